@@ -1,0 +1,43 @@
+# One recipe for every service: docker build --build-arg SERVICE=counts .
+# hack/image-stage carries out the stage `build` without Docker, so keep to instructions that it knows.
+ARG GO_VERSION=1.26
+
+# The compiler runs on the builder's own platform and crosses to the target's: no emulation.
+FROM --platform=$BUILDPLATFORM golang:${GO_VERSION} AS build
+ARG SERVICE
+ARG VERSION=devel
+ARG TARGETOS
+ARG TARGETARCH
+# An image holds platform and one service, so there is no workspace: the replace lines of go.mod lead to platform.
+ENV CGO_ENABLED=0 GOWORK=off
+WORKDIR /src
+RUN test -n "${SERVICE}" || { echo "which service? --build-arg SERVICE=counts" >&2; exit 1; }
+# Dependencies first: this layer lasts until a go.mod changes.
+COPY platform/go.mod platform/go.sum platform/
+COPY services/${SERVICE}/go.mod services/${SERVICE}/go.sum services/${SERVICE}/
+RUN --mount=type=cache,target=/go/pkg/mod go -C services/${SERVICE} mod download
+COPY platform platform/
+COPY services/${SERVICE} services/${SERVICE}/
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+    GOOS=${TARGETOS} GOARCH=${TARGETARCH} go -C services/${SERVICE} build -trimpath \
+    -ldflags "-s -w -X github.com/rowlock/rowlock/platform/lifecycle.version=${VERSION}" \
+    -o ../../service.bin ./cmd/${SERVICE}
+
+FROM scratch
+ARG SERVICE
+ARG VERSION=devel
+ARG REVISION=
+LABEL org.opencontainers.image.title="rowlock ${SERVICE}" \
+      org.opencontainers.image.description="One of Rowlock's services: correct at any number of replicas, because the database does the locking" \
+      org.opencontainers.image.source="https://github.com/rowlock/rowlock" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+# For TLS to the database and to the trace collector.
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
+COPY --from=build /src/service.bin /service
+# By number: Kubernetes' runAsNonRoot cannot check a name.
+USER 65532:65532
+# HTTP_ADDR and ADMIN_ADDR.
+EXPOSE 8080 9090
+ENTRYPOINT ["/service"]

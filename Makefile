@@ -1,0 +1,94 @@
+# Everything a person or CI does here. `make` alone lists it.
+
+MODULES  := platform $(patsubst %/go.mod,%,$(sort $(wildcard services/*/go.mod))) lab
+SERVICES := $(notdir $(patsubst %/go.mod,%,$(sort $(wildcard services/*/go.mod))))
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+
+# Variables that a caller may set.
+PKG       ?= work
+TESTFLAGS ?=
+ARGS      ?=
+SERVICE   ?= counts
+MIN_COVER ?= 90
+FUZZTIME  ?= 30s
+
+# -mod=mod, which some people keep in their environment, is refused in a workspace.
+export GOFLAGS := $(filter-out -mod=%,$(GOFLAGS))
+
+LDFLAGS := -X github.com/rowlock/rowlock/platform/lifecycle.version=$(VERSION)
+
+# The path of a pinned tool, built on first use and kept in Go's build cache.
+tool = $$(GOWORK=off go -C tools tool -n $(1))
+
+# The names of the images, where they differ from the service's.
+image_counts := count-processing-service
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test cover lint fmt verify generate tidy bench fuzz nightly vuln image image-stage clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## Build bin/<service> for every service, and bin/rowlock
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./services/*/cmd/* ./lab/cmd/*
+
+run: build ## Run every service with a private PostgreSQL (ARGS='--replicas 3')
+	./bin/rowlock up $(ARGS)
+
+test: build ## Test all modules with the race detector (PKG=./services/counts/... TESTFLAGS='-run X')
+	@mkdir -p .tmp
+	./bin/rowlock with-postgres -- "$(call tool,gotestsum)" --format=pkgname --jsonfile=.tmp/test.json -- \
+		-race -shuffle=on -timeout=20m $(TESTFLAGS) $(PKG)
+
+cover: build ## Fail when a service's tests cover less than MIN_COVER percent of it
+	./bin/rowlock with-postgres -- hack/cover $(MIN_COVER) $(SERVICES)
+
+lint: ## Lint every module, and prove that the house rules bite
+	@linter="$(call tool,golangci-lint)" || exit; status=0; \
+	for module in $(MODULES) tools; do \
+		echo "lint $$module"; \
+		(cd $$module && GOWORK=off "$$linter" run ./...) || status=1; \
+	done; exit $$status
+	cd tools && GOWORK=off go test -count=1 ./...
+
+fmt: ## Format all Go code
+	@set -e; linter="$(call tool,golangci-lint)"; \
+	for module in $(MODULES) tools; do (cd $$module && "$$linter" fmt ./...); done
+
+verify: ## Check generated code, go.mod files, and that both ways of building work
+	hack/verify $(MODULES)
+	@set -e; for service in $(SERVICES); do $(MAKE) --no-print-directory image-stage SERVICE=$$service; done
+
+generate: ## Generate code from the contracts
+	@set -e; for module in $(MODULES); do (cd $$module && GOWORK=off go generate ./...); done
+
+# Tidied first, for go work sync to see what each module really needs; tidied again, for what it wrote.
+tidy: ## Bring go.work and every go.mod in order
+	@set -e; for module in $(MODULES) tools; do (cd $$module && GOWORK=off go mod tidy); done
+	go work sync
+	@set -e; for module in $(MODULES); do (cd $$module && GOWORK=off go mod tidy); done
+
+bench: build ## Measure a service beside bare pgbench (SERVICE=counts ARGS=...)
+	./bin/rowlock bench $(SERVICE) $(ARGS)
+
+fuzz: ## Fuzz every Fuzz function for FUZZTIME each
+	hack/fuzz $(FUZZTIME) $(MODULES)
+
+nightly: ## The long run: five rounds of tests, two minutes per fuzz target, known vulnerabilities
+	$(MAKE) test TESTFLAGS='-count=5'
+	$(MAKE) fuzz FUZZTIME=2m
+	$(MAKE) vuln
+
+vuln: ## Look for known vulnerabilities (asks vuln.go.dev)
+	@set -e; govulncheck="$(call tool,govulncheck)"; \
+	for module in $(MODULES); do echo "vuln $$module"; (cd $$module && GOWORK=off "$$govulncheck" ./...); done
+
+image: ## Build the image of SERVICE (needs Docker)
+	docker build --build-arg SERVICE=$(SERVICE) --build-arg VERSION=$(VERSION) \
+		-t rowlock/$(or $(image_$(SERVICE)),$(SERVICE)):$(VERSION) .
+
+image-stage: ## Build SERVICE as the Dockerfile does, without Docker
+	hack/image-stage $(SERVICE) $(VERSION)
+
+clean: ## Remove what make built
+	rm -rf bin .tmp

@@ -1,0 +1,278 @@
+package tools_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// finding is one line of the linter's report, or one that testdata/rules asks for.
+type finding struct {
+	file   string
+	line   int
+	linter string
+	text   string
+}
+
+func (f finding) String() string {
+	return fmt.Sprintf("%s:%d: %s: %s", f.file, f.line, f.linter, f.text)
+}
+
+// TestRulesBite runs depguard and forbidigo, as .golangci.yml configures them, over testdata/rules: a small house with the same
+// layout and import paths as this one, in which every `// want LINTER "text"` marks a line that must be refused with that text,
+// and every other line must pass. A rule that nothing there breaks fails the test too.
+func TestRulesBite(t *testing.T) {
+	t.Parallel()
+
+	house := buildHouse(t)
+	found := lint(t, house)
+	wanted := expectations(t, house)
+
+	for _, want := range wanted {
+		if !slices.ContainsFunc(found, func(f finding) bool {
+			return f.file == want.file && f.line == want.line && f.linter == want.linter && strings.Contains(f.text, want.text)
+		}) {
+			t.Errorf("not refused: %s", want)
+		}
+	}
+
+	for _, f := range found {
+		if !slices.ContainsFunc(wanted, func(want finding) bool { return f.file == want.file && f.line == want.line }) {
+			t.Errorf("refused without cause: %s", f)
+		}
+	}
+
+	config := readFile(t, filepath.Join("..", ".golangci.yml"))
+	for _, rule := range depguardRules(t, config) {
+		if !slices.ContainsFunc(found, func(f finding) bool { return strings.Contains(f.text, "list '"+rule+"'") }) {
+			t.Errorf("depguard rule %q is not proven: nothing in testdata/rules breaks it", rule)
+		}
+	}
+
+	for _, name := range forbiddenNames(t, config) {
+		if !slices.ContainsFunc(found, func(f finding) bool {
+			return f.linter == "forbidigo" && strings.Contains(strings.ReplaceAll(f.text, "`", "."), "."+name+".")
+		}) {
+			t.Errorf("forbidigo's %q is not proven: nothing in testdata/rules uses it", name)
+		}
+	}
+}
+
+// TestTestFilesAreShort holds what revive's file-length-limit cannot tell apart: 400 lines for code, 600 for tests.
+func TestTestFilesAreShort(t *testing.T) {
+	t.Parallel()
+
+	const limit = 600
+
+	for _, module := range []string{"platform", "services", "lab", "tools"} {
+		walk(t, filepath.Join("..", module), func(path string) {
+			if !strings.HasSuffix(path, "_test.go") {
+				return
+			}
+
+			if lines := strings.Count(readFile(t, path), "\n"); lines > limit {
+				t.Errorf("%s has %d lines; a test file has at most %d", path, lines, limit)
+			}
+		})
+	}
+}
+
+// buildHouse copies testdata/rules to a folder of its own and makes it one module whose dependencies are platform's, so that the
+// linter sees real types without a network.
+func buildHouse(t *testing.T) string {
+	t.Helper()
+
+	house := t.TempDir()
+	if err := os.CopyFS(house, os.DirFS(filepath.Join("testdata", "rules"))); err != nil {
+		t.Fatal(err)
+	}
+
+	const modulePath = "module github.com/rowlock/rowlock"
+
+	goMod := readFile(t, filepath.Join("..", "platform", "go.mod"))
+	if !strings.HasPrefix(goMod, modulePath+"/platform\n") {
+		t.Fatalf("platform/go.mod begins with %q", strings.SplitN(goMod, "\n", 2)[0])
+	}
+
+	writeFile(t, filepath.Join(house, "go.mod"), modulePath+strings.TrimPrefix(goMod, modulePath+"/platform"))
+	writeFile(t, filepath.Join(house, "go.sum"), readFile(t, filepath.Join("..", "platform", "go.sum")))
+	writeFile(t, filepath.Join(house, ".golangci.yml"), readFile(t, filepath.Join("..", ".golangci.yml")))
+
+	return house
+}
+
+// lint reports what depguard and forbidigo find. A house that does not compile fails the test: without types forbidigo is blind.
+func lint(t *testing.T, house string) []finding {
+	t.Helper()
+
+	cmd := exec.CommandContext(t.Context(), "go", "tool", "-n", "golangci-lint")
+	cmd.Env = append(cmd.Environ(), "GOWORK=off")
+
+	linter, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go tool -n golangci-lint: %v", err)
+	}
+
+	report := filepath.Join(t.TempDir(), "report.json")
+
+	cmd = exec.CommandContext(t.Context(), strings.TrimSpace(string(linter)), "run", "--enable-only=depguard,forbidigo",
+		"--output.json.path="+report, "--issues-exit-code=0", "--show-stats=false", "./...")
+	cmd.Dir = house
+	cmd.Env = append(cmd.Environ(), "GOWORK=off")
+
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("golangci-lint run: %v\n%s", err, out)
+	}
+
+	var parsed struct {
+		Issues []struct {
+			FromLinter string `json:"FromLinter"`
+			Text       string `json:"Text"`
+			Pos        struct {
+				Filename string `json:"Filename"`
+				Line     int    `json:"Line"`
+			} `json:"Pos"`
+		} `json:"Issues"`
+	}
+	if err := json.Unmarshal([]byte(readFile(t, report)), &parsed); err != nil {
+		t.Fatal(err)
+	}
+
+	var found []finding
+	for _, issue := range parsed.Issues {
+		found = append(found, finding{filepath.ToSlash(issue.Pos.Filename), issue.Pos.Line, issue.FromLinter, issue.Text})
+	}
+
+	return found
+}
+
+var wantComment = regexp.MustCompile(`// want (depguard|forbidigo) "([^"]+)"$`)
+
+func expectations(t *testing.T, house string) []finding {
+	t.Helper()
+
+	var wanted []finding
+
+	walk(t, house, func(path string) {
+		if !strings.HasSuffix(path, ".go") {
+			return
+		}
+
+		name, err := filepath.Rel(house, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		for i, line := range strings.Split(readFile(t, path), "\n") {
+			if m := wantComment.FindStringSubmatch(line); m != nil {
+				wanted = append(wanted, finding{filepath.ToSlash(name), i + 1, m[1], m[2]})
+			} else if strings.Contains(line, "// want") {
+				t.Fatalf("%s:%d: cannot read %q", name, i+1, line)
+			}
+		}
+	})
+
+	if len(wanted) == 0 {
+		t.Fatal("testdata/rules asks for nothing")
+	}
+
+	return wanted
+}
+
+// depguardRules names the rules of the configuration: the keys between `rules:` of depguard and the next linter's settings.
+func depguardRules(t *testing.T, config string) []string {
+	t.Helper()
+
+	return submatches(t, section(t, config, "depguard"), `(?m)^        ([a-z-]+):$`)
+}
+
+// forbiddenNames lists every name that forbidigo's patterns end in: Exec, ExecContext, ... of `^sql\.DB\.(Exec|ExecContext)$`.
+func forbiddenNames(t *testing.T, config string) []string {
+	t.Helper()
+
+	var names []string
+
+	for _, pattern := range submatches(t, section(t, config, "forbidigo"), `(?m)^        - pattern: (.*)$`) {
+		group := regexp.MustCompile(`\\\.\(([A-Za-z|]+)\)`).FindStringSubmatch(pattern)
+		if group != nil {
+			names = append(names, strings.Split(group[1], "|")...)
+		}
+	}
+
+	if !slices.Contains(names, "ExecContext") {
+		t.Fatalf("forbidigo's patterns give %q", names)
+	}
+
+	return names
+}
+
+// section cuts one linter's settings out of the configuration by its indentation.
+func section(t *testing.T, config, linter string) string {
+	t.Helper()
+
+	_, after, ok := strings.Cut(config, "\n    "+linter+":\n")
+	if !ok {
+		t.Fatalf(".golangci.yml has no settings for %s", linter)
+	}
+
+	if end := regexp.MustCompile(`(?m)^ {0,4}[a-z]`).FindStringIndex(after); end != nil {
+		after = after[:end[0]]
+	}
+
+	return after
+}
+
+func submatches(t *testing.T, text, expr string) []string {
+	t.Helper()
+
+	var out []string
+	for _, m := range regexp.MustCompile(expr).FindAllStringSubmatch(text, -1) {
+		out = append(out, m[1])
+	}
+
+	if len(out) == 0 {
+		t.Fatalf("%s matches nothing in .golangci.yml", expr)
+	}
+
+	return out
+}
+
+func walk(t *testing.T, root string, visit func(path string)) {
+	t.Helper()
+
+	if err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			visit(path)
+		}
+
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return string(b)
+}
+
+func writeFile(t *testing.T, path, content string) {
+	t.Helper()
+
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

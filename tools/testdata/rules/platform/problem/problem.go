@@ -1,0 +1,3 @@
+package problem
+
+type Error struct{}

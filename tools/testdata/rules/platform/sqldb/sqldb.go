@@ -1,0 +1,3 @@
+package sqldb
+
+type DB struct{}

@@ -1,0 +1,7 @@
+package client
+
+import (
+	"github.com/rowlock/rowlock/platform/problem" // want depguard "list 'client'"
+)
+
+var Used = problem.Error{}

@@ -1,0 +1,3 @@
+package counts
+
+var Used = 1
