@@ -1,0 +1,104 @@
+package problem
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// Kind is one row of the error table: a code, its status and its title. The
+// zero Kind is not a row; rows come from this package's variables and from
+// [Define]. Kinds are comparable: two rows are the same when all three agree.
+type Kind struct {
+	code   string
+	title  string
+	status int
+}
+
+// The rows that every service shares.
+var (
+	// InvalidJSON is a body that is not the JSON asked for.
+	InvalidJSON = Define("INVALID_JSON", http.StatusBadRequest, "")
+	// InvalidField is one member, parameter or path segment at fault; name it with [Field].
+	InvalidField = Define("INVALID_FIELD", http.StatusBadRequest, "")
+	// NotFound is a path that no route serves. A missing thing has a code of its own, <THING>_NOT_FOUND.
+	NotFound = Define("NOT_FOUND", http.StatusNotFound, "")
+	// MethodNotAllowed needs the header Allow; add it with [Header].
+	MethodNotAllowed = Define("METHOD_NOT_ALLOWED", http.StatusMethodNotAllowed, "")
+	// BodyTooLarge is a body above MAX_BODY.
+	BodyTooLarge = Define("BODY_TOO_LARGE", http.StatusRequestEntityTooLarge, "")
+	// UnsupportedMediaType is a Content-Type that the route does not read.
+	UnsupportedMediaType = Define("UNSUPPORTED_MEDIA_TYPE", http.StatusUnsupportedMediaType, "")
+	// HeadersTooLarge is a request line and headers above the server's limit.
+	HeadersTooLarge = Define("HEADERS_TOO_LARGE", http.StatusRequestHeaderFieldsTooLarge, "")
+	// NotApplied is a change that was tried and surely left no trace, a lock timeout for one. Safe to repeat.
+	NotApplied = Define("NOT_APPLIED", http.StatusServiceUnavailable, "")
+	// DatabaseUnavailable is a database that could not be reached; nothing was applied. Safe to repeat.
+	DatabaseUnavailable = Define("DATABASE_UNAVAILABLE", http.StatusServiceUnavailable, "")
+	// Overloaded is a request refused at the door; nothing was applied. Safe to repeat.
+	Overloaded = Define("OVERLOADED", http.StatusServiceUnavailable, "")
+	// OutcomeUnknown is a change that may or may not have been applied. Repeating it may apply it twice.
+	OutcomeUnknown = Define("OUTCOME_UNKNOWN", http.StatusInternalServerError, "")
+	// Internal is a bug. Nothing else is a plain 500.
+	Internal = Define("INTERNAL", http.StatusInternalServerError, "")
+)
+
+// Define makes a row of the error table. The code is upper case letters,
+// digits and underscores, beginning with a letter; the status is 400 to 599.
+// An empty title stands for the status' own phrase, which RFC 9457 section
+// 4.2.1 recommends for problems of type about:blank.
+//
+// Define is meant for package variables. A row that breaks these rules is a
+// mistake in the program, not in its input, so it panics, at start and at once.
+func Define(code string, status int, title string) Kind {
+	if !validCode(code) {
+		panic(fmt.Sprintf("problem: code %q is not upper case letters, digits and underscores", code))
+	}
+	if status < 400 || status > 599 {
+		panic(fmt.Sprintf("problem: status %d of %s is not 400 to 599", status, code))
+	}
+	if title == "" {
+		title = http.StatusText(status)
+	}
+	if title == "" {
+		panic(fmt.Sprintf("problem: %s needs a title, because status %d has no phrase of its own", code, status))
+	}
+	return Kind{code: code, title: title, status: status}
+}
+
+func validCode(code string) bool {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	return code != "" &&
+		strings.IndexByte(letters, code[0]) >= 0 &&
+		strings.Trim(code, letters+"0123456789_") == ""
+}
+
+// Code is the stable name that clients switch on, such as NOT_FOUND.
+func (k Kind) Code() string { return k.code }
+
+// Status is the HTTP status, 400 to 599.
+func (k Kind) Status() int { return k.status }
+
+// Title is the short text that is the same for every error of the row.
+func (k Kind) Title() string { return k.title }
+
+// New makes an error of this row. The detail is a sentence for the person who
+// reads the answer; an empty one stands for the title. It goes to the client:
+// never build it from the text of another error.
+//
+// An error whose status is 503 always carries Retry-After: the one given by
+// [RetryAfter], else 1 to 3 seconds at random, so that clients turned away
+// together do not come back together.
+func (k Kind) New(detail string, opts ...Option) *Error {
+	if detail == "" {
+		detail = k.title
+	}
+	e := &Error{kind: k, detail: detail}
+	for _, opt := range opts {
+		opt(e)
+	}
+	if e.retryAfter <= 0 && k.status == http.StatusServiceUnavailable {
+		e.retryAfter = jitter()
+	}
+	return e
+}

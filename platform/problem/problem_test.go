@@ -1,0 +1,240 @@
+package problem_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/platform/problem"
+)
+
+// The error table of the design, section 2.
+func TestTheTable(t *testing.T) {
+	t.Parallel()
+	for _, want := range []struct {
+		kind   problem.Kind
+		code   string
+		status int
+		title  string
+	}{
+		{problem.InvalidJSON, "INVALID_JSON", 400, "Bad Request"},
+		{problem.InvalidField, "INVALID_FIELD", 400, "Bad Request"},
+		{problem.NotFound, "NOT_FOUND", 404, "Not Found"},
+		{problem.MethodNotAllowed, "METHOD_NOT_ALLOWED", 405, "Method Not Allowed"},
+		{problem.BodyTooLarge, "BODY_TOO_LARGE", 413, "Request Entity Too Large"},
+		{problem.UnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", 415, "Unsupported Media Type"},
+		{problem.HeadersTooLarge, "HEADERS_TOO_LARGE", 431, "Request Header Fields Too Large"},
+		{problem.NotApplied, "NOT_APPLIED", 503, "Service Unavailable"},
+		{problem.DatabaseUnavailable, "DATABASE_UNAVAILABLE", 503, "Service Unavailable"},
+		{problem.Overloaded, "OVERLOADED", 503, "Service Unavailable"},
+		{problem.OutcomeUnknown, "OUTCOME_UNKNOWN", 500, "Internal Server Error"},
+		{problem.Internal, "INTERNAL", 500, "Internal Server Error"},
+	} {
+		k := want.kind
+		if k.Code() != want.code || k.Status() != want.status || k.Title() != want.title {
+			t.Errorf("got %s %d %q, want %s %d %q", k.Code(), k.Status(), k.Title(), want.code, want.status, want.title)
+		}
+	}
+}
+
+func TestDefine(t *testing.T) {
+	t.Parallel()
+	k := problem.Define("COUNT_OVERFLOW", http.StatusUnprocessableEntity, "The count would overflow")
+	if k.Code() != "COUNT_OVERFLOW" || k.Status() != 422 || k.Title() != "The count would overflow" {
+		t.Errorf("Define: %+v", k)
+	}
+	for name, define := range map[string]func(){
+		"empty code":   func() { problem.Define("", 400, "") },
+		"lower case":   func() { problem.Define("Not_FOUND", 404, "") },
+		"digit first":  func() { problem.Define("4XX", 404, "") },
+		"space":        func() { problem.Define("NOT FOUND", 404, "") },
+		"no error":     func() { problem.Define("FINE", 200, "") },
+		"beyond 5xx":   func() { problem.Define("FAR", 600, "far") },
+		"no phrase":    func() { problem.Define("ODD", 499, "") },
+		"inner letter": func() { problem.Define("NOTxFOUND", 404, "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			defer func() {
+				if recover() == nil {
+					t.Error("Define took it")
+				}
+			}()
+			define()
+		})
+	}
+}
+
+func TestWrite(t *testing.T) {
+	t.Parallel()
+	cause := errors.New(`pq: duplicate key, DETAIL: Key (item_id)=(4242) already exists`)
+	tests := map[string]struct {
+		err     *problem.Error
+		traceID string
+		status  int
+		body    string
+		header  map[string]string
+	}{
+		"all members": {
+			problem.InvalidField.New("amount must be at least 1.", problem.Field("amount"), problem.Cause(cause)),
+			"0af7651916cd43dd8448eb211c80319c", 400,
+			`{"type":"about:blank","title":"Bad Request","status":400,"detail":"amount must be at least 1.",` +
+				`"code":"INVALID_FIELD","trace_id":"0af7651916cd43dd8448eb211c80319c","field":"amount"}`,
+			map[string]string{"Retry-After": "", "Cache-Control": "no-store"},
+		},
+		"empty ones left out, the title for a detail": {
+			problem.NotFound.New(""), "", 404,
+			`{"type":"about:blank","title":"Not Found","status":404,"detail":"Not Found","code":"NOT_FOUND"}`, nil,
+		},
+		"header": {
+			problem.MethodNotAllowed.New("Use GET.", problem.Header("Allow", "GET, HEAD")), "", 405,
+			`{"type":"about:blank","title":"Method Not Allowed","status":405,"detail":"Use GET.","code":"METHOD_NOT_ALLOWED"}`,
+			map[string]string{"Allow": "GET, HEAD"},
+		},
+		"no escaping for HTML, and what is no UTF-8 is replaced": {
+			problem.InvalidJSON.New("<a> & \"b\" \xff\n"), "", 400,
+			`{"type":"about:blank","title":"Bad Request","status":400,"detail":"<a> & \"b\" ` + `\ufffd` + `\n","code":"INVALID_JSON"}`, nil,
+		},
+		"wait rounded up": {
+			problem.Overloaded.New("Full.", problem.RetryAfter(1001*time.Millisecond)), "", 503,
+			`{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"Full.","code":"OVERLOADED"}`,
+			map[string]string{"Retry-After": "2"},
+		},
+		"wait with another status": {
+			problem.Define("PAYMENT_PROCESSING", 409, "").New("In flight.", problem.RetryAfter(time.Nanosecond)), "", 409,
+			`{"type":"about:blank","title":"Conflict","status":409,"detail":"In flight.","code":"PAYMENT_PROCESSING"}`,
+			map[string]string{"Retry-After": "1"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rec := httptest.NewRecorder()
+			if err := problem.Write(rec, tt.err, tt.traceID); err != nil {
+				t.Fatalf("Write: %v", err)
+			}
+			if rec.Code != tt.status || rec.Body.String() != tt.body+"\n" {
+				t.Errorf("got %d %s\nwant %d %s", rec.Code, rec.Body, tt.status, tt.body)
+			}
+			if strings.Contains(rec.Body.String(), "4242") {
+				t.Error("the cause reached the client")
+			}
+			if got := rec.Header().Get("Content-Type"); got != "application/problem+json" {
+				t.Errorf("Content-Type %q", got)
+			}
+			if got := rec.Header().Get("Content-Length"); got != strconv.Itoa(rec.Body.Len()) {
+				t.Errorf("Content-Length %q for %d bytes", got, rec.Body.Len())
+			}
+			for key, want := range tt.header {
+				if got := rec.Header().Get(key); got != want {
+					t.Errorf("%s: %q, want %q", key, got, want)
+				}
+			}
+		})
+	}
+}
+
+// Every 503 says when to come back, and not the same to all.
+func TestRetryAfterIsJittered(t *testing.T) {
+	t.Parallel()
+	seen := map[time.Duration]bool{}
+	for range 300 {
+		e := problem.NotApplied.New("Busy.")
+		if e.RetryAfter() < time.Second || e.RetryAfter() > 3*time.Second {
+			t.Fatalf("RetryAfter = %s, want 1 to 3 s", e.RetryAfter())
+		}
+		seen[e.RetryAfter()] = true
+	}
+	if len(seen) != 3 {
+		t.Errorf("300 errors gave %d different waits, want 3", len(seen))
+	}
+	if e := problem.DatabaseUnavailable.New("Away.", problem.RetryAfter(-time.Second)); e.RetryAfter() < time.Second {
+		t.Errorf("a negative wait gave %s", e.RetryAfter())
+	}
+	if e := problem.OutcomeUnknown.New("Who knows."); e.RetryAfter() != 0 {
+		t.Errorf("OUTCOME_UNKNOWN asks for a repeat after %s", e.RetryAfter())
+	}
+}
+
+func TestError(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("lock timeout")
+	e := problem.NotApplied.New("The row is held by someone else.", problem.Cause(cause), problem.Field("itemId"))
+	if got, want := e.Error(), "NOT_APPLIED: The row is held by someone else.: lock timeout"; got != want {
+		t.Errorf("Error() = %q, want %q", got, want)
+	}
+	wrapped := fmt.Errorf("increase: %w", e)
+	var found *problem.Error
+	if !errors.As(wrapped, &found) || found.Kind() != problem.NotApplied || !errors.Is(wrapped, cause) {
+		t.Errorf("kind or cause is lost in %v", wrapped)
+	}
+	if e.Detail() != "The row is held by someone else." || e.Field() != "itemId" {
+		t.Errorf("Detail %q, Field %q", e.Detail(), e.Field())
+	}
+	if bare := problem.Internal.New("A bug."); bare.Error() != "INTERNAL: A bug." || bare.Unwrap() != nil {
+		t.Errorf("without a cause: %q, %v", bare.Error(), bare.Unwrap())
+	}
+}
+
+// A sentinel's problem is made once and answered by many requests at once.
+func TestAnErrorMayBeShared(t *testing.T) {
+	t.Parallel()
+	e := problem.MethodNotAllowed.New("Use GET.", problem.Header("Allow", "GET"), problem.Header("Allow", "HEAD"))
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() {
+			rec := httptest.NewRecorder()
+			if err := problem.Write(rec, e, ""); err != nil {
+				t.Errorf("Write: %v", err)
+			}
+			rec.Header().Add("Allow", "POST") // what a middleware does later must not reach the others
+			rec.Header()["Allow"][0] = "PUT"
+		})
+	}
+	wg.Wait()
+	rec := httptest.NewRecorder()
+	e.SetHeaders(rec.Header())
+	if got := strings.Join(rec.Header().Values("Allow"), ","); got != "GET,HEAD" {
+		t.Errorf("Allow is %q, want GET,HEAD", got)
+	}
+}
+
+func TestDocumentCanBeExtended(t *testing.T) {
+	t.Parallel()
+	body, err := json.Marshal(struct {
+		problem.Document
+
+		Error string `json:"error"`
+	}{problem.NotFound.New("Not found.").Document(""), "Not found."})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"type":"about:blank","title":"Not Found","status":404,"detail":"Not found.","code":"NOT_FOUND","error":"Not found."}`
+	if string(body) != want {
+		t.Errorf("got %s\nwant %s", body, want)
+	}
+}
+
+func TestWriteReportsTheConnectionsError(t *testing.T) {
+	t.Parallel()
+	gone := errors.New("broken pipe")
+	w := &brokenWriter{ResponseRecorder: httptest.NewRecorder(), err: gone}
+	if err := problem.Write(w, problem.NotFound.New(""), ""); !errors.Is(err, gone) {
+		t.Errorf("Write: %v, want %v", err, gone)
+	}
+}
+
+type brokenWriter struct {
+	*httptest.ResponseRecorder
+
+	err error
+}
+
+func (w *brokenWriter) Write([]byte) (int, error) { return 0, w.err }
