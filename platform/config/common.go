@@ -1,0 +1,121 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Common is what every binary of Rowlock can be told; a service embeds it in
+// its own configuration. The defaults are those of section 2 of the design.
+//
+//nolint:lll // a tag cannot be broken into lines
+type Common struct {
+	// DatabaseURL is where the service keeps its data. Which schemes and
+	// parameters are allowed is for sqldb to say.
+	DatabaseURL string `env:"DATABASE_URL,required" secret:"url" help:"the database, postgres://user:password@host:5432/name?sslmode=..."`
+	// DBPooler says what is between here and the database.
+	DBPooler string `env:"DB_POOLER" envDefault:"none" oneof:"none|transaction" help:"none, or transaction behind PgBouncer in transaction mode: needs binary_parameters=yes in DATABASE_URL"`
+	// DBMaxOpenConns bounds the connections of one replica.
+	DBMaxOpenConns int `env:"DB_MAX_OPEN_CONNS" envDefault:"8" min:"1" help:"connections of one replica, at most"`
+	// DBLockTimeout is PostgreSQL's lock_timeout: it counts for each wait anew.
+	DBLockTimeout time.Duration `env:"DB_LOCK_TIMEOUT" envDefault:"5s" min:"1ms" help:"how long a statement waits for one lock"`
+	// DBStatementTimeout is PostgreSQL's statement_timeout, the cap above several lock waits.
+	DBStatementTimeout time.Duration `env:"DB_STATEMENT_TIMEOUT" envDefault:"8s" min:"1ms" help:"how long one statement may take; more than DB_LOCK_TIMEOUT"`
+	// RequestTimeout is the deadline of a request's context.
+	RequestTimeout time.Duration `env:"REQUEST_TIMEOUT" envDefault:"10s" min:"1ms" help:"how long one request may take; more than DB_STATEMENT_TIMEOUT"`
+	// ShutdownTimeout is the time for draining, after the ShutdownDelay. See StopTimeout.
+	ShutdownTimeout time.Duration `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" min:"1ms" help:"how long finishing, flushing and closing may take after SIGTERM; more than REQUEST_TIMEOUT"`
+	// ShutdownDelay is how long a replica that is not ready any more still accepts requests.
+	ShutdownDelay time.Duration `env:"SHUTDOWN_DELAY" envDefault:"0s" min:"0s" max:"10m" help:"how long to go on serving after SIGTERM, while load balancers notice; comes before SHUTDOWN_TIMEOUT"`
+
+	// MigrateOnStart applies pending migrations before serving.
+	MigrateOnStart bool `env:"MIGRATE_ON_START" envDefault:"true" help:"apply pending migrations at start, under a lock"`
+	// MigrateDatabaseURL is for migrations; read it by MigrationURL.
+	MigrateDatabaseURL string `env:"MIGRATE_DATABASE_URL" secret:"url" help:"a direct connection with DDL rights for migrations; empty stands for DATABASE_URL"`
+
+	// HTTPAddr is the address of the API.
+	HTTPAddr string `env:"HTTP_ADDR" envDefault:":8080" help:"address of the API; port 0 takes a free one"`
+	// AdminAddr is the address of the probes and metrics.
+	AdminAddr string `env:"ADMIN_ADDR" envDefault:":9090" help:"address of /livez, /readyz and /metrics; port 0 takes a free one"`
+	// PProf adds /debug/pprof to AdminAddr.
+	PProf bool `env:"PPROF" envDefault:"false" help:"serve /debug/pprof on ADMIN_ADDR"`
+	// MaxBody bounds the body of a request.
+	MaxBody Bytes `env:"MAX_BODY" envDefault:"64KiB" min:"1B" help:"a longer body is answered 413"`
+	// MaxInFlight bounds the requests of one replica.
+	MaxInFlight int `env:"MAX_IN_FLIGHT" envDefault:"1024" min:"1" help:"requests at once; one more is answered 503 OVERLOADED"`
+
+	// LogLevel is the least level that is logged.
+	LogLevel string `env:"LOG_LEVEL" envDefault:"info" oneof:"debug|info|warn|error" help:"debug, info, warn or error"`
+	// LogFormat is the form of a log line.
+	LogFormat string `env:"LOG_FORMAT" envDefault:"json" oneof:"json|text" help:"json or text"`
+	// LogRequests selects the requests that get a line of their own.
+	LogRequests string `env:"LOG_REQUESTS" envDefault:"errors" oneof:"all|errors|none" help:"all, errors (4xx, 5xx and slower than 1s) or none"`
+}
+
+// MigrationURL is the database as migrations reach it: MIGRATE_DATABASE_URL, or
+// DATABASE_URL when that is empty.
+func (c Common) MigrationURL() string {
+	if c.MigrateDatabaseURL != "" {
+		return c.MigrateDatabaseURL
+	}
+	return c.DatabaseURL
+}
+
+// StopTimeout is how long an orderly end may take altogether, for
+// lifecycle.Run: the delay and the draining. Whoever kills the process must
+// wait longer (terminationGracePeriodSeconds).
+func (c Common) StopTimeout() time.Duration { return c.ShutdownDelay + c.ShutdownTimeout }
+
+// Validate checks what no tag can say: that the timeouts grow, that addresses
+// are addresses and URLs are URLs. All faults are returned at once, each a [VariableError].
+func (c Common) Validate() error {
+	var f Faults
+	f.URL("DATABASE_URL", c.DatabaseURL)
+	f.URL("MIGRATE_DATABASE_URL", c.MigrateDatabaseURL)
+	f.Address("HTTP_ADDR", c.HTTPAddr)
+	f.Address("ADMIN_ADDR", c.AdminAddr)
+	if c.HTTPAddr == c.AdminAddr && !strings.HasSuffix(c.HTTPAddr, ":0") {
+		f.Add("HTTP_ADDR and ADMIN_ADDR are both "+c.HTTPAddr, "HTTP_ADDR", "ADMIN_ADDR")
+	}
+	// Each one has to be able to run out inside the next: only then is the
+	// answer the precise one (a lock) instead of the vague one (a request).
+	f.Less("DB_LOCK_TIMEOUT", c.DBLockTimeout, "DB_STATEMENT_TIMEOUT", c.DBStatementTimeout)
+	f.Less("DB_STATEMENT_TIMEOUT", c.DBStatementTimeout, "REQUEST_TIMEOUT", c.RequestTimeout)
+	f.Less("REQUEST_TIMEOUT", c.RequestTimeout, "SHUTDOWN_TIMEOUT", c.ShutdownTimeout)
+	return f.Err()
+}
+
+// Less notes a fault unless a is shorter than b.
+func (f *Faults) Less(nameA string, a time.Duration, nameB string, b time.Duration) {
+	if a >= b {
+		f.Add(fmt.Sprintf("%s (%s) must be shorter than %s (%s)", nameA, a, nameB, b), nameA, nameB)
+	}
+}
+
+// Address notes a fault unless value is host:port, :port, or either with port 0.
+func (f *Faults) Address(name, value string) {
+	_, port, err := net.SplitHostPort(value)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		f.Add(fmt.Sprintf("%s: %q is not an address such as :8080 or 127.0.0.1:0", name, value), name)
+	}
+}
+
+// URL notes a fault unless value is empty or a URL with a scheme. The fault
+// does not repeat the value, which may hold a password.
+func (f *Faults) URL(name, value string) {
+	if value == "" {
+		return
+	}
+	u, err := url.Parse(value)
+	if err != nil || u.Scheme == "" || u.Opaque != "" {
+		f.Add(name+": not a URL such as postgres://user:password@host:5432/name; "+
+			"special characters in the password must be percent-encoded", name)
+	}
+}

@@ -1,0 +1,138 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// The values of the tag secret.
+const (
+	secretWhole = "true" // nothing is printed
+	secretURL   = "url"  // the password in it is not printed
+)
+
+// field is one variable: its place in the struct and its tags.
+type field struct {
+	row    Row
+	goName string
+	secret string
+	oneOf  []string
+	min    string
+	max    string
+	value  reflect.Value
+}
+
+// layout is what Load needs to know about a configuration struct.
+type layout struct {
+	fields     []field
+	validators []validator
+	defaults   map[string]string // the variables whose default the struct replaces
+}
+
+// validator is a configuration that checks itself.
+type validator interface{ Validate() error }
+
+// defaulter is a configuration that replaces defaults of the structs that it
+// embeds. The keys are names of variables, the values are written as in the environment.
+type defaulter interface{ Defaults() map[string]string }
+
+// inspect looks at the struct that dst points to. Its errors are mistakes in
+// the program.
+func inspect(dst any) (*layout, error) {
+	v := reflect.ValueOf(dst)
+	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
+		return nil, fmt.Errorf("config: %T is not a pointer to a struct", dst)
+	}
+	l := &layout{}
+	if err := l.walk(v.Elem(), ""); err != nil {
+		return nil, err
+	}
+	if d, ok := dst.(defaulter); ok {
+		l.defaults = d.Defaults()
+	}
+	for name, value := range l.defaults {
+		i := slices.IndexFunc(l.fields, func(f field) bool { return f.row.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("config: Defaults of %T names %s, which is no variable of it", dst, name)
+		}
+		l.fields[i].row.Default = value
+		l.fields[i].row.Required = false
+	}
+	return l, nil
+}
+
+// walk goes through the struct as package env does: exported fields with a name
+// are variables, structs without one are entered.
+func (l *layout) walk(v reflect.Value, prefix string) error {
+	for i := range v.NumField() {
+		sf, value := v.Type().Field(i), v.Field(i)
+		if !value.CanSet() {
+			continue
+		}
+		name, options, _ := strings.Cut(sf.Tag.Get("env"), ",")
+		var err error
+		switch {
+		case name != "":
+			err = l.add(sf, value, prefix+name, options)
+		case value.Kind() == reflect.Struct:
+			err = l.walk(value, prefix+sf.Tag.Get("envPrefix"))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	// After the embedded ones, so that the outer struct builds on what they checked.
+	if check, ok := reflect.TypeAssert[validator](v.Addr()); ok {
+		l.validators = append(l.validators, check)
+	}
+	return nil
+}
+
+func (l *layout) add(sf reflect.StructField, value reflect.Value, name, options string) error {
+	f := field{
+		row: Row{
+			Name:     name,
+			Default:  sf.Tag.Get("envDefault"),
+			Help:     sf.Tag.Get("help"),
+			Required: slices.Contains(strings.Split(options, ","), "required"),
+		},
+		goName: sf.Name,
+		secret: sf.Tag.Get("secret"),
+		min:    sf.Tag.Get("min"),
+		max:    sf.Tag.Get("max"),
+		value:  value,
+	}
+	if list := sf.Tag.Get("oneof"); list != "" {
+		f.oneOf = strings.Split(list, "|")
+	}
+	switch f.secret {
+	case "", secretWhole, secretURL:
+		f.row.Secret = f.secret != ""
+	default:
+		return fmt.Errorf("config: %s: tag secret:%q is not true or url", name, f.secret)
+	}
+	if f.row.Help == "" {
+		return fmt.Errorf("config: %s has no tag help", name)
+	}
+	for _, other := range l.fields {
+		if other.row.Name == name {
+			return fmt.Errorf("config: two fields read %s", name)
+		}
+		// Package env tells a bad field by its Go name alone.
+		if other.goName == f.goName {
+			return fmt.Errorf("config: %s and %s are both called %s", other.row.Name, name, f.goName)
+		}
+	}
+	for _, bound := range []string{f.min, f.max} {
+		if bound == "" {
+			continue
+		}
+		if _, err := parseBound(value.Type(), bound); err != nil {
+			return fmt.Errorf("config: %s: bound %q: %w", name, bound, err)
+		}
+	}
+	l.fields = append(l.fields, f)
+	return nil
+}

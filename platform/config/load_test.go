@@ -1,0 +1,298 @@
+package config_test
+
+import (
+	"errors"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/platform/config"
+)
+
+// service is a configuration as a service has it.
+type service struct {
+	config.Common
+
+	LockWait time.Duration  `env:"LOCK_WAIT" envDefault:"3s" help:"how long to wait" max:"1m" min:"1ms"`
+	Secret   string         `env:"FINGERPRINT_SECRET" help:"key of the fingerprint" secret:"true"`
+	Ratio    float64        `env:"RATIO" envDefault:"0.5" help:"a share" max:"1" min:"0"`
+	Batch    uint16         `env:"BATCH" help:"optional" min:"1"`
+	Peer     netip.Addr     `env:"PEER" help:"an address"`
+	Pin      int            `env:"PIN" envDefault:"1" help:"secret number" max:"9" secret:"true"`
+	Worker   workerSettings `envPrefix:"WORKER_"`
+}
+
+type workerSettings struct {
+	Pause time.Duration `env:"PAUSE" envDefault:"1s" help:"pause"`
+}
+
+func (workerSettings) Validate() error { return nil }
+
+func (service) Defaults() map[string]string { return map[string]string{"MAX_BODY": "256 MiB"} }
+
+func (s service) Validate() error {
+	var f config.Faults
+	f.Less("LOCK_WAIT", s.LockWait, "DB_STATEMENT_TIMEOUT", s.DBStatementTimeout)
+	return f.Err()
+}
+
+const goodURL = "postgres://counts:s3cret@db:5432/rowlock?sslmode=disable" //nolint:gosec // no password of anything
+
+func TestLoadDefaults(t *testing.T) {
+	t.Parallel()
+	var got service
+	if err := config.Load(&got, map[string]string{"DATABASE_URL": goodURL}); err != nil {
+		t.Fatalf("Load: %v", err)
+	}
+	want := service{
+		Common: config.Common{
+			DatabaseURL: goodURL, DBPooler: "none", DBMaxOpenConns: 8,
+			DBLockTimeout: 5 * time.Second, DBStatementTimeout: 8 * time.Second,
+			RequestTimeout: 10 * time.Second, ShutdownTimeout: 20 * time.Second,
+			MigrateOnStart: true, HTTPAddr: ":8080", AdminAddr: ":9090",
+			MaxBody: 256 * config.MiB, MaxInFlight: 1024,
+			LogLevel: "info", LogFormat: "json", LogRequests: "errors",
+		},
+		LockWait: 3 * time.Second, Ratio: 0.5, Pin: 1, Worker: workerSettings{Pause: time.Second},
+	}
+	if got != want {
+		t.Errorf("Load:\n got %+v\nwant %+v", got, want)
+	}
+	if got.MigrationURL() != goodURL {
+		t.Errorf("MigrationURL() = %q, want DATABASE_URL", got.MigrationURL())
+	}
+}
+
+func TestLoadTakesWhatIsSet(t *testing.T) {
+	t.Parallel()
+	var got service
+	err := config.Load(&got, map[string]string{
+		"DATABASE_URL": goodURL, "MIGRATE_DATABASE_URL": "postgres://owner@db/rowlock",
+		"MAX_BODY": "1MiB", "WORKER_PAUSE": "2s", "PPROF": "true", "HTTP_ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0",
+		"DB_POOLER": "transaction", "SHUTDOWN_DELAY": "2s", "PEER": "10.0.0.1", "BATCH": "7",
+		"LOG_LEVEL": "", // set to nothing: as if not set
+	})
+	if err != nil {
+		t.Fatalf("Load: %v", err)
+	}
+	if got.MaxBody != config.MiB || got.Worker.Pause != 2*time.Second || !got.PProf || got.HTTPAddr != "127.0.0.1:0" ||
+		got.DBPooler != "transaction" || got.LogLevel != "info" || got.Batch != 7 || got.Peer != netip.MustParseAddr("10.0.0.1") {
+		t.Errorf("Load did not take the values: %+v", got)
+	}
+	if got.MigrationURL() != "postgres://owner@db/rowlock" {
+		t.Errorf("MigrationURL() = %q", got.MigrationURL())
+	}
+	if got.StopTimeout() != 22*time.Second {
+		t.Errorf("StopTimeout() = %s, want delay and timeout, 22s", got.StopTimeout())
+	}
+}
+
+func TestLoadSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		environ map[string]string
+		want    string // the whole error
+	}{
+		"required": {
+			map[string]string{"DATABASE_URL": ""},
+			"configuration: DATABASE_URL: required, but not set",
+		},
+		"duration": {
+			map[string]string{"DB_LOCK_TIMEOUT": "5"},
+			`configuration: DB_LOCK_TIMEOUT: "5" is not a duration such as 500ms, 5s or 1m30s`,
+		},
+		"bool":      {map[string]string{"PPROF": "yes"}, `configuration: PPROF: "yes" is not true or false`},
+		"int":       {map[string]string{"DB_MAX_OPEN_CONNS": "8.0"}, `configuration: DB_MAX_OPEN_CONNS: "8.0" is not a whole number`},
+		"int range": {map[string]string{"DB_MAX_OPEN_CONNS": "99999999999"}, `configuration: DB_MAX_OPEN_CONNS: "99999999999" is out of range`},
+		"float":     {map[string]string{"RATIO": "half"}, `configuration: RATIO: "half" is not a number`},
+		"bytes":     {map[string]string{"MAX_BODY": "64KB"}, `configuration: MAX_BODY: "64KB" is not a size such as 1000, 64KiB or 256MiB`},
+		"text":      {map[string]string{"PEER": "nowhere"}, `configuration: PEER: ParseAddr("nowhere"): unable to parse IP`},
+		"oneof":     {map[string]string{"DB_POOLER": "session"}, `configuration: DB_POOLER: "session" is not none or transaction`},
+		"oneof 4":   {map[string]string{"LOG_LEVEL": "INFO"}, `configuration: LOG_LEVEL: "INFO" is not debug, info, warn or error`},
+		"min":       {map[string]string{"DB_MAX_OPEN_CONNS": "0"}, "configuration: DB_MAX_OPEN_CONNS: 0 must be at least 1"},
+		"min bytes": {map[string]string{"MAX_BODY": "0"}, "configuration: MAX_BODY: 0B must be at least 1B"},
+		"min uint":  {map[string]string{"BATCH": "0"}, "configuration: BATCH: 0 must be at least 1"},
+		"negative":  {map[string]string{"SHUTDOWN_DELAY": "-1s"}, "configuration: SHUTDOWN_DELAY: -1s must be at least 0s"},
+		"max":       {map[string]string{"SHUTDOWN_DELAY": "1h"}, "configuration: SHUTDOWN_DELAY: 1h0m0s must be at most 10m"},
+		"max float": {map[string]string{"RATIO": "1.5"}, "configuration: RATIO: 1.5 must be at most 1"},
+		"prefix":    {map[string]string{"WORKER_PAUSE": "x"}, `configuration: WORKER_PAUSE: "x" is not a duration such as 500ms, 5s or 1m30s`},
+		"address":   {map[string]string{"HTTP_ADDR": "8080"}, `configuration: HTTP_ADDR: "8080" is not an address such as :8080 or 127.0.0.1:0`},
+		"port": {
+			map[string]string{"ADMIN_ADDR": ":70000"},
+			`configuration: ADMIN_ADDR: ":70000" is not an address such as :8080 or 127.0.0.1:0`,
+		},
+		"same port": {map[string]string{"ADMIN_ADDR": ":8080"}, "configuration: HTTP_ADDR and ADMIN_ADDR are both :8080"},
+		"order": {
+			map[string]string{"DB_LOCK_TIMEOUT": "8s"},
+			"configuration: DB_LOCK_TIMEOUT (8s) must be shorter than DB_STATEMENT_TIMEOUT (8s)",
+		},
+		"several, in order, and what Validate of both structs says": {
+			map[string]string{"LOCK_WAIT": "9s", "DB_POOLER": "x", "REQUEST_TIMEOUT": "30s"},
+			"configuration:\n" +
+				"  DB_POOLER: \"x\" is not none or transaction\n" +
+				"  REQUEST_TIMEOUT (30s) must be shorter than SHUTDOWN_TIMEOUT (20s)\n" +
+				"  LOCK_WAIT (9s) must be shorter than DB_STATEMENT_TIMEOUT (8s)",
+		},
+		"no sentence about a value that was never read": {
+			map[string]string{"DB_STATEMENT_TIMEOUT": "10sec", "DB_LOCK_TIMEOUT": "9s"},
+			`configuration: DB_STATEMENT_TIMEOUT: "10sec" is not a duration such as 500ms, 5s or 1m30s`,
+		},
+		"a long value": {
+			map[string]string{"LOG_FORMAT": strings.Repeat("j", 1000)},
+			`configuration: LOG_FORMAT: "` + strings.Repeat("j", 80) + `..." is not json or text`,
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			environ := map[string]string{"DATABASE_URL": goodURL}
+			maps.Copy(environ, tt.environ)
+			err := config.Load(&service{}, environ)
+			if err == nil {
+				t.Fatalf("Load: no error, want %q", tt.want)
+			}
+			if err.Error() != tt.want {
+				t.Errorf("Load:\n got %s\nwant %s", err, tt.want)
+			}
+			if one, ok := errors.AsType[*config.VariableError](err); !ok || len(one.Variables) == 0 {
+				t.Errorf("errors.As finds no VariableError with variables in %v", err)
+			}
+		})
+	}
+}
+
+// The values are wrong in every way there is, and none may come back.
+func TestNoSecretIsRepeated(t *testing.T) {
+	t.Parallel()
+	const secret = "hunter2"
+	for name, environ := range map[string]map[string]string{
+		"no url":        {"DATABASE_URL": secret},
+		"broken url":    {"DATABASE_URL": "postgres://u:" + secret + "@h:port/db"},
+		"broken escape": {"DATABASE_URL": "postgres://u:%zz" + secret + "@h/db"},
+		"line break":    {"DATABASE_URL": "postgres://u:" + secret + "@h/db\n"},
+		"opaque":        {"DATABASE_URL": "postgres:u:" + secret + "@h"},
+		"key=value":     {"DATABASE_URL": "host=h password=" + secret},
+		"migrate":       {"MIGRATE_DATABASE_URL": secret + "\x00"},
+		"unreadable":    {"PIN": secret},
+		"out of bounds": {"PIN": "7777777"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := map[string]string{"DATABASE_URL": goodURL}
+			maps.Copy(all, environ)
+			err := config.Load(&service{}, all)
+			if err == nil {
+				t.Fatal("Load: no error")
+			}
+			for ; err != nil; err = errors.Unwrap(err) {
+				if strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "7777777") {
+					t.Errorf("the error repeats the secret: %v", err)
+				}
+			}
+		})
+	}
+}
+
+func TestLoadRefusesAStructThatMakesNoSense(t *testing.T) {
+	t.Parallel()
+	type badDefaults struct {
+		overriding
+
+		A string `env:"A" help:"a"`
+	}
+	for name, tt := range map[string]struct {
+		dst  any
+		want string
+	}{
+		"no pointer": {struct{}{}, "not a pointer to a struct"},
+		"nil":        {(*service)(nil), "not a pointer to a struct"},
+		"no help": {&struct {
+			A string `env:"A"`
+		}{}, "A has no tag help"},
+		"twice": {&struct {
+			A string `env:"A" help:"a"`
+			B string `env:"A" help:"a"`
+		}{}, "two fields read A"},
+		"one Go name": {&struct {
+			In struct {
+				A string `env:"A" help:"a"`
+			}
+			Out struct {
+				A string `env:"B" help:"a"`
+			}
+		}{}, "A and B are both called A"},
+		"secret": {&struct {
+			A string `env:"A" help:"a" secret:"yes"`
+		}{}, `tag secret:"yes"`},
+		"bound": {&struct {
+			A int `env:"A" help:"a" min:"one"`
+		}{}, `bound "one"`},
+		"bound without order": {&struct {
+			A string `env:"A" help:"a" min:"1"`
+		}{}, "has no order"},
+		"type": {&struct {
+			A chan int `env:"A" envDefault:"1" help:"a"`
+		}{}, "no parser"},
+		"defaults": {&badDefaults{}, "NOPE, which is no variable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := config.Load(tt.dst, nil)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("Load: %v, want one with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+type overriding struct{}
+
+func (overriding) Defaults() map[string]string { return map[string]string{"NOPE": "1"} }
+
+// A nil map must mean no variables, not those of the process.
+func TestLoadReadsNothingButTheMap(t *testing.T) {
+	t.Setenv("DATABASE_URL", goodURL)
+	if err := config.Load(&service{}, nil); err == nil {
+		t.Error("Load(nil): DATABASE_URL came from the process")
+	}
+	if got := config.Environ()["DATABASE_URL"]; got != goodURL {
+		t.Errorf("Environ: DATABASE_URL = %q, want %q", got, goodURL)
+	}
+}
+
+func TestMasked(t *testing.T) {
+	t.Parallel()
+	tests := map[string]string{ //nolint:gosec // no passwords of anything
+		goodURL: "postgres://counts:xxxxx@db:5432/rowlock?sslmode=disable",
+		"postgres://u@h/db?password=s3cret&sslmode=require": "postgres://u@h/db?password=***&sslmode=require",
+		"postgres://u@h/db?sslPassword=s3cret":              "postgres://u@h/db?sslPassword=***",
+		"postgres://u@h/db?pass%77ord=s3cret":               "postgres://u@h/db?pass%77ord=***",
+		"postgres:///db?host=/run/postgresql":               "postgres:///db?host=/run/postgresql",
+		"postgres://u:12#s3cret@h/db":                       "***",
+		"postgres://u:12/s3cret@h/db":                       "***",
+		"postgres://u:12?s3cret@h/db":                       "***",
+		"":                                                  "",
+	}
+	for in, want := range tests {
+		attrs := config.Masked(&service{Common: config.Common{DatabaseURL: in, MaxBody: 2 * config.MiB}, Secret: "s3cret"})
+		values := map[string]string{}
+		for _, a := range attrs {
+			values[a.Key] = a.Value.String()
+		}
+		if values["DATABASE_URL"] != want {
+			t.Errorf("%q is printed as %q, want %q", in, values["DATABASE_URL"], want)
+		}
+		if values["FINGERPRINT_SECRET"] != "***" || values["MIGRATE_DATABASE_URL"] != "" || values["MAX_BODY"] != "2MiB" {
+			t.Errorf("values = %v", values)
+		}
+		if line := slog.GroupValue(attrs...).String(); strings.Contains(line, "s3cret") {
+			t.Errorf("%q: a secret is printed: %s", in, line)
+		}
+	}
+	if config.Masked(service{}) != nil {
+		t.Error("Masked of no pointer is not nil")
+	}
+}
