@@ -1,0 +1,66 @@
+package telemetry_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log" //nolint:depguard // what a stranger's code uses
+	"log/slog"
+	"os"
+	"os/exec"
+	"testing"
+
+	"go.opentelemetry.io/otel"
+	"google.golang.org/grpc/grpclog"
+
+	"github.com/rowlock/rowlock/platform/telemetry"
+)
+
+// childEnv makes the test binary a process that captures its globals: that
+// cannot be taken back, so it must not happen in the one that runs the tests.
+const childEnv = "ROWLOCK_TELEMETRY_CHILD"
+
+// child writes one line by every road that other people's code takes.
+func child() int {
+	_, err := telemetry.New(context.Background(), telemetry.Config{Service: "counts", CaptureGlobals: true})
+	if err != nil {
+		panic(err) // the parent sees it on stderr
+	}
+	log.Print("from log")
+	slog.Info("from slog") //nolint:sloglint // what a stranger's code does
+	otel.Handle(errors.New("from otel"))
+	grpclog.Warning("from grpc: too chatty")
+	grpclog.Error("from grpc")
+	return 0
+}
+
+func TestCaptureGlobals(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(cmd.Environ(), childEnv+"=1")
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("child: %v\n%s%s", err, &stdout, &stderr)
+	}
+	got := lines(t, &stderr)
+	want := []map[string]string{
+		{"msg": "from log", "level": "WARN"},
+		{"msg": "from slog", "level": "INFO"},
+		{"msg": "opentelemetry", "level": "WARN", "error": "from otel"},
+		{"msg": "grpc", "level": "ERROR", "error": "from grpc"},
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%d lines, want %d:\n%s", len(got), len(want), &stderr)
+	}
+	for i := range want {
+		if got[i]["service"] != "counts" {
+			t.Errorf("line %d did not come from the service's logger: %v", i, got[i])
+		}
+		for key, value := range want[i] {
+			if got[i][key] != value {
+				t.Errorf("line %d has %s %v, want %q", i, key, got[i][key], value)
+			}
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+)
+
+// The values of OTEL_EXPORTER_OTLP_PROTOCOL that have an exporter here. The
+// specification names http/protobuf as the default.
+const (
+	protocolHTTP = "http/protobuf"
+	protocolGRPC = "grpc"
+)
+
+// traceDecision is what the OTEL_* variables ask for.
+type traceDecision struct {
+	enabled    bool
+	noEndpoint bool // wanted, but there is nowhere to send to: worth a warning
+	protocol   string
+}
+
+// traceSettings reads the variables that the SDK leaves to the program:
+// whether there is tracing at all, where it goes and by which protocol. The
+// names and their meaning are those of the OpenTelemetry specification
+// (configuration/sdk-environment-variables and protocol/exporter). The rest,
+// from sampler to headers, is read by the SDK.
+func traceSettings(environ map[string]string) (traceDecision, error) {
+	get := func(names ...string) (name, value string) {
+		for _, name := range names {
+			if value := strings.TrimSpace(environ[name]); value != "" {
+				return name, value
+			}
+		}
+		return "", ""
+	}
+	if _, disabled := get("OTEL_SDK_DISABLED"); strings.EqualFold(disabled, "true") {
+		return traceDecision{}, nil
+	}
+	endpointName, endpoint := get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+
+	switch _, exporter := get("OTEL_TRACES_EXPORTER"); exporter {
+	case "none":
+		return traceDecision{}, nil
+	case "":
+	case "otlp":
+		if endpoint == "" {
+			return traceDecision{noEndpoint: true}, nil
+		}
+	default:
+		return traceDecision{}, fmt.Errorf("OTEL_TRACES_EXPORTER %q is not otlp or none", exporter)
+	}
+	if endpoint == "" {
+		return traceDecision{}, nil
+	}
+	// The SDK would report a bad endpoint once and then send to localhost.
+	// The value is not repeated: an endpoint may hold a password.
+	if u, err := url.Parse(endpoint); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return traceDecision{}, fmt.Errorf("%s is not a URL such as http://collector:4318", endpointName)
+	}
+	name, protocol := get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+	switch protocol {
+	case "":
+		protocol = protocolHTTP
+	case protocolHTTP, protocolGRPC:
+	default:
+		return traceDecision{}, fmt.Errorf("%s %q is not %s or %s", name, protocol, protocolGRPC, protocolHTTP)
+	}
+	return traceDecision{enabled: true, protocol: protocol}, nil
+}
+
+// newTracerProvider makes the provider that sends to the endpoint of the
+// OTEL_EXPORTER_OTLP_* variables. Making it opens no connection.
+func newTracerProvider(ctx context.Context, cfg Config, protocol string) (*sdktrace.TracerProvider, error) {
+	res, err := newResource(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	var client otlptrace.Client
+	if protocol == protocolGRPC {
+		client = otlptracegrpc.NewClient()
+	} else {
+		client = otlptracehttp.NewClient()
+	}
+	exporter, err := otlptrace.New(ctx, client)
+	if err != nil {
+		return nil, fmt.Errorf("make the OTLP exporter (%s): %w", protocol, err)
+	}
+	return sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(res)), nil
+}
+
+// newResource describes this replica. What the operator sets by
+// OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES comes last and so wins.
+func newResource(ctx context.Context, cfg Config) (*resource.Resource, error) {
+	res, err := resource.New(ctx,
+		resource.WithService(), // a service.instance.id for each process, and a name that the next line replaces
+		resource.WithAttributes(semconv.ServiceName(cfg.Service), semconv.ServiceVersion(cfg.Version)),
+		resource.WithTelemetrySDK(),
+		resource.WithHost(),
+		resource.WithFromEnv(),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("describe this process (OTEL_RESOURCE_ATTRIBUTES is key=value,key=value): %w", err)
+	}
+	return res, nil
+}
