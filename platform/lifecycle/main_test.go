@@ -1,0 +1,255 @@
+package lifecycle_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/lifecycle"
+)
+
+// childEnv makes the test binary play a service, for the tests that send signals.
+const childEnv = "ROWLOCK_LIFECYCLE_CHILD"
+
+func TestMain(m *testing.M) {
+	if mode := config.Environ()[childEnv]; mode != "" {
+		os.Exit(lifecycle.Main(child(mode), nil, nil, os.Stdout, os.Stderr))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// child is a service that says when it is up and when it drains, and takes its
+// time for that when the mode is "slow".
+func child(mode string) lifecycle.Program {
+	serve := func(ctx context.Context, _ map[string]string) error {
+		say := func(line string) error { _, err := fmt.Fprintln(os.Stdout, line); return err }
+		return lifecycle.Run(ctx, slog.New(slog.NewTextHandler(os.Stderr, nil)), time.Minute, lifecycle.Part{
+			Name:  "api",
+			Start: func(context.Context) error { return say("up") },
+			Stop: func(ctx context.Context) error {
+				if err := say("draining"); err != nil || mode != "slow" {
+					return err
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			},
+		})
+	}
+	return lifecycle.Program{Name: "child", Commands: []lifecycle.Command{{Name: "serve", Run: serve}}}
+}
+
+// startChild starts the test binary as a service and waits until it is up.
+func startChild(t *testing.T, mode string) (*exec.Cmd, *bufio.Scanner, *bytes.Buffer) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(cmd.Environ(), childEnv+"="+mode)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stdout)
+	waitFor(t, lines, "up")
+	return cmd, lines, &stderr
+}
+
+func waitFor(t *testing.T, lines *bufio.Scanner, want string) {
+	t.Helper()
+	if !lines.Scan() || lines.Text() != want {
+		t.Fatalf("the child said %q (%v), want %q", lines.Text(), lines.Err(), want)
+	}
+}
+
+func send(t *testing.T, cmd *exec.Cmd, sig syscall.Signal) {
+	t.Helper()
+	if err := cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestASignalEndsTheProcessInOrder(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
+			cmd, lines, stderr := startChild(t, "quick")
+			send(t, cmd, sig)
+			waitFor(t, lines, "draining")
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("the child ended with %v, want status 0\n%s", err, stderr)
+			}
+			if want := fmt.Sprintf("reason=%q", sig.String()+" signal received"); !strings.Contains(stderr.String(), want) {
+				t.Errorf("the log does not name the signal:\n%s", stderr)
+			}
+		})
+	}
+}
+
+func TestASecondSignalKills(t *testing.T) {
+	t.Parallel()
+	cmd, lines, stderr := startChild(t, "slow")
+	send(t, cmd, syscall.SIGTERM)
+	waitFor(t, lines, "draining") // would go on for a minute
+	begin := time.Now()
+	// The first signal may still be on its way out of the handler when the child drains.
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		_ = cmd.Process.Signal(syscall.SIGINT) // fails once the child is gone, which is the aim
+		select {
+		case err := <-done:
+			if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != -1 { // -1: by a signal
+				t.Errorf("the child ended with %v, want death by a signal\n%s", err, stderr)
+			}
+			if took := time.Since(begin); took > 10*time.Second {
+				t.Errorf("it took %s", took)
+			}
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+type settings struct {
+	config.Common
+}
+
+// program has commands that note what they got.
+func program(calls *[]string) lifecycle.Program {
+	note := func(name string, err error) func(context.Context, map[string]string) error {
+		return func(_ context.Context, environ map[string]string) error {
+			*calls = append(*calls, name+" "+environ["X"])
+			return err
+		}
+	}
+	return lifecycle.Program{
+		Name:    "counts",
+		Summary: "counts things",
+		Config:  func() any { return &settings{} },
+		Commands: []lifecycle.Command{
+			{Name: "serve", Help: "answer requests", Run: note("serve", nil)},
+			{Name: "migrate", Help: "apply migrations and end", Run: note("migrate", errBoom)},
+		},
+	}
+}
+
+func TestCommandLine(t *testing.T) {
+	t.Parallel()
+	version := "counts " + lifecycle.Version() + " ("
+	for name, tt := range map[string]struct {
+		args   []string
+		status int
+		calls  string
+		stdout string // how it begins
+		stderr string // all of it
+	}{
+		"default":         {nil, 0, "serve 1", "", ""},
+		"by name":         {[]string{"serve"}, 0, "serve 1", "", ""},
+		"failure":         {[]string{"migrate"}, 1, "migrate 1", "", "counts: boom\n"},
+		"version":         {[]string{"version"}, 0, "", version, ""},
+		"--version":       {[]string{"--version"}, 0, "", version, ""},
+		"--help":          {[]string{"--help"}, 0, "", "counts: counts things\n\nUsage: counts [command]\n", ""},
+		"-h":              {[]string{"-h"}, 0, "", "counts: counts things\n", ""},
+		"help":            {[]string{"help"}, 0, "", "counts: counts things\n", ""},
+		"help of one":     {[]string{"migrate", "--help"}, 0, "", "counts: counts things\n", ""},
+		"help of version": {[]string{"version", "--help"}, 0, "", "counts: counts things\n", ""},
+		"unknown": {
+			[]string{"run"},
+			2, "", "",
+			"counts: unknown command \"run\", the commands are serve, migrate, version; run counts --help\n",
+		},
+		"unknown with help": {
+			[]string{"run", "--help"},
+			2, "", "",
+			"counts: unknown command \"run\", the commands are serve, migrate, version; run counts --help\n",
+		},
+		"flag": {
+			[]string{"serve", "--port=1"},
+			2, "", "",
+			"counts: unknown flag \"--port=1\": settings are environment variables; run counts --help\n",
+		},
+		"two": {
+			[]string{"serve", "migrate"},
+			2, "", "",
+			"counts: unexpected argument \"migrate\" after serve; run counts --help\n",
+		},
+		"version and more": {
+			[]string{"version", "all"},
+			2, "", "",
+			"counts: unexpected argument \"all\" after version; run counts --help\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var calls []string
+			var stdout, stderr bytes.Buffer
+			status := lifecycle.Main(program(&calls), tt.args, map[string]string{"X": "1"}, &stdout, &stderr)
+			if status != tt.status || strings.Join(calls, ",") != tt.calls {
+				t.Errorf("status %d, calls %q, want %d and %q", status, calls, tt.status, tt.calls)
+			}
+			if !strings.HasPrefix(stdout.String(), tt.stdout) || (tt.stdout == "") != (stdout.Len() == 0) {
+				t.Errorf("stdout %q, want it to begin with %q", &stdout, tt.stdout)
+			}
+			if stderr.String() != tt.stderr {
+				t.Errorf("stderr %q, want %q", &stderr, tt.stderr)
+			}
+		})
+	}
+}
+
+func TestHelpHasCommandsAndVariables(t *testing.T) {
+	t.Parallel()
+	var calls []string
+	var stdout bytes.Buffer
+	lifecycle.Main(program(&calls), []string{"--help"}, nil, &stdout, io.Discard)
+	for _, want := range []string{
+		"  serve    answer requests (default)\n", "  migrate  apply migrations and end\n", "  version  print the version\n", "\nEnvironment:\n",
+	} {
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("the help lacks %q:\n%s", want, &stdout)
+		}
+	}
+	for _, row := range config.Table(&settings{}) {
+		if !strings.Contains(stdout.String(), "\n  "+row.Name+" ") {
+			t.Errorf("the help lacks %s", row.Name)
+		}
+	}
+}
+
+func TestWhatCannotBePrintedIsAnError(t *testing.T) {
+	t.Parallel()
+	for _, arg := range []string{"version", "--help"} {
+		var calls []string
+		var stderr bytes.Buffer
+		status := lifecycle.Main(program(&calls), []string{arg}, nil, brokenWriter{}, &stderr)
+		if status != 1 || !strings.Contains(stderr.String(), errBoom.Error()) {
+			t.Errorf("%s: status %d, stderr %q", arg, status, &stderr)
+		}
+	}
+	if status := lifecycle.Main(lifecycle.Program{Name: "empty"}, nil, nil, io.Discard, io.Discard); status != 2 {
+		t.Errorf("a program without commands ends with %d, want 2", status)
+	}
+}
+
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errBoom }

@@ -1,0 +1,121 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+)
+
+// letGo is how much longer than the shutdown timeout all parts together may
+// take, so that what only needs closing is closed and not torn.
+const letGo = time.Second
+
+// Run starts the parts in order and waits until ctx ends or a part fails. Then
+// it stops those that were started, in reverse, within shutdownTimeout for all
+// of them together. When that is over the contexts of the stops have ended; one
+// second later Run returns, whatever still hangs.
+//
+// It returns nil when ctx ended and every part stopped as it should. Otherwise
+// it returns all that went wrong, the cause first, each with its part's name: a
+// part that failed, could not start, or did not stop. It writes the steps to
+// log but not the errors: these are reported once, by the caller who gets them.
+func Run(ctx context.Context, log *slog.Logger, shutdownTimeout time.Duration, parts ...Part) error {
+	begin := time.Now()
+	life, end := context.WithCancelCause(ctx) // ends with ctx or with the first part that fails
+	defer end(nil)
+
+	started, err := startAll(life, end, log, shutdownTimeout, parts)
+	if err == nil && life.Err() == nil {
+		log.InfoContext(ctx, "started", slog.Duration("took", time.Since(begin)))
+	}
+	if err != nil && errors.Is(err, life.Err()) {
+		err = nil // a start that was merely called off is no failure
+	}
+	if err != nil {
+		end(err)
+	}
+	<-life.Done()
+
+	var failed *failure
+	if errors.As(context.Cause(life), &failed) {
+		err = errors.Join(failed, err)
+	}
+	reason := "failure"
+	if err == nil {
+		reason = context.Cause(life).Error()
+	}
+	log.InfoContext(ctx, "stopping", slog.String("reason", reason), slog.Duration("within", shutdownTimeout))
+	begin = time.Now()
+	err = errors.Join(err, stopAll(ctx, log, shutdownTimeout, started, failed))
+	log.InfoContext(ctx, "stopped", slog.Duration("took", time.Since(begin)))
+	return err
+}
+
+// startAll starts the parts in order, until life ends or one cannot start, and
+// returns those that were started.
+func startAll(
+	life context.Context, end context.CancelCauseFunc, log *slog.Logger, patience time.Duration, parts []Part,
+) ([]*running, error) {
+	started := make([]*running, 0, len(parts))
+	for _, part := range parts {
+		select {
+		case <-life.Done():
+			return started, nil
+		default:
+		}
+		if err := start(life, part, patience); err != nil {
+			return started, fmt.Errorf("%s: %w", part.Name, err)
+		}
+		started = append(started, launch(life, part, end))
+		log.DebugContext(life, "part started", slog.String("part", part.Name))
+	}
+	return started, nil
+}
+
+// start runs the part's Start. When life ends meanwhile, Start has as long as a
+// stop would have: one that ignores its context must not hold the process.
+func start(life context.Context, part Part, patience time.Duration) error {
+	if part.Start == nil {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(life)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- part.Start(ctx) }()
+
+	select {
+	case err := <-done:
+		return err
+	case <-life.Done():
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		return fmt.Errorf("the start went on for %s after it was called off", patience)
+	}
+}
+
+// stopAll stops the parts in reverse. The context of the stops has the values
+// of ctx but not its end, and the deadline.
+func stopAll(ctx context.Context, log *slog.Logger, timeout time.Duration, started []*running, reported *failure) error {
+	ctx = context.WithoutCancel(ctx)
+	over := fmt.Errorf("the shutdown timeout of %s is over: %w", timeout, context.DeadlineExceeded)
+	soft, cancelSoft := context.WithTimeoutCause(ctx, timeout, over)
+	defer cancelSoft()
+	hard, cancelHard := context.WithTimeoutCause(ctx, timeout+letGo, over)
+	defer cancelHard()
+
+	var errs []error
+	for _, r := range slices.Backward(started) {
+		begin := time.Now()
+		errs = append(errs, r.stop(soft, hard, reported))
+		log.DebugContext(ctx, "part stopped", slog.String("part", r.part.Name), slog.Duration("took", time.Since(begin)))
+	}
+	return errors.Join(errs...)
+}

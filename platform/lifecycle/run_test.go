@@ -1,0 +1,305 @@
+package lifecycle_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rowlock/rowlock/platform/lifecycle"
+)
+
+// journal notes what happened, in order.
+type journal struct {
+	mu     sync.Mutex
+	events []string
+}
+
+func (j *journal) add(event string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.events = append(j.events, event)
+}
+
+func (j *journal) all() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.events)
+}
+
+// worker is a part that runs until its context ends and notes its steps.
+func (j *journal) worker(name string) lifecycle.Part {
+	return lifecycle.Part{
+		Name:  name,
+		Start: func(context.Context) error { j.add("start " + name); return nil },
+		Run:   func(ctx context.Context) error { <-ctx.Done(); j.add("end " + name); return ctx.Err() },
+		Stop:  func(context.Context) error { j.add("stop " + name); return nil },
+	}
+}
+
+func expect(t *testing.T, j *journal, want ...string) {
+	t.Helper()
+	if got := j.all(); !slices.Equal(got, want) {
+		t.Errorf("events\n got %q\nwant %q", got, want)
+	}
+}
+
+const timeout = 20 * time.Second
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+var errBoom = errors.New("boom")
+
+func TestRunStartsInOrderAndStopsInReverse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		j := &journal{}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Hour, func() { j.add("asked"); cancel(errors.New("terminated signal received")) })
+		var out bytes.Buffer
+		err := lifecycle.Run(ctx, slog.New(slog.NewTextHandler(&out, nil)), timeout, j.worker("db"), j.worker("api"))
+		if err != nil {
+			t.Errorf("Run: %v, want nil after an orderly end", err)
+		}
+		expect(t, j, "start db", "start api", "asked", "stop api", "end api", "stop db", "end db")
+		for _, want := range []string{"msg=started", `msg=stopping reason="terminated signal received"`, "msg=stopped"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("the log lacks %q:\n%s", want, &out)
+			}
+		}
+	})
+}
+
+// While the last part drains, the first must still work.
+func TestAPartIsAliveUntilThoseAfterItHaveStopped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		alive := make(chan struct{})
+		db := lifecycle.Part{Name: "db", Run: func(ctx context.Context) error {
+			<-ctx.Done()
+			close(alive)
+			return nil
+		}}
+		api := lifecycle.Part{Name: "api", Stop: func(ctx context.Context) error {
+			select {
+			case <-alive:
+				t.Error("db ended while api was draining")
+			case <-time.After(5 * time.Second):
+			}
+			if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) != timeout-5*time.Second {
+				t.Errorf("the deadline of the stop is %v", deadline)
+			}
+			return ctx.Err()
+		}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := lifecycle.Run(ctx, quiet(), timeout, db, api); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+func TestAFailedStartStopsWhatWasStarted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		j := &journal{}
+		bad := j.worker("bad")
+		bad.Start = func(context.Context) error { return errBoom }
+		err := lifecycle.Run(t.Context(), quiet(), timeout, j.worker("db"), bad, j.worker("api"))
+		if !errors.Is(err, errBoom) || err.Error() != "bad: boom" {
+			t.Errorf("Run: %v, want bad: boom", err)
+		}
+		expect(t, j, "start db", "stop db", "end db")
+	})
+}
+
+func TestAPartThatEndsByItselfStopsTheRest(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		end  error
+		want string
+	}{
+		"with an error": {errBoom, "bad: boom"},
+		"without":       {nil, "bad: ended by itself"},
+		"as cancelled":  {context.Canceled, "bad: context canceled"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				j := &journal{}
+				bad := j.worker("bad")
+				bad.Run = func(context.Context) error { time.Sleep(time.Minute); return tt.end }
+				err := lifecycle.Run(t.Context(), quiet(), timeout, j.worker("db"), bad, j.worker("api"))
+				if err == nil || err.Error() != tt.want {
+					t.Errorf("Run: %v, want %q once", err, tt.want)
+				}
+				expect(t, j, "start db", "start bad", "start api", "stop api", "end api", "stop bad", "stop db", "end db")
+			})
+		})
+	}
+}
+
+// A replica that waits for a lock in its migration must not wait when its probes are dead.
+func TestAFailureCallsOffAStart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		bad := lifecycle.Part{Name: "bad", Run: func(context.Context) error { return errBoom }}
+		slow := lifecycle.Part{Name: "slow", Start: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+		err := lifecycle.Run(t.Context(), quiet(), timeout, bad, slow)
+		if err == nil || err.Error() != "bad: boom" {
+			t.Errorf("Run: %v, want bad: boom alone", err)
+		}
+	})
+}
+
+func TestBeingAskedToStopDuringAStart(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		start func(ctx context.Context) error
+		want  string
+	}{
+		"it obeys":    {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, ""},
+		"it finishes": {func(ctx context.Context) error { <-ctx.Done(); return nil }, ""},
+		"it fails":    {func(ctx context.Context) error { <-ctx.Done(); return errBoom }, "slow: boom"},
+		"it goes deaf": {
+			func(context.Context) error { time.Sleep(time.Hour); return nil },
+			"slow: the start went on for 20s after it was called off",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				j := &journal{}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				err := lifecycle.Run(ctx, quiet(), timeout, j.worker("db"),
+					lifecycle.Part{Name: "slow", Start: tt.start}, j.worker("api"))
+				if got := text(err); got != tt.want {
+					t.Errorf("Run: %q, want %q", got, tt.want)
+				}
+				expect(t, j, "start db", "stop db", "end db")
+				time.Sleep(2 * time.Hour) // let the deaf one end inside the bubble
+			})
+		})
+	}
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func TestTheContextOfStartEndsWithIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		kept := make(chan context.Context, 1)
+		part := lifecycle.Part{
+			Name:  "db",
+			Start: func(ctx context.Context) error { kept <- ctx; return ctx.Err() },
+			Run: func(ctx context.Context) error {
+				if (<-kept).Err() == nil {
+					t.Error("the context of Start outlived it")
+				}
+				<-ctx.Done()
+				return nil
+			},
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := lifecycle.Run(ctx, quiet(), timeout, part); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+// The deadline is one for all; what hangs is named and left, what only needs closing still is closed.
+func TestAPartThatDoesNotStop(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		j := &journal{}
+		db := j.worker("db")
+		db.Stop = func(ctx context.Context) error { j.add("stop db: " + text(ctx.Err())); return nil }
+		slow := lifecycle.Part{Name: "slow", Stop: func(ctx context.Context) error {
+			<-ctx.Done()
+			time.Sleep(time.Millisecond)
+			return context.Cause(ctx)
+		}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		begin := time.Now()
+		err := lifecycle.Run(ctx, quiet(), timeout, db, slow)
+		if want := "slow: the shutdown timeout of 20s is over: context deadline exceeded"; text(err) != want {
+			t.Errorf("Run: %v, want %s", err, want)
+		}
+		if took := time.Since(begin); took != time.Minute+timeout+time.Millisecond {
+			t.Errorf("Run took %s", took)
+		}
+		expect(t, j, "start db", "stop db: context deadline exceeded", "end db")
+	})
+}
+
+func TestPartsThatHang(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		hang := func(context.Context) error { <-release; return nil }
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		begin := time.Now()
+		err := lifecycle.Run(ctx, quiet(), timeout,
+			lifecycle.Part{Name: "one", Stop: hang}, lifecycle.Part{Name: "two", Run: hang}, lifecycle.Part{Name: "three", Stop: hang})
+		if took := time.Since(begin); took != time.Minute+timeout+time.Second {
+			t.Errorf("Run took %s, want the timeout and one second for all of them", took)
+		}
+		for _, name := range []string{"one", "two", "three"} {
+			if !strings.Contains(text(err), name+": did not stop in time") {
+				t.Errorf("%s is not named in %v", name, err)
+			}
+		}
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v is no deadline", err)
+		}
+		close(release)
+	})
+}
+
+// Nothing that goes wrong is lost, whoever reports it.
+func TestAllErrorsAreReturned(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		first := lifecycle.Part{Name: "first", Run: func(context.Context) error { time.Sleep(time.Second); return errBoom }}
+		second := lifecycle.Part{
+			Name: "second",
+			Run:  func(ctx context.Context) error { <-ctx.Done(); return errors.New("torn") },
+			Stop: func(context.Context) error { return errors.New("stuck") },
+		}
+		err := lifecycle.Run(t.Context(), quiet(), timeout, first, second)
+		if want := "first: boom\nsecond: torn\nstuck"; text(err) != want {
+			t.Errorf("Run: %q, want %q", text(err), want)
+		}
+	})
+}
+
+func TestRunWithNothingToDo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := lifecycle.Run(ctx, quiet(), timeout, lifecycle.Part{Name: "empty"}); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		j := &journal{}
+		if err := lifecycle.Run(ctx, quiet(), timeout, j.worker("late")); err != nil {
+			t.Errorf("Run with a context that has ended: %v", err)
+		}
+		expect(t, j)
+	})
+}

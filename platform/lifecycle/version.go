@@ -1,0 +1,34 @@
+package lifecycle
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+)
+
+// version is set by the linker for images and releases:
+//
+//	-ldflags "-X github.com/rowlock/rowlock/platform/lifecycle.version=v1.2.3"
+var version string
+
+// Version is the version of the binary: the one that the linker was given, else
+// that of the main module as the go command recorded it (a tag, or a
+// pseudo-version with time and commit), else "devel".
+func Version() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "devel"
+}
+
+func (p Program) printVersion(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s %s (%s, %s/%s)\n", p.Name, Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	if err != nil {
+		return fmt.Errorf("print the version: %w", err)
+	}
+	return nil
+}
