@@ -1,0 +1,83 @@
+package httpserver
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+)
+
+// The values of LOG_REQUESTS.
+const (
+	logAll    = "all"
+	logErrors = "errors"
+	logNone   = "none"
+)
+
+// slowRequest is what LOG_REQUESTS=errors counts as one.
+const slowRequest = time.Second
+
+// log writes the one line of the request, if it is to have one: what failed
+// stands in it too. The path appears as the route's template only.
+func (ex *exchange) log(took time.Duration, clientLeft bool) {
+	if !ex.server.logged(ex.status, took) {
+		return
+	}
+	const most = 11
+	attrs := make([]slog.Attr, 0, most)
+	template := routeUnmatched
+	if ex.route != nil {
+		template = ex.route.template
+	}
+	attrs = append(attrs,
+		slog.String("server", ex.server.name),
+		slog.String("method", canonicalMethod(ex.request.Method)),
+		slog.String("route", template),
+		slog.Int("status", ex.status),
+		slog.Float64("ms", float64(took.Microseconds())/1000),
+		slog.Int64("bytes", ex.written),
+		slog.String("request_id", ex.requestID),
+	)
+	if ex.problem != nil {
+		attrs = append(attrs, slog.String("code", ex.problem.Kind().Code()))
+	}
+	// Behind a 4xx there is the client's input, which is nobody's business.
+	if ex.failure != nil && ex.status >= http.StatusInternalServerError {
+		attrs = append(attrs, slog.String("error", ex.failure.Error()))
+		if p, ok := errors.AsType[*panicError](ex.failure); ok {
+			attrs = append(attrs, slog.String("stack", string(p.stack)))
+		}
+	}
+	level := levelOf(ex.status)
+	if clientLeft {
+		attrs = append(attrs, slog.Bool("client_left", true))
+		if _, ok := errors.AsType[*panicError](ex.failure); !ok {
+			level = slog.LevelInfo // time ran out because somebody hung up
+		}
+	}
+	ex.server.log.LogAttrs(&ex.ctx, level, "request", attrs...)
+}
+
+func (s *Server) logged(status int, took time.Duration) bool {
+	switch {
+	case status == http.StatusInternalServerError || s.cfg.LogRequests == logAll:
+		return true
+	case s.cfg.LogRequests == logNone:
+		return false
+	default:
+		return status >= http.StatusBadRequest || took > slowRequest
+	}
+}
+
+// levelOf: 500 is for somebody to look at, the other 5xx say that a neighbour
+// is in trouble, and a 4xx is the client's.
+func levelOf(status int) slog.Level {
+	switch {
+	case status == http.StatusInternalServerError:
+		return slog.LevelError
+	case status > http.StatusInternalServerError:
+		return slog.LevelWarn
+	default:
+		return slog.LevelInfo
+	}
+}

@@ -1,0 +1,85 @@
+package httpserver
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/pprof" // on http.DefaultServeMux too, which nobody serves
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// AdminConfig is what an admin listener needs.
+type AdminConfig struct {
+	// Addr is host:port; port 0 takes a free one.
+	Addr string
+	// PProf serves /debug/pprof/.
+	PProf bool
+	// Gatherer is what /metrics shows; required.
+	Gatherer prometheus.Gatherer
+	// Readiness is what /readyz asks; required.
+	Readiness *Readiness
+}
+
+// Admin is the listener for whoever runs the replica: /livez, /readyz, /metrics
+// and, on demand, /debug/pprof/. It is apart from the API so that probes get
+// through however busy that is, and so that none of it is public.
+type Admin struct {
+	*endpoint
+}
+
+const (
+	// scrapes is how many may be under way at once.
+	scrapes = 4
+	// longestProfile fits a CPU profile of a minute.
+	longestProfile = 90 * time.Second
+)
+
+// NewAdmin makes an admin listener. It serves until its Shutdown, which should
+// come last: probes see the whole drain.
+func NewAdmin(cfg AdminConfig, log *slog.Logger) *Admin {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		// Never the database: to start a replica again does not bring it back.
+		probe(w, true, "")
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		ready, why := cfg.Readiness.Ready()
+		probe(w, ready, why)
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Gatherer, promhttp.HandlerOpts{
+		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		ErrorHandling:       promhttp.ContinueOnError, // what can be gathered is worth more than none
+		MaxRequestsInFlight: scrapes,
+		EnableOpenMetrics:   true,
+	}))
+	if cfg.PProf {
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
+	a := &Admin{endpoint: newEndpoint("admin", cfg.Addr, mux, log)}
+	if cfg.PProf {
+		a.http.WriteTimeout = longestProfile
+	}
+	return a
+}
+
+// probe answers a probe. The text is for people; probes look at the status.
+func probe(w http.ResponseWriter, fine bool, why string) {
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	text := "ok\n"
+	if !fine {
+		text = fmt.Sprintf("not ready: %s\n", why)
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	// The error is that of the probe's connection.
+	_, _ = io.WriteString(w, text)
+}

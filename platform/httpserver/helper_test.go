@@ -1,0 +1,234 @@
+package httpserver
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"github.com/rowlock/rowlock/platform/problem"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// logBuffer keeps the log's lines.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// lines are those with the message, decoded.
+func (b *logBuffer) lines(t *testing.T, msg string) []map[string]any {
+	t.Helper()
+	var found []map[string]any
+	for line := range strings.Lines(b.String()) {
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(line), &fields); err != nil {
+			t.Fatalf("log line %q: %v", line, err)
+		}
+		if fields["msg"] == msg {
+			found = append(found, fields)
+		}
+	}
+	return found
+}
+
+// fixture is a server with what it was given.
+type fixture struct {
+	*Server
+
+	log      *logBuffer
+	registry *prometheus.Registry
+}
+
+func newFixture(t testing.TB, cfg Config, change ...func(*Deps)) *fixture {
+	t.Helper()
+	f := &fixture{log: new(logBuffer), registry: prometheus.NewRegistry()}
+	if cfg.Name == "" {
+		cfg.Name = "api"
+	}
+	if cfg.Addr == "" {
+		cfg.Addr = "127.0.0.1:0"
+	}
+	deps := Deps{Log: slog.New(slog.NewJSONHandler(f.log, nil)), Registry: f.registry}
+	for _, c := range change {
+		c(&deps)
+	}
+	var err error
+	if f.Server, err = New(cfg, deps); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// server is what Server and Admin have in common.
+type server interface {
+	Addr() net.Addr
+	Serve() error
+}
+
+// start serves on a real listener until the test ends and returns its address.
+func (f *fixture) start(t testing.TB) string {
+	t.Helper()
+	if err := f.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return serveUntilEnd(t, f, f.http.Close)
+}
+
+func serveUntilEnd(t testing.TB, s server, stop func() error) string {
+	t.Helper()
+	served := make(chan error, 1)
+	go func() { served <- s.Serve() }()
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	return s.Addr().String()
+}
+
+// newClient keeps connections of its own, closed when the test ends.
+func newClient(t testing.TB) *http.Client {
+	t.Helper()
+	transport := &http.Transport{MaxIdleConnsPerHost: 64, ExpectContinueTimeout: 10 * time.Second}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return errors.New("redirected")
+	}}
+}
+
+// do answers one request without a connection.
+func (f *fixture) do(t testing.TB, method, target, body string, headers ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	var reader io.Reader
+	if body != "" {
+		reader = strings.NewReader(body)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), method, target, reader)
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	f.ServeHTTP(w, r)
+	return w
+}
+
+// wantProblem holds an answer to the whole form of a problem.
+func wantProblem(t *testing.T, w *httptest.ResponseRecorder, kind problem.Kind, field string) problem.Document {
+	t.Helper()
+	var d problem.Document
+	if got := w.Header().Get("Content-Type"); got != problem.ContentType {
+		t.Fatalf("status %d, Content-Type %q, body %q; want %s", w.Code, got, w.Body, kind.Code())
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &d); err != nil {
+		t.Fatalf("body %q: %v", w.Body, err)
+	}
+	if w.Code != kind.Status() || d.Status != kind.Status() || d.Code != kind.Code() || d.Field != field {
+		t.Errorf("got %d %s, want %s with field %q", w.Code, w.Body, kind.Code(), field)
+	}
+	if d.Detail == "" || d.TraceID == "" {
+		t.Errorf("no detail or trace_id in %s", w.Body)
+	}
+	if kind.Status() == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
+		t.Errorf("%s without Retry-After", kind.Code())
+	}
+	return d
+}
+
+// answer writes an answer that cannot go wrong.
+func answer(w http.ResponseWriter, r *http.Request) error {
+	return WriteJSON(w, http.StatusOK, map[string]string{"path": r.URL.Path})
+}
+
+// dial opens a bare connection, closed when the test ends.
+func dial(t *testing.T, addr string) *net.TCPConn {
+	t.Helper()
+	var d net.Dialer
+	c, err := d.DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+	})
+	if err := c.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		t.Fatalf("a %T", c)
+	}
+	return tcp
+}
+
+// rawAnswer is what came over a bare connection.
+type rawAnswer struct {
+	status int
+	header http.Header
+	length int64
+	closed bool // it said "Connection: close"
+	body   string
+}
+
+// exchangeRaw sends bytes and reads the one answer.
+func exchangeRaw(t *testing.T, addr, request string) rawAnswer {
+	t.Helper()
+	c := dial(t, addr)
+	if _, err := io.WriteString(c, request); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := resp.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return rawAnswer{resp.StatusCode, resp.Header, resp.ContentLength, resp.Close, string(body)}
+}
+
+// eventually polls a condition that another goroutine makes true.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for !condition() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 10 s: %s", what)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}

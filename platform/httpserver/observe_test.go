@@ -1,0 +1,190 @@
+package httpserver
+
+import (
+	"context"
+	"net/http"
+	"sort"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/propagation"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/rowlock/rowlock/platform/problem"
+)
+
+// metrics of a registry as text, one per line, by name and labels.
+func exposition(t testing.TB, g prometheus.Gatherer) map[string]float64 {
+	t.Helper()
+	families, err := g.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			labels := make([]string, 0, len(m.GetLabel()))
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetName()+`="`+l.GetValue()+`"`)
+			}
+			sort.Strings(labels)
+			key := "{" + strings.Join(labels, ",") + "}"
+			if h := m.GetHistogram(); h != nil {
+				found[family.GetName()+"_count"+key] = float64(h.GetSampleCount())
+				found[family.GetName()+"_sum"+key] = h.GetSampleSum()
+				continue
+			}
+			found[family.GetName()+key] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		}
+	}
+	return found
+}
+
+func metric(t testing.TB, g prometheus.Gatherer, name string) float64 {
+	t.Helper()
+	return exposition(t, g)[name]
+}
+
+func wantMetric(t *testing.T, g prometheus.Gatherer, name string, want float64) {
+	t.Helper()
+	all := exposition(t, g)
+	if got, ok := all[name]; !ok || got != want {
+		t.Errorf("%s is %v (there: %v), want %v; all: %v", name, got, ok, want, all)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{})
+	other := newFixture(t, Config{Name: "internal"}, func(d *Deps) { d.Registry = f.registry })
+	f.Handle(http.MethodGet, "/a/{id}", answer)
+	f.Handle(http.MethodPost, "/a/{id}", func(http.ResponseWriter, *http.Request) error { return problem.NotApplied.New("") })
+	other.Handle(http.MethodGet, "/a/{id}", func(w http.ResponseWriter, _ *http.Request) error {
+		w.WriteHeader(http.StatusEarlyHints)
+		w.WriteHeader(http.StatusAccepted)
+		return nil
+	})
+	for _, id := range []string{"x", "y", "z"} {
+		f.do(t, "GET", "/a/"+id, "")
+	}
+	f.do(t, "HEAD", "/a/x", "")
+	f.do(t, "POST", "/a/x", "")
+	f.do(t, "GET", "/unknown/path/1", "")
+	f.do(t, "GET", "/unknown/path/2", "")
+	f.do(t, "BREW", "/pot", "")
+	f.do(t, "KETTLE", "/a/1", "")
+	other.do(t, "GET", "/a/x", "")
+	const name = "http_server_request_duration_seconds_count"
+	want := map[string]float64{
+		name + `{method="GET",route="/a/{id}",server="api",status="200"}`:      3,
+		name + `{method="HEAD",route="/a/{id}",server="api",status="200"}`:     1,
+		name + `{method="POST",route="/a/{id}",server="api",status="503"}`:     1,
+		name + `{method="GET",route="unmatched",server="api",status="404"}`:    2,
+		name + `{method="other",route="unmatched",server="api",status="404"}`:  1,
+		name + `{method="other",route="unmatched",server="api",status="405"}`:  1,
+		name + `{method="GET",route="/a/{id}",server="internal",status="202"}`: 1,
+		`http_server_requests_in_flight{server="api"}`:                         0,
+		`http_server_requests_in_flight{server="internal"}`:                    0,
+	}
+	got := exposition(t, f.registry)
+	for key, value := range want {
+		if v, ok := got[key]; !ok || v != value {
+			t.Errorf("%s is %v, want %v", key, v, value)
+		}
+	}
+	for key := range got {
+		if _, ok := want[key]; !ok && !strings.Contains(key, "_sum{") {
+			t.Errorf("a label too many: %s", key)
+		}
+	}
+}
+
+func TestAccessLog(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for mode, want := range map[string]string{
+			"all":    "fine slow refused away bug",
+			"":       "slow refused away bug",
+			"errors": "slow refused away bug",
+			"none":   "bug",
+		} {
+			f := newFixture(t, Config{LogRequests: mode})
+			f.Handle(http.MethodGet, "/fine/{id}", answer)
+			f.Handle(http.MethodGet, "/slow/{id}", func(w http.ResponseWriter, r *http.Request) error {
+				time.Sleep(1001 * time.Millisecond)
+				return answer(w, r)
+			})
+			f.Handle(http.MethodGet, "/refused/{id}", func(http.ResponseWriter, *http.Request) error {
+				return problem.InvalidField.New("", problem.Cause(context.Canceled))
+			})
+			f.Handle(http.MethodGet, "/away/{id}", func(http.ResponseWriter, *http.Request) error { return problem.DatabaseUnavailable.New("") })
+			f.Handle(http.MethodGet, "/bug/{id}", func(http.ResponseWriter, *http.Request) error { panic("bug") })
+			levels := map[string]string{"fine": "INFO", "slow": "INFO", "refused": "INFO", "away": "WARN", "bug": "ERROR"}
+			for _, path := range []string{"fine", "slow", "refused", "away", "bug"} {
+				f.do(t, "GET", "/"+path+"/4242424242424242?card=4242424242424242", "")
+			}
+			var got []string
+			for _, line := range f.log.lines(t, "request") {
+				route, _ := line["route"].(string)
+				name := strings.Split(route, "/")[1]
+				got = append(got, name)
+				if line["level"] != levels[name] || route != "/"+name+"/{id}" || line["server"] != "api" || line["method"] != "GET" ||
+					line["ms"] == nil || line["bytes"] == nil || line["request_id"] == nil {
+					t.Errorf("%q: %v", mode, line)
+				}
+				if name == "slow" && line["ms"] != 1001.0 {
+					t.Errorf("slow: %v ms", line["ms"])
+				}
+				if name == "refused" && (line["error"] != nil || line["code"] != "INVALID_FIELD") {
+					t.Errorf("the client's input may be in it: %v", line)
+				}
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("LOG_REQUESTS=%q logged %q, want %q", mode, got, want)
+			}
+			if strings.Contains(f.log.String(), "4242") {
+				t.Errorf("a path was logged: %s", f.log)
+			}
+		}
+	})
+}
+
+func TestTracing(t *testing.T) {
+	t.Parallel()
+	spans := tracetest.NewSpanRecorder()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
+	f := newFixture(t, Config{LogRequests: "all"}, func(d *Deps) {
+		d.Tracing, d.TracerProvider, d.Propagator = true, provider, propagation.TraceContext{}
+	})
+	f.Handle(http.MethodGet, "/a/{id}", answer)
+	f.Handle(http.MethodGet, "/panic/{id}", func(http.ResponseWriter, *http.Request) error { panic("bug") })
+	const traceID = "4bf92f3577b34da6a3ce929d0e0e4736"
+	f.do(t, "GET", "/a/secret", "", "Traceparent", "00-"+traceID+"-00f067aa0ba902b7-01")
+	d := wantProblem(t, f.do(t, "GET", "/panic/secret", ""), problem.Internal, "")
+	missing := wantProblem(t, f.do(t, "BREW", "/unknown", ""), problem.NotFound, "")
+
+	ended := spans.Ended()
+	if len(ended) != 3 {
+		t.Fatalf("%d spans", len(ended))
+	}
+	for i, want := range []struct{ name, route, trace string }{
+		{"GET /a/{id}", "/a/{id}", traceID},
+		{"GET /panic/{id}", "/panic/{id}", d.TraceID},
+		{"HTTP", "", missing.TraceID},
+	} {
+		span := ended[i]
+		route := ""
+		for _, a := range span.Attributes() {
+			if a.Key == "http.route" {
+				route = a.Value.AsString()
+			}
+		}
+		if span.Name() != want.name || route != want.route || span.SpanContext().TraceID().String() != want.trace {
+			t.Errorf("span %q, route %q, trace %s; want %v", span.Name(), route, span.SpanContext().TraceID(), want)
+		}
+	}
+}
