@@ -1,0 +1,175 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/XSAM/otelsql"
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// DB is a pool of connections to one database. All methods may be used by many
+// goroutines at once.
+type DB struct {
+	pool     *sqlx.DB
+	settings Settings
+	log      *slog.Logger
+	metrics  *metrics
+}
+
+const (
+	connMaxIdleTime = 5 * time.Minute
+	connMaxLifetime = 30 * time.Minute // so that connections follow a failover or a changed role
+)
+
+// Open checks the settings and returns a pool that connects when it is first
+// used. reg may be nil; two pools on one registry need different names.
+func Open(_ context.Context, s Settings, log *slog.Logger, reg prometheus.Registerer) (*DB, error) {
+	s.setDefaults()
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	cfg, err := sessionConfig(s)
+	if err != nil {
+		return nil, err
+	}
+	guarded, err := newConnector(cfg, s.StatementTimeout+grace)
+	if err != nil {
+		return nil, err
+	}
+	guarded.prepare = s.Pooler == PoolerNone
+	pool := openPool(guarded, s.TracerProvider)
+	pool.SetMaxOpenConns(s.MaxOpenConns)
+	// An idle connection is cheaper to keep than to open again.
+	pool.SetMaxIdleConns(s.MaxOpenConns)
+	pool.SetConnMaxIdleTime(connMaxIdleTime)
+	pool.SetConnMaxLifetime(connMaxLifetime)
+	m, err := newMetrics(reg, s.Name, pool.Stats)
+	if err != nil {
+		return nil, errors.Join(err, pool.Close())
+	}
+	return &DB{pool: sqlx.NewDb(pool, "postgres"), settings: s, log: log, metrics: m}, nil
+}
+
+// Connector is for the few that need a plain *sql.DB: migrations and tools. It
+// checks the URL as Open does and guards the connections, but sends no session
+// settings, so that one URL serves with and without a pooler. It bounds no
+// statement: give contexts with deadlines.
+func Connector(url string) (driver.Connector, error) {
+	cfg, _, err := driverConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	// Right behind a pooler, harmless without one.
+	cfg.BinaryParameters = true
+	return newConnector(cfg, 0)
+}
+
+func newConnector(cfg pq.Config, guard time.Duration) (*connector, error) {
+	inner, err := pq.NewConnectorConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("the database URL cannot be used: %w", err)
+	}
+	inner.Dialer(newDialer())
+	return &connector{Connector: inner, guard: guard}, nil
+}
+
+// openPool traces statements that run inside a span; without a provider there
+// is no wrapper at all.
+func openPool(c driver.Connector, provider trace.TracerProvider) *sql.DB {
+	if provider == nil {
+		return sql.OpenDB(c)
+	}
+	return otelsql.OpenDB(c,
+		otelsql.WithTracerProvider(provider),
+		otelsql.WithMeterProvider(noop.NewMeterProvider()),
+		otelsql.WithSpanOptions(otelsql.SpanOptions{
+			DisableErrSkip:       true,
+			OmitConnResetSession: true,
+			OmitRows:             true,
+			// The server's text can hold values; the span keeps its error status.
+			RecordError: func(error) bool { return false },
+			SpanFilter: func(ctx context.Context, _ otelsql.Method, _ string, _ []driver.NamedValue) bool {
+				return trace.SpanContextFromContext(ctx).IsValid()
+			},
+		}))
+}
+
+// Ping asks the database for a sign of life, on a new connection where the
+// pool's are gone. A failure is an [*Error].
+func (db *DB) Ping(ctx context.Context) error {
+	if err := db.pool.PingContext(ctx); err != nil {
+		return db.acquireError(err)
+	}
+	return nil
+}
+
+// Close waits for the connections in use and closes the pool.
+func (db *DB) Close() error {
+	if err := db.pool.Close(); err != nil {
+		return fmt.Errorf("close the database pool: %w", err)
+	}
+	return nil
+}
+
+// Stats returns the pool's figures.
+func (db *DB) Stats() sql.DBStats { return db.pool.Stats() }
+
+// acquire takes a connection out of the pool for the caller alone.
+func (db *DB) acquire(ctx context.Context) (*sqlx.Conn, *conn, error) {
+	pinned, err := db.pool.Connx(ctx)
+	if err != nil {
+		return nil, nil, db.acquireError(err)
+	}
+	var guarded *conn
+	err = pinned.Raw(func(dc any) error {
+		if traced, ok := dc.(interface{ Raw() driver.Conn }); ok {
+			dc = traced.Raw()
+		}
+		var ok bool
+		if guarded, ok = dc.(*conn); !ok {
+			return fmt.Errorf("the pool holds a %T", dc)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, errors.Join(err, pinned.Close())
+	}
+	return pinned, guarded, nil
+}
+
+// acquireError classifies a failure to get a connection. Nothing was sent.
+func (db *DB) acquireError(err error) error {
+	e := Classify(err, false)
+	if e == nil {
+		// "sql: database is closed" has no type of its own.
+		return &Error{Outcome: NotApplied, Reason: Connection, err: err}
+	}
+	if _, dialled := errors.AsType[*connectError](err); dialled {
+		if e.Reason == Timeout {
+			e.Reason = Connection
+		}
+		return e
+	}
+	if e.Reason == Timeout {
+		// The time ran out in the queue: the pool is too small for the load.
+		e.Reason = Overloaded
+	}
+	return e
+}
+
+// release gives a connection back; one that broke is already gone.
+func (db *DB) release(pinned *sqlx.Conn) {
+	if err := pinned.Close(); err != nil && !errors.Is(err, sql.ErrConnDone) {
+		db.log.Warn("a database connection could not be given back", slog.Any("error", err))
+	}
+}

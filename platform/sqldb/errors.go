@@ -1,0 +1,155 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"io"
+	"net"
+
+	"github.com/rowlock/rowlock/platform/sqldb/pqerr"
+)
+
+// Error is an error of the database together with what became of the change.
+// Its text holds no DETAIL and no values; the driver's error is behind Unwrap.
+type Error struct {
+	// Outcome tells whether the change was made.
+	Outcome Outcome
+	// Reason is why it failed.
+	Reason Reason
+	// SQLState is the server's five characters, "" when it did not answer.
+	SQLState string
+	// Constraint is the name of the violated constraint, if any.
+	Constraint string
+
+	err error
+}
+
+// Error is one line for the log.
+func (e *Error) Error() string {
+	return "database: " + e.Outcome.String() + ": " + e.Reason.String() + ": " + pqerr.Text(e.err)
+}
+
+// Unwrap returns the error that the call ended with.
+func (e *Error) Unwrap() error { return e.err }
+
+// lostError is a connection that ended after something was sent and before the
+// answer. It hides driver.ErrBadConn from errors.Is: database/sql would take it
+// for a permission to send the statement again.
+type lostError struct{ cause error }
+
+func (e *lostError) Error() string {
+	if errors.Is(e.cause, driver.ErrBadConn) {
+		return "connection lost before the answer"
+	}
+	return "connection lost before the answer: " + e.cause.Error()
+}
+
+func (e *lostError) Unwrap() error {
+	if errors.Is(e.cause, driver.ErrBadConn) {
+		return nil
+	}
+	return e.cause
+}
+
+// connectError is a connection that could not be opened.
+type connectError struct{ cause error }
+
+func (e *connectError) Error() string { return "connect: " + e.cause.Error() }
+func (e *connectError) Unwrap() error { return e.cause }
+
+// Classify turns an error of the driver or of database/sql into an [*Error], and
+// returns nil for one that is neither. sent tells whether something that commits
+// (COMMIT, or an autocommit statement) may have reached the server.
+//
+// An answer of the server is proof of NotApplied even when sent: PostgreSQL
+// answers COMMIT and an autocommit statement with an error only before the
+// commit record is written, and with a FATAL that ends the session otherwise.
+func Classify(err error, sent bool) *Error {
+	if known, ok := errors.AsType[*Error](err); ok {
+		return known
+	}
+	if facts, ok := pqerr.Inspect(err); ok {
+		e := &Error{Outcome: NotApplied, Reason: reasonOf(facts.SQLState), SQLState: facts.SQLState, Constraint: facts.Constraint, err: err}
+		switch facts.SQLState {
+		case stateCompletionUnknown, stateTransactionResolutionLost:
+			e.Outcome = Unknown
+		default:
+			if facts.Fatal && sent {
+				e.Outcome = Unknown
+			}
+		}
+		return e
+	}
+	reason, ok := localReason(err)
+	if !ok {
+		return nil
+	}
+	outcome := NotApplied
+	if sent && !pqerr.AbortedCommit(err) {
+		outcome = Unknown
+	}
+	return &Error{Outcome: outcome, Reason: reason, err: err}
+}
+
+// localReason sorts the errors that come from this side of the connection.
+func localReason(err error) (Reason, bool) {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return Canceled, true
+	case errors.Is(err, context.DeadlineExceeded):
+		return Timeout, true
+	case brokenConnection(err):
+		return Connection, true
+	case errors.Is(err, sql.ErrTxDone), pqerr.AbortedCommit(err):
+		return Other, true
+	}
+	return Other, false
+}
+
+// brokenConnection tells whether err can come from a connection that ended.
+func brokenConnection(err error) bool {
+	if ownConnectionError(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) {
+		return true
+	}
+	_, network := errors.AsType[net.Error](err)
+	return network
+}
+
+// ownConnectionError is brokenConnection without the errors that a connection
+// to something else gives too.
+func ownConnectionError(err error) bool {
+	if errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) {
+		return true
+	}
+	if _, lost := errors.AsType[*lostError](err); lost {
+		return true
+	}
+	_, unreached := errors.AsType[*connectError](err)
+	return unreached
+}
+
+// OutcomeOf returns the outcome of an [*Error] in err's chain; false when there
+// is none.
+func OutcomeOf(err error) (Outcome, bool) {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return Unknown, false
+	}
+	return e.Outcome, true
+}
+
+// IsUniqueViolation tells whether err is SQLSTATE 23505; [Error.Constraint]
+// names the constraint.
+func IsUniqueViolation(err error) bool { return SQLState(err) == stateUniqueViolation }
+
+// SQLState returns the server's five characters, or "" when err is not an
+// answer of the server.
+func SQLState(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.SQLState
+	}
+	facts, _ := pqerr.Inspect(err)
+	return facts.SQLState
+}

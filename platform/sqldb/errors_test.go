@@ -1,0 +1,155 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
+
+	"github.com/rowlock/rowlock/platform/problem"
+)
+
+// answer is an error as the driver makes it, with a value in DETAIL.
+func answer(state, severity string) error {
+	return &pq.Error{
+		Code: pqerror.Code(state), Severity: severity, Message: "the message", Constraint: "the_constraint",
+		Detail: "Key (id)=(s3cret) already exists.", Hint: "s3cret", Where: "s3cret",
+	}
+}
+
+func TestClassify(t *testing.T) {
+	t.Parallel()
+	reset := &net.OpError{Op: "read", Err: syscall.ECONNRESET}
+	refused := &connectError{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}
+	for name, c := range map[string]struct {
+		err     error
+		sent    bool
+		outcome Outcome
+		reason  Reason
+		code    string // of the problem; "" for none
+	}{
+		"lock timeout":              {answer("55P03", "ERROR"), true, NotApplied, LockTimeout, "NOT_APPLIED"},
+		"deadlock":                  {answer("40P01", "ERROR"), true, NotApplied, Serialization, "NOT_APPLIED"},
+		"serialization at COMMIT":   {answer("40001", "ERROR"), true, NotApplied, Serialization, "NOT_APPLIED"},
+		"statement timeout":         {answer("57014", "ERROR"), true, NotApplied, Timeout, "NOT_APPLIED"},
+		"too many connections":      {answer("53300", "FATAL"), false, NotApplied, Overloaded, "OVERLOADED"},
+		"starting up":               {answer("57P03", "FATAL"), false, NotApplied, Connection, "DATABASE_UNAVAILABLE"},
+		"terminated while it ran":   {answer("57P01", "FATAL"), true, Unknown, Connection, "OUTCOME_UNKNOWN"},
+		"disk full":                 {answer("53100", "ERROR"), true, NotApplied, Connection, "DATABASE_UNAVAILABLE"},
+		"a standby":                 {answer("25006", "ERROR"), true, NotApplied, Connection, "DATABASE_UNAVAILABLE"},
+		"completion unknown":        {answer("40003", "ERROR"), true, Unknown, Other, "OUTCOME_UNKNOWN"},
+		"resolution unknown":        {answer("08007", "ERROR"), true, Unknown, Connection, "OUTCOME_UNKNOWN"},
+		"unique":                    {answer("23505", "ERROR"), true, NotApplied, Constraint, ""},
+		"overflow":                  {answer("22003", "ERROR"), true, NotApplied, Data, ""},
+		"index row too large":       {answer("54000", "ERROR"), true, NotApplied, Data, ""},
+		"no such table":             {answer("42P01", "ERROR"), true, NotApplied, Other, ""},
+		"a state of one character":  {answer("5", "ERROR"), true, NotApplied, Other, ""},
+		"refused dial":              {refused, false, NotApplied, Connection, "DATABASE_UNAVAILABLE"},
+		"reset before":              {reset, false, NotApplied, Connection, "DATABASE_UNAVAILABLE"},
+		"reset after":               {reset, true, Unknown, Connection, "OUTCOME_UNKNOWN"},
+		"lost":                      {&lostError{driver.ErrBadConn}, true, Unknown, Connection, "OUTCOME_UNKNOWN"},
+		"bad connection after":      {driver.ErrBadConn, true, Unknown, Connection, "OUTCOME_UNKNOWN"},
+		"connection already closed": {sql.ErrConnDone, true, Unknown, Connection, "OUTCOME_UNKNOWN"},
+		"EOF":                       {io.EOF, true, Unknown, Connection, "OUTCOME_UNKNOWN"},
+		"deadline before":           {context.DeadlineExceeded, false, NotApplied, Timeout, "NOT_APPLIED"},
+		"deadline after":            {context.DeadlineExceeded, true, Unknown, Timeout, "OUTCOME_UNKNOWN"},
+		"cancelled before":          {context.Canceled, false, NotApplied, Canceled, "NOT_APPLIED"},
+		"finished by fn itself":     {sql.ErrTxDone, true, Unknown, Other, "OUTCOME_UNKNOWN"},
+		"aborted, then COMMIT":      {pq.ErrInFailedTransaction, true, NotApplied, Other, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := Classify(fmt.Errorf("claim the key: %w", c.err), c.sent)
+			if e == nil {
+				t.Fatal("not recognised")
+			}
+			if e.Outcome != c.outcome || e.Reason != c.reason {
+				t.Errorf("got %s, %s; want %s, %s", e.Outcome, e.Reason, c.outcome, c.reason)
+			}
+			if !errors.Is(e, c.err) {
+				t.Error("the cause is lost")
+			}
+			if text := e.Error(); strings.Contains(text, "s3cret") || !strings.Contains(text, "claim the key") {
+				t.Errorf("the text is %q", text)
+			}
+			if again := Classify(fmt.Errorf("again: %w", e), !c.sent); again != e {
+				t.Error("a classified error was classified again")
+			}
+			p := Problem(fmt.Errorf("again: %w", e))
+			switch {
+			case c.code == "" && p != nil:
+				t.Errorf("got the problem %v, want none", p)
+			case c.code != "" && (p == nil || p.Kind().Code() != c.code):
+				t.Errorf("got the problem %v, want %s", p, c.code)
+			case p != nil && (!errors.Is(p, c.err) || strings.Contains(p.Detail(), "message")):
+				t.Errorf("the problem loses its cause or shows it: %v", p)
+			}
+		})
+	}
+}
+
+func TestClassifyLeavesOthersAlone(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{errors.New("no such count"), sql.ErrNoRows, problem.NotFound.New("gone")} {
+		if e := Classify(err, true); e != nil {
+			t.Errorf("%v became %v", err, e)
+		}
+		if Problem(err) != nil {
+			t.Errorf("%v became a problem", err)
+		}
+		if _, ok := OutcomeOf(err); ok {
+			t.Errorf("%v has an outcome", err)
+		}
+	}
+}
+
+func TestLostErrorIsNoPermissionToRepeat(t *testing.T) {
+	t.Parallel()
+	for _, cause := range []error{driver.ErrBadConn, fmt.Errorf("wrapped: %w", driver.ErrBadConn), io.ErrUnexpectedEOF} {
+		if errors.Is(&lostError{cause}, driver.ErrBadConn) {
+			t.Errorf("database/sql would repeat after %v", cause)
+		}
+	}
+}
+
+func TestErrorTextHoldsNoValues(t *testing.T) {
+	t.Parallel()
+	for _, state := range []pqerror.Code{"22P02", "22003", "P0001"} {
+		e := Classify(&pq.Error{Code: state, Severity: "ERROR", Message: `invalid input: "s3cret"`}, true)
+		if strings.Contains(e.Error(), "s3cret") || !strings.Contains(e.Error(), string(state)) {
+			t.Errorf("%s: %s", state, e)
+		}
+	}
+	e := Classify(&pq.Error{Code: "42P01", Severity: "ERROR", Message: `relation "counts.x" does not exist`}, true)
+	if !strings.Contains(e.Error(), `relation "counts.x" does not exist`) {
+		t.Errorf("the message that names the mistake is lost: %s", e)
+	}
+}
+
+func TestAccessors(t *testing.T) {
+	t.Parallel()
+	raw := fmt.Errorf("insert: %w", answer("23505", "ERROR"))
+	for _, err := range []error{raw, fmt.Errorf("again: %w", Classify(raw, true))} {
+		if !IsUniqueViolation(err) || SQLState(err) != "23505" {
+			t.Errorf("%v: state %q", err, SQLState(err))
+		}
+	}
+	if e := Classify(raw, true); e.Constraint != "the_constraint" {
+		t.Errorf("the constraint is %q", e.Constraint)
+	}
+	if outcome, ok := OutcomeOf(Classify(raw, true)); !ok || outcome != NotApplied {
+		t.Errorf("outcome %s, %t", outcome, ok)
+	}
+	if SQLState(io.EOF) != "" || IsUniqueViolation(nil) {
+		t.Error("an error that is not the server's has a state")
+	}
+}

@@ -1,0 +1,336 @@
+package sqldb_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
+	"github.com/rowlock/rowlock/platform/sqldb"
+)
+
+// quick makes the guards short enough for tests: an answer is awaited for 1.3 s.
+func quick(s *sqldb.Settings) {
+	s.LockTimeout, s.StatementTimeout = 100*time.Millisecond, 300*time.Millisecond
+}
+
+func incrementTx(db *sqldb.DB, opts ...sqldb.TxOption) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error { return add(ctx, tx, "a", 1) }, opts...)
+	}
+}
+
+func incrementOnce(db *sqldb.DB) func(context.Context) error {
+	return func(ctx context.Context) error { return db.Once(ctx, increment) }
+}
+
+// lostCase is one call whose connection ends at one point.
+type lostCase struct {
+	call    func(*sqldb.DB) func(context.Context) error
+	when    faultproxy.When
+	err     bool
+	outcome sqldb.Outcome
+	value   int64 // what the server has afterwards
+}
+
+func lostCases() map[string]lostCase {
+	plain := func(db *sqldb.DB) func(context.Context) error { return incrementTx(db) }
+	resolving := func(db *sqldb.DB) func(context.Context) error { return incrementTx(db, sqldb.ResolveOutcome()) }
+	return map[string]lostCase{
+		"Once, applied":                  {incrementOnce, faultproxy.AfterStatement, true, sqldb.Unknown, 1},
+		"Once, not applied":              {incrementOnce, faultproxy.BeforeStatement, true, sqldb.Unknown, 0},
+		"InTx, statement":                {plain, faultproxy.AfterStatement, true, sqldb.NotApplied, 0},
+		"InTx, statement unsent":         {plain, faultproxy.BeforeStatement, true, sqldb.NotApplied, 0},
+		"InTx, COMMIT applied":           {plain, faultproxy.AfterCommit, true, sqldb.Unknown, 1},
+		"InTx, COMMIT lost":              {plain, faultproxy.BeforeCommit, true, sqldb.Unknown, 0},
+		"InTx resolving, COMMIT applied": {resolving, faultproxy.AfterCommit, false, 0, 1},
+		"InTx resolving, COMMIT lost":    {resolving, faultproxy.BeforeCommit, true, sqldb.NotApplied, 0},
+	}
+}
+
+// TestLostReply: whatever is cut and however, a change is made at most once and
+// the outcome that is reported is true.
+func TestLostReply(t *testing.T) {
+	t.Parallel()
+	for how, name := range map[faultproxy.How]string{faultproxy.FIN: "FIN", faultproxy.RST: "RST", faultproxy.Hang: "Hang"} {
+		for title, c := range lostCases() {
+			t.Run(name+" "+title, func(t *testing.T) {
+				t.Parallel()
+				url := counterDatabase(t)
+				direct := open(t, url)
+				proxy := faultproxy.New(t, url)
+				reg := prometheus.NewRegistry()
+				settings := sqldb.Settings{URL: proxy.DSN(url)}
+				quick(&settings)
+				db, err := sqldb.Open(t.Context(), settings, slog.New(slog.DiscardHandler), reg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() {
+					if err := db.Close(); err != nil {
+						t.Error(err)
+					}
+				}()
+				proxy.Cut(c.when, how, faultproxy.Matching("UPDATE counter"))
+				err = c.call(db)(t.Context())
+				if proxy.Cuts() != 1 {
+					t.Fatalf("%d cuts, want 1: the test tested nothing", proxy.Cuts())
+				}
+				unknown := 0.0
+				if c.err {
+					wantError(t, err, c.outcome, sqldb.Connection)
+					if c.outcome == sqldb.Unknown {
+						unknown = 1
+					}
+				} else if err != nil {
+					t.Fatal(err)
+				}
+				if n := value(t, direct, "a"); n != c.value {
+					t.Errorf("n = %d, want %d", n, c.value)
+				}
+				if n := counted(t, reg, "rowlock_outcome_unknown_total", "statement") +
+					counted(t, reg, "rowlock_outcome_unknown_total", "transaction"); n != unknown {
+					t.Errorf("counted %v unknown outcomes, want %v", n, unknown)
+				}
+				// The pool has thrown the connection away.
+				if err = db.Once(t.Context(), increment); err != nil {
+					t.Errorf("the next call: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// TestPlainAutocommitIsNotRepeated: even through *sql.DB, which repeats a call
+// when lib/pq says driver.ErrBadConn, a connection of this package is safe.
+func TestPlainAutocommitIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	for _, how := range []faultproxy.How{faultproxy.FIN, faultproxy.RST} {
+		url := counterDatabase(t)
+		proxy := faultproxy.New(t, url)
+		connector, err := sqldb.Connector(proxy.DSN(url))
+		if err != nil {
+			t.Fatal(err)
+		}
+		db := sql.OpenDB(connector)
+		proxy.Cut(faultproxy.AfterStatement, how)
+		//nolint:forbidigo // the mistake under test
+		if _, err = db.ExecContext(t.Context(), oneUpdate, 1); err == nil {
+			t.Error("a lost reply passed for success")
+		}
+		if err = db.Close(); err != nil {
+			t.Error(err)
+		}
+		if n := value(t, open(t, url), "a"); n != 1 {
+			t.Errorf("n = %d, want 1", n)
+		}
+	}
+}
+
+// TestReadsAreRepeated: a read survives the loss of its connection.
+func TestReadsAreRepeated(t *testing.T) {
+	t.Parallel()
+	url := counterDatabase(t)
+	proxy := faultproxy.New(t, url)
+	db := open(t, proxy.DSN(url))
+	for _, how := range []faultproxy.How{faultproxy.FIN, faultproxy.RST} {
+		proxy.Cut(faultproxy.AfterStatement, how)
+		if n := value(t, db, "a"); n != 0 {
+			t.Errorf("n = %d", n)
+		}
+		proxy.Cut(faultproxy.AfterStatement, how)
+		var ids []string
+		if err := db.SelectContext(t.Context(), &ids, `SELECT id FROM counter WHERE n >= $1 ORDER BY id`, 0); err != nil || len(ids) != 2 {
+			t.Errorf("got %v, %v", ids, err)
+		}
+	}
+	if proxy.Cuts() != 4 {
+		t.Errorf("%d cuts, want 4", proxy.Cuts())
+	}
+	// Twice in a row is an error, and a certain one.
+	proxy.Cut(faultproxy.AfterStatement, faultproxy.FIN, faultproxy.Times(2))
+	wantError(t, db.GetContext(t.Context(), new(int), `SELECT n FROM counter WHERE id = $1`, "a"), sqldb.NotApplied, sqldb.Connection)
+}
+
+// TestIdleConnectionsAreChecked: connections that ended while they were idle
+// cost no caller an error, however they ended.
+func TestIdleConnectionsAreChecked(t *testing.T) {
+	t.Parallel()
+	url := counterDatabase(t)
+	direct := open(t, url)
+	proxy := faultproxy.New(t, url)
+	db := open(t, proxy.DSN(url), func(s *sqldb.Settings) { s.ApplicationName = "idle" })
+	ends := map[string]func(){
+		"FIN": func() { proxy.Drop(faultproxy.FIN) },
+		"RST": func() { proxy.Drop(faultproxy.RST) },
+		"terminated": func() {
+			execute(t, direct, `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+				WHERE application_name = 'idle' AND datname = current_database()`)
+		},
+	}
+	want := int64(0)
+	for name, end := range ends {
+		for _, call := range []func(context.Context) error{incrementOnce(db), incrementTx(db)} {
+			if err := db.Ping(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			end()
+			eventually(t, "the session is gone", func() bool {
+				var sessions int
+				err := direct.GetContext(t.Context(), &sessions, `SELECT count(*) FROM pg_stat_activity
+					WHERE application_name = 'idle' AND datname = current_database()`)
+				return err == nil && sessions == 0
+			})
+			if err := call(t.Context()); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			want++
+		}
+	}
+	if n := value(t, direct, "a"); n != want {
+		t.Errorf("n = %d, want %d", n, want)
+	}
+}
+
+// TestBlackHole: a network that swallows everything ends no call by itself.
+func TestBlackHole(t *testing.T) {
+	t.Parallel()
+	url := counterDatabase(t)
+	for name, call := range map[string]func(*sqldb.DB) func(context.Context) error{
+		"Once": incrementOnce,
+		"InTx": func(db *sqldb.DB) func(context.Context) error { return incrementTx(db) },
+		"Get": func(db *sqldb.DB) func(context.Context) error {
+			return func(ctx context.Context) error { return db.GetContext(ctx, new(int), `SELECT 1`) }
+		},
+		"Ping": func(db *sqldb.DB) func(context.Context) error { return db.Ping },
+	} {
+		for _, deadline := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, " deadline ", deadline), func(t *testing.T) {
+				t.Parallel()
+				proxy := faultproxy.New(t, url)
+				db := open(t, proxy.DSN(url)+"&connect_timeout=1", quick)
+				if err := db.Ping(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				ctx := t.Context()
+				if deadline {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, 50*time.Millisecond)
+					defer cancel()
+				}
+				proxy.Pause()
+				start := time.Now()
+				err := call(db)(ctx)
+				if _, ok := sqldb.OutcomeOf(err); !ok {
+					t.Errorf("got %v", err)
+				}
+				// At worst: the guard of 1.3 s, then one attempt to connect of 1 s.
+				if took := time.Since(start); took > 5*time.Second {
+					t.Errorf("took %s", took)
+				}
+				proxy.Resume()
+			})
+		}
+	}
+}
+
+// TestRefusedDial is answered at once, as certain.
+func TestRefusedDial(t *testing.T) {
+	t.Parallel()
+	url := counterDatabase(t)
+	proxy := faultproxy.New(t, url)
+	db := open(t, proxy.DSN(url))
+	proxy.Refuse()
+	for _, call := range []func(context.Context) error{incrementOnce(db), incrementTx(db), db.Ping} {
+		err := call(t.Context())
+		wantError(t, err, sqldb.NotApplied, sqldb.Connection)
+		if p := sqldb.Problem(err); p == nil || p.Kind().Code() != "DATABASE_UNAVAILABLE" {
+			t.Errorf("the problem is %v", p)
+		}
+	}
+}
+
+// TestDeadClientsStatementIsNotApplied: a statement that waits for a lock when
+// its client goes away is cancelled, not applied once the lock comes free.
+func TestDeadClientsStatementIsNotApplied(t *testing.T) {
+	t.Parallel()
+	url := counterDatabase(t)
+	direct := open(t, url)
+	proxy := faultproxy.New(t, url)
+	// The timeouts must not end the statement before the server notices.
+	db := open(t, proxy.DSN(url), func(s *sqldb.Settings) { s.LockTimeout, s.StatementTimeout = time.Minute, 2*time.Minute })
+	release := hold(t, direct, "a")
+	done := make(chan error, 1)
+	go func() { done <- db.Once(context.WithoutCancel(t.Context()), increment) }()
+	waitBlocked(t, direct, 1)
+	proxy.Drop(faultproxy.FIN)
+	wantError(t, <-done, sqldb.Unknown, sqldb.Connection)
+	waitBlocked(t, direct, 0)
+	release()
+	if n := value(t, direct, "a"); n != 0 {
+		t.Errorf("n = %d: the statement of a dead client was applied", n)
+	}
+}
+
+// TestTerminatedInTheMiddle: lib/pq hides 57P01 behind driver.ErrBadConn.
+func TestTerminatedInTheMiddle(t *testing.T) {
+	t.Parallel()
+	url := counterDatabase(t)
+	direct := open(t, url)
+	db := open(t, url, func(s *sqldb.Settings) { s.ApplicationName = "victim" })
+	for name, c := range map[string]struct {
+		call    func(context.Context) error
+		outcome sqldb.Outcome
+	}{
+		"Once": {incrementOnce(db), sqldb.Unknown},
+		"InTx": {incrementTx(db), sqldb.NotApplied},
+	} {
+		release := hold(t, direct, "a")
+		done := make(chan error, 1)
+		go func() { done <- c.call(context.WithoutCancel(t.Context())) }()
+		waitBlocked(t, direct, 1)
+		execute(t, direct, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+			WHERE application_name = 'victim' AND datname = current_database()`)
+		err := <-done
+		if outcome, ok := sqldb.OutcomeOf(err); !ok || outcome != c.outcome {
+			t.Errorf("%s: got %v", name, err)
+		}
+		release()
+	}
+	if n := value(t, direct, "a"); n != 0 {
+		t.Errorf("n = %d", n)
+	}
+}
+
+// TestStalledTransactionIsEnded: fn stays away for longer than the server lets
+// it; what it did is rolled back, and certainly so.
+func TestStalledTransactionIsEnded(t *testing.T) {
+	t.Parallel()
+	url := counterDatabase(t)
+	direct := open(t, url)
+	db := open(t, url, func(s *sqldb.Settings) { s.ApplicationName = "stalled" })
+	err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+		if err := add(ctx, tx, "a", 1); err != nil {
+			return err
+		}
+		eventually(t, "the server ends the session", func() bool {
+			var sessions int
+			err := direct.GetContext(ctx, &sessions, `SELECT count(*) FROM pg_stat_activity
+				WHERE application_name = 'stalled' AND datname = current_database()`)
+			return err == nil && sessions == 0
+		})
+		return nil
+	}, sqldb.WithIdleTimeout(50*time.Millisecond))
+	if e := classified(t, err); e.Reason != sqldb.Connection {
+		t.Fatalf("got %v", err)
+	}
+	if n := value(t, direct, "a"); n != 0 {
+		t.Errorf("n = %d", n)
+	}
+}

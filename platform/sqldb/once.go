@@ -1,0 +1,92 @@
+package sqldb
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/rowlock/rowlock/platform/sqldb/pqerr"
+)
+
+// Once runs fn, which sends ONE autocommit statement on conn and reads its
+// answer to the end. The statement is never sent twice by anybody. It costs one
+// round trip where a transaction costs three.
+//
+// The context that fn gets keeps ctx's values and deadline but not its
+// cancellation: a caller that leaves does not make the outcome of a statement
+// unknown. Where ctx has no deadline, or one later than the statement timeout
+// and a second, the server's own timeouts decide first and a call costs neither
+// a goroutine nor a timer; a nearer deadline makes the driver ask the server to
+// cancel.
+//
+// An error of the database is an [*Error]: NotApplied when nothing was sent or
+// the server answered, Unknown when the connection ended in between, or when fn
+// broke its contract with a second statement. Other errors of fn, sql.ErrNoRows
+// among them, are returned as they are; the statement stands. fn must close the
+// rows it opens.
+func (db *DB) Once(ctx context.Context, fn func(ctx context.Context, conn *sqlx.Conn) error) error {
+	pinned, guarded, err := db.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.release(pinned)
+	mark := guarded.socket.written.Load()
+	statementCtx, cancel := db.statementContext(ctx)
+	defer cancel()
+	if err = fn(statementCtx, pinned); err == nil {
+		return nil
+	}
+	sent := guarded.socket.written.Load() != mark
+	if !fromDatabase(statementCtx, err, guarded) {
+		return err
+	}
+	e := Classify(err, sent)
+	if guarded.statements > 1 {
+		e.Outcome = Unknown
+	}
+	if e.Outcome == Unknown {
+		db.metrics.unknown.WithLabelValues(operationOnce).Inc()
+	}
+	return withContext(statementCtx, e)
+}
+
+// fromDatabase tells an error of this connection from one that fn brought from
+// elsewhere, such as the timeout of another service.
+func fromDatabase(ctx context.Context, err error, guarded *conn) bool {
+	if _, answered := pqerr.Inspect(err); answered || ownConnectionError(err) {
+		return true
+	}
+	if _, known := errors.AsType[*Error](err); known {
+		return true
+	}
+	if _, local := localReason(err); !local {
+		return false
+	}
+	// database/sql answers with the context's own error when it had ended before
+	// the statement; otherwise an error of this connection leaves it broken.
+	return !guarded.IsValid() || ctx.Err() != nil && errors.Is(err, ctx.Err())
+}
+
+// detached is a context with a deadline that never fires. database/sql and the
+// driver start a goroutine each for a context with a Done channel; without one
+// the connection's own deadline bounds the call.
+type detached struct{ context.Context } //nolint:containedctx // it is a context
+
+func (detached) Done() <-chan struct{} { return nil }
+func (detached) Err() error            { return nil }
+
+// statementContext is what a statement of Once runs under.
+func (db *DB) statementContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, bounded := ctx.Deadline()
+	limit := time.Now().Add(db.settings.StatementTimeout)
+	// A pooler's server connection has no statement_timeout of ours.
+	if db.settings.Pooler == PoolerNone && (!bounded || deadline.After(limit.Add(grace))) {
+		return detached{ctx}, func() {}
+	}
+	if !bounded || deadline.After(limit) {
+		deadline = limit
+	}
+	return context.WithDeadline(context.WithoutCancel(ctx), deadline)
+}

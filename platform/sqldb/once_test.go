@@ -1,0 +1,219 @@
+package sqldb_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/rowlock/rowlock/platform/sqldb"
+)
+
+func TestOnceReturnsRows(t *testing.T) {
+	t.Parallel()
+	db := open(t, counterDatabase(t))
+	var n int64
+	err := db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
+		return conn.GetContext(ctx, &n, `UPDATE counter SET n = n + 1 WHERE id = 'a' RETURNING n`)
+	})
+	if err != nil || n != 1 || value(t, db, "a") != 1 {
+		t.Fatalf("n = %d, %v", n, err)
+	}
+	err = db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
+		return conn.GetContext(ctx, &n, `UPDATE counter SET n = n + 1 WHERE id = 'missing' RETURNING n`)
+	})
+	if err != sql.ErrNoRows { //nolint:errorlint // unchanged means identical
+		t.Fatalf("got %v", err)
+	}
+}
+
+// TestOnceAnswersOfTheServerAreCertain: an error of the server undoes the one
+// statement, so nothing was applied.
+//
+//nolint:tparallel,paralleltest // the parts share the counters, and one holds a lock
+func TestOnceAnswersOfTheServerAreCertain(t *testing.T) {
+	t.Parallel()
+	db := open(t, counterDatabase(t), func(s *sqldb.Settings) { s.LockTimeout = 50 * time.Millisecond })
+	for name, c := range map[string]struct {
+		statement string
+		reason    sqldb.Reason
+	}{
+		"constraint": {`UPDATE counter SET n = 1000000000 WHERE id = 'b'`, sqldb.Constraint},
+		"overflow":   {`UPDATE counter SET n = n + 9223372036854775807 + 1 WHERE id = 'b'`, sqldb.Data},
+		"mistake":    {`UPDATE nowhere SET n = 1`, sqldb.Other},
+		"lock":       {`UPDATE counter SET n = n + 1 WHERE id = 'a'`, sqldb.LockTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "lock" {
+				hold(t, db, "a")
+			}
+			err := db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
+				_, err := conn.ExecContext(ctx, c.statement)
+				return err
+			})
+			wantError(t, err, sqldb.NotApplied, c.reason)
+		})
+	}
+}
+
+// TestOnceErrorAfterRows: the server sends rows first and fails in the end. The
+// rows must not pass for success.
+func TestOnceErrorAfterRows(t *testing.T) {
+	t.Parallel()
+	db := open(t, counterDatabase(t))
+	var ids []string
+	err := db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
+		return conn.SelectContext(ctx, &ids,
+			`SELECT repeat('x', 9000) || 1 / (3 - i) FROM generate_series(1, $1::int) i`, 3)
+	})
+	wantError(t, err, sqldb.NotApplied, sqldb.Data)
+}
+
+func TestOnceSecondStatementMakesItUnknown(t *testing.T) {
+	t.Parallel()
+	db := open(t, counterDatabase(t))
+	err := db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
+		if err := increment(ctx, conn); err != nil {
+			return err
+		}
+		_, err := conn.ExecContext(ctx, `SELECT 1/0`)
+		return err
+	})
+	wantError(t, err, sqldb.Unknown, sqldb.Data)
+}
+
+func TestOnceReturnsDomainErrorsUnchanged(t *testing.T) {
+	t.Parallel()
+	db := open(t, counterDatabase(t))
+	err := db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
+		return errors.Join(increment(ctx, conn), errDomain)
+	})
+	if _, ok := sqldb.OutcomeOf(err); ok || !errors.Is(err, errDomain) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+// TestOnceOutlivesItsCaller: a caller that leaves must not turn a statement
+// that is under way into an unknown outcome.
+func TestOnceOutlivesItsCaller(t *testing.T) {
+	t.Parallel()
+	db := open(t, counterDatabase(t))
+	release := hold(t, db, "a")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- db.Once(ctx, increment) }()
+	waitBlocked(t, db, 1)
+	cancel()
+	release()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if n := value(t, db, "a"); n != 1 {
+		t.Fatalf("n = %d", n)
+	}
+}
+
+// TestOnceNearDeadlineIsCertain: a deadline before the server's timeouts makes
+// the driver cancel, and the server's 57014 proves that nothing was applied.
+func TestOnceNearDeadlineIsCertain(t *testing.T) {
+	t.Parallel()
+	db := open(t, counterDatabase(t))
+	release := hold(t, db, "a")
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	err := db.Once(ctx, increment)
+	wantError(t, err, sqldb.NotApplied, sqldb.Timeout)
+	if sqldb.SQLState(err) != "57014" || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	release()
+	if n := value(t, db, "a"); n != 0 {
+		t.Fatalf("n = %d", n)
+	}
+}
+
+// TestPoolExhausted: the time runs out in the queue for a connection.
+func TestPoolExhausted(t *testing.T) {
+	t.Parallel()
+	db := open(t, counterDatabase(t), func(s *sqldb.Settings) { s.MaxOpenConns = 1 })
+	hold(t, db, "b")
+	for name, call := range map[string]func(context.Context) error{
+		"Once": func(ctx context.Context) error { return db.Once(ctx, increment) },
+		"InTx": func(ctx context.Context) error {
+			return db.InTx(ctx, func(context.Context, *sqlx.Tx) error { return nil })
+		},
+		"Ping":       db.Ping,
+		"GetContext": func(ctx context.Context) error { return db.GetContext(ctx, new(int), `SELECT 1`) },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		err := call(ctx)
+		cancel()
+		e, ok := errors.AsType[*sqldb.Error](err)
+		if !ok || e.Outcome != sqldb.NotApplied || e.Reason != sqldb.Overloaded && name != "GetContext" {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if stats := db.Stats(); stats.InUse != 1 || stats.MaxOpenConnections != 1 {
+			t.Errorf("%s: the pool has %+v", name, stats)
+		}
+	}
+}
+
+// TestDriverRefusalDoesNotPoisonThePool: lib/pq refuses a call with too many
+// parameters and leaves its connection marked as busy.
+func TestDriverRefusalDoesNotPoisonThePool(t *testing.T) {
+	t.Parallel()
+	// The settings for a pooler, because there no statement is prepared first.
+	db := open(t, counterDatabase(t)+"&binary_parameters=yes", func(s *sqldb.Settings) {
+		s.MaxOpenConns, s.Pooler = 1, sqldb.PoolerTransaction
+	})
+	args := make([]any, 65536)
+	for i := range args {
+		args[i] = i
+	}
+	err := db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
+		_, err := conn.ExecContext(ctx, `SELECT 1`, args...)
+		return err
+	})
+	if err == nil || !strings.Contains(err.Error(), "65536 parameters") {
+		t.Fatalf("got %v", err)
+	}
+	if err = db.Once(t.Context(), increment); err != nil {
+		t.Fatalf("the next call: %v", err)
+	}
+}
+
+// TestPreparedStatements are allowed on a direct connection and guarded too.
+func TestPreparedStatements(t *testing.T) {
+	t.Parallel()
+	db := open(t, counterDatabase(t))
+	err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+		stmt, err := tx.PreparexContext(ctx, `UPDATE counter SET n = n + $1 WHERE id = 'a' RETURNING n`)
+		if err != nil {
+			return err
+		}
+		defer func() {
+			if err := stmt.Close(); err != nil {
+				t.Errorf("close the statement: %v", err)
+			}
+		}()
+		for want := int64(1); want <= 3; want++ {
+			var n int64
+			if err = stmt.GetContext(ctx, &n, 1); err != nil || n != want {
+				t.Errorf("n = %d, want %d: %v", n, want, err)
+			}
+		}
+		_, err = stmt.ExecContext(ctx, 1)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := value(t, db, "a"); n != 4 {
+		t.Fatalf("n = %d", n)
+	}
+}

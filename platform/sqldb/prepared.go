@@ -1,0 +1,51 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql/driver"
+
+	"github.com/rowlock/rowlock/platform/sqldb/pqerr"
+)
+
+// Planning the statement of a group costs the server more than running it, so
+// each connection keeps the statements that it has seen prepared. That is
+// session state, hence only without a pooler in between. The queries are
+// constants of the adapters: there are few, and the bound is never met.
+const maxPrepared = 64
+
+// keptStatement returns the prepared statement of a query with parameters, and
+// prepares it the first time; nil when the query is to be sent as it is.
+// Preparing changes nothing, so its failure leaves nothing behind.
+func (c *conn) keptStatement(ctx context.Context, query string, args []driver.NamedValue) (driverStmt, error) {
+	if c.prepared == nil || len(args) == 0 {
+		return nil, nil //nolint:nilnil // a query without a prepared statement is no error
+	}
+	if kept, ok := c.prepared[query]; ok {
+		return kept, nil
+	}
+	if len(c.prepared) == maxPrepared {
+		return nil, nil //nolint:nilnil // as above
+	}
+	made, err := c.driverConn.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // verdict looks at it
+	}
+	kept, ok := made.(driverStmt)
+	if !ok {
+		return nil, made.Close() // a COPY
+	}
+	c.prepared[query] = kept
+	return kept, nil
+}
+
+// notePlan retires the connection when its prepared statements are of no use
+// any more: a migration changed what they return, or somebody discarded them.
+func (c *conn) notePlan(err error) error {
+	if facts, answered := pqerr.Inspect(err); answered && c.prepared != nil {
+		switch facts.SQLState {
+		case "0A000", "26000": // cached plan must not change result type; no such statement
+			c.poisoned = true
+		}
+	}
+	return err
+}

@@ -1,0 +1,91 @@
+package sqldb_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/sqldb"
+)
+
+const countPrepared = `SELECT count(*) FROM pg_prepared_statements`
+
+// preparedIn runs a query with a parameter n times in one session, and returns
+// how many statements the session then holds.
+func preparedIn(t *testing.T, db *sqldb.DB, n int, query func(i int) string) int {
+	t.Helper()
+	var held int
+	err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+		for i := range n {
+			var got int
+			if err := tx.GetContext(ctx, &got, query(i), i); err != nil {
+				return err
+			}
+			if got != i {
+				t.Errorf("query %d answered %d", i, got)
+			}
+		}
+		return tx.GetContext(ctx, &held, countPrepared)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return held
+}
+
+func TestStatementsAreKeptPrepared(t *testing.T) {
+	t.Parallel()
+	db := open(t, dbtest.Empty(t))
+	if held := preparedIn(t, db, 10, func(int) string { return `SELECT $1::int` }); held != 1 {
+		t.Errorf("one query left %d prepared statements, want 1", held)
+	}
+}
+
+func TestPreparedStatementsAreBounded(t *testing.T) {
+	t.Parallel()
+	db := open(t, dbtest.Empty(t))
+	if held := preparedIn(t, db, 100, func(i int) string { return fmt.Sprintf(`SELECT $1::int -- %d`, i) }); held != 64 {
+		t.Errorf("100 queries left %d prepared statements, want 64", held)
+	}
+}
+
+func TestNothingIsPreparedBehindAPooler(t *testing.T) {
+	t.Parallel()
+	db := open(t, dbtest.PgBouncer(t, dbtest.Empty(t), 2), func(s *sqldb.Settings) { s.Pooler = sqldb.PoolerTransaction })
+	if held := preparedIn(t, db, 10, func(int) string { return `SELECT $1::int` }); held != 0 {
+		t.Errorf("%d prepared statements behind a pooler", held)
+	}
+}
+
+// A migration changes what a kept statement returns: one call fails, surely not
+// applied, and its connection is retired.
+func TestOutdatedPlanRetiresTheConnection(t *testing.T) {
+	t.Parallel()
+	url := counterDatabase(t)
+	db := open(t, url, func(s *sqldb.Settings) { s.MaxOpenConns = 1 })
+	touch := func() error {
+		return db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
+			rows, err := conn.QueryContext(ctx, `UPDATE counter SET n = n + $1 WHERE id = 'a' RETURNING *`, 1)
+			if err != nil {
+				return err
+			}
+			for rows.Next() { //nolint:revive // read to the end
+			}
+			return rows.Close()
+		})
+	}
+	if err := touch(); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, open(t, url), `ALTER TABLE counter ADD COLUMN note text`)
+	wantError(t, touch(), sqldb.NotApplied, sqldb.Other)
+	if err := touch(); err != nil {
+		t.Errorf("after the plan was found outdated: %v", err)
+	}
+	if got := value(t, db, "a"); got != 2 {
+		t.Errorf("the counter is %d, want 2", got)
+	}
+}

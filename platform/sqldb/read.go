@@ -1,0 +1,91 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// reader sends a query once more on another connection when the first one ended
+// before the rows came. Only for statements that change nothing.
+type reader struct{ *sqlx.DB }
+
+// QueryxContext implements sqlx.QueryerContext.
+func (r reader) QueryxContext(ctx context.Context, query string, args ...any) (*sqlx.Rows, error) {
+	rows, err := r.DB.QueryxContext(ctx, query, args...) //nolint:forbidigo // reads only
+	if worthAnother(ctx, err) {
+		rows, err = r.DB.QueryxContext(ctx, query, args...) //nolint:forbidigo // reads only
+	}
+	return rows, err //nolint:wrapcheck // classified by the caller
+}
+
+// QueryRowxContext implements sqlx.QueryerContext.
+func (r reader) QueryRowxContext(ctx context.Context, query string, args ...any) *sqlx.Row {
+	row := r.DB.QueryRowxContext(ctx, query, args...) //nolint:forbidigo // reads only
+	if worthAnother(ctx, row.Err()) {
+		row = r.DB.QueryRowxContext(ctx, query, args...) //nolint:forbidigo // reads only
+	}
+	return row
+}
+
+// worthAnother tells whether a read failed for its connection's sake. One that
+// timed out is not repeated: the next would too.
+func worthAnother(ctx context.Context, err error) bool {
+	lost, ok := errors.AsType[*lostError](err)
+	if !ok || ctx.Err() != nil {
+		return false
+	}
+	timeout, ok := lost.cause.(interface{ Timeout() bool })
+	return !ok || !timeout.Timeout()
+}
+
+// GetContext reads one row into dest, as sqlx does. It is for reads only: after
+// a lost connection the query may be sent twice. No row is sql.ErrNoRows; an
+// error of the database is an [*Error] and always NotApplied.
+func (db *DB) GetContext(ctx context.Context, dest any, query string, args ...any) error {
+	err := sqlx.GetContext(ctx, reader{db.pool}, dest, query, args...) //nolint:forbidigo // this is the reader behind the rule
+	return db.readError(ctx, err)
+}
+
+// SelectContext reads all rows into the slice at dest, as sqlx does. It is for
+// reads only, as GetContext.
+func (db *DB) SelectContext(ctx context.Context, dest any, query string, args ...any) error {
+	err := sqlx.SelectContext(ctx, reader{db.pool}, dest, query, args...) //nolint:forbidigo // this is the reader behind the rule
+	return db.readError(ctx, err)
+}
+
+func (db *DB) readError(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	if _, dialled := errors.AsType[*connectError](err); dialled {
+		return db.acquireError(err)
+	}
+	e := Classify(err, false)
+	if e == nil {
+		return err // a destination that does not fit: a mistake in the program
+	}
+	return withContext(ctx, e)
+}
+
+// withContext names the deadline or the cancellation as the reason of an error
+// that it caused: the driver shows 57014 or a broken connection instead.
+func withContext(ctx context.Context, e *Error) *Error {
+	if e.Reason != Timeout && e.Reason != Connection {
+		return e
+	}
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		e.Reason = Timeout
+	case errors.Is(ctx.Err(), context.Canceled):
+		e.Reason = Canceled
+	default:
+		return e
+	}
+	if !errors.Is(e.err, ctx.Err()) {
+		e.err = errors.Join(ctx.Err(), e.err)
+	}
+	return e
+}

@@ -1,0 +1,273 @@
+package sqldb_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
+	"github.com/rowlock/rowlock/platform/localpg"
+	"github.com/rowlock/rowlock/platform/sqldb"
+)
+
+// counterServer is a server of the test's own with the counters a and b.
+func counterServer(t *testing.T) (server *localpg.Server, url string) {
+	t.Helper()
+	server = dbtest.Server(t, func(o *localpg.Options) {
+		// What was acknowledged must survive, so the server must really write.
+		o.Settings = map[string]string{"fsync": "on", "synchronous_commit": "on"}
+	})
+	url = server.URL("postgres")
+	db := open(t, url)
+	execute(t, db, `CREATE TABLE counter (id text PRIMARY KEY, n bigint NOT NULL); INSERT INTO counter VALUES ('a', 0), ('b', 0)`)
+	return server, url
+}
+
+// tally counts the outcomes of concurrent increments.
+type tally struct{ acknowledged, unknown, refused atomic.Int64 }
+
+func (c *tally) count(t *testing.T, err error) {
+	t.Helper()
+	outcome, classified := sqldb.OutcomeOf(err)
+	switch {
+	case err == nil:
+		c.acknowledged.Add(1)
+	case !classified:
+		t.Errorf("an error without an outcome: %v", err)
+	case outcome == sqldb.Unknown:
+		c.unknown.Add(1)
+	default:
+		c.refused.Add(1)
+		if sqldb.Problem(err) == nil {
+			t.Errorf("an error that a client would see as a bug: %v", err)
+		}
+	}
+}
+
+// TestServerRestarts: the server is killed and started again twice under load.
+// Every call returns, the value fits what was acknowledged, and the pool
+// recovers by itself.
+func TestServerRestarts(t *testing.T) {
+	t.Parallel()
+	server, url := counterServer(t)
+	db := open(t, url)
+	var counts tally
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range 8 {
+		call := incrementOnce(db)
+		if i%2 == 1 {
+			call = incrementTx(db, sqldb.ResolveOutcome())
+		}
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
+				start := time.Now()
+				counts.count(t, call(ctx))
+				if took := time.Since(start); took > 8*time.Second {
+					t.Errorf("a call took %s", took)
+				}
+				cancel()
+			}
+		})
+	}
+	progress := func(what string) {
+		before := counts.acknowledged.Load()
+		eventually(t, what, func() bool { return counts.acknowledged.Load() > before+20 })
+	}
+	progress("increments before")
+	for _, end := range []func() error{server.Kill, server.Crash} {
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+		refused := counts.refused.Load()
+		eventually(t, "calls are refused", func() bool { return counts.refused.Load() > refused })
+		if err := server.Restart(t.Context()); err != nil {
+			t.Error(err)
+			break
+		}
+		progress("increments after the restart")
+	}
+	close(stop)
+	wg.Wait()
+	n, low := value(t, db, "a"), counts.acknowledged.Load()
+	t.Logf("value %d, acknowledged %d, unknown %d, refused %d", n, low, counts.unknown.Load(), counts.refused.Load())
+	if n < low || n > low+counts.unknown.Load() {
+		t.Errorf("n = %d, want %d..%d", n, low, low+counts.unknown.Load())
+	}
+}
+
+// TestResolveAfterCrash: the server loses its memory between COMMIT and the
+// question what became of it. The postmaster, and so its start time, stays the
+// same; the answer "committed" might be another transaction's.
+func TestResolveAfterCrash(t *testing.T) {
+	t.Parallel()
+	for name, crash := range map[string]bool{"crash": true, "no crash": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, url := counterServer(t)
+			direct := open(t, url)
+			proxy := faultproxy.New(t, url)
+			db := open(t, proxy.DSN(url))
+			var pid int
+			if err := direct.GetContext(t.Context(), &pid, `SELECT pg_backend_pid()`); err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan error, 1)
+			go func() {
+				done <- db.InTx(context.WithoutCancel(t.Context()), func(ctx context.Context, tx *sqlx.Tx) error {
+					proxy.Cut(faultproxy.AfterCommit, faultproxy.FIN)
+					proxy.Refuse() // the question has to wait
+					return add(ctx, tx, "a", 1)
+				}, sqldb.ResolveOutcome())
+			}()
+			eventually(t, "the change is committed and the answer lost", func() bool {
+				return proxy.Cuts() == 1 && value(t, direct, "a") == 1
+			})
+			if crash {
+				if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+					t.Fatal(err)
+				}
+				eventually(t, "the server is back", func() bool {
+					var now int
+					return direct.GetContext(t.Context(), &now, `SELECT pg_backend_pid()`) == nil && now != pid
+				})
+			}
+			if err := proxy.Accept(); err != nil {
+				t.Fatal(err)
+			}
+			err := <-done
+			if crash {
+				wantError(t, err, sqldb.Unknown, sqldb.Connection)
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if n := value(t, direct, "a"); n != 1 {
+				t.Errorf("n = %d", n)
+			}
+		})
+	}
+}
+
+// TestTooManyConnections: 53300 is "try again", not "the database is away".
+func TestTooManyConnections(t *testing.T) {
+	t.Parallel()
+	url := counterDatabase(t)
+	direct := open(t, url)
+	limited := limitedRole(t, direct, url)
+	first := open(t, limited)
+	second := open(t, limited)
+	release := make(chan struct{})
+	started := make(chan struct{})
+	done := make(chan error, 1)
+	go func() {
+		done <- first.InTx(context.WithoutCancel(t.Context()), func(context.Context, *sqlx.Tx) error {
+			close(started)
+			<-release
+			return nil
+		})
+	}()
+	<-started
+	err := second.Ping(t.Context())
+	wantError(t, err, sqldb.NotApplied, sqldb.Overloaded)
+	if p := sqldb.Problem(err); sqldb.SQLState(err) != "53300" || p == nil || p.Kind().Code() != "OVERLOADED" {
+		t.Errorf("got %v, problem %v", err, p)
+	}
+	close(release)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(first.Close(), second.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWarn(t *testing.T) {
+	t.Parallel()
+	url := counterDatabase(t)
+	direct := open(t, url)
+	warnings := func(url string, changes ...change) string {
+		var buf bytes.Buffer
+		s := sqldb.Settings{URL: url}
+		for _, c := range changes {
+			c(&s)
+		}
+		db, err := sqldb.Open(t.Context(), s, slog.New(slog.NewTextHandler(&buf, nil)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = errors.Join(db.Warn(t.Context()), db.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return buf.String()
+	}
+	if got := warnings(url + "&synchronous_commit=off&default_transaction_isolation=serializable"); !strings.Contains(got, "superuser") ||
+		!strings.Contains(got, "synchronous_commit=off") || !strings.Contains(got, "run at serializable") {
+		t.Errorf("got %q", got)
+	}
+	plain := limitedRole(t, direct, url)
+	got := warnings(plain+"&binary_parameters=yes", func(s *sqldb.Settings) { s.Pooler = sqldb.PoolerTransaction })
+	if strings.Contains(got, "superuser") || !strings.Contains(got, "client_connection_check_interval is 0") ||
+		!strings.Contains(got, "statement_timeout is 0") {
+		t.Errorf("got %q", got)
+	}
+	if err := open(t, "postgres://app@127.0.0.1:1/x?sslmode=disable").Warn(t.Context()); err == nil {
+		t.Error("an unreachable database gives no error")
+	}
+}
+
+// TestTracing: statements inside a span get spans of their own, others none,
+// and neither shows a value.
+func TestTracing(t *testing.T) {
+	t.Parallel()
+	recorder := tracetest.NewSpanRecorder()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
+	db := open(t, counterDatabase(t), func(s *sqldb.Settings) { s.TracerProvider = provider })
+	if err := incrementOnce(db)(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if spans := recorder.Ended(); len(spans) != 0 {
+		t.Errorf("%d spans without a parent", len(spans))
+	}
+	ctx, parent := provider.Tracer("test").Start(t.Context(), "request")
+	if err := errors.Join(incrementOnce(db)(ctx), incrementTx(db)(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	err := db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
+		_, err := conn.ExecContext(ctx, `SELECT $1::text::bigint`, "s3cret")
+		return err
+	})
+	wantError(t, err, sqldb.NotApplied, sqldb.Data)
+	parent.End()
+	spans := recorder.Ended()
+	if len(spans) < 6 { // two statements and one transaction of three, the failure, the parent
+		t.Errorf("%d spans", len(spans))
+	}
+	for _, span := range spans {
+		if span.SpanContext().TraceID() != parent.SpanContext().TraceID() {
+			t.Errorf("the span %s is in another trace", span.Name())
+		}
+		text := fmt.Sprint(span.Status().Description, span.Events(), span.Attributes())
+		if strings.Contains(text, "s3cret") {
+			t.Errorf("the span %s shows a value: %s", span.Name(), text)
+		}
+	}
+}

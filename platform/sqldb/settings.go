@@ -1,0 +1,210 @@
+package sqldb
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lib/pq"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Pooler says what stands between the program and the database.
+type Pooler string
+
+// The poolers that are known.
+const (
+	// PoolerNone is a direct connection: a session belongs to one client.
+	PoolerNone Pooler = "none"
+	// PoolerTransaction is a pooler in transaction mode (PgBouncer): nothing
+	// may rely on the session, and nothing is prepared by name.
+	PoolerTransaction Pooler = "transaction"
+)
+
+// Settings is what [Open] needs to know. Zero durations and numbers mean the
+// defaults named here.
+type Settings struct {
+	// URL is postgres://user:password@host:port/database?sslmode=... The
+	// sslmode must be written out, and behind a pooler binary_parameters=yes too.
+	URL string
+	// Pooler is PoolerNone when empty.
+	Pooler Pooler
+	// Name tells the pools of one program apart in metrics: "main" when empty.
+	Name string
+	// MaxOpenConns bounds the pool, idle connections included. 8 when zero.
+	MaxOpenConns int
+	// LockTimeout is the server's lock_timeout: it counts for each lock anew.
+	// 5 s when zero.
+	LockTimeout time.Duration
+	// StatementTimeout is the server's statement_timeout. 8 s when zero.
+	StatementTimeout time.Duration
+	// IdleTxTimeout is idle_in_transaction_session_timeout: the server ends a
+	// session that stalls inside a transaction. 10 s when zero.
+	IdleTxTimeout time.Duration
+	// ApplicationName shows in pg_stat_activity.
+	ApplicationName string
+	// TracerProvider makes a span of each statement. nil: no tracing, and
+	// nothing in the way of a statement.
+	TracerProvider trace.TracerProvider
+}
+
+const (
+	defaultMaxOpenConns     = 8
+	defaultLockTimeout      = 5 * time.Second
+	defaultStatementTimeout = 8 * time.Second
+	defaultIdleTxTimeout    = 10 * time.Second
+	defaultConnectTimeout   = 5 * time.Second
+
+	// grace is how much longer than the server's own deadline the client waits
+	// for its answer: time enough for an error to travel, so that the outcome is
+	// the server's word and not a guess.
+	grace = time.Second
+
+	// clientCheckInterval makes the server notice that its client is gone while
+	// a statement waits, and cancel it. Without it the UPDATE of a dead client
+	// is applied when the lock comes free. PostgreSQL 14 and later.
+	clientCheckInterval = 200 * time.Millisecond
+)
+
+func (s *Settings) setDefaults() {
+	if s.Pooler == "" {
+		s.Pooler = PoolerNone
+	}
+	if s.Name == "" {
+		s.Name = "main"
+	}
+	if s.MaxOpenConns == 0 {
+		s.MaxOpenConns = defaultMaxOpenConns
+	}
+	if s.LockTimeout == 0 {
+		s.LockTimeout = defaultLockTimeout
+	}
+	if s.StatementTimeout == 0 {
+		s.StatementTimeout = defaultStatementTimeout
+	}
+	if s.IdleTxTimeout == 0 {
+		s.IdleTxTimeout = defaultIdleTxTimeout
+	}
+}
+
+func (s *Settings) check() error {
+	switch {
+	case s.Pooler != PoolerNone && s.Pooler != PoolerTransaction:
+		return fmt.Errorf("the pooler %q is not known: it is %q or %q", s.Pooler, PoolerNone, PoolerTransaction)
+	case s.MaxOpenConns < 0:
+		return fmt.Errorf("the pool needs at least one connection, not %d", s.MaxOpenConns)
+	case s.LockTimeout < time.Millisecond, s.StatementTimeout < time.Millisecond, s.IdleTxTimeout < time.Millisecond:
+		return errors.New("the database timeouts must be at least 1ms")
+	case s.LockTimeout >= s.StatementTimeout:
+		return fmt.Errorf("the lock timeout (%s) must be shorter than the statement timeout (%s)", s.LockTimeout, s.StatementTimeout)
+	}
+	return nil
+}
+
+// driverConfig is the driver's configuration of a URL that has passed the
+// checks, before anything of the session is added.
+func driverConfig(rawURL string) (pq.Config, url.Values, error) {
+	parsed, err := url.Parse(rawURL)
+	if err != nil {
+		// url.Error repeats the whole URL, password included.
+		if inner, ok := errors.AsType[*url.Error](err); ok {
+			err = inner.Err
+		}
+		return pq.Config{}, nil, fmt.Errorf("the database URL cannot be read: %w", err)
+	}
+	if parsed.Scheme != "postgres" && parsed.Scheme != "postgresql" {
+		return pq.Config{}, nil, errors.New("the database URL must begin with postgres://")
+	}
+	query, err := url.ParseQuery(parsed.RawQuery)
+	if err != nil {
+		return pq.Config{}, nil, errors.New("the database URL has a parameter that cannot be decoded")
+	}
+	if !query.Has("sslmode") && !onSocket(parsed, query) {
+		return pq.Config{}, nil, errors.New("the database URL must say sslmode=disable, require, verify-ca or verify-full: " +
+			"the driver's default changes between versions")
+	}
+	cfg, err := pq.NewConfig(rawURL)
+	if err != nil {
+		return pq.Config{}, nil, fmt.Errorf("the database URL cannot be used: %w", err)
+	}
+	if cfg.ConnectTimeout <= 0 {
+		cfg.ConnectTimeout = defaultConnectTimeout
+	}
+	return cfg, query, nil
+}
+
+// onSocket tells whether the URL leads to a Unix socket, where there is no TLS.
+func onSocket(u *url.URL, query url.Values) bool {
+	host := u.Hostname()
+	if host == "" {
+		host = query.Get("host")
+	}
+	return strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@")
+}
+
+// sessionConfig is the driver's configuration of a pool.
+func sessionConfig(s Settings) (pq.Config, error) {
+	cfg, query, err := driverConfig(s.URL)
+	if err != nil {
+		return pq.Config{}, err
+	}
+	if s.ApplicationName != "" && !query.Has("application_name") {
+		cfg.ApplicationName = s.ApplicationName
+	}
+	if s.Pooler == PoolerTransaction {
+		return cfg, checkPooled(cfg)
+	}
+	if !query.Has("binary_parameters") {
+		// One round trip a statement instead of two.
+		cfg.BinaryParameters = true
+	}
+	cfg.Runtime, err = startupParameters(s, cfg.Runtime)
+	return cfg, err
+}
+
+// checkPooled refuses what goes wrong behind a pooler in transaction mode, some
+// of it silently.
+func checkPooled(cfg pq.Config) error {
+	if !cfg.BinaryParameters {
+		return errors.New("behind a transaction pooler the database URL must say binary_parameters=yes: " +
+			"without it one client can receive the rows of another")
+	}
+	names := make([]string, 0, len(cfg.Runtime)+1)
+	for name := range cfg.Runtime {
+		names = append(names, name)
+	}
+	if cfg.Options != "" {
+		names = append(names, "options")
+	}
+	if len(names) > 0 {
+		return fmt.Errorf("behind a transaction pooler the database URL cannot set %s: use ALTER ROLE ... SET on the server",
+			strings.Join(names, ", "))
+	}
+	return nil
+}
+
+// startupParameters is what the server is told once per connection, so that no
+// statement has to.
+func startupParameters(s Settings, given map[string]string) (map[string]string, error) {
+	params := map[string]string{
+		"lock_timeout":                        milliseconds(s.LockTimeout),
+		"statement_timeout":                   milliseconds(s.StatementTimeout),
+		"idle_in_transaction_session_timeout": milliseconds(s.IdleTxTimeout),
+		"client_connection_check_interval":    milliseconds(clientCheckInterval),
+	}
+	for name, value := range given {
+		if name == "lock_timeout" || name == "statement_timeout" {
+			return nil, fmt.Errorf("the database URL sets %s, which has a setting of its own: the two would disagree", name)
+		}
+		params[name] = value
+	}
+	return params, nil
+}
+
+// milliseconds is d as the server reads it; never 0, which would mean "none".
+func milliseconds(d time.Duration) string {
+	return strconv.FormatInt(max(1, d.Milliseconds()), 10)
+}

@@ -1,0 +1,215 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// TxOption changes one transaction.
+type TxOption func(*txOptions)
+
+type txOptions struct {
+	resolve          bool
+	lockTimeout      time.Duration
+	statementTimeout time.Duration
+	idleTimeout      time.Duration
+}
+
+// ResolveOutcome makes InTx find out what became of a COMMIT whose answer was
+// lost, by the transaction's id. It costs one more round trip before COMMIT. An
+// outcome that cannot be proven stays Unknown.
+func ResolveOutcome() TxOption { return func(o *txOptions) { o.resolve = true } }
+
+// WithLockTimeout sets lock_timeout for this transaction.
+func WithLockTimeout(d time.Duration) TxOption { return func(o *txOptions) { o.lockTimeout = d } }
+
+// WithStatementTimeout sets statement_timeout for this transaction; COMMIT is
+// given as long.
+func WithStatementTimeout(d time.Duration) TxOption {
+	return func(o *txOptions) { o.statementTimeout = d }
+}
+
+// WithIdleTimeout sets idle_in_transaction_session_timeout for this
+// transaction: how long fn may stay away from the database.
+func WithIdleTimeout(d time.Duration) TxOption { return func(o *txOptions) { o.idleTimeout = d } }
+
+const (
+	maxTries  = 3
+	firstWait = 5 * time.Millisecond // before the second try; four times as long before the third
+)
+
+// InTx runs fn in a READ COMMITTED transaction and commits when fn returns nil.
+//
+// A deadlock or a serialization failure (40P01, 40001) before COMMIT makes InTx
+// run fn again, three times at most, after a random pause, while ctx lasts. fn
+// must therefore leave nothing behind outside the transaction. Nothing is
+// repeated once COMMIT was sent.
+//
+// An error of fn that is not the database's is returned as it is, after a
+// rollback. An error of the database is an [*Error]: NotApplied before COMMIT
+// and for an answer of the server to COMMIT, Unknown for a COMMIT without an
+// answer. A context that ends before COMMIT rolls back; afterwards it is
+// ignored, so that it cannot make an outcome unknown.
+func (db *DB) InTx(ctx context.Context, fn func(ctx context.Context, tx *sqlx.Tx) error, opts ...TxOption) error {
+	var o txOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	wait := firstWait
+	for try := 1; ; try++ {
+		committing, err := db.try(ctx, fn, &o)
+		if err == nil {
+			return nil
+		}
+		e, ok := errors.AsType[*Error](err)
+		if !ok || committing || e.Reason != Serialization || try == maxTries || !pause(ctx, wait) {
+			return err
+		}
+		db.metrics.retries.WithLabelValues(e.SQLState).Inc()
+		wait *= 4
+	}
+}
+
+// pause waits for d, half more or less so that rivals do not meet again; false
+// when the context ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d/2 + rand.N(d))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// try is one run of the transaction. committing tells that COMMIT was reached.
+func (db *DB) try(ctx context.Context, fn func(context.Context, *sqlx.Tx) error, o *txOptions) (committing bool, err error) {
+	pinned, guarded, tx, err := db.begin(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer db.release(pinned)
+	defer func() {
+		// After COMMIT this is a no-op; after a panic of fn it is not.
+		if rbErr := tx.Rollback(); rbErr != nil && !errors.Is(rbErr, sql.ErrTxDone) && guarded.IsValid() {
+			db.log.WarnContext(ctx, "rollback failed", slog.Any("error", rbErr))
+		}
+	}()
+	if o.statementTimeout > 0 {
+		guarded.guard = o.statementTimeout + grace
+	}
+	if local := db.localSettings(o); local != "" {
+		if _, err = tx.ExecContext(ctx, local); err != nil {
+			return false, txError(ctx, err, guarded)
+		}
+	}
+	if err = fn(ctx, tx); err != nil {
+		return false, txError(ctx, err, guarded)
+	}
+	var id *xact
+	if o.resolve {
+		if id, err = readXact(ctx, tx); err != nil {
+			return false, txError(ctx, err, guarded)
+		}
+	}
+	if err = ctx.Err(); err != nil {
+		return false, Classify(err, false)
+	}
+	return true, db.commit(ctx, tx, id)
+}
+
+// begin opens a transaction on a connection of its own. The transaction does
+// not hear of ctx's end: database/sql would roll back concurrently with fn and
+// with COMMIT. The statements of fn do, by the context that fn is given.
+func (db *DB) begin(ctx context.Context) (*sqlx.Conn, *conn, *sqlx.Tx, error) {
+	for attempt := 1; ; attempt++ {
+		pinned, guarded, err := db.acquire(ctx)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		tx, err := pinned.BeginTxx(context.WithoutCancel(ctx), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+		if err == nil {
+			return pinned, guarded, tx, nil
+		}
+		db.release(pinned)
+		// BEGIN changes nothing: after a broken connection another is tried.
+		if errors.Is(err, driver.ErrBadConn) && attempt < maxTries && ctx.Err() == nil {
+			continue
+		}
+		if e := Classify(err, false); e != nil {
+			return nil, nil, nil, withContext(ctx, e)
+		}
+		return nil, nil, nil, &Error{Outcome: NotApplied, Reason: Other, err: err}
+	}
+}
+
+// localSettings is the SET LOCAL of a transaction: what its options ask for
+// and, behind a pooler, what the session could not be told.
+func (db *DB) localSettings(o *txOptions) string {
+	lock, statement, idle := o.lockTimeout, o.statementTimeout, o.idleTimeout
+	if db.settings.Pooler == PoolerTransaction {
+		if lock == 0 {
+			lock = db.settings.LockTimeout
+		}
+		if statement == 0 {
+			statement = db.settings.StatementTimeout
+		}
+		if idle == 0 {
+			idle = db.settings.IdleTxTimeout
+		}
+	}
+	return setLocal("lock_timeout", lock) + setLocal("statement_timeout", statement) +
+		setLocal("idle_in_transaction_session_timeout", idle)
+}
+
+func setLocal(name string, d time.Duration) string {
+	if d <= 0 {
+		return ""
+	}
+	return "SET LOCAL " + name + " = " + milliseconds(d) + ";"
+}
+
+// txError classifies an error from inside a transaction: whatever it is,
+// nothing was committed.
+func txError(ctx context.Context, err error, guarded *conn) error {
+	if !fromDatabase(ctx, err, guarded) {
+		return err
+	}
+	return withContext(ctx, Classify(err, false))
+}
+
+// commit sends COMMIT and says what became of it.
+func (db *DB) commit(ctx context.Context, tx *sqlx.Tx, id *xact) error {
+	err := tx.Commit()
+	if err == nil {
+		return nil
+	}
+	// driver.ErrBadConn: the connection had ended before COMMIT was sent.
+	e := Classify(err, !errors.Is(err, driver.ErrBadConn))
+	if e == nil {
+		e = &Error{Outcome: Unknown, Reason: Other, err: err}
+	}
+	if e.Outcome == NotApplied {
+		return e
+	}
+	if id != nil {
+		switch db.resolve(ctx, id) {
+		case xactCommitted:
+			return nil
+		case xactAborted:
+			e.Outcome = NotApplied
+			return e
+		case xactUnknown:
+		}
+	}
+	db.metrics.unknown.WithLabelValues(operationTx).Inc()
+	return e
+}

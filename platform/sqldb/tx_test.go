@@ -1,0 +1,364 @@
+package sqldb_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rowlock/rowlock/platform/sqldb"
+)
+
+var errDomain = errors.New("no such count")
+
+func TestInTxCommits(t *testing.T) {
+	t.Parallel()
+	db := open(t, counterDatabase(t))
+	err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+		var isolation, lock, statement, idle, check string
+		row := tx.QueryRowxContext(ctx, `SELECT current_setting('transaction_isolation'), current_setting('lock_timeout'),
+			current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout'),
+			current_setting('client_connection_check_interval')`)
+		if err := row.Scan(&isolation, &lock, &statement, &idle, &check); err != nil {
+			return err
+		}
+		if got := fmt.Sprint(isolation, " ", lock, " ", statement, " ", idle, " ", check); got != "read committed 5s 8s 10s 200ms" {
+			t.Errorf("the session has %s", got)
+		}
+		return add(ctx, tx, "a", 1)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := value(t, db, "a"); n != 1 {
+		t.Fatalf("n = %d", n)
+	}
+}
+
+func TestInTxOptionsHoldForOneTransaction(t *testing.T) {
+	t.Parallel()
+	db := open(t, counterDatabase(t), func(s *sqldb.Settings) { s.MaxOpenConns = 1 })
+	settings := func(opts ...sqldb.TxOption) (got string) {
+		err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+			return tx.GetContext(ctx, &got, `SELECT concat_ws(' ', current_setting('lock_timeout'),
+				current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout'))`)
+		}, opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	got := settings(sqldb.WithLockTimeout(time.Second), sqldb.WithStatementTimeout(2*time.Minute), sqldb.WithIdleTimeout(3*time.Second))
+	if got != "1s 2min 3s" {
+		t.Errorf("with options: %s", got)
+	}
+	if got = settings(); got != "5s 8s 10s" {
+		t.Errorf("afterwards: %s", got)
+	}
+}
+
+func TestInTxReturnsDomainErrorsUnchanged(t *testing.T) {
+	t.Parallel()
+	db := open(t, counterDatabase(t))
+	// The second is what another service's timeout looks like.
+	for _, want := range []error{errDomain, fmt.Errorf("processor: %w", context.DeadlineExceeded)} {
+		err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+			if err := add(ctx, tx, "a", 1); err != nil {
+				return err
+			}
+			return want
+		})
+		if err != want { //nolint:errorlint // unchanged means identical
+			t.Errorf("got %v, want %v", err, want)
+		}
+	}
+	if n := value(t, db, "a"); n != 0 {
+		t.Fatalf("n = %d after a rollback", n)
+	}
+}
+
+func TestInTxRollsBackAfterPanic(t *testing.T) {
+	t.Parallel()
+	db := open(t, counterDatabase(t), func(s *sqldb.Settings) { s.MaxOpenConns = 1 })
+	func() {
+		defer func() {
+			if r := recover(); r != "boom" {
+				t.Errorf("recovered %v", r)
+			}
+		}()
+		_ = db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+			if err := add(ctx, tx, "a", 1); err != nil {
+				return err
+			}
+			panic("boom")
+		})
+	}()
+	// With one connection in the pool this also shows that it came back.
+	if n := value(t, db, "a"); n != 0 {
+		t.Fatalf("n = %d after a panic", n)
+	}
+}
+
+func TestInTxSwallowedErrorIsNotSuccess(t *testing.T) {
+	t.Parallel()
+	db := open(t, counterDatabase(t))
+	err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+		if err := add(ctx, tx, "a", 1); err != nil {
+			return err
+		}
+		_, _ = tx.ExecContext(ctx, `SELECT 1/0`)
+		return nil
+	})
+	wantError(t, err, sqldb.NotApplied, sqldb.Other)
+	if n := value(t, db, "a"); n != 0 {
+		t.Fatalf("n = %d", n)
+	}
+}
+
+func TestInTxLockTimeout(t *testing.T) {
+	t.Parallel()
+	db := open(t, counterDatabase(t))
+	hold(t, db, "a")
+	err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error { return add(ctx, tx, "a", 1) },
+		sqldb.WithLockTimeout(50*time.Millisecond))
+	wantError(t, err, sqldb.NotApplied, sqldb.LockTimeout)
+	if state := sqldb.SQLState(err); state != "55P03" {
+		t.Errorf("state %s", state)
+	}
+}
+
+func TestInTxConstraint(t *testing.T) {
+	t.Parallel()
+	db := open(t, counterDatabase(t))
+	insert := func(ctx context.Context, tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO counter VALUES ($1, 0)`, "a")
+		return err
+	}
+	err := db.InTx(t.Context(), insert)
+	wantError(t, err, sqldb.NotApplied, sqldb.Constraint)
+	if !sqldb.IsUniqueViolation(err) || classified(t, err).Constraint != "counter_pkey" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestInTxDeadlineBeforeCommit: the context ends while a statement waits, and
+// the driver shows 57014 or a broken connection instead of the deadline.
+//
+//nolint:tparallel,paralleltest // the parts share a held lock, and one counts who waits for it
+func TestInTxDeadlineBeforeCommit(t *testing.T) {
+	t.Parallel()
+	db := open(t, counterDatabase(t))
+	hold(t, db, "a")
+	t.Run("deadline", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		err := db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error { return add(ctx, tx, "a", 1) })
+		wantError(t, err, sqldb.NotApplied, sqldb.Timeout)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v does not say that the deadline passed", err)
+		}
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() {
+			waitBlocked(t, db, 1)
+			cancel()
+		}()
+		err := db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error { return add(ctx, tx, "a", 1) })
+		wantError(t, err, sqldb.NotApplied, sqldb.Canceled)
+	})
+	t.Run("between fn and COMMIT", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		err := db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
+			defer cancel()
+			return add(ctx, tx, "b", 1)
+		})
+		wantError(t, err, sqldb.NotApplied, sqldb.Canceled)
+		if n := value(t, db, "b"); n != 0 {
+			t.Errorf("n = %d", n)
+		}
+	})
+}
+
+func TestStatementTimeoutIsNotTheCallersDeadline(t *testing.T) {
+	t.Parallel()
+	db := open(t, counterDatabase(t))
+	err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, `SELECT pg_sleep(10)`)
+		return err
+	}, sqldb.WithStatementTimeout(50*time.Millisecond))
+	wantError(t, err, sqldb.NotApplied, sqldb.Timeout)
+	if errors.Is(err, context.DeadlineExceeded) {
+		t.Error("the server's timeout is shown as the context's")
+	}
+}
+
+// TestInTxRetriesDeadlocks has two transactions lock a and b in opposite order,
+// each sure that the other holds its first lock: exactly one is the victim.
+func TestInTxRetriesDeadlocks(t *testing.T) {
+	t.Parallel()
+	reg := prometheus.NewRegistry()
+	db, err := sqldb.Open(t.Context(), sqldb.Settings{URL: counterDatabase(t)}, slog.New(slog.DiscardHandler), reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	var meet, wg sync.WaitGroup
+	var runs atomic.Int32
+	meet.Add(2)
+	errs := make([]error, 2)
+	for i, ids := range [][]string{{"a", "b"}, {"b", "a"}} {
+		var once sync.Once
+		wg.Go(func() {
+			errs[i] = db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+				runs.Add(1)
+				if err := add(ctx, tx, ids[0], 1); err != nil {
+					return err
+				}
+				once.Do(func() { meet.Done(); meet.Wait() })
+				return add(ctx, tx, ids[1], 1)
+			})
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := value(t, db, "a"), value(t, db, "b"); a != 2 || b != 2 {
+		t.Errorf("a = %d, b = %d; want 2 and 2", a, b)
+	}
+	if n := runs.Load(); n != 3 {
+		t.Errorf("fn ran %d times, want 3", n)
+	}
+	if n := counted(t, reg, "rowlock_retries_total", "40P01"); n != 1 {
+		t.Errorf("counted %v retries of deadlocks", n)
+	}
+}
+
+func TestInTxGivesUpAfterThreeTries(t *testing.T) {
+	t.Parallel()
+	db := open(t, counterDatabase(t))
+	runs := 0
+	err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+		runs++
+		_, err := tx.ExecContext(ctx, `DO $$ BEGIN RAISE EXCEPTION SQLSTATE '40001'; END $$`)
+		return err
+	})
+	wantError(t, err, sqldb.NotApplied, sqldb.Serialization)
+	if runs != 3 {
+		t.Errorf("fn ran %d times, want 3", runs)
+	}
+}
+
+// TestInTxDoesNotRetryCommit: a deferred trigger makes COMMIT itself fail with
+// 40001. The answer is certain, but a second COMMIT is never sent.
+func TestInTxDoesNotRetryCommit(t *testing.T) {
+	t.Parallel()
+	db := open(t, counterDatabase(t))
+	execute(t, db, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+			$$ BEGIN RAISE EXCEPTION SQLSTATE '40001'; END $$;
+		CREATE CONSTRAINT TRIGGER refuse AFTER UPDATE ON counter DEFERRABLE INITIALLY DEFERRED
+			FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	runs := 0
+	err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+		runs++
+		return add(ctx, tx, "a", 1)
+	})
+	wantError(t, err, sqldb.NotApplied, sqldb.Serialization)
+	if runs != 1 {
+		t.Errorf("fn ran %d times, want 1", runs)
+	}
+	if n := value(t, db, "a"); n != 0 {
+		t.Errorf("n = %d", n)
+	}
+}
+
+// TestCommitOutlivesItsCaller: a context that ends while COMMIT is under way
+// does not make its outcome unknown.
+func TestCommitOutlivesItsCaller(t *testing.T) {
+	t.Parallel()
+	db := open(t, counterDatabase(t))
+	execute(t, db, `CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.5); RETURN NULL; END $$;
+		CREATE CONSTRAINT TRIGGER linger AFTER UPDATE ON counter DEFERRABLE INITIALLY DEFERRED
+			FOR EACH ROW EXECUTE FUNCTION linger()`)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- incrementTx(db)(ctx) }()
+	eventually(t, "COMMIT is under way", func() bool {
+		var committing int
+		err := db.GetContext(t.Context(), &committing, `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND state = 'active' AND query = 'COMMIT'`)
+		return err == nil && committing == 1
+	})
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if n := value(t, db, "a"); n != 1 {
+		t.Errorf("n = %d", n)
+	}
+}
+
+// TestConcurrentIncrements releases 50 transactions together on one row.
+func TestConcurrentIncrements(t *testing.T) {
+	t.Parallel()
+	db := open(t, counterDatabase(t))
+	const callers = 50
+	start := make(chan struct{})
+	errs := make([]error, callers)
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			<-start
+			if i%2 == 0 {
+				errs[i] = db.Once(t.Context(), increment)
+				return
+			}
+			errs[i] = db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error { return add(ctx, tx, "a", 1) })
+		})
+	}
+	close(start)
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	if n := value(t, db, "a"); n != callers {
+		t.Fatalf("n = %d, want %d", n, callers)
+	}
+}
+
+// counted is the value of a counter whose variable label has the value.
+func counted(tb testing.TB, reg *prometheus.Registry, name, labelValue string) float64 {
+	tb.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				if label.GetValue() == labelValue {
+					return metric.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	tb.Fatalf("no %s with %q", name, labelValue)
+	return 0
+}
