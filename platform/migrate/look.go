@@ -1,0 +1,138 @@
+package migrate
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/rowlock/rowlock/platform/sqldb"
+)
+
+// Errors that callers tell apart with errors.Is.
+var (
+	// ErrSchemaNewer is a schema with migrations that the binary does not know.
+	// An older binary must not run on it.
+	ErrSchemaNewer = errors.New("the schema is newer than this program")
+	// ErrPending is a schema that lacks migrations which the binary needs.
+	ErrPending = errors.New("the schema is older than this program")
+)
+
+const (
+	historyExists = `SELECT EXISTS (
+    SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind IN ('r', 'p'))`
+	schemaExists = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)`
+)
+
+// pending compares the history with the files. It only reads.
+func pending(ctx context.Context, conn *sql.Conn, src Source) ([]migration, error) {
+	known, err := src.migrations()
+	if err != nil {
+		return nil, err
+	}
+	applied, err := appliedVersions(ctx, conn, src)
+	if err != nil {
+		return nil, err
+	}
+	newest := known[len(known)-1].version
+	for _, version := range applied {
+		if version > newest {
+			return nil, fmt.Errorf("schema %s: %w: it has version %d, the program knows up to %d; run the newer program",
+				src.Schema, ErrSchemaNewer, version, newest)
+		}
+	}
+	return slices.DeleteFunc(known, func(m migration) bool { return slices.Contains(applied, m.version) }), nil
+}
+
+// appliedVersions reads the history; a missing table is an empty one.
+func appliedVersions(ctx context.Context, conn *sql.Conn, src Source) (versions []int64, err error) {
+	var exists bool
+	if err = conn.QueryRowContext(ctx, historyExists, src.historySchema(), historyTable).Scan(&exists); err != nil {
+		return nil, databaseError("look for the history of schema "+src.Schema, err)
+	}
+	if !exists {
+		return nil, nil
+	}
+	//nolint:gosec // the name was checked: it holds letters, digits and underscores
+	rows, err := conn.QueryContext(ctx, "SELECT version_id FROM "+src.history()+" WHERE is_applied AND version_id > 0")
+	if err != nil {
+		return nil, databaseError("read "+src.history(), err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var version int64
+		if err = rows.Scan(&version); err != nil {
+			return nil, databaseError("read "+src.history(), err)
+		}
+		versions = append(versions, version)
+	}
+	if err = rows.Err(); err != nil {
+		return nil, databaseError("read "+src.history(), err)
+	}
+	return versions, nil
+}
+
+// databaseError says what was tried, without the database's DETAIL.
+func databaseError(what string, err error) error {
+	if e := sqldb.Classify(err, false); e != nil {
+		err = e
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// Verify tells whether the schema is the one that the program needs: nil, or an
+// error that is [ErrSchemaNewer] or [ErrPending], the latter naming the files.
+// It only reads, and needs the right to read the history table.
+func Verify(ctx context.Context, url string, src Source) (err error) {
+	db, err := open(url, src)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	var missing []migration
+	err = onConn(ctx, db, func(conn *sql.Conn) (err error) {
+		missing, err = pending(ctx, conn, src)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("schema %s: %w: it lacks %s; run the program's command migrate, or set MIGRATE_ON_START=true",
+			src.Schema, ErrPending, join(missing))
+	}
+	return nil
+}
+
+// onConn runs f on one connection, on which no statement is sent twice.
+func onConn(ctx context.Context, db *sql.DB, f func(conn *sql.Conn) error) (err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return databaseError("connect", err)
+	}
+	defer func() {
+		if closeErr := conn.Close(); closeErr != nil && !errors.Is(closeErr, sql.ErrConnDone) {
+			err = errors.Join(err, closeErr)
+		}
+	}()
+	return f(conn)
+}
+
+// open checks the source and makes a pool for it.
+func open(url string, src Source) (*sql.DB, error) {
+	if err := src.check(); err != nil {
+		return nil, err
+	}
+	connector, err := sqldb.Connector(url)
+	if err != nil {
+		return nil, err
+	}
+	db := sql.OpenDB(txConnector{connector})
+	// One for the lock, one for the work.
+	const connections = 2
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	return db, nil
+}

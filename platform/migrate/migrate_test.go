@@ -1,0 +1,463 @@
+package migrate_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/migrate"
+	"github.com/rowlock/rowlock/platform/sqldb"
+)
+
+// childURL makes the test binary a replica that migrates and ends.
+const childURL = "MIGRATE_TEST_CHILD_URL"
+
+func TestMain(m *testing.M) {
+	if url := os.Getenv(childURL); url != "" {
+		if err := migrate.Up(context.Background(), url, source(), slog.New(slog.NewJSONHandler(os.Stderr, nil))); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(dbtest.Main(m))
+}
+
+// files are migrations that two processes at once cannot both apply.
+func files() fstest.MapFS {
+	return fstest.MapFS{
+		"migrations/00001_create.sql": {Data: []byte("-- +goose Up\nCREATE TABLE shop.item (id text PRIMARY KEY, n bigint NOT NULL);\n" +
+			"CREATE FUNCTION shop.one() RETURNS int LANGUAGE sql AS 'SELECT 1';\n")},
+		"migrations/00002_grow.sql": {Data: []byte("-- +goose Up\nALTER TABLE shop.item ADD COLUMN note text;\n" +
+			"INSERT INTO shop.item VALUES ('seed', 1, 'x');\n")},
+		"migrations/00003_index.sql": {Data: []byte("-- +goose NO TRANSACTION\n-- +goose Up\n" +
+			"CREATE INDEX CONCURRENTLY IF NOT EXISTS item_note ON shop.item (note);\n")},
+	}
+}
+
+func source() migrate.Source { return migrate.Source{FS: files(), Schema: "shop"} }
+
+// with adds a migration to the usual ones.
+func with(name, sqlText string) migrate.Source {
+	all := files()
+	all["migrations/"+name] = &fstest.MapFile{Data: []byte(sqlText)}
+	return migrate.Source{FS: all, Schema: "shop"}
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func connect(tb testing.TB, url string) *sql.DB {
+	tb.Helper()
+	connector, err := sqldb.Connector(url)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	tb.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return db
+}
+
+func execute(tb testing.TB, db *sql.DB, query string) {
+	tb.Helper()
+	conn, err := db.Conn(tb.Context())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if _, err = conn.ExecContext(tb.Context(), query); err != nil {
+		tb.Errorf("%s: %v", query, err)
+	}
+	if err = conn.Close(); err != nil {
+		tb.Error(err)
+	}
+}
+
+func scan(tb testing.TB, db *sql.DB, query string, dest ...any) {
+	tb.Helper()
+	if err := db.QueryRowContext(tb.Context(), query).Scan(dest...); err != nil {
+		tb.Fatalf("%s: %v", query, err)
+	}
+}
+
+// wantComplete checks that each migration was applied exactly once.
+func wantComplete(tb testing.TB, db *sql.DB) {
+	tb.Helper()
+	var rows, versions, seeds int
+	scan(tb, db, `SELECT count(*), count(DISTINCT version_id) FROM shop.goose_db_version`, &rows, &versions)
+	scan(tb, db, `SELECT count(*) FROM shop.item`, &seeds)
+	if rows != 4 || versions != 4 || seeds != 1 { // goose's version 0 and three files
+		tb.Fatalf("the history has %d rows of %d versions, the table %d seeds; want 4, 4, 1", rows, versions, seeds)
+	}
+}
+
+func TestUpThenVerify(t *testing.T) {
+	t.Parallel()
+	url := dbtest.Empty(t)
+	err := migrate.Verify(t.Context(), url, source())
+	if !errors.Is(err, migrate.ErrPending) || !strings.Contains(err.Error(), "00001_create.sql, 00002_grow.sql, 00003_index.sql") {
+		t.Fatalf("an empty database: %v", err)
+	}
+	for range 2 {
+		if err = migrate.Up(t.Context(), url, source(), quiet()); err != nil {
+			t.Fatal(err)
+		}
+		wantComplete(t, connect(t, url))
+		if err = migrate.Verify(t.Context(), url, source()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	newer := with("00004_more.sql", "-- +goose Up\nCREATE TABLE shop.more ();\n")
+	if err = migrate.Up(t.Context(), url, newer, quiet()); err != nil {
+		t.Fatal(err)
+	}
+	for name, f := range map[string]func() error{
+		"Up":     func() error { return migrate.Up(t.Context(), url, source(), quiet()) },
+		"Verify": func() error { return migrate.Verify(t.Context(), url, source()) },
+	} {
+		if err = f(); !errors.Is(err, migrate.ErrSchemaNewer) || !strings.Contains(err.Error(), "version 4") {
+			t.Errorf("%s of an older program: %v", name, err)
+		}
+	}
+}
+
+// TestNothingPendingNeedsNoRights: a role that may only read the history.
+func TestNothingPendingNeedsNoRights(t *testing.T) {
+	t.Parallel()
+	url := dbtest.Empty(t)
+	if err := migrate.Up(t.Context(), url, source(), quiet()); err != nil {
+		t.Fatal(err)
+	}
+	db := connect(t, url)
+	role, roleURL := newRole(t, db, url)
+	execute(t, db, `GRANT USAGE ON SCHEMA shop TO `+role+`; GRANT SELECT ON shop.goose_db_version TO `+role)
+	// Another process's lock is no reason to wait either.
+	tx := holdLock(t, db)
+	if err := migrate.Up(t.Context(), roleURL, source(), quiet()); err != nil {
+		t.Errorf("Up: %v", err)
+	}
+	if err := migrate.Verify(t.Context(), roleURL, source()); err != nil {
+		t.Errorf("Verify: %v", err)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Error(err)
+	}
+	// Something pending needs them, and says so.
+	err := migrate.Up(t.Context(), roleURL, with("00004_more.sql", "-- +goose Up\nCREATE TABLE shop.more ();\n"), quiet())
+	if sqldb.SQLState(err) != "42501" {
+		t.Errorf("Up without rights: %v", err)
+	}
+}
+
+// TestSchemaMadeByAnother: the owner of the schema may not create schemas.
+func TestSchemaMadeByAnother(t *testing.T) {
+	t.Parallel()
+	url := dbtest.Empty(t)
+	db := connect(t, url)
+	role, roleURL := newRole(t, db, url)
+	execute(t, db, `CREATE SCHEMA shop AUTHORIZATION `+role)
+	if err := migrate.Up(t.Context(), roleURL, source(), quiet()); err != nil {
+		t.Fatal(err)
+	}
+	wantComplete(t, db)
+}
+
+func TestHistoryInItsOwnSchema(t *testing.T) {
+	t.Parallel()
+	url := dbtest.Empty(t)
+	src := source()
+	src.HistorySchema = "shop_meta"
+	for range 2 {
+		if err := migrate.Up(t.Context(), url, src, quiet()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var n int
+	scan(t, connect(t, url), `SELECT count(*) FROM shop_meta.goose_db_version`, &n)
+	if n != 4 {
+		t.Errorf("the history has %d rows, want 4", n)
+	}
+}
+
+// TestFailedMigrationLeavesNothing: it is rolled back, named, and applied once
+// it is right.
+func TestFailedMigrationLeavesNothing(t *testing.T) {
+	t.Parallel()
+	url := dbtest.Empty(t)
+	err := migrate.Up(t.Context(), url,
+		with("00004_bad.sql", "-- +goose Up\nCREATE TABLE shop.more ();\nSELECT 1 / 0;\n"), quiet())
+	if err == nil || !strings.Contains(err.Error(), "00004_bad.sql") || sqldb.SQLState(err) != "22012" {
+		t.Fatalf("got %v", err)
+	}
+	db := connect(t, url)
+	wantComplete(t, db)
+	var absent bool
+	scan(t, db, `SELECT to_regclass('shop.more') IS NULL`, &absent)
+	if !absent {
+		t.Error("half a migration stayed")
+	}
+	if err = migrate.Up(t.Context(), url, with("00004_bad.sql", "-- +goose Up\nCREATE TABLE shop.more ();\n"), quiet()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestReaderIsNotBlockedForLong: ALTER TABLE waits behind an open reader. While
+// it waits, other readers wait behind it, so it must give way within a second
+// or so and be tried again.
+func TestReaderIsNotBlockedForLong(t *testing.T) {
+	t.Parallel()
+	url := dbtest.Empty(t)
+	if err := migrate.Up(t.Context(), url, source(), quiet()); err != nil {
+		t.Fatal(err)
+	}
+	db := connect(t, url)
+	reader, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = reader.ExecContext(t.Context(), `SELECT count(*) FROM shop.item`); err != nil {
+		t.Fatal(err)
+	}
+	logs := &lockedBuffer{}
+	done := make(chan error, 1)
+	go func() {
+		done <- migrate.Up(t.Context(), url, with("00004_more.sql", "-- +goose Up\nALTER TABLE shop.item ADD COLUMN more int;\n"),
+			slog.New(slog.NewTextHandler(logs, nil)))
+	}()
+	eventually(t, "the migration gives way", func() bool { return strings.Contains(logs.String(), "55P03") })
+	var n int
+	scan(t, db, `SELECT count(*) FROM shop.item`, &n)
+	if err = reader.Rollback(); err != nil {
+		t.Error(err)
+	}
+	if err = <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestUpWaitsForTheLock: it waits as long as the context lasts, and no longer.
+func TestUpWaitsForTheLock(t *testing.T) {
+	t.Parallel()
+	url := dbtest.Empty(t)
+	db := connect(t, url)
+	tx := holdLock(t, db)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	err := migrate.Up(ctx, url, source(), quiet())
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("got %v", err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- migrate.Up(t.Context(), url, source(), quiet()) }()
+	if err = tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err = <-done; err != nil {
+		t.Fatal(err)
+	}
+	wantComplete(t, db)
+}
+
+// TestLostLock: the connection that holds the lock is terminated while the
+// migration runs, so a second process begins the same migration. The history
+// has each version once, and both processes succeed.
+func TestLostLock(t *testing.T) {
+	t.Parallel()
+	url := dbtest.Empty(t)
+	if err := migrate.Up(t.Context(), url, source(), quiet()); err != nil {
+		t.Fatal(err)
+	}
+	db := connect(t, url)
+	src := with("00004_slow.sql", "-- +goose Up\nSELECT pg_sleep(1);\nINSERT INTO shop.item VALUES ('slow' || random(), 1);\n")
+	errs := make([]error, 2)
+	var wg sync.WaitGroup
+	running := func(n int) func() bool {
+		return func() bool {
+			var slow int
+			scan(t, db, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+				AND pid <> pg_backend_pid() AND query LIKE 'SELECT pg_sleep(1)%' AND state = 'active'`, &slow)
+			return slow == n
+		}
+	}
+	wg.Go(func() { errs[0] = migrate.Up(t.Context(), url, src, quiet()) })
+	eventually(t, "the first runs", running(1))
+	execute(t, db, `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted
+		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
+	wg.Go(func() { errs[1] = migrate.Up(t.Context(), url, src, quiet()) })
+	eventually(t, "the second runs too", running(2))
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	var rows, applied int
+	scan(t, db, `SELECT count(*) FROM shop.goose_db_version WHERE version_id = 4`, &rows)
+	scan(t, db, `SELECT count(*) FROM shop.item WHERE id LIKE 'slow%'`, &applied)
+	if rows != 1 || applied != 1 {
+		t.Fatalf("%d rows of history, applied %d times", rows, applied)
+	}
+}
+
+const (
+	replicas = 10
+	rounds   = 20
+)
+
+// TestReplicasStartTogether: ten processes on an empty database, twenty rounds.
+func TestReplicasStartTogether(t *testing.T) {
+	t.Parallel()
+	for range rounds {
+		startTogether(t, dbtest.Empty(t), replicas)
+	}
+}
+
+// TestReplicasStartTogetherBehindPooler: the same through PgBouncer in
+// transaction mode, where a session lock would be everybody's.
+func TestReplicasStartTogetherBehindPooler(t *testing.T) {
+	t.Parallel()
+	for range 5 {
+		direct := dbtest.Empty(t)
+		startTogetherAt(t, dbtest.PgBouncer(t, direct, 4), direct, replicas)
+	}
+}
+
+func startTogether(t *testing.T, url string, n int) {
+	t.Helper()
+	startTogetherAt(t, url, url, n)
+}
+
+func startTogetherAt(t *testing.T, url, direct string, n int) {
+	t.Helper()
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		cmd, stderr := child(t, url)
+		wg.Go(func() {
+			<-start
+			if err := cmd.Run(); err != nil {
+				t.Errorf("process %d: %v\n%s", i, err, stderr)
+			}
+		})
+	}
+	close(start)
+	wg.Wait()
+	wantComplete(t, connect(t, direct))
+}
+
+// TestKilledInTheMiddle: kill -9 while a migration runs; the next one finishes.
+func TestKilledInTheMiddle(t *testing.T) {
+	t.Parallel()
+	url := dbtest.Empty(t)
+	db := connect(t, url)
+	// The process cannot get past ALTER TABLE or the index while these are held.
+	execute(t, db, `CREATE SCHEMA shop`)
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The name of the first table is taken by a transaction that has not ended,
+	// so that the migration waits in the middle, holding the lock.
+	if _, err = tx.ExecContext(t.Context(), `CREATE TABLE shop.item ()`); err != nil {
+		t.Fatal(err)
+	}
+	cmd, stderr := child(t, url)
+	if err = cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the migration runs", func() bool {
+		var n int
+		scan(t, db, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0`, &n)
+		return n > 0
+	})
+	if err = cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err = cmd.Wait(); err == nil {
+		t.Fatalf("the killed process succeeded: %s", stderr)
+	}
+	if err = tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err = migrate.Up(t.Context(), url, source(), quiet()); err != nil {
+		t.Fatal(err)
+	}
+	wantComplete(t, db)
+}
+
+// child is this test binary as a replica.
+func child(t *testing.T, url string) (*exec.Cmd, *bytes.Buffer) {
+	t.Helper()
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), binary)
+	cmd.Env = append(os.Environ(), childURL+"="+url)
+	cmd.Stderr = &stderr
+	return cmd, &stderr
+}
+
+func TestHash(t *testing.T) {
+	t.Parallel()
+	base, err := source().Hash()
+	if err != nil || len(base) != 64 {
+		t.Fatalf("%q, %v", base, err)
+	}
+	if again, err := source().Hash(); err != nil || again != base {
+		t.Errorf("the hash changes: %s, %v", again, err)
+	}
+	other, renamed, moved := files(), files(), source()
+	other["migrations/00002_grow.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\n")}
+	renamed["migrations/00002_growth.sql"] = renamed["migrations/00002_grow.sql"]
+	delete(renamed, "migrations/00002_grow.sql")
+	moved.HistorySchema = "shop_meta"
+	for name, src := range map[string]migrate.Source{
+		"content": {FS: other, Schema: "shop"}, "name": {FS: renamed, Schema: "shop"},
+		"schema": {FS: files(), Schema: "shop2"}, "history": moved,
+	} {
+		if got, err := src.Hash(); err != nil || got == base {
+			t.Errorf("another %s has the same hash, %v", name, err)
+		}
+	}
+	same := source()
+	same.Dir = "migrations"
+	if got, err := same.Hash(); err != nil || got != base {
+		t.Errorf("the default folder written out has another hash, %v", err)
+	}
+}
+
+func TestBadSources(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		src  migrate.Source
+		want string
+	}{
+		"schema":    {migrate.Source{FS: files(), Schema: `shop"; DROP`}, "not a lower-case SQL name"},
+		"no schema": {migrate.Source{FS: files()}, "not a lower-case SQL name"},
+		"history":   {migrate.Source{FS: files(), Schema: "shop", HistorySchema: "Meta"}, "not a lower-case SQL name"},
+		"no files":  {migrate.Source{FS: fs.FS(fstest.MapFS{}), Schema: "shop"}, "no migrations"},
+		"no FS":     {migrate.Source{Schema: "shop"}, "no file system"},
+		"no number": {with("more.sql", ""), "more.sql"},
+	} {
+		if _, err := c.src.Hash(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: Hash: got %v, want %q in it", name, err, c.want)
+		}
+	}
+	if err := migrate.Up(t.Context(), "postgres://app@db/x", source(), quiet()); err == nil || !strings.Contains(err.Error(), "sslmode") {
+		t.Errorf("a URL without sslmode: %v", err)
+	}
+}
