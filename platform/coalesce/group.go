@@ -1,0 +1,167 @@
+package coalesce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// serve runs groups of the main lane until nothing waits there.
+func (c *Coalescer[K, Q, R]) serve() {
+	for {
+		c.mu.Lock()
+		group := c.take()
+		if len(group) == 0 {
+			c.running--
+			c.signalIdle()
+			c.mu.Unlock()
+			return
+		}
+		c.mu.Unlock()
+		c.runGroup(group)
+	}
+}
+
+// signalIdle wakes Close when nothing runs any more. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) signalIdle() {
+	if c.running == 0 && !c.lane {
+		c.idle.Broadcast()
+	}
+}
+
+// take removes the next group from the main queue and marks it sent. A call
+// whose key became slow since it was queued moves over to the slow lane. The
+// caller holds c.mu.
+func (c *Coalescer[K, Q, R]) take() []*call[Q, R] {
+	var group []*call[Q, R]
+	size := 0
+	for !c.queue.empty() && len(group) < c.cfg.MaxItems {
+		w := c.queue.peek()
+		if w.state == settled {
+			c.queue.pop()
+			continue
+		}
+		key := c.cfg.Key(w.req)
+		if callers, isSlow := c.slow[key]; isSlow {
+			c.queue.pop()
+			c.slow[key] = append(callers, w)
+			continue
+		}
+		size += c.cfg.Size(w.req)
+		if len(group) > 0 && size > c.cfg.MaxBytes {
+			break
+		}
+		c.queue.pop()
+		group = append(group, w)
+	}
+	c.markSent(group)
+	return group
+}
+
+// markSent makes the calls unable to leave. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) markSent(group []*call[Q, R]) {
+	for _, w := range group {
+		w.state = sent
+	}
+	c.setWaiting(-len(group))
+}
+
+// observe counts a group that is about to be sent, and each request's wait the
+// first time. It runs without c.mu, which every caller needs.
+func (c *Coalescer[K, Q, R]) observe(group []*call[Q, R]) {
+	c.metrics.size.Observe(float64(len(group)))
+	now := time.Now()
+	for _, w := range group {
+		if !w.tried {
+			w.tried = true
+			c.metrics.wait.Observe(now.Sub(w.since).Seconds())
+		}
+	}
+}
+
+// runGroup sees a group of the main lane through: a brief wait for locks, then
+// what is free, and the slow lane for the rest.
+func (c *Coalescer[K, Q, R]) runGroup(group []*call[Q, R]) {
+	answers, err := c.run(Pass{Wait: c.cfg.BriefWait}, group)
+	if errors.Is(err, ErrLockWait) {
+		c.metrics.conflicts.Inc()
+		answers, err = c.run(Pass{SkipLocked: true}, group)
+	}
+	if errors.Is(err, ErrSplit) && len(group) > 1 {
+		c.runGroup(group[:len(group)/2])
+		c.runGroup(group[len(group)/2:])
+		return
+	}
+	c.deliver(group, answers, err)
+}
+
+// run calls Config.Run with a deadline and holds it to its contract. A panic
+// becomes everybody's ErrUnknown: it must not take the replica down, and nobody
+// can say how far the statement had come.
+func (c *Coalescer[K, Q, R]) run(pass Pass, group []*call[Q, R]) (answers []Answer[R], err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.RunTimeout)
+	defer cancel()
+	c.observe(group)
+	requests := make([]Q, len(group))
+	for i, w := range group {
+		requests[i] = w.req
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			answers, err = nil, fmt.Errorf("%w: %s panicked: %v", ErrUnknown, c.cfg.Name, p)
+		}
+	}()
+	answers, err = c.cfg.Run(ctx, pass, requests)
+	if pass.SkipLocked && errors.Is(err, ErrLockWait) {
+		// Row locks were skipped, so it is the table that is locked, by DDL.
+		answers, err = make([]Answer[R], len(group)), nil
+		for i := range answers {
+			answers[i].Locked = true
+		}
+	}
+	if err == nil && len(answers) != len(group) {
+		return nil, fmt.Errorf("%w: %s gave %d answers to %d requests", ErrUnknown, c.cfg.Name, len(answers), len(group))
+	}
+	return answers, err
+}
+
+// deliver hands each caller its own answer, or everybody err. Calls that were
+// skipped because their row is locked go to the slow lane.
+func (c *Coalescer[K, Q, R]) deliver(group []*call[Q, R], answers []Answer[R], err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, w := range group {
+		a := Answer[R]{Err: err}
+		if err == nil {
+			a = answers[i]
+		}
+		if err == nil && a.Locked {
+			c.makeSlow(w)
+			continue
+		}
+		w.state = settled
+		w.done <- a
+	}
+}
+
+// makeSlow puts a call that was not applied into the slow lane. The caller
+// holds c.mu.
+func (c *Coalescer[K, Q, R]) makeSlow(w *call[Q, R]) {
+	if w.left {
+		w.state = settled
+		return
+	}
+	w.state = queued
+	c.setWaiting(1)
+	key := c.cfg.Key(w.req)
+	if _, isSlow := c.slow[key]; !isSlow {
+		c.rotate = append(c.rotate, key)
+		c.metrics.slow.Set(float64(len(c.rotate)))
+	}
+	c.slow[key] = append(c.slow[key], w)
+	if !c.lane {
+		c.lane = true
+		go c.serveSlow()
+	}
+}

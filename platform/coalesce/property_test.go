@@ -1,0 +1,129 @@
+package coalesce_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/rowlock/rowlock/platform/coalesce"
+)
+
+// step is one thing that happens in a drawn history.
+type step struct {
+	kind  int // 0 to 3 a request, 4 a stranger takes a row, 5 frees one, 6 time passes
+	key   int
+	delay time.Duration
+	leave time.Duration // a request's patience; 0 means it never leaves
+	bad   bool
+}
+
+// TestPromises draws histories of requests, strangers and leaving callers, and
+// checks for each request what its answer promises.
+func TestPromises(t *testing.T) {
+	t.Parallel()
+	keys := []string{"a", "b", "c"}
+	steps := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
+		return step{
+			kind:  rapid.IntRange(0, 6).Draw(t, "kind"),
+			key:   rapid.IntRange(0, len(keys)-1).Draw(t, "key"),
+			delay: time.Duration(rapid.IntRange(0, 300).Draw(t, "delay")) * time.Millisecond,
+			leave: time.Duration(rapid.SampledFrom([]int{0, 0, 0, 1, 60, 900}).Draw(t, "leave")) * time.Millisecond,
+			bad:   rapid.IntRange(0, 9).Draw(t, "bad") == 0,
+		}
+	}), 1, 60)
+	rapid.Check(t, func(rt *rapid.T) {
+		history := steps.Draw(rt, "history")
+		inFlight := rapid.IntRange(1, 3).Draw(rt, "in flight")
+		maxItems := rapid.IntRange(1, 5).Draw(rt, "max items")
+		synctest.Test(t, func(*testing.T) { replay(rt, keys, history, inFlight, maxItems) })
+	})
+}
+
+func replay(rt *rapid.T, keys []string, history []step, inFlight, maxItems int) {
+	tbl := newTable(keys...)
+	tbl.before = func([]add) { time.Sleep(3 * time.Millisecond) }
+	cfg := tbl.config()
+	cfg.InFlight, cfg.MaxItems, cfg.LockTimeout = inFlight, maxItems, time.Second
+	c, err := coalesce.New(cfg)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	everybody, goHome := context.WithCancel(context.Background())
+	defer goHome()
+	var requests []add
+	var results []<-chan result
+	for i, s := range history {
+		switch s.kind {
+		case 4:
+			tbl.hold(keys[s.key])
+		case 5:
+			tbl.free(keys[s.key])
+		case 6:
+			time.Sleep(s.delay)
+		default:
+			q := add{id: i, key: keys[s.key], n: 1}
+			if s.bad {
+				q.n = -1
+			}
+			ctx, cancel := context.WithCancel(everybody)
+			context.AfterFunc(everybody, cancel)
+			if s.leave > 0 {
+				time.AfterFunc(s.leave, cancel)
+			}
+			requests = append(requests, q)
+			results = append(results, doAsync(ctx, c, q))
+		}
+	}
+	for _, k := range keys {
+		tbl.free(k)
+	}
+	if err := c.Close(context.Background()); err != nil {
+		rt.Fatal(err)
+	}
+	got := make([]result, len(results))
+	for i, r := range results {
+		got[i] = <-r
+	}
+	check(rt, tbl, keys, requests, got)
+}
+
+// check holds each answer against what the table saw.
+func check(rt *rapid.T, tbl *table, keys []string, requests []add, got []result) {
+	values := make(map[string][]int)
+	unknown := make(map[string]int)
+	for i, q := range requests {
+		times := tbl.timesApplied(q.id)
+		switch err := got[i].err; {
+		case err == nil:
+			values[q.key] = append(values[q.key], got[i].value)
+			if times != 1 {
+				rt.Fatalf("request %d was acknowledged and applied %d times", q.id, times)
+			}
+		case errors.Is(err, coalesce.ErrUnknown):
+			unknown[q.key] += times
+			if times > 1 {
+				rt.Fatalf("request %d was applied %d times", q.id, times)
+			}
+		case errors.Is(err, coalesce.ErrLeft), errors.Is(err, coalesce.ErrLocked), errors.Is(err, coalesce.ErrClosed), errors.Is(err, errBad):
+			if times != 0 {
+				rt.Fatalf("request %d was answered %v and applied %d times", q.id, err, times)
+			}
+		default:
+			rt.Fatalf("request %d: unexpected %v", q.id, err)
+		}
+	}
+	for _, k := range keys {
+		slices.Sort(values[k])
+		if len(slices.Compact(slices.Clone(values[k]))) != len(values[k]) {
+			rt.Fatalf("two callers of %s got one value: %v", k, values[k])
+		}
+		if tbl.value(k) != len(values[k])+unknown[k] {
+			rt.Fatalf("%s is %d after %d acknowledged and %d unknown", k, tbl.value(k), len(values[k]), unknown[k])
+		}
+	}
+}

@@ -1,0 +1,256 @@
+package coalesce_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rowlock/rowlock/platform/coalesce"
+)
+
+func TestHeldRowDelaysOnlyItsOwnCallers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		keys := []string{"held"}
+		for i := range 10 {
+			keys = append(keys, fmt.Sprintf("k%d", i))
+		}
+		tbl := newTable(keys...)
+		tbl.before = func([]add) { time.Sleep(time.Millisecond) } // a statement takes a while
+		c := start(t, tbl.config())
+		tbl.hold("held")
+		time.AfterFunc(2*time.Second, func() { tbl.free("held") })
+
+		var others, heldOnes []<-chan result
+		for i := range 400 { // spread over the two seconds
+			others = append(others, doAsync(t.Context(), c, add{id: i, key: keys[1+i%10], n: 1}))
+			if i%40 == 0 {
+				heldOnes = append(heldOnes, doAsync(t.Context(), c, add{id: 1000 + i, key: "held", n: 1}))
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		for i, r := range others {
+			// The first group may have met the row: its brief wait, then the free rows.
+			if got := <-r; got.err != nil || got.after > 60*time.Millisecond {
+				t.Errorf("other %d: %v after %v", i, got.err, got.after)
+			}
+		}
+		for i, r := range heldOnes {
+			if got := <-r; got.err != nil {
+				t.Errorf("held %d: %v", i, got.err)
+			}
+		}
+		if tbl.value("held") != len(heldOnes) {
+			t.Errorf("held row has %d, want %d", tbl.value("held"), len(heldOnes))
+		}
+	})
+}
+
+func TestRowHeldForTooLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tbl := newTable("held", "also held")
+		c := start(t, tbl.config())
+		tbl.hold("held")
+		tbl.hold("also held")
+		a := doAsync(t.Context(), c, add{id: 1, key: "held", n: 1})
+		b := doAsync(t.Context(), c, add{id: 2, key: "also held", n: 1})
+		for _, r := range []<-chan result{a, b} {
+			got := <-r
+			if !errors.Is(got.err, coalesce.ErrLocked) {
+				t.Errorf("got %v, want ErrLocked", got.err)
+			}
+			if got.after < 5*time.Second || got.after > 7*time.Second {
+				t.Errorf("gave up after %v, want the lock timeout of 5 s and at most two waits of 1 s", got.after)
+			}
+		}
+		tbl.free("held")
+		if v, err := c.Do(t.Context(), add{id: 3, key: "held", n: 1}); v != 1 || err != nil {
+			t.Errorf("after the row was freed: %d, %v", v, err)
+		}
+		if tbl.timesApplied(1)+tbl.timesApplied(2) != 0 {
+			t.Error("what was refused was applied later")
+		}
+		tbl.free("also held")
+	})
+}
+
+func TestFreedRowIsNotDelayedByTheNextHeldOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tbl := newTable("freed soon", "held on")
+		c := start(t, tbl.config())
+		tbl.hold("freed soon")
+		tbl.hold("held on")
+		soon := doAsync(t.Context(), c, add{id: 1, key: "freed soon", n: 1})
+		on := doAsync(t.Context(), c, add{id: 2, key: "held on", n: 1})
+		time.AfterFunc(1500*time.Millisecond, func() { tbl.free("freed soon") })
+		if got := <-soon; got.err != nil || got.after > 2500*time.Millisecond {
+			t.Errorf("freed row: %v after %v", got.err, got.after)
+		}
+		if got := <-on; !errors.Is(got.err, coalesce.ErrLocked) {
+			t.Errorf("held row: %v", got.err)
+		}
+		tbl.free("held on")
+	})
+}
+
+// A caller that leaves while its statement waits for the lock is told that the
+// outcome is unknown; nothing was applied then, and nothing is applied later.
+func TestCallerLeavesWhileTheRowIsHeld(t *testing.T) {
+	t.Parallel()
+	for name, patience := range map[string]time.Duration{
+		"in the brief wait": 20 * time.Millisecond,
+		"in the slow lane":  300 * time.Millisecond,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				tbl := newTable("held")
+				c := start(t, tbl.config())
+				tbl.hold("held")
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				left := doAsync(ctx, c, add{id: 1, key: "held", n: 1})
+				synctest.Wait() // the one who leaves stands first
+				stays := doAsync(t.Context(), c, add{id: 2, key: "held", n: 10})
+				if got := <-left; !errors.Is(got.err, coalesce.ErrUnknown) {
+					t.Errorf("got %v, want ErrUnknown", got.err)
+				}
+				time.Sleep(time.Second) // of the bubble's clock: its statement has given up by now
+				tbl.free("held")
+				if got := <-stays; got.err != nil || got.value != 10 {
+					t.Errorf("the one who stayed got %d, %v; want 10: the other left while nothing was applied", got.value, got.err)
+				}
+			})
+		})
+	}
+}
+
+// The waits grow, so that a row held for long costs few statements.
+func TestWaitsForAHeldRowGrow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tbl := newTable("held")
+		statements := 0
+		tbl.before = func([]add) { statements++ }
+		c := start(t, tbl.config())
+		tbl.hold("held")
+		if got := <-doAsync(t.Context(), c, add{id: 1, key: "held", n: 1}); !errors.Is(got.err, coalesce.ErrLocked) {
+			t.Errorf("got %v, want ErrLocked", got.err)
+		}
+		// 50 ms and the skip, then 50, 100, 200, 400, 800 ms, 1 s, 1 s, 1 s and the rest.
+		if statements < 8 || statements > 12 {
+			t.Errorf("%d statements in 5 s, want about 10", statements)
+		}
+		tbl.free("held")
+	})
+}
+
+// Of many held rows one is freed: it does not wait for the turn of the others.
+func TestFreedRowAmongManyIsSeenWithinOneWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tbl := newTable()
+		for i := range 10 {
+			tbl.rows[strconv.Itoa(i)] = 0
+			tbl.hold(strconv.Itoa(i))
+		}
+		c := start(t, tbl.config())
+		var results []<-chan result
+		for i := range 10 {
+			results = append(results, doAsync(t.Context(), c, add{id: i, key: strconv.Itoa(i), n: 1}))
+		}
+		time.AfterFunc(3*time.Second, func() { tbl.free("7") })
+		if got := <-results[7]; got.err != nil || got.after > 4100*time.Millisecond {
+			t.Errorf("freed after 3 s, answered %v after %v", got.err, got.after)
+		}
+		for i, r := range results {
+			if i == 7 {
+				continue
+			}
+			if got := <-r; !errors.Is(got.err, coalesce.ErrLocked) {
+				t.Errorf("held row %d: %v", i, got.err)
+			}
+			tbl.free(strconv.Itoa(i))
+		}
+	})
+}
+
+// Who waited first is served first, however often its statement gave up.
+func TestSlowLaneKeepsTheOrderOfArrival(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tbl := newTable("held")
+		cfg := tbl.config()
+		cfg.MaxItems = 1
+		c := start(t, cfg)
+		tbl.hold("held")
+		var results []<-chan result
+		for i := range 5 {
+			results = append(results, doAsync(t.Context(), c, add{id: i, key: "held", n: 1}))
+			time.Sleep(90 * time.Millisecond)
+		}
+		tbl.free("held")
+		for i, r := range results {
+			if got := <-r; got.err != nil || got.value != i+1 {
+				t.Errorf("caller %d got %d, %v", i, got.value, got.err)
+			}
+		}
+	})
+}
+
+func TestBadRequestInTheSlowLaneFailsAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tbl := newTable("x", "y")
+		c := start(t, tbl.config())
+		tbl.hold("x")
+		tbl.hold("y")
+		var good []<-chan result
+		for i := range 3 {
+			good = append(good, doAsync(t.Context(), c, add{id: i, key: "x", n: 1}), doAsync(t.Context(), c, add{id: 10 + i, key: "y", n: 1}))
+		}
+		time.Sleep(100 * time.Millisecond)
+		bad := doAsync(t.Context(), c, add{id: 99, key: "x", n: -1})
+		time.Sleep(100 * time.Millisecond)
+		tbl.free("x")
+		tbl.free("y")
+		for _, r := range good {
+			if got := <-r; got.err != nil {
+				t.Error(got.err)
+			}
+		}
+		if got := <-bad; !errors.Is(got.err, errBad) {
+			t.Errorf("got %v, want errBad", got.err)
+		}
+		if tbl.value("x") != 3 || tbl.value("y") != 3 {
+			t.Errorf("x=%d y=%d, want 3 and 3", tbl.value("x"), tbl.value("y"))
+		}
+	})
+}
+
+// A table locked by DDL makes even a statement that skips row locks time out.
+func TestLockedTableIsWaitedForInTheSlowLane(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tbl := newTable("a")
+		cfg := tbl.config()
+		ddl := time.Now().Add(700 * time.Millisecond)
+		cfg.Run = func(ctx context.Context, pass coalesce.Pass, group []add) ([]coalesce.Answer[int], error) {
+			if left := time.Until(ddl); left > 0 {
+				time.Sleep(min(left, 50*time.Millisecond))
+				return nil, coalesce.ErrLockWait
+			}
+			return tbl.run(ctx, pass, group)
+		}
+		c := start(t, cfg)
+		if v, err := c.Do(t.Context(), add{id: 1, key: "a", n: 1}); v != 1 || err != nil {
+			t.Errorf("got %d, %v", v, err)
+		}
+	})
+}
