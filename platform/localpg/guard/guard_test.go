@@ -1,0 +1,140 @@
+package guard_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/localpg/guard"
+)
+
+// childVariable makes this binary the owner of a guarded program: it holds the folder that the guard is to remove.
+const childVariable = "ROWLOCK_GUARD_CHILD"
+
+func TestMain(m *testing.M) {
+	if dir := config.Environ()[childVariable]; dir != "" {
+		os.Exit(owner(dir))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// owner runs a program that is deaf to SIGTERM, prints its process id, and waits to be killed.
+func owner(dir string) int {
+	p, err := guard.Start(guard.Spec{
+		Path: "/bin/sh", Args: []string{"-c", `trap "" TERM; while :; do sleep 1; done`}, Dir: "/",
+		Env: []string{"PATH=/usr/bin:/bin"}, Grace: time.Second, Remove: dir,
+	})
+	if err == nil {
+		_, err = fmt.Fprintln(os.Stdout, p.PID())
+	}
+	if err != nil {
+		return 1
+	}
+	select {}
+}
+
+func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("in vain for 20 s: %s", what)
+		}
+	}
+}
+
+// The owner is killed with SIGKILL: the guard asks, waits its time, kills, and removes the folder.
+func TestOwnerKilled(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "name with space")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program)
+	cmd.Env = append(os.Environ(), childVariable+"="+dir)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil || !alive(pid) {
+		t.Fatalf("the program %q does not run: %v", line, err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	eventually(t, "the program ends", func() bool { return !alive(pid) })
+	eventually(t, "the folder is removed", func() bool {
+		_, err := os.Stat(dir)
+		return errors.Is(err, os.ErrNotExist)
+	})
+}
+
+// While the owner lives, the guard keeps its hands off: status, output and folder are the owner's.
+func TestOwnerAlive(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	output, err := os.Create(filepath.Join(dir, "output"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := guard.Start(guard.Spec{
+		Path: "/bin/sh", Args: []string{"-c", `echo "$GREETING from $PWD, fd 3: $(ls -l /dev/fd/3 2>/dev/null)"; exit 7`},
+		Dir: "/", Env: []string{"GREETING=it's me", "PATH=/usr/bin:/bin"}, Output: output, Remove: dir,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if failure, ok := errors.AsType[*exec.ExitError](p.Err()); !ok || failure.ExitCode() != 7 {
+		t.Errorf("end: %v, want status 7", p.Err())
+	}
+	<-p.Done()
+	if err := p.Signal(syscall.SIGTERM); err != nil {
+		t.Errorf("signal to a program that has ended: %v", err)
+	}
+	if err := output.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(output.Name())
+	if err != nil || string(text) != "it's me from /, fd 3: \n" {
+		t.Errorf("output %q %v: the program gets its own environment and folder, and not the guard's pipe", text, err)
+	}
+}
+
+func TestNoSuchProgram(t *testing.T) {
+	t.Parallel()
+	p, err := guard.Start(guard.Spec{Path: "/nonexistent/program", Dir: "/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if failure, ok := errors.AsType[*exec.ExitError](p.Err()); !ok || failure.ExitCode() != 127 {
+		t.Errorf("end: %v, want the shell's 127", p.Err())
+	}
+	if _, err := guard.Start(guard.Spec{Path: "/bin/true", Dir: "/nonexistent"}); err == nil {
+		t.Error("started in a folder that does not exist")
+	}
+}

@@ -1,0 +1,247 @@
+package localpg
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lib/pq"
+
+	"github.com/rowlock/rowlock/platform/config"
+)
+
+// childVariable names the folder of the server that a process of this binary, started by a test, runs until it is killed.
+const childVariable = "ROWLOCK_LOCALPG_CHILD"
+
+func TestMain(m *testing.M) {
+	if dir := config.Environ()[childVariable]; dir != "" {
+		os.Exit(child(dir))
+	}
+	os.Exit(m.Run())
+}
+
+// child starts a server, says so, and waits to be killed.
+func child(dir string) int {
+	s, err := Start(context.Background(), Options{Dir: dir, Settings: quick(), Temporary: strings.HasSuffix(dir, "temporary")})
+	if err == nil {
+		_, err = os.Stdout.WriteString(s.URL("postgres") + "\n")
+	}
+	if err != nil {
+		_, _ = os.Stderr.WriteString(err.Error())
+		return 1
+	}
+	select {}
+}
+
+// owner starts a child process with a server in dir and returns it with the server's URL.
+func owner(t *testing.T, dir string) (cmd *exec.Cmd, url string) {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd = exec.CommandContext(t.Context(), program)
+	cmd.Env = append(os.Environ(), childVariable+"="+dir)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		_ = cmd.Wait()
+		t.Fatalf("the child's server does not start: %v: %s", err, &stderr)
+	}
+	return cmd, strings.TrimSpace(line)
+}
+
+// kill ends a process that owner started, as the kernel does.
+func kill(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // "signal: killed"
+}
+
+// quick are settings for servers that no test cuts the power of.
+func quick() map[string]string { return map[string]string{"fsync": "off", "full_page_writes": "off"} }
+
+// folder is a new folder that root's server can enter, which t.TempDir is not.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "localpg-test-") //nolint:usetesting // see above
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// start starts a server that stops with the test.
+func start(t *testing.T, o Options) *Server {
+	t.Helper()
+	if o.Settings == nil {
+		o.Settings = quick()
+	}
+	s, err := Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(t, s) })
+	return s
+}
+
+func stop(t *testing.T, s *Server) {
+	t.Helper()
+	if err := s.Stop(context.WithoutCancel(t.Context())); err != nil {
+		t.Error(err)
+	}
+}
+
+func open(t *testing.T, url string) *sql.DB {
+	t.Helper()
+	connector, err := pq.NewConnector(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+// write runs one statement on a pinned connection.
+func write(t *testing.T, url, statement string) {
+	t.Helper()
+	conn, err := open(t, url).Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.ExecContext(t.Context(), statement); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func text(t *testing.T, url, query string) string {
+	t.Helper()
+	var answer string
+	if err := open(t, url).QueryRowContext(t.Context(), query).Scan(&answer); err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("in vain for 20 s: %s", what)
+		}
+	}
+}
+
+// guardOf finds the guard that the process pid has started.
+func guardOf(t *testing.T, pid int) int {
+	t.Helper()
+	pids, err := children(t.Context(), pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(pids, func(pid int) bool {
+		args, err := output(t.Context(), "ps", "-o", "args=", "-p", itoa(pid))
+		return err == nil && strings.HasPrefix(args, shellName)
+	})
+	if at < 0 {
+		t.Fatalf("process %d has no guard among its children %v", pid, pids)
+	}
+	return pids[at]
+}
+
+// The whole suite once more as an ordinary user, when it is root that runs it.
+func TestAsNobody(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("this is an ordinary user already")
+	}
+	t.Parallel()
+	who, err := Unprivileged()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := folder(t)
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The original is in a folder of root's.
+	copied := filepath.Join(dir, "localpg.test")
+	if err := os.WriteFile(copied, binary, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), copied, "-test.run=^(TestLifecycle|TestOwnerKilled|TestOwnerAndGuardKilled|TestFetch)$", "-test.v")
+	cmd.Dir = "/"
+	cmd.Env = []string{"PATH=" + config.Environ()["PATH"], "TMPDIR=" + os.TempDir()}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("as another user: %v\n%s", err, out)
+	}
+	if n := strings.Count(string(out), "--- PASS: Test"); n != 4 {
+		t.Errorf("%d of 4 tests passed:\n%s", n, out)
+	}
+}
+
+func wantSentence(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("error %q, want %q in it", err, part)
+		}
+	}
+	if strings.Contains(err.Error(), "\n") {
+		t.Errorf("error in several lines: %q", err)
+	}
+}
+
+func wantGone(t *testing.T, path string) {
+	t.Helper()
+	eventually(t, path+" is gone", func() bool {
+		_, err := os.Stat(path)
+		return errors.Is(err, os.ErrNotExist)
+	})
+}
