@@ -1,0 +1,232 @@
+package dbtest
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lib/pq"
+
+	"github.com/rowlock/rowlock/platform/migrate"
+)
+
+// Names: every database of dbtest says what it is and, where it matters, when it was made (hours since 1970).
+const (
+	testPrefix     = "rowlock_test_"
+	templatePrefix = "rowlock_template_"
+)
+
+// Postgres returns the DSN of a new database with the schema that src's migrations make. It is cloned from a template, which is built
+// once per server and content of the migrations, whichever process comes first. The database goes with the test, unless that fails.
+func Postgres(t testing.TB, src migrate.Source) string {
+	t.Helper()
+	admin := process.start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	template, err := process.template(ctx, t, admin, src)
+	if err != nil {
+		t.Fatalf("dbtest: template: %v", err)
+	}
+	return clone(ctx, t, admin, template)
+}
+
+// Empty returns the DSN of a new database without anything in it. It goes with the test, unless that fails.
+func Empty(t testing.TB) string {
+	t.Helper()
+	admin := process.start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	// template0 takes no connections, so nobody can be in the way of copying it, as on template1.
+	return clone(ctx, t, admin, "template0")
+}
+
+func clone(ctx context.Context, t testing.TB, admin, template string) string {
+	t.Helper()
+	name := testPrefix + strconv.FormatInt(hours(time.Now()), 10) + "_" + strings.ToLower(rand.Text()[:8]) + "_" + plain(t.Name())
+	name = name[:min(len(name), 63)]
+	dsn, err := withDatabase(admin, name)
+	if err != nil {
+		t.Fatalf("dbtest: %v", err)
+	}
+	err = onAdmin(ctx, admin, func(conn *sql.Conn) error {
+		return run(ctx, conn, "CREATE DATABASE "+pq.QuoteIdentifier(name)+" TEMPLATE "+pq.QuoteIdentifier(template))
+	})
+	if err != nil {
+		t.Fatalf("dbtest: create a database: %v", err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			process.keep()
+			t.Logf("dbtest: the database of the failed test is kept for a day: %s", dsn)
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+		defer cancel()
+		if err := onAdmin(ctx, admin, func(conn *sql.Conn) error { return drop(ctx, conn, name) }); err != nil {
+			t.Errorf("dbtest: drop the test's database: %v", err)
+		}
+	})
+	return dsn
+}
+
+func (s *server) keep() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept++
+}
+
+// template returns the name of the template database for src, building it when no process has yet.
+func (s *server) template(ctx context.Context, t testing.TB, admin string, src migrate.Source) (string, error) {
+	hash, err := src.Hash()
+	if err != nil {
+		return "", err
+	}
+	// The same files in another schema are another template.
+	key := sha256.Sum256([]byte(strings.Join([]string{hash, src.Dir, src.Schema, src.HistorySchema}, "\x00")))
+	name := templatePrefix + hex.EncodeToString(key[:8])
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if built := s.templates[name]; built != "" {
+		return built, nil
+	}
+	err = onAdmin(ctx, admin, func(conn *sql.Conn) error {
+		// Across processes: an advisory lock of the maintenance database, held by this session. It goes with the process, however
+		// that ends, so a killed builder blocks nobody.
+		lock := fnv.New64a()
+		_, _ = lock.Write([]byte(name))
+		if err := run(ctx, conn, "SELECT pg_advisory_lock($1)", int64(lock.Sum64())); err != nil {
+			return err
+		}
+		return build(ctx, t, conn, admin, name, src)
+	})
+	if err != nil {
+		return "", err
+	}
+	s.templates[name] = name
+	return name, nil
+}
+
+// build makes the template unless it is there. The caller holds the lock for its name.
+func build(ctx context.Context, t testing.TB, conn *sql.Conn, admin, name string, src migrate.Source) error {
+	var there bool
+	if err := conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&there); err != nil {
+		return fmt.Errorf("look for the template: %w", err)
+	}
+	if there {
+		return nil
+	}
+	// It gets its name when it is complete: a builder that was killed leaves no half of a template, only this.
+	unfinished := name + "_new"
+	if err := drop(ctx, conn, unfinished); err != nil {
+		return err
+	}
+	if err := run(ctx, conn, "CREATE DATABASE "+pq.QuoteIdentifier(unfinished)+" TEMPLATE template0"); err != nil {
+		return err
+	}
+	dsn, err := withDatabase(admin, unfinished)
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	if err := migrate.Up(ctx, dsn, src, log); err != nil {
+		return err
+	}
+	// Nobody may connect any more: a session in the template would be in the way of copying it.
+	if err := run(ctx, conn, "ALTER DATABASE "+pq.QuoteIdentifier(unfinished)+" ALLOW_CONNECTIONS false"); err != nil {
+		return err
+	}
+	return rename(ctx, conn, unfinished, name)
+}
+
+// rename gives the template its name as soon as the last session of the migration has ended in the server too.
+func rename(ctx context.Context, conn *sql.Conn, from, to string) error {
+	const objectInUse = "55006"
+	for {
+		err := run(ctx, conn, "ALTER DATABASE "+pq.QuoteIdentifier(from)+" RENAME TO "+pq.QuoteIdentifier(to))
+		if failure, ok := errors.AsType[*pq.Error](err); !ok || failure.Code != objectInUse {
+			return err
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		}
+	}
+}
+
+// sweepDatabases drops the databases of tests that failed, or were killed, more than keepFor ago.
+func sweepDatabases(ctx context.Context, admin string) error {
+	return onAdmin(ctx, admin, func(conn *sql.Conn) error {
+		var names []string
+		const query = `SELECT coalesce(array_agg(datname::text), '{}') FROM pg_database WHERE starts_with(datname, $1)`
+		if err := conn.QueryRowContext(ctx, query, testPrefix).Scan(pq.Array(&names)); err != nil {
+			return fmt.Errorf("list old test databases: %w", err)
+		}
+		for _, name := range names {
+			made, _, _ := strings.Cut(strings.TrimPrefix(name, testPrefix), "_")
+			if hour, err := strconv.ParseInt(made, 10, 64); err != nil || hour >= hours(time.Now().Add(-keepFor)) {
+				continue
+			}
+			// Several processes may be at it, and only one of them can drop it.
+			_ = drop(ctx, conn, name)
+		}
+		return nil
+	})
+}
+
+func hours(t time.Time) int64 { return t.Unix() / 3600 }
+
+func drop(ctx context.Context, conn *sql.Conn, name string) error {
+	return run(ctx, conn, "DROP DATABASE IF EXISTS "+pq.QuoteIdentifier(name)+" WITH (FORCE)")
+}
+
+// onAdmin runs f on one session of the maintenance database and ends the session: no pool stays behind to be taken for a leak.
+func onAdmin(ctx context.Context, admin string, f func(conn *sql.Conn) error) error {
+	connector, err := pq.NewConnector(admin)
+	if err != nil {
+		return fmt.Errorf("%s: %w", URLVariable, err)
+	}
+	db := sql.OpenDB(connector)
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return errors.Join(fmt.Errorf("connect to the test server: %w", err), db.Close())
+	}
+	return errors.Join(f(conn), conn.Close(), db.Close())
+}
+
+func run(ctx context.Context, conn *sql.Conn, statement string, args ...any) error {
+	if _, err := conn.ExecContext(ctx, statement, args...); err != nil {
+		return fmt.Errorf("%s: %w", statement, err)
+	}
+	return nil
+}
+
+// withDatabase replaces the database in a postgres:// URL.
+func withDatabase(dsn, name string) (string, error) {
+	u, err := url.Parse(dsn)
+	if err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") {
+		return "", fmt.Errorf("%s must be a URL that begins with postgres://", URLVariable)
+	}
+	u.Path = "/" + name
+	return u.String(), nil
+}
+
+var unplain = regexp.MustCompile(`[^a-z0-9]+`)
+
+// plain makes a test's name fit into a database's.
+func plain(name string) string {
+	return strings.Trim(unplain.ReplaceAllString(strings.ToLower(name), "_"), "_")
+}

@@ -1,0 +1,372 @@
+package dbtest_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/lib/pq"
+
+	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/localpg"
+	"github.com/rowlock/rowlock/platform/migrate"
+)
+
+// childVariable makes a test of this binary, started by another one, do its part.
+const childVariable = "ROWLOCK_DBTEST_CHILD"
+
+func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
+
+func shop(value int) migrate.Source {
+	up := fmt.Sprintf("-- +goose Up\nCREATE TABLE shop.item (n int);\nINSERT INTO shop.item VALUES (%d);\n", value)
+	return migrate.Source{Schema: "shop", FS: fstest.MapFS{"migrations/00001_item.sql": {Data: []byte(up)}}}
+}
+
+func open(t testing.TB, dsn string) *sql.DB {
+	t.Helper()
+	connector, err := pq.NewConnector(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func execute(t testing.TB, db *sql.DB, statement string) {
+	t.Helper()
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.ExecContext(t.Context(), statement); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func number(t testing.TB, db *sql.DB, query string, args ...any) int {
+	t.Helper()
+	var n int
+	if err := db.QueryRowContext(t.Context(), query, args...).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestPostgresIsMigratedAndPrivate(t *testing.T) {
+	t.Parallel()
+	src := shop(7)
+	first, second := open(t, dbtest.Postgres(t, src)), open(t, dbtest.Postgres(t, src))
+	execute(t, first, "UPDATE shop.item SET n = 8")
+	if n := number(t, first, "SELECT n FROM shop.item"); n != 8 {
+		t.Errorf("first: n = %d, want 8", n)
+	}
+	if n := number(t, second, "SELECT n FROM shop.item"); n != 7 {
+		t.Errorf("second: n = %d, want 7: databases are not apart", n)
+	}
+	// Other migrations, same names: another template.
+	if n := number(t, open(t, dbtest.Postgres(t, shop(9))), "SELECT n FROM shop.item"); n != 9 {
+		t.Errorf("other migrations: n = %d, want 9", n)
+	}
+	if n := number(t, open(t, dbtest.Empty(t)), "SELECT count(*) FROM pg_namespace WHERE nspname = 'shop'"); n != 0 {
+		t.Error("an empty database has a schema shop")
+	}
+}
+
+//nolint:tparallel // what follows the inner test is about its end
+func TestDatabaseGoesWithTheTest(t *testing.T) {
+	t.Parallel()
+	var dsn string
+	t.Run("inner", func(t *testing.T) {
+		dsn = dbtest.Empty(t)
+		if err := open(t, dsn).PingContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	err := open(t, dsn).PingContext(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "does not exist") {
+		t.Errorf("after the test: %v, want a database that does not exist", err)
+	}
+}
+
+// Many tests ask for many databases at once, while nobody has built the template yet.
+func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
+	src := shop(1000)
+	start := make(chan struct{})
+	seen := make(chan string, 16)
+	var wg sync.WaitGroup
+	for range cap(seen) {
+		wg.Go(func() {
+			<-start
+			seen <- dbtest.Postgres(t, src)
+		})
+	}
+	close(start)
+	wg.Wait()
+	close(seen)
+	unique := map[string]bool{}
+	for dsn := range seen {
+		unique[dsn] = true
+		if n := number(t, open(t, dsn), "SELECT n FROM shop.item"); n != 1000 {
+			t.Errorf("n = %d, want 1000", n)
+		}
+	}
+	if len(unique) != cap(seen) {
+		t.Errorf("%d different databases, want %d", len(unique), cap(seen))
+	}
+}
+
+// child starts this binary again, to run the one test named, on the server at url (none: its own), and returns it running.
+func child(t *testing.T, test, url string) (*exec.Cmd, *bytes.Buffer) {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program, "-test.run=^"+test+"$", "-test.count=1", "-test.v", "-test.timeout=2m")
+	environ := config.Environ()
+	environ[childVariable], environ[dbtest.URLVariable] = test, url
+	for name, value := range environ {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	out := new(bytes.Buffer)
+	cmd.Stdout, cmd.Stderr = out, out
+	return cmd, out
+}
+
+func onlyAsChild(t *testing.T) {
+	t.Helper()
+	if config.Environ()[childVariable] != t.Name() {
+		t.Skip("runs only in a process that another test starts")
+	}
+}
+
+// Six processes meet on one fresh server and want the same template at once: it is built once, and each gets its databases.
+func TestProcessesShareAServer(t *testing.T) {
+	t.Parallel()
+	server := dbtest.Server(t)
+	var wg sync.WaitGroup
+	for range 6 {
+		cmd, out := child(t, "TestSharedByProcesses", server.URL("postgres"))
+		wg.Go(func() {
+			if err := cmd.Run(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+	wg.Wait()
+	admin := open(t, server.URL("postgres"))
+	if n := number(t, admin, "SELECT count(*) FROM pg_database WHERE datname LIKE 'rowlock\\_template\\_%'"); n != 1 {
+		t.Errorf("%d templates, want 1", n)
+	}
+	if n := number(t, admin, "SELECT count(*) FROM pg_database WHERE datname LIKE 'rowlock\\_test\\_%'"); n != 0 {
+		t.Errorf("%d test databases are left, want 0", n)
+	}
+}
+
+//nolint:paralleltest // alone in its process
+func TestSharedByProcesses(t *testing.T) {
+	onlyAsChild(t)
+	for range 3 {
+		if n := number(t, open(t, dbtest.Postgres(t, shop(42))), "SELECT n FROM shop.item"); n != 42 {
+			t.Errorf("n = %d, want 42", n)
+		}
+	}
+}
+
+// A builder that was killed leaves half a template; the next one builds it anew.
+func TestHalfATemplate(t *testing.T) {
+	t.Parallel()
+	server := dbtest.Server(t)
+	cmd, out := child(t, "TestSharedByProcesses", server.URL("postgres"))
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	admin := open(t, server.URL("postgres"))
+	var name string
+	const template = "SELECT datname FROM pg_database WHERE datname LIKE 'rowlock\\_template\\_%'"
+	if err := admin.QueryRowContext(t.Context(), template).Scan(&name); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, admin, "ALTER DATABASE "+name+" RENAME TO "+name+"_new")
+	execute(t, admin, "ALTER DATABASE "+name+"_new ALLOW_CONNECTIONS true")
+	broken := open(t, server.URL(name+"_new"))
+	execute(t, broken, "DELETE FROM shop.item")
+	if err := broken.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cmd, out = child(t, "TestSharedByProcesses", server.URL("postgres"))
+	if err := cmd.Run(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// A failed test's database stays and its DSN is printed; a day later the next run drops it.
+func TestFailedTestKeepsItsDatabase(t *testing.T) {
+	t.Parallel()
+	server := dbtest.Server(t)
+	admin := open(t, server.URL("postgres"))
+	execute(t, admin, "CREATE DATABASE rowlock_test_1_old")
+	execute(t, admin, "CREATE DATABASE somebody_else")
+	cmd, out := child(t, "TestFails", server.URL("postgres"))
+	if err := cmd.Run(); err == nil {
+		t.Fatalf("a failing test ends with status 0\n%s", out)
+	}
+	_, rest, found := strings.Cut(out.String(), "is kept for a day: ")
+	dsn, _, _ := strings.Cut(rest, "\n")
+	if !found {
+		t.Fatalf("no DSN in the output:\n%s", out)
+	}
+	if n := number(t, open(t, dsn), "SELECT n FROM shop.item"); n != 43 {
+		t.Errorf("n = %d, want 43", n)
+	}
+	if n := number(t, admin, "SELECT count(*) FROM pg_database WHERE datname IN ('rowlock_test_1_old', 'somebody_else')"); n != 1 {
+		t.Errorf("%d databases, want 1: the old one goes, the stranger's stays", n)
+	}
+}
+
+//nolint:paralleltest // alone in its process
+func TestFails(t *testing.T) {
+	onlyAsChild(t)
+	dsn := dbtest.Postgres(t, shop(42))
+	execute(t, open(t, dsn), "UPDATE shop.item SET n = 43")
+	t.Fail()
+}
+
+// The same on a private server: it stops, its folder stays, and the command that is printed brings the database back.
+func TestFailedTestKeepsItsServer(t *testing.T) {
+	t.Parallel()
+	cmd, out := child(t, "TestFails", "")
+	if err := cmd.Run(); err == nil {
+		t.Fatalf("a failing test ends with status 0\n%s", out)
+	}
+	_, rest, _ := strings.Cut(out.String(), "is kept for a day: ")
+	dsn, _, _ := strings.Cut(rest, "\n")
+	_, rest, found := strings.Cut(out.String(), "brings their server back:\n")
+	command, _, _ := strings.Cut(rest, "\n")
+	if !found {
+		t.Fatalf("no command in the output:\n%s", out)
+	}
+	dir := command[strings.Index(command, os.TempDir()):strings.Index(command, "/data")]
+	t.Cleanup(func() {
+		if err := localpg.Remove(context.WithoutCancel(t.Context()), dir); err != nil {
+			t.Error(err)
+		}
+	})
+	server := exec.CommandContext(t.Context(), "/bin/sh", "-c", command)
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	db := open(t, dsn)
+	eventually(t, "the server comes back", func() bool { return db.PingContext(t.Context()) == nil })
+	if n := number(t, db, "SELECT n FROM shop.item"); n != 43 {
+		t.Errorf("n = %d, want 43", n)
+	}
+}
+
+// A killed test process takes its server along, folder included.
+func TestKilledProcessLeavesNothing(t *testing.T) {
+	t.Parallel()
+	cmd, out := child(t, "TestWaits", "")
+	cmd.Stdout, cmd.Stderr = nil, nil
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	buffer := make([]byte, 4096)
+	for !strings.Contains(out.String(), "READY\n") {
+		n, err := output.Read(buffer)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		out.Write(buffer[:n])
+	}
+	_, rest, _ := strings.Cut(out.String(), "DSN ")
+	dsn, _, _ := strings.Cut(rest, "\n")
+	_, rest, _ = strings.Cut(out.String(), "DIR ")
+	dir, _, _ := strings.Cut(rest, "\n")
+	if _, err := os.Stat(dir + "/PG_VERSION"); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(t, dsn).PingContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	eventually(t, "the server is gone", func() bool { return open(t, dsn).PingContext(t.Context()) != nil })
+	eventually(t, "its folder is gone", func() bool {
+		_, err := os.Stat(dir)
+		return os.IsNotExist(err)
+	})
+}
+
+//nolint:paralleltest // alone in its process
+func TestWaits(t *testing.T) {
+	onlyAsChild(t)
+	dsn := dbtest.Empty(t)
+	var dir string
+	if err := open(t, dsn).QueryRowContext(t.Context(), "SHOW data_directory").Scan(&dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(os.Stdout, "DIR %s\nDSN %s\nREADY\n", dir, dsn); err != nil {
+		t.Fatal(err)
+	}
+	<-t.Context().Done()
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("in vain for 20 s: %s", what)
+		}
+	}
+}
+
+// A server of a test's own survives what the test does to it.
+func TestServer(t *testing.T) {
+	t.Parallel()
+	server := dbtest.Server(t, func(o *localpg.Options) { o.Settings["work_mem"] = "7MB" })
+	db := open(t, server.URL("postgres"))
+	execute(t, db, "CREATE TABLE c (n int)")
+	for round, end := range []func() error{server.Kill, server.Crash} {
+		execute(t, db, "INSERT INTO c VALUES (1)")
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.PingContext(t.Context()); err == nil {
+			t.Error("a killed server answers")
+		}
+		if err := server.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := number(t, db, "SELECT count(*) FROM c"); n != round+1 {
+			t.Errorf("%d committed rows after %d ends, want %d", n, round+1, round+1)
+		}
+	}
+	if n := number(t, db, "SELECT setting::int / 1024 FROM pg_settings WHERE name = 'work_mem'"); n != 7 {
+		t.Errorf("work_mem = %d MB, want 7", n)
+	}
+}

@@ -1,0 +1,383 @@
+package faultproxy_test
+
+import (
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	_ "github.com/lib/pq"
+
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
+)
+
+func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
+
+// bench is a database with one row, seen directly and through a proxy.
+type bench struct {
+	proxy           *faultproxy.Proxy
+	direct, through *sql.DB
+}
+
+func setUp(t *testing.T, parameters string) bench {
+	t.Helper()
+	dsn := dbtest.Empty(t)
+	proxy := faultproxy.New(t, dsn)
+	b := bench{proxy: proxy, direct: open(t, dsn), through: open(t, proxy.DSN(dsn)+parameters)}
+	b.do(t, "CREATE TABLE c (n int NOT NULL)")
+	b.do(t, "INSERT INTO c VALUES (0)")
+	return b
+}
+
+func open(t *testing.T, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("postgres", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func (b bench) do(t *testing.T, statement string) {
+	t.Helper()
+	conn := pin(t, b.direct)
+	if _, err := conn.ExecContext(t.Context(), statement); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b bench) n(t *testing.T) int {
+	t.Helper()
+	var n int
+	if err := b.direct.QueryRowContext(t.Context(), "SELECT n FROM c").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// settle waits until no other session is in the database: what was cut off has then been rolled back.
+func (b bench) settle(t *testing.T) {
+	t.Helper()
+	eventually(t, "the other sessions end", func() bool {
+		var others int
+		err := b.direct.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`).Scan(&others)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return others == 0
+	})
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("in vain for 10 s: %s", what)
+		}
+	}
+}
+
+func pin(t *testing.T, db *sql.DB) *sql.Conn {
+	t.Helper()
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+const increase = "UPDATE c SET n = n + 1"
+
+// The table of traps.md section 8: what the server did, and what the client gets to know.
+func TestCut(t *testing.T) {
+	t.Parallel()
+	autocommit := func(t *testing.T, db *sql.DB) error {
+		t.Helper()
+		conn := pin(t, db)
+		defer func() { _ = conn.Close() }()
+		_, err := conn.ExecContext(t.Context(), increase)
+		return err
+	}
+	arguments := func(t *testing.T, db *sql.DB) error {
+		t.Helper()
+		conn := pin(t, db)
+		defer func() { _ = conn.Close() }()
+		var n int
+		return conn.QueryRowContext(t.Context(), "UPDATE c SET n = n + $1 RETURNING n", 1).Scan(&n)
+	}
+	transaction := func(t *testing.T, db *sql.DB) error {
+		t.Helper()
+		tx, err := db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.ExecContext(t.Context(), increase); err != nil {
+			return errors.Join(err, ignoreDone(tx.Rollback()))
+		}
+		return tx.Commit()
+	}
+	prepared := func(t *testing.T, db *sql.DB) error {
+		t.Helper()
+		conn := pin(t, db)
+		defer func() { _ = conn.Close() }()
+		statement, err := conn.PrepareContext(t.Context(), "UPDATE c SET n = n + $1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = statement.Close() }()
+		_, err = statement.ExecContext(t.Context(), 1)
+		return err
+	}
+	for name, test := range map[string]struct {
+		call       func(*testing.T, *sql.DB) error
+		parameters string
+		when       faultproxy.When
+		want       int
+	}{
+		"autocommit, reply":                    {autocommit, "", faultproxy.AfterStatement, 1},
+		"autocommit, request":                  {autocommit, "", faultproxy.BeforeStatement, 0},
+		"arguments, reply":                     {arguments, "", faultproxy.AfterStatement, 1},
+		"arguments, request":                   {arguments, "", faultproxy.BeforeStatement, 0},
+		"arguments in one round trip, reply":   {arguments, "&binary_parameters=yes", faultproxy.AfterStatement, 1},
+		"arguments in one round trip, request": {arguments, "&binary_parameters=yes", faultproxy.BeforeStatement, 0},
+		"prepared, reply":                      {prepared, "", faultproxy.AfterStatement, 1},
+		"prepared, request":                    {prepared, "", faultproxy.BeforeStatement, 0},
+		"statement in a transaction, reply":    {transaction, "", faultproxy.AfterStatement, 0},
+		"commit, reply":                        {transaction, "", faultproxy.AfterCommit, 1},
+		"commit, request":                      {transaction, "", faultproxy.BeforeCommit, 0},
+	} {
+		for how, end := range map[string]faultproxy.How{"FIN": faultproxy.FIN, "RST": faultproxy.RST} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				t.Parallel()
+				b := setUp(t, test.parameters)
+				b.proxy.Cut(test.when, end)
+				err := test.call(t, b.through)
+				switch {
+				case err == nil:
+					t.Error("no error, though the reply was lost")
+				case end == faultproxy.RST && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, driver.ErrBadConn):
+					t.Errorf("error %v, want a reset", err)
+				case end == faultproxy.FIN && errors.Is(err, syscall.ECONNRESET):
+					t.Errorf("error %v, want the end of the stream", err)
+				}
+				b.settle(t)
+				if n := b.n(t); n != test.want {
+					t.Errorf("n = %d, want %d", n, test.want)
+				}
+				if cuts := b.proxy.Cuts(); cuts != 1 {
+					t.Errorf("%d cuts, want 1", cuts)
+				}
+				// One cut was ordered: the next call goes through.
+				if err := test.call(t, b.through); err != nil {
+					t.Errorf("after the cut: %v", err)
+				}
+			})
+		}
+	}
+}
+
+func ignoreDone(err error) error {
+	if errors.Is(err, sql.ErrTxDone) || errors.Is(err, driver.ErrBadConn) {
+		return nil
+	}
+	return err
+}
+
+// The reason for all this: database/sql itself runs an autocommit statement twice when the reply is lost with a FIN.
+func TestPoolDoublesAWrite(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, "")
+	if err := b.through.PingContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.proxy.Cut(faultproxy.AfterStatement, faultproxy.FIN, faultproxy.Matching("update"))
+	_, err := b.through.ExecContext(t.Context(), increase) //nolint:forbidigo // the very thing that is shown to be wrong
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := b.n(t); n != 2 {
+		t.Errorf("n = %d; with 1 the driver has mended its ways, and rule 1 can be thought over", n)
+	}
+}
+
+func TestMatchingAndTimes(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, "")
+	b.proxy.Cut(faultproxy.AfterStatement, faultproxy.RST, faultproxy.Matching("update C"), faultproxy.Times(2))
+	failed := 0
+	for range 5 {
+		conn := pin(t, b.through)
+		if _, err := conn.ExecContext(t.Context(), "SELECT 1"); err != nil {
+			t.Fatalf("a statement that does not match: %v", err)
+		}
+		if _, err := conn.ExecContext(t.Context(), increase); err != nil {
+			failed++
+		}
+		_ = conn.Close()
+	}
+	if failed != 2 || b.proxy.Cuts() != 2 {
+		t.Errorf("%d failed, %d cuts, want 2 and 2", failed, b.proxy.Cuts())
+	}
+	if n := b.n(t); n != 5 {
+		t.Errorf("n = %d, want 5: the server had every statement", n)
+	}
+}
+
+// Many clients, every seventh reply lost: what the server did is what the clients know of plus what was cut, exactly.
+func TestCutEvery(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, "&binary_parameters=yes")
+	b.proxy.CutEvery(7, faultproxy.AfterStatement, faultproxy.RST, faultproxy.Matching(increase))
+	const clients, each = 8, 70
+	var mu sync.Mutex
+	known, unknown := 0, 0
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for range clients {
+		wg.Go(func() {
+			<-start
+			for range each {
+				conn, err := b.through.Conn(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, err = conn.ExecContext(t.Context(), increase)
+				_ = conn.Close()
+				mu.Lock()
+				if err == nil {
+					known++
+				} else {
+					unknown++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	close(start)
+	wg.Wait()
+	const total = clients * each
+	if known != total-total/7 || unknown != total/7 || b.proxy.Cuts() != total/7 {
+		t.Errorf("%d known, %d unknown, %d cuts, want %d, %d, %d", known, unknown, b.proxy.Cuts(), total-total/7, total/7, total/7)
+	}
+	if n := b.n(t); n != total {
+		t.Errorf("n = %d, want %d", n, total)
+	}
+	b.proxy.StopCutting()
+	for range 10 {
+		conn := pin(t, b.through)
+		if _, err := conn.ExecContext(t.Context(), increase); err != nil {
+			t.Fatalf("after StopCutting: %v", err)
+		}
+		_ = conn.Close()
+	}
+}
+
+// lib/pq does not come back at a context's deadline while the connection is silent, so the test ends the silence itself.
+func TestHang(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, "")
+	conn := pin(t, b.through)
+	b.proxy.Cut(faultproxy.AfterStatement, faultproxy.Hang)
+	done := make(chan error, 1)
+	go func() {
+		_, err := conn.ExecContext(t.Context(), increase)
+		done <- err
+	}()
+	eventually(t, "the server has the statement", func() bool { return b.n(t) == 1 })
+	select {
+	case err := <-done:
+		t.Errorf("an answer out of the silence: %v", err)
+	case <-time.After(200 * time.Millisecond):
+	}
+	b.proxy.Drop(faultproxy.RST)
+	if err := <-done; err == nil {
+		t.Error("no error, though the reply was lost")
+	}
+	_ = conn.Close()
+}
+
+func TestPause(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, "")
+	conn := pin(t, b.through)
+	b.proxy.Pause()
+	done := make(chan error, 1)
+	go func() {
+		_, err := conn.ExecContext(t.Context(), increase)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		t.Fatalf("got through a black hole: %v", err)
+	case <-time.After(200 * time.Millisecond):
+	}
+	if n := b.n(t); n != 0 {
+		t.Errorf("n = %d while paused, want 0", n)
+	}
+	b.proxy.Resume()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if n := b.n(t); n != 1 {
+		t.Errorf("n = %d, want 1", n)
+	}
+	_ = conn.Close()
+}
+
+func TestRefuseAndDrop(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, "")
+	conn := pin(t, b.through)
+	b.proxy.Refuse()
+	if _, err := conn.ExecContext(t.Context(), increase); err != nil {
+		t.Errorf("an open connection, while new ones are refused: %v", err)
+	}
+	if _, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", b.proxy.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("dial: %v, want refused", err)
+	}
+	b.proxy.Drop(faultproxy.RST)
+	if _, err := conn.ExecContext(t.Context(), increase); err == nil {
+		t.Error("a dropped connection works")
+	}
+	_ = conn.Close()
+	if err := b.proxy.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.through.PingContext(t.Context()); err != nil {
+		t.Errorf("after Accept: %v", err)
+	}
+	if n := b.n(t); n != 1 {
+		t.Errorf("n = %d, want 1", n)
+	}
+}
+
+// Messages longer than what the proxy looks at go through whole, both ways.
+func TestLongMessages(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, "&binary_parameters=yes")
+	long := strings.Repeat("0123456789abcdef", 64<<10)
+	var back string
+	if err := b.through.QueryRowContext(t.Context(), "SELECT $1::text", long).Scan(&back); err != nil {
+		t.Fatal(err)
+	}
+	if back != long {
+		t.Errorf("%d bytes came back changed", len(back))
+	}
+}

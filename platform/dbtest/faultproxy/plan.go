@@ -1,0 +1,147 @@
+package faultproxy
+
+import "strings"
+
+// When says at which point of a statement's life a connection is cut.
+type When uint8
+
+const (
+	// AfterStatement swallows the reply to a statement that the server has finished; outside a transaction it is committed. Statements
+	// are all that is executed, except the control of transactions (BEGIN, COMMIT, ROLLBACK, SAVEPOINT, SET) and the empty query of
+	// a ping.
+	AfterStatement When = iota + 1
+	// AfterCommit swallows the reply to a COMMIT that the server has finished.
+	AfterCommit
+	// BeforeStatement loses the request: the server never gets the statement, and the client cannot know.
+	BeforeStatement
+	// BeforeCommit loses a COMMIT on its way to the server, which rolls back.
+	BeforeCommit
+)
+
+// How says how a connection ends for the client.
+type How uint8
+
+const (
+	// FIN closes in order: the client reads the end of the stream.
+	FIN How = iota + 1
+	// RST resets: the client gets "connection reset by peer".
+	RST
+	// Hang ends nothing: the connection stays open and is silent for good. The server's side is closed.
+	Hang
+)
+
+// Option narrows or widens a Cut.
+type Option func(*plan)
+
+// Matching cuts only statements that contain text, in letters of any case. For COMMIT it says nothing: that has no text of its own.
+func Matching(text string) Option {
+	return func(p *plan) { p.text = strings.ToLower(text) }
+}
+
+// Times cuts the next n that match, instead of one.
+func Times(n int) Option {
+	return func(p *plan) { p.left = n }
+}
+
+// plan is one order to cut.
+type plan struct {
+	when When
+	how  How
+	text string // lower case
+	// left is the number of cuts to go; forever when below 0. every: cut the every-th match; seen counts them.
+	left, every, seen int
+}
+
+// Cut cuts the next connection that comes to the point named by when. Orders add up; each is carried out on its own.
+func (p *Proxy) Cut(when When, how How, options ...Option) {
+	p.order(&plan{when: when, how: how, left: 1, every: 1}, options)
+}
+
+// CutEvery cuts at every n-th point of the kind, until StopCutting.
+func (p *Proxy) CutEvery(n int, when When, how How, options ...Option) {
+	p.order(&plan{when: when, how: how, left: -1, every: max(n, 1)}, options)
+}
+
+// StopCutting forgets all orders.
+func (p *Proxy) StopCutting() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.plans = nil
+}
+
+func (p *Proxy) order(order *plan, options []Option) {
+	for _, option := range options {
+		option(order)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.plans = append(p.plans, order)
+}
+
+// match finds the order for a statement that is about to be sent to the server, and counts it as carried out.
+func (p *Proxy) match(statement string) (cut *plan) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.plans) == 0 {
+		return nil
+	}
+	kind := classify(statement)
+	if kind == other {
+		return nil
+	}
+	lower := strings.ToLower(statement)
+	for _, one := range p.plans {
+		if one.left == 0 || !one.fits(kind, lower) {
+			continue
+		}
+		one.seen++
+		if cut == nil && one.seen%one.every == 0 {
+			cut = one
+			one.left--
+			p.cuts++
+		}
+	}
+	return cut
+}
+
+func (p *plan) fits(kind kind, lower string) bool {
+	switch p.when {
+	case AfterCommit, BeforeCommit:
+		return kind == commit
+	case AfterStatement, BeforeStatement:
+		return kind == statement && strings.Contains(lower, p.text)
+	default:
+		return false
+	}
+}
+
+// before says whether the request is lost, not the reply.
+func (p *plan) before() bool { return p.when == BeforeStatement || p.when == BeforeCommit }
+
+// kind tells what a query string is, as far as cutting goes.
+type kind uint8
+
+const (
+	other kind = iota
+	statement
+	commit
+)
+
+// classify looks at the words of a query. A string of several statements that ends in COMMIT is a COMMIT.
+func classify(query string) kind {
+	words := strings.FieldsFunc(strings.ToUpper(query), func(r rune) bool {
+		return r == ';' || r == ' ' || r == '\n' || r == '\t' || r == '\r'
+	})
+	if len(words) == 0 {
+		return other
+	}
+	if words[len(words)-1] == "COMMIT" || words[0] == "COMMIT" {
+		return commit
+	}
+	switch words[0] {
+	case "BEGIN", "START", "END", "ROLLBACK", "ABORT", "SAVEPOINT", "RELEASE", "SET", "RESET", "DISCARD":
+		return other
+	default:
+		return statement
+	}
+}

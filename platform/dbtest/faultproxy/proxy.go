@@ -1,0 +1,229 @@
+// Package faultproxy is a TCP proxy in front of PostgreSQL that loses replies to the byte: it reads just enough of the wire protocol
+// (version 3) to know which reply answers which statement, and can swallow exactly the one to an UPDATE or to a COMMIT that the server
+// has carried out, then end the connection. That is how the third outcome of a write, unknown, is tested. It can also lose requests,
+// stall, refuse and drop connections.
+//
+//	proxy := faultproxy.New(t, dsn)
+//	db := open(proxy.DSN(dsn))
+//	proxy.Cut(faultproxy.AfterStatement, faultproxy.RST, faultproxy.Matching("UPDATE"))
+package faultproxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/platform/localpg"
+)
+
+// Proxy is a running proxy. Its methods may be called from any goroutine, at any time.
+type Proxy struct {
+	upstream string
+	address  string
+	wg       sync.WaitGroup
+
+	mu       sync.Mutex
+	listener net.Listener // nil while refusing
+	links    map[*link]struct{}
+	hung     []*net.TCPConn // what Hang has left
+	plans    []*plan
+	cuts     int
+	resumed  chan struct{} // closed unless paused
+	closed   bool
+}
+
+// New starts a proxy in front of dsn's server; it ends with the test.
+func New(t testing.TB, dsn string) *Proxy {
+	t.Helper()
+	u, err := url.Parse(dsn)
+	if err != nil || u.Host == "" {
+		t.Fatal("faultproxy: the DSN must be a URL with a host")
+	}
+	p, err := Start(u.Host)
+	if err != nil {
+		t.Fatalf("faultproxy: %v", err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+// Start starts a proxy in front of the server at upstream, "host:port". Close ends it.
+func Start(upstream string) (*Proxy, error) {
+	if _, _, err := net.SplitHostPort(upstream); err != nil {
+		upstream = net.JoinHostPort(upstream, "5432")
+	}
+	p := &Proxy{upstream: upstream, links: make(map[*link]struct{}), resumed: make(chan struct{})}
+	close(p.resumed)
+	const tries = 10
+	for try := 1; ; try++ {
+		// Not port 0: Accept must get the same port again after Refuse, and the system gives those of its own choice to others.
+		port, err := localpg.FreePort(context.Background())
+		if err != nil {
+			return nil, err
+		}
+		p.address = fmt.Sprintf("127.0.0.1:%d", port)
+		if err = p.Accept(); err == nil {
+			return p, nil
+		}
+		if try == tries {
+			return nil, err
+		}
+	}
+}
+
+// DSN is dsn, a postgres:// URL, led through the proxy, with sslmode=disable: the proxy has to read along. It panics when dsn is no URL.
+func (p *Proxy) DSN(dsn string) string {
+	u, err := url.Parse(dsn)
+	if err != nil || u.Host == "" {
+		panic("faultproxy: the DSN must be a URL with a host")
+	}
+	u.Host = p.address
+	query := u.Query()
+	query.Set("sslmode", "disable")
+	u.RawQuery = query.Encode()
+	return u.String()
+}
+
+// Addr is the proxy's address, "127.0.0.1:port".
+func (p *Proxy) Addr() string { return p.address }
+
+// Close ends the proxy and all of its connections.
+func (p *Proxy) Close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.Refuse()
+	p.Drop(FIN)
+	p.Resume()
+	p.wg.Wait()
+}
+
+// Cuts is the number of connections that Cut and CutEvery have ended so far.
+func (p *Proxy) Cuts() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cuts
+}
+
+// Pause makes a black hole of the proxy: connections stay open and new ones are taken, but nothing passes, in either direction.
+func (p *Proxy) Pause() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.resumed:
+		p.resumed = make(chan struct{})
+	default:
+	}
+}
+
+// Resume ends Pause; what was held up passes now.
+func (p *Proxy) Resume() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.resumed:
+	default:
+		close(p.resumed)
+	}
+}
+
+// gate returns what is closed while traffic may pass.
+func (p *Proxy) gate() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.resumed
+}
+
+// Refuse closes the port: who dials is refused. Connections that are open stay; see Drop.
+func (p *Proxy) Refuse() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listener != nil {
+		_ = p.listener.Close() // it can only be closed already
+		p.listener = nil
+	}
+}
+
+// Accept ends Refuse. It fails when somebody else has taken the port meanwhile.
+func (p *Proxy) Accept() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return net.ErrClosed
+	}
+	if p.listener != nil {
+		return nil
+	}
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", p.address)
+	if err != nil {
+		return fmt.Errorf("faultproxy: %w", err)
+	}
+	p.listener = listener
+	p.wg.Go(func() { p.serve(listener) })
+	return nil
+}
+
+// Drop ends every connection that is open now, wherever it is.
+func (p *Proxy) Drop(how How) {
+	p.mu.Lock()
+	links := make([]*link, 0, len(p.links))
+	for l := range p.links {
+		links = append(links, l)
+	}
+	p.mu.Unlock()
+	for _, l := range links {
+		l.end(how)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, conn := range p.hung {
+		_ = conn.Close() // the client may have closed it already
+	}
+	p.hung = nil
+}
+
+// hang keeps a client's connection open until Drop or Close.
+func (p *Proxy) hang(client *net.TCPConn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hung = append(p.hung, client)
+}
+
+func (p *Proxy) serve(listener net.Listener) {
+	for {
+		conn, err := listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			// Out of file descriptors: it passes, and clients wait in the backlog meanwhile.
+			<-time.After(10 * time.Millisecond)
+			continue
+		}
+		client, ok := conn.(*net.TCPConn)
+		if !ok {
+			continue
+		}
+		l := &link{proxy: p, client: client, ended: make(chan struct{}), texts: make(map[string]string)}
+		p.mu.Lock()
+		if p.closed {
+			p.mu.Unlock()
+			l.end(FIN)
+			return
+		}
+		p.links[l] = struct{}{}
+		p.wg.Go(l.run)
+		p.mu.Unlock()
+	}
+}
+
+func (p *Proxy) forget(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.links, l)
+}
