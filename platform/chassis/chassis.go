@@ -1,0 +1,129 @@
+package chassis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+
+	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/httpserver"
+	"github.com/rowlock/rowlock/platform/lifecycle"
+	"github.com/rowlock/rowlock/platform/migrate"
+	"github.com/rowlock/rowlock/platform/problem"
+	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/telemetry"
+)
+
+// Settings say which service this is.
+type Settings struct {
+	// Name is the name of the service and of its schema.
+	Name string
+	// Config is the service's whole configuration, a pointer to a struct; it is
+	// logged at start with its secrets masked.
+	Config any
+	// Common is the part of Config that every service has.
+	Common config.Common
+	// Environ is the process's environment, by which tracing is configured.
+	Environ map[string]string
+	// Output gets the log; nil stands for standard error.
+	Output io.Writer
+	// CaptureGlobals is for main alone; see telemetry.Config.
+	CaptureGlobals bool
+	// Migrations are the schema's.
+	Migrations migrate.Source
+	// Check, if there is one, looks at the migrated database before anything is
+	// served; its error refuses the start.
+	Check func(ctx context.Context, db *sqldb.DB) error
+	// Errors translate errors into what the client is told; each returns nil
+	// for an error that is not its own. The database's are translated already.
+	Errors []func(error) *problem.Error
+}
+
+// Chassis is one replica's common parts. Make it with New, add API listeners
+// with Listen, start it with Run.
+type Chassis struct {
+	settings  Settings
+	telemetry *telemetry.Telemetry
+	log       *slog.Logger
+	db        *sqldb.DB
+	readiness *httpserver.Readiness
+	admin     *httpserver.Admin
+	servers   []*httpserver.Server
+}
+
+// New builds the parts. Nothing is started and nobody is connected to yet; it
+// fails on a setting that cannot work. After an error of a later step call Close.
+func New(ctx context.Context, s Settings) (*Chassis, error) {
+	tel, err := telemetry.New(ctx, telemetry.Config{
+		Service: s.Name, Version: lifecycle.Version(), LogLevel: s.Common.LogLevel, LogFormat: s.Common.LogFormat,
+		Output: s.Output, Environ: s.Environ, CaptureGlobals: s.CaptureGlobals,
+	})
+	if err != nil {
+		return nil, err
+	}
+	c := &Chassis{settings: s, telemetry: tel, log: tel.Logger()}
+	settings := sqldb.Settings{
+		URL: s.Common.DatabaseURL, Pooler: sqldb.Pooler(s.Common.DBPooler), MaxOpenConns: s.Common.DBMaxOpenConns,
+		LockTimeout: s.Common.DBLockTimeout, StatementTimeout: s.Common.DBStatementTimeout, ApplicationName: s.Name,
+	}
+	if tel.TracingEnabled() {
+		settings.TracerProvider = tel.TracerProvider()
+	}
+	if c.db, err = sqldb.Open(ctx, settings, c.log, tel.Registry()); err != nil {
+		return nil, errors.Join(err, tel.Shutdown(ctx))
+	}
+	c.readiness = httpserver.NewReadiness(c.db.Ping)
+	c.admin = httpserver.NewAdmin(httpserver.AdminConfig{
+		Addr: s.Common.AdminAddr, PProf: s.Common.PProf, Gatherer: tel.Registry(), Readiness: c.readiness,
+	}, c.log)
+	return c, nil
+}
+
+// Close gives back what New opened, for a caller that does not come to Run.
+func (c *Chassis) Close(ctx context.Context) error {
+	return errors.Join(c.db.Close(), c.telemetry.Shutdown(ctx))
+}
+
+// DB is the service's pool.
+func (c *Chassis) DB() *sqldb.DB { return c.db }
+
+// Telemetry is the service's logger, registry and tracer.
+func (c *Chassis) Telemetry() *telemetry.Telemetry { return c.telemetry }
+
+// Listen adds an API listener with the service's limits. name is its label in
+// metrics and logs, such as "api". Put its routes on it before Run.
+func (c *Chassis) Listen(name, addr string, docs httpserver.Docs) (*httpserver.Server, error) {
+	common := c.settings.Common
+	server, err := httpserver.New(httpserver.Config{
+		Name: name, Addr: addr, MaxBody: int64(common.MaxBody), MaxInFlight: common.MaxInFlight,
+		RequestTimeout: common.RequestTimeout, ShutdownDelay: common.ShutdownDelay, LogRequests: common.LogRequests, Docs: docs,
+	}, httpserver.Deps{
+		Log: c.log, Registry: c.telemetry.Registry(),
+		TracerProvider: c.telemetry.TracerProvider(), Propagator: c.telemetry.Propagator(), Tracing: c.telemetry.TracingEnabled(),
+		Errors: append(c.settings.Errors, sqldb.Problem),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the %s listener: %w", name, err)
+	}
+	c.servers = append(c.servers, server)
+	return server, nil
+}
+
+// Run starts everything, the service's own parts between the database and the
+// API listeners, serves until ctx ends, and stops in reverse.
+func (c *Chassis) Run(ctx context.Context, own ...lifecycle.Part) error {
+	c.log.LogAttrs(ctx, slog.LevelInfo, "starting", config.Masked(c.settings.Config)...)
+	parts := slices.Concat([]lifecycle.Part{c.telemetryPart(), c.adminPart(), c.databasePart()}, own)
+	if len(c.servers) > 0 { // a worker has none
+		parts = append(parts, c.listenersPart())
+	}
+	parts = append(parts, c.readinessPart())
+	return lifecycle.Run(ctx, c.log, c.settings.Common.StopTimeout(), parts...)
+}
+
+// AdminAddr is where probes and metrics are; nil before Run has come to it.
+func (c *Chassis) AdminAddr() net.Addr { return c.admin.Addr() }

@@ -1,0 +1,135 @@
+package chassis
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/rowlock/rowlock/platform/httpserver"
+	"github.com/rowlock/rowlock/platform/lifecycle"
+	"github.com/rowlock/rowlock/platform/migrate"
+	"github.com/rowlock/rowlock/platform/sqldb"
+)
+
+// telemetryPart is the first, so that it exports the spans of everybody's end.
+func (c *Chassis) telemetryPart() lifecycle.Part {
+	return lifecycle.Part{Name: "telemetry", Stop: c.telemetry.Shutdown}
+}
+
+func (c *Chassis) adminPart() lifecycle.Part {
+	return lifecycle.Part{
+		Name:  "admin listener",
+		Start: c.admin.Listen,
+		Run:   func(context.Context) error { return c.admin.Serve() },
+		Stop:  c.admin.Shutdown,
+	}
+}
+
+// databasePart reaches, migrates and checks the database, and closes the pool.
+func (c *Chassis) databasePart() lifecycle.Part {
+	return lifecycle.Part{
+		Name:  "database",
+		Start: c.prepareDatabase,
+		Stop:  func(context.Context) error { return c.db.Close() },
+	}
+}
+
+// listenersPart is all API listeners as one: they drain at the same time, so
+// that ShutdownDelay passes once.
+func (c *Chassis) listenersPart() lifecycle.Part {
+	return lifecycle.Part{
+		Name: "API listeners",
+		Start: func(ctx context.Context) error {
+			for _, s := range c.servers {
+				if err := s.Listen(ctx); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		Run: func(context.Context) error { return c.forServers((*httpserver.Server).Serve) },
+		Stop: func(ctx context.Context) error {
+			return c.forServers(func(s *httpserver.Server) error { return s.Shutdown(ctx) })
+		},
+	}
+}
+
+// forServers calls do for every API listener at once and joins the errors.
+func (c *Chassis) forServers(do func(*httpserver.Server) error) error {
+	errs := make(chan error, len(c.servers))
+	for _, s := range c.servers {
+		go func() { errs <- do(s) }()
+	}
+	var all error
+	for range c.servers {
+		all = errors.Join(all, <-errs)
+	}
+	return all
+}
+
+// readinessPart is the last to start and the first to stop: a replica is ready
+// while everything else runs.
+func (c *Chassis) readinessPart() lifecycle.Part {
+	return lifecycle.Part{
+		Name:  "readiness",
+		Start: func(context.Context) error { c.readiness.Started(); return nil },
+		Run:   c.readiness.Run,
+		Stop:  func(context.Context) error { c.readiness.Drain(); return nil },
+	}
+}
+
+func (c *Chassis) prepareDatabase(ctx context.Context) error {
+	if err := c.reach(ctx); err != nil {
+		return err
+	}
+	if err := Migrate(ctx, c.settings, c.log); err != nil {
+		return err
+	}
+	if err := c.db.Warn(ctx); err != nil {
+		return err
+	}
+	if c.settings.Check == nil {
+		return nil
+	}
+	return c.settings.Check(ctx, c.db)
+}
+
+// Migrate applies the pending migrations, or only verifies that there are none
+// where MIGRATE_ON_START is false.
+func Migrate(ctx context.Context, s Settings, log *slog.Logger) error {
+	if s.Common.MigrateOnStart {
+		return migrate.Up(ctx, s.Common.MigrationURL(), s.Migrations, log)
+	}
+	return migrate.Verify(ctx, s.Common.DatabaseURL, s.Migrations)
+}
+
+const (
+	firstWait = 100 * time.Millisecond
+	lastWait  = 5 * time.Second
+)
+
+// reach waits until the database answers, as long as ctx lasts: services and
+// their database start in any order. A refusal for another reason than that it
+// is away (a wrong password, an unknown database) is returned at once.
+func (c *Chassis) reach(ctx context.Context) error {
+	for wait := firstWait; ; wait = min(2*wait, lastWait) {
+		err := c.db.Ping(ctx)
+		if err == nil {
+			return nil
+		}
+		var e *sqldb.Error
+		if !errors.As(err, &e) || e.Reason != sqldb.Connection && e.Reason != sqldb.Overloaded {
+			return err
+		}
+		c.log.WarnContext(ctx, "the database is away, waiting for it", slog.Any("error", err))
+		timer := time.NewTimer(wait/2 + rand.N(wait))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}
