@@ -1,0 +1,62 @@
+package counting
+
+import (
+	"fmt"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	// MaxItemIDBytes bounds an ItemID's length in bytes.
+	MaxItemIDBytes = 255
+	// MaxItemsPerRead bounds the ids that one GetMany may ask for.
+	MaxItemsPerRead = 500
+)
+
+// ItemID names a counter: 1 to MaxItemIDBytes bytes of valid UTF-8 without
+// control characters. Ids are compared byte by byte; no Unicode normalisation
+// takes place.
+type ItemID string
+
+// NewItemID checks s. The error wraps ErrInvalidItemID and says what is wrong
+// without repeating s.
+func NewItemID(s string) (ItemID, error) {
+	switch {
+	case s == "":
+		return "", fmt.Errorf("%w: it is empty", ErrInvalidItemID)
+	case len(s) > MaxItemIDBytes:
+		return "", fmt.Errorf("%w: it has %d bytes, at most %d are allowed", ErrInvalidItemID, len(s), MaxItemIDBytes)
+	case !utf8.ValidString(s):
+		return "", fmt.Errorf("%w: it is not valid UTF-8", ErrInvalidItemID)
+	}
+	for _, r := range s {
+		if unicode.IsControl(r) {
+			return "", fmt.Errorf("%w: it holds a control character", ErrInvalidItemID)
+		}
+	}
+	return ItemID(s), nil
+}
+
+// Amount is by how much a count changes: 1 to the largest int64.
+type Amount int64
+
+// DefaultAmount is taken when a caller names none.
+const DefaultAmount Amount = 1
+
+// NewAmount checks n; the error wraps ErrInvalidAmount.
+func NewAmount(n int64) (Amount, error) {
+	if n < 1 {
+		return 0, fmt.Errorf("%w: it must be at least 1", ErrInvalidAmount)
+	}
+	return Amount(n), nil
+}
+
+// CountValue is one counter as it stands in the database.
+type CountValue struct {
+	ItemID ItemID
+	// Current is the counter's value.
+	Current int64
+	// UpdatedAt is the database's time of the last change.
+	UpdatedAt time.Time
+}

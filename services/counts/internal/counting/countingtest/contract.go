@@ -1,0 +1,156 @@
+package countingtest
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/services/counts/internal/counting"
+)
+
+func create(t *testing.T, repo counting.CountValueRepository) {
+	ctx := t.Context()
+	for id, initial := range map[counting.ItemID]int64{"zero": 0, "max": math.MaxInt64, "min": math.MinInt64} {
+		v := must[counting.CountValue](t)(repo.Create(ctx, id, initial))
+		if v.ItemID != id || v.Current != initial || time.Since(v.UpdatedAt).Abs() > time.Minute {
+			t.Errorf("created %+v", v)
+		}
+		if found := must[counting.CountValue](t)(repo.Find(ctx, id)); found.Current != initial || !found.UpdatedAt.Equal(v.UpdatedAt) {
+			t.Errorf("created %+v, found %+v", v, found)
+		}
+	}
+	_, err := repo.Create(ctx, "zero", 5)
+	wantErr(t, err, counting.ErrExists)
+	wantValue(ctx, t, repo, "zero", 0)
+	_, err = repo.Find(ctx, "absent")
+	wantErr(t, err, counting.ErrNotFound)
+}
+
+func findMany(t *testing.T, repo counting.CountValueRepository) {
+	ctx := t.Context()
+	for i, id := range []counting.ItemID{"a", "b", "c,d"} {
+		must[counting.CountValue](t)(repo.Create(ctx, id, int64(i)))
+	}
+	found := must[[]counting.CountValue](t)(repo.FindMany(ctx, []counting.ItemID{"c,d", "absent", "a"}))
+	slices.SortFunc(found, func(x, y counting.CountValue) int { return strings.Compare(string(x.ItemID), string(y.ItemID)) })
+	if len(found) != 2 || found[0].ItemID != "a" || found[0].Current != 0 || found[1].ItemID != "c,d" || found[1].Current != 2 {
+		t.Errorf("found %+v", found)
+	}
+	if none := must[[]counting.CountValue](t)(repo.FindMany(ctx, []counting.ItemID{"x", "y"})); len(none) != 0 {
+		t.Errorf("found %+v, want nothing", none)
+	}
+}
+
+func addChanges(t *testing.T, repo counting.CountValueRepository) {
+	ctx := t.Context()
+	before := must[counting.CountValue](t)(repo.Create(ctx, "a", 10))
+	for _, step := range []struct{ delta, want int64 }{{1, 11}, {-20, -9}, {9, 0}, {math.MaxInt64, math.MaxInt64}, {-math.MaxInt64, 0}} {
+		if got := must[int64](t)(repo.Add(ctx, "a", step.delta)); got != step.want {
+			t.Errorf("add %d gave %d, want %d", step.delta, got, step.want)
+		}
+	}
+	after := must[counting.CountValue](t)(repo.Find(ctx, "a"))
+	if !after.UpdatedAt.After(before.UpdatedAt) {
+		t.Errorf("changed at %v, created at %v: a change must move the time", after.UpdatedAt, before.UpdatedAt)
+	}
+}
+
+func set(t *testing.T, repo counting.CountValueRepository) {
+	ctx := t.Context()
+	before := must[counting.CountValue](t)(repo.Create(ctx, "a", 10))
+	for _, value := range []int64{0, math.MinInt64, math.MaxInt64, 7, 7} {
+		v := must[counting.CountValue](t)(repo.Set(ctx, "a", value))
+		if v.ItemID != "a" || v.Current != value || !v.UpdatedAt.After(before.UpdatedAt) {
+			t.Errorf("set %d gave %+v after %+v", value, v, before)
+		}
+		before = v
+		wantValue(ctx, t, repo, "a", value)
+	}
+}
+
+func remove(t *testing.T, repo counting.CountValueRepository) {
+	ctx := t.Context()
+	must[counting.CountValue](t)(repo.Create(ctx, "a", 10))
+	if err := repo.Delete(ctx, "a"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := repo.Find(ctx, "a")
+	wantErr(t, err, counting.ErrNotFound)
+	wantErr(t, repo.Delete(ctx, "a"), counting.ErrNotFound)
+	if v := must[counting.CountValue](t)(repo.Create(ctx, "a", 3)); v.Current != 3 {
+		t.Errorf("created again with %d, want 3", v.Current)
+	}
+}
+
+// hostileIDs must make the round trip byte by byte and stay apart.
+func hostileIDs(t *testing.T, repo counting.CountValueRepository) {
+	ctx := t.Context()
+	ids := []counting.ItemID{
+		"'; DROP TABLE counts.count_values; --", "%", "_", `\`, "$1", "{a,b}", `{"a"}`, `"`, "NULL", "null", " ", "a ", " a", "A", "a",
+		"é", "e\u0301", "\u202eabc", "🦀", "a/b", "..", "100%", "a+b", ";", "a,b", counting.ItemID(strings.Repeat("x", counting.MaxItemIDBytes)),
+	}
+	for i, id := range ids {
+		must[counting.CountValue](t)(repo.Create(ctx, id, int64(i)*100))
+	}
+	for i, id := range ids {
+		if got := must[int64](t)(repo.Add(ctx, id, 1)); got != int64(i)*100+1 {
+			t.Errorf("%q is %d after its own change, want %d", id, got, i*100+1)
+		}
+	}
+	found := must[[]counting.CountValue](t)(repo.FindMany(ctx, ids))
+	if len(found) != len(ids) {
+		t.Errorf("found %d of %d", len(found), len(ids))
+	}
+	for _, v := range found {
+		if i := slices.Index(ids, v.ItemID); i < 0 || v.Current != int64(i)*100+1 {
+			t.Errorf("found %+v", v)
+		}
+	}
+}
+
+func refusedChanges(t *testing.T, repo counting.CountValueRepository) {
+	ctx := t.Context()
+	_, err := repo.Add(ctx, "absent", 1)
+	wantErr(t, err, counting.ErrNotFound)
+	_, err = repo.Set(ctx, "absent", 1)
+	wantErr(t, err, counting.ErrNotFound)
+	_, err = repo.Find(ctx, "absent")
+	wantErr(t, err, counting.ErrNotFound) // a refused change created nothing
+}
+
+func overflow(t *testing.T, repo counting.CountValueRepository) {
+	ctx := t.Context()
+	must[counting.CountValue](t)(repo.Create(ctx, "high", math.MaxInt64-1))
+	must[counting.CountValue](t)(repo.Create(ctx, "low", math.MinInt64+1))
+	before := must[counting.CountValue](t)(repo.Find(ctx, "high"))
+	for id, delta := range map[counting.ItemID]int64{"high": 2, "low": -2} {
+		_, err := repo.Add(ctx, id, delta)
+		wantErr(t, err, counting.ErrOverflow)
+	}
+	if after := must[counting.CountValue](t)(repo.Find(ctx, "high")); after != before {
+		t.Errorf("a refused change made %+v of %+v", after, before)
+	}
+	if got := must[int64](t)(repo.Add(ctx, "high", 1)); got != math.MaxInt64 {
+		t.Errorf("up to the edge: %d", got)
+	}
+	if got := must[int64](t)(repo.Add(ctx, "low", -1)); got != math.MinInt64 {
+		t.Errorf("down to the edge: %d", got)
+	}
+}
+
+// endedContext: a caller that has gone must not change anything.
+func endedContext(t *testing.T, repo counting.CountValueRepository) {
+	must[counting.CountValue](t)(repo.Create(t.Context(), "a", 1))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := repo.Add(ctx, "a", 1); err == nil {
+		t.Error("add with an ended context succeeded")
+	}
+	if _, err := repo.Set(ctx, "a", 5); err == nil {
+		t.Error("set with an ended context succeeded")
+	}
+	wantValue(t.Context(), t, repo, "a", 1)
+}

@@ -1,0 +1,63 @@
+package countingtest
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/rowlock/rowlock/services/counts/internal/counting"
+)
+
+// Exercise holds a repository against its port: what each method promises
+// (contract), that a refused change leaves nothing behind (transactions), and
+// that concurrent callers get the exact result (contention). open returns a
+// repository of its own, empty, for each test.
+func Exercise(t *testing.T, open func(t *testing.T) counting.CountValueRepository) {
+	t.Helper()
+	for name, test := range map[string]func(*testing.T, counting.CountValueRepository){
+		"contract/create":                  create,
+		"contract/find many":               findMany,
+		"contract/add":                     addChanges,
+		"contract/set":                     set,
+		"contract/delete":                  remove,
+		"contract/hostile ids":             hostileIDs,
+		"transactions/refused changes":     refusedChanges,
+		"transactions/overflow":            overflow,
+		"transactions/ended context":       endedContext,
+		"contention/one hot item":          hotItem,
+		"contention/mixed items":           mixedItems,
+		"contention/one creator":           oneCreator,
+		"contention/overflow at the edge":  edgeRace,
+		"contention/delete while counting": deleteRace,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, open(t))
+		})
+	}
+}
+
+func must[T any](t *testing.T) func(T, error) T {
+	t.Helper()
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func wantErr(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("got error %v, want %v", err, want)
+	}
+}
+
+func wantValue(ctx context.Context, t *testing.T, repo counting.CountValueRepository, id counting.ItemID, want int64) {
+	t.Helper()
+	if v := must[counting.CountValue](t)(repo.Find(ctx, id)); v.Current != want {
+		t.Errorf("%q is %d, want %d", id, v.Current, want)
+	}
+}

@@ -1,0 +1,29 @@
+// Package counting is the domain of the counts service: named counters that
+// many writers change at very high frequency. It imports only the standard
+// library; adapters depend on it, never the other way round.
+//
+// # States
+//
+//	(absent) ──Initialize──► present ──Delete──► (absent)
+//	                          │    ▲
+//	                          └────┘ Increase, Decrease, Reset, Set
+//
+// # Invariants
+//
+//   - Only Initialize creates a count; a change of an absent one is
+//     [ErrNotFound] and creates nothing.
+//   - Each change is atomic in the database: n concurrent increases by one
+//     return n different consecutive values, through one replica or through many.
+//   - A value stays within int64. A change that would leave it is [ErrOverflow]
+//     and changes nothing.
+//   - Every change, Reset and Set included, moves UpdatedAt to the database's
+//     clock at that moment.
+//
+// # On failure
+//
+// An acknowledged change is committed. When a replica dies, changes that it had
+// not acknowledged may or may not be applied; each is applied at most once. There
+// is no request key, so repeating a change whose outcome is unknown may count it
+// twice; a change that was answered with an error other than "outcome unknown"
+// was surely not applied and may be repeated.
+package counting

@@ -1,0 +1,20 @@
+package counting
+
+import "errors"
+
+// The sentinels that the ports answer with. An error that is none of them comes
+// from the repository's technology and passes through the domain unchanged.
+var (
+	// ErrInvalidItemID says that an item id breaks the rules of ItemID.
+	ErrInvalidItemID = errors.New("the item id is not valid")
+	// ErrInvalidAmount says that an amount is below 1.
+	ErrInvalidAmount = errors.New("the amount is not valid")
+	// ErrTooManyItems says that a read asked for no id or for more than MaxItemsPerRead.
+	ErrTooManyItems = errors.New("the number of item ids is not valid")
+	// ErrNotFound says that no count has this id.
+	ErrNotFound = errors.New("no count has this item id")
+	// ErrExists says that a count has this id already.
+	ErrExists = errors.New("a count has this item id already")
+	// ErrOverflow says that the value would leave the range of int64.
+	ErrOverflow = errors.New("the count would leave the range of a 64-bit integer")
+)

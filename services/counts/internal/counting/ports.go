@@ -1,0 +1,51 @@
+package counting
+
+import "context"
+
+// ExternalCountUpdateAPI is the inbound port of the systems that count: changes
+// at high frequency. Each method returns the value right after its own change.
+// They return ErrNotFound for an absent id; Increase and Decrease ErrOverflow.
+type ExternalCountUpdateAPI interface {
+	// Increase adds by to the count.
+	Increase(ctx context.Context, id ItemID, by Amount) (int64, error)
+	// Decrease takes by from the count; a value may become negative.
+	Decrease(ctx context.Context, id ItemID, by Amount) (int64, error)
+	// Reset sets the count to zero.
+	Reset(ctx context.Context, id ItemID) (int64, error)
+}
+
+// InternalCountValueAPI is the inbound port of the system that manages which
+// counters exist.
+type InternalCountValueAPI interface {
+	// Initialize creates the count; ErrExists when there is one.
+	Initialize(ctx context.Context, id ItemID, initial int64) (CountValue, error)
+	// Get returns one count, or ErrNotFound.
+	Get(ctx context.Context, id ItemID) (CountValue, error)
+	// GetMany returns the counts of 1 to MaxItemsPerRead ids in the order
+	// asked, each once, absent ones left out; ErrTooManyItems otherwise.
+	GetMany(ctx context.Context, ids []ItemID) ([]CountValue, error)
+	// Set gives the count a value, or ErrNotFound.
+	Set(ctx context.Context, id ItemID, value int64) (CountValue, error)
+	// Delete removes the count, or ErrNotFound.
+	Delete(ctx context.Context, id ItemID) error
+}
+
+// CountValueRepository is the outbound port. Each method is one atomic change
+// that has committed when it returns; none reads a value in order to write it.
+// What a repository must keep is the suite countingtest.Exercise.
+type CountValueRepository interface {
+	// Create stores a new count, or ErrExists.
+	Create(ctx context.Context, id ItemID, initial int64) (CountValue, error)
+	// Find returns one count, or ErrNotFound.
+	Find(ctx context.Context, id ItemID) (CountValue, error)
+	// FindMany returns the counts of distinct ids, in any order, absent ones
+	// left out, all as of one moment.
+	FindMany(ctx context.Context, ids []ItemID) ([]CountValue, error)
+	// Add changes the value by delta, which is not the smallest int64, and
+	// returns the new value; ErrNotFound, ErrOverflow.
+	Add(ctx context.Context, id ItemID, delta int64) (int64, error)
+	// Set gives the count a value, or ErrNotFound.
+	Set(ctx context.Context, id ItemID, value int64) (CountValue, error)
+	// Delete removes the count, or ErrNotFound.
+	Delete(ctx context.Context, id ItemID) error
+}

@@ -1,0 +1,125 @@
+package counting_test
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rowlock/rowlock/services/counts/internal/counting"
+	"github.com/rowlock/rowlock/services/counts/internal/counting/countingtest"
+)
+
+func TestMemoryPassesTheSuite(t *testing.T) {
+	t.Parallel()
+	countingtest.Exercise(t, func(*testing.T) counting.CountValueRepository { return countingtest.NewMemory() })
+}
+
+func TestItemIDRules(t *testing.T) {
+	t.Parallel()
+	for s, ok := range map[string]bool{
+		"": false, "a": true, " ": true, "a/b": true, "🦀": true, "e\u0301": true, "\u202e": true,
+		strings.Repeat("x", 255): true, strings.Repeat("x", 256): false, strings.Repeat("é", 128): false,
+		"\x00": false, "a\x00b": false, "\n": false, "\t": false, "\x7f": false, "\u0085": false, "\xff": false, "\xed\xa0\x80": false,
+	} {
+		id, err := counting.NewItemID(s)
+		switch {
+		case ok && (err != nil || string(id) != s):
+			t.Errorf("%q: got %q, %v", s, id, err)
+		case !ok && !errors.Is(err, counting.ErrInvalidItemID):
+			t.Errorf("%q: got %v, want ErrInvalidItemID", s, err)
+		case !ok && s != "" && len(s) > 3 && strings.Contains(err.Error(), s):
+			t.Errorf("%q is repeated in its error", s)
+		}
+	}
+}
+
+func TestAmountRules(t *testing.T) {
+	t.Parallel()
+	for n, ok := range map[int64]bool{1: true, math.MaxInt64: true, 0: false, -1: false, math.MinInt64: false} {
+		if a, err := counting.NewAmount(n); (err == nil) != ok || ok && int64(a) != n || !ok && !errors.Is(err, counting.ErrInvalidAmount) {
+			t.Errorf("%d: got %d, %v", n, a, err)
+		}
+	}
+}
+
+// The port tests drive the inbound ports alone.
+func TestPortsOnMemory(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s := counting.NewService(countingtest.NewMemory())
+	var external counting.ExternalCountUpdateAPI = s
+	var internal counting.InternalCountValueAPI = s
+
+	for _, id := range []counting.ItemID{"a", "b"} {
+		if v, err := internal.Initialize(ctx, id, 5); err != nil || v.Current != 5 || v.ItemID != id {
+			t.Fatalf("initialize: %+v, %v", v, err)
+		}
+	}
+	if v, err := external.Increase(ctx, "a", 3); v != 8 || err != nil {
+		t.Errorf("increase: %d, %v", v, err)
+	}
+	if v, err := external.Decrease(ctx, "a", 10); v != -2 || err != nil {
+		t.Errorf("decrease: %d, %v", v, err)
+	}
+	if _, err := external.Decrease(ctx, "a", math.MaxInt64); !errors.Is(err, counting.ErrOverflow) {
+		t.Errorf("decrease beyond the edge: %v", err)
+	}
+	if v, err := internal.Get(ctx, "a"); v.Current != -2 || err != nil {
+		t.Errorf("get: %+v, %v", v, err)
+	}
+	if v, err := external.Reset(ctx, "a"); v != 0 || err != nil {
+		t.Errorf("reset: %d, %v", v, err)
+	}
+	if v, err := internal.Set(ctx, "a", 42); v.Current != 42 || err != nil {
+		t.Errorf("set: %+v, %v", v, err)
+	}
+	got, err := internal.GetMany(ctx, []counting.ItemID{"b", "absent", "a", "b"})
+	if err != nil || len(got) != 2 || got[0].ItemID != "b" || got[1].ItemID != "a" {
+		t.Errorf("get many: %+v, %v; want b, a in the order asked, each once", got, err)
+	}
+	if err := internal.Delete(ctx, "a"); err != nil {
+		t.Error(err)
+	}
+	if _, err := internal.Get(ctx, "a"); !errors.Is(err, counting.ErrNotFound) {
+		t.Errorf("get after delete: %v", err)
+	}
+}
+
+func TestGetManyBounds(t *testing.T) {
+	t.Parallel()
+	s := counting.NewService(countingtest.NewMemory())
+	for n, ok := range map[int]bool{0: false, 1: true, counting.MaxItemsPerRead: true, counting.MaxItemsPerRead + 1: false} {
+		ids := make([]counting.ItemID, n)
+		for i := range ids {
+			ids[i] = counting.ItemID(strconv.Itoa(i))
+		}
+		if _, err := s.GetMany(t.Context(), ids); (err == nil) != ok || !ok && !errors.Is(err, counting.ErrTooManyItems) {
+			t.Errorf("%d ids: %v", n, err)
+		}
+	}
+}
+
+// A repository's own failure reaches the caller of each port unchanged.
+func TestPortsPassFailuresOn(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	boom := errors.New("the disk is on fire")
+	s := counting.NewService(countingtest.Failing{Err: boom})
+	calls := map[string]func() error{
+		"Increase":   func() error { _, err := s.Increase(ctx, "a", 1); return err },
+		"Decrease":   func() error { _, err := s.Decrease(ctx, "a", 1); return err },
+		"Reset":      func() error { _, err := s.Reset(ctx, "a"); return err },
+		"Initialize": func() error { _, err := s.Initialize(ctx, "a", 1); return err },
+		"Get":        func() error { _, err := s.Get(ctx, "a"); return err },
+		"GetMany":    func() error { _, err := s.GetMany(ctx, []counting.ItemID{"a"}); return err },
+		"Set":        func() error { _, err := s.Set(ctx, "a", 1); return err },
+		"Delete":     func() error { return s.Delete(ctx, "a") },
+	}
+	for name, call := range calls {
+		if err := call(); !errors.Is(err, boom) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}

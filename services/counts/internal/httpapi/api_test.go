@@ -1,0 +1,360 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rowlock/rowlock/platform/coalesce"
+	"github.com/rowlock/rowlock/platform/httpserver"
+	"github.com/rowlock/rowlock/platform/problem"
+	"github.com/rowlock/rowlock/services/counts/api"
+	"github.com/rowlock/rowlock/services/counts/internal/counting"
+	"github.com/rowlock/rowlock/services/counts/internal/counting/countingtest"
+	"github.com/rowlock/rowlock/services/counts/internal/httpapi"
+)
+
+// server serves both ports on a repository.
+type server struct {
+	t      *testing.T
+	http   *httpserver.Server
+	router routers.Router
+}
+
+func newServer(t *testing.T, repo counting.CountValueRepository) *server {
+	t.Helper()
+	s, err := httpserver.New(httpserver.Config{Name: "api", LogRequests: "none"}, httpserver.Deps{
+		Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
+		Errors: []func(error) *problem.Error{httpapi.Problem, coalesce.Problem},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := counting.NewService(repo)
+	httpapi.External(s, service)
+	httpapi.Internal(s, service)
+
+	doc, err := openapi3.NewLoader().LoadFromData(api.OpenAPI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := doc.Validate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	router, err := gorillamux.NewRouter(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &server{t: t, http: s, router: router}
+}
+
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// do sends a request and holds the answer against the contract.
+func (s *server) do(method, path, body string) answer {
+	s.t.Helper()
+	r := httptest.NewRequestWithContext(s.t.Context(), method, path, strings.NewReader(body))
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	w := httptest.NewRecorder()
+	s.http.ServeHTTP(w, r)
+	a := answer{w.Code, w.Header(), w.Body.String()}
+	s.checkContract(r, a)
+	return a
+}
+
+func (s *server) checkContract(r *http.Request, a answer) {
+	s.t.Helper()
+	route, params, err := s.router.FindRoute(r)
+	if err != nil {
+		return // not in the contract, such as a wrong method
+	}
+	err = openapi3filter.ValidateResponse(context.Background(), &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route},
+		Status:                 a.status,
+		Header:                 a.header,
+		Body:                   io.NopCloser(bytes.NewReader([]byte(a.body))),
+		Options:                &openapi3filter.Options{IncludeResponseStatus: true},
+	})
+	if err != nil {
+		s.t.Errorf("%s %s: the answer %d %s breaks the contract: %v", r.Method, r.URL, a.status, a.body, err)
+	}
+}
+
+// problemOf reads code and field of a problem.
+func problemOf(t *testing.T, a answer) (code, field string) {
+	t.Helper()
+	var p struct {
+		Code  string `json:"code"`
+		Field string `json:"field"`
+	}
+	if err := json.Unmarshal([]byte(a.body), &p); err != nil || a.header.Get("Content-Type") != problem.ContentType {
+		t.Errorf("not a problem: %s %q (%v)", a.header.Get("Content-Type"), a.body, err)
+	}
+	return p.Code, p.Field
+}
+
+func (s *server) want(method, path, body string, status int, want string) {
+	s.t.Helper()
+	a := s.do(method, path, body)
+	if a.status != status || want != "" && strings.TrimSuffix(a.body, "\n") != want {
+		s.t.Errorf("%s %s %s: %d %s, want %d %s", method, path, body, a.status, a.body, status, want)
+	}
+}
+
+func (s *server) wantProblem(method, path, body string, status int, code, field string) {
+	s.t.Helper()
+	a := s.do(method, path, body)
+	gotCode, gotField := problemOf(s.t, a)
+	if a.status != status || gotCode != code || gotField != field {
+		s.t.Errorf("%s %s %.80s: %d %s %q, want %d %s %q (%s)", method, path, body, a.status, gotCode, gotField, status, code, field, a.body)
+	}
+}
+
+const (
+	external = "/api/v1/counts/"
+	internal = "/api/v1/internal/counts"
+)
+
+func TestLifeOfACount(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, countingtest.NewMemory())
+	created := s.do("POST", internal, `{"itemId":"a b/c","initialValue":5}`)
+	if created.status != 201 || created.header.Get("Location") != internal+"/a%20b%2Fc" {
+		t.Errorf("created: %+v", created)
+	}
+	s.want("GET", created.header.Get("Location"), "", 200, "")
+	s.wantProblem("POST", internal, `{"itemId":"a b/c"}`, 409, "COUNT_EXISTS", "itemId")
+	s.want("POST", external+"a%20b%2Fc/increase", "", 200, `{"itemId":"a b/c","value":6}`)
+	s.want("POST", external+"a%20b%2Fc/increase", "{}", 200, `{"itemId":"a b/c","value":7}`)
+	s.want("POST", external+"a%20b%2Fc/increase", `{"amount":10}`, 200, `{"itemId":"a b/c","value":17}`)
+	s.want("POST", external+"a%20b%2Fc/decrease", `{"amount":20}`, 200, `{"itemId":"a b/c","value":-3}`)
+	s.want("POST", external+"a%20b%2Fc/reset", "", 200, `{"itemId":"a b/c","value":0}`)
+	s.want("PUT", internal+"/a%20b%2Fc", `{"value":-9223372036854775808}`, 200, "")
+	s.wantProblem("POST", external+"a%20b%2Fc/decrease", "", 422, "COUNT_OVERFLOW", "amount")
+	s.want("DELETE", internal+"/a%20b%2Fc", "", 204, "")
+	for _, call := range [][2]string{
+		{"POST", external + "a%20b%2Fc/increase"},
+		{"POST", external + "a%20b%2Fc/decrease"},
+		{"POST", external + "a%20b%2Fc/reset"},
+		{"GET", internal + "/a%20b%2Fc"},
+		{"DELETE", internal + "/a%20b%2Fc"},
+	} {
+		s.wantProblem(call[0], call[1], "", 404, "COUNT_NOT_FOUND", "itemId")
+	}
+	s.wantProblem("PUT", internal+"/a%20b%2Fc", `{"value":1}`, 404, "COUNT_NOT_FOUND", "itemId")
+}
+
+func TestReadSeveral(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, countingtest.NewMemory())
+	for _, id := range []string{"a", "b", "c,d"} {
+		s.want("POST", internal, `{"itemId":"`+id+`"}`, 201, "")
+	}
+	for query, want := range map[string][]string{
+		"itemIds=b&itemIds=a":                           {"b", "a"},
+		"itemIds[]=a&itemIds[]=b":                       {"a", "b"},
+		"itemIds%5B%5D=a":                               {"a"},
+		"itemIds=a&itemIds=a&itemIds=ghost":             {"a"},
+		"itemIds=c,d":                                   {"c,d"},
+		"itemIds=ghost":                                 {},
+		strings.Repeat("itemIds=a&", 499) + "itemIds=b": {"a", "b"},
+	} {
+		a := s.do("GET", internal+"?"+query, "")
+		var list []struct {
+			ItemID string `json:"itemId"`
+		}
+		if err := json.Unmarshal([]byte(a.body), &list); err != nil || a.status != 200 || list == nil {
+			t.Errorf("%.60s: %d %s", query, a.status, a.body)
+		}
+		got := []string{}
+		for _, v := range list {
+			got = append(got, v.ItemID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%.60s: %v, want %v", query, got, want)
+		}
+	}
+	for _, query := range []string{
+		"", "itemIds=", "itemIds=%00", "itemIds=%ff", "other=a", strings.Repeat("itemIds=a&", 501), "itemIds=%zz", "itemIds=a;itemIds=b",
+	} {
+		a := s.do("GET", internal+"?"+query, "")
+		if code, field := problemOf(t, a); a.status != 400 || code != "INVALID_FIELD" || field != "itemIds" && field != "itemId" {
+			t.Errorf("%.60s: %d %s", query, a.status, a.body)
+		}
+	}
+}
+
+func TestBadChanges(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, countingtest.NewMemory())
+	s.want("POST", internal, `{"itemId":"a","initialValue":7}`, 201, "")
+	for _, op := range []string{"increase", "decrease"} {
+		for body, field := range map[string]string{
+			`{"amount":0}`: "amount", `{"amount":-1}`: "amount", `{"amount":1.5}`: "amount",
+			`{"amount":1.0}`: "amount", `{"amount":1e3}`: "amount",
+			`{"amount":9223372036854775808}`: "amount", `{"amount":"1"}`: "amount", `{"amount":null}`: "amount", `{"amount":true}`: "amount",
+			`{"amount":[1]}`: "amount", `{"Amount":1}`: "Amount", `{"amount":1,"amount":1}`: "amount", `{"other":1}`: "other",
+		} {
+			s.wantProblem("POST", external+"a/"+op, body, 400, "INVALID_FIELD", field)
+		}
+		for _, body := range []string{`{`, `{"amount":1}{}`, `{"amount":1} x`, "{\"amount\xff\":1}", `{"amount":01}`, `nul`} {
+			s.wantProblem("POST", external+"a/"+op, body, 400, "INVALID_JSON", "")
+		}
+		s.wantProblem("POST", external+"a/"+op, `{"amount":1,"pad":"`+strings.Repeat("x", 70_000)+`"}`, 413, "BODY_TOO_LARGE", "")
+	}
+	s.want("POST", external+"a/increase", "", 200, `{"itemId":"a","value":8}`)
+}
+
+func TestBadIDs(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, countingtest.NewMemory())
+	for _, id := range []string{"%00", "%ff", "%0A", strings.Repeat("x", 256), "%7f", "%C2%85"} {
+		s.wantProblem("POST", external+id+"/increase", "", 400, "INVALID_FIELD", "itemId")
+		s.wantProblem("POST", external+id+"/reset", "", 400, "INVALID_FIELD", "itemId")
+		s.wantProblem("GET", internal+"/"+id, "", 400, "INVALID_FIELD", "itemId")
+		s.wantProblem("PUT", internal+"/"+id, `{"value":1}`, 400, "INVALID_FIELD", "itemId")
+		s.wantProblem("DELETE", internal+"/"+id, "", 400, "INVALID_FIELD", "itemId")
+	}
+	for body, field := range map[string]string{
+		`{}`: "itemId", `{"itemId":""}`: "itemId", `{"itemId":"\u0000"}`: "itemId", `{"itemId":null}`: "itemId", `{"itemId":5}`: "itemId",
+		`{"itemId":"a","initialValue":1.5}`: "initialValue", `{"itemId":"a","initialValue":null}`: "initialValue",
+		`{"itemId":"a","extra":1}`: "extra",
+	} {
+		s.wantProblem("POST", internal, body, 400, "INVALID_FIELD", field)
+	}
+	s.wantProblem("PUT", internal+"/a", `{}`, 400, "INVALID_FIELD", "value")
+	s.wantProblem("POST", internal, "", 400, "INVALID_JSON", "")
+}
+
+// Every sentinel of the domain has its row, and what is not ours is not answered here.
+func TestEverySentinelIsMapped(t *testing.T) {
+	t.Parallel()
+	for sentinel, status := range map[error]int{
+		counting.ErrInvalidItemID: 400, counting.ErrInvalidAmount: 400, counting.ErrTooManyItems: 400,
+		counting.ErrNotFound: 404, counting.ErrExists: 409, counting.ErrOverflow: 422,
+	} {
+		p := httpapi.Problem(errors.Join(errors.New("wrapped"), sentinel))
+		if p == nil || p.Kind().Status() != status || p.Field() == "" || p.Detail() == "" {
+			t.Errorf("%v: %+v", sentinel, p)
+		}
+	}
+	if p := httpapi.Problem(errors.New("somebody else's")); p != nil {
+		t.Errorf("a foreign error became %v", p)
+	}
+}
+
+// A failing repository: no call answers 2xx, and nothing of the failure leaks.
+func TestFailingRepository(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		err    error
+		status int
+		code   string
+	}{
+		{errors.New("secret host db-7 is down"), 500, "INTERNAL"},
+		{coalesce.ErrQueueFull, 503, "OVERLOADED"},
+		{coalesce.ErrLocked, 503, "NOT_APPLIED"},
+		{coalesce.ErrClosed, 503, "NOT_APPLIED"},
+		{coalesce.ErrUnknown, 500, "OUTCOME_UNKNOWN"},
+	} {
+		s := newServer(t, countingtest.Failing{Err: tc.err})
+		for _, call := range [][3]string{
+			{"POST", external + "a/increase", ""},
+			{"POST", external + "a/decrease", ""},
+			{"POST", external + "a/reset", ""},
+			{"POST", internal, `{"itemId":"a"}`},
+			{"GET", internal + "?itemIds=a", ""},
+			{"GET", internal + "/a", ""},
+			{"PUT", internal + "/a", `{"value":1}`},
+			{"DELETE", internal + "/a", ""},
+		} {
+			a := s.do(call[0], call[1], call[2])
+			code, _ := problemOf(t, a)
+			if a.status != tc.status || code != tc.code || strings.Contains(a.body, "db-7") {
+				t.Errorf("%v: %d %s", call, a.status, a.body)
+			}
+			if retry := a.header.Get("Retry-After"); (tc.status == 503) != (retry != "") {
+				t.Errorf("%v: %d with Retry-After %q", call, a.status, retry)
+			}
+		}
+	}
+}
+
+// The contract and the routes name the same operations.
+func TestRoutesAreThoseOfTheContract(t *testing.T) {
+	t.Parallel()
+	doc, err := openapi3.NewLoader().LoadFromData(api.OpenAPI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var contract []string
+	for path, item := range doc.Paths.Map() {
+		for method := range item.Operations() {
+			contract = append(contract, method+" "+path)
+		}
+	}
+	var r recorder
+	service := counting.NewService(countingtest.NewMemory())
+	httpapi.External(&r, service)
+	httpapi.Internal(&r, service)
+	slices.Sort(contract)
+	slices.Sort(r.routes)
+	if !slices.Equal(contract, r.routes) {
+		t.Errorf("the contract has\n%s\nthe routes are\n%s", strings.Join(contract, "\n"), strings.Join(r.routes, "\n"))
+	}
+}
+
+type recorder struct{ routes []string }
+
+func (r *recorder) Handle(method, pattern string, _ httpserver.Handler) {
+	r.routes = append(r.routes, method+" "+pattern)
+}
+
+func FuzzItemIDRoundTrip(f *testing.F) {
+	for _, id := range []string{"a", "a/b", "100%", "a+b", "..", ";", "🦀", "//", "\x00", "\xff", "%2F"} {
+		f.Add(id)
+	}
+	f.Fuzz(func(t *testing.T, id string) {
+		s := newServer(t, countingtest.NewMemory())
+		body, err := json.Marshal(map[string]string{"itemId": id})
+		if err != nil {
+			t.Skip()
+		}
+		created := s.do("POST", internal, string(body))
+		_, invalid := counting.NewItemID(id)
+		if invalid != nil {
+			return // a replaced character may have made it valid; the path is what counts
+		}
+		if created.status != 201 {
+			t.Fatalf("%q: %d %s", id, created.status, created.body)
+		}
+		var got struct {
+			ItemID string `json:"itemId"`
+		}
+		a := s.do("POST", external+url.PathEscape(id)+"/increase", "")
+		if err := json.Unmarshal([]byte(a.body), &got); err != nil || a.status != 200 || got.ItemID != id {
+			t.Fatalf("%q: %d %s", id, a.status, a.body)
+		}
+	})
+}

@@ -1,0 +1,59 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/rowlock/rowlock/platform/problem"
+	"github.com/rowlock/rowlock/services/counts/internal/counting"
+)
+
+// The service's own problem kinds, beside the platform's.
+var (
+	countNotFound = problem.Define("COUNT_NOT_FOUND", http.StatusNotFound, "Count not found")
+	countExists   = problem.Define("COUNT_EXISTS", http.StatusConflict, "Count exists already")
+	countOverflow = problem.Define("COUNT_OVERFLOW", http.StatusUnprocessableEntity, "Count overflow")
+)
+
+// Problem is the table from the domain's sentinels to what the client sees. It
+// returns nil for an error that is not the domain's.
+func Problem(err error) *problem.Error {
+	for _, row := range []struct {
+		sentinel error
+		kind     problem.Kind
+		detail   string
+		field    string
+	}{
+		{counting.ErrNotFound, countNotFound, "No count has this item id.", fieldItemID},
+		{counting.ErrExists, countExists, "A count has this item id already.", fieldItemID},
+		{counting.ErrOverflow, countOverflow, "The count would leave the range of a 64-bit integer; it is unchanged.", fieldAmount},
+		{counting.ErrInvalidItemID, problem.InvalidField, "", fieldItemID},
+		{counting.ErrInvalidAmount, problem.InvalidField, "", fieldAmount},
+		{counting.ErrTooManyItems, problem.InvalidField, "", fieldItemIDs},
+	} {
+		if !errors.Is(err, row.sentinel) {
+			continue
+		}
+		detail := row.detail
+		if detail == "" {
+			detail = sentence(err) // the domain's own words: they never repeat the input
+		}
+		return row.kind.New(detail, problem.Field(row.field), problem.Cause(err))
+	}
+	return nil
+}
+
+// The names of what can be at fault in a request.
+const (
+	fieldItemID       = "itemId"
+	fieldItemIDs      = "itemIds"
+	fieldAmount       = "amount"
+	fieldValue        = "value"
+	maxItemIDsInQuery = counting.MaxItemsPerRead
+)
+
+// sentence makes one of an error's text.
+func sentence(err error) string {
+	text := err.Error()
+	return string(text[0]-'a'+'A') + text[1:] + "."
+}

@@ -1,0 +1,66 @@
+package postgres
+
+import (
+	"context"
+	"embed"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rowlock/rowlock/platform/coalesce"
+	"github.com/rowlock/rowlock/platform/migrate"
+	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/services/counts/internal/counting"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Migrations returns the schema's migrations.
+func Migrations() migrate.Source {
+	return migrate.Source{FS: migrations, Dir: "migrations", Schema: "counts"}
+}
+
+// Options are the bounds of group commit; see coalesce.Config.
+type Options struct {
+	InFlight         int           // groups at once; 0 means 1
+	Queue            int           // waiting changes at most; 0 means 1024
+	LockTimeout      time.Duration // how long a change waits for a locked row
+	StatementTimeout time.Duration // the deadline of one group
+}
+
+// Store is a counting.CountValueRepository on PostgreSQL.
+type Store struct {
+	db   *sqldb.DB
+	adds *coalesce.Coalescer[string, add, int64]
+}
+
+var _ counting.CountValueRepository = (*Store)(nil)
+
+// New returns a store on db, whose schema must have been migrated.
+func New(db *sqldb.DB, o Options, reg prometheus.Registerer) (*Store, error) {
+	s := &Store{db: db}
+	adds, err := coalesce.New(coalesce.Config[string, add, int64]{
+		Name:        "counts_add",
+		Key:         func(a add) string { return a.id },
+		Size:        func(a add) int { return len(a.id) + addOverheadBytes },
+		Run:         s.runAdds,
+		InFlight:    o.InFlight,
+		Queue:       o.Queue,
+		LockTimeout: o.LockTimeout,
+		RunTimeout:  o.StatementTimeout + statementGrace,
+		Registry:    reg,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.adds = adds
+	return s, nil
+}
+
+// statementGrace lets the server's own statement_timeout speak first: its
+// answer is definite, a deadline of ours is not.
+const statementGrace = time.Second
+
+// Close waits until every change under way is answered. The pool stays open.
+func (s *Store) Close(ctx context.Context) error { return s.adds.Close(ctx) }

@@ -1,0 +1,322 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"github.com/rowlock/rowlock/platform/coalesce"
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/services/counts/internal/counting"
+	"github.com/rowlock/rowlock/services/counts/internal/counting/countingtest"
+	"github.com/rowlock/rowlock/services/counts/internal/postgres"
+)
+
+func TestMain(m *testing.M) {
+	status := dbtest.Main(m)
+	if err := goleak.Find(goleak.IgnoreTopFunction("database/sql.(*DB).connectionOpener")); status == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		status = 1
+	}
+	os.Exit(status)
+}
+
+// openStore opens one replica's store on a database.
+func openStore(t *testing.T, dsn string, pooler sqldb.Pooler) *postgres.Store {
+	t.Helper()
+	const lockTimeout, statementTimeout = 2 * time.Second, 4 * time.Second
+	reg := prometheus.NewRegistry()
+	db, err := sqldb.Open(t.Context(), sqldb.Settings{
+		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout, ApplicationName: "counts",
+	}, slog.New(slog.DiscardHandler), reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := postgres.New(db, postgres.Options{LockTimeout: lockTimeout, StatementTimeout: statementTimeout}, reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(s.Close(context.WithoutCancel(t.Context())), db.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// observer opens a plain pool for what the tests look at and lock.
+func observer(t *testing.T, dsn string) *sqlx.DB {
+	t.Helper()
+	db, err := sqlx.ConnectContext(t.Context(), "postgres", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func TestStorePassesTheSuite(t *testing.T) {
+	t.Parallel()
+	countingtest.Exercise(t, func(t *testing.T) counting.CountValueRepository {
+		t.Helper()
+		return openStore(t, dbtest.Postgres(t, postgres.Migrations()), sqldb.PoolerNone)
+	})
+}
+
+func TestStorePassesTheSuiteBehindATransactionPooler(t *testing.T) {
+	t.Parallel()
+	countingtest.Exercise(t, func(t *testing.T) counting.CountValueRepository {
+		t.Helper()
+		dsn := dbtest.Postgres(t, postgres.Migrations())
+		return openStore(t, dbtest.PgBouncer(t, dsn, 4), sqldb.PoolerTransaction)
+	})
+}
+
+// hold locks a row in a transaction of its own until the returned function is called.
+func hold(t *testing.T, db *sqlx.DB, id counting.ItemID) (release func()) {
+	t.Helper()
+	tx, err := db.BeginTxx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.ExecContext(t.Context(), `SELECT FROM counts.count_values WHERE item_id = $1 FOR UPDATE`, string(id)); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := tx.Rollback(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func mustCreate(t *testing.T, s *postgres.Store, ids ...counting.ItemID) {
+	t.Helper()
+	for _, id := range ids {
+		if _, err := s.Create(t.Context(), id, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func wantValue(t *testing.T, s *postgres.Store, id counting.ItemID, want int64) {
+	t.Helper()
+	if v, err := s.Find(t.Context(), id); err != nil || v.Current != want {
+		t.Errorf("%s is %d (%v), want %d", id, v.Current, err, want)
+	}
+}
+
+// A stranger's row lock delays only that row's callers, and is never taken for
+// a missing row.
+func TestHeldRowDelaysOnlyItsOwnCallers(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
+	mustCreate(t, s, "held", "free")
+	release := hold(t, db, "held")
+
+	held := make(chan error, 10)
+	for range cap(held) {
+		go func() {
+			_, err := s.Add(t.Context(), "held", 1)
+			held <- err
+		}()
+	}
+	// Beside the held row, others are counted and missing ones told.
+	for i := range 200 {
+		if v, err := s.Add(t.Context(), "free", 1); err != nil || v != int64(i+1) {
+			t.Fatalf("free: %d, %v", v, err)
+		}
+		if _, err := s.Add(t.Context(), "missing", 1); !errors.Is(err, counting.ErrNotFound) {
+			t.Fatalf("missing: %v", err)
+		}
+	}
+	select {
+	case err := <-held:
+		t.Fatalf("a caller of the held row was answered: %v", err)
+	default:
+	}
+	release()
+	for range cap(held) {
+		if err := <-held; err != nil {
+			t.Error(err)
+		}
+	}
+	wantValue(t, s, "held", 10)
+}
+
+func TestRowHeldForTooLongIsSurelyNotApplied(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
+	mustCreate(t, s, "held")
+	release := hold(t, db, "held")
+	_, err := s.Add(t.Context(), "held", 1)
+	if !errors.Is(err, coalesce.ErrLocked) {
+		t.Errorf("got %v, want ErrLocked", err)
+	}
+	release()
+	if v, err := s.Add(t.Context(), "held", 10); err != nil || v != 10 {
+		t.Errorf("afterwards: %d, %v; want 10", v, err)
+	}
+}
+
+// Another transaction changes the row while a group waits for its lock: the
+// answer counts from the new value.
+func TestWaitSeesTheNewValue(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
+	mustCreate(t, s, "a", "b")
+	tx, err := db.BeginTxx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.ExecContext(t.Context(), `UPDATE counts.count_values SET current_value = 1000 WHERE item_id = 'a'`); err != nil {
+		t.Fatal(err)
+	}
+	var answers sync.WaitGroup
+	for _, id := range []counting.ItemID{"a", "b"} {
+		answers.Go(func() {
+			want := map[counting.ItemID]int64{"a": 1001, "b": 1}[id]
+			if v, err := s.Add(t.Context(), id, 1); err != nil || v != want {
+				t.Errorf("%s: %d, %v; want %d", id, v, err, want)
+			}
+		})
+	}
+	waitForBlocked(t, db)
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	answers.Wait()
+}
+
+// waitForBlocked returns when some session of the database waits for a lock.
+func waitForBlocked(t *testing.T, db *sqlx.DB) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		var n int
+		err := db.GetContext(t.Context(), &n, `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n > 0 {
+			return
+		}
+	}
+	t.Fatal("nobody waits for a lock")
+}
+
+// A deleted and uncommitted row is locked, not missing; an inserted and
+// uncommitted one is missing.
+func TestUncommittedDeleteAndInsert(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
+	mustCreate(t, s, "going")
+	tx, err := db.BeginTxx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range []string{
+		`DELETE FROM counts.count_values WHERE item_id = 'going'`,
+		`INSERT INTO counts.count_values (item_id) VALUES ('coming')`,
+	} {
+		if _, err := tx.ExecContext(t.Context(), change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Add(t.Context(), "coming", 1); !errors.Is(err, counting.ErrNotFound) {
+		t.Errorf("an uncommitted insert: %v", err)
+	}
+	going := make(chan error, 1)
+	go func() {
+		_, err := s.Add(t.Context(), "going", 1)
+		going <- err
+	}()
+	waitForBlocked(t, db)
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-going; err != nil {
+		t.Errorf("the delete was rolled back, but: %v", err)
+	}
+	wantValue(t, s, "going", 1)
+}
+
+// Groups of several replicas with overlapping keys: exact sums, consecutive
+// values, not one deadlock.
+func TestReplicasDoNotDeadlock(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	var replicas []*postgres.Store
+	for range 3 {
+		replicas = append(replicas, openStore(t, dsn, sqldb.PoolerNone))
+	}
+	db := observer(t, dsn)
+	const items, callers, each = 40, 60, 50
+	ids := make([]counting.ItemID, items)
+	for i := range ids {
+		ids[i] = counting.ItemID(fmt.Sprintf("item-%02d", i))
+	}
+	mustCreate(t, replicas[0], ids...)
+
+	var sums [items]atomic.Int64
+	var mu sync.Mutex
+	values := make(map[int][]int64)
+	var done sync.WaitGroup
+	begin := make(chan struct{})
+	for c := range callers {
+		done.Go(func() {
+			random := rand.New(rand.NewPCG(1, uint64(c)))
+			<-begin
+			for range each {
+				k := random.IntN(items)
+				v, err := replicas[c%len(replicas)].Add(t.Context(), ids[k], 1)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				sums[k].Add(1)
+				mu.Lock()
+				values[k] = append(values[k], v)
+				mu.Unlock()
+			}
+		})
+	}
+	close(begin)
+	done.Wait()
+	for k, id := range ids {
+		wantValue(t, replicas[0], id, sums[k].Load())
+		slices.Sort(values[k])
+		for i, v := range values[k] {
+			if v != int64(i+1) {
+				t.Fatalf("%s: value %d stands where %d should", id, v, i+1)
+			}
+		}
+	}
+	var deadlocks int
+	if err := db.GetContext(t.Context(), &deadlocks, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`); err != nil {
+		t.Fatal(err)
+	}
+	if deadlocks != 0 {
+		t.Errorf("%d deadlocks", deadlocks)
+	}
+}

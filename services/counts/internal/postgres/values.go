@@ -1,0 +1,110 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/services/counts/internal/counting"
+)
+
+// row is a count_values row.
+type row struct {
+	ItemID    string    `db:"item_id"`
+	Current   int64     `db:"current_value"`
+	UpdatedAt time.Time `db:"last_updated_at"`
+}
+
+func (r row) value() counting.CountValue {
+	return counting.CountValue{ItemID: counting.ItemID(r.ItemID), Current: r.Current, UpdatedAt: r.UpdatedAt.UTC()}
+}
+
+// Create implements counting.CountValueRepository.
+func (s *Store) Create(ctx context.Context, id counting.ItemID, initial int64) (counting.CountValue, error) {
+	const query = `
+INSERT INTO counts.count_values (item_id, current_value)
+VALUES ($1, $2)
+ON CONFLICT (item_id) DO NOTHING
+RETURNING item_id, current_value, last_updated_at`
+	return s.change(ctx, counting.ErrExists, query, string(id), initial)
+}
+
+// Set implements counting.CountValueRepository.
+func (s *Store) Set(ctx context.Context, id counting.ItemID, value int64) (counting.CountValue, error) {
+	const query = `
+UPDATE counts.count_values
+   SET current_value = $2, last_updated_at = clock_timestamp()
+ WHERE item_id = $1
+RETURNING item_id, current_value, last_updated_at`
+	return s.change(ctx, counting.ErrNotFound, query, string(id), value)
+}
+
+// Delete implements counting.CountValueRepository.
+func (s *Store) Delete(ctx context.Context, id counting.ItemID) error {
+	const query = `
+DELETE FROM counts.count_values
+ WHERE item_id = $1
+RETURNING item_id, current_value, last_updated_at`
+	_, err := s.change(ctx, counting.ErrNotFound, query, string(id))
+	return err
+}
+
+// change runs one statement that changes at most one row, and returns that row,
+// or none when there was nothing to change.
+func (s *Store) change(ctx context.Context, none error, query string, args ...any) (counting.CountValue, error) {
+	var r row
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
+		err := tx.GetContext(ctx, &r, query, args...)
+		if errors.Is(err, sql.ErrNoRows) {
+			return none
+		}
+		return err
+	}, sqldb.ResolveOutcome())
+	if err != nil {
+		return counting.CountValue{}, err
+	}
+	return r.value(), nil
+}
+
+// Find implements counting.CountValueRepository.
+func (s *Store) Find(ctx context.Context, id counting.ItemID) (counting.CountValue, error) {
+	const query = `
+SELECT item_id, current_value, last_updated_at
+  FROM counts.count_values
+ WHERE item_id = $1`
+	var r row
+	err := s.db.GetContext(ctx, &r, query, string(id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return counting.CountValue{}, counting.ErrNotFound
+	}
+	if err != nil {
+		return counting.CountValue{}, err
+	}
+	return r.value(), nil
+}
+
+// FindMany implements counting.CountValueRepository.
+func (s *Store) FindMany(ctx context.Context, ids []counting.ItemID) ([]counting.CountValue, error) {
+	const query = `
+SELECT item_id, current_value, last_updated_at
+  FROM counts.count_values
+ WHERE item_id = ANY ($1)`
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		names[i] = string(id)
+	}
+	var rows []row
+	if err := s.db.SelectContext(ctx, &rows, query, pq.StringArray(names)); err != nil {
+		return nil, err
+	}
+	values := make([]counting.CountValue, len(rows))
+	for i, r := range rows {
+		values[i] = r.value()
+	}
+	return values, nil
+}
