@@ -1,0 +1,262 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rowlock/rowlock/lab/internal/bench"
+	"github.com/rowlock/rowlock/lab/internal/pgbench"
+	"github.com/rowlock/rowlock/lab/internal/provision"
+	"github.com/rowlock/rowlock/lab/internal/replica"
+	"github.com/rowlock/rowlock/platform/localpg"
+)
+
+// benchStopTimeout bounds the end of the replicas and the server when a bench is over or was interrupted.
+const benchStopTimeout = 30 * time.Second
+
+// benchable is the one service that there is a bench of.
+const benchable = "counts"
+
+// benchFlags is the command line of `rowlock bench`.
+type benchFlags struct {
+	service string
+	out     string
+	options bench.Options
+}
+
+// runBench is `rowlock bench [SERVICE] [flags]`: it starts a private PostgreSQL server and replicas of the service, measures both, and
+// prints and saves the report. A missed bar is printed and is no error; counters that do not add up are one.
+func runBench(ctx context.Context, args []string, environ map[string]string, stdout, stderr io.Writer) error {
+	p := process{environ: environ, stdout: stdout, stderr: stderr}
+
+	flags, err := parseBenchFlags(args, stderr)
+	if err != nil {
+		return err
+	}
+
+	var report *bench.Report
+
+	err = withBenchSystem(ctx, flags, p, func(system bench.System) error {
+		var err error
+		report, err = bench.Counts(ctx, system, flags.options, stderr)
+
+		return err
+	})
+
+	if report != nil && ctx.Err() == nil {
+		err = errors.Join(err, report.WriteTable(stdout), saveReport(report, flags.out, stdout))
+	}
+
+	return err
+}
+
+func parseBenchFlags(args []string, stderr io.Writer) (benchFlags, error) {
+	f := benchFlags{service: benchable, options: bench.Defaults()}
+	o := &f.options
+
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		f.service, args = args[0], args[1:]
+	}
+
+	set := flag.NewFlagSet("rowlock bench [SERVICE]", flag.ContinueOnError)
+	set.SetOutput(stderr)
+	set.IntVar(&o.Runs, "runs", o.Runs, "runs of each scenario; the report gives medians")
+	set.DurationVar(&o.Duration, "duration", o.Duration, "measured length of a saturated run")
+	set.DurationVar(&o.OpenDuration, "open-duration", o.OpenDuration, "measured length of an open-loop run")
+	set.DurationVar(&o.Warmup, "warmup", o.Warmup, "length of the warm-up before each run")
+	set.Float64Var(&o.Rate, "rate", o.Rate, "requests per second of the open loop")
+	set.IntVar(&o.Connections, "connections", o.Connections, "connections of the generator over all replicas")
+	set.IntVar(&o.Replicas, "replicas", o.Replicas, "replicas that share the load")
+	set.IntVar(&o.Items, "items", o.Items, "counters, and rows of pgbench's table")
+	set.StringVar(&f.out, "out", filepath.Join(".tmp", "bench"), "folder for the JSON and SVG reports; empty for none")
+
+	only := set.String("only", "", "comma-separated scenarios to run instead of all, such as pgbench-uniform,uniform")
+	quick := set.Bool("quick", false, "a smoke test of seconds: prints figures and judges none")
+
+	if err := set.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return f, flag.ErrHelp
+		}
+
+		return f, exitStatus(exitUsage) // flag has said what is wrong
+	}
+
+	if *only != "" {
+		o.Only = strings.Split(*only, ",")
+	}
+
+	if *quick {
+		f.options = o.Quick()
+	}
+
+	switch {
+	case set.NArg() > 0:
+		return f, usageError{fmt.Sprintf("bench: what does %q mean? The service comes first, then the flags", set.Arg(0))}
+	case f.service != benchable:
+		return f, usageError{fmt.Sprintf("bench: there is no bench of %q; there is one of %s", f.service, benchable)}
+	}
+
+	if err := f.options.Validate(); err != nil {
+		return f, usageError{fmt.Sprintf("bench: %v", err)}
+	}
+
+	return f, nil
+}
+
+// withBenchSystem runs measure while a private server and the replicas are up. DATABASE_URL is not used: a bench fills what it gets.
+func withBenchSystem(ctx context.Context, flags benchFlags, p process, measure func(bench.System) error) (err error) {
+	chosen, err := choose([]string{flags.service})
+	if err != nil {
+		return err
+	}
+
+	path, err := replica.Binary(ctx, flags.service, p.stderr)
+	if err != nil {
+		return err
+	}
+
+	server, err := startBenchServer(ctx, p)
+	if err != nil {
+		return err
+	}
+
+	defer func() {
+		stopCtx, cancel := benchStopContext(ctx, p)
+		defer cancel()
+
+		err = errors.Join(err, server.Stop(stopCtx), localpg.Remove(context.WithoutCancel(ctx), server.Dir()))
+	}()
+
+	system := bench.System{DatabaseURL: server.URL(database), DatabasePID: server.PID()}
+
+	// Without pgbench the bench still measures the service, and says that it has no baseline.
+	if system.PGBench, err = pgbench.Find(server.BinDir()); err != nil {
+		say(p.stderr, "%v", err)
+	}
+
+	set, err := startBenchReplicas(ctx, flags, p, &running{service: chosen[0], binary: path}, server)
+	if err != nil {
+		return err
+	}
+
+	defer func() {
+		stopCtx, cancel := benchStopContext(ctx, p)
+		defer cancel()
+
+		err = errors.Join(err, set.Stop(stopCtx))
+	}()
+
+	for _, r := range set.Replicas() {
+		status := r.Status()
+		system.Replicas = append(system.Replicas, status.API)
+		system.PIDs = append(system.PIDs, status.PID)
+	}
+
+	return measure(system)
+}
+
+func benchStopContext(ctx context.Context, p process) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), benchStopTimeout)
+	ctx, cancelHurry := hurried(ctx, p.hurry)
+
+	return ctx, func() { cancelHurry(); cancel() }
+}
+
+// startBenchReplicas starts the replicas as `up` does, with the role that can do no more than change rows.
+func startBenchReplicas(
+	ctx context.Context, flags benchFlags, p process, service *running, server *localpg.Server,
+) (*replica.Set, error) {
+	service.system = &system{process: p, console: &console{out: p.stderr}, server: server}
+
+	if err := service.schemaPart().Start(ctx); err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+
+	return replica.Start(ctx, replica.Spec{
+		Service: flags.service, Path: service.binary, Environ: service.environ, Notify: service.system.notify,
+		Line: func(replica string, line []byte) {
+			if text, ok := readable(line, false); ok {
+				service.system.console.say("%s | %s", replica, text)
+			}
+		},
+	}, flags.options.ReplicasNeeded())
+}
+
+// startBenchServer starts a server with PostgreSQL's own defaults on a disk: /tmp lies in memory on many systems, where a commit costs
+// nothing and every figure is too good.
+func startBenchServer(ctx context.Context, p process) (*localpg.Server, error) {
+	parent := "/var/tmp"
+	if info, err := os.Stat(parent); err != nil || !info.IsDir() {
+		parent = os.TempDir()
+	}
+
+	dir, err := os.MkdirTemp(parent, "rowlock-bench-")
+	if err != nil {
+		return nil, fmt.Errorf("bench: make a folder for the database: %w", err)
+	}
+
+	// When root runs this, the server runs as somebody else, who must get through.
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return nil, errors.Join(fmt.Errorf("bench: open the folder for the database: %w", err), os.RemoveAll(dir))
+	}
+
+	server, err := localpg.Start(ctx, localpg.Options{Dir: dir, Temporary: true, Environ: p.environ, Progress: p.stderr})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("bench: %w", err), os.RemoveAll(dir))
+	}
+
+	if err := provision.Database(ctx, server.URL("postgres"), database); err != nil {
+		stopCtx, cancel := benchStopContext(ctx, p)
+		defer cancel()
+
+		return nil, errors.Join(fmt.Errorf("bench: %w", err), server.Stop(stopCtx), localpg.Remove(stopCtx, server.Dir()))
+	}
+
+	return server, nil
+}
+
+// saveReport writes the report's JSON and SVG forms, named after the service, over those of the last time.
+func saveReport(report *bench.Report, dir string, stdout io.Writer) error {
+	if dir == "" {
+		return nil
+	}
+
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("bench: make the folder for the reports: %w", err)
+	}
+
+	base := filepath.Join(dir, report.Service)
+
+	raw, err := json.MarshalIndent(report, "", "  ")
+	if err != nil {
+		return fmt.Errorf("bench: encode the report: %w", err)
+	}
+
+	if err := os.WriteFile(base+".json", append(raw, '\n'), 0o644); err != nil {
+		return fmt.Errorf("bench: save the report: %w", err)
+	}
+
+	var plot strings.Builder
+	if err := report.WriteSVG(&plot); err != nil {
+		return err
+	}
+
+	if err := os.WriteFile(base+".svg", []byte(plot.String()), 0o644); err != nil {
+		return fmt.Errorf("bench: save the plot: %w", err)
+	}
+
+	_, err = fmt.Fprintf(stdout, "\nReports: %s.json and %s.svg\n", base, base)
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+
+	return nil
+}

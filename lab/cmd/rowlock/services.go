@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rowlock/rowlock/lab/internal/provision"
+)
+
+// service is a row of the one table of services that the lab can run.
+type service struct {
+	name string
+	// port is where `up` serves it, if nobody else is there.
+	port int
+	// schema is what the service needs in the database.
+	schema provision.Service
+	// try is one line for a shell that shows something when it is pasted, every
+	// time; URL stands for the service's address.
+	try string
+}
+
+func services() []service {
+	return []service{{
+		name: "counts", port: 8083, schema: provision.Service{Name: "counts"},
+		try: `curl -s -o /dev/null -H 'Content-Type: application/json' -d '{"itemId":"apples"}' URL/api/v1/internal/counts;` +
+			` curl -s -X POST URL/api/v1/counts/apples/increase`,
+	}}
+}
+
+// choose returns the rows of the names, all when there are none.
+func choose(names []string) ([]service, error) {
+	all := services()
+	if len(names) == 0 {
+		return all, nil
+	}
+	var chosen []service
+	for _, s := range all {
+		if slices.Contains(names, s.name) {
+			chosen = append(chosen, s)
+		}
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(all, func(s service) bool { return s.name == name }) {
+			known := make([]string, 0, len(all))
+			for _, s := range all {
+				known = append(known, s.name)
+			}
+			return nil, usageError{fmt.Sprintf("there is no service %q; there is %s", name, strings.Join(known, ", "))}
+		}
+	}
+	return chosen, nil
+}

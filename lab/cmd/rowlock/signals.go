@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// signals turns signals into the end of things: the first one ends ctx, the
+// second one closes hurry, the third one has its default effect. That of a
+// closed terminal counts too: it is nobody's wish to leave servers behind.
+type signals struct {
+	ctx   context.Context //nolint:containedctx // the context of the process, on its way from here to main
+	hurry <-chan struct{}
+	stop  func()
+}
+
+func newSignals() signals {
+	received := make(chan os.Signal, 2)
+	signal.Notify(received, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	hurry := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		select {
+		case sig := <-received:
+			cancel(fmt.Errorf("received %v: %w", sig, context.Canceled))
+		case <-done:
+			return
+		}
+		select {
+		case <-received:
+			close(hurry)
+			signal.Stop(received)
+		case <-done:
+		}
+	}()
+	return signals{ctx: ctx, hurry: hurry, stop: func() {
+		signal.Stop(received)
+		close(done)
+		cancel(nil)
+	}}
+}
+
+// hurried returns a context that ends with ctx or when hurry is closed.
+func hurried(ctx context.Context, hurry <-chan struct{}) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-hurry:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}

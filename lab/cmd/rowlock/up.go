@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/rowlock/rowlock/lab/internal/provision"
+	"github.com/rowlock/rowlock/lab/internal/replica"
+	"github.com/rowlock/rowlock/platform/lifecycle"
+	"github.com/rowlock/rowlock/platform/localpg"
+)
+
+const (
+	// database is that of all services on the private server.
+	database = "rowlock"
+	// maxReplicas keeps the services' connections (8 each) within max_connections=400 of the private server.
+	maxReplicas = 40
+	// upStopTimeout bounds the orderly end of everything; replicas have replica.Spec.StopTimeout of it.
+	upStopTimeout = time.Minute
+	// shutdownDelay is how long a replica goes on serving after SIGTERM, so that
+	// the balancer, which looks every 100 ms, leaves it first.
+	shutdownDelay = "300ms"
+)
+
+// upOptions is the command line of `rowlock up`.
+type upOptions struct {
+	replicas int
+	data     string
+	verbose  bool
+	services []service
+}
+
+func parseUp(p process, args []string) (upOptions, error) {
+	var o upOptions
+	var names []string
+	set := flag.NewFlagSet("rowlock up", flag.ContinueOnError)
+	set.SetOutput(p.stderr)
+	set.IntVar(&o.replicas, "replicas", 2, fmt.Sprintf("replicas of each service, 1 to %d", maxReplicas))
+	set.StringVar(&o.data, "data", ".rowlock", "folder for the private PostgreSQL and the logs")
+	set.BoolVar(&o.verbose, "verbose", false, "print all log lines of the replicas, not only warnings and errors")
+	set.Func("service", "run this service instead of all; may be given several times", func(name string) error {
+		names = append(names, name)
+		return nil
+	})
+	if err := set.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			say(p.stderr, "\nWith DATABASE_URL in the environment it uses that server instead of a private one.\n"+
+				"Other variables (LOG_REQUESTS, DB_MAX_OPEN_CONNS, OTEL_..., see bin/counts --help) reach the replicas.")
+			return o, flag.ErrHelp
+		}
+		return o, exitStatus(exitUsage) // flag has said what is wrong
+	}
+	if set.NArg() > 0 {
+		return o, usageError{fmt.Sprintf("up: what does %q mean? A service is named by --service", set.Arg(0))}
+	}
+	if o.replicas < 1 || o.replicas > maxReplicas {
+		return o, usageError{fmt.Sprintf("up: --replicas %d is not between 1 and %d", o.replicas, maxReplicas)}
+	}
+	var err error
+	if o.services, err = choose(names); err != nil {
+		return o, err
+	}
+	if o.data, err = filepath.Abs(o.data); err != nil {
+		return o, fmt.Errorf("find the folder %s: %w", o.data, err)
+	}
+	return o, nil
+}
+
+// up runs everything until ctx ends.
+func up(ctx context.Context, p process, args []string) error {
+	o, err := parseUp(p, args)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(o.data, "log"), 0o755); err != nil {
+		return fmt.Errorf("make the data folder: %w", err)
+	}
+	s := &system{
+		process: p, upOptions: o, console: &console{out: p.stdout}, stopping: make(chan struct{}),
+		logs: &logs{dir: filepath.Join(o.data, "log")},
+	}
+	defer func() { _ = s.logs.close() }() // every line was written when it came
+	parts := []lifecycle.Part{{Name: "binaries", Start: s.findBinaries}, s.databasePart()}
+	for _, row := range o.services {
+		r := &running{system: s, service: row}
+		s.running = append(s.running, r)
+		parts = append(parts, r.schemaPart(), r.balancerPart(), r.replicasPart())
+	}
+	parts = append(parts, lifecycle.Part{Name: "table", Start: s.printTable, Stop: func(context.Context) error {
+		s.console.say("") // after the terminal's own ^C
+		return nil
+	}})
+
+	// lifecycle tells its steps to a log; here they are told on the console, by the parts.
+	err = lifecycle.Run(ctx, slog.New(slog.DiscardHandler), upStopTimeout, parts...)
+	select {
+	case <-p.hurry:
+		s.console.say("Killed what had not stopped yet.")
+		return exitStatus(exitHurry) // that things were killed is what was asked for
+	default:
+	}
+	if err != nil {
+		return err
+	}
+	s.console.say("All stopped.")
+	return nil
+}
+
+// system is what `up` runs.
+type system struct {
+	process
+	upOptions
+
+	console *console
+
+	logs *logs
+
+	server   *localpg.Server // nil with DATABASE_URL
+	stopping chan struct{}   // closed before the server is stopped
+	running  []*running
+}
+
+// findBinaries comes before the database: what does not compile needs none.
+func (s *system) findBinaries(ctx context.Context) (err error) {
+	for _, r := range s.running {
+		if r.binary, err = replica.Binary(ctx, r.service.name, s.console); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// databasePart runs the private server, or nothing with DATABASE_URL.
+func (s *system) databasePart() lifecycle.Part {
+	if s.environ["DATABASE_URL"] != "" {
+		return lifecycle.Part{Name: "PostgreSQL"}
+	}
+	return lifecycle.Part{
+		Name: "PostgreSQL",
+		Start: func(ctx context.Context) (err error) {
+			s.server, err = localpg.Start(ctx, localpg.Options{
+				Dir: filepath.Join(s.data, "postgres"), Progress: s.console, Environ: s.environ,
+			})
+			if errors.Is(err, localpg.ErrInUse) {
+				return fmt.Errorf("%w; another one needs a folder of its own (--data)", err)
+			}
+			if err != nil {
+				return err
+			}
+			if err := provision.Database(ctx, s.server.URL("postgres"), database); err != nil {
+				return err
+			}
+			return os.WriteFile(s.urlFile(), []byte(s.server.URL(database)+"\n"), 0o600)
+		},
+		Run: s.keepServer,
+		Stop: func(ctx context.Context) error {
+			s.console.say("Stopping PostgreSQL")
+			close(s.stopping)
+			ctx, cancel := hurried(ctx, s.hurry)
+			defer cancel()
+			return s.server.Stop(ctx)
+		},
+	}
+}
+
+// urlFile holds the superuser's URL, for psql.
+func (s *system) urlFile() string { return filepath.Join(s.data, "database-url") }
+
+// keepServer starts the private server again when it ends by itself.
+func (s *system) keepServer(ctx context.Context) error {
+	ctx, cancel := hurried(ctx, s.stopping)
+	defer cancel()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.server.Done():
+		}
+		select {
+		case <-s.stopping: // it was stopped
+			return context.Canceled
+		default:
+		}
+		s.console.say("PostgreSQL ended by itself; starting it again")
+		if err := s.server.Restart(ctx); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return fmt.Errorf("it ended by itself and could not be started again, see %s: %w", s.server.LogFile(), err)
+		}
+		s.console.say("PostgreSQL is back")
+	}
+}
+
+// replicaEnviron is the environment of the replicas without what `up` decides itself.
+func (s *system) replicaEnviron() map[string]string {
+	env := maps.Clone(s.environ)
+	delete(env, "INTERNAL_HTTP_ADDR") // one address a service
+	if env["SHUTDOWN_DELAY"] == "" {
+		env["SHUTDOWN_DELAY"] = shutdownDelay
+	}
+	if s.server != nil {
+		// These would be about another server.
+		delete(env, "DB_POOLER")
+		delete(env, "MIGRATE_DATABASE_URL")
+	}
+	return env
+}
+
+// notify tells on the console what happens to a replica.
+func (s *system) notify(e replica.Event) {
+	switch e.Kind {
+	case replica.Ended:
+		s.console.say("%s (process %d) ended after %s: %v; starting it again in %s",
+			e.Replica, e.PID, round(e.After), e.Err, round(e.Pause))
+	case replica.Ready:
+		if e.Starts > 1 {
+			s.console.say("%s is back (process %d)", e.Replica, e.PID)
+		}
+	}
+}
+
+func round(d time.Duration) time.Duration {
+	if d < time.Second {
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(100 * time.Millisecond)
+}

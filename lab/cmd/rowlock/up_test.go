@@ -1,0 +1,354 @@
+package main
+
+import (
+	"database/sql"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lib/pq"
+
+	"github.com/rowlock/rowlock/platform/dbtest"
+)
+
+// table is what `up` printed.
+type table struct {
+	url, docs string
+	replicas  map[string]int // process ids by name
+	try       string
+}
+
+var (
+	rowPattern     = regexp.MustCompile(`(?m)^counts +(http://127\.0\.0\.1:\d+) +(http://127\.0\.0\.1:\d+/docs) `)
+	replicaPattern = regexp.MustCompile(`(counts-\d+): process (\d+), metrics at (http://\S+)`)
+	tryPattern     = regexp.MustCompile(`(?m)^ {2}(curl .*)$`)
+)
+
+func readTable(t *testing.T, r *rowlock) table {
+	t.Helper()
+	r.await("Ctrl-C stops everything.")
+	out := r.output()
+	row, try := rowPattern.FindStringSubmatch(out), tryPattern.FindStringSubmatch(out)
+	if row == nil || try == nil {
+		t.Fatalf("no table in:\n%s", out)
+	}
+	tab := table{url: row[1], docs: row[2], try: try[1], replicas: map[string]int{}}
+	for _, m := range replicaPattern.FindAllStringSubmatch(out, -1) {
+		pid, err := strconv.Atoi(m[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		tab.replicas[m[1]] = pid
+		if status, body, _ := call(t, http.MethodGet, m[3], ""); status != http.StatusOK || !strings.Contains(body, "# TYPE ") {
+			t.Errorf("%s: %d", m[3], status)
+		}
+	}
+	return tab
+}
+
+// TestUp is the life of a `rowlock up`, in the order in which somebody meets it.
+func TestUp(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(folder(t), "data")
+	r := start(t, nil, "up", "--replicas", "2", "--data", data)
+	tab := readTable(t, r)
+	if len(tab.replicas) != 2 {
+		t.Fatalf("replicas %v, want 2", tab.replicas)
+	}
+
+	t.Log("the tour: what is printed works when it is pasted, again and again")
+	for i := 1; i <= 3; i++ {
+		if got, want := strings.TrimSpace(shell(t, tab.try)), fmt.Sprintf(`{"itemId":"apples","value":%d}`, i); got != want {
+			t.Fatalf("paste %d printed %s, want %s", i, got, want)
+		}
+	}
+	if got := shell(t, tour(t, tab.url)); !strings.Contains(got, `"currentValue":101`) {
+		t.Errorf("README's tour ends with:\n%s", got)
+	}
+	if status, body, _ := call(t, http.MethodGet, tab.docs, ""); status != http.StatusOK || !strings.Contains(body, "<html") {
+		t.Errorf("%s: %d %.80s", tab.docs, status, body)
+	}
+	if status, _, _ := call(t, http.MethodGet, tab.url+"/openapi.yaml", ""); status != http.StatusOK {
+		t.Errorf("/openapi.yaml: %d", status)
+	}
+	served := map[string]bool{}
+	for range 4 {
+		_, _, header := call(t, http.MethodGet, tab.url+"/api/v1/internal/counts/apples", "")
+		served[header.Get("X-Served-By")] = true
+	}
+	if len(served) != 2 {
+		t.Errorf("served by %v, want both replicas", served)
+	}
+
+	t.Log("the replicas run with the role that may change rows only")
+	url, err := os.ReadFile(filepath.Join(data, "database-url"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := users(t, strings.TrimSpace(string(url))); got != "counts_app" {
+		t.Errorf("the replicas are connected as %q", got)
+	}
+
+	killAReplica(t, r, tab)
+	killPostgres(t, r, tab)
+
+	t.Log("Ctrl-C stops everything, in order, with nothing left")
+	below := descendants(t, r.cmd.Process.Pid)
+	if len(below) < 5 {
+		t.Fatalf("processes %v: there should be 2 replicas, their guards and PostgreSQL", below)
+	}
+	r.signal(syscall.SIGINT)
+	if status := r.end(); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+	allGone(t, below, 0)
+	last := -1
+	for _, line := range []string{"Stopping 2 replicas of counts", "Stopping PostgreSQL", "All stopped."} {
+		at := strings.Index(r.output(), line)
+		if at < last || at < 0 {
+			t.Errorf("%q is missing or out of order", line)
+		}
+		last = at
+	}
+
+	t.Log("the next start finds everything as it was")
+	r = start(t, nil, "up", "--replicas", "1", "--data", data)
+	tab = readTable(t, r)
+	if _, body, _ := call(t, http.MethodGet, tab.url+"/api/v1/internal/counts/apples", ""); !strings.Contains(body, `"currentValue":`) {
+		t.Errorf("apples are gone: %s", body)
+	}
+	survivesKill9(t, r, data)
+}
+
+// tour is the script in README's section of that name, at the address.
+func tour(t *testing.T, url string) string {
+	t.Helper()
+	readme, err := os.ReadFile("../../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(readme), "\n## Tour\n")
+	_, script, _ := strings.Cut(section, "\n```sh\n")
+	script, _, found := strings.Cut(script, "\n```\n")
+	if !found || !strings.Contains(script, "http://127.0.0.1:8083/") {
+		t.Fatal("README has no tour at http://127.0.0.1:8083")
+	}
+	return strings.ReplaceAll(script, "http://127.0.0.1:8083", url)
+}
+
+// folder is a temporary folder that PostgreSQL can enter when root runs the
+// tests and somebody else the server.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// killAReplica kills one replica while requests come, and sees it named and back.
+func killAReplica(t *testing.T, r *rowlock, tab table) {
+	t.Helper()
+	t.Log("a replica that dies is named and started again, and the service goes on")
+	if err := syscall.Kill(tab.replicas["counts-1"], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	r.await(fmt.Sprintf("counts-1 (process %d) ended after", tab.replicas["counts-1"]))
+	r.await("signal: killed; starting it again in")
+	for range 10 { // while it is away, the other one answers
+		if status, body, _ := call(t, http.MethodPost, tab.url+"/api/v1/counts/apples/increase", ""); status != http.StatusOK {
+			t.Errorf("increase while a replica is away: %d %s", status, body)
+		}
+	}
+	r.await("counts-1 is back (process ")
+	r.until("counts-1 answers again", func() bool {
+		_, _, header := call(t, http.MethodGet, tab.url+"/api/v1/internal/counts/apples", "")
+		return header.Get("X-Served-By") == "counts-1"
+	})
+}
+
+// killPostgres kills the database and sees it come back.
+func killPostgres(t *testing.T, r *rowlock, tab table) {
+	t.Helper()
+	t.Log("so is PostgreSQL")
+	postmaster := 0
+	below := descendants(t, r.cmd.Process.Pid)
+	for _, pid := range sorted(below) {
+		if strings.HasPrefix(below[pid], "(postgres)") {
+			postmaster = pid // the first one started the others
+			break
+		}
+	}
+	_, before, _ := call(t, http.MethodGet, tab.url+"/api/v1/internal/counts/apples", "")
+	if err := syscall.Kill(postmaster, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	r.await("PostgreSQL ended by itself; starting it again")
+	r.await("PostgreSQL is back")
+	r.until("the service is back with its data", func() bool {
+		status, after, _ := call(t, http.MethodGet, tab.url+"/api/v1/internal/counts/apples", "")
+		return status == http.StatusOK && after == before
+	})
+}
+
+// survivesKill9 kills `up` itself and starts it again.
+func survivesKill9(t *testing.T, r *rowlock, data string) {
+	t.Helper()
+	t.Log("kill -9 leaves nothing that is in the way of the next start")
+	below := descendants(t, r.cmd.Process.Pid)
+	r.signal(syscall.SIGKILL)
+	r.end()
+	r = start(t, nil, "up", "--replicas", "1", "--data", data)
+	tab := readTable(t, r)
+	allGone(t, below, 30*time.Second)
+	if got := shell(t, tab.try); !strings.Contains(got, `{"itemId":"apples","value":`) {
+		t.Errorf("after the kill: %s", got)
+	}
+	t.Log("two at once in one folder are refused")
+	second := start(t, nil, "up", "--data", data)
+	if status := second.end(); status != 1 || !strings.Contains(second.output(), "--data") {
+		t.Errorf("status %d: %s", status, second.output())
+	}
+	r.signal(syscall.SIGTERM)
+	if status := r.end(); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+}
+
+// users are the roles that clients other than this one are connected as.
+func users(t *testing.T, dsn string) string {
+	t.Helper()
+	db := dial(t, dsn)
+	var names string
+	if err := db.QueryRowContext(t.Context(), `SELECT string_agg(DISTINCT usename, ',') FROM pg_stat_activity
+		WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`).Scan(&names); err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+func dial(t *testing.T, dsn string) *sql.DB {
+	t.Helper()
+	connector, err := pq.NewConnector(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func TestUpOnAServerThatIsThere(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Empty(t)
+	r := start(t, map[string]string{"DATABASE_URL": dsn}, "up", "--replicas", "1", "--data", folder(t), "--service", "counts")
+	tab := readTable(t, r)
+	shell(t, tab.try)
+	var value int
+	err := dial(t, dsn).QueryRowContext(t.Context(), `SELECT current_value FROM counts.count_values`).Scan(&value)
+	if err != nil || value != 1 {
+		t.Errorf("value %d, %v", value, err)
+	}
+	r.signal(syscall.SIGTERM)
+	if status := r.end(); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+	if out := r.output(); strings.Contains(out, "Starting PostgreSQL") || strings.Contains(out, "Stopping PostgreSQL") {
+		t.Error("it ran a server of its own too")
+	}
+}
+
+func TestUpSaysThatAPortIsInUse(t *testing.T) {
+	t.Parallel()
+	var lc net.ListenConfig
+	if ln, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:8083"); err == nil { // else somebody else is there already
+		defer func() { _ = ln.Close() }()
+	}
+	r := start(t, map[string]string{"DATABASE_URL": dbtest.Empty(t)}, "up", "--replicas", "1", "--data", folder(t))
+	tab := readTable(t, r)
+	r.await("Port 8083 is in use: counts is at " + strings.TrimPrefix(tab.url, "http://") + " instead")
+	shell(t, tab.try)
+	r.signal(syscall.SIGTERM)
+	r.end()
+}
+
+// A request that waits for a lock holds an orderly stop up: the second Ctrl-C does not wait.
+func TestTheSecondCtrlCIsImmediate(t *testing.T) {
+	t.Parallel()
+	data := folder(t)
+	r := start(t, nil, "up", "--replicas", "2", "--data", data)
+	tab := readTable(t, r)
+	shell(t, tab.try)
+	url, err := os.ReadFile(filepath.Join(data, "database-url"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := dial(t, strings.TrimSpace(string(url)))
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	if _, err := tx.ExecContext(t.Context(), `SELECT FROM counts.count_values WHERE item_id = 'apples' FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		_, _, _, _ = try(t.Context(), http.MethodPost, tab.url+"/api/v1/counts/apples/increase", "")
+	})
+	r.until("the increase waits for the row", func() bool {
+		var waiting int
+		err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'`).Scan(&waiting)
+		return err == nil && waiting > 0
+	})
+
+	below := descendants(t, r.cmd.Process.Pid)
+	r.signal(syscall.SIGINT)
+	r.await("Stopping 2 replicas of counts")
+	begin := time.Now()
+	r.signal(syscall.SIGINT)
+	if status := r.end(); status != exitHurry {
+		t.Errorf("exit status %d, want %d", status, exitHurry)
+	}
+	// The lock timeout is 5 s, the requests' own 10 s.
+	if took := time.Since(begin); took > 3*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	allGone(t, below, 0)
+}
+
+func TestUpRefuses(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		args   []string
+		env    map[string]string
+		status int
+		want   string
+	}{
+		{args: []string{"up", "--replicas", "0"}, status: exitUsage, want: "--replicas 0 is not between 1 and 40"},
+		{args: []string{"up", "--replicas", "x"}, status: exitUsage, want: "invalid value"},
+		{args: []string{"up", "counts"}, status: exitUsage, want: "A service is named by --service"},
+		{args: []string{"up", "--service", "bananas"}, status: exitUsage, want: `there is no service "bananas"; there is counts`},
+		{args: []string{"up", "--data", "/dev/null/x"}, status: exitError, want: "/dev/null"},
+		{
+			args: []string{"up", "--data", folder(t)}, status: exitError, want: "DB_LOCK_TIMEOUT",
+			env: map[string]string{"DATABASE_URL": "postgres://127.0.0.1:1/x?sslmode=disable", "DB_LOCK_TIMEOUT": "never"},
+		},
+	} {
+		r := start(t, tt.env, tt.args...)
+		if status := r.end(); status != tt.status || !strings.Contains(r.output(), tt.want) {
+			t.Errorf("%v: status %d, want %d; said %s", tt.args, status, tt.status, r.output())
+		}
+	}
+}

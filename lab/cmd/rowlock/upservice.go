@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/rowlock/rowlock/lab/internal/balance"
+	"github.com/rowlock/rowlock/lab/internal/provision"
+	"github.com/rowlock/rowlock/lab/internal/replica"
+	"github.com/rowlock/rowlock/platform/lifecycle"
+)
+
+// running is one service of a [system].
+type running struct {
+	system  *system
+	service service
+	binary  string
+	environ map[string]string // of the replicas
+
+	listener net.Listener
+	balancer *balance.Balancer
+	set      atomic.Pointer[replica.Set] // nil until all replicas are ready for the first time
+}
+
+// Backends lists the replicas that take requests, for the balancer.
+func (r *running) Backends() []replica.Backend {
+	if set := r.set.Load(); set != nil {
+		return set.Backends()
+	}
+	return nil
+}
+
+// url is the service's address.
+func (r *running) url() string { return "http://" + r.listener.Addr().String() }
+
+// schemaPart makes roles and schema on the private server and runs the
+// migrations. The replicas then get the role that can do no more than change
+// rows. On a server that is not ours nobody makes roles: there the replicas
+// migrate at start, as they are told by DATABASE_URL.
+func (r *running) schemaPart() lifecycle.Part {
+	return lifecycle.Part{Name: r.service.name + " schema", Start: func(ctx context.Context) error {
+		r.environ = r.system.replicaEnviron()
+		if r.system.server == nil {
+			return nil
+		}
+		admin := r.system.server.URL(database)
+		access, err := provision.Prepare(ctx, admin, r.service.schema)
+		if err != nil {
+			return err
+		}
+		r.environ["MIGRATE_ON_START"] = "false"
+		r.environ["DATABASE_URL"] = access.Owner
+		if err := r.migrate(ctx); err != nil {
+			return err
+		}
+		r.environ["DATABASE_URL"] = access.App
+		return provision.Grant(ctx, admin, r.service.schema)
+	}}
+}
+
+// migrate runs `<service> migrate`.
+func (r *running) migrate(ctx context.Context) error {
+	cmd := exec.CommandContext(ctx, r.binary, "migrate")
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 5 * time.Second
+	for _, name := range slices.Sorted(maps.Keys(r.environ)) {
+		cmd.Env = append(cmd.Env, name+"="+r.environ[name])
+	}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		return fmt.Errorf("%s migrate: %w (%s)", r.service.name, err, lines[len(lines)-1])
+	}
+	return nil
+}
+
+// balancerPart gives the service its one address. It comes before the replicas,
+// so that it is stopped after them: answers that are on their way still pass.
+func (r *running) balancerPart() lifecycle.Part {
+	return lifecycle.Part{
+		Name: r.service.name + " balancer",
+		Start: func(ctx context.Context) (err error) {
+			if r.listener, err = r.listen(ctx); err != nil {
+				return err
+			}
+			r.balancer = balance.New(r.service.name, r, slog.New(slog.DiscardHandler))
+			return nil
+		},
+		Run: func(context.Context) error { return r.balancer.Serve(r.listener) },
+		Stop: func(ctx context.Context) error {
+			ctx, cancel := hurried(ctx, r.system.hurry)
+			defer cancel()
+			return r.balancer.Shutdown(ctx)
+		},
+	}
+}
+
+// Where another port is looked for: 8183, 8283, ... for 8083; the services'
+// usual ports are close together.
+const (
+	portStep  = 100
+	portTries = 10
+)
+
+// listen takes the service's port, or another one and says so.
+func (r *running) listen(ctx context.Context) (net.Listener, error) {
+	var lc net.ListenConfig
+	var first error
+	for i := range portTries + 1 {
+		port := r.service.port + i*portStep
+		if i == portTries {
+			port = 0
+		}
+		ln, err := lc.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			if first != nil {
+				r.system.console.say("Port %d is in use: %s is at %s instead", r.service.port, r.service.name, ln.Addr())
+			}
+			return ln, nil
+		}
+		if first == nil {
+			first = err
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+	}
+	return nil, fmt.Errorf("find a port for %s: %w", r.service.name, first)
+}
+
+// replicasPart runs the replicas.
+func (r *running) replicasPart() lifecycle.Part {
+	return lifecycle.Part{
+		Name: r.service.name + " replicas",
+		Start: func(ctx context.Context) error {
+			r.system.console.say("Starting %s of %s", plural(r.system.replicas, "replica"), r.service.name)
+			set, err := replica.Start(ctx, replica.Spec{
+				Service: r.service.name, Path: r.binary, Environ: r.environ, Line: r.system.line, Notify: r.system.notify,
+			}, r.system.replicas)
+			if err != nil {
+				return err
+			}
+			r.set.Store(set)
+			return nil
+		},
+		Stop: func(ctx context.Context) error {
+			r.system.console.say("Stopping %s of %s", plural(r.system.replicas, "replica"), r.service.name)
+			ctx, cancel := hurried(ctx, r.system.hurry)
+			defer cancel()
+			return r.set.Load().Stop(ctx)
+		},
+	}
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}

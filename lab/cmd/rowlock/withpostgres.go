@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/lib/pq"
+
+	"github.com/rowlock/rowlock/platform/localpg"
+)
+
+// testDatabaseURL names the server that tests use; platform/dbtest reads it.
+const testDatabaseURL = "ROWLOCK_TEST_DATABASE_URL"
+
+// postgresStopTimeout bounds an orderly end of a server, then it is ended at once.
+const postgresStopTimeout = 15 * time.Second
+
+// withPostgres starts a private server, runs a command with its address in the
+// environment, and stops the server when the command has ended. It ends with
+// the command's status. A server that is named already is used as it is.
+func withPostgres(ctx context.Context, p process, args []string) error {
+	if len(args) > 0 && args[0] == "--" {
+		args = args[1:]
+	}
+	if len(args) == 0 {
+		return usageError{"with-postgres needs a command: rowlock with-postgres -- go test ./..."}
+	}
+	if p.environ[testDatabaseURL] != "" {
+		return runCommand(ctx, p, p.environ, args)
+	}
+	dir, err := os.MkdirTemp("", "rowlock-test-*")
+	if err != nil {
+		return fmt.Errorf("make a folder for the test server: %w", err)
+	}
+	// When root runs this, the server runs as somebody else, who must get through.
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return fmt.Errorf("open the folder of the test server: %w", err)
+	}
+	server, err := localpg.Start(ctx, localpg.Options{
+		Dir: dir, Temporary: true, Progress: p.stderr, Environ: p.environ,
+		// Nothing is written through to the disk. Only a loss of power could tell:
+		// killed processes, the server's own included, lose nothing.
+		Settings: map[string]string{"fsync": "off", "full_page_writes": "off"},
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("start a test server: %w", err), os.RemoveAll(dir))
+	}
+	environ := maps.Clone(p.environ)
+	environ[testDatabaseURL] = server.URL("postgres")
+	err = runCommand(ctx, p, environ, args)
+
+	left := 0
+	if err != nil && ctx.Err() == nil {
+		left = databasesLeft(context.WithoutCancel(ctx), server.URL("postgres"))
+	}
+	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), postgresStopTimeout)
+	defer cancel()
+	stopCtx, cancelHurry := hurried(stopCtx, p.hurry)
+	defer cancelHurry()
+	if stopErr := server.Stop(stopCtx); stopErr != nil {
+		return errors.Join(err, stopErr)
+	}
+	if left > 0 {
+		say(p.stderr, "%d database(s) of failed tests kept for a day; this brings their server back:\n%s", left, server.Command())
+		return err
+	}
+	return errors.Join(err, localpg.Remove(context.WithoutCancel(ctx), server.Dir()))
+}
+
+// databasesLeft counts the databases that failed tests have kept. When they
+// cannot be counted there are none to keep.
+func databasesLeft(ctx context.Context, adminURL string) (n int) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	connector, err := pq.NewConnector(adminURL)
+	if err != nil {
+		return 0
+	}
+	db := sql.OpenDB(connector)
+	defer func() { _ = db.Close() }()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.QueryRowContext(ctx, `SELECT count(*) FROM pg_database WHERE starts_with(datname, 'rowlock_test_')`).Scan(&n); err != nil {
+		return 0
+	}
+	return n
+}
+
+// runCommand runs a command to its end. At a terminal it gets Ctrl-C itself; a
+// signal that was sent to this process alone is passed on as SIGTERM, the
+// second one as SIGKILL.
+func runCommand(ctx context.Context, p process, environ map[string]string, args []string) error {
+	cmd := exec.Command(args[0], args[1:]...) //nolint:noctx // it is to end by SIGTERM first
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, p.stdout, p.stderr
+	for _, name := range slices.Sorted(maps.Keys(environ)) {
+		cmd.Env = append(cmd.Env, name+"="+environ[name])
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("run %s: %w", args[0], err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	var err error
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		_ = cmd.Process.Signal(syscall.SIGTERM) // a command that has just ended needs none
+		select {
+		case err = <-ended:
+		case <-p.hurry:
+			_ = cmd.Process.Kill()
+			err = <-ended
+		}
+	}
+	return commandStatus(args[0], err)
+}
+
+// commandStatus is the status that a shell would report.
+func commandStatus(name string, err error) error {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		if err != nil {
+			return fmt.Errorf("run %s: %w", name, err)
+		}
+		return nil
+	}
+	if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return exitStatus(signalBase + int(ws.Signal()))
+	}
+	return exitStatus(exit.ExitCode())
+}

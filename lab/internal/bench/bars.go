@@ -1,0 +1,117 @@
+package bench
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// The bars of the counts service.
+const (
+	barUniform  = 1.0 // x bare pgbench
+	barHot      = 6.0 // x bare pgbench
+	barOpenP99  = 50 * time.Millisecond
+	requiredP99 = 200 * time.Millisecond
+	// barGrowth is how much a replica's memory may grow from the middle of the open-loop run to its end and still count as flat: the
+	// garbage collector moves the figure by a few percent either way.
+	barGrowth = 1.10
+)
+
+// Verdict says how a figure compares with its bar.
+type Verdict string
+
+// The verdicts.
+const (
+	Met         Verdict = "met"
+	Missed      Verdict = "missed"
+	NotMeasured Verdict = "not measured"
+	NotJudged   Verdict = "not judged" // a smoke test
+)
+
+// Bar is one target and what was reached.
+type Bar struct {
+	Name    string  `json:"name"`
+	Want    string  `json:"want"`
+	Got     string  `json:"got"`
+	Verdict Verdict `json:"verdict"`
+}
+
+// judge fills in the bars.
+func (r *Report) judge() {
+	r.Bars = []Bar{
+		r.ratioBar("saturated, uniform", scenarioUniform, barUniform),
+		r.ratioBar("saturated, one hot item", hotName(r.Options.Replicas), barHot),
+	}
+	r.Bars = append(r.Bars, r.openBars()...)
+
+	for i := range r.Bars {
+		if !r.Options.Judge && r.Bars[i].Verdict != NotMeasured {
+			r.Bars[i].Verdict = NotJudged
+		}
+	}
+}
+
+func (r *Report) ratioBar(name, scenario string, want float64) Bar {
+	bar := Bar{Name: name, Want: fmt.Sprintf("at least %.1f x bare pgbench", want), Got: "-", Verdict: NotMeasured}
+
+	if ratio := r.ratio(r.find(scenario)); ratio > 0 {
+		bar.Got = fmt.Sprintf("%.2f x", ratio)
+		bar.Verdict = verdict(ratio >= want)
+	}
+
+	return bar
+}
+
+func (r *Report) openBars() []Bar {
+	errors := Bar{Name: "open loop, errors", Want: "0", Got: "-", Verdict: NotMeasured}
+	latency := Bar{
+		Name: "open loop, p99", Want: fmt.Sprintf("under %v (required: %v)", barOpenP99, requiredP99), Got: "-", Verdict: NotMeasured,
+	}
+	memory := Bar{
+		Name: "open loop, memory flat", Want: fmt.Sprintf("end at most %.2f x middle", barGrowth), Got: "-", Verdict: NotMeasured,
+	}
+
+	open := r.find(scenarioOpen)
+	if open == nil {
+		return []Bar{errors, latency, memory}
+	}
+
+	errors.Got = strconv.FormatInt(open.Median.Errors, 10)
+	errors.Verdict = verdict(open.Median.Errors == 0)
+
+	latency.Got = milliseconds(open.Median.Latency.P99)
+	latency.Verdict = verdict(open.Median.Latency.P99 < barOpenP99)
+
+	if growth, ok := growthOf(open.Runs); ok {
+		memory.Got = fmt.Sprintf("%.2f x", growth)
+		memory.Verdict = verdict(growth <= barGrowth)
+	}
+
+	return []Bar{errors, latency, memory}
+}
+
+// growthOf is the largest growth of any replica in any run from the middle to the end.
+func growthOf(runs []Run) (growth float64, ok bool) {
+	for _, run := range runs {
+		if len(run.Memory) < 3 {
+			continue
+		}
+
+		middle, end := run.Memory[len(run.Memory)/2].RSS, run.Memory[len(run.Memory)-1].RSS
+		for i := range end {
+			if middle[i] > 0 {
+				growth, ok = max(growth, float64(end[i])/float64(middle[i])), true
+			}
+		}
+	}
+
+	return growth, ok
+}
+
+func verdict(met bool) Verdict {
+	if met {
+		return Met
+	}
+
+	return Missed
+}

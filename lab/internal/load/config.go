@@ -1,0 +1,50 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Config says what to send, where to and for how long.
+type Config struct {
+	// Targets are the addresses (host:port) of the servers. Connections are dealt to them in turn, so each gets an equal share.
+	Targets []string
+	// Requests are complete HTTP/1.1 requests, body included. [Run] draws one at random, each equally likely, for every request.
+	Requests [][]byte
+	// Connections is the number of connections over all targets, and so the most requests that can be in flight.
+	Connections int
+	// Rate is the number of requests a second of an open loop; 0 means saturating.
+	Rate float64
+	// Warmup precedes Duration and is left out of every figure but those of [Tally].
+	Warmup time.Duration
+	// Duration is the length of the measured window.
+	Duration time.Duration
+	// Timeout is how long one answer may take, from the sending of its request; 0 means 15 s. It is checked a few times a second.
+	Timeout time.Duration
+	// Seed makes the draw of the requests repeatable for each connection.
+	Seed uint64
+}
+
+const defaultTimeout = 15 * time.Second
+
+func (c *Config) validate() error {
+	switch {
+	case len(c.Targets) == 0:
+		return errors.New("load: no target is given")
+	case len(c.Requests) == 0:
+		return errors.New("load: no request is given")
+	case c.Connections < len(c.Targets):
+		return fmt.Errorf("load: %d connections do not reach all %d targets", c.Connections, len(c.Targets))
+	case c.Rate < 0:
+		return fmt.Errorf("load: the rate %g is negative", c.Rate)
+	case c.Warmup < 0 || c.Duration < 0 || c.Timeout < 0:
+		return errors.New("load: a duration is negative")
+	}
+
+	if c.Timeout == 0 {
+		c.Timeout = defaultTimeout
+	}
+
+	return nil
+}

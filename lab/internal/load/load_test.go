@@ -1,0 +1,448 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const getRoot = "GET / HTTP/1.1\r\nHost: test\r\n\r\n"
+
+func requests(paths ...string) [][]byte {
+	all := make([][]byte, 0, len(paths))
+	for _, path := range paths {
+		all = append(all, fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n", path))
+	}
+
+	return all
+}
+
+func serve(t *testing.T, handler http.HandlerFunc) string {
+	t.Helper()
+
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+
+	return server.Listener.Addr().String()
+}
+
+// serveRaw answers each connection with a function of its own, for what net/http would not do.
+func serveRaw(t *testing.T, answer func(number int, connection net.Conn) error) string {
+	t.Helper()
+
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var (
+		accepting sync.WaitGroup
+		answering sync.WaitGroup
+	)
+
+	accepting.Go(func() {
+		for number := 0; ; number++ {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+
+			answering.Go(func() {
+				_ = answer(number, connection) // ends when the client leaves
+				_ = connection.Close()
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+
+		accepting.Wait()
+		answering.Wait()
+	})
+
+	return listener.Addr().String()
+}
+
+// readRequest takes one request without a body off the connection.
+func readRequest(connection net.Conn) error {
+	var got []byte
+	for !strings.HasSuffix(string(got), "\r\n\r\n") {
+		one := make([]byte, 1)
+		if _, err := io.ReadFull(connection, one); err != nil {
+			return fmt.Errorf("read: %w", err)
+		}
+
+		got = append(got, one...)
+	}
+
+	return nil
+}
+
+func TestSaturatingCountsEveryAnswer(t *testing.T) {
+	t.Parallel()
+
+	var served [2]atomic.Int64
+
+	count := func(i int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			served[i].Add(1)
+			_, _ = io.WriteString(w, strings.Repeat("x", 100))
+		}
+	}
+
+	result, err := Run(t.Context(), Config{
+		Targets: []string{serve(t, count(0)), serve(t, count(1))}, Requests: [][]byte{[]byte(getRoot)}, Connections: 8,
+		Warmup: 50 * time.Millisecond, Duration: 300 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	total := served[0].Load() + served[1].Load()
+	if want := (Tally{Acknowledged: total}); result.Tally != want {
+		t.Errorf("tally %+v, want %+v", result.Tally, want)
+	}
+
+	if served[0].Load() == 0 || served[1].Load() == 0 {
+		t.Errorf("requests per target: %d and %d, want both to be used", served[0].Load(), served[1].Load())
+	}
+
+	if result.Succeeded == 0 || result.Succeeded >= total {
+		t.Errorf("%d of %d requests fall into the window, want some but not those of the warm-up", result.Succeeded, total)
+	}
+
+	if got := result.Latency.TotalCount(); got != result.Succeeded {
+		t.Errorf("%d latencies for %d successes", got, result.Succeeded)
+	}
+
+	if result.CPU <= 0 || result.CPUPerRequest() <= 0 || result.Redials != 0 {
+		t.Errorf("CPU %v, %v per request, %d redials", result.CPU, result.CPUPerRequest(), result.Redials)
+	}
+}
+
+func TestErrorsAreCountedByStatus(t *testing.T) {
+	t.Parallel()
+
+	target := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/overloaded":
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case "/unknown":
+			w.WriteHeader(http.StatusInternalServerError)
+		case "/made":
+			w.WriteHeader(http.StatusCreated)
+		}
+	})
+	paths := slices.Concat(slices.Repeat([]string{"/"}, 10), slices.Repeat([]string{"/made"}, 5),
+		slices.Repeat([]string{"/overloaded"}, 3), slices.Repeat([]string{"/unknown"}, 2))
+
+	result, err := Once(t.Context(), Config{Targets: []string{target}, Requests: requests(paths...), Connections: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if want := (Tally{Acknowledged: 15, Refused: 3, Unknown: 2}); result.Tally != want {
+		t.Errorf("tally %+v, want %+v", result.Tally, want)
+	}
+
+	if result.Statuses[503] != 3 || result.Statuses[500] != 2 || len(result.Statuses) != 2 || result.Errors() != 5 {
+		t.Errorf("statuses %v, want 3 x 503 and 2 x 500", result.Statuses)
+	}
+}
+
+func TestOpenLoopKeepsItsRate(t *testing.T) {
+	t.Parallel()
+
+	target := serve(t, func(http.ResponseWriter, *http.Request) {})
+
+	result, err := Run(t.Context(), Config{
+		Targets: []string{target}, Requests: requests("/"), Connections: 16, Rate: 1000,
+		Warmup: 100 * time.Millisecond, Duration: 500 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// The turns are fixed by the schedule, so their number is exact, not approximate.
+	if result.Succeeded != 500 || result.Tally.Acknowledged != 600 || result.Errors() != 0 {
+		t.Errorf("%d measured, %d in all, %d errors; want 500, 600, 0", result.Succeeded, result.Tally.Acknowledged, result.Errors())
+	}
+}
+
+// A server that stops once for 400 ms makes every request that falls due meanwhile wait. A generator with coordinated omission would
+// report one slow request per connection; this one must report them all, evenly from 400 ms down to nothing.
+func TestOpenLoopHasNoCoordinatedOmission(t *testing.T) {
+	t.Parallel()
+
+	const (
+		rate  = 1000
+		stall = 400 * time.Millisecond
+	)
+
+	var (
+		gate  sync.RWMutex
+		first atomic.Int64
+	)
+
+	target := serve(t, func(http.ResponseWriter, *http.Request) {
+		if first.Add(1) == 300 {
+			gate.Lock()
+			time.Sleep(stall)
+			gate.Unlock()
+		}
+
+		gate.RLock()
+		defer gate.RUnlock()
+	})
+
+	cfg := Config{Targets: []string{target}, Requests: requests("/"), Connections: 4, Rate: rate, Duration: time.Second}
+
+	result, err := Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// Of the 1000 requests 400 fall due during the stall: about 300 of them wait longer than 100 ms, about 100 longer than 300 ms.
+	waited := func(longer time.Duration) int64 {
+		var n int64
+		for _, bar := range result.Latency.Distribution() {
+			if bar.From >= int64(longer) {
+				n += bar.Count
+			}
+		}
+
+		return n
+	}
+
+	if got := waited(100 * time.Millisecond); got < 290 {
+		t.Errorf("%d requests waited longer than 100 ms, want about 300", got)
+	}
+
+	if got := waited(300 * time.Millisecond); got < 90 {
+		t.Errorf("%d requests waited longer than 300 ms, want about 100", got)
+	}
+
+	if got := time.Duration(result.Latency.Max()); got < stall-20*time.Millisecond {
+		t.Errorf("longest latency %v, want about %v", got, stall)
+	}
+
+	// The same stall in a closed loop hits only what was in flight: this is the omission, and it shows that the figures above are
+	// due to the open loop and not to a slow machine.
+	first.Store(0)
+
+	cfg.Rate = 0
+
+	closed, err := Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	result = closed
+	if got := waited(300 * time.Millisecond); got > int64(cfg.Connections) {
+		t.Errorf("closed loop: %d requests waited longer than 300 ms, want at most one per connection", got)
+	}
+}
+
+func TestCutConnectionIsAnErrorAndIsRedialled(t *testing.T) {
+	t.Parallel()
+
+	const answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+	// Each connection answers three requests, then reads one more and breaks off in the middle of the answer or with a reset.
+	target := serveRaw(t, func(number int, connection net.Conn) error {
+		for range 3 {
+			if err := readRequest(connection); err != nil {
+				return err
+			}
+
+			if _, err := io.WriteString(connection, answer); err != nil {
+				return fmt.Errorf("write: %w", err)
+			}
+		}
+
+		if err := readRequest(connection); err != nil {
+			return err
+		}
+
+		if tcp, ok := connection.(*net.TCPConn); ok && number%2 == 1 {
+			return tcp.SetLinger(0)
+		}
+
+		_, err := io.WriteString(connection, answer[:30])
+
+		return err
+	})
+
+	result, err := Once(t.Context(), Config{Targets: []string{target}, Requests: slices.Repeat(requests("/"), 40), Connections: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if want := (Tally{Acknowledged: 30, Unknown: 10}); result.Tally != want {
+		t.Errorf("tally %+v, want %+v", result.Tally, want)
+	}
+
+	if result.Failures[FailureCut] != 10 || result.Redials != 9 {
+		t.Errorf("failures %v and %d redials, want 10 cuts and 9 redials", result.Failures, result.Redials)
+	}
+}
+
+func TestCloseIsHonoured(t *testing.T) {
+	t.Parallel()
+
+	target := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") })
+
+	result, err := Once(t.Context(), Config{Targets: []string{target}, Requests: slices.Repeat(requests("/"), 20), Connections: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if want := (Tally{Acknowledged: 20}); result.Tally != want || result.Redials != 19 {
+		t.Errorf("tally %+v, %d redials; want %+v, 19 redials", result.Tally, result.Redials, want)
+	}
+}
+
+func TestSilentServerTimesOut(t *testing.T) {
+	t.Parallel()
+
+	target := serveRaw(t, func(_ int, connection net.Conn) error {
+		_, err := io.Copy(io.Discard, connection)
+
+		return err
+	})
+
+	result, err := Once(t.Context(), Config{
+		Targets: []string{target}, Requests: slices.Repeat(requests("/"), 6), Connections: 3, Timeout: 50 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if want := (Tally{Unknown: 6}); result.Tally != want || result.Failures[FailureTimeout] != 6 {
+		t.Errorf("tally %+v, failures %v; want %+v, all timeouts", result.Tally, result.Failures, want)
+	}
+}
+
+func TestRefusedDialIsNotUnknown(t *testing.T) {
+	t.Parallel()
+
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	target := listener.Addr().String()
+
+	go func() { // one connection, one answer that closes, then nobody listens any more
+		connection, err := listener.Accept()
+		if err != nil {
+			return
+		}
+
+		_ = listener.Close()
+		_ = readRequest(connection)
+		_, _ = io.WriteString(connection, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+		_ = connection.Close()
+	}()
+
+	result, err := Once(t.Context(), Config{Targets: []string{target}, Requests: slices.Repeat(requests("/"), 4), Connections: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if want := (Tally{Acknowledged: 1, Refused: 3}); result.Tally != want || result.Failures[FailureDial] != 3 {
+		t.Errorf("tally %+v, failures %v; want %+v, 3 dials", result.Tally, result.Failures, want)
+	}
+
+	if _, err := Once(t.Context(), Config{Targets: []string{target}, Requests: requests("/"), Connections: 1}); err == nil {
+		t.Error("a run without a server to begin with: no error")
+	}
+}
+
+func TestEndOfContextStopsTheRun(t *testing.T) {
+	t.Parallel()
+
+	ctx, cancel := context.WithCancel(t.Context())
+	target := serve(t, func(http.ResponseWriter, *http.Request) { cancel() })
+
+	for _, rate := range []float64{0, 0.001} { // the second waits for a turn that is far away
+		result, err := Run(ctx, Config{Targets: []string{target}, Requests: requests("/"), Connections: 2, Rate: rate, Duration: time.Hour})
+		if err == nil {
+			t.Errorf("rate %g: no error", rate)
+		}
+
+		if result != nil && result.Tally.Acknowledged == 0 {
+			t.Errorf("rate %g: the answers so far are lost", rate)
+		}
+	}
+}
+
+func TestBadConfig(t *testing.T) {
+	t.Parallel()
+
+	good := Config{Targets: []string{"127.0.0.1:1"}, Requests: requests("/"), Connections: 1}
+	for name, spoil := range map[string]func(*Config){
+		"no target":         func(c *Config) { c.Targets = nil },
+		"no request":        func(c *Config) { c.Requests = nil },
+		"no connection":     func(c *Config) { c.Connections = 0 },
+		"negative rate":     func(c *Config) { c.Rate = -1 },
+		"negative duration": func(c *Config) { c.Duration = -1 },
+	} {
+		cfg := good
+		spoil(&cfg)
+
+		if cfg.validate() == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+// The merged histogram is held against the sorted values themselves.
+func TestQuantilesAreExact(t *testing.T) {
+	t.Parallel()
+
+	const n = 100_000
+
+	rng := rand.New(rand.NewPCG(1, 2))
+	recorder := newRecorder()
+	values := make([]int64, n)
+
+	for i := range values {
+		// Log-uniform over seven decades, 1 µs to 10 s: every bucket of the histogram is met.
+		values[i] = int64(1e3 * math.Pow(10, 7*rng.Float64()))
+		if err := recorder.record(i, values[i], 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	slices.Sort(values)
+
+	latency, lateness := recorder.merge()
+	if latency.TotalCount() != n || lateness.TotalCount() != n {
+		t.Fatalf("%d and %d values, want %d", latency.TotalCount(), lateness.TotalCount(), n)
+	}
+
+	for _, q := range []float64{1, 50, 90, 99, 99.9, 99.99, 100} {
+		exact := float64(values[max(0, int(math.Ceil(q/100*n))-1)])
+		got := float64(latency.ValueAtPercentile(q))
+
+		if math.Abs(got-exact) > exact/1000+1000 {
+			t.Errorf("p%g: %g ns, exactly %g ns", q, got, exact)
+		}
+	}
+
+	if err := recorder.record(0, math.MaxInt64, 0); err != nil {
+		t.Errorf("a value beyond the range: %v", err)
+	}
+}

@@ -1,0 +1,109 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// fakeVariable makes the test binary play a service; its value is the part.
+const fakeVariable = "ROWLOCK_FAKE_SERVICE"
+
+func TestMain(m *testing.M) {
+	if part := os.Getenv(fakeVariable); part != "" {
+		os.Exit(fake(part))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// fake is the service that the tests start.
+func fake(part string) int {
+	term := make(chan os.Signal, 1)
+	signal.Notify(term, syscall.SIGTERM)
+	switch part {
+	case "refuses":
+		_, _ = fmt.Fprintln(os.Stderr, "fake: DATABASE_URL is required")
+		return 1
+	case "silent":
+		<-term
+		return 0
+	case "parent":
+		return fakeParent(term)
+	default: // serve, deaf
+	}
+
+	var ready atomic.Bool
+	ready.Store(true)
+	api := http.NewServeMux()
+	api.HandleFunc("/pid", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, os.Getpid()) })
+	admin := http.NewServeMux()
+	admin.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if ready.Load() {
+			return
+		}
+		http.Error(w, "told so", http.StatusServiceUnavailable)
+	})
+	admin.HandleFunc("/set", func(_ http.ResponseWriter, r *http.Request) { ready.Store(r.URL.Query().Get("ready") == "true") })
+	admin.HandleFunc("/say", func(_ http.ResponseWriter, r *http.Request) {
+		line, _ := io.ReadAll(r.Body)
+		_, _ = fmt.Fprintln(os.Stdout, string(line))
+	})
+	_, _ = fmt.Fprintln(os.Stderr, `{"level":"INFO","msg":"config","args":"`+strings.Join(os.Args[1:], " ")+`"}`)
+	fakeListen("api", os.Getenv("HTTP_ADDR"), api)
+	fakeListen("internal", "127.0.0.1:0", http.NewServeMux()) // services may have more than two
+	fakeListen("admin", os.Getenv("ADMIN_ADDR"), admin)
+	for <-term; part == "deaf"; <-term {
+		_, _ = fmt.Fprintln(os.Stderr, `{"level":"INFO","msg":"not listening to signals"}`)
+	}
+	return 0
+}
+
+func fakeListen(server, addr string, h http.Handler) {
+	var lc net.ListenConfig
+	ln, err := lc.Listen(context.Background(), "tcp", addr)
+	if err != nil {
+		panic(err)
+	}
+	_, _ = fmt.Fprintf(os.Stderr, `{"level":"INFO","msg":"listening","server":%q,"addr":%q}`+"\n", server, ln.Addr())
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: time.Second}
+	go func() { _ = srv.Serve(ln) }()
+}
+
+// fakeParent is a program that runs two replicas and is about to be killed.
+func fakeParent(term <-chan os.Signal) int {
+	spec, err := fakeSpec("serve")
+	if err != nil {
+		panic(err)
+	}
+	set, err := Start(context.Background(), spec, 2)
+	if err != nil {
+		panic(err)
+	}
+	for _, r := range set.Replicas() {
+		_, _ = fmt.Fprintf(os.Stdout, "%d ", r.Status().PID)
+	}
+	_, _ = fmt.Fprintln(os.Stdout)
+	<-term
+	return 1
+}
+
+func fakeSpec(part string) (Spec, error) {
+	self, err := os.Executable()
+	return Spec{
+		Service: "fake", Path: self,
+		Environ:      map[string]string{fakeVariable: part},
+		StartTimeout: 20 * time.Second,
+		StopTimeout:  10 * time.Second,
+	}, err
+}
