@@ -194,6 +194,7 @@ func TestMethods(t *testing.T) {
 	}
 	wantProblem(t, f.do(t, "BREW", "/things", ""), problem.MethodNotAllowed, "")
 	wantProblem(t, f.do(t, "PUT", "/things/1/2", ""), problem.NotFound, "")
+	wantProblem(t, f.do(t, "GET", "/things/1/2", ""), problem.NotFound, "")
 	wantProblem(t, f.do(t, "GET", "/nothing", ""), problem.NotFound, "")
 	w = f.do(t, "OPTIONS", "/things", "")
 	if w.Code != http.StatusNoContent || w.Header().Get("Allow") != "OPTIONS, POST" {
