@@ -261,11 +261,27 @@ func TestUncommittedDeleteAndInsert(t *testing.T) {
 	wantValue(t, s, "going", 1)
 }
 
+// lookForDeadlocksAtOnce makes the server look after 5 ms. By default it looks
+// after a second, when a group has long given up waiting and no deadlock is ever seen.
+func lookForDeadlocksAtOnce(t *testing.T, dsn string) {
+	t.Helper()
+	tx, err := observer(t, dsn).BeginTxx(t.Context(), nil)
+	if err == nil {
+		_, err = tx.ExecContext(t.Context(), `DO $$ BEGIN
+			EXECUTE format('ALTER DATABASE %I SET deadlock_timeout = ''5ms''', current_database()); END $$`)
+		err = errors.Join(err, tx.Commit())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Groups of several replicas with overlapping keys: exact sums, consecutive
 // values, not one deadlock.
 func TestReplicasDoNotDeadlock(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
+	lookForDeadlocksAtOnce(t, dsn)
 	var replicas []*postgres.Store
 	for range 3 {
 		replicas = append(replicas, openStore(t, dsn, sqldb.PoolerNone))
