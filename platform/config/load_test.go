@@ -39,7 +39,7 @@ func (s service) Validate() error {
 	return f.Err()
 }
 
-const goodURL = "postgres://counts:s3cret@db:5432/rowlock?sslmode=disable" //nolint:gosec // no password of anything
+const goodURL = "postgres://counts:s3cret@db:5432/rowlock?sslmode=disable"
 
 func TestLoadDefaults(t *testing.T) {
 	t.Parallel()
@@ -265,7 +265,7 @@ func TestLoadReadsNothingButTheMap(t *testing.T) {
 
 func TestMasked(t *testing.T) {
 	t.Parallel()
-	tests := map[string]string{ //nolint:gosec // no passwords of anything
+	tests := map[string]string{
 		goodURL: "postgres://counts:xxxxx@db:5432/rowlock?sslmode=disable",
 		"postgres://u@h/db?password=s3cret&sslmode=require": "postgres://u@h/db?password=***&sslmode=require",
 		"postgres://u@h/db?sslPassword=s3cret":              "postgres://u@h/db?sslPassword=***",

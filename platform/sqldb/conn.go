@@ -136,7 +136,7 @@ func (c *conn) Close() error {
 	if err := c.socket.SetDeadline(time.Now().Add(closeWait)); err != nil {
 		return nil //nolint:nilerr // it is closed already
 	}
-	_ = c.driverConn.Close() //nolint:errcheck // see above
+	_ = c.driverConn.Close()
 	return nil
 }
 

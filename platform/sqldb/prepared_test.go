@@ -68,13 +68,8 @@ func TestOutdatedPlanRetiresTheConnection(t *testing.T) {
 	db := open(t, url, func(s *sqldb.Settings) { s.MaxOpenConns = 1 })
 	touch := func() error {
 		return db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
-			rows, err := conn.QueryContext(ctx, `UPDATE counter SET n = n + $1 WHERE id = 'a' RETURNING *`, 1)
-			if err != nil {
-				return err
-			}
-			for rows.Next() { //nolint:revive // read to the end
-			}
-			return rows.Close()
+			_, err := conn.ExecContext(ctx, `UPDATE counter SET n = n + $1 WHERE id = 'a' RETURNING *`, 1)
+			return err
 		})
 	}
 	if err := touch(); err != nil {
