@@ -119,6 +119,11 @@ func TestPlainAutocommitIsNotRepeated(t *testing.T) {
 			t.Fatal(err)
 		}
 		db := sql.OpenDB(connector)
+		// The statement goes out on a connection that has proven itself, as it does
+		// in a service.
+		if err = db.PingContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		proxy.Cut(faultproxy.AfterStatement, how)
 		//nolint:forbidigo // the mistake under test
 		if _, err = db.ExecContext(t.Context(), oneUpdate, 1); err == nil {
