@@ -83,7 +83,7 @@ func passing(err error) bool {
 		return false
 	}
 	switch e.Reason {
-	case sqldb.Connection, sqldb.Overloaded, sqldb.Serialization, sqldb.LockTimeout:
+	case sqldb.Connection, sqldb.Overloaded, sqldb.Serialization, sqldb.Outdated, sqldb.LockTimeout:
 		return true
 	case sqldb.Constraint:
 		return e.Constraint == onceIndex || strings.HasPrefix(e.Constraint, "pg_")

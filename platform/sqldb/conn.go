@@ -148,14 +148,15 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 	}
 	c.statements++
 	var result driver.Result
-	if kept, prepErr := c.keptStatement(ctx, query, args); prepErr != nil {
-		err = prepErr
-	} else if kept != nil {
+	kept, err := c.keptStatement(ctx, query, args)
+	switch {
+	case err != nil:
+	case kept != nil:
 		result, err = kept.ExecContext(ctx, args)
-	} else {
+	default:
 		result, err = c.driverConn.ExecContext(ctx, query, args)
 	}
-	return result, c.verdict(c.notePlan(err), mark)
+	return result, c.verdict(c.notePlan(kept, err), mark)
 }
 
 // QueryContext sends a statement that answers with rows.
@@ -166,15 +167,16 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 	}
 	c.statements++
 	var rows driver.Rows
-	if kept, prepErr := c.keptStatement(ctx, query, args); prepErr != nil {
-		err = prepErr
-	} else if kept != nil {
+	kept, err := c.keptStatement(ctx, query, args)
+	switch {
+	case err != nil:
+	case kept != nil:
 		rows, err = kept.QueryContext(ctx, args)
-	} else {
+	default:
 		rows, err = c.driverConn.QueryContext(ctx, query, args)
 	}
 	if err != nil {
-		return nil, c.verdict(c.notePlan(err), mark)
+		return nil, c.verdict(c.notePlan(kept, err), mark)
 	}
 	return rows, nil
 }

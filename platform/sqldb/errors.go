@@ -31,6 +31,9 @@ func (e *Error) Error() string {
 	return "database: " + e.Outcome.String() + ": " + e.Reason.String() + ": " + pqerr.Text(e.err)
 }
 
+// passing tells an error before COMMIT that the same transaction may not meet again.
+func (e *Error) passing() bool { return e.Reason == Serialization || e.Reason == Outdated }
+
 // Unwrap returns the error that the call ended with.
 func (e *Error) Unwrap() error { return e.err }
 
@@ -72,6 +75,9 @@ func Classify(err error, sent bool) *Error {
 	}
 	if facts, ok := pqerr.Inspect(err); ok {
 		e := &Error{Outcome: NotApplied, Reason: reasonOf(facts.SQLState), SQLState: facts.SQLState, Constraint: facts.Constraint, err: err}
+		if _, outdated := errors.AsType[*outdatedError](err); outdated {
+			e.Reason = Outdated
+		}
 		switch facts.SQLState {
 		case stateCompletionUnknown, stateTransactionResolutionLost:
 			e.Outcome = Unknown

@@ -33,6 +33,9 @@ const (
 	Overloaded
 	// Serialization is a deadlock or a serialization failure (40P01, 40001).
 	Serialization
+	// Outdated is a prepared statement that a migration has overtaken. The
+	// connection is retired; the next try prepares it anew.
+	Outdated
 	// LockTimeout is a lock that did not come free within lock_timeout (55P03).
 	LockTimeout
 	// Timeout is statement_timeout or the context's deadline.
@@ -53,6 +56,8 @@ func (r Reason) String() string {
 		return "overloaded"
 	case Serialization:
 		return "serialization"
+	case Outdated:
+		return "outdated"
 	case LockTimeout:
 		return "lock_timeout"
 	case Timeout:
@@ -71,9 +76,11 @@ func (r Reason) String() string {
 // SQLSTATEs that the package acts on, by the names of Appendix A of the
 // PostgreSQL manual.
 const (
+	stateFeatureNotSupported       = "0A000"
 	stateUniqueViolation           = "23505"
 	stateReadOnlyTransaction       = "25006"
 	stateIdleInTransactionTimeout  = "25P03"
+	stateInvalidStatementName      = "26000"
 	stateSerializationFailure      = "40001"
 	stateCompletionUnknown         = "40003"
 	stateDeadlockDetected          = "40P01"

@@ -40,14 +40,23 @@ func (c *conn) keptStatement(ctx context.Context, query string, args []driver.Na
 	return kept, nil
 }
 
-// notePlan retires the connection when its prepared statements are of no use
-// any more: a migration changed what they return, or somebody discarded them.
-func (c *conn) notePlan(err error) error {
-	if facts, answered := pqerr.Inspect(err); answered && c.prepared != nil {
-		switch facts.SQLState {
-		case "0A000", "26000": // cached plan must not change result type; no such statement
-			c.poisoned = true
-		}
+// outdatedError is a prepared statement that is of no use any more: a migration
+// changed what it returns, or somebody discarded it.
+type outdatedError struct{ cause error }
+
+func (e *outdatedError) Error() string { return e.cause.Error() }
+func (e *outdatedError) Unwrap() error { return e.cause }
+
+// notePlan retires the connection when an error of a kept statement says that
+// it is outdated: the others of the connection are too.
+func (c *conn) notePlan(kept driverStmt, err error) error {
+	if kept == nil {
+		return err
 	}
-	return err
+	facts, answered := pqerr.Inspect(err)
+	if !answered || facts.SQLState != stateFeatureNotSupported && facts.SQLState != stateInvalidStatementName {
+		return err
+	}
+	c.poisoned = true
+	return &outdatedError{err}
 }

@@ -76,11 +76,19 @@ func TestOutdatedPlanRetiresTheConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	execute(t, open(t, url), `ALTER TABLE counter ADD COLUMN note text`)
-	wantError(t, touch(), sqldb.NotApplied, sqldb.Other)
+	wantError(t, touch(), sqldb.NotApplied, sqldb.Outdated)
 	if err := touch(); err != nil {
 		t.Errorf("after the plan was found outdated: %v", err)
 	}
-	if got := value(t, db, "a"); got != 2 {
-		t.Errorf("the counter is %d, want 2", got)
+	execute(t, open(t, url), `ALTER TABLE counter ADD COLUMN more text`)
+	err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE counter SET n = n + $1 WHERE id = 'a' RETURNING *`, 1)
+		return err
+	})
+	if err != nil {
+		t.Errorf("a transaction is run again with a new plan, but: %v", err)
+	}
+	if got := value(t, db, "a"); got != 3 {
+		t.Errorf("the counter is %d, want 3", got)
 	}
 }

@@ -25,6 +25,8 @@ func Problem(err error) *problem.Error {
 		return problem.DatabaseUnavailable.New("The database cannot be reached at the moment. Nothing was changed; try again.", cause)
 	case Overloaded:
 		return problem.Overloaded.New("The database has no free connection at the moment. Nothing was changed; try again.", cause)
+	case Outdated:
+		return problem.NotApplied.New("The schema has just been migrated. Nothing was changed; try again.", cause)
 	case LockTimeout, Serialization:
 		return problem.NotApplied.New("Other changes to the same data were in the way for too long. Nothing was changed; try again.", cause)
 	case Timeout, Canceled:

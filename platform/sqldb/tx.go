@@ -69,7 +69,7 @@ func (db *DB) InTx(ctx context.Context, fn func(ctx context.Context, tx *sqlx.Tx
 			return nil
 		}
 		e, ok := errors.AsType[*Error](err)
-		if !ok || committing || e.Reason != Serialization || try == maxTries || !pause(ctx, wait) {
+		if !ok || committing || !e.passing() || try == maxTries || !pause(ctx, wait) {
 			return err
 		}
 		db.metrics.retries.WithLabelValues(e.SQLState).Inc()

@@ -178,6 +178,7 @@ func (l *link) relayReplies(server *net.TCPConn) {
 	from := bufio.NewReaderSize(server, headBytes)
 	client := bufio.NewWriterSize(l.client, headBytes)
 	buffer := make([]byte, headBytes)
+	started := false
 	for {
 		m, ok := readMessage(from, buffer)
 		if !ok || !l.pass() {
@@ -200,7 +201,12 @@ func (l *link) relayReplies(server *net.TCPConn) {
 			l.end(cut.how)
 			return
 		}
-		l.answered()
+		// The first ReadyForQuery of a connection ends its start and answers no
+		// round, although the client may have sent one by now.
+		if started {
+			l.answered()
+		}
+		started = true
 	}
 }
 
@@ -275,7 +281,7 @@ func (l *link) cutting() *plan {
 	return l.rounds[0].cut
 }
 
-// answered counts a ReadyForQuery. The first of a connection answers no round.
+// answered forgets the round whose ReadyForQuery has been passed on.
 func (l *link) answered() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -103,7 +103,7 @@ func (p *Proxy) Close() {
 	p.wg.Wait()
 }
 
-// Cuts is the number of connections that Cut and CutEvery have ended so far.
+// Cuts is how many statements Cut and CutEvery have met so far. The connection ends when the server has answered them.
 func (p *Proxy) Cuts() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
