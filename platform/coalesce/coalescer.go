@@ -165,7 +165,12 @@ func (c *Coalescer[K, Q, R]) enqueue(w *call[Q, R]) {
 		return // a slow key has its lane's goroutine already
 	}
 	c.queue.push(w)
-	if c.running < c.cfg.InFlight {
+	c.startServing()
+}
+
+// startServing makes sure that the main queue is worked on. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) startServing() {
+	if !c.queue.empty() && c.running < c.cfg.InFlight {
 		c.running++
 		go c.serve()
 	}

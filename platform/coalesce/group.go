@@ -83,10 +83,17 @@ func (c *Coalescer[K, Q, R]) observe(group []*call[Q, R]) {
 // runGroup sees a group of the main lane through: a brief wait for locks, then
 // what is free, and the slow lane for the rest.
 func (c *Coalescer[K, Q, R]) runGroup(group []*call[Q, R]) {
+	begin := time.Now()
 	answers, err := c.run(Pass{Wait: c.cfg.BriefWait}, group)
 	if errors.Is(err, ErrLockWait) {
 		c.metrics.conflicts.Inc()
-		answers, err = c.run(Pass{SkipLocked: true}, group)
+		if time.Since(begin) < c.cfg.LockTimeout {
+			answers, err = c.run(Pass{SkipLocked: true}, group)
+		} else {
+			// Nobody waits that long for a row: the table is locked, and the
+			// callers' time is over.
+			answers, err = allLocked[R](len(group)), nil
+		}
 	}
 	if errors.Is(err, ErrSplit) && len(group) > 1 {
 		c.runGroup(group[:len(group)/2])
@@ -115,15 +122,21 @@ func (c *Coalescer[K, Q, R]) run(pass Pass, group []*call[Q, R]) (answers []Answ
 	answers, err = c.cfg.Run(ctx, pass, requests)
 	if pass.SkipLocked && errors.Is(err, ErrLockWait) {
 		// Row locks were skipped, so it is the table that is locked, by DDL.
-		answers, err = make([]Answer[R], len(group)), nil
-		for i := range answers {
-			answers[i].Locked = true
-		}
+		answers, err = allLocked[R](len(group)), nil
 	}
 	if err == nil && len(answers) != len(group) {
 		return nil, fmt.Errorf("%w: %s gave %d answers to %d requests", ErrUnknown, c.cfg.Name, len(answers), len(group))
 	}
 	return answers, err
+}
+
+// allLocked are the answers of a group of which nothing was applied.
+func allLocked[R any](n int) []Answer[R] {
+	answers := make([]Answer[R], n)
+	for i := range answers {
+		answers[i].Locked = true
+	}
+	return answers
 }
 
 // deliver hands each caller its own answer, or everybody err. Calls that were

@@ -2,6 +2,7 @@ package coalesce
 
 import (
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -36,7 +37,7 @@ func (c *Coalescer[K, Q, R]) serveSlow() {
 			}
 			wait = c.cfg.BriefWait
 		default:
-			c.deliver(group, answers, err)
+			c.deliverSlow(group, answers, err)
 			wait = c.cfg.BriefWait
 		}
 	}
@@ -154,24 +155,50 @@ func (c *Coalescer[K, Q, R]) requeue(group []*call[Q, R]) {
 	c.putBack(group)
 }
 
-// deliverSlow is deliver for a group of several slow keys: what is still locked
-// goes back to the front of its key's callers.
+// deliverSlow is deliver for the slow lane: what is still locked goes back to
+// the front of its key's callers, and a key whose callers were all served is
+// slow no longer. Whoever has come for it meanwhile moves to the main lane: a
+// hot key always has somebody waiting, and would never leave otherwise.
 func (c *Coalescer[K, Q, R]) deliverSlow(group []*call[Q, R], answers []Answer[R], err error) {
-	var locked []*call[Q, R]
-	var free []*call[Q, R]
+	served := make(map[K]bool)
+	var locked, free []*call[Q, R]
 	var results []Answer[R]
 	for i, w := range group {
-		switch {
-		case err != nil:
-			free = append(free, w)
-		case answers[i].Locked:
-			locked = append(locked, w)
-		default:
-			free, results = append(free, w), append(results, answers[i])
+		key := c.cfg.Key(w.req)
+		if err == nil && answers[i].Locked {
+			locked, served[key] = append(locked, w), false
+			continue
+		}
+		free = append(free, w)
+		if err == nil {
+			results = append(results, answers[i])
+			if _, seen := served[key]; !seen {
+				served[key] = true
+			}
 		}
 	}
 	c.deliver(free, results, err)
-	c.requeue(locked)
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.putBack(locked)
+	for key, all := range served {
+		if all {
+			c.leaveLane(key)
+		}
+	}
+}
+
+// leaveLane makes a key an ordinary one again. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) leaveLane(key K) {
+	callers := c.slow[key]
+	delete(c.slow, key)
+	c.rotate = slices.DeleteFunc(c.rotate, func(k K) bool { return k == key })
+	c.metrics.slow.Set(float64(len(c.rotate)))
+	for _, w := range callers {
+		c.queue.push(w)
+	}
+	c.startServing()
 }
 
 // putBack returns calls of any keys to the front of the lane, in their order.

@@ -254,3 +254,56 @@ func TestLockedTableIsWaitedForInTheSlowLane(t *testing.T) {
 		}
 	})
 }
+
+// A hot key that was slow once becomes ordinary again as soon as its row is free,
+// although somebody always waits for it and another row stays held.
+func TestHotKeyLeavesTheSlowLane(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tbl := newTable("hot", "stuck")
+		tbl.before = func([]add) { time.Sleep(3 * time.Millisecond) }
+		c := start(t, tbl.config())
+		tbl.hold("hot")
+		tbl.hold("stuck")
+		stuck := doAsync(t.Context(), c, add{id: 1_000_000, key: "stuck", n: 1})
+		time.AfterFunc(200*time.Millisecond, func() { tbl.free("hot") })
+		var hot []<-chan result
+		for i := range 3000 {
+			hot = append(hot, doAsync(t.Context(), c, add{id: i, key: "hot", n: 1}))
+			time.Sleep(time.Millisecond)
+		}
+		for i, r := range hot {
+			got := <-r
+			if got.err != nil {
+				t.Fatal(got.err)
+			}
+			if i > 1000 && got.after > 10*time.Millisecond {
+				t.Fatalf("caller %d waited %v beside a row that is not its own", i, got.after)
+			}
+		}
+		if got := <-stuck; !errors.Is(got.err, coalesce.ErrLocked) {
+			t.Error(got.err)
+		}
+		tbl.free("stuck")
+	})
+}
+
+// A table locked for longer than anybody waits: the server's own lock timeout
+// ends the statement, and the callers are told that nothing was applied.
+func TestLockedTableIsSurelyNotApplied(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := newTable("a").config()
+		statements := 0
+		cfg.Run = func(context.Context, coalesce.Pass, []add) ([]coalesce.Answer[int], error) {
+			statements++
+			time.Sleep(cfg.LockTimeout)
+			return nil, coalesce.ErrLockWait
+		}
+		c := start(t, cfg)
+		got := <-doAsync(t.Context(), c, add{id: 1, key: "a", n: 1})
+		if !errors.Is(got.err, coalesce.ErrLocked) || got.after != cfg.LockTimeout || statements != 1 {
+			t.Errorf("got %v after %v and %d statements", got.err, got.after, statements)
+		}
+	})
+}

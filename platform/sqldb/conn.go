@@ -88,11 +88,11 @@ func (c *conn) arm(ctx context.Context) (uint64, error) {
 
 // deadline is when to give the answer up. A context that can be cancelled makes
 // the driver ask the server to cancel, and the server's answer is worth the
-// grace; one that cannot has a deadline that already allows for it.
+// Grace; one that cannot has a deadline that already allows for it.
 func (c *conn) deadline(ctx context.Context) time.Time {
 	at, bounded := ctx.Deadline()
 	if bounded && ctx.Done() != nil {
-		at = at.Add(grace)
+		at = at.Add(Grace)
 	}
 	if c.guard <= 0 {
 		return at // the zero time is no deadline

@@ -42,7 +42,7 @@ func Open(_ context.Context, s Settings, log *slog.Logger, reg prometheus.Regist
 	if err != nil {
 		return nil, err
 	}
-	guarded, err := newConnector(cfg, s.StatementTimeout+grace)
+	guarded, err := newConnector(cfg, s.StatementTimeout+Grace)
 	if err != nil {
 		return nil, err
 	}

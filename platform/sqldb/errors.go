@@ -136,6 +136,12 @@ func ownConnectionError(err error) bool {
 	return unreached
 }
 
+// outcomeIs tells whether err has that outcome for certain.
+func outcomeIs(err error, want Outcome) bool {
+	got, ok := OutcomeOf(err)
+	return ok && got == want
+}
+
 // OutcomeOf returns the outcome of an [*Error] in err's chain; false when there
 // is none.
 func OutcomeOf(err error) (Outcome, bool) {

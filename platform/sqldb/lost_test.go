@@ -339,3 +339,22 @@ func TestStalledTransactionIsEnded(t *testing.T) {
 		t.Errorf("n = %d", n)
 	}
 }
+
+// Every COMMIT reply is lost, on a pool of one connection: looking the outcome
+// up needs a connection, which the lost one must not keep from it.
+func TestLostCommitIsLookedUpWithAPoolOfOne(t *testing.T) {
+	t.Parallel()
+	url := counterDatabase(t)
+	proxy := faultproxy.New(t, url)
+	db := open(t, proxy.DSN(url), func(s *sqldb.Settings) { s.MaxOpenConns = 1 })
+	proxy.CutEvery(1, faultproxy.AfterCommit, faultproxy.RST)
+	for range 3 {
+		err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error { return add(ctx, tx, "a", 1) }, sqldb.ResolveOutcome())
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, cuts := value(t, open(t, url), "a"), proxy.Cuts(); got != 3 || cuts != 3 {
+		t.Errorf("the counter is %d after %d cuts, want 3 and 3", got, cuts)
+	}
+}

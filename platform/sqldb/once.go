@@ -11,14 +11,18 @@ import (
 )
 
 // Once runs fn, which sends ONE autocommit statement on conn and reads its
-// answer to the end. The statement is never sent twice by anybody. It costs one
-// round trip where a transaction costs three.
+// answer to the end. It costs one round trip where a transaction costs three.
+// The statement is never sent again while its outcome could be open. Only when
+// the server itself has answered that it applied nothing, because of a deadlock
+// or a serialization failure (40P01, 40001) or because a migration has overtaken
+// the prepared statement, fn runs again, three times at most, after a random
+// pause, while ctx lasts; it must leave nothing behind but its last result.
 //
 // The context that fn gets keeps ctx's values and deadline but not its
 // cancellation: a caller that leaves does not make the outcome of a statement
 // unknown. Where ctx has no deadline, or one later than the statement timeout
-// and a second, the server's own timeouts decide first and a call costs neither
-// a goroutine nor a timer; a nearer deadline makes the driver ask the server to
+// and Grace, the server's own timeouts decide first and a call costs neither a
+// goroutine nor a timer; a nearer deadline makes the driver ask the server to
 // cancel.
 //
 // An error of the database is an [*Error]: NotApplied when nothing was sent or
@@ -27,6 +31,14 @@ import (
 // among them, are returned as they are; the statement stands. fn must close the
 // rows it opens.
 func (db *DB) Once(ctx context.Context, fn func(ctx context.Context, conn *sqlx.Conn) error) error {
+	return db.repeat(ctx, func() (bool, error) {
+		err := db.once(ctx, fn)
+		return outcomeIs(err, NotApplied), err
+	})
+}
+
+// once is one run of Once's fn.
+func (db *DB) once(ctx context.Context, fn func(ctx context.Context, conn *sqlx.Conn) error) error {
 	pinned, guarded, err := db.acquire(ctx)
 	if err != nil {
 		return err
@@ -82,7 +94,7 @@ func (db *DB) statementContext(ctx context.Context) (context.Context, context.Ca
 	deadline, bounded := ctx.Deadline()
 	limit := time.Now().Add(db.settings.StatementTimeout)
 	// A pooler's server connection has no statement_timeout of ours.
-	if db.settings.Pooler == PoolerNone && (!bounded || deadline.After(limit.Add(grace))) {
+	if db.settings.Pooler == PoolerNone && (!bounded || deadline.After(limit.Add(Grace))) {
 		return detached{ctx}, func() {}
 	}
 	if !bounded || deadline.After(limit) {

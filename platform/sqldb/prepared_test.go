@@ -60,9 +60,9 @@ func TestNothingIsPreparedBehindAPooler(t *testing.T) {
 	}
 }
 
-// A migration changes what a kept statement returns: one call fails, surely not
-// applied, and its connection is retired.
-func TestOutdatedPlanRetiresTheConnection(t *testing.T) {
+// A migration changes what a kept statement returns: the connection is retired,
+// and the statement runs again on another, without anybody noticing.
+func TestOutdatedPlanIsReplaced(t *testing.T) {
 	t.Parallel()
 	url := counterDatabase(t)
 	db := open(t, url, func(s *sqldb.Settings) { s.MaxOpenConns = 1 })
@@ -76,9 +76,8 @@ func TestOutdatedPlanRetiresTheConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	execute(t, open(t, url), `ALTER TABLE counter ADD COLUMN note text`)
-	wantError(t, touch(), sqldb.NotApplied, sqldb.Outdated)
 	if err := touch(); err != nil {
-		t.Errorf("after the plan was found outdated: %v", err)
+		t.Errorf("a statement is run again with a new plan, but: %v", err)
 	}
 	execute(t, open(t, url), `ALTER TABLE counter ADD COLUMN more text`)
 	err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
@@ -89,6 +88,6 @@ func TestOutdatedPlanRetiresTheConnection(t *testing.T) {
 		t.Errorf("a transaction is run again with a new plan, but: %v", err)
 	}
 	if got := value(t, db, "a"); got != 3 {
-		t.Errorf("the counter is %d, want 3", got)
+		t.Errorf("the counter is %d, want 3: once each", got)
 	}
 }

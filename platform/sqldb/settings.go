@@ -58,10 +58,10 @@ const (
 	defaultIdleTxTimeout    = 10 * time.Second
 	defaultConnectTimeout   = 5 * time.Second
 
-	// grace is how much longer than the server's own deadline the client waits
+	// Grace is how much longer than the server's own deadline the client waits
 	// for its answer: time enough for an error to travel, so that the outcome is
 	// the server's word and not a guess.
-	grace = time.Second
+	Grace = time.Second
 
 	// clientCheckInterval makes the server notice that its client is gone while
 	// a statement waits, and cancel it. Without it the UPDATE of a dead client
@@ -194,6 +194,7 @@ func startupParameters(s Settings, given map[string]string) (map[string]string, 
 		"statement_timeout":                   milliseconds(s.StatementTimeout),
 		"idle_in_transaction_session_timeout": milliseconds(s.IdleTxTimeout),
 		"client_connection_check_interval":    milliseconds(clientCheckInterval),
+		"default_transaction_isolation":       "read committed", // for single statements: a transaction says so itself
 	}
 	for name, value := range given {
 		if name == "lock_timeout" || name == "statement_timeout" {

@@ -62,14 +62,29 @@ func (db *DB) InTx(ctx context.Context, fn func(ctx context.Context, tx *sqlx.Tx
 	for _, opt := range opts {
 		opt(&o)
 	}
+	return db.repeat(ctx, func() (bool, error) {
+		committing, lost, err := db.try(ctx, fn, &o)
+		if lost != nil {
+			err = db.settle(ctx, lost, err)
+		}
+		if committing && outcomeIs(err, Unknown) {
+			db.metrics.unknown.WithLabelValues(operationTx).Inc()
+		}
+		return !committing, err
+	})
+}
+
+// repeat calls run until it succeeds, fails for good, or has failed maxTries
+// times. run tells whether its error leaves the way open to another try.
+func (db *DB) repeat(ctx context.Context, run func() (again bool, err error)) error {
 	wait := firstWait
 	for try := 1; ; try++ {
-		committing, err := db.try(ctx, fn, &o)
+		again, err := run()
 		if err == nil {
 			return nil
 		}
 		e, ok := errors.AsType[*Error](err)
-		if !ok || committing || !e.passing() || try == maxTries || !pause(ctx, wait) {
+		if !ok || !again || !e.passing() || try == maxTries || !pause(ctx, wait) {
 			return err
 		}
 		db.metrics.retries.WithLabelValues(e.SQLState).Inc()
@@ -90,11 +105,14 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// try is one run of the transaction. committing tells that COMMIT was reached.
-func (db *DB) try(ctx context.Context, fn func(context.Context, *sqlx.Tx) error, o *txOptions) (committing bool, err error) {
+// try is one run of the transaction. committing tells that COMMIT was reached;
+// lost is the transaction whose COMMIT got no answer, if it can be looked up.
+func (db *DB) try(
+	ctx context.Context, fn func(context.Context, *sqlx.Tx) error, o *txOptions,
+) (committing bool, lost *xact, err error) {
 	pinned, guarded, tx, err := db.begin(ctx)
 	if err != nil {
-		return false, err
+		return false, nil, err
 	}
 	defer db.release(pinned)
 	defer func() {
@@ -104,26 +122,29 @@ func (db *DB) try(ctx context.Context, fn func(context.Context, *sqlx.Tx) error,
 		}
 	}()
 	if o.statementTimeout > 0 {
-		guarded.guard = o.statementTimeout + grace
+		guarded.guard = o.statementTimeout + Grace
 	}
 	if local := db.localSettings(o); local != "" {
 		if _, err = tx.ExecContext(ctx, local); err != nil {
-			return false, txError(ctx, err, guarded)
+			return false, nil, txError(ctx, err, guarded)
 		}
 	}
 	if err = fn(ctx, tx); err != nil {
-		return false, txError(ctx, err, guarded)
+		return false, nil, txError(ctx, err, guarded)
 	}
 	var id *xact
 	if o.resolve {
 		if id, err = readXact(ctx, tx); err != nil {
-			return false, txError(ctx, err, guarded)
+			return false, nil, txError(ctx, err, guarded)
 		}
 	}
 	if err = ctx.Err(); err != nil {
-		return false, Classify(err, false)
+		return false, nil, Classify(err, false)
 	}
-	return true, db.commit(ctx, tx, id)
+	if err = db.commit(tx); err != nil && outcomeIs(err, Unknown) {
+		return true, id, err
+	}
+	return true, nil, err
 }
 
 // begin opens a transaction on a connection of its own. The transaction does
@@ -186,8 +207,8 @@ func txError(ctx context.Context, err error, guarded *conn) error {
 	return withContext(ctx, Classify(err, false))
 }
 
-// commit sends COMMIT and says what became of it.
-func (db *DB) commit(ctx context.Context, tx *sqlx.Tx, id *xact) error {
+// commit sends COMMIT. Its error is an [*Error].
+func (db *DB) commit(tx *sqlx.Tx) error {
 	err := tx.Commit()
 	if err == nil {
 		return nil
@@ -197,19 +218,21 @@ func (db *DB) commit(ctx context.Context, tx *sqlx.Tx, id *xact) error {
 	if e == nil {
 		e = &Error{Outcome: Unknown, Reason: Other, err: err}
 	}
-	if e.Outcome == NotApplied {
-		return e
-	}
-	if id != nil {
-		switch db.resolve(ctx, id) {
-		case xactCommitted:
-			return nil
-		case xactAborted:
-			e.Outcome = NotApplied
-			return e
-		case xactUnknown:
-		}
-	}
-	db.metrics.unknown.WithLabelValues(operationTx).Inc()
 	return e
+}
+
+// settle turns the error of a COMMIT without an answer into what the server
+// says became of it. It runs when the transaction's connection has been given
+// back: it needs another one, and the pool may have no other.
+func (db *DB) settle(ctx context.Context, lost *xact, err error) error {
+	switch db.resolve(ctx, lost) {
+	case xactCommitted:
+		return nil
+	case xactAborted:
+		e := *Classify(err, true)
+		e.Outcome = NotApplied
+		return &e
+	case xactUnknown:
+	}
+	return err
 }

@@ -1,0 +1,94 @@
+// Package bulkhead keeps a crowd from taking what everybody needs: the callers
+// of one key queue in the process, without a connection, and all keys together
+// use no more than a part of the pool. (The pattern's name is Michael Nygard's,
+// "Release It!".)
+//
+// Without it, as many callers as the pool has connections, all waiting for one
+// locked row, would stop every other call of the replica.
+package bulkhead
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/rowlock/rowlock/platform/problem"
+)
+
+// ErrBusy says that a caller's turn did not come in time. Its function was not called.
+var ErrBusy = errors.New("bulkhead: the turn did not come in time")
+
+// Bulkhead lets one caller per key, and a bounded number of keys, through at a
+// time. Make one with New.
+type Bulkhead[K comparable] struct {
+	slots chan struct{}
+
+	mu    sync.Mutex
+	lanes map[K]*lane
+}
+
+// lane is the queue of one key's callers; it exists while there are any.
+type lane struct {
+	turn    chan struct{} // holds an element while somebody is inside
+	callers int
+}
+
+// New returns a bulkhead with this many slots, at least one.
+func New[K comparable](slots int) *Bulkhead[K] {
+	return &Bulkhead[K]{slots: make(chan struct{}, max(slots, 1)), lanes: make(map[K]*lane)}
+}
+
+// Do calls f when no other caller of the key is inside and a slot is free. It
+// returns f's error, or ErrBusy, joined with ctx's error if that was the reason,
+// when the turn did not come within wait.
+func (b *Bulkhead[K]) Do(ctx context.Context, key K, wait time.Duration, f func() error) error {
+	l := b.join(key)
+	defer b.leave(key, l)
+	if ctx.Err() != nil {
+		return errors.Join(ErrBusy, ctx.Err())
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for _, gate := range []chan struct{}{l.turn, b.slots} {
+		select {
+		case gate <- struct{}{}:
+			defer func() { <-gate }()
+		case <-timer.C:
+			return ErrBusy
+		case <-ctx.Done():
+			return errors.Join(ErrBusy, ctx.Err())
+		}
+	}
+	return f()
+}
+
+func (b *Bulkhead[K]) join(key K) *lane {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l, ok := b.lanes[key]
+	if !ok {
+		l = &lane{turn: make(chan struct{}, 1)}
+		b.lanes[key] = l
+	}
+	l.callers++
+	return l
+}
+
+func (b *Bulkhead[K]) leave(key K, l *lane) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l.callers--
+	if l.callers == 0 {
+		delete(b.lanes, key)
+	}
+}
+
+// Problem translates this package's error for an API; it returns nil for any other.
+func Problem(err error) *problem.Error {
+	if !errors.Is(err, ErrBusy) {
+		return nil
+	}
+	return problem.NotApplied.New("Other changes of the same record are in the way for too long. Nothing was applied; try again.",
+		problem.Cause(err))
+}

@@ -1,0 +1,117 @@
+package bulkhead_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rowlock/rowlock/platform/bulkhead"
+	"github.com/rowlock/rowlock/platform/problem"
+)
+
+var errOwn = errors.New("the function's own error")
+
+// A crowd on one slow key takes one slot: others pass at once.
+func TestCrowdOnOneKeyLeavesRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := bulkhead.New[string](2)
+		var crowd sync.WaitGroup
+		var inside, most atomic.Int32
+		for range 20 {
+			crowd.Go(func() {
+				err := b.Do(t.Context(), "slow", time.Hour, func() error {
+					most.Store(max(most.Load(), inside.Add(1)))
+					time.Sleep(time.Second)
+					inside.Add(-1)
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		begin := time.Now()
+		for range 50 {
+			if err := b.Do(t.Context(), "other", time.Second, func() error { return errOwn }); !errors.Is(err, errOwn) {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("others waited %v", took)
+		}
+		crowd.Wait()
+		if took := time.Since(begin); most.Load() != 1 || took != 20*time.Second {
+			t.Errorf("%d were inside at once, for %v", most.Load(), took)
+		}
+	})
+}
+
+func TestSlotsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := bulkhead.New[int](3)
+		var done sync.WaitGroup
+		begin := time.Now()
+		for key := range 9 {
+			done.Go(func() {
+				if err := b.Do(t.Context(), key, time.Hour, func() error { time.Sleep(time.Second); return nil }); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		done.Wait()
+		if took := time.Since(begin); took != 3*time.Second {
+			t.Errorf("nine keys in three slots took %v, want 3 s", took)
+		}
+	})
+}
+
+func TestTurnThatDoesNotCome(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := bulkhead.New[string](0) // one slot
+		leave := make(chan struct{})
+		held := make(chan error, 1)
+		go func() { held <- b.Do(t.Context(), "a", time.Hour, func() error { <-leave; return nil }) }()
+		synctest.Wait()
+		called := func() error { t.Error("called"); return nil }
+		for _, key := range []string{"a", "b"} { // behind the key, and behind the slot
+			begin := time.Now()
+			if err := b.Do(t.Context(), key, time.Second, called); !errors.Is(err, bulkhead.ErrBusy) || time.Since(begin) != time.Second {
+				t.Errorf("%s: %v after %v", key, err, time.Since(begin))
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			err := b.Do(ctx, key, time.Second, called)
+			if !errors.Is(err, bulkhead.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v", key, err)
+			}
+			if err := b.Do(ctx, key, time.Second, called); !errors.Is(err, bulkhead.ErrBusy) {
+				t.Errorf("%s, ended before: %v", key, err)
+			}
+			cancel()
+		}
+		close(leave)
+		if err := <-held; err != nil {
+			t.Error(err)
+		}
+		if err := b.Do(t.Context(), "a", time.Second, func() error { return nil }); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
+	})
+}
+
+func TestProblem(t *testing.T) {
+	t.Parallel()
+	if p := bulkhead.Problem(errors.Join(bulkhead.ErrBusy, context.Canceled)); p == nil || p.Kind().Code() != problem.NotApplied.Code() {
+		t.Errorf("busy is answered %v", p)
+	}
+	if p := bulkhead.Problem(errOwn); p != nil {
+		t.Errorf("a foreign error is answered %v", p)
+	}
+}
