@@ -45,22 +45,32 @@ func New[K comparable](slots int) *Bulkhead[K] {
 func (b *Bulkhead[K]) Do(ctx context.Context, key K, wait time.Duration, f func() error) error {
 	l := b.join(key)
 	defer b.leave(key, l)
-	if ctx.Err() != nil {
-		return errors.Join(ErrBusy, ctx.Err())
-	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	for _, gate := range []chan struct{}{l.turn, b.slots} {
-		select {
-		case gate <- struct{}{}:
-			defer func() { <-gate }()
-		case <-timer.C:
-			return ErrBusy
-		case <-ctx.Done():
-			return errors.Join(ErrBusy, ctx.Err())
-		}
+	if err := enter(ctx, l.turn, timer.C); err != nil {
+		return err
 	}
+	defer func() { <-l.turn }()
+	if err := enter(ctx, b.slots, timer.C); err != nil {
+		return err
+	}
+	defer func() { <-b.slots }()
 	return f()
+}
+
+// enter puts an element into the gate, or fails when the time or ctx is over.
+func enter(ctx context.Context, gate chan<- struct{}, over <-chan time.Time) error {
+	if ctx.Err() != nil { // with a free gate, select would toss a coin
+		return errors.Join(ErrBusy, ctx.Err())
+	}
+	select {
+	case gate <- struct{}{}:
+		return nil
+	case <-over:
+		return ErrBusy
+	case <-ctx.Done():
+		return errors.Join(ErrBusy, ctx.Err())
+	}
 }
 
 func (b *Bulkhead[K]) join(key K) *lane {

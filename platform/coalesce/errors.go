@@ -51,7 +51,7 @@ func Problem(err error) *problem.Error {
 		return problem.NotApplied.New("The request's time ran out before it was sent to the database. Nothing was applied; try again.",
 			problem.Cause(err))
 	case errors.Is(err, ErrUnknown):
-		return problem.OutcomeUnknown.New("The answer of the database was lost. The change may or may not have been applied.",
+		return problem.OutcomeUnknown.New("The database did not answer in time. The change may or may not have been applied.",
 			problem.Cause(err))
 	default:
 		return nil

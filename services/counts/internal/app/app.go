@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 
+	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/config"
@@ -57,7 +58,7 @@ func New(ctx context.Context, cfg Config, p Process) (*App, error) {
 	c, err := chassis.New(ctx, chassis.Settings{
 		Name: name, Config: &cfg, Common: cfg.Common, Environ: p.Environ, Output: p.Output, CaptureGlobals: p.CaptureGlobals,
 		Migrations: postgres.Migrations(),
-		Errors:     []func(error) *problem.Error{httpapi.Problem, coalesce.Problem},
+		Errors:     []func(error) *problem.Error{httpapi.Problem, coalesce.Problem, bulkhead.Problem},
 	})
 	if err != nil {
 		return nil, err
@@ -71,7 +72,7 @@ func New(ctx context.Context, cfg Config, p Process) (*App, error) {
 
 func (a *App) assemble(cfg Config) (err error) {
 	a.store, err = postgres.New(a.chassis.DB(), postgres.Options{
-		InFlight: cfg.CoalesceInFlight, Queue: cfg.MaxInFlight,
+		MaxOpenConns: cfg.DBMaxOpenConns, InFlight: cfg.CoalesceInFlight, Queue: cfg.MaxInFlight,
 		LockTimeout: cfg.DBLockTimeout, StatementTimeout: cfg.DBStatementTimeout,
 	}, a.chassis.Telemetry().Registry())
 	if err != nil {

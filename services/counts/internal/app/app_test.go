@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -115,9 +116,9 @@ var client = &http.Client{ //nolint:gochecknoglobals // safe for everybody at on
 }
 
 // call sends a request and returns status and body; 0 when nobody answered.
-func call(t *testing.T, method, url, body string) (status int, answer string) {
+func call(t *testing.T, method, target, body string) (status int, answer string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +179,10 @@ func TestAcceptance(t *testing.T) {
 	step("POST", counts+"ghost/increase", "", 404, "COUNT_NOT_FOUND")
 	step("POST", counts+"A/decrease", `{"amount":2}`, 200, `"value":6`)
 	step("POST", internalCounts, `{"itemId":"B"}`, 201, `"currentValue":0`)
-	step("GET", internalCounts+"?itemIds=A&itemIds=B", "", 200, `"itemId":"B"`)
+	step("POST", counts+"ghost/decrease", "", 404, "COUNT_NOT_FOUND")
+	step("POST", counts+"ghost/reset", "", 404, "COUNT_NOT_FOUND")
+	step("GET", internalCounts+"?itemIds=A&itemIds=B", "", 200, `[{"itemId":"A","currentValue":6,`)
+	step("GET", internalCounts+"?itemIds=A&itemIds=B", "", 200, `{"itemId":"B","currentValue":0,`)
 	step("POST", counts+"A/reset", "", 200, `"value":0`)
 	step("DELETE", internalCounts+"/A", "", 204, "")
 	step("GET", internalCounts+"/A", "", 404, "COUNT_NOT_FOUND")
@@ -376,6 +380,11 @@ func TestProbesAndMetrics(t *testing.T) {
 func TestStartRefusesInOneSentence(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	password, _ := u.User.Password()
 	for name, env := range map[string]map[string]string{
 		"no database":                  {"DATABASE_URL": ""},
 		"pooler without its flag":      {"DB_POOLER": "transaction"},
@@ -393,7 +402,7 @@ func TestStartRefusesInOneSentence(t *testing.T) {
 		}
 		if err == nil {
 			t.Errorf("%s: accepted", name)
-		} else if password := "JSSRC"; strings.Contains(err.Error(), password) {
+		} else if password != "" && strings.Contains(err.Error(), password) {
 			t.Errorf("%s: the error holds the password", name)
 		}
 	}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/services/counts/internal/postgres"
 )
 
 // Config is what the environment tells a replica.
@@ -11,7 +12,7 @@ type Config struct {
 	// InternalHTTPAddr takes /api/v1/internal/* away from HTTPAddr.
 	InternalHTTPAddr string `env:"INTERNAL_HTTP_ADDR" help:"when set, /api/v1/internal/* is served here and nowhere else"`
 	// CoalesceInFlight is how many groups of changes run at once.
-	CoalesceInFlight int `env:"COALESCE_IN_FLIGHT" envDefault:"1" min:"1" max:"6" help:"groups of changes that run at once; a distant database wants more than 1, at most DB_MAX_OPEN_CONNS - 2"` //nolint:lll // a tag cannot be broken into lines
+	CoalesceInFlight int `env:"COALESCE_IN_FLIGHT" envDefault:"1" min:"1" help:"groups of changes that run at once; a distant database wants more than 1, at most DB_MAX_OPEN_CONNS - 2"` //nolint:lll // a tag cannot be broken into lines
 }
 
 // Validate checks what no tag can say. Load calls it beside Common's own.
@@ -20,11 +21,8 @@ func (c Config) Validate() error {
 	if c.InternalHTTPAddr != "" {
 		f.Address("INTERNAL_HTTP_ADDR", c.InternalHTTPAddr)
 	}
-	if c.CoalesceInFlight > max(c.DBMaxOpenConns-reservedConns, 1) {
+	if c.CoalesceInFlight > max(c.DBMaxOpenConns-postgres.ReservedConns, 1) {
 		f.Add("COALESCE_IN_FLIGHT must leave two of DB_MAX_OPEN_CONNS to everything else", "COALESCE_IN_FLIGHT", "DB_MAX_OPEN_CONNS")
 	}
 	return f.Err()
 }
-
-// reservedConns are connections for reads, single changes and the slow lane.
-const reservedConns = 2

@@ -45,11 +45,10 @@ func Problem(err error) *problem.Error {
 
 // The names of what can be at fault in a request.
 const (
-	fieldItemID       = "itemId"
-	fieldItemIDs      = "itemIds"
-	fieldAmount       = "amount"
-	fieldValue        = "value"
-	maxItemIDsInQuery = counting.MaxItemsPerRead
+	fieldItemID  = "itemId"
+	fieldItemIDs = "itemIds"
+	fieldAmount  = "amount"
+	fieldValue   = "value"
 )
 
 // sentence makes one of an error's text.

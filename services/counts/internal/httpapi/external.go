@@ -42,6 +42,9 @@ func (h external) reset(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := httpserver.DecodeJSON(r, &struct{}{}, httpserver.AllowEmpty()); err != nil {
+		return err
+	}
 	value, err := h.port.Reset(r.Context(), id)
 	if err != nil {
 		return err

@@ -2,8 +2,6 @@ package httpapi
 
 import (
 	"net/http"
-	"net/url"
-	"slices"
 
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/problem"
@@ -34,24 +32,14 @@ func (h internal) initialize(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Location", "/api/v1/internal/counts/"+url.PathEscape(string(id)))
+	w.Header().Set("Location", "/api/v1/internal/counts/"+pathSegment(string(id)))
 	return httpserver.WriteJSON(w, http.StatusCreated, toResponse(value))
 }
 
 func (h internal) list(w http.ResponseWriter, r *http.Request) error {
-	query, err := url.ParseQuery(r.URL.RawQuery)
+	ids, err := askedFor(r.URL.RawQuery)
 	if err != nil {
-		return problem.InvalidField.New("The query is not well formed.", problem.Field(fieldItemIDs), problem.Cause(err))
-	}
-	asked := slices.Concat(query[fieldItemIDs], query[fieldItemIDs+"[]"])
-	if len(asked) > maxItemIDsInQuery {
-		return counting.ErrTooManyItems
-	}
-	ids := make([]counting.ItemID, len(asked))
-	for i, raw := range asked {
-		if ids[i], err = counting.NewItemID(raw); err != nil {
-			return err
-		}
+		return err
 	}
 	values, err := h.port.GetMany(r.Context(), ids)
 	if err != nil {

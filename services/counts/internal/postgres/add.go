@@ -33,11 +33,11 @@ RETURNING current_value`
 // addGroupSQL locks the rows of a group in the order of their ids and then
 // changes them. Sorted parameters alone would not do: the planner picks the order
 // in which a plain UPDATE locks, and replicas deadlock. A row that the UPDATE
-// leaves out although it is held would have overflowed; the guard looks at
-// the value after the wait for the lock.
+// leaves out although it is held would have overflowed, and comes back with its
+// value as it stands; the guard looks at the value after the wait for the lock.
 const addGroupSQL = `
 WITH held AS MATERIALIZED (
-    SELECT v.item_id, c.n, c.delta, c.lowest, c.highest
+    SELECT v.item_id, v.current_value, c.n, c.delta, c.lowest, c.highest
       FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS c (item_id, delta, lowest, highest, n)
       JOIN counts.count_values v ON v.item_id = c.item_id
      WHERE (SELECT set_config('lock_timeout', $5, true)) IS NOT NULL
@@ -51,7 +51,7 @@ WITH held AS MATERIALIZED (
        AND v.current_value BETWEEN h.lowest AND h.highest
     RETURNING h.n, v.current_value
 )
-SELECT h.n, true AS held, changed.current_value
+SELECT h.n, true AS held, changed.n IS NOT NULL AS changed, coalesce(changed.current_value, h.current_value) AS current_value
   FROM held h
   LEFT JOIN changed ON changed.n = h.n`
 
@@ -63,7 +63,7 @@ WITH asked AS MATERIALIZED (
       FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS c (item_id, delta, lowest, highest, n)
      WHERE (SELECT set_config('lock_timeout', $5, true)) IS NOT NULL
 ), held AS MATERIALIZED (
-    SELECT v.item_id, c.n, c.delta, c.lowest, c.highest
+    SELECT v.item_id, v.current_value, c.n, c.delta, c.lowest, c.highest
       FROM asked c
       JOIN counts.count_values v ON v.item_id = c.item_id
      ORDER BY v.item_id
@@ -76,15 +76,19 @@ WITH asked AS MATERIALIZED (
        AND v.current_value BETWEEN h.lowest AND h.highest
     RETURNING h.n, v.current_value
 )
-SELECT c.n, h.n IS NOT NULL AS held, changed.current_value
+SELECT c.n, h.n IS NOT NULL AS held, changed.n IS NOT NULL AS changed, coalesce(changed.current_value, h.current_value) AS current_value
   FROM asked c
   JOIN counts.count_values v ON v.item_id = c.item_id
   LEFT JOIN held h ON h.n = c.n
   LEFT JOIN changed ON changed.n = c.n`
 
-// aloneWait is how long an add that is applied by itself waits for its row
-// within a pass that skips locked rows.
-const aloneWait = 50 * time.Millisecond
+const (
+	// aloneWait is how long an add that is applied by itself waits for its row
+	// within a pass that skips locked rows.
+	aloneWait = 50 * time.Millisecond
+	// maxAlone bounds how long such adds can hold up the group they came in.
+	maxAlone = 8
+)
 
 // Add implements counting.CountValueRepository.
 func (s *Store) Add(ctx context.Context, id counting.ItemID, delta int64) (int64, error) {
@@ -99,9 +103,7 @@ func (s *Store) runAdds(ctx context.Context, pass coalesce.Pass, group []add) ([
 	if err != nil {
 		return nil, verdict(err)
 	}
-	for _, i := range p.settle(outcomes, answers) {
-		answers[i] = s.applyAlone(ctx, max(pass.Wait, aloneWait), group[i])
-	}
+	s.applyRest(ctx, max(pass.Wait, aloneWait), group, p.settle(outcomes, answers), answers)
 	return answers, nil
 }
 
@@ -150,35 +152,47 @@ func (s *Store) applyGroup(ctx context.Context, pass coalesce.Pass, p *plan) ([]
 			return err
 		}
 		defer func() { err = errors.Join(err, rows.Close()) }()
+		clear(outcomes) // the statement may be run again
 		for rows.Next() {
 			var n int // the change, counted from 1
-			var held bool
-			var value sql.NullInt64
-			if err := rows.Scan(&n, &held, &value); err != nil {
+			o := outcome{exists: true}
+			var value sql.NullInt64 // of a row that is not held it is unknown
+			if err := rows.Scan(&n, &o.held, &o.changed, &value); err != nil {
 				return err
 			}
-			outcomes[n-1] = outcome{exists: true, held: held, changed: value.Valid, value: value.Int64}
+			o.value = value.Int64
+			outcomes[n-1] = o
 		}
 		return rows.Err()
 	})
 	return outcomes, err
 }
 
-// applyAlone applies one add by itself: its sum with others would overflow, so
-// each gets its own verdict.
-func (s *Store) applyAlone(ctx context.Context, wait time.Duration, a add) coalesce.Answer[int64] {
-	p := newPlan([]add{a})
-	outcomes, err := s.applyGroup(ctx, coalesce.Pass{Wait: wait}, p)
-	if err != nil {
-		err = verdict(err)
-		return coalesce.Answer[int64]{Err: err, Locked: errors.Is(err, coalesce.ErrLockWait)}
+// applyRest applies the adds that did not fit as a sum, each by itself and in
+// order of arrival, so that each gets its own verdict. It runs at most maxAlone
+// statements; who is left is told to come again, in a lane that does not delay
+// the other counts.
+func (s *Store) applyRest(ctx context.Context, wait time.Duration, group []add, rests []*rest, answers []coalesce.Answer[int64]) {
+	left := maxAlone
+	for _, r := range rests {
+		for !r.done(group, answers) {
+			if left == 0 {
+				r.postpone(answers)
+				break
+			}
+			left--
+			p := newPlan(group[r.callers[0] : r.callers[0]+1])
+			outcomes, err := s.applyGroup(ctx, coalesce.Pass{Wait: wait}, p)
+			if err = verdict(err); errors.Is(err, coalesce.ErrLockWait) {
+				r.postpone(answers)
+				break
+			}
+			r.note(outcomes[0], err, answers)
+		}
 	}
-	answers := make([]coalesce.Answer[int64], 1)
-	p.settle(outcomes, answers)
-	return answers[0]
 }
 
-// verdict tells the coalescer what it may do about a failed transaction.
+// verdict tells the coalescer what it may do about a failed statement.
 func verdict(err error) error {
 	if outcome, ok := sqldb.OutcomeOf(err); !ok || outcome != sqldb.NotApplied {
 		return err

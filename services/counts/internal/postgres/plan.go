@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"math"
+	"slices"
 
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
@@ -24,6 +25,7 @@ type change struct {
 	low     int64 // the lowest running sum on the way, at most 0
 	high    int64 // the highest one, at least 0
 	callers []int // indexes into the group, in order of arrival
+	rest    []int // those after them, whose sum would not fit into int64
 }
 
 // bounds are the current values from which every caller's step stays in int64.
@@ -35,20 +37,12 @@ func (c *change) bounds() (lowest, highest int64) {
 type plan struct {
 	group   []add
 	changes []*change
-	// alone are the indexes of adds whose sum would not fit into int64; they
-	// are applied one by one, where the database decides about each.
-	alone []int
 }
 
 func newPlan(group []add) *plan {
 	p := &plan{group: group}
 	byID := make(map[string]*change, len(group))
-	overflown := make(map[string]bool)
 	for i, a := range group {
-		if overflown[a.id] {
-			p.alone = append(p.alone, i)
-			continue
-		}
 		c, ok := byID[a.id]
 		if !ok {
 			c = &change{id: a.id}
@@ -56,11 +50,10 @@ func newPlan(group []add) *plan {
 			p.changes = append(p.changes, c)
 		}
 		sum, ok := addInt64(c.sum, a.delta)
-		if !ok {
-			// The rest of this id follows one by one, in order of arrival; what
-			// was summed up so far stays a group.
-			overflown[a.id] = true
-			p.alone = append(p.alone, i)
+		if !ok || len(c.rest) > 0 {
+			// What was summed up so far stays a group; the rest follows one by
+			// one, in order of arrival.
+			c.rest = append(c.rest, i)
 			continue
 		}
 		c.sum, c.low, c.high = sum, min(c.low, sum), max(c.high, sum)
@@ -84,13 +77,6 @@ func (c *change) share(group []add, final int64, answers []coalesce.Answer[int64
 	}
 }
 
-// refuse gives all callers of c one error.
-func (c *change) refuse(err error, answers []coalesce.Answer[int64]) {
-	for _, i := range c.callers {
-		answers[i].Err = err
-	}
-}
-
 // arrays are the statement's parameters: one element per change.
 func (p *plan) arrays() (ids []string, sums, lowest, highest []int64) {
 	for _, c := range p.changes {
@@ -105,28 +91,31 @@ func (p *plan) arrays() (ids []string, sums, lowest, highest []int64) {
 // it found no row.
 type outcome struct {
 	exists, held, changed bool
-	value                 int64
+	// value is the row's when it is held: after the change, or as it stands.
+	value int64
 }
 
-// settle turns outcomes, one per change, into answers. It returns the indexes of
-// adds that are yet to be applied one by one.
-func (p *plan) settle(outcomes []outcome, answers []coalesce.Answer[int64]) []int {
-	var alone []int
+// settle turns outcomes, one per change, into answers. It returns the adds that
+// are yet to be applied one by one.
+func (p *plan) settle(outcomes []outcome, answers []coalesce.Answer[int64]) []*rest {
+	var rests []*rest
 	for n, c := range p.changes {
-		switch o := outcomes[n]; {
-		case !o.exists:
-			c.refuse(counting.ErrNotFound, answers)
-		case !o.held:
-			for _, i := range c.callers {
-				answers[i].Locked = true
-			}
-		case o.changed:
+		o := outcomes[n]
+		if o.changed {
 			c.share(p.group, o.value, answers)
-		case len(c.callers) == 1:
-			c.refuse(counting.ErrOverflow, answers)
-		default:
-			alone = append(alone, c.callers...)
+		}
+		r := &rest{callers: c.rest, value: o.value}
+		if !o.changed {
+			r.callers = slices.Concat(c.callers, c.rest)
+		}
+		switch {
+		case !o.exists:
+			r.refuse(counting.ErrNotFound, answers)
+		case !o.held:
+			r.postpone(answers)
+		case len(r.callers) > 0:
+			rests = append(rests, r)
 		}
 	}
-	return append(alone, p.alone...)
+	return rests
 }

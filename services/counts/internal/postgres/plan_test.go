@@ -2,7 +2,9 @@ package postgres
 
 import (
 	"errors"
+	"maps"
 	"math"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -11,20 +13,53 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// database applies a plan as addGroupSQL does: a change whose bounds the value
-// breaks is left out.
-func database(values map[string]int64, p *plan) []outcome {
+// rows are a table's values.
+type rows map[string]int64
+
+// apply does what addGroupSQL does: a change whose bounds the value breaks is
+// left out.
+func (r rows) apply(p *plan) []outcome {
 	outcomes := make([]outcome, len(p.changes))
 	for n, c := range p.changes {
-		v, exists := values[c.id]
+		v, exists := r[c.id]
 		lowest, highest := c.bounds()
-		outcomes[n] = outcome{exists: exists, held: exists}
+		o := outcome{exists: exists, held: exists, value: v}
 		if exists && v >= lowest && v <= highest {
-			values[c.id] = v + c.sum
-			outcomes[n].changed, outcomes[n].value = true, v+c.sum
+			o.changed, o.value = true, v+c.sum
+			r[c.id] = o.value
 		}
+		outcomes[n] = o
 	}
 	return outcomes
+}
+
+// model applies adds one after the other, as the domain promises, and holds the
+// answers against it.
+type model struct {
+	t      *rapid.T
+	values rows
+	group  []add
+}
+
+func (m *model) accept(i int, answer coalesce.Answer[int64]) {
+	v, exists := m.values[m.group[i].id]
+	sum, fits := addInt64(v, m.group[i].delta)
+	if !exists || !fits || answer.Err != nil || answer.Value != sum {
+		m.t.Fatalf("add %d of %d to %d got %+v", i, m.group[i].delta, v, answer)
+	}
+	m.values[m.group[i].id] = sum
+}
+
+func (m *model) refuse(i int, answer coalesce.Answer[int64]) {
+	v, exists := m.values[m.group[i].id]
+	_, fits := addInt64(v, m.group[i].delta)
+	want := counting.ErrOverflow
+	if !exists {
+		want = counting.ErrNotFound
+	}
+	if exists && fits || !errors.Is(answer.Err, want) {
+		m.t.Fatalf("add %d of %d to %d got %+v", i, m.group[i].delta, v, answer)
+	}
 }
 
 // TestPlanGivesWhatOneByOneWouldGive compares a group with its requests applied
@@ -34,70 +69,72 @@ func TestPlanGivesWhatOneByOneWouldGive(t *testing.T) {
 	edge := []int64{math.MaxInt64, math.MaxInt64 - 1, math.MaxInt64 / 2, 1, 2, -1, -2, -math.MaxInt64 / 2, -math.MaxInt64}
 	rapid.Check(t, func(t *rapid.T) {
 		starts := []int64{0, 1, -1, math.MaxInt64, math.MinInt64, math.MaxInt64 - 2, math.MinInt64 + 2}
-		grouped := map[string]int64{
-			"a": rapid.SampledFrom(starts).Draw(t, "a"),
-			"b": rapid.SampledFrom(starts).Draw(t, "b"),
-		}
-		begin := map[string]int64{"a": grouped["a"], "b": grouped["b"]}
+		table := rows{"a": rapid.SampledFrom(starts).Draw(t, "a"), "b": rapid.SampledFrom(starts).Draw(t, "b")}
 		group := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) add {
 			return add{id: rapid.SampledFrom([]string{"a", "b", "absent"}).Draw(t, "id"), delta: rapid.SampledFrom(edge).Draw(t, "delta")}
 		}), 1, 12).Draw(t, "group")
+		m := &model{t: t, values: maps.Clone(table), group: group}
 
 		p := newPlan(group)
+		outcomes := table.apply(p)
 		answers := make([]coalesce.Answer[int64], len(group))
-		order := inOrder(p, len(group))
-		alone := p.settle(database(grouped, p), answers)
-		for _, i := range alone {
-			single := newPlan(group[i : i+1])
-			one := make([]coalesce.Answer[int64], 1)
-			if rest := single.settle(database(grouped, single), one); len(rest) != 0 {
-				t.Fatalf("a single add is not settled: %v", rest)
+		rests := p.settle(outcomes, answers)
+		for n, c := range p.changes {
+			for _, i := range c.callers {
+				if outcomes[n].changed {
+					m.accept(i, answers[i])
+				}
 			}
-			answers[i] = one[0]
+			for _, i := range slices.Concat(c.callers, c.rest) {
+				if !outcomes[n].exists {
+					m.refuse(i, answers[i])
+				}
+			}
 		}
-		checkOneByOne(t, begin, grouped, group, answers, order)
+		for _, r := range rests {
+			oneByOne(m, table, r, answers)
+		}
+		if !maps.Equal(table, m.values) {
+			t.Fatalf("the table holds %v, one by one it would be %v", table, m.values)
+		}
 	})
 }
 
-// inOrder is the order in which a plan's adds take effect: the summed ones, then
-// those applied alone.
-func inOrder(p *plan, n int) []int {
-	var order []int
-	for _, c := range p.changes {
-		order = append(order, c.callers...)
+// oneByOne works a rest off as applyRest does.
+func oneByOne(m *model, table rows, r *rest, answers []coalesce.Answer[int64]) {
+	for {
+		before := slices.Clone(r.callers)
+		done := r.done(m.group, answers)
+		for _, i := range before {
+			if !slices.Contains(r.callers, i) {
+				m.refuse(i, answers[i])
+			}
+		}
+		if done {
+			return
+		}
+		first := r.callers[0]
+		r.note(table.apply(newPlan(m.group[first : first+1]))[0], nil, answers)
+		m.accept(first, answers[first]) // what did not fit was refused above
 	}
-	order = append(order, p.alone...)
-	if len(order) != n {
-		panic("an add is missing from its plan")
-	}
-	return order
 }
 
-func checkOneByOne(t *rapid.T, values, grouped map[string]int64, group []add, answers []coalesce.Answer[int64], order []int) {
-	for _, i := range order {
-		a := group[i]
-		v, exists := values[a.id]
-		sum, fits := addInt64(v, a.delta)
-		switch {
-		case !exists:
-			if !errors.Is(answers[i].Err, counting.ErrNotFound) {
-				t.Fatalf("add %d to an absent id got %+v", i, answers[i])
-			}
-		case !fits:
-			if !errors.Is(answers[i].Err, counting.ErrOverflow) {
-				t.Fatalf("add %d of %d to %d got %+v, want ErrOverflow", i, a.delta, v, answers[i])
-			}
-		default:
-			values[a.id] = sum
-			if answers[i].Err != nil || answers[i].Value != sum {
-				t.Fatalf("add %d of %d to %d got %+v, want %d", i, a.delta, v, answers[i], sum)
-			}
-		}
+// Between two statements of a rest somebody else may have changed or deleted the count.
+func TestRestMeetsOthers(t *testing.T) {
+	t.Parallel()
+	group := []add{{"a", 1}, {"a", 2}, {"a", 3}}
+	answers := make([]coalesce.Answer[int64], 3)
+	r := &rest{callers: []int{0, 1, 2}, value: 10}
+	r.note(outcome{exists: true, held: true, value: math.MaxInt64 - 2}, nil, answers)
+	if !errors.Is(answers[0].Err, counting.ErrOverflow) {
+		t.Errorf("not changed although held: %+v", answers[0])
 	}
-	for id, v := range values {
-		if grouped[id] != v {
-			t.Fatalf("%s is %d, one by one it would be %d", id, grouped[id], v)
-		}
+	if r.done(group, answers) || !errors.Is(answers[2].Err, counting.ErrOverflow) || answers[1].Err != nil {
+		t.Errorf("at the edge: %+v", answers)
+	}
+	r.note(outcome{}, nil, answers)
+	if !r.done(group, answers) || !errors.Is(answers[1].Err, counting.ErrNotFound) {
+		t.Errorf("deleted: %+v", answers)
 	}
 }
 
@@ -105,8 +142,8 @@ func TestSettleTellsLockedFromMissing(t *testing.T) {
 	t.Parallel()
 	p := newPlan([]add{{"locked", 1}, {"missing", 1}, {"locked", 2}})
 	answers := make([]coalesce.Answer[int64], 3)
-	if alone := p.settle([]outcome{{exists: true}, {}}, answers); len(alone) != 0 {
-		t.Errorf("to be applied alone: %v", alone)
+	if rests := p.settle([]outcome{{exists: true}, {}}, answers); len(rests) != 0 {
+		t.Errorf("to be applied one by one: %v", rests)
 	}
 	if !answers[0].Locked || !answers[2].Locked || answers[1].Locked || !errors.Is(answers[1].Err, counting.ErrNotFound) {
 		t.Errorf("answers %+v", answers)

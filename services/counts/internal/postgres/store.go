@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -23,6 +24,7 @@ func Migrations() migrate.Source {
 
 // Options are the bounds of group commit; see coalesce.Config.
 type Options struct {
+	MaxOpenConns     int           // of the pool
 	InFlight         int           // groups at once; 0 means 1
 	Queue            int           // waiting changes at most; 0 means 1024
 	LockTimeout      time.Duration // how long a change waits for a locked row
@@ -31,15 +33,20 @@ type Options struct {
 
 // Store is a counting.CountValueRepository on PostgreSQL.
 type Store struct {
-	db   *sqldb.DB
-	adds *coalesce.Coalescer[string, add, int64]
+	db          *sqldb.DB
+	adds        *coalesce.Coalescer[string, add, int64]
+	singles     *bulkhead.Bulkhead[string] // for the changes that are not grouped
+	lockTimeout time.Duration
 }
 
 var _ counting.CountValueRepository = (*Store)(nil)
 
 // New returns a store on db, whose schema must have been migrated.
 func New(db *sqldb.DB, o Options, reg prometheus.Registerer) (*Store, error) {
-	s := &Store{db: db}
+	s := &Store{
+		db: db, lockTimeout: o.LockTimeout,
+		singles: bulkhead.New[string](o.MaxOpenConns - max(o.InFlight, 1) - ReservedConns),
+	}
 	adds, err := coalesce.New(coalesce.Config[string, add, int64]{
 		Name:        "counts_add",
 		Key:         func(a add) string { return a.id },
@@ -59,8 +66,13 @@ func New(db *sqldb.DB, o Options, reg prometheus.Registerer) (*Store, error) {
 }
 
 // statementGrace lets the server's own statement_timeout speak first: its
-// answer is definite, a deadline of ours is not.
-const statementGrace = time.Second
+// answer is definite, a deadline of ours is not. Beyond sqldb.Grace a statement
+// also costs no goroutine.
+const statementGrace = 2 * sqldb.Grace
+
+// ReservedConns of the pool are kept from the changes that are not grouped, and
+// from COALESCE_IN_FLIGHT: one for the slow lane, one for reads and probes.
+const ReservedConns = 2
 
 // Close waits until every change under way is answered. The pool stays open.
 func (s *Store) Close(ctx context.Context) error { return s.adds.Close(ctx) }

@@ -45,7 +45,7 @@ func openStore(t *testing.T, dsn string, pooler sqldb.Pooler) *postgres.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := postgres.New(db, postgres.Options{LockTimeout: lockTimeout, StatementTimeout: statementTimeout}, reg)
+	s, err := postgres.New(db, postgres.Options{MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout}, reg)
 	if err != nil {
 		t.Fatal(err)
 	}

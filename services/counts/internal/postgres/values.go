@@ -31,7 +31,7 @@ INSERT INTO counts.count_values (item_id, current_value)
 VALUES ($1, $2)
 ON CONFLICT (item_id) DO NOTHING
 RETURNING item_id, current_value, last_updated_at`
-	return s.change(ctx, counting.ErrExists, query, string(id), initial)
+	return s.change(ctx, id, counting.ErrExists, query, string(id), initial)
 }
 
 // Set implements counting.CountValueRepository.
@@ -41,7 +41,7 @@ UPDATE counts.count_values
    SET current_value = $2, last_updated_at = clock_timestamp()
  WHERE item_id = $1
 RETURNING item_id, current_value, last_updated_at`
-	return s.change(ctx, counting.ErrNotFound, query, string(id), value)
+	return s.change(ctx, id, counting.ErrNotFound, query, string(id), value)
 }
 
 // Delete implements counting.CountValueRepository.
@@ -50,21 +50,25 @@ func (s *Store) Delete(ctx context.Context, id counting.ItemID) error {
 DELETE FROM counts.count_values
  WHERE item_id = $1
 RETURNING item_id, current_value, last_updated_at`
-	_, err := s.change(ctx, counting.ErrNotFound, query, string(id))
+	_, err := s.change(ctx, id, counting.ErrNotFound, query, string(id))
 	return err
 }
 
 // change runs one statement that changes at most one row, and returns that row,
-// or none when there was nothing to change.
-func (s *Store) change(ctx context.Context, none error, query string, args ...any) (counting.CountValue, error) {
+// or none when there was nothing to change. Callers of one count queue without a
+// connection, and all of them together leave some to the groups: else a crowd
+// that resets a locked count would stop every increment.
+func (s *Store) change(ctx context.Context, id counting.ItemID, none error, query string, args ...any) (counting.CountValue, error) {
 	var r row
-	err := s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
-		err := tx.GetContext(ctx, &r, query, args...)
-		if errors.Is(err, sql.ErrNoRows) {
-			return none
-		}
-		return err
-	}, sqldb.ResolveOutcome())
+	err := s.singles.Do(ctx, string(id), s.lockTimeout, func() error {
+		return s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
+			err := tx.GetContext(ctx, &r, query, args...)
+			if errors.Is(err, sql.ErrNoRows) {
+				return none
+			}
+			return err
+		}, sqldb.ResolveOutcome())
+	})
 	if err != nil {
 		return counting.CountValue{}, err
 	}
