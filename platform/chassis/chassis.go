@@ -117,7 +117,7 @@ func (c *Chassis) Listen(name, addr string, docs httpserver.Docs) (*httpserver.S
 // API listeners, serves until ctx ends, and stops in reverse.
 func (c *Chassis) Run(ctx context.Context, own ...lifecycle.Part) error {
 	c.log.LogAttrs(ctx, slog.LevelInfo, "starting", config.Masked(c.settings.Config)...)
-	parts := slices.Concat([]lifecycle.Part{c.telemetryPart(), c.adminPart(), c.databasePart()}, own)
+	parts := slices.Concat([]lifecycle.Part{c.telemetryPart(), c.poolPart(), c.adminPart(), c.databasePart()}, own)
 	if len(c.servers) > 0 { // a worker has none
 		parts = append(parts, c.listenersPart())
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -147,6 +148,12 @@ func TestStartIsRefused(t *testing.T) {
 		"unknown database": {func(s *chassis.Settings) {
 			s.Common.DatabaseURL = strings.Replace(s.Common.DatabaseURL, "/rowlock_test", "/ghost_test", 1)
 		}, "does not exist"},
+		"no TLS on the server": {func(s *chassis.Settings) {
+			s.Common.DatabaseURL = strings.Replace(s.Common.DatabaseURL, "sslmode=disable", "sslmode=require", 1)
+		}, "waiting would not change that"},
+		"no TLS on the migrations' way": {func(s *chassis.Settings) {
+			s.Common.MigrateDatabaseURL = strings.Replace(s.Common.DatabaseURL, "sslmode=disable", "sslmode=require", 1)
+		}, "SSL is not enabled"},
 		"pending migrations": {func(s *chassis.Settings) { s.Common.MigrateOnStart = false }, "older"},
 		"the service's own check": {func(s *chassis.Settings) {
 			s.Check = func(context.Context, *sqldb.DB) error { return errCheck }
@@ -163,11 +170,58 @@ func TestStartIsRefused(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
+			begin := time.Now()
 			if err := c.Run(ctx); err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want an error with %q", err, tc.want)
 			}
+			if took := time.Since(begin); took > 10*time.Second {
+				t.Errorf("it took %s", took)
+			}
+			wantClosed(t, c)
 		})
 	}
+}
+
+// wantClosed checks that nothing of the pool is left.
+func wantClosed(t *testing.T, c *chassis.Chassis) {
+	t.Helper()
+	if err := c.DB().Ping(context.WithoutCancel(t.Context())); err == nil || !strings.Contains(err.Error(), "database is closed") {
+		t.Errorf("the pool is not closed: a ping says %v", err)
+	}
+	if n := c.DB().Stats().OpenConnections; n != 0 {
+		t.Errorf("%d connections are open", n)
+	}
+}
+
+// One listener cannot be bound: those that were are given back at once, without
+// the delay of a drain.
+func TestListenersAreBoundTogether(t *testing.T) {
+	t.Parallel()
+	c, err := chassis.New(t.Context(), settings(t, dbtest.Empty(t), map[string]string{"SHUTDOWN_DELAY": "15s"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := c.Listen("api", "127.0.0.1:0", httpserver.Docs{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = c.Listen("internal", "203.0.113.1:1", httpserver.Docs{}); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	if err = c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "203.0.113.1") {
+		t.Errorf("Run: %v", err)
+	}
+	if took := time.Since(begin); took > 10*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	if api.Addr() == nil {
+		t.Fatal("the first listener was never bound")
+	}
+	if conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", api.Addr().String()); err == nil {
+		t.Errorf("the first listener is still bound; %v", conn.Close())
+	}
+	wantClosed(t, c)
 }
 
 func TestNewRefusesBadSettings(t *testing.T) {

@@ -10,10 +10,10 @@
 //	verified, the service's own check → the service's parts → API listeners → ready
 //
 // A database that is away is waited for; anything else that is wrong ends the
-// start with one sentence.
+// start with one sentence. Whatever had been opened by then is closed.
 //
 // # Stop
 //
 //	not ready → API listeners drain (after ShutdownDelay) → the service's parts,
-//	last first → pool → admin listener → spans
+//	last first → admin listener → pool → spans
 package chassis

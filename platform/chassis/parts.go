@@ -3,6 +3,7 @@ package chassis
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -27,13 +28,15 @@ func (c *Chassis) adminPart() lifecycle.Part {
 	}
 }
 
-// databasePart reaches, migrates and checks the database, and closes the pool.
+// poolPart closes the pool. It is apart from the database's start, and before
+// whatever can fail: a part whose Start failed is not stopped.
+func (c *Chassis) poolPart() lifecycle.Part {
+	return lifecycle.Part{Name: "database pool", Stop: func(context.Context) error { return c.db.Close() }}
+}
+
+// databasePart reaches, migrates and checks the database.
 func (c *Chassis) databasePart() lifecycle.Part {
-	return lifecycle.Part{
-		Name:  "database",
-		Start: c.prepareDatabase,
-		Stop:  func(context.Context) error { return c.db.Close() },
-	}
+	return lifecycle.Part{Name: "database", Start: c.prepareDatabase}
 }
 
 // listenersPart is all API listeners as one: they drain at the same time, so
@@ -42,8 +45,11 @@ func (c *Chassis) listenersPart() lifecycle.Part {
 	return lifecycle.Part{
 		Name: "API listeners",
 		Start: func(ctx context.Context) error {
-			for _, s := range c.servers {
+			for i, s := range c.servers {
 				if err := s.Listen(ctx); err != nil {
+					for _, bound := range c.servers[:i] {
+						err = errors.Join(err, bound.Close())
+					}
 					return err
 				}
 			}
@@ -112,12 +118,16 @@ const (
 
 // reach waits until the database answers, as long as ctx lasts: services and
 // their database start in any order. A refusal for another reason than that it
-// is away (a wrong password, an unknown database) is returned at once.
+// is away (a wrong password, an unknown database, a certificate that does not
+// verify) is returned at once.
 func (c *Chassis) reach(ctx context.Context) error {
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
 		err := c.db.Ping(ctx)
 		if err == nil {
 			return nil
+		}
+		if sqldb.Misconfigured(err) {
+			return fmt.Errorf("DATABASE_URL does not fit the server, and waiting would not change that: %w", err)
 		}
 		var e *sqldb.Error
 		if !errors.As(err, &e) || e.Reason != sqldb.Connection && e.Reason != sqldb.Overloaded {

@@ -178,14 +178,39 @@ func TestDecodeJSONRefuses(t *testing.T) {
 			if !ok || p.Kind() != c.kind || p.Field() != c.field {
 				t.Fatalf("got %v (field %q), want %s with field %q", err, p.Field(), c.kind.Code(), c.field)
 			}
+			if d := p.Detail(); d[0] < 'A' || d[0] > 'Z' || !strings.HasSuffix(d, ".") {
+				t.Errorf("no sentence: %s", d)
+			}
 			if strings.Contains(p.Detail(), "4242") {
 				t.Errorf("the detail repeats the input: %s", p.Detail())
 			}
 		})
 	}
 	if err := DecodeJSON(request(t, `{"x":`+deep[2:len(deep)-2]+`}`), new(everything)); err == nil ||
-		!strings.Contains(err.Error(), "x does not exist") {
+		!strings.Contains(err.Error(), "There is no member x.") {
 		t.Errorf("32 levels: %v, want the unknown member", err)
+	}
+}
+
+// Only the bound that is broken is named, and never one that the handler may not allow.
+func TestDecodeJSONRange(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{"amount":9223372036854775808}`:    "The member amount must be at most 9223372036854775807.",
+		`{"amount":-9223372036854775809}`:   "The member amount is too small.",
+		`{"small":256}`:                     "The member small must be at most 255.",
+		`{"small":-1}`:                      "The member small must be at least 0.",
+		`{"big":18446744073709551616}`:      "The member big must be at most 18446744073709551615.",
+		`{"amount":1e3}`:                    "The member amount must be a whole number in digits, without fraction or exponent.",
+		`{"amount":1,"amount":1}`:           "The member amount is there twice.",
+		`{"amont":1}`:                       "There is no member amont.",
+		`{"4242424242424242":"a secret"}`:   "There is a member with an unknown name.",
+		`{"amount":1,"4242 4242":"a card"}`: "There is a member with an unknown name.",
+	} {
+		p, ok := errors.AsType[*problem.Error](DecodeJSON(request(t, body), new(everything)))
+		if !ok || p.Detail() != want {
+			t.Errorf("%s: got %v, want %s", body, p, want)
+		}
 	}
 }
 

@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -49,6 +51,10 @@ func TestDocs(t *testing.T) {
 	if !strings.Contains(page, "<title>Things &amp; &lt;more&gt;</title>") || strings.Contains(page, "<!-- script -->") {
 		t.Error("the page is not put together")
 	}
+	// What the contract says of a parameter is about the URL; the page says that it encodes.
+	if !strings.Contains(page, "Type it as it is") {
+		t.Error("the page does not say that it encodes by itself")
+	}
 	// Offline, and nothing runs that the policy does not name byte by byte.
 	if outside := regexp.MustCompile(`https?://|\bsrc=|@import|\burl\(`).FindString(page); outside != "" {
 		t.Errorf("the page refers to something outside: %s", outside)
@@ -74,6 +80,50 @@ func TestDocs(t *testing.T) {
 		if w := newFixture(t, Config{}).do(t, "GET", path, ""); w.Code != http.StatusNotFound {
 			t.Errorf("%s without a contract: %d", path, w.Code)
 		}
+	}
+}
+
+// TestDocsRequest runs the page's script, where there is something to run it:
+// what it makes of what was typed.
+func TestDocsRequest(t *testing.T) {
+	t.Parallel()
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("node is not installed: the page's script was not run")
+	}
+	const before = `
+globalThis.location = new URL("http://here:8083/docs");
+globalThis.document = {};
+globalThis.fetch = () => new Promise(() => {});
+`
+	const after = `
+for (const typed of ["a/b", "a%2Fb", "100%", "a+b", ".", "..", "...", ".a"]) {
+  const form = { elements: { "parameter path itemId": { value: typed } } };
+  const made = request("get", "/counts/{itemId}/x", [{ in: "path", name: "itemId" }], form);
+  console.log(typed, curl(made), fromBrowser(made.url));
+}`
+	out, err := exec.CommandContext(t.Context(), node, "-e", before+string(pageJS)+after).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var want strings.Builder
+	for _, c := range []struct {
+		typed, sent string
+		browser     bool
+	}{
+		{"a/b", "a%2Fb", true},
+		{"a%2Fb", "a%252Fb", true},
+		{"100%", "100%25", true},
+		{"a+b", "a%2Bb", true},
+		{".", "%2E", false},
+		{"..", "%2E%2E", false},
+		{"...", "...", true},
+		{".a", ".a", true},
+	} {
+		fmt.Fprintf(&want, "%s curl -i --path-as-is 'http://here:8083/counts/%s/x' %t\n", c.typed, c.sent, c.browser)
+	}
+	if string(out) != want.String() {
+		t.Errorf("got\n%swant\n%s", out, &want)
 	}
 }
 

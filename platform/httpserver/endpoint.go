@@ -103,6 +103,25 @@ func (e *endpoint) Serve() error {
 	return nil
 }
 
+// Close ends the listener at once: for one that is bound and shall not be
+// served after all. Requests in flight are cut off.
+func (e *endpoint) Close() error {
+	return errors.Join(e.http.Close(), e.closeListener())
+}
+
+// closeListener closes the listener itself: net/http knows it only when Serve was called.
+func (e *endpoint) closeListener() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.listener == nil {
+		return nil
+	}
+	if err := e.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("the %s listener: %w", e.name, err)
+	}
+	return nil
+}
+
 // Shutdown stops accepting and waits for the requests in flight. When ctx ends
 // before they do, it closes their connections and returns an error.
 func (e *endpoint) Shutdown(ctx context.Context) error {
@@ -110,12 +129,5 @@ func (e *endpoint) Shutdown(ctx context.Context) error {
 	if err != nil {
 		err = errors.Join(fmt.Errorf("the %s listener: requests were cut off: %w", e.name, err), e.http.Close())
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.listener != nil { // net/http knows it only when Serve was called
-		if closeErr := e.listener.Close(); closeErr != nil && !errors.Is(closeErr, net.ErrClosed) {
-			err = errors.Join(err, fmt.Errorf("the %s listener: %w", e.name, closeErr))
-		}
-	}
-	return err
+	return errors.Join(err, e.closeListener())
 }

@@ -37,11 +37,11 @@ func decodeSegment(raw, name string) (string, error) {
 	value, err := url.PathUnescape(raw)
 	switch {
 	case err != nil:
-		return "", problem.InvalidField.New(name+" in the path has a bad percent escape.", problem.Field(name))
+		return "", problem.InvalidField.New("The path's "+name+" has a bad percent escape.", problem.Field(name))
 	case !utf8.ValidString(value):
-		return "", problem.InvalidField.New(name+" in the path is not valid UTF-8.", problem.Field(name))
+		return "", problem.InvalidField.New("The path's "+name+" is not valid UTF-8.", problem.Field(name))
 	case strings.IndexByte(value, 0) >= 0:
-		return "", problem.InvalidField.New(name+" in the path has a NUL.", problem.Field(name))
+		return "", problem.InvalidField.New("The path's "+name+" has a NUL.", problem.Field(name))
 	}
 	return value, nil
 }

@@ -12,10 +12,17 @@ import (
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
-// net/http refuses a header that is too large or malformed before any handler
-// is asked, in plain text, straight to the connection, and offers no hook. The
-// connection is the one place where such an answer can be turned into the
-// problem+json that every other refusal is.
+// net/http refuses a header that is too large, malformed or beyond it before any
+// handler is asked, in plain text, straight to the connection, and offers no
+// hook. The connection is the one place where such an answer can be turned into
+// the problem+json that every other refusal is.
+
+// The rows of the error table that only these refusals have.
+var (
+	expectationFailed   = problem.Define("EXPECTATION_FAILED", http.StatusExpectationFailed, "")
+	notImplemented      = problem.Define("NOT_IMPLEMENTED", http.StatusNotImplemented, "")
+	versionNotSupported = problem.Define("HTTP_VERSION_NOT_SUPPORTED", http.StatusHTTPVersionNotSupported, "")
+)
 
 // refusingListener hands out connections that do so.
 type refusingListener struct {
@@ -57,23 +64,35 @@ func (c refusingConn) Write(p []byte) (int, error) {
 	return c.TCPConn.Write(p) //nolint:wrapcheck // a connection's error as it is
 }
 
-// refusalTail is what follows the status line of every refusal by net/http; an
-// answer of a handler always has more headers (Date) in between.
+// refusalTail is what follows the status line of every refusal by net/http but
+// 417; an answer of a handler always has more headers (Date) in between.
 const refusalTail = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
 // refusalStatus is the status of a refusal written by net/http itself, else 0.
 func refusalStatus(p []byte) int {
-	const head = "HTTP/1.1 4"
-	const longest = 512
-	if len(p) > longest || !bytes.HasPrefix(p, []byte(head)) {
+	const (
+		version = "HTTP/1.1 " // or 1.0
+		minor   = len("HTTP/1.")
+		digits  = len("417")
+		longest = 512
+	)
+	if len(p) > longest || len(p) < len(version)+digits || p[len(version)] < '4' ||
+		!bytes.HasPrefix(p, []byte(version[:minor])) {
 		return 0
+	}
+	status, err := strconv.Atoi(string(p[len(version) : len(version)+digits]))
+	if err != nil {
+		return 0
+	}
+	if status == http.StatusExpectationFailed {
+		// The one refusal that looks like a handler's answer. Those all have this header.
+		if bytes.Contains(p, []byte("\r\n"+headerRequestID+": ")) {
+			return 0
+		}
+		return status
 	}
 	line, _, ok := bytes.Cut(p, []byte(refusalTail))
 	if !ok || bytes.Contains(line, []byte("\r\n")) {
-		return 0
-	}
-	status, err := strconv.Atoi(string(line[len(head)-1 : len(head)+2]))
-	if err != nil {
 		return 0
 	}
 	return status
@@ -86,7 +105,14 @@ func (s *Server) refusedByNetHTTP(status int) []byte {
 	case http.StatusRequestHeaderFieldsTooLarge:
 		refusal = problem.HeadersTooLarge.New("The request line and the headers are larger than 32 KiB.")
 	case http.StatusBadRequest:
-		refusal = problem.InvalidField.New("The request is not valid HTTP: its request line or a header is malformed.")
+		refusal = problem.InvalidField.New("The request is not valid HTTP: its request line or a header is malformed, " +
+			"or its path has a bad percent escape.")
+	case http.StatusExpectationFailed:
+		refusal = expectationFailed.New("The only expectation that this server meets is 100-continue.")
+	case http.StatusNotImplemented:
+		refusal = notImplemented.New("The only transfer encoding that this server reads is chunked.")
+	case http.StatusHTTPVersionNotSupported:
+		refusal = versionNotSupported.New("This server speaks HTTP/1.0 and HTTP/1.1.")
 	default:
 		return nil
 	}

@@ -100,7 +100,7 @@ func (s *scanner) value(p *plan, v reflect.Value) error {
 
 func (s *scanner) wrongType(p *plan) {
 	field := s.field()
-	s.blame(field, field+" must be "+p.expected()+".")
+	s.blame(field, "The member "+field+" must be "+p.expected()+".")
 }
 
 func (s *scanner) object(p *plan, v reflect.Value) error {
@@ -141,7 +141,7 @@ func (s *scanner) member(m member, twice bool, v reflect.Value) error {
 	var err error
 	if twice {
 		field := s.field()
-		s.blame(field, field+" is there twice.")
+		s.blame(field, "The member "+field+" is there twice.")
 		err = s.skip()
 	} else {
 		err = s.value(m.plan, v.Field(m.index))
@@ -154,13 +154,13 @@ func (s *scanner) member(m member, twice bool, v reflect.Value) error {
 // only when it looks like a name: a card number, for one, does not.
 func (s *scanner) unknownMember(key []byte) {
 	if !looksLikeName(key) {
-		s.blame(s.field(), "A member has a name that does not exist.")
+		s.blame(s.field(), "There is a member with an unknown name.")
 		return
 	}
 	s.path = append(s.path, step{name: string(key)})
 	field := s.field()
 	s.path = s.path[:len(s.path)-1]
-	s.blame(field, field+" does not exist.")
+	s.blame(field, "There is no member "+field+".")
 }
 
 func looksLikeName(key []byte) bool {
@@ -218,23 +218,29 @@ func (s *scanner) integer(p *plan, v reflect.Value) error {
 	if p.typ.Kind() >= reflect.Uint { // the unsigned kinds follow the signed ones
 		n, err := strconv.ParseUint(string(token), 10, bits)
 		if err != nil {
-			s.outOfRange("0", strconv.FormatUint(math.MaxUint64>>(64-bits), 10))
+			s.outOfRange(token, "must be at least 0", strconv.FormatUint(math.MaxUint64>>(64-bits), 10))
 		}
 		v.SetUint(n)
 		return nil
 	}
 	n, err := strconv.ParseInt(string(token), 10, bits)
 	if err != nil {
-		highest := int64(math.MaxInt64 >> (64 - bits))
-		s.outOfRange(strconv.FormatInt(-highest-1, 10), strconv.FormatInt(highest, 10))
+		s.outOfRange(token, "is too small", strconv.FormatInt(math.MaxInt64>>(64-bits), 10))
 	}
 	v.SetInt(n)
 	return nil
 }
 
-func (s *scanner) outOfRange(lowest, highest string) {
+// outOfRange names only the bound that token breaks. How small a signed member
+// may be is for the handler to say: the type's own bound would promise that
+// negative numbers are fine.
+func (s *scanner) outOfRange(token []byte, tooSmall, highest string) {
+	complaint := "must be at most " + highest
+	if token[0] == '-' {
+		complaint = tooSmall
+	}
 	field := s.field()
-	s.blame(field, field+" must be from "+lowest+" to "+highest+".")
+	s.blame(field, "The member "+field+" "+complaint+".")
 }
 
 // field is the path of the value being read: "card.number", "items[3]".

@@ -64,8 +64,8 @@ func TestMalformed(t *testing.T) {
 		"bad request method": "G@T / HTTP/1.1\r\nHost: x\r\n\r\n",
 	} {
 		a := exchangeRaw(t, addr, request)
-		if a.status != http.StatusBadRequest {
-			t.Errorf("%s: %d", name, a.status)
+		if a.status != http.StatusBadRequest || !strings.Contains(a.body, "percent escape") {
+			t.Errorf("%s: %d %s", name, a.status, a.body)
 		}
 		wantRawProblem(t, a, problem.InvalidField)
 	}
@@ -74,8 +74,33 @@ func TestMalformed(t *testing.T) {
 	if got := refusalStatus([]byte(own)); got != 0 {
 		t.Errorf("a handler's answer counts as %d", got)
 	}
-	if a := exchangeRaw(t, addr, "GET / HTTP/3.0\r\nHost: x\r\n\r\n"); a.status != http.StatusHTTPVersionNotSupported {
-		t.Errorf("another version: %+v", a)
+}
+
+// What net/http does not do is told in the same form as what it does not understand.
+func TestBeyondNetHTTP(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{LogRequests: logErrors})
+	f.Handle(http.MethodPost, "/", answer)
+	addr := f.start(t)
+	for request, want := range map[string]problem.Kind{
+		"POST / HTTP/3.0\r\nHost: x\r\n\r\n":                                           versionNotSupported,
+		"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n":                notImplemented,
+		"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n":       notImplemented,
+		"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nExpect: a miracle\r\n\r\n": expectationFailed,
+		"POST / HTTP/1.0\r\nHost: x\r\nContent-Length: 1\r\nExpect: a miracle\r\n\r\n": expectationFailed,
+	} {
+		a := exchangeRaw(t, addr, request)
+		if a.status != want.Status() {
+			t.Errorf("%q: %d", request, a.status)
+		}
+		wantRawProblem(t, a, want)
+	}
+	if got := len(f.log.lines(t, "request refused")); got != 5 {
+		t.Errorf("%d lines in the log", got)
+	}
+	own := "HTTP/1.1 417 Expectation Failed\r\nX-Request-Id: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+	if got := refusalStatus([]byte(own)); got != 0 {
+		t.Errorf("a handler's answer counts as %d", got)
 	}
 }
 

@@ -29,7 +29,7 @@ func Run(ctx context.Context, log *slog.Logger, shutdownTimeout time.Duration, p
 
 	started, err := startAll(life, end, log, shutdownTimeout, parts)
 	if err == nil && life.Err() == nil {
-		log.InfoContext(ctx, "started", slog.Duration("took", time.Since(begin)))
+		log.InfoContext(ctx, "started", milliseconds("ms", time.Since(begin)))
 	}
 	if err != nil && errors.Is(err, life.Err()) {
 		err = nil // a start that was merely called off is no failure
@@ -47,11 +47,16 @@ func Run(ctx context.Context, log *slog.Logger, shutdownTimeout time.Duration, p
 	if err == nil {
 		reason = context.Cause(life).Error()
 	}
-	log.InfoContext(ctx, "stopping", slog.String("reason", reason), slog.Duration("within", shutdownTimeout))
+	log.InfoContext(ctx, "stopping", slog.String("reason", reason), milliseconds("within_ms", shutdownTimeout))
 	begin = time.Now()
 	err = errors.Join(err, stopAll(ctx, log, shutdownTimeout, started, failed))
-	log.InfoContext(ctx, "stopped", slog.Duration("took", time.Since(begin)))
+	log.InfoContext(ctx, "stopped", milliseconds("ms", time.Since(begin)))
 	return err
+}
+
+// milliseconds is d as every log line has it, with three decimals at most.
+func milliseconds(key string, d time.Duration) slog.Attr {
+	return slog.Float64(key, float64(d.Microseconds())/1000)
 }
 
 // startAll starts the parts in order, until life ends or one cannot start, and
@@ -115,7 +120,7 @@ func stopAll(ctx context.Context, log *slog.Logger, timeout time.Duration, start
 	for _, r := range slices.Backward(started) {
 		begin := time.Now()
 		errs = append(errs, r.stop(soft, hard, reported))
-		log.DebugContext(ctx, "part stopped", slog.String("part", r.part.Name), slog.Duration("took", time.Since(begin)))
+		log.DebugContext(ctx, "part stopped", slog.String("part", r.part.Name), milliseconds("ms", time.Since(begin)))
 	}
 	return errors.Join(errs...)
 }

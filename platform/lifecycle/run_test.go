@@ -68,7 +68,9 @@ func TestRunStartsInOrderAndStopsInReverse(t *testing.T) {
 			t.Errorf("Run: %v, want nil after an orderly end", err)
 		}
 		expect(t, j, "start db", "start api", "asked", "stop api", "end api", "stop db", "end db")
-		for _, want := range []string{"msg=started", `msg=stopping reason="terminated signal received"`, "msg=stopped"} {
+		for _, want := range []string{
+			"msg=started ms=0", `msg=stopping reason="terminated signal received" within_ms=20000`, "msg=stopped ms=0",
+		} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("the log lacks %q:\n%s", want, &out)
 			}

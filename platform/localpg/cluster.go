@@ -45,7 +45,22 @@ func home(o Options, who *account) (string, error) {
 			who.name, blocked, stillBlocked), err)
 	}
 	o.sayf("The user %s, as whom PostgreSQL runs for root, may not enter %s: the data goes to %s", who.name, blocked, other)
+	if o.Temporary {
+		// Nobody asks for the empty folder again. What is in it, if anything, is not ours, and stays.
+		_ = os.Remove(dir)
+	}
 	return other, nil
+}
+
+// forget removes the cluster, for initialise to make a new one. The caller holds the lock, and no server runs.
+func forget(o Options, dir string) error {
+	if clusterMajor(dir) != 0 {
+		o.sayf("Removing the PostgreSQL cluster in %s", dir)
+	}
+	if err := errors.Join(os.RemoveAll(dataDir(dir)), os.RemoveAll(passwordFile(dir))); err != nil {
+		return fmt.Errorf("remove the old cluster: %w", err)
+	}
+	return nil
 }
 
 // makeFolder makes a folder, unless it is there, that the server's account can enter whatever our umask; the cluster in it is 0700.

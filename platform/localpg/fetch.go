@@ -119,7 +119,7 @@ func download(ctx context.Context, o Options, cache, home string) (err error) {
 		return err
 	}
 	unpacked := filepath.Join(work, "postgresql")
-	startErr := embeddedpostgres.NewDatabase(embeddedpostgres.DefaultConfig().
+	library := embeddedpostgres.NewDatabase(embeddedpostgres.DefaultConfig().
 		Version(fetched).
 		BinaryRepositoryURL(relay.url()).
 		CachePath(filepath.Join(work, "archive")).
@@ -128,7 +128,10 @@ func download(ctx context.Context, o Options, cache, home string) (err error) {
 		DataPath(namePlate).
 		Port(uint32(port)). //nolint:gosec // a TCP port
 		Logger(io.Discard),
-	).Start()
+	)
+	startErr := library.Start()
+	removeLogs()
+	runtime.KeepAlive(library) // or its log might be closed, and not be found
 	if err := relay.close(); err != nil {
 		return err
 	}
@@ -146,6 +149,27 @@ func download(ctx context.Context, o Options, cache, home string) (err error) {
 		return fmt.Errorf("put the download in its place: %w", err)
 	}
 	return nil
+}
+
+// removeLogs removes the log that embedded-postgres leaves in the folder for temporary files, whatever it was told about folders. It
+// never closes it, which tells ours from those of other processes.
+func removeLogs() {
+	paths, _ := filepath.Glob(filepath.Join(os.TempDir(), "embedded_postgres_log*")) // the pattern is well-formed
+	open, err := os.ReadDir("/dev/fd")
+	if err != nil {
+		return // an empty file stays
+	}
+	for _, path := range paths {
+		log, err := os.Stat(path)
+		if err != nil {
+			continue
+		}
+		for _, entry := range open {
+			if file, err := os.Stat(filepath.Join("/dev/fd", entry.Name())); err == nil && os.SameFile(file, log) {
+				_ = os.Remove(path)
+			}
+		}
+	}
 }
 
 // cacheDir is where downloaded programs are kept: the user's cache; root's would be closed to the server's account, so for root the

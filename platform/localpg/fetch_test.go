@@ -13,12 +13,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/rowlock/rowlock/platform/config"
 )
 
 // repository is a file server on loopback that has one archive under whatever name it is asked for.
@@ -117,6 +120,24 @@ func TestFetch(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(o.Environ["XDG_CACHE_HOME"], "rowlock", "download-*"))
 	if err != nil || len(left) != 0 {
 		t.Errorf("left in the cache: %v %v", left, err)
+	}
+}
+
+// A process that has fetched leaves nothing in the folder for temporary files.
+func TestFetchLeavesNothing(t *testing.T) {
+	t.Parallel()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := folder(t)
+	cmd := exec.CommandContext(t.Context(), program, "-test.run=^TestFetch$")
+	cmd.Env = []string{"PATH=" + config.Environ()["PATH"], "TMPDIR=" + dir}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v %v", left, err)
 	}
 }
 

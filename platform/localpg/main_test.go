@@ -177,8 +177,7 @@ func guardOf(t *testing.T, pid int) int {
 		t.Fatal(err)
 	}
 	at := slices.IndexFunc(pids, func(pid int) bool {
-		args, err := output(t.Context(), "ps", "-o", "args=", "-p", itoa(pid))
-		return err == nil && strings.HasPrefix(args, shellName)
+		return strings.HasPrefix(arguments(t.Context(), pid), shellName)
 	})
 	if at < 0 {
 		t.Fatalf("process %d has no guard among its children %v", pid, pids)

@@ -27,6 +27,8 @@ type Options struct {
 	// Temporary says that Dir is worth nothing without this process: when the process dies without Stop, its guard removes Dir.
 	// Stop leaves it; see Remove.
 	Temporary bool
+	// Fresh says that a cluster that is there is removed first, with all its data.
+	Fresh bool
 	// Port on 127.0.0.1; 0 takes the port of the last start when it is free, else any free one.
 	Port int
 	// Settings go over PostgreSQL's defaults and over max_connections=400, as in postgresql.conf: {"fsync": "off"}.

@@ -53,11 +53,24 @@ func readFile(path string) string {
 // serves says whether the process is a PostgreSQL server of this cluster: process ids are given out again, after a restart of the
 // machine or of a container even quickly.
 func serves(ctx context.Context, pid int, data string) bool {
-	args := readFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	if args == "" {
-		args, _ = output(ctx, "ps", "-o", "args=", "-p", strconv.Itoa(pid))
-	}
+	args := arguments(ctx, pid)
 	return strings.Contains(args, "postgres") && strings.Contains(args, data)
+}
+
+// hasProc says whether the system shows its processes as Linux does. Where it does, nothing here needs ps, which minimal installations
+// and images are without.
+func hasProc() bool { return exists("/proc/self/stat") }
+
+// arguments are the command line of a process, "" when there is none (any more).
+func arguments(ctx context.Context, pid int) string {
+	if hasProc() {
+		return strings.ReplaceAll(readFile(fmt.Sprintf("/proc/%d/cmdline", pid)), "\x00", " ")
+	}
+	args, err := output(ctx, "ps", "-o", "args=", "-p", strconv.Itoa(pid))
+	if err != nil {
+		return ""
+	}
+	return args
 }
 
 // reapOrphan stops a server of this cluster that outlived its owner and its guard. The caller holds the lock of the folder, so the
@@ -99,6 +112,9 @@ func reapOrphan(ctx context.Context, o Options, data string) error {
 
 // children returns the ids of the process's children.
 func children(ctx context.Context, parent int) ([]int, error) {
+	if hasProc() {
+		return childrenInProc(parent)
+	}
 	out, err := exec.CommandContext(ctx, "ps", "-A", "-o", "pid=", "-o", "ppid=").Output()
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
@@ -107,6 +123,28 @@ func children(ctx context.Context, parent int) ([]int, error) {
 	for line := range strings.Lines(string(out)) {
 		var pid, ppid int
 		if _, err := fmt.Sscan(line, &pid, &ppid); err == nil && ppid == parent {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}
+
+// childrenInProc reads them from /proc/PID/stat: id, (name), state, parent's id; see proc_pid_stat(5).
+func childrenInProc(parent int) ([]int, error) {
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	var pids []int
+	for _, file := range files {
+		stat := readFile(file) // "" when it has ended meanwhile
+		var pid, ppid int
+		var state string
+		// The name is the process's own choice, parentheses and blanks included.
+		if _, err := fmt.Sscan(stat[strings.LastIndex(stat, ")")+1:], &state, &ppid); err != nil || ppid != parent {
+			continue
+		}
+		if _, err := fmt.Sscan(stat, &pid); err == nil {
 			pids = append(pids, pid)
 		}
 	}

@@ -69,6 +69,11 @@ func (s *Server) begin(ctx context.Context) error {
 	if err := reapOrphan(ctx, s.opts, dataDir(s.dir)); err != nil {
 		return err
 	}
+	if s.opts.Fresh {
+		if err := forget(s.opts, s.dir); err != nil {
+			return err
+		}
+	}
 	bin, err := programs(ctx, s.opts, s.dir, s.who)
 	if err != nil {
 		return err

@@ -299,6 +299,31 @@ func TestEnvironmentAndContext(t *testing.T) {
 	start(t, Options{Dir: dir})
 }
 
+// Fresh is a new cluster in the old place, whatever was wrong with the old one.
+func TestFresh(t *testing.T) {
+	t.Parallel()
+	o := Options{Dir: filepath.Join(folder(t), "data")}
+	s := start(t, o)
+	write(t, s.URL("postgres"), "CREATE TABLE old ()")
+	stop(t, s)
+	if err := os.WriteFile(filepath.Join(dataDir(s.Dir()), "PG_VERSION"), []byte("8\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o.Fresh = true
+	s = start(t, o)
+	if got := text(t, s.URL("postgres"), "SELECT count(*) FROM pg_class WHERE relname = 'old'"); got != "0" {
+		t.Error("the old table is there still")
+	}
+	// Later starts of the same server keep what there is.
+	write(t, s.URL("postgres"), "CREATE TABLE new ()")
+	if err := s.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := text(t, s.URL("postgres"), "SELECT count(*) FROM pg_class WHERE relname = 'new'"); got != "1" {
+		t.Error("the restart has removed the new table")
+	}
+}
+
 // Root's server runs as somebody else, who cannot enter every folder: then the data goes where he can.
 func TestRoot(t *testing.T) {
 	t.Parallel()
@@ -310,7 +335,11 @@ func TestRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	var progress strings.Builder
-	s := start(t, Options{Dir: filepath.Join(closed, "data folder"), Progress: &progress})
+	asked := filepath.Join(closed, "data folder")
+	s := start(t, Options{Dir: asked, Temporary: true, Progress: &progress})
+	if exists(asked) {
+		t.Errorf("%s stays behind, empty", asked)
+	}
 	t.Cleanup(func() {
 		stop(t, s)
 		if err := Remove(context.WithoutCancel(t.Context()), s.Dir()); err != nil {

@@ -46,6 +46,13 @@ func (c txConnector) Connect(ctx context.Context) (driver.Conn, error) {
 
 type txConn struct{ driverConn }
 
+// begin and rollback are the transaction that holds the lock: one that no
+// context ends, so that it can begin within lookTimeout and last.
+const (
+	begin    = "BEGIN ISOLATION LEVEL READ COMMITTED;" + txSettings
+	rollback = "ROLLBACK"
+)
+
 func (c txConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	tx, err := c.driverConn.BeginTx(ctx, opts)
 	if err != nil {

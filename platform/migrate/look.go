@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
@@ -18,6 +19,13 @@ var (
 	// ErrPending is a schema that lacks migrations which the binary needs.
 	ErrPending = errors.New("the schema is older than this program")
 )
+
+// lookTimeout bounds whatever only looks: a network that swallows packets would
+// hold the start for ever. A migration itself takes as long as it takes.
+const lookTimeout = 5 * time.Second
+
+// errSilent is a database that did not answer a look in time.
+var errSilent = fmt.Errorf("the database did not answer within %s", lookTimeout)
 
 const (
 	historyExists = `SELECT EXISTS (
@@ -91,11 +99,7 @@ func Verify(ctx context.Context, url string, src Source) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	var missing []migration
-	err = onConn(ctx, db, func(conn *sql.Conn) (err error) {
-		missing, err = pending(ctx, conn, src)
-		return err
-	})
+	missing, err := look(ctx, db, src)
 	if err != nil {
 		return err
 	}
@@ -104,6 +108,25 @@ func Verify(ctx context.Context, url string, src Source) (err error) {
 			src.Schema, ErrPending, join(missing))
 	}
 	return nil
+}
+
+// look is pending on a connection of its own, within lookTimeout.
+func look(ctx context.Context, db *sql.DB, src Source) (missing []migration, err error) {
+	bounded, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	err = onConn(bounded, db, func(conn *sql.Conn) (err error) {
+		missing, err = pending(bounded, conn, src)
+		return err
+	})
+	return missing, silent(ctx, bounded, err)
+}
+
+// silent marks an error that is the end of bounded and not of ctx.
+func silent(ctx, bounded context.Context, err error) error {
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w: %w", errSilent, err)
+	}
+	return err
 }
 
 // onConn runs f on one connection, on which no statement is sent twice.

@@ -3,6 +3,7 @@ package migrate
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,7 +21,11 @@ const (
 	pollInterval = 100 * time.Millisecond // between two tries for the lock
 	firstRetry   = 100 * time.Millisecond // doubles with each failure
 	lastRetry    = 2 * time.Second
-	maxFailures  = 12 // together about 17 s
+	maxFailures  = 12 // together about 17 s of waiting
+
+	// rollbackTimeout caps the end of the lock's transaction; closing the
+	// connection does the same.
+	rollbackTimeout = 2 * time.Second
 
 	// onceIndex makes the history itself refuse a migration applied twice.
 	onceIndex = "goose_db_version_once"
@@ -33,10 +38,12 @@ var errBusy = errors.New("another process applies the migrations")
 // returns when the schema is complete, whoever completed it. With nothing
 // pending it only reads. While another process works it waits as long as ctx
 // lasts; a database that is away, and a table that stays locked, it tries again
-// for some 17 seconds. A migration that was cut off in the middle is rolled
-// back by the server and applied by the next call.
+// for some 17 seconds; one that takes connections and answers nothing, for a
+// good minute. A migration that was cut off in the middle is rolled back by the
+// server and applied by the next call.
 //
-// A schema newer than the program is [ErrSchemaNewer].
+// A schema newer than the program is [ErrSchemaNewer]. When ctx ends, in the
+// middle of a migration too, the error is ctx.Err().
 func Up(ctx context.Context, url string, src Source, log *slog.Logger) (err error) {
 	db, err := open(url, src)
 	if err != nil {
@@ -46,20 +53,18 @@ func Up(ctx context.Context, url string, src Source, log *slog.Logger) (err erro
 	retry := firstRetry
 	for failures := 0; ; {
 		var missing []migration
-		err = onConn(ctx, db, func(conn *sql.Conn) (err error) {
-			missing, err = pending(ctx, conn, src)
-			return err
-		})
-		if err == nil && len(missing) == 0 {
-			return nil
-		}
-		if err == nil {
+		if missing, err = look(ctx, db, src); err == nil {
+			if len(missing) == 0 {
+				return nil
+			}
 			err = withLock(ctx, db, src, func() error { return apply(ctx, db, src, log) })
 		}
 		wait := pollInterval
 		switch {
 		case err == nil:
 			continue // look once more: the history decides
+		case calledOff(ctx, err):
+			return errors.Join(ctx.Err(), err)
 		case errors.Is(err, errBusy):
 		case !passing(err) || failures == maxFailures:
 			return err
@@ -78,6 +83,12 @@ func Up(ctx context.Context, url string, src Source, log *slog.Logger) (err erro
 // concurrently updated") and 23505 on the history or on a system catalogue are
 // what two processes do to each other after the lock was lost.
 func passing(err error) bool {
+	if errors.Is(err, errSilent) {
+		return true
+	}
+	if sqldb.Misconfigured(err) {
+		return false
+	}
 	e := sqldb.Classify(err, false)
 	if e == nil {
 		return false
@@ -90,6 +101,16 @@ func passing(err error) bool {
 	case sqldb.Other, sqldb.Timeout, sqldb.Canceled, sqldb.Data:
 	}
 	return e.SQLState == "XX000"
+}
+
+// calledOff tells an error that is what the end of ctx did to a statement. The
+// server says of a migration that was cancelled only that it was (57014).
+func calledOff(ctx context.Context, err error) bool {
+	if ctx.Err() == nil {
+		return false
+	}
+	e := sqldb.Classify(err, false)
+	return e != nil && (e.Reason == sqldb.Timeout || e.Reason == sqldb.Canceled || e.Reason == sqldb.Connection)
 }
 
 // pause waits for about d; false when ctx ends first.
@@ -109,39 +130,69 @@ func pause(ctx context.Context, d time.Duration) bool {
 // wait for it for ever. So the lock is tried, never waited for, and the key is
 // part of the statement: a parameter would make it the extended protocol, whose
 // unnamed portal keeps its snapshot until the next statement.
-func withLock(ctx context.Context, db *sql.DB, src Source, f func() error) (err error) {
-	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+//
+// It is no *sql.Tx, which ends with the context that it began with: this one
+// has to be got within lookTimeout and to last as long as f.
+func withLock(ctx context.Context, db *sql.DB, src Source, f func() error) error {
+	bounded, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	conn, err := db.Conn(bounded)
 	if err != nil {
+		return silent(ctx, bounded, databaseError("connect", err))
+	}
+	if err = tryLock(bounded, conn, src); err != nil {
+		err = silent(ctx, bounded, err)
+	} else {
+		err = f()
+	}
+	return errors.Join(err, unlock(ctx, conn, err))
+}
+
+// tryLock begins the transaction on conn and takes the lock, or returns errBusy.
+func tryLock(ctx context.Context, conn *sql.Conn, src Source) error {
+	if _, err := conn.ExecContext(ctx, begin); err != nil {
 		return databaseError("begin the transaction that holds the lock", err)
 	}
-	defer func() {
-		// It changed nothing; what matters is that the lock is free.
-		if rbErr := tx.Rollback(); rbErr != nil && !errors.Is(rbErr, sql.ErrTxDone) && err == nil {
-			err = databaseError("free the lock", rbErr)
-		}
-	}()
 	var locked bool
 	try := "SELECT pg_try_advisory_xact_lock(" + strconv.FormatInt(src.lockKey(), 10) + ")"
-	if err = tx.QueryRowContext(ctx, try).Scan(&locked); err != nil {
+	if err := conn.QueryRowContext(ctx, try).Scan(&locked); err != nil {
 		return databaseError("take the lock", err)
 	}
 	if !locked {
 		return errBusy
 	}
-	return f()
+	return nil
+}
+
+// unlock ends the transaction, which changed nothing: what matters is that the
+// lock is free. A connection on which that fails is closed, never kept. After
+// another failure its own is no news.
+func unlock(ctx context.Context, conn *sql.Conn, known error) error {
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+	defer cancel()
+	_, err := conn.ExecContext(bounded, rollback)
+	if err == nil {
+		return conn.Close() //nolint:wrapcheck // it only gives the connection back
+	}
+	discarded := conn.Raw(func(any) error { return driver.ErrBadConn })
+	if errors.Is(discarded, driver.ErrBadConn) || errors.Is(discarded, sql.ErrConnDone) {
+		discarded = nil // as it was meant
+	}
+	if known != nil {
+		return discarded
+	}
+	return errors.Join(databaseError("free the lock", err), discarded)
 }
 
 // apply does the work of one process; the caller holds the lock.
 func apply(ctx context.Context, db *sql.DB, src Source, log *slog.Logger) error {
-	var missing []migration
-	err := onConn(ctx, db, func(conn *sql.Conn) (err error) {
-		// The previous holder may have done all of it between our look and our lock.
-		if missing, err = pending(ctx, conn, src); err != nil || len(missing) == 0 {
-			return err
-		}
-		return createSchemas(ctx, conn, src)
-	})
+	// The previous holder may have done all of it between our look and our lock.
+	missing, err := look(ctx, db, src)
 	if err != nil || len(missing) == 0 {
+		return err
+	}
+	err = onConn(ctx, db, func(conn *sql.Conn) error { return createSchemas(ctx, conn, src) })
+	if err != nil {
 		return err
 	}
 	folder, err := src.folder()
@@ -178,7 +229,7 @@ func run(ctx context.Context, provider *goose.Provider, src Source, log *slog.Lo
 	}
 	for _, r := range results {
 		log.InfoContext(ctx, "migration applied", slog.String("schema", src.Schema),
-			slog.String("file", r.Source.Path), slog.Int64("ms", r.Duration.Milliseconds()))
+			slog.String("file", r.Source.Path), slog.Float64("ms", float64(r.Duration.Microseconds())/1000))
 	}
 	return err
 }

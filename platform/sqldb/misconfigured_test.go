@@ -69,6 +69,7 @@ func TestMisconfigured(t *testing.T) {
 	t.Parallel()
 	plain := dbtest.Empty(t) // its server has no TLS
 	secured, certificate := tlsServer(t)
+	otherName := strings.Replace(secured, "127.0.0.1", "localhost", 1) // not in the certificate
 	closed, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +85,7 @@ func TestMisconfigured(t *testing.T) {
 		"no TLS on the server":         {strings.Replace(plain, "sslmode=disable", "sslmode=require", 1), true},
 		"unknown authority":            {"postgres://app@" + secured + "/x?sslmode=verify-full", true},
 		"unknown authority, verify-ca": {"postgres://app@" + secured + "/x?sslmode=verify-ca", true},
-		"another host":                 {"postgres://app@" + strings.Replace(secured, "127.0.0.1", "localhost", 1) + "/x?sslmode=verify-full&sslrootcert=" + certificate, true},
+		"another host":                 {"postgres://app@" + otherName + "/x?sslmode=verify-full&sslrootcert=" + certificate, true},
 		"root certificate missing":     {"postgres://app@" + secured + "/x?sslmode=verify-ca&sslrootcert=/nowhere/root.crt", true},
 		"wrong password":               {strings.Replace(plain, "@", "wrong@", 1), true},
 		"unknown database":             {strings.Replace(plain, "/rowlock_test", "/ghost_test", 1), true},

@@ -3,7 +3,6 @@ package telemetry
 import (
 	"fmt"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -11,13 +10,14 @@ import (
 
 // newRegistry makes the registry with what every process reports.
 func newRegistry(cfg Config) (*prometheus.Registry, error) {
+	// No label for the commit: the go command records none in a workspace. The
+	// version that the linker is given (git describe) names it.
 	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "rowlock_build_info",
 		Help: "Always 1; the labels say which build is running.",
 		ConstLabels: prometheus.Labels{
 			"service":   cfg.Service,
 			"version":   cfg.Version,
-			"revision":  revision(),
 			"goversion": runtime.Version(),
 		},
 	}, func() float64 { return 1 })
@@ -33,19 +33,4 @@ func newRegistry(cfg Config) (*prometheus.Registry, error) {
 		}
 	}
 	return registry, nil
-}
-
-// revision is the commit that the binary was built from, empty when it was not
-// built inside a repository.
-func revision() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return s.Value
-		}
-	}
-	return ""
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -247,7 +248,7 @@ func TestRegistry(t *testing.T) {
 			labels[l.GetName()] = l.GetValue()
 		}
 		if f.GetMetric()[0].GetGauge().GetValue() != 1 || labels["service"] != "counts" || labels["version"] != "v1.2.3" ||
-			labels["goversion"] != runtime.Version() {
+			labels["goversion"] != runtime.Version() || slices.Contains(slices.Collect(maps.Values(labels)), "") {
 			t.Errorf("rowlock_build_info %v", f.GetMetric()[0])
 		}
 	}

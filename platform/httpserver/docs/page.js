@@ -75,6 +75,17 @@ function parametersOf(item, operation) {
 
 function isList(parameter) { return resolve(parameter.schema).type === "array"; }
 
+// segment encodes a value as one segment of a path. The dots of "." and ".." are
+// no letters to encodeURIComponent, but "/../" means another path. Browsers take
+// even %2E%2E for one ("double-dot URL path segment" of the URL Standard), so
+// what this makes is for curl; see fromBrowser.
+function segment(value) {
+  return /^\.\.?$/.test(value) ? value.replace(/\./g, "%2E") : encodeURIComponent(value);
+}
+
+// fromBrowser tells whether a browser sends that path, and not a shorter one.
+function fromBrowser(url) { return new URL(url, location.href).pathname === url.split("?")[0]; }
+
 // request reads a form: what is to be sent.
 function request(method, path, parameters, form) {
   const query = [];
@@ -83,7 +94,7 @@ function request(method, path, parameters, form) {
     const value = form.elements["parameter " + parameter.in + " " + parameter.name].value;
     const name = encodeURIComponent(parameter.name);
     if (parameter.in === "path") {
-      path = path.replace("{" + parameter.name + "}", encodeURIComponent(value));
+      path = path.replace("{" + parameter.name + "}", segment(value));
     } else if (parameter.in === "query" && (value !== "" || parameter.required)) {
       const values = isList(parameter) ? value.split("\n").filter(Boolean) : [value];
       query.push(...values.map((each) => name + "=" + encodeURIComponent(each)));
@@ -107,7 +118,7 @@ function curl(made) {
   const words = ["curl", "-i"];
   if (made.method === "HEAD") words.push("--head");
   else if (made.method !== "GET") words.push("-X", made.method);
-  words.push("--path-as-is", quote(new URL(made.url, location.href).href));
+  words.push("--path-as-is", quote(location.origin + made.url)); // URL would take the dots out
   for (const [name, value] of Object.entries(made.headers)) words.push("-H", quote(name + ": " + value));
   if (made.body !== undefined) words.push("--data-binary", quote(made.body));
   return words.join(" ");
@@ -129,6 +140,11 @@ function pretty(text, type) {
 
 async function send(made, output) {
   output.replaceChildren(element("h3", {}, "The request"), element("pre", {}, curl(made)));
+  if (!fromBrowser(made.url)) {
+    output.append(element("p", { className: "failed" },
+      "Not sent: a browser takes . and .. out of a path, even as %2E, and would call another one. The line above calls the right one."));
+    return;
+  }
   const start = performance.now();
   try {
     const answer = await fetch(made.url, { method: made.method, headers: made.headers, body: made.body, redirect: "manual" });
@@ -144,6 +160,13 @@ async function send(made, output) {
   }
 }
 
+// encoding is what to know beside an input: the contract describes the URL, and
+// what is typed here is not encoded yet.
+function encoding(parameter) {
+  if (parameter.in !== "path" && parameter.in !== "query") return null;
+  return element("p", { className: "quiet" }, "Type it as it is, a/b and not a%2Fb: this page encodes it for the URL.");
+}
+
 function field(parameter) {
   const name = "parameter " + parameter.in + " " + parameter.name;
   const value = parameter.example ?? sample(parameter.schema);
@@ -153,7 +176,7 @@ function field(parameter) {
     ? element("textarea", { name, rows: 3, value: text, title: "one per line" })
     : element("input", { name, value: parameter.required ? text : "", autocomplete: "off", spellcheck: false });
   return element("label", {}, element("b", {}, parameter.name), " ", element("span", { className: "quiet" }, note),
-    ...paragraphs(parameter.description), input);
+    ...paragraphs(parameter.description), encoding(parameter), input);
 }
 
 function bodyFields(operation) {
