@@ -7,6 +7,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 # Variables that a caller may set.
 PKG       ?= work
 TESTFLAGS ?=
+FORMAT    ?= pkgname
 ARGS      ?=
 SERVICE   ?= counts
 MIN_COVER ?= 90
@@ -37,8 +38,11 @@ run: build ## Run every service with a private PostgreSQL (ARGS='--replicas 3')
 
 test: build ## Test all modules with the race detector (PKG=./services/counts/... TESTFLAGS='-run X')
 	@mkdir -p .tmp
-	./bin/rowlock with-postgres -- "$(call tool,gotestsum)" --format=pkgname --jsonfile=.tmp/test.json -- \
-		-race -shuffle=on -timeout=20m $(TESTFLAGS) $(PKG)
+	@race="$$(hack/race)" || exit; \
+	gotestsum="$(call tool,gotestsum)" || \
+		{ echo "make test: gotestsum cannot be built here (see above); the first build needs the Go module proxy." >&2; exit 1; }; \
+	set -x; ./bin/rowlock with-postgres -- "$$gotestsum" --format=$(FORMAT) --jsonfile=.tmp/test.json -- \
+		$$race -shuffle=on -timeout=20m $(TESTFLAGS) $(PKG)
 
 cover: build ## Fail when a service's tests cover less than MIN_COVER percent of it
 	./bin/rowlock with-postgres -- hack/cover $(MIN_COVER) $(SERVICES)
@@ -62,11 +66,13 @@ verify: ## Check generated code, go.mod files, and that both ways of building wo
 generate: ## Generate code from the contracts
 	@set -e; for module in $(MODULES); do (cd $$module && GOWORK=off go generate ./...); done
 
-# Tidied first, for go work sync to see what each module really needs; tidied again, for what it wrote.
+# Tidied first, for go work sync to see what each module really needs; tidied again, for what it wrote. Listing all modules completes
+# go.work.sum, which no go command ever shortens.
 tidy: ## Bring go.work and every go.mod in order
 	@set -e; for module in $(MODULES) tools; do (cd $$module && GOWORK=off go mod tidy); done
 	go work sync
 	@set -e; for module in $(MODULES); do (cd $$module && GOWORK=off go mod tidy); done
+	go list -m all >/dev/null
 
 bench: build ## Measure a service beside bare pgbench (SERVICE=counts ARGS=...)
 	./bin/rowlock bench $(SERVICE) $(ARGS)
