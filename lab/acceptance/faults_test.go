@@ -14,7 +14,6 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/balance"
 	"github.com/rowlock/rowlock/lab/internal/replica"
 	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 )
 
 // load increases random counters by one from n clients until stop is called,
@@ -57,49 +56,6 @@ func (l *ledger) count(o outcome) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.by[o]
-}
-
-// A proxy swallows replies to statements and to COMMITs that PostgreSQL has
-// carried out, or loses them on the way there: no change is made twice.
-func TestLostRepliesDoubleNothing(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		name              string
-		statement, commit faultproxy.When
-		how               faultproxy.How
-	}{
-		{"replies, FIN", faultproxy.AfterStatement, faultproxy.AfterCommit, faultproxy.FIN},
-		{"replies, RST", faultproxy.AfterStatement, faultproxy.AfterCommit, faultproxy.RST},
-		{"requests, FIN", faultproxy.BeforeStatement, faultproxy.BeforeCommit, faultproxy.FIN},
-		{"requests, RST", faultproxy.BeforeStatement, faultproxy.BeforeCommit, faultproxy.RST},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			dsn := dbtest.Empty(t)
-			proxy := faultproxy.New(t, dsn)
-			set := counts(t, 2, proxy.DSN(dsn), map[string]string{"MIGRATE_DATABASE_URL": dsn})
-			c, apis := newClient(t), addrs(set)
-			ids := items(t, c, apis[0], 6)
-
-			// Whichever way the service writes, by single statements or by transactions, some of it is hit.
-			proxy.CutEvery(7, tt.statement, tt.how)
-			proxy.CutEvery(7, tt.commit, tt.how)
-			book, stop := load(t, c, 12, func() []string { return apis }, ids)
-			const enough = 40
-			eventually(t, "enough was cut", 30*time.Second, func() bool { return proxy.Cuts() >= enough })
-			proxy.StopCutting()
-			again := book.count(acknowledged) + 100
-			eventually(t, "the service is as before", 10*time.Second, func() bool { return book.count(acknowledged) >= again })
-			stop()
-
-			book.check(t, c, apis[0], ids, true)
-			// Behind every client that got no answer stands a cut, and a group is cut as a whole.
-			if n := book.count(unknown) + book.count(notApplied); n > proxy.Cuts()*12 {
-				t.Errorf("%d requests failed by %d cuts", n, proxy.Cuts())
-			}
-			t.Logf("%d cuts", proxy.Cuts())
-		})
-	}
 }
 
 // A replica's database is killed under load and comes back: while it is away

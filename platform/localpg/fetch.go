@@ -165,7 +165,7 @@ func removeLogs() {
 			continue
 		}
 		for _, entry := range open {
-			if file, err := os.Stat(filepath.Join("/dev/fd", entry.Name())); err == nil && os.SameFile(file, log) {
+			if file, err := os.Stat("/dev/fd/" + entry.Name()); err == nil && os.SameFile(file, log) {
 				_ = os.Remove(path)
 			}
 		}

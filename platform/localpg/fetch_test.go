@@ -312,11 +312,11 @@ func TestFind(t *testing.T) {
 	if err := os.Symlink(filepath.Join(old, "postgres"), filepath.Join(linked, "postgres")); err != nil {
 		t.Fatal(err)
 	}
-	config := in("config")
-	if err := os.Mkdir(config, 0o755); err != nil {
+	configured := in("config")
+	if err := os.Mkdir(configured, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(config, "pg_config"), []byte("#!/bin/sh\necho "+newest+"\n"), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(configured, "pg_config"), []byte("#!/bin/sh\necho "+newest+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	broken := stub(t, in("broken"), "17.1")
@@ -332,8 +332,8 @@ func TestFind(t *testing.T) {
 	}{
 		"usual folders, newest first": {nil, []string{in("lib/*/bin")}, old, ""},
 		"on PATH, by a link":          {map[string]string{"PATH": linked}, []string{older}, old, ""},
-		"by pg_config":                {map[string]string{"PATH": config + ":/nonexistent"}, []string{in("lib/*/bin")}, newest, ""},
-		"by the variable, though old": {map[string]string{BinVariable: older, "PATH": config}, []string{old}, older, ""},
+		"by pg_config":                {map[string]string{"PATH": configured + ":/nonexistent"}, []string{in("lib/*/bin")}, newest, ""},
+		"by the variable, though old": {map[string]string{BinVariable: older, "PATH": configured}, []string{old}, older, ""},
 		"variable points nowhere":     {map[string]string{BinVariable: in("none")}, []string{old}, "", BinVariable + ": no program postgres in"},
 		"too old":                     {nil, []string{tooOld}, "", "PostgreSQL 13, which is older than 14"},
 		"half an installation":        {nil, []string{broken}, "", "no program initdb in"},

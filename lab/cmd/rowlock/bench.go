@@ -34,10 +34,8 @@ type benchFlags struct {
 
 // runBench is `rowlock bench [SERVICE] [flags]`: it starts a private PostgreSQL server and replicas of the service, measures both, and
 // prints and saves the report. A missed bar is printed and is no error; counters that do not add up are one.
-func runBench(ctx context.Context, args []string, environ map[string]string, stdout, stderr io.Writer) error {
-	p := process{environ: environ, stdout: stdout, stderr: stderr}
-
-	flags, err := parseBenchFlags(args, stderr)
+func runBench(ctx context.Context, p process, args []string) error {
+	flags, err := parseBenchFlags(args, p.stderr)
 	if err != nil {
 		return err
 	}
@@ -46,13 +44,13 @@ func runBench(ctx context.Context, args []string, environ map[string]string, std
 
 	err = withBenchSystem(ctx, flags, p, func(system bench.System) error {
 		var err error
-		report, err = bench.Counts(ctx, system, flags.options, stderr)
+		report, err = bench.Counts(ctx, system, flags.options, p.stderr)
 
 		return err
 	})
 
 	if report != nil && ctx.Err() == nil {
-		err = errors.Join(err, report.WriteTable(stdout), saveReport(report, flags.out, stdout))
+		err = errors.Join(err, report.WriteTable(p.stdout), saveReport(report, flags.out, p.stdout))
 	}
 
 	return err
@@ -154,6 +152,10 @@ func withBenchSystem(ctx context.Context, flags benchFlags, p process, measure f
 		err = errors.Join(err, set.Stop(stopCtx))
 	}()
 
+	// The load waits for the answers to what it has sent, or for the end of those who owe them.
+	measured := killInHurry(ctx, p, set)
+	defer measured()
+
 	for _, r := range set.Replicas() {
 		status := r.Status()
 		system.Replicas = append(system.Replicas, status.API)
@@ -161,6 +163,17 @@ func withBenchSystem(ctx context.Context, flags benchFlags, p process, measure f
 	}
 
 	return measure(system)
+}
+
+// killInHurry kills the replicas at the second Ctrl-C, until the function that it returns is called.
+func killInHurry(ctx context.Context, p process, set *replica.Set) (done func()) {
+	hurry, cancel := hurried(context.WithoutCancel(ctx), p.hurry)
+	unused := context.AfterFunc(hurry, func() { _ = set.Stop(hurry) }) // that they were killed is what was asked for
+
+	return func() {
+		unused()
+		cancel()
+	}
 }
 
 func benchStopContext(ctx context.Context, p process) (context.Context, context.CancelFunc) {

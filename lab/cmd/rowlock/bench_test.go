@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -90,4 +91,43 @@ func TestSaveReport(t *testing.T) {
 	if err := saveReport(report, "", io.Discard); err != nil {
 		t.Errorf("without a folder: %v", err)
 	}
+}
+
+// Replicas that do not stop hold the end of a bench up: the second signal does not wait for them.
+func TestTheSecondSignalEndsABench(t *testing.T) {
+	t.Parallel()
+
+	r := start(t, nil, "bench", "counts", "--quick", "--out", "", "--only", "uniform")
+	r.await("making ")
+
+	below, stopped := descendants(t, r.cmd.Process.Pid), 0
+
+	for pid, name := range below {
+		if strings.HasPrefix(name, "(counts)") {
+			if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+
+			stopped++
+		}
+	}
+
+	if stopped == 0 {
+		t.Fatalf("no replica among %v", below)
+	}
+
+	begin := time.Now()
+
+	r.signal(syscall.SIGINT)
+	r.signal(syscall.SIGTERM)
+
+	if status := r.end(); status == 0 {
+		t.Error("an interrupted bench ended with status 0")
+	}
+
+	if took := time.Since(begin); took > 10*time.Second {
+		t.Errorf("it took %s", took)
+	}
+
+	allGone(t, below, 0)
 }

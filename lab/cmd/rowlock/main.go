@@ -62,9 +62,7 @@ func commands() []command {
 		},
 		{
 			name: "bench", args: "[SERVICE] [flags]", help: "measure a service beside bare pgbench",
-			run: func(ctx context.Context, p process, args []string) error {
-				return runBench(ctx, args, p.environ, p.stdout, p.stderr)
-			},
+			run: runBench,
 		},
 		{
 			name: "with-postgres", args: "-- CMD...", help: "run CMD with ROWLOCK_TEST_DATABASE_URL naming a server of its own",

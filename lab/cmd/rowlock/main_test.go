@@ -30,6 +30,8 @@ func TestCommandLine(t *testing.T) {
 		},
 		{args: []string{"with-postgres"}, status: exitUsage, want: []string{"needs a command"}},
 		{args: []string{"with-postgres", "--"}, status: exitUsage, want: []string{"needs a command"}},
+		{args: []string{"with-postgres", "--", ""}, status: exitUsage, want: []string{"needs a command"}},
+		{args: []string{"with-postgres", "--", "no-such-program"}, status: exitError, want: []string{`cannot run "no-such-program"`}},
 	} {
 		r := start(t, nil, tt.args...)
 		if status := r.end(); status != tt.status {

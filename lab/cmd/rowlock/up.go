@@ -15,6 +15,7 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/replica"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/localpg"
+	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
 const (
@@ -24,6 +25,8 @@ const (
 	maxReplicas = 40
 	// upStopTimeout bounds the orderly end of everything; replicas have replica.Spec.StopTimeout of it.
 	upStopTimeout = time.Minute
+	// greetTimeout is for a server that may be far away.
+	greetTimeout = 10 * time.Second
 	// shutdownDelay is how long a replica goes on serving after SIGTERM, so that
 	// the balancer, which looks every 100 ms, leaves it first.
 	shutdownDelay = "300ms"
@@ -33,6 +36,7 @@ const (
 type upOptions struct {
 	replicas int
 	data     string
+	fresh    bool
 	verbose  bool
 	services []service
 }
@@ -44,6 +48,7 @@ func parseUp(p process, args []string) (upOptions, error) {
 	set.SetOutput(p.stderr)
 	set.IntVar(&o.replicas, "replicas", 2, fmt.Sprintf("replicas of each service, 1 to %d", maxReplicas))
 	set.StringVar(&o.data, "data", ".rowlock", "folder for the private PostgreSQL and the logs")
+	set.BoolVar(&o.fresh, "fresh", false, "start anew: remove the data of the private PostgreSQL first")
 	set.BoolVar(&o.verbose, "verbose", false, "print all log lines of the replicas, not only warnings and errors")
 	set.Func("service", "run this service instead of all; may be given several times", func(name string) error {
 		names = append(names, name)
@@ -62,6 +67,9 @@ func parseUp(p process, args []string) (upOptions, error) {
 	}
 	if o.replicas < 1 || o.replicas > maxReplicas {
 		return o, usageError{fmt.Sprintf("up: --replicas %d is not between 1 and %d", o.replicas, maxReplicas)}
+	}
+	if o.fresh && p.environ["DATABASE_URL"] != "" {
+		return o, usageError{"up: --fresh empties the private PostgreSQL, but DATABASE_URL names another server, which stays as it is"}
 	}
 	var err error
 	if o.services, err = choose(names); err != nil {
@@ -137,16 +145,16 @@ func (s *system) findBinaries(ctx context.Context) (err error) {
 	return nil
 }
 
-// databasePart runs the private server, or nothing with DATABASE_URL.
+// databasePart runs the private server, or asks the one that DATABASE_URL names for a sign of life.
 func (s *system) databasePart() lifecycle.Part {
 	if s.environ["DATABASE_URL"] != "" {
-		return lifecycle.Part{Name: "PostgreSQL"}
+		return lifecycle.Part{Name: "PostgreSQL", Start: s.greetServer}
 	}
 	return lifecycle.Part{
 		Name: "PostgreSQL",
 		Start: func(ctx context.Context) (err error) {
 			s.server, err = localpg.Start(ctx, localpg.Options{
-				Dir: filepath.Join(s.data, "postgres"), Progress: s.console, Environ: s.environ,
+				Dir: filepath.Join(s.data, "postgres"), Fresh: s.fresh, Progress: s.console, Environ: s.environ,
 			})
 			if errors.Is(err, localpg.ErrInUse) {
 				return fmt.Errorf("%w; another one needs a folder of its own (--data)", err)
@@ -168,6 +176,22 @@ func (s *system) databasePart() lifecycle.Part {
 			return s.server.Stop(ctx)
 		},
 	}
+}
+
+// greetServer says once what every replica would say over and over.
+func (s *system) greetServer(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, greetTimeout)
+	defer cancel()
+	db, err := sqldb.Open(ctx, sqldb.Settings{
+		URL: s.environ["DATABASE_URL"], Pooler: sqldb.Pooler(s.environ["DB_POOLER"]), ApplicationName: "rowlock up",
+	}, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		return fmt.Errorf("DATABASE_URL cannot be used: %w", err)
+	}
+	if err := errors.Join(db.Ping(ctx), db.Close()); err != nil {
+		return fmt.Errorf("DATABASE_URL names a server that cannot be used: %w", err)
+	}
+	return nil
 }
 
 // urlFile holds the superuser's URL, for psql.

@@ -335,6 +335,40 @@ func TestTheSecondCtrlCIsImmediate(t *testing.T) {
 	allGone(t, below, 0)
 }
 
+// A client that never sends the end of its body holds up neither Ctrl-C nor the orderly end of PostgreSQL.
+func TestASlowClientDoesNotHoldUpTheEnd(t *testing.T) {
+	t.Parallel()
+	data := folder(t)
+	r := start(t, nil, "up", "--replicas", "1", "--data", data)
+	tab := readTable(t, r)
+	var d net.Dialer
+	conn, err := d.DialContext(t.Context(), "tcp", strings.TrimPrefix(tab.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	request := "POST /api/v1/counts/x/increase HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 12\r\n\r\n{"
+	if _, err := conn.Write([]byte(request)); err != nil {
+		t.Fatal(err)
+	}
+	shell(t, tab.try) // the balancer has taken the other connection before this one
+	begin := time.Now()
+	r.signal(syscall.SIGINT)
+	if status := r.end(); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+	if took := time.Since(begin); took > 20*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	if out := r.output(); !strings.Contains(out, "Cut off clients of counts") || !strings.Contains(out, "All stopped.") {
+		t.Error("it did not say that it cut the client off and stopped")
+	}
+	log, err := os.ReadFile(filepath.Join(data, "postgres", "server.log"))
+	if err != nil || !strings.Contains(string(log), "database system is shut down") {
+		t.Errorf("PostgreSQL was not shut down in order: %v", err)
+	}
+}
+
 func TestUpRefuses(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -350,12 +384,27 @@ func TestUpRefuses(t *testing.T) {
 		{args: []string{"up", "--data", "/dev/null/x"}, status: exitError, want: "/dev/null"},
 		{
 			args: []string{"up", "--data", folder(t)}, status: exitError, want: "DB_LOCK_TIMEOUT",
-			env: map[string]string{"DATABASE_URL": "postgres://127.0.0.1:1/x?sslmode=disable", "DB_LOCK_TIMEOUT": "never"},
+			env: map[string]string{"DATABASE_URL": dbtest.Empty(t), "DB_LOCK_TIMEOUT": "never"},
+		},
+		{
+			args: []string{"up", "--data", folder(t)}, status: exitError, want: "sslmode",
+			env: map[string]string{"DATABASE_URL": "postgres://127.0.0.1:1/x"},
+		},
+		{
+			args: []string{"up", "--data", folder(t)}, status: exitError, want: "connection refused",
+			env: map[string]string{"DATABASE_URL": "postgres://127.0.0.1:1/x?sslmode=disable"},
+		},
+		{
+			args: []string{"up", "--fresh"}, status: exitUsage, want: "--fresh empties the private PostgreSQL, but DATABASE_URL",
+			env: map[string]string{"DATABASE_URL": "postgres://127.0.0.1:1/x?sslmode=disable"},
 		},
 	} {
 		r := start(t, tt.env, tt.args...)
 		if status := r.end(); status != tt.status || !strings.Contains(r.output(), tt.want) {
 			t.Errorf("%v: status %d, want %d; said %s", tt.args, status, tt.status, r.output())
+		}
+		if strings.Contains(tt.env["DATABASE_URL"], "127.0.0.1:1/") && strings.Contains(r.output(), "counts-1") {
+			t.Errorf("%v: replicas were started: %s", tt.args, r.output())
 		}
 	}
 }

@@ -87,6 +87,10 @@ func (r *running) migrate(ctx context.Context) error {
 	return nil
 }
 
+// balancerStopTimeout bounds the end of a balancer. The replicas are gone by then: whoever is still there has been slow himself, and must
+// not use up the time in which PostgreSQL stops in order.
+const balancerStopTimeout = 5 * time.Second
+
 // balancerPart gives the service its one address. It comes before the replicas,
 // so that it is stopped after them: answers that are on their way still pass.
 func (r *running) balancerPart() lifecycle.Part {
@@ -101,9 +105,16 @@ func (r *running) balancerPart() lifecycle.Part {
 		},
 		Run: func(context.Context) error { return r.balancer.Serve(r.listener) },
 		Stop: func(ctx context.Context) error {
-			ctx, cancel := hurried(ctx, r.system.hurry)
+			ctx, cancel := context.WithTimeout(ctx, balancerStopTimeout)
 			defer cancel()
-			return r.balancer.Shutdown(ctx)
+			hurry, cancel := hurried(ctx, r.system.hurry)
+			defer cancel()
+			err := r.balancer.Shutdown(hurry)
+			if errors.Is(err, balance.ErrCutOff) && ctx.Err() != nil {
+				r.system.console.say("Cut off clients of %s that had not sent or read to the end", r.service.name)
+				return nil
+			}
+			return err
 		},
 	}
 }

@@ -30,8 +30,12 @@ func withPostgres(ctx context.Context, p process, args []string) error {
 	if len(args) > 0 && args[0] == "--" {
 		args = args[1:]
 	}
-	if len(args) == 0 {
+	if len(args) == 0 || args[0] == "" {
 		return usageError{"with-postgres needs a command: rowlock with-postgres -- go test ./..."}
+	}
+	// Before a server is started for it.
+	if _, err := exec.LookPath(args[0]); err != nil {
+		return fmt.Errorf("with-postgres cannot run %q: %w", args[0], err)
 	}
 	if p.environ[testDatabaseURL] != "" {
 		return runCommand(ctx, p, p.environ, args)

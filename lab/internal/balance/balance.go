@@ -39,6 +39,12 @@ const (
 	maxIdle = 512
 	// maxHeader leaves the limit on headers, 32 KiB, to the services.
 	maxHeader = 128 << 10
+	// headerTimeout and requestTimeout bound how long a client may send; without
+	// them one that sends nothing more would stay for good. net/http gives up a
+	// request that is being served then, too, so the second one is far above the
+	// services' REQUEST_TIMEOUT.
+	headerTimeout  = 5 * time.Second
+	requestTimeout = time.Minute
 	// copyBuffer is what httputil takes for copying a body.
 	copyBuffer = 32 << 10
 )
@@ -67,14 +73,15 @@ func New(service string, source Source, log *slog.Logger) *Balancer {
 	b := &Balancer{service: service, base: base}
 	stdLog := slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	b.server = &http.Server{
-		Handler: &httputil.ReverseProxy{
+		Handler: bodies{next: &httputil.ReverseProxy{
 			Rewrite:      rewrite,
 			Transport:    &turns{service: service, source: source, base: base},
 			ErrorHandler: b.fail,
 			ErrorLog:     stdLog,
 			BufferPool:   &buffers{},
-		},
-		ReadHeaderTimeout: 5 * time.Second,
+		}},
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       requestTimeout,
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          stdLog,
@@ -91,13 +98,17 @@ func (b *Balancer) Serve(ln net.Listener) error {
 	return nil
 }
 
+// ErrCutOff says that clients were still sending or reading when the time of a
+// [Balancer.Shutdown] was over.
+var ErrCutOff = errors.New("requests were cut off")
+
 // Shutdown stops accepting and waits for the requests in flight; when ctx ends
-// it cuts them off.
+// it cuts them off and returns [ErrCutOff] together with the context's error.
 func (b *Balancer) Shutdown(ctx context.Context) error {
 	defer b.base.CloseIdleConnections()
 	err := b.server.Shutdown(ctx)
 	if err != nil {
-		err = errors.Join(fmt.Errorf("balancer of %s: requests were cut off: %w", b.service, err), b.server.Close())
+		err = errors.Join(fmt.Errorf("balancer of %s: %w: %w", b.service, ErrCutOff, err), b.server.Close())
 	}
 	return err
 }
@@ -111,6 +122,10 @@ func rewrite(r *httputil.ProxyRequest) {
 
 // fail answers a request that no replica answered.
 func (b *Balancer) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if failure := bodyFailure(r.Context()); failure != nil {
+		refuseBody(w, failure)
+		return
+	}
 	p := b.problem(r, err)
 	// The error is that of the client's connection, which is gone then.
 	_ = problem.Write(w, p, "")

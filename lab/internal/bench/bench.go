@@ -10,6 +10,7 @@ import (
 
 	"github.com/rowlock/rowlock/lab/internal/load"
 	"github.com/rowlock/rowlock/lab/internal/pgbench"
+	"github.com/rowlock/rowlock/platform/lifecycle"
 )
 
 // ErrNotExact says that the counters do not hold what was acknowledged. Unlike a missed bar this is a failure of the service.
@@ -43,7 +44,7 @@ func Counts(ctx context.Context, system System, options Options, w io.Writer) (*
 		system: system, options: options, counters: newCounters(system.Replicas[0], options.Items), progress: progress{w: w},
 	}
 
-	report := &Report{Service: "counts", Started: time.Now().UTC(), Revision: revision(), Options: options}
+	report := &Report{Service: "counts", Started: time.Now().UTC(), Version: lifecycle.Version(), Options: options}
 
 	if err := r.prepare(ctx, report); err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/load"
+	"github.com/rowlock/rowlock/platform/lifecycle"
 )
 
 // fakeCounts answers like the counts service. It loses every loseth increment that it acknowledges, and refuses every refuseth.
@@ -170,7 +171,10 @@ func checkOutputs(t *testing.T, report *Report) {
 		t.Fatal(err)
 	}
 
-	for _, want := range []string{"uniform, 2 replicas", "one hot item, 3 replicas", "in 5 of 5 runs", "open loop, 1,000/s"} {
+	for _, want := range []string{
+		"uniform, 2 replicas", "one hot item, 3 replicas", "in 5 of 5 runs", "open loop, 1,000/s",
+		"counts " + lifecycle.Version() + "  ", "fillfactor (50)",
+	} {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, &table)
 		}
@@ -207,6 +211,10 @@ func checkOutputs(t *testing.T, report *Report) {
 	var again Report
 	if err := json.Unmarshal(raw, &again); err != nil || len(again.Scenarios) != len(report.Scenarios) {
 		t.Errorf("the JSON form does not survive a round trip: %v", err)
+	}
+
+	if again.Version != lifecycle.Version() {
+		t.Errorf("the JSON form says version %q, this is %q", again.Version, lifecycle.Version())
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"strings"
 
 	_ "github.com/lib/pq" // the driver that reads the server's settings
@@ -74,29 +73,4 @@ func cpuModel() string {
 	}
 
 	return runtime.GOARCH
-}
-
-// revision is the commit this program was built from; empty when it was not built from a checkout.
-func revision() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-
-	var commit, suffix string
-
-	for _, setting := range info.Settings {
-		switch {
-		case setting.Key == "vcs.revision":
-			commit = setting.Value
-		case setting.Key == "vcs.modified" && setting.Value == "true":
-			suffix = "+changes"
-		}
-	}
-
-	if commit == "" {
-		return ""
-	}
-
-	return commit[:min(12, len(commit))] + suffix
 }

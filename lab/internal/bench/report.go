@@ -11,11 +11,12 @@ import (
 
 // Report is all that a bench measured; its JSON form is for machines, [Report.WriteTable] and [Report.WriteSVG] are for people.
 type Report struct {
-	Service  string    `json:"service"`
-	Started  time.Time `json:"started"`
-	Revision string    `json:"revision,omitempty"`
-	Machine  Machine   `json:"machine"`
-	Options  Options   `json:"options"`
+	Service string    `json:"service"`
+	Started time.Time `json:"started"`
+	// Version is that of this program, which `make bench` builds together with the service: what was measured.
+	Version string  `json:"version"`
+	Machine Machine `json:"machine"`
+	Options Options `json:"options"`
 	// Scenarios are in the order in which they ran within a round.
 	Scenarios []Series `json:"scenarios"`
 	Bars      []Bar    `json:"bars"`

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/rowlock/rowlock/lab/internal/pgbench"
 )
 
 // WriteTable prints the report for a terminal.
@@ -59,12 +61,13 @@ func (r *Report) head(w io.Writer) {
 
 	o := r.Options
 
-	_, _ = fmt.Fprintf(w, "\n%s  %s  %s\n", r.Service, r.Started.Format(time.RFC3339), r.Revision)
+	_, _ = fmt.Fprintf(w, "\n%s %s  %s\n", r.Service, r.Version, r.Started.Format(time.RFC3339))
 	_, _ = fmt.Fprintf(w, "%s, %d cores, %s, %s; client, replicas and database share it\n",
 		r.Machine.CPU, r.Machine.Cores, r.Machine.Platform, r.Machine.Go)
 	_, _ = fmt.Fprintf(w, "PostgreSQL %s: %s\n", r.Machine.PostgreSQL, strings.Join(settings, ", "))
-	_, _ = fmt.Fprintf(w, "%d connections, %d items, %d x %v after %v of warm-up; open loop %v at %s/s; pgbench -M prepared -c 32 -j 2\n\n",
-		o.Connections, o.Items, o.Runs, o.Duration, o.Warmup, o.OpenDuration, thousands(o.Rate))
+	_, _ = fmt.Fprintf(w, "%d connections, %d items, %d x %v after %v of warm-up; open loop %v at %s/s; pgbench -M prepared -c 32 -j 2, "+
+		"its table with the same fillfactor (%d) as the service's\n\n",
+		o.Connections, o.Items, o.Runs, o.Duration, o.Warmup, o.OpenDuration, thousands(o.Rate), pgbench.FillFactor)
 }
 
 func (r *Report) cells(s *Series) []string {

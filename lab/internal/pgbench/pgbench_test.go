@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -89,10 +90,43 @@ func TestRun(t *testing.T) {
 		t.Errorf("uniform: %+v", uniform)
 	}
 
+	var options string
+	if err := db.QueryRowContext(t.Context(), `SELECT reloptions::text FROM pg_class WHERE oid = 'rowlock_bench.counters'::regclass`).
+		Scan(&options); err != nil || options != "{"+serviceFillFactor(t)+"}" {
+		t.Errorf("the table has %s, %v; the service's has %s", options, err, serviceFillFactor(t))
+	}
+
 	// A second bench begins with a fresh table.
 	if _, err := New(t.Context(), binary, databaseURL, rows); err != nil {
 		t.Error(err)
 	}
+}
+
+// serviceFillFactor is what the migrations of counts say last.
+func serviceFillFactor(t *testing.T) string {
+	t.Helper()
+
+	files, err := filepath.Glob("../../../services/counts/internal/postgres/migrations/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var found []string
+
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		found = append(found, regexp.MustCompile(`fillfactor\s*=\s*\d+`).FindAllString(string(text), -1)...)
+	}
+
+	if len(found) == 0 {
+		t.Fatal("the migrations of counts name no fillfactor: then the baseline must have none")
+	}
+
+	return strings.ReplaceAll(found[len(found)-1], " ", "")
 }
 
 func TestErrorsShowNoPassword(t *testing.T) {
