@@ -1,0 +1,159 @@
+package payment
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Secret is text that must not be printed: a card number or a security code.
+// Whatever formats, logs or encodes it gets three asterisks; only Reveal gives it
+// away, and only the processor and the fingerprint ask.
+type Secret struct{ text string }
+
+const masked = "***"
+
+// NewSecret hides text.
+func NewSecret(text string) Secret { return Secret{text} }
+
+// Reveal returns the text. It goes to the processor and into hashes, nowhere else.
+func (s Secret) Reveal() string { return s.text }
+
+// String implements fmt.Stringer.
+func (Secret) String() string { return masked }
+
+// GoString implements fmt.GoStringer.
+func (Secret) GoString() string { return masked }
+
+// MarshalText keeps encoders from the text.
+func (Secret) MarshalText() ([]byte, error) { return []byte(masked), nil }
+
+// LogValue implements slog.LogValuer.
+func (Secret) LogValue() slog.Value { return slog.StringValue(masked) }
+
+// Card is what a rider pays with.
+type Card struct {
+	Number   Secret
+	ExpMonth int
+	ExpYear  int
+	CVC      Secret
+}
+
+// CardFace is what may be kept and shown of a card.
+type CardFace struct {
+	Brand    string
+	Last4    string
+	ExpMonth int
+	ExpYear  int
+}
+
+// The names of the card's fields, as a client writes them.
+const (
+	fieldNumber   = "card.number"
+	fieldExpMonth = "card.exp_month"
+	fieldExpYear  = "card.exp_year"
+	fieldCVC      = "card.cvc"
+)
+
+// The years that a card may expire in: four digits, so that 27 is not taken for
+// the year 27.
+const (
+	minYear = 2000
+	maxYear = 2099
+)
+
+// NewCard checks what does not depend on the time: the number has 13 to 19 digits
+// and passes the Luhn check, the month is one, the year has four digits, and the
+// security code has three digits, four for American Express.
+func NewCard(number string, expMonth, expYear int, cvc string) (Card, error) {
+	switch {
+	case !allDigits(number) || len(number) < minDigits || len(number) > maxDigits:
+		return Card{}, invalid(fieldNumber, "must be 13 to 19 digits without separators")
+	case !luhn(number):
+		return Card{}, invalid(fieldNumber, "is mistyped: its check digit is wrong")
+	case expMonth < 1 || expMonth > 12:
+		return Card{}, invalid(fieldExpMonth, "must be 1 to 12")
+	case expYear < minYear || expYear > maxYear:
+		return Card{}, invalid(fieldExpYear, "must be a year of four digits, 2000 to 2099")
+	case !allDigits(cvc) || len(cvc) != cvcDigits(brand(number)):
+		return Card{}, invalid(fieldCVC, "must be three digits, four for American Express")
+	}
+	return Card{Number: Secret{number}, ExpMonth: expMonth, ExpYear: expYear, CVC: Secret{cvc}}, nil
+}
+
+// farthestWest is how long a month lasts somewhere on Earth after it has ended in
+// UTC (UTC-12). A card is good until its month is over everywhere.
+const farthestWest = 12 * time.Hour
+
+// CheckExpiry refuses a card whose month was over, everywhere, at now.
+func (c Card) CheckExpiry(now time.Time) error {
+	end := time.Date(c.ExpYear, time.Month(c.ExpMonth)+1, 1, 0, 0, 0, 0, time.UTC).Add(farthestWest)
+	if now.Before(end) {
+		return nil
+	}
+	if now.UTC().Year() > c.ExpYear {
+		return invalid(fieldExpYear, "says that the card has expired")
+	}
+	return invalid(fieldExpMonth, "says that the card has expired")
+}
+
+// Face is what may be kept and shown.
+func (c Card) Face() CardFace {
+	number := c.Number.text
+	return CardFace{Brand: brand(number), Last4: number[len(number)-4:], ExpMonth: c.ExpMonth, ExpYear: c.ExpYear}
+}
+
+func allDigits(s string) bool {
+	for i := range len(s) {
+		if !isDigit(s[i]) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// The brands that a number is told by; everything else is "unknown".
+const (
+	brandVisa       = "visa"
+	brandMastercard = "mastercard"
+	brandAmex       = "amex"
+	brandDiscover   = "discover"
+	brandJCB        = "jcb"
+	brandDiners     = "diners"
+	brandUnionPay   = "unionpay"
+	brandUnknown    = "unknown"
+)
+
+// brand tells the scheme by the first digits (ISO/IEC 7812 issuer ranges). It is
+// for people to recognise their card by; nothing is decided by it but the length
+// of the security code.
+func brand(number string) string {
+	const leading = 4
+	prefix := 0
+	for i := range leading {
+		prefix = 10*prefix + int(number[i]-'0')
+	}
+	for _, r := range []struct {
+		from, to int
+		name     string
+	}{
+		{3400, 3499, brandAmex}, {3700, 3799, brandAmex},
+		{3000, 3059, brandDiners}, {3600, 3699, brandDiners}, {3800, 3999, brandDiners},
+		{3528, 3589, brandJCB},
+		{4000, 4999, brandVisa},
+		{2221, 2720, brandMastercard}, {5100, 5599, brandMastercard},
+		{6011, 6011, brandDiscover}, {6440, 6599, brandDiscover},
+		{6200, 6299, brandUnionPay},
+	} {
+		if r.from <= prefix && prefix <= r.to {
+			return r.name
+		}
+	}
+	return brandUnknown
+}
+
+func cvcDigits(brand string) int {
+	if brand == brandAmex {
+		return 4
+	}
+	return 3
+}

@@ -1,0 +1,33 @@
+// Package payment is the domain of the payments service: a ride is charged once,
+// however often the request is sent. It imports only the standard library;
+// adapters depend on it, never the other way round.
+//
+// # States of an idempotency key
+//
+//	(absent) ──claim──► PROCESSING ──settled──► COMPLETED ──TTL──► expired
+//	    ▲                   │                                        │
+//	    └──rolled back──────┘          a claim takes it like an absent one
+//
+// PROCESSING exists inside one database transaction only: nobody else ever reads
+// it. So a key is never stuck, whatever dies in between.
+//
+// # Invariants
+//
+//   - A live key has at most one payment and one answer. Every request with the
+//     same key and the same content gets that answer, byte for byte.
+//   - The same key with other content is [ErrKeyConflict] and changes nothing.
+//   - The processor charges once per [ProcessorKey]. That key follows from the
+//     idempotency key and the number of payments stored under it, so it is the same
+//     after a rollback and another one after the key has expired.
+//   - A success and a decline are definitive and stored. A fault or a timeout of
+//     the processor is neither: nothing is stored, and the next request with the key
+//     runs again.
+//   - The card number and the security code are held in memory while a request
+//     lasts, given to the processor, and put nowhere else.
+//
+// # On failure
+//
+// The processor is called inside the transaction and outside its reach: a charge
+// may have been made although the transaction rolled back. Repeating the request
+// with the same key settles it; the processor answers with the charge that it made.
+package payment

@@ -1,0 +1,153 @@
+package payment
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// Fingerprint tells two requests apart without holding what they held.
+type Fingerprint struct {
+	Sum []byte // SHA-256 or HMAC-SHA-256: 32 bytes
+	// Version names the algorithm and, where there is one, the secret.
+	Version string
+}
+
+// bareVersion is SHA-256 without a secret.
+const bareVersion = "sha256-1"
+
+// Fingerprints makes and compares fingerprints. With a secret they are HMACs. The
+// bare hash can be ground back to the card: whoever reads the table knows the other
+// fields, and a card number has few unknown digits.
+type Fingerprints struct {
+	makers []maker // the first makes, all compare
+}
+
+type maker struct {
+	version string
+	secret  []byte // nil: bare
+}
+
+// NewFingerprints returns fingerprints made with the secret, or bare ones when it
+// is empty. Those made with the previous secret can still be compared: that is how
+// a secret is rotated.
+func NewFingerprints(secret, previous string) *Fingerprints {
+	f := &Fingerprints{}
+	for _, s := range []string{secret, previous} {
+		if s != "" {
+			f.makers = append(f.makers, keyed(s))
+		}
+	}
+	bare := maker{version: bareVersion}
+	if secret == "" {
+		f.makers = slices.Insert(f.makers, 0, bare)
+	} else {
+		f.makers = append(f.makers, bare)
+	}
+	return f
+}
+
+// keyed names a secret by a MAC under it, so that the name tells nothing of it.
+func keyed(secret string) maker {
+	const nameBytes = 4
+	name := digest([]byte(secret), []byte("rowlock payments: name of the secret"))
+	return maker{version: "hmac-sha256-1:" + hex.EncodeToString(name[:nameBytes]), secret: []byte(secret)}
+}
+
+func digest(secret, data []byte) []byte {
+	if secret == nil {
+		sum := sha256.Sum256(data)
+		return sum[:]
+	}
+	mac := hmac.New(sha256.New, secret)
+	mac.Write(data)
+	return mac.Sum(nil)
+}
+
+// canonical is the request as it is hashed: the members in this order, numbers as
+// digits, no white space. A change of it needs a new version.
+type canonical struct {
+	RideID   string        `json:"ride_id"`
+	RiderID  string        `json:"rider_id"`
+	Amount   int64         `json:"amount"`
+	Currency string        `json:"currency"`
+	Card     canonicalCard `json:"card"`
+}
+
+type canonicalCard struct {
+	Number   string `json:"number"`
+	ExpMonth int    `json:"exp_month"`
+	ExpYear  int    `json:"exp_year"`
+	CVC      string `json:"cvc"`
+}
+
+func canonicalRequest(r Request) ([]byte, error) {
+	data, err := json.Marshal(canonical{
+		RideID: string(r.RideID), RiderID: r.RiderID, Amount: r.Amount, Currency: string(r.Currency),
+		Card: canonicalCard{
+			Number: r.Card.Number.Reveal(), ExpMonth: r.Card.ExpMonth, ExpYear: r.Card.ExpYear, CVC: r.Card.CVC.Reveal(),
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode the request: %w", err)
+	}
+	return data, nil
+}
+
+// Of is the fingerprint of a request, made with the current secret.
+func (f *Fingerprints) Of(r Request) (Fingerprint, error) {
+	data, err := canonicalRequest(r)
+	if err != nil {
+		return Fingerprint{}, err
+	}
+	return f.of(data), nil
+}
+
+// Same tells whether a stored fingerprint is that of r, by the stored one's own
+// version. A version that was made with a secret that is not here is
+// ErrForeignFingerprint.
+func (f *Fingerprints) Same(stored Fingerprint, r Request) (bool, error) {
+	data, err := canonicalRequest(r)
+	if err != nil {
+		return false, err
+	}
+	return f.same(stored, data)
+}
+
+// OfCard is the fingerprint of what a processor knows a card by: its number and
+// expiry.
+func (f *Fingerprints) OfCard(c Card) Fingerprint { return f.of(canonicalForm(c)) }
+
+// SameCard is Same for a fingerprint made by OfCard.
+func (f *Fingerprints) SameCard(stored Fingerprint, c Card) (bool, error) {
+	return f.same(stored, canonicalForm(c))
+}
+
+func canonicalForm(c Card) []byte {
+	return fmt.Appendf(nil, "card %s %d %d", c.Number.Reveal(), c.ExpMonth, c.ExpYear)
+}
+
+func (f *Fingerprints) of(data []byte) Fingerprint {
+	m := f.makers[0]
+	return Fingerprint{Sum: digest(m.secret, data), Version: m.version}
+}
+
+func (f *Fingerprints) same(stored Fingerprint, data []byte) (bool, error) {
+	for _, m := range f.makers {
+		if m.version == stored.Version {
+			return hmac.Equal(digest(m.secret, data), stored.Sum), nil
+		}
+	}
+	return false, ErrForeignFingerprint
+}
+
+// ProcessorKey is what the processor charges once by: SHA-256(key, 0x00, n) in
+// hexadecimal, n being how many payments are stored under the key, in decimal.
+func ProcessorKey(key Key, n int) string {
+	sum := sha256.Sum256([]byte(string(key) + "\x00" + strconv.Itoa(n)))
+	return hex.EncodeToString(sum[:])
+}

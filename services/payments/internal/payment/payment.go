@@ -1,0 +1,105 @@
+package payment
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"time"
+)
+
+// Status is what became of a payment. Both are definitive.
+type Status string
+
+// The statuses.
+const (
+	// Succeeded: the card was charged.
+	Succeeded Status = "SUCCEEDED"
+	// Declined: the issuer said no, and DeclineCode says why.
+	Declined Status = "DECLINED"
+)
+
+// Payment is one attempt to be paid that came to an end.
+type Payment struct {
+	ID       ID
+	RideID   RideID
+	RiderID  string
+	Amount   int64 // minor units
+	Currency Currency
+	Status   Status
+	// DeclineCode is the processor's reason; empty unless Declined.
+	DeclineCode string
+	Card        CardFace
+	// CreatedAt is the database's time of the claim, in microseconds.
+	CreatedAt time.Time
+}
+
+// ID is a UUID in its usual form, lower case.
+type ID string
+
+// idBytes is the size of a UUID.
+const idBytes = 16
+
+// NewID makes a UUID of version 7 (RFC 9562, section 5.7): its beginning is the
+// time, so neighbours in time are neighbours in the index.
+func NewID(now time.Time) ID {
+	var b [idBytes]byte
+	rand.Read(b[:]) //nolint:errcheck // it never fails: it ends the program instead
+	ms := uint64(now.UnixMilli()) //nolint:gosec // not before 1970
+	for i := range 6 {
+		b[i] = byte(ms >> (40 - 8*i)) //nolint:gosec // the low byte is meant
+	}
+	b[6] = b[6]&0x0f | 0x70
+	b[8] = b[8]&0x3f | 0x80
+	return formatID(b)
+}
+
+func formatID(b [idBytes]byte) ID {
+	h := hex.EncodeToString(b[:])
+	return ID(h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:])
+}
+
+// ParseID reads a UUID; letters may be of either case. The error is an
+// *InvalidError.
+func ParseID(s string) (ID, error) {
+	var b [idBytes]byte
+	if len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' {
+		if n, err := hex.Decode(b[:], []byte(s[:8]+s[9:13]+s[14:18]+s[19:23]+s[24:])); err == nil && n == idBytes {
+			return formatID(b), nil
+		}
+	}
+	return "", invalid("id", "must be a UUID")
+}
+
+// Response is an answer as it goes over the wire, kept to be given again.
+type Response struct {
+	Status int
+	Body   []byte // JSON
+}
+
+// Answer is what a request to pay gets.
+type Answer struct {
+	Response
+
+	// PaymentID is that of the payment in the body.
+	PaymentID ID
+	// Replayed says that the answer was given before.
+	Replayed bool
+}
+
+// Record is what is stored under an idempotency key.
+type Record struct {
+	Fingerprint Fingerprint
+	PaymentID   ID
+	Response    Response
+}
+
+// Position is where a page of payments begins: after this one, newest first.
+type Position struct {
+	CreatedAt time.Time
+	ID        ID
+}
+
+// Bounds of a page.
+const (
+	DefaultPageSize = 25
+	MaxPageSize     = 100
+)

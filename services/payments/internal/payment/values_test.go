@@ -1,0 +1,272 @@
+package payment_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/services/payments/internal/payment"
+)
+
+// stored is what a settled turn leaves, for tests that are about something else.
+func stored(_ context.Context, turn payment.Turn) (payment.Settlement, error) {
+	return payment.Settlement{Payment: payment.Payment{ID: payment.NewID(turn.Now)}, Response: payment.Response{Status: 201}}, nil
+}
+
+// fieldOf is the field that an error names, "" for nil.
+func fieldOf(t *testing.T, err error) string {
+	t.Helper()
+	if err == nil {
+		return ""
+	}
+	bad, ok := errors.AsType[*payment.InvalidError](err)
+	if !ok || !errors.Is(err, payment.ErrInvalid) {
+		t.Fatalf("not an InvalidError: %v", err)
+	}
+	return bad.Field
+}
+
+func TestCardRules(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		number      string
+		month, year int
+		cvc, field  string
+	}{
+		{good, 12, 2030, "123", ""},
+		{"4222222222222", 1, 2030, "123", ""},       // 13 digits
+		{"6304000000000000000", 1, 2030, "123", ""}, // 19
+		{"378282246310005", 1, 2030, "1234", ""},
+		{"378282246310005", 1, 2030, "123", "card.cvc"},
+		{"4242424242424241", 12, 2030, "123", "card.number"},
+		{"424242424242", 12, 2030, "123", "card.number"},
+		{"63040000000000000000", 12, 2030, "123", "card.number"},
+		{"4242 4242 4242 4242", 12, 2030, "123", "card.number"},
+		{"٤٢٤٢٤٢٤٢٤٢٤٢٤٢٤٢", 12, 2030, "123", "card.number"},
+		{"", 12, 2030, "123", "card.number"},
+		{good, 0, 2030, "123", "card.exp_month"},
+		{good, 13, 2030, "123", "card.exp_month"},
+		{good, 12, 30, "123", "card.exp_year"},
+		{good, 12, 2100, "123", "card.exp_year"},
+		{good, 12, 2030, "", "card.cvc"},
+		{good, 12, 2030, "12", "card.cvc"},
+		{good, 12, 2030, "1234", "card.cvc"},
+		{good, 12, 2030, "12x", "card.cvc"},
+	} {
+		_, err := payment.NewCard(tc.number, tc.month, tc.year, tc.cvc)
+		if field := fieldOf(t, err); field != tc.field {
+			t.Errorf("%q %d/%d %q: field %q (%v), want %q", tc.number, tc.month, tc.year, tc.cvc, field, err, tc.field)
+		}
+	}
+}
+
+func TestExpiry(t *testing.T) {
+	t.Parallel()
+	card := newCard(t)
+	card.ExpMonth, card.ExpYear = 12, 2030
+	for at, field := range map[string]string{
+		"2030-12-31T23:59:59Z": "", "2031-01-01T11:59:59Z": "", // still December in the west
+		"2031-01-01T12:00:00Z": "card.exp_year", "2029-01-01T00:00:00Z": "",
+	} {
+		now, err := time.Parse(time.RFC3339, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fieldOf(t, card.CheckExpiry(now)); got != field {
+			t.Errorf("at %s: %q, want %q", at, got, field)
+		}
+	}
+	card.ExpMonth = 2
+	if got := fieldOf(t, card.CheckExpiry(time.Date(2030, 3, 2, 0, 0, 0, 0, time.UTC))); got != "card.exp_month" {
+		t.Errorf("in March: %q", got)
+	}
+}
+
+func TestRequestRules(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 64)
+	for _, tc := range []struct {
+		ride, rider string
+		amount      int64
+		currency    string
+		field       string
+	}{
+		{"r", "r", 1, "EUR", ""}, {long, long, payment.MaxAmount, "EUR", ""}, {"A.b_c:d-9", "r", 1, "EUR", ""},
+		{"", "r", 1, "EUR", "ride_id"}, {long + "x", "r", 1, "EUR", "ride_id"}, {"a b", "r", 1, "EUR", "ride_id"},
+		{"é", "r", 1, "EUR", "ride_id"}, {"a\n", "r", 1, "EUR", "ride_id"}, {"x" + good + "y", "r", 1, "EUR", "ride_id"},
+		{"r", "", 1, "EUR", "rider_id"}, {"r", good, 1, "EUR", "rider_id"}, {"r", "4242-4242-4242-4242", 1, "EUR", "rider_id"},
+		{"r", "r", 0, "EUR", "amount"}, {"r", "r", -1, "EUR", "amount"}, {"r", "r", payment.MaxAmount + 1, "EUR", "amount"},
+		{"r", "r", 1, "eur", "currency"}, {"r", "r", 1, "EURO", "currency"}, {"r", "r", 1, "", "currency"}, {"r", "r", 1, "E1R", "currency"},
+	} {
+		_, err := payment.NewRequest(tc.ride, tc.rider, tc.amount, tc.currency, newCard(t))
+		if field := fieldOf(t, err); field != tc.field {
+			t.Errorf("%+v: field %q (%v)", tc, field, err)
+		}
+		if err != nil && strings.Contains(err.Error(), good) {
+			t.Errorf("the error repeats the card number: %v", err)
+		}
+	}
+}
+
+func TestHoldsCardNumber(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[string]bool{
+		good: true, "a" + good + "b": true, "4222222222222": true, "6304000000000000000": true,
+		"4242-4242-4242-4242": true, "4242 4242 4242 4242": true, "3782-822463-10005": true, "ride:4242.4242.4242.4242": true,
+		"4242424242424241": false, "424242424242": false, "63040000000000000000": false, "": false,
+		"4242-4242 4242-4242": false, "4242-4242-4242-4242-4242-4242": false,
+		"42424242-4242-4242-4242-424242424242": false, // a UUID is no card
+		"1f0a6a4e-6d1c-4a57-9f0a-0a3ad3f2b7c1": false, "2026-11-21T08:00:00": false, "4242-": false, "-": false, "4242--4242": false,
+		"x4242-4242-4242-4242": false, "4242-4242-4242-4242x": false, "12-34": false,
+	} {
+		if got := payment.HoldsCardNumber(s); got != want {
+			t.Errorf("%q: %t, want %t", s, got, want)
+		}
+	}
+}
+
+func TestKeyFormats(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("k", 255)
+	for header, want := range map[string]string{
+		"abc": "abc", `"abc"`: "abc", "a b": "a b", `a"b`: `a"b`, `"a\"b\\"`: `a"b\`, long: long, `"` + long + `"`: long, "~!": "~!",
+		"": "", `""`: "", long + "k": "", `"` + long + `k"`: "", `"`: "", `"abc`: "", `"a"b"`: "", `"a\x"`: "", `"a\`: "", `"a";p=1`: "",
+		"a\tb": "", "a\x00": "", "a\x7f": "", "ключ": "", "a\xff": "", good: "", "k-" + good: "", `"4242 4242 4242 4242"`: "",
+	} {
+		key, err := payment.NewKey(header)
+		if string(key) != want || (err == nil) != (want != "") || err != nil && fieldOf(t, err) != "Idempotency-Key" {
+			t.Errorf("%.40q: %q, %v, want %q", header, key, err, want)
+		}
+	}
+}
+
+func TestIDs(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	id := payment.NewID(now)
+	if got, err := payment.ParseID(strings.ToUpper(string(id))); err != nil || got != id || id[14] != '7' {
+		t.Errorf("%s became %s, %v", id, got, err)
+	}
+	if later := payment.NewID(now.Add(time.Millisecond)); later <= id {
+		t.Errorf("%s does not come after %s", later, id)
+	}
+	for _, bad := range []string{"", "x", string(id) + "0", strings.ReplaceAll(string(id), "-", ""), "g" + string(id)[1:], good} {
+		if _, err := payment.ParseID(bad); !errors.Is(err, payment.ErrInvalid) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+// Whatever prints a card prints no number and no code.
+func TestSecretsDoNotPrint(t *testing.T) {
+	t.Parallel()
+	r := newRequest(t)
+	encoded, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "request", r, "number", r.Card.Number)
+	for _, text := range []string{
+		fmt.Sprintf("%v %+v %#v %s", r, r, r, r.Card.Number), string(encoded), log.String(), fmt.Sprint(&r.Card),
+	} {
+		if strings.Contains(text, good) || strings.Contains(text, `123"`) || !strings.Contains(text, "***") {
+			t.Errorf("it prints %s", text)
+		}
+	}
+}
+
+func TestBrands(t *testing.T) {
+	t.Parallel()
+	for number, want := range map[string]string{
+		good: "visa", "5555555555554444": "mastercard", "2223003122003222": "mastercard", "378282246310005": "amex",
+		"6011111111111117": "discover", "3566002020360505": "jcb", "3056930009020004": "diners", "6200000000000005": "unionpay",
+		"6304000000000000": "unknown",
+	} {
+		cvc := "123"
+		if want == "amex" {
+			cvc = "1234"
+		}
+		c, err := payment.NewCard(number, 1, 2030, cvc)
+		if err != nil || c.Face().Brand != want || !strings.HasSuffix(number, c.Face().Last4) {
+			t.Errorf("%s: %+v, %v, want %s", number, c.Face(), err, want)
+		}
+	}
+}
+
+// Every value counts.
+func TestFingerprintTellsRequestsApart(t *testing.T) {
+	t.Parallel()
+	for _, f := range []*payment.Fingerprints{payment.NewFingerprints("", ""), payment.NewFingerprints("s", "")} {
+		first, err := f.Of(newRequest(t))
+		if err != nil || len(first.Sum) != 32 {
+			t.Fatalf("%+v, %v", first, err)
+		}
+		for name, change := range map[string]func(*payment.Request){
+			"ride": func(r *payment.Request) { r.RideID = "x" }, "rider": func(r *payment.Request) { r.RiderID = "x" },
+			"amount": func(r *payment.Request) { r.Amount++ }, "currency": func(r *payment.Request) { r.Currency = "USD" },
+			"number": func(r *payment.Request) { r.Card.Number = payment.NewSecret("4000000000000002") },
+			"month":  func(r *payment.Request) { r.Card.ExpMonth-- }, "year": func(r *payment.Request) { r.Card.ExpYear++ },
+			"cvc": func(r *payment.Request) { r.Card.CVC = payment.NewSecret("124") },
+		} {
+			r := newRequest(t)
+			if same, err := f.Same(first, r); !same || err != nil {
+				t.Errorf("the same request: %t, %v", same, err)
+			}
+			change(&r)
+			if same, err := f.Same(first, r); same || err != nil {
+				t.Errorf("another %s: %t, %v", name, same, err)
+			}
+		}
+	}
+}
+
+func TestFingerprintVersions(t *testing.T) {
+	t.Parallel()
+	r := newRequest(t)
+	bare, old, rotated := payment.NewFingerprints("", ""), payment.NewFingerprints("one", ""), payment.NewFingerprints("two", "one")
+	versions := map[string]bool{}
+	for _, f := range []*payment.Fingerprints{bare, old, rotated} {
+		made, err := f.Of(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		versions[made.Version] = true
+		if strings.Contains(made.Version, "one") || strings.Contains(made.Version, "two") {
+			t.Errorf("the version %s tells the secret", made.Version)
+		}
+		if same, err := rotated.Same(made, r); !same || err != nil {
+			t.Errorf("%s under the rotated secret: %t, %v", made.Version, same, err)
+		}
+		if same, err := rotated.SameCard(f.OfCard(r.Card), r.Card); !same || err != nil {
+			t.Errorf("%s: the card under the rotated secret: %t, %v", made.Version, same, err)
+		}
+	}
+	if len(versions) != 3 {
+		t.Errorf("versions %v", versions)
+	}
+	made, err := rotated.Of(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := old.Same(made, r); !errors.Is(err, payment.ErrForeignFingerprint) {
+		t.Errorf("a secret that is not there: %v", err)
+	}
+}
+
+func TestProcessorKey(t *testing.T) {
+	t.Parallel()
+	// printf 'abc\0000' | sha256sum
+	if got := payment.ProcessorKey("abc", 0); got != "e16f2935cab918f9b90988378ba435fe71dcb145781b965a08383c77a5450f18" {
+		t.Errorf("%s", got)
+	}
+	if payment.ProcessorKey("a", 1) == payment.ProcessorKey("a", 2) || payment.ProcessorKey("a", 1) == payment.ProcessorKey("b", 1) {
+		t.Error("two turns share a processor key")
+	}
+}
