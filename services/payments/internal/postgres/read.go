@@ -1,0 +1,124 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/rowlock/rowlock/services/payments/internal/payment"
+)
+
+// row is a payments row.
+type row struct {
+	ID           string         `db:"id"`
+	RideID       string         `db:"ride_id"`
+	RiderID      string         `db:"rider_id"`
+	Amount       int64          `db:"amount"`
+	Currency     string         `db:"currency"`
+	Status       string         `db:"status"`
+	DeclineCode  sql.NullString `db:"decline_code"`
+	CardBrand    string         `db:"card_brand"`
+	CardLast4    string         `db:"card_last4"`
+	CardExpMonth int            `db:"card_exp_month"`
+	CardExpYear  int            `db:"card_exp_year"`
+	CreatedAt    time.Time      `db:"created_at"`
+}
+
+const paymentColumns = `id, ride_id, rider_id, amount, currency, status, decline_code,
+       card_brand, card_last4, card_exp_month, card_exp_year, created_at`
+
+func (r row) payment() payment.Payment {
+	return payment.Payment{
+		ID: payment.ID(r.ID), RideID: payment.RideID(r.RideID), RiderID: r.RiderID, Amount: r.Amount,
+		Currency: payment.Currency(r.Currency), Status: payment.Status(r.Status), DeclineCode: r.DeclineCode.String,
+		Card:      payment.CardFace{Brand: r.CardBrand, Last4: r.CardLast4, ExpMonth: r.CardExpMonth, ExpYear: r.CardExpYear},
+		CreatedAt: r.CreatedAt.UTC(),
+	}
+}
+
+// Find implements payment.Repository.
+func (s *Store) Find(ctx context.Context, id payment.ID) (payment.Payment, error) {
+	const query = `
+SELECT ` + paymentColumns + `
+  FROM payments.payments
+ WHERE id = $1`
+	var r row
+	err := s.db.GetContext(ctx, &r, query, string(id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return payment.Payment{}, payment.ErrNotFound
+	}
+	if err != nil {
+		return payment.Payment{}, err
+	}
+	return r.payment(), nil
+}
+
+// FindOfRide implements payment.Repository.
+func (s *Store) FindOfRide(ctx context.Context, ride payment.RideID, after *payment.Position, limit int) ([]payment.Payment, error) {
+	const (
+		first = `
+SELECT ` + paymentColumns + `
+  FROM payments.payments
+ WHERE ride_id = $1
+ ORDER BY created_at DESC, id DESC
+ LIMIT $2`
+		next = `
+SELECT ` + paymentColumns + `
+  FROM payments.payments
+ WHERE ride_id = $1 AND (created_at, id) < ($3, $4)
+ ORDER BY created_at DESC, id DESC
+ LIMIT $2`
+	)
+	query, args := first, []any{string(ride), limit}
+	if after != nil {
+		query, args = next, append(args, after.CreatedAt, string(after.ID))
+	}
+	var rows []row
+	if err := s.db.SelectContext(ctx, &rows, query, args...); err != nil {
+		return nil, err
+	}
+	page := make([]payment.Payment, len(rows))
+	for i, r := range rows {
+		page[i] = r.payment()
+	}
+	return page, nil
+}
+
+// DeleteExpired implements payment.Repository. Rows that others hold, cleaners
+// or claimers, are skipped, so that it never waits and nobody waits long for it. The
+// time is read in a sub-select: as a constant of the statement it can use the
+// index.
+func (s *Store) DeleteExpired(ctx context.Context, limit int) (deleted int, err error) {
+	const query = `
+WITH expired AS MATERIALIZED (
+    SELECT key
+      FROM payments.idempotency_records
+     WHERE expires_at <= (SELECT clock_timestamp())
+     ORDER BY expires_at
+     LIMIT $1
+       FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM payments.idempotency_records r USING expired e WHERE r.key = e.key RETURNING 1
+)
+SELECT count(*) FROM gone`
+	err = s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
+		return conn.GetContext(ctx, &deleted, query, limit)
+	})
+	return deleted, err
+}
+
+// Unsettled counts the charges in the processor's ledger that are older than age
+// and have no payment: their request failed after the charge and was never
+// repeated. It reads all of the ledger.
+func (s *Store) Unsettled(ctx context.Context, age time.Duration) (n int, err error) {
+	const query = `
+SELECT count(*)
+  FROM payments.processor_charges c
+ WHERE c.created_at <= (SELECT clock_timestamp()) - $1 * interval '1 microsecond'
+   AND NOT EXISTS (SELECT FROM payments.payments p WHERE p.processor_key = c.processor_key)`
+	err = s.db.GetContext(ctx, &n, query, age.Microseconds())
+	return n, err
+}

@@ -1,0 +1,280 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/services/payments/internal/failpoint"
+	"github.com/rowlock/rowlock/services/payments/internal/payment"
+)
+
+// claimSQL takes a key that is absent or expired. No row means that the key is
+// somebody's and live; the row is then locked for the rest of the transaction, so
+// that what it holds can be read without a race. clock_timestamp(), because now()
+// stands still while the statement waits for the row.
+const claimSQL = `
+INSERT INTO payments.idempotency_records AS r (key, status, request_fingerprint, fingerprint_version, expires_at)
+VALUES ($1, 'PROCESSING', $2, $3, clock_timestamp() + $4 * interval '1 microsecond')
+ON CONFLICT (key) DO UPDATE
+   SET status = 'PROCESSING', request_fingerprint = excluded.request_fingerprint, fingerprint_version = excluded.fingerprint_version,
+       payment_id = NULL, response_status = NULL, response_body = NULL,
+       expires_at = clock_timestamp() + $4 * interval '1 microsecond', created_at = clock_timestamp()
+ WHERE r.expires_at <= clock_timestamp()
+RETURNING clock_timestamp()`
+
+// earlierSQL is a statement of its own, after the claim: its snapshot must see the
+// payment of whoever held the key before, for whom the claim has waited.
+const earlierSQL = `SELECT count(*) FROM payments.payments WHERE idempotency_key = $1`
+
+// storeSQL writes the payment and the answer to it.
+const storeSQL = `
+WITH paid AS (
+    INSERT INTO payments.payments (id, idempotency_key, processor_key, ride_id, rider_id, amount, currency, status, decline_code,
+                                   card_brand, card_last4, card_exp_month, card_exp_year, created_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+)
+UPDATE payments.idempotency_records
+   SET status = 'COMPLETED', payment_id = $1, response_status = $15, response_body = $16
+ WHERE key = $2 AND status = 'PROCESSING'`
+
+const recordColumns = `status, request_fingerprint, fingerprint_version, payment_id, response_status, response_body`
+
+// record is an idempotency_records row.
+type record struct {
+	Status      string         `db:"status"`
+	Fingerprint []byte         `db:"request_fingerprint"`
+	Version     string         `db:"fingerprint_version"`
+	PaymentID   sql.NullString `db:"payment_id"`
+	Response    sql.NullInt32  `db:"response_status"`
+	Body        []byte         `db:"response_body"`
+}
+
+func (r record) domain() payment.Record {
+	return payment.Record{
+		Fingerprint: payment.Fingerprint{Sum: r.Fingerprint, Version: r.Version},
+		PaymentID:   payment.ID(r.PaymentID.String),
+		Response:    payment.Response{Status: int(r.Response.Int32), Body: r.Body},
+	}
+}
+
+const completed = "COMPLETED"
+
+// Settle implements payment.Repository.
+func (s *Store) Settle(
+	ctx context.Context, c payment.Claim, settle func(context.Context, payment.Turn) (payment.Settlement, error),
+) (payment.Record, bool, error) {
+	begin := time.Now()
+	late := time.NewTimer(s.options.LockWait)
+	defer late.Stop()
+	found, leave, err := s.enter(ctx, c.Key, late.C)
+	if err != nil || found != nil {
+		return deref(found), false, err
+	}
+	defer leave()
+	release, err := s.slot(ctx, late.C)
+	if err != nil {
+		return payment.Record{}, false, err
+	}
+	defer release()
+	defer s.observer.Opened()()
+
+	// From here on a client that leaves changes nothing: a charge must not be
+	// left without its payment because nobody waits for the answer any more.
+	detached, cancel := detach(ctx)
+	defer cancel()
+	t := &turn{store: s, claim: c, settle: settle}
+	err = s.db.InTx(detached, t.run, sqldb.ResolveOutcome(),
+		sqldb.WithLockTimeout(max(s.options.LockWait-time.Since(begin), time.Millisecond)), sqldb.WithIdleTimeout(s.options.IdleTimeout))
+	switch {
+	case errors.Is(err, errLive):
+		return t.record, false, nil
+	case err != nil:
+		return s.afterFailure(detached, t, err)
+	}
+	failpoint.Hit(failpoint.Committed)
+	return t.record, true, nil
+}
+
+// errLive rolls a transaction back that found a live record: it has read it under
+// its lock, and there is nothing to commit.
+var errLive = errors.New("the key is live")
+
+// enter returns the finished record of the key, or lets the caller in alone.
+func (s *Store) enter(ctx context.Context, key payment.Key, late <-chan time.Time) (found *payment.Record, leave func(), err error) {
+	begin := time.Now()
+	var waited bool
+	defer func() {
+		if waited {
+			s.observer.Waited(InProcess, time.Since(begin))
+		}
+	}()
+	for {
+		if ahead := s.gate.ahead(string(key)); ahead != nil {
+			waited = true
+			select {
+			case <-ahead:
+			case <-late:
+				return nil, nil, payment.ErrProcessing
+			case <-ctx.Done():
+				return nil, nil, leftWaiting(ctx)
+			}
+		}
+		if found, err = s.finished(ctx, key); err != nil || found != nil {
+			return found, nil, err
+		}
+		if leave = s.gate.enter(string(key)); leave != nil {
+			return nil, leave, nil
+		}
+	}
+}
+
+// finished reads the live and finished record of a key; nil when there is none.
+// Most repeats end here, with one plain read and no lock.
+func (s *Store) finished(ctx context.Context, key payment.Key) (*payment.Record, error) {
+	const query = `
+SELECT ` + recordColumns + `
+  FROM payments.idempotency_records
+ WHERE key = $1 AND status = 'COMPLETED' AND expires_at > clock_timestamp()`
+	var r record
+	err := s.db.GetContext(ctx, &r, query, string(key))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil //nolint:nilnil // no record is no error
+	}
+	if err != nil {
+		return nil, err
+	}
+	found := r.domain()
+	return &found, nil
+}
+
+func deref(r *payment.Record) payment.Record {
+	if r == nil {
+		return payment.Record{}
+	}
+	return *r
+}
+
+// detach keeps ctx's values and deadline, not its cancellation.
+func detach(ctx context.Context) (context.Context, context.CancelFunc) {
+	free := context.WithoutCancel(ctx)
+	if deadline, ok := ctx.Deadline(); ok {
+		return context.WithDeadline(free, deadline)
+	}
+	return free, func() {}
+}
+
+// turn is one transaction on one key.
+type turn struct {
+	store  *Store
+	claim  payment.Claim
+	settle func(context.Context, payment.Turn) (payment.Settlement, error)
+
+	record  payment.Record
+	charged bool // the processor was asked, in some run of the transaction, and has not failed
+}
+
+// run is the body of the transaction. After a deadlock or a serialization
+// failure it runs again, from the claim on: the processor then answers by the
+// same key with the charge that it made.
+func (t *turn) run(ctx context.Context, tx *sqlx.Tx) error {
+	t.record = payment.Record{}
+	now, err := t.take(ctx, tx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return t.read(ctx, tx)
+	}
+	if err != nil {
+		return err
+	}
+	failpoint.Hit(failpoint.Claimed)
+	var earlier int
+	if err := tx.GetContext(ctx, &earlier, earlierSQL, string(t.claim.Key)); err != nil {
+		return fmt.Errorf("count the key's payments: %w", err)
+	}
+	settlement, err := t.settle(ctx, payment.Turn{Earlier: earlier, Now: now})
+	if err != nil {
+		return err
+	}
+	t.charged = true
+	if err := t.write(ctx, tx, settlement); err != nil {
+		return err
+	}
+	failpoint.Hit(failpoint.Stored)
+	return nil
+}
+
+// take claims the key. sql.ErrNoRows says that it is somebody's.
+func (t *turn) take(ctx context.Context, tx *sqlx.Tx) (now time.Time, err error) {
+	begin := time.Now()
+	err = tx.GetContext(ctx, &now, claimSQL,
+		string(t.claim.Key), t.claim.Fingerprint.Sum, t.claim.Fingerprint.Version, t.claim.TTL.Microseconds())
+	if took := time.Since(begin); took > noWait {
+		t.store.observer.Waited(InDatabase, took)
+	}
+	if sqldb.SQLState(err) == lockNotAvailable {
+		return time.Time{}, payment.ErrProcessing
+	}
+	return now.UTC(), err //nolint:wrapcheck // sql.ErrNoRows has a meaning, and sqldb classifies the rest
+}
+
+const (
+	// noWait is what a claim takes at most when nobody is in its way.
+	noWait = 10 * time.Millisecond
+	// lockNotAvailable is lock_timeout (PostgreSQL manual, appendix A).
+	lockNotAvailable = "55P03"
+)
+
+// read reads the live record, which the claim has locked.
+func (t *turn) read(ctx context.Context, tx *sqlx.Tx) error {
+	const query = `SELECT ` + recordColumns + ` FROM payments.idempotency_records WHERE key = $1`
+	var r record
+	if err := tx.GetContext(ctx, &r, query, string(t.claim.Key)); err != nil {
+		return fmt.Errorf("read the live record: %w", err)
+	}
+	if r.Status != completed {
+		return payment.ErrProcessing // nobody here commits such a row; should one be found, it is nobody's to take
+	}
+	t.record = r.domain()
+	return errLive
+}
+
+// write stores the payment and the answer.
+func (t *turn) write(ctx context.Context, tx *sqlx.Tx, s payment.Settlement) error {
+	p := s.Payment
+	result, err := tx.ExecContext(ctx, storeSQL,
+		string(p.ID), string(t.claim.Key), s.ProcessorKey, string(p.RideID), p.RiderID, p.Amount, string(p.Currency), string(p.Status),
+		sql.NullString{String: p.DeclineCode, Valid: p.DeclineCode != ""},
+		p.Card.Brand, p.Card.Last4, p.Card.ExpMonth, p.Card.ExpYear, p.CreatedAt, s.Response.Status, string(s.Response.Body))
+	if err != nil {
+		return fmt.Errorf("store the payment: %w", err)
+	}
+	if n, err := result.RowsAffected(); err != nil || n != 1 {
+		return fmt.Errorf("the claimed record is gone: %d rows were completed (%w)", n, err)
+	}
+	t.record = payment.Record{Fingerprint: t.claim.Fingerprint, PaymentID: p.ID, Response: s.Response}
+	return nil
+}
+
+// lookWithin bounds the look at what became of a payment.
+const lookWithin = 2 * time.Second
+
+// afterFailure tells what a failed transaction means for the client. Before the
+// processor was asked the error is what it is: nothing was done. Afterwards "not
+// applied" would be a lie about the card, so the answer is either the one true
+// record, if that is there after all, or that the outcome is unknown.
+func (s *Store) afterFailure(ctx context.Context, t *turn, err error) (payment.Record, bool, error) {
+	if !t.charged {
+		return payment.Record{}, false, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookWithin)
+	defer cancel()
+	if found, findErr := s.finished(ctx, t.claim.Key); findErr == nil && found != nil {
+		return *found, found.PaymentID == t.record.PaymentID, nil
+	}
+	return payment.Record{}, false, fmt.Errorf("%w: %w", payment.ErrOutcomeUnknown, err)
+}
