@@ -1,0 +1,72 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/rowlock/rowlock/services/payments/internal/metrics"
+	"github.com/rowlock/rowlock/services/payments/internal/postgres"
+)
+
+// cleaner deletes expired keys and counts unsettled charges, on every replica:
+// they share the work by skipping what others have locked.
+type cleaner struct {
+	store    *postgres.Store
+	metrics  *metrics.Metrics
+	log      *slog.Logger
+	interval time.Duration
+	ttl      time.Duration
+}
+
+// cleanupBatch is how many records one statement deletes: it holds their locks for
+// milliseconds.
+const cleanupBatch = 500
+
+// run works until ctx ends: once soon after the start, then at the interval, half
+// of it more or less so that replicas which started together do not stay together.
+func (c *cleaner) run(ctx context.Context) error {
+	const first = time.Minute
+	for wait := min(first, c.interval); ; wait = c.interval {
+		timer := time.NewTimer(wait/2 + rand.N(wait))
+		select {
+		case <-timer.C:
+			c.clean(ctx)
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		}
+	}
+}
+
+// clean does it once. What fails is tried again at the next time.
+func (c *cleaner) clean(ctx context.Context) {
+	for {
+		n, err := c.store.DeleteExpired(ctx, cleanupBatch)
+		if err != nil {
+			c.fail(ctx, "expired keys could not be deleted", err)
+			return
+		}
+		c.metrics.Deleted(n)
+		if n < cleanupBatch || ctx.Err() != nil {
+			break
+		}
+	}
+	n, err := c.store.Unsettled(ctx, c.ttl)
+	if err != nil {
+		c.fail(ctx, "unsettled charges could not be counted", err)
+		return
+	}
+	c.metrics.Unsettled(n)
+	if n > 0 {
+		c.log.WarnContext(ctx, "charges without a payment: their requests failed after the charge and were never repeated",
+			slog.Int("charges", n))
+	}
+}
+
+func (c *cleaner) fail(ctx context.Context, what string, err error) {
+	if ctx.Err() == nil { // else we are stopping
+		c.log.WarnContext(ctx, what, slog.Any("error", err)) //nolint:sloglint // one of two constants
+	}
+}

@@ -1,0 +1,55 @@
+package app
+
+import (
+	"time"
+
+	"github.com/rowlock/rowlock/platform/config"
+)
+
+// Config is what the environment tells a replica.
+type Config struct {
+	config.Common
+
+	// LockWait is how long a request waits for its key, in the process and in the database together.
+	LockWait time.Duration `env:"LOCK_WAIT" envDefault:"3s" min:"1ms" help:"how long a request waits for another one with its key, then 409 PAYMENT_PROCESSING"` //nolint:lll // a tag cannot be broken into lines
+	// IdempotencyTTL is how long a key lives.
+	IdempotencyTTL time.Duration `env:"IDEMPOTENCY_TTL" envDefault:"24h" min:"1ms" help:"how long the answer to a key is kept; afterwards the key counts as new"` //nolint:lll // as above
+	// CleanupInterval is how often expired records are removed.
+	CleanupInterval time.Duration `env:"CLEANUP_INTERVAL" envDefault:"1h" min:"1ms" help:"how often expired keys are deleted and unsettled charges counted"` //nolint:lll // as above
+	// ProcessorTimeout is how long the processor may take.
+	ProcessorTimeout time.Duration `env:"PROCESSOR_TIMEOUT" envDefault:"3s" min:"1ms" help:"how long the processor may take; with LOCK_WAIT less than REQUEST_TIMEOUT"` //nolint:lll // as above
+	// ProcessorLatency makes the simulator slow.
+	ProcessorLatency time.Duration `env:"PROCESSOR_LATENCY" envDefault:"0s" min:"0s" help:"how long the simulated processor thinks before it charges"` //nolint:lll // as above
+	// FingerprintSecret makes HMACs of fingerprints.
+	FingerprintSecret string `env:"FINGERPRINT_SECRET" secret:"true" help:"key of the request fingerprints; the same on all replicas"`
+	// FingerprintSecretPrevious is compared with, too.
+	FingerprintSecretPrevious string `env:"FINGERPRINT_SECRET_PREVIOUS" secret:"true" help:"another key that stored fingerprints may have been made with, while rotating"` //nolint:lll // as above
+}
+
+// Validate checks what no tag can say. Load calls it beside Common's own.
+func (c Config) Validate() error {
+	var f config.Faults
+	f.Less("LOCK_WAIT", c.LockWait, "DB_STATEMENT_TIMEOUT", c.DBStatementTimeout)
+	if c.LockWait+c.ProcessorTimeout >= c.RequestTimeout {
+		f.Add("LOCK_WAIT and PROCESSOR_TIMEOUT together must be less than REQUEST_TIMEOUT, or a request is given up while its card is charged",
+			"LOCK_WAIT", "PROCESSOR_TIMEOUT", "REQUEST_TIMEOUT")
+	}
+	if c.DBMaxOpenConns <= reservedConns {
+		f.Add("DB_MAX_OPEN_CONNS must be at least 3: payments leave two connections to everything else", "DB_MAX_OPEN_CONNS")
+	}
+	if c.FingerprintSecretPrevious != "" && c.FingerprintSecret == "" {
+		f.Add("FINGERPRINT_SECRET_PREVIOUS needs a FINGERPRINT_SECRET beside it", "FINGERPRINT_SECRET_PREVIOUS", "FINGERPRINT_SECRET")
+	}
+	return f.Err()
+}
+
+// transactions is how many payments one replica has under way at most; each
+// takes a connection of the service's pool and, for a moment, one of the ledger's.
+func (c Config) transactions() int { return c.DBMaxOpenConns - reservedConns }
+
+// reservedConns are connections for reads and the cleanup.
+const reservedConns = 2
+
+// idleGrace is how much longer than the processor's timeout a payment transaction
+// may lie idle before the server ends it.
+const idleGrace = 5 * time.Second

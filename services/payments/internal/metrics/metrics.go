@@ -1,0 +1,126 @@
+// Package metrics counts what payments do, for Prometheus.
+package metrics
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rowlock/rowlock/services/payments/internal/payment"
+	"github.com/rowlock/rowlock/services/payments/internal/postgres"
+)
+
+// Metrics implements the observers of the domain and of the store.
+type Metrics struct {
+	payments  *prometheus.CounterVec
+	replays   prometheus.Counter
+	conflicts prometheus.Counter
+	waits     *prometheus.HistogramVec
+	deleted   prometheus.Counter
+	unsettled prometheus.Gauge
+
+	mu     sync.Mutex
+	opened map[int64]time.Time // when each open payment transaction began
+	next   int64
+}
+
+var (
+	_ payment.Observer  = (*Metrics)(nil)
+	_ postgres.Observer = (*Metrics)(nil)
+)
+
+// New registers the metrics.
+func New(reg prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		payments: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "payments_total", Help: "Payments that were stored.",
+		}, []string{"status"}),
+		replays: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "payments_replays_total", Help: "Answers that were given again for a repeated request.",
+		}),
+		conflicts: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "payments_conflicts_total", Help: "Requests refused because their key belongs to another request.",
+		}),
+		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "payments_lock_wait_seconds",
+			Help:    "Waits for an idempotency key, in the process behind another request or in the database for the row.",
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2, 3, 5},
+		}, []string{"where"}),
+		deleted: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "payments_cleanup_deleted_total", Help: "Expired idempotency records that this replica deleted.",
+		}),
+		unsettled: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "payments_unsettled_charges",
+			Help: "Charges older than IDEMPOTENCY_TTL that no payment stands behind, as of this replica's last cleanup.",
+		}),
+		opened: make(map[int64]time.Time),
+	}
+	// What is absent until its first event hides that event from rate().
+	for _, status := range []payment.Status{payment.Succeeded, payment.Declined} {
+		m.payments.WithLabelValues(string(status))
+	}
+	for _, where := range []postgres.Place{postgres.InProcess, postgres.InDatabase} {
+		m.waits.WithLabelValues(string(where))
+	}
+	for _, c := range []prometheus.Collector{
+		m.payments, m.replays, m.conflicts, m.waits, m.deleted, m.unsettled,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "payments_transactions_open", Help: "Payment transactions that are open on this replica.",
+		}, func() float64 { n, _ := m.open(time.Now()); return float64(n) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "payments_transaction_oldest_seconds", Help: "Age of the oldest open payment transaction of this replica; 0 without one.",
+		}, func() float64 { _, age := m.open(time.Now()); return age.Seconds() }),
+	} {
+		if err := reg.Register(c); err != nil {
+			return nil, fmt.Errorf("register the metrics of payments: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// Settled implements payment.Observer.
+func (m *Metrics) Settled(status payment.Status) { m.payments.WithLabelValues(string(status)).Inc() }
+
+// Replayed implements payment.Observer.
+func (m *Metrics) Replayed() { m.replays.Inc() }
+
+// Conflict implements payment.Observer.
+func (m *Metrics) Conflict() { m.conflicts.Inc() }
+
+// Waited implements postgres.Observer.
+func (m *Metrics) Waited(where postgres.Place, d time.Duration) {
+	m.waits.WithLabelValues(string(where)).Observe(d.Seconds())
+}
+
+// Opened implements postgres.Observer.
+func (m *Metrics) Opened() (closed func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	id := m.next
+	m.next++
+	m.opened[id] = time.Now()
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.opened, id)
+	}
+}
+
+// open counts the open transactions and gives the age of the oldest. There are
+// never more than a pool has connections.
+func (m *Metrics) open(now time.Time) (n int, oldest time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, began := range m.opened {
+		oldest = max(oldest, now.Sub(began))
+	}
+	return len(m.opened), oldest
+}
+
+// Deleted counts what a cleanup removed.
+func (m *Metrics) Deleted(n int) { m.deleted.Add(float64(n)) }
+
+// Unsettled notes how many charges have no payment.
+func (m *Metrics) Unsettled(n int) { m.unsettled.Set(float64(n)) }
