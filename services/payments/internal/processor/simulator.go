@@ -60,7 +60,7 @@ func (s *Simulator) Charge(ctx context.Context, c payment.Charge) (payment.Resul
 	case cardFault:
 		return payment.Result{}, fmt.Errorf("%w: it answered with an error", payment.ErrProcessorFault)
 	}
-	fresh, err := s.charge(ctx, c)
+	fresh, err := s.call(ctx, c)
 	if err != nil {
 		return payment.Result{}, err
 	}
@@ -84,6 +84,27 @@ func think(ctx context.Context, latency time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return payment.ErrProcessorTimeout
+	}
+}
+
+// call is charge with the caller's patience: whoever has a ledger that does not
+// answer leaves when the time is up, as with another company's, and the charge may
+// be made or not.
+func (s *Simulator) call(ctx context.Context, c payment.Charge) (fresh bool, err error) {
+	type outcome struct {
+		fresh bool
+		err   error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		fresh, err := s.charge(ctx, c)
+		done <- outcome{fresh, err}
+	}()
+	select {
+	case o := <-done:
+		return o.fresh, o.err
+	case <-ctx.Done():
+		return false, payment.ErrProcessorTimeout
 	}
 }
 

@@ -1,0 +1,130 @@
+package app_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/localpg"
+	"github.com/rowlock/rowlock/services/payments/internal/postgres"
+)
+
+// A card number and a security code in every field, header, path and key: they are
+// found in no log line, no table, no metric, no answer, and not in what the server
+// shows of its sessions.
+func TestCardDataAppearsNowhere(t *testing.T) {
+	t.Parallel()
+	// A number and a code that nothing else in the test could contain by chance.
+	const pan, cvc = "4929939187355598", "7391"
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	db := open(t, dsn)
+	r := start(t, dsn, map[string]string{"LOG_LEVEL": "debug", "PROCESSOR_TIMEOUT": "50ms"})
+	var seen strings.Builder // all answers, headers included
+	note := func(a answer) {
+		seen.WriteString(a.String())
+		if err := a.header.Write(&seen); err != nil {
+			t.Fatal(err)
+		}
+	}
+	valid := strings.NewReplacer(goodCard, pan, `"123"`, `"739"`).Replace(body(1250, goodCard))
+	note(r.pay(t, "paid", valid).want(t, 201, "SUCCEEDED"))
+	note(r.pay(t, "paid", valid))
+	note(r.pay(t, "paid", strings.Replace(valid, "1250", "1", 1)).want(t, 409, "IDEMPOTENCY_KEY_CONFLICT"))
+	amex := strings.NewReplacer(goodCard, "378282246310005", `"123"`, `"`+cvc+`"`).Replace(body(1250, goodCard))
+	note(r.pay(t, "amex", amex).want(t, 201, "SUCCEEDED"))
+	note(r.pay(t, "timeout", body(1, timeoutCard)).want(t, 504, "PROCESSOR_TIMEOUT"))
+
+	// Each member's value and name, in turn, is the number; so is the rest of the request.
+	members := []string{`"ride-1"`, `"rider-1"`, "1250", `"EUR"`, `"` + goodCard + `"`, ":12,", "2099", `"123"`}
+	for _, member := range members {
+		for _, value := range []string{`"` + pan + `"`, pan, `"` + pan[:4] + `-` + pan[4:8] + `-` + pan[8:12] + `-` + pan[12:] + `"`} {
+			if member == ":12," {
+				value = ":" + value + ","
+			}
+			note(r.pay(t, "k"+fmt.Sprint(len(seen.String())), strings.Replace(body(1250, goodCard), member, value, 1)))
+		}
+	}
+	for _, name := range []string{"ride_id", "rider_id", "amount", "currency", "card", "number", "exp_month", "exp_year", "cvc"} {
+		note(r.pay(t, "name", strings.Replace(body(1250, goodCard), `"`+name+`"`, `"`+pan+`"`, 1)))
+	}
+	for _, broken := range []string{pan, `"` + pan + `"`, "[" + pan + "]", `{"` + pan, `{"card":` + pan + `}`, "{" + pan + "}", ""} {
+		note(r.pay(t, "broken", broken))
+	}
+	for _, key := range []string{pan, `"` + pan + `"`, "k-" + pan, `"` + pan, "4929 9391 8735 5598", "4929-9391-8735-5598", pan + "\t"} {
+		if a := r.pay(t, key, valid); a.status != 400 || a.field != "Idempotency-Key" {
+			t.Errorf("key: %s", a)
+		} else {
+			note(a)
+		}
+	}
+	for _, header := range []string{
+		"X-Request-Id", "User-Agent", "Authorization", "Cookie", "Referer", "Accept", "Traceparent", "Tracestate", "Baggage", "X-Forwarded-For",
+		"Content-Type", "Content-Encoding", pan,
+	} {
+		note(send(t, http.MethodPost, r.api, valid, map[string]string{"Idempotency-Key": "paid", header: pan}))
+	}
+	for _, path := range []string{"/" + pan, "/" + pan + "/" + pan, "?ride_id=" + pan, "?ride_id=r&limit=" + pan, "?ride_id=r&after=" + pan, "?" + pan + "=%zz"} {
+		note(get(t, r.api+path))
+	}
+	note(get(t, strings.TrimSuffix(r.api, "/v1/payments")+"/"+pan))
+	note(send(t, pan, r.api, "", nil))
+
+	if n := strings.Count(r.log.String(), "\n"); n < 60 {
+		t.Fatalf("only %d log lines: the test proves nothing", n)
+	}
+	places := map[string]string{
+		"an answer": seen.String(), "the log": r.log.String(), "the metrics": get(t, r.admin+"/metrics").body,
+		"a dump of the database": dump(t, dsn),
+	}
+	var sessions []string
+	if err := db.db.SelectContext(t.Context(), &sessions, `SELECT query FROM pg_stat_activity WHERE datname = current_database()`); err != nil {
+		t.Fatal(err)
+	}
+	places["pg_stat_activity"] = strings.Join(sessions, "\n")
+	if !strings.Contains(places["a dump of the database"], "5598") || !strings.Contains(places["an answer"], `"last4":"5598"`) {
+		t.Error("not even the last four digits are there: the test proves nothing")
+	}
+	for place, text := range places {
+		for _, secret := range []string{pan, "4929-9391", "4929 9391", "378282246310005", timeoutCard, goodCard, `"` + cvc + `"`, "\t" + cvc + "\t"} {
+			if i := strings.Index(text, secret); i >= 0 {
+				t.Errorf("%s holds %s: ...%s...", place, secret, text[max(0, i-80):min(len(text), i+80)])
+			}
+		}
+	}
+}
+
+// dump is pg_dump of the service's schema.
+func dump(t *testing.T, dsn string) string {
+	t.Helper()
+	bin, err := localpg.Find(t.Context(), config.Environ())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := u.Query()
+	for name := range query {
+		if !slices.Contains([]string{"sslmode", "host"}, name) {
+			query.Del(name)
+		}
+	}
+	u.RawQuery = query.Encode()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "pg_dump"), "--schema=payments", u.String())
+	var problems strings.Builder
+	cmd.Stderr = io.Writer(&problems)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("pg_dump: %v %s", err, problems.String())
+	}
+	return string(out)
+}

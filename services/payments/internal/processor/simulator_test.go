@@ -1,0 +1,156 @@
+package processor_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
+	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/services/payments/internal/payment"
+	"github.com/rowlock/rowlock/services/payments/internal/postgres"
+	"github.com/rowlock/rowlock/services/payments/internal/processor"
+)
+
+func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
+
+func ledger(t *testing.T, dsn string) *sqldb.DB {
+	t.Helper()
+	db, err := sqldb.Open(t.Context(), sqldb.Settings{URL: dsn}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func charges(t *testing.T, db *sqldb.DB) (n int) {
+	t.Helper()
+	if err := db.GetContext(t.Context(), &n, `SELECT count(*) FROM payments.processor_charges`); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func charge(t *testing.T, key, number string) payment.Charge {
+	t.Helper()
+	card, err := payment.NewCard(number, 12, 2099, "123")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return payment.Charge{Key: key, Amount: 100, Currency: "EUR", Card: card}
+}
+
+const good = "4242424242424242"
+
+// One key, many callers, two processors on one ledger: one charge.
+func TestChargesOncePerKey(t *testing.T) {
+	t.Parallel()
+	db := ledger(t, dbtest.Postgres(t, postgres.Migrations()))
+	secret := payment.NewFingerprints("s", "")
+	simulators := []*processor.Simulator{
+		processor.New(db, secret, processor.Options{Timeout: 5 * time.Second}),
+		processor.New(db, secret, processor.Options{Timeout: 5 * time.Second, Latency: time.Millisecond}),
+	}
+	var done sync.WaitGroup
+	for i := range 40 {
+		done.Go(func() {
+			if r, err := simulators[i%2].Charge(t.Context(), charge(t, "k", good)); err != nil || r.DeclineCode != "" {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+	}
+	done.Wait()
+	if n := charges(t, db); n != 1 {
+		t.Errorf("%d charges, want 1", n)
+	}
+	for name, change := range map[string]func(*payment.Charge){
+		"amount": func(c *payment.Charge) { c.Amount++ }, "currency": func(c *payment.Charge) { c.Currency = "USD" },
+		"number": func(c *payment.Charge) { c.Card.Number = payment.NewSecret("4000056655665556") },
+		"month":  func(c *payment.Charge) { c.Card.ExpMonth-- }, "year": func(c *payment.Charge) { c.Card.ExpYear-- },
+	} {
+		c := charge(t, "k", good)
+		change(&c)
+		if _, err := simulators[0].Charge(t.Context(), c); !errors.Is(err, payment.ErrKeyConflict) {
+			t.Errorf("another %s: %v", name, err)
+		}
+	}
+	// A ledger entry that cannot be compared is no reason to charge or to refuse: it is a fault.
+	stranger := processor.New(db, payment.NewFingerprints("another", ""), processor.Options{Timeout: time.Second})
+	if _, err := stranger.Charge(t.Context(), charge(t, "k", good)); !errors.Is(err, payment.ErrProcessorFault) {
+		t.Errorf("a foreign fingerprint: %v", err)
+	}
+	if n := charges(t, db); n != 1 {
+		t.Errorf("%d charges, want 1", n)
+	}
+}
+
+func TestSpecialCards(t *testing.T) {
+	t.Parallel()
+	db := ledger(t, dbtest.Postgres(t, postgres.Migrations()))
+	s := processor.New(db, payment.NewFingerprints("", ""), processor.Options{Timeout: 100 * time.Millisecond})
+	for _, step := range []struct {
+		number, decline string
+		err             error
+		charges         int
+	}{
+		{"4000000000000002", "card_declined", nil, 0},
+		{"4000000000009995", "insufficient_funds", nil, 0},
+		{"4000000000000119", "", payment.ErrProcessorFault, 0},
+		{"4000000000000119", "", payment.ErrProcessorFault, 0},
+		{"4000000000000259", "", payment.ErrProcessorTimeout, 1},
+		{"4000000000000259", "", nil, 1}, // the repeat settles
+		{good, "", nil, 2},
+	} {
+		r, err := s.Charge(t.Context(), charge(t, step.number, step.number))
+		if r.DeclineCode != step.decline || !errors.Is(err, step.err) || charges(t, db) != step.charges {
+			t.Errorf("%s: %+v, %v, %d charges; want %+v", step.number, r, err, charges(t, db), step)
+		}
+	}
+}
+
+// What goes wrong with the ledger is the processor's fault or its silence; it must
+// not be found to be an error of the payment's own database.
+func TestLedgerTrouble(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	proxy := faultproxy.New(t, dsn)
+	db := ledger(t, proxy.DSN(dsn))
+	s := processor.New(db, payment.NewFingerprints("", ""), processor.Options{Timeout: 300 * time.Millisecond})
+	want := func(ctx context.Context, want error) {
+		t.Helper()
+		_, err := s.Charge(ctx, charge(t, "k", good))
+		if _, ours := sqldb.OutcomeOf(err); !errors.Is(err, want) || ours {
+			t.Errorf("%v, want %v alone", err, want)
+		}
+	}
+	proxy.Cut(faultproxy.AfterStatement, faultproxy.RST, faultproxy.Matching("processor_charges"))
+	want(t.Context(), payment.ErrProcessorFault)
+	want(t.Context(), nil)
+	proxy.Pause()
+	begin := time.Now()
+	want(t.Context(), payment.ErrProcessorTimeout)
+	if took := time.Since(begin); took > 3*time.Second {
+		t.Errorf("a silent ledger was waited for %s", took)
+	}
+	proxy.Resume()
+	want(t.Context(), nil)
+	if n := charges(t, db); n != 1 {
+		t.Errorf("%d charges, want 1", n)
+	}
+	slow := processor.New(db, payment.NewFingerprints("", ""), processor.Options{Timeout: 10 * time.Millisecond, Latency: time.Hour})
+	if _, err := slow.Charge(t.Context(), charge(t, "slow", good)); !errors.Is(err, payment.ErrProcessorTimeout) {
+		t.Errorf("a slow processor: %v", err)
+	}
+}
