@@ -3,13 +3,24 @@ module github.com/rowlock/rowlock/services/payments
 go 1.26.0
 
 require (
+	github.com/getkin/kin-openapi v0.152.0
 	github.com/jmoiron/sqlx v1.4.0
 	github.com/oapi-codegen/runtime v1.8.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/rowlock/rowlock/platform v0.0.0
+	go.uber.org/goleak v1.3.0
 )
 
-require github.com/lib/pq v1.12.3 // indirect
+require (
+	github.com/fergusstrange/embedded-postgres v1.34.0 // indirect
+	github.com/go-openapi/jsonpointer v1.0.1 // indirect
+	github.com/gorilla/mux v1.8.0 // indirect
+	github.com/lib/pq v1.12.3
+	github.com/oasdiff/yaml v0.1.1 // indirect
+	github.com/oasdiff/yaml3 v0.0.14 // indirect
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
+	github.com/xi2/xz v0.0.0-20171230120015-48954b6210f8 // indirect
+)
 
 require (
 	github.com/XSAM/otelsql v0.44.0 // indirect

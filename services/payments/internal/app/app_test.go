@@ -83,7 +83,8 @@ func TestKeyConflict(t *testing.T) {
 	}
 	for name, change := range map[string][2]string{
 		"ride": {"ride-1", "ride-2"}, "rider": {"rider-1", "rider-2"}, "amount": {"1250", "1251"}, "currency": {"EUR", "USD"},
-		"number": {goodCard, "4000056655665556"}, "month": {`"exp_month":12`, `"exp_month":11`}, "year": {"2099", "2098"}, "cvc": {`"123"`, `"124"`},
+		"number": {goodCard, "4000056655665556"}, "month": {`"exp_month":12`, `"exp_month":11`}, "year": {"2099", "2098"},
+		"cvc": {`"123"`, `"124"`},
 	} {
 		a := r.pay(t, "k", strings.Replace(body(1250, goodCard), change[0], change[1], 1))
 		if a.status != 409 || a.code != "IDEMPOTENCY_KEY_CONFLICT" || a.header.Get("Retry-After") != "" {

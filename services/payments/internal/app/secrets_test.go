@@ -1,13 +1,13 @@
 package app_test
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -49,7 +49,7 @@ func TestCardDataAppearsNowhere(t *testing.T) {
 			if member == ":12," {
 				value = ":" + value + ","
 			}
-			note(r.pay(t, "k"+fmt.Sprint(len(seen.String())), strings.Replace(body(1250, goodCard), member, value, 1)))
+			note(r.pay(t, "k"+strconv.Itoa(seen.Len()), strings.Replace(body(1250, goodCard), member, value, 1)))
 		}
 	}
 	for _, name := range []string{"ride_id", "rider_id", "amount", "currency", "card", "number", "exp_month", "exp_year", "cvc"} {
@@ -66,12 +66,14 @@ func TestCardDataAppearsNowhere(t *testing.T) {
 		}
 	}
 	for _, header := range []string{
-		"X-Request-Id", "User-Agent", "Authorization", "Cookie", "Referer", "Accept", "Traceparent", "Tracestate", "Baggage", "X-Forwarded-For",
-		"Content-Type", "Content-Encoding", pan,
+		"X-Request-Id", "User-Agent", "Authorization", "Cookie", "Referer", "Accept", "Traceparent", "Tracestate", "Baggage",
+		"X-Forwarded-For", "Content-Type", "Content-Encoding", pan,
 	} {
 		note(send(t, http.MethodPost, r.api, valid, map[string]string{"Idempotency-Key": "paid", header: pan}))
 	}
-	for _, path := range []string{"/" + pan, "/" + pan + "/" + pan, "?ride_id=" + pan, "?ride_id=r&limit=" + pan, "?ride_id=r&after=" + pan, "?" + pan + "=%zz"} {
+	for _, path := range []string{
+		"/" + pan, "/" + pan + "/" + pan, "?ride_id=" + pan, "?ride_id=r&limit=" + pan, "?ride_id=r&after=" + pan, "?" + pan + "=%zz",
+	} {
 		note(get(t, r.api+path))
 	}
 	note(get(t, strings.TrimSuffix(r.api, "/v1/payments")+"/"+pan))
@@ -85,7 +87,8 @@ func TestCardDataAppearsNowhere(t *testing.T) {
 		"a dump of the database": dump(t, dsn),
 	}
 	var sessions []string
-	if err := db.db.SelectContext(t.Context(), &sessions, `SELECT query FROM pg_stat_activity WHERE datname = current_database()`); err != nil {
+	err := db.db.SelectContext(t.Context(), &sessions, `SELECT query FROM pg_stat_activity WHERE datname = current_database()`)
+	if err != nil {
 		t.Fatal(err)
 	}
 	places["pg_stat_activity"] = strings.Join(sessions, "\n")
@@ -93,7 +96,9 @@ func TestCardDataAppearsNowhere(t *testing.T) {
 		t.Error("not even the last four digits are there: the test proves nothing")
 	}
 	for place, text := range places {
-		for _, secret := range []string{pan, "4929-9391", "4929 9391", "378282246310005", timeoutCard, goodCard, `"` + cvc + `"`, "\t" + cvc + "\t"} {
+		for _, secret := range []string{
+			pan, "4929-9391", "4929 9391", "378282246310005", timeoutCard, goodCard, `"` + cvc + `"`, "\t" + cvc + "\t",
+		} {
 			if i := strings.Index(text, secret); i >= 0 {
 				t.Errorf("%s holds %s: ...%s...", place, secret, text[max(0, i-80):min(len(text), i+80)])
 			}

@@ -34,11 +34,15 @@ func Problem(err error) *problem.Error {
 		detail   string
 		options  []problem.Option
 	}{
-		{payment.ErrKeyConflict, keyConflict, "This key was used for another request. Nothing was done. " +
-			"A repeat must be sent exactly as the first time; another payment needs another key.",
-			[]problem.Option{problem.Field(payment.FieldKey)}},
-		{payment.ErrProcessing, processing, "A request with this key is still running. Repeat with the same key to get its answer.",
-			[]problem.Option{problem.Field(payment.FieldKey), problem.RetryAfter(soon)}},
+		{
+			payment.ErrKeyConflict, keyConflict, "This key was used for another request. Nothing was done. " +
+				"A repeat must be sent exactly as the first time; another payment needs another key.",
+			[]problem.Option{problem.Field(payment.FieldKey)},
+		},
+		{
+			payment.ErrProcessing, processing, "A request with this key is still running. Repeat with the same key to get its answer.",
+			[]problem.Option{problem.Field(payment.FieldKey), problem.RetryAfter(soon)},
+		},
 		{payment.ErrNotFound, paymentNotFound, "No payment has this id.", []problem.Option{problem.Field("id")}},
 		{payment.ErrProcessorFault, processorError, "The payment processor failed. No payment is recorded, but the card may have been " +
 			"charged: repeat with the same key, which charges no second time.", nil},

@@ -13,7 +13,7 @@ import (
 
 type handlers struct {
 	pay      payment.PayAPI
-	payments payment.PaymentAPI
+	payments payment.LookupAPI
 }
 
 // headerReplayed marks an answer that was given before.

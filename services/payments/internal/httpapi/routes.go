@@ -15,7 +15,7 @@ type router interface {
 const pathPayments = "/v1/payments"
 
 // Register puts the routes of both ports on r.
-func Register(r router, pay payment.PayAPI, payments payment.PaymentAPI) {
+func Register(r router, pay payment.PayAPI, payments payment.LookupAPI) {
 	h := handlers{pay, payments}
 	r.Handle(http.MethodPost, pathPayments, h.create)
 	r.Handle(http.MethodGet, pathPayments, h.list)

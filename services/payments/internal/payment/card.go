@@ -136,12 +136,17 @@ func brand(number string) string {
 		from, to int
 		name     string
 	}{
-		{3400, 3499, brandAmex}, {3700, 3799, brandAmex},
-		{3000, 3059, brandDiners}, {3600, 3699, brandDiners}, {3800, 3999, brandDiners},
+		{3400, 3499, brandAmex},
+		{3700, 3799, brandAmex},
+		{3000, 3059, brandDiners},
+		{3600, 3699, brandDiners},
+		{3800, 3999, brandDiners},
 		{3528, 3589, brandJCB},
 		{4000, 4999, brandVisa},
-		{2221, 2720, brandMastercard}, {5100, 5599, brandMastercard},
-		{6011, 6011, brandDiscover}, {6440, 6599, brandDiscover},
+		{2221, 2720, brandMastercard},
+		{5100, 5599, brandMastercard},
+		{6011, 6011, brandDiscover},
+		{6440, 6599, brandDiscover},
 		{6200, 6299, brandUnionPay},
 	} {
 		if r.from <= prefix && prefix <= r.to {

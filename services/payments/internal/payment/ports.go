@@ -14,8 +14,8 @@ type PayAPI interface {
 	Pay(ctx context.Context, key Key, r Request) (Answer, error)
 }
 
-// PaymentAPI is the inbound port of whoever looks payments up.
-type PaymentAPI interface {
+// LookupAPI is the inbound port of whoever looks payments up.
+type LookupAPI interface {
 	// Payment returns one payment, or ErrNotFound.
 	Payment(ctx context.Context, id ID) (Payment, error)
 	// PaymentsOfRide returns up to limit payments of a ride, newest first, and

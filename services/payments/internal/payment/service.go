@@ -13,8 +13,8 @@ type Service struct {
 }
 
 var (
-	_ PayAPI     = (*Service)(nil)
-	_ PaymentAPI = (*Service)(nil)
+	_ PayAPI    = (*Service)(nil)
+	_ LookupAPI = (*Service)(nil)
 )
 
 // Parts are what a service stands on; all are required.
@@ -100,12 +100,12 @@ func (s *Service) compare(record Record, r Request) error {
 	return err
 }
 
-// Payment implements PaymentAPI.
+// Payment implements LookupAPI.
 func (s *Service) Payment(ctx context.Context, id ID) (Payment, error) {
 	return s.parts.Repository.Find(ctx, id)
 }
 
-// PaymentsOfRide implements PaymentAPI.
+// PaymentsOfRide implements LookupAPI.
 func (s *Service) PaymentsOfRide(ctx context.Context, ride RideID, after *Position, limit int) ([]Payment, *Position, error) {
 	if limit < 1 || limit > MaxPageSize {
 		return nil, nil, invalid("limit", "must be 1 to 100")

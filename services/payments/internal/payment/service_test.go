@@ -191,7 +191,7 @@ func TestPages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var port payment.PaymentAPI = f.service
+	var port payment.LookupAPI = f.service
 	seen := 0
 	var after *payment.Position
 	for _, want := range []int{2, 2, 1} {

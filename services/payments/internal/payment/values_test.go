@@ -97,12 +97,25 @@ func TestRequestRules(t *testing.T) {
 		currency    string
 		field       string
 	}{
-		{"r", "r", 1, "EUR", ""}, {long, long, payment.MaxAmount, "EUR", ""}, {"A.b_c:d-9", "r", 1, "EUR", ""},
-		{"", "r", 1, "EUR", "ride_id"}, {long + "x", "r", 1, "EUR", "ride_id"}, {"a b", "r", 1, "EUR", "ride_id"},
-		{"é", "r", 1, "EUR", "ride_id"}, {"a\n", "r", 1, "EUR", "ride_id"}, {"x" + good + "y", "r", 1, "EUR", "ride_id"},
-		{"r", "", 1, "EUR", "rider_id"}, {"r", good, 1, "EUR", "rider_id"}, {"r", "4242-4242-4242-4242", 1, "EUR", "rider_id"},
-		{"r", "r", 0, "EUR", "amount"}, {"r", "r", -1, "EUR", "amount"}, {"r", "r", payment.MaxAmount + 1, "EUR", "amount"},
-		{"r", "r", 1, "eur", "currency"}, {"r", "r", 1, "EURO", "currency"}, {"r", "r", 1, "", "currency"}, {"r", "r", 1, "E1R", "currency"},
+		{"r", "r", 1, "EUR", ""},
+		{long, long, payment.MaxAmount, "EUR", ""},
+		{"A.b_c:d-9", "r", 1, "EUR", ""},
+		{"", "r", 1, "EUR", "ride_id"},
+		{long + "x", "r", 1, "EUR", "ride_id"},
+		{"a b", "r", 1, "EUR", "ride_id"},
+		{"é", "r", 1, "EUR", "ride_id"},
+		{"a\n", "r", 1, "EUR", "ride_id"},
+		{"x" + good + "y", "r", 1, "EUR", "ride_id"},
+		{"r", "", 1, "EUR", "rider_id"},
+		{"r", good, 1, "EUR", "rider_id"},
+		{"r", "4242-4242-4242-4242", 1, "EUR", "rider_id"},
+		{"r", "r", 0, "EUR", "amount"},
+		{"r", "r", -1, "EUR", "amount"},
+		{"r", "r", payment.MaxAmount + 1, "EUR", "amount"},
+		{"r", "r", 1, "eur", "currency"},
+		{"r", "r", 1, "EURO", "currency"},
+		{"r", "r", 1, "", "currency"},
+		{"r", "r", 1, "E1R", "currency"},
 	} {
 		_, err := payment.NewRequest(tc.ride, tc.rider, tc.amount, tc.currency, newCard(t))
 		if field := fieldOf(t, err); field != tc.field {

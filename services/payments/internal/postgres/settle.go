@@ -82,7 +82,8 @@ func (s *Store) Settle(
 		return payment.Record{}, false, err
 	}
 	defer release()
-	defer s.observer.Opened()()
+	closed := s.observer.Opened()
+	defer closed()
 
 	// From here on a client that leaves changes nothing: a charge must not be
 	// left without its payment because nobody waits for the answer any more.
@@ -128,8 +129,8 @@ func (s *Store) enter(ctx context.Context, key payment.Key, late <-chan time.Tim
 		if found, err = s.finished(ctx, key); err != nil || found != nil {
 			return found, nil, err
 		}
-		if leave = s.gate.enter(string(key)); leave != nil {
-			return nil, leave, nil
+		if inside := s.gate.enter(string(key)); inside != nil {
+			return nil, inside, nil
 		}
 	}
 }
@@ -219,7 +220,7 @@ func (t *turn) take(ctx context.Context, tx *sqlx.Tx) (now time.Time, err error)
 	if sqldb.SQLState(err) == lockNotAvailable {
 		return time.Time{}, payment.ErrProcessing
 	}
-	return now.UTC(), err //nolint:wrapcheck // sql.ErrNoRows has a meaning, and sqldb classifies the rest
+	return now.UTC(), err
 }
 
 const (

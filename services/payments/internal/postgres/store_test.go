@@ -186,7 +186,9 @@ func settlement(key payment.Key, turn payment.Turn) payment.Settlement {
 
 // settles answers at once.
 func settles(key payment.Key) func(context.Context, payment.Turn) (payment.Settlement, error) {
-	return func(_ context.Context, turn payment.Turn) (payment.Settlement, error) { return settlement(key, turn), nil }
+	return func(_ context.Context, turn payment.Turn) (payment.Settlement, error) {
+		return settlement(key, turn), nil
+	}
 }
 
 // holder settles a key slowly: it has the key when the function returns, and
@@ -273,9 +275,9 @@ func TestAllPlacesTaken(t *testing.T) {
 	r := openStore(t, dbtest.Postgres(t, postgres.Migrations()), sqldb.PoolerNone, postgres.Options{
 		Transactions: 2, LockWait: 300 * time.Millisecond,
 	})
-	for i := range 2 {
-		defer holder(t, r, payment.Key(fmt.Sprint("held", i)))()
-	}
+	first, second := holder(t, r, "held0"), holder(t, r, "held1")
+	defer first()
+	defer second()
 	if _, _, err := r.Settle(t.Context(), claim("k"), settles("k")); !errors.Is(err, payment.ErrBusy) {
 		t.Errorf("%v, want ErrBusy", err)
 	}
