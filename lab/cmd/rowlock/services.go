@@ -25,6 +25,11 @@ func services() []service {
 		name: "counts", port: 8083, schema: provision.Service{Name: "counts"},
 		try: `curl -s -o /dev/null -H 'Content-Type: application/json' -d '{"itemId":"apples"}' URL/api/v1/internal/counts;` +
 			` curl -s -X POST URL/api/v1/counts/apples/increase`,
+	}, {
+		name: "payments", port: 8082, schema: provision.Service{Name: "payments"},
+		try: `curl -si -H 'Content-Type: application/json' -H 'Idempotency-Key: try-1' URL/v1/payments` +
+			` -d '{"ride_id":"ride-1","rider_id":"rider-1","amount":1250,"currency":"EUR",` +
+			`"card":{"number":"4242424242424242","exp_month":12,"exp_year":2099,"cvc":"123"}}'`,
 	}}
 }
 

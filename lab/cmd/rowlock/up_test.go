@@ -25,6 +25,7 @@ type table struct {
 	url, docs string
 	replicas  map[string]int // process ids by name
 	try       string
+	pay       string // what there is to try of payments
 }
 
 var (
@@ -37,11 +38,11 @@ func readTable(t *testing.T, r *rowlock) table {
 	t.Helper()
 	r.await("Ctrl-C stops everything.")
 	out := r.output()
-	row, try := rowPattern.FindStringSubmatch(out), tryPattern.FindStringSubmatch(out)
+	row, try := rowPattern.FindStringSubmatch(out), tryPattern.FindAllStringSubmatch(out, -1)
 	if row == nil || try == nil {
 		t.Fatalf("no table in:\n%s", out)
 	}
-	tab := table{url: row[1], docs: row[2], try: try[1], replicas: map[string]int{}}
+	tab := table{url: row[1], docs: row[2], try: try[0][1], pay: try[len(try)-1][1], replicas: map[string]int{}}
 	for _, m := range replicaPattern.FindAllStringSubmatch(out, -1) {
 		pid, err := strconv.Atoi(m[2])
 		if err != nil {
@@ -71,6 +72,11 @@ func TestUp(t *testing.T) {
 			t.Fatalf("paste %d printed %s, want %s", i, got, want)
 		}
 	}
+	for _, want := range []string{`"status":"SUCCEEDED"`, "Idempotent-Replayed: true"} {
+		if got := shell(t, tab.pay); !strings.Contains(got, want) {
+			t.Errorf("the payment printed %s, want %s", got, want)
+		}
+	}
 	if got := shell(t, tour(t, tab.url)); !strings.Contains(got, `"currentValue":101`) {
 		t.Errorf("README's tour ends with:\n%s", got)
 	}
@@ -94,7 +100,7 @@ func TestUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := users(t, strings.TrimSpace(string(url))); got != "counts_app" {
+	if got := users(t, strings.TrimSpace(string(url))); got != "counts_app,payments_app" {
 		t.Errorf("the replicas are connected as %q", got)
 	}
 

@@ -1,0 +1,149 @@
+package acceptance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/lab/internal/replica"
+	"github.com/rowlock/rowlock/platform/config"
+)
+
+// paymentsBinary builds the service once per run.
+//
+//nolint:gochecknoglobals // it is a function, and what it keeps is the same for all tests
+var paymentsBinary = sync.OnceValues(func() (string, error) {
+	return replica.Binary(context.Background(), "payments", os.Stderr)
+})
+
+// failingBinary builds the service with its failpoints, which nobody ships.
+//
+//nolint:gochecknoglobals // as above
+var failingBinary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "rowlock-failpoint-*")
+	if err != nil {
+		return "", fmt.Errorf("make a folder for the binary: %w", err)
+	}
+	path := filepath.Join(dir, "payments")
+	build := exec.CommandContext(context.Background(), "go", "build", "-tags=failpoint", "-o", path, "./cmd/payments")
+	build.Dir = "../../services/payments"
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build payments with its failpoints: %w: %s", err, out)
+	}
+	return path, nil
+})
+
+// payments runs n replicas of payments on the database; variables go over the defaults.
+func payments(t *testing.T, n int, binary func() (string, error), dsn string, variables map[string]string) *replica.Set {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{
+		"DATABASE_URL": dsn, "SHUTDOWN_DELAY": "300ms", "PATH": config.Environ()["PATH"], "FINGERPRINT_SECRET": "of the acceptance tests",
+	}
+	maps.Copy(env, variables)
+	set, err := replica.Start(t.Context(), replica.Spec{
+		Service: "payments", Path: path, Environ: env, Line: errorsOnly(t),
+		Notify: func(e replica.Event) {
+			if e.Kind == replica.Ended {
+				t.Logf("%s (process %d) ended: %v", e.Replica, e.PID, e.Err)
+			}
+		},
+	}, n)
+	if err != nil {
+		t.Fatalf("start payments: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := set.Stop(context.WithoutCancel(t.Context())); err != nil {
+			t.Errorf("stop payments: %v", err)
+		}
+	})
+	return set
+}
+
+// payment is what came of a request to pay.
+type payment struct {
+	status   int // 0 when there was no answer
+	code     string
+	body     string
+	replayed bool
+	err      error
+}
+
+// definitive tells whether the answer is the one that every repeat gets.
+func (p payment) definitive() bool { return p.status == http.StatusCreated }
+
+// pay sends a payment of amount.
+func (c *client) pay(ctx context.Context, addr, key string, amount int) payment {
+	body := fmt.Sprintf(`{"ride_id":"%s","rider_id":"rider","amount":%d,"currency":"EUR",`+
+		`"card":{"number":"4242424242424242","exp_month":12,"exp_year":2099,"cvc":"123"}}`, key, amount)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/v1/payments", strings.NewReader(body))
+	if err != nil {
+		return payment{err: err}
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Idempotency-Key", key)
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return payment{err: err}
+	}
+	raw, err := io.ReadAll(resp.Body)
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		return payment{err: err}
+	}
+	p := payment{status: resp.StatusCode, body: string(raw), replayed: resp.Header.Get("Idempotent-Replayed") == "true"}
+	var doc struct{ Code string }
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		return payment{err: fmt.Errorf("status %d with %q: %w", resp.StatusCode, raw, err)}
+	}
+	p.code = doc.Code
+	return p
+}
+
+// wantBooks demands of the database so many payments and charges, and that each
+// charge stands behind one payment.
+func wantBooks(t *testing.T, dsn string, payments, charges int) {
+	t.Helper()
+	var gotPayments, gotCharges, processing, without int
+	err := dial(t, dsn).QueryRowContext(t.Context(), `SELECT (SELECT count(*) FROM payments.payments),
+		(SELECT count(*) FROM payments.processor_charges),
+		(SELECT count(*) FROM payments.idempotency_records WHERE status <> 'COMPLETED'),
+		(SELECT count(*) FROM payments.processor_charges c
+		  WHERE NOT EXISTS (SELECT FROM payments.payments p WHERE p.processor_key = c.processor_key AND p.amount = c.amount))`).
+		Scan(&gotPayments, &gotCharges, &processing, &without)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gotPayments != payments || gotCharges != charges || processing != 0 {
+		t.Errorf("%d payments, %d charges, %d stuck keys; want %d, %d and none", gotPayments, gotCharges, processing, payments, charges)
+	}
+	if payments == charges && without != 0 {
+		t.Errorf("%d charges have no payment", without)
+	}
+}
+
+// terminate ends a replica in order and waits until it is back.
+func terminate(t *testing.T, r *replica.Replica) {
+	t.Helper()
+	if err := syscall.Kill(r.Status().PID, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, r.Name()+" is back", 30*time.Second, func() bool {
+		st := r.Status()
+		return st.Ready && st.Starts == 2
+	})
+}
