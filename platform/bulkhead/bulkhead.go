@@ -10,6 +10,7 @@ package bulkhead
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -18,6 +19,10 @@ import (
 
 // ErrBusy says that a caller's turn did not come in time. Its function was not called.
 var ErrBusy = errors.New("bulkhead: the turn did not come in time")
+
+// ErrFull is the ErrBusy of a caller whose key was free while all slots were taken
+// by other keys.
+var ErrFull = fmt.Errorf("%w: all slots are taken", ErrBusy)
 
 // Bulkhead lets one caller per key, and a bounded number of keys, through at a
 // time. Make one with New.
@@ -40,36 +45,37 @@ func New[K comparable](slots int) *Bulkhead[K] {
 }
 
 // Do calls f when no other caller of the key is inside and a slot is free. It
-// returns f's error, or ErrBusy, joined with ctx's error if that was the reason,
-// when the turn did not come within wait.
+// returns f's error, or, when the turn did not come within wait, ErrBusy (ErrFull
+// where a slot was missing), joined with ctx's error if that was the reason.
 func (b *Bulkhead[K]) Do(ctx context.Context, key K, wait time.Duration, f func() error) error {
 	l := b.join(key)
 	defer b.leave(key, l)
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	if err := enter(ctx, l.turn, timer.C); err != nil {
+	if err := enter(ctx, l.turn, timer.C, ErrBusy); err != nil {
 		return err
 	}
 	defer func() { <-l.turn }()
-	if err := enter(ctx, b.slots, timer.C); err != nil {
+	if err := enter(ctx, b.slots, timer.C, ErrFull); err != nil {
 		return err
 	}
 	defer func() { <-b.slots }()
 	return f()
 }
 
-// enter puts an element into the gate, or fails when the time or ctx is over.
-func enter(ctx context.Context, gate chan<- struct{}, over <-chan time.Time) error {
+// enter puts an element into the gate, or fails by refusal when the time or ctx
+// is over.
+func enter(ctx context.Context, gate chan<- struct{}, over <-chan time.Time, refusal error) error {
 	if ctx.Err() != nil { // with a free gate, select would toss a coin
-		return errors.Join(ErrBusy, ctx.Err())
+		return errors.Join(refusal, ctx.Err())
 	}
 	select {
 	case gate <- struct{}{}:
 		return nil
 	case <-over:
-		return ErrBusy
+		return refusal
 	case <-ctx.Done():
-		return errors.Join(ErrBusy, ctx.Err())
+		return errors.Join(refusal, ctx.Err())
 	}
 }
 

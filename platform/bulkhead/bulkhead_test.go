@@ -115,3 +115,26 @@ func TestProblem(t *testing.T) {
 		t.Errorf("a foreign error is answered %v", p)
 	}
 }
+
+// A caller is told whether its key was taken or every slot.
+func TestKeyTakenIsToldFromAllSlotsTaken(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := bulkhead.New[string](1)
+		leave := make(chan struct{})
+		held := make(chan error, 1)
+		go func() { held <- b.Do(t.Context(), "held", time.Second, func() error { <-leave; return nil }) }()
+		synctest.Wait()
+		nothing := func() error { return nil }
+		if err := b.Do(t.Context(), "held", time.Second, nothing); !errors.Is(err, bulkhead.ErrBusy) || errors.Is(err, bulkhead.ErrFull) {
+			t.Errorf("the key is taken: %v", err)
+		}
+		if err := b.Do(t.Context(), "free", time.Second, nothing); !errors.Is(err, bulkhead.ErrBusy) || !errors.Is(err, bulkhead.ErrFull) {
+			t.Errorf("all slots are taken: %v", err)
+		}
+		close(leave)
+		if err := <-held; err != nil {
+			t.Error(err)
+		}
+	})
+}
