@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -378,30 +377,6 @@ func TestSecretRotation(t *testing.T) {
 			other.pay(t, key, body(2, goodCard)).want(t, 409, "IDEMPOTENCY_KEY_CONFLICT")
 		}
 		stranger.pay(t, key, body(1, goodCard)).want(t, 503, "NOT_APPLIED")
-	}
-}
-
-// The README shows what --help prints, to the letter, and names every metric.
-func TestReadmeIsTrue(t *testing.T) {
-	t.Parallel()
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var table strings.Builder
-	if err := config.Usage(&table, new(app.Config)); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(readme), table.String()) {
-		t.Errorf("README.md lacks this table:\n%s", table.String())
-	}
-	r := start(t, dbtest.Postgres(t, postgres.Migrations()), nil)
-	for line := range strings.Lines(get(t, r.admin+"/metrics").body) {
-		if rest, ok := strings.CutPrefix(line, "# TYPE payments_"); ok {
-			if name, _, _ := strings.Cut(rest, " "); !strings.Contains(string(readme), "`payments_"+name+"`") {
-				t.Errorf("README.md does not name the metric payments_%s", name)
-			}
-		}
 	}
 }
 

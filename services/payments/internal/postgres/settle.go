@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/payments/internal/failpoint"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
@@ -68,30 +69,45 @@ const completed = "COMPLETED"
 // Settle implements payment.Repository.
 func (s *Store) Settle(
 	ctx context.Context, c payment.Claim, settle func(context.Context, payment.Turn) (payment.Settlement, error),
-) (payment.Record, bool, error) {
-	begin := time.Now()
-	late := time.NewTimer(s.options.LockWait)
-	defer late.Stop()
-	found, leave, err := s.enter(ctx, c.Key, late.C)
-	if err != nil || found != nil {
+) (r payment.Record, fresh bool, err error) {
+	if found, err := s.finished(ctx, c.Key); err != nil || found != nil {
 		return deref(found), false, err
 	}
-	defer leave()
-	release, err := s.slot(ctx, late.C)
-	if err != nil {
-		return payment.Record{}, false, err
+	begin := time.Now()
+	err = s.bulkhead.Do(ctx, c.Key, s.options.LockWait, func() (err error) {
+		waited := time.Since(begin)
+		if waited > noWait {
+			s.observer.Waited(InProcess, waited)
+			// Whoever was inside has probably left an answer.
+			if found, err := s.finished(ctx, c.Key); err != nil || found != nil {
+				r = deref(found)
+				return err
+			}
+		}
+		t := &turn{store: s, claim: c, settle: settle}
+		r, fresh, err = s.transact(ctx, t, max(s.options.LockWait-waited, time.Millisecond))
+		return err
+	})
+	switch {
+	case !errors.Is(err, bulkhead.ErrBusy):
+		return r, fresh, err
+	case errors.Is(err, bulkhead.ErrFull) || ctx.Err() != nil:
+		return payment.Record{}, false, fmt.Errorf("%w: %w", payment.ErrBusy, err)
+	default:
+		s.observer.Waited(InProcess, time.Since(begin))
+		return payment.Record{}, false, payment.ErrProcessing
 	}
-	defer release()
+}
+
+// transact runs the payment's transaction, which waits so long for its row.
+func (s *Store) transact(ctx context.Context, t *turn, wait time.Duration) (payment.Record, bool, error) {
 	closed := s.observer.Opened()
 	defer closed()
-
 	// From here on a client that leaves changes nothing: a charge must not be
 	// left without its payment because nobody waits for the answer any more.
 	detached, cancel := detach(ctx)
 	defer cancel()
-	t := &turn{store: s, claim: c, settle: settle}
-	err = s.db.InTx(detached, t.run, sqldb.ResolveOutcome(),
-		sqldb.WithLockTimeout(max(s.options.LockWait-time.Since(begin), time.Millisecond)), sqldb.WithIdleTimeout(s.options.IdleTimeout))
+	err := s.db.InTx(detached, t.run, sqldb.ResolveOutcome(), sqldb.WithLockTimeout(wait), sqldb.WithIdleTimeout(s.options.IdleTimeout))
 	switch {
 	case errors.Is(err, errLive):
 		return t.record, false, nil
@@ -105,35 +121,6 @@ func (s *Store) Settle(
 // errLive rolls a transaction back that found a live record: it has read it under
 // its lock, and there is nothing to commit.
 var errLive = errors.New("the key is live")
-
-// enter returns the finished record of the key, or lets the caller in alone.
-func (s *Store) enter(ctx context.Context, key payment.Key, late <-chan time.Time) (found *payment.Record, leave func(), err error) {
-	begin := time.Now()
-	var waited bool
-	defer func() {
-		if waited {
-			s.observer.Waited(InProcess, time.Since(begin))
-		}
-	}()
-	for {
-		if ahead := s.gate.ahead(string(key)); ahead != nil {
-			waited = true
-			select {
-			case <-ahead:
-			case <-late:
-				return nil, nil, payment.ErrProcessing
-			case <-ctx.Done():
-				return nil, nil, leftWaiting(ctx)
-			}
-		}
-		if found, err = s.finished(ctx, key); err != nil || found != nil {
-			return found, nil, err
-		}
-		if inside := s.gate.enter(string(key)); inside != nil {
-			return nil, inside, nil
-		}
-	}
-}
 
 // finished reads the live and finished record of a key; nil when there is none.
 // Most repeats end here, with one plain read and no lock.
@@ -224,7 +211,7 @@ func (t *turn) take(ctx context.Context, tx *sqlx.Tx) (now time.Time, err error)
 }
 
 const (
-	// noWait is what a claim takes at most when nobody is in its way.
+	// noWait is what a key takes at most when nobody is in the way.
 	noWait = 10 * time.Millisecond
 	// lockNotAvailable is lock_timeout (PostgreSQL manual, appendix A).
 	lockNotAvailable = "55P03"

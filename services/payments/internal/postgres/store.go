@@ -1,11 +1,10 @@
 package postgres
 
 import (
-	"context"
 	"embed"
-	"fmt"
 	"time"
 
+	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
@@ -54,8 +53,7 @@ type Store struct {
 	db       *sqldb.DB
 	options  Options
 	observer Observer
-	gate     *gate
-	slots    chan struct{} // one element for each payment under way
+	bulkhead *bulkhead.Bulkhead[payment.Key]
 }
 
 var _ payment.Repository = (*Store)(nil)
@@ -63,22 +61,5 @@ var _ payment.Repository = (*Store)(nil)
 // New returns a store on db, whose schema must have been migrated. All options
 // must be positive.
 func New(db *sqldb.DB, o Options, observer Observer) *Store {
-	return &Store{db: db, options: o, observer: observer, gate: newGate(), slots: make(chan struct{}, o.Transactions)}
-}
-
-// slot takes one of the places for payments under way.
-func (s *Store) slot(ctx context.Context, late <-chan time.Time) (release func(), err error) {
-	select {
-	case s.slots <- struct{}{}:
-		return func() { <-s.slots }, nil
-	case <-late:
-		return nil, payment.ErrBusy
-	case <-ctx.Done():
-		return nil, leftWaiting(ctx)
-	}
-}
-
-// leftWaiting is what becomes of a request that was given up while it waited.
-func leftWaiting(ctx context.Context) error {
-	return fmt.Errorf("%w: %w", payment.ErrBusy, ctx.Err())
+	return &Store{db: db, options: o, observer: observer, bulkhead: bulkhead.New[payment.Key](o.Transactions)}
 }
