@@ -80,6 +80,10 @@ func TestUp(t *testing.T) {
 	if got := shell(t, tour(t, tab.url)); !strings.Contains(got, `"currentValue":101`) {
 		t.Errorf("README's tour ends with:\n%s", got)
 	}
+	got := shell(t, payTour(t, tab.pay))
+	if strings.Count(got, "201 ") != 50 || strings.Count(got, `"status":"SUCCEEDED"`) != 1 {
+		t.Errorf("README's tour of payments ends with:\n%s", got)
+	}
 	if status, body, _ := call(t, http.MethodGet, tab.docs, ""); status != http.StatusOK || !strings.Contains(body, "<html") {
 		t.Errorf("%s: %d %.80s", tab.docs, status, body)
 	}
@@ -133,6 +137,24 @@ func TestUp(t *testing.T) {
 		t.Errorf("apples are gone: %s", body)
 	}
 	survivesKill9(t, r, data)
+}
+
+// payTour is the second script of that section, at the address that try names.
+func payTour(t *testing.T, try string) string {
+	t.Helper()
+	readme, err := os.ReadFile("../../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const address = "http://127.0.0.1:8082"
+	_, section, _ := strings.Cut(string(readme), "\n## Tour\n")
+	_, section, _ = strings.Cut(section, "\n```sh\n")
+	_, section, _ = strings.Cut(section, "\n```sh\n")
+	script, _, found := strings.Cut(section, "\n```\n")
+	if !found || !strings.Contains(script, address) {
+		t.Fatalf("README has no tour at %s", address)
+	}
+	return strings.ReplaceAll(script, address, regexp.MustCompile(`http://[^/]+`).FindString(try))
 }
 
 // tour is the script in README's section of that name, at the address.
