@@ -7,8 +7,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,8 +24,22 @@ import (
 // benchStopTimeout bounds the end of the replicas and the server when a bench is over or was interrupted.
 const benchStopTimeout = 30 * time.Second
 
-// benchable is the one service that there is a bench of.
-const benchable = "counts"
+// defaultBench is the service that is measured when none is named.
+const defaultBench = "counts"
+
+// benches is the table of the services that there is a bench of.
+func benches() map[string]struct {
+	options func() bench.Options
+	measure func(context.Context, bench.System, bench.Options, io.Writer) (*bench.Report, error)
+} {
+	return map[string]struct {
+		options func() bench.Options
+		measure func(context.Context, bench.System, bench.Options, io.Writer) (*bench.Report, error)
+	}{
+		"counts":   {bench.Defaults, bench.Counts},
+		"payments": {bench.PaymentsDefaults, bench.Payments},
+	}
+}
 
 // benchFlags is the command line of `rowlock bench`.
 type benchFlags struct {
@@ -44,7 +60,7 @@ func runBench(ctx context.Context, p process, args []string) error {
 
 	err = withBenchSystem(ctx, flags, p, func(system bench.System) error {
 		var err error
-		report, err = bench.Counts(ctx, system, flags.options, p.stderr)
+		report, err = benches()[flags.service].measure(ctx, system, flags.options, p.stderr)
 
 		return err
 	})
@@ -57,12 +73,19 @@ func runBench(ctx context.Context, p process, args []string) error {
 }
 
 func parseBenchFlags(args []string, stderr io.Writer) (benchFlags, error) {
-	f := benchFlags{service: benchable, options: bench.Defaults()}
-	o := &f.options
-
+	f := benchFlags{service: defaultBench}
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		f.service, args = args[0], args[1:]
 	}
+
+	chosen, known := benches()[f.service]
+	if !known {
+		return f, usageError{fmt.Sprintf("bench: there is no bench of %q; there is one of %s",
+			f.service, strings.Join(slices.Sorted(maps.Keys(benches())), ", "))}
+	}
+
+	f.options = chosen.options()
+	o := &f.options
 
 	set := flag.NewFlagSet("rowlock bench [SERVICE]", flag.ContinueOnError)
 	set.SetOutput(stderr)
@@ -95,11 +118,8 @@ func parseBenchFlags(args []string, stderr io.Writer) (benchFlags, error) {
 		f.options = o.Quick()
 	}
 
-	switch {
-	case set.NArg() > 0:
+	if set.NArg() > 0 {
 		return f, usageError{fmt.Sprintf("bench: what does %q mean? The service comes first, then the flags", set.Arg(0))}
-	case f.service != benchable:
-		return f, usageError{fmt.Sprintf("bench: there is no bench of %q; there is one of %s", f.service, benchable)}
 	}
 
 	if err := f.options.Validate(); err != nil {

@@ -2,7 +2,7 @@
 // machine; it needs neither Docker nor root nor anything set up before.
 //
 //	rowlock up                     a private PostgreSQL, and replicas of every service behind one address each
-//	rowlock bench counts           throughput and latency beside bare pgbench
+//	rowlock bench SERVICE          throughput and latency beside bare pgbench
 //	rowlock with-postgres -- CMD   run CMD with a PostgreSQL server to test on
 package main
 

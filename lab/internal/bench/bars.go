@@ -6,6 +6,12 @@ import (
 	"time"
 )
 
+// The bars of the payments service.
+const (
+	barNewKeys = 0.4 // x bare pgbench running the same statements
+	barReplays = 3.0 // x new keys
+)
+
 // The bars of the counts service.
 const (
 	barUniform  = 1.0 // x bare pgbench
@@ -38,11 +44,15 @@ type Bar struct {
 
 // judge fills in the bars.
 func (r *Report) judge() {
-	r.Bars = []Bar{
-		r.ratioBar("saturated, uniform", scenarioUniform, barUniform),
-		r.ratioBar("saturated, one hot item", hotName(r.Options.Replicas), barHot),
+	if r.Service == servicePayments {
+		r.Bars = []Bar{r.ratioBar("new keys", scenarioNewKeys, barNewKeys), r.replayBar()}
+	} else {
+		r.Bars = []Bar{
+			r.ratioBar("saturated, uniform", scenarioUniform, barUniform),
+			r.ratioBar("saturated, one hot item", hotName(r.Options.Replicas), barHot),
+		}
+		r.Bars = append(r.Bars, r.openBars()...)
 	}
-	r.Bars = append(r.Bars, r.openBars()...)
 
 	for i := range r.Bars {
 		if !r.Options.Judge && r.Bars[i].Verdict != NotMeasured {
@@ -57,6 +67,19 @@ func (r *Report) ratioBar(name, scenario string, want float64) Bar {
 	if ratio := r.ratio(r.find(scenario)); ratio > 0 {
 		bar.Got = fmt.Sprintf("%.2f x", ratio)
 		bar.Verdict = verdict(ratio >= want)
+	}
+
+	return bar
+}
+
+func (r *Report) replayBar() Bar {
+	bar := Bar{Name: "replays", Want: fmt.Sprintf("at least %.1f x new keys", barReplays), Got: "-", Verdict: NotMeasured}
+
+	fresh, again := r.find(scenarioNewKeys), r.find(scenarioReplays)
+	if fresh != nil && again != nil && fresh.Median.PerSecond > 0 {
+		ratio := again.Median.PerSecond / fresh.Median.PerSecond
+		bar.Got = fmt.Sprintf("%.2f x", ratio)
+		bar.Verdict = verdict(ratio >= barReplays)
 	}
 
 	return bar

@@ -13,21 +13,44 @@ import (
 	"github.com/rowlock/rowlock/platform/lifecycle"
 )
 
-// ErrNotExact says that the counters do not hold what was acknowledged. Unlike a missed bar this is a failure of the service.
-var ErrNotExact = errors.New("the counters do not add up to the acknowledged increments")
+// ErrNotExact says that the database does not hold what was acknowledged. Unlike a missed bar this is a failure of the service.
+var ErrNotExact = errors.New("what is in the database does not add up to what was acknowledged")
 
 // runner holds what the runs of one bench share.
 type runner struct {
 	system   System
 	options  Options
-	counters *counters
+	workload workload
 	baseline *pgbench.Bench // nil without pgbench
 	progress progress
+}
+
+// workload is what is particular to a service.
+type workload interface {
+	// prepare makes what the runs need, the baseline included where there is pgbench.
+	prepare(ctx context.Context, r *runner) error
+	// runBaseline is one run of pgbench.
+	runBaseline(ctx context.Context, r *runner, s scenario) (pgbench.Result, error)
+	// run is one run of a scenario of the service.
+	run(ctx context.Context, r *runner, s scenario) (Run, error)
 }
 
 // Counts measures the counts service. Progress goes to w line by line. The report is returned with an error, too, as far as it got; the
 // error is [ErrNotExact] when a sum did not hold after all runs.
 func Counts(ctx context.Context, system System, options Options, w io.Writer) (*Report, error) {
+	return measure(ctx, system, options, w, serviceCounts, func() workload { return newCounters(system.Replicas[0], options.Items) })
+}
+
+// Payments measures the payments service, as [Counts] does counts. Start from [PaymentsDefaults].
+func Payments(ctx context.Context, system System, options Options, w io.Writer) (*Report, error) {
+	options.service = servicePayments
+
+	return measure(ctx, system, options, w, servicePayments, func() workload { return newPayer() })
+}
+
+func measure(
+	ctx context.Context, system System, options Options, w io.Writer, service string, load func() workload,
+) (*Report, error) {
 	if err := options.Validate(); err != nil {
 		return nil, err
 	}
@@ -40,11 +63,9 @@ func Counts(ctx context.Context, system System, options Options, w io.Writer) (*
 	// that the servers need.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 
-	r := &runner{
-		system: system, options: options, counters: newCounters(system.Replicas[0], options.Items), progress: progress{w: w},
-	}
+	r := &runner{system: system, options: options, workload: load(), progress: progress{w: w}}
 
-	report := &Report{Service: "counts", Started: time.Now().UTC(), Version: lifecycle.Version(), Options: options}
+	report := &Report{Service: service, Started: time.Now().UTC(), Version: lifecycle.Version(), Options: options}
 
 	if err := r.prepare(ctx, report); err != nil {
 		return nil, err
@@ -71,16 +92,14 @@ func (r *runner) prepare(ctx context.Context, report *Report) error {
 		return err
 	}
 
-	if r.system.PGBench == "" || r.system.DatabaseURL == "" {
+	if !r.hasPGBench() {
 		r.progress.printf("without pgbench and a database for it there are no baselines, so no ratios\n")
-	} else if r.baseline, err = pgbench.New(ctx, r.system.PGBench, r.system.DatabaseURL, r.options.Items); err != nil {
-		return fmt.Errorf("baseline: %w", err)
 	}
 
-	r.progress.printf("making %d items\n", r.options.Items)
-
-	return r.counters.create(ctx, r.system.Replicas)
+	return r.workload.prepare(ctx, r)
 }
+
+func (r *runner) hasPGBench() bool { return r.system.PGBench != "" && r.system.DatabaseURL != "" }
 
 // rounds runs every scenario once per round, so that all of them share the machine's good and bad minutes.
 func (r *runner) rounds(ctx context.Context, report *Report) error {
@@ -119,42 +138,21 @@ func (r *runner) run(ctx context.Context, s scenario) (Run, error) {
 		return r.runBaseline(ctx, s)
 	}
 
-	before, err := r.counters.sum(ctx)
-	if err != nil {
-		return Run{}, err
-	}
-
-	cfg := load.Config{
-		Targets: r.system.Replicas[:s.replicas], Requests: r.counters.increases(s.hot), Connections: r.options.Connections,
-		Warmup: r.options.Warmup, Duration: r.options.Duration, Seed: uint64(time.Now().UnixNano()),
-	}
-	if s.kind == kindOpen {
-		cfg.Rate, cfg.Duration = r.options.Rate, r.options.OpenDuration
-	}
-
-	result, seen, err := r.drive(ctx, cfg, s)
-	if err != nil {
-		return Run{}, err
-	}
-
-	after, err := r.counters.sum(ctx)
-	if err != nil {
-		return Run{}, err
-	}
-
-	run := runOf(result, seen)
-	run.Sum = &SumCheck{Tally: result.Tally, Gained: after - before}
-
-	if s.kind == kindOpen {
-		lateness := latencyOf(result.Lateness)
-		run.Lateness = &lateness
-	}
-
-	return run, nil
+	return r.workload.run(ctx, r, s)
 }
 
-// drive loads the system and watches its processes meanwhile.
-func (r *runner) drive(ctx context.Context, cfg load.Config, s scenario) (*load.Result, observation, error) {
+// config is that of a saturating run of the scenario.
+func (r *runner) config(s scenario, requests [][]byte) load.Config {
+	return load.Config{
+		Targets: r.system.Replicas[:s.replicas], Requests: requests, Connections: r.options.Connections,
+		Warmup: r.options.Warmup, Duration: r.options.Duration, Seed: uint64(time.Now().UnixNano()),
+	}
+}
+
+// drive loads the system by send and watches its processes meanwhile.
+func (r *runner) drive(
+	ctx context.Context, cfg load.Config, s scenario, send func(context.Context, load.Config) (*load.Result, error),
+) (*load.Result, observation, error) {
 	watch, stop := context.WithCancel(ctx)
 	defer stop()
 
@@ -167,7 +165,7 @@ func (r *runner) drive(ctx context.Context, cfg load.Config, s scenario) (*load.
 
 	go func() { observed <- observe(watch, pids, r.system.DatabasePID, cfg.Warmup, cfg.Duration) }()
 
-	result, err := load.Run(ctx, cfg)
+	result, err := send(ctx, cfg)
 	if err != nil {
 		stop()
 		<-observed
@@ -179,12 +177,7 @@ func (r *runner) drive(ctx context.Context, cfg load.Config, s scenario) (*load.
 }
 
 func (r *runner) runBaseline(ctx context.Context, s scenario) (Run, error) {
-	target := pgbench.Uniform
-	if s.hot {
-		target = pgbench.OneRow
-	}
-
-	result, err := r.baseline.Run(ctx, target, r.options.Duration)
+	result, err := r.workload.runBaseline(ctx, r, s)
 	if err != nil {
 		return Run{}, fmt.Errorf("run the baseline: %w", err)
 	}

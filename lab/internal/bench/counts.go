@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/load"
+	"github.com/rowlock/rowlock/lab/internal/pgbench"
 )
 
 const (
@@ -29,6 +30,59 @@ type counters struct {
 
 func newCounters(target string, items int) *counters {
 	return &counters{base: "http://" + target, items: items, client: &http.Client{Timeout: 30 * time.Second}}
+}
+
+func (c *counters) prepare(ctx context.Context, r *runner) (err error) {
+	if r.hasPGBench() {
+		if r.baseline, err = pgbench.New(ctx, r.system.PGBench, r.system.DatabaseURL, r.options.Items); err != nil {
+			return fmt.Errorf("baseline: %w", err)
+		}
+	}
+
+	r.progress.printf("making %d items\n", r.options.Items)
+
+	return c.create(ctx, r.system.Replicas)
+}
+
+func (*counters) runBaseline(ctx context.Context, r *runner, s scenario) (pgbench.Result, error) {
+	target := pgbench.Uniform
+	if s.hot {
+		target = pgbench.OneRow
+	}
+
+	return r.baseline.Run(ctx, target, r.options.Duration)
+}
+
+func (c *counters) run(ctx context.Context, r *runner, s scenario) (Run, error) {
+	before, err := c.sum(ctx)
+	if err != nil {
+		return Run{}, err
+	}
+
+	cfg := r.config(s, c.increases(s.hot))
+	if s.kind == kindOpen {
+		cfg.Rate, cfg.Duration = r.options.Rate, r.options.OpenDuration
+	}
+
+	result, seen, err := r.drive(ctx, cfg, s, load.Run)
+	if err != nil {
+		return Run{}, err
+	}
+
+	after, err := c.sum(ctx)
+	if err != nil {
+		return Run{}, err
+	}
+
+	run := runOf(result, seen)
+	run.Sum = &SumCheck{Tally: result.Tally, Gained: after - before}
+
+	if s.kind == kindOpen {
+		lateness := latencyOf(result.Lateness)
+		run.Lateness = &lateness
+	}
+
+	return run, nil
 }
 
 func itemID(i int) string { return fmt.Sprintf("bench-%05d", i) }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/rowlock/rowlock/lab/internal/pgbench"
 )
 
 // Options say how much to measure. The zero value of a field is not replaced; start from [Defaults].
@@ -31,6 +33,16 @@ type Options struct {
 	Only []string `json:"only,omitempty"`
 	// Judge says whether the bars are judged. A smoke test prints its figures and judges nothing.
 	Judge bool `json:"judge"`
+
+	service string // whose scenarios; empty means counts
+}
+
+// PaymentsDefaults are those of the bench of payments: a closed loop at as many connections as pgbench has clients.
+func PaymentsDefaults() Options {
+	o := Defaults()
+	o.Connections, o.service = pgbench.Clients, servicePayments
+
+	return o
 }
 
 // Defaults are the options that the performance table of the README is measured with.

@@ -14,6 +14,16 @@ const (
 	scenarioOpen        = "open"
 
 	maxHotReplicas = 3
+
+	scenarioBarePayment = "pgbench-payment"
+	scenarioNewKeys     = "new-keys"
+	scenarioReplays     = "replays"
+)
+
+// The services that there is a bench of.
+const (
+	serviceCounts   = "counts"
+	servicePayments = "payments"
 )
 
 // kind is how a scenario loads the system.
@@ -37,6 +47,30 @@ type scenario struct {
 
 // scenarios lists what is to be run, in the order of one round: each baseline right before what is held against it.
 func (o Options) scenarios() []scenario {
+	all := o.countsScenarios()
+	if o.service == servicePayments {
+		all = o.paymentsScenarios()
+	}
+
+	if len(o.Only) == 0 {
+		return all
+	}
+
+	return slices.DeleteFunc(all, func(s scenario) bool { return !slices.Contains(o.Only, s.name) })
+}
+
+func (o Options) paymentsScenarios() []scenario {
+	return []scenario{
+		{name: scenarioBarePayment, title: "bare pgbench, the statements of a payment", kind: kindBaseline},
+		{
+			name: scenarioNewKeys, title: "new keys, " + replicas(o.Replicas), kind: kindSaturating, replicas: o.Replicas,
+			baseline: scenarioBarePayment,
+		},
+		{name: scenarioReplays, title: "replays, " + replicas(o.Replicas), kind: kindSaturating, replicas: o.Replicas, baseline: scenarioBarePayment},
+	}
+}
+
+func (o Options) countsScenarios() []scenario {
 	all := []scenario{
 		{name: scenarioBareUniform, title: "bare pgbench, uniform", kind: kindBaseline},
 		{
@@ -64,11 +98,7 @@ func (o Options) scenarios() []scenario {
 		replicas: o.Replicas,
 	})
 
-	if len(o.Only) == 0 {
-		return all
-	}
-
-	return slices.DeleteFunc(all, func(s scenario) bool { return !slices.Contains(o.Only, s.name) })
+	return all
 }
 
 func names(o Options) []string {

@@ -137,7 +137,7 @@ func (r *Report) remarks(w io.Writer) {
 		}
 	}
 
-	_, _ = fmt.Fprintf(w, "Sum check: in %d of %d runs the counters grew by exactly what was acknowledged", exact, checked)
+	_, _ = fmt.Fprintf(w, "Sum check: in %d of %d runs the database gained exactly what was acknowledged", exact, checked)
 	if unknown > 0 {
 		_, _ = fmt.Fprintf(w, " (and at most the %d whose outcome the client does not know)", unknown)
 	}

@@ -80,6 +80,16 @@ func New(ctx context.Context, binary, databaseURL string, rows int) (*Bench, err
 	return &Bench{binary: binary, env: env, rows: rows}, nil
 }
 
+// NewScript is for [Bench.RunScript] alone: it makes no table.
+func NewScript(binary, databaseURL string) (*Bench, error) {
+	env, err := environment(databaseURL)
+	if err != nil {
+		return nil, err
+	}
+
+	return &Bench{binary: binary, env: env}, nil
+}
+
 func prepare(ctx context.Context, databaseURL string, rows int) (err error) {
 	db, err := sql.Open("postgres", databaseURL)
 	if err != nil {
@@ -117,7 +127,18 @@ const maxTries = 4
 // Run updates for the duration, whole seconds and at least one, and returns what pgbench reports. Where that is not enough to make the
 // connections, on a machine that is overloaded, it runs again for twice as long.
 func (b *Bench) Run(ctx context.Context, target Target, duration time.Duration) (Result, error) {
-	script, err := b.script(target)
+	last := b.rows
+	if target == OneRow {
+		last = 1 // the same statement and plan; only the row does not change
+	}
+
+	return b.RunScript(ctx,
+		fmt.Sprintf("\\set id random(1, %d)\nUPDATE rowlock_bench.counters SET value = value + 1 WHERE id = :id;\n", last), duration)
+}
+
+// RunScript is Run for a transaction of the caller's own, in pgbench's language.
+func (b *Bench) RunScript(ctx context.Context, text string, duration time.Duration) (Result, error) {
+	script, err := writeScript(text)
 	if err != nil {
 		return Result{}, err
 	}
@@ -149,19 +170,14 @@ func (b *Bench) run(ctx context.Context, script string, duration time.Duration) 
 	return parse(stdout.String())
 }
 
-// script writes the transaction to a temporary file; pgbench reads it from nowhere else but its own standard input.
-func (b *Bench) script(target Target) (path string, err error) {
-	last := b.rows
-	if target == OneRow {
-		last = 1 // the same statement and plan; only the row does not change
-	}
-
+// writeScript writes the transaction to a temporary file; pgbench reads it from nowhere else but its own standard input.
+func writeScript(text string) (path string, err error) {
 	file, err := os.CreateTemp("", "rowlock-pgbench-*.sql")
 	if err != nil {
 		return "", fmt.Errorf("pgbench: make the script: %w", err)
 	}
 
-	_, err = fmt.Fprintf(file, "\\set id random(1, %d)\nUPDATE rowlock_bench.counters SET value = value + 1 WHERE id = :id;\n", last)
+	_, err = file.WriteString(text)
 	if err = errors.Join(err, file.Close()); err != nil {
 		return "", errors.Join(fmt.Errorf("pgbench: write the script: %w", err), os.Remove(file.Name()))
 	}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -100,6 +101,14 @@ func (s *Store) Settle(
 }
 
 // transact runs the payment's transaction, which waits so long for its row.
+//
+// A connection that is lost once the processor was asked leaves open whether the
+// payment is stored. The key itself has the answer: a second transaction claims it
+// again, which waits for what becomes of the first. Either the first one's record
+// is there, or the key is free and the payment is stored now, the processor
+// answering with the charge that it made. This also holds after a crash of the
+// server, where a transaction's id (sqldb.ResolveOutcome) proves nothing, and costs
+// nothing while all is well.
 func (s *Store) transact(ctx context.Context, t *turn, wait time.Duration) (payment.Record, bool, error) {
 	closed := s.observer.Opened()
 	defer closed()
@@ -107,15 +116,21 @@ func (s *Store) transact(ctx context.Context, t *turn, wait time.Duration) (paym
 	// left without its payment because nobody waits for the answer any more.
 	detached, cancel := detach(ctx)
 	defer cancel()
-	err := s.db.InTx(detached, t.run, sqldb.ResolveOutcome(), sqldb.WithLockTimeout(wait), sqldb.WithIdleTimeout(s.options.IdleTimeout))
-	switch {
-	case errors.Is(err, errLive):
-		return t.record, false, nil
-	case err != nil:
-		return s.afterFailure(detached, t, err)
+	for again := true; ; again = false {
+		err := s.db.InTx(detached, t.run, sqldb.WithLockTimeout(wait), sqldb.WithIdleTimeout(s.options.IdleTimeout))
+		switch {
+		case err == nil:
+			failpoint.Hit(failpoint.Committed)
+			return t.record, true, nil
+		case errors.Is(err, errLive):
+			return t.record, slices.Contains(t.written, t.record.PaymentID), nil
+		case len(t.written) == 0:
+			return payment.Record{}, false, err
+		case !again || detached.Err() != nil:
+			// "Not applied" would be a lie about the card, whatever the last error was.
+			return payment.Record{}, false, fmt.Errorf("%w: %s", payment.ErrOutcomeUnknown, err.Error())
+		}
 	}
-	failpoint.Hit(failpoint.Committed)
-	return t.record, true, nil
 }
 
 // errLive rolls a transaction back that found a live record: it has read it under
@@ -163,8 +178,10 @@ type turn struct {
 	claim  payment.Claim
 	settle func(context.Context, payment.Turn) (payment.Settlement, error)
 
-	record  payment.Record
-	charged bool // the processor was asked, in some run of the transaction, and has not failed
+	record payment.Record
+	// written are the payments that were to be stored, one for each run of the
+	// transaction in which the processor had its say.
+	written []payment.ID
 }
 
 // run is the body of the transaction. After a deadlock or a serialization
@@ -188,7 +205,7 @@ func (t *turn) run(ctx context.Context, tx *sqlx.Tx) error {
 	if err != nil {
 		return err
 	}
-	t.charged = true
+	t.written = append(t.written, settlement.Payment.ID)
 	if err := t.write(ctx, tx, settlement); err != nil {
 		return err
 	}
@@ -246,23 +263,4 @@ func (t *turn) write(ctx context.Context, tx *sqlx.Tx, s payment.Settlement) err
 	}
 	t.record = payment.Record{Fingerprint: t.claim.Fingerprint, PaymentID: p.ID, Response: s.Response}
 	return nil
-}
-
-// lookWithin bounds the look at what became of a payment.
-const lookWithin = 2 * time.Second
-
-// afterFailure tells what a failed transaction means for the client. Before the
-// processor was asked the error is what it is: nothing was done. Afterwards "not
-// applied" would be a lie about the card, so the answer is either the one true
-// record, if that is there after all, or that the outcome is unknown.
-func (s *Store) afterFailure(ctx context.Context, t *turn, err error) (payment.Record, bool, error) {
-	if !t.charged {
-		return payment.Record{}, false, err
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookWithin)
-	defer cancel()
-	if found, findErr := s.finished(ctx, t.claim.Key); findErr == nil && found != nil {
-		return *found, found.PaymentID == t.record.PaymentID, nil
-	}
-	return payment.Record{}, false, fmt.Errorf("%w: %w", payment.ErrOutcomeUnknown, err)
 }

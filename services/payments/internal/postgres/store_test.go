@@ -422,16 +422,21 @@ func TestLostReplyToCommit(t *testing.T) {
 	}
 }
 
-// The connection breaks after the charge and before COMMIT: nobody says "not
-// applied", because the card was charged.
+// The connection breaks after the charge and before COMMIT, twice: nobody says
+// "not applied", because the card was charged.
 func TestLostAfterTheCharge(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	proxy := faultproxy.New(t, dsn)
 	r := openStore(t, proxy.DSN(dsn), sqldb.PoolerNone, postgres.Options{})
-	proxy.Cut(faultproxy.AfterStatement, faultproxy.RST, faultproxy.Matching("INSERT INTO payments.payments"))
+	proxy.Cut(faultproxy.AfterStatement, faultproxy.RST, faultproxy.Matching("INSERT INTO payments.payments"), faultproxy.Times(2))
 	if _, _, err := r.Settle(t.Context(), claim("k"), settles("k")); !errors.Is(err, payment.ErrOutcomeUnknown) {
 		t.Errorf("%v, want ErrOutcomeUnknown", err)
+	}
+	// Once is mended by a second transaction.
+	proxy.Cut(faultproxy.AfterStatement, faultproxy.RST, faultproxy.Matching("INSERT INTO payments.payments"))
+	if _, fresh, err := r.Settle(t.Context(), claim("once"), settles("once")); err != nil || !fresh {
+		t.Errorf("cut once: fresh %t, %v", fresh, err)
 	}
 	// Before the charge it is plainly not applied.
 	proxy.Cut(faultproxy.AfterStatement, faultproxy.RST, faultproxy.Matching("INSERT INTO payments.idempotency_records"))
