@@ -49,7 +49,7 @@ func Payments(ctx context.Context, system System, options Options, w io.Writer) 
 }
 
 func measure(
-	ctx context.Context, system System, options Options, w io.Writer, service string, load func() workload,
+	ctx context.Context, system System, options Options, w io.Writer, service string, open func() workload,
 ) (*Report, error) {
 	if err := options.Validate(); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func measure(
 	// that the servers need.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 
-	r := &runner{system: system, options: options, workload: load(), progress: progress{w: w}}
+	r := &runner{system: system, options: options, workload: open(), progress: progress{w: w}}
 
 	report := &Report{Service: service, Started: time.Now().UTC(), Version: lifecycle.Version(), Options: options}
 

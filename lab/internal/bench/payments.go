@@ -56,7 +56,8 @@ RETURNING amount, currency, card_fingerprint, fingerprint_version, (xmax = 0) AS
 BEGIN;
 SELECT set_config('lock_timeout', '3000', true), set_config('idle_in_transaction_session_timeout', '8000', true);
 INSERT INTO payments.idempotency_records AS r (key, status, request_fingerprint, fingerprint_version, expires_at)
-VALUES ('pgbench-' || :k, 'PROCESSING', decode(repeat('00', 32), 'hex'), 'pgbench', clock_timestamp() + 86400000000 * interval '1 microsecond')
+VALUES ('pgbench-' || :k, 'PROCESSING', decode(repeat('00', 32), 'hex'), 'pgbench',
+        clock_timestamp() + 86400000000 * interval '1 microsecond')
 ON CONFLICT (key) DO UPDATE
    SET status = 'PROCESSING', request_fingerprint = excluded.request_fingerprint, fingerprint_version = excluded.fingerprint_version,
        payment_id = NULL, response_status = NULL, response_body = NULL,
@@ -72,7 +73,8 @@ WITH paid AS (
     RETURNING id
 )
 UPDATE payments.idempotency_records
-   SET status = 'COMPLETED', payment_id = (SELECT id FROM paid), response_status = 201, response_body = json_build_object('id', repeat('x', 260))
+   SET status = 'COMPLETED', payment_id = (SELECT id FROM paid), response_status = 201,
+       response_body = json_build_object('id', repeat('x', 260))
  WHERE key = 'pgbench-' || :k AND status = 'PROCESSING';
 COMMIT;
 `

@@ -66,7 +66,10 @@ func (o Options) paymentsScenarios() []scenario {
 			name: scenarioNewKeys, title: "new keys, " + replicas(o.Replicas), kind: kindSaturating, replicas: o.Replicas,
 			baseline: scenarioBarePayment,
 		},
-		{name: scenarioReplays, title: "replays, " + replicas(o.Replicas), kind: kindSaturating, replicas: o.Replicas, baseline: scenarioBarePayment},
+		{
+			name: scenarioReplays, title: "replays, " + replicas(o.Replicas), kind: kindSaturating, replicas: o.Replicas,
+			baseline: scenarioBarePayment,
+		},
 	}
 }
 
