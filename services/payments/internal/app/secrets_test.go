@@ -26,7 +26,7 @@ func TestCardDataAppearsNowhere(t *testing.T) {
 	const pan, cvc = "4929939187355598", "7391"
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	db := open(t, dsn)
-	r := start(t, dsn, map[string]string{"LOG_LEVEL": "debug", "PROCESSOR_TIMEOUT": "50ms"})
+	r := start(t, dsn, map[string]string{"LOG_LEVEL": "debug", "PROCESSOR_TIMEOUT": "1s"})
 	var seen strings.Builder // all answers, headers included
 	note := func(a answer) {
 		seen.WriteString(a.String())

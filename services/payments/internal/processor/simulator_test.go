@@ -99,7 +99,7 @@ func TestChargesOncePerKey(t *testing.T) {
 func TestSpecialCards(t *testing.T) {
 	t.Parallel()
 	db := ledger(t, dbtest.Postgres(t, postgres.Migrations()))
-	s := processor.New(db, payment.NewFingerprints("", ""), processor.Options{Timeout: 100 * time.Millisecond})
+	s := processor.New(db, payment.NewFingerprints("", ""), processor.Options{Timeout: time.Second})
 	for _, step := range []struct {
 		number, decline string
 		err             error
@@ -127,7 +127,7 @@ func TestLedgerTrouble(t *testing.T) {
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	proxy := faultproxy.New(t, dsn)
 	db := ledger(t, proxy.DSN(dsn))
-	s := processor.New(db, payment.NewFingerprints("", ""), processor.Options{Timeout: 300 * time.Millisecond})
+	s := processor.New(db, payment.NewFingerprints("", ""), processor.Options{Timeout: time.Second})
 	want := func(ctx context.Context, want error) {
 		t.Helper()
 		_, err := s.Charge(ctx, charge(t, "k", good))
