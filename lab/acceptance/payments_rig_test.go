@@ -120,7 +120,7 @@ func wantBooks(t *testing.T, dsn string, payments, charges int) {
 	t.Helper()
 	var gotPayments, gotCharges, processing, without int
 	err := dial(t, dsn).QueryRowContext(t.Context(), `SELECT (SELECT count(*) FROM payments.payments),
-		(SELECT count(*) FROM payments.processor_charges),
+		(SELECT count(*) FROM payments.processor_charges WHERE decline_code IS NULL),
 		(SELECT count(*) FROM payments.idempotency_records WHERE status <> 'COMPLETED'),
 		(SELECT count(*) FROM payments.processor_charges c
 		  WHERE NOT EXISTS (SELECT FROM payments.payments p WHERE p.processor_key = c.processor_key AND p.amount = c.amount))`).

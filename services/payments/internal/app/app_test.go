@@ -164,6 +164,30 @@ func TestSlowProcessor(t *testing.T) {
 	open(t, dsn).counts(t, 1, 1, 1)
 }
 
+// Holders that fail one after the other make whoever waits wait for each of them:
+// LOCK_WAIT bounds all of it together.
+func TestWaitBehindManyHolders(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	rs := startAll(t, dsn, 5, map[string]string{"PROCESSOR_LATENCY": "700ms", "LOCK_WAIT": "1s"})
+	answers := make([]answer, len(rs))
+	together(len(rs), func(i int) { answers[i] = rs[i].pay(t, "k", body(1, faultCard)) })
+	processing := 0
+	for _, a := range answers {
+		switch a.status {
+		case 409:
+			a.want(t, 409, "PAYMENT_PROCESSING")
+			processing++
+		default:
+			a.want(t, 502, "PROCESSOR_ERROR")
+		}
+	}
+	// Each holder takes 0.7 s, so two come to their turn within a second.
+	if processing < 2 {
+		t.Errorf("%d of %d were told to come back, the others waited longer than LOCK_WAIT", processing, len(rs))
+	}
+}
+
 // 504 after the charge: another amount is refused, the same request settles.
 func TestTimeoutAfterTheCharge(t *testing.T) {
 	t.Parallel()
@@ -172,7 +196,10 @@ func TestTimeoutAfterTheCharge(t *testing.T) {
 	rs[0].pay(t, "k", body(100, timeoutCard)).want(t, 504, "PROCESSOR_TIMEOUT")
 	db.counts(t, 0, 1, 0)
 	rs[1].pay(t, "k", body(101, timeoutCard)).want(t, 409, "IDEMPOTENCY_KEY_CONFLICT")
-	rs[0].pay(t, "k", body(100, goodCard)).want(t, 409, "IDEMPOTENCY_KEY_CONFLICT")
+	// Another card is refused whatever it would have got: the key is charged.
+	for _, card := range []string{goodCard, declinedCard, faultCard} {
+		rs[0].pay(t, "k", body(100, card)).want(t, 409, "IDEMPOTENCY_KEY_CONFLICT")
+	}
 	db.counts(t, 0, 1, 0)
 	rs[1].pay(t, "k", body(100, timeoutCard)).want(t, 201, "SUCCEEDED")
 	rs[0].pay(t, "k", body(100, timeoutCard)).want(t, 201, "SUCCEEDED")

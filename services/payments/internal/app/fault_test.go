@@ -37,6 +37,21 @@ func TestAmbiguousCommit(t *testing.T) {
 	}
 }
 
+// The same with a key that lives shorter than the request takes: its record has
+// expired when the outcome is looked up, and that must not make it a new payment.
+func TestAmbiguousCommitOfAShortLivedKey(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	proxy := faultproxy.New(t, dsn)
+	r := start(t, proxy.DSN(dsn), map[string]string{"IDEMPOTENCY_TTL": "100ms", "PROCESSOR_LATENCY": "300ms"})
+	proxy.Cut(faultproxy.AfterCommit, faultproxy.RST, faultproxy.Times(1))
+	r.pay(t, "k", body(1, goodCard)).want(t, 201, "SUCCEEDED")
+	if proxy.Cuts() != 1 {
+		t.Errorf("%d cuts: the test proved nothing", proxy.Cuts())
+	}
+	open(t, dsn).counts(t, 1, 1, 1)
+}
+
 // The server is killed right when COMMIT has been done and its reply is lost:
 // nobody can be asked in time, so the answer is "unknown"; a repeat after the
 // restart gets the one true answer.

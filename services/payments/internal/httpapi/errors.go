@@ -35,7 +35,7 @@ func Problem(err error) *problem.Error {
 		options  []problem.Option
 	}{
 		{
-			payment.ErrKeyConflict, keyConflict, "This key was used for another request. Nothing was done. " +
+			payment.ErrKeyConflict, keyConflict, "This key was used for another request. This one did nothing. " +
 				"A repeat must be sent exactly as the first time; another payment needs another key.",
 			[]problem.Option{problem.Field(payment.FieldKey)},
 		},

@@ -18,6 +18,9 @@ var (
 	// ErrProcessorFault says that the processor answered with an error. Whether
 	// it charged is open until the request is repeated with the same key.
 	ErrProcessorFault = errors.New("the payment processor failed")
+	// ErrNotCharged is a processor's answer to Charge.OnlyRepeat for a key that it
+	// does not know.
+	ErrNotCharged = errors.New("the processor has no answer for this key")
 	// ErrProcessorTimeout says that the processor did not answer in time. Whether
 	// it charged is open until the request is repeated with the same key.
 	ErrProcessorTimeout = errors.New("the payment processor did not answer in time")

@@ -80,6 +80,9 @@ type Charge struct {
 	Amount   int64
 	Currency Currency
 	Card     Card
+	// OnlyRepeat asks for the answer that the key has already, and for nothing
+	// new: ErrNotCharged when it has none.
+	OnlyRepeat bool
 }
 
 // Result is the processor's definitive answer.
@@ -92,8 +95,10 @@ type Result struct {
 // purpose: a real one, or a two-phase one, fits behind it.
 type Processor interface {
 	// Charge charges a card at most once per Charge.Key. An error is
-	// ErrKeyConflict, ErrProcessorFault or ErrProcessorTimeout, and leaves open
-	// whether the card was charged unless it is the first.
+	// ErrKeyConflict, ErrNotCharged, ErrProcessorFault or ErrProcessorTimeout; the
+	// latter two leave open whether the card was charged. What a key was answered
+	// definitively, a decline too, it is answered for ever: another card under the
+	// same key is a conflict, whatever that card would have got.
 	Charge(ctx context.Context, c Charge) (Result, error)
 }
 

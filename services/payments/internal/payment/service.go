@@ -66,14 +66,18 @@ func (s *Service) Pay(ctx context.Context, key Key, r Request) (Answer, error) {
 }
 
 // settle charges the card for whoever owns the key. The card's expiry is looked
-// at here and not before: a repeat gets its stored answer even when the month has
+// at here and not before, and a card that has expired may still settle the charge
+// that was made while it had not: a repeat gets its answer even when the month has
 // ended in between.
 func (s *Service) settle(ctx context.Context, key Key, r Request, turn Turn) (Settlement, error) {
-	if err := r.Card.CheckExpiry(turn.Now); err != nil {
-		return Settlement{}, err
-	}
+	expired := r.Card.CheckExpiry(turn.Now)
 	processorKey := ProcessorKey(key, turn.Earlier)
-	result, err := s.parts.Processor.Charge(ctx, Charge{Key: processorKey, Amount: r.Amount, Currency: r.Currency, Card: r.Card})
+	result, err := s.parts.Processor.Charge(ctx, Charge{
+		Key: processorKey, Amount: r.Amount, Currency: r.Currency, Card: r.Card, OnlyRepeat: expired != nil,
+	})
+	if errors.Is(err, ErrNotCharged) {
+		err = expired
+	}
 	if err != nil {
 		return Settlement{}, err
 	}

@@ -143,6 +143,25 @@ func TestExpiredKeyPaysAgain(t *testing.T) {
 	}
 }
 
+// The card's month ends between a charge whose answer was lost and the repeat
+// that settles it.
+func TestExpiredCardSettlesItsCharge(t *testing.T) {
+	t.Parallel()
+	f := newFixture(time.Hour)
+	expired := newRequest(t)
+	expired.Card.ExpYear = time.Now().Year() - 1
+	charge := payment.Charge{Key: payment.ProcessorKey("k", 0), Amount: expired.Amount, Currency: expired.Currency, Card: expired.Card}
+	if _, err := f.processor.Charge(t.Context(), charge); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := f.service.Pay(t.Context(), "k", expired); err != nil || a.Replayed {
+		t.Errorf("the charge is not settled: %+v, %v", a, err)
+	}
+	if n := f.processor.Charges(); n != 1 {
+		t.Errorf("%d charges, want 1", n)
+	}
+}
+
 // The card's month ends between the first request and its repeat.
 func TestReplayOutlivesTheCard(t *testing.T) {
 	t.Parallel()

@@ -118,6 +118,7 @@ func (s *Store) Unsettled(ctx context.Context, age time.Duration) (n int, err er
 SELECT count(*)
   FROM payments.processor_charges c
  WHERE c.created_at <= (SELECT clock_timestamp()) - $1 * interval '1 microsecond'
+   AND c.decline_code IS NULL
    AND NOT EXISTS (SELECT FROM payments.payments p WHERE p.processor_key = c.processor_key)`
 	err = s.db.GetContext(ctx, &n, query, age.Microseconds())
 	return n, err

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -112,6 +111,7 @@ func (s *Store) Settle(
 func (s *Store) transact(ctx context.Context, t *turn, wait time.Duration) (payment.Record, bool, error) {
 	closed := s.observer.Opened()
 	defer closed()
+	t.wait = wait
 	// From here on a client that leaves changes nothing: a charge must not be
 	// left without its payment because nobody waits for the answer any more.
 	detached, cancel := detach(ctx)
@@ -123,7 +123,9 @@ func (s *Store) transact(ctx context.Context, t *turn, wait time.Duration) (paym
 			failpoint.Hit(failpoint.Committed)
 			return t.record, true, nil
 		case errors.Is(err, errLive):
-			return t.record, slices.Contains(t.written, t.record.PaymentID), nil
+			return t.record, t.wrote(t.record.PaymentID) != nil, nil
+		case errors.Is(err, errOurs):
+			return t.record, true, nil
 		case len(t.written) == 0:
 			return payment.Record{}, false, err
 		case !again || detached.Err() != nil:
@@ -136,6 +138,10 @@ func (s *Store) transact(ctx context.Context, t *turn, wait time.Duration) (paym
 // errLive rolls a transaction back that found a live record: it has read it under
 // its lock, and there is nothing to commit.
 var errLive = errors.New("the key is live")
+
+// errOurs rolls a second claim back that took a key whose record has expired
+// since this very request stored its payment.
+var errOurs = errors.New("the payment is stored already")
 
 // finished reads the live and finished record of a key; nil when there is none.
 // Most repeats end here, with one plain read and no lock.
@@ -176,12 +182,42 @@ func detach(ctx context.Context) (context.Context, context.CancelFunc) {
 type turn struct {
 	store  *Store
 	claim  payment.Claim
+	wait   time.Duration // for the key's row
 	settle func(context.Context, payment.Turn) (payment.Settlement, error)
 
 	record payment.Record
-	// written are the payments that were to be stored, one for each run of the
+	// written are the records that were to be stored, one for each run of the
 	// transaction in which the processor had its say.
-	written []payment.ID
+	written []payment.Record
+}
+
+// wrote is the written record of a payment, if there is one.
+func (t *turn) wrote(id payment.ID) *payment.Record {
+	for i := range t.written {
+		if t.written[i].PaymentID == id {
+			return &t.written[i]
+		}
+	}
+	return nil
+}
+
+// stored looks for a payment that an earlier run of this request stored although
+// its COMMIT was lost. Only a key that lives shorter than a request takes needs
+// it: otherwise the claim meets the record itself.
+func (t *turn) stored(ctx context.Context, tx *sqlx.Tx) error {
+	const query = `SELECT id FROM payments.payments WHERE id = $1`
+	for _, r := range t.written {
+		var id string
+		err := tx.GetContext(ctx, &id, query, string(r.PaymentID))
+		switch {
+		case err == nil:
+			t.record = r
+			return errOurs
+		case !errors.Is(err, sql.ErrNoRows):
+			return fmt.Errorf("look for the payment of an earlier run: %w", err)
+		}
+	}
+	return nil
 }
 
 // run is the body of the transaction. After a deadlock or a serialization
@@ -197,6 +233,9 @@ func (t *turn) run(ctx context.Context, tx *sqlx.Tx) error {
 		return err
 	}
 	failpoint.Hit(failpoint.Claimed)
+	if err := t.stored(ctx, tx); err != nil {
+		return err
+	}
 	var earlier int
 	if err := tx.GetContext(ctx, &earlier, earlierSQL, string(t.claim.Key)); err != nil {
 		return fmt.Errorf("count the key's payments: %w", err)
@@ -205,7 +244,9 @@ func (t *turn) run(ctx context.Context, tx *sqlx.Tx) error {
 	if err != nil {
 		return err
 	}
-	t.written = append(t.written, settlement.Payment.ID)
+	t.written = append(t.written, payment.Record{
+		Fingerprint: t.claim.Fingerprint, PaymentID: settlement.Payment.ID, Response: settlement.Response,
+	})
 	if err := t.write(ctx, tx, settlement); err != nil {
 		return err
 	}
@@ -216,12 +257,17 @@ func (t *turn) run(ctx context.Context, tx *sqlx.Tx) error {
 // take claims the key. sql.ErrNoRows says that it is somebody's.
 func (t *turn) take(ctx context.Context, tx *sqlx.Tx) (now time.Time, err error) {
 	begin := time.Now()
-	err = tx.GetContext(ctx, &now, claimSQL,
+	// lock_timeout counts for each wait anew, and holders that roll back one after
+	// the other make one claim wait for each of them; the deadline counts for all.
+	limited, cancel := context.WithTimeout(ctx, t.wait+noWait)
+	defer cancel()
+	err = tx.GetContext(limited, &now, claimSQL,
 		string(t.claim.Key), t.claim.Fingerprint.Sum, t.claim.Fingerprint.Version, t.claim.TTL.Microseconds())
 	if took := time.Since(begin); took > noWait {
 		t.store.observer.Waited(InDatabase, took)
 	}
-	if sqldb.SQLState(err) == lockNotAvailable {
+	state := sqldb.SQLState(err)
+	if state == lockNotAvailable || state == queryCanceled && limited.Err() != nil && ctx.Err() == nil {
 		return time.Time{}, payment.ErrProcessing
 	}
 	return now.UTC(), err
@@ -230,8 +276,10 @@ func (t *turn) take(ctx context.Context, tx *sqlx.Tx) (now time.Time, err error)
 const (
 	// noWait is what a key takes at most when nobody is in the way.
 	noWait = 10 * time.Millisecond
-	// lockNotAvailable is lock_timeout (PostgreSQL manual, appendix A).
+	// lockNotAvailable is lock_timeout, queryCanceled a deadline of ours
+	// (PostgreSQL manual, appendix A).
 	lockNotAvailable = "55P03"
+	queryCanceled    = "57014"
 )
 
 // read reads the live record, which the claim has locked.

@@ -2,6 +2,7 @@ package processor
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -52,24 +53,30 @@ func (s *Simulator) Charge(ctx context.Context, c payment.Charge) (payment.Resul
 	if err := think(ctx, s.options.Latency); err != nil {
 		return payment.Result{}, err
 	}
-	switch c.Card.Number.Reveal() {
-	case cardDeclined:
-		return payment.Result{DeclineCode: "card_declined"}, nil
-	case insufficientFunds:
-		return payment.Result{DeclineCode: "insufficient_funds"}, nil
-	case cardFault:
-		return payment.Result{}, fmt.Errorf("%w: it answered with an error", payment.ErrProcessorFault)
-	}
-	fresh, err := s.call(ctx, c)
+	there, err := s.call(ctx, c, decline(c.Card))
 	if err != nil {
 		return payment.Result{}, err
 	}
+	if there.DeclineCode.Valid {
+		return payment.Result{DeclineCode: there.DeclineCode.String}, nil
+	}
 	failpoint.Hit(failpoint.Charged)
-	if fresh && c.Card.Number.Reveal() == cardTimeout {
+	if there.Fresh && c.Card.Number.Reveal() == cardTimeout {
 		<-ctx.Done()
 		return payment.Result{}, payment.ErrProcessorTimeout
 	}
 	return payment.Result{}, nil
+}
+
+// decline is why the card's issuer declines; null for a card that is charged.
+func decline(c payment.Card) sql.NullString {
+	switch c.Number.Reveal() {
+	case cardDeclined:
+		return sql.NullString{String: "card_declined", Valid: true}
+	case insufficientFunds:
+		return sql.NullString{String: "insufficient_funds", Valid: true}
+	}
+	return sql.NullString{}
 }
 
 // think passes the latency.
@@ -87,60 +94,80 @@ func think(ctx context.Context, latency time.Duration) error {
 	}
 }
 
-// call is charge with the caller's patience: whoever has a ledger that does not
+// call is enter with the caller's patience: whoever has a ledger that does not
 // answer leaves when the time is up, as with another company's, and the charge may
 // be made or not.
-func (s *Simulator) call(ctx context.Context, c payment.Charge) (fresh bool, err error) {
+func (s *Simulator) call(ctx context.Context, c payment.Charge, decline sql.NullString) (entry, error) {
 	type outcome struct {
-		fresh bool
+		there entry
 		err   error
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		fresh, err := s.charge(ctx, c)
-		done <- outcome{fresh, err}
+		there, err := s.enter(ctx, c, decline)
+		done <- outcome{there, err}
 	}()
 	select {
 	case o := <-done:
-		return o.fresh, o.err
+		return o.there, o.err
 	case <-ctx.Done():
-		return false, payment.ErrProcessorTimeout
+		return entry{}, payment.ErrProcessorTimeout
 	}
 }
 
-// chargeSQL enters a charge once per key. The update changes nothing: it makes
-// the statement wait for a rival with the same key, and return the row that is
-// there.
-const chargeSQL = `
-INSERT INTO payments.processor_charges AS c (processor_key, amount, currency, card_fingerprint, fingerprint_version)
-VALUES ($1, $2, $3, $4, $5)
-ON CONFLICT (processor_key) DO UPDATE SET processor_key = c.processor_key
-RETURNING amount, currency, card_fingerprint, fingerprint_version, (xmax = 0) AS fresh`
+// entry is a row of the ledger.
+type entry struct {
+	Amount      int64          `db:"amount"`
+	Currency    string         `db:"currency"`
+	Fingerprint []byte         `db:"card_fingerprint"`
+	Version     string         `db:"fingerprint_version"`
+	DeclineCode sql.NullString `db:"decline_code"`
+	Fresh       bool           `db:"fresh"` // entered by this very call
+}
 
-// charge enters the charge into the ledger, or finds it there.
-func (s *Simulator) charge(ctx context.Context, c payment.Charge) (fresh bool, err error) {
-	var there struct {
-		Amount      int64  `db:"amount"`
-		Currency    string `db:"currency"`
-		Fingerprint []byte `db:"card_fingerprint"`
-		Version     string `db:"fingerprint_version"`
-		Fresh       bool   `db:"fresh"`
+// enterSQL enters an answer once per key. The update changes nothing: it makes
+// the statement wait for a rival with the same key, and return the row that is
+// there, which decides, whatever this card would have got.
+const enterSQL = `
+INSERT INTO payments.processor_charges AS c (processor_key, amount, currency, card_fingerprint, fingerprint_version, decline_code)
+VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (processor_key) DO UPDATE SET processor_key = c.processor_key
+RETURNING amount, currency, card_fingerprint, fingerprint_version, decline_code, (xmax = 0) AS fresh`
+
+const findSQL = `
+SELECT amount, currency, card_fingerprint, fingerprint_version, decline_code, false AS fresh
+  FROM payments.processor_charges
+ WHERE processor_key = $1`
+
+// enter enters the answer into the ledger, or finds the one that is there. For a
+// charge that is only to be repeated, and for the card at which the processor
+// fails, it only looks.
+func (s *Simulator) enter(ctx context.Context, c payment.Charge, decline sql.NullString) (there entry, err error) {
+	fails := c.Card.Number.Reveal() == cardFault
+	if c.OnlyRepeat || fails {
+		err = s.ledger.GetContext(ctx, &there, findSQL, c.Key)
+	} else {
+		card := s.fingerprints.OfCard(c.Card)
+		err = s.ledger.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
+			return conn.GetContext(ctx, &there, enterSQL, c.Key, c.Amount, string(c.Currency), card.Sum, card.Version, decline)
+		})
 	}
-	card := s.fingerprints.OfCard(c.Card)
-	err = s.ledger.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		return conn.GetContext(ctx, &there, chargeSQL, c.Key, c.Amount, string(c.Currency), card.Sum, card.Version)
-	})
-	if err != nil {
-		return false, fault(ctx, err)
+	switch {
+	case errors.Is(err, sql.ErrNoRows) && fails:
+		return entry{}, fmt.Errorf("%w: it answered with an error", payment.ErrProcessorFault)
+	case errors.Is(err, sql.ErrNoRows):
+		return entry{}, payment.ErrNotCharged
+	case err != nil:
+		return entry{}, fault(ctx, err)
 	}
 	sameCard, err := s.fingerprints.SameCard(payment.Fingerprint{Sum: there.Fingerprint, Version: there.Version}, c.Card)
 	if err != nil {
-		return false, fmt.Errorf("%w: %w", payment.ErrProcessorFault, err)
+		return entry{}, fmt.Errorf("%w: %w", payment.ErrProcessorFault, err)
 	}
 	if there.Amount != c.Amount || there.Currency != string(c.Currency) || !sameCard {
-		return false, fmt.Errorf("%w: it was charged with other values", payment.ErrKeyConflict)
+		return entry{}, fmt.Errorf("%w: it was charged with other values", payment.ErrKeyConflict)
 	}
-	return there.Fresh, nil
+	return there, nil
 }
 
 // fault is what a caller sees of the ledger's trouble. The database's error is

@@ -37,7 +37,7 @@ func ledger(t *testing.T, dsn string) *sqldb.DB {
 
 func charges(t *testing.T, db *sqldb.DB) (n int) {
 	t.Helper()
-	if err := db.GetContext(t.Context(), &n, `SELECT count(*) FROM payments.processor_charges`); err != nil {
+	if err := db.GetContext(t.Context(), &n, `SELECT count(*) FROM payments.processor_charges WHERE decline_code IS NULL`); err != nil {
 		t.Fatal(err)
 	}
 	return n

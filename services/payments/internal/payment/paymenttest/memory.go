@@ -170,23 +170,29 @@ var _ payment.Processor = (*Processor)(nil)
 func (p *Processor) Charge(_ context.Context, c payment.Charge) (payment.Result, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.calls++
+	if !c.OnlyRepeat {
+		p.calls++
+	}
 	earlier, charged := p.charges[c.Key]
 	if p.Fail != nil {
 		if err := p.Fail(c, charged); err != nil {
 			return payment.Result{}, err
 		}
 	}
-	if p.Decline != "" {
-		return payment.Result{DeclineCode: p.Decline}, nil
-	}
-	if charged && earlier != c {
+	compared := c
+	compared.OnlyRepeat = earlier.OnlyRepeat
+	switch {
+	case charged && earlier != compared:
 		return payment.Result{}, payment.ErrKeyConflict
+	case !charged && c.OnlyRepeat:
+		return payment.Result{}, payment.ErrNotCharged
+	case !charged && p.Decline != "":
+		return payment.Result{DeclineCode: p.Decline}, nil
 	}
 	if p.charges == nil {
 		p.charges = make(map[string]payment.Charge)
 	}
-	p.charges[c.Key] = c
+	p.charges[c.Key] = compared
 	if p.FailAfter != nil {
 		if err := p.FailAfter(c); err != nil {
 			return payment.Result{}, err
@@ -202,7 +208,7 @@ func (p *Processor) Charges() int {
 	return len(p.charges)
 }
 
-// Calls is how often Charge was called.
+// Calls is how often Charge was asked for a charge.
 func (p *Processor) Calls() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

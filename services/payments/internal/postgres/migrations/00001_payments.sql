@@ -42,7 +42,8 @@ CREATE TABLE payments.payments (
 CREATE INDEX payments_idempotency_key ON payments.payments (idempotency_key);
 CREATE INDEX payments_ride ON payments.payments (ride_id, created_at DESC, id DESC);
 
--- The simulated processor's ledger of charges. It stands for another company's
+-- The simulated processor's ledger: its definitive answer to each key, a charge or,
+-- with a decline_code, a decline. It stands for another company's
 -- system: it is written on a connection of its own, and nothing refers to it.
 CREATE TABLE payments.processor_charges (
     processor_key       text COLLATE "C" PRIMARY KEY,
@@ -50,6 +51,7 @@ CREATE TABLE payments.processor_charges (
     currency            text        NOT NULL,
     card_fingerprint    bytea       NOT NULL CHECK (octet_length(card_fingerprint) = 32),
     fingerprint_version text        NOT NULL,
+    decline_code        text,
     created_at          timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
