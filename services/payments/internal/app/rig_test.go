@@ -235,7 +235,8 @@ func (b base) counts(t *testing.T, payments, charges, records int) {
 	t.Helper()
 	var got struct{ Payments, Charges, Records int }
 	err := b.db.GetContext(t.Context(), &got, `SELECT (SELECT count(*) FROM payments.payments) AS payments,
-		(SELECT count(*) FROM payments.processor_charges WHERE decline_code IS NULL) AS charges, (SELECT count(*) FROM payments.idempotency_records) AS records`)
+		(SELECT count(*) FROM payments.processor_charges WHERE decline_code IS NULL) AS charges,
+		(SELECT count(*) FROM payments.idempotency_records) AS records`)
 	if err != nil {
 		t.Fatal(err)
 	}
