@@ -32,9 +32,10 @@ const ServedBy = "X-Served-By"
 const (
 	// dialTimeout bounds one dial; on this machine a dial is answered at once or never.
 	dialTimeout = 2 * time.Second
-	// idleTimeout is less than the services' 60 s, so that it is this side that
-	// closes an idle connection: a request could otherwise cross with the close.
-	idleTimeout = 30 * time.Second
+	// idleTimeout is less than the services' 60 s, and than the 5 s after which they
+	// close a connection that was opened in vain, so that it is this side that closes
+	// an idle connection: a request could otherwise cross with the close.
+	idleTimeout = 3 * time.Second
 	// maxIdle is more connections to one replica than a laptop's demo keeps busy.
 	maxIdle = 512
 	// maxHeader leaves the limit on headers, 32 KiB, to the services.

@@ -42,6 +42,11 @@ func (c *cleaner) run(ctx context.Context) error {
 
 // clean does it once. What fails is tried again at the next time.
 func (c *cleaner) clean(ctx context.Context) {
+	c.deleteExpired(ctx)
+	c.countUnsettled(ctx)
+}
+
+func (c *cleaner) deleteExpired(ctx context.Context) {
 	for {
 		n, err := c.store.DeleteExpired(ctx, cleanupBatch)
 		if err != nil {
@@ -50,11 +55,15 @@ func (c *cleaner) clean(ctx context.Context) {
 		}
 		c.metrics.Deleted(n)
 		if n < cleanupBatch || ctx.Err() != nil {
-			break
+			return
 		}
 	}
+}
+
+func (c *cleaner) countUnsettled(ctx context.Context) {
 	n, err := c.store.Unsettled(ctx, c.ttl)
 	if err != nil {
+		c.metrics.UnsettledUnknown()
 		c.fail(ctx, "unsettled charges could not be counted", err)
 		return
 	}

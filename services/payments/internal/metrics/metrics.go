@@ -3,6 +3,7 @@ package metrics
 
 import (
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -64,6 +65,7 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 	for _, where := range []postgres.Place{postgres.InProcess, postgres.InDatabase} {
 		m.waits.WithLabelValues(string(where))
 	}
+	m.UnsettledUnknown()
 	for _, c := range []prometheus.Collector{
 		m.payments, m.replays, m.conflicts, m.waits, m.deleted, m.unsettled,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -121,6 +123,10 @@ func (m *Metrics) open(now time.Time) (n int, oldest time.Duration) {
 
 // Deleted counts what a cleanup removed.
 func (m *Metrics) Deleted(n int) { m.deleted.Add(float64(n)) }
+
+// UnsettledUnknown notes that it could not be counted: an old figure, or the zero
+// of the start, would look like an answer.
+func (m *Metrics) UnsettledUnknown() { m.unsettled.Set(math.NaN()) }
 
 // Unsettled notes how many charges have no payment.
 func (m *Metrics) Unsettled(n int) { m.unsettled.Set(float64(n)) }
