@@ -2,7 +2,8 @@
 // use it, and errors that say whether the change was made.
 //
 //   - [DB.GetContext] and [DB.SelectContext] read. They may be sent twice.
-//   - [DB.Once] sends one autocommit statement. It is never sent twice.
+//   - [DB.Once] sends one autocommit statement. It is sent again only when the
+//     server itself has said that nothing of it was applied.
 //   - [DB.InTx] runs a READ COMMITTED transaction and repeats it after a
 //     deadlock or a serialization failure, but never once COMMIT was sent.
 //
