@@ -28,7 +28,7 @@ func newMetrics(reg prometheus.Registerer, pool string, stats func() sql.DBStats
 	}
 	m := &metrics{
 		retries: counter("rowlock_retries_total",
-			"Transactions and statements run again after a deadlock, a serialization failure or a migration; nothing of them was applied.", "sqlstate"),
+			"Transactions and statements run again after a deadlock, a serialization failure or a migration, unapplied.", "sqlstate"),
 		unknown: counter("rowlock_outcome_unknown_total",
 			"Changes of which it is not known whether they were made.", "operation"),
 		resolved: counter("rowlock_outcome_resolved_total",
