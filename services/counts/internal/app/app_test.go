@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,8 +14,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/services/counts/internal/app"
@@ -27,115 +26,35 @@ func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
 // replica is one running App.
 type replica struct {
-	app                  *app.App
-	api, internal, admin string
-	log                  *lockedBuffer
-	stop                 func() error
+	*apptest.Replica
+
+	api, internal string
 }
 
-// lockedBuffer is a log that is read while it is written.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
-// start runs a replica on dsn until the test ends or stop is called.
+// start runs a replica on dsn until the test ends or Stop is called.
 func start(t *testing.T, dsn string, environ map[string]string) *replica {
 	t.Helper()
-	env := map[string]string{
-		"DATABASE_URL": dsn, "HTTP_ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0",
+	cfg := apptest.Config[app.Config](t, dsn, map[string]string{
 		"DB_LOCK_TIMEOUT": "1s", "DB_STATEMENT_TIMEOUT": "2s", "REQUEST_TIMEOUT": "4s", "SHUTDOWN_TIMEOUT": "8s",
-	}
-	maps.Copy(env, environ)
-	var cfg app.Config
-	if err := config.Load(&cfg, env); err != nil {
-		t.Fatal(err)
-	}
-	r := &replica{log: &lockedBuffer{}}
-	a, err := app.New(t.Context(), cfg, app.Process{Output: r.log})
+	}, environ)
+	var log apptest.Log
+	a, err := app.New(t.Context(), cfg, app.Process{Output: &log})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.app = a
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
-	r.stop = sync.OnceValue(func() error {
-		cancel()
-		return <-ended
-	})
-	t.Cleanup(func() {
-		if err := r.stop(); err != nil {
-			t.Errorf("stop: %v", err)
-		}
-		if t.Failed() {
-			t.Log(r.log)
-		}
-	})
-	waitUntil(t, "the replica is ready", func() bool {
-		if a.AdminAddr() == nil {
-			return false
-		}
-		r.admin = "http://" + a.AdminAddr().String()
-		status, _ := call(t, http.MethodGet, r.admin+"/readyz", "")
-		return status == http.StatusOK
-	})
-	r.api, r.internal = "http://"+a.Addr().String(), "http://"+a.InternalAddr().String()
-	return r
-}
-
-// waitUntil polls a condition for ten seconds at most.
-func waitUntil(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); <-tick.C {
-		if condition() {
-			return
-		}
-	}
-	t.Fatalf("not within ten seconds: %s", what)
-}
-
-// client keeps enough connections for the tests' crowds.
-var client = &http.Client{ //nolint:gochecknoglobals // safe for everybody at once
-	// Idle connections go before the server closes them, which takes it five seconds
-	// for one that was opened in vain: a POST that meets the close would be lost.
-	Transport: &http.Transport{MaxIdleConnsPerHost: 200, IdleConnTimeout: 2 * time.Second},
-	Timeout:   30 * time.Second,
+	r := apptest.Start(t, a, &log)
+	return &replica{r, "http://" + a.Addr().String(), "http://" + a.InternalAddr().String()}
 }
 
 // call sends a request and returns status and body; 0 when nobody answered.
 func call(t *testing.T, method, target, body string) (status int, answer string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	var header map[string]string
 	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
+		header = apptest.JSON()
 	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return 0, err.Error()
-	}
-	data, err := io.ReadAll(resp.Body)
-	if err = errors.Join(err, resp.Body.Close()); err != nil {
-		return 0, err.Error()
-	}
-	return resp.StatusCode, string(data)
+	a := apptest.Send(t, method, target, body, header)
+	return a.Status, a.Body
 }
 
 const (
@@ -206,23 +125,16 @@ func TestHundredConcurrentIncreases(t *testing.T) {
 			}
 			rs[0].create(t, "hot")
 			values := make([]int64, 100)
-			var done sync.WaitGroup
-			begin := make(chan struct{})
-			for i := range values {
-				done.Go(func() {
-					<-begin
-					status, body := call(t, http.MethodPost, rs[i%replicas].api+counts+"hot/increase", "")
-					var v struct {
-						Value int64 `json:"value"`
-					}
-					if err := json.Unmarshal([]byte(body), &v); status != http.StatusOK || err != nil {
-						t.Errorf("%d %s", status, body)
-					}
-					values[i] = v.Value
-				})
-			}
-			close(begin)
-			done.Wait()
+			apptest.Together(len(values), func(i int) {
+				status, body := call(t, http.MethodPost, rs[i%replicas].api+counts+"hot/increase", "")
+				var v struct {
+					Value int64 `json:"value"`
+				}
+				if err := json.Unmarshal([]byte(body), &v); status != http.StatusOK || err != nil {
+					t.Errorf("%d %s", status, body)
+				}
+				values[i] = v.Value
+			})
 			slices.Sort(values)
 			for i, v := range values {
 				if v != int64(i+1) {
@@ -263,29 +175,21 @@ func TestBadInputDoesNotHurtTheBatch(t *testing.T) {
 		{"edge", "", 422, "COUNT_OVERFLOW"},
 		{"edge", `{"amount":9223372036854775807}`, 422, "COUNT_OVERFLOW"},
 	}
-	var done sync.WaitGroup
-	begin := make(chan struct{})
 	const good = 100
-	for range good {
-		done.Go(func() {
-			<-begin
+	apptest.Together(good+len(bad), func(i int) {
+		if i < good {
 			if status, body := call(t, "POST", r.api+counts+"good/increase", ""); status != 200 {
 				t.Errorf("good: %d %s", status, body)
 			}
-		})
-	}
-	for _, b := range bad {
-		done.Go(func() {
-			<-begin
-			status, body := call(t, "POST", r.api+counts+b.path+"/increase", b.body)
-			// A server that refuses a body may close before the client has sent it all.
-			if cut := b.status == 413 && status == 0; !cut && (status != b.status || !strings.Contains(body, b.code)) {
-				t.Errorf("%s %.40s: %d %.200s, want %d %s", b.path, b.body, status, body, b.status, b.code)
-			}
-		})
-	}
-	close(begin)
-	done.Wait()
+			return
+		}
+		b := bad[i-good]
+		status, body := call(t, "POST", r.api+counts+b.path+"/increase", b.body)
+		// A server that refuses a body may close before the client has sent it all.
+		if cut := b.status == 413 && status == 0; !cut && (status != b.status || !strings.Contains(body, b.code)) {
+			t.Errorf("%s %.40s: %d %.200s, want %d %s", b.path, b.body, status, body, b.status, b.code)
+		}
+	})
 	if got := r.value(t, "good"); got != good {
 		t.Errorf("good is %d, want %d", got, good)
 	}
@@ -346,7 +250,7 @@ func TestDrainLosesNothing(t *testing.T) {
 		})
 	}
 	<-enough
-	if err := r.stop(); err != nil {
+	if err := r.Stop(); err != nil {
 		t.Error(err)
 	}
 	done.Wait()
@@ -362,10 +266,10 @@ func TestProbesAndMetrics(t *testing.T) {
 	if status, _ := call(t, "POST", r.api+counts+"a/increase", ""); status != 200 {
 		t.Fatal(status)
 	}
-	if status, _ := call(t, "GET", r.admin+"/livez", ""); status != 200 {
+	if status, _ := call(t, "GET", r.Admin+"/livez", ""); status != 200 {
 		t.Errorf("livez: %d", status)
 	}
-	_, metrics := call(t, "GET", r.admin+"/metrics", "")
+	_, metrics := call(t, "GET", r.Admin+"/metrics", "")
 	for _, want := range []string{
 		`http_server_request_duration_seconds_count{`, `route="/api/v1/counts/{itemId}/increase"`,
 		`rowlock_coalesce_batch_size_count{coalescer="counts_add"}`, `rowlock_build_info`, `go_goroutines`,
@@ -413,15 +317,9 @@ func TestStartRefusesInOneSentence(t *testing.T) {
 func TestStartRefusesANewerSchema(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	execute(t, dsn, `INSERT INTO counts.goose_db_version (version_id, is_applied) VALUES (99999, true)`)
+	apptest.Execute(t, apptest.Open(t, dsn), `INSERT INTO counts.goose_db_version (version_id, is_applied) VALUES (99999, true)`)
 	for _, onStart := range []string{"true", "false"} {
-		var cfg app.Config
-		err := config.Load(&cfg, map[string]string{
-			"DATABASE_URL": dsn, "HTTP_ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0", "MIGRATE_ON_START": onStart,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		cfg := apptest.Config[app.Config](t, dsn, map[string]string{"MIGRATE_ON_START": onStart})
 		a, err := app.New(t.Context(), cfg, app.Process{Output: io.Discard})
 		if err != nil {
 			t.Fatal(err)

@@ -6,29 +6,15 @@ import (
 	"io"
 	"maps"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/services/payments/internal/app"
 	"github.com/rowlock/rowlock/services/payments/internal/postgres"
 )
-
-// together sends n requests at once.
-func together(n int, do func(i int)) {
-	var done sync.WaitGroup
-	begin := make(chan struct{})
-	for i := range n {
-		done.Go(func() {
-			<-begin
-			do(i)
-		})
-	}
-	close(begin)
-	done.Wait()
-}
 
 // 200 concurrent requests with one new key over three replicas: one payment, one
 // charge, one answer, 199 times marked as given before.
@@ -37,11 +23,11 @@ func TestTwoHundredWithOneKey(t *testing.T) {
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	rs := startAll(t, dsn, 3, map[string]string{"PROCESSOR_LATENCY": "50ms"})
 	answers := make([]answer, 200)
-	together(len(answers), func(i int) { answers[i] = rs[i%3].pay(t, "one-key", body(1250, goodCard)) })
+	apptest.Together(len(answers), func(i int) { answers[i] = rs[i%3].pay(t, "one-key", body(1250, goodCard)) })
 	fresh := 0
 	for _, a := range answers {
 		a.want(t, 201, "SUCCEEDED")
-		if a.body != answers[0].body || a.header.Get("Location") != answers[0].header.Get("Location") {
+		if a.Body != answers[0].Body || a.Header.Get("Location") != answers[0].Header.Get("Location") {
 			t.Errorf("two answers to one key:\n%s\n%s", a, answers[0])
 		}
 		if !a.replayed {
@@ -54,8 +40,8 @@ func TestTwoHundredWithOneKey(t *testing.T) {
 	open(t, dsn).counts(t, 1, 1, 1)
 	var settled, replayed float64
 	for _, r := range rs {
-		settled += r.metric(t, `payments_total{status="SUCCEEDED"}`)
-		replayed += r.metric(t, `payments_replays_total`)
+		settled += r.Metric(t, `payments_total{status="SUCCEEDED"}`)
+		replayed += r.Metric(t, `payments_replays_total`)
 	}
 	if settled != 1 || replayed != 199 {
 		t.Errorf("metrics count %g payments and %g replays", settled, replayed)
@@ -73,11 +59,11 @@ func TestKeyConflict(t *testing.T) {
 			"\"currency\":\"EUR\",\"amount\":1250,\"rider_id\":\"rider-1\",\"ride_id\":\"ride-1\"}  ",
 		"escapes": strings.Replace(body(1250, goodCard), `"EUR"`, `"\u0045UR"`, 1),
 	} {
-		if a := r.pay(t, "k", same).want(t, 201, "SUCCEEDED"); !a.replayed || a.body != first.body {
+		if a := r.pay(t, "k", same).want(t, 201, "SUCCEEDED"); !a.replayed || a.Body != first.Body {
 			t.Errorf("%s: %s", name, a)
 		}
 	}
-	if a := r.pay(t, `"k"`, body(1250, goodCard)); !a.replayed || a.body != first.body {
+	if a := r.pay(t, `"k"`, body(1250, goodCard)); !a.replayed || a.Body != first.Body {
 		t.Errorf("the key in quotes: %s", a)
 	}
 	for name, change := range map[string][2]string{
@@ -86,49 +72,64 @@ func TestKeyConflict(t *testing.T) {
 		"cvc": {`"123"`, `"124"`},
 	} {
 		a := r.pay(t, "k", strings.Replace(body(1250, goodCard), change[0], change[1], 1))
-		if a.status != 409 || a.code != "IDEMPOTENCY_KEY_CONFLICT" || a.header.Get("Retry-After") != "" {
+		if a.Status != 409 || a.Code != "IDEMPOTENCY_KEY_CONFLICT" || a.Header.Get("Retry-After") != "" {
 			t.Errorf("another %s: %s", name, a)
 		}
 	}
 	// Other spellings of a number are no whole numbers here: refused before any key is looked at.
 	for _, spelling := range []string{"1250.0", "1.25e3", `"1250"`, "01250"} {
-		if a := r.pay(t, "k", strings.Replace(body(1250, goodCard), "1250", spelling, 1)); a.status != 400 {
+		if a := r.pay(t, "k", strings.Replace(body(1250, goodCard), "1250", spelling, 1)); a.Status != 400 {
 			t.Errorf("amount %s: %s", spelling, a)
 		}
 	}
 	open(t, dsn).counts(t, 1, 1, 1)
-	if n := r.metric(t, "payments_conflicts_total"); n != 8 {
+	if n := r.Metric(t, "payments_conflicts_total"); n != 8 {
 		t.Errorf("%g conflicts were counted, want 8", n)
 	}
 }
 
-// 300 requests at once on one slow key do not starve other keys.
-func TestCrowdOnOneSlowKey(t *testing.T) {
+// 300 requests at once for one key that somebody holds do not starve other keys.
+func TestCrowdOnOneHeldKey(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	const latency = time.Second
-	r := start(t, dsn, map[string]string{"PROCESSOR_LATENCY": latency.String()})
-	crowd := make([]answer, 300)
-	others := make([]answer, 5)
-	together(len(crowd)+len(others), func(i int) {
-		if i < len(crowd) {
-			crowd[i] = r.pay(t, "slow", body(1, goodCard))
-			return
-		}
-		others[i-len(crowd)] = r.pay(t, fmt.Sprint("other-", i), body(2, goodCard))
-	})
-	for _, a := range others {
-		if a.want(t, 201, "SUCCEEDED").took > latency+time.Second {
-			t.Errorf("another key took %s", a.took)
-		}
+	db := open(t, dsn)
+	r := start(t, dsn, map[string]string{"LOCK_WAIT": "7s", "PROCESSOR_TIMEOUT": "1s"})
+	holder, err := db.db.BeginTxx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
 	}
+	_, err = holder.ExecContext(t.Context(), `INSERT INTO payments.idempotency_records
+		(key, status, request_fingerprint, fingerprint_version, expires_at)
+		VALUES ('held', 'PROCESSING', decode(repeat('00', 32), 'hex'), 'x', clock_timestamp() + interval '1h')`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	crowd := make([]answer, 300)
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		apptest.Together(len(crowd), func(i int) { crowd[i] = r.pay(t, "held", body(1, goodCard)) })
+	}()
+	apptest.WaitUntil(t, "the crowd is there", func() bool {
+		var blocked int
+		err := db.db.GetContext(t.Context(), &blocked, `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0`)
+		return err == nil && blocked > 0
+	})
+	for i := range 5 {
+		r.pay(t, fmt.Sprint("other-", i), body(2, goodCard)).want(t, 201, "SUCCEEDED")
+	}
+	if err := holder.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	<-served
 	for _, a := range crowd {
-		if a.want(t, 201, "SUCCEEDED").body != crowd[0].body {
+		if a.want(t, 201, "SUCCEEDED").Body != crowd[0].Body {
 			t.Errorf("two answers to one key:\n%s\n%s", a, crowd[0])
 		}
 	}
-	open(t, dsn).counts(t, 6, 6, 6)
-	if n := r.metric(t, `payments_lock_wait_seconds_count{where="process"}`); n == 0 {
+	db.counts(t, 6, 6, 6)
+	if n := r.Metric(t, `payments_lock_wait_seconds_count{where="process"}`); n == 0 {
 		t.Error("nobody was counted as waiting")
 	}
 }
@@ -141,24 +142,24 @@ func TestSlowProcessor(t *testing.T) {
 	rs := startAll(t, dsn, 2, map[string]string{"PROCESSOR_LATENCY": "2500ms", "LOCK_WAIT": "300ms"})
 	first := make(chan answer, 1)
 	go func() { first <- rs[0].pay(t, "k", body(1, goodCard)) }()
-	waitUntil(t, "the first request has its transaction", func() bool { return rs[0].metric(t, "payments_transactions_open") == 1 })
-	waitUntil(t, "its claim is made", func() bool { return rs[0].metric(t, "payments_transaction_oldest_seconds") > 0.05 })
+	apptest.WaitUntil(t, "the first request has its transaction", func() bool { return rs[0].Metric(t, "payments_transactions_open") == 1 })
+	apptest.WaitUntil(t, "its claim is made", func() bool { return rs[0].Metric(t, "payments_transaction_oldest_seconds") > 0.05 })
 	for i, r := range rs {
 		a := r.pay(t, "k", body(1, goodCard)).want(t, 409, "PAYMENT_PROCESSING")
-		if a.took < 300*time.Millisecond || a.took > 1300*time.Millisecond || a.header.Get("Retry-After") == "" {
-			t.Errorf("replica %d: %s after %s, Retry-After %q", i, a, a.took, a.header.Get("Retry-After"))
+		if a.Took < 300*time.Millisecond || a.Took > 1300*time.Millisecond || a.Header.Get("Retry-After") == "" {
+			t.Errorf("replica %d: %s after %s, Retry-After %q", i, a, a.Took, a.Header.Get("Retry-After"))
 		}
 	}
 	paid := (<-first).want(t, 201, "SUCCEEDED")
 	for _, r := range rs {
-		if a := r.pay(t, "k", body(1, goodCard)).want(t, 201, "SUCCEEDED"); !a.replayed || a.body != paid.body {
+		if a := r.pay(t, "k", body(1, goodCard)).want(t, 201, "SUCCEEDED"); !a.replayed || a.Body != paid.Body {
 			t.Errorf("afterwards: %s", a)
 		}
 	}
-	if n := rs[1].metric(t, `payments_lock_wait_seconds_count{where="database"}`); n != 1 {
+	if n := rs[1].Metric(t, `payments_lock_wait_seconds_count{where="database"}`); n != 1 {
 		t.Errorf("%g waits in the database, want 1", n)
 	}
-	if n := rs[0].metric(t, "payments_transactions_open"); n != 0 {
+	if n := rs[0].Metric(t, "payments_transactions_open"); n != 0 {
 		t.Errorf("%g transactions are open at the end", n)
 	}
 	open(t, dsn).counts(t, 1, 1, 1)
@@ -171,10 +172,10 @@ func TestWaitBehindManyHolders(t *testing.T) {
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	rs := startAll(t, dsn, 5, map[string]string{"PROCESSOR_LATENCY": "700ms", "LOCK_WAIT": "1s"})
 	answers := make([]answer, len(rs))
-	together(len(rs), func(i int) { answers[i] = rs[i].pay(t, "k", body(1, faultCard)) })
+	apptest.Together(len(rs), func(i int) { answers[i] = rs[i].pay(t, "k", body(1, faultCard)) })
 	processing := 0
 	for _, a := range answers {
-		switch a.status {
+		switch a.Status {
 		case 409:
 			a.want(t, 409, "PAYMENT_PROCESSING")
 			processing++
@@ -220,10 +221,10 @@ func TestExpiredKey(t *testing.T) {
 				db.execute(t, `DELETE FROM payments.idempotency_records`)
 			}
 			answers := make([]answer, 20)
-			together(len(answers), func(i int) { answers[i] = rs[i%2].pay(t, "k", body(1, goodCard)) })
+			apptest.Together(len(answers), func(i int) { answers[i] = rs[i%2].pay(t, "k", body(1, goodCard)) })
 			fresh := 0
 			for _, a := range answers {
-				if a.want(t, 201, "SUCCEEDED").body != answers[0].body || a.body == first.body {
+				if a.want(t, 201, "SUCCEEDED").Body != answers[0].Body || a.Body == first.Body {
 					t.Errorf("an answer is another's or the expired one: %s", a)
 				}
 				if !a.replayed {
@@ -253,12 +254,12 @@ func TestCleanup(t *testing.T) {
 	db.execute(t, `UPDATE payments.processor_charges SET created_at = now() - interval '25h'
 		WHERE processor_key = (SELECT processor_key FROM payments.payments)`)
 	const meanwhile = 40 // payments beside the cleaners, which wait for nobody and nobody for them
-	together(meanwhile, func(i int) { rs[i%2].pay(t, fmt.Sprint("new", i), body(1, goodCard)).want(t, 201, "SUCCEEDED") })
-	waitUntil(t, "both replicas have cleaned up", func() bool {
-		return rs[0].metric(t, "payments_cleanup_deleted_total")+rs[1].metric(t, "payments_cleanup_deleted_total") == 2000 &&
-			rs[0].metric(t, "payments_unsettled_charges") == 1 && rs[1].metric(t, "payments_unsettled_charges") == 1
+	apptest.Together(meanwhile, func(i int) { rs[i%2].pay(t, fmt.Sprint("new", i), body(1, goodCard)).want(t, 201, "SUCCEEDED") })
+	apptest.WaitUntil(t, "both replicas have cleaned up", func() bool {
+		return rs[0].Metric(t, "payments_cleanup_deleted_total")+rs[1].Metric(t, "payments_cleanup_deleted_total") == 2000 &&
+			rs[0].Metric(t, "payments_unsettled_charges") == 1 && rs[1].Metric(t, "payments_unsettled_charges") == 1
 	})
-	if a := rs[1].pay(t, "live", body(1, goodCard)); !a.replayed || a.body != live.body {
+	if a := rs[1].pay(t, "live", body(1, goodCard)); !a.replayed || a.Body != live.Body {
 		t.Errorf("the live key: %s", a)
 	}
 	db.counts(t, 1+meanwhile, 3+meanwhile, 1+meanwhile)
@@ -275,17 +276,17 @@ func TestProcessorFaultsAndDeclines(t *testing.T) {
 	// Nothing is stored, so the key is free for a corrected request.
 	r.pay(t, "fault", body(1, goodCard)).want(t, 201, "SUCCEEDED")
 	declined := r.pay(t, "declined", body(1, declinedCard)).want(t, 201, "DECLINED")
-	if !strings.Contains(declined.body, `"decline_code":"card_declined"`) {
+	if !strings.Contains(declined.Body, `"decline_code":"card_declined"`) {
 		t.Errorf("%s", declined)
 	}
-	if a := r.pay(t, "declined", body(1, declinedCard)); !a.replayed || a.body != declined.body {
+	if a := r.pay(t, "declined", body(1, declinedCard)); !a.replayed || a.Body != declined.Body {
 		t.Errorf("the repeat: %s", a)
 	}
-	if a := r.pay(t, "funds", body(1, "4000000000009995")).want(t, 201, "DECLINED"); !strings.Contains(a.body, "insufficient_funds") {
+	if a := r.pay(t, "funds", body(1, "4000000000009995")).want(t, 201, "DECLINED"); !strings.Contains(a.Body, "insufficient_funds") {
 		t.Errorf("%s", a)
 	}
 	db.counts(t, 3, 1, 3)
-	if n := r.metric(t, `payments_total{status="DECLINED"}`); n != 2 {
+	if n := r.Metric(t, `payments_total{status="DECLINED"}`); n != 2 {
 		t.Errorf("%g declined payments were counted", n)
 	}
 }
@@ -295,8 +296,8 @@ func TestTimeoutBeforeTheCharge(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	r := start(t, dsn, map[string]string{"PROCESSOR_TIMEOUT": "100ms", "PROCESSOR_LATENCY": "10s"})
-	if a := r.pay(t, "k", body(1, goodCard)).want(t, 504, "PROCESSOR_TIMEOUT"); a.took > 2*time.Second {
-		t.Errorf("it took %s", a.took)
+	if a := r.pay(t, "k", body(1, goodCard)).want(t, 504, "PROCESSOR_TIMEOUT"); a.Took > 2*time.Second {
+		t.Errorf("it took %s", a.Took)
 	}
 	open(t, dsn).counts(t, 0, 0, 0)
 }
@@ -307,11 +308,11 @@ func TestReadBack(t *testing.T) {
 	var ids []string
 	for i := range 5 {
 		a := r.pay(t, fmt.Sprint("k", i), body(i+1, goodCard)).want(t, 201, "SUCCEEDED")
-		if got := get(t, strings.TrimSuffix(r.api, "/v1/payments")+a.header.Get("Location")); got.status != 200 || got.body != a.body {
+		if got := apptest.Get(t, strings.TrimSuffix(r.api, "/v1/payments")+a.Header.Get("Location")); got.Status != 200 || got.Body != a.Body {
 			t.Errorf("GET answers %s, POST %s", got, a)
 		}
 		var p struct{ ID string }
-		if err := json.Unmarshal([]byte(a.body), &p); err != nil {
+		if err := json.Unmarshal([]byte(a.Body), &p); err != nil {
 			t.Fatal(err)
 		}
 		ids = append(ids, p.ID)
@@ -323,8 +324,8 @@ func TestReadBack(t *testing.T) {
 			Payments  []struct{ ID string } `json:"payments"`
 			NextAfter string                `json:"next_after"`
 		}
-		a := get(t, r.api+"?ride_id=ride-1&limit=2&after="+after)
-		if err := json.Unmarshal([]byte(a.body), &page); a.status != 200 || err != nil {
+		a := apptest.Get(t, r.api+"?ride_id=ride-1&limit=2&after="+after)
+		if err := json.Unmarshal([]byte(a.Body), &page); a.Status != 200 || err != nil {
 			t.Fatalf("%s: %v", a, err)
 		}
 		for _, p := range page.Payments {
@@ -345,8 +346,8 @@ func TestDrainFinishesThePayment(t *testing.T) {
 	r := start(t, dsn, map[string]string{"PROCESSOR_LATENCY": "500ms"})
 	paid := make(chan answer, 1)
 	go func() { paid <- r.pay(t, "k", body(1, goodCard)) }()
-	waitUntil(t, "the payment is under way", func() bool { return r.metric(t, "payments_transactions_open") == 1 })
-	if err := r.stop(); err != nil {
+	apptest.WaitUntil(t, "the payment is under way", func() bool { return r.Metric(t, "payments_transactions_open") == 1 })
+	if err := r.Stop(); err != nil {
 		t.Error(err)
 	}
 	(<-paid).want(t, 201, "SUCCEEDED")
@@ -382,10 +383,10 @@ func TestWarnsOfBareFingerprints(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	const warning = "FINGERPRINT_SECRET is not set"
-	if n := strings.Count(start(t, dsn, map[string]string{"FINGERPRINT_SECRET": ""}).log.String(), warning); n != 1 {
+	if n := strings.Count(start(t, dsn, map[string]string{"FINGERPRINT_SECRET": ""}).Log.String(), warning); n != 1 {
 		t.Errorf("without a secret: %d warnings, want 1", n)
 	}
-	if log := start(t, dsn, nil).log.String(); strings.Contains(log, warning) || strings.Contains(log, "for tests") {
+	if log := start(t, dsn, nil).Log.String(); strings.Contains(log, warning) || strings.Contains(log, "for tests") {
 		t.Errorf("with a secret: %s", log)
 	}
 }
@@ -400,7 +401,7 @@ func TestSecretRotation(t *testing.T) {
 	for key, r := range map[string]*replica{"a": old, "b": rotated} {
 		first := r.pay(t, key, body(1, goodCard)).want(t, 201, "SUCCEEDED")
 		for _, other := range []*replica{old, rotated} {
-			if a := other.pay(t, key, body(1, goodCard)); !a.replayed || a.body != first.body {
+			if a := other.pay(t, key, body(1, goodCard)); !a.replayed || a.Body != first.Body {
 				t.Errorf("%s: %s", key, a)
 			}
 			other.pay(t, key, body(2, goodCard)).want(t, 409, "IDEMPOTENCY_KEY_CONFLICT")

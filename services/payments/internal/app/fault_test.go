@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/services/payments/internal/postgres"
@@ -25,7 +26,7 @@ func TestAmbiguousCommit(t *testing.T) {
 				key := fmt.Sprint("k", i)
 				proxy.Cut(faultproxy.AfterCommit, how)
 				first := cut.pay(t, key, body(1, goodCard)).want(t, 201, "SUCCEEDED")
-				if again := witness.pay(t, key, body(1, goodCard)); !again.replayed || again.body != first.body {
+				if again := witness.pay(t, key, body(1, goodCard)); !again.replayed || again.Body != first.Body {
 					t.Errorf("the repeat: %s, first %s", again, first)
 				}
 			}
@@ -65,7 +66,7 @@ func TestAmbiguousCommitAndTheServerIsGone(t *testing.T) {
 	proxy.Refuse() // no new connection to look at the outcome
 	answered := make(chan answer, 1)
 	go func() { answered <- cut.pay(t, "k", body(1, goodCard)) }()
-	waitUntil(t, "the reply is lost", func() bool { return proxy.Cuts() == 1 })
+	apptest.WaitUntil(t, "the reply is lost", func() bool { return proxy.Cuts() == 1 })
 	proxy.Drop(faultproxy.RST) // nor an old one
 	(<-answered).want(t, 500, "OUTCOME_UNKNOWN")
 	if err := proxy.Accept(); err != nil {
@@ -140,7 +141,7 @@ func TestTransactionRunAgain(t *testing.T) {
 		t.Errorf("%s is marked as replayed", a)
 	}
 	db.counts(t, 1, 1, 1)
-	if n := r.metric(t, `rowlock_retries_total{pool="main",sqlstate="40001"}`); n != 2 {
+	if n := r.Metric(t, `rowlock_retries_total{pool="main",sqlstate="40001"}`); n != 2 {
 		t.Errorf("%g retries, want 2", n)
 	}
 }
@@ -156,10 +157,10 @@ func TestStalledDatabase(t *testing.T) {
 	})
 	r.pay(t, "warm", body(1, goodCard)).want(t, 201, "SUCCEEDED")
 	proxy.Pause()
-	if a := r.pay(t, "k", body(1, goodCard)); a.status != 503 || a.took > 9*time.Second {
-		t.Errorf("%s after %s", a, a.took)
+	if a := r.pay(t, "k", body(1, goodCard)); a.Status != 503 || a.Took > 9*time.Second {
+		t.Errorf("%s after %s", a, a.Took)
 	}
 	proxy.Resume()
-	waitUntil(t, "it pays again", func() bool { return r.pay(t, "k", body(1, goodCard)).status == 201 })
+	apptest.WaitUntil(t, "it pays again", func() bool { return r.pay(t, "k", body(1, goodCard)).Status == 201 })
 	open(t, dsn).counts(t, 2, 2, 2)
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/localpg"
@@ -28,19 +29,19 @@ func TestCardDataAppearsNowhere(t *testing.T) {
 	db := open(t, dsn)
 	r := start(t, dsn, map[string]string{"LOG_LEVEL": "debug", "PROCESSOR_TIMEOUT": "1s"})
 	var seen strings.Builder // all answers, headers included
-	note := func(a answer) {
+	note := func(a apptest.Answer) {
 		seen.WriteString(a.String())
-		if err := a.header.Write(&seen); err != nil {
+		if err := a.Header.Write(&seen); err != nil {
 			t.Fatal(err)
 		}
 	}
 	valid := strings.NewReplacer(goodCard, pan, `"123"`, `"739"`).Replace(body(1250, goodCard))
-	note(r.pay(t, "paid", valid).want(t, 201, "SUCCEEDED"))
-	note(r.pay(t, "paid", valid))
-	note(r.pay(t, "paid", strings.Replace(valid, "1250", "1", 1)).want(t, 409, "IDEMPOTENCY_KEY_CONFLICT"))
+	note(r.pay(t, "paid", valid).want(t, 201, "SUCCEEDED").Answer)
+	note(r.pay(t, "paid", valid).Answer)
+	note(r.pay(t, "paid", strings.Replace(valid, "1250", "1", 1)).want(t, 409, "IDEMPOTENCY_KEY_CONFLICT").Answer)
 	amex := strings.NewReplacer(goodCard, "378282246310005", `"123"`, `"`+cvc+`"`).Replace(body(1250, goodCard))
-	note(r.pay(t, "amex", amex).want(t, 201, "SUCCEEDED"))
-	note(r.pay(t, "timeout", body(1, timeoutCard)).want(t, 504, "PROCESSOR_TIMEOUT"))
+	note(r.pay(t, "amex", amex).want(t, 201, "SUCCEEDED").Answer)
+	note(r.pay(t, "timeout", body(1, timeoutCard)).want(t, 504, "PROCESSOR_TIMEOUT").Answer)
 
 	// Each member's value and name, in turn, is the number; so is the rest of the request.
 	members := []string{`"ride-1"`, `"rider-1"`, "1250", `"EUR"`, `"` + goodCard + `"`, ":12,", "2099", `"123"`}
@@ -49,41 +50,41 @@ func TestCardDataAppearsNowhere(t *testing.T) {
 			if member == ":12," {
 				value = ":" + value + ","
 			}
-			note(r.pay(t, "k"+strconv.Itoa(seen.Len()), strings.Replace(body(1250, goodCard), member, value, 1)))
+			note(r.pay(t, "k"+strconv.Itoa(seen.Len()), strings.Replace(body(1250, goodCard), member, value, 1)).Answer)
 		}
 	}
 	for _, name := range []string{"ride_id", "rider_id", "amount", "currency", "card", "number", "exp_month", "exp_year", "cvc"} {
-		note(r.pay(t, "name", strings.Replace(body(1250, goodCard), `"`+name+`"`, `"`+pan+`"`, 1)))
+		note(r.pay(t, "name", strings.Replace(body(1250, goodCard), `"`+name+`"`, `"`+pan+`"`, 1)).Answer)
 	}
 	for _, broken := range []string{pan, `"` + pan + `"`, "[" + pan + "]", `{"` + pan, `{"card":` + pan + `}`, "{" + pan + "}", ""} {
-		note(r.pay(t, "broken", broken))
+		note(r.pay(t, "broken", broken).Answer)
 	}
 	for _, key := range []string{pan, `"` + pan + `"`, "k-" + pan, `"` + pan, "4929 9391 8735 5598", "4929-9391-8735-5598", pan + "\t"} {
-		if a := r.pay(t, key, valid); a.status != 400 || a.field != "Idempotency-Key" {
+		if a := r.pay(t, key, valid); a.Status != 400 || a.Field != "Idempotency-Key" {
 			t.Errorf("key: %s", a)
 		} else {
-			note(a)
+			note(a.Answer)
 		}
 	}
 	for _, header := range []string{
 		"X-Request-Id", "User-Agent", "Authorization", "Cookie", "Referer", "Accept", "Traceparent", "Tracestate", "Baggage",
 		"X-Forwarded-For", "Content-Type", "Content-Encoding", pan,
 	} {
-		note(send(t, http.MethodPost, r.api, valid, map[string]string{"Idempotency-Key": "paid", header: pan}))
+		note(apptest.Send(t, http.MethodPost, r.api, valid, map[string]string{"Idempotency-Key": "paid", header: pan}))
 	}
 	for _, path := range []string{
 		"/" + pan, "/" + pan + "/" + pan, "?ride_id=" + pan, "?ride_id=r&limit=" + pan, "?ride_id=r&after=" + pan, "?" + pan + "=%zz",
 	} {
-		note(get(t, r.api+path))
+		note(apptest.Get(t, r.api+path))
 	}
-	note(get(t, strings.TrimSuffix(r.api, "/v1/payments")+"/"+pan))
-	note(send(t, pan, r.api, "", nil))
+	note(apptest.Get(t, strings.TrimSuffix(r.api, "/v1/payments")+"/"+pan))
+	note(apptest.Send(t, pan, r.api, "", nil))
 
-	if n := strings.Count(r.log.String(), "\n"); n < 60 {
+	if n := strings.Count(r.Log.String(), "\n"); n < 60 {
 		t.Fatalf("only %d log lines: the test proves nothing", n)
 	}
 	places := map[string]string{
-		"an answer": seen.String(), "the log": r.log.String(), "the metrics": get(t, r.admin+"/metrics").body,
+		"an answer": seen.String(), "the log": r.Log.String(), "the metrics": apptest.Get(t, r.Admin+"/metrics").Body,
 		"a dump of the database": dump(t, dsn),
 	}
 	var sessions []string
