@@ -4,7 +4,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/dbtest/pgbouncer"
 )
 
 // Through the pooler, 20 sessions at once on 3 server connections, each reads its own writes.
@@ -52,5 +54,41 @@ func TestPgBouncerIsStrict(t *testing.T) {
 	dsn := dbtest.PgBouncer(t, dbtest.Empty(t), 1)
 	if err := open(t, dsn+"&statement_timeout=1000").PingContext(t.Context()); err == nil {
 		t.Error("statement_timeout as a startup parameter went through")
+	}
+}
+
+// A pooler that is restarted cuts its clients off and serves the same address again.
+func TestPgBouncerRestart(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Empty(t)
+	dbtest.PgBouncer(t, dsn, 1) // skips where there is none
+	p, err := pgbouncer.Start(t.Context(), config.Environ()["PATH"], 1, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	through, err := p.DSN(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := open(t, through)
+	for range 3 {
+		tx, err := db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if tx.Commit() == nil {
+			t.Error("a transaction outlived the pooler")
+		}
+		if n := number(t, db, "SELECT 1"); n != 1 {
+			t.Errorf("after the restart: %d", n)
+		}
 	}
 }

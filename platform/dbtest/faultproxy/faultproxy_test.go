@@ -341,6 +341,29 @@ func TestPause(t *testing.T) {
 	_ = conn.Close()
 }
 
+// A slow proxy delays and loses nothing.
+func TestSlow(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, "")
+	conn := pin(t, b.through)
+	b.proxy.Slow(20 * time.Millisecond)
+	begin := time.Now()
+	const times = 20
+	for range times {
+		if _, err := conn.ExecContext(t.Context(), increase); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(begin); took < 50*time.Millisecond { // 200 on average
+		t.Errorf("%d statements took %s", times, took)
+	}
+	b.proxy.Slow(0)
+	if n := b.n(t); n != times {
+		t.Errorf("n = %d, want %d", n, times)
+	}
+	_ = conn.Close()
+}
+
 func TestRefuseAndDrop(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, "")

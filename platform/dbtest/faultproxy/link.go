@@ -93,6 +93,21 @@ func (l *link) pass() bool {
 	}
 }
 
+// wait holds a message up; false: the link has ended.
+func (l *link) wait(d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-l.ended:
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
 // startup passes the first message on. passive says that no protocol follows that is worth reading; not ok, that the connection is
 // over, here as below: why makes no difference to what is left to do.
 func (l *link) startup(requests *bufio.Reader, server io.Writer) (passive, ok bool) {
@@ -158,7 +173,7 @@ func (l *link) relayRequests(from *bufio.Reader, server *net.TCPConn) {
 	buffer := make([]byte, headBytes)
 	for {
 		m, ok := readMessage(from, buffer)
-		if !ok || !l.pass() {
+		if !ok || !l.pass() || !l.wait(l.proxy.delay()) {
 			return
 		}
 		if cut := l.note(m); cut != nil && cut.before() {

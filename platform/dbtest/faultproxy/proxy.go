@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"sync"
@@ -34,6 +35,7 @@ type Proxy struct {
 	plans    []*plan
 	cuts     int
 	resumed  chan struct{} // closed unless paused
+	slowest  time.Duration // see Slow
 	closed   bool
 }
 
@@ -130,6 +132,23 @@ func (p *Proxy) Resume() {
 	default:
 		close(p.resumed)
 	}
+}
+
+// Slow delays every message that a client sends by a random time below slowest; 0 ends that.
+func (p *Proxy) Slow(slowest time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.slowest = slowest
+}
+
+// delay is how long the next message waits.
+func (p *Proxy) delay() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.slowest <= 0 {
+		return 0
+	}
+	return rand.N(p.slowest)
 }
 
 // gate returns what is closed while traffic may pass.

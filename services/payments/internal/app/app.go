@@ -91,6 +91,9 @@ func (a *App) assemble(ctx context.Context, cfg Config) (err error) {
 	if cfg.FingerprintSecret == "" {
 		tel.Logger().WarnContext(ctx, "FINGERPRINT_SECRET is not set: whoever reads the fingerprints can find the card numbers by trying")
 	}
+	if cfg.sharesPool() {
+		tel.Logger().WarnContext(ctx, "PROCESSOR_DATABASE_URL is not set: behind one pooler, payments that hold all of its connections wait for one more")
+	}
 	service := payment.NewService(payment.Parts{
 		Repository: store,
 		Processor:  processor.New(a.ledger, fingerprints, processor.Options{Latency: cfg.ProcessorLatency, Timeout: cfg.ProcessorTimeout}),
@@ -110,7 +113,7 @@ func (a *App) assemble(ctx context.Context, cfg Config) (err error) {
 func (a *App) openLedger(ctx context.Context, cfg Config) (*sqldb.DB, error) {
 	tel := a.chassis.Telemetry()
 	settings := sqldb.Settings{
-		URL: cfg.DatabaseURL, Pooler: sqldb.Pooler(cfg.DBPooler), Name: "processor", MaxOpenConns: cfg.transactions(),
+		URL: cfg.ledgerURL(), Pooler: sqldb.Pooler(cfg.DBPooler), Name: "processor", MaxOpenConns: cfg.transactions(),
 		LockTimeout: cfg.DBLockTimeout, StatementTimeout: cfg.DBStatementTimeout, ApplicationName: name + "-processor",
 	}
 	if tel.TracingEnabled() {

@@ -391,6 +391,28 @@ func TestWarnsOfBareFingerprints(t *testing.T) {
 	}
 }
 
+// Behind a pooler with two connections to the server: payments hold both, and the
+// processor charges by another way, so that they do not wait for each other.
+func TestPoolerSmallerThanTheCrowd(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	pooled := dbtest.PgBouncer(t, dsn, 2)
+	const warning = "PROCESSOR_DATABASE_URL is not set"
+	r := start(t, pooled, map[string]string{
+		"DB_POOLER": "transaction", "MIGRATE_DATABASE_URL": dsn, "PROCESSOR_DATABASE_URL": dsn + "&binary_parameters=yes",
+	})
+	const crowd = 40
+	apptest.Together(crowd, func(i int) { r.pay(t, fmt.Sprint("k", i), body(1, goodCard)).want(t, 201, "SUCCEEDED") })
+	open(t, dsn).counts(t, crowd, crowd, crowd)
+	if strings.Contains(r.Log.String(), warning) {
+		t.Error("it warns of one pool though there are two")
+	}
+	one := start(t, pooled, map[string]string{"DB_POOLER": "transaction", "MIGRATE_DATABASE_URL": dsn})
+	if !strings.Contains(one.Log.String(), warning) {
+		t.Error("it does not warn that payments and charges share a pool")
+	}
+}
+
 // A secret is rotated: records made under the old one are still compared.
 func TestSecretRotation(t *testing.T) {
 	t.Parallel()

@@ -20,6 +20,8 @@ type Config struct {
 	ProcessorTimeout time.Duration `env:"PROCESSOR_TIMEOUT" envDefault:"3s" min:"1ms" help:"how long the processor may take; with LOCK_WAIT less than REQUEST_TIMEOUT"` //nolint:lll // as above
 	// ProcessorLatency makes the simulator slow.
 	ProcessorLatency time.Duration `env:"PROCESSOR_LATENCY" envDefault:"0s" min:"0s" help:"how long the simulated processor thinks before it charges"` //nolint:lll // as above
+	// ProcessorDatabaseURL is where the simulated processor keeps its ledger.
+	ProcessorDatabaseURL string `env:"PROCESSOR_DATABASE_URL" secret:"url" help:"the same database for the simulated processor's ledger; behind a pooler one that gives it a pool of its own; empty stands for DATABASE_URL"` //nolint:lll // as above
 	// FingerprintSecret makes HMACs of fingerprints.
 	FingerprintSecret string `env:"FINGERPRINT_SECRET" secret:"true" help:"key of the request fingerprints; the same on all replicas"`
 	// FingerprintSecretPrevious is compared with, too.
@@ -29,6 +31,9 @@ type Config struct {
 // Validate checks what no tag can say. Load calls it beside Common's own.
 func (c Config) Validate() error {
 	var f config.Faults
+	if c.ProcessorDatabaseURL != "" {
+		f.URL("PROCESSOR_DATABASE_URL", c.ProcessorDatabaseURL)
+	}
 	f.Less("LOCK_WAIT", c.LockWait, "DB_STATEMENT_TIMEOUT", c.DBStatementTimeout)
 	if c.LockWait+c.ProcessorTimeout >= c.RequestTimeout {
 		f.Add("LOCK_WAIT and PROCESSOR_TIMEOUT together must be less than REQUEST_TIMEOUT, or a request is given up while its card is charged",
@@ -46,6 +51,19 @@ func (c Config) Validate() error {
 // transactions is how many payments one replica has under way at most; each
 // takes a connection of the service's pool and, for a moment, one of the ledger's.
 func (c Config) transactions() int { return c.DBMaxOpenConns - reservedConns }
+
+// ledgerURL is the database as the simulated processor reaches it.
+func (c Config) ledgerURL() string {
+	if c.ProcessorDatabaseURL != "" {
+		return c.ProcessorDatabaseURL
+	}
+	return c.DatabaseURL
+}
+
+// sharesPool tells that payments and their charges wait for connections of one
+// pool outside of the process. Payments that hold all of them wait for ever for
+// one more.
+func (c Config) sharesPool() bool { return c.DBPooler == "transaction" && c.ProcessorDatabaseURL == "" }
 
 // reservedConns are connections for reads and the cleanup.
 const reservedConns = 2

@@ -1,0 +1,255 @@
+// Package pgbouncer runs a private pgbouncer in transaction mode, for tests and
+// for the lab.
+package pgbouncer
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/lib/pq"
+
+	"github.com/rowlock/rowlock/platform/localpg"
+	"github.com/rowlock/rowlock/platform/localpg/guard"
+)
+
+// ErrNotInstalled means that there is no pgbouncer on this machine.
+var ErrNotInstalled = errors.New("pgbouncer is not installed (`apt-get install pgbouncer`, `brew install pgbouncer`)")
+
+// Pooler is a pgbouncer in front of one server. It is as strict as in production:
+// a startup parameter that it does not know is refused. Methods must not be called
+// at the same time.
+type Pooler struct {
+	program string
+	dir     string
+	as      *syscall.Credential
+	port    int
+	probe   string // a URL through it
+
+	process *guard.Process // nil while it is stopped
+}
+
+// Start starts a pgbouncer in front of the server that the URLs name, for the
+// roles that they name, with poolSize connections for each pair of role and
+// database. path is the environment's PATH. It fails with ErrNotInstalled where
+// there is none. Stop ends it.
+func Start(ctx context.Context, path string, poolSize int, dsns ...string) (*Pooler, error) {
+	program := find(path)
+	if program == "" {
+		return nil, ErrNotInstalled
+	}
+	for {
+		p, err := start(ctx, program, poolSize, dsns)
+		if !errors.Is(err, errPortTaken) {
+			return p, err
+		}
+	}
+}
+
+// DSN is dsn led through the pooler, with binary_parameters=yes.
+func (p *Pooler) DSN(dsn string) (string, error) {
+	through, err := url.Parse(dsn)
+	if err != nil {
+		return "", errors.New("the DSN must be a URL") // the error may quote the password
+	}
+	through.Host = fmt.Sprintf("127.0.0.1:%d", p.port)
+	query := through.Query()
+	query.Set("sslmode", "disable")
+	query.Set("binary_parameters", "yes")
+	through.RawQuery = query.Encode()
+	return through.String(), nil
+}
+
+// Restart ends the pooler at once, cutting its clients off, and starts it again on
+// the same port. It returns when a query gets through.
+func (p *Pooler) Restart(ctx context.Context) error {
+	if err := p.end(); err != nil {
+		return err
+	}
+	const tries = 50 // connections that are being closed may hold the port for a moment
+	for try := 1; ; try++ {
+		err := p.launch(ctx)
+		if err == nil || !errors.Is(err, errPortTaken) || try == tries {
+			return err
+		}
+	}
+}
+
+// Stop ends the pooler and removes its folder.
+func (p *Pooler) Stop() error {
+	err := errors.Join(p.end(), os.RemoveAll(p.dir))
+	if err != nil {
+		return fmt.Errorf("stop pgbouncer: %w", err)
+	}
+	return nil
+}
+
+var errPortTaken = errors.New("the port is taken")
+
+func find(path string) string {
+	folders := append(filepath.SplitList(path), "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/bin")
+	for _, folder := range folders {
+		program := filepath.Join(folder, "pgbouncer")
+		if info, err := os.Stat(program); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0 {
+			return program
+		}
+	}
+	return ""
+}
+
+func start(ctx context.Context, program string, poolSize int, dsns []string) (p *Pooler, err error) {
+	as, err := localpg.Unprivileged()
+	if err != nil {
+		return nil, err
+	}
+	port, err := localpg.FreePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "rowlock-pgbouncer-*")
+	if err != nil {
+		return nil, fmt.Errorf("make a folder: %w", err)
+	}
+	p = &Pooler{program: program, dir: dir, as: as, port: port}
+	if err = p.configure(poolSize, dsns); err == nil {
+		err = p.launch(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return p, nil
+}
+
+func (p *Pooler) launch(ctx context.Context) error {
+	log, err := os.Create(filepath.Join(p.dir, "log"))
+	if err != nil {
+		return fmt.Errorf("create the log: %w", err)
+	}
+	defer func() { _ = log.Close() }() // pgbouncer has its own copy
+	process, err := guard.Start(guard.Spec{
+		Path: p.program, Args: []string{filepath.Join(p.dir, "ini")}, Dir: "/", Output: log, User: p.as, Stop: syscall.SIGTERM, Remove: p.dir,
+	})
+	if err != nil {
+		return err
+	}
+	if err := await(ctx, process, p.probe, log.Name()); err != nil {
+		_ = process.Signal(syscall.SIGKILL) // it may have ended already
+		<-process.Done()
+		return err
+	}
+	p.process = process
+	return nil
+}
+
+func (p *Pooler) end() error {
+	if p.process == nil {
+		return nil
+	}
+	// SIGTERM is pgbouncer's immediate shutdown (SIGINT would wait for its clients).
+	if err := p.process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("end pgbouncer: %w", err)
+	}
+	<-p.process.Done()
+	p.process = nil
+	return nil
+}
+
+// configure writes the configuration into the folder.
+func (p *Pooler) configure(poolSize int, dsns []string) error {
+	var users strings.Builder
+	var server *url.URL
+	double := strings.NewReplacer(`"`, `""`)
+	for _, dsn := range dsns {
+		u, err := url.Parse(dsn)
+		if err != nil || u.Hostname() == "" || u.User == nil {
+			return errors.New("the DSN must be a URL with a user and a host")
+		}
+		password, _ := u.User.Password()
+		users.WriteString(`"` + double.Replace(u.User.Username()) + `" "` + double.Replace(password) + "\"\n")
+		server = u
+	}
+	if server == nil {
+		return errors.New("a pooler without a server")
+	}
+	serverPort := server.Port()
+	if serverPort == "" {
+		serverPort = "5432"
+	}
+	ini := fmt.Sprintf(`[databases]
+* = host=%s port=%s
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = %d
+unix_socket_dir =
+auth_type = scram-sha-256
+auth_file = %s
+pool_mode = transaction
+default_pool_size = %d
+max_client_conn = 2000
+`, server.Hostname(), serverPort, p.port, filepath.Join(p.dir, "users"), poolSize)
+	for name, text := range map[string]string{"ini": ini, "users": users.String()} {
+		file := filepath.Join(p.dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			return fmt.Errorf("write the configuration: %w", err)
+		}
+		if p.as == nil {
+			continue
+		}
+		if err := os.Chown(file, int(p.as.Uid), int(p.as.Gid)); err != nil {
+			return fmt.Errorf("hand the configuration over: %w", err)
+		}
+	}
+	// Root's pgbouncer runs as another user, who must get through.
+	if err := os.Chmod(p.dir, 0o711); err != nil { //nolint:gosec // as the comment says
+		return fmt.Errorf("open the folder: %w", err)
+	}
+	var err error
+	p.probe, err = p.DSN(dsns[0])
+	return err
+}
+
+// await returns when a query gets through.
+func await(ctx context.Context, proc *guard.Process, dsn, log string) error {
+	address, err := url.Parse(dsn)
+	if err != nil {
+		return fmt.Errorf("address of pgbouncer: %w", err)
+	}
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address.Host)
+		if err == nil {
+			_ = conn.Close()
+			break
+		}
+		select {
+		case <-tick.C:
+		case <-proc.Done():
+			said, _ := os.ReadFile(log) //nolint:gosec // our own
+			if strings.Contains(string(said), "Address already in use") {
+				return errPortTaken
+			}
+			return fmt.Errorf("it ended during its start: %s", said)
+		case <-ctx.Done():
+			return fmt.Errorf("it does not take connections: %w", ctx.Err())
+		}
+	}
+	connector, err := pq.NewConnector(dsn)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	db := sql.OpenDB(connector)
+	if err := errors.Join(db.PingContext(ctx), db.Close()); err != nil {
+		said, _ := os.ReadFile(log) //nolint:gosec // our own
+		return fmt.Errorf("connect: %w: %s", err, said)
+	}
+	return nil
+}
