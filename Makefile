@@ -25,7 +25,7 @@ tool = $$(GOWORK=off go -C tools tool -n $(1))
 image_counts := count-processing-service
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test cover lint fmt verify generate tidy bench fuzz nightly vuln image image-stage clean
+.PHONY: help build run test cover lint fmt verify generate tidy bench prove prove-long fuzz nightly vuln image image-stage clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,11 +77,18 @@ tidy: ## Bring go.work and every go.mod in order
 bench: build ## Measure a service beside bare pgbench (SERVICE=counts ARGS=...)
 	./bin/rowlock bench $(SERVICE) $(ARGS)
 
+prove: build ## Break the running system in every way we know and check what was promised (ARGS='--faults kill --seed 7')
+	./bin/rowlock prove $(ARGS)
+
+prove-long: build ## The same for half an hour
+	./bin/rowlock prove --for 30m $(ARGS)
+
 fuzz: ## Fuzz every Fuzz function for FUZZTIME each
 	hack/fuzz $(FUZZTIME) $(MODULES)
 
-nightly: ## The long run: five rounds of tests, two minutes per fuzz target, known vulnerabilities
+nightly: ## The long run: five rounds of tests, half an hour of faults, two minutes per fuzz target, known vulnerabilities
 	$(MAKE) test TESTFLAGS='-count=5'
+	$(MAKE) prove-long
 	$(MAKE) fuzz FUZZTIME=2m
 	$(MAKE) vuln
 

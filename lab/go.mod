@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/lib/pq v1.12.3
 	github.com/rowlock/rowlock/platform v0.0.0
 	go.uber.org/goleak v1.3.0

@@ -65,6 +65,10 @@ func commands() []command {
 			run: runBench,
 		},
 		{
+			name: "prove", args: "[flags]", help: "break the system in every way we know and check what was promised",
+			run: runProve,
+		},
+		{
 			name: "with-postgres", args: "-- CMD...", help: "run CMD with ROWLOCK_TEST_DATABASE_URL naming a server of its own",
 			run: withPostgres,
 		},

@@ -92,7 +92,8 @@ func (a *App) assemble(ctx context.Context, cfg Config) (err error) {
 		tel.Logger().WarnContext(ctx, "FINGERPRINT_SECRET is not set: whoever reads the fingerprints can find the card numbers by trying")
 	}
 	if cfg.sharesPool() {
-		tel.Logger().WarnContext(ctx, "PROCESSOR_DATABASE_URL is not set: behind one pooler, payments that hold all of its connections wait for one more")
+		tel.Logger().WarnContext(ctx,
+			"PROCESSOR_DATABASE_URL is not set: behind one pooler, payments that hold all of its connections wait for one more")
 	}
 	service := payment.NewService(payment.Parts{
 		Repository: store,

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rowlock/rowlock/lab/internal/prove"
+	"github.com/rowlock/rowlock/lab/internal/provision"
+	"github.com/rowlock/rowlock/lab/internal/replica"
+	"github.com/rowlock/rowlock/platform/localpg"
+)
+
+// proveOptions is the command line of `rowlock prove`.
+type proveOptions struct {
+	services []service
+	replicas int
+	clients  int
+	length   time.Duration
+	seed     uint64
+	faults   []string
+	out      string
+}
+
+// shortestWindow leaves room for a fault, its timeouts and the second of quiet before and after.
+const shortestWindow = 8 * time.Second
+
+func parseProve(p process, args []string) (proveOptions, error) {
+	o := proveOptions{seed: rand.Uint64N(1 << 32)}
+	var names []string
+	set := flag.NewFlagSet("rowlock prove", flag.ContinueOnError)
+	set.SetOutput(p.stderr)
+	set.Func("service", "prove this service instead of all; may be given several times", func(name string) error {
+		names = append(names, name)
+		return nil
+	})
+	set.IntVar(&o.replicas, "replicas", 3, "replicas of each service")
+	set.IntVar(&o.clients, "clients", 8, "clients of each service")
+	set.DurationVar(&o.length, "for", 3*time.Minute, "length of all windows together")
+	set.Uint64Var(&o.seed, "seed", o.seed, "seed of the schedule; a random one without the flag")
+	faults := set.String("faults", "", "comma-separated windows instead of all: "+strings.Join(prove.Names(), ","))
+	set.StringVar(&o.out, "out", filepath.Join(".tmp", "proof"),
+		"folder for proof.json, proof.html and pictures of violations; empty for none")
+	if err := set.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return o, flag.ErrHelp
+		}
+		return o, exitStatus(exitUsage) // flag has said what is wrong
+	}
+	if set.NArg() > 0 {
+		return o, usageError{fmt.Sprintf("prove: what does %q mean? A service is named by --service", set.Arg(0))}
+	}
+	if *faults != "" {
+		o.faults = strings.Split(*faults, ",")
+	}
+	if o.replicas < 2 || o.replicas > 10 || o.clients < 1 || o.clients > 64 {
+		return o, usageError{"prove: --replicas must be between 2 and 10, --clients between 1 and 64"}
+	}
+	all, err := choose(names)
+	if err != nil {
+		return o, err
+	}
+	for _, s := range all {
+		if slices.Contains(prove.Provable(), s.name) {
+			o.services = append(o.services, s)
+		} else if len(names) > 0 {
+			return o, usageError{fmt.Sprintf("prove: there is no proof of %s yet; there is one of %s", s.name, strings.Join(prove.Provable(), ", "))}
+		}
+	}
+	return o, nil
+}
+
+// runProve is `rowlock prove`.
+func runProve(ctx context.Context, p process, args []string) error {
+	o, err := parseProve(p, args)
+	if err != nil {
+		return err
+	}
+	n := len(prove.Names())
+	if len(o.faults) > 0 {
+		n = len(o.faults)
+	}
+	length := o.length / time.Duration(n)
+	if length < shortestWindow {
+		return usageError{fmt.Sprintf("prove: %s for %d windows are less than %s for each", o.length, n, shortestWindow)}
+	}
+	windows, err := prove.Schedule(o.seed, length, o.faults)
+	if err != nil {
+		return usageError{"prove: " + err.Error()}
+	}
+	say(p.stdout, "Seed %d, %d replicas and %d clients of each service, %d windows of %s", o.seed, o.replicas, o.clients, n, round(length))
+	for _, w := range windows {
+		say(p.stdout, "  %s", w)
+	}
+	report, err := prover{p, o, windows}.run(ctx)
+	if report == nil || ctx.Err() != nil {
+		return err
+	}
+	say(p.stdout, "")
+	return errors.Join(err, report.WriteTable(p.stdout), saveProof(report, o.out, p), verdict(report, p))
+}
+
+// verdict says what holds; a violation is an error.
+func verdict(report *prove.Report, p process) error {
+	failures := report.Failures()
+	if len(failures) == 0 {
+		say(p.stdout, "\nEverything that was promised held, in %s. Seed %d.", round(report.Took), report.Seed)
+		return nil
+	}
+	say(p.stdout, "")
+	for _, f := range failures {
+		say(p.stdout, "%s", f)
+	}
+	return fmt.Errorf("prove: not proven; seed %d", report.Seed)
+}
+
+// prover is one run.
+type prover struct {
+	process
+
+	options proveOptions
+	windows []prove.Window
+}
+
+func (v prover) run(ctx context.Context) (report *prove.Report, err error) {
+	sys := prove.System{Database: database, Replicas: v.options.replicas, Path: v.environ["PATH"]}
+	binaries := map[string]string{}
+	for _, s := range v.options.services {
+		if binaries[s.name], err = replica.Binary(ctx, s.name, v.stderr); err != nil {
+			return nil, err
+		}
+	}
+	if sys.Server, err = startProveServer(ctx, v.process); err != nil {
+		return nil, err
+	}
+	defer func() {
+		stopCtx, cancel := benchStopContext(ctx, v.process)
+		defer cancel()
+		err = errors.Join(err, sys.Server.Stop(stopCtx), localpg.Remove(context.WithoutCancel(ctx), sys.Server.Dir()))
+	}()
+	console := &console{out: v.stderr}
+	for _, s := range v.options.services {
+		r := &running{service: s, binary: binaries[s.name], system: &system{process: v.process, console: console, server: sys.Server}}
+		if err := r.schemaPart().Start(ctx); err != nil {
+			return nil, fmt.Errorf("prove: %w", err)
+		}
+		r.environ["FINGERPRINT_SECRET"] = "of the proof"
+		sys.Services = append(sys.Services, prove.Service{Name: s.name, Path: binaries[s.name], Environ: r.environ})
+	}
+	return prove.Run(ctx, sys, prove.Options{
+		Seed: v.options.seed, Windows: v.windows, Clients: v.options.clients, Pace: 40 * time.Millisecond,
+		Pictures: v.options.out, Say: func(format string, args ...any) { say(v.stdout, format, args...) },
+	})
+}
+
+// startProveServer starts a server whose deadlock detector is faster than the services' patience.
+func startProveServer(ctx context.Context, p process) (*localpg.Server, error) {
+	dir, err := os.MkdirTemp("", "rowlock-prove-")
+	if err != nil {
+		return nil, fmt.Errorf("prove: make a folder for the database: %w", err)
+	}
+	// When root runs this, the server runs as somebody else, who must get through.
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return nil, errors.Join(fmt.Errorf("prove: open the folder for the database: %w", err), os.RemoveAll(dir))
+	}
+	server, err := localpg.Start(ctx, localpg.Options{
+		Dir: dir, Temporary: true, Environ: p.environ, Progress: p.stderr, Settings: map[string]string{"deadlock_timeout": "5ms"},
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("prove: %w", err), os.RemoveAll(dir))
+	}
+	if err := provision.Database(ctx, server.URL("postgres"), database); err != nil {
+		stopCtx, cancel := benchStopContext(ctx, p)
+		defer cancel()
+		return nil, errors.Join(fmt.Errorf("prove: %w", err), server.Stop(stopCtx), localpg.Remove(stopCtx, server.Dir()))
+	}
+	return server, nil
+}
+
+// saveProof writes the report as JSON and as a page, over those of the last time.
+func saveProof(report *prove.Report, dir string, p process) error {
+	if dir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("prove: make the folder for the proof: %w", err)
+	}
+	raw, err := json.MarshalIndent(report, "", "  ")
+	if err != nil {
+		return fmt.Errorf("prove: encode the proof: %w", err)
+	}
+	path := filepath.Join(dir, "proof.json")
+	if err := os.WriteFile(path, append(raw, '\n'), 0o644); err != nil {
+		return fmt.Errorf("prove: save the proof: %w", err)
+	}
+	page := filepath.Join(dir, "proof.html")
+	var text strings.Builder
+	if err := report.WritePage(&text); err != nil {
+		return err
+	}
+	if err := os.WriteFile(page, []byte(text.String()), 0o644); err != nil {
+		return fmt.Errorf("prove: save the page: %w", err)
+	}
+	say(p.stdout, "\nReports: %s and %s", path, page)
+	return nil
+}

@@ -1,0 +1,221 @@
+package prove
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rowlock/rowlock/lab/internal/replica"
+	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
+)
+
+// latency is the most that a message to the database is held up in a slow window.
+const latency = 100 * time.Millisecond
+
+// act carries one event out. Errors that are the fault's own nature, such as a
+// replica that is dead already, are none.
+func (r *rig) act(ctx context.Context, e Event, work map[*column]Workload) error {
+	switch e.Action {
+	case RestartDB:
+		return r.restartDatabase(ctx)
+	case RestartPool:
+		if r.pooler == nil {
+			return errors.New("there is no pooler to restart")
+		}
+		r.note(RestartPool)
+		return r.pooler.Restart(ctx)
+	default:
+	}
+	var all error
+	for _, c := range r.columns {
+		if err := r.actOn(ctx, c, e, work[c]); err != nil {
+			all = errors.Join(all, fmt.Errorf("%s of %s: %w", e.Action, c.service.Name, err))
+		}
+	}
+	return all
+}
+
+func (r *rig) note(a Action) {
+	for _, c := range r.columns {
+		c.note(a, 1)
+	}
+}
+
+func (c *column) note(a Action, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done[a] += n
+}
+
+func (r *rig) restartDatabase(ctx context.Context) error {
+	r.note(RestartDB)
+	if err := r.system.Server.Kill(); err != nil {
+		return err
+	}
+	return r.system.Server.Restart(ctx)
+}
+
+func (r *rig) actOn(ctx context.Context, c *column, e Event, w Workload) error {
+	victim := c.set.Replicas()[e.Pick%len(c.set.Replicas())]
+	how := faultproxy.FIN
+	if e.Pick%2 == 1 {
+		how = faultproxy.RST
+	}
+	switch e.Action {
+	case Kill:
+		c.count(Kill, victim.Kill())
+	case Terminate:
+		c.count(Terminate, victim.Terminate())
+	case Backend:
+		return r.terminateBackend(ctx, c)
+	case CutReply:
+		c.proxy.Cut(faultproxy.AfterStatement, how, faultproxy.Matching(writes(c.service.Name)))
+	case CutCommit:
+		c.proxy.Cut(faultproxy.AfterCommit, how)
+	case LatencyOn:
+		c.note(LatencyOn, 1)
+		c.proxy.Slow(latency)
+	case LatencyOff:
+		c.proxy.Slow(0)
+	case BlackHoleOn:
+		c.note(BlackHoleOn, 1)
+		c.proxy.Pause()
+	case BlackHoleOff:
+		c.proxy.Resume()
+	case StopOn:
+		c.count(StopOn, victim.Pause())
+		r.stopped[victim] = true
+	case StopOff:
+		r.resume(victim)
+	case HoldOn:
+		return r.hold(ctx, c, w)
+	case HoldOff:
+		return c.letGo()
+	case ExhaustOn:
+		return r.exhaust(ctx, c)
+	case ExhaustOff:
+		return r.allow(ctx, c)
+	case RestartDB, RestartPool: // not a service's
+	}
+	return nil
+}
+
+// count notes an action that succeeded; a replica that is dead already is no target.
+func (c *column) count(a Action, err error) {
+	if err == nil {
+		c.note(a, 1)
+	}
+}
+
+// writes is a part of the statements by which a service changes what its clients
+// asked for.
+func writes(service string) string {
+	return map[string]string{
+		"counts": "update counts.count_values", "payments": "insert into payments.",
+	}[service]
+}
+
+func (r *rig) resume(victim *replica.Replica) {
+	_ = victim.Resume() // it may have been killed
+	delete(r.stopped, victim)
+}
+
+// terminateBackend ends one of the service's connections, one at work if there is any.
+func (r *rig) terminateBackend(ctx context.Context, c *column) error {
+	var n int
+	err := r.reader.GetContext(ctx, &n, `SELECT count(*) FILTER (WHERE pg_terminate_backend(pid)) FROM (
+		SELECT pid FROM pg_stat_activity WHERE usename = $1 ORDER BY (state = 'idle'), random() LIMIT 1) victim`, c.role)
+	if err != nil {
+		return fmt.Errorf("terminate a backend: %w", err)
+	}
+	c.note(Backend, n)
+	return nil
+}
+
+// hold locks a row that the service's clients want, in a transaction of a stranger.
+func (r *rig) hold(ctx context.Context, c *column, w Workload) error {
+	statement, locked := w.Hold()
+	if statement == "" {
+		return nil
+	}
+	tx, err := r.admin.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	result, err := tx.ExecContext(ctx, statement)
+	if err != nil {
+		return errors.Join(fmt.Errorf("lock a row: %w", err), tx.Rollback())
+	}
+	if n, err := result.RowsAffected(); err == nil && n > 0 {
+		c.note(HoldOn, 1)
+		locked()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.holding = tx
+	return nil
+}
+
+func (c *column) letGo() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.holding == nil {
+		return nil
+	}
+	err := c.holding.Rollback()
+	c.holding = nil
+	if err != nil {
+		return fmt.Errorf("roll back: %w", err)
+	}
+	return nil
+}
+
+// exhaust leaves the service's role without a connection and without the right to open one.
+func (r *rig) exhaust(ctx context.Context, c *column) error {
+	c.note(ExhaustOn, 1)
+	return r.execute(ctx, `ALTER ROLE `+c.role+` CONNECTION LIMIT 0`,
+		`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '`+c.role+`'`)
+}
+
+func (r *rig) allow(ctx context.Context, c *column) error {
+	return r.execute(ctx, `ALTER ROLE `+c.role+` CONNECTION LIMIT -1`)
+}
+
+func (r *rig) execute(ctx context.Context, statements ...string) error {
+	tx, err := r.admin.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	for _, s := range statements {
+		if _, err := tx.ExecContext(ctx, s); err != nil {
+			return errors.Join(fmt.Errorf("the administrator's statement: %w", err), tx.Rollback())
+		}
+		// The limit must be seen before the connections go, or they come back.
+		if err := tx.Commit(); err != nil {
+			return fmt.Errorf("commit: %w", err)
+		}
+		if tx, err = r.admin.BeginTx(ctx, nil); err != nil {
+			return fmt.Errorf("begin: %w", err)
+		}
+	}
+	if err := tx.Rollback(); err != nil {
+		return fmt.Errorf("roll back: %w", err)
+	}
+	return nil
+}
+
+// heal undoes everything that lasts.
+func (r *rig) heal(ctx context.Context) error {
+	var all error
+	for victim := range r.stopped {
+		r.resume(victim)
+	}
+	for _, c := range r.columns {
+		c.proxy.StopCutting()
+		c.proxy.Slow(0)
+		c.proxy.Resume()
+		all = errors.Join(all, c.letGo(), r.allow(ctx, c))
+	}
+	return all
+}

@@ -1,0 +1,241 @@
+package prove
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lib/pq"
+
+	"github.com/rowlock/rowlock/lab/internal/balance"
+	"github.com/rowlock/rowlock/lab/internal/replica"
+	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
+	"github.com/rowlock/rowlock/platform/dbtest/pgbouncer"
+	"github.com/rowlock/rowlock/platform/localpg"
+	"github.com/rowlock/rowlock/platform/sqldb"
+)
+
+// Service is one that is to be proven, with its schema made and migrated.
+type Service struct {
+	Name string
+	// Path is the binary.
+	Path string
+	// Environ is that of the replicas; DATABASE_URL is the role that can do no
+	// more than change rows.
+	Environ map[string]string
+}
+
+// System is what a run breaks.
+type System struct {
+	Server   *localpg.Server
+	Database string // the services'
+	Services []Service
+	// Replicas of each service.
+	Replicas int
+	// Path is where programs are looked for.
+	Path string
+	// Line gets the replicas' log lines; nil drops them.
+	Line func(replica string, line []byte)
+}
+
+// timeouts are shorter than the defaults, so that a window of seconds sees them run out.
+func timeouts() map[string]string {
+	return map[string]string{
+		"DB_LOCK_TIMEOUT": "1s", "DB_STATEMENT_TIMEOUT": "2s", "REQUEST_TIMEOUT": "4s", "SHUTDOWN_TIMEOUT": "8s",
+		"SHUTDOWN_DELAY": "300ms", "LOCK_WAIT": "500ms", "PROCESSOR_TIMEOUT": "1s", "MIGRATE_ON_START": "false",
+	}
+}
+
+// column is one service in the rig.
+type column struct {
+	service  Service
+	role     string // that the replicas connect as
+	proxy    *faultproxy.Proxy
+	set      *replica.Set
+	balancer *balance.Balancer
+	listener net.Listener
+	caller   *Caller
+
+	mu      sync.Mutex
+	done    map[Action]int // what was done to it in this window
+	holding *sql.Tx
+}
+
+// rig is everything that runs.
+type rig struct {
+	system  System
+	admin   *sql.DB   // a superuser's, past proxies and poolers, for transactions of a stranger
+	reader  *sqldb.DB // the same, for reading
+	client  *http.Client
+	columns []*column
+	pooler  *pgbouncer.Pooler // nil but in a window that wants it
+	stopped map[*replica.Replica]bool
+}
+
+func newRig(ctx context.Context, s System) (*rig, error) {
+	connector, err := pq.NewConnector(s.Server.URL(s.Database))
+	if err != nil {
+		return nil, errors.New("the server's URL cannot be read") // the error may quote the password
+	}
+	reader, err := sqldb.Open(ctx, sqldb.Settings{
+		URL: s.Server.URL(s.Database), ApplicationName: "rowlock prove", StatementTimeout: time.Minute,
+	}, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		return nil, err
+	}
+	r := &rig{
+		system: s, admin: sql.OpenDB(connector), reader: reader, client: &http.Client{Timeout: time.Second},
+		stopped: map[*replica.Replica]bool{},
+	}
+	for _, service := range s.Services {
+		c, err := newColumn(ctx, service)
+		if err != nil {
+			return nil, errors.Join(err, r.close(ctx))
+		}
+		r.columns = append(r.columns, c)
+	}
+	return r, nil
+}
+
+func newColumn(ctx context.Context, s Service) (*column, error) {
+	u, err := url.Parse(s.Environ["DATABASE_URL"])
+	if err != nil {
+		return nil, errors.New("the service's URL cannot be read")
+	}
+	c := &column{service: s, role: u.User.Username(), done: map[Action]int{}}
+	if c.proxy, err = faultproxy.Start(u.Host); err != nil {
+		return nil, err
+	}
+	var lc net.ListenConfig
+	if c.listener, err = lc.Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
+		c.proxy.Close()
+		return nil, fmt.Errorf("the address of %s: %w", s.Name, err)
+	}
+	c.balancer = balance.New(s.Name, c, slog.New(slog.DiscardHandler))
+	go func() { _ = c.balancer.Serve(c.listener) }() // it ends by Shutdown
+	c.caller = NewCaller(c.listener.Addr().String())
+	return c, nil
+}
+
+// Backends lists the replicas that take requests, for the balancer.
+func (c *column) Backends() []replica.Backend {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.set == nil {
+		return nil
+	}
+	return c.set.Backends()
+}
+
+// start runs the replicas of all services, through the pooler or not.
+func (r *rig) start(ctx context.Context, pooled bool) error {
+	if pooled {
+		dsns := make([]string, 0, len(r.columns))
+		for _, c := range r.columns {
+			dsns = append(dsns, c.service.Environ["DATABASE_URL"])
+		}
+		const poolSize = 4
+		var err error
+		if r.pooler, err = pgbouncer.Start(ctx, r.system.Path, poolSize, dsns...); err != nil {
+			return err
+		}
+	}
+	errs := make([]error, len(r.columns))
+	var wg sync.WaitGroup
+	for i, c := range r.columns {
+		wg.Go(func() { errs[i] = r.startColumn(ctx, c) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (r *rig) startColumn(ctx context.Context, c *column) error {
+	environ := maps.Clone(c.service.Environ)
+	maps.Copy(environ, timeouts())
+	environ["DATABASE_URL"] = c.proxy.DSN(c.service.Environ["DATABASE_URL"])
+	if r.pooler != nil {
+		through, err := r.pooler.DSN(c.service.Environ["DATABASE_URL"])
+		if err != nil {
+			return err
+		}
+		// The processor's ledger wants a pool of its own; see services/payments/README.md.
+		environ["PROCESSOR_DATABASE_URL"] = environ["DATABASE_URL"] + "&binary_parameters=yes"
+		environ["DATABASE_URL"], environ["DB_POOLER"] = through, "transaction"
+	}
+	set, err := replica.Start(ctx, replica.Spec{
+		Service: c.service.Name, Path: c.service.Path, Environ: environ, Line: r.system.Line,
+	}, r.system.Replicas)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.set = set
+	c.mu.Unlock()
+	return nil
+}
+
+// stop ends the replicas, and the pooler if there is one.
+func (r *rig) stop(ctx context.Context) error {
+	errs := make([]error, len(r.columns))
+	var wg sync.WaitGroup
+	for i, c := range r.columns {
+		c.mu.Lock()
+		set := c.set
+		c.set = nil
+		c.mu.Unlock()
+		if set != nil {
+			wg.Go(func() { errs[i] = set.Stop(ctx) })
+		}
+	}
+	wg.Wait()
+	err := errors.Join(errs...)
+	if r.pooler != nil {
+		err = errors.Join(err, r.pooler.Stop())
+		r.pooler = nil
+	}
+	return err
+}
+
+func (r *rig) close(ctx context.Context) error {
+	err := r.stop(ctx)
+	for _, c := range r.columns {
+		c.caller.Close()
+		err = errors.Join(err, c.balancer.Shutdown(ctx))
+		c.proxy.Close()
+	}
+	return errors.Join(err, r.admin.Close(), r.reader.Close())
+}
+
+// goroutines is how many a replica runs, by its own metrics; 0 while it cannot be asked.
+func (r *rig) goroutines(ctx context.Context, one *replica.Replica) int {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+one.Status().Admin+"/metrics", http.NoBody)
+	if err != nil {
+		return 0
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = resp.Body.Close() }() // it was read or is of no use
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		var n int
+		if _, err := fmt.Sscanf(line, "go_goroutines %d", &n); err == nil {
+			return n
+		}
+	}
+	return 0
+}

@@ -1,0 +1,129 @@
+package prove
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"github.com/rowlock/rowlock/platform/sqldb"
+)
+
+// Workload is what the clients of one service do in one window, and how what came
+// of it is judged.
+type Workload interface {
+	// Step does one operation, or a few that belong together, and records them.
+	// Many goroutines call it at once, each with a client number and a random
+	// source of its own.
+	Step(ctx context.Context, client int, random *rand.Rand)
+	// Probe sends one harmless request that needs the database; nil means that it
+	// was answered as it should be.
+	Probe(ctx context.Context) error
+	// Settle comes when the faults are over and the clients have ended: reads what
+	// stands at the end and settles what can be settled.
+	Settle(ctx context.Context) error
+	// Check judges the window. db is the services' database, read by a superuser.
+	Check(ctx context.Context, db *sqldb.DB, pictures string) ([]Check, error)
+	// Hold returns a statement that locks one row that the clients want, "" where
+	// there is none yet, and what to call when the row is locked.
+	Hold() (statement string, locked func())
+}
+
+// Check is one line of the verdict.
+type Check struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+	// Picture is the file that shows a violation, if any.
+	Picture string `json:"picture,omitempty"`
+}
+
+func check(name string, ok bool, format string, args ...any) Check {
+	return Check{Name: name, OK: ok, Detail: fmt.Sprintf(format, args...)}
+}
+
+// kind is a service that can be proven: how its workload of one window is made.
+type kind func(c *Caller, h *History, prefix string) Workload
+
+func kinds() map[string]kind {
+	return map[string]kind{
+		"counts":   newCounts,
+		"payments": newPayments,
+	}
+}
+
+// keys hands out the keys that the clients work on at the moment. A key that has
+// seen enough is replaced, so that the checker can decide each.
+type keys struct {
+	prefix string
+
+	mu     sync.Mutex
+	made   int
+	active []*keyState
+}
+
+type keyState struct {
+	name         string
+	ops, unknown int
+}
+
+func newKeys(prefix string, active int) *keys {
+	k := &keys{prefix: prefix}
+	for range active {
+		k.active = append(k.active, k.fresh())
+	}
+	return k
+}
+
+func (k *keys) fresh() *keyState {
+	k.made++
+	return &keyState{name: fmt.Sprintf("%s-%04d", k.prefix, k.made)}
+}
+
+// pick returns one of the active keys and counts an operation on it.
+func (k *keys) pick(random *rand.Rand) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	i := random.IntN(len(k.active))
+	state := k.active[i]
+	if state.ops >= maxOps || state.unknown >= maxUnknown {
+		state = k.fresh()
+		k.active[i] = state
+	}
+	state.ops++
+	return state.name
+}
+
+// unknown counts an operation on the key whose outcome nobody knows.
+func (k *keys) unknown(name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, state := range k.active {
+		if state.name == name {
+			state.unknown++
+		}
+	}
+}
+
+// first returns the name of an active key.
+func (k *keys) first() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.active[0].name
+}
+
+// all returns the names of all keys that were handed out.
+func (k *keys) all() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	names := make([]string, k.made)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s-%04d", k.prefix, i+1)
+	}
+	return names
+}
+
+// Provable lists the services that there is a workload of.
+func Provable() []string { return slices.Sorted(maps.Keys(kinds())) }
