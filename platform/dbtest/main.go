@@ -12,7 +12,9 @@
 // The server is the one that ROWLOCK_TEST_DATABASE_URL names (a role that may create databases; `make test` starts one for all
 // packages), else a private one that starts when the first test asks, and is gone when the process is, even after a kill -9.
 //
-// A failed test keeps its database and prints its DSN. Kept databases, and those of killed runs, go a day later.
+// For a service that knows MariaDB too, [MariaDB] does the same on a private MariaDB server, with the migrations applied anew.
+//
+// A failed test keeps its PostgreSQL database and prints its DSN. Kept databases, and those of killed runs, go a day later.
 package dbtest
 
 import (
@@ -64,7 +66,7 @@ type server struct {
 // as well, hand goleak.VerifyTestMain something whose Run calls Main: then the server is gone before goleak looks.
 func Main(m interface{ Run() int }) int {
 	code := m.Run()
-	if err := process.close(os.Stderr); err != nil {
+	if err := errors.Join(process.close(os.Stderr), maria.close()); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "dbtest:", err)
 		return max(code, 1)
 	}

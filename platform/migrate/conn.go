@@ -28,9 +28,13 @@ type driverConn interface {
 	driver.Validator
 }
 
-// txConnector makes connections whose transactions begin with txSettings. goose
+// txConnector makes connections whose transactions begin with the dialect's settings. goose
 // begins them itself, so this is the only place to add it.
-type txConnector struct{ driver.Connector }
+type txConnector struct {
+	driver.Connector
+
+	settings string
+}
 
 func (c txConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	inner, err := c.Connector.Connect(ctx)
@@ -41,10 +45,14 @@ func (c txConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("a %T lacks a method", inner), inner.Close())
 	}
-	return txConn{full}, nil
+	return txConn{full, c.settings}, nil
 }
 
-type txConn struct{ driverConn }
+type txConn struct {
+	driverConn
+
+	settings string
+}
 
 // begin and rollback are the transaction that holds the lock: one that no
 // context ends, so that it can begin within lookTimeout and last.
@@ -58,7 +66,7 @@ func (c txConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, 
 	if err != nil {
 		return nil, err //nolint:wrapcheck // driver.ErrBadConn has a meaning to database/sql
 	}
-	if _, err := c.ExecContext(ctx, txSettings, nil); err != nil {
+	if _, err := c.ExecContext(ctx, c.settings, nil); err != nil {
 		return nil, errors.Join(err, tx.Rollback())
 	}
 	return tx, nil

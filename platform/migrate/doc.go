@@ -9,5 +9,9 @@
 // unique index on the history is the last word: should the lock's connection be
 // lost in the middle, the second application of a migration fails as a whole.
 //
+// On MySQL and MariaDB the lock is the session's (GET_LOCK), the history lies in
+// the URL's database, and DDL is not undone: see mysqlDialect for what that asks of
+// a migration.
+//
 // Behind a pooler Up needs two server connections at once.
 package migrate

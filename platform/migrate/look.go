@@ -35,12 +35,12 @@ const (
 )
 
 // pending compares the history with the files. It only reads.
-func pending(ctx context.Context, conn *sql.Conn, src Source) ([]migration, error) {
+func pending(ctx context.Context, conn *sql.Conn, d dialect, src Source) ([]migration, error) {
 	known, err := src.migrations()
 	if err != nil {
 		return nil, err
 	}
-	applied, err := appliedVersions(ctx, conn, src)
+	applied, err := appliedVersions(ctx, conn, d, src)
 	if err != nil {
 		return nil, err
 	}
@@ -55,29 +55,30 @@ func pending(ctx context.Context, conn *sql.Conn, src Source) ([]migration, erro
 }
 
 // appliedVersions reads the history; a missing table is an empty one.
-func appliedVersions(ctx context.Context, conn *sql.Conn, src Source) (versions []int64, err error) {
+func appliedVersions(ctx context.Context, conn *sql.Conn, d dialect, src Source) (versions []int64, err error) {
 	var exists bool
-	if err = conn.QueryRowContext(ctx, historyExists, src.historySchema(), historyTable).Scan(&exists); err != nil {
+	query, args := d.historyExists(src)
+	if err = conn.QueryRowContext(ctx, query, args...).Scan(&exists); err != nil {
 		return nil, databaseError("look for the history of schema "+src.Schema, err)
 	}
 	if !exists {
 		return nil, nil
 	}
 	//nolint:gosec // the name was checked: it holds letters, digits and underscores
-	rows, err := conn.QueryContext(ctx, "SELECT version_id FROM "+src.history()+" WHERE is_applied AND version_id > 0")
+	rows, err := conn.QueryContext(ctx, "SELECT version_id FROM "+d.history(src)+" WHERE is_applied AND version_id > 0")
 	if err != nil {
-		return nil, databaseError("read "+src.history(), err)
+		return nil, databaseError("read "+d.history(src), err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var version int64
 		if err = rows.Scan(&version); err != nil {
-			return nil, databaseError("read "+src.history(), err)
+			return nil, databaseError("read "+d.history(src), err)
 		}
 		versions = append(versions, version)
 	}
 	if err = rows.Err(); err != nil {
-		return nil, databaseError("read "+src.history(), err)
+		return nil, databaseError("read "+d.history(src), err)
 	}
 	return versions, nil
 }
@@ -94,12 +95,12 @@ func databaseError(what string, err error) error {
 // error that is [ErrSchemaNewer] or [ErrPending], the latter naming the files.
 // It only reads, and needs the right to read the history table.
 func Verify(ctx context.Context, url string, src Source) (err error) {
-	db, err := open(url, src)
+	db, d, err := open(url, src)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	missing, err := look(ctx, db, src)
+	missing, err := look(ctx, db, d, src)
 	if err != nil {
 		return err
 	}
@@ -111,11 +112,11 @@ func Verify(ctx context.Context, url string, src Source) (err error) {
 }
 
 // look is pending on a connection of its own, within lookTimeout.
-func look(ctx context.Context, db *sql.DB, src Source) (missing []migration, err error) {
+func look(ctx context.Context, db *sql.DB, d dialect, src Source) (missing []migration, err error) {
 	bounded, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	err = onConn(bounded, db, func(conn *sql.Conn) (err error) {
-		missing, err = pending(bounded, conn, src)
+		missing, err = pending(bounded, conn, d, src)
 		return err
 	})
 	return missing, silent(ctx, bounded, err)
@@ -144,18 +145,22 @@ func onConn(ctx context.Context, db *sql.DB, f func(conn *sql.Conn) error) (err 
 }
 
 // open checks the source and makes a pool for it.
-func open(url string, src Source) (*sql.DB, error) {
+func open(url string, src Source) (*sql.DB, dialect, error) {
 	if err := src.check(); err != nil {
-		return nil, err
+		return nil, dialect{}, err
+	}
+	d, err := dialectOf(url)
+	if err != nil {
+		return nil, dialect{}, err
 	}
 	connector, err := sqldb.Connector(url)
 	if err != nil {
-		return nil, err
+		return nil, dialect{}, err
 	}
-	db := sql.OpenDB(txConnector{connector})
+	db := sql.OpenDB(txConnector{connector, d.settings})
 	// One for the lock, one for the work.
 	const connections = 2
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
-	return db, nil
+	return db, d, nil
 }

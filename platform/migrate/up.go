@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"time"
 
@@ -45,7 +44,7 @@ var errBusy = errors.New("another process applies the migrations")
 // A schema newer than the program is [ErrSchemaNewer]. When ctx ends, in the
 // middle of a migration too, the error is ctx.Err().
 func Up(ctx context.Context, url string, src Source, log *slog.Logger) (err error) {
-	db, err := open(url, src)
+	db, d, err := open(url, src)
 	if err != nil {
 		return err
 	}
@@ -53,11 +52,11 @@ func Up(ctx context.Context, url string, src Source, log *slog.Logger) (err erro
 	retry := firstRetry
 	for failures := 0; ; {
 		var missing []migration
-		if missing, err = look(ctx, db, src); err == nil {
+		if missing, err = look(ctx, db, d, src); err == nil {
 			if len(missing) == 0 {
 				return nil
 			}
-			err = withLock(ctx, db, src, func() error { return apply(ctx, db, src, log) })
+			err = withLock(ctx, db, d, src, func() error { return apply(ctx, db, d, src, log) })
 		}
 		wait := pollInterval
 		switch {
@@ -133,29 +132,30 @@ func pause(ctx context.Context, d time.Duration) bool {
 //
 // It is no *sql.Tx, which ends with the context that it began with: this one
 // has to be got within lookTimeout and to last as long as f.
-func withLock(ctx context.Context, db *sql.DB, src Source, f func() error) error {
+func withLock(ctx context.Context, db *sql.DB, d dialect, src Source, f func() error) error {
 	bounded, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	conn, err := db.Conn(bounded)
 	if err != nil {
 		return silent(ctx, bounded, databaseError("connect", err))
 	}
-	if err = tryLock(bounded, conn, src); err != nil {
+	if err = tryLock(bounded, conn, d, src); err != nil {
 		err = silent(ctx, bounded, err)
 	} else {
 		err = f()
 	}
-	return errors.Join(err, unlock(ctx, conn, err))
+	return errors.Join(err, unlock(ctx, conn, d.unlock(src), err))
 }
 
 // tryLock begins the transaction on conn and takes the lock, or returns errBusy.
-func tryLock(ctx context.Context, conn *sql.Conn, src Source) error {
-	if _, err := conn.ExecContext(ctx, begin); err != nil {
-		return databaseError("begin the transaction that holds the lock", err)
+func tryLock(ctx context.Context, conn *sql.Conn, d dialect, src Source) error {
+	if d.begin != "" {
+		if _, err := conn.ExecContext(ctx, d.begin); err != nil {
+			return databaseError("begin the transaction that holds the lock", err)
+		}
 	}
 	var locked bool
-	try := "SELECT pg_try_advisory_xact_lock(" + strconv.FormatInt(src.lockKey(), 10) + ")"
-	if err := conn.QueryRowContext(ctx, try).Scan(&locked); err != nil {
+	if err := conn.QueryRowContext(ctx, d.tryLock(src)).Scan(&locked); err != nil {
 		return databaseError("take the lock", err)
 	}
 	if !locked {
@@ -167,10 +167,10 @@ func tryLock(ctx context.Context, conn *sql.Conn, src Source) error {
 // unlock ends the transaction, which changed nothing: what matters is that the
 // lock is free. A connection on which that fails is closed, never kept. After
 // another failure its own is no news.
-func unlock(ctx context.Context, conn *sql.Conn, known error) error {
+func unlock(ctx context.Context, conn *sql.Conn, statement string, known error) error {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 	defer cancel()
-	_, err := conn.ExecContext(bounded, rollback)
+	_, err := conn.ExecContext(bounded, statement)
 	if err == nil {
 		return conn.Close() //nolint:wrapcheck // it only gives the connection back
 	}
@@ -185,13 +185,13 @@ func unlock(ctx context.Context, conn *sql.Conn, known error) error {
 }
 
 // apply does the work of one process; the caller holds the lock.
-func apply(ctx context.Context, db *sql.DB, src Source, log *slog.Logger) error {
+func apply(ctx context.Context, db *sql.DB, d dialect, src Source, log *slog.Logger) error {
 	// The previous holder may have done all of it between our look and our lock.
-	missing, err := look(ctx, db, src)
+	missing, err := look(ctx, db, d, src)
 	if err != nil || len(missing) == 0 {
 		return err
 	}
-	err = onConn(ctx, db, func(conn *sql.Conn) error { return createSchemas(ctx, conn, src) })
+	err = onConn(ctx, db, func(conn *sql.Conn) error { return d.prepare(ctx, conn, src) })
 	if err != nil {
 		return err
 	}
@@ -199,8 +199,8 @@ func apply(ctx context.Context, db *sql.DB, src Source, log *slog.Logger) error 
 	if err != nil {
 		return err
 	}
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, folder,
-		goose.WithTableName(src.history()), goose.WithDisableGlobalRegistry(true), goose.WithSlog(log))
+	provider, err := goose.NewProvider(d.goose, db, folder,
+		goose.WithTableName(d.history(src)), goose.WithDisableGlobalRegistry(true), goose.WithSlog(log))
 	if err != nil {
 		return fmt.Errorf("read the migrations of schema %s: %w", src.Schema, err)
 	}
@@ -208,10 +208,7 @@ func apply(ctx context.Context, db *sql.DB, src Source, log *slog.Logger) error 
 	if _, err = provider.HasPending(ctx); err != nil {
 		return databaseError("prepare the history of schema "+src.Schema, err)
 	}
-	err = onConn(ctx, db, func(conn *sql.Conn) error {
-		_, err := conn.ExecContext(ctx, "CREATE UNIQUE INDEX IF NOT EXISTS "+onceIndex+" ON "+src.history()+" (version_id)")
-		return err //nolint:wrapcheck // wrapped below
-	})
+	err = onConn(ctx, db, func(conn *sql.Conn) error { return d.once(ctx, conn, d.history(src)) })
 	if err != nil {
 		return databaseError("prepare the history of schema "+src.Schema, err)
 	}

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/rowlock/rowlock/platform/sqldb/pqerr"
 )
 
 // driverConn is what database/sql can use of the driver's connection. Embedding
@@ -33,11 +31,23 @@ type connector struct {
 	guard time.Duration
 	// prepare keeps statements prepared; see prepared.go.
 	prepare bool
+	// dooms makes a failed statement the end of its transaction, where the
+	// server would go on; see errDoomed.
+	dooms bool
+	// handshake bounds Connect, where the driver does not; 0: it does.
+	handshake time.Duration
+	// greeting is sent once, settings after it; empty ones are not.
+	greeting, settings string
 }
 
 // Connect opens a connection. Every error is a *connectError: nothing was sent
 // that could change data.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	if c.handshake > 0 {
+		bounded, cancel := context.WithTimeout(ctx, c.handshake)
+		defer cancel()
+		ctx = bounded //nolint:revive // the same call, with an end
+	}
 	var sock *socket
 	inner, err := c.Connector.Connect(context.WithValue(ctx, socketKey{}, &sock))
 	if err != nil {
@@ -47,10 +57,16 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if !ok || sock == nil {
 		return nil, &connectError{errors.Join(fmt.Errorf("the driver's %T lacks a method", inner), inner.Close())}
 	}
-	made := &conn{driverConn: full, socket: sock, guard: c.guard, sessionGuard: c.guard}
+	made := &conn{driverConn: full, socket: sock, guard: c.guard, sessionGuard: c.guard, dooms: c.dooms}
 	if c.prepare {
 		made.prepared = make(map[string]driverStmt)
 	}
+	for _, statement := range []string{c.greeting, c.settings} {
+		if err := made.tell(ctx, statement); err != nil {
+			return nil, &connectError{errors.Join(err, made.Close())}
+		}
+	}
+	made.statements = 0
 	return made, nil
 }
 
@@ -66,6 +82,27 @@ type conn struct {
 	poisoned     bool          // the driver refused a call and forgot to tidy up
 
 	prepared map[string]driverStmt // by query; nil where a pooler is in between
+
+	told   string // the last settings of the session
+	dooms  bool   // a failed statement is the end of its transaction
+	inTx   bool
+	doomed error // the failure
+}
+
+// tell sends a statement that sets the session's variables, unless it was the
+// last one that did.
+func (c *conn) tell(ctx context.Context, settings string) error {
+	if settings == "" || settings == c.told {
+		return nil
+	}
+	if _, err := c.ExecContext(ctx, settings, nil); err != nil {
+		if _, lost := errors.AsType[*lostError](err); lost {
+			return driver.ErrBadConn // it changed nothing that another connection would miss
+		}
+		return err
+	}
+	c.told = settings
+	return nil
 }
 
 // IsValid tells whether the connection may go back to the pool.
@@ -79,6 +116,9 @@ func (c *conn) arm(ctx context.Context) (uint64, error) {
 	}
 	if !c.IsValid() {
 		return 0, driver.ErrBadConn
+	}
+	if c.doomed != nil {
+		return 0, fmt.Errorf("%w: %w", errDoomed, c.doomed)
 	}
 	if err := c.socket.SetDeadline(c.deadline(ctx)); err != nil {
 		return 0, driver.ErrBadConn
@@ -107,9 +147,10 @@ func (c *conn) deadline(ctx context.Context) time.Time {
 // makes database/sql repeat the call, so it is kept for calls of which not one
 // byte was sent.
 func (c *conn) verdict(err error, mark uint64) error {
-	if err == nil {
-		return nil
+	if err == nil || errors.Is(err, driver.ErrSkip) { // ErrSkip: to be prepared instead
+		return err
 	}
+	c.noteFailure(err)
 	unsent := c.socket.written.Load() == mark
 	if c.IsValid() && !errors.Is(err, driver.ErrBadConn) {
 		// A call that the driver refuses unsent, such as one with 65536
@@ -120,10 +161,17 @@ func (c *conn) verdict(err error, mark uint64) error {
 	if unsent {
 		return driver.ErrBadConn
 	}
-	if _, answered := pqerr.Inspect(err); answered {
+	if _, ok := answered(err); ok {
 		return err
 	}
 	return &lostError{err}
+}
+
+// noteFailure remembers the first failure of a transaction whose server would go on.
+func (c *conn) noteFailure(err error) {
+	if c.dooms && c.inTx && c.doomed == nil {
+		c.doomed = err
+	}
 }
 
 // closeWait bounds the farewell to the server.
@@ -178,7 +226,7 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 	if err != nil {
 		return nil, c.verdict(c.notePlan(kept, err), mark)
 	}
-	return rows, nil
+	return c.watch(rows), nil
 }
 
 // PrepareContext prepares a statement, or begins a COPY.
@@ -215,6 +263,7 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 		}
 		return nil, err
 	}
+	c.inTx = true
 	return &tx{Tx: inner, conn: c}, nil
 }
 
@@ -230,6 +279,7 @@ func (c *conn) Ping(ctx context.Context) error {
 // anything is sent: the moment to notice that the server has closed it.
 func (c *conn) ResetSession(ctx context.Context) error {
 	c.guard, c.statements = c.sessionGuard, 0
+	c.inTx, c.doomed = false, nil
 	if err := c.driverConn.ResetSession(ctx); err != nil {
 		return err //nolint:wrapcheck // driver.ErrBadConn has a meaning to database/sql
 	}
@@ -249,6 +299,7 @@ type tx struct {
 // Commit returns driver.ErrBadConn when COMMIT was not sent, and a *lostError
 // when it was and the answer did not come.
 func (t *tx) Commit() error {
+	defer t.end()
 	mark, err := t.conn.arm(context.Background())
 	if err != nil {
 		// The driver still has to end what it began for the transaction.
@@ -257,10 +308,14 @@ func (t *tx) Commit() error {
 	return t.conn.verdict(t.Tx.Commit(), mark)
 }
 
+// end is that of the transaction, and with it of what had doomed it.
+func (t *tx) end() { t.conn.inTx, t.conn.doomed = false, nil }
+
 // rollbackWait caps a ROLLBACK: closing the connection does the same.
 const rollbackWait = 2 * time.Second
 
 func (t *tx) Rollback() error {
+	defer t.end()
 	if t.conn.IsValid() {
 		if err := t.conn.socket.SetDeadline(time.Now().Add(rollbackWait)); err != nil {
 			return errors.Join(driver.ErrBadConn, ignoreBadConn(t.Tx.Rollback()))
@@ -310,5 +365,5 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driv
 	if err != nil {
 		return nil, s.conn.verdict(err, mark)
 	}
-	return rows, nil
+	return s.conn.watch(rows), nil
 }

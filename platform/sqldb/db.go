@@ -21,6 +21,7 @@ import (
 // goroutines at once.
 type DB struct {
 	pool     *sqlx.DB
+	engine   engine
 	settings Settings
 	log      *slog.Logger
 	metrics  *metrics
@@ -38,15 +39,14 @@ func Open(_ context.Context, s Settings, log *slog.Logger, reg prometheus.Regist
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	cfg, err := sessionConfig(s)
+	kind, err := EngineOf(s.URL)
 	if err != nil {
 		return nil, err
 	}
-	guarded, err := newConnector(cfg, s.StatementTimeout+Grace)
+	guarded, err := kind.implementation().connector(s)
 	if err != nil {
 		return nil, err
 	}
-	guarded.prepare = s.Pooler == PoolerNone
 	pool := openPool(guarded, s.TracerProvider)
 	pool.SetMaxOpenConns(s.MaxOpenConns)
 	// An idle connection is cheaper to keep than to open again.
@@ -57,7 +57,7 @@ func Open(_ context.Context, s Settings, log *slog.Logger, reg prometheus.Regist
 	if err != nil {
 		return nil, errors.Join(err, pool.Close())
 	}
-	return &DB{pool: sqlx.NewDb(pool, "postgres"), settings: s, log: log, metrics: m}, nil
+	return &DB{pool: sqlx.NewDb(pool, string(kind)), engine: kind.implementation(), settings: s, log: log, metrics: m}, nil
 }
 
 // Connector is for the few that need a plain *sql.DB: migrations and tools. It
@@ -65,13 +65,11 @@ func Open(_ context.Context, s Settings, log *slog.Logger, reg prometheus.Regist
 // settings, so that one URL serves with and without a pooler. It bounds no
 // statement: give contexts with deadlines.
 func Connector(url string) (driver.Connector, error) {
-	cfg, _, err := driverConfig(url)
+	kind, err := EngineOf(url)
 	if err != nil {
 		return nil, err
 	}
-	// Right behind a pooler, harmless without one.
-	cfg.BinaryParameters = true
-	return newConnector(cfg, 0)
+	return kind.implementation().plainConnector(url)
 }
 
 func newConnector(cfg pq.Config, guard time.Duration) (*connector, error) {

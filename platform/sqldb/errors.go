@@ -8,7 +8,7 @@ import (
 	"io"
 	"net"
 
-	"github.com/rowlock/rowlock/platform/sqldb/pqerr"
+	"github.com/rowlock/rowlock/platform/sqldb/mysqlerr"
 )
 
 // Error is an error of the database together with what became of the change.
@@ -18,7 +18,8 @@ type Error struct {
 	Outcome Outcome
 	// Reason is why it failed.
 	Reason Reason
-	// SQLState is the server's five characters, "" when it did not answer.
+	// SQLState is the server's five characters, "" when it did not answer. With
+	// MySQL many errors share HY000: go by Reason there.
 	SQLState string
 	// Constraint is the name of the violated constraint, if any.
 	Constraint string
@@ -28,7 +29,7 @@ type Error struct {
 
 // Error is one line for the log.
 func (e *Error) Error() string {
-	return "database: " + e.Outcome.String() + ": " + e.Reason.String() + ": " + pqerr.Text(e.err)
+	return "database: " + e.Outcome.String() + ": " + e.Reason.String() + ": " + loggable(e.err)
 }
 
 // passing tells an error before COMMIT that the same transaction may not meet again.
@@ -69,22 +70,16 @@ func (e *connectError) Unwrap() error { return e.cause }
 // An answer of the server is proof of NotApplied even when sent: PostgreSQL
 // answers COMMIT and an autocommit statement with an error only before the
 // commit record is written, and with a FATAL that ends the session otherwise.
+// MySQL's errors are proof in the same way, but for those that end the session
+// and 1180, which is an error during COMMIT by its very name.
 func Classify(err error, sent bool) *Error {
 	if known, ok := errors.AsType[*Error](err); ok {
 		return known
 	}
-	if facts, ok := pqerr.Inspect(err); ok {
-		e := &Error{Outcome: NotApplied, Reason: reasonOf(facts.SQLState), SQLState: facts.SQLState, Constraint: facts.Constraint, err: err}
-		if _, outdated := errors.AsType[*outdatedError](err); outdated {
-			e.Reason = Outdated
-		}
-		switch facts.SQLState {
-		case stateCompletionUnknown, stateTransactionResolutionLost:
+	if a, ok := answered(err); ok {
+		e := &Error{Outcome: NotApplied, Reason: a.reason, SQLState: a.sqlState, Constraint: a.constraint, err: err}
+		if a.unknown || a.inDoubt && sent && !aborted(err) {
 			e.Outcome = Unknown
-		default:
-			if facts.Fatal && sent {
-				e.Outcome = Unknown
-			}
 		}
 		return e
 	}
@@ -93,7 +88,7 @@ func Classify(err error, sent bool) *Error {
 		return nil
 	}
 	outcome := NotApplied
-	if sent && !pqerr.AbortedCommit(err) {
+	if sent && !aborted(err) {
 		outcome = Unknown
 	}
 	return &Error{Outcome: outcome, Reason: reason, err: err}
@@ -108,7 +103,7 @@ func localReason(err error) (Reason, bool) {
 		return Timeout, true
 	case brokenConnection(err):
 		return Connection, true
-	case errors.Is(err, sql.ErrTxDone), pqerr.AbortedCommit(err):
+	case errors.Is(err, sql.ErrTxDone), aborted(err):
 		return Other, true
 	}
 	return Other, false
@@ -116,7 +111,7 @@ func localReason(err error) (Reason, bool) {
 
 // brokenConnection tells whether err can come from a connection that ended.
 func brokenConnection(err error) bool {
-	if ownConnectionError(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) {
+	if ownConnectionError(err) || mysqlerr.Broken(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) {
 		return true
 	}
 	_, network := errors.AsType[net.Error](err)
@@ -162,6 +157,6 @@ func SQLState(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.SQLState
 	}
-	facts, _ := pqerr.Inspect(err)
-	return facts.SQLState
+	a, _ := answered(err)
+	return a.sqlState
 }

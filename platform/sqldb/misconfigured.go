@@ -7,6 +7,8 @@ import (
 	"io/fs"
 
 	"github.com/lib/pq"
+
+	"github.com/rowlock/rowlock/platform/sqldb/mysqlerr"
 )
 
 // Misconfigured tells whether err is a connection that failed for a reason that
@@ -19,6 +21,9 @@ func Misconfigured(err error) bool {
 	failed, ok := errors.AsType[*connectError](err)
 	if !ok {
 		return false
+	}
+	if mysqlerr.Misconfigured(failed.cause) {
+		return true
 	}
 	switch state := SQLState(failed.cause); {
 	case len(state) == len("28000"):

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
-
-	"github.com/rowlock/rowlock/platform/sqldb/pqerr"
 )
 
 // Once runs fn, which sends ONE autocommit statement on conn and reads its
@@ -67,7 +65,7 @@ func (db *DB) once(ctx context.Context, fn func(ctx context.Context, conn *sqlx.
 // fromDatabase tells an error of this connection from one that fn brought from
 // elsewhere, such as the timeout of another service.
 func fromDatabase(ctx context.Context, err error, guarded *conn) bool {
-	if _, answered := pqerr.Inspect(err); answered || ownConnectionError(err) {
+	if _, ok := answered(err); ok || ownConnectionError(err) || errors.Is(err, errDoomed) {
 		return true
 	}
 	if _, known := errors.AsType[*Error](err); known {

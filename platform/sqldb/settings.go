@@ -29,6 +29,8 @@ const (
 type Settings struct {
 	// URL is postgres://user:password@host:port/database?sslmode=... The
 	// sslmode must be written out, and behind a pooler binary_parameters=yes too.
+	// Or mysql://user:password@host:port/database, with tls= and socket= as its
+	// parameters.
 	URL string
 	// Pooler is PoolerNone when empty.
 	Pooler Pooler
@@ -37,7 +39,7 @@ type Settings struct {
 	// MaxOpenConns bounds the pool, idle connections included. 8 when zero.
 	MaxOpenConns int
 	// LockTimeout is the server's lock_timeout: it counts for each lock anew.
-	// 5 s when zero.
+	// 5 s when zero. MySQL knows whole seconds; it is rounded up.
 	LockTimeout time.Duration
 	// StatementTimeout is the server's statement_timeout. 8 s when zero.
 	StatementTimeout time.Duration
@@ -107,16 +109,9 @@ func (s *Settings) check() error {
 // driverConfig is the driver's configuration of a URL that has passed the
 // checks, before anything of the session is added.
 func driverConfig(rawURL string) (pq.Config, url.Values, error) {
-	parsed, err := url.Parse(rawURL)
+	parsed, err := parseURL(rawURL)
 	if err != nil {
-		// url.Error repeats the whole URL, password included.
-		if inner, ok := errors.AsType[*url.Error](err); ok {
-			err = inner.Err
-		}
-		return pq.Config{}, nil, fmt.Errorf("the database URL cannot be read: %w", err)
-	}
-	if parsed.Scheme != "postgres" && parsed.Scheme != "postgresql" {
-		return pq.Config{}, nil, errors.New("the database URL must begin with postgres://")
+		return pq.Config{}, nil, err
 	}
 	query, err := url.ParseQuery(parsed.RawQuery)
 	if err != nil {

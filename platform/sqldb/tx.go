@@ -24,10 +24,11 @@ type txOptions struct {
 
 // ResolveOutcome makes InTx find out what became of a COMMIT whose answer was
 // lost, by the transaction's id. It costs one more round trip before COMMIT. An
-// outcome that cannot be proven stays Unknown.
+// outcome that cannot be proven stays Unknown, which on MySQL is every one.
 func ResolveOutcome() TxOption { return func(o *txOptions) { o.resolve = true } }
 
-// WithLockTimeout sets lock_timeout for this transaction.
+// WithLockTimeout sets lock_timeout for this transaction; on MySQL in whole
+// seconds, rounded up.
 func WithLockTimeout(d time.Duration) TxOption { return func(o *txOptions) { o.lockTimeout = d } }
 
 // WithStatementTimeout sets statement_timeout for this transaction; COMMIT is
@@ -47,7 +48,7 @@ const (
 
 // InTx runs fn in a READ COMMITTED transaction and commits when fn returns nil.
 //
-// A deadlock or a serialization failure (40P01, 40001) before COMMIT makes InTx
+// A deadlock or a serialization failure (40P01, 40001; 1213) before COMMIT makes InTx
 // run fn again, three times at most, after a random pause, while ctx lasts. fn
 // must therefore leave nothing behind outside the transaction. Nothing is
 // repeated once COMMIT was sent.
@@ -110,7 +111,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 func (db *DB) try(
 	ctx context.Context, fn func(context.Context, *sqlx.Tx) error, o *txOptions,
 ) (committing bool, lost *xact, err error) {
-	pinned, guarded, tx, err := db.begin(ctx)
+	pinned, guarded, tx, err := db.begin(ctx, o)
 	if err != nil {
 		return false, nil, err
 	}
@@ -124,7 +125,7 @@ func (db *DB) try(
 	if o.statementTimeout > 0 {
 		guarded.guard = o.statementTimeout + Grace
 	}
-	if local := db.localSettings(o); local != "" {
+	if local := db.engine.localSettings(db.settings, o); local != "" {
 		if _, err = tx.ExecContext(ctx, local); err != nil {
 			return false, nil, txError(ctx, err, guarded)
 		}
@@ -133,7 +134,7 @@ func (db *DB) try(
 		return false, nil, txError(ctx, err, guarded)
 	}
 	var id *xact
-	if o.resolve {
+	if o.resolve && db.engine.resolves() {
 		if id, err = readXact(ctx, tx); err != nil {
 			return false, nil, txError(ctx, err, guarded)
 		}
@@ -150,15 +151,19 @@ func (db *DB) try(
 // begin opens a transaction on a connection of its own. The transaction does
 // not hear of ctx's end: database/sql would roll back concurrently with fn and
 // with COMMIT. The statements of fn do, by the context that fn is given.
-func (db *DB) begin(ctx context.Context) (*sqlx.Conn, *conn, *sqlx.Tx, error) {
+func (db *DB) begin(ctx context.Context, o *txOptions) (*sqlx.Conn, *conn, *sqlx.Tx, error) {
 	for attempt := 1; ; attempt++ {
 		pinned, guarded, err := db.acquire(ctx)
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		tx, err := pinned.BeginTxx(context.WithoutCancel(ctx), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+		err = guarded.tell(ctx, db.engine.sessionSettings(db.settings, o))
 		if err == nil {
-			return pinned, guarded, tx, nil
+			var tx *sqlx.Tx
+			tx, err = pinned.BeginTxx(context.WithoutCancel(ctx), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+			if err == nil {
+				return pinned, guarded, tx, nil
+			}
 		}
 		db.release(pinned)
 		// BEGIN changes nothing: after a broken connection another is tried.
@@ -170,32 +175,6 @@ func (db *DB) begin(ctx context.Context) (*sqlx.Conn, *conn, *sqlx.Tx, error) {
 		}
 		return nil, nil, nil, &Error{Outcome: NotApplied, Reason: Other, err: err}
 	}
-}
-
-// localSettings is the SET LOCAL of a transaction: what its options ask for
-// and, behind a pooler, what the session could not be told.
-func (db *DB) localSettings(o *txOptions) string {
-	lock, statement, idle := o.lockTimeout, o.statementTimeout, o.idleTimeout
-	if db.settings.Pooler == PoolerTransaction {
-		if lock == 0 {
-			lock = db.settings.LockTimeout
-		}
-		if statement == 0 {
-			statement = db.settings.StatementTimeout
-		}
-		if idle == 0 {
-			idle = db.settings.IdleTxTimeout
-		}
-	}
-	return setLocal("lock_timeout", lock) + setLocal("statement_timeout", statement) +
-		setLocal("idle_in_transaction_session_timeout", idle)
-}
-
-func setLocal(name string, d time.Duration) string {
-	if d <= 0 {
-		return ""
-	}
-	return "SET LOCAL " + name + " = " + milliseconds(d) + ";"
 }
 
 // txError classifies an error from inside a transaction: whatever it is,

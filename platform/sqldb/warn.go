@@ -24,13 +24,28 @@ const readServerSettings = `SELECT current_setting('fsync') AS fsync,
        coalesce(current_setting('client_connection_check_interval', true), '0') AS client_check,
        current_setting('statement_timeout') AS statement_timeout`
 
+// superuserAdvice is the same for every engine.
+const superuserAdvice = "the service is connected as a superuser: give it a role with only the rights it needs"
+
 // Warn logs one line for each setting of the server or the role that weakens
 // what the service promises. An error means that it could not look.
 func (db *DB) Warn(ctx context.Context) error {
-	var s serverSettings
-	if err := db.GetContext(ctx, &s, readServerSettings); err != nil {
+	advice, err := db.engine.warnings(ctx, db)
+	if err != nil {
 		return err
 	}
+	for _, line := range advice {
+		db.log.WarnContext(ctx, "unsafe database setting", slog.String("pool", db.settings.Name), slog.String("advice", line))
+	}
+	return nil
+}
+
+func (postgresEngine) warnings(ctx context.Context, db *DB) ([]string, error) {
+	var s serverSettings
+	if err := db.GetContext(ctx, &s, readServerSettings); err != nil {
+		return nil, err
+	}
+	var advice []string
 	for _, w := range []struct {
 		unsafe bool
 		advice string
@@ -38,7 +53,7 @@ func (db *DB) Warn(ctx context.Context) error {
 		{s.Fsync == "off", "the database runs with fsync=off: a crash of its machine loses or corrupts data"},
 		{s.SynchronousCommit == "off", "the database runs with synchronous_commit=off: a crash loses changes that were confirmed"},
 		{s.FullPageWrites == "off", "the database runs with full_page_writes=off: a crash of its machine can corrupt data"},
-		{s.Superuser == "on", "the service is connected as a superuser: give it a role with only the rights it needs"},
+		{s.Superuser == "on", superuserAdvice},
 		{
 			s.Isolation != "read committed",
 			"autocommit statements run at " + s.Isolation + ": set default_transaction_isolation to read committed",
@@ -54,8 +69,8 @@ func (db *DB) Warn(ctx context.Context) error {
 		},
 	} {
 		if w.unsafe {
-			db.log.WarnContext(ctx, "unsafe database setting", slog.String("pool", db.settings.Name), slog.String("advice", w.advice))
+			advice = append(advice, w.advice)
 		}
 	}
-	return nil
+	return advice, nil
 }

@@ -1,0 +1,163 @@
+package migrate_test
+
+import (
+	"database/sql"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/migrate"
+	"github.com/rowlock/rowlock/platform/sqldb"
+)
+
+// mariaSource is a table and, as a transaction of its own, its one row.
+func mariaSource(more map[string]string) migrate.Source {
+	files := fstest.MapFS{
+		"migrations/00001_one.sql":  {Data: []byte("-- +goose Up\nCREATE TABLE IF NOT EXISTS one (id bigint NOT NULL);\n")},
+		"migrations/00002_seed.sql": {Data: []byte("-- +goose Up\nINSERT INTO one (id) VALUES (7);\n")},
+	}
+	for name, content := range more {
+		files["migrations/"+name] = &fstest.MapFile{Data: []byte(content)}
+	}
+	return migrate.Source{Schema: "one", HistorySchema: "one_meta", FS: files}
+}
+
+// onMaria runs f on a plain connection.
+func onMaria(t *testing.T, url string, f func(conn *sql.Conn) error) {
+	t.Helper()
+	connector, err := sqldb.Connector(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	conn, err := db.Conn(t.Context())
+	if err == nil {
+		err = errors.Join(f(conn), conn.Close())
+	}
+	if err = errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantOne(t *testing.T, url, query string, want int) {
+	t.Helper()
+	onMaria(t, url, func(conn *sql.Conn) error {
+		var n int
+		if err := conn.QueryRowContext(t.Context(), query).Scan(&n); err != nil {
+			return err
+		}
+		if n != want {
+			t.Errorf("%s: %d, want %d", query, n, want)
+		}
+		return nil
+	})
+}
+
+func TestMariaDBTenAtOnce(t *testing.T) {
+	t.Parallel()
+	url := dbtest.EmptyMariaDB(t)
+	var done sync.WaitGroup
+	for range 10 {
+		done.Go(func() {
+			if err := migrate.Up(t.Context(), url, mariaSource(nil), slog.New(slog.DiscardHandler)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	done.Wait()
+	wantOne(t, url, `SELECT count(*) FROM one`, 1)
+	wantOne(t, url, `SELECT count(*) FROM goose_db_version WHERE version_id > 0`, 2)
+	if err := migrate.Verify(t.Context(), url, mariaSource(nil)); err != nil {
+		t.Error(err)
+	}
+	wantOne(t, url, `SELECT count(*) FROM information_schema.processlist WHERE info LIKE '%GET_LOCK%' AND db = database() AND id <> connection_id()`, 0)
+}
+
+// A crash after the DDL and before the line in the history: it is run again.
+func TestMariaDBRepairsAHalfAppliedMigration(t *testing.T) {
+	t.Parallel()
+	url := dbtest.EmptyMariaDB(t)
+	onMaria(t, url, func(conn *sql.Conn) error {
+		_, err := conn.ExecContext(t.Context(), `CREATE TABLE one (id bigint NOT NULL)`)
+		return err
+	})
+	if err := migrate.Up(t.Context(), url, mariaSource(nil), slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	wantOne(t, url, `SELECT id FROM one`, 7)
+}
+
+// A migration that failed is not in the history, its rows are gone, and the
+// corrected one is applied. The lock is free again.
+func TestMariaDBFailedMigration(t *testing.T) {
+	t.Parallel()
+	url := dbtest.EmptyMariaDB(t)
+	bad := mariaSource(map[string]string{"00003_bad.sql": "-- +goose Up\nINSERT INTO one (id) VALUES (8);\nINSERT INTO nowhere (id) VALUES (1);\n"})
+	err := migrate.Up(t.Context(), url, bad, slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), "00003_bad.sql") {
+		t.Fatalf("got %v", err)
+	}
+	wantOne(t, url, `SELECT count(*) FROM one`, 1)
+	if err := migrate.Verify(t.Context(), url, bad); !errors.Is(err, migrate.ErrPending) {
+		t.Errorf("verify: %v", err)
+	}
+	good := mariaSource(map[string]string{"00003_bad.sql": "-- +goose Up\nINSERT INTO one (id) VALUES (8);\n"})
+	if err := migrate.Up(t.Context(), url, good, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	wantOne(t, url, `SELECT count(*) FROM one`, 2)
+	if err := migrate.Up(t.Context(), url, mariaSource(nil), slog.New(slog.DiscardHandler)); !errors.Is(err, migrate.ErrSchemaNewer) {
+		t.Errorf("an older program: %v", err)
+	}
+}
+
+// While another session holds the lock nothing is applied; two schemas of one
+// server do not wait for each other.
+func TestMariaDBWaitsForTheLock(t *testing.T) {
+	t.Parallel()
+	url, other := dbtest.EmptyMariaDB(t), dbtest.EmptyMariaDB(t)
+	onMaria(t, url, func(conn *sql.Conn) error {
+		var got int
+		query := migrate.TryLockMySQL(mariaSource(nil))
+		if err := conn.QueryRowContext(t.Context(), query).Scan(&got); err != nil || got != 1 {
+			t.Fatalf("lock: %d, %v", got, err)
+		}
+		if err := migrate.Up(t.Context(), other, mariaSource(nil), slog.New(slog.DiscardHandler)); err != nil {
+			t.Errorf("another database: %v", err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- migrate.Up(t.Context(), url, mariaSource(nil), slog.New(slog.DiscardHandler)) }()
+		select {
+		case err := <-done:
+			t.Errorf("it did not wait: %v", err)
+		case <-t.Context().Done():
+		case <-waited(t, url):
+		}
+		wantOne(t, url, `SELECT count(*) FROM information_schema.tables WHERE table_schema = database()`, 0)
+		if _, err := conn.ExecContext(t.Context(), "DO RELEASE_ALL_LOCKS()"); err != nil {
+			return err
+		}
+		return <-done
+	})
+	wantOne(t, url, `SELECT count(*) FROM one`, 1)
+}
+
+// waited is closed when another session of the database has asked for something, so is up.
+func waited(t *testing.T, url string) <-chan struct{} {
+	t.Helper()
+	seen := make(chan struct{})
+	go func() {
+		defer close(seen)
+		for n := 0; n < 2 && t.Context().Err() == nil; {
+			onMaria(t, url, func(conn *sql.Conn) error {
+				return conn.QueryRowContext(t.Context(),
+					`SELECT count(*) FROM information_schema.processlist WHERE db = database() AND id <> connection_id()`).Scan(&n)
+			})
+		}
+	}()
+	return seen
+}

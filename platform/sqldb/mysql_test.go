@@ -1,0 +1,361 @@
+package sqldb_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/dbtest/mariaproxy"
+	"github.com/rowlock/rowlock/platform/sqldb"
+)
+
+// mariaCounters is a MariaDB database with two counters, a and b, at 0.
+func mariaCounters(tb testing.TB) string {
+	tb.Helper()
+	url := dbtest.EmptyMariaDB(tb)
+	db := open(tb, url)
+	execute(tb, db, `CREATE TABLE counter (id varchar(20) PRIMARY KEY, n bigint NOT NULL CHECK (n < 1000000000))`)
+	execute(tb, db, `INSERT INTO counter VALUES ('a', 0), ('b', 0)`)
+	return url
+}
+
+func mariaValue(tb testing.TB, db *sqldb.DB, id string) int64 {
+	tb.Helper()
+	var n int64
+	if err := db.GetContext(tb.Context(), &n, `SELECT n FROM counter WHERE id = ?`, id); err != nil {
+		tb.Fatalf("read counter %s: %v", id, err)
+	}
+	return n
+}
+
+func mariaAdd(ctx context.Context, tx *sqlx.Tx, id string, n int64) error {
+	_, err := tx.ExecContext(ctx, `UPDATE counter SET n = n + ? WHERE id = ?`, n, id)
+	return err
+}
+
+// mariaHold locks a counter until the returned function is called, which rolls back.
+func mariaHold(tb testing.TB, url, id string) (release func()) {
+	tb.Helper()
+	db := open(tb, url)
+	locked, free, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	enough := errors.New("enough")
+	go func() {
+		done <- db.InTx(context.WithoutCancel(tb.Context()), func(ctx context.Context, tx *sqlx.Tx) error {
+			if err := mariaAdd(ctx, tx, id, 0); err != nil {
+				return err
+			}
+			close(locked)
+			<-free
+			return enough
+		})
+	}()
+	select {
+	case <-locked:
+	case err := <-done:
+		tb.Fatalf("hold %s: %v", id, err)
+	}
+	return func() {
+		close(free)
+		if err := <-done; !errors.Is(err, enough) {
+			tb.Errorf("hold %s: %v", id, err)
+		}
+	}
+}
+
+// quickMaria waits for a lock as shortly as InnoDB can.
+func quickMaria(s *sqldb.Settings) { s.LockTimeout, s.StatementTimeout = time.Second, 3*time.Second }
+
+func TestMySQLSession(t *testing.T) {
+	t.Parallel()
+	db := open(t, dbtest.EmptyMariaDB(t), func(s *sqldb.Settings) { s.LockTimeout = 1500 * time.Millisecond })
+	var got struct {
+		Isolation string  `db:"isolation"`
+		Lock      int     `db:"lock_wait"`
+		Statement float64 `db:"statement"`
+		Idle      int     `db:"idle"`
+	}
+	const query = `SELECT @@tx_isolation AS isolation, @@innodb_lock_wait_timeout AS lock_wait,
+	       @@max_statement_time AS statement, @@idle_transaction_timeout AS idle`
+	if err := db.GetContext(t.Context(), &got, query); err != nil {
+		t.Fatal(err)
+	}
+	if got.Isolation != "READ-COMMITTED" || got.Lock != 2 || got.Statement != 8 || got.Idle != 10 {
+		t.Errorf("the session is %+v", got)
+	}
+	// A transaction's own, and back again, on the same connection.
+	for _, want := range []int{7, 2, 2, 1} {
+		var opts []sqldb.TxOption
+		if want != 2 {
+			opts = append(opts, sqldb.WithLockTimeout(time.Duration(want)*time.Second))
+		}
+		err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error { return tx.GetContext(ctx, &got, query) }, opts...)
+		if err != nil || got.Lock != want || got.Isolation != "READ-COMMITTED" {
+			t.Errorf("in a transaction with %d s: %+v, %v", want, got, err)
+		}
+	}
+}
+
+// An UPDATE that changes nothing has found its row all the same.
+func TestMySQLCountsFoundRows(t *testing.T) {
+	t.Parallel()
+	db := open(t, mariaCounters(t))
+	err := db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
+		result, err := conn.ExecContext(ctx, `UPDATE counter SET n = n WHERE id = 'a'`)
+		if err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); n != 1 || err != nil {
+			t.Errorf("%d rows, %v, want 1", n, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// After a lost lock wait (1205) MySQL would commit the rest of a transaction.
+// Nothing of it may stay, whatever the function makes of the error.
+func TestMySQLLockTimeoutDoomsTheTransaction(t *testing.T) {
+	t.Parallel()
+	for name, swallow := range map[string]bool{"error returned": false, "error swallowed": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := mariaCounters(t)
+			db := open(t, url, quickMaria)
+			release := mariaHold(t, url, "b")
+			err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+				if err := mariaAdd(ctx, tx, "a", 1); err != nil {
+					return err
+				}
+				err := mariaAdd(ctx, tx, "b", 1)
+				wantError(t, sqldb.Classify(err, false), sqldb.NotApplied, sqldb.LockTimeout)
+				if !swallow {
+					return err
+				}
+				if err := mariaAdd(ctx, tx, "a", 10); err == nil {
+					t.Error("a statement after the failure was sent")
+				}
+				return nil
+			})
+			release()
+			wantError(t, err, sqldb.NotApplied, sqldb.LockTimeout)
+			if n := mariaValue(t, db, "a"); n != 0 {
+				t.Errorf("a is %d: a part of the transaction was committed", n)
+			}
+			if err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error { return mariaAdd(ctx, tx, "a", 1) }); err != nil {
+				t.Errorf("the next transaction: %v", err)
+			}
+		})
+	}
+}
+
+// A deadlock (1213) rolls the whole transaction back; it is run again as a whole.
+func TestMySQLDeadlockIsRunAgain(t *testing.T) {
+	t.Parallel()
+	db := open(t, mariaCounters(t))
+	both, runs := make(chan struct{}, 2), make(chan struct{}, 10)
+	change := func(first, second string) error {
+		once := true
+		return db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+			runs <- struct{}{}
+			if err := mariaAdd(ctx, tx, first, 1); err != nil {
+				return err
+			}
+			if once {
+				once = false
+				both <- struct{}{}
+				for len(both) < cap(both) {
+					time.Sleep(time.Millisecond)
+				}
+			}
+			return mariaAdd(ctx, tx, second, 1)
+		})
+	}
+	done := make(chan error, 1)
+	go func() { done <- change("a", "b") }()
+	err := change("b", "a")
+	if err = errors.Join(err, <-done); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := mariaValue(t, db, "a"), mariaValue(t, db, "b"); a != 2 || b != 2 {
+		t.Errorf("a is %d and b is %d, want 2 and 2", a, b)
+	}
+	if len(runs) != 3 {
+		t.Errorf("%d runs, want 3: one of the two again", len(runs))
+	}
+}
+
+func TestMySQLLostReplies(t *testing.T) {
+	t.Parallel()
+	once := func(ctx context.Context, db *sqldb.DB) error {
+		return db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
+			_, err := conn.ExecContext(ctx, `UPDATE counter SET n = n + ? WHERE id = 'a'`, 1)
+			return err
+		})
+	}
+	inTx := func(ctx context.Context, db *sqldb.DB) error {
+		return db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error { return mariaAdd(ctx, tx, "a", 1) }, sqldb.ResolveOutcome())
+	}
+	for name, c := range map[string]struct {
+		call    func(context.Context, *sqldb.DB) error
+		cut     func(*mariaproxy.Proxy)
+		outcome sqldb.Outcome
+		value   int64
+	}{
+		"Once, applied":          {once, func(p *mariaproxy.Proxy) { p.CutReply("UPDATE counter") }, sqldb.Unknown, 1},
+		"Once, not applied":      {once, func(p *mariaproxy.Proxy) { p.CutRequest("UPDATE counter") }, sqldb.Unknown, 0},
+		"InTx, statement":        {inTx, func(p *mariaproxy.Proxy) { p.CutReply("UPDATE counter") }, sqldb.NotApplied, 0},
+		"InTx, COMMIT applied":   {inTx, func(p *mariaproxy.Proxy) { p.CutReply("COMMIT") }, sqldb.Unknown, 1},
+		"InTx, COMMIT lost":      {inTx, func(p *mariaproxy.Proxy) { p.CutRequest("COMMIT") }, sqldb.Unknown, 0},
+		"InTx, BEGIN sent again": {inTx, func(p *mariaproxy.Proxy) { p.CutReply("START TRANSACTION") }, sqldb.NotApplied, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := mariaCounters(t)
+			direct := open(t, url)
+			proxy := mariaproxy.New(t, url)
+			db := open(t, proxy.DSN(url), quickMaria)
+			c.cut(proxy)
+			err := c.call(t.Context(), db)
+			if proxy.Cuts() != 1 {
+				t.Fatalf("%d cuts, want 1: the test tested nothing", proxy.Cuts())
+			}
+			if !strings.Contains(name, "sent again") {
+				wantError(t, err, c.outcome, sqldb.Connection)
+			} else if err != nil {
+				t.Error(err)
+			}
+			eventually(t, "the counter is right", func() bool { return mariaValue(t, direct, "a") == c.value })
+			if err := c.call(t.Context(), db); err != nil {
+				t.Errorf("the next call: %v", err)
+			}
+		})
+	}
+}
+
+// A server that is killed and comes back: idle connections are found dead before
+// anything is sent on them.
+func TestMySQLServerRestart(t *testing.T) {
+	t.Parallel()
+	server, url := dbtest.MariaServer(t)
+	db := open(t, url, quickMaria)
+	execute(t, db, `CREATE TABLE counter (id varchar(20), n bigint)`)
+	execute(t, db, `INSERT INTO counter VALUES ('a', 0)`)
+	if err := server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error { return mariaAdd(ctx, tx, "a", 1) })
+	wantError(t, err, sqldb.NotApplied, sqldb.Connection)
+	if err := server.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error { return mariaAdd(ctx, tx, "a", 1) }); err != nil {
+		t.Fatal(err)
+	}
+	if n := mariaValue(t, db, "a"); n != 1 {
+		t.Errorf("a is %d, want 1", n)
+	}
+}
+
+func TestMySQLErrorsAreSorted(t *testing.T) {
+	t.Parallel()
+	url := mariaCounters(t)
+	db := open(t, url, func(s *sqldb.Settings) {
+		s.LockTimeout, s.StatementTimeout = 200*time.Millisecond, 400*time.Millisecond
+	})
+	for statement, want := range map[string]sqldb.Reason{
+		`INSERT INTO counter VALUES ('a', 4)`:               sqldb.Constraint,
+		`UPDATE counter SET n = 2000000000`:                 sqldb.Constraint,
+		`INSERT INTO counter VALUES (repeat('secret',9),1)`: sqldb.Data,
+		`INSERT INTO nowhere VALUES (1)`:                    sqldb.Other,
+		`SELECT sleep(5)`:                                   sqldb.Timeout,
+		`SELECT secret FROM`:                                sqldb.Other,
+	} {
+		err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+			var rows []any
+			if strings.HasPrefix(statement, "SELECT") {
+				return tx.SelectContext(ctx, &rows, statement)
+			}
+			_, err := tx.ExecContext(ctx, statement)
+			return err
+		})
+		wantError(t, err, sqldb.NotApplied, want)
+		if strings.Contains(err.Error(), "secret") {
+			t.Errorf("the text of the error holds a value: %v", err)
+		}
+	}
+	err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO counter VALUES ('a', 4)`)
+		return err
+	})
+	if e := classified(t, err); e.Constraint != "PRIMARY" || e.SQLState != "23000" {
+		t.Errorf("constraint %q, state %q", e.Constraint, e.SQLState)
+	}
+	if err := db.GetContext(t.Context(), new(int64), `SELECT n FROM counter WHERE id = 'none'`); !errors.Is(err, sql.ErrNoRows) {
+		t.Errorf("no row: %v", err)
+	}
+}
+
+func TestMySQLMisconfigured(t *testing.T) {
+	t.Parallel()
+	url := dbtest.EmptyMariaDB(t)
+	for name, bad := range map[string]string{
+		"wrong password":   strings.Replace(url, "@", "wrong@", 1),
+		"unknown database": strings.Replace(url, "/rowlock_test_", "/no_", 1),
+		"no TLS":           strings.Replace(url, "tls=false", "tls=true", 1),
+	} {
+		if err := open(t, bad).Ping(t.Context()); !sqldb.Misconfigured(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := open(t, "mysql://root@127.0.0.1:1/x").Ping(t.Context()); err == nil || sqldb.Misconfigured(err) {
+		t.Errorf("nobody listens: %v", err)
+	}
+}
+
+func TestMySQLSettingsAreChecked(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"mysql://u:p@h:3306":                 "must name a database",
+		"mysql:///db":                        "must name a host",
+		"mysql://u:p@h/db?interpolate=false": "takes tls and socket alone",
+		"mysql://u:p@h/db?tls=nonsense":      "cannot be used",
+		"mysql://u:p@h/db?%zz":               "cannot be decoded",
+		"oracle://u:p@h/db":                  "must begin with postgres:// or mysql://",
+		"mysql://u:p ss@h:x/db":              "cannot be read",
+	} {
+		_, err := sqldb.Open(t.Context(), sqldb.Settings{URL: url}, slog.New(slog.DiscardHandler), nil)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "p ss") {
+			t.Errorf("%s: %v, want %q", url, err, want)
+		}
+	}
+	_, err := sqldb.Open(t.Context(), sqldb.Settings{URL: "mysql://u:p@h/db", Pooler: sqldb.PoolerTransaction}, slog.New(slog.DiscardHandler), nil)
+	if err == nil {
+		t.Error("a pooler of PostgreSQL's is accepted")
+	}
+}
+
+func TestMySQLWarns(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	db, err := sqldb.Open(t.Context(), sqldb.Settings{URL: dbtest.EmptyMariaDB(t)}, slog.New(slog.NewTextHandler(&log, nil)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(db.Warn(t.Context()), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"innodb_flush_log_at_trx_commit=2", "superuser"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("no warning of %s in %s", want, log.String())
+		}
+	}
+}
