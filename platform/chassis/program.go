@@ -18,6 +18,9 @@ type Service[C any] struct {
 	Common func(*C) config.Common
 	// Migrations are the schema's.
 	Migrations migrate.Source
+	// MigrationsFor takes the place of Migrations where they depend on the
+	// configuration, that is on the engine behind DATABASE_URL.
+	MigrationsFor func(*C) migrate.Source
 	// Serve runs a replica until ctx ends.
 	Serve func(ctx context.Context, cfg *C, environ map[string]string) error
 	// More are commands beside serve, migrate and version.
@@ -56,5 +59,9 @@ func (s Service[C]) migrate(ctx context.Context, environ map[string]string) erro
 	if err != nil {
 		return err
 	}
-	return migrate.Up(ctx, common.MigrationURL(), s.Migrations, tel.Logger())
+	migrations := s.Migrations
+	if s.MigrationsFor != nil {
+		migrations = s.MigrationsFor(cfg)
+	}
+	return migrate.Up(ctx, common.MigrationURL(), migrations, tel.Logger())
 }

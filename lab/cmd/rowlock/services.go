@@ -15,6 +15,9 @@ type service struct {
 	port int
 	// schema is what the service needs in the database.
 	schema provision.Service
+	// worker is the command of the service's workers, of which `up` runs one
+	// process; "" where there are none.
+	worker string
 	// try is one line for a shell that shows something when it is pasted, every
 	// time; URL stands for the service's address.
 	try string
@@ -30,6 +33,9 @@ func services() []service {
 		try: `curl -si -H 'Content-Type: application/json' -H 'Idempotency-Key: try-1' URL/v1/payments` +
 			` -d '{"ride_id":"ride-1","rider_id":"rider-1","amount":1250,"currency":"EUR",` +
 			`"card":{"number":"4242424242424242","exp_month":12,"exp_year":2099,"cvc":"123"}}'`,
+	}, {
+		name: "events", port: 8085, schema: provision.Service{Name: "events", HistorySchema: "events_meta"}, worker: "work",
+		try: `curl -s -X POST URL/events; curl -s -X POST URL/events/async; curl -s URL/events`,
 	}}
 }
 

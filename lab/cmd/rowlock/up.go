@@ -100,6 +100,9 @@ func up(ctx context.Context, p process, args []string) error {
 		r := &running{system: s, service: row}
 		s.running = append(s.running, r)
 		parts = append(parts, r.schemaPart(), r.balancerPart(), r.replicasPart())
+		if row.worker != "" {
+			parts = append(parts, r.workerPart())
+		}
 	}
 	parts = append(parts, lifecycle.Part{Name: "table", Start: s.printTable, Stop: func(context.Context) error {
 		s.console.say("") // after the terminal's own ^C

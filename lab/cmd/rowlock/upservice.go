@@ -176,6 +176,28 @@ func (r *running) replicasPart() lifecycle.Part {
 	}
 }
 
+// workerPart runs one process of the service's workers.
+func (r *running) workerPart() lifecycle.Part {
+	var set *replica.Set
+	return lifecycle.Part{
+		Name: r.service.name + " worker",
+		Start: func(ctx context.Context) (err error) {
+			r.system.console.say("Starting a worker of %s", r.service.name)
+			set, err = replica.Start(ctx, replica.Spec{
+				Service: r.service.name + "-worker", Path: r.binary, Args: []string{r.service.worker}, NoAPI: true,
+				Environ: r.environ, Line: r.system.line, Notify: r.system.notify,
+			}, 1)
+			return err
+		},
+		Stop: func(ctx context.Context) error {
+			r.system.console.say("Stopping the worker of %s", r.service.name)
+			ctx, cancel := hurried(ctx, r.system.hurry)
+			defer cancel()
+			return set.Stop(ctx)
+		},
+	}
+}
+
 func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -31,8 +31,9 @@ type process struct {
 	name    string
 	started time.Time
 	line    func(replica string, line []byte)
+	noAPI   bool
 
-	bound chan struct{} // closed when both addresses are known
+	bound chan struct{} // closed when the addresses are known
 	ended chan struct{} // closed when the process is gone and its output read
 	err   error         // how it ended, never nil; to be read when ended is closed
 
@@ -56,7 +57,7 @@ func launch(spec Spec, name string) (*process, error) {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", name, err), r.Close())
 	}
 	p := &process{
-		guarded: guarded, name: name, started: time.Now(), line: spec.Line,
+		guarded: guarded, name: name, started: time.Now(), line: spec.Line, noAPI: spec.NoAPI,
 		bound: make(chan struct{}), ended: make(chan struct{}),
 	}
 	read := make(chan struct{})
@@ -131,7 +132,7 @@ func (p *process) note(line []byte) {
 	if l.Msg != "listening" {
 		return
 	}
-	known := p.api != "" && p.admin != ""
+	known := p.known()
 	switch l.Server {
 	case "api":
 		p.api = l.Addr
@@ -139,10 +140,13 @@ func (p *process) note(line []byte) {
 		p.admin = l.Addr
 	default: // a service may have more listeners
 	}
-	if !known && p.api != "" && p.admin != "" {
+	if !known && p.known() {
 		close(p.bound)
 	}
 }
+
+// known tells whether the addresses are. The caller holds p.mu.
+func (p *process) known() bool { return p.admin != "" && (p.api != "" || p.noAPI) }
 
 func (p *process) addrs() (api, admin string) {
 	p.mu.Lock()

@@ -16,6 +16,9 @@ type Spec struct {
 	Path string
 	// Args are its arguments; none means "serve".
 	Args []string
+	// NoAPI says that the processes serve no API, as workers do: their probes
+	// alone are waited for, and they are no backends.
+	NoAPI bool
 	// Environ is the whole environment of the processes. HTTP_ADDR, ADMIN_ADDR,
 	// LOG_FORMAT and, unless it is debug, LOG_LEVEL are set by the package:
 	// without them the addresses would not be known.

@@ -1,0 +1,15 @@
+// Command events is one replica of the events service, or one of its workers;
+// see ../../README.md.
+package main
+
+import (
+	"os"
+
+	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/lifecycle"
+	"github.com/rowlock/rowlock/services/events/internal/app"
+)
+
+func main() {
+	os.Exit(lifecycle.Main(app.Program(), os.Args[1:], config.Environ(), os.Stdout, os.Stderr))
+}

@@ -1,0 +1,39 @@
+package app
+
+import (
+	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/sqldb"
+)
+
+// Config is what the environment tells a process, be it a replica or a worker.
+type Config struct {
+	config.Common
+
+	// CoalesceInFlight is how many groups of new events are under way at once.
+	CoalesceInFlight int `env:"COALESCE_IN_FLIGHT" envDefault:"1" min:"1" help:"serve: groups of new events under way at once; they take turns at the row of status"` //nolint:lll // a tag cannot be broken into lines
+	// WorkerBatch is how many events one transaction works.
+	WorkerBatch int `env:"WORKER_BATCH" envDefault:"100" min:"1" max:"1000" help:"work: events claimed by one transaction, at most; 1 is the source's"` //nolint:lll // as above
+	// WorkerConcurrency is how many transactions run at once.
+	WorkerConcurrency int `env:"WORKER_CONCURRENCY" envDefault:"2" min:"1" help:"work: transactions of one process at once; less than DB_MAX_OPEN_CONNS"` //nolint:lll // as above
+}
+
+// Validate checks what no tag can say. Load calls it beside Common's own.
+func (c Config) Validate() error {
+	var f config.Faults
+	if c.DatabaseURL != "" {
+		if _, err := sqldb.EngineOf(c.DatabaseURL); err != nil {
+			f.Add("DATABASE_URL: "+err.Error(), "DATABASE_URL")
+		}
+	}
+	if c.CoalesceInFlight > max(c.DBMaxOpenConns-reservedConns, 1) {
+		f.Add("COALESCE_IN_FLIGHT must leave two of DB_MAX_OPEN_CONNS to everything else", "COALESCE_IN_FLIGHT", "DB_MAX_OPEN_CONNS")
+	}
+	if c.WorkerConcurrency >= c.DBMaxOpenConns && c.DBMaxOpenConns > 1 {
+		f.Add("WORKER_CONCURRENCY must leave one of DB_MAX_OPEN_CONNS to probes and metrics", "WORKER_CONCURRENCY", "DB_MAX_OPEN_CONNS")
+	}
+	return f.Err()
+}
+
+// reservedConns of the pool are kept from new events: for the slow lane, for
+// reads and probes.
+const reservedConns = 2

@@ -1,0 +1,115 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rowlock/rowlock/platform/migrate"
+	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/services/events/internal/allocate"
+	"github.com/rowlock/rowlock/services/events/internal/event"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Migrations returns the schema's migrations. A schema is a database here: the
+// URL's, in which the history is a table beside the service's two.
+func Migrations() migrate.Source {
+	return migrate.Source{FS: migrations, Dir: "migrations", Schema: "events"}
+}
+
+// Observer is told what the store does.
+type Observer interface {
+	// StatusLockWaited says how long a group waited for the row of status.
+	StatusLockWaited(d time.Duration)
+}
+
+// Store is an event.Repository and an event.Queue on MySQL or MariaDB.
+type Store struct {
+	db       *sqldb.DB
+	ids      *allocate.Allocator
+	observer Observer
+}
+
+var (
+	_ event.Repository = (*Store)(nil)
+	_ event.Queue      = (*Store)(nil)
+)
+
+// New returns a store on db, whose schema must have been migrated.
+func New(db *sqldb.DB, o allocate.Options, observer Observer, reg prometheus.Registerer) (*Store, error) {
+	s := &Store{db: db, observer: observer}
+	ids, err := allocate.New(s.insert, o, reg)
+	if err != nil {
+		return nil, err
+	}
+	s.ids = ids
+	return s, nil
+}
+
+// Close waits until every new event under way is answered. The pool stays open.
+func (s *Store) Close(ctx context.Context) error { return s.ids.Close(ctx) }
+
+// Check refuses a database whose status does not hold exactly one row: with none
+// no id can be given, with two each would be given twice.
+func Check(ctx context.Context, db *sqldb.DB) error {
+	var rows int64
+	if err := db.GetContext(ctx, &rows, `SELECT count(*) FROM status`); err != nil {
+		return err
+	}
+	if rows != 1 {
+		return fmt.Errorf("%w: it holds %d", event.ErrStatus, rows)
+	}
+	return nil
+}
+
+// Add implements event.Repository.
+func (s *Store) Add(ctx context.Context, n event.New) (event.ID, error) { return s.ids.Add(ctx, n) }
+
+// Find implements event.Repository. One statement sees an event before or after a
+// worker moved it, never in between. There is one row of an id, so it stops there.
+func (s *Store) Find(ctx context.Context, id event.ID) (event.Event, error) {
+	const query = `SELECT value FROM events WHERE id = ? LIMIT 1`
+	var value sql.NullString
+	err := s.db.GetContext(ctx, &value, query, int64(id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return event.Event{}, event.ErrNotFound
+	}
+	if err != nil {
+		return event.Event{}, err
+	}
+	return event.Event{ID: id, Value: value.String, Pending: !value.Valid}, nil
+}
+
+// Count implements event.Repository: the row of status is the number of events,
+// because an event and its id are committed together.
+func (s *Store) Count(ctx context.Context) (n int64, err error) {
+	err = s.db.GetContext(ctx, &n, `SELECT id FROM status`)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, event.ErrStatus
+	}
+	return n, err
+}
+
+// Backlog implements event.Queue.
+func (s *Store) Backlog(ctx context.Context) (event.Backlog, error) {
+	const query = `
+SELECT count(*) AS pending, coalesce((SELECT max(id) FROM status) - min(id) + 1, 0) AS distance
+  FROM events
+ WHERE value IS NULL`
+	var b struct {
+		Pending  int64 `db:"pending"`
+		Distance int64 `db:"distance"`
+	}
+	if err := s.db.GetContext(ctx, &b, query); err != nil {
+		return event.Backlog{}, err
+	}
+	return event.Backlog{Pending: b.Pending, Distance: b.Distance}, nil
+}

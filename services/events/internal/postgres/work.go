@@ -1,0 +1,100 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/rowlock/rowlock/services/events/internal/event"
+)
+
+// claimSQL locks pending events that nobody else has locked, from a place in the
+// heap on. ctid is that place: not a key, but where the row lies, which cannot
+// change while the row is locked, so the finish need not look for it.
+const claimSQL = `
+SELECT id, ctid::text AS place
+  FROM events.events
+ WHERE value IS NULL
+   AND ctid >= $2::tid
+ LIMIT $1
+   FOR UPDATE SKIP LOCKED`
+
+// finishSQL moves the claimed events to the processed ones. It is a DELETE and an
+// INSERT, see the package's comment. "value IS NULL" names the partition, and
+// makes a repeat harmless.
+const finishSQL = `
+WITH worked AS (
+    SELECT id, value
+      FROM unnest($1::bigint[], $3::text[]) AS w (id, value)
+), gone AS (
+    DELETE FROM events.events
+     WHERE value IS NULL
+       AND ctid = ANY ($2::tid[])
+       AND id = ANY ($1::bigint[])
+    RETURNING id
+)
+INSERT INTO events.events (id, value)
+SELECT g.id, w.value
+  FROM gone g
+  JOIN worked w ON w.id = g.id`
+
+// claimed is a row of claimSQL.
+type claimed struct {
+	ID    int64  `db:"id"`
+	Place string `db:"place"`
+}
+
+// Work implements event.Queue.
+func (s *Store) Work(ctx context.Context, limit int, value func(event.ID) string) (int, error) {
+	from := s.start.next()
+	n, last, err := s.work(ctx, limit, from, value)
+	if err == nil && n < limit && from != heapStart {
+		// Nothing more behind that place: what lies before it comes first again.
+		s.start.reset()
+		if n == 0 {
+			n, last, err = s.work(ctx, limit, heapStart, value)
+		}
+	}
+	if err == nil && n == limit {
+		s.start.move(last)
+	}
+	return n, err
+}
+
+// work is one transaction. It returns how many events it worked, and the place of
+// the last one.
+func (s *Store) work(ctx context.Context, limit int, from string, value func(event.ID) string) (n int, last string, err error) {
+	err = s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
+		var rows []claimed
+		n = 0
+		if err := tx.SelectContext(ctx, &rows, claimSQL, limit, from); err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			return errNothing
+		}
+		ids, places, values := make([]int64, len(rows)), make([]string, len(rows)), make([]string, len(rows))
+		for i, r := range rows {
+			ids[i], places[i], values[i] = r.ID, r.Place, value(event.ID(r.ID))
+		}
+		result, err := tx.ExecContext(ctx, finishSQL, pq.Array(ids), pq.Array(places), pq.Array(values))
+		if err != nil {
+			return err
+		}
+		moved, err := result.RowsAffected()
+		if err != nil {
+			return err
+		}
+		if moved != int64(len(rows)) {
+			return fmt.Errorf("%d events were claimed and %d could be finished: nothing was changed", len(rows), moved)
+		}
+		n, last = len(rows), rows[len(rows)-1].Place
+		return nil
+	})
+	if err == errNothing { //nolint:errorlint // returned as it is
+		return 0, "", nil
+	}
+	return n, last, err
+}

@@ -1,0 +1,92 @@
+// Package worker gives pending events their values: the loop of the source's
+// standalone workers.
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/rowlock/rowlock/services/events/internal/event"
+)
+
+// Observer is told what the workers do.
+type Observer interface {
+	// Worked says that a batch of n events is committed.
+	Worked(n int)
+	// FoundNothing says that nothing was pending.
+	FoundNothing()
+	// Failed says that a batch was not committed, or that nobody knows.
+	Failed()
+}
+
+// Options are what a process's workers are made of.
+type Options struct {
+	// Batch is how many events one transaction works at most.
+	Batch int
+	// Concurrency is how many transactions run at once.
+	Concurrency int
+	// Value makes the values, such as event.RandomWord.
+	Value func() string
+}
+
+// The wait after a poll that found nothing, and after one that failed: half a
+// second more or less keeps workers that started together apart.
+const (
+	idleWait   = time.Second
+	idleSpread = 500 * time.Millisecond
+)
+
+// Worker polls a queue.
+type Worker struct {
+	queue    event.Queue
+	observer Observer
+	log      *slog.Logger
+	options  Options
+}
+
+// New returns a worker on queue.
+func New(queue event.Queue, o Options, observer Observer, log *slog.Logger) *Worker {
+	return &Worker{queue: queue, options: o, observer: observer, log: log}
+}
+
+// Run works until ctx ends. A batch that is under way then is finished: the
+// statements of a transaction do not hear of ctx, the database's own timeouts
+// bound them.
+func (w *Worker) Run(ctx context.Context) error {
+	var all sync.WaitGroup
+	for range w.options.Concurrency {
+		all.Go(func() { w.loop(ctx) })
+	}
+	all.Wait()
+	return nil
+}
+
+func (w *Worker) loop(ctx context.Context) {
+	for ctx.Err() == nil {
+		n, err := w.queue.Work(context.WithoutCancel(ctx), w.options.Batch, func(event.ID) string { return w.options.Value() })
+		switch {
+		case err != nil:
+			w.observer.Failed()
+			w.log.WarnContext(ctx, "a batch of events was not worked, it will be tried again", slog.Any("error", err))
+		case n > 0:
+			w.observer.Worked(n)
+			continue // there may be more
+		default:
+			w.observer.FoundNothing()
+		}
+		pause(ctx)
+	}
+}
+
+// pause waits 1 to 1.5 s, or until ctx ends.
+func pause(ctx context.Context) {
+	timer := time.NewTimer(idleWait + rand.N(idleSpread))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
