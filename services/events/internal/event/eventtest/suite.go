@@ -1,0 +1,121 @@
+package eventtest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/rowlock/rowlock/services/events/internal/event"
+)
+
+// Store is what the suite tests.
+type Store interface {
+	event.Repository
+	event.Queue
+}
+
+// Exercise holds a store against its ports: what each method promises
+// (contract), that a batch is all or nothing (transactions), and that many
+// callers and workers at once get the exact result (contention). open returns a
+// store of its own, empty, for each test, and another store on the same data,
+// as a second replica has it.
+func Exercise(t *testing.T, open func(t *testing.T) (one, other Store)) {
+	t.Helper()
+	for name, test := range map[string]func(*testing.T, Store, Store){
+		"contract/add and find":           addAndFind,
+		"contract/count":                  count,
+		"contract/values":                 values,
+		"contract/work":                   work,
+		"contract/work in portions":       portions,
+		"contract/backlog":                backlog,
+		"transactions/a panic in a batch": panicking,
+		"transactions/value asked":        valueAsked,
+		"transactions/ended context":      endedContext,
+		"contention/gapless ids":          gapless,
+		"contention/exactly once":         exactlyOnce,
+		"contention/a batch held open":    heldOpen,
+		"contention/readers":              readers,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			one, other := open(t)
+			test(t, one, other)
+		})
+	}
+}
+
+func must[T any](t *testing.T) func(T, error) T {
+	t.Helper()
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// together releases n goroutines at once and waits for them.
+func together(n int, do func(i int)) {
+	var ready, done sync.WaitGroup
+	begin := make(chan struct{})
+	ready.Add(n)
+	for i := range n {
+		done.Go(func() {
+			ready.Done()
+			<-begin
+			do(i)
+		})
+	}
+	ready.Wait()
+	close(begin)
+	done.Wait()
+}
+
+// enqueue adds n pending events, many at once.
+func enqueue(ctx context.Context, t *testing.T, s Store, n int) {
+	t.Helper()
+	const callers = 50
+	together(min(n, callers), func(i int) {
+		for k := i; k < n; k += callers {
+			if _, err := s.Add(ctx, event.New{Pending: true}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+func want(ctx context.Context, t *testing.T, s Store, e event.Event) {
+	t.Helper()
+	if got, err := s.Find(ctx, e.ID); err != nil || got != e {
+		t.Errorf("event %d is %+v, %v; want %+v", e.ID, got, err, e)
+	}
+}
+
+func wantMissing(ctx context.Context, t *testing.T, s Store, id event.ID) {
+	t.Helper()
+	if got, err := s.Find(ctx, id); !errors.Is(err, event.ErrNotFound) {
+		t.Errorf("event %d is %+v, %v; want ErrNotFound", id, got, err)
+	}
+}
+
+func wantCount(ctx context.Context, t *testing.T, s Store, n int64) {
+	t.Helper()
+	if got, err := s.Count(ctx); err != nil || got != n {
+		t.Errorf("the count is %d, %v; want %d", got, err, n)
+	}
+}
+
+func wantBacklog(ctx context.Context, t *testing.T, s Store, b event.Backlog) {
+	t.Helper()
+	if got, err := s.Backlog(ctx); err != nil || got != b {
+		t.Errorf("the backlog is %+v, %v; want %+v", got, err, b)
+	}
+}
+
+// word names the event, so that a value at the wrong event shows.
+func word(id event.ID) string { return "value of " + id.String() }
