@@ -86,7 +86,8 @@ func MariaDB(t testing.TB, src migrate.Source) string {
 func EmptyMariaDB(t testing.TB) string {
 	t.Helper()
 	maria.once.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		// The server is the process's, not this test's.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 		defer cancel()
 		maria.own, maria.err = privateMaria(ctx, fastMaria())
 	})

@@ -128,10 +128,10 @@ func (s *Server) initialise(ctx context.Context, install string) error {
 			return fmt.Errorf("give the MariaDB server its folder: %w", err)
 		}
 	}
-	args := []string{
+	args := slices.Concat([]string{
 		"--no-defaults", "--datadir=" + s.data(), "--auth-root-authentication-method=normal", "--skip-test-db", "--tmpdir=" + s.data(),
-	}
-	cmd := exec.CommandContext(ctx, install, append(args, s.settings()...)...) //nolint:gosec // a program of the system's
+	}, s.settings())
+	cmd := exec.CommandContext(ctx, install, args...) //nolint:gosec // a program of the system's
 	cmd.Dir, cmd.Env = "/", environ()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.who}
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -246,7 +246,9 @@ func (s *Server) address() string { return net.JoinHostPort("127.0.0.1", strconv
 
 // URL is the address of a database of this server, for package sqldb, with the superuser's name and password in it.
 func (s *Server) URL(database string) string {
-	u := url.URL{Scheme: "mysql", User: url.UserPassword(Superuser, s.password), Host: s.address(), Path: "/" + database, RawQuery: "tls=false"}
+	u := url.URL{
+		Scheme: "mysql", User: url.UserPassword(Superuser, s.password), Host: s.address(), Path: "/" + database, RawQuery: "tls=false",
+	}
 	return u.String()
 }
 

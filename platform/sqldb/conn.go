@@ -46,7 +46,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if c.handshake > 0 {
 		bounded, cancel := context.WithTimeout(ctx, c.handshake)
 		defer cancel()
-		ctx = bounded //nolint:revive // the same call, with an end
+		ctx = bounded
 	}
 	var sock *socket
 	inner, err := c.Connector.Connect(context.WithValue(ctx, socketKey{}, &sock))

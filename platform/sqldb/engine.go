@@ -2,7 +2,6 @@ package sqldb
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net/url"
@@ -52,7 +51,7 @@ type engine interface {
 	// connector makes guarded connections for a pool.
 	connector(s Settings) (*connector, error)
 	// plainConnector makes guarded connections without the settings of a session.
-	plainConnector(url string) (*connector, error)
+	plainConnector(rawURL string) (*connector, error)
 	// sessionSettings is what a connection is told before a transaction begins,
 	// and keeps: "" where a transaction can be told by itself.
 	sessionSettings(s Settings, o *txOptions) string
@@ -103,8 +102,8 @@ func (postgresEngine) connector(s Settings) (*connector, error) {
 	return guarded, nil
 }
 
-func (postgresEngine) plainConnector(url string) (*connector, error) {
-	cfg, _, err := driverConfig(url)
+func (postgresEngine) plainConnector(rawURL string) (*connector, error) {
+	cfg, _, err := driverConfig(rawURL)
 	if err != nil {
 		return nil, err
 	}
@@ -134,5 +133,3 @@ func setLocal(name string, d time.Duration) string {
 }
 
 func (postgresEngine) resolves() bool { return true }
-
-var _ driver.Connector = (*connector)(nil)

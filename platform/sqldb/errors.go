@@ -111,7 +111,8 @@ func localReason(err error) (Reason, bool) {
 
 // brokenConnection tells whether err can come from a connection that ended.
 func brokenConnection(err error) bool {
-	if ownConnectionError(err) || mysqlerr.Broken(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) {
+	if ownConnectionError(err) || mysqlerr.Broken(err) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) {
 		return true
 	}
 	_, network := errors.AsType[net.Error](err)

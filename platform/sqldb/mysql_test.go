@@ -337,8 +337,8 @@ func TestMySQLSettingsAreChecked(t *testing.T) {
 			t.Errorf("%s: %v, want %q", url, err, want)
 		}
 	}
-	_, err := sqldb.Open(t.Context(), sqldb.Settings{URL: "mysql://u:p@h/db", Pooler: sqldb.PoolerTransaction}, slog.New(slog.DiscardHandler), nil)
-	if err == nil {
+	pooled := sqldb.Settings{URL: "mysql://u:p@h/db", Pooler: sqldb.PoolerTransaction}
+	if _, err := sqldb.Open(t.Context(), pooled, slog.New(slog.DiscardHandler), nil); err == nil {
 		t.Error("a pooler of PostgreSQL's is accepted")
 	}
 }

@@ -7,8 +7,6 @@ import (
 )
 
 // watch lets no error pass unnoticed that comes with the rows.
-//
-//nolint:ireturn // the driver's rows, or those around them
 func (c *conn) watch(rows driver.Rows) driver.Rows {
 	if !c.dooms || !c.inTx {
 		return rows

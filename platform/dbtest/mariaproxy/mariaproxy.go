@@ -123,17 +123,18 @@ func (p *Proxy) requests(client, server net.Conn, swallow chan struct{}) {
 	defer p.end(client, server)
 	from := bufio.NewReader(client)
 	for {
-		packet := make([]byte, header)
-		if _, err := io.ReadFull(from, packet); err != nil {
+		var head [header]byte
+		if _, err := io.ReadFull(from, head[:]); err != nil {
 			return
 		}
-		size := int(packet[0]) | int(packet[1])<<8 | int(packet[2])<<16
-		packet = append(packet, make([]byte, size)...)
+		size := int(head[0]) | int(head[1])<<8 | int(head[2])<<16
+		packet := make([]byte, header+size)
+		copy(packet, head[:])
 		if _, err := io.ReadFull(from, packet[header:]); err != nil {
 			return
 		}
 		cut, lose := false, false
-		if packet[3] == 0 && size > 0 && packet[header] == comQuery {
+		if head[3] == 0 && size > 0 && packet[header] == comQuery {
 			cut, lose = p.meets(string(packet[header+1:]))
 		}
 		if lose {

@@ -2,7 +2,6 @@ package postgres_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -84,5 +83,3 @@ func TestStorePassesTheSuiteBehindATransactionPooler(t *testing.T) {
 		return openStore(t, dsn, sqldb.PoolerTransaction), openStore(t, dsn, sqldb.PoolerTransaction)
 	})
 }
-
-var errEnough = errors.New("enough")

@@ -18,11 +18,11 @@ func addAndFind(t *testing.T, s, other Store) {
 	if id := must[event.ID](t)(other.Add(ctx, event.New{Pending: true})); id != 2 {
 		t.Errorf("the second id is %d", id)
 	}
-	for _, any := range []Store{s, other} {
-		want(ctx, t, any, event.Event{ID: 1, Value: "first"})
-		want(ctx, t, any, event.Event{ID: 2, Pending: true})
-		wantMissing(ctx, t, any, 3)
-		wantMissing(ctx, t, any, math.MaxInt64)
+	for _, replica := range []Store{s, other} {
+		want(ctx, t, replica, event.Event{ID: 1, Value: "first"})
+		want(ctx, t, replica, event.Event{ID: 2, Pending: true})
+		wantMissing(ctx, t, replica, 3)
+		wantMissing(ctx, t, replica, math.MaxInt64)
 	}
 }
 
@@ -40,7 +40,7 @@ func count(t *testing.T, s, other Store) {
 func values(t *testing.T, s, _ Store) {
 	ctx := t.Context()
 	hostile := []string{
-		"a", "Word", " spaces ", "'; DROP TABLE events; --", `back\slash`, "100%", "$1 ? :name", "ünïcödé", "日本語", "😀", "\u202e rtl",
+		"a", "Word", " spaces ", "'; DROP TABLE events; --", `back\slash`, "100%", "$1 ? :name", "ünïcödé", "\u65e5\u672c", "😀", "\u202e rtl",
 		strings.Repeat("x", event.MaxValueBytes), "{1,2}", "NULL", "\"quoted\"",
 	}
 	for i, value := range hostile {
