@@ -1,0 +1,79 @@
+package event_test
+
+import (
+	"errors"
+	"regexp"
+	"testing"
+
+	"github.com/rowlock/rowlock/services/events/internal/event"
+	"github.com/rowlock/rowlock/services/events/internal/event/eventtest"
+)
+
+func TestParseID(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]event.ID{"1": 1, "10": 10, "9223372036854775807": 9223372036854775807} {
+		if got, err := event.ParseID(text); err != nil || got != want || got.String() != text {
+			t.Errorf("%q: %d, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{
+		"", "0", "-1", "+1", "01", " 1", "1 ", "1.0", "1e3", "0x1", "abc", "1_000", "9223372036854775808", "99999999999999999999", "\x00", "١",
+	} {
+		if got, err := event.ParseID(text); !errors.Is(err, event.ErrInvalidID) {
+			t.Errorf("%q: %d, %v, want ErrInvalidID", text, got, err)
+		}
+	}
+}
+
+func TestRandomWord(t *testing.T) {
+	t.Parallel()
+	plain, seen := regexp.MustCompile(`^[a-z]{4,9}$`), make(map[string]bool)
+	for range 100_000 {
+		word := event.RandomWord()
+		if !plain.MatchString(word) {
+			t.Fatalf("%q", word)
+		}
+		seen[word] = true
+	}
+	// 100,000 draws from some 3,900 words meet every one, but for a chance of one in ten million.
+	if len(seen) < 3800 || len(seen) > 4000 {
+		t.Errorf("%d different words", len(seen))
+	}
+}
+
+func TestService(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s := event.NewService(new(eventtest.Memory), func() string { return "word" })
+	if e, err := s.Create(ctx); err != nil || e != (event.Event{ID: 1, Value: "word"}) {
+		t.Errorf("create: %+v, %v", e, err)
+	}
+	if id, err := s.Enqueue(ctx); err != nil || id != 2 {
+		t.Errorf("enqueue: %d, %v", id, err)
+	}
+	if e, err := s.Get(ctx, 2); err != nil || e != (event.Event{ID: 2, Pending: true}) {
+		t.Errorf("get: %+v, %v", e, err)
+	}
+	if n, err := s.Count(ctx); err != nil || n != 2 {
+		t.Errorf("count: %d, %v", n, err)
+	}
+	if _, err := s.Get(ctx, 3); !errors.Is(err, event.ErrNotFound) {
+		t.Errorf("get: %v", err)
+	}
+}
+
+// An error of the repository passes through unchanged.
+func TestServicePassesErrorsOn(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	s := event.NewService(eventtest.Failing{Err: broken}, event.RandomWord)
+	_, create := s.Create(t.Context())
+	_, enqueue := s.Enqueue(t.Context())
+	_, get := s.Get(t.Context(), 1)
+	_, count := s.Count(t.Context())
+	for _, err := range []error{create, enqueue, get, count} {
+		if err != broken { //nolint:errorlint // unchanged
+			t.Errorf("got %v", err)
+		}
+	}
+}

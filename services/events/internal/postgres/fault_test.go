@@ -1,0 +1,220 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/coalesce"
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
+	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/services/events/internal/event"
+	"github.com/rowlock/rowlock/services/events/internal/postgres"
+)
+
+// wantWhole demands that the ids are 1..n, that status says n, and that each
+// event stands once.
+func wantWhole(t *testing.T, db *sqlx.DB) (n int64) {
+	t.Helper()
+	var got struct {
+		Status   int64 `db:"status"`
+		Events   int64 `db:"events"`
+		Distinct int64 `db:"distinct_ids"`
+		Highest  int64 `db:"highest"`
+		Lowest   int64 `db:"lowest"`
+	}
+	const query = `SELECT (SELECT id FROM events.status) AS status, count(*) AS events, count(DISTINCT id) AS distinct_ids,
+	                      coalesce(max(id), 0) AS highest, coalesce(min(id), 1) AS lowest
+	                 FROM events.events`
+	if err := db.GetContext(t.Context(), &got, query); err != nil {
+		t.Fatal(err)
+	}
+	if got.Events != got.Status || got.Distinct != got.Status || got.Highest != got.Status || got.Lowest != 1 {
+		t.Errorf("not gapless: %+v", got)
+	}
+	return got.Status
+}
+
+// The replies to groups get lost: what was acknowledged is there, under an id of
+// its own, and the ids stay gapless.
+func TestLostReplies(t *testing.T) {
+	t.Parallel()
+	for name, how := range map[string]faultproxy.How{"FIN": faultproxy.FIN, "RST": faultproxy.RST} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dsn := dbtest.Postgres(t, postgres.Migrations())
+			proxy, db := faultproxy.New(t, dsn), apptest.Open(t, dsn)
+			s := openStore(t, proxy.DSN(dsn), sqldb.PoolerNone)
+			proxy.CutEvery(5, faultproxy.AfterStatement, how)
+			var mu sync.Mutex
+			var given []event.ID
+			var unknown atomic.Int64
+			apptest.Together(16, func(int) {
+				for range 30 {
+					id, err := s.Add(t.Context(), event.New{Value: "x"})
+					outcome, ours := sqldb.OutcomeOf(err)
+					switch {
+					case err == nil:
+						mu.Lock()
+						given = append(given, id)
+						mu.Unlock()
+					case ours && outcome == sqldb.Unknown:
+						unknown.Add(1)
+					case !ours && !errors.Is(err, coalesce.ErrLocked):
+						t.Error(err)
+					}
+				}
+			})
+			n := wantWhole(t, db)
+			slices.Sort(given)
+			if len(slices.Compact(slices.Clone(given))) != len(given) {
+				t.Error("an id was given twice")
+			}
+			if low, high := int64(len(given)), int64(len(given))+unknown.Load(); n < low || n > high {
+				t.Errorf("%d events, outside %d..%d", n, low, high)
+			}
+			if unknown.Load() == 0 {
+				t.Error("no outcome became unknown: the test proved nothing")
+			}
+		})
+	}
+}
+
+// The connections of workers are cut, after a statement and after COMMIT: every
+// event gets one value.
+func TestLostRepliesOfWorkers(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	proxy, db := faultproxy.New(t, dsn), apptest.Open(t, dsn)
+	direct := openStore(t, dsn, sqldb.PoolerNone)
+	const pending = 400
+	apptest.Together(50, func(int) {
+		for range pending / 50 {
+			if _, err := direct.Add(t.Context(), event.New{Pending: true}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	s := openStore(t, proxy.DSN(dsn), sqldb.PoolerNone)
+	proxy.CutEvery(7, faultproxy.AfterStatement, faultproxy.RST)
+	proxy.CutEvery(3, faultproxy.AfterCommit, faultproxy.FIN)
+	var failed atomic.Int64
+	apptest.Together(4, func(i int) {
+		for {
+			n, err := s.Work(t.Context(), 10, func(id event.ID) string { return fmt.Sprintf("%d by %d", id, i) })
+			if err != nil {
+				failed.Add(1)
+			} else if n == 0 {
+				return
+			}
+		}
+	})
+	if failed.Load() == 0 {
+		t.Error("nothing failed: the test proved nothing")
+	}
+	if n := wantWhole(t, db); n != pending {
+		t.Errorf("%d events, want %d", n, pending)
+	}
+	var wrong int
+	if err := db.GetContext(t.Context(), &wrong, `SELECT count(*) FROM events.events WHERE value IS NULL OR split_part(value, ' ', 1) <> id::text`); err != nil || wrong != 0 {
+		t.Errorf("%d events have no value or another's, %v", wrong, err)
+	}
+}
+
+// A worker whose session the server ends in the middle of a batch gives it back.
+func TestTerminatedWorker(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	s, other, db := openStore(t, dsn, sqldb.PoolerNone), openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
+	for range 20 {
+		if _, err := s.Add(t.Context(), event.New{Pending: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ended := false
+	n, err := s.Work(t.Context(), 20, func(event.ID) string {
+		if !ended {
+			ended = true
+			var killed int
+			if err := db.GetContext(t.Context(), &killed, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+			  WHERE datname = current_database() AND state = 'idle in transaction'`); err != nil || killed != 1 {
+				t.Errorf("ended %d sessions, %v", killed, err)
+			}
+		}
+		return "lost"
+	})
+	if outcome, ours := sqldb.OutcomeOf(err); n != 0 || !ours || outcome != sqldb.NotApplied {
+		t.Errorf("worked %d, %v", n, err)
+	}
+	if n, err := other.Work(t.Context(), 100, func(event.ID) string { return "kept" }); n != 20 || err != nil {
+		t.Errorf("the other worked %d, %v", n, err)
+	}
+	wantWhole(t, db)
+}
+
+// A storm on two replicas: no deadlock, no serialization failure (which moving
+// rows by UPDATE would give), and status is the number of events at every moment.
+func TestStormWithoutConflicts(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	db := apptest.Open(t, dsn)
+	apptest.Execute(t, db, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET deadlock_timeout = ''5ms''', current_database()); END $$`)
+	stores := []*postgres.Store{openStore(t, dsn, sqldb.PoolerNone), openStore(t, dsn, sqldb.PoolerNone)}
+	ctx, stop := context.WithCancel(t.Context())
+	var background sync.WaitGroup
+	var worked, looks atomic.Int64
+	for i := range 6 {
+		background.Go(func() {
+			for ctx.Err() == nil {
+				n, err := stores[i%2].Work(t.Context(), 3+i*5, func(event.ID) string { return "x" })
+				if err != nil {
+					t.Errorf("work: %v", err)
+				}
+				worked.Add(int64(n))
+			}
+		})
+	}
+	background.Go(func() {
+		for ctx.Err() == nil {
+			var n, status int64
+			row := db.QueryRowxContext(t.Context(), `SELECT (SELECT count(*) FROM events.events), (SELECT id FROM events.status)`)
+			if err := row.Scan(&n, &status); err != nil || n != status {
+				t.Errorf("%d events, status says %d, %v", n, status, err)
+			}
+			looks.Add(1)
+		}
+	})
+	apptest.Together(30, func(i int) {
+		for range 60 {
+			if _, err := stores[i%2].Add(t.Context(), event.New{Pending: i%3 > 0, Value: "y"}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	stop()
+	background.Wait()
+	for {
+		n, err := stores[0].Work(t.Context(), 100, func(event.ID) string { return "x" })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if worked.Add(int64(n)); n == 0 {
+			break
+		}
+	}
+	if n := wantWhole(t, db); n != 1800 || worked.Load() != 1200 || looks.Load() < 5 {
+		t.Errorf("%d events, %d worked, %d looks", n, worked.Load(), looks.Load())
+	}
+	var deadlocks int
+	if err := db.GetContext(t.Context(), &deadlocks, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`); err != nil || deadlocks != 0 {
+		t.Errorf("%d deadlocks, %v", deadlocks, err)
+	}
+}

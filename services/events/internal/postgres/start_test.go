@@ -1,0 +1,35 @@
+package postgres
+
+import "testing"
+
+// The place that a claim begins at moves on with the claims, goes back when they
+// run dry, and every now and then by itself.
+func TestStartingPoint(t *testing.T) {
+	t.Parallel()
+	var p startingPoint
+	if got := p.next(); got != heapStart {
+		t.Errorf("first %s", got)
+	}
+	p.move("(17,5)")
+	starts := 0
+	for range 2 * returnEvery {
+		switch got := p.next(); got {
+		case "(17,0)":
+		case heapStart:
+			starts++
+		default:
+			t.Errorf("at %s", got)
+		}
+	}
+	if starts != 2 {
+		t.Errorf("%d of %d claims began at the start, want 2", starts, 2*returnEvery)
+	}
+	p.move("nonsense")
+	if got := p.next(); got != "(17,0)" {
+		t.Errorf("after nonsense %s", got)
+	}
+	p.reset()
+	if got := p.next(); got != heapStart {
+		t.Errorf("after reset %s", got)
+	}
+}

@@ -1,0 +1,159 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rowlock/rowlock/services/events/internal/event"
+	"github.com/rowlock/rowlock/services/events/internal/event/eventtest"
+	"github.com/rowlock/rowlock/services/events/internal/worker"
+)
+
+// seen is an observer that remembers.
+type seen struct {
+	mu      sync.Mutex
+	batches []int
+	empty   []time.Time
+	failed  []time.Time
+}
+
+func (s *seen) Worked(n int) { s.mu.Lock(); defer s.mu.Unlock(); s.batches = append(s.batches, n) }
+func (s *seen) FoundNothing() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.empty = append(s.empty, time.Now())
+}
+func (s *seen) Failed() { s.mu.Lock(); defer s.mu.Unlock(); s.failed = append(s.failed, time.Now()) }
+
+// wantSpaced demands 1 to 1.5 s between the moments.
+func wantSpaced(t *testing.T, moments []time.Time) {
+	t.Helper()
+	equal := true
+	for i := 1; i < len(moments); i++ {
+		d := moments[i].Sub(moments[i-1])
+		if d < time.Second || d >= 1500*time.Millisecond {
+			t.Errorf("%s between two polls", d)
+		}
+		equal = equal && i > 1 && d == moments[i-1].Sub(moments[i-2])
+	}
+	if equal {
+		t.Error("all waits are the same")
+	}
+}
+
+func run(t *testing.T, q event.Queue, o worker.Options, s *seen, log *slog.Logger) (stop func()) {
+	t.Helper()
+	o.Value = func() string { return "word" }
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- worker.New(q, o, s, log).Run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestPollsAndWorks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var store eventtest.Memory
+		var s seen
+		for range 25 {
+			if _, err := store.Add(t.Context(), event.New{Pending: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begin := time.Now()
+		stop := run(t, &store, worker.Options{Batch: 10, Concurrency: 1}, &s, slog.New(slog.DiscardHandler))
+		synctest.Wait()
+		if len(s.batches) != 3 || s.batches[0] != 10 || s.batches[2] != 5 || time.Since(begin) != 0 || len(s.empty) != 1 {
+			t.Errorf("batches %v after %s, %d empty polls", s.batches, time.Since(begin), len(s.empty))
+		}
+		time.Sleep(time.Minute)
+		stop()
+		if len(s.empty) < 40 {
+			t.Errorf("%d polls in a minute", len(s.empty))
+		}
+		wantSpaced(t, s.empty)
+		for id := event.ID(1); id <= 25; id++ {
+			if e, err := store.Find(t.Context(), id); err != nil || e.Value != "word" {
+				t.Errorf("%+v, %v", e, err)
+			}
+		}
+	})
+}
+
+func TestFailuresAreTriedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var s seen
+		var log strings.Builder
+		stop := run(t, eventtest.Failing{Err: errors.New("the database is away")}, worker.Options{Batch: 10, Concurrency: 1}, &s,
+			slog.New(slog.NewTextHandler(&log, nil)))
+		time.Sleep(30 * time.Second)
+		stop()
+		if len(s.failed) < 20 || len(s.batches)+len(s.empty) != 0 || !strings.Contains(log.String(), "the database is away") {
+			t.Errorf("%d failures, %v, %v, %s", len(s.failed), s.batches, s.empty, log.String())
+		}
+		wantSpaced(t, s.failed)
+	})
+}
+
+// slow is a queue whose batch takes a while, and which minds its context.
+type slow struct {
+	eventtest.Failing
+
+	begun, finished atomic.Int64
+}
+
+func (q *slow) Work(ctx context.Context, _ int, value func(event.ID) string) (int, error) {
+	q.begun.Add(1)
+	value(1)
+	select {
+	case <-time.After(3 * time.Second):
+		q.finished.Add(1)
+		return 1, nil
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// SIGTERM: every batch under way is finished, and no other is begun.
+func TestStopFinishesTheBatch(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var q slow
+		var s seen
+		stop := run(t, &q, worker.Options{Batch: 10, Concurrency: 4}, &s, slog.New(slog.DiscardHandler))
+		time.Sleep(time.Second)
+		begin := time.Now()
+		stop()
+		if q.begun.Load() != 4 || q.finished.Load() != 4 || time.Since(begin) != 2*time.Second || len(s.failed) != 0 || len(s.batches) != 4 {
+			t.Errorf("%d begun, %d finished, %s after the stop, %v, %v", q.begun.Load(), q.finished.Load(), time.Since(begin), s.failed, s.batches)
+		}
+	})
+}
+
+// An idle worker does not wait for its poll to stop.
+func TestStopWhileIdle(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var s seen
+		stop := run(t, new(eventtest.Memory), worker.Options{Batch: 1, Concurrency: 2}, &s, slog.New(slog.DiscardHandler))
+		synctest.Wait()
+		begin := time.Now()
+		stop()
+		if time.Since(begin) != 0 {
+			t.Errorf("it took %s", time.Since(begin))
+		}
+	})
+}
