@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,3 +75,8 @@ func TestStorePassesTheSuite(t *testing.T) {
 		return openStore(t, dsn), openStore(t, dsn)
 	})
 }
+
+// counting is an observer that counts.
+type counting struct{ n atomic.Int64 }
+
+func (c *counting) StatusLockWaited(time.Duration) { c.n.Add(1) }

@@ -57,5 +57,8 @@ func (s *Store) Work(ctx context.Context, limit int, value func(event.ID) string
 	if err == errNothing { //nolint:errorlint // returned as it is
 		return 0, nil
 	}
-	return n, err
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
 }

@@ -96,5 +96,8 @@ func (s *Store) work(ctx context.Context, limit int, from string, value func(eve
 	if err == errNothing { //nolint:errorlint // returned as it is
 		return 0, "", nil
 	}
-	return n, last, err
+	if err != nil {
+		return 0, "", err
+	}
+	return n, last, nil
 }

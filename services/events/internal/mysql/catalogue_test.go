@@ -1,0 +1,198 @@
+package mysql_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/coalesce"
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/migrate"
+	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/services/events/internal/event"
+	"github.com/rowlock/rowlock/services/events/internal/mysql"
+)
+
+// execute runs a statement behind the service's back.
+func execute(t *testing.T, db *sqldb.DB, statement string) {
+	t.Helper()
+	err := db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
+		_, err := conn.ExecContext(ctx, statement)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The rules of the source, asked of the catalogue.
+func TestCatalogueKeepsTheRules(t *testing.T) {
+	t.Parallel()
+	db := openPool(t, dbtest.MariaDB(t, mysql.Migrations()))
+	const two = ` AND table_name IN ('status', 'events')`
+	for what, query := range map[string]string{
+		"indexes and keys": `SELECT count(*) FROM information_schema.statistics WHERE table_schema = database()` + two,
+		"constraints":      `SELECT count(*) FROM information_schema.table_constraints WHERE table_schema = database()` + two,
+		"checks":           `SELECT count(*) FROM information_schema.check_constraints WHERE constraint_schema = database()` + two,
+		"triggers":         `SELECT count(*) FROM information_schema.triggers WHERE trigger_schema = database()`,
+		"routines":         `SELECT count(*) FROM information_schema.routines WHERE routine_schema = database()`,
+		"sequences": `SELECT count(*) FROM information_schema.tables
+		               WHERE table_schema = database() AND table_type <> 'BASE TABLE'`,
+		"auto-increments": `SELECT count(*) FROM information_schema.columns
+		               WHERE table_schema = database() AND (extra <> '' OR column_default NOT IN ('NULL'))` + two,
+		"scheduled events": `SELECT count(*) FROM information_schema.events WHERE event_schema = database()`,
+	} {
+		var n int
+		if err := db.GetContext(t.Context(), &n, query); err != nil || n != 0 {
+			t.Errorf("%s: %d, %v; want none", what, n, err)
+		}
+	}
+	var columns []string
+	const query = `SELECT concat(table_name, '.', column_name, ' ', column_type, ' ', is_nullable)
+	                 FROM information_schema.columns WHERE table_schema = database()` + two + ` ORDER BY 1`
+	if err := db.SelectContext(t.Context(), &columns, query); err != nil {
+		t.Fatal(err)
+	}
+	want := "events.id bigint(20) NO, events.value varchar(255) YES, status.id bigint(20) NO"
+	if got := strings.Join(columns, ", "); got != want {
+		t.Errorf("the columns are %s, want %s", got, want)
+	}
+}
+
+// What a claim, a lookup and a finish read, asked of the planner.
+func TestPlansReadFewPartitions(t *testing.T) {
+	t.Parallel()
+	db := openPool(t, dbtest.MariaDB(t, mysql.Migrations()))
+	for query, check := range map[string]func(partitions string) bool{
+		`SELECT value FROM events WHERE id = 77 LIMIT 1`: func(p string) bool {
+			return p == "pending_pendingsp13,processed_processedsp13"
+		},
+		`SELECT id FROM events WHERE value IS NULL LIMIT 9 FOR UPDATE SKIP LOCKED`: func(p string) bool {
+			return !strings.Contains(p, "processed") && strings.Count(p, ",") == 63
+		},
+		`UPDATE events SET value = 'x' WHERE value IS NULL AND id IN (1, 65, 2) LIMIT 3`: func(p string) bool {
+			return p == "pending_pendingsp1,pending_pendingsp2"
+		},
+	} {
+		var row struct {
+			Partitions string `db:"partitions"`
+		}
+		err := db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
+			return conn.QueryRowxContext(ctx, `EXPLAIN PARTITIONS `+query).Scan(new(any), new(any), new(any), &row.Partitions,
+				new(any), new(any), new(any), new(any), new(any), new(any), new(any))
+		})
+		if err != nil || !check(row.Partitions) {
+			t.Errorf("%s reads %s, %v", query, row.Partitions, err)
+		}
+	}
+}
+
+// Ten processes migrate an empty database at once: one row of status, and a
+// store that works.
+func TestTenMigrateAtOnce(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.EmptyMariaDB(t)
+	apptest.Together(10, func(int) {
+		if err := migrate.Up(t.Context(), dsn, mysql.Migrations(), slog.New(slog.DiscardHandler)); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := mysql.Check(t.Context(), openPool(t, dsn)); err != nil {
+		t.Error(err)
+	}
+	if id, err := openStore(t, dsn).Add(t.Context(), event.New{Value: "x"}); err != nil || id != 1 {
+		t.Errorf("id %d, %v", id, err)
+	}
+}
+
+// Without exactly one row no id is given, though somebody should have damaged the
+// table while the service runs.
+func TestStatusOfOneRow(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]string{"none": `DELETE FROM status`, "two": `INSERT INTO status (id) VALUES (0)`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dsn := dbtest.MariaDB(t, mysql.Migrations())
+			s, db := openStore(t, dsn), openPool(t, dsn)
+			execute(t, db, damage)
+			if err := mysql.Check(t.Context(), db); !errors.Is(err, event.ErrStatus) {
+				t.Errorf("check: %v", err)
+			}
+			if id, err := s.Add(t.Context(), event.New{Value: "x"}); !errors.Is(err, event.ErrStatus) {
+				t.Errorf("add: %d, %v", id, err)
+			}
+			var n int
+			if err := db.GetContext(t.Context(), &n, `SELECT count(*) FROM events`); err != nil || n != 0 {
+				t.Errorf("%d events, %v", n, err)
+			}
+		})
+	}
+}
+
+// A stranger holds the row of status: for a moment, and for longer than anybody waits.
+func TestHeldStatusRow(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.MariaDB(t, mysql.Migrations())
+	s, db := openStore(t, dsn), openPool(t, dsn)
+	for _, long := range []bool{false, true} {
+		held, free, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		enough := errors.New("enough")
+		go func() {
+			done <- db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+				var id int64
+				if err := tx.GetContext(ctx, &id, `SELECT id FROM status FOR UPDATE`); err != nil {
+					return err
+				}
+				close(held)
+				<-free
+				return enough
+			})
+		}()
+		<-held
+		answers := make(chan error, 20)
+		for range cap(answers) {
+			go func() {
+				_, err := s.Add(t.Context(), event.New{Value: "x"})
+				answers <- err
+			}()
+		}
+		apptest.WaitUntil(t, "a group waits", func() bool {
+			var n int
+			err := openWaits(t, db, &n)
+			return err == nil && n > 0
+		})
+		if _, err := s.Count(t.Context()); err != nil {
+			t.Errorf("a read beside it: %v", err)
+		}
+		if !long {
+			close(free)
+		}
+		for range cap(answers) {
+			if err := <-answers; long != errors.Is(err, coalesce.ErrLocked) || !long && err != nil {
+				t.Errorf("held long: %t; got %v", long, err)
+			}
+		}
+		if long {
+			close(free)
+		}
+		if err := <-done; !errors.Is(err, enough) {
+			t.Error(err)
+		}
+	}
+	if n, err := s.Count(t.Context()); err != nil || n != 20 {
+		t.Errorf("count %d, %v; want the 20 that were acknowledged", n, err)
+	}
+}
+
+// openWaits counts the transactions of the database that wait for a lock.
+func openWaits(t *testing.T, db *sqldb.DB, n *int) error {
+	t.Helper()
+	return db.GetContext(t.Context(), n, `SELECT count(*) FROM information_schema.innodb_trx x
+	  JOIN information_schema.processlist p ON p.id = x.trx_mysql_thread_id
+	 WHERE x.trx_state = 'LOCK WAIT' AND p.db = database()`)
+}

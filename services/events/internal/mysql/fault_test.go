@@ -1,0 +1,255 @@
+package mysql_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/dbtest/mariaproxy"
+	"github.com/rowlock/rowlock/platform/migrate"
+	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/services/events/internal/allocate"
+	"github.com/rowlock/rowlock/services/events/internal/event"
+	"github.com/rowlock/rowlock/services/events/internal/mysql"
+)
+
+// wantWhole demands that the ids are 1..n, that status says n, and that each
+// event stands once.
+func wantWhole(t *testing.T, db *sqldb.DB) (n int64) {
+	t.Helper()
+	var got struct {
+		Status   int64 `db:"status"`
+		Events   int64 `db:"events"`
+		Distinct int64 `db:"distinct_ids"`
+		Highest  int64 `db:"highest"`
+		Lowest   int64 `db:"lowest"`
+	}
+	const query = `SELECT (SELECT id FROM status) AS status, count(*) AS events, count(DISTINCT id) AS distinct_ids,
+	                      coalesce(max(id), 0) AS highest, coalesce(min(id), 1) AS lowest
+	                 FROM events`
+	if err := db.GetContext(t.Context(), &got, query); err != nil {
+		t.Fatal(err)
+	}
+	if got.Events != got.Status || got.Distinct != got.Status || got.Highest != got.Status || got.Lowest != 1 {
+		t.Errorf("not gapless: %+v", got)
+	}
+	return got.Status
+}
+
+// The replies to statements and to COMMIT get lost: what was acknowledged is
+// there, under an id of its own, and the ids stay gapless.
+func TestLostReplies(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []string{"SELECT id FROM status", "UPDATE status", "INSERT INTO events", "COMMIT"} {
+		t.Run(lost, func(t *testing.T) {
+			t.Parallel()
+			dsn := dbtest.MariaDB(t, mysql.Migrations())
+			proxy, db := mariaproxy.New(t, dsn), openPool(t, dsn)
+			s := openStore(t, proxy.DSN(dsn))
+			var given []event.ID
+			var unknown, refused int64
+			const rounds, callers = 6, 8
+			for round := range rounds {
+				if round%2 == 1 {
+					proxy.CutReply(lost)
+				}
+				var mu sync.Mutex
+				apptest.Together(callers, func(int) {
+					id, err := s.Add(t.Context(), event.New{Value: "x"})
+					mu.Lock()
+					defer mu.Unlock()
+					outcome, ours := sqldb.OutcomeOf(err)
+					switch {
+					case err == nil:
+						given = append(given, id)
+					case ours && outcome == sqldb.Unknown:
+						unknown++
+					case ours:
+						refused++
+					default:
+						t.Error(err)
+					}
+				})
+			}
+			n := wantWhole(t, db)
+			slices.Sort(given)
+			if len(slices.Compact(slices.Clone(given))) != len(given) {
+				t.Error("an id was given twice")
+			}
+			if low, high := int64(len(given)), int64(len(given))+unknown; n < low || n > high {
+				t.Errorf("%d events, outside %d..%d", n, low, high)
+			}
+			// Before COMMIT the outcome is known, after it is not.
+			if commit := lost == "COMMIT"; proxy.Cuts() != rounds/2 || commit != (unknown > 0) || commit != (refused == 0) {
+				t.Errorf("%d cuts, %d unknown, %d refused", proxy.Cuts(), unknown, refused)
+			}
+		})
+	}
+}
+
+// A worker whose connection is killed in the middle of a batch gives it back.
+func TestKilledWorker(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.MariaDB(t, mysql.Migrations())
+	proxy := mariaproxy.New(t, dsn)
+	s, other, db := openStore(t, proxy.DSN(dsn)), openStore(t, dsn), openPool(t, dsn)
+	for range 20 {
+		if _, err := other.Add(t.Context(), event.New{Pending: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n, err := s.Work(t.Context(), 20, func(event.ID) string {
+		proxy.Drop()
+		return "lost"
+	})
+	if outcome, ours := sqldb.OutcomeOf(err); n != 0 || !ours || outcome != sqldb.NotApplied {
+		t.Errorf("worked %d, %v", n, err)
+	}
+	worked := 0
+	apptest.WaitUntil(t, "the server gave the claim back", func() bool {
+		n, err := other.Work(t.Context(), 100, func(event.ID) string { return "kept" })
+		if err != nil {
+			t.Error(err)
+		}
+		worked += n
+		return worked == 20
+	})
+	wantWhole(t, db)
+}
+
+// A storm on two replicas: nobody but sqldb sees a deadlock, nothing is doubled,
+// and status is the number of events at every moment.
+func TestStorm(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.MariaDB(t, mysql.Migrations())
+	db := openPool(t, dsn)
+	stores := []*mysql.Store{openStore(t, dsn), openStore(t, dsn)}
+	ctx, stop := context.WithCancel(t.Context())
+	var background sync.WaitGroup
+	var worked, looks atomic.Int64
+	for i := range 6 {
+		background.Go(func() {
+			for ctx.Err() == nil {
+				n, err := stores[i%2].Work(t.Context(), 3+i*5, func(id event.ID) string { return fmt.Sprintf("%d", id) })
+				if err != nil {
+					t.Errorf("work: %v", err)
+				}
+				worked.Add(int64(n))
+			}
+		})
+	}
+	background.Go(func() {
+		for ctx.Err() == nil {
+			var got struct {
+				Events int64 `db:"events"`
+				Status int64 `db:"status"`
+			}
+			err := db.GetContext(t.Context(), &got, `SELECT (SELECT count(*) FROM events) AS events, (SELECT id FROM status) AS status`)
+			if err != nil || got.Events != got.Status {
+				t.Errorf("%+v, %v", got, err)
+			}
+			looks.Add(1)
+		}
+	})
+	apptest.Together(20, func(i int) {
+		for k := range 30 {
+			pending := i%3 > 0
+			value := fmt.Sprintf("%d", k)
+			if _, err := stores[i%2].Add(t.Context(), event.New{Pending: pending, Value: value}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	stop()
+	background.Wait()
+	for {
+		n, err := stores[0].Work(t.Context(), 100, func(id event.ID) string { return fmt.Sprintf("%d", id) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if worked.Add(int64(n)); n == 0 {
+			break
+		}
+	}
+	if n := wantWhole(t, db); n != 600 || worked.Load() != 390 || looks.Load() < 2 {
+		t.Errorf("%d events, %d worked, %d looks", n, worked.Load(), looks.Load())
+	}
+	var pending int
+	if err := db.GetContext(t.Context(), &pending, `SELECT count(*) FROM events WHERE value IS NULL`); err != nil || pending != 0 {
+		t.Errorf("%d pending, %v", pending, err)
+	}
+}
+
+// The server is killed in the middle of everything and comes back: what was
+// acknowledged is there, and nothing is doubled.
+func TestServerKilled(t *testing.T) {
+	t.Parallel()
+	server, dsn := dbtest.MariaServer(t)
+	if err := migrate.Up(t.Context(), dsn, mysql.Migrations(), slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	s, db := openStore(t, dsn), openPool(t, dsn)
+	ctx, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	var given, unknown, workedOK atomic.Int64
+	for range 4 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				_, err := s.Add(t.Context(), event.New{Pending: true})
+				if outcome, ours := sqldb.OutcomeOf(err); err == nil {
+					given.Add(1)
+				} else if ours && outcome == sqldb.Unknown {
+					unknown.Add(1)
+				}
+			}
+		})
+		all.Go(func() {
+			for ctx.Err() == nil {
+				if n, err := s.Work(t.Context(), 10, func(event.ID) string { return "x" }); err == nil {
+					workedOK.Add(int64(n))
+				}
+			}
+		})
+	}
+	apptest.WaitUntil(t, "some events", func() bool { return given.Load() > 50 && workedOK.Load() > 20 })
+	if err := server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	before := given.Load()
+	if err := server.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	apptest.WaitUntil(t, "it goes on", func() bool { return given.Load() > before+50 })
+	stop()
+	all.Wait()
+	if n := wantWhole(t, db); n < given.Load() || n > given.Load()+unknown.Load() {
+		t.Errorf("%d events, %d acknowledged, %d unknown", n, given.Load(), unknown.Load())
+	}
+}
+
+// The observer hears of every group's wait.
+func TestObserverIsTold(t *testing.T) {
+	t.Parallel()
+	waits := &counting{}
+	s, err := mysql.New(openPool(t, dbtest.MariaDB(t, mysql.Migrations())),
+		allocate.Options{LockTimeout: lockTimeout, StatementTimeout: statementTimeout}, waits, prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := s.Add(t.Context(), event.New{Value: "x"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(t.Context()); err != nil || waits.n.Load() != 3 {
+		t.Errorf("%d waits, %v", waits.n.Load(), err)
+	}
+}
