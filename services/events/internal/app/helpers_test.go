@@ -1,0 +1,62 @@
+package app_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/lifecycle"
+	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/services/events/internal/app"
+)
+
+type commandOf = lifecycle.Command
+
+// execute runs a statement on the table status behind the service's back.
+func execute(t *testing.T, dsn, statement string) {
+	t.Helper()
+	table := "events.status"
+	if strings.HasPrefix(dsn, "mysql://") {
+		table = "status"
+	}
+	db, err := sqldb.Open(t.Context(), sqldb.Settings{URL: dsn}, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	err = db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, fmt.Sprintf(statement, table))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+const readme = "../../README.md"
+
+func TestReadmeShowsTheConfiguration(t *testing.T) {
+	t.Parallel()
+	apptest.ReadmeShowsConfiguration(t, readme, new(app.Config))
+}
+
+func TestReadmeNamesTheMetrics(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, open func(bool) string) {
+		t.Helper()
+		r := serve(t, open(false))
+		if a := post(t, r.api+"/events"); a.Status != 201 {
+			t.Fatal(a)
+		}
+		apptest.ReadmeNamesMetrics(t, readme, r.Metrics(t), "events_")
+	})
+}
