@@ -1,0 +1,219 @@
+package acceptance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/rowlock/rowlock/lab/internal/replica"
+	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/sqldb"
+)
+
+// eventsBinary builds the service once per run.
+//
+//nolint:gochecknoglobals // it is a function, and what it keeps is the same for all tests
+var eventsBinary = sync.OnceValues(func() (string, error) {
+	return replica.Binary(context.Background(), "events", os.Stderr)
+})
+
+// eventsRig is the events service on one database of either engine.
+type eventsRig struct {
+	dsn    string
+	db     *sqldb.DB
+	schema string // "events." on PostgreSQL, where a schema is one
+}
+
+// onBothEngines runs a test on an empty database of each engine.
+func onBothEngines(t *testing.T, test func(t *testing.T, rig *eventsRig)) {
+	t.Helper()
+	for name, open := range map[string]func(t *testing.T) *eventsRig{
+		"PostgreSQL": func(t *testing.T) *eventsRig {
+			t.Helper()
+			return &eventsRig{dsn: dbtest.Empty(t), schema: "events."}
+		},
+		"MariaDB": func(t *testing.T) *eventsRig {
+			t.Helper()
+			return &eventsRig{dsn: dbtest.EmptyMariaDB(t)}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rig := open(t)
+			db, err := sqldb.Open(t.Context(), sqldb.Settings{URL: rig.dsn}, slog.New(slog.DiscardHandler), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := db.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			rig.db = db
+			test(t, rig)
+		})
+	}
+}
+
+// processes runs n processes of a command of the service.
+func (rig *eventsRig) processes(t *testing.T, n int, command string, variables map[string]string) *replica.Set {
+	t.Helper()
+	path, err := eventsBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"DATABASE_URL": rig.dsn, "PATH": config.Environ()["PATH"]}
+	maps.Copy(env, variables)
+	set, err := replica.Start(t.Context(), replica.Spec{
+		Service: "events-" + command, Path: path, Args: []string{command}, NoAPI: command == "work", Environ: env, Line: errorsOnly(t),
+	}, n)
+	if err != nil {
+		t.Fatalf("start events %s: %v", command, err)
+	}
+	t.Cleanup(func() {
+		if err := set.Stop(context.WithoutCancel(t.Context())); err != nil {
+			t.Errorf("stop events %s: %v", command, err)
+		}
+	})
+	return set
+}
+
+// number reads one number; TABLES in the query stand for the schema.
+func (rig *eventsRig) number(t *testing.T, query string) (n int64) {
+	t.Helper()
+	if err := rig.db.GetContext(t.Context(), &n, strings.ReplaceAll(query, "TABLES.", rig.schema)); err != nil {
+		t.Errorf("%s: %v", query, err)
+	}
+	return n
+}
+
+// worked is an event that has its value.
+type worked struct {
+	ID    int64  `db:"id"`
+	Value string `db:"value"`
+}
+
+// values are those of the events that have one.
+func (rig *eventsRig) values(t *testing.T) map[int64]string {
+	t.Helper()
+	var rows []worked
+	if err := rig.db.SelectContext(t.Context(), &rows, `SELECT id, value FROM `+rig.schema+`events WHERE value IS NOT NULL`); err != nil {
+		t.Fatal(err)
+	}
+	values := make(map[int64]string, len(rows))
+	for _, row := range rows {
+		if _, twice := values[row.ID]; twice {
+			t.Errorf("event %d stands there twice", row.ID)
+		}
+		values[row.ID] = row.Value
+	}
+	return values
+}
+
+// wantGapless demands the ids 1..n, each once, and that status says n.
+func (rig *eventsRig) wantGapless(t *testing.T, n int64) {
+	t.Helper()
+	for query, want := range map[string]int64{
+		`SELECT id FROM TABLES.status`:                        n,
+		`SELECT count(*) FROM TABLES.events`:                  n,
+		`SELECT count(DISTINCT id) FROM TABLES.events`:        n,
+		`SELECT coalesce(max(id), 0) FROM TABLES.events`:      n,
+		`SELECT count(*) FROM TABLES.events WHERE id < 1`:     0,
+		`SELECT count(*) FROM TABLES.status`:                  1,
+		`SELECT count(*) FROM TABLES.events WHERE value = ''`: 0,
+	} {
+		if got := rig.number(t, query); got != want {
+			t.Errorf("%s: %d, want %d", query, got, want)
+		}
+	}
+}
+
+// hold claims n pending events in a transaction of its own, as a worker does that
+// then stalls, until the returned function is called, which gives them back.
+func (rig *eventsRig) hold(t *testing.T, n int) (ids []int64, release func()) {
+	t.Helper()
+	locked, free, done := make(chan []int64, 1), make(chan struct{}), make(chan error, 1)
+	enough := errors.New("enough")
+	go func() {
+		done <- rig.db.InTx(context.WithoutCancel(t.Context()), func(ctx context.Context, tx *sqlx.Tx) error {
+			var claimed []int64
+			query := tx.Rebind(`SELECT id FROM ` + rig.schema + `events WHERE value IS NULL LIMIT ? FOR UPDATE SKIP LOCKED`)
+			if err := tx.SelectContext(ctx, &claimed, query, n); err != nil {
+				return err
+			}
+			locked <- claimed
+			<-free
+			return enough
+		}, sqldb.WithIdleTimeout(holdAtMost))
+	}()
+	select {
+	case ids = <-locked:
+	case err := <-done:
+		t.Fatalf("hold %d events: %v", n, err)
+	}
+	return ids, func() {
+		close(free)
+		if err := <-done; !errors.Is(err, enough) {
+			t.Errorf("hold %d events: %v", n, err)
+		}
+	}
+}
+
+// enqueue adds n pending events at once, as the service would.
+func (rig *eventsRig) enqueue(t *testing.T, n int) {
+	t.Helper()
+	series := `generate_series(1, ?) AS s (seq)`
+	if rig.schema == "" {
+		series = `(SELECT seq FROM seq_1_to_1000000 LIMIT ?) AS s`
+	}
+	err := rig.db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+		var last int64
+		if err := tx.GetContext(ctx, &last, `SELECT id FROM `+rig.schema+`status FOR UPDATE`); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, tx.Rebind(`UPDATE `+rig.schema+`status SET id = id + ?`), n); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, tx.Rebind(`INSERT INTO `+rig.schema+`events (id, value) SELECT ? + s.seq, NULL FROM `+series), last, n)
+		return err
+	})
+	if err != nil {
+		t.Fatalf("enqueue %d events: %v", n, err)
+	}
+}
+
+// eventAnswer is what came of a request to events.
+type eventAnswer struct {
+	answer
+
+	ID    int64   `json:"id"`
+	Value *string `json:"value"`
+	Count int64   `json:"count"`
+}
+
+// event sends a request to events.
+func (c *client) event(ctx context.Context, method, target string) (a eventAnswer) {
+	req, err := http.NewRequestWithContext(ctx, method, target, http.NoBody)
+	if err != nil {
+		return eventAnswer{answer: answer{outcome: notApplied, err: err}}
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return eventAnswer{answer: answer{outcome: lost(err), err: err}}
+	}
+	raw, err := io.ReadAll(resp.Body)
+	err = errors.Join(err, resp.Body.Close(), json.Unmarshal(raw, &a))
+	a.status, a.err = resp.StatusCode, err
+	return a
+}
