@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/jmoiron/sqlx"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/coalesce"
@@ -167,7 +168,10 @@ func TestStormWithoutConflicts(t *testing.T) {
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	db := apptest.Open(t, dsn)
 	apptest.Execute(t, db, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET deadlock_timeout = ''5ms''', current_database()); END $$`)
-	stores := []*postgres.Store{openStore(t, dsn, sqldb.PoolerNone), openStore(t, dsn, sqldb.PoolerNone)}
+	registries := []*prometheus.Registry{prometheus.NewRegistry(), prometheus.NewRegistry()}
+	stores := []*postgres.Store{
+		newStore(t, openCounted(t, dsn, sqldb.PoolerNone, registries[0])), newStore(t, openCounted(t, dsn, sqldb.PoolerNone, registries[1])),
+	}
 	ctx, stop := context.WithCancel(t.Context())
 	var background sync.WaitGroup
 	var worked, looks atomic.Int64
@@ -216,5 +220,10 @@ func TestStormWithoutConflicts(t *testing.T) {
 	var deadlocks int
 	if err := db.GetContext(t.Context(), &deadlocks, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`); err != nil || deadlocks != 0 {
 		t.Errorf("%d deadlocks, %v", deadlocks, err)
+	}
+	for _, reg := range registries {
+		if n := retries(t, reg); n != 0 {
+			t.Errorf("%g transactions were run again", n)
+		}
 	}
 }

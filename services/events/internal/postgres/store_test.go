@@ -36,9 +36,15 @@ const lockTimeout, statementTimeout = 2 * time.Second, 4 * time.Second
 
 func openPool(t *testing.T, dsn string, pooler sqldb.Pooler) *sqldb.DB {
 	t.Helper()
+	return openCounted(t, dsn, pooler, prometheus.NewRegistry())
+}
+
+// openCounted opens a pool whose metrics the test looks at.
+func openCounted(t *testing.T, dsn string, pooler sqldb.Pooler, reg *prometheus.Registry) *sqldb.DB {
+	t.Helper()
 	db, err := sqldb.Open(t.Context(), sqldb.Settings{
 		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout, ApplicationName: "events",
-	}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	}, slog.New(slog.DiscardHandler), reg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +59,12 @@ func openPool(t *testing.T, dsn string, pooler sqldb.Pooler) *sqldb.DB {
 // openStore opens one replica's store on a database.
 func openStore(t *testing.T, dsn string, pooler sqldb.Pooler) *postgres.Store {
 	t.Helper()
-	s, err := postgres.New(openPool(t, dsn, pooler),
+	return newStore(t, openPool(t, dsn, pooler))
+}
+
+func newStore(t *testing.T, db *sqldb.DB) *postgres.Store {
+	t.Helper()
+	s, err := postgres.New(db,
 		allocate.Options{LockTimeout: lockTimeout, StatementTimeout: statementTimeout}, deaf{}, prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
@@ -82,4 +93,22 @@ func TestStorePassesTheSuiteBehindATransactionPooler(t *testing.T) {
 		dsn := dbtest.PgBouncer(t, dbtest.Postgres(t, postgres.Migrations()), 6)
 		return openStore(t, dsn, sqldb.PoolerTransaction), openStore(t, dsn, sqldb.PoolerTransaction)
 	})
+}
+
+// retries is how often a pool ran something again.
+func retries(t *testing.T, reg *prometheus.Registry) (n float64) {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() != "rowlock_retries_total" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			n += metric.GetCounter().GetValue()
+		}
+	}
+	return n
 }
