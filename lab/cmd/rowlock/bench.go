@@ -38,6 +38,7 @@ func benches() map[string]struct {
 	}{
 		"counts":   {bench.Defaults, bench.Counts},
 		"payments": {bench.PaymentsDefaults, bench.Payments},
+		"events":   {bench.EventsDefaults, bench.Events},
 	}
 }
 
@@ -160,6 +161,18 @@ func withBenchSystem(ctx context.Context, flags benchFlags, p process, measure f
 		say(p.stderr, "%v", err)
 	}
 
+	if flags.service == "events" {
+		lab := &eventsLab{process: p, binary: path, postgres: server}
+		system.Events = lab
+
+		defer func() {
+			stopCtx, cancel := benchStopContext(ctx, p)
+			defer cancel()
+
+			err = errors.Join(err, lab.close(stopCtx))
+		}()
+	}
+
 	set, err := startBenchReplicas(ctx, flags, p, &running{service: chosen[0], binary: path}, server)
 	if err != nil {
 		return err
@@ -223,9 +236,8 @@ func startBenchReplicas(
 	}, flags.options.ReplicasNeeded())
 }
 
-// startBenchServer starts a server with PostgreSQL's own defaults on a disk: /tmp lies in memory on many systems, where a commit costs
-// nothing and every figure is too good.
-func startBenchServer(ctx context.Context, p process) (*localpg.Server, error) {
+// benchFolder makes a folder for a server on a disk.
+func benchFolder() (string, error) {
 	parent := "/var/tmp"
 	if info, err := os.Stat(parent); err != nil || !info.IsDir() {
 		parent = os.TempDir()
@@ -233,12 +245,23 @@ func startBenchServer(ctx context.Context, p process) (*localpg.Server, error) {
 
 	dir, err := os.MkdirTemp(parent, "rowlock-bench-")
 	if err != nil {
-		return nil, fmt.Errorf("bench: make a folder for the database: %w", err)
+		return "", fmt.Errorf("bench: make a folder for the database: %w", err)
 	}
 
 	// When root runs this, the server runs as somebody else, who must get through.
 	if err := os.Chmod(dir, 0o711); err != nil {
-		return nil, errors.Join(fmt.Errorf("bench: open the folder for the database: %w", err), os.RemoveAll(dir))
+		return "", errors.Join(fmt.Errorf("bench: open the folder for the database: %w", err), os.RemoveAll(dir))
+	}
+
+	return dir, nil
+}
+
+// startBenchServer starts a server with PostgreSQL's own defaults on a disk: /tmp lies in memory on many systems, where a commit costs
+// nothing and every figure is too good.
+func startBenchServer(ctx context.Context, p process) (*localpg.Server, error) {
+	dir, err := benchFolder()
+	if err != nil {
+		return nil, err
 	}
 
 	server, err := localpg.Start(ctx, localpg.Options{Dir: dir, Temporary: true, Environ: p.environ, Progress: p.stderr})

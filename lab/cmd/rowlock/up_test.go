@@ -26,6 +26,7 @@ type table struct {
 	replicas  map[string]int // process ids by name
 	try       string
 	pay       string // what there is to try of payments
+	events    string // what there is to try of events
 }
 
 var (
@@ -42,7 +43,15 @@ func readTable(t *testing.T, r *rowlock) table {
 	if row == nil || try == nil {
 		t.Fatalf("no table in:\n%s", out)
 	}
-	tab := table{url: row[1], docs: row[2], try: try[0][1], pay: try[len(try)-1][1], replicas: map[string]int{}}
+	tab := table{url: row[1], docs: row[2], try: try[0][1], replicas: map[string]int{}}
+	for _, line := range try {
+		switch {
+		case strings.Contains(line[1], "/v1/payments"):
+			tab.pay = line[1]
+		case strings.Contains(line[1], "/events"):
+			tab.events = line[1]
+		}
+	}
 	for _, m := range replicaPattern.FindAllStringSubmatch(out, -1) {
 		pid, err := strconv.Atoi(m[2])
 		if err != nil {
@@ -76,6 +85,17 @@ func TestUp(t *testing.T) {
 		if got := shell(t, tab.pay); !strings.Contains(got, want) {
 			t.Errorf("the payment printed %s, want %s", got, want)
 		}
+	}
+	var looks int
+	if got := shell(t, tab.events); !strings.Contains(got, `{"id":2}`) || !strings.Contains(got, `{"count":2}`) {
+		t.Errorf("the events printed %s", got)
+	}
+	address := regexp.MustCompile(`http://127\.0\.0\.1:\d+/events`).FindString(tab.events)
+	for shell(t, "curl -s "+address+"/2") == "{\"id\":2,\"value\":null}\n" { // until the worker has come to it
+		if looks++; looks > 500 {
+			t.Fatal("no worker has come to event 2")
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 	if got := shell(t, tour(t, tab.url)); !strings.Contains(got, `"currentValue":101`) {
 		t.Errorf("README's tour ends with:\n%s", got)

@@ -12,6 +12,14 @@ const (
 	barReplays = 3.0 // x new keys
 )
 
+// The bars of the events service.
+const (
+	barAdd    = 6.0    // x bare pgbench, one transaction per id
+	barWork   = 20_000 // events a second, all workers together
+	barClaim  = 2.0    // x the claim at a hundredth of the rows
+	barLookup = 3 * time.Millisecond
+)
+
 // The bars of the counts service.
 const (
 	barUniform  = 1.0 // x bare pgbench
@@ -44,9 +52,12 @@ type Bar struct {
 
 // judge fills in the bars.
 func (r *Report) judge() {
-	if r.Service == servicePayments {
+	switch r.Service {
+	case servicePayments:
 		r.Bars = []Bar{r.ratioBar("new keys", scenarioNewKeys, barNewKeys), r.replayBar()}
-	} else {
+	case serviceEvents:
+		r.Bars = r.eventsBars()
+	default:
 		r.Bars = []Bar{
 			r.ratioBar("saturated, uniform", scenarioUniform, barUniform),
 			r.ratioBar("saturated, one hot item", hotName(r.Options.Replicas), barHot),
@@ -83,6 +94,28 @@ func (r *Report) replayBar() Bar {
 	}
 
 	return bar
+}
+
+func (r *Report) eventsBars() []Bar {
+	work := Bar{Name: "workers together", Want: "at least " + thousands(barWork) + "/s", Got: "-", Verdict: NotMeasured}
+	if s := r.find(scenarioWork); s != nil {
+		work.Got, work.Verdict = thousands(s.Median.PerSecond)+"/s", verdict(s.Median.PerSecond >= barWork)
+	}
+
+	claim := Bar{
+		Name: "claim at 1,000,000 processed", Want: fmt.Sprintf("at most %.1f x that at 10,000", barClaim), Got: "-", Verdict: NotMeasured,
+	}
+	if few, many := r.find(scenarioClaimFew), r.find(scenarioClaimMany); few != nil && many != nil && few.Median.Latency.P50 > 0 {
+		ratio := float64(many.Median.Latency.P50) / float64(few.Median.Latency.P50)
+		claim.Got, claim.Verdict = fmt.Sprintf("%.2f x", ratio), verdict(ratio <= barClaim)
+	}
+
+	lookup := Bar{Name: "lookup at 1,000,000, median", Want: fmt.Sprintf("under %v", barLookup), Got: "-", Verdict: NotMeasured}
+	if s := r.find(scenarioLookup); s != nil {
+		lookup.Got, lookup.Verdict = milliseconds(s.Median.Latency.P50), verdict(s.Median.Latency.P50 < barLookup)
+	}
+
+	return []Bar{r.ratioBar("POST /events", scenarioAdd, barAdd), work, claim, lookup}
 }
 
 func (r *Report) openBars() []Bar {

@@ -48,6 +48,19 @@ func Payments(ctx context.Context, system System, options Options, w io.Writer) 
 	return measure(ctx, system, options, w, servicePayments, func() workload { return newPayer() })
 }
 
+// Events measures the events service, as [Counts] does counts. Start from [EventsDefaults].
+func Events(ctx context.Context, system System, options Options, w io.Writer) (report *Report, err error) {
+	options.service = serviceEvents
+	if system.Events == nil {
+		return nil, errors.New("the bench of events needs a lab of its own")
+	}
+
+	e := newEventful(system.Events, options)
+	defer func() { err = errors.Join(err, e.close(context.WithoutCancel(ctx))) }()
+
+	return measure(ctx, system, options, w, serviceEvents, func() workload { return e })
+}
+
 func measure(
 	ctx context.Context, system System, options Options, w io.Writer, service string, open func() workload,
 ) (*Report, error) {
@@ -108,6 +121,10 @@ func (r *runner) rounds(ctx context.Context, report *Report) error {
 	for round := range r.options.Runs {
 		for i, s := range r.options.scenarios() {
 			if s.kind == kindBaseline && r.baseline == nil {
+				continue
+			}
+
+			if choosy, ok := r.workload.(interface{ skip(s scenario) bool }); ok && choosy.skip(s) {
 				continue
 			}
 

@@ -45,6 +45,14 @@ func PaymentsDefaults() Options {
 	return o
 }
 
+// EventsDefaults are those of the bench of events: its scenarios are many and short.
+func EventsDefaults() Options {
+	o := Defaults()
+	o.Duration, o.Warmup, o.service = 6*time.Second, time.Second, serviceEvents
+
+	return o
+}
+
 // Defaults are the options that the performance table of the README is measured with.
 func Defaults() Options {
 	return Options{
@@ -105,6 +113,8 @@ type System struct {
 	DatabasePID int
 	// PGBench is the program; empty leaves the baselines out.
 	PGBench string
+	// Events is what the bench of events needs beside; nil for the others.
+	Events EventsLab
 }
 
 // ReplicasNeeded is how many replicas must run for all scenarios that the options choose.

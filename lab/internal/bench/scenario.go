@@ -18,12 +18,27 @@ const (
 	scenarioBarePayment = "pgbench-payment"
 	scenarioNewKeys     = "new-keys"
 	scenarioReplays     = "replays"
+
+	scenarioBareEvent   = "pgbench-event"
+	scenarioAdd         = "add"
+	scenarioClaimFew    = "claim-few"
+	scenarioClaimMany   = "claim-many"
+	scenarioLookup      = "lookup"
+	scenarioCount       = "count"
+	scenarioWorkOne     = "work-1"
+	scenarioWork        = "work-4"
+	scenarioMariaAdd    = "mariadb-add"
+	scenarioMariaClaim  = "mariadb-claim"
+	scenarioMariaLookup = "mariadb-lookup"
+	scenarioMariaOne    = "mariadb-work-1"
+	scenarioMariaWork   = "mariadb-work-4"
 )
 
 // The services that there is a bench of.
 const (
 	serviceCounts   = "counts"
 	servicePayments = "payments"
+	serviceEvents   = "events"
 )
 
 // kind is how a scenario loads the system.
@@ -33,6 +48,7 @@ const (
 	kindBaseline kind = iota
 	kindSaturating
 	kindOpen
+	kindOther // whatever the workload makes of it
 )
 
 // scenario is one way to load the system.
@@ -43,13 +59,21 @@ type scenario struct {
 	hot      bool // one item instead of all
 	replicas int  // 0 for the baselines
 	baseline string
+
+	mysql     bool // of events: on MariaDB
+	workers   int  // of events: how many, in how many processes
+	processes int
 }
 
 // scenarios lists what is to be run, in the order of one round: each baseline right before what is held against it.
 func (o Options) scenarios() []scenario {
 	all := o.countsScenarios()
-	if o.service == servicePayments {
+
+	switch o.service {
+	case servicePayments:
 		all = o.paymentsScenarios()
+	case serviceEvents:
+		all = o.eventsScenarios()
 	}
 
 	if len(o.Only) == 0 {
@@ -70,6 +94,29 @@ func (o Options) paymentsScenarios() []scenario {
 			name: scenarioReplays, title: "replays, " + replicas(o.Replicas), kind: kindSaturating, replicas: o.Replicas,
 			baseline: scenarioBarePayment,
 		},
+	}
+}
+
+func (o Options) eventsScenarios() []scenario {
+	const many = "1,000,000 processed"
+
+	return []scenario{
+		{name: scenarioBareEvent, title: "bare pgbench, one transaction per id", kind: kindBaseline},
+		{
+			name: scenarioAdd, title: "POST /events, " + replicas(o.Replicas), kind: kindSaturating, replicas: o.Replicas,
+			baseline: scenarioBareEvent,
+		},
+		{name: scenarioClaimFew, title: "claim of 100, 10,000 processed", kind: kindOther},
+		{name: scenarioClaimMany, title: "claim of 100, " + many, kind: kindOther},
+		{name: scenarioLookup, title: "GET /events/{id}, " + many, kind: kindOther},
+		{name: scenarioCount, title: "GET /events, " + many, kind: kindOther},
+		{name: scenarioWorkOne, title: "work, 1 worker", kind: kindOther, workers: 1, processes: 1},
+		{name: scenarioWork, title: "work, 4 workers in 2 processes", kind: kindOther, workers: 4, processes: 2},
+		{name: scenarioMariaAdd, title: "MariaDB: POST /events, " + replicas(o.Replicas), kind: kindOther, mysql: true},
+		{name: scenarioMariaClaim, title: "MariaDB: claim of 100, " + many, kind: kindOther, mysql: true},
+		{name: scenarioMariaLookup, title: "MariaDB: GET /events/{id}, " + many, kind: kindOther, mysql: true},
+		{name: scenarioMariaOne, title: "MariaDB: work, 1 worker", kind: kindOther, mysql: true, workers: 1, processes: 1},
+		{name: scenarioMariaWork, title: "MariaDB: work, 4 workers in 2 processes", kind: kindOther, mysql: true, workers: 4, processes: 2},
 	}
 }
 

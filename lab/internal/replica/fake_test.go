@@ -40,7 +40,7 @@ func fake(part string) int {
 		return 0
 	case "parent":
 		return fakeParent(term)
-	default: // serve, deaf
+	default: // serve, deaf, worker
 	}
 
 	var ready atomic.Bool
@@ -60,7 +60,9 @@ func fake(part string) int {
 		_, _ = fmt.Fprintln(os.Stdout, string(line))
 	})
 	_, _ = fmt.Fprintln(os.Stderr, `{"level":"INFO","msg":"config","args":"`+strings.Join(os.Args[1:], " ")+`"}`)
-	fakeListen("api", os.Getenv("HTTP_ADDR"), api)
+	if part != "worker" {
+		fakeListen("api", os.Getenv("HTTP_ADDR"), api)
+	}
 	fakeListen("internal", "127.0.0.1:0", http.NewServeMux()) // services may have more than two
 	fakeListen("admin", os.Getenv("ADMIN_ADDR"), admin)
 	for <-term; part == "deaf"; <-term {

@@ -400,6 +400,26 @@ type writerFunc func(p []byte) (int, error)
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // A log of a service is not always a log: hostile or half lines must not confuse the set.
+// A worker serves no API: its probes alone are waited for.
+func TestAProcessWithoutAnAPI(t *testing.T) {
+	t.Parallel()
+	spec, err := fakeSpec("worker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.NoAPI, spec.Args = true, []string{"work"}
+	set, err := Start(t.Context(), spec, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := set.Replicas()[0].Status(); !st.Ready || st.Admin == "" || st.API != "" {
+		t.Errorf("%+v", st)
+	}
+	if err := set.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestNote(t *testing.T) {
 	t.Parallel()
 	p := &process{bound: make(chan struct{})}
