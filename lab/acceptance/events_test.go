@@ -53,8 +53,7 @@ func TestEventsOfManyClients(t *testing.T) {
 					mu.Lock()
 					ids = append(ids, a.ID)
 					mu.Unlock()
-					for known := given.Load(); known < a.ID && !given.CompareAndSwap(known, a.ID); known = given.Load() {
-					}
+					raise(&given, a.ID)
 					if k%8 > 0 {
 						continue
 					}
@@ -95,6 +94,15 @@ func TestEventsOfManyClients(t *testing.T) {
 		})
 		t.Logf("%d events, %d reads of the count", n, reads.Load())
 	})
+}
+
+// raise makes v at least n.
+func raise(v *atomic.Int64, n int64) {
+	for known := v.Load(); known < n; known = v.Load() {
+		if v.CompareAndSwap(known, n) {
+			return
+		}
+	}
 }
 
 // 4 workers in 2 processes and 20,000 pending events. One process is killed -9 in

@@ -38,7 +38,7 @@ func benches() map[string]struct {
 	}{
 		"counts":   {bench.Defaults, bench.Counts},
 		"payments": {bench.PaymentsDefaults, bench.Payments},
-		"events":   {bench.EventsDefaults, bench.Events},
+		eventsName: {bench.EventsDefaults, bench.Events},
 	}
 }
 
@@ -161,7 +161,7 @@ func withBenchSystem(ctx context.Context, flags benchFlags, p process, measure f
 		say(p.stderr, "%v", err)
 	}
 
-	if flags.service == "events" {
+	if flags.service == eventsName {
 		lab := &eventsLab{process: p, binary: path, postgres: server}
 		system.Events = lab
 

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 
@@ -40,7 +41,7 @@ func (l *eventsLab) Database(ctx context.Context, engine, name string) (url stri
 		return "", err
 	}
 
-	migrator := &running{service: service{name: "events"}, binary: l.binary, environ: l.environment(url, nil)}
+	migrator := &running{service: service{name: eventsName}, binary: l.binary, environ: l.environment(url, nil)}
 
 	return url, migrator.migrate(ctx)
 }
@@ -86,9 +87,7 @@ func (l *eventsLab) environment(url string, variables map[string]string) map[str
 	env := (&system{process: l.process, server: l.postgres}).replicaEnviron()
 	env["DATABASE_URL"] = url
 
-	for name, value := range variables {
-		env[name] = value
-	}
+	maps.Copy(env, variables)
 
 	return env
 }

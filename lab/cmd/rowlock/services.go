@@ -23,6 +23,9 @@ type service struct {
 	try string
 }
 
+// eventsName is the one service that a bench knows more of.
+const eventsName = "events"
+
 func services() []service {
 	return []service{{
 		name: "counts", port: 8083, schema: provision.Service{Name: "counts"},
@@ -34,7 +37,7 @@ func services() []service {
 			` -d '{"ride_id":"ride-1","rider_id":"rider-1","amount":1250,"currency":"EUR",` +
 			`"card":{"number":"4242424242424242","exp_month":12,"exp_year":2099,"cvc":"123"}}'`,
 	}, {
-		name: "events", port: 8085, schema: provision.Service{Name: "events", HistorySchema: "events_meta"}, worker: "work",
+		name: eventsName, port: 8085, schema: provision.Service{Name: eventsName, HistorySchema: "events_meta"}, worker: "work",
 		try: `curl -s -X POST URL/events; curl -s -X POST URL/events/async; curl -s URL/events`,
 	}}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/load"
@@ -242,7 +243,7 @@ func (e *eventful) work(ctx context.Context, s scenario) (run Run, err error) {
 	}
 
 	p, err := e.lab.Run(ctx, "work", s.processes, table.url, map[string]string{
-		"WORKER_CONCURRENCY": fmt.Sprint(s.workers / s.processes),
+		"WORKER_CONCURRENCY": strconv.Itoa(s.workers / s.processes),
 	})
 	if err != nil {
 		return Run{}, err

@@ -163,16 +163,7 @@ func (t *eventTable) claims(ctx context.Context, n int) (*hdrhistogram.Histogram
 			}
 
 			begin := time.Now()
-			rows, err := tx.QueryContext(ctx, query)
-			claimed := 0
-
-			for err == nil && rows.Next() {
-				claimed++
-			}
-
-			if err == nil {
-				err = errors.Join(rows.Err(), rows.Close())
-			}
+			claimed, err := countRows(ctx, tx, query)
 
 			if i >= n/10 { // the first ones warm up
 				_ = took.RecordValue(int64(time.Since(begin)))
@@ -187,6 +178,22 @@ func (t *eventTable) claims(ctx context.Context, n int) (*hdrhistogram.Histogram
 	})
 
 	return took, err
+}
+
+// countRows reads the answer to the end.
+func countRows(ctx context.Context, tx *sql.Tx, query string) (n int, err error) {
+	rows, err := tx.QueryContext(ctx, query)
+	if err != nil {
+		return 0, wrap("query", err)
+	}
+
+	defer func() { err = errors.Join(err, rows.Close()) }()
+
+	for rows.Next() {
+		n++
+	}
+
+	return n, wrap("read the rows", rows.Err())
 }
 
 // untilWorked waits until the workers together say that they have worked n events, and returns the time since the first.

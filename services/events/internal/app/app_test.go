@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -329,9 +330,7 @@ func TestStartRefusesInOneSentence(t *testing.T) {
 		full := map[string]string{
 			"DATABASE_URL": "postgres://u:s3cret@h/db?sslmode=disable", "HTTP_ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0",
 		}
-		for k, v := range env {
-			full[k] = v
-		}
+		maps.Copy(full, env)
 		var cfg app.Config
 		err := config.Load(&cfg, full)
 		if err == nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -162,7 +163,7 @@ func TestStorm(t *testing.T) {
 	apptest.Together(20, func(i int) {
 		for k := range 30 {
 			pending := i%3 > 0
-			value := fmt.Sprintf("%d", k)
+			value := strconv.Itoa(k)
 			if _, err := stores[i%2].Add(t.Context(), event.New{Pending: pending, Value: value}); err != nil {
 				t.Error(err)
 			}

@@ -125,7 +125,8 @@ func TestLostRepliesOfWorkers(t *testing.T) {
 		t.Errorf("%d events, want %d", n, pending)
 	}
 	var wrong int
-	if err := db.GetContext(t.Context(), &wrong, `SELECT count(*) FROM events.events WHERE value IS NULL OR split_part(value, ' ', 1) <> id::text`); err != nil || wrong != 0 {
+	const query = `SELECT count(*) FROM events.events WHERE value IS NULL OR split_part(value, ' ', 1) <> id::text`
+	if err := db.GetContext(t.Context(), &wrong, query); err != nil || wrong != 0 {
 		t.Errorf("%d events have no value or another's, %v", wrong, err)
 	}
 }
@@ -218,7 +219,8 @@ func TestStormWithoutConflicts(t *testing.T) {
 		t.Errorf("%d events, %d worked, %d looks", n, worked.Load(), looks.Load())
 	}
 	var deadlocks int
-	if err := db.GetContext(t.Context(), &deadlocks, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`); err != nil || deadlocks != 0 {
+	const query = `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`
+	if err := db.GetContext(t.Context(), &deadlocks, query); err != nil || deadlocks != 0 {
 		t.Errorf("%d deadlocks, %v", deadlocks, err)
 	}
 	for _, reg := range registries {
