@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,6 +41,13 @@ func (s *seen) Failed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failed = append(s.failed, time.Now())
+}
+
+// look is what was seen so far.
+func (s *seen) look() (batches []int, empty, failed []time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.batches), slices.Clone(s.empty), slices.Clone(s.failed)
 }
 
 // wantSpaced demands 1 to 1.5 s between the moments.
@@ -85,15 +93,16 @@ func TestPollsAndWorks(t *testing.T) {
 		begin := time.Now()
 		stop := run(t, &store, worker.Options{Batch: 10, Concurrency: 1}, &s, slog.New(slog.DiscardHandler))
 		synctest.Wait()
-		if len(s.batches) != 3 || s.batches[0] != 10 || s.batches[2] != 5 || time.Since(begin) != 0 || len(s.empty) != 1 {
-			t.Errorf("batches %v after %s, %d empty polls", s.batches, time.Since(begin), len(s.empty))
+		if batches, empty, _ := s.look(); !slices.Equal(batches, []int{10, 10, 5}) || time.Since(begin) != 0 || len(empty) != 1 {
+			t.Errorf("batches %v after %s, %d empty polls", batches, time.Since(begin), len(empty))
 		}
 		time.Sleep(time.Minute)
 		stop()
-		if len(s.empty) < 40 {
-			t.Errorf("%d polls in a minute", len(s.empty))
+		_, empty, _ := s.look()
+		if len(empty) < 40 {
+			t.Errorf("%d polls in a minute", len(empty))
 		}
-		wantSpaced(t, s.empty)
+		wantSpaced(t, empty)
 		for id := event.ID(1); id <= 25; id++ {
 			if e, err := store.Find(t.Context(), id); err != nil || e.Value != "word" {
 				t.Errorf("%+v, %v", e, err)
@@ -111,10 +120,11 @@ func TestFailuresAreTriedAgain(t *testing.T) {
 			slog.New(slog.NewTextHandler(&log, nil)))
 		time.Sleep(30 * time.Second)
 		stop()
-		if len(s.failed) < 20 || len(s.batches)+len(s.empty) != 0 || !strings.Contains(log.String(), "the database is away") {
-			t.Errorf("%d failures, %v, %v, %s", len(s.failed), s.batches, s.empty, log.String())
+		batches, empty, failed := s.look()
+		if len(failed) < 20 || len(batches)+len(empty) != 0 || !strings.Contains(log.String(), "the database is away") {
+			t.Errorf("%d failures, %v, %v, %s", len(failed), batches, empty, log.String())
 		}
-		wantSpaced(t, s.failed)
+		wantSpaced(t, failed)
 	})
 }
 
@@ -147,8 +157,9 @@ func TestStopFinishesTheBatch(t *testing.T) {
 		time.Sleep(time.Second)
 		begin := time.Now()
 		stop()
-		if q.begun.Load() != 4 || q.finished.Load() != 4 || time.Since(begin) != 2*time.Second || len(s.failed) != 0 || len(s.batches) != 4 {
-			t.Errorf("%d begun, %d finished, %s after the stop, %v, %v", q.begun.Load(), q.finished.Load(), time.Since(begin), s.failed, s.batches)
+		batches, _, failed := s.look()
+		if q.begun.Load() != 4 || q.finished.Load() != 4 || time.Since(begin) != 2*time.Second || len(failed) != 0 || len(batches) != 4 {
+			t.Errorf("%d begun, %d finished, %s after the stop, %v, %v", q.begun.Load(), q.finished.Load(), time.Since(begin), failed, batches)
 		}
 	})
 }
