@@ -3,7 +3,9 @@ package mysql_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -90,6 +92,58 @@ func TestPlansReadFewPartitions(t *testing.T) {
 			t.Errorf("%s reads %s, %v", query, row.Partitions, err)
 		}
 	}
+}
+
+// The parts that claims name are those that the migration has made.
+func TestPartsAreTheMigrations(t *testing.T) {
+	t.Parallel()
+	db := openPool(t, dbtest.MariaDB(t, mysql.Migrations()))
+	var names []string
+	err := db.SelectContext(t.Context(), &names, `SELECT subpartition_name FROM information_schema.partitions
+	  WHERE table_schema = database() AND table_name = 'events' AND partition_name = 'pending'`)
+	if err != nil || len(names) != mysql.Parts {
+		t.Errorf("%d parts, %v, want %d", len(names), err, mysql.Parts)
+	}
+	for part := range uint64(mysql.Parts) {
+		if statement := mysql.ClaimPartSQL(part); !slices.ContainsFunc(names, func(name string) bool {
+			return strings.Contains(statement, "("+name+")")
+		}) {
+			t.Errorf("no part for %s", statement)
+		}
+	}
+}
+
+// A backlog is worked part by part, to the last event.
+func TestBacklogIsWorkedByParts(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.MariaDB(t, mysql.Migrations())
+	s, db := openStore(t, dsn), openPool(t, dsn)
+	const backlog = 2000
+	execute(t, db, fmt.Sprintf(`INSERT INTO events (id, value) SELECT seq, NULL FROM seq_1_to_%d`, backlog))
+	execute(t, db, fmt.Sprintf(`UPDATE status SET id = %d`, backlog))
+	batches := make(map[event.ID]bool) // by the part of a whole batch
+	total := 0
+	for {
+		var parts []event.ID
+		n, err := s.Work(t.Context(), 10, func(id event.ID) string {
+			parts = append(parts, id%mysql.Parts)
+			return "x"
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			break
+		}
+		total += n
+		if slices.Sort(parts); parts[0] == parts[len(parts)-1] {
+			batches[parts[0]] = true
+		}
+	}
+	if total != backlog || len(batches) < mysql.Parts/2 {
+		t.Errorf("%d of %d were worked, in batches of %d parts", total, backlog, len(batches))
+	}
+	wantWhole(t, db)
 }
 
 // Ten processes migrate an empty database at once: one row of status, and a
@@ -189,10 +243,10 @@ func TestHeldStatusRow(t *testing.T) {
 	}
 }
 
-// openWaits counts the transactions of the database that wait for a lock.
+// openWaits counts the sessions of the database that are in the statement which
+// takes the row of status; while somebody else has it, they wait.
 func openWaits(t *testing.T, db *sqldb.DB, n *int) error {
 	t.Helper()
-	return db.GetContext(t.Context(), n, `SELECT count(*) FROM information_schema.innodb_trx x
-	  JOIN information_schema.processlist p ON p.id = x.trx_mysql_thread_id
-	 WHERE x.trx_state = 'LOCK WAIT' AND p.db = database()`)
+	return db.GetContext(t.Context(), n, `SELECT count(*) FROM information_schema.processlist
+	 WHERE db = database() AND info LIKE 'SELECT id FROM status FOR UPDATE%'`)
 }

@@ -6,6 +6,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -36,6 +37,7 @@ type Store struct {
 	db       *sqldb.DB
 	ids      *allocate.Allocator
 	observer Observer
+	turns    turns
 }
 
 var (
@@ -46,6 +48,7 @@ var (
 // New returns a store on db, whose schema must have been migrated.
 func New(db *sqldb.DB, o allocate.Options, observer Observer, reg prometheus.Registerer) (*Store, error) {
 	s := &Store{db: db, observer: observer}
+	s.turns.next.Store(rand.Uint64N(parts)) // processes that start together begin apart
 	ids, err := allocate.New(s.insert, o, reg)
 	if err != nil {
 		return nil, err

@@ -3,7 +3,9 @@ package mysql
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/jmoiron/sqlx"
 
@@ -17,6 +19,22 @@ SELECT id
  WHERE value IS NULL
  LIMIT ?
    FOR UPDATE SKIP LOCKED`
+
+// claimPartSQL does so in one of the parts that the pending events lie in. With a
+// backlog each claim takes another part: workers that all began at the first one
+// would step over each other's locks, and over what is deleted and not yet purged.
+func claimPartSQL(part uint64) string {
+	return strings.Replace(claimSQL, "FROM events", "FROM events PARTITION (pendingsp"+strconv.FormatUint(part, 10)+")", 1)
+}
+
+// parts is how many subpartitions migrations/00002_events.sql makes.
+const parts = 64
+
+// turns says where the next claim looks.
+type turns struct {
+	next    atomic.Uint64
+	backlog atomic.Bool // the last claim found as much as it wanted
+}
 
 // finishSQL gives the claimed events their values, which moves them to the
 // processed ones. "value IS NULL" names the partition, and makes a repeat
@@ -36,9 +54,9 @@ var errNothing = errors.New("nothing is pending")
 // Work implements event.Queue.
 func (s *Store) Work(ctx context.Context, limit int, value func(event.ID) string) (n int, err error) {
 	err = s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
-		var ids []int64
 		n = 0
-		if err := tx.SelectContext(ctx, &ids, claimSQL, limit); err != nil {
+		ids, err := s.claim(ctx, tx, limit)
+		if err != nil {
 			return err
 		}
 		if len(ids) == 0 {
@@ -61,4 +79,23 @@ func (s *Store) Work(ctx context.Context, limit int, value func(event.ID) string
 		return 0, err
 	}
 	return n, nil
+}
+
+// claim locks pending events: a part's where there is a backlog, and where that
+// does not suffice any.
+func (s *Store) claim(ctx context.Context, tx *sqlx.Tx, limit int) (ids []int64, err error) {
+	if s.turns.backlog.Load() {
+		if err := tx.SelectContext(ctx, &ids, claimPartSQL(s.turns.next.Add(1)%parts), limit); err != nil {
+			return nil, err
+		}
+		if len(ids) == limit {
+			return ids, nil
+		}
+		// These stay locked for the moment that this takes; the next claim meets
+		// most of them again, since nobody skips his own locks.
+		ids = nil
+	}
+	err = tx.SelectContext(ctx, &ids, claimSQL, limit)
+	s.turns.backlog.Store(err == nil && len(ids) == limit)
+	return ids, err
 }
