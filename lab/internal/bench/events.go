@@ -148,7 +148,7 @@ func (e *eventful) run(ctx context.Context, r *runner, s scenario) (Run, error) 
 
 // add drives POST /events on as many replicas as the options say.
 func (e *eventful) add(ctx context.Context, r *runner, s scenario) (Run, error) {
-	table, targets := &eventTable{url: e.url}, r.system.Replicas[:r.options.Replicas]
+	table, targets := &eventTable{url: e.url}, r.system.Replicas[:s.replicas]
 
 	if s.mysql {
 		table = e.fresh

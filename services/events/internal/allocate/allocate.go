@@ -25,6 +25,12 @@ type Options struct {
 	StatementTimeout time.Duration // the deadline of one group
 }
 
+// Observer is told what a store does when it inserts.
+type Observer interface {
+	// StatusLockWaited says how long a group waited for the row of status.
+	StatusLockWaited(d time.Duration)
+}
+
 // Insert stores a group of new events in one transaction that takes the next ids
 // in the group's order, waiting for the row of status up to wait. It returns the
 // last id, that is status as it stands afterwards, once that is committed. Its

@@ -8,9 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rowlock/rowlock/services/events/internal/allocate"
 	"github.com/rowlock/rowlock/services/events/internal/event"
-	"github.com/rowlock/rowlock/services/events/internal/mysql"
-	"github.com/rowlock/rowlock/services/events/internal/postgres"
 	"github.com/rowlock/rowlock/services/events/internal/worker"
 )
 
@@ -26,8 +25,7 @@ type Metrics struct {
 }
 
 var (
-	_ postgres.Observer = (*Metrics)(nil)
-	_ mysql.Observer    = (*Metrics)(nil)
+	_ allocate.Observer = (*Metrics)(nil)
 	_ worker.Observer   = (*Metrics)(nil)
 )
 

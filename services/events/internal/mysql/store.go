@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -26,17 +25,11 @@ func Migrations() migrate.Source {
 	return migrate.Source{FS: migrations, Dir: "migrations", Schema: "events"}
 }
 
-// Observer is told what the store does.
-type Observer interface {
-	// StatusLockWaited says how long a group waited for the row of status.
-	StatusLockWaited(d time.Duration)
-}
-
 // Store is an event.Repository and an event.Queue on MySQL or MariaDB.
 type Store struct {
 	db       *sqldb.DB
 	ids      *allocate.Allocator
-	observer Observer
+	observer allocate.Observer
 	turns    turns
 }
 
@@ -46,7 +39,7 @@ var (
 )
 
 // New returns a store on db, whose schema must have been migrated.
-func New(db *sqldb.DB, o allocate.Options, observer Observer, reg prometheus.Registerer) (*Store, error) {
+func New(db *sqldb.DB, o allocate.Options, observer allocate.Observer, reg prometheus.Registerer) (*Store, error) {
 	s := &Store{db: db, observer: observer}
 	s.turns.next.Store(rand.Uint64N(parts)) // processes that start together begin apart
 	ids, err := allocate.New(s.insert, o, reg)

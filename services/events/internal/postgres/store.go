@@ -6,7 +6,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -25,17 +24,11 @@ func Migrations() migrate.Source {
 	return migrate.Source{FS: migrations, Dir: "migrations", Schema: "events", HistorySchema: "events_meta"}
 }
 
-// Observer is told what the store does.
-type Observer interface {
-	// StatusLockWaited says how long a group waited for the row of status.
-	StatusLockWaited(d time.Duration)
-}
-
 // Store is an event.Repository and an event.Queue on PostgreSQL.
 type Store struct {
 	db       *sqldb.DB
 	ids      *allocate.Allocator
-	observer Observer
+	observer allocate.Observer
 	start    startingPoint
 }
 
@@ -45,7 +38,7 @@ var (
 )
 
 // New returns a store on db, whose schema must have been migrated.
-func New(db *sqldb.DB, o allocate.Options, observer Observer, reg prometheus.Registerer) (*Store, error) {
+func New(db *sqldb.DB, o allocate.Options, observer allocate.Observer, reg prometheus.Registerer) (*Store, error) {
 	s := &Store{db: db, observer: observer}
 	ids, err := allocate.New(s.insert, o, reg)
 	if err != nil {
