@@ -33,6 +33,8 @@ type Settings struct {
 	Output io.Writer
 	// CaptureGlobals is for main alone; see telemetry.Config.
 	CaptureGlobals bool
+	// Engines are those that the service knows: PostgreSQL alone when empty.
+	Engines []sqldb.Engine
 	// Migrations are the schema's.
 	Migrations migrate.Source
 	// Check, if there is one, looks at the migrated database before anything is
@@ -67,7 +69,7 @@ func New(ctx context.Context, s Settings) (*Chassis, error) {
 	}
 	c := &Chassis{settings: s, telemetry: tel, log: tel.Logger()}
 	settings := sqldb.Settings{
-		URL: s.Common.DatabaseURL, Pooler: sqldb.Pooler(s.Common.DBPooler), MaxOpenConns: s.Common.DBMaxOpenConns,
+		URL: s.Common.DatabaseURL, Engines: s.Engines, Pooler: sqldb.Pooler(s.Common.DBPooler), MaxOpenConns: s.Common.DBMaxOpenConns,
 		LockTimeout: s.Common.DBLockTimeout, StatementTimeout: s.Common.DBStatementTimeout, ApplicationName: s.Name,
 	}
 	if tel.TracingEnabled() {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"strings"
 	"sync"
@@ -96,12 +97,16 @@ func EmptyMariaDB(t testing.TB) string {
 }
 
 // MariaServer starts a MariaDB server for one test alone, to be killed and restarted at will, with an empty database. It is removed
-// with the test.
-func MariaServer(t testing.TB) (server *localmaria.Server, dsn string) {
+// with the test. Settings go over those of the shared one, as in localmaria.Options.
+func MariaServer(t testing.TB, settings ...map[string]string) (server *localmaria.Server, dsn string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	own, err := privateMaria(ctx, fastMaria())
+	all := fastMaria()
+	for _, more := range settings {
+		maps.Copy(all, more)
+	}
+	own, err := privateMaria(ctx, all)
 	needMaria(t, err)
 	t.Cleanup(func() {
 		if err := errors.Join(own.Kill(), os.RemoveAll(own.Dir())); err != nil {

@@ -128,9 +128,10 @@ func (s *Server) initialise(ctx context.Context, install string) error {
 			return fmt.Errorf("give the MariaDB server its folder: %w", err)
 		}
 	}
-	args := slices.Concat([]string{
+	args := []string{
 		"--no-defaults", "--datadir=" + s.data(), "--auth-root-authentication-method=normal", "--skip-test-db", "--tmpdir=" + s.data(),
-	}, s.settings())
+		logFileSize,
+	}
 	cmd := exec.CommandContext(ctx, install, args...) //nolint:gosec // a program of the system's
 	cmd.Dir, cmd.Env = "/", environ()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.who}
@@ -149,9 +150,12 @@ func lastLine(out []byte) string {
 	return lines[len(lines)-1]
 }
 
+// logFileSize keeps the folder small.
+const logFileSize = "--innodb-log-file-size=64M"
+
 // settings are ours under the caller's.
 func (s *Server) settings() []string {
-	all := map[string]string{"max-connections": "400", "default-time-zone": "+00:00", "innodb-log-file-size": "64M"}
+	all := map[string]string{"max-connections": "400", "default-time-zone": "+00:00"}
 	maps.Copy(all, s.opts.Settings)
 	args := make([]string, 0, len(all))
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -165,7 +169,7 @@ func (s *Server) arguments() []string {
 	return append([]string{
 		"--no-defaults", "--datadir=" + s.data(), "--socket=" + filepath.Join(s.data(), "sock"), "--tmpdir=" + s.data(),
 		"--pid-file=" + filepath.Join(s.data(), "pid"), "--bind-address=127.0.0.1", "--port=" + strconv.Itoa(s.Port()),
-		"--skip-name-resolve", "--init-file=" + s.initFile(),
+		"--skip-name-resolve", "--init-file=" + s.initFile(), logFileSize,
 	}, s.settings()...)
 }
 

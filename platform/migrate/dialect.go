@@ -30,11 +30,11 @@ type dialect struct {
 	tryLock, unlock func(src Source) string
 }
 
-// dialectOf chooses by the URL's scheme.
-func dialectOf(url string) (dialect, error) {
+// dialectOf is that of the source, which must be the URL's too.
+func dialectOf(url string, src Source) (dialect, error) {
 	kind, err := sqldb.EngineOf(url)
-	if err != nil {
-		return dialect{}, err
+	if err != nil || kind != src.engine() {
+		return dialect{}, fmt.Errorf("the migrations of schema %s: %w", src.Schema, sqldb.WrongEngine(src.engine()))
 	}
 	if kind == sqldb.MySQL {
 		return mysqlDialect(), nil
@@ -75,7 +75,7 @@ const (
 )
 
 // mysqlDialect is that of MySQL and MariaDB, where a schema is a database: the
-// URL's. It must be there, and the history lies in it.
+// URL's. It must be there, and the history lies in it, named after the schema.
 //
 // The lock is one of the session, on the connection that withLock keeps. There is
 // no rollback of DDL: each statement of a migration must be one that may be run
@@ -85,16 +85,20 @@ func mysqlDialect() dialect {
 	return dialect{
 		goose:    goose.DialectMySQL,
 		settings: mysqlSettings,
-		historyExists: func(Source) (string, []any) {
-			return mysqlHistoryExists, []any{historyTable}
+		historyExists: func(src Source) (string, []any) {
+			return mysqlHistoryExists, []any{mysqlHistory(src)}
 		},
 		prepare: func(context.Context, *sql.Conn, Source) error { return nil },
 		once:    mysqlOnce,
-		history: func(Source) string { return historyTable },
+		history: mysqlHistory,
 		tryLock: func(src Source) string { return "SELECT coalesce(GET_LOCK(" + mysqlLock(src) + ", 0), 0)" },
 		unlock:  func(src Source) string { return "DO RELEASE_LOCK(" + mysqlLock(src) + ")" },
 	}
 }
+
+// mysqlHistory names the history: other programs may keep theirs, goose's own
+// included, in the same database.
+func mysqlHistory(src Source) string { return src.Schema + "_" + historyTable }
 
 // mysqlLock names the lock: it is one of the whole server, so the database is in
 // it. A name may have 64 characters.

@@ -149,7 +149,7 @@ func open(url string, src Source) (*sql.DB, dialect, error) {
 	if err := src.check(); err != nil {
 		return nil, dialect{}, err
 	}
-	d, err := dialectOf(url)
+	d, err := dialectOf(url, src)
 	if err != nil {
 		return nil, dialect{}, err
 	}

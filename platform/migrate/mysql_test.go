@@ -23,7 +23,7 @@ func mariaSource(more map[string]string) migrate.Source {
 	for name, content := range more {
 		files["migrations/"+name] = &fstest.MapFile{Data: []byte(content)}
 	}
-	return migrate.Source{Schema: "one", HistorySchema: "one_meta", FS: files}
+	return migrate.Source{Engine: sqldb.MySQL, Schema: "one", HistorySchema: "one_meta", FS: files}
 }
 
 // onMaria runs f on a plain connection.
@@ -70,7 +70,7 @@ func TestMariaDBTenAtOnce(t *testing.T) {
 	}
 	done.Wait()
 	wantOne(t, url, `SELECT count(*) FROM one`, 1)
-	wantOne(t, url, `SELECT count(*) FROM goose_db_version WHERE version_id > 0`, 2)
+	wantOne(t, url, `SELECT count(*) FROM one_goose_db_version WHERE version_id > 0`, 2)
 	if err := migrate.Verify(t.Context(), url, mariaSource(nil)); err != nil {
 		t.Error(err)
 	}

@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -13,6 +14,8 @@ import (
 	"strings"
 
 	"github.com/pressly/goose/v3"
+
+	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
 // Source is a set of migrations and where they go.
@@ -23,9 +26,14 @@ type Source struct {
 	Dir string
 	// Schema is the service's own schema: a lower-case SQL name.
 	Schema string
+	// Engine is the one that the files are written for: PostgreSQL when empty. A
+	// database of another one is refused.
+	Engine sqldb.Engine
 	// HistorySchema holds the table goose_db_version: Schema when empty.
 	HistorySchema string
 }
+
+func (s Source) engine() sqldb.Engine { return cmp.Or(s.Engine, sqldb.PostgreSQL) }
 
 const (
 	defaultDir   = "migrations"

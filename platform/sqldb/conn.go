@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -36,8 +37,9 @@ type connector struct {
 	dooms bool
 	// handshake bounds Connect, where the driver does not; 0: it does.
 	handshake time.Duration
-	// greeting is sent once, settings after it; empty ones are not.
-	greeting, settings string
+	// greeting is sent once, settings after it.
+	greeting []string
+	settings string // "" is not sent
 }
 
 // Connect opens a connection. Every error is a *connectError: nothing was sent
@@ -61,7 +63,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if c.prepare {
 		made.prepared = make(map[string]driverStmt)
 	}
-	for _, statement := range []string{c.greeting, c.settings} {
+	for _, statement := range append(slices.Clone(c.greeting), c.settings) {
 		if err := made.tell(ctx, statement); err != nil {
 			return nil, &connectError{errors.Join(err, made.Close())}
 		}
@@ -305,7 +307,7 @@ func (t *tx) Commit() error {
 		// The driver still has to end what it began for the transaction.
 		return errors.Join(err, ignoreBadConn(t.Tx.Rollback()))
 	}
-	return t.conn.verdict(t.Tx.Commit(), mark)
+	return t.conn.ended(t.conn.verdict(t.Tx.Commit(), mark))
 }
 
 // end is that of the transaction, and with it of what had doomed it.
@@ -321,7 +323,14 @@ func (t *tx) Rollback() error {
 			return errors.Join(driver.ErrBadConn, ignoreBadConn(t.Tx.Rollback()))
 		}
 	}
-	return t.Tx.Rollback() //nolint:wrapcheck // driver.ErrBadConn has a meaning to database/sql
+	return t.conn.ended(t.Tx.Rollback())
+}
+
+// ended retires a connection whose transaction did not end as it was told to,
+// where the server might carry it on into the next one.
+func (c *conn) ended(err error) error {
+	c.poisoned = c.poisoned || c.dooms && err != nil
+	return err
 }
 
 func ignoreBadConn(err error) error {

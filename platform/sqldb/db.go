@@ -39,7 +39,7 @@ func Open(_ context.Context, s Settings, log *slog.Logger, reg prometheus.Regist
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	kind, err := EngineOf(s.URL)
+	kind, err := s.engine()
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 )
 
@@ -30,7 +31,31 @@ func EngineOf(rawURL string) (Engine, error) {
 	case "mysql", "mariadb":
 		return MySQL, nil
 	}
-	return "", errors.New("the database URL must begin with postgres:// or mysql://")
+	return "", errScheme
+}
+
+// engine is that of the URL, if it is one of those that are asked for.
+func (s *Settings) engine() (Engine, error) {
+	kind, err := EngineOf(s.URL)
+	known := s.Engines
+	if len(known) == 0 {
+		known = []Engine{PostgreSQL}
+	}
+	if err == nil && slices.Contains(known, kind) || err != nil && !errors.Is(err, errScheme) {
+		return kind, err
+	}
+	return "", WrongEngine(known...)
+}
+
+// errScheme is the scheme of no engine at all.
+var errScheme = errors.New("the database URL must begin with postgres:// or mysql://")
+
+// WrongEngine is the refusal of a URL that is of none of the engines.
+func WrongEngine(known ...Engine) error {
+	if len(known) > 1 {
+		return errScheme
+	}
+	return fmt.Errorf("the database URL must begin with %s://", known[0])
 }
 
 func parseURL(rawURL string) (*url.URL, error) {

@@ -22,7 +22,7 @@ type change func(*sqldb.Settings)
 // open opens a pool that is closed when the test ends.
 func open(tb testing.TB, url string, changes ...change) *sqldb.DB {
 	tb.Helper()
-	settings := sqldb.Settings{URL: url, ApplicationName: "sqldb-test"}
+	settings := sqldb.Settings{URL: url, Engines: []sqldb.Engine{sqldb.PostgreSQL, sqldb.MySQL}, ApplicationName: "sqldb-test"}
 	for _, c := range changes {
 		c(&settings)
 	}

@@ -49,6 +49,9 @@ func mysqlConfig(rawURL string) (*mysql.Config, error) {
 	if parsed.Port() == "" {
 		cfg.Addr = net.JoinHostPort(parsed.Hostname(), mysqlPort)
 	}
+	if query.Has("tls") && query.Has("socket") {
+		return nil, errors.New("the database URL has both tls and socket: a Unix socket needs no encryption")
+	}
 	// Encrypted wherever the server can; who wants it verified asks for tls=true.
 	cfg.TLSConfig = "preferred"
 	for name := range query {
@@ -98,21 +101,30 @@ func (mysqlEngine) plainConnector(rawURL string) (*connector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the database URL cannot be used: %w", err)
 	}
-	// The variable's name differs between the servers (tx_isolation,
-	// transaction_isolation); the statement does not.
-	return &connector{
-		Connector: inner, dooms: true, handshake: defaultConnectTimeout, greeting: "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-	}, nil
+	return &connector{Connector: inner, dooms: true, handshake: defaultConnectTimeout, greeting: mysqlGreeting()}, nil
+}
+
+// mysqlGreeting is what every session is told first. A server may come with
+// autocommit=0, and a single statement would never be committed; with a
+// completion_type that begins the next transaction at once; or with an UPDATE
+// refused that names no key. The isolation's variable has another name on either
+// server (tx_isolation, transaction_isolation); the statement has not.
+func mysqlGreeting() []string {
+	return []string{
+		"SET autocommit = 1, completion_type = 0, sql_safe_updates = 0",
+		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+	}
 }
 
 // sessionSettings is one SET for both servers: each reads the other's part as a
-// comment. An idle transaction is ended by MariaDB alone.
+// comment. An idle transaction is ended by MariaDB alone; MySQL ends the session of
+// a client that is silent for longer than the pool keeps idle connections.
 func (mysqlEngine) sessionSettings(s Settings, o *txOptions) string {
 	lock, statement, idle := o.timeouts(s)
 	return "SET innodb_lock_wait_timeout = " + seconds(lock) + ", lock_wait_timeout = " + seconds(lock) +
 		" /*M! , max_statement_time = " + strconv.FormatFloat(statement.Seconds(), 'f', 3, 64) +
 		", idle_transaction_timeout = " + seconds(idle) + " */" +
-		" /*!80000 , max_execution_time = " + milliseconds(statement) + " */"
+		" /*!80000 , max_execution_time = " + milliseconds(statement) + ", wait_timeout = " + seconds(2*connMaxIdleTime) + " */"
 }
 
 // seconds is d in whole seconds, rounded up: 0 would mean not to wait at all.

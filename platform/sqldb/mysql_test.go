@@ -100,6 +100,11 @@ func TestMySQLSession(t *testing.T) {
 			t.Errorf("in a transaction with %d s: %+v, %v", want, got, err)
 		}
 	}
+	// The last one had its own, which a single statement must not inherit.
+	err := db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error { return conn.GetContext(ctx, &got, query) })
+	if err != nil || got.Lock != 2 {
+		t.Errorf("afterwards, alone: %+v, %v", got, err)
+	}
 }
 
 // An UPDATE that changes nothing has found its row all the same.
@@ -265,6 +270,50 @@ func TestMySQLServerRestart(t *testing.T) {
 	}
 }
 
+// A server that commits nothing by itself, chains transactions and wants keys in
+// every UPDATE: its sessions are told otherwise before anything else.
+func TestMySQLServerOfAnotherMind(t *testing.T) {
+	t.Parallel()
+	_, url := dbtest.MariaServer(t, map[string]string{"autocommit": "0", "completion-type": "1", "init-connect": "SET sql_safe_updates=1"})
+	db := open(t, url, quickMaria)
+	execute(t, db, `CREATE TABLE counter (id varchar(20), n bigint)`)
+	execute(t, db, `INSERT INTO counter VALUES ('a', 0)`)
+	for range 3 {
+		err := db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
+			_, err := conn.ExecContext(ctx, `UPDATE counter SET n = n + ?`, 1)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error { return mariaAdd(ctx, tx, "a", 10) }); err != nil {
+			t.Fatal(err)
+		}
+		mariaValue(t, db, "a") // leaves no transaction open that the next round would meet
+	}
+	if n := mariaValue(t, open(t, url), "a"); n != 33 {
+		t.Errorf("another session sees %d, want 33", n)
+	}
+}
+
+// A service that knows PostgreSQL alone refuses the URL of another engine.
+func TestEnginesThatAreNotAskedFor(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		url, want string
+		engines   []sqldb.Engine
+	}{
+		{"mysql://u:s3cret@h/db", "must begin with postgres://", nil},
+		{"postgres://u:s3cret@h/db?sslmode=disable", "must begin with mysql://", []sqldb.Engine{sqldb.MySQL}},
+		{"oracle://u:s3cret@h/db", "postgres:// or mysql://", []sqldb.Engine{sqldb.MySQL, sqldb.PostgreSQL}},
+	} {
+		_, err := sqldb.Open(t.Context(), sqldb.Settings{URL: tc.url, Engines: tc.engines}, slog.New(slog.DiscardHandler), nil)
+		if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v", tc.url, err)
+		}
+	}
+}
+
 func TestMySQLErrorsAreSorted(t *testing.T) {
 	t.Parallel()
 	url := mariaCounters(t)
@@ -324,20 +373,21 @@ func TestMySQLMisconfigured(t *testing.T) {
 func TestMySQLSettingsAreChecked(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{
-		"mysql://u:p@h:3306":                 "must name a database",
-		"mysql:///db":                        "must name a host",
-		"mysql://u:p@h/db?interpolate=false": "takes tls and socket alone",
-		"mysql://u:p@h/db?tls=nonsense":      "cannot be used",
-		"mysql://u:p@h/db?%zz":               "cannot be decoded",
-		"oracle://u:p@h/db":                  "must begin with postgres:// or mysql://",
-		"mysql://u:p ss@h:x/db":              "cannot be read",
+		"mysql://u:p@h:3306":                  "must name a database",
+		"mysql:///db":                         "must name a host",
+		"mysql://u:p@h/db?interpolate=false":  "takes tls and socket alone",
+		"mysql://u:p@h/db?tls=nonsense":       "cannot be used",
+		"mysql://u:p@h/db?tls=true&socket=/x": "both tls and socket",
+		"mysql://u:p@h/db?%zz":                "cannot be decoded",
+		"oracle://u:p@h/db":                   "must begin with postgres:// or mysql://",
+		"mysql://u:p ss@h:x/db":               "cannot be read",
 	} {
-		_, err := sqldb.Open(t.Context(), sqldb.Settings{URL: url}, slog.New(slog.DiscardHandler), nil)
+		_, err := sqldb.Open(t.Context(), sqldb.Settings{URL: url, Engines: []sqldb.Engine{sqldb.PostgreSQL, sqldb.MySQL}}, slog.New(slog.DiscardHandler), nil)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "p ss") {
 			t.Errorf("%s: %v, want %q", url, err, want)
 		}
 	}
-	pooled := sqldb.Settings{URL: "mysql://u:p@h/db", Pooler: sqldb.PoolerTransaction}
+	pooled := sqldb.Settings{URL: "mysql://u:p@h/db", Engines: []sqldb.Engine{sqldb.MySQL}, Pooler: sqldb.PoolerTransaction}
 	if _, err := sqldb.Open(t.Context(), pooled, slog.New(slog.DiscardHandler), nil); err == nil {
 		t.Error("a pooler of PostgreSQL's is accepted")
 	}
@@ -346,7 +396,7 @@ func TestMySQLSettingsAreChecked(t *testing.T) {
 func TestMySQLWarns(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
-	db, err := sqldb.Open(t.Context(), sqldb.Settings{URL: dbtest.EmptyMariaDB(t)}, slog.New(slog.NewTextHandler(&log, nil)), nil)
+	db, err := sqldb.Open(t.Context(), sqldb.Settings{URL: dbtest.EmptyMariaDB(t), Engines: []sqldb.Engine{sqldb.MySQL}}, slog.New(slog.NewTextHandler(&log, nil)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,6 +42,11 @@ func (db *DB) once(ctx context.Context, fn func(ctx context.Context, conn *sqlx.
 		return err
 	}
 	defer db.release(pinned)
+	// A transaction may have left settings of its own.
+	if err = guarded.tell(ctx, db.engine.sessionSettings(db.settings, &txOptions{})); err != nil {
+		return db.acquireError(err)
+	}
+	guarded.statements = 0
 	mark := guarded.socket.written.Load()
 	statementCtx, cancel := db.statementContext(ctx)
 	defer cancel()

@@ -32,6 +32,9 @@ type Settings struct {
 	// Or mysql://user:password@host:port/database, with tls= and socket= as its
 	// parameters.
 	URL string
+	// Engines are those that the program has SQL for: PostgreSQL alone when empty.
+	// A URL of another one is refused.
+	Engines []Engine
 	// Pooler is PoolerNone when empty.
 	Pooler Pooler
 	// Name tells the pools of one program apart in metrics: "main" when empty.

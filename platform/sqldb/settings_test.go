@@ -16,9 +16,9 @@ func TestOpenRefuses(t *testing.T) {
 		settings Settings
 		want     string
 	}{
-		"no URL":             {Settings{}, "must begin with postgres:// or mysql://"},
-		"another engine":     {Settings{URL: "oracle://app:s3cret@db/x?sslmode=disable"}, "must begin with postgres:// or mysql://"},
-		"key=value":          {Settings{URL: "host=db password=s3cret sslmode=disable"}, "must begin with postgres:// or mysql://"},
+		"no URL":             {Settings{}, "must begin with postgres://"},
+		"another engine":     {Settings{URL: "mysql://app:s3cret@db/x"}, "must begin with postgres://"},
+		"key=value":          {Settings{URL: "host=db password=s3cret sslmode=disable"}, "must begin with postgres://"},
 		"bad port":           {Settings{URL: "postgres://app:s3cret@db:abc/x?sslmode=disable"}, "cannot be read"},
 		"bad escape":         {Settings{URL: "postgres://app:s3cret%zz@db/x?sslmode=disable"}, "cannot be read"},
 		"bad parameter":      {Settings{URL: good + "&password=s3cret%zz"}, "cannot be decoded"},

@@ -68,7 +68,8 @@ func New(insert Insert, o Options, reg prometheus.Registerer) (*Allocator, error
 const (
 	// overheadBytes is what an event takes on the wire beside its value.
 	overheadBytes = 32
-	// statements of one group's transaction, at most.
+	// statements of one group's transaction that may take their whole time: the
+	// lock and the insert. A group that is cut off before COMMIT was not applied.
 	statements = 2
 	// statementGrace lets the server's own timeouts speak first: its answer is
 	// definite, a deadline of ours is not.

@@ -221,6 +221,7 @@ func TestDrainLosesNothing(t *testing.T) {
 			})
 		}
 		<-enough
+		apptest.WaitUntil(t, "the worker works", func() bool { return w.Metric(t, "events_worked_total") > 0 })
 		if err := errors.Join(r.Stop(), w.Stop()); err != nil {
 			t.Error(err)
 		}
@@ -271,20 +272,39 @@ func TestAmbiguousOutcome(t *testing.T) {
 // goes on when it is back.
 func TestLostDatabase(t *testing.T) {
 	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	proxy := faultproxy.New(t, dsn)
-	r, w := serve(t, proxy.DSN(dsn)), work(t, proxy.DSN(dsn))
-	proxy.Refuse()
-	proxy.Drop(faultproxy.RST)
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		dsn := dbtest.Postgres(t, postgres.Migrations())
+		proxy := faultproxy.New(t, dsn)
+		lostDatabase(t, proxy.DSN(dsn), func() error {
+			proxy.Refuse()
+			proxy.Drop(faultproxy.RST)
+			return nil
+		}, proxy.Accept)
+	})
+	t.Run("MariaDB", func(t *testing.T) {
+		t.Parallel()
+		server, dsn := dbtest.MariaServer(t)
+		lostDatabase(t, dsn, server.Kill, func() error { return server.Restart(t.Context()) })
+	})
+}
+
+func lostDatabase(t *testing.T, dsn string, lose, restore func() error) {
+	t.Helper()
+	r, w := serve(t, dsn), work(t, dsn)
+	if err := lose(); err != nil {
+		t.Fatal(err)
+	}
 	for path, method := range map[string]string{"/events": "POST", "/events/async": "POST", "/events/1": "GET"} {
-		if a := apptest.Send(t, method, r.api+path, "", nil); a.Status != 503 || a.Header.Get("Retry-After") == "" {
+		if a := apptest.Send(t, method, r.api+path, "", nil); a.Status != 503 || a.Code != "DATABASE_UNAVAILABLE" ||
+			a.Header.Get("Retry-After") == "" {
 			t.Errorf("%s %s: %s", method, path, a)
 		}
 	}
 	if a := apptest.Get(t, r.Admin+"/livez"); a.Status != 200 {
 		t.Errorf("livez: %s", a)
 	}
-	if err := proxy.Accept(); err != nil {
+	if err := restore(); err != nil {
 		t.Fatal(err)
 	}
 	apptest.WaitUntil(t, "it is back", func() bool { return post(t, r.api+"/events/async").Status == 202 })
@@ -326,6 +346,7 @@ func TestStartRefusesInOneSentence(t *testing.T) {
 		"groups take every connection": {"COALESCE_IN_FLIGHT": "3", "DB_MAX_OPEN_CONNS": "4"},
 		"workers do":                   {"WORKER_CONCURRENCY": "8"},
 		"no batch":                     {"WORKER_BATCH": "0"},
+		"migrations go elsewhere":      {"MIGRATE_DATABASE_URL": "mysql://u:s3cret@h/db"},
 	} {
 		full := map[string]string{
 			"DATABASE_URL": "postgres://u:s3cret@h/db?sslmode=disable", "HTTP_ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0",

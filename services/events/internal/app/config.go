@@ -25,6 +25,9 @@ func (c Config) Validate() error {
 			f.Add("DATABASE_URL: "+err.Error(), "DATABASE_URL")
 		}
 	}
+	if c.MigrateDatabaseURL != "" && onMySQL(c) != onMySQL(Config{Common: config.Common{DatabaseURL: c.MigrateDatabaseURL}}) {
+		f.Add("MIGRATE_DATABASE_URL must lead to the same kind of server as DATABASE_URL", "MIGRATE_DATABASE_URL", "DATABASE_URL")
+	}
 	if c.CoalesceInFlight > max(c.DBMaxOpenConns-reservedConns, 1) {
 		f.Add("COALESCE_IN_FLIGHT must leave two of DB_MAX_OPEN_CONNS to everything else", "COALESCE_IN_FLIGHT", "DB_MAX_OPEN_CONNS")
 	}

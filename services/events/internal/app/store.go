@@ -21,6 +21,9 @@ type store interface {
 	Close(ctx context.Context) error
 }
 
+// engines are those that there is an adapter for.
+func engines() []sqldb.Engine { return []sqldb.Engine{sqldb.PostgreSQL, sqldb.MySQL} }
+
 // onMySQL tells the engine; Config.Validate has seen that the URL names one.
 func onMySQL(c Config) bool {
 	kind, err := sqldb.EngineOf(c.DatabaseURL)

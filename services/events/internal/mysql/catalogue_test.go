@@ -113,6 +113,25 @@ func TestPartsAreTheMigrations(t *testing.T) {
 	}
 }
 
+// A server that would refuse every write is refused at the start.
+func TestStatementBinlogIsRefused(t *testing.T) {
+	t.Parallel()
+	_, dsn := dbtest.MariaServer(t, map[string]string{"log-bin": "binlog", "binlog-format": "STATEMENT"})
+	db := openPool(t, dsn)
+	execute(t, db, `CREATE TABLE status (id bigint)`)
+	err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO status (id) VALUES (0)`)
+		return err
+	})
+	if err == nil {
+		t.Error("the server does not refuse: the check is for nothing")
+	}
+	execute(t, db, `CREATE OR REPLACE TABLE status ENGINE = Aria SELECT 0 AS id`)
+	if err := mysql.Check(t.Context(), db); err == nil || !strings.Contains(err.Error(), "binlog_format") {
+		t.Errorf("check: %v", err)
+	}
+}
+
 // A backlog is worked part by part, to the last event.
 func TestBacklogIsWorkedByParts(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,9 @@
 // Every transaction is READ COMMITTED: at REPEATABLE READ a scan without an index
 // locks each row that it passes, and the workers deadlock to a standstill. Even so
 // a locking SELECT or a DELETE by id would wait for every claimed row on its way.
-// Only an UPDATE reads past rows that others have locked
-// and that do not match (InnoDB's semi-consistent read), so the finish is one.
+// Only an UPDATE reads past rows that others have locked and that do not match
+// (InnoDB's semi-consistent read), so the finish is one.
+//
+// With a backlog each claim looks in another of the parts that the pending events
+// lie in, so that workers do not meet.
 package mysql

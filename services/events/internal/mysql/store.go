@@ -22,7 +22,7 @@ var migrations embed.FS
 // Migrations returns the schema's migrations. A schema is a database here: the
 // URL's, in which the history is a table beside the service's two.
 func Migrations() migrate.Source {
-	return migrate.Source{FS: migrations, Dir: "migrations", Schema: "events"}
+	return migrate.Source{FS: migrations, Dir: "migrations", Engine: sqldb.MySQL, Schema: "events"}
 }
 
 // Store is an event.Repository and an event.Queue on MySQL or MariaDB.
@@ -62,6 +62,19 @@ func Check(ctx context.Context, db *sqldb.DB) error {
 	}
 	if rows != 1 {
 		return fmt.Errorf("%w: it holds %d", event.ErrStatus, rows)
+	}
+	return checkBinlog(ctx, db)
+}
+
+// checkBinlog refuses a server that would refuse every write: at READ COMMITTED
+// InnoDB writes no statements to the binary log (error 1665).
+func checkBinlog(ctx context.Context, db *sqldb.DB) error {
+	var refuses bool
+	if err := db.GetContext(ctx, &refuses, `SELECT @@log_bin AND @@binlog_format = 'STATEMENT'`); err != nil {
+		return err
+	}
+	if refuses {
+		return errors.New("the server runs with binlog_format=STATEMENT, at which it refuses writes at READ COMMITTED: use ROW or MIXED")
 	}
 	return nil
 }

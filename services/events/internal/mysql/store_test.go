@@ -38,7 +38,7 @@ const lockTimeout, statementTimeout = 2 * time.Second, 4 * time.Second
 func openPool(t *testing.T, dsn string) *sqldb.DB {
 	t.Helper()
 	db, err := sqldb.Open(t.Context(), sqldb.Settings{
-		URL: dsn, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout,
+		URL: dsn, Engines: []sqldb.Engine{sqldb.MySQL}, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout,
 	}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
