@@ -19,10 +19,13 @@ func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 // change adapts the settings of a test's pool.
 type change func(*sqldb.Settings)
 
+// bothEngines are those that the tests' pools may be of.
+func bothEngines() []sqldb.Engine { return []sqldb.Engine{sqldb.PostgreSQL, sqldb.MySQL} }
+
 // open opens a pool that is closed when the test ends.
 func open(tb testing.TB, url string, changes ...change) *sqldb.DB {
 	tb.Helper()
-	settings := sqldb.Settings{URL: url, Engines: []sqldb.Engine{sqldb.PostgreSQL, sqldb.MySQL}, ApplicationName: "sqldb-test"}
+	settings := sqldb.Settings{URL: url, Engines: bothEngines(), ApplicationName: "sqldb-test"}
 	for _, c := range changes {
 		c(&settings)
 	}

@@ -382,7 +382,7 @@ func TestMySQLSettingsAreChecked(t *testing.T) {
 		"oracle://u:p@h/db":                   "must begin with postgres:// or mysql://",
 		"mysql://u:p ss@h:x/db":               "cannot be read",
 	} {
-		_, err := sqldb.Open(t.Context(), sqldb.Settings{URL: url, Engines: []sqldb.Engine{sqldb.PostgreSQL, sqldb.MySQL}}, slog.New(slog.DiscardHandler), nil)
+		_, err := sqldb.Open(t.Context(), sqldb.Settings{URL: url, Engines: bothEngines()}, slog.New(slog.DiscardHandler), nil)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "p ss") {
 			t.Errorf("%s: %v, want %q", url, err, want)
 		}
@@ -396,7 +396,7 @@ func TestMySQLSettingsAreChecked(t *testing.T) {
 func TestMySQLWarns(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
-	db, err := sqldb.Open(t.Context(), sqldb.Settings{URL: dbtest.EmptyMariaDB(t), Engines: []sqldb.Engine{sqldb.MySQL}}, slog.New(slog.NewTextHandler(&log, nil)), nil)
+	db, err := sqldb.Open(t.Context(), sqldb.Settings{URL: dbtest.EmptyMariaDB(t), Engines: bothEngines()}, slog.New(slog.NewTextHandler(&log, nil)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

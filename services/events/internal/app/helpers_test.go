@@ -24,7 +24,8 @@ func execute(t *testing.T, dsn, statement string) {
 	if strings.HasPrefix(dsn, "mysql://") {
 		table = "status"
 	}
-	db, err := sqldb.Open(t.Context(), sqldb.Settings{URL: dsn, Engines: []sqldb.Engine{sqldb.PostgreSQL, sqldb.MySQL}}, slog.New(slog.DiscardHandler), nil)
+	settings := sqldb.Settings{URL: dsn, Engines: []sqldb.Engine{sqldb.PostgreSQL, sqldb.MySQL}}
+	db, err := sqldb.Open(t.Context(), settings, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
