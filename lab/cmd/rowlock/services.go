@@ -30,6 +30,10 @@ func services() []service {
 		try: `curl -si -H 'Content-Type: application/json' -H 'Idempotency-Key: try-1' URL/v1/payments` +
 			` -d '{"ride_id":"ride-1","rider_id":"rider-1","amount":1250,"currency":"EUR",` +
 			`"card":{"number":"4242424242424242","exp_month":12,"exp_year":2099,"cvc":"123"}}'`,
+	}, {
+		name: "iidy", port: 8084, schema: provision.Service{Name: "iidy"},
+		try: `printf 'a.txt\nb.txt\n' | curl -s URL/iidy/v1/batch/lists/downloads --data-binary @-;` +
+			` curl -s "URL/iidy/v1/batch/lists/downloads?count=10"`,
 	}}
 }
 

@@ -1,0 +1,137 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
+)
+
+// Many implements attempt.Repository: one statement, in a transaction so that a
+// lost answer to its COMMIT can be looked up.
+func (s *Store) Many(
+	ctx context.Context, change attempt.Change, list attempt.List, items *attempt.Items, claim attempt.Claim,
+) (int64, error) {
+	s.metrics.batch(change, items.Len())
+	args := []any{string(list), items.Lines()}
+	if change != attempt.Add {
+		args = append(args, string(claim))
+	}
+	n, err := s.statement(ctx, manySQL(change), args...)
+	s.done(change, list, n)
+	return n, err
+}
+
+// statement runs one statement of a caller's own and counts its rows. All of them
+// together leave some of the pool to the lanes of single items and to long batches.
+func (s *Store) statement(ctx context.Context, query string, args ...any) (n int64, err error) {
+	err = s.batches.Do(ctx, s.turn.Add(1), s.options.LockTimeout, func() error {
+		return s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) (err error) {
+			n, err = execute(ctx, tx, query, args...)
+			return err
+		}, sqldb.ResolveOutcome())
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+// Stage implements attempt.Repository. The items go part by part into a temporary
+// table, and one statement applies them all: the rows are locked in one order
+// although nobody has seen all items at once, and it is all or nothing.
+//
+// The connection is held while the caller uploads, which is why there may be no
+// more than BulkInFlight of these, each until BulkTimeout at most, and why the
+// server ends a transaction whose caller pauses.
+func (s *Store) Stage(
+	ctx context.Context, change attempt.Change, list attempt.List, next func() (*attempt.Items, error), claim attempt.Claim,
+) (int64, error) {
+	total, n := 0, int64(0)
+	ran := false
+	err := s.inBulk(ctx, func(ctx context.Context, tx *sqlx.Tx) (err error) {
+		if ran {
+			return attempt.ErrInTheWay // the upload that it was fed from is gone
+		}
+		ran = true
+		if total, err = stage(ctx, tx, next); err != nil {
+			return err
+		}
+		args := []any{string(list)}
+		if change != attempt.Add {
+			args = append(args, string(claim))
+		}
+		n, err = execute(ctx, tx, stagedSQL(change), args...)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	s.metrics.batch(change, total)
+	s.done(change, list, n)
+	return n, nil
+}
+
+// stage fills the temporary table and returns how many items there are.
+func stage(ctx context.Context, tx *sqlx.Tx, next func() (*attempt.Items, error)) (int, error) {
+	if _, err := execute(ctx, tx, createStagedSQL); err != nil {
+		return 0, err
+	}
+	for total := 0; ; {
+		items, err := next()
+		if errors.Is(err, io.EOF) {
+			_, err = execute(ctx, tx, analyzeStagedSQL)
+			return total, err
+		}
+		if err != nil {
+			return 0, err
+		}
+		if _, err := execute(ctx, tx, fillStagedSQL, items.Lines()); err != nil {
+			return 0, err
+		}
+		total += items.Len()
+	}
+}
+
+// inBulk runs a transaction that may take BulkTimeout, or refuses with attempt.ErrBusy.
+func (s *Store) inBulk(ctx context.Context, fn func(context.Context, *sqlx.Tx) error) error {
+	select {
+	case s.bulk <- struct{}{}:
+		defer func() { <-s.bulk }()
+	default:
+		s.metrics.refused.Inc()
+		return attempt.ErrBusy
+	}
+	return s.batches.Do(ctx, s.turn.Add(1), s.options.LockTimeout, func() error {
+		return s.db.InTx(ctx, fn, sqldb.ResolveOutcome(),
+			// Another long batch over the same items is in the way for as long as it takes.
+			sqldb.WithLockTimeout(s.options.BulkTimeout), sqldb.WithStatementTimeout(s.options.BulkTimeout),
+			sqldb.WithIdleTimeout(s.options.BulkStall+sqldb.Grace))
+	})
+}
+
+// execute runs a statement and counts its rows.
+func execute(ctx context.Context, tx *sqlx.Tx, query string, args ...any) (int64, error) {
+	result, err := tx.ExecContext(ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	n, err := result.RowsAffected()
+	if err != nil {
+		return 0, fmt.Errorf("count the rows: %w", err)
+	}
+	return n, nil
+}
+
+// done notes a change that was made.
+func (s *Store) done(change attempt.Change, list attempt.List, n int64) {
+	s.metrics.changed(change, n)
+	if change == attempt.Add && n > 0 {
+		s.heads.forget(string(list))
+	}
+}
