@@ -13,7 +13,9 @@ import (
 // longer than NewStrings was told to expect.
 type LongStringError struct{ Index int }
 
-func (e *LongStringError) Error() string { return fmt.Sprintf("the string at index %d is too long", e.Index) }
+func (e *LongStringError) Error() string {
+	return fmt.Sprintf("the string at index %d is too long", e.Index)
+}
 
 // Strings reads a body {"member":["...", ...]} as a stream, one string at a time.
 // Memory stays at some hundred kilobytes however long the body is.

@@ -18,12 +18,24 @@ const (
 	scenarioBarePayment = "pgbench-payment"
 	scenarioNewKeys     = "new-keys"
 	scenarioReplays     = "replays"
+
+	scenarioAdd          = "add"
+	scenarioPage         = "page"
+	scenarioFirstPage    = "first-page"
+	scenarioLastPage     = "last-page"
+	scenarioIncrement    = "increment"
+	scenarioDelete       = "delete"
+	scenarioAddOne       = "add-one"
+	scenarioIncrementOne = "increment-one"
+	scenarioGetOne       = "get-one"
+	scenarioDeleteOne    = "delete-one"
 )
 
 // The services that there is a bench of.
 const (
 	serviceCounts   = "counts"
 	servicePayments = "payments"
+	serviceIidy     = "iidy"
 )
 
 // kind is how a scenario loads the system.
@@ -47,9 +59,15 @@ type scenario struct {
 
 // scenarios lists what is to be run, in the order of one round: each baseline right before what is held against it.
 func (o Options) scenarios() []scenario {
-	all := o.countsScenarios()
-	if o.service == servicePayments {
+	var all []scenario
+
+	switch o.service {
+	case servicePayments:
 		all = o.paymentsScenarios()
+	case serviceIidy:
+		all = o.iidyScenarios()
+	default:
+		all = o.countsScenarios()
 	}
 
 	if len(o.Only) == 0 {
@@ -71,6 +89,28 @@ func (o Options) paymentsScenarios() []scenario {
 			baseline: scenarioBarePayment,
 		},
 	}
+}
+
+// iidyScenarios are in the order in which a list lives.
+func (o Options) iidyScenarios() []scenario {
+	all := []scenario{{name: scenarioBareUniform, title: "bare pgbench, single-row updates", kind: kindBaseline}}
+
+	for _, s := range []struct{ name, title string }{
+		{scenarioAdd, "items added, 1,000 a request"},
+		{scenarioPage, "items paged, 1,000 a request"},
+		{scenarioFirstPage, "items paged, the first page alone"},
+		{scenarioLastPage, "items paged, the last page alone"},
+		{scenarioIncrement, "items incremented, 1,000 a request"},
+		{scenarioDelete, "items deleted, 1,000 a request"},
+		{scenarioAddOne, "single adds"},
+		{scenarioGetOne, "single gets"},
+		{scenarioIncrementOne, "single increments"},
+		{scenarioDeleteOne, "single deletes"},
+	} {
+		all = append(all, scenario{name: s.name, title: s.title, kind: kindSaturating, replicas: o.Replicas, baseline: scenarioBareUniform})
+	}
+
+	return all
 }
 
 func (o Options) countsScenarios() []scenario {

@@ -69,7 +69,9 @@ func newMetrics(reg prometheus.Registerer, inFlight func() float64) (*metrics, e
 	return m, nil
 }
 
-func (m *metrics) changed(c attempt.Change, n int64) { m.items.WithLabelValues(changeLabel(c)).Add(float64(n)) }
+func (m *metrics) changed(c attempt.Change, n int64) {
+	m.items.WithLabelValues(changeLabel(c)).Add(float64(n))
+}
 
 func (m *metrics) batch(c attempt.Change, items int) {
 	m.batches.WithLabelValues(changeLabel(c)).Observe(float64(items))

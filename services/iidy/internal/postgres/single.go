@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -43,7 +42,7 @@ func (s *Store) Get(ctx context.Context, list attempt.List, item attempt.Item) (
 // runGets is the read lane's Run. Its statement is sent after all its callers have
 // come, so that each sees whatever was acknowledged before it asked.
 func (s *Store) runGets(ctx context.Context, _ coalesce.Pass, group []key) ([]coalesce.Answer[int64], error) {
-	lists, items := joined(group)
+	lists, items := arrays(group)
 	var attempts pq.Int64Array
 	if err := s.db.GetContext(ctx, &attempts, getGroupSQL, lists, items); err != nil {
 		return nil, err
@@ -106,7 +105,7 @@ func (s *Store) runChanges(
 func (s *Store) apply(
 	ctx context.Context, change attempt.Change, pass coalesce.Pass, g group, answers []coalesce.Answer[int64],
 ) error {
-	lists, items := joined(g.keys)
+	lists, items := arrays(g.keys)
 	times := make(pq.Int64Array, len(g.keys))
 	for n, callers := range g.callers {
 		times[n] = int64(len(callers))
@@ -171,24 +170,13 @@ func (s *Store) addFree(ctx context.Context, g group, answers []coalesce.Answer[
 	return s.addFree(ctx, group{g.keys[half:], g.callers[half:]}, answers, patience)
 }
 
-// joined are the lists and the items of calls, a line each.
-func joined(keys []key) (lists, items string) {
-	size := 0
-	for _, k := range keys {
-		size += k.size()
+// arrays are the lists and the items of calls.
+func arrays(keys []key) (lists, items pq.StringArray) {
+	lists, items = make(pq.StringArray, len(keys)), make(pq.StringArray, len(keys))
+	for i, k := range keys {
+		lists[i], items[i] = k.list, k.item
 	}
-	var l, i strings.Builder
-	l.Grow(size)
-	i.Grow(size)
-	for n, k := range keys {
-		if n > 0 {
-			l.WriteByte('\n')
-			i.WriteByte('\n')
-		}
-		l.WriteString(k.list)
-		i.WriteString(k.item)
-	}
-	return l.String(), i.String()
+	return lists, items
 }
 
 // verdict tells the coalescer what it may do about a failed statement.

@@ -5,15 +5,20 @@ import "github.com/rowlock/rowlock/services/iidy/internal/attempt"
 // Items travel as one text, parted by line breaks, which no item holds: the server
 // splits that in half the time that it takes to read an array.
 //
-// Rows are locked in the order of their bytes by an ORDER BY below the INSERT or
-// below FOR UPDATE. Sorted parameters alone would not do: the planner picks the
-// order in which a plain UPDATE or DELETE locks, and two of them deadlock.
+// Rows are locked in the order of their bytes by an ORDER BY below the INSERT, below
+// FOR UPDATE, or below the LATERAL that FOR UPDATE stands in. Sorted parameters
+// alone would not do: the planner picks the order in which a plain UPDATE or DELETE
+// locks, and two of them deadlock.
+//
+// LATERAL and ANY (ARRAY ...) also leave the planner no choice but to look each item
+// up in the key. It cannot know how many items there are, and where it guesses too
+// many it reads the whole table for a thousand of them, twenty times as long.
 
-// addOne to attempts; the largest bigint stays what it is.
+// oneMore is attempts and one; the largest bigint stays what it is.
 const oneMore = `least(l.attempts, 9223372036854775806) + 1`
 
 // The changes of a batch: $1 is the list, $2 the items. Those that may be limited
-// to a claim have it as $3, '' for none. What a claim holds is looked at after the
+// to a claim have it as $3, ” for none. What a claim holds is looked at after the
 // wait for the row's lock.
 const (
 	addManySQL = `
@@ -26,23 +31,24 @@ ON CONFLICT (list, item) DO NOTHING`
 	heldManySQL = `
 WITH held AS MATERIALIZED (
     SELECT l.item
-      FROM string_to_table($2, E'\n') AS i
-      JOIN iidy.lists l ON l.list = $1 AND l.item = i
-     WHERE $3 = '' OR l.claim = nullif($3, '')::uuid AND l.lease_until > clock_timestamp()
-     ORDER BY l.item
-       FOR UPDATE OF l
+      FROM (SELECT i AS item FROM string_to_table($2, E'\n') AS i ORDER BY i COLLATE "C") AS a
+     CROSS JOIN LATERAL (
+           SELECT l.item
+             FROM iidy.lists l
+            WHERE l.list = $1 AND l.item = a.item
+              AND ($3 = '' OR l.claim = nullif($3, '')::uuid AND l.lease_until > clock_timestamp())
+              FOR UPDATE) AS l
 )`
 
 	incrementHeldSQL = `
 UPDATE iidy.lists l
-   SET attempts = ` + oneMore + `
-  FROM held h
- WHERE l.list = $1 AND l.item = h.item`
+   SET attempts = ` + oneMore + ofHeldSQL
 
 	deleteHeldSQL = `
-DELETE FROM iidy.lists l
- USING held h
- WHERE l.list = $1 AND l.item = h.item`
+DELETE FROM iidy.lists l` + ofHeldSQL
+
+	ofHeldSQL = `
+ WHERE l.list = $1 AND l.item = ANY (ARRAY(SELECT item FROM held))`
 )
 
 // manySQL is the statement of a batch.
@@ -81,15 +87,28 @@ WITH held AS MATERIALIZED (
      ORDER BY l.item
        FOR UPDATE OF l
 )`
+
+	incrementStagedSQL = heldStagedSQL + `
+UPDATE iidy.lists l
+   SET attempts = ` + oneMore + `
+  FROM held h
+ WHERE l.list = $1 AND l.item = h.item`
+
+	deleteStagedSQL = heldStagedSQL + deleteAllSQL
+
+	deleteAllSQL = `
+DELETE FROM iidy.lists l
+ USING held h
+ WHERE l.list = $1 AND l.item = h.item`
 )
 
 // stagedSQL is the one statement that applies what was staged.
 func stagedSQL(change attempt.Change) string {
 	switch change {
 	case attempt.Increment:
-		return heldStagedSQL + incrementHeldSQL
+		return incrementStagedSQL
 	case attempt.Delete:
-		return heldStagedSQL + deleteHeldSQL
+		return deleteStagedSQL
 	case attempt.Add:
 	}
 	return addStagedSQL
@@ -104,8 +123,7 @@ const (
 	askedSQL = `
 WITH asked AS MATERIALIZED (
     SELECT c.list, c.item, c.times, c.n
-      FROM ROWS FROM (string_to_table($1, E'\n'), string_to_table($2, E'\n'), unnest($3::bigint[]))
-           WITH ORDINALITY AS c (list, item, times, n)
+      FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS c (list, item, times, n)
      WHERE (SELECT set_config('lock_timeout', $4, true)) IS NOT NULL
 )`
 
@@ -123,20 +141,24 @@ SELECT coalesce(array_agg(a.n), '{}') AS done, '{}'::bigint[] AS locked
 
 	heldGroupSQL = askedSQL + `, held AS MATERIALIZED (
     SELECT l.list, l.item, a.times, a.n
-      FROM asked a
-      JOIN iidy.lists l ON l.list = a.list AND l.item = a.item
-     ORDER BY l.list, l.item
-       FOR UPDATE OF l`
+      FROM (SELECT list, item, times, n FROM asked ORDER BY list COLLATE "C", item COLLATE "C") AS a
+     CROSS JOIN LATERAL (
+           SELECT l.list, l.item
+             FROM iidy.lists l
+            WHERE l.list = a.list AND l.item = a.item
+              FOR UPDATE`
 
-	incrementGroupSQL = `
+	// What is held is there, so the INSERT always meets it: an UPDATE that looks each row up.
+	incrementGroupSQL = `) AS l
 ), changed AS (
-    UPDATE iidy.lists l
-       SET attempts = least(l.attempts, 9223372036854775807 - h.times) + h.times
+    INSERT INTO iidy.lists AS l (list, item, attempts)
+    SELECT h.list, h.item, h.times
       FROM held h
-     WHERE l.list = h.list AND l.item = h.item
+    ON CONFLICT (list, item) DO UPDATE
+       SET attempts = least(l.attempts, 9223372036854775807 - excluded.attempts) + excluded.attempts
 )`
 
-	deleteGroupSQL = `
+	deleteGroupSQL = `) AS l
 ), changed AS (
     DELETE FROM iidy.lists l
      USING held h
@@ -151,9 +173,9 @@ SELECT coalesce(array_agg(h.n), '{}') AS done, '{}'::bigint[] AS locked
 	// taken for missing ones.
 	doneFreeSQL = `
 SELECT coalesce(array_agg(a.n) FILTER (WHERE h.n IS NOT NULL), '{}') AS done,
-       coalesce(array_agg(a.n) FILTER (WHERE h.n IS NULL), '{}') AS locked
+       coalesce(array_agg(a.n) FILTER (WHERE h.n IS NULL
+           AND EXISTS (SELECT FROM iidy.lists l WHERE l.list = a.list AND l.item = a.item)), '{}') AS locked
   FROM asked a
-  JOIN iidy.lists l ON l.list = a.list AND l.item = a.item
   LEFT JOIN held h ON h.n = a.n`
 )
 
@@ -176,9 +198,8 @@ func groupSQL(change attempt.Change, skipLocked bool) string {
 // getGroupSQL answers with the attempts of each item in the order asked, -1 for
 // one that is not there.
 const getGroupSQL = `
-SELECT array_agg(coalesce(l.attempts, -1) ORDER BY c.n) AS attempts
-  FROM ROWS FROM (string_to_table($1, E'\n'), string_to_table($2, E'\n')) WITH ORDINALITY AS c (list, item, n)
-  LEFT JOIN iidy.lists l ON l.list = c.list AND l.item = c.item`
+SELECT array_agg(coalesce((SELECT l.attempts FROM iidy.lists l WHERE l.list = c.list AND l.item = c.item), -1) ORDER BY c.n) AS attempts
+  FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS c (list, item, n)`
 
 // A page and what a claim took come as one text, an entry a line, because a row
 // costs more to send than an entry is worth.
@@ -223,14 +244,13 @@ WITH free AS MATERIALIZED (
     SELECT gen_random_uuid() AS claim, clock_timestamp() + $4::bigint * interval '1 microsecond' AS until
 ), taken AS (
     UPDATE iidy.lists l
-       SET claim = lease.claim, lease_until = lease.until
-      FROM free f, lease
-     WHERE l.list = $1 AND l.item = f.item
-    RETURNING l.item, l.attempts, f.expired
+       SET claim = (SELECT claim FROM lease), lease_until = (SELECT until FROM lease)
+     WHERE l.list = $1 AND l.item = ANY (ARRAY(SELECT item FROM free))
+    RETURNING l.item, l.attempts
 )
 SELECT (SELECT claim FROM lease)::text AS claim, (SELECT until FROM lease) AS until,
        coalesce(string_agg(t.item || ' ' || t.attempts, E'\n' ORDER BY t.item), '') AS entries,
-       count(*) FILTER (WHERE t.expired) AS expired,
+       (SELECT count(*) FROM free WHERE expired) AS expired,
        (SELECT count(*) FROM (SELECT FROM iidy.lists
                                WHERE list = $1 AND item >= $2 AND item < (SELECT min(item) FROM free)
                                LIMIT $5::bigint + 1) AS passed) AS passed
@@ -247,15 +267,11 @@ WITH held AS MATERIALIZED (
 
 	extendSQL = heldClaimSQL + `
 UPDATE iidy.lists l
-   SET lease_until = clock_timestamp() + $3::bigint * interval '1 microsecond'
-  FROM held h
- WHERE l.list = $1 AND l.item = h.item`
+   SET lease_until = clock_timestamp() + $3::bigint * interval '1 microsecond'` + ofHeldSQL
 
 	releaseSQL = heldClaimSQL + `
 UPDATE iidy.lists l
-   SET claim = NULL, lease_until = NULL
-  FROM held h
- WHERE l.list = $1 AND l.item = h.item`
+   SET claim = NULL, lease_until = NULL` + ofHeldSQL
 
 	abandonSQL = `
 WITH held AS MATERIALIZED (
@@ -265,5 +281,5 @@ WITH held AS MATERIALIZED (
        AND ($3 = '' OR claim = nullif($3, '')::uuid AND lease_until > clock_timestamp())
      ORDER BY item
        FOR UPDATE
-)` + deleteHeldSQL
+)` + deleteAllSQL
 )
