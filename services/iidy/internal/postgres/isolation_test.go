@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/dbtest"
@@ -23,7 +24,7 @@ func TestHeldRowDelaysNobodyElse(t *testing.T) {
 		t.Run(change.String(), func(t *testing.T) {
 			t.Parallel()
 			dsn := dbtest.Postgres(t, postgres.Migrations())
-			s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
+			s, db := openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
 			add(t, s, "held")
 			release := hold(t, db, `SELECT FROM iidy.lists WHERE item = 'held' FOR UPDATE`)
 			theirs := make(chan string, 4)
@@ -67,7 +68,7 @@ func TestHeldRowDelaysNobodyElse(t *testing.T) {
 func TestUncommittedAddDelaysNobodyElse(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
+	s, db := openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
 	release := hold(t, db, `INSERT INTO iidy.lists (list, item) VALUES ('l', 'held')`)
 	theirs := make(chan string, 4)
 	for range cap(theirs) {
@@ -111,7 +112,7 @@ func TestUncommittedAddDelaysNobodyElse(t *testing.T) {
 func TestRowHeldForTooLong(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
+	s, db := openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
 	add(t, s, "held")
 	release := hold(t, db, `UPDATE iidy.lists SET attempts = attempts WHERE item = 'held'`)
 	held := attempt.ItemsOf("held")
@@ -136,7 +137,7 @@ func TestRowHeldForTooLong(t *testing.T) {
 func TestCrowdOfBatchesLeavesThePool(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
+	s, db := openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
 	add(t, s, "held", "free")
 	release := hold(t, db, `SELECT FROM iidy.lists WHERE item = 'held' FOR UPDATE`)
 	crowd := make(chan error, 40)
@@ -209,7 +210,7 @@ func TestTooManyLongBatches(t *testing.T) {
 func TestStalledUploadEndsItsTransaction(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
+	s, db := openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
 	calls := 0
 	_, err := s.Stage(t.Context(), attempt.Add, list, func() (*attempt.Items, error) {
 		if calls++; calls == 2 {

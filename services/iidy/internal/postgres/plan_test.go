@@ -8,6 +8,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
@@ -33,7 +34,7 @@ func plan(t *testing.T, db *sqlx.DB, statement string, args ...any) string {
 // its items up one by one, whether or not the table was analyzed.
 func TestPlans(t *testing.T) {
 	t.Parallel()
-	db := observer(t, dbtest.Postgres(t, postgres.Migrations()))
+	db := apptest.Open(t, dbtest.Postgres(t, postgres.Migrations()))
 	seed(t, db, 20_000)
 	for _, analyzed := range []bool{false, true} {
 		if analyzed {
@@ -74,7 +75,7 @@ func items(from, n int) string {
 func TestLongHead(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, other, db := openStore(t, dsn, sqldb.PoolerNone), openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
+	s, other, db := openStore(t, dsn, sqldb.PoolerNone), openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
 	const items = 3 * postgres.LongHead
 	seed(t, db, items)
 	claim := func(s *postgres.Store, count int, want string) attempt.Claim {

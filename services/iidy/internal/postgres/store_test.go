@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
@@ -57,21 +58,6 @@ func openStore(t *testing.T, dsn string, pooler sqldb.Pooler) *postgres.Store {
 	return s
 }
 
-// observer opens a plain pool for what the tests look at and lock.
-func observer(t *testing.T, dsn string) *sqlx.DB {
-	t.Helper()
-	db, err := sqlx.ConnectContext(t.Context(), "postgres", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return db
-}
-
 func TestStorePassesTheSuite(t *testing.T) {
 	t.Parallel()
 	attempttest.Exercise(t, func(t *testing.T) attempt.Repository {
@@ -95,7 +81,7 @@ func TestStorePassesTheSuiteBehindATransactionPooler(t *testing.T) {
 // that had one. It comes before the store is opened.
 func watchDeadlocks(t *testing.T, dsn string) {
 	t.Helper()
-	db := observer(t, dsn)
+	db := apptest.Open(t, dsn)
 	name := one[string](t, db, `SELECT current_database()`)
 	execute(t, db, `ALTER DATABASE "`+name+`" SET deadlock_timeout = '5ms'`)
 	t.Cleanup(func() {
@@ -189,7 +175,7 @@ func seed(t *testing.T, db *sqlx.DB, n int) {
 func TestAttemptsDoNotOverflow(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
+	s, db := openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
 	add(t, s, "most", "other")
 	execute(t, db, `UPDATE iidy.lists SET attempts = 9223372036854775806 WHERE item = 'most'`)
 	ctx := t.Context()
