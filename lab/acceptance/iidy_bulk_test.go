@@ -105,7 +105,7 @@ func TestIidyCutUpload(t *testing.T) {
 func TestIidyOppositeOrder(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Empty(t)
-	count := watchDeadlocks(t, dsn)
+	hurryDeadlocks(t, dsn)
 	set := iidy(t, 2, dsn, nil)
 	const n = 100_000
 	for _, step := range []struct {
@@ -127,7 +127,7 @@ func TestIidyOppositeOrder(t *testing.T) {
 			t.Errorf("%s %s: %d, want %d", step.method, step.query, got, step.total)
 		}
 	}
-	if got := count(); got != 0 {
+	if got := deadlocks(t, dsn); got != 0 {
 		t.Errorf("%d deadlocks", got)
 	}
 }

@@ -19,7 +19,7 @@ import (
 func TestIidyOverlappingBatches(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Empty(t)
-	count := watchDeadlocks(t, dsn)
+	hurryDeadlocks(t, dsn)
 	all := addrs(iidy(t, 3, dsn, nil))
 	stable, moving := lines("stable", 300), lines("moving", 300)
 	newLists(t, all[0]).want("POST", "/batch/lists/downloads", strings.NewReader(strings.Join(stable, "")), 300)
@@ -73,7 +73,7 @@ func TestIidyOverlappingBatches(t *testing.T) {
 	if attempts != incremented.Load() || attempts != sent.Load() {
 		t.Errorf("%d attempts; %d increments were counted, %d sent", attempts, incremented.Load(), sent.Load())
 	}
-	if got := count(); got != 0 {
+	if got := deadlocks(t, dsn); got != 0 {
 		t.Errorf("%d deadlocks", got)
 	}
 	t.Logf("%d calls, %d adds, %d deletes, %d increments", calls.Load(), added.Load(), deleted.Load(), incremented.Load())

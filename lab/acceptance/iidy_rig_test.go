@@ -149,18 +149,11 @@ func upload(n int, back bool) io.Reader {
 	return r
 }
 
-// watchDeadlocks makes the server of a database look for them at once, and returns how many there were.
-func watchDeadlocks(t *testing.T, dsn string) func() int {
+// hurryDeadlocks makes the server look for deadlocks of a database at once; see deadlocks for how many there were.
+func hurryDeadlocks(t *testing.T, dsn string) {
 	t.Helper()
-	db := dial(t, dsn)
-	if _, err := db.ExecContext(t.Context(), //nolint:forbidigo // a setting, which may be made twice
+	if _, err := dial(t, dsn).ExecContext(t.Context(), //nolint:forbidigo // a setting, which may be made twice
 		`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET deadlock_timeout = ''5ms''', current_database()); END $$`); err != nil {
 		t.Fatal(err)
-	}
-	return func() (n int) {
-		if err := db.QueryRowContext(t.Context(), `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&n); err != nil {
-			t.Error(err)
-		}
-		return n
 	}
 }

@@ -203,16 +203,25 @@ SELECT array_agg(coalesce((SELECT l.attempts FROM iidy.lists l WHERE l.list = c.
 
 // A page and what a claim took come as one text, an entry a line, because a row
 // costs more to send than an entry is worth.
+//
+// Their limits are nested, and hidden in sub-selects: the planner expects a tenth of
+// the rows below each, and so walks the key instead of sorting what is behind it.
+// With a plain LIMIT of a thousand it sorts the whole list for each page of one that
+// was just filled and is not analyzed yet, because it takes that for a short one.
 const (
 	existsSQL = `SELECT EXISTS (SELECT FROM iidy.lists WHERE list = $1)`
 
 	pageSQL = `
 SELECT coalesce(string_agg(p.item || ' ' || p.attempts, E'\n' ORDER BY p.item), '')
   FROM (SELECT item, attempts
-          FROM iidy.lists
-         WHERE list = $1 AND item > $2
-         ORDER BY item
-         LIMIT $3) AS p`
+          FROM (SELECT item, attempts
+                  FROM (SELECT item, attempts
+                          FROM iidy.lists
+                         WHERE list = $1 AND item > $2
+                         ORDER BY item
+                         LIMIT (SELECT $3::bigint)) AS p
+                 LIMIT (SELECT $3::bigint)) AS p
+         LIMIT (SELECT $3::bigint)) AS p`
 
 	progressSQL = `
 SELECT count(*) AS items,
@@ -234,12 +243,15 @@ const (
 	// the first it had to pass, up to $5 + 1.
 	claimSQL = `
 WITH free AS MATERIALIZED (
-    SELECT item, claim IS NOT NULL AS expired
-      FROM iidy.lists
-     WHERE list = $1 AND item >= $2 AND (lease_until IS NULL OR lease_until <= clock_timestamp())
-     ORDER BY item
-     LIMIT $3
-       FOR UPDATE SKIP LOCKED
+    SELECT item, expired
+      FROM (SELECT item, expired
+              FROM (SELECT item, claim IS NOT NULL AS expired
+                      FROM iidy.lists
+                     WHERE list = $1 AND item >= $2 AND (lease_until IS NULL OR lease_until <= clock_timestamp())
+                     ORDER BY item
+                       FOR UPDATE SKIP LOCKED) AS f
+             LIMIT (SELECT $3::bigint)) AS f
+     LIMIT (SELECT $3::bigint)
 ), lease AS MATERIALIZED (
     SELECT gen_random_uuid() AS claim, clock_timestamp() + $4::bigint * interval '1 microsecond' AS until
 ), taken AS (
