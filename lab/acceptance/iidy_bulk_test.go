@@ -47,7 +47,8 @@ func TestIidyMillionLines(t *testing.T) {
 		begin := time.Now()
 		l.want(step.method, "/batch/lists/downloads"+step.query, upload(n, step.method == "DELETE"), n)
 		now, most := memoryOf(t, pid)
-		t.Logf("%s %s took %s; memory %d MiB before, %d now, %d at most", step.method, step.query, time.Since(begin).Round(time.Millisecond), before, now, most)
+		t.Logf("%s %s took %s; memory %d MiB before, %d now, %d at most",
+			step.method, step.query, time.Since(begin).Round(time.Millisecond), before, now, most)
 		if most-before >= mostMiB {
 			t.Errorf("the replica grew by %d MiB, at most %d are allowed", most-before, mostMiB)
 		}
@@ -65,14 +66,16 @@ func TestIidyCutUpload(t *testing.T) {
 	l := newLists(t, addr)
 	l.want("POST", "/batch/lists/downloads", upload(100, false), 100)
 	for _, request := range []string{
-		"POST /iidy/v1/batch/lists/downloads", "POST /iidy/v1/batch/lists/downloads?action=increment", "DELETE /iidy/v1/batch/lists/downloads",
+		"POST /iidy/v1/batch/lists/downloads", "POST /iidy/v1/batch/lists/downloads?action=increment",
+		"DELETE /iidy/v1/batch/lists/downloads",
 	} {
 		var d net.Dialer
 		c, err := d.DialContext(t.Context(), "tcp", addr)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", request, 200_000*len(itemLine(0, 1, false))); err != nil {
+		declared := 200_000 * len(itemLine(0, 1, false))
+		if _, err := fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", request, declared); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := io.Copy(c, upload(150_000, false)); err != nil {
@@ -92,7 +95,8 @@ func TestIidyCutUpload(t *testing.T) {
 		return open == 0
 	})
 	var items, attempts int
-	if err := db.QueryRowContext(t.Context(), `SELECT count(*), coalesce(sum(attempts), 0) FROM iidy.lists`).Scan(&items, &attempts); err != nil {
+	err := db.QueryRowContext(t.Context(), `SELECT count(*), coalesce(sum(attempts), 0) FROM iidy.lists`).Scan(&items, &attempts)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if items != 100 || attempts != 0 {

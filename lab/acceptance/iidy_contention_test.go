@@ -100,7 +100,7 @@ func TestIidyClaimsDrainAList(t *testing.T) {
 	dead := newLists(t, all[0])
 	const lost = 500
 	r := dead.do("POST", fmt.Sprintf("/batch/lists/downloads?action=claim&count=%d&lease=3s", lost), nil)
-	dying := r.header.Get("X-IIDY-Claim")
+	dying := r.header.Get("X-Iidy-Claim")
 	if r.status != http.StatusOK || strings.Count(r.body, "\n") != lost {
 		t.Fatalf("claim: %d %s", r.status, r.body)
 	}
@@ -116,7 +116,7 @@ func TestIidyClaimsDrainAList(t *testing.T) {
 					t.Errorf("claim: %d %s", got.status, got.body)
 					return
 				}
-				claim := got.header.Get("X-IIDY-Claim")
+				claim := got.header.Get("X-Iidy-Claim")
 				if claim == "" {
 					if l.do("HEAD", "/lists/downloads", nil).status == http.StatusNotFound {
 						return

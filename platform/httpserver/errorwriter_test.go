@@ -49,7 +49,8 @@ func TestErrorWriterWritesEveryError(t *testing.T) {
 		"POST / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("x", 64<<10) + "\r\n\r\n": "431 HEADERS_TOO_LARGE no request",
 	} {
 		got := exchangeRaw(t, addr, request)
-		if status, code, _ := strings.Cut(want, " "); got.body != code || http.StatusText(got.status) == "" || status != statusDigits(got.status) {
+		status, code, _ := strings.Cut(want, " ")
+		if got.body != code || http.StatusText(got.status) == "" || status != statusDigits(got.status) {
 			t.Errorf("%.40q: %d %q, want %q", request, got.status, got.body, want)
 		}
 		if got.header.Get("Content-Type") != "text/plain" {

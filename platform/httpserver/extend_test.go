@@ -3,11 +3,11 @@ package httpserver
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +27,7 @@ func reading(by Allowance) Handler {
 		}
 		n, err := io.Copy(io.Discard, r.Body)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return WriteJSON(w, http.StatusRequestTimeout, fmt.Sprint(n))
+			return WriteJSON(w, http.StatusRequestTimeout, strconv.FormatInt(n, 10))
 		}
 		if err != nil {
 			return err
@@ -35,7 +35,7 @@ func reading(by Allowance) Handler {
 		if err := r.Context().Err(); err != nil {
 			return err
 		}
-		return WriteJSON(w, http.StatusOK, name+fmt.Sprint(n))
+		return WriteJSON(w, http.StatusOK, name+strconv.FormatInt(n, 10))
 	}
 }
 

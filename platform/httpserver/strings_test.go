@@ -64,19 +64,20 @@ func TestStrings(t *testing.T) {
 
 func TestStringsFaults(t *testing.T) {
 	t.Parallel()
+	bad := problem.InvalidJSON
 	for body, want := range map[string]struct {
 		kind  problem.Kind
 		field string
 	}{
-		``: {problem.InvalidJSON, ""}, ` `: {problem.InvalidJSON, ""}, `[]`: {problem.InvalidJSON, ""}, `"a"`: {problem.InvalidJSON, ""},
-		`x`: {problem.InvalidJSON, ""}, `{`: {problem.InvalidJSON, ""}, `{"items"`: {problem.InvalidJSON, ""}, `{"items`: {problem.InvalidJSON, ""},
-		`{items:[]}`: {problem.InvalidJSON, ""}, `{"items"[]}`: {problem.InvalidJSON, ""}, `{"items":`: {problem.InvalidJSON, ""},
-		`{"items":[`: {problem.InvalidJSON, ""}, `{"items":["a"`: {problem.InvalidJSON, ""}, `{"items":["a`: {problem.InvalidJSON, ""},
-		`{"items":["a\`: {problem.InvalidJSON, ""}, `{"items":["a",]}`: {problem.InvalidJSON, ""}, `{"items":[,"a"]}`: {problem.InvalidJSON, ""},
-		`{"items":["a" "b"]}`: {problem.InvalidJSON, ""}, `{"items":["a"}`: {problem.InvalidJSON, ""}, `{"items":["a"]]`: {problem.InvalidJSON, ""},
-		`{"items":["a"]`: {problem.InvalidJSON, ""}, `{"items":["a"]}}`: {problem.InvalidJSON, ""}, `{"items":["a"]}{}`: {problem.InvalidJSON, ""},
-		`{"items":["a"],}`: {problem.InvalidJSON, ""}, `{"items":["\x"]}`: {problem.InvalidJSON, ""}, `{"items":["\ud800"]}`: {problem.InvalidJSON, ""},
-		"{\"items\":[\"\xff\"]}": {problem.InvalidJSON, ""}, "{\"items\":[\"\n\"]}": {problem.InvalidJSON, ""}, `{}x`: {problem.InvalidJSON, ""},
+		``: {bad, ""}, ` `: {bad, ""}, `[]`: {bad, ""}, `"a"`: {bad, ""},
+		`x`: {bad, ""}, `{`: {bad, ""}, `{"items"`: {bad, ""}, `{"items`: {bad, ""},
+		`{items:[]}`: {bad, ""}, `{"items"[]}`: {bad, ""}, `{"items":`: {bad, ""},
+		`{"items":[`: {bad, ""}, `{"items":["a"`: {bad, ""}, `{"items":["a`: {bad, ""},
+		`{"items":["a\`: {bad, ""}, `{"items":["a",]}`: {bad, ""}, `{"items":[,"a"]}`: {bad, ""},
+		`{"items":["a" "b"]}`: {bad, ""}, `{"items":["a"}`: {bad, ""}, `{"items":["a"]]`: {bad, ""},
+		`{"items":["a"]`: {bad, ""}, `{"items":["a"]}}`: {bad, ""}, `{"items":["a"]}{}`: {bad, ""},
+		`{"items":["a"],}`: {bad, ""}, `{"items":["\x"]}`: {bad, ""}, `{"items":["\ud800"]}`: {bad, ""},
+		"{\"items\":[\"\xff\"]}": {bad, ""}, "{\"items\":[\"\n\"]}": {bad, ""}, `{}x`: {bad, ""},
 		`{}`: {problem.InvalidField, "items"}, `{"items":{}}`: {problem.InvalidField, "items"}, `{"items":"a"}`: {problem.InvalidField, "items"},
 		`{"items":null}`: {problem.InvalidField, "items"}, `{"items":[1]}`: {problem.InvalidField, "items[0]"},
 		`{"items":["a",null]}`: {problem.InvalidField, "items[1]"}, `{"items":["a",["b"]]}`: {problem.InvalidField, "items[1]"},
@@ -153,7 +154,9 @@ func TestStringsOfALongBody(t *testing.T) {
 }
 
 func FuzzStrings(f *testing.F) {
-	for _, body := range []string{`{"items":["a","\ud83e\udd80"]}`, `{"items":[]}`, `{"items":[1]}`, `{}`, "{\"items\":[\"\xff\"]}", `{"items":["a"]} x`} {
+	for _, body := range []string{
+		`{"items":["a","\ud83e\udd80"]}`, `{"items":[]}`, `{"items":[1]}`, `{}`, "{\"items\":[\"\xff\"]}", `{"items":["a"]} x`,
+	} {
 		f.Add(body)
 	}
 	f.Fuzz(func(t *testing.T, body string) {

@@ -26,12 +26,14 @@ type table struct {
 	replicas  map[string]int // process ids by name
 	try       string
 	pay       string // what there is to try of payments
+	list      string // and of iidy
 }
 
 var (
 	rowPattern     = regexp.MustCompile(`(?m)^counts +(http://127\.0\.0\.1:\d+) +(http://127\.0\.0\.1:\d+/docs) `)
 	replicaPattern = regexp.MustCompile(`(counts-\d+): process (\d+), metrics at (http://\S+)`)
 	tryPattern     = regexp.MustCompile(`(?m)^ {2}(curl .*)$`)
+	listPattern    = regexp.MustCompile(`(?m)^ {2}(printf .*)$`)
 )
 
 func readTable(t *testing.T, r *rowlock) table {
@@ -39,10 +41,11 @@ func readTable(t *testing.T, r *rowlock) table {
 	r.await("Ctrl-C stops everything.")
 	out := r.output()
 	row, try := rowPattern.FindStringSubmatch(out), tryPattern.FindAllStringSubmatch(out, -1)
-	if row == nil || try == nil {
+	list := listPattern.FindStringSubmatch(out)
+	if row == nil || try == nil || list == nil {
 		t.Fatalf("no table in:\n%s", out)
 	}
-	tab := table{url: row[1], docs: row[2], try: try[0][1], pay: try[len(try)-1][1], replicas: map[string]int{}}
+	tab := table{url: row[1], docs: row[2], try: try[0][1], pay: try[len(try)-1][1], list: list[1], replicas: map[string]int{}}
 	for _, m := range replicaPattern.FindAllStringSubmatch(out, -1) {
 		pid, err := strconv.Atoi(m[2])
 		if err != nil {
@@ -77,12 +80,20 @@ func TestUp(t *testing.T) {
 			t.Errorf("the payment printed %s, want %s", got, want)
 		}
 	}
+	for _, added := range []string{"ADDED 2", "ADDED 0"} {
+		if got, want := shell(t, tab.list), added+"\na.txt 0\nb.txt 0\n"; got != want {
+			t.Errorf("the list printed %q, want %q", got, want)
+		}
+	}
 	if got := shell(t, tour(t, tab.url)); !strings.Contains(got, `"currentValue":101`) {
 		t.Errorf("README's tour ends with:\n%s", got)
 	}
-	got := shell(t, payTour(t, tab.pay))
+	got := shell(t, tourOf(t, 2, "http://127.0.0.1:8082", tab.pay))
 	if strings.Count(got, "201 ") != 50 || strings.Count(got, `"status":"SUCCEEDED"`) != 1 {
 		t.Errorf("README's tour of payments ends with:\n%s", got)
+	}
+	if got := shell(t, tourOf(t, 3, "http://127.0.0.1:8084", tab.list)); !strings.HasPrefix(got, "ADDED 100000\nitems 100000\nclaimed 8000\n") {
+		t.Errorf("README's tour of iidy ends with:\n%s", got)
 	}
 	if status, body, _ := call(t, http.MethodGet, tab.docs, ""); status != http.StatusOK || !strings.Contains(body, "<html") {
 		t.Errorf("%s: %d %.80s", tab.docs, status, body)
@@ -104,7 +115,7 @@ func TestUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := users(t, strings.TrimSpace(string(url))); got != "counts_app,payments_app" {
+	if got := users(t, strings.TrimSpace(string(url))); got != "counts_app,iidy_app,payments_app" {
 		t.Errorf("the replicas are connected as %q", got)
 	}
 
@@ -139,18 +150,18 @@ func TestUp(t *testing.T) {
 	survivesKill9(t, r, data)
 }
 
-// payTour is the second script of that section, at the address that try names.
-func payTour(t *testing.T, try string) string {
+// tourOf is the n-th script in README's section of that name, at the address in try instead of its own.
+func tourOf(t *testing.T, n int, address, try string) string {
 	t.Helper()
 	readme, err := os.ReadFile("../../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	const address = "http://127.0.0.1:8082"
-	_, section, _ := strings.Cut(string(readme), "\n## Tour\n")
-	_, section, _ = strings.Cut(section, "\n```sh\n")
-	_, section, _ = strings.Cut(section, "\n```sh\n")
-	script, _, found := strings.Cut(section, "\n```\n")
+	_, script, _ := strings.Cut(string(readme), "\n## Tour\n")
+	for range n {
+		_, script, _ = strings.Cut(script, "\n```sh\n")
+	}
+	script, _, found := strings.Cut(script, "\n```\n")
 	if !found || !strings.Contains(script, address) {
 		t.Fatalf("README has no tour at %s", address)
 	}

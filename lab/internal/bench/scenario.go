@@ -93,7 +93,8 @@ func (o Options) paymentsScenarios() []scenario {
 
 // iidyScenarios are in the order in which a list lives.
 func (o Options) iidyScenarios() []scenario {
-	all := []scenario{{name: scenarioBareUniform, title: "bare pgbench, single-row updates", kind: kindBaseline}}
+	all := make([]scenario, 0, 1+len(iidyBars()))
+	all = append(all, scenario{name: scenarioBareUniform, title: "bare pgbench, single-row updates", kind: kindBaseline})
 
 	for _, s := range []struct{ name, title string }{
 		{scenarioAdd, "items added, 1,000 a request"},

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -82,7 +83,7 @@ func TestLifeOfAList(t *testing.T) {
 	r.want(t, "GET", items+"/a%2Fb", "", 200, "1")
 	r.want(t, "GET", batch+"?count=2", "", 200, "a.txt 0\na/b 1")
 	r.want(t, "GET", batch+"?count=2&after_id=a%2Fb", "", 200, "b.txt 0\nc.txt 0")
-	claim := r.want(t, "POST", batch+"?action=claim&count=2&lease=1m", "", 200, "a.txt 0\na/b 1").Header.Get("X-IIDY-Claim")
+	claim := r.want(t, "POST", batch+"?action=claim&count=2&lease=1m", "", 200, "a.txt 0\na/b 1").Header.Get("X-Iidy-Claim")
 	r.want(t, "DELETE", batch+"?claim="+claim, "a.txt\nb.txt", 200, "DELETED 1")
 	r.want(t, "DELETE", batch+"?min_attempts=1", "", 200, "DELETED 1")
 	r.want(t, "GET", items+"/a%2Fb", "", 404, "Not found.")
@@ -111,7 +112,8 @@ func TestLongBatches(t *testing.T) {
 			t.Errorf("%s, want %s", a, want)
 		}
 	}
-	r.want(t, "GET", items, "", 200, fmt.Sprintf("items %d\nclaimed 0\nattempts 0 0\nattempts 1 0\nattempts 2 %d\nattempts 3 0\nattempts 4 0\nattempts 5+ 0", n, n))
+	r.want(t, "GET", items, "", 200, fmt.Sprintf(
+		"items %d\nclaimed 0\nattempts 0 0\nattempts 1 0\nattempts 2 %d\nattempts 3 0\nattempts 4 0\nattempts 5+ 0", n, n))
 	// One bad line, the last, and nothing is deleted.
 	a := apptest.Send(t, "DELETE", r.api+batch, lines+"\n"+strings.Repeat("x", 2000), nil)
 	if a.Status != 400 || a.Header.Get("X-Error-Code") != "ITEM_TOO_LONG" || !strings.HasPrefix(a.Body, fmt.Sprintf("Line %d: ", n+2)) {
@@ -206,7 +208,9 @@ func TestSlowUploadIsNotEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.DefaultTransport.RoundTrip(req)
+	transport := new(http.Transport)
+	defer transport.CloseIdleConnections()
+	resp, err := transport.RoundTrip(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,8 +254,10 @@ func TestMaxBody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if resp, err := http.DefaultTransport.RoundTrip(req); err == nil {
-		if resp.StatusCode != 413 {
+	transport := new(http.Transport)
+	defer transport.CloseIdleConnections()
+	if resp, err := transport.RoundTrip(req); err == nil {
+		if resp.StatusCode != http.StatusRequestEntityTooLarge {
 			t.Errorf("chunked: %d", resp.StatusCode)
 		}
 		_ = resp.Body.Close()
@@ -273,8 +279,8 @@ func TestBadPercentEscape(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer, err := io.ReadAll(c)
-	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 400 ") || !strings.Contains(string(answer), "X-Error-Code: INVALID_FIELD\r\n") ||
-		!strings.HasSuffix(string(answer), ".\n") {
+	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 400 ") ||
+		!strings.Contains(string(answer), "X-Error-Code: INVALID_FIELD\r\n") || !strings.HasSuffix(string(answer), ".\n") {
 		t.Errorf("%q %v", answer, err)
 	}
 }
@@ -340,7 +346,7 @@ func TestDrainLosesNothing(t *testing.T) {
 		t.Error(err)
 	}
 	done.Wait()
-	witness.want(t, "GET", items+"/a", "", 200, fmt.Sprint(acknowledged.Load()))
+	witness.want(t, "GET", items+"/a", "", 200, strconv.FormatInt(acknowledged.Load(), 10))
 }
 
 func TestStartRefusesInOneSentence(t *testing.T) {

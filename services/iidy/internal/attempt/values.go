@@ -5,12 +5,14 @@ import "time"
 const (
 	// MaxPage bounds the entries of one page and of one claim.
 	MaxPage = 10_000
-	// MaxBatch bounds the items of a batch that is held in memory; MaxBatchBytes
-	// bounds their encoding. A longer one is staged in the database.
-	MaxBatch      = 10_000
+	// MaxBatch bounds the items of a batch that is held in memory. A longer one is
+	// staged in the database.
+	MaxBatch = 10_000
+	// MaxBatchBytes bounds the encoding of the same.
 	MaxBatchBytes = 2 << 20
-	// MinLease and MaxLease bound how long a claim may be held.
+	// MinLease is the shortest time for which a claim may be held.
 	MinLease = time.Second
+	// MaxLease is the longest.
 	MaxLease = 12 * time.Hour
 )
 

@@ -54,7 +54,7 @@ func writeText(w http.ResponseWriter, status int, body []byte) error {
 	h["Content-Type"] = textType
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(status)
-	if _, err := w.Write(body); err != nil {
+	if _, err := w.Write(body); err != nil { //nolint:gosec // plain text, and the type says so
 		return fmt.Errorf("write the answer: %w", err)
 	}
 	return nil

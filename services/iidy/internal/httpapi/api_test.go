@@ -28,8 +28,8 @@ func TestEveryCall(t *testing.T) {
 		say    func(text, json string) string
 		items  func(items ...string) string
 	}{
-		"text": {plain, func(text, _ string) string { return text }, func(items ...string) string { return strings.Join(items, "\n") }},
-		"JSON": {asJSON, func(_, json string) string { return json }, func(items ...string) string {
+		"text": {plain(), func(text, _ string) string { return text }, func(items ...string) string { return strings.Join(items, "\n") }},
+		"JSON": {asJSON(), func(_, json string) string { return json }, func(items ...string) string {
 			body, err := json.Marshal(map[string][]string{"items": items})
 			if err != nil {
 				t.Error(err)
@@ -70,7 +70,7 @@ func TestEveryCall(t *testing.T) {
 			s.want("POST", "/iidy/v1/increment/batch/lists/downloads", f.items("d"), h, 200, say("INCREMENTED 1", `{"incremented":1}`))
 			page := s.want("GET", batch+"?count=2&after_id=c", "", h, 200,
 				say("d 2\ne 0", `{"listentries":[{"item":"d","attempts":2},{"item":"e","attempts":0}]}`))
-			if page.header.Get("X-IIDY-Last-Item") != "e" || page.header.Get("Link") != `<`+batch+`?count=2&after_id=e>; rel="next"` {
+			if page.header.Get("X-Iidy-Last-Item") != "e" || page.header.Get("Link") != `<`+batch+`?count=2&after_id=e>; rel="next"` {
 				t.Errorf("the page's headers are %v", page.header)
 			}
 			for _, path := range []string{batch + "?count=0", batch + "?count=9&after_id=h"} {
@@ -80,19 +80,22 @@ func TestEveryCall(t *testing.T) {
 				}
 			}
 			s.want("DELETE", batch, f.items("a", "b", "c", "nothing"), h, 200, say("DELETED 3", `{"deleted":3}`))
-			s.want("GET", items, "", h, 200, say("items 5\nclaimed 0\nattempts 0 4\nattempts 1 0\nattempts 2 1\nattempts 3 0\nattempts 4 0\nattempts 5+ 0",
+			s.want("GET", items, "", h, 200, say(
+				"items 5\nclaimed 0\nattempts 0 4\nattempts 1 0\nattempts 2 1\nattempts 3 0\nattempts 4 0\nattempts 5+ 0",
 				`{"items":5,"claimed":0,"attempts":{"0":4,"1":0,"2":1,"3":0,"4":0,"5+":0}}`))
 			s.want("DELETE", batch+"?min_attempts=2", "", h, 200, say("DELETED 1", `{"deleted":1}`))
 
 			a := s.do("POST", batch+"?action=claim&count=2&lease=60s", "", h)
-			claim := a.header.Get("X-IIDY-Claim")
+			claim := a.header.Get("X-Iidy-Claim")
 			if _, err := attempt.NewClaim(claim); err != nil || a.status != 200 {
 				t.Fatalf("claim: %d %v %q", a.status, a.header, a.body)
 			}
-			if want := say("e 0\nf 0\n", `"listentries":[{"item":"e","attempts":0},{"item":"f","attempts":0}]}`+"\n"); !strings.HasSuffix(a.body, want) {
+			want := say("e 0\nf 0\n", `"listentries":[{"item":"e","attempts":0},{"item":"f","attempts":0}]}`+"\n")
+			if !strings.HasSuffix(a.body, want) {
 				t.Errorf("claimed %q", a.body)
 			}
-			if name == "JSON" && (!strings.HasPrefix(a.body, `{"claim":"`+claim+`","lease_until":"2`) || !strings.Contains(a.body, `Z","listentries"`)) {
+			begin := `{"claim":"` + claim + `","lease_until":"2`
+			if name == "JSON" && (!strings.HasPrefix(a.body, begin) || !strings.Contains(a.body, `Z","listentries"`)) {
 				t.Errorf("claimed %q", a.body)
 			}
 			s.want("POST", items+"/g?action=increment&claim="+claim, "", h, 200, say("INCREMENTED 0", `{"incremented":0}`))
@@ -155,16 +158,16 @@ func TestFormats(t *testing.T) {
 		if a.status != 201 || a.body != want || a.header.Get("Content-Type") != kind {
 			t.Errorf("%+v: %d %q %q", tc, a.status, a.header.Get("Content-Type"), a.body)
 		}
-		s.want("GET", items+"/"+item, "", plain, 200, "0")
+		s.want("GET", items+"/"+item, "", plain(), 200, "0")
 	}
 }
 
-// The body of a form is lines, and never where an action hides.
+// The body of a form() is lines, and never where an action hides.
 func TestBodiesAreNeverForms(t *testing.T) {
 	t.Parallel()
 	s := memory(t)
-	s.want("POST", batch, "action=increment\na=b&c", form, 201, "ADDED 2")
-	s.want("GET", batch+"?count=9", "", plain, 200, "a=b&c 0\naction=increment 0")
+	s.want("POST", batch, "action=increment\na=b&c", form(), 201, "ADDED 2")
+	s.want("GET", batch+"?count=9", "", plain(), 200, "a=b&c 0\naction=increment 0")
 }
 
 // What a text may look like.
@@ -175,21 +178,21 @@ func TestLines(t *testing.T) {
 		"a\nb\nc":             {"a", "b", "c"},
 		"\n\na\n\n\nb\n":      {"a", "b"},
 		"a\r\nb\r\n\r\n":      {"a", "b"},
-		"a\r\r\n\r":           {"a"},
-		" a \n\ta\t\n  \n":    {"\ta\t", "  ", " a "},
+		"b\r\r\n\r":           {"b"},
+		" a \n\tb\t\n  \n":    {"\tb\t", "  ", " a "},
 		"ä\n🦀\nb b":           {"b b", "ä", "🦀"},
 		long + "\r\n" + "a\n": {"a", long},
 		"\n":                  nil,
 	} {
 		s := memory(t)
-		s.want("POST", batch, body, form, 201, "ADDED "+strconv.Itoa(len(want)))
+		s.want("POST", batch, body, form(), 201, "ADDED "+strconv.Itoa(len(want)))
 		var lines []string
 		for _, item := range want {
 			lines = append(lines, item+" 0")
 		}
-		s.want("GET", batch+"?count=100", "", plain, 200, strings.Join(lines, "\n"))
+		s.want("GET", batch+"?count=100", "", plain(), 200, strings.Join(lines, "\n"))
 	}
-	memory(t).want("POST", batch, "", plain, 201, "ADDED 0")
+	memory(t).want("POST", batch, "", plain(), 201, "ADDED 0")
 }
 
 // One bad item fails the batch whole, and the sentence says which.
@@ -207,7 +210,7 @@ func TestBadItems(t *testing.T) {
 			"\xff\n":               {"INVALID_FIELD", "line 1"},
 			"a\nb\nc\rd\n":         {"INVALID_FIELD", "line 3"},
 		} {
-			s.refused(change.method, change.path, body, plain, 400, want[0], want[1])
+			s.refused(change.method, change.path, body, plain(), 400, want[0], want[1])
 		}
 		for body, want := range map[string][2]string{
 			`{"items":["a","` + long + `"]}`:    {"ITEM_TOO_LONG", "items[1]"},
@@ -231,7 +234,7 @@ func TestBadItems(t *testing.T) {
 			`["a"]`:                             {"INVALID_JSON", ""},
 			`a`:                                 {"INVALID_JSON", ""},
 		} {
-			s.refused(change.method, change.path, body, asJSON, 400, want[0], want[1])
+			s.refused(change.method, change.path, body, asJSON(), 400, want[0], want[1])
 		}
 	}
 	for _, item := range []string{"%00", "%ff", "%0A", "%0D", strings.Repeat("x", 1992)} {
@@ -240,14 +243,14 @@ func TestBadItems(t *testing.T) {
 			code = "ITEM_TOO_LONG"
 		}
 		for _, method := range []string{"GET", "POST", "DELETE"} {
-			s.refused(method, items+"/"+item, "", plain, 400, code, "item")
+			s.refused(method, items+"/"+item, "", plain(), 400, code, "item")
 		}
 	}
 	for _, path := range []string{"/iidy/v1/batch/lists/%00?count=1", "/iidy/v1/lists/%0A", "/iidy/v1/lists/%ff/a"} {
-		s.refused("GET", path, "", plain, 400, "INVALID_FIELD", "list")
+		s.refused("GET", path, "", plain(), 400, "INVALID_FIELD", "list")
 	}
-	s.refused("POST", batch, "", asJSON, 400, "INVALID_JSON", "")
-	if a := s.do("HEAD", items, "", plain); a.status != 404 {
+	s.refused("POST", batch, "", asJSON(), 400, "INVALID_JSON", "")
+	if a := s.do("HEAD", items, "", plain()); a.status != 404 {
 		t.Error("something was added")
 	}
 }
@@ -259,16 +262,16 @@ func TestPaths(t *testing.T) {
 	var all []string
 	for _, item := range []string{"a/b", "100%", "a+b", "..", ".", ";", "🦀", "//", " ", "?", "#", "%2F", "é", "e\u0301", "a b 7", "\u0001"} {
 		path := items + "/" + strings.ReplaceAll(url.PathEscape(item), ".", "%2E")
-		s.want("POST", path, "", plain, 201, "ADDED 1")
-		s.want("POST", path+"?action=increment", "", plain, 200, "INCREMENTED 1")
-		s.want("GET", path, "", plain, 200, "1")
+		s.want("POST", path, "", plain(), 201, "ADDED 1")
+		s.want("POST", path+"?action=increment", "", plain(), 200, "INCREMENTED 1")
+		s.want("GET", path, "", plain(), 200, "1")
 		all = append(all, item)
 	}
 	slices.Sort(all)
 	var got []string
 	next := batch + "?count=1"
 	for next != "" {
-		a := s.do("GET", next, "", accept("application/json", plain))
+		a := s.do("GET", next, "", accept("application/json", plain()))
 		var page struct {
 			Entries []struct{ Item string } `json:"listentries"`
 		}
@@ -293,7 +296,7 @@ func TestPaths(t *testing.T) {
 func TestBadParameters(t *testing.T) {
 	t.Parallel()
 	s := memory(t)
-	s.want("POST", batch, "a\nb", plain, 201, "ADDED 2")
+	s.want("POST", batch, "a\nb", plain(), 201, "ADDED 2")
 	const claim = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 	for path, field := range map[string]string{
 		batch: "count", batch + "?count=": "count", batch + "?count=-1": "count", batch + "?count=1e3": "count", batch + "?count=10001": "count",
@@ -301,7 +304,7 @@ func TestBadParameters(t *testing.T) {
 		batch + "?count=1&other=1": "", batch + "?count=1;a=b": "", batch + "?count=%zz": "",
 		batch + "?count=1&after_id=%00": "after_id", batch + "?count=1&after_id=%ff": "after_id",
 	} {
-		s.refused("GET", path, "", plain, 400, "INVALID_FIELD", field)
+		s.refused("GET", path, "", plain(), 400, "INVALID_FIELD", field)
 	}
 	for query, field := range map[string]string{
 		"action=add": "action", "action=INCREMENT": "action", "action=increment&action=increment": "action", "claim=" + claim: "claim",
@@ -313,41 +316,41 @@ func TestBadParameters(t *testing.T) {
 		"action=release": "claim", "action=release&claim=nonsense": "claim", "min_attempts=1": "min_attempts", "clam=x": "",
 		"action=extend&count=1&lease=1s&claim=" + claim: "count", "action=release&count=1&claim=" + claim: "count",
 	} {
-		s.refused("POST", batch+"?"+query, "a", plain, 400, "INVALID_FIELD", field)
+		s.refused("POST", batch+"?"+query, "a", plain(), 400, "INVALID_FIELD", field)
 	}
 	for query, field := range map[string]string{
 		"action=claim": "action", "action=increment&claim=x": "claim", "count=1": "count", "claim=" + claim: "claim",
 	} {
-		s.refused("POST", items+"/a?"+query, "", plain, 400, "INVALID_FIELD", field)
+		s.refused("POST", items+"/a?"+query, "", plain(), 400, "INVALID_FIELD", field)
 	}
-	s.refused("POST", "/iidy/v1/increment/lists/downloads/a?action=increment", "", plain, 400, "INVALID_FIELD", "action")
-	s.refused("POST", "/iidy/v1/increment/batch/lists/downloads?clam="+claim, "a", plain, 400, "INVALID_FIELD", "")
+	s.refused("POST", "/iidy/v1/increment/lists/downloads/a?action=increment", "", plain(), 400, "INVALID_FIELD", "action")
+	s.refused("POST", "/iidy/v1/increment/batch/lists/downloads?clam="+claim, "a", plain(), 400, "INVALID_FIELD", "")
 	for query, field := range map[string]string{
 		"": "min_attempts", "min_attempts=0": "min_attempts", "min_attempts=x": "min_attempts", "min_attempts=": "min_attempts",
 		"claim=" + claim: "min_attempts", "min_attempts=1&clam=x": "", "min_attempts=1&count=1": "count", "min_attempts=1&claim=": "claim",
 	} {
-		s.refused("DELETE", batch+"?"+query, "", plain, 400, "INVALID_FIELD", field)
+		s.refused("DELETE", batch+"?"+query, "", plain(), 400, "INVALID_FIELD", field)
 	}
-	s.refused("DELETE", batch+"?min_attempts=1", "a", plain, 400, "INVALID_FIELD", "min_attempts")
-	s.refused("DELETE", batch+"?claim=", "a", plain, 400, "INVALID_FIELD", "claim")
-	s.refused("DELETE", items+"/a?claim=", "", plain, 400, "INVALID_FIELD", "claim")
-	s.want("GET", batch+"?count=9", "", plain, 200, "a 0\nb 0")
+	s.refused("DELETE", batch+"?min_attempts=1", "a", plain(), 400, "INVALID_FIELD", "min_attempts")
+	s.refused("DELETE", batch+"?claim=", "a", plain(), 400, "INVALID_FIELD", "claim")
+	s.refused("DELETE", items+"/a?claim=", "", plain(), 400, "INVALID_FIELD", "claim")
+	s.want("GET", batch+"?count=9", "", plain(), 200, "a 0\nb 0")
 }
 
-// What the server itself refuses has the service's form too.
+// What the server itself refuses has the service's form() too.
 func TestServersOwnErrors(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, attempttest.NewMemory(), func(c *httpserver.Config) { c.MaxBody = 100 })
-	s.refused("GET", "/nothing", "", plain, 404, "NOT_FOUND", "")
-	s.refused("GET", "/iidy/v1/lists/downloads/a/b", "", asJSON, 404, "NOT_FOUND", "")
-	s.refused("PUT", batch, "a", plain, 405, "METHOD_NOT_ALLOWED", "")
-	s.refused("POST", batch, strings.Repeat("a\n", 51), plain, 413, "BODY_TOO_LARGE", "")
-	s.refused("POST", batch, `{"items":["`+strings.Repeat("a", 100)+`"]}`, asJSON, 413, "BODY_TOO_LARGE", "")
+	s.refused("GET", "/nothing", "", plain(), 404, "NOT_FOUND", "")
+	s.refused("GET", "/iidy/v1/lists/downloads/a/b", "", asJSON(), 404, "NOT_FOUND", "")
+	s.refused("PUT", batch, "a", plain(), 405, "METHOD_NOT_ALLOWED", "")
+	s.refused("POST", batch, strings.Repeat("a\n", 51), plain(), 413, "BODY_TOO_LARGE", "")
+	s.refused("POST", batch, `{"items":["`+strings.Repeat("a", 100)+`"]}`, asJSON(), 413, "BODY_TOO_LARGE", "")
 	gzip := map[string]string{"Content-Encoding": "gzip"}
 	s.refused("POST", batch, "a", gzip, 415, "UNSUPPORTED_MEDIA_TYPE", "")
-	maps.Copy(gzip, asJSON)
+	maps.Copy(gzip, asJSON())
 	s.refused("POST", batch, "{}", gzip, 415, "UNSUPPORTED_MEDIA_TYPE", "")
-	if a := s.do("PUT", batch, "a", plain); !strings.Contains(a.header.Get("Allow"), "POST") {
+	if a := s.do("PUT", batch, "a", plain()); !strings.Contains(a.header.Get("Allow"), "POST") {
 		t.Errorf("405 without Allow: %v", a.header)
 	}
 }
@@ -400,8 +403,8 @@ func TestFailingRepository(t *testing.T) {
 			{"POST", batch + "?action=extend&lease=1s" + claim, ""},
 			{"POST", batch + "?action=release" + claim, ""},
 		} {
-			s.refused(call[0], call[1], call[2], plain, tc.status, tc.code, "")
-			a := s.do(call[0], call[1], call[2], asJSON)
+			s.refused(call[0], call[1], call[2], plain(), tc.status, tc.code, "")
+			a := s.do(call[0], call[1], call[2], asJSON())
 			if call[2] != "" {
 				continue // not JSON
 			}
@@ -409,7 +412,7 @@ func TestFailingRepository(t *testing.T) {
 				t.Errorf("%v: %d with Retry-After %q: %s", call, a.status, retry, a.body)
 			}
 		}
-		if a := s.do("HEAD", items, "", plain); a.status != tc.status {
+		if a := s.do("HEAD", items, "", plain()); a.status != tc.status {
 			t.Errorf("HEAD: %d", a.status)
 		}
 	}
@@ -449,8 +452,8 @@ func FuzzLines(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body string) {
 		s := memory(t)
-		a := s.do("POST", batch, body, plain)
-		page := s.do("GET", batch+"?count=10000", "", plain)
+		a := s.do("POST", batch, body, plain())
+		page := s.do("GET", batch+"?count=10000", "", plain())
 		switch a.status {
 		case 201:
 			if want := "ADDED " + strconv.Itoa(strings.Count(page.body, "\n")) + "\n"; a.body != want {

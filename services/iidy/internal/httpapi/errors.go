@@ -70,9 +70,9 @@ func sentence(err error) string {
 
 // errorDocument is a problem with the member that the older IIDY's clients read.
 type errorDocument struct {
-	Error string `json:"error"`
-
 	problem.Document
+
+	Error string `json:"error"`
 }
 
 // WriteError answers an error as the caller asked for answers: the sentence and a
@@ -90,7 +90,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, e *problem.Error, traceI
 		h.Set("Content-Type", problem.ContentType)
 		enc := json.NewEncoder(&body)
 		enc.SetEscapeHTML(false)
-		if err := enc.Encode(errorDocument{e.Detail(), e.Document(traceID)}); err != nil {
+		if err := enc.Encode(errorDocument{e.Document(traceID), e.Detail()}); err != nil {
 			return fmt.Errorf("encode %s: %w", e.Kind().Code(), err)
 		}
 	}

@@ -100,7 +100,7 @@ func (q query) number(name string) (int64, error) {
 	if err != nil {
 		return 0, badParam(name, "must be a whole number in digits")
 	}
-	return int64(n), nil //nolint:gosec // 63 bits
+	return int64(n), nil
 }
 
 // count reads the parameter count, up to what an int holds.

@@ -71,11 +71,15 @@ type answer struct {
 }
 
 // The headers of a request.
-var (
-	plain  = map[string]string{}
-	asJSON = map[string]string{"Content-Type": "application/json; charset=utf-8"}
-	form   = map[string]string{"Content-Type": "application/x-www-form-urlencoded"}
-)
+func plain() map[string]string { return map[string]string{} }
+
+func asJSON() map[string]string {
+	return map[string]string{"Content-Type": "application/json; charset=utf-8"}
+}
+
+func form() map[string]string {
+	return map[string]string{"Content-Type": "application/x-www-form-urlencoded"}
+}
 
 func accept(value string, more map[string]string) map[string]string {
 	header := map[string]string{"Accept": value}

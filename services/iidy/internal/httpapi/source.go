@@ -14,6 +14,8 @@ import (
 )
 
 // source reads the items of a batch from the request's body.
+//
+//nolint:ireturn // one of two
 func source(r *http.Request, list attempt.List) (attempt.Source, error) {
 	if requestFormat(r) == inJSON {
 		return &members{list: list, strings: httpserver.NewStrings(r, fieldItems, attempt.MaxBytes)}, nil

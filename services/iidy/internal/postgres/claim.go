@@ -11,11 +11,11 @@ import (
 
 // taken is a row of claimSQL.
 type taken struct {
-	Claim   string
-	Until   time.Time
-	Entries string
-	Expired int64 // of the entries, those whose last claim had run out
-	Passed  int64 // rows before the first entry
+	Claim   string    `db:"claim"`
+	Until   time.Time `db:"until"`
+	Entries string    `db:"entries"`
+	Expired int64     `db:"expired"` // of the entries, those whose last claim had run out
+	Passed  int64     `db:"passed"`  // rows before the first entry
 }
 
 // Claim implements attempt.Repository. A lost answer leaves items claimed that

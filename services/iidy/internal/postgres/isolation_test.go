@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"testing"
 	"time"
 
@@ -180,7 +181,7 @@ func TestTooManyLongBatches(t *testing.T) {
 				first = false
 				begun <- struct{}{}
 				<-end
-				return attempt.ItemsOf(attempt.Item(fmt.Sprint(i))), nil
+				return attempt.ItemsOf(attempt.Item(strconv.Itoa(i))), nil
 			}, "")
 			ended <- err
 		}()
@@ -222,7 +223,7 @@ func TestStalledUploadEndsItsTransaction(t *testing.T) {
 				}
 			}
 		}
-		return attempt.ItemsOf(attempt.Item(fmt.Sprint(calls))), nil
+		return attempt.ItemsOf(attempt.Item(strconv.Itoa(calls))), nil
 	}, "")
 	if outcome, ok := sqldb.OutcomeOf(err); !ok || outcome != sqldb.NotApplied {
 		t.Errorf("got %v", err)

@@ -147,7 +147,7 @@ const (
 // is in the way stands alone. When its patience is gone it leaves the rest to the
 // slow lane, which waits for each by itself.
 func (s *Store) addFree(ctx context.Context, g group, answers []coalesce.Answer[int64], patience *int) error {
-	var err error = coalesce.ErrLockWait
+	err := coalesce.ErrLockWait
 	if *patience > 0 {
 		err = s.apply(ctx, attempt.Add, coalesce.Pass{Wait: glance}, g, answers)
 	}

@@ -100,9 +100,9 @@ const statementGrace = 2 * sqldb.Grace
 
 // Close waits until every call under way is answered. The pool stays open.
 func (s *Store) Close(ctx context.Context) error {
-	var all []error
-	for _, l := range append(s.changes[attempt.Add:], s.gets) {
-		all = append(all, l.Close(ctx))
+	err := s.gets.Close(ctx)
+	for _, l := range s.changes[attempt.Add:] {
+		err = errors.Join(err, l.Close(ctx))
 	}
-	return errors.Join(all...)
+	return err
 }

@@ -100,7 +100,7 @@ func pages(t *testing.T, repo attempt.Repository) {
 	if !slices.Equal(got, items) {
 		t.Errorf("paged %q, want %q", got, items)
 	}
-	for after, want := range map[string]attempt.Item{"0": "B", "a ": "b", "bb": "c"} { // a place between two items
+	for after, want := range map[string]attempt.Item{"0": "B", "a0": "b", "bb": "c"} { // a place between two items
 		if e := must[[]attempt.Entry](t)(repo.Page(t.Context(), list, after, 1)); len(e) != 1 || e[0].Item != want {
 			t.Errorf("after %q comes %v, want %q", after, e, want)
 		}

@@ -1,6 +1,8 @@
 -- +goose Up
 -- The key is ordered byte by byte, so that every statement locks rows in one
--- order, and pages come in one order, whatever the database's locale is.
+-- order, and pages come in one order, whatever the database's locale is. Half of
+-- each page is left free: an increment then stays on its page and touches no index
+-- (a heap-only tuple), which halves what it costs.
 CREATE TABLE iidy.lists (
     list        text   COLLATE "C" NOT NULL,
     item        text   COLLATE "C" NOT NULL,
@@ -10,7 +12,7 @@ CREATE TABLE iidy.lists (
     CONSTRAINT lists_pkey PRIMARY KEY (list, item),
     CONSTRAINT lists_length CHECK (octet_length(list) + octet_length(item) <= 2000),
     CONSTRAINT lists_lease CHECK ((claim IS NULL) = (lease_until IS NULL))
-);
+) WITH (fillfactor = 50);
 
 -- For extend and release. What is not claimed is not in it, so adds do not pay
 -- for it. There is no index of what is free: it would cost every add, and a
