@@ -61,7 +61,7 @@ type step struct {
 // listState is the list's progress as the service tells it.
 type listState struct {
 	Items    int64            `json:"items"`
-	Attempts map[string]int64 `json:"attempts"`
+	Attempts map[string]int64 `json:"attempts"` // by their number, "5+" the last
 }
 
 func (l *lists) run(ctx context.Context, r *runner, s scenario) (Run, error) {

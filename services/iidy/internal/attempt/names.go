@@ -1,7 +1,6 @@
 package attempt
 
 import (
-	"bytes"
 	"strings"
 	"unicode/utf8"
 )
@@ -41,11 +40,20 @@ func CheckItem(list List, s []byte) error {
 		return invalid(ErrInvalidItem, "it is empty")
 	case len(list)+len(s) > MaxBytes:
 		return invalid(ErrTooLong, "it and the list's name have %d bytes together, at most %d are allowed", len(list)+len(s), MaxBytes)
-	case bytes.IndexByte(s, 0) >= 0:
-		return invalid(ErrInvalidItem, "it holds a NUL")
-	case bytes.IndexByte(s, '\n') >= 0, bytes.IndexByte(s, '\r') >= 0:
-		return invalid(ErrInvalidItem, "it holds a line break")
-	case !utf8.Valid(s):
+	}
+	ascii := true
+	for _, c := range s {
+		switch {
+		case c > '\r' && c < utf8.RuneSelf:
+		case c == 0:
+			return invalid(ErrInvalidItem, "it holds a NUL")
+		case c == '\n', c == '\r':
+			return invalid(ErrInvalidItem, "it holds a line break")
+		case c >= utf8.RuneSelf:
+			ascii = false
+		}
+	}
+	if !ascii && !utf8.Valid(s) {
 		return invalid(ErrInvalidItem, "it is not valid UTF-8")
 	}
 	return nil

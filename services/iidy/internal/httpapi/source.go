@@ -31,7 +31,7 @@ func source(r *http.Request, list attempt.List) (attempt.Source, error) {
 }
 
 // lineBuffer is how much of a text is read at once. It is far longer than any item.
-const lineBuffer = 64 << 10
+const lineBuffer = 16 << 10
 
 // lines are the items of a text: each line that is not empty, without the carriage
 // returns at its end.
