@@ -22,17 +22,17 @@ func (s *Store) Many(
 	if change != attempt.Add {
 		args = append(args, string(claim))
 	}
-	n, err := s.statement(ctx, manySQL(change), args...)
+	n, err := s.statement(ctx, change, batchSQL(change, sentItems), args...)
 	s.done(change, list, n)
 	return n, err
 }
 
-// statement runs one statement of a caller's own and counts its rows. All of them
-// together leave some of the pool to the lanes of single items and to long batches.
-func (s *Store) statement(ctx context.Context, query string, args ...any) (n int64, err error) {
+// statement runs one statement of a caller's own and counts the rows that it
+// changed. All of them together leave some of the pool to the lanes of single items.
+func (s *Store) statement(ctx context.Context, change attempt.Change, query string, args ...any) (n int64, err error) {
 	err = s.batches.Do(ctx, s.turn.Add(1), s.options.LockTimeout, func() error {
 		return s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) (err error) {
-			n, err = execute(ctx, tx, query, args...)
+			n, err = apply(ctx, tx, change, query, args...)
 			return err
 		}, sqldb.ResolveOutcome())
 	})
@@ -40,6 +40,29 @@ func (s *Store) statement(ctx context.Context, query string, args ...any) (n int
 		return 0, err
 	}
 	return n, nil
+}
+
+// maxPasses bounds how often a delete is run for rows that moved. One more pass is
+// enough for those of the first; further ones are for rows that were added since.
+const maxPasses = 5
+
+// apply runs the statement of a change, a delete until it has all that it holds.
+func apply(ctx context.Context, tx *sqlx.Tx, change attempt.Change, query string, args ...any) (int64, error) {
+	if change != attempt.Delete {
+		return execute(ctx, tx, query, args...)
+	}
+	var total int64
+	for range maxPasses {
+		var held, gone int64
+		if err := tx.QueryRowContext(ctx, query, args...).Scan(&held, &gone); err != nil {
+			return 0, err
+		}
+		total += gone
+		if held == gone {
+			return total, nil
+		}
+	}
+	return 0, attempt.ErrInTheWay
 }
 
 // Stage implements attempt.Repository. The items go part by part into a temporary
@@ -66,7 +89,7 @@ func (s *Store) Stage(
 		if change != attempt.Add {
 			args = append(args, string(claim))
 		}
-		n, err = execute(ctx, tx, stagedSQL(change), args...)
+		n, err = apply(ctx, tx, change, batchSQL(change, stagedItems), args...)
 		return err
 	})
 	if err != nil {
@@ -85,8 +108,7 @@ func stage(ctx context.Context, tx *sqlx.Tx, next func() (*attempt.Items, error)
 	for total := 0; ; {
 		items, err := next()
 		if errors.Is(err, io.EOF) {
-			_, err = execute(ctx, tx, analyzeStagedSQL)
-			return total, err
+			return total, nil
 		}
 		if err != nil {
 			return 0, err

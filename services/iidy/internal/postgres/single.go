@@ -98,11 +98,11 @@ func (s *Store) runChanges(
 		patience := maxPatience
 		return answers, s.addFree(ctx, g, answers, &patience)
 	}
-	return answers, s.apply(ctx, change, pass, g, answers)
+	return answers, s.applyGroup(ctx, change, pass, g, answers)
 }
 
-// apply runs the group's statement and notes what became of each call.
-func (s *Store) apply(
+// applyGroup runs the group's statement and notes what became of each call.
+func (s *Store) applyGroup(
 	ctx context.Context, change attempt.Change, pass coalesce.Pass, g group, answers []coalesce.Answer[int64],
 ) error {
 	lists, items := arrays(g.keys)
@@ -149,7 +149,7 @@ const (
 func (s *Store) addFree(ctx context.Context, g group, answers []coalesce.Answer[int64], patience *int) error {
 	err := coalesce.ErrLockWait
 	if *patience > 0 {
-		err = s.apply(ctx, attempt.Add, coalesce.Pass{Wait: glance}, g, answers)
+		err = s.applyGroup(ctx, attempt.Add, coalesce.Pass{Wait: glance}, g, answers)
 	}
 	if !errors.Is(err, coalesce.ErrLockWait) {
 		return err

@@ -1,6 +1,10 @@
 package postgres
 
-import "github.com/rowlock/rowlock/services/iidy/internal/attempt"
+import (
+	"strings"
+
+	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
+)
 
 // Items travel as one text, parted by line breaks, which no item holds: the server
 // splits that in half the time that it takes to read an array.
@@ -10,108 +14,85 @@ import "github.com/rowlock/rowlock/services/iidy/internal/attempt"
 // alone would not do: the planner picks the order in which a plain UPDATE or DELETE
 // locks, and two of them deadlock.
 //
-// LATERAL and ANY (ARRAY ...) also leave the planner no choice but to look each item
-// up in the key. It cannot know how many items there are, and where it guesses too
-// many it reads the whole table for a thousand of them, twenty times as long.
+// Nothing is left to the planner's guess of how many items or rows there are. LATERAL
+// looks each item up in the key; what is held is there, so an INSERT of it always
+// meets the row, and ON CONFLICT is an UPDATE without a join; and a DELETE goes by
+// the rows' places. Left alone the planner takes a list that was just filled for one
+// of a single row, and joins it with a thousand items by looking at all of both.
 
 // oneMore is attempts and one; the largest bigint stays what it is.
 const oneMore = `least(l.attempts, 9223372036854775806) + 1`
 
-// The changes of a batch: $1 is the list, $2 the items. Those that may be limited
-// to a claim have it as $3, ” for none. What a claim holds is looked at after the
-// wait for the row's lock.
+// Where the items of a batch are.
 const (
-	addManySQL = `
+	sentItems = `string_to_table($2, E'\n') AS s (item)`
+	// The staging of a batch of any length. Behind a transaction pooler a session's
+	// temporary tables would be anybody's; this one goes with its transaction.
+	stagedItems     = `pg_temp.staged AS s`
+	createStagedSQL = `CREATE TEMPORARY TABLE staged (item text COLLATE "C" NOT NULL) ON COMMIT DROP`
+	fillStagedSQL   = `INSERT INTO pg_temp.staged (item) SELECT i FROM string_to_table($1, E'\n') AS i`
+)
+
+// The parts of a batch's statement. $1 is the list, $2 the items unless they are
+// staged, and the last one the claim, ” for none. What a claim holds is looked at after the wait for the row's lock, and by
+// IS TRUE, lest it be looked up by the claim for each item.
+const (
+	addBeginSQL = `
 INSERT INTO iidy.lists (list, item)
-SELECT $1, i
-  FROM string_to_table($2, E'\n') AS i
- ORDER BY i COLLATE "C"
+SELECT $1, s.item
+  FROM `
+
+	addEndSQL = `
+ ORDER BY s.item COLLATE "C"
 ON CONFLICT (list, item) DO NOTHING`
 
-	heldManySQL = `
+	heldBeginSQL = `
 WITH held AS MATERIALIZED (
-    SELECT l.item
-      FROM (SELECT i AS item FROM string_to_table($2, E'\n') AS i ORDER BY i COLLATE "C") AS a
+    SELECT l.ctid AS place, l.item
+      FROM (SELECT DISTINCT s.item COLLATE "C" AS item FROM `
+
+	heldEndSQL = ` ORDER BY 1) AS a
      CROSS JOIN LATERAL (
-           SELECT l.item
+           SELECT l.ctid, l.item
              FROM iidy.lists l
             WHERE l.list = $1 AND l.item = a.item
-              AND ($3 = '' OR l.claim = nullif($3, '')::uuid AND l.lease_until > clock_timestamp())
+              AND (CLAIM = '' OR (l.claim = nullif(CLAIM, '')::uuid AND l.lease_until > clock_timestamp()) IS TRUE)
               FOR UPDATE) AS l
 )`
 
-	incrementHeldSQL = `
-UPDATE iidy.lists l
-   SET attempts = ` + oneMore + ofHeldSQL
-
-	deleteHeldSQL = `
-DELETE FROM iidy.lists l` + ofHeldSQL
-
-	ofHeldSQL = `
- WHERE l.list = $1 AND l.item = ANY (ARRAY(SELECT item FROM held))`
-)
-
-// manySQL is the statement of a batch.
-func manySQL(change attempt.Change) string {
-	switch change {
-	case attempt.Increment:
-		return heldManySQL + incrementHeldSQL
-	case attempt.Delete:
-		return heldManySQL + deleteHeldSQL
-	case attempt.Add:
-	}
-	return addManySQL
-}
-
-// The staging of a batch of any length. Behind a transaction pooler a session's
-// temporary tables would be anybody's; this one goes with its transaction.
-const (
-	createStagedSQL = `CREATE TEMPORARY TABLE staged (item text COLLATE "C" NOT NULL) ON COMMIT DROP`
-	fillStagedSQL   = `INSERT INTO pg_temp.staged (item) SELECT i FROM string_to_table($1, E'\n') AS i`
-	// Without it the planner takes the table for a small one, and looks each item up by itself.
-	analyzeStagedSQL = `ANALYZE pg_temp.staged`
-
-	addStagedSQL = `
-INSERT INTO iidy.lists (list, item)
-SELECT $1, s.item
-  FROM pg_temp.staged s
- ORDER BY s.item
-ON CONFLICT (list, item) DO NOTHING`
-
-	heldStagedSQL = `
-WITH held AS MATERIALIZED (
-    SELECT l.item
-      FROM pg_temp.staged s
-      JOIN iidy.lists l ON l.list = $1 AND l.item = s.item
-     WHERE $2 = '' OR l.claim = nullif($2, '')::uuid AND l.lease_until > clock_timestamp()
-     ORDER BY l.item
-       FOR UPDATE OF l
-)`
-
-	incrementStagedSQL = heldStagedSQL + `
-UPDATE iidy.lists l
-   SET attempts = ` + oneMore + `
+	updateHeldSQL = `
+INSERT INTO iidy.lists AS l (list, item)
+SELECT $1, h.item
   FROM held h
- WHERE l.list = $1 AND l.item = h.item`
+ON CONFLICT (list, item) DO UPDATE
+   SET `
 
-	deleteStagedSQL = heldStagedSQL + deleteAllSQL
-
-	deleteAllSQL = `
-DELETE FROM iidy.lists l
- USING held h
- WHERE l.list = $1 AND l.item = h.item`
+	// deleteHeldSQL answers with the rows that are held and those that it deleted. They
+	// are fewer where a row was changed while its lock was waited for: the statement
+	// does not see where it has moved, the next one of the transaction does.
+	deleteHeldSQL = `, gone AS (
+    DELETE FROM iidy.lists l
+     WHERE l.ctid = ANY (ARRAY(SELECT place FROM held))
+    RETURNING l.item
+)
+SELECT (SELECT count(*) FROM held) AS held, (SELECT count(*) FROM gone) AS gone`
 )
 
-// stagedSQL is the one statement that applies what was staged.
-func stagedSQL(change attempt.Change) string {
+// batchSQL is the statement of a batch whose items are there.
+func batchSQL(change attempt.Change, items string) string {
+	claim := "$3"
+	if items == stagedItems {
+		claim = "$2"
+	}
+	held := heldBeginSQL + items + strings.ReplaceAll(heldEndSQL, "CLAIM", claim)
 	switch change {
 	case attempt.Increment:
-		return incrementStagedSQL
+		return held + updateHeldSQL + `attempts = ` + oneMore
 	case attempt.Delete:
-		return deleteStagedSQL
+		return held + deleteHeldSQL
 	case attempt.Add:
 	}
-	return addStagedSQL
+	return addBeginSQL + items + addEndSQL
 }
 
 // The statements of a group of calls for single items: $1 and $2 are the lists and
@@ -209,7 +190,7 @@ SELECT array_agg(coalesce((SELECT l.attempts FROM iidy.lists l WHERE l.list = c.
 // With a plain LIMIT of a thousand it sorts the whole list for each page of one that
 // was just filled and is not analyzed yet, because it takes that for a short one.
 const (
-	existsSQL = `SELECT EXISTS (SELECT FROM iidy.lists WHERE list = $1)`
+	existsSQL = `SELECT EXISTS (SELECT FROM (SELECT item FROM iidy.lists WHERE list = $1 ORDER BY item LIMIT 1) AS first)`
 
 	pageSQL = `
 SELECT coalesce(string_agg(p.item || ' ' || p.attempts, E'\n' ORDER BY p.item), '')
@@ -255,9 +236,11 @@ WITH free AS MATERIALIZED (
 ), lease AS MATERIALIZED (
     SELECT gen_random_uuid() AS claim, clock_timestamp() + $4::bigint * interval '1 microsecond' AS until
 ), taken AS (
-    UPDATE iidy.lists l
+    INSERT INTO iidy.lists AS l (list, item)
+    SELECT $1, f.item
+      FROM free f
+    ON CONFLICT (list, item) DO UPDATE
        SET claim = (SELECT claim FROM lease), lease_until = (SELECT until FROM lease)
-     WHERE l.list = $1 AND l.item = ANY (ARRAY(SELECT item FROM free))
     RETURNING l.item, l.attempts
 )
 SELECT (SELECT claim FROM lease)::text AS claim, (SELECT until FROM lease) AS until,
@@ -268,30 +251,27 @@ SELECT (SELECT claim FROM lease)::text AS claim, (SELECT until FROM lease) AS un
                                LIMIT $5::bigint + 1) AS passed) AS passed
   FROM taken t`
 
+	// heldClaimSQL looks the claim up; IS TRUE keeps it from reading the whole list.
 	heldClaimSQL = `
 WITH held AS MATERIALIZED (
     SELECT item
       FROM iidy.lists
-     WHERE list = $1 AND claim = $2::uuid AND lease_until > clock_timestamp()
+     WHERE claim = $2::uuid AND (list = $1) IS TRUE AND lease_until > clock_timestamp()
      ORDER BY item
        FOR UPDATE
 )`
 
-	extendSQL = heldClaimSQL + `
-UPDATE iidy.lists l
-   SET lease_until = clock_timestamp() + $3::bigint * interval '1 microsecond'` + ofHeldSQL
+	extendSQL = heldClaimSQL + updateHeldSQL + `lease_until = clock_timestamp() + $3::bigint * interval '1 microsecond'`
 
-	releaseSQL = heldClaimSQL + `
-UPDATE iidy.lists l
-   SET claim = NULL, lease_until = NULL` + ofHeldSQL
+	releaseSQL = heldClaimSQL + updateHeldSQL + `claim = NULL, lease_until = NULL`
 
 	abandonSQL = `
 WITH held AS MATERIALIZED (
-    SELECT item
+    SELECT ctid AS place
       FROM iidy.lists
      WHERE list = $1 AND attempts >= $2
-       AND ($3 = '' OR claim = nullif($3, '')::uuid AND lease_until > clock_timestamp())
+       AND ($3 = '' OR (claim = nullif($3, '')::uuid AND lease_until > clock_timestamp()) IS TRUE)
      ORDER BY item
        FOR UPDATE
-)` + deleteAllSQL
+)` + deleteHeldSQL
 )

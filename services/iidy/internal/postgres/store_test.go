@@ -165,11 +165,11 @@ func add(t *testing.T, s *postgres.Store, items ...attempt.Item) {
 	}
 }
 
-// seed fills the list with items 0000000 to n-1 behind the service's back.
-func seed(t *testing.T, db *sqlx.DB, n int) {
+// seed fills a list with items 0000000 to n-1 behind the service's back.
+func seed(t *testing.T, db *sqlx.DB, list string, n int) {
 	t.Helper()
 	execute(t, db, `INSERT INTO iidy.lists (list, item)
-		SELECT $1, lpad(i::text, 7, '0') FROM generate_series(0, $2::int - 1) AS i`, string(list), n)
+		SELECT $1, lpad(i::text, 7, '0') FROM generate_series(0, $2::int - 1) AS i`, list, n)
 }
 
 // The largest count of attempts stays what it is, and does not spoil its batch.

@@ -273,3 +273,31 @@ func claimedIncrements(t *testing.T, repo attempt.Repository) {
 		t.Errorf("%d attempts, %d were counted", attempts, counted.Load())
 	}
 }
+
+// deletesBesideIncrements: a row that was changed while a delete waited for it is
+// deleted all the same, and each item is deleted once.
+func deletesBesideIncrements(t *testing.T, repo attempt.Repository) {
+	ctx := t.Context()
+	items := numbered(200)
+	must[int64](t)(repo.Many(ctx, attempt.Add, list, attempt.ItemsOf(items...), ""))
+	var deleted atomic.Int64
+	together(12, func(i int) {
+		for round := range 10 {
+			part := attempt.ItemsOf(items[round*20 : (round+1)*20]...)
+			if i%2 == 0 {
+				if _, err := repo.Many(ctx, attempt.Increment, list, part, ""); err != nil {
+					t.Error(err)
+				}
+				continue
+			}
+			n, err := repo.Many(ctx, attempt.Delete, list, part, "")
+			if err != nil {
+				t.Error(err)
+			}
+			deleted.Add(n)
+		}
+	})
+	if deleted.Load() != int64(len(items)) || must[bool](t)(repo.Exists(ctx, list)) {
+		t.Errorf("%d of %d items were deleted", deleted.Load(), len(items))
+	}
+}

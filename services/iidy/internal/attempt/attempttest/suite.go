@@ -36,6 +36,7 @@ func Exercise(t *testing.T, open func(t *testing.T) attempt.Repository) {
 		"contention/opposite order":       oppositeOrder,
 		"contention/claimers":             claimers,
 		"contention/claims and increment": claimedIncrements,
+		"contention/delete and increment": deletesBesideIncrements,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
