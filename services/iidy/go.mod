@@ -10,7 +10,6 @@ require (
 	github.com/prometheus/client_golang v1.25.0
 	github.com/rowlock/rowlock/platform v0.0.0
 	go.uber.org/goleak v1.3.0
-	pgregory.net/rapid v1.3.0
 )
 
 require (

@@ -92,7 +92,8 @@ func TestUp(t *testing.T) {
 	if strings.Count(got, "201 ") != 50 || strings.Count(got, `"status":"SUCCEEDED"`) != 1 {
 		t.Errorf("README's tour of payments ends with:\n%s", got)
 	}
-	if got := shell(t, tourOf(t, 3, "http://127.0.0.1:8084", tab.list)); !strings.HasPrefix(got, "ADDED 100000\nitems 100000\nclaimed 8000\n") {
+	got = shell(t, tourOf(t, 3, "http://127.0.0.1:8084", tab.list))
+	if !strings.HasPrefix(got, "ADDED 100000\nitems 100000\nclaimed 8000\n") {
 		t.Errorf("README's tour of iidy ends with:\n%s", got)
 	}
 	if status, body, _ := call(t, http.MethodGet, tab.docs, ""); status != http.StatusOK || !strings.Contains(body, "<html") {

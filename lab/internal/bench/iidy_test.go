@@ -75,7 +75,10 @@ func (f *fakeLists) progress(w http.ResponseWriter) {
 		}
 	}
 
-	_ = json.NewEncoder(w).Encode(map[string]any{"items": len(f.items), "attempts": map[string]int64{"1": tried}})
+	state := listState{Items: int64(len(f.items)), Attempts: map[string]int64{"1": tried}}
+	if err := json.NewEncoder(w).Encode(state); err != nil {
+		return
+	}
 }
 
 func TestIidyBenchChecksTheLists(t *testing.T) {

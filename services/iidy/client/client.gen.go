@@ -21,7 +21,6 @@ import (
 // Defines values for BatchAction.
 const (
 	BatchActionClaim     BatchAction = "claim"
-	BatchActionEmpty     BatchAction = ""
 	BatchActionExtend    BatchAction = "extend"
 	BatchActionIncrement BatchAction = "increment"
 	BatchActionRelease   BatchAction = "release"
@@ -31,8 +30,6 @@ const (
 func (e BatchAction) Valid() bool {
 	switch e {
 	case BatchActionClaim:
-		return true
-	case BatchActionEmpty:
 		return true
 	case BatchActionExtend:
 		return true
@@ -47,15 +44,12 @@ func (e BatchAction) Valid() bool {
 
 // Defines values for ItemAction.
 const (
-	ItemActionEmpty     ItemAction = ""
 	ItemActionIncrement ItemAction = "increment"
 )
 
 // Valid indicates whether the value is a known member of the ItemAction enum.
 func (e ItemAction) Valid() bool {
 	switch e {
-	case ItemActionEmpty:
-		return true
 	case ItemActionIncrement:
 		return true
 	default:
@@ -66,7 +60,6 @@ func (e ItemAction) Valid() bool {
 // Defines values for PostBatchParamsAction.
 const (
 	PostBatchParamsActionClaim     PostBatchParamsAction = "claim"
-	PostBatchParamsActionEmpty     PostBatchParamsAction = ""
 	PostBatchParamsActionExtend    PostBatchParamsAction = "extend"
 	PostBatchParamsActionIncrement PostBatchParamsAction = "increment"
 	PostBatchParamsActionRelease   PostBatchParamsAction = "release"
@@ -76,8 +69,6 @@ const (
 func (e PostBatchParamsAction) Valid() bool {
 	switch e {
 	case PostBatchParamsActionClaim:
-		return true
-	case PostBatchParamsActionEmpty:
 		return true
 	case PostBatchParamsActionExtend:
 		return true
@@ -92,15 +83,12 @@ func (e PostBatchParamsAction) Valid() bool {
 
 // Defines values for AddItemParamsAction.
 const (
-	AddItemParamsActionEmpty     AddItemParamsAction = ""
 	AddItemParamsActionIncrement AddItemParamsAction = "increment"
 )
 
 // Valid indicates whether the value is a known member of the AddItemParamsAction enum.
 func (e AddItemParamsAction) Valid() bool {
 	switch e {
-	case AddItemParamsActionEmpty:
-		return true
 	case AddItemParamsActionIncrement:
 		return true
 	default:

@@ -66,7 +66,12 @@ func TestExamples(t *testing.T) {
 				r.want(t, "POST", items+"/gone.txt?action=increment", "", 200, "INCREMENTED 1")
 			}
 			to := t.TempDir()
-			command := exec.CommandContext(t.Context(), "../../examples/"+script, "downloads", server.URL, to)
+			path, err := filepath.Abs("../../examples/" + script)
+			if err != nil {
+				t.Fatal(err)
+			}
+			command := exec.CommandContext(t.Context(), path, "downloads", server.URL, "./"+filepath.Base(to)) // relative, as people write it
+			command.Dir = filepath.Dir(to)
 			command.Env = append(append(tc.environ, "IIDY="+r.api, "JOBS=4"), "PATH="+config.Environ()["PATH"])
 			command.Stdin = strings.NewReader(strings.Join(names, "\n") + "\n")
 			out, err := command.CombinedOutput()

@@ -17,8 +17,9 @@
 //   - A batch is applied whole or not at all, however many items it has, and an
 //     item that is in it twice counts once.
 //   - Of any number of claimers each free item goes to one. A claim is held until
-//     its lease is over by the database's clock, and not a moment longer: a change
-//     that names an old claim touches nothing.
+//     its lease is over by the database's clock: a change that comes later with it
+//     touches nothing. One that came in time and had to wait for a row that was
+//     locked, but not changed, is applied; nobody else can have had the item.
 //   - A change that names no claim is applied whoever holds the item.
 //   - Items are ordered by their bytes, whatever the database's locale.
 //

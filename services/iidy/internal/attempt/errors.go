@@ -24,8 +24,8 @@ var (
 	ErrInvalidAttempts = errors.New("the number of attempts is not valid")
 	// ErrNotFound says that the item is not in the list.
 	ErrNotFound = errors.New("the item is not in the list")
-	// ErrBusy says that as many long batches are under way as may be. Nothing was applied.
-	ErrBusy = errors.New("as many long batches are under way as this replica takes")
+	// ErrBusy says that as many batches are under way as may be. Nothing was applied.
+	ErrBusy = errors.New("as many batches are under way as this replica takes")
 	// ErrInTheWay says that others changed the same items while a long batch was
 	// applied, which cannot be run again. Nothing was applied.
 	ErrInTheWay = errors.New("other changes of the same items were in the way")

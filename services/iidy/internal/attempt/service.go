@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"time"
 )
 
@@ -22,7 +23,7 @@ func NewService(repo Repository) *Service { return &Service{repo} }
 // before anything is sent to the database; a longer one goes there part by part.
 func (s *Service) Batch(ctx context.Context, change Change, list List, source Source, claim Claim) (int64, error) {
 	var items Items
-	ended, err := read(source, &items)
+	ended, err := read(source, &items, forEver)
 	switch {
 	case err != nil:
 		return 0, err
@@ -41,7 +42,7 @@ func (s *Service) Batch(ctx context.Context, change Change, list List, source So
 			return nil, io.EOF
 		}
 		items.Reset()
-		if ended, err = read(source, &items); err != nil {
+		if ended, err = read(source, &items, partTime); err != nil {
 			return nil, err
 		}
 		if items.Len() == 0 {
@@ -51,10 +52,18 @@ func (s *Service) Batch(ctx context.Context, change Change, list List, source So
 	}, claim)
 }
 
-// read appends items until the source ends or they are more than a batch in
-// memory may have.
-func read(source Source, items *Items) (ended bool, err error) {
-	for items.Len() <= MaxBatch && items.Size() <= MaxBatchBytes {
+const (
+	// partTime is when a part of a long batch is handed on as it is: the repository
+	// must not take a slow source for a dead one.
+	partTime = time.Second
+	forEver  = time.Duration(math.MaxInt64)
+)
+
+// read appends items until the source ends, they are more than a batch in memory
+// may have, or the time is over.
+func read(source Source, items *Items, limit time.Duration) (ended bool, err error) {
+	begin := time.Now()
+	for items.Len() <= MaxBatch && items.Size() <= MaxBatchBytes && (items.Len() == 0 || time.Since(begin) < limit) {
 		item, err := source.Next()
 		if errors.Is(err, io.EOF) {
 			return true, nil

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
@@ -133,3 +134,54 @@ func TestBounds(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+// trickle gives a batch at once, and then an item now and then.
+type trickle struct {
+	numbers
+
+	pause time.Duration
+}
+
+func (s *trickle) Next() ([]byte, error) {
+	if s.given > attempt.MaxBatch {
+		time.Sleep(s.pause)
+	}
+	return s.numbers.Next()
+}
+
+// timed tells how long the repository had to wait for a part.
+type timed struct {
+	*attempttest.Memory
+
+	longest time.Duration
+	parts   int
+}
+
+func (s *timed) Stage(
+	ctx context.Context, change attempt.Change, list attempt.List, next func() (*attempt.Items, error), claim attempt.Claim,
+) (int64, error) {
+	return s.Memory.Stage(ctx, change, list, func() (*attempt.Items, error) {
+		begin := time.Now()
+		items, err := next()
+		s.longest = max(s.longest, time.Since(begin))
+		s.parts++
+		return items, err
+	}, claim)
+}
+
+// A source that is slow but never pauses for long does not keep the repository waiting.
+func TestSlowSourceIsHandedOnInParts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		repo := &timed{Memory: attempttest.NewMemory()}
+		const n = attempt.MaxBatch + 200
+		source := &trickle{numbers{n: n, err: io.EOF}, 300 * time.Millisecond}
+		got, err := attempt.NewService(repo).Batch(t.Context(), attempt.Add, "l", source, "")
+		if err != nil || got != n {
+			t.Errorf("%d added, %v", got, err)
+		}
+		if repo.longest > 2*time.Second || repo.parts < 20 {
+			t.Errorf("the longest of %d parts took %s", repo.parts, repo.longest)
+		}
+	})
+}

@@ -307,7 +307,8 @@ func TestBadParameters(t *testing.T) {
 		s.refused("GET", path, "", plain(), 400, "INVALID_FIELD", field)
 	}
 	for query, field := range map[string]string{
-		"action=add": "action", "action=INCREMENT": "action", "action=increment&action=increment": "action", "claim=" + claim: "claim",
+		"action=": "action", "action=add": "action",
+		"action=INCREMENT": "action", "action=increment&action=increment": "action", "claim=" + claim: "claim",
 		"action=increment&claim=": "claim", "action=increment&claim=x": "claim", "action=increment&count=1": "count",
 		"action=claim&lease=60s": "count", "action=claim&count=0&lease=60s": "count", "action=claim&count=10001&lease=60s": "count",
 		"action=claim&count=1": "lease", "action=claim&count=1&lease=60": "lease", "action=claim&count=1&lease=0s": "lease",
@@ -323,6 +324,10 @@ func TestBadParameters(t *testing.T) {
 	} {
 		s.refused("POST", items+"/a?"+query, "", plain(), 400, "INVALID_FIELD", field)
 	}
+	for _, path := range []string{items + "/a?bogus=1", items + "?bogus=1"} {
+		s.refused("GET", path, "", plain(), 400, "INVALID_FIELD", "")
+	}
+	s.refused("POST", items+"/a?action=", "", plain(), 400, "INVALID_FIELD", "action")
 	s.refused("POST", "/iidy/v1/increment/lists/downloads/a?action=increment", "", plain(), 400, "INVALID_FIELD", "action")
 	s.refused("POST", "/iidy/v1/increment/batch/lists/downloads?clam="+claim, "a", plain(), 400, "INVALID_FIELD", "")
 	for query, field := range map[string]string{

@@ -1,7 +1,10 @@
 package httpapi
 
 import (
+	"bufio"
 	"context"
+	"errors"
+	"io"
 	"net/http"
 
 	"github.com/rowlock/rowlock/platform/httpserver"
@@ -15,16 +18,16 @@ func (h handlers) postBatch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	switch q[paramAction] {
-	case "":
+	switch action, given := q[paramAction]; {
+	case !given:
 		return h.changeBatch(w, r, attempt.Add, q, paramAction)
-	case actionIncrement:
+	case action == actionIncrement:
 		return h.changeBatch(w, r, attempt.Increment, q, paramAction, paramClaim)
-	case actionClaim:
+	case action == actionClaim:
 		return h.claim(w, r, q)
-	case actionExtend:
+	case action == actionExtend:
 		return h.extend(w, r, q)
-	case actionRelease:
+	case action == actionRelease:
 		return h.release(w, r, q)
 	}
 	return badParam(paramAction, "must be increment, claim, extend or release, or left out")
@@ -45,7 +48,7 @@ func (h handlers) deleteBatch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	hasBody := r.Body != nil && r.Body != http.NoBody
+	hasBody := someBody(r)
 	switch _, abandon := q[paramMinAttempts]; {
 	case abandon && hasBody:
 		return badParam(paramMinAttempts, "stands for a body; send one of the two")
@@ -56,6 +59,21 @@ func (h handlers) deleteBatch(w http.ResponseWriter, r *http.Request) error {
 			problem.Field(paramMinAttempts))
 	}
 	return h.changeBatch(w, r, attempt.Delete, q, paramClaim)
+}
+
+// someBody tells whether there is a body of at least a byte. Of one whose length is
+// not declared it looks at the first.
+func someBody(r *http.Request) bool {
+	if r.Body == nil || r.Body == http.NoBody || r.ContentLength >= 0 {
+		return r.ContentLength > 0
+	}
+	begin := bufio.NewReader(r.Body)
+	_, err := begin.Peek(1)
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{begin, r.Body}
+	return !errors.Is(err, io.EOF)
 }
 
 // changeBatch changes the items of the body; params are those that the query may have.
@@ -91,12 +109,26 @@ func (h handlers) changeBatch(w http.ResponseWriter, r *http.Request, change att
 // shortBody is up to how many bytes a body must arrive within REQUEST_TIMEOUT.
 const shortBody = 64 << 10
 
+// maxUploads is how many calls a replica gives the time of a long one: each may
+// hold some MiB, and take its time.
+const maxUploads = 64
+
 // patient gives a call the time of a long one, where it is one.
 func (h handlers) patient(r *http.Request, long bool) (*http.Request, context.CancelFunc, error) {
 	if !long {
 		return r, func() {}, nil
 	}
-	return httpserver.Extend(r, httpserver.Allowance{Timeout: h.options.BulkTimeout, Stall: h.options.BulkStall})
+	select {
+	case h.uploads <- struct{}{}:
+	default:
+		return nil, nil, attempt.ErrBusy
+	}
+	r, cancel, err := httpserver.Extend(r, httpserver.Allowance{Timeout: h.options.BulkTimeout, Stall: h.options.BulkStall})
+	if err != nil {
+		<-h.uploads
+		return nil, nil, err
+	}
+	return r, func() { cancel(); <-h.uploads }, nil
 }
 
 func (h handlers) page(w http.ResponseWriter, r *http.Request) error {

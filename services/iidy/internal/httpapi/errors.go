@@ -82,6 +82,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, e *problem.Error, traceI
 	h := w.Header()
 	e.SetHeaders(h)
 	h.Set("X-Error-Code", e.Kind().Code())
+	h.Set("X-Content-Type-Options", "nosniff")
 	if answerFormat(r) == text {
 		h["Content-Type"] = textType
 		body.WriteString(e.Detail())

@@ -26,10 +26,10 @@ func (h handlers) postItem(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	switch q[paramAction] {
-	case "":
+	switch action, given := q[paramAction]; {
+	case !given:
 		return h.changeItem(w, r, attempt.Add, q, paramAction)
-	case actionIncrement:
+	case action == actionIncrement:
 		return h.changeItem(w, r, attempt.Increment, q, paramAction, paramClaim)
 	}
 	return badParam(paramAction, "must be increment, or left out")
@@ -73,6 +73,9 @@ func (h handlers) changeItem(w http.ResponseWriter, r *http.Request, change atte
 }
 
 func (h handlers) getItem(w http.ResponseWriter, r *http.Request) error {
+	if err := noQuery(r); err != nil {
+		return err
+	}
 	list, item, err := itemOf(r)
 	if err != nil {
 		return err
@@ -89,6 +92,9 @@ func (h handlers) getItem(w http.ResponseWriter, r *http.Request) error {
 
 // exists answers HEAD of a list.
 func (h handlers) exists(w http.ResponseWriter, r *http.Request) error {
+	if err := noQuery(r); err != nil {
+		return err
+	}
 	list, err := listOf(r)
 	if err != nil {
 		return err
@@ -105,6 +111,9 @@ func (h handlers) exists(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (h handlers) progress(w http.ResponseWriter, r *http.Request) error {
+	if err := noQuery(r); err != nil {
+		return err
+	}
 	list, err := listOf(r)
 	if err != nil {
 		return err

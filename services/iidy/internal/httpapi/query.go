@@ -26,7 +26,7 @@ const (
 	paramMinAttempts = "min_attempts"
 )
 
-// The values of action. The empty one is an add.
+// The values of action. Without it items are added.
 const (
 	actionIncrement = "increment"
 	actionClaim     = "claim"
@@ -66,6 +66,15 @@ func (q query) only(names ...string) error {
 		}
 	}
 	return nil
+}
+
+// noQuery refuses a query where none means anything.
+func noQuery(r *http.Request) error {
+	q, err := readQuery(r)
+	if err != nil {
+		return err
+	}
+	return q.only()
 }
 
 // badParam blames a parameter. Its name is repeated only when it is one of ours.

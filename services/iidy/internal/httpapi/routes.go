@@ -25,23 +25,32 @@ const batchPath = "/iidy/v1/batch/lists/"
 
 // Routes puts the routes of the port on r.
 func Routes(r router, port attempt.Lists, o Options) {
-	h := handlers{port, o}
+	h := handlers{port: port, options: o, uploads: make(chan struct{}, maxUploads)}
 	const item, list = "/iidy/v1/lists/{list}/{item}", "/iidy/v1/lists/{list}"
-	r.Handle(http.MethodPost, item, h.postItem)
-	r.Handle(http.MethodGet, item, h.getItem)
-	r.Handle(http.MethodDelete, item, h.deleteItem)
-	r.Handle(http.MethodPost, "/iidy/v1/increment/lists/{list}/{item}", h.incrementItem)
-	r.Handle(http.MethodGet, list, h.progress)
-	r.Handle(http.MethodHead, list, h.exists)
-	r.Handle(http.MethodPost, batchPath+"{list}", h.postBatch)
-	r.Handle(http.MethodGet, batchPath+"{list}", h.page)
-	r.Handle(http.MethodDelete, batchPath+"{list}", h.deleteBatch)
-	r.Handle(http.MethodPost, "/iidy/v1/increment/batch/lists/{list}", h.incrementBatch)
+	r.Handle(http.MethodPost, item, unsniffed(h.postItem))
+	r.Handle(http.MethodGet, item, unsniffed(h.getItem))
+	r.Handle(http.MethodDelete, item, unsniffed(h.deleteItem))
+	r.Handle(http.MethodPost, "/iidy/v1/increment/lists/{list}/{item}", unsniffed(h.incrementItem))
+	r.Handle(http.MethodGet, list, unsniffed(h.progress))
+	r.Handle(http.MethodHead, list, unsniffed(h.exists))
+	r.Handle(http.MethodPost, batchPath+"{list}", unsniffed(h.postBatch))
+	r.Handle(http.MethodGet, batchPath+"{list}", unsniffed(h.page))
+	r.Handle(http.MethodDelete, batchPath+"{list}", unsniffed(h.deleteBatch))
+	r.Handle(http.MethodPost, "/iidy/v1/increment/batch/lists/{list}", unsniffed(h.incrementBatch))
 }
 
 type handlers struct {
 	port    attempt.Lists
 	options Options
+	uploads chan struct{} // holds an element for each patient call
+}
+
+// unsniffed keeps a browser from taking what others have named for a page.
+func unsniffed(next httpserver.Handler) httpserver.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		return next(w, r)
+	}
 }
 
 // listOf reads the path's list; a bad one is refused before anything is looked up.

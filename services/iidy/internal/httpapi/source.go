@@ -17,6 +17,9 @@ import (
 //
 //nolint:ireturn // one of two
 func source(r *http.Request, list attempt.List) (attempt.Source, error) {
+	if len(r.Header["Content-Type"]) > 1 {
+		return nil, problem.UnsupportedMediaType.New("The body has more than one Content-Type.")
+	}
 	if requestFormat(r) == inJSON {
 		return &members{list: list, strings: httpserver.NewStrings(r, fieldItems, attempt.MaxBytes)}, nil
 	}
@@ -51,7 +54,7 @@ func (s *lines) Next() ([]byte, error) {
 		s.number++
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
-			return nil, s.fault(attempt.CheckItem(s.list, line))
+			return nil, s.fault(attempt.ErrTooLong)
 		case err != nil && !errors.Is(err, io.EOF):
 			return nil, broken(err)
 		}

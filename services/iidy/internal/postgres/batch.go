@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
@@ -30,7 +32,7 @@ func (s *Store) Many(
 // statement runs one statement of a caller's own and counts the rows that it
 // changed. All of them together leave some of the pool to the lanes of single items.
 func (s *Store) statement(ctx context.Context, change attempt.Change, query string, args ...any) (n int64, err error) {
-	err = s.batches.Do(ctx, s.turn.Add(1), s.options.LockTimeout, func() error {
+	err = s.queue(ctx, func() error {
 		return s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) (err error) {
 			n, err = apply(ctx, tx, change, query, args...)
 			return err
@@ -40,6 +42,34 @@ func (s *Store) statement(ctx context.Context, change attempt.Change, query stri
 		return 0, err
 	}
 	return n, nil
+}
+
+// takeSlot waits for one of the slots of long batches.
+func (s *Store) takeSlot(ctx context.Context, wait time.Duration) bool {
+	select {
+	case s.bulk <- struct{}{}: // with a free slot and no wait, one select would toss a coin
+		return true
+	default:
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case s.bulk <- struct{}{}:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// queue runs f when one of the connections for batches is free; attempt.ErrBusy when
+// none was in time.
+func (s *Store) queue(ctx context.Context, f func() error) error {
+	err := s.batches.Do(ctx, s.turn.Add(1), s.options.LockTimeout, f)
+	if errors.Is(err, bulkhead.ErrBusy) {
+		return errors.Join(attempt.ErrBusy, err)
+	}
+	return err
 }
 
 // maxPasses bounds how often a delete is run for rows that moved. One more pass is
@@ -77,7 +107,7 @@ func (s *Store) Stage(
 ) (int64, error) {
 	total, n := 0, int64(0)
 	ran := false
-	err := s.inBulk(ctx, func(ctx context.Context, tx *sqlx.Tx) (err error) {
+	err := s.inBulk(ctx, 0, func(ctx context.Context, tx *sqlx.Tx) (err error) {
 		if ran {
 			return attempt.ErrInTheWay // the upload that it was fed from is gone
 		}
@@ -120,20 +150,19 @@ func stage(ctx context.Context, tx *sqlx.Tx, next func() (*attempt.Items, error)
 	}
 }
 
-// inBulk runs a transaction that may take BulkTimeout, or refuses with attempt.ErrBusy.
-func (s *Store) inBulk(ctx context.Context, fn func(context.Context, *sqlx.Tx) error) error {
-	select {
-	case s.bulk <- struct{}{}:
-		defer func() { <-s.bulk }()
-	default:
+// inBulk runs a transaction that may take BulkTimeout, or refuses with
+// attempt.ErrBusy when there is no slot for it within wait.
+func (s *Store) inBulk(ctx context.Context, wait time.Duration, fn func(context.Context, *sqlx.Tx) error) error {
+	if !s.takeSlot(ctx, wait) {
 		s.metrics.refused.Inc()
-		return attempt.ErrBusy
+		return errors.Join(attempt.ErrBusy, ctx.Err())
 	}
-	return s.batches.Do(ctx, s.turn.Add(1), s.options.LockTimeout, func() error {
+	defer func() { <-s.bulk }()
+	return s.queue(ctx, func() error {
 		return s.db.InTx(ctx, fn, sqldb.ResolveOutcome(),
 			// Another long batch over the same items is in the way for as long as it takes.
 			sqldb.WithLockTimeout(s.options.BulkTimeout), sqldb.WithStatementTimeout(s.options.BulkTimeout),
-			sqldb.WithIdleTimeout(s.options.BulkStall+sqldb.Grace))
+			sqldb.WithIdleTimeout(2*s.options.BulkStall+sqldb.Grace))
 	})
 }
 

@@ -46,7 +46,7 @@ func (s *Store) Claim(ctx context.Context, list attempt.List, count int, lease t
 
 // claim takes free items from an item on.
 func (s *Store) claim(ctx context.Context, list attempt.List, from string, count int, lease time.Duration) (t taken, err error) {
-	err = s.batches.Do(ctx, s.turn.Add(1), s.options.LockTimeout, func() error {
+	err = s.queue(ctx, func() error {
 		return s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
 			return conn.QueryRowxContext(ctx, claimSQL, string(list), from, count, lease.Microseconds(), longHead).StructScan(&t)
 		})
@@ -74,7 +74,7 @@ func (s *Store) Release(ctx context.Context, list attempt.List, claim attempt.Cl
 // Abandon implements attempt.Repository. It looks at the whole list, so it has the
 // bounds of a long batch.
 func (s *Store) Abandon(ctx context.Context, list attempt.List, attempts int64, claim attempt.Claim) (n int64, err error) {
-	err = s.inBulk(ctx, func(ctx context.Context, tx *sqlx.Tx) (err error) {
+	err = s.inBulk(ctx, s.options.LockTimeout, func(ctx context.Context, tx *sqlx.Tx) (err error) {
 		n, err = apply(ctx, tx, attempt.Delete, abandonSQL, string(list), attempts, string(claim))
 		return err
 	})

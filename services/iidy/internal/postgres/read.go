@@ -30,7 +30,9 @@ func (s *Store) Progress(ctx context.Context, list attempt.List) (attempt.Progre
 		Items, Claimed         int64
 		A0, A1, A2, A3, A4, A5 int64
 	}
-	if err := s.db.GetContext(ctx, &row, progressSQL, string(list)); err != nil {
+	// It reads the whole list, so it queues where batches do.
+	err := s.queue(ctx, func() error { return s.db.GetContext(ctx, &row, progressSQL, string(list)) })
+	if err != nil {
 		return attempt.Progress{}, err
 	}
 	return attempt.Progress{

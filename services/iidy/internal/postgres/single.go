@@ -73,6 +73,15 @@ type group struct {
 	callers [][]int // by key: indexes into the calls, in order of arrival
 }
 
+// each calls f for every call of the group.
+func (g group) each(f func(call int)) {
+	for _, callers := range g.callers {
+		for _, i := range callers {
+			f(i)
+		}
+	}
+}
+
 func newGroup(calls []key) group {
 	var g group
 	index := make(map[key]int, len(calls))
@@ -96,7 +105,8 @@ func (s *Store) runChanges(
 	g := newGroup(calls)
 	if change == attempt.Add && pass.SkipLocked {
 		patience := maxPatience
-		return answers, s.addFree(ctx, g, answers, &patience)
+		s.addFree(ctx, g, answers, &patience)
+		return answers, nil
 	}
 	return answers, s.applyGroup(ctx, change, pass, g, answers)
 }
@@ -145,29 +155,28 @@ const (
 // addFree adds the items that nobody else is adding or deleting at the moment.
 // Such rows cannot be seen, let alone be skipped; so it halves the group until what
 // is in the way stands alone. When its patience is gone it leaves the rest to the
-// slow lane, which waits for each by itself.
-func (s *Store) addFree(ctx context.Context, g group, answers []coalesce.Answer[int64], patience *int) error {
+// slow lane, which waits for each by itself. Each part commits by itself, so an error
+// is that of its own callers alone.
+func (s *Store) addFree(ctx context.Context, g group, answers []coalesce.Answer[int64], patience *int) {
 	err := coalesce.ErrLockWait
 	if *patience > 0 {
 		err = s.applyGroup(ctx, attempt.Add, coalesce.Pass{Wait: glance}, g, answers)
 	}
-	if !errors.Is(err, coalesce.ErrLockWait) {
-		return err
+	switch locked := errors.Is(err, coalesce.ErrLockWait); {
+	case err == nil:
+		return
+	case !locked:
+		g.each(func(i int) { answers[i].Err = err })
+		return
 	}
 	*patience--
 	if len(g.keys) == 1 || *patience <= 0 {
-		for _, callers := range g.callers {
-			for _, i := range callers {
-				answers[i].Locked = true
-			}
-		}
-		return nil
+		g.each(func(i int) { answers[i].Locked = true })
+		return
 	}
 	half := len(g.keys) / 2
-	if err := s.addFree(ctx, group{g.keys[:half], g.callers[:half]}, answers, patience); err != nil {
-		return err
-	}
-	return s.addFree(ctx, group{g.keys[half:], g.callers[half:]}, answers, patience)
+	s.addFree(ctx, group{g.keys[:half], g.callers[:half]}, answers, patience)
+	s.addFree(ctx, group{g.keys[half:], g.callers[half:]}, answers, patience)
 }
 
 // arrays are the lists and the items of calls.
