@@ -43,6 +43,9 @@ type Settings struct {
 	// Errors translate errors into what the client is told; each returns nil
 	// for an error that is not its own. The database's are translated already.
 	Errors []func(error) *problem.Error
+	// WriteError writes the error answers of the API listeners; nil stands for
+	// problem+json.
+	WriteError httpserver.ErrorWriter
 }
 
 // Chassis is one replica's common parts. Make it with New, add API listeners
@@ -106,7 +109,7 @@ func (c *Chassis) Listen(name, addr string, docs httpserver.Docs) (*httpserver.S
 	}, httpserver.Deps{
 		Log: c.log, Registry: c.telemetry.Registry(),
 		TracerProvider: c.telemetry.TracerProvider(), Propagator: c.telemetry.Propagator(), Tracing: c.telemetry.TracingEnabled(),
-		Errors: append(c.settings.Errors, sqldb.Problem),
+		Errors: append(c.settings.Errors, sqldb.Problem), WriteError: c.settings.WriteError,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the %s listener: %w", name, err)

@@ -102,19 +102,36 @@ func emptyBody(o decodeOptions) error {
 
 // checkMediaType accepts what DecodeJSON says it does.
 func checkMediaType(h http.Header) error {
+	if err := CheckEncoding(h); err != nil {
+		return err
+	}
+	if types := h["Content-Type"]; len(types) == 0 || len(types) == 1 && types[0] == "" || IsJSON(h) {
+		return nil
+	}
+	return problem.UnsupportedMediaType.New("The body must be of type application/json.", problem.Header("Accept", "application/json"))
+}
+
+// CheckEncoding refuses a compressed body with 415 UNSUPPORTED_MEDIA_TYPE: for
+// handlers that read a body by another way than DecodeJSON.
+func CheckEncoding(h http.Header) error {
 	if encoding := h["Content-Encoding"]; len(encoding) > 0 && !strings.EqualFold(encoding[0], "identity") {
 		return problem.UnsupportedMediaType.New("The body must not be compressed.", problem.Header("Accept-Encoding", "identity"))
 	}
+	return nil
+}
+
+// IsJSON tells whether the Content-Type is application/json or a +json type;
+// parameters are ignored.
+func IsJSON(h http.Header) bool {
 	types := h["Content-Type"]
-	if len(types) == 0 || types[0] == "application/json" {
-		return nil
+	if len(types) != 1 {
+		return false
+	}
+	if types[0] == "application/json" {
+		return true
 	}
 	media, _, _ := strings.Cut(types[0], ";")
 	media = strings.ToLower(strings.TrimSpace(media))
 	kind, subtype, _ := strings.Cut(media, "/")
-	if len(types) == 1 && (types[0] == "" || media == "application/json" ||
-		kind != "" && len(subtype) > len("+json") && strings.HasSuffix(subtype, "+json")) {
-		return nil
-	}
-	return problem.UnsupportedMediaType.New("The body must be of type application/json.", problem.Header("Accept", "application/json"))
+	return media == "application/json" || kind != "" && len(subtype) > len("+json") && strings.HasSuffix(subtype, "+json")
 }

@@ -29,6 +29,7 @@ type exchange struct {
 	request *http.Request // with ctx as its context
 	route   *route        // nil: no route matched
 	ctx     requestContext
+	parent  context.Context //nolint:containedctx // ctx without the deadline, for Extend
 	body    limitedBody
 	start   time.Time
 
@@ -64,7 +65,7 @@ func (c *requestContext) Value(key any) any {
 
 // serve is everything between tracing and the router.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	ex := &exchange{server: s, w: w, start: time.Now()}
+	ex := &exchange{server: s, w: w, start: time.Now(), parent: r.Context()}
 	ctx, cancel := context.WithDeadline(r.Context(), ex.start.Add(s.cfg.RequestTimeout))
 	defer cancel()
 	ex.ctx = requestContext{ctx, ex}
@@ -176,7 +177,7 @@ func (ex *exchange) fail(err error) {
 		h["Connection"] = []string{"close"}
 	}
 	// The error is that of the connection: nobody is left to tell.
-	_ = problem.Write(ex, ex.problem, ex.traceID())
+	_ = ex.server.answer(ex, ex.request, ex.problem, ex.traceID())
 	if tooLarge {
 		ex.linger()
 	}

@@ -17,6 +17,7 @@ const maxDepth = 32
 // syntax, so that what is not JSON is always called so.
 type scanner struct {
 	data    []byte
+	base    int // where data begins in the body
 	pos     int
 	depth   int
 	path    []step // where the value being read stands
@@ -36,7 +37,7 @@ func (s *scanner) reset(data []byte) {
 
 // syntaxError says what is wrong and where: a position, never the input.
 func (s *scanner) syntaxError(what string) error {
-	return problem.InvalidJSON.New(fmt.Sprintf("The body is not valid JSON: %s at byte %d.", what, s.pos))
+	return problem.InvalidJSON.New(fmt.Sprintf("The body is not valid JSON: %s at byte %d.", what, s.base+s.pos))
 }
 
 // blame remembers the first fault.

@@ -37,6 +37,7 @@ func benches() map[string]struct {
 		measure func(context.Context, bench.System, bench.Options, io.Writer) (*bench.Report, error)
 	}{
 		"counts":   {bench.Defaults, bench.Counts},
+		"iidy":     {bench.IidyDefaults, bench.Iidy},
 		"payments": {bench.PaymentsDefaults, bench.Payments},
 		eventsName: {bench.EventsDefaults, bench.Events},
 	}

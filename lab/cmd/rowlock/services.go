@@ -39,6 +39,10 @@ func services() []service {
 	}, {
 		name: eventsName, port: 8085, schema: provision.Service{Name: eventsName, HistorySchema: "events_meta"}, worker: "work",
 		try: `curl -s -X POST URL/events; curl -s -X POST URL/events/async; curl -s URL/events`,
+	}, {
+		name: "iidy", port: 8084, schema: provision.Service{Name: "iidy"},
+		try: `printf 'a.txt\nb.txt\n' | curl -s URL/iidy/v1/batch/lists/downloads --data-binary @-;` +
+			` curl -s "URL/iidy/v1/batch/lists/downloads?count=10"`,
 	}}
 }
 

@@ -61,6 +61,13 @@ func Events(ctx context.Context, system System, options Options, w io.Writer) (r
 	return measure(ctx, system, options, w, serviceEvents, func() workload { return e })
 }
 
+// Iidy measures the iidy service, as [Counts] does counts. Start from [IidyDefaults]. Its figures are items a second, not requests.
+func Iidy(ctx context.Context, system System, options Options, w io.Writer) (*Report, error) {
+	options.service = serviceIidy
+
+	return measure(ctx, system, options, w, serviceIidy, func() workload { return newLists(system.Replicas[0], options.Items) })
+}
+
 func measure(
 	ctx context.Context, system System, options Options, w io.Writer, service string, open func() workload,
 ) (*Report, error) {

@@ -127,7 +127,7 @@ func (*eventful) runBaseline(ctx context.Context, r *runner, _ scenario) (pgbenc
 
 func (e *eventful) run(ctx context.Context, r *runner, s scenario) (Run, error) {
 	switch s.name {
-	case scenarioAdd, scenarioMariaAdd:
+	case scenarioAddEvent, scenarioMariaAdd:
 		return e.add(ctx, r, s)
 	case scenarioClaimFew:
 		return e.claim(ctx, e.small)

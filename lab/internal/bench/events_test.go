@@ -33,7 +33,7 @@ func TestBarsOfEvents(t *testing.T) {
 			return s
 		}
 		r := &Report{Service: serviceEvents, Options: EventsDefaults(), Scenarios: []Series{
-			series(scenarioBareEvent, 1000, 0), series(scenarioAdd, add, 0), series(scenarioWork, work, 0),
+			series(scenarioBareEvent, 1000, 0), series(scenarioAddEvent, add, 0), series(scenarioWork, work, 0),
 			series(scenarioClaimFew, 1, few), series(scenarioClaimMany, 1, many), series(scenarioLookup, 1, lookup),
 		}}
 		r.Scenarios[1].Baseline = scenarioBareEvent

@@ -53,6 +53,14 @@ func EventsDefaults() Options {
 	return o
 }
 
+// IidyDefaults are those of the bench of iidy: 8 connections to one replica, 300,000 items in batches and 30,000 one at a time.
+func IidyDefaults() Options {
+	o := Defaults()
+	o.Connections, o.Replicas, o.service = 8, 1, serviceIidy
+
+	return o
+}
+
 // Defaults are the options that the performance table of the README is measured with.
 func Defaults() Options {
 	return Options{

@@ -19,19 +19,29 @@ const (
 	scenarioNewKeys     = "new-keys"
 	scenarioReplays     = "replays"
 
-	scenarioBareEvent   = "pgbench-event"
-	scenarioAdd         = "add"
-	scenarioClaimFew    = "claim-few"
-	scenarioClaimMany   = "claim-many"
-	scenarioLookup      = "lookup"
-	scenarioCount       = "count"
-	scenarioWorkOne     = "work-1"
-	scenarioWork        = "work-4"
-	scenarioMariaAdd    = "mariadb-add"
-	scenarioMariaClaim  = "mariadb-claim"
-	scenarioMariaLookup = "mariadb-lookup"
-	scenarioMariaOne    = "mariadb-work-1"
-	scenarioMariaWork   = "mariadb-work-4"
+	scenarioBareEvent    = "pgbench-event"
+	scenarioAddEvent     = "add"
+	scenarioClaimFew     = "claim-few"
+	scenarioClaimMany    = "claim-many"
+	scenarioLookup       = "lookup"
+	scenarioCount        = "count"
+	scenarioWorkOne      = "work-1"
+	scenarioWork         = "work-4"
+	scenarioMariaAdd     = "mariadb-add"
+	scenarioMariaClaim   = "mariadb-claim"
+	scenarioMariaLookup  = "mariadb-lookup"
+	scenarioMariaOne     = "mariadb-work-1"
+	scenarioMariaWork    = "mariadb-work-4"
+	scenarioAdd          = "add"
+	scenarioPage         = "page"
+	scenarioFirstPage    = "first-page"
+	scenarioLastPage     = "last-page"
+	scenarioIncrement    = "increment"
+	scenarioDelete       = "delete"
+	scenarioAddOne       = "add-one"
+	scenarioIncrementOne = "increment-one"
+	scenarioGetOne       = "get-one"
+	scenarioDeleteOne    = "delete-one"
 )
 
 // The services that there is a bench of.
@@ -39,6 +49,7 @@ const (
 	serviceCounts   = "counts"
 	servicePayments = "payments"
 	serviceEvents   = "events"
+	serviceIidy     = "iidy"
 )
 
 // kind is how a scenario loads the system.
@@ -67,13 +78,17 @@ type scenario struct {
 
 // scenarios lists what is to be run, in the order of one round: each baseline right before what is held against it.
 func (o Options) scenarios() []scenario {
-	all := o.countsScenarios()
+	var all []scenario
 
 	switch o.service {
 	case servicePayments:
 		all = o.paymentsScenarios()
 	case serviceEvents:
 		all = o.eventsScenarios()
+	case serviceIidy:
+		all = o.iidyScenarios()
+	default:
+		all = o.countsScenarios()
 	}
 
 	if len(o.Only) == 0 {
@@ -103,7 +118,7 @@ func (o Options) eventsScenarios() []scenario {
 	return []scenario{
 		{name: scenarioBareEvent, title: "bare pgbench, one transaction per id", kind: kindBaseline},
 		{
-			name: scenarioAdd, title: "POST /events, " + replicas(o.Replicas), kind: kindSaturating, replicas: o.Replicas,
+			name: scenarioAddEvent, title: "POST /events, " + replicas(o.Replicas), kind: kindSaturating, replicas: o.Replicas,
 			baseline: scenarioBareEvent,
 		},
 		{name: scenarioClaimFew, title: "claim of 100, 10,000 processed", kind: kindOther},
@@ -118,6 +133,29 @@ func (o Options) eventsScenarios() []scenario {
 		{name: scenarioMariaOne, title: "MariaDB: work, 1 worker", kind: kindOther, mysql: true, workers: 1, processes: 1},
 		{name: scenarioMariaWork, title: "MariaDB: work, 4 workers in 2 processes", kind: kindOther, mysql: true, workers: 4, processes: 2},
 	}
+}
+
+// iidyScenarios are in the order in which a list lives.
+func (o Options) iidyScenarios() []scenario {
+	all := make([]scenario, 0, 1+len(iidyBars()))
+	all = append(all, scenario{name: scenarioBareUniform, title: "bare pgbench, single-row updates", kind: kindBaseline})
+
+	for _, s := range []struct{ name, title string }{
+		{scenarioAdd, "items added, 1,000 a request"},
+		{scenarioPage, "items paged, 1,000 a request"},
+		{scenarioFirstPage, "items paged, the first page alone"},
+		{scenarioLastPage, "items paged, the last page alone"},
+		{scenarioIncrement, "items incremented, 1,000 a request"},
+		{scenarioDelete, "items deleted, 1,000 a request"},
+		{scenarioAddOne, "single adds"},
+		{scenarioGetOne, "single gets"},
+		{scenarioIncrementOne, "single increments"},
+		{scenarioDeleteOne, "single deletes"},
+	} {
+		all = append(all, scenario{name: s.name, title: s.title, kind: kindSaturating, replicas: o.Replicas, baseline: scenarioBareUniform})
+	}
+
+	return all
 }
 
 func (o Options) countsScenarios() []scenario {

@@ -1,0 +1,193 @@
+package httpserver
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// reading is a handler that extends its request and answers how much it read.
+func reading(by Allowance) Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		r, cancel, err := Extend(r, by)
+		if err != nil {
+			return err
+		}
+		defer cancel()
+		name, err := PathParam(r, "name")
+		if err != nil {
+			return err
+		}
+		n, err := io.Copy(io.Discard, r.Body)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return WriteJSON(w, http.StatusRequestTimeout, strconv.FormatInt(n, 10))
+		}
+		if err != nil {
+			return err
+		}
+		if err := r.Context().Err(); err != nil {
+			return err
+		}
+		return WriteJSON(w, http.StatusOK, name+strconv.FormatInt(n, 10))
+	}
+}
+
+// dribble is a body of n bytes with a pause before each.
+func dribble(t *testing.T, n int, pause time.Duration) io.Reader {
+	t.Helper()
+	r, w := io.Pipe()
+	over := make(chan struct{})
+	go func() {
+		for range n {
+			timer := time.NewTimer(pause)
+			select {
+			case <-timer.C:
+			case <-over:
+				timer.Stop()
+				return
+			}
+			if _, err := w.Write([]byte("x")); err != nil {
+				return
+			}
+		}
+		_ = w.Close()
+	}()
+	t.Cleanup(func() {
+		close(over)
+		_ = r.Close()
+	})
+	return r
+}
+
+func post(t *testing.T, url string, body io.Reader) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := newClient(t).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(resp.Body)
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, strings.TrimSpace(string(text))
+}
+
+// A body may take longer than RequestTimeout, and than the connection's own
+// deadlines, as long as it does not pause.
+func TestExtendOutlivesTheRequestTimeout(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{RequestTimeout: 50 * time.Millisecond})
+	// The connection's own deadlines are some seconds beyond; here they are not.
+	f.http.ReadTimeout, f.http.WriteTimeout = 100*time.Millisecond, 200*time.Millisecond
+	f.Handle(http.MethodPost, "/extended/{name}", reading(Allowance{Timeout: 20 * time.Second, Stall: 10 * time.Second}))
+	addr := f.start(t)
+	if status, body := post(t, "http://"+addr+"/extended/a", dribble(t, 20, 20*time.Millisecond)); status != 200 || body != `"a20"` {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
+// A body that pauses for longer than Stall ends its request, well before Timeout.
+func TestExtendEndsAStalledBody(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{})
+	f.Handle(http.MethodPost, "/{name}", reading(Allowance{Timeout: 20 * time.Second, Stall: 100 * time.Millisecond}))
+	addr := f.start(t)
+	begin := time.Now()
+	status, body := post(t, "http://"+addr+"/a", io.MultiReader(strings.NewReader("xy"), dribble(t, 1, 25*time.Second)))
+	if took := time.Since(begin); status != http.StatusRequestTimeout || body != `"2"` || took > 10*time.Second {
+		t.Errorf("%d %s after %s", status, body, took)
+	}
+}
+
+// The new deadline ends the context, and so does a client that leaves.
+func TestExtendedContextEnds(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{})
+	ended := make(chan error, 1)
+	f.Handle(http.MethodPost, "/{name}", func(_ http.ResponseWriter, r *http.Request) error {
+		timeout := 10 * time.Millisecond
+		if r.ContentLength > 0 {
+			timeout = time.Minute
+		}
+		r, cancel, err := Extend(r, Allowance{Timeout: timeout, Stall: time.Minute})
+		if err != nil {
+			return err
+		}
+		defer cancel()
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			return err
+		}
+		<-r.Context().Done()
+		ended <- r.Context().Err()
+		return r.Context().Err()
+	})
+	addr := f.start(t)
+	if status, _ := post(t, "http://"+addr+"/a", nil); status != http.StatusInternalServerError {
+		t.Errorf("an extended request whose time was over was answered %d", status)
+	}
+	if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the context ended with %v", err)
+	}
+	c := dial(t, addr)
+	if _, err := io.WriteString(c, "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the context ended with %v", err)
+	}
+}
+
+// Once the body has been read, a pause of the client's is nothing: it waits for the answer.
+func TestExtendedRequestIsNotEndedByItsOwnReadDeadline(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{})
+	f.Handle(http.MethodPost, "/{name}", func(w http.ResponseWriter, r *http.Request) error {
+		r, cancel, err := Extend(r, Allowance{Timeout: 20 * time.Second, Stall: 20 * time.Millisecond})
+		if err != nil {
+			return err
+		}
+		defer cancel()
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			return err
+		}
+		timer := time.NewTimer(200 * time.Millisecond)
+		defer timer.Stop()
+		select {
+		case <-r.Context().Done():
+			return r.Context().Err()
+		case <-timer.C:
+			return WriteJSON(w, http.StatusOK, "done")
+		}
+	})
+	if status, body := post(t, "http://"+f.start(t)+"/a", strings.NewReader("x")); status != 200 || body != `"done"` {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
+// Without a connection the context is extended all the same; without a route nothing is.
+func TestExtendWithoutAConnection(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{RequestTimeout: time.Nanosecond})
+	f.Handle(http.MethodPost, "/{name}", reading(Allowance{Timeout: time.Minute, Stall: time.Minute}))
+	if w := f.do(t, http.MethodPost, "/a", "xyz"); w.Code != 200 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
+	if _, _, err := Extend(r, Allowance{}); err == nil {
+		t.Error("a request of no server was extended")
+	}
+}

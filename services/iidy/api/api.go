@@ -1,0 +1,9 @@
+// Package api holds the service's contract.
+package api
+
+import _ "embed" // for the contract
+
+// OpenAPI is openapi.yaml as it stands.
+//
+//go:embed openapi.yaml
+var OpenAPI []byte

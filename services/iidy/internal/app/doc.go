@@ -1,0 +1,2 @@
+// Package app puts a replica of iidy together.
+package app

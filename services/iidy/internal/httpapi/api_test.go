@@ -1,0 +1,475 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/rowlock/rowlock/platform/coalesce"
+	"github.com/rowlock/rowlock/platform/httpserver"
+	"github.com/rowlock/rowlock/services/iidy/api"
+	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
+	"github.com/rowlock/rowlock/services/iidy/internal/attempt/attempttest"
+	"github.com/rowlock/rowlock/services/iidy/internal/httpapi"
+)
+
+// Every row of the design's table, in text and in JSON, to the byte.
+func TestEveryCall(t *testing.T) {
+	t.Parallel()
+	for name, f := range map[string]struct {
+		header map[string]string
+		say    func(text, json string) string
+		items  func(items ...string) string
+	}{
+		"text": {plain(), func(text, _ string) string { return text }, func(items ...string) string { return strings.Join(items, "\n") }},
+		"JSON": {asJSON(), func(_, json string) string { return json }, func(items ...string) string {
+			body, err := json.Marshal(map[string][]string{"items": items})
+			if err != nil {
+				t.Error(err)
+			}
+			return string(body)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := memory(t)
+			h, say := f.header, f.say
+			s.want("POST", items+"/a.txt", "", h, 201, say("ADDED 1", `{"added":1}`))
+			s.want("POST", items+"/a.txt", "", h, 201, say("ADDED 0", `{"added":0}`))
+			s.want("GET", items+"/a.txt", "", h, 200, say("0", `{"item":"a.txt","attempts":0}`))
+			s.want("POST", items+"/a.txt?action=increment", "", h, 200, say("INCREMENTED 1", `{"incremented":1}`))
+			s.want("POST", "/iidy/v1/increment/lists/downloads/a.txt", "", h, 200, say("INCREMENTED 1", `{"incremented":1}`))
+			s.want("GET", items+"/a.txt", "", h, 200, say("2", `{"item":"a.txt","attempts":2}`))
+			s.want("POST", items+"/nothing?action=increment", "", h, 200, say("INCREMENTED 0", `{"incremented":0}`))
+			if a := s.do("HEAD", items+"/a.txt", "", h); a.status != 200 {
+				t.Errorf("HEAD of an item: %d", a.status)
+			}
+			s.want("DELETE", items+"/a.txt", "", h, 200, say("DELETED 1", `{"deleted":1}`))
+			s.want("DELETE", items+"/a.txt", "", h, 200, say("DELETED 0", `{"deleted":0}`))
+			s.refused("GET", items+"/a.txt", "", h, 404, "ITEM_NOT_FOUND", "")
+			if a := s.do("HEAD", items+"/a.txt", "", h); a.status != 404 {
+				t.Errorf("HEAD of a missing item: %d", a.status)
+			}
+			if a := s.do("HEAD", items, "", h); a.status != 404 || a.header.Get("X-Error-Code") != "LIST_NOT_FOUND" {
+				t.Errorf("HEAD of a missing list: %d %v", a.status, a.header)
+			}
+			s.want("GET", batch+"?count=5", "", h, 200, say("", `{"listentries":[]}`))
+
+			s.want("POST", batch, f.items("h", "g", "f", "e", "d", "c", "b", "a", "a"), h, 201, say("ADDED 8", `{"added":8}`))
+			if a := s.do("HEAD", items, "", h); a.status != 200 || a.body != "" {
+				t.Errorf("HEAD of a list: %d %q", a.status, a.body)
+			}
+			s.want("POST", batch+"?action=increment", f.items("c", "d", "nothing"), h, 200, say("INCREMENTED 2", `{"incremented":2}`))
+			s.want("POST", "/iidy/v1/increment/batch/lists/downloads", f.items("d"), h, 200, say("INCREMENTED 1", `{"incremented":1}`))
+			page := s.want("GET", batch+"?count=2&after_id=c", "", h, 200,
+				say("d 2\ne 0", `{"listentries":[{"item":"d","attempts":2},{"item":"e","attempts":0}]}`))
+			if page.header.Get("X-Iidy-Last-Item") != "e" || page.header.Get("Link") != `<`+batch+`?count=2&after_id=e>; rel="next"` {
+				t.Errorf("the page's headers are %v", page.header)
+			}
+			for _, path := range []string{batch + "?count=0", batch + "?count=9&after_id=h"} {
+				a := s.want("GET", path, "", h, 200, say("", `{"listentries":[]}`))
+				if _, ok := a.header["X-Iidy-Last-Item"]; ok || a.header.Get("Link") != "" {
+					t.Errorf("an empty page has headers: %v", a.header)
+				}
+			}
+			s.want("DELETE", batch, f.items("a", "b", "c", "nothing"), h, 200, say("DELETED 3", `{"deleted":3}`))
+			s.want("GET", items, "", h, 200, say(
+				"items 5\nclaimed 0\nattempts 0 4\nattempts 1 0\nattempts 2 1\nattempts 3 0\nattempts 4 0\nattempts 5+ 0",
+				`{"items":5,"claimed":0,"attempts":{"0":4,"1":0,"2":1,"3":0,"4":0,"5+":0}}`))
+			s.want("DELETE", batch+"?min_attempts=2", "", h, 200, say("DELETED 1", `{"deleted":1}`))
+
+			a := s.do("POST", batch+"?action=claim&count=2&lease=60s", "", h)
+			claim := a.header.Get("X-Iidy-Claim")
+			if _, err := attempt.NewClaim(claim); err != nil || a.status != 200 {
+				t.Fatalf("claim: %d %v %q", a.status, a.header, a.body)
+			}
+			want := say("e 0\nf 0\n", `"listentries":[{"item":"e","attempts":0},{"item":"f","attempts":0}]}`+"\n")
+			if !strings.HasSuffix(a.body, want) {
+				t.Errorf("claimed %q", a.body)
+			}
+			begin := `{"claim":"` + claim + `","lease_until":"2`
+			if name == "JSON" && (!strings.HasPrefix(a.body, begin) || !strings.Contains(a.body, `Z","listentries"`)) {
+				t.Errorf("claimed %q", a.body)
+			}
+			s.want("POST", items+"/g?action=increment&claim="+claim, "", h, 200, say("INCREMENTED 0", `{"incremented":0}`))
+			s.want("POST", "/iidy/v1/increment/lists/downloads/e?claim="+claim, "", h, 200, say("INCREMENTED 1", `{"incremented":1}`))
+			s.want("POST", batch+"?action=increment&claim="+claim, f.items("e", "f", "g"), h, 200, say("INCREMENTED 2", `{"incremented":2}`))
+			s.want("POST", "/iidy/v1/increment/batch/lists/downloads?claim="+claim, f.items("e"), h, 200, say("INCREMENTED 1", `{"incremented":1}`))
+			s.want("POST", batch+"?action=extend&lease=1h&claim="+claim, "", h, 200, say("EXTENDED 2", `{"extended":2}`))
+			s.want("DELETE", items+"/g?claim="+claim, "", h, 200, say("DELETED 0", `{"deleted":0}`))
+			s.want("DELETE", batch+"?claim="+claim, f.items("f", "g"), h, 200, say("DELETED 1", `{"deleted":1}`))
+			s.want("POST", batch+"?action=release&claim="+claim, "", h, 200, say("RELEASED 1", `{"released":1}`))
+			s.want("POST", batch+"?action=release&claim="+claim, "", h, 200, say("RELEASED 0", `{"released":0}`))
+			s.do("POST", batch+"?action=claim&count=10000&lease=12h", "", h)
+			none := s.want("POST", batch+"?action=claim&count=1&lease=1s", "", h, 200, say("", `{"listentries":[]}`))
+			if _, ok := none.header["X-Iidy-Claim"]; ok {
+				t.Error("an empty claim has a header")
+			}
+		})
+	}
+}
+
+// What the request is decides how it is read, what it accepts how it is answered.
+func TestFormats(t *testing.T) {
+	t.Parallel()
+	s := memory(t)
+	for i, tc := range []struct {
+		kind, accept, body string
+		json               bool
+	}{
+		{"", "", "%s", false},
+		{"text/plain", "", "%s", false},
+		{"application/x-www-form-urlencoded", "", "%s", false},
+		{"application/octet-stream", "*/*", "%s", false},
+		{"text/csv; charset=utf-8", "text/*", "%s", false},
+		{"application/json", "", `{"items":["%s"]}`, true},
+		{"application/json; charset=utf-8", "*/*", `{"items":["%s"]}`, true},
+		{"Application/JSON;charset=utf-8", "text/html, */*;q=0.1", `{"items":["%s"]}`, true},
+		{"application/vnd.example+json", "", `{"items":["%s"]}`, true},
+		{"application/jsonlines", "", "%s", false},
+		{"application/json", "text/plain", `{"items":["%s"]}`, false},
+		{"application/json", "text/plain; charset=utf-8", `{"items":["%s"]}`, false},
+		{"text/plain", "application/json", "%s", true},
+		{"text/plain", "application/json, text/plain, */*", "%s", true},
+		{"text/plain", "text/plain;q=0.5, application/json;q=0.9", "%s", true},
+		{"application/json", "application/json;q=0.1, text/plain", `{"items":["%s"]}`, false},
+		{"application/json", "text/plain;q=0", `{"items":["%s"]}`, true},
+	} {
+		header := map[string]string{}
+		if tc.kind != "" {
+			header["Content-Type"] = tc.kind
+		}
+		if tc.accept != "" {
+			header["Accept"] = tc.accept
+		}
+		item := "item-" + strconv.Itoa(i)
+		a := s.do("POST", batch, strings.ReplaceAll(tc.body, "%s", item), header)
+		want, kind := "ADDED 1\n", "text/plain; charset=utf-8"
+		if tc.json {
+			want, kind = `{"added":1}`+"\n", "application/json"
+		}
+		if a.status != 201 || a.body != want || a.header.Get("Content-Type") != kind {
+			t.Errorf("%+v: %d %q %q", tc, a.status, a.header.Get("Content-Type"), a.body)
+		}
+		s.want("GET", items+"/"+item, "", plain(), 200, "0")
+	}
+}
+
+// The body of a form() is lines, and never where an action hides.
+func TestBodiesAreNeverForms(t *testing.T) {
+	t.Parallel()
+	s := memory(t)
+	s.want("POST", batch, "action=increment\na=b&c", form(), 201, "ADDED 2")
+	s.want("GET", batch+"?count=9", "", plain(), 200, "a=b&c 0\naction=increment 0")
+}
+
+// What a text may look like.
+func TestLines(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 2000-len("downloads"))
+	for body, want := range map[string][]string{
+		"a\nb\nc":             {"a", "b", "c"},
+		"\n\na\n\n\nb\n":      {"a", "b"},
+		"a\r\nb\r\n\r\n":      {"a", "b"},
+		"b\r\r\n\r":           {"b"},
+		" a \n\tb\t\n  \n":    {"\tb\t", "  ", " a "},
+		"ä\n🦀\nb b":           {"b b", "ä", "🦀"},
+		long + "\r\n" + "a\n": {"a", long},
+		"\n":                  nil,
+	} {
+		s := memory(t)
+		s.want("POST", batch, body, form(), 201, "ADDED "+strconv.Itoa(len(want)))
+		var lines []string
+		for _, item := range want {
+			lines = append(lines, item+" 0")
+		}
+		s.want("GET", batch+"?count=100", "", plain(), 200, strings.Join(lines, "\n"))
+	}
+	memory(t).want("POST", batch, "", plain(), 201, "ADDED 0")
+}
+
+// One bad item fails the batch whole, and the sentence says which.
+func TestBadItems(t *testing.T) {
+	t.Parallel()
+	s := memory(t)
+	long, endless := strings.Repeat("x", 2001-len("downloads")), strings.Repeat("y", 300_000)
+	for _, change := range []struct{ method, path string }{
+		{"POST", batch}, {"POST", batch + "?action=increment"}, {"POST", "/iidy/v1/increment/batch/lists/downloads"}, {"DELETE", batch},
+	} {
+		for body, want := range map[string][2]string{
+			"a\n\n" + long + "\nb": {"ITEM_TOO_LONG", "line 3"},
+			"a\r\n" + endless:      {"ITEM_TOO_LONG", "line 2"},
+			"a\nb\x00":             {"INVALID_FIELD", "line 2"},
+			"\xff\n":               {"INVALID_FIELD", "line 1"},
+			"a\nb\nc\rd\n":         {"INVALID_FIELD", "line 3"},
+		} {
+			s.refused(change.method, change.path, body, plain(), 400, want[0], want[1])
+		}
+		for body, want := range map[string][2]string{
+			`{"items":["a","` + long + `"]}`:    {"ITEM_TOO_LONG", "items[1]"},
+			`{"items":["a","` + endless + `"]}`: {"ITEM_TOO_LONG", "items[1]"},
+			`{"items":["a",""]}`:                {"INVALID_FIELD", "items[1]"},
+			`{"items":["a\nb"]}`:                {"INVALID_FIELD", "items[0]"},
+			`{"items":["a","b","c\r"]}`:         {"INVALID_FIELD", "items[2]"},
+			`{"items":["\u0000"]}`:              {"INVALID_FIELD", "items[0]"},
+			`{"items":["a",7]}`:                 {"INVALID_FIELD", "items[1]"},
+			`{"items":["a",null]}`:              {"INVALID_FIELD", "items[1]"},
+			`{"items":"a"}`:                     {"INVALID_FIELD", "items"},
+			`{"items":null}`:                    {"INVALID_FIELD", "items"},
+			`{"items":["a"],"items":["b"]}`:     {"INVALID_FIELD", "items"},
+			`{"items":["a"],"more":1}`:          {"INVALID_FIELD", "more"},
+			`{"Items":["a"]}`:                   {"INVALID_FIELD", "Items"},
+			`{}`:                                {"INVALID_FIELD", "items"},
+			`{"items":["\ud800"]}`:              {"INVALID_JSON", ""},
+			"{\"items\":[\"\xff\"]}":            {"INVALID_JSON", ""},
+			`{"items":["a"]`:                    {"INVALID_JSON", ""},
+			`{"items":["a"]}x`:                  {"INVALID_JSON", ""},
+			`["a"]`:                             {"INVALID_JSON", ""},
+			`a`:                                 {"INVALID_JSON", ""},
+		} {
+			s.refused(change.method, change.path, body, asJSON(), 400, want[0], want[1])
+		}
+	}
+	for _, item := range []string{"%00", "%ff", "%0A", "%0D", strings.Repeat("x", 1992)} {
+		code := "INVALID_FIELD"
+		if len(item) > 3 {
+			code = "ITEM_TOO_LONG"
+		}
+		for _, method := range []string{"GET", "POST", "DELETE"} {
+			s.refused(method, items+"/"+item, "", plain(), 400, code, "item")
+		}
+	}
+	for _, path := range []string{"/iidy/v1/batch/lists/%00?count=1", "/iidy/v1/lists/%0A", "/iidy/v1/lists/%ff/a"} {
+		s.refused("GET", path, "", plain(), 400, "INVALID_FIELD", "list")
+	}
+	s.refused("POST", batch, "", asJSON(), 400, "INVALID_JSON", "")
+	if a := s.do("HEAD", items, "", plain()); a.status != 404 {
+		t.Error("something was added")
+	}
+}
+
+// Items make the round trip through a path, byte by byte.
+func TestPaths(t *testing.T) {
+	t.Parallel()
+	s := memory(t)
+	var all []string
+	for _, item := range []string{"a/b", "100%", "a+b", "..", ".", ";", "🦀", "//", " ", "?", "#", "%2F", "é", "e\u0301", "a b 7", "\u0001"} {
+		path := items + "/" + strings.ReplaceAll(url.PathEscape(item), ".", "%2E")
+		s.want("POST", path, "", plain(), 201, "ADDED 1")
+		s.want("POST", path+"?action=increment", "", plain(), 200, "INCREMENTED 1")
+		s.want("GET", path, "", plain(), 200, "1")
+		all = append(all, item)
+	}
+	slices.Sort(all)
+	var got []string
+	next := batch + "?count=1"
+	for next != "" {
+		a := s.do("GET", next, "", accept("application/json", plain()))
+		var page struct {
+			Entries []struct{ Item string } `json:"listentries"`
+		}
+		if err := json.Unmarshal([]byte(a.body), &page); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range page.Entries {
+			got = append(got, e.Item)
+			// What a header cannot carry exactly is not in it.
+			if last, ok := a.header["X-Iidy-Last-Item"]; ok != (e.Item != " " && e.Item != "\u0001") || ok && last[0] != e.Item {
+				t.Errorf("%q: X-IIDY-Last-Item %q", e.Item, last)
+			}
+		}
+		next, _, _ = strings.Cut(strings.TrimPrefix(a.header.Get("Link"), "<"), ">")
+	}
+	if !slices.Equal(got, all) {
+		t.Errorf("followed the links to %q, want %q", got, all)
+	}
+}
+
+// Parameters that are missing, misspelt, doubled or out of bounds change nothing.
+func TestBadParameters(t *testing.T) {
+	t.Parallel()
+	s := memory(t)
+	s.want("POST", batch, "a\nb", plain(), 201, "ADDED 2")
+	const claim = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+	for path, field := range map[string]string{
+		batch: "count", batch + "?count=": "count", batch + "?count=-1": "count", batch + "?count=1e3": "count", batch + "?count=10001": "count",
+		batch + "?count=99999999999999999999": "count", batch + "?count=1&count=2": "count", batch + "?count=1&lease=1s": "lease",
+		batch + "?count=1&other=1": "", batch + "?count=1;a=b": "", batch + "?count=%zz": "",
+		batch + "?count=1&after_id=%00": "after_id", batch + "?count=1&after_id=%ff": "after_id",
+	} {
+		s.refused("GET", path, "", plain(), 400, "INVALID_FIELD", field)
+	}
+	for query, field := range map[string]string{
+		"action=": "action", "action=add": "action",
+		"action=INCREMENT": "action", "action=increment&action=increment": "action", "claim=" + claim: "claim",
+		"action=increment&claim=": "claim", "action=increment&claim=x": "claim", "action=increment&count=1": "count",
+		"action=claim&lease=60s": "count", "action=claim&count=0&lease=60s": "count", "action=claim&count=10001&lease=60s": "count",
+		"action=claim&count=1": "lease", "action=claim&count=1&lease=60": "lease", "action=claim&count=1&lease=0s": "lease",
+		"action=claim&count=1&lease=13h": "lease", "action=claim&count=1&lease=1s&claim=" + claim: "claim",
+		"action=extend&lease=1s": "claim", "action=extend&claim=" + claim: "lease", "action=extend&lease=1ms&claim=" + claim: "lease",
+		"action=release": "claim", "action=release&claim=nonsense": "claim", "min_attempts=1": "min_attempts", "clam=x": "",
+		"action=extend&count=1&lease=1s&claim=" + claim: "count", "action=release&count=1&claim=" + claim: "count",
+	} {
+		s.refused("POST", batch+"?"+query, "a", plain(), 400, "INVALID_FIELD", field)
+	}
+	for query, field := range map[string]string{
+		"action=claim": "action", "action=increment&claim=x": "claim", "count=1": "count", "claim=" + claim: "claim",
+	} {
+		s.refused("POST", items+"/a?"+query, "", plain(), 400, "INVALID_FIELD", field)
+	}
+	for _, path := range []string{items + "/a?bogus=1", items + "?bogus=1"} {
+		s.refused("GET", path, "", plain(), 400, "INVALID_FIELD", "")
+	}
+	s.refused("POST", items+"/a?action=", "", plain(), 400, "INVALID_FIELD", "action")
+	s.refused("POST", "/iidy/v1/increment/lists/downloads/a?action=increment", "", plain(), 400, "INVALID_FIELD", "action")
+	s.refused("POST", "/iidy/v1/increment/batch/lists/downloads?clam="+claim, "a", plain(), 400, "INVALID_FIELD", "")
+	for query, field := range map[string]string{
+		"": "min_attempts", "min_attempts=0": "min_attempts", "min_attempts=x": "min_attempts", "min_attempts=": "min_attempts",
+		"claim=" + claim: "min_attempts", "min_attempts=1&clam=x": "", "min_attempts=1&count=1": "count", "min_attempts=1&claim=": "claim",
+	} {
+		s.refused("DELETE", batch+"?"+query, "", plain(), 400, "INVALID_FIELD", field)
+	}
+	s.refused("DELETE", batch+"?min_attempts=1", "a", plain(), 400, "INVALID_FIELD", "min_attempts")
+	s.refused("DELETE", batch+"?claim=", "a", plain(), 400, "INVALID_FIELD", "claim")
+	s.refused("DELETE", items+"/a?claim=", "", plain(), 400, "INVALID_FIELD", "claim")
+	s.want("GET", batch+"?count=9", "", plain(), 200, "a 0\nb 0")
+}
+
+// What the server itself refuses has the service's form() too.
+func TestServersOwnErrors(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, attempttest.NewMemory(), func(c *httpserver.Config) { c.MaxBody = 100 })
+	s.refused("GET", "/nothing", "", plain(), 404, "NOT_FOUND", "")
+	s.refused("GET", "/iidy/v1/lists/downloads/a/b", "", asJSON(), 404, "NOT_FOUND", "")
+	s.refused("PUT", batch, "a", plain(), 405, "METHOD_NOT_ALLOWED", "")
+	s.refused("POST", batch, strings.Repeat("a\n", 51), plain(), 413, "BODY_TOO_LARGE", "")
+	s.refused("POST", batch, `{"items":["`+strings.Repeat("a", 100)+`"]}`, asJSON(), 413, "BODY_TOO_LARGE", "")
+	gzip := map[string]string{"Content-Encoding": "gzip"}
+	s.refused("POST", batch, "a", gzip, 415, "UNSUPPORTED_MEDIA_TYPE", "")
+	maps.Copy(gzip, asJSON())
+	s.refused("POST", batch, "{}", gzip, 415, "UNSUPPORTED_MEDIA_TYPE", "")
+	if a := s.do("PUT", batch, "a", plain()); !strings.Contains(a.header.Get("Allow"), "POST") {
+		t.Errorf("405 without Allow: %v", a.header)
+	}
+}
+
+// Every sentinel of the domain has its row, and what is not ours is not answered here.
+func TestEverySentinelIsMapped(t *testing.T) {
+	t.Parallel()
+	for sentinel, status := range map[error]int{
+		attempt.ErrInvalidList: 400, attempt.ErrInvalidItem: 400, attempt.ErrTooLong: 400, attempt.ErrInvalidClaim: 400,
+		attempt.ErrInvalidCount: 400, attempt.ErrInvalidLease: 400, attempt.ErrInvalidAttempts: 400, attempt.ErrNotFound: 404,
+		attempt.ErrBusy: 503, attempt.ErrInTheWay: 503,
+	} {
+		p := httpapi.Problem(errors.Join(errors.New("wrapped"), sentinel))
+		if p == nil || p.Kind().Status() != status || (status == 400) != (p.Field() != "") || p.Detail() == "" {
+			t.Errorf("%v: %+v", sentinel, p)
+		}
+	}
+	if p := httpapi.Problem(errors.New("somebody else's")); p != nil {
+		t.Errorf("a foreign error became %v", p)
+	}
+}
+
+// A failing repository: no call answers 2xx, and nothing of the failure leaks.
+func TestFailingRepository(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		err    error
+		status int
+		code   string
+	}{
+		{errors.New("secret host db-7 is down"), 500, "INTERNAL"},
+		{coalesce.ErrQueueFull, 503, "OVERLOADED"},
+		{attempt.ErrBusy, 503, "OVERLOADED"},
+		{attempt.ErrInTheWay, 503, "NOT_APPLIED"},
+		{coalesce.ErrUnknown, 500, "OUTCOME_UNKNOWN"},
+	} {
+		s := newServer(t, attempttest.Failing{Err: tc.err})
+		const claim = "&claim=3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+		for _, call := range [][3]string{
+			{"POST", items + "/a", ""},
+			{"GET", items + "/a", ""},
+			{"DELETE", items + "/a", ""},
+			{"GET", items, ""},
+			{"POST", batch, "a"},
+			{"POST", batch, strings.Repeat("a\n", 10_002)},
+			{"GET", batch + "?count=1", ""},
+			{"DELETE", batch, "a"},
+			{"DELETE", batch + "?min_attempts=1", ""},
+			{"POST", batch + "?action=claim&count=1&lease=1s", ""},
+			{"POST", batch + "?action=extend&lease=1s" + claim, ""},
+			{"POST", batch + "?action=release" + claim, ""},
+		} {
+			s.refused(call[0], call[1], call[2], plain(), tc.status, tc.code, "")
+			a := s.do(call[0], call[1], call[2], asJSON())
+			if call[2] != "" {
+				continue // not JSON
+			}
+			if retry := a.header.Get("Retry-After"); strings.Contains(a.body, "db-7") || (tc.status == 503) != (retry != "") {
+				t.Errorf("%v: %d with Retry-After %q: %s", call, a.status, retry, a.body)
+			}
+		}
+		if a := s.do("HEAD", items, "", plain()); a.status != tc.status {
+			t.Errorf("HEAD: %d", a.status)
+		}
+	}
+}
+
+// The contract and the routes name the same operations.
+func TestRoutesAreThoseOfTheContract(t *testing.T) {
+	t.Parallel()
+	doc, err := openapi3.NewLoader().LoadFromData(api.OpenAPI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var contract []string
+	for path, item := range doc.Paths.Map() {
+		for method := range item.Operations() {
+			contract = append(contract, method+" "+path)
+		}
+	}
+	var r recorder
+	httpapi.Routes(&r, attempt.NewService(attempttest.NewMemory()), httpapi.Options{})
+	slices.Sort(contract)
+	slices.Sort(r.routes)
+	if !slices.Equal(contract, r.routes) {
+		t.Errorf("the contract has\n%s\nthe routes are\n%s", strings.Join(contract, "\n"), strings.Join(r.routes, "\n"))
+	}
+}
+
+type recorder struct{ routes []string }
+
+func (r *recorder) Handle(method, pattern string, _ httpserver.Handler) {
+	r.routes = append(r.routes, method+" "+pattern)
+}
+
+func FuzzLines(f *testing.F) {
+	for _, body := range []string{"", "a\nb", "a\r\n\r\n", "\x00", "\xff", "a\rb", strings.Repeat("x", 2100)} {
+		f.Add(body)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		s := memory(t)
+		a := s.do("POST", batch, body, plain())
+		page := s.do("GET", batch+"?count=10000", "", plain())
+		switch a.status {
+		case 201:
+			if want := "ADDED " + strconv.Itoa(strings.Count(page.body, "\n")) + "\n"; a.body != want {
+				t.Errorf("%q: %q, and the list is %q", body, a.body, page.body)
+			}
+		case 400:
+			if page.body != "" {
+				t.Errorf("%q was refused, and left %q", body, page.body)
+			}
+		default:
+			t.Errorf("%q: %d %s", body, a.status, a.body)
+		}
+	})
+}

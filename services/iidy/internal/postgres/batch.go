@@ -1,0 +1,188 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/rowlock/rowlock/platform/bulkhead"
+	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
+)
+
+// Many implements attempt.Repository: one statement, in a transaction so that a
+// lost answer to its COMMIT can be looked up.
+func (s *Store) Many(
+	ctx context.Context, change attempt.Change, list attempt.List, items *attempt.Items, claim attempt.Claim,
+) (int64, error) {
+	s.metrics.batch(change, items.Len())
+	args := []any{string(list), items.Lines()}
+	if change != attempt.Add {
+		args = append(args, string(claim))
+	}
+	n, err := s.statement(ctx, change, batchSQL(change, sentItems), args...)
+	s.done(change, list, n)
+	return n, err
+}
+
+// statement runs one statement of a caller's own and counts the rows that it
+// changed. All of them together leave some of the pool to the lanes of single items.
+func (s *Store) statement(ctx context.Context, change attempt.Change, query string, args ...any) (n int64, err error) {
+	err = s.queue(ctx, func() error {
+		return s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) (err error) {
+			n, err = apply(ctx, tx, change, query, args...)
+			return err
+		}, sqldb.ResolveOutcome())
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+// takeSlot waits for one of the slots of long batches.
+func (s *Store) takeSlot(ctx context.Context, wait time.Duration) bool {
+	select {
+	case s.bulk <- struct{}{}: // with a free slot and no wait, one select would toss a coin
+		return true
+	default:
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case s.bulk <- struct{}{}:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// queue runs f when one of the connections for batches is free; attempt.ErrBusy when
+// none was in time.
+func (s *Store) queue(ctx context.Context, f func() error) error {
+	err := s.batches.Do(ctx, s.turn.Add(1), s.options.LockTimeout, f)
+	if errors.Is(err, bulkhead.ErrBusy) {
+		return errors.Join(attempt.ErrBusy, err)
+	}
+	return err
+}
+
+// maxPasses bounds how often a delete is run for rows that moved. One more pass is
+// enough for those of the first; further ones are for rows that were added since.
+const maxPasses = 5
+
+// apply runs the statement of a change, a delete until it has all that it holds.
+func apply(ctx context.Context, tx *sqlx.Tx, change attempt.Change, query string, args ...any) (int64, error) {
+	if change != attempt.Delete {
+		return execute(ctx, tx, query, args...)
+	}
+	var total int64
+	for range maxPasses {
+		var held, gone int64
+		if err := tx.QueryRowContext(ctx, query, args...).Scan(&held, &gone); err != nil {
+			return 0, err
+		}
+		total += gone
+		if held == gone {
+			return total, nil
+		}
+	}
+	return 0, attempt.ErrInTheWay
+}
+
+// Stage implements attempt.Repository. The items go part by part into a temporary
+// table, and one statement applies them all: the rows are locked in one order
+// although nobody has seen all items at once, and it is all or nothing.
+//
+// The connection is held while the caller uploads, which is why there may be no
+// more than BulkInFlight of these, each until BulkTimeout at most, and why the
+// server ends a transaction whose caller pauses.
+func (s *Store) Stage(
+	ctx context.Context, change attempt.Change, list attempt.List, next func() (*attempt.Items, error), claim attempt.Claim,
+) (int64, error) {
+	total, n := 0, int64(0)
+	ran := false
+	err := s.inBulk(ctx, 0, func(ctx context.Context, tx *sqlx.Tx) (err error) {
+		if ran {
+			return attempt.ErrInTheWay // the upload that it was fed from is gone
+		}
+		ran = true
+		if total, err = stage(ctx, tx, next); err != nil {
+			return err
+		}
+		args := []any{string(list)}
+		if change != attempt.Add {
+			args = append(args, string(claim))
+		}
+		n, err = apply(ctx, tx, change, batchSQL(change, stagedItems), args...)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	s.metrics.batch(change, total)
+	s.done(change, list, n)
+	return n, nil
+}
+
+// stage fills the temporary table and returns how many items there are.
+func stage(ctx context.Context, tx *sqlx.Tx, next func() (*attempt.Items, error)) (int, error) {
+	if _, err := execute(ctx, tx, createStagedSQL); err != nil {
+		return 0, err
+	}
+	for total := 0; ; {
+		items, err := next()
+		if errors.Is(err, io.EOF) {
+			return total, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		if _, err := execute(ctx, tx, fillStagedSQL, items.Lines()); err != nil {
+			return 0, err
+		}
+		total += items.Len()
+	}
+}
+
+// inBulk runs a transaction that may take BulkTimeout, or refuses with
+// attempt.ErrBusy when there is no slot for it within wait.
+func (s *Store) inBulk(ctx context.Context, wait time.Duration, fn func(context.Context, *sqlx.Tx) error) error {
+	if !s.takeSlot(ctx, wait) {
+		s.metrics.refused.Inc()
+		return errors.Join(attempt.ErrBusy, ctx.Err())
+	}
+	defer func() { <-s.bulk }()
+	return s.queue(ctx, func() error {
+		return s.db.InTx(ctx, fn, sqldb.ResolveOutcome(),
+			// Another long batch over the same items is in the way for as long as it takes.
+			sqldb.WithLockTimeout(s.options.BulkTimeout), sqldb.WithStatementTimeout(s.options.BulkTimeout),
+			sqldb.WithIdleTimeout(2*s.options.BulkStall+sqldb.Grace))
+	})
+}
+
+// execute runs a statement and counts its rows.
+func execute(ctx context.Context, tx *sqlx.Tx, query string, args ...any) (int64, error) {
+	result, err := tx.ExecContext(ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	n, err := result.RowsAffected()
+	if err != nil {
+		return 0, fmt.Errorf("count the rows: %w", err)
+	}
+	return n, nil
+}
+
+// done notes a change that was made.
+func (s *Store) done(change attempt.Change, list attempt.List, n int64) {
+	s.metrics.changed(change, n)
+	if change == attempt.Add && n > 0 {
+		s.heads.forget(string(list))
+	}
+}

@@ -1,0 +1,277 @@
+package postgres
+
+import (
+	"strings"
+
+	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
+)
+
+// Items travel as one text, parted by line breaks, which no item holds: the server
+// splits that in half the time that it takes to read an array.
+//
+// Rows are locked in the order of their bytes by an ORDER BY below the INSERT, below
+// FOR UPDATE, or below the LATERAL that FOR UPDATE stands in. Sorted parameters
+// alone would not do: the planner picks the order in which a plain UPDATE or DELETE
+// locks, and two of them deadlock.
+//
+// Nothing is left to the planner's guess of how many items or rows there are. LATERAL
+// looks each item up in the key; what is held is there, so an INSERT of it always
+// meets the row, and ON CONFLICT is an UPDATE without a join; and a DELETE goes by
+// the rows' places. Left alone the planner takes a list that was just filled for one
+// of a single row, and joins it with a thousand items by looking at all of both.
+
+// oneMore is attempts and one; the largest bigint stays what it is.
+const oneMore = `least(l.attempts, 9223372036854775806) + 1`
+
+// Where the items of a batch are.
+const (
+	sentItems = `string_to_table($2, E'\n') AS s (item)`
+	// The staging of a batch of any length. Behind a transaction pooler a session's
+	// temporary tables would be anybody's; this one goes with its transaction.
+	stagedItems     = `pg_temp.staged AS s`
+	createStagedSQL = `CREATE TEMPORARY TABLE staged (item text COLLATE "C" NOT NULL) ON COMMIT DROP`
+	fillStagedSQL   = `INSERT INTO pg_temp.staged (item) SELECT i FROM string_to_table($1, E'\n') AS i`
+)
+
+// The parts of a batch's statement. $1 is the list, $2 the items unless they are
+// staged, and the last one the claim, ” for none. What a claim holds is looked at after the wait for the row's lock, and by
+// IS TRUE, lest it be looked up by the claim for each item.
+const (
+	addBeginSQL = `
+INSERT INTO iidy.lists (list, item)
+SELECT $1, s.item
+  FROM `
+
+	addEndSQL = `
+ ORDER BY s.item COLLATE "C"
+ON CONFLICT (list, item) DO NOTHING`
+
+	heldBeginSQL = `
+WITH held AS MATERIALIZED (
+    SELECT l.ctid AS place, l.item
+      FROM (SELECT DISTINCT s.item COLLATE "C" AS item FROM `
+
+	heldEndSQL = ` ORDER BY 1) AS a
+     CROSS JOIN LATERAL (
+           SELECT l.ctid, l.item
+             FROM iidy.lists l
+            WHERE l.list = $1 AND l.item = a.item
+              AND (CLAIM = '' OR (l.claim = nullif(CLAIM, '')::uuid AND l.lease_until > clock_timestamp()) IS TRUE)
+              FOR UPDATE) AS l
+)`
+
+	updateHeldSQL = `
+INSERT INTO iidy.lists AS l (list, item)
+SELECT $1, h.item
+  FROM held h
+ON CONFLICT (list, item) DO UPDATE
+   SET `
+
+	// deleteHeldSQL answers with the rows that are held and those that it deleted. They
+	// are fewer where a row was changed while its lock was waited for: the statement
+	// does not see where it has moved, the next one of the transaction does.
+	deleteHeldSQL = `, gone AS (
+    DELETE FROM iidy.lists l
+     WHERE l.ctid = ANY (ARRAY(SELECT place FROM held))
+    RETURNING l.item
+)
+SELECT (SELECT count(*) FROM held) AS held, (SELECT count(*) FROM gone) AS gone`
+)
+
+// batchSQL is the statement of a batch whose items are there.
+func batchSQL(change attempt.Change, items string) string {
+	claim := "$3"
+	if items == stagedItems {
+		claim = "$2"
+	}
+	held := heldBeginSQL + items + strings.ReplaceAll(heldEndSQL, "CLAIM", claim)
+	switch change {
+	case attempt.Increment:
+		return held + updateHeldSQL + `attempts = ` + oneMore
+	case attempt.Delete:
+		return held + deleteHeldSQL
+	case attempt.Add:
+	}
+	return addBeginSQL + items + addEndSQL
+}
+
+// The statements of a group of calls for single items: $1 and $2 are the lists and
+// the items, $3 how often each, $4 the lock_timeout. They set it for themselves,
+// in a sub-select that the planner evaluates before it touches a row: that saves
+// the round trip of a SET LOCAL and works behind a transaction pooler. Each
+// answers with the ordinals of what it did.
+const (
+	askedSQL = `
+WITH asked AS MATERIALIZED (
+    SELECT c.list, c.item, c.times, c.n
+      FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS c (list, item, times, n)
+     WHERE (SELECT set_config('lock_timeout', $4, true)) IS NOT NULL
+)`
+
+	addGroupSQL = askedSQL + `, added AS (
+    INSERT INTO iidy.lists (list, item)
+    SELECT a.list, a.item
+      FROM asked a
+     ORDER BY a.list COLLATE "C", a.item COLLATE "C"
+    ON CONFLICT (list, item) DO NOTHING
+    RETURNING list, item
+)
+SELECT coalesce(array_agg(a.n), '{}') AS done, '{}'::bigint[] AS locked
+  FROM added d
+  JOIN asked a ON a.list = d.list AND a.item = d.item`
+
+	heldGroupSQL = askedSQL + `, held AS MATERIALIZED (
+    SELECT l.list, l.item, a.times, a.n
+      FROM (SELECT list, item, times, n FROM asked ORDER BY list COLLATE "C", item COLLATE "C") AS a
+     CROSS JOIN LATERAL (
+           SELECT l.list, l.item
+             FROM iidy.lists l
+            WHERE l.list = a.list AND l.item = a.item
+              FOR UPDATE`
+
+	// What is held is there, so the INSERT always meets it: an UPDATE that looks each row up.
+	incrementGroupSQL = `) AS l
+), changed AS (
+    INSERT INTO iidy.lists AS l (list, item, attempts)
+    SELECT h.list, h.item, h.times
+      FROM held h
+    ON CONFLICT (list, item) DO UPDATE
+       SET attempts = least(l.attempts, 9223372036854775807 - excluded.attempts) + excluded.attempts
+)`
+
+	deleteGroupSQL = `) AS l
+), changed AS (
+    DELETE FROM iidy.lists l
+     USING held h
+     WHERE l.list = h.list AND l.item = h.item
+)`
+
+	doneGroupSQL = `
+SELECT coalesce(array_agg(h.n), '{}') AS done, '{}'::bigint[] AS locked
+  FROM held h`
+
+	// doneFreeSQL also tells which rows somebody else has locked, lest they be
+	// taken for missing ones.
+	doneFreeSQL = `
+SELECT coalesce(array_agg(a.n) FILTER (WHERE h.n IS NOT NULL), '{}') AS done,
+       coalesce(array_agg(a.n) FILTER (WHERE h.n IS NULL
+           AND EXISTS (SELECT FROM iidy.lists l WHERE l.list = a.list AND l.item = a.item)), '{}') AS locked
+  FROM asked a
+  LEFT JOIN held h ON h.n = a.n`
+)
+
+// groupSQL is the statement of a group of changes.
+func groupSQL(change attempt.Change, skipLocked bool) string {
+	changed := incrementGroupSQL
+	switch change {
+	case attempt.Add:
+		return addGroupSQL
+	case attempt.Delete:
+		changed = deleteGroupSQL
+	case attempt.Increment:
+	}
+	if skipLocked {
+		return heldGroupSQL + ` SKIP LOCKED` + changed + doneFreeSQL
+	}
+	return heldGroupSQL + changed + doneGroupSQL
+}
+
+// getGroupSQL answers with the attempts of each item in the order asked, -1 for
+// one that is not there.
+const getGroupSQL = `
+SELECT array_agg(coalesce((SELECT l.attempts FROM iidy.lists l WHERE l.list = c.list AND l.item = c.item), -1) ORDER BY c.n) AS attempts
+  FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS c (list, item, n)`
+
+// A page and what a claim took come as one text, an entry a line, because a row
+// costs more to send than an entry is worth.
+//
+// Their limits are nested, and hidden in sub-selects: the planner expects a tenth of
+// the rows below each, and so walks the key instead of sorting what is behind it.
+// With a plain LIMIT of a thousand it sorts the whole list for each page of one that
+// was just filled and is not analyzed yet, because it takes that for a short one.
+const (
+	existsSQL = `SELECT EXISTS (SELECT FROM (SELECT item FROM iidy.lists WHERE list = $1 ORDER BY item LIMIT 1) AS first)`
+
+	pageSQL = `
+SELECT coalesce(string_agg(p.item || ' ' || p.attempts, E'\n' ORDER BY p.item), '')
+  FROM (SELECT item, attempts
+          FROM (SELECT item, attempts
+                  FROM (SELECT item, attempts
+                          FROM iidy.lists
+                         WHERE list = $1 AND item > $2
+                         ORDER BY item
+                         LIMIT (SELECT $3::bigint)) AS p
+                 LIMIT (SELECT $3::bigint)) AS p
+         LIMIT (SELECT $3::bigint)) AS p`
+
+	progressSQL = `
+SELECT count(*) AS items,
+       count(*) FILTER (WHERE lease_until > clock_timestamp()) AS claimed,
+       count(*) FILTER (WHERE attempts = 0) AS a0,
+       count(*) FILTER (WHERE attempts = 1) AS a1,
+       count(*) FILTER (WHERE attempts = 2) AS a2,
+       count(*) FILTER (WHERE attempts = 3) AS a3,
+       count(*) FILTER (WHERE attempts = 4) AS a4,
+       count(*) FILTER (WHERE attempts >= 5) AS a5
+  FROM iidy.lists
+ WHERE list = $1`
+)
+
+// The claims. $1 is the list; leases are given in microseconds.
+const (
+	// claimSQL takes free items from $2 on, $3 at most, for $4. It also tells how
+	// many it took over from a claim whose lease is over, and how many rows before
+	// the first it had to pass, up to $5 + 1.
+	claimSQL = `
+WITH free AS MATERIALIZED (
+    SELECT item, expired
+      FROM (SELECT item, expired
+              FROM (SELECT item, claim IS NOT NULL AS expired
+                      FROM iidy.lists
+                     WHERE list = $1 AND item >= $2 AND (lease_until IS NULL OR lease_until <= clock_timestamp())
+                     ORDER BY item
+                       FOR UPDATE SKIP LOCKED) AS f
+             LIMIT (SELECT $3::bigint)) AS f
+     LIMIT (SELECT $3::bigint)
+), lease AS MATERIALIZED (
+    SELECT gen_random_uuid() AS claim, clock_timestamp() + $4::bigint * interval '1 microsecond' AS until
+), taken AS (
+    INSERT INTO iidy.lists AS l (list, item)
+    SELECT $1, f.item
+      FROM free f
+    ON CONFLICT (list, item) DO UPDATE
+       SET claim = (SELECT claim FROM lease), lease_until = (SELECT until FROM lease)
+    RETURNING l.item, l.attempts
+)
+SELECT (SELECT claim FROM lease)::text AS claim, (SELECT until FROM lease) AS until,
+       coalesce(string_agg(t.item || ' ' || t.attempts, E'\n' ORDER BY t.item), '') AS entries,
+       (SELECT count(*) FROM free WHERE expired) AS expired,
+       (SELECT count(*) FROM (SELECT FROM iidy.lists
+                               WHERE list = $1 AND item >= $2 AND item < (SELECT min(item) FROM free)
+                               LIMIT $5::bigint + 1) AS passed) AS passed
+  FROM taken t`
+
+	// heldClaimSQL looks the claim up; IS TRUE keeps it from reading the whole list.
+	heldClaimSQL = `
+WITH held AS MATERIALIZED (
+    SELECT item
+      FROM iidy.lists
+     WHERE claim = $2::uuid AND (list = $1) IS TRUE AND lease_until > clock_timestamp()
+     ORDER BY item
+       FOR UPDATE
+)`
+
+	extendSQL = heldClaimSQL + updateHeldSQL + `lease_until = clock_timestamp() + $3::bigint * interval '1 microsecond'`
+
+	releaseSQL = heldClaimSQL + updateHeldSQL + `claim = NULL, lease_until = NULL`
+
+	abandonSQL = `
+WITH held AS MATERIALIZED (
+    SELECT ctid AS place
+      FROM iidy.lists
+     WHERE list = $1 AND attempts >= $2
+       AND ($3 = '' OR (claim = nullif($3, '')::uuid AND lease_until > clock_timestamp()) IS TRUE)
+     ORDER BY item
+       FOR UPDATE
+)` + deleteHeldSQL
+)
