@@ -51,7 +51,8 @@ func onBothEngines(t *testing.T, test func(t *testing.T, rig *eventsRig)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			rig := open(t)
-			db, err := sqldb.Open(t.Context(), sqldb.Settings{URL: rig.dsn, Engines: []sqldb.Engine{sqldb.PostgreSQL, sqldb.MySQL}}, slog.New(slog.DiscardHandler), nil)
+			settings := sqldb.Settings{URL: rig.dsn, Engines: []sqldb.Engine{sqldb.PostgreSQL, sqldb.MySQL}}
+			db, err := sqldb.Open(t.Context(), settings, slog.New(slog.DiscardHandler), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

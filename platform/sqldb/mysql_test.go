@@ -396,7 +396,8 @@ func TestMySQLSettingsAreChecked(t *testing.T) {
 func TestMySQLWarns(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
-	db, err := sqldb.Open(t.Context(), sqldb.Settings{URL: dbtest.EmptyMariaDB(t), Engines: bothEngines()}, slog.New(slog.NewTextHandler(&log, nil)), nil)
+	settings := sqldb.Settings{URL: dbtest.EmptyMariaDB(t), Engines: bothEngines()}
+	db, err := sqldb.Open(t.Context(), settings, slog.New(slog.NewTextHandler(&log, nil)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
