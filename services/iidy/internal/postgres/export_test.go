@@ -1,6 +1,11 @@
 package postgres
 
-import "github.com/rowlock/rowlock/services/iidy/internal/attempt"
+import (
+	"context"
+
+	"github.com/rowlock/rowlock/platform/coalesce"
+	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
+)
 
 // The statements whose plans the tests look at.
 const (
@@ -16,3 +21,15 @@ func StagedSQL(change attempt.Change) string { return batchSQL(change, stagedIte
 
 // LongHead is for tests that need one.
 const LongHead = longHead
+
+// AddFree is the pass of a group of adds that skips what is locked.
+func (s *Store) AddFree(ctx context.Context, list attempt.List, items ...attempt.Item) []coalesce.Answer[int64] {
+	calls := make([]key, 0, len(items))
+	for _, item := range items {
+		calls = append(calls, key{string(list), string(item)})
+	}
+	answers := make([]coalesce.Answer[int64], len(calls))
+	patience := maxPatience
+	s.addFree(ctx, newGroup(calls), answers, &patience)
+	return answers
+}
