@@ -41,6 +41,9 @@ type Settings struct {
 	// Errors translate errors into what the client is told; each returns nil
 	// for an error that is not its own. The database's are translated already.
 	Errors []func(error) *problem.Error
+	// WriteError writes the error answers of the API listeners; nil stands for
+	// problem+json.
+	WriteError httpserver.ErrorWriter
 }
 
 // Chassis is one replica's common parts. Make it with New, add API listeners
@@ -91,6 +94,10 @@ func (c *Chassis) Close(ctx context.Context) error {
 // DB is the service's pool.
 func (c *Chassis) DB() *sqldb.DB { return c.db }
 
+// Ready says whether the replica wants requests and, if not, why: what /readyz
+// answers, for an API that has a health check of its own.
+func (c *Chassis) Ready() (ready bool, why string) { return c.readiness.Ready() }
+
 // Telemetry is the service's logger, registry and tracer.
 func (c *Chassis) Telemetry() *telemetry.Telemetry { return c.telemetry }
 
@@ -104,7 +111,7 @@ func (c *Chassis) Listen(name, addr string, docs httpserver.Docs) (*httpserver.S
 	}, httpserver.Deps{
 		Log: c.log, Registry: c.telemetry.Registry(),
 		TracerProvider: c.telemetry.TracerProvider(), Propagator: c.telemetry.Propagator(), Tracing: c.telemetry.TracingEnabled(),
-		Errors: append(c.settings.Errors, sqldb.Problem),
+		Errors: append(c.settings.Errors, sqldb.Problem), WriteError: c.settings.WriteError,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the %s listener: %w", name, err)

@@ -125,7 +125,7 @@ func (s *Server) refusedByNetHTTP(status int) []byte {
 	}
 
 	rec := recorder{header: http.Header{headerRequestID: {id}}}
-	if err := problem.Write(&rec, refusal, id); err != nil {
+	if err := s.answer(&rec, nil, refusal, id); err != nil {
 		return nil
 	}
 	rec.header.Del("Content-Length") // http.Response writes its own

@@ -66,6 +66,8 @@ type Deps struct {
 	// Errors translate errors that handlers return, asked in this order; each
 	// returns nil for an error that is not its own. A *problem.Error needs none.
 	Errors []func(error) *problem.Error
+	// WriteError writes every error answer; nil stands for problem+json.
+	WriteError ErrorWriter
 }
 
 const (
@@ -109,6 +111,7 @@ type Server struct {
 	cfg      Config
 	log      *slog.Logger
 	errors   []func(error) *problem.Error
+	answer   ErrorWriter
 	tracing  bool
 	metrics  *metrics
 	router   *echo.Echo
@@ -132,6 +135,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		cfg:      cfg,
 		log:      deps.Log,
 		errors:   deps.Errors,
+		answer:   deps.WriteError.orProblem(),
 		tracing:  deps.Tracing,
 		patterns: make(map[string]*pattern),
 	}
