@@ -120,7 +120,11 @@ func logFactorialRatio(n, d int64) float64 {
 	if n == 0 || n+d == 0 { // log(0)
 		return wholeFactorial(n+d) - wholeFactorial(n)
 	}
-	return (a+0.5)*math.Log1p(diff/a) + diff*math.Log(b) - diff + stirling(b) - stirling(a)
+	growth := math.Log1p(diff / a)
+	if 2*b < a { // 1+diff/a would lose what b has
+		growth = math.Log(b / a)
+	}
+	return (a+0.5)*growth + diff*math.Log(b) - diff + stirling(b) - stirling(a)
 }
 
 const (
