@@ -68,13 +68,21 @@ func rpc(h http.Handler, request protoreflect.MessageType) httpserver.Handler {
 // named finds the member that an error of protojson speaks of.
 var named = regexp.MustCompile(`field "?([A-Za-z_][A-Za-z0-9_]*)`)
 
+// capital is where protojson joins what the contract parts by an underscore.
+var capital = regexp.MustCompile(`[A-Z]`)
+
 // notTheMessage says what is wrong with a body of JSON. protojson's text begins
-// with its name and a space that is one or the other kind, by the build.
+// with its name and a space that is one or the other kind, by the build, and names
+// a field in camel case where its value is at fault.
 func notTheMessage(err error) error {
 	text := strings.ReplaceAll(err.Error(), "\u00a0", " ")
 	text = "The body is not the JSON of this request: " + strings.TrimPrefix(text, "proto: ") + "."
 	if match := named.FindStringSubmatch(text); match != nil {
-		return problem.InvalidField.New(text, problem.Field(match[1]), problem.Cause(err))
+		field := match[1]
+		if !strings.Contains(text, "unknown field") { // which is as the client wrote it
+			field = capital.ReplaceAllStringFunc(field, func(letter string) string { return "_" + strings.ToLower(letter) })
+		}
+		return problem.InvalidField.New(text, problem.Field(field), problem.Cause(err))
 	}
 	return problem.InvalidJSON.New(text, problem.Cause(err))
 }
