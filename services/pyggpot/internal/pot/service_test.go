@@ -66,7 +66,9 @@ func TestAddAndRemove(t *testing.T) {
 		},
 		{
 			"no more than there is",
-			func(ctx context.Context) ([]pot.Coins, error) { return s.Remove(ctx, p.ID, coins(100, 2, 100, 2, 1, 5), 0) },
+			func(ctx context.Context) ([]pot.Coins, error) {
+				return s.Remove(ctx, p.ID, coins(100, 2, 100, 2, 1, 5), 0)
+			},
 			coins(1, 5, 100, 3), nil, coins(1, 45, 10, 47),
 		},
 		{
