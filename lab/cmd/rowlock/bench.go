@@ -38,6 +38,7 @@ func benches() map[string]struct {
 	}{
 		"counts":   {bench.Defaults, bench.Counts},
 		"payments": {bench.PaymentsDefaults, bench.Payments},
+		"pyggpot":  {bench.PyggpotDefaults, bench.Pyggpot},
 	}
 }
 

@@ -12,6 +12,13 @@ const (
 	barReplays = 3.0 // x new keys
 )
 
+// The bars of the pyggpot service.
+const (
+	barPots      = 0.3 // x bare pgbench running the same statements
+	barOnePotP99 = 2 * time.Second
+	barAtRandom  = 2.0 // x the time that ten coins take
+)
+
 // The bars of the counts service.
 const (
 	barUniform  = 1.0 // x bare pgbench
@@ -44,9 +51,12 @@ type Bar struct {
 
 // judge fills in the bars.
 func (r *Report) judge() {
-	if r.Service == servicePayments {
+	switch r.Service {
+	case servicePayments:
 		r.Bars = []Bar{r.ratioBar("new keys", scenarioNewKeys, barNewKeys), r.replayBar()}
-	} else {
+	case servicePyggpot:
+		r.Bars = append([]Bar{r.ratioBar("many pots", scenarioPots, barPots)}, append(r.onePotBars(), r.randomBar())...)
+	default:
 		r.Bars = []Bar{
 			r.ratioBar("saturated, uniform", scenarioUniform, barUniform),
 			r.ratioBar("saturated, one hot item", hotName(r.Options.Replicas), barHot),
@@ -80,6 +90,38 @@ func (r *Report) replayBar() Bar {
 		ratio := again.Median.PerSecond / fresh.Median.PerSecond
 		bar.Got = fmt.Sprintf("%.2f x", ratio)
 		bar.Verdict = verdict(ratio >= barReplays)
+	}
+
+	return bar
+}
+
+func (r *Report) onePotBars() []Bar {
+	lost := Bar{Name: "one pot, lost changes", Want: "0", Got: "-", Verdict: NotMeasured}
+	latency := Bar{Name: "one pot, p99", Want: fmt.Sprintf("under %v", barOnePotP99), Got: "-", Verdict: NotMeasured}
+
+	if one := r.find(scenarioOnePot); one != nil {
+		missing := int64(0)
+
+		for _, run := range one.Runs {
+			if run.Sum != nil {
+				missing += max(0, run.Sum.Acknowledged-run.Sum.Gained)
+			}
+		}
+
+		lost.Got, lost.Verdict = strconv.FormatInt(missing, 10), verdict(missing == 0)
+		latency.Got, latency.Verdict = milliseconds(one.Median.Latency.P99), verdict(one.Median.Latency.P99 < barOnePotP99)
+	}
+
+	return []Bar{lost, latency}
+}
+
+func (r *Report) randomBar() Bar {
+	bar := Bar{Name: "10^9 coins at random", Want: fmt.Sprintf("at most %.1f x the time of 10", barAtRandom), Got: "-", Verdict: NotMeasured}
+
+	few, many := r.find(scenarioFewAtRandom), r.find(scenarioManyAtRandom)
+	if few != nil && many != nil && few.Median.Latency.P50 > 0 {
+		ratio := float64(many.Median.Latency.P50) / float64(few.Median.Latency.P50)
+		bar.Got, bar.Verdict = fmt.Sprintf("%.2f x", ratio), verdict(ratio <= barAtRandom)
 	}
 
 	return bar

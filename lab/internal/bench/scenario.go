@@ -18,12 +18,19 @@ const (
 	scenarioBarePayment = "pgbench-payment"
 	scenarioNewKeys     = "new-keys"
 	scenarioReplays     = "replays"
+
+	scenarioBarePots     = "pgbench-pots"
+	scenarioPots         = "pots"
+	scenarioOnePot       = "one-pot"
+	scenarioFewAtRandom  = "random-10"
+	scenarioManyAtRandom = "random-1e9"
 )
 
 // The services that there is a bench of.
 const (
 	serviceCounts   = "counts"
 	servicePayments = "payments"
+	servicePyggpot  = "pyggpot"
 )
 
 // kind is how a scenario loads the system.
@@ -48,8 +55,12 @@ type scenario struct {
 // scenarios lists what is to be run, in the order of one round: each baseline right before what is held against it.
 func (o Options) scenarios() []scenario {
 	all := o.countsScenarios()
-	if o.service == servicePayments {
+
+	switch o.service {
+	case servicePayments:
 		all = o.paymentsScenarios()
+	case servicePyggpot:
+		all = o.pyggpotScenarios()
 	}
 
 	if len(o.Only) == 0 {
@@ -70,6 +81,19 @@ func (o Options) paymentsScenarios() []scenario {
 			name: scenarioReplays, title: "replays, " + replicas(o.Replicas), kind: kindSaturating, replicas: o.Replicas,
 			baseline: scenarioBarePayment,
 		},
+	}
+}
+
+func (o Options) pyggpotScenarios() []scenario {
+	return []scenario{
+		{name: scenarioBarePots, title: "bare pgbench, the statements of a change", kind: kindBaseline},
+		{
+			name: scenarioPots, title: fmt.Sprintf("%s pots, %s", thousands(float64(o.Items)), replicas(o.Replicas)), kind: kindSaturating,
+			replicas: o.Replicas, baseline: scenarioBarePots,
+		},
+		{name: scenarioOnePot, title: "one pot, " + replicas(o.Replicas), kind: kindSaturating, hot: true, replicas: o.Replicas},
+		{name: scenarioFewAtRandom, title: "10 coins at random, one by one", kind: kindSaturating, replicas: 1},
+		{name: scenarioManyAtRandom, title: "10^9 coins at random, one by one", kind: kindSaturating, replicas: 1},
 	}
 }
 
