@@ -26,6 +26,7 @@ type table struct {
 	replicas  map[string]int // process ids by name
 	try       string
 	pay       string // what there is to try of payments
+	coins     string // what there is to try of pyggpot
 }
 
 var (
@@ -42,7 +43,15 @@ func readTable(t *testing.T, r *rowlock) table {
 	if row == nil || try == nil {
 		t.Fatalf("no table in:\n%s", out)
 	}
-	tab := table{url: row[1], docs: row[2], try: try[0][1], pay: try[len(try)-1][1], replicas: map[string]int{}}
+	tab := table{url: row[1], docs: row[2], try: try[0][1], replicas: map[string]int{}}
+	for _, m := range try {
+		switch {
+		case strings.Contains(m[1], "/v1/payments"):
+			tab.pay = m[1]
+		case strings.Contains(m[1], "/pyggpot."):
+			tab.coins = m[1]
+		}
+	}
 	for _, m := range replicaPattern.FindAllStringSubmatch(out, -1) {
 		pid, err := strconv.Atoi(m[2])
 		if err != nil {
@@ -77,6 +86,9 @@ func TestUp(t *testing.T) {
 			t.Errorf("the payment printed %s, want %s", got, want)
 		}
 	}
+	if got, want := strings.TrimSpace(shell(t, tab.coins)), `{"coins":[{"kind":"GOLD","count":1}]}`; got != want {
+		t.Errorf("the coins printed %s, want %s", got, want)
+	}
 	if got := shell(t, tour(t, tab.url)); !strings.Contains(got, `"currentValue":101`) {
 		t.Errorf("README's tour ends with:\n%s", got)
 	}
@@ -104,7 +116,7 @@ func TestUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := users(t, strings.TrimSpace(string(url))); got != "counts_app,payments_app" {
+	if got := users(t, strings.TrimSpace(string(url))); got != "counts_app,payments_app,pyggpot_app" {
 		t.Errorf("the replicas are connected as %q", got)
 	}
 
