@@ -66,7 +66,7 @@ func TestLifeOfAPot(t *testing.T) {
 		}
 		wantMessage(t, way, &seen, want)
 		var page potpb.PotListResponse
-		total := int32(i + 1) //nolint:gosec // few
+		total := int32(i + 1)
 		if refused := c.call(t, &potpb.ListPotsRequest{Page: total, Limit: 1}, &page); refused != nil {
 			t.Errorf("%s: %+v", way, refused)
 		}
@@ -182,7 +182,8 @@ func TestLockedPot(t *testing.T) {
 		t.Errorf("%g conflicts and %g retries of %g changes", c, x, n)
 	}
 	// Of gRPC, whose status line is always 200, the log and the metrics have the true one.
-	if got := r.Metric(t, `http_server_request_duration_seconds_count{method="POST",route="/pyggpot.coin.Coin/AddCoins",server="api",status="409"}`); got != n-1 {
+	if got := r.Metric(t, `http_server_request_duration_seconds_count{method="POST",route="/pyggpot.coin.Coin/AddCoins",`+
+		`server="api",status="409"}`); got != n-1 {
 		t.Errorf("%g refusals are in the metrics, want %g", got, n-1)
 	}
 }

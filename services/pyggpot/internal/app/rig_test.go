@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -145,8 +146,7 @@ func (c byConnect) call(t *testing.T, request, answer proto.Message) *refusal {
 		return nil
 	}
 	refused := &refusal{code: connect.CodeOf(err).String(), text: err.Error()}
-	var known *connect.Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*connect.Error](err); ok {
 		var details []proto.Message
 		for _, d := range known.Details() {
 			value, err := d.Value()
@@ -160,6 +160,7 @@ func (c byConnect) call(t *testing.T, request, answer proto.Message) *refusal {
 	return refused
 }
 
+//nolint:ireturn // a message is known by its methods alone
 func message[T any](r *connect.Response[T], err error) (proto.Message, error) {
 	if err != nil {
 		return nil, err
@@ -266,8 +267,8 @@ func callers(t *testing.T, r *replica) map[string]caller {
 }
 
 func kinds(pairs ...int32) (list []*coin.Coins) {
-	for i := 0; i < len(pairs); i += 2 {
-		list = append(list, &coin.Coins{Kind: coin.Coins_Kind(pairs[i]), Count: pairs[i+1]})
+	for pair := range slices.Chunk(pairs, 2) {
+		list = append(list, &coin.Coins{Kind: coin.Coins_Kind(pair[0]), Count: pair[1]})
 	}
 	return list
 }

@@ -33,7 +33,10 @@ func TestJSONToTheLetter(t *testing.T) {
 	for _, tt := range []struct{ path, body, want string }{
 		{"/pyggpot.pot.Pot/ListPots", `{"page":1}`, `{"total_pot_count":0,"request":{"page":1,"limit":0},"pots":[]}`},
 		{"/pyggpot.pot.Pot/CreatePot", `{"pot_name":"Piggy","max_coins":100}`, `{"pot_id":1,"pot_name":"Piggy","max_coins":100,"create_time":"`},
-		{addCoins, `{"pot_id":1,"coins":[{"kind":"GOLD","count":2},{"kind":1,"count":3}]}`, `{"coins":[{"kind":"BRONZE","count":3},{"kind":"GOLD","count":2}]}`},
+		{
+			addCoins, `{"pot_id":1,"coins":[{"kind":"GOLD","count":2},{"kind":1,"count":3}]}`,
+			`{"coins":[{"kind":"BRONZE","count":3},{"kind":"GOLD","count":2}]}`,
+		},
 		{"/twirp" + addCoins, `{"potId":1,"coins":[{"kind":"SILVER","count":"1"}]}`, `{"coins":[{"kind":"SILVER","count":1}]}`},
 		{"/twirp/pyggpot.coin.Coin/RemoveCoins", `{"pot_id":1,"coins":[{"kind":"GOLD","count":9}]}`, `{"coins":[{"kind":"GOLD","count":2}]}`},
 		{"/pyggpot.coin.Coin/RemoveCoins", `{"pot_id":1,"coins":[{"kind":"GOLD","count":9}]}`, `{"coins":[]}`},
@@ -55,33 +58,38 @@ func TestJSONToTheLetter(t *testing.T) {
 func TestRefusalsOfTheServer(t *testing.T) {
 	t.Parallel()
 	r := start(t, dbtest.Postgres(t, postgres.Migrations()), map[string]string{"MAX_BODY": "1KiB"})
-	large := `{"pot_id":1,"coins":[` + strings.Repeat(" ", 2000) + `]}`
+	body := `{"pot_id":1,"coins":[` + strings.Repeat(" ", 2000) + `]}`
+	const (
+		invalid = "invalid_argument"
+		field   = "INVALID_FIELD"
+		large   = "resource_exhausted"
+	)
 	for _, tt := range []struct {
 		name, path, contentType string
 		body                    io.Reader
 		status                  int
-		code, reason, field     string
+		code, reason, at        string
 	}{
 		{"no such procedure", "/pyggpot.coin.Coin/Nope", "application/json", strings.NewReader("{}"), 404, "unimplemented", "NOT_FOUND", ""},
 		{"no such service", "/twirp/Nope/Nope", "application/json", strings.NewReader("{}"), 404, "unimplemented", "NOT_FOUND", ""},
-		{"a form", addCoins, "application/x-www-form-urlencoded", strings.NewReader("a=1"), 415, "invalid_argument", "UNSUPPORTED_MEDIA_TYPE", ""},
-		{"a large body", addCoins, "application/json", strings.NewReader(large), 413, "resource_exhausted", "BODY_TOO_LARGE", ""},
-		{"a large body, unannounced", addCoins, "application/json", io.MultiReader(strings.NewReader(large)), 413, "resource_exhausted", "BODY_TOO_LARGE", ""},
-		{"no body", addCoins, "application/json", http.NoBody, 400, "invalid_argument", "INVALID_JSON", ""},
-		{"no JSON", addCoins, "application/json", strings.NewReader("{"), 400, "invalid_argument", "INVALID_JSON", ""},
-		{"trailing data", addCoins, "application/json", strings.NewReader("{}{}"), 400, "invalid_argument", "INVALID_JSON", ""},
-		{"invalid UTF-8", addCoins, "application/json", strings.NewReader("{\"\xff\":1}"), 400, "invalid_argument", "INVALID_JSON", ""},
-		{"unknown member", addCoins, "application/json", strings.NewReader(`{"pot_id":1,"foo":1}`), 400, "invalid_argument", "INVALID_FIELD", "foo"},
-		{"doubled member", addCoins, "application/json", strings.NewReader(`{"pot_id":1,"pot_id":2}`), 400, "invalid_argument", "INVALID_FIELD", "pot_id"},
-		{"wrong type", addCoins, "application/json", strings.NewReader(`{"pot_id":"x"}`), 400, "invalid_argument", "INVALID_FIELD", "pot_id"},
-		{"beyond 32 bits", addCoins, "application/json", strings.NewReader(`{"pot_id":2147483648}`), 400, "invalid_argument", "INVALID_FIELD", "pot_id"},
-		{"unknown kind", addCoins, "application/json", strings.NewReader(`{"coins":[{"kind":"TIN"}]}`), 400, "invalid_argument", "INVALID_FIELD", "kind"},
+		{"a form", addCoins, "application/x-www-form-urlencoded", strings.NewReader("a=1"), 415, invalid, "UNSUPPORTED_MEDIA_TYPE", ""},
+		{"a large body", addCoins, "application/json", strings.NewReader(body), 413, large, "BODY_TOO_LARGE", ""},
+		{"a large body, unannounced", addCoins, "application/json", io.MultiReader(strings.NewReader(body)), 413, large, "BODY_TOO_LARGE", ""},
+		{"no body", addCoins, "application/json", http.NoBody, 400, invalid, "INVALID_JSON", ""},
+		{"no JSON", addCoins, "application/json", strings.NewReader("{"), 400, invalid, "INVALID_JSON", ""},
+		{"trailing data", addCoins, "application/json", strings.NewReader("{}{}"), 400, invalid, "INVALID_JSON", ""},
+		{"invalid UTF-8", addCoins, "application/json", strings.NewReader("{\"\xff\":1}"), 400, invalid, "INVALID_JSON", ""},
+		{"unknown member", addCoins, "application/json", strings.NewReader(`{"pot_id":1,"foo":1}`), 400, invalid, field, "foo"},
+		{"doubled member", addCoins, "application/json", strings.NewReader(`{"pot_id":1,"pot_id":2}`), 400, invalid, field, "pot_id"},
+		{"wrong type", addCoins, "application/json", strings.NewReader(`{"pot_id":"x"}`), 400, invalid, field, "pot_id"},
+		{"beyond 32 bits", addCoins, "application/json", strings.NewReader(`{"pot_id":2147483648}`), 400, invalid, field, "pot_id"},
+		{"unknown kind", addCoins, "application/json", strings.NewReader(`{"coins":[{"kind":"TIN"}]}`), 400, invalid, field, "kind"},
 	} {
 		a := raw(t, "http://"+r.addr+tt.path, tt.contentType, tt.body)
 		if a.Status != tt.status || a.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %s as %s, want %d", tt.name, a, a.Header.Get("Content-Type"), tt.status)
 		}
-		wantRefusal(t, tt.name, readJSON(t, a), tt.code, tt.reason, tt.field)
+		wantRefusal(t, tt.name, readJSON(t, a), tt.code, tt.reason, tt.at)
 	}
 	a := apptest.Get(t, "http://"+r.addr+addCoins)
 	if a.Status != 405 || a.Header.Get("Allow") != "OPTIONS, POST" || readJSON(t, a).reason != "METHOD_NOT_ALLOWED" {

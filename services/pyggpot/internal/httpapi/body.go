@@ -89,10 +89,12 @@ func notTheMessage(err error) error {
 
 // enveloped tells whether a media type is one of a protocol that frames messages.
 func enveloped(media string) bool {
-	for _, protocol := range []string{"application/grpc", "application/grpc-web", "application/connect"} {
-		if rest, ok := strings.CutPrefix(media, protocol); ok && (rest == "" && protocol != "application/connect" || strings.HasPrefix(rest, "+")) {
-			return true
-		}
+	protocol, _, _ := strings.Cut(media, "+")
+	switch protocol {
+	case "application/grpc", "application/grpc-web":
+		return true
+	case "application/connect":
+		return protocol != media
 	}
 	return false
 }

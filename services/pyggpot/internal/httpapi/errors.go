@@ -139,7 +139,7 @@ func ErrorWriter() func(w http.ResponseWriter, r *http.Request, p *problem.Error
 			return problem.Write(w, p, traceID)
 		}
 		p.SetHeaders(w.Header())
-		return writer.Write(statusWriter{w, p.Kind().Status()}, r, connectError(p, traceID)) //nolint:wrapcheck // of the connection
+		return writer.Write(statusWriter{w, p.Kind().Status()}, r, connectError(p, traceID))
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // pots serves pyggpot.pot.Pot.
-type pots struct{ pot.PotAPI }
+type pots struct{ pot.PotsAPI }
 
 var _ potconnect.PotHandler = pots{}
 
@@ -65,7 +65,7 @@ func potAnswer(p pot.Pot, err error) (*connect.Response[potpb.PotResponse], erro
 }
 
 // coins serves pyggpot.coin.Coin.
-type coins struct{ pot.CoinAPI }
+type coins struct{ pot.CoinsAPI }
 
 var _ coinconnect.CoinHandler = coins{}
 

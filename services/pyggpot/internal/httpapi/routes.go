@@ -45,40 +45,41 @@ type Options struct {
 // Register puts the routes of both ports on r: each procedure of the contract, the
 // same under /twirp, gRPC's health check and reflection. One route per procedure
 // gives metrics, logs and limits the same shape as those of any other API.
-func Register(r router, potAPI pot.PotAPI, coinAPI pot.CoinAPI, o Options) error {
+func Register(r router, potAPI pot.PotsAPI, coinAPI pot.CoinsAPI, o Options) error {
 	validator, err := newValidator()
 	if err != nil {
 		return err
 	}
-	interceptors := []connect.Interceptor{refused(), validated(validator)}
+	var interceptors []connect.Interceptor
 	if o.TracerProvider != nil {
 		traced, err := otelconnect.NewInterceptor(otelconnect.WithTracerProvider(o.TracerProvider),
 			otelconnect.WithPropagator(o.Propagator), otelconnect.WithoutMetrics(), otelconnect.WithoutServerPeerAttributes())
 		if err != nil {
 			return fmt.Errorf("trace calls: %w", err)
 		}
-		interceptors = append([]connect.Interceptor{traced}, interceptors...)
+		interceptors = append(interceptors, traced)
 	}
-	common := []connect.HandlerOption{connect.WithCodec(jsonCodec{}), connect.WithReadMaxBytes(int(max(1, o.MaxBody-envelope)))}
-	own := append(common, connect.WithInterceptors(interceptors...)) //nolint:gocritic // common is used again
+	interceptors = append(interceptors, refused(), validated(validator))
+	common := connect.WithHandlerOptions(connect.WithCodec(jsonCodec{}), connect.WithReadMaxBytes(int(max(1, o.MaxBody-envelope))))
+	own := connect.WithHandlerOptions(common, connect.WithInterceptors(interceptors...))
 
 	err = errors.Join(
-		mount(r, potpb.File_pyggpot_pot_pot_proto, second(potconnect.NewPotHandler(pots{potAPI}, own...))),
-		mount(r, coin.File_pyggpot_coin_coin_proto, second(coinconnect.NewCoinHandler(coins{coinAPI}, own...))))
+		mount(r, potpb.File_pyggpot_pot_pot_proto, second(potconnect.NewPotHandler(pots{potAPI}, own))),
+		mount(r, coin.File_pyggpot_coin_coin_proto, second(coinconnect.NewCoinHandler(coins{coinAPI}, own))))
 	mountTools(r, o, common)
 	return err
 }
 
 // mountTools puts what gRPC's tools ask for on r.
-func mountTools(r router, o Options, options []connect.HandlerOption) {
+func mountTools(r router, o Options, options connect.HandlerOption) {
 	reflector := grpcreflect.NewStaticReflector(append(services(), grpchealth.HealthV1ServiceName)...)
-	checked := rpc(second(grpchealth.NewHandler(health{o.Ready}, options...)), nil)
+	checked := rpc(second(grpchealth.NewHandler(health{o.Ready}, options)), nil)
 	r.Handle(http.MethodPost, "/grpc.health.v1.Health/Check", checked)
 	r.Handle(http.MethodPost, "/grpc.health.v1.Health/Watch", checked)
 	r.Handle(http.MethodPost, "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
-		rpc(second(grpcreflect.NewHandlerV1(reflector, options...)), nil))
+		rpc(second(grpcreflect.NewHandlerV1(reflector, options)), nil))
 	r.Handle(http.MethodPost, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-		rpc(second(grpcreflect.NewHandlerV1Alpha(reflector, options...)), nil))
+		rpc(second(grpcreflect.NewHandlerV1Alpha(reflector, options)), nil))
 }
 
 // mount puts every procedure of a file on r, twice.

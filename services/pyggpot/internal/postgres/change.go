@@ -42,7 +42,8 @@ type changing struct {
 // lasts. One timer serves all waits.
 func (c *changing) run() error {
 	s := c.store
-	var timer *time.Timer
+	w := waiting{newTimer: s.newTimer}
+	defer w.stop()
 	for try := 0; ; try++ {
 		err := c.withSlot()
 		if !errors.Is(err, errHeld) && !errors.Is(err, errLost) && !errors.Is(err, errUnsure) {
@@ -51,18 +52,37 @@ func (c *changing) run() error {
 		if try == s.options.Retries {
 			return fmt.Errorf("%w: %w", pot.ErrLocked, err)
 		}
-		if timer == nil {
-			timer = s.newTimer(jitter(s.options.RetryWait))
-			defer timer.Stop()
-		} else {
-			timer.Reset(jitter(s.options.RetryWait))
-		}
-		select {
-		case <-timer.C:
-		case <-c.ctx.Done():
-			return fmt.Errorf("%w: %w", pot.ErrLocked, c.ctx.Err())
+		if err := w.wait(c.ctx, jitter(s.options.RetryWait)); err != nil {
+			return fmt.Errorf("%w: %w", pot.ErrLocked, err)
 		}
 		s.observer.Retry()
+	}
+}
+
+// waiting is any number of waits with one timer.
+type waiting struct {
+	newTimer func(time.Duration) *time.Timer
+	timer    *time.Timer
+}
+
+// wait waits for d, or returns ctx's error when that ends first.
+func (w *waiting) wait(ctx context.Context, d time.Duration) error {
+	if w.timer == nil {
+		w.timer = w.newTimer(d)
+	} else {
+		w.timer.Reset(d)
+	}
+	select {
+	case <-w.timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (w *waiting) stop() {
+	if w.timer != nil {
+		w.timer.Stop()
 	}
 }
 

@@ -115,6 +115,8 @@ const settleWithin = 5 * time.Second
 func (s *Store) settle(ctx context.Context, l lease, lost error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
 	defer cancel()
+	w := waiting{newTimer: s.newTimer}
+	defer w.stop()
 	for {
 		var answer struct {
 			Ours  bool `db:"ours"`
@@ -132,11 +134,7 @@ func (s *Store) settle(ctx context.Context, l lease, lost error) error {
 		case err == nil:
 			return lost
 		}
-		timer := time.NewTimer(jitter(s.options.RetryWait))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if w.wait(ctx, jitter(s.options.RetryWait)) != nil {
 			return lost
 		}
 	}

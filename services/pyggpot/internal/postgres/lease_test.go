@@ -119,7 +119,8 @@ func TestFenceRefusesAStaleHolder(t *testing.T) {
 				t.Errorf("%v, called %t", err, called)
 			}
 			var coins int64
-			if err := db.GetContext(t.Context(), &coins, `SELECT coins FROM pyggpot.pot`); err != nil || coins != map[string]int64{"taken over": 3}[name] {
+			want := map[string]int64{"taken over": 3}[name]
+			if err := db.GetContext(t.Context(), &coins, `SELECT coins FROM pyggpot.pot`); err != nil || coins != want {
 				t.Errorf("%d coins (%v)", coins, err)
 			}
 		})

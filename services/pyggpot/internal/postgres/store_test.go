@@ -112,8 +112,9 @@ func TestStorePassesTheSuite(t *testing.T) {
 		r, db, _ := open(t)
 		t.Cleanup(func() {
 			var wrong int
-			if err := db.GetContext(context.WithoutCancel(t.Context()), &wrong, `SELECT count(*) FROM pyggpot.pot
-				WHERE lock IS NOT NULL OR coins <> (SELECT coalesce(sum(coin_count), 0) FROM pyggpot.coin WHERE pot_id = pot.id)`); err != nil || wrong != 0 {
+			err := db.GetContext(context.WithoutCancel(t.Context()), &wrong, `SELECT count(*) FROM pyggpot.pot
+				WHERE lock IS NOT NULL OR coins <> (SELECT coalesce(sum(coin_count), 0) FROM pyggpot.coin WHERE pot_id = pot.id)`)
+			if err != nil || wrong != 0 {
 				t.Errorf("%d pots are leased or have a wrong sum (%v)", wrong, err)
 			}
 		})
@@ -188,9 +189,10 @@ func TestConstraints(t *testing.T) {
 		_ = conn.Close()
 	}
 	var columns []string
-	if err := db.SelectContext(t.Context(), &columns, `SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid
-		AND a.attnum = ANY(i.indkey) WHERE i.indexrelid = 'pyggpot.pot_lock'::regclass ORDER BY array_position(i.indkey::int[], a.attnum::int)`); err != nil ||
-		strings.Join(columns, ", ") != "id, lock" {
+	err := db.SelectContext(t.Context(), &columns, `SELECT a.attname FROM pg_index i
+		JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)
+		WHERE i.indexrelid = 'pyggpot.pot_lock'::regclass ORDER BY array_position(i.indkey::int[], a.attnum::int)`)
+	if err != nil || strings.Join(columns, ", ") != "id, lock" {
 		t.Errorf("pot_lock is on %v (%v)", columns, err)
 	}
 	// A change that lies about the sum is refused by the database, not stored.
@@ -256,7 +258,8 @@ func TestReadsNeverWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	if _, err := tx.ExecContext(t.Context(), `UPDATE pyggpot.pot SET coins = 6, lock = gen_random_uuid(), lock_expire_time = 'infinity'`); err != nil {
+	if _, err := tx.ExecContext(t.Context(), `UPDATE pyggpot.pot
+		SET coins = 6, lock = gen_random_uuid(), lock_expire_time = 'infinity'`); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := tx.ExecContext(t.Context(), `UPDATE pyggpot.coin SET coin_count = 6`); err != nil {
@@ -305,7 +308,8 @@ func TestNoDeadlocks(t *testing.T) {
 	done.Wait()
 	wantBooks(t, db, 24*8*2)
 	var deadlocks int
-	if err := db.GetContext(t.Context(), &deadlocks, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`); err != nil || deadlocks != 0 {
+	err := db.GetContext(t.Context(), &deadlocks, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`)
+	if err != nil || deadlocks != 0 {
 		t.Errorf("%d deadlocks (%v)", deadlocks, err)
 	}
 }

@@ -2,8 +2,8 @@ package pot
 
 import "context"
 
-// PotAPI is the inbound port of whoever makes pots and looks into them.
-type PotAPI interface {
+// PotsAPI is the inbound port of whoever makes pots and looks into them.
+type PotsAPI interface {
 	// Create makes an empty pot, or returns ErrExists. The name's form is the
 	// contract's business.
 	Create(ctx context.Context, name string, maxCoins int32) (Pot, error)
@@ -16,9 +16,9 @@ type PotAPI interface {
 	List(ctx context.Context, page Page) (pots []Pot, total int64, err error)
 }
 
-// CoinAPI is the inbound port of whoever changes what is in a pot. Its errors are
+// CoinsAPI is the inbound port of whoever changes what is in a pot. Its errors are
 // ErrNotFound, ErrInvalid, ErrLocked and ErrBusy; after each nothing was changed.
-type CoinAPI interface {
+type CoinsAPI interface {
 	// Add puts coins into a pot and returns them, kinds ascending, each once; or
 	// it returns ErrFull.
 	Add(ctx context.Context, id ID, coins []Coins) ([]Coins, error)

@@ -7,7 +7,10 @@ import (
 )
 
 // Source is a source of random words, each equally likely.
-type Source interface{ Uint64() uint64 }
+type Source interface {
+	// Uint64 returns the next word.
+	Uint64() uint64
+}
 
 // NewSource returns a source that nobody can foresee: ChaCha8 with a seed of the
 // system. It is for one goroutine.

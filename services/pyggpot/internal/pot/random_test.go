@@ -114,7 +114,7 @@ func TestABiasedDrawIsCaught(t *testing.T) {
 	t.Parallel()
 	pot := Contents{Bronze: 50, Silver: 30, Gold: 20}
 	for repeat := range byte(20) {
-		source := mathrand.New(seeded(repeat)) //nolint:gosec // a test's
+		source := mathrand.New(seeded(repeat))
 		byKind := func() Contents {
 			left, drawn := pot, Contents{}
 			for range 40 {
@@ -172,7 +172,8 @@ func TestHypergeometricResultByResult(t *testing.T) {
 
 // probability is the exact one.
 func probability(good, bad, n, k int64) float64 {
-	p := new(big.Rat).SetFrac(new(big.Int).Mul(new(big.Int).Binomial(good, k), new(big.Int).Binomial(bad, n-k)), new(big.Int).Binomial(good+bad, n))
+	ways := new(big.Int).Mul(new(big.Int).Binomial(good, k), new(big.Int).Binomial(bad, n-k))
+	p := new(big.Rat).SetFrac(ways, new(big.Int).Binomial(good+bad, n))
 	f, _ := p.Float64()
 	return f
 }

@@ -13,28 +13,28 @@ type Service struct {
 }
 
 var (
-	_ PotAPI  = (*Service)(nil)
-	_ CoinAPI = (*Service)(nil)
+	_ PotsAPI  = (*Service)(nil)
+	_ CoinsAPI = (*Service)(nil)
 )
 
 // NewService returns the domain's service. source makes what coins are drawn by,
 // one for each removal: NewSource where it matters.
 func NewService(r Repository, source func() Source) *Service { return &Service{r, source} }
 
-// Create implements PotAPI.
+// Create implements PotsAPI.
 func (s *Service) Create(ctx context.Context, name string, maxCoins int32) (Pot, error) {
 	return s.repository.Create(ctx, name, maxCoins)
 }
 
-// View implements PotAPI.
+// View implements PotsAPI.
 func (s *Service) View(ctx context.Context, id ID) (Pot, error) { return s.repository.Find(ctx, id) }
 
-// ViewByName implements PotAPI.
+// ViewByName implements PotsAPI.
 func (s *Service) ViewByName(ctx context.Context, name string) (Pot, error) {
 	return s.repository.FindByName(ctx, name)
 }
 
-// List implements PotAPI.
+// List implements PotsAPI.
 func (s *Service) List(ctx context.Context, page Page) ([]Pot, int64, error) {
 	if page.Number < 1 || page.Size < 0 || page.Size > MaxPageSize {
 		return nil, 0, fmt.Errorf("%w: page %d of size %d", ErrInvalid, page.Number, page.Size)
@@ -42,7 +42,7 @@ func (s *Service) List(ctx context.Context, page Page) ([]Pot, int64, error) {
 	return s.repository.List(ctx, page.Limit(), page.Offset())
 }
 
-// Add implements CoinAPI.
+// Add implements CoinsAPI.
 func (s *Service) Add(ctx context.Context, id ID, coins []Coins) ([]Coins, error) {
 	if err := check(coins); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (s *Service) Add(ctx context.Context, id ID, coins []Coins) ([]Coins, error
 	return added.List(), nil
 }
 
-// Remove implements CoinAPI.
+// Remove implements CoinsAPI.
 func (s *Service) Remove(ctx context.Context, id ID, wanted []Coins, count int64) ([]Coins, error) {
 	if err := check(wanted); err != nil {
 		return nil, err

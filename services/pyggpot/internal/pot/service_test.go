@@ -22,8 +22,8 @@ func TestMemory(t *testing.T) {
 }
 
 func coins(pairs ...int64) (list []pot.Coins) {
-	for i := 0; i < len(pairs); i += 2 {
-		list = append(list, pot.Coins{Kind: pot.Kind(pairs[i]), Count: pairs[i+1]})
+	for pair := range slices.Chunk(pairs, 2) {
+		list = append(list, pot.Coins{Kind: pot.Kind(pair[0]), Count: pair[1]})
 	}
 	return list
 }

@@ -34,7 +34,7 @@ func (m *Memory) Create(ctx context.Context, name string, maxCoins int32) (pot.P
 	if _, there := m.names[name]; there {
 		return pot.Pot{}, pot.ErrExists
 	}
-	id := pot.ID(len(m.pots) + 1) //nolint:gosec // a test's
+	id := pot.ID(len(m.pots) + 1)
 	p := pot.Pot{ID: id, Name: name, MaxCoins: maxCoins, CreateTime: time.Now().UTC().Truncate(time.Microsecond)}
 	m.pots[id], m.names[name] = p, id
 	return p, nil
