@@ -95,7 +95,7 @@ func TestStoppedHolder(t *testing.T) {
 					t.Errorf("a look took %s", m.took)
 				}
 			} else {
-				leaseOver(t, db, 0)
+				leaseOver(t, db)
 				h.free()
 			}
 			if m := c.add(t.Context(), other, 1); m.outcome != acknowledged || m.took > 4*time.Second {

@@ -129,7 +129,7 @@ func TestRefuse(t *testing.T) {
 	f.Handle(http.MethodPost, "/rpc", func(w http.ResponseWriter, r *http.Request) error {
 		type key struct{} // a protocol's library wraps the context
 		p, id := Refuse(context.WithValue(r.Context(), key{}, 1), mine)
-		if p.Kind() != problem.NotApplied || id != w.Header().Get(headerRequestID) {
+		if p.Kind() != problem.NotApplied || id != w.Header()[headerRequestID][0] {
 			t.Errorf("%v, %q", p, id)
 		}
 		w.WriteHeader(http.StatusOK)

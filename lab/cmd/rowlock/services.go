@@ -32,8 +32,8 @@ func services() []service {
 			`"card":{"number":"4242424242424242","exp_month":12,"exp_year":2099,"cvc":"123"}}'`,
 	}, {
 		name: "pyggpot", port: 8081, schema: provision.Service{Name: "pyggpot"},
-		try: `curl -s -o /dev/null -H 'Content-Type: application/json' -d '{"pot_name":"Piggy","max_coins":1000}' URL/pyggpot.pot.Pot/CreatePot;` +
-			` curl -s -H 'Content-Type: application/json' -d '{"pot_id":1,"coins":[{"kind":"GOLD","count":1}]}' URL/pyggpot.coin.Coin/AddCoins`,
+		try: `curl -s -o /dev/null -H 'Content-Type: application/json' -d '{"pot_name":"Piggy","max_coins":1000}'` +
+			` URL/pyggpot.pot.Pot/CreatePot; curl -s -H 'Content-Type: application/json' -d '{"pot_id":1,"coins":[{"kind":"GOLD","count":1}]}' URL/pyggpot.coin.Coin/AddCoins`,
 	}}
 }
 

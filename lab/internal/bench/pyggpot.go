@@ -90,7 +90,9 @@ func (b *saver) fillBank(ctx context.Context) error {
 	var made struct {
 		PotID int `json:"pot_id"`
 	}
-	if err := b.call(ctx, "pyggpot.pot.Pot/CreatePot", fmt.Sprintf(`{"pot_name":"%sbank","max_coins":%d}`, b.prefix, math.MaxInt32), &made); err != nil {
+
+	bank := fmt.Sprintf(`{"pot_name":"%sbank","max_coins":%d}`, b.prefix, math.MaxInt32)
+	if err := b.call(ctx, "pyggpot.pot.Pot/CreatePot", bank, &made); err != nil {
 		return err
 	}
 
