@@ -33,7 +33,8 @@ func services() []service {
 	}, {
 		name: "pyggpot", port: 8081, schema: provision.Service{Name: "pyggpot"},
 		try: `curl -s -o /dev/null -H 'Content-Type: application/json' -d '{"pot_name":"Piggy","max_coins":1000}'` +
-			` URL/pyggpot.pot.Pot/CreatePot; curl -s -H 'Content-Type: application/json' -d '{"pot_id":1,"coins":[{"kind":"GOLD","count":1}]}' URL/pyggpot.coin.Coin/AddCoins`,
+			` URL/pyggpot.pot.Pot/CreatePot; curl -s -H 'Content-Type: application/json'` +
+			` -d '{"pot_id":1,"coins":[{"kind":"GOLD","count":1}]}' URL/pyggpot.coin.Coin/AddCoins`,
 	}}
 }
 
