@@ -40,7 +40,7 @@ type exchange struct {
 	written int64
 	problem *problem.Error
 	failure error // what the handler returned, or the panic
-	noted   bool  // problem was noted by Refuse: the status line may not show it
+	noted   bool  // problem is what log and metrics have: the status line may not show it
 	aborted bool  // the answer broke off: the connection must too
 	gone    bool  // the client was: an answer could not be written
 }
@@ -169,6 +169,7 @@ func (ex *exchange) fail(err error) {
 		ex.aborted = true
 		return
 	}
+	ex.noted = true // an ErrorWriter's status line may not show it
 	h := ex.Header()
 	for _, key := range []string{"Content-Encoding", "Etag", "Last-Modified", "Location"} {
 		h.Del(key) // they spoke of the answer that did not come

@@ -1,6 +1,8 @@
 package app_test
 
 import (
+	"compress/gzip"
+	"errors"
 	"io"
 	"maps"
 	"net/http"
@@ -19,6 +21,7 @@ import (
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/services/pyggpot/client/coin"
 	"github.com/rowlock/rowlock/services/pyggpot/client/coin/coinconnect"
+	potpb "github.com/rowlock/rowlock/services/pyggpot/client/pot"
 	"github.com/rowlock/rowlock/services/pyggpot/client/pot/potconnect"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/app"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/postgres"
@@ -112,6 +115,83 @@ func TestRefusalsOfTheServer(t *testing.T) {
 	err = newGRPC(t, r).conn.Invoke(t.Context(), addCoins, &coin.AddCoinsRequest{Coins: slices.Repeat(kinds(1, 1), 1000)}, &none)
 	if status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("a large body, by gRPC: %v", err)
+	}
+}
+
+// A request whose time is over before its method runs has surely done nothing.
+func TestTimeIsOver(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	r := start(t, dsn, nil)
+	if refused := callers(t, r)["JSON"].call(t, &potpb.CreatePotRequest{PotName: "pot", MaxCoins: 6}, new(potpb.PotResponse)); refused != nil {
+		t.Fatal(refused)
+	}
+	for path, body := range map[string]string{
+		addCoins: `{"pot_id":1,"coins":[{"kind":"GOLD","count":1}]}`, "/pyggpot.pot.Pot/ViewPot": `{"pot_id":1}`,
+	} {
+		header := apptest.JSON()
+		header["Connect-Timeout-Ms"] = "0"
+		a := apptest.Send(t, http.MethodPost, "http://"+r.addr+path, body, header)
+		if a.Status != http.StatusServiceUnavailable || len(a.Header.Values("Retry-After")) != 1 {
+			t.Errorf("%s: %s, Retry-After %q", path, a, a.Header.Values("Retry-After"))
+		}
+		wantRefusal(t, path, readJSON(t, a), "unavailable", "NOT_APPLIED", "")
+	}
+	var coins int
+	if err := apptest.Open(t, dsn).GetContext(t.Context(), &coins, `SELECT coins FROM pyggpot.pot`); err != nil || coins != 0 {
+		t.Errorf("%d coins (%v)", coins, err)
+	}
+	if strings.Contains(r.Log.String(), `"level":"ERROR"`) {
+		t.Error("it is logged as a fault of ours")
+	}
+}
+
+// Compressed bodies have the same limits and the same errors.
+func TestCompressedBodies(t *testing.T) {
+	t.Parallel()
+	r := start(t, dbtest.Postgres(t, postgres.Migrations()), map[string]string{"MAX_BODY": "1KiB"})
+	zipped := func(body string) string {
+		var buf strings.Builder
+		w := gzip.NewWriter(&buf)
+		_, err := io.WriteString(w, body)
+		if err = errors.Join(err, w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return buf.String()
+	}
+	for _, tt := range []struct {
+		encoding, body   string
+		status           int
+		code, reason, at string
+	}{
+		{"gzip", zipped(`{"pot_id":7,"coins":[{"kind":"GOLD","count":1}]}`), 404, "not_found", "POT_NOT_FOUND", ""},
+		{"identity", `{"foo":1}`, 400, "invalid_argument", "INVALID_FIELD", "foo"},
+		{"gzip", zipped(`{"foo":1}`), 400, "invalid_argument", "INVALID_FIELD", "foo"},
+		{"gzip", zipped(strings.Repeat(" ", 1<<20)), 413, "resource_exhausted", "BODY_TOO_LARGE", ""},
+		{"gzip", "no gzip", 400, "invalid_argument", "INVALID_JSON", ""},
+		{"br", "{}", 415, "invalid_argument", "UNSUPPORTED_MEDIA_TYPE", ""},
+	} {
+		header := apptest.JSON()
+		header["Content-Encoding"] = tt.encoding
+		a := apptest.Send(t, http.MethodPost, "http://"+r.addr+addCoins, tt.body, header)
+		if a.Status != tt.status {
+			t.Errorf("%s: %s, want %d", tt.encoding, a, tt.status)
+		}
+		wantRefusal(t, tt.encoding, readJSON(t, a), tt.code, tt.reason, tt.at)
+	}
+	for path, media := range map[string]string{
+		addCoins: "application/connect+json", "/grpc.health.v1.Health/Watch": "application/json",
+		"/pyggpot.pot.Pot/ViewPot": "application/grpc+foo",
+	} {
+		a := raw(t, "http://"+r.addr+path, media, strings.NewReader("{}"))
+		if a.Status == http.StatusUnsupportedMediaType && a.Body == "" || a.Status == http.StatusOK && media == "application/json" {
+			t.Errorf("%s: %s", media, a)
+		}
+	}
+	// What a client sends does not come back at its own length.
+	a := apptest.Send(t, http.MethodPost, "http://"+r.addr+addCoins, `{"pot_id":"`+strings.Repeat("A", 900)+`"}`, apptest.JSON())
+	if strings.Contains(a.Body, "AAAA") || readJSON(t, a).field != "pot_id" {
+		t.Errorf("%s", a)
 	}
 }
 

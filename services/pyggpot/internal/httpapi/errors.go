@@ -48,6 +48,9 @@ func Problem(err error) *problem.Error {
 			"This replica has as many changes under way as it may. Nothing was changed; try again.", nil,
 		},
 		{
+			pot.ErrTimeOver, problem.NotApplied, "The request's time was over before its turn came. Nothing was changed.", nil,
+		},
+		{
 			pot.ErrLocked, potLocked, "Other changes of this pot were in the way for too long. Nothing was changed; try again.",
 			[]problem.Option{problem.RetryAfter(soon)},
 		},
@@ -139,6 +142,7 @@ func ErrorWriter() func(w http.ResponseWriter, r *http.Request, p *problem.Error
 			return problem.Write(w, p, traceID)
 		}
 		p.SetHeaders(w.Header())
+		w.Header().Del("Retry-After") // connectError has it too
 		return writer.Write(statusWriter{w, p.Kind().Status()}, r, connectError(p, traceID))
 	}
 }

@@ -60,12 +60,12 @@ func Register(r router, potAPI pot.PotsAPI, coinAPI pot.CoinsAPI, o Options) err
 		interceptors = append(interceptors, traced)
 	}
 	interceptors = append(interceptors, refused(), validated(validator))
-	common := connect.WithHandlerOptions(connect.WithCodec(jsonCodec{}), connect.WithReadMaxBytes(int(max(1, o.MaxBody-envelope))))
+	common := connect.WithHandlerOptions(connect.WithCodec(jsonCodec{}), connect.WithReadMaxBytes(int(o.MaxBody)))
 	own := connect.WithHandlerOptions(common, connect.WithInterceptors(interceptors...))
 
 	err = errors.Join(
-		mount(r, potpb.File_pyggpot_pot_pot_proto, second(potconnect.NewPotHandler(pots{potAPI}, own))),
-		mount(r, coin.File_pyggpot_coin_coin_proto, second(coinconnect.NewCoinHandler(coins{coinAPI}, own))))
+		mount(r, potpb.File_pyggpot_pot_pot_proto, second(potconnect.NewPotHandler(pots{potAPI}, own)), o.MaxBody),
+		mount(r, coin.File_pyggpot_coin_coin_proto, second(coinconnect.NewCoinHandler(coins{coinAPI}, own)), o.MaxBody))
 	mountTools(r, o, common)
 	return err
 }
@@ -73,17 +73,24 @@ func Register(r router, potAPI pot.PotsAPI, coinAPI pot.CoinsAPI, o Options) err
 // mountTools puts what gRPC's tools ask for on r.
 func mountTools(r router, o Options, options connect.HandlerOption) {
 	reflector := grpcreflect.NewStaticReflector(append(services(), grpchealth.HealthV1ServiceName)...)
-	checked := rpc(second(grpchealth.NewHandler(health{o.Ready}, options)), nil)
-	r.Handle(http.MethodPost, "/grpc.health.v1.Health/Check", checked)
-	r.Handle(http.MethodPost, "/grpc.health.v1.Health/Watch", checked)
-	r.Handle(http.MethodPost, "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
-		rpc(second(grpcreflect.NewHandlerV1(reflector, options)), nil))
-	r.Handle(http.MethodPost, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-		rpc(second(grpcreflect.NewHandlerV1Alpha(reflector, options)), nil))
+	check := second(grpchealth.NewHandler(health{o.Ready}, options))
+	for path, p := range map[string]procedure{
+		"/grpc.health.v1.Health/Check": {handler: check},
+		"/grpc.health.v1.Health/Watch": {handler: check, stream: true},
+		"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo": {
+			handler: second(grpcreflect.NewHandlerV1(reflector, options)), stream: true,
+		},
+		"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": {
+			handler: second(grpcreflect.NewHandlerV1Alpha(reflector, options)), stream: true,
+		},
+	} {
+		p.maxBody = o.MaxBody
+		r.Handle(http.MethodPost, path, p.serve)
+	}
 }
 
 // mount puts every procedure of a file on r, twice.
-func mount(r router, file protoreflect.FileDescriptor, h http.Handler) error {
+func mount(r router, file protoreflect.FileDescriptor, h http.Handler, maxBody int64) error {
 	for i := range file.Services().Len() {
 		service := file.Services().Get(i)
 		for j := range service.Methods().Len() {
@@ -93,8 +100,8 @@ func mount(r router, file protoreflect.FileDescriptor, h http.Handler) error {
 				return fmt.Errorf("the request of %s: %w", method.FullName(), err)
 			}
 			path := "/" + string(service.FullName()) + "/" + string(method.Name())
-			r.Handle(http.MethodPost, path, rpc(h, request))
-			r.Handle(http.MethodPost, twirp+path, rpc(http.StripPrefix(twirp, h), request))
+			r.Handle(http.MethodPost, path, procedure{handler: h, request: request, maxBody: maxBody}.serve)
+			r.Handle(http.MethodPost, twirp+path, procedure{handler: http.StripPrefix(twirp, h), request: request, maxBody: maxBody}.serve)
 		}
 	}
 	return nil
@@ -107,6 +114,9 @@ func refused() connect.UnaryInterceptorFunc {
 	return func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
 			answer, err := next(ctx, request)
+			if over := ctx.Err(); over != nil && err == over { //nolint:errorlint // bare, it is Connect's, from before the method
+				err = fmt.Errorf("%w: %w", pot.ErrTimeOver, over)
+			}
 			if err != nil {
 				return nil, connectError(httpserver.Refuse(ctx, err))
 			}

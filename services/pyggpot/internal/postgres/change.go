@@ -22,7 +22,10 @@ func (s *Store) Change(ctx context.Context, id pot.ID, change func(pot.Pot) (pot
 	if !c.held {
 		s.observer.Waited(time.Since(c.begin))
 	}
-	if errors.Is(err, bulkhead.ErrBusy) && !errors.Is(err, pot.ErrBusy) {
+	if errors.Is(err, bulkhead.ErrBusy) && !errors.Is(err, pot.ErrBusy) && !errors.Is(err, pot.ErrTimeOver) {
+		if ctx.Err() != nil {
+			return fmt.Errorf("%w: %w", pot.ErrTimeOver, err)
+		}
 		return fmt.Errorf("%w: %w", pot.ErrLocked, err)
 	}
 	return err
@@ -53,7 +56,7 @@ func (c *changing) run() error {
 			return fmt.Errorf("%w: %w", pot.ErrLocked, err)
 		}
 		if err := w.wait(c.ctx, jitter(s.options.RetryWait)); err != nil {
-			return fmt.Errorf("%w: %w", pot.ErrLocked, err)
+			return fmt.Errorf("%w: %w", pot.ErrTimeOver, err)
 		}
 		s.observer.Retry()
 	}
@@ -91,6 +94,9 @@ func (w *waiting) stop() {
 func (c *changing) withSlot() error {
 	err := c.store.slots.Do(c.ctx, c.pot, c.store.options.QueueWait, c.try)
 	if errors.Is(err, bulkhead.ErrBusy) {
+		if c.ctx.Err() != nil {
+			return fmt.Errorf("%w: %w", pot.ErrTimeOver, err)
+		}
 		return fmt.Errorf("%w: %w", pot.ErrBusy, err)
 	}
 	return err
@@ -173,12 +179,14 @@ func (t *transaction) run(ctx context.Context, tx *sqlx.Tx) error {
 		after = before.Contents
 	}
 	var kinds, counts pq.Int64Array
+	total := before.Contents.Total() // a kind that is not in after stays
 	for kind, n := range after {
-		if n != before.Contents[kind] {
+		if was := before.Contents[kind]; n != was {
 			kinds, counts = append(kinds, int64(kind)), append(counts, n)
+			total += n - was
 		}
 	}
-	return t.write(ctx, tx, kinds, counts, after.Total())
+	return t.write(ctx, tx, kinds, counts, total)
 }
 
 // fence locks the pot and reads what is in it.

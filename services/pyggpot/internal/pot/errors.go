@@ -17,6 +17,9 @@ var (
 	ErrInvalid = errors.New("the request is not valid")
 	// ErrLocked says that other changes of the pot were in the way for too long.
 	ErrLocked = errors.New("other changes of the pot were in the way for too long")
+	// ErrTimeOver says that the request ended, by its deadline or because its client
+	// left, before its change was begun.
+	ErrTimeOver = errors.New("the request ended before its change was begun")
 	// ErrBusy says that the replica has as many changes under way as it may.
 	ErrBusy = errors.New("too many changes are under way")
 )

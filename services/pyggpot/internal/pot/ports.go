@@ -17,7 +17,8 @@ type PotsAPI interface {
 }
 
 // CoinsAPI is the inbound port of whoever changes what is in a pot. Its errors are
-// ErrNotFound, ErrInvalid, ErrLocked and ErrBusy; after each nothing was changed.
+// ErrNotFound, ErrInvalid, ErrLocked, ErrTimeOver and ErrBusy; after each nothing
+// was changed.
 type CoinsAPI interface {
 	// Add puts coins into a pot and returns them, kinds ascending, each once; or
 	// it returns ErrFull.
@@ -43,7 +44,7 @@ type Repository interface {
 	// Change gives the pot's contents to change, alone with them, and stores what it
 	// returns, all or nothing; a kind that is not in it stays as it is. An error of
 	// change is returned as it is and stores nothing. Beyond that it returns
-	// ErrNotFound, ErrLocked and ErrBusy.
+	// ErrNotFound, ErrLocked, ErrTimeOver and ErrBusy.
 	//
 	// change may be called more than once, of which the last call counts. It must
 	// be quick and do nothing outside.

@@ -21,6 +21,7 @@ func Exercise(t *testing.T, open func(t *testing.T) pot.Repository) {
 		"contract/pages":                  pages,
 		"contract/change":                 change,
 		"contract/the most coins":         most,
+		"contract/kinds left out stay":    leftOutStay,
 		"transactions/error stores none":  errorStoresNothing,
 		"transactions/ended context":      endedContext,
 		"contention/one name":             oneName,
@@ -157,6 +158,16 @@ func change(t *testing.T, r pot.Repository) {
 	if seen.ID != p.ID || seen.Name != "pot" || seen.MaxCoins != 100 || seen.Contents.Total() != 9 {
 		t.Errorf("a change was given %+v", seen)
 	}
+}
+
+func leftOutStay(t *testing.T, r pot.Repository) {
+	p := mustCreate(t, r, "pot", 12)
+	for _, after := range []pot.Contents{{pot.Bronze: 10}, {pot.Gold: 1}, {}, {pot.Silver: 1}} {
+		if err := r.Change(t.Context(), p.ID, func(pot.Pot) (pot.Contents, error) { return after, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantCoins(t, r, p.ID, pot.Coins{Kind: pot.Bronze, Count: 10}, pot.Coins{Kind: pot.Silver, Count: 1}, pot.Coins{Kind: pot.Gold, Count: 1})
 }
 
 func most(t *testing.T, r pot.Repository) {
