@@ -22,11 +22,21 @@ func block(t *testing.T, page, heading, language string) []string {
 	return strings.Split(text, "\n")
 }
 
-// The tour of the service's README: every command as it stands there, and its
+// The tour of a service's README: every command as it stands there, and its
 // answer, but for the time of day and what an ellipsis leaves out.
 func TestTourOfTheReadme(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../services/counts/README.md")
+	tourOf(t, "counts", "127.0.0.1:8083", addrs(counts(t, 2, dbtest.Empty(t), nil))[0])
+}
+
+func TestPyggpotTour(t *testing.T) {
+	t.Parallel()
+	tourOf(t, "pyggpot", "127.0.0.1:8081", addrs(pyggpot(t, 2, dbtest.Empty(t), nil))[0])
+}
+
+func tourOf(t *testing.T, service, address, addr string) {
+	t.Helper()
+	page, err := os.ReadFile("../../services/" + service + "/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,10 +44,9 @@ func TestTourOfTheReadme(t *testing.T) {
 	if len(commands) != len(answers) || len(commands) < 5 {
 		t.Fatalf("%d commands and %d answers", len(commands), len(answers))
 	}
-	addr := addrs(counts(t, 2, dbtest.Empty(t), nil))[0]
 	clock := regexp.MustCompile(`"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"`)
 	for i, command := range commands {
-		command = strings.ReplaceAll(command, "127.0.0.1:8083", addr)
+		command = strings.ReplaceAll(command, address, addr)
 		out, err := exec.CommandContext(t.Context(), "sh", "-c", command).Output()
 		if err != nil {
 			t.Fatalf("%s: %v", command, err)

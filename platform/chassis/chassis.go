@@ -96,6 +96,10 @@ func (c *Chassis) Close(ctx context.Context) error {
 // DB is the service's pool.
 func (c *Chassis) DB() *sqldb.DB { return c.db }
 
+// Ready says whether the replica wants requests and, if not, why: what /readyz
+// answers, for an API that has a health check of its own.
+func (c *Chassis) Ready() (ready bool, why string) { return c.readiness.Ready() }
+
 // Telemetry is the service's logger, registry and tracer.
 func (c *Chassis) Telemetry() *telemetry.Telemetry { return c.telemetry }
 

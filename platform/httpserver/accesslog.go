@@ -20,7 +20,8 @@ const slowRequest = time.Second
 // log writes the one line of the request, if it is to have one: what failed
 // stands in it too. The path appears as the route's template only.
 func (ex *exchange) log(took time.Duration, clientLeft bool) {
-	if !ex.server.logged(ex.status, took) {
+	status := ex.booked()
+	if !ex.server.logged(status, took) {
 		return
 	}
 	const most = 11
@@ -33,7 +34,7 @@ func (ex *exchange) log(took time.Duration, clientLeft bool) {
 		slog.String("server", ex.server.name),
 		slog.String("method", canonicalMethod(ex.request.Method)),
 		slog.String("route", template),
-		slog.Int("status", ex.status),
+		slog.Int("status", status),
 		slog.Float64("ms", float64(took.Microseconds())/1000),
 		slog.Int64("bytes", ex.written),
 		slog.String("request_id", ex.requestID),
@@ -42,13 +43,13 @@ func (ex *exchange) log(took time.Duration, clientLeft bool) {
 		attrs = append(attrs, slog.String("code", ex.problem.Kind().Code()))
 	}
 	// Behind a 4xx there is the client's input, which is nobody's business.
-	if ex.failure != nil && ex.status >= http.StatusInternalServerError {
+	if ex.failure != nil && status >= http.StatusInternalServerError {
 		attrs = append(attrs, slog.String("error", ex.failure.Error()))
 		if p, ok := errors.AsType[*panicError](ex.failure); ok {
 			attrs = append(attrs, slog.String("stack", string(p.stack)))
 		}
 	}
-	level := levelOf(ex.status)
+	level := levelOf(status)
 	if clientLeft {
 		attrs = append(attrs, slog.Bool("client_left", true))
 		if _, ok := errors.AsType[*panicError](ex.failure); !ok {

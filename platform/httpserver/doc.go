@@ -23,6 +23,12 @@
 // The limit on requests in flight comes after routing, which neither waits nor
 // allocates, so that a refusal is counted under its route.
 //
+// # HTTP/2 and other protocols
+//
+// [Server.AllowHTTP2] adds HTTP/2 without TLS. A protocol with errors of its own
+// (Connect, gRPC) stands on the same routes: an [ErrorWriter] writes what the
+// server itself refuses, and [Refuse] tells a handler what to write.
+//
 // # Shutdown
 //
 // [Server.Shutdown] first lets answers carry "Connection: close" while it still

@@ -41,6 +41,7 @@ type exchange struct {
 	written int64
 	problem *problem.Error
 	failure error // what the handler returned, or the panic
+	noted   bool  // problem is what log and metrics have: the status line may not show it
 	aborted bool  // the answer broke off: the connection must too
 	gone    bool  // the client was: an answer could not be written
 }
@@ -138,9 +139,9 @@ func (ex *exchange) finish(outer *http.Request, panicked any) {
 	}
 	took := time.Since(ex.start)
 	if ex.route != nil {
-		ex.route.observers.observe(ex.status, took)
+		ex.route.observers.observe(ex.booked(), took)
 	} else {
-		ex.server.metrics.observe(canonicalMethod(ex.request.Method), routeUnmatched, ex.status, took)
+		ex.server.metrics.observe(canonicalMethod(ex.request.Method), routeUnmatched, ex.booked(), took)
 	}
 	ex.log(took, outer.Context().Err() != nil)
 	if ex.aborted {
@@ -164,15 +165,18 @@ func (ex *exchange) fail(err error) {
 	}
 	ex.failure = err
 	ex.problem = ex.server.problemOf(err, ex.request.Method)
+	ex.noted = false
 	if ex.status != 0 {
 		ex.aborted = true
 		return
 	}
+	ex.noted = true // an ErrorWriter's status line may not show it
 	h := ex.Header()
 	for _, key := range []string{"Content-Encoding", "Etag", "Last-Modified", "Location"} {
 		h.Del(key) // they spoke of the answer that did not come
 	}
-	tooLarge := ex.body.exceeded || ex.problem.Kind() == problem.BodyTooLarge
+	// In HTTP/2 the stream alone ends, and other requests share its connection.
+	tooLarge := ex.request.ProtoMajor < 2 && (ex.body.exceeded || ex.problem.Kind() == problem.BodyTooLarge)
 	if tooLarge {
 		h["Connection"] = []string{"close"}
 	}

@@ -40,6 +40,7 @@ func benches() map[string]struct {
 		"iidy":     {bench.IidyDefaults, bench.Iidy},
 		"payments": {bench.PaymentsDefaults, bench.Payments},
 		eventsName: {bench.EventsDefaults, bench.Events},
+		"pyggpot":  {bench.PyggpotDefaults, bench.Pyggpot},
 	}
 }
 

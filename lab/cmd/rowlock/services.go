@@ -43,6 +43,11 @@ func services() []service {
 		name: "iidy", port: 8084, schema: provision.Service{Name: "iidy"},
 		try: `printf 'a.txt\nb.txt\n' | curl -s URL/iidy/v1/batch/lists/downloads --data-binary @-;` +
 			` curl -s "URL/iidy/v1/batch/lists/downloads?count=10"`,
+	}, {
+		name: "pyggpot", port: 8081, schema: provision.Service{Name: "pyggpot"},
+		try: `curl -s -o /dev/null -H 'Content-Type: application/json' -d '{"pot_name":"Piggy","max_coins":1000}'` +
+			` URL/pyggpot.pot.Pot/CreatePot; curl -s -H 'Content-Type: application/json'` +
+			` -d '{"pot_id":1,"coins":[{"kind":"GOLD","count":1}]}' URL/pyggpot.coin.Coin/AddCoins`,
 	}}
 }
 

@@ -23,16 +23,14 @@ import (
 // table is what `up` printed.
 type table struct {
 	url, docs string
-	replicas  map[string]int // process ids by name
-	try       string
-	pay       string // what there is to try of payments
-	events    string // what there is to try of events
+	replicas  map[string]int    // process ids by name
+	try       map[string]string // what there is to try of each service
 }
 
 var (
 	rowPattern     = regexp.MustCompile(`(?m)^counts +(http://127\.0\.0\.1:\d+) +(http://127\.0\.0\.1:\d+/docs) `)
 	replicaPattern = regexp.MustCompile(`(counts-\d+): process (\d+), metrics at (http://\S+)`)
-	tryPattern     = regexp.MustCompile(`(?m)^ {2}(curl .*)$`)
+	tryPattern     = regexp.MustCompile(`(?m)^ {2}((?:curl|printf) .*)$`)
 )
 
 func readTable(t *testing.T, r *rowlock) table {
@@ -43,13 +41,17 @@ func readTable(t *testing.T, r *rowlock) table {
 	if row == nil || try == nil {
 		t.Fatalf("no table in:\n%s", out)
 	}
-	tab := table{url: row[1], docs: row[2], try: try[0][1], replicas: map[string]int{}}
-	for _, line := range try {
-		switch {
-		case strings.Contains(line[1], "/v1/payments"):
-			tab.pay = line[1]
-		case strings.Contains(line[1], "/events"):
-			tab.events = line[1]
+	tab := table{url: row[1], docs: row[2], try: map[string]string{}, replicas: map[string]int{}}
+	for service, path := range map[string]string{
+		"counts": "/api/v1/counts", "payments": "/v1/payments", "iidy": "/iidy/", "events": "/events", "pyggpot": "/pyggpot.",
+	} {
+		for _, line := range try {
+			if strings.Contains(line[1], path) {
+				tab.try[service] = line[1]
+			}
+		}
+		if tab.try[service] == "" {
+			t.Fatalf("there is nothing to try of %s in:\n%s", service, out)
 		}
 	}
 	for _, m := range replicaPattern.FindAllStringSubmatch(out, -1) {
@@ -75,40 +77,8 @@ func TestUp(t *testing.T) {
 		t.Fatalf("replicas %v, want 2", tab.replicas)
 	}
 
-	t.Log("the tour: what is printed works when it is pasted, again and again")
-	for i := 1; i <= 3; i++ {
-		if got, want := strings.TrimSpace(shell(t, tab.try)), fmt.Sprintf(`{"itemId":"apples","value":%d}`, i); got != want {
-			t.Fatalf("paste %d printed %s, want %s", i, got, want)
-		}
-	}
-	for _, want := range []string{`"status":"SUCCEEDED"`, "Idempotent-Replayed: true"} {
-		if got := shell(t, tab.pay); !strings.Contains(got, want) {
-			t.Errorf("the payment printed %s, want %s", got, want)
-		}
-	}
-	var looks int
-	if got := shell(t, tab.events); !strings.Contains(got, `{"id":2}`) || !strings.Contains(got, `{"count":2}`) {
-		t.Errorf("the events printed %s", got)
-	}
-	address := regexp.MustCompile(`http://127\.0\.0\.1:\d+/events`).FindString(tab.events)
-	for shell(t, "curl -s "+address+"/2") == "{\"id\":2,\"value\":null}\n" { // until the worker has come to it
-		if looks++; looks > 500 {
-			t.Fatal("no worker has come to event 2")
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	// The worker looks every 1 to 1.5 s, and the machine may be busy: the tour's two seconds become more.
-	patient := strings.ReplaceAll(laterTour(t, 3, "http://127.0.0.1:8085", tab.events), "sleep 2", "sleep 4")
-	if got := shell(t, patient); !regexp.MustCompile(`^\{"count":102\}\n\{"id":100,"value":"[a-z]+"\}\n$`).MatchString(got) {
-		t.Errorf("the tour of events printed %s", got)
-	}
-	if got := shell(t, tour(t, tab.url)); !strings.Contains(got, `"currentValue":101`) {
-		t.Errorf("README's tour ends with:\n%s", got)
-	}
-	got := shell(t, payTour(t, tab.pay))
-	if strings.Count(got, "201 ") != 50 || strings.Count(got, `"status":"SUCCEEDED"`) != 1 {
-		t.Errorf("README's tour of payments ends with:\n%s", got)
-	}
+	pasteWhatIsPrinted(t, tab)
+	runTours(t, tab)
 	if status, body, _ := call(t, http.MethodGet, tab.docs, ""); status != http.StatusOK || !strings.Contains(body, "<html") {
 		t.Errorf("%s: %d %.80s", tab.docs, status, body)
 	}
@@ -129,7 +99,7 @@ func TestUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := users(t, strings.TrimSpace(string(url))); got != "counts_app,events_app,payments_app" {
+	if got := users(t, strings.TrimSpace(string(url))); got != "counts_app,events_app,iidy_app,payments_app,pyggpot_app" {
 		t.Errorf("the replicas are connected as %q", got)
 	}
 
@@ -162,46 +132,6 @@ func TestUp(t *testing.T) {
 		t.Errorf("apples are gone: %s", body)
 	}
 	survivesKill9(t, r, data)
-}
-
-// payTour is the second script of that section, at the address that try names.
-func payTour(t *testing.T, try string) string {
-	t.Helper()
-	return laterTour(t, 2, "http://127.0.0.1:8082", try)
-}
-
-// laterTour is the n-th script of that section, at the address that try names.
-func laterTour(t *testing.T, n int, address, try string) string {
-	t.Helper()
-	readme, err := os.ReadFile("../../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(readme), "\n## Tour\n")
-	for range n {
-		_, section, _ = strings.Cut(section, "\n```sh\n")
-	}
-	script, _, found := strings.Cut(section, "\n```\n")
-	if !found || !strings.Contains(script, address) {
-		t.Fatalf("README has no tour at %s", address)
-	}
-	return strings.ReplaceAll(script, address, regexp.MustCompile(`http://[^/]+`).FindString(try))
-}
-
-// tour is the script in README's section of that name, at the address.
-func tour(t *testing.T, url string) string {
-	t.Helper()
-	readme, err := os.ReadFile("../../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(readme), "\n## Tour\n")
-	_, script, _ := strings.Cut(section, "\n```sh\n")
-	script, _, found := strings.Cut(script, "\n```\n")
-	if !found || !strings.Contains(script, "http://127.0.0.1:8083/") {
-		t.Fatal("README has no tour at http://127.0.0.1:8083")
-	}
-	return strings.ReplaceAll(script, "http://127.0.0.1:8083", url)
 }
 
 // folder is a temporary folder that PostgreSQL can enter when root runs the
@@ -270,7 +200,7 @@ func survivesKill9(t *testing.T, r *rowlock, data string) {
 	r = start(t, nil, "up", "--replicas", "1", "--data", data)
 	tab := readTable(t, r)
 	allGone(t, below, 30*time.Second)
-	if got := shell(t, tab.try); !strings.Contains(got, `{"itemId":"apples","value":`) {
+	if got := shell(t, tab.try["counts"]); !strings.Contains(got, `{"itemId":"apples","value":`) {
 		t.Errorf("after the kill: %s", got)
 	}
 	t.Log("two at once in one folder are refused")
@@ -312,7 +242,7 @@ func TestUpOnAServerThatIsThere(t *testing.T) {
 	dsn := dbtest.Empty(t)
 	r := start(t, map[string]string{"DATABASE_URL": dsn}, "up", "--replicas", "1", "--data", folder(t), "--service", "counts")
 	tab := readTable(t, r)
-	shell(t, tab.try)
+	shell(t, tab.try["counts"])
 	var value int
 	err := dial(t, dsn).QueryRowContext(t.Context(), `SELECT current_value FROM counts.count_values`).Scan(&value)
 	if err != nil || value != 1 {
@@ -343,7 +273,7 @@ func TestUpSaysThatAPortIsInUse(t *testing.T) { //nolint:paralleltest // see abo
 	r := start(t, map[string]string{"DATABASE_URL": dbtest.Empty(t)}, "up", "--replicas", "1", "--data", folder(t))
 	tab := readTable(t, r)
 	r.await("Port 8083 is in use: counts is at " + strings.TrimPrefix(tab.url, "http://") + " instead")
-	shell(t, tab.try)
+	shell(t, tab.try["counts"])
 	r.signal(syscall.SIGTERM)
 	r.end()
 }
@@ -354,7 +284,7 @@ func TestTheSecondCtrlCIsImmediate(t *testing.T) {
 	data := folder(t)
 	r := start(t, nil, "up", "--replicas", "2", "--data", data)
 	tab := readTable(t, r)
-	shell(t, tab.try)
+	shell(t, tab.try["counts"])
 	url, err := os.ReadFile(filepath.Join(data, "database-url"))
 	if err != nil {
 		t.Fatal(err)
@@ -410,7 +340,7 @@ func TestASlowClientDoesNotHoldUpTheEnd(t *testing.T) {
 	if _, err := conn.Write([]byte(request)); err != nil {
 		t.Fatal(err)
 	}
-	shell(t, tab.try) // the balancer has taken the other connection before this one
+	shell(t, tab.try["counts"]) // the balancer has taken the other connection before this one
 	begin := time.Now()
 	r.signal(syscall.SIGINT)
 	if status := r.end(); status != 0 {

@@ -44,6 +44,13 @@ func iidyBars() []struct {
 // iidyPGBench is the figure that iidyBars were measured beside.
 const iidyPGBench = 18_200
 
+// The bars of the pyggpot service.
+const (
+	barPots      = 0.3 // x bare pgbench running the same statements
+	barOnePotP99 = 2 * time.Second
+	barAtRandom  = 2.0 // x the time that ten coins take
+)
+
 // The bars of the counts service.
 const (
 	barUniform  = 1.0 // x bare pgbench
@@ -85,6 +92,8 @@ func (r *Report) judge() {
 		for _, b := range iidyBars() {
 			r.Bars = append(r.Bars, r.ratioBar(b.name, b.scenario, b.perSecond/iidyPGBench))
 		}
+	case servicePyggpot:
+		r.Bars = append([]Bar{r.ratioBar("many pots", scenarioPots, barPots)}, append(r.onePotBars(), r.randomBar())...)
 	default:
 		r.Bars = []Bar{
 			r.ratioBar("saturated, uniform", scenarioUniform, barUniform),
@@ -143,7 +152,39 @@ func (r *Report) eventsBars() []Bar {
 		lookup.Got, lookup.Verdict = milliseconds(s.Median.Latency.P50), verdict(s.Median.Latency.P50 < barLookup)
 	}
 
-	return []Bar{r.ratioBar("POST /events", scenarioAdd, barAdd), work, claim, lookup}
+	return []Bar{r.ratioBar("POST /events", scenarioAddEvent, barAdd), work, claim, lookup}
+}
+
+func (r *Report) onePotBars() []Bar {
+	lost := Bar{Name: "one pot, lost changes", Want: "0", Got: "-", Verdict: NotMeasured}
+	latency := Bar{Name: "one pot, p99", Want: fmt.Sprintf("under %v", barOnePotP99), Got: "-", Verdict: NotMeasured}
+
+	if one := r.find(scenarioOnePot); one != nil {
+		missing := int64(0)
+
+		for _, run := range one.Runs {
+			if run.Sum != nil {
+				missing += max(0, run.Sum.Acknowledged-run.Sum.Gained)
+			}
+		}
+
+		lost.Got, lost.Verdict = strconv.FormatInt(missing, 10), verdict(missing == 0)
+		latency.Got, latency.Verdict = milliseconds(one.Median.Latency.P99), verdict(one.Median.Latency.P99 < barOnePotP99)
+	}
+
+	return []Bar{lost, latency}
+}
+
+func (r *Report) randomBar() Bar {
+	bar := Bar{Name: "10^9 coins at random", Want: fmt.Sprintf("at most %.1f x the time of 10", barAtRandom), Got: "-", Verdict: NotMeasured}
+
+	few, many := r.find(scenarioFewAtRandom), r.find(scenarioManyAtRandom)
+	if few != nil && many != nil && few.Median.Latency.P50 > 0 {
+		ratio := float64(many.Median.Latency.P50) / float64(few.Median.Latency.P50)
+		bar.Got, bar.Verdict = fmt.Sprintf("%.2f x", ratio), verdict(ratio <= barAtRandom)
+	}
+
+	return bar
 }
 
 func (r *Report) openBars() []Bar {

@@ -68,6 +68,13 @@ func Iidy(ctx context.Context, system System, options Options, w io.Writer) (*Re
 	return measure(ctx, system, options, w, serviceIidy, func() workload { return newLists(system.Replicas[0], options.Items) })
 }
 
+// Pyggpot measures the pyggpot service, as [Counts] does counts. Start from [PyggpotDefaults].
+func Pyggpot(ctx context.Context, system System, options Options, w io.Writer) (*Report, error) {
+	options.service = servicePyggpot
+
+	return measure(ctx, system, options, w, servicePyggpot, func() workload { return newSaver(system.Replicas[0], options.Items) })
+}
+
 func measure(
 	ctx context.Context, system System, options Options, w io.Writer, service string, open func() workload,
 ) (*Report, error) {

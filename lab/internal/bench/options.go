@@ -61,6 +61,14 @@ func IidyDefaults() Options {
 	return o
 }
 
+// PyggpotDefaults are those of the bench of pyggpot: a closed loop at as many connections as pgbench has clients, over 1,000 pots.
+func PyggpotDefaults() Options {
+	o := Defaults()
+	o.Connections, o.Items, o.service = pgbench.Clients, 1000, servicePyggpot
+
+	return o
+}
+
 // Defaults are the options that the performance table of the README is measured with.
 func Defaults() Options {
 	return Options{

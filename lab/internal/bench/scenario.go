@@ -42,6 +42,11 @@ const (
 	scenarioIncrementOne = "increment-one"
 	scenarioGetOne       = "get-one"
 	scenarioDeleteOne    = "delete-one"
+	scenarioBarePots     = "pgbench-pots"
+	scenarioPots         = "pots"
+	scenarioOnePot       = "one-pot"
+	scenarioFewAtRandom  = "random-10"
+	scenarioManyAtRandom = "random-1e9"
 )
 
 // The services that there is a bench of.
@@ -50,6 +55,7 @@ const (
 	servicePayments = "payments"
 	serviceEvents   = "events"
 	serviceIidy     = "iidy"
+	servicePyggpot  = "pyggpot"
 )
 
 // kind is how a scenario loads the system.
@@ -87,6 +93,8 @@ func (o Options) scenarios() []scenario {
 		all = o.eventsScenarios()
 	case serviceIidy:
 		all = o.iidyScenarios()
+	case servicePyggpot:
+		all = o.pyggpotScenarios()
 	default:
 		all = o.countsScenarios()
 	}
@@ -156,6 +164,19 @@ func (o Options) iidyScenarios() []scenario {
 	}
 
 	return all
+}
+
+func (o Options) pyggpotScenarios() []scenario {
+	return []scenario{
+		{name: scenarioBarePots, title: "bare pgbench, the statements of a change", kind: kindBaseline},
+		{
+			name: scenarioPots, title: fmt.Sprintf("%s pots, %s", thousands(float64(o.Items)), replicas(o.Replicas)), kind: kindSaturating,
+			replicas: o.Replicas, baseline: scenarioBarePots,
+		},
+		{name: scenarioOnePot, title: "one pot, " + replicas(o.Replicas), kind: kindSaturating, hot: true, replicas: o.Replicas},
+		{name: scenarioFewAtRandom, title: "10 coins at random, one by one", kind: kindSaturating, replicas: 1},
+		{name: scenarioManyAtRandom, title: "10^9 coins at random, one by one", kind: kindSaturating, replicas: 1},
+	}
 }
 
 func (o Options) countsScenarios() []scenario {

@@ -1,0 +1,171 @@
+package httpserver
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/platform/problem"
+)
+
+// newHTTP2Client speaks HTTP/2 and nothing else.
+func newHTTP2Client(t *testing.T) *http.Client {
+	t.Helper()
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: 30 * time.Second}
+}
+
+// post sends a request and tells whether its connection had served another one.
+func post(t *testing.T, client *http.Client, url string, body io.Reader) (status, major int, reused bool) {
+	t.Helper()
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused }})
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Errorf("%s: %v", url, err)
+		return 0, 0, reused
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		t.Error(err)
+	}
+	return resp.StatusCode, resp.ProtoMajor, reused
+}
+
+func TestHTTP2(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{MaxBody: 1 << 10})
+	f.Handle(http.MethodPost, "/echo", func(w http.ResponseWriter, r *http.Request) error {
+		body, err := io.ReadAll(r.Body)
+		if err == nil {
+			_, err = w.Write(body)
+		}
+		return err
+	})
+	f.AllowHTTP2()
+	url := "http://" + f.start(t) + "/echo"
+	client := newHTTP2Client(t)
+	if status, major, _ := post(t, client, url, strings.NewReader("x")); status != 200 || major != 2 {
+		t.Errorf("HTTP/%d: %d", major, status)
+	}
+	// A body that is too large ends its stream, not the connection that others share.
+	for _, body := range []io.Reader{
+		strings.NewReader(strings.Repeat("x", 1<<11)), io.MultiReader(strings.NewReader(strings.Repeat("x", 1<<11))),
+	} {
+		if status, _, _ := post(t, client, url, body); status != http.StatusRequestEntityTooLarge {
+			t.Errorf("a large body: %d", status)
+		}
+		if status, _, reused := post(t, client, url, strings.NewReader("x")); status != 200 || !reused {
+			t.Errorf("after a large body: %d, on the same connection %t", status, reused)
+		}
+	}
+	if status, major, _ := post(t, newClient(t), url, strings.NewReader("x")); status != 200 || major != 1 {
+		t.Errorf("HTTP/%d beside it: %d", major, status)
+	}
+}
+
+// While the server drains, a stream under way is brought to its end, and its
+// connection takes no further ones.
+func TestHTTP2Drains(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{})
+	inside, finish := make(chan struct{}), make(chan struct{})
+	f.Handle(http.MethodPost, "/slow", func(http.ResponseWriter, *http.Request) error {
+		close(inside)
+		<-finish
+		return nil
+	})
+	f.AllowHTTP2()
+	url := "http://" + f.start(t) + "/slow"
+	client := newHTTP2Client(t)
+	answered := make(chan int, 1)
+	go func() {
+		status, _, _ := post(t, client, url, http.NoBody)
+		answered <- status
+	}()
+	<-inside
+	stopped := make(chan error, 1)
+	go func() { stopped <- f.Shutdown(t.Context()) }()
+	eventually(t, "it drains", f.draining.Load)
+	close(finish)
+	if status := <-answered; status != http.StatusOK {
+		t.Errorf("the request under way: %d", status)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := client.Do(req); err == nil {
+		_ = resp.Body.Close()
+		t.Error("served after the shutdown")
+	}
+}
+
+// An error that the status line does not show is in the log and the metrics.
+func TestRefuse(t *testing.T) {
+	t.Parallel()
+	mine := errors.New("mine")
+	f := newFixture(t, Config{LogRequests: logAll}, func(d *Deps) {
+		d.Errors = []func(error) *problem.Error{func(err error) *problem.Error {
+			if errors.Is(err, mine) {
+				return problem.NotApplied.New("", problem.Cause(err))
+			}
+			return nil
+		}}
+	})
+	f.Handle(http.MethodPost, "/rpc", func(w http.ResponseWriter, r *http.Request) error {
+		type key struct{} // a protocol's library wraps the context
+		p, id := Refuse(context.WithValue(r.Context(), key{}, 1), mine)
+		if p.Kind() != problem.NotApplied || id != w.Header()[headerRequestID][0] {
+			t.Errorf("%v, %q", p, id)
+		}
+		w.WriteHeader(http.StatusOK)
+		return nil
+	})
+	if status, _, _ := post(t, newClient(t), "http://"+f.start(t)+"/rpc", http.NoBody); status != http.StatusOK {
+		t.Errorf("status %d", status)
+	}
+	var line map[string]any
+	eventually(t, "the request is logged", func() bool {
+		if lines := f.log.lines(t, "request"); len(lines) == 1 {
+			line = lines[0]
+		}
+		return line != nil
+	})
+	if line["status"] != 503.0 || line["code"] != "NOT_APPLIED" || line["level"] != "WARN" || line["error"] == nil {
+		t.Errorf("%v", line)
+	}
+	families, err := f.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var statuses []string
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			for _, label := range m.GetLabel() {
+				if label.GetName() == "status" {
+					statuses = append(statuses, label.GetValue())
+				}
+			}
+		}
+	}
+	if len(statuses) != 1 || statuses[0] != "503" {
+		t.Errorf("the metrics have %v", statuses)
+	}
+	if p, _ := Refuse(t.Context(), mine); p.Kind() != problem.Internal {
+		t.Errorf("outside of a request: %v", p)
+	}
+}

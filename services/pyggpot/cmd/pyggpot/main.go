@@ -1,0 +1,14 @@
+// Command pyggpot is one replica of the pyggpot service; see ../../README.md.
+package main
+
+import (
+	"os"
+
+	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/lifecycle"
+	"github.com/rowlock/rowlock/services/pyggpot/internal/app"
+)
+
+func main() {
+	os.Exit(lifecycle.Main(app.Program(), os.Args[1:], config.Environ(), os.Stdout, os.Stderr))
+}

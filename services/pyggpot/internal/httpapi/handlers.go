@@ -1,0 +1,91 @@
+package httpapi
+
+import (
+	"context"
+
+	"connectrpc.com/connect"
+
+	"github.com/rowlock/rowlock/services/pyggpot/client/coin"
+	"github.com/rowlock/rowlock/services/pyggpot/client/coin/coinconnect"
+	potpb "github.com/rowlock/rowlock/services/pyggpot/client/pot"
+	"github.com/rowlock/rowlock/services/pyggpot/client/pot/potconnect"
+	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
+)
+
+// pots serves pyggpot.pot.Pot.
+type pots struct{ pot.PotsAPI }
+
+var _ potconnect.PotHandler = pots{}
+
+// CreatePot makes an empty pot.
+func (h pots) CreatePot(
+	ctx context.Context, r *connect.Request[potpb.CreatePotRequest],
+) (*connect.Response[potpb.PotResponse], error) {
+	return potAnswer(h.Create(ctx, r.Msg.GetPotName(), r.Msg.GetMaxCoins()))
+}
+
+// ViewPot looks into a pot.
+func (h pots) ViewPot(
+	ctx context.Context, r *connect.Request[potpb.ViewPotRequest],
+) (*connect.Response[potpb.PotResponse], error) {
+	return potAnswer(h.View(ctx, pot.ID(r.Msg.GetPotId())))
+}
+
+// ViewPotByName looks into the pot of a name.
+func (h pots) ViewPotByName(
+	ctx context.Context, r *connect.Request[potpb.ViewPotByNameRequest],
+) (*connect.Response[potpb.PotResponse], error) {
+	return potAnswer(h.ViewByName(ctx, r.Msg.GetPotName()))
+}
+
+// ListPots looks into a page of pots.
+func (h pots) ListPots(
+	ctx context.Context, r *connect.Request[potpb.ListPotsRequest],
+) (*connect.Response[potpb.PotListResponse], error) {
+	list, total, err := h.List(ctx, pot.Page{Number: r.Msg.GetPage(), Size: r.Msg.GetLimit()})
+	if err != nil {
+		return nil, err
+	}
+	answer := &potpb.PotListResponse{
+		TotalPotCount: int32(total), //nolint:gosec // an id is 32 bits, so that there are no more pots
+		Request:       r.Msg,
+		Pots:          make([]*potpb.PotResponse, len(list)),
+	}
+	for i, p := range list {
+		answer.Pots[i] = ofPot(p)
+	}
+	return connect.NewResponse(answer), nil
+}
+
+func potAnswer(p pot.Pot, err error) (*connect.Response[potpb.PotResponse], error) {
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(ofPot(p)), nil
+}
+
+// coins serves pyggpot.coin.Coin.
+type coins struct{ pot.CoinsAPI }
+
+var _ coinconnect.CoinHandler = coins{}
+
+// AddCoins puts coins into a pot.
+func (h coins) AddCoins(
+	ctx context.Context, r *connect.Request[coin.AddCoinsRequest],
+) (*connect.Response[coin.CoinsListResponse], error) {
+	return coinsAnswer(h.Add(ctx, pot.ID(r.Msg.GetPotId()), toCoins(r.Msg.GetCoins())))
+}
+
+// RemoveCoins takes coins out of a pot.
+func (h coins) RemoveCoins(
+	ctx context.Context, r *connect.Request[coin.RemoveCoinsRequest],
+) (*connect.Response[coin.CoinsListResponse], error) {
+	return coinsAnswer(h.Remove(ctx, pot.ID(r.Msg.GetPotId()), toCoins(r.Msg.GetCoins()), int64(r.Msg.GetCount())))
+}
+
+func coinsAnswer(list []pot.Coins, err error) (*connect.Response[coin.CoinsListResponse], error) {
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&coin.CoinsListResponse{Coins: ofCoins(list)}), nil
+}

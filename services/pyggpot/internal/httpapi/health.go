@@ -1,0 +1,32 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"connectrpc.com/connect"
+	"connectrpc.com/grpchealth"
+
+	"github.com/rowlock/rowlock/services/pyggpot/client/coin/coinconnect"
+	"github.com/rowlock/rowlock/services/pyggpot/client/pot/potconnect"
+)
+
+// services are those of the contract.
+func services() []string { return []string{potconnect.PotName, coinconnect.CoinName} }
+
+// health answers gRPC's health check with what /readyz says. To watch is not
+// offered: a watcher would hold a request for as long as it likes.
+type health struct{ ready func() (bool, string) }
+
+// Check implements grpchealth.Checker.
+func (h health) Check(_ context.Context, r *grpchealth.CheckRequest) (*grpchealth.CheckResponse, error) {
+	if r.Service != "" && !slices.Contains(services(), r.Service) {
+		return nil, connect.NewError(connect.CodeNotFound, errors.New("there is no such service here")) //nolint:wrapcheck // as the port asks
+	}
+	status := grpchealth.StatusNotServing
+	if ready, _ := h.ready(); ready {
+		status = grpchealth.StatusServing
+	}
+	return &grpchealth.CheckResponse{Status: status}, nil
+}

@@ -1,0 +1,34 @@
+package httpapi
+
+import (
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/rowlock/rowlock/services/pyggpot/client/coin"
+	potpb "github.com/rowlock/rowlock/services/pyggpot/client/pot"
+	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
+)
+
+// toCoins is what a request asks for, which has passed the contract's rules.
+func toCoins(list []*coin.Coins) []pot.Coins {
+	coins := make([]pot.Coins, len(list))
+	for i, c := range list {
+		coins[i] = pot.Coins{Kind: pot.Kind(c.GetKind()), Count: int64(c.GetCount())}
+	}
+	return coins
+}
+
+// ofCoins is what an answer shows. A count is never more than fits into a pot.
+func ofCoins(coins []pot.Coins) []*coin.Coins {
+	list := make([]*coin.Coins, len(coins))
+	for i, c := range coins {
+		list[i] = &coin.Coins{Kind: coin.Coins_Kind(c.Kind), Count: int32(c.Count)} //nolint:gosec // see above
+	}
+	return list
+}
+
+func ofPot(p pot.Pot) *potpb.PotResponse {
+	return &potpb.PotResponse{
+		PotId: int32(p.ID), PotName: p.Name, MaxCoins: p.MaxCoins, CreateTime: timestamppb.New(p.CreateTime),
+		Coins: ofCoins(p.Contents.List()),
+	}
+}

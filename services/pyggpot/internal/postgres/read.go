@@ -1,0 +1,125 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
+)
+
+// row is a pot row with the coins of the pot, which one statement reads as of one
+// moment and without a lock.
+type row struct {
+	ID            int32         `db:"id"`
+	Name          string        `db:"pot_name"`
+	MaxCoins      int32         `db:"max_coins"`
+	CreateTime    time.Time     `db:"create_time"`
+	Denominations pq.Int64Array `db:"denominations"`
+	Counts        pq.Int64Array `db:"counts"`
+}
+
+func (r row) domain() pot.Pot {
+	p := pot.Pot{
+		ID: pot.ID(r.ID), Name: r.Name, MaxCoins: r.MaxCoins, CreateTime: r.CreateTime.UTC(),
+		Contents: make(pot.Contents, len(r.Denominations)),
+	}
+	for i, kind := range r.Denominations {
+		p.Contents[pot.Kind(kind)] = r.Counts[i] //nolint:gosec // the column is an integer
+	}
+	return p
+}
+
+const (
+	potColumns = `p.id, p.pot_name, p.max_coins, p.create_time, c.denominations, c.counts`
+	ofPot      = `CROSS JOIN LATERAL (
+       SELECT coalesce(array_agg(denomination), '{}') AS denominations, coalesce(array_agg(coin_count), '{}') AS counts
+         FROM pyggpot.coin WHERE pot_id = p.id AND coin_count > 0) AS c`
+
+	findSQL       = `SELECT ` + potColumns + ` FROM pyggpot.pot AS p ` + ofPot + ` WHERE p.id = $1`
+	findByNameSQL = `SELECT ` + potColumns + ` FROM pyggpot.pot AS p ` + ofPot + ` WHERE p.pot_name = $1`
+
+	// The total stands in every row; a page beyond the last one has a row without
+	// a pot, for the total.
+	listSQL = `
+SELECT t.total, coalesce(p.id, 0) AS id, coalesce(p.pot_name, '') AS pot_name, coalesce(p.max_coins, 0) AS max_coins,
+       coalesce(p.create_time, 'epoch') AS create_time,
+       coalesce(p.denominations, '{}') AS denominations, coalesce(p.counts, '{}') AS counts
+  FROM (SELECT count(*) AS total FROM pyggpot.pot) AS t
+  LEFT JOIN (SELECT ` + potColumns + `
+               FROM (SELECT id, pot_name, max_coins, create_time FROM pyggpot.pot ORDER BY id LIMIT $1 OFFSET $2) AS p ` + ofPot + `
+            ) AS p ON true
+ ORDER BY p.id`
+)
+
+// Find implements pot.Repository.
+func (s *Store) Find(ctx context.Context, id pot.ID) (pot.Pot, error) {
+	return s.find(ctx, findSQL, int32(id))
+}
+
+// FindByName implements pot.Repository.
+func (s *Store) FindByName(ctx context.Context, name string) (pot.Pot, error) {
+	return s.find(ctx, findByNameSQL, name)
+}
+
+func (s *Store) find(ctx context.Context, query string, key any) (pot.Pot, error) {
+	var r row
+	err := s.db.GetContext(ctx, &r, query, key)
+	if errors.Is(err, sql.ErrNoRows) {
+		return pot.Pot{}, pot.ErrNotFound
+	}
+	if err != nil {
+		return pot.Pot{}, err
+	}
+	return r.domain(), nil
+}
+
+// List implements pot.Repository.
+func (s *Store) List(ctx context.Context, limit, offset int64) ([]pot.Pot, int64, error) {
+	var rows []struct {
+		row
+
+		Total int64 `db:"total"`
+	}
+	if err := s.db.SelectContext(ctx, &rows, listSQL, limit, offset); err != nil {
+		return nil, 0, err
+	}
+	list := make([]pot.Pot, 0, len(rows))
+	for _, r := range rows {
+		if r.ID != 0 {
+			list = append(list, r.domain())
+		}
+	}
+	return list, rows[0].Total, nil // there is always one, for the total
+}
+
+// createSQL looks before it inserts: an INSERT that meets the name takes a number
+// of the identity all the same, and a client that asks for a name that is taken
+// over and over would use up all 2^31.
+const createSQL = `
+INSERT INTO pyggpot.pot (pot_name, max_coins)
+SELECT $1, $2 WHERE NOT EXISTS (SELECT FROM pyggpot.pot WHERE pot_name = $1)
+ON CONFLICT (pot_name) DO NOTHING
+RETURNING id, create_time`
+
+// Create implements pot.Repository. A COMMIT whose answer is lost is looked up.
+func (s *Store) Create(ctx context.Context, name string, maxCoins int32) (pot.Pot, error) {
+	p := pot.Pot{Name: name, MaxCoins: maxCoins}
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
+		err := tx.QueryRowxContext(ctx, createSQL, name, maxCoins).Scan(&p.ID, &p.CreateTime)
+		if errors.Is(err, sql.ErrNoRows) {
+			return pot.ErrExists
+		}
+		return err
+	}, sqldb.ResolveOutcome())
+	if err != nil {
+		return pot.Pot{}, err
+	}
+	p.CreateTime = p.CreateTime.UTC()
+	return p, nil
+}

@@ -1,0 +1,78 @@
+package postgres
+
+import (
+	"embed"
+	"math/rand/v2"
+	"time"
+
+	"github.com/rowlock/rowlock/platform/bulkhead"
+	"github.com/rowlock/rowlock/platform/migrate"
+	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Migrations returns the schema's migrations.
+func Migrations() migrate.Source {
+	return migrate.Source{FS: migrations, Dir: "migrations", Schema: "pyggpot"}
+}
+
+// Observer is told what leases do.
+type Observer interface {
+	// Waited is called for every change with the time until it held its lease, or
+	// gave up: in the queue of its process, and for other replicas.
+	Waited(d time.Duration)
+	// Conflict is called for each try that found the pot leased to somebody else.
+	Conflict()
+	// Retry is called for each further try.
+	Retry()
+	// TookOver is called when a lease was taken whose holder had let it expire.
+	TookOver()
+	// Lost is called when a fence found that its lease had gone to somebody else
+	// or had expired. Nothing was changed then.
+	Lost()
+}
+
+// Options are the bounds of a store. All must be positive, but for Retries.
+type Options struct {
+	// TTL is how long a lease lives.
+	TTL time.Duration
+	// Retries is how often a change tries again to get its lease.
+	Retries int
+	// RetryWait is how long it waits before, half more or less.
+	RetryWait time.Duration
+	// QueueWait is how long a change waits for the others of its process.
+	QueueWait time.Duration
+	// Changes is how many changes may use a connection at once.
+	Changes int
+}
+
+// Store is a pot.Repository on PostgreSQL.
+type Store struct {
+	db       *sqldb.DB
+	options  Options
+	observer Observer
+	queues   *bulkhead.Bulkhead[pot.ID] // one change of a pot at a time
+	slots    *bulkhead.Bulkhead[pot.ID] // so many changes with a connection
+	newTimer func(time.Duration) *time.Timer
+}
+
+var _ pot.Repository = (*Store)(nil)
+
+// pots is how many pots may have a queue at once: no bound of its own, since
+// requests have one.
+const pots = 1 << 20
+
+// New returns a store on db, whose schema must have been migrated.
+func New(db *sqldb.DB, o Options, observer Observer) *Store {
+	return &Store{
+		db: db, options: o, observer: observer,
+		queues: bulkhead.New[pot.ID](pots), slots: bulkhead.New[pot.ID](o.Changes),
+		newTimer: time.NewTimer,
+	}
+}
+
+// jitter is d, half more or less, so that replicas do not meet again.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d+1) }

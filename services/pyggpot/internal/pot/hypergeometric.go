@@ -1,0 +1,161 @@
+package pot
+
+import "math"
+
+// The hat of the ratio of uniforms: s = hatSlope*sqrt(variance+1/2) + hatOffset is
+// the width of the rectangle that covers every hypergeometric distribution
+// (E. Stadlober, "The ratio of uniforms approach for generating discrete random
+// variates", J. Comput. Appl. Math. 31, 1990, equation 8; NumPy draws by it too).
+// TestHatCovers holds it against every small distribution.
+var (
+	hatSlope  = 2 * math.Sqrt(2/math.E)   //nolint:gochecknoglobals // a constant that Go cannot spell
+	hatOffset = 3 - 2*math.Sqrt(3/math.E) //nolint:gochecknoglobals // as above
+)
+
+// deviations is how far out the tails are cut: beyond it lies less than 1e-57.
+const deviations = 16
+
+// hypergeometric draws how many of n coins, taken at random out of good and bad
+// ones, are good. 0 <= n <= good+bad < 2^53.
+//
+// It is exact but for rounding: the probability of each result, relative to the
+// most likely one, is right to 1e-8 for counts up to 2^31 (see logFactorialRatio).
+// A test by chi-square would need more than 10^15 draws to see it.
+func hypergeometric(good, bad, n int64, source Source) int64 {
+	all := good + bad
+	switch { // one result only
+	case n == 0 || good == 0:
+		return 0
+	case bad == 0:
+		return n
+	case n == all:
+		return good
+	}
+	// By symmetry the smaller halves are enough: the fewer coins of the two, and
+	// the fewer of taken and left.
+	few, many := min(good, bad), max(good, bad)
+	taken := min(n, all-n)
+	x := newHat(few, many, taken).draw(source)
+	if good > bad {
+		x = taken - x
+	}
+	if taken < n {
+		x = good - x
+	}
+	return x
+}
+
+// hat is the rectangle from which a hypergeometric number is drawn.
+type hat struct {
+	few, many, taken int64
+	mode             int64
+	centre, width    float64
+	end              float64 // results are below
+}
+
+func newHat(few, many, taken int64) hat {
+	f, m, t := float64(few), float64(many), float64(taken)
+	all := f + m
+	mean := t * (f / all)
+	variance := (all - t) / (all - 1) * mean * (m / all)
+	deviation := math.Sqrt(variance + 0.5)
+	centre := mean + 0.5
+	return hat{
+		few: few, many: many, taken: taken,
+		mode:   int64(math.Floor((t + 1) * ((f + 1) / (all + 2)))),
+		centre: centre,
+		width:  hatSlope*deviation + hatOffset,
+		end:    min(float64(min(taken, few)+1), math.Floor(centre+deviations*deviation)),
+	}
+}
+
+// draw throws points into the rectangle until one falls under the distribution.
+func (h hat) draw(source Source) int64 {
+	for {
+		u, v := uniform(source), uniform(source)
+		at := h.centre + h.width*(v-0.5)/u
+		if at < 0 || at >= h.end {
+			continue
+		}
+		x := int64(at)
+		// The squeezes: a parabola below and a hyperbola above the logarithm.
+		t := h.logRatio(x)
+		if u*(4-u)-3 <= t {
+			return x
+		}
+		if u*(u-t) >= 1 {
+			continue
+		}
+		if 2*math.Log(u) <= t {
+			return x
+		}
+	}
+}
+
+// uniform is a number in (0, 1), one of 2^52, each equally likely.
+func uniform(source Source) float64 {
+	const bits = 52
+	return (float64(source.Uint64()>>(64-bits)) + 0.5) / (1 << bits)
+}
+
+// logRatio is the logarithm of how likely x is, divided by how likely the mode is.
+func (h hat) logRatio(x int64) float64 {
+	d := x - h.mode
+	return -(logFactorialRatio(h.mode, d) + logFactorialRatio(h.few-h.mode, -d) +
+		logFactorialRatio(h.taken-h.mode, -d) + logFactorialRatio(h.many-h.taken+h.mode, d))
+}
+
+// logFactorialRatio is log((n+d)!/n!), with an error below 2e-9 for n and n+d up to
+// 2^31 and d up to 2^18, which is 16 deviations of the widest such distribution.
+//
+// The difference of two logarithms of factorials would be off by 4e-6: each is as
+// large as 4e10. Stirling's series (DLMF 5.11.1) is therefore subtracted term by
+// term: what remains is as large as d*log(n) = 2^18*21.5 = 5.6e6, of which
+// rounding takes 2^-53 a few times over.
+func logFactorialRatio(n, d int64) float64 {
+	if n < exactly && n+d < exactly {
+		return exactFactorial(n+d) - exactFactorial(n)
+	}
+	a, b, diff := float64(n), float64(n+d), float64(d)
+	if n == 0 || n+d == 0 { // log(0)
+		return wholeFactorial(n+d) - wholeFactorial(n)
+	}
+	growth := math.Log1p(diff / a)
+	if 2*b < a { // 1+diff/a would lose what b has
+		growth = math.Log(b / a)
+	}
+	return (a+0.5)*growth + diff*math.Log(b) - diff + stirling(b) - stirling(a)
+}
+
+const (
+	// exactly is below which a factorial is exact in a float64 (18! < 2^53).
+	exactly = 19
+	// The series of Stirling's remainder, good to 1e-16 from exactly on.
+	stirling1, stirling3, stirling5, stirling7 = 1. / 12, -1. / 360, 1. / 1260, -1. / 1680
+	stirling9, stirling11                      = 1. / 1188, -691. / 360360
+)
+
+// stirling is log(n!) less (n+1/2)log(n) - n + log(2*pi)/2.
+func stirling(n float64) float64 {
+	if n < exactly {
+		const halfLogTwoPi = 0.9189385332046727417803297364056176
+		return exactFactorial(int64(n)) - ((n+0.5)*math.Log(n) - n + halfLogTwoPi)
+	}
+	q := 1 / (n * n)
+	return (stirling1 + q*(stirling3+q*(stirling5+q*(stirling7+q*(stirling9+q*stirling11))))) / n
+}
+
+// wholeFactorial is log(n!) where the other factorial is 0!, so that n is small.
+func wholeFactorial(n int64) float64 {
+	whole, _ := math.Lgamma(float64(n) + 1)
+	return whole
+}
+
+// exactFactorial is log(n!) for n below exactly.
+func exactFactorial(n int64) float64 {
+	product := int64(1)
+	for i := int64(2); i <= n; i++ {
+		product *= i
+	}
+	return math.Log(float64(product))
+}
