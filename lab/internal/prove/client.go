@@ -78,6 +78,12 @@ func lost(err error) Outcome {
 	return Unknown
 }
 
+// Codes of this package, for answers that are in no table.
+const (
+	badBody    = "bad body"
+	noDocument = "no problem document"
+)
+
 // judge reads a status by design.md section 2. An answer that is in no table is
 // taken for Unknown under a code of its own, which a check finds.
 func judge(status int, raw []byte) (Outcome, string) {
@@ -88,7 +94,7 @@ func judge(status int, raw []byte) (Outcome, string) {
 		Code string `json:"code"`
 	}
 	if json.Unmarshal(raw, &doc) != nil || doc.Code == "" {
-		return Unknown, "no problem document"
+		return Unknown, noDocument
 	}
 	switch {
 	case status < http.StatusInternalServerError:

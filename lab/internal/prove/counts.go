@@ -74,7 +74,7 @@ func (w *counts) do(ctx context.Context, client int, key string, delta int64) Re
 	if r.Outcome == OK {
 		value, err := countValue(r.Body)
 		if err != nil {
-			op.Outcome, op.Code = Unknown, "bad body"
+			op.Outcome, op.Code = Unknown, badBody
 		}
 		op.Output = value
 	}
@@ -237,7 +237,7 @@ func readCounts(ctx context.Context, db *sqldb.DB) (map[string]int64, error) {
 func unexpected(ops []Op, never ...Outcome) Check {
 	codes := map[string]int{}
 	for _, op := range ops {
-		bad := op.Code == "INTERNAL" || op.Code == "no problem document" || op.Code == "bad body"
+		bad := op.Code == "INTERNAL" || op.Code == noDocument || op.Code == badBody
 		for _, o := range never {
 			bad = bad || op.Outcome == o
 		}

@@ -112,7 +112,8 @@ func (c *column) count(a Action, err error) {
 // asked for.
 func writes(service string) string {
 	return map[string]string{
-		"counts": "update counts.count_values", "payments": "insert into payments.",
+		"counts": "update counts.count_values", "payments": "insert into payments.", "iidy": "iidy.lists",
+		"events": "update events.status", "pyggpot": "update pyggpot.pot",
 	}[service]
 }
 

@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"math/bits"
 	"slices"
 	"testing"
 	"time"
@@ -64,6 +65,78 @@ func TestPaymentModel(t *testing.T) {
 		"not applied, but paid": {[]Op{op(0, 1, NotApplied, pay(1), nil), op(2, 3, OK, pay(1), again("a"))}, false},
 	} {
 		wantVerdict(t, name, paymentModel(), tc.ops, func(op Op) bool { return op.Outcome == Refused }, tc.legal)
+	}
+}
+
+func TestIidyModel(t *testing.T) {
+	t.Parallel()
+	in := func(verb iidyVerb, items uint8) iidyInput { return iidyInput{verb, items} }
+	page := in(iidyPage, 0)
+	for name, tc := range map[string]struct {
+		ops   []Op
+		legal bool
+	}{
+		"a life": {[]Op{
+			op(0, 1, OK, in(iidyAdd, 0b0111), int64(3)), op(2, 3, OK, in(iidyIncrement, 0b1011), int64(2)),
+			op(4, 5, OK, in(iidyDelete, 0b0010), int64(1)), op(6, 7, OK, page, iidyList{1, -1, 0, -1}),
+		}, true},
+		"added twice":           {[]Op{op(0, 1, OK, in(iidyAdd, 1), int64(1)), op(2, 3, OK, in(iidyAdd, 1), int64(1))}, false},
+		"both added it":         {[]Op{op(0, 9, OK, in(iidyAdd, 1), int64(1)), op(0, 9, OK, in(iidyAdd, 1), int64(1))}, false},
+		"lost":                  {[]Op{op(0, 1, OK, in(iidyAdd, 1), int64(1)), op(2, 3, OK, page, emptyList())}, false},
+		"half a batch":          {[]Op{op(0, 9, OK, in(iidyAdd, 3), int64(2)), op(1, 2, OK, page, iidyList{0, -1, -1, -1})}, false},
+		"half an unknown batch": {[]Op{op(0, 1, Unknown, in(iidyAdd, 3), nil), op(2, 3, OK, page, iidyList{0, -1, -1, -1})}, false},
+		"unknown and done":      {[]Op{op(0, 1, Unknown, in(iidyAdd, 3), nil), op(2, 3, OK, page, iidyList{0, 0, -1, -1})}, true},
+		"incremented twice": {[]Op{
+			op(0, 1, OK, in(iidyAdd, 1), int64(1)), op(2, 3, Unknown, in(iidyIncrement, 1), nil), op(4, 5, OK, page, iidyList{2, -1, -1, -1}),
+		}, false},
+	} {
+		wantVerdict(t, name, iidyModel(), tc.ops, nil, tc.legal)
+	}
+	for _, in := range []iidyInput{in(iidyAdd, 1), in(iidyAdd, 3), in(iidyIncrement, 2), in(iidyDelete, 3), page} {
+		method, path, body := in.request("l")
+		if (body != "") != (bits.OnesCount8(in.Items) > 1) || (method == "DELETE") != (in.Verb == iidyDelete) {
+			t.Errorf("%+v is %s %s %s", in, method, path, body)
+		}
+	}
+}
+
+func TestPotModel(t *testing.T) {
+	t.Parallel()
+	add := func(b, s, g int32) potInput { return potInput{Add: potCoins{b, s, g}} }
+	draw := func(n int32) potInput { return potInput{Draw: n} }
+	look := potInput{}
+	full := op(0, 1, OK, add(potSize, 0, 0), potCoins{potSize})
+	for name, tc := range map[string]struct {
+		ops   []Op
+		legal bool
+	}{
+		"a life": {[]Op{
+			op(0, 1, OK, add(3, 2, 0), potCoins{3, 2, 0}), op(2, 3, OK, potInput{Remove: potCoins{9, 0, 1}}, potCoins{3, 0, 0}),
+			op(4, 5, OK, look, potCoins{0, 2, 0}), op(6, 7, OK, draw(5), potCoins{0, 2, 0}),
+		}, true},
+		"coins from nowhere": {[]Op{op(0, 1, OK, add(1, 0, 0), potCoins{1}), op(2, 3, OK, look, potCoins{2})}, false},
+		"one coin drawn twice": {[]Op{
+			op(0, 1, OK, add(1, 0, 0), potCoins{1}),
+			op(2, 9, OK, draw(1), potCoins{1}),
+			op(2, 9, OK, draw(1), potCoins{1}),
+		}, false},
+		"drawn what is not":     {[]Op{op(0, 1, OK, add(1, 0, 0), potCoins{1}), op(2, 3, OK, draw(1), potCoins{0, 1, 0})}, false},
+		"drawn too few":         {[]Op{op(0, 1, OK, add(5, 0, 0), potCoins{5}), op(2, 3, OK, draw(3), potCoins{2})}, false},
+		"over the brim":         {[]Op{full, op(2, 3, OK, add(1, 0, 0), potCoins{1})}, false},
+		"refused at the brim":   {[]Op{full, op(2, 3, Refused, add(1, 0, 0), nil)}, true},
+		"refused without cause": {[]Op{op(0, 1, Refused, add(1, 0, 0), nil)}, false},
+		"unknown draw, any": {[]Op{
+			op(0, 1, OK, add(1, 1, 0), potCoins{1, 1, 0}),
+			op(2, 3, Unknown, draw(1), nil),
+			op(4, 5, OK, look, potCoins{0, 1, 0}),
+		}, true},
+		"unknown draw, two gone": {[]Op{
+			op(0, 1, OK, add(1, 1, 0), potCoins{1, 1, 0}),
+			op(2, 3, Unknown, draw(1), nil),
+			op(4, 5, OK, look, potCoins{}),
+		}, false},
+	} {
+		wantVerdict(t, name, potModel(), tc.ops, func(op Op) bool { return op.Outcome == Refused }, tc.legal)
 	}
 }
 

@@ -89,7 +89,7 @@ func (w *payments) pay(ctx context.Context, client int, key string, amount int) 
 			ID string `json:"id"`
 		}
 		if err := json.Unmarshal(r.Body, &doc); err != nil || doc.ID == "" {
-			op.Outcome, op.Code = Unknown, "bad body"
+			op.Outcome, op.Code = Unknown, badBody
 		}
 		op.Output = payOutput{doc.ID, r.Header.Get("Idempotent-Replayed") == "true"}
 	case r.Code == "PAYMENT_PROCESSING":

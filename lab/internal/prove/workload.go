@@ -50,7 +50,10 @@ type kind func(c *Caller, h *History, prefix string) Workload
 func kinds() map[string]kind {
 	return map[string]kind{
 		"counts":   newCounts,
+		"events":   newEvents,
+		"iidy":     newIidy,
 		"payments": newPayments,
+		"pyggpot":  newPots,
 	}
 }
 
