@@ -23,7 +23,7 @@ func newHTTP2Client(t *testing.T) *http.Client {
 }
 
 // post sends a request and tells whether its connection had served another one.
-func post(t *testing.T, client *http.Client, url string, body io.Reader) (status, major int, reused bool) {
+func postBy(t *testing.T, client *http.Client, url string, body io.Reader) (status, major int, reused bool) {
 	t.Helper()
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused }})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, body)
@@ -55,21 +55,21 @@ func TestHTTP2(t *testing.T) {
 	f.AllowHTTP2()
 	url := "http://" + f.start(t) + "/echo"
 	client := newHTTP2Client(t)
-	if status, major, _ := post(t, client, url, strings.NewReader("x")); status != 200 || major != 2 {
+	if status, major, _ := postBy(t, client, url, strings.NewReader("x")); status != 200 || major != 2 {
 		t.Errorf("HTTP/%d: %d", major, status)
 	}
 	// A body that is too large ends its stream, not the connection that others share.
 	for _, body := range []io.Reader{
 		strings.NewReader(strings.Repeat("x", 1<<11)), io.MultiReader(strings.NewReader(strings.Repeat("x", 1<<11))),
 	} {
-		if status, _, _ := post(t, client, url, body); status != http.StatusRequestEntityTooLarge {
+		if status, _, _ := postBy(t, client, url, body); status != http.StatusRequestEntityTooLarge {
 			t.Errorf("a large body: %d", status)
 		}
-		if status, _, reused := post(t, client, url, strings.NewReader("x")); status != 200 || !reused {
+		if status, _, reused := postBy(t, client, url, strings.NewReader("x")); status != 200 || !reused {
 			t.Errorf("after a large body: %d, on the same connection %t", status, reused)
 		}
 	}
-	if status, major, _ := post(t, newClient(t), url, strings.NewReader("x")); status != 200 || major != 1 {
+	if status, major, _ := postBy(t, newClient(t), url, strings.NewReader("x")); status != 200 || major != 1 {
 		t.Errorf("HTTP/%d beside it: %d", major, status)
 	}
 }
@@ -90,7 +90,7 @@ func TestHTTP2Drains(t *testing.T) {
 	client := newHTTP2Client(t)
 	answered := make(chan int, 1)
 	go func() {
-		status, _, _ := post(t, client, url, http.NoBody)
+		status, _, _ := postBy(t, client, url, http.NoBody)
 		answered <- status
 	}()
 	<-inside
@@ -135,7 +135,7 @@ func TestRefuse(t *testing.T) {
 		w.WriteHeader(http.StatusOK)
 		return nil
 	})
-	if status, _, _ := post(t, newClient(t), "http://"+f.start(t)+"/rpc", http.NoBody); status != http.StatusOK {
+	if status, _, _ := postBy(t, newClient(t), "http://"+f.start(t)+"/rpc", http.NoBody); status != http.StatusOK {
 		t.Errorf("status %d", status)
 	}
 	var line map[string]any

@@ -153,7 +153,9 @@ func (v prover) run(ctx context.Context) (report *prove.Report, err error) {
 			return nil, fmt.Errorf("prove: %w", err)
 		}
 		r.environ["FINGERPRINT_SECRET"] = "of the proof"
-		sys.Services = append(sys.Services, prove.Service{Name: s.name, Path: binaries[s.name], Environ: r.environ})
+		sys.Services = append(sys.Services, prove.Service{
+			Name: s.name, Path: binaries[s.name], Worker: s.worker, Environ: r.environ,
+		})
 	}
 	return prove.Run(ctx, sys, prove.Options{
 		Seed: v.options.seed, Windows: v.windows, Clients: v.options.clients, Pace: 40 * time.Millisecond,

@@ -65,8 +65,10 @@ func (r *rig) actOn(ctx context.Context, c *column, e Event, w Workload) error {
 	switch e.Action {
 	case Kill:
 		c.count(Kill, victim.Kill())
+		c.forWorker(e, (*replica.Replica).Kill)
 	case Terminate:
 		c.count(Terminate, victim.Terminate())
+		c.forWorker(e, (*replica.Replica).Terminate)
 	case Backend:
 		return r.terminateBackend(ctx, c)
 	case CutReply:
@@ -99,6 +101,14 @@ func (r *rig) actOn(ctx context.Context, c *column, e Event, w Workload) error {
 	case RestartDB, RestartPool: // not a service's
 	}
 	return nil
+}
+
+// forWorker does the same to one of the service's workers, if it has any.
+func (c *column) forWorker(e Event, do func(*replica.Replica) error) {
+	if c.workers == nil {
+		return
+	}
+	_ = do(c.workers.Replicas()[e.Pick%workerProcesses]) // one that is dead already is no target
 }
 
 // count notes an action that succeeded; a replica that is dead already is no target.

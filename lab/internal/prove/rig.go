@@ -30,6 +30,8 @@ type Service struct {
 	Name string
 	// Path is the binary.
 	Path string
+	// Worker is the command of the service's workers, "" where it has none.
+	Worker string
 	// Environ is that of the replicas; DATABASE_URL is the role that can do no
 	// more than change rows.
 	Environ map[string]string
@@ -62,6 +64,7 @@ type column struct {
 	role     string // that the replicas connect as
 	proxy    *faultproxy.Proxy
 	set      *replica.Set
+	workers  *replica.Set // nil where there are none
 	balancer *balance.Balancer
 	listener net.Listener
 	caller   *Caller
@@ -159,6 +162,9 @@ func (r *rig) start(ctx context.Context, pooled bool) error {
 	return errors.Join(errs...)
 }
 
+// workerProcesses are enough that they meet.
+const workerProcesses = 2
+
 func (r *rig) startColumn(ctx context.Context, c *column) error {
 	environ := maps.Clone(c.service.Environ)
 	maps.Copy(environ, timeouts())
@@ -172,16 +178,23 @@ func (r *rig) startColumn(ctx context.Context, c *column) error {
 		environ["PROCESSOR_DATABASE_URL"] = environ["DATABASE_URL"] + "&binary_parameters=yes"
 		environ["DATABASE_URL"], environ["DB_POOLER"] = through, "transaction"
 	}
-	set, err := replica.Start(ctx, replica.Spec{
-		Service: c.service.Name, Path: c.service.Path, Environ: environ, Line: r.system.Line,
-	}, r.system.Replicas)
+	spec := replica.Spec{Service: c.service.Name, Path: c.service.Path, Environ: environ, Line: r.system.Line}
+	set, err := replica.Start(ctx, spec, r.system.Replicas)
 	if err != nil {
 		return err
 	}
 	c.mu.Lock()
 	c.set = set
 	c.mu.Unlock()
-	return nil
+	if c.service.Worker == "" {
+		return nil
+	}
+	spec.Service, spec.Args, spec.NoAPI = c.service.Name+"-worker", []string{c.service.Worker}, true
+	workers, err := replica.Start(ctx, spec, workerProcesses)
+	c.mu.Lock()
+	c.workers = workers
+	c.mu.Unlock()
+	return err
 }
 
 // stop ends the replicas, and the pooler if there is one.
@@ -190,12 +203,16 @@ func (r *rig) stop(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for i, c := range r.columns {
 		c.mu.Lock()
-		set := c.set
-		c.set = nil
+		sets := []*replica.Set{c.set, c.workers}
+		c.set, c.workers = nil, nil
 		c.mu.Unlock()
-		if set != nil {
-			wg.Go(func() { errs[i] = set.Stop(ctx) })
-		}
+		wg.Go(func() {
+			for _, set := range sets {
+				if set != nil {
+					errs[i] = errors.Join(errs[i], set.Stop(ctx))
+				}
+			}
+		})
 	}
 	wg.Wait()
 	err := errors.Join(errs...)
