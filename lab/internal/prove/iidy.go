@@ -14,14 +14,17 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// listItems is how many items a list of the workload has: few, so that a whole
-// list is one state of the model, and batches meet.
+// listItems is how many items a list of the workload has: few, so that batches meet.
 const listItems = 4
 
 // activeLists are worked on at the same time.
 const activeLists = 8
 
-// iidy is the workload of the attempt lists: single items, batches, pages.
+// iidy is the workload of the attempt lists: single items, batches, pages. The
+// promise is one for each item: a batch commits as a whole, but it comes to its
+// items one after the other, and what others commit meanwhile it sees for one item
+// and not for another (READ COMMITTED). So the history of a batch is that of each
+// of its items.
 type iidy struct {
 	caller  *Caller
 	history *History
@@ -48,9 +51,18 @@ type iidyInput struct {
 	Items uint8
 }
 
-// iidyList is a list: the attempts of each item, -1 for one that is not there.
-// As the answer to a page it is what the page shows.
+// iidyList is what a page shows: the attempts of each item, absent for one that is
+// not there.
 type iidyList [listItems]int64
+
+const absent = -1
+
+// iidyOutput is what an operation told of one item: its attempts by a page, 1 or 0
+// by a change. Told is false where a batch's number says nothing of a single item.
+type iidyOutput struct {
+	N    int64
+	Told bool
+}
 
 // Step adds, increments or deletes one item or a batch, or reads the list.
 func (w *iidy) Step(ctx context.Context, client int, random *rand.Rand) {
@@ -73,7 +85,7 @@ func (w *iidy) Step(ctx context.Context, client int, random *rand.Rand) {
 }
 
 func (w *iidy) do(ctx context.Context, client int, list string, in iidyInput) Reply {
-	op := Op{Client: client, Key: list, Input: in, Call: w.history.Now()}
+	op := Op{Client: client, Input: in, Call: w.history.Now()}
 	method, path, body := in.request(list)
 	header := map[string]string{"Accept": "application/json"}
 	if body != "" {
@@ -81,9 +93,10 @@ func (w *iidy) do(ctx context.Context, client int, list string, in iidyInput) Re
 	}
 	r := w.caller.Send(ctx, method, path, body, header)
 	op.Return, op.Outcome, op.Code = w.history.Now(), r.Outcome, r.Code
+	var answer any
 	if r.Outcome == OK {
 		var err error
-		if op.Output, err = in.read(r.Body); err != nil {
+		if answer, err = in.read(r.Body); err != nil {
 			op.Outcome, op.Code = Unknown, badBody
 		}
 	}
@@ -93,8 +106,30 @@ func (w *iidy) do(ctx context.Context, client int, list string, in iidyInput) Re
 	if op.Outcome == Unknown {
 		w.lists.unknown(list)
 	}
-	w.history.Add(op)
+	for i := range listItems {
+		if in.Verb == iidyPage || in.Items&(1<<i) != 0 {
+			op.Key, op.Output = list+"/"+itemName(i), in.told(answer, i)
+			w.history.Add(op)
+		}
+	}
 	return r
+}
+
+// told is what the answer says of one item.
+func (in iidyInput) told(answer any, item int) any {
+	switch answer := answer.(type) {
+	case iidyList:
+		return iidyOutput{answer[item], true}
+	case int64:
+		switch all := int64(bits.OnesCount8(in.Items)); answer {
+		case all:
+			return iidyOutput{1, true}
+		case 0:
+			return iidyOutput{0, true}
+		}
+		return iidyOutput{}
+	}
+	return nil
 }
 
 // request is the operation as the API has it: by the item's own path for one, by a
@@ -157,48 +192,40 @@ func (in iidyInput) read(body []byte) (any, error) {
 	return *n, nil
 }
 
-func emptyList() iidyList { return iidyList{-1, -1, -1, -1} }
+func emptyList() iidyList { return iidyList{absent, absent, absent, absent} }
 
-// step is what the operation does to a list, and the number that it answers with.
-func (in iidyInput) step(list iidyList) (after iidyList, n int64) {
-	for i := range list {
-		if in.Items&(1<<i) == 0 {
-			continue
-		}
-		there := list[i] >= 0
-		switch {
-		case in.Verb == iidyAdd && !there:
-			list[i] = 0
-			n++
-		case in.Verb == iidyIncrement && there:
-			list[i]++
-			n++
-		case in.Verb == iidyDelete && there:
-			list[i] = -1
-			n++
-		}
+// step is what the operation does to one item, and the number that it answers with.
+func (verb iidyVerb) step(attempts int64) (after, n int64) {
+	there := attempts != absent
+	switch {
+	case verb == iidyPage:
+		return attempts, attempts
+	case verb == iidyAdd && !there:
+		return 0, 1
+	case verb == iidyIncrement && there:
+		return attempts + 1, 1
+	case verb == iidyDelete && there:
+		return absent, 1
 	}
-	return list, n
+	return attempts, 0
 }
 
-// iidyModel is a list that begins empty.
+// iidyModel is an item that is not there at first.
 func iidyModel() porcupine.Model {
 	return porcupine.Model{
-		Init: func() any { return emptyList() },
+		Init: func() any { return int64(absent) },
 		Step: func(state, input, output any) (bool, any) {
-			list, _ := state.(iidyList)
+			attempts, _ := state.(int64)
 			in, _ := input.(iidyInput)
 			op, _ := output.(Op)
-			if in.Verb == iidyPage {
-				return op.Output == list, list
-			}
-			after, n := in.step(list)
-			return op.Outcome == Unknown || op.Output == n, after
+			told, _ := op.Output.(iidyOutput)
+			after, n := in.Verb.step(attempts)
+			return op.Outcome == Unknown || !told.Told || told.N == n, after
 		},
 		DescribeOperation: func(input, output any) string {
 			in, _ := input.(iidyInput)
 			op, _ := output.(Op)
-			return fmt.Sprintf("%s %04b -> %v %s", in.Verb, in.Items, op.Output, op.Code)
+			return fmt.Sprintf("%s (of %04b) -> %v %s", in.Verb, in.Items, op.Output, op.Code)
 		},
 	}
 }
@@ -227,7 +254,7 @@ func (w *iidy) Hold() (statement string, locked func()) {
 	return fmt.Sprintf(`SELECT FROM iidy.lists WHERE list = '%s' ORDER BY item FOR UPDATE`, w.lists.first()), func() {}
 }
 
-// Check demands that every list is linearizable: all items of a batch at one moment.
+// Check demands that every item is linearizable.
 func (w *iidy) Check(ctx context.Context, db *sqldb.DB, pictures string) ([]Check, error) {
 	ops := w.history.Ops()
 	var wrong int

@@ -71,32 +71,42 @@ func TestPaymentModel(t *testing.T) {
 func TestIidyModel(t *testing.T) {
 	t.Parallel()
 	in := func(verb iidyVerb, items uint8) iidyInput { return iidyInput{verb, items} }
-	page := in(iidyPage, 0)
+	add, increment, remove, page := in(iidyAdd, 1), in(iidyIncrement, 1), in(iidyDelete, 1), in(iidyPage, 0)
+	told := func(n int64) iidyOutput { return iidyOutput{n, true} }
 	for name, tc := range map[string]struct {
 		ops   []Op
 		legal bool
 	}{
 		"a life": {[]Op{
-			op(0, 1, OK, in(iidyAdd, 0b0111), int64(3)), op(2, 3, OK, in(iidyIncrement, 0b1011), int64(2)),
-			op(4, 5, OK, in(iidyDelete, 0b0010), int64(1)), op(6, 7, OK, page, iidyList{1, -1, 0, -1}),
+			op(0, 1, OK, add, told(1)), op(2, 3, OK, increment, told(1)), op(4, 5, OK, page, told(1)), op(6, 7, OK, remove, told(1)),
+			op(8, 9, OK, increment, told(0)), op(10, 11, OK, page, told(absent)),
 		}, true},
-		"added twice":           {[]Op{op(0, 1, OK, in(iidyAdd, 1), int64(1)), op(2, 3, OK, in(iidyAdd, 1), int64(1))}, false},
-		"both added it":         {[]Op{op(0, 9, OK, in(iidyAdd, 1), int64(1)), op(0, 9, OK, in(iidyAdd, 1), int64(1))}, false},
-		"lost":                  {[]Op{op(0, 1, OK, in(iidyAdd, 1), int64(1)), op(2, 3, OK, page, emptyList())}, false},
-		"half a batch":          {[]Op{op(0, 9, OK, in(iidyAdd, 3), int64(2)), op(1, 2, OK, page, iidyList{0, -1, -1, -1})}, false},
-		"half an unknown batch": {[]Op{op(0, 1, Unknown, in(iidyAdd, 3), nil), op(2, 3, OK, page, iidyList{0, -1, -1, -1})}, false},
-		"unknown and done":      {[]Op{op(0, 1, Unknown, in(iidyAdd, 3), nil), op(2, 3, OK, page, iidyList{0, 0, -1, -1})}, true},
+		"added twice":       {[]Op{op(0, 1, OK, add, told(1)), op(2, 3, OK, add, told(1))}, false},
+		"both added it":     {[]Op{op(0, 9, OK, add, told(1)), op(0, 9, OK, add, told(1))}, false},
+		"lost":              {[]Op{op(0, 1, OK, add, told(1)), op(2, 3, OK, page, told(absent))}, false},
+		"lost of a batch":   {[]Op{op(0, 1, OK, in(iidyAdd, 3), iidyOutput{}), op(2, 3, OK, page, told(absent))}, false},
+		"unknown and done":  {[]Op{op(0, 1, Unknown, add, nil), op(2, 3, OK, page, told(0))}, true},
+		"unknown, not done": {[]Op{op(0, 1, Unknown, add, nil), op(2, 3, OK, page, told(absent))}, true},
+		"not applied, done": {[]Op{op(0, 1, NotApplied, add, nil), op(2, 3, OK, page, told(0))}, false},
 		"incremented twice": {[]Op{
-			op(0, 1, OK, in(iidyAdd, 1), int64(1)), op(2, 3, Unknown, in(iidyIncrement, 1), nil), op(4, 5, OK, page, iidyList{2, -1, -1, -1}),
+			op(0, 1, OK, add, told(1)), op(2, 3, Unknown, increment, nil), op(4, 5, OK, page, told(2)),
 		}, false},
 	} {
 		wantVerdict(t, name, iidyModel(), tc.ops, nil, tc.legal)
 	}
-	for _, in := range []iidyInput{in(iidyAdd, 1), in(iidyAdd, 3), in(iidyIncrement, 2), in(iidyDelete, 3), page} {
+	for _, in := range []iidyInput{add, in(iidyAdd, 3), in(iidyIncrement, 2), in(iidyDelete, 3), page} {
 		method, path, body := in.request("l")
 		if (body != "") != (bits.OnesCount8(in.Items) > 1) || (method == "DELETE") != (in.Verb == iidyDelete) {
 			t.Errorf("%+v is %s %s %s", in, method, path, body)
 		}
+	}
+	for n, want := range map[int64]iidyOutput{0: {0, true}, 1: {}, 2: {1, true}} {
+		if got := in(iidyAdd, 3).told(n, 0); got != want {
+			t.Errorf("%d of 2 tells %+v", n, got)
+		}
+	}
+	if got := page.told(iidyList{absent, 7, absent, absent}, 1); got != told(7) {
+		t.Errorf("a page tells %+v", got)
 	}
 }
 
