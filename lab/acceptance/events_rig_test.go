@@ -6,27 +6,16 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"maps"
 	"net/http"
-	"os"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/jmoiron/sqlx"
 
 	"github.com/rowlock/rowlock/lab/internal/replica"
-	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
-
-// eventsBinary builds the service once per run.
-//
-//nolint:gochecknoglobals // it is a function, and what it keeps is the same for all tests
-var eventsBinary = sync.OnceValues(func() (string, error) {
-	return replica.Binary(context.Background(), "events", os.Stderr)
-})
 
 // eventsRig is the events service on one database of either engine.
 type eventsRig struct {
@@ -70,24 +59,9 @@ func onBothEngines(t *testing.T, test func(t *testing.T, rig *eventsRig)) {
 // processes runs n processes of a command of the service.
 func (rig *eventsRig) processes(t *testing.T, n int, command string, variables map[string]string) *replica.Set {
 	t.Helper()
-	path, err := eventsBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	env := map[string]string{"DATABASE_URL": rig.dsn, "PATH": config.Environ()["PATH"]}
-	maps.Copy(env, variables)
-	set, err := replica.Start(t.Context(), replica.Spec{
-		Service: "events-" + command, Path: path, Args: []string{command}, NoAPI: command == "work", Environ: env, Line: errorsOnly(t),
-	}, n)
-	if err != nil {
-		t.Fatalf("start events %s: %v", command, err)
-	}
-	t.Cleanup(func() {
-		if err := set.Stop(context.WithoutCancel(t.Context())); err != nil {
-			t.Errorf("stop events %s: %v", command, err)
-		}
-	})
-	return set
+	return replicas(t, n, replica.Spec{
+		Service: "events-" + command, Path: binary(t, "events"), Args: []string{command}, NoAPI: command == "work",
+	}, rig.dsn, variables)
 }
 
 // number reads one number; TABLES in the query stand for the schema.

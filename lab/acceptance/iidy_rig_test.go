@@ -1,56 +1,22 @@
 package acceptance
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/replica"
-	"github.com/rowlock/rowlock/platform/config"
 )
-
-// iidyBinary builds the service once per run.
-//
-//nolint:gochecknoglobals // it is a function, and what it keeps is the same for all tests
-var iidyBinary = sync.OnceValues(func() (string, error) {
-	return replica.Binary(context.Background(), "iidy", os.Stderr)
-})
 
 // iidy runs n replicas of iidy on the database; variables go over the defaults.
 func iidy(t *testing.T, n int, dsn string, variables map[string]string) *replica.Set {
 	t.Helper()
-	path, err := iidyBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	env := map[string]string{"DATABASE_URL": dsn, "SHUTDOWN_DELAY": "300ms", "PATH": config.Environ()["PATH"]}
-	maps.Copy(env, variables)
-	set, err := replica.Start(t.Context(), replica.Spec{
-		Service: "iidy", Path: path, Environ: env, Line: errorsOnly(t),
-		Notify: func(e replica.Event) {
-			if e.Kind == replica.Ended {
-				t.Logf("%s (process %d) ended: %v", e.Replica, e.PID, e.Err)
-			}
-		},
-	}, n)
-	if err != nil {
-		t.Fatalf("start iidy: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := set.Stop(context.WithoutCancel(t.Context())); err != nil {
-			t.Errorf("stop iidy: %v", err)
-		}
-	})
-	return set
+	return replicas(t, n, replica.Spec{Service: "iidy", Path: binary(t, "iidy")}, dsn, variables)
 }
 
 // lists speaks text to a replica of iidy. It is for many goroutines at once.

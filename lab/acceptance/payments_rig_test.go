@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -18,19 +16,11 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/replica"
-	"github.com/rowlock/rowlock/platform/config"
 )
-
-// paymentsBinary builds the service once per run.
-//
-//nolint:gochecknoglobals // it is a function, and what it keeps is the same for all tests
-var paymentsBinary = sync.OnceValues(func() (string, error) {
-	return replica.Binary(context.Background(), "payments", os.Stderr)
-})
 
 // failingBinary builds the service with its failpoints, which nobody ships.
 //
-//nolint:gochecknoglobals // as above
+//nolint:gochecknoglobals // it is a function, and what it keeps is the same for all tests
 var failingBinary = sync.OnceValues(func() (string, error) {
 	// Beside what make puts there; git does not look at it.
 	path, err := filepath.Abs("../../.tmp/failpoint/payments")
@@ -45,34 +35,20 @@ var failingBinary = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// payments runs n replicas of payments on the database; variables go over the defaults.
-func payments(t *testing.T, n int, binary func() (string, error), dsn string, variables map[string]string) *replica.Set {
+func failing(t *testing.T) string {
 	t.Helper()
-	path, err := binary()
+	path, err := failingBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := map[string]string{
-		"DATABASE_URL": dsn, "SHUTDOWN_DELAY": "300ms", "PATH": config.Environ()["PATH"], "FINGERPRINT_SECRET": "of the acceptance tests",
-	}
-	maps.Copy(env, variables)
-	set, err := replica.Start(t.Context(), replica.Spec{
-		Service: "payments", Path: path, Environ: env, Line: errorsOnly(t),
-		Notify: func(e replica.Event) {
-			if e.Kind == replica.Ended {
-				t.Logf("%s (process %d) ended: %v", e.Replica, e.PID, e.Err)
-			}
-		},
-	}, n)
-	if err != nil {
-		t.Fatalf("start payments: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := set.Stop(context.WithoutCancel(t.Context())); err != nil {
-			t.Errorf("stop payments: %v", err)
-		}
-	})
-	return set
+	return path
+}
+
+// payments runs n replicas of payments on the database; variables go over the defaults.
+func payments(t *testing.T, n int, path, dsn string, variables map[string]string) *replica.Set {
+	t.Helper()
+	secret := map[string]string{"FINGERPRINT_SECRET": "of the acceptance tests"}
+	return replicas(t, n, replica.Spec{Service: "payments", Path: path}, dsn, secret, variables)
 }
 
 // payment is what came of a request to pay.

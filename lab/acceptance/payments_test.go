@@ -24,8 +24,8 @@ func TestPaymentKilledAtEveryStep(t *testing.T) {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
 			dsn := dbtest.Empty(t)
-			healthy := payments(t, 1, paymentsBinary, dsn, nil)
-			doomed := payments(t, 1, failingBinary, dsn, map[string]string{"ROWLOCK_FAILPOINT": step})
+			healthy := payments(t, 1, binary(t, "payments"), dsn, nil)
+			doomed := payments(t, 1, failing(t), dsn, map[string]string{"ROWLOCK_FAILPOINT": step})
 			c := newClient(t)
 			const key = "ride-1"
 			if p := c.pay(t.Context(), addrs(doomed)[0], key, 1250); p.err == nil {
@@ -60,21 +60,17 @@ func TestPaymentKilledAtEveryStep(t *testing.T) {
 // A failpoint is compiled in by its tag only.
 func TestShippedBinaryHasNoFailpoints(t *testing.T) {
 	t.Parallel()
-	contains := func(binary func() (string, error)) bool {
-		path, err := binary()
-		if err != nil {
-			t.Fatal(err)
-		}
+	contains := func(path string) bool {
 		raw, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return strings.Contains(string(raw), "ROWLOCK_FAILPOINT")
 	}
-	if contains(paymentsBinary) {
+	if contains(binary(t, "payments")) {
 		t.Error("the binary that is shipped knows ROWLOCK_FAILPOINT")
 	}
-	if !contains(failingBinary) {
+	if !contains(failing(t)) {
 		t.Error("the binary with the tag does not: the test proves nothing")
 	}
 }
@@ -86,7 +82,7 @@ func TestPaymentsUnderFire(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Empty(t)
 	proxy := faultproxy.New(t, dsn)
-	set := payments(t, 3, paymentsBinary, proxy.DSN(dsn), map[string]string{"LOCK_WAIT": "1s", "MIGRATE_DATABASE_URL": dsn})
+	set := payments(t, 3, binary(t, "payments"), proxy.DSN(dsn), map[string]string{"LOCK_WAIT": "1s", "MIGRATE_DATABASE_URL": dsn})
 	addr := balanced(t, set)
 	c := newClient(t)
 	proxy.CutEvery(40, faultproxy.AfterCommit, faultproxy.RST)
@@ -167,7 +163,7 @@ func TestPaymentsUnderFire(t *testing.T) {
 func TestPaymentsRollingRestart(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Empty(t)
-	set := payments(t, 2, paymentsBinary, dsn, map[string]string{"SHUTDOWN_DELAY": "1s", "PROCESSOR_LATENCY": "20ms"})
+	set := payments(t, 2, binary(t, "payments"), dsn, map[string]string{"SHUTDOWN_DELAY": "1s", "PROCESSOR_LATENCY": "20ms"})
 	addr := balanced(t, set)
 	c := newClient(t)
 	stop := make(chan struct{})

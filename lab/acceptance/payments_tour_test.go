@@ -25,7 +25,7 @@ func TestPaymentsTour(t *testing.T) {
 	if !found || !strings.Contains(script, address) {
 		t.Fatalf("README has no tour at %s", address)
 	}
-	set := payments(t, 1, paymentsBinary, dbtest.Empty(t), nil)
+	set := payments(t, 1, binary(t, "payments"), dbtest.Empty(t), nil)
 	out, err := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(script, address, "http://"+addrs(set)[0])).Output()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -7,51 +7,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/replica"
-	"github.com/rowlock/rowlock/platform/config"
 )
-
-// pyggpotBinary builds the service once per run.
-//
-//nolint:gochecknoglobals // it is a function, and what it keeps is the same for all tests
-var pyggpotBinary = sync.OnceValues(func() (string, error) {
-	return replica.Binary(context.Background(), "pyggpot", os.Stderr)
-})
 
 // pyggpot runs n replicas of pyggpot on the database; variables go over the defaults.
 func pyggpot(t *testing.T, n int, dsn string, variables map[string]string) *replica.Set {
 	t.Helper()
-	path, err := pyggpotBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	env := map[string]string{"DATABASE_URL": dsn, "SHUTDOWN_DELAY": "300ms", "PATH": config.Environ()["PATH"]}
-	maps.Copy(env, variables)
-	set, err := replica.Start(t.Context(), replica.Spec{
-		Service: "pyggpot", Path: path, Environ: env, Line: errorsOnly(t),
-		Notify: func(e replica.Event) {
-			if e.Kind == replica.Ended {
-				t.Logf("%s (process %d) ended: %v", e.Replica, e.PID, e.Err)
-			}
-		},
-	}, n)
-	if err != nil {
-		t.Fatalf("start pyggpot: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := set.Stop(context.WithoutCancel(t.Context())); err != nil {
-			t.Errorf("stop pyggpot: %v", err)
-		}
-	})
-	return set
+	return replicas(t, n, replica.Spec{Service: "pyggpot", Path: binary(t, "pyggpot")}, dsn, variables)
 }
 
 // moved is what came of a change of a pot.

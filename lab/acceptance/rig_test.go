@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -20,7 +19,6 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/lab/internal/replica"
-	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/dbtest"
 )
 
@@ -29,39 +27,10 @@ func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 // answerLimit is when an answer counts as a hang: REQUEST_TIMEOUT is 10 s.
 const answerLimit = 12 * time.Second
 
-// countsBinary builds the service once per run.
-//
-//nolint:gochecknoglobals // it is a function, and what it keeps is the same for all tests
-var countsBinary = sync.OnceValues(func() (string, error) {
-	return replica.Binary(context.Background(), "counts", os.Stderr)
-})
-
 // counts runs n replicas of counts on the database; variables go over the defaults.
 func counts(t *testing.T, n int, dsn string, variables map[string]string) *replica.Set {
 	t.Helper()
-	path, err := countsBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	env := map[string]string{"DATABASE_URL": dsn, "SHUTDOWN_DELAY": "300ms", "PATH": config.Environ()["PATH"]}
-	maps.Copy(env, variables)
-	set, err := replica.Start(t.Context(), replica.Spec{
-		Service: "counts", Path: path, Environ: env, Line: errorsOnly(t),
-		Notify: func(e replica.Event) {
-			if e.Kind == replica.Ended {
-				t.Logf("%s (process %d) ended: %v", e.Replica, e.PID, e.Err)
-			}
-		},
-	}, n)
-	if err != nil {
-		t.Fatalf("start counts: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := set.Stop(context.WithoutCancel(t.Context())); err != nil {
-			t.Errorf("stop counts: %v", err)
-		}
-	})
-	return set
+	return replicas(t, n, replica.Spec{Service: "counts", Path: binary(t, "counts")}, dsn, variables)
 }
 
 // errorsOnly logs the replicas' errors, except those that a client was told of, and what is no log line.
