@@ -16,6 +16,9 @@
 //     counted; changing what is not there is not an error and not counted either.
 //   - A batch is applied whole or not at all, however many items it has, and an
 //     item that is in it twice counts once.
+//   - Each item is linearizable. A batch commits as a whole, but it comes to its
+//     items one after the other: of what others commit meanwhile it may see one
+//     item's change and miss another's (READ COMMITTED).
 //   - Of any number of claimers each free item goes to one. A claim is held until
 //     its lease is over by the database's clock: a change that comes later with it
 //     touches nothing. One that came in time and had to wait for a row that was
