@@ -3,6 +3,7 @@
 //
 //	rowlock up                     a private PostgreSQL, and replicas of every service behind one address each
 //	rowlock bench SERVICE          throughput and latency beside bare pgbench
+//	rowlock check --SERVICE=URL    whether running services, wherever they are, keep their promises
 //	rowlock with-postgres -- CMD   run CMD with a PostgreSQL server to test on
 package main
 
@@ -67,6 +68,10 @@ func commands() []command {
 		{
 			name: "prove", args: "[flags]", help: "break the system in every way we know and check what was promised",
 			run: runProve,
+		},
+		{
+			name: "check", args: "--SERVICE=URL...", help: "send concurrent requests to running services and compare the results, to the last digit",
+			run: runCheck,
 		},
 		{
 			name: "with-postgres", args: "-- CMD...", help: "run CMD with ROWLOCK_TEST_DATABASE_URL naming a server of its own",
