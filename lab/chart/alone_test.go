@@ -51,7 +51,8 @@ func TestTheBudgetOfOneServiceAlone(t *testing.T) {
 			t.Error(err)
 		}
 		_, err := template(t, helm, alone, values+"90}")
-		if want := "the replicas may open 91 connections, and database.maxConnections says that there are 90"; err == nil || !strings.Contains(err.Error(), want) {
+		want := "the replicas may open 91 connections, and database.maxConnections says that there are 90"
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	})
@@ -66,9 +67,10 @@ func TestTheMigrationJobOfTheReadme(t *testing.T) {
 	}
 	_, rest, _ := strings.Cut(string(page), "\n```yaml\n")
 	manifest, _, _ := strings.Cut(rest, "\n```\n")
-	restricted := get[batch.Job](t, decode(t, manifest), "Job/counts-migrate").Spec.Template.Spec
-	if c := restricted.Containers[0]; c.Args[0] != "migrate" || !*c.SecurityContext.ReadOnlyRootFilesystem || !*restricted.SecurityContext.RunAsNonRoot {
-		t.Errorf("the Job is %+v", restricted)
+	job := get[batch.Job](t, decode(t, manifest), "Job/counts-migrate").Spec.Template.Spec
+	c := job.Containers[0]
+	if c.Args[0] != "migrate" || !*c.SecurityContext.ReadOnlyRootFilesystem || !*job.SecurityContext.RunAsNonRoot {
+		t.Errorf("the Job is %+v", job)
 	}
 }
 

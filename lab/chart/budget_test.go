@@ -22,7 +22,7 @@ func connections(t *testing.T, all objects) (sum int) {
 		if !ok {
 			continue
 		}
-		replicas := 0
+		var replicas int
 		if hpa, on := all["HorizontalPodAutoscaler/"+d.Name].typed.(*autoscaling.HorizontalPodAutoscaler); on {
 			replicas = int(hpa.Spec.MaxReplicas)
 		} else {

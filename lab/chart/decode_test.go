@@ -48,7 +48,8 @@ func kinds() map[string]func() any {
 	}
 }
 
-// decode takes manifests apart. An unknown kind, an unknown or doubled field and a wrong type fail the test, and so do two objects of one name.
+// decode takes manifests apart. An unknown kind, an unknown or doubled field and a wrong type fail the test, and so do two objects
+// of one name.
 func decode(t *testing.T, manifests string) objects {
 	t.Helper()
 	all := objects{}
@@ -61,7 +62,7 @@ func decode(t *testing.T, manifests string) objects {
 			continue
 		}
 		id := fmt.Sprint(plain["apiVersion"], " ", plain["kind"])
-		make, known := kinds()[id]
+		empty, known := kinds()[id]
 		if !known {
 			t.Fatalf("the chart renders a %s, which this test does not know", id)
 		}
@@ -69,7 +70,7 @@ func decode(t *testing.T, manifests string) objects {
 		if err != nil {
 			t.Fatal(err)
 		}
-		typed := make()
+		typed := empty()
 		strict := json.NewDecoder(bytes.NewReader(data))
 		strict.DisallowUnknownFields()
 		if err := strict.Decode(typed); err != nil {

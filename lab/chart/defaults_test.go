@@ -111,7 +111,8 @@ func TestEveryPodIsRestrictedAndDrains(t *testing.T) {
 				t.Errorf("%s: strategy %+v", w, s)
 			}
 			hpa := get[autoscaling.HorizontalPodAutoscaler](t, all, "HorizontalPodAutoscaler/"+w).Spec
-			if hpa.ScaleTargetRef.Name != w || *hpa.MinReplicas != 2 || hpa.MaxReplicas != 6 || *hpa.Behavior.ScaleDown.StabilizationWindowSeconds != 300 {
+			if hpa.ScaleTargetRef.Name != w || *hpa.MinReplicas != 2 || hpa.MaxReplicas != 6 ||
+				*hpa.Behavior.ScaleDown.StabilizationWindowSeconds != 300 {
 				t.Errorf("%s: autoscaler %+v", w, hpa)
 			}
 			pdb := get[policy.PodDisruptionBudget](t, all, "PodDisruptionBudget/"+w).Spec
@@ -225,8 +226,9 @@ func TestDefaultEnvironment(t *testing.T) {
 		if !slices.Equal(work.Args, []string{"work"}) || environment(t, all, "rowlock-events-work")["DB_MAX_OPEN_CONNS"] != "4" {
 			t.Errorf("events' worker runs %v with %v", work.Args, environment(t, all, "rowlock-events-work"))
 		}
-		if image := get[apps.Deployment](t, all, "Deployment/rowlock-counts").Spec.Template.Spec.Containers[0].Image; image != "rowlock/count-processing-service:0.1.0" {
-			t.Errorf("the image of counts is %s", image)
+		counts := get[apps.Deployment](t, all, "Deployment/rowlock-counts").Spec.Template.Spec.Containers[0]
+		if counts.Image != "rowlock/count-processing-service:0.1.0" {
+			t.Errorf("the image of counts is %s", counts.Image)
 		}
 	})
 }

@@ -27,6 +27,9 @@ const (
 	deployment = "Deployment/rowlock"
 	pod        = "spec.template.spec."
 	container  = "spec.template.spec.containers.0."
+	labelName  = "metadata.labels.app~kubernetes~io/name"
+	url        = "postgres://$(PGHOST):$(PGPORT)/$(PGDATABASE)?sslmode=disable&binary_parameters=yes"
+	secret     = "payments.secretEnv.FINGERPRINT_SECRET"
 )
 
 // bare is what the service chart needs at least.
@@ -76,7 +79,7 @@ affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeS
 priorityClassName: high
 `,
 		turns: []turn{
-			{"name", deployment, "metadata.labels.app~kubernetes~io/name", "tally"},
+			{"name", deployment, labelName, "tally"},
 			{"image.registry", deployment, container + "image", "ghcr.io/me/counts:v9"},
 			{"image.repository", deployment, container + "image", "ghcr.io/me/counts:v9"},
 			{"image.tag", deployment, container + "image", "ghcr.io/me/counts:v9"},
@@ -88,7 +91,7 @@ priorityClassName: high
 			{"database.keys.name", deployment, container + "env.2", secretVar("PGDATABASE", "db", "db")},
 			{"database.keys.user", deployment, container + "env.3", secretVar("PGUSER", "db", "u")},
 			{"database.keys.password", deployment, container + "env.4", secretVar("PGPASSWORD", "db", "s")},
-			{"database.parameters", deployment, container + "env.5.value", "postgres://$(PGHOST):$(PGPORT)/$(PGDATABASE)?sslmode=disable&binary_parameters=yes"},
+			{"database.parameters", deployment, container + "env.5.value", url},
 			{"database.pooler", "ConfigMap/rowlock", "data.DB_POOLER", "transaction"},
 			{"migrations.existingSecret", deployment, container + "env.6", secretVar("MIGRATE_DATABASE_URL", "owner", "dsn")},
 			{"migrations.uriKey", deployment, container + "env.6", secretVar("MIGRATE_DATABASE_URL", "owner", "dsn")},
@@ -143,10 +146,16 @@ internalService: {enabled: true}
 `,
 		turns: []turn{
 			{"database.keys.uri", "Deployment/rowlock", container + "env.0", secretVar("DATABASE_URI", "cnpg", "uri")},
-			{"database.parameters", "Deployment/rowlock", container + "env.1", dict{"name": "DATABASE_URL", "value": "$(DATABASE_URI)?sslmode=require"}},
+			{
+				"database.parameters", "Deployment/rowlock", container + "env.1",
+				dict{"name": "DATABASE_URL", "value": "$(DATABASE_URI)?sslmode=require"},
+			},
 			{"autoscaling.minReplicas", "HorizontalPodAutoscaler/rowlock", "spec.minReplicas", 3},
 			{"autoscaling.maxReplicas", "HorizontalPodAutoscaler/rowlock", "spec.maxReplicas", 4},
-			{"autoscaling.targetCPUUtilizationPercentage", "HorizontalPodAutoscaler/rowlock", "spec.metrics.0.resource.target.averageUtilization", 55},
+			{
+				"autoscaling.targetCPUUtilizationPercentage", "HorizontalPodAutoscaler/rowlock", "spec.metrics.0.resource.target.averageUtilization",
+				55,
+			},
 			{"autoscaling.behavior", "HorizontalPodAutoscaler/rowlock", "spec.behavior.scaleDown.stabilizationWindowSeconds", 15},
 			{"podDisruptionBudget.enabled", "PodDisruptionBudget/rowlock", "kind", nil},
 			{"serviceAccount.create", "ServiceAccount/rowlock", "kind", nil},
@@ -191,8 +200,8 @@ test: {image: {repository: my/lab}}
 counts: {name: tallies, internalService: {enabled: false}, database: {existingSecret: c}, image: {repository: c}}
 events: {name: e, workloads: {work: {database: {maxOpenConns: 5}}}, database: {existingSecret: e}, image: {repository: e}}
 iidy: {name: i, resources: {limits: {memory: 2Gi}}, database: {existingSecret: i}, image: {repository: i}}
-payments: {name: p, secretEnv: {FINGERPRINT_SECRET: {existingSecret: f, key: a}, FINGERPRINT_SECRET_PREVIOUS: {existingSecret: g, key: b, optional: false}},
-  database: {existingSecret: p}, image: {repository: p}}
+payments: {name: p, secretEnv: {FINGERPRINT_SECRET: {existingSecret: f, key: a},
+  FINGERPRINT_SECRET_PREVIOUS: {existingSecret: g, key: b, optional: false}}, database: {existingSecret: p}, image: {repository: p}}
 pyggpot: {name: g, database: {existingSecret: g}, image: {repository: g}}
 `,
 		turns: []turn{
@@ -202,7 +211,7 @@ pyggpot: {name: g, database: {existingSecret: g}, image: {repository: g}}
 			{"test.image.repository", "Pod/rowlock-check", "spec.containers.0.image", "ghcr.io/you/my/lab:1.2"},
 			{"global.imagePullSecrets", "Deployment/rowlock-counts", pod + "imagePullSecrets", list{dict{"name": "pull"}}},
 			{"global.imagePullSecrets", "Pod/rowlock-check", "spec.imagePullSecrets", list{dict{"name": "pull"}}},
-			{"global.database.parameters", "Deployment/rowlock-pyggpot", container + "env.5.value", "postgres://$(PGHOST):$(PGPORT)/$(PGDATABASE)?sslmode=disable&binary_parameters=yes"},
+			{"global.database.parameters", "Deployment/rowlock-pyggpot", container + "env.5.value", url},
 			{"global.database.pooler", "ConfigMap/rowlock-events", "data.DB_POOLER", "transaction"},
 			{"global.serviceMonitor.enabled", "ServiceMonitor/rowlock-events", "spec.endpoints.0.port", "admin"},
 			{"global.serviceMonitor.labels", "ServiceMonitor/rowlock-counts", "metadata.labels.release", "prometheus"},
@@ -214,16 +223,16 @@ pyggpot: {name: g, database: {existingSecret: g}, image: {repository: g}}
 			{"counts.internalService.enabled", "Service/rowlock-counts-internal", "kind", nil},
 			{"events.workloads.work.database.maxOpenConns", "Deployment/rowlock-events-work", container + "env.6.value", "5"},
 			{"iidy.resources.limits.memory", "Deployment/rowlock-iidy", container + "resources.limits.memory", "2Gi"},
-			{"payments.secretEnv.FINGERPRINT_SECRET.existingSecret", "Deployment/rowlock-payments", container + "env.7.valueFrom.secretKeyRef.name", "f"},
-			{"payments.secretEnv.FINGERPRINT_SECRET.key", "Deployment/rowlock-payments", container + "env.7.valueFrom.secretKeyRef.key", "a"},
-			{"payments.secretEnv.FINGERPRINT_SECRET_PREVIOUS.existingSecret", "Deployment/rowlock-payments", container + "env.8.valueFrom.secretKeyRef.name", "g"},
-			{"payments.secretEnv.FINGERPRINT_SECRET_PREVIOUS.key", "Deployment/rowlock-payments", container + "env.8.valueFrom.secretKeyRef.key", "b"},
-			{"payments.secretEnv.FINGERPRINT_SECRET_PREVIOUS.optional", "Deployment/rowlock-payments", container + "env.8.valueFrom.secretKeyRef.optional", nil},
-			{"counts.name", "Deployment/rowlock-counts", "metadata.labels.app~kubernetes~io/name", "tallies"},
-			{"events.name", "Deployment/rowlock-events", "metadata.labels.app~kubernetes~io/name", "e"},
-			{"iidy.name", "Deployment/rowlock-iidy", "metadata.labels.app~kubernetes~io/name", "i"},
-			{"payments.name", "Deployment/rowlock-payments", "metadata.labels.app~kubernetes~io/name", "p"},
-			{"pyggpot.name", "Deployment/rowlock-pyggpot", "metadata.labels.app~kubernetes~io/name", "g"},
+			{secret + ".existingSecret", "Deployment/rowlock-payments", container + "env.7.valueFrom.secretKeyRef.name", "f"},
+			{secret + ".key", "Deployment/rowlock-payments", container + "env.7.valueFrom.secretKeyRef.key", "a"},
+			{secret + "_PREVIOUS.existingSecret", "Deployment/rowlock-payments", container + "env.8.valueFrom.secretKeyRef.name", "g"},
+			{secret + "_PREVIOUS.key", "Deployment/rowlock-payments", container + "env.8.valueFrom.secretKeyRef.key", "b"},
+			{secret + "_PREVIOUS.optional", "Deployment/rowlock-payments", container + "env.8.valueFrom.secretKeyRef.optional", nil},
+			{"counts.name", "Deployment/rowlock-counts", labelName, "tallies"},
+			{"events.name", "Deployment/rowlock-events", labelName, "e"},
+			{"iidy.name", "Deployment/rowlock-iidy", labelName, "i"},
+			{"payments.name", "Deployment/rowlock-payments", labelName, "p"},
+			{"pyggpot.name", "Deployment/rowlock-pyggpot", labelName, "g"},
 			{"counts.image.repository", "Deployment/rowlock-counts", container + "image", "ghcr.io/you/c:1.2"},
 			{"events.image.repository", "Deployment/rowlock-events", container + "image", "ghcr.io/you/e:1.2"},
 			{"iidy.image.repository", "Deployment/rowlock-iidy", container + "image", "ghcr.io/you/i:1.2"},
@@ -272,7 +281,8 @@ func TestKnobs(t *testing.T) {
 				if value := string(raw(t, at(got[turn.object].plain, turn.path))); value != want {
 					t.Errorf("%s: %s: %s has %s at %s, want %s", s.name, turn.knob, turn.object, value, turn.path, want)
 				}
-				if before := string(raw(t, at(plain[s.chart][turn.object].plain, turn.path))); before == want && turn.knob != "database.existingSecret" {
+				before := string(raw(t, at(plain[s.chart][turn.object].plain, turn.path)))
+				if before == want && turn.knob != "database.existingSecret" { // without one there is no default
 					t.Errorf("%s: %s: %s has %s at %s by default too: the test turns nothing", s.name, turn.knob, turn.object, want, turn.path)
 				}
 			}

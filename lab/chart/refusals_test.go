@@ -25,7 +25,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 			`counts: {image: {repository: ""}}`:                    `counts.image.repository is required`,
 			`counts: {migrations: {mode: job}}`:                    `at '/migrations/mode': value must be one of 'startup', 'none'`,
 			`counts: {config: {log_level: debug}}`:                 `log_level`,
-			`counts: {config: {SHUTDOWN_DELAY: 9s}}`:               `counts.config.SHUTDOWN_DELAY: the chart sets SHUTDOWN_DELAY by a value of its own`,
+			`counts: {config: {SHUTDOWN_DELAY: 9s}}`:               `counts.config.SHUTDOWN_DELAY: the chart sets SHUTDOWN_DELAY by a value`,
 			`counts: {config: {DATABASE_URL: x}}`:                  `counts.config.DATABASE_URL: the chart sets DATABASE_URL`,
 			`counts: {secretEnv: {X: {existingSecret: a}}}`:        `at '/secretEnv/X': missing property 'key'`,
 			`counts: {autoscaling: {minReplicas: 7}}`:              `counts: autoscaling.minReplicas (7) is more than autoscaling.maxReplicas (6)`,

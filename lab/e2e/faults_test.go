@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -78,7 +79,8 @@ func (s *story) steadiness(t *testing.T) string {
 	for _, pod := range s.pods(t) {
 		for _, c := range pod.Status.Conditions {
 			if c.Type == core.PodReady {
-				_, _ = fmt.Fprintf(&b, "%s ready %s since %s, restarts %d\n", pod.Name, c.Status, c.LastTransitionTime, pod.Status.ContainerStatuses[0].RestartCount)
+				_, _ = fmt.Fprintf(&b, "%s ready %s since %s, restarts %d\n",
+					pod.Name, c.Status, c.LastTransitionTime, pod.Status.ContainerStatuses[0].RestartCount)
 			}
 		}
 	}
@@ -94,13 +96,13 @@ func (s *story) databaseRestarts(t *testing.T) {
 		return nil
 	})
 	before := s.steadiness(t)
-	loads := startLoads(t, s.settings, 30, 8)
+	loads := startLoads(t, s.settings, 20, 8)
 	restarts := func() int32 { return fetch[core.Pod](t, "pod", "postgres-0").Status.ContainerStatuses[0].RestartCount }
 	was := restarts()
 	must(t, "exec", "postgres-0", "--", "sh", "-c", "kill -INT 1")
 	eventually(t, time.Minute, func() error {
 		if restarts() == was {
-			return fmt.Errorf("the database did not restart")
+			return errors.New("the database did not restart")
 		}
 		return nil
 	})
@@ -115,8 +117,12 @@ func (s *story) databaseRestarts(t *testing.T) {
 			t.Errorf("%s: %s, %d failed: of a restart everybody notices something", r.Service, r.Verdict, r.Failed())
 		}
 	}
-	if after := s.steadiness(t); after != before {
-		t.Errorf("before\n%s\nafter\n%s", before, after)
+	after := s.steadiness(t)
+	for line := range strings.Lines(before) {
+		if !strings.Contains(after, line) {
+			t.Errorf("before\n%s\nafter\n%s", before, after)
+			break
+		}
 	}
 }
 

@@ -17,12 +17,13 @@ import (
 // story is what the chapters share.
 type story struct {
 	settings
+
 	rows []service
 }
 
 // TestStory installs Rowlock into an empty namespace, uses, breaks, scales and upgrades it, and takes it away. The chapters build on one
 // another, so the first one that fails ends it.
-func TestStory(t *testing.T) {
+func TestStory(t *testing.T) { //nolint:paralleltest // there is one cluster
 	s := &story{settings: fromEnvironment(t)}
 	for _, row := range services() {
 		if slices.Contains(s.services, row.name) {
@@ -199,7 +200,8 @@ func (s *story) uninstall(t *testing.T) {
 	if _, err := command(t.Context(), "", s.helms[0], "uninstall", release, "--namespace", namespace, "--wait", "--timeout=2m"); err != nil {
 		t.Fatal(err)
 	}
-	kinds := "deployments,replicasets,pods,services,configmaps,secrets,serviceaccounts,horizontalpodautoscalers,poddisruptionbudgets,networkpolicies,jobs,leases"
+	kinds := "deployments,replicasets,pods,services,configmaps,secrets,serviceaccounts," +
+		"horizontalpodautoscalers,poddisruptionbudgets,networkpolicies,jobs,leases"
 	eventually(t, time.Minute, func() error {
 		out := must(t, "get", kinds, "-o", "name", "--selector=app.kubernetes.io/instance="+release)
 		out += must(t, "get", "secrets", "-o", "name", "--selector=owner=helm")

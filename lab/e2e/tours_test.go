@@ -21,7 +21,7 @@ func (s *story) tours(t *testing.T) {
 		_, section, _ := strings.Cut(string(page), "\n## Tour\n")
 		section, _, _ = strings.Cut(section, "\n## ")
 		commands, answers := block(section, "sh"), block(section, "text")
-		if len(commands) == 0 || len(answers) == 0 {
+		if commands == "" || answers == "" {
 			t.Fatalf("%s: the README has no tour", row.name)
 		}
 		here := "http://127.0.0.1:" + row.port
@@ -59,8 +59,8 @@ func block(section, language string) string {
 // pattern matches a line of a README's answers.
 func pattern(line string) *regexp.Regexp {
 	text := regexp.MustCompile(`"\d{4}-\d\d-\d\dT[^"]*"`).ReplaceAllString(line, "TIME")
-	text = regexp.MustCompile(`"[0-9a-f]{4}\.\.\."`).ReplaceAllString(text, "IDENT")
-	text = regexp.MustCompile(`\s*\.\.\.[ a-z,]*`).ReplaceAllString(text, "REST")
+	text = regexp.MustCompile(`"[0-9a-f]{4}\.{3}"`).ReplaceAllString(text, "IDENT")
+	text = regexp.MustCompile(`\s*\.{3}[ a-z,]*`).ReplaceAllString(text, "REST")
 	text = regexp.QuoteMeta(text)
 	return regexp.MustCompile(strings.NewReplacer("TIME", `"[^"]*"`, "IDENT", `"[^"]*"`, "REST", `.*`).Replace(text))
 }

@@ -43,8 +43,10 @@ func TestDriveEndsWithItsInput(t *testing.T) {
 	}))
 	defer server.Close()
 	var out, errs strings.Builder
-	status := run(t.Context(), process{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}, []string{"drive", "--rate=1", "iidy", server.URL})
-	if status != exitOK || !strings.HasPrefix(out.String(), `{"service":"iidy","acknowledged":0,`) || !strings.Contains(out.String(), "nothing was acknowledged") {
+	p := process{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}
+	status := run(t.Context(), p, []string{"drive", "--rate=1", "iidy", server.URL})
+	if status != exitOK || !strings.HasPrefix(out.String(), `{"service":"iidy","acknowledged":0,`) ||
+		!strings.Contains(out.String(), "nothing was acknowledged") {
 		t.Errorf("status %d, %s %s", status, out.String(), errs.String())
 	}
 }

@@ -37,7 +37,8 @@ func runDrive(ctx context.Context, p process, args []string) error {
 	case 2: //nolint:mnd // as above
 		o.Service, o.URL = flags.Arg(0), flags.Arg(1)
 	default:
-		return usageError{"drive needs a service (" + strings.Join(drive.Services(), ", ") + "), its URL, and that of its internal API if there is one"}
+		return usageError{fmt.Sprintf("drive needs a service (%s), its URL, and that of its internal API if there is one",
+			strings.Join(drive.Services(), ", "))}
 	}
 	ctx, cancel := context.WithTimeout(ctx, *limit)
 	defer cancel()

@@ -76,8 +76,9 @@ func commands() []command {
 			run: runCheck,
 		},
 		{
-			name: "drive", args: "SERVICE URL [INTERNAL-URL] [flags]", help: "load until standard input ends, then compare what is stored with what was answered",
-			run: runDrive,
+			name: "drive", args: "[flags] SERVICE URL [INTERNAL-URL]",
+			help: "load until standard input ends, then compare what is stored with what was answered",
+			run:  runDrive,
 		},
 		{
 			name: "with-postgres", args: "-- CMD...", help: "run CMD with ROWLOCK_TEST_DATABASE_URL naming a server of its own",

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -19,7 +20,6 @@ type fake struct {
 	bug   string
 	n     int64
 	calls int
-	body  string
 	items map[string]bool
 }
 
@@ -68,7 +68,7 @@ func fakePayments(f *fake, path, _, _ string) (int, string) {
 	case strings.HasPrefix(path, "GET"):
 		return 200, `{"payments":[{}]}`
 	case f.bug == "other bytes":
-		return 201, fmt.Sprint(f.calls)
+		return 201, strconv.Itoa(f.calls)
 	case f.bug == "conflict" && f.calls == 7:
 		return 409, `{"code":"PAYMENT_PROCESSING"}`
 	}
@@ -149,11 +149,13 @@ func TestChecksBite(t *testing.T) {
 		handle func(f *fake, path, query, body string) (int, string)
 		bugs   map[string]string
 	}{
-		"counts":   {fakeCounts, map[string]string{"lost update": "each of 1 to 100 once", "forgets": "the count is"}},
-		"payments": {fakePayments, map[string]string{"charged twice": "30 were not replays", "two rows": "{},{}", "other bytes": "one key was answered", "conflict": "409 instead of 201"}},
-		"events":   {fakeEvents, map[string]string{"gap": "there is a gap", "twice": "some of them twice"}},
-		"iidy":     {fakeIidy, map[string]string{"counts what is there": "two batches", "claims overlap": "was claimed 2 times"}},
-		"pyggpot":  {fakePyggpot, map[string]string{"a coin vanishes": "139 are left"}},
+		"counts": {fakeCounts, map[string]string{"lost update": "each of 1 to 100 once", "forgets": "the count is"}},
+		"payments": {fakePayments, map[string]string{
+			"charged twice": "30 were not replays", "two rows": "{},{}", "other bytes": "one key was answered", "conflict": "409 instead of 201",
+		}},
+		"events":  {fakeEvents, map[string]string{"gap": "there is a gap", "twice": "some of them twice"}},
+		"iidy":    {fakeIidy, map[string]string{"counts what is there": "two batches", "claims overlap": "was claimed 2 times"}},
+		"pyggpot": {fakePyggpot, map[string]string{"a coin vanishes": "139 are left"}},
 	} {
 		s.bugs[""] = ""
 		for bug, want := range s.bugs {

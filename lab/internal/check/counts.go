@@ -33,9 +33,11 @@ func counts(ctx context.Context, c *client) (saw string, err error) {
 		var got struct {
 			Value int64 `json:"value"`
 		}
-		err = json.Unmarshal([]byte(a.body), &got)
+		if err := json.Unmarshal([]byte(a.body), &got); err != nil {
+			return fmt.Errorf("%s: %w", a.body, err)
+		}
 		values[i] = got.Value
-		return err
+		return nil
 	})
 	if err != nil {
 		return "", err

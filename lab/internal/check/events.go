@@ -37,9 +37,11 @@ func events(ctx context.Context, c *client) (string, error) {
 			return err
 		}
 		var e event
-		err = json.Unmarshal([]byte(a.body), &e)
+		if err := json.Unmarshal([]byte(a.body), &e); err != nil {
+			return fmt.Errorf("%s: %w", a.body, err)
+		}
 		ids[i] = e.ID
-		return err
+		return nil
 	})
 	if err != nil {
 		return "", err

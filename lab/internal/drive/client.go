@@ -117,9 +117,9 @@ func refused(err error) bool {
 	return ok && op.Op == "dial"
 }
 
-// change makes a request that changes something, and classes its answer.
-func (c *client) change(ctx context.Context, method, target, body string, headers ...string) outcome {
-	status, answer, err := c.send(ctx, method, target, body, headers...)
+// change makes a POST that changes something, and classes its answer.
+func (c *client) change(ctx context.Context, target, body string, headers ...string) outcome {
+	status, answer, err := c.send(ctx, http.MethodPost, target, body, headers...)
 	var problem struct {
 		Code string `json:"code"`
 	}

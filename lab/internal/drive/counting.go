@@ -18,7 +18,7 @@ type counting struct{ ids []string }
 func (w *counting) prepare(ctx context.Context, c *client) error {
 	for range counters {
 		id := "drive-" + rand.Text()
-		o := c.change(ctx, http.MethodPost, c.internal+"/api/v1/internal/counts", fmt.Sprintf(`{"itemId":%q}`, id))
+		o := c.change(ctx, c.internal+"/api/v1/internal/counts", fmt.Sprintf(`{"itemId":%q}`, id))
 		if o.class != acknowledged {
 			return fmt.Errorf("create a counter: %s %s", o.said, o.body)
 		}
@@ -28,7 +28,7 @@ func (w *counting) prepare(ctx context.Context, c *client) error {
 }
 
 func (w *counting) operate(ctx context.Context, c *client, n int) outcome {
-	return c.change(ctx, http.MethodPost, c.api+"/api/v1/counts/"+w.ids[n%counters]+"/increase", "")
+	return c.change(ctx, c.api+"/api/v1/counts/"+w.ids[n%counters]+"/increase", "")
 }
 
 func (w *counting) stored(ctx context.Context, c *client, _ int) (sum int, err error) {

@@ -148,7 +148,7 @@ func TestRefusedDials(t *testing.T) {
 	dials := 0
 	c := newClient(Options{URL: server.URL}, func() { dials++ })
 	c.patience = 300 * time.Millisecond
-	if o := c.change(t.Context(), http.MethodPost, server.URL+"/x", ""); o.class != notApplied || dials < 3 {
+	if o := c.change(t.Context(), server.URL+"/x", ""); o.class != notApplied || dials < 3 {
 		t.Errorf("%+v after %d dials", o, dials)
 	}
 }

@@ -42,7 +42,7 @@ func (w *events) operate(ctx context.Context, c *client, n int) outcome {
 	if n%2 == 1 {
 		path = "/events/async"
 	}
-	o := c.change(ctx, http.MethodPost, c.api+path, "")
+	o := c.change(ctx, c.api+path, "")
 	if o.class != acknowledged {
 		return o
 	}

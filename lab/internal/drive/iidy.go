@@ -17,7 +17,7 @@ func (w *iidy) prepare(context.Context, *client) error {
 }
 
 func (w *iidy) operate(ctx context.Context, c *client, n int) outcome {
-	return c.change(ctx, http.MethodPost, fmt.Sprintf("%s%s/item-%d", c.api, w.list, n), "")
+	return c.change(ctx, fmt.Sprintf("%s%s/item-%d", c.api, w.list, n), "")
 }
 
 func (w *iidy) stored(ctx context.Context, c *client, _ int) (int, error) {

@@ -21,7 +21,7 @@ type pyggpot struct{ ids []int }
 
 func (w *pyggpot) prepare(ctx context.Context, c *client) error {
 	for range pots {
-		o := c.change(ctx, http.MethodPost, c.api+"/pyggpot.pot.Pot/CreatePot",
+		o := c.change(ctx, c.api+"/pyggpot.pot.Pot/CreatePot",
 			fmt.Sprintf(`{"pot_name":"drive%s","max_coins":%d}`, rand.Text(), potLimit))
 		var pot struct {
 			ID int `json:"pot_id"` //nolint:tagliatelle // the service's name for it
@@ -36,7 +36,7 @@ func (w *pyggpot) prepare(ctx context.Context, c *client) error {
 
 func (w *pyggpot) operate(ctx context.Context, c *client, n int) (o outcome) {
 	for range aborts {
-		o = c.change(ctx, http.MethodPost, c.api+"/pyggpot.coin.Coin/AddCoins",
+		o = c.change(ctx, c.api+"/pyggpot.coin.Coin/AddCoins",
 			fmt.Sprintf(`{"pot_id":%d,"coins":[{"kind":"GOLD","count":1}]}`, w.ids[n%pots]))
 		switch {
 		case strings.Contains(o.body, `"code":"aborted"`):
