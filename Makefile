@@ -68,6 +68,7 @@ fmt: ## Format all Go code
 verify: ## Check generated code, go.mod files, and that both ways of building work
 	hack/verify $(MODULES)
 	@set -e; for service in $(SERVICES); do $(MAKE) --no-print-directory image-stage SERVICE=$$service; done
+	hack/image-stage rowlock $(VERSION) lab
 
 generate: ## Generate code from the contracts
 	@set -e; for module in $(MODULES); do (cd $$module && GOWORK=off go generate ./...); done
