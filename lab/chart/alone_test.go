@@ -88,7 +88,9 @@ func TestNotes(t *testing.T) {
 			"Connections: at most 350 of 400", "helm test rowlock",
 		},
 		"global: {database: {maxConnections: 360}}": {"WARNING: that is more than 95 %"},
-		"global: {database: {pooler: transaction}}": {"WARNING: iidy migrates through the pooler"},
+		"global: {database: {pooler: transaction}}": {
+			"WARNING: iidy migrates through the pooler", "WARNING: behind a pooler payments' ledger needs a pool of its own",
+		},
 		"payments: {secretEnv: {FINGERPRINT_SECRET: {existingSecret: ''}}}": {
 			"WARNING: payments runs without FINGERPRINT_SECRET",
 		},

@@ -29,6 +29,7 @@ const (
 	container  = "spec.template.spec.containers.0."
 	labelName  = "metadata.labels.app~kubernetes~io/name"
 	url        = "postgres://$(PGHOST):$(PGPORT)/$(PGDATABASE)?sslmode=disable&binary_parameters=yes"
+	ledger     = "payments.secretEnv.PROCESSOR_DATABASE_URL."
 	secret     = "payments.secretEnv.FINGERPRINT_SECRET"
 )
 
@@ -201,7 +202,8 @@ counts: {name: tallies, internalService: {enabled: false}, database: {existingSe
 events: {name: e, workloads: {work: {database: {maxOpenConns: 5}}}, database: {existingSecret: e}, image: {repository: e}}
 iidy: {name: i, resources: {limits: {memory: 2Gi}}, database: {existingSecret: i}, image: {repository: i}}
 payments: {name: p, secretEnv: {FINGERPRINT_SECRET: {existingSecret: f, key: a},
-  FINGERPRINT_SECRET_PREVIOUS: {existingSecret: g, key: b, optional: false}}, database: {existingSecret: p}, image: {repository: p}}
+  FINGERPRINT_SECRET_PREVIOUS: {existingSecret: g, key: b, optional: false},
+  PROCESSOR_DATABASE_URL: {existingSecret: h, key: d, optional: false}}, database: {existingSecret: p}, image: {repository: p}}
 pyggpot: {name: g, database: {existingSecret: g}, image: {repository: g}}
 `,
 		turns: []turn{
@@ -228,6 +230,9 @@ pyggpot: {name: g, database: {existingSecret: g}, image: {repository: g}}
 			{secret + "_PREVIOUS.existingSecret", "Deployment/rowlock-payments", container + "env.8.valueFrom.secretKeyRef.name", "g"},
 			{secret + "_PREVIOUS.key", "Deployment/rowlock-payments", container + "env.8.valueFrom.secretKeyRef.key", "b"},
 			{secret + "_PREVIOUS.optional", "Deployment/rowlock-payments", container + "env.8.valueFrom.secretKeyRef.optional", nil},
+			{ledger + "existingSecret", "Deployment/rowlock-payments", container + "env.9", secretVar("PROCESSOR_DATABASE_URL", "h", "d")},
+			{ledger + "key", "Deployment/rowlock-payments", container + "env.9", secretVar("PROCESSOR_DATABASE_URL", "h", "d")},
+			{ledger + "optional", "Deployment/rowlock-payments", container + "env.9", secretVar("PROCESSOR_DATABASE_URL", "h", "d")},
 			{"counts.name", "Deployment/rowlock-counts", labelName, "tallies"},
 			{"events.name", "Deployment/rowlock-events", labelName, "e"},
 			{"iidy.name", "Deployment/rowlock-iidy", labelName, "i"},
