@@ -60,7 +60,9 @@ func block(section, language string) string {
 func pattern(line string) *regexp.Regexp {
 	text := regexp.MustCompile(`"\d{4}-\d\d-\d\dT[^"]*"`).ReplaceAllString(line, "TIME")
 	text = regexp.MustCompile(`"[0-9a-f]{4}\.{3}"`).ReplaceAllString(text, "IDENT")
+	text = regexp.MustCompile(`"value":"[^"]*"`).ReplaceAllString(text, "WORD") // events draws words
 	text = regexp.MustCompile(`\s*\.{3}[ a-z,]*`).ReplaceAllString(text, "REST")
 	text = regexp.QuoteMeta(text)
-	return regexp.MustCompile(strings.NewReplacer("TIME", `"[^"]*"`, "IDENT", `"[^"]*"`, "REST", `.*`).Replace(text))
+	const quoted = `"[^"]*"`
+	return regexp.MustCompile(strings.NewReplacer("WORD", `"value":`+quoted, "TIME", quoted, "IDENT", quoted, "REST", `.*`).Replace(text))
 }
