@@ -94,6 +94,7 @@ func (c *client) once(ctx context.Context, method, target, body string, headers 
 	if err != nil {
 		return 0, "", fmt.Errorf("%s %s: %w", method, target, err)
 	}
+	req.Header.Set("Accept", "application/json") // problems included
 	if strings.HasPrefix(body, "{") {
 		req.Header.Set("Content-Type", "application/json")
 	}

@@ -21,7 +21,7 @@ func (w *iidy) operate(ctx context.Context, c *client, n int) outcome {
 }
 
 func (w *iidy) stored(ctx context.Context, c *client, _ int) (int, error) {
-	answer, err := c.read(ctx, http.MethodGet, c.api+w.list, "{}")
+	answer, err := c.read(ctx, http.MethodGet, c.api+w.list, "")
 	if err != nil {
 		return 0, err
 	}
