@@ -23,18 +23,19 @@ func (s *story) autoscaling(t *testing.T) {
 		}
 		return nil
 	})
-	t.Logf("%d replicas after %.0f s", most, time.Since(began).Seconds())
+	node, err := command(t.Context(), "", "kubectl", "top", "node")
+	t.Logf("%d replicas after %.0f s; the node: %s %v", most, time.Since(began).Seconds(), node, err)
 
 	deployment := func() apps.DeploymentSpec { return fetch[apps.Deployment](t, "deployment", "rowlock-counts").Spec }
 	before := *deployment().Replicas
-	if _, err := command(t.Context(), "", s.helms[0], append([]string{"upgrade", release, chart},
+	if _, err := command(t.Context(), "", s.helms[0], append([]string{"upgrade", release, chart, "--wait", "--timeout=3m"},
 		s.values("counts.podAnnotations.upgrade=while-scaled")...)...); err != nil {
 		t.Fatal(err)
 	}
 	if after := *deployment().Replicas; after < most {
 		t.Errorf("the upgrade took replicas away from the autoscaler: there were %d, there are %d", before, after)
 	}
-	wantFlawless(t, stopLoads(t, []*load{busy}), 10_000)
+	wantFlawless(t, stopLoads(t, []*load{busy}), 5_000)
 
 	eventually(t, 3*time.Minute, func() error {
 		if n := len(s.pods(t, "counts")); n != 2 {
@@ -56,7 +57,8 @@ func (s *story) upgrade(t *testing.T) {
 	for _, row := range services() {
 		more = append(more, row.name+".config.LOG_LEVEL=debug", row.name+".podAnnotations.upgrade=done")
 	}
-	if _, err := command(t.Context(), "", s.helms[1], append([]string{"upgrade", release, chart}, s.values(more...)...)...); err != nil {
+	args := append([]string{"upgrade", release, chart, "--wait", "--timeout=3m"}, s.values(more...)...)
+	if _, err := command(t.Context(), "", s.helms[1], args...); err != nil {
 		t.Fatal(err)
 	}
 	// Until the last of the old ones has ended, too.

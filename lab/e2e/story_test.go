@@ -49,7 +49,10 @@ func TestStory(t *testing.T) { //nolint:paralleltest // there is one cluster
 		{"a pod is deleted", s.podDeleted},
 		{"autoscaling", s.autoscaling},
 		{"rolling upgrade", s.upgrade},
-		{"uninstall leaves nothing", s.uninstall},
+		{"uninstall leaves nothing", func(t *testing.T) { s.uninstall(t, s.helms[0]) }},
+		{"Helm 4 installs and uninstalls", s.byHelm4},
+		{"kubectl applies what Helm renders", s.byKubectl},
+		{"one service alone, migrated by a Job", s.alone},
 	} {
 		began := time.Now()
 		if !t.Run(chapter.name, chapter.tell) {
@@ -106,7 +109,7 @@ spec:
 // values are those of the whole story; more of them as --set pairs.
 func (s *story) values(more ...string) []string {
 	args := []string{
-		"--namespace", namespace, "--wait", "--timeout=3m",
+		"--namespace", namespace, "--set=counts.networkPolicy.enabled=true,counts.maxSurge=3",
 		"--set-string=global.image.tag=" + s.tag, "--set=global.database.parameters=sslmode=disable",
 	}
 	for _, row := range services() {
@@ -129,7 +132,7 @@ func (s *story) values(more ...string) []string {
 
 func (s *story) install(t *testing.T) {
 	began := time.Now()
-	out, err := command(t.Context(), "", s.helms[0], append([]string{"install", release, chart}, s.values()...)...)
+	out, err := command(t.Context(), "", s.helms[0], append([]string{"install", release, chart, "--wait", "--timeout=3m"}, s.values()...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,14 +176,20 @@ func (s *story) helmTest(t *testing.T) {
 				t.Errorf("%s is not checked:\n%s", name, hooks)
 			}
 		}
-		out, err := command(t.Context(), "", helm, "test", release, "--namespace", namespace, "--timeout=2m")
-		if err != nil {
-			log, _ := kubectl(t.Context(), "logs", release+"-check")
-			t.Fatalf("%v\n%s\n%s", err, out, log)
-		}
-		if !strings.Contains(out, "Succeeded") {
-			t.Errorf("helm test says\n%s", out)
-		}
+		s.check(t, helm)
+	}
+}
+
+// check is `helm test`.
+func (s *story) check(t *testing.T, helm string) {
+	t.Helper()
+	out, err := command(t.Context(), "", helm, "test", release, "--namespace", namespace, "--timeout=2m")
+	if err != nil {
+		log, _ := kubectl(t.Context(), "logs", release+"-check")
+		t.Fatalf("%v\n%s\n%s", err, out, log)
+	}
+	if !strings.Contains(out, "Succeeded") {
+		t.Errorf("helm test says\n%s", out)
 	}
 }
 
@@ -204,10 +213,17 @@ func (s *story) roles(t *testing.T) {
 	}
 }
 
-func (s *story) uninstall(t *testing.T) {
-	if _, err := command(t.Context(), "", s.helms[0], "uninstall", release, "--namespace", namespace, "--wait", "--timeout=2m"); err != nil {
+func (s *story) uninstall(t *testing.T, helm string) {
+	t.Helper()
+	if _, err := command(t.Context(), "", helm, "uninstall", release, "--namespace", namespace, "--wait", "--timeout=2m"); err != nil {
 		t.Fatal(err)
 	}
+	s.wantNothing(t)
+}
+
+// wantNothing waits until nothing of the release is left.
+func (s *story) wantNothing(t *testing.T) {
+	t.Helper()
 	kinds := "deployments,replicasets,pods,services,configmaps,secrets,serviceaccounts," +
 		"horizontalpodautoscalers,poddisruptionbudgets,networkpolicies,jobs,leases"
 	eventually(t, time.Minute, func() error {
