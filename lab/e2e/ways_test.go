@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // byHelm4 installs from nothing by Helm 4 alone, which applies on the server's side.
