@@ -64,5 +64,5 @@ func pattern(line string) *regexp.Regexp {
 	text = regexp.MustCompile(`\s*\.{3}[ a-z,]*`).ReplaceAllString(text, "REST")
 	text = regexp.QuoteMeta(text)
 	const quoted = `"[^"]*"`
-	return regexp.MustCompile(strings.NewReplacer("WORD", `"value":`+quoted, "TIME", quoted, "IDENT", quoted, "REST", `.*`).Replace(text))
+	return regexp.MustCompile(strings.NewReplacer("WORD", `"value":`+quoted, "TIME", quoted, "IDENT", quoted, "REST", `.*?`).Replace(text))
 }

@@ -6,9 +6,15 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
-// events makes events. Nobody else may meanwhile: their ids must have no gap.
+// readersAtOnce look for gaps.
+const readersAtOnce = 8
+
+// events makes events. Others may do so too meanwhile, so the ids in between may be theirs; that all are there, and that none is given
+// twice, holds all the same.
 type events struct {
 	before int
 
@@ -58,7 +64,7 @@ func (w *events) operate(ctx context.Context, c *client, n int) outcome {
 	return o
 }
 
-func (w *events) stored(ctx context.Context, c *client, unknown int) (int, error) {
+func (w *events) stored(ctx context.Context, c *client, _ int) (int, error) {
 	if w.err != nil {
 		return 0, w.err
 	}
@@ -66,16 +72,15 @@ func (w *events) stored(ctx context.Context, c *client, unknown int) (int, error
 	if err != nil {
 		return 0, err
 	}
+	readers, ctx := errgroup.WithContext(ctx)
+	readers.SetLimit(readersAtOnce)
 	for id := w.before + 1; id <= after; id++ {
-		if w.ids[id] {
-			continue
-		}
-		if unknown--; unknown < 0 {
-			return 0, fmt.Errorf("nobody was given the id %d", id)
-		}
-		if _, err := c.read(ctx, http.MethodGet, fmt.Sprintf("%s/events/%d", c.api, id), ""); err != nil {
-			return 0, fmt.Errorf("there is a gap: %w", err)
-		}
+		readers.Go(func() error {
+			if _, err := c.read(ctx, http.MethodGet, fmt.Sprintf("%s/events/%d", c.api, id), ""); err != nil {
+				return fmt.Errorf("there is a gap at %d: %w", id, err)
+			}
+			return nil
+		})
 	}
-	return after - w.before, nil
+	return len(w.ids), readers.Wait()
 }
