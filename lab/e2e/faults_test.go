@@ -100,7 +100,7 @@ func (s *story) databaseRestarts(t *testing.T) {
 		return nil
 	})
 	before := s.steadiness(t)
-	loads := startLoads(t, s.settings, 20, 8)
+	loads := startLoads(t, s.settings, 20, 8, s.services...)
 	restarts := func() int32 { return fetch[core.Pod](t, "pod", "postgres-0").Status.ContainerStatuses[0].RestartCount }
 	was := restarts()
 	must(t, "exec", "postgres-0", "--", "sh", "-c", "kill -INT 1")
@@ -133,7 +133,7 @@ func (s *story) databaseRestarts(t *testing.T) {
 // podDeleted: a replica of each service is deleted without a grace period, under load. What is lost is at most what was under way there.
 func (s *story) podDeleted(t *testing.T) {
 	const clients = 8
-	loads := startLoads(t, s.settings, 50, clients)
+	loads := startLoads(t, s.settings, 50, clients, s.services...)
 	for _, row := range s.rows {
 		for _, workload := range row.workloads {
 			component := strings.TrimPrefix(workload, "-")
@@ -142,7 +142,7 @@ func (s *story) podDeleted(t *testing.T) {
 			}
 			for _, pod := range s.pods(t, row.name) {
 				if pod.Labels["app.kubernetes.io/component"] == component {
-					must(t, "delete", "pod", pod.Name, "--grace-period=0", "--force")
+					must(t, "delete", "pod", pod.Name, "--grace-period=0", "--force", "--wait=false")
 					break
 				}
 			}

@@ -29,8 +29,8 @@ type load struct {
 const restricted = `{runAsNonRoot: true, runAsUser: 65532, allowPrivilegeEscalation: false, readOnlyRootFilesystem: true,
         capabilities: {drop: [ALL]}, seccompProfile: {type: RuntimeDefault}}`
 
-// startLoad puts a service under load, and returns when it has begun.
-func startLoad(t *testing.T, s settings, service string, rate, clients int) *load {
+// create makes the pod of a load.
+func create(t *testing.T, s settings, service string, rate, clients int) *load {
 	t.Helper()
 	l := &load{name: fmt.Sprintf("load-%s-%d", service, time.Now().UnixMilli()%1e7)}
 	internal := ""
@@ -54,6 +54,14 @@ spec:
       securityContext: %s
       resources: {requests: {cpu: 50m, memory: 32Mi}}
 `, l.name, s.tag, rate, clients, service, service, internal, restricted))
+	ctx := context.WithoutCancel(t.Context())
+	t.Cleanup(func() { _, _ = kubectl(ctx, "delete", "pod", l.name, "--ignore-not-found", "--now", "--wait=false") })
+	return l
+}
+
+// begin waits until the load is there, and takes hold of its input, whose end will end it.
+func (l *load) begin(t *testing.T) {
+	t.Helper()
 	wait(t, time.Minute, "condition=Ready", "pod/"+l.name)
 	ctx := context.WithoutCancel(t.Context())
 	l.attach = exec.CommandContext(ctx, "kubectl", "--namespace", namespace, "attach", "--stdin", "--quiet", l.name)
@@ -65,16 +73,11 @@ spec:
 	if err := l.attach.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _, _ = kubectl(ctx, "delete", "pod", l.name, "--ignore-not-found", "--now", "--wait=false") })
-	return l
 }
 
-// stop ends the load and returns its report.
-func (l *load) stop(t *testing.T) *drive.Report {
+// report waits for a load that was told to end.
+func (l *load) report(t *testing.T) *drive.Report {
 	t.Helper()
-	if err := l.stdin.Close(); err != nil {
-		t.Fatal(err)
-	}
 	// How kubectl attach ends says nothing; the pod's log does.
 	_ = l.attach.Wait()
 	eventually(t, 90*time.Second, func() error {
@@ -105,20 +108,28 @@ func flawless(r *drive.Report, least int) error {
 	return nil
 }
 
-// together starts a load on each service.
-func startLoads(t *testing.T, s settings, rate, clients int) []*load {
+// startLoads puts services under load, and returns when it has begun everywhere.
+func startLoads(t *testing.T, s settings, rate, clients int, services ...string) (all []*load) {
 	t.Helper()
-	var all []*load
-	for _, name := range s.services {
-		all = append(all, startLoad(t, s, name, rate, clients))
+	for _, name := range services {
+		all = append(all, create(t, s, name, rate, clients))
+	}
+	for _, l := range all {
+		l.begin(t)
 	}
 	return all
 }
 
+// stopLoads ends them all, and returns what came of them.
 func stopLoads(t *testing.T, all []*load) (reports []*drive.Report) {
 	t.Helper()
 	for _, l := range all {
-		reports = append(reports, l.stop(t))
+		if err := l.stdin.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, l := range all {
+		reports = append(reports, l.report(t))
 	}
 	return reports
 }

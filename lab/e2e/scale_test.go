@@ -16,7 +16,7 @@ import (
 func (s *story) autoscaling(t *testing.T) {
 	const most = 4
 	began := time.Now()
-	busy := startLoad(t, s.settings, "counts", 400, 16)
+	busy := startLoads(t, s.settings, 400, 16, "counts")
 	eventually(t, 3*time.Minute, func() error {
 		if n := s.ready(t, "counts"); n < most {
 			return fmt.Errorf("%d replicas are ready", n)
@@ -35,7 +35,7 @@ func (s *story) autoscaling(t *testing.T) {
 	if after := *deployment().Replicas; after < most {
 		t.Errorf("the upgrade took replicas away from the autoscaler: there were %d, there are %d", before, after)
 	}
-	wantFlawless(t, stopLoads(t, []*load{busy}), 5_000)
+	wantFlawless(t, stopLoads(t, busy), 5_000)
 
 	eventually(t, 3*time.Minute, func() error {
 		if n := len(s.pods(t, "counts")); n != 2 {
@@ -52,7 +52,7 @@ func (s *story) upgrade(t *testing.T) {
 	for _, pod := range s.pods(t) {
 		old[pod.Name] = true
 	}
-	loads := startLoads(t, s.settings, 50, 8)
+	loads := startLoads(t, s.settings, 50, 8, s.services...)
 	var more []string
 	for _, row := range services() {
 		more = append(more, row.name+".config.LOG_LEVEL=debug", row.name+".podAnnotations.upgrade=done")
