@@ -1,27 +1,29 @@
-# One recipe for every service: docker build --build-arg SERVICE=counts .
-# hack/image-stage carries out the stage `build` without Docker, so keep to instructions that it knows.
+# One recipe for every service: docker build --build-arg SERVICE=counts . And for the lab: --build-arg SERVICE=rowlock --build-arg MODULE=lab
+# hack/image-stage carries out the stage `build` without Docker, so keep to instructions that it knows; hack/image-last builds the last
+# stage by buildah.
 ARG GO_VERSION=1.26
 
 # The compiler runs on the builder's own platform and crosses to the target's: no emulation.
 FROM --platform=$BUILDPLATFORM golang:${GO_VERSION} AS build
 ARG SERVICE
+ARG MODULE=services/${SERVICE}
 ARG VERSION=devel
 ARG TARGETOS
 ARG TARGETARCH
-# An image holds platform and one service, so there is no workspace: the replace lines of go.mod lead to platform.
+# An image holds platform and one module, so there is no workspace: the replace lines of go.mod lead to platform.
 ENV CGO_ENABLED=0 GOWORK=off
 WORKDIR /src
 RUN test -n "${SERVICE}" || { echo "which service? --build-arg SERVICE=counts" >&2; exit 1; }
 # Dependencies first: this layer lasts until a go.mod changes.
 COPY platform/go.mod platform/go.sum platform/
-COPY services/${SERVICE}/go.mod services/${SERVICE}/go.sum services/${SERVICE}/
-RUN --mount=type=cache,target=/go/pkg/mod go -C services/${SERVICE} mod download
+COPY ${MODULE}/go.mod ${MODULE}/go.sum ${MODULE}/
+RUN --mount=type=cache,target=/go/pkg/mod go -C ${MODULE} mod download
 COPY platform platform/
-COPY services/${SERVICE} services/${SERVICE}/
+COPY ${MODULE} ${MODULE}/
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
-    GOOS=${TARGETOS} GOARCH=${TARGETARCH} go -C services/${SERVICE} build -trimpath \
+    GOOS=${TARGETOS} GOARCH=${TARGETARCH} go -C ${MODULE} build -trimpath \
     -ldflags "-s -w -X github.com/rowlock/rowlock/platform/lifecycle.version=${VERSION}" \
-    -o ../../service.bin ./cmd/${SERVICE}
+    -o "$PWD/service.bin" ./cmd/${SERVICE}
 
 FROM scratch
 ARG SERVICE

@@ -21,14 +21,20 @@ LDFLAGS := -X github.com/rowlock/rowlock/platform/lifecycle.version=$(VERSION)
 # The path of a pinned tool, built on first use and kept in Go's build cache.
 tool = $$(GOWORK=off go -C tools tool -n $(1))
 
-# The names of the images, where they differ from the service's.
-image_counts := count-processing-service
+# Modules of tools that are not in the workspace.
+TOOLS := tools tools/cluster
+
+# For the test in a cluster, and for people with Docker.
+RELEASE   ?= rowlock
+NAMESPACE ?= rowlock
+IMAGE_TAG ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo devel)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test cover lint fmt verify generate tidy bench prove prove-long fuzz nightly vuln image image-stage clean
+.PHONY: help build run test cover lint fmt verify generate tidy bench prove prove-long fuzz nightly vuln \
+	images image-stage image-last e2e kind-up kind-load kind-install kind-test kind-down clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build bin/<service> for every service, and bin/rowlock
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./services/*/cmd/* ./lab/cmd/*
@@ -49,7 +55,7 @@ cover: build ## Fail when a service's tests cover less than MIN_COVER percent of
 
 lint: ## Lint every module, and prove that the house rules bite
 	@linter="$(call tool,golangci-lint)" || exit; status=0; \
-	for module in $(MODULES) tools; do \
+	for module in $(MODULES) $(TOOLS); do \
 		echo "lint $$module"; \
 		(cd $$module && GOWORK=off "$$linter" run ./...) || status=1; \
 	done; exit $$status
@@ -57,11 +63,12 @@ lint: ## Lint every module, and prove that the house rules bite
 
 fmt: ## Format all Go code
 	@set -e; linter="$(call tool,golangci-lint)"; \
-	for module in $(MODULES) tools; do (cd $$module && "$$linter" fmt ./...); done
+	for module in $(MODULES) $(TOOLS); do (cd $$module && "$$linter" fmt ./...); done
 
 verify: ## Check generated code, go.mod files, and that both ways of building work
 	hack/verify $(MODULES)
 	@set -e; for service in $(SERVICES); do $(MAKE) --no-print-directory image-stage SERVICE=$$service; done
+	hack/image-stage rowlock $(VERSION) lab
 
 generate: ## Generate code from the contracts
 	@set -e; for module in $(MODULES); do (cd $$module && GOWORK=off go generate ./...); done
@@ -69,7 +76,7 @@ generate: ## Generate code from the contracts
 # Tidied first, for go work sync to see what each module really needs; tidied again, for what it wrote. Listing all modules completes
 # go.work.sum, which no go command ever shortens.
 tidy: ## Bring go.work and every go.mod in order
-	@set -e; for module in $(MODULES) tools; do (cd $$module && GOWORK=off go mod tidy); done
+	@set -e; for module in $(MODULES) $(TOOLS); do (cd $$module && GOWORK=off go mod tidy); done
 	go work sync
 	@set -e; for module in $(MODULES); do (cd $$module && GOWORK=off go mod tidy); done
 	go list -m all >/dev/null
@@ -96,12 +103,33 @@ vuln: ## Look for known vulnerabilities (asks vuln.go.dev)
 	@set -e; govulncheck="$(call tool,govulncheck)"; \
 	for module in $(MODULES); do echo "vuln $$module"; (cd $$module && GOWORK=off "$$govulncheck" ./...); done
 
-image: ## Build the image of SERVICE (needs Docker)
-	docker build --build-arg SERVICE=$(SERVICE) --build-arg VERSION=$(VERSION) \
-		-t rowlock/$(or $(image_$(SERVICE)),$(SERVICE)):$(VERSION) .
+images: ## Build the images of all services and the lab, and print their sizes (PUSH=registry pushes them for amd64 and arm64)
+	hack/images $(IMAGE_TAG) $(SERVICES)
+
+image-last: ## Build the Dockerfile's last stage with SERVICE by buildah, without Docker
+	hack/image-last $(SERVICE) $(VERSION)
 
 image-stage: ## Build SERVICE as the Dockerfile does, without Docker
 	hack/image-stage $(SERVICE) $(VERSION)
+
+e2e: ## Test in a cluster: that of KUBECONFIG, or else the test cluster beside this clone
+	hack/e2e $(IMAGE_TAG) $(SERVICES)
+
+kind-up: ## Make a cluster in Docker, with metrics-server and a throw-away PostgreSQL
+	hack/kind up $(NAMESPACE)
+
+kind-load: images ## Build the images and load them into that cluster
+	hack/kind load $(IMAGE_TAG) $(SERVICES)
+
+kind-install: ## Install the chart there
+	hack/kind install $(NAMESPACE) $(RELEASE) $(IMAGE_TAG) $(SERVICES)
+
+kind-test: ## helm test, then make e2e, in that cluster
+	hack/kind test $(NAMESPACE) $(RELEASE)
+	hack/kind e2e $(IMAGE_TAG) $(SERVICES)
+
+kind-down: ## Delete it
+	hack/kind down
 
 clean: ## Remove what make built
 	rm -rf bin .tmp

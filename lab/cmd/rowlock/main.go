@@ -3,6 +3,8 @@
 //
 //	rowlock up                     a private PostgreSQL, and replicas of every service behind one address each
 //	rowlock bench SERVICE          throughput and latency beside bare pgbench
+//	rowlock check --SERVICE=URL    whether running services, wherever they are, keep their promises
+//	rowlock drive SERVICE URL      load until standard input ends, and what came of it
 //	rowlock with-postgres -- CMD   run CMD with a PostgreSQL server to test on
 package main
 
@@ -33,7 +35,7 @@ const (
 func main() {
 	life := newSignals()
 	status := run(life.ctx, process{
-		environ: config.Environ(), stdout: os.Stdout, stderr: os.Stderr, hurry: life.hurry,
+		environ: config.Environ(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, hurry: life.hurry,
 	}, os.Args[1:])
 	life.stop()
 	os.Exit(status)
@@ -42,6 +44,7 @@ func main() {
 // process is what a command takes from the process that it runs in.
 type process struct {
 	environ        map[string]string
+	stdin          io.Reader
 	stdout, stderr io.Writer
 	// hurry is closed by the second Ctrl-C: whatever still stops in order is to end at once.
 	hurry <-chan struct{}
@@ -67,6 +70,15 @@ func commands() []command {
 		{
 			name: "prove", args: "[flags]", help: "break the system in every way we know and check what was promised",
 			run: runProve,
+		},
+		{
+			name: "check", args: "--SERVICE=URL...", help: "send concurrent requests to running services and compare the results, to the last digit",
+			run: runCheck,
+		},
+		{
+			name: "drive", args: "[flags] SERVICE URL [INTERNAL-URL]",
+			help: "load until standard input ends, then compare what is stored with what was answered",
+			run:  runDrive,
 		},
 		{
 			name: "with-postgres", args: "-- CMD...", help: "run CMD with ROWLOCK_TEST_DATABASE_URL naming a server of its own",

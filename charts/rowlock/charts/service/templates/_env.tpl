@@ -1,0 +1,70 @@
+{{/* One variable out of a secret. */}}
+{{- define "service.secretVariable" -}}
+- name: {{ .name }}
+  valueFrom:
+    secretKeyRef:
+      name: {{ .secret }}
+      key: {{ .key }}
+{{- if .optional }}
+      optional: true
+{{- end }}
+{{- end -}}
+
+{{/* What follows the ? of the database's URL. */}}
+{{- define "service.parameters" -}}
+{{- $parameters := .Values.database.parameters -}}
+{{- if and (not $parameters) (not .Values.database.keys.uri) -}}
+{{- $parameters = dig "database" "parameters" "" .Values.global | default "sslmode=require" -}}
+{{- end -}}
+{{- if and $parameters (eq (include "service.pooler" .) "transaction") (not (contains "binary_parameters=" $parameters)) -}}
+{{- $parameters = printf "%s&binary_parameters=yes" $parameters -}}
+{{- end -}}
+{{- with $parameters }}?{{ . }}{{ end -}}
+{{- end -}}
+
+{{/*
+The way to the database. Role and password are not put into the URL, where they would have to be escaped: the driver reads PGUSER and
+PGPASSWORD. $(NAME) is put in by Kubernetes.
+*/}}
+{{- define "service.databaseEnv" -}}
+{{- $secret := .Values.database.existingSecret | required (printf "%s.database.existingSecret is required: the secret with the way to the database" .Chart.Name) -}}
+{{- $keys := .Values.database.keys -}}
+{{- if $keys.uri -}}
+{{ include "service.secretVariable" (dict "name" "DATABASE_URI" "secret" $secret "key" $keys.uri) }}
+- name: DATABASE_URL
+  value: "$(DATABASE_URI){{ include "service.parameters" . }}"
+{{- else -}}
+{{ include "service.secretVariable" (dict "name" "PGHOST" "secret" $secret "key" $keys.host) }}
+{{ include "service.secretVariable" (dict "name" "PGPORT" "secret" $secret "key" $keys.port) }}
+{{ include "service.secretVariable" (dict "name" "PGDATABASE" "secret" $secret "key" $keys.name) }}
+{{ include "service.secretVariable" (dict "name" "PGUSER" "secret" $secret "key" $keys.user) }}
+{{ include "service.secretVariable" (dict "name" "PGPASSWORD" "secret" $secret "key" $keys.password) }}
+- name: DATABASE_URL
+  value: "postgres://$(PGHOST):$(PGPORT)/$(PGDATABASE){{ include "service.parameters" . }}"
+{{- end }}
+{{- with .Values.migrations.existingSecret }}
+{{ include "service.secretVariable" (dict "name" "MIGRATE_DATABASE_URL" "secret" . "key" $.Values.migrations.uriKey) }}
+{{- end }}
+{{- end -}}
+
+{{/* What the chart says itself; .Values.config must not. */}}
+{{- define "service.config" -}}
+DB_POOLER: {{ include "service.pooler" . }}
+MIGRATE_ON_START: {{ eq .Values.migrations.mode "startup" | quote }}
+HTTP_ADDR: ":8080"
+ADMIN_ADDR: ":9090"
+{{- if .Values.internalService.enabled }}
+INTERNAL_HTTP_ADDR: ":8081"
+{{- end }}
+SHUTDOWN_DELAY: {{ printf "%ds" (int .Values.shutdown.delaySeconds) }}
+SHUTDOWN_TIMEOUT: {{ printf "%ds" (int .Values.shutdown.timeoutSeconds) }}
+{{- end -}}
+
+{{- define "service.checkConfig" -}}
+{{- $taken := merge (dict "DATABASE_URL" "database" "MIGRATE_DATABASE_URL" "migrations" "DB_MAX_OPEN_CONNS" "database.maxOpenConns" "INTERNAL_HTTP_ADDR" "internalService") (include "service.config" . | fromYaml) -}}
+{{- range $name, $value := .Values.config -}}
+{{- if hasKey $taken $name -}}
+{{- fail (printf "%s.config.%s: the chart sets %s by a value of its own; see its README" $.Chart.Name $name $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

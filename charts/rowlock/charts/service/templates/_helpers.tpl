@@ -1,0 +1,65 @@
+{{/* The service's name, for labels. */}}
+{{- define "service.name" -}}
+{{- .Values.name | default .Chart.Name -}}
+{{- end -}}
+
+{{/* Name of the objects: <release>-<service>; the release's name where this chart is released alone. */}}
+{{- define "service.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride -}}
+{{- else if .Chart.IsRoot -}}
+{{- .Release.Name -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Name of a workload's objects. Takes a dict of root and workload. `serve` is the service itself. */}}
+{{- define "service.workloadName" -}}
+{{- include "service.fullname" .root -}}{{- if ne .workload "serve" }}-{{ .workload }}{{- end -}}
+{{- end -}}
+
+{{- define "service.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{ include "service.selector" . }}
+app.kubernetes.io/version: {{ include "service.tag" . | trunc 63 | trimSuffix "-" | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: rowlock
+{{- end -}}
+
+{{- define "service.selector" -}}
+app.kubernetes.io/name: {{ include "service.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "service.tag" -}}
+{{- .Values.image.tag | default (dig "image" "tag" "" .Values.global) | default .Chart.AppVersion -}}
+{{- end -}}
+
+{{- define "service.image" -}}
+{{- $repository := .Values.image.repository | required (printf "%s.image.repository is required: the image of the service" .Chart.Name) -}}
+{{- $registry := .Values.image.registry | default (dig "image" "registry" "" .Values.global) -}}
+{{- with $registry }}{{ trimSuffix "/" . }}/{{ end }}{{ $repository }}:{{ include "service.tag" . }}
+{{- end -}}
+
+{{- define "service.serviceAccountName" -}}
+{{- .Values.serviceAccount.name | default (ternary (include "service.fullname" .) "default" .Values.serviceAccount.create) -}}
+{{- end -}}
+
+{{- define "service.pooler" -}}
+{{- .Values.database.pooler | default (dig "database" "pooler" "" .Values.global) | default "none" -}}
+{{- end -}}
+
+{{/* The enabled workloads with their own settings over those of the service, as JSON: fromJson it. */}}
+{{- define "service.workloads" -}}
+{{- $all := dict -}}
+{{- range $name, $own := .Values.workloads -}}
+{{- $common := dict "enabled" true "replicas" $.Values.replicas "autoscaling" $.Values.autoscaling "resources" $.Values.resources
+      "database" (dict "maxOpenConns" $.Values.database.maxOpenConns) -}}
+{{- $settings := mergeOverwrite (deepCopy $common) (deepCopy ($own | default dict)) -}}
+{{- if $settings.enabled -}}
+{{- $_ := set $all $name $settings -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $all -}}
+{{- end -}}

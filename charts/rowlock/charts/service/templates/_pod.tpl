@@ -1,0 +1,113 @@
+{{/* A workload's pod. Takes a dict of root, name and workload. */}}
+{{- define "service.pod" -}}
+{{- $values := .root.Values -}}
+serviceAccountName: {{ include "service.serviceAccountName" .root }}
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- with concat $values.imagePullSecrets (dig "imagePullSecrets" list $values.global) | uniq }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+{{- with $values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- /* Not a number: the image names 65532, and OpenShift chooses its own. */}}
+securityContext:
+  runAsNonRoot: true
+  seccompProfile:
+    type: RuntimeDefault
+terminationGracePeriodSeconds: {{ add $values.shutdown.preStopSeconds $values.shutdown.delaySeconds $values.shutdown.timeoutSeconds 5 }}
+topologySpreadConstraints:
+  {{- range $values.topologySpread.topologyKeys }}
+  - maxSkew: 1
+    topologyKey: {{ . }}
+    whenUnsatisfiable: {{ $values.topologySpread.whenUnsatisfiable }}
+    labelSelector:
+      matchLabels:
+        {{- include "service.selector" $.root | nindent 8 }}
+        app.kubernetes.io/component: {{ $.name }}
+    matchLabelKeys: [pod-template-hash]
+  {{- end }}
+{{- with $values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+containers:
+  - name: {{ .name }}
+    image: {{ include "service.image" .root | quote }}
+    imagePullPolicy: {{ $values.image.pullPolicy }}
+    args: [{{ .name }}]
+    {{- include "service.container" . | nindent 4 }}
+{{- with $values.extraVolumes }}
+volumes:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* The rest of its container. */}}
+{{- define "service.container" -}}
+{{- $values := .root.Values -}}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities:
+    drop: [ALL]
+ports:
+  {{- if eq .name "serve" }}
+  - {name: http, containerPort: 8080}
+  {{- if $values.internalService.enabled }}
+  - {name: internal, containerPort: 8081}
+  {{- end }}
+  {{- end }}
+  - {name: admin, containerPort: 9090}
+envFrom:
+  - configMapRef:
+      name: {{ include "service.fullname" .root }}
+env:
+  {{- include "service.databaseEnv" .root | nindent 2 }}
+  - name: DB_MAX_OPEN_CONNS
+    value: {{ .workload.database.maxOpenConns | quote }}
+  {{- range $name, $from := $values.secretEnv }}
+  {{- if $from.existingSecret }}
+  {{- include "service.secretVariable" (dict "name" $name "secret" $from.existingSecret "key" $from.key "optional" $from.optional) | nindent 2 }}
+  {{- end }}
+  {{- end }}
+  {{- with $values.extraEnv }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- /* Neither of the first two asks the database: to start a replica again does not bring it back. */}}
+startupProbe:
+  httpGet: {path: /livez, port: admin}
+  periodSeconds: 1
+  failureThreshold: 60
+livenessProbe:
+  httpGet: {path: /livez, port: admin}
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 3
+readinessProbe:
+  httpGet: {path: /readyz, port: admin}
+  periodSeconds: 2
+  timeoutSeconds: 5
+  failureThreshold: 2
+lifecycle:
+  preStop:
+    sleep:
+      seconds: {{ $values.shutdown.preStopSeconds }}
+resources:
+  {{- toYaml .workload.resources | nindent 2 }}
+{{- with $values.extraVolumeMounts }}
+volumeMounts:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}

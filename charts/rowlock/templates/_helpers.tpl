@@ -1,0 +1,16 @@
+{{- define "rowlock.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: rowlock
+{{- end -}}
+
+{{/* The connections that all enabled services open at most. */}}
+{{- define "rowlock.connections" -}}
+{{- $sum := 0 -}}
+{{- range $name, $service := .Subcharts -}}
+{{- $sum = add $sum (include "service.connections" $service) -}}
+{{- end -}}
+{{- $sum -}}
+{{- end -}}

@@ -1,0 +1,363 @@
+package chart
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rowlock/rowlock/lab/internal/chartvalues"
+)
+
+// turn is one knob: what stands at a path of an object when it is turned.
+// A path's steps are parted by dots; ~ stands for a dot inside one.
+type turn struct {
+	knob, object, path string
+	want               any
+}
+
+// scenario is one rendering, in which many knobs are turned at once.
+type scenario struct {
+	name, chart, values string
+	turns               []turn
+}
+
+const (
+	deployment = "Deployment/rowlock"
+	pod        = "spec.template.spec."
+	container  = "spec.template.spec.containers.0."
+	labelName  = "metadata.labels.app~kubernetes~io/name"
+	url        = "postgres://$(PGHOST):$(PGPORT)/$(PGDATABASE)?sslmode=disable&binary_parameters=yes"
+	ledger     = "payments.secretEnv.PROCESSOR_DATABASE_URL."
+	secret     = "payments.secretEnv.FINGERPRINT_SECRET"
+)
+
+// bare is what the service chart needs at least.
+const bare = `
+image: {repository: counts}
+database: {existingSecret: db}
+`
+
+type list = []any
+
+type dict = map[string]any
+
+func scenarios() []scenario {
+	return slices.Concat(serviceScenarios(), umbrellaScenarios())
+}
+
+func serviceScenarios() []scenario {
+	return []scenario{{
+		name: "a service with much of its own", chart: alone,
+		values: `
+name: tally
+image: {registry: ghcr.io/me/, repository: counts, tag: v9, pullPolicy: Always}
+imagePullSecrets: [pull]
+database: {existingSecret: db, maxOpenConns: 3, pooler: transaction, parameters: sslmode=disable,
+  keys: {host: h, port: p, name: db, user: u, password: s}}
+migrations: {mode: none, existingSecret: owner, uriKey: dsn}
+config: {LOG_LEVEL: debug, MAX_IN_FLIGHT: 7}
+secretEnv: {TOKEN: {existingSecret: tokens, key: t, optional: true}}
+extraEnv: [{name: EXTRA, value: "$(PGHOST)"}]
+extraVolumes: [{name: ca, secret: {secretName: ca}}]
+extraVolumeMounts: [{name: ca, mountPath: /ca}]
+replicas: 3
+autoscaling: {enabled: false}
+maxSurge: 50%
+podDisruptionBudget: {maxUnavailable: 10%}
+resources: {requests: {cpu: 1, memory: 1Gi}, limits: {memory: 2Gi}}
+service: {type: LoadBalancer, port: 8000, annotations: {a: b}}
+internalService: {enabled: true, port: 9999}
+shutdown: {preStopSeconds: 7, delaySeconds: 11, timeoutSeconds: 13}
+serviceAccount: {name: robot, annotations: {role: arn}}
+topologySpread: {topologyKeys: [rack], whenUnsatisfiable: DoNotSchedule}
+podLabels: {team: x}
+podAnnotations: {note: why}
+nodeSelector: {disk: ssd}
+tolerations: [{key: k, operator: Exists}]
+affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: []}}}
+priorityClassName: high
+`,
+		turns: []turn{
+			{"name", deployment, labelName, "tally"},
+			{"image.registry", deployment, container + "image", "ghcr.io/me/counts:v9"},
+			{"image.repository", deployment, container + "image", "ghcr.io/me/counts:v9"},
+			{"image.tag", deployment, container + "image", "ghcr.io/me/counts:v9"},
+			{"image.pullPolicy", deployment, container + "imagePullPolicy", "Always"},
+			{"imagePullSecrets", deployment, pod + "imagePullSecrets", list{dict{"name": "pull"}}},
+			{"database.existingSecret", deployment, container + "env.0.valueFrom.secretKeyRef.name", "db"},
+			{"database.keys.host", deployment, container + "env.0", secretVar("PGHOST", "db", "h")},
+			{"database.keys.port", deployment, container + "env.1", secretVar("PGPORT", "db", "p")},
+			{"database.keys.name", deployment, container + "env.2", secretVar("PGDATABASE", "db", "db")},
+			{"database.keys.user", deployment, container + "env.3", secretVar("PGUSER", "db", "u")},
+			{"database.keys.password", deployment, container + "env.4", secretVar("PGPASSWORD", "db", "s")},
+			{"database.parameters", deployment, container + "env.5.value", url},
+			{"database.pooler", "ConfigMap/rowlock", "data.DB_POOLER", "transaction"},
+			{"migrations.existingSecret", deployment, container + "env.6", secretVar("MIGRATE_DATABASE_URL", "owner", "dsn")},
+			{"migrations.uriKey", deployment, container + "env.6", secretVar("MIGRATE_DATABASE_URL", "owner", "dsn")},
+			{"database.maxOpenConns", deployment, container + "env.7", dict{"name": "DB_MAX_OPEN_CONNS", "value": "3"}},
+			{"secretEnv", deployment, container + "env.8.valueFrom.secretKeyRef", dict{"name": "tokens", "key": "t", "optional": true}},
+			{"extraEnv", deployment, container + "env.9", dict{"name": "EXTRA", "value": "$(PGHOST)"}},
+			{"migrations.mode", "ConfigMap/rowlock", "data.MIGRATE_ON_START", "false"},
+			{"config", "ConfigMap/rowlock", "data.LOG_LEVEL", "debug"},
+			{"config", "ConfigMap/rowlock", "data.MAX_IN_FLIGHT", "7"},
+			{"extraVolumes", deployment, pod + "volumes", list{dict{"name": "ca", "secret": dict{"secretName": "ca"}}}},
+			{"extraVolumeMounts", deployment, container + "volumeMounts", list{dict{"name": "ca", "mountPath": "/ca"}}},
+			{"replicas", deployment, "spec.replicas", 3},
+			{"autoscaling.enabled", "HorizontalPodAutoscaler/rowlock", "kind", nil},
+			{"maxSurge", deployment, "spec.strategy.rollingUpdate.maxSurge", "50%"},
+			{"podDisruptionBudget.maxUnavailable", "PodDisruptionBudget/rowlock", "spec.maxUnavailable", "10%"},
+			{"resources", deployment, container + "resources", dict{"requests": dict{"cpu": 1, "memory": "1Gi"}, "limits": dict{"memory": "2Gi"}}},
+			{"service.type", "Service/rowlock", "spec.type", "LoadBalancer"},
+			{"service.port", "Service/rowlock", "spec.ports.0.port", 8000},
+			{"service.annotations", "Service/rowlock", "metadata.annotations", dict{"a": "b"}},
+			{"internalService.enabled", "ConfigMap/rowlock", "data.INTERNAL_HTTP_ADDR", ":8081"},
+			{"internalService.port", "Service/rowlock-internal", "spec.ports.0.port", 9999},
+			{"shutdown.preStopSeconds", deployment, container + "lifecycle.preStop.sleep.seconds", 7},
+			{"shutdown.delaySeconds", "ConfigMap/rowlock", "data.SHUTDOWN_DELAY", "11s"},
+			{"shutdown.timeoutSeconds", "ConfigMap/rowlock", "data.SHUTDOWN_TIMEOUT", "13s"},
+			{"shutdown.timeoutSeconds", deployment, pod + "terminationGracePeriodSeconds", 7 + 11 + 13 + 5},
+			{"serviceAccount.name", "ServiceAccount/robot", "metadata.name", "robot"},
+			{"serviceAccount.name", deployment, pod + "serviceAccountName", "robot"},
+			{"serviceAccount.annotations", "ServiceAccount/robot", "metadata.annotations", dict{"role": "arn"}},
+			{"topologySpread.topologyKeys", deployment, pod + "topologySpreadConstraints.0.topologyKey", "rack"},
+			{"topologySpread.whenUnsatisfiable", deployment, pod + "topologySpreadConstraints.0.whenUnsatisfiable", "DoNotSchedule"},
+			{"podLabels", deployment, "spec.template.metadata.labels.team", "x"},
+			{"podAnnotations", deployment, "spec.template.metadata.annotations.note", "why"},
+			{"nodeSelector", deployment, pod + "nodeSelector", dict{"disk": "ssd"}},
+			{"tolerations", deployment, pod + "tolerations", list{dict{"key": "k", "operator": "Exists"}}},
+			{"affinity", deployment, pod + "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms", list{}},
+			{"priorityClassName", deployment, pod + "priorityClassName", "high"},
+		},
+	}, {
+		name: "a service whose secret has a whole URI", chart: alone,
+		values: `
+image: {repository: counts}
+database: {existingSecret: cnpg, keys: {uri: uri}, parameters: sslmode=require}
+global: {database: {parameters: sslmode=disable}}
+autoscaling: {minReplicas: 3, maxReplicas: 4, targetCPUUtilizationPercentage: 55, behavior: {scaleDown: {stabilizationWindowSeconds: 15}}}
+podDisruptionBudget: {enabled: false}
+serviceAccount: {create: false}
+workloads: {serve: {database: {maxOpenConns: 5}}, work: {replicas: 1, autoscaling: {enabled: false}, resources: {limits: {memory: 9Mi}}}}
+serviceMonitor: {enabled: true, labels: {prom: one}, interval: 7s}
+networkPolicy: {enabled: true, databasePorts: [6432], from: [{podSelector: {matchLabels: {a: b}}}], adminFrom: [{namespaceSelector: {}}],
+  egress: [{ports: [{port: 4317}]}], internalFrom: [{podSelector: {matchLabels: {c: d}}}]}
+internalService: {enabled: true}
+`,
+		turns: []turn{
+			{"database.keys.uri", "Deployment/rowlock", container + "env.0", secretVar("DATABASE_URI", "cnpg", "uri")},
+			{
+				"database.parameters", "Deployment/rowlock", container + "env.1",
+				dict{"name": "DATABASE_URL", "value": "$(DATABASE_URI)?sslmode=require"},
+			},
+			{"autoscaling.minReplicas", "HorizontalPodAutoscaler/rowlock", "spec.minReplicas", 3},
+			{"autoscaling.maxReplicas", "HorizontalPodAutoscaler/rowlock", "spec.maxReplicas", 4},
+			{
+				"autoscaling.targetCPUUtilizationPercentage", "HorizontalPodAutoscaler/rowlock", "spec.metrics.0.resource.target.averageUtilization",
+				55,
+			},
+			{"autoscaling.behavior", "HorizontalPodAutoscaler/rowlock", "spec.behavior.scaleDown.stabilizationWindowSeconds", 15},
+			{"podDisruptionBudget.enabled", "PodDisruptionBudget/rowlock", "kind", nil},
+			{"serviceAccount.create", "ServiceAccount/rowlock", "kind", nil},
+			{"serviceAccount.create", "Deployment/rowlock", pod + "serviceAccountName", "default"},
+			{"workloads", "Deployment/rowlock", container + "env.2.value", "5"},
+			{"workloads", "Deployment/rowlock-work", "spec.replicas", 1},
+			{"workloads", "Deployment/rowlock-work", container + "args", list{"work"}},
+			{"workloads", "Deployment/rowlock-work", container + "resources.limits.memory", "9Mi"},
+			{"serviceMonitor.enabled", "Service/rowlock-metrics", "spec.clusterIP", "None"},
+			{"serviceMonitor.labels", "ServiceMonitor/rowlock", "metadata.labels.prom", "one"},
+			{"serviceMonitor.interval", "ServiceMonitor/rowlock", "spec.endpoints.0.interval", "7s"},
+			{"networkPolicy.enabled", "NetworkPolicy/rowlock", "spec.policyTypes", list{"Ingress", "Egress"}},
+			{"networkPolicy.from", "NetworkPolicy/rowlock", "spec.ingress.0.from.0.podSelector.matchLabels", dict{"a": "b"}},
+			{"networkPolicy.internalFrom", "NetworkPolicy/rowlock", "spec.ingress.1.from.0.podSelector.matchLabels", dict{"c": "d"}},
+			{"networkPolicy.adminFrom", "NetworkPolicy/rowlock", "spec.ingress.2.from", list{dict{"namespaceSelector": dict{}}}},
+			{"networkPolicy.databasePorts", "NetworkPolicy/rowlock", "spec.egress.1.ports", list{dict{"port": 6432, "protocol": "TCP"}}},
+			{"networkPolicy.egress", "NetworkPolicy/rowlock", "spec.egress.2.ports.0.port", 4317},
+		},
+	}, {
+		name: "a network policy's own peers", chart: alone,
+		values: bare + "networkPolicy: {enabled: true}\nfullnameOverride: other",
+		turns: []turn{
+			{"fullnameOverride", "Deployment/other", "metadata.name", "other"},
+			{"networkPolicy.enabled", "NetworkPolicy/other", "spec.ingress.0.from", list{dict{"podSelector": dict{}}}},
+			{"networkPolicy.enabled", "NetworkPolicy/other", "spec.ingress.1", dict{"ports": list{dict{"port": "admin"}}}},
+		},
+	}}
+}
+
+func umbrellaScenarios() []scenario {
+	return []scenario{{
+		name: "all services alike", chart: umbrella,
+		values: `
+global:
+  image: {registry: ghcr.io/you, tag: "1.2"}
+  imagePullSecrets: [pull]
+  database: {parameters: sslmode=disable, pooler: transaction, maxConnections: 1000}
+  serviceMonitor: {enabled: true, labels: {release: prometheus}}
+prometheusRule: {enabled: true, labels: {r: s}}
+dashboards: {enabled: true, labels: {grafana_dashboard: yes please}, annotations: {grafana_folder: Rowlock}}
+test: {image: {repository: my/lab}}
+counts: {name: tallies, internalService: {enabled: false}, database: {existingSecret: c}, image: {repository: c}}
+events: {name: e, workloads: {work: {database: {maxOpenConns: 5}}}, database: {existingSecret: e}, image: {repository: e}}
+iidy: {name: i, resources: {limits: {memory: 2Gi}}, database: {existingSecret: i}, image: {repository: i}}
+payments: {name: p, secretEnv: {FINGERPRINT_SECRET: {existingSecret: f, key: a},
+  FINGERPRINT_SECRET_PREVIOUS: {existingSecret: g, key: b, optional: false},
+  PROCESSOR_DATABASE_URL: {existingSecret: h, key: d, optional: false}}, database: {existingSecret: p}, image: {repository: p}}
+pyggpot: {name: g, database: {existingSecret: g}, image: {repository: g}}
+`,
+		turns: []turn{
+			{"global.image.registry", "Deployment/rowlock-iidy", container + "image", "ghcr.io/you/i:1.2"},
+			{"global.image.tag", "Deployment/rowlock-pyggpot", container + "image", "ghcr.io/you/g:1.2"},
+			{"global.image.tag", "Pod/rowlock-check", "spec.containers.0.image", "ghcr.io/you/my/lab:1.2"},
+			{"test.image.repository", "Pod/rowlock-check", "spec.containers.0.image", "ghcr.io/you/my/lab:1.2"},
+			{"global.imagePullSecrets", "Deployment/rowlock-counts", pod + "imagePullSecrets", list{dict{"name": "pull"}}},
+			{"global.imagePullSecrets", "Pod/rowlock-check", "spec.imagePullSecrets", list{dict{"name": "pull"}}},
+			{"global.database.parameters", "Deployment/rowlock-pyggpot", container + "env.5.value", url},
+			{"global.database.pooler", "ConfigMap/rowlock-events", "data.DB_POOLER", "transaction"},
+			{"global.serviceMonitor.enabled", "ServiceMonitor/rowlock-events", "spec.endpoints.0.port", "admin"},
+			{"global.serviceMonitor.labels", "ServiceMonitor/rowlock-counts", "metadata.labels.release", "prometheus"},
+			{"prometheusRule.enabled", "PrometheusRule/rowlock", "spec.groups.0.name", "rowlock"},
+			{"prometheusRule.labels", "PrometheusRule/rowlock", "metadata.labels.r", "s"},
+			{"dashboards.enabled", "ConfigMap/rowlock-dashboard-overview", "kind", "ConfigMap"},
+			{"dashboards.labels", "ConfigMap/rowlock-dashboard-overview", "metadata.labels.grafana_dashboard", "yes please"},
+			{"dashboards.annotations", "ConfigMap/rowlock-dashboard-overview", "metadata.annotations", dict{"grafana_folder": "Rowlock"}},
+			{"counts.internalService.enabled", "Service/rowlock-counts-internal", "kind", nil},
+			{"events.workloads.work.database.maxOpenConns", "Deployment/rowlock-events-work", container + "env.6.value", "5"},
+			{"iidy.resources.limits.memory", "Deployment/rowlock-iidy", container + "resources.limits.memory", "2Gi"},
+			{secret + ".existingSecret", "Deployment/rowlock-payments", container + "env.7.valueFrom.secretKeyRef.name", "f"},
+			{secret + ".key", "Deployment/rowlock-payments", container + "env.7.valueFrom.secretKeyRef.key", "a"},
+			{secret + "_PREVIOUS.existingSecret", "Deployment/rowlock-payments", container + "env.8.valueFrom.secretKeyRef.name", "g"},
+			{secret + "_PREVIOUS.key", "Deployment/rowlock-payments", container + "env.8.valueFrom.secretKeyRef.key", "b"},
+			{secret + "_PREVIOUS.optional", "Deployment/rowlock-payments", container + "env.8.valueFrom.secretKeyRef.optional", nil},
+			{ledger + "existingSecret", "Deployment/rowlock-payments", container + "env.9", secretVar("PROCESSOR_DATABASE_URL", "h", "d")},
+			{ledger + "key", "Deployment/rowlock-payments", container + "env.9", secretVar("PROCESSOR_DATABASE_URL", "h", "d")},
+			{ledger + "optional", "Deployment/rowlock-payments", container + "env.9", secretVar("PROCESSOR_DATABASE_URL", "h", "d")},
+			{"counts.name", "Deployment/rowlock-counts", labelName, "tallies"},
+			{"events.name", "Deployment/rowlock-events", labelName, "e"},
+			{"iidy.name", "Deployment/rowlock-iidy", labelName, "i"},
+			{"payments.name", "Deployment/rowlock-payments", labelName, "p"},
+			{"pyggpot.name", "Deployment/rowlock-pyggpot", labelName, "g"},
+			{"counts.image.repository", "Deployment/rowlock-counts", container + "image", "ghcr.io/you/c:1.2"},
+			{"events.image.repository", "Deployment/rowlock-events", container + "image", "ghcr.io/you/e:1.2"},
+			{"iidy.image.repository", "Deployment/rowlock-iidy", container + "image", "ghcr.io/you/i:1.2"},
+			{"payments.image.repository", "Deployment/rowlock-payments", container + "image", "ghcr.io/you/p:1.2"},
+			{"pyggpot.image.repository", "Deployment/rowlock-pyggpot", container + "image", "ghcr.io/you/g:1.2"},
+			{"counts.database.existingSecret", "Deployment/rowlock-counts", container + "env.0.valueFrom.secretKeyRef.name", "c"},
+			{"events.database.existingSecret", "Deployment/rowlock-events", container + "env.0.valueFrom.secretKeyRef.name", "e"},
+			{"iidy.database.existingSecret", "Deployment/rowlock-iidy", container + "env.0.valueFrom.secretKeyRef.name", "i"},
+			{"payments.database.existingSecret", "Deployment/rowlock-payments", container + "env.0.valueFrom.secretKeyRef.name", "p"},
+			{"pyggpot.database.existingSecret", "Deployment/rowlock-pyggpot", container + "env.0.valueFrom.secretKeyRef.name", "g"},
+		},
+	}, {
+		name: "no service and no test", chart: umbrella,
+		values: `
+test: {enabled: false}
+counts: {enabled: false}
+events: {enabled: false}
+iidy: {enabled: false}
+payments: {enabled: false}
+pyggpot: {enabled: false}
+`,
+		turns: []turn{
+			{"test.enabled", "Pod/rowlock-check", "kind", nil},
+			{"counts.enabled", "Deployment/rowlock-counts", "kind", nil},
+			{"events.enabled", "Deployment/rowlock-events-work", "kind", nil},
+			{"iidy.enabled", "Deployment/rowlock-iidy", "kind", nil},
+			{"payments.enabled", "Deployment/rowlock-payments", "kind", nil},
+			{"pyggpot.enabled", "Deployment/rowlock-pyggpot", "kind", nil},
+		},
+	}}
+}
+
+func secretVar(name, secret, key string) dict {
+	return dict{"name": name, "valueFrom": dict{"secretKeyRef": dict{"name": secret, "key": key}}}
+}
+
+// Each knob changes what it says, and by default it is otherwise.
+func TestKnobs(t *testing.T) {
+	t.Parallel()
+	eachHelm(t, func(t *testing.T, helm string) {
+		plain := map[string]objects{alone: render(t, helm, alone, bare), umbrella: render(t, helm, umbrella, "{}")}
+		for _, s := range scenarios() {
+			got := render(t, helm, s.chart, s.values)
+			for _, turn := range s.turns {
+				want := string(raw(t, turn.want))
+				if value := string(raw(t, at(got[turn.object].plain, turn.path))); value != want {
+					t.Errorf("%s: %s: %s has %s at %s, want %s", s.name, turn.knob, turn.object, value, turn.path, want)
+				}
+				before := string(raw(t, at(plain[s.chart][turn.object].plain, turn.path)))
+				if before == want && turn.knob != "database.existingSecret" { // without one there is no default
+					t.Errorf("%s: %s: %s has %s at %s by default too: the test turns nothing", s.name, turn.knob, turn.object, want, turn.path)
+				}
+			}
+		}
+	})
+}
+
+// No knob that no test turns, and none that the schema does not know.
+func TestEveryKnobIsTurned(t *testing.T) {
+	t.Parallel()
+	// Turned where more is to be seen than a field: budget_test.go, and alone_test.go for the last.
+	elsewhere := []string{
+		"database.secondPool.enabled", "database.secondPool.smallerBy", "database.maxConnections", "global", "enabled",
+		"global.database.maxConnections", "payments.database.secondPool.enabled",
+	}
+	for _, chart := range []string{alone, umbrella} {
+		values, err := os.ReadFile(chart + "/values.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys, err := chartvalues.Read(values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(keys) < 30 {
+			t.Errorf("%s has %d keys", chart, len(keys))
+		}
+		for _, key := range keys {
+			turned := slices.Contains(elsewhere, key.Path) || slices.ContainsFunc(scenarios(), func(s scenario) bool {
+				return s.chart == chart && slices.ContainsFunc(s.turns, func(t turn) bool { return t.knob == key.Path })
+			})
+			if !turned && key.Default != "" {
+				t.Errorf("%s: no test turns %s", chart, key.Path)
+			}
+		}
+	}
+}
+
+// The schemas are strict at every level that is ours: an object either lists its properties and allows no others, or says what any of
+// its values is. What Kubernetes defines (extraEnv, affinity and such) is checked by Kubernetes; global belongs to all charts of a release.
+func TestSchemasAreStrict(t *testing.T) {
+	t.Parallel()
+	open := []string{"/affinity", "/global", "/counts", "/events", "/iidy", "/payments", "/pyggpot"}
+	for _, chart := range []string{alone, umbrella} {
+		data, err := os.ReadFile(chart + "/values.schema.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var schema dict
+		if err := json.Unmarshal(data, &schema); err != nil {
+			t.Fatal(err)
+		}
+		var walk func(path string, node dict)
+		walk = func(path string, node dict) {
+			if node["type"] == "object" && node["additionalProperties"] == nil && !slices.Contains(open, path) {
+				t.Errorf("%s: %s allows anything", chart, path)
+			}
+			properties, _ := node["properties"].(dict)
+			for name, child := range properties {
+				if node, ok := child.(dict); ok {
+					walk(path+"/"+name, node)
+				}
+			}
+			if inner, ok := node["additionalProperties"].(dict); ok {
+				walk(path+"/*", inner)
+			}
+		}
+		walk("", schema)
+		if schema["additionalProperties"] != false || !strings.Contains(string(data), "draft-07") {
+			t.Errorf("%s: the root is open", chart)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	core "k8s.io/api/core/v1"
+)
+
+// everyReplica: requests through the Service reach all of its replicas, by each replica's own count. counts has three of them, as the
+// source's figure wants.
+func (s *story) everyReplica(t *testing.T) {
+	must(t, "patch", "hpa", "rowlock-counts", "--patch", `{"spec":{"minReplicas":3}}`)
+	eventually(t, 2*time.Minute, func() error {
+		if ready := s.ready(t, "counts"); ready < 3 {
+			return fmt.Errorf("counts has %d replicas that are ready", ready)
+		}
+		return nil
+	})
+	before := map[string]float64{}
+	for _, pod := range s.pods(t) {
+		if pod.Labels["app.kubernetes.io/component"] == "serve" {
+			before[pod.Name] = requests(t, pod.Name)
+		}
+	}
+	for try := 0; len(before) > 0; try++ {
+		if try == 3 {
+			t.Errorf("no request reaches %v", before)
+			break
+		}
+		s.check(t, s.helms[try%len(s.helms)]) // 100 increases at once make +100, over three replicas
+		for name, was := range before {
+			if requests(t, name) > was {
+				delete(before, name)
+			}
+		}
+	}
+	must(t, "patch", "hpa", "rowlock-counts", "--patch", `{"spec":{"minReplicas":2}}`)
+}
+
+// ready counts the replicas of a service that are ready.
+func (s *story) ready(t *testing.T, name string) (n int) {
+	t.Helper()
+	for _, pod := range s.pods(t, name) {
+		for _, c := range pod.Status.Conditions {
+			if c.Type == core.PodReady && c.Status == core.ConditionTrue {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// requests is how many a replica has served.
+func requests(t *testing.T, pod string) (sum float64) {
+	t.Helper()
+	metrics := must(t, "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:9090/proxy/metrics", namespace, pod))
+	lines := bufio.NewScanner(strings.NewReader(metrics))
+	for lines.Scan() {
+		if strings.HasPrefix(lines.Text(), "http_server_request_duration_seconds_count{") {
+			fields := strings.Fields(lines.Text())
+			n, err := strconv.ParseFloat(fields[1], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += n
+		}
+	}
+	return sum
+}
+
+// steadiness is what must not change of the replicas while something else does.
+func (s *story) steadiness(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	for _, pod := range s.pods(t) {
+		for _, c := range pod.Status.Conditions {
+			if c.Type == core.PodReady {
+				_, _ = fmt.Fprintf(&b, "%s ready %s since %s, restarts %d\n",
+					pod.Name, c.Status, c.LastTransitionTime, pod.Status.ContainerStatuses[0].RestartCount)
+			}
+		}
+	}
+	return b.String()
+}
+
+// databaseRestarts: under load. No replica restarts, none stops being ready, nothing acknowledged is lost, and all is well afterwards.
+func (s *story) databaseRestarts(t *testing.T) {
+	eventually(t, time.Minute, func() error {
+		if n := s.ready(t, "counts"); n != 2 || len(s.pods(t, "counts")) != 2 {
+			return fmt.Errorf("counts still has %d replicas", n)
+		}
+		return nil
+	})
+	before := s.steadiness(t)
+	loads := startLoads(t, s.settings, 20, 8, s.services...)
+	restarts := func() int32 { return fetch[core.Pod](t, "pod", "postgres-0").Status.ContainerStatuses[0].RestartCount }
+	was := restarts()
+	must(t, "exec", "postgres-0", "--", "sh", "-c", "kill -INT 1")
+	eventually(t, time.Minute, func() error {
+		if restarts() == was {
+			return errors.New("the database did not restart")
+		}
+		return nil
+	})
+	wait(t, time.Minute, "condition=Ready", "pod/postgres-0")
+	// Everything works again, while the load goes on.
+	eventually(t, 30*time.Second, func() error {
+		_, err := command(t.Context(), "", s.helms[0], "test", release, "--namespace", namespace, "--timeout=1m")
+		return err
+	})
+	for _, r := range stopLoads(t, loads) {
+		if r.Verdict != "ok" || r.Failed() == 0 {
+			t.Errorf("%s: %s, %d failed: of a restart everybody notices something", r.Service, r.Verdict, r.Failed())
+		}
+	}
+	after := s.steadiness(t)
+	for line := range strings.Lines(before) {
+		if !strings.Contains(after, line) {
+			t.Errorf("before\n%s\nafter\n%s", before, after)
+			break
+		}
+	}
+}
+
+// podDeleted: a replica of each service is deleted without a grace period, under load. What is lost is at most what was under way there.
+func (s *story) podDeleted(t *testing.T) {
+	const clients = 8
+	loads := startLoads(t, s.settings, 50, clients, s.services...)
+	for _, row := range s.rows {
+		for _, workload := range row.workloads {
+			component := strings.TrimPrefix(workload, "-")
+			if component == "" {
+				component = "serve"
+			}
+			for _, pod := range s.pods(t, row.name) {
+				if pod.Labels["app.kubernetes.io/component"] == component {
+					must(t, "delete", "pod", pod.Name, "--grace-period=0", "--force", "--wait=false")
+					break
+				}
+			}
+		}
+	}
+	for _, row := range s.rows {
+		for _, workload := range row.workloads {
+			must(t, "rollout", "status", "deployment/rowlock-"+row.name+workload, "--timeout=1m")
+		}
+	}
+	for _, r := range stopLoads(t, loads) {
+		if r.Verdict != "ok" || r.Failed() > clients || r.Acknowledged < 100 {
+			t.Errorf("%s: %s, %d acknowledged, %d failed; there were %d clients", r.Service, r.Verdict, r.Acknowledged, r.Failed(), clients)
+		}
+	}
+}

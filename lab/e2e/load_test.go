@@ -1,0 +1,146 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	core "k8s.io/api/core/v1"
+
+	"github.com/rowlock/rowlock/lab/internal/drive"
+)
+
+// load is a pod that keeps a service busy until it is stopped.
+type load struct {
+	name   string
+	stdin  io.Closer
+	attach *exec.Cmd
+}
+
+// restricted is the security of our own pods.
+const restricted = `{runAsNonRoot: true, runAsUser: 65532, allowPrivilegeEscalation: false, readOnlyRootFilesystem: true,
+        capabilities: {drop: [ALL]}, seccompProfile: {type: RuntimeDefault}}`
+
+// create makes the pod of a load.
+func create(t *testing.T, s settings, service string, rate, clients int) *load {
+	t.Helper()
+	l := &load{name: fmt.Sprintf("load-%s-%d", service, time.Now().UnixMilli()%1e7)}
+	internal := ""
+	if service == "counts" {
+		internal = ", http://rowlock-counts-internal:8081"
+	}
+	apply(t, fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: %s, labels: {app: load}}
+spec:
+  restartPolicy: Never
+  automountServiceAccountToken: false
+  terminationGracePeriodSeconds: 2
+  containers:
+    - name: load
+      image: rowlock/lab:%s
+      stdin: true
+      stdinOnce: true
+      args: [drive, --rate=%d, --clients=%d, %s, http://rowlock-%s%s]
+      securityContext: %s
+      resources: {requests: {cpu: 50m, memory: 32Mi}}
+`, l.name, s.tag, rate, clients, service, service, internal, restricted))
+	ctx := context.WithoutCancel(t.Context())
+	t.Cleanup(func() { _, _ = kubectl(ctx, "delete", "pod", l.name, "--ignore-not-found", "--now", "--wait=false") })
+	return l
+}
+
+// begin waits until the load is there, and takes hold of its input, whose end will end it.
+func (l *load) begin(t *testing.T) {
+	t.Helper()
+	wait(t, time.Minute, "condition=Ready", "pod/"+l.name)
+	ctx := context.WithoutCancel(t.Context())
+	l.attach = exec.CommandContext(ctx, "kubectl", "--namespace", namespace, "attach", "--stdin", "--quiet", l.name)
+	stdin, err := l.attach.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.stdin = stdin
+	if err := l.attach.Start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// report waits for a load that was told to end.
+func (l *load) report(t *testing.T) *drive.Report {
+	t.Helper()
+	// How kubectl attach ends says nothing; the pod's log does.
+	_ = l.attach.Wait()
+	eventually(t, 90*time.Second, func() error {
+		if phase := fetch[core.Pod](t, "pod", l.name).Status.Phase; phase != core.PodSucceeded && phase != core.PodFailed {
+			return fmt.Errorf("the pod %s is %s", l.name, phase)
+		}
+		return nil
+	})
+	log := must(t, "logs", l.name)
+	report := new(drive.Report)
+	if err := json.Unmarshal([]byte(log), report); err != nil {
+		t.Fatalf("%s: %v\n%s", l.name, err, log)
+	}
+	t.Logf("load: %s", strings.TrimSpace(log))
+	return report
+}
+
+// flawless is for what must lose nothing.
+func flawless(r *drive.Report, least int) error {
+	switch {
+	case r.Verdict != "ok":
+		return fmt.Errorf("%s: %s", r.Service, r.Verdict)
+	case r.Failed() > 0 || r.Stored != r.Acknowledged:
+		return fmt.Errorf("%s: %d requests failed, %d were acknowledged and %d are stored", r.Service, r.Failed(), r.Acknowledged, r.Stored)
+	case r.Acknowledged < least:
+		return fmt.Errorf("%s: only %d requests were made, %d are wanted for it to mean something", r.Service, r.Acknowledged, least)
+	}
+	return nil
+}
+
+// startLoads puts services under load, and returns when it has begun everywhere.
+func startLoads(t *testing.T, s settings, rate, clients int, services ...string) (all []*load) {
+	t.Helper()
+	for _, name := range services {
+		all = append(all, create(t, s, name, rate, clients))
+	}
+	for _, l := range all {
+		l.begin(t)
+	}
+	return all
+}
+
+// stopLoads ends them all, and returns what came of them.
+func stopLoads(t *testing.T, all []*load) (reports []*drive.Report) {
+	t.Helper()
+	for _, l := range all {
+		if err := l.stdin.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, l := range all {
+		reports = append(reports, l.report(t))
+	}
+	return reports
+}
+
+func wantFlawless(t *testing.T, reports []*drive.Report, least int) {
+	t.Helper()
+	var errs []error
+	for _, r := range reports {
+		errs = append(errs, flawless(r, least))
+	}
+	if err := errors.Join(errs...); err != nil {
+		t.Error(err)
+	}
+}

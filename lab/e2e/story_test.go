@@ -1,0 +1,237 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	core "k8s.io/api/core/v1"
+)
+
+// story is what the chapters share.
+type story struct {
+	settings
+
+	rows []service
+}
+
+// TestStory installs Rowlock into an empty namespace, uses, breaks, scales and upgrades it, and takes it away. The chapters build on one
+// another, so the first one that fails ends it.
+func TestStory(t *testing.T) { //nolint:paralleltest // there is one cluster
+	s := &story{settings: fromEnvironment(t)}
+	for _, row := range services() {
+		if slices.Contains(s.services, row.name) {
+			s.rows = append(s.rows, row)
+		}
+	}
+	if len(s.rows) != len(s.services) || len(s.rows) == 0 {
+		t.Fatalf("the table does not have all of %v", s.services)
+	}
+	t.Cleanup(func() { cleanUp(t) })
+	cleanUp(t)
+	for _, chapter := range []struct {
+		name string
+		tell func(t *testing.T)
+	}{
+		{"a database in a restricted namespace", s.prepare},
+		{"install from nothing", s.install},
+		{"the tours", s.tours},
+		{"helm test", s.helmTest},
+		{"every replica works", s.everyReplica},
+		{"roles see their own schema", s.roles},
+		{"the database restarts", s.databaseRestarts},
+		{"a pod is deleted", s.podDeleted},
+		{"autoscaling", s.autoscaling},
+		{"rolling upgrade", s.upgrade},
+		{"uninstall leaves nothing", func(t *testing.T) { s.uninstall(t, s.helms[0]) }},
+		{"Helm 4 installs and uninstalls", s.byHelm4},
+		{"kubectl applies what Helm renders", s.byKubectl},
+		{"one service alone, migrated by a Job", s.alone},
+	} {
+		began := time.Now()
+		if !t.Run(chapter.name, chapter.tell) {
+			dump(t)
+			return
+		}
+		t.Logf("%s: %.0f s", chapter.name, time.Since(began).Seconds())
+	}
+}
+
+// cleanUp deletes the namespace.
+func cleanUp(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
+	defer cancel()
+	if _, err := command(ctx, "", "kubectl", "delete", "namespace", namespace, "--ignore-not-found", "--timeout=110s"); err != nil {
+		t.Error(err)
+	}
+}
+
+func (s *story) prepare(t *testing.T) {
+	if _, err := command(t.Context(), `
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: `+namespace+`
+  labels: {pod-security.kubernetes.io/enforce: restricted, pod-security.kubernetes.io/warn: restricted}
+`, "kubectl", "apply", "-f", "-"); err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := os.ReadFile("../../k8s/postgres.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(t, strings.Replace(string(manifest), "image: postgres:17", "image: "+s.postgres, 1))
+	apply(t, fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: client}
+spec:
+  automountServiceAccountToken: false
+  terminationGracePeriodSeconds: 1
+  containers:
+    - {name: client, image: %s, command: [sleep, "86400"], securityContext: %s}
+`, s.client, restricted))
+	wait(t, 2*time.Minute, "condition=Ready", "pod/postgres-0", "pod/client")
+
+	// The namespace does refuse what is not restricted.
+	if out, err := command(t.Context(), "", "kubectl", "--namespace", namespace, "run", "root", "--image="+s.client); err == nil {
+		t.Errorf("a pod that is not restricted is admitted: %s", out)
+	}
+}
+
+// values are those of the whole story; more of them as --set pairs.
+func (s *story) values(more ...string) []string {
+	args := []string{
+		"--namespace", namespace, "--set=counts.networkPolicy.enabled=true,counts.maxSurge=3",
+		"--set-string=global.image.tag=" + s.tag, "--set=global.database.parameters=sslmode=disable",
+	}
+	for _, row := range services() {
+		args = append(args,
+			fmt.Sprintf("--set=%s.enabled=%t", row.name, slices.Contains(s.services, row.name)),
+			// A small node carries all of them; counts alone scales.
+			fmt.Sprintf("--set=%s.autoscaling.enabled=%t", row.name, row.name == "counts"),
+			fmt.Sprintf("--set=%s.replicas=2,%s.resources.requests.cpu=50m", row.name, row.name),
+			fmt.Sprintf("--set=%s.config.LOG_REQUESTS=errors", row.name))
+	}
+	args = append(args,
+		"--set=counts.autoscaling.minReplicas=2,counts.autoscaling.targetCPUUtilizationPercentage=60",
+		"--set=counts.autoscaling.behavior.scaleDown.stabilizationWindowSeconds=15",
+		"--set-json=counts.autoscaling.behavior.scaleDown.policies=[{\"type\":\"Percent\",\"value\":100,\"periodSeconds\":15}]")
+	for _, pair := range more {
+		args = append(args, "--set="+pair)
+	}
+	return args
+}
+
+func (s *story) install(t *testing.T) {
+	began := time.Now()
+	out, err := command(t.Context(), "", s.helms[0], append([]string{"install", release, chart, "--wait", "--timeout=3m"}, s.values()...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 3*time.Minute {
+		t.Errorf("from nothing to ready took %s", took)
+	}
+	t.Logf("from nothing to ready in %.1f s", time.Since(began).Seconds())
+	if !strings.Contains(out, "Connections: at most ") {
+		t.Errorf("the notes do not say how many connections there may be:\n%s", out)
+	}
+	for _, pod := range s.pods(t) {
+		for _, c := range pod.Status.ContainerStatuses {
+			if c.RestartCount != 0 || !c.Ready {
+				t.Errorf("%s: restarted %d times, ready %t", pod.Name, c.RestartCount, c.Ready)
+			}
+		}
+	}
+}
+
+// pods are the replicas that are not ending, of the services named; of all when none is.
+func (s *story) pods(t *testing.T, names ...string) (pods []core.Pod) {
+	t.Helper()
+	for _, pod := range fetch[core.PodList](t, "pods", "--selector=app.kubernetes.io/instance="+release).Items {
+		name := pod.Labels["app.kubernetes.io/name"]
+		if pod.DeletionTimestamp == nil && slices.Contains(s.services, name) && (len(names) == 0 || slices.Contains(names, name)) {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+// helmTest: `helm test` of both Helms checks every service.
+func (s *story) helmTest(t *testing.T) {
+	for _, helm := range s.helms {
+		hooks, err := command(t.Context(), "", helm, "get", "hooks", release, "--namespace", namespace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range s.services {
+			if !strings.Contains(hooks, "--"+name+"=http://rowlock-"+name+":80") {
+				t.Errorf("%s is not checked:\n%s", name, hooks)
+			}
+		}
+		s.check(t, helm)
+	}
+}
+
+// check is `helm test`.
+func (s *story) check(t *testing.T, helm string) {
+	t.Helper()
+	out, err := command(t.Context(), "", helm, "test", release, "--namespace", namespace, "--timeout=2m")
+	if err != nil {
+		log, _ := kubectl(t.Context(), "logs", release+"-check")
+		t.Fatalf("%v\n%s\n%s", err, out, log)
+	}
+	if !strings.Contains(out, "Succeeded") {
+		t.Errorf("helm test says\n%s", out)
+	}
+}
+
+// roles: a service's role reads its own table, and nobody else's.
+func (s *story) roles(t *testing.T) {
+	secret := func(name string) string {
+		return string(fetch[core.Secret](t, "secret", "rowlock-"+name+"-db").Data["password"])
+	}
+	for _, mine := range s.rows {
+		password := secret(mine.name)
+		for _, other := range s.rows {
+			_, err := kubectl(t.Context(), "exec", "postgres-0", "--", "env", "PGPASSWORD="+password,
+				"psql", "--host=127.0.0.1", "--username="+mine.name, "--dbname=rowlock", "--command=SELECT count(*) FROM "+other.table)
+			switch {
+			case mine.name == other.name && err != nil:
+				t.Errorf("%s cannot read its own table: %v", mine.name, err)
+			case mine.name != other.name && (err == nil || !strings.Contains(err.Error(), "permission denied for schema")):
+				t.Errorf("%s reads %s: %v", mine.name, other.table, err)
+			}
+		}
+	}
+}
+
+func (s *story) uninstall(t *testing.T, helm string) {
+	t.Helper()
+	if _, err := command(t.Context(), "", helm, "uninstall", release, "--namespace", namespace, "--wait", "--timeout=2m"); err != nil {
+		t.Fatal(err)
+	}
+	s.wantNothing(t)
+}
+
+// wantNothing waits until nothing of the release is left.
+func (s *story) wantNothing(t *testing.T) {
+	t.Helper()
+	kinds := "deployments,replicasets,pods,services,configmaps,secrets,serviceaccounts," +
+		"horizontalpodautoscalers,poddisruptionbudgets,networkpolicies,jobs,leases"
+	eventually(t, time.Minute, func() error {
+		out := must(t, "get", kinds, "-o", "name", "--selector=app.kubernetes.io/instance="+release)
+		out += must(t, "get", "secrets", "-o", "name", "--selector=owner=helm")
+		if out != "" {
+			return fmt.Errorf("left behind: %s", out)
+		}
+		return nil
+	})
+}
