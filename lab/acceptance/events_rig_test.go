@@ -73,6 +73,30 @@ func (rig *eventsRig) number(t *testing.T, query string) (n int64) {
 	return n
 }
 
+// slowDown makes every event take its worker a millisecond, by a trigger, which
+// only a test may put there.
+func (rig *eventsRig) slowDown(t *testing.T) {
+	t.Helper()
+	statements := []string{`CREATE TRIGGER slow BEFORE UPDATE ON events FOR EACH ROW SET @slow = SLEEP(0.001)`}
+	if rig.schema != "" {
+		statements = []string{
+			`CREATE FUNCTION public.slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.001); RETURN OLD; END'`,
+			`CREATE TRIGGER slow BEFORE DELETE ON events.events FOR EACH ROW EXECUTE FUNCTION public.slow()`,
+		}
+	}
+	err := rig.db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+		for _, statement := range statements {
+			if _, err := tx.ExecContext(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // worked is an event that has its value.
 type worked struct {
 	ID    int64  `db:"id"`

@@ -116,6 +116,7 @@ func TestEventsAreWorkedOnce(t *testing.T) {
 		const pending, held = 20_000, 100
 		api := addrs(rig.processes(t, 1, "serve", nil))[0]
 		rig.enqueue(t, pending)
+		rig.slowDown(t)
 		stalled, release := rig.hold(t, held)
 		if len(stalled) != held {
 			t.Fatalf("%d events are held, want %d", len(stalled), held)
