@@ -50,32 +50,54 @@ func New[K comparable](slots int) *Bulkhead[K] {
 func (b *Bulkhead[K]) Do(ctx context.Context, key K, wait time.Duration, f func() error) error {
 	l := b.join(key)
 	defer b.leave(key, l)
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	if err := enter(ctx, l.turn, timer.C, ErrBusy); err != nil {
+	p := patience{wait: wait, begin: time.Now()}
+	defer p.end()
+	if err := p.enter(ctx, l.turn, ErrBusy); err != nil {
 		return err
 	}
 	defer func() { <-l.turn }()
-	if err := enter(ctx, b.slots, timer.C, ErrFull); err != nil {
+	if err := p.enter(ctx, b.slots, ErrFull); err != nil {
 		return err
 	}
 	defer func() { <-b.slots }()
 	return f()
 }
 
+// patience is what is left of a caller's wait. Its timer is made when there is
+// something to wait for: most callers walk through.
+type patience struct {
+	wait  time.Duration
+	begin time.Time
+	timer *time.Timer
+}
+
 // enter puts an element into the gate, or fails by refusal when the time or ctx
 // is over.
-func enter(ctx context.Context, gate chan<- struct{}, over <-chan time.Time, refusal error) error {
+func (p *patience) enter(ctx context.Context, gate chan<- struct{}, refusal error) error {
 	if ctx.Err() != nil { // with a free gate, select would toss a coin
 		return errors.Join(refusal, ctx.Err())
 	}
 	select {
 	case gate <- struct{}{}:
 		return nil
-	case <-over:
+	default:
+	}
+	if p.timer == nil {
+		p.timer = time.NewTimer(p.wait - time.Since(p.begin))
+	}
+	select {
+	case gate <- struct{}{}:
+		return nil
+	case <-p.timer.C:
 		return refusal
 	case <-ctx.Done():
 		return errors.Join(refusal, ctx.Err())
+	}
+}
+
+func (p *patience) end() {
+	if p.timer != nil {
+		p.timer.Stop()
 	}
 }
 

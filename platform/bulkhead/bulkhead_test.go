@@ -138,3 +138,17 @@ func TestKeyTakenIsToldFromAllSlotsTaken(t *testing.T) {
 		}
 	})
 }
+
+// Whoever need not wait costs a lane and its channel, and no timer.
+func TestNoTimerWithoutAWait(t *testing.T) { //nolint:paralleltest // AllocsPerRun must be alone
+	b := bulkhead.New[int](1)
+	nothing := func() error { return nil }
+	allocations := testing.AllocsPerRun(100, func() {
+		if err := b.Do(t.Context(), 1, time.Minute, nothing); err != nil {
+			t.Error(err)
+		}
+	})
+	if allocations > 2 {
+		t.Errorf("%g allocations, want the lane and its channel", allocations)
+	}
+}
