@@ -57,7 +57,7 @@ imagePullSecrets: [pull]
 database: {existingSecret: db, maxOpenConns: 3, pooler: transaction, parameters: sslmode=disable,
   keys: {host: h, port: p, name: db, user: u, password: s}}
 migrations: {mode: none, existingSecret: owner, uriKey: dsn}
-config: {LOG_LEVEL: debug, MAX_IN_FLIGHT: 7}
+config: {LOG_LEVEL: debug, MAX_IN_FLIGHT: 7, MAX_BODY: 268435456}
 secretEnv: {TOKEN: {existingSecret: tokens, key: t, optional: true}}
 extraEnv: [{name: EXTRA, value: "$(PGHOST)"}]
 extraVolumes: [{name: ca, secret: {secretName: ca}}]
@@ -102,6 +102,7 @@ priorityClassName: high
 			{"migrations.mode", "ConfigMap/rowlock", "data.MIGRATE_ON_START", "false"},
 			{"config", "ConfigMap/rowlock", "data.LOG_LEVEL", "debug"},
 			{"config", "ConfigMap/rowlock", "data.MAX_IN_FLIGHT", "7"},
+			{"config", "ConfigMap/rowlock", "data.MAX_BODY", "268435456"},
 			{"extraVolumes", deployment, pod + "volumes", list{dict{"name": "ca", "secret": dict{"secretName": "ca"}}}},
 			{"extraVolumeMounts", deployment, container + "volumeMounts", list{dict{"name": "ca", "mountPath": "/ca"}}},
 			{"replicas", deployment, "spec.replicas", 3},

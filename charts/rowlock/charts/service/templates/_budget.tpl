@@ -1,6 +1,6 @@
 {{/*
 The connections that the replicas of a service open at most, while a new version rolls out at the top of the autoscaler's range.
-A replica that is just ending is not counted: it is draining, and opens none.
+A replica that is just ending is not counted. It opens none, but keeps what it has until it has drained: what is left beside the sum is for those.
 */}}
 {{- define "service.connections" -}}
 {{- $sum := 0 -}}

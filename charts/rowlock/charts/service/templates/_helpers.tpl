@@ -63,3 +63,12 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 {{- toJson $all -}}
 {{- end -}}
+
+{{/* A value of config as text. Numbers of a values file are floats, and a large one must not come out as 2.68435456e+08. */}}
+{{- define "service.scalar" -}}
+{{- if kindIs "float64" . -}}
+{{- if eq (floor .) . -}}{{- int64 . -}}{{- else -}}{{- . -}}{{- end -}}
+{{- else -}}
+{{- toString . -}}
+{{- end -}}
+{{- end -}}
