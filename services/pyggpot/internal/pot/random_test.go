@@ -253,3 +253,22 @@ func BenchmarkRandom(b *testing.B) {
 		})
 	}
 }
+
+// The numbers that one kind's share takes, rejected ones included: about as many
+// for 10^9 coins as for ten. A draw that goes coin by coin takes n of them.
+func TestDrawsDoNotGrowWithTheCoins(t *testing.T) {
+	t.Parallel()
+	const times = 10_000
+	for _, n := range []int64{10, 1e3, 1e6, 1e9} {
+		source := &counted{Source: seeded(3)}
+		most := 0
+		for range times {
+			before := source.words
+			hypergeometric(7e8, 14e8, n, source)
+			most = max(most, source.words-before)
+		}
+		if mean := float64(source.words) / times; mean > 6 || most > 100 {
+			t.Errorf("%d coins: %.1f numbers on average, %d at the most", n, mean, most)
+		}
+	}
+}
