@@ -35,6 +35,8 @@ type Settings struct {
 	CaptureGlobals bool
 	// Engines are those that the service knows: PostgreSQL alone when empty.
 	Engines []sqldb.Engine
+	// Session is that of sqldb.Settings.
+	Session map[string]string
 	// Migrations are the schema's.
 	Migrations migrate.Source
 	// Check, if there is one, looks at the migrated database before anything is
@@ -74,6 +76,7 @@ func New(ctx context.Context, s Settings) (*Chassis, error) {
 	settings := sqldb.Settings{
 		URL: s.Common.DatabaseURL, Engines: s.Engines, Pooler: sqldb.Pooler(s.Common.DBPooler), MaxOpenConns: s.Common.DBMaxOpenConns,
 		LockTimeout: s.Common.DBLockTimeout, StatementTimeout: s.Common.DBStatementTimeout, ApplicationName: s.Name,
+		Session: s.Session,
 	}
 	if tel.TracingEnabled() {
 		settings.TracerProvider = tel.TracerProvider()

@@ -56,7 +56,7 @@ type App struct {
 func New(ctx context.Context, cfg Config, p Process) (*App, error) {
 	c, err := chassis.New(ctx, chassis.Settings{
 		Name: name, Config: &cfg, Common: cfg.Common, Environ: p.Environ, Output: p.Output, CaptureGlobals: p.CaptureGlobals,
-		Migrations: postgres.Migrations(),
+		Migrations: postgres.Migrations(), Session: postgres.Session(),
 		Errors:     []func(error) *problem.Error{httpapi.Problem, coalesce.Problem, bulkhead.Problem},
 		WriteError: httpapi.WriteError,
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -20,21 +21,28 @@ func (s *Store) Many(
 	ctx context.Context, change attempt.Change, list attempt.List, items *attempt.Items, claim attempt.Claim,
 ) (int64, error) {
 	s.metrics.batch(change, items.Len())
-	args := []any{string(list), items.Lines()}
+	args := []any{string(list), items.Distinct()}
 	if change != attempt.Add {
 		args = append(args, string(claim))
 	}
-	n, err := s.statement(ctx, change, batchSQL(change, sentItems), args...)
+	run := passes
+	if change == attempt.Add {
+		run = execute
+	}
+	n, err := s.statement(ctx, run, batchSQL(change, sentItems), args...)
 	s.done(change, list, n)
 	return n, err
 }
 
-// statement runs one statement of a caller's own and counts the rows that it
-// changed. All of them together leave some of the pool to the lanes of single items.
-func (s *Store) statement(ctx context.Context, change attempt.Change, query string, args ...any) (n int64, err error) {
+// runner runs a statement and counts the rows that it changed.
+type runner func(ctx context.Context, tx *sqlx.Tx, query string, args ...any) (int64, error)
+
+// statement runs one statement of a caller's own in a transaction. All of them
+// together leave some of the pool to the lanes of single items.
+func (s *Store) statement(ctx context.Context, run runner, query string, args ...any) (n int64, err error) {
 	err = s.queue(ctx, func() error {
 		return s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) (err error) {
-			n, err = apply(ctx, tx, change, query, args...)
+			n, err = run(ctx, tx, query, slices.Clone(args)...)
 			return err
 		}, sqldb.ResolveOutcome())
 	})
@@ -72,24 +80,28 @@ func (s *Store) queue(ctx context.Context, f func() error) error {
 	return err
 }
 
-// maxPasses bounds how often a delete is run for rows that moved. One more pass is
+// maxPasses bounds how often a statement is run for rows that moved. One more pass is
 // enough for those of the first; further ones are for rows that were added since.
 const maxPasses = 5
 
-// apply runs the statement of a change, a delete until it has all that it holds.
-func apply(ctx context.Context, tx *sqlx.Tx, change attempt.Change, query string, args ...any) (int64, error) {
-	if change != attempt.Delete {
-		return execute(ctx, tx, query, args...)
-	}
-	var total int64
+// passes runs a statement that cannot change what has moved until nothing has.
+// Whatever it holds it locked in the first pass, so a further one waits for nobody.
+// A delete is run again as it is, an increment for the items that it names: they are
+// the second of args.
+func passes(ctx context.Context, tx *sqlx.Tx, query string, args ...any) (total int64, err error) {
 	for range maxPasses {
-		var held, gone int64
-		if err := tx.QueryRowContext(ctx, query, args...).Scan(&held, &gone); err != nil {
+		var done int64
+		var moved bool
+		var items string
+		if err := tx.QueryRowContext(ctx, query, args...).Scan(&done, &moved, &items); err != nil {
 			return 0, err
 		}
-		total += gone
-		if held == gone {
+		total += done
+		if !moved {
 			return total, nil
+		}
+		if items != "" {
+			args[1] = items
 		}
 	}
 	return 0, attempt.ErrInTheWay
@@ -119,7 +131,11 @@ func (s *Store) Stage(
 		if change != attempt.Add {
 			args = append(args, string(claim))
 		}
-		n, err = apply(ctx, tx, change, batchSQL(change, stagedItems), args...)
+		run := execute
+		if change == attempt.Delete {
+			run = passes
+		}
+		n, err = run(ctx, tx, batchSQL(change, stagedItems), args...)
 		return err
 	})
 	if err != nil {
