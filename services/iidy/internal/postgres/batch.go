@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -21,18 +22,35 @@ func (s *Store) Many(
 	ctx context.Context, change attempt.Change, list attempt.List, items *attempt.Items, claim attempt.Claim,
 ) (int64, error) {
 	s.metrics.batch(change, items.Len())
-	args := []any{string(list), items.Distinct()}
-	if change != attempt.Add {
-		args = append(args, string(claim))
-	}
-	run := passes
+	var n int64
+	var err error
 	if change == attempt.Add {
-		run = execute
+		n, err = s.add(ctx, list, items.Distinct())
+	} else {
+		n, err = s.statement(ctx, passes, batchSQL(change, sentItems), string(list), items.Distinct(), string(claim))
 	}
-	n, err := s.statement(ctx, run, batchSQL(change, sentItems), args...)
 	s.done(change, list, n)
 	return n, err
 }
+
+// add adds the lines of a batch, the short way where nothing but new items is expected.
+func (s *Store) add(ctx context.Context, list attempt.List, lines string) (int64, error) {
+	if s.news.expected(string(list), time.Now()) {
+		n, err := s.statement(ctx, execute, addNewSQL, string(list), lines)
+		if sqldb.SQLState(err) != uniqueViolation {
+			return n, err
+		}
+		s.news.wrong(string(list), time.Now())
+	}
+	n, err := s.statement(ctx, execute, batchSQL(attempt.Add, sentItems), string(list), lines)
+	if err == nil && n == int64(strings.Count(lines, "\n"))+1 {
+		s.news.arrived(string(list), time.Now())
+	}
+	return n, err
+}
+
+// uniqueViolation is an SQLSTATE, PostgreSQL manual, appendix A.
+const uniqueViolation = "23505"
 
 // runner runs a statement and counts the rows that it changed.
 type runner func(ctx context.Context, tx *sqlx.Tx, query string, args ...any) (int64, error)

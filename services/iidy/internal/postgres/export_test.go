@@ -28,7 +28,7 @@ func Kept() map[string]int {
 		kept[batchSQL(change, sentItems)] = 3
 		kept[groupSQL(change, false)], kept[groupSQL(change, true)] = 4, 4
 	}
-	kept[batchSQL(attempt.Add, sentItems)] = 2
+	kept[batchSQL(attempt.Add, sentItems)], kept[addNewSQL] = 2, 2
 	return kept
 }
 

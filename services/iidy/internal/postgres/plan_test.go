@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"fmt"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -82,11 +83,11 @@ var unbounded = regexp.MustCompile(`Seq Scan on lists|Scan using lists_\w+ on li
 // goes by an index all the same.
 func TestKeptPlansOfAShortList(t *testing.T) {
 	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
+	session := url.Values{}
 	for name, value := range postgres.Session() {
-		dsn += "&" + name + "=" + value
+		session.Set(name, value)
 	}
-	db := apptest.Open(t, dsn)
+	db := apptest.Open(t, dbtest.Postgres(t, postgres.Migrations())+"&"+session.Encode())
 	seed(t, db, "a", 2)
 	execute(t, db, `VACUUM ANALYZE iidy.lists`)
 	conn, err := db.Connx(t.Context())

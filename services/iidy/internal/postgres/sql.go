@@ -43,8 +43,13 @@ INSERT INTO iidy.lists (list, item)
 SELECT $1, s.item
   FROM `
 
-	addEndSQL = `
- ORDER BY s.item COLLATE "C"
+	addOrderSQL = `
+ ORDER BY s.item COLLATE "C"`
+
+	// addNewSQL is for items none of which is there; it fails where one is.
+	addNewSQL = addBeginSQL + sentItems + addOrderSQL
+
+	addEndSQL = addOrderSQL + `
 ON CONFLICT (list, item) DO NOTHING`
 
 	heldBeginSQL = `

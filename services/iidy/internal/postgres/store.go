@@ -60,6 +60,7 @@ type Store struct {
 	turn    atomic.Int64              // makes each caller of batches a key of its own
 	bulk    chan struct{}             // holds an element for each long batch
 	heads   heads
+	news    news
 	metrics *metrics
 }
 
