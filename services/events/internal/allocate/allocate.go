@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -23,6 +24,7 @@ type Options struct {
 	Queue            int           // waiting events at most; 0 means 1024
 	LockTimeout      time.Duration // how long an event waits for the row of status
 	StatementTimeout time.Duration // the deadline of one group
+	TracerProvider   trace.TracerProvider
 }
 
 // Observer is told what a store does when it inserts.
@@ -56,7 +58,7 @@ func New(insert Insert, o Options, reg prometheus.Registerer) (*Allocator, error
 		Queue:       o.Queue,
 		LockTimeout: o.LockTimeout,
 		RunTimeout:  o.StatementTimeout*statements + statementGrace,
-		Registry:    reg,
+		Registry:    reg, TracerProvider: o.TracerProvider,
 	})
 	if err != nil {
 		return nil, err

@@ -59,6 +59,7 @@ func (c *changing) run() error {
 			return fmt.Errorf("%w: %w", pot.ErrTimeOver, err)
 		}
 		s.observer.Retry()
+		noteRetry(c.ctx, err)
 	}
 }
 
