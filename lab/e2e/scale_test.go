@@ -44,8 +44,6 @@ func (s *story) autoscaling(t *T) {
 	if after := *deployment().Replicas; after < before {
 		t.Errorf("the upgrade took replicas away from the autoscaler: there were %d, there are %d", before, after)
 	}
-	// A while at full scale, for the CPU to be seen.
-	time.Sleep(20 * time.Second)
 	shares := used.stop()
 	wantFlawless(t, stopLoads(t, busy), 3_000)
 	pods, nodes := shares[0], shares[1]
