@@ -2,7 +2,6 @@ package observe
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -61,7 +60,12 @@ type panel struct {
 	GridPos     box    `json:"gridPos"`
 	FieldConfig struct {
 		Defaults struct {
-			Unit       string `json:"unit"`
+			Unit   string `json:"unit"`
+			Custom struct {
+				Stacking struct {
+					Mode string `json:"mode"`
+				} `json:"stacking"`
+			} `json:"custom"`
 			Thresholds struct {
 				Steps []struct {
 					Color string   `json:"color"`
@@ -234,17 +238,4 @@ func checkExpr(t *testing.T, where, expr string) {
 			t.Errorf("%s: a range of %s", where, part[1])
 		}
 	}
-}
-
-// draw is where the picture goes: into the folder of the flag, or one that goes with the test.
-func pictureFolder(t *testing.T) string {
-	t.Helper()
-	if *pictures != "" {
-		return *pictures
-	}
-	folder := filepath.Join("..", "..", ".tmp", "observe")
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return folder
 }

@@ -43,6 +43,9 @@ type load struct {
 	faulty atomic.Bool
 }
 
+// burst is how many requests for a service begin at once.
+const burst = 10
+
 // startLoad lets them all call until the test ends or stop is called.
 func startLoad(t *testing.T, r *rig) *load {
 	t.Helper()
@@ -65,17 +68,21 @@ func startLoad(t *testing.T, r *rig) *load {
 		calls := make(chan int)
 		calling.Go(func() {
 			defer close(calls)
-			ticker := time.NewTicker(time.Second / time.Duration(c.perSecond))
+			// In bursts, as people come: so requests meet.
+			ticker := time.NewTicker(burst * time.Second / time.Duration(c.perSecond))
 			defer ticker.Stop()
-			for n := 0; ; n++ {
+			for n := 0; ; {
 				select {
 				case <-ticker.C:
 				case <-ctx.Done():
 					return
 				}
-				select {
-				case calls <- n:
-				default: // all clients are busy; an open door would pile up
+				for range burst {
+					n++
+					select {
+					case calls <- n:
+					default: // all clients are busy; an open door would pile up
+					}
 				}
 			}
 		})

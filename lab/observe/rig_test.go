@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lib/pq"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/rowlock/rowlock/lab/internal/prometheus"
 	"github.com/rowlock/rowlock/lab/internal/replica"
@@ -49,7 +50,7 @@ func names() []string { return []string{"counts", "events", "iidy", "payments", 
 func timeouts() map[string]string {
 	return map[string]string{
 		"DB_LOCK_TIMEOUT": "1s", "DB_STATEMENT_TIMEOUT": "2s", "REQUEST_TIMEOUT": "4s", "SHUTDOWN_TIMEOUT": "8s", "SHUTDOWN_DELAY": "0s",
-		"LOCK_WAIT": "500ms", "PROCESSOR_TIMEOUT": "1s", "LOCK_TTL": "2s", "CLEANUP_INTERVAL": "1s",
+		"LOCK_WAIT": "500ms", "PROCESSOR_TIMEOUT": "1s", "LOCK_TTL": "2s", "CLEANUP_INTERVAL": "1s", "IDEMPOTENCY_TTL": "4s",
 		"FINGERPRINT_SECRET": "of the tests", "DB_MAX_OPEN_CONNS": "8",
 	}
 }
@@ -96,15 +97,15 @@ func newRig(t *testing.T, rules []string) *rig {
 		}
 	})
 
-	var starting sync.WaitGroup
 	fleets := make([]*fleet, 0, len(names())+1)
 	for _, name := range names() {
 		fleets = append(fleets, &fleet{service: name, component: "serve"})
 	}
 	fleets = append(fleets, &fleet{service: "events", component: "work"})
+	paths := binaries(t)
+	var starting sync.WaitGroup
 	for _, f := range fleets {
-		path := binary(t, f.service)
-		starting.Go(func() { f.set = start(t, r.database.URL("postgres"), f, path, perService, nil) })
+		starting.Go(func() { f.set = start(t, r.database.URL("postgres"), f, paths[f.service], perService, nil) })
 	}
 	starting.Wait()
 	if t.Failed() {
@@ -115,14 +116,25 @@ func newRig(t *testing.T, rules []string) *rig {
 	return r
 }
 
-// binary builds a service.
-func binary(t *testing.T, service string) string {
+// binaries builds the services.
+func binaries(t *testing.T) map[string]string {
 	t.Helper()
-	path, err := replica.Binary(t.Context(), service, os.Stderr)
-	if err != nil {
+	var building errgroup.Group
+	paths := make([]string, len(names()))
+	for i, name := range names() {
+		building.Go(func() (err error) {
+			paths[i], err = replica.Binary(t.Context(), name, os.Stderr)
+			return err
+		})
+	}
+	if err := building.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	return path
+	byName := map[string]string{}
+	for i, name := range names() {
+		byName[name] = paths[i]
+	}
+	return byName
 }
 
 // start runs n processes; variables go over those of all.
@@ -221,6 +233,8 @@ func (f *fleet) labels(i int) prometheus.Labels {
 	}
 	return prometheus.Labels{
 		"job": name + "-metrics", "service": name + "-metrics", "namespace": namespace, "endpoint": "admin", "container": f.component,
+		// A pod that restarts keeps its address.
+		"instance":                    fmt.Sprintf("10.244.%d.%d:9090", len(f.service)*16+len(f.component), i+2),
 		"pod":                         fmt.Sprintf("%s-5d8f7c9b6-%c2x7k", workload, 'a'+rune(i)),
 		"app_kubernetes_io_name":      f.service,
 		"app_kubernetes_io_component": f.component,
@@ -233,7 +247,7 @@ func TestLabelsAreThoseOfTheChart(t *testing.T) {
 	template := read(t, chart+"/charts/service/templates/servicemonitor.yaml")
 	labels := (&fleet{service: "counts", component: "serve"}).labels(0)
 	copied := map[string]bool{}
-	for _, line := range strings.Split(template, "\n") {
+	for line := range strings.SplitSeq(template, "\n") {
 		_, list, found := strings.Cut(line, "argetLabels: [")
 		if !found {
 			continue
@@ -248,7 +262,7 @@ func TestLabelsAreThoseOfTheChart(t *testing.T) {
 		}
 	}
 	for name := range labels {
-		ofOperator := slices.Contains([]string{"job", "service", "namespace", "endpoint", "container", "pod"}, name)
+		ofOperator := slices.Contains([]string{"job", "service", "namespace", "endpoint", "container", "pod", "instance"}, name)
 		if !ofOperator && !copied[name] {
 			t.Errorf("the rig gives the label %s, the chart does not", name)
 		}
