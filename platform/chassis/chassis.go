@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/migrate"
@@ -35,6 +36,8 @@ type Settings struct {
 	CaptureGlobals bool
 	// Engines are those that the service knows: PostgreSQL alone when empty.
 	Engines []sqldb.Engine
+	// Lock is what the service locks, for its metrics.
+	Lock contention.Settings
 	// Migrations are the schema's.
 	Migrations migrate.Source
 	// Check, if there is one, looks at the migrated database before anything is
@@ -54,6 +57,7 @@ type Chassis struct {
 	settings  Settings
 	telemetry *telemetry.Telemetry
 	log       *slog.Logger
+	lock      *contention.Metrics
 	db        *sqldb.DB
 	readiness *httpserver.Readiness
 	admin     *httpserver.Admin
@@ -71,9 +75,13 @@ func New(ctx context.Context, s Settings) (*Chassis, error) {
 		return nil, err
 	}
 	c := &Chassis{settings: s, telemetry: tel, log: tel.Logger()}
+	if c.lock, err = contention.New(tel.Registry(), s.Lock); err != nil {
+		return nil, errors.Join(err, tel.Shutdown(ctx))
+	}
 	settings := sqldb.Settings{
 		URL: s.Common.DatabaseURL, Engines: s.Engines, Pooler: sqldb.Pooler(s.Common.DBPooler), MaxOpenConns: s.Common.DBMaxOpenConns,
 		LockTimeout: s.Common.DBLockTimeout, StatementTimeout: s.Common.DBStatementTimeout, ApplicationName: s.Name,
+		Contention: c.lock,
 	}
 	if tel.TracingEnabled() {
 		settings.TracerProvider = tel.TracerProvider()
@@ -95,6 +103,10 @@ func (c *Chassis) Close(ctx context.Context) error {
 
 // DB is the service's pool.
 func (c *Chassis) DB() *sqldb.DB { return c.db }
+
+// Contention is where the service notes the waits for its lock and the conflicts. The
+// statements that give up waiting are counted already.
+func (c *Chassis) Contention() *contention.Metrics { return c.lock }
 
 // Ready says whether the replica wants requests and, if not, why: what /readyz
 // answers, for an API that has a health check of its own.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/lib/pq"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/rowlock/rowlock/platform/contention"
 )
 
 // Pooler says what stands between the program and the database.
@@ -51,6 +53,8 @@ type Settings struct {
 	IdleTxTimeout time.Duration
 	// ApplicationName shows in pg_stat_activity.
 	ApplicationName string
+	// Contention counts the statements that gave up waiting for a lock. nil: nobody does.
+	Contention *contention.Metrics
 	// TracerProvider makes a span of each statement. nil: no tracing, and
 	// nothing in the way of a statement.
 	TracerProvider trace.TracerProvider

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/coalesce"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 )
@@ -23,12 +24,7 @@ type Options struct {
 	Queue            int           // waiting events at most; 0 means 1024
 	LockTimeout      time.Duration // how long an event waits for the row of status
 	StatementTimeout time.Duration // the deadline of one group
-}
-
-// Observer is told what a store does when it inserts.
-type Observer interface {
-	// StatusLockWaited says how long a group waited for the row of status.
-	StatusLockWaited(d time.Duration)
+	Contention       *contention.Metrics
 }
 
 // Insert stores a group of new events in one transaction that takes the next ids

@@ -10,6 +10,8 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/rowlock/rowlock/platform/contention"
+	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 )
 
@@ -49,6 +51,9 @@ func (s *Store) insert(ctx context.Context, wait time.Duration, group []event.Ne
 		return conn.GetContext(ctx, &row, insertSQL, len(group), milliseconds(wait), pq.Array(values))
 	})
 	switch {
+	case sqldb.LockTimedOut(err):
+		s.lock.Waited(contention.InDatabase, wait)
+		return 0, err
 	case errors.Is(err, sql.ErrNoRows):
 		return 0, event.ErrStatus
 	case err != nil:
@@ -57,7 +62,7 @@ func (s *Store) insert(ctx context.Context, wait time.Duration, group []event.Ne
 		// A trigger or a rule that somebody has put there.
 		return 0, errors.New("the database stored another number of events than it was given")
 	}
-	s.observer.StatusLockWaited(time.Duration(row.Waited * float64(time.Second)))
+	s.lock.Waited(contention.InDatabase, time.Duration(row.Waited*float64(time.Second)))
 	return event.ID(row.ID), nil
 }
 

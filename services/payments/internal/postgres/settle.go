@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/rowlock/rowlock/platform/bulkhead"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/payments/internal/failpoint"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
@@ -77,7 +78,6 @@ func (s *Store) Settle(
 	err = s.bulkhead.Do(ctx, c.Key, s.options.LockWait, func() (err error) {
 		waited := time.Since(begin)
 		if waited > noWait {
-			s.observer.Waited(InProcess, waited)
 			// Whoever was inside has probably left an answer.
 			if found, err := s.finished(ctx, c.Key); err != nil || found != nil {
 				r = deref(found)
@@ -94,7 +94,6 @@ func (s *Store) Settle(
 	case errors.Is(err, bulkhead.ErrFull) || ctx.Err() != nil:
 		return payment.Record{}, false, fmt.Errorf("%w: %w", payment.ErrBusy, err)
 	default:
-		s.observer.Waited(InProcess, time.Since(begin))
 		return payment.Record{}, false, payment.ErrProcessing
 	}
 }
@@ -263,11 +262,13 @@ func (t *turn) take(ctx context.Context, tx *sqlx.Tx) (now time.Time, err error)
 	defer cancel()
 	err = tx.GetContext(limited, &now, claimSQL,
 		string(t.claim.Key), t.claim.Fingerprint.Sum, t.claim.Fingerprint.Version, t.claim.TTL.Microseconds())
-	if took := time.Since(begin); took > noWait {
-		t.store.observer.Waited(InDatabase, took)
-	}
-	state := sqldb.SQLState(err)
-	if state == lockNotAvailable || state == queryCanceled && limited.Err() != nil && ctx.Err() == nil {
+	lock := t.store.options.Contention
+	lock.Waited(contention.InDatabase, time.Since(begin))
+	switch {
+	case sqldb.LockTimedOut(err):
+		return time.Time{}, payment.ErrProcessing
+	case sqldb.SQLState(err) == queryCanceled && limited.Err() != nil && ctx.Err() == nil:
+		lock.Conflict(contention.LockTimeout) // ours, where the server's own is counted already
 		return time.Time{}, payment.ErrProcessing
 	}
 	return now.UTC(), err
@@ -276,10 +277,8 @@ func (t *turn) take(ctx context.Context, tx *sqlx.Tx) (now time.Time, err error)
 const (
 	// noWait is what a key takes at most when nobody is in the way.
 	noWait = 10 * time.Millisecond
-	// lockNotAvailable is lock_timeout, queryCanceled a deadline of ours
-	// (PostgreSQL manual, appendix A).
-	lockNotAvailable = "55P03"
-	queryCanceled    = "57014"
+	// queryCanceled is a deadline of ours (PostgreSQL manual, appendix A).
+	queryCanceled = "57014"
 )
 
 // read reads the live record, which the claim has locked.

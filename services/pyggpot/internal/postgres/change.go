@@ -11,16 +11,17 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/platform/bulkhead"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
 // Change implements pot.Repository.
 func (s *Store) Change(ctx context.Context, id pot.ID, change func(pot.Pot) (pot.Contents, error)) error {
-	c := &changing{store: s, ctx: ctx, pot: id, change: change, begin: time.Now()}
+	c := &changing{store: s, ctx: ctx, pot: id, change: change}
 	err := s.queues.Do(ctx, id, s.options.QueueWait, c.run)
-	if !c.held {
-		s.observer.Waited(time.Since(c.begin))
+	if !c.held && !c.begin.IsZero() {
+		s.lock.Waited(contention.InDatabase, time.Since(c.begin))
 	}
 	if errors.Is(err, bulkhead.ErrBusy) && !errors.Is(err, pot.ErrBusy) && !errors.Is(err, pot.ErrTimeOver) {
 		if ctx.Err() != nil {
@@ -37,8 +38,8 @@ type changing struct {
 	ctx    context.Context //nolint:containedctx // the request's, which bulkhead's functions are not given
 	pot    pot.ID
 	change func(pot.Pot) (pot.Contents, error)
-	begin  time.Time
-	held   bool // the lease was held once
+	begin  time.Time // when the lease was first asked for; zero: not yet
+	held   bool      // the lease was held once
 }
 
 // run tries until the change is made or refused: Retries times, or while ctx
@@ -58,7 +59,6 @@ func (c *changing) run() error {
 		if err := w.wait(c.ctx, jitter(s.options.RetryWait)); err != nil {
 			return fmt.Errorf("%w: %w", pot.ErrTimeOver, err)
 		}
-		s.observer.Retry()
 	}
 }
 
@@ -105,13 +105,16 @@ func (c *changing) withSlot() error {
 // try takes the lease, changes the pot and gives the lease back.
 func (c *changing) try() error {
 	s := c.store
+	if c.begin.IsZero() {
+		c.begin = time.Now()
+	}
 	l, err := s.acquire(c.ctx, c.pot)
 	if err != nil {
 		return err
 	}
 	if !c.held {
 		c.held = true
-		s.observer.Waited(time.Since(c.begin))
+		s.lock.Waited(contention.InDatabase, time.Since(c.begin))
 	}
 	t := &transaction{lease: l, change: c.change}
 	err = s.db.InTx(c.ctx, t.run, s.txOptions()...)
@@ -121,7 +124,7 @@ func (c *changing) try() error {
 		s.release(c.ctx, l)
 	}
 	if errors.Is(err, errLost) {
-		s.observer.Lost()
+		s.lock.Conflict(contention.Lost)
 	}
 	if t.refusal != nil {
 		return t.refusal // nothing was to be changed, whatever became of the lease
