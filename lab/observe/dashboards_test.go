@@ -234,7 +234,7 @@ func checkExpr(t *testing.T, where, expr string) {
 		}
 	}
 	for _, part := range regexp.MustCompile(`\w+\([^()]*\[([^]]+)\]`).FindAllStringSubmatch(expr, -1) {
-		if part[1] != "$__rate_interval" && part[1] != "1h" {
+		if !slices.Contains([]string{"$__rate_interval", "15m", "1h"}, part[1]) {
 			t.Errorf("%s: a range of %s", where, part[1])
 		}
 	}

@@ -222,16 +222,39 @@ func scaleToTheMaximum(_ *testing.T, r *rig) func() {
 	return func() { r.kube.wanted.Store(perService) }
 }
 
+// killPostgres: it dies while COMMITs are on their way. They are made to take long, by waiting for a standby that is not there.
 func killPostgres(t *testing.T, r *rig) func() {
 	t.Helper()
+	r.configure(t, `ALTER SYSTEM SET synchronous_standby_names = 'nobody'`)
+	eventually(t, "COMMITs wait", fireWithin, func() bool {
+		return r.number(t, `SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`) > 4
+	})
 	if err := r.database.Crash(); err != nil {
 		t.Fatal(err)
 	}
-	return func() {
-		if err := r.database.Restart(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+	time.Sleep(3 * time.Second)
+	if err := r.database.Restart(t.Context()); err != nil {
+		t.Fatal(err)
 	}
+	r.configure(t, `ALTER SYSTEM RESET synchronous_standby_names`)
+	return func() {}
+}
+
+// configure changes a setting of the server, in several tries where connections are of a server that died.
+func (r *rig) configure(t *testing.T, statement string) {
+	t.Helper()
+	eventually(t, statement, fireWithin, func() bool {
+		conn, err := r.stranger.Conn(t.Context())
+		if err != nil {
+			return false
+		}
+		defer func() { _ = conn.Close() }()
+		_, err = conn.ExecContext(t.Context(), statement)
+		if err == nil {
+			_, err = conn.ExecContext(t.Context(), `SELECT pg_reload_conf()`)
+		}
+		return err == nil
+	})
 }
 
 // number reads one.

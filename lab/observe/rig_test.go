@@ -113,6 +113,7 @@ func newRig(t *testing.T, rules []string) *rig {
 	}
 	r.fleets = fleets
 	r.follow(t)
+	t.Logf("%d processes of %d services run after %s", perService*len(fleets), len(names()), time.Since(r.began).Round(time.Second))
 	return r
 }
 
@@ -156,7 +157,12 @@ func start(t *testing.T, dsn string, f *fleet, path string, n int, variables map
 		t.Errorf("start %s: %v", f.service, err)
 		return nil
 	}
-	t.Cleanup(func() { _ = set.Stop(context.WithoutCancel(t.Context())) }) // some were killed; other tests look at how they end
+	t.Cleanup(func() {
+		// Killed: how they end in order is the subject of other tests.
+		now, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+		cancel()
+		_ = set.Stop(now)
+	})
 	return set
 }
 

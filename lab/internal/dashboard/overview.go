@@ -116,8 +116,8 @@ func replicas() Row {
 		},
 		{
 			Title: "Restarts", Kind: KindTimeseries, Unit: UnitShort, Width: 6, ByService: true, Bad: 1,
-			Description: "Processes that began anew in the same pod, in each interval. `kubectl describe pod` says why.",
-			Queries:     one("sum by (app_kubernetes_io_name) (changes(process_start_time_seconds{$sel}[$__rate_interval]))", byService),
+			Description: "Processes that began anew in the same pod, in the last quarter of an hour. `kubectl describe pod` says why.",
+			Queries:     one("sum by (app_kubernetes_io_name) (changes(process_start_time_seconds{$sel}[15m]))", byService),
 		},
 		{
 			Title: "Versions", Kind: KindTimeseries, Unit: UnitShort, Width: 6,

@@ -253,10 +253,10 @@ func processRow() Row {
 		},
 		{
 			Title: "Restarts and versions", Kind: KindTimeseries, Unit: UnitShort, Width: 6,
-			Description: "Processes by version, and how many began anew in the same pod in each interval. Two versions for long: a rollout that hangs.",
+			Description: "Processes by version, and how many began anew in the same pod in the last quarter of an hour. Two versions for long: a rollout that hangs.",
 			Queries: []Query{
 				{Expr: "count by (version) (rowlock_build_info{$sel})", Legend: "{{version}}"},
-				{Expr: "sum(changes(process_start_time_seconds{$sel}[$__rate_interval]))", Legend: "restarts"},
+				{Expr: "sum(changes(process_start_time_seconds{$sel}[15m]))", Legend: "restarts"},
 			},
 		},
 	}}
