@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"slices"
 
 	"github.com/rowlock/rowlock/platform/config"
@@ -81,10 +82,7 @@ func New(ctx context.Context, s Settings) (*Chassis, error) {
 	settings := sqldb.Settings{
 		URL: s.Common.DatabaseURL, Engines: s.Engines, Pooler: sqldb.Pooler(s.Common.DBPooler), MaxOpenConns: s.Common.DBMaxOpenConns,
 		LockTimeout: s.Common.DBLockTimeout, StatementTimeout: s.Common.DBStatementTimeout, ApplicationName: s.Name,
-		Contention: c.lock,
-	}
-	if tel.TracingEnabled() {
-		settings.TracerProvider = tel.TracerProvider()
+		Contention: c.lock, TracerProvider: tel.Tracing(),
 	}
 	if c.db, err = sqldb.Open(ctx, settings, c.log, tel.Registry()); err != nil {
 		return nil, errors.Join(err, tel.Shutdown(ctx))
@@ -114,6 +112,33 @@ func (c *Chassis) Ready() (ready bool, why string) { return c.readiness.Ready() 
 
 // Telemetry is the service's logger, registry and tracer.
 func (c *Chassis) Telemetry() *telemetry.Telemetry { return c.telemetry }
+
+// Operations makes the spans of what the service does; nil where tracing is off,
+// and then a service's ports are used as they are. What is a fault in them is what
+// is one in an answer: a status from 500 on.
+func (c *Chassis) Operations() *telemetry.Operations {
+	if !c.telemetry.TracingEnabled() {
+		return nil
+	}
+	return telemetry.NewOperations(c.telemetry.TracerProvider(), c.settings.Name, c.describe)
+}
+
+// describe is what a client would be told about err: its code, and whether it is
+// no fault of the client's.
+func (c *Chassis) describe(err error) (code string, fault bool) {
+	p, ok := errors.AsType[*problem.Error](err)
+	for _, translate := range slices.Concat(c.settings.Errors, []func(error) *problem.Error{sqldb.Problem}) {
+		if ok {
+			break
+		}
+		p = translate(err)
+		ok = p != nil
+	}
+	if !ok {
+		return problem.Internal.Code(), true
+	}
+	return p.Kind().Code(), p.Kind().Status() >= http.StatusInternalServerError
+}
 
 // Listen adds an API listener with the service's limits. name is its label in
 // metrics and logs, such as "api". Put its routes on it before Run.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 // serve runs groups of the main lane until nothing waits there.
@@ -113,10 +115,15 @@ func (c *Coalescer[K, Q, R]) run(pass Pass, group []*call[Q, R]) (answers []Answ
 	for i, w := range group {
 		requests[i] = w.req
 	}
+	var span trace.Span
+	if c.tracer != nil {
+		ctx, span = c.startSpan(ctx, pass, group)
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			answers, err = nil, fmt.Errorf("%w: %s panicked: %v", ErrUnknown, c.cfg.Name, p)
 		}
+		endSpan(span, err)
 	}()
 	answers, err = c.cfg.Run(ctx, pass, requests)
 	if pass.SkipLocked && errors.Is(err, ErrLockWait) {

@@ -9,12 +9,9 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/XSAM/otelsql"
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/metric/noop"
-	"go.opentelemetry.io/otel/trace"
 )
 
 // DB is a pool of connections to one database. All methods may be used by many
@@ -49,7 +46,7 @@ func Open(_ context.Context, s Settings, log *slog.Logger, reg prometheus.Regist
 		return nil, err
 	}
 	guarded.contention = s.Contention
-	pool := openPool(guarded, s.TracerProvider)
+	pool := sql.OpenDB(traced(guarded, s))
 	pool.SetMaxOpenConns(s.MaxOpenConns)
 	// An idle connection is cheaper to keep than to open again.
 	pool.SetMaxIdleConns(s.MaxOpenConns)
@@ -83,27 +80,6 @@ func newConnector(cfg pq.Config, guard time.Duration) (*connector, error) {
 	return &connector{Connector: inner, guard: guard}, nil
 }
 
-// openPool traces statements that run inside a span; without a provider there
-// is no wrapper at all.
-func openPool(c driver.Connector, provider trace.TracerProvider) *sql.DB {
-	if provider == nil {
-		return sql.OpenDB(c)
-	}
-	return otelsql.OpenDB(c,
-		otelsql.WithTracerProvider(provider),
-		otelsql.WithMeterProvider(noop.NewMeterProvider()),
-		otelsql.WithSpanOptions(otelsql.SpanOptions{
-			DisableErrSkip:       true,
-			OmitConnResetSession: true,
-			OmitRows:             true,
-			// The server's text can hold values; the span keeps its error status.
-			RecordError: func(error) bool { return false },
-			SpanFilter: func(ctx context.Context, _ otelsql.Method, _ string, _ []driver.NamedValue) bool {
-				return trace.SpanContextFromContext(ctx).IsValid()
-			},
-		}))
-}
-
 // Ping asks the database for a sign of life, on a new connection where the
 // pool's are gone. A failure is an [*Error].
 func (db *DB) Ping(ctx context.Context) error {
@@ -132,8 +108,8 @@ func (db *DB) acquire(ctx context.Context) (*sqlx.Conn, *conn, error) {
 	}
 	var guarded *conn
 	err = pinned.Raw(func(dc any) error {
-		if traced, ok := dc.(interface{ Raw() driver.Conn }); ok {
-			dc = traced.Raw()
+		if traced, ok := dc.(*tracedConn); ok {
+			dc = traced.conn
 		}
 		var ok bool
 		if guarded, ok = dc.(*conn); !ok {

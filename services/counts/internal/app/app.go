@@ -75,6 +75,7 @@ func (a *App) assemble(cfg Config) (err error) {
 	a.store, err = postgres.New(a.chassis.DB(), postgres.Options{
 		MaxOpenConns: cfg.DBMaxOpenConns, InFlight: cfg.CoalesceInFlight, Queue: cfg.MaxInFlight,
 		LockTimeout: cfg.DBLockTimeout, StatementTimeout: cfg.DBStatementTimeout, Contention: a.chassis.Contention(),
+		TracerProvider: a.chassis.Telemetry().Tracing(),
 	}, a.chassis.Telemetry().Registry())
 	if err != nil {
 		return err
@@ -90,6 +91,11 @@ func (a *App) assemble(cfg Config) (err error) {
 		}
 	}
 	service := counting.NewService(a.store)
+	if ops := a.chassis.Operations(); ops != nil {
+		httpapi.External(a.external, tracedUpdates{ops, service})
+		httpapi.Internal(a.internal, tracedValues{ops, service})
+		return nil
+	}
 	httpapi.External(a.external, service)
 	httpapi.Internal(a.internal, service)
 	return nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/coalesce"
@@ -31,6 +32,7 @@ type Options struct {
 	LockTimeout      time.Duration // how long a change waits for a locked row
 	StatementTimeout time.Duration // the deadline of one group
 	Contention       *contention.Metrics
+	TracerProvider   trace.TracerProvider
 }
 
 // Store is a counting.CountValueRepository on PostgreSQL.
@@ -59,7 +61,7 @@ func New(db *sqldb.DB, o Options, reg prometheus.Registerer) (*Store, error) {
 		Queue:       o.Queue,
 		LockTimeout: o.LockTimeout,
 		RunTimeout:  o.StatementTimeout + statementGrace,
-		Registry:    reg,
+		Registry:    reg, TracerProvider: o.TracerProvider,
 	})
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
@@ -25,6 +26,7 @@ type Options struct {
 	LockTimeout      time.Duration // how long an event waits for the row of status
 	StatementTimeout time.Duration // the deadline of one group
 	Contention       *contention.Metrics
+	TracerProvider   trace.TracerProvider
 }
 
 // Insert stores a group of new events in one transaction that takes the next ids
@@ -52,7 +54,7 @@ func New(insert Insert, o Options, reg prometheus.Registerer) (*Allocator, error
 		Queue:       o.Queue,
 		LockTimeout: o.LockTimeout,
 		RunTimeout:  o.StatementTimeout*statements + statementGrace,
-		Registry:    reg,
+		Registry:    reg, TracerProvider: o.TracerProvider,
 	})
 	if err != nil {
 		return nil, err

@@ -77,7 +77,7 @@ func (a *App) assemble(cfg Config) (err error) {
 		MaxOpenConns: cfg.DBMaxOpenConns, InFlight: cfg.CoalesceInFlight, Queue: cfg.MaxInFlight,
 		LockTimeout: cfg.DBLockTimeout, StatementTimeout: cfg.DBStatementTimeout,
 		BulkTimeout: cfg.BulkTimeout, BulkStall: cfg.RequestTimeout, BulkInFlight: cfg.BulkInFlight,
-		Contention: a.chassis.Contention(),
+		Contention: a.chassis.Contention(), TracerProvider: a.chassis.Telemetry().Tracing(),
 	}, a.chassis.Telemetry().Registry())
 	if err != nil {
 		return err
@@ -85,7 +85,11 @@ func (a *App) assemble(cfg Config) (err error) {
 	if a.server, err = a.chassis.Listen("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock iidy", OpenAPI: api.OpenAPI}); err != nil {
 		return err
 	}
-	httpapi.Routes(a.server, attempt.NewService(a.store), httpapi.Options{BulkTimeout: cfg.BulkTimeout, BulkStall: cfg.RequestTimeout})
+	var lists attempt.Lists = attempt.NewService(a.store)
+	if ops := a.chassis.Operations(); ops != nil {
+		lists = traced{ops, lists}
+	}
+	httpapi.Routes(a.server, lists, httpapi.Options{BulkTimeout: cfg.BulkTimeout, BulkStall: cfg.RequestTimeout})
 	return nil
 }
 

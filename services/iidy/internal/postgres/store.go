@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/coalesce"
@@ -36,6 +37,7 @@ type Options struct {
 	BulkStall        time.Duration // how long the upload of a long batch may pause
 	BulkInFlight     int           // long batches at once
 	Contention       *contention.Metrics
+	TracerProvider   trace.TracerProvider
 }
 
 // LaneConns of the pool are for the lanes of group commit: adds, increments and
@@ -92,6 +94,7 @@ func (s *Store) newLane(
 		Name: name, Key: func(k key) key { return k }, Size: key.size, Run: run,
 		InFlight: s.options.InFlight, Queue: s.options.Queue,
 		LockTimeout: s.options.LockTimeout, RunTimeout: s.options.StatementTimeout + statementGrace, Registry: reg,
+		TracerProvider: s.options.TracerProvider,
 	})
 }
 

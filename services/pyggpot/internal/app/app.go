@@ -89,9 +89,9 @@ func (a *App) assemble(cfg Config) error {
 		return err
 	}
 	a.api.AllowHTTP2()
-	options := httpapi.Options{MaxBody: int64(cfg.MaxBody), Ready: a.chassis.Ready}
-	if tel.TracingEnabled() {
-		options.TracerProvider, options.Propagator = tel.TracerProvider(), tel.Propagator()
+	options := httpapi.Options{MaxBody: int64(cfg.MaxBody), Ready: a.chassis.Ready, TracerProvider: tel.Tracing()}
+	if ops := a.chassis.Operations(); ops != nil {
+		return httpapi.Register(a.api, tracedPots{ops, service}, tracedCoins{ops, service}, options)
 	}
 	return httpapi.Register(a.api, service, service, options)
 }

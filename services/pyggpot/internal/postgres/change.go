@@ -59,6 +59,7 @@ func (c *changing) run() error {
 		if err := w.wait(c.ctx, jitter(s.options.RetryWait)); err != nil {
 			return fmt.Errorf("%w: %w", pot.ErrTimeOver, err)
 		}
+		noteRetry(c.ctx, err)
 	}
 }
 
