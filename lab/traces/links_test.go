@@ -88,7 +88,11 @@ func checkBatches(t *testing.T, spans *collector.Collector, s *service, c *http.
 	}
 	linked := map[string]string{} // by request: its group
 	for id, b := range batches {
-		several = several || len(b.Links) > 1
+		if len(b.Links) > 1 && !several {
+			several = true
+			t.Logf("a group of %s requests\n%s%v\n%+v", b.Attributes["rowlock.batch.requests"],
+				collector.Tree(spans.Trace(b.Trace), caller), b.Attributes, b.Links)
+		}
 		if n := fmt.Sprint(len(b.Links)); b.Attributes["rowlock.batch.requests_recorded"] != n || len(b.Links) == 0 {
 			t.Errorf("a group with %s links has %v", n, b.Attributes)
 		}
