@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/migrate"
@@ -36,6 +37,8 @@ type Settings struct {
 	CaptureGlobals bool
 	// Engines are those that the service knows: PostgreSQL alone when empty.
 	Engines []sqldb.Engine
+	// Lock is what the service locks, for its metrics.
+	Lock contention.Settings
 	// Migrations are the schema's.
 	Migrations migrate.Source
 	// Check, if there is one, looks at the migrated database before anything is
@@ -55,6 +58,7 @@ type Chassis struct {
 	settings  Settings
 	telemetry *telemetry.Telemetry
 	log       *slog.Logger
+	lock      *contention.Metrics
 	db        *sqldb.DB
 	readiness *httpserver.Readiness
 	admin     *httpserver.Admin
@@ -72,10 +76,13 @@ func New(ctx context.Context, s Settings) (*Chassis, error) {
 		return nil, err
 	}
 	c := &Chassis{settings: s, telemetry: tel, log: tel.Logger()}
+	if c.lock, err = contention.New(tel.Registry(), s.Lock); err != nil {
+		return nil, errors.Join(err, tel.Shutdown(ctx))
+	}
 	settings := sqldb.Settings{
 		URL: s.Common.DatabaseURL, Engines: s.Engines, Pooler: sqldb.Pooler(s.Common.DBPooler), MaxOpenConns: s.Common.DBMaxOpenConns,
 		LockTimeout: s.Common.DBLockTimeout, StatementTimeout: s.Common.DBStatementTimeout, ApplicationName: s.Name,
-		TracerProvider: tel.Tracing(),
+		Contention: c.lock, TracerProvider: tel.Tracing(),
 	}
 	if c.db, err = sqldb.Open(ctx, settings, c.log, tel.Registry()); err != nil {
 		return nil, errors.Join(err, tel.Shutdown(ctx))
@@ -94,6 +101,10 @@ func (c *Chassis) Close(ctx context.Context) error {
 
 // DB is the service's pool.
 func (c *Chassis) DB() *sqldb.DB { return c.db }
+
+// Contention is where the service notes the waits for its lock and the conflicts. The
+// statements that give up waiting are counted already.
+func (c *Chassis) Contention() *contention.Metrics { return c.lock }
 
 // Ready says whether the replica wants requests and, if not, why: what /readyz
 // answers, for an API that has a health check of its own.

@@ -88,7 +88,6 @@ func (c *Coalescer[K, Q, R]) runGroup(group []*call[Q, R]) {
 	begin := time.Now()
 	answers, err := c.run(Pass{Wait: c.cfg.BriefWait}, group)
 	if errors.Is(err, ErrLockWait) {
-		c.metrics.conflicts.Inc()
 		if time.Since(begin) < c.cfg.LockTimeout {
 			answers, err = c.run(Pass{SkipLocked: true}, group)
 		} else {

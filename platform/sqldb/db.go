@@ -18,6 +18,7 @@ import (
 // goroutines at once.
 type DB struct {
 	pool     *sqlx.DB
+	kind     Engine
 	engine   engine
 	settings Settings
 	log      *slog.Logger
@@ -44,17 +45,18 @@ func Open(_ context.Context, s Settings, log *slog.Logger, reg prometheus.Regist
 	if err != nil {
 		return nil, err
 	}
+	guarded.contention = s.Contention
 	pool := sql.OpenDB(traced(guarded, s))
 	pool.SetMaxOpenConns(s.MaxOpenConns)
 	// An idle connection is cheaper to keep than to open again.
 	pool.SetMaxIdleConns(s.MaxOpenConns)
 	pool.SetConnMaxIdleTime(connMaxIdleTime)
 	pool.SetConnMaxLifetime(connMaxLifetime)
-	m, err := newMetrics(reg, s.Name, pool.Stats)
+	m, err := newMetrics(reg, s.Name, kind, pool.Stats)
 	if err != nil {
 		return nil, errors.Join(err, pool.Close())
 	}
-	return &DB{pool: sqlx.NewDb(pool, string(kind)), engine: kind.implementation(), settings: s, log: log, metrics: m}, nil
+	return &DB{pool: sqlx.NewDb(pool, string(kind)), kind: kind, engine: kind.implementation(), settings: s, log: log, metrics: m}, nil
 }
 
 // Connector is for the few that need a plain *sql.DB: migrations and tools. It

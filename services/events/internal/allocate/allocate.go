@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/rowlock/rowlock/platform/coalesce"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 )
@@ -24,13 +25,8 @@ type Options struct {
 	Queue            int           // waiting events at most; 0 means 1024
 	LockTimeout      time.Duration // how long an event waits for the row of status
 	StatementTimeout time.Duration // the deadline of one group
+	Contention       *contention.Metrics
 	TracerProvider   trace.TracerProvider
-}
-
-// Observer is told what a store does when it inserts.
-type Observer interface {
-	// StatusLockWaited says how long a group waited for the row of status.
-	StatusLockWaited(d time.Duration)
 }
 
 // Insert stores a group of new events in one transaction that takes the next ids

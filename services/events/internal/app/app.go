@@ -9,6 +9,7 @@ import (
 	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/migrate"
@@ -100,7 +101,7 @@ func NewWorker(ctx context.Context, cfg Config, p Process) (*App, error) {
 func assemble(ctx context.Context, cfg Config, p Process, add func(*App, store, *metrics.Metrics) error) (*App, error) {
 	c, err := chassis.New(ctx, chassis.Settings{
 		Name: name, Config: &cfg, Common: cfg.Common, Environ: p.Environ, Output: p.Output, CaptureGlobals: p.CaptureGlobals,
-		Engines: engines(), Migrations: migrations(cfg), Check: check(cfg),
+		Engines: engines(), Migrations: migrations(cfg), Check: check(cfg), Lock: contention.Settings{Lock: "id"},
 		Errors: []func(error) *problem.Error{httpapi.Problem, coalesce.Problem},
 	})
 	if err != nil {
@@ -120,7 +121,7 @@ func (a *App) fill(cfg Config, add func(*App, store, *metrics.Metrics) error) er
 	if err != nil {
 		return err
 	}
-	s, err := openStore(cfg, a.chassis.DB(), m, tel)
+	s, err := openStore(cfg, a.chassis.DB(), a.chassis.Contention(), tel)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/problem"
@@ -57,6 +58,7 @@ func New(ctx context.Context, cfg Config, p Process) (*App, error) {
 	c, err := chassis.New(ctx, chassis.Settings{
 		Name: name, Config: &cfg, Common: cfg.Common, Environ: p.Environ, Output: p.Output, CaptureGlobals: p.CaptureGlobals,
 		Migrations: postgres.Migrations(),
+		Lock:       contention.Settings{Lock: "item", Reasons: []contention.Reason{contention.Lost, contention.TakenOver}},
 		Errors:     []func(error) *problem.Error{httpapi.Problem, coalesce.Problem, bulkhead.Problem},
 		WriteError: httpapi.WriteError,
 	})
@@ -75,7 +77,7 @@ func (a *App) assemble(cfg Config) (err error) {
 		MaxOpenConns: cfg.DBMaxOpenConns, InFlight: cfg.CoalesceInFlight, Queue: cfg.MaxInFlight,
 		LockTimeout: cfg.DBLockTimeout, StatementTimeout: cfg.DBStatementTimeout,
 		BulkTimeout: cfg.BulkTimeout, BulkStall: cfg.RequestTimeout, BulkInFlight: cfg.BulkInFlight,
-		TracerProvider: a.chassis.Telemetry().Tracing(),
+		Contention: a.chassis.Contention(), TracerProvider: a.chassis.Telemetry().Tracing(),
 	}, a.chassis.Telemetry().Registry())
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/coalesce"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
@@ -35,6 +36,7 @@ type Options struct {
 	BulkTimeout      time.Duration // the same for a long batch, its upload included
 	BulkStall        time.Duration // how long the upload of a long batch may pause
 	BulkInFlight     int           // long batches at once
+	Contention       *contention.Metrics
 	TracerProvider   trace.TracerProvider
 }
 
@@ -64,7 +66,7 @@ var _ attempt.Repository = (*Store)(nil)
 func New(db *sqldb.DB, o Options, reg prometheus.Registerer) (*Store, error) {
 	s := &Store{
 		db: db, options: o,
-		batches: bulkhead.New[int64](o.MaxOpenConns - LaneConns*max(o.InFlight, 1)),
+		batches: bulkhead.New[int64](o.MaxOpenConns-LaneConns*max(o.InFlight, 1), nil),
 		bulk:    make(chan struct{}, max(o.BulkInFlight, 1)),
 	}
 	var err error

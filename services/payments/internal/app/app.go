@@ -8,6 +8,7 @@ import (
 
 	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/problem"
@@ -59,8 +60,8 @@ type App struct {
 func New(ctx context.Context, cfg Config, p Process) (*App, error) {
 	c, err := chassis.New(ctx, chassis.Settings{
 		Name: name, Config: &cfg, Common: cfg.Common, Environ: p.Environ, Output: p.Output, CaptureGlobals: p.CaptureGlobals,
-		Migrations: postgres.Migrations(),
-		Errors:     []func(error) *problem.Error{httpapi.Problem},
+		Migrations: postgres.Migrations(), Lock: contention.Settings{Lock: "key", Queued: true},
+		Errors: []func(error) *problem.Error{httpapi.Problem},
 	})
 	if err != nil {
 		return nil, err
@@ -86,6 +87,7 @@ func (a *App) assemble(ctx context.Context, cfg Config) (err error) {
 	}
 	store := postgres.New(a.chassis.DB(), postgres.Options{
 		LockWait: cfg.LockWait, Transactions: cfg.transactions(), IdleTimeout: cfg.ProcessorTimeout + idleGrace,
+		Contention: a.chassis.Contention(),
 	}, m)
 	fingerprints := payment.NewFingerprints(cfg.FingerprintSecret, cfg.FingerprintSecretPrevious)
 	if cfg.FingerprintSecret == "" {

@@ -1,0 +1,332 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// fireWithin is how long an alert may take after its cause: detection takes the services some seconds, with the timeouts of this test.
+const fireWithin = 30 * time.Second
+
+// fault is something done to the system, for as long as its alerts take to fire.
+type fault struct {
+	name   string
+	alerts []string
+	// begin does it and returns what ends it.
+	begin func(t *testing.T, r *rig) (end func())
+}
+
+// breakThings does one after the other and waits for the alerts of each.
+func breakThings(t *testing.T, r *rig) {
+	t.Helper()
+	fired := map[string]bool{}
+	for _, f := range faults() {
+		began := time.Now()
+		end := f.begin(t, r)
+		waiting := map[string]bool{}
+		for _, name := range f.alerts {
+			waiting[name] = true
+		}
+		for deadline := time.Now().Add(fireWithin); len(waiting) > 0 && time.Now().Before(deadline); {
+			for _, a := range r.alerts(t) {
+				if a.State == "firing" {
+					delete(waiting, a.Name)
+					fired[a.Name] = true
+				}
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		took := time.Since(began).Round(100 * time.Millisecond)
+		end()
+		for name := range waiting {
+			t.Errorf("%s: %s does not fire within %s", f.name, name, fireWithin)
+		}
+		t.Logf("%s: %s fire after %s", f.name, strings.Join(f.alerts, ", "), took)
+	}
+	var silent []string
+	for name := range alertExprs(t) {
+		if !fired[name] {
+			silent = append(silent, name)
+		}
+	}
+	t.Logf("%d alerts fired, %d were not provoked (promtool's tests have them): %v", len(fired), len(silent), silent)
+}
+
+func faults() []fault {
+	return []fault{
+		{
+			name: "the processor fails, and cards are charged for nothing", alerts: []string{"RowlockUnsettledCharges"}, begin: chargeForNothing,
+		},
+		{name: "a stranger holds rows", alerts: []string{}, begin: holdRows},
+		{name: "claims run out", alerts: []string{}, begin: letClaimsRunOut},
+		{name: "all connections are taken", alerts: []string{}, begin: takeConnections},
+		{name: "a replica of each service dies, one of them with a lease", alerts: []string{}, begin: killReplicas},
+		{name: "events' workers stall", alerts: []string{}, begin: stallWorkers},
+		{name: "counts is scaled to the maximum", alerts: []string{}, begin: scaleToTheMaximum},
+		{name: "PostgreSQL dies", alerts: []string{"RowlockOutcomesUnknown"}, begin: killPostgres},
+	}
+}
+
+// chargeForNothing: the processor charges and does not answer in time; the client never comes back, and IDEMPOTENCY_TTL passes.
+func chargeForNothing(t *testing.T, r *rig) func() {
+	t.Helper()
+	r.load.faulty.Store(true)
+	if status, body := r.load.send(t.Context(), r.of("payments"), 0, pay("never-again", cardTimeout, 4200)); status != http.StatusGatewayTimeout {
+		t.Errorf("the processor timed out, and the answer is %d %s", status, body)
+	}
+	return func() { r.load.faulty.Store(false) }
+}
+
+// holdRows: one transaction for each service's rows that everybody wants.
+func holdRows(t *testing.T, r *rig) func() {
+	t.Helper()
+	release := r.hold(
+		t,
+		`SELECT FROM counts.count_values WHERE item_id = '`+hotCounter+`' FOR UPDATE`,
+		`SELECT FROM events.status FOR UPDATE`,
+		`SELECT FROM iidy.lists FOR UPDATE`,
+		`SELECT FROM pyggpot.pot FOR UPDATE`,
+		`SELECT FROM payments.idempotency_records FOR UPDATE`,
+	)
+	// Nothing waits for what it does not ask for.
+	for range 4 {
+		go r.load.send(t.Context(), r.of("counts"), 0, request{method: http.MethodPut, path: "/api/v1/internal/counts/hot", body: `{"value":1}`})
+	}
+	time.Sleep(3 * time.Second)
+	return release
+}
+
+// letClaimsRunOut: a worker of iidy takes longer than its lease, and others take over what it had.
+func letClaimsRunOut(t *testing.T, r *rig) func() {
+	t.Helper()
+	const batch = "/iidy/v1/batch/lists/stalled"
+	to := func(q request) *http.Response {
+		addr := r.of("iidy").Backends()[0].Addr
+		req, err := http.NewRequestWithContext(t.Context(), q.method, "http://"+addr+q.path, strings.NewReader(q.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := r.load.http.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		return resp
+	}
+	to(post(batch, lines(0, 100)))
+	claim := to(post(batch+"?action=claim&count=100&lease=1s", "")).Header.Get("X-IIDY-Claim")
+	eventually(t, "others take over", fireWithin, func() bool {
+		return to(post(batch+"?action=claim&count=100&lease=60s", "")).Header.Get("X-IIDY-Claim") != ""
+	})
+	to(request{method: http.MethodDelete, path: batch + "?claim=" + claim, body: lines(0, 100)})
+	return func() {}
+}
+
+// takeConnections: tables are locked whole, as by a careless ALTER TABLE, and callers keep coming; long batches take what is left of iidy.
+func takeConnections(t *testing.T, r *rig) func() {
+	t.Helper()
+	release := r.hold(
+		t, `LOCK TABLE counts.count_values, events.status, events.events, iidy.lists, payments.payments, payments.processor_charges,
+			payments.idempotency_records, pyggpot.pot, pyggpot.coin IN ACCESS EXCLUSIVE MODE`,
+	)
+	var calling sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	for service, q := range map[string]request{
+		"counts":   get("/api/v1/internal/counts/" + hotCounter),
+		"events":   get("/events/1"),
+		"iidy":     get("/iidy/v1/lists/files"),
+		"payments": get("/v1/payments?ride_id=ride"),
+		"pyggpot":  post("/pyggpot.pot.Pot/ListPots", `{"page":1,"limit":10}`),
+	} {
+		set := r.of(service)
+		for n := range 40 {
+			calling.Go(func() {
+				for ctx.Err() == nil {
+					r.load.send(ctx, set, n, q)
+				}
+			})
+		}
+	}
+	for range 4 {
+		calling.Go(func() {
+			r.load.send(ctx, r.of("iidy"), 0, post("/iidy/v1/batch/lists/long", lines(0, 20_000)))
+		})
+	}
+	time.Sleep(3 * time.Second)
+	return func() {
+		cancel()
+		release()
+		calling.Wait()
+	}
+}
+
+// killReplicas: kill -9. The one of pyggpot dies while it holds a lease, which another one takes over when it has run out.
+func killReplicas(t *testing.T, r *rig) func() {
+	t.Helper()
+	r.freeze(true)
+	release := r.hold(t, `LOCK TABLE pyggpot.coin IN ACCESS EXCLUSIVE MODE`)
+	eventually(t, "a change of a pot is under way", fireWithin, func() bool {
+		return r.number(t, `SELECT count(*) FROM pyggpot.pot WHERE lock IS NOT NULL`) > 0
+	})
+	for _, f := range r.fleets {
+		if f.component == "work" {
+			continue
+		}
+		victims := f.set.Replicas()[:1]
+		if f.service == "pyggpot" {
+			victims = f.set.Replicas() // whichever holds it
+		}
+		for _, one := range victims {
+			if err := one.Kill(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	release()
+	time.Sleep(2 * time.Second)
+	return func() { r.freeze(false) }
+}
+
+// stallWorkers: as when their node is paused. Events come in, and nobody works.
+func stallWorkers(t *testing.T, r *rig) func() {
+	t.Helper()
+	var ends []func() error
+	for _, f := range r.fleets {
+		if f.component == "work" {
+			for _, one := range f.set.Replicas() {
+				if err := one.Pause(); err != nil {
+					t.Error(err)
+				}
+				ends = append(ends, one.Resume)
+			}
+		}
+	}
+	return func() {
+		for _, end := range ends {
+			if err := end(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+func scaleToTheMaximum(_ *testing.T, r *rig) func() {
+	r.kube.wanted.Store(mostReplicas)
+	return func() { r.kube.wanted.Store(perService) }
+}
+
+// killPostgres: it dies while COMMITs are on their way. They are made to take long, by waiting for a standby that is not there.
+func killPostgres(t *testing.T, r *rig) func() {
+	t.Helper()
+	r.configure(t, `ALTER SYSTEM SET synchronous_standby_names = 'nobody'`)
+	eventually(t, "COMMITs wait", fireWithin, func() bool {
+		return r.number(t, `SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`) > 4
+	})
+	if err := r.database.Crash(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(3 * time.Second)
+	if err := r.database.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.configure(t, `ALTER SYSTEM RESET synchronous_standby_names`)
+	return func() {}
+}
+
+// configure changes a setting of the server, in several tries where connections are of a server that died.
+func (r *rig) configure(t *testing.T, statement string) {
+	t.Helper()
+	eventually(t, statement, fireWithin, func() bool {
+		conn, err := r.stranger.Conn(t.Context())
+		if err != nil {
+			return false
+		}
+		defer func() { _ = conn.Close() }()
+		_, err = conn.ExecContext(t.Context(), statement)
+		if err == nil {
+			_, err = conn.ExecContext(t.Context(), `SELECT pg_reload_conf()`)
+		}
+		return err == nil
+	})
+}
+
+// number reads one.
+func (r *rig) number(t *testing.T, query string) (n int) {
+	t.Helper()
+	tx, err := r.stranger.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	if err := tx.QueryRowContext(t.Context(), query).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+// hold runs statements, each in a transaction of its own that stays open until the returned function is called.
+func (r *rig) hold(t *testing.T, statements ...string) (release func()) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	var ends []func() error
+	for _, statement := range statements {
+		tx, err := r.stranger.BeginTx(ctx, nil)
+		if err == nil {
+			ends = append(ends, tx.Rollback)
+			_, err = tx.ExecContext(ctx, statement)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	return func() {
+		for _, end := range ends {
+			if err := end(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// unmoved are expressions that stay at zero in this test, with the reason.
+func unmoved() map[string]string {
+	return map[string]string{
+		`rowlock_retries_total`:             "nothing deadlocks; lab/acceptance demands just that",
+		`rowlock_coalesce_queue_full_total`: "1,024 waiting callers are not to be had here; platform/coalesce has a test",
+		`rowlock_outcome_unknown_total`:     "which service had a COMMIT on its way when PostgreSQL died is chance; that one had, RowlockOutcomesUnknown says",
+	}
+}
+
+// panelsMove demands of every expression that it showed something other than zero in all that happened.
+func panelsMove(t *testing.T, r *rig, all []*page, since time.Time) {
+	t.Helper()
+	still := 0
+	everyTarget(all, func(where, expr string) {
+		_, moved, err := r.hasData(t.Context(), expr, since)
+		if err != nil || moved {
+			return
+		}
+		still++
+		for part := range unmoved() {
+			if regexp.MustCompile(part).MatchString(expr) {
+				return
+			}
+		}
+		t.Errorf("%s: zero whatever happens: %s", where, expr)
+	})
+	t.Logf("%d expressions stayed at zero, each for a known reason", still)
+}
+
+func write(t *testing.T, file string, text []byte) {
+	t.Helper()
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(fmt.Errorf("write %s: %w", file, err))
+	}
+}
