@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -67,7 +68,8 @@ func faults() []fault {
 		{name: "a stranger holds rows", alerts: []string{}, begin: holdRows},
 		{name: "claims run out", alerts: []string{}, begin: letClaimsRunOut},
 		{name: "all connections are taken", alerts: []string{}, begin: takeConnections},
-		{name: "a replica of each service dies, one of them with a lease", alerts: []string{}, begin: killReplicas},
+		{name: "holders of leases stall and die", alerts: []string{}, begin: loseLeases},
+		{name: "a replica of each service dies", alerts: []string{}, begin: killReplicas},
 		{name: "events' workers stall", alerts: []string{}, begin: stallWorkers},
 		{name: "counts is scaled to the maximum", alerts: []string{}, begin: scaleToTheMaximum},
 		{name: "PostgreSQL dies", alerts: []string{"RowlockOutcomesUnknown"}, begin: killPostgres},
@@ -78,7 +80,8 @@ func faults() []fault {
 func chargeForNothing(t *testing.T, r *rig) func() {
 	t.Helper()
 	r.load.faulty.Store(true)
-	if status, body := r.load.send(t.Context(), r.of("payments"), 0, pay("never-again", cardTimeout, 4200)); status != http.StatusGatewayTimeout {
+	status, body := r.load.send(t.Context(), r.of("payments"), 0, pay("never-again", cardTimeout, 4200))
+	if status != http.StatusGatewayTimeout {
 		t.Errorf("the processor timed out, and the answer is %d %s", status, body)
 	}
 	return func() { r.load.faulty.Store(false) }
@@ -107,25 +110,15 @@ func holdRows(t *testing.T, r *rig) func() {
 func letClaimsRunOut(t *testing.T, r *rig) func() {
 	t.Helper()
 	const batch = "/iidy/v1/batch/lists/stalled"
-	to := func(q request) *http.Response {
-		addr := r.of("iidy").Backends()[0].Addr
-		req, err := http.NewRequestWithContext(t.Context(), q.method, "http://"+addr+q.path, strings.NewReader(q.body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := r.load.http.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = resp.Body.Close()
-		return resp
+	addr := r.of("iidy").Backends()[0].Addr
+	claimed := func(lease string) string {
+		_, claim := r.load.claimed(t.Context(), addr, post(batch+"?action=claim&count=100&lease="+lease, ""))
+		return claim
 	}
-	to(post(batch, lines(0, 100)))
-	claim := to(post(batch+"?action=claim&count=100&lease=1s", "")).Header.Get("X-IIDY-Claim")
-	eventually(t, "others take over", fireWithin, func() bool {
-		return to(post(batch+"?action=claim&count=100&lease=60s", "")).Header.Get("X-IIDY-Claim") != ""
-	})
-	to(request{method: http.MethodDelete, path: batch + "?claim=" + claim, body: lines(0, 100)})
+	r.load.to(t.Context(), addr, post(batch, lines(0, 100)))
+	claim := claimed("1s")
+	eventually(t, "others take over", fireWithin, func() bool { return claimed("60s") != "" })
+	r.load.to(t.Context(), addr, request{method: http.MethodDelete, path: batch + "?claim=" + claim, body: lines(0, 100)})
 	return func() {}
 }
 
@@ -167,29 +160,55 @@ func takeConnections(t *testing.T, r *rig) func() {
 	}
 }
 
-// killReplicas: kill -9. The one of pyggpot dies while it holds a lease, which another one takes over when it has run out.
+// loseLeases: a replica of pyggpot waits so long for a row that its lease runs out, and what it then does is refused. It takes another
+// lease, dies, and the other replica takes that over.
+func loseLeases(t *testing.T, r *rig) func() {
+	t.Helper()
+	set := r.of("pyggpot")
+	first, second := set.Replicas()[0], set.Replicas()[1]
+	const leased = `SELECT count(*) FROM pyggpot.pot WHERE pot_name = 'Stalled' AND lock IS NOT NULL AND lock_expire_time `
+	_, made := r.load.to(t.Context(), first.Status().API, post("/pyggpot.pot.Pot/CreatePot", `{"pot_name":"Stalled","max_coins":1000}`))
+	var pot struct {
+		ID int `json:"pot_id"`
+	}
+	if err := json.Unmarshal([]byte(made), &pot); err != nil {
+		t.Fatalf("%s: %v", made, err)
+	}
+	add := post("/pyggpot.coin.Coin/AddCoins", fmt.Sprintf(`{"pot_id":%d,"coins":[{"kind":"GOLD","count":1}]}`, pot.ID))
+	stall := func() (release func()) {
+		release = r.hold(t, `LOCK TABLE pyggpot.coin IN ACCESS EXCLUSIVE MODE`)
+		go r.load.to(t.Context(), first.Status().API, add)
+		eventually(t, "it has the lease", fireWithin, func() bool { return r.number(t, leased+`> clock_timestamp()`) == 1 })
+		return release
+	}
+
+	release := stall()
+	go r.load.to(t.Context(), second.Status().API, add) // tries for a second, and is told `aborted`
+	eventually(t, "the lease is over", fireWithin, func() bool { return r.number(t, leased+`<= clock_timestamp()`) == 1 })
+	release()
+	time.Sleep(2 * interval) // the replica is scraped with what it says of it
+
+	release = stall()
+	if err := first.Kill(); err != nil {
+		t.Error(err)
+	}
+	release()
+	eventually(t, "the other one takes the lease over", fireWithin, func() bool {
+		status, _ := r.load.to(t.Context(), second.Status().API, add)
+		return status == http.StatusOK
+	})
+	return func() {}
+}
+
+// killReplicas: kill -9 of one of each. Until the end of the fault Prometheus looks where they were, as in a pod that is restarted.
 func killReplicas(t *testing.T, r *rig) func() {
 	t.Helper()
 	r.freeze(true)
-	release := r.hold(t, `LOCK TABLE pyggpot.coin IN ACCESS EXCLUSIVE MODE`)
-	eventually(t, "a change of a pot is under way", fireWithin, func() bool {
-		return r.number(t, `SELECT count(*) FROM pyggpot.pot WHERE lock IS NOT NULL`) > 0
-	})
 	for _, f := range r.fleets {
-		if f.component == "work" {
-			continue
-		}
-		victims := f.set.Replicas()[:1]
-		if f.service == "pyggpot" {
-			victims = f.set.Replicas() // whichever holds it
-		}
-		for _, one := range victims {
-			if err := one.Kill(); err != nil {
-				t.Error(err)
-			}
+		if err := f.set.Replicas()[0].Kill(); err != nil {
+			t.Error(err)
 		}
 	}
-	release()
 	time.Sleep(2 * time.Second)
 	return func() { r.freeze(false) }
 }
@@ -300,16 +319,16 @@ func unmoved() map[string]string {
 	return map[string]string{
 		`rowlock_retries_total`:             "nothing deadlocks; lab/acceptance demands just that",
 		`rowlock_coalesce_queue_full_total`: "1,024 waiting callers are not to be had here; platform/coalesce has a test",
-		`rowlock_outcome_unknown_total`:     "which service had a COMMIT on its way when PostgreSQL died is chance; that one had, RowlockOutcomesUnknown says",
+		`rowlock_outcome_unknown_total`:     "which service had a COMMIT on its way when PostgreSQL died is chance; one had, an alert says",
 	}
 }
 
 // panelsMove demands of every expression that it showed something other than zero in all that happened.
-func panelsMove(t *testing.T, r *rig, all []*page, since time.Time) {
+func panelsMove(t *testing.T, r *rig, all []*page, since, until time.Time) {
 	t.Helper()
 	still := 0
 	everyTarget(all, func(where, expr string) {
-		_, moved, err := r.hasData(t.Context(), expr, since)
+		_, moved, err := r.hasData(t.Context(), expr, since, until)
 		if err != nil || moved {
 			return
 		}

@@ -16,7 +16,7 @@ func overview() *Dashboard {
 }
 
 func glance() Row {
-	return Row{Title: "At a glance", Panels: []Panel{
+	return Row{Title: atAGlance, Panels: []Panel{
 		{
 			Title: "Alerts", Kind: KindStat, Unit: UnitShort, Width: 4, Bad: 1,
 			Description: "Alerts of Rowlock that fire now, of all services. Each has a page in docs/runbook.md.",
@@ -107,7 +107,8 @@ func replicas() Row {
 		},
 		{
 			Title: "Scaled, of the maximum", Kind: KindTimeseries, Unit: UnitShare, Width: 6, Warn: 1,
-			Description: "Replicas that each autoscaler wants, as a part of those it may have. At 100 % for long: raise maxReplicas, and look at the " +
+			Description: "Replicas that each autoscaler wants, as a part of those it may have. At 100 % for long: raise maxReplicas, and " +
+				"look at the " +
 				"connection budget. Needs kube-state-metrics.",
 			Queries: one(`max by (horizontalpodautoscaler) (kube_horizontalpodautoscaler_status_desired_replicas`+
 				`{namespace=~"$namespace",horizontalpodautoscaler=~".*($service).*"}`+
@@ -148,7 +149,8 @@ func locks() Row {
 		},
 		{
 			Title: "Requests per statement", Kind: KindTimeseries, Unit: UnitShort, Width: 6,
-			Description: "Mean size of the groups that share one statement and one commit (counts, events, iidy). It grows with the load: that is how " +
+			Description: "Mean size of the groups that share one statement and one commit (counts, events, iidy). It grows with the load: " +
+				"that is how " +
 				"a hot row stays fast.",
 			Queries: one(mean("rowlock_coalesce_batch_size", "coalescer"), "{{coalescer}}"),
 		},

@@ -117,6 +117,14 @@ func statLatency() Panel {
 	}
 }
 
+// atAGlance is the title of the first row.
+const atAGlance = "At a glance"
+
+// serviceGlance is that of one service: what all have, and what it has itself.
+func serviceGlance(own ...Panel) Row {
+	return Row{Title: atAGlance, Panels: append([]Panel{statReplicas(), statRequests(), statFailed(), statLatency()}, own...)}
+}
+
 // apiRow is the traffic of one service.
 func apiRow() Row {
 	return Row{Title: "API", Panels: []Panel{
@@ -140,9 +148,9 @@ func apiRow() Row {
 	}}
 }
 
-// lockRow is what the service's lock costs; more are panels of its own.
-func lockRow(what string, more ...Panel) Row {
-	return Row{Title: "Locks: " + what, Panels: append([]Panel{
+// lockRow is what the service's lock costs.
+func lockRow(what string) Row {
+	return Row{Title: "Locks: " + what, Panels: []Panel{
 		{
 			Title: "Wait for a lock, 99 of 100", Kind: KindTimeseries, Unit: UnitSeconds, Width: 8, Warn: 1, Bad: 5,
 			Description: "How long it took to get the lock or to give up. process: behind another request of the same replica. " +
@@ -161,7 +169,7 @@ func lockRow(what string, more ...Panel) Row {
 				"replica, tried again. lost: refused, since the own lease or claim was over. taken_over: somebody let his lease expire.",
 			Queries: one(rate("rowlock_lock_conflicts_total", "lock", "reason"), "{{lock}}, {{reason}}"),
 		},
-	}, more...)}
+	}}
 }
 
 // groupRow is group commit, platform/coalesce.
@@ -253,7 +261,8 @@ func processRow() Row {
 		},
 		{
 			Title: "Restarts and versions", Kind: KindTimeseries, Unit: UnitShort, Width: 6,
-			Description: "Processes by version, and how many began anew in the same pod in the last quarter of an hour. Two versions for long: a rollout that hangs.",
+			Description: "Processes by version, and how many began anew in the same pod in the last quarter of an hour. Two versions for " +
+				"long: a rollout that hangs.",
 			Queries: []Query{
 				{Expr: "count by (version) (rowlock_build_info{$sel})", Legend: "{{version}}"},
 				{Expr: "sum(changes(process_start_time_seconds{$sel}[15m]))", Legend: "restarts"},
