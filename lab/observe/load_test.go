@@ -43,6 +43,8 @@ type load struct {
 	claim atomic.Pointer[string]
 	// faulty lets payments meet a processor that fails.
 	faulty atomic.Bool
+	// silent keeps the callers of events from calling.
+	silent atomic.Bool
 }
 
 // burst is how many requests for a service begin at once.
@@ -82,6 +84,9 @@ func startLoad(t *testing.T, r *rig) *load {
 				}
 				for range burst {
 					n++
+					if c.service == "events" && l.silent.Load() {
+						continue
+					}
 					select {
 					case calls <- n:
 					default: // all clients are busy; an open door would pile up
@@ -302,11 +307,12 @@ func adding() callers {
 // saving: coins into a few pots and out of them again.
 func saving() callers {
 	c := callers{service: "pyggpot", perSecond: 40, clients: 24}
-	for _, name := range []string{"Holidays", "Bicycle", "Roof"} {
-		c.prepare = append(c.prepare, post("/pyggpot.pot.Pot/CreatePot", `{"pot_name":"`+name+`","max_coins":1000000}`))
+	const pots = 12
+	for n := range pots {
+		c.prepare = append(c.prepare, post("/pyggpot.pot.Pot/CreatePot", fmt.Sprintf(`{"pot_name":"Savings %d","max_coins":1000000}`, 10+n)))
 	}
 	c.next = func(n int) request {
-		pot := 1 + n/10%3
+		pot := 1 + n%pots
 		switch n % 10 {
 		case 4:
 			return post("/pyggpot.pot.Pot/ViewPot", fmt.Sprintf(`{"pot_id":%d}`, pot))

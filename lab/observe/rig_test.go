@@ -251,6 +251,7 @@ func (f *fleet) labels(i int) prometheus.Labels {
 		"instance":                    fmt.Sprintf("10.244.%d.%d:9090", len(f.service)*16+len(f.component), i+2),
 		"pod":                         fmt.Sprintf("%s-5d8f7c9b6-%c2x7k", workload, 'a'+rune(i)),
 		"app_kubernetes_io_name":      f.service,
+		"app_kubernetes_io_instance":  release,
 		"app_kubernetes_io_component": f.component,
 	}
 }

@@ -128,7 +128,7 @@ func (d *Dashboard) panel(id int, p *Panel, at object) object {
 		defaults["links"] = []object{{
 			"title": "Open ${__field.labels.app_kubernetes_io_name}",
 			"url": "/d/rowlock-${__field.labels.app_kubernetes_io_name}" +
-				"?${__url_time_range}&${datasource:queryparam}&${namespace:queryparam}",
+				"?${__url_time_range}&${datasource:queryparam}&${namespace:queryparam}&${release:queryparam}",
 		}}
 	}
 	if p.Kind == KindStat {

@@ -6,11 +6,11 @@ func overview() *Dashboard {
 		Name: "overview", Title: "Rowlock",
 		Description: "All services at a glance. From above: is anybody hurt, what is asked, how long does it take, what is full, " +
 			"who waits for whose lock, how is the database. A click on a service leads to its own dashboard.",
-		Selector: `namespace=~"$namespace",app_kubernetes_io_name=~"$service"`,
-		Variables: []Variable{namespaces(), {
+		Selector: ofRelease + `,app_kubernetes_io_name=~"$service"`,
+		Variables: releases(Variable{
 			Name: "service", Label: "Service",
-			Query: `label_values(rowlock_build_info{namespace=~"$namespace"}, app_kubernetes_io_name)`,
-		}},
+			Query: `label_values(rowlock_build_info{` + ofRelease + `}, app_kubernetes_io_name)`,
+		}),
 		Rows: []Row{glance(), traffic(), latency(), saturation(), replicas(), locks(), databaseRow(byService+", ", service)},
 	}
 }
@@ -97,6 +97,9 @@ func saturation() Row {
 	}}
 }
 
+// ofScalers finds the autoscalers by the names that the chart gives them: kube-state-metrics has no other labels of them.
+const ofScalers = `{namespace=~"$namespace",horizontalpodautoscaler=~"($release)-($service)(-work)?"}`
+
 func replicas() Row {
 	return Row{Title: "Replicas", Panels: []Panel{
 		{
@@ -110,9 +113,8 @@ func replicas() Row {
 			Description: "Replicas that each autoscaler wants, as a part of those it may have. At 100 % for long: raise maxReplicas, and " +
 				"look at the " +
 				"connection budget. Needs kube-state-metrics.",
-			Queries: one(`max by (horizontalpodautoscaler) (kube_horizontalpodautoscaler_status_desired_replicas`+
-				`{namespace=~"$namespace",horizontalpodautoscaler=~".*($service).*"}`+
-				` / kube_horizontalpodautoscaler_spec_max_replicas{namespace=~"$namespace",horizontalpodautoscaler=~".*($service).*"})`,
+			Queries: one(`max by (horizontalpodautoscaler) (kube_horizontalpodautoscaler_status_desired_replicas`+ofScalers+
+				` / kube_horizontalpodautoscaler_spec_max_replicas`+ofScalers+`)`,
 				"{{horizontalpodautoscaler}}"),
 		},
 		{

@@ -16,20 +16,26 @@ const service = "app_kubernetes_io_name"
 // byService is the legend of series that are services.
 const byService = "{{" + service + "}}"
 
-// namespaces is the variable that every dashboard has.
-func namespaces() Variable {
-	return Variable{Name: "namespace", Label: "Namespace", Query: "label_values(rowlock_build_info, namespace)"}
+// ofRelease are the matchers of the two variables that every dashboard has.
+const ofRelease = `namespace=~"$namespace",app_kubernetes_io_instance=~"$release"`
+
+// releases are these variables, and those of the dashboard.
+func releases(more ...Variable) []Variable {
+	return append([]Variable{
+		{Name: "namespace", Label: "Namespace", Query: "label_values(rowlock_build_info, namespace)"},
+		{Name: "release", Label: "Release", Query: `label_values(rowlock_build_info{namespace=~"$namespace"}, app_kubernetes_io_instance)`},
+	}, more...)
 }
 
 // ofService is the dashboard of one service, without its rows.
 func ofService(name, description string) *Dashboard {
 	return &Dashboard{
 		Name: name, Title: "Rowlock / " + name, Description: description,
-		Selector: `namespace=~"$namespace",app_kubernetes_io_name="` + name + `",pod=~"$pod"`,
-		Variables: []Variable{namespaces(), {
+		Selector: ofRelease + `,app_kubernetes_io_name="` + name + `",pod=~"$pod"`,
+		Variables: releases(Variable{
 			Name: "pod", Label: "Pod",
-			Query: `label_values(rowlock_build_info{namespace=~"$namespace",app_kubernetes_io_name="` + name + `"}, pod)`,
-		}},
+			Query: `label_values(rowlock_build_info{` + ofRelease + `,app_kubernetes_io_name="` + name + `"}, pod)`,
+		}),
 	}
 }
 
