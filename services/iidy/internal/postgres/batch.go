@@ -12,6 +12,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/rowlock/rowlock/platform/bulkhead"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
@@ -28,6 +29,9 @@ func (s *Store) Many(
 		n, err = s.add(ctx, list, items.Distinct())
 	} else {
 		n, err = s.statement(ctx, passes, batchSQL(change, sentItems), string(list), items.Distinct(), string(claim))
+	}
+	if err == nil {
+		s.fenced(claim, items.Len(), n)
 	}
 	s.done(change, list, n)
 	return n, err
@@ -160,6 +164,7 @@ func (s *Store) Stage(
 		return 0, err
 	}
 	s.metrics.batch(change, total)
+	s.fenced(claim, total, n)
 	s.done(change, list, n)
 	return n, nil
 }
@@ -211,6 +216,14 @@ func execute(ctx context.Context, tx *sqlx.Tx, query string, args ...any) (int64
 		return 0, fmt.Errorf("count the rows: %w", err)
 	}
 	return n, nil
+}
+
+// fenced notes a change whose claim no longer holds all the items that it names. A
+// batch that repeats an item, or a delete that is sent again, looks like one.
+func (s *Store) fenced(claim attempt.Claim, named int, touched int64) {
+	if claim != "" && touched < int64(named) {
+		s.options.Contention.Conflict(contention.Lost)
+	}
 }
 
 // done notes a change that was made.
