@@ -113,7 +113,7 @@ func TestLostReplyToAStatement(t *testing.T) {
 	var id string
 	apptest.WaitUntil(t, "the lease of the claim that nobody knows is over", func() bool {
 		a := apptest.Send(t, "POST", witness.api+batch+claim+"1h", "", nil)
-		id = a.Header.Get("X-IIDY-Claim")
+		id = a.Header.Get("X-Iidy-Claim")
 		return a.Status == 200 && a.Body == "x 0\ny 0\n"
 	})
 	for i, step := range []struct{ query, want string }{
