@@ -89,6 +89,9 @@ func (j *judge) judgeSpans(t *testing.T) {
 		if len(s.Attributes) > mostAttributes || len(s.Name) > 120 || s.Message != "" && !strings.HasPrefix(s.Name, "pyggpot.") {
 			t.Errorf("%s: %d attributes, message %q", s.Name, len(s.Attributes), s.Message)
 		}
+		if s.Attributes["rowlock.poll.found"] == "0" && !s.Failed {
+			t.Errorf("a look for work that found nothing was exported: %+v", s)
+		}
 		for key, value := range s.Attributes {
 			if !slices.Contains(allowed(), key) || len(value) > longestValue {
 				t.Errorf("%s of %s has %s = %.100q", s.Name, s.Resource["service.name"], key, value)
