@@ -78,7 +78,8 @@ func (j *judge) judgeSpans(t *testing.T) {
 		switch {
 		case j.services[name] == nil && j.services[name+"-serve"] == nil:
 			t.Errorf("%s is of the service %q", s.Name, s.Resource["service.name"])
-		case s.Resource["service.version"] == "" || s.Resource["service.instance.id"] == "" || s.Resource["deployment.environment.name"] != "test":
+		case s.Resource["service.version"] == "" || s.Resource["service.instance.id"] == "",
+			s.Resource["deployment.environment.name"] != "test":
 			t.Errorf("%s has the resource %v", s.Name, s.Resource)
 		}
 		if parent, ok := byID[s.Parent]; !ok && s.Parent != "" && s.Parent != caller {
