@@ -13,6 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/rowlock/rowlock/lab/internal/replica"
+	"github.com/rowlock/rowlock/lab/internal/replicas"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
@@ -59,8 +60,8 @@ func onBothEngines(t *testing.T, test func(t *testing.T, rig *eventsRig)) {
 // processes runs n processes of a command of the service.
 func (rig *eventsRig) processes(t *testing.T, n int, command string, variables map[string]string) *replica.Set {
 	t.Helper()
-	return replicas(t, n, replica.Spec{
-		Service: "events-" + command, Path: binary(t, "events"), Args: []string{command}, NoAPI: command == "work",
+	return replicas.Start(t, n, replica.Spec{
+		Service: "events-" + command, Path: replicas.Binary(t, "events"), Args: []string{command}, NoAPI: command == "work",
 	}, rig.dsn, variables)
 }
 

@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/replica"
+	"github.com/rowlock/rowlock/lab/internal/replicas"
 )
 
 // iidy runs n replicas of iidy on the database; variables go over the defaults.
 func iidy(t *testing.T, n int, dsn string, variables map[string]string) *replica.Set {
 	t.Helper()
-	return replicas(t, n, replica.Spec{Service: "iidy", Path: binary(t, "iidy")}, dsn, variables)
+	return replicas.Start(t, n, replica.Spec{Service: "iidy", Path: replicas.Binary(t, "iidy")}, dsn, variables)
 }
 
 // lists speaks text to a replica of iidy. It is for many goroutines at once.

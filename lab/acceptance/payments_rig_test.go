@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/replica"
+	"github.com/rowlock/rowlock/lab/internal/replicas"
 )
 
 // failingBinary builds the service with its failpoints, which nobody ships.
@@ -48,7 +49,7 @@ func failing(t *testing.T) string {
 func payments(t *testing.T, n int, path, dsn string, variables map[string]string) *replica.Set {
 	t.Helper()
 	secret := map[string]string{"FINGERPRINT_SECRET": "of the acceptance tests"}
-	return replicas(t, n, replica.Spec{Service: "payments", Path: path}, dsn, secret, variables)
+	return replicas.Start(t, n, replica.Spec{Service: "payments", Path: path}, dsn, secret, variables)
 }
 
 // payment is what came of a request to pay.

@@ -14,12 +14,13 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/replica"
+	"github.com/rowlock/rowlock/lab/internal/replicas"
 )
 
 // pyggpot runs n replicas of pyggpot on the database; variables go over the defaults.
 func pyggpot(t *testing.T, n int, dsn string, variables map[string]string) *replica.Set {
 	t.Helper()
-	return replicas(t, n, replica.Spec{Service: "pyggpot", Path: binary(t, "pyggpot")}, dsn, variables)
+	return replicas.Start(t, n, replica.Spec{Service: "pyggpot", Path: replicas.Binary(t, "pyggpot")}, dsn, variables)
 }
 
 // moved is what came of a change of a pot.

@@ -19,6 +19,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/lab/internal/replica"
+	"github.com/rowlock/rowlock/lab/internal/replicas"
 	"github.com/rowlock/rowlock/platform/dbtest"
 )
 
@@ -30,19 +31,7 @@ const answerLimit = 12 * time.Second
 // counts runs n replicas of counts on the database; variables go over the defaults.
 func counts(t *testing.T, n int, dsn string, variables map[string]string) *replica.Set {
 	t.Helper()
-	return replicas(t, n, replica.Spec{Service: "counts", Path: binary(t, "counts")}, dsn, variables)
-}
-
-// errorsOnly logs the replicas' errors, except those that a client was told of, and what is no log line.
-func errorsOnly(t *testing.T) func(string, []byte) {
-	t.Helper()
-	write := replica.Prefixed(t.Output())
-	return func(name string, line []byte) {
-		text := string(line)
-		if line[0] != '{' || (strings.Contains(text, `"level":"ERROR"`) && !strings.Contains(text, `"code":"OUTCOME_UNKNOWN"`)) {
-			write(name, line)
-		}
-	}
+	return replicas.Start(t, n, replica.Spec{Service: "counts", Path: replicas.Binary(t, "counts")}, dsn, variables)
 }
 
 // outcome is the class of an answer, see the package's comment.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
 	"github.com/rowlock/rowlock/platform/config"
 )
 
@@ -25,37 +27,65 @@ func ReadmeShowsConfiguration(t *testing.T, path string, cfg any) {
 
 // ReadmeNamesMetrics demands that the table under "## Metrics" of the README at
 // path names the metrics of a replica that begin with rowlock_, http_server_ or
-// one of the service's own prefixes, with their types, all of them and no
-// others. metrics is the text of /metrics; a vector shows there once it has a series.
+// one of the service's own prefixes, with their types and labels, all of them and
+// no others, and that their names keep to Prometheus's conventions. metrics is the
+// text of /metrics; a vector shows there once it has a series.
 func ReadmeNamesMetrics(t *testing.T, path, metrics string, prefixes ...string) {
 	t.Helper()
+	problems, err := promlint.New(strings.NewReader(metrics)).Lint()
+	if err != nil {
+		t.Error(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
 	documented, exposed := readmeMetrics(read(t, path)), exposedMetrics(metrics, prefixes)
 	if !slices.Equal(documented, exposed) || len(exposed) == 0 {
 		t.Errorf("%s names\n%s\na replica has\n%s", path, strings.Join(documented, "\n"), strings.Join(exposed, "\n"))
 	}
 }
 
+// readmeMetrics are the rows of the table, as "name type labels".
 func readmeMetrics(readme string) []string {
 	_, section, _ := strings.Cut(readme, "\n## Metrics\n")
-	return found(section, regexp.MustCompile(`(?m)^\| `+"`"+`([a-z_]+)`+"`"+` \| (counter|gauge|histogram) \|`))
-}
-
-func exposedMetrics(metrics string, prefixes []string) []string {
-	all := append([]string{"rowlock_", "http_server_"}, prefixes...)
-	for i, prefix := range all {
-		all[i] = regexp.QuoteMeta(prefix)
-	}
-	return found(metrics, regexp.MustCompile(`(?m)^# TYPE ((?:`+strings.Join(all, "|")+`)[a-z_]+) (counter|gauge|histogram)`))
-}
-
-// found returns "name type" of what a pattern matches, sorted, each once.
-func found(text string, pattern *regexp.Regexp) []string {
+	row := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| (counter|gauge|histogram) \\| ?([a-z, ]*?) ?\\| .")
 	var all []string
-	for _, match := range pattern.FindAllStringSubmatch(text, -1) {
-		all = append(all, match[1]+" "+match[2])
+	for _, match := range row.FindAllStringSubmatch(section, -1) {
+		all = append(all, strings.TrimSpace(strings.Join(match[1:], " ")))
 	}
 	slices.Sort(all)
-	return slices.Compact(all)
+	return all
+}
+
+// exposedMetrics are the metrics of the text format, as "name type labels". The
+// bounds of a histogram's buckets are no label of its own.
+func exposedMetrics(metrics string, prefixes []string) []string {
+	prefixes = append([]string{"rowlock_", "http_server_"}, prefixes...)
+	var all []string
+	labels := make(map[string][]string)
+	kind := regexp.MustCompile(`(?m)^# TYPE ([a-z_]+) (counter|gauge|histogram)$`)
+	label := regexp.MustCompile(`([a-z_]+)="(?:[^"\\]|\\.)*"`)
+	for _, match := range regexp.MustCompile(`(?m)^([a-z_]+)\{(.*)\} \S+$`).FindAllStringSubmatch(metrics, -1) {
+		name := match[1]
+		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+			name = strings.TrimSuffix(name, suffix)
+		}
+		for _, l := range label.FindAllStringSubmatch(match[2], -1) {
+			if l[1] != "le" && !slices.Contains(labels[name], l[1]) {
+				labels[name] = append(labels[name], l[1])
+			}
+		}
+	}
+	for _, match := range kind.FindAllStringSubmatch(metrics, -1) {
+		name := match[1]
+		if !slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+			continue
+		}
+		slices.Sort(labels[name])
+		all = append(all, strings.TrimSpace(name+" "+match[2]+" "+strings.Join(labels[name], ", ")))
+	}
+	slices.Sort(all)
+	return all
 }
 
 func read(t *testing.T, path string) string {

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
@@ -27,7 +28,8 @@ var ErrFull = fmt.Errorf("%w: all slots are taken", ErrBusy)
 // Bulkhead lets one caller per key, and a bounded number of keys, through at a
 // time. Make one with New.
 type Bulkhead[K comparable] struct {
-	slots chan struct{}
+	slots   chan struct{}
+	metrics *contention.Metrics
 
 	mu    sync.Mutex
 	lanes map[K]*lane
@@ -39,9 +41,10 @@ type lane struct {
 	callers int
 }
 
-// New returns a bulkhead with this many slots, at least one.
-func New[K comparable](slots int) *Bulkhead[K] {
-	return &Bulkhead[K]{slots: make(chan struct{}, max(slots, 1)), lanes: make(map[K]*lane)}
+// New returns a bulkhead with this many slots, at least one. The waits for a key
+// are noted in m, which may be nil; those for a slot are none for a lock.
+func New[K comparable](slots int, m *contention.Metrics) *Bulkhead[K] {
+	return &Bulkhead[K]{slots: make(chan struct{}, max(slots, 1)), lanes: make(map[K]*lane), metrics: m}
 }
 
 // Do calls f when no other caller of the key is inside and a slot is free. It
@@ -52,7 +55,10 @@ func (b *Bulkhead[K]) Do(ctx context.Context, key K, wait time.Duration, f func(
 	defer b.leave(key, l)
 	p := patience{wait: wait, begin: time.Now()}
 	defer p.end()
-	if err := p.enter(ctx, l.turn, ErrBusy); err != nil {
+	err := p.enter(ctx, l.turn, ErrBusy)
+	b.metrics.Waited(contention.InProcess, time.Since(p.begin))
+	if err != nil {
+		b.metrics.Conflict(contention.QueueTimeout)
 		return err
 	}
 	defer func() { <-l.turn }()

@@ -9,7 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/bulkhead"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
@@ -19,7 +21,7 @@ var errOwn = errors.New("the function's own error")
 func TestCrowdOnOneKeyLeavesRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := bulkhead.New[string](2)
+		b := bulkhead.New[string](2, nil)
 		var crowd sync.WaitGroup
 		var inside, most atomic.Int32
 		for range 20 {
@@ -52,10 +54,36 @@ func TestCrowdOnOneKeyLeavesRoom(t *testing.T) {
 	})
 }
 
+// Each caller's wait for its key is noted, that for a slot is not; who gives up is
+// counted once.
+func TestWaitsAreNoted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		seen := apptest.NewContention(t, contention.Settings{Lock: "key", Queued: true})
+		b := bulkhead.New[string](1, seen.Metrics)
+		var done sync.WaitGroup
+		call := func(key string, wait time.Duration) {
+			done.Go(func() {
+				_ = b.Do(t.Context(), key, wait, func() error { time.Sleep(time.Second); return nil })
+			})
+			synctest.Wait() // they come in this order
+		}
+		call("a", time.Hour)
+		call("a", time.Hour)             // waits 1 s
+		call("a", 1500*time.Millisecond) // gives up
+		call("b", time.Hour)             // has its key at once, and waits for the slot
+		done.Wait()
+		n, seconds := seen.Waits(t, contention.InProcess)
+		if timeouts := seen.Conflicts(t, contention.QueueTimeout); n != 4 || seconds != 2.5 || timeouts != 1 {
+			t.Errorf("%g waits of %g s, %g timeouts", n, seconds, timeouts)
+		}
+	})
+}
+
 func TestSlotsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := bulkhead.New[int](3)
+		b := bulkhead.New[int](3, nil)
 		var done sync.WaitGroup
 		begin := time.Now()
 		for key := range 9 {
@@ -75,7 +103,7 @@ func TestSlotsAreBounded(t *testing.T) {
 func TestTurnThatDoesNotCome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := bulkhead.New[string](0) // one slot
+		b := bulkhead.New[string](0, nil) // one slot
 		leave := make(chan struct{})
 		held := make(chan error, 1)
 		go func() { held <- b.Do(t.Context(), "a", time.Hour, func() error { <-leave; return nil }) }()
@@ -120,7 +148,7 @@ func TestProblem(t *testing.T) {
 func TestKeyTakenIsToldFromAllSlotsTaken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := bulkhead.New[string](1)
+		b := bulkhead.New[string](1, nil)
 		leave := make(chan struct{})
 		held := make(chan error, 1)
 		go func() { held <- b.Do(t.Context(), "held", time.Second, func() error { <-leave; return nil }) }()
@@ -141,7 +169,7 @@ func TestKeyTakenIsToldFromAllSlotsTaken(t *testing.T) {
 
 // Whoever need not wait costs a lane and its channel, and no timer.
 func TestNoTimerWithoutAWait(t *testing.T) { //nolint:paralleltest // AllocsPerRun must be alone
-	b := bulkhead.New[int](1)
+	b := bulkhead.New[int](1, nil)
 	nothing := func() error { return nil }
 	allocations := testing.AllocsPerRun(100, func() {
 		if err := b.Do(t.Context(), 1, time.Minute, nothing); err != nil {

@@ -7,9 +7,11 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"slices"
 
 	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/migrate"
@@ -35,6 +37,8 @@ type Settings struct {
 	CaptureGlobals bool
 	// Engines are those that the service knows: PostgreSQL alone when empty.
 	Engines []sqldb.Engine
+	// Lock is what the service locks, for its metrics.
+	Lock contention.Settings
 	// Migrations are the schema's.
 	Migrations migrate.Source
 	// Check, if there is one, looks at the migrated database before anything is
@@ -54,6 +58,7 @@ type Chassis struct {
 	settings  Settings
 	telemetry *telemetry.Telemetry
 	log       *slog.Logger
+	lock      *contention.Metrics
 	db        *sqldb.DB
 	readiness *httpserver.Readiness
 	admin     *httpserver.Admin
@@ -71,12 +76,13 @@ func New(ctx context.Context, s Settings) (*Chassis, error) {
 		return nil, err
 	}
 	c := &Chassis{settings: s, telemetry: tel, log: tel.Logger()}
+	if c.lock, err = contention.New(tel.Registry(), s.Lock); err != nil {
+		return nil, errors.Join(err, tel.Shutdown(ctx))
+	}
 	settings := sqldb.Settings{
 		URL: s.Common.DatabaseURL, Engines: s.Engines, Pooler: sqldb.Pooler(s.Common.DBPooler), MaxOpenConns: s.Common.DBMaxOpenConns,
 		LockTimeout: s.Common.DBLockTimeout, StatementTimeout: s.Common.DBStatementTimeout, ApplicationName: s.Name,
-	}
-	if tel.TracingEnabled() {
-		settings.TracerProvider = tel.TracerProvider()
+		Contention: c.lock, TracerProvider: tel.Tracing(),
 	}
 	if c.db, err = sqldb.Open(ctx, settings, c.log, tel.Registry()); err != nil {
 		return nil, errors.Join(err, tel.Shutdown(ctx))
@@ -96,12 +102,43 @@ func (c *Chassis) Close(ctx context.Context) error {
 // DB is the service's pool.
 func (c *Chassis) DB() *sqldb.DB { return c.db }
 
+// Contention is where the service notes the waits for its lock and the conflicts. The
+// statements that give up waiting are counted already.
+func (c *Chassis) Contention() *contention.Metrics { return c.lock }
+
 // Ready says whether the replica wants requests and, if not, why: what /readyz
 // answers, for an API that has a health check of its own.
 func (c *Chassis) Ready() (ready bool, why string) { return c.readiness.Ready() }
 
 // Telemetry is the service's logger, registry and tracer.
 func (c *Chassis) Telemetry() *telemetry.Telemetry { return c.telemetry }
+
+// Operations makes the spans of what the service does; nil where tracing is off,
+// and then a service's ports are used as they are. What is a fault in them is what
+// is one in an answer: a status from 500 on.
+func (c *Chassis) Operations() *telemetry.Operations {
+	if !c.telemetry.TracingEnabled() {
+		return nil
+	}
+	return telemetry.NewOperations(c.telemetry.TracerProvider(), c.settings.Name, c.describe)
+}
+
+// describe is what a client would be told about err: its code, and whether it is
+// no fault of the client's.
+func (c *Chassis) describe(err error) (code string, fault bool) {
+	p, ok := errors.AsType[*problem.Error](err)
+	for _, translate := range slices.Concat(c.settings.Errors, []func(error) *problem.Error{sqldb.Problem}) {
+		if ok {
+			break
+		}
+		p = translate(err)
+		ok = p != nil
+	}
+	if !ok {
+		return problem.Internal.Code(), true
+	}
+	return p.Kind().Code(), p.Kind().Status() >= http.StatusInternalServerError
+}
 
 // Listen adds an API listener with the service's limits. name is its label in
 // metrics and logs, such as "api". Put its routes on it before Run.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/httpserver"
@@ -43,7 +44,10 @@ func settings(t *testing.T, dsn string, more map[string]string) chassis.Settings
 	if err := config.Load(&common, env); err != nil {
 		t.Fatal(err)
 	}
-	return chassis.Settings{Name: "probe", Config: &common, Common: common, Output: io.Discard, Migrations: migrations()}
+	return chassis.Settings{
+		Name: "probe", Config: &common, Common: common, Output: io.Discard, Migrations: migrations(),
+		Lock: contention.Settings{Lock: "row"},
+	}
 }
 
 // running is a chassis whose Run goes on in the background.

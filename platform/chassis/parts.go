@@ -16,7 +16,21 @@ import (
 
 // telemetryPart is the first, so that it exports the spans of everybody's end.
 func (c *Chassis) telemetryPart() lifecycle.Part {
-	return lifecycle.Part{Name: "telemetry", Stop: c.telemetry.Shutdown}
+	return lifecycle.Part{Name: "telemetry", Stop: c.sendLastSpans}
+}
+
+// lastSpansWithin bounds the wait for a collector that is away or slow.
+const lastSpansWithin = 5 * time.Second
+
+// sendLastSpans stops the exporter. That spans are lost is no failure of a process
+// that has answered all its requests.
+func (c *Chassis) sendLastSpans(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, lastSpansWithin)
+	defer cancel()
+	if err := c.telemetry.Shutdown(ctx); err != nil {
+		c.log.WarnContext(ctx, "the last spans were not sent", slog.Any("error", err))
+	}
+	return nil
 }
 
 func (c *Chassis) adminPart() lifecycle.Part {

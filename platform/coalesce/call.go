@@ -1,6 +1,10 @@
 package coalesce
 
-import "time"
+import (
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+)
 
 // state is where a call stands; it changes only under Coalescer.mu.
 type state uint8
@@ -19,6 +23,8 @@ type call[Q, R any] struct {
 	state state
 	left  bool // the caller was told ErrUnknown while the call was sent
 	tried bool // was in a group before; touched only by who owns the group
+
+	span trace.Span // what it came with; nil where that is not recorded
 }
 
 // fifo is a queue whose memory is used again once it has drained.

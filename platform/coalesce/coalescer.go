@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Defaults and bounds; the figures are those of docs/architecture.md, "Group commit".
@@ -61,6 +62,8 @@ type Config[K comparable, Q, R any] struct {
 
 	// Registry receives the metrics; nil keeps none.
 	Registry prometheus.Registerer
+	// TracerProvider makes a span of each group; nil makes none, and costs nothing.
+	TracerProvider trace.TracerProvider
 }
 
 // Coalescer gathers concurrent requests into groups. Make one with New; it has
@@ -68,6 +71,7 @@ type Config[K comparable, Q, R any] struct {
 type Coalescer[K comparable, Q, R any] struct {
 	cfg     Config[K, Q, R]
 	metrics *metrics
+	tracer  trace.Tracer // nil where tracing is off
 
 	mu      sync.Mutex
 	queue   fifo[*call[Q, R]]   // the main lane, in order of arrival
@@ -100,7 +104,7 @@ func New[K comparable, Q, R any](cfg Config[K, Q, R]) (*Coalescer[K, Q, R], erro
 	if err != nil {
 		return nil, fmt.Errorf("coalesce: register the metrics of %s: %w", cfg.Name, err)
 	}
-	c := &Coalescer[K, Q, R]{cfg: cfg, metrics: m, slow: make(map[K][]*call[Q, R])}
+	c := &Coalescer[K, Q, R]{cfg: cfg, metrics: m, tracer: tracerOf(cfg.TracerProvider), slow: make(map[K][]*call[Q, R])}
 	c.idle.L = &c.mu
 	return c, nil
 }
@@ -119,6 +123,9 @@ func (c *Coalescer[K, Q, R]) Do(ctx context.Context, q Q) (R, error) {
 		return zero, errors.Join(ErrLeft, err)
 	}
 	w := &call[Q, R]{req: q, since: time.Now(), done: make(chan Answer[R], 1)}
+	if c.tracer != nil {
+		w.noteSpan(ctx)
+	}
 
 	c.mu.Lock()
 	switch {

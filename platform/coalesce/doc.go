@@ -38,4 +38,9 @@
 // callers, and whoever asks for them meanwhile, queue in a lane of their own
 // until the row is free or [Config.LockTimeout] has passed ([ErrLocked], surely
 // not applied). A key leaves the slow lane as soon as nobody waits for it there.
+//
+// # Traces
+//
+// With a [Config.TracerProvider] each run of a group is a span: a child of the
+// first of its requests that is recorded, linked to all that are.
 package coalesce

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 // serve runs groups of the main lane until nothing waits there.
@@ -86,7 +88,6 @@ func (c *Coalescer[K, Q, R]) runGroup(group []*call[Q, R]) {
 	begin := time.Now()
 	answers, err := c.run(Pass{Wait: c.cfg.BriefWait}, group)
 	if errors.Is(err, ErrLockWait) {
-		c.metrics.conflicts.Inc()
 		if time.Since(begin) < c.cfg.LockTimeout {
 			answers, err = c.run(Pass{SkipLocked: true}, group)
 		} else {
@@ -114,10 +115,15 @@ func (c *Coalescer[K, Q, R]) run(pass Pass, group []*call[Q, R]) (answers []Answ
 	for i, w := range group {
 		requests[i] = w.req
 	}
+	var span trace.Span
+	if c.tracer != nil {
+		ctx, span = c.startSpan(ctx, pass, group)
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			answers, err = nil, fmt.Errorf("%w: %s panicked: %v", ErrUnknown, c.cfg.Name, p)
 		}
+		endSpan(span, err)
 	}()
 	answers, err = c.cfg.Run(ctx, pass, requests)
 	if pass.SkipLocked && errors.Is(err, ErrLockWait) {

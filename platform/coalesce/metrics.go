@@ -5,13 +5,12 @@ import "github.com/prometheus/client_golang/prometheus"
 // metrics are one coalescer's children of the shared vectors, resolved once so
 // that the hot path does not look labels up.
 type metrics struct {
-	size      prometheus.Observer
-	wait      prometheus.Observer
-	queue     prometheus.Gauge
-	slow      prometheus.Gauge
-	conflicts prometheus.Counter
-	gaveUp    prometheus.Counter
-	refused   prometheus.Counter
+	size    prometheus.Observer
+	wait    prometheus.Observer
+	queue   prometheus.Gauge
+	slow    prometheus.Gauge
+	gaveUp  prometheus.Counter
+	refused prometheus.Counter
 }
 
 const label = "coalescer"
@@ -31,8 +30,6 @@ func newMetrics(reg prometheus.Registerer, name string) (*metrics, error) {
 		queue: r.gauge(reg, "rowlock_coalesce_queue_length", "Requests that wait to be sent.").WithLabelValues(name),
 		slow: r.gauge(reg, "rowlock_coalesce_slow_keys",
 			"Keys whose row is locked by somebody else and that have a lane of their own.").WithLabelValues(name),
-		conflicts: r.counter(reg, "rowlock_coalesce_lock_wait_timeouts_total",
-			"Statements that gave up waiting for a locked row; their requests are tried again.").WithLabelValues(name),
 		gaveUp: r.counter(reg, "rowlock_coalesce_locked_out_total",
 			"Requests refused because their row stayed locked for the whole lock timeout.").WithLabelValues(name),
 		refused: r.counter(reg, "rowlock_coalesce_queue_full_total",

@@ -28,7 +28,6 @@ func (c *Coalescer[K, Q, R]) serveSlow() {
 		answers, err := c.run(Pass{Wait: patience}, group)
 		switch {
 		case errors.Is(err, ErrLockWait):
-			c.metrics.conflicts.Inc()
 			c.requeue(group)
 			wait = min(2*wait, longestWait)
 		case errors.Is(err, ErrSplit) && len(group) > 1:

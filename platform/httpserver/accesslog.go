@@ -17,6 +17,11 @@ const (
 // slowRequest is what LOG_REQUESTS=errors counts as one.
 const slowRequest = time.Second
 
+// refusalsPerSecond is how many lines LOG_REQUESTS=errors writes at most about
+// answers of 502, 503 and 504: an overload or a database that is away makes
+// thousands a second, all alike. The metrics count every one.
+const refusalsPerSecond = 10
+
 // log writes the one line of the request, if it is to have one: what failed
 // stands in it too. The path appears as the route's template only.
 func (ex *exchange) log(took time.Duration, clientLeft bool) {
@@ -24,7 +29,15 @@ func (ex *exchange) log(took time.Duration, clientLeft bool) {
 	if !ex.server.logged(status, took) {
 		return
 	}
-	const most = 11
+	omitted := 0
+	if status > http.StatusInternalServerError && ex.server.cfg.LogRequests != logAll {
+		// Who sheds load must not spend it on saying so.
+		var ok bool
+		if omitted, ok = ex.server.refusals.Allow(); !ok {
+			return
+		}
+	}
+	const most = 13
 	attrs := make([]slog.Attr, 0, most)
 	template := routeUnmatched
 	if ex.route != nil {
@@ -48,6 +61,9 @@ func (ex *exchange) log(took time.Duration, clientLeft bool) {
 		if p, ok := errors.AsType[*panicError](ex.failure); ok {
 			attrs = append(attrs, slog.String("stack", string(p.stack)))
 		}
+	}
+	if omitted > 0 {
+		attrs = append(attrs, slog.Int("omitted", omitted))
 	}
 	level := levelOf(status)
 	if clientLeft {

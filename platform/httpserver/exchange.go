@@ -74,7 +74,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	ex.requestID = requestID(r.Header)
 	ex.requestIDs[0] = ex.requestID
 	w.Header()[headerRequestID] = ex.requestIDs[:]
-	defer func() { ex.finish(r, recover()) }()
+	defer func() { ex.finish(recover()) }()
 
 	if r.Body != nil && r.Body != http.NoBody {
 		ex.body = limitedBody{body: r.Body, left: s.cfg.MaxBody}
@@ -104,9 +104,6 @@ func (s *Server) matched(r *route, c echo.Context) error {
 		ex.params[i] = value
 	}
 	ex.route = r
-	if s.tracing {
-		ex.nameSpan()
-	}
 	if s.inFlight.Add(1) > int64(s.cfg.MaxInFlight) {
 		s.inFlight.Add(-1)
 		return problem.Overloaded.New("This replica is working on as many requests as it may. Nothing was applied; try again.")
@@ -120,16 +117,13 @@ func (s *Server) matched(r *route, c echo.Context) error {
 
 // finish ends the exchange, by whatever way the handler ended: panicked is what
 // recover returned.
-func (ex *exchange) finish(outer *http.Request, panicked any) {
+func (ex *exchange) finish(panicked any) {
 	if panicked != nil {
 		if err, ok := panicked.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 			ex.aborted = true
 		} else {
 			ex.fail(&panicError{value: panicked, stack: debug.Stack()})
 		}
-	}
-	if ex.route != nil {
-		outer.Pattern = ex.route.template
 	}
 	if ex.status == 0 {
 		ex.status = http.StatusOK // net/http answers so when a handler writes nothing
@@ -143,7 +137,10 @@ func (ex *exchange) finish(outer *http.Request, panicked any) {
 	} else {
 		ex.server.metrics.observe(canonicalMethod(ex.request.Method), routeUnmatched, ex.booked(), took)
 	}
-	ex.log(took, outer.Context().Err() != nil)
+	if ex.server.tracing {
+		ex.describe()
+	}
+	ex.log(took, ex.parent.Err() != nil)
 	if ex.aborted {
 		panic(http.ErrAbortHandler) // net/http's way to cut the connection
 	}

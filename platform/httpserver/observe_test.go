@@ -10,9 +10,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/propagation"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/rowlock/rowlock/platform/problem"
 )
@@ -151,40 +148,4 @@ func TestAccessLog(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestTracing(t *testing.T) {
-	t.Parallel()
-	spans := tracetest.NewSpanRecorder()
-	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
-	f := newFixture(t, Config{LogRequests: "all"}, func(d *Deps) {
-		d.Tracing, d.TracerProvider, d.Propagator = true, provider, propagation.TraceContext{}
-	})
-	f.Handle(http.MethodGet, "/a/{id}", answer)
-	f.Handle(http.MethodGet, "/panic/{id}", func(http.ResponseWriter, *http.Request) error { panic("bug") })
-	const traceID = "4bf92f3577b34da6a3ce929d0e0e4736"
-	f.do(t, "GET", "/a/secret", "", "Traceparent", "00-"+traceID+"-00f067aa0ba902b7-01")
-	d := wantProblem(t, f.do(t, "GET", "/panic/secret", ""), problem.Internal, "")
-	missing := wantProblem(t, f.do(t, "BREW", "/unknown", ""), problem.NotFound, "")
-
-	ended := spans.Ended()
-	if len(ended) != 3 {
-		t.Fatalf("%d spans", len(ended))
-	}
-	for i, want := range []struct{ name, route, trace string }{
-		{"GET /a/{id}", "/a/{id}", traceID},
-		{"GET /panic/{id}", "/panic/{id}", d.TraceID},
-		{"HTTP", "", missing.TraceID},
-	} {
-		span := ended[i]
-		route := ""
-		for _, a := range span.Attributes() {
-			if a.Key == "http.route" {
-				route = a.Value.AsString()
-			}
-		}
-		if span.Name() != want.name || route != want.route || span.SpanContext().TraceID().String() != want.trace {
-			t.Errorf("span %q, route %q, trace %s; want %v", span.Name(), route, span.SpanContext().TraceID(), want)
-		}
-	}
 }

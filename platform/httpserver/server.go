@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/rowlock/rowlock/platform/problem"
+	"github.com/rowlock/rowlock/platform/telemetry"
 )
 
 // Handler answers one request or returns an error, in which case it has written
@@ -38,7 +39,8 @@ type Config struct {
 	// ShutdownDelay is how long Shutdown goes on serving before it drains.
 	ShutdownDelay time.Duration
 	// LogRequests is all, errors (4xx, 5xx, slower than 1 s) or none; empty
-	// stands for errors. A 500 is logged in any case: it is a bug or worse.
+	// stands for errors, of which 502, 503 and 504 get ten lines a second at most.
+	// A 500 is logged in any case: it is a bug or worse.
 	LogRequests string
 	// Docs is the contract and its page; nothing is served without it.
 	Docs Docs
@@ -117,6 +119,7 @@ type Server struct {
 	router   *echo.Echo
 	patterns map[string]*pattern // by shape, see shapeOf
 	handler  http.Handler        // the router behind everything that stands before it
+	refusals *telemetry.Sparse   // of the access log
 	inFlight atomic.Int64
 	draining atomic.Bool
 }
@@ -138,6 +141,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		answer:   deps.WriteError.orProblem(),
 		tracing:  deps.Tracing,
 		patterns: make(map[string]*pattern),
+		refusals: telemetry.NewSparse(refusalsPerSecond, time.Second),
 	}
 	if s.metrics, err = newMetrics(cfg.Name, deps.Registry, &s.inFlight); err != nil {
 		return nil, err

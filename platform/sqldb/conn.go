@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/rowlock/rowlock/platform/contention"
 )
 
 // driverConn is what database/sql can use of the driver's connection. Embedding
@@ -40,6 +42,8 @@ type connector struct {
 	// greeting is sent once, settings after it.
 	greeting []string
 	settings string // "" is not sent
+
+	contention *contention.Metrics
 }
 
 // Connect opens a connection. Every error is a *connectError: nothing was sent
@@ -59,7 +63,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if !ok || sock == nil {
 		return nil, &connectError{errors.Join(fmt.Errorf("the driver's %T lacks a method", inner), inner.Close())}
 	}
-	made := &conn{driverConn: full, socket: sock, guard: c.guard, sessionGuard: c.guard, dooms: c.dooms}
+	made := &conn{driverConn: full, socket: sock, guard: c.guard, sessionGuard: c.guard, dooms: c.dooms, contention: c.contention}
 	if c.prepare {
 		made.prepared = make(map[string]driverStmt)
 	}
@@ -89,6 +93,8 @@ type conn struct {
 	dooms  bool   // a failed statement is the end of its transaction
 	inTx   bool
 	doomed error // the failure
+
+	contention *contention.Metrics
 }
 
 // tell sends a statement that sets the session's variables, unless it was the
@@ -169,9 +175,16 @@ func (c *conn) verdict(err error, mark uint64) error {
 	return &lostError{err}
 }
 
-// noteFailure remembers the first failure of a transaction whose server would go on.
+// noteFailure counts a lock that was not to be had, and remembers the first failure
+// of a transaction whose server would go on.
 func (c *conn) noteFailure(err error) {
-	if c.dooms && c.inTx && c.doomed == nil {
+	if c.doomed != nil {
+		return // the same one, which the rows and their end may both tell
+	}
+	if LockTimedOut(err) {
+		c.contention.Conflict(contention.LockTimeout)
+	}
+	if c.dooms && c.inTx {
 		c.doomed = err
 	}
 }

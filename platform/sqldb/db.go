@@ -9,18 +9,16 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/XSAM/otelsql"
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/metric/noop"
-	"go.opentelemetry.io/otel/trace"
 )
 
 // DB is a pool of connections to one database. All methods may be used by many
 // goroutines at once.
 type DB struct {
 	pool     *sqlx.DB
+	kind     Engine
 	engine   engine
 	settings Settings
 	log      *slog.Logger
@@ -47,17 +45,18 @@ func Open(_ context.Context, s Settings, log *slog.Logger, reg prometheus.Regist
 	if err != nil {
 		return nil, err
 	}
-	pool := openPool(guarded, s.TracerProvider)
+	guarded.contention = s.Contention
+	pool := sql.OpenDB(traced(guarded, s))
 	pool.SetMaxOpenConns(s.MaxOpenConns)
 	// An idle connection is cheaper to keep than to open again.
 	pool.SetMaxIdleConns(s.MaxOpenConns)
 	pool.SetConnMaxIdleTime(connMaxIdleTime)
 	pool.SetConnMaxLifetime(connMaxLifetime)
-	m, err := newMetrics(reg, s.Name, pool.Stats)
+	m, err := newMetrics(reg, s.Name, kind, pool.Stats)
 	if err != nil {
 		return nil, errors.Join(err, pool.Close())
 	}
-	return &DB{pool: sqlx.NewDb(pool, string(kind)), engine: kind.implementation(), settings: s, log: log, metrics: m}, nil
+	return &DB{pool: sqlx.NewDb(pool, string(kind)), kind: kind, engine: kind.implementation(), settings: s, log: log, metrics: m}, nil
 }
 
 // Connector is for the few that need a plain *sql.DB: migrations and tools. It
@@ -79,27 +78,6 @@ func newConnector(cfg pq.Config, guard time.Duration) (*connector, error) {
 	}
 	inner.Dialer(newDialer())
 	return &connector{Connector: inner, guard: guard}, nil
-}
-
-// openPool traces statements that run inside a span; without a provider there
-// is no wrapper at all.
-func openPool(c driver.Connector, provider trace.TracerProvider) *sql.DB {
-	if provider == nil {
-		return sql.OpenDB(c)
-	}
-	return otelsql.OpenDB(c,
-		otelsql.WithTracerProvider(provider),
-		otelsql.WithMeterProvider(noop.NewMeterProvider()),
-		otelsql.WithSpanOptions(otelsql.SpanOptions{
-			DisableErrSkip:       true,
-			OmitConnResetSession: true,
-			OmitRows:             true,
-			// The server's text can hold values; the span keeps its error status.
-			RecordError: func(error) bool { return false },
-			SpanFilter: func(ctx context.Context, _ otelsql.Method, _ string, _ []driver.NamedValue) bool {
-				return trace.SpanContextFromContext(ctx).IsValid()
-			},
-		}))
 }
 
 // Ping asks the database for a sign of life, on a new connection where the
@@ -130,8 +108,8 @@ func (db *DB) acquire(ctx context.Context) (*sqlx.Conn, *conn, error) {
 	}
 	var guarded *conn
 	err = pinned.Raw(func(dc any) error {
-		if traced, ok := dc.(interface{ Raw() driver.Conn }); ok {
-			dc = traced.Raw()
+		if traced, ok := dc.(*tracedConn); ok {
+			dc = traced.conn
 		}
 		var ok bool
 		if guarded, ok = dc.(*conn); !ok {

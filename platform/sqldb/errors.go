@@ -161,3 +161,13 @@ func SQLState(err error) string {
 	a, _ := answered(err)
 	return a.sqlState
 }
+
+// LockTimedOut tells whether err is the server's answer that a lock was not to be
+// had in time, whichever server it is.
+func LockTimedOut(err error) bool {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Reason == LockTimeout
+	}
+	a, ok := answered(err)
+	return ok && a.reason == LockTimeout
+}

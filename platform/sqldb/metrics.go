@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -21,7 +22,7 @@ const (
 	operationOnce = "statement"
 )
 
-func newMetrics(reg prometheus.Registerer, pool string, stats func() sql.DBStats) (*metrics, error) {
+func newMetrics(reg prometheus.Registerer, pool string, kind Engine, stats func() sql.DBStats) (*metrics, error) {
 	labels := prometheus.Labels{"pool": pool}
 	counter := func(name, help, label string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels}, []string{label})
@@ -35,7 +36,7 @@ func newMetrics(reg prometheus.Registerer, pool string, stats func() sql.DBStats
 			"Lost answers to COMMIT that were looked up afterwards.", "result"),
 	}
 	// A counter that is absent until its first event hides that event from rate().
-	for _, state := range []string{stateSerializationFailure, stateDeadlockDetected} {
+	for _, state := range append(repeatedStates(kind), stateOther) {
 		m.retries.WithLabelValues(state)
 	}
 	m.unknown.WithLabelValues(operationTx)
@@ -55,6 +56,27 @@ func newMetrics(reg prometheus.Registerer, pool string, stats func() sql.DBStats
 		}
 	}
 	return m, nil
+}
+
+// stateOther is the label of every SQLSTATE that repeatedStates does not know.
+const stateOther = "other"
+
+// repeatedStates are the SQLSTATEs after which something is run again: a deadlock, a
+// serialization failure, and on PostgreSQL a prepared statement that a migration has
+// overtaken. MySQL has 40001 for its deadlocks and HY000 for MariaDB's 1020.
+func repeatedStates(kind Engine) []string {
+	if kind == MySQL {
+		return []string{stateSerializationFailure, stateGeneralError}
+	}
+	return []string{stateSerializationFailure, stateDeadlockDetected, stateFeatureNotSupported, stateInvalidStatementName}
+}
+
+// retried counts a run that follows one that ended so. A server cannot invent labels.
+func (m *metrics) retried(kind Engine, state string) {
+	if !slices.Contains(repeatedStates(kind), state) {
+		state = stateOther
+	}
+	m.retries.WithLabelValues(state).Inc()
 }
 
 // poolCollector reads the pool's figures when it is scraped.

@@ -89,6 +89,7 @@ const (
 	stateLockNotAvailable          = "55P03"
 	stateQueryCanceled             = "57014"
 	stateDatabaseDropped           = "57P04"
+	stateGeneralError              = "HY000" // MySQL's, for what has no SQLSTATE of its own
 )
 
 // reasonOf sorts a SQLSTATE.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -14,8 +13,6 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
@@ -231,43 +228,5 @@ func TestWarn(t *testing.T) {
 	}
 	if err := open(t, "postgres://app@127.0.0.1:1/x?sslmode=disable").Warn(t.Context()); err == nil {
 		t.Error("an unreachable database gives no error")
-	}
-}
-
-// TestTracing: statements inside a span get spans of their own, others none,
-// and neither shows a value.
-func TestTracing(t *testing.T) {
-	t.Parallel()
-	recorder := tracetest.NewSpanRecorder()
-	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
-	db := open(t, counterDatabase(t), func(s *sqldb.Settings) { s.TracerProvider = provider })
-	if err := incrementOnce(db)(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if spans := recorder.Ended(); len(spans) != 0 {
-		t.Errorf("%d spans without a parent", len(spans))
-	}
-	ctx, parent := provider.Tracer("test").Start(t.Context(), "request")
-	if err := errors.Join(incrementOnce(db)(ctx), incrementTx(db)(ctx)); err != nil {
-		t.Fatal(err)
-	}
-	err := db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		_, err := conn.ExecContext(ctx, `SELECT $1::text::bigint`, "s3cret")
-		return err
-	})
-	wantError(t, err, sqldb.NotApplied, sqldb.Data)
-	parent.End()
-	spans := recorder.Ended()
-	if len(spans) < 6 { // two statements and one transaction of three, the failure, the parent
-		t.Errorf("%d spans", len(spans))
-	}
-	for _, span := range spans {
-		if span.SpanContext().TraceID() != parent.SpanContext().TraceID() {
-			t.Errorf("the span %s is in another trace", span.Name())
-		}
-		text := fmt.Sprint(span.Status().Description, span.Events(), span.Attributes())
-		if strings.Contains(text, "s3cret") {
-			t.Errorf("the span %s shows a value: %s", span.Name(), text)
-		}
 	}
 }

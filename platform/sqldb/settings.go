@@ -10,6 +10,8 @@ import (
 
 	"github.com/lib/pq"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/rowlock/rowlock/platform/contention"
 )
 
 // Pooler says what stands between the program and the database.
@@ -51,6 +53,8 @@ type Settings struct {
 	IdleTxTimeout time.Duration
 	// ApplicationName shows in pg_stat_activity.
 	ApplicationName string
+	// Contention counts the statements that gave up waiting for a lock. nil: nobody does.
+	Contention *contention.Metrics
 	// TracerProvider makes a span of each statement. nil: no tracing, and
 	// nothing in the way of a statement.
 	TracerProvider trace.TracerProvider
@@ -153,7 +157,7 @@ func sessionConfig(s Settings) (pq.Config, error) {
 		cfg.ApplicationName = s.ApplicationName
 	}
 	if s.Pooler == PoolerTransaction {
-		return cfg, checkPooled(cfg)
+		return pooled(cfg)
 	}
 	if !query.Has("binary_parameters") {
 		// One round trip a statement instead of two.

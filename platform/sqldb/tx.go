@@ -88,7 +88,7 @@ func (db *DB) repeat(ctx context.Context, run func() (again bool, err error)) er
 		if !ok || !again || !e.passing() || try == maxTries || !pause(ctx, wait) {
 			return err
 		}
-		db.metrics.retries.WithLabelValues(e.SQLState).Inc()
+		db.metrics.retried(db.kind, e.SQLState)
 		wait *= 4
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel"
@@ -19,18 +20,30 @@ func captureGlobals(ctx context.Context, logger *slog.Logger) {
 	slog.SetLogLoggerLevel(slog.LevelWarn)
 	slog.SetDefault(logger)
 
+	// A collector that is away fails every batch of spans, hundreds a second on a
+	// busy replica; that it is away need not be said as often.
+	failures := NewSparse(1, failureEvery)
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		logger.WarnContext(ctx, "opentelemetry", slog.Any("error", err))
+		if omitted, ok := failures.Allow(); ok {
+			logger.WarnContext(ctx, "opentelemetry", slog.Any("error", err), slog.Int("omitted", omitted))
+		}
 	}))
 	otel.SetLogger(logr.FromSlogHandler(logger.With(slog.String("logger", "opentelemetry")).Handler()))
 
 	// gRPC is in the process for the OTLP exporter alone, and what matters of
 	// it comes back as an error of the exporter. Its own chatter stays out.
-	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, lineWriter{logger: logger}))
+	lines := lineWriter{logger: logger, sparse: NewSparse(1, failureEvery)}
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, lines))
 }
 
-// lineWriter makes a log record of each line that gRPC writes.
-type lineWriter struct{ logger *slog.Logger }
+// failureEvery is how often the failures of the exporter are logged at most.
+const failureEvery = 30 * time.Second
+
+// lineWriter makes a log record of a line that gRPC writes.
+type lineWriter struct {
+	logger *slog.Logger
+	sparse *Sparse
+}
 
 // Write logs p; it never fails.
 func (w lineWriter) Write(p []byte) (int, error) {
@@ -38,6 +51,9 @@ func (w lineWriter) Write(p []byte) (int, error) {
 	if _, text, found := strings.Cut(line, "ERROR: "); found { // after the date that gRPC's own logger puts first
 		line = text
 	}
-	w.logger.ErrorContext(context.Background(), "grpc", slog.String("error", strings.TrimSpace(line)))
+	// No request failed for it: spans are lost.
+	if omitted, ok := w.sparse.Allow(); ok {
+		w.logger.WarnContext(context.Background(), "grpc", slog.String("error", strings.TrimSpace(line)), slog.Int("omitted", omitted))
+	}
 	return len(p), nil
 }

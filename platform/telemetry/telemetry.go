@@ -97,6 +97,15 @@ func (t *Telemetry) Registry() *prometheus.Registry { return t.registry }
 // TracerProvider makes tracers; it is a no-op when tracing is off, never nil.
 func (t *Telemetry) TracerProvider() trace.TracerProvider { return t.tracing }
 
+// Tracing is the tracer provider where tracing is on, else nil: what the packages
+// of platform want whose instrumentation is left out altogether when it is off.
+func (t *Telemetry) Tracing() trace.TracerProvider {
+	if t.sdk == nil {
+		return nil
+	}
+	return t.tracing
+}
+
 // TracingEnabled says whether spans go anywhere. Code on the hot path asks it
 // once, when it is put together, and leaves its instrumentation out when not.
 func (t *Telemetry) TracingEnabled() bool { return t.sdk != nil }

@@ -94,7 +94,9 @@ func newTracerProvider(ctx context.Context, cfg Config, protocol string) (*sdktr
 	if err != nil {
 		return nil, fmt.Errorf("make the OTLP exporter (%s): %w", protocol, err)
 	}
-	return sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(res)), nil
+	// Its queue is bounded and never waited for: what does not fit is dropped.
+	batcher := sdktrace.NewBatchSpanProcessor(exporter)
+	return sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(withoutIdlePolls(batcher)), sdktrace.WithResource(res)), nil
 }
 
 // newResource describes this replica. What the operator sets by

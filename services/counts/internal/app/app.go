@@ -10,6 +10,7 @@ import (
 	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/problem"
@@ -57,8 +58,8 @@ type App struct {
 func New(ctx context.Context, cfg Config, p Process) (*App, error) {
 	c, err := chassis.New(ctx, chassis.Settings{
 		Name: name, Config: &cfg, Common: cfg.Common, Environ: p.Environ, Output: p.Output, CaptureGlobals: p.CaptureGlobals,
-		Migrations: postgres.Migrations(),
-		Errors:     []func(error) *problem.Error{httpapi.Problem, coalesce.Problem, bulkhead.Problem},
+		Migrations: postgres.Migrations(), Lock: contention.Settings{Lock: "item", Queued: true},
+		Errors: []func(error) *problem.Error{httpapi.Problem, coalesce.Problem, bulkhead.Problem},
 	})
 	if err != nil {
 		return nil, err
@@ -73,7 +74,8 @@ func New(ctx context.Context, cfg Config, p Process) (*App, error) {
 func (a *App) assemble(cfg Config) (err error) {
 	a.store, err = postgres.New(a.chassis.DB(), postgres.Options{
 		MaxOpenConns: cfg.DBMaxOpenConns, InFlight: cfg.CoalesceInFlight, Queue: cfg.MaxInFlight,
-		LockTimeout: cfg.DBLockTimeout, StatementTimeout: cfg.DBStatementTimeout,
+		LockTimeout: cfg.DBLockTimeout, StatementTimeout: cfg.DBStatementTimeout, Contention: a.chassis.Contention(),
+		TracerProvider: a.chassis.Telemetry().Tracing(),
 	}, a.chassis.Telemetry().Registry())
 	if err != nil {
 		return err
@@ -89,6 +91,11 @@ func (a *App) assemble(cfg Config) (err error) {
 		}
 	}
 	service := counting.NewService(a.store)
+	if ops := a.chassis.Operations(); ops != nil {
+		httpapi.External(a.external, tracedUpdates{ops, service})
+		httpapi.Internal(a.internal, tracedValues{ops, service})
+		return nil
+	}
 	httpapi.External(a.external, service)
 	httpapi.Internal(a.internal, service)
 	return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/platform/coalesce"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
@@ -19,6 +20,9 @@ import (
 // The statements below set lock_timeout for themselves, in a sub-select that
 // the planner evaluates before it touches a row (a one-time filter). It saves the
 // round trip of a SET LOCAL, and works behind a transaction pooler.
+
+// "waited" is the time from the statement's begin until a row was locked and changed,
+// in seconds, by the server's clock: it holds no commit and no network.
 
 // addOneSQL changes one count. No row means that it is absent or would
 // overflow; addGroupSQL then tells which.
@@ -28,32 +32,7 @@ UPDATE counts.count_values
  WHERE item_id = $1
    AND current_value BETWEEN $3 AND $4
    AND (SELECT set_config('lock_timeout', $5, true)) IS NOT NULL
-RETURNING current_value`
-
-// addGroupSQL locks the rows of a group in the order of their ids and then
-// changes them. Sorted parameters alone would not do: the planner picks the order
-// in which a plain UPDATE locks, and replicas deadlock. A row that the UPDATE
-// leaves out although it is held would have overflowed, and comes back with its
-// value as it stands; the guard looks at the value after the wait for the lock.
-const addGroupSQL = `
-WITH held AS MATERIALIZED (
-    SELECT v.item_id, v.current_value, c.n, c.delta, c.lowest, c.highest
-      FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS c (item_id, delta, lowest, highest, n)
-      JOIN counts.count_values v ON v.item_id = c.item_id
-     WHERE (SELECT set_config('lock_timeout', $5, true)) IS NOT NULL
-     ORDER BY v.item_id
-       FOR UPDATE OF v
-), changed AS (
-    UPDATE counts.count_values v
-       SET current_value = v.current_value + h.delta, last_updated_at = clock_timestamp()
-      FROM held h
-     WHERE v.item_id = h.item_id
-       AND v.current_value BETWEEN h.lowest AND h.highest
-    RETURNING h.n, v.current_value
-)
-SELECT h.n, true AS held, changed.n IS NOT NULL AS changed, coalesce(changed.current_value, h.current_value) AS current_value
-  FROM held h
-  LEFT JOIN changed ON changed.n = h.n`
+RETURNING current_value, date_part('epoch', last_updated_at - statement_timestamp()) AS waited`
 
 // addFreeSQL is addGroupSQL for the rows that nobody else has locked. It also
 // returns those that somebody has, lest they be taken for missing ones.
@@ -76,7 +55,8 @@ WITH asked AS MATERIALIZED (
        AND v.current_value BETWEEN h.lowest AND h.highest
     RETURNING h.n, v.current_value
 )
-SELECT c.n, h.n IS NOT NULL AS held, changed.n IS NOT NULL AS changed, coalesce(changed.current_value, h.current_value) AS current_value
+SELECT c.n, h.n IS NOT NULL AS held, changed.n IS NOT NULL AS changed, coalesce(changed.current_value, h.current_value) AS current_value,
+       0 AS waited
   FROM asked c
   JOIN counts.count_values v ON v.item_id = c.item_id
   LEFT JOIN held h ON h.n = c.n
@@ -123,9 +103,10 @@ func (s *Store) apply(ctx context.Context, pass coalesce.Pass, p *plan) ([]outco
 // to change.
 func (s *Store) applyOne(ctx context.Context, wait time.Duration, c *change) (outcome, error) {
 	var o outcome
+	var waited float64
 	lowest, highest := c.bounds()
-	err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		err := conn.QueryRowContext(ctx, addOneSQL, c.id, c.sum, lowest, highest, milliseconds(wait)).Scan(&o.value)
+	err := s.once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
+		err := conn.QueryRowContext(ctx, addOneSQL, c.id, c.sum, lowest, highest, milliseconds(wait)).Scan(&o.value, &waited)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
@@ -134,6 +115,9 @@ func (s *Store) applyOne(ctx context.Context, wait time.Duration, c *change) (ou
 		}
 		return err
 	})
+	if o.held || err != nil {
+		s.waited(waited, wait, err)
+	}
 	return o, err
 }
 
@@ -145,7 +129,8 @@ func (s *Store) applyGroup(ctx context.Context, pass coalesce.Pass, p *plan) ([]
 	}
 	ids, sums, lowest, highest := p.arrays()
 	outcomes := make([]outcome, len(p.changes))
-	err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) (err error) {
+	var longest float64
+	err := s.once(ctx, func(ctx context.Context, conn *sqlx.Conn) (err error) {
 		rows, err := conn.QueryContext(ctx, statement,
 			pq.StringArray(ids), pq.Int64Array(sums), pq.Int64Array(lowest), pq.Int64Array(highest), milliseconds(pass.Wait))
 		if err != nil {
@@ -153,19 +138,36 @@ func (s *Store) applyGroup(ctx context.Context, pass coalesce.Pass, p *plan) ([]
 		}
 		defer func() { err = errors.Join(err, rows.Close()) }()
 		clear(outcomes) // the statement may be run again
+		longest = 0
 		for rows.Next() {
 			var n int // the change, counted from 1
 			o := outcome{exists: true}
 			var value sql.NullInt64 // of a row that is not held it is unknown
-			if err := rows.Scan(&n, &o.held, &o.changed, &value); err != nil {
+			var waited float64
+			if err := rows.Scan(&n, &o.held, &o.changed, &value, &waited); err != nil {
 				return err
 			}
+			longest = max(longest, waited)
 			o.value = value.Int64
 			outcomes[n-1] = o
 		}
 		return rows.Err()
 	})
+	if !pass.SkipLocked {
+		s.waited(longest, pass.Wait, err)
+	}
 	return outcomes, err
+}
+
+// waited notes how long a statement waited for its rows: as it says itself, or all of
+// the wait that it was given.
+func (s *Store) waited(seconds float64, wait time.Duration, err error) {
+	switch {
+	case err == nil:
+		s.lock.Waited(contention.InDatabase, time.Duration(seconds*float64(time.Second)))
+	case sqldb.LockTimedOut(err):
+		s.lock.Waited(contention.InDatabase, wait)
+	}
 }
 
 // applyRest applies the adds that did not fit as a sum, each by itself and in

@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/coalesce"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
@@ -29,6 +31,8 @@ type Options struct {
 	Queue            int           // waiting changes at most; 0 means 1024
 	LockTimeout      time.Duration // how long a change waits for a locked row
 	StatementTimeout time.Duration // the deadline of one group
+	Contention       *contention.Metrics
+	TracerProvider   trace.TracerProvider
 }
 
 // Store is a counting.CountValueRepository on PostgreSQL.
@@ -36,6 +40,7 @@ type Store struct {
 	db          *sqldb.DB
 	adds        *coalesce.Coalescer[string, add, int64]
 	singles     *bulkhead.Bulkhead[string] // for the changes that are not grouped
+	lock        *contention.Metrics
 	lockTimeout time.Duration
 }
 
@@ -44,8 +49,8 @@ var _ counting.CountValueRepository = (*Store)(nil)
 // New returns a store on db, whose schema must have been migrated.
 func New(db *sqldb.DB, o Options, reg prometheus.Registerer) (*Store, error) {
 	s := &Store{
-		db: db, lockTimeout: o.LockTimeout,
-		singles: bulkhead.New[string](o.MaxOpenConns - max(o.InFlight, 1) - ReservedConns),
+		db: db, lock: o.Contention, lockTimeout: o.LockTimeout,
+		singles: bulkhead.New[string](o.MaxOpenConns-max(o.InFlight, 1)-ReservedConns, o.Contention),
 	}
 	adds, err := coalesce.New(coalesce.Config[string, add, int64]{
 		Name:        "counts_add",
@@ -56,7 +61,7 @@ func New(db *sqldb.DB, o Options, reg prometheus.Registerer) (*Store, error) {
 		Queue:       o.Queue,
 		LockTimeout: o.LockTimeout,
 		RunTimeout:  o.StatementTimeout + statementGrace,
-		Registry:    reg,
+		Registry:    reg, TracerProvider: o.TracerProvider,
 	})
 	if err != nil {
 		return nil, err

@@ -17,7 +17,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/coalesce"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
@@ -37,15 +39,26 @@ func TestMain(m *testing.M) {
 // openStore opens one replica's store on a database.
 func openStore(t *testing.T, dsn string, pooler sqldb.Pooler) *postgres.Store {
 	t.Helper()
+	s, _ := openSeen(t, dsn, pooler)
+	return s
+}
+
+// openSeen opens one replica's store, whose lock metrics the test looks at.
+func openSeen(t *testing.T, dsn string, pooler sqldb.Pooler) (*postgres.Store, *apptest.Contention) {
+	t.Helper()
+	seen := apptest.NewContention(t, contention.Settings{Lock: "item", Queued: true})
 	const lockTimeout, statementTimeout = 2 * time.Second, 4 * time.Second
 	reg := prometheus.NewRegistry()
 	db, err := sqldb.Open(t.Context(), sqldb.Settings{
 		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout, ApplicationName: "counts",
+		Contention: seen.Metrics,
 	}, slog.New(slog.DiscardHandler), reg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := postgres.New(db, postgres.Options{MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout}, reg)
+	s, err := postgres.New(db, postgres.Options{
+		MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout, Contention: seen.Metrics,
+	}, reg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +67,7 @@ func openStore(t *testing.T, dsn string, pooler sqldb.Pooler) *postgres.Store {
 			t.Error(err)
 		}
 	})
-	return s
+	return s, seen
 }
 
 // observer opens a plain pool for what the tests look at and lock.

@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
@@ -62,7 +63,9 @@ func (s *Store) change(ctx context.Context, id counting.ItemID, none error, quer
 	var r row
 	err := s.singles.Do(ctx, string(id), s.lockTimeout, func() error {
 		return s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
+			begin := time.Now()
 			err := tx.GetContext(ctx, &r, query, args...)
+			s.lock.Waited(contention.InDatabase, time.Since(begin))
 			if errors.Is(err, sql.ErrNoRows) {
 				return none
 			}

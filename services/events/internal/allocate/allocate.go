@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/rowlock/rowlock/platform/coalesce"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 )
@@ -23,12 +25,8 @@ type Options struct {
 	Queue            int           // waiting events at most; 0 means 1024
 	LockTimeout      time.Duration // how long an event waits for the row of status
 	StatementTimeout time.Duration // the deadline of one group
-}
-
-// Observer is told what a store does when it inserts.
-type Observer interface {
-	// StatusLockWaited says how long a group waited for the row of status.
-	StatusLockWaited(d time.Duration)
+	Contention       *contention.Metrics
+	TracerProvider   trace.TracerProvider
 }
 
 // Insert stores a group of new events in one transaction that takes the next ids
@@ -56,7 +54,7 @@ func New(insert Insert, o Options, reg prometheus.Registerer) (*Allocator, error
 		Queue:       o.Queue,
 		LockTimeout: o.LockTimeout,
 		RunTimeout:  o.StatementTimeout*statements + statementGrace,
-		Registry:    reg,
+		Registry:    reg, TracerProvider: o.TracerProvider,
 	})
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/migrate"
@@ -74,7 +75,11 @@ func New(ctx context.Context, cfg Config, p Process) (*App, error) {
 		if err != nil {
 			return err
 		}
-		httpapi.Register(a.api, event.NewService(s, event.RandomWord))
+		var service event.API = event.NewService(s, event.RandomWord)
+		if ops := a.chassis.Operations(); ops != nil {
+			service = tracedAPI{ops, service}
+		}
+		httpapi.Register(a.api, service)
 		return nil
 	})
 }
@@ -82,7 +87,11 @@ func New(ctx context.Context, cfg Config, p Process) (*App, error) {
 // NewWorker puts a worker together: it serves nothing but ADMIN_ADDR.
 func NewWorker(ctx context.Context, cfg Config, p Process) (*App, error) {
 	return assemble(ctx, cfg, p, func(a *App, s store, m *metrics.Metrics) error {
-		w := worker.New(s, worker.Options{Batch: cfg.WorkerBatch, Concurrency: cfg.WorkerConcurrency, Value: event.RandomWord},
+		var queue event.Queue = s
+		if ops := a.chassis.Operations(); ops != nil {
+			queue = tracedQueue{s, ops}
+		}
+		w := worker.New(queue, worker.Options{Batch: cfg.WorkerBatch, Concurrency: cfg.WorkerConcurrency, Value: event.RandomWord},
 			m, a.chassis.Telemetry().Logger())
 		a.parts = append(a.parts, lifecycle.Part{Name: "worker", Run: w.Run})
 		return nil
@@ -92,7 +101,7 @@ func NewWorker(ctx context.Context, cfg Config, p Process) (*App, error) {
 func assemble(ctx context.Context, cfg Config, p Process, add func(*App, store, *metrics.Metrics) error) (*App, error) {
 	c, err := chassis.New(ctx, chassis.Settings{
 		Name: name, Config: &cfg, Common: cfg.Common, Environ: p.Environ, Output: p.Output, CaptureGlobals: p.CaptureGlobals,
-		Engines: engines(), Migrations: migrations(cfg), Check: check(cfg),
+		Engines: engines(), Migrations: migrations(cfg), Check: check(cfg), Lock: contention.Settings{Lock: "id"},
 		Errors: []func(error) *problem.Error{httpapi.Problem, coalesce.Problem},
 	})
 	if err != nil {
@@ -112,7 +121,7 @@ func (a *App) fill(cfg Config, add func(*App, store, *metrics.Metrics) error) er
 	if err != nil {
 		return err
 	}
-	s, err := openStore(cfg, a.chassis.DB(), m, tel.Registry())
+	s, err := openStore(cfg, a.chassis.DB(), a.chassis.Contention(), tel)
 	if err != nil {
 		return err
 	}

@@ -140,7 +140,7 @@ func TestAcceptance(t *testing.T) {
 		if n := w.Metric(t, `events_claimed_batch_size_sum`); n != 1 {
 			t.Errorf("the batches sum up to %g", n)
 		}
-		if n := r.Metric(t, `events_status_lock_wait_seconds_count`); n != 2 {
+		if n := r.Metric(t, `rowlock_lock_wait_seconds_count{lock="id",where="database"}`); n != 2 {
 			t.Errorf("%g waits for the row of status", n)
 		}
 		for path, status := range map[string]int{"/events/3": 404, "/events/0": 400, "/openapi.yaml": 200, "/docs": 200} {

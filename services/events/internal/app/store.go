@@ -3,13 +3,12 @@ package app
 import (
 	"context"
 
-	"github.com/prometheus/client_golang/prometheus"
-
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/telemetry"
 	"github.com/rowlock/rowlock/services/events/internal/allocate"
 	"github.com/rowlock/rowlock/services/events/internal/event"
-	"github.com/rowlock/rowlock/services/events/internal/metrics"
 	"github.com/rowlock/rowlock/services/events/internal/mysql"
 	"github.com/rowlock/rowlock/services/events/internal/postgres"
 )
@@ -47,12 +46,14 @@ func check(c Config) func(context.Context, *sqldb.DB) error {
 }
 
 //nolint:ireturn // one of two adapters
-func openStore(c Config, db *sqldb.DB, m *metrics.Metrics, reg prometheus.Registerer) (store, error) {
+func openStore(c Config, db *sqldb.DB, lock *contention.Metrics, tel *telemetry.Telemetry) (store, error) {
 	o := allocate.Options{
 		InFlight: c.CoalesceInFlight, Queue: c.MaxInFlight, LockTimeout: c.DBLockTimeout, StatementTimeout: c.DBStatementTimeout,
+		Contention: lock, TracerProvider: tel.Tracing(),
 	}
+	reg := tel.Registry()
 	if onMySQL(c) {
-		return mysql.New(db, o, m, reg)
+		return mysql.New(db, o, reg)
 	}
-	return postgres.New(db, o, m, reg)
+	return postgres.New(db, o, reg)
 }

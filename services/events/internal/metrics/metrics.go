@@ -4,18 +4,15 @@ package metrics
 import (
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/rowlock/rowlock/services/events/internal/allocate"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 	"github.com/rowlock/rowlock/services/events/internal/worker"
 )
 
-// Metrics implements the observers of the stores and of the worker.
+// Metrics implements the observer of the worker.
 type Metrics struct {
-	waited   prometheus.Histogram
 	pending  prometheus.Gauge
 	distance prometheus.Gauge
 	claimed  prometheus.Histogram
@@ -24,18 +21,11 @@ type Metrics struct {
 	failed   prometheus.Counter
 }
 
-var (
-	_ allocate.Observer = (*Metrics)(nil)
-	_ worker.Observer   = (*Metrics)(nil)
-)
+var _ worker.Observer = (*Metrics)(nil)
 
 // New registers the metrics.
 func New(reg prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
-		waited: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "events_status_lock_wait_seconds", Help: "Time from a group's statement to its lock on the row of status.",
-			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1, 5},
-		}),
 		pending: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "events_pending", Help: "Events that wait for a worker, looked at every 10 s; NaN when that failed.",
 		}),
@@ -57,16 +47,13 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 		}),
 	}
 	m.BacklogUnknown()
-	for _, c := range []prometheus.Collector{m.waited, m.pending, m.distance, m.claimed, m.worked, m.empty, m.failed} {
+	for _, c := range []prometheus.Collector{m.pending, m.distance, m.claimed, m.worked, m.empty, m.failed} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register the metrics of events: %w", err)
 		}
 	}
 	return m, nil
 }
-
-// StatusLockWaited implements the observers of the stores.
-func (m *Metrics) StatusLockWaited(d time.Duration) { m.waited.Observe(d.Seconds()) }
 
 // Worked implements worker.Observer.
 func (m *Metrics) Worked(n int) {

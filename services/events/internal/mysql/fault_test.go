@@ -10,14 +10,11 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/dbtest/mariaproxy"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
-	"github.com/rowlock/rowlock/services/events/internal/allocate"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 	"github.com/rowlock/rowlock/services/events/internal/mysql"
 )
@@ -233,24 +230,5 @@ func TestServerKilled(t *testing.T) {
 	all.Wait()
 	if n := wantWhole(t, db); n < given.Load() || n > given.Load()+unknown.Load() {
 		t.Errorf("%d events, %d acknowledged, %d unknown", n, given.Load(), unknown.Load())
-	}
-}
-
-// The observer hears of every group's wait.
-func TestObserverIsTold(t *testing.T) {
-	t.Parallel()
-	waits := &counting{}
-	s, err := mysql.New(openPool(t, dbtest.MariaDB(t, mysql.Migrations())),
-		allocate.Options{LockTimeout: lockTimeout, StatementTimeout: statementTimeout}, waits, prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 3 {
-		if _, err := s.Add(t.Context(), event.New{Value: "x"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.Close(t.Context()); err != nil || waits.n.Load() != 3 {
-		t.Errorf("%d waits, %v", waits.n.Load(), err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 )
@@ -27,10 +28,11 @@ func (s *Store) insert(ctx context.Context, wait time.Duration, group []event.Ne
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
 		var status []int64
 		begin := time.Now()
-		if err := tx.SelectContext(ctx, &status, lockStatusSQL); err != nil {
+		err := tx.SelectContext(ctx, &status, lockStatusSQL)
+		s.lock.Waited(contention.InDatabase, time.Since(begin))
+		if err != nil {
 			return err
 		}
-		s.observer.StatusLockWaited(time.Since(begin))
 		if len(status) != 1 {
 			return event.ErrStatus
 		}

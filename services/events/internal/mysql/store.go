@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/events/internal/allocate"
@@ -27,10 +28,10 @@ func Migrations() migrate.Source {
 
 // Store is an event.Repository and an event.Queue on MySQL or MariaDB.
 type Store struct {
-	db       *sqldb.DB
-	ids      *allocate.Allocator
-	observer allocate.Observer
-	turns    turns
+	db    *sqldb.DB
+	ids   *allocate.Allocator
+	lock  *contention.Metrics
+	turns turns
 }
 
 var (
@@ -39,8 +40,8 @@ var (
 )
 
 // New returns a store on db, whose schema must have been migrated.
-func New(db *sqldb.DB, o allocate.Options, observer allocate.Observer, reg prometheus.Registerer) (*Store, error) {
-	s := &Store{db: db, observer: observer}
+func New(db *sqldb.DB, o allocate.Options, reg prometheus.Registerer) (*Store, error) {
+	s := &Store{db: db, lock: o.Contention}
 	s.turns.next.Store(rand.Uint64N(parts)) // processes that start together begin apart
 	ids, err := allocate.New(s.insert, o, reg)
 	if err != nil {

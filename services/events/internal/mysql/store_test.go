@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/events/internal/allocate"
@@ -28,17 +28,19 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// deaf is an observer that nobody asks.
-type deaf struct{}
-
-func (deaf) StatusLockWaited(time.Duration) {}
-
 const lockTimeout, statementTimeout = 2 * time.Second, 4 * time.Second
 
 func openPool(t *testing.T, dsn string) *sqldb.DB {
 	t.Helper()
+	return openSeen(t, dsn, nil)
+}
+
+// openSeen opens a pool whose lock metrics the test looks at.
+func openSeen(t *testing.T, dsn string, seen *contention.Metrics) *sqldb.DB {
+	t.Helper()
 	db, err := sqldb.Open(t.Context(), sqldb.Settings{
 		URL: dsn, Engines: []sqldb.Engine{sqldb.MySQL}, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout,
+		Contention: seen,
 	}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
@@ -54,8 +56,14 @@ func openPool(t *testing.T, dsn string) *sqldb.DB {
 // openStore opens one replica's store on a database.
 func openStore(t *testing.T, dsn string) *mysql.Store {
 	t.Helper()
-	s, err := mysql.New(openPool(t, dsn),
-		allocate.Options{LockTimeout: lockTimeout, StatementTimeout: statementTimeout}, deaf{}, prometheus.NewRegistry())
+	return newSeen(t, openPool(t, dsn), nil)
+}
+
+// newSeen makes a store whose lock metrics the test looks at.
+func newSeen(t *testing.T, db *sqldb.DB, seen *contention.Metrics) *mysql.Store {
+	t.Helper()
+	s, err := mysql.New(db,
+		allocate.Options{LockTimeout: lockTimeout, StatementTimeout: statementTimeout, Contention: seen}, prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +83,3 @@ func TestStorePassesTheSuite(t *testing.T) {
 		return openStore(t, dsn), openStore(t, dsn)
 	})
 }
-
-// counting is an observer that counts.
-type counting struct{ n atomic.Int64 }
-
-func (c *counting) StatusLockWaited(time.Duration) { c.n.Add(1) }

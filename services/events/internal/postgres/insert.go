@@ -1,15 +1,18 @@
+//go:build !bug_sequence
+
 package postgres
 
 import (
 	"context"
 	"database/sql"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/rowlock/rowlock/platform/contention"
+	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 )
 
@@ -49,6 +52,9 @@ func (s *Store) insert(ctx context.Context, wait time.Duration, group []event.Ne
 		return conn.GetContext(ctx, &row, insertSQL, len(group), milliseconds(wait), pq.Array(values))
 	})
 	switch {
+	case sqldb.LockTimedOut(err):
+		s.lock.Waited(contention.InDatabase, wait)
+		return 0, err
 	case errors.Is(err, sql.ErrNoRows):
 		return 0, event.ErrStatus
 	case err != nil:
@@ -57,14 +63,6 @@ func (s *Store) insert(ctx context.Context, wait time.Duration, group []event.Ne
 		// A trigger or a rule that somebody has put there.
 		return 0, errors.New("the database stored another number of events than it was given")
 	}
-	s.observer.StatusLockWaited(time.Duration(row.Waited * float64(time.Second)))
+	s.lock.Waited(contention.InDatabase, time.Duration(row.Waited*float64(time.Second)))
 	return event.ID(row.ID), nil
-}
-
-// Add implements event.Repository.
-func (s *Store) Add(ctx context.Context, n event.New) (event.ID, error) { return s.ids.Add(ctx, n) }
-
-// milliseconds writes a wait as lock_timeout wants it; 0 would mean for ever.
-func milliseconds(d time.Duration) string {
-	return strconv.FormatInt(max(d.Milliseconds(), 1), 10)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/events/internal/allocate"
@@ -26,10 +27,10 @@ func Migrations() migrate.Source {
 
 // Store is an event.Repository and an event.Queue on PostgreSQL.
 type Store struct {
-	db       *sqldb.DB
-	ids      *allocate.Allocator
-	observer allocate.Observer
-	start    startingPoint
+	db    *sqldb.DB
+	ids   *allocate.Allocator
+	lock  *contention.Metrics
+	start startingPoint
 }
 
 var (
@@ -38,8 +39,8 @@ var (
 )
 
 // New returns a store on db, whose schema must have been migrated.
-func New(db *sqldb.DB, o allocate.Options, observer allocate.Observer, reg prometheus.Registerer) (*Store, error) {
-	s := &Store{db: db, observer: observer}
+func New(db *sqldb.DB, o allocate.Options, reg prometheus.Registerer) (*Store, error) {
+	s := &Store{db: db, lock: o.Contention}
 	ids, err := allocate.New(s.insert, o, reg)
 	if err != nil {
 		return nil, err

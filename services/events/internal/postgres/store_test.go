@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/events/internal/allocate"
@@ -27,23 +28,19 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// deaf is an observer that nobody asks.
-type deaf struct{}
-
-func (deaf) StatusLockWaited(time.Duration) {}
-
 const lockTimeout, statementTimeout = 2 * time.Second, 4 * time.Second
 
 func openPool(t *testing.T, dsn string, pooler sqldb.Pooler) *sqldb.DB {
 	t.Helper()
-	return openCounted(t, dsn, pooler, prometheus.NewRegistry())
+	return openCounted(t, dsn, pooler, prometheus.NewRegistry(), nil)
 }
 
 // openCounted opens a pool whose metrics the test looks at.
-func openCounted(t *testing.T, dsn string, pooler sqldb.Pooler, reg *prometheus.Registry) *sqldb.DB {
+func openCounted(t *testing.T, dsn string, pooler sqldb.Pooler, reg *prometheus.Registry, seen *contention.Metrics) *sqldb.DB {
 	t.Helper()
 	db, err := sqldb.Open(t.Context(), sqldb.Settings{
 		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout, ApplicationName: "events",
+		Contention: seen,
 	}, slog.New(slog.DiscardHandler), reg)
 	if err != nil {
 		t.Fatal(err)
@@ -64,8 +61,14 @@ func openStore(t *testing.T, dsn string, pooler sqldb.Pooler) *postgres.Store {
 
 func newStore(t *testing.T, db *sqldb.DB) *postgres.Store {
 	t.Helper()
+	return newSeen(t, db, nil)
+}
+
+// newSeen makes a store whose lock metrics the test looks at.
+func newSeen(t *testing.T, db *sqldb.DB, seen *contention.Metrics) *postgres.Store {
+	t.Helper()
 	s, err := postgres.New(db,
-		allocate.Options{LockTimeout: lockTimeout, StatementTimeout: statementTimeout}, deaf{}, prometheus.NewRegistry())
+		allocate.Options{LockTimeout: lockTimeout, StatementTimeout: statementTimeout, Contention: seen}, prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}

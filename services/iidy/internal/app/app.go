@@ -10,6 +10,7 @@ import (
 	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/problem"
@@ -57,6 +58,7 @@ func New(ctx context.Context, cfg Config, p Process) (*App, error) {
 	c, err := chassis.New(ctx, chassis.Settings{
 		Name: name, Config: &cfg, Common: cfg.Common, Environ: p.Environ, Output: p.Output, CaptureGlobals: p.CaptureGlobals,
 		Migrations: postgres.Migrations(),
+		Lock:       contention.Settings{Lock: "item", Reasons: []contention.Reason{contention.Lost, contention.TakenOver}},
 		Errors:     []func(error) *problem.Error{httpapi.Problem, coalesce.Problem, bulkhead.Problem},
 		WriteError: httpapi.WriteError,
 	})
@@ -75,6 +77,7 @@ func (a *App) assemble(cfg Config) (err error) {
 		MaxOpenConns: cfg.DBMaxOpenConns, InFlight: cfg.CoalesceInFlight, Queue: cfg.MaxInFlight,
 		LockTimeout: cfg.DBLockTimeout, StatementTimeout: cfg.DBStatementTimeout,
 		BulkTimeout: cfg.BulkTimeout, BulkStall: cfg.RequestTimeout, BulkInFlight: cfg.BulkInFlight,
+		Contention: a.chassis.Contention(), TracerProvider: a.chassis.Telemetry().Tracing(),
 	}, a.chassis.Telemetry().Registry())
 	if err != nil {
 		return err
@@ -82,7 +85,11 @@ func (a *App) assemble(cfg Config) (err error) {
 	if a.server, err = a.chassis.Listen("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock iidy", OpenAPI: api.OpenAPI}); err != nil {
 		return err
 	}
-	httpapi.Routes(a.server, attempt.NewService(a.store), httpapi.Options{BulkTimeout: cfg.BulkTimeout, BulkStall: cfg.RequestTimeout})
+	var lists attempt.Lists = attempt.NewService(a.store)
+	if ops := a.chassis.Operations(); ops != nil {
+		lists = traced{ops, lists}
+	}
+	httpapi.Routes(a.server, lists, httpapi.Options{BulkTimeout: cfg.BulkTimeout, BulkStall: cfg.RequestTimeout})
 	return nil
 }
 

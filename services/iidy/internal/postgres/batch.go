@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/rowlock/rowlock/platform/bulkhead"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
@@ -25,6 +26,9 @@ func (s *Store) Many(
 		args = append(args, string(claim))
 	}
 	n, err := s.statement(ctx, change, batchSQL(change, sentItems), args...)
+	if err == nil {
+		s.fenced(claim, items.Len(), n)
+	}
 	s.done(change, list, n)
 	return n, err
 }
@@ -126,6 +130,7 @@ func (s *Store) Stage(
 		return 0, err
 	}
 	s.metrics.batch(change, total)
+	s.fenced(claim, total, n)
 	s.done(change, list, n)
 	return n, nil
 }
@@ -177,6 +182,14 @@ func execute(ctx context.Context, tx *sqlx.Tx, query string, args ...any) (int64
 		return 0, fmt.Errorf("count the rows: %w", err)
 	}
 	return n, nil
+}
+
+// fenced notes a change whose claim no longer holds all the items that it names. A
+// batch that repeats an item, or a delete that is sent again, looks like one.
+func (s *Store) fenced(claim attempt.Claim, named int, touched int64) {
+	if claim != "" && touched < int64(named) {
+		s.options.Contention.Conflict(contention.Lost)
+	}
 }
 
 // done notes a change that was made.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
@@ -40,7 +41,7 @@ func (s *Store) Claim(ctx context.Context, list attempt.List, count int, lease t
 		s.heads.remember(string(list), string(all[0].Item), time.Now())
 	}
 	s.metrics.items.WithLabelValues(claimed).Add(float64(len(all)))
-	s.metrics.takenOver.Add(float64(t.Expired))
+	s.options.Contention.Conflicts(contention.TakenOver, t.Expired)
 	return attempt.Lease{Claim: attempt.Claim(t.Claim), Until: t.Until.UTC(), Entries: all}, nil
 }
 
@@ -57,6 +58,9 @@ func (s *Store) claim(ctx context.Context, list attempt.List, from string, count
 // Extend implements attempt.Repository.
 func (s *Store) Extend(ctx context.Context, list attempt.List, claim attempt.Claim, lease time.Duration) (int64, error) {
 	n, err := s.statement(ctx, attempt.Increment, extendSQL, string(list), string(claim), lease.Microseconds())
+	if err == nil {
+		s.fenced(claim, 1, n) // a claim has one item at least, while it lasts
+	}
 	s.metrics.items.WithLabelValues(extended).Add(float64(n))
 	return n, err
 }

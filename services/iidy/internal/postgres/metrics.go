@@ -28,10 +28,9 @@ func changeLabel(c attempt.Change) string {
 }
 
 type metrics struct {
-	items     *prometheus.CounterVec
-	takenOver prometheus.Counter
-	batches   *prometheus.HistogramVec
-	refused   prometheus.Counter
+	items   *prometheus.CounterVec
+	batches *prometheus.HistogramVec
+	refused prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer, inFlight func() float64) (*metrics, error) {
@@ -39,9 +38,6 @@ func newMetrics(reg prometheus.Registerer, inFlight func() float64) (*metrics, e
 		items: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "iidy_items_total", Help: "Items that were really changed, by what was done with them.",
 		}, []string{"change"}),
-		takenOver: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "iidy_claims_expired_total", Help: "Items handed out again because the lease of their last claim was over.",
-		}),
 		batches: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "iidy_batch_items", Help: "Items in a batch as it was sent, repeated ones included.",
 			Buckets: []float64{1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000},
@@ -61,7 +57,7 @@ func newMetrics(reg prometheus.Registerer, inFlight func() float64) (*metrics, e
 	bulk := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "iidy_bulk_in_flight", Help: "Long batches under way, each with a connection of its own.",
 	}, inFlight)
-	for _, c := range []prometheus.Collector{m.items, m.takenOver, m.batches, m.refused, bulk} {
+	for _, c := range []prometheus.Collector{m.items, m.batches, m.refused, bulk} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register the metrics of iidy: %w", err)
 		}

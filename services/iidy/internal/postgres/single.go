@@ -11,6 +11,7 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/platform/coalesce"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
@@ -121,12 +122,19 @@ func (s *Store) applyGroup(
 		times[n] = int64(len(callers))
 	}
 	var done, locked pq.Int64Array
+	var waited float64
 	err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
 		return conn.QueryRowContext(ctx, groupSQL(change, pass.SkipLocked), lists, items, times, milliseconds(pass.Wait)).
-			Scan(&done, &locked)
+			Scan(&done, &locked, &waited)
 	})
 	if err != nil {
+		if sqldb.LockTimedOut(err) {
+			s.options.Contention.Waited(contention.InDatabase, pass.Wait)
+		}
 		return verdict(err)
+	}
+	if !pass.SkipLocked {
+		s.options.Contention.Waited(contention.InDatabase, time.Duration(waited*float64(time.Second)))
 	}
 	for _, n := range done { // counted from 1
 		callers := g.callers[n-1]

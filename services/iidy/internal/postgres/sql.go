@@ -56,7 +56,7 @@ WITH held AS MATERIALIZED (
            SELECT l.ctid, l.item
              FROM iidy.lists l
             WHERE l.list = $1 AND l.item = a.item
-              AND (CLAIM = '' OR (l.claim = nullif(CLAIM, '')::uuid AND l.lease_until > clock_timestamp()) IS TRUE)
+              AND (CLAIM = '' OR (l.claim = nullif(CLAIM, '')::uuid AND l.lease_until > ` + leaseClock + `) IS TRUE)
               FOR UPDATE) AS l
 )`
 
@@ -101,6 +101,10 @@ func batchSQL(change attempt.Change, items string) string {
 // the round trip of a SET LOCAL and works behind a transaction pooler. Each
 // answers with the ordinals of what it did.
 const (
+	// waited is asked when all rows are locked: the seconds that it took, by the server's
+	// clock, without commit and network.
+	waited = `date_part('epoch', clock_timestamp() - statement_timestamp()) AS waited`
+
 	askedSQL = `
 WITH asked AS MATERIALIZED (
     SELECT c.list, c.item, c.times, c.n
@@ -116,7 +120,8 @@ WITH asked AS MATERIALIZED (
     ON CONFLICT (list, item) DO NOTHING
     RETURNING list, item
 )
-SELECT coalesce(array_agg(a.n), '{}') AS done, '{}'::bigint[] AS locked
+SELECT coalesce(array_agg(a.n), '{}') AS done, '{}'::bigint[] AS locked,
+       ` + waited + `
   FROM added d
   JOIN asked a ON a.list = d.list AND a.item = d.item`
 
@@ -147,7 +152,8 @@ SELECT coalesce(array_agg(a.n), '{}') AS done, '{}'::bigint[] AS locked
 )`
 
 	doneGroupSQL = `
-SELECT coalesce(array_agg(h.n), '{}') AS done, '{}'::bigint[] AS locked
+SELECT coalesce(array_agg(h.n), '{}') AS done, '{}'::bigint[] AS locked,
+       ` + waited + `
   FROM held h`
 
 	// doneFreeSQL also tells which rows somebody else has locked, lest they be
@@ -155,7 +161,8 @@ SELECT coalesce(array_agg(h.n), '{}') AS done, '{}'::bigint[] AS locked
 	doneFreeSQL = `
 SELECT coalesce(array_agg(a.n) FILTER (WHERE h.n IS NOT NULL), '{}') AS done,
        coalesce(array_agg(a.n) FILTER (WHERE h.n IS NULL
-           AND EXISTS (SELECT FROM iidy.lists l WHERE l.list = a.list AND l.item = a.item)), '{}') AS locked
+           AND EXISTS (SELECT FROM iidy.lists l WHERE l.list = a.list AND l.item = a.item)), '{}') AS locked,
+       ` + waited + `
   FROM asked a
   LEFT JOIN held h ON h.n = a.n`
 )

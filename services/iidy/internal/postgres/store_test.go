@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
@@ -36,16 +37,27 @@ const lockTimeout, statementTimeout = 2 * time.Second, 4 * time.Second
 // openStore opens one replica's store on a database.
 func openStore(t *testing.T, dsn string, pooler sqldb.Pooler) *postgres.Store {
 	t.Helper()
+	s, _ := openSeen(t, dsn, pooler)
+	return s
+}
+
+// openSeen opens one replica's store, whose lock metrics the test looks at.
+func openSeen(t *testing.T, dsn string, pooler sqldb.Pooler) (*postgres.Store, *apptest.Contention) {
+	t.Helper()
+	seen := apptest.NewContention(t, contention.Settings{
+		Lock: "item", Reasons: []contention.Reason{contention.Lost, contention.TakenOver},
+	})
 	reg := prometheus.NewRegistry()
 	db, err := sqldb.Open(t.Context(), sqldb.Settings{
 		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout, ApplicationName: "iidy",
+		Contention: seen.Metrics,
 	}, slog.New(slog.DiscardHandler), reg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s, err := postgres.New(db, postgres.Options{
 		MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout,
-		BulkTimeout: time.Minute, BulkStall: 2 * time.Second, BulkInFlight: 3,
+		BulkTimeout: time.Minute, BulkStall: 2 * time.Second, BulkInFlight: 3, Contention: seen.Metrics,
 	}, reg)
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +67,7 @@ func openStore(t *testing.T, dsn string, pooler sqldb.Pooler) *postgres.Store {
 			t.Error(err)
 		}
 	})
-	return s
+	return s, seen
 }
 
 func TestStorePassesTheSuite(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/problem"
@@ -59,8 +60,8 @@ type App struct {
 func New(ctx context.Context, cfg Config, p Process) (*App, error) {
 	c, err := chassis.New(ctx, chassis.Settings{
 		Name: name, Config: &cfg, Common: cfg.Common, Environ: p.Environ, Output: p.Output, CaptureGlobals: p.CaptureGlobals,
-		Migrations: postgres.Migrations(),
-		Errors:     []func(error) *problem.Error{httpapi.Problem},
+		Migrations: postgres.Migrations(), Lock: contention.Settings{Lock: "key", Queued: true},
+		Errors: []func(error) *problem.Error{httpapi.Problem},
 	})
 	if err != nil {
 		return nil, err
@@ -86,6 +87,7 @@ func (a *App) assemble(ctx context.Context, cfg Config) (err error) {
 	}
 	store := postgres.New(a.chassis.DB(), postgres.Options{
 		LockWait: cfg.LockWait, Transactions: cfg.transactions(), IdleTimeout: cfg.ProcessorTimeout + idleGrace,
+		Contention: a.chassis.Contention(),
 	}, m)
 	fingerprints := payment.NewFingerprints(cfg.FingerprintSecret, cfg.FingerprintSecretPrevious)
 	if cfg.FingerprintSecret == "" {
@@ -95,15 +97,25 @@ func (a *App) assemble(ctx context.Context, cfg Config) (err error) {
 		tel.Logger().WarnContext(ctx,
 			"PROCESSOR_DATABASE_URL is not set: behind one pooler, payments that hold all of its connections wait for one more")
 	}
+	ops := a.chassis.Operations()
+	var charges payment.Processor = processor.New(a.ledger, fingerprints, processor.Options{
+		Latency: cfg.ProcessorLatency, Timeout: cfg.ProcessorTimeout,
+	})
+	if ops != nil {
+		charges = tracedProcessor{ops, charges}
+	}
 	service := payment.NewService(payment.Parts{
-		Repository: store,
-		Processor:  processor.New(a.ledger, fingerprints, processor.Options{Latency: cfg.ProcessorLatency, Timeout: cfg.ProcessorTimeout}),
+		Repository: store, Processor: charges,
 		Currencies: iso4217.Known(), Render: httpapi.Render, Fingerprints: fingerprints, Observer: m, TTL: cfg.IdempotencyTTL,
 	})
 	a.cleaner = &cleaner{store: store, metrics: m, log: tel.Logger(), interval: cfg.CleanupInterval, ttl: cfg.IdempotencyTTL}
 	a.api, err = a.chassis.Listen("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock payments", OpenAPI: api.OpenAPI})
 	if err != nil {
 		return err
+	}
+	if ops != nil {
+		httpapi.Register(a.api, tracedPay{ops, service}, tracedLookup{ops, service})
+		return nil
 	}
 	httpapi.Register(a.api, service, service)
 	return nil
@@ -116,9 +128,7 @@ func (a *App) openLedger(ctx context.Context, cfg Config) (*sqldb.DB, error) {
 	settings := sqldb.Settings{
 		URL: cfg.ledgerURL(), Pooler: sqldb.Pooler(cfg.DBPooler), Name: "processor", MaxOpenConns: cfg.transactions(),
 		LockTimeout: cfg.DBLockTimeout, StatementTimeout: cfg.DBStatementTimeout, ApplicationName: name + "-processor",
-	}
-	if tel.TracingEnabled() {
-		settings.TracerProvider = tel.TracerProvider()
+		TracerProvider: tel.Tracing(),
 	}
 	return sqldb.Open(ctx, settings, tel.Logger(), tel.Registry())
 }

@@ -129,8 +129,9 @@ func TestCrowdOnOneHeldKey(t *testing.T) {
 		}
 	}
 	db.counts(t, 6, 6, 6)
-	if n := r.Metric(t, `payments_lock_wait_seconds_count{where="process"}`); n == 0 {
-		t.Error("nobody was counted as waiting")
+	waits := r.Metric(t, `rowlock_lock_wait_seconds_count{lock="key",where="process"}`)
+	if waits == r.Metric(t, `rowlock_lock_wait_seconds_bucket{lock="key",where="process",le="0.005"}`) {
+		t.Errorf("none of %g was counted as waiting", waits)
 	}
 }
 
@@ -156,8 +157,13 @@ func TestSlowProcessor(t *testing.T) {
 			t.Errorf("afterwards: %s", a)
 		}
 	}
-	if n := rs[1].Metric(t, `payments_lock_wait_seconds_count{where="database"}`); n != 1 {
+	if n := rs[1].Metric(t, `rowlock_lock_wait_seconds_count{lock="key",where="database"}`); n != 1 {
 		t.Errorf("%g waits in the database, want 1", n)
+	}
+	for i, reason := range []string{"queue_timeout", "lock_timeout"} {
+		if n := rs[i].Metric(t, `rowlock_lock_conflicts_total{lock="key",reason="`+reason+`"}`); n != 1 {
+			t.Errorf("replica %d: %g times %s, want 1", i, n, reason)
+		}
 	}
 	if n := rs[0].Metric(t, "payments_transactions_open"); n != 0 {
 		t.Errorf("%g transactions are open at the end", n)

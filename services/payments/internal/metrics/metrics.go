@@ -18,7 +18,6 @@ type Metrics struct {
 	payments  *prometheus.CounterVec
 	replays   prometheus.Counter
 	conflicts prometheus.Counter
-	waits     *prometheus.HistogramVec
 	deleted   prometheus.Counter
 	unsettled prometheus.Gauge
 
@@ -44,11 +43,6 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 		conflicts: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "payments_conflicts_total", Help: "Requests refused because their key belongs to another request.",
 		}),
-		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "payments_lock_wait_seconds",
-			Help:    "Waits for an idempotency key, in the process behind another request or in the database for the row.",
-			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2, 3, 5},
-		}, []string{"where"}),
 		deleted: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "payments_cleanup_deleted_total", Help: "Expired idempotency records that this replica deleted.",
 		}),
@@ -62,12 +56,9 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 	for _, status := range []payment.Status{payment.Succeeded, payment.Declined} {
 		m.payments.WithLabelValues(string(status))
 	}
-	for _, where := range []postgres.Place{postgres.InProcess, postgres.InDatabase} {
-		m.waits.WithLabelValues(string(where))
-	}
 	m.UnsettledUnknown()
 	for _, c := range []prometheus.Collector{
-		m.payments, m.replays, m.conflicts, m.waits, m.deleted, m.unsettled,
+		m.payments, m.replays, m.conflicts, m.deleted, m.unsettled,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "payments_transactions_open", Help: "Payment transactions that are open on this replica.",
 		}, func() float64 { n, _ := m.open(time.Now()); return float64(n) }),
@@ -90,11 +81,6 @@ func (m *Metrics) Replayed() { m.replays.Inc() }
 
 // Conflict implements payment.Observer.
 func (m *Metrics) Conflict() { m.conflicts.Inc() }
-
-// Waited implements postgres.Observer.
-func (m *Metrics) Waited(where postgres.Place, d time.Duration) {
-	m.waits.WithLabelValues(string(where)).Observe(d.Seconds())
-}
 
 // Opened implements postgres.Observer.
 func (m *Metrics) Opened() (closed func()) {

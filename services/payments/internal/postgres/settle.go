@@ -10,24 +10,11 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/rowlock/rowlock/platform/bulkhead"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/payments/internal/failpoint"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
-
-// claimSQL takes a key that is absent or expired. No row means that the key is
-// somebody's and live; the row is then locked for the rest of the transaction, so
-// that what it holds can be read without a race. clock_timestamp(), because now()
-// stands still while the statement waits for the row.
-const claimSQL = `
-INSERT INTO payments.idempotency_records AS r (key, status, request_fingerprint, fingerprint_version, expires_at)
-VALUES ($1, 'PROCESSING', $2, $3, clock_timestamp() + $4 * interval '1 microsecond')
-ON CONFLICT (key) DO UPDATE
-   SET status = 'PROCESSING', request_fingerprint = excluded.request_fingerprint, fingerprint_version = excluded.fingerprint_version,
-       payment_id = NULL, response_status = NULL, response_body = NULL,
-       expires_at = clock_timestamp() + $4 * interval '1 microsecond', created_at = clock_timestamp()
- WHERE r.expires_at <= clock_timestamp()
-RETURNING clock_timestamp()`
 
 // earlierSQL is a statement of its own, after the claim: its snapshot must see the
 // payment of whoever held the key before, for whom the claim has waited.
@@ -77,7 +64,6 @@ func (s *Store) Settle(
 	err = s.bulkhead.Do(ctx, c.Key, s.options.LockWait, func() (err error) {
 		waited := time.Since(begin)
 		if waited > noWait {
-			s.observer.Waited(InProcess, waited)
 			// Whoever was inside has probably left an answer.
 			if found, err := s.finished(ctx, c.Key); err != nil || found != nil {
 				r = deref(found)
@@ -94,7 +80,6 @@ func (s *Store) Settle(
 	case errors.Is(err, bulkhead.ErrFull) || ctx.Err() != nil:
 		return payment.Record{}, false, fmt.Errorf("%w: %w", payment.ErrBusy, err)
 	default:
-		s.observer.Waited(InProcess, time.Since(begin))
 		return payment.Record{}, false, payment.ErrProcessing
 	}
 }
@@ -263,11 +248,13 @@ func (t *turn) take(ctx context.Context, tx *sqlx.Tx) (now time.Time, err error)
 	defer cancel()
 	err = tx.GetContext(limited, &now, claimSQL,
 		string(t.claim.Key), t.claim.Fingerprint.Sum, t.claim.Fingerprint.Version, t.claim.TTL.Microseconds())
-	if took := time.Since(begin); took > noWait {
-		t.store.observer.Waited(InDatabase, took)
-	}
-	state := sqldb.SQLState(err)
-	if state == lockNotAvailable || state == queryCanceled && limited.Err() != nil && ctx.Err() == nil {
+	lock := t.store.options.Contention
+	lock.Waited(contention.InDatabase, time.Since(begin))
+	switch {
+	case sqldb.LockTimedOut(err):
+		return time.Time{}, payment.ErrProcessing
+	case sqldb.SQLState(err) == queryCanceled && limited.Err() != nil && ctx.Err() == nil:
+		lock.Conflict(contention.LockTimeout) // ours, where the server's own is counted already
 		return time.Time{}, payment.ErrProcessing
 	}
 	return now.UTC(), err
@@ -276,10 +263,8 @@ func (t *turn) take(ctx context.Context, tx *sqlx.Tx) (now time.Time, err error)
 const (
 	// noWait is what a key takes at most when nobody is in the way.
 	noWait = 10 * time.Millisecond
-	// lockNotAvailable is lock_timeout, queryCanceled a deadline of ours
-	// (PostgreSQL manual, appendix A).
-	lockNotAvailable = "55P03"
-	queryCanceled    = "57014"
+	// queryCanceled is a deadline of ours (PostgreSQL manual, appendix A).
+	queryCanceled = "57014"
 )
 
 // read reads the live record, which the claim has locked.

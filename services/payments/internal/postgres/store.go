@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/platform/bulkhead"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
@@ -18,24 +19,12 @@ func Migrations() migrate.Source {
 	return migrate.Source{FS: migrations, Dir: "migrations", Schema: "payments"}
 }
 
-// Observer is told what payments wait for and how long they take.
+// Observer is told how long payments take.
 type Observer interface {
-	// Waited is called when a request had to wait for its key: for another
-	// request of this replica, or for the row that another replica holds.
-	Waited(where Place, d time.Duration)
 	// Opened is called when a payment transaction begins, and the function that it
 	// returns when it has ended.
 	Opened() (closed func())
 }
-
-// Place is where a request waits for its key.
-type Place string
-
-// The places.
-const (
-	InProcess  Place = "process"
-	InDatabase Place = "database"
-)
 
 // Options are the bounds of a store.
 type Options struct {
@@ -46,6 +35,8 @@ type Options struct {
 	// IdleTimeout is how long the server lets a payment transaction wait for the
 	// processor before it ends it.
 	IdleTimeout time.Duration
+	// Contention is told of the waits for keys; it may be nil.
+	Contention *contention.Metrics
 }
 
 // Store is a payment.Repository on PostgreSQL.
@@ -58,8 +49,8 @@ type Store struct {
 
 var _ payment.Repository = (*Store)(nil)
 
-// New returns a store on db, whose schema must have been migrated. All options
+// New returns a store on db, whose schema must have been migrated. All bounds
 // must be positive.
 func New(db *sqldb.DB, o Options, observer Observer) *Store {
-	return &Store{db: db, options: o, observer: observer, bulkhead: bulkhead.New[payment.Key](o.Transactions)}
+	return &Store{db: db, options: o, observer: observer, bulkhead: bulkhead.New[payment.Key](o.Transactions, o.Contention)}
 }

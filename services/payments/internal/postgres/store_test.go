@@ -15,6 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -34,18 +36,10 @@ func TestMain(m *testing.M) {
 
 // waits counts what a store observes.
 type waits struct {
-	mu     sync.Mutex
-	places map[postgres.Place]int
-	open   int
-}
+	*apptest.Contention
 
-func (w *waits) Waited(where postgres.Place, _ time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.places == nil {
-		w.places = make(map[postgres.Place]int)
-	}
-	w.places[where]++
+	mu   sync.Mutex
+	open int
 }
 
 func (w *waits) Opened() (closed func()) {
@@ -57,12 +51,6 @@ func (w *waits) Opened() (closed func()) {
 		defer w.mu.Unlock()
 		w.open--
 	}
-}
-
-func (w *waits) at(where postgres.Place) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.places[where]
 }
 
 func (w *waits) opened() int {
@@ -80,8 +68,11 @@ type replica struct {
 
 func openStore(t *testing.T, dsn string, pooler sqldb.Pooler, o postgres.Options) replica {
 	t.Helper()
+	w := &waits{Contention: apptest.NewContention(t, contention.Settings{Lock: "key", Queued: true})}
 	db, err := sqldb.Open(t.Context(), sqldb.Settings{
-		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: 2 * time.Second, StatementTimeout: 15 * time.Second, ApplicationName: "payments",
+		Contention: w.Metrics,
+		URL:        dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: 2 * time.Second, StatementTimeout: 15 * time.Second,
+		ApplicationName: "payments",
 	}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +91,7 @@ func openStore(t *testing.T, dsn string, pooler sqldb.Pooler, o postgres.Options
 	if o.IdleTimeout == 0 {
 		o.IdleTimeout = 10 * time.Second
 	}
-	w := &waits{}
+	o.Contention = w.Metrics
 	return replica{postgres.New(db, o, w), w}
 }
 
@@ -222,14 +213,18 @@ func TestHeldKeyIsProcessing(t *testing.T) {
 	same, other := openStore(t, dsn, sqldb.PoolerNone, o), openStore(t, dsn, sqldb.PoolerNone, o)
 	release := holder(t, same, "k")
 	defer release()
-	for where, r := range map[postgres.Place]replica{postgres.InProcess: same, postgres.InDatabase: other} {
+	for where, r := range map[contention.Place]replica{contention.InProcess: same, contention.InDatabase: other} {
+		beforeN, before := r.waits.Waits(t, where)
 		begin := time.Now()
 		_, _, err := r.Settle(t.Context(), claim("k"), settles("k"))
 		if took := time.Since(begin); !errors.Is(err, payment.ErrProcessing) || took < 200*time.Millisecond || took > 2*time.Second {
 			t.Errorf("%s: %v after %s", where, err, took)
 		}
-		if r.waits.at(where) != 1 {
-			t.Errorf("%s: waits %v", where, r.waits.places)
+		reason := map[contention.Place]contention.Reason{
+			contention.InProcess: contention.QueueTimeout, contention.InDatabase: contention.LockTimeout,
+		}[where]
+		if n, seconds := r.waits.Waits(t, where); n-beforeN != 1 || seconds-before < 0.19 || r.waits.Conflicts(t, reason) != 1 {
+			t.Errorf("%s: %g waits of %g s, %g conflicts", where, n-beforeN, seconds-before, r.waits.Conflicts(t, reason))
 		}
 	}
 	release()

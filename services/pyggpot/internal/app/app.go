@@ -8,12 +8,12 @@ import (
 
 	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/services/pyggpot/api"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/httpapi"
-	"github.com/rowlock/rowlock/services/pyggpot/internal/metrics"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/postgres"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
@@ -50,11 +50,18 @@ type App struct {
 	api     *httpserver.Server
 }
 
+// lock is what a replica locks, and what can happen to it.
+func lock() contention.Settings {
+	return contention.Settings{
+		Lock: "pot", Queued: true, Reasons: []contention.Reason{contention.Held, contention.Lost, contention.TakenOver},
+	}
+}
+
 // New puts a replica together. It connects to nobody yet.
 func New(ctx context.Context, cfg Config, p Process) (*App, error) {
 	c, err := chassis.New(ctx, chassis.Settings{
 		Name: name, Config: &cfg, Common: cfg.Common, Environ: p.Environ, Output: p.Output, CaptureGlobals: p.CaptureGlobals,
-		Migrations: postgres.Migrations(),
+		Migrations: postgres.Migrations(), Lock: lock(),
 		Errors:     []func(error) *problem.Error{httpapi.Problem},
 		WriteError: httpapi.ErrorWriter(),
 	})
@@ -70,23 +77,21 @@ func New(ctx context.Context, cfg Config, p Process) (*App, error) {
 
 func (a *App) assemble(cfg Config) error {
 	tel := a.chassis.Telemetry()
-	m, err := metrics.New(tel.Registry())
-	if err != nil {
-		return err
-	}
 	store := postgres.New(a.chassis.DB(), postgres.Options{
 		TTL: cfg.LockTTL, Retries: cfg.LockRetries, RetryWait: cfg.LockRetryWait,
 		QueueWait: cfg.DBStatementTimeout, Changes: cfg.DBMaxOpenConns - reservedConns,
-	}, m)
+		Contention: a.chassis.Contention(),
+	})
 	service := pot.NewService(store, func() pot.Source { return pot.NewSource() })
+	var err error
 	a.api, err = a.chassis.Listen("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock pyggpot", OpenAPI: api.OpenAPI})
 	if err != nil {
 		return err
 	}
 	a.api.AllowHTTP2()
-	options := httpapi.Options{MaxBody: int64(cfg.MaxBody), Ready: a.chassis.Ready}
-	if tel.TracingEnabled() {
-		options.TracerProvider, options.Propagator = tel.TracerProvider(), tel.Propagator()
+	options := httpapi.Options{MaxBody: int64(cfg.MaxBody), Ready: a.chassis.Ready, TracerProvider: tel.Tracing()}
+	if ops := a.chassis.Operations(); ops != nil {
+		return httpapi.Register(a.api, tracedPots{ops, service}, tracedCoins{ops, service}, options)
 	}
 	return httpapi.Register(a.api, service, service, options)
 }

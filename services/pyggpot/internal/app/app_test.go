@@ -178,8 +178,8 @@ func TestLockedPot(t *testing.T) {
 		}
 	}
 	n := float64(len(ways))
-	if c, x := r.Metric(t, "pyggpot_lease_conflicts_total"), r.Metric(t, "pyggpot_lease_retries_total"); c != 3*n || x != 2*n {
-		t.Errorf("%g conflicts and %g retries of %g changes", c, x, n)
+	if held := r.Metric(t, `rowlock_lock_conflicts_total{lock="pot",reason="held"}`); held != 3*n {
+		t.Errorf("%g changes found the pot held %g times, want three each", n, held)
 	}
 	// Of gRPC, whose status line is always 200, the log and the metrics have the true one.
 	if got := r.Metric(t, `http_server_request_duration_seconds_count{method="POST",route="/pyggpot.coin.Coin/AddCoins",`+

@@ -10,7 +10,6 @@ import (
 	"connectrpc.com/grpchealth"
 	"connectrpc.com/grpcreflect"
 	"connectrpc.com/otelconnect"
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -37,9 +36,9 @@ type Options struct {
 	MaxBody int64
 	// Ready says whether the replica wants requests.
 	Ready func() (ready bool, why string)
-	// TracerProvider makes a span of each call; nil where tracing is off.
+	// TracerProvider makes a span of each call below that of its HTTP request; nil
+	// where tracing is off.
 	TracerProvider trace.TracerProvider
-	Propagator     propagation.TextMapPropagator
 }
 
 // Register puts the routes of both ports on r: each procedure of the contract, the
@@ -53,7 +52,7 @@ func Register(r router, potAPI pot.PotsAPI, coinAPI pot.CoinsAPI, o Options) err
 	var interceptors []connect.Interceptor
 	if o.TracerProvider != nil {
 		traced, err := otelconnect.NewInterceptor(otelconnect.WithTracerProvider(o.TracerProvider),
-			otelconnect.WithPropagator(o.Propagator), otelconnect.WithoutMetrics(), otelconnect.WithoutServerPeerAttributes())
+			otelconnect.WithoutMetrics(), otelconnect.WithoutTraceEvents(), otelconnect.WithoutServerPeerAttributes())
 		if err != nil {
 			return fmt.Errorf("trace calls: %w", err)
 		}

@@ -11,16 +11,16 @@ import (
 	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/platform/bulkhead"
-	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
 // Change implements pot.Repository.
 func (s *Store) Change(ctx context.Context, id pot.ID, change func(pot.Pot) (pot.Contents, error)) error {
-	c := &changing{store: s, ctx: ctx, pot: id, change: change, begin: time.Now()}
+	c := &changing{store: s, ctx: ctx, pot: id, change: change}
 	err := s.queues.Do(ctx, id, s.options.QueueWait, c.run)
-	if !c.held {
-		s.observer.Waited(time.Since(c.begin))
+	if !c.held && !c.begin.IsZero() {
+		s.lock.Waited(contention.InDatabase, time.Since(c.begin))
 	}
 	if errors.Is(err, bulkhead.ErrBusy) && !errors.Is(err, pot.ErrBusy) && !errors.Is(err, pot.ErrTimeOver) {
 		if ctx.Err() != nil {
@@ -37,8 +37,8 @@ type changing struct {
 	ctx    context.Context //nolint:containedctx // the request's, which bulkhead's functions are not given
 	pot    pot.ID
 	change func(pot.Pot) (pot.Contents, error)
-	begin  time.Time
-	held   bool // the lease was held once
+	begin  time.Time // when the lease was first asked for; zero: not yet
+	held   bool      // the lease was held once
 }
 
 // run tries until the change is made or refused: Retries times, or while ctx
@@ -58,7 +58,7 @@ func (c *changing) run() error {
 		if err := w.wait(c.ctx, jitter(s.options.RetryWait)); err != nil {
 			return fmt.Errorf("%w: %w", pot.ErrTimeOver, err)
 		}
-		s.observer.Retry()
+		noteRetry(c.ctx, err)
 	}
 }
 
@@ -105,13 +105,16 @@ func (c *changing) withSlot() error {
 // try takes the lease, changes the pot and gives the lease back.
 func (c *changing) try() error {
 	s := c.store
+	if c.begin.IsZero() {
+		c.begin = time.Now()
+	}
 	l, err := s.acquire(c.ctx, c.pot)
 	if err != nil {
 		return err
 	}
 	if !c.held {
 		c.held = true
-		s.observer.Waited(time.Since(c.begin))
+		s.lock.Waited(contention.InDatabase, time.Since(c.begin))
 	}
 	t := &transaction{lease: l, change: c.change}
 	err = s.db.InTx(c.ctx, t.run, s.txOptions()...)
@@ -121,44 +124,13 @@ func (c *changing) try() error {
 		s.release(c.ctx, l)
 	}
 	if errors.Is(err, errLost) {
-		s.observer.Lost()
+		s.lock.Conflict(contention.Lost)
 	}
 	if t.refusal != nil {
 		return t.refusal // nothing was to be changed, whatever became of the lease
 	}
 	return err
 }
-
-// txOptions keep a change that stalls from holding its pot for longer than its lease.
-func (s *Store) txOptions() []sqldb.TxOption {
-	if s.options.TTL >= sessionIdleTimeout {
-		return nil // the session's own is enough, and saves a round trip
-	}
-	return []sqldb.TxOption{sqldb.WithIdleTimeout(s.options.TTL)}
-}
-
-// sessionIdleTimeout is what sqldb gives a session, see sqldb.Settings.
-const sessionIdleTimeout = 10 * time.Second
-
-const (
-	// fenceSQL locks the pot if the lease is ours and lives, and reads its coins.
-	// They are the last ones although the statement's snapshot is older than its
-	// lock: whoever changed them held the pot's row to COMMIT, and this lease could
-	// only be written after that.
-	fenceSQL = `
-SELECT ` + potColumns + ` FROM pyggpot.pot AS p ` + ofPot + `
- WHERE p.id = $1 AND p.lock = $2 AND p.lock_expire_time > clock_timestamp()
-   FOR UPDATE OF p`
-
-	// changeSQL writes the kinds that changed, the sum of all, and gives the lease back.
-	changeSQL = `
-WITH changed AS (
-    INSERT INTO pyggpot.coin AS c (pot_id, denomination, coin_count)
-    SELECT $1, denomination, coin_count FROM unnest($3::integer[], $4::integer[]) AS n (denomination, coin_count) ORDER BY denomination
-    ON CONFLICT (pot_id, denomination) DO UPDATE SET coin_count = excluded.coin_count
-)
-UPDATE pyggpot.pot SET coins = $5, lock = NULL, lock_expire_time = NULL WHERE id = $1 AND lock = $2`
-)
 
 // transaction is the change's transaction.
 type transaction struct {

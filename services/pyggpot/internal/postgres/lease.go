@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
@@ -75,11 +76,11 @@ func (s *Store) acquire(ctx context.Context, id pot.ID) (lease, error) {
 	case len(answer) == 0:
 		return l, pot.ErrNotFound
 	case !answer[0].Expires.Valid:
-		s.observer.Conflict()
+		s.lock.Conflict(contention.Held)
 		return l, errHeld
 	}
 	if answer[0].Expired {
-		s.observer.TookOver()
+		s.lock.Conflict(contention.TakenOver)
 	}
 	l.expires = answer[0].Expires.Time
 	return l, nil

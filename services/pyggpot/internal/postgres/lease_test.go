@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
@@ -34,8 +35,9 @@ func TestRetries(t *testing.T) {
 	if !errors.Is(err, pot.ErrLocked) || timers.Load() != 1 {
 		t.Errorf("%v with %d timers", err, timers.Load())
 	}
-	if c, n, w := r.seen.conflicts.Load(), r.seen.retries.Load(), r.seen.waits.Load(); c != retries+1 || n != retries || w != 1 {
-		t.Errorf("%d conflicts, %d retries, %d waits", c, n, w)
+	waits, _ := r.seen.Waits(t, contention.InDatabase)
+	if held := r.seen.Conflicts(t, contention.Held); held != retries+1 || waits != 1 {
+		t.Errorf("%g times held, %g waits", held, waits)
 	}
 	apptest.Execute(t, db, expire)
 	if err := r.Change(t.Context(), id, addGold(1)); err != nil || timers.Load() != 1 {
@@ -55,7 +57,7 @@ func TestWaitingEndsWithTheRequest(t *testing.T) {
 	for range 2 { // one waits for the lease, one in the queue behind it
 		go func() { done <- r.Change(ctx, id, addGold(1)) }()
 	}
-	apptest.WaitUntil(t, "a try found the pot leased", func() bool { return r.seen.conflicts.Load() == 1 })
+	apptest.WaitUntil(t, "a try found the pot leased", func() bool { return r.seen.Conflicts(t, contention.Held) == 1 })
 	cancel()
 	for range 2 {
 		if err := <-done; !errors.Is(err, pot.ErrTimeOver) {
@@ -69,13 +71,33 @@ func TestTakeOver(t *testing.T) {
 	r, db, _ := open(t)
 	id := mustCreate(t, r, 10)
 	apptest.Execute(t, db, leasedForever, expire)
-	if err := r.Change(t.Context(), id, addGold(1)); err != nil || r.seen.takeOvers.Load() != 1 {
-		t.Errorf("%v, %d take-overs", err, r.seen.takeOvers.Load())
+	if err := r.Change(t.Context(), id, addGold(1)); err != nil || r.seen.Conflicts(t, contention.TakenOver) != 1 {
+		t.Errorf("%v, %g take-overs", err, r.seen.Conflicts(t, contention.TakenOver))
 	}
-	if err := r.Change(t.Context(), id, addGold(1)); err != nil || r.seen.takeOvers.Load() != 1 {
-		t.Errorf("a free pot was taken over: %v, %d", err, r.seen.takeOvers.Load())
+	if err := r.Change(t.Context(), id, addGold(1)); err != nil || r.seen.Conflicts(t, contention.TakenOver) != 1 {
+		t.Errorf("a free pot was taken over: %v, %g", err, r.seen.Conflicts(t, contention.TakenOver))
 	}
 	wantBooks(t, db, 2)
+}
+
+// A lease that does not outlive the way to the fence: each try is refused there.
+func TestLostLeasesAreCounted(t *testing.T) {
+	t.Parallel()
+	const retries = 4
+	r, db, _ := open(t, func(o *Options) { o.Retries, o.RetryWait = retries, time.Millisecond })
+	id := mustCreate(t, r, 10)
+	apptest.Execute(t, db, `CREATE FUNCTION stale() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN NEW.lock_expire_time := clock_timestamp(); RETURN NEW; END $$`,
+		`CREATE TRIGGER stale BEFORE UPDATE ON pyggpot.pot FOR EACH ROW WHEN (NEW.lock IS NOT NULL) EXECUTE FUNCTION stale()`)
+	if err := r.Change(t.Context(), id, addGold(1)); !errors.Is(err, pot.ErrLocked) {
+		t.Error(err)
+	}
+	waits, _ := r.seen.Waits(t, contention.InDatabase)
+	queued, _ := r.seen.Waits(t, contention.InProcess)
+	if n := r.seen.Conflicts(t, contention.Lost); n != retries+1 || waits != 1 || queued != 1 {
+		t.Errorf("%g leases lost, %g waits for a lease, %g in the queue", n, waits, queued)
+	}
+	wantBooks(t, db, 0)
 }
 
 // change is what a holder of a lease does: the transaction alone.
@@ -177,8 +199,8 @@ func TestStalledHolderIsEnded(t *testing.T) {
 	if outcome, known := sqldb.OutcomeOf(err); !known || outcome != sqldb.NotApplied {
 		t.Errorf("the stalled holder got %v", err)
 	}
-	if other.seen.takeOvers.Load() != 1 {
-		t.Errorf("%d take-overs", other.seen.takeOvers.Load())
+	if n := other.seen.Conflicts(t, contention.TakenOver); n != 1 {
+		t.Errorf("%g take-overs", n)
 	}
 	wantBooks(t, db, 2)
 }
@@ -275,6 +297,9 @@ func TestSlots(t *testing.T) {
 		}
 		if err := r.Change(t.Context(), id, addGold(1)); !errors.Is(err, pot.ErrLocked) {
 			t.Errorf("a second change of the pot: %v", err)
+		}
+		if n := r.seen.Conflicts(t, contention.QueueTimeout); n != 1 { // the second pot had no slot, which is no conflict
+			t.Errorf("%g changes gave up in the queue, want 1", n)
 		}
 		return p.Contents.Plus(pot.Contents{pot.Gold: 1}), nil
 	}); err != nil {

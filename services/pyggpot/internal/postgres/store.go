@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/platform/bulkhead"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
@@ -17,22 +18,6 @@ var migrations embed.FS
 // Migrations returns the schema's migrations.
 func Migrations() migrate.Source {
 	return migrate.Source{FS: migrations, Dir: "migrations", Schema: "pyggpot"}
-}
-
-// Observer is told what leases do.
-type Observer interface {
-	// Waited is called for every change with the time until it held its lease, or
-	// gave up: in the queue of its process, and for other replicas.
-	Waited(d time.Duration)
-	// Conflict is called for each try that found the pot leased to somebody else.
-	Conflict()
-	// Retry is called for each further try.
-	Retry()
-	// TookOver is called when a lease was taken whose holder had let it expire.
-	TookOver()
-	// Lost is called when a fence found that its lease had gone to somebody else
-	// or had expired. Nothing was changed then.
-	Lost()
 }
 
 // Options are the bounds of a store. All must be positive, but for Retries.
@@ -47,13 +32,15 @@ type Options struct {
 	QueueWait time.Duration
 	// Changes is how many changes may use a connection at once.
 	Changes int
+	// Contention is told what becomes of leases; it may be nil.
+	Contention *contention.Metrics
 }
 
 // Store is a pot.Repository on PostgreSQL.
 type Store struct {
 	db       *sqldb.DB
 	options  Options
-	observer Observer
+	lock     *contention.Metrics
 	queues   *bulkhead.Bulkhead[pot.ID] // one change of a pot at a time
 	slots    *bulkhead.Bulkhead[pot.ID] // so many changes with a connection
 	newTimer func(time.Duration) *time.Timer
@@ -66,10 +53,10 @@ var _ pot.Repository = (*Store)(nil)
 const pots = 1 << 20
 
 // New returns a store on db, whose schema must have been migrated.
-func New(db *sqldb.DB, o Options, observer Observer) *Store {
+func New(db *sqldb.DB, o Options) *Store {
 	return &Store{
-		db: db, options: o, observer: observer,
-		queues: bulkhead.New[pot.ID](pots), slots: bulkhead.New[pot.ID](o.Changes),
+		db: db, options: o, lock: o.Contention,
+		queues: bulkhead.New[pot.ID](pots, o.Contention), slots: bulkhead.New[pot.ID](o.Changes, nil),
 		newTimer: time.NewTimer,
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
@@ -31,26 +32,21 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// events counts what a store observes.
-type events struct{ waits, conflicts, retries, takeOvers, lost atomic.Int64 }
-
-func (e *events) Waited(time.Duration) { e.waits.Add(1) }
-func (e *events) Conflict()            { e.conflicts.Add(1) }
-func (e *events) Retry()               { e.retries.Add(1) }
-func (e *events) TookOver()            { e.takeOvers.Add(1) }
-func (e *events) Lost()                { e.lost.Add(1) }
-
 // replica is one replica's store.
 type replica struct {
 	*Store
 
-	seen *events
+	seen *apptest.Contention
 }
 
 func openStore(t *testing.T, dsn string, pooler sqldb.Pooler, change ...func(*Options)) replica {
 	t.Helper()
+	seen := apptest.NewContention(t, contention.Settings{
+		Lock: "pot", Queued: true, Reasons: []contention.Reason{contention.Held, contention.Lost, contention.TakenOver},
+	})
 	db, err := sqldb.Open(t.Context(), sqldb.Settings{
 		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: 5 * time.Second, StatementTimeout: 15 * time.Second, ApplicationName: "pyggpot",
+		Contention: seen.Metrics,
 	}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
@@ -64,8 +60,8 @@ func openStore(t *testing.T, dsn string, pooler sqldb.Pooler, change ...func(*Op
 	for _, c := range change {
 		c(&o)
 	}
-	seen := new(events)
-	return replica{New(db, o, seen), seen}
+	o.Contention = seen.Metrics
+	return replica{New(db, o), seen}
 }
 
 func open(t *testing.T, change ...func(*Options)) (replica, *sqlx.DB, string) {

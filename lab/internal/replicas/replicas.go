@@ -1,9 +1,11 @@
-package acceptance
+// Package replicas runs real processes of a service for the length of a test.
+package replicas
 
 import (
 	"context"
 	"maps"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 
@@ -11,14 +13,15 @@ import (
 	"github.com/rowlock/rowlock/platform/config"
 )
 
-// binaries builds each service once per run.
+// binaries builds each service once per test process.
 var binaries = struct { //nolint:gochecknoglobals // what it keeps is the same for all tests
 	sync.Mutex
 
 	paths map[string]string
 }{paths: map[string]string{}}
 
-func binary(t *testing.T, service string) string {
+// Binary is the path of a service's binary, built from this source tree.
+func Binary(t testing.TB, service string) string {
 	t.Helper()
 	binaries.Lock()
 	defer binaries.Unlock()
@@ -33,15 +36,17 @@ func binary(t *testing.T, service string) string {
 	return path
 }
 
-// replicas runs n processes of what spec says, on the database, until the test
-// ends; variables go over the defaults.
-func replicas(t *testing.T, n int, spec replica.Spec, dsn string, variables ...map[string]string) *replica.Set {
+// Start runs n processes of what spec says, on the database, until the test ends;
+// variables go over the defaults. Without a spec.Line errors alone are shown.
+func Start(t testing.TB, n int, spec replica.Spec, dsn string, variables ...map[string]string) *replica.Set {
 	t.Helper()
 	spec.Environ = map[string]string{"DATABASE_URL": dsn, "SHUTDOWN_DELAY": "300ms", "PATH": config.Environ()["PATH"]}
 	for _, some := range variables {
 		maps.Copy(spec.Environ, some)
 	}
-	spec.Line = errorsOnly(t)
+	if spec.Line == nil {
+		spec.Line = ErrorsOnly(t)
+	}
 	spec.Notify = func(e replica.Event) {
 		if e.Kind == replica.Ended {
 			t.Logf("%s (process %d) ended: %v", e.Replica, e.PID, e.Err)
@@ -57,4 +62,16 @@ func replicas(t *testing.T, n int, spec replica.Spec, dsn string, variables ...m
 		}
 	})
 	return set
+}
+
+// ErrorsOnly logs the replicas' errors, except those that a client was told of, and what is no log line.
+func ErrorsOnly(t testing.TB) func(string, []byte) {
+	t.Helper()
+	write := replica.Prefixed(t.Output())
+	return func(name string, line []byte) {
+		text := string(line)
+		if line[0] != '{' || (strings.Contains(text, `"level":"ERROR"`) && !strings.Contains(text, `"code":"OUTCOME_UNKNOWN"`)) {
+			write(name, line)
+		}
+	}
 }

@@ -1,0 +1,99 @@
+package coalesce
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// A group's span is a child of the first request in it whose trace is recorded,
+// and is linked to all of them, that one included. Requests of other traces get a
+// link back, which says how long they had waited, so that each trace leads to the
+// statement that carried its request. Where no request is recorded there is no
+// span: whoever asked not to be traced is not.
+
+// maxLinks bounds a group's links; it is the SDK's own default. rowlock.batch.requests
+// counts those that are left out, too.
+const maxLinks = 128
+
+// Attributes of a group's span and of its links.
+const (
+	attributeRequests   = attribute.Key("rowlock.batch.requests")
+	attributeRecorded   = attribute.Key("rowlock.batch.requests_recorded")
+	attributeSkipLocked = attribute.Key("rowlock.batch.skip_locked")
+	attributeOutcome    = attribute.Key("rowlock.batch.outcome")
+	attributeWait       = attribute.Key("rowlock.batch.wait_ms")
+)
+
+// tracerOf is nil where there is no provider: then a request pays one comparison.
+func tracerOf(provider trace.TracerProvider) trace.Tracer {
+	if provider == nil {
+		return nil
+	}
+	return provider.Tracer("github.com/rowlock/rowlock/platform/coalesce")
+}
+
+// noteSpan keeps the span that a request came with, when it is recorded.
+func (w *call[Q, R]) noteSpan(ctx context.Context) {
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
+		w.span = span
+	}
+}
+
+// startSpan begins the span of a group that is about to run; nil when nobody
+// records one of its requests.
+func (c *Coalescer[K, Q, R]) startSpan(ctx context.Context, pass Pass, group []*call[Q, R]) (context.Context, trace.Span) {
+	recorded := 0
+	var parent trace.Span
+	var links []trace.Link
+	for _, w := range group {
+		if w.span == nil {
+			continue
+		}
+		recorded++
+		if parent == nil {
+			parent = w.span
+			links = make([]trace.Link, 0, min(len(group), maxLinks))
+		}
+		if len(links) < maxLinks {
+			links = append(links, trace.Link{SpanContext: w.span.SpanContext()})
+		}
+	}
+	if parent == nil {
+		return ctx, nil
+	}
+	ctx, span := c.tracer.Start(trace.ContextWithSpan(ctx, parent), "batch "+c.cfg.Name, trace.WithLinks(links...),
+		trace.WithAttributes(attributeRequests.Int(len(group)), attributeRecorded.Int(recorded), attributeSkipLocked.Bool(pass.SkipLocked)))
+	own, now := span.SpanContext(), time.Now()
+	for _, w := range group {
+		if w.span != nil && w.span.SpanContext().TraceID() != own.TraceID() {
+			wait := float64(now.Sub(w.since).Microseconds()) / 1000
+			w.span.AddLink(trace.Link{SpanContext: own, Attributes: []attribute.KeyValue{attributeWait.Float64(wait)}})
+		}
+	}
+	return ctx, span
+}
+
+// endSpan ends a group's span. That a lock did not come free, or that a request
+// spoils its neighbours' statement, is no failure: there is another pass.
+func endSpan(span trace.Span, err error) {
+	if span == nil {
+		return
+	}
+	outcome := "done"
+	switch {
+	case errors.Is(err, ErrLockWait):
+		outcome = "lock_wait"
+	case errors.Is(err, ErrSplit):
+		outcome = "split"
+	case err != nil:
+		outcome = "error"
+		span.SetStatus(codes.Error, "") // the sentence may quote what a client sent
+	}
+	span.SetAttributes(attributeOutcome.String(outcome))
+	span.End()
+}

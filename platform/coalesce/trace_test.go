@@ -1,0 +1,204 @@
+package coalesce_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/rowlock/rowlock/platform/coalesce"
+)
+
+// recording is a provider whose spans can be looked at.
+func recording() (*sdktrace.TracerProvider, *tracetest.SpanRecorder) {
+	spans := tracetest.NewSpanRecorder()
+	limits := sdktrace.NewSpanLimits()
+	limits.LinkCountLimit = -1 // the package has a bound of its own
+	return sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans), sdktrace.WithRawSpanLimits(limits)), spans
+}
+
+// batches are the ended spans of groups, in the order in which they ended.
+func batches(spans *tracetest.SpanRecorder) []sdktrace.ReadOnlySpan {
+	return slices.DeleteFunc(spans.Ended(), func(s sdktrace.ReadOnlySpan) bool { return s.Name() != "batch test" })
+}
+
+func valueOf(s sdktrace.ReadOnlySpan, key attribute.Key) any {
+	for _, a := range s.Attributes() {
+		if a.Key == key {
+			return a.Value.AsInterface()
+		}
+	}
+	return nil
+}
+
+// group runs requests of these contexts as one group, behind one of nobody's.
+func group(t *testing.T, provider trace.TracerProvider, contexts []context.Context) {
+	t.Helper()
+	tbl := newTable("a")
+	gate := make(chan struct{})
+	tbl.before = func([]add) { <-gate }
+	cfg := tbl.config()
+	cfg.Name, cfg.TracerProvider = "test", provider
+	c := start(t, cfg)
+	results := []<-chan result{doAsync(t.Context(), c, add{key: "a", n: 1})}
+	synctest.Wait()
+	for i, ctx := range contexts {
+		results = append(results, doAsync(ctx, c, add{id: i + 1, key: "a", n: 1}))
+		synctest.Wait()
+	}
+	close(gate)
+	for _, r := range results {
+		if got := <-r; got.err != nil {
+			t.Error(got.err)
+		}
+	}
+	if got := tbl.groupSizes(); !slices.Equal(got, []int{1, len(contexts)}) {
+		t.Errorf("groups of %v", got)
+	}
+}
+
+func TestGroupIsLinkedToItsRequests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		provider, spans := recording()
+		unsampled := trace.ContextWithRemoteSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{
+			TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1},
+		}))
+		contexts := []context.Context{t.Context(), unsampled} // neither is recorded
+		var requests []trace.Span
+		for range 5 {
+			ctx, span := provider.Tracer("test").Start(t.Context(), "request")
+			contexts, requests = append(contexts, ctx), append(requests, span)
+		}
+		group(t, provider, contexts)
+		for _, r := range requests {
+			r.End()
+		}
+		found := batches(spans)
+		if len(found) != 1 {
+			t.Fatalf("%d spans of groups; the one of nobody has none", len(found))
+		}
+		batch, first := found[0], requests[0].SpanContext()
+		if batch.Parent().SpanID() != first.SpanID() || batch.SpanContext().TraceID() != first.TraceID() {
+			t.Errorf("the parent is %v, want the first recorded request %v", batch.Parent(), first)
+		}
+		if len(batch.Links()) != len(requests) {
+			t.Errorf("%d links, want %d", len(batch.Links()), len(requests))
+		}
+		for i, link := range batch.Links() {
+			if !link.SpanContext.Equal(requests[i].SpanContext()) {
+				t.Errorf("link %d leads to %v", i, link.SpanContext)
+			}
+		}
+		if valueOf(batch, "rowlock.batch.requests") != int64(7) || valueOf(batch, "rowlock.batch.requests_recorded") != int64(5) ||
+			valueOf(batch, "rowlock.batch.outcome") != "done" || batch.Status().Code != codes.Unset {
+			t.Errorf("attributes %v, status %v", batch.Attributes(), batch.Status())
+		}
+		for i, r := range requests {
+			ended, ok := r.(sdktrace.ReadOnlySpan)
+			if !ok {
+				t.Fatal("no span of the SDK")
+			}
+			back := ended.Links()
+			if i == 0 && len(back) != 0 || i > 0 && (len(back) != 1 || !back[0].SpanContext.Equal(batch.SpanContext())) {
+				t.Errorf("request %d has the links %v", i, back)
+			}
+		}
+	})
+}
+
+func TestLinksAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		provider, spans := recording()
+		var contexts []context.Context
+		for range 300 {
+			ctx, span := provider.Tracer("test").Start(t.Context(), "request")
+			t.Cleanup(func() { span.End() })
+			contexts = append(contexts, ctx)
+		}
+		group(t, provider, contexts)
+		found := batches(spans)
+		if len(found) != 1 || len(found[0].Links()) != 128 || valueOf(found[0], "rowlock.batch.requests_recorded") != int64(300) {
+			t.Errorf("%d groups: %v", len(found), found)
+		}
+	})
+}
+
+func TestGroupsOutcomeIsRecorded(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		errs     []error // of one run after the other
+		outcomes []string
+	}{
+		"failure": {[]error{errors.New("s3cret")}, []string{"error"}},
+		"lock":    {[]error{coalesce.ErrLockWait, nil}, []string{"lock_wait", "done"}},
+		"panic":   {[]error{nil}, []string{"error"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			provider, spans := recording()
+			tbl := newTable("a")
+			cfg := tbl.config()
+			cfg.Name, cfg.TracerProvider = "test", provider
+			runs := 0
+			cfg.Run = func(context.Context, coalesce.Pass, []add) ([]coalesce.Answer[int], error) {
+				if name == "panic" {
+					panic("s3cret")
+				}
+				err := c.errs[runs]
+				runs++
+				return make([]coalesce.Answer[int], 1), err
+			}
+			ctx, request := provider.Tracer("test").Start(t.Context(), "request")
+			_, _ = start(t, cfg).Do(ctx, add{key: "a", n: 1}) // the spans are what is looked at
+			request.End()
+			var outcomes []string
+			for _, b := range batches(spans) {
+				outcome, _ := valueOf(b, "rowlock.batch.outcome").(string)
+				outcomes = append(outcomes, outcome)
+				if (b.Status().Code == codes.Error) != (outcome == "error") || b.Status().Description != "" || len(b.Events()) != 0 {
+					t.Errorf("%s: status %v, events %v", outcome, b.Status(), b.Events())
+				}
+			}
+			if !slices.Equal(outcomes, c.outcomes) {
+				t.Errorf("outcomes %q, want %q", outcomes, c.outcomes)
+			}
+		})
+	}
+}
+
+// callAllocs is what a request alone in its group cost before there was tracing:
+// the call, its channel, and what carries the group.
+const callAllocs = 10
+
+// TestTracingOffCostsNothing: a request costs no more memory than before there
+// was tracing, and none more where it is on and the request is not recorded.
+//
+//nolint:paralleltest // AllocsPerRun wants to be alone
+func TestTracingOffCostsNothing(t *testing.T) {
+	measure := func(provider trace.TracerProvider) float64 {
+		answers := make([]coalesce.Answer[int], 1)
+		cfg := newTable("a").config()
+		cfg.TracerProvider = provider
+		cfg.Run = func(context.Context, coalesce.Pass, []add) ([]coalesce.Answer[int], error) { return answers, nil }
+		c, ctx := start(t, cfg), t.Context()
+		return testing.AllocsPerRun(2000, func() {
+			if _, err := c.Do(ctx, add{key: "a", n: 1}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	provider, _ := recording()
+	off, unrecorded := measure(nil), measure(provider)
+	if off > callAllocs || unrecorded > callAllocs {
+		t.Errorf("%v allocations with tracing off, %v of a request that is not recorded; there were %d", off, unrecorded, callAllocs)
+	}
+}

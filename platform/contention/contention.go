@@ -1,0 +1,122 @@
+// Package contention measures what it costs that a service locks: how long is
+// waited for its lock, and how often somebody is in the way. Every service has one
+// kind of lock and reports it by the same two metrics, so that one dashboard and
+// one set of alerts serves them all.
+package contention
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Place is where a lock is waited for.
+type Place string
+
+// The places.
+const (
+	// InProcess is behind another request of the same replica, without a connection.
+	InProcess Place = "process"
+	// InDatabase is for what another replica, or a stranger, holds: a row, a lease.
+	InDatabase Place = "database"
+)
+
+// Reason is why a lock was not to be had, or was not one's own any more.
+type Reason string
+
+// The reasons.
+const (
+	// LockTimeout is a statement that gave up waiting for a row: 55P03 of
+	// PostgreSQL, 1205 and 3572 of MySQL.
+	LockTimeout Reason = "lock_timeout"
+	// QueueTimeout is a request that gave up waiting for another one of its replica.
+	QueueTimeout Reason = "queue_timeout"
+	// Held is a lease that was not taken because somebody else has it.
+	Held Reason = "held"
+	// Lost is a change that its own fence refused: its lease or claim had expired
+	// or was taken over.
+	Lost Reason = "lost"
+	// TakenOver is a lease or claim that was taken from somebody who had let it expire.
+	TakenOver Reason = "taken_over"
+)
+
+// Settings say what a service locks and what can happen to it.
+type Settings struct {
+	// Lock names what the database locks: a constant, such as "item".
+	Lock string
+	// Queued tells that requests for one lock wait for each other in the process.
+	Queued bool
+	// Reasons are those that can occur beside the timeouts.
+	Reasons []Reason
+}
+
+// Metrics are those of one lock. A nil one measures nothing.
+type Metrics struct {
+	wait      *prometheus.HistogramVec
+	database  prometheus.Observer // of wait, looked up once: every statement notes it
+	conflicts *prometheus.CounterVec
+}
+
+// buckets go from a row that nobody else wants, which is one round trip at most,
+// to the longest lock timeout that makes sense. 0.05 is a group's first wait
+// (platform/coalesce), 5 the default of DB_LOCK_TIMEOUT.
+func buckets() []float64 {
+	return []float64{.0001, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+}
+
+// New registers the metrics, with all that can occur at zero: a counter that is
+// absent until its first event hides that event from increase().
+func New(reg prometheus.Registerer, s Settings) (*Metrics, error) {
+	if s.Lock == "" {
+		return nil, errors.New("contention: the lock has no name")
+	}
+	labels := prometheus.Labels{"lock": s.Lock}
+	wait := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:        "rowlock_lock_wait_seconds",
+		Help:        "Time from asking for a lock until it was held or given up.",
+		ConstLabels: labels,
+		Buckets:     buckets(),
+	}, []string{"where"})
+	conflicts := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name:        "rowlock_lock_conflicts_total",
+		Help:        "Times that somebody else had the lock, or had taken it, by what came of it.",
+		ConstLabels: labels,
+	}, []string{"reason"})
+	for _, c := range []prometheus.Collector{wait, conflicts} {
+		if err := reg.Register(c); err != nil {
+			return nil, fmt.Errorf("register the metrics of the lock %q: %w", s.Lock, err)
+		}
+	}
+	conflicts.WithLabelValues(string(LockTimeout))
+	if s.Queued {
+		wait.WithLabelValues(string(InProcess))
+		conflicts.WithLabelValues(string(QueueTimeout))
+	}
+	for _, reason := range s.Reasons {
+		conflicts.WithLabelValues(string(reason))
+	}
+	return &Metrics{wait: wait, database: wait.WithLabelValues(string(InDatabase)), conflicts: conflicts}, nil
+}
+
+// Waited notes how long a lock was waited for, until it was held or given up.
+func (m *Metrics) Waited(where Place, d time.Duration) {
+	switch {
+	case m == nil:
+	case where == InDatabase:
+		m.database.Observe(d.Seconds())
+	default:
+		m.wait.WithLabelValues(string(where)).Observe(d.Seconds())
+	}
+}
+
+// Conflict notes a conflict.
+func (m *Metrics) Conflict(reason Reason) { m.Conflicts(reason, 1) }
+
+// Conflicts notes n of them.
+func (m *Metrics) Conflicts(reason Reason, n int64) {
+	if m != nil {
+		m.conflicts.WithLabelValues(string(reason)).Add(float64(n))
+	}
+}

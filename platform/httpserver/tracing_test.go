@@ -1,0 +1,123 @@
+package httpserver
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/rowlock/rowlock/platform/problem"
+)
+
+// tracedFixture is a server with tracing, and the spans of its requests.
+func tracedFixture(t *testing.T) (*fixture, *tracetest.SpanRecorder) {
+	t.Helper()
+	spans := tracetest.NewSpanRecorder()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
+	f := newFixture(t, Config{LogRequests: "all"}, func(d *Deps) {
+		d.Tracing, d.TracerProvider, d.Propagator = true, provider, propagation.TraceContext{}
+	})
+	return f, spans
+}
+
+func TestTracing(t *testing.T) {
+	t.Parallel()
+	f, spans := tracedFixture(t)
+	f.Handle(http.MethodGet, "/a/{id}", answer)
+	f.Handle(http.MethodGet, "/panic/{id}", func(http.ResponseWriter, *http.Request) error { panic("s3cret") })
+	f.Handle(http.MethodGet, "/bad/{id}", func(http.ResponseWriter, *http.Request) error {
+		return problem.InvalidField.New("s3cret is no number.", problem.Cause(errors.New("s3cret")))
+	})
+	f.Handle(http.MethodGet, "/away", func(http.ResponseWriter, *http.Request) error {
+		return problem.DatabaseUnavailable.New("Away.")
+	})
+	const traceID = "4bf92f3577b34da6a3ce929d0e0e4736"
+	f.do(t, "GET", "/a/s3cret?q=s3cret", "", "Traceparent", "00-"+traceID+"-00f067aa0ba902b7-01", "Tracestate", "vendor=1",
+		"User-Agent", "s3cret", "X-Forwarded-For", "s3cret", "X-Request-Id", "s3cret", "Host", "s3cret")
+	panicked := wantProblem(t, f.do(t, "GET", "/panic/s3cret", ""), problem.Internal, "")
+	bad := wantProblem(t, f.do(t, "GET", "/bad/s3cret", ""), problem.InvalidField, "")
+	away := wantProblem(t, f.do(t, "GET", "/away", ""), problem.DatabaseUnavailable, "")
+	missing := wantProblem(t, f.do(t, "BREW", "/s3cret", ""), problem.NotFound, "")
+
+	ended := spans.Ended()
+	want := []struct {
+		name, route, trace string
+		code               string
+		status             int64
+		failed             codes.Code
+	}{
+		{"GET /a/{id}", "/a/{id}", traceID, "", 200, codes.Unset},
+		{"GET /panic/{id}", "/panic/{id}", panicked.TraceID, "INTERNAL", 500, codes.Error},
+		{"GET /bad/{id}", "/bad/{id}", bad.TraceID, "INVALID_FIELD", 400, codes.Unset},
+		{"GET /away", "/away", away.TraceID, "DATABASE_UNAVAILABLE", 503, codes.Error},
+		{"HTTP", "", missing.TraceID, "NOT_FOUND", 404, codes.Unset},
+	}
+	if len(ended) != len(want) {
+		t.Fatalf("%d spans, want %d", len(ended), len(want))
+	}
+	for i, want := range want {
+		span := ended[i]
+		attributes := map[string]any{}
+		for _, a := range span.Attributes() {
+			attributes[string(a.Key)] = a.Value.AsInterface()
+		}
+		route, _ := attributes["http.route"].(string)
+		code, _ := attributes["rowlock.code"].(string)
+		if span.Name() != want.name || route != want.route || span.SpanContext().TraceID().String() != want.trace {
+			t.Errorf("span %q, route %q, trace %s; want %+v", span.Name(), route, span.SpanContext().TraceID(), want)
+		}
+		if code != want.code || attributes["http.response.status_code"] != want.status || span.Status().Code != want.failed {
+			t.Errorf("%s: %v, %v; want %+v", want.name, attributes, span.Status(), want)
+		}
+		if span.SpanKind() != trace.SpanKindServer {
+			t.Errorf("%s is of kind %s", want.name, span.SpanKind())
+		}
+		if all := fmt.Sprint(span.Name(), span.Attributes(), span.Status(), span.Events()); strings.Contains(all, "s3cret") {
+			t.Errorf("%s repeats what the client sent: %s", want.name, all)
+		}
+		if len(attributes) > 7 {
+			t.Errorf("%s has %d attributes: %v", want.name, len(attributes), attributes)
+		}
+	}
+	if state := ended[0].SpanContext().TraceState().String(); state != "vendor=1" || !ended[0].Parent().IsRemote() {
+		t.Errorf("tracestate %q, parent %+v", state, ended[0].Parent())
+	}
+}
+
+// A client that does not want to be traced is not, and the trace of its own still
+// finds its request in the log.
+func TestUnsampledTraceparent(t *testing.T) {
+	t.Parallel()
+	f, spans := tracedFixture(t)
+	f.Handle(http.MethodGet, "/a", func(http.ResponseWriter, *http.Request) error { return problem.Overloaded.New("Busy.") })
+	const traceID = "4bf92f3577b34da6a3ce929d0e0e4736"
+	d := wantProblem(t, f.do(t, "GET", "/a", "", "Traceparent", "00-"+traceID+"-00f067aa0ba902b7-00"), problem.Overloaded, "")
+	if d.TraceID != traceID || len(spans.Ended()) != 0 {
+		t.Errorf("trace_id %q, %d spans", d.TraceID, len(spans.Ended()))
+	}
+}
+
+// A traceparent that is none begins a trace of its own.
+func TestMalformedTraceparent(t *testing.T) {
+	t.Parallel()
+	f, spans := tracedFixture(t)
+	f.Handle(http.MethodGet, "/a", answer)
+	for _, value := range []string{"", "00-0-0-01", "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "s3cret"} {
+		f.do(t, "GET", "/a", "", "Traceparent", value)
+	}
+	for _, span := range spans.Ended() {
+		if !span.SpanContext().IsValid() || span.Parent().IsValid() {
+			t.Errorf("span %v below %v", span.SpanContext(), span.Parent())
+		}
+	}
+	if n := len(spans.Ended()); n != 4 {
+		t.Errorf("%d spans", n)
+	}
+}

@@ -1,0 +1,97 @@
+package sqldb
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"unicode/utf8"
+)
+
+// A statement's summary is what a span is called: the tables that it writes, or
+// the first one that it reads, after the conventions' db.query.summary.
+
+const (
+	maxSummaryPairs = 3
+	maxSummaries    = 512 // the adapters' queries are constants but for MySQL's, which count their rows
+	maxQueryText    = 2048
+)
+
+//nolint:gochecknoglobals // a cache of facts about the program's own statements
+var (
+	summaries     sync.Map // query -> summary
+	summariesKept atomic.Int64
+)
+
+// Summary names a statement by what it does: "UPDATE counts.count_values",
+// "SELECT events.events". Names of tables come out as they are written in the
+// program; no value can.
+func Summary(query string) string {
+	if known, ok := summaries.Load(query); ok {
+		if s, ok := known.(string); ok {
+			return s
+		}
+	}
+	s := summarize(query)
+	if summariesKept.Add(1) <= maxSummaries {
+		summaries.Store(query, s)
+	}
+	return s
+}
+
+func summarize(query string) string {
+	words := strings.Fields(strings.NewReplacer("(", " ( ", ")", " ", ",", " ", ";", " ").Replace(query))
+	var writes []string
+	reads := ""
+	for i := range words {
+		word := strings.ToUpper(words[i])
+		next, after := at(words, i+1), at(words, i+2)
+		switch {
+		case word == "INSERT" && strings.EqualFold(next, "INTO"), word == "DELETE" && strings.EqualFold(next, "FROM"):
+			writes = append(writes, word+" "+after)
+		case word == "UPDATE" && isTable(next) && !isLocking(at(words, i-1)):
+			writes = append(writes, word+" "+next)
+		case word == "FROM" && isTable(next) && after != "(" && (reads == "" || !strings.Contains(reads, ".") && strings.Contains(next, ".")):
+			reads = "SELECT " + next // a name with a schema is a table, one without may be a CTE
+		}
+	}
+	switch {
+	case len(writes) > 0:
+		return strings.Join(writes[:min(len(writes), maxSummaryPairs)], " ")
+	case reads != "":
+		return reads
+	case len(words) > 0:
+		return strings.ToUpper(words[0])
+	}
+	return "statement"
+}
+
+func at(words []string, i int) string {
+	if i < 0 || i >= len(words) {
+		return ""
+	}
+	return words[i]
+}
+
+// isLocking tells FOR UPDATE and DO UPDATE from an UPDATE.
+func isLocking(word string) bool {
+	return strings.EqualFold(word, "FOR") || strings.EqualFold(word, "DO")
+}
+
+// isTable tells whether a word can be a table's name.
+func isTable(word string) bool {
+	return word != "" && strings.Trim(strings.ToLower(word), "abcdefghijklmnopqrstuvwxyz0123456789_.") == ""
+}
+
+// queryText is a statement as a span shows it: one line, and not longer than
+// maxQueryText bytes.
+func queryText(query string) string {
+	text := strings.Join(strings.Fields(query), " ")
+	if len(text) <= maxQueryText {
+		return text
+	}
+	cut := maxQueryText
+	for !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + "…"
+}

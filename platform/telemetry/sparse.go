@@ -1,0 +1,38 @@
+package telemetry
+
+import (
+	"sync"
+	"time"
+)
+
+// Sparse thins out log lines that may come by the thousand: so many pass in each
+// interval, and the first of the next one can say how many were left out.
+type Sparse struct {
+	every time.Duration
+	most  int
+
+	mu      sync.Mutex
+	began   time.Time
+	passed  int
+	omitted int
+}
+
+// NewSparse lets most lines pass in each interval.
+func NewSparse(most int, every time.Duration) *Sparse { return &Sparse{every: every, most: most} }
+
+// Allow tells whether a line may be written now, and how many were left out since
+// the last one that was.
+func (s *Sparse) Allow() (omitted int, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := time.Now(); s.began.IsZero() || now.Sub(s.began) >= s.every {
+		s.began, s.passed = now, 0
+	}
+	if s.passed == s.most {
+		s.omitted++
+		return 0, false
+	}
+	s.passed++
+	omitted, s.omitted = s.omitted, 0
+	return omitted, true
+}
