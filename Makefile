@@ -31,7 +31,7 @@ IMAGE_TAG ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo devel)
 
 .DEFAULT_GOAL := help
 .PHONY: help build run test cover lint fmt verify generate tidy bench prove prove-long fuzz nightly vuln \
-	images image-stage image-last e2e kind-up kind-load kind-install kind-test kind-down clean
+	pictures images image-stage image-last e2e kind-up kind-load kind-install kind-test kind-down clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,6 +89,9 @@ prove: build ## Break the running system in every way we know and check what was
 
 prove-long: build ## The same for half an hour
 	./bin/rowlock prove --for 30m $(ARGS)
+
+pictures: build ## Draw the overview dashboard for docs/img, from a real Prometheus (takes three minutes; wants prometheus)
+	./bin/rowlock with-postgres -- go test -count=1 -timeout=15m -run='^TestObserved$$' -v ./lab/observe -args -healthy=80s -pictures=$(CURDIR)/docs/img
 
 fuzz: ## Fuzz every Fuzz function for FUZZTIME each
 	hack/fuzz $(FUZZTIME) $(MODULES)

@@ -44,14 +44,14 @@ func TestOneServiceAlone(t *testing.T) {
 func TestTheBudgetOfOneServiceAlone(t *testing.T) {
 	t.Parallel()
 	eachHelm(t, func(t *testing.T, helm string) {
-		// (6 + 1 of surge) x (8 + 8 - 3)
+		// (6 + 1 of surge + 1 that is ending) x (7 + 7 - 3)
 		values := bare + "\ndatabase: {existingSecret: db, secondPool: {enabled: true, smallerBy: 3}, maxConnections: "
 		values = strings.Replace(values, "database: {existingSecret: db}\n", "", 1)
-		if _, err := template(t, helm, alone, values+"91}"); err != nil {
+		if _, err := template(t, helm, alone, values+"88}"); err != nil {
 			t.Error(err)
 		}
-		_, err := template(t, helm, alone, values+"90}")
-		want := "the replicas may open 91 connections, and database.maxConnections says that there are 90"
+		_, err := template(t, helm, alone, values+"87}")
+		want := "the replicas may open 88 connections, and database.maxConnections says that there are 87"
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
@@ -85,7 +85,7 @@ func TestNotes(t *testing.T) {
 	for values, want := range map[string][]string{
 		"{}": {
 			"counts  http://rowlock-counts.default.svc:80", "counts, internal  http://rowlock-counts-internal.default.svc:8081",
-			"Connections: at most 350 of 400", "helm test rowlock",
+			"Connections: at most 352 of 400", "helm test rowlock",
 		},
 		"global: {database: {maxConnections: 360}}": {"WARNING: that is more than 95 %"},
 		"global: {database: {pooler: transaction}}": {

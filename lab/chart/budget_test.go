@@ -12,25 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// connections counts, from the rendered objects alone, what all replicas may open at most: the autoscaler's maximum (or the
-// replicas) and the surge, times what a replica of the service opens. payments opens a second pool, for the processor's ledger, that
-// leaves out two (services/payments/README.md).
+// connections counts, from the rendered objects alone, what all replicas may open at most while new versions roll out: each that there may
+// be, times what a replica of the service opens. payments opens a second pool, for the processor's ledger, that leaves out two
+// (services/payments/README.md).
 func connections(t *testing.T, all objects) (sum int) {
 	t.Helper()
 	for name, o := range all {
 		d, ok := o.typed.(*apps.Deployment)
 		if !ok {
 			continue
-		}
-		var replicas int
-		if hpa, on := all["HorizontalPodAutoscaler/"+d.Name].typed.(*autoscaling.HorizontalPodAutoscaler); on {
-			replicas = int(hpa.Spec.MaxReplicas)
-		} else {
-			replicas = int(*d.Spec.Replicas)
-		}
-		surge, err := intstr.GetScaledValueFromIntOrPercent(d.Spec.Strategy.RollingUpdate.MaxSurge, replicas, true)
-		if err != nil {
-			t.Fatal(err)
 		}
 		each, err := strconv.Atoi(environment(t, all, strings.TrimPrefix(name, "Deployment/"))["DB_MAX_OPEN_CONNS"])
 		if err != nil {
@@ -39,17 +29,66 @@ func connections(t *testing.T, all objects) (sum int) {
 		if d.Spec.Template.Labels["app.kubernetes.io/name"] == "payments" {
 			each += each - 2
 		}
-		sum += (replicas + surge) * each
+		sum += mostAlive(rollout(t, all, d)) * each
 	}
 	return sum
 }
 
-// By default five services at full scale fit max_connections=400, rollouts included, and leave some for replicas that are ending.
+// pace is how a Deployment changes its replicas; times in seconds.
+type pace struct{ replicas, surge, ready, grace int }
+
+func rollout(t *testing.T, all objects, d *apps.Deployment) pace {
+	t.Helper()
+	p := pace{ready: int(d.Spec.MinReadySeconds), grace: int(*d.Spec.Template.Spec.TerminationGracePeriodSeconds)}
+	if hpa, on := all["HorizontalPodAutoscaler/"+d.Name].typed.(*autoscaling.HorizontalPodAutoscaler); on {
+		p.replicas = int(hpa.Spec.MaxReplicas)
+	} else {
+		p.replicas = int(*d.Spec.Replicas)
+	}
+	surge, err := intstr.GetScaledValueFromIntOrPercent(d.Spec.Strategy.RollingUpdate.MaxSurge, p.replicas, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.surge = surge
+	return p
+}
+
+// mostAlive plays the worst rollout of a Deployment, second by second: new replicas are ready as soon as they are made, old ones end when
+// their grace period is over and not before. It returns how many there are at once at most. The controller keeps replicas + surge that are
+// not ending, and asks as many old ones to end as there are available ones too many.
+func mostAlive(p pace) (most int) {
+	old, ending, made := p.replicas, []int{}, []int{}
+	for now := 0; old > 0; now++ {
+		available := old
+		for _, at := range made {
+			if now >= at+p.ready {
+				available++
+			}
+		}
+		for ; available > p.replicas && old > 0; available-- {
+			old--
+			ending = append(ending, now)
+		}
+		for old+len(made) < p.replicas+p.surge && len(made) < p.replicas {
+			made = append(made, now)
+		}
+		alive := old + len(made)
+		for _, at := range ending {
+			if now < at+p.grace {
+				alive++
+			}
+		}
+		most = max(most, alive)
+	}
+	return most
+}
+
+// By default five services at full scale fit max_connections=400 while all of them roll out, and leave some for migrations and people.
 func TestDefaultsFitTheDatabase(t *testing.T) {
 	t.Parallel()
 	eachHelm(t, func(t *testing.T, helm string) {
-		if got := connections(t, render(t, helm, umbrella, "{}")); got != 350 {
-			t.Errorf("by default the replicas may open %d connections, want 350 of 400", got)
+		if got := connections(t, render(t, helm, umbrella, "{}")); got != 352 {
+			t.Errorf("by default the replicas may open %d connections, want 352 of 400", got)
 		}
 	})
 }
@@ -59,20 +98,21 @@ func TestTheBudgetIsExact(t *testing.T) {
 	t.Parallel()
 	eachHelm(t, func(t *testing.T, helm string) {
 		for _, values := range []string{
-			`{}`,
+			"",
 			`counts: {autoscaling: {maxReplicas: 12}, maxSurge: 25%}`,
 			`counts: {autoscaling: {maxReplicas: 9}, maxSurge: 34%}`,
 			`payments: {autoscaling: {enabled: false}, replicas: 3, database: {maxOpenConns: 5}}`,
-			`events: {workloads: {work: {autoscaling: {maxReplicas: 20}, database: {maxOpenConns: 7}}}}`,
+			`payments: {maxSurge: 10, shutdown: {timeoutSeconds: 60}}`,
+			`events: {workloads: {work: {autoscaling: {maxReplicas: 20}, database: {maxOpenConns: 9}}}}`,
 			`events: {workloads: {work: {enabled: false}}}`,
-			`{iidy: {enabled: false}, pyggpot: {enabled: false}}`,
+			`iidy: {minReadySeconds: 0}`,
+			`iidy: {minReadySeconds: 5, autoscaling: {maxReplicas: 11}}`,
+			`pyggpot: {minReadySeconds: 32, autoscaling: {enabled: false}, replicas: 5, maxSurge: 2}`,
+			`pyggpot: {minReadySeconds: 33, autoscaling: {enabled: false}, replicas: 5, maxSurge: 2}`,
+			`counts: {autoscaling: {enabled: false}, replicas: 0}`,
+			"iidy: {enabled: false}\npyggpot: {enabled: false}",
 		} {
 			limit := "\nglobal: {database: {maxConnections: %d}}"
-			if strings.HasPrefix(values, "{") && values != "{}" {
-				values = "iidy: {enabled: false}\npyggpot: {enabled: false}"
-			} else if values == "{}" {
-				values = ""
-			}
 			need := connections(t, render(t, helm, umbrella, values+fmt.Sprintf(limit, math.MaxInt32)))
 			if _, err := template(t, helm, umbrella, values+fmt.Sprintf(limit, need)); err != nil {
 				t.Errorf("%s needs %d connections, and is refused with them: %v", values, need, err)

@@ -98,6 +98,10 @@ func TestEveryPodIsRestrictedAndDrains(t *testing.T) {
 			if grace := *pod.TerminationGracePeriodSeconds; grace <= 5+3+20 {
 				t.Errorf("%s: the grace period of %d s is no longer than preStop, SHUTDOWN_DELAY and SHUTDOWN_TIMEOUT", w, grace)
 			}
+			// No second one is told to end before the first is gone, so the connection budget has to bear one.
+			if pace, grace := int64(d.Spec.MinReadySeconds), *pod.TerminationGracePeriodSeconds; pace < grace {
+				t.Errorf("%s: a new replica counts after %d s, and an old one may take %d to end", w, pace, grace)
+			}
 			if len(pod.TopologySpreadConstraints) != 2 {
 				t.Errorf("%s: spread over %d keys", w, len(pod.TopologySpreadConstraints))
 			}
@@ -211,7 +215,7 @@ func TestDefaultEnvironment(t *testing.T) {
 			"PGHOST": "rowlock-payments-db/host", "PGPORT": "rowlock-payments-db/port", "PGDATABASE": "rowlock-payments-db/dbname",
 			"PGUSER": "rowlock-payments-db/username", "PGPASSWORD": "rowlock-payments-db/password",
 			"DATABASE_URL": "postgres://$(PGHOST):$(PGPORT)/$(PGDATABASE)?sslmode=require",
-			"DB_POOLER":    "none", "DB_MAX_OPEN_CONNS": "8", "MIGRATE_ON_START": "true",
+			"DB_POOLER":    "none", "DB_MAX_OPEN_CONNS": "7", "MIGRATE_ON_START": "true",
 			"HTTP_ADDR": ":8080", "ADMIN_ADDR": ":9090", "SHUTDOWN_DELAY": "3s", "SHUTDOWN_TIMEOUT": "20s",
 			"FINGERPRINT_SECRET":          "rowlock-payments-fingerprint/current",
 			"FINGERPRINT_SECRET_PREVIOUS": "rowlock-payments-fingerprint/previous?",

@@ -1,8 +1,11 @@
 package chart
 
 import (
+	"maps"
 	"strings"
 	"testing"
+
+	apps "k8s.io/api/apps/v1"
 )
 
 // What makes no sense is refused when it is rendered, with the name of the value in the sentence.
@@ -38,12 +41,70 @@ func TestWrongValuesAreRefused(t *testing.T) {
 			`global: {database: {pooler: ""}}`:                     `at '/global/database/pooler': value must be one of 'none', 'transaction'`,
 			`global: {image: {tag: 1234567}}`:                      `at '/global/image/tag': got number, want string`,
 			`payments: {database: {maxOpenConns: 0}}`:              `at '/database/maxOpenConns': minimum: got 0, want 1`,
+			`payments: {config: {FINGERPRINT_SECRET: x}}`:          `payments.config.FINGERPRINT_SECRET: config ends in a ConfigMap`,
+			`payments: {config: {PGPASSWORD: x}}`:                  `payments.config.PGPASSWORD: the chart sets PGPASSWORD by a value`,
+			`counts: {extraEnv: [{name: DB_MAX_OPEN_CONNS}]}`:      `counts.extraEnv: the chart sets DB_MAX_OPEN_CONNS by a value`,
+			`counts: {extraEnv: [{name: DATABASE_URL}]}`:           `counts.extraEnv: the chart sets DATABASE_URL by a value`,
+			`iidy: {secretEnv: {DATABASE_URL: {key: b}}}`:          `at '/secretEnv/DATABASE_URL': missing property 'existingSecret'`,
+			`iidy: {shutdown: {timeoutSeconds: 10}}`:               `iidy.shutdown.timeoutSeconds is 10: no replica starts`,
+			`iidy: {config: {REQUEST_TIMEOUT: 20s}}`:               `and REQUEST_TIMEOUT is 20 s`,
+			`iidy: {config: {REQUEST_TIMEOUT: 1m}}`:                `and REQUEST_TIMEOUT is 60 s`,
+			`iidy: {minReadySeconds: soon}`:                        `at '/minReadySeconds': 'soon' does not match`,
+			`iidy: {image: {tag: "a b"}}`:                          `at '/image/tag': 'a b' does not match`,
+			`global: {image: {tag: "1@sha256:12"}}`:                `at '/global/image/tag': '1@sha256:12' does not match`,
+
+			`iidy: {secretEnv: {DATABASE_URL: {existingSecret: a, key: b}}}`: `iidy.secretEnv.DATABASE_URL: the chart sets DATABASE_URL by`,
 		} {
 			_, err := template(t, helm, umbrella, values)
 			if err == nil {
 				t.Errorf("%s is accepted", values)
 			} else if !strings.Contains(err.Error(), want) {
 				t.Errorf("%s is refused by %v, want %s", values, err, want)
+			}
+		}
+	})
+}
+
+// What is unusual and right is not.
+func TestUnusualValuesAreAccepted(t *testing.T) {
+	t.Parallel()
+	eachHelm(t, func(t *testing.T, helm string) {
+		for _, values := range []string{
+			`iidy: {config: {REQUEST_TIMEOUT: 3s}, shutdown: {timeoutSeconds: 4}}`,
+			`iidy: {config: {REQUEST_TIMEOUT: 1m30s}}`, // the service judges it
+			`iidy: {config: {REQUEST_TIMEOUT: 900ms}, shutdown: {timeoutSeconds: 1}}`,
+			`counts: {extraEnv: [{name: LOG_LEVEL, value: debug}]}`,
+		} {
+			if _, err := template(t, helm, umbrella, values); err != nil {
+				t.Errorf("%s is refused: %v", values, err)
+			}
+		}
+	})
+}
+
+// A release's name may have 53 characters. The services' names go after it, and must neither be cut off nor fall together.
+func TestLongReleaseNames(t *testing.T) {
+	t.Parallel()
+	eachHelm(t, func(t *testing.T, helm string) {
+		for _, n := range []int{43, 44, 47, 53} {
+			name := strings.Repeat("r", n-4) + "-end"
+			manifests, err := run(t, helm, everything, "template", name, umbrella, "--kube-version="+kubernetes, "--values=-")
+			if err != nil {
+				t.Fatalf("%d characters: %v", n, err)
+			}
+			services := map[string]bool{}
+			for id, o := range decode(t, manifests) { // which finds doubles
+				kind, object, _ := strings.Cut(id, "/")
+				if kind != "ConfigMap" && len(object) > 63 {
+					t.Errorf("%d characters: %s is too long", n, id)
+				}
+				if _, ok := o.typed.(*apps.Deployment); ok {
+					services[object[strings.LastIndex(strings.TrimSuffix(object, "-work"), "-"):]] = true
+				}
+			}
+			want := map[string]bool{"-counts": true, "-events": true, "-events-work": true, "-iidy": true, "-payments": true, "-pyggpot": true}
+			if !maps.Equal(services, want) {
+				t.Errorf("%d characters: the services are %v", n, services)
 			}
 		}
 	})

@@ -20,8 +20,8 @@ type settings struct {
 	// services are those to install, tag is their images'.
 	services []string
 	tag      string
-	// client is an image with curl and a shell; postgres one of the server.
-	client, postgres string
+	// client is an image with curl and a shell; postgres one of the server, pooler one of PgBouncer.
+	client, postgres, pooler string
 	// helms are the programs, Helm 3 first.
 	helms []string
 }
@@ -38,7 +38,7 @@ func fromEnvironment(t *testing.T) settings {
 	get("KUBECONFIG")
 	return settings{
 		services: strings.Fields(get("E2E_SERVICES")), tag: get("E2E_TAG"), client: get("E2E_CLIENT_IMAGE"),
-		postgres: get("E2E_POSTGRES_IMAGE"), helms: []string{get("E2E_HELM3"), get("E2E_HELM4")},
+		postgres: get("E2E_POSTGRES_IMAGE"), pooler: get("E2E_POOLER_IMAGE"), helms: []string{get("E2E_HELM3"), get("E2E_HELM4")},
 	}
 }
 
@@ -47,6 +47,16 @@ const (
 	release   = "rowlock"
 	chart     = "../../charts/rowlock"
 )
+
+// T is a chapter's test. Its context ends at the chapter's limit, and with it every command: what hangs is over in time for the dump.
+type T struct {
+	*testing.T
+
+	ctx context.Context //nolint:containedctx // it takes the place of the test's own
+}
+
+// Context is the test's, with the limit.
+func (t *T) Context() context.Context { return t.ctx }
 
 // command runs a program, and returns what it printed.
 func command(ctx context.Context, stdin, program string, args ...string) (string, error) {
@@ -66,7 +76,7 @@ func kubectl(ctx context.Context, args ...string) (string, error) {
 }
 
 // must is kubectl that has to succeed.
-func must(t *testing.T, args ...string) string {
+func must(t *T, args ...string) string {
 	t.Helper()
 	out, err := kubectl(t.Context(), args...)
 	if err != nil {
@@ -75,7 +85,7 @@ func must(t *testing.T, args ...string) string {
 	return out
 }
 
-func apply(t *testing.T, manifest string) {
+func apply(t *T, manifest string) {
 	t.Helper()
 	if _, err := command(t.Context(), manifest, "kubectl", "--namespace", namespace, "apply", "-f", "-"); err != nil {
 		t.Fatal(err)
@@ -83,9 +93,9 @@ func apply(t *testing.T, manifest string) {
 }
 
 // fetch gets objects by kubectl.
-func fetch[T any](t *testing.T, args ...string) *T {
+func fetch[O any](t *T, args ...string) *O {
 	t.Helper()
-	into := new(T)
+	into := new(O)
 	if err := json.Unmarshal([]byte(must(t, append([]string{"get", "-o", "json"}, args...)...)), into); err != nil {
 		t.Fatal(err)
 	}
@@ -93,10 +103,10 @@ func fetch[T any](t *testing.T, args ...string) *T {
 }
 
 // eventually waits for a condition, which says what is missing yet.
-func eventually(t *testing.T, limit time.Duration, condition func() error) {
+func eventually(t *T, limit time.Duration, condition func() error) {
 	t.Helper()
 	var err error
-	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(300 * time.Millisecond) {
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline) && t.Context().Err() == nil; time.Sleep(300 * time.Millisecond) {
 		if err = condition(); err == nil {
 			return
 		}
@@ -105,23 +115,17 @@ func eventually(t *testing.T, limit time.Duration, condition func() error) {
 }
 
 // wait is kubectl wait.
-func wait(t *testing.T, limit time.Duration, condition string, what ...string) {
+func wait(t *T, limit time.Duration, condition string, what ...string) {
 	t.Helper()
 	must(t, append([]string{"wait", "--for=" + condition, "--timeout=" + limit.String()}, what...)...)
 }
 
-// dump shows what the namespace looks like, for a failed test.
+// dump shows what the namespace looks like, for a failed test. (The pods of a load are gone by then: they log themselves.)
 func dump(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 40*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	defer cancel()
-	for _, args := range [][]string{
-		{"get", "pods,deployments,hpa", "-o", "wide"},
-		{"get", "events", "--sort-by=.lastTimestamp"},
-		{"logs", "--selector=app.kubernetes.io/part-of=rowlock", "--prefix", "--tail=40", "--all-containers", "--max-log-requests=50"},
-		{"logs", "postgres-0", "--tail=40"},
-		{"describe", "pods", "--selector=app.kubernetes.io/part-of=rowlock"},
-	} {
+	show := func(args ...string) {
 		out, err := kubectl(ctx, args...)
 		const most = 20_000
 		if len(out) > most {
@@ -132,4 +136,20 @@ func dump(t *testing.T) {
 			t.Log(err)
 		}
 	}
+	show("get", "pods,deployments,hpa", "-o", "wide")
+	show("get", "events", "--sort-by=.lastTimestamp")
+	// NAME and how often it was started again.
+	pods, err := kubectl(ctx, "get", "pods", "-o",
+		`jsonpath={range .items[*]}{.metadata.name} {.status.containerStatuses[0].restartCount}{"\n"}{end}`)
+	if err != nil {
+		t.Log(err)
+	}
+	for line := range strings.Lines(pods) {
+		name, restarts, _ := strings.Cut(strings.TrimSpace(line), " ")
+		show("logs", name, "--tail=40")
+		if restarts != "" && restarts != "0" {
+			show("logs", name, "--previous", "--tail=40")
+		}
+	}
+	show("describe", "pods")
 }

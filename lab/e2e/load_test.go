@@ -10,7 +10,6 @@ import (
 	"io"
 	"os/exec"
 	"strings"
-	"testing"
 	"time"
 
 	core "k8s.io/api/core/v1"
@@ -30,7 +29,7 @@ const restricted = `{runAsNonRoot: true, runAsUser: 65532, allowPrivilegeEscalat
         capabilities: {drop: [ALL]}, seccompProfile: {type: RuntimeDefault}}`
 
 // create makes the pod of a load.
-func create(t *testing.T, s settings, service string, rate, clients int) *load {
+func create(t *T, s settings, service string, rate, clients int) *load {
 	t.Helper()
 	l := &load{name: fmt.Sprintf("load-%s-%d", service, time.Now().UnixMilli()%1e7)}
 	internal := ""
@@ -55,16 +54,21 @@ spec:
       resources: {requests: {cpu: 50m, memory: 32Mi}}
 `, l.name, s.tag, rate, clients, service, service, internal, restricted))
 	ctx := context.WithoutCancel(t.Context())
-	t.Cleanup(func() { _, _ = kubectl(ctx, "delete", "pod", l.name, "--ignore-not-found", "--now", "--wait=false") })
+	t.Cleanup(func() {
+		if t.Failed() {
+			log, err := kubectl(ctx, "logs", l.name, "--tail=40")
+			t.Logf("%s: %s %v", l.name, log, err)
+		}
+		_, _ = kubectl(ctx, "delete", "pod", l.name, "--ignore-not-found", "--now", "--wait=false")
+	})
 	return l
 }
 
 // begin waits until the load is there, and takes hold of its input, whose end will end it.
-func (l *load) begin(t *testing.T) {
+func (l *load) begin(t *T) {
 	t.Helper()
 	wait(t, time.Minute, "condition=Ready", "pod/"+l.name)
-	ctx := context.WithoutCancel(t.Context())
-	l.attach = exec.CommandContext(ctx, "kubectl", "--namespace", namespace, "attach", "--stdin", "--quiet", l.name)
+	l.attach = exec.CommandContext(t.Context(), "kubectl", "--namespace", namespace, "attach", "--stdin", "--quiet", l.name)
 	stdin, err := l.attach.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -76,10 +80,12 @@ func (l *load) begin(t *testing.T) {
 }
 
 // report waits for a load that was told to end.
-func (l *load) report(t *testing.T) *drive.Report {
+func (l *load) report(t *T) *drive.Report {
 	t.Helper()
-	// How kubectl attach ends says nothing; the pod's log does.
+	// How kubectl attach ends says nothing; the pod's log does. It may also hang, when the pod ended while nobody listened.
+	giveUp := time.AfterFunc(30*time.Second, func() { _ = l.attach.Process.Kill() })
 	_ = l.attach.Wait()
+	giveUp.Stop()
 	eventually(t, 90*time.Second, func() error {
 		if phase := fetch[core.Pod](t, "pod", l.name).Status.Phase; phase != core.PodSucceeded && phase != core.PodFailed {
 			return fmt.Errorf("the pod %s is %s", l.name, phase)
@@ -109,7 +115,7 @@ func flawless(r *drive.Report, least int) error {
 }
 
 // startLoads puts services under load, and returns when it has begun everywhere.
-func startLoads(t *testing.T, s settings, rate, clients int, services ...string) (all []*load) {
+func startLoads(t *T, s settings, rate, clients int, services ...string) (all []*load) {
 	t.Helper()
 	for _, name := range services {
 		all = append(all, create(t, s, name, rate, clients))
@@ -121,7 +127,7 @@ func startLoads(t *testing.T, s settings, rate, clients int, services ...string)
 }
 
 // stopLoads ends them all, and returns what came of them.
-func stopLoads(t *testing.T, all []*load) (reports []*drive.Report) {
+func stopLoads(t *T, all []*load) (reports []*drive.Report) {
 	t.Helper()
 	for _, l := range all {
 		if err := l.stdin.Close(); err != nil {
@@ -134,7 +140,7 @@ func stopLoads(t *testing.T, all []*load) (reports []*drive.Report) {
 	return reports
 }
 
-func wantFlawless(t *testing.T, reports []*drive.Report, least int) {
+func wantFlawless(t *T, reports []*drive.Report, least int) {
 	t.Helper()
 	var errs []error
 	for _, r := range reports {

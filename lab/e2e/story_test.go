@@ -19,6 +19,8 @@ type story struct {
 	settings
 
 	rows []service
+	// budget is how many connections the chart says there may be.
+	budget int
 }
 
 // TestStory installs Rowlock into an empty namespace, uses, breaks, scales and upgrades it, and takes it away. The chapters build on one
@@ -37,7 +39,7 @@ func TestStory(t *testing.T) { //nolint:paralleltest // there is one cluster
 	cleanUp(t)
 	for _, chapter := range []struct {
 		name string
-		tell func(t *testing.T)
+		tell func(t *T)
 	}{
 		{"a database in a restricted namespace", s.prepare},
 		{"install from nothing", s.install},
@@ -49,13 +51,18 @@ func TestStory(t *testing.T) { //nolint:paralleltest // there is one cluster
 		{"a pod is deleted", s.podDeleted},
 		{"autoscaling", s.autoscaling},
 		{"rolling upgrade", s.upgrade},
-		{"uninstall leaves nothing", func(t *testing.T) { s.uninstall(t, s.helms[0]) }},
+		{"uninstall leaves nothing", func(t *T) { s.uninstall(t, s.helms[0]) }},
 		{"Helm 4 installs and uninstalls", s.byHelm4},
 		{"kubectl applies what Helm renders", s.byKubectl},
-		{"one service alone, migrated by a Job", s.alone},
+		{"one service alone, behind a pooler", s.alone},
 	} {
 		began := time.Now()
-		if !t.Run(chapter.name, chapter.tell) {
+		const limit = 5 * time.Minute // autoscaling takes two of them; hack/e2e gives all of it 15
+		if !t.Run(chapter.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			chapter.tell(&T{T: t, ctx: ctx})
+		}) {
 			dump(t)
 			return
 		}
@@ -73,7 +80,7 @@ func cleanUp(t *testing.T) {
 	}
 }
 
-func (s *story) prepare(t *testing.T) {
+func (s *story) prepare(t *T) {
 	if _, err := command(t.Context(), `
 apiVersion: v1
 kind: Namespace
@@ -98,7 +105,8 @@ spec:
   containers:
     - {name: client, image: %s, command: [sleep, "86400"], securityContext: %s}
 `, s.client, restricted))
-	wait(t, 2*time.Minute, "condition=Ready", "pod/postgres-0", "pod/client")
+	must(t, "rollout", "status", "statefulset/postgres", "--timeout=2m")
+	wait(t, time.Minute, "condition=Ready", "pod/client")
 
 	// The namespace does refuse what is not restricted.
 	if out, err := command(t.Context(), "", "kubectl", "--namespace", namespace, "run", "root", "--image="+s.client); err == nil {
@@ -118,7 +126,9 @@ func (s *story) values(more ...string) []string {
 			// A small node carries all of them; counts alone scales.
 			fmt.Sprintf("--set=%s.autoscaling.enabled=%t", row.name, row.name == "counts"),
 			fmt.Sprintf("--set=%s.replicas=2,%s.resources.requests.cpu=50m", row.name, row.name),
-			fmt.Sprintf("--set=%s.config.LOG_REQUESTS=errors", row.name))
+			fmt.Sprintf("--set=%s.config.LOG_REQUESTS=errors", row.name),
+			// Faster rollouts than by default, for more connections.
+			fmt.Sprintf("--set=%s.minReadySeconds=5", row.name))
 	}
 	args = append(args,
 		"--set=counts.autoscaling.minReplicas=2,counts.autoscaling.targetCPUUtilizationPercentage=60",
@@ -130,7 +140,7 @@ func (s *story) values(more ...string) []string {
 	return args
 }
 
-func (s *story) install(t *testing.T) {
+func (s *story) install(t *T) {
 	began := time.Now()
 	out, err := command(t.Context(), "", s.helms[0], append([]string{"install", release, chart, "--wait", "--timeout=3m"}, s.values()...)...)
 	if err != nil {
@@ -140,7 +150,8 @@ func (s *story) install(t *testing.T) {
 		t.Errorf("from nothing to ready took %s", took)
 	}
 	t.Logf("from nothing to ready in %.1f s", time.Since(began).Seconds())
-	if !strings.Contains(out, "Connections: at most ") {
+	_, notes, _ := strings.Cut(out, "\nConnections: at most ")
+	if _, err := fmt.Sscan(notes, &s.budget); err != nil {
 		t.Errorf("the notes do not say how many connections there may be:\n%s", out)
 	}
 	for _, pod := range s.pods(t) {
@@ -153,7 +164,7 @@ func (s *story) install(t *testing.T) {
 }
 
 // pods are the replicas that are not ending, of the services named; of all when none is.
-func (s *story) pods(t *testing.T, names ...string) (pods []core.Pod) {
+func (s *story) pods(t *T, names ...string) (pods []core.Pod) {
 	t.Helper()
 	for _, pod := range fetch[core.PodList](t, "pods", "--selector=app.kubernetes.io/instance="+release).Items {
 		name := pod.Labels["app.kubernetes.io/name"]
@@ -165,7 +176,7 @@ func (s *story) pods(t *testing.T, names ...string) (pods []core.Pod) {
 }
 
 // helmTest: `helm test` of both Helms checks every service.
-func (s *story) helmTest(t *testing.T) {
+func (s *story) helmTest(t *T) {
 	for _, helm := range s.helms {
 		hooks, err := command(t.Context(), "", helm, "get", "hooks", release, "--namespace", namespace)
 		if err != nil {
@@ -181,7 +192,7 @@ func (s *story) helmTest(t *testing.T) {
 }
 
 // check is `helm test`.
-func (s *story) check(t *testing.T, helm string) {
+func (s *story) check(t *T, helm string) {
 	t.Helper()
 	out, err := command(t.Context(), "", helm, "test", release, "--namespace", namespace, "--timeout=2m")
 	if err != nil {
@@ -194,7 +205,7 @@ func (s *story) check(t *testing.T, helm string) {
 }
 
 // roles: a service's role reads its own table, and nobody else's.
-func (s *story) roles(t *testing.T) {
+func (s *story) roles(t *T) {
 	secret := func(name string) string {
 		return string(fetch[core.Secret](t, "secret", "rowlock-"+name+"-db").Data["password"])
 	}
@@ -213,7 +224,7 @@ func (s *story) roles(t *testing.T) {
 	}
 }
 
-func (s *story) uninstall(t *testing.T, helm string) {
+func (s *story) uninstall(t *T, helm string) {
 	t.Helper()
 	if _, err := command(t.Context(), "", helm, "uninstall", release, "--namespace", namespace, "--wait", "--timeout=2m"); err != nil {
 		t.Fatal(err)
@@ -222,7 +233,7 @@ func (s *story) uninstall(t *testing.T, helm string) {
 }
 
 // wantNothing waits until nothing of the release is left.
-func (s *story) wantNothing(t *testing.T) {
+func (s *story) wantNothing(t *T) {
 	t.Helper()
 	kinds := "deployments,replicasets,pods,services,configmaps,secrets,serviceaccounts," +
 		"horizontalpodautoscalers,poddisruptionbudgets,networkpolicies,jobs,leases"

@@ -7,12 +7,11 @@ import (
 	"os"
 	"regexp"
 	"strings"
-	"testing"
 )
 
 // The tour of each service's README, run in another pod, where the Service has a name. What it prints is what the README shows, but for
 // times, ids, and what an ellipsis leaves out.
-func (s *story) tours(t *testing.T) {
+func (s *story) tours(t *T) {
 	for _, row := range s.rows {
 		page, err := os.ReadFile("../../services/" + row.name + "/README.md")
 		if err != nil {

@@ -3,15 +3,18 @@
 package e2e
 
 import (
+	"fmt"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
-	"testing"
 	"time"
+
+	core "k8s.io/api/core/v1"
 )
 
 // byHelm4 installs from nothing by Helm 4 alone, which applies on the server's side.
-func (s *story) byHelm4(t *testing.T) {
+func (s *story) byHelm4(t *T) {
 	helm := s.helms[1]
 	args := append([]string{"install", release, chart, "--wait", "--timeout=3m"}, s.values()...)
 	if _, err := command(t.Context(), "", helm, args...); err != nil {
@@ -22,7 +25,7 @@ func (s *story) byHelm4(t *testing.T) {
 }
 
 // byKubectl uses Helm to render and for nothing else.
-func (s *story) byKubectl(t *testing.T) {
+func (s *story) byKubectl(t *T) {
 	manifests, err := command(t.Context(), "", s.helms[0],
 		append([]string{"template", release, chart, "--skip-tests", "--kube-version=1.34.0"}, s.values()...)...)
 	if err != nil {
@@ -43,8 +46,9 @@ func (s *story) byKubectl(t *testing.T) {
 	s.wantNothing(t)
 }
 
-// alone releases the generic chart by itself, with replicas that may not migrate: the Job of the chart's README does.
-func (s *story) alone(t *testing.T) {
+// alone releases the generic chart by itself, behind PgBouncer, with the whole URI in its secret as CloudNativePG writes it. Its replicas
+// may not migrate: the Job of the chart's README does, on the direct way.
+func (s *story) alone(t *T) {
 	if !slices.Contains(s.services, "counts") {
 		return
 	}
@@ -56,24 +60,97 @@ func (s *story) alone(t *testing.T) {
 	}
 	job := strings.Replace(block(string(page), "yaml"), "count-processing-service:0.1.0", "count-processing-service:"+s.tag, 1)
 	apply(t, job)
+	s.behindPooler(t)
 	wait(t, time.Minute, "condition=Complete", "job/counts-migrate")
+	wait(t, time.Minute, "condition=Ready", "pod/pgbouncer")
 	helm := s.helms[1]
 	values, err := command(t.Context(), "", helm, "show", "values", chart, "--jsonpath", "{.counts}")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := command(t.Context(), values, helm, "install", "counts", chart+"/charts/service", "--namespace", namespace, "--values=-",
-		"--set=database.parameters=sslmode=disable,migrations.mode=none,autoscaling.enabled=false", "--set-string=image.tag="+s.tag); err != nil {
+		"--set=database.existingSecret=counts-pooled,database.keys.uri=uri,database.parameters=sslmode=disable,database.pooler=transaction",
+		"--set=migrations.mode=none,autoscaling.enabled=false,networkPolicy.enabled=true,networkPolicy.databasePorts={6432}",
+		"--set-string=image.tag="+s.tag); err != nil {
 		t.Fatal(err)
 	}
-	must(t, "rollout", "status", "deployment/counts", "--timeout=2m")
-	out := must(t, "exec", "client", "--", "sh", "-c",
-		`curl -s -H 'Content-Type: application/json' -d '{"itemId":"alone"}' http://counts-internal:8081/api/v1/internal/counts && `+
-			`curl -s -X POST http://counts/api/v1/counts/alone/increase`)
-	if !strings.Contains(out, `{"itemId":"alone","value":1}`) {
-		t.Errorf("counts alone answers %s", out)
+	// Until both replicas are ready; to be available they need longer.
+	wait(t, time.Minute, "condition=Ready", "pod", "--selector=app.kubernetes.io/instance=counts")
+	apply(t, fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: check-counts}
+spec:
+  restartPolicy: Never
+  automountServiceAccountToken: false
+  containers:
+    - name: check
+      image: rowlock/lab:%s
+      args: [check, --counts=http://counts:80, --counts-internal=http://counts-internal:8081]
+      securityContext: %s
+`, s.tag, restricted))
+	wait(t, time.Minute, "jsonpath={.status.phase}=Succeeded", "pod/check-counts")
+	t.Logf("behind the pooler: %s", strings.TrimSpace(must(t, "logs", "check-counts")))
+
+	// No way leads past the pooler.
+	from, err := s.query(t.Context(), "SELECT DISTINCT host(client_addr) FROM pg_stat_activity WHERE usename = 'counts'")
+	if ip := fetch[core.Pod](t, "pod", "pgbouncer").Status.PodIP; err != nil || strings.TrimSpace(from) != ip {
+		t.Errorf("counts is connected from %q, and the pooler is %s: %v", from, ip, err)
 	}
 	if _, err := command(t.Context(), "", helm, "uninstall", "counts", "--namespace", namespace, "--wait"); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// behindPooler makes a PgBouncer with fewer connections to the server than the replicas have to it, and a secret with the way there.
+func (s *story) behindPooler(t *T) {
+	t.Helper()
+	password := string(fetch[core.Secret](t, "secret", "rowlock-counts-db").Data["password"])
+	uri := url.URL{Scheme: "postgresql", User: url.UserPassword("counts", password), Host: "pgbouncer:6432", Path: "/rowlock"}
+	apply(t, fmt.Sprintf(`
+apiVersion: v1
+kind: Secret
+metadata: {name: counts-pooled}
+stringData: {uri: %q}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: pgbouncer}
+stringData:
+  users.txt: %q
+  pgbouncer.ini: |
+    [databases]
+    rowlock = host=postgres port=5432
+    [pgbouncer]
+    listen_addr = 0.0.0.0
+    listen_port = 6432
+    unix_socket_dir =
+    auth_type = plain
+    auth_file = /etc/pgbouncer/users.txt
+    pool_mode = transaction
+    default_pool_size = 4
+---
+apiVersion: v1
+kind: Service
+metadata: {name: pgbouncer}
+spec:
+  ports: [{port: 6432}]
+  selector: {app: pgbouncer}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: pgbouncer, labels: {app: pgbouncer}}
+spec:
+  automountServiceAccountToken: false
+  terminationGracePeriodSeconds: 1
+  containers:
+    - name: pgbouncer
+      image: %s
+      command: [pgbouncer, /etc/pgbouncer/pgbouncer.ini]
+      ports: [{containerPort: 6432}]
+      readinessProbe: {tcpSocket: {port: 6432}, periodSeconds: 1}
+      securityContext: %s
+      volumeMounts: [{name: config, mountPath: /etc/pgbouncer}]
+  volumes: [{name: config, secret: {secretName: pgbouncer}}]
+`, uri.String(), `"counts" "`+password+`"`, s.pooler, restricted))
 }

@@ -157,7 +157,7 @@ func sessionConfig(s Settings) (pq.Config, error) {
 		cfg.ApplicationName = s.ApplicationName
 	}
 	if s.Pooler == PoolerTransaction {
-		return cfg, checkPooled(cfg)
+		return pooled(cfg)
 	}
 	if !query.Has("binary_parameters") {
 		// One round trip a statement instead of two.

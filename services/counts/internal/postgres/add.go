@@ -34,32 +34,6 @@ UPDATE counts.count_values
    AND (SELECT set_config('lock_timeout', $5, true)) IS NOT NULL
 RETURNING current_value, date_part('epoch', last_updated_at - statement_timestamp()) AS waited`
 
-// addGroupSQL locks the rows of a group in the order of their ids and then
-// changes them. Sorted parameters alone would not do: the planner picks the order
-// in which a plain UPDATE locks, and replicas deadlock. A row that the UPDATE
-// leaves out although it is held would have overflowed, and comes back with its
-// value as it stands; the guard looks at the value after the wait for the lock.
-const addGroupSQL = `
-WITH held AS MATERIALIZED (
-    SELECT v.item_id, v.current_value, c.n, c.delta, c.lowest, c.highest
-      FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS c (item_id, delta, lowest, highest, n)
-      JOIN counts.count_values v ON v.item_id = c.item_id
-     WHERE (SELECT set_config('lock_timeout', $5, true)) IS NOT NULL
-     ORDER BY v.item_id
-       FOR UPDATE OF v
-), changed AS (
-    UPDATE counts.count_values v
-       SET current_value = v.current_value + h.delta, last_updated_at = clock_timestamp()
-      FROM held h
-     WHERE v.item_id = h.item_id
-       AND v.current_value BETWEEN h.lowest AND h.highest
-    RETURNING h.n, v.current_value, date_part('epoch', v.last_updated_at - statement_timestamp()) AS waited
-)
-SELECT h.n, true AS held, changed.n IS NOT NULL AS changed, coalesce(changed.current_value, h.current_value) AS current_value,
-       coalesce(changed.waited, 0) AS waited
-  FROM held h
-  LEFT JOIN changed ON changed.n = h.n`
-
 // addFreeSQL is addGroupSQL for the rows that nobody else has locked. It also
 // returns those that somebody has, lest they be taken for missing ones.
 const addFreeSQL = `
@@ -131,7 +105,7 @@ func (s *Store) applyOne(ctx context.Context, wait time.Duration, c *change) (ou
 	var o outcome
 	var waited float64
 	lowest, highest := c.bounds()
-	err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
+	err := s.once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
 		err := conn.QueryRowContext(ctx, addOneSQL, c.id, c.sum, lowest, highest, milliseconds(wait)).Scan(&o.value, &waited)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
@@ -156,7 +130,7 @@ func (s *Store) applyGroup(ctx context.Context, pass coalesce.Pass, p *plan) ([]
 	ids, sums, lowest, highest := p.arrays()
 	outcomes := make([]outcome, len(p.changes))
 	var longest float64
-	err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) (err error) {
+	err := s.once(ctx, func(ctx context.Context, conn *sqlx.Conn) (err error) {
 		rows, err := conn.QueryContext(ctx, statement,
 			pq.StringArray(ids), pq.Int64Array(sums), pq.Int64Array(lowest), pq.Int64Array(highest), milliseconds(pass.Wait))
 		if err != nil {

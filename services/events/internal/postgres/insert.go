@@ -1,10 +1,11 @@
+//go:build !bug_sequence
+
 package postgres
 
 import (
 	"context"
 	"database/sql"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -64,12 +65,4 @@ func (s *Store) insert(ctx context.Context, wait time.Duration, group []event.Ne
 	}
 	s.lock.Waited(contention.InDatabase, time.Duration(row.Waited*float64(time.Second)))
 	return event.ID(row.ID), nil
-}
-
-// Add implements event.Repository.
-func (s *Store) Add(ctx context.Context, n event.New) (event.ID, error) { return s.ids.Add(ctx, n) }
-
-// milliseconds writes a wait as lock_timeout wants it; 0 would mean for ever.
-func milliseconds(d time.Duration) string {
-	return strconv.FormatInt(max(d.Milliseconds(), 1), 10)
 }

@@ -56,7 +56,7 @@ WITH held AS MATERIALIZED (
            SELECT l.ctid, l.item
              FROM iidy.lists l
             WHERE l.list = $1 AND l.item = a.item
-              AND (CLAIM = '' OR (l.claim = nullif(CLAIM, '')::uuid AND l.lease_until > clock_timestamp()) IS TRUE)
+              AND (CLAIM = '' OR (l.claim = nullif(CLAIM, '')::uuid AND l.lease_until > ` + leaseClock + `) IS TRUE)
               FOR UPDATE) AS l
 )`
 

@@ -16,20 +16,6 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
-// claimSQL takes a key that is absent or expired. No row means that the key is
-// somebody's and live; the row is then locked for the rest of the transaction, so
-// that what it holds can be read without a race. clock_timestamp(), because now()
-// stands still while the statement waits for the row.
-const claimSQL = `
-INSERT INTO payments.idempotency_records AS r (key, status, request_fingerprint, fingerprint_version, expires_at)
-VALUES ($1, 'PROCESSING', $2, $3, clock_timestamp() + $4 * interval '1 microsecond')
-ON CONFLICT (key) DO UPDATE
-   SET status = 'PROCESSING', request_fingerprint = excluded.request_fingerprint, fingerprint_version = excluded.fingerprint_version,
-       payment_id = NULL, response_status = NULL, response_body = NULL,
-       expires_at = clock_timestamp() + $4 * interval '1 microsecond', created_at = clock_timestamp()
- WHERE r.expires_at <= clock_timestamp()
-RETURNING clock_timestamp()`
-
 // earlierSQL is a statement of its own, after the claim: its snapshot must see the
 // payment of whoever held the key before, for whom the claim has waited.
 const earlierSQL = `SELECT count(*) FROM payments.payments WHERE idempotency_key = $1`

@@ -1,6 +1,6 @@
 {{/*
-The connections that the replicas of a service open at most, while a new version rolls out at the top of the autoscaler's range.
-A replica that is just ending is not counted. It opens none, but keeps what it has until it has drained: what is left beside the sum is for those.
+The connections that the replicas of a service open at most, while a new version rolls out at the top of the autoscaler's range: those that
+are wanted, those that have come before others go, and those that are just ending, which keep their connections until they have drained.
 */}}
 {{- define "service.connections" -}}
 {{- $sum := 0 -}}
@@ -10,7 +10,11 @@ A replica that is just ending is not counted. It opens none, but keeps what it h
 {{- $sum -}}
 {{- end -}}
 
-{{/* Replicas of a workload at most: wanted and surge. */}}
+{{/*
+Replicas of a workload at most: wanted, surge and ending. An old one is told to end when a new one has been ready for minReadySeconds, and is
+gone after its grace period at the latest. So as many steps of a rollout overlap as the one goes into the other, of maxSurge replicas each; at
+worst all old ones stand beside all new ones. (Deployments do not count what is ending.)
+*/}}
 {{- define "service.peak" -}}
 {{- $most := int .settings.replicas -}}
 {{- if .settings.autoscaling.enabled -}}
@@ -18,9 +22,27 @@ A replica that is just ending is not counted. It opens none, but keeps what it h
 {{- end -}}
 {{- $surge := toString .root.Values.maxSurge -}}
 {{- if hasSuffix "%" $surge -}}
-{{- add $most (ceil (divf (mulf $most (trimSuffix "%" $surge)) 100)) -}}
+{{- $surge = ceil (divf (mulf $most (trimSuffix "%" $surge)) 100) -}}
+{{- end -}}
+{{- $pace := include "service.minReadySeconds" .root | int -}}
+{{- $all := mul 2 $most -}}
+{{- if $pace -}}
+{{- $all = min $all (add $most $surge (mul $surge (ceil (divf (include "service.graceSeconds" .root) $pace)))) -}}
+{{- end -}}
+{{- $all -}}
+{{- end -}}
+
+{{/* How long a replica takes to end, at most. */}}
+{{- define "service.graceSeconds" -}}
+{{- add .Values.shutdown.preStopSeconds .Values.shutdown.delaySeconds .Values.shutdown.timeoutSeconds 5 -}}
+{{- end -}}
+
+{{/* How long a new replica is ready before the next old one is told to end. */}}
+{{- define "service.minReadySeconds" -}}
+{{- if kindIs "string" .Values.minReadySeconds -}}
+{{- include "service.graceSeconds" . -}}
 {{- else -}}
-{{- add $most $surge -}}
+{{- int .Values.minReadySeconds -}}
 {{- end -}}
 {{- end -}}
 
@@ -37,6 +59,6 @@ A replica that is just ending is not counted. It opens none, but keeps what it h
 {{/* Fails when the replicas need more connections than there are. Takes a dict of needed, limit and where (the limit's name). */}}
 {{- define "service.checkBudget" -}}
 {{- if gt (int .needed) (int .limit) -}}
-{{- fail (printf "the replicas may open %d connections, and %s says that there are %d: lower maxReplicas or database.maxOpenConns, or raise the database's max_connections and %s with it" (int .needed) .where (int .limit) .where) -}}
+{{- fail (printf "the replicas may open %d connections, and %s says that there are %d: lower maxReplicas, maxSurge or database.maxOpenConns, set minReadySeconds to auto, or raise the database's max_connections and %s with it" (int .needed) .where (int .limit) .where) -}}
 {{- end -}}
 {{- end -}}

@@ -10,7 +10,8 @@
 {{- else if .Chart.IsRoot -}}
 {{- .Release.Name -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 52 | trimSuffix "-" -}}
+{{- /* Room for -internal. It is the release's name that is cut: the services' names tell them apart. */ -}}
+{{- printf "%s-%s" (.Release.Name | trunc (sub 51 (len .Chart.Name) | int) | trimSuffix "-") .Chart.Name -}}
 {{- end -}}
 {{- end -}}
 
@@ -22,7 +23,7 @@
 {{- define "service.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ include "service.selector" . }}
-app.kubernetes.io/version: {{ include "service.tag" . | trunc 63 | trimSuffix "-" | quote }}
+app.kubernetes.io/version: {{ include "service.version" . | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 app.kubernetes.io/part-of: rowlock
 {{- end -}}
@@ -34,6 +35,11 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{- define "service.tag" -}}
 {{- .Values.image.tag | default (dig "image" "tag" "" .Values.global) | default .Chart.AppVersion -}}
+{{- end -}}
+
+{{/* The tag as a label, without a digest. */}}
+{{- define "service.version" -}}
+{{- regexReplaceAll "@.*" (include "service.tag" .) "" | trunc 63 | trimAll "-_." -}}
 {{- end -}}
 
 {{- define "service.image" -}}

@@ -1,7 +1,7 @@
 {{- define "service.budgetNote" -}}
 Connections: at most {{ .needed }} of {{ .limit }} ({{ .where }}), at full scale while a new version rolls out.
 {{- if gt (mul 100 (int .needed)) (mul 95 (int .limit)) }}
-WARNING: that is more than 95 %. Replicas that are just ending, migrations and people need a few too.
+WARNING: that is more than 95 %. Migrations, monitoring and people need a few too, and the server keeps three for its superuser.
 {{- end }}
 {{- end -}}
 

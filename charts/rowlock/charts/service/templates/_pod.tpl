@@ -18,7 +18,7 @@ securityContext:
   runAsNonRoot: true
   seccompProfile:
     type: RuntimeDefault
-terminationGracePeriodSeconds: {{ add $values.shutdown.preStopSeconds $values.shutdown.delaySeconds $values.shutdown.timeoutSeconds 5 }}
+terminationGracePeriodSeconds: {{ include "service.graceSeconds" .root }}
 topologySpreadConstraints:
   {{- range $values.topologySpread.topologyKeys }}
   - maxSkew: 1

@@ -1,0 +1,128 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// shares are samples of a figure between 0 and 1.
+type shares []float64
+
+func (s shares) String() string {
+	if len(s) == 0 {
+		return "not measured"
+	}
+	sorted := slices.Sorted(slices.Values(s))
+	highest, median := sorted[len(sorted)-1], sorted[len(sorted)/2]
+	return fmt.Sprintf("%.0f %% at most, %.0f %% in the median of %d samples", 100*highest, 100*median, len(sorted))
+}
+
+// sampler looks at figures again and again, until it is stopped.
+type sampler struct {
+	done   chan struct{}
+	series chan []shares
+}
+
+// sample begins. A look that fails is left out: there is the next one.
+func sample(t *T, every time.Duration, look func(ctx context.Context) ([]float64, error)) *sampler {
+	t.Helper()
+	s := &sampler{done: make(chan struct{}), series: make(chan []shares, 1)}
+	ctx := t.Context()
+	go func() {
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		all := []shares{nil, nil}
+		for {
+			if figures, err := look(ctx); err == nil {
+				for i, figure := range figures {
+					all[i] = append(all[i], figure)
+				}
+			}
+			select {
+			case <-ticker.C:
+			case <-s.done:
+				s.series <- all
+				return
+			}
+		}
+	}()
+	return s
+}
+
+// stop ends it, and returns the samples of each figure.
+func (s *sampler) stop() []shares {
+	close(s.done)
+	return <-s.series
+}
+
+// cpu is what all pods use of the CPUs that there are, and what the busiest node uses of its own, by whomever.
+func cpu(ctx context.Context) ([]float64, error) {
+	nodes := new(core.NodeList)
+	if err := get(ctx, "/api/v1/nodes", nodes); err != nil {
+		return nil, err
+	}
+	var pods, used struct {
+		Items []struct {
+			Metadata   struct{ Name string }
+			Usage      core.ResourceList
+			Containers []struct{ Usage core.ResourceList }
+		}
+	}
+	if err := get(ctx, "/apis/metrics.k8s.io/v1beta1/pods", &pods); err != nil {
+		return nil, err
+	}
+	if err := get(ctx, "/apis/metrics.k8s.io/v1beta1/nodes", &used); err != nil {
+		return nil, err
+	}
+	var sum, there resource.Quantity
+	share := 0.0
+	for _, node := range nodes.Items {
+		there.Add(*node.Status.Capacity.Cpu())
+		for _, u := range used.Items {
+			if u.Metadata.Name == node.Name {
+				share = max(share, u.Usage.Cpu().AsApproximateFloat64()/node.Status.Capacity.Cpu().AsApproximateFloat64())
+			}
+		}
+	}
+	for _, pod := range pods.Items {
+		for _, c := range pod.Containers {
+			sum.Add(*c.Usage.Cpu())
+		}
+	}
+	return []float64{sum.AsApproximateFloat64() / there.AsApproximateFloat64(), share}, nil
+}
+
+// get asks the API for an object.
+func get(ctx context.Context, path string, into any) error {
+	out, err := kubectl(ctx, "get", "--raw", path)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal([]byte(out), into)
+}
+
+// query asks the database, as its owner.
+func (s *story) query(ctx context.Context, statement string) (string, error) {
+	return kubectl(ctx, "exec", "postgres-0", "--", "psql", "--username=postgres", "--dbname=rowlock", "--no-align", "--tuples-only",
+		"--command="+statement)
+}
+
+// connections is how many the services have open.
+func (s *story) connections(ctx context.Context) ([]float64, error) {
+	out, err := s.query(ctx, "SELECT count(*) FROM pg_stat_activity WHERE usename IN ('"+strings.Join(s.services, "','")+"')")
+	if err != nil {
+		return nil, err
+	}
+	n := 0.0
+	_, err = fmt.Sscan(out, &n)
+	return []float64{n}, err
+}

@@ -1,0 +1,24 @@
+//go:build bug_unordered
+
+package postgres
+
+// addGroupSQL is the bug "a batch without ordered locks" (rowlock bites): the
+// parameters are sorted, but the planner picks the order in which an UPDATE locks.
+const addGroupSQL = `
+WITH asked AS (
+    SELECT c.item_id, c.delta, c.lowest, c.highest, c.n
+      FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS c (item_id, delta, lowest, highest, n)
+     WHERE (SELECT set_config('lock_timeout', $5, true)) IS NOT NULL
+), changed AS (
+    UPDATE counts.count_values v
+       SET current_value = v.current_value + a.delta, last_updated_at = clock_timestamp()
+      FROM asked a
+     WHERE v.item_id = a.item_id
+       AND v.current_value BETWEEN a.lowest AND a.highest
+    RETURNING a.n, v.current_value, date_part('epoch', v.last_updated_at - statement_timestamp()) AS waited
+)
+SELECT a.n, true AS held, changed.n IS NOT NULL AS changed, coalesce(changed.current_value, v.current_value) AS current_value,
+       coalesce(changed.waited, 0) AS waited
+  FROM asked a
+  JOIN counts.count_values v ON v.item_id = a.item_id
+  LEFT JOIN changed ON changed.n = a.n`
