@@ -37,8 +37,9 @@ func (s *story) autoscaling(t *T) {
 
 	deployment := func() apps.DeploymentSpec { return fetch[apps.Deployment](t, "deployment", "rowlock-counts").Spec }
 	before := *deployment().Replicas
-	if _, err := command(t.Context(), "", s.helms[0], append([]string{"upgrade", release, chart, "--wait", "--timeout=3m"},
-		s.values("counts.podAnnotations.upgrade=while-scaled", "counts.autoscaling.behavior.scaleDown.selectPolicy=Disabled")...)...); err != nil {
+	values := s.values("counts.podAnnotations.upgrade=while-scaled", "counts.autoscaling.behavior.scaleDown.selectPolicy=Disabled")
+	if _, err := command(t.Context(), "", s.helms[0],
+		append([]string{"upgrade", release, chart, "--wait", "--timeout=3m"}, values...)...); err != nil {
 		t.Fatal(err)
 	}
 	if after := *deployment().Replicas; after < before {

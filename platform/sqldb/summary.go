@@ -39,9 +39,7 @@ func Summary(query string) string {
 }
 
 func summarize(query string) string {
-	words := strings.FieldsFunc(query, func(r rune) bool {
-		return r == ' ' || r == '\n' || r == '\t' || r == '(' || r == ')' || r == ',' || r == ';'
-	})
+	words := strings.Fields(strings.NewReplacer("(", " ( ", ")", " ", ",", " ", ";", " ").Replace(query))
 	var writes []string
 	reads := ""
 	for i := range words {
@@ -52,7 +50,7 @@ func summarize(query string) string {
 			writes = append(writes, word+" "+after)
 		case word == "UPDATE" && isTable(next) && !isLocking(at(words, i-1)):
 			writes = append(writes, word+" "+next)
-		case word == "FROM" && isTable(next) && (reads == "" || !strings.Contains(reads, ".") && strings.Contains(next, ".")):
+		case word == "FROM" && isTable(next) && after != "(" && (reads == "" || !strings.Contains(reads, ".") && strings.Contains(next, ".")):
 			reads = "SELECT " + next // a name with a schema is a table, one without may be a CTE
 		}
 	}
@@ -81,8 +79,7 @@ func isLocking(word string) bool {
 
 // isTable tells whether a word can be a table's name.
 func isTable(word string) bool {
-	return word != "" && strings.Trim(strings.ToLower(word), "abcdefghijklmnopqrstuvwxyz0123456789_.") == "" &&
-		!strings.EqualFold(word, "unnest") && !strings.EqualFold(word, "clock_timestamp")
+	return word != "" && strings.Trim(strings.ToLower(word), "abcdefghijklmnopqrstuvwxyz0123456789_.") == ""
 }
 
 // queryText is a statement as a span shows it: one line, and not longer than

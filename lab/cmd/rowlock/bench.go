@@ -102,6 +102,8 @@ func parseBenchFlags(args []string, stderr io.Writer) (benchFlags, error) {
 	set.IntVar(&o.Items, "items", o.Items, "counters, and rows of pgbench's table")
 	set.StringVar(&f.out, "out", filepath.Join(".tmp", "bench"), "folder for the JSON and SVG reports; empty for none")
 
+	set.BoolVar(&o.Trace, "trace", false, "of counts: measure what tracing costs, off against 1 % and 100 %")
+
 	only := set.String("only", "", "comma-separated scenarios to run instead of all, such as pgbench-uniform,uniform")
 	quick := set.Bool("quick", false, "a smoke test of seconds: prints figures and judges none")
 
@@ -175,7 +177,9 @@ func withBenchSystem(ctx context.Context, flags benchFlags, p process, measure f
 		}()
 	}
 
-	set, err := startBenchReplicas(ctx, flags, p, &running{service: chosen[0], binary: path}, server)
+	service := &running{service: chosen[0], binary: path}
+
+	set, err := startBenchReplicas(ctx, flags, p, service, server)
 	if err != nil {
 		return err
 	}
@@ -191,13 +195,25 @@ func withBenchSystem(ctx context.Context, flags benchFlags, p process, measure f
 	measured := killInHurry(ctx, p, set)
 	defer measured()
 
-	for _, r := range set.Replicas() {
-		status := r.Status()
-		system.Replicas = append(system.Replicas, status.API)
-		system.PIDs = append(system.PIDs, status.PID)
+	own := fleetOf(set)
+	system.Replicas, system.PIDs = own.Replicas, own.PIDs
+
+	if flags.options.Trace {
+		return withTracing(ctx, flags, p, service, system, measure)
 	}
 
 	return measure(system)
+}
+
+// fleetOf are the replicas of a set as a bench wants them.
+func fleetOf(set *replica.Set) (f bench.Fleet) {
+	for _, r := range set.Replicas() {
+		status := r.Status()
+		f.Replicas = append(f.Replicas, status.API)
+		f.PIDs = append(f.PIDs, status.PID)
+	}
+
+	return f
 }
 
 // killInHurry kills the replicas at the second Ctrl-C, until the function that it returns is called.
@@ -228,8 +244,14 @@ func startBenchReplicas(
 		return nil, fmt.Errorf("bench: %w", err)
 	}
 
+	return startFleet(ctx, flags, service, flags.service, service.environ)
+}
+
+func startFleet(
+	ctx context.Context, flags benchFlags, service *running, name string, environ map[string]string,
+) (*replica.Set, error) {
 	return replica.Start(ctx, replica.Spec{
-		Service: flags.service, Path: service.binary, Environ: service.environ, Notify: service.system.notify,
+		Service: name, Path: service.binary, Environ: environ, Notify: service.system.notify,
 		Line: func(replica string, line []byte) {
 			if text, ok := readable(line, false); ok {
 				service.system.console.say("%s | %s", replica, text)

@@ -5,6 +5,7 @@
 //	rowlock bench SERVICE          throughput and latency beside bare pgbench
 //	rowlock check --SERVICE=URL    whether running services, wherever they are, keep their promises
 //	rowlock drive SERVICE URL      load until standard input ends, and what came of it
+//	rowlock sink                   take spans and count them
 //	rowlock with-postgres -- CMD   run CMD with a PostgreSQL server to test on
 package main
 
@@ -79,6 +80,10 @@ func commands() []command {
 			name: "drive", args: "[flags] SERVICE URL [INTERNAL-URL]",
 			help: "load until standard input ends, then compare what is stored with what was answered",
 			run:  runDrive,
+		},
+		{
+			name: "sink", help: "take spans over OTLP/HTTP, count them and forget them, until standard input ends",
+			run: runSink,
 		},
 		{
 			name: "with-postgres", args: "-- CMD...", help: "run CMD with ROWLOCK_TEST_DATABASE_URL naming a server of its own",

@@ -56,6 +56,7 @@ const (
 	barUniform  = 1.0 // x bare pgbench
 	barHot      = 6.0 // x bare pgbench
 	barOpenP99  = 50 * time.Millisecond
+	barTraceFew = 0.95 // x tracing off
 	requiredP99 = 200 * time.Millisecond
 	// barGrowth is how much a replica's memory may grow from the middle of the open-loop run to its end and still count as flat: the
 	// garbage collector moves the figure by a few percent either way.
@@ -95,6 +96,11 @@ func (r *Report) judge() {
 	case servicePyggpot:
 		r.Bars = append([]Bar{r.ratioBar("many pots", scenarioPots, barPots)}, append(r.onePotBars(), r.randomBar())...)
 	default:
+		if r.Options.Trace {
+			r.Bars = r.traceBars()
+			break
+		}
+
 		r.Bars = []Bar{
 			r.ratioBar("saturated, uniform", scenarioUniform, barUniform),
 			r.ratioBar("saturated, one hot item", hotName(r.Options.Replicas), barHot),
@@ -118,6 +124,23 @@ func (r *Report) ratioBar(name, scenario string, want float64) Bar {
 	}
 
 	return bar
+}
+
+// traceBars compare with the same load on replicas that do not trace.
+func (r *Report) traceBars() []Bar {
+	few := Bar{
+		Name: "1 % traced", Want: fmt.Sprintf("at least %.2f x tracing off", barTraceFew), Got: "-", Verdict: NotMeasured,
+	}
+	if ratio := r.ratio(r.find(scenarioTraceFew)); ratio > 0 {
+		few.Got, few.Verdict = fmt.Sprintf("%.2f x", ratio), verdict(ratio >= barTraceFew)
+	}
+
+	all := Bar{Name: "every request traced", Want: "shown, there is no bar", Got: "-", Verdict: NotMeasured}
+	if ratio := r.ratio(r.find(scenarioTraceAll)); ratio > 0 {
+		all.Got, all.Verdict = fmt.Sprintf("%.2f x", ratio), NotJudged
+	}
+
+	return []Bar{few, all}
 }
 
 func (r *Report) replayBar() Bar {

@@ -86,6 +86,10 @@ func measure(
 		return nil, fmt.Errorf("the scenarios need %s, %d run", replicas(needed), len(system.Replicas))
 	}
 
+	if options.Trace && (len(system.Traced) != len(TraceScenarios()) || system.Spans == nil) {
+		return nil, errors.New("the bench of tracing needs replicas that trace, and a receiver")
+	}
+
 	// One thread of Go code drives the load with a third less CPU than two: the second would mostly spin in search of work, on cores
 	// that the servers need.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -172,10 +176,19 @@ func (r *runner) run(ctx context.Context, s scenario) (Run, error) {
 	return r.workload.run(ctx, r, s)
 }
 
+// fleet is whom a scenario drives.
+func (r *runner) fleet(s scenario) Fleet {
+	if own, ok := r.system.Traced[s.name]; ok {
+		return own
+	}
+
+	return Fleet{Replicas: r.system.Replicas, PIDs: r.system.PIDs}
+}
+
 // config is that of a saturating run of the scenario.
 func (r *runner) config(s scenario, requests [][]byte) load.Config {
 	return load.Config{
-		Targets: r.system.Replicas[:s.replicas], Requests: requests, Connections: r.options.Connections,
+		Targets: r.fleet(s).Replicas[:s.replicas], Requests: requests, Connections: r.options.Connections,
 		Warmup: r.options.Warmup, Duration: r.options.Duration, Seed: uint64(time.Now().UnixNano()),
 	}
 }
@@ -188,8 +201,8 @@ func (r *runner) drive(
 	defer stop()
 
 	var pids []int
-	if len(r.system.PIDs) >= s.replicas {
-		pids = r.system.PIDs[:s.replicas]
+	if all := r.fleet(s).PIDs; len(all) >= s.replicas {
+		pids = all[:s.replicas]
 	}
 
 	observed := make(chan observation, 1)

@@ -33,7 +33,7 @@ func newCounters(target string, items int) *counters {
 }
 
 func (c *counters) prepare(ctx context.Context, r *runner) (err error) {
-	if r.hasPGBench() {
+	if r.hasPGBench() && !r.options.Trace {
 		if r.baseline, err = pgbench.New(ctx, r.system.PGBench, r.system.DatabaseURL, r.options.Items); err != nil {
 			return fmt.Errorf("baseline: %w", err)
 		}
@@ -64,6 +64,13 @@ func (c *counters) run(ctx context.Context, r *runner, s scenario) (Run, error) 
 		cfg.Rate, cfg.Duration = r.options.Rate, r.options.OpenDuration
 	}
 
+	var spansBefore int64
+	if r.options.Trace {
+		if spansBefore, err = r.system.Spans(ctx); err != nil {
+			return Run{}, err
+		}
+	}
+
 	result, seen, err := r.drive(ctx, cfg, s, load.Run)
 	if err != nil {
 		return Run{}, err
@@ -76,6 +83,15 @@ func (c *counters) run(ctx context.Context, r *runner, s scenario) (Run, error) 
 
 	run := runOf(result, seen)
 	run.Sum = &SumCheck{Tally: result.Tally, Gained: after - before}
+
+	if r.options.Trace {
+		spans, err := r.system.Spans(ctx)
+		if err != nil {
+			return Run{}, err
+		}
+
+		run.Spans = spans - spansBefore
+	}
 
 	if s.kind == kindOpen {
 		lateness := latencyOf(result.Lateness)

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -31,6 +32,8 @@ type Options struct {
 	Items int `json:"items"`
 	// Only names the scenarios to run; empty means all.
 	Only []string `json:"only,omitempty"`
+	// Trace measures what tracing costs instead: the uniform load with tracing off, at 1 % and at 100 %.
+	Trace bool `json:"trace,omitempty"`
 	// Judge says whether the bars are judged. A smoke test prints its figures and judges nothing.
 	Judge bool `json:"judge"`
 
@@ -108,6 +111,8 @@ func (o Options) Validate() error {
 		"connections must reach every replica, %d do not", o.Connections)
 	check(o.Items >= 1 && o.Items <= maxItems, "items must be 1 to %d, not %d", maxItems, o.Items)
 
+	check(!o.Trace || o.service == "" || o.service == serviceCounts, "trace is measured with counts alone")
+
 	known := names(o)
 	for _, name := range o.Only {
 		check(slices.Contains(known, name), "there is no scenario %q; there are %s", name, strings.Join(known, ", "))
@@ -131,6 +136,21 @@ type System struct {
 	PGBench string
 	// Events is what the bench of events needs beside; nil for the others.
 	Events EventsLab
+	// Traced are replicas on the same database that trace, by the scenario that drives them; Spans is how many spans their receiver has got.
+	// Both are for [Options.Trace] alone.
+	Traced map[string]Fleet
+	Spans  func(context.Context) (int64, error)
+}
+
+// Fleet is replicas with their processes, as in [System].
+type Fleet struct {
+	Replicas []string
+	PIDs     []int
+}
+
+// TraceScenarios are the scenarios of [Options.Trace] that need replicas of their own, with the share of the requests that they trace.
+func TraceScenarios() map[string]float64 {
+	return map[string]float64{scenarioTraceFew: 0.01, scenarioTraceAll: 1}
 }
 
 // ReplicasNeeded is how many replicas must run for all scenarios that the options choose.

@@ -65,6 +65,8 @@ type Run struct {
 	Curve    []Point        `json:"curve,omitempty"`
 	Memory   []MemorySample `json:"memory,omitempty"`
 	Sum      *SumCheck      `json:"sum,omitempty"`
+	// Spans is how many spans came to the receiver, the warm-up's included; only the bench of tracing counts them.
+	Spans int64 `json:"spans,omitempty"`
 	// Others is the share of the machine's CPU, 0 to 1, that neither the client nor the replicas driven nor the database used. A figure
 	// taken while others were at work is too low. It is 0 where it is not known.
 	Others float64 `json:"others,omitempty"`

@@ -12,6 +12,9 @@ const (
 	scenarioUniform     = "uniform"
 	scenarioHot         = "hot" // and hot-1, hot-2, hot-3
 	scenarioOpen        = "open"
+	scenarioTraceOff    = "trace-off"
+	scenarioTraceFew    = "trace-1"
+	scenarioTraceAll    = "trace-100"
 
 	maxHotReplicas = 3
 
@@ -97,6 +100,9 @@ func (o Options) scenarios() []scenario {
 		all = o.pyggpotScenarios()
 	default:
 		all = o.countsScenarios()
+		if o.Trace {
+			all = o.traceScenarios()
+		}
 	}
 
 	if len(o.Only) == 0 {
@@ -104,6 +110,22 @@ func (o Options) scenarios() []scenario {
 	}
 
 	return slices.DeleteFunc(all, func(s scenario) bool { return !slices.Contains(o.Only, s.name) })
+}
+
+// traceScenarios differ in nothing but what the replicas were told about tracing.
+func (o Options) traceScenarios() []scenario {
+	all := []scenario{{name: scenarioTraceOff, title: "uniform, tracing off"}}
+	for _, s := range []struct{ name, title string }{
+		{scenarioTraceFew, "uniform, 1 % of the requests traced"}, {scenarioTraceAll, "uniform, every request traced"},
+	} {
+		all = append(all, scenario{name: s.name, title: s.title, baseline: scenarioTraceOff})
+	}
+
+	for i := range all {
+		all[i].kind, all[i].replicas = kindSaturating, o.Replicas
+	}
+
+	return all
 }
 
 func (o Options) paymentsScenarios() []scenario {

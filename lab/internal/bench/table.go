@@ -32,7 +32,12 @@ func (r *Report) WriteTable(w io.Writer) error {
 		_, _ = fmt.Fprintf(table, "%-*s\t%s\t\n", width, first, strings.Join(cells, "\t")) // a strings.Builder does not fail
 	}
 
-	row("scenario (medians)", "per second", "spread", "x pgbench", "p50 ms", "p99 ms", "p99.9 ms", "max ms", "errors",
+	over := "x pgbench"
+	if r.Options.Trace {
+		over = "x off"
+	}
+
+	row("scenario (medians)", "per second", "spread", over, "p50 ms", "p99 ms", "p99.9 ms", "max ms", "errors",
 		"CPU client", "replicas", "PostgreSQL")
 
 	for i := range r.Scenarios {
@@ -120,6 +125,10 @@ func (r *Report) remarks(w io.Writer) {
 			100*most)
 	}
 
+	if r.Options.Trace {
+		r.spanRemarks(w)
+	}
+
 	var checked, exact, unknown int64
 
 	for _, s := range r.Scenarios {
@@ -143,6 +152,15 @@ func (r *Report) remarks(w io.Writer) {
 	}
 
 	_, _ = fmt.Fprint(w, ".\n")
+}
+
+// spanRemarks tells what the receiver got: a busy replica drops what its exporter's queue (OTEL_BSP_MAX_QUEUE_SIZE) cannot take.
+func (r *Report) spanRemarks(w io.Writer) {
+	for _, s := range r.Scenarios {
+		for i, run := range s.Runs {
+			_, _ = fmt.Fprintf(w, "%s, run %d: %s spans came to the receiver\n", s.Title, i+1, thousands(float64(run.Spans)))
+		}
+	}
 }
 
 // tolerableOthers is the share of the machine's CPU that the kernel's own threads and the clock ticks' coarseness may explain.

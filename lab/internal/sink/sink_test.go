@@ -1,0 +1,61 @@
+package sink_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rowlock/rowlock/lab/internal/sink"
+)
+
+func TestSinkCountsSpans(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(&sink.Sink{})
+	defer server.Close()
+	two := &tracepb.ScopeSpans{Spans: []*tracepb.Span{{Name: "a"}, {Name: "b"}}}
+	raw, err := proto.Marshal(&coltracepb.ExportTraceServiceRequest{ResourceSpans: []*tracepb.ResourceSpans{
+		{ScopeSpans: []*tracepb.ScopeSpans{two, two}}, {ScopeSpans: []*tracepb.ScopeSpans{two}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	post := func(path string, body []byte) int {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+path, bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := server.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		return resp.StatusCode
+	}
+	for range 3 {
+		if status := post(sink.Path, raw); status != http.StatusOK {
+			t.Errorf("status %d", status)
+		}
+	}
+	if a, b := post(sink.Path, []byte("nonsense")), post("/v1/metrics", raw); a != http.StatusBadRequest || b != http.StatusNotFound {
+		t.Errorf("nonsense is %d, another path %d", a, b)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+sink.CountPath, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := server.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if got, err := io.ReadAll(resp.Body); err != nil || string(got) != "18" {
+		t.Errorf("counted %s (%v), want 18", got, err)
+	}
+}

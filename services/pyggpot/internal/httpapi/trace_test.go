@@ -1,0 +1,190 @@
+package httpapi_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/rowlock/rowlock/platform/httpserver"
+	"github.com/rowlock/rowlock/platform/problem"
+	"github.com/rowlock/rowlock/services/pyggpot/client/coin"
+	"github.com/rowlock/rowlock/services/pyggpot/client/coin/coinconnect"
+	potpb "github.com/rowlock/rowlock/services/pyggpot/client/pot"
+	"github.com/rowlock/rowlock/services/pyggpot/client/pot/potconnect"
+	"github.com/rowlock/rowlock/services/pyggpot/internal/httpapi"
+	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
+	"github.com/rowlock/rowlock/services/pyggpot/internal/pot/pottest"
+)
+
+// failing is the coins' port with a database that is away.
+type failing struct{}
+
+func (failing) Add(context.Context, pot.ID, []pot.Coins) ([]pot.Coins, error) {
+	return nil, problem.DatabaseUnavailable.New("The database is away.")
+}
+
+func (failing) Remove(context.Context, pot.ID, []pot.Coins, int64) ([]pot.Coins, error) {
+	panic("s3cretMark")
+}
+
+// traced serves the API with tracing on, and returns where and the spans.
+func traced(t *testing.T) (base string, spans *tracetest.SpanRecorder) {
+	t.Helper()
+	spans = tracetest.NewSpanRecorder()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
+	server, err := httpserver.New(httpserver.Config{Name: "api", Addr: "127.0.0.1:0"}, httpserver.Deps{
+		Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Tracing: true, TracerProvider: provider,
+		Propagator: propagation.TraceContext{}, WriteError: httpapi.ErrorWriter(),
+		Errors: []func(error) *problem.Error{httpapi.Problem},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.AllowHTTP2()
+	service := pot.NewService(pottest.NewMemory(), func() pot.Source { return pot.NewSource() })
+	err = httpapi.Register(server, service, failing{}, httpapi.Options{
+		MaxBody: 1 << 16, Ready: func() (bool, string) { return true, "" }, TracerProvider: provider,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve() }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 5*time.Second)
+		defer cancel()
+		if err := server.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return "http://" + server.Addr().String(), spans
+}
+
+// A call has a span below that of its HTTP request, in the trace of its caller,
+// whatever protocol it came by; it tells the procedure and the code and nothing that
+// was sent, and is failed when the fault is ours.
+func TestCallsAreTraced(t *testing.T) {
+	t.Parallel()
+	const traceID, mark = "4bf92f3577b34da6a3ce929d0e0e4736", "s3cretMark"
+	for protocol, options := range map[string][]connect.ClientOption{
+		"connect": nil, "json": {connect.WithProtoJSON()}, "grpc": {connect.WithGRPC()}, "grpc-web": {connect.WithGRPCWeb()},
+	} {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			base, spans := traced(t)
+			transport := &http.Transport{Protocols: new(http.Protocols), IdleConnTimeout: 2 * time.Second}
+			transport.Protocols.SetUnencryptedHTTP2(true)
+			t.Cleanup(transport.CloseIdleConnections)
+			client := &http.Client{Transport: transport, Timeout: 10 * time.Second}
+			pots := potconnect.NewPotClient(client, base, options...)
+			coins := coinconnect.NewCoinClient(client, base, options...)
+
+			_, err := pots.CreatePot(t.Context(), from(traceID, &potpb.CreatePotRequest{PotName: mark, MaxCoins: 10}))
+			wantCode(t, err, 0)
+			waitFor(t, spans, 2)
+			_, err = pots.ViewPotByName(t.Context(), from(traceID, &potpb.ViewPotByNameRequest{PotName: "x" + mark}))
+			wantCode(t, err, connect.CodeNotFound)
+			waitFor(t, spans, 4)
+			_, err = pots.CreatePot(t.Context(), from(traceID, &potpb.CreatePotRequest{PotName: mark + " !", MaxCoins: 10}))
+			wantCode(t, err, connect.CodeInvalidArgument)
+			waitFor(t, spans, 6)
+			_, err = coins.AddCoins(t.Context(), from(traceID, &coin.AddCoinsRequest{
+				PotId: 1, Coins: []*coin.Coins{{Kind: coin.Coins_GOLD, Count: 1}},
+			}))
+			wantCode(t, err, connect.CodeUnavailable)
+
+			want := []struct {
+				name, code string
+				failed     bool
+			}{
+				{"pyggpot.pot.Pot/CreatePot", "", false},
+				{"pyggpot.pot.Pot/ViewPotByName", "not_found", false},
+				{"pyggpot.pot.Pot/CreatePot", "invalid_argument", false},
+				{"pyggpot.coin.Coin/AddCoins", "unavailable", true},
+			}
+			ended := waitFor(t, spans, 2*len(want))
+			for i, w := range want {
+				call, request := ended[2*i], ended[2*i+1]
+				if call.Name() != w.name || request.Name() != "POST /"+w.name {
+					t.Fatalf("spans %q below %q, want %s", call.Name(), request.Name(), w.name)
+				}
+				if call.Parent().SpanID() != request.SpanContext().SpanID() || call.SpanContext().TraceID().String() != traceID ||
+					!request.Parent().IsRemote() || len(call.Links()) != 0 {
+					t.Errorf("%s: %v below %v below %v", w.name, call.SpanContext(), call.Parent(), request.Parent())
+				}
+				for _, span := range []sdktrace.ReadOnlySpan{call, request} {
+					if (span.Status().Code == codes.Error) != w.failed {
+						t.Errorf("%s: %v", span.Name(), span.Status())
+					}
+					all := fmt.Sprint(span.Name(), span.Attributes(), span.Status(), span.Events())
+					if strings.Contains(all, mark) || len(span.Attributes()) > 8 || len(span.Events()) != 0 {
+						t.Errorf("%s tells too much: %s", span.Name(), all)
+					}
+				}
+				if !hasCode(call, w.code) {
+					t.Errorf("%s: %v, want the code %q", call.Name(), call.Attributes(), w.code)
+				}
+			}
+		})
+	}
+}
+
+// hasCode tells whether the span has this code, as its protocol writes it.
+func hasCode(span sdktrace.ReadOnlySpan, code string) bool {
+	for _, a := range span.Attributes() {
+		switch a.Key {
+		case "rpc.connect_rpc.error_code":
+			return a.Value.AsString() == code
+		case "rpc.grpc.status_code", "rpc.grpc_web.status_code":
+			want := ""
+			if n := a.Value.AsInt64(); n != 0 {
+				want = connect.Code(n).String() //nolint:gosec // a code
+			}
+			return want == code
+		}
+	}
+	return code == ""
+}
+
+func from[T any](traceID string, message *T) *connect.Request[T] {
+	r := connect.NewRequest(message)
+	r.Header().Set("Traceparent", "00-"+traceID+"-00f067aa0ba902b7-01")
+	return r
+}
+
+func wantCode(t *testing.T, err error, want connect.Code) {
+	t.Helper()
+	if got := connect.CodeOf(err); err != nil && got != want || err == nil && want != 0 {
+		t.Fatalf("%v, want %v", err, want)
+	}
+}
+
+// waitFor waits for the spans: a request's ends after its answer.
+func waitFor(t *testing.T, spans *tracetest.SpanRecorder, n int) []sdktrace.ReadOnlySpan {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		if ended := spans.Ended(); len(ended) >= n {
+			return ended
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d spans, want %d", len(spans.Ended()), n)
+		}
+	}
+}
