@@ -185,7 +185,9 @@ func (b bites) build(ctx context.Context, bug prove.Bug) (path string, err error
 	if path, err = filepath.Abs(filepath.Join(b.dir, bug.Tag, bug.Service)); err != nil {
 		return "", fmt.Errorf("bites: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-tags", bug.Tag, "-o", path, "./services/"+bug.Service+"/cmd/"+bug.Service)
+	// Built as make build does, whose packages are in Go's cache.
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", bug.Tag, "-o", path, "./services/"+bug.Service+"/cmd/"+bug.Service)
+	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
 	cmd.Stdout, cmd.Stderr = b.stderr, b.stderr
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("build %s with %s: %w", bug.Service, bug.Tag, err)

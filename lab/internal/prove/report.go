@@ -135,7 +135,7 @@ func (w Window) demands(c ColumnResult) []Check {
 
 // sometimes are the signs that the window's fault had an effect.
 func (w Window) sometimes(c ColumnResult) []Check {
-	const enough = 100
+	const enough = 40
 	checks := []Check{check("load", c.OK >= enough, "%d operations succeeded", c.OK)}
 	done := func(a Action, n int) Check {
 		return check(string(a), c.Done[a] >= n, "%d times", c.Done[a])
