@@ -43,6 +43,8 @@ type load struct {
 	claim atomic.Pointer[string]
 	// faulty lets payments meet a processor that fails.
 	faulty atomic.Bool
+	// changing lets pyggpot's callers change pots only: those who look would wait for locks with connections that changes need.
+	changing atomic.Bool
 	// silent keeps the callers of events from calling.
 	silent atomic.Bool
 }
@@ -162,7 +164,7 @@ func post(path, body string) request { return request{method: http.MethodPost, p
 func get(path string) request { return request{method: http.MethodGet, path: path} }
 
 func (l *load) callers() []callers {
-	return []callers{l.counting(), l.paying(), l.listing(), adding(), saving()}
+	return []callers{l.counting(), l.paying(), l.listing(), adding(), l.saving()}
 }
 
 const hotCounter = "hot"
@@ -305,15 +307,19 @@ func adding() callers {
 }
 
 // saving: coins into a few pots and out of them again.
-func saving() callers {
+func (l *load) saving() callers {
 	c := callers{service: "pyggpot", perSecond: 40, clients: 24}
-	const pots = 12
+	const pots = 4
 	for n := range pots {
 		c.prepare = append(c.prepare, post("/pyggpot.pot.Pot/CreatePot", fmt.Sprintf(`{"pot_name":"Savings %d","max_coins":1000000}`, 10+n)))
 	}
 	c.next = func(n int) request {
 		pot := 1 + n%pots
-		switch n % 10 {
+		action := n % 10
+		if l.changing.Load() {
+			action = 0
+		}
+		switch action {
 		case 4:
 			return post("/pyggpot.pot.Pot/ViewPot", fmt.Sprintf(`{"pot_id":%d}`, pot))
 		case 7:
