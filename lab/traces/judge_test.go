@@ -78,7 +78,8 @@ func (j *judge) judgeSpans(t *testing.T) {
 		switch {
 		case j.services[name] == nil && j.services[name+"-serve"] == nil:
 			t.Errorf("%s is of the service %q", s.Name, s.Resource["service.name"])
-		case s.Resource["service.version"] == "" || s.Resource["service.instance.id"] == "" || s.Resource["deployment.environment.name"] != "test":
+		case s.Resource["service.version"] == "" || s.Resource["service.instance.id"] == "",
+			s.Resource["deployment.environment.name"] != "test":
 			t.Errorf("%s has the resource %v", s.Name, s.Resource)
 		}
 		if parent, ok := byID[s.Parent]; !ok && s.Parent != "" && s.Parent != caller {
@@ -88,6 +89,9 @@ func (j *judge) judgeSpans(t *testing.T) {
 		}
 		if len(s.Attributes) > mostAttributes || len(s.Name) > 120 || s.Message != "" && !strings.HasPrefix(s.Name, "pyggpot.") {
 			t.Errorf("%s: %d attributes, message %q", s.Name, len(s.Attributes), s.Message)
+		}
+		if s.Attributes["rowlock.poll.found"] == "0" && !s.Failed {
+			t.Errorf("a look for work that found nothing was exported: %+v", s)
 		}
 		for key, value := range s.Attributes {
 			if !slices.Contains(allowed(), key) || len(value) > longestValue {

@@ -50,7 +50,10 @@ func story() []step {
 		{"payments", request{post, "/v1/payments", pay(id, card), map[string]string{"Idempotency-Key": "k" + mark}}, 400, ""},
 		{"payments", request{post, "/v1/payments", pay(mark, luhn+"1"), map[string]string{"Idempotency-Key": "k" + mark}}, 400, ""},
 		{"payments", request{post, "/v1/payments", pay(mark, "4000000000000002"), map[string]string{"Idempotency-Key": "d" + mark}}, 201, ""},
-		{"payments", request{post, "/v1/payments", pay(mark, "4000000000000119"), map[string]string{"Idempotency-Key": "f" + mark}}, 502, treeFault},
+		{
+			"payments", request{post, "/v1/payments", pay(mark, "4000000000000119"), map[string]string{"Idempotency-Key": "f" + mark}},
+			502, treeFault,
+		},
 		{"payments", request{get, "/v1/payments?ride_id=" + mark, "", nil}, 200, ""},
 		{"payments", request{get, "/v1/payments/" + id, "", nil}, 400, ""},
 

@@ -100,7 +100,7 @@ func runProve(ctx context.Context, p process, args []string) error {
 	for _, w := range windows {
 		say(p.stdout, "  %s", w)
 	}
-	report, err := prover{p, o, windows}.run(ctx)
+	report, err := prover{process: p, options: o, windows: windows}.run(ctx)
 	if report == nil || ctx.Err() != nil {
 		return err
 	}
@@ -119,8 +119,14 @@ func verdict(report *prove.Report, p process) error {
 	for _, f := range failures {
 		say(p.stdout, "%s", f)
 	}
-	return fmt.Errorf("prove: not proven; seed %d", report.Seed)
+	return violation{report.Seed}
 }
+
+// violation is the end of a run that found something: it has an exit status of its
+// own, since a run that fails by itself proves nothing.
+type violation struct{ seed uint64 }
+
+func (v violation) Error() string { return fmt.Sprintf("prove: not proven; seed %d", v.seed) }
 
 // prover is one run.
 type prover struct {
@@ -128,12 +134,18 @@ type prover struct {
 
 	options proveOptions
 	windows []prove.Window
+	// binaries are those of services that are not the usual ones.
+	binaries map[string]string
+	enough   func(*prove.Report) bool
 }
 
 func (v prover) run(ctx context.Context) (report *prove.Report, err error) {
 	sys := prove.System{Database: database, Replicas: v.options.replicas, Path: v.environ["PATH"]}
 	binaries := map[string]string{}
 	for _, s := range v.options.services {
+		if binaries[s.name] = v.binaries[s.name]; binaries[s.name] != "" {
+			continue
+		}
 		if binaries[s.name], err = replica.Binary(ctx, s.name, v.stderr); err != nil {
 			return nil, err
 		}
@@ -159,7 +171,7 @@ func (v prover) run(ctx context.Context) (report *prove.Report, err error) {
 	}
 	return prove.Run(ctx, sys, prove.Options{
 		Seed: v.options.seed, Windows: v.windows, Clients: v.options.clients, Pace: 40 * time.Millisecond,
-		Pictures: v.options.out, Say: func(format string, args ...any) { say(v.stdout, format, args...) },
+		Pictures: v.options.out, Enough: v.enough, Say: func(format string, args ...any) { say(v.stdout, format, args...) },
 	})
 }
 

@@ -40,8 +40,28 @@ const (
 	largestDelta = 1000
 )
 
-// Step changes or reads a random counter.
+// Step changes or reads a random counter, or now and then many at once: what comes
+// at once to a replica is changed as a group, and groups of several replicas meet.
 func (w *counts) Step(ctx context.Context, client int, random *rand.Rand) {
+	const crowd, oneIn = 2 * activeCounters, 12
+	if random.IntN(oneIn) > 0 {
+		w.one(ctx, client, random)
+		return
+	}
+	var all sync.WaitGroup
+	for i := range crowd {
+		own := newRandom(random.Uint64())
+		all.Go(func() { w.one(ctx, client+(i+1)*clientsAtMost, own) })
+	}
+	all.Wait()
+}
+
+// clientsAtMost is more than the clients of a run: beyond it are numbers for those
+// that one client sends at once.
+const clientsAtMost = 100
+
+// one changes or reads a random counter.
+func (w *counts) one(ctx context.Context, client int, random *rand.Rand) {
 	key := w.keys.pick(random)
 	if w.create(ctx, key) != nil {
 		return
@@ -153,9 +173,12 @@ func (w *counts) Settle(ctx context.Context) error {
 }
 
 // Hold locks the row of a counter.
-func (w *counts) Hold() (statement string, locked func()) {
-	return fmt.Sprintf(`SELECT FROM counts.count_values WHERE item_id = '%s' FOR UPDATE`, w.keys.first()), func() {}
+func (w *counts) Hold(context.Context) Holding {
+	return Holding{Statement: fmt.Sprintf(`SELECT FROM counts.count_values WHERE item_id = '%s' FOR UPDATE`, w.keys.first())}
 }
+
+// Signs has none.
+func (*counts) Signs() map[string]int { return nil }
 
 // countModel is a counter that begins at 0. An unknown change may have been made
 // with any answer; an unknown read says nothing.

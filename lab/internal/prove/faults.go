@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/replica"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 )
-
-// latency is the most that a message to the database is held up in a slow window.
-const latency = 100 * time.Millisecond
 
 // act carries one event out. Errors that are the fault's own nature, such as a
 // replica that is dead already, are none.
@@ -27,13 +27,17 @@ func (r *rig) act(ctx context.Context, e Event, work map[*column]Workload) error
 		return r.pooler.Restart(ctx)
 	default:
 	}
-	var all error
-	for _, c := range r.columns {
-		if err := r.actOn(ctx, c, e, work[c]); err != nil {
-			all = errors.Join(all, fmt.Errorf("%s of %s: %w", e.Action, c.service.Name, err))
-		}
+	errs := make([]error, len(r.columns))
+	var all sync.WaitGroup
+	for i, c := range r.columns {
+		all.Go(func() {
+			if err := r.actOn(ctx, c, e, work[c]); err != nil {
+				errs[i] = fmt.Errorf("%s of %s: %w", e.Action, c.service.Name, err)
+			}
+		})
 	}
-	return all
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 func (r *rig) note(a Action) {
@@ -77,7 +81,7 @@ func (r *rig) actOn(ctx context.Context, c *column, e Event, w Workload) error {
 		c.proxy.Cut(faultproxy.AfterCommit, how)
 	case LatencyOn:
 		c.note(LatencyOn, 1)
-		c.proxy.Slow(latency)
+		c.proxy.Slow(time.Duration(e.Pick) * time.Millisecond)
 	case LatencyOff:
 		c.proxy.Slow(0)
 	case BlackHoleOn:
@@ -87,7 +91,9 @@ func (r *rig) actOn(ctx context.Context, c *column, e Event, w Workload) error {
 		c.proxy.Resume()
 	case StopOn:
 		c.count(StopOn, victim.Pause())
+		r.mu.Lock()
 		r.stopped[victim] = true
+		r.mu.Unlock()
 	case StopOff:
 		r.resume(victim)
 	case HoldOn:
@@ -122,14 +128,16 @@ func (c *column) count(a Action, err error) {
 // asked for.
 func writes(service string) string {
 	return map[string]string{
-		"counts": "update counts.count_values", "payments": "insert into payments.", "iidy": "iidy.lists",
-		"events": "update events.status", "pyggpot": "update pyggpot.pot",
+		serviceCounts: "update counts.count_values", servicePayments: "insert into payments.", serviceIidy: "iidy.lists",
+		serviceEvents: "update events.status", servicePyggpot: "update pyggpot.pot",
 	}[service]
 }
 
 func (r *rig) resume(victim *replica.Replica) {
 	_ = victim.Resume() // it may have been killed
+	r.mu.Lock()
 	delete(r.stopped, victim)
+	r.mu.Unlock()
 }
 
 // terminateBackend ends one of the service's connections, one at work if there is any.
@@ -146,25 +154,27 @@ func (r *rig) terminateBackend(ctx context.Context, c *column) error {
 
 // hold locks a row that the service's clients want, in a transaction of a stranger.
 func (r *rig) hold(ctx context.Context, c *column, w Workload) error {
-	statement, locked := w.Hold()
-	if statement == "" {
+	h := w.Hold(ctx)
+	if h.Statement == "" {
 		return nil
 	}
 	tx, err := r.admin.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
-	result, err := tx.ExecContext(ctx, statement)
+	result, err := tx.ExecContext(ctx, h.Statement)
 	if err != nil {
 		return errors.Join(fmt.Errorf("lock a row: %w", err), tx.Rollback())
 	}
 	if n, err := result.RowsAffected(); err == nil && n > 0 {
 		c.note(HoldOn, 1)
-		locked()
+		if h.Locked != nil {
+			h.Locked()
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.holding = tx
+	c.holding, c.held = tx, h
 	return nil
 }
 
@@ -174,10 +184,16 @@ func (c *column) letGo() error {
 	if c.holding == nil {
 		return nil
 	}
-	err := c.holding.Rollback()
+	if c.held.Released != nil {
+		c.held.Released()
+	}
+	end := c.holding.Rollback
+	if c.held.Commit {
+		end = c.holding.Commit
+	}
 	c.holding = nil
-	if err != nil {
-		return fmt.Errorf("roll back: %w", err)
+	if err := end(); err != nil {
+		return fmt.Errorf("let the row go: %w", err)
 	}
 	return nil
 }
@@ -219,7 +235,10 @@ func (r *rig) execute(ctx context.Context, statements ...string) error {
 // heal undoes everything that lasts.
 func (r *rig) heal(ctx context.Context) error {
 	var all error
-	for victim := range r.stopped {
+	r.mu.Lock()
+	stopped := slices.Collect(maps.Keys(r.stopped))
+	r.mu.Unlock()
+	for _, victim := range stopped {
 		r.resume(victim)
 	}
 	for _, c := range r.columns {

@@ -18,7 +18,7 @@ var pageText string
 type page struct {
 	*Report
 
-	Failures []string
+	Failures []Failure
 	Services []string
 	Windows  []pageWindow
 	Charts   []chart

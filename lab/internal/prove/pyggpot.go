@@ -223,9 +223,12 @@ func (w *pots) Settle(ctx context.Context) error {
 }
 
 // Hold locks a pot's row.
-func (w *pots) Hold() (statement string, locked func()) {
-	return fmt.Sprintf(`SELECT FROM pyggpot.pot WHERE pot_name = '%s' FOR UPDATE`, w.keys.first()), func() {}
+func (w *pots) Hold(context.Context) Holding {
+	return Holding{Statement: fmt.Sprintf(`SELECT FROM pyggpot.pot WHERE pot_name = '%s' FOR UPDATE`, w.keys.first())}
 }
+
+// Signs has none: what leases do is in the replicas' metrics.
+func (*pots) Signs() map[string]int { return nil }
 
 // potModel is a pot that begins empty. What a random draw takes is up to chance, so
 // any coins that are there in the right number explain it; an unknown draw may

@@ -49,7 +49,7 @@ func TestWindowsDemandAnEffect(t *testing.T) {
 	t.Parallel()
 	for _, s := range shapes() {
 		w := s.window(1, 20*time.Second, 1)
-		idle := ColumnResult{Service: "payments", OK: 1000, Done: map[Action]int{}}
+		idle := ColumnResult{Service: "events", OK: 1000, Done: map[Action]int{}}
 		idle.Sometimes = w.sometimes(idle)
 		if missed := (&WindowResult{Window: w, Columns: []ColumnResult{idle}}).missed(); (missed == "") != (w.Name == "none") {
 			t.Errorf("%s: nothing was done, and what is missed is %q", w.Name, missed)
@@ -101,5 +101,36 @@ func TestPage(t *testing.T) {
 		if err := r.WriteTable(&table); err != nil || strings.Contains(table.String(), "FAILS") != broken {
 			t.Errorf("%v\n%s", err, table.String())
 		}
+	}
+}
+
+// A bug is caught by a failure that it causes, in its window, and by no other.
+func TestCaughtBy(t *testing.T) {
+	t.Parallel()
+	bug := Bug{Service: "counts", Window: "kill", Checks: []string{linearizable}}
+	sound := proven()
+	if f := bug.CaughtBy(sound); f != nil {
+		t.Errorf("a run in which everything held: %+v", f)
+	}
+	r := proven()
+	r.Windows[0].Columns[0].Checks[0].OK = false
+	if f := bug.CaughtBy(r); f == nil || f.Check != linearizable {
+		t.Errorf("caught by %+v", f)
+	}
+	r.Windows[0].Name = "term"
+	if f := bug.CaughtBy(r); f != nil {
+		t.Errorf("caught in another window: %+v", f)
+	}
+	r = proven()
+	r.Broken = "the replicas do not start"
+	if f := bug.CaughtBy(r); f != nil {
+		t.Errorf("a run that broke is no catch: %+v", f)
+	}
+	r.Windows[0].Name, r.Windows[0].Deadlocks = "none", 3
+	if f := (Bug{Service: "counts", Window: "none", Checks: []string{deadlocks}}).CaughtBy(r); f == nil {
+		t.Error("deadlocks are not caught")
+	}
+	if len(Bugs()) != 8 {
+		t.Errorf("%d bugs", len(Bugs()))
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -55,8 +57,14 @@ func timeouts() map[string]string {
 	return map[string]string{
 		"DB_LOCK_TIMEOUT": "1s", "DB_STATEMENT_TIMEOUT": "2s", "REQUEST_TIMEOUT": "4s", "SHUTDOWN_TIMEOUT": "8s",
 		"SHUTDOWN_DELAY": "300ms", "LOCK_WAIT": "500ms", "PROCESSOR_TIMEOUT": "1s", "MIGRATE_ON_START": "false",
+		"IDEMPOTENCY_TTL": keyLife.String(), "CLEANUP_INTERVAL": "4s", "LOCK_TTL": leaseLife.String(),
+		// Workers that meet more often than usual.
+		"WORKER_BATCH": "10", "WORKER_CONCURRENCY": "4",
 	}
 }
+
+// leaseLife is how long pyggpot's lease lives: less than a replica is frozen.
+const leaseLife = 700 * time.Millisecond
 
 // column is one service in the rig.
 type column struct {
@@ -72,6 +80,7 @@ type column struct {
 	mu      sync.Mutex
 	done    map[Action]int // what was done to it in this window
 	holding *sql.Tx
+	held    Holding
 }
 
 // rig is everything that runs.
@@ -82,6 +91,8 @@ type rig struct {
 	client  *http.Client
 	columns []*column
 	pooler  *pgbouncer.Pooler // nil but in a window that wants it
+
+	mu      sync.Mutex
 	stopped map[*replica.Replica]bool
 }
 
@@ -106,6 +117,11 @@ func newRig(ctx context.Context, s System) (*rig, error) {
 			return nil, errors.Join(err, r.close(ctx))
 		}
 		r.columns = append(r.columns, c)
+	}
+	if slices.ContainsFunc(s.Services, func(one Service) bool { return one.Name == serviceEvents }) {
+		if err := r.execute(ctx, auditEvents()...); err != nil {
+			return nil, errors.Join(err, r.close(ctx))
+		}
 	}
 	return r, nil
 }
@@ -233,8 +249,9 @@ func (r *rig) close(ctx context.Context) error {
 	return errors.Join(err, r.admin.Close(), r.reader.Close())
 }
 
-// goroutines is how many a replica runs, by its own metrics; 0 while it cannot be asked.
-func (r *rig) goroutines(ctx context.Context, one *replica.Replica) int {
+// metric is a figure that a replica tells, the sum where there are several by
+// labels; 0 while it cannot be asked or does not tell it.
+func (r *rig) metric(ctx context.Context, one *replica.Replica, name string) (sum float64) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+one.Status().Admin+"/metrics", http.NoBody)
 	if err != nil {
 		return 0
@@ -249,10 +266,14 @@ func (r *rig) goroutines(ctx context.Context, one *replica.Replica) int {
 		return 0
 	}
 	for line := range strings.Lines(string(text)) {
-		var n int
-		if _, err := fmt.Sscanf(line, "go_goroutines %d", &n); err == nil {
-			return n
+		rest, ok := strings.CutPrefix(line, name)
+		if !ok || rest == "" || rest[0] != ' ' && rest[0] != '{' {
+			continue
+		}
+		value, err := strconv.ParseFloat(strings.TrimSpace(rest[strings.LastIndexByte(rest, ' ')+1:]), 64)
+		if err == nil {
+			sum += value
 		}
 	}
-	return 0
+	return sum
 }

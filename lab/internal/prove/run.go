@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
+
+	"github.com/rowlock/rowlock/lab/internal/replica"
 )
 
 // Options say how a run goes.
@@ -20,6 +23,8 @@ type Options struct {
 	Pictures string
 	// Say is told how it goes, a line at a time.
 	Say func(format string, args ...any)
+	// Enough ends the run early, after a window; nil never does.
+	Enough func(r *Report) bool
 }
 
 // liveness is what may pass from the end of the faults until every service answers.
@@ -63,6 +68,9 @@ func Run(ctx context.Context, s System, o Options) (report *Report, err error) {
 		}
 		report.Windows = append(report.Windows, result)
 		o.Say("%s", result.line())
+		if o.Enough != nil && o.Enough(report) {
+			return report, nil
+		}
 	}
 	report.After = p.leaks(ctx)
 	return report, nil
@@ -101,6 +109,7 @@ func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 		c.mu.Unlock()
 		cuts[c] = c.proxy.Cuts()
 	}
+	counted := p.counted(ctx)
 
 	stopLoad := p.load(ctx, work)
 	recovery, failures := p.faults(ctx, w, work)
@@ -116,9 +125,10 @@ func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 	if err != nil {
 		return nil, err
 	}
+	recounted := p.counted(ctx)
 	for _, c := range p.rig.columns {
 		c.note(CutReply, c.proxy.Cuts()-cuts[c])
-		column, err := p.judge(ctx, c, w, work[c], histories[c])
+		column, err := p.judge(ctx, c, w, work[c], histories[c], signs(counted[c], recounted[c]))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.service.Name, err)
 		}
@@ -186,8 +196,10 @@ func (p *prover) faults(ctx context.Context, w Window, work map[*column]Workload
 }
 
 // judge settles and checks one service after a window.
-func (p *prover) judge(ctx context.Context, c *column, w Window, work Workload, h *History) (ColumnResult, error) {
-	result := ColumnResult{Service: c.service.Name}
+func (p *prover) judge(
+	ctx context.Context, c *column, w Window, work Workload, h *History, counted map[string]int,
+) (ColumnResult, error) {
+	result := ColumnResult{Service: c.service.Name, Signs: counted}
 	settled := work.Settle(ctx)
 	var err error
 	result.Checks, err = work.Check(ctx, p.rig.reader, p.options.Pictures)
@@ -195,6 +207,7 @@ func (p *prover) judge(ctx context.Context, c *column, w Window, work Workload, 
 		return result, err
 	}
 	result.Checks = append(result.Checks, check("settled", settled == nil, "%v", orNothing(settled)))
+	maps.Copy(result.Signs, work.Signs())
 	ops := h.Ops()
 	result.count(ops)
 	result.timeline(ops)
@@ -227,13 +240,55 @@ func (p *prover) baseline(ctx context.Context) error {
 	p.idle = map[*column]int{}
 	for _, c := range p.rig.columns {
 		for _, one := range c.set.Replicas() {
-			p.idle[c] = max(p.idle[c], p.rig.goroutines(ctx, one))
+			p.idle[c] = max(p.idle[c], p.goroutines(ctx, one))
 		}
 		if p.idle[c] == 0 {
 			return fmt.Errorf("the replicas of %s do not tell their goroutines", c.service.Name)
 		}
 	}
 	return nil
+}
+
+func (p *prover) goroutines(ctx context.Context, one *replica.Replica) int {
+	return int(p.rig.metric(ctx, one, "go_goroutines"))
+}
+
+// signsOf are the figures of a service's replicas that say what a window provoked.
+func signsOf(service string) map[string]string {
+	if service == servicePyggpot {
+		return map[string]string{signTaken: "pyggpot_lease_takeovers_total", signStale: "pyggpot_lease_lost_total"}
+	}
+	return nil
+}
+
+// The signs of pyggpot's windows.
+const (
+	signTaken = "leases taken over"
+	signStale = "stale holders refused"
+)
+
+// counted reads these figures of all replicas.
+func (p *prover) counted(ctx context.Context) map[*column]map[string]float64 {
+	all := map[*column]map[string]float64{}
+	for _, c := range p.rig.columns {
+		all[c] = map[string]float64{}
+		for sign, name := range signsOf(c.service.Name) {
+			for _, one := range c.set.Replicas() {
+				all[c][sign] += p.rig.metric(ctx, one, name)
+			}
+		}
+	}
+	return all
+}
+
+// signs is what was counted meanwhile. A replica that died has begun at 0 again, so
+// it is a little more at least.
+func signs(before, after map[string]float64) map[string]int {
+	n := map[string]int{}
+	for sign, count := range after {
+		n[sign] = max(0, int(count-before[sign]))
+	}
+	return n
 }
 
 // leakSlack is what an idle replica may have more of after the run than before it:
@@ -249,7 +304,7 @@ func (p *prover) leaks(ctx context.Context) []Check {
 		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); pause(ctx, 200*time.Millisecond) {
 			most = 0
 			for _, one := range c.set.Replicas() {
-				most = max(most, p.rig.goroutines(ctx, one))
+				most = max(most, p.goroutines(ctx, one))
 			}
 			if most <= p.idle[c]+leakSlack {
 				break

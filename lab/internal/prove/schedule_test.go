@@ -85,6 +85,9 @@ func TestKeys(t *testing.T) {
 	for range maxUnknown {
 		k.unknown(second)
 	}
+	if !k.use(k.pick(random)) || k.use(first) {
+		t.Error("a key is used on after it was replaced, or is not used while it is not")
+	}
 	if third := k.pick(random); third == second || len(k.all()) != 3 {
 		t.Errorf("a key with %d unknown operations is used on; keys %v", maxUnknown, k.all())
 	}

@@ -26,9 +26,21 @@ type Workload interface {
 	Settle(ctx context.Context) error
 	// Check judges the window. db is the services' database, read by a superuser.
 	Check(ctx context.Context, db *sqldb.DB, pictures string) ([]Check, error)
-	// Hold returns a statement that locks one row that the clients want, "" where
-	// there is none yet, and what to call when the row is locked.
-	Hold() (statement string, locked func())
+	// Hold prepares what a stranger's transaction is to hold.
+	Hold(ctx context.Context) Holding
+	// Signs counts what the window was to provoke, by name: that a key was used again
+	// after its end, say. The demands on the fault look at them.
+	Signs() map[string]int
+}
+
+// Holding is a row that a stranger's transaction holds for a while.
+type Holding struct {
+	// Statement locks it; "" where there is none yet.
+	Statement string
+	// Locked is called when it is locked, Released just before it is let go. Both may be nil.
+	Locked, Released func()
+	// Commit says that the stranger's change stands, and is not rolled back.
+	Commit bool
 }
 
 // Check is one line of the verdict.
@@ -44,16 +56,25 @@ func check(name string, ok bool, format string, args ...any) Check {
 	return Check{Name: name, OK: ok, Detail: fmt.Sprintf(format, args...)}
 }
 
+// The names of the services.
+const (
+	serviceCounts   = "counts"
+	serviceEvents   = "events"
+	serviceIidy     = "iidy"
+	servicePayments = "payments"
+	servicePyggpot  = "pyggpot"
+)
+
 // kind is a service that can be proven: how its workload of one window is made.
 type kind func(c *Caller, h *History, prefix string) Workload
 
 func kinds() map[string]kind {
 	return map[string]kind{
-		"counts":   newCounts,
-		"events":   newEvents,
-		"iidy":     newIidy,
-		"payments": newPayments,
-		"pyggpot":  newPots,
+		serviceCounts:   newCounts,
+		serviceEvents:   newEvents,
+		serviceIidy:     newIidy,
+		servicePayments: newPayments,
+		servicePyggpot:  newPots,
 	}
 }
 
@@ -97,6 +118,20 @@ func (k *keys) pick(random *rand.Rand) string {
 	}
 	state.ops++
 	return state.name
+}
+
+// use counts an operation on a key that was picked before; false when it has been
+// replaced meanwhile.
+func (k *keys) use(name string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, state := range k.active {
+		if state.name == name && state.ops < maxOps && state.unknown < maxUnknown {
+			state.ops++
+			return true
+		}
+	}
+	return false
 }
 
 // unknown counts an operation on the key whose outcome nobody knows.
