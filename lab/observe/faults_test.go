@@ -77,6 +77,7 @@ func breakThings(t *testing.T, r *rig) {
 		for _, end := range ends {
 			end()
 		}
+		time.Sleep(*between)
 	}
 	for name := range ruleExprs(t, "alert") {
 		if !provoked[name] {
@@ -161,8 +162,8 @@ func holdRows(t *testing.T, r *rig) func() {
 	return release
 }
 
-// letClaimsRunOut: workers of iidy take longer than their lease, and others take over what they had, three times. The last one reports what it
-// holds no more.
+// letClaimsRunOut: workers of iidy take longer than their lease, and others take over what they had, three times. The last one reports
+// what it holds no more.
 func letClaimsRunOut(t *testing.T, r *rig) func() {
 	t.Helper()
 	const batch, many = "/iidy/v1/batch/lists/stalled", 10_000
@@ -395,10 +396,11 @@ func (r *rig) numbers(t *testing.T, query string) (list []int) {
 		t.Errorf("%s: %v", query, err)
 		return nil
 	}
+	defer func() { _ = rows.Close() }()
 	for n := 0; rows.Next() && err == nil; list = append(list, n) {
 		err = rows.Scan(&n)
 	}
-	if err = errors.Join(err, rows.Err(), rows.Close()); err != nil {
+	if err = errors.Join(err, rows.Err()); err != nil {
 		t.Errorf("%s: %v", query, err)
 	}
 	return list
