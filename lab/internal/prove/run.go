@@ -102,12 +102,17 @@ func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 	result := &WindowResult{Window: w, From: time.Since(p.start)}
 	work, histories, cuts := map[*column]Workload{}, map[*column]*History{}, map[*column]int{}
 	for _, c := range p.rig.columns {
+		if !w.takesPart(c) {
+			continue
+		}
 		histories[c] = NewHistory(p.start)
 		work[c] = kinds()[c.service.Name](c.caller, histories[c], fmt.Sprintf("%s%d", w.Name, p.windows))
 		c.mu.Lock()
 		c.done = map[Action]int{}
 		c.mu.Unlock()
-		cuts[c] = c.proxy.Cuts()
+		if c.proxy != nil {
+			cuts[c] = c.proxy.Cuts()
+		}
 	}
 	counted := p.counted(ctx)
 
@@ -127,7 +132,12 @@ func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 	}
 	recounted := p.counted(ctx)
 	for _, c := range p.rig.columns {
-		c.note(CutReply, c.proxy.Cuts()-cuts[c])
+		if work[c] == nil {
+			continue
+		}
+		if c.proxy != nil {
+			c.note(CutReply, c.proxy.Cuts()-cuts[c])
+		}
 		column, err := p.judge(ctx, c, w, work[c], histories[c], signs(counted[c], recounted[c]))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.service.Name, err)
@@ -147,6 +157,9 @@ func (p *prover) load(ctx context.Context, work map[*column]Workload) (stop func
 	whole := context.WithoutCancel(ctx) // what was begun is brought to an end
 	var wg sync.WaitGroup
 	for i, c := range p.rig.columns {
+		if work[c] == nil {
+			continue
+		}
 		for client := range p.options.Clients {
 			random := newRandom(p.options.Seed, uint64(p.windows), uint64(i), uint64(client))
 			wg.Go(func() {
@@ -202,7 +215,11 @@ func (p *prover) judge(
 	result := ColumnResult{Service: c.service.Name, Signs: counted}
 	settled := work.Settle(ctx)
 	var err error
-	result.Checks, err = work.Check(ctx, p.rig.reader, p.options.Pictures)
+	reader := p.rig.reader
+	if c.maria != nil {
+		reader = c.maria.reader
+	}
+	result.Checks, err = work.Check(ctx, reader, p.options.Pictures)
 	if err != nil {
 		return result, err
 	}
@@ -311,12 +328,24 @@ func (p *prover) leaks(ctx context.Context) []Check {
 			}
 		}
 		checks = append(checks, check(c.service.Name+": goroutines", most <= p.idle[c]+leakSlack, "%d before, %d after", p.idle[c], most))
-		var open struct{ All, Busy int }
-		err := p.rig.reader.GetContext(ctx, &open, `SELECT count(*) AS all, count(*) FILTER (WHERE state <> 'idle') AS busy
-			FROM pg_stat_activity WHERE usename = $1`, c.role)
-		checks = append(checks, check(c.service.Name+": connections", err == nil && open.Busy == 0, "%d open, %d not idle", open.All, open.Busy))
+		all, busy, err := p.connections(ctx, c)
+		checks = append(checks, check(c.service.Name+": connections", err == nil && busy == 0, "%d open, %d not idle", all, busy))
 	}
 	return checks
+}
+
+// connections counts those of the service's role, and those at work.
+func (p *prover) connections(ctx context.Context, c *column) (all, busy int, err error) {
+	if c.maria != nil {
+		return c.maria.open(ctx, c.role)
+	}
+	var row struct {
+		All  int `db:"n"`
+		Busy int `db:"busy"`
+	}
+	err = p.rig.reader.GetContext(ctx, &row, `SELECT count(*) AS n, count(*) FILTER (WHERE state <> 'idle') AS busy
+		FROM pg_stat_activity WHERE usename = $1`, c.role)
+	return row.All, row.Busy, err
 }
 
 func pause(ctx context.Context, d time.Duration) bool {

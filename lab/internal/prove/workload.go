@@ -74,6 +74,7 @@ func kinds() map[string]kind {
 		serviceEvents:   newEvents,
 		serviceIidy:     newIidy,
 		servicePayments: newPayments,
+		EventsOnMariaDB: newMariaEvents,
 		servicePyggpot:  newPots,
 	}
 }
