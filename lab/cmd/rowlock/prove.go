@@ -183,9 +183,10 @@ func (v prover) run(ctx context.Context) (report *prove.Report, err error) {
 			sys.Services = append(sys.Services, service)
 		}
 	}
+	screen := &screen{out: v.stdout, terminal: isTerminal(v.stdout)}
 	return prove.Run(ctx, sys, prove.Options{
 		Seed: v.options.seed, Windows: v.windows, Clients: v.options.clients, Pace: 40 * time.Millisecond,
-		Pictures: v.options.out, Enough: v.enough, Say: func(format string, args ...any) { say(v.stdout, format, args...) },
+		Pictures: v.options.out, Enough: v.enough, Say: screen.say, Live: screen.liveLine(),
 	})
 }
 

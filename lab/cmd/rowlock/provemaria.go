@@ -39,16 +39,17 @@ func (v prover) eventsOnMariaDB(ctx context.Context, binary string) (s prove.Ser
 
 	const account = "events_app"
 	password := rand.Text()
-	if err = onMariaDB(ctx, server, `CREATE DATABASE `+eventsName); err != nil {
-		return s, nil, err
-	}
 	r := &running{binary: binary, environ: map[string]string{"DATABASE_URL": server.URL(eventsName)}}
 	r.service.name = eventsName
-	if err = r.migrate(ctx); err != nil {
-		return s, nil, err
+	err = onMariaDB(ctx, server, `CREATE DATABASE `+eventsName)
+	if err == nil {
+		err = r.migrate(ctx)
 	}
-	if err = onMariaDB(ctx, server, `CREATE USER '`+account+`'@'127.0.0.1' IDENTIFIED BY '`+password+`'`,
-		`GRANT SELECT, INSERT, UPDATE, DELETE ON `+eventsName+`.* TO '`+account+`'@'127.0.0.1'`); err != nil {
+	if err == nil {
+		err = onMariaDB(ctx, server, `CREATE USER '`+account+`'@'127.0.0.1' IDENTIFIED BY '`+password+`'`,
+			`GRANT SELECT, INSERT, UPDATE, DELETE ON `+eventsName+`.* TO '`+account+`'@'127.0.0.1'`)
+	}
+	if err != nil {
 		return s, nil, err
 	}
 	u, err := url.Parse(server.URL(eventsName))

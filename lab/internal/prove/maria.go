@@ -60,7 +60,7 @@ func (m *maria) terminate(ctx context.Context, user string) (n int, err error) {
 		return 0, fmt.Errorf("look for a connection: %w", err)
 	}
 	if _, err := conn.ExecContext(ctx, fmt.Sprintf("KILL CONNECTION %d", id)); err != nil {
-		return 0, nil //nolint:nilerr // it has just ended by itself
+		return 0, nil // it has just ended by itself
 	}
 	return 1, nil
 }
