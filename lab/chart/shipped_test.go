@@ -94,7 +94,7 @@ func TestEveryRuleIsShipped(t *testing.T) {
 	})
 }
 
-// Helm keeps a release in one secret: the chart's files and what it rendered, packed. More than Kubernetes takes cannot be installed at all.
+// Helm keeps a release in one secret: the chart's files and what it rendered, packed. More than Kubernetes takes there cannot be installed.
 func TestTheReleaseFitsItsSecret(t *testing.T) {
 	t.Parallel()
 	eachHelm(t, func(t *testing.T, helm string) {
@@ -111,11 +111,12 @@ func TestTheReleaseFitsItsSecret(t *testing.T) {
 			}
 		}
 		write([]byte(manifests))
-		err = filepath.WalkDir(umbrella, func(path string, entry fs.DirEntry, err error) error {
+		folder := os.DirFS(umbrella)
+		err = fs.WalkDir(folder, ".", func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {
 				return err
 			}
-			data, err := os.ReadFile(path)
+			data, err := fs.ReadFile(folder, path)
 			write([]byte(base64.StdEncoding.EncodeToString(data)))
 			return err
 		})

@@ -139,7 +139,8 @@ func dump(t *testing.T) {
 	show("get", "pods,deployments,hpa", "-o", "wide")
 	show("get", "events", "--sort-by=.lastTimestamp")
 	// NAME and how often it was started again.
-	pods, err := kubectl(ctx, "get", "pods", "-o", `jsonpath={range .items[*]}{.metadata.name} {.status.containerStatuses[0].restartCount}{"\n"}{end}`)
+	pods, err := kubectl(ctx, "get", "pods", "-o",
+		`jsonpath={range .items[*]}{.metadata.name} {.status.containerStatuses[0].restartCount}{"\n"}{end}`)
 	if err != nil {
 		t.Log(err)
 	}

@@ -22,7 +22,8 @@ func (s shares) String() string {
 		return "not measured"
 	}
 	sorted := slices.Sorted(slices.Values(s))
-	return fmt.Sprintf("%.0f %% at most, %.0f %% in the median of %d samples", 100*sorted[len(sorted)-1], 100*sorted[len(sorted)/2], len(sorted))
+	highest, median := sorted[len(sorted)-1], sorted[len(sorted)/2]
+	return fmt.Sprintf("%.0f %% at most, %.0f %% in the median of %d samples", 100*highest, 100*median, len(sorted))
 }
 
 // sampler looks at figures again and again, until it is stopped.

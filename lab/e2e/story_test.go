@@ -128,7 +128,7 @@ func (s *story) values(more ...string) []string {
 			fmt.Sprintf("--set=%s.replicas=2,%s.resources.requests.cpu=50m", row.name, row.name),
 			fmt.Sprintf("--set=%s.config.LOG_REQUESTS=errors", row.name),
 			// Faster rollouts than by default, for more connections.
-			fmt.Sprintf("--set=%s.minReadySeconds=5", row.name))
+			fmt.Sprintf("--set=%s.minReadySeconds=2", row.name))
 	}
 	args = append(args,
 		"--set=counts.autoscaling.minReplicas=2,counts.autoscaling.targetCPUUtilizationPercentage=60",

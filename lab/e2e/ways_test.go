@@ -46,8 +46,8 @@ func (s *story) byKubectl(t *T) {
 	s.wantNothing(t)
 }
 
-// alone releases the generic chart by itself, behind PgBouncer, with the whole URI in its secret as CloudNativePG writes it. Its replicas may
-// not migrate: the Job of the chart's README does, on the direct way.
+// alone releases the generic chart by itself, behind PgBouncer, with the whole URI in its secret as CloudNativePG writes it. Its replicas
+// may not migrate: the Job of the chart's README does, on the direct way.
 func (s *story) alone(t *T) {
 	if !slices.Contains(s.services, "counts") {
 		return

@@ -135,8 +135,8 @@ func TestDashboardsAreWellFormed(t *testing.T) {
 		for _, v := range p.Templating.List {
 			known[v.Name] = true
 		}
-		if !known["datasource"] || !known["namespace"] {
-			t.Errorf("%s cannot choose its data source and namespace: %v", p.file, known)
+		if !known["datasource"] || !known["namespace"] || !known["release"] {
+			t.Errorf("%s cannot choose its data source, namespace and release: %v", p.file, known)
 		}
 		text := read(t, chart+"/dashboards/"+p.file)
 		if len(text) > 1<<20-64<<10 {
@@ -224,13 +224,14 @@ func checkPanels(t *testing.T, p *page) {
 	}
 }
 
-// checkExpr demands that every metric is of the chosen namespace, but Prometheus' own; and that rates ask for the interval that
+// checkExpr demands that every metric is of the chosen namespace and release, but the alerts; and that rates ask for the interval that
 // Grafana fits to the scrapes.
 func checkExpr(t *testing.T, where, expr string) {
 	t.Helper()
 	for _, s := range selectors(expr) {
-		if s.metric != "ALERTS" && !slices.Contains(s.matchers, `namespace=~"$namespace"`) {
-			t.Errorf("%s: %s is of all namespaces", where, s)
+		chosen := strings.Contains(s.String(), `namespace=~"$namespace"`) && strings.Contains(s.String(), "$release")
+		if s.metric != "ALERTS" && !chosen {
+			t.Errorf("%s: %s is of all namespaces or releases", where, s)
 		}
 	}
 	for _, part := range regexp.MustCompile(`\w+\([^()]*\[([^]]+)\]`).FindAllStringSubmatch(expr, -1) {

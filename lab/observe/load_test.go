@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -34,6 +35,8 @@ type callers struct {
 type load struct {
 	http *http.Client
 	sent atomic.Int64
+	// stop ends it, once and for all.
+	stop func()
 	// by counts the answers by status; 0 for none.
 	mu sync.Mutex
 	by map[int]int
@@ -41,27 +44,32 @@ type load struct {
 	claim atomic.Pointer[string]
 	// faulty lets payments meet a processor that fails.
 	faulty atomic.Bool
+	// changing lets pyggpot's callers change pots only: those who look would wait for locks with connections that changes need.
+	changing atomic.Bool
+	// silent keeps the callers of events from calling.
+	silent atomic.Bool
 }
 
 // burst is how many requests for a service begin at once.
 const burst = 10
 
-// startLoad lets them all call until the test ends or stop is called.
+// startLoad lets them all call until stop is called or the test ends.
 func startLoad(t *testing.T, r *rig) *load {
 	t.Helper()
-	l := &load{http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 2 * time.Second}, Timeout: 12 * time.Second}}
-	l.by = map[int]int{}
+	transport := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 2 * time.Second}
+	l := &load{http: &http.Client{Transport: transport, Timeout: 12 * time.Second}, by: map[int]int{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	var calling sync.WaitGroup
-	t.Cleanup(func() {
+	l.stop = func() {
 		cancel()
 		calling.Wait()
 		l.http.CloseIdleConnections()
-	})
+	}
+	t.Cleanup(l.stop)
 	for _, c := range l.callers() {
 		set := r.of(c.service)
 		for _, q := range c.prepare {
-			if status, body := l.send(ctx, set, 0, q); status/100 != 2 {
+			if status, body := l.send(ctx, set, q); status/100 != 2 {
 				t.Fatalf("%s %s: %d %s", q.method, q.path, status, body)
 			}
 		}
@@ -79,6 +87,9 @@ func startLoad(t *testing.T, r *rig) *load {
 				}
 				for range burst {
 					n++
+					if c.service == "events" && l.silent.Load() {
+						continue
+					}
 					select {
 					case calls <- n:
 					default: // all clients are busy; an open door would pile up
@@ -89,7 +100,7 @@ func startLoad(t *testing.T, r *rig) *load {
 		for range c.clients {
 			calling.Go(func() {
 				for n := range calls {
-					l.send(ctx, set, n, c.next(n))
+					l.send(ctx, set, c.next(n))
 				}
 			})
 		}
@@ -97,20 +108,34 @@ func startLoad(t *testing.T, r *rig) *load {
 	return l
 }
 
-// send calls one of the replicas that are there.
-func (l *load) send(ctx context.Context, set *replica.Set, n int, q request) (status int, body string) {
+// send calls one of the replicas that are there, drawn at random: by turns one replica would get all requests for one key.
+func (l *load) send(ctx context.Context, set *replica.Set, q request) (status int, body string) {
 	backends := set.Backends()
 	if len(backends) == 0 {
 		return 0, ""
 	}
-	return l.to(ctx, backends[n%len(backends)].Addr, q)
+	return l.to(ctx, backends[rand.N(len(backends))].Addr, q)
 }
 
 // to calls an address.
 func (l *load) to(ctx context.Context, addr string, q request) (status int, body string) {
+	status, body, claim := l.call(ctx, addr, q)
+	if claim != "" {
+		l.claim.Store(&claim)
+	}
+	return status, body
+}
+
+// claimed calls iidy and returns the claim that it gives.
+func (l *load) claimed(ctx context.Context, addr string, q request) (status int, claim string) {
+	status, _, claim = l.call(ctx, addr, q)
+	return status, claim
+}
+
+func (l *load) call(ctx context.Context, addr string, q request) (status int, body, claim string) {
 	req, err := http.NewRequestWithContext(ctx, q.method, "http://"+addr+q.path, strings.NewReader(q.body))
 	if err != nil {
-		return 0, err.Error()
+		return 0, err.Error(), ""
 	}
 	if strings.HasPrefix(q.body, "{") {
 		req.Header.Set("Content-Type", "application/json")
@@ -123,10 +148,7 @@ func (l *load) to(ctx context.Context, addr string, q request) (status int, body
 		var raw []byte
 		raw, err = io.ReadAll(resp.Body)
 		err = errors.Join(err, resp.Body.Close())
-		status, body = resp.StatusCode, string(raw)
-		if claim := resp.Header.Get("X-IIDY-Claim"); claim != "" {
-			l.claim.Store(&claim)
-		}
+		status, body, claim = resp.StatusCode, string(raw), resp.Header.Get("X-Iidy-Claim")
 	}
 	if err != nil {
 		status, body = 0, err.Error()
@@ -135,7 +157,7 @@ func (l *load) to(ctx context.Context, addr string, q request) (status int, body
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.by[status]++
-	return status, body
+	return status, body, claim
 }
 
 func post(path, body string) request { return request{method: http.MethodPost, path: path, body: body} }
@@ -143,7 +165,7 @@ func post(path, body string) request { return request{method: http.MethodPost, p
 func get(path string) request { return request{method: http.MethodGet, path: path} }
 
 func (l *load) callers() []callers {
-	return []callers{l.counting(), l.paying(), l.listing(), adding(), saving()}
+	return []callers{l.counting(), l.paying(), l.listing(), adding(), l.saving()}
 }
 
 const hotCounter = "hot"
@@ -286,14 +308,19 @@ func adding() callers {
 }
 
 // saving: coins into a few pots and out of them again.
-func saving() callers {
+func (l *load) saving() callers {
 	c := callers{service: "pyggpot", perSecond: 40, clients: 24}
-	for _, name := range []string{"Holidays", "Bicycle", "Roof"} {
-		c.prepare = append(c.prepare, post("/pyggpot.pot.Pot/CreatePot", `{"pot_name":"`+name+`","max_coins":1000000}`))
+	const pots = 4
+	for n := range pots {
+		c.prepare = append(c.prepare, post("/pyggpot.pot.Pot/CreatePot", fmt.Sprintf(`{"pot_name":"Savings %d","max_coins":1000000}`, 10+n)))
 	}
 	c.next = func(n int) request {
-		pot := 1 + n/10%3
-		switch n % 10 {
+		pot := 1 + n%pots
+		action := n % 10
+		if l.changing.Load() {
+			action = 0
+		}
+		switch action {
 		case 4:
 			return post("/pyggpot.pot.Pot/ViewPot", fmt.Sprintf(`{"pot_id":%d}`, pot))
 		case 7:
@@ -301,7 +328,8 @@ func saving() callers {
 		case 2, 8:
 			return post("/pyggpot.coin.Coin/RemoveCoins", fmt.Sprintf(`{"pot_id":%d,"count":2}`, pot))
 		default:
-			return post("/pyggpot.coin.Coin/AddCoins", fmt.Sprintf(`{"pot_id":%d,"coins":[{"kind":"GOLD","count":3},{"kind":"BRONZE","count":2}]}`, pot))
+			coins := `[{"kind":"GOLD","count":3},{"kind":"BRONZE","count":2}]`
+			return post("/pyggpot.coin.Coin/AddCoins", fmt.Sprintf(`{"pot_id":%d,"coins":%s}`, pot, coins))
 		}
 	}
 	return c

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -64,7 +63,8 @@ func (r *rig) picture(t *testing.T, p *page, from, to time.Time) *draw.Page {
 	t.Helper()
 	picture := &draw.Page{
 		Title: p.Title, From: from, To: to,
-		Caption: "Drawn by `make pictures` from a Prometheus that scraped two replicas of every service under load, and while they were broken on " +
+		Caption: "Drawn by `make pictures` from a Prometheus that scraped two replicas of every service under load, and while they were " +
+			"broken on " +
 			"purpose. Grafana draws the same panels in its own way.",
 	}
 	for _, one := range p.Panels {
@@ -105,6 +105,6 @@ var ofLegend = regexp.MustCompile(`\{\{(\w+)\}\}`)
 // legend fills the labels in, as Grafana does.
 func legend(format string, labels map[string]string) string {
 	return ofLegend.ReplaceAllStringFunc(format, func(name string) string {
-		return fmt.Sprint(labels[strings.Trim(name, "{}")])
+		return labels[strings.Trim(name, "{}")]
 	})
 }

@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"slices"
 	"strings"
 	"testing"
 )
@@ -15,11 +14,25 @@ type selector struct {
 // String is the selector as PromQL.
 func (s selector) String() string { return s.metric + "{" + strings.Join(s.matchers, ",") + "}" }
 
-// keywords are the words of PromQL that are neither metrics nor functions; those of labels are followed by a list of names.
-var (
-	keywords = []string{"and", "or", "unless", "bool", "offset", "start", "end", "inf", "nan", "atan2"}
-	lists    = []string{"by", "without", "on", "ignoring", "group_left", "group_right"}
-)
+// isKeyword tells the words of PromQL that are neither metrics nor functions.
+func isKeyword(word string) bool {
+	switch strings.ToLower(word) {
+	case "and", "or", "unless", "bool", "offset", "inf", "nan", "atan2":
+		return true
+	default:
+		return false
+	}
+}
+
+// beginsLabels tells those that a list of labels follows.
+func beginsLabels(word string) bool {
+	switch word {
+	case "by", "without", "on", "ignoring", "group_left", "group_right":
+		return true
+	default:
+		return false
+	}
+}
 
 // selectors finds the metrics of an expression. It is no parser of PromQL, of which Prometheus has the one that
 // counts, but knows enough to tell a metric from a function, a keyword and a label.
@@ -37,9 +50,9 @@ func selectors(expr string) []selector {
 			word := rest[:strings.IndexFunc(rest+" ", func(r rune) bool { return !wordChar(byte(r)) })]
 			rest = strings.TrimLeft(rest[len(word):], " \n")
 			switch {
-			case slices.Contains(lists, word):
+			case beginsLabels(word):
 				_, rest, _ = strings.Cut(rest, ")")
-			case slices.Contains(keywords, strings.ToLower(word)):
+			case isKeyword(word):
 			case strings.HasPrefix(rest, "("): // a function
 			case strings.HasPrefix(rest, "by") || strings.HasPrefix(rest, "without"): // an aggregation
 			default:

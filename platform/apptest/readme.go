@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
 	"github.com/rowlock/rowlock/platform/config"
 )
 
@@ -26,9 +28,17 @@ func ReadmeShowsConfiguration(t *testing.T, path string, cfg any) {
 // ReadmeNamesMetrics demands that the table under "## Metrics" of the README at
 // path names the metrics of a replica that begin with rowlock_, http_server_ or
 // one of the service's own prefixes, with their types and labels, all of them and
-// no others. metrics is the text of /metrics; a vector shows there once it has a series.
+// no others, and that their names keep to Prometheus's conventions. metrics is the
+// text of /metrics; a vector shows there once it has a series.
 func ReadmeNamesMetrics(t *testing.T, path, metrics string, prefixes ...string) {
 	t.Helper()
+	problems, err := promlint.New(strings.NewReader(metrics)).Lint()
+	if err != nil {
+		t.Error(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
 	documented, exposed := readmeMetrics(read(t, path)), exposedMetrics(metrics, prefixes)
 	if !slices.Equal(documented, exposed) || len(exposed) == 0 {
 		t.Errorf("%s names\n%s\na replica has\n%s", path, strings.Join(documented, "\n"), strings.Join(exposed, "\n"))

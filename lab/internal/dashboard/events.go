@@ -1,23 +1,25 @@
 package dashboard
 
 func events() *Dashboard {
-	d := ofService("events", "Gapless ids, and events that workers give a value, each exactly once. Two things can go wrong: nobody gets an id, "+
+	d := ofService("events", "Gapless ids, and events that workers give a value, each exactly once. Two things can go wrong: "+
+		"nobody gets an id, "+
 		"or nobody works.")
 	d.Rows = []Row{
-		{Title: "At a glance", Panels: []Panel{
-			statReplicas(), statRequests(), statFailed(), statLatency(),
-			{
+		serviceGlance(
+			Panel{
 				Title: "Pending", Kind: KindStat, Unit: UnitShort, Width: 4,
-				Description: "Events that wait for a worker. All processes look at the same table, every 10 s: this is the largest figure, not the sum.",
-				Queries:     one("max(events_pending{$sel})", "events"),
+				Description: "Events that wait for a worker. All processes look at the same table, every 10 s: this is the largest figure, not " +
+					"the sum.",
+				Queries: one("max(events_pending{$sel})", "events"),
 			},
-			{
+			Panel{
 				Title: "Age of the oldest", Kind: KindStat, Unit: UnitShort, Width: 4,
-				Description: "Of the pending events, counted in events that were added since, as no time is stored. It grows without end: nobody works, " +
+				Description: "Of the pending events, counted in events that were added since, as no time is stored. It grows without end: " +
+					"nobody works, " +
 					"or one transaction holds some events and does not let go.",
 				Queries: one("max(events_oldest_pending_distance{$sel})", "events since"),
 			},
-		}},
+		),
 		apiRow(),
 		{Title: "Workers", Panels: []Panel{
 			{
@@ -54,7 +56,8 @@ func events() *Dashboard {
 			},
 			{
 				Title: "Batches that failed", Kind: KindTimeseries, Unit: UnitOps, Width: 8, Bad: 1,
-				Description: "Rolled back, or of unknown outcome. Their events are worked by the next one; again and again means that something is wrong " +
+				Description: "Rolled back, or of unknown outcome. Their events are worked by the next one; again and again means that something " +
+					"is wrong " +
 					"with the database or with one event.",
 				Queries: one(rate("events_failed_batches_total"), "failed"),
 			},

@@ -1,26 +1,27 @@
 package dashboard
 
 func iidy() *Dashboard {
-	d := ofService("iidy", "Attempt lists. Single items share statements, batches are one each, and long ones are streamed; workers share lists by claims.")
+	d := ofService("iidy", "Attempt lists. Single items share statements, batches are one each, and long ones are streamed; workers "+
+		"share lists by claims.")
 	d.Rows = []Row{
-		{Title: "At a glance", Panels: []Panel{
-			statReplicas(), statRequests(), statFailed(), statLatency(),
-			{
+		serviceGlance(
+			Panel{
 				Title: "Items changed", Kind: KindStat, Unit: UnitOps, Width: 4,
 				Description: "Items really added, incremented, deleted, claimed and so on, per second: one request may carry millions.",
 				Queries:     one(rate("iidy_items_total"), "items"),
 			},
-			{
+			Panel{
 				Title: "Long batches", Kind: KindStat, Unit: UnitShort, Width: 4, Warn: 2,
 				Description: "Long batches under way on the busiest replica. At BULK_IN_FLIGHT (2) the next one is answered 503.",
 				Queries:     one("max(iidy_bulk_in_flight{$sel})", "under way"),
 			},
-		}},
+		),
 		apiRow(),
 		{Title: "Items", Panels: []Panel{
 			{
 				Title: "Items changed", Kind: KindTimeseries, Unit: UnitOps, Width: 8,
-				Description: "Items really changed per second; what was there already, or was not, does not count. deleted well below claimed: workers do " +
+				Description: "Items really changed per second; what was there already, or was not, does not count. deleted well below claimed: " +
+					"workers do " +
 					"not finish what they take.",
 				Queries: one(rate("iidy_items_total", "change"), "{{change}}"),
 			},
@@ -41,20 +42,23 @@ func iidy() *Dashboard {
 		{Title: "Claims", Panels: []Panel{
 			{
 				Title: "Claimed and finished", Kind: KindTimeseries, Unit: UnitOps, Width: 8,
-				Description: "Items that workers took, finished (deleted), gave back and kept for longer. Taken should be what is finished, plus retries.",
+				Description: "Items that workers took, finished (deleted), gave back and kept for longer. Taken should be what is finished, " +
+					"plus retries.",
 				Queries: one(`sum by (change) (rate(iidy_items_total{$sel,change=~"claimed|deleted|released|extended|abandoned"}[$__rate_interval]))`,
 					"{{change}}"),
 			},
 			{
 				Title: "Claims that ran out", Kind: KindTimeseries, Unit: UnitOps, Width: 8,
-				Description: "Items handed out again because their lease was over. Failed items are meant to be; beyond that, workers die or are slower " +
+				Description: "Items handed out again because their lease was over. Failed items are meant to be; beyond that, workers die or " +
+					"are slower " +
 					"than their lease.",
 				Queries: one(rate(`rowlock_lock_conflicts_total{reason="taken_over"}`), "taken over"),
 			},
 			{
 				Title: "Changes under a lost claim", Kind: KindTimeseries, Unit: UnitOps, Width: 8,
-				Description: "Workers that came back too late: others had their items by then, and nothing was changed. Longer leases, or smaller claims.",
-				Queries:     one(rate(`rowlock_lock_conflicts_total{reason="lost"}`), "lost"),
+				Description: "Workers that came back too late: others had their items by then, and nothing was changed. Longer leases, or " +
+					"smaller claims.",
+				Queries: one(rate(`rowlock_lock_conflicts_total{reason="lost"}`), "lost"),
 			},
 		}},
 		groupRow(), lockRow("the rows of the items, in order"), databaseRow(""), processRow(),

@@ -6,17 +6,17 @@ func overview() *Dashboard {
 		Name: "overview", Title: "Rowlock",
 		Description: "All services at a glance. From above: is anybody hurt, what is asked, how long does it take, what is full, " +
 			"who waits for whose lock, how is the database. A click on a service leads to its own dashboard.",
-		Selector: `namespace=~"$namespace",app_kubernetes_io_name=~"$service"`,
-		Variables: []Variable{namespaces(), {
+		Selector: ofRelease + `,app_kubernetes_io_name=~"$service"`,
+		Variables: releases(Variable{
 			Name: "service", Label: "Service",
-			Query: `label_values(rowlock_build_info{namespace=~"$namespace"}, app_kubernetes_io_name)`,
-		}},
+			Query: `label_values(rowlock_build_info{` + ofRelease + `}, app_kubernetes_io_name)`,
+		}),
 		Rows: []Row{glance(), traffic(), latency(), saturation(), replicas(), locks(), databaseRow(byService+", ", service)},
 	}
 }
 
 func glance() Row {
-	return Row{Title: "At a glance", Panels: []Panel{
+	return Row{Title: atAGlance, Panels: []Panel{
 		{
 			Title: "Alerts", Kind: KindStat, Unit: UnitShort, Width: 4, Bad: 1,
 			Description: "Alerts of Rowlock that fire now, of all services. Each has a page in docs/runbook.md.",
@@ -97,6 +97,9 @@ func saturation() Row {
 	}}
 }
 
+// ofScalers finds the autoscalers by the names that the chart gives them: kube-state-metrics has no other labels of them.
+const ofScalers = `{namespace=~"$namespace",horizontalpodautoscaler=~"($release)-($service)(-work)?"}`
+
 func replicas() Row {
 	return Row{Title: "Replicas", Panels: []Panel{
 		{
@@ -107,11 +110,11 @@ func replicas() Row {
 		},
 		{
 			Title: "Scaled, of the maximum", Kind: KindTimeseries, Unit: UnitShare, Width: 6, Warn: 1,
-			Description: "Replicas that each autoscaler wants, as a part of those it may have. At 100 % for long: raise maxReplicas, and look at the " +
+			Description: "Replicas that each autoscaler wants, as a part of those it may have. At 100 % for long: raise maxReplicas, and " +
+				"look at the " +
 				"connection budget. Needs kube-state-metrics.",
-			Queries: one(`max by (horizontalpodautoscaler) (kube_horizontalpodautoscaler_status_desired_replicas`+
-				`{namespace=~"$namespace",horizontalpodautoscaler=~".*($service).*"}`+
-				` / kube_horizontalpodautoscaler_spec_max_replicas{namespace=~"$namespace",horizontalpodautoscaler=~".*($service).*"})`,
+			Queries: one(`max by (horizontalpodautoscaler) (kube_horizontalpodautoscaler_status_desired_replicas`+ofScalers+
+				` / kube_horizontalpodautoscaler_spec_max_replicas`+ofScalers+`)`,
 				"{{horizontalpodautoscaler}}"),
 		},
 		{
@@ -148,7 +151,8 @@ func locks() Row {
 		},
 		{
 			Title: "Requests per statement", Kind: KindTimeseries, Unit: UnitShort, Width: 6,
-			Description: "Mean size of the groups that share one statement and one commit (counts, events, iidy). It grows with the load: that is how " +
+			Description: "Mean size of the groups that share one statement and one commit (counts, events, iidy). It grows with the load: " +
+				"that is how " +
 				"a hot row stays fast.",
 			Queries: one(mean("rowlock_coalesce_batch_size", "coalescer"), "{{coalescer}}"),
 		},

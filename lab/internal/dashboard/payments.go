@@ -1,22 +1,22 @@
 package dashboard
 
 func payments() *Dashboard {
-	d := ofService("payments", "Ride payments that are charged once. What must never be: a charge without a payment, and a transaction that hangs.")
+	d := ofService("payments", "Ride payments that are charged once. What must never be: a charge without a payment, and a transaction "+
+		"that hangs.")
 	d.Rows = []Row{
-		{Title: "At a glance", Panels: []Panel{
-			statReplicas(), statRequests(), statFailed(), statLatency(),
-			{
+		serviceGlance(
+			Panel{
 				Title: "Unsettled charges", Kind: KindStat, Unit: UnitShort, Width: 4, Bad: 1,
 				Description: "Cards charged more than IDEMPOTENCY_TTL ago without a payment behind it, as of the last cleanup. Each needs a person: " +
 					"see the runbook. Replicas count the same ledger, so this is the largest figure, not the sum.",
 				Queries: one("max(payments_unsettled_charges{$sel})", "charges"),
 			},
-			{
+			Panel{
 				Title: "Oldest transaction", Kind: KindStat, Unit: UnitSeconds, Width: 4, Warn: 3, Bad: 6,
 				Description: "Age of the oldest open payment transaction. Above LOCK_WAIT + PROCESSOR_TIMEOUT (6 s) something hangs.",
 				Queries:     one("max(payments_transaction_oldest_seconds{$sel})", "open for"),
 			},
-		}},
+		),
 		apiRow(),
 		{Title: "Payments", Panels: []Panel{
 			{
@@ -35,20 +35,23 @@ func payments() *Dashboard {
 			},
 			{
 				Title: "Open transactions", Kind: KindTimeseries, Unit: UnitShort, Width: 6, Warn: 6,
-				Description: "Payment transactions that are open, per replica. The limit is DB_MAX_OPEN_CONNS - 2 (6); there, new payments queue and are " +
+				Description: "Payment transactions that are open, per replica. The limit is DB_MAX_OPEN_CONNS - 2 (6); there, new payments " +
+					"queue and are " +
 					"then answered 503 OVERLOADED.",
 				Queries: one("payments_transactions_open{$sel}", "{{pod}}"),
 			},
 			{
 				Title: "Oldest transaction", Kind: KindTimeseries, Unit: UnitSeconds, Width: 6, Bad: 6,
-				Description: "Per replica. On one alone: restart it. On all: the processor does not keep to its timeout, or the database does not answer.",
-				Queries:     one("payments_transaction_oldest_seconds{$sel}", "{{pod}}"),
+				Description: "Per replica. On one alone: restart it. On all: the processor does not keep to its timeout, or the database does " +
+					"not answer.",
+				Queries: one("payments_transaction_oldest_seconds{$sel}", "{{pod}}"),
 			},
 		}},
 		{Title: "Processor and clean-up", Panels: []Panel{
 			{
 				Title: "Processor faults", Kind: KindTimeseries, Unit: UnitOps, Width: 8,
-				Description: "Payments answered 502 (the processor failed) or 504 (it did not answer in time). Nothing is stored; callers repeat with " +
+				Description: "Payments answered 502 (the processor failed) or 504 (it did not answer in time). Nothing is stored; callers " +
+					"repeat with " +
 					"the same key and are charged once.",
 				Queries: one(`sum by (status) (rate(http_server_request_duration_seconds_count{$sel,status=~"502|504"}[$__rate_interval]))`+
 					` or label_replace(vector(0), "status", "none", "", "")`, "{{status}}"),

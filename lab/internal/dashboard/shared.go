@@ -16,20 +16,26 @@ const service = "app_kubernetes_io_name"
 // byService is the legend of series that are services.
 const byService = "{{" + service + "}}"
 
-// namespaces is the variable that every dashboard has.
-func namespaces() Variable {
-	return Variable{Name: "namespace", Label: "Namespace", Query: "label_values(rowlock_build_info, namespace)"}
+// ofRelease are the matchers of the two variables that every dashboard has.
+const ofRelease = `namespace=~"$namespace",app_kubernetes_io_instance=~"$release"`
+
+// releases are these variables, and those of the dashboard.
+func releases(more ...Variable) []Variable {
+	return append([]Variable{
+		{Name: "namespace", Label: "Namespace", Query: "label_values(rowlock_build_info, namespace)"},
+		{Name: "release", Label: "Release", Query: `label_values(rowlock_build_info{namespace=~"$namespace"}, app_kubernetes_io_instance)`},
+	}, more...)
 }
 
 // ofService is the dashboard of one service, without its rows.
 func ofService(name, description string) *Dashboard {
 	return &Dashboard{
 		Name: name, Title: "Rowlock / " + name, Description: description,
-		Selector: `namespace=~"$namespace",app_kubernetes_io_name="` + name + `",pod=~"$pod"`,
-		Variables: []Variable{namespaces(), {
+		Selector: ofRelease + `,app_kubernetes_io_name="` + name + `",pod=~"$pod"`,
+		Variables: releases(Variable{
 			Name: "pod", Label: "Pod",
-			Query: `label_values(rowlock_build_info{namespace=~"$namespace",app_kubernetes_io_name="` + name + `"}, pod)`,
-		}},
+			Query: `label_values(rowlock_build_info{` + ofRelease + `,app_kubernetes_io_name="` + name + `"}, pod)`,
+		}),
 	}
 }
 
@@ -117,6 +123,14 @@ func statLatency() Panel {
 	}
 }
 
+// atAGlance is the title of the first row.
+const atAGlance = "At a glance"
+
+// serviceGlance is that of one service: what all have, and what it has itself.
+func serviceGlance(own ...Panel) Row {
+	return Row{Title: atAGlance, Panels: append([]Panel{statReplicas(), statRequests(), statFailed(), statLatency()}, own...)}
+}
+
 // apiRow is the traffic of one service.
 func apiRow() Row {
 	return Row{Title: "API", Panels: []Panel{
@@ -140,9 +154,9 @@ func apiRow() Row {
 	}}
 }
 
-// lockRow is what the service's lock costs; more are panels of its own.
-func lockRow(what string, more ...Panel) Row {
-	return Row{Title: "Locks: " + what, Panels: append([]Panel{
+// lockRow is what the service's lock costs.
+func lockRow(what string) Row {
+	return Row{Title: "Locks: " + what, Panels: []Panel{
 		{
 			Title: "Wait for a lock, 99 of 100", Kind: KindTimeseries, Unit: UnitSeconds, Width: 8, Warn: 1, Bad: 5,
 			Description: "How long it took to get the lock or to give up. process: behind another request of the same replica. " +
@@ -161,7 +175,7 @@ func lockRow(what string, more ...Panel) Row {
 				"replica, tried again. lost: refused, since the own lease or claim was over. taken_over: somebody let his lease expire.",
 			Queries: one(rate("rowlock_lock_conflicts_total", "lock", "reason"), "{{lock}}, {{reason}}"),
 		},
-	}, more...)}
+	}}
 }
 
 // groupRow is group commit, platform/coalesce.
@@ -253,7 +267,8 @@ func processRow() Row {
 		},
 		{
 			Title: "Restarts and versions", Kind: KindTimeseries, Unit: UnitShort, Width: 6,
-			Description: "Processes by version, and how many began anew in the same pod in the last quarter of an hour. Two versions for long: a rollout that hangs.",
+			Description: "Processes by version, and how many began anew in the same pod in the last quarter of an hour. Two versions for " +
+				"long: a rollout that hangs.",
 			Queries: []Query{
 				{Expr: "count by (version) (rowlock_build_info{$sel})", Legend: "{{version}}"},
 				{Expr: "sum(changes(process_start_time_seconds{$sel}[15m]))", Legend: "restarts"},

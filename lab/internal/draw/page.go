@@ -4,6 +4,7 @@
 package draw
 
 import (
+	_ "embed"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -58,18 +59,9 @@ type Page struct {
 const palette = 9
 
 // style makes one file readable on a light and on a dark page.
-const style = `<style>
-text{font:13px system-ui,"DejaVu Sans",sans-serif;fill:#24292f}
-.h1{font-size:22px;font-weight:600}.h2{font-size:16px;font-weight:600}.t{font-size:14px;font-weight:600}.s{font-size:12px;fill:#57606a}
-.v{font-size:34px;font-weight:600}.v2{font-size:24px;font-weight:600}.page{fill:#f4f5f5}.panel{fill:#fff;stroke:#d8dee4}.grid{stroke:#e4e7eb}.axis{stroke:#afb8c1}
-.warn{stroke:#bf8700;stroke-dasharray:6 4}.bad{stroke:#cf222e;stroke-dasharray:6 4}.l{fill:none;stroke-width:1.7;stroke-linejoin:round}
-.ok{fill:#1a7f37}.tw{fill:#9a6700}.tb{fill:#cf222e}
-.k0{stroke:#1f77b4;fill:#1f77b4}.k1{stroke:#e8710a;fill:#e8710a}.k2{stroke:#2a9d3f;fill:#2a9d3f}.k3{stroke:#d62728;fill:#d62728}.k4{stroke:#8e5bd0;fill:#8e5bd0}
-.k5{stroke:#00a3a3;fill:#00a3a3}.k6{stroke:#c2469d;fill:#c2469d}.k7{stroke:#8a7a00;fill:#8a7a00}.k8{stroke:#7f7f7f;fill:#7f7f7f}
-.l.k0,.l.k1,.l.k2,.l.k3,.l.k4,.l.k5,.l.k6,.l.k7,.l.k8{fill:none}.area{stroke:none;fill-opacity:.35}
-@media (prefers-color-scheme:dark){text{fill:#e6edf3}.s{fill:#9198a1}.page{fill:#0d1117}.panel{fill:#161b22;stroke:#30363d}.grid{stroke:#262c36}
-.axis{stroke:#484f58}.ok{fill:#3fb950}.tw{fill:#d29922}.tb{fill:#f85149}.k0{stroke:#58a6ff;fill:#58a6ff}.k3{stroke:#ff7b72;fill:#ff7b72}.k4{stroke:#b58cf0;fill:#b58cf0}}
-</style>`
+//
+//go:embed style.css
+var style string
 
 // canvas gathers the elements.
 type canvas struct{ body strings.Builder }
@@ -109,7 +101,8 @@ func (p *Page) WriteSVG(w io.Writer) error {
 	}
 	c.text(margin, height-20, "s", "start", p.Caption)
 	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" role="img"><title>%s</title>
-%s
+<style>
+%s</style>
 <rect class="page" width="100%%" height="100%%"/>
 %s</svg>
 `, width, height, escape(p.Title), style, c.body.String())

@@ -22,3 +22,10 @@ func TestReadmeNamesTheMetrics(t *testing.T) {
 	r.create(t, "a")
 	apptest.ReadmeNamesMetrics(t, readme, r.Metrics(t))
 }
+
+// Whatever a client sends, /metrics grows by nothing.
+func TestClientsMakeNoSeries(t *testing.T) {
+	t.Parallel()
+	r := start(t, dbtest.Postgres(t, postgres.Migrations()), nil)
+	apptest.SeriesAreBounded(t, r.Replica, r.api, counts+"%s/increase", counts+"%s/%s", internalCounts, internalCounts+"/%s")
+}

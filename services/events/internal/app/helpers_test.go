@@ -10,9 +10,11 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/events/internal/app"
+	"github.com/rowlock/rowlock/services/events/internal/postgres"
 )
 
 type commandOf = lifecycle.Command
@@ -60,4 +62,11 @@ func TestReadmeNamesTheMetrics(t *testing.T) {
 		}
 		apptest.ReadmeNamesMetrics(t, readme, r.Metrics(t), "events_")
 	})
+}
+
+// Whatever a client sends, /metrics grows by nothing.
+func TestClientsMakeNoSeries(t *testing.T) {
+	t.Parallel()
+	r := serve(t, dbtest.Postgres(t, postgres.Migrations()))
+	apptest.SeriesAreBounded(t, r.Replica, r.api, "/events", "/events/async", "/events/%s")
 }

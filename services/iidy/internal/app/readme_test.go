@@ -22,3 +22,10 @@ func TestReadmeNamesTheMetrics(t *testing.T) {
 	r.want(t, "POST", items+"/a", "", 201, "ADDED 1")
 	apptest.ReadmeNamesMetrics(t, readme, r.Metrics(t), "iidy_")
 }
+
+// Whatever a client sends, /metrics grows by nothing.
+func TestClientsMakeNoSeries(t *testing.T) {
+	t.Parallel()
+	r := start(t, dbtest.Postgres(t, postgres.Migrations()), nil)
+	apptest.SeriesAreBounded(t, r.Replica, r.api, "/iidy/v1/lists/%s", "/iidy/v1/lists/%s/%s", "/iidy/v1/batch/lists/%s", "/iidy/v1/%s/lists/%s/%s")
+}

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 
@@ -22,4 +23,14 @@ func TestReadmeNamesTheMetrics(t *testing.T) {
 	r := start(t, dbtest.Postgres(t, postgres.Migrations()), nil)
 	r.pay(t, "k", body(1, goodCard)).want(t, http.StatusCreated, "SUCCEEDED")
 	apptest.ReadmeNamesMetrics(t, readme, r.Metrics(t), "payments_")
+}
+
+// Whatever a client sends, /metrics grows by nothing.
+func TestClientsMakeNoSeries(t *testing.T) {
+	t.Parallel()
+	r := start(t, dbtest.Postgres(t, postgres.Migrations()), nil)
+	for i := range 5 {
+		r.pay(t, fmt.Sprint("hostile", i), body(1, goodCard)).want(t, http.StatusCreated, "SUCCEEDED")
+	}
+	apptest.SeriesAreBounded(t, r.Replica, r.api, "/v1/payments", "/v1/payments/%s")
 }

@@ -31,8 +31,9 @@ var (
 	_ postgres.Observer = (*Metrics)(nil)
 )
 
-// New registers the metrics.
-func New(reg prometheus.Registerer) (*Metrics, error) {
+// New registers the metrics. limit is how long a payment transaction may take, from
+// its wait for the key to the processor's answer.
+func New(reg prometheus.Registerer, limit time.Duration) (*Metrics, error) {
 	m := &Metrics{
 		payments: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "payments_total", Help: "Payments that were stored.",
@@ -65,6 +66,9 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "payments_transaction_oldest_seconds", Help: "Age of the oldest open payment transaction of this replica; 0 without one.",
 		}, func() float64 { _, age := m.open(time.Now()); return age.Seconds() }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "payments_transaction_limit_seconds", Help: "How old a payment transaction gets when all is well: LOCK_WAIT and PROCESSOR_TIMEOUT.",
+		}, limit.Seconds),
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register the metrics of payments: %w", err)

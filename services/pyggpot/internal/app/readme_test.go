@@ -22,3 +22,10 @@ func TestReadmeNamesTheMetrics(t *testing.T) {
 	apptest.Get(t, "http://"+r.addr+"/docs")
 	apptest.ReadmeNamesMetrics(t, readme, r.Metrics(t), "pyggpot_")
 }
+
+// Whatever a client sends, /metrics grows by nothing.
+func TestClientsMakeNoSeries(t *testing.T) {
+	t.Parallel()
+	r := start(t, dbtest.Postgres(t, postgres.Migrations()), nil)
+	apptest.SeriesAreBounded(t, r.Replica, "http://"+r.addr, "/pyggpot.pot.Pot/CreatePot", "/pyggpot.pot.Pot/%s", "/twirp/%s/%s")
+}

@@ -1,0 +1,73 @@
+package apptest
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// SeriesAreBounded sends a replica what a hostile client would, under names that
+// differ from round to round, and demands that the later rounds add no series to
+// /metrics and that no name shows there. In paths, which are added to the base URL
+// api, %s stands for the name.
+func SeriesAreBounded(t *testing.T, r *Replica, api string, paths ...string) {
+	t.Helper()
+	const rounds = 3
+	var known map[string]bool
+	for round := range rounds {
+		for _, path := range append([]string{"/%s", "/%s/%s", "//%s/..%%2f"}, paths...) {
+			attack(t, api+path, round)
+		}
+		metrics := r.Metrics(t)
+		if strings.Contains(strings.ToLower(metrics), hostile) {
+			t.Error("/metrics shows a name that a client has sent")
+		}
+		now := seriesOf(metrics)
+		for _, s := range slices.Sorted(maps.Keys(now)) {
+			if round > 0 && !known[s] {
+				t.Errorf("round %d has made a series: %s", round, s)
+			}
+		}
+		known = now
+	}
+	if len(known) == 0 {
+		t.Error("/metrics is empty")
+	}
+}
+
+const hostile = "hostile"
+
+// attack sends names of one round by every method, in path, query, headers and body.
+func attack(t *testing.T, url string, round int) {
+	t.Helper()
+	for i, name := range []string{hostile, hostile + "%2F..%00", hostile + "%F0%9F%92%A5%22%7D", strings.Repeat(hostile, 100)} {
+		name = fmt.Sprintf("%s-%d-%d", name, round, i)
+		target := strings.ReplaceAll(url, "%s", name)
+		target = strings.ReplaceAll(target, "%%", "%") + "?" + name + "=1&action=" + name
+		header := map[string]string{
+			"Idempotency-Key": name, "X-Request-Id": name, "User-Agent": name, "Accept": name + "/" + name, "Forwarded": name,
+		}
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete, strings.ToUpper(hostile) + fmt.Sprint(round)} {
+			for _, kind := range []string{"application/json", "text/" + name} {
+				header["Content-Type"] = kind
+				if a := Send(t, method, target, `{"`+name+`":"`+name+`"}`, header); a.Status == http.StatusInternalServerError {
+					t.Errorf("%s %s: %s", method, target, a)
+				}
+			}
+		}
+	}
+}
+
+// seriesOf are the series of the text format, labels and all, without their values.
+func seriesOf(metrics string) map[string]bool {
+	all := make(map[string]bool)
+	for line := range strings.Lines(metrics) {
+		if end := strings.LastIndexByte(line, ' '); end > 0 && !strings.HasPrefix(line, "#") {
+			all[line[:end]] = true
+		}
+	}
+	return all
+}
