@@ -154,7 +154,8 @@ func (r *Report) remarks(w io.Writer) {
 	_, _ = fmt.Fprint(w, ".\n")
 }
 
-// spanRemarks tells what the receiver got, some of it seconds after the run that it is from: exporters wait. A busy replica drops what its exporter's queue (OTEL_BSP_MAX_QUEUE_SIZE) cannot take.
+// spanRemarks tells what the receiver got, some of it seconds after the run that it is from: exporters wait. A busy replica drops what
+// its exporter's queue (OTEL_BSP_MAX_QUEUE_SIZE) cannot take.
 func (r *Report) spanRemarks(w io.Writer) {
 	_, _ = fmt.Fprintln(w, "Spans may come up to five seconds late, and be counted with the next run.")
 
