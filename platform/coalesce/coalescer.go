@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rowlock/rowlock/platform/contention"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -60,6 +62,8 @@ type Config[K comparable, Q, R any] struct {
 	LockTimeout time.Duration // how long a request may wait for a locked row; required
 	RunTimeout  time.Duration // the deadline of one Run; required
 
+	// Contention is told how long those have waited whose row was held; it may be nil.
+	Contention *contention.Metrics
 	// Registry receives the metrics; nil keeps none.
 	Registry prometheus.Registerer
 	// TracerProvider makes a span of each group; nil makes none, and costs nothing.
