@@ -77,6 +77,7 @@ func breakThings(t *testing.T, r *rig) {
 		for _, end := range ends {
 			end()
 		}
+		time.Sleep(*between)
 	}
 	for name := range ruleExprs(t, "alert") {
 		if !provoked[name] {
@@ -132,7 +133,7 @@ func (r *rig) fired(t *testing.T, while time.Duration) map[string]bool {
 func chargeForNothing(t *testing.T, r *rig) func() {
 	t.Helper()
 	r.load.faulty.Store(true)
-	status, body := r.load.send(t.Context(), r.of("payments"), 0, pay("never-again", cardTimeout, 4200))
+	status, body := r.load.send(t.Context(), r.of("payments"), pay("never-again", cardTimeout, 4200))
 	if status != http.StatusGatewayTimeout {
 		t.Errorf("the processor timed out, and the answer is %d %s", status, body)
 	}
@@ -143,7 +144,7 @@ func chargeForNothing(t *testing.T, r *rig) func() {
 func holdRows(t *testing.T, r *rig) func() {
 	t.Helper()
 	const item = "/iidy/v1/lists/files/held"
-	r.load.send(t.Context(), r.of("iidy"), 0, post(item, ""))
+	r.load.send(t.Context(), r.of("iidy"), post(item, ""))
 	release := r.hold(
 		t,
 		`SELECT FROM counts.count_values WHERE item_id = '`+hotCounter+`' FOR UPDATE`,
@@ -154,15 +155,15 @@ func holdRows(t *testing.T, r *rig) func() {
 	)
 	// Nothing waits for what it does not ask for.
 	for range 4 {
-		go r.load.send(t.Context(), r.of("iidy"), 0, post(item+"?action=increment", ""))
-		go r.load.send(t.Context(), r.of("counts"), 0, request{method: http.MethodPut, path: "/api/v1/internal/counts/hot", body: `{"value":1}`})
+		go r.load.send(t.Context(), r.of("iidy"), post(item+"?action=increment", ""))
+		go r.load.send(t.Context(), r.of("counts"), request{method: http.MethodPut, path: "/api/v1/internal/counts/hot", body: `{"value":1}`})
 	}
 	time.Sleep(2 * time.Second)
 	return release
 }
 
-// letClaimsRunOut: workers of iidy take longer than their lease, and others take over what they had, three times. The last one reports what it
-// holds no more.
+// letClaimsRunOut: workers of iidy take longer than their lease, and others take over what they had, three times. The last one reports
+// what it holds no more.
 func letClaimsRunOut(t *testing.T, r *rig) func() {
 	t.Helper()
 	const batch, many = "/iidy/v1/batch/lists/stalled", 10_000
@@ -197,17 +198,17 @@ func takeConnections(t *testing.T, r *rig) func() {
 		"pyggpot":  post("/pyggpot.pot.Pot/ListPots", `{"page":1,"limit":10}`),
 	} {
 		set := r.of(service)
-		for n := range 40 {
+		for range 40 {
 			calling.Go(func() {
 				for ctx.Err() == nil {
-					r.load.send(ctx, set, n, q)
+					r.load.send(ctx, set, q)
 				}
 			})
 		}
 	}
 	for range 4 {
 		calling.Go(func() {
-			r.load.send(ctx, r.of("iidy"), 0, post("/iidy/v1/batch/lists/long", lines(0, 20_000)))
+			r.load.send(ctx, r.of("iidy"), post("/iidy/v1/batch/lists/long", lines(0, 20_000)))
 		})
 	}
 	time.Sleep(2 * time.Second)
@@ -395,10 +396,11 @@ func (r *rig) numbers(t *testing.T, query string) (list []int) {
 		t.Errorf("%s: %v", query, err)
 		return nil
 	}
+	defer func() { _ = rows.Close() }()
 	for n := 0; rows.Next() && err == nil; list = append(list, n) {
 		err = rows.Scan(&n)
 	}
-	if err = errors.Join(err, rows.Err(), rows.Close()); err != nil {
+	if err = errors.Join(err, rows.Err()); err != nil {
 		t.Errorf("%s: %v", query, err)
 	}
 	return list

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -68,7 +69,7 @@ func startLoad(t *testing.T, r *rig) *load {
 	for _, c := range l.callers() {
 		set := r.of(c.service)
 		for _, q := range c.prepare {
-			if status, body := l.send(ctx, set, 0, q); status/100 != 2 {
+			if status, body := l.send(ctx, set, q); status/100 != 2 {
 				t.Fatalf("%s %s: %d %s", q.method, q.path, status, body)
 			}
 		}
@@ -99,7 +100,7 @@ func startLoad(t *testing.T, r *rig) *load {
 		for range c.clients {
 			calling.Go(func() {
 				for n := range calls {
-					l.send(ctx, set, n, c.next(n))
+					l.send(ctx, set, c.next(n))
 				}
 			})
 		}
@@ -107,13 +108,13 @@ func startLoad(t *testing.T, r *rig) *load {
 	return l
 }
 
-// send calls one of the replicas that are there.
-func (l *load) send(ctx context.Context, set *replica.Set, n int, q request) (status int, body string) {
+// send calls one of the replicas that are there, drawn at random: by turns one replica would get all requests for one key.
+func (l *load) send(ctx context.Context, set *replica.Set, q request) (status int, body string) {
 	backends := set.Backends()
 	if len(backends) == 0 {
 		return 0, ""
 	}
-	return l.to(ctx, backends[n%len(backends)].Addr, q)
+	return l.to(ctx, backends[rand.N(len(backends))].Addr, q)
 }
 
 // to calls an address.
