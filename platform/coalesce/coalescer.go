@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/rowlock/rowlock/platform/contention"
-	"go.opentelemetry.io/otel/trace"
 )
 
 // Defaults and bounds; the figures are those of docs/architecture.md, "Group commit".
