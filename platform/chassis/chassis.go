@@ -37,6 +37,8 @@ type Settings struct {
 	CaptureGlobals bool
 	// Engines are those that the service knows: PostgreSQL alone when empty.
 	Engines []sqldb.Engine
+	// Session is that of sqldb.Settings.
+	Session map[string]string
 	// Lock is what the service locks, for its metrics.
 	Lock contention.Settings
 	// Migrations are the schema's.
@@ -82,6 +84,7 @@ func New(ctx context.Context, s Settings) (*Chassis, error) {
 	settings := sqldb.Settings{
 		URL: s.Common.DatabaseURL, Engines: s.Engines, Pooler: sqldb.Pooler(s.Common.DBPooler), MaxOpenConns: s.Common.DBMaxOpenConns,
 		LockTimeout: s.Common.DBLockTimeout, StatementTimeout: s.Common.DBStatementTimeout, ApplicationName: s.Name,
+		Session:    s.Session,
 		Contention: c.lock, TracerProvider: tel.Tracing(),
 	}
 	if c.db, err = sqldb.Open(ctx, settings, c.log, tel.Registry()); err != nil {

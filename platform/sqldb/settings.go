@@ -3,6 +3,7 @@ package sqldb
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"strconv"
 	"strings"
@@ -51,6 +52,10 @@ type Settings struct {
 	// IdleTxTimeout is idle_in_transaction_session_timeout: the server ends a
 	// session that stalls inside a transaction. 10 s when zero.
 	IdleTxTimeout time.Duration
+	// Session are parameters of the server that the program's statements are
+	// written for, such as plan_cache_mode; the URL's own win. Only for PostgreSQL
+	// without a pooler: behind one nothing is prepared, and so nothing is kept planned.
+	Session map[string]string
 	// ApplicationName shows in pg_stat_activity.
 	ApplicationName string
 	// Contention counts the statements that gave up waiting for a lock. nil: nobody does.
@@ -198,6 +203,7 @@ func startupParameters(s Settings, given map[string]string) (map[string]string, 
 		"client_connection_check_interval":    milliseconds(clientCheckInterval),
 		"default_transaction_isolation":       "read committed", // for single statements: a transaction says so itself
 	}
+	maps.Copy(params, s.Session)
 	for name, value := range given {
 		if name == "lock_timeout" || name == "statement_timeout" {
 			return nil, fmt.Errorf("the database URL sets %s, which has a setting of its own: the two would disagree", name)

@@ -51,7 +51,10 @@ func TestOpenRefuses(t *testing.T) {
 
 func TestSessionConfig(t *testing.T) {
 	t.Parallel()
-	s := Settings{URL: "postgres://app@db/x?sslmode=disable&search_path=y", ApplicationName: "counts"}
+	s := Settings{
+		URL: "postgres://app@db/x?sslmode=disable&search_path=y", ApplicationName: "counts",
+		Session: map[string]string{"plan_cache_mode": "force_generic_plan", "search_path": "z"},
+	}
 	s.setDefaults()
 	cfg, err := sessionConfig(s)
 	if err != nil {

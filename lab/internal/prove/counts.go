@@ -22,13 +22,11 @@ type counts struct {
 	caller  *Caller
 	history *History
 	keys    *keys
-
-	mu   sync.Mutex
-	made map[string]error // counters that were created, or not
+	made    firsts[error] // counters that were created, or not
 }
 
 func newCounts(c *Caller, h *History, prefix string) Workload { //nolint:ireturn // one of kinds
-	return &counts{caller: c, history: h, keys: newKeys(prefix, activeCounters), made: map[string]error{}}
+	return &counts{caller: c, history: h, keys: newKeys(prefix, activeCounters)}
 }
 
 // countInput is an operation on a counter: a change by Delta, or a read when it is 0.
@@ -126,25 +124,20 @@ func countValue(body []byte) (int64, error) {
 // create makes a counter once. A key whose creation failed is not worked on: the
 // model begins with a counter that is there.
 func (w *counts) create(ctx context.Context, key string) error {
-	w.mu.Lock()
-	defer w.mu.Unlock() // the clients that want the same new counter wait for it
-	if err, known := w.made[key]; known {
-		return err
-	}
-	r := w.caller.Send(ctx, http.MethodPost, countsInner, fmt.Sprintf(`{"itemId":%q}`, key), nil)
-	var err error
-	if r.Status != http.StatusCreated && r.Code != "COUNT_EXISTS" {
+	return w.made.get(key, func() (err error, final bool) {
+		r := w.caller.Send(ctx, http.MethodPost, countsInner, fmt.Sprintf(`{"itemId":%q}`, key), nil)
+		if r.Status == http.StatusCreated || r.Code == "COUNT_EXISTS" {
+			return nil, true
+		}
 		err = fmt.Errorf("create %s: %d %s", key, r.Status, r.Code)
 		if ctx.Err() == nil && r.Outcome == NotApplied {
-			return err // another client may try again
+			return err, false // another client may try again
 		}
-		r = w.caller.Send(ctx, http.MethodGet, countsInner+"/"+key, "", nil)
-		if r.Outcome == OK {
+		if r = w.caller.Send(ctx, http.MethodGet, countsInner+"/"+key, "", nil); r.Outcome == OK {
 			err = nil
 		}
-	}
-	w.made[key] = err
-	return err
+		return err, true
+	})
 }
 
 // Probe reads a counter, which need not be there.
@@ -158,11 +151,8 @@ func (w *counts) Probe(ctx context.Context) error {
 
 // Settle reads every counter.
 func (w *counts) Settle(ctx context.Context) error {
-	for _, key := range w.keys.all() {
-		w.mu.Lock()
-		err, made := w.made[key]
-		w.mu.Unlock()
-		if !made || err != nil {
+	for key, err := range w.made.all() {
+		if err != nil {
 			continue
 		}
 		if r := w.do(ctx, -1, key, 0); r.Outcome != OK {

@@ -17,6 +17,9 @@ import (
 type events struct {
 	caller  *Caller
 	history *History
+	// schema goes before the tables' names: on MariaDB a schema is the database, and
+	// nobody audits there.
+	schema string
 
 	mu    sync.Mutex
 	ids   []int64 // that were acknowledged in this window
@@ -24,6 +27,10 @@ type events struct {
 }
 
 func newEvents(c *Caller, h *History, _ string) Workload { //nolint:ireturn // one of kinds
+	return &events{caller: c, history: h, schema: "events."}
+}
+
+func newMariaEvents(c *Caller, h *History, _ string) Workload { //nolint:ireturn // one of kinds
 	return &events{caller: c, history: h}
 }
 
@@ -229,14 +236,16 @@ func (w *events) Check(ctx context.Context, db *sqldb.DB, _ string) ([]Check, er
 		Seeds    int64 `db:"seeds"`
 	}
 	err := db.GetContext(ctx, &rows, `SELECT count(*) AS n, count(DISTINCT id) AS ids, coalesce(min(id), 1) AS lowest,
-		coalesce(max(id), 0) AS highest, (SELECT max(id) FROM events.status) AS status, (SELECT count(*) FROM events.status) AS seeds
-		FROM events.events`)
+		coalesce(max(id), 0) AS highest, (SELECT max(id) FROM `+w.schema+`status) AS status, (SELECT count(*) FROM `+w.schema+`status) AS seeds
+		FROM `+w.schema+`events`)
 	if err != nil {
 		return nil, fmt.Errorf("read the events: %w", err)
 	}
 	var again int64
-	if err := db.GetContext(ctx, &again, `SELECT count(*) - count(DISTINCT id) FROM prove.worked`); err != nil {
-		return nil, fmt.Errorf("read the audit of the events: %w", err)
+	if w.schema != "" {
+		if err := db.GetContext(ctx, &again, `SELECT count(*) - count(DISTINCT id) FROM prove.worked`); err != nil {
+			return nil, fmt.Errorf("read the audit of the events: %w", err)
+		}
 	}
 	gapless := rows.All == rows.Distinct && rows.Lowest == 1 && rows.Highest == rows.All && rows.Status == rows.All && rows.Seeds == 1
 	return []Check{

@@ -18,7 +18,7 @@ import (
 func (r *rig) act(ctx context.Context, e Event, work map[*column]Workload) error {
 	switch e.Action {
 	case RestartDB:
-		return r.restartDatabase(ctx)
+		return r.restartDatabase(ctx, work)
 	case RestartPool:
 		if r.pooler == nil {
 			return errors.New("there is no pooler to restart")
@@ -30,6 +30,9 @@ func (r *rig) act(ctx context.Context, e Event, work map[*column]Workload) error
 	errs := make([]error, len(r.columns))
 	var all sync.WaitGroup
 	for i, c := range r.columns {
+		if work[c] == nil {
+			continue // it has no part in this window
+		}
 		all.Go(func() {
 			if err := r.actOn(ctx, c, e, work[c]); err != nil {
 				errs[i] = fmt.Errorf("%s of %s: %w", e.Action, c.service.Name, err)
@@ -52,12 +55,31 @@ func (c *column) note(a Action, n int) {
 	c.done[a] += n
 }
 
-func (r *rig) restartDatabase(ctx context.Context) error {
-	r.note(RestartDB)
-	if err := r.system.Server.Kill(); err != nil {
-		return err
+// restartDatabase restarts every server that a service of the window is on.
+func (r *rig) restartDatabase(ctx context.Context, work map[*column]Workload) error {
+	restarts := map[any]func() error{}
+	for c := range work {
+		c.note(RestartDB, 1)
+		if c.maria != nil {
+			restarts[c.maria] = func() error { return c.maria.restart(ctx) }
+			continue
+		}
+		restarts[r.system.Server] = func() error {
+			if err := r.system.Server.Kill(); err != nil {
+				return err
+			}
+			return r.system.Server.Restart(ctx)
+		}
 	}
-	return r.system.Server.Restart(ctx)
+	errs := make(chan error, len(restarts))
+	for _, restart := range restarts {
+		go func() { errs <- restart() }()
+	}
+	var all error
+	for range restarts {
+		all = errors.Join(all, <-errs)
+	}
+	return all
 }
 
 func (r *rig) actOn(ctx context.Context, c *column, e Event, w Workload) error {
@@ -142,6 +164,11 @@ func (r *rig) resume(victim *replica.Replica) {
 
 // terminateBackend ends one of the service's connections, one at work if there is any.
 func (r *rig) terminateBackend(ctx context.Context, c *column) error {
+	if c.maria != nil {
+		n, err := c.maria.terminate(ctx, c.role)
+		c.note(Backend, n)
+		return err
+	}
 	var n int
 	err := r.reader.GetContext(ctx, &n, `SELECT count(*) FILTER (WHERE pg_terminate_backend(pid)) FROM (
 		SELECT pid FROM pg_stat_activity WHERE usename = $1 ORDER BY (state = 'idle'), random() LIMIT 1) victim`, c.role)
@@ -242,6 +269,9 @@ func (r *rig) heal(ctx context.Context) error {
 		r.resume(victim)
 	}
 	for _, c := range r.columns {
+		if c.maria != nil {
+			continue
+		}
 		c.proxy.StopCutting()
 		c.proxy.Slow(0)
 		c.proxy.Resume()

@@ -133,6 +133,16 @@ func (w Window) demands(c ColumnResult) []Check {
 	return checks
 }
 
+// readiness demands that no replica stops being ready more often than its database, or
+// it itself, was out of order. One that was killed may be asked before it is gone.
+func (w Window) readiness(c ColumnResult, flips int) Check {
+	outages := 0
+	for _, a := range []Action{RestartDB, RestartPool, BlackHoleOn, ExhaustOn, StopOn, Kill} {
+		outages += c.Done[a]
+	}
+	return check("readiness", flips <= outages, "a replica was unready %d times in %d outages", flips, outages)
+}
+
 // sometimes are the signs that the window's fault had an effect.
 func (w Window) sometimes(c ColumnResult) []Check {
 	const enough = 40

@@ -23,6 +23,7 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/replica"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/dbtest/pgbouncer"
+	"github.com/rowlock/rowlock/platform/localmaria"
 	"github.com/rowlock/rowlock/platform/localpg"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
@@ -37,6 +38,10 @@ type Service struct {
 	// Environ is that of the replicas; DATABASE_URL is the role that can do no
 	// more than change rows.
 	Environ map[string]string
+	// Maria is the service's server where that is not PostgreSQL, and MariaDatabase the
+	// database there.
+	Maria         *localmaria.Server
+	MariaDatabase string
 }
 
 // System is what a run breaks.
@@ -69,8 +74,9 @@ const leaseLife = 700 * time.Millisecond
 // column is one service in the rig.
 type column struct {
 	service  Service
-	role     string // that the replicas connect as
-	proxy    *faultproxy.Proxy
+	role     string            // that the replicas connect as
+	proxy    *faultproxy.Proxy // nil with maria
+	maria    *maria            // nil on PostgreSQL
 	set      *replica.Set
 	workers  *replica.Set // nil where there are none
 	balancer *balance.Balancer
@@ -132,18 +138,31 @@ func newColumn(ctx context.Context, s Service) (*column, error) {
 		return nil, errors.New("the service's URL cannot be read")
 	}
 	c := &column{service: s, role: u.User.Username(), done: map[Action]int{}}
-	if c.proxy, err = faultproxy.Start(u.Host); err != nil {
+	if s.Maria != nil {
+		c.maria, err = newMaria(ctx, s.Maria, s.MariaDatabase)
+	} else {
+		c.proxy, err = faultproxy.Start(u.Host)
+	}
+	if err != nil {
 		return nil, err
 	}
 	var lc net.ListenConfig
 	if c.listener, err = lc.Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
-		c.proxy.Close()
-		return nil, fmt.Errorf("the address of %s: %w", s.Name, err)
+		return nil, errors.Join(fmt.Errorf("the address of %s: %w", s.Name, err), c.disconnect())
 	}
 	c.balancer = balance.New(s.Name, c, slog.New(slog.DiscardHandler))
 	go func() { _ = c.balancer.Serve(c.listener) }() // it ends by Shutdown
 	c.caller = NewCaller(c.listener.Addr().String())
 	return c, nil
+}
+
+// disconnect gives up the way to the database.
+func (c *column) disconnect() error {
+	if c.maria != nil {
+		return c.maria.close()
+	}
+	c.proxy.Close()
+	return nil
 }
 
 // Backends lists the replicas that take requests, for the balancer.
@@ -161,7 +180,9 @@ func (r *rig) start(ctx context.Context, pooled bool) error {
 	if pooled {
 		dsns := make([]string, 0, len(r.columns))
 		for _, c := range r.columns {
-			dsns = append(dsns, c.service.Environ["DATABASE_URL"])
+			if c.maria == nil {
+				dsns = append(dsns, c.service.Environ["DATABASE_URL"])
+			}
 		}
 		const poolSize = 4
 		var err error
@@ -184,8 +205,10 @@ const workerProcesses = 2
 func (r *rig) startColumn(ctx context.Context, c *column) error {
 	environ := maps.Clone(c.service.Environ)
 	maps.Copy(environ, timeouts())
-	environ["DATABASE_URL"] = c.proxy.DSN(c.service.Environ["DATABASE_URL"])
-	if r.pooler != nil {
+	if c.proxy != nil {
+		environ["DATABASE_URL"] = c.proxy.DSN(c.service.Environ["DATABASE_URL"])
+	}
+	if r.pooler != nil && c.proxy != nil {
 		through, err := r.pooler.DSN(c.service.Environ["DATABASE_URL"])
 		if err != nil {
 			return err
@@ -243,8 +266,7 @@ func (r *rig) close(ctx context.Context) error {
 	err := r.stop(ctx)
 	for _, c := range r.columns {
 		c.caller.Close()
-		err = errors.Join(err, c.balancer.Shutdown(ctx))
-		c.proxy.Close()
+		err = errors.Join(err, c.balancer.Shutdown(ctx), c.disconnect())
 	}
 	return errors.Join(err, r.admin.Close(), r.reader.Close())
 }

@@ -74,6 +74,7 @@ func kinds() map[string]kind {
 		serviceEvents:   newEvents,
 		serviceIidy:     newIidy,
 		servicePayments: newPayments,
+		EventsOnMariaDB: newMariaEvents,
 		servicePyggpot:  newPots,
 	}
 }
@@ -161,6 +162,59 @@ func (k *keys) all() []string {
 		names[i] = fmt.Sprintf("%s-%04d", k.prefix, i+1)
 	}
 	return names
+}
+
+// firsts are things that the first client who wants one makes, while others that want
+// the same wait for it.
+type firsts[T any] struct {
+	mu   sync.Mutex
+	made map[string]*first[T]
+}
+
+type first[T any] struct {
+	mu    sync.Mutex
+	made  bool
+	thing T
+}
+
+// get returns the thing of a name, made by the function unless it was already. The
+// function may say that another client is to try again.
+func (f *firsts[T]) get(name string, create func() (thing T, final bool)) T {
+	f.mu.Lock()
+	if f.made == nil {
+		f.made = map[string]*first[T]{}
+	}
+	one := f.made[name]
+	if one == nil {
+		one = &first[T]{}
+		f.made[name] = one
+	}
+	f.mu.Unlock()
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	if one.made {
+		return one.thing
+	}
+	thing, final := create()
+	if final {
+		one.thing, one.made = thing, true
+	}
+	return thing
+}
+
+// all are the things that were made, by name.
+func (f *firsts[T]) all() map[string]T {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	things := make(map[string]T, len(f.made))
+	for name, one := range f.made {
+		one.mu.Lock()
+		if one.made {
+			things[name] = one.thing
+		}
+		one.mu.Unlock()
+	}
+	return things
 }
 
 // Provable lists the services that there is a workload of.

@@ -2,6 +2,7 @@ package attempt
 
 import (
 	"iter"
+	"slices"
 	"strings"
 )
 
@@ -30,6 +31,25 @@ func (s *Items) Size() int { return len(s.text) }
 
 // Lines is the encoding without the last line break; empty when there is no item.
 func (s *Items) Lines() string { return string(s.text[:max(len(s.text)-1, 0)]) }
+
+// Distinct is Lines with each item once, in the order of their bytes.
+func (s *Items) Distinct() string {
+	lines := s.Lines()
+	last, ascending := "", true
+	for line := range strings.SplitSeq(lines, "\n") {
+		if line <= last && last != "" {
+			ascending = false
+			break
+		}
+		last = line
+	}
+	if ascending {
+		return lines
+	}
+	all := strings.Split(lines, "\n")
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), "\n")
+}
 
 // All are the items in the order in which they were added.
 func (s *Items) All() iter.Seq[Item] {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -21,11 +23,13 @@ func (s *Store) Many(
 	ctx context.Context, change attempt.Change, list attempt.List, items *attempt.Items, claim attempt.Claim,
 ) (int64, error) {
 	s.metrics.batch(change, items.Len())
-	args := []any{string(list), items.Lines()}
-	if change != attempt.Add {
-		args = append(args, string(claim))
+	var n int64
+	var err error
+	if change == attempt.Add {
+		n, err = s.add(ctx, list, items.Distinct())
+	} else {
+		n, err = s.statement(ctx, passes, batchSQL(change, sentItems), string(list), items.Distinct(), string(claim))
 	}
-	n, err := s.statement(ctx, change, batchSQL(change, sentItems), args...)
 	if err == nil {
 		s.fenced(claim, items.Len(), n)
 	}
@@ -33,12 +37,34 @@ func (s *Store) Many(
 	return n, err
 }
 
-// statement runs one statement of a caller's own and counts the rows that it
-// changed. All of them together leave some of the pool to the lanes of single items.
-func (s *Store) statement(ctx context.Context, change attempt.Change, query string, args ...any) (n int64, err error) {
+// add adds the lines of a batch, the short way where nothing but new items is expected.
+func (s *Store) add(ctx context.Context, list attempt.List, lines string) (int64, error) {
+	if s.news.expected(string(list), time.Now()) {
+		n, err := s.statement(ctx, execute, addNewSQL, string(list), lines)
+		if sqldb.SQLState(err) != uniqueViolation {
+			return n, err
+		}
+		s.news.wrong(string(list), time.Now())
+	}
+	n, err := s.statement(ctx, execute, batchSQL(attempt.Add, sentItems), string(list), lines)
+	if err == nil && n == int64(strings.Count(lines, "\n"))+1 {
+		s.news.arrived(string(list), time.Now())
+	}
+	return n, err
+}
+
+// uniqueViolation is an SQLSTATE, PostgreSQL manual, appendix A.
+const uniqueViolation = "23505"
+
+// runner runs a statement and counts the rows that it changed.
+type runner func(ctx context.Context, tx *sqlx.Tx, query string, args ...any) (int64, error)
+
+// statement runs one statement of a caller's own in a transaction. All of them
+// together leave some of the pool to the lanes of single items.
+func (s *Store) statement(ctx context.Context, run runner, query string, args ...any) (n int64, err error) {
 	err = s.queue(ctx, func() error {
 		return s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) (err error) {
-			n, err = apply(ctx, tx, change, query, args...)
+			n, err = run(ctx, tx, query, slices.Clone(args)...)
 			return err
 		}, sqldb.ResolveOutcome())
 	})
@@ -76,24 +102,28 @@ func (s *Store) queue(ctx context.Context, f func() error) error {
 	return err
 }
 
-// maxPasses bounds how often a delete is run for rows that moved. One more pass is
+// maxPasses bounds how often a statement is run for rows that moved. One more pass is
 // enough for those of the first; further ones are for rows that were added since.
 const maxPasses = 5
 
-// apply runs the statement of a change, a delete until it has all that it holds.
-func apply(ctx context.Context, tx *sqlx.Tx, change attempt.Change, query string, args ...any) (int64, error) {
-	if change != attempt.Delete {
-		return execute(ctx, tx, query, args...)
-	}
-	var total int64
+// passes runs a statement that cannot change what has moved until nothing has.
+// Whatever it holds it locked in the first pass, so a further one waits for nobody.
+// A delete is run again as it is, an increment for the items that it names: they are
+// the second of args.
+func passes(ctx context.Context, tx *sqlx.Tx, query string, args ...any) (total int64, err error) {
 	for range maxPasses {
-		var held, gone int64
-		if err := tx.QueryRowContext(ctx, query, args...).Scan(&held, &gone); err != nil {
+		var done int64
+		var moved bool
+		var items string
+		if err := tx.QueryRowContext(ctx, query, args...).Scan(&done, &moved, &items); err != nil {
 			return 0, err
 		}
-		total += gone
-		if held == gone {
+		total += done
+		if !moved {
 			return total, nil
+		}
+		if items != "" {
+			args[1] = items
 		}
 	}
 	return 0, attempt.ErrInTheWay
@@ -123,7 +153,11 @@ func (s *Store) Stage(
 		if change != attempt.Add {
 			args = append(args, string(claim))
 		}
-		n, err = apply(ctx, tx, change, batchSQL(change, stagedItems), args...)
+		run := execute
+		if change == attempt.Delete {
+			run = passes
+		}
+		n, err = run(ctx, tx, batchSQL(change, stagedItems), args...)
 		return err
 	})
 	if err != nil {

@@ -57,7 +57,7 @@ func (s *Store) claim(ctx context.Context, list attempt.List, from string, count
 
 // Extend implements attempt.Repository.
 func (s *Store) Extend(ctx context.Context, list attempt.List, claim attempt.Claim, lease time.Duration) (int64, error) {
-	n, err := s.statement(ctx, attempt.Increment, extendSQL, string(list), string(claim), lease.Microseconds())
+	n, err := s.statement(ctx, execute, extendSQL, string(list), string(claim), lease.Microseconds())
 	if err == nil {
 		s.fenced(claim, 1, n) // a claim has one item at least, while it lasts
 	}
@@ -67,7 +67,7 @@ func (s *Store) Extend(ctx context.Context, list attempt.List, claim attempt.Cla
 
 // Release implements attempt.Repository.
 func (s *Store) Release(ctx context.Context, list attempt.List, claim attempt.Claim) (int64, error) {
-	n, err := s.statement(ctx, attempt.Increment, releaseSQL, string(list), string(claim))
+	n, err := s.statement(ctx, execute, releaseSQL, string(list), string(claim))
 	if n > 0 {
 		s.heads.forget(string(list))
 	}
@@ -79,7 +79,7 @@ func (s *Store) Release(ctx context.Context, list attempt.List, claim attempt.Cl
 // bounds of a long batch.
 func (s *Store) Abandon(ctx context.Context, list attempt.List, attempts int64, claim attempt.Claim) (n int64, err error) {
 	err = s.inBulk(ctx, s.options.LockTimeout, func(ctx context.Context, tx *sqlx.Tx) (err error) {
-		n, err = apply(ctx, tx, attempt.Delete, abandonSQL, string(list), attempts, string(claim))
+		n, err = passes(ctx, tx, abandonSQL, string(list), attempts, string(claim))
 		return err
 	})
 	if err != nil {

@@ -19,6 +19,19 @@ const (
 func SentSQL(change attempt.Change) string   { return batchSQL(change, sentItems) }
 func StagedSQL(change attempt.Change) string { return batchSQL(change, stagedItems) }
 
+// Kept are the statements that connections keep planned, by the number of their parameters.
+func Kept() map[string]int {
+	kept := map[string]int{
+		getGroupSQL: 2, existsSQL: 1, pageSQL: 3, progressSQL: 1, claimSQL: 5, extendSQL: 3, releaseSQL: 2, abandonSQL: 3,
+	}
+	for change := attempt.Add; change <= attempt.Delete; change++ {
+		kept[batchSQL(change, sentItems)] = 3
+		kept[groupSQL(change, false)], kept[groupSQL(change, true)] = 4, 4
+	}
+	kept[batchSQL(attempt.Add, sentItems)], kept[addNewSQL] = 2, 2
+	return kept
+}
+
 // LongHead is for tests that need one.
 const LongHead = longHead
 

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"fmt"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -73,6 +74,41 @@ func TestPlans(t *testing.T) {
 	look("analyzed", "a")
 	seed(t, db, "b", 60_000)
 	look("analyzed before", "b")
+}
+
+// unbounded matches a scan of lists that no condition bounds: the line that would follow has one.
+var unbounded = regexp.MustCompile(`Seq Scan on lists|Scan using lists_\w+ on lists[^\n]*\n *[^I ]`)
+
+// A kept plan was made when a list was short, perhaps, and serves one of millions: it
+// goes by an index all the same.
+func TestKeptPlansOfAShortList(t *testing.T) {
+	t.Parallel()
+	session := url.Values{}
+	for name, value := range postgres.Session() {
+		session.Set(name, value)
+	}
+	db := apptest.Open(t, dbtest.Postgres(t, postgres.Migrations())+"&"+session.Encode())
+	seed(t, db, "a", 2)
+	execute(t, db, `VACUUM ANALYZE iidy.lists`)
+	conn, err := db.Connx(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	for statement, params := range postgres.Kept() {
+		var lines []string
+		nulls := strings.TrimSuffix(strings.Repeat("NULL, ", params), ", ")
+		_, err := conn.ExecContext(t.Context(), `PREPARE kept AS `+statement)
+		if err == nil {
+			err = conn.SelectContext(t.Context(), &lines, `EXPLAIN EXECUTE kept (`+nulls+`)`)
+		}
+		if err == nil {
+			_, err = conn.ExecContext(t.Context(), `DEALLOCATE kept`)
+		}
+		if got := strings.Join(lines, "\n"); err != nil || unbounded.MatchString(got) {
+			t.Errorf("%s\n%v\n%s", statement, err, got)
+		}
+	}
 }
 
 // items are so many of a seeded list from one on, a line each.

@@ -16,8 +16,8 @@ import (
 //
 // Nothing is left to the planner's guess of how many items or rows there are. LATERAL
 // looks each item up in the key; what is held is there, so an INSERT of it always
-// meets the row, and ON CONFLICT is an UPDATE without a join; and a DELETE goes by
-// the rows' places. Left alone the planner takes a list that was just filled for one
+// meets the row, and ON CONFLICT is an UPDATE without a join; a DELETE, or an UPDATE
+// that names what it could not find, goes by the rows' places. Left alone the planner takes a list that was just filled for one
 // of a single row, and joins it with a thousand items by looking at all of both.
 
 // oneMore is attempts and one; the largest bigint stays what it is.
@@ -33,17 +33,23 @@ const (
 	fillStagedSQL   = `INSERT INTO pg_temp.staged (item) SELECT i FROM string_to_table($1, E'\n') AS i`
 )
 
-// The parts of a batch's statement. $1 is the list, $2 the items unless they are
-// staged, and the last one the claim, ” for none. What a claim holds is looked at after the wait for the row's lock, and by
-// IS TRUE, lest it be looked up by the claim for each item.
+// The parts of a batch's statement. $1 is the list, $2 the items, each once, unless
+// they are staged, and the last one the claim, ” for none. What a claim holds is
+// looked at after the wait for the row's lock, and by IS TRUE, lest it be looked up
+// by the claim for each item.
 const (
 	addBeginSQL = `
 INSERT INTO iidy.lists (list, item)
 SELECT $1, s.item
   FROM `
 
-	addEndSQL = `
- ORDER BY s.item COLLATE "C"
+	addOrderSQL = `
+ ORDER BY s.item COLLATE "C"`
+
+	// addNewSQL is for items none of which is there; it fails where one is.
+	addNewSQL = addBeginSQL + sentItems + addOrderSQL
+
+	addEndSQL = addOrderSQL + `
 ON CONFLICT (list, item) DO NOTHING`
 
 	heldBeginSQL = `
@@ -67,15 +73,30 @@ SELECT $1, h.item
 ON CONFLICT (list, item) DO UPDATE
    SET `
 
-	// deleteHeldSQL answers with the rows that are held and those that it deleted. They
-	// are fewer where a row was changed while its lock was waited for: the statement
-	// does not see where it has moved, the next one of the transaction does.
+	// deleteHeldSQL answers with the rows that it deleted and those that it could not: a
+	// row that was changed while its lock was waited for. The statement does not see
+	// where it has moved, the next one of the transaction does.
 	deleteHeldSQL = `, gone AS (
     DELETE FROM iidy.lists l
      WHERE l.ctid = ANY (ARRAY(SELECT place FROM held))
-    RETURNING l.item
+    RETURNING 1
+), counts AS (
+    SELECT (SELECT count(*) FROM held) AS held, (SELECT count(*) FROM gone) AS done
 )
-SELECT (SELECT count(*) FROM held) AS held, (SELECT count(*) FROM gone) AS gone`
+SELECT done, held > done AS moved, '' AS items FROM counts`
+
+	// incrementHeldSQL names the items that have moved: the others are done with.
+	incrementHeldSQL = `, changed AS (
+    UPDATE iidy.lists l
+       SET attempts = ` + oneMore + `
+     WHERE l.ctid = ANY (ARRAY(SELECT place FROM held))
+    RETURNING l.item
+), counts AS (
+    SELECT (SELECT count(*) FROM held) AS held, (SELECT count(*) FROM changed) AS done
+)
+SELECT done, held > done AS moved, CASE WHEN held > done
+       THEN (SELECT string_agg(item, E'\n') FROM (SELECT item FROM held EXCEPT SELECT item FROM changed) AS m) ELSE '' END AS items
+  FROM counts`
 )
 
 // batchSQL is the statement of a batch whose items are there.
@@ -84,13 +105,19 @@ func batchSQL(change attempt.Change, items string) string {
 	if items == stagedItems {
 		claim = "$2"
 	}
-	held := heldBeginSQL + items + strings.ReplaceAll(heldEndSQL, "CLAIM", claim)
-	switch change {
-	case attempt.Increment:
-		return held + updateHeldSQL + `attempts = ` + oneMore
-	case attempt.Delete:
+	begin := heldBeginSQL
+	if items == sentItems {
+		begin = strings.Replace(begin, "DISTINCT ", "", 1)
+	}
+	held := begin + items + strings.ReplaceAll(heldEndSQL, "CLAIM", claim)
+	switch {
+	case change == attempt.Delete:
 		return held + deleteHeldSQL
-	case attempt.Add:
+	case change == attempt.Increment && items == stagedItems:
+		// All of them may have moved, too many to name.
+		return held + updateHeldSQL + `attempts = ` + oneMore
+	case change == attempt.Increment:
+		return held + incrementHeldSQL
 	}
 	return addBeginSQL + items + addEndSQL
 }
@@ -144,11 +171,13 @@ SELECT coalesce(array_agg(a.n), '{}') AS done, '{}'::bigint[] AS locked,
        SET attempts = least(l.attempts, 9223372036854775807 - excluded.attempts) + excluded.attempts
 )`
 
+	// ANY leaves the planner no other way than to look each up in the key. By = it would
+	// join them with the whole key of a table that is small, and keep that plan.
 	deleteGroupSQL = `) AS l
 ), changed AS (
     DELETE FROM iidy.lists l
      USING held h
-     WHERE l.list = h.list AND l.item = h.item
+     WHERE l.list = ANY (ARRAY[h.list]) AND l.item = h.item
 )`
 
 	doneGroupSQL = `

@@ -26,6 +26,16 @@ func Migrations() migrate.Source {
 	return migrate.Source{FS: migrations, Dir: "migrations", Schema: "iidy"}
 }
 
+// Session are the settings that the statements are written for. Each connection
+// plans a statement once, whatever its arguments: planning one costs as much as
+// running it for a few items. Such a plan outlives the size that the table had, so
+// it must not read the table through, which is best while a list is short. The
+// planner then takes what it has to read through for so dear that it would compile
+// for it, in more time than a batch takes.
+func Session() map[string]string {
+	return map[string]string{"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
+}
+
 // Options are the bounds of the store.
 type Options struct {
 	MaxOpenConns     int           // of the pool
@@ -54,6 +64,7 @@ type Store struct {
 	turn    atomic.Int64              // makes each caller of batches a key of its own
 	bulk    chan struct{}             // holds an element for each long batch
 	heads   heads
+	news    news
 	metrics *metrics
 }
 

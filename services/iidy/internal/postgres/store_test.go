@@ -50,6 +50,7 @@ func openSeen(t *testing.T, dsn string, pooler sqldb.Pooler) (*postgres.Store, *
 	reg := prometheus.NewRegistry()
 	db, err := sqldb.Open(t.Context(), sqldb.Settings{
 		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout, ApplicationName: "iidy",
+		Session:    postgres.Session(),
 		Contention: seen.Metrics,
 	}, slog.New(slog.DiscardHandler), reg)
 	if err != nil {

@@ -155,7 +155,7 @@ func hasCode(span sdktrace.ReadOnlySpan, code string) bool {
 		case "rpc.grpc.status_code", "rpc.grpc_web.status_code":
 			want := ""
 			if n := a.Value.AsInt64(); n != 0 {
-				want = connect.Code(n).String() //nolint:gosec // a code
+				want = connect.Code(n).String()
 			}
 			return want == code
 		}

@@ -168,6 +168,29 @@ func overlappingBatches(t *testing.T, repo attempt.Repository) {
 	}
 }
 
+// overlappingAdds: each item is new for one of those that add it at once.
+func overlappingAdds(t *testing.T, repo attempt.Repository) {
+	ctx := t.Context()
+	const callers, rounds, each = 8, 6, 40
+	items := numbered((rounds + 1) * each)
+	must[int64](t)(repo.Many(ctx, attempt.Add, list, attempt.ItemsOf(items[:each]...), "")) // all of it is new
+	var added atomic.Int64
+	for i := 1; i <= rounds; i++ {
+		together(callers, func(c int) {
+			some := slices.Clone(items[i*each:][:each])
+			rand.Shuffle(each, func(i, j int) { some[i], some[j] = some[j], some[i] })
+			n, err := repo.Many(ctx, attempt.Add, list, attempt.ItemsOf(some[:each-c]...), "")
+			if err != nil {
+				t.Error(err)
+			}
+			added.Add(n)
+		})
+	}
+	if want := int64(rounds * each); added.Load() != want {
+		t.Errorf("%d were added, want %d", added.Load(), want)
+	}
+}
+
 // oppositeOrder: long batches over the same items from both ends do not deadlock.
 func oppositeOrder(t *testing.T, repo attempt.Repository) {
 	ctx := t.Context()

@@ -50,6 +50,38 @@ func batches(t *testing.T, repo attempt.Repository) {
 	}
 }
 
+// newAndOld: however many batches were all new, the next one may hold what is there.
+func newAndOld(t *testing.T, repo attempt.Repository) {
+	ctx := t.Context()
+	all := numbered(60)
+	for _, c := range []struct {
+		items []attempt.Item
+		want  int64
+	}{
+		{all[:10], 10},
+		{all[10:20], 10},
+		{all[15:30], 10},
+		{all[:30], 0},
+		{all[30:40], 10},
+		{all[25:50], 10},
+		{all[50:], 10},
+		{slices.Concat(all[:5], all[:5]), 0},
+	} {
+		if n := must[int64](t)(repo.Many(ctx, attempt.Add, list, attempt.ItemsOf(c.items...), "")); n != c.want {
+			t.Errorf("%d of %s to %s were new, want %d", n, c.items[0], c.items[len(c.items)-1], c.want)
+		}
+		must[int64](t)(repo.Many(ctx, attempt.Increment, list, attempt.ItemsOf(c.items[0]), ""))
+	}
+	var attempts int64
+	entries := must[[]attempt.Entry](t)(repo.Page(ctx, list, "", attempt.MaxPage))
+	for _, e := range entries {
+		attempts += e.Attempts
+	}
+	if len(entries) != len(all) || attempts != 8 {
+		t.Errorf("%d items with %d attempts, want %d with 8", len(entries), attempts, len(all))
+	}
+}
+
 // hostile items must make the round trip byte by byte and stay apart.
 func hostile() []attempt.Item {
 	return []attempt.Item{

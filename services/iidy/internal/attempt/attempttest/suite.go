@@ -30,6 +30,8 @@ func Exercise(t *testing.T, open func(t *testing.T) attempt.Repository) {
 		"transactions/staged":             staged,
 		"transactions/staged and broken":  stagedBroken,
 		"transactions/ended context":      endedContext,
+		"contract/new items and old":      newAndOld,
+		"contention/overlapping adds":     overlappingAdds,
 		"contention/one item":             hotItem,
 		"contention/single items":         singleItems,
 		"contention/overlapping batches":  overlappingBatches,
