@@ -94,7 +94,7 @@ prove-bites: build ## Build known bugs into the services, and demand that the pr
 	./bin/rowlock bites $(ARGS)
 
 pictures: build ## Draw the overview dashboard for docs/img, from a real Prometheus (five minutes; wants prometheus)
-	./bin/rowlock with-postgres -- go test -count=1 -timeout=15m -run='^TestObserved$$' -v ./lab/observe -args -healthy=80s -between=15s -pictures=$(CURDIR)/docs/img
+	./bin/rowlock with-postgres -- go test -count=1 -timeout=15m -run='^TestObserved$$' -v ./lab/observe -args -healthy=45s -between=6s -pictures=$(CURDIR)/docs/img
 
 fuzz: ## Fuzz every Fuzz function for FUZZTIME each
 	hack/fuzz $(FUZZTIME) $(MODULES)
