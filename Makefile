@@ -30,7 +30,7 @@ NAMESPACE ?= rowlock
 IMAGE_TAG ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo devel)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test cover lint fmt verify generate tidy bench prove prove-long fuzz nightly vuln \
+.PHONY: help build run test cover lint fmt verify generate tidy bench prove prove-long prove-bites fuzz nightly vuln \
 	pictures images image-stage image-last e2e kind-up kind-load kind-install kind-test kind-down clean
 
 help: ## List the targets
@@ -90,15 +90,19 @@ prove: build ## Break the running system in every way we know and check what was
 prove-long: build ## The same for half an hour
 	./bin/rowlock prove --for 30m $(ARGS)
 
-pictures: build ## Draw the overview dashboard for docs/img, from a real Prometheus (takes three minutes; wants prometheus)
-	./bin/rowlock with-postgres -- go test -count=1 -timeout=15m -run='^TestObserved$$' -v ./lab/observe -args -healthy=80s -pictures=$(CURDIR)/docs/img
+prove-bites: build ## Build known bugs into the services, and demand that the proof finds each within a minute (ARGS='--bug bug_now')
+	./bin/rowlock bites $(ARGS)
+
+pictures: build ## Draw the overview dashboard for docs/img, from a real Prometheus (five minutes; wants prometheus)
+	./bin/rowlock with-postgres -- go test -count=1 -timeout=15m -run='^TestObserved$$' -v ./lab/observe -args -healthy=45s -between=6s -pictures=$(CURDIR)/docs/img
 
 fuzz: ## Fuzz every Fuzz function for FUZZTIME each
 	hack/fuzz $(FUZZTIME) $(MODULES)
 
-nightly: ## The long run: five rounds of tests, half an hour of faults, two minutes per fuzz target, known vulnerabilities
+nightly: ## The long run: five rounds of tests, half an hour of faults, known bugs, two minutes per fuzz target, known vulnerabilities
 	$(MAKE) test TESTFLAGS='-count=5'
 	$(MAKE) prove-long
+	$(MAKE) prove-bites
 	$(MAKE) fuzz FUZZTIME=2m
 	$(MAKE) vuln
 

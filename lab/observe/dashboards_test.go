@@ -229,7 +229,8 @@ func checkPanels(t *testing.T, p *page) {
 func checkExpr(t *testing.T, where, expr string) {
 	t.Helper()
 	for _, s := range selectors(expr) {
-		if s.metric != "ALERTS" && !(strings.Contains(s.String(), `namespace=~"$namespace"`) && strings.Contains(s.String(), "$release")) {
+		chosen := strings.Contains(s.String(), `namespace=~"$namespace"`) && strings.Contains(s.String(), "$release")
+		if s.metric != "ALERTS" && !chosen {
 			t.Errorf("%s: %s is of all namespaces or releases", where, s)
 		}
 	}

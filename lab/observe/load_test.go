@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -43,6 +44,8 @@ type load struct {
 	claim atomic.Pointer[string]
 	// faulty lets payments meet a processor that fails.
 	faulty atomic.Bool
+	// changing lets pyggpot's callers change pots only: those who look would wait for locks with connections that changes need.
+	changing atomic.Bool
 	// silent keeps the callers of events from calling.
 	silent atomic.Bool
 }
@@ -66,7 +69,7 @@ func startLoad(t *testing.T, r *rig) *load {
 	for _, c := range l.callers() {
 		set := r.of(c.service)
 		for _, q := range c.prepare {
-			if status, body := l.send(ctx, set, 0, q); status/100 != 2 {
+			if status, body := l.send(ctx, set, q); status/100 != 2 {
 				t.Fatalf("%s %s: %d %s", q.method, q.path, status, body)
 			}
 		}
@@ -97,7 +100,7 @@ func startLoad(t *testing.T, r *rig) *load {
 		for range c.clients {
 			calling.Go(func() {
 				for n := range calls {
-					l.send(ctx, set, n, c.next(n))
+					l.send(ctx, set, c.next(n))
 				}
 			})
 		}
@@ -105,13 +108,13 @@ func startLoad(t *testing.T, r *rig) *load {
 	return l
 }
 
-// send calls one of the replicas that are there.
-func (l *load) send(ctx context.Context, set *replica.Set, n int, q request) (status int, body string) {
+// send calls one of the replicas that are there, drawn at random: by turns one replica would get all requests for one key.
+func (l *load) send(ctx context.Context, set *replica.Set, q request) (status int, body string) {
 	backends := set.Backends()
 	if len(backends) == 0 {
 		return 0, ""
 	}
-	return l.to(ctx, backends[n%len(backends)].Addr, q)
+	return l.to(ctx, backends[rand.N(len(backends))].Addr, q)
 }
 
 // to calls an address.
@@ -162,7 +165,7 @@ func post(path, body string) request { return request{method: http.MethodPost, p
 func get(path string) request { return request{method: http.MethodGet, path: path} }
 
 func (l *load) callers() []callers {
-	return []callers{l.counting(), l.paying(), l.listing(), adding(), saving()}
+	return []callers{l.counting(), l.paying(), l.listing(), adding(), l.saving()}
 }
 
 const hotCounter = "hot"
@@ -305,15 +308,19 @@ func adding() callers {
 }
 
 // saving: coins into a few pots and out of them again.
-func saving() callers {
+func (l *load) saving() callers {
 	c := callers{service: "pyggpot", perSecond: 40, clients: 24}
-	const pots = 12
+	const pots = 4
 	for n := range pots {
 		c.prepare = append(c.prepare, post("/pyggpot.pot.Pot/CreatePot", fmt.Sprintf(`{"pot_name":"Savings %d","max_coins":1000000}`, 10+n)))
 	}
 	c.next = func(n int) request {
 		pot := 1 + n%pots
-		switch n % 10 {
+		action := n % 10
+		if l.changing.Load() {
+			action = 0
+		}
+		switch action {
 		case 4:
 			return post("/pyggpot.pot.Pot/ViewPot", fmt.Sprintf(`{"pot_id":%d}`, pot))
 		case 7:

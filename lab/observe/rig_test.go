@@ -30,6 +30,7 @@ import (
 var (
 	pictures = flag.String("pictures", "", "the `folder` to draw the overview into")
 	healthy  = flag.Duration("healthy", 0, "how long the load goes on before something is broken")
+	between  = flag.Duration("between", 0, "how long it goes on between two faults, and five times that at the end")
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }

@@ -23,6 +23,7 @@ type judge struct {
 type judged struct {
 	step
 	answer
+
 	code string
 }
 
@@ -31,12 +32,13 @@ func (j *judge) answered(t *testing.T, s step, a answer) {
 	t.Helper()
 	done := judged{step: s, answer: a}
 	if a.status != s.status {
-		t.Errorf("%s %s %s: %d %s, want %d", s.service, s.method, s.path, a.status, a.body, s.status)
+		t.Errorf("%s %s %s: %d %s, want %d", s.service, s.request.method, s.request.path, a.status, a.body, s.status)
 	}
 	if a.status >= http.StatusBadRequest {
 		var trace string
 		if done.code, trace = problemOf(t, a.body); trace != a.trace {
-			t.Errorf("%s %s %s: trace_id %q, want that of the traceparent, %s: %s", s.service, s.method, s.path, trace, a.trace, a.body)
+			t.Errorf("%s %s %s: trace_id %q, want that of the traceparent, %s: %s",
+				s.service, s.request.method, s.request.path, trace, a.trace, a.body)
 		}
 	}
 	j.requests = append(j.requests, done)
@@ -78,7 +80,8 @@ func (j *judge) judgeSpans(t *testing.T) {
 		switch {
 		case j.services[name] == nil && j.services[name+"-serve"] == nil:
 			t.Errorf("%s is of the service %q", s.Name, s.Resource["service.name"])
-		case s.Resource["service.version"] == "" || s.Resource["service.instance.id"] == "" || s.Resource["deployment.environment.name"] != "test":
+		case s.Resource["service.version"] == "" || s.Resource["service.instance.id"] == "",
+			s.Resource["deployment.environment.name"] != "test":
 			t.Errorf("%s has the resource %v", s.Name, s.Resource)
 		}
 		if parent, ok := byID[s.Parent]; !ok && s.Parent != "" && s.Parent != caller {
@@ -88,6 +91,9 @@ func (j *judge) judgeSpans(t *testing.T) {
 		}
 		if len(s.Attributes) > mostAttributes || len(s.Name) > 120 || s.Message != "" && !strings.HasPrefix(s.Name, "pyggpot.") {
 			t.Errorf("%s: %d attributes, message %q", s.Name, len(s.Attributes), s.Message)
+		}
+		if s.Attributes["rowlock.poll.found"] == "0" && !s.Failed {
+			t.Errorf("a look for work that found nothing was exported: %+v", s)
 		}
 		for key, value := range s.Attributes {
 			if !slices.Contains(allowed(), key) || len(value) > longestValue {
@@ -109,11 +115,11 @@ func (j *judge) judgeRequest(t *testing.T, r judged) {
 		}
 		failed := r.answer.status >= http.StatusInternalServerError
 		if s.Failed != failed || s.Kind != "server" || s.State != "rowlock-test=1" || s.Attributes["rowlock.code"] != r.code {
-			t.Errorf("%s %s %s answered %d %s: its span is %+v", r.service, r.method, r.path, r.answer.status, r.code, s)
+			t.Errorf("%s %s %s answered %d %s: its span is %+v", r.service, r.request.method, r.request.path, r.answer.status, r.code, s)
 		}
 		return
 	}
-	t.Errorf("%s %s %s: no span", r.service, r.method, r.path)
+	t.Errorf("%s %s %s: no span", r.service, r.request.method, r.request.path)
 }
 
 // levels of a log line.
@@ -139,11 +145,11 @@ func (j *judge) judgeLogs(t *testing.T) {
 	}
 	for _, r := range j.requests {
 		want := 0
-		if r.answer.status >= http.StatusBadRequest || r.answer.took > time.Second {
+		if r.answer.status >= http.StatusBadRequest || r.took > time.Second {
 			want = 1
 		}
-		if got := lines[r.trace]; got != want && r.answer.took < 900*time.Millisecond && r.answer.status < http.StatusBadGateway || got > 1 {
-			t.Errorf("%s %s %s answered %d: %d lines, want %d", r.service, r.method, r.path, r.answer.status, got, want)
+		if got := lines[r.trace]; got != want && r.took < 900*time.Millisecond && r.answer.status < http.StatusBadGateway || got > 1 {
+			t.Errorf("%s %s %s answered %d: %d lines, want %d", r.service, r.request.method, r.request.path, r.answer.status, got, want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package traces
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -93,7 +94,7 @@ func checkBatches(t *testing.T, spans *collector.Collector, s *service, c *http.
 			t.Logf("a group of %s requests\n%s%v\n%+v", b.Attributes["rowlock.batch.requests"],
 				collector.Tree(spans.Trace(b.Trace), caller), b.Attributes, b.Links)
 		}
-		if n := fmt.Sprint(len(b.Links)); b.Attributes["rowlock.batch.requests_recorded"] != n || len(b.Links) == 0 {
+		if n := strconv.Itoa(len(b.Links)); b.Attributes["rowlock.batch.requests_recorded"] != n || len(b.Links) == 0 {
 			t.Errorf("a group with %s links has %v", n, b.Attributes)
 		}
 		for _, l := range b.Links {

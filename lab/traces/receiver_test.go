@@ -18,7 +18,7 @@ func TestReceiverIsAwayOrStalled(t *testing.T) {
 	t.Parallel()
 	for name, endpoint := range map[string]func(*testing.T) string{
 		"away":    nobody,
-		"stalled": func(t *testing.T) string { return collector.StartStalled(t).Endpoint() },
+		"stalled": stalled,
 	} {
 		for _, protocol := range []string{"grpc", "http/protobuf"} {
 			t.Run(name+" "+strings.TrimSuffix(protocol, "/protobuf"), func(t *testing.T) {
@@ -53,6 +53,12 @@ func TestReceiverIsAwayOrStalled(t *testing.T) {
 			})
 		}
 	}
+}
+
+// stalled is the endpoint of a receiver that never answers.
+func stalled(t *testing.T) string {
+	t.Helper()
+	return collector.StartStalled(t).Endpoint()
 }
 
 // nobody is an endpoint at which nobody listens.

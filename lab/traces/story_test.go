@@ -14,9 +14,9 @@ import (
 // step is a request of the story and what must come of it.
 type step struct {
 	service string
-	request
-	status int
-	tree   string // of its trace; empty: whatever it is
+	request request
+	status  int
+	tree    string // of its trace; empty: whatever it is
 }
 
 // story is what happens to the services while all is well: the main paths, and
@@ -27,7 +27,7 @@ func story() []step {
 		return `{"ride_id":"` + ride + `","rider_id":"` + mark + `","amount":1250,"currency":"EUR",` +
 			`"card":{"number":"` + number + `","exp_month":12,"exp_year":2099,"cvc":"987"}}`
 	}
-	key := map[string]string{"Idempotency-Key": mark}
+	key, faulty := map[string]string{"Idempotency-Key": mark}, map[string]string{"Idempotency-Key": "f" + mark}
 	post, get := http.MethodPost, http.MethodGet
 	id := mark + luhn
 	return []step{
@@ -50,7 +50,7 @@ func story() []step {
 		{"payments", request{post, "/v1/payments", pay(id, card), map[string]string{"Idempotency-Key": "k" + mark}}, 400, ""},
 		{"payments", request{post, "/v1/payments", pay(mark, luhn+"1"), map[string]string{"Idempotency-Key": "k" + mark}}, 400, ""},
 		{"payments", request{post, "/v1/payments", pay(mark, "4000000000000002"), map[string]string{"Idempotency-Key": "d" + mark}}, 201, ""},
-		{"payments", request{post, "/v1/payments", pay(mark, "4000000000000119"), map[string]string{"Idempotency-Key": "f" + mark}}, 502, treeFault},
+		{"payments", request{post, "/v1/payments", pay(mark, "4000000000000119"), faulty}, 502, treeFault},
 		{"payments", request{get, "/v1/payments?ride_id=" + mark, "", nil}, 200, ""},
 		{"payments", request{get, "/v1/payments/" + id, "", nil}, 400, ""},
 
@@ -112,7 +112,7 @@ func TestStory(t *testing.T) {
 		a := services[s.service].send(t, c, s.request)
 		j.answered(t, s, a)
 		if tree := collector.Tree(traceOf(t, spans, a.trace), caller); s.tree != "" && tree != s.tree {
-			t.Errorf("%s %s %s: the trace is\n%swant\n%s", s.service, s.method, s.path, tree, s.tree)
+			t.Errorf("%s %s %s: the trace is\n%swant\n%s", s.service, s.request.method, s.request.path, tree, s.tree)
 		}
 	}
 	j.worked(t)

@@ -185,20 +185,56 @@ const callAllocs = 10
 //nolint:paralleltest // AllocsPerRun wants to be alone
 func TestTracingOffCostsNothing(t *testing.T) {
 	measure := func(provider trace.TracerProvider) float64 {
-		answers := make([]coalesce.Answer[int], 1)
-		cfg := newTable("a").config()
-		cfg.TracerProvider = provider
-		cfg.Run = func(context.Context, coalesce.Pass, []add) ([]coalesce.Answer[int], error) { return answers, nil }
-		c, ctx := start(t, cfg), t.Context()
-		return testing.AllocsPerRun(2000, func() {
-			if _, err := c.Do(ctx, add{key: "a", n: 1}); err != nil {
-				t.Error(err)
-			}
-		})
+		do := alone(t, provider)
+		ctx := t.Context()
+		return testing.AllocsPerRun(2000, func() { do(ctx) })
 	}
 	provider, _ := recording()
 	off, unrecorded := measure(nil), measure(provider)
 	if off > callAllocs || unrecorded > callAllocs {
 		t.Errorf("%v allocations with tracing off, %v of a request that is not recorded; there were %d", off, unrecorded, callAllocs)
+	}
+}
+
+// alone returns what runs a request as a group of its own.
+func alone(tb testing.TB, provider trace.TracerProvider) func(context.Context) {
+	tb.Helper()
+	answers := make([]coalesce.Answer[int], 1)
+	cfg := newTable("a").config()
+	cfg.TracerProvider = provider
+	cfg.Run = func(context.Context, coalesce.Pass, []add) ([]coalesce.Answer[int], error) { return answers, nil }
+	c, err := coalesce.New(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return func(ctx context.Context) {
+		if _, err := c.Do(ctx, add{key: "a", n: 1}); err != nil {
+			tb.Error(err)
+		}
+	}
+}
+
+// BenchmarkTracing is what tracing adds to a request in group commit.
+func BenchmarkTracing(b *testing.B) {
+	provider := sdktrace.NewTracerProvider()
+	for name, c := range map[string]struct {
+		provider trace.TracerProvider
+		recorded bool
+	}{"Off": {nil, false}, "Unrecorded": {provider, false}, "Recorded": {provider, true}} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			do := alone(b, c.provider)
+			for b.Loop() {
+				ctx := b.Context()
+				if c.recorded {
+					var span trace.Span
+					ctx, span = provider.Tracer("test").Start(ctx, "request")
+					do(ctx)
+					span.End()
+					continue
+				}
+				do(ctx)
+			}
+		})
 	}
 }

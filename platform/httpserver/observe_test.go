@@ -84,6 +84,8 @@ func TestMetrics(t *testing.T) {
 		name + `{method="other",route="unmatched",server="api",status="404"}`:  1,
 		name + `{method="other",route="unmatched",server="api",status="405"}`:  1,
 		name + `{method="GET",route="/a/{id}",server="internal",status="202"}`: 1,
+		`http_server_requests_failed_total{server="api"}`:                      1,
+		`http_server_requests_failed_total{server="internal"}`:                 0,
 		`http_server_requests_in_flight{server="api"}`:                         0,
 		`http_server_requests_in_flight{server="internal"}`:                    0,
 	}
@@ -148,4 +150,40 @@ func TestAccessLog(t *testing.T) {
 			}
 		}
 	})
+}
+
+// An overload or a database that is away is told ten times a second, and how often
+// it was left out; what was asked for in full is, and a 500 always.
+func TestRefusalsAreThinnedOut(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[string]int{"errors": 10, "all": 200, "none": 0} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, Config{LogRequests: mode})
+				f.Handle(http.MethodGet, "/away", func(http.ResponseWriter, *http.Request) error {
+					return problem.DatabaseUnavailable.New("The database is away.")
+				})
+				f.Handle(http.MethodGet, "/bug", func(http.ResponseWriter, *http.Request) error { panic("bug") })
+				lines := func() int { return strings.Count(f.log.String(), `"route":"/away"`) }
+				for range 200 {
+					f.do(t, "GET", "/away", "")
+				}
+				if lines() != want {
+					t.Errorf("%d lines in one second, want %d", lines(), want)
+				}
+				for range 20 {
+					f.do(t, "GET", "/bug", "")
+				}
+				if n := strings.Count(f.log.String(), `"level":"ERROR"`); n != 20 {
+					t.Errorf("%d lines about 20 bugs", n)
+				}
+				time.Sleep(time.Second)
+				f.do(t, "GET", "/away", "")
+				if said := strings.Contains(f.log.String(), `"omitted":190`); said != (mode == "errors") {
+					t.Errorf("told what was left out: %v", said)
+				}
+			})
+		})
+	}
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/bench"
+	"github.com/rowlock/rowlock/lab/internal/replica"
 	"github.com/rowlock/rowlock/lab/internal/sink"
 )
 
@@ -68,6 +69,17 @@ func withTracing(
 	system.Spans = func(ctx context.Context) (int64, error) { return spansAt(ctx, endpoint) }
 	system.Traced = make(map[string]bench.Fleet)
 
+	var sets []*replica.Set
+
+	defer func() {
+		stopCtx, cancel := benchStopContext(ctx, p)
+		defer cancel()
+
+		for _, set := range sets {
+			err = errors.Join(err, set.Stop(stopCtx))
+		}
+	}()
+
 	for scenario, share := range bench.TraceScenarios() {
 		environ := maps.Clone(service.environ)
 		environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = endpoint
@@ -79,13 +91,7 @@ func withTracing(
 			return err
 		}
 
-		defer func() { //nolint:gocritic // two of them, and both are to run until the end
-			stopCtx, cancel := benchStopContext(ctx, p)
-			defer cancel()
-
-			_ = set.Stop(stopCtx) // what counts is measured
-		}()
-
+		sets = append(sets, set)
 		system.Traced[scenario] = fleetOf(set)
 	}
 

@@ -3,6 +3,7 @@
 //
 //	rowlock up                     a private PostgreSQL, and replicas of every service behind one address each
 //	rowlock bench SERVICE          throughput and latency beside bare pgbench
+//	rowlock prove                  break the system and check what was promised; rowlock bites: whether that finds bugs
 //	rowlock check --SERVICE=URL    whether running services, wherever they are, keep their promises
 //	rowlock drive SERVICE URL      load until standard input ends, and what came of it
 //	rowlock sink                   take spans and count them
@@ -29,6 +30,7 @@ const (
 	exitOK     = 0
 	exitError  = 1
 	exitUsage  = 2
+	exitBroken = 3   // prove: the run went well, and a promise was broken
 	exitHurry  = 130 // as a shell reports Ctrl-C
 	signalBase = 128 // plus the signal's number: as a shell reports a program that a signal ended
 )
@@ -73,6 +75,10 @@ func commands() []command {
 			run: runProve,
 		},
 		{
+			name: "bites", args: "[flags]", help: "build services with known bugs and demand that prove finds each within a minute",
+			run: runBites,
+		},
+		{
 			name: "check", args: "--SERVICE=URL...", help: "send concurrent requests to running services and compare the results, to the last digit",
 			run: runCheck,
 		},
@@ -114,6 +120,7 @@ func run(ctx context.Context, p process, args []string) int {
 	err := dispatch(ctx, p, args)
 	var status exitStatus
 	var usage usageError
+	var broken violation
 	switch {
 	case err == nil, errors.Is(err, flag.ErrHelp):
 		return exitOK
@@ -122,6 +129,9 @@ func run(ctx context.Context, p process, args []string) int {
 	case errors.As(err, &usage):
 		say(p.stderr, "rowlock: %s; rowlock --help says what there is", usage.text)
 		return exitUsage
+	case errors.As(err, &broken):
+		say(p.stderr, "rowlock: %v", err)
+		return exitBroken
 	default:
 		say(p.stderr, "rowlock: %v", err)
 		return exitError

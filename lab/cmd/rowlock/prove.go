@@ -16,6 +16,7 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/prove"
 	"github.com/rowlock/rowlock/lab/internal/provision"
 	"github.com/rowlock/rowlock/lab/internal/replica"
+	"github.com/rowlock/rowlock/platform/localmaria"
 	"github.com/rowlock/rowlock/platform/localpg"
 )
 
@@ -28,13 +29,14 @@ type proveOptions struct {
 	seed     uint64
 	faults   []string
 	out      string
+	maria    bool // events on MariaDB too, where there is one
 }
 
 // shortestWindow leaves room for a fault, its timeouts and the second of quiet before and after.
 const shortestWindow = 8 * time.Second
 
 func parseProve(p process, args []string) (proveOptions, error) {
-	o := proveOptions{seed: rand.Uint64N(1 << 32)}
+	o := proveOptions{seed: rand.Uint64N(1 << 32), maria: true}
 	var names []string
 	set := flag.NewFlagSet("rowlock prove", flag.ContinueOnError)
 	set.SetOutput(p.stderr)
@@ -100,7 +102,7 @@ func runProve(ctx context.Context, p process, args []string) error {
 	for _, w := range windows {
 		say(p.stdout, "  %s", w)
 	}
-	report, err := prover{p, o, windows}.run(ctx)
+	report, err := prover{process: p, options: o, windows: windows}.run(ctx)
 	if report == nil || ctx.Err() != nil {
 		return err
 	}
@@ -119,8 +121,14 @@ func verdict(report *prove.Report, p process) error {
 	for _, f := range failures {
 		say(p.stdout, "%s", f)
 	}
-	return fmt.Errorf("prove: not proven; seed %d", report.Seed)
+	return violation{report.Seed}
 }
+
+// violation is the end of a run that found something: it has an exit status of its
+// own, since a run that fails by itself proves nothing.
+type violation struct{ seed uint64 }
+
+func (v violation) Error() string { return fmt.Sprintf("prove: not proven; seed %d", v.seed) }
 
 // prover is one run.
 type prover struct {
@@ -128,12 +136,18 @@ type prover struct {
 
 	options proveOptions
 	windows []prove.Window
+	// binaries are those of services that are not the usual ones.
+	binaries map[string]string
+	enough   func(*prove.Report) bool
 }
 
 func (v prover) run(ctx context.Context) (report *prove.Report, err error) {
 	sys := prove.System{Database: database, Replicas: v.options.replicas, Path: v.environ["PATH"]}
 	binaries := map[string]string{}
 	for _, s := range v.options.services {
+		if binaries[s.name] = v.binaries[s.name]; binaries[s.name] != "" {
+			continue
+		}
 		if binaries[s.name], err = replica.Binary(ctx, s.name, v.stderr); err != nil {
 			return nil, err
 		}
@@ -157,9 +171,22 @@ func (v prover) run(ctx context.Context) (report *prove.Report, err error) {
 			Name: s.name, Path: binaries[s.name], Worker: s.worker, Environ: r.environ,
 		})
 	}
+	if binary := binaries[eventsName]; v.options.maria && binary != "" {
+		service, stop, err := v.eventsOnMariaDB(ctx, binary)
+		switch {
+		case errors.Is(err, localmaria.ErrNotInstalled):
+			say(v.stdout, "No MariaDB server is installed: events are proven on PostgreSQL alone")
+		case err != nil:
+			return nil, fmt.Errorf("prove: %w", err)
+		default:
+			defer func() { err = errors.Join(err, stop()) }()
+			sys.Services = append(sys.Services, service)
+		}
+	}
+	screen := &screen{out: v.stdout, terminal: isTerminal(v.stdout)}
 	return prove.Run(ctx, sys, prove.Options{
 		Seed: v.options.seed, Windows: v.windows, Clients: v.options.clients, Pace: 40 * time.Millisecond,
-		Pictures: v.options.out, Say: func(format string, args ...any) { say(v.stdout, format, args...) },
+		Pictures: v.options.out, Enough: v.enough, Say: screen.say, Live: screen.liveLine(),
 	})
 }
 

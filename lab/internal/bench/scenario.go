@@ -114,11 +114,10 @@ func (o Options) scenarios() []scenario {
 
 // traceScenarios differ in nothing but what the replicas were told about tracing.
 func (o Options) traceScenarios() []scenario {
-	all := []scenario{{name: scenarioTraceOff, title: "uniform, tracing off"}}
-	for _, s := range []struct{ name, title string }{
-		{scenarioTraceFew, "uniform, 1 % of the requests traced"}, {scenarioTraceAll, "uniform, every request traced"},
-	} {
-		all = append(all, scenario{name: s.name, title: s.title, baseline: scenarioTraceOff})
+	all := []scenario{
+		{name: scenarioTraceOff, title: "uniform, tracing off"},
+		{name: scenarioTraceFew, title: "uniform, 1 % of the requests traced", baseline: scenarioTraceOff},
+		{name: scenarioTraceAll, title: "uniform, every request traced", baseline: scenarioTraceOff},
 	}
 
 	for i := range all {

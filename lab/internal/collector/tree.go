@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,8 +44,8 @@ func spansOf(all []*tracepb.ResourceSpans) []Span {
 					Failed:     s.GetStatus().GetCode() == tracepb.Status_STATUS_CODE_ERROR,
 					Message:    s.GetStatus().GetMessage(),
 					Attributes: attributes(s.GetAttributes()), Resource: of,
-					Begin: time.Unix(0, int64(s.GetStartTimeUnixNano())), //nolint:gosec // until the year 2262
-					End:   time.Unix(0, int64(s.GetEndTimeUnixNano())),   //nolint:gosec // as above
+					Begin: time.Unix(0, int64(s.GetStartTimeUnixNano())),
+					End:   time.Unix(0, int64(s.GetEndTimeUnixNano())),
 				}
 				for _, l := range s.GetLinks() {
 					span.Links = append(span.Links, Link{
@@ -69,9 +70,9 @@ func attributes(list []*commonpb.KeyValue) map[string]string {
 		case *commonpb.AnyValue_StringValue:
 			all[a.GetKey()] = v.GetStringValue()
 		case *commonpb.AnyValue_IntValue:
-			all[a.GetKey()] = fmt.Sprint(v.GetIntValue())
+			all[a.GetKey()] = strconv.FormatInt(v.GetIntValue(), 10)
 		case *commonpb.AnyValue_BoolValue:
-			all[a.GetKey()] = fmt.Sprint(v.GetBoolValue())
+			all[a.GetKey()] = strconv.FormatBool(v.GetBoolValue())
 		case *commonpb.AnyValue_DoubleValue:
 			all[a.GetKey()] = fmt.Sprint(v.GetDoubleValue())
 		default:

@@ -71,8 +71,8 @@ func latency() Row {
 		{
 			Title: "Slower than 0.2 s", Kind: KindTimeseries, Unit: UnitShare, Width: 8, ByService: true, Warn: 0.01, Bad: 0.1,
 			Description: "Part of the requests that took longer than the goal. Unlike the curves beside it, this counts callers.",
-			Queries: one("1 - "+rate(`http_server_request_duration_seconds_bucket{le="0.2"}`, service)+
-				" / "+rate("http_server_request_duration_seconds_count", service), byService),
+			Queries: one("clamp_min(1 - "+rate(`http_server_request_duration_seconds_bucket{le="0.2"}`, service)+
+				" / "+rate("http_server_request_duration_seconds_count", service)+", 0)", byService),
 		},
 	}}
 }

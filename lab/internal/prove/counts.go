@@ -22,13 +22,11 @@ type counts struct {
 	caller  *Caller
 	history *History
 	keys    *keys
-
-	mu   sync.Mutex
-	made map[string]error // counters that were created, or not
+	made    firsts[error] // counters that were created, or not
 }
 
 func newCounts(c *Caller, h *History, prefix string) Workload { //nolint:ireturn // one of kinds
-	return &counts{caller: c, history: h, keys: newKeys(prefix, activeCounters), made: map[string]error{}}
+	return &counts{caller: c, history: h, keys: newKeys(prefix, activeCounters)}
 }
 
 // countInput is an operation on a counter: a change by Delta, or a read when it is 0.
@@ -40,8 +38,28 @@ const (
 	largestDelta = 1000
 )
 
-// Step changes or reads a random counter.
+// Step changes or reads a random counter, or now and then many at once: what comes
+// at once to a replica is changed as a group, and groups of several replicas meet.
 func (w *counts) Step(ctx context.Context, client int, random *rand.Rand) {
+	const crowd, oneIn = 2 * activeCounters, 20
+	if random.IntN(oneIn) > 0 {
+		w.one(ctx, client, random)
+		return
+	}
+	var all sync.WaitGroup
+	for i := range crowd {
+		own := newRandom(random.Uint64())
+		all.Go(func() { w.one(ctx, client+(i+1)*clientsAtMost, own) })
+	}
+	all.Wait()
+}
+
+// clientsAtMost is more than the clients of a run: beyond it are numbers for those
+// that one client sends at once.
+const clientsAtMost = 100
+
+// one changes or reads a random counter.
+func (w *counts) one(ctx context.Context, client int, random *rand.Rand) {
 	key := w.keys.pick(random)
 	if w.create(ctx, key) != nil {
 		return
@@ -106,25 +124,20 @@ func countValue(body []byte) (int64, error) {
 // create makes a counter once. A key whose creation failed is not worked on: the
 // model begins with a counter that is there.
 func (w *counts) create(ctx context.Context, key string) error {
-	w.mu.Lock()
-	defer w.mu.Unlock() // the clients that want the same new counter wait for it
-	if err, known := w.made[key]; known {
-		return err
-	}
-	r := w.caller.Send(ctx, http.MethodPost, countsInner, fmt.Sprintf(`{"itemId":%q}`, key), nil)
-	var err error
-	if r.Status != http.StatusCreated && r.Code != "COUNT_EXISTS" {
+	return w.made.get(key, func() (err error, final bool) {
+		r := w.caller.Send(ctx, http.MethodPost, countsInner, fmt.Sprintf(`{"itemId":%q}`, key), nil)
+		if r.Status == http.StatusCreated || r.Code == "COUNT_EXISTS" {
+			return nil, true
+		}
 		err = fmt.Errorf("create %s: %d %s", key, r.Status, r.Code)
 		if ctx.Err() == nil && r.Outcome == NotApplied {
-			return err // another client may try again
+			return err, false // another client may try again
 		}
-		r = w.caller.Send(ctx, http.MethodGet, countsInner+"/"+key, "", nil)
-		if r.Outcome == OK {
+		if r = w.caller.Send(ctx, http.MethodGet, countsInner+"/"+key, "", nil); r.Outcome == OK {
 			err = nil
 		}
-	}
-	w.made[key] = err
-	return err
+		return err, true
+	})
 }
 
 // Probe reads a counter, which need not be there.
@@ -138,11 +151,8 @@ func (w *counts) Probe(ctx context.Context) error {
 
 // Settle reads every counter.
 func (w *counts) Settle(ctx context.Context) error {
-	for _, key := range w.keys.all() {
-		w.mu.Lock()
-		err, made := w.made[key]
-		w.mu.Unlock()
-		if !made || err != nil {
+	for key, err := range w.made.all() {
+		if err != nil {
 			continue
 		}
 		if r := w.do(ctx, -1, key, 0); r.Outcome != OK {
@@ -153,9 +163,12 @@ func (w *counts) Settle(ctx context.Context) error {
 }
 
 // Hold locks the row of a counter.
-func (w *counts) Hold() (statement string, locked func()) {
-	return fmt.Sprintf(`SELECT FROM counts.count_values WHERE item_id = '%s' FOR UPDATE`, w.keys.first()), func() {}
+func (w *counts) Hold(context.Context) Holding {
+	return Holding{Statement: fmt.Sprintf(`SELECT FROM counts.count_values WHERE item_id = '%s' FOR UPDATE`, w.keys.first())}
 }
+
+// Signs has none.
+func (*counts) Signs() map[string]int { return nil }
 
 // countModel is a counter that begins at 0. An unknown change may have been made
 // with any answer; an unknown read says nothing.

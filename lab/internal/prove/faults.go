@@ -4,42 +4,45 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/replica"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 )
 
-// latency is the most that a message to the database is held up in a slow window.
-const latency = 100 * time.Millisecond
-
 // act carries one event out. Errors that are the fault's own nature, such as a
 // replica that is dead already, are none.
 func (r *rig) act(ctx context.Context, e Event, work map[*column]Workload) error {
 	switch e.Action {
 	case RestartDB:
-		return r.restartDatabase(ctx)
+		return r.restartDatabase(ctx, work)
 	case RestartPool:
 		if r.pooler == nil {
 			return errors.New("there is no pooler to restart")
 		}
-		r.note(RestartPool)
+		for c := range work {
+			c.note(RestartPool, 1)
+		}
 		return r.pooler.Restart(ctx)
 	default:
 	}
-	var all error
-	for _, c := range r.columns {
-		if err := r.actOn(ctx, c, e, work[c]); err != nil {
-			all = errors.Join(all, fmt.Errorf("%s of %s: %w", e.Action, c.service.Name, err))
+	errs := make([]error, len(r.columns))
+	var all sync.WaitGroup
+	for i, c := range r.columns {
+		if work[c] == nil {
+			continue // it has no part in this window
 		}
+		all.Go(func() {
+			if err := r.actOn(ctx, c, e, work[c]); err != nil {
+				errs[i] = fmt.Errorf("%s of %s: %w", e.Action, c.service.Name, err)
+			}
+		})
 	}
-	return all
-}
-
-func (r *rig) note(a Action) {
-	for _, c := range r.columns {
-		c.note(a, 1)
-	}
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 func (c *column) note(a Action, n int) {
@@ -48,12 +51,31 @@ func (c *column) note(a Action, n int) {
 	c.done[a] += n
 }
 
-func (r *rig) restartDatabase(ctx context.Context) error {
-	r.note(RestartDB)
-	if err := r.system.Server.Kill(); err != nil {
-		return err
+// restartDatabase restarts every server that a service of the window is on.
+func (r *rig) restartDatabase(ctx context.Context, work map[*column]Workload) error {
+	restarts := map[any]func() error{}
+	for c := range work {
+		c.note(RestartDB, 1)
+		if c.maria != nil {
+			restarts[c.maria] = func() error { return c.maria.restart(ctx) }
+			continue
+		}
+		restarts[r.system.Server] = func() error {
+			if err := r.system.Server.Kill(); err != nil {
+				return err
+			}
+			return r.system.Server.Restart(ctx)
+		}
 	}
-	return r.system.Server.Restart(ctx)
+	errs := make(chan error, len(restarts))
+	for _, restart := range restarts {
+		go func() { errs <- restart() }()
+	}
+	var all error
+	for range restarts {
+		all = errors.Join(all, <-errs)
+	}
+	return all
 }
 
 func (r *rig) actOn(ctx context.Context, c *column, e Event, w Workload) error {
@@ -77,7 +99,7 @@ func (r *rig) actOn(ctx context.Context, c *column, e Event, w Workload) error {
 		c.proxy.Cut(faultproxy.AfterCommit, how)
 	case LatencyOn:
 		c.note(LatencyOn, 1)
-		c.proxy.Slow(latency)
+		c.proxy.Slow(time.Duration(e.Pick) * time.Millisecond)
 	case LatencyOff:
 		c.proxy.Slow(0)
 	case BlackHoleOn:
@@ -87,7 +109,9 @@ func (r *rig) actOn(ctx context.Context, c *column, e Event, w Workload) error {
 		c.proxy.Resume()
 	case StopOn:
 		c.count(StopOn, victim.Pause())
+		r.mu.Lock()
 		r.stopped[victim] = true
+		r.mu.Unlock()
 	case StopOff:
 		r.resume(victim)
 	case HoldOn:
@@ -122,18 +146,25 @@ func (c *column) count(a Action, err error) {
 // asked for.
 func writes(service string) string {
 	return map[string]string{
-		"counts": "update counts.count_values", "payments": "insert into payments.", "iidy": "iidy.lists",
-		"events": "update events.status", "pyggpot": "update pyggpot.pot",
+		serviceCounts: "update counts.count_values", servicePayments: "insert into payments.", serviceIidy: "iidy.lists",
+		serviceEvents: "update events.status", servicePyggpot: "update pyggpot.pot",
 	}[service]
 }
 
 func (r *rig) resume(victim *replica.Replica) {
 	_ = victim.Resume() // it may have been killed
+	r.mu.Lock()
 	delete(r.stopped, victim)
+	r.mu.Unlock()
 }
 
 // terminateBackend ends one of the service's connections, one at work if there is any.
 func (r *rig) terminateBackend(ctx context.Context, c *column) error {
+	if c.maria != nil {
+		n, err := c.maria.terminate(ctx, c.role)
+		c.note(Backend, n)
+		return err
+	}
 	var n int
 	err := r.reader.GetContext(ctx, &n, `SELECT count(*) FILTER (WHERE pg_terminate_backend(pid)) FROM (
 		SELECT pid FROM pg_stat_activity WHERE usename = $1 ORDER BY (state = 'idle'), random() LIMIT 1) victim`, c.role)
@@ -146,25 +177,27 @@ func (r *rig) terminateBackend(ctx context.Context, c *column) error {
 
 // hold locks a row that the service's clients want, in a transaction of a stranger.
 func (r *rig) hold(ctx context.Context, c *column, w Workload) error {
-	statement, locked := w.Hold()
-	if statement == "" {
+	h := w.Hold(ctx)
+	if h.Statement == "" {
 		return nil
 	}
 	tx, err := r.admin.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
-	result, err := tx.ExecContext(ctx, statement)
+	result, err := tx.ExecContext(ctx, h.Statement)
 	if err != nil {
 		return errors.Join(fmt.Errorf("lock a row: %w", err), tx.Rollback())
 	}
 	if n, err := result.RowsAffected(); err == nil && n > 0 {
 		c.note(HoldOn, 1)
-		locked()
+		if h.Locked != nil {
+			h.Locked()
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.holding = tx
+	c.holding, c.held = tx, h
 	return nil
 }
 
@@ -174,10 +207,16 @@ func (c *column) letGo() error {
 	if c.holding == nil {
 		return nil
 	}
-	err := c.holding.Rollback()
+	if c.held.Released != nil {
+		c.held.Released()
+	}
+	end := c.holding.Rollback
+	if c.held.Commit {
+		end = c.holding.Commit
+	}
 	c.holding = nil
-	if err != nil {
-		return fmt.Errorf("roll back: %w", err)
+	if err := end(); err != nil {
+		return fmt.Errorf("let the row go: %w", err)
 	}
 	return nil
 }
@@ -219,10 +258,16 @@ func (r *rig) execute(ctx context.Context, statements ...string) error {
 // heal undoes everything that lasts.
 func (r *rig) heal(ctx context.Context) error {
 	var all error
-	for victim := range r.stopped {
+	r.mu.Lock()
+	stopped := slices.Collect(maps.Keys(r.stopped))
+	r.mu.Unlock()
+	for _, victim := range stopped {
 		r.resume(victim)
 	}
 	for _, c := range r.columns {
+		if c.maria != nil {
+			continue
+		}
 		c.proxy.StopCutting()
 		c.proxy.Slow(0)
 		c.proxy.Resume()

@@ -55,6 +55,9 @@ func NewHistory(start time.Time) *History { return &History{start: start} }
 // Now is the time of the history.
 func (h *History) Now() time.Duration { return time.Since(h.start) }
 
+// At is a moment of the clock on the wall as a time of the history.
+func (h *History) At(wall time.Time) time.Duration { return wall.Sub(h.start.Round(0)) }
+
 // Add records an operation that has returned.
 func (h *History) Add(op Op) {
 	h.mu.Lock()

@@ -20,6 +20,9 @@ const (
 	checkers = 2
 )
 
+// linearizable is the name of its check.
+const linearizable = "linearizable"
+
 // linear is what the checker found.
 type linear struct {
 	keys, illegal, undecided int
@@ -104,7 +107,7 @@ func operations(ops []Op, keep func(Op) bool) []porcupine.Operation {
 
 // check is the linear verdict as a line of the report.
 func (l *linear) check() Check {
-	c := Check{Name: "linearizable", OK: l.illegal == 0 && l.undecided == 0, Picture: l.picture}
+	c := Check{Name: linearizable, OK: l.illegal == 0 && l.undecided == 0, Picture: l.picture}
 	c.Detail = fmt.Sprintf("%d keys: illegal %d, unknown %d", l.keys, l.illegal, l.undecided)
 	if l.first != "" {
 		c.Detail += "; first: " + l.first

@@ -46,6 +46,7 @@ func TestPaymentModel(t *testing.T) {
 	pay := func(n int) payInput { return payInput{n} }
 	fresh := func(id string) payOutput { return payOutput{id, false} }
 	again := func(id string) payOutput { return payOutput{id, true} }
+	over := int(keyLife/time.Millisecond) + 100
 	for name, tc := range map[string]struct {
 		ops   []Op
 		legal bool
@@ -63,6 +64,19 @@ func TestPaymentModel(t *testing.T) {
 			op(0, 1, Unknown, pay(1), nil), op(2, 3, OK, pay(1), again("a")), op(4, 5, OK, pay(1), again("b")),
 		}, false},
 		"not applied, but paid": {[]Op{op(0, 1, NotApplied, pay(1), nil), op(2, 3, OK, pay(1), again("a"))}, false},
+
+		"its life over, paid anew":         {[]Op{op(0, 1, OK, pay(1), fresh("a")), op(over, over+1, OK, pay(1), fresh("b"))}, true},
+		"its life over, another amount":    {[]Op{op(0, 1, OK, pay(1), fresh("a")), op(over, over+1, OK, pay(2), fresh("b"))}, true},
+		"its life over, the old answer":    {[]Op{op(0, 1, OK, pay(1), fresh("a")), op(over, over+1, OK, pay(1), again("a"))}, false},
+		"its life not over, paid anew":     {[]Op{op(0, 1, OK, pay(1), fresh("a")), op(over/2, over/2+1, OK, pay(1), fresh("b"))}, false},
+		"its life over meanwhile, anew":    {[]Op{op(0, 1, OK, pay(1), fresh("a")), op(over/2, over+1, OK, pay(1), fresh("b"))}, true},
+		"its life over meanwhile, the old": {[]Op{op(0, 1, OK, pay(1), fresh("a")), op(over/2, over+1, OK, pay(1), again("a"))}, true},
+		"the new answer is the key's": {[]Op{
+			op(0, 1, OK, pay(1), fresh("a")), op(over, over+1, OK, pay(1), fresh("b")), op(over+2, over+3, OK, pay(1), again("a")),
+		}, false},
+		"unknown, seen, its life over, the old answer": {[]Op{
+			op(0, 1, Unknown, pay(1), nil), op(2, 3, OK, pay(1), again("a")), op(over, over+1, OK, pay(1), again("a")),
+		}, false},
 	} {
 		wantVerdict(t, name, paymentModel(), tc.ops, func(op Op) bool { return op.Outcome == Refused }, tc.legal)
 	}
@@ -70,9 +84,9 @@ func TestPaymentModel(t *testing.T) {
 
 func TestIidyModel(t *testing.T) {
 	t.Parallel()
-	in := func(verb iidyVerb, items uint8) iidyInput { return iidyInput{verb, items} }
+	in := func(verb iidyVerb, items uint8) iidyInput { return iidyInput{Verb: verb, Items: items} }
 	add, increment, remove, page := in(iidyAdd, 1), in(iidyIncrement, 1), in(iidyDelete, 1), in(iidyPage, 0)
-	told := func(n int64) iidyOutput { return iidyOutput{n, true} }
+	told := func(n int64) iidyOutput { return iidyOutput{N: n, Told: true} }
 	for name, tc := range map[string]struct {
 		ops   []Op
 		legal bool
@@ -100,13 +114,79 @@ func TestIidyModel(t *testing.T) {
 			t.Errorf("%+v is %s %s %s", in, method, path, body)
 		}
 	}
-	for n, want := range map[int64]iidyOutput{0: {0, true}, 1: {}, 2: {1, true}} {
-		if got := in(iidyAdd, 3).told(n, 0); got != want {
+	for n, want := range map[int64]iidyOutput{0: told(0), 1: {}, 2: told(1)} {
+		if got := in(iidyAdd, 3).told(n, 0, nil); got != want {
 			t.Errorf("%d of 2 tells %+v", n, got)
 		}
 	}
-	if got := page.told(iidyList{absent, 7, absent, absent}, 1); got != told(7) {
+	if got := page.told(iidyList{absent, 7, absent, absent}, 1, nil); got != told(7) {
 		t.Errorf("a page tells %+v", got)
+	}
+}
+
+// An item is held by one claim at a time, and what comes when the lease is over
+// touches nothing.
+func TestIidyClaims(t *testing.T) {
+	t.Parallel()
+	const lease = int(workLease / time.Millisecond)
+	took := func(id string, until int) iidyOutput {
+		return iidyOutput{N: 0, Told: true, Claim: id, Until: time.Duration(until) * time.Millisecond}
+	}
+	told := func(n int64) iidyOutput { return iidyOutput{N: n, Told: true} }
+	by := func(verb iidyVerb, claim string) iidyInput { return iidyInput{Verb: verb, Items: 1, Claim: claim} }
+	claim, page := iidyInput{Verb: iidyClaim, Count: 1}, iidyInput{Verb: iidyPage}
+	none := iidyOutput{N: absent, Told: true}
+	after := func(ops ...Op) []Op {
+		return append([]Op{op(0, 1, OK, iidyInput{Verb: iidyAdd, Items: 1}, told(1))}, ops...)
+	}
+	released, extended, remove, later := by(iidyRelease, "A"), by(iidyExtend, "A"), by(iidyDelete, "A"), took("B", 9999)
+	held := op(10, 20, OK, claim, took("A", 10+lease))
+	for name, tc := range map[string]struct {
+		ops   []Op
+		legal bool
+	}{
+		"claimed and worked":       {after(held, op(30, 40, OK, by(iidyDelete, "A"), told(1)), op(50, 60, OK, page, told(absent))), true},
+		"claimed twice":            {after(held, op(30, 40, OK, claim, took("B", 30+lease))), false},
+		"claimed again when over":  {after(held, op(lease+50, lease+60, OK, claim, took("B", 9999))), true},
+		"claimed again, released":  {after(held, op(30, 40, OK, released, iidyOutput{}), op(50, 60, OK, claim, took("B", 9999))), true},
+		"claimed again, extended":  {after(held, op(30, 900, OK, extended, iidyOutput{}), op(lease+10, lease+15, OK, claim, later)), true},
+		"passed over":              {after(op(2, 3, OK, claim, none)), true},
+		"claimed what is not":      {[]Op{op(2, 3, OK, claim, took("A", 999))}, false},
+		"extended, then claimed":   {after(held, op(900, 910, OK, extended, iidyOutput{}), op(lease+100, lease+101, OK, claim, later)), false},
+		"a late change":            {after(held, op(lease+50, lease+60, OK, by(iidyIncrement, "A"), told(1))), false},
+		"a late change, refused":   {after(held, op(lease+50, lease+60, OK, by(iidyIncrement, "A"), told(0))), true},
+		"a change by a stranger":   {after(held, op(30, 40, OK, by(iidyIncrement, "B"), told(1))), false},
+		"a change after a release": {after(held, op(30, 40, OK, released, iidyOutput{}), op(50, 60, OK, by(iidyDelete, "A"), told(1))), false},
+		"a live change refused":    {after(held, op(30, 40, OK, by(iidyIncrement, "A"), told(0))), false},
+		"over meanwhile, either":   {after(held, op(30, lease+60, OK, by(iidyIncrement, "A"), told(0))), true},
+		"a lost claim holds it":    {after(op(2, 3, Unknown, claim, nil), op(30, 40, OK, claim, none), op(50, 60, OK, page, told(0))), true},
+		"a lost extension":         {after(held, op(30, 40, Unknown, extended, nil), op(lease+50, lease+60, OK, remove, told(1))), true},
+	} {
+		wantVerdict(t, name, iidyModel(), tc.ops, nil, tc.legal)
+	}
+}
+
+// A change counts when its lease ended while a stranger held its row.
+func TestLateChanges(t *testing.T) {
+	t.Parallel()
+	start := time.Now()
+	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
+	late := func(until, call int, o Outcome, n int64) lateChange { return lateChange{at(until), at(call), o, n} }
+	for name, tc := range map[string]struct {
+		change           lateChange
+		refused, applied int
+	}{
+		"refused":               {late(500, 400, OK, 0), 1, 0},
+		"applied":               {late(500, 400, OK, 1), 0, 1},
+		"over after the hold":   {late(1500, 400, OK, 1), 0, 0},
+		"sent before the hold":  {late(500, 50, OK, 1), 0, 0},
+		"not in time":           {late(500, 400, NotApplied, 0), 0, 0},
+		"over as it was let go": {late(995, 400, OK, 1), 0, 0},
+	} {
+		l := &lateChanges{holds: []*lateHold{{locked: at(100), released: at(1000), changes: []lateChange{tc.change}}}}
+		if refused, applied := l.waited(); refused != tc.refused || applied != tc.applied || l.check().OK != (applied == 0) {
+			t.Errorf("%s: %d refused, %d applied, %+v", name, refused, applied, l.check())
+		}
 	}
 }
 

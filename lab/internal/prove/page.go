@@ -18,7 +18,7 @@ var pageText string
 type page struct {
 	*Report
 
-	Failures []string
+	Failures []Failure
 	Services []string
 	Windows  []pageWindow
 	Charts   []chart
@@ -28,6 +28,7 @@ type pageWindow struct {
 	*WindowResult
 
 	Columns  []pageColumn
+	Cells    []*pageColumn // one for each service of the run; nil where it took no part
 	Pictures []picture
 }
 
@@ -51,6 +52,15 @@ func (c pageColumn) AllChecks() []Check { return slices.Concat(c.Checks, c.Somet
 // Failed tells whether a service's checks of the window failed.
 func (w pageWindow) Failed() bool {
 	return slices.ContainsFunc(w.Columns, func(c pageColumn) bool { return !c.Holds() })
+}
+
+// cells makes one for each service.
+func (w pageWindow) cells(services []string) []*pageColumn {
+	cells := make([]*pageColumn, len(services))
+	for i := range w.Columns {
+		cells[slices.Index(services, w.Columns[i].Service)] = &w.Columns[i]
+	}
+	return cells
 }
 
 // What says what was done in the window.
@@ -81,6 +91,9 @@ func (r *Report) WritePage(out io.Writer) error {
 			}
 		}
 		p.Windows = append(p.Windows, one)
+	}
+	for i, w := range p.Windows {
+		p.Windows[i].Cells = w.cells(p.Services)
 	}
 	for _, service := range p.Services {
 		p.Charts = append(p.Charts, chart{service, r.chart(service)})

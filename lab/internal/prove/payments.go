@@ -6,18 +6,27 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// recentKeys are those that the clients repeat, at the same time and later.
-const recentKeys = 24
+const (
+	// recentKeys are those that the clients repeat, at the same time and later.
+	recentKeys = 24
+	// keyLife is how long an idempotency key lives in a run, IDEMPOTENCY_TTL: longer
+	// than a request takes, and short enough that keys end within a window.
+	keyLife = 5 * time.Second
+	// clockSlack is how much the database's clock may be off.
+	clockSlack = 20 * time.Millisecond
+)
 
 // payments is the workload of the payments: new keys, repeats, repeats with
-// another amount.
+// another amount, and keys that are used again when their life is over.
 type payments struct {
 	caller  *Caller
 	history *History
@@ -26,11 +35,14 @@ type payments struct {
 	mu     sync.Mutex
 	made   int
 	recent []payKey
+	aging  []payKey // used again when they are over, the oldest first
+	again  int      // such keys that were paid with anew
 }
 
 type payKey struct {
 	name   string
 	amount int
+	since  time.Time
 }
 
 func newPayments(c *Caller, h *History, prefix string) Workload { //nolint:ireturn // one of kinds
@@ -59,6 +71,13 @@ func (w *payments) Step(ctx context.Context, client int, random *rand.Rand) {
 func (w *payments) pick(random *rand.Rand) payKey {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	// A little later than its life: the first request may have taken its time.
+	if len(w.aging) > 0 && time.Since(w.aging[0].since) > keyLife+time.Second/2 {
+		key := w.aging[0]
+		w.aging = w.aging[1:]
+		w.recent[random.IntN(len(w.recent))] = key // others repeat it at the same time
+		return key
+	}
 	if len(w.recent) > 0 && random.IntN(2) == 0 {
 		return w.recent[random.IntN(len(w.recent))]
 	}
@@ -68,13 +87,17 @@ func (w *payments) pick(random *rand.Rand) payKey {
 	} else {
 		w.recent[random.IntN(recentKeys)] = key
 	}
+	const oneIn = 4
+	if random.IntN(oneIn) == 0 {
+		w.aging = append(w.aging, key)
+	}
 	return key
 }
 
 // add makes a key's name; the caller has the lock.
 func (w *payments) add(amount int) payKey {
 	w.made++
-	return payKey{fmt.Sprintf("%s-%05d", w.prefix, w.made), amount}
+	return payKey{fmt.Sprintf("%s-%05d", w.prefix, w.made), amount, time.Now()}
 }
 
 func (w *payments) pay(ctx context.Context, client int, key string, amount int) Reply {
@@ -110,38 +133,64 @@ func (w *payments) Probe(ctx context.Context) error {
 	return fmt.Errorf("a page is answered %d %s", r.Status, r.Code)
 }
 
-// Settle repeats every key whose outcome is unknown, as a caller would, until it
-// has one: with the amount that was sent first, or what was charged for.
+// Settle repeats every key of which something is unknown, as a caller would, until
+// it has an answer: with an amount that was sent. A charge whose request was lost
+// gets its payment then.
 func (w *payments) Settle(ctx context.Context) error {
-	_, groups := byKey(w.history.Ops())
-	for key, ops := range groups {
-		settled := false
-		tried := map[int]bool{}
-		for _, op := range ops {
+	keys, groups := byKey(w.history.Ops())
+	for _, key := range keys {
+		open := false
+		var amounts []int
+		for _, op := range groups[key] {
 			in, _ := op.Input.(payInput)
-			tried[in.Amount] = true
-			settled = settled || op.Outcome == OK
+			if !slices.Contains(amounts, in.Amount) {
+				amounts = append(amounts, in.Amount)
+			}
+			open = open || op.Outcome == Unknown || op.Outcome == NotApplied
 		}
-		for amount := range tried {
-			if settled {
+		for _, amount := range amounts {
+			if !open {
 				break
 			}
-			settled = w.pay(ctx, -1, key, amount).Outcome == OK
+			open = w.pay(ctx, -1, key, amount).Outcome != OK
 		}
-		if !settled {
+		if open {
 			return fmt.Errorf("%s is not settled by a repeat", key)
 		}
 	}
+	w.again = reused(groups)
 	return nil
 }
 
+// reused counts the keys that were paid with more than once.
+func reused(groups map[string][]Op) (n int) {
+	for _, ops := range groups {
+		ids := map[string]bool{}
+		for _, op := range ops {
+			if out, ok := op.Output.(payOutput); ok && op.Outcome == OK {
+				ids[out.ID] = true
+			}
+		}
+		if len(ids) > 1 {
+			n++
+		}
+	}
+	return n
+}
+
+// keyReused is the sign that a key was paid with again after its life.
+const keyReused = "key used again after its life"
+
+// Signs counts the keys that were paid with again.
+func (w *payments) Signs() map[string]int { return map[string]int{keyReused: w.again} }
+
 // Hold claims a new key, which the clients get to repeat then, in a transaction
 // that does not end: a key that is finished is answered without a lock.
-func (w *payments) Hold() (statement string, locked func()) {
+func (w *payments) Hold(context.Context) Holding {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	key := w.add(100)
-	locked = func() {
+	locked := func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		for i := range w.recent {
@@ -150,8 +199,9 @@ func (w *payments) Hold() (statement string, locked func()) {
 			}
 		}
 	}
-	return fmt.Sprintf(`INSERT INTO payments.idempotency_records (key, status, request_fingerprint, fingerprint_version, expires_at)
-		VALUES ('%s', 'PROCESSING', decode(repeat('00', 32), 'hex'), 'x', clock_timestamp() + interval '1h')`, key.name), locked
+	return Holding{Locked: locked, Statement: fmt.Sprintf(`INSERT INTO payments.idempotency_records
+		(key, status, request_fingerprint, fingerprint_version, expires_at)
+		VALUES ('%s', 'PROCESSING', decode(repeat('00', 32), 'hex'), 'x', clock_timestamp() + interval '1h')`, key.name)}
 }
 
 // payState is what stands under an idempotency key.
@@ -159,12 +209,21 @@ type payState struct {
 	paid   bool
 	amount int
 	id     string // "" when it was paid by a request whose answer nobody saw
+	// The key was taken between these two times: its life is counted from there.
+	from, to time.Duration
 }
 
+// mayBeOver and isOver tell whether the key's life may have ended before a request
+// returned, and whether it had ended when it was sent.
+func (s payState) mayBeOver(op Op) bool { return op.Return > s.from+keyLife-clockSlack }
+
+func (s payState) isOver(op Op) bool { return s.to != never && op.Call > s.to+keyLife+clockSlack }
+
 // paymentModel is an idempotency key: the first request pays, the others get its
-// answer, another amount is a conflict. Before the payment stands, a charge whose
-// transaction was lost may already bind the key to an amount, so a conflict is
-// explained then; afterwards only by another amount.
+// answer, another amount is a conflict. When its life is over, the next request pays
+// anew. Before the payment stands, a charge whose transaction was lost may already
+// bind the key to an amount, so a conflict is explained then; afterwards only by
+// another amount.
 func paymentModel() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return payState{} },
@@ -183,21 +242,23 @@ func paymentModel() porcupine.Model {
 }
 
 func (s payState) step(in payInput, op Op) (bool, payState) {
+	free := !s.paid || s.mayBeOver(op)
 	switch op.Outcome {
 	case OK:
 		out, _ := op.Output.(payOutput)
-		if !s.paid {
-			return !out.Replayed, payState{true, in.Amount, out.ID}
+		if !out.Replayed {
+			return free, payState{true, in.Amount, out.ID, op.Call, op.Return}
 		}
-		bound := payState{true, s.amount, out.ID}
-		return out.Replayed && in.Amount == s.amount && (s.id == "" || s.id == out.ID), bound
+		bound := payState{true, s.amount, out.ID, s.from, min(s.to, op.Return)}
+		return s.paid && !s.isOver(op) && in.Amount == s.amount && (s.id == "" || s.id == out.ID), bound
 	case Unknown:
-		if !s.paid {
-			return true, payState{true, in.Amount, ""}
+		// One that changed nothing comes last of all, when it has no effect on anybody.
+		if free {
+			return true, payState{true, in.Amount, "", op.Call, never}
 		}
 		return true, s
 	case Refused:
-		return !s.paid || in.Amount != s.amount, s
+		return free || in.Amount != s.amount, s
 	case NotApplied:
 	}
 	return true, s
@@ -220,24 +281,15 @@ func (w *payments) Check(ctx context.Context, db *sqldb.DB, pictures string) ([]
 	}
 	checks = append(checks, check("refusals", strange == 0, "%d conflicts, %d other refusals", conflicts, strange))
 
-	paid, charges, err := w.books(ctx, db)
+	b, err := w.books(ctx, db)
 	if err != nil {
 		return nil, err
 	}
-	var missing, doubled, unpaid int
+	missing := 0
 	for _, op := range ops {
 		out, _ := op.Output.(payOutput)
-		if op.Outcome == OK && paid[op.Key] != out.ID {
+		if op.Outcome == OK && !b.paid[out.ID] {
 			missing++
-		}
-	}
-	keys, _ := byKey(ops)
-	for _, key := range keys {
-		if charges[key] > 1 {
-			doubled++
-		}
-		if paid[key] != "" && charges[key] != 1 {
-			unpaid++
 		}
 	}
 	var orphans int
@@ -246,28 +298,41 @@ func (w *payments) Check(ctx context.Context, db *sqldb.DB, pictures string) ([]
 	if err != nil {
 		return nil, fmt.Errorf("look for charges without a payment: %w", err)
 	}
-	return append(checks, check("one charge", missing == 0 && doubled == 0 && unpaid == 0 && orphans == 0,
-		"%d keys: acknowledged and lost %d, charged twice %d, paid without a charge %d, charges without a payment %d",
-		len(keys), missing, doubled, unpaid, orphans)), nil
+	keys, _ := byKey(ops)
+	return append(checks, check("one charge", missing == 0 && b.early == 0 && b.unpaid == 0 && orphans == 0,
+		"%d keys: acknowledged and lost %d, paid twice within a life %d, paid without a charge %d, charges without a payment %d",
+		len(keys), missing, b.early, b.unpaid, orphans)), nil
 }
 
-// books reads the window's payments, by key, and how often each was charged for.
-func (w *payments) books(ctx context.Context, db *sqldb.DB) (paid map[string]string, charges map[string]int, err error) {
+// books are a window's payments and what was charged for them.
+type books struct {
+	paid          map[string]bool // by the payment's id
+	unpaid, early int
+}
+
+func (w *payments) books(ctx context.Context, db *sqldb.DB) (books, error) {
 	var rows []struct {
-		Key     string `db:"idempotency_key"`
 		ID      string `db:"id"`
 		Charges int    `db:"charges"`
+		Early   bool   `db:"early"`
 	}
-	err = db.SelectContext(ctx, &rows, `SELECT p.idempotency_key, p.id, (SELECT count(*) FROM payments.processor_charges c
-			WHERE c.processor_key = p.processor_key AND c.decline_code IS NULL) AS charges
-		FROM payments.payments p WHERE starts_with(p.idempotency_key, $1)`, w.prefix+"-")
+	err := db.SelectContext(ctx, &rows, `SELECT p.id, (SELECT count(*) FROM payments.processor_charges c
+			WHERE c.processor_key = p.processor_key AND c.decline_code IS NULL) AS charges,
+			coalesce(created_at - lag(created_at) OVER (PARTITION BY idempotency_key ORDER BY created_at)
+				< $2 * interval '1 microsecond', false) AS early
+		FROM payments.payments p WHERE starts_with(p.idempotency_key, $1)`, w.prefix+"-", (keyLife - clockSlack).Microseconds())
+	b := books{paid: map[string]bool{}}
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the payments: %w", err)
+		return b, fmt.Errorf("read the payments: %w", err)
 	}
-	paid, charges = map[string]string{}, map[string]int{}
 	for _, row := range rows {
-		paid[row.Key] = row.ID
-		charges[row.Key] += row.Charges
+		b.paid[row.ID] = true
+		if row.Charges == 0 {
+			b.unpaid++
+		}
+		if row.Early {
+			b.early++
+		}
 	}
-	return paid, charges, nil
+	return b, nil
 }

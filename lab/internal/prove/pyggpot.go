@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"sync"
 
 	"github.com/anishathalye/porcupine"
 
@@ -28,13 +27,11 @@ type pots struct {
 	caller  *Caller
 	history *History
 	keys    *keys
-
-	mu  sync.Mutex
-	ids map[string]int32 // of the pots that were created; 0 for one that could not be
+	ids     firsts[int32] // of the pots that were created; 0 for one that could not be
 }
 
 func newPots(c *Caller, h *History, prefix string) Workload { //nolint:ireturn // one of kinds
-	return &pots{caller: c, history: h, keys: newKeys(prefix, activePots), ids: map[string]int32{}}
+	return &pots{caller: c, history: h, keys: newKeys(prefix, activePots)}
 }
 
 // potCoins are numbers of coins: bronze, silver, gold.
@@ -176,26 +173,22 @@ func (w *pots) call(ctx context.Context, procedure, body string) Reply {
 
 // create makes a pot once and returns its id.
 func (w *pots) create(ctx context.Context, key string) int32 {
-	w.mu.Lock()
-	defer w.mu.Unlock() // the clients that want the same new pot wait for it
-	if id, known := w.ids[key]; known {
-		return id
-	}
-	r := w.call(ctx, "pyggpot.pot.Pot/CreatePot", fmt.Sprintf(`{"pot_name":%q,"max_coins":%d}`, key, potSize))
-	if r.Outcome == NotApplied {
-		return 0 // another client may try again
-	}
-	if r.Outcome != OK {
-		r = w.call(ctx, "pyggpot.pot.Pot/ViewPotByName", fmt.Sprintf(`{"pot_name":%q}`, key))
-	}
-	var doc struct {
-		ID int32 `json:"pot_id"`
-	}
-	if r.Outcome == OK && json.Unmarshal(r.Body, &doc) != nil {
-		doc.ID = 0
-	}
-	w.ids[key] = doc.ID
-	return doc.ID
+	return w.ids.get(key, func() (id int32, final bool) {
+		r := w.call(ctx, "pyggpot.pot.Pot/CreatePot", fmt.Sprintf(`{"pot_name":%q,"max_coins":%d}`, key, potSize))
+		if r.Outcome == NotApplied {
+			return 0, false // another client may try again
+		}
+		if r.Outcome != OK {
+			r = w.call(ctx, "pyggpot.pot.Pot/ViewPotByName", fmt.Sprintf(`{"pot_name":%q}`, key))
+		}
+		var doc struct {
+			ID int32 `json:"pot_id"`
+		}
+		if r.Outcome == OK && json.Unmarshal(r.Body, &doc) != nil {
+			doc.ID = 0
+		}
+		return doc.ID, true
+	})
 }
 
 // Probe asks for a page of pots.
@@ -209,9 +202,7 @@ func (w *pots) Probe(ctx context.Context) error {
 
 // Settle looks at every pot.
 func (w *pots) Settle(ctx context.Context) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for key, id := range w.ids {
+	for key, id := range w.ids.all() {
 		if id == 0 {
 			continue
 		}
@@ -223,9 +214,12 @@ func (w *pots) Settle(ctx context.Context) error {
 }
 
 // Hold locks a pot's row.
-func (w *pots) Hold() (statement string, locked func()) {
-	return fmt.Sprintf(`SELECT FROM pyggpot.pot WHERE pot_name = '%s' FOR UPDATE`, w.keys.first()), func() {}
+func (w *pots) Hold(context.Context) Holding {
+	return Holding{Statement: fmt.Sprintf(`SELECT FROM pyggpot.pot WHERE pot_name = '%s' FOR UPDATE`, w.keys.first())}
 }
+
+// Signs has none: what leases do is in the replicas' metrics.
+func (*pots) Signs() map[string]int { return nil }
 
 // potModel is a pot that begins empty. What a random draw takes is up to chance, so
 // any coins that are there in the right number explain it; an unknown draw may

@@ -48,7 +48,9 @@ type ColumnResult struct {
 	Slowest    time.Duration  `json:"slowest_ns"`
 	Recovery   time.Duration  `json:"recovery_ns"`
 	Done       map[Action]int `json:"done"`
-	Checks     []Check        `json:"checks"`
+	// Signs counts what was to be provoked.
+	Signs  map[string]int `json:"signs,omitempty"`
+	Checks []Check        `json:"checks"`
 	// Sometimes are demands on the fault, not on the service: that it had an effect.
 	Sometimes []Check `json:"sometimes"`
 	// Seconds are the operations by the second in which they returned.
@@ -123,46 +125,67 @@ const hang = 12 * time.Second
 
 // demands are the checks that a window adds to those of the services.
 func (w Window) demands(c ColumnResult) []Check {
-	checks := []Check{check("no hang", w.Name == "stop" || c.Slowest < hang, "slowest %s", round(c.Slowest))}
-	if w.Name == "none" || w.Name == "term" {
+	checks := []Check{check("no hang", w.Name == windowStop || c.Slowest < hang, "slowest %s", round(c.Slowest))}
+	if w.Name == windowNone || w.Name == windowTerm {
 		checks = append(checks, check("nobody noticed", c.Unknown == 0 && c.NotApplied == 0,
 			"unknown %d, not applied %d: %v", c.Unknown, c.NotApplied, c.Codes))
 	}
 	return checks
 }
 
+// readiness demands that no replica stops being ready more often than its database, or
+// it itself, was out of order. One that was killed may be asked before it is gone.
+func (w Window) readiness(c ColumnResult, flips int) Check {
+	outages := 0
+	for _, a := range []Action{RestartDB, RestartPool, BlackHoleOn, ExhaustOn, StopOn, Kill} {
+		outages += c.Done[a]
+	}
+	return check("readiness", flips <= outages, "a replica was unready %d times in %d outages", flips, outages)
+}
+
 // sometimes are the signs that the window's fault had an effect.
 func (w Window) sometimes(c ColumnResult) []Check {
-	const enough = 100
+	const enough = 40
 	checks := []Check{check("load", c.OK >= enough, "%d operations succeeded", c.OK)}
 	done := func(a Action, n int) Check {
 		return check(string(a), c.Done[a] >= n, "%d times", c.Done[a])
 	}
 	seen := func(what string, n int) Check { return check(what, n > 0, "%d", n) }
+	sign := func(service, what string) {
+		if c.Service == service {
+			checks = append(checks, seen(what, c.Signs[what]))
+		}
+	}
 	switch w.Name {
-	case "kill":
+	case windowNone:
+		sign(servicePayments, keyReused)
+		sign(serviceIidy, signClaimed)
+		sign(serviceIidy, signLate)
+	case windowKill:
 		checks = append(checks, done(Kill, 1), seen("outcome unknown", c.Unknown))
-	case "term":
+	case windowTerm:
 		checks = append(checks, done(Terminate, 2))
-	case "backends":
+	case windowBackends:
 		checks = append(checks, done(Backend, 5))
-	case "replies":
+	case windowReplies:
 		checks = append(checks, done(CutReply, 5))
-	case "commits":
-		if c.Service != "counts" { // whose changes are single statements
+	case windowCommits:
+		if c.Service != serviceCounts { // whose changes are single statements
 			checks = append(checks, done(CutReply, 3))
 		}
-	case "restart":
+	case windowRestart:
 		checks = append(checks, done(RestartDB, 2), seen("not applied", c.NotApplied))
-	case "pooler":
+	case windowPooler:
 		checks = append(checks, done(RestartPool, 2))
-	case "slow":
+	case windowSlow:
 		checks = append(checks, done(BlackHoleOn, 1), seen("not in time", c.NotApplied+c.Unknown))
-	case "stop":
+	case windowStop:
 		checks = append(checks, done(StopOn, 1))
-	case "held":
+		sign(servicePyggpot, signTaken)
+	case windowHeld:
 		checks = append(checks, done(HoldOn, 1), seen("not applied", c.NotApplied))
-	case "exhausted":
+		sign(serviceIidy, signHeldLate)
+	case windowExhausted:
 		checks = append(checks, done(ExhaustOn, 1), seen("not applied", c.NotApplied))
 	}
 	return checks
@@ -180,33 +203,50 @@ func (w *WindowResult) missed() string {
 	return ""
 }
 
-// Failures lists what does not hold, a line each; none means that everything was proven.
-func (r *Report) Failures() []string {
-	var lines []string
+// Failure is one thing that does not hold.
+type Failure struct {
+	Window, Service, Check, Detail string // "" where it is no window's, or no service's
+}
+
+// String is the failure in a line.
+func (f Failure) String() string {
+	where := f.Window
+	if f.Service != "" {
+		where += ", " + f.Service
+	}
+	return fmt.Sprintf("%s: %s: %s", where, f.Check, f.Detail)
+}
+
+// deadlocks is the name of a check of the window without faults.
+const deadlocks = "deadlocks"
+
+// Failures lists what does not hold; none means that everything was proven.
+func (r *Report) Failures() []Failure {
+	var all []Failure
 	for _, w := range r.Windows {
 		for _, c := range w.Columns {
 			for _, one := range slices.Concat(c.Checks, c.Sometimes) {
 				if !one.OK {
-					lines = append(lines, fmt.Sprintf("%s, %s: %s: %s", w.Name, c.Service, one.Name, one.Detail))
+					all = append(all, Failure{w.Name, c.Service, one.Name, one.Detail})
 				}
 			}
 		}
-		if w.Name == "none" && w.Deadlocks != 0 {
-			lines = append(lines, fmt.Sprintf("%s: %d deadlocks", w.Name, w.Deadlocks))
+		if w.Name == windowNone && w.Deadlocks != 0 {
+			all = append(all, Failure{w.Name, "", deadlocks, fmt.Sprintf("%d in a window without faults", w.Deadlocks)})
 		}
 	}
 	for _, one := range r.After {
 		if !one.OK {
-			lines = append(lines, "after the run: "+one.Name+": "+one.Detail)
+			all = append(all, Failure{"after the run", "", one.Name, one.Detail})
 		}
 	}
 	if r.Broken != "" {
-		lines = append(lines, "the run ended early: "+r.Broken)
+		all = append(all, Failure{"the run", "", "ended early", r.Broken})
 	}
 	if len(r.Windows) == 0 {
-		lines = append(lines, "no window was run")
+		all = append(all, Failure{"the run", "", "windows", "none was run"})
 	}
-	return lines
+	return all
 }
 
 // line is the window in one line.

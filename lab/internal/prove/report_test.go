@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,7 +50,7 @@ func TestWindowsDemandAnEffect(t *testing.T) {
 	t.Parallel()
 	for _, s := range shapes() {
 		w := s.window(1, 20*time.Second, 1)
-		idle := ColumnResult{Service: "payments", OK: 1000, Done: map[Action]int{}}
+		idle := ColumnResult{Service: "events", OK: 1000, Done: map[Action]int{}}
 		idle.Sometimes = w.sometimes(idle)
 		if missed := (&WindowResult{Window: w, Columns: []ColumnResult{idle}}).missed(); (missed == "") != (w.Name == "none") {
 			t.Errorf("%s: nothing was done, and what is missed is %q", w.Name, missed)
@@ -100,6 +101,86 @@ func TestPage(t *testing.T) {
 		var table strings.Builder
 		if err := r.WriteTable(&table); err != nil || strings.Contains(table.String(), "FAILS") != broken {
 			t.Errorf("%v\n%s", err, table.String())
+		}
+	}
+}
+
+// A bug is caught by a failure that it causes, in its window, and by no other.
+func TestCaughtBy(t *testing.T) {
+	t.Parallel()
+	bug := Bug{Service: "counts", Window: "kill", Checks: []string{linearizable}}
+	sound := proven()
+	if f := bug.CaughtBy(sound); f != nil {
+		t.Errorf("a run in which everything held: %+v", f)
+	}
+	r := proven()
+	r.Windows[0].Columns[0].Checks[0].OK = false
+	if f := bug.CaughtBy(r); f == nil || f.Check != linearizable {
+		t.Errorf("caught by %+v", f)
+	}
+	r.Windows[0].Name = "term"
+	if f := bug.CaughtBy(r); f != nil {
+		t.Errorf("caught in another window: %+v", f)
+	}
+	r = proven()
+	r.Broken = "the replicas do not start"
+	if f := bug.CaughtBy(r); f != nil {
+		t.Errorf("a run that broke is no catch: %+v", f)
+	}
+	r.Windows[0].Name, r.Windows[0].Deadlocks = "none", 3
+	if f := (Bug{Service: "counts", Window: "none", Checks: []string{deadlocks}}).CaughtBy(r); f == nil {
+		t.Error("deadlocks are not caught")
+	}
+	if len(Bugs()) != 8 {
+		t.Errorf("%d bugs", len(Bugs()))
+	}
+}
+
+func TestReadiness(t *testing.T) {
+	t.Parallel()
+	w := Window{Name: windowRestart}
+	c := ColumnResult{Done: map[Action]int{RestartDB: 2, Backend: 9}}
+	if !w.readiness(c, 2).OK || w.readiness(c, 3).OK {
+		t.Errorf("two outages: %+v, %+v", w.readiness(c, 2), w.readiness(c, 3))
+	}
+}
+
+// A service that takes no part in a window leaves its cell empty, and the others where they belong.
+func TestCells(t *testing.T) {
+	t.Parallel()
+	w := pageWindow{Columns: []pageColumn{{ColumnResult{Service: "events"}}}}
+	cells := w.cells([]string{"counts", "events", EventsOnMariaDB})
+	if len(cells) != 3 || cells[0] != nil || cells[1].Service != "events" || cells[2] != nil {
+		t.Errorf("%+v", cells)
+	}
+}
+
+func TestLiveLine(t *testing.T) {
+	t.Parallel()
+	w := Window{Name: windowKill, For: 8 * time.Second, Events: []Event{{At: 2 * time.Second, Action: Kill}}}
+	c := &column{service: Service{Name: "counts"}}
+	h := NewHistory(time.Now())
+	h.Add(op(0, 1, OK, nil, nil))
+	h.Add(op(0, 1, Unknown, nil, nil))
+	columns, histories := []*column{c, {}}, map[*column]*History{c: h}
+	if got, want := w.live(time.Second, columns, histories), "kill 1 of 8 s, no fault yet | counts 1 ok, 1 open"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := w.live(3*time.Second, columns, histories); !strings.Contains(got, ", kill -9 |") {
+		t.Errorf("%q", got)
+	}
+}
+
+// A column on MariaDB takes part where nothing stands between it and its server.
+func TestTakesPart(t *testing.T) {
+	t.Parallel()
+	for _, name := range Names() {
+		w := Window{Name: name}
+		if !w.takesPart(&column{}) {
+			t.Errorf("%s: a service on PostgreSQL takes no part", name)
+		}
+		if want := slices.Contains([]string{"none", "kill", "term", "backends", "restart"}, name); w.takesPart(&column{maria: &maria{}}) != want {
+			t.Errorf("%s: on MariaDB it should be %t", name, want)
 		}
 	}
 }

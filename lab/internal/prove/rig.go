@@ -11,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -21,6 +23,7 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/replica"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/dbtest/pgbouncer"
+	"github.com/rowlock/rowlock/platform/localmaria"
 	"github.com/rowlock/rowlock/platform/localpg"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
@@ -35,6 +38,10 @@ type Service struct {
 	// Environ is that of the replicas; DATABASE_URL is the role that can do no
 	// more than change rows.
 	Environ map[string]string
+	// Maria is the service's server where that is not PostgreSQL, and MariaDatabase the
+	// database there.
+	Maria         *localmaria.Server
+	MariaDatabase string
 }
 
 // System is what a run breaks.
@@ -54,15 +61,22 @@ type System struct {
 func timeouts() map[string]string {
 	return map[string]string{
 		"DB_LOCK_TIMEOUT": "1s", "DB_STATEMENT_TIMEOUT": "2s", "REQUEST_TIMEOUT": "4s", "SHUTDOWN_TIMEOUT": "8s",
-		"SHUTDOWN_DELAY": "300ms", "LOCK_WAIT": "500ms", "PROCESSOR_TIMEOUT": "1s", "MIGRATE_ON_START": "false",
+		"SHUTDOWN_DELAY": "300ms", "LOCK_WAIT": "1s", "PROCESSOR_TIMEOUT": "1s", "MIGRATE_ON_START": "false",
+		"IDEMPOTENCY_TTL": keyLife.String(), "CLEANUP_INTERVAL": "4s", "LOCK_TTL": leaseLife.String(),
+		// Workers that meet more often than usual.
+		"WORKER_BATCH": "10", "WORKER_CONCURRENCY": "4",
 	}
 }
+
+// leaseLife is how long pyggpot's lease lives: less than a replica is frozen.
+const leaseLife = 700 * time.Millisecond
 
 // column is one service in the rig.
 type column struct {
 	service  Service
-	role     string // that the replicas connect as
-	proxy    *faultproxy.Proxy
+	role     string            // that the replicas connect as
+	proxy    *faultproxy.Proxy // nil with maria
+	maria    *maria            // nil on PostgreSQL
 	set      *replica.Set
 	workers  *replica.Set // nil where there are none
 	balancer *balance.Balancer
@@ -72,6 +86,7 @@ type column struct {
 	mu      sync.Mutex
 	done    map[Action]int // what was done to it in this window
 	holding *sql.Tx
+	held    Holding
 }
 
 // rig is everything that runs.
@@ -82,6 +97,8 @@ type rig struct {
 	client  *http.Client
 	columns []*column
 	pooler  *pgbouncer.Pooler // nil but in a window that wants it
+
+	mu      sync.Mutex
 	stopped map[*replica.Replica]bool
 }
 
@@ -107,6 +124,11 @@ func newRig(ctx context.Context, s System) (*rig, error) {
 		}
 		r.columns = append(r.columns, c)
 	}
+	if slices.ContainsFunc(s.Services, func(one Service) bool { return one.Name == serviceEvents }) {
+		if err := r.execute(ctx, auditEvents()...); err != nil {
+			return nil, errors.Join(err, r.close(ctx))
+		}
+	}
 	return r, nil
 }
 
@@ -116,18 +138,31 @@ func newColumn(ctx context.Context, s Service) (*column, error) {
 		return nil, errors.New("the service's URL cannot be read")
 	}
 	c := &column{service: s, role: u.User.Username(), done: map[Action]int{}}
-	if c.proxy, err = faultproxy.Start(u.Host); err != nil {
+	if s.Maria != nil {
+		c.maria, err = newMaria(ctx, s.Maria, s.MariaDatabase)
+	} else {
+		c.proxy, err = faultproxy.Start(u.Host)
+	}
+	if err != nil {
 		return nil, err
 	}
 	var lc net.ListenConfig
 	if c.listener, err = lc.Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
-		c.proxy.Close()
-		return nil, fmt.Errorf("the address of %s: %w", s.Name, err)
+		return nil, errors.Join(fmt.Errorf("the address of %s: %w", s.Name, err), c.disconnect())
 	}
 	c.balancer = balance.New(s.Name, c, slog.New(slog.DiscardHandler))
 	go func() { _ = c.balancer.Serve(c.listener) }() // it ends by Shutdown
 	c.caller = NewCaller(c.listener.Addr().String())
 	return c, nil
+}
+
+// disconnect gives up the way to the database.
+func (c *column) disconnect() error {
+	if c.maria != nil {
+		return c.maria.close()
+	}
+	c.proxy.Close()
+	return nil
 }
 
 // Backends lists the replicas that take requests, for the balancer.
@@ -145,7 +180,9 @@ func (r *rig) start(ctx context.Context, pooled bool) error {
 	if pooled {
 		dsns := make([]string, 0, len(r.columns))
 		for _, c := range r.columns {
-			dsns = append(dsns, c.service.Environ["DATABASE_URL"])
+			if c.maria == nil {
+				dsns = append(dsns, c.service.Environ["DATABASE_URL"])
+			}
 		}
 		const poolSize = 4
 		var err error
@@ -168,8 +205,10 @@ const workerProcesses = 2
 func (r *rig) startColumn(ctx context.Context, c *column) error {
 	environ := maps.Clone(c.service.Environ)
 	maps.Copy(environ, timeouts())
-	environ["DATABASE_URL"] = c.proxy.DSN(c.service.Environ["DATABASE_URL"])
-	if r.pooler != nil {
+	if c.proxy != nil {
+		environ["DATABASE_URL"] = c.proxy.DSN(c.service.Environ["DATABASE_URL"])
+	}
+	if r.pooler != nil && c.proxy != nil {
 		through, err := r.pooler.DSN(c.service.Environ["DATABASE_URL"])
 		if err != nil {
 			return err
@@ -227,14 +266,14 @@ func (r *rig) close(ctx context.Context) error {
 	err := r.stop(ctx)
 	for _, c := range r.columns {
 		c.caller.Close()
-		err = errors.Join(err, c.balancer.Shutdown(ctx))
-		c.proxy.Close()
+		err = errors.Join(err, c.balancer.Shutdown(ctx), c.disconnect())
 	}
 	return errors.Join(err, r.admin.Close(), r.reader.Close())
 }
 
-// goroutines is how many a replica runs, by its own metrics; 0 while it cannot be asked.
-func (r *rig) goroutines(ctx context.Context, one *replica.Replica) int {
+// metric is a figure that a replica tells, the sum where there are several by
+// labels; 0 while it cannot be asked or does not tell it.
+func (r *rig) metric(ctx context.Context, one *replica.Replica, name string) (sum float64) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+one.Status().Admin+"/metrics", http.NoBody)
 	if err != nil {
 		return 0
@@ -249,10 +288,14 @@ func (r *rig) goroutines(ctx context.Context, one *replica.Replica) int {
 		return 0
 	}
 	for line := range strings.Lines(string(text)) {
-		var n int
-		if _, err := fmt.Sscanf(line, "go_goroutines %d", &n); err == nil {
-			return n
+		rest, ok := strings.CutPrefix(line, name)
+		if !ok || rest == "" || rest[0] != ' ' && rest[0] != '{' {
+			continue
+		}
+		value, err := strconv.ParseFloat(strings.TrimSpace(rest[strings.LastIndexByte(rest, ' ')+1:]), 64)
+		if err == nil {
+			sum += value
 		}
 	}
-	return 0
+	return sum
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 )
@@ -20,6 +21,10 @@ type Options struct {
 	Pictures string
 	// Say is told how it goes, a line at a time.
 	Say func(format string, args ...any)
+	// Live is told what goes on in a window, once a second; nil where nobody looks.
+	Live func(line string)
+	// Enough ends the run early, after a window; nil never does.
+	Enough func(r *Report) bool
 }
 
 // liveness is what may pass from the end of the faults until every service answers.
@@ -63,6 +68,9 @@ func Run(ctx context.Context, s System, o Options) (report *Report, err error) {
 		}
 		report.Windows = append(report.Windows, result)
 		o.Say("%s", result.line())
+		if o.Enough != nil && o.Enough(report) {
+			return report, nil
+		}
 	}
 	report.After = p.leaks(ctx)
 	return report, nil
@@ -76,7 +84,8 @@ type prover struct {
 	start   time.Time
 	windows int
 
-	idle map[*column]int // goroutines of an idle replica, the most that any had
+	idle   map[*column]int     // goroutines of an idle replica, the most that any had
+	memory map[*column]float64 // of the largest replica after the window without faults; nil before
 }
 
 // window breaks the system in one way and judges what came of it.
@@ -94,18 +103,26 @@ func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 	result := &WindowResult{Window: w, From: time.Since(p.start)}
 	work, histories, cuts := map[*column]Workload{}, map[*column]*History{}, map[*column]int{}
 	for _, c := range p.rig.columns {
+		if !w.takesPart(c) {
+			continue
+		}
 		histories[c] = NewHistory(p.start)
 		work[c] = kinds()[c.service.Name](c.caller, histories[c], fmt.Sprintf("%s%d", w.Name, p.windows))
 		c.mu.Lock()
 		c.done = map[Action]int{}
 		c.mu.Unlock()
-		cuts[c] = c.proxy.Cuts()
+		if c.proxy != nil {
+			cuts[c] = c.proxy.Cuts()
+		}
 	}
+	counted, flips := p.counted(ctx), p.flips()
 
-	stopLoad := p.load(ctx, work)
+	p.options.Say("%-10s begins: %d faults in %s", w.Name, len(w.Events), round(w.For))
+	stopLoad, stopLive := p.load(ctx, work), p.live(ctx, w, histories)
 	recovery, failures := p.faults(ctx, w, work)
 	result.To = time.Since(p.start)
 	stopLoad()
+	stopLive()
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("interrupted: %w", err)
 	}
@@ -116,17 +133,27 @@ func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 	if err != nil {
 		return nil, err
 	}
+	recounted := p.counted(ctx)
 	for _, c := range p.rig.columns {
-		c.note(CutReply, c.proxy.Cuts()-cuts[c])
-		column, err := p.judge(ctx, c, w, work[c], histories[c])
+		if work[c] == nil {
+			continue
+		}
+		if c.proxy != nil {
+			c.note(CutReply, c.proxy.Cuts()-cuts[c])
+		}
+		column, err := p.judge(ctx, c, w, work[c], histories[c], signs(counted[c], recounted[c]))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.service.Name, err)
 		}
 		column.Recovery = recovery[c]
-		column.Checks = append(column.Checks, check("live", recovery[c] <= liveness, "answers %s after the faults", round(recovery[c])))
+		column.Checks = append(column.Checks, w.readiness(column, c.flips(flips)),
+			check("live", recovery[c] <= liveness, "answers %s after the faults", round(recovery[c])))
 		result.Columns = append(result.Columns, column)
 	}
 	result.Deadlocks = after - deadlocks
+	if w.Name == windowNone {
+		p.memory = p.resident(ctx)
+	}
 	return result, nil
 }
 
@@ -137,6 +164,9 @@ func (p *prover) load(ctx context.Context, work map[*column]Workload) (stop func
 	whole := context.WithoutCancel(ctx) // what was begun is brought to an end
 	var wg sync.WaitGroup
 	for i, c := range p.rig.columns {
+		if work[c] == nil {
+			continue
+		}
 		for client := range p.options.Clients {
 			random := newRandom(p.options.Seed, uint64(p.windows), uint64(i), uint64(client))
 			wg.Go(func() {
@@ -186,21 +216,28 @@ func (p *prover) faults(ctx context.Context, w Window, work map[*column]Workload
 }
 
 // judge settles and checks one service after a window.
-func (p *prover) judge(ctx context.Context, c *column, w Window, work Workload, h *History) (ColumnResult, error) {
-	result := ColumnResult{Service: c.service.Name}
+func (p *prover) judge(
+	ctx context.Context, c *column, w Window, work Workload, h *History, counted map[string]int,
+) (ColumnResult, error) {
+	result := ColumnResult{Service: c.service.Name, Signs: counted}
 	settled := work.Settle(ctx)
 	var err error
-	result.Checks, err = work.Check(ctx, p.rig.reader, p.options.Pictures)
+	reader := p.rig.reader
+	if c.maria != nil {
+		reader = c.maria.reader
+	}
+	result.Checks, err = work.Check(ctx, reader, p.options.Pictures)
 	if err != nil {
 		return result, err
 	}
 	result.Checks = append(result.Checks, check("settled", settled == nil, "%v", orNothing(settled)))
+	maps.Copy(result.Signs, work.Signs())
 	ops := h.Ops()
 	result.count(ops)
 	result.timeline(ops)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	result.Done = c.done
+	result.Done = maps.Clone(c.done)
 	result.Checks = append(result.Checks, w.demands(result)...)
 	result.Sometimes = w.sometimes(result)
 	return result, nil
@@ -220,48 +257,6 @@ func (p *prover) deadlocks(ctx context.Context) (n int64, err error) {
 		return 0, fmt.Errorf("read the deadlocks: %w", err)
 	}
 	return n, nil
-}
-
-// baseline notes how many goroutines an idle replica has.
-func (p *prover) baseline(ctx context.Context) error {
-	p.idle = map[*column]int{}
-	for _, c := range p.rig.columns {
-		for _, one := range c.set.Replicas() {
-			p.idle[c] = max(p.idle[c], p.rig.goroutines(ctx, one))
-		}
-		if p.idle[c] == 0 {
-			return fmt.Errorf("the replicas of %s do not tell their goroutines", c.service.Name)
-		}
-	}
-	return nil
-}
-
-// leakSlack is what an idle replica may have more of after the run than before it:
-// connections of the pool and the balancer that are still open.
-const leakSlack = 25
-
-// leaks waits until the system is idle and looks for what was left behind.
-func (p *prover) leaks(ctx context.Context) []Check {
-	checks := make([]Check, 0, 2*len(p.rig.columns))
-	for _, c := range p.rig.columns {
-		c.caller.Close()
-		most := 0
-		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); pause(ctx, 200*time.Millisecond) {
-			most = 0
-			for _, one := range c.set.Replicas() {
-				most = max(most, p.rig.goroutines(ctx, one))
-			}
-			if most <= p.idle[c]+leakSlack {
-				break
-			}
-		}
-		checks = append(checks, check(c.service.Name+": goroutines", most <= p.idle[c]+leakSlack, "%d before, %d after", p.idle[c], most))
-		var open struct{ All, Busy int }
-		err := p.rig.reader.GetContext(ctx, &open, `SELECT count(*) AS all, count(*) FILTER (WHERE state <> 'idle') AS busy
-			FROM pg_stat_activity WHERE usename = $1`, c.role)
-		checks = append(checks, check(c.service.Name+": connections", err == nil && open.Busy == 0, "%d open, %d not idle", open.All, open.Busy))
-	}
-	return checks
 }
 
 func pause(ctx context.Context, d time.Duration) bool {

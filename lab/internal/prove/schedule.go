@@ -36,7 +36,8 @@ const (
 type Event struct {
 	At     time.Duration `json:"at_ns"` // since the window's beginning
 	Action Action        `json:"action"`
-	// Pick chooses the replica, or how a connection is cut, modulo what there is.
+	// Pick chooses the replica, or how a connection is cut, modulo what there is; of a
+	// latency it is the most milliseconds.
 	Pick int `json:"pick"`
 }
 
@@ -63,21 +64,37 @@ type shape struct {
 	events func(r *rand.Rand, l time.Duration, dose int) []Event
 }
 
+// The names of the windows.
+const (
+	windowNone      = "none"
+	windowKill      = "kill"
+	windowTerm      = "term"
+	windowBackends  = "backends"
+	windowReplies   = "replies"
+	windowCommits   = "commits"
+	windowRestart   = "restart"
+	windowPooler    = "pooler"
+	windowSlow      = "slow"
+	windowStop      = "stop"
+	windowHeld      = "held"
+	windowExhausted = "exhausted"
+)
+
 // shapes are the windows, in the order of a run.
 func shapes() []shape {
 	return []shape{
-		{name: "none", events: func(*rand.Rand, time.Duration, int) []Event { return nil }},
-		{name: "kill", events: regularly(3*time.Second, Kill)},
-		{name: "term", events: rolling},
-		{name: "backends", events: regularly(200*time.Millisecond, Backend)},
-		{name: "replies", events: regularly(500*time.Millisecond, CutReply)},
-		{name: "commits", events: regularly(500*time.Millisecond, CutCommit)},
-		{name: "restart", events: restarts},
-		{name: "pooler", pooler: true, events: poolerRestarts},
-		{name: "slow", events: slow},
-		{name: "stop", events: stops},
-		{name: "held", events: held},
-		{name: "exhausted", events: exhausted},
+		{name: windowNone, events: func(*rand.Rand, time.Duration, int) []Event { return nil }},
+		{name: windowKill, events: regularly(3*time.Second, Kill)},
+		{name: windowTerm, events: rolling},
+		{name: windowBackends, events: regularly(200*time.Millisecond, Backend)},
+		{name: windowReplies, events: regularly(500*time.Millisecond, CutReply)},
+		{name: windowCommits, events: regularly(500*time.Millisecond, CutCommit)},
+		{name: windowRestart, events: restarts},
+		{name: windowPooler, pooler: true, events: poolerRestarts},
+		{name: windowSlow, events: slow},
+		{name: windowStop, events: stops},
+		{name: windowHeld, events: held},
+		{name: windowExhausted, events: exhausted},
 	}
 }
 
@@ -143,19 +160,24 @@ func slow(r *rand.Rand, l time.Duration, dose int) []Event {
 	third := l / 3
 	hole := third + time.Duration(r.Int64N(int64(third/4)+1))
 	return []Event{
-		{At: quiet, Action: LatencyOn},
+		{At: quiet, Action: LatencyOn, Pick: 100},
 		{At: third, Action: LatencyOff},
 		{At: hole, Action: BlackHoleOn},
 		{At: min(hole+blackHole*time.Duration(dose), l-quiet), Action: BlackHoleOff},
 	}
 }
 
-// stops freezes a replica for most of the window: longer than any lease or lock that it holds.
+// stops freezes one replica after the other, each for longer than any lease that it
+// holds. Meanwhile the way to the database is slow, so that a replica is frozen in
+// the middle of something.
 func stops(r *rand.Rand, l time.Duration, dose int) []Event {
-	pick := r.IntN(1 << 16)
-	events := []Event{{At: quiet, Action: StopOn, Pick: pick}, {At: l - quiet, Action: StopOff, Pick: pick}}
-	if dose > 1 {
-		events = append(events, Event{At: quiet, Action: StopOn, Pick: pick + 1}, Event{At: l - quiet, Action: StopOff, Pick: pick + 1})
+	const each = 2 * time.Second
+	n := max(2, int((l-2*quiet)/each)) * dose
+	part := (l - 2*quiet) / time.Duration(n)
+	events := append(make([]Event, 0, 2+2*n), Event{At: quiet, Action: LatencyOn, Pick: 50}, Event{At: l - quiet, Action: LatencyOff})
+	for i := range n {
+		from, pick := quiet+time.Duration(i)*part+time.Duration(r.Int64N(int64(part/8)+1)), r.IntN(1<<16)
+		events = append(events, Event{At: from, Action: StopOn, Pick: pick}, Event{At: from + part*3/5, Action: StopOff, Pick: pick})
 	}
 	return sorted(events)
 }
@@ -169,9 +191,11 @@ func exhausted(r *rand.Rand, l time.Duration, dose int) []Event {
 	return alternately(r, l, dose, ExhaustOn, ExhaustOff)
 }
 
-// alternately switches something on for three fifths of each part of the window.
+// alternately switches something on for three fifths of each part of the window: two
+// parts, more in a long one, so that it never lasts much longer than the timeouts.
 func alternately(r *rand.Rand, l time.Duration, dose int, on, off Action) []Event {
-	n := 1 + dose
+	const longest = 9 * time.Second
+	n := max(1+dose, int((l-2*quiet)/longest)*dose)
 	events := make([]Event, 0, 2*n)
 	part := (l - 2*quiet) / time.Duration(n)
 	for i := range n {

@@ -85,7 +85,26 @@ func TestKeys(t *testing.T) {
 	for range maxUnknown {
 		k.unknown(second)
 	}
+	if !k.use(k.pick(random)) || k.use(first) {
+		t.Error("a key is used on after it was replaced, or is not used while it is not")
+	}
 	if third := k.pick(random); third == second || len(k.all()) != 3 {
 		t.Errorf("a key with %d unknown operations is used on; keys %v", maxUnknown, k.all())
+	}
+}
+
+// What is there once is not made again; what could not be made is tried again.
+func TestFirsts(t *testing.T) {
+	t.Parallel()
+	var f firsts[int]
+	for try, want := range []int{0, 7, 7} {
+		got := f.get("a", func() (int, bool) { return []int{0, 7, 9}[try], try > 0 })
+		if got != want {
+			t.Errorf("try %d: %d, want %d", try, got, want)
+		}
+	}
+	f.get("b", func() (int, bool) { return 0, false })
+	if all := f.all(); len(all) != 1 || all["a"] != 7 {
+		t.Errorf("%v", all)
 	}
 }

@@ -40,6 +40,7 @@ type Replica struct {
 	leaving *process // was sent SIGTERM: whatever /readyz says, it takes no more requests
 	ready   bool
 	starts  int
+	flips   int // times that a running process that was ready was not any more
 }
 
 // Name is the name of the replica, such as "counts-2".
@@ -49,7 +50,7 @@ func (r *Replica) Name() string { return r.name }
 func (r *Replica) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	st := Status{Name: r.name, Ready: r.ready, Starts: r.starts}
+	st := Status{Name: r.name, Ready: r.ready, Starts: r.starts, Flips: r.flips}
 	if r.process != nil {
 		st.PID = r.process.pid()
 		st.API, st.Admin = r.process.addrs()
@@ -231,10 +232,10 @@ func (r *Replica) watch(life context.Context, p *process) {
 			misses = 0
 			r.setReady(p, true)
 		case errors.As(err, &refused):
-			r.setReady(p, false)
+			r.flip(p)
 		default:
 			if misses++; misses >= readyMisses {
-				r.setReady(p, false)
+				r.flip(p)
 			}
 		}
 	}
@@ -268,6 +269,16 @@ func (r *Replica) look(ctx context.Context, p *process) error {
 		return &notReadyError{status: resp.Status, body: string(body)}
 	}
 	return nil
+}
+
+// flip unlists a replica that runs, and counts it if it was ready.
+func (r *Replica) flip(p *process) {
+	r.mu.Lock()
+	if r.ready && p == r.process {
+		r.flips++
+	}
+	r.mu.Unlock()
+	r.setReady(p, false)
 }
 
 // setReady lists or unlists the replica. A process that is no longer the

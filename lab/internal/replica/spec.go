@@ -142,4 +142,7 @@ type Status struct {
 	Ready bool
 	// Starts counts how often it was started.
 	Starts int
+	// Flips counts how often it ran, had been ready, and was not any more; a replica
+	// that is told to end does not count.
+	Flips int
 }

@@ -17,12 +17,12 @@ import (
 // sequence, ids are given out for good before the events that they are for are stored.
 func (s *Store) insert(ctx context.Context, wait time.Duration, group []event.New) (event.ID, error) {
 	const takeSQL = `
-UPDATE events.status SET id = id + $1
+UPDATE events.status SET id = id + $1::bigint
  WHERE (SELECT set_config('lock_timeout', $2, true)) IS NOT NULL
 RETURNING id`
 	const storeSQL = `
 INSERT INTO events.events (id, value)
-SELECT $1 - $2 + n.ordinal, n.value FROM unnest($3::text[]) WITH ORDINALITY AS n (value, ordinal)`
+SELECT $1::bigint - $2::bigint + n.ordinal, n.value FROM unnest($3::text[]) WITH ORDINALITY AS n (value, ordinal)`
 	values := make([]sql.NullString, len(group))
 	for i, n := range group {
 		values[i] = sql.NullString{String: n.Value, Valid: !n.Pending}

@@ -65,7 +65,9 @@ func (t traced) Release(ctx context.Context, list attempt.List, claim attempt.Cl
 }
 
 // One implements attempt.Lists.
-func (t traced) One(ctx context.Context, change attempt.Change, list attempt.List, item attempt.Item, claim attempt.Claim) (n int64, err error) {
+func (t traced) One(
+	ctx context.Context, change attempt.Change, list attempt.List, item attempt.Item, claim attempt.Claim,
+) (n int64, err error) {
 	ctx, end := t.Start(ctx, nameOf(change))
 	defer end(&err)
 	return t.next.One(ctx, change, list, item, claim)
@@ -79,7 +81,9 @@ func (t traced) Abandon(ctx context.Context, list attempt.List, attempts int64, 
 }
 
 // Batch implements attempt.Lists.
-func (t traced) Batch(ctx context.Context, change attempt.Change, list attempt.List, source attempt.Source, claim attempt.Claim) (n int64, err error) {
+func (t traced) Batch(
+	ctx context.Context, change attempt.Change, list attempt.List, source attempt.Source, claim attempt.Claim,
+) (n int64, err error) {
 	ctx, end := t.Start(ctx, nameOf(change)+"_batch")
 	defer end(&err)
 	return t.next.Batch(ctx, change, list, source, claim)

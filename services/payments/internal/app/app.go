@@ -78,7 +78,7 @@ func New(ctx context.Context, cfg Config, p Process) (*App, error) {
 
 func (a *App) assemble(ctx context.Context, cfg Config) (err error) {
 	tel := a.chassis.Telemetry()
-	m, err := metrics.New(tel.Registry())
+	m, err := metrics.New(tel.Registry(), cfg.LockWait+cfg.ProcessorTimeout)
 	if err != nil {
 		return err
 	}

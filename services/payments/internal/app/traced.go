@@ -38,7 +38,9 @@ func (t tracedLookup) Payment(ctx context.Context, id payment.ID) (p payment.Pay
 }
 
 // PaymentsOfRide implements payment.LookupAPI.
-func (t tracedLookup) PaymentsOfRide(ctx context.Context, ride payment.RideID, after *payment.Position, limit int) (page []payment.Payment, next *payment.Position, err error) {
+func (t tracedLookup) PaymentsOfRide(
+	ctx context.Context, ride payment.RideID, after *payment.Position, limit int,
+) (page []payment.Payment, next *payment.Position, err error) {
 	ctx, end := t.Start(ctx, "payments.list")
 	defer end(&err)
 	return t.next.PaymentsOfRide(ctx, ride, after, limit)

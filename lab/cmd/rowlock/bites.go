@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/rowlock/rowlock/lab/internal/prove"
+)
+
+const (
+	// biteWithin is the time in which the proof must have found a bug.
+	biteWithin = time.Minute
+	// biteWindow is the length of a window; it is repeated while there is time.
+	biteWindow = 10 * time.Second
+)
+
+// bites is the command line of `rowlock bites`.
+type bites struct {
+	process
+
+	bugs []prove.Bug
+	seed uint64
+	dir  string
+}
+
+func parseBites(p process, args []string) (bites, error) {
+	b := bites{process: p, seed: rand.Uint64N(1 << 32)}
+	all := prove.Bugs()
+	tags := make([]string, 0, len(all))
+	for _, bug := range all {
+		tags = append(tags, bug.Tag)
+	}
+	set := flag.NewFlagSet("rowlock bites", flag.ContinueOnError)
+	set.SetOutput(p.stderr)
+	usage := "build in this bug instead of all, one after the other; may be given several times: " + strings.Join(tags, ", ")
+	set.Func("bug", usage, func(tag string) error {
+		i := slices.Index(tags, tag)
+		if i < 0 {
+			return fmt.Errorf("there is no bug %q", tag)
+		}
+		b.bugs = append(b.bugs, all[i])
+		return nil
+	})
+	set.Uint64Var(&b.seed, "seed", b.seed, "seed of the schedules; a random one without the flag")
+	set.StringVar(&b.dir, "out", filepath.Join(".tmp", "bites"), "folder for the binaries with bugs, and for what was found")
+	if err := set.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return b, flag.ErrHelp
+		}
+		return b, exitStatus(exitUsage) // flag has said what is wrong
+	}
+	if set.NArg() > 0 {
+		return b, usageError{fmt.Sprintf("bites: what does %q mean?", set.Arg(0))}
+	}
+	if len(b.bugs) == 0 {
+		b.bugs = all
+	}
+	return b, nil
+}
+
+// bite is what came of one bug.
+type bite struct {
+	bug    prove.Bug
+	caught *prove.Failure // nil: not at all
+	took   time.Duration
+	err    error // of the run itself
+}
+
+// runBites is `rowlock bites`. First of all the same windows must hold without a bug:
+// a proof that always fails finds every bug.
+func runBites(ctx context.Context, p process, args []string) error {
+	b, err := parseBites(p, args)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat("go.work"); err != nil {
+		return usageError{"bites builds services from source: run it in the folder with go.work"}
+	}
+	var found []bite
+	for _, bug := range b.bugs {
+		one, err := b.bite(ctx, bug)
+		if err != nil {
+			return err
+		}
+		found = append(found, one)
+	}
+	begin := time.Now()
+	sound, err := b.sound(ctx)
+	if err != nil {
+		return err
+	}
+	say(p.stdout, "")
+	return errors.Join(writeBites(p.stdout, found), verdictOfBites(p.stdout, found, sound, time.Since(begin), b.seed))
+}
+
+// bite builds a bug in and repeats its window until it is caught, or time is over.
+func (b bites) bite(ctx context.Context, bug prove.Bug) (bite, error) {
+	one := bite{bug: bug}
+	binary, err := b.build(ctx, bug)
+	if err != nil {
+		return one, err
+	}
+	say(b.stdout, "%s: %s in %s, window %s", bug.Tag, bug.What, bug.Service, bug.Window)
+	begin := time.Now()
+	enough := func(r *prove.Report) bool {
+		one.caught, one.took = bug.CaughtBy(r), time.Since(begin)
+		return one.caught != nil || one.took > biteWithin
+	}
+	windows, binaries := b.windows(bug.Window, int(biteWithin/biteWindow)), map[string]string{bug.Service: binary}
+	var report *prove.Report
+	report, one.err = b.run(ctx, []string{bug.Service}, windows, binaries, filepath.Join(b.dir, bug.Tag), enough)
+	if ctx.Err() != nil || report == nil {
+		return one, one.err
+	}
+	if one.took > biteWithin {
+		one.caught = nil
+	}
+	return one, nil
+}
+
+// sound runs the windows of the bugs without any bug.
+func (b bites) sound(ctx context.Context) (*prove.Report, error) {
+	say(b.stdout, "without a bug")
+	var services, windows []string
+	for _, bug := range b.bugs {
+		if !slices.Contains(services, bug.Service) {
+			services = append(services, bug.Service)
+		}
+		if !slices.Contains(windows, bug.Window) {
+			windows = append(windows, bug.Window)
+		}
+	}
+	schedule, err := prove.Schedule(b.seed, biteWindow, windows)
+	if err != nil {
+		return nil, usageError{"bites: " + err.Error()}
+	}
+	report, err := b.run(ctx, services, schedule, nil, filepath.Join(b.dir, "none"), nil)
+	if report == nil || ctx.Err() != nil {
+		return nil, err
+	}
+	return report, nil // an error is in the report, which fails by it
+}
+
+// windows is the same window n times, each with a seed of its own.
+func (b bites) windows(name string, n int) []prove.Window {
+	var all []prove.Window
+	for i := range n {
+		one, err := prove.Schedule(b.seed+uint64(i), biteWindow, []string{name})
+		if err != nil {
+			panic(err) // a name of ours
+		}
+		all = append(all, one...)
+	}
+	return all
+}
+
+func (b bites) run(
+	ctx context.Context, services []string, windows []prove.Window, binaries map[string]string, out string, enough func(*prove.Report) bool,
+) (*prove.Report, error) {
+	chosen, err := choose(services)
+	if err != nil {
+		return nil, err
+	}
+	o := proveOptions{services: chosen, replicas: 3, clients: 8, seed: b.seed, out: out}
+	report, err := prover{process: b.process, options: o, windows: windows, binaries: binaries, enough: enough}.run(ctx)
+	if report == nil {
+		return nil, err
+	}
+	return report, errors.Join(err, saveProof(report, out, process{stdout: io.Discard}))
+}
+
+// build builds a service with the bug in it.
+func (b bites) build(ctx context.Context, bug prove.Bug) (path string, err error) {
+	if path, err = filepath.Abs(filepath.Join(b.dir, bug.Tag, bug.Service)); err != nil {
+		return "", fmt.Errorf("bites: %w", err)
+	}
+	// Built as make build does, whose packages are in Go's cache.
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", bug.Tag, "-o", path, "./services/"+bug.Service+"/cmd/"+bug.Service)
+	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
+	cmd.Stdout, cmd.Stderr = b.stderr, b.stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("build %s with %s: %w", bug.Service, bug.Tag, err)
+	}
+	return path, nil
+}
+
+// writeBites prints what came of the bugs as a table.
+func writeBites(w io.Writer, found []bite) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(tw, "bug\tservice\twindow\tcaught by\tseconds")
+	for _, one := range found {
+		caught := "NOT CAUGHT"
+		switch {
+		case one.caught != nil:
+			caught = one.caught.Check + ": " + one.caught.Detail
+		case one.err != nil:
+			caught = "NOT CAUGHT, the run failed: " + one.err.Error()
+		}
+		const widest = 90
+		if len(caught) > widest {
+			caught = caught[:widest] + "..."
+		}
+		_, _ = fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%.0f\n", one.bug.What, one.bug.Service, one.bug.Window, caught, one.took.Seconds())
+	}
+	if err := tw.Flush(); err != nil {
+		return fmt.Errorf("print the table: %w", err)
+	}
+	return nil
+}
+
+// verdictOfBites fails when a bug was not caught, or when something was found where
+// there is no bug.
+func verdictOfBites(w io.Writer, found []bite, sound *prove.Report, took time.Duration, seed uint64) error {
+	failed := 0
+	for _, one := range found {
+		if one.caught == nil {
+			failed++
+		}
+	}
+	failures := sound.Failures()
+	for _, f := range failures {
+		say(w, "without a bug: %s", f)
+	}
+	if failed > 0 || len(failures) > 0 {
+		return fmt.Errorf("bites: %d of %d bugs were not caught, and %d checks failed without a bug; seed %d",
+			failed, len(found), len(failures), seed)
+	}
+	say(w, "\nAll %d bugs were caught, each within %s; without a bug the same windows hold (%s). Seed %d.",
+		len(found), biteWithin, round(took), seed)
+	return nil
+}

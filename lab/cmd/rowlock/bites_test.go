@@ -1,0 +1,122 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/lab/internal/prove"
+)
+
+func TestBitesFlags(t *testing.T) {
+	t.Parallel()
+	p := process{stdout: io.Discard, stderr: io.Discard}
+	b, err := parseBites(p, strings.Fields("--bug bug_now --bug bug_finish --seed 5"))
+	if err != nil || len(b.bugs) != 2 || b.bugs[1].Tag != "bug_finish" || b.seed != 5 {
+		t.Errorf("%+v, %v", b, err)
+	}
+	if all, err := parseBites(p, nil); err != nil || len(all.bugs) != len(prove.Bugs()) {
+		t.Errorf("%d bugs, %v", len(all.bugs), err)
+	}
+	if _, err := parseBites(p, []string{"--help"}); !errors.Is(err, flag.ErrHelp) {
+		t.Errorf("--help: %v", err)
+	}
+	if _, err := parseBites(p, []string{"--bug", "bug_tea"}); !errors.Is(err, exitStatus(exitUsage)) {
+		t.Errorf("a bug that there is not: %v", err)
+	}
+	// Here is no go.work: a word on the command line, and the folder, are complained of.
+	for _, args := range [][]string{{"tea"}, nil} {
+		var usage usageError
+		if err := runBites(t.Context(), p, args); !errors.As(err, &usage) {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+}
+
+// Every bug stands behind its tag in its service, or in platform, beside what is
+// right; and all of them can be built.
+func TestBugsAreBuilt(t *testing.T) {
+	t.Parallel()
+	const root = "../../.."
+	args := []string{"build", "-trimpath", "-tags", ""}
+	for _, bug := range prove.Bugs() {
+		with, without := 0, 0
+		for _, folder := range []string{filepath.Join(root, "services", bug.Service, "internal"), filepath.Join(root, "platform")} {
+			for _, pattern := range []string{"*/*.go", "*/*/*.go"} {
+				paths, err := filepath.Glob(filepath.Join(folder, pattern))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, path := range paths {
+					text, err := os.ReadFile(path)
+					if err != nil {
+						t.Fatal(err)
+					}
+					with += strings.Count(string(text), "//go:build "+bug.Tag+"\n")
+					without += strings.Count(string(text), "//go:build !"+bug.Tag+"\n")
+				}
+			}
+		}
+		if with != 1 || without != 1 {
+			t.Errorf("%s: %d files with the bug and %d without", bug.Tag, with, without)
+		}
+		args[3] += bug.Tag + ","
+	}
+	for _, s := range services() {
+		args = append(args, "github.com/rowlock/rowlock/services/"+s.name+"/cmd/"+s.name)
+	}
+	// Several programs are compiled and thrown away.
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir, cmd.Env = root, append(cmd.Environ(), "CGO_ENABLED=0") // as make build, whose packages are in Go's cache
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestBitesTable(t *testing.T) {
+	t.Parallel()
+	bug := prove.Bugs()[0]
+	caught := bite{bug: bug, caught: &prove.Failure{Check: "linearizable", Detail: strings.Repeat("x", 200)}, took: 7 * time.Second}
+	missed := bite{bug: bug, took: time.Minute}
+	failed := bite{bug: bug, err: errors.New("no server")}
+	var b strings.Builder
+	if err := writeBites(&b, []bite{caught, missed, failed}); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	for i, want := range []string{"caught by", "linearizable: xxx", "NOT CAUGHT", "no server"} {
+		if i >= len(lines) || !strings.Contains(lines[i], want) || len(lines[i]) > 250 {
+			t.Fatalf("line %d has no %q:\n%s", i, want, b.String())
+		}
+	}
+	sound := &prove.Report{Windows: []*prove.WindowResult{{Window: prove.Window{Name: "none"}}}}
+	for name, tc := range map[string]struct {
+		found []bite
+		sound *prove.Report
+		ok    bool
+	}{
+		"all are caught":                {[]bite{caught}, sound, true},
+		"one is not":                    {[]bite{caught, missed}, sound, false},
+		"the proof fails without a bug": {[]bite{caught}, &prove.Report{}, false},
+	} {
+		if err := verdictOfBites(io.Discard, tc.found, tc.sound, time.Second, 1); (err == nil) != tc.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A violation has an exit status of its own.
+func TestExitOfAViolation(t *testing.T) {
+	t.Parallel()
+	p := process{stdout: io.Discard, stderr: io.Discard}
+	var broken violation
+	if err := verdict(&prove.Report{Seed: 4}, p); !errors.As(err, &broken) || broken.seed != 4 {
+		t.Errorf("%v", err)
+	}
+}
