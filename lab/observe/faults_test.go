@@ -206,9 +206,10 @@ func takeConnections(t *testing.T, r *rig) func() {
 			})
 		}
 	}
-	for range 4 {
+	one := r.of("iidy").Replicas()[0].Status().API
+	for range 4 { // two more than BULK_IN_FLIGHT, to one replica
 		calling.Go(func() {
-			r.load.send(ctx, r.of("iidy"), post("/iidy/v1/batch/lists/long", lines(0, 20_000)))
+			r.load.to(ctx, one, post("/iidy/v1/batch/lists/long", lines(0, 20_000)))
 		})
 	}
 	time.Sleep(2 * time.Second)
