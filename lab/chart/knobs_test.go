@@ -113,6 +113,7 @@ priorityClassName: high
 			{"autoscaling.enabled", "HorizontalPodAutoscaler/rowlock", "kind", nil},
 			{"maxSurge", deployment, "spec.strategy.rollingUpdate.maxSurge", "50%"},
 			{"minReadySeconds", deployment, "spec.minReadySeconds", 4},
+			{"minReadySeconds", deployment, "spec.progressDeadlineSeconds", 604},
 			{"podDisruptionBudget.maxUnavailable", "PodDisruptionBudget/rowlock", "spec.maxUnavailable", "10%"},
 			{"resources", deployment, container + "resources", dict{"requests": dict{"cpu": 1, "memory": "1Gi"}, "limits": dict{"memory": "2Gi"}}},
 			{"service.type", "Service/rowlock", "spec.type", "LoadBalancer"},

@@ -53,6 +53,12 @@ func TestWrongValuesAreRefused(t *testing.T) {
 			`iidy: {image: {tag: "a b"}}`:                          `at '/image/tag': 'a b' does not match`,
 			`global: {image: {tag: "1@sha256:12"}}`:                `at '/global/image/tag': '1@sha256:12' does not match`,
 
+			`counts: {maxSurge: null}`:                       `missing property 'maxSurge'`,
+			`counts: {minReadySeconds: null}`:                `missing property 'minReadySeconds'`,
+			`counts: {workloads: null}`:                      `missing property 'workloads'`,
+			`counts: {networkPolicy: {databasePorts: null}}`: `at '/networkPolicy': missing property 'databasePorts'`,
+			`counts: {shutdown: {delaySeconds: null}}`:       `at '/shutdown': missing property 'delaySeconds'`,
+
 			`iidy: {secretEnv: {DATABASE_URL: {existingSecret: a, key: b}}}`: `iidy.secretEnv.DATABASE_URL: the chart sets DATABASE_URL by`,
 		} {
 			_, err := template(t, helm, umbrella, values)
@@ -70,9 +76,11 @@ func TestUnusualValuesAreAccepted(t *testing.T) {
 	t.Parallel()
 	eachHelm(t, func(t *testing.T, helm string) {
 		for _, values := range []string{
-			`iidy: {config: {REQUEST_TIMEOUT: 3s}, shutdown: {timeoutSeconds: 4}}`,
-			`iidy: {config: {REQUEST_TIMEOUT: 1m30s}}`, // the service judges it
-			`iidy: {config: {REQUEST_TIMEOUT: 900ms}, shutdown: {timeoutSeconds: 1}}`,
+			`iidy: {config: {DB_LOCK_TIMEOUT: 1s, DB_STATEMENT_TIMEOUT: 2s, REQUEST_TIMEOUT: 3s}, shutdown: {timeoutSeconds: 4}}`,
+			`iidy: {config: null}`,
+			`iidy: {config: {A: 1}, secretEnv: null, extraEnv: null}`,
+			`iidy: {config: {REQUEST_TIMEOUT: 1m30s}}`, // the service judges these two
+			`iidy: {config: {REQUEST_TIMEOUT: 5}}`,
 			`counts: {extraEnv: [{name: LOG_LEVEL, value: debug}]}`,
 		} {
 			if _, err := template(t, helm, umbrella, values); err != nil {

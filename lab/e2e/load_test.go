@@ -53,8 +53,9 @@ spec:
       securityContext: %s
       resources: {requests: {cpu: 50m, memory: 32Mi}}
 `, l.name, s.tag, rate, clients, service, service, internal, restricted))
-	ctx := context.WithoutCancel(t.Context())
 	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
+		defer cancel()
 		if t.Failed() {
 			log, err := kubectl(ctx, "logs", l.name, "--tail=40")
 			t.Logf("%s: %s %v", l.name, log, err)

@@ -52,6 +52,9 @@ func sample(t *T, every time.Duration, look func(ctx context.Context) ([]float64
 			case <-s.done:
 				s.series <- all
 				return
+			case <-ctx.Done(): // the chapter is over
+				s.series <- all
+				return
 			}
 		}
 	}()

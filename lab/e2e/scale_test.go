@@ -103,6 +103,9 @@ func (s *story) upgrade(t *T) {
 	})
 	connections := open.stop()[0]
 	wantFlawless(t, stopLoads(t, loads), 500)
+	if len(connections) == 0 {
+		t.Fatal("the connections could not be counted")
+	}
 	t.Logf("connections of all services: %.0f at most, the chart counted with %d", slices.Max(connections), s.budget)
 	if int(slices.Max(connections)) > s.budget {
 		t.Errorf("%.0f connections were open, and the chart says that there are %d at most", slices.Max(connections), s.budget)

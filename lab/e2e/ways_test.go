@@ -75,7 +75,13 @@ func (s *story) alone(t *T) {
 		t.Fatal(err)
 	}
 	// Until both replicas are ready; to be available they need longer.
-	wait(t, time.Minute, "condition=Ready", "pod", "--selector=app.kubernetes.io/instance=counts")
+	eventually(t, time.Minute, func() error {
+		ready := must(t, "get", "deployment", "counts", "-o", "jsonpath={.status.readyReplicas}")
+		if ready != "2" {
+			return fmt.Errorf("counts has %q replicas that are ready", ready)
+		}
+		return nil
+	})
 	apply(t, fmt.Sprintf(`
 apiVersion: v1
 kind: Pod

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -50,7 +51,7 @@ func attack(t *testing.T, url string, round int) {
 		header := map[string]string{
 			"Idempotency-Key": name, "X-Request-Id": name, "User-Agent": name, "Accept": name + "/" + name, "Forwarded": name,
 		}
-		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete, strings.ToUpper(hostile) + fmt.Sprint(round)} {
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete, strings.ToUpper(hostile) + strconv.Itoa(round)} {
 			for _, kind := range []string{"application/json", "text/" + name} {
 				header["Content-Type"] = kind
 				if a := Send(t, method, target, `{"`+name+`":"`+name+`"}`, header); a.Status == http.StatusInternalServerError {

@@ -58,7 +58,9 @@ func (b *Bulkhead[K]) Do(ctx context.Context, key K, wait time.Duration, f func(
 	err := p.enter(ctx, l.turn, ErrBusy)
 	b.metrics.Waited(contention.InProcess, time.Since(p.begin))
 	if err != nil {
-		b.metrics.Conflict(contention.QueueTimeout)
+		if ctx.Err() == nil { // who hangs up has not given up for the queue
+			b.metrics.Conflict(contention.QueueTimeout)
+		}
 		return err
 	}
 	defer func() { <-l.turn }()

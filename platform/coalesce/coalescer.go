@@ -9,6 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/rowlock/rowlock/platform/contention"
 )
 
 // Defaults and bounds; the figures are those of docs/architecture.md, "Group commit".
@@ -60,6 +62,8 @@ type Config[K comparable, Q, R any] struct {
 	LockTimeout time.Duration // how long a request may wait for a locked row; required
 	RunTimeout  time.Duration // the deadline of one Run; required
 
+	// Contention is told how long those have waited whose row was held; it may be nil.
+	Contention *contention.Metrics
 	// Registry receives the metrics; nil keeps none.
 	Registry prometheus.Registerer
 	// TracerProvider makes a span of each group; nil makes none, and costs nothing.

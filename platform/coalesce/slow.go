@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/rowlock/rowlock/platform/contention"
 )
 
 // serveSlow works the slow lane until it is empty. Each round first takes every
@@ -130,6 +132,7 @@ func (c *Coalescer[K, Q, R]) dropSettled() {
 				w.state = settled
 				c.setWaiting(-1)
 				c.metrics.gaveUp.Inc()
+				c.cfg.Contention.Waited(contention.InLane, now.Sub(w.since))
 				w.done <- Answer[R]{Err: ErrLocked}
 			default:
 				callers = append(callers, w)
@@ -169,6 +172,7 @@ func (c *Coalescer[K, Q, R]) deliverSlow(group []*call[Q, R], answers []Answer[R
 			continue
 		}
 		free = append(free, w)
+		c.cfg.Contention.Waited(contention.InLane, time.Since(w.since))
 		if err == nil {
 			results = append(results, answers[i])
 			if _, seen := served[key]; !seen {

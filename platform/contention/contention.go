@@ -19,8 +19,12 @@ type Place string
 const (
 	// InProcess is behind another request of the same replica, without a connection.
 	InProcess Place = "process"
-	// InDatabase is for what another replica, or a stranger, holds: a row, a lease.
+	// InDatabase is for what another replica, or a stranger, holds: a row, a lease. It is
+	// one statement's wait (a lease's: one change's); a request whose statement gave up has several.
 	InDatabase Place = "database"
+	// InLane is all that a request of a group has waited whose row was held for longer
+	// than the group's first wait, so that it went into a lane of its own.
+	InLane Place = "lane"
 )
 
 // Reason is why a lock was not to be had, or was not one's own any more.
@@ -48,6 +52,8 @@ type Settings struct {
 	Lock string
 	// Queued tells that requests for one lock wait for each other in the process.
 	Queued bool
+	// Grouped tells that requests are grouped, so that those whose row is held go into lanes.
+	Grouped bool
 	// Reasons are those that can occur beside the timeouts.
 	Reasons []Reason
 }
@@ -93,6 +99,9 @@ func New(reg prometheus.Registerer, s Settings) (*Metrics, error) {
 	if s.Queued {
 		wait.WithLabelValues(string(InProcess))
 		conflicts.WithLabelValues(string(QueueTimeout))
+	}
+	if s.Grouped {
+		wait.WithLabelValues(string(InLane))
 	}
 	for _, reason := range s.Reasons {
 		conflicts.WithLabelValues(string(reason))

@@ -133,6 +133,7 @@ func (ex *exchange) finish(panicked any) {
 	}
 	took := time.Since(ex.start)
 	if ex.route != nil {
+		ex.server.metrics.count(ex.booked())
 		ex.route.observers.observe(ex.booked(), took)
 	} else {
 		ex.server.metrics.observe(canonicalMethod(ex.request.Method), routeUnmatched, ex.booked(), took)

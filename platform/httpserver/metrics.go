@@ -21,6 +21,7 @@ const (
 // several servers share a registry.
 type metrics struct {
 	duration *prometheus.HistogramVec
+	failed   prometheus.Counter
 }
 
 func newMetrics(server string, reg prometheus.Registerer, inFlight *atomic.Int64) (*metrics, error) {
@@ -37,7 +38,14 @@ func newMetrics(server string, reg prometheus.Registerer, inFlight *atomic.Int64
 		Help:        "Requests being worked on.",
 		ConstLabels: labels,
 	}, func() float64 { return float64(inFlight.Load()) })
-	for _, c := range []prometheus.Collector{m.duration, gauge} {
+	// The children of the histogram are born with their first request, which increase() does
+	// not see: a burst of failures that begins a series would be none.
+	m.failed = prometheus.NewCounter(prometheus.CounterOpts{
+		Name:        "http_server_requests_failed_total",
+		Help:        "Requests that were answered 5xx.",
+		ConstLabels: labels,
+	})
+	for _, c := range []prometheus.Collector{m.duration, m.failed, gauge} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("httpserver: metrics of the %s listener: %w", server, err)
 		}
@@ -47,7 +55,15 @@ func newMetrics(server string, reg prometheus.Registerer, inFlight *atomic.Int64
 
 // observe is for what happens rarely; routes have observers.
 func (m *metrics) observe(method, route string, status int, took time.Duration) {
+	m.count(status)
 	m.duration.WithLabelValues(method, route, strconv.Itoa(status)).Observe(took.Seconds())
+}
+
+// count counts a failure.
+func (m *metrics) count(status int) {
+	if status >= http.StatusInternalServerError {
+		m.failed.Inc()
+	}
 }
 
 // of returns the maker of one route's observers.

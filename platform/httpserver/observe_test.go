@@ -84,6 +84,8 @@ func TestMetrics(t *testing.T) {
 		name + `{method="other",route="unmatched",server="api",status="404"}`:  1,
 		name + `{method="other",route="unmatched",server="api",status="405"}`:  1,
 		name + `{method="GET",route="/a/{id}",server="internal",status="202"}`: 1,
+		`http_server_requests_failed_total{server="api"}`:                      1,
+		`http_server_requests_failed_total{server="internal"}`:                 0,
 		`http_server_requests_in_flight{server="api"}`:                         0,
 		`http_server_requests_in_flight{server="internal"}`:                    0,
 	}

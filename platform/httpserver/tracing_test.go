@@ -9,18 +9,18 @@ import (
 
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/rowlock/rowlock/platform/problem"
+	"github.com/rowlock/rowlock/platform/telemetry"
 )
 
 // tracedFixture is a server with tracing, and the spans of its requests.
 func tracedFixture(t *testing.T) (*fixture, *tracetest.SpanRecorder) {
 	t.Helper()
 	spans := tracetest.NewSpanRecorder()
-	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
+	provider := telemetry.NewProvider(spans)
 	f := newFixture(t, Config{LogRequests: "all"}, func(d *Deps) {
 		d.Tracing, d.TracerProvider, d.Propagator = true, provider, propagation.TraceContext{}
 	})

@@ -7,6 +7,8 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/rowlock/rowlock/platform/problem"
 )
 
 // attributeCode is the code of the error table by which an operation failed.
@@ -31,12 +33,19 @@ func NewOperations(provider trace.TracerProvider, service string, describe Descr
 
 // Start begins an operation. Its name is a constant such as "counts.increase".
 // Whoever began it defers the end, which looks at the error that is returned; the
-// error's text stays out of the span, since it may quote what a client sent.
+// error's text stays out of the span, since it may quote what a client sent. A panic
+// is a failure of the span too, and goes on.
 //
 //nolint:spancheck // the function that is returned ends it
 func (o *Operations) Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, func(*error)) {
 	ctx, span := o.tracer.Start(ctx, name, options...)
 	return ctx, func(err *error) {
+		if p := recover(); p != nil {
+			span.SetAttributes(attributeCode.String(problem.Internal.Code()), semconv.ErrorTypeKey.String(problem.Internal.Code()))
+			span.SetStatus(codes.Error, "")
+			span.End()
+			panic(p)
+		}
 		if *err != nil && span.IsRecording() {
 			code, fault := o.describe(*err)
 			span.SetAttributes(attributeCode.String(code))

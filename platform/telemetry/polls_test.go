@@ -2,12 +2,14 @@ package telemetry
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
@@ -17,7 +19,7 @@ func TestIdlePollsAreDropped(t *testing.T) {
 	t.Parallel()
 	spans := tracetest.NewSpanRecorder()
 	filter := withoutIdlePolls(spans)
-	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(filter))
+	provider := NewProvider(filter)
 	ops := NewOperations(provider, "test", func(error) (string, bool) { return "CODE", true })
 	poll := func(name string, found int, err error) {
 		ctx, end := ops.StartPoll(t.Context(), name)
@@ -47,6 +49,31 @@ func TestIdlePollsAreDropped(t *testing.T) {
 	}
 	if n := filter.open.Load(); n != 0 || len(filter.held) != 0 {
 		t.Errorf("%d polls are open, %d held", n, len(filter.held))
+	}
+}
+
+// A panic fails the operation's span, leaves nothing of its value there and goes on.
+func TestPanicFailsTheOperation(t *testing.T) {
+	t.Parallel()
+	spans := tracetest.NewSpanRecorder()
+	ops := NewOperations(NewProvider(spans), "test", func(error) (string, bool) { return "CODE", false })
+	func() {
+		defer func() {
+			if p := recover(); p != "s3cret" {
+				t.Errorf("the panic became %v", p)
+			}
+		}()
+		var err error
+		_, end := ops.Start(t.Context(), "operation")
+		defer end(&err)
+		panic("s3cret")
+	}()
+	ended := spans.Ended()
+	if len(ended) != 1 || ended[0].Status().Code != codes.Error || ended[0].Status().Description != "" || len(ended[0].Events()) != 0 {
+		t.Fatalf("%+v", ended)
+	}
+	if got := fmt.Sprint(ended[0].Attributes()); strings.Contains(got, "s3cret") || !strings.Contains(got, "INTERNAL") {
+		t.Errorf("attributes %s", got)
 	}
 }
 

@@ -96,7 +96,14 @@ func newTracerProvider(ctx context.Context, cfg Config, protocol string) (*sdktr
 	}
 	// Its queue is bounded and never waited for: what does not fit is dropped.
 	batcher := sdktrace.NewBatchSpanProcessor(exporter)
-	return sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(withoutIdlePolls(batcher)), sdktrace.WithResource(res)), nil
+	return NewProvider(withoutIdlePolls(batcher), sdktrace.WithResource(res)), nil
+}
+
+// NewProvider makes a provider of spans as a service has it, for whoever tests what
+// stands in them. A panic leaves no event: the SDK's would hold the value, and that
+// may quote what a client sent. The log has it, with its stack.
+func NewProvider(processor sdktrace.SpanProcessor, options ...sdktrace.TracerProviderOption) *sdktrace.TracerProvider {
+	return sdktrace.NewTracerProvider(append(options, sdktrace.WithSpanProcessor(processor), sdktrace.WithoutPanicRecording())...)
 }
 
 // newResource describes this replica. What the operator sets by

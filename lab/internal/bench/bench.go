@@ -210,14 +210,16 @@ func (r *runner) drive(
 	go func() { observed <- observe(watch, pids, r.system.DatabasePID, cfg.Warmup, cfg.Duration) }()
 
 	result, err := send(ctx, cfg)
-	if err != nil {
-		stop()
-		<-observed
 
+	stop() // where the run was shorter than the window
+
+	seen := <-observed
+
+	if err != nil {
 		return nil, observation{}, fmt.Errorf("drive the load: %w", err)
 	}
 
-	return result, <-observed, nil
+	return result, seen, nil
 }
 
 func (r *runner) runBaseline(ctx context.Context, s scenario) (Run, error) {

@@ -51,6 +51,9 @@ func (*lists) runBaseline(ctx context.Context, r *runner, _ scenario) (pgbench.R
 	return r.baseline.Run(ctx, pgbench.Uniform, r.options.Duration)
 }
 
+// forEver is longer than any run.
+const forEver = time.Hour
+
 // step is what a scenario sends and what it must leave behind.
 type step struct {
 	requests [][]byte
@@ -80,7 +83,7 @@ func (l *lists) run(ctx context.Context, r *runner, s scenario) (Run, error) {
 	}
 
 	cfg := r.config(s, work.requests)
-	cfg.Warmup = 0
+	cfg.Warmup, cfg.Duration = 0, forEver // the run is over when everything is sent
 
 	result, seen, err := r.drive(ctx, cfg, s, load.Once)
 	if err != nil {

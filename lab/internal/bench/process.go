@@ -159,7 +159,7 @@ func observe(ctx context.Context, pids []int, databasePID int, warmup, window ti
 
 	start := time.Now()
 	replicasBefore, databaseBefore, machineBefore := sumCPU(pids), familyCPU(databasePID), machineCPU()
-	period := max(window/30, 200*time.Millisecond)
+	period := min(max(window/30, 200*time.Millisecond), time.Second)
 
 	for {
 		if rss := residentOf(pids); rss != nil {

@@ -154,8 +154,11 @@ func (r *Report) remarks(w io.Writer) {
 	_, _ = fmt.Fprint(w, ".\n")
 }
 
-// spanRemarks tells what the receiver got: a busy replica drops what its exporter's queue (OTEL_BSP_MAX_QUEUE_SIZE) cannot take.
+// spanRemarks tells what the receiver got, some of it seconds after the run that it is from: exporters wait. A busy replica drops what
+// its exporter's queue (OTEL_BSP_MAX_QUEUE_SIZE) cannot take.
 func (r *Report) spanRemarks(w io.Writer) {
+	_, _ = fmt.Fprintln(w, "Spans may come up to five seconds late, and be counted with the next run.")
+
 	for _, s := range r.Scenarios {
 		for i, run := range s.Runs {
 			_, _ = fmt.Fprintf(w, "%s, run %d: %s spans came to the receiver\n", s.Title, i+1, thousands(float64(run.Spans)))

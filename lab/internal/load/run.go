@@ -52,9 +52,9 @@ func Once(ctx context.Context, cfg Config) (*Result, error) {
 		return nil, err
 	}
 
-	clock := clock{start: time.Now()}
+	clock, before := clock{start: time.Now()}, processCPU()
 	result, err := drive(ctx, cfg, conns, clock, &onceEach{clock: clock, requests: cfg.Requests})
-	result.Window = time.Since(clock.start)
+	result.Window, result.CPU = time.Since(clock.start), processCPU()-before
 
 	return result, err
 }

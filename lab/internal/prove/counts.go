@@ -41,7 +41,7 @@ const (
 // Step changes or reads a random counter, or now and then many at once: what comes
 // at once to a replica is changed as a group, and groups of several replicas meet.
 func (w *counts) Step(ctx context.Context, client int, random *rand.Rand) {
-	const crowd, oneIn = 2 * activeCounters, 12
+	const crowd, oneIn = 2 * activeCounters, 20
 	if random.IntN(oneIn) > 0 {
 		w.one(ctx, client, random)
 		return

@@ -60,7 +60,7 @@ type eventOutput struct {
 // Step makes an event, or looks for one that was acknowledged, or counts; now and
 // then it makes many at once, for which the workers compete.
 func (w *events) Step(ctx context.Context, client int, random *rand.Rand) {
-	const crowd, oneIn = 20, 10
+	const crowd, oneIn = 20, 20
 	if random.IntN(oneIn) > 0 {
 		w.one(ctx, client, random)
 		return

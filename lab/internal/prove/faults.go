@@ -23,7 +23,9 @@ func (r *rig) act(ctx context.Context, e Event, work map[*column]Workload) error
 		if r.pooler == nil {
 			return errors.New("there is no pooler to restart")
 		}
-		r.note(RestartPool)
+		for c := range work {
+			c.note(RestartPool, 1)
+		}
 		return r.pooler.Restart(ctx)
 	default:
 	}
@@ -41,12 +43,6 @@ func (r *rig) act(ctx context.Context, e Event, work map[*column]Workload) error
 	}
 	all.Wait()
 	return errors.Join(errs...)
-}
-
-func (r *rig) note(a Action) {
-	for _, c := range r.columns {
-		c.note(a, 1)
-	}
 }
 
 func (c *column) note(a Action, n int) {

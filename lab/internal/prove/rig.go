@@ -61,7 +61,7 @@ type System struct {
 func timeouts() map[string]string {
 	return map[string]string{
 		"DB_LOCK_TIMEOUT": "1s", "DB_STATEMENT_TIMEOUT": "2s", "REQUEST_TIMEOUT": "4s", "SHUTDOWN_TIMEOUT": "8s",
-		"SHUTDOWN_DELAY": "300ms", "LOCK_WAIT": "500ms", "PROCESSOR_TIMEOUT": "1s", "MIGRATE_ON_START": "false",
+		"SHUTDOWN_DELAY": "300ms", "LOCK_WAIT": "1s", "PROCESSOR_TIMEOUT": "1s", "MIGRATE_ON_START": "false",
 		"IDEMPOTENCY_TTL": keyLife.String(), "CLEANUP_INTERVAL": "4s", "LOCK_TTL": leaseLife.String(),
 		// Workers that meet more often than usual.
 		"WORKER_BATCH": "10", "WORKER_CONCURRENCY": "4",

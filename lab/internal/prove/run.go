@@ -237,7 +237,7 @@ func (p *prover) judge(
 	result.timeline(ops)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	result.Done = c.done
+	result.Done = maps.Clone(c.done)
 	result.Checks = append(result.Checks, w.demands(result)...)
 	result.Sometimes = w.sometimes(result)
 	return result, nil

@@ -286,6 +286,9 @@ func TestTerminatedReplicaComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "it is listed again", func() bool { return set.Replicas()[0].Status().Starts == 2 && len(set.Backends()) == 1 })
+	if flips := set.Replicas()[0].Status().Flips; flips != 0 {
+		t.Errorf("an end that was asked for counts as %d flips", flips)
+	}
 }
 
 func TestReadinessDecidesWhoIsListed(t *testing.T) {
@@ -306,6 +309,9 @@ func TestReadinessDecidesWhoIsListed(t *testing.T) {
 	eventually(t, "it is listed again", func() bool { return len(set.Backends()) == 2 })
 	if st := set.Replicas()[0].Status(); st.Starts != 1 {
 		t.Errorf("it was started %d times, want 1: readiness kills nobody", st.Starts)
+	}
+	if flips := set.Replicas()[0].Status().Flips + 10*set.Replicas()[1].Status().Flips; flips != 1 {
+		t.Errorf("flips %d, want 1 of the first and none of the second", flips)
 	}
 }
 

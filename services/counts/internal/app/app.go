@@ -58,7 +58,7 @@ type App struct {
 func New(ctx context.Context, cfg Config, p Process) (*App, error) {
 	c, err := chassis.New(ctx, chassis.Settings{
 		Name: name, Config: &cfg, Common: cfg.Common, Environ: p.Environ, Output: p.Output, CaptureGlobals: p.CaptureGlobals,
-		Migrations: postgres.Migrations(), Lock: contention.Settings{Lock: "item", Queued: true},
+		Migrations: postgres.Migrations(), Lock: contention.Settings{Lock: "item", Grouped: true, Queued: true},
 		Errors: []func(error) *problem.Error{httpapi.Problem, coalesce.Problem, bulkhead.Problem},
 	})
 	if err != nil {

@@ -22,7 +22,9 @@ import (
 // round trip of a SET LOCAL, and works behind a transaction pooler.
 
 // "waited" is the time from the statement's begin until a row was locked and changed,
-// in seconds, by the server's clock: it holds no commit and no network.
+// in seconds, by the server's clock: it holds no commit and no network. RETURNING asks
+// the clock after the wait, which what SET computes need not: that is only computed
+// again when whoever held the row has changed it.
 
 // addOneSQL changes one count. No row means that it is absent or would
 // overflow; addGroupSQL then tells which.
@@ -32,7 +34,7 @@ UPDATE counts.count_values
  WHERE item_id = $1
    AND current_value BETWEEN $3 AND $4
    AND (SELECT set_config('lock_timeout', $5, true)) IS NOT NULL
-RETURNING current_value, date_part('epoch', last_updated_at - statement_timestamp()) AS waited`
+RETURNING current_value, date_part('epoch', clock_timestamp() - statement_timestamp()) AS waited`
 
 // addFreeSQL is addGroupSQL for the rows that nobody else has locked. It also
 // returns those that somebody has, lest they be taken for missing ones.

@@ -21,7 +21,7 @@ WITH held AS MATERIALIZED (
       FROM held h
      WHERE v.item_id = h.item_id
        AND v.current_value BETWEEN h.lowest AND h.highest
-    RETURNING h.n, v.current_value, date_part('epoch', v.last_updated_at - statement_timestamp()) AS waited
+    RETURNING h.n, v.current_value, date_part('epoch', clock_timestamp() - statement_timestamp()) AS waited
 )
 SELECT h.n, true AS held, changed.n IS NOT NULL AS changed, coalesce(changed.current_value, h.current_value) AS current_value,
        coalesce(changed.waited, 0) AS waited

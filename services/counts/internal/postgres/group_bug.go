@@ -15,7 +15,7 @@ WITH asked AS (
       FROM asked a
      WHERE v.item_id = a.item_id
        AND v.current_value BETWEEN a.lowest AND a.highest
-    RETURNING a.n, v.current_value, date_part('epoch', v.last_updated_at - statement_timestamp()) AS waited
+    RETURNING a.n, v.current_value, date_part('epoch', clock_timestamp() - statement_timestamp()) AS waited
 )
 SELECT a.n, true AS held, changed.n IS NOT NULL AS changed, coalesce(changed.current_value, v.current_value) AS current_value,
        coalesce(changed.waited, 0) AS waited

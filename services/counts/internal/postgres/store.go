@@ -60,6 +60,7 @@ func New(db *sqldb.DB, o Options, reg prometheus.Registerer) (*Store, error) {
 		InFlight:    o.InFlight,
 		Queue:       o.Queue,
 		LockTimeout: o.LockTimeout,
+		Contention:  o.Contention,
 		RunTimeout:  o.StatementTimeout + statementGrace,
 		Registry:    reg, TracerProvider: o.TracerProvider,
 	})

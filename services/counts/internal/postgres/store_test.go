@@ -46,7 +46,7 @@ func openStore(t *testing.T, dsn string, pooler sqldb.Pooler) *postgres.Store {
 // openSeen opens one replica's store, whose lock metrics the test looks at.
 func openSeen(t *testing.T, dsn string, pooler sqldb.Pooler) (*postgres.Store, *apptest.Contention) {
 	t.Helper()
-	seen := apptest.NewContention(t, contention.Settings{Lock: "item", Queued: true})
+	seen := apptest.NewContention(t, contention.Settings{Lock: "item", Queued: true, Grouped: true})
 	const lockTimeout, statementTimeout = 2 * time.Second, 4 * time.Second
 	reg := prometheus.NewRegistry()
 	db, err := sqldb.Open(t.Context(), sqldb.Settings{

@@ -53,6 +53,7 @@ func New(insert Insert, o Options, reg prometheus.Registerer) (*Allocator, error
 		InFlight:    o.InFlight,
 		Queue:       o.Queue,
 		LockTimeout: o.LockTimeout,
+		Contention:  o.Contention,
 		RunTimeout:  o.StatementTimeout*statements + statementGrace,
 		Registry:    reg, TracerProvider: o.TracerProvider,
 	})

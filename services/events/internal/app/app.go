@@ -101,7 +101,7 @@ func NewWorker(ctx context.Context, cfg Config, p Process) (*App, error) {
 func assemble(ctx context.Context, cfg Config, p Process, add func(*App, store, *metrics.Metrics) error) (*App, error) {
 	c, err := chassis.New(ctx, chassis.Settings{
 		Name: name, Config: &cfg, Common: cfg.Common, Environ: p.Environ, Output: p.Output, CaptureGlobals: p.CaptureGlobals,
-		Engines: engines(), Migrations: migrations(cfg), Check: check(cfg), Lock: contention.Settings{Lock: "id"},
+		Engines: engines(), Migrations: migrations(cfg), Check: check(cfg), Lock: contention.Settings{Lock: "id", Grouped: true},
 		Errors: []func(error) *problem.Error{httpapi.Problem, coalesce.Problem},
 	})
 	if err != nil {

@@ -58,7 +58,7 @@ func New(ctx context.Context, cfg Config, p Process) (*App, error) {
 	c, err := chassis.New(ctx, chassis.Settings{
 		Name: name, Config: &cfg, Common: cfg.Common, Environ: p.Environ, Output: p.Output, CaptureGlobals: p.CaptureGlobals,
 		Migrations: postgres.Migrations(), Session: postgres.Session(),
-		Lock:       contention.Settings{Lock: "item", Reasons: []contention.Reason{contention.Lost, contention.TakenOver}},
+		Lock:       contention.Settings{Lock: "item", Grouped: true, Reasons: []contention.Reason{contention.Lost, contention.TakenOver}},
 		Errors:     []func(error) *problem.Error{httpapi.Problem, coalesce.Problem, bulkhead.Problem},
 		WriteError: httpapi.WriteError,
 	})

@@ -75,3 +75,57 @@ func TestLostReplyToAGroup(t *testing.T) {
 		t.Errorf("%d cuts, %d unknown: the test proved nothing", proxy.Cuts(), open)
 	}
 }
+
+// The reply to a single add, a single delete or a claim gets lost: it is told to be
+// unknown, and repeating it finds out. The reply to what is done with a claim is
+// looked up, as that of a batch is.
+func TestLostReplyToAStatement(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	proxy := faultproxy.New(t, dsn)
+	r, witness := start(t, proxy.DSN(dsn), nil), start(t, dsn, nil)
+	lost := func(method, path string) {
+		t.Helper()
+		cuts := proxy.Cuts()
+		proxy.Cut(faultproxy.AfterStatement, faultproxy.RST, faultproxy.Times(1))
+		a := apptest.Send(t, method, r.api+path, "", nil)
+		if a.Status != 500 || a.Header.Get("X-Error-Code") != "OUTCOME_UNKNOWN" || proxy.Cuts() != cuts+1 {
+			t.Errorf("%s %s, with %d cuts: %s", method, path, proxy.Cuts()-cuts, a)
+		}
+	}
+	const claim = "?action=claim&count=2&lease="
+	prepared := func() { // by the connection whose next statement is cut
+		r.want(t, "POST", items+"/b", "", 201, "ADDED 1")
+		r.want(t, "DELETE", items+"/b", "", 200, "DELETED 1")
+		r.want(t, "POST", batch+"-other"+claim+"1s", "", 200, "")
+	}
+	prepared()
+	lost("POST", items+"/a")
+	witness.want(t, "GET", items+"/a", "", 200, "0")
+	r.want(t, "POST", items+"/a", "", 201, "ADDED 0")
+	prepared()
+	lost("DELETE", items+"/a")
+	witness.want(t, "GET", items+"/a", "", 404, "Not found.")
+	r.want(t, "DELETE", items+"/a", "", 200, "DELETED 0")
+	r.want(t, "POST", batch, "x\ny", 201, "ADDED 2")
+	prepared()
+	lost("POST", batch+claim+"1s")
+	var id string
+	apptest.WaitUntil(t, "the lease of the claim that nobody knows is over", func() bool {
+		a := apptest.Send(t, "POST", witness.api+batch+claim+"1h", "", nil)
+		id = a.Header.Get("X-IIDY-Claim")
+		return a.Status == 200 && a.Body == "x 0\ny 0\n"
+	})
+	for i, step := range []struct{ query, want string }{
+		{"?action=extend&lease=2h&claim=", "EXTENDED 2"},
+		{"?action=release&claim=", "RELEASED 2"},
+	} {
+		cuts := proxy.Cuts()
+		proxy.Cut(faultproxy.AfterCommit, faultproxy.FIN, faultproxy.Times(1))
+		r.want(t, "POST", batch+step.query+id, "", 200, step.want)
+		if proxy.Cuts() != cuts+1 {
+			t.Errorf("no cut in step %d: the test proved nothing", i)
+		}
+	}
+	witness.want(t, "POST", batch+claim+"1s", "", 200, "x 0\ny 0")
+}

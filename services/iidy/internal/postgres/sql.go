@@ -17,8 +17,9 @@ import (
 // Nothing is left to the planner's guess of how many items or rows there are. LATERAL
 // looks each item up in the key; what is held is there, so an INSERT of it always
 // meets the row, and ON CONFLICT is an UPDATE without a join; a DELETE, or an UPDATE
-// that names what it could not find, goes by the rows' places. Left alone the planner takes a list that was just filled for one
-// of a single row, and joins it with a thousand items by looking at all of both.
+// that names what it could not find, goes by the rows' places. Left alone the planner
+// takes a list that was just filled for one of a single row, and joins it with a
+// thousand items by looking at all of both.
 
 // oneMore is attempts and one; the largest bigint stays what it is.
 const oneMore = `least(l.attempts, 9223372036854775806) + 1`

@@ -105,6 +105,7 @@ func (s *Store) newLane(
 		Name: name, Key: func(k key) key { return k }, Size: key.size, Run: run,
 		InFlight: s.options.InFlight, Queue: s.options.Queue,
 		LockTimeout: s.options.LockTimeout, RunTimeout: s.options.StatementTimeout + statementGrace, Registry: reg,
+		Contention:     s.options.Contention,
 		TracerProvider: s.options.TracerProvider,
 	})
 }

@@ -20,6 +20,8 @@ type Metrics struct {
 	conflicts prometheus.Counter
 	deleted   prometheus.Counter
 	unsettled prometheus.Gauge
+	overdue   prometheus.Counter
+	limit     time.Duration
 
 	mu     sync.Mutex
 	opened map[int64]time.Time // when each open payment transaction began
@@ -51,6 +53,10 @@ func New(reg prometheus.Registerer, limit time.Duration) (*Metrics, error) {
 			Name: "payments_unsettled_charges",
 			Help: "Charges older than IDEMPOTENCY_TTL that no payment stands behind, as of this replica's last cleanup.",
 		}),
+		overdue: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "payments_transactions_overdue_total", Help: "Payment transactions that took longer than their limit and a second.",
+		}),
+		limit:  limit,
 		opened: make(map[int64]time.Time),
 	}
 	// What is absent until its first event hides that event from rate().
@@ -59,7 +65,7 @@ func New(reg prometheus.Registerer, limit time.Duration) (*Metrics, error) {
 	}
 	m.UnsettledUnknown()
 	for _, c := range []prometheus.Collector{
-		m.payments, m.replays, m.conflicts, m.deleted, m.unsettled,
+		m.payments, m.replays, m.conflicts, m.deleted, m.unsettled, m.overdue,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "payments_transactions_open", Help: "Payment transactions that are open on this replica.",
 		}, func() float64 { n, _ := m.open(time.Now()); return float64(n) }),
@@ -67,7 +73,8 @@ func New(reg prometheus.Registerer, limit time.Duration) (*Metrics, error) {
 			Name: "payments_transaction_oldest_seconds", Help: "Age of the oldest open payment transaction of this replica; 0 without one.",
 		}, func() float64 { _, age := m.open(time.Now()); return age.Seconds() }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "payments_transaction_limit_seconds", Help: "How old a payment transaction gets when all is well: LOCK_WAIT and PROCESSOR_TIMEOUT.",
+			Name: "payments_transaction_limit_seconds",
+			Help: "How old a payment transaction gets when all is well: LOCK_WAIT and PROCESSOR_TIMEOUT.",
 		}, limit.Seconds),
 	} {
 		if err := reg.Register(c); err != nil {
@@ -92,8 +99,12 @@ func (m *Metrics) Opened() (closed func()) {
 	defer m.mu.Unlock()
 	id := m.next
 	m.next++
-	m.opened[id] = time.Now()
+	began := time.Now()
+	m.opened[id] = began
 	return func() {
+		if time.Since(began) > m.limit+time.Second {
+			m.overdue.Inc() // a look at the open ones from time to time would miss most
+		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		delete(m.opened, id)

@@ -10,11 +10,14 @@ import (
 	"connectrpc.com/grpchealth"
 	"connectrpc.com/grpcreflect"
 	"connectrpc.com/otelconnect"
+	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/rowlock/rowlock/platform/httpserver"
+	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/services/pyggpot/client/coin"
 	"github.com/rowlock/rowlock/services/pyggpot/client/coin/coinconnect"
 	potpb "github.com/rowlock/rowlock/services/pyggpot/client/pot"
@@ -56,7 +59,7 @@ func Register(r router, potAPI pot.PotsAPI, coinAPI pot.CoinsAPI, o Options) err
 		if err != nil {
 			return fmt.Errorf("trace calls: %w", err)
 		}
-		interceptors = append(interceptors, traced)
+		interceptors = append(interceptors, traced, panicked())
 	}
 	interceptors = append(interceptors, refused(), validated(validator))
 	common := connect.WithHandlerOptions(connect.WithCodec(jsonCodec{}), connect.WithReadMaxBytes(int(o.MaxBody)))
@@ -107,6 +110,26 @@ func mount(r router, file protoreflect.FileDescriptor, h http.Handler, maxBody i
 }
 
 func second(_ string, h http.Handler) http.Handler { return h }
+
+// panicked fails the span of a call that panics, which otelconnect leaves as if all
+// were well. The value goes on to the listener, which logs it and answers.
+func panicked() connect.UnaryInterceptorFunc {
+	return func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
+			returned := false
+			defer func() {
+				if !returned {
+					span := trace.SpanFromContext(ctx)
+					span.SetAttributes(semconv.ErrorTypeKey.String(problem.Internal.Code()))
+					span.SetStatus(codes.Error, "")
+				}
+			}()
+			answer, err := next(ctx, request)
+			returned = true
+			return answer, err
+		}
+	}
+}
 
 // refused makes Connect errors of what handlers return.
 func refused() connect.UnaryInterceptorFunc {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/problem"
+	"github.com/rowlock/rowlock/platform/telemetry"
 	"github.com/rowlock/rowlock/services/pyggpot/client/coin"
 	"github.com/rowlock/rowlock/services/pyggpot/client/coin/coinconnect"
 	potpb "github.com/rowlock/rowlock/services/pyggpot/client/pot"
@@ -42,7 +43,7 @@ func (failing) Remove(context.Context, pot.ID, []pot.Coins, int64) ([]pot.Coins,
 func traced(t *testing.T) (base string, spans *tracetest.SpanRecorder) {
 	t.Helper()
 	spans = tracetest.NewSpanRecorder()
-	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
+	provider := telemetry.NewProvider(spans)
 	server, err := httpserver.New(httpserver.Config{Name: "api", Addr: "127.0.0.1:0"}, httpserver.Deps{
 		Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Tracing: true, TracerProvider: provider,
 		Propagator: propagation.TraceContext{}, WriteError: httpapi.ErrorWriter(),
@@ -109,6 +110,9 @@ func TestCallsAreTraced(t *testing.T) {
 				PotId: 1, Coins: []*coin.Coins{{Kind: coin.Coins_GOLD, Count: 1}},
 			}))
 			wantCode(t, err, connect.CodeUnavailable)
+			waitFor(t, spans, 8)
+			_, err = coins.RemoveCoins(t.Context(), from(traceID, &coin.RemoveCoinsRequest{PotId: 1, Count: 1})) // panics
+			wantCode(t, err, connect.CodeInternal)
 
 			want := []struct {
 				name, code string
@@ -118,6 +122,7 @@ func TestCallsAreTraced(t *testing.T) {
 				{"pyggpot.pot.Pot/ViewPotByName", "not_found", false},
 				{"pyggpot.pot.Pot/CreatePot", "invalid_argument", false},
 				{"pyggpot.coin.Coin/AddCoins", "unavailable", true},
+				{"pyggpot.coin.Coin/RemoveCoins", "", true},
 			}
 			ended := waitFor(t, spans, 2*len(want))
 			for i, w := range want {

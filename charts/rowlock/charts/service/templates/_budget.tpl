@@ -50,7 +50,7 @@ worst all old ones stand beside all new ones. (Deployments do not count what is 
 {{- $n := int .settings.database.maxOpenConns -}}
 {{- with .root.Values.database.secondPool -}}
 {{- if .enabled -}}
-{{- $n = sub (mul 2 $n) (int .smallerBy) -}}
+{{- $n = add $n (max 1 (sub $n (int .smallerBy))) -}}
 {{- end -}}
 {{- end -}}
 {{- $n -}}

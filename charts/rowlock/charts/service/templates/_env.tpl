@@ -64,15 +64,17 @@ SHUTDOWN_TIMEOUT: {{ printf "%ds" (int .Values.shutdown.timeoutSeconds) }}
 {{- define "service.checkConfig" -}}
 {{- $taken := merge (dict "DATABASE_URL" "" "MIGRATE_DATABASE_URL" "" "DB_MAX_OPEN_CONNS" "" "INTERNAL_HTTP_ADDR" ""
       "PGUSER" "" "PGPASSWORD" "") (include "service.config" . | fromYaml) -}}
-{{- range $name, $value := .Values.config -}}
+{{- $config := .Values.config | default dict -}}
+{{- $secrets := .Values.secretEnv | default dict -}}
+{{- range $name, $value := $config -}}
 {{- if hasKey $taken $name -}}
 {{- fail (printf "%s.config.%s: the chart sets %s by a value of its own; see its README" $.Chart.Name $name $name) -}}
 {{- end -}}
-{{- if hasKey $.Values.secretEnv $name -}}
+{{- if hasKey $secrets $name -}}
 {{- fail (printf "%s.config.%s: config ends in a ConfigMap, for everybody to read; name a secret in secretEnv.%s" $.Chart.Name $name $name) -}}
 {{- end -}}
 {{- end -}}
-{{- range $name, $_ := .Values.secretEnv -}}
+{{- range $name, $_ := $secrets -}}
 {{- if hasKey $taken $name -}}
 {{- fail (printf "%s.secretEnv.%s: the chart sets %s by a value of its own; see its README" $.Chart.Name $name $name) -}}
 {{- end -}}
@@ -82,7 +84,7 @@ SHUTDOWN_TIMEOUT: {{ printf "%ds" (int .Values.shutdown.timeoutSeconds) }}
 {{- fail (printf "%s.extraEnv: the chart sets %s by a value of its own; see its README" $.Chart.Name .name) -}}
 {{- end -}}
 {{- end -}}
-{{- $request := include "service.seconds" (get .Values.config "REQUEST_TIMEOUT" | default "10s") -}}
+{{- $request := include "service.seconds" (get $config "REQUEST_TIMEOUT" | default "10s" | toString) -}}
 {{- if and $request (le (int .Values.shutdown.timeoutSeconds) (int $request)) -}}
 {{- fail (printf "%s.shutdown.timeoutSeconds is %d: no replica starts with less time for requests in flight than one may take, and REQUEST_TIMEOUT is %s s" $.Chart.Name (int .Values.shutdown.timeoutSeconds) $request) -}}
 {{- end -}}
@@ -90,9 +92,9 @@ SHUTDOWN_TIMEOUT: {{ printf "%ds" (int .Values.shutdown.timeoutSeconds) }}
 
 {{/* Whole seconds of a plain duration such as 90s or 2m; nothing for others, which are left to the service. */}}
 {{- define "service.seconds" -}}
-{{- if regexMatch "^[0-9]{1,6}s$" . -}}
+{{- if regexMatch "^[1-9][0-9]{0,5}s$" . -}}
 {{- trimSuffix "s" . | int -}}
-{{- else if regexMatch "^[0-9]{1,5}m$" . -}}
+{{- else if regexMatch "^[1-9][0-9]{0,4}m$" . -}}
 {{- mul 60 (trimSuffix "m" . | int) -}}
 {{- end -}}
 {{- end -}}
