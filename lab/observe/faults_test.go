@@ -32,7 +32,7 @@ func faults() [][]fault {
 		{
 			{
 				"events' workers stall, and counts is scaled to the maximum",
-				[]string{"RowlockEventsNotWorked", "RowlockEventsPending", "RowlockReplicasAtMaximum"},
+				[]string{"RowlockEventsNotWorked", "RowlockEventsPending", "RowlockServiceDown", "RowlockReplicasAtMaximum"},
 				stallWorkers,
 			},
 			{"the processor fails, and a card is charged for nothing", []string{"RowlockUnsettledCharges"}, chargeForNothing},
@@ -55,7 +55,7 @@ func faults() [][]fault {
 	}
 }
 
-// breakThings does one list after the other and waits for the alerts of each. Every alert of the chart has a fault.
+// breakThings does one list after the other and waits for the alerts of each. Every alert of the chart has a fault, or a reason.
 func breakThings(t *testing.T, r *rig) {
 	t.Helper()
 	provoked := map[string]bool{}
@@ -80,11 +80,19 @@ func breakThings(t *testing.T, r *rig) {
 		time.Sleep(*between)
 	}
 	for name := range ruleExprs(t, "alert") {
-		if !provoked[name] {
+		if !provoked[name] && leftToPromtool()[name] == "" {
 			t.Errorf("nothing provokes %s", name)
 		}
 	}
 	t.Logf("%d alerts have fired, each for its reason", len(provoked))
+}
+
+// leftToPromtool are alerts that no fault here makes fire, with the reason; testdata/rules has them.
+func leftToPromtool() map[string]string {
+	return map[string]string{
+		"RowlockBatchesSlow":             "no batch outlives DB_STATEMENT_TIMEOUT here, which is below its 2.5 s",
+		"RowlockUnsettledChargesUnknown": "every replica must fail to count for hours",
+	}
 }
 
 // awaitSilence waits until an alert that an earlier fault may have touched off fires no more. What burns an error budget goes on for long.
@@ -206,9 +214,10 @@ func takeConnections(t *testing.T, r *rig) func() {
 			})
 		}
 	}
-	for range 4 {
+	one := r.of("iidy").Replicas()[0].Status().API
+	for range 4 { // two more than BULK_IN_FLIGHT, to one replica
 		calling.Go(func() {
-			r.load.send(ctx, r.of("iidy"), post("/iidy/v1/batch/lists/long", lines(0, 20_000)))
+			r.load.to(ctx, one, post("/iidy/v1/batch/lists/long", lines(0, 20_000)))
 		})
 	}
 	time.Sleep(2 * time.Second)
