@@ -39,7 +39,7 @@ func story() []step {
 		{"counts", request{post, "/api/v1/counts/" + id + "/increase", `{"amount":"` + id + `"}`, nil}, 400, treeBad},
 		{"counts", request{post, "/api/v1/counts/" + id + "/increase", `{"` + id, nil}, 400, ""},
 		{"counts", request{get, "/" + id + "?" + id + "=" + id, "", map[string]string{
-			"User-Agent": id, "X-Forwarded-For": id, "X-Request-Id": id, "Referer": id, "Baggage": "user=" + id,
+			"User-Agent": id, "X-Forwarded-For": id, "X-Request-Id": id, "Referer": id, "Baggage": id,
 		}}, 404, "GET\n"},
 		{"counts", request{"PROPFIND" + mark, "/api/v1/internal/counts", "", nil}, 405, "HTTP\n"},
 

@@ -28,7 +28,7 @@ func captureGlobals(ctx context.Context, logger *slog.Logger) {
 			logger.WarnContext(ctx, "opentelemetry", slog.Any("error", err), slog.Int("omitted", omitted))
 		}
 	}))
-	otel.SetLogger(logr.FromSlogHandler(logger.With(slog.String("logger", "opentelemetry")).Handler()))
+	otel.SetLogger(logr.FromSlogHandler(numbersOnly{logger.With(slog.String("logger", "opentelemetry")).Handler()}))
 
 	// gRPC is in the process for the OTLP exporter alone, and what matters of
 	// it comes back as an error of the exporter. Its own chatter stays out.
@@ -38,6 +38,33 @@ func captureGlobals(ctx context.Context, logger *slog.Logger) {
 
 // failureEvery is how often the failures of the exporter are logged at most.
 const failureEvery = 30 * time.Second
+
+// numbersOnly keeps texts out of a record, all but its message. The SDK logs a
+// variable that it cannot read with its value, be that a collector's token. New
+// refuses those that it knows; this is for the others.
+type numbersOnly struct{ slog.Handler }
+
+// Handle writes the record without what may be a secret.
+func (h numbersOnly) Handle(ctx context.Context, r slog.Record) error {
+	kept := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
+	r.Attrs(func(a slog.Attr) bool {
+		switch a.Value.Kind() {
+		case slog.KindInt64, slog.KindUint64, slog.KindFloat64, slog.KindBool, slog.KindDuration:
+			kept.AddAttrs(a)
+		default:
+		}
+		return true
+	})
+	return h.Handler.Handle(ctx, kept) //nolint:wrapcheck // of this package
+}
+
+// WithAttrs returns a handler that leaves them out, whatever they are.
+func (h numbersOnly) WithAttrs([]slog.Attr) slog.Handler { return h }
+
+// WithGroup returns a handler that puts what follows into a group.
+func (h numbersOnly) WithGroup(name string) slog.Handler {
+	return numbersOnly{h.Handler.WithGroup(name)}
+}
 
 // lineWriter makes a log record of a line that gRPC writes.
 type lineWriter struct {

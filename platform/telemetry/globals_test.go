@@ -8,9 +8,11 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"google.golang.org/grpc/grpclog"
 
 	"github.com/rowlock/rowlock/platform/telemetry"
@@ -26,6 +28,7 @@ func child() int {
 	if err != nil {
 		panic(err) // the parent sees it on stderr
 	}
+	otlptracehttp.NewClient() // reads a variable that New was not shown, and logs what it finds
 	log.Print("from log")
 	slog.Info("from slog") //nolint:sloglint // what a stranger's code does
 	otel.Handle(errors.New("from otel"))
@@ -38,14 +41,20 @@ func child() int {
 func TestCaptureGlobals(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(cmd.Environ(), childEnv+"=1")
+	cmd.Env = append(cmd.Environ(), childEnv+"=1", "OTEL_EXPORTER_OTLP_HEADERS=a=Bearer s3cret%zz,s3cret", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://s3cret:%zz@c")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("child: %v\n%s%s", err, &stdout, &stderr)
 	}
 	got := lines(t, &stderr)
+	if strings.Contains(stderr.String(), "s3cret") {
+		t.Errorf("the log tells a secret:\n%s", &stderr)
+	}
 	want := []map[string]string{
+		{"msg": "parse url", "level": "ERROR", "logger": "opentelemetry"},
+		{"msg": "escape header value", "level": "ERROR"},
+		{"msg": "parse headers", "level": "ERROR"},
 		{"msg": "from log", "level": "WARN"},
 		{"msg": "from slog", "level": "INFO"},
 		{"msg": "opentelemetry", "level": "WARN", "error": "from otel"},

@@ -68,7 +68,7 @@ func New(ctx context.Context, cfg Config) (*Telemetry, error) {
 		logger:     slog.New(handler),
 		registry:   registry,
 		tracing:    noop.NewTracerProvider(),
-		propagator: propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}),
+		propagator: propagation.TraceContext{},
 	}
 	// Before the first exporter exists: gRPC's logger must not change under it.
 	if cfg.CaptureGlobals {
@@ -110,7 +110,8 @@ func (t *Telemetry) Tracing() trace.TracerProvider {
 // once, when it is put together, and leaves its instrumentation out when not.
 func (t *Telemetry) TracingEnabled() bool { return t.sdk != nil }
 
-// Propagator reads and writes W3C traceparent, tracestate and baggage.
+// Propagator reads and writes W3C traceparent and tracestate. Not baggage: nobody
+// here reads it, and the SDK logs what it cannot parse of it.
 func (t *Telemetry) Propagator() propagation.TextMapPropagator { return t.propagator }
 
 // Shutdown sends the spans that are still waiting and stops the exporter, until

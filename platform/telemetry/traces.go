@@ -3,7 +3,6 @@ package telemetry
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"strings"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
@@ -32,22 +31,18 @@ type traceDecision struct {
 // whether there is tracing at all, where it goes and by which protocol. The
 // names and their meaning are those of the OpenTelemetry specification
 // (configuration/sdk-environment-variables and protocol/exporter). The rest,
-// from sampler to headers, is read by the SDK.
-func traceSettings(environ map[string]string) (traceDecision, error) {
-	get := func(names ...string) (name, value string) {
-		for _, name := range names {
-			if value := strings.TrimSpace(environ[name]); value != "" {
-				return name, value
-			}
-		}
-		return "", ""
-	}
-	if _, disabled := get("OTEL_SDK_DISABLED"); strings.EqualFold(disabled, "true") {
+// from sampler to headers, is read by the SDK, and only checked here.
+func traceSettings(env environ) (traceDecision, error) {
+	const disabled = "OTEL_SDK_DISABLED"
+	switch value := env.get(disabled); {
+	case strings.EqualFold(value, "true"):
 		return traceDecision{}, nil
+	case value != "" && !isBool(value):
+		return traceDecision{}, fmt.Errorf("%s %q is not true or false", disabled, value)
 	}
-	endpointName, endpoint := get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+	_, endpoint := env.first("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
-	switch _, exporter := get("OTEL_TRACES_EXPORTER"); exporter {
+	switch exporter := env.get("OTEL_TRACES_EXPORTER"); exporter {
 	case "none":
 		return traceDecision{}, nil
 	case "":
@@ -61,12 +56,10 @@ func traceSettings(environ map[string]string) (traceDecision, error) {
 	if endpoint == "" {
 		return traceDecision{}, nil
 	}
-	// The SDK would report a bad endpoint once and then send to localhost.
-	// The value is not repeated: an endpoint may hold a password.
-	if u, err := url.Parse(endpoint); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return traceDecision{}, fmt.Errorf("%s is not a URL such as http://collector:4318", endpointName)
+	if err := env.check(); err != nil {
+		return traceDecision{}, err
 	}
-	name, protocol := get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+	name, protocol := env.first("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 	switch protocol {
 	case "":
 		protocol = protocolHTTP
