@@ -27,5 +27,6 @@ func TestReadmeNamesTheMetrics(t *testing.T) {
 func TestClientsMakeNoSeries(t *testing.T) {
 	t.Parallel()
 	r := start(t, dbtest.Postgres(t, postgres.Migrations()), nil)
-	apptest.SeriesAreBounded(t, r.Replica, r.api, "/iidy/v1/lists/%s", "/iidy/v1/lists/%s/%s", "/iidy/v1/batch/lists/%s", "/iidy/v1/%s/lists/%s/%s")
+	apptest.SeriesAreBounded(t, r.Replica, r.api,
+		"/iidy/v1/lists/%s", "/iidy/v1/lists/%s/%s", "/iidy/v1/batch/lists/%s", "/iidy/v1/%s/lists/%s/%s")
 }
