@@ -22,10 +22,18 @@ func (c *Chassis) telemetryPart() lifecycle.Part {
 // lastSpansWithin bounds the wait for a collector that is away or slow.
 const lastSpansWithin = 5 * time.Second
 
+// lastSpansAtLeast is what the last spans get when the drain took all the time: they
+// tell why. It fits into the second that lifecycle.Run leaves after that.
+const lastSpansAtLeast = 600 * time.Millisecond
+
 // sendLastSpans stops the exporter. That spans are lost is no failure of a process
 // that has answered all its requests.
 func (c *Chassis) sendLastSpans(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, lastSpansWithin)
+	within := lastSpansWithin
+	if deadline, ok := ctx.Deadline(); ok {
+		within = min(within, max(time.Until(deadline), lastSpansAtLeast))
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 	defer cancel()
 	if err := c.telemetry.Shutdown(ctx); err != nil {
 		c.log.WarnContext(ctx, "the last spans were not sent", slog.Any("error", err))

@@ -123,7 +123,7 @@ func (c *Coalescer[K, Q, R]) run(pass Pass, group []*call[Q, R]) (answers []Answ
 		if p := recover(); p != nil {
 			answers, err = nil, fmt.Errorf("%w: %s panicked: %v", ErrUnknown, c.cfg.Name, p)
 		}
-		endSpan(span, err)
+		endSpan(span, answers, err)
 	}()
 	answers, err = c.cfg.Run(ctx, pass, requests)
 	if pass.SkipLocked && errors.Is(err, ErrLockWait) {

@@ -26,6 +26,7 @@ const (
 	attributeRecorded   = attribute.Key("rowlock.batch.requests_recorded")
 	attributeSkipLocked = attribute.Key("rowlock.batch.skip_locked")
 	attributeOutcome    = attribute.Key("rowlock.batch.outcome")
+	attributeLocked     = attribute.Key("rowlock.batch.locked")
 	attributeWait       = attribute.Key("rowlock.batch.wait_ms")
 )
 
@@ -79,10 +80,17 @@ func (c *Coalescer[K, Q, R]) startSpan(ctx context.Context, pass Pass, group []*
 }
 
 // endSpan ends a group's span. That a lock did not come free, or that a request
-// spoils its neighbours' statement, is no failure: there is another pass.
-func endSpan(span trace.Span, err error) {
+// spoils its neighbours' statement, is no failure: there is another pass. Nor are rows
+// that a pass left out because they are locked, but it has not done them.
+func endSpan[R any](span trace.Span, answers []Answer[R], err error) {
 	if span == nil {
 		return
+	}
+	locked := 0
+	for _, a := range answers {
+		if a.Locked {
+			locked++
+		}
 	}
 	outcome := "done"
 	switch {
@@ -93,6 +101,12 @@ func endSpan(span trace.Span, err error) {
 	case err != nil:
 		outcome = "error"
 		span.SetStatus(codes.Error, "") // the sentence may quote what a client sent
+	case locked > 0:
+		outcome = "partial"
+		if locked == len(answers) {
+			outcome = "locked"
+		}
+		span.SetAttributes(attributeLocked.Int(locked))
 	}
 	span.SetAttributes(attributeOutcome.String(outcome))
 	span.End()

@@ -3,6 +3,7 @@ package coalesce_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -173,6 +174,60 @@ func TestGroupsOutcomeIsRecorded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A pass that leaves rows to the next one because they are locked says so, and how many.
+func TestLockedRowsAreRecorded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		provider, spans := recording()
+		cfg := newTable("a", "b").config()
+		cfg.Name, cfg.TracerProvider = "test", provider
+		gate, runs := make(chan struct{}), 0
+		cfg.Run = func(_ context.Context, pass coalesce.Pass, group []add) ([]coalesce.Answer[int], error) {
+			answers := make([]coalesce.Answer[int], len(group))
+			runs++
+			switch {
+			case runs == 1: // until the rest has come
+				<-gate
+			case runs == 2:
+				return nil, coalesce.ErrLockWait
+			case pass.SkipLocked:
+				for i, a := range group {
+					answers[i].Locked = a.key == "a"
+				}
+			}
+			return answers, nil
+		}
+		c := start(t, cfg)
+		ctx, request := provider.Tracer("test").Start(t.Context(), "request")
+		send := func(keys ...string) {
+			results := []<-chan result{doAsync(t.Context(), c, add{key: "c", n: 1})}
+			synctest.Wait()
+			for i, key := range keys {
+				results = append(results, doAsync(ctx, c, add{id: i + 1, key: key, n: 1}))
+				synctest.Wait()
+			}
+			close(gate)
+			for _, r := range results {
+				if got := <-r; got.err != nil {
+					t.Error(got.err)
+				}
+			}
+		}
+		send("a", "b", "a")
+		gate, runs = make(chan struct{}), 0
+		send("a")
+		request.End()
+		var got []string
+		for _, b := range batches(spans) {
+			got = append(got, fmt.Sprint(valueOf(b, "rowlock.batch.outcome"), valueOf(b, "rowlock.batch.locked")))
+		}
+		want := []string{"lock_wait<nil>", "partial2", "done<nil>", "lock_wait<nil>", "locked1", "done<nil>"}
+		if !slices.Equal(got, want) {
+			t.Errorf("outcomes %q, want %q", got, want)
+		}
+	})
 }
 
 // callAllocs is what a request alone in its group cost before there was tracing:

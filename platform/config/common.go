@@ -53,7 +53,7 @@ type Common struct {
 	// LogFormat is the form of a log line.
 	LogFormat string `env:"LOG_FORMAT" envDefault:"json" oneof:"json|text" help:"json or text"`
 	// LogRequests selects the requests that get a line of their own.
-	LogRequests string `env:"LOG_REQUESTS" envDefault:"errors" oneof:"all|errors|none" help:"all, errors (4xx, 5xx and slower than 1s) or none"`
+	LogRequests string `env:"LOG_REQUESTS" envDefault:"errors" oneof:"all|errors|none" help:"all, errors (4xx, 5xx and slower than 1s; 502 to 504 ten a second of each code) or none"`
 }
 
 // MigrationURL is the database as migrations reach it: MIGRATE_DATABASE_URL, or

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
+
+	"github.com/rowlock/rowlock/platform/telemetry"
 )
 
 // The values of LOG_REQUESTS.
@@ -18,9 +21,25 @@ const (
 const slowRequest = time.Second
 
 // refusalsPerSecond is how many lines LOG_REQUESTS=errors writes at most about
-// answers of 502, 503 and 504: an overload or a database that is away makes
-// thousands a second, all alike. The metrics count every one.
+// answers of 502, 503 and 504 with the same code: an overload or a database that is
+// away makes thousands a second, all alike. The metrics count every one. Each code
+// counts for itself, so that none hides behind another.
 const refusalsPerSecond = 10
+
+// refusals thins out the lines of each code, of which there are a dozen. The zero
+// value is ready.
+type refusals struct{ byCode sync.Map }
+
+// allow tells whether a line about this answer may be written, and how many of its
+// code were left out since the last one.
+func (r *refusals) allow(code string) (omitted int, ok bool) {
+	sparse, known := r.byCode.Load(code)
+	if !known {
+		sparse, _ = r.byCode.LoadOrStore(code, telemetry.NewSparse(refusalsPerSecond, time.Second))
+	}
+	s, _ := sparse.(*telemetry.Sparse) // it holds nothing else
+	return s.Allow()
+}
 
 // log writes the one line of the request, if it is to have one: what failed
 // stands in it too. The path appears as the route's template only.
@@ -33,7 +52,7 @@ func (ex *exchange) log(took time.Duration, clientLeft bool) {
 	if status > http.StatusInternalServerError && ex.server.cfg.LogRequests != logAll {
 		// Who sheds load must not spend it on saying so.
 		var ok bool
-		if omitted, ok = ex.server.refusals.Allow(); !ok {
+		if omitted, ok = ex.server.refusals.allow(ex.code()); !ok {
 			return
 		}
 	}
@@ -52,8 +71,8 @@ func (ex *exchange) log(took time.Duration, clientLeft bool) {
 		slog.Int64("bytes", ex.written),
 		slog.String("request_id", ex.requestID),
 	)
-	if ex.problem != nil {
-		attrs = append(attrs, slog.String("code", ex.problem.Kind().Code()))
+	if code := ex.code(); code != "" {
+		attrs = append(attrs, slog.String("code", code))
 	}
 	// Behind a 4xx there is the client's input, which is nobody's business.
 	if ex.failure != nil && status >= http.StatusInternalServerError {
@@ -73,6 +92,14 @@ func (ex *exchange) log(took time.Duration, clientLeft bool) {
 		}
 	}
 	ex.server.log.LogAttrs(&ex.ctx, level, "request", attrs...)
+}
+
+// code is that of the error table which the answer names, else empty.
+func (ex *exchange) code() string {
+	if ex.problem == nil {
+		return ""
+	}
+	return ex.problem.Kind().Code()
 }
 
 func (s *Server) logged(status int, took time.Duration) bool {

@@ -165,12 +165,19 @@ func TestRefusalsAreThinnedOut(t *testing.T) {
 					return problem.DatabaseUnavailable.New("The database is away.")
 				})
 				f.Handle(http.MethodGet, "/bug", func(http.ResponseWriter, *http.Request) error { panic("bug") })
+				f.Handle(http.MethodGet, "/busy", func(http.ResponseWriter, *http.Request) error {
+					return problem.Overloaded.New("Busy.")
+				})
 				lines := func() int { return strings.Count(f.log.String(), `"route":"/away"`) }
 				for range 200 {
 					f.do(t, "GET", "/away", "")
 				}
 				if lines() != want {
 					t.Errorf("%d lines in one second, want %d", lines(), want)
+				}
+				f.do(t, "GET", "/busy", "") // another code does not hide behind that one
+				if got := strings.Count(f.log.String(), `"route":"/busy"`); mode != "none" && got != 1 {
+					t.Errorf("%d lines about another code", got)
 				}
 				for range 20 {
 					f.do(t, "GET", "/bug", "")

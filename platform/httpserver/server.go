@@ -16,7 +16,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/rowlock/rowlock/platform/problem"
-	"github.com/rowlock/rowlock/platform/telemetry"
 )
 
 // Handler answers one request or returns an error, in which case it has written
@@ -119,7 +118,7 @@ type Server struct {
 	router   *echo.Echo
 	patterns map[string]*pattern // by shape, see shapeOf
 	handler  http.Handler        // the router behind everything that stands before it
-	refusals *telemetry.Sparse   // of the access log
+	refusals refusals            // of the access log
 	inFlight atomic.Int64
 	draining atomic.Bool
 }
@@ -141,7 +140,6 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		answer:   deps.WriteError.orProblem(),
 		tracing:  deps.Tracing,
 		patterns: make(map[string]*pattern),
-		refusals: telemetry.NewSparse(refusalsPerSecond, time.Second),
 	}
 	if s.metrics, err = newMetrics(cfg.Name, deps.Registry, &s.inFlight); err != nil {
 		return nil, err
