@@ -41,7 +41,7 @@ func NewOperations(provider trace.TracerProvider, service string, describe Descr
 func (o *Operations) Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, func(*error)) {
 	ctx, span := o.tracer.Start(ctx, name, options...)
 	return ctx, func(err *error) {
-		if p := recover(); p != nil {
+		if p := recover(); p != nil { //nolint:revive // whoever began it defers this function itself
 			span.SetAttributes(attributeCode.String(problem.Internal.Code()), semconv.ErrorTypeKey.String(problem.Internal.Code()))
 			span.SetStatus(codes.Error, "")
 			span.End()
