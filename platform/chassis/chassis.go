@@ -126,10 +126,13 @@ func (c *Chassis) Operations() *telemetry.Operations {
 	return telemetry.NewOperations(c.telemetry.TracerProvider(), c.settings.Name, c.describe)
 }
 
-// describe is what a client would be told about err: its code, and whether it is
-// no fault of the client's.
-func (c *Chassis) describe(err error) (code string, fault bool) {
-	p, ok := errors.AsType[*problem.Error](err)
+// describe is what the client of ctx's request is told about err, or would be where
+// there is none: its code, and whether it is no fault of the client's.
+func (c *Chassis) describe(ctx context.Context, err error) (code string, fault bool) {
+	p, ok := httpserver.ProblemOf(ctx, err)
+	if !ok {
+		p, ok = errors.AsType[*problem.Error](err)
+	}
 	for _, translate := range slices.Concat(c.settings.Errors, []func(error) *problem.Error{sqldb.Problem}) {
 		if ok {
 			break

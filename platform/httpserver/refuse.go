@@ -22,6 +22,16 @@ func Refuse(ctx context.Context, err error) (p *problem.Error, traceID string) {
 	return ex.problem, ex.traceID()
 }
 
+// ProblemOf is what the client of ctx's request is told about err; false where there
+// is no request. Unlike Refuse it notes nothing.
+func ProblemOf(ctx context.Context, err error) (p *problem.Error, ok bool) {
+	ex, ok := ctx.Value(exchangeKey{}).(*exchange)
+	if !ok {
+		return nil, false
+	}
+	return ex.server.problemOf(err, ex.request.Method), true
+}
+
 // booked is the status for log and metrics.
 func (ex *exchange) booked() int {
 	if ex.noted {

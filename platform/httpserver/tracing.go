@@ -34,10 +34,18 @@ func traced(next http.Handler, deps Deps) http.Handler {
 		ctx := deps.Propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 		ctx, span := tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
 			semconv.HTTPRequestMethodKey.String(method), semconv.URLScheme(scheme),
-			semconv.NetworkProtocolVersion(strconv.Itoa(r.ProtoMajor)+"."+strconv.Itoa(r.ProtoMinor))))
+			semconv.NetworkProtocolVersion(protocolVersion(r))))
 		defer span.End() // finish may panic, to cut the connection
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// protocolVersion is 1.1 or 2: HTTP/2 has no minor version.
+func protocolVersion(r *http.Request) string {
+	if r.ProtoMajor > 1 {
+		return strconv.Itoa(r.ProtoMajor)
+	}
+	return strconv.Itoa(r.ProtoMajor) + "." + strconv.Itoa(r.ProtoMinor)
 }
 
 // describe tells the request's span what became of it. A 4xx is the client's, and

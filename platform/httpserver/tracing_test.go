@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -119,5 +120,33 @@ func TestMalformedTraceparent(t *testing.T) {
 	}
 	if n := len(spans.Ended()); n != 4 {
 		t.Errorf("%d spans", n)
+	}
+}
+
+// What an operation's span is told about an error is what its client is told.
+func TestProblemOfIsTheAnswer(t *testing.T) {
+	t.Parallel()
+	f, _ := tracedFixture(t)
+	for method, want := range map[string]problem.Kind{"GET": problem.NotApplied, "POST": problem.OutcomeUnknown} {
+		f.Handle(method, "/late", func(_ http.ResponseWriter, r *http.Request) error {
+			err := fmt.Errorf("in an operation: %w", context.DeadlineExceeded)
+			if p, ok := ProblemOf(r.Context(), err); !ok || p.Kind() != want {
+				t.Errorf("%s: %v", method, p)
+			}
+			return err
+		})
+		wantProblem(t, f.do(t, method, "/late", ""), want, "")
+	}
+	if p, ok := ProblemOf(t.Context(), context.DeadlineExceeded); ok {
+		t.Errorf("without a request: %v", p)
+	}
+}
+
+func TestProtocolVersion(t *testing.T) {
+	t.Parallel()
+	for want, r := range map[string]*http.Request{"1.0": {ProtoMajor: 1}, "1.1": {ProtoMajor: 1, ProtoMinor: 1}, "2": {ProtoMajor: 2}} {
+		if got := protocolVersion(r); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

@@ -49,7 +49,7 @@ func checkEndpoint(name, value string) error {
 		return fmt.Errorf("%s is not a URL such as http://collector:4318", name)
 	}
 	if u.User != nil {
-		return fmt.Errorf("%s has a user or a password, which would not be sent: a collector's credentials belong in OTEL_EXPORTER_OTLP_HEADERS", name)
+		return fmt.Errorf("%s has a user or a password, which would not be sent: they belong in OTEL_EXPORTER_OTLP_HEADERS", name)
 	}
 	return nil
 }

@@ -41,7 +41,8 @@ func child() int {
 func TestCaptureGlobals(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(cmd.Environ(), childEnv+"=1", "OTEL_EXPORTER_OTLP_HEADERS=a=Bearer s3cret%zz,s3cret", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://s3cret:%zz@c")
+	cmd.Env = append(cmd.Environ(), childEnv+"=1",
+		"OTEL_EXPORTER_OTLP_HEADERS=a=Bearer s3cret%zz,s3cret", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://s3cret:%zz@c")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {

@@ -14,9 +14,10 @@ import (
 // attributeCode is the code of the error table by which an operation failed.
 const attributeCode = attribute.Key("rowlock.code")
 
-// Describe tells the code of an error, from a closed list, and whether it is a
-// fault of the service or its neighbours; a client's mistake is none.
-type Describe func(err error) (code string, fault bool)
+// Describe tells the code of an error in the request of ctx, if that is one, from a
+// closed list, and whether it is a fault of the service or its neighbours; a client's
+// mistake is none.
+type Describe func(ctx context.Context, err error) (code string, fault bool)
 
 // Operations makes a span of each thing that a service does: between the request
 // that asks for it and the statements that do it. Put it around the service's ports
@@ -40,14 +41,14 @@ func NewOperations(provider trace.TracerProvider, service string, describe Descr
 func (o *Operations) Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, func(*error)) {
 	ctx, span := o.tracer.Start(ctx, name, options...)
 	return ctx, func(err *error) {
-		if p := recover(); p != nil { //nolint:revive // the caller defers this function
+		if p := recover(); p != nil { //nolint:revive // whoever began it defers this function itself
 			span.SetAttributes(attributeCode.String(problem.Internal.Code()), semconv.ErrorTypeKey.String(problem.Internal.Code()))
 			span.SetStatus(codes.Error, "")
 			span.End()
 			panic(p)
 		}
 		if *err != nil && span.IsRecording() {
-			code, fault := o.describe(*err)
+			code, fault := o.describe(ctx, *err)
 			span.SetAttributes(attributeCode.String(code))
 			if fault {
 				span.SetAttributes(semconv.ErrorTypeKey.String(code))
@@ -68,7 +69,7 @@ func (o *Operations) StartPoll(ctx context.Context, name string) (context.Contex
 	return ctx, func(found int, err error) {
 		span.SetAttributes(attributeFound.Int(found))
 		if err != nil {
-			code, _ := o.describe(err)
+			code, _ := o.describe(ctx, err)
 			span.SetAttributes(attributeCode.String(code), semconv.ErrorTypeKey.String(code))
 			span.SetStatus(codes.Error, "")
 		}

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,7 +21,7 @@ func TestIdlePollsAreDropped(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	filter := withoutIdlePolls(spans)
 	provider := NewProvider(filter)
-	ops := NewOperations(provider, "test", func(error) (string, bool) { return "CODE", true })
+	ops := NewOperations(provider, "test", func(context.Context, error) (string, bool) { return "CODE", true })
 	poll := func(name string, found int, err error) {
 		ctx, end := ops.StartPoll(t.Context(), name)
 		for range 2 {
@@ -56,7 +57,7 @@ func TestIdlePollsAreDropped(t *testing.T) {
 func TestPanicFailsTheOperation(t *testing.T) {
 	t.Parallel()
 	spans := tracetest.NewSpanRecorder()
-	ops := NewOperations(NewProvider(spans), "test", func(error) (string, bool) { return "CODE", false })
+	ops := NewOperations(NewProvider(spans), "test", func(context.Context, error) (string, bool) { return "CODE", false })
 	func() {
 		defer func() {
 			if p := recover(); p != "s3cret" {

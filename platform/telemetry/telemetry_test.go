@@ -172,7 +172,7 @@ func TestNewRefusesVariables(t *testing.T) {
 	}
 	const otlp = "OTEL_EXPORTER_OTLP_"
 	for _, tt := range []struct{ name, value, want string }{
-		{"OTEL_TRACES_SAMPLER", "parentbased_traceidratio_", `"parentbased_traceidratio_" is none of always_on, always_off, traceidratio, parent`},
+		{"OTEL_TRACES_SAMPLER", "parentbased_traceidratio_", `"parentbased_traceidratio_" is none of always_on, always_off, traceidratio, `},
 		{"OTEL_TRACES_SAMPLER_ARG", "1%", `"1%" is not a number from 0 to 1`},
 		{"OTEL_TRACES_SAMPLER_ARG", "1.1", `is not a number from 0 to 1`},
 		{"OTEL_TRACES_SAMPLER_ARG", "-0.1", `is not a number from 0 to 1`},
