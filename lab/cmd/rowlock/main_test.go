@@ -26,7 +26,7 @@ func TestCommandLine(t *testing.T) {
 		{args: []string{"version"}, want: []string{"rowlock "}},
 		{
 			args: []string{"dance"}, status: exitUsage,
-			want: []string{`unknown command "dance", the commands are up, bench, prove, check, drive, with-postgres, version`},
+			want: []string{`unknown command "dance", the commands are up, bench, prove, bites, check, drive, sink, with-postgres, version`},
 		},
 		{args: []string{"with-postgres"}, status: exitUsage, want: []string{"needs a command"}},
 		{args: []string{"with-postgres", "--"}, status: exitUsage, want: []string{"needs a command"}},

@@ -267,7 +267,7 @@ func TestUpSaysThatAPortIsInUse(t *testing.T) { //nolint:paralleltest // see abo
 			break // somebody's own `make run`: the port is in use all the same
 		}
 	}
-	r := start(t, map[string]string{"DATABASE_URL": dbtest.Empty(t)}, "up", "--replicas", "1", "--data", folder(t))
+	r := start(t, map[string]string{"DATABASE_URL": dbtest.Empty(t)}, "up", "--replicas", "1", "--data", folder(t), "--service", "counts")
 	tab := readTable(t, r)
 	r.await("Port 8083 is in use: counts is at " + strings.TrimPrefix(tab.url, "http://") + " instead")
 	shell(t, tab.try["counts"])
@@ -279,7 +279,7 @@ func TestUpSaysThatAPortIsInUse(t *testing.T) { //nolint:paralleltest // see abo
 func TestTheSecondCtrlCIsImmediate(t *testing.T) {
 	t.Parallel()
 	data := folder(t)
-	r := start(t, nil, "up", "--replicas", "2", "--data", data)
+	r := start(t, nil, "up", "--replicas", "2", "--data", data, "--service", "counts")
 	tab := readTable(t, r)
 	shell(t, tab.try["counts"])
 	url, err := os.ReadFile(filepath.Join(data, "database-url"))
@@ -325,7 +325,7 @@ func TestTheSecondCtrlCIsImmediate(t *testing.T) {
 func TestASlowClientDoesNotHoldUpTheEnd(t *testing.T) {
 	t.Parallel()
 	data := folder(t)
-	r := start(t, nil, "up", "--replicas", "1", "--data", data)
+	r := start(t, nil, "up", "--replicas", "1", "--data", data, "--service", "counts")
 	tab := readTable(t, r)
 	var d net.Dialer
 	conn, err := d.DialContext(t.Context(), "tcp", strings.TrimPrefix(tab.url, "http://"))
@@ -369,15 +369,15 @@ func TestUpRefuses(t *testing.T) {
 		{args: []string{"up", "--service", "bananas"}, status: exitUsage, want: `there is no service "bananas"; there is counts`},
 		{args: []string{"up", "--data", "/dev/null/x"}, status: exitError, want: "/dev/null"},
 		{
-			args: []string{"up", "--data", folder(t)}, status: exitError, want: "DB_LOCK_TIMEOUT",
+			args: []string{"up", "--service", "counts", "--data", folder(t)}, status: exitError, want: "DB_LOCK_TIMEOUT",
 			env: map[string]string{"DATABASE_URL": dbtest.Empty(t), "DB_LOCK_TIMEOUT": "never"},
 		},
 		{
-			args: []string{"up", "--data", folder(t)}, status: exitError, want: "sslmode",
+			args: []string{"up", "--service", "counts", "--data", folder(t)}, status: exitError, want: "sslmode",
 			env: map[string]string{"DATABASE_URL": "postgres://127.0.0.1:1/x"},
 		},
 		{
-			args: []string{"up", "--data", folder(t)}, status: exitError, want: "connection refused",
+			args: []string{"up", "--service", "counts", "--data", folder(t)}, status: exitError, want: "connection refused",
 			env: map[string]string{"DATABASE_URL": "postgres://127.0.0.1:1/x?sslmode=disable"},
 		},
 		{
