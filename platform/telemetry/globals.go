@@ -5,6 +5,8 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -32,9 +34,26 @@ func captureGlobals(ctx context.Context, logger *slog.Logger) {
 
 	// gRPC is in the process for the OTLP exporter alone, and what matters of
 	// it comes back as an error of the exporter. Its own chatter stays out.
-	lines := lineWriter{logger: logger, sparse: NewSparse(1, failureEvery)}
-	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, lines))
+	grpcLines.Store(&lineWriter{logger: logger, sparse: NewSparse(1, failureEvery)})
+	setGRPCLogger()
 }
+
+// grpcLines gets what gRPC logs.
+var grpcLines atomic.Pointer[lineWriter] //nolint:gochecknoglobals // gRPC has one logger per process
+
+// setGRPCLogger runs once: gRPC reads its logger without a lock, so that another
+// one must not be set while something of the process may use it.
+var setGRPCLogger = sync.OnceFunc(func() { //nolint:gochecknoglobals // the same
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, writerFunc(func(p []byte) (int, error) {
+		return grpcLines.Load().Write(p)
+	})))
+})
+
+// writerFunc is a function as an [io.Writer].
+type writerFunc func([]byte) (int, error)
+
+// Write calls f.
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // failureEvery is how often the failures of the exporter are logged at most.
 const failureEvery = 30 * time.Second
