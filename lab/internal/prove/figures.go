@@ -48,6 +48,11 @@ func (p *prover) baseline(ctx context.Context) error {
 	for _, c := range p.rig.columns {
 		for _, one := range c.set.Replicas() {
 			p.idle[c] = max(p.idle[c], p.goroutines(ctx, one))
+			for sign, name := range signsOf(c.service.Name) {
+				if _, shown := p.rig.series(ctx, one, name); !shown {
+					return fmt.Errorf("a replica of %s does not tell its %s: /metrics has no %s", c.service.Name, sign, name)
+				}
+			}
 		}
 		if p.idle[c] == 0 {
 			return fmt.Errorf("the replicas of %s do not tell their goroutines", c.service.Name)
@@ -63,7 +68,10 @@ func (p *prover) goroutines(ctx context.Context, one *replica.Replica) int {
 // signsOf are the figures of a service's replicas that say what a window provoked.
 func signsOf(service string) map[string]string {
 	if service == servicePyggpot {
-		return map[string]string{signTaken: "pyggpot_lease_takeovers_total", signStale: "pyggpot_lease_lost_total"}
+		return map[string]string{
+			signTaken: `rowlock_lock_conflicts_total{lock="pot",reason="taken_over"}`,
+			signStale: `rowlock_lock_conflicts_total{lock="pot",reason="lost"}`,
+		}
 	}
 	return nil
 }

@@ -273,19 +273,25 @@ func (r *rig) close(ctx context.Context) error {
 
 // metric is a figure that a replica tells, the sum where there are several by
 // labels; 0 while it cannot be asked or does not tell it.
-func (r *rig) metric(ctx context.Context, one *replica.Replica, name string) (sum float64) {
+func (r *rig) metric(ctx context.Context, one *replica.Replica, name string) float64 {
+	sum, _ := r.series(ctx, one, name)
+	return sum
+}
+
+// series is the same, and says whether /metrics shows any such series.
+func (r *rig) series(ctx context.Context, one *replica.Replica, name string) (sum float64, shown bool) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+one.Status().Admin+"/metrics", http.NoBody)
 	if err != nil {
-		return 0
+		return 0, false
 	}
 	resp, err := r.client.Do(req)
 	if err != nil {
-		return 0
+		return 0, false
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read or is of no use
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return 0
+		return 0, false
 	}
 	for line := range strings.Lines(string(text)) {
 		rest, ok := strings.CutPrefix(line, name)
@@ -294,8 +300,8 @@ func (r *rig) metric(ctx context.Context, one *replica.Replica, name string) (su
 		}
 		value, err := strconv.ParseFloat(strings.TrimSpace(rest[strings.LastIndexByte(rest, ' ')+1:]), 64)
 		if err == nil {
-			sum += value
+			sum, shown = sum+value, true
 		}
 	}
-	return sum
+	return sum, shown
 }
