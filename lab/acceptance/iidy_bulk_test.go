@@ -1,6 +1,7 @@
 package acceptance
 
 import (
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -104,6 +105,11 @@ func TestIidyCutUpload(t *testing.T) {
 	}
 }
 
+// oppositeLines is how long the batches of TestIidyOppositeOrder are. `make nightly` sends a million lines.
+//
+//nolint:gochecknoglobals // a flag of the test
+var oppositeLines = flag.Int("opposite", 100_000, "lines of the two batches in opposite order")
+
 // Two long batches over the same items from both ends, at two replicas: both
 // succeed, whichever waits for the other.
 func TestIidyOppositeOrder(t *testing.T) {
@@ -111,10 +117,10 @@ func TestIidyOppositeOrder(t *testing.T) {
 	dsn := dbtest.Empty(t)
 	hurryDeadlocks(t, dsn)
 	set := iidy(t, 2, dsn, nil)
-	const n = 100_000
+	n := *oppositeLines
 	for _, step := range []struct {
 		method, query string
-		total         int64
+		total         int
 	}{{"POST", "", n}, {"POST", "?action=increment", 2 * n}, {"DELETE", "", n}} {
 		counts := make(chan int64, 2)
 		for i, addr := range addrs(set) {
@@ -127,7 +133,7 @@ func TestIidyOppositeOrder(t *testing.T) {
 				counts <- k
 			}()
 		}
-		if got := <-counts + <-counts; got != step.total {
+		if got := <-counts + <-counts; got != int64(step.total) {
 			t.Errorf("%s %s: %d, want %d", step.method, step.query, got, step.total)
 		}
 	}
