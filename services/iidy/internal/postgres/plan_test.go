@@ -49,10 +49,10 @@ func TestPlans(t *testing.T) {
 		taken := plan(t, db, postgres.ClaimSQL, list, "", 100, int64(time.Hour), int64(1))
 		for name, got := range map[string]string{
 			"page": page, "claim": taken,
-			"increment": plan(t, db, postgres.SentSQL(attempt.Increment), list, items(9000, 1000), ""),
-			"fenced":    plan(t, db, postgres.SentSQL(attempt.Increment), list, items(9000, 1000), claim),
+			"increment": plan(t, db, postgres.SentSQL(attempt.Increment), list, items(9000, 900), ""),
+			"fenced":    plan(t, db, postgres.SentSQL(attempt.Increment), list, items(9000, 900), claim),
 			"extend":    plan(t, db, postgres.ExtendSQL, list, claim, int64(1)),
-			"delete":    plan(t, db, postgres.SentSQL(attempt.Delete), list, items(9000, 1000), ""),
+			"delete":    plan(t, db, postgres.SentSQL(attempt.Delete), list, items(9000, 900), ""),
 		} {
 			if wasted.MatchString(got) || !strings.Contains(got, "lists_pkey") && !strings.Contains(got, "lists_claim") {
 				t.Errorf("%s, %s:\n%s", name, when, got)
