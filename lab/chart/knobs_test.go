@@ -204,7 +204,7 @@ global:
   serviceMonitor: {enabled: true, labels: {release: prometheus}}
 prometheusRule: {enabled: true, labels: {r: s}}
 dashboards: {enabled: true, labels: {grafana_dashboard: yes please}, annotations: {grafana_folder: Rowlock}}
-test: {image: {repository: my/lab}}
+test: {image: {repository: my/lab}, extraEnv: [{name: OTEL_EXPORTER_OTLP_ENDPOINT, value: http://otel:4317}]}
 counts: {name: tallies, internalService: {enabled: false}, database: {existingSecret: c}, image: {repository: c}}
 events: {name: e, workloads: {work: {database: {maxOpenConns: 5}}}, database: {existingSecret: e}, image: {repository: e}}
 iidy: {name: i, resources: {limits: {memory: 2Gi}}, database: {existingSecret: i}, image: {repository: i}}
@@ -218,6 +218,7 @@ pyggpot: {name: g, database: {existingSecret: g}, image: {repository: g}}
 			{"global.image.tag", "Deployment/rowlock-pyggpot", container + "image", "ghcr.io/you/g:1.2"},
 			{"global.image.tag", "Pod/rowlock-check", "spec.containers.0.image", "ghcr.io/you/my/lab:1.2"},
 			{"test.image.repository", "Pod/rowlock-check", "spec.containers.0.image", "ghcr.io/you/my/lab:1.2"},
+			{"test.extraEnv", "Pod/rowlock-check", "spec.containers.0.env.0.value", "http://otel:4317"},
 			{"global.imagePullSecrets", "Deployment/rowlock-counts", pod + "imagePullSecrets", list{dict{"name": "pull"}}},
 			{"global.imagePullSecrets", "Pod/rowlock-check", "spec.imagePullSecrets", list{dict{"name": "pull"}}},
 			{"global.database.parameters", "Deployment/rowlock-pyggpot", container + "env.5.value", url},

@@ -38,7 +38,7 @@ const (
 func main() {
 	life := newSignals()
 	status := run(life.ctx, process{
-		environ: config.Environ(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, hurry: life.hurry,
+		environ: config.Environ(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, hurry: life.hurry, globals: true,
 	}, os.Args[1:])
 	life.stop()
 	os.Exit(status)
@@ -51,6 +51,8 @@ type process struct {
 	stdout, stderr io.Writer
 	// hurry is closed by the second Ctrl-C: whatever still stops in order is to end at once.
 	hurry <-chan struct{}
+	// globals says that the process is this command's own: what other people's code logs is the command's too.
+	globals bool
 }
 
 // command is a word on the command line. Its context ends at the first Ctrl-C.

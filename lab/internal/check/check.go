@@ -10,6 +10,10 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"go.opentelemetry.io/otel/codes"
+
+	"github.com/rowlock/rowlock/platform/telemetry"
 )
 
 // Target is a running service.
@@ -45,18 +49,27 @@ func Services() []string {
 }
 
 // Run checks the targets one after the other, and writes a line for each to w.
-// All of them are checked, whatever comes of the first; the errors are joined.
-func Run(ctx context.Context, w io.Writer, targets []Target) error {
+// All of them are checked, whatever comes of the first; the errors are joined. Each
+// check is a span, below that of ctx where it has one, and takes its trace on to the
+// service; a line names the trace that is recorded of it.
+func Run(ctx context.Context, w io.Writer, tel *telemetry.Telemetry, targets []Target) error {
+	tracer := tel.TracerProvider().Tracer("github.com/rowlock/rowlock/lab/internal/check")
 	var errs []error
 	for _, t := range targets {
 		keeps, known := promises()[t.Service]
 		if !known {
 			return fmt.Errorf("there is no check of %q, but of %s", t.Service, strings.Join(Services(), ", "))
 		}
-		saw, err := one(ctx, keeps, newClient(t))
+		ctx, span := tracer.Start(ctx, "check "+t.Service)
+		saw, err := one(ctx, keeps, newClient(t, tel))
 		if err != nil {
 			err = fmt.Errorf("%s: %w", t.Service, err)
 			saw = "FAILED: " + err.Error()
+			span.SetStatus(codes.Error, "")
+		}
+		span.End()
+		if span.SpanContext().IsSampled() {
+			saw += " (trace " + span.SpanContext().TraceID().String() + ")"
 		}
 		_, writeErr := fmt.Fprintf(w, "%-9s %s\n", t.Service, saw)
 		errs = append(errs, err, writeErr)
@@ -95,13 +108,13 @@ type client struct {
 // answerTimeout is more than REQUEST_TIMEOUT, so that the service says itself what was wrong.
 const answerTimeout = 15 * time.Second
 
-func newClient(t Target) *client {
+func newClient(t Target, tel *telemetry.Telemetry) *client {
 	t.URL = strings.TrimSuffix(t.URL, "/")
 	t.Internal = strings.TrimSuffix(t.Internal, "/")
 	if t.Internal == "" {
 		t.Internal = t.URL
 	}
-	return &client{t, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: answerTimeout}}
+	return &client{t, &http.Client{Transport: tel.Transport(&http.Transport{DisableKeepAlives: true}), Timeout: answerTimeout}}
 }
 
 // answer is what a service said.

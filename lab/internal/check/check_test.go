@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/rowlock/rowlock/platform/telemetry"
 )
 
 // fake is a service that keeps its promise, but for a bug.
@@ -143,6 +145,16 @@ func fakePyggpot(f *fake, path, _, _ string) (int, string) {
 	return 200, fmt.Sprintf(`{"pot_id":1,"coins":[{"kind":"BRONZE","count":%d}]}`, f.n)
 }
 
+// untraced is the telemetry of a program that traces nothing.
+func untraced(t *testing.T) *telemetry.Telemetry {
+	t.Helper()
+	tel, err := telemetry.New(t.Context(), telemetry.Config{Service: "rowlock", Output: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tel
+}
+
 func TestChecksBite(t *testing.T) {
 	t.Parallel()
 	for service, s := range map[string]struct {
@@ -162,7 +174,7 @@ func TestChecksBite(t *testing.T) {
 			t.Run(service+" "+bug, func(t *testing.T) {
 				t.Parallel()
 				var out strings.Builder
-				err := Run(t.Context(), &out, []Target{{Service: service, URL: serve(t, bug, s.handle) + "/"}})
+				err := Run(t.Context(), &out, untraced(t), []Target{{Service: service, URL: serve(t, bug, s.handle) + "/"}})
 				if bug == "" && err != nil {
 					t.Fatal(err)
 				}
@@ -184,14 +196,15 @@ func TestAllAreChecked(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	good := serve(t, "", fakeCounts)
-	err := Run(t.Context(), &out, []Target{
+	err := Run(t.Context(), &out, untraced(t), []Target{
 		{Service: "payments", URL: gone.URL},
 		{Service: "counts", URL: good, Internal: good},
 	})
 	if err == nil || !strings.Contains(out.String(), "100 increases at once") {
 		t.Errorf("%v, %s", err, out.String())
 	}
-	if err := Run(t.Context(), &out, []Target{{Service: "gin"}}); err == nil || !strings.Contains(err.Error(), "counts, events, iidy") {
+	err = Run(t.Context(), &out, untraced(t), []Target{{Service: "gin"}})
+	if err == nil || !strings.Contains(err.Error(), "counts, events, iidy") {
 		t.Errorf("an unknown service: %v", err)
 	}
 }
@@ -211,7 +224,7 @@ func TestPendingForEver(t *testing.T) {
 		}
 		return fakeEvents(f, path, query, body)
 	})
-	if err := Run(ctx, io.Discard, []Target{{Service: "events", URL: url}}); err == nil {
+	if err := Run(ctx, io.Discard, untraced(t), []Target{{Service: "events", URL: url}}); err == nil {
 		t.Error("events without a worker pass")
 	}
 	if !slices.Contains(Services(), "events") {

@@ -39,11 +39,11 @@ func quick() map[string]string {
 	}
 }
 
-// serve runs a replica on dsn until the test ends or Stop is called.
-func serve(t *testing.T, dsn string) *replica {
+// serve runs a replica on dsn until the test ends or Stop is called; environ is for its tracing alone.
+func serve(t *testing.T, dsn string, environ ...map[string]string) *replica {
 	t.Helper()
 	var log apptest.Log
-	a, err := app.New(t.Context(), apptest.Config[app.Config](t, dsn, quick()), app.Process{Output: &log})
+	a, err := app.New(t.Context(), apptest.Config[app.Config](t, dsn, quick()), process(&log, environ))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,11 +51,19 @@ func serve(t *testing.T, dsn string) *replica {
 	return &replica{r, "http://" + a.Addr().String()}
 }
 
+func process(log *apptest.Log, environs []map[string]string) app.Process {
+	p := app.Process{Output: log}
+	for _, environ := range environs {
+		p.Environ = environ
+	}
+	return p
+}
+
 // work runs a worker.
-func work(t *testing.T, dsn string) *replica {
+func work(t *testing.T, dsn string, environ ...map[string]string) *replica {
 	t.Helper()
 	var log apptest.Log
-	a, err := app.NewWorker(t.Context(), apptest.Config[app.Config](t, dsn, quick()), app.Process{Output: &log})
+	a, err := app.NewWorker(t.Context(), apptest.Config[app.Config](t, dsn, quick()), process(&log, environ))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func start(t *testing.T, dsn string, environ map[string]string) *replica {
 		"DB_LOCK_TIMEOUT": "1s", "DB_STATEMENT_TIMEOUT": "2s", "REQUEST_TIMEOUT": "4s", "SHUTDOWN_TIMEOUT": "8s",
 	}, environ)
 	var log apptest.Log
-	a, err := app.New(t.Context(), cfg, app.Process{Output: &log})
+	a, err := app.New(t.Context(), cfg, app.Process{Environ: environ, Output: &log})
 	if err != nil {
 		t.Fatal(err)
 	}

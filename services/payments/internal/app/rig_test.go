@@ -36,7 +36,7 @@ func start(t *testing.T, dsn string, environ map[string]string) *replica {
 	t.Helper()
 	cfg := apptest.Config[app.Config](t, dsn, map[string]string{"LOG_REQUESTS": "all", "FINGERPRINT_SECRET": "for tests"}, environ)
 	var log apptest.Log
-	a, err := app.New(t.Context(), cfg, app.Process{Output: &log})
+	a, err := app.New(t.Context(), cfg, app.Process{Environ: environ, Output: &log})
 	if err != nil {
 		t.Fatal(err)
 	}

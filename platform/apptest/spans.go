@@ -1,0 +1,170 @@
+package apptest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/rowlock/rowlock/platform/telemetry"
+)
+
+// Spans takes what is traced in a test: by the replica, and by a caller of its API who
+// traces what it calls.
+type Spans struct {
+	endpoint string
+	caller   *telemetry.Telemetry
+
+	mu    sync.Mutex
+	byID  map[string]*tracepb.Span
+	owner map[string]string // by span: service.name
+}
+
+// the caller's service.name.
+const callerName = "caller"
+
+// CollectSpans starts to. The exporter reads the environment of the process, which this
+// sets: the test cannot run beside others.
+func CollectSpans(t *testing.T) *Spans {
+	t.Helper()
+	s := &Spans{byID: map[string]*tracepb.Span{}, owner: map[string]string{}}
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	s.endpoint = server.URL
+	for name, value := range s.Environ() {
+		t.Setenv(name, value)
+	}
+	var err error
+	s.caller, err = telemetry.New(t.Context(), telemetry.Config{Service: callerName, Output: t.Output(), Environ: s.Environ()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.caller.Shutdown(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// Environ are the variables of a replica whose spans are collected.
+func (s *Spans) Environ() map[string]string {
+	return map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": s.endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}
+}
+
+// Client is the caller's: it takes the trace of a request's context on.
+func (s *Spans) Client() *http.Client {
+	return &http.Client{Transport: s.caller.Transport(client.Transport), Timeout: client.Timeout}
+}
+
+// ServeHTTP takes an export.
+func (s *Spans) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var export coltracepb.ExportTraceServiceRequest
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = proto.Unmarshal(body, &export)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, of := range export.GetResourceSpans() {
+		owner := ""
+		for _, a := range of.GetResource().GetAttributes() {
+			if a.GetKey() == "service.name" {
+				owner = a.GetValue().GetStringValue()
+			}
+		}
+		for _, scope := range of.GetScopeSpans() {
+			for _, span := range scope.GetSpans() {
+				s.byID[string(span.GetSpanId())], s.owner[string(span.GetSpanId())] = span, owner
+			}
+		}
+	}
+}
+
+// Has tells whether a span of this name has come.
+func (s *Spans) Has(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for span := range maps.Values(s.byID) {
+		if span.GetName() == name {
+			return true
+		}
+	}
+	return false
+}
+
+// Operation is one thing that a service does.
+type Operation struct {
+	// Name is that of its span.
+	Name string
+	// Call asks for it, by a client that Spans.Client is given to; see OK.
+	Call func(ctx context.Context) error
+}
+
+// OK makes an error of a generated client's answer that is none of 2xx.
+func OK[A interface{ StatusCode() int }](a A, err error) error {
+	if err == nil && a.StatusCode()/100 != 2 {
+		err = fmt.Errorf("%d: %+v", a.StatusCode(), a)
+	}
+	return err
+}
+
+// AreTraced calls each operation below a span of the caller's, stops what was called,
+// which sends its last spans, and demands that each has a span of its own in the
+// caller's trace: the caller's span → its call, of kind client → the request, of kind
+// server → the operation.
+func (s *Spans) AreTraced(t *testing.T, stop func() error, operations []Operation) {
+	t.Helper()
+	traces := map[string]string{}
+	for _, o := range operations {
+		ctx, span := s.caller.TracerProvider().Tracer(callerName).Start(t.Context(), "a test")
+		if err := o.Call(ctx); err != nil {
+			t.Errorf("%s: %v", o.Name, err)
+		}
+		span.End()
+		id := span.SpanContext().TraceID()
+		traces[o.Name] = string(id[:])
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if err := s.caller.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range operations {
+		if above := s.above(traces[o.Name], o.Name); above != "server, client, a test" {
+			t.Errorf("the span %s is below %q", o.Name, above)
+		}
+	}
+}
+
+// above says what stands above a span: the request, who sent it, and why.
+func (s *Spans) above(trace, name string) string {
+	for span := range maps.Values(s.byID) {
+		if span.GetName() != name || string(span.GetTraceId()) != trace {
+			continue
+		}
+		request := s.byID[string(span.GetParentSpanId())]
+		call := s.byID[string(request.GetParentSpanId())]
+		for s.owner[string(call.GetSpanId())] != callerName && call != nil { // Connect has a span of its own
+			request, call = call, s.byID[string(call.GetParentSpanId())]
+		}
+		kinds := map[tracepb.Span_SpanKind]string{tracepb.Span_SPAN_KIND_SERVER: "server", tracepb.Span_SPAN_KIND_CLIENT: "client"}
+		return kinds[request.GetKind()] + ", " + kinds[call.GetKind()] + ", " + s.byID[string(call.GetParentSpanId())].GetName()
+	}
+	return "nothing: there is none"
+}

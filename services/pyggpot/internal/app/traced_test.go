@@ -1,0 +1,46 @@
+package app_test
+
+import (
+	"context"
+	"testing"
+
+	"connectrpc.com/connect"
+
+	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/services/pyggpot/client/coin"
+	"github.com/rowlock/rowlock/services/pyggpot/client/coin/coinconnect"
+	potpb "github.com/rowlock/rowlock/services/pyggpot/client/pot"
+	"github.com/rowlock/rowlock/services/pyggpot/client/pot/potconnect"
+	"github.com/rowlock/rowlock/services/pyggpot/internal/postgres"
+)
+
+// With tracing on every operation has a span of its own, in the trace of whoever calls
+// the generated client. lab/traces looks at the whole tree.
+//
+//nolint:paralleltest // the exporter reads the environment of the process
+func TestOperationsAreTraced(t *testing.T) {
+	spans := apptest.CollectSpans(t)
+	r := start(t, dbtest.Postgres(t, postgres.Migrations()), spans.Environ())
+	pots := potconnect.NewPotClient(spans.Client(), "http://"+r.addr)
+	coins := coinconnect.NewCoinClient(spans.Client(), "http://"+r.addr)
+	one := []*coin.Coins{{Kind: coin.Coins_GOLD, Count: 1}}
+	spans.AreTraced(t, r.Stop, []apptest.Operation{
+		{Name: "pyggpot.create", Call: calling(pots.CreatePot, &potpb.CreatePotRequest{PotName: "pot", MaxCoins: 10})},
+		{Name: "pyggpot.view", Call: calling(pots.ViewPot, &potpb.ViewPotRequest{PotId: 1})},
+		{Name: "pyggpot.view_by_name", Call: calling(pots.ViewPotByName, &potpb.ViewPotByNameRequest{PotName: "pot"})},
+		{Name: "pyggpot.list", Call: calling(pots.ListPots, &potpb.ListPotsRequest{Page: 1})},
+		{Name: "pyggpot.add", Call: calling(coins.AddCoins, &coin.AddCoinsRequest{PotId: 1, Coins: one})},
+		{Name: "pyggpot.remove", Call: calling(coins.RemoveCoins, &coin.RemoveCoinsRequest{PotId: 1, Coins: one})},
+	})
+}
+
+// calling is a call of a procedure.
+func calling[Q, A any](
+	procedure func(context.Context, *connect.Request[Q]) (*connect.Response[A], error), request *Q,
+) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := procedure(ctx, connect.NewRequest(request))
+		return err
+	}
+}
