@@ -106,10 +106,11 @@ func (s *Store) queue(ctx context.Context, f func() error) error {
 // enough for those of the first; further ones are for rows that were added since.
 const maxPasses = 5
 
-// passes runs a statement that cannot change what has moved until nothing has.
-// Whatever it holds it locked in the first pass, so a further one waits for nobody.
-// A delete is run again as it is, an increment for the items that it names: they are
-// the second of args.
+// passes runs a statement that cannot change what has moved until nothing has. Where it
+// names what moved, which is locked by then, a further pass waits for nobody: the
+// names are the second of args. A staged delete and one by attempts are run again as they
+// are: items that were added since are locked out of order then, and might be somebody's
+// who waits for ours. That deadlock ends as any other does, with nothing applied.
 func passes(ctx context.Context, tx *sqlx.Tx, query string, args ...any) (total int64, err error) {
 	for range maxPasses {
 		var done int64

@@ -2,9 +2,13 @@ package postgres_test
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
 
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/dbtest"
@@ -21,6 +25,40 @@ func every(from, n, step int) *attempt.Items {
 		items[at] = attempt.Item(fmt.Sprintf("%07d", from+i*step))
 	}
 	return attempt.ItemsOf(items...)
+}
+
+// Neighbours come to their locks in the order of the key, even where the planner looks
+// for them in the order of the table.
+func TestNeighboursAreLockedInOrder(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	byTheTable(t, dsn)
+	db := apptest.Open(t, dsn)
+	scatter(t, db, "a", 1000)
+	for _, change := range []attempt.Change{attempt.Increment, attempt.Delete} {
+		got := plan(t, db, postgres.SentSQL(change), "a", items(0, 100), "")
+		_, near, _ := strings.Cut(got, "CTE near")
+		_, near, _ = strings.Cut(near, "LockRows")
+		near, _, _ = strings.Cut(near, "CTE far")
+		if sort, scan := strings.Index(near, "Sort"), strings.Index(near, "Bitmap Heap Scan"); sort < 0 || scan < sort {
+			t.Errorf("%s: the rows are not sorted before they are locked:\n%s", change, got)
+		}
+	}
+}
+
+// byTheTable makes the planner find rows in the order of the table, which a list that grew in no order leads it to.
+func byTheTable(t *testing.T, dsn string) {
+	t.Helper()
+	db := apptest.Open(t, dsn)
+	execute(t, db, `ALTER DATABASE "`+one[string](t, db, `SELECT current_database()`)+`" SET enable_indexscan = off`)
+}
+
+// scatter fills a list with items 0000000 to n-1 in no order.
+func scatter(t *testing.T, db *sqlx.DB, list string, n int) {
+	t.Helper()
+	execute(t, db, `INSERT INTO iidy.lists (list, item) SELECT $1, lpad(i::text, 7, '0') FROM generate_series(0, $2::int - 1) AS i
+		ORDER BY md5(i::text)`, list, n)
+	execute(t, db, `VACUUM ANALYZE iidy.lists`)
 }
 
 // Rows that are changed or deleted while a batch waits for one of them are changed
@@ -101,25 +139,31 @@ func TestRowsThatMoveWhileTheirBatchWaits(t *testing.T) {
 // not deadlock, and each counts.
 func TestBatchesOfEveryShapeMeet(t *testing.T) {
 	t.Parallel()
-	const workers, rounds, n = 8, 12, 100
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	watchDeadlocks(t, dsn)
-	replicas := []*postgres.Store{openStore(t, dsn, sqldb.PoolerNone), openStore(t, dsn, sqldb.PoolerNone)}
-	db := apptest.Open(t, dsn)
-	seed(t, db, string(list), 4*n)
-	apptest.Together(workers, func(worker int) {
-		for round := range rounds {
-			batch := every(rand.IntN(3*n), n, 1)
-			if (worker+round)%2 == 0 {
-				batch = every(rand.IntN(4), n, 4)
+	for name, prepare := range map[string]func(*testing.T, string){"by the key": func(*testing.T, string) {}, "by the table": byTheTable} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const workers, rounds, n = 8, 12, 100
+			dsn := dbtest.Postgres(t, postgres.Migrations())
+			watchDeadlocks(t, dsn)
+			prepare(t, dsn)
+			replicas := []*postgres.Store{openStore(t, dsn, sqldb.PoolerNone), openStore(t, dsn, sqldb.PoolerNone)}
+			db := apptest.Open(t, dsn)
+			scatter(t, db, string(list), 4*n)
+			apptest.Together(workers, func(worker int) {
+				for round := range rounds {
+					batch := every(rand.IntN(3*n), n, 1)
+					if (worker+round)%2 == 0 {
+						batch = every(rand.IntN(4), n, 4)
+					}
+					if got, err := replicas[worker%2].Many(t.Context(), attempt.Increment, list, batch, ""); got != n || err != nil {
+						t.Errorf("worker %d counted %d of %d: %v", worker, got, n, err)
+					}
+				}
+			})
+			if sum := one[int](t, db, `SELECT sum(attempts) FROM iidy.lists`); sum != workers*rounds*n {
+				t.Errorf("%d attempts, want %d", sum, workers*rounds*n)
 			}
-			if got, err := replicas[worker%2].Many(t.Context(), attempt.Increment, list, batch, ""); got != n || err != nil {
-				t.Errorf("worker %d counted %d of %d: %v", worker, got, n, err)
-			}
-		}
-	})
-	if sum := one[int](t, db, `SELECT sum(attempts) FROM iidy.lists`); sum != workers*rounds*n {
-		t.Errorf("%d attempts, want %d", sum, workers*rounds*n)
+		})
 	}
 }
 
@@ -128,14 +172,15 @@ func TestBatchesOfEveryShapeMeet(t *testing.T) {
 func TestOnlyWhatIsBesideIsRead(t *testing.T) {
 	t.Parallel()
 	db := apptest.Open(t, dbtest.Postgres(t, postgres.Migrations()))
-	seed(t, db, "a", 20_000)
+	scatter(t, db, "a", 100_000)
 	for _, c := range []struct {
 		name     string
 		step     int
 		together bool
-	}{{"all", 1, true}, {"every other", 2, false}, {"every twentieth", 20, false}} {
+		n        int
+	}{{"all", 1, true, 900}, {"every other", 2, false, 900}, {"every hundredth", 100, false, 900}, {"a few", 1, false, 90}} {
 		var lines []string
-		for i := range 900 {
+		for i := range c.n {
 			lines = append(lines, fmt.Sprintf("%07d", i*c.step))
 		}
 		for _, change := range []attempt.Change{attempt.Increment, attempt.Delete} {
@@ -146,12 +191,98 @@ func TestOnlyWhatIsBesideIsRead(t *testing.T) {
 			if together := strings.Contains(far, "on lists") && !strings.Contains(near, "never executed"); together != c.together {
 				t.Errorf("%s %s: together is %t:\n%s", change, c.name, together, got)
 			}
-			if alone := strings.Contains(far, "loops=900"); alone == c.together {
+			if alone := strings.Contains(far, fmt.Sprintf("loops=%d", c.n)); alone == c.together {
 				t.Errorf("%s %s: looked up one by one is %t:\n%s", change, c.name, alone, got)
 			}
-			if rows := `actual rows=1126 loops=1`; strings.Contains(got, rows) == c.together {
+			if rows := `actual rows=1126 loops=1`; strings.Contains(got, rows) == (c.together || c.n < 100) {
 				t.Errorf("%s %s: not %q is read in vain at most:\n%s", change, c.name, rows, got)
 			}
 		}
+	}
+}
+
+// What is added while a delete waits is not deleted, and not waited for: only what the
+// delete has locked, and what has moved meanwhile, is looked at once more.
+func TestDeleteLeavesWhatIsAddedMeanwhile(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	s, db := openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
+	add(t, s, "b-moves", "c")
+	tx, err := db.BeginTxx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.ExecContext(t.Context(), `UPDATE iidy.lists SET attempts = 1 WHERE item = 'b-moves'`); err != nil {
+		t.Fatal(err)
+	}
+	deleted := make(chan string, 1)
+	go func() {
+		n, err := s.Many(t.Context(), attempt.Delete, list, attempt.ItemsOf("a-late", "b-moves", "c"), "")
+		deleted <- fmt.Sprint(n, err)
+	}()
+	waitForBlocked(t, db, 1)
+	add(t, s, "a-late")
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-deleted; got != "2 <nil>" {
+		t.Errorf("deleted %s, want 2 <nil>", got)
+	}
+	if left := one[string](t, db, `SELECT string_agg(item, ' ') FROM iidy.lists`); left != "a-late" {
+		t.Errorf("%q are left, want what was added", left)
+	}
+}
+
+// A claim whose lease ends while its change waits for a row holds none of the rows any more.
+func TestLeaseEndsInTheWait(t *testing.T) {
+	t.Parallel()
+	const n, claim = 200, attempt.Claim("3f2504e0-4f89-41d3-9a0c-0305e82c3301")
+	staged := func(s *postgres.Store, change attempt.Change) (int64, error) {
+		parts := []*attempt.Items{every(0, n, 1)}
+		return s.Stage(t.Context(), change, list, func() (*attempt.Items, error) {
+			if len(parts) == 0 {
+				return nil, io.EOF
+			}
+			defer func() { parts = nil }()
+			return parts[0], nil
+		}, claim)
+	}
+	for name, change := range map[string]func(s *postgres.Store) (int64, error){
+		"increment": func(s *postgres.Store) (int64, error) {
+			return s.Many(t.Context(), attempt.Increment, list, every(0, n, 1), claim)
+		},
+		"delete": func(s *postgres.Store) (int64, error) {
+			return s.Many(t.Context(), attempt.Delete, list, every(0, n, 1), claim)
+		},
+		"long increment": func(s *postgres.Store) (int64, error) { return staged(s, attempt.Increment) },
+		"long delete":    func(s *postgres.Store) (int64, error) { return staged(s, attempt.Delete) },
+		"extend":         func(s *postgres.Store) (int64, error) { return s.Extend(t.Context(), list, claim, time.Hour) },
+		"release":        func(s *postgres.Store) (int64, error) { return s.Release(t.Context(), list, claim) },
+		"abandon":        func(s *postgres.Store) (int64, error) { return s.Abandon(t.Context(), list, 0, claim) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dsn := dbtest.Postgres(t, postgres.Migrations())
+			s, db := openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
+			seed(t, db, string(list), n)
+			execute(t, db, `UPDATE iidy.lists SET claim = $1, lease_until = clock_timestamp() + interval '1 second'`, string(claim))
+			release := hold(t, db, `SELECT FROM iidy.lists WHERE item = '0000000' FOR UPDATE`)
+			changed := make(chan string, 1)
+			go func() {
+				n, err := change(s)
+				changed <- fmt.Sprint(n, err)
+			}()
+			waitForBlocked(t, db, 1)
+			for one[bool](t, db, `SELECT max(lease_until) > clock_timestamp() FROM iidy.lists`) {
+				time.Sleep(10 * time.Millisecond)
+			}
+			release()
+			if got := <-changed; got != "0 <nil>" {
+				t.Errorf("changed %s, want 0 <nil>", got)
+			}
+			if held := one[int](t, db, `SELECT count(*) FROM iidy.lists WHERE lease_until < clock_timestamp() AND attempts = 0`); held != n {
+				t.Errorf("%d of %d items are as they were", held, n)
+			}
+		})
 	}
 }

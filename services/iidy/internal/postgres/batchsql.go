@@ -37,8 +37,7 @@ const (
 
 // The parts of a batch's statement. $1 is the list, $2 the items, each once, unless
 // they are staged, and the last one the claim, ” for none. What a claim holds is
-// looked at after the wait for the row's lock, and by IS TRUE, lest it be looked up
-// by the claim for each item.
+// looked at by IS TRUE, lest it be looked up by the claim for each item.
 const (
 	addBeginSQL = `
 INSERT INTO iidy.lists (list, item)
@@ -58,14 +57,16 @@ ON CONFLICT (list, item) DO NOTHING`
 	// each other: where no more than a quarter of what lies between the first and the
 	// last was not asked for, all of it is read through the key, at a fifth of what it costs
 	// to look each item up. That it is so is found out by reading no further, and the limits
-	// of that are nested for the reason that those of a page are. One of near and far is empty.
+	// of that are nested for the reason that those of a page are. A few items are looked up
+	// at once: what was deleted between them and is not vacuumed yet counts for nothing, and
+	// would be read all the same. One of near and far is empty.
 	heldSentSQL = `
 WITH sent AS MATERIALIZED (
     SELECT s.item COLLATE "C" AS item FROM ` + sentItems + `
 ), span AS MATERIALIZED (
     SELECT min(item) AS first, max(item) AS last, count(*) AS n FROM sent
 ), dense AS MATERIALIZED (
-    SELECT NOT EXISTS (
+    SELECT (SELECT n >= 100 FROM span) AND NOT EXISTS (
            SELECT FROM (SELECT FROM (
                   SELECT FROM (
                          SELECT FROM iidy.lists
@@ -115,23 +116,19 @@ SELECT $1, h.item
 ON CONFLICT (list, item) DO UPDATE
    SET `
 
-	// deleteHeldSQL answers with the rows that it deleted and those that it could not: a
-	// row that was changed while its lock was waited for. The statement does not see
-	// where it has moved, the next one of the transaction does.
-	deleteHeldSQL = `, gone AS (
-    DELETE FROM iidy.lists l
-     WHERE l.ctid = ANY (ARRAY(SELECT place FROM held))
+	// goneSQL ends a delete whose rows are too many to name: it answers with how many it
+	// deleted, and whether there were some that it could not, because they were changed
+	// while their locks were waited for. The statement does not see where they have moved,
+	// the next one of the transaction does.
+	goneSQL = `
     RETURNING 1
 ), counts AS (
-    SELECT (SELECT count(*) FROM held) AS held, (SELECT count(*) FROM gone) AS done
+    SELECT (SELECT count(*) FROM held) AS held, (SELECT count(*) FROM changed) AS done
 )
 SELECT done, held > done AS moved, '' AS items FROM counts`
 
-	// incrementHeldSQL names the items that have moved: the others are done with.
-	incrementHeldSQL = `, changed AS (
-    UPDATE iidy.lists l
-       SET attempts = ` + oneMore + `
-     WHERE l.ctid = ANY (ARRAY(SELECT place FROM held))
+	// namedSQL ends a change that names the items that have moved: the others are done with.
+	namedSQL = `
     RETURNING l.item
 ), counts AS (
     SELECT (SELECT count(*) FROM held) AS held, (SELECT count(*) FROM changed) AS done
@@ -139,6 +136,19 @@ SELECT done, held > done AS moved, '' AS items FROM counts`
 SELECT done, held > done AS moved, CASE WHEN held > done
        THEN (SELECT string_agg(item, E'\n') FROM (SELECT item FROM held EXCEPT SELECT item FROM changed) AS m) ELSE '' END AS items
   FROM counts`
+
+	// By the rows' places. The claim is looked at once more: while one row's lock is waited for
+	// the lease of those that come after it may end.
+	deleteHeldSQL = `, changed AS (
+    DELETE FROM iidy.lists l` + heldPlacesSQL
+
+	incrementHeldSQL = `, changed AS (
+    UPDATE iidy.lists l
+       SET attempts = ` + oneMore + heldPlacesSQL
+
+	heldPlacesSQL = `
+     WHERE l.ctid = ANY (ARRAY(SELECT place FROM held))
+       AND ` + claimedSQL
 )
 
 // batchSQL is the statement of a batch whose items are there.
@@ -146,16 +156,17 @@ func batchSQL(change attempt.Change, items string) string {
 	if change == attempt.Add {
 		return addBeginSQL + items + addEndSQL
 	}
-	held := strings.ReplaceAll(heldSentSQL, "CLAIM", "$3")
-	if items == stagedItems {
-		held = strings.ReplaceAll(heldStagedSQL, "CLAIM", "$2")
-	}
+	var statement, claim string
 	switch {
+	case items == sentItems && change == attempt.Delete:
+		statement, claim = heldSentSQL+deleteHeldSQL+namedSQL, "$3"
+	case items == sentItems:
+		statement, claim = heldSentSQL+incrementHeldSQL+namedSQL, "$3"
 	case change == attempt.Delete:
-		return held + deleteHeldSQL
-	case items == stagedItems:
-		// All of them may have moved, too many to name.
-		return held + updateHeldSQL + `attempts = ` + oneMore
+		statement, claim = heldStagedSQL+deleteHeldSQL+goneSQL, "$2"
+	default:
+		statement, claim = heldStagedSQL+updateHeldSQL+`attempts = `+oneMore+`
+ WHERE `+claimedSQL, "$2"
 	}
-	return held + incrementHeldSQL
+	return strings.ReplaceAll(statement, "CLAIM", claim)
 }

@@ -177,9 +177,13 @@ WITH held AS MATERIALIZED (
        FOR UPDATE
 )`
 
-	extendSQL = heldClaimSQL + updateHeldSQL + `lease_until = clock_timestamp() + $3::bigint * interval '1 microsecond'`
+	// An update looks at the claim once more, after all of its rows' locks were waited for.
+	stillClaimedSQL = `
+ WHERE l.claim = $2::uuid AND l.lease_until > clock_timestamp()`
 
-	releaseSQL = heldClaimSQL + updateHeldSQL + `claim = NULL, lease_until = NULL`
+	extendSQL = heldClaimSQL + updateHeldSQL + `lease_until = clock_timestamp() + $3::bigint * interval '1 microsecond'` + stillClaimedSQL
+
+	releaseSQL = heldClaimSQL + updateHeldSQL + `claim = NULL, lease_until = NULL` + stillClaimedSQL
 
 	abandonSQL = `
 WITH held AS MATERIALIZED (
@@ -189,5 +193,8 @@ WITH held AS MATERIALIZED (
        AND ($3 = '' OR (claim = nullif($3, '')::uuid AND lease_until > clock_timestamp()) IS TRUE)
      ORDER BY item
        FOR UPDATE
-)` + deleteHeldSQL
+), changed AS (
+    DELETE FROM iidy.lists l
+     WHERE l.ctid = ANY (ARRAY(SELECT place FROM held))
+       AND ($3 = '' OR (l.claim = nullif($3, '')::uuid AND l.lease_until > clock_timestamp()) IS TRUE)` + goneSQL
 )
