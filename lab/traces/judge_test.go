@@ -49,7 +49,7 @@ func (j *judge) answered(t *testing.T, s step, a answer) {
 func allowed() []string {
 	return []string{
 		"http.request.method", "http.route", "http.response.status_code", "url.scheme", "network.protocol.version",
-		"error.type", "rowlock.code",
+		"error.type", "rowlock.code", "rowlock.client_left",
 		"db.system.name", "db.namespace", "db.client.connection.pool.name", "db.query.summary", "db.query.text", "db.response.status_code",
 		"rowlock.batch.requests", "rowlock.batch.requests_recorded", "rowlock.batch.skip_locked", "rowlock.batch.outcome", "rowlock.batch.locked",
 		"rowlock.poll", "rowlock.poll.found",
