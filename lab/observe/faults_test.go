@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -63,9 +64,14 @@ func breakThings(t *testing.T, r *rig) {
 			}
 		}
 		began := time.Now()
-		ends := make([]func(), 0, len(list))
-		for _, f := range list {
-			ends = append(ends, f.begin(t, r))
+		ends := make([]func(), len(list))
+		var beginning sync.WaitGroup
+		for i, f := range list {
+			beginning.Go(func() { ends[i] = f.begin(t, r) })
+		}
+		beginning.Wait()
+		if slices.ContainsFunc(ends, func(end func()) bool { return end == nil }) {
+			t.FailNow() // it said why
 		}
 		for _, f := range list {
 			r.awaitAlerts(t, f, began)
@@ -142,4 +148,3 @@ func (r *rig) fired(t *testing.T, while time.Duration) map[string]bool {
 	}
 	return names
 }
-
