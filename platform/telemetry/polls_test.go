@@ -59,7 +59,8 @@ func TestPanicFailsTheOperation(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	provider := NewProvider(spans)
 	ops := NewOperations(provider, "test", func(context.Context, error) (string, bool) { return "CODE", false })
-	ctx, _ := provider.Tracer("test").Start(t.Context(), "request")
+	ctx, request := provider.Tracer("test").Start(t.Context(), "request")
+	defer request.End()
 	func() {
 		defer func() {
 			if p := recover(); p != "s3cret" {

@@ -29,10 +29,10 @@ func newSpanCounters() (*prometheus.CounterVec, spanCounters) {
 // holds, what is being exported included, and what is refused is counted.
 type countedSpans struct {
 	sdktrace.SpanProcessor // the queue
-	counters               spanCounters
 
-	room    int64
-	pending atomic.Int64
+	counters spanCounters
+	room     int64
+	pending  atomic.Int64
 }
 
 // newCountedSpans puts a queue before the exporter, of the length that env says.

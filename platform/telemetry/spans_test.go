@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/client_golang/prometheus"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
@@ -34,7 +35,9 @@ func TestSpansAreCounted(t *testing.T) {
 	const room = 8
 	exporter := gate{make(chan error)}
 	vec, counters := newSpanCounters()
-	queue := newCountedSpans(exporter, environ{queueSize: fmt.Sprint(room)}, counters)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(vec)
+	queue := newCountedSpans(exporter, environ{queueSize: strconv.Itoa(room)}, counters)
 	provider := NewProvider(queue)
 	end := func(n int) {
 		for range n {
@@ -44,8 +47,14 @@ func TestSpansAreCounted(t *testing.T) {
 	}
 	counted := func(outcome string, want float64) {
 		t.Helper()
-		if got := testutil.ToFloat64(vec.WithLabelValues(outcome)); got != want {
-			t.Errorf("%g are %s, want %g", got, outcome, want)
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range families[0].GetMetric() {
+			if got := m.GetCounter().GetValue(); m.GetLabel()[0].GetValue() == outcome && got != want {
+				t.Errorf("%g are %s, want %g", got, outcome, want)
+			}
 		}
 	}
 	end(room + 5) // nothing leaves the queue, nor what is under way, before the exporter answers
@@ -80,7 +89,8 @@ func TestFailuresHaveTheirOwnLines(t *testing.T) {
 		handle(fmt.Errorf("traces: %w", exportError{errors.New("away")}))
 	}
 	log := out.String()
-	if strings.Count(log, "\n") != 2 || !strings.Contains(log, "bad resource") || !strings.Contains(log, "away") || strings.Contains(log, "omitted") {
+	if strings.Count(log, "\n") != 2 || !strings.Contains(log, "bad resource") || !strings.Contains(log, "away") ||
+		strings.Contains(log, "omitted") {
 		t.Error(log)
 	}
 }
