@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -64,7 +65,7 @@ func TestEveryDashboardIsShipped(t *testing.T) {
 	})
 }
 
-// Every group of every file of rules/ gets to Prometheus, with the same values.
+// Every group of every file of rules/ gets to Prometheus, with the same values but for the release that it is about.
 func TestEveryRuleIsShipped(t *testing.T) {
 	t.Parallel()
 	eachHelm(t, func(t *testing.T, helm string) {
@@ -75,6 +76,16 @@ func TestEveryRuleIsShipped(t *testing.T) {
 			}
 			if err := yaml.UnmarshalStrict([]byte(read(t, file)), &content); err != nil || !strings.HasSuffix(file, ".yaml") {
 				t.Fatalf("%s: %v", file, err)
+			}
+			for _, group := range content.Groups {
+				rules, _ := at(group, "rules").(list)
+				for _, rule := range rules {
+					one, isRule := rule.(dict)
+					if !isRule {
+						t.Fatalf("%s: %v", file, rule)
+					}
+					one["expr"] = fmt.Sprintf("(%s)\n%s", one["expr"], ofRelease)
+				}
 			}
 			want = append(want, content.Groups...)
 		}

@@ -21,6 +21,8 @@ type story struct {
 	rows []service
 	// budget is how many connections the chart says there may be.
 	budget int
+	// undo takes away what is in the cluster and in no namespace.
+	undo []func(ctx context.Context) error
 }
 
 // TestStory installs Rowlock into an empty namespace, uses, breaks, scales and upgrades it, and takes it away. The chapters build on one
@@ -35,7 +37,16 @@ func TestStory(t *testing.T) { //nolint:paralleltest // there is one cluster
 	if len(s.rows) != len(s.services) || len(s.rows) == 0 {
 		t.Fatalf("the table does not have all of %v", s.services)
 	}
-	t.Cleanup(func() { cleanUp(t) })
+	t.Cleanup(func() {
+		cleanUp(t)
+		for _, undo := range s.undo {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+			if err := undo(ctx); err != nil {
+				t.Error(err)
+			}
+			cancel()
+		}
+	})
 	cleanUp(t)
 	for _, chapter := range []struct {
 		name string
@@ -51,6 +62,7 @@ func TestStory(t *testing.T) { //nolint:paralleltest // there is one cluster
 		{"a pod is deleted", s.podDeleted},
 		{"autoscaling", s.autoscaling},
 		{"rolling upgrade", s.upgrade},
+		{"watched by an operator", s.watched},
 		{"uninstall leaves nothing", func(t *T) { s.uninstall(t, s.helms[0]) }},
 		{"Helm 4 installs and uninstalls", s.byHelm4},
 		{"kubectl applies what Helm renders", s.byKubectl},
@@ -241,6 +253,9 @@ func (s *story) wantNothing(t *T) {
 	t.Helper()
 	kinds := "deployments,replicasets,pods,services,configmaps,secrets,serviceaccounts," +
 		"horizontalpodautoscalers,poddisruptionbudgets,networkpolicies,jobs,leases"
+	if len(s.undo) > 0 {
+		kinds += ",servicemonitors,prometheusrules"
+	}
 	eventually(t, time.Minute, func() error {
 		out := must(t, "get", kinds, "-o", "name", "--selector=app.kubernetes.io/instance="+release)
 		out += must(t, "get", "secrets", "-o", "name", "--selector=owner=helm")

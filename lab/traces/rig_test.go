@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"math/rand/v2"
@@ -138,6 +139,18 @@ func (s *service) send(t *testing.T, c *http.Client, r request) answer {
 	}
 	a.status, a.body = resp.StatusCode, string(raw)
 	return a
+}
+
+// metric reads a series of the replica.
+func (s *service) metric(t *testing.T, series string) (v float64) {
+	t.Helper()
+	admin := service{name: s.name, api: "http://" + s.set.Replicas()[0].Status().Admin}
+	page := admin.send(t, client(t), requestOf(http.MethodGet, "/metrics", "")).body
+	_, rest, found := strings.Cut(page, "\n"+series+" ")
+	if _, err := fmt.Sscan(rest, &v); err != nil || !found {
+		t.Errorf("/metrics has no %s: %v", series, err)
+	}
+	return v
 }
 
 func newTrace() string {

@@ -7,7 +7,7 @@ const (
   counts.initialize
     BEGIN
     INSERT counts.count_values
-    SELECT pg_stat_activity
+    SELECT pg_current_xact_id
     COMMIT
 `
 	treeIncrease = `POST /api/v1/counts/{itemId}/increase
@@ -64,7 +64,7 @@ const (
   iidy.add_batch
     BEGIN
     INSERT iidy.lists
-    SELECT pg_stat_activity
+    SELECT pg_current_xact_id
     COMMIT
 `
 	treeEvent = `POST /events

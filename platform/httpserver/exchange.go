@@ -138,10 +138,11 @@ func (ex *exchange) finish(panicked any) {
 	} else {
 		ex.server.metrics.observe(canonicalMethod(ex.request.Method), routeUnmatched, ex.booked(), took)
 	}
+	clientLeft := ex.parent.Err() != nil
 	if ex.server.tracing {
-		ex.describe()
+		ex.describe(clientLeft)
 	}
-	ex.log(took, ex.parent.Err() != nil)
+	ex.log(took, clientLeft)
 	if ex.aborted {
 		panic(http.ErrAbortHandler) // net/http's way to cut the connection
 	}

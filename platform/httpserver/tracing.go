@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 
@@ -48,9 +49,12 @@ func protocolVersion(r *http.Request) string {
 	return strconv.Itoa(r.ProtoMajor) + "." + strconv.Itoa(r.ProtoMinor)
 }
 
+// attributeLeft says that the client hung up before it had its answer.
+const attributeLeft = attribute.Key("rowlock.client_left")
+
 // describe tells the request's span what became of it. A 4xx is the client's, and
-// no failure of the server's span.
-func (ex *exchange) describe() {
+// no failure of the server's span, nor is what failed because the client hung up.
+func (ex *exchange) describe(clientLeft bool) {
 	span := trace.SpanFromContext(&ex.ctx)
 	if !span.IsRecording() {
 		return
@@ -63,6 +67,12 @@ func (ex *exchange) describe() {
 	span.SetAttributes(semconv.HTTPResponseStatusCode(status))
 	if ex.problem != nil {
 		span.SetAttributes(attributeCode.String(ex.problem.Kind().Code()))
+	}
+	if clientLeft {
+		span.SetAttributes(attributeLeft.Bool(true))
+		if _, panicked := errors.AsType[*panicError](ex.failure); !panicked {
+			return
+		}
 	}
 	if status >= http.StatusInternalServerError {
 		kind := strconv.Itoa(status)

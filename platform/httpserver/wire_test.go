@@ -4,12 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"go.opentelemetry.io/otel/codes"
 
 	"github.com/rowlock/rowlock/platform/problem"
 )
@@ -153,7 +156,7 @@ func TestBodyWithoutEnd(t *testing.T) {
 
 func TestClientLeaves(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, Config{})
+	f, spans := tracedFixture(t)
 	entered := make(chan struct{})
 	f.Handle(http.MethodPost, "/", func(_ http.ResponseWriter, r *http.Request) error {
 		close(entered)
@@ -172,6 +175,12 @@ func TestClientLeaves(t *testing.T) {
 	line := f.log.lines(t, "request")[0]
 	if line["client_left"] != true || line["level"] != "INFO" || line["code"] != "OUTCOME_UNKNOWN" {
 		t.Errorf("log: %v", line)
+	}
+	eventually(t, "its span ends", func() bool { return len(spans.Ended()) == 1 })
+	span := spans.Ended()[0]
+	if all := fmt.Sprint(span.Attributes()); span.Status().Code != codes.Unset ||
+		!strings.Contains(all, "client_left") || !strings.Contains(all, "OUTCOME_UNKNOWN") || strings.Contains(all, "error.type") {
+		t.Errorf("the span of somebody who hung up: %v %s", span.Status(), all)
 	}
 }
 

@@ -14,5 +14,5 @@ func StartEnd(s Settings) func(context.Context) {
 	if !ok {
 		return func(context.Context) {}
 	}
-	return func(ctx context.Context) { end(wrapped.tracing.start(ctx, "", "SELECT 1"), nil) }
+	return func(ctx context.Context) { end(ctx, wrapped.tracing.start(ctx, "", "SELECT 1"), nil) }
 }

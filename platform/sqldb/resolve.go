@@ -32,11 +32,14 @@ const (
 )
 
 const (
-	currentXact = `SELECT pg_current_xact_id_if_assigned()::text AS id,
+	// Their comments are what spans call them.
+	currentXact = `/* SELECT pg_current_xact_id */
+SELECT pg_current_xact_id_if_assigned()::text AS id,
        (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint AS started,
        ARRAY(SELECT pid FROM pg_stat_activity WHERE datid IS NULL AND usesysid IS NULL) AS workers`
 
-	statusOfXact = `SELECT coalesce(pg_xact_status($1::xid8), 'unknown') AS status,
+	statusOfXact = `/* SELECT pg_xact_status */
+SELECT coalesce(pg_xact_status($1::xid8), 'unknown') AS status,
        (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint = $2
        AND EXISTS (SELECT FROM pg_stat_activity WHERE datid IS NULL AND usesysid IS NULL AND pid = ANY($3)) AS same`
 

@@ -12,33 +12,48 @@ import (
 
 const (
 	maxSummaryPairs = 3
-	maxSummaries    = 512 // the adapters' queries are constants but for MySQL's, which count their rows
 	maxQueryText    = 2048
+	// The adapters' queries are constants but for MySQL's, which count their rows: the long ones
+	// of these are described anew each time, so that they cannot fill the places of the others.
+	maxDescriptions = 512
+	longestKept     = 1024
 )
+
+// description is how a statement shows in a span.
+type description struct{ summary, text string }
 
 //nolint:gochecknoglobals // a cache of facts about the program's own statements
 var (
-	summaries     sync.Map // query -> summary
-	summariesKept atomic.Int64
+	descriptions     sync.Map // query -> description
+	descriptionsKept atomic.Int64
 )
 
 // Summary names a statement by what it does: "UPDATE counts.count_values",
 // "SELECT events.events". Names of tables come out as they are written in the
-// program; no value can.
-func Summary(query string) string {
-	if known, ok := summaries.Load(query); ok {
-		if s, ok := known.(string); ok {
-			return s
+// program; no value can. A statement that begins with a comment is called by it.
+func Summary(query string) string { return describe(query).summary }
+
+func describe(query string) description {
+	if known, ok := descriptions.Load(query); ok {
+		if d, ok := known.(description); ok {
+			return d
 		}
 	}
-	s := summarize(query)
-	if summariesKept.Add(1) <= maxSummaries {
-		summaries.Store(query, s)
+	d := description{summarize(query), queryText(query)}
+	if len(query) <= longestKept && descriptionsKept.Load() < maxDescriptions {
+		if _, loaded := descriptions.LoadOrStore(query, d); !loaded {
+			descriptionsKept.Add(1)
+		}
 	}
-	return s
+	return d
 }
 
 func summarize(query string) string {
+	if comment, _, ends := strings.Cut(query, " */"); ends {
+		if name, is := strings.CutPrefix(comment, "/* "); is {
+			return name
+		}
+	}
 	words := strings.Fields(strings.NewReplacer("(", " ( ", ")", " ", ",", " ", ";", " ").Replace(query))
 	var writes []string
 	reads := ""

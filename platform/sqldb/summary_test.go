@@ -21,6 +21,8 @@ func TestSummary(t *testing.T) {
 		"SELECT count(*) FROM pg_catalog.pg_class": "SELECT pg_catalog.pg_class",
 		"SELECT 'it''s' FROM 'x'":                  "SELECT",
 		"":                                         "statement",
+		"/* SELECT my_id */ SELECT a FROM b":       "SELECT my_id",
+		"/* SELECT a FROM b":                       "SELECT b",
 	} {
 		if got := sqldb.Summary(query); got != want {
 			t.Errorf("%q: %q, want %q", query, got, want)

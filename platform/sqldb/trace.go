@@ -53,8 +53,9 @@ func (t *tracing) start(ctx context.Context, name, query string) trace.Span {
 	}
 	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindClient), t.common}
 	if query != "" {
-		name = Summary(query)
-		options = append(options, trace.WithAttributes(semconv.DBQuerySummary(name), semconv.DBQueryText(queryText(query))))
+		d := describe(query)
+		name = d.summary
+		options = append(options, trace.WithAttributes(semconv.DBQuerySummary(d.summary), semconv.DBQueryText(d.text)))
 	}
 	_, span := t.tracer.Start(ctx, name, options...)
 	return span
@@ -62,8 +63,9 @@ func (t *tracing) start(ctx context.Context, name, query string) trace.Span {
 
 // end ends a span of start. A lock that did not come free in time is told and is no
 // failure: group commit asks for it briefly and then does without, and where it does
-// end a request the spans above say so.
-func end(span trace.Span, err error) {
+// end a request the spans above say so. Nor is it one that nobody waits any more for
+// what ctx was about.
+func end(ctx context.Context, span trace.Span, err error) {
 	if span == nil {
 		return
 	}
@@ -76,7 +78,7 @@ func end(span trace.Span, err error) {
 			}
 		}
 		span.SetAttributes(semconv.ErrorTypeKey.String(kind.String()))
-		if kind != LockTimeout {
+		if kind != LockTimeout && !errors.Is(ctx.Err(), context.Canceled) {
 			span.SetStatus(codes.Error, "")
 		}
 	}
@@ -94,7 +96,7 @@ type tracedConnector struct {
 func (c *tracedConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	span := c.tracing.start(ctx, "connect", "")
 	made, err := c.Connector.Connect(ctx)
-	end(span, err)
+	end(ctx, span, err)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // classified above
 	}
@@ -116,7 +118,7 @@ type tracedConn struct {
 func (c *tracedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	span := c.tracing.start(ctx, "", query)
 	result, err := c.conn.ExecContext(ctx, query, args)
-	end(span, err)
+	end(ctx, span, err)
 	return result, err
 }
 
@@ -125,19 +127,19 @@ func (c *tracedConn) QueryContext(ctx context.Context, query string, args []driv
 	span := c.tracing.start(ctx, "", query)
 	rows, err := c.conn.QueryContext(ctx, query, args)
 	if err != nil || span == nil {
-		end(span, err)
+		end(ctx, span, err)
 		return rows, err
 	}
-	return &tracedRows{Rows: rows, span: span}, nil
+	return &tracedRows{Rows: rows, ctx: ctx, span: span}, nil
 }
 
 // BeginTx begins a transaction.
 func (c *tracedConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	span := c.tracing.start(ctx, "BEGIN", "")
 	inner, err := c.conn.BeginTx(ctx, opts)
-	end(span, err)
-	if err != nil {
-		return nil, err
+	end(ctx, span, err)
+	if err != nil || span == nil {
+		return inner, err
 	}
 	return &tracedTx{Tx: inner, ctx: ctx, tracing: c.tracing}, nil
 }
@@ -154,7 +156,7 @@ type tracedTx struct {
 func (t *tracedTx) Commit() error {
 	span := t.tracing.start(t.ctx, "COMMIT", "")
 	err := t.Tx.Commit()
-	end(span, err)
+	end(t.ctx, span, err)
 	return err //nolint:wrapcheck // driver.ErrBadConn has a meaning to database/sql
 }
 
@@ -162,7 +164,7 @@ func (t *tracedTx) Commit() error {
 func (t *tracedTx) Rollback() error {
 	span := t.tracing.start(t.ctx, "ROLLBACK", "")
 	err := t.Tx.Rollback()
-	end(span, err)
+	end(t.ctx, span, err)
 	return err //nolint:wrapcheck // driver.ErrBadConn has a meaning to database/sql
 }
 
@@ -170,6 +172,7 @@ func (t *tracedTx) Rollback() error {
 type tracedRows struct {
 	driver.Rows
 
+	ctx  context.Context //nolint:containedctx // Close is given none
 	span trace.Span
 	err  error // the first but io.EOF
 }
@@ -189,6 +192,6 @@ func (r *tracedRows) Close() error {
 	if r.err == nil {
 		r.err = err
 	}
-	end(r.span, r.err)
+	end(r.ctx, r.span, r.err)
 	return err //nolint:wrapcheck // classified above
 }

@@ -137,6 +137,33 @@ func TestTracingOfLockWaits(t *testing.T) {
 	}
 }
 
+// A read that is given up has an unhappy end and no failure.
+func TestTracingOfWhatNobodyWaitsFor(t *testing.T) {
+	t.Parallel()
+	recorder := tracetest.NewSpanRecorder()
+	provider := telemetry.NewProvider(recorder)
+	url := counterDatabase(t)
+	db := open(t, url, func(s *sqldb.Settings) { s.TracerProvider = provider })
+	release := hold(t, open(t, url), "a")
+	defer release()
+	ctx, cancel := context.WithCancel(t.Context())
+	ctx, request := provider.Tracer("test").Start(ctx, "request")
+	time.AfterFunc(50*time.Millisecond, cancel)
+	var n int
+	if err := db.GetContext(ctx, &n, "SELECT n FROM counter WHERE id = 'a' FOR UPDATE"); err == nil {
+		t.Fatal("it did not wait")
+	}
+	request.End()
+	for _, span := range recorder.Ended() {
+		if span.Status().Code != codes.Unset {
+			t.Errorf("%s fails: %v", span.Name(), attributesOf(span))
+		}
+		if span.Name() == "SELECT counter" && attributesOf(span)["error.type"] == nil {
+			t.Errorf("it does not tell how it ended: %v", attributesOf(span))
+		}
+	}
+}
+
 func attributesOf(span sdktrace.ReadOnlySpan) map[string]any {
 	all := map[string]any{}
 	for _, a := range span.Attributes() {

@@ -12,6 +12,9 @@ import (
 	"strings"
 )
 
+// queueSize is how many spans may wait for the collector.
+const queueSize = "OTEL_BSP_MAX_QUEUE_SIZE"
+
 // environ reads variables as the SDK does: blank is unset.
 type environ map[string]string
 
@@ -103,7 +106,7 @@ func (e environ) checkNumbers() error {
 	for name, least := range map[string]int{
 		"OTEL_EXPORTER_OTLP_TIMEOUT": 0, "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT": 0,
 		"OTEL_BSP_SCHEDULE_DELAY": 0, "OTEL_BSP_EXPORT_TIMEOUT": 0,
-		"OTEL_BSP_MAX_QUEUE_SIZE": 1, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": 1,
+		queueSize: 1, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": 1,
 		"OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": -1, "OTEL_ATTRIBUTE_COUNT_LIMIT": -1,
 		"OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT": -1, "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": -1,
 		"OTEL_SPAN_EVENT_COUNT_LIMIT": -1, "OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT": -1,

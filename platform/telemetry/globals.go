@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"strings"
@@ -22,20 +23,29 @@ func captureGlobals(ctx context.Context, logger *slog.Logger) {
 	slog.SetLogLoggerLevel(slog.LevelWarn)
 	slog.SetDefault(logger)
 
-	// A collector that is away fails every batch of spans, hundreds a second on a
-	// busy replica; that it is away need not be said as often.
-	failures := NewSparse(1, failureEvery)
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		if omitted, ok := failures.Allow(); ok {
-			logger.WarnContext(ctx, "opentelemetry", slog.Any("error", err), slog.Int("omitted", omitted))
-		}
-	}))
+	otel.SetErrorHandler(errorHandler(ctx, logger))
 	otel.SetLogger(logr.FromSlogHandler(numbersOnly{logger.With(slog.String("logger", "opentelemetry")).Handler()}))
 
 	// gRPC is in the process for the OTLP exporter alone, and what matters of
 	// it comes back as an error of the exporter. Its own chatter stays out.
 	grpcLines.Store(&lineWriter{logger: logger, sparse: NewSparse(1, failureEvery)})
 	setGRPCLogger()
+}
+
+// errorHandler logs what OpenTelemetry reports. A collector that is away fails every
+// batch of spans, hundreds a second on a busy replica; that it is away need not be said
+// as often, nor may what else goes wrong take the place of that line.
+func errorHandler(ctx context.Context, logger *slog.Logger) otel.ErrorHandlerFunc {
+	exports, others := NewSparse(1, failureEvery), NewSparse(1, failureEvery)
+	return func(err error) {
+		sparse := others
+		if _, is := errors.AsType[exportError](err); is {
+			sparse = exports
+		}
+		if omitted, ok := sparse.Allow(); ok {
+			logger.LogAttrs(ctx, slog.LevelWarn, "opentelemetry", failureAttrs(slog.Any("error", err), omitted)...)
+		}
+	}
 }
 
 // grpcLines gets what gRPC logs.
@@ -54,6 +64,14 @@ type writerFunc func([]byte) (int, error)
 
 // Write calls f.
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// failureAttrs are those of a line, which tells how many were left out since the last one.
+func failureAttrs(failure slog.Attr, omitted int) []slog.Attr {
+	if omitted == 0 {
+		return []slog.Attr{failure}
+	}
+	return []slog.Attr{failure, slog.Int("omitted", omitted)}
+}
 
 // failureEvery is how often the failures of the exporter are logged at most.
 const failureEvery = 30 * time.Second
@@ -99,7 +117,7 @@ func (w lineWriter) Write(p []byte) (int, error) {
 	}
 	// No request failed for it: spans are lost.
 	if omitted, ok := w.sparse.Allow(); ok {
-		w.logger.WarnContext(context.Background(), "grpc", slog.String("error", strings.TrimSpace(line)), slog.Int("omitted", omitted))
+		w.logger.LogAttrs(context.Background(), slog.LevelWarn, "grpc", failureAttrs(slog.String("error", strings.TrimSpace(line)), omitted)...)
 	}
 	return len(p), nil
 }

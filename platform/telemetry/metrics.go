@@ -9,7 +9,7 @@ import (
 )
 
 // newRegistry makes the registry with what every process reports.
-func newRegistry(cfg Config) (*prometheus.Registry, error) {
+func newRegistry(cfg Config, spans prometheus.Collector) (*prometheus.Registry, error) {
 	// No label for the commit: the go command records none in a workspace. The
 	// version that the linker is given (git describe) names it.
 	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -27,6 +27,7 @@ func newRegistry(cfg Config) (*prometheus.Registry, error) {
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		build,
+		spans,
 	} {
 		if err := registry.Register(c); err != nil {
 			return nil, fmt.Errorf("telemetry: register metrics: %w", err)

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -35,10 +36,14 @@ func NewOperations(provider trace.TracerProvider, service string, describe Descr
 // Start begins an operation. Its name is a constant such as "counts.increase".
 // Whoever began it defers the end, which looks at the error that is returned; the
 // error's text stays out of the span, since it may quote what a client sent. A panic
-// is a failure of the span too, and goes on.
+// is a failure of the span too, and goes on; what fails because nobody waits for it any
+// more is none. In a request that is not recorded it costs nothing.
 //
 //nolint:spancheck // the function that is returned ends it
 func (o *Operations) Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, func(*error)) {
+	if !trace.SpanFromContext(ctx).IsRecording() {
+		return ctx, func(*error) {}
+	}
 	ctx, span := o.tracer.Start(ctx, name, options...)
 	return ctx, func(err *error) {
 		if p := recover(); p != nil { //nolint:revive // whoever began it defers this function itself
@@ -50,7 +55,7 @@ func (o *Operations) Start(ctx context.Context, name string, options ...trace.Sp
 		if *err != nil && span.IsRecording() {
 			code, fault := o.describe(ctx, *err)
 			span.SetAttributes(attributeCode.String(code))
-			if fault {
+			if fault && !errors.Is(ctx.Err(), context.Canceled) {
 				span.SetAttributes(semconv.ErrorTypeKey.String(code))
 				span.SetStatus(codes.Error, "")
 			}

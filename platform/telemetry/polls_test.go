@@ -57,7 +57,10 @@ func TestIdlePollsAreDropped(t *testing.T) {
 func TestPanicFailsTheOperation(t *testing.T) {
 	t.Parallel()
 	spans := tracetest.NewSpanRecorder()
-	ops := NewOperations(NewProvider(spans), "test", func(context.Context, error) (string, bool) { return "CODE", false })
+	provider := NewProvider(spans)
+	ops := NewOperations(provider, "test", func(context.Context, error) (string, bool) { return "CODE", false })
+	ctx, request := provider.Tracer("test").Start(t.Context(), "request")
+	defer request.End()
 	func() {
 		defer func() {
 			if p := recover(); p != "s3cret" {
@@ -65,7 +68,7 @@ func TestPanicFailsTheOperation(t *testing.T) {
 			}
 		}()
 		var err error
-		_, end := ops.Start(t.Context(), "operation")
+		_, end := ops.Start(ctx, "operation")
 		defer end(&err)
 		panic("s3cret")
 	}()
@@ -75,6 +78,44 @@ func TestPanicFailsTheOperation(t *testing.T) {
 	}
 	if got := fmt.Sprint(ended[0].Attributes()); strings.Contains(got, "s3cret") || !strings.Contains(got, "INTERNAL") {
 		t.Errorf("attributes %s", got)
+	}
+}
+
+// What fails because its caller has left is no failure of the operation, and an
+// operation of a request that is not recorded has no span.
+func TestOperationsThatNobodyWaitsFor(t *testing.T) {
+	t.Parallel()
+	spans := tracetest.NewSpanRecorder()
+	provider := NewProvider(spans)
+	ops := NewOperations(provider, "test", func(context.Context, error) (string, bool) { return "CODE", true })
+	for _, left := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(t.Context())
+		ctx, request := provider.Tracer("test").Start(ctx, "request")
+		ctx, end := ops.Start(ctx, "operation")
+		if left {
+			cancel()
+		}
+		err := ctx.Err()
+		if err == nil {
+			err = errors.New("broken")
+		}
+		end(&err)
+		request.End()
+		cancel()
+		span := spans.Ended()[0]
+		want := codes.Error
+		if left {
+			want = codes.Unset
+		}
+		if span.Name() != "operation" || span.Status().Code != want || !strings.Contains(fmt.Sprint(span.Attributes()), "CODE") {
+			t.Errorf("left %t: %s, %v, %v", left, span.Name(), span.Status(), span.Attributes())
+		}
+		spans.Reset()
+	}
+	_, end := ops.Start(t.Context(), "operation")
+	end(new(error))
+	if n := len(spans.Started()); n != 0 {
+		t.Errorf("%d spans of a request that is not recorded", n)
 	}
 }
 

@@ -60,7 +60,8 @@ func New(ctx context.Context, cfg Config) (*Telemetry, error) {
 	if err != nil {
 		return nil, err
 	}
-	registry, err := newRegistry(cfg)
+	spans, counters := newSpanCounters()
+	registry, err := newRegistry(cfg, spans)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +79,7 @@ func New(ctx context.Context, cfg Config) (*Telemetry, error) {
 		t.logger.WarnContext(ctx, "OTEL_TRACES_EXPORTER=otlp has no effect: set OTEL_EXPORTER_OTLP_ENDPOINT to send traces")
 	}
 	if traces.enabled {
-		t.sdk, err = newTracerProvider(ctx, cfg, traces.protocol)
+		t.sdk, err = newTracerProvider(ctx, cfg, traces.protocol, counters)
 		if err != nil {
 			return nil, fmt.Errorf("telemetry: tracing: %w", err)
 		}

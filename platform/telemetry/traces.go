@@ -72,7 +72,7 @@ func traceSettings(env environ) (traceDecision, error) {
 
 // newTracerProvider makes the provider that sends to the endpoint of the
 // OTEL_EXPORTER_OTLP_* variables. Making it opens no connection.
-func newTracerProvider(ctx context.Context, cfg Config, protocol string) (*sdktrace.TracerProvider, error) {
+func newTracerProvider(ctx context.Context, cfg Config, protocol string, counters spanCounters) (*sdktrace.TracerProvider, error) {
 	res, err := newResource(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -87,9 +87,8 @@ func newTracerProvider(ctx context.Context, cfg Config, protocol string) (*sdktr
 	if err != nil {
 		return nil, fmt.Errorf("make the OTLP exporter (%s): %w", protocol, err)
 	}
-	// Its queue is bounded and never waited for: what does not fit is dropped.
-	batcher := sdktrace.NewBatchSpanProcessor(exporter)
-	return NewProvider(withoutIdlePolls(batcher), sdktrace.WithResource(res)), nil
+	queue := newCountedSpans(exporter, cfg.Environ, counters)
+	return NewProvider(withoutIdlePolls(queue), sdktrace.WithResource(res)), nil
 }
 
 // NewProvider makes a provider of spans as a service has it, for whoever tests what

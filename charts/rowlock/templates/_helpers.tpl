@@ -14,3 +14,9 @@ app.kubernetes.io/part-of: rowlock
 {{- end -}}
 {{- $sum -}}
 {{- end -}}
+
+{{/* The rules are about everybody's releases; shipped with a release they are about that one, or each of several would speak for all. */}}
+{{- define "rowlock.ofRelease" -}}
+and on (namespace, app_kubernetes_io_instance) label_replace(label_replace(vector(1),
+  "namespace", "{{ .Release.Namespace }}", "", ""), "app_kubernetes_io_instance", "{{ .Release.Name }}", "", "")
+{{- end -}}

@@ -80,19 +80,25 @@ func latency() Row {
 func saturation() Row {
 	return Row{Title: "Saturation", Panels: []Panel{
 		{
-			Title: "Requests in flight", Kind: KindTimeseries, Unit: UnitShort, Width: 8, ByService: true, Bad: 1024,
+			Title: "Requests in flight", Kind: KindTimeseries, Unit: UnitShort, Width: 6, ByService: true, Bad: 1024,
 			Description: "On the busiest replica of each service. At MAX_IN_FLIGHT (1024) further ones are answered 503 OVERLOADED.",
 			Queries:     one("max by (app_kubernetes_io_name) (http_server_requests_in_flight{$sel})", byService),
 		},
 		{
-			Title: "CPU", Kind: KindTimeseries, Unit: UnitShort, Width: 8, ByService: true,
+			Title: "CPU", Kind: KindTimeseries, Unit: UnitShort, Width: 6, ByService: true,
 			Description: "Cores in use by all replicas of each service.",
 			Queries:     one(rate("process_cpu_seconds_total", service), byService),
 		},
 		{
-			Title: "Memory", Kind: KindTimeseries, Unit: UnitBytes, Width: 8, ByService: true,
+			Title: "Memory", Kind: KindTimeseries, Unit: UnitBytes, Width: 6, ByService: true,
 			Description: "Resident, of the largest process of each service. Flat under load; the container's limit is 256 MiB (iidy: 1 GiB).",
 			Queries:     one("max by (app_kubernetes_io_name) (process_resident_memory_bytes{$sel})", byService),
+		},
+		{
+			Title: "Spans lost", Kind: KindTimeseries, Unit: UnitOps, Width: 6, ByService: true,
+			Description: "Of traces, for which requests never wait. dropped: the queue was full, record less (OTEL_TRACES_SAMPLER) or make it " +
+				"longer. failed: the collector did not take them. Traces have gaps meanwhile.",
+			Queries: one(rate(`rowlock_trace_spans_total{outcome!="exported"}`, service, "outcome"), byService+", {{outcome}}"),
 		},
 	}}
 }

@@ -1,0 +1,179 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	core "k8s.io/api/core/v1"
+	discovery "k8s.io/api/discovery/v1"
+)
+
+// operator is whose definitions the cluster gets: the operator itself does not run here.
+const operator = "github.com/prometheus-operator/prometheus-operator"
+
+// watched carries out the command of the README's "Watch it", with the operator's real definitions in the cluster: the API server takes
+// what the chart makes by them, and what the operator would look for is there.
+func (s *story) watched(t *T) {
+	s.defineOperator(t)
+	page, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## Watch it\n")
+	line := strings.ReplaceAll(block(section, "sh"), "\\\n", " ")
+	args := strings.Fields(line)
+	if len(args) < 10 || strings.Join(args[:4], " ") != "helm upgrade rowlock charts/rowlock" {
+		t.Fatalf("the README says %q", line)
+	}
+	for i, arg := range args {
+		switch {
+		case arg == "charts/rowlock":
+			args[i] = chart
+		case args[max(i-1, 0)] == "--namespace":
+			args[i] = namespace
+		}
+	}
+	before := s.pods(t)
+	if _, err := command(t.Context(), "", s.helms[1], args[1:]...); err != nil {
+		t.Fatal(err)
+	}
+
+	for _, row := range s.rows {
+		s.monitored(t, row.name)
+	}
+	monitors := fetch[monitoring.ServiceMonitorList](t, "servicemonitors")
+	rules := fetch[monitoring.PrometheusRuleList](t, "prometheusrules")
+	dashboards := fetch[core.ConfigMapList](t, "configmaps", "--selector=grafana_dashboard=1")
+	if len(monitors.Items) != len(s.rows) || len(rules.Items) != 1 || len(dashboards.Items) != len(services())+1 {
+		t.Fatalf("%d ServiceMonitors, %d PrometheusRules, %d dashboards", len(monitors.Items), len(rules.Items), len(dashboards.Items))
+	}
+	alerts := 0
+	for _, group := range rules.Items[0].Spec.Groups {
+		for _, rule := range group.Rules {
+			if rule.Alert != "" {
+				alerts++
+			}
+			if expr := rule.Expr.StrVal; !strings.Contains(expr, `"`+namespace+`"`) || !strings.Contains(expr, `"`+release+`"`) {
+				t.Errorf("%s%s is not about this release: %s", rule.Alert, rule.Record, expr)
+			}
+		}
+	}
+	if alerts < 15 || rules.Items[0].Labels["release"] != "kube-prometheus-stack" {
+		t.Errorf("%d alerts, labels %v", alerts, rules.Items[0].Labels)
+	}
+	for _, d := range dashboards.Items {
+		for name, text := range d.Data {
+			if !json.Valid([]byte(text)) || !strings.HasSuffix(name, ".json") {
+				t.Errorf("%s of %s is no dashboard", name, d.Name)
+			}
+		}
+	}
+	// No pod was touched.
+	after := map[string]bool{}
+	for _, pod := range s.pods(t) {
+		after[pod.Name] = true
+	}
+	for _, pod := range before {
+		if !after[pod.Name] && !strings.Contains(pod.Name, "counts") { // its autoscaler may just take one away
+			t.Errorf("%s is gone", pod.Name)
+		}
+	}
+	t.Logf("%d ServiceMonitors, %d alerts, %d dashboards", len(monitors.Items), alerts, len(dashboards.Items))
+}
+
+// monitored: a service's ServiceMonitor selects what there is, by its labels, and behind it stand all replicas and their metrics.
+func (s *story) monitored(t *T, name string) {
+	t.Helper()
+	m := fetch[monitoring.ServiceMonitor](t, "servicemonitor", release+"-"+name)
+	if m.Labels["release"] != "kube-prometheus-stack" || len(m.Spec.Endpoints) != 1 || m.Spec.Endpoints[0].Port != "admin" {
+		t.Errorf("%s: labels %v, endpoints %+v", m.Name, m.Labels, m.Spec.Endpoints)
+	}
+	var selector []string
+	for key, value := range m.Spec.Selector.MatchLabels {
+		selector = append(selector, key+"="+value)
+	}
+	by := "--selector=" + strings.Join(selector, ",")
+	found := fetch[core.ServiceList](t, "services", by).Items
+	if len(found) != 1 || len(found[0].Spec.Ports) != 1 || found[0].Spec.Ports[0].Name != m.Spec.Endpoints[0].Port {
+		t.Fatalf("%s selects %d services", m.Name, len(found))
+	}
+	eventually(t, time.Minute, func() error {
+		ready := 0
+		of := "--selector=kubernetes.io/service-name=" + found[0].Name
+		for _, slice := range fetch[discovery.EndpointSliceList](t, "endpointslices", of).Items {
+			for _, e := range slice.Endpoints {
+				if e.Conditions.Ready == nil || *e.Conditions.Ready {
+					ready++
+				}
+			}
+		}
+		if replicas := len(s.pods(t, name)); ready < replicas || ready == 0 {
+			return fmt.Errorf("behind %s are %d of %d replicas", found[0].Name, ready, replicas)
+		}
+		return nil
+	})
+	url := "http://" + net.JoinHostPort(found[0].Name, strconv.Itoa(int(found[0].Spec.Ports[0].Port))) + m.Spec.Endpoints[0].Path
+	if out := must(t, "exec", "client", "--", "curl", "--silent", "--max-time", "10", url); !strings.Contains(out, "rowlock_build_info{") {
+		t.Errorf("%s has no metrics: %.200s", url, out)
+	}
+}
+
+// defineOperator gives the cluster the definitions of ServiceMonitor and PrometheusRule, of the version that the lab's types have, and
+// takes those away again that were not there before.
+func (s *story) defineOperator(t *T) {
+	t.Helper()
+	types := operator + "/pkg/apis/monitoring"
+	version, err := command(t.Context(), "", "go", "list", "-m", "-f", "{{.Version}}", types)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Not a dependency: 200 modules for two files.
+	fetched, err := command(t.Context(), "", "env", "-C", t.TempDir(), "GOWORK=off", "GOFLAGS=-mod=mod",
+		"go", "mod", "download", "-json", operator+"@"+strings.TrimSpace(version))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var module struct{ Dir string }
+	if err := json.Unmarshal([]byte(fetched), &module); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"servicemonitors", "prometheusrules"} {
+		name := kind + ".monitoring.coreos.com"
+		if _, err := kubectl(t.Context(), "get", "customresourcedefinition", name); err == nil {
+			continue // somebody's
+		}
+		s.undo = append(s.undo, func(ctx context.Context) error {
+			_, err := kubectl(ctx, "delete", "customresourcedefinition", name, "--ignore-not-found", "--timeout=50s")
+			return err
+		})
+		must(t, "apply", "--server-side", "-f", filepath.Join(module.Dir, "example/prometheus-operator-crd/monitoring.coreos.com_"+kind+".yaml"))
+		wait(t, time.Minute, "condition=Established", "customresourcedefinition/"+name)
+	}
+	// They are in force: what is none is refused.
+	eventually(t, time.Minute, func() error {
+		_, err := command(t.Context(), `
+apiVersion: monitoring.coreos.com/v1
+kind: ServiceMonitor
+metadata: {name: none}
+spec: {selector: {}, endpoints: [{port: 9090}]}
+`, "kubectl", "--namespace", namespace, "apply", "-f", "-")
+		switch {
+		case err == nil:
+			return errors.New("a port that is a number is taken")
+		case !strings.Contains(err.Error(), "spec.endpoints[0].port"):
+			return err // not served yet
+		}
+		return nil
+	})
+}
