@@ -134,7 +134,7 @@ func TestServiceMonitorsAreSwitchedOneByOne(t *testing.T) {
 	eachHelm(t, func(t *testing.T, helm string) {
 		for values, want := range map[string][]string{
 			`{global: {serviceMonitor: {enabled: true}}, pyggpot: {serviceMonitor: {enabled: false}}}`: {"counts", "events", "iidy", "payments"},
-			`{iidy: {serviceMonitor: {enabled: true}}}`: {"iidy"},
+			`{iidy: {serviceMonitor: {enabled: true}}}`:                                                {"iidy"},
 		} {
 			var got []string
 			for name := range render(t, helm, umbrella, values) {

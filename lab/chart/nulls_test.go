@@ -35,8 +35,9 @@ func empty(key chartvalues.Key) bool {
 	return slices.Contains([]string{`""`, "{}", "[]", "false"}, key.Default)
 }
 
-// Helm takes a key away that is null, before the schema looks. Where the default is empty that changes nothing. Everywhere else the schema has to
-// demand the key and the sections above it: what a template would make of its absence is a Kubernetes default, or a policy that fails open.
+// Helm takes a key away that is null, before the schema looks. Where the default is empty that changes nothing. Everywhere else the schema
+// has to demand the key and the sections above it: what a template would make of its absence is a Kubernetes default, or a policy that
+// fails open.
 func TestTheSchemaDemandsWhatHasADefault(t *testing.T) {
 	t.Parallel()
 	for _, chart := range []string{alone, umbrella} {

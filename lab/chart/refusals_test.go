@@ -112,7 +112,8 @@ func TestUnusualValuesAreAccepted(t *testing.T) {
 			`counts: {extraEnv: [{name: PGUSER, value: me}], secretEnv: {PGPASSWORD: {existingSecret: a, key: b}}, ` + uri,
 			`counts: {config: {PGUSER: me}, ` + uri,
 			`payments: {extraEnv: [{name: PROCESSOR_DATABASE_URL, value: x}]}`, // whose secretEnv is off
-			`iidy: {config: {DB_LOCK_TIMEOUT: 1s, DB_STATEMENT_TIMEOUT: 2s}, extraEnv: [{name: REQUEST_TIMEOUT, value: 3s}], shutdown: {timeoutSeconds: 4}}`,
+			`iidy: {config: {DB_LOCK_TIMEOUT: 1s, DB_STATEMENT_TIMEOUT: 2s}, extraEnv: [{name: REQUEST_TIMEOUT, value: 3s}],
+  shutdown: {timeoutSeconds: 4}}`,
 			`iidy: {secretEnv: {REQUEST_TIMEOUT: {existingSecret: a, key: b}}, shutdown: {timeoutSeconds: 4}}`,
 			`iidy: {extraEnv: [{name: REQUEST_TIMEOUT, valueFrom: {}}], shutdown: {timeoutSeconds: 4}}`,
 			`counts: {config: {C: 9007199254740992}}`,

@@ -67,7 +67,7 @@ func (s *sampler) stop() []shares {
 	return <-s.series
 }
 
-// cpu is what all pods use of the CPUs that there are, and what the busiest node uses of its own, by whomever.
+// cpu is what the namespace's pods use of the CPUs that there are, and what the busiest node uses of its own, by whomever.
 func cpu(ctx context.Context) ([]float64, error) {
 	nodes := new(core.NodeList)
 	if err := get(ctx, "/api/v1/nodes", nodes); err != nil {
@@ -80,7 +80,7 @@ func cpu(ctx context.Context) ([]float64, error) {
 			Containers []struct{ Usage core.ResourceList }
 		}
 	}
-	if err := get(ctx, "/apis/metrics.k8s.io/v1beta1/pods", &pods); err != nil {
+	if err := get(ctx, "/apis/metrics.k8s.io/v1beta1/namespaces/"+namespace+"/pods", &pods); err != nil {
 		return nil, err
 	}
 	if err := get(ctx, "/apis/metrics.k8s.io/v1beta1/nodes", &used); err != nil {

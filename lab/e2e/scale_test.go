@@ -16,7 +16,7 @@ import (
 func (s *story) autoscaling(t *T) {
 	const (
 		most = 4
-		// What the cluster itself uses of its CPUs; other programs of the machine do not count.
+		// What the pods use of the cluster's CPUs; other programs of the machine do not count.
 		highest = 0.8
 		// Requests a second of one load, and how many loads there may be.
 		rate      = 300
@@ -27,6 +27,9 @@ func (s *story) autoscaling(t *T) {
 		must(t, "patch", "hpa", "rowlock-counts", "--patch", `{"spec":{"behavior":{"scaleDown":{"selectPolicy":"`+policy+`"}}}}`)
 	}
 	shrink("Disabled")
+	if _, err := cpu(t.Context()); err != nil {
+		t.Fatalf("neither this test nor the autoscaler sees a CPU's load; is there a metrics-server? %v", err)
+	}
 	began := time.Now()
 	used := sample(t, 5*time.Second, cpu)
 	var busy []*load
@@ -61,7 +64,7 @@ func (s *story) autoscaling(t *T) {
 	shares := used.stop()
 	wantFlawless(t, stopLoads(t, busy), 500)
 	pods, nodes := shares[0], shares[1]
-	t.Logf("%d replicas at last; CPUs under load: all pods %s, the busiest node with all that runs there %s",
+	t.Logf("%d replicas at last; CPUs under load: our pods %s, the busiest node with all that runs there %s",
 		*deployment().Replicas, pods, nodes)
 	if len(pods) < 3 || slices.Max(pods) >= highest {
 		t.Errorf("the pods use %s of the CPUs; this load was to keep them below %.0f %%", pods, 100*highest)
