@@ -133,7 +133,7 @@ func (s *story) restart(t *T, name string, replicas, surge int) {
 	t.Helper()
 	wait(t, time.Minute, "condition=Available", "deployment/"+name)
 	pods := func() []core.Pod {
-		return fetch[core.PodList](t, "pods", "--selector=app.kubernetes.io/component=serve,app.kubernetes.io/instance="+name).Items
+		return s.allPods(t, "app.kubernetes.io/component=serve,app.kubernetes.io/instance="+name)
 	}
 	old := map[string]bool{}
 	for _, pod := range pods() {
