@@ -1,13 +1,8 @@
 package chart
 
 import (
-	"encoding/json"
-	"os"
 	"slices"
-	"strings"
 	"testing"
-
-	"github.com/rowlock/rowlock/lab/internal/chartvalues"
 )
 
 // turn is one knob: what stands at a path of an object when it is turned.
@@ -314,14 +309,7 @@ func TestEveryKnobIsTurned(t *testing.T) {
 		"dashboards.enabled", "dashboards.labels", "dashboards.annotations",
 	}
 	for _, chart := range []string{alone, umbrella} {
-		values, err := os.ReadFile(chart + "/values.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		keys, err := chartvalues.Read(values)
-		if err != nil {
-			t.Fatal(err)
-		}
+		keys := keysOf(t, chart)
 		if len(keys) < 30 {
 			t.Errorf("%s has %d keys", chart, len(keys))
 		}
@@ -332,42 +320,6 @@ func TestEveryKnobIsTurned(t *testing.T) {
 			if !turned && key.Default != "" {
 				t.Errorf("%s: no test turns %s", chart, key.Path)
 			}
-		}
-	}
-}
-
-// The schemas are strict at every level that is ours: an object either lists its properties and allows no others, or says what any of
-// its values is. What Kubernetes defines (extraEnv, affinity and such) is checked by Kubernetes; global belongs to all charts of a release.
-func TestSchemasAreStrict(t *testing.T) {
-	t.Parallel()
-	open := []string{"/affinity", "/test/affinity", "/global", "/counts", "/events", "/iidy", "/payments", "/pyggpot"}
-	for _, chart := range []string{alone, umbrella} {
-		data, err := os.ReadFile(chart + "/values.schema.json")
-		if err != nil {
-			t.Fatal(err)
-		}
-		var schema dict
-		if err := json.Unmarshal(data, &schema); err != nil {
-			t.Fatal(err)
-		}
-		var walk func(path string, node dict)
-		walk = func(path string, node dict) {
-			if node["type"] == "object" && node["additionalProperties"] == nil && !slices.Contains(open, path) {
-				t.Errorf("%s: %s allows anything", chart, path)
-			}
-			properties, _ := node["properties"].(dict)
-			for name, child := range properties {
-				if node, ok := child.(dict); ok {
-					walk(path+"/"+name, node)
-				}
-			}
-			if inner, ok := node["additionalProperties"].(dict); ok {
-				walk(path+"/*", inner)
-			}
-		}
-		walk("", schema)
-		if schema["additionalProperties"] != false || !strings.Contains(string(data), "draft-07") {
-			t.Errorf("%s: the root is open", chart)
 		}
 	}
 }
