@@ -10,6 +10,9 @@ ARG MODULE=services/${SERVICE}
 ARG VERSION=devel
 ARG TARGETOS
 ARG TARGETARCH
+# Without it gRPC brings its debug pages along, and html/template with them, which calls methods by name: then the linker has to keep every
+# method of every type, a fifth of the binary. make build and hack/verify read it here: what is tested is what ships.
+ARG GO_TAGS=grpcnotrace
 # An image holds platform and one module, so there is no workspace: the replace lines of go.mod lead to platform.
 ENV CGO_ENABLED=0 GOWORK=off
 WORKDIR /src
@@ -20,10 +23,8 @@ COPY ${MODULE}/go.mod ${MODULE}/go.sum ${MODULE}/
 RUN --mount=type=cache,target=/go/pkg/mod go -C ${MODULE} mod download
 COPY platform platform/
 COPY ${MODULE} ${MODULE}/
-# Without grpcnotrace gRPC brings its debug pages along, and html/template with them, which calls methods by name: then the linker has to
-# keep every method of every type, a fifth of the binary.
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
-    GOOS=${TARGETOS} GOARCH=${TARGETARCH} go -C ${MODULE} build -trimpath -tags grpcnotrace \
+    GOOS=${TARGETOS} GOARCH=${TARGETARCH} go -C ${MODULE} build -trimpath -tags ${GO_TAGS} \
     -ldflags "-s -w -X github.com/rowlock/rowlock/platform/lifecycle.version=${VERSION}" \
     -o "$PWD/service.bin" ./cmd/${SERVICE}
 

@@ -16,6 +16,8 @@ FUZZTIME  ?= 30s
 # -mod=mod, which some people keep in their environment, is refused in a workspace.
 export GOFLAGS := $(filter-out -mod=%,$(GOFLAGS))
 
+# Of the images too.
+GO_TAGS := $(shell sed -n 's/^ARG GO_TAGS=//p' Dockerfile)
 LDFLAGS := -X github.com/rowlock/rowlock/platform/lifecycle.version=$(VERSION)
 
 # The path of a pinned tool, built on first use and kept in Go's build cache.
@@ -37,7 +39,7 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build bin/<service> for every service, and bin/rowlock
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./services/*/cmd/* ./lab/cmd/*
+	CGO_ENABLED=0 go build -trimpath -tags '$(GO_TAGS)' -ldflags '$(LDFLAGS)' -o bin/ ./services/*/cmd/* ./lab/cmd/*
 
 run: build ## Run every service with a private PostgreSQL (ARGS='--replicas 3')
 	./bin/rowlock up $(ARGS)

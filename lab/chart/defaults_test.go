@@ -128,6 +128,28 @@ func TestEveryPodIsRestrictedAndDrains(t *testing.T) {
 	})
 }
 
+// One service may go without the ServiceMonitor that all have, or have one that no other has.
+func TestServiceMonitorsAreSwitchedOneByOne(t *testing.T) {
+	t.Parallel()
+	eachHelm(t, func(t *testing.T, helm string) {
+		for values, want := range map[string][]string{
+			`{global: {serviceMonitor: {enabled: true}}, pyggpot: {serviceMonitor: {enabled: false}}}`: {"counts", "events", "iidy", "payments"},
+			`{iidy: {serviceMonitor: {enabled: true}}}`:                                                {"iidy"},
+		} {
+			var got []string
+			for name := range render(t, helm, umbrella, values) {
+				if service, ok := strings.CutPrefix(name, "ServiceMonitor/rowlock-"); ok {
+					got = append(got, service)
+				}
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: ServiceMonitors of %v, want %v", values, got, want)
+			}
+		}
+	})
+}
+
 // restricted is the pod security standard of that name, and no token.
 func restricted(t *testing.T, name string, pod core.PodSpec) {
 	t.Helper()

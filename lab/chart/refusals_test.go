@@ -8,6 +8,9 @@ import (
 	apps "k8s.io/api/apps/v1"
 )
 
+// uri ends the values of a service whose secret has a whole URI.
+const uri = `database: {keys: {uri: uri}}}`
+
 // What makes no sense is refused when it is rendered, with the name of the value in the sentence.
 func TestWrongValuesAreRefused(t *testing.T) {
 	t.Parallel()
@@ -58,6 +61,29 @@ func TestWrongValuesAreRefused(t *testing.T) {
 			`counts: {workloads: null}`:                      `missing property 'workloads'`,
 			`counts: {networkPolicy: {databasePorts: null}}`: `at '/networkPolicy': missing property 'databasePorts'`,
 			`counts: {shutdown: {delaySeconds: null}}`:       `at '/shutdown': missing property 'delaySeconds'`,
+			`counts: {autoscaling: {maxReplicas: null}}`:     `at '/autoscaling': missing property 'maxReplicas'`,
+			`counts: {serviceMonitor: {interval: null}}`:     `at '/serviceMonitor': missing property 'interval'`,
+			`counts: {database: null}`:                       `missing property 'database'`,
+			`global: null`:                                   `missing property 'global'`,
+			`test: {image: {repository: null}}`:              `at '/test/image': missing property 'repository'`,
+
+			`counts: {secretEnv: {PGHOST: {existingSecret: a, key: b}}}`: `counts.secretEnv.PGHOST: the chart sets PGHOST by`,
+			`counts: {extraEnv: [{name: PGDATABASE}]}`:                   `counts.extraEnv: the chart sets PGDATABASE by`,
+			`counts: {config: {PGPORT: 5432}}`:                           `counts.config.PGPORT: the chart sets PGPORT by`,
+			`counts: {extraEnv: [{name: DATABASE_URI}], ` + uri:          `counts.extraEnv: the chart sets DATABASE_URI by`,
+			`counts: {config: {PGPASSWORD: x}, ` + uri:                   `counts.config.PGPASSWORD: config ends in a ConfigMap`,
+			`counts: {extraEnv: [{name: A}, {name: B}, {name: A}]}`:      `counts.extraEnv: A is set twice`,
+			`counts: {extraEnv: [{name: A}], config: {A: 1}}`:            `counts.extraEnv: A is set twice`,
+			`counts: {extraEnv: [{value: a}]}`:                           `at '/extraEnv/0': missing property 'name'`,
+			`payments: {extraEnv: [{name: FINGERPRINT_SECRET}]}`:         `payments.extraEnv: FINGERPRINT_SECRET is set twice`,
+			`iidy: {extraEnv: [{name: REQUEST_TIMEOUT, value: 60s}]}`:    `and REQUEST_TIMEOUT is 60 s`,
+
+			`counts: {config: {C: 12345678901234567890}}`:  `counts.config.C: write so large a number in quotes`,
+			`counts: {config: {C: -12345678901234567890}}`: `counts.config.C: write so large a number in quotes`,
+			`counts: {maxSurge: 1000000}`:                  `at '/maxSurge': maximum: got`,
+			`counts: {replicas: 1000000}`:                  `at '/replicas': maximum: got`,
+			`counts: {serviceMonitor: {enabled: yes sir}}`: `at '/serviceMonitor/enabled': value must be one of true, false, 'auto'`,
+			`payments: {database: {maxOpenConns: 2}}`:      `payments.database.maxOpenConns is 2, and the second pool is smaller by 2`,
 
 			`iidy: {secretEnv: {DATABASE_URL: {existingSecret: a, key: b}}}`: `iidy.secretEnv.DATABASE_URL: the chart sets DATABASE_URL by`,
 		} {
@@ -82,6 +108,16 @@ func TestUnusualValuesAreAccepted(t *testing.T) {
 			`iidy: {config: {REQUEST_TIMEOUT: 1m30s}}`, // the service judges these two
 			`iidy: {config: {REQUEST_TIMEOUT: 5}}`,
 			`counts: {extraEnv: [{name: LOG_LEVEL, value: debug}]}`,
+			// A URI without a role: the chart sets neither of these then.
+			`counts: {extraEnv: [{name: PGUSER, value: me}], secretEnv: {PGPASSWORD: {existingSecret: a, key: b}}, ` + uri,
+			`counts: {config: {PGUSER: me}, ` + uri,
+			`payments: {extraEnv: [{name: PROCESSOR_DATABASE_URL, value: x}]}`, // whose secretEnv is off
+			`iidy: {config: {DB_LOCK_TIMEOUT: 1s, DB_STATEMENT_TIMEOUT: 2s}, extraEnv: [{name: REQUEST_TIMEOUT, value: 3s}],
+  shutdown: {timeoutSeconds: 4}}`,
+			`iidy: {secretEnv: {REQUEST_TIMEOUT: {existingSecret: a, key: b}}, shutdown: {timeoutSeconds: 4}}`,
+			`iidy: {extraEnv: [{name: REQUEST_TIMEOUT, valueFrom: {}}], shutdown: {timeoutSeconds: 4}}`,
+			`counts: {config: {C: 9007199254740992}}`,
+			`counts: {config: {C: "12345678901234567890"}}`,
 		} {
 			if _, err := template(t, helm, umbrella, values); err != nil {
 				t.Errorf("%s is refused: %v", values, err)

@@ -65,6 +65,9 @@ func command(ctx context.Context, stdin, program string, args ...string) (string
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil { // it was killed, and not for what it did
+			err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
 		return out.String(), fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, errs.String())
 	}
 	return out.String(), nil

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -67,10 +66,10 @@ func (s *sampler) stop() []shares {
 	return <-s.series
 }
 
-// cpu is what all pods use of the CPUs that there are, and what the busiest node uses of its own, by whomever.
-func cpu(ctx context.Context) ([]float64, error) {
+// cpu is what the namespace's pods use of the CPUs that there are, and what the busiest node uses of its own, by whomever.
+func (a api) cpu(ctx context.Context) ([]float64, error) {
 	nodes := new(core.NodeList)
-	if err := get(ctx, "/api/v1/nodes", nodes); err != nil {
+	if err := a.get(ctx, "/api/v1/nodes", "", nodes); err != nil {
 		return nil, err
 	}
 	var pods, used struct {
@@ -80,10 +79,10 @@ func cpu(ctx context.Context) ([]float64, error) {
 			Containers []struct{ Usage core.ResourceList }
 		}
 	}
-	if err := get(ctx, "/apis/metrics.k8s.io/v1beta1/pods", &pods); err != nil {
+	if err := a.get(ctx, "/apis/metrics.k8s.io/v1beta1/namespaces/"+namespace+"/pods", "", &pods); err != nil {
 		return nil, err
 	}
-	if err := get(ctx, "/apis/metrics.k8s.io/v1beta1/nodes", &used); err != nil {
+	if err := a.get(ctx, "/apis/metrics.k8s.io/v1beta1/nodes", "", &used); err != nil {
 		return nil, err
 	}
 	var sum, there resource.Quantity
@@ -102,15 +101,6 @@ func cpu(ctx context.Context) ([]float64, error) {
 		}
 	}
 	return []float64{sum.AsApproximateFloat64() / there.AsApproximateFloat64(), share}, nil
-}
-
-// get asks the API for an object.
-func get(ctx context.Context, path string, into any) error {
-	out, err := kubectl(ctx, "get", "--raw", path)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal([]byte(out), into)
 }
 
 // query asks the database, as its owner.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	apps "k8s.io/api/apps/v1"
-	core "k8s.io/api/core/v1"
 )
 
 // autoscaling: under load counts goes from two replicas to at least four, an upgrade leaves them alone, and afterwards it goes back to two.
@@ -16,7 +15,7 @@ import (
 func (s *story) autoscaling(t *T) {
 	const (
 		most = 4
-		// What the cluster itself uses of its CPUs; other programs of the machine do not count.
+		// What the pods use of the cluster's CPUs; other programs of the machine do not count.
 		highest = 0.8
 		// Requests a second of one load, and how many loads there may be.
 		rate      = 300
@@ -27,8 +26,11 @@ func (s *story) autoscaling(t *T) {
 		must(t, "patch", "hpa", "rowlock-counts", "--patch", `{"spec":{"behavior":{"scaleDown":{"selectPolicy":"`+policy+`"}}}}`)
 	}
 	shrink("Disabled")
+	if _, err := s.cpu(t.Context()); err != nil {
+		t.Fatalf("neither this test nor the autoscaler sees a CPU's load; is there a metrics-server? %v", err)
+	}
 	began := time.Now()
-	used := sample(t, 5*time.Second, cpu)
+	used := sample(t, 5*time.Second, s.cpu)
 	var busy []*load
 	grown := func() bool {
 		// Each look is a process, and belongs to what the node has to bear: few of them.
@@ -61,7 +63,7 @@ func (s *story) autoscaling(t *T) {
 	shares := used.stop()
 	wantFlawless(t, stopLoads(t, busy), 500)
 	pods, nodes := shares[0], shares[1]
-	t.Logf("%d replicas at last; CPUs under load: all pods %s, the busiest node with all that runs there %s",
+	t.Logf("%d replicas at last; CPUs under load: our pods %s, the busiest node with all that runs there %s",
 		*deployment().Replicas, pods, nodes)
 	if len(pods) < 3 || slices.Max(pods) >= highest {
 		t.Errorf("the pods use %s of the CPUs; this load was to keep them below %.0f %%", pods, 100*highest)
@@ -95,7 +97,7 @@ func (s *story) upgrade(t *T) {
 	}
 	// Until the last of the old ones has ended, too.
 	eventually(t, time.Minute, func() error {
-		for _, pod := range fetch[core.PodList](t, "pods", "--selector=app.kubernetes.io/instance="+release).Items {
+		for _, pod := range s.allPods(t, "app.kubernetes.io/instance="+release) {
 			if old[pod.Name] {
 				return fmt.Errorf("%s is still there", pod.Name)
 			}

@@ -17,6 +17,7 @@ import (
 // story is what the chapters share.
 type story struct {
 	settings
+	api
 
 	rows []service
 	// budget is how many connections the chart says there may be.
@@ -28,7 +29,7 @@ type story struct {
 // TestStory installs Rowlock into an empty namespace, uses, breaks, scales and upgrades it, and takes it away. The chapters build on one
 // another, so the first one that fails ends it.
 func TestStory(t *testing.T) { //nolint:paralleltest // there is one cluster
-	s := &story{settings: fromEnvironment(t)}
+	s := &story{settings: fromEnvironment(t), api: startAPI(t)}
 	for _, row := range services() {
 		if slices.Contains(s.services, row.name) {
 			s.rows = append(s.rows, row)
@@ -182,13 +183,23 @@ func (s *story) install(t *T) {
 // pods are the replicas that are not ending, of the services named; of all when none is.
 func (s *story) pods(t *T, names ...string) (pods []core.Pod) {
 	t.Helper()
-	for _, pod := range fetch[core.PodList](t, "pods", "--selector=app.kubernetes.io/instance="+release).Items {
+	for _, pod := range s.allPods(t, "app.kubernetes.io/instance="+release) {
 		name := pod.Labels["app.kubernetes.io/name"]
 		if pod.DeletionTimestamp == nil && slices.Contains(s.services, name) && (len(names) == 0 || slices.Contains(names, name)) {
 			pods = append(pods, pod)
 		}
 	}
 	return pods
+}
+
+// allPods are those that a selector finds, ending ones included.
+func (s *story) allPods(t *T, selector string) []core.Pod {
+	t.Helper()
+	list := new(core.PodList)
+	if err := s.get(t.Context(), "/api/v1/namespaces/"+namespace+"/pods", selector, list); err != nil {
+		t.Fatal(err)
+	}
+	return list.Items
 }
 
 // helmTest: `helm test` of both Helms checks every service.

@@ -10,15 +10,30 @@ import (
 	"strings"
 	"time"
 
+	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
 )
 
-// byHelm4 installs from nothing by Helm 4 alone, which applies on the server's side.
+// byHelm4 installs and upgrades by Helm 4 alone, which applies on the server's side. The upgrade leaves the replicas alone that somebody
+// else has chosen.
 func (s *story) byHelm4(t *T) {
 	helm := s.helms[1]
-	args := append([]string{"install", release, chart, "--wait", "--timeout=3m"}, s.values()...)
+	keep := "counts.autoscaling.behavior.scaleDown.selectPolicy=Disabled"
+	args := append([]string{"install", release, chart, "--wait", "--timeout=3m"}, s.values(keep)...)
 	if _, err := command(t.Context(), "", helm, args...); err != nil {
 		t.Fatal(err)
+	}
+	if slices.Contains(s.services, "counts") {
+		must(t, "scale", "deployment", "rowlock-counts", "--replicas=3")
+		// In a hurry, as the runbook has it.
+		if _, err := command(t.Context(), "", helm, "upgrade", release, chart, "--namespace", namespace, "--reuse-values",
+			"--set=counts.podAnnotations.upgrade=by-helm-4,counts.minReadySeconds=0"); err != nil {
+			t.Fatal(err)
+		}
+		counts := fetch[apps.Deployment](t, "deployment", "rowlock-counts").Spec
+		if n, of := *counts.Replicas, counts.Template.Annotations["upgrade"]; n != 3 || of != "by-helm-4" {
+			t.Errorf("after an upgrade by Helm 4 counts has %d replicas, upgraded %q: there were 3", n, of)
+		}
 	}
 	s.check(t, helm)
 	s.uninstall(t, helm)
@@ -71,6 +86,9 @@ func (s *story) alone(t *T) {
 	if _, err := command(t.Context(), values, helm, "install", "counts", chart+"/charts/service", "--namespace", namespace, "--values=-",
 		"--set=database.existingSecret=counts-pooled,database.keys.uri=uri,database.parameters=sslmode=disable,database.pooler=transaction",
 		"--set=migrations.mode=none,autoscaling.enabled=false,networkPolicy.enabled=true,networkPolicy.databasePorts={6432}",
+		// For restart: a replica takes 8 s and a little to end, and the chart counts with 17.
+		"--set=shutdown.preStopSeconds=8,shutdown.delaySeconds=0,shutdown.timeoutSeconds=4",
+		"--set=config.REQUEST_TIMEOUT=3s,config.DB_STATEMENT_TIMEOUT=2s,config.DB_LOCK_TIMEOUT=1s",
 		"--set-string=image.tag="+s.tag); err != nil {
 		t.Fatal(err)
 	}
@@ -103,8 +121,52 @@ spec:
 	if ip := fetch[core.Pod](t, "pod", "pgbouncer").Status.PodIP; err != nil || strings.TrimSpace(from) != ip {
 		t.Errorf("counts is connected from %q, and the pooler is %s: %v", from, ip, err)
 	}
+	s.restart(t, "counts", 2, 1)
 	if _, err := command(t.Context(), "", helm, "uninstall", "counts", "--namespace", namespace, "--wait"); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// restart rolls a release's Deployment out at the chart's own pace, minReadySeconds: auto. It counts the replicas that there are,
+// ending ones included, for each of them has connections: the budget is for replicas + 2 x surge, no more than surge of them ending.
+func (s *story) restart(t *T, name string, replicas, surge int) {
+	t.Helper()
+	wait(t, time.Minute, "condition=Available", "deployment/"+name)
+	pods := func() []core.Pod {
+		return s.allPods(t, "app.kubernetes.io/component=serve,app.kubernetes.io/instance="+name)
+	}
+	old := map[string]bool{}
+	for _, pod := range pods() {
+		old[pod.Name] = true
+	}
+	began := time.Now()
+	must(t, "rollout", "restart", "deployment/"+name)
+	most, mostEnding, looks := 0, 0, 0
+	eventually(t, 90*time.Second, func() error {
+		all, left, ending := pods(), 0, 0
+		for _, pod := range all {
+			if old[pod.Name] {
+				left++
+			}
+			if pod.DeletionTimestamp != nil {
+				ending++
+			}
+		}
+		most, mostEnding, looks = max(most, len(all)), max(mostEnding, ending), looks+1
+		if left > 0 || len(all) != replicas {
+			return fmt.Errorf("there are %d replicas, %d of them old, %d ending", len(all), left, ending)
+		}
+		return nil
+	})
+	took := time.Since(began)
+	t.Logf("%s restarts at its own pace in %.0f s: at most %d replicas of %d, and %d ending (%d looks)",
+		name, took.Seconds(), most, replicas, mostEnding, looks)
+	if most <= replicas || most > replicas+2*surge || mostEnding > surge {
+		t.Errorf("there were %d replicas at once, %d of them ending; the chart counts with %d, %d of them ending",
+			most, mostEnding, replicas+2*surge, surge)
+	}
+	if took > time.Minute {
+		t.Errorf("it took %s", took)
 	}
 }
 

@@ -50,7 +50,10 @@ worst all old ones stand beside all new ones. (Deployments do not count what is 
 {{- $n := int .settings.database.maxOpenConns -}}
 {{- with .root.Values.database.secondPool -}}
 {{- if .enabled -}}
-{{- $n = add $n (max 1 (sub $n (int .smallerBy))) -}}
+{{- if le $n (int .smallerBy) -}}
+{{- fail (printf "%s.database.maxOpenConns is %d, and the second pool is smaller by %d (secondPool.smallerBy): nothing is left for it" $.root.Chart.Name $n (int .smallerBy)) -}}
+{{- end -}}
+{{- $n = add $n (sub $n (int .smallerBy)) -}}
 {{- end -}}
 {{- end -}}
 {{- $n -}}

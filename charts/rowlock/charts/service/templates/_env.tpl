@@ -14,7 +14,7 @@
 {{- define "service.parameters" -}}
 {{- $parameters := .Values.database.parameters -}}
 {{- if and (not $parameters) (not .Values.database.keys.uri) -}}
-{{- $parameters = dig "database" "parameters" "" .Values.global | default "sslmode=require" -}}
+{{- $parameters = dig "database" "parameters" "" (.Values.global | default dict) | default "sslmode=require" -}}
 {{- end -}}
 {{- if and $parameters (eq (include "service.pooler" .) "transaction") (not (contains "binary_parameters=" $parameters)) -}}
 {{- $parameters = printf "%s&binary_parameters=yes" $parameters -}}
@@ -60,31 +60,48 @@ SHUTDOWN_DELAY: {{ printf "%ds" (int .Values.shutdown.delaySeconds) }}
 SHUTDOWN_TIMEOUT: {{ printf "%ds" (int .Values.shutdown.timeoutSeconds) }}
 {{- end -}}
 
-{{/* Refuses what would be set twice, stand in clear, or let no replica start. */}}
+{{/*
+Refuses what would be set twice (Helm 3 lets the last one win, Helm 4 fails on the server) or stand in clear, and a time for requests that is
+longer than the one to end in: then no replica starts. The service itself judges the rest.
+*/}}
 {{- define "service.checkConfig" -}}
-{{- $taken := merge (dict "DATABASE_URL" "" "MIGRATE_DATABASE_URL" "" "DB_MAX_OPEN_CONNS" "" "INTERNAL_HTTP_ADDR" ""
-      "PGUSER" "" "PGPASSWORD" "") (include "service.config" . | fromYaml) -}}
+{{- $taken := merge (dict "DATABASE_URL" "" "MIGRATE_DATABASE_URL" "" "DB_MAX_OPEN_CONNS" "" "INTERNAL_HTTP_ADDR" "") (include "service.config" . | fromYaml) -}}
+{{- range include "service.databaseEnv" . | fromYamlArray -}}
+{{- $_ := set $taken .name "" -}}
+{{- end -}}
 {{- $config := .Values.config | default dict -}}
 {{- $secrets := .Values.secretEnv | default dict -}}
-{{- range $name, $value := $config -}}
+{{- $request := get $config "REQUEST_TIMEOUT" | default "10s" -}}
+{{- range $name, $_ := $config -}}
 {{- if hasKey $taken $name -}}
 {{- fail (printf "%s.config.%s: the chart sets %s by a value of its own; see its README" $.Chart.Name $name $name) -}}
 {{- end -}}
-{{- if hasKey $secrets $name -}}
+{{- if or (hasKey $secrets $name) (eq $name "PGPASSWORD") -}}
 {{- fail (printf "%s.config.%s: config ends in a ConfigMap, for everybody to read; name a secret in secretEnv.%s" $.Chart.Name $name $name) -}}
 {{- end -}}
 {{- end -}}
-{{- range $name, $_ := $secrets -}}
+{{- range $name, $from := $secrets -}}
 {{- if hasKey $taken $name -}}
 {{- fail (printf "%s.secretEnv.%s: the chart sets %s by a value of its own; see its README" $.Chart.Name $name $name) -}}
 {{- end -}}
+{{- if and $from.existingSecret (eq $name "REQUEST_TIMEOUT") -}}
+{{- $request = "unknown" -}}
 {{- end -}}
+{{- end -}}
+{{- $extra := dict -}}
 {{- range .Values.extraEnv -}}
 {{- if hasKey $taken .name -}}
 {{- fail (printf "%s.extraEnv: the chart sets %s by a value of its own; see its README" $.Chart.Name .name) -}}
 {{- end -}}
+{{- if or (hasKey $config .name) (dig .name "existingSecret" "" $secrets) (hasKey $extra .name) -}}
+{{- fail (printf "%s.extraEnv: %s is set twice, here or in config and secretEnv" $.Chart.Name .name) -}}
 {{- end -}}
-{{- $request := include "service.seconds" (get $config "REQUEST_TIMEOUT" | default "10s" | toString) -}}
+{{- $_ := set $extra .name "" -}}
+{{- if eq .name "REQUEST_TIMEOUT" -}}
+{{- $request = .value | default "unknown" -}}
+{{- end -}}
+{{- end -}}
+{{- $request = include "service.seconds" (toString $request) -}}
 {{- if and $request (le (int .Values.shutdown.timeoutSeconds) (int $request)) -}}
 {{- fail (printf "%s.shutdown.timeoutSeconds is %d: no replica starts with less time for requests in flight than one may take, and REQUEST_TIMEOUT is %s s" $.Chart.Name (int .Values.shutdown.timeoutSeconds) $request) -}}
 {{- end -}}

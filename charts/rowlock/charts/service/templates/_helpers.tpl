@@ -34,7 +34,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
 {{- define "service.tag" -}}
-{{- .Values.image.tag | default (dig "image" "tag" "" .Values.global) | default .Chart.AppVersion -}}
+{{- .Values.image.tag | default (dig "image" "tag" "" (.Values.global | default dict)) | default .Chart.AppVersion -}}
 {{- end -}}
 
 {{/* The tag as a label, without a digest. */}}
@@ -44,7 +44,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{- define "service.image" -}}
 {{- $repository := .Values.image.repository | required (printf "%s.image.repository is required: the image of the service" .Chart.Name) -}}
-{{- $registry := .Values.image.registry | default (dig "image" "registry" "" .Values.global) -}}
+{{- $registry := .Values.image.registry | default (dig "image" "registry" "" (.Values.global | default dict)) -}}
 {{- with $registry }}{{ trimSuffix "/" . }}/{{ end }}{{ $repository }}:{{ include "service.tag" . }}
 {{- end -}}
 
@@ -53,7 +53,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
 {{- define "service.pooler" -}}
-{{- .Values.database.pooler | default (dig "database" "pooler" "" .Values.global) | default "none" -}}
+{{- .Values.database.pooler | default (dig "database" "pooler" "" (.Values.global | default dict)) | default "none" -}}
 {{- end -}}
 
 {{/* The enabled workloads with their own settings over those of the service, as JSON: fromJson it. */}}
@@ -70,11 +70,18 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- toJson $all -}}
 {{- end -}}
 
-{{/* A value of config as text. Numbers of a values file are floats, and a large one must not come out as 2.68435456e+08. */}}
+{{/*
+A value of config as text; takes a dict of where and value. Numbers of a values file are floats: a large one must not come out as 2.68435456e+08,
+and has lost its last digits when it is too large.
+*/}}
 {{- define "service.scalar" -}}
-{{- if kindIs "float64" . -}}
-{{- if eq (floor .) . -}}{{- int64 . -}}{{- else -}}{{- . -}}{{- end -}}
+{{- if not (kindIs "float64" .value) -}}
+{{- toString .value -}}
+{{- else if ne (floor .value) .value -}}
+{{- .value -}}
+{{- else if gt (maxf .value (mulf -1 .value)) 9007199254740992.0 -}}
+{{- fail (printf "%s: write so large a number in quotes, or digits get lost" .where) -}}
 {{- else -}}
-{{- toString . -}}
+{{- int64 .value -}}
 {{- end -}}
 {{- end -}}

@@ -4,7 +4,7 @@
 serviceAccountName: {{ include "service.serviceAccountName" .root }}
 automountServiceAccountToken: false
 enableServiceLinks: false
-{{- with concat $values.imagePullSecrets (dig "imagePullSecrets" list $values.global) | uniq }}
+{{- with concat ($values.imagePullSecrets | default list) (dig "imagePullSecrets" list ($values.global | default dict)) | uniq }}
 imagePullSecrets:
   {{- range . }}
   - name: {{ . }}

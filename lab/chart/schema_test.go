@@ -1,0 +1,125 @@
+package chart
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rowlock/rowlock/lab/internal/chartvalues"
+)
+
+// keysOf are the keys of a chart's values.
+func keysOf(t *testing.T, chart string) []chartvalues.Key {
+	t.Helper()
+	keys, err := chartvalues.Read([]byte(read(t, chart+"/values.yaml")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+// schemaOf is a chart's schema.
+func schemaOf(t *testing.T, chart string) (schema dict) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(read(t, chart+"/values.schema.json")), &schema); err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+// The schemas are strict at every level that is ours: an object either lists its properties and allows no others, or says what any of
+// its values is. What Kubernetes defines (extraEnv, affinity and such) is checked by Kubernetes; global belongs to all charts of a release.
+func TestSchemasAreStrict(t *testing.T) {
+	t.Parallel()
+	open := []string{"/affinity", "/test/affinity", "/global", "/counts", "/events", "/iidy", "/payments", "/pyggpot"}
+	for _, chart := range []string{alone, umbrella} {
+		schema := schemaOf(t, chart)
+		var walk func(path string, node dict)
+		walk = func(path string, node dict) {
+			if node["type"] == "object" && node["additionalProperties"] == nil && !slices.Contains(open, path) {
+				t.Errorf("%s: %s allows anything", chart, path)
+			}
+			properties, _ := node["properties"].(dict)
+			for name, child := range properties {
+				if node, ok := child.(dict); ok {
+					walk(path+"/"+name, node)
+				}
+			}
+			if inner, ok := node["additionalProperties"].(dict); ok {
+				walk(path+"/*", inner)
+			}
+		}
+		walk("", schema)
+		if schema["additionalProperties"] != false || schema["$schema"] != "http://json-schema.org/draft-07/schema#" {
+			t.Errorf("%s: the root is open", chart)
+		}
+	}
+}
+
+// itsOwn tells whether a chart judges a key itself: the umbrella leaves those of a service to the service's chart.
+func itsOwn(key chartvalues.Key) bool {
+	section, _, _ := strings.Cut(key.Path, ".")
+	return !slices.Contains([]string{"counts", "events", "iidy", "payments", "pyggpot"}, section)
+}
+
+// empty is a default that null may stand for.
+func empty(key chartvalues.Key) bool {
+	return slices.Contains([]string{`""`, "{}", "[]", "false"}, key.Default)
+}
+
+// Helm takes a key away that is null, before the schema looks. Where the default is empty that changes nothing. Everywhere else the schema
+// has to demand the key and the sections above it: what a template would make of its absence is a Kubernetes default, or a policy that
+// fails open.
+func TestTheSchemaDemandsWhatHasADefault(t *testing.T) {
+	t.Parallel()
+	for _, chart := range []string{alone, umbrella} {
+		schema := schemaOf(t, chart)
+		demanded := 0
+		for _, key := range keysOf(t, chart) {
+			if !itsOwn(key) || key.Default == "" {
+				continue
+			}
+			node, steps := schema, strings.Split(key.Path, ".")
+			for i, step := range steps {
+				last := i == len(steps)-1
+				required, _ := node["required"].(list)
+				if has := slices.Contains(required, any(step)); !has && (!last || !empty(key)) {
+					t.Errorf("%s: %s: null: the schema does not demand %s", chart, key.Path, strings.Join(steps[:i+1], "."))
+				} else if has {
+					demanded++
+				}
+				properties, _ := node["properties"].(dict)
+				node, _ = properties[step].(dict)
+			}
+		}
+		if demanded < 10 {
+			t.Errorf("%s: the schema demands %d keys and sections", chart, demanded)
+		}
+	}
+}
+
+// null instead of an empty default renders the same.
+func TestNullIsAsGoodAsEmpty(t *testing.T) {
+	t.Parallel()
+	eachHelm(t, func(t *testing.T, helm string) {
+		for chart, values := range map[string]string{alone: bare, umbrella: "{}"} {
+			args := []string{"template", release, chart, "--kube-version=" + kubernetes, "--values=-"}
+			want, err := run(t, helm, values, args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, key := range keysOf(t, chart) {
+				if itsOwn(key) && empty(key) && !strings.Contains(values, key.Path[strings.LastIndex(key.Path, ".")+1:]+": ") {
+					args = append(args, "--set="+key.Path+"=null")
+				}
+			}
+			if n := len(args); n < 15 {
+				t.Errorf("%s: %d arguments set next to nothing to null", chart, n)
+			}
+			if got, err := run(t, helm, values, args...); err != nil || got != want {
+				t.Errorf("%s: all that is empty set to null renders otherwise: %v", chart, err)
+			}
+		}
+	})
+}
