@@ -29,7 +29,8 @@ var failingBinary = sync.OnceValues(func() (string, error) {
 		return "", fmt.Errorf("find the folder for the binary: %w", err)
 	}
 	build := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-tags=failpoint", "-o", path, "./cmd/payments")
-	build.Dir, build.Env = "../../services/payments", append(build.Environ(), "CGO_ENABLED=0") // as make build, whose packages are in Go's cache
+	build.Dir = "../../services/payments"
+	build.Env = append(build.Environ(), "CGO_ENABLED=0") // as make build, whose packages are in Go's cache
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build payments with its failpoints: %w: %s", err, out)
 	}

@@ -26,7 +26,8 @@ const (
 const curveNines = 4
 
 // plotStyle makes one file readable on a light and on a dark page.
-const plotStyle = `text{font:13px system-ui,sans-serif;fill:#1f2328}.title{font-size:16px;font-weight:600}.small{font-size:11px;fill:#59636e}
+const plotStyle = `
+text{font:13px system-ui,sans-serif;fill:#1f2328}.title{font-size:16px;font-weight:600}.small{font-size:11px;fill:#59636e}
 .page{fill:#fff}.grid{stroke:#d1d9e0;stroke-width:1}.base{fill:#8c959f}.service{fill:#0969da}.bar{stroke:#cf222e;stroke-dasharray:5 4}
 .line{fill:none;stroke:#0969da;stroke-width:1.8}.line.b{stroke:#1a7f37}.line.c{stroke:#9a6700}
 @media (prefers-color-scheme:dark){text{fill:#f0f6fc}.small{fill:#9198a1}.page{fill:#0d1117}.grid{stroke:#3d444d}.base{fill:#656c76}
