@@ -75,7 +75,7 @@ func TestIidyCutUpload(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		declared := 200_000 * len(itemLine(0, 1, false))
+		declared := 200_000 * len(appendLine(nil, 0, 1, false))
 		if _, err := fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", request, declared); err != nil {
 			t.Fatal(err)
 		}

@@ -43,6 +43,7 @@ func TestIidyPagesOfAMillion(t *testing.T) {
 		}
 	})
 	seen, after, last := 0, "", ""
+	var want []byte
 	var slowest time.Duration
 	for {
 		begin := time.Now()
@@ -63,7 +64,7 @@ func TestIidyPagesOfAMillion(t *testing.T) {
 			if strings.Contains(item, "-") {
 				continue // one of those that come and go
 			}
-			if want := fmt.Sprintf("files/%07d", seen); item != want {
+			if want = appendItem(want[:0], seen); item != string(want) {
 				t.Fatalf("%q comes where %q should", item, want)
 			}
 			seen++

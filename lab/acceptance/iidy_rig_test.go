@@ -79,12 +79,22 @@ func (l *lists) want(method, path string, body io.Reader, want int64) {
 	}
 }
 
-// itemLine is item i of n, in order or from behind.
-func itemLine(i, n int, back bool) string {
+// appendItem appends the name of item i, which has seven digits. A million names are made in a moment, which fmt needs half a minute
+// for when it is built with the race detector.
+func appendItem(to []byte, i int) []byte {
+	const sevenDigits = 10_000_000
+	at := len(to) + len("files")
+	to = strconv.AppendInt(append(to, "files"...), int64(sevenDigits+i), 10)
+	to[at] = '/'
+	return to
+}
+
+// appendLine appends the line of item i of n, in order or from behind.
+func appendLine(to []byte, i, n int, back bool) []byte {
 	if back {
 		i = n - 1 - i
 	}
-	return fmt.Sprintf("files/%07d.tar.gz\n", i)
+	return append(appendItem(to, i), ".tar.gz\n"...)
 }
 
 // itemsOf are the items of a page, a line each.
@@ -103,7 +113,7 @@ func upload(n int, back bool) io.Reader {
 	go func() {
 		var chunk []byte
 		for i := range n {
-			chunk = append(chunk, itemLine(i, n, back)...)
+			chunk = appendLine(chunk, i, n, back)
 			if len(chunk) > 60<<10 || i == n-1 {
 				if _, err := w.Write(chunk); err != nil {
 					return

@@ -28,8 +28,9 @@ var failingBinary = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the folder for the binary: %w", err)
 	}
-	build := exec.CommandContext(context.Background(), "go", "build", "-tags=failpoint", "-o", path, "./cmd/payments")
+	build := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-tags=failpoint", "-o", path, "./cmd/payments")
 	build.Dir = "../../services/payments"
+	build.Env = append(build.Environ(), "CGO_ENABLED=0") // as make build, whose packages are in Go's cache
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build payments with its failpoints: %w: %s", err, out)
 	}

@@ -264,7 +264,8 @@ func TestFailedTestKeepsItsServer(t *testing.T) {
 	if !found {
 		t.Fatalf("no command in the output:\n%s", out)
 	}
-	dir := command[strings.Index(command, os.TempDir()):strings.Index(command, "/data")]
+	dir, _, _ := strings.Cut(command, "/data")
+	dir = dir[strings.LastIndexAny(dir, " '")+1:]
 	t.Cleanup(func() {
 		if err := localpg.Remove(context.WithoutCancel(t.Context()), dir); err != nil {
 			t.Error(err)

@@ -104,13 +104,9 @@ func (s *server) open() error {
 // server that does: killed processes, the server's own included, lose nothing that was committed. synchronous_commit stays on, since
 // without it they would.
 func private(ctx context.Context, changes ...func(*localpg.Options)) (*localpg.Server, error) {
-	dir, err := os.MkdirTemp("", dirPattern)
+	dir, err := localpg.TempFolder(dirPattern)
 	if err != nil {
-		return nil, fmt.Errorf("make a folder for the server: %w", err)
-	}
-	// Root's server runs as another user, who has to get through. The cluster in it is 0700.
-	if err := os.Chmod(dir, 0o711); err != nil {
-		return nil, fmt.Errorf("open the server's folder: %w", err)
+		return nil, err
 	}
 	options := localpg.Options{
 		Dir:       dir,
@@ -156,9 +152,13 @@ func discard(ctx context.Context, own *localpg.Server) error {
 // sweepFolders removes the private servers that stayed behind: of failed tests, and of runs that were killed together with their
 // guards. The last few of a day stay. It is a courtesy to the machine: what cannot be removed (another user's, one in use) is left.
 func sweepFolders(ctx context.Context) {
-	folders, err := filepath.Glob(filepath.Join(os.TempDir(), dirPattern))
-	if err != nil {
-		return
+	var folders []string
+	for _, parent := range localpg.TempFolders() {
+		found, err := filepath.Glob(filepath.Join(parent, dirPattern))
+		if err != nil {
+			return
+		}
+		folders = append(folders, found...)
 	}
 	ages := make(map[string]time.Duration, len(folders))
 	for _, folder := range folders {

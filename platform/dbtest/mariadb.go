@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"os"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/localmaria"
+	"github.com/rowlock/rowlock/platform/localpg"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
@@ -39,13 +39,9 @@ func (s *mariaServer) close() error {
 // privateMaria starts a server in a temporary folder. Nothing is forced to the disk, which only a loss of power could tell: a killed
 // server loses nothing that was committed.
 func privateMaria(ctx context.Context, settings map[string]string) (*localmaria.Server, error) {
-	dir, err := os.MkdirTemp("", dirPattern)
+	dir, err := localpg.TempFolder(dirPattern)
 	if err != nil {
-		return nil, fmt.Errorf("make a folder for MariaDB: %w", err)
-	}
-	// Root's server runs as another user, who has to get through.
-	if err := os.Chmod(dir, 0o711); err != nil {
-		return nil, fmt.Errorf("open MariaDB's folder: %w", err)
+		return nil, err
 	}
 	own, err := localmaria.Start(ctx, localmaria.Options{Dir: dir, Temporary: true, Settings: settings})
 	if err != nil {

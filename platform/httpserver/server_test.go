@@ -2,17 +2,13 @@ package httpserver
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
@@ -77,102 +73,6 @@ func TestHandleRefuses(t *testing.T) {
 			}()
 			f.Handle(c.method, c.pattern, c.h)
 		}()
-	}
-}
-
-// What a client puts into one path segment is what the handler gets.
-func TestPathRoundTrip(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, Config{})
-	echoID := func(w http.ResponseWriter, r *http.Request) error {
-		id, err := PathParam(r, "itemId")
-		if err != nil {
-			return err
-		}
-		return WriteJSON(w, http.StatusOK, id)
-	}
-	f.Handle(http.MethodPost, "/counts/{itemId}/increase", echoID)
-	f.Handle(http.MethodGet, "/counts/{itemId}", echoID)
-	f.Handle(http.MethodGet, "/counts", answer)
-	addr := f.start(t)
-	for _, c := range []struct{ sent, want string }{
-		{"plain", "plain"},
-		{"a%2Fb", "a/b"},
-		{"a%2fb", "a/b"},
-		{"%2F", "/"},
-		{"%2F%2F", "//"},
-		{"%252F", "%2F"},
-		{"100%25", "100%"},
-		{"%25", "%"},
-		{"%25%32%35", "%25"},
-		{"a+b", "a+b"},
-		{"a%2Bb", "a+b"},
-		{"a%20b", "a b"},
-		{"..", ".."},
-		{"%2e%2e", ".."},
-		{".", "."},
-		{"%2E", "."},
-		{"...", "..."},
-		{"a;b", "a;b"},
-		{";", ";"},
-		{"a%3Bb", "a;b"},
-		{"a=b&c", "a=b&c"},
-		{"a,b", "a,b"},
-		{"a:b", "a:b"},
-		{":itemId", ":itemId"},
-		{"*", "*"},
-		{"%3F", "?"},
-		{"%23", "#"},
-		{"a%22b", `a"b`},
-		{"<b>", "<b>"},
-		{"%5C", `\`},
-		{`\`, `\`},
-		{"{itemId}", "{itemId}"},
-		{"~!$'()@", "~!$'()@"},
-		{"%F0%9F%98%80", "😀"},
-		{"😀", "😀"},
-		{"%e2%80%8f", "\u200f"},
-		{"e%CC%81", "e\u0301"},
-		{"%C3%A9", "é"},
-		{"%0A", "\n"},
-		{"%7F", "\x7f"},
-		{"increase", "increase"},
-		{strings.Repeat("x", 2000), strings.Repeat("x", 2000)},
-	} {
-		for _, target := range []string{"GET /counts/%s", "POST /counts/%s/increase", "GET http://else/counts/%s?x=/a/b"} {
-			line := fmt.Sprintf(target, c.sent)
-			a := exchangeRaw(t, addr, line+" HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-			var got string
-			if err := json.Unmarshal([]byte(a.body), &got); err != nil || a.status != http.StatusOK || got != c.want {
-				t.Errorf("%s: %d %s, want %q", line, a.status, a.body, c.want)
-			}
-		}
-	}
-	for sent, want := range map[string]string{
-		"/counts/%ff": "INVALID_FIELD", "/counts/%00": "INVALID_FIELD", "/counts/%ed%a0%80": "INVALID_FIELD", "/counts/\xff": "INVALID_FIELD",
-		"/counts/%zz": "INVALID_FIELD", "/counts/%": "INVALID_FIELD", // refused by net/http, in our form
-		"/counts/": "NOT_FOUND", "/counts//": "NOT_FOUND", "/counts/a/b": "NOT_FOUND", "/counts/a/": "NOT_FOUND", "//counts/a": "NOT_FOUND",
-		"/counts/../counts/a": "NOT_FOUND", "/": "NOT_FOUND", "/count": "NOT_FOUND", "/counts/a%2Fincrease/": "NOT_FOUND",
-		"/%63ounts/a": "NOT_FOUND", "/counts/a/increase": "METHOD_NOT_ALLOWED", "/counts/a/b/increase": "NOT_FOUND",
-	} {
-		a := exchangeRaw(t, addr, "GET "+sent+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-		var d problem.Document
-		if err := json.Unmarshal([]byte(a.body), &d); err != nil || d.Code != want || a.status != d.Status {
-			t.Errorf("%s: %d %s, want %s", sent, a.status, a.body, want)
-		}
-	}
-}
-
-func TestPathParamIsNotThere(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, Config{})
-	f.Handle(http.MethodGet, "/{a}", func(_ http.ResponseWriter, r *http.Request) error {
-		_, err := PathParam(r, "b")
-		return err
-	})
-	wantProblem(t, f.do(t, "GET", "/x", ""), problem.Internal, "")
-	if _, err := PathParam(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x", nil), "a"); err == nil {
-		t.Error("a parameter without a route")
 	}
 }
 
@@ -352,104 +252,6 @@ func TestPanic(t *testing.T) {
 	}
 	if n := f.inFlight.Load(); n != 0 {
 		t.Errorf("%d requests in flight after panics", n)
-	}
-}
-
-func TestOverloaded(t *testing.T) {
-	t.Parallel()
-	const limit = 3
-	f := newFixture(t, Config{MaxInFlight: limit})
-	entered, release := make(chan struct{}), make(chan struct{})
-	f.Handle(http.MethodPost, "/slow", func(w http.ResponseWriter, r *http.Request) error {
-		entered <- struct{}{}
-		<-release
-		return answer(w, r)
-	})
-	answers := make(chan int, limit)
-	for range limit {
-		go func() { answers <- f.do(t, "POST", "/slow", "").Code }()
-		<-entered
-	}
-	wantProblem(t, f.do(t, "POST", "/slow", ""), problem.Overloaded, "")
-	if w := f.do(t, "GET", "/none", ""); w.Code != http.StatusNotFound {
-		t.Errorf("a path that is not served: %d", w.Code)
-	}
-	wantMetric(t, f.registry, `http_server_requests_in_flight{server="api"}`, limit)
-	close(release)
-	for range limit {
-		if code := <-answers; code != http.StatusOK {
-			t.Errorf("a request within the limit: %d", code)
-		}
-	}
-	go func() { <-entered }()
-	if w := f.do(t, "POST", "/slow", ""); w.Code != http.StatusOK {
-		t.Errorf("afterwards: %d", w.Code)
-	}
-}
-
-func TestDeadline(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, Config{RequestTimeout: 3 * time.Second})
-		f.Handle(http.MethodPost, "/", func(_ http.ResponseWriter, r *http.Request) error {
-			child, cancel := context.WithCancel(r.Context()) // the handler's own contexts end too
-			defer cancel()
-			<-child.Done()
-			return child.Err()
-		})
-		start := time.Now()
-		w := f.do(t, "POST", "/", "")
-		wantProblem(t, w, problem.OutcomeUnknown, "")
-		if took := time.Since(start); took != 3*time.Second {
-			t.Errorf("answered after %v", took)
-		}
-	})
-}
-
-func TestBodyLimit(t *testing.T) {
-	t.Parallel()
-	const limit = 100
-	f := newFixture(t, Config{MaxBody: limit})
-	f.Handle(http.MethodPost, "/", func(w http.ResponseWriter, r *http.Request) error {
-		var v struct {
-			Text string `json:"text"`
-		}
-		if err := DecodeJSON(r, &v); err != nil {
-			return err
-		}
-		return WriteJSON(w, http.StatusOK, len(v.Text))
-	})
-	body := func(size int) string { return `{"text":"` + strings.Repeat("x", size-len(`{"text":""}`)) + `"}` }
-	if w := f.do(t, "POST", "/", body(limit)); w.Code != http.StatusOK {
-		t.Errorf("the limit itself: %d %s", w.Code, w.Body)
-	}
-	wantProblem(t, f.do(t, "POST", "/", body(limit+1)), problem.BodyTooLarge, "")
-
-	// A client hears of it although it is still sending, and before it sends when it asks.
-	addr, client := f.start(t), newClient(t)
-	for _, size := range []int{limit, limit + 1, 10 << 20} {
-		for _, length := range []int64{int64(size), -1} { // declared and chunked
-			for _, expect := range []string{"", "100-continue"} {
-				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+addr, io.NopCloser(strings.NewReader(body(size))))
-				if err != nil {
-					t.Fatal(err)
-				}
-				r.ContentLength = length
-				if expect != "" {
-					r.Header.Set("Expect", expect)
-				}
-				resp, err := client.Do(r)
-				if err != nil {
-					t.Fatalf("%d bytes (%d, %q): %v", size, length, expect, err)
-				}
-				if want := map[bool]int{true: 200, false: 413}[size <= limit]; resp.StatusCode != want || (size > limit) != resp.Close {
-					t.Errorf("%d bytes (%d, %q): %d, close %v", size, length, expect, resp.StatusCode, resp.Close)
-				}
-				if err := resp.Body.Close(); err != nil {
-					t.Error(err)
-				}
-			}
-		}
 	}
 }
 

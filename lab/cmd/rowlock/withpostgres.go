@@ -40,13 +40,9 @@ func withPostgres(ctx context.Context, p process, args []string) error {
 	if p.environ[testDatabaseURL] != "" {
 		return runCommand(ctx, p, p.environ, args)
 	}
-	dir, err := os.MkdirTemp("", "rowlock-test-*")
+	dir, err := localpg.TempFolder("rowlock-test-*")
 	if err != nil {
-		return fmt.Errorf("make a folder for the test server: %w", err)
-	}
-	// When root runs this, the server runs as somebody else, who must get through.
-	if err := os.Chmod(dir, 0o711); err != nil {
-		return fmt.Errorf("open the folder of the test server: %w", err)
+		return fmt.Errorf("start a test server: %w", err)
 	}
 	server, err := localpg.Start(ctx, localpg.Options{
 		Dir: dir, Temporary: true, Progress: p.stderr, Environ: p.environ,

@@ -2,150 +2,17 @@ package balance
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
-
-	"go.uber.org/goleak"
-
-	"github.com/rowlock/rowlock/lab/internal/replica"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// source is a list that a test changes.
-type source struct {
-	list atomic.Pointer[[]replica.Backend]
-}
-
-func (s *source) Backends() []replica.Backend { return *s.list.Load() }
-
-func (s *source) set(addrs ...string) {
-	var list []replica.Backend
-	for i, addr := range addrs {
-		list = append(list, replica.Backend{Name: fmt.Sprintf("counts-%d", i+1), Addr: addr})
-	}
-	s.list.Store(&list)
-}
-
-// balanced serves a balancer before the addresses and returns its URL.
-func balanced(t *testing.T, addrs ...string) (string, *source) {
-	t.Helper()
-	s := &source{}
-	s.set(addrs...)
-	b := New("counts", s, slog.New(slog.DiscardHandler))
-	ln := listen(t)
-	served := make(chan error, 1)
-	go func() { served <- b.Serve(ln) }()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 5*time.Second)
-		defer cancel()
-		if err := b.Shutdown(ctx); err != nil {
-			t.Errorf("shutdown: %v", err)
-		}
-		if err := <-served; err != nil {
-			t.Errorf("serve: %v", err)
-		}
-	})
-	return "http://" + ln.Addr().String(), s
-}
-
-func listen(t *testing.T) net.Listener {
-	t.Helper()
-	var lc net.ListenConfig
-	ln, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ln
-}
-
-// refused is an address that nobody listens on.
-func refused(t *testing.T) string {
-	t.Helper()
-	ln := listen(t)
-	if err := ln.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return ln.Addr().String()
-}
-
-// backend is a replica that answers with its request as it came.
-func backend(t *testing.T, h http.HandlerFunc) string {
-	t.Helper()
-	srv := httptest.NewServer(h)
-	t.Cleanup(srv.Close)
-	return srv.Listener.Addr().String()
-}
-
-// cutter is a replica that reads each request to its end and closes without an
-// answer; requests counts them.
-func cutter(t *testing.T) (addr string, requests *atomic.Int64) {
-	t.Helper()
-	requests = new(atomic.Int64)
-	return backend(t, func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		requests.Add(1)
-		panic(http.ErrAbortHandler)
-	}), requests
-}
-
-type answer struct {
-	status int
-	header http.Header
-	body   string
-}
-
-func do(t *testing.T, method, url, body string) answer {
-	t.Helper()
-	a, err := try(t.Context(), method, url, body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
-}
-
-func try(ctx context.Context, method, url, body string) (answer, error) {
-	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
-	if err != nil {
-		return answer{}, err
-	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
-	resp, err := client.Do(req)
-	if err != nil {
-		return answer{}, err
-	}
-	b, err := io.ReadAll(resp.Body)
-	return answer{status: resp.StatusCode, header: resp.Header, body: string(b)}, errors.Join(err, resp.Body.Close())
-}
-
-func code(t *testing.T, a answer) string {
-	t.Helper()
-	var doc struct {
-		Code string `json:"code"`
-	}
-	if err := json.Unmarshal([]byte(a.body), &doc); err != nil {
-		t.Fatalf("%q: %v", a.body, err)
-	}
-	return doc.Code
-}
-
-func echo(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
-	_, _ = fmt.Fprintf(w, "%s %s %s", r.Method, r.RequestURI, body)
-}
 
 func TestReplicasTakeTurns(t *testing.T) {
 	t.Parallel()
@@ -178,25 +45,6 @@ func TestRequestTargetIsLeftAlone(t *testing.T) {
 			t.Errorf("%s arrived as %q", target, got)
 		}
 	}
-}
-
-// raw sends bytes and returns what comes until the connection ends.
-func raw(t *testing.T, addr, request string) string {
-	t.Helper()
-	var d net.Dialer
-	conn, err := d.DialContext(t.Context(), "tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	if _, err := io.WriteString(conn, request); err != nil {
-		t.Fatal(err)
-	}
-	got, err := io.ReadAll(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(got)
 }
 
 func TestRefusedDialsGoToAnotherReplica(t *testing.T) {
@@ -383,105 +231,5 @@ func TestAClientThatLeavesIsNotRetried(t *testing.T) {
 	<-left // the replica learnt of it
 	if n := len(arrived); n != 0 {
 		t.Errorf("%d more requests arrived", n)
-	}
-}
-
-func TestShutdownFinishesWhatIsInFlight(t *testing.T) {
-	t.Parallel()
-	arrived, goOn := make(chan struct{}), make(chan struct{})
-	s := &source{}
-	s.set(backend(t, func(w http.ResponseWriter, _ *http.Request) {
-		close(arrived)
-		<-goOn
-		_, _ = io.WriteString(w, "done")
-	}))
-	b := New("counts", s, slog.New(slog.DiscardHandler))
-	ln := listen(t)
-	served := make(chan error, 1)
-	go func() { served <- b.Serve(ln) }()
-	got := make(chan answer, 1)
-	go func() {
-		a, err := try(t.Context(), http.MethodGet, "http://"+ln.Addr().String(), "")
-		if err != nil {
-			t.Error(err)
-		}
-		got <- a
-	}()
-	<-arrived
-	down := make(chan error, 1)
-	go func() { down <- b.Shutdown(t.Context()) }()
-	if err := <-served; err != nil { // it has stopped accepting
-		t.Error(err)
-	}
-	close(goOn)
-	if a := <-got; a.body != "done" {
-		t.Errorf("answer %+v", a)
-	}
-	if err := <-down; err != nil {
-		t.Error(err)
-	}
-}
-
-func TestShutdownCutsWhenItsTimeIsOver(t *testing.T) {
-	t.Parallel()
-	arrived := make(chan struct{})
-	s := &source{}
-	s.set(backend(t, func(_ http.ResponseWriter, r *http.Request) {
-		close(arrived)
-		<-r.Context().Done()
-	}))
-	b := New("counts", s, slog.New(slog.DiscardHandler))
-	ln := listen(t)
-	served := make(chan error, 1)
-	go func() { served <- b.Serve(ln) }()
-	ended := make(chan error, 1)
-	go func() {
-		_, err := try(t.Context(), http.MethodGet, "http://"+ln.Addr().String(), "")
-		ended <- err
-	}()
-	<-arrived
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := b.Shutdown(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("shutdown: %v", err)
-	}
-	if err := <-ended; err == nil {
-		t.Error("the request was answered")
-	}
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
-}
-
-func BenchmarkBalance(b *testing.B) {
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }))
-	defer srv.Close()
-	s := &source{}
-	s.set(srv.Listener.Addr().String())
-	bal := New("counts", s, slog.New(slog.DiscardHandler))
-	front := httptest.NewServer(bal.server.Handler)
-	defer front.Close()
-	var d net.Dialer
-	conn, err := d.DialContext(b.Context(), "tcp", front.Listener.Addr().String())
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	r := bufio.NewReader(conn)
-	request := []byte("POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n")
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := conn.Write(request); err != nil {
-			b.Fatal(err)
-		}
-		resp, err := http.ReadResponse(r, nil)
-		if err != nil {
-			b.Fatal(err)
-		}
-		body, err := io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
-		if err != nil || !bytes.Equal(body, []byte("{}")) {
-			b.Fatalf("%q %v", body, err)
-		}
 	}
 }

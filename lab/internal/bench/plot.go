@@ -1,12 +1,13 @@
 package bench
 
 import (
-	"encoding/xml"
 	"fmt"
 	"io"
 	"math"
 	"strings"
 	"time"
+
+	"github.com/rowlock/rowlock/lab/internal/svg"
 )
 
 // The geometry of the plot, in pixels.
@@ -25,13 +26,13 @@ const (
 const curveNines = 4
 
 // plotStyle makes one file readable on a light and on a dark page.
-const plotStyle = `<style>
+const plotStyle = `
 text{font:13px system-ui,sans-serif;fill:#1f2328}.title{font-size:16px;font-weight:600}.small{font-size:11px;fill:#59636e}
 .page{fill:#fff}.grid{stroke:#d1d9e0;stroke-width:1}.base{fill:#8c959f}.service{fill:#0969da}.bar{stroke:#cf222e;stroke-dasharray:5 4}
 .line{fill:none;stroke:#0969da;stroke-width:1.8}.line.b{stroke:#1a7f37}.line.c{stroke:#9a6700}
 @media (prefers-color-scheme:dark){text{fill:#f0f6fc}.small{fill:#9198a1}.page{fill:#0d1117}.grid{stroke:#3d444d}.base{fill:#656c76}
 .service{fill:#4493f8}.line{stroke:#4493f8}.line.b{stroke:#3fb950}.line.c{stroke:#d29922}.bar{stroke:#f85149}}
-</style>`
+`
 
 // WriteSVG draws the report as one self-contained picture: throughput beside its baselines, the latencies of the open loop by
 // percentile, and the memory of its replicas over time.
@@ -47,36 +48,16 @@ func (r *Report) WriteSVG(w io.Writer) error {
 	caption := fmt.Sprintf("rowlock bench %s, %s: %s, %d cores for client, replicas and PostgreSQL %s",
 		r.Service, r.Started.Format(time.DateOnly), r.Machine.CPU, r.Machine.Cores, r.Machine.PostgreSQL)
 	y += plotMargin
-	p.text(plotMargin, y, "small", "start", caption)
+	p.Text(plotMargin, y, "small", "start", caption)
 
-	if _, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" role="img"><title>%s</title>
-%s
-<rect class="page" width="100%%" height="100%%"/>
-%s</svg>
-`, plotWidth, y+plotMargin, escape(caption), plotStyle, p.body.String()); err != nil {
-		return fmt.Errorf("draw the report: %w", err)
-	}
-
-	return nil
+	return p.Write(w, plotWidth, y+plotMargin, caption, plotStyle)
 }
 
-// plot gathers the elements of the picture; every method that draws a panel gets its top and returns its bottom.
-type plot struct{ body strings.Builder }
-
-func (p *plot) printf(format string, args ...any) {
-	_, _ = fmt.Fprintf(&p.body, format+"\n", args...) // a strings.Builder does not fail
-}
-
-func (p *plot) text(x, y float64, class, anchor, text string) {
-	p.printf(`<text x="%.1f" y="%.1f" class="%s" text-anchor="%s">%s</text>`, x, y, class, anchor, escape(text))
-}
-
-func (p *plot) line(x1, y1, x2, y2 float64, class string) {
-	p.printf(`<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" class="%s"/>`, x1, y1, x2, y2, class)
-}
+// plot draws the picture; every method that draws a panel gets its top and returns its bottom.
+type plot struct{ svg.Canvas }
 
 func (p *plot) throughput(r *Report, top float64) float64 {
-	p.text(plotMargin, top+16, "title", "start", "Requests per second, saturated (grey: bare pgbench)")
+	p.Text(plotMargin, top+16, "title", "start", "Requests per second, saturated (grey: bare pgbench)")
 
 	y, most := top+34, 1.0
 	for _, s := range r.Scenarios {
@@ -100,9 +81,9 @@ func (p *plot) throughput(r *Report, top float64) float64 {
 
 		width := s.Median.PerSecond / most * (plotWidth - labelWidth - plotMargin - 130)
 
-		p.text(labelWidth-8, y+barHeight-6, "", "end", s.Title)
-		p.printf(`<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="2" class="%s"/>`, labelWidth, y, width, barHeight, class)
-		p.text(labelWidth+width+8, y+barHeight-6, "", "start", value)
+		p.Text(labelWidth-8, y+barHeight-6, "", "end", s.Title)
+		p.Printf(`<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="2" class="%s"/>`, labelWidth, y, width, barHeight, class)
+		p.Text(labelWidth+width+8, y+barHeight-6, "", "start", value)
 
 		y += barHeight + barGap
 	}
@@ -111,7 +92,7 @@ func (p *plot) throughput(r *Report, top float64) float64 {
 }
 
 func (p *plot) latencies(open *Series, top float64) float64 {
-	p.text(plotMargin, top, "title", "start", "Latency by percentile, "+open.Title)
+	p.Text(plotMargin, top, "title", "start", "Latency by percentile, "+open.Title)
 
 	// Whole decades around the figures and the requirement.
 	least, most := math.Inf(1), float64(requiredP99)
@@ -129,8 +110,8 @@ func (p *plot) latencies(open *Series, top float64) float64 {
 	}
 
 	for decade := low; decade <= high; decade++ {
-		p.line(frame.left, frame.y(decade), frame.right, frame.y(decade), "grid")
-		p.text(frame.left-8, frame.y(decade)+4, "small", "end", time.Duration(math.Pow(10, decade)).String())
+		p.Line(frame.left, frame.y(decade), frame.right, frame.y(decade), "grid")
+		p.Text(frame.left-8, frame.y(decade)+4, "small", "end", time.Duration(math.Pow(10, decade)).String())
 	}
 
 	for nines := range curveNines + 1 {
@@ -143,14 +124,14 @@ func (p *plot) latencies(open *Series, top float64) float64 {
 			label = fmt.Sprintf("%.*f %%", max(0, nines-2), 100*(1-math.Pow(10, -float64(nines))))
 		}
 
-		p.line(frame.x(float64(nines)), frame.top, frame.x(float64(nines)), frame.bottom, "grid")
-		p.text(frame.x(float64(nines)), frame.bottom+16, "small", anchor, label)
+		p.Line(frame.x(float64(nines)), frame.top, frame.x(float64(nines)), frame.bottom, "grid")
+		p.Text(frame.x(float64(nines)), frame.bottom+16, "small", anchor, label)
 	}
 
 	for _, limit := range []time.Duration{barOpenP99, requiredP99} {
 		y := frame.y(math.Log10(float64(limit)))
-		p.line(frame.left, y, frame.right, y, "bar")
-		p.text(frame.right, y-4, "small", "end", "p99 limit "+limit.String())
+		p.Line(frame.left, y, frame.right, y, "bar")
+		p.Text(frame.right, y-4, "small", "end", "p99 limit "+limit.String())
 	}
 
 	for i, run := range open.Runs {
@@ -168,7 +149,7 @@ func (p *plot) memory(open *Series, top float64) float64 {
 		return top - panelGap
 	}
 
-	p.text(plotMargin, top, "title", "start", "Memory of each replica, same load, last run")
+	p.Text(plotMargin, top, "title", "start", "Memory of each replica, same load, last run")
 
 	most := 1.0
 
@@ -178,19 +159,19 @@ func (p *plot) memory(open *Series, top float64) float64 {
 		}
 	}
 
-	step := niceStep(most / 4)
+	step := svg.NiceStep(most / 4)
 	frame := area{
 		left: axisLeft, right: plotWidth - plotMargin, top: top + 16, bottom: top + panelTall/1.6,
 		xMost: last[len(last)-1].At.Seconds(), yMost: math.Ceil(most/step) * step,
 	}
 
 	for mib := 0.0; mib <= frame.yMost; mib += step {
-		p.line(frame.left, frame.y(mib), frame.right, frame.y(mib), "grid")
-		p.text(frame.left-8, frame.y(mib)+4, "small", "end", fmt.Sprintf("%g MiB", mib))
+		p.Line(frame.left, frame.y(mib), frame.right, frame.y(mib), "grid")
+		p.Text(frame.left-8, frame.y(mib)+4, "small", "end", fmt.Sprintf("%g MiB", mib))
 	}
 
-	p.text(frame.left, frame.bottom+16, "small", "middle", "0 s")
-	p.text(frame.right, frame.bottom+16, "small", "end", fmt.Sprintf("%.0f s", frame.xMost))
+	p.Text(frame.left, frame.bottom+16, "small", "middle", "0 s")
+	p.Text(frame.right, frame.bottom+16, "small", "end", fmt.Sprintf("%.0f s", frame.xMost))
 
 	for replica := range last[0].RSS {
 		p.polyline(frame, replica, len(last), func(j int) (x, y float64) {
@@ -223,25 +204,5 @@ func (p *plot) polyline(frame area, index, n int, at func(i int) (x, y float64))
 	}
 
 	class := [...]string{"line", "line b", "line c"}[index%3]
-	p.printf(`<polyline class="%s" points="%s"/>`, class, strings.Join(points, " "))
-}
-
-// niceStep rounds up to 1, 2 or 5 times a power of ten.
-func niceStep(v float64) float64 {
-	power := math.Pow(10, math.Floor(math.Log10(v)))
-	for _, factor := range []float64{1, 2, 5} {
-		if v <= factor*power {
-			return factor * power
-		}
-	}
-
-	return 10 * power
-}
-
-func escape(text string) string {
-	var b strings.Builder
-
-	_ = xml.EscapeText(&b, []byte(text)) // a strings.Builder does not fail
-
-	return b.String()
+	p.Printf(`<polyline class="%s" points="%s"/>`, class, strings.Join(points, " "))
 }

@@ -5,11 +5,10 @@ package draw
 
 import (
 	_ "embed"
-	"encoding/xml"
-	"fmt"
 	"io"
-	"strings"
 	"time"
+
+	"github.com/rowlock/rowlock/lab/internal/svg"
 )
 
 // The geometry, in pixels.
@@ -63,26 +62,8 @@ const palette = 9
 //go:embed style.css
 var style string
 
-// canvas gathers the elements.
-type canvas struct{ body strings.Builder }
-
-func (c *canvas) printf(format string, args ...any) {
-	_, _ = fmt.Fprintf(&c.body, format+"\n", args...) // a strings.Builder does not fail
-}
-
-func (c *canvas) text(x, y float64, class, anchor, text string) {
-	c.printf(`<text x="%.1f" y="%.1f" class="%s" text-anchor="%s">%s</text>`, x, y, class, anchor, escape(text))
-}
-
-func (c *canvas) line(x1, y1, x2, y2 float64, class string) {
-	c.printf(`<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" class="%s"/>`, x1, y1, x2, y2, class)
-}
-
-func escape(text string) string {
-	var out strings.Builder
-	_ = xml.EscapeText(&out, []byte(text)) // a strings.Builder does not fail
-	return out.String()
-}
+// canvas draws panels.
+type canvas struct{ svg.Canvas }
 
 // WriteSVG draws the page.
 func (p *Page) WriteSVG(w io.Writer) error {
@@ -94,22 +75,13 @@ func (p *Page) WriteSVG(w io.Writer) error {
 	width := 2*margin + columns*columnWidth
 	height := header + float64(bottom)*rowHeight + footer
 
-	c.text(margin, 36, "h1", "start", p.Title)
-	c.text(width-margin, 36, "s", "end", p.From.UTC().Format("2006-01-02 15:04")+" to "+p.To.UTC().Format("15:04")+" UTC")
+	c.Text(margin, 36, "h1", "start", p.Title)
+	c.Text(width-margin, 36, "s", "end", p.From.UTC().Format("2006-01-02 15:04")+" to "+p.To.UTC().Format("15:04")+" UTC")
 	for i := range p.Panels {
 		p.draw(c, &p.Panels[i])
 	}
-	c.text(margin, height-20, "s", "start", p.Caption)
-	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" role="img"><title>%s</title>
-<style>
-%s</style>
-<rect class="page" width="100%%" height="100%%"/>
-%s</svg>
-`, width, height, escape(p.Title), style, c.body.String())
-	if err != nil {
-		return fmt.Errorf("draw %s: %w", p.Title, err)
-	}
-	return nil
+	c.Text(margin, height-20, "s", "start", p.Caption)
+	return c.Write(w, width, height, p.Title, style)
 }
 
 // frame is a rectangle of the page.
@@ -125,11 +97,11 @@ func (p *Page) draw(c *canvas, one *Panel) {
 		width: float64(one.Width)*columnWidth - gap, height: float64(one.Height)*rowHeight - gap,
 	}
 	if one.Kind == "row" {
-		c.text(f.left, f.bottom(), "h2", "start", one.Title)
+		c.Text(f.left, f.bottom(), "h2", "start", one.Title)
 		return
 	}
-	c.printf(`<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="4" class="panel"/>`, f.left, f.top, f.width, f.height)
-	c.text(f.left+12, f.top+22, "t", "start", one.Title)
+	c.Printf(`<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="4" class="panel"/>`, f.left, f.top, f.width, f.height)
+	c.Text(f.left+12, f.top+22, "t", "start", one.Title)
 	if one.Kind == "stat" {
 		c.stat(one, f)
 		return
@@ -150,9 +122,9 @@ func (c *canvas) stat(one *Panel, f frame) {
 			text, colour = format(one.Unit, value), one.colour(value)
 		}
 		x := f.left + f.width*(float64(i)+0.5)/float64(len(one.Series))
-		c.text(x, f.top+72, class+" "+colour, "middle", text)
+		c.Text(x, f.top+72, class+" "+colour, "middle", text)
 		if len(one.Series) > 1 {
-			c.text(x, f.top+96, "s", "middle", s.Name)
+			c.Text(x, f.top+96, "s", "middle", s.Name)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/rowlock/rowlock/lab/internal/svg"
 )
 
 const (
@@ -47,19 +49,19 @@ func (c *canvas) plot(one *Panel, f frame, from, to time.Time) {
 
 	step := niceStep(one.Unit, s.top/horizontals)
 	for v := 0.0; v <= s.top*1.0001; v += step {
-		c.line(area.left, s.y(v), area.right(), s.y(v), "grid")
-		c.text(area.left-6, s.y(v)+4, "s", "end", format(one.Unit, v))
+		c.Line(area.left, s.y(v), area.right(), s.y(v), "grid")
+		c.Text(area.left-6, s.y(v)+4, "s", "end", format(one.Unit, v))
 	}
 	for _, at := range times(from, to) {
-		c.line(s.x(at), area.top, s.x(at), area.bottom(), "grid")
-		c.text(s.x(at), area.bottom()+16, "s", "middle", at.UTC().Format("15:04"))
+		c.Line(s.x(at), area.top, s.x(at), area.bottom(), "grid")
+		c.Text(s.x(at), area.bottom()+16, "s", "middle", at.UTC().Format("15:04"))
 	}
-	c.line(area.left, area.bottom(), area.right(), area.bottom(), "axis")
+	c.Line(area.left, area.bottom(), area.right(), area.bottom(), "axis")
 	if one.Warn != 0 && one.Warn <= s.top {
-		c.line(area.left, s.y(one.Warn), area.right(), s.y(one.Warn), "warn")
+		c.Line(area.left, s.y(one.Warn), area.right(), s.y(one.Warn), "warn")
 	}
 	if one.Bad != 0 && one.Bad <= s.top {
-		c.line(area.left, s.y(one.Bad), area.right(), s.y(one.Bad), "bad")
+		c.Line(area.left, s.y(one.Bad), area.right(), s.y(one.Bad), "bad")
 	}
 	for i, next := range series {
 		if one.Stack {
@@ -72,10 +74,10 @@ func (c *canvas) plot(one *Panel, f frame, from, to time.Time) {
 		y := f.bottom() - 10 - float64(len(lines)-1-i)*legendLine
 		for _, entry := range line {
 			if entry.colour >= 0 {
-				c.printf(`<rect x="%.1f" y="%.1f" width="12" height="4" class="k%d"/>`, x, y-6, entry.colour)
+				c.Printf(`<rect x="%.1f" y="%.1f" width="12" height="4" class="k%d"/>`, x, y-6, entry.colour)
 				x += 17
 			}
-			c.text(x, y, "s", "start", entry.text)
+			c.Text(x, y, "s", "start", entry.text)
 			x += entry.width()
 		}
 	}
@@ -105,10 +107,10 @@ func (s scale) path(points []Point) string {
 func (c *canvas) series(s scale, one Series, colour int) {
 	for _, run := range runs(one.Points) {
 		if len(run) == 1 {
-			c.printf(`<circle cx="%.0f" cy="%.1f" r="1.7" class="k%d"/>`, s.x(run[0].Time), s.y(min(run[0].Value, s.top)), colour)
+			c.Printf(`<circle cx="%.0f" cy="%.1f" r="1.7" class="k%d"/>`, s.x(run[0].Time), s.y(min(run[0].Value, s.top)), colour)
 			continue
 		}
-		c.printf(`<polyline points="%s" class="l k%d"/>`, s.path(run), colour)
+		c.Printf(`<polyline points="%s" class="l k%d"/>`, s.path(run), colour)
 	}
 }
 
@@ -119,7 +121,7 @@ func (c *canvas) band(s scale, below, one Series, colour int) {
 		bottom := slices.Clone(below.Points[begin : begin+len(run)])
 		begin += len(run)
 		slices.Reverse(bottom)
-		c.printf(`<polygon points="%s %s" class="area k%d"/>`, s.path(run), s.path(bottom), colour)
+		c.Printf(`<polygon points="%s %s" class="area k%d"/>`, s.path(run), s.path(bottom), colour)
 	}
 }
 
@@ -209,18 +211,12 @@ func ceiling(one *Panel, series []Series) float64 {
 	return step * math.Ceil(largest*1.001/step)
 }
 
-// niceStep is the next of 1, 2, 5, 10 and so on; of bytes the next power of two.
+// niceStep is a round distance between the lines of an axis: of bytes the next power of two.
 func niceStep(unit string, least float64) float64 {
 	if unit == "bytes" {
 		return math.Exp2(math.Ceil(math.Log2(least)))
 	}
-	power := math.Pow(10, math.Floor(math.Log10(least)))
-	for _, step := range []float64{1, 2, 5} {
-		if step*power >= least*0.9999 {
-			return step * power
-		}
-	}
-	return 10 * power
+	return svg.NiceStep(least)
 }
 
 // times are those of the axis, on whole minutes where it is long enough.

@@ -5,7 +5,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"net"
-	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -14,95 +13,8 @@ import (
 
 	_ "github.com/lib/pq"
 
-	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 )
-
-func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
-
-// bench is a database with one row, seen directly and through a proxy.
-type bench struct {
-	proxy           *faultproxy.Proxy
-	direct, through *sql.DB
-}
-
-func setUp(t *testing.T, parameters string) bench {
-	t.Helper()
-	dsn := dbtest.Empty(t)
-	proxy := faultproxy.New(t, dsn)
-	b := bench{proxy: proxy, direct: open(t, dsn), through: open(t, proxy.DSN(dsn)+parameters)}
-	b.do(t, "CREATE TABLE c (n int NOT NULL)")
-	b.do(t, "INSERT INTO c VALUES (0)")
-	return b
-}
-
-func open(t *testing.T, dsn string) *sql.DB {
-	t.Helper()
-	db, err := sql.Open("postgres", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return db
-}
-
-func (b bench) do(t *testing.T, statement string) {
-	t.Helper()
-	conn := pin(t, b.direct)
-	if _, err := conn.ExecContext(t.Context(), statement); err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (b bench) n(t *testing.T) int {
-	t.Helper()
-	var n int
-	if err := b.direct.QueryRowContext(t.Context(), "SELECT n FROM c").Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-// settle waits until no other session is in the database: what was cut off has then been rolled back.
-func (b bench) settle(t *testing.T) {
-	t.Helper()
-	eventually(t, "the other sessions end", func() bool {
-		var others int
-		err := b.direct.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity
-			WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`).Scan(&others)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return others == 0
-	})
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("in vain for 10 s: %s", what)
-		}
-	}
-}
-
-func pin(t *testing.T, db *sql.DB) *sql.Conn {
-	t.Helper()
-	conn, err := db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return conn
-}
-
-const increase = "UPDATE c SET n = n + 1"
 
 // The table of traps.md section 8: what the server did, and what the client gets to know.
 func TestCut(t *testing.T) {

@@ -44,8 +44,21 @@ func openStore(t *testing.T, dsn string, pooler sqldb.Pooler) *postgres.Store {
 // openSeen opens one replica's store, whose lock metrics the test looks at.
 func openSeen(t *testing.T, dsn string, pooler sqldb.Pooler) (*postgres.Store, *apptest.Contention) {
 	t.Helper()
+	return openWith(t, dsn, pooler, lockTimeout, statementTimeout)
+}
+
+// openPatient is openSeen with timeouts that no machine is too slow for: whoever waits for a held row waits until it is free.
+func openPatient(t *testing.T, dsn string) (*postgres.Store, *apptest.Contention) {
+	t.Helper()
+	return openWith(t, dsn, sqldb.PoolerNone, 2*time.Minute, 3*time.Minute)
+}
+
+func openWith(
+	t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout, statementTimeout time.Duration,
+) (*postgres.Store, *apptest.Contention) {
+	t.Helper()
 	seen := apptest.NewContention(t, contention.Settings{
-		Lock: "item", Reasons: []contention.Reason{contention.Lost, contention.TakenOver},
+		Lock: "item", Grouped: true, Reasons: []contention.Reason{contention.Lost, contention.TakenOver},
 	})
 	reg := prometheus.NewRegistry()
 	db, err := sqldb.Open(t.Context(), sqldb.Settings{

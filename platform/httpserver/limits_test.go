@@ -1,0 +1,111 @@
+package httpserver
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rowlock/rowlock/platform/problem"
+)
+
+func TestOverloaded(t *testing.T) {
+	t.Parallel()
+	const limit = 3
+	f := newFixture(t, Config{MaxInFlight: limit})
+	entered, release := make(chan struct{}), make(chan struct{})
+	f.Handle(http.MethodPost, "/slow", func(w http.ResponseWriter, r *http.Request) error {
+		entered <- struct{}{}
+		<-release
+		return answer(w, r)
+	})
+	answers := make(chan int, limit)
+	for range limit {
+		go func() { answers <- f.do(t, "POST", "/slow", "").Code }()
+		<-entered
+	}
+	wantProblem(t, f.do(t, "POST", "/slow", ""), problem.Overloaded, "")
+	if w := f.do(t, "GET", "/none", ""); w.Code != http.StatusNotFound {
+		t.Errorf("a path that is not served: %d", w.Code)
+	}
+	wantMetric(t, f.registry, `http_server_requests_in_flight{server="api"}`, limit)
+	close(release)
+	for range limit {
+		if code := <-answers; code != http.StatusOK {
+			t.Errorf("a request within the limit: %d", code)
+		}
+	}
+	go func() { <-entered }()
+	if w := f.do(t, "POST", "/slow", ""); w.Code != http.StatusOK {
+		t.Errorf("afterwards: %d", w.Code)
+	}
+}
+
+func TestDeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Config{RequestTimeout: 3 * time.Second})
+		f.Handle(http.MethodPost, "/", func(_ http.ResponseWriter, r *http.Request) error {
+			child, cancel := context.WithCancel(r.Context()) // the handler's own contexts end too
+			defer cancel()
+			<-child.Done()
+			return child.Err()
+		})
+		start := time.Now()
+		w := f.do(t, "POST", "/", "")
+		wantProblem(t, w, problem.OutcomeUnknown, "")
+		if took := time.Since(start); took != 3*time.Second {
+			t.Errorf("answered after %v", took)
+		}
+	})
+}
+
+func TestBodyLimit(t *testing.T) {
+	t.Parallel()
+	const limit = 100
+	f := newFixture(t, Config{MaxBody: limit})
+	f.Handle(http.MethodPost, "/", func(w http.ResponseWriter, r *http.Request) error {
+		var v struct {
+			Text string `json:"text"`
+		}
+		if err := DecodeJSON(r, &v); err != nil {
+			return err
+		}
+		return WriteJSON(w, http.StatusOK, len(v.Text))
+	})
+	body := func(size int) string { return `{"text":"` + strings.Repeat("x", size-len(`{"text":""}`)) + `"}` }
+	if w := f.do(t, "POST", "/", body(limit)); w.Code != http.StatusOK {
+		t.Errorf("the limit itself: %d %s", w.Code, w.Body)
+	}
+	wantProblem(t, f.do(t, "POST", "/", body(limit+1)), problem.BodyTooLarge, "")
+
+	// A client hears of it although it is still sending, and before it sends when it asks.
+	addr, client := f.start(t), newClient(t)
+	for _, size := range []int{limit, limit + 1, 10 << 20} {
+		for _, length := range []int64{int64(size), -1} { // declared and chunked
+			for _, expect := range []string{"", "100-continue"} {
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+addr, io.NopCloser(strings.NewReader(body(size))))
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.ContentLength = length
+				if expect != "" {
+					r.Header.Set("Expect", expect)
+				}
+				resp, err := client.Do(r)
+				if err != nil {
+					t.Fatalf("%d bytes (%d, %q): %v", size, length, expect, err)
+				}
+				if want := map[bool]int{true: 200, false: 413}[size <= limit]; resp.StatusCode != want || (size > limit) != resp.Close {
+					t.Errorf("%d bytes (%d, %q): %d, close %v", size, length, expect, resp.StatusCode, resp.Close)
+				}
+				if err := resp.Body.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package httpserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/rowlock/rowlock/platform/problem"
+)
+
+// What a client puts into one path segment is what the handler gets.
+func TestPathRoundTrip(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{})
+	echoID := func(w http.ResponseWriter, r *http.Request) error {
+		id, err := PathParam(r, "itemId")
+		if err != nil {
+			return err
+		}
+		return WriteJSON(w, http.StatusOK, id)
+	}
+	f.Handle(http.MethodPost, "/counts/{itemId}/increase", echoID)
+	f.Handle(http.MethodGet, "/counts/{itemId}", echoID)
+	f.Handle(http.MethodGet, "/counts", answer)
+	addr := f.start(t)
+	for _, c := range []struct{ sent, want string }{
+		{"plain", "plain"},
+		{"a%2Fb", "a/b"},
+		{"a%2fb", "a/b"},
+		{"%2F", "/"},
+		{"%2F%2F", "//"},
+		{"%252F", "%2F"},
+		{"100%25", "100%"},
+		{"%25", "%"},
+		{"%25%32%35", "%25"},
+		{"a+b", "a+b"},
+		{"a%2Bb", "a+b"},
+		{"a%20b", "a b"},
+		{"..", ".."},
+		{"%2e%2e", ".."},
+		{".", "."},
+		{"%2E", "."},
+		{"...", "..."},
+		{"a;b", "a;b"},
+		{";", ";"},
+		{"a%3Bb", "a;b"},
+		{"a=b&c", "a=b&c"},
+		{"a,b", "a,b"},
+		{"a:b", "a:b"},
+		{":itemId", ":itemId"},
+		{"*", "*"},
+		{"%3F", "?"},
+		{"%23", "#"},
+		{"a%22b", `a"b`},
+		{"<b>", "<b>"},
+		{"%5C", `\`},
+		{`\`, `\`},
+		{"{itemId}", "{itemId}"},
+		{"~!$'()@", "~!$'()@"},
+		{"%F0%9F%98%80", "😀"},
+		{"😀", "😀"},
+		{"%e2%80%8f", "\u200f"},
+		{"e%CC%81", "e\u0301"},
+		{"%C3%A9", "é"},
+		{"%0A", "\n"},
+		{"%7F", "\x7f"},
+		{"increase", "increase"},
+		{strings.Repeat("x", 2000), strings.Repeat("x", 2000)},
+	} {
+		for _, target := range []string{"GET /counts/%s", "POST /counts/%s/increase", "GET http://else/counts/%s?x=/a/b"} {
+			line := fmt.Sprintf(target, c.sent)
+			a := exchangeRaw(t, addr, line+" HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+			var got string
+			if err := json.Unmarshal([]byte(a.body), &got); err != nil || a.status != http.StatusOK || got != c.want {
+				t.Errorf("%s: %d %s, want %q", line, a.status, a.body, c.want)
+			}
+		}
+	}
+	for sent, want := range map[string]string{
+		"/counts/%ff": "INVALID_FIELD", "/counts/%00": "INVALID_FIELD", "/counts/%ed%a0%80": "INVALID_FIELD", "/counts/\xff": "INVALID_FIELD",
+		"/counts/%zz": "INVALID_FIELD", "/counts/%": "INVALID_FIELD", // refused by net/http, in our form
+		"/counts/": "NOT_FOUND", "/counts//": "NOT_FOUND", "/counts/a/b": "NOT_FOUND", "/counts/a/": "NOT_FOUND", "//counts/a": "NOT_FOUND",
+		"/counts/../counts/a": "NOT_FOUND", "/": "NOT_FOUND", "/count": "NOT_FOUND", "/counts/a%2Fincrease/": "NOT_FOUND",
+		"/%63ounts/a": "NOT_FOUND", "/counts/a/increase": "METHOD_NOT_ALLOWED", "/counts/a/b/increase": "NOT_FOUND",
+	} {
+		a := exchangeRaw(t, addr, "GET "+sent+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+		var d problem.Document
+		if err := json.Unmarshal([]byte(a.body), &d); err != nil || d.Code != want || a.status != d.Status {
+			t.Errorf("%s: %d %s, want %s", sent, a.status, a.body, want)
+		}
+	}
+}
+
+func TestPathParamIsNotThere(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{})
+	f.Handle(http.MethodGet, "/{a}", func(_ http.ResponseWriter, r *http.Request) error {
+		_, err := PathParam(r, "b")
+		return err
+	})
+	wantProblem(t, f.do(t, "GET", "/x", ""), problem.Internal, "")
+	if _, err := PathParam(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x", nil), "a"); err == nil {
+		t.Error("a parameter without a route")
+	}
+}
