@@ -148,7 +148,7 @@ func TestReadiness(t *testing.T) {
 // A service that takes no part in a window leaves its cell empty, and the others where they belong.
 func TestCells(t *testing.T) {
 	t.Parallel()
-	w := pageWindow{Columns: []pageColumn{{ColumnResult{Service: "events"}}}}
+	w := pageWindow{Columns: []pageColumn{{ColumnResult: ColumnResult{Service: "events"}}}}
 	cells := w.cells([]string{"counts", "events", EventsOnMariaDB})
 	if len(cells) != 3 || cells[0] != nil || cells[1].Service != "events" || cells[2] != nil {
 		t.Errorf("%+v", cells)
