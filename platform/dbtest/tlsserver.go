@@ -10,6 +10,7 @@ import (
 	"database/sql"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"math/big"
 	"net"
 	"net/url"
@@ -32,9 +33,7 @@ func TLSServer(t testing.TB, changes ...func(*localpg.Options)) (own *localpg.Se
 		if err := writeCertificate(certificate, key); err != nil {
 			t.Fatalf("dbtest: %v", err)
 		}
-		for name, value := range map[string]string{"ssl": "on", "ssl_cert_file": certificate, "ssl_key_file": key} {
-			o.Settings[name] = value
-		}
+		maps.Copy(o.Settings, map[string]string{"ssl": "on", "ssl_cert_file": certificate, "ssl_key_file": key})
 	})...)
 	u, err := url.Parse(own.URL("postgres"))
 	if err != nil {
@@ -51,7 +50,7 @@ func TLSServer(t testing.TB, changes ...func(*localpg.Options)) (own *localpg.Se
 
 // demandTLS returns when the server takes no connection without TLS any more.
 func demandTLS(ctx context.Context, own *localpg.Server, dsn string) error {
-	const rules = "local all all scram-sha-256\nhostssl all all 127.0.0.1/32 scram-sha-256\n"
+	const rules = "hostssl all all 127.0.0.1/32 scram-sha-256\n" //nolint:dupword // a row of columns
 	if err := os.WriteFile(filepath.Join(own.Dir(), "data", "pg_hba.conf"), []byte(rules), 0o600); err != nil {
 		return fmt.Errorf("write who may connect: %w", err)
 	}

@@ -19,8 +19,8 @@ import (
 )
 
 // dsnHelp is the help of --dsn.
-const dsnHelp = "PostgreSQL server to run on instead of a private one, by the `URL` of a role with CREATEDB and CREATEROLE; what the run makes there " +
-	"it drops in the end, and what needs to own the server is left out"
+const dsnHelp = "PostgreSQL server to run on instead of a private one: `URL` of a role with CREATEDB and CREATEROLE; what the run " +
+	"makes there it drops in the end, and what needs to own the server is left out"
 
 // noArguments refuses words on the command line. One may be a URL with a password,
 // and is not repeated.
@@ -50,7 +50,7 @@ func look(ctx context.Context, p process, command string, o proveOptions) (*gues
 	if err == nil {
 		err = host.Look(ctx, mostConnections(p.environ, o))
 	}
-	if refusal, ok := errors.AsType[guest.Refusal](err); ok {
+	if refusal, ok := errors.AsType[guest.RefusalError](err); ok {
 		return nil, usageError{command + ": --dsn: " + refusal.Error()}
 	}
 	return host, err
@@ -61,7 +61,7 @@ func look(ctx context.Context, p process, command string, o proveOptions) (*gues
 func mostConnections(environ map[string]string, o proveOptions) (n int) {
 	const (
 		usual     = 8 // DB_MAX_OPEN_CONNS
-		reserved  = 2 // of it, which payments' other pool has not
+		reserved  = 2 // of it, which a second pool has not
 		processes = 2 // of workers
 		ourselves = 2 // a service: a stranger's transaction, and a look into the database
 	)
@@ -71,7 +71,7 @@ func mostConnections(environ map[string]string, o proveOptions) (n int) {
 	}
 	for _, s := range o.services {
 		of := pool
-		if s.name == "payments" {
+		if s.secondPool {
 			of += pool - reserved
 		}
 		n += (o.replicas+1)*of + ourselves

@@ -16,12 +16,12 @@ import (
 	"github.com/lib/pq"
 )
 
-// Refusal is why a server cannot take the run: a sentence for the person who named it.
-type Refusal struct{ text string }
+// RefusalError is why a server cannot take the run: a sentence for the person who named it.
+type RefusalError struct{ text string }
 
-func (r Refusal) Error() string { return r.text }
+func (r RefusalError) Error() string { return r.text }
 
-func refuse(format string, args ...any) error { return Refusal{fmt.Sprintf(format, args...)} }
+func refuse(format string, args ...any) error { return RefusalError{fmt.Sprintf(format, args...)} }
 
 // Server is the one that somebody named.
 type Server struct {
@@ -49,7 +49,7 @@ const form = "postgres://user@host:5432/database?sslmode=disable"
 
 // Parse reads a URL of form postgres://user:password@host:port/database?sslmode=...;
 // name and password may also come from the driver's usual places (PGUSER, PGPASSWORD,
-// ~/.pgpass). The error is a [Refusal].
+// ~/.pgpass). The error is a [RefusalError].
 func Parse(dsn string) (*Server, error) {
 	u, err := url.Parse(dsn)
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || u.Opaque != "" || u.Fragment != "" {
@@ -131,7 +131,7 @@ func tlsConfig(query url.Values, host string) (*tls.Config, error) {
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: host}
 	if root != "" && root != "system" {
-		text, err := os.ReadFile(root) //nolint:gosec // whoever runs this names his own file
+		text, err := os.ReadFile(root)
 		config.RootCAs = x509.NewCertPool()
 		if err != nil || !config.RootCAs.AppendCertsFromPEM(text) {
 			return nil, refuse("sslrootcert names %s, from which no certificate can be read", root)

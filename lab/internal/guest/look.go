@@ -38,7 +38,7 @@ const look = `SELECT current_setting('server_version_num')::int, current_setting
 	FROM pg_roles r WHERE r.rolname = current_user`
 
 // Look finds out whether the server can take a run that opens up to connections at
-// once. What is against it comes as a [Refusal].
+// once. What is against it comes as a [RefusalError].
 func (s *Server) Look(ctx context.Context, connections int) error {
 	err := s.inConn(ctx, func(conn *sql.Conn) error {
 		f := &s.facts
@@ -57,7 +57,7 @@ func (s *Server) Look(ctx context.Context, connections int) error {
 	query.Set("idle_in_transaction_session_timeout", "60000")
 	u.RawQuery = query.Encode()
 	if err := inConn(ctx, u.String(), func(conn *sql.Conn) error { return conn.PingContext(ctx) }); err != nil {
-		return refuse("%s does not take what a session is to be told at its start (%s): is it a pooler? Name the server itself", s.name, s.said(err))
+		return refuse("%s does not take what a session is told at its start (%s): is it a pooler? Name the server itself", s.name, s.said(err))
 	}
 	return nil
 }
@@ -70,13 +70,13 @@ func (f facts) fit(connections int) error {
 		return refuse("the server is PostgreSQL %s; the services need %d or newer", f.VersionName, oldest)
 	case f.ReadOnly:
 		return refuse("the server takes no changes: it is a standby, or default_transaction_read_only is on")
-	case !f.Super && !(f.CreateDB && f.CreateRole):
+	case !f.Super && (!f.CreateDB || !f.CreateRole):
 		return refuse("the role may not make databases and roles: it needs CREATEDB and CREATEROLE, or must be a superuser")
 	case !f.Super && !f.Inherit:
 		return refuse("the role has NOINHERIT: it could not use the rights of the roles that it makes")
 	case f.Free < connections:
-		return refuse("max_connections=%d leaves %d connections free, and this run may open %d: prove one --service at a time, with --replicas 2, "+
-			"or with DB_MAX_OPEN_CONNS=7 in the environment", f.MaxConnections, max(f.Free, 0), connections)
+		return refuse("max_connections=%d leaves %d connections free, and this run may open %d: prove one --service at a time, with "+
+			"--replicas 2, or with DB_MAX_OPEN_CONNS=7 in the environment", f.MaxConnections, max(f.Free, 0), connections)
 	}
 	return nil
 }

@@ -34,7 +34,8 @@ func (r *rig) leftOut(w Window) (out []LeftOut, all bool) {
 
 // omitted says in a few words what was not run of the window; "" when all was.
 func (w *WindowResult) omitted() string {
-	var names, reasons []string
+	names := make([]string, 0, len(w.LeftOut))
+	var reasons []string
 	for _, one := range w.LeftOut {
 		names = append(names, one.Service)
 		if !slices.Contains(reasons, one.Reason) {

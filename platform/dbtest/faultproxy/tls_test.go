@@ -39,7 +39,8 @@ func TestTLS(t *testing.T) {
 	b.do(t, "INSERT INTO c VALUES (0)")
 	var secure bool
 	conn := pin(t, b.through)
-	if err := conn.QueryRowContext(t.Context(), "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()").Scan(&secure); err != nil || !secure {
+	err = conn.QueryRowContext(t.Context(), "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()").Scan(&secure)
+	if err != nil || !secure {
 		t.Errorf("between proxy and server: TLS %t, %v", secure, err)
 	}
 	proxy.Cut(faultproxy.AfterStatement, faultproxy.FIN, faultproxy.Matching("UPDATE"))

@@ -21,7 +21,7 @@ type serverConn interface {
 const dialTimeout = 10 * time.Second
 
 // dial connects to the server.
-func (p *Proxy) dial() (serverConn, error) {
+func (p *Proxy) dial() (serverConn, error) { //nolint:ireturn // with TLS or without
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.upstream)
