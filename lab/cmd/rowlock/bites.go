@@ -55,7 +55,7 @@ func parseBites(p process, args []string) (bites, error) {
 		b.bugs = append(b.bugs, all[i])
 		return nil
 	})
-	set.StringVar(&b.dsn, "dsn", "", dsnHelp)
+	dsnFlag(set, &b.dsn)
 	set.Uint64Var(&b.seed, "seed", b.seed, "seed of the schedules; a random one without the flag")
 	set.StringVar(&b.dir, "out", filepath.Join(".tmp", "bites"), "folder for the binaries with bugs, and for what was found")
 	if err := set.Parse(args); err != nil {

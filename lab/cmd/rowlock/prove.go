@@ -49,7 +49,7 @@ func parseProve(p process, args []string) (proveOptions, error) {
 	set.DurationVar(&o.length, "for", 3*time.Minute, "length of all windows together")
 	set.Uint64Var(&o.seed, "seed", o.seed, "seed of the schedule; a random one without the flag")
 	faults := set.String("faults", "", "comma-separated windows instead of all: "+strings.Join(prove.Names(), ","))
-	set.StringVar(&o.dsn, "dsn", "", dsnHelp)
+	dsnFlag(set, &o.dsn)
 	set.StringVar(&o.out, "out", filepath.Join(".tmp", "proof"),
 		"folder for proof.json, proof.html and pictures of violations; empty for none")
 	if err := set.Parse(args); err != nil {

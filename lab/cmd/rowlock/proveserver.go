@@ -18,9 +18,19 @@ import (
 	"github.com/rowlock/rowlock/platform/localpg"
 )
 
-// dsnHelp is the help of --dsn.
-const dsnHelp = "PostgreSQL server to run on instead of a private one: `URL` of a role with CREATEDB and CREATEROLE; what the run " +
-	"makes there it drops in the end, and what needs to own the server is left out"
+// dsnFlag defines --dsn. An empty one is a variable that is not set, and no wish for a
+// private server.
+func dsnFlag(set *flag.FlagSet, dsn *string) {
+	const usage = "PostgreSQL server to run on instead of a private one: `URL` of a role with CREATEDB and CREATEROLE; what the run " +
+		"makes there it drops in the end, and what needs to own the server is left out"
+	set.Func("dsn", usage, func(text string) error {
+		if text == "" {
+			return errors.New("it is empty")
+		}
+		*dsn = text
+		return nil
+	})
+}
 
 // noArguments refuses words on the command line. One may be a URL with a password,
 // and is not repeated.
@@ -35,17 +45,12 @@ func noArguments(set *flag.FlagSet, command, hint string) error {
 	}
 }
 
-// lookTimeout bounds the look at the server that --dsn names.
-const lookTimeout = 20 * time.Second
-
 // look finds out whether the server that --dsn names can take the run; nil without
 // --dsn. What is against it is an error of usage.
 func look(ctx context.Context, p process, command string, o proveOptions) (*guest.Server, error) {
 	if o.dsn == "" {
 		return nil, nil //nolint:nilnil // "no such server" is an answer here, not a failure
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, lookTimeout, errors.New("it does not answer"))
-	defer cancel()
 	host, err := guest.Parse(o.dsn)
 	if err == nil {
 		err = host.Look(ctx, mostConnections(p.environ, o))

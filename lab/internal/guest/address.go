@@ -88,6 +88,9 @@ func (s *Server) resolve(query url.Values) error {
 	s.user, s.password = cfg.User, cfg.Password
 	s.name = net.JoinHostPort(s.url.Hostname(), strconv.Itoa(int(cfg.Port)))
 	s.url.Host = s.name
+	if !query.Has(connectWait) {
+		query.Set(connectWait, strconv.Itoa(int(connectTimeout.Seconds())))
+	}
 	if query.Get(sslMode) != "disable" {
 		for name, value := range map[string]string{
 			sslRootCert: orAtHome(cfg.SSLRootCert, "root.crt"),

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"errors"
+	"net"
 	"net/url"
 	"os"
 	"slices"
@@ -267,6 +268,31 @@ func TestStayOfASuperuser(t *testing.T) {
 		t.Errorf("deadlock_timeout %s, notes %v, %v", timeout, stay.Notes(), err)
 	}
 	if left, err := stay.Leave(t.Context()); err != nil || left != nil {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+// A server that takes connections and says nothing holds nobody up for long.
+func TestSilentServer(t *testing.T) {
+	t.Parallel()
+	var lc net.ListenConfig
+	silent, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0") // connections are taken by the system, and nobody reads them
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }()
+	s, err := Parse("postgres://u:" + secret + "@" + silent.Addr().String() + "/db?sslmode=disable&connect_timeout=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refusal RefusalError
+	if err := s.Look(t.Context(), 1); !errors.As(err, &refusal) || !strings.Contains(err.Error(), "cannot be reached") {
+		t.Errorf("a look: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	stay := &Stay{server: s, database: "rowlock_prove_x"}
+	if left, err := stay.Leave(ctx); !slices.Equal(left, []string{"rowlock_prove_x"}) || err == nil {
 		t.Errorf("left %v, %v", left, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/lib/pq"
 )
@@ -26,8 +27,8 @@ type facts struct {
 	Activity       bool
 }
 
-// look is one statement. Who may not see what others do still sees that they are there.
-const look = `SELECT current_setting('server_version_num')::int, current_setting('server_version'),
+// lookSQL is one statement. Who may not see what others do still sees that they are there.
+const lookSQL = `SELECT current_setting('server_version_num')::int, current_setting('server_version'),
 		r.rolsuper, r.rolcreatedb, r.rolcreaterole, r.rolinherit,
 		pg_is_in_recovery() OR current_setting('transaction_read_only')::bool,
 		current_setting('max_connections')::int,
@@ -40,13 +41,30 @@ const look = `SELECT current_setting('server_version_num')::int, current_setting
 // Look finds out whether the server can take a run that opens up to connections at
 // once. What is against it comes as a [RefusalError].
 func (s *Server) Look(ctx context.Context, connections int) error {
+	bounded, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	err := s.look(bounded, connections)
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("look at the server: %w", context.Cause(ctx))
+	}
+	return err
+}
+
+// lookTimeout bounds a look; connectTimeout what one connection may take, unless the
+// URL says something else.
+const (
+	lookTimeout    = 20 * time.Second
+	connectTimeout = 5 * time.Second
+)
+
+func (s *Server) look(ctx context.Context, connections int) error {
 	err := s.inConn(ctx, func(conn *sql.Conn) error {
 		f := &s.facts
-		return conn.QueryRowContext(ctx, look).Scan(&f.Version, &f.VersionName, &f.Super, &f.CreateDB, &f.CreateRole, &f.Inherit,
+		return conn.QueryRowContext(ctx, lookSQL).Scan(&f.Version, &f.VersionName, &f.Super, &f.CreateDB, &f.CreateRole, &f.Inherit,
 			&f.ReadOnly, &f.MaxConnections, &f.Free, &f.Activity)
 	})
 	if err != nil {
-		return s.unreachable(ctx, err)
+		return s.unreachable(err)
 	}
 	if err := s.facts.fit(connections); err != nil {
 		return err
@@ -82,10 +100,7 @@ func (f facts) fit(connections int) error {
 }
 
 // unreachable is why nobody can look.
-func (s *Server) unreachable(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return fmt.Errorf("look at the server: %w", context.Cause(ctx))
-	}
+func (s *Server) unreachable(err error) error {
 	if _, answered := errors.AsType[*pq.Error](err); answered {
 		return refuse("%s lets nobody in by this URL (%s)", s.name, s.said(err))
 	}

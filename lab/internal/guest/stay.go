@@ -107,22 +107,50 @@ func (s *Stay) Leave(ctx context.Context) (left []string, err error) {
 	if s.database == "" {
 		return nil, nil
 	}
+	left = append([]string{s.database}, s.roles...)
 	for {
-		left = append([]string{s.database}, s.roles...)
-		err = s.server.inConn(ctx, func(conn *sql.Conn) error {
-			err := s.drop(ctx, conn)
-			left = slices.DeleteFunc(left, func(name string) bool { return gone(ctx, conn, name) })
-			return err
-		})
+		type outcome struct {
+			left []string
+			err  error
+		}
+		tried := make(chan outcome, 1)
+		go func() {
+			left, err := s.leave(ctx)
+			tried <- outcome{left, err}
+		}()
+		// The driver does not hear of ctx's end while the server is silent.
+		var one outcome
+		select {
+		case one = <-tried:
+			left = one.left
+		case <-ctx.Done():
+			return left, s.stays(left, ctx.Err())
+		}
 		if len(left) == 0 {
 			return nil, nil
 		}
 		select {
 		case <-ctx.Done():
-			return left, fmt.Errorf("still on the server: %s (%s)", strings.Join(left, ", "), s.server.said(errors.Join(err, ctx.Err())))
+			return left, s.stays(left, errors.Join(one.err, ctx.Err()))
 		case <-time.After(time.Second / 2):
 		}
 	}
+}
+
+// stays is the error that names what is still there.
+func (s *Stay) stays(left []string, why error) error {
+	return fmt.Errorf("still on the server: %s (%s)", strings.Join(left, ", "), strings.ReplaceAll(s.server.said(why), "\n", "; "))
+}
+
+// leave is one try.
+func (s *Stay) leave(ctx context.Context) (left []string, err error) {
+	left = append([]string{s.database}, s.roles...)
+	err = s.server.inConn(ctx, func(conn *sql.Conn) error {
+		err := s.drop(ctx, conn)
+		left = slices.DeleteFunc(left, func(name string) bool { return gone(ctx, conn, name) })
+		return err
+	})
+	return left, err
 }
 
 // drop goes on after a failure: each name that is gone is one less.
