@@ -64,17 +64,20 @@ func enter(t *testing.T, dsn string) *Stay {
 		t.Fatal(err)
 	}
 	stay, err := s.Enter(t.Context())
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
-		defer cancel()
-		if left, err := stay.Leave(ctx); err != nil {
-			t.Errorf("%v: %v", left, err)
-		}
-	})
+	t.Cleanup(func() { leave(t, stay) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	return stay
+}
+
+func leave(t *testing.T, stay *Stay) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
+	defer cancel()
+	if left, err := stay.Leave(ctx); err != nil || left != nil {
+		t.Errorf("left %v, %v", left, err)
+	}
 }
 
 func TestParse(t *testing.T) {
@@ -238,9 +241,7 @@ func TestStay(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := stay.Leave(t.Context()); err != nil || left != nil {
-		t.Errorf("left %v, %v", left, err)
-	}
+	leave(t, stay)
 	var there int
 	err = inConn(t.Context(), dsn, func(conn *sql.Conn) error {
 		return conn.QueryRowContext(t.Context(), `SELECT (SELECT count(*) FROM pg_database WHERE datname = $1) +
@@ -267,9 +268,7 @@ func TestStayOfASuperuser(t *testing.T) {
 	if err != nil || timeout != deadlockWish || len(stay.Notes()) > 0 {
 		t.Errorf("deadlock_timeout %s, notes %v, %v", timeout, stay.Notes(), err)
 	}
-	if left, err := stay.Leave(t.Context()); err != nil || left != nil {
-		t.Errorf("left %v, %v", left, err)
-	}
+	leave(t, stay)
 }
 
 // A server that takes connections and says nothing holds nobody up for long.
