@@ -280,19 +280,23 @@ func TestSilentServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = silent.Close() }()
-	s, err := Parse("postgres://u:" + secret + "@" + silent.Addr().String() + "/db?sslmode=disable&connect_timeout=1")
-	if err != nil {
-		t.Fatal(err)
+	named := func(timeout string) *Server {
+		s, err := Parse("postgres://u:" + secret + "@" + silent.Addr().String() + "/db?sslmode=disable&connect_timeout=" + timeout)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
 	}
 	var refusal RefusalError
-	if err := s.Look(t.Context(), 1); !errors.As(err, &refusal) || !strings.Contains(err.Error(), "cannot be reached") {
+	if err := named("1").Look(t.Context(), 1); !errors.As(err, &refusal) || !strings.Contains(err.Error(), "cannot be reached") {
 		t.Errorf("a look: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	stay := &Stay{server: s, database: "rowlock_prove_x"}
-	if left, err := stay.Leave(ctx); !slices.Equal(left, []string{"rowlock_prove_x"}) || err == nil {
-		t.Errorf("left %v, %v", left, err)
+	stay, begin := &Stay{server: named("30"), database: "rowlock_prove_x"}, time.Now()
+	left, err := stay.Leave(ctx)
+	if took := time.Since(begin); !slices.Equal(left, []string{"rowlock_prove_x"}) || err == nil || took > 20*time.Second {
+		t.Errorf("left %v after %s, %v", left, took, err)
 	}
 }
 

@@ -28,8 +28,7 @@ func TestSecure(t *testing.T) {
 			"server_tls_ca_file = /p/ca", "server_tls_cert_file = /p/cert", "server_tls_key_file = /p/key", "server_tls_sslmode = verify-full",
 		},
 	} {
-		named := strings.NewReplacer("ROOT", filepath.Join(dir, "root.pem"), "MINE", filepath.Join(dir, "mine.pem"), "KEY", filepath.Join(dir, "mine.key"))
-		values, err := url.ParseQuery(named.Replace(query))
+		values, err := url.ParseQuery(strings.NewReplacer("ROOT", dir+"/root.pem", "MINE", dir+"/mine.pem", "KEY", dir+"/mine.key").Replace(query))
 		if err != nil {
 			t.Fatal(err)
 		}
