@@ -28,7 +28,8 @@ func TestSecure(t *testing.T) {
 			"server_tls_ca_file = /p/ca", "server_tls_cert_file = /p/cert", "server_tls_key_file = /p/key", "server_tls_sslmode = verify-full",
 		},
 	} {
-		values, err := url.ParseQuery(strings.NewReplacer("ROOT", dir+"/root.pem", "MINE", dir+"/mine.pem", "KEY", dir+"/mine.key").Replace(query))
+		named := strings.NewReplacer("ROOT", dir+"/root.pem", "MINE", dir+"/mine.pem", "KEY", dir+"/mine.key")
+		values, err := url.ParseQuery(named.Replace(query))
 		if err != nil {
 			t.Fatal(err)
 		}
