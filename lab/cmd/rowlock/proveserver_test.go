@@ -141,7 +141,6 @@ func TestProveAsGuest(t *testing.T) {
 		name   string
 		length time.Duration
 	}{
-		{"backends", 3500 * time.Millisecond},
 		{"restart", 8 * time.Second},
 		{"pooler", 4 * time.Second},
 		{"held", 6 * time.Second},
