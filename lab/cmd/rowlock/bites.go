@@ -15,6 +15,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/rowlock/rowlock/lab/internal/guest"
 	"github.com/rowlock/rowlock/lab/internal/prove"
 )
 
@@ -32,6 +33,8 @@ type bites struct {
 	bugs []prove.Bug
 	seed uint64
 	dir  string
+	dsn  string
+	host *guest.Server // that dsn names
 }
 
 func parseBites(p process, args []string) (bites, error) {
@@ -52,6 +55,7 @@ func parseBites(p process, args []string) (bites, error) {
 		b.bugs = append(b.bugs, all[i])
 		return nil
 	})
+	dsnFlag(set, &b.dsn)
 	set.Uint64Var(&b.seed, "seed", b.seed, "seed of the schedules; a random one without the flag")
 	set.StringVar(&b.dir, "out", filepath.Join(".tmp", "bites"), "folder for the binaries with bugs, and for what was found")
 	if err := set.Parse(args); err != nil {
@@ -60,13 +64,24 @@ func parseBites(p process, args []string) (bites, error) {
 		}
 		return b, exitStatus(exitUsage) // flag has said what is wrong
 	}
-	if set.NArg() > 0 {
-		return b, usageError{fmt.Sprintf("bites: what does %q mean?", set.Arg(0))}
+	if err := noArguments(set, "bites", ""); err != nil {
+		return b, err
 	}
 	if len(b.bugs) == 0 {
 		b.bugs = all
 	}
 	return b, nil
+}
+
+// options are those of a run of all services that have a bug.
+func (b bites) options() proveOptions {
+	o := proveOptions{replicas: 3, clients: 8, seed: b.seed, dsn: b.dsn}
+	for _, s := range services() {
+		if slices.ContainsFunc(b.bugs, func(bug prove.Bug) bool { return bug.Service == s.name }) {
+			o.services = append(o.services, s)
+		}
+	}
+	return o
 }
 
 // bite is what came of one bug.
@@ -86,6 +101,9 @@ func runBites(ctx context.Context, p process, args []string) error {
 	}
 	if _, err := os.Stat("go.work"); err != nil {
 		return usageError{"bites builds services from source: run it in the folder with go.work"}
+	}
+	if b.host, err = look(ctx, p, "bites", b.options()); err != nil {
+		return err
 	}
 	var found []bite
 	for _, bug := range b.bugs {
@@ -172,8 +190,9 @@ func (b bites) run(
 	if err != nil {
 		return nil, err
 	}
-	o := proveOptions{services: chosen, replicas: 3, clients: 8, seed: b.seed, out: out}
-	report, err := prover{process: b.process, options: o, windows: windows, binaries: binaries, enough: enough}.run(ctx)
+	o := b.options()
+	o.services, o.out = chosen, out
+	report, err := prover{process: b.process, options: o, windows: windows, binaries: binaries, enough: enough, host: b.host}.run(ctx)
 	if report == nil {
 		return nil, err
 	}

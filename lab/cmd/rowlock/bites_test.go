@@ -95,7 +95,7 @@ func TestBitesTable(t *testing.T) {
 			t.Fatalf("line %d has no %q:\n%s", i, want, b.String())
 		}
 	}
-	sound := &prove.Report{Windows: []*prove.WindowResult{{Window: prove.Window{Name: "none"}}}}
+	sound := &prove.Report{Windows: []*prove.WindowResult{{Columns: []prove.ColumnResult{{Service: "counts"}}}}}
 	for name, tc := range map[string]struct {
 		found []bite
 		sound *prove.Report

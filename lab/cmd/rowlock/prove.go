@@ -13,11 +13,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rowlock/rowlock/lab/internal/guest"
 	"github.com/rowlock/rowlock/lab/internal/prove"
-	"github.com/rowlock/rowlock/lab/internal/provision"
 	"github.com/rowlock/rowlock/lab/internal/replica"
 	"github.com/rowlock/rowlock/platform/localmaria"
-	"github.com/rowlock/rowlock/platform/localpg"
 )
 
 // proveOptions is the command line of `rowlock prove`.
@@ -30,6 +29,7 @@ type proveOptions struct {
 	faults   []string
 	out      string
 	maria    bool // events on MariaDB too, where there is one
+	dsn      string
 }
 
 // shortestWindow leaves room for a fault, its timeouts and the second of quiet before and after.
@@ -49,6 +49,7 @@ func parseProve(p process, args []string) (proveOptions, error) {
 	set.DurationVar(&o.length, "for", 3*time.Minute, "length of all windows together")
 	set.Uint64Var(&o.seed, "seed", o.seed, "seed of the schedule; a random one without the flag")
 	faults := set.String("faults", "", "comma-separated windows instead of all: "+strings.Join(prove.Names(), ","))
+	dsnFlag(set, &o.dsn)
 	set.StringVar(&o.out, "out", filepath.Join(".tmp", "proof"),
 		"folder for proof.json, proof.html and pictures of violations; empty for none")
 	if err := set.Parse(args); err != nil {
@@ -57,8 +58,8 @@ func parseProve(p process, args []string) (proveOptions, error) {
 		}
 		return o, exitStatus(exitUsage) // flag has said what is wrong
 	}
-	if set.NArg() > 0 {
-		return o, usageError{fmt.Sprintf("prove: what does %q mean? A service is named by --service", set.Arg(0))}
+	if err := noArguments(set, "prove", " A service is named by --service"); err != nil {
+		return o, err
 	}
 	if *faults != "" {
 		o.faults = strings.Split(*faults, ",")
@@ -98,11 +99,18 @@ func runProve(ctx context.Context, p process, args []string) error {
 	if err != nil {
 		return usageError{"prove: " + err.Error()}
 	}
+	if err := somethingIsLeft(o, windows); err != nil {
+		return err
+	}
+	host, err := look(ctx, p, "prove", o)
+	if err != nil {
+		return err
+	}
 	say(p.stdout, "Seed %d, %d replicas and %d clients of each service, %d windows of %s", o.seed, o.replicas, o.clients, n, round(length))
 	for _, w := range windows {
 		say(p.stdout, "  %s", w)
 	}
-	report, err := prover{process: p, options: o, windows: windows}.run(ctx)
+	report, err := prover{process: p, options: o, windows: windows, host: host}.run(ctx)
 	if report == nil || ctx.Err() != nil {
 		return err
 	}
@@ -115,9 +123,11 @@ func verdict(report *prove.Report, p process) error {
 	failures := report.Failures()
 	if len(failures) == 0 {
 		say(p.stdout, "\nEverything that was promised held, in %s. Seed %d.", round(report.Took), report.Seed)
+		sayMissing(report, p)
 		return nil
 	}
 	say(p.stdout, "")
+	sayMissing(report, p)
 	for _, f := range failures {
 		say(p.stdout, "%s", f)
 	}
@@ -136,13 +146,15 @@ type prover struct {
 
 	options proveOptions
 	windows []prove.Window
+	// host is the server of others that the run is a guest on; nil for one of its own.
+	host *guest.Server
 	// binaries are those of services that are not the usual ones.
 	binaries map[string]string
 	enough   func(*prove.Report) bool
 }
 
 func (v prover) run(ctx context.Context) (report *prove.Report, err error) {
-	sys := prove.System{Database: database, Replicas: v.options.replicas, Path: v.environ["PATH"]}
+	sys := prove.System{Replicas: v.options.replicas, Path: v.environ["PATH"]}
 	binaries := map[string]string{}
 	for _, s := range v.options.services {
 		if binaries[s.name] = v.binaries[s.name]; binaries[s.name] != "" {
@@ -152,18 +164,20 @@ func (v prover) run(ctx context.Context) (report *prove.Report, err error) {
 			return nil, err
 		}
 	}
-	if sys.Server, err = startProveServer(ctx, v.process); err != nil {
+	schema, leave, err := v.enter(ctx, &sys)
+	defer func() {
+		left, failed := leave(ctx)
+		err = errors.Join(err, failed)
+		if report != nil {
+			report.LeftBehind = left
+		}
+	}()
+	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		stopCtx, cancel := benchStopContext(ctx, v.process)
-		defer cancel()
-		err = errors.Join(err, sys.Server.Stop(stopCtx), localpg.Remove(context.WithoutCancel(ctx), sys.Server.Dir()))
-	}()
-	console := &console{out: v.stderr}
 	for _, s := range v.options.services {
-		r := &running{service: s, binary: binaries[s.name], system: &system{process: v.process, console: console, server: sys.Server}}
-		if err := r.schemaPart().Start(ctx); err != nil {
+		r := &running{service: s, binary: binaries[s.name], environ: v.replicaEnviron()}
+		if err := r.prepare(ctx, sys.Admin, schema(s.schema)); err != nil {
 			return nil, fmt.Errorf("prove: %w", err)
 		}
 		r.environ["FINGERPRINT_SECRET"] = "of the proof"
@@ -188,30 +202,6 @@ func (v prover) run(ctx context.Context) (report *prove.Report, err error) {
 		Seed: v.options.seed, Windows: v.windows, Clients: v.options.clients, Pace: 40 * time.Millisecond,
 		Pictures: v.options.out, Enough: v.enough, Say: screen.say, Live: screen.liveLine(),
 	})
-}
-
-// startProveServer starts a server whose deadlock detector is faster than the services' patience.
-func startProveServer(ctx context.Context, p process) (*localpg.Server, error) {
-	dir, err := os.MkdirTemp("", "rowlock-prove-")
-	if err != nil {
-		return nil, fmt.Errorf("prove: make a folder for the database: %w", err)
-	}
-	// When root runs this, the server runs as somebody else, who must get through.
-	if err := os.Chmod(dir, 0o711); err != nil {
-		return nil, errors.Join(fmt.Errorf("prove: open the folder for the database: %w", err), os.RemoveAll(dir))
-	}
-	server, err := localpg.Start(ctx, localpg.Options{
-		Dir: dir, Temporary: true, Environ: p.environ, Progress: p.stderr, Settings: map[string]string{"deadlock_timeout": "5ms"},
-	})
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("prove: %w", err), os.RemoveAll(dir))
-	}
-	if err := provision.Database(ctx, server.URL("postgres"), database); err != nil {
-		stopCtx, cancel := benchStopContext(ctx, p)
-		defer cancel()
-		return nil, errors.Join(fmt.Errorf("prove: %w", err), server.Stop(stopCtx), localpg.Remove(stopCtx, server.Dir()))
-	}
-	return server, nil
 }
 
 // saveProof writes the report as JSON and as a page, over those of the last time.

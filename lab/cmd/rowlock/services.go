@@ -18,6 +18,8 @@ type service struct {
 	// worker is the command of the service's workers, of which `up` runs one
 	// process; "" where there are none.
 	worker string
+	// secondPool says that a replica has two pools of connections.
+	secondPool bool
 	// try is one line for a shell that shows something when it is pasted, every
 	// time; URL stands for the service's address.
 	try string
@@ -32,7 +34,7 @@ func services() []service {
 		try: `curl -s -o /dev/null -H 'Content-Type: application/json' -d '{"itemId":"apples"}' URL/api/v1/internal/counts;` +
 			` curl -s -X POST URL/api/v1/counts/apples/increase`,
 	}, {
-		name: "payments", port: 8082, schema: provision.Service{Name: "payments"},
+		name: "payments", port: 8082, schema: provision.Service{Name: "payments"}, secondPool: true,
 		try: `curl -si -H 'Content-Type: application/json' -H 'Idempotency-Key: try-1' URL/v1/payments` +
 			` -d '{"ride_id":"ride-1","rider_id":"rider-1","amount":1250,"currency":"EUR",` +
 			`"card":{"number":"4242424242424242","exp_month":12,"exp_year":2099,"cvc":"123"}}'`,

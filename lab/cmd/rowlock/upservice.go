@@ -55,19 +55,24 @@ func (r *running) schemaPart() lifecycle.Part {
 		if r.system.server == nil {
 			return nil
 		}
-		admin := r.system.server.URL(database)
-		access, err := provision.Prepare(ctx, admin, r.service.schema)
-		if err != nil {
-			return err
-		}
-		r.environ["MIGRATE_ON_START"] = "false"
-		r.environ["DATABASE_URL"] = access.Owner
-		if err := r.migrate(ctx); err != nil {
-			return err
-		}
-		r.environ["DATABASE_URL"] = access.App
-		return provision.Grant(ctx, admin, r.service.schema)
+		return r.prepare(ctx, r.system.server.URL(database), r.service.schema)
 	}}
+}
+
+// prepare makes roles and schema, runs the migrations as the owner, and leaves the
+// replicas the role that can do no more than change rows.
+func (r *running) prepare(ctx context.Context, admin string, schema provision.Service) error {
+	access, err := provision.Prepare(ctx, admin, schema)
+	if err != nil {
+		return err
+	}
+	r.environ["MIGRATE_ON_START"] = "false"
+	r.environ["DATABASE_URL"] = access.Owner
+	if err := r.migrate(ctx); err != nil {
+		return err
+	}
+	r.environ["DATABASE_URL"] = access.App
+	return provision.Grant(ctx, admin, schema)
 }
 
 // migrate runs `<service> migrate`.

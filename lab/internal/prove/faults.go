@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lib/pq"
+
 	"github.com/rowlock/rowlock/lab/internal/replica"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 )
@@ -167,7 +169,8 @@ func (r *rig) terminateBackend(ctx context.Context, c *column) error {
 	}
 	var n int
 	err := r.reader.GetContext(ctx, &n, `SELECT count(*) FILTER (WHERE pg_terminate_backend(pid)) FROM (
-		SELECT pid FROM pg_stat_activity WHERE usename = $1 ORDER BY (state = 'idle'), random() LIMIT 1) victim`, c.role)
+		SELECT pid FROM pg_stat_activity WHERE usename = $1 AND datname = current_database()
+		ORDER BY (state = 'idle'), random() LIMIT 1) victim`, c.role)
 	if err != nil {
 		return fmt.Errorf("terminate a backend: %w", err)
 	}
@@ -184,6 +187,12 @@ func (r *rig) hold(ctx context.Context, c *column, w Workload) error {
 	tx, err := r.admin.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
+	}
+	// The server may have a limit for strangers who do nothing for so long.
+	_, err = tx.ExecContext(ctx, `SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN
+		('idle_in_transaction_session_timeout', 'transaction_timeout', 'statement_timeout', 'lock_timeout')`)
+	if err != nil {
+		return errors.Join(fmt.Errorf("prepare the stranger's transaction: %w", err), tx.Rollback())
 	}
 	result, err := tx.ExecContext(ctx, h.Statement)
 	if err != nil {
@@ -224,12 +233,13 @@ func (c *column) letGo() error {
 // exhaust leaves the service's role without a connection and without the right to open one.
 func (r *rig) exhaust(ctx context.Context, c *column) error {
 	c.note(ExhaustOn, 1)
-	return r.execute(ctx, `ALTER ROLE `+c.role+` CONNECTION LIMIT 0`,
-		`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '`+c.role+`'`)
+	return r.execute(ctx, `ALTER ROLE `+pq.QuoteIdentifier(c.role)+` CONNECTION LIMIT 0`,
+		`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+		WHERE datname = current_database() AND usename = `+pq.QuoteLiteral(c.role))
 }
 
 func (r *rig) allow(ctx context.Context, c *column) error {
-	return r.execute(ctx, `ALTER ROLE `+c.role+` CONNECTION LIMIT -1`)
+	return r.execute(ctx, `ALTER ROLE `+pq.QuoteIdentifier(c.role)+` CONNECTION LIMIT -1`)
 }
 
 func (r *rig) execute(ctx context.Context, statements ...string) error {

@@ -146,7 +146,7 @@ func (p *prover) connections(ctx context.Context, c *column) (all, busy int, err
 		All  int `db:"n"`
 		Busy int `db:"busy"`
 	}
-	err = p.rig.reader.GetContext(ctx, &row, `SELECT count(*) AS n, count(*) FILTER (WHERE state <> 'idle') AS busy
+	err = p.rig.reader.GetContext(ctx, &row, `SELECT count(*) AS n, count(*) FILTER (WHERE state NOT IN ('idle', 'disabled')) AS busy
 		FROM pg_stat_activity WHERE usename = $1`, c.role)
 	return row.All, row.Busy, err
 }

@@ -40,7 +40,10 @@ func (m *maria) close() error { return errors.Join(m.reader.Close(), m.admin.Clo
 
 // takesPart tells whether a window is a column's.
 func (w Window) takesPart(c *column) bool {
-	return c.maria == nil || slices.Contains([]string{windowNone, windowKill, windowTerm, windowBackends, windowRestart}, w.Name)
+	if c.maria == nil {
+		return !w.leftOut(c)
+	}
+	return slices.Contains([]string{windowNone, windowKill, windowTerm, windowBackends, windowRestart}, w.Name)
 }
 
 // terminate ends one of the user's connections, one at work if there is any.

@@ -32,7 +32,11 @@ type pageWindow struct {
 	Pictures []picture
 }
 
-type pageColumn struct{ ColumnResult }
+type pageColumn struct {
+	ColumnResult
+
+	LeftOut string // why, where the window was not run for the service
+}
 
 type chart struct {
 	Service string
@@ -60,6 +64,9 @@ func (w pageWindow) cells(services []string) []*pageColumn {
 	for i := range w.Columns {
 		cells[slices.Index(services, w.Columns[i].Service)] = &w.Columns[i]
 	}
+	for _, one := range w.LeftOut {
+		cells[slices.Index(services, one.Service)] = &pageColumn{LeftOut: one.Reason}
+	}
 	return cells
 }
 
@@ -79,11 +86,9 @@ func (r *Report) WritePage(out io.Writer) error {
 	p := page{Report: r, Failures: r.Failures()}
 	for _, w := range r.Windows {
 		one := pageWindow{WindowResult: w}
+		p.meet(w)
 		for _, c := range w.Columns {
-			if !slices.Contains(p.Services, c.Service) {
-				p.Services = append(p.Services, c.Service)
-			}
-			one.Columns = append(one.Columns, pageColumn{c})
+			one.Columns = append(one.Columns, pageColumn{ColumnResult: c})
 			for _, check := range c.Checks {
 				if text, err := os.ReadFile(check.Picture); check.Picture != "" && err == nil {
 					one.Pictures = append(one.Pictures, picture{c.Service + ": " + check.Name, string(text)})
@@ -106,6 +111,22 @@ func (r *Report) WritePage(out io.Writer) error {
 		return fmt.Errorf("write the page: %w", err)
 	}
 	return nil
+}
+
+// meet adds the window's services to those of the page.
+func (p *page) meet(w *WindowResult) {
+	names := make([]string, 0, len(w.Columns)+len(w.LeftOut))
+	for _, c := range w.Columns {
+		names = append(names, c.Service)
+	}
+	for _, one := range w.LeftOut {
+		names = append(names, one.Service)
+	}
+	for _, name := range names {
+		if !slices.Contains(p.Services, name) {
+			p.Services = append(p.Services, name)
+		}
+	}
 }
 
 func seconds(d time.Duration) string { return round(d).String() }

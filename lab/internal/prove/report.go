@@ -20,6 +20,12 @@ type Report struct {
 	After []Check `json:"after"`
 	// Broken says why the run ended early; "" when it came to its end.
 	Broken string `json:"broken,omitempty"`
+	// Server says which server it was on; "" for one of the run's own.
+	Server string `json:"server,omitempty"`
+	// Notes say what could not be looked at there.
+	Notes []string `json:"notes,omitempty"`
+	// LeftBehind names the databases and roles of the run that could not be dropped.
+	LeftBehind []string `json:"left_behind,omitempty"`
 }
 
 // WindowResult is what came of one window.
@@ -30,6 +36,8 @@ type WindowResult struct {
 	To        time.Duration  `json:"to_ns"`
 	Columns   []ColumnResult `json:"columns"`
 	Deadlocks int64          `json:"deadlocks"`
+	// LeftOut are the services that the window was not run for, though it is theirs.
+	LeftOut []LeftOut `json:"left_out,omitempty"`
 	// Repeated says that the first try had no effect and this is the second.
 	Repeated bool `json:"repeated,omitempty"`
 }
@@ -243,7 +251,7 @@ func (r *Report) Failures() []Failure {
 	if r.Broken != "" {
 		all = append(all, Failure{"the run", "", "ended early", r.Broken})
 	}
-	if len(r.Windows) == 0 {
+	if !slices.ContainsFunc(r.Windows, func(w *WindowResult) bool { return len(w.Columns) > 0 }) {
 		all = append(all, Failure{"the run", "", "windows", "none was run"})
 	}
 	return all
@@ -252,6 +260,9 @@ func (r *Report) Failures() []Failure {
 // line is the window in one line.
 func (w *WindowResult) line() string {
 	var b strings.Builder
+	if len(w.Columns) == 0 {
+		return fmt.Sprintf("%-10s %s", w.Name, w.omitted())
+	}
 	_, _ = fmt.Fprintf(&b, "%-10s %4.0fs ", w.Name, (w.To - w.From).Seconds())
 	for _, c := range w.Columns {
 		verdict := "holds"
@@ -262,6 +273,9 @@ func (w *WindowResult) line() string {
 		}
 		_, _ = fmt.Fprintf(&b, " | %s %s: %d ok, %d refused, %d not applied, %d unknown",
 			c.Service, verdict, c.OK, c.Refused, c.NotApplied, c.Unknown)
+	}
+	if text := w.omitted(); text != "" {
+		_, _ = fmt.Fprintf(&b, " | %s", text)
 	}
 	return b.String()
 }
@@ -281,6 +295,9 @@ func (r *Report) WriteTable(out io.Writer) error {
 			}
 			_, _ = fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", w.Name, c.Service, verdict, c.OK, c.Refused, c.NotApplied,
 				c.Unknown, round(c.P50), round(c.P99), round(c.Slowest), round(c.Recovery), done(c.Done))
+		}
+		for _, one := range w.LeftOut {
+			_, _ = fmt.Fprintf(tw, "%s\t%s\tleft out\t\t\t\t\t\t\t\t\t%s\n", w.Name, one.Service, one.Reason)
 		}
 	}
 	if err := tw.Flush(); err != nil {

@@ -148,9 +148,13 @@ func TestReadiness(t *testing.T) {
 // A service that takes no part in a window leaves its cell empty, and the others where they belong.
 func TestCells(t *testing.T) {
 	t.Parallel()
-	w := pageWindow{Columns: []pageColumn{{ColumnResult{Service: "events"}}}}
+	w := pageWindow{WindowResult: &WindowResult{}, Columns: []pageColumn{{ColumnResult: ColumnResult{Service: "events"}}}}
 	cells := w.cells([]string{"counts", "events", EventsOnMariaDB})
 	if len(cells) != 3 || cells[0] != nil || cells[1].Service != "events" || cells[2] != nil {
+		t.Errorf("%+v", cells)
+	}
+	w.LeftOut = []LeftOut{{"counts", "why"}}
+	if cells = w.cells([]string{"counts", "events"}); cells[0] == nil || cells[0].LeftOut != "why" || cells[1].LeftOut != "" {
 		t.Errorf("%+v", cells)
 	}
 }

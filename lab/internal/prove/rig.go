@@ -2,6 +2,7 @@ package prove
 
 import (
 	"context"
+	"crypto/tls"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -46,8 +47,18 @@ type Service struct {
 
 // System is what a run breaks.
 type System struct {
-	Server   *localpg.Server
-	Database string // the services'
+	// Admin is the URL of the services' database, for a role that may do everything
+	// with it and with the services' roles.
+	Admin string
+	// Server is the server that the database is on, when it is ours alone. On nil,
+	// somebody else's, whatever needs to own the server is left out.
+	Server *localpg.Server
+	// Name says which server that is, "" when it is ours, and Notes what cannot be
+	// looked at there; both for the report.
+	Name  string
+	Notes []string
+	// TLS is how the proxies reach the server; nil: without.
+	TLS      *tls.Config
 	Services []Service
 	// Replicas of each service.
 	Replicas int
@@ -77,6 +88,7 @@ type column struct {
 	role     string            // that the replicas connect as
 	proxy    *faultproxy.Proxy // nil with maria
 	maria    *maria            // nil on PostgreSQL
+	guest    bool              // on a PostgreSQL server that is somebody else's
 	set      *replica.Set
 	workers  *replica.Set // nil where there are none
 	balancer *balance.Balancer
@@ -92,7 +104,7 @@ type column struct {
 // rig is everything that runs.
 type rig struct {
 	system  System
-	admin   *sql.DB   // a superuser's, past proxies and poolers, for transactions of a stranger
+	admin   *sql.DB   // the administrator's, past proxies and poolers, for transactions of a stranger
 	reader  *sqldb.DB // the same, for reading
 	client  *http.Client
 	columns []*column
@@ -103,12 +115,12 @@ type rig struct {
 }
 
 func newRig(ctx context.Context, s System) (*rig, error) {
-	connector, err := pq.NewConnector(s.Server.URL(s.Database))
+	connector, err := pq.NewConnector(s.Admin)
 	if err != nil {
 		return nil, errors.New("the server's URL cannot be read") // the error may quote the password
 	}
 	reader, err := sqldb.Open(ctx, sqldb.Settings{
-		URL: s.Server.URL(s.Database), ApplicationName: "rowlock prove", StatementTimeout: time.Minute,
+		URL: s.Admin, ApplicationName: "rowlock prove", StatementTimeout: time.Minute,
 	}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return nil, err
@@ -118,7 +130,7 @@ func newRig(ctx context.Context, s System) (*rig, error) {
 		stopped: map[*replica.Replica]bool{},
 	}
 	for _, service := range s.Services {
-		c, err := newColumn(ctx, service)
+		c, err := newColumn(ctx, s, service)
 		if err != nil {
 			return nil, errors.Join(err, r.close(ctx))
 		}
@@ -132,7 +144,7 @@ func newRig(ctx context.Context, s System) (*rig, error) {
 	return r, nil
 }
 
-func newColumn(ctx context.Context, s Service) (*column, error) {
+func newColumn(ctx context.Context, sys System, s Service) (*column, error) {
 	u, err := url.Parse(s.Environ["DATABASE_URL"])
 	if err != nil {
 		return nil, errors.New("the service's URL cannot be read")
@@ -141,7 +153,8 @@ func newColumn(ctx context.Context, s Service) (*column, error) {
 	if s.Maria != nil {
 		c.maria, err = newMaria(ctx, s.Maria, s.MariaDatabase)
 	} else {
-		c.proxy, err = faultproxy.Start(u.Host)
+		c.guest = sys.Server == nil
+		c.proxy, err = faultproxy.Start(u.Host, sys.TLS)
 	}
 	if err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ const liveness = 2 * time.Second
 // Run breaks the system window by window and returns the verdict. An error means
 // that the run itself failed; what it had found by then is in the report.
 func Run(ctx context.Context, s System, o Options) (report *Report, err error) {
-	report = &Report{Seed: o.Seed, Replicas: s.Replicas, Started: time.Now().UTC()}
+	report = &Report{Seed: o.Seed, Replicas: s.Replicas, Started: time.Now().UTC(), Server: s.Name, Notes: s.Notes}
 	r, err := newRig(ctx, s)
 	if err != nil {
 		return report, err
@@ -55,6 +55,13 @@ func Run(ctx context.Context, s System, o Options) (report *Report, err error) {
 		return report, err
 	}
 	for _, w := range o.Windows {
+		out, all := r.leftOut(w)
+		if all {
+			result := &WindowResult{Window: w, LeftOut: out, From: time.Since(p.start), To: time.Since(p.start)}
+			report.Windows = append(report.Windows, result)
+			o.Say("%s", result.line())
+			continue
+		}
 		result, err := p.window(ctx, w)
 		if err != nil {
 			return report, fmt.Errorf("window %s: %w", w.Name, err)
@@ -66,6 +73,7 @@ func Run(ctx context.Context, s System, o Options) (report *Report, err error) {
 			}
 			result.Repeated = true
 		}
+		result.LeftOut = out
 		report.Windows = append(report.Windows, result)
 		o.Say("%s", result.line())
 		if o.Enough != nil && o.Enough(report) {

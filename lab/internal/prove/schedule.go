@@ -53,6 +53,8 @@ type Window struct {
 	Events []Event       `json:"events"`
 	// Pooler says that the services reach the database by pgbouncer.
 	Pooler bool `json:"pooler,omitempty"`
+	// Owner says that it takes the owner of the PostgreSQL server to do this.
+	Owner bool `json:"owner,omitempty"`
 	// Dose is 1, or 2 when the window is repeated because the fault had no effect.
 	Dose int `json:"dose"`
 }
@@ -61,6 +63,7 @@ type Window struct {
 type shape struct {
 	name   string
 	pooler bool
+	owner  bool // of the server, it takes
 	events func(r *rand.Rand, l time.Duration, dose int) []Event
 }
 
@@ -89,7 +92,7 @@ func shapes() []shape {
 		{name: windowBackends, events: regularly(200*time.Millisecond, Backend)},
 		{name: windowReplies, events: regularly(500*time.Millisecond, CutReply)},
 		{name: windowCommits, events: regularly(500*time.Millisecond, CutCommit)},
-		{name: windowRestart, events: restarts},
+		{name: windowRestart, owner: true, events: restarts},
 		{name: windowPooler, pooler: true, events: poolerRestarts},
 		{name: windowSlow, events: slow},
 		{name: windowStop, events: stops},
@@ -234,7 +237,7 @@ func (s shape) window(seed uint64, l time.Duration, dose int) Window {
 		name = name*257 + uint64(b)
 	}
 	r := newRandom(seed, name, uint64(dose))
-	return Window{Name: s.name, For: l, Pooler: s.pooler, Events: sorted(s.events(r, l, dose)), Dose: dose}
+	return Window{Name: s.name, For: l, Pooler: s.pooler, Owner: s.owner, Events: sorted(s.events(r, l, dose)), Dose: dose}
 }
 
 // newRandom is a random source that is the same for the same numbers.

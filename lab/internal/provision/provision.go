@@ -10,12 +10,14 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
 	"net/url"
+	"time"
 
 	"github.com/lib/pq"
 )
@@ -27,6 +29,10 @@ type Service struct {
 	// HistorySchema holds goose_db_version; Name when empty. When it is another
 	// schema it is prepared like the service's own.
 	HistorySchema string
+	// Roles is what the names of its roles begin with; Name when empty. When it is
+	// something else the roles are new, for one run on a server of others: a role of
+	// that name that is there makes Prepare fail, and stays as it is.
+	Roles string
 }
 
 // Access is how the two roles of a service get in. Both are URLs with a
@@ -42,9 +48,12 @@ type Access struct {
 // by two at once fails for one of them.
 const lockKey = 0x726f776c // "rowl"
 
-func (s Service) owner() string { return s.Name + "_owner" }
+func (s Service) owner() string { return cmp.Or(s.Roles, s.Name) + "_owner" }
 
-func (s Service) app() string { return s.Name + "_app" }
+func (s Service) app() string { return cmp.Or(s.Roles, s.Name) + "_app" }
+
+// RoleNames are those of the service's roles.
+func (s Service) RoleNames() []string { return []string{s.owner(), s.app()} }
 
 func (s Service) historySchema() string {
 	if s.HistorySchema == "" {
@@ -89,17 +98,22 @@ func Database(ctx context.Context, adminURL, name string) (err error) {
 
 // Prepare makes the roles and the schema of a service, as far as they are not
 // there, and gives the roles new passwords: only the caller of the latest
-// Prepare can log in. adminURL is that of a superuser in the services' database.
+// Prepare can log in. adminURL is that of a superuser in the services' database,
+// or, when s.Roles is set, of the database's owner who has CREATEROLE.
 // After the migrations, [Grant] lets the app role at the tables.
 func Prepare(ctx context.Context, adminURL string, s Service) (Access, error) {
 	ownerPassword, appPassword := rand.Text(), rand.Text()
 	owner, app := pq.QuoteIdentifier(s.owner()), pq.QuoteIdentifier(s.app())
 
+	create := role
+	if s.Roles != "" {
+		create = newRole
+	}
 	err := inTx(ctx, adminURL, func(tx *sql.Tx) error {
-		if err := role(ctx, tx, s.owner(), ownerPassword); err != nil {
+		if err := create(ctx, tx, s.owner(), ownerPassword); err != nil {
 			return err
 		}
-		if err := role(ctx, tx, s.app(), appPassword); err != nil {
+		if err := create(ctx, tx, s.app(), appPassword); err != nil {
 			return err
 		}
 		for _, name := range s.schemas() {
@@ -162,6 +176,27 @@ func role(ctx context.Context, tx *sql.Tx, name, password string) error {
 	}
 	return exec(ctx, tx, verb+` ROLE `+pq.QuoteIdentifier(name)+
 		` LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS PASSWORD `+pq.QuoteLiteral(password))
+}
+
+// newRoleLife is how long a role of a run can log in, should nobody be left to drop it.
+const newRoleLife = 24 * time.Hour
+
+// newRole makes a login role that is not there, and lets an administrator who is no
+// superuser do what the role may do.
+func newRole(ctx context.Context, tx *sql.Tx, name, password string) error {
+	until := time.Now().Add(newRoleLife).UTC().Format(time.RFC3339)
+	if err := exec(ctx, tx, `CREATE ROLE `+pq.QuoteIdentifier(name)+
+		` LOGIN PASSWORD `+pq.QuoteLiteral(password)+` VALID UNTIL `+pq.QuoteLiteral(until)); err != nil {
+		return err
+	}
+	var super bool
+	if err := tx.QueryRowContext(ctx, `SELECT rolsuper FROM pg_roles WHERE rolname = current_user`).Scan(&super); err != nil {
+		return fmt.Errorf("look at the administrator's role: %w", err)
+	}
+	if super {
+		return nil
+	}
+	return exec(ctx, tx, `GRANT `+pq.QuoteIdentifier(name)+` TO CURRENT_USER`)
 }
 
 func exec(ctx context.Context, tx *sql.Tx, statements ...string) error {

@@ -231,3 +231,36 @@ func TestErrorsHoldNoPassword(t *testing.T) {
 		}
 	}
 }
+
+// The roles of a run have names of their own and come to an end, and one that is there is left as it is.
+func TestRolesOfARun(t *testing.T) {
+	t.Parallel()
+	admin := dbtest.Empty(t)
+	s := Service{Name: "counts", Roles: `run "of ` + strings.ToLower(rand.Text()[:8])}
+	taken := s
+	taken.Name = "others"
+	db := dial(t, admin)
+	access, err := Prepare(t.Context(), admin, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, role := range s.RoleNames() {
+			name := pq.QuoteIdentifier(role)
+			if err := errors.Join(do(db, `DROP OWNED BY `+name+` CASCADE`), do(db, `DROP ROLE `+name)); err != nil {
+				t.Errorf("clean up: %v", err)
+			}
+		}
+	})
+	var there, ending int
+	if err := db.QueryRowContext(t.Context(), `SELECT count(*), count(*) FILTER (WHERE rolvaliduntil < now() + interval '25 hours')
+		FROM pg_roles WHERE rolname = ANY ($1)`, pq.Array(s.RoleNames())).Scan(&there, &ending); err != nil || there != 2 || ending != 2 {
+		t.Errorf("%d roles, %d with an end, %v", there, ending, err)
+	}
+	if _, err := Prepare(t.Context(), admin, taken); err == nil || state(err) != "42710" {
+		t.Errorf("a second time: %v, want 42710", err)
+	}
+	if err := dial(t, access.App).PingContext(t.Context()); err != nil {
+		t.Errorf("after that: %v", err)
+	}
+}

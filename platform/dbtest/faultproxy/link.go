@@ -2,7 +2,6 @@ package faultproxy
 
 import (
 	"bufio"
-	"context"
 	"encoding/binary"
 	"io"
 	"net"
@@ -18,7 +17,7 @@ type link struct {
 	once   sync.Once
 
 	mu     sync.Mutex
-	server *net.TCPConn
+	server serverConn
 	rounds []*round // unanswered, in the order of their replies; the last one may still be open
 	open   bool     // whether the last round takes more messages
 
@@ -47,12 +46,8 @@ func (l *link) run() {
 	if !l.pass() {
 		return
 	}
-	conn, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(context.Background(), "tcp", l.proxy.upstream)
+	server, err := l.proxy.dial()
 	if err != nil {
-		return
-	}
-	server, ok := conn.(*net.TCPConn)
-	if !ok {
 		return
 	}
 	l.mu.Lock()
@@ -168,7 +163,7 @@ func (m message) passOn(from *bufio.Reader, to *bufio.Writer) (ok bool) {
 }
 
 // relayRequests passes on what the client sends, and decides on each statement before the server sees it.
-func (l *link) relayRequests(from *bufio.Reader, server *net.TCPConn) {
+func (l *link) relayRequests(from *bufio.Reader, server serverConn) {
 	to := bufio.NewWriterSize(server, headBytes)
 	buffer := make([]byte, headBytes)
 	for {
@@ -189,7 +184,7 @@ func (l *link) relayRequests(from *bufio.Reader, server *net.TCPConn) {
 }
 
 // relayReplies passes on what the server answers, except to the rounds that are cut.
-func (l *link) relayReplies(server *net.TCPConn) {
+func (l *link) relayReplies(server serverConn) {
 	from := bufio.NewReaderSize(server, headBytes)
 	client := bufio.NewWriterSize(l.client, headBytes)
 	buffer := make([]byte, headBytes)

@@ -10,6 +10,7 @@ package faultproxy
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -25,6 +26,7 @@ import (
 // Proxy is a running proxy. Its methods may be called from any goroutine, at any time.
 type Proxy struct {
 	upstream string
+	secure   *tls.Config // nil: no TLS
 	address  string
 	wg       sync.WaitGroup
 
@@ -46,7 +48,7 @@ func New(t testing.TB, dsn string) *Proxy {
 	if err != nil || u.Host == "" {
 		t.Fatal("faultproxy: the DSN must be a URL with a host")
 	}
-	p, err := Start(u.Host)
+	p, err := Start(u.Host, nil)
 	if err != nil {
 		t.Fatalf("faultproxy: %v", err)
 	}
@@ -54,12 +56,13 @@ func New(t testing.TB, dsn string) *Proxy {
 	return p
 }
 
-// Start starts a proxy in front of the server at upstream, "host:port". Close ends it.
-func Start(upstream string) (*Proxy, error) {
+// Start starts a proxy in front of the server at upstream, "host:port". Close ends it. With secure it speaks TLS to the server, and only
+// with a server that does, too; to its clients it never does, since it has to read along.
+func Start(upstream string, secure *tls.Config) (*Proxy, error) {
 	if _, _, err := net.SplitHostPort(upstream); err != nil {
 		upstream = net.JoinHostPort(upstream, "5432")
 	}
-	p := &Proxy{upstream: upstream, links: make(map[*link]struct{}), resumed: make(chan struct{})}
+	p := &Proxy{upstream: upstream, secure: secure, links: make(map[*link]struct{}), resumed: make(chan struct{})}
 	close(p.resumed)
 	const tries = 10
 	for try := 1; ; try++ {
@@ -78,7 +81,8 @@ func Start(upstream string) (*Proxy, error) {
 	}
 }
 
-// DSN is dsn, a postgres:// URL, led through the proxy, with sslmode=disable: the proxy has to read along. It panics when dsn is no URL.
+// DSN is dsn, a postgres:// URL, led through the proxy, with sslmode=disable and nothing else of TLS: the proxy has to read along. It
+// panics when dsn is no URL.
 func (p *Proxy) DSN(dsn string) string {
 	u, err := url.Parse(dsn)
 	if err != nil || u.Host == "" {
@@ -87,6 +91,9 @@ func (p *Proxy) DSN(dsn string) string {
 	u.Host = p.address
 	query := u.Query()
 	query.Set("sslmode", "disable")
+	for _, name := range []string{"sslrootcert", "sslcert", "sslkey"} {
+		query.Del(name)
+	}
 	u.RawQuery = query.Encode()
 	return u.String()
 }

@@ -39,7 +39,7 @@ type Pooler struct {
 
 // Start starts a pgbouncer in front of the server that the URLs name, for the
 // roles that they name, with poolSize connections for each pair of role and
-// database. path is the environment's PATH. It fails with ErrNotInstalled where
+// database. It speaks TLS to the server as the URLs say. path is the environment's PATH. It fails with ErrNotInstalled where
 // there is none. Stop ends it.
 func Start(ctx context.Context, path string, poolSize int, dsns ...string) (*Pooler, error) {
 	program := find(path)
@@ -54,7 +54,7 @@ func Start(ctx context.Context, path string, poolSize int, dsns ...string) (*Poo
 	}
 }
 
-// DSN is dsn led through the pooler, with binary_parameters=yes.
+// DSN is dsn led through the pooler, with binary_parameters=yes, and without TLS: that is between the pooler and the server.
 func (p *Pooler) DSN(dsn string) (string, error) {
 	through, err := url.Parse(dsn)
 	if err != nil {
@@ -63,6 +63,9 @@ func (p *Pooler) DSN(dsn string) (string, error) {
 	through.Host = fmt.Sprintf("127.0.0.1:%d", p.port)
 	query := through.Query()
 	query.Set("sslmode", "disable")
+	for _, name := range []string{"sslrootcert", "sslcert", "sslkey"} {
+		query.Del(name)
+	}
 	query.Set("binary_parameters", "yes")
 	through.RawQuery = query.Encode()
 	return through.String(), nil
@@ -195,7 +198,13 @@ pool_mode = transaction
 default_pool_size = %d
 max_client_conn = 2000
 `, server.Hostname(), serverPort, p.port, filepath.Join(p.dir, "users"), poolSize)
-	for name, text := range map[string]string{"ini": ini, "users": users.String()} {
+	files := map[string]string{"users": users.String()}
+	secure, err := p.secure(server.Query(), files)
+	if err != nil {
+		return err
+	}
+	files["ini"] = ini + secure
+	for name, text := range files {
 		file := filepath.Join(p.dir, name)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			return fmt.Errorf("write the configuration: %w", err)
@@ -211,7 +220,6 @@ max_client_conn = 2000
 	if err := os.Chmod(p.dir, 0o711); err != nil { //nolint:gosec // as the comment says
 		return fmt.Errorf("open the folder: %w", err)
 	}
-	var err error
 	p.probe, err = p.DSN(dsns[0])
 	return err
 }

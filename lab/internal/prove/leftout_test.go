@@ -1,0 +1,89 @@
+package prove
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// On a server of others exactly the window that needs its owner is left out, for whoever
+// is on that server, and for nobody on a private one.
+func TestLeftOut(t *testing.T) {
+	t.Parallel()
+	windows, err := Schedule(1, 8*time.Second, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guest := &column{service: Service{Name: serviceCounts}, guest: true}
+	private := &column{service: Service{Name: serviceCounts}}
+	onMaria := &column{service: Service{Name: EventsOnMariaDB}, maria: &maria{}}
+	for _, w := range windows {
+		restart := w.Name == windowRestart
+		var want []LeftOut
+		if restart {
+			want = []LeftOut{{serviceCounts, needsOwner}}
+		}
+		for name, c := range map[string]struct {
+			columns []*column
+			want    []LeftOut
+			all     bool
+		}{
+			"private":              {[]*column{private, onMaria}, nil, false},
+			"guest":                {[]*column{guest}, want, restart},
+			"guest, and a MariaDB": {[]*column{guest, onMaria}, want, false},
+		} {
+			out, all := (&rig{columns: c.columns}).leftOut(w)
+			if !slices.Equal(out, c.want) || all != c.all {
+				t.Errorf("%s, %s: left out %v, all %t", w.Name, name, out, all)
+			}
+		}
+		if w.takesPart(guest) == restart {
+			t.Errorf("%s: a guest takes part: %t", w.Name, w.takesPart(guest))
+		}
+	}
+}
+
+// What is left out is said everywhere, is no missed demand, and proves nothing.
+func TestLeftOutIsSaid(t *testing.T) {
+	t.Parallel()
+	out := &WindowResult{Window: Window{Name: windowRestart}, LeftOut: []LeftOut{{"counts", needsOwner}, {"iidy", needsOwner}}}
+	if missed := out.missed(); missed != "" {
+		t.Errorf("it is missed: %s", missed)
+	}
+	if f := (&Report{Windows: []*WindowResult{out}}).Failures(); len(f) != 1 || f[0].Detail != "none was run" {
+		t.Errorf("a run of nothing but a left-out window: %v", f)
+	}
+	r := proven()
+	r.Windows = append(r.Windows, out)
+	r.Server, r.Notes, r.LeftBehind = "PostgreSQL 16 at db:5432", []string{"<b>dark</b>"}, []string{"rowlock_prove_a", "rowlock_prove_b"}
+	if f := r.Failures(); len(f) != 0 {
+		t.Errorf("%v", f)
+	}
+	lines := []string{"window restart, left out of counts, iidy: needs to own the server", "<b>dark</b>"}
+	if got := r.Missing(); !slices.Equal(got, lines) {
+		t.Errorf("missing %v, want %v", got, lines)
+	}
+	if got, want := out.line(), "restart    left out of counts, iidy: needs to own the server"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	var page, table strings.Builder
+	if err := r.WritePage(&page); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.WriteTable(&table); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"on PostgreSQL 16 at db:5432", `<li>window restart, left out of counts, iidy: needs to own the server</li><li>&lt;b&gt;dark`,
+		`<td class="left-out">left out: needs to own the server</td>`, "rowlock_prove_a, rowlock_prove_b.",
+		"restart: left out</summary>", "<th>iidy</th>",
+	} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("the page has no %s", want)
+		}
+	}
+	if n := strings.Count(table.String(), "left out"); n != 2 || !strings.Contains(table.String(), needsOwner) {
+		t.Errorf("the table:\n%s", table.String())
+	}
+}

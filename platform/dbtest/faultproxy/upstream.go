@@ -1,0 +1,70 @@
+package faultproxy
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+// serverConn is a connection to the server, with TLS or without.
+type serverConn interface {
+	net.Conn
+	CloseWrite() error
+}
+
+// dialTimeout bounds how long a connection to the server may take, TLS included.
+const dialTimeout = 10 * time.Second
+
+// dial connects to the server.
+func (p *Proxy) dial() (serverConn, error) { //nolint:ireturn // with TLS or without
+	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.upstream)
+	if err != nil {
+		return nil, fmt.Errorf("faultproxy: %w", err)
+	}
+	plain, ok := conn.(*net.TCPConn)
+	if !ok {
+		return nil, errors.Join(errors.New("faultproxy: no TCP connection"), conn.Close())
+	}
+	if p.secure == nil {
+		return plain, nil
+	}
+	secured, err := upgrade(ctx, plain, p.secure)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("faultproxy: %w", err), plain.Close())
+	}
+	return secured, nil
+}
+
+// upgrade asks the server for TLS, as a client does before anything else.
+func upgrade(ctx context.Context, plain net.Conn, config *tls.Config) (*tls.Conn, error) {
+	deadline, _ := ctx.Deadline()
+	if err := plain.SetDeadline(deadline); err != nil {
+		return nil, fmt.Errorf("set the deadline: %w", err)
+	}
+	request := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, 8), sslRequest)
+	if _, err := plain.Write(request); err != nil {
+		return nil, fmt.Errorf("ask for TLS: %w", err)
+	}
+	answer := make([]byte, 1)
+	if _, err := io.ReadFull(plain, answer); err != nil {
+		return nil, fmt.Errorf("ask for TLS: %w", err)
+	}
+	if answer[0] != 'S' {
+		return nil, errors.New("the server speaks no TLS")
+	}
+	secured := tls.Client(plain, config)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		return nil, fmt.Errorf("begin TLS: %w", err)
+	}
+	if err := plain.SetDeadline(time.Time{}); err != nil {
+		return nil, fmt.Errorf("take the deadline away: %w", err)
+	}
+	return secured, nil
+}

@@ -1,0 +1,57 @@
+package pgbouncer
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// systemRoots are where systems keep the certificates that they trust: pgbouncer
+// wants a file.
+func systemRoots() []string {
+	return []string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem", "/etc/ssl/ca-bundle.pem"}
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// secure is the part of the configuration about TLS to the server, by the parameters
+// of a database URL, read as the driver reads them. What it needs is put into files:
+// root's pgbouncer runs as another user, who may not read the originals.
+func (p *Pooler) secure(query url.Values, files map[string]string) (ini string, err error) {
+	mode, root := cmp.Or(query.Get("sslmode"), "require"), query.Get("sslrootcert")
+	if mode == "disable" {
+		return "server_tls_sslmode = disable\n", nil
+	}
+	if mode == "require" && root != "" {
+		mode = "verify-ca"
+	}
+	if mode != "require" && (root == "" || root == "system") {
+		i := slices.IndexFunc(systemRoots(), isFile)
+		if i < 0 {
+			return "", errors.New("pgbouncer needs a file with the certificates to trust: name it by sslrootcert")
+		}
+		root = systemRoots()[i]
+	}
+	var lines strings.Builder
+	_, _ = fmt.Fprintln(&lines, "server_tls_sslmode =", mode)
+	for setting, path := range map[string]string{"ca": root, "cert": query.Get("sslcert"), "key": query.Get("sslkey")} {
+		if path == "" {
+			continue
+		}
+		text, err := os.ReadFile(path) //nolint:gosec // whoever runs this names his own file
+		if err != nil {
+			return "", fmt.Errorf("read what pgbouncer needs for TLS: %w", err)
+		}
+		files[setting] = string(text)
+		_, _ = fmt.Fprintf(&lines, "server_tls_%s_file = %s\n", setting, filepath.Join(p.dir, setting))
+	}
+	return lines.String(), nil
+}
