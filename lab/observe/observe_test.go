@@ -64,9 +64,10 @@ func TestObserved(t *testing.T) {
 const faster = 60
 
 // impatient copies the rules with all their ranges shortened, and every `for` cut to two seconds. What is compared with what stays as
-// it is.
+// it is. Each rule is about this release alone, as the chart ships it.
 func impatient(t *testing.T) []string {
 	t.Helper()
+	scope := ofRelease(t)
 	var files []string
 	for _, r := range rules(t) {
 		for _, group := range r.Groups {
@@ -75,13 +76,13 @@ func impatient(t *testing.T) []string {
 				if !isText {
 					t.Fatalf("%v has no expression", rule)
 				}
-				rule["expr"] = aRange.ReplaceAllStringFunc(expr, func(text string) string {
+				rule["expr"] = fmt.Sprintf("(%s)\n%s", aRange.ReplaceAllStringFunc(expr, func(text string) string {
 					length, err := model.ParseDuration(strings.Trim(text, "[]"))
 					if err != nil {
 						t.Fatalf("%s: %v", expr, err)
 					}
 					return "[" + (length / faster).String() + "]"
-				})
+				}), scope)
 				if rule["alert"] != nil {
 					rule["for"] = "2s"
 					delete(rule, "keep_firing_for")
@@ -99,6 +100,18 @@ func impatient(t *testing.T) []string {
 		files = append(files, file)
 	}
 	return files
+}
+
+// ofRelease is what the chart adds to each expression of a rule.
+func ofRelease(t *testing.T) string {
+	t.Helper()
+	_, text, found := strings.Cut(read(t, chart+"/templates/_helpers.tpl"), `{{- define "rowlock.ofRelease" -}}`)
+	text, _, ended := strings.Cut(text, "{{- end -}}")
+	text = strings.NewReplacer("{{ .Release.Namespace }}", namespace, "{{ .Release.Name }}", release).Replace(strings.TrimSpace(text))
+	if !found || !ended || strings.Contains(text, "{{") {
+		t.Fatalf("the chart adds %q to the rules", text)
+	}
+	return text
 }
 
 var aRange = regexp.MustCompile(`\[\w+\]`)
