@@ -59,7 +59,7 @@ func Register(r router, potAPI pot.PotsAPI, coinAPI pot.CoinsAPI, o Options) err
 		if err != nil {
 			return fmt.Errorf("trace calls: %w", err)
 		}
-		interceptors = append(interceptors, traced, panicked())
+		interceptors = append(interceptors, traced, panicked(), abandoned())
 	}
 	interceptors = append(interceptors, refused(), validated(validator))
 	common := connect.WithHandlerOptions(connect.WithCodec(jsonCodec{}), connect.WithReadMaxBytes(int(o.MaxBody)))
@@ -126,6 +126,21 @@ func panicked() connect.UnaryInterceptorFunc {
 			}()
 			answer, err := next(ctx, request)
 			returned = true
+			return answer, err
+		}
+	}
+}
+
+// abandoned spares the span of a call that failed because its client hung up, as the
+// spans around it are spared: to otelconnect CodeCanceled is no fault of the server.
+// Nobody reads the answer; the log has what refused has noted.
+func abandoned() connect.UnaryInterceptorFunc {
+	return func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
+			answer, err := next(ctx, request)
+			if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+				return nil, connect.NewError(connect.CodeCanceled, context.Canceled)
+			}
 			return answer, err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -39,8 +40,23 @@ func (failing) Remove(context.Context, pot.ID, []pot.Coins, int64) ([]pot.Coins,
 	panic("s3cretMark")
 }
 
+// waiting is the coins' port with a database that is slow: who adds waits until the
+// request is over.
+type waiting struct {
+	failing
+
+	entered chan struct{}
+	err     error
+}
+
+func (w waiting) Add(ctx context.Context, _ pot.ID, _ []pot.Coins) ([]pot.Coins, error) {
+	close(w.entered)
+	<-ctx.Done()
+	return nil, w.err
+}
+
 // traced serves the API with tracing on, and returns where and the spans.
-func traced(t *testing.T) (base string, spans *tracetest.SpanRecorder) {
+func traced(t *testing.T, coins pot.CoinsAPI) (base string, spans *tracetest.SpanRecorder) {
 	t.Helper()
 	spans = tracetest.NewSpanRecorder()
 	provider := telemetry.NewProvider(spans)
@@ -54,7 +70,7 @@ func traced(t *testing.T) (base string, spans *tracetest.SpanRecorder) {
 	}
 	server.AllowHTTP2()
 	service := pot.NewService(pottest.NewMemory(), func() pot.Source { return pot.NewSource() })
-	err = httpapi.Register(server, service, failing{}, httpapi.Options{
+	err = httpapi.Register(server, service, coins, httpapi.Options{
 		MaxBody: 1 << 16, Ready: func() (bool, string) { return true, "" }, TracerProvider: provider,
 	})
 	if err != nil {
@@ -89,11 +105,8 @@ func TestCallsAreTraced(t *testing.T) {
 	} {
 		t.Run(protocol, func(t *testing.T) {
 			t.Parallel()
-			base, spans := traced(t)
-			transport := &http.Transport{Protocols: new(http.Protocols), IdleConnTimeout: 2 * time.Second}
-			transport.Protocols.SetUnencryptedHTTP2(true)
-			t.Cleanup(transport.CloseIdleConnections)
-			client := &http.Client{Transport: transport, Timeout: 10 * time.Second}
+			base, spans := traced(t, failing{})
+			client := newClient(t)
 			pots := potconnect.NewPotClient(client, base, options...)
 			coins := coinconnect.NewCoinClient(client, base, options...)
 
@@ -149,6 +162,68 @@ func TestCallsAreTraced(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A client that hung up fails no span, whatever became of its call. Its time that ran
+// out does.
+func TestClientThatHungUpFailsNoSpan(t *testing.T) {
+	t.Parallel()
+	unavailable := problem.DatabaseUnavailable.New("The database is away.")
+	for name, c := range map[string]struct {
+		options []connect.ClientOption
+		err     error
+		timeout time.Duration // 0 hangs up
+		code    string
+	}{
+		"connect, unavailable":  {nil, unavailable, 0, "canceled"},
+		"connect, unknown":      {nil, problem.OutcomeUnknown.New("It may have been added."), 0, "canceled"},
+		"connect, no time left": {nil, context.Canceled, 0, "canceled"},
+		"connect, a mistake":    {nil, pot.ErrFull, 0, "canceled"},
+		"grpc, unavailable":     {[]connect.ClientOption{connect.WithGRPC()}, unavailable, 0, "canceled"},
+		"grpc-web, unavailable": {[]connect.ClientOption{connect.WithGRPCWeb()}, unavailable, 0, "canceled"},
+		"connect, late":         {nil, unavailable, 200 * time.Millisecond, "unavailable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			port := waiting{entered: make(chan struct{}), err: c.err}
+			base, spans := traced(t, port)
+			ctx, hangUp := context.WithCancel(t.Context())
+			defer hangUp()
+			request := from("4bf92f3577b34da6a3ce929d0e0e4736", &coin.AddCoinsRequest{
+				PotId: 1, Coins: []*coin.Coins{{Kind: coin.Coins_GOLD, Count: 1}},
+			})
+			if c.timeout > 0 { // by a header alone: the client itself waits on
+				request.Header().Set("Connect-Timeout-Ms", strconv.FormatInt(c.timeout.Milliseconds(), 10))
+			} else {
+				go func() {
+					<-port.entered
+					hangUp()
+				}()
+			}
+			if _, err := coinconnect.NewCoinClient(newClient(t), base, c.options...).AddCoins(ctx, request); err == nil {
+				t.Fatal("it was answered")
+			}
+			ended := waitFor(t, spans, 2)
+			call, failed := ended[0], c.timeout > 0
+			if !hasCode(call, c.code) {
+				t.Errorf("%s: %v, want the code %q", call.Name(), call.Attributes(), c.code)
+			}
+			for _, span := range ended {
+				if (span.Status().Code == codes.Error) != failed || !failed && span.Status().Description != "" {
+					t.Errorf("%s: %v", span.Name(), span.Status())
+				}
+			}
+		})
+	}
+}
+
+// newClient speaks HTTP/2 without TLS.
+func newClient(t *testing.T) *http.Client {
+	t.Helper()
+	transport := &http.Transport{Protocols: new(http.Protocols), IdleConnTimeout: 2 * time.Second}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: 10 * time.Second}
 }
 
 // hasCode tells whether the span has this code, as its protocol writes it.
