@@ -33,7 +33,7 @@ func (s *story) autoscaling(t *T) {
 	used := sample(t, 5*time.Second, s.cpu)
 	var busy []*load
 	grown := func() bool {
-		// Each look is a process, and belongs to what the node has to bear: few of them.
+		// Looks belong to what the node has to bear: few of them.
 		for end := time.Now().Add(40 * time.Second); time.Now().Before(end) && t.Context().Err() == nil; time.Sleep(2 * time.Second) {
 			if s.ready(t, "counts") >= most {
 				return true

@@ -262,13 +262,18 @@ func (s *story) uninstall(t *T, helm string) {
 // wantNothing waits until nothing of the release is left.
 func (s *story) wantNothing(t *T) {
 	t.Helper()
-	kinds := "deployments,replicasets,pods,services,configmaps,secrets,serviceaccounts," +
-		"horizontalpodautoscalers,poddisruptionbudgets,networkpolicies,jobs,leases"
-	if len(s.undo) > 0 {
-		kinds += ",servicemonitors,prometheusrules"
+	kinds := []string{
+		"deployments", "replicasets", "pods", "services", "configmaps", "secrets", "serviceaccounts",
+		"horizontalpodautoscalers", "poddisruptionbudgets", "networkpolicies", "jobs", "leases",
+	}
+	defined := must(t, "get", "customresourcedefinitions", "-o", "name")
+	for _, kind := range []string{"servicemonitors", "prometheusrules"} {
+		if strings.Contains(defined, "/"+kind+".monitoring.coreos.com\n") { // whoever defined it
+			kinds = append(kinds, kind)
+		}
 	}
 	eventually(t, time.Minute, func() error {
-		out := must(t, "get", kinds, "-o", "name", "--selector=app.kubernetes.io/instance="+release)
+		out := must(t, "get", strings.Join(kinds, ","), "-o", "name", "--selector=app.kubernetes.io/instance="+release)
 		out += must(t, "get", "secrets", "-o", "name", "--selector=owner=helm")
 		if out != "" {
 			return fmt.Errorf("left behind: %s", out)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
 	discovery "k8s.io/api/discovery/v1"
 )
@@ -26,26 +28,8 @@ const operator = "github.com/prometheus-operator/prometheus-operator"
 // what the chart makes by them, and what the operator would look for is there.
 func (s *story) watched(t *T) {
 	s.defineOperator(t)
-	page, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(page), "\n## Watch it\n")
-	line := strings.ReplaceAll(block(section, "sh"), "\\\n", " ")
-	args := strings.Fields(line)
-	if len(args) < 10 || strings.Join(args[:4], " ") != "helm upgrade rowlock charts/rowlock" {
-		t.Fatalf("the README says %q", line)
-	}
-	for i, arg := range args {
-		switch {
-		case arg == "charts/rowlock":
-			args[i] = chart
-		case args[max(i-1, 0)] == "--namespace":
-			args[i] = namespace
-		}
-	}
-	before := s.pods(t)
-	if _, err := command(t.Context(), "", s.helms[1], args[1:]...); err != nil {
+	before := revisions(t)
+	if _, err := command(t.Context(), "", s.helms[1], documentedUpgrade(t, "../../README.md", "## Watch it")...); err != nil {
 		t.Fatal(err)
 	}
 
@@ -80,16 +64,43 @@ func (s *story) watched(t *T) {
 		}
 	}
 	// No pod was touched.
-	after := map[string]bool{}
-	for _, pod := range s.pods(t) {
-		after[pod.Name] = true
-	}
-	for _, pod := range before {
-		if !after[pod.Name] && !strings.Contains(pod.Name, "counts") { // its autoscaler may just take one away
-			t.Errorf("%s is gone", pod.Name)
-		}
+	if after := revisions(t); len(before) == 0 || !maps.Equal(before, after) {
+		t.Errorf("the Deployments' revisions were %v, they are %v", before, after)
 	}
 	t.Logf("%d ServiceMonitors, %d alerts, %d dashboards", len(monitors.Items), alerts, len(dashboards.Items))
+}
+
+// revisions are those of the release's Deployments, by name: every rollout has a new one, what an autoscaler does has none.
+func revisions(t *T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	eventually(t, time.Minute, func() error {
+		for _, d := range fetch[apps.DeploymentList](t, "deployments", "--selector=app.kubernetes.io/instance="+release).Items {
+			if d.Status.ObservedGeneration < d.Generation { // the number comes before this does
+				return fmt.Errorf("%s is not seen to yet", d.Name)
+			}
+			found[d.Name] = d.Annotations["deployment.kubernetes.io/revision"]
+		}
+		return nil
+	})
+	return found
+}
+
+// documentedUpgrade are the arguments of the first `helm upgrade` below a page's heading, with this test's chart and namespace.
+func documentedUpgrade(t *T, file, heading string) []string {
+	t.Helper()
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n"+heading+"\n")
+	line := strings.ReplaceAll(block(section, "sh"), "\\\n", " ")
+	args := strings.Fields(line)
+	if len(args) < 8 || strings.Join(args[:5], " ") != "helm upgrade rowlock charts/rowlock --namespace" {
+		t.Fatalf("%s says %q under %s", file, line, heading)
+	}
+	args[3], args[5] = chart, namespace
+	return args[1:]
 }
 
 // monitored: a service's ServiceMonitor selects what there is, by its labels, and behind it stand all replicas and their metrics.
