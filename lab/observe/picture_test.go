@@ -59,6 +59,30 @@ func drawOverview(t *testing.T, r *rig, all []*page, from, to time.Time) {
 	}
 }
 
+// The picture of the README is of the overview as it is, and the README says what was done meanwhile.
+func TestPictureIsOfTheOverview(t *testing.T) {
+	t.Parallel()
+	picture := read(t, "../../docs/img/overview.svg")
+	for _, p := range pages(t) {
+		if p.UID != "rowlock-overview" {
+			continue
+		}
+		for _, one := range p.Panels {
+			if !strings.Contains(picture, ">"+one.Title+"<") {
+				t.Errorf("docs/img/overview.svg lacks the panel %s: run make pictures", one.Title)
+			}
+		}
+	}
+	n := 0
+	for _, list := range faults() {
+		n += len(list)
+	}
+	word := map[int]string{8: "eight", 9: "nine", 10: "ten", 11: "eleven", 12: "twelve"}[n]
+	if word == "" || !strings.Contains(read(t, "../../README.md"), "broken in "+word+" ways") {
+		t.Errorf("the README does not say that the system is broken in %d ways", n)
+	}
+}
+
 func (r *rig) picture(t *testing.T, p *page, from, to time.Time) *draw.Page {
 	t.Helper()
 	picture := &draw.Page{

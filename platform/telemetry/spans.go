@@ -17,7 +17,9 @@ type spanCounters struct{ exported, failed, dropped prometheus.Counter }
 func newSpanCounters() (*prometheus.CounterVec, spanCounters) {
 	vec := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "rowlock_trace_spans_total",
-		Help: "Recorded spans by what became of them: exported; failed, when the collector did not take them; dropped, when the queue was full.",
+		// The exporter tells only in words how many of a batch were refused.
+		Help: "Recorded spans by what became of them: exported; failed, when the collector refused at least one of their batch or did not " +
+			"answer; dropped, when the queue was full.",
 	}, []string{"outcome"})
 	return vec, spanCounters{
 		exported: vec.WithLabelValues("exported"), failed: vec.WithLabelValues("failed"), dropped: vec.WithLabelValues("dropped"),

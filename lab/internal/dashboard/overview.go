@@ -97,7 +97,7 @@ func saturation() Row {
 		{
 			Title: "Spans lost", Kind: KindTimeseries, Unit: UnitOps, Width: 6, ByService: true,
 			Description: "Of traces, for which requests never wait. dropped: the queue was full, record less (OTEL_TRACES_SAMPLER) or make it " +
-				"longer. failed: the collector did not take them. Traces have gaps meanwhile.",
+				"longer. failed: the collector refused at least one of their batch, or did not answer. Traces have gaps meanwhile.",
 			Queries: one(rate(`rowlock_trace_spans_total{outcome!="exported"}`, service, "outcome"), byService+", {{outcome}}"),
 		},
 	}}
