@@ -5,6 +5,7 @@ package collector
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -15,6 +16,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 )
+
+var errStalled = errors.New("a stalled collector's caller has waited for long enough")
 
 // Collector receives spans until its test ends.
 type Collector struct {
@@ -94,6 +97,8 @@ func (c *Collector) Export(
 		case <-c.stalled:
 		case <-ctx.Done():
 		}
+		// An answer could be there before the caller sees that its time is over.
+		return nil, errStalled
 	}
 	return &coltracepb.ExportTraceServiceResponse{}, nil
 }
