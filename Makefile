@@ -95,7 +95,7 @@ prove-long: build ## The same for half an hour
 prove-bites: build ## Build known bugs into the services, and demand that the proof finds each within a minute (ARGS='--bug bug_now')
 	./bin/rowlock bites $(ARGS)
 
-pictures: build ## Draw the overview dashboard for docs/img, from a real Prometheus (five minutes; wants prometheus)
+pictures: build ## Draw the overview dashboard for docs/img, from a real Prometheus (three minutes; wants prometheus)
 	./bin/rowlock with-postgres -- go test -count=1 -timeout=15m -run='^TestObserved$$' -v ./lab/observe -args -healthy=45s -between=6s -pictures=$(CURDIR)/docs/img
 
 fuzz: ## Fuzz every Fuzz function for FUZZTIME each
