@@ -99,11 +99,12 @@ func somethingIsLeft(o proveOptions, windows []prove.Window) error {
 }
 
 // replicaEnviron is the environment of the replicas without what is about another
-// server, and without the administrator's name and password.
+// server, whichever it is, and without the administrator's name and password.
 func (v prover) replicaEnviron() map[string]string {
 	env := (&system{process: v.process}).replicaEnviron()
 	maps.DeleteFunc(env, func(name, _ string) bool {
-		return name == "DB_POOLER" || name == "MIGRATE_DATABASE_URL" || strings.HasPrefix(name, "PG")
+		return name == "DB_POOLER" || strings.HasSuffix(name, "DATABASE_URL") || strings.HasSuffix(name, "DATABASE_URI") ||
+			strings.HasPrefix(name, "PG") || strings.HasPrefix(name, "OTEL_")
 	})
 	return env
 }
