@@ -36,6 +36,7 @@ func Run(ctx context.Context, s System, o Options) (report *Report, err error) {
 	report = &Report{Seed: o.Seed, Replicas: s.Replicas, Started: time.Now().UTC(), Server: s.Name, Notes: s.Notes, Uncounted: s.Uncounted}
 	r, err := newRig(ctx, s)
 	if err != nil {
+		report.Broken = err.Error()
 		return report, err
 	}
 	p := &prover{rig: r, options: o, report: report, start: time.Now()}

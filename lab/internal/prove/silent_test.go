@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"net/url"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,6 +25,15 @@ type holder struct {
 
 func (h *holder) Hold(context.Context) Holding {
 	return Holding{Statement: `UPDATE held SET n = n + 1`, Commit: true, Released: func() { h.released++ }}
+}
+
+// A run that cannot even begin is one that failed by itself.
+func TestNoServer(t *testing.T) {
+	t.Parallel()
+	report, err := Run(t.Context(), System{Admin: "tea"}, Options{})
+	if err == nil || report.Broken == "" || slices.ContainsFunc(report.Failures(), func(f Failure) bool { return !f.OfRun() }) {
+		t.Errorf("%v, %+v", err, report)
+	}
 }
 
 // What is done to a service is done and undone; and a server that falls silent in the

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/lib/pq"
+
+	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
 // Service is what has to be known of a service.
@@ -238,7 +240,7 @@ func inTx(ctx context.Context, adminURL string, fn func(tx *sql.Tx) error) (err 
 }
 
 func open(adminURL string) (*sql.DB, error) {
-	connector, err := pq.NewConnector(adminURL)
+	connector, err := sqldb.Connector(adminURL) // which heeds a context's deadline though the server be silent
 	if err != nil {
 		return nil, errors.New("the administrator's URL of the database cannot be read") // the error may quote the password
 	}
