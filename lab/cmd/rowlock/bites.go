@@ -126,7 +126,7 @@ func runBites(ctx context.Context, p process, args []string) error {
 
 // concludeBites tells what came of all runs. What they could not give back is said last.
 func concludeBites(w io.Writer, found []bite, sound bite, took time.Duration, seed uint64) error {
-	var reports []*prove.Report
+	reports := make([]*prove.Report, 0, len(found)+1)
 	var left error
 	for _, one := range append(slices.Clone(found), sound) {
 		reports = append(reports, one.report)
@@ -279,7 +279,8 @@ func verdictOfBites(w io.Writer, found []bite, sound *prove.Report, took time.Du
 	}
 	caught := len(found) - unseen
 	if failed > 0 || len(failures) > 0 {
-		return fmt.Errorf("bites: %d of %d bugs were not caught, and %d checks failed without a bug; seed %d", failed, caught, len(failures), seed)
+		return fmt.Errorf("bites: %d of %d bugs were not caught, and %d checks failed without a bug; seed %d",
+			failed, caught, len(failures), seed)
 	}
 	if caught == 0 {
 		return fmt.Errorf("bites: this server can show none of the bugs; seed %d", seed)

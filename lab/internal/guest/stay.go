@@ -42,16 +42,16 @@ func (s *Server) enter(ctx context.Context, name string) (*Stay, error) {
 	ctx, cancel := context.WithTimeout(ctx, enterTimeout)
 	defer cancel()
 	made := &Stay{server: s, database: name}
-	err := patiently(ctx, func() error { return made.make(ctx) })
+	err := patiently(ctx, func() error { return made.build(ctx) })
 	if errors.Is(err, errSilent) {
 		made = &Stay{server: s, database: name} // the other one still changes
 	}
 	return made, err
 }
 
-// make makes the database. Names that are there belong to others, and would be dropped
+// build makes the database. Names that are there belong to others, and would be dropped
 // in the end.
-func (s *Stay) make(ctx context.Context) error {
+func (s *Stay) build(ctx context.Context) error {
 	return s.server.inConn(ctx, func(conn *sql.Conn) error {
 		name := s.database
 		var taken bool

@@ -69,7 +69,7 @@ func TestLeftOutIsSaid(t *testing.T) {
 	if got, want := out.line(), "restart    left out of counts, iidy: needs to own the server"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got := restart.AsGuest(); !strings.Contains(got, "restart PostgreSQL") || !strings.HasSuffix(got, "left out on PostgreSQL: "+needsOwner) {
+	if got, want := restart.AsGuest(), restart.String()+" left out on PostgreSQL: "+needsOwner; got != want {
 		t.Errorf("the schedule says %q", got)
 	}
 	if got, want := r.Windows[0].AsGuest(), r.Windows[0].Window.String(); got != want {
