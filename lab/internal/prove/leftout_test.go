@@ -72,7 +72,7 @@ func TestLeftOutIsSaid(t *testing.T) {
 	if got, want := restart.AsGuest(), restart.String()+" left out on PostgreSQL: "+needsOwner; got != want {
 		t.Errorf("the schedule says %q", got)
 	}
-	if got, want := r.Windows[0].AsGuest(), r.Windows[0].Window.String(); got != want {
+	if got, want := r.Windows[0].AsGuest(), r.Windows[0].String(); got != want {
 		t.Errorf("the schedule says %q, want %q", got, want)
 	}
 	if raw, err := json.Marshal(out); err != nil || !strings.Contains(string(raw), `"columns":[]`) {
