@@ -84,11 +84,13 @@ func (b bites) options() proveOptions {
 	return o
 }
 
-// bite is what came of one bug.
+// bite is what came of one bug, or of a run without any.
 type bite struct {
 	bug    prove.Bug
 	caught *prove.Failure // nil: not at all
+	unseen string         // why this server cannot show the bug; "" when it can, or did
 	took   time.Duration
+	report *prove.Report
 	err    error // of the run itself
 }
 
@@ -119,7 +121,23 @@ func runBites(ctx context.Context, p process, args []string) error {
 		return err
 	}
 	say(p.stdout, "")
-	return errors.Join(writeBites(p.stdout, found), verdictOfBites(p.stdout, found, sound, time.Since(begin), b.seed))
+	return concludeBites(p.stdout, found, sound, time.Since(begin), b.seed)
+}
+
+// concludeBites tells what came of all runs. What they could not give back is said last.
+func concludeBites(w io.Writer, found []bite, sound bite, took time.Duration, seed uint64) error {
+	reports := make([]*prove.Report, 0, len(found)+1)
+	var left error
+	for _, one := range append(slices.Clone(found), sound) {
+		reports = append(reports, one.report)
+		if stays, ok := errors.AsType[leaveError](one.err); ok {
+			left = errors.Join(left, stays)
+		}
+	}
+	err := writeBites(w, found)
+	say(w, "")
+	sayMissing(w, reports...)
+	return errors.Join(err, verdictOfBites(w, found, sound.report, took, seed), left)
 }
 
 // bite builds a bug in and repeats its window until it is caught, or time is over.
@@ -133,22 +151,24 @@ func (b bites) bite(ctx context.Context, bug prove.Bug) (bite, error) {
 	begin := time.Now()
 	enough := func(r *prove.Report) bool {
 		one.caught, one.took = bug.CaughtBy(r), time.Since(begin)
-		return one.caught != nil || one.took > biteWithin
+		return one.caught != nil || one.took > biteWithin || bug.Unseen(r) != ""
 	}
 	windows, binaries := b.windows(bug.Window, int(biteWithin/biteWindow)), map[string]string{bug.Service: binary}
-	var report *prove.Report
-	report, one.err = b.run(ctx, []string{bug.Service}, windows, binaries, filepath.Join(b.dir, bug.Tag), enough)
-	if ctx.Err() != nil || report == nil {
+	one.report, one.err = b.run(ctx, []string{bug.Service}, windows, binaries, filepath.Join(b.dir, bug.Tag), enough)
+	if ctx.Err() != nil || one.report == nil {
 		return one, one.err
 	}
 	if one.took > biteWithin {
 		one.caught = nil
 	}
+	if one.caught == nil && one.report.Broken == "" {
+		one.unseen = bug.Unseen(one.report)
+	}
 	return one, nil
 }
 
 // sound runs the windows of the bugs without any bug.
-func (b bites) sound(ctx context.Context) (*prove.Report, error) {
+func (b bites) sound(ctx context.Context) (bite, error) {
 	say(b.stdout, "without a bug")
 	var services, windows []string
 	for _, bug := range b.bugs {
@@ -161,13 +181,13 @@ func (b bites) sound(ctx context.Context) (*prove.Report, error) {
 	}
 	schedule, err := prove.Schedule(b.seed, biteWindow, windows)
 	if err != nil {
-		return nil, usageError{"bites: " + err.Error()}
+		return bite{}, usageError{"bites: " + err.Error()}
 	}
 	report, err := b.run(ctx, services, schedule, nil, filepath.Join(b.dir, "none"), nil)
 	if report == nil || ctx.Err() != nil {
-		return nil, err
+		return bite{}, err
 	}
-	return report, nil // an error is in the report, which fails by it
+	return bite{report: report, err: err}, nil // what broke the run is in the report, which fails by it
 }
 
 // windows is the same window n times, each with a seed of its own.
@@ -223,6 +243,8 @@ func writeBites(w io.Writer, found []bite) error {
 		switch {
 		case one.caught != nil:
 			caught = one.caught.Check + ": " + one.caught.Detail
+		case one.unseen != "":
+			caught = "left out: " + one.unseen
 		case one.err != nil:
 			caught = "NOT CAUGHT, the run failed: " + one.err.Error()
 		}
@@ -239,11 +261,15 @@ func writeBites(w io.Writer, found []bite) error {
 }
 
 // verdictOfBites fails when a bug was not caught, or when something was found where
-// there is no bug.
+// there is no bug. One that the server cannot show counts for nothing.
 func verdictOfBites(w io.Writer, found []bite, sound *prove.Report, took time.Duration, seed uint64) error {
-	failed := 0
+	failed, unseen := 0, 0
 	for _, one := range found {
-		if one.caught == nil {
+		switch {
+		case one.unseen != "":
+			unseen++
+			say(w, "%s (%s) is left out: %s", one.bug.Tag, one.bug.What, one.unseen)
+		case one.caught == nil:
 			failed++
 		}
 	}
@@ -251,11 +277,19 @@ func verdictOfBites(w io.Writer, found []bite, sound *prove.Report, took time.Du
 	for _, f := range failures {
 		say(w, "without a bug: %s", f)
 	}
+	caught := len(found) - unseen
 	if failed > 0 || len(failures) > 0 {
 		return fmt.Errorf("bites: %d of %d bugs were not caught, and %d checks failed without a bug; seed %d",
-			failed, len(found), len(failures), seed)
+			failed, caught, len(failures), seed)
 	}
-	say(w, "\nAll %d bugs were caught, each within %s; without a bug the same windows hold (%s). Seed %d.",
-		len(found), biteWithin, round(took), seed)
+	if caught == 0 {
+		return fmt.Errorf("bites: this server can show none of the bugs; seed %d", seed)
+	}
+	which := ""
+	if unseen > 0 {
+		which = " that the server can show"
+	}
+	say(w, "\nAll %d bugs%s were caught, each within %s; without a bug the same windows hold (%s). Seed %d.",
+		caught, which, biteWithin, round(took), seed)
 	return nil
 }

@@ -111,12 +111,36 @@ func TestBitesTable(t *testing.T) {
 	}
 }
 
-// A violation has an exit status of its own.
-func TestExitOfAViolation(t *testing.T) {
+// What a bug's run, or the one without a bug, could not give back ends bites with a failure
+// that names it; what the server could not show is said once, and is no bug that was missed.
+func TestBitesAsGuest(t *testing.T) {
 	t.Parallel()
-	p := process{stdout: io.Discard, stderr: io.Discard}
-	var broken violation
-	if err := verdict(&prove.Report{Seed: 4}, p); !errors.As(err, &broken) || broken.seed != 4 {
-		t.Errorf("%v", err)
+	good := func() *prove.Report {
+		return &prove.Report{Windows: []*prove.WindowResult{{Columns: []prove.ColumnResult{{Service: "counts"}}}}, Notes: []string{"it is dark"}}
+	}
+	left := func(name string) error {
+		return errors.Join(errors.New("no proof was saved"), leaveError{errors.New("still on the server: " + name)})
+	}
+	bugs := prove.Bugs()
+	caught := bite{bug: bugs[0], caught: &prove.Failure{Check: "linearizable"}, report: good()}
+	unseen := bite{bug: bugs[1], unseen: "deadlocks are not counted", report: good()}
+	all := func(found []bite, sound bite) (string, error) {
+		var said strings.Builder
+		err := concludeBites(&said, found, sound, time.Second, 1)
+		return said.String(), err
+	}
+	said, err := all([]bite{caught, unseen}, bite{report: good()})
+	if err != nil || strings.Contains(said, "NOT CAUGHT") || !strings.Contains(said, "All 1 bugs that the server can show") ||
+		!strings.Contains(said, bugs[1].Tag+" ("+bugs[1].What+") is left out: deadlocks are not counted") ||
+		strings.Count(said, "Not part of this proof: it is dark.") != 1 {
+		t.Errorf("%v\n%s", err, said)
+	}
+	if _, err := all([]bite{unseen}, bite{report: good()}); err == nil {
+		t.Error("nothing was shown, and that is fine")
+	}
+	caught.err = left("rowlock_prove_a")
+	_, err = all([]bite{caught, caught}, bite{report: good(), err: left("rowlock_prove_b")})
+	if err == nil || strings.Count(err.Error(), "rowlock_prove_a") != 2 || !strings.HasSuffix(err.Error(), "rowlock_prove_b") {
+		t.Errorf("it ends with %v", err)
 	}
 }

@@ -119,7 +119,11 @@ func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)
 
 // run runs the command that args name and returns the exit status.
 func run(ctx context.Context, p process, args []string) int {
-	err := dispatch(ctx, p, args)
+	return ended(p, dispatch(ctx, p, args))
+}
+
+// ended says how a command ended, and returns the exit status.
+func ended(p process, err error) int {
 	var status exitStatus
 	var usage usageError
 	var broken violation

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rowlock/rowlock/lab/internal/guest"
 	"github.com/rowlock/rowlock/lab/internal/prove"
+	"github.com/rowlock/rowlock/lab/internal/provision"
 	"github.com/rowlock/rowlock/lab/internal/replica"
 	"github.com/rowlock/rowlock/platform/localmaria"
 )
@@ -108,28 +109,41 @@ func runProve(ctx context.Context, p process, args []string) error {
 	}
 	say(p.stdout, "Seed %d, %d replicas and %d clients of each service, %d windows of %s", o.seed, o.replicas, o.clients, n, round(length))
 	for _, w := range windows {
-		say(p.stdout, "  %s", w)
+		line := w.String()
+		if host != nil {
+			line = w.AsGuest()
+		}
+		say(p.stdout, "  %s", line)
 	}
 	report, err := prover{process: p, options: o, windows: windows, host: host}.run(ctx)
 	if report == nil || ctx.Err() != nil {
 		return err
 	}
 	say(p.stdout, "")
-	return errors.Join(err, report.WriteTable(p.stdout), saveProof(report, o.out, p), verdict(report, p))
+	return conclude(report, err, o.out, p)
 }
 
-// verdict says what holds; a violation is an error.
+// conclude tells and saves what came of a run. What it could not give back is said last.
+func conclude(report *prove.Report, err error, out string, p process) error {
+	return errors.Join(report.WriteTable(p.stdout), saveProof(report, out, p), verdict(report, p), err)
+}
+
+// verdict says what holds. A promise that was broken is a violation; a run that failed
+// by itself is an error like others.
 func verdict(report *prove.Report, p process) error {
 	failures := report.Failures()
 	if len(failures) == 0 {
 		say(p.stdout, "\nEverything that was promised held, in %s. Seed %d.", round(report.Took), report.Seed)
-		sayMissing(report, p)
+		sayMissing(p.stdout, report)
 		return nil
 	}
 	say(p.stdout, "")
-	sayMissing(report, p)
+	sayMissing(p.stdout, report)
 	for _, f := range failures {
 		say(p.stdout, "%s", f)
+	}
+	if !slices.ContainsFunc(failures, func(f prove.Failure) bool { return !f.OfRun() }) {
+		return fmt.Errorf("prove: the run itself failed, and proves nothing; seed %d", report.Seed)
 	}
 	return violation{report.Seed}
 }
@@ -167,7 +181,9 @@ func (v prover) run(ctx context.Context) (report *prove.Report, err error) {
 	schema, leave, err := v.enter(ctx, &sys)
 	defer func() {
 		left, failed := leave(ctx)
-		err = errors.Join(err, failed)
+		if failed != nil {
+			err = errors.Join(err, leaveError{failed})
+		}
 		if report != nil {
 			report.LeftBehind = left
 		}
@@ -175,9 +191,27 @@ func (v prover) run(ctx context.Context) (report *prove.Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range v.options.services {
+	// All names are known to leave before the first one is made.
+	schemas := make([]provision.Service, len(v.options.services))
+	for i, s := range v.options.services {
+		schemas[i] = schema(s.schema)
+	}
+	return interruptible(ctx, endTimeout, func() (*prove.Report, error) { return v.prove(ctx, sys, schemas, binaries) })
+}
+
+// prepareTimeout bounds the making of a service's roles and tables.
+const prepareTimeout = time.Minute
+
+// prove prepares the services in the run's database, and breaks them.
+func (v prover) prove(
+	ctx context.Context, sys prove.System, schemas []provision.Service, binaries map[string]string,
+) (report *prove.Report, err error) {
+	for i, s := range v.options.services {
 		r := &running{service: s, binary: binaries[s.name], environ: v.replicaEnviron()}
-		if err := r.prepare(ctx, sys.Admin, schema(s.schema)); err != nil {
+		bounded, cancel := context.WithTimeout(ctx, prepareTimeout)
+		err := r.prepare(bounded, sys.Admin, schemas[i])
+		cancel()
+		if err != nil {
 			return nil, fmt.Errorf("prove: %w", err)
 		}
 		r.environ["FINGERPRINT_SECRET"] = "of the proof"
@@ -186,12 +220,12 @@ func (v prover) run(ctx context.Context) (report *prove.Report, err error) {
 		})
 	}
 	if binary := binaries[eventsName]; v.options.maria && binary != "" {
-		service, stop, err := v.eventsOnMariaDB(ctx, binary)
+		service, stop, failed := v.eventsOnMariaDB(ctx, binary)
 		switch {
-		case errors.Is(err, localmaria.ErrNotInstalled):
+		case errors.Is(failed, localmaria.ErrNotInstalled):
 			say(v.stdout, "No MariaDB server is installed: events are proven on PostgreSQL alone")
-		case err != nil:
-			return nil, fmt.Errorf("prove: %w", err)
+		case failed != nil:
+			return nil, fmt.Errorf("prove: %w", failed)
 		default:
 			defer func() { err = errors.Join(err, stop()) }()
 			sys.Services = append(sys.Services, service)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -41,6 +42,65 @@ func TestProveFlags(t *testing.T) {
 		if !errors.As(err, &usage) || !strings.Contains(usage.text, want) {
 			t.Errorf("%s: error %v, want one that mentions %s", line, err, want)
 		}
+	}
+}
+
+// A broken promise has an exit status of its own, which a run that fails by itself has not; what
+// is left behind stands in the last line of either, and does not hide what was found.
+func TestConclude(t *testing.T) {
+	t.Parallel()
+	report := func(holds bool, broken string) *prove.Report {
+		checks := []prove.Check{{Name: "linearizable", OK: holds}}
+		return &prove.Report{
+			Seed: 4, Broken: broken, Windows: []*prove.WindowResult{{Columns: []prove.ColumnResult{{Service: "counts", Checks: checks}}}},
+		}
+	}
+	lost := errors.New("the server is gone")
+	left := leaveError{errors.New("still on the server: rowlock_prove_a")}
+	for name, c := range map[string]struct {
+		report *prove.Report
+		err    error
+		status int
+	}{
+		"holds":                    {report(true, ""), nil, exitOK},
+		"broken promise":           {report(false, ""), nil, exitBroken},
+		"lost server":              {report(true, lost.Error()), lost, exitError},
+		"lost server, and promise": {report(false, lost.Error()), lost, exitBroken},
+		"none was run":             {&prove.Report{}, nil, exitError},
+		"left behind":              {report(true, ""), left, exitError},
+		"left behind, and promise": {report(false, ""), left, exitBroken},
+		"all of it":                {report(false, lost.Error()), errors.Join(lost, left), exitBroken},
+		"lost and left behind":     {report(true, lost.Error()), errors.Join(lost, left), exitError},
+	} {
+		var said strings.Builder
+		p := process{stdout: io.Discard, stderr: &said}
+		if status := ended(p, conclude(c.report, c.err, "", p)); status != c.status {
+			t.Errorf("%s: status %d, want %d", name, status, c.status)
+		}
+		lines := strings.Split(strings.TrimSpace(said.String()), "\n")
+		if last := lines[len(lines)-1]; errors.As(c.err, new(leaveError)) && strings.TrimPrefix(last, "rowlock: ") != left.Error() {
+			t.Errorf("%s: the last line does not name what is left:\n%s", name, said.String())
+		}
+	}
+}
+
+// A run that does not hear of Ctrl-C is not waited for, and one that does is.
+func TestInterruptible(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	silence := make(chan struct{})
+	defer close(silence)
+	report, err := interruptible(ctx, 50*time.Millisecond, func() (*prove.Report, error) {
+		<-silence
+		return &prove.Report{}, nil
+	})
+	if report != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %v", report, err)
+	}
+	report, err = interruptible(ctx, time.Minute, func() (*prove.Report, error) { return &prove.Report{Seed: 7}, io.EOF })
+	if report == nil || report.Seed != 7 || !errors.Is(err, io.EOF) {
+		t.Errorf("%v, %v", report, err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -99,11 +100,12 @@ func somethingIsLeft(o proveOptions, windows []prove.Window) error {
 }
 
 // replicaEnviron is the environment of the replicas without what is about another
-// server, and without the administrator's name and password.
+// server, whichever it is, and without the administrator's name and password.
 func (v prover) replicaEnviron() map[string]string {
 	env := (&system{process: v.process}).replicaEnviron()
 	maps.DeleteFunc(env, func(name, _ string) bool {
-		return name == "DB_POOLER" || name == "MIGRATE_DATABASE_URL" || strings.HasPrefix(name, "PG")
+		return name == "DB_POOLER" || strings.HasSuffix(name, "DATABASE_URL") || strings.HasSuffix(name, "DATABASE_URI") ||
+			strings.HasPrefix(name, "PG") || strings.HasPrefix(name, "OTEL_")
 	})
 	return env
 }
@@ -135,6 +137,43 @@ func (v prover) enter(ctx context.Context, sys *prove.System) (schema schemaOf, 
 	return func(s provision.Service) provision.Service { return s }, leave, nil
 }
 
+// leaveError is why a run could not give back what it had taken. It says nothing about
+// what was proven.
+type leaveError struct{ why error }
+
+func (e leaveError) Error() string { return e.why.Error() }
+
+func (e leaveError) Unwrap() error { return e.why }
+
+// endTimeout is how long a run may take to end in order after the first Ctrl-C: the
+// replicas have 8 s. What is not over then is waiting for a silent server.
+const endTimeout = 30 * time.Second
+
+// interruptible runs something that may not hear of ctx's end, and goes on without it
+// when it has not ended in time.
+func interruptible(ctx context.Context, timeout time.Duration, do func() (*prove.Report, error)) (*prove.Report, error) {
+	type outcome struct {
+		report *prove.Report
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		report, err := do()
+		done <- outcome{report, err}
+	}()
+	select {
+	case one := <-done:
+		return one.report, one.err
+	case <-ctx.Done():
+	}
+	select {
+	case one := <-done:
+		return one.report, one.err
+	case <-time.After(timeout):
+		return nil, fmt.Errorf("prove: the run has not ended within %s: %w", timeout, context.Cause(ctx))
+	}
+}
+
 // leaveTimeout bounds how long it is tried to drop what the run made. A second Ctrl-C
 // does not shorten it; the third one ends everything, and leaves it there.
 const leaveTimeout = 30 * time.Second
@@ -156,13 +195,20 @@ func (v prover) enterHost(ctx context.Context, sys *prove.System) (schemaOf, lea
 	}
 	say(v.stdout, "On %s; the database and roles of this run are %s and %[2]s_...", v.host.Version(), stay.Names())
 	sys.Admin, sys.TLS, sys.Name, sys.Notes = stay.Admin(), v.host.TLS(), v.host.Version(), stay.Notes()
+	sys.Uncounted = stay.Deadlocks()
 	return stay.Service, leave, nil
 }
 
-// sayMissing says what the run did not do or could not see.
-func sayMissing(report *prove.Report, p process) {
-	for _, line := range report.Missing() {
-		say(p.stdout, "Not part of this proof: %s.", line)
+// sayMissing says what the runs did not do or could not see, the same only once.
+func sayMissing(w io.Writer, reports ...*prove.Report) {
+	said := map[string]bool{}
+	for _, report := range reports {
+		for _, line := range report.Missing() {
+			if !said[line] {
+				say(w, "Not part of this proof: %s.", line)
+			}
+			said[line] = true
+		}
 	}
 }
 

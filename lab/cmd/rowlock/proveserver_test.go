@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -277,6 +278,24 @@ func TestProveRefusesTheServer(t *testing.T) {
 	cancel()
 	if _, err := look(ended, process{}, "prove", proveOptions{dsn: here}); !errors.Is(err, context.Canceled) {
 		t.Errorf("an interrupted look: %v", err)
+	}
+}
+
+// Nothing that is about another server reaches a replica: it would write there.
+func TestReplicaEnviron(t *testing.T) {
+	t.Parallel()
+	environ := map[string]string{"PATH": "/bin", "DB_MAX_OPEN_CONNS": "7", "LOG_LEVEL": "debug"}
+	want := maps.Clone(environ)
+	want["SHUTDOWN_DELAY"] = shutdownDelay
+	for _, name := range []string{
+		"DATABASE_URL", "MIGRATE_DATABASE_URL", "PROCESSOR_DATABASE_URL", "ROWLOCK_TEST_DATABASE_URL", "DATABASE_URI", "OTHER_DATABASE_URI",
+		"DB_POOLER", "PGHOST", "PGHOSTADDR", "PGUSER", "PGPASSWORD", "PGSERVICE", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS",
+		"INTERNAL_HTTP_ADDR",
+	} {
+		environ[name] = "elsewhere"
+	}
+	if got := (prover{process: process{environ: environ}}).replicaEnviron(); !maps.Equal(got, want) {
+		t.Errorf("the replicas get %v, want %v", got, want)
 	}
 }
 

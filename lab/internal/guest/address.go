@@ -31,7 +31,8 @@ type Server struct {
 	password,
 	user string
 
-	facts facts // once Look has come back
+	facts       facts // once Look has come back
+	connections int   // that the run may open, as Look was told
 }
 
 // The parameters of the URL that mean something here. With any other one the run
@@ -84,6 +85,10 @@ func (s *Server) resolve(query url.Values) error {
 	cfg, err := pq.NewConfig(s.url.String())
 	if err != nil {
 		return refuse("the driver cannot use it, or one of the variables PG... that go with it") // its error may quote the password
+	}
+	// The proxies and pgbouncer would go to the host of the URL all the same.
+	if cfg.Hostaddr.IsValid() || cfg.Service != "" {
+		return refuse("PGHOSTADDR and PGSERVICE must not be set: the URL alone says which server it is")
 	}
 	s.user, s.password = cfg.User, cfg.Password
 	s.name = net.JoinHostPort(s.url.Hostname(), strconv.Itoa(int(cfg.Port)))

@@ -43,10 +43,14 @@ const lookSQL = `SELECT current_setting('server_version_num')::int, current_sett
 func (s *Server) Look(ctx context.Context, connections int) error {
 	bounded, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	err := s.look(bounded, connections)
+	err := patiently(bounded, func() error { return s.look(bounded, connections) })
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("look at the server: %w", context.Cause(ctx))
 	}
+	if errors.Is(err, errSilent) {
+		return s.unreachable(err)
+	}
+	s.connections = connections
 	return err
 }
 
@@ -92,12 +96,17 @@ func (f facts) fit(connections int) error {
 		return refuse("the role may not make databases and roles: it needs CREATEDB and CREATEROLE, or must be a superuser")
 	case !f.Super && !f.Inherit:
 		return refuse("the role has NOINHERIT: it could not use the rights of the roles that it makes")
-	case f.Free < connections:
-		return refuse("max_connections=%d leaves %d connections free, and this run may open %d: prove one --service at a time, with "+
-			"--replicas 2, or with DB_MAX_OPEN_CONNS=7 in the environment", f.MaxConnections, max(f.Free, 0), connections)
+	case f.Free < connections+f.headroom():
+		return refuse("max_connections=%d leaves %d connections free, and this run may open %d, beyond which %d must stay for others: prove one "+
+			"--service at a time, with --replicas 2, or with DB_MAX_OPEN_CONNS=7 in the environment",
+			f.MaxConnections, max(f.Free, 0), connections, f.headroom())
 	}
 	return nil
 }
+
+// headroom is how many connections must stay free for others when the run has all of
+// its own: a tenth of all, and 5 at least.
+func (f facts) headroom() int { return max(f.MaxConnections/10, 5) }
 
 // unreachable is why nobody can look.
 func (s *Server) unreachable(err error) error {

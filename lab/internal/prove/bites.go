@@ -41,3 +41,12 @@ func (b Bug) CaughtBy(r *Report) *Failure {
 	}
 	return nil
 }
+
+// Unseen says why the server cannot show the bug, when nothing but a deadlock would; ""
+// when it can.
+func (b Bug) Unseen(r *Report) string {
+	if slices.Equal(b.Checks, []string{deadlocks}) {
+		return r.Uncounted
+	}
+	return ""
+}

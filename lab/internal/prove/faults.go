@@ -2,6 +2,8 @@ package prove
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"maps"
@@ -81,6 +83,8 @@ func (r *rig) restartDatabase(ctx context.Context, work map[*column]Workload) er
 }
 
 func (r *rig) actOn(ctx context.Context, c *column, e Event, w Workload) error {
+	ctx, cancel := context.WithTimeout(ctx, r.patience)
+	defer cancel()
 	victim := c.set.Replicas()[e.Pick%len(c.set.Replicas())]
 	how := faultproxy.FIN
 	if e.Pick%2 == 1 {
@@ -119,7 +123,7 @@ func (r *rig) actOn(ctx context.Context, c *column, e Event, w Workload) error {
 	case HoldOn:
 		return r.hold(ctx, c, w)
 	case HoldOff:
-		return c.letGo()
+		return c.letGo(ctx)
 	case ExhaustOn:
 		return r.exhaust(ctx, c)
 	case ExhaustOff:
@@ -184,19 +188,23 @@ func (r *rig) hold(ctx context.Context, c *column, w Workload) error {
 	if h.Statement == "" {
 		return nil
 	}
-	tx, err := r.admin.BeginTx(ctx, nil)
+	// A transaction of database/sql would end with its context, and could not be bounded.
+	conn, err := r.admin.Conn(ctx)
 	if err != nil {
-		return fmt.Errorf("begin: %w", err)
+		return fmt.Errorf("connect: %w", err)
+	}
+	if _, err := conn.ExecContext(ctx, `BEGIN`); err != nil {
+		return errors.Join(fmt.Errorf("begin: %w", err), hangUp(conn))
 	}
 	// The server may have a limit for strangers who do nothing for so long.
-	_, err = tx.ExecContext(ctx, `SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN
+	_, err = conn.ExecContext(ctx, `SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN
 		('idle_in_transaction_session_timeout', 'transaction_timeout', 'statement_timeout', 'lock_timeout')`)
 	if err != nil {
-		return errors.Join(fmt.Errorf("prepare the stranger's transaction: %w", err), tx.Rollback())
+		return errors.Join(fmt.Errorf("prepare the stranger's transaction: %w", err), hangUp(conn))
 	}
-	result, err := tx.ExecContext(ctx, h.Statement)
+	result, err := conn.ExecContext(ctx, h.Statement)
 	if err != nil {
-		return errors.Join(fmt.Errorf("lock a row: %w", err), tx.Rollback())
+		return errors.Join(fmt.Errorf("lock a row: %w", err), hangUp(conn))
 	}
 	if n, err := result.RowsAffected(); err == nil && n > 0 {
 		c.note(HoldOn, 1)
@@ -206,11 +214,20 @@ func (r *rig) hold(ctx context.Context, c *column, w Workload) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.holding, c.held = tx, h
+	c.holding, c.held = conn, h
 	return nil
 }
 
-func (c *column) letGo() error {
+// hangUp closes the connection for good: the server rolls back what was not committed.
+func hangUp(conn *sql.Conn) error {
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // it is what takes it out of the pool
+	if err := conn.Close(); err != nil && !errors.Is(err, sql.ErrConnDone) {
+		return fmt.Errorf("hang up: %w", err)
+	}
+	return nil
+}
+
+func (c *column) letGo(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.holding == nil {
@@ -219,15 +236,16 @@ func (c *column) letGo() error {
 	if c.held.Released != nil {
 		c.held.Released()
 	}
-	end := c.holding.Rollback
+	end := `ROLLBACK`
 	if c.held.Commit {
-		end = c.holding.Commit
+		end = `COMMIT`
 	}
+	conn := c.holding
 	c.holding = nil
-	if err := end(); err != nil {
-		return fmt.Errorf("let the row go: %w", err)
+	if _, err := conn.ExecContext(ctx, end); err != nil {
+		return errors.Join(fmt.Errorf("let the row go: %w", err), hangUp(conn))
 	}
-	return nil
+	return hangUp(conn)
 }
 
 // exhaust leaves the service's role without a connection and without the right to open one.
@@ -242,31 +260,29 @@ func (r *rig) allow(ctx context.Context, c *column) error {
 	return r.execute(ctx, `ALTER ROLE `+pq.QuoteIdentifier(c.role)+` CONNECTION LIMIT -1`)
 }
 
-func (r *rig) execute(ctx context.Context, statements ...string) error {
-	tx, err := r.admin.BeginTx(ctx, nil)
+// execute runs statements one by one, each in a transaction of its own: a limit must be
+// seen before the connections go, or they come back.
+func (r *rig) execute(ctx context.Context, statements ...string) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.patience)
+	defer cancel()
+	conn, err := r.admin.Conn(ctx)
 	if err != nil {
-		return fmt.Errorf("begin: %w", err)
+		return fmt.Errorf("connect: %w", err)
 	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
 	for _, s := range statements {
-		if _, err := tx.ExecContext(ctx, s); err != nil {
-			return errors.Join(fmt.Errorf("the administrator's statement: %w", err), tx.Rollback())
+		if _, err := conn.ExecContext(ctx, s); err != nil {
+			return fmt.Errorf("the administrator's statement: %w", err)
 		}
-		// The limit must be seen before the connections go, or they come back.
-		if err := tx.Commit(); err != nil {
-			return fmt.Errorf("commit: %w", err)
-		}
-		if tx, err = r.admin.BeginTx(ctx, nil); err != nil {
-			return fmt.Errorf("begin: %w", err)
-		}
-	}
-	if err := tx.Rollback(); err != nil {
-		return fmt.Errorf("roll back: %w", err)
 	}
 	return nil
 }
 
-// heal undoes everything that lasts.
+// heal undoes everything that lasts. It does so after the run was interrupted, too, and
+// gives a server up that does not answer.
 func (r *rig) heal(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*r.patience)
+	defer cancel()
 	var all error
 	r.mu.Lock()
 	stopped := slices.Collect(maps.Keys(r.stopped))
@@ -281,7 +297,7 @@ func (r *rig) heal(ctx context.Context) error {
 		c.proxy.StopCutting()
 		c.proxy.Slow(0)
 		c.proxy.Resume()
-		all = errors.Join(all, c.letGo(), r.allow(ctx, c))
+		all = errors.Join(all, c.letGo(ctx), r.allow(ctx, c))
 	}
 	return all
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // LeftOut is a service's window that was not run.
@@ -30,6 +31,19 @@ func (r *rig) leftOut(w Window) (out []LeftOut, all bool) {
 		}
 	}
 	return out, all && len(out) > 0
+}
+
+// omit is the result of a window that was run for nobody, at a time since the run's beginning.
+func (w Window) omit(out []LeftOut, at time.Duration) *WindowResult {
+	return &WindowResult{Window: w, LeftOut: out, From: at, To: at, Columns: []ColumnResult{}}
+}
+
+// AsGuest is the window's schedule in one line, for a server that is somebody else's.
+func (w Window) AsGuest() string {
+	if w.Owner {
+		return w.String() + " left out on PostgreSQL: " + needsOwner
+	}
+	return w.String()
 }
 
 // omitted says in a few words what was not run of the window; "" when all was.

@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -47,7 +48,8 @@ func TestLeftOut(t *testing.T) {
 // What is left out is said everywhere, is no missed demand, and proves nothing.
 func TestLeftOutIsSaid(t *testing.T) {
 	t.Parallel()
-	out := &WindowResult{Window: Window{Name: windowRestart}, LeftOut: []LeftOut{{"counts", needsOwner}, {"iidy", needsOwner}}}
+	restart := Window{Name: windowRestart, Owner: true, Events: []Event{{At: time.Second, Action: RestartDB}}}
+	out := restart.omit([]LeftOut{{"counts", needsOwner}, {"iidy", needsOwner}}, time.Second)
 	if missed := out.missed(); missed != "" {
 		t.Errorf("it is missed: %s", missed)
 	}
@@ -67,6 +69,15 @@ func TestLeftOutIsSaid(t *testing.T) {
 	if got, want := out.line(), "restart    left out of counts, iidy: needs to own the server"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	if got, want := restart.AsGuest(), restart.String()+" left out on PostgreSQL: "+needsOwner; got != want {
+		t.Errorf("the schedule says %q", got)
+	}
+	if got, want := r.Windows[0].AsGuest(), r.Windows[0].String(); got != want {
+		t.Errorf("the schedule says %q, want %q", got, want)
+	}
+	if raw, err := json.Marshal(out); err != nil || !strings.Contains(string(raw), `"columns":[]`) {
+		t.Errorf("%s, %v", raw, err)
+	}
 	var page, table strings.Builder
 	if err := r.WritePage(&page); err != nil {
 		t.Fatal(err)
@@ -77,11 +88,23 @@ func TestLeftOutIsSaid(t *testing.T) {
 	for _, want := range []string{
 		"on PostgreSQL 16 at db:5432", `<li>window restart, left out of counts, iidy: needs to own the server</li><li>&lt;b&gt;dark`,
 		`<td class="left-out">left out: needs to own the server</td>`, "rowlock_prove_a, rowlock_prove_b.",
-		"restart: left out</summary>", "<th>iidy</th>",
+		"restart: left out</summary>", "<p>Schedule, left out: ", "<th>iidy</th>",
 	} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("the page has no %s", want)
 		}
+	}
+	if n := strings.Count(page.String(), "<h3>counts</h3><svg"); n != 1 {
+		t.Errorf("the page has %d charts of counts", n)
+	}
+	// One band and one fault, of the window that was run, in the chart of the one service that took part.
+	for _, what := range []string{`<rect class="band`, `<line class="event"`} {
+		if n := strings.Count(string(r.chart("counts")), what); n != 1 {
+			t.Errorf("the chart of counts has %s %d times", what, n)
+		}
+	}
+	if strings.Contains(string(r.chart("iidy")), `<line class="event"`) {
+		t.Error("the chart of iidy shows a fault that it did not see")
 	}
 	if n := strings.Count(table.String(), "left out"); n != 2 || !strings.Contains(table.String(), needsOwner) {
 		t.Errorf("the table:\n%s", table.String())

@@ -166,7 +166,7 @@ func (r *Report) chart(service string) template.HTML {
 	var b strings.Builder
 	draw := func(format string, args ...any) { _, _ = fmt.Fprintf(&b, format, args...) }
 	draw(`<svg viewBox="0 0 %.0f %.0f" role="img" aria-label="%s over time">`, chartWidth, chartHeight, service)
-	r.drawWindows(draw, x)
+	r.drawWindows(service, draw, x)
 	scale := barsHeight / float64(highest)
 	width := max(x(1)-x(0)-1, 1)
 	for _, s := range all {
@@ -188,8 +188,12 @@ func (r *Report) chart(service string) template.HTML {
 	return template.HTML(b.String()) //nolint:gosec // numbers and names of ours
 }
 
-func (r *Report) drawWindows(draw func(string, ...any), x func(float64) float64) {
+// drawWindows draws those that were run, with the faults of those in which the service took part.
+func (r *Report) drawWindows(service string, draw func(string, ...any), x func(float64) float64) {
 	for i, w := range r.Windows {
+		if len(w.Columns) == 0 {
+			continue
+		}
 		class := "band"
 		if i%2 == 1 {
 			class = "band odd"
@@ -197,6 +201,9 @@ func (r *Report) drawWindows(draw func(string, ...any), x func(float64) float64)
 		from, to := x(w.From.Seconds()), x(w.To.Seconds())
 		draw(`<rect class="%s" x="%.1f" y="0" width="%.1f" height="%.0f"/><text x="%.1f" y="12">%s</text>`,
 			class, from, to-from, chartHeight, from+3, w.Name)
+		if !slices.ContainsFunc(w.Columns, func(c ColumnResult) bool { return c.Service == service }) {
+			continue
+		}
 		for _, e := range w.Events {
 			at := x((w.From + e.At).Seconds())
 			draw(`<line class="event" x1="%.1f" x2="%.1f" y1="%.0f" y2="%.0f"/>`, at, at, chartTop-4, chartTop)

@@ -24,7 +24,9 @@ type Report struct {
 	Server string `json:"server,omitempty"`
 	// Notes say what could not be looked at there.
 	Notes []string `json:"notes,omitempty"`
-	// LeftBehind names the databases and roles of the run that could not be dropped.
+	// Uncounted says why the server may not count a deadlock, as one of the notes does; "" when it does.
+	Uncounted string `json:"-"`
+	// LeftBehind names the databases and roles of the run that are still there, or may be.
 	LeftBehind []string `json:"left_behind,omitempty"`
 }
 
@@ -216,6 +218,12 @@ type Failure struct {
 	Window, Service, Check, Detail string // "" where it is no window's, or no service's
 }
 
+// theRun is where failures are that break no promise: the run did not come to its end.
+const theRun = "the run"
+
+// OfRun tells whether the run failed by itself, which says nothing about the services.
+func (f Failure) OfRun() bool { return f.Window == theRun }
+
 // String is the failure in a line.
 func (f Failure) String() string {
 	where := f.Window
@@ -249,10 +257,10 @@ func (r *Report) Failures() []Failure {
 		}
 	}
 	if r.Broken != "" {
-		all = append(all, Failure{"the run", "", "ended early", r.Broken})
+		all = append(all, Failure{theRun, "", "ended early", r.Broken})
 	}
 	if !slices.ContainsFunc(r.Windows, func(w *WindowResult) bool { return len(w.Columns) > 0 }) {
-		all = append(all, Failure{"the run", "", "windows", "none was run"})
+		all = append(all, Failure{theRun, "", "windows", "none was run"})
 	}
 	return all
 }

@@ -40,8 +40,12 @@ func TestVerdict(t *testing.T) {
 	} {
 		r := proven()
 		spoil(r, &r.Windows[0].Columns[0])
-		if len(r.Failures()) != 1 {
-			t.Errorf("%s: %v", name, r.Failures())
+		f := r.Failures()
+		if len(f) != 1 {
+			t.Fatalf("%s: %v", name, f)
+		}
+		if byItself := name == "the run broke" || name == "no window"; f[0].OfRun() != byItself {
+			t.Errorf("%s: a failure of the run itself: %t", name, f[0].OfRun())
 		}
 	}
 }
@@ -130,6 +134,12 @@ func TestCaughtBy(t *testing.T) {
 	r.Windows[0].Name, r.Windows[0].Deadlocks = "none", 3
 	if f := (Bug{Service: "counts", Window: "none", Checks: []string{deadlocks}}).CaughtBy(r); f == nil {
 		t.Error("deadlocks are not caught")
+	}
+	r.Uncounted = "dark"
+	for _, bug := range Bugs() {
+		if why := bug.Unseen(r); (why == "dark") != (bug.Tag == "bug_unordered") {
+			t.Errorf("%s: it cannot be seen: %q", bug.Tag, why)
+		}
 	}
 	if len(Bugs()) != 8 {
 		t.Errorf("%d bugs", len(Bugs()))

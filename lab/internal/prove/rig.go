@@ -18,8 +18,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lib/pq"
-
 	"github.com/rowlock/rowlock/lab/internal/balance"
 	"github.com/rowlock/rowlock/lab/internal/replica"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
@@ -53,10 +51,11 @@ type System struct {
 	// Server is the server that the database is on, when it is ours alone. On nil,
 	// somebody else's, whatever needs to own the server is left out.
 	Server *localpg.Server
-	// Name says which server that is, "" when it is ours, and Notes what cannot be
-	// looked at there; both for the report.
-	Name  string
-	Notes []string
+	// Name says which server that is, "" when it is ours, Notes what cannot be looked at
+	// there, and Uncounted why it may not count a deadlock; all for the report.
+	Name      string
+	Notes     []string
+	Uncounted string
 	// TLS is how the proxies reach the server; nil: without.
 	TLS      *tls.Config
 	Services []Service
@@ -97,7 +96,7 @@ type column struct {
 
 	mu      sync.Mutex
 	done    map[Action]int // what was done to it in this window
-	holding *sql.Tx
+	holding *sql.Conn      // of the stranger, in a transaction
 	held    Holding
 }
 
@@ -110,24 +109,35 @@ type rig struct {
 	columns []*column
 	pooler  *pgbouncer.Pooler // nil but in a window that wants it
 
+	// patience bounds what the administrator does to a service; twice of it is for undoing
+	// everything. A server that has fallen silent is given up then.
+	patience time.Duration
+
 	mu      sync.Mutex
 	stopped map[*replica.Replica]bool
 }
 
+const (
+	// readTimeout bounds a query, of the rows of a whole window.
+	readTimeout = time.Minute
+	// adminPatience is how long a server may take for what is done to a service.
+	adminPatience = 10 * time.Second
+)
+
 func newRig(ctx context.Context, s System) (*rig, error) {
-	connector, err := pq.NewConnector(s.Admin)
+	connector, err := sqldb.Connector(s.Admin)
 	if err != nil {
 		return nil, errors.New("the server's URL cannot be read") // the error may quote the password
 	}
 	reader, err := sqldb.Open(ctx, sqldb.Settings{
-		URL: s.Admin, ApplicationName: "rowlock prove", StatementTimeout: time.Minute,
+		URL: s.Admin, ApplicationName: "rowlock prove", StatementTimeout: readTimeout,
 	}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return nil, err
 	}
 	r := &rig{
 		system: s, admin: sql.OpenDB(connector), reader: reader, client: &http.Client{Timeout: time.Second},
-		stopped: map[*replica.Replica]bool{},
+		stopped: map[*replica.Replica]bool{}, patience: adminPatience,
 	}
 	for _, service := range s.Services {
 		c, err := newColumn(ctx, s, service)

@@ -33,9 +33,10 @@ const liveness = 2 * time.Second
 // Run breaks the system window by window and returns the verdict. An error means
 // that the run itself failed; what it had found by then is in the report.
 func Run(ctx context.Context, s System, o Options) (report *Report, err error) {
-	report = &Report{Seed: o.Seed, Replicas: s.Replicas, Started: time.Now().UTC(), Server: s.Name, Notes: s.Notes}
+	report = &Report{Seed: o.Seed, Replicas: s.Replicas, Started: time.Now().UTC(), Server: s.Name, Notes: s.Notes, Uncounted: s.Uncounted}
 	r, err := newRig(ctx, s)
 	if err != nil {
+		report.Broken = err.Error()
 		return report, err
 	}
 	p := &prover{rig: r, options: o, report: report, start: time.Now()}
@@ -57,7 +58,7 @@ func Run(ctx context.Context, s System, o Options) (report *Report, err error) {
 	for _, w := range o.Windows {
 		out, all := r.leftOut(w)
 		if all {
-			result := &WindowResult{Window: w, LeftOut: out, From: time.Since(p.start), To: time.Since(p.start)}
+			result := w.omit(out, time.Since(p.start))
 			report.Windows = append(report.Windows, result)
 			o.Say("%s", result.line())
 			continue
@@ -203,7 +204,7 @@ func (p *prover) faults(ctx context.Context, w Window, work map[*column]Workload
 		failures = errors.Join(failures, p.rig.act(ctx, e, work))
 	}
 	pause(ctx, w.For-quiet-time.Since(begin))
-	failures = errors.Join(failures, p.rig.heal(context.WithoutCancel(ctx)))
+	failures = errors.Join(failures, p.rig.heal(ctx))
 	healed := time.Now()
 	recovery := map[*column]time.Duration{}
 	var mu sync.Mutex

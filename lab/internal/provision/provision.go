@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/lib/pq"
+
+	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
 // Service is what has to be known of a service.
@@ -181,8 +183,9 @@ func role(ctx context.Context, tx *sql.Tx, name, password string) error {
 // newRoleLife is how long a role of a run can log in, should nobody be left to drop it.
 const newRoleLife = 24 * time.Hour
 
-// newRole makes a login role that is not there, and lets an administrator who is no
-// superuser do what the role may do.
+// newRole makes a login role that is not there, lets it into the database, which may be
+// closed to everybody else, and lets an administrator who is no superuser do what the
+// role may do.
 func newRole(ctx context.Context, tx *sql.Tx, name, password string) error {
 	until := time.Now().Add(newRoleLife).UTC().Format(time.RFC3339)
 	if err := exec(ctx, tx, `CREATE ROLE `+pq.QuoteIdentifier(name)+
@@ -190,8 +193,13 @@ func newRole(ctx context.Context, tx *sql.Tx, name, password string) error {
 		return err
 	}
 	var super bool
-	if err := tx.QueryRowContext(ctx, `SELECT rolsuper FROM pg_roles WHERE rolname = current_user`).Scan(&super); err != nil {
+	var database string
+	err := tx.QueryRowContext(ctx, `SELECT rolsuper, current_database() FROM pg_roles WHERE rolname = current_user`).Scan(&super, &database)
+	if err != nil {
 		return fmt.Errorf("look at the administrator's role: %w", err)
+	}
+	if err := exec(ctx, tx, `GRANT CONNECT ON DATABASE `+pq.QuoteIdentifier(database)+` TO `+pq.QuoteIdentifier(name)); err != nil {
+		return err
 	}
 	if super {
 		return nil
@@ -232,7 +240,7 @@ func inTx(ctx context.Context, adminURL string, fn func(tx *sql.Tx) error) (err 
 }
 
 func open(adminURL string) (*sql.DB, error) {
-	connector, err := pq.NewConnector(adminURL)
+	connector, err := sqldb.Connector(adminURL) // which heeds a context's deadline though the server be silent
 	if err != nil {
 		return nil, errors.New("the administrator's URL of the database cannot be read") // the error may quote the password
 	}

@@ -138,7 +138,9 @@ func (p *Pooler) launch(ctx context.Context) error {
 	}
 	defer func() { _ = log.Close() }() // pgbouncer has its own copy
 	process, err := guard.Start(guard.Spec{
-		Path: p.program, Args: []string{filepath.Join(p.dir, "ini")}, Dir: "/", Output: log, User: p.as, Stop: syscall.SIGTERM, Remove: p.dir,
+		// Not the caller's environment: it may hold a password, for another server.
+		Path: p.program, Args: []string{filepath.Join(p.dir, "ini")}, Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin"}, Dir: "/",
+		Output: log, User: p.as, Stop: syscall.SIGTERM, Remove: p.dir,
 	})
 	if err != nil {
 		return err
