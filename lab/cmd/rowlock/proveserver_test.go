@@ -144,7 +144,7 @@ func TestProveAsGuest(t *testing.T) {
 	}{
 		{"restart", 8 * time.Second},
 		{"pooler", 4 * time.Second},
-		{"held", 6 * time.Second},
+		{"held", 8 * time.Second},
 		{"exhausted", 3 * time.Second},
 	} {
 		one, err := prove.Schedule(3, w.length, []string{w.name})

@@ -50,6 +50,10 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case "wrong":
 			w.WriteHeader(http.StatusTeapot)
 			return
+		case "processor":
+			w.WriteHeader(http.StatusBadGateway)
+			_, _ = io.WriteString(w, `{"code":"PROCESSOR_ERROR"}`)
+			return
 		case "forgets":
 			f.n--
 		case "doubles":
@@ -107,6 +111,8 @@ func TestVerdicts(t *testing.T) {
 		{service: "counts", bug: "wrong", verdict: "answers were wrong", wrong: true},
 		{service: "counts", bug: "forgets", verdict: "were acknowledged"},
 		{service: "iidy", bug: "doubles", verdict: "are stored"},
+		{service: "payments", bug: "processor", verdict: "ok", unknown: true},
+		{service: "counts", bug: "processor", verdict: "answers were wrong", wrong: true},
 		{service: "payments", bug: "doubles", verdict: "keys made"},
 		{service: "events", bug: "gap", verdict: "there is a gap at 13"},
 	} {
