@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	core "k8s.io/api/core/v1"
@@ -22,13 +23,18 @@ func (s shares) String() string {
 	}
 	sorted := slices.Sorted(slices.Values(s))
 	highest, median := sorted[len(sorted)-1], sorted[len(sorted)/2]
-	return fmt.Sprintf("%.0f %% at most, %.0f %% in the median of %d samples", 100*highest, 100*median, len(sorted))
+	all := make([]string, len(s))
+	for i, share := range s {
+		all[i] = fmt.Sprintf("%.0f", 100*share)
+	}
+	return fmt.Sprintf("%.0f %% at most, %.0f %% in the median (%s)", 100*highest, 100*median, strings.Join(all, ", "))
 }
 
 // sampler looks at figures again and again, until it is stopped.
 type sampler struct {
 	done   chan struct{}
 	series chan []shares
+	looks  atomic.Int32 // that did not fail
 }
 
 // sample begins. A look that fails is left out: there is the next one.
@@ -42,6 +48,7 @@ func sample(t *T, every time.Duration, look func(ctx context.Context) ([]float64
 		all := []shares{nil, nil}
 		for {
 			if figures, err := look(ctx); err == nil {
+				s.looks.Add(1)
 				for i, figure := range figures {
 					all[i] = append(all[i], figure)
 				}
@@ -58,6 +65,18 @@ func sample(t *T, every time.Duration, look func(ctx context.Context) ([]float64
 		}
 	}()
 	return s
+}
+
+// more waits for so many samples.
+func (s *sampler) more(t *T, n int32) {
+	t.Helper()
+	enough := s.looks.Load() + n
+	eventually(t, time.Minute, func() error {
+		if looks := s.looks.Load(); looks < enough {
+			return fmt.Errorf("there are %d samples, want %d", looks, enough)
+		}
+		return nil
+	})
 }
 
 // stop ends it, and returns the samples of each figure.
