@@ -83,6 +83,9 @@ func (r *rig) restartDatabase(ctx context.Context, work map[*column]Workload) er
 }
 
 func (r *rig) actOn(ctx context.Context, c *column, e Event, w Workload) error {
+	if e.Action == HoldOn {
+		return r.hold(ctx, c, w)
+	}
 	ctx, cancel := context.WithTimeout(ctx, r.patience)
 	defer cancel()
 	victim := c.set.Replicas()[e.Pick%len(c.set.Replicas())]
@@ -120,8 +123,6 @@ func (r *rig) actOn(ctx context.Context, c *column, e Event, w Workload) error {
 		r.mu.Unlock()
 	case StopOff:
 		r.resume(victim)
-	case HoldOn:
-		return r.hold(ctx, c, w)
 	case HoldOff:
 		return c.letGo(ctx)
 	case ExhaustOn:
@@ -184,10 +185,12 @@ func (r *rig) terminateBackend(ctx context.Context, c *column) error {
 
 // hold locks a row that the service's clients want, in a transaction of a stranger.
 func (r *rig) hold(ctx context.Context, c *column, w Workload) error {
-	h := w.Hold(ctx)
+	h := w.Hold(ctx) // what a workload then sends goes on while the row is held
 	if h.Statement == "" {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, r.patience)
+	defer cancel()
 	// A transaction of database/sql would end with its context, and could not be bounded.
 	conn, err := r.admin.Conn(ctx)
 	if err != nil {
