@@ -83,10 +83,8 @@ func (r *rig) restartDatabase(ctx context.Context, work map[*column]Workload) er
 }
 
 func (r *rig) actOn(ctx context.Context, c *column, e Event, w Workload) error {
-	if e.Action == HoldOn {
-		return r.hold(ctx, c, w)
-	}
-	ctx, cancel := context.WithTimeout(ctx, r.patience)
+	window := ctx
+	ctx, cancel := context.WithTimeout(window, r.patience)
 	defer cancel()
 	victim := c.set.Replicas()[e.Pick%len(c.set.Replicas())]
 	how := faultproxy.FIN
@@ -123,6 +121,8 @@ func (r *rig) actOn(ctx context.Context, c *column, e Event, w Workload) error {
 		r.mu.Unlock()
 	case StopOff:
 		r.resume(victim)
+	case HoldOn:
+		return r.hold(window, c, w)
 	case HoldOff:
 		return c.letGo(ctx)
 	case ExhaustOn:
