@@ -103,15 +103,7 @@ func TestLeaveKnows(t *testing.T) {
 func TestFallsSilent(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Empty(t)
-	u, err := url.Parse(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy, err := faultproxy.Start(u.Host, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(proxy.Close)
+	proxy := faultproxy.New(t, dsn)
 	s, err := Parse(swap(t, proxy.DSN(dsn), func(u *url.URL) {
 		q := u.Query()
 		q.Set(connectWait, "60") // the driver's own bound is not what is tested

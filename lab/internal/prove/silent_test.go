@@ -45,20 +45,11 @@ func TestSilentServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy, err := faultproxy.Start(u.Host, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(proxy.Close)
+	proxy, between := faultproxy.New(t, dsn), faultproxy.New(t, dsn) // the prover's way, and the column's
 	connector, err := sqldb.Connector(proxy.DSN(dsn))
 	if err != nil {
 		t.Fatal(err)
 	}
-	between, err := faultproxy.Start(u.Host, nil) // the column's own
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(between.Close)
 	c := &column{role: u.User.Username(), proxy: between, done: map[Action]int{}}
 	r := &rig{admin: sql.OpenDB(connector), patience: 300 * time.Millisecond, columns: []*column{c}}
 	t.Cleanup(func() { _ = r.admin.Close() })

@@ -55,8 +55,8 @@ ON CONFLICT (list, item) DO NOTHING`
 
 	// heldSentSQL locks the items that are there. Those of a page or a claim lie beside
 	// each other: where no more than a quarter of what lies between the first and the
-	// last was not asked for, all of it is read through the key, at a fifth of what it costs
-	// to look each item up. That it is so is found out by reading no further, and the limits
+	// last was not asked for, all of it is read through the key, which takes a thousand items
+	// 4.3 ms in the place of 7.5 (decision 0006). That it is so is found out by reading no further, and the limits
 	// of that are nested for the reason that those of a page are. A few items are looked up
 	// at once: what was deleted between them and is not vacuumed yet counts for nothing, and
 	// would be read all the same. One of near and far is empty.
