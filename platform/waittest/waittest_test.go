@@ -1,0 +1,65 @@
+package waittest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// failing records what Fatalf was called with and ends its goroutine as testing.T does.
+type failing struct {
+	testing.TB
+	message string
+}
+
+func (f *failing) Helper() {}
+
+func (f *failing) Fatalf(format string, args ...any) {
+	f.message = fmt.Sprintf(format, args...)
+	panic(f)
+}
+
+func TestEventually(t *testing.T) {
+	t.Parallel()
+	calls := 0
+	Eventually(t, "three calls", func() bool { calls++; return calls == 3 })
+	if calls != 3 {
+		t.Errorf("%d calls, want 3", calls)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		f, begin := &failing{TB: t}, time.Now()
+		defer func() {
+			if recover() != any(f) || !strings.Contains(f.message, "the pot is free") || time.Since(begin) < 20*time.Second {
+				t.Errorf("%q after %s", f.message, time.Since(begin))
+			}
+		}()
+		Eventually(f, "the pot is free", func() bool { return false })
+	})
+}
+
+// Every goroutine stands in f before one of them goes on, so all must have been released.
+func TestTogether(t *testing.T) {
+	t.Parallel()
+	const n = 50
+	var all sync.WaitGroup
+	all.Add(n)
+	fault := errors.New("the seventh")
+	err := Together(n, func(i int) error {
+		all.Done()
+		all.Wait()
+		if i == 7 {
+			return fault
+		}
+		return nil
+	})
+	if !errors.Is(err, fault) {
+		t.Errorf("%v, want %v", err, fault)
+	}
+	if err := Together(n, func(int) error { return nil }); err != nil {
+		t.Error(err)
+	}
+}
