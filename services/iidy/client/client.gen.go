@@ -127,6 +127,21 @@ type Incremented struct {
 	Incremented int64 `json:"incremented"`
 }
 
+// ItemCounts defines model for ItemCounts.
+type ItemCounts struct {
+	// Attempts The number of items with 0, 1, 2, 3, 4, and 5 or more attempts.
+	Attempts struct {
+		N0 int64 `json:"0"`
+		N1 int64 `json:"1"`
+		N2 int64 `json:"2"`
+		N3 int64 `json:"3"`
+		N4 int64 `json:"4"`
+		N5 int64 `json:"5+"`
+	} `json:"attempts"`
+	Claimed int64 `json:"claimed"`
+	Items   int64 `json:"items"`
+}
+
 // Items defines model for Items.
 type Items struct {
 	Items []string `json:"items"`
@@ -151,14 +166,6 @@ type Problem struct {
 	Title   string  `json:"title"`
 	TraceId *string `json:"trace_id,omitempty"`
 	Type    string  `json:"type"`
-}
-
-// Progress defines model for Progress.
-type Progress struct {
-	// Attempts How many items have 0, 1, 2, 3, 4, and 5 or more attempts.
-	Attempts map[string]int64 `json:"attempts"`
-	Claimed  int64            `json:"claimed"`
-	Items    int64            `json:"items"`
 }
 
 // AfterID defines model for AfterID.
@@ -220,11 +227,11 @@ type DeleteBatchTextBody = string
 
 // DeleteBatchParams defines parameters for DeleteBatch.
 type DeleteBatchParams struct {
-	// Claim Of increment and delete: touch only what this claim still holds. Without it the items are touched whoever holds them. extend and
-	// release need it.
+	// Claim With increment and delete: change only the items that this claim still holds. Without it they are
+	// changed regardless of claims. Required with action=extend and action=release.
 	Claim *Claim `form:"claim,omitempty" json:"claim,omitempty"`
 
-	// MinAttempts Instead of a body.
+	// MinAttempts Replaces the body.
 	MinAttempts *MinAttempts `form:"min_attempts,omitempty" json:"min_attempts,omitempty"`
 }
 
@@ -232,7 +239,7 @@ type DeleteBatchParams struct {
 type GetPageParams struct {
 	Count Count `form:"count" json:"count"`
 
-	// AfterId The page begins after this place, which need not be an item.
+	// AfterId The page begins after this position, which need not be an item.
 	AfterId *AfterID `form:"after_id,omitempty" json:"after_id,omitempty"`
 }
 
@@ -243,14 +250,14 @@ type PostBatchTextBody = string
 type PostBatchParams struct {
 	Action *PostBatchParamsAction `form:"action,omitempty" json:"action,omitempty"`
 
-	// Claim Of increment and delete: touch only what this claim still holds. Without it the items are touched whoever holds them. extend and
-	// release need it.
+	// Claim With increment and delete: change only the items that this claim still holds. Without it they are
+	// changed regardless of claims. Required with action=extend and action=release.
 	Claim *Claim `form:"claim,omitempty" json:"claim,omitempty"`
 
-	// Count Of claim, which needs it.
+	// Count Required with action=claim.
 	Count *CountToClaim `form:"count,omitempty" json:"count,omitempty"`
 
-	// Lease Of claim and extend, which need it; 1s to 12h, such as 60s or 1h30m.
+	// Lease Required with action=claim and action=extend; 1s to 12h, such as 60s or 1h30m.
 	Lease *Lease `form:"lease,omitempty" json:"lease,omitempty"`
 }
 
@@ -262,22 +269,22 @@ type IncrementBatchTextBody = string
 
 // IncrementBatchParams defines parameters for IncrementBatch.
 type IncrementBatchParams struct {
-	// Claim Of increment and delete: touch only what this claim still holds. Without it the items are touched whoever holds them. extend and
-	// release need it.
+	// Claim With increment and delete: change only the items that this claim still holds. Without it they are
+	// changed regardless of claims. Required with action=extend and action=release.
 	Claim *Claim `form:"claim,omitempty" json:"claim,omitempty"`
 }
 
 // IncrementItemParams defines parameters for IncrementItem.
 type IncrementItemParams struct {
-	// Claim Of increment and delete: touch only what this claim still holds. Without it the items are touched whoever holds them. extend and
-	// release need it.
+	// Claim With increment and delete: change only the items that this claim still holds. Without it they are
+	// changed regardless of claims. Required with action=extend and action=release.
 	Claim *Claim `form:"claim,omitempty" json:"claim,omitempty"`
 }
 
 // DeleteItemParams defines parameters for DeleteItem.
 type DeleteItemParams struct {
-	// Claim Of increment and delete: touch only what this claim still holds. Without it the items are touched whoever holds them. extend and
-	// release need it.
+	// Claim With increment and delete: change only the items that this claim still holds. Without it they are
+	// changed regardless of claims. Required with action=extend and action=release.
 	Claim *Claim `form:"claim,omitempty" json:"claim,omitempty"`
 }
 
@@ -285,8 +292,8 @@ type DeleteItemParams struct {
 type AddItemParams struct {
 	Action *AddItemParamsAction `form:"action,omitempty" json:"action,omitempty"`
 
-	// Claim Of increment and delete: touch only what this claim still holds. Without it the items are touched whoever holds them. extend and
-	// release need it.
+	// Claim With increment and delete: change only the items that this claim still holds. Without it they are
+	// changed regardless of claims. Required with action=extend and action=release.
 	Claim *Claim `form:"claim,omitempty" json:"claim,omitempty"`
 }
 
@@ -385,107 +392,132 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 // The interface specification for the client above.
 type ClientInterface interface {
 
-	// DeleteBatchWithBody Delete the items of the body, or with min_attempts those that failed so often
+	// DeleteBatchWithBody Delete items
+	//
+	// Deletes the items of the body or, with min_attempts and without a body, the items with at least
+	// that many attempts.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with DELETE /iidy/v1/batch/lists/{list} (the `DeleteBatch` operationId).
 	DeleteBatchWithBody(ctx context.Context, list List, params *DeleteBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeleteBatch Delete the items of the body, or with min_attempts those that failed so often
+	// DeleteBatch Delete items
+	//
+	// Deletes the items of the body or, with min_attempts and without a body, the items with at least
+	// that many attempts.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with DELETE /iidy/v1/batch/lists/{list} (the `DeleteBatch` operationId).
 	DeleteBatch(ctx context.Context, list List, params *DeleteBatchParams, body DeleteBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeleteBatchWithTextBody Delete the items of the body, or with min_attempts those that failed so often
+	// DeleteBatchWithTextBody Delete items
+	//
+	// Deletes the items of the body or, with min_attempts and without a body, the items with at least
+	// that many attempts.
 	//
 	// Takes a body of the `text/plain` content type.
 	//
 	// Corresponds with DELETE /iidy/v1/batch/lists/{list} (the `DeleteBatch` operationId).
 	DeleteBatchWithTextBody(ctx context.Context, list List, params *DeleteBatchParams, body DeleteBatchTextRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetPage Read a page
+	// GetPage List items
 	//
-	// In the order of the bytes. For the next page give the last item as after_id, or follow the header Link.
+	// Returns items in byte order. For the next page pass the last item as after_id, or follow the header
+	// Link.
 	//
 	// Corresponds with GET /iidy/v1/batch/lists/{list} (the `GetPage` operationId).
 	GetPage(ctx context.Context, list List, params *GetPageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PostBatchWithBody Add items, or what action says
+	// PostBatchWithBody Add, increment or claim items
 	//
-	// Without action the items of the body are added. action=increment counts a failed attempt for each. All or nothing: one bad item
-	// fails the batch whole, and the answer names its line. What is not in the list is not counted; an item that is there twice counts once.
+	// Without action the items of the body are added. action=increment counts a failed attempt for each
+	// of them. A batch is applied whole or not at all: one invalid item fails it, and the error names its
+	// line. Items that are not in the list are not counted; an item that is in the body twice counts once.
 	//
-	// action=claim takes up to `count` free items in the order of their bytes for the time of `lease` and answers them; nothing free is an
-	// empty answer without the header X-IIDY-Claim. action=extend gives what the claim still holds a new lease, action=release makes it free.
+	// action=claim takes up to `count` free items in byte order, leases them for `lease` and returns
+	// them; when no item is free the answer is empty and has no header X-IIDY-Claim. action=extend
+	// renews the lease of the items that the claim still holds, action=release frees them.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /iidy/v1/batch/lists/{list} (the `PostBatch` operationId).
 	PostBatchWithBody(ctx context.Context, list List, params *PostBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PostBatch Add items, or what action says
+	// PostBatch Add, increment or claim items
 	//
-	// Without action the items of the body are added. action=increment counts a failed attempt for each. All or nothing: one bad item
-	// fails the batch whole, and the answer names its line. What is not in the list is not counted; an item that is there twice counts once.
+	// Without action the items of the body are added. action=increment counts a failed attempt for each
+	// of them. A batch is applied whole or not at all: one invalid item fails it, and the error names its
+	// line. Items that are not in the list are not counted; an item that is in the body twice counts once.
 	//
-	// action=claim takes up to `count` free items in the order of their bytes for the time of `lease` and answers them; nothing free is an
-	// empty answer without the header X-IIDY-Claim. action=extend gives what the claim still holds a new lease, action=release makes it free.
+	// action=claim takes up to `count` free items in byte order, leases them for `lease` and returns
+	// them; when no item is free the answer is empty and has no header X-IIDY-Claim. action=extend
+	// renews the lease of the items that the claim still holds, action=release frees them.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /iidy/v1/batch/lists/{list} (the `PostBatch` operationId).
 	PostBatch(ctx context.Context, list List, params *PostBatchParams, body PostBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PostBatchWithTextBody Add items, or what action says
+	// PostBatchWithTextBody Add, increment or claim items
 	//
-	// Without action the items of the body are added. action=increment counts a failed attempt for each. All or nothing: one bad item
-	// fails the batch whole, and the answer names its line. What is not in the list is not counted; an item that is there twice counts once.
+	// Without action the items of the body are added. action=increment counts a failed attempt for each
+	// of them. A batch is applied whole or not at all: one invalid item fails it, and the error names its
+	// line. Items that are not in the list are not counted; an item that is in the body twice counts once.
 	//
-	// action=claim takes up to `count` free items in the order of their bytes for the time of `lease` and answers them; nothing free is an
-	// empty answer without the header X-IIDY-Claim. action=extend gives what the claim still holds a new lease, action=release makes it free.
+	// action=claim takes up to `count` free items in byte order, leases them for `lease` and returns
+	// them; when no item is free the answer is empty and has no header X-IIDY-Claim. action=extend
+	// renews the lease of the items that the claim still holds, action=release frees them.
 	//
 	// Takes a body of the `text/plain` content type.
 	//
 	// Corresponds with POST /iidy/v1/batch/lists/{list} (the `PostBatch` operationId).
 	PostBatchWithTextBody(ctx context.Context, list List, params *PostBatchParams, body PostBatchTextRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// IncrementBatchWithBody Count a failed attempt for each item; another spelling of action=increment
+	// IncrementBatchWithBody Increment items
+	//
+	// The same as action=increment.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /iidy/v1/increment/batch/lists/{list} (the `IncrementBatch` operationId).
 	IncrementBatchWithBody(ctx context.Context, list List, params *IncrementBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// IncrementBatch Count a failed attempt for each item; another spelling of action=increment
+	// IncrementBatch Increment items
+	//
+	// The same as action=increment.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /iidy/v1/increment/batch/lists/{list} (the `IncrementBatch` operationId).
 	IncrementBatch(ctx context.Context, list List, params *IncrementBatchParams, body IncrementBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// IncrementBatchWithTextBody Count a failed attempt for each item; another spelling of action=increment
+	// IncrementBatchWithTextBody Increment items
+	//
+	// The same as action=increment.
 	//
 	// Takes a body of the `text/plain` content type.
 	//
 	// Corresponds with POST /iidy/v1/increment/batch/lists/{list} (the `IncrementBatch` operationId).
 	IncrementBatchWithTextBody(ctx context.Context, list List, params *IncrementBatchParams, body IncrementBatchTextRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// IncrementItem Count a failed attempt; another spelling of action=increment
+	// IncrementItem Increment an item
+	//
+	// The same as action=increment.
 	//
 	// Corresponds with POST /iidy/v1/increment/lists/{list}/{item} (the `IncrementItem` operationId).
 	IncrementItem(ctx context.Context, list List, item Item, params *IncrementItemParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetProgress Count what is left of a list
+	// CountItems Count a list's items
 	//
-	// It looks at every item: the time grows with the list. A list without items is one that does not exist; it is answered with zeros.
+	// Counts the items by attempts and claims. Takes time in proportion to the length of the list. A
+	// list without items does not exist; its counts are 0.
 	//
-	// Corresponds with GET /iidy/v1/lists/{list} (the `GetProgress` operationId).
-	GetProgress(ctx context.Context, list List, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with GET /iidy/v1/lists/{list} (the `CountItems` operationId).
+	CountItems(ctx context.Context, list List, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// HeadList Ask whether a list has an item
+	// HeadList Check that a list has items
 	//
 	// Corresponds with HEAD /iidy/v1/lists/{list} (the `HeadList` operationId).
 	HeadList(ctx context.Context, list List, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -495,22 +527,26 @@ type ClientInterface interface {
 	// Corresponds with DELETE /iidy/v1/lists/{list}/{item} (the `DeleteItem` operationId).
 	DeleteItem(ctx context.Context, list List, item Item, params *DeleteItemParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetItem Read the attempts of an item
+	// GetItem Get an item's attempts
 	//
-	// HEAD is answered too.
+	// HEAD is supported too.
 	//
 	// Corresponds with GET /iidy/v1/lists/{list}/{item} (the `GetItem` operationId).
 	GetItem(ctx context.Context, list List, item Item, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// AddItem Add an item, or with action=increment count a failed attempt
+	// AddItem Add or increment an item
 	//
-	// Adding what is there already is no error: it is not counted, and its attempts stay.
+	// Without action the item is added with 0 attempts; adding an item that is in the list changes
+	// nothing and counts 0. action=increment counts a failed attempt.
 	//
 	// Corresponds with POST /iidy/v1/lists/{list}/{item} (the `AddItem` operationId).
 	AddItem(ctx context.Context, list List, item Item, params *AddItemParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
-// DeleteBatchWithBody Delete the items of the body, or with min_attempts those that failed so often
+// DeleteBatchWithBody Delete items
+//
+// Deletes the items of the body or, with min_attempts and without a body, the items with at least
+// that many attempts.
 //
 // Takes any type of body and a specified content type.
 //
@@ -527,7 +563,10 @@ func (c *Client) DeleteBatchWithBody(ctx context.Context, list List, params *Del
 	return c.Client.Do(req)
 }
 
-// DeleteBatch Delete the items of the body, or with min_attempts those that failed so often
+// DeleteBatch Delete items
+//
+// Deletes the items of the body or, with min_attempts and without a body, the items with at least
+// that many attempts.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -544,7 +583,10 @@ func (c *Client) DeleteBatch(ctx context.Context, list List, params *DeleteBatch
 	return c.Client.Do(req)
 }
 
-// DeleteBatchWithTextBody Delete the items of the body, or with min_attempts those that failed so often
+// DeleteBatchWithTextBody Delete items
+//
+// Deletes the items of the body or, with min_attempts and without a body, the items with at least
+// that many attempts.
 //
 // Takes a body of the `text/plain` content type.
 //
@@ -561,9 +603,10 @@ func (c *Client) DeleteBatchWithTextBody(ctx context.Context, list List, params 
 	return c.Client.Do(req)
 }
 
-// GetPage Read a page
+// GetPage List items
 //
-// In the order of the bytes. For the next page give the last item as after_id, or follow the header Link.
+// Returns items in byte order. For the next page pass the last item as after_id, or follow the header
+// Link.
 //
 // Corresponds with GET /iidy/v1/batch/lists/{list} (the `GetPage` operationId).
 func (c *Client) GetPage(ctx context.Context, list List, params *GetPageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -578,13 +621,15 @@ func (c *Client) GetPage(ctx context.Context, list List, params *GetPageParams, 
 	return c.Client.Do(req)
 }
 
-// PostBatchWithBody Add items, or what action says
+// PostBatchWithBody Add, increment or claim items
 //
-// Without action the items of the body are added. action=increment counts a failed attempt for each. All or nothing: one bad item
-// fails the batch whole, and the answer names its line. What is not in the list is not counted; an item that is there twice counts once.
+// Without action the items of the body are added. action=increment counts a failed attempt for each
+// of them. A batch is applied whole or not at all: one invalid item fails it, and the error names its
+// line. Items that are not in the list are not counted; an item that is in the body twice counts once.
 //
-// action=claim takes up to `count` free items in the order of their bytes for the time of `lease` and answers them; nothing free is an
-// empty answer without the header X-IIDY-Claim. action=extend gives what the claim still holds a new lease, action=release makes it free.
+// action=claim takes up to `count` free items in byte order, leases them for `lease` and returns
+// them; when no item is free the answer is empty and has no header X-IIDY-Claim. action=extend
+// renews the lease of the items that the claim still holds, action=release frees them.
 //
 // Takes any type of body and a specified content type.
 //
@@ -601,13 +646,15 @@ func (c *Client) PostBatchWithBody(ctx context.Context, list List, params *PostB
 	return c.Client.Do(req)
 }
 
-// PostBatch Add items, or what action says
+// PostBatch Add, increment or claim items
 //
-// Without action the items of the body are added. action=increment counts a failed attempt for each. All or nothing: one bad item
-// fails the batch whole, and the answer names its line. What is not in the list is not counted; an item that is there twice counts once.
+// Without action the items of the body are added. action=increment counts a failed attempt for each
+// of them. A batch is applied whole or not at all: one invalid item fails it, and the error names its
+// line. Items that are not in the list are not counted; an item that is in the body twice counts once.
 //
-// action=claim takes up to `count` free items in the order of their bytes for the time of `lease` and answers them; nothing free is an
-// empty answer without the header X-IIDY-Claim. action=extend gives what the claim still holds a new lease, action=release makes it free.
+// action=claim takes up to `count` free items in byte order, leases them for `lease` and returns
+// them; when no item is free the answer is empty and has no header X-IIDY-Claim. action=extend
+// renews the lease of the items that the claim still holds, action=release frees them.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -624,13 +671,15 @@ func (c *Client) PostBatch(ctx context.Context, list List, params *PostBatchPara
 	return c.Client.Do(req)
 }
 
-// PostBatchWithTextBody Add items, or what action says
+// PostBatchWithTextBody Add, increment or claim items
 //
-// Without action the items of the body are added. action=increment counts a failed attempt for each. All or nothing: one bad item
-// fails the batch whole, and the answer names its line. What is not in the list is not counted; an item that is there twice counts once.
+// Without action the items of the body are added. action=increment counts a failed attempt for each
+// of them. A batch is applied whole or not at all: one invalid item fails it, and the error names its
+// line. Items that are not in the list are not counted; an item that is in the body twice counts once.
 //
-// action=claim takes up to `count` free items in the order of their bytes for the time of `lease` and answers them; nothing free is an
-// empty answer without the header X-IIDY-Claim. action=extend gives what the claim still holds a new lease, action=release makes it free.
+// action=claim takes up to `count` free items in byte order, leases them for `lease` and returns
+// them; when no item is free the answer is empty and has no header X-IIDY-Claim. action=extend
+// renews the lease of the items that the claim still holds, action=release frees them.
 //
 // Takes a body of the `text/plain` content type.
 //
@@ -647,7 +696,9 @@ func (c *Client) PostBatchWithTextBody(ctx context.Context, list List, params *P
 	return c.Client.Do(req)
 }
 
-// IncrementBatchWithBody Count a failed attempt for each item; another spelling of action=increment
+// IncrementBatchWithBody Increment items
+//
+// The same as action=increment.
 //
 // Takes any type of body and a specified content type.
 //
@@ -664,7 +715,9 @@ func (c *Client) IncrementBatchWithBody(ctx context.Context, list List, params *
 	return c.Client.Do(req)
 }
 
-// IncrementBatch Count a failed attempt for each item; another spelling of action=increment
+// IncrementBatch Increment items
+//
+// The same as action=increment.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -681,7 +734,9 @@ func (c *Client) IncrementBatch(ctx context.Context, list List, params *Incremen
 	return c.Client.Do(req)
 }
 
-// IncrementBatchWithTextBody Count a failed attempt for each item; another spelling of action=increment
+// IncrementBatchWithTextBody Increment items
+//
+// The same as action=increment.
 //
 // Takes a body of the `text/plain` content type.
 //
@@ -698,7 +753,9 @@ func (c *Client) IncrementBatchWithTextBody(ctx context.Context, list List, para
 	return c.Client.Do(req)
 }
 
-// IncrementItem Count a failed attempt; another spelling of action=increment
+// IncrementItem Increment an item
+//
+// The same as action=increment.
 //
 // Corresponds with POST /iidy/v1/increment/lists/{list}/{item} (the `IncrementItem` operationId).
 func (c *Client) IncrementItem(ctx context.Context, list List, item Item, params *IncrementItemParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -713,13 +770,14 @@ func (c *Client) IncrementItem(ctx context.Context, list List, item Item, params
 	return c.Client.Do(req)
 }
 
-// GetProgress Count what is left of a list
+// CountItems Count a list's items
 //
-// It looks at every item: the time grows with the list. A list without items is one that does not exist; it is answered with zeros.
+// Counts the items by attempts and claims. Takes time in proportion to the length of the list. A
+// list without items does not exist; its counts are 0.
 //
-// Corresponds with GET /iidy/v1/lists/{list} (the `GetProgress` operationId).
-func (c *Client) GetProgress(ctx context.Context, list List, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetProgressRequest(c.Server, list)
+// Corresponds with GET /iidy/v1/lists/{list} (the `CountItems` operationId).
+func (c *Client) CountItems(ctx context.Context, list List, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCountItemsRequest(c.Server, list)
 	if err != nil {
 		return nil, err
 	}
@@ -730,7 +788,7 @@ func (c *Client) GetProgress(ctx context.Context, list List, reqEditors ...Reque
 	return c.Client.Do(req)
 }
 
-// HeadList Ask whether a list has an item
+// HeadList Check that a list has items
 //
 // Corresponds with HEAD /iidy/v1/lists/{list} (the `HeadList` operationId).
 func (c *Client) HeadList(ctx context.Context, list List, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -760,9 +818,9 @@ func (c *Client) DeleteItem(ctx context.Context, list List, item Item, params *D
 	return c.Client.Do(req)
 }
 
-// GetItem Read the attempts of an item
+// GetItem Get an item's attempts
 //
-// HEAD is answered too.
+// HEAD is supported too.
 //
 // Corresponds with GET /iidy/v1/lists/{list}/{item} (the `GetItem` operationId).
 func (c *Client) GetItem(ctx context.Context, list List, item Item, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -777,9 +835,10 @@ func (c *Client) GetItem(ctx context.Context, list List, item Item, reqEditors .
 	return c.Client.Do(req)
 }
 
-// AddItem Add an item, or with action=increment count a failed attempt
+// AddItem Add or increment an item
 //
-// Adding what is there already is no error: it is not counted, and its attempts stay.
+// Without action the item is added with 0 attempts; adding an item that is in the list changes
+// nothing and counts 0. action=increment counts a failed attempt.
 //
 // Corresponds with POST /iidy/v1/lists/{list}/{item} (the `AddItem` operationId).
 func (c *Client) AddItem(ctx context.Context, list List, item Item, params *AddItemParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1234,8 +1293,8 @@ func NewIncrementItemRequest(server string, list List, item Item, params *Increm
 	return req, nil
 }
 
-// NewGetProgressRequest constructs an http.Request for the GetProgress method
-func NewGetProgressRequest(server string, list List) (*http.Request, error) {
+// NewCountItemsRequest constructs an http.Request for the CountItems method
+func NewCountItemsRequest(server string, list List) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -1535,113 +1594,138 @@ func WithBaseURL(baseURL string) ClientOption {
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
 
-	// DeleteBatchWithBodyWithResponse Delete the items of the body, or with min_attempts those that failed so often
+	// DeleteBatchWithBodyWithResponse Delete items
+	//
+	// Deletes the items of the body or, with min_attempts and without a body, the items with at least
+	// that many attempts.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /iidy/v1/batch/lists/{list} (the `DeleteBatch` operationId).
 	DeleteBatchWithBodyWithResponse(ctx context.Context, list List, params *DeleteBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DeleteBatchResponse, error)
 
-	// DeleteBatchWithResponse Delete the items of the body, or with min_attempts those that failed so often
+	// DeleteBatchWithResponse Delete items
+	//
+	// Deletes the items of the body or, with min_attempts and without a body, the items with at least
+	// that many attempts.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /iidy/v1/batch/lists/{list} (the `DeleteBatch` operationId).
 	DeleteBatchWithResponse(ctx context.Context, list List, params *DeleteBatchParams, body DeleteBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*DeleteBatchResponse, error)
 
-	// DeleteBatchWithTextBodyWithResponse Delete the items of the body, or with min_attempts those that failed so often
+	// DeleteBatchWithTextBodyWithResponse Delete items
+	//
+	// Deletes the items of the body or, with min_attempts and without a body, the items with at least
+	// that many attempts.
 	//
 	// Takes a body of the `text/plain` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /iidy/v1/batch/lists/{list} (the `DeleteBatch` operationId).
 	DeleteBatchWithTextBodyWithResponse(ctx context.Context, list List, params *DeleteBatchParams, body DeleteBatchTextRequestBody, reqEditors ...RequestEditorFn) (*DeleteBatchResponse, error)
 
-	// GetPageWithResponse Read a page
+	// GetPageWithResponse List items
 	//
-	// In the order of the bytes. For the next page give the last item as after_id, or follow the header Link.
+	// Returns items in byte order. For the next page pass the last item as after_id, or follow the header
+	// Link.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /iidy/v1/batch/lists/{list} (the `GetPage` operationId).
 	GetPageWithResponse(ctx context.Context, list List, params *GetPageParams, reqEditors ...RequestEditorFn) (*GetPageResponse, error)
 
-	// PostBatchWithBodyWithResponse Add items, or what action says
+	// PostBatchWithBodyWithResponse Add, increment or claim items
 	//
-	// Without action the items of the body are added. action=increment counts a failed attempt for each. All or nothing: one bad item
-	// fails the batch whole, and the answer names its line. What is not in the list is not counted; an item that is there twice counts once.
+	// Without action the items of the body are added. action=increment counts a failed attempt for each
+	// of them. A batch is applied whole or not at all: one invalid item fails it, and the error names its
+	// line. Items that are not in the list are not counted; an item that is in the body twice counts once.
 	//
-	// action=claim takes up to `count` free items in the order of their bytes for the time of `lease` and answers them; nothing free is an
-	// empty answer without the header X-IIDY-Claim. action=extend gives what the claim still holds a new lease, action=release makes it free.
+	// action=claim takes up to `count` free items in byte order, leases them for `lease` and returns
+	// them; when no item is free the answer is empty and has no header X-IIDY-Claim. action=extend
+	// renews the lease of the items that the claim still holds, action=release frees them.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /iidy/v1/batch/lists/{list} (the `PostBatch` operationId).
 	PostBatchWithBodyWithResponse(ctx context.Context, list List, params *PostBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostBatchResponse, error)
 
-	// PostBatchWithResponse Add items, or what action says
+	// PostBatchWithResponse Add, increment or claim items
 	//
-	// Without action the items of the body are added. action=increment counts a failed attempt for each. All or nothing: one bad item
-	// fails the batch whole, and the answer names its line. What is not in the list is not counted; an item that is there twice counts once.
+	// Without action the items of the body are added. action=increment counts a failed attempt for each
+	// of them. A batch is applied whole or not at all: one invalid item fails it, and the error names its
+	// line. Items that are not in the list are not counted; an item that is in the body twice counts once.
 	//
-	// action=claim takes up to `count` free items in the order of their bytes for the time of `lease` and answers them; nothing free is an
-	// empty answer without the header X-IIDY-Claim. action=extend gives what the claim still holds a new lease, action=release makes it free.
+	// action=claim takes up to `count` free items in byte order, leases them for `lease` and returns
+	// them; when no item is free the answer is empty and has no header X-IIDY-Claim. action=extend
+	// renews the lease of the items that the claim still holds, action=release frees them.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /iidy/v1/batch/lists/{list} (the `PostBatch` operationId).
 	PostBatchWithResponse(ctx context.Context, list List, params *PostBatchParams, body PostBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*PostBatchResponse, error)
 
-	// PostBatchWithTextBodyWithResponse Add items, or what action says
+	// PostBatchWithTextBodyWithResponse Add, increment or claim items
 	//
-	// Without action the items of the body are added. action=increment counts a failed attempt for each. All or nothing: one bad item
-	// fails the batch whole, and the answer names its line. What is not in the list is not counted; an item that is there twice counts once.
+	// Without action the items of the body are added. action=increment counts a failed attempt for each
+	// of them. A batch is applied whole or not at all: one invalid item fails it, and the error names its
+	// line. Items that are not in the list are not counted; an item that is in the body twice counts once.
 	//
-	// action=claim takes up to `count` free items in the order of their bytes for the time of `lease` and answers them; nothing free is an
-	// empty answer without the header X-IIDY-Claim. action=extend gives what the claim still holds a new lease, action=release makes it free.
+	// action=claim takes up to `count` free items in byte order, leases them for `lease` and returns
+	// them; when no item is free the answer is empty and has no header X-IIDY-Claim. action=extend
+	// renews the lease of the items that the claim still holds, action=release frees them.
 	//
 	// Takes a body of the `text/plain` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /iidy/v1/batch/lists/{list} (the `PostBatch` operationId).
 	PostBatchWithTextBodyWithResponse(ctx context.Context, list List, params *PostBatchParams, body PostBatchTextRequestBody, reqEditors ...RequestEditorFn) (*PostBatchResponse, error)
 
-	// IncrementBatchWithBodyWithResponse Count a failed attempt for each item; another spelling of action=increment
+	// IncrementBatchWithBodyWithResponse Increment items
+	//
+	// The same as action=increment.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /iidy/v1/increment/batch/lists/{list} (the `IncrementBatch` operationId).
 	IncrementBatchWithBodyWithResponse(ctx context.Context, list List, params *IncrementBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*IncrementBatchResponse, error)
 
-	// IncrementBatchWithResponse Count a failed attempt for each item; another spelling of action=increment
+	// IncrementBatchWithResponse Increment items
+	//
+	// The same as action=increment.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /iidy/v1/increment/batch/lists/{list} (the `IncrementBatch` operationId).
 	IncrementBatchWithResponse(ctx context.Context, list List, params *IncrementBatchParams, body IncrementBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*IncrementBatchResponse, error)
 
-	// IncrementBatchWithTextBodyWithResponse Count a failed attempt for each item; another spelling of action=increment
+	// IncrementBatchWithTextBodyWithResponse Increment items
+	//
+	// The same as action=increment.
 	//
 	// Takes a body of the `text/plain` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /iidy/v1/increment/batch/lists/{list} (the `IncrementBatch` operationId).
 	IncrementBatchWithTextBodyWithResponse(ctx context.Context, list List, params *IncrementBatchParams, body IncrementBatchTextRequestBody, reqEditors ...RequestEditorFn) (*IncrementBatchResponse, error)
 
-	// IncrementItemWithResponse Count a failed attempt; another spelling of action=increment
+	// IncrementItemWithResponse Increment an item
+	//
+	// The same as action=increment.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /iidy/v1/increment/lists/{list}/{item} (the `IncrementItem` operationId).
 	IncrementItemWithResponse(ctx context.Context, list List, item Item, params *IncrementItemParams, reqEditors ...RequestEditorFn) (*IncrementItemResponse, error)
 
-	// GetProgressWithResponse Count what is left of a list
+	// CountItemsWithResponse Count a list's items
 	//
-	// It looks at every item: the time grows with the list. A list without items is one that does not exist; it is answered with zeros.
+	// Counts the items by attempts and claims. Takes time in proportion to the length of the list. A
+	// list without items does not exist; its counts are 0.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with GET /iidy/v1/lists/{list} (the `GetProgress` operationId).
-	GetProgressWithResponse(ctx context.Context, list List, reqEditors ...RequestEditorFn) (*GetProgressResponse, error)
+	// Corresponds with GET /iidy/v1/lists/{list} (the `CountItems` operationId).
+	CountItemsWithResponse(ctx context.Context, list List, reqEditors ...RequestEditorFn) (*CountItemsResponse, error)
 
-	// HeadListWithResponse Ask whether a list has an item
+	// HeadListWithResponse Check that a list has items
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -1655,18 +1739,19 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with DELETE /iidy/v1/lists/{list}/{item} (the `DeleteItem` operationId).
 	DeleteItemWithResponse(ctx context.Context, list List, item Item, params *DeleteItemParams, reqEditors ...RequestEditorFn) (*DeleteItemResponse, error)
 
-	// GetItemWithResponse Read the attempts of an item
+	// GetItemWithResponse Get an item's attempts
 	//
-	// HEAD is answered too.
+	// HEAD is supported too.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /iidy/v1/lists/{list}/{item} (the `GetItem` operationId).
 	GetItemWithResponse(ctx context.Context, list List, item Item, reqEditors ...RequestEditorFn) (*GetItemResponse, error)
 
-	// AddItemWithResponse Add an item, or with action=increment count a failed attempt
+	// AddItemWithResponse Add or increment an item
 	//
-	// Adding what is there already is no error: it is not counted, and its attempts stay.
+	// Without action the item is added with 0 attempts; adding an item that is in the list changes
+	// nothing and counts 0. action=increment counts a failed attempt.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -2200,27 +2285,27 @@ func (r IncrementItemResponse) ContentType() string {
 	return ""
 }
 
-// GetProgressResponse400Headers the declared response headers of an HTTP 400 response for GetProgress
-type GetProgressResponse400Headers struct {
+// CountItemsResponse400Headers the declared response headers of an HTTP 400 response for CountItems
+type CountItemsResponse400Headers struct {
 	XErrorCode *string
 }
 
-// GetProgressResponse500Headers the declared response headers of an HTTP 500 response for GetProgress
-type GetProgressResponse500Headers struct {
+// CountItemsResponse500Headers the declared response headers of an HTTP 500 response for CountItems
+type CountItemsResponse500Headers struct {
 	XErrorCode *string
 }
 
-// GetProgressResponse503Headers the declared response headers of an HTTP 503 response for GetProgress
-type GetProgressResponse503Headers struct {
+// CountItemsResponse503Headers the declared response headers of an HTTP 503 response for CountItems
+type CountItemsResponse503Headers struct {
 	RetryAfter *int
 	XErrorCode *string
 }
 
-type GetProgressResponse struct {
+type CountItemsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *Progress
+	JSON200 *ItemCounts
 	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
 	ApplicationproblemJSON400 *BadRequest
 	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
@@ -2228,40 +2313,40 @@ type GetProgressResponse struct {
 	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
 	ApplicationproblemJSON503 *NotApplied
 	// Headers400 the parsed response headers for an HTTP 400 response
-	Headers400 *GetProgressResponse400Headers
+	Headers400 *CountItemsResponse400Headers
 	// Headers500 the parsed response headers for an HTTP 500 response
-	Headers500 *GetProgressResponse500Headers
+	Headers500 *CountItemsResponse500Headers
 	// Headers503 the parsed response headers for an HTTP 503 response
-	Headers503 *GetProgressResponse503Headers
+	Headers503 *CountItemsResponse503Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r GetProgressResponse) GetJSON200() *Progress {
+func (r CountItemsResponse) GetJSON200() *ItemCounts {
 	return r.JSON200
 }
 
 // GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
-func (r GetProgressResponse) GetApplicationproblemJSON400() *BadRequest {
+func (r CountItemsResponse) GetApplicationproblemJSON400() *BadRequest {
 	return r.ApplicationproblemJSON400
 }
 
 // GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
-func (r GetProgressResponse) GetApplicationproblemJSON500() *Unknown {
+func (r CountItemsResponse) GetApplicationproblemJSON500() *Unknown {
 	return r.ApplicationproblemJSON500
 }
 
 // GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
-func (r GetProgressResponse) GetApplicationproblemJSON503() *NotApplied {
+func (r CountItemsResponse) GetApplicationproblemJSON503() *NotApplied {
 	return r.ApplicationproblemJSON503
 }
 
 // GetBody returns the raw response body bytes
-func (r GetProgressResponse) GetBody() []byte {
+func (r CountItemsResponse) GetBody() []byte {
 	return r.Body
 }
 
 // Status returns HTTPResponse.Status
-func (r GetProgressResponse) Status() string {
+func (r CountItemsResponse) Status() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Status
 	}
@@ -2269,7 +2354,7 @@ func (r GetProgressResponse) Status() string {
 }
 
 // StatusCode returns HTTPResponse.StatusCode
-func (r GetProgressResponse) StatusCode() int {
+func (r CountItemsResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -2277,7 +2362,7 @@ func (r GetProgressResponse) StatusCode() int {
 }
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r GetProgressResponse) ContentType() string {
+func (r CountItemsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -2648,7 +2733,10 @@ func (r AddItemResponse) ContentType() string {
 	return ""
 }
 
-// DeleteBatchWithBodyWithResponse Delete the items of the body, or with min_attempts those that failed so often
+// DeleteBatchWithBodyWithResponse Delete items
+//
+// Deletes the items of the body or, with min_attempts and without a body, the items with at least
+// that many attempts.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -2661,7 +2749,10 @@ func (c *ClientWithResponses) DeleteBatchWithBodyWithResponse(ctx context.Contex
 	return ParseDeleteBatchResponse(rsp)
 }
 
-// DeleteBatchWithResponse Delete the items of the body, or with min_attempts those that failed so often
+// DeleteBatchWithResponse Delete items
+//
+// Deletes the items of the body or, with min_attempts and without a body, the items with at least
+// that many attempts.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -2674,7 +2765,10 @@ func (c *ClientWithResponses) DeleteBatchWithResponse(ctx context.Context, list 
 	return ParseDeleteBatchResponse(rsp)
 }
 
-// DeleteBatchWithTextBodyWithResponse Delete the items of the body, or with min_attempts those that failed so often
+// DeleteBatchWithTextBodyWithResponse Delete items
+//
+// Deletes the items of the body or, with min_attempts and without a body, the items with at least
+// that many attempts.
 //
 // Takes a body of the `text/plain` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -2687,9 +2781,10 @@ func (c *ClientWithResponses) DeleteBatchWithTextBodyWithResponse(ctx context.Co
 	return ParseDeleteBatchResponse(rsp)
 }
 
-// GetPageWithResponse Read a page
+// GetPageWithResponse List items
 //
-// In the order of the bytes. For the next page give the last item as after_id, or follow the header Link.
+// Returns items in byte order. For the next page pass the last item as after_id, or follow the header
+// Link.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -2702,13 +2797,15 @@ func (c *ClientWithResponses) GetPageWithResponse(ctx context.Context, list List
 	return ParseGetPageResponse(rsp)
 }
 
-// PostBatchWithBodyWithResponse Add items, or what action says
+// PostBatchWithBodyWithResponse Add, increment or claim items
 //
-// Without action the items of the body are added. action=increment counts a failed attempt for each. All or nothing: one bad item
-// fails the batch whole, and the answer names its line. What is not in the list is not counted; an item that is there twice counts once.
+// Without action the items of the body are added. action=increment counts a failed attempt for each
+// of them. A batch is applied whole or not at all: one invalid item fails it, and the error names its
+// line. Items that are not in the list are not counted; an item that is in the body twice counts once.
 //
-// action=claim takes up to `count` free items in the order of their bytes for the time of `lease` and answers them; nothing free is an
-// empty answer without the header X-IIDY-Claim. action=extend gives what the claim still holds a new lease, action=release makes it free.
+// action=claim takes up to `count` free items in byte order, leases them for `lease` and returns
+// them; when no item is free the answer is empty and has no header X-IIDY-Claim. action=extend
+// renews the lease of the items that the claim still holds, action=release frees them.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -2721,13 +2818,15 @@ func (c *ClientWithResponses) PostBatchWithBodyWithResponse(ctx context.Context,
 	return ParsePostBatchResponse(rsp)
 }
 
-// PostBatchWithResponse Add items, or what action says
+// PostBatchWithResponse Add, increment or claim items
 //
-// Without action the items of the body are added. action=increment counts a failed attempt for each. All or nothing: one bad item
-// fails the batch whole, and the answer names its line. What is not in the list is not counted; an item that is there twice counts once.
+// Without action the items of the body are added. action=increment counts a failed attempt for each
+// of them. A batch is applied whole or not at all: one invalid item fails it, and the error names its
+// line. Items that are not in the list are not counted; an item that is in the body twice counts once.
 //
-// action=claim takes up to `count` free items in the order of their bytes for the time of `lease` and answers them; nothing free is an
-// empty answer without the header X-IIDY-Claim. action=extend gives what the claim still holds a new lease, action=release makes it free.
+// action=claim takes up to `count` free items in byte order, leases them for `lease` and returns
+// them; when no item is free the answer is empty and has no header X-IIDY-Claim. action=extend
+// renews the lease of the items that the claim still holds, action=release frees them.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -2740,13 +2839,15 @@ func (c *ClientWithResponses) PostBatchWithResponse(ctx context.Context, list Li
 	return ParsePostBatchResponse(rsp)
 }
 
-// PostBatchWithTextBodyWithResponse Add items, or what action says
+// PostBatchWithTextBodyWithResponse Add, increment or claim items
 //
-// Without action the items of the body are added. action=increment counts a failed attempt for each. All or nothing: one bad item
-// fails the batch whole, and the answer names its line. What is not in the list is not counted; an item that is there twice counts once.
+// Without action the items of the body are added. action=increment counts a failed attempt for each
+// of them. A batch is applied whole or not at all: one invalid item fails it, and the error names its
+// line. Items that are not in the list are not counted; an item that is in the body twice counts once.
 //
-// action=claim takes up to `count` free items in the order of their bytes for the time of `lease` and answers them; nothing free is an
-// empty answer without the header X-IIDY-Claim. action=extend gives what the claim still holds a new lease, action=release makes it free.
+// action=claim takes up to `count` free items in byte order, leases them for `lease` and returns
+// them; when no item is free the answer is empty and has no header X-IIDY-Claim. action=extend
+// renews the lease of the items that the claim still holds, action=release frees them.
 //
 // Takes a body of the `text/plain` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -2759,7 +2860,9 @@ func (c *ClientWithResponses) PostBatchWithTextBodyWithResponse(ctx context.Cont
 	return ParsePostBatchResponse(rsp)
 }
 
-// IncrementBatchWithBodyWithResponse Count a failed attempt for each item; another spelling of action=increment
+// IncrementBatchWithBodyWithResponse Increment items
+//
+// The same as action=increment.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -2772,7 +2875,9 @@ func (c *ClientWithResponses) IncrementBatchWithBodyWithResponse(ctx context.Con
 	return ParseIncrementBatchResponse(rsp)
 }
 
-// IncrementBatchWithResponse Count a failed attempt for each item; another spelling of action=increment
+// IncrementBatchWithResponse Increment items
+//
+// The same as action=increment.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -2785,7 +2890,9 @@ func (c *ClientWithResponses) IncrementBatchWithResponse(ctx context.Context, li
 	return ParseIncrementBatchResponse(rsp)
 }
 
-// IncrementBatchWithTextBodyWithResponse Count a failed attempt for each item; another spelling of action=increment
+// IncrementBatchWithTextBodyWithResponse Increment items
+//
+// The same as action=increment.
 //
 // Takes a body of the `text/plain` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -2798,7 +2905,9 @@ func (c *ClientWithResponses) IncrementBatchWithTextBodyWithResponse(ctx context
 	return ParseIncrementBatchResponse(rsp)
 }
 
-// IncrementItemWithResponse Count a failed attempt; another spelling of action=increment
+// IncrementItemWithResponse Increment an item
+//
+// The same as action=increment.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -2811,22 +2920,23 @@ func (c *ClientWithResponses) IncrementItemWithResponse(ctx context.Context, lis
 	return ParseIncrementItemResponse(rsp)
 }
 
-// GetProgressWithResponse Count what is left of a list
+// CountItemsWithResponse Count a list's items
 //
-// It looks at every item: the time grows with the list. A list without items is one that does not exist; it is answered with zeros.
+// Counts the items by attempts and claims. Takes time in proportion to the length of the list. A
+// list without items does not exist; its counts are 0.
 //
 // Returns a wrapper object for the known response body format(s).
 //
-// Corresponds with GET /iidy/v1/lists/{list} (the `GetProgress` operationId).
-func (c *ClientWithResponses) GetProgressWithResponse(ctx context.Context, list List, reqEditors ...RequestEditorFn) (*GetProgressResponse, error) {
-	rsp, err := c.GetProgress(ctx, list, reqEditors...)
+// Corresponds with GET /iidy/v1/lists/{list} (the `CountItems` operationId).
+func (c *ClientWithResponses) CountItemsWithResponse(ctx context.Context, list List, reqEditors ...RequestEditorFn) (*CountItemsResponse, error) {
+	rsp, err := c.CountItems(ctx, list, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
-	return ParseGetProgressResponse(rsp)
+	return ParseCountItemsResponse(rsp)
 }
 
-// HeadListWithResponse Ask whether a list has an item
+// HeadListWithResponse Check that a list has items
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -2852,9 +2962,9 @@ func (c *ClientWithResponses) DeleteItemWithResponse(ctx context.Context, list L
 	return ParseDeleteItemResponse(rsp)
 }
 
-// GetItemWithResponse Read the attempts of an item
+// GetItemWithResponse Get an item's attempts
 //
-// HEAD is answered too.
+// HEAD is supported too.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -2867,9 +2977,10 @@ func (c *ClientWithResponses) GetItemWithResponse(ctx context.Context, list List
 	return ParseGetItemResponse(rsp)
 }
 
-// AddItemWithResponse Add an item, or with action=increment count a failed attempt
+// AddItemWithResponse Add or increment an item
 //
-// Adding what is there already is no error: it is not counted, and its attempts stay.
+// Without action the item is added with 0 attempts; adding an item that is in the list changes
+// nothing and counts 0. action=increment counts a failed attempt.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -3534,22 +3645,22 @@ func ParseIncrementItemResponse(rsp *http.Response) (*IncrementItemResponse, err
 	return response, nil
 }
 
-// ParseGetProgressResponse parses an HTTP response from a GetProgressWithResponse call
-func ParseGetProgressResponse(rsp *http.Response) (*GetProgressResponse, error) {
+// ParseCountItemsResponse parses an HTTP response from a CountItemsWithResponse call
+func ParseCountItemsResponse(rsp *http.Response) (*CountItemsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
 	defer func() { _ = rsp.Body.Close() }()
 	if err != nil {
 		return nil, err
 	}
 
-	response := &GetProgressResponse{
+	response := &CountItemsResponse{
 		Body:         bodyBytes,
 		HTTPResponse: rsp,
 	}
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest Progress
+		var dest ItemCounts
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -3592,7 +3703,7 @@ func ParseGetProgressResponse(rsp *http.Response) (*GetProgressResponse, error) 
 
 	switch {
 	case rsp.StatusCode == 400:
-		var headers GetProgressResponse400Headers
+		var headers CountItemsResponse400Headers
 		if values := rsp.Header.Values("X-Error-Code"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Error-Code", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -3602,7 +3713,7 @@ func ParseGetProgressResponse(rsp *http.Response) (*GetProgressResponse, error) 
 		}
 		response.Headers400 = &headers
 	case rsp.StatusCode == 500:
-		var headers GetProgressResponse500Headers
+		var headers CountItemsResponse500Headers
 		if values := rsp.Header.Values("X-Error-Code"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Error-Code", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -3612,7 +3723,7 @@ func ParseGetProgressResponse(rsp *http.Response) (*GetProgressResponse, error) 
 		}
 		response.Headers500 = &headers
 	case rsp.StatusCode == 503:
-		var headers GetProgressResponse503Headers
+		var headers CountItemsResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {

@@ -39,7 +39,7 @@ func TestOperationsAreTraced(t *testing.T) {
 		{Name: "iidy.page", Call: func(ctx context.Context) error {
 			return apptest.OK(c.GetPageWithResponse(ctx, list, &client.GetPageParams{Count: 1}))
 		}},
-		{Name: "iidy.progress", Call: func(ctx context.Context) error { return apptest.OK(c.GetProgressWithResponse(ctx, list)) }},
+		{Name: "iidy.progress", Call: func(ctx context.Context) error { return apptest.OK(c.CountItemsWithResponse(ctx, list)) }},
 		{Name: "iidy.increment", Call: func(ctx context.Context) error {
 			return apptest.OK(c.IncrementItemWithResponse(ctx, list, "a", &client.IncrementItemParams{}))
 		}},
