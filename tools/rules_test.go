@@ -25,15 +25,15 @@ func (f finding) String() string {
 	return fmt.Sprintf("%s:%d: %s: %s", f.file, f.line, f.linter, f.text)
 }
 
-// TestRulesBite runs depguard and forbidigo, as .golangci.yml configures them, over testdata/rules: a small house with the same
+// TestRulesAreEnforced runs depguard and forbidigo, as .golangci.yml configures them, over testdata/rules: a small repository with the same
 // layout and import paths as this one, in which every `// want LINTER "text"` marks a line that must be refused with that text,
 // and every other line must pass. A rule that nothing there breaks fails the test too.
-func TestRulesBite(t *testing.T) {
+func TestRulesAreEnforced(t *testing.T) {
 	t.Parallel()
 
-	house := buildHouse(t)
-	found := lint(t, house)
-	wanted := expectations(t, house)
+	repo := copyRules(t)
+	found := lint(t, repo)
+	wanted := expectations(t, repo)
 
 	for _, want := range wanted {
 		if !slices.ContainsFunc(found, func(f finding) bool {
@@ -52,7 +52,7 @@ func TestRulesBite(t *testing.T) {
 	config := readFile(t, filepath.Join("..", ".golangci.yml"))
 	for _, rule := range depguardRules(t, config) {
 		if !slices.ContainsFunc(found, func(f finding) bool { return strings.Contains(f.text, "list '"+rule+"'") }) {
-			t.Errorf("depguard rule %q is not proven: nothing in testdata/rules breaks it", rule)
+			t.Errorf("depguard rule %q is untested: nothing in testdata/rules breaks it", rule)
 		}
 	}
 
@@ -60,7 +60,7 @@ func TestRulesBite(t *testing.T) {
 		if !slices.ContainsFunc(found, func(f finding) bool {
 			return f.linter == "forbidigo" && strings.Contains(strings.ReplaceAll(f.text, "`", "."), "."+name+".")
 		}) {
-			t.Errorf("forbidigo's %q is not proven: nothing in testdata/rules uses it", name)
+			t.Errorf("forbidigo's %q is untested: nothing in testdata/rules uses it", name)
 		}
 	}
 }
@@ -84,13 +84,13 @@ func TestTestFilesAreShort(t *testing.T) {
 	}
 }
 
-// buildHouse copies testdata/rules to a folder of its own and makes it one module whose dependencies are platform's, so that the
+// copyRules copies testdata/rules to a folder of its own and makes it one module whose dependencies are platform's, so that the
 // linter sees real types without a network.
-func buildHouse(t *testing.T) string {
+func copyRules(t *testing.T) string {
 	t.Helper()
 
-	house := t.TempDir()
-	if err := os.CopyFS(house, os.DirFS(filepath.Join("testdata", "rules"))); err != nil {
+	repo := t.TempDir()
+	if err := os.CopyFS(repo, os.DirFS(filepath.Join("testdata", "rules"))); err != nil {
 		t.Fatal(err)
 	}
 
@@ -101,15 +101,15 @@ func buildHouse(t *testing.T) string {
 		t.Fatalf("platform/go.mod begins with %q", strings.SplitN(goMod, "\n", 2)[0])
 	}
 
-	writeFile(t, filepath.Join(house, "go.mod"), modulePath+strings.TrimPrefix(goMod, modulePath+"/platform"))
-	writeFile(t, filepath.Join(house, "go.sum"), readFile(t, filepath.Join("..", "platform", "go.sum")))
-	writeFile(t, filepath.Join(house, ".golangci.yml"), readFile(t, filepath.Join("..", ".golangci.yml")))
+	writeFile(t, filepath.Join(repo, "go.mod"), modulePath+strings.TrimPrefix(goMod, modulePath+"/platform"))
+	writeFile(t, filepath.Join(repo, "go.sum"), readFile(t, filepath.Join("..", "platform", "go.sum")))
+	writeFile(t, filepath.Join(repo, ".golangci.yml"), readFile(t, filepath.Join("..", ".golangci.yml")))
 
-	return house
+	return repo
 }
 
-// lint reports what depguard and forbidigo find. A house that does not compile fails the test: without types forbidigo is blind.
-func lint(t *testing.T, house string) []finding {
+// lint reports what depguard and forbidigo find. A repo that does not compile fails the test: without types forbidigo is blind.
+func lint(t *testing.T, repo string) []finding {
 	t.Helper()
 
 	cmd := exec.CommandContext(t.Context(), "go", "tool", "-n", "golangci-lint")
@@ -124,7 +124,7 @@ func lint(t *testing.T, house string) []finding {
 
 	cmd = exec.CommandContext(t.Context(), strings.TrimSpace(string(linter)), "run", "--enable-only=depguard,forbidigo",
 		"--output.json.path="+report, "--issues-exit-code=0", "--show-stats=false", "./...")
-	cmd.Dir = house
+	cmd.Dir = repo
 	cmd.Env = append(cmd.Environ(), "GOWORK=off")
 
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -155,17 +155,17 @@ func lint(t *testing.T, house string) []finding {
 
 var wantComment = regexp.MustCompile(`// want (depguard|forbidigo) "([^"]+)"$`)
 
-func expectations(t *testing.T, house string) []finding {
+func expectations(t *testing.T, repo string) []finding {
 	t.Helper()
 
 	var wanted []finding
 
-	walk(t, house, func(path string) {
+	walk(t, repo, func(path string) {
 		if !strings.HasSuffix(path, ".go") {
 			return
 		}
 
-		name, err := filepath.Rel(house, path)
+		name, err := filepath.Rel(repo, path)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,7 +29,7 @@ const operator = "github.com/prometheus-operator/prometheus-operator"
 func (s *story) watched(t *T) {
 	s.defineOperator(t)
 	before := revisions(t)
-	if _, err := command(t.Context(), "", s.helms[1], documentedUpgrade(t, "../../README.md", "## Watch it")...); err != nil {
+	if _, err := command(t.Context(), "", s.helms[1], documentedUpgrade(t, "../../docs/cluster.md", "## Watch it")...); err != nil {
 		t.Fatal(err)
 	}
 

@@ -4,15 +4,15 @@ import (
 	"database/sql" // want depguard "list 'httpapi'"
 	"net/http"
 
-	"github.com/jmoiron/sqlx"     // want depguard "list 'httpapi'"
-	"github.com/labstack/echo/v4" // want depguard "list 'echo'"
-	"github.com/lib/pq"           // want depguard "list 'httpapi'"
+	"github.com/jmoiron/sqlx" // want depguard "list 'httpapi'"
+	"github.com/labstack/echo/v4"
+	"github.com/lib/pq" // want depguard "list 'httpapi'"
 
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/platform/sqldb" // want depguard "list 'httpapi'"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
-	"github.com/rowlock/rowlock/services/counts/internal/postgres" // want depguard "list 'httpapi'"
+	"github.com/rowlock/rowlock/services/counts/internal/postgres" // TestAdaptersDoNotImportEachOther
 )
 
 type Used struct {

@@ -1,3 +1,3 @@
 package postgres
 
-import _ "github.com/rowlock/rowlock/services/counts/internal/httpapi/wire" // want depguard "list 'store'"
+import _ "github.com/rowlock/rowlock/services/counts/internal/httpapi/wire"

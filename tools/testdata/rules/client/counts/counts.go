@@ -1,4 +1,4 @@
-package client
+package counts
 
 import (
 	"github.com/rowlock/rowlock/platform/problem" // want depguard "list 'client'"
