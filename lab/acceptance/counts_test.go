@@ -10,12 +10,12 @@ import (
 
 	"github.com/lib/pq"
 
-	"github.com/rowlock/rowlock/lab/internal/replica"
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/platform/dbtest"
 )
 
 // addrs are the APIs of all replicas.
-func addrs(set *replica.Set) []string {
+func addrs(set *local.Set) []string {
 	var list []string
 	for _, r := range set.Replicas() {
 		list = append(list, r.Status().API)

@@ -12,8 +12,8 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/rowlock/rowlock/lab/internal/replica"
-	"github.com/rowlock/rowlock/lab/internal/replicas"
+	"github.com/rowlock/rowlock/lab/internal/local"
+	"github.com/rowlock/rowlock/lab/internal/local/localtest"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
@@ -58,10 +58,10 @@ func onBothEngines(t *testing.T, test func(t *testing.T, rig *eventsRig)) {
 }
 
 // processes runs n processes of a command of the service.
-func (rig *eventsRig) processes(t *testing.T, n int, command string, variables map[string]string) *replica.Set {
+func (rig *eventsRig) processes(t *testing.T, n int, command string, variables map[string]string) *local.Set {
 	t.Helper()
-	return replicas.Start(t, n, replica.Spec{
-		Service: "events-" + command, Path: replicas.Binary(t, "events"), Args: []string{command}, NoAPI: command == "work",
+	return localtest.Start(t, n, local.Spec{
+		Service: "events-" + command, Path: localtest.Binary(t, "events"), Args: []string{command}, NoAPI: command == "work",
 	}, rig.dsn, variables)
 }
 

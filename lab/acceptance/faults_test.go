@@ -2,7 +2,6 @@ package acceptance
 
 import (
 	"context"
-	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -11,8 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rowlock/rowlock/lab/internal/balance"
-	"github.com/rowlock/rowlock/lab/internal/replica"
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/platform/dbtest"
 )
 
@@ -106,7 +104,7 @@ func TestDatabaseKilledUnderLoad(t *testing.T) {
 }
 
 // watchListing counts how often a replica leaves the list.
-func watchListing(t *testing.T, set *replica.Set) (left func() int) {
+func watchListing(t *testing.T, set *local.Set) (left func() int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	count := make(chan int, 1)
@@ -177,14 +175,14 @@ func TestReplicasKilledUnderLoad(t *testing.T) {
 }
 
 // balanced puts a balancer before the set and returns its address.
-func balanced(t *testing.T, set *replica.Set) string {
+func balanced(t *testing.T, set *local.Set) string {
 	t.Helper()
 	var lc net.ListenConfig
 	ln, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := balance.New("counts", set, slog.New(slog.DiscardHandler))
+	b := local.NewBalancer("counts", set)
 	served := make(chan error, 1)
 	go func() { served <- b.Serve(ln) }()
 	t.Cleanup(func() {

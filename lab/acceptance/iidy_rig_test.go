@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rowlock/rowlock/lab/internal/replica"
-	"github.com/rowlock/rowlock/lab/internal/replicas"
+	"github.com/rowlock/rowlock/lab/internal/local"
+	"github.com/rowlock/rowlock/lab/internal/local/localtest"
 )
 
 // iidy runs n replicas of iidy on the database; variables go over the defaults.
-func iidy(t *testing.T, n int, dsn string, variables map[string]string) *replica.Set {
+func iidy(t *testing.T, n int, dsn string, variables map[string]string) *local.Set {
 	t.Helper()
-	return replicas.Start(t, n, replica.Spec{Service: "iidy", Path: replicas.Binary(t, "iidy")}, dsn, variables)
+	return localtest.Start(t, n, local.Spec{Service: "iidy", Path: localtest.Binary(t, "iidy")}, dsn, variables)
 }
 
 // lists speaks text to a replica of iidy. It is for many goroutines at once.

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rowlock/rowlock/lab/internal/replica"
-	"github.com/rowlock/rowlock/lab/internal/replicas"
+	"github.com/rowlock/rowlock/lab/internal/local"
+	"github.com/rowlock/rowlock/lab/internal/local/localtest"
 )
 
 // failingBinary builds the service with its failpoints, which nobody ships.
@@ -47,10 +47,10 @@ func failing(t *testing.T) string {
 }
 
 // payments runs n replicas of payments on the database; variables go over the defaults.
-func payments(t *testing.T, n int, path, dsn string, variables map[string]string) *replica.Set {
+func payments(t *testing.T, n int, path, dsn string, variables map[string]string) *local.Set {
 	t.Helper()
 	secret := map[string]string{"FINGERPRINT_SECRET": "of the acceptance tests"}
-	return replicas.Start(t, n, replica.Spec{Service: "payments", Path: path}, dsn, secret, variables)
+	return localtest.Start(t, n, local.Spec{Service: "payments", Path: path}, dsn, secret, variables)
 }
 
 // payment is what came of a request to pay.
@@ -115,7 +115,7 @@ func wantBooks(t *testing.T, dsn string, payments, charges int) {
 }
 
 // terminate ends a replica in order and waits until it is back.
-func terminate(t *testing.T, r *replica.Replica) {
+func terminate(t *testing.T, r *local.Replica) {
 	t.Helper()
 	if err := syscall.Kill(r.Status().PID, syscall.SIGTERM); err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rowlock/rowlock/lab/internal/replicas"
+	"github.com/rowlock/rowlock/lab/internal/local/localtest"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 )
@@ -25,7 +25,7 @@ func TestPaymentKilledAtEveryStep(t *testing.T) {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
 			dsn := dbtest.Empty(t)
-			healthy := payments(t, 1, replicas.Binary(t, "payments"), dsn, nil)
+			healthy := payments(t, 1, localtest.Binary(t, "payments"), dsn, nil)
 			doomed := payments(t, 1, failing(t), dsn, map[string]string{"ROWLOCK_FAILPOINT": step})
 			c := newClient(t)
 			const key = "ride-1"
@@ -68,7 +68,7 @@ func TestShippedBinaryHasNoFailpoints(t *testing.T) {
 		}
 		return strings.Contains(string(raw), "ROWLOCK_FAILPOINT")
 	}
-	if contains(replicas.Binary(t, "payments")) {
+	if contains(localtest.Binary(t, "payments")) {
 		t.Error("the binary that is shipped knows ROWLOCK_FAILPOINT")
 	}
 	if !contains(failing(t)) {
@@ -83,7 +83,7 @@ func TestPaymentsUnderFire(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Empty(t)
 	proxy := faultproxy.New(t, dsn)
-	set := payments(t, 3, replicas.Binary(t, "payments"), proxy.DSN(dsn), map[string]string{"LOCK_WAIT": "1s", "MIGRATE_DATABASE_URL": dsn})
+	set := payments(t, 3, localtest.Binary(t, "payments"), proxy.DSN(dsn), map[string]string{"LOCK_WAIT": "1s", "MIGRATE_DATABASE_URL": dsn})
 	addr := balanced(t, set)
 	c := newClient(t)
 	proxy.CutEvery(40, faultproxy.AfterCommit, faultproxy.RST)
@@ -164,7 +164,7 @@ func TestPaymentsUnderFire(t *testing.T) {
 func TestPaymentsRollingRestart(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Empty(t)
-	set := payments(t, 2, replicas.Binary(t, "payments"), dsn, map[string]string{"SHUTDOWN_DELAY": "1s", "PROCESSOR_LATENCY": "20ms"})
+	set := payments(t, 2, localtest.Binary(t, "payments"), dsn, map[string]string{"SHUTDOWN_DELAY": "1s", "PROCESSOR_LATENCY": "20ms"})
 	addr := balanced(t, set)
 	c := newClient(t)
 	stop := make(chan struct{})

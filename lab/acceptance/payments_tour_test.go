@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rowlock/rowlock/lab/internal/replicas"
+	"github.com/rowlock/rowlock/lab/internal/local/localtest"
 	"github.com/rowlock/rowlock/platform/dbtest"
 )
 
@@ -26,7 +26,7 @@ func TestPaymentsTour(t *testing.T) {
 	if !found || !strings.Contains(script, address) {
 		t.Fatalf("README has no tour at %s", address)
 	}
-	set := payments(t, 1, replicas.Binary(t, "payments"), dbtest.Empty(t), nil)
+	set := payments(t, 1, localtest.Binary(t, "payments"), dbtest.Empty(t), nil)
 	out, err := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(script, address, "http://"+addrs(set)[0])).Output()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)

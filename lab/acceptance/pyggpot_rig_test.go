@@ -13,14 +13,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rowlock/rowlock/lab/internal/replica"
-	"github.com/rowlock/rowlock/lab/internal/replicas"
+	"github.com/rowlock/rowlock/lab/internal/local"
+	"github.com/rowlock/rowlock/lab/internal/local/localtest"
 )
 
 // pyggpot runs n replicas of pyggpot on the database; variables go over the defaults.
-func pyggpot(t *testing.T, n int, dsn string, variables map[string]string) *replica.Set {
+func pyggpot(t *testing.T, n int, dsn string, variables map[string]string) *local.Set {
 	t.Helper()
-	return replicas.Start(t, n, replica.Spec{Service: "pyggpot", Path: replicas.Binary(t, "pyggpot")}, dsn, variables)
+	return localtest.Start(t, n, local.Spec{Service: "pyggpot", Path: localtest.Binary(t, "pyggpot")}, dsn, variables)
 }
 
 // moved is what came of a change of a pot.

@@ -18,8 +18,8 @@ import (
 
 	"github.com/lib/pq"
 
-	"github.com/rowlock/rowlock/lab/internal/replica"
-	"github.com/rowlock/rowlock/lab/internal/replicas"
+	"github.com/rowlock/rowlock/lab/internal/local"
+	"github.com/rowlock/rowlock/lab/internal/local/localtest"
 	"github.com/rowlock/rowlock/platform/dbtest"
 )
 
@@ -29,9 +29,9 @@ func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 const answerLimit = 12 * time.Second
 
 // counts runs n replicas of counts on the database; variables go over the defaults.
-func counts(t *testing.T, n int, dsn string, variables map[string]string) *replica.Set {
+func counts(t *testing.T, n int, dsn string, variables map[string]string) *local.Set {
 	t.Helper()
-	return replicas.Start(t, n, replica.Spec{Service: "counts", Path: replicas.Binary(t, "counts")}, dsn, variables)
+	return localtest.Start(t, n, local.Spec{Service: "counts", Path: localtest.Binary(t, "counts")}, dsn, variables)
 }
 
 // outcome is the class of an answer, see the package's comment.

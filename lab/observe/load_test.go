@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rowlock/rowlock/lab/internal/replica"
+	"github.com/rowlock/rowlock/lab/internal/local"
 )
 
 // request is one call of a client.
@@ -109,7 +109,7 @@ func startLoad(t *testing.T, r *rig) *load {
 }
 
 // send calls one of the replicas that are there, drawn at random: by turns one replica would get all requests for one key.
-func (l *load) send(ctx context.Context, set *replica.Set, q request) (status int, body string) {
+func (l *load) send(ctx context.Context, set *local.Set, q request) (status int, body string) {
 	backends := set.Backends()
 	if len(backends) == 0 {
 		return 0, ""

@@ -17,8 +17,8 @@ import (
 	"github.com/lib/pq"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/prometheus"
-	"github.com/rowlock/rowlock/lab/internal/replica"
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/localpg"
@@ -68,7 +68,7 @@ func timeouts(service string) map[string]string {
 type fleet struct {
 	service   string
 	component string // serve or work
-	set       *replica.Set
+	set       *local.Set
 }
 
 // rig is everything that runs.
@@ -137,7 +137,7 @@ func binaries(t *testing.T) map[string]string {
 	paths := make([]string, len(names()))
 	for i, name := range names() {
 		building.Go(func() (err error) {
-			paths[i], err = replica.Binary(t.Context(), name, os.Stderr)
+			paths[i], err = local.Binary(t.Context(), name, os.Stderr)
 			return err
 		})
 	}
@@ -152,13 +152,13 @@ func binaries(t *testing.T) map[string]string {
 }
 
 // start runs n processes; variables go over those of all.
-func start(t *testing.T, dsn string, f *fleet, path string, n int, variables map[string]string) *replica.Set {
+func start(t *testing.T, dsn string, f *fleet, path string, n int, variables map[string]string) *local.Set {
 	t.Helper()
 	environ := timeouts(f.service)
 	environ["DATABASE_URL"], environ["PATH"] = dsn, config.Environ()["PATH"]
 	maps.Copy(environ, variables)
-	said := replica.Prefixed(t.Output())
-	set, err := replica.Start(t.Context(), replica.Spec{
+	said := local.Prefixed(t.Output())
+	set, err := local.Start(t.Context(), local.Spec{
 		Service: f.service + "-" + f.component, Path: path, Args: []string{f.component}, NoAPI: f.component == "work", Environ: environ,
 		Line: func(name string, line []byte) {
 			if line[0] != '{' { // a panic, or why it does not start
@@ -180,7 +180,7 @@ func start(t *testing.T, dsn string, f *fleet, path string, n int, variables map
 }
 
 // of is the fleet of a service's API.
-func (r *rig) of(service string) *replica.Set {
+func (r *rig) of(service string) *local.Set {
 	for _, f := range r.fleets {
 		if f.service == service && f.component == "serve" {
 			return f.set

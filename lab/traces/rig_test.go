@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/collector"
-	"github.com/rowlock/rowlock/lab/internal/replica"
-	"github.com/rowlock/rowlock/lab/internal/replicas"
+	"github.com/rowlock/rowlock/lab/internal/local"
+	"github.com/rowlock/rowlock/lab/internal/local/localtest"
 	"github.com/rowlock/rowlock/platform/dbtest"
 )
 
@@ -38,7 +38,7 @@ const (
 // service is one replica, or one worker, with what it has logged.
 type service struct {
 	name, api string
-	set       *replica.Set
+	set       *local.Set
 	log       *log
 }
 
@@ -74,7 +74,7 @@ func run(t *testing.T, name, dsn string, variables ...map[string]string) *servic
 	t.Helper()
 	s := &service{name: name, log: &log{}}
 	binary, command, _ := strings.Cut(name, "-")
-	spec := replica.Spec{Service: name, Path: replicas.Binary(t, binary), Line: s.log.note, NoAPI: command == "work"}
+	spec := local.Spec{Service: name, Path: localtest.Binary(t, binary), Line: s.log.note, NoAPI: command == "work"}
 	if command != "" {
 		spec.Args = []string{command}
 	}
@@ -82,7 +82,7 @@ func run(t *testing.T, name, dsn string, variables ...map[string]string) *servic
 	for _, some := range variables {
 		maps.Copy(all, some)
 	}
-	s.set = replicas.Start(t, 1, spec, dsn, all)
+	s.set = localtest.Start(t, 1, spec, dsn, all)
 	s.api = "http://" + s.set.Replicas()[0].Status().API
 	return s
 }

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/bench"
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/pgbench"
-	"github.com/rowlock/rowlock/lab/internal/provision"
-	"github.com/rowlock/rowlock/lab/internal/replica"
+	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/localpg"
 )
 
@@ -36,11 +36,11 @@ func benches() map[string]struct {
 		options func() bench.Options
 		measure func(context.Context, bench.System, bench.Options, io.Writer) (*bench.Report, error)
 	}{
-		"counts":   {bench.Defaults, bench.Counts},
-		"iidy":     {bench.IidyDefaults, bench.Iidy},
-		"payments": {bench.PaymentsDefaults, bench.Payments},
-		eventsName: {bench.EventsDefaults, bench.Events},
-		"pyggpot":  {bench.PyggpotDefaults, bench.Pyggpot},
+		"counts":        {bench.Defaults, bench.Counts},
+		"iidy":          {bench.IidyDefaults, bench.Iidy},
+		"payments":      {bench.PaymentsDefaults, bench.Payments},
+		services.Events: {bench.EventsDefaults, bench.Events},
+		"pyggpot":       {bench.PyggpotDefaults, bench.Pyggpot},
 	}
 }
 
@@ -141,7 +141,7 @@ func withBenchSystem(ctx context.Context, flags benchFlags, p process, measure f
 		return err
 	}
 
-	path, err := replica.Binary(ctx, flags.service, p.stderr)
+	path, err := local.Binary(ctx, flags.service, p.stderr)
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func withBenchSystem(ctx context.Context, flags benchFlags, p process, measure f
 		say(p.stderr, "%v", err)
 	}
 
-	if flags.service == eventsName {
+	if flags.service == services.Events {
 		lab := &eventsLab{process: p, binary: path, postgres: server}
 		system.Events = lab
 
@@ -206,7 +206,7 @@ func withBenchSystem(ctx context.Context, flags benchFlags, p process, measure f
 }
 
 // fleetOf are the replicas of a set as a bench wants them.
-func fleetOf(set *replica.Set) (f bench.Fleet) {
+func fleetOf(set *local.Set) (f bench.Fleet) {
 	for _, r := range set.Replicas() {
 		status := r.Status()
 		f.Replicas = append(f.Replicas, status.API)
@@ -217,7 +217,7 @@ func fleetOf(set *replica.Set) (f bench.Fleet) {
 }
 
 // killInHurry kills the replicas at the second Ctrl-C, until the function that it returns is called.
-func killInHurry(ctx context.Context, p process, set *replica.Set) (done func()) {
+func killInHurry(ctx context.Context, p process, set *local.Set) (done func()) {
 	hurry, cancel := hurried(context.WithoutCancel(ctx), p.hurry)
 	unused := context.AfterFunc(hurry, func() { _ = set.Stop(hurry) }) // that they were killed is what was asked for
 
@@ -237,7 +237,7 @@ func benchStopContext(ctx context.Context, p process) (context.Context, context.
 // startBenchReplicas starts the replicas as `up` does, with the role that can do no more than change rows.
 func startBenchReplicas(
 	ctx context.Context, flags benchFlags, p process, service *running, server *localpg.Server,
-) (*replica.Set, error) {
+) (*local.Set, error) {
 	service.system = &system{process: p, console: &console{out: p.stderr}, server: server}
 
 	if err := service.schemaPart().Start(ctx); err != nil {
@@ -249,8 +249,8 @@ func startBenchReplicas(
 
 func startFleet(
 	ctx context.Context, flags benchFlags, service *running, name string, environ map[string]string,
-) (*replica.Set, error) {
-	return replica.Start(ctx, replica.Spec{
+) (*local.Set, error) {
+	return local.Start(ctx, local.Spec{
 		Service: name, Path: service.binary, Environ: environ, Notify: service.system.notify,
 		Line: func(replica string, line []byte) {
 			if text, ok := readable(line, false); ok {
@@ -293,7 +293,7 @@ func startBenchServer(ctx context.Context, p process) (*localpg.Server, error) {
 		return nil, errors.Join(fmt.Errorf("bench: %w", err), os.RemoveAll(dir))
 	}
 
-	if err := provision.Database(ctx, server.URL("postgres"), database); err != nil {
+	if err := local.Database(ctx, server.URL("postgres"), database); err != nil {
 		stopCtx, cancel := benchStopContext(ctx, p)
 		defer cancel()
 

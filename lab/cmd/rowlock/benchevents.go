@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/rowlock/rowlock/lab/internal/bench"
-	"github.com/rowlock/rowlock/lab/internal/provision"
-	"github.com/rowlock/rowlock/lab/internal/replica"
+	"github.com/rowlock/rowlock/lab/internal/local"
+	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/localmaria"
 	"github.com/rowlock/rowlock/platform/localpg"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -34,14 +34,14 @@ func (l *eventsLab) Database(ctx context.Context, engine, name string) (url stri
 		url, err = l.mariaDatabase(ctx, name)
 	} else {
 		url = l.postgres.URL(name)
-		err = provision.Database(ctx, l.postgres.URL("postgres"), name)
+		err = local.Database(ctx, l.postgres.URL("postgres"), name)
 	}
 
 	if err != nil {
 		return "", err
 	}
 
-	migrator := &running{service: service{name: eventsName}, binary: l.binary, environ: l.environment(url, nil)}
+	migrator := &running{service: services.Service{Name: services.Events}, binary: l.binary, environ: l.environment(url, nil)}
 
 	return url, migrator.migrate(ctx)
 }
@@ -96,7 +96,7 @@ func (l *eventsLab) environment(url string, variables map[string]string) map[str
 func (l *eventsLab) Run(ctx context.Context, command string, n int, url string, variables map[string]string) (*bench.Processes, error) {
 	out := &console{out: l.stderr}
 
-	set, err := replica.Start(ctx, replica.Spec{
+	set, err := local.Start(ctx, local.Spec{
 		Service: "events-" + command, Path: l.binary, Args: []string{command}, NoAPI: command == "work",
 		Environ: l.environment(url, variables),
 		Line: func(replica string, line []byte) {

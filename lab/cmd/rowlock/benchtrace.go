@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/bench"
-	"github.com/rowlock/rowlock/lab/internal/replica"
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/sink"
 )
 
@@ -69,7 +69,7 @@ func withTracing(
 	system.Spans = func(ctx context.Context) (int64, error) { return spansAt(ctx, endpoint) }
 	system.Traced = make(map[string]bench.Fleet)
 
-	var sets []*replica.Set
+	var sets []*local.Set
 
 	defer func() {
 		stopCtx, cancel := benchStopContext(ctx, p)

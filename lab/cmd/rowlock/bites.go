@@ -17,6 +17,7 @@ import (
 
 	"github.com/rowlock/rowlock/lab/internal/guest"
 	"github.com/rowlock/rowlock/lab/internal/prove"
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
 const (
@@ -76,8 +77,8 @@ func parseBites(p process, args []string) (bites, error) {
 // options are those of a run of all services that have a bug.
 func (b bites) options() proveOptions {
 	o := proveOptions{replicas: 3, clients: 8, seed: b.seed, dsn: b.dsn}
-	for _, s := range services() {
-		if slices.ContainsFunc(b.bugs, func(bug prove.Bug) bool { return bug.Service == s.name }) {
+	for _, s := range services.All() {
+		if slices.ContainsFunc(b.bugs, func(bug prove.Bug) bool { return bug.Service == s.Name }) {
 			o.services = append(o.services, s)
 		}
 	}
@@ -170,10 +171,10 @@ func (b bites) bite(ctx context.Context, bug prove.Bug) (bite, error) {
 // sound runs the windows of the bugs without any bug.
 func (b bites) sound(ctx context.Context) (bite, error) {
 	say(b.stdout, "without a bug")
-	var services, windows []string
+	var names, windows []string
 	for _, bug := range b.bugs {
-		if !slices.Contains(services, bug.Service) {
-			services = append(services, bug.Service)
+		if !slices.Contains(names, bug.Service) {
+			names = append(names, bug.Service)
 		}
 		if !slices.Contains(windows, bug.Window) {
 			windows = append(windows, bug.Window)
@@ -183,7 +184,7 @@ func (b bites) sound(ctx context.Context) (bite, error) {
 	if err != nil {
 		return bite{}, usageError{"bites: " + err.Error()}
 	}
-	report, err := b.run(ctx, services, schedule, nil, filepath.Join(b.dir, "none"), nil)
+	report, err := b.run(ctx, names, schedule, nil, filepath.Join(b.dir, "none"), nil)
 	if report == nil || ctx.Err() != nil {
 		return bite{}, err
 	}
@@ -204,9 +205,9 @@ func (b bites) windows(name string, n int) []prove.Window {
 }
 
 func (b bites) run(
-	ctx context.Context, services []string, windows []prove.Window, binaries map[string]string, out string, enough func(*prove.Report) bool,
+	ctx context.Context, names []string, windows []prove.Window, binaries map[string]string, out string, enough func(*prove.Report) bool,
 ) (*prove.Report, error) {
-	chosen, err := choose(services)
+	chosen, err := choose(names)
 	if err != nil {
 		return nil, err
 	}

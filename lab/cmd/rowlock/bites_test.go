@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/prove"
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
 func TestBitesFlags(t *testing.T) {
@@ -68,8 +69,8 @@ func TestBugsAreBuilt(t *testing.T) {
 		}
 		args[3] += bug.Tag + ","
 	}
-	for _, s := range services() {
-		args = append(args, "github.com/rowlock/rowlock/services/"+s.name+"/internal/app")
+	for _, s := range services.All() {
+		args = append(args, "github.com/rowlock/rowlock/services/"+s.Name+"/internal/app")
 	}
 	// All that can fail to compile, and from Go's cache what has not changed; programs would be linked each time.
 	cmd := exec.CommandContext(t.Context(), "go", args...)

@@ -45,7 +45,7 @@ func (s *system) printTable(context.Context) error {
 			st := replica.Status()
 			cells := "\t\t"
 			if i == 0 {
-				cells = r.service.name + "\t" + r.url() + "\t" + r.url() + "/docs"
+				cells = r.service.Name + "\t" + r.url() + "\t" + r.url() + "/docs"
 			}
 			say(tw, "%s\t%s: process %d, metrics at http://%s/metrics", cells, st.Name, st.PID, st.Admin)
 		}
@@ -55,7 +55,7 @@ func (s *system) printTable(context.Context) error {
 	}
 	say(&b, "\nPaste into another terminal:")
 	for _, r := range s.running {
-		say(&b, "  %s", strings.ReplaceAll(r.service.try, "URL", r.url()))
+		say(&b, "  %s", strings.ReplaceAll(r.service.Try, "URL", r.url()))
 	}
 	b.WriteByte('\n')
 	if s.server != nil {

@@ -21,6 +21,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 )
@@ -174,4 +175,13 @@ func printHelp(w io.Writer) error {
 // say writes a line for people. When nobody can read it, the work goes on.
 func say(w io.Writer, format string, args ...any) { //nolint:goprintffuncname // it says a line, it does not print a format
 	_, _ = fmt.Fprintf(w, format+"\n", args...)
+}
+
+// choose returns the services of those names, all when there are none.
+func choose(names []string) ([]services.Service, error) {
+	chosen, err := services.Choose(names)
+	if err != nil {
+		return nil, usageError{err.Error()}
+	}
+	return chosen, nil
 }

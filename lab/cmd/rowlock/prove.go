@@ -14,15 +14,15 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/guest"
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/prove"
-	"github.com/rowlock/rowlock/lab/internal/provision"
-	"github.com/rowlock/rowlock/lab/internal/replica"
+	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/localmaria"
 )
 
 // proveOptions is the command line of `rowlock prove`.
 type proveOptions struct {
-	services []service
+	services []services.Service
 	replicas int
 	clients  int
 	length   time.Duration
@@ -73,10 +73,10 @@ func parseProve(p process, args []string) (proveOptions, error) {
 		return o, err
 	}
 	for _, s := range all {
-		if slices.Contains(prove.Provable(), s.name) {
+		if slices.Contains(prove.Provable(), s.Name) {
 			o.services = append(o.services, s)
 		} else if len(names) > 0 {
-			return o, usageError{fmt.Sprintf("prove: there is no proof of %s yet; there is one of %s", s.name, strings.Join(prove.Provable(), ", "))}
+			return o, usageError{fmt.Sprintf("prove: there is no proof of %s yet; there is one of %s", s.Name, strings.Join(prove.Provable(), ", "))}
 		}
 	}
 	return o, nil
@@ -171,10 +171,10 @@ func (v prover) run(ctx context.Context) (report *prove.Report, err error) {
 	sys := prove.System{Replicas: v.options.replicas, Path: v.environ["PATH"]}
 	binaries := map[string]string{}
 	for _, s := range v.options.services {
-		if binaries[s.name] = v.binaries[s.name]; binaries[s.name] != "" {
+		if binaries[s.Name] = v.binaries[s.Name]; binaries[s.Name] != "" {
 			continue
 		}
-		if binaries[s.name], err = replica.Binary(ctx, s.name, v.stderr); err != nil {
+		if binaries[s.Name], err = local.Binary(ctx, s.Name, v.stderr); err != nil {
 			return nil, err
 		}
 	}
@@ -192,9 +192,9 @@ func (v prover) run(ctx context.Context) (report *prove.Report, err error) {
 		return nil, err
 	}
 	// All names are known to leave before the first one is made.
-	schemas := make([]provision.Service, len(v.options.services))
+	schemas := make([]local.Schema, len(v.options.services))
 	for i, s := range v.options.services {
-		schemas[i] = schema(s.schema)
+		schemas[i] = schema(local.SchemaOf(s))
 	}
 	return interruptible(ctx, endTimeout, func() (*prove.Report, error) { return v.prove(ctx, sys, schemas, binaries) })
 }
@@ -204,10 +204,10 @@ const prepareTimeout = time.Minute
 
 // prove prepares the services in the run's database, and breaks them.
 func (v prover) prove(
-	ctx context.Context, sys prove.System, schemas []provision.Service, binaries map[string]string,
+	ctx context.Context, sys prove.System, schemas []local.Schema, binaries map[string]string,
 ) (report *prove.Report, err error) {
 	for i, s := range v.options.services {
-		r := &running{service: s, binary: binaries[s.name], environ: v.replicaEnviron()}
+		r := &running{service: s, binary: binaries[s.Name], environ: v.replicaEnviron()}
 		bounded, cancel := context.WithTimeout(ctx, prepareTimeout)
 		err := r.prepare(bounded, sys.Admin, schemas[i])
 		cancel()
@@ -216,10 +216,10 @@ func (v prover) prove(
 		}
 		r.environ["FINGERPRINT_SECRET"] = "of the proof"
 		sys.Services = append(sys.Services, prove.Service{
-			Name: s.name, Path: binaries[s.name], Worker: s.worker, Environ: r.environ,
+			Name: s.Name, Path: binaries[s.Name], Worker: s.Worker, Environ: r.environ,
 		})
 	}
-	if binary := binaries[eventsName]; v.options.maria && binary != "" {
+	if binary := binaries[services.Events]; v.options.maria && binary != "" {
 		service, stop, failed := v.eventsOnMariaDB(ctx, binary)
 		switch {
 		case errors.Is(failed, localmaria.ErrNotInstalled):

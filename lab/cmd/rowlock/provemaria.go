@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"github.com/rowlock/rowlock/lab/internal/prove"
+	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/localmaria"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
@@ -39,27 +40,27 @@ func (v prover) eventsOnMariaDB(ctx context.Context, binary string) (s prove.Ser
 
 	const account = "events_app"
 	password := rand.Text()
-	r := &running{binary: binary, environ: map[string]string{"DATABASE_URL": server.URL(eventsName)}}
-	r.service.name = eventsName
-	err = onMariaDB(ctx, server, `CREATE DATABASE `+eventsName)
+	r := &running{binary: binary, environ: map[string]string{"DATABASE_URL": server.URL(services.Events)}}
+	r.service.Name = services.Events
+	err = onMariaDB(ctx, server, `CREATE DATABASE `+services.Events)
 	if err == nil {
 		err = r.migrate(ctx)
 	}
 	if err == nil {
 		err = onMariaDB(ctx, server, `CREATE USER '`+account+`'@'127.0.0.1' IDENTIFIED BY '`+password+`'`,
-			`GRANT SELECT, INSERT, UPDATE, DELETE ON `+eventsName+`.* TO '`+account+`'@'127.0.0.1'`)
+			`GRANT SELECT, INSERT, UPDATE, DELETE ON `+services.Events+`.* TO '`+account+`'@'127.0.0.1'`)
 	}
 	if err != nil {
 		return s, nil, err
 	}
-	u, err := url.Parse(server.URL(eventsName))
+	u, err := url.Parse(server.URL(services.Events))
 	if err != nil {
 		return s, nil, errors.New("the URL of MariaDB cannot be read") // the error may quote the password
 	}
 	u.User = url.UserPassword(account, password)
 	return prove.Service{
 		Name: prove.EventsOnMariaDB, Path: binary, Worker: "work", Environ: map[string]string{"DATABASE_URL": u.String()},
-		Maria: server, MariaDatabase: eventsName,
+		Maria: server, MariaDatabase: services.Events,
 	}, stop, nil
 }
 

@@ -14,8 +14,9 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/guest"
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/prove"
-	"github.com/rowlock/rowlock/lab/internal/provision"
+	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/localpg"
 )
 
@@ -77,11 +78,11 @@ func mostConnections(environ map[string]string, o proveOptions) (n int) {
 	}
 	for _, s := range o.services {
 		of := pool
-		if s.secondPool {
+		if s.SecondPool {
 			of += pool - reserved
 		}
 		n += (o.replicas+1)*of + ourselves
-		if s.worker != "" {
+		if s.Worker != "" {
 			n += (processes + 1) * pool
 		}
 	}
@@ -92,7 +93,7 @@ func mostConnections(environ map[string]string, o proveOptions) (n int) {
 // have one that is their own, if MariaDB is installed.
 func somethingIsLeft(o proveOptions, windows []prove.Window) error {
 	owner := !slices.ContainsFunc(windows, func(w prove.Window) bool { return !w.Owner })
-	maria := slices.ContainsFunc(o.services, func(s service) bool { return s.name == eventsName })
+	maria := slices.ContainsFunc(o.services, func(s services.Service) bool { return s.Name == services.Events })
 	if o.dsn != "" && owner && !maria {
 		return usageError{"prove: the window " + windows[0].Name + " needs to own the server, so nothing is left to run on that of --dsn"}
 	}
@@ -111,7 +112,7 @@ func (v prover) replicaEnviron() map[string]string {
 }
 
 // schemaOf is what a service needs in the database of a run.
-type schemaOf func(provision.Service) provision.Service
+type schemaOf func(local.Schema) local.Schema
 
 // leaver gives back what a run has taken; left names what it could not drop. It does
 // not end with ctx.
@@ -134,7 +135,7 @@ func (v prover) enter(ctx context.Context, sys *prove.System) (schema schemaOf, 
 		defer cancel()
 		return nil, errors.Join(server.Stop(stopCtx), localpg.Remove(context.WithoutCancel(ctx), server.Dir()))
 	}
-	return func(s provision.Service) provision.Service { return s }, leave, nil
+	return func(s local.Schema) local.Schema { return s }, leave, nil
 }
 
 // leaveError is why a run could not give back what it had taken. It says nothing about
@@ -228,7 +229,7 @@ func startProveServer(ctx context.Context, p process) (*localpg.Server, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("prove: %w", err), os.RemoveAll(dir))
 	}
-	if err := provision.Database(ctx, server.URL("postgres"), database); err != nil {
+	if err := local.Database(ctx, server.URL("postgres"), database); err != nil {
 		stopCtx, cancel := benchStopContext(ctx, p)
 		defer cancel()
 		return nil, errors.Join(fmt.Errorf("prove: %w", err), server.Stop(stopCtx), localpg.Remove(stopCtx, server.Dir()))

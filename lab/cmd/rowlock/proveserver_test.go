@@ -18,7 +18,9 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/guest"
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/prove"
+	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/localpg"
@@ -47,8 +49,8 @@ func openForeign(t *testing.T) *foreign {
 		o.Settings["idle_in_transaction_session_timeout"], o.Settings["track_activities"] = "400ms", "off"
 	})
 	statements := []string{`CREATE ROLE landlord LOGIN CREATEDB CREATEROLE PASSWORD '` + landlordPassword + `'`, `CREATE DATABASE rowlock`}
-	for _, s := range services() {
-		for _, role := range s.schema.RoleNames() {
+	for _, s := range services.All() {
+		for _, role := range local.SchemaOf(s).RoleNames() {
 			statements = append(statements, `CREATE ROLE `+role+` LOGIN CONNECTION LIMIT 17 PASSWORD '`+installedPassword+`'`)
 		}
 	}
@@ -122,8 +124,8 @@ func (f *foreign) unharmed(t *testing.T) {
 	if pid := f.backend(t); pid != f.pid {
 		t.Errorf("the bystander's session was process %d and is %d", f.pid, pid)
 	}
-	for _, s := range services() {
-		for _, role := range s.schema.RoleNames() {
+	for _, s := range services.All() {
+		for _, role := range local.SchemaOf(s).RoleNames() {
 			if err := dial(t, f.as(t, role, installedPassword, "rowlock")).PingContext(t.Context()); err != nil {
 				t.Errorf("%s cannot log in any more: %v", role, err)
 			}

@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/rowlock/rowlock/lab/internal/provision"
-	"github.com/rowlock/rowlock/lab/internal/replica"
+	"github.com/rowlock/rowlock/lab/internal/local"
+	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/localpg"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -23,7 +23,7 @@ const (
 	database = "rowlock"
 	// maxReplicas keeps the services' connections (8 each) within max_connections=400 of the private server.
 	maxReplicas = 40
-	// upStopTimeout bounds the orderly end of everything; replicas have replica.Spec.StopTimeout of it.
+	// upStopTimeout bounds the orderly end of everything; replicas have local.Spec.StopTimeout of it.
 	upStopTimeout = time.Minute
 	// greetTimeout is for a server that may be far away.
 	greetTimeout = 10 * time.Second
@@ -38,7 +38,7 @@ type upOptions struct {
 	data     string
 	fresh    bool
 	verbose  bool
-	services []service
+	services []services.Service
 }
 
 func parseUp(p process, args []string) (upOptions, error) {
@@ -100,7 +100,7 @@ func up(ctx context.Context, p process, args []string) error {
 		r := &running{system: s, service: row}
 		s.running = append(s.running, r)
 		parts = append(parts, r.schemaPart(), r.balancerPart(), r.replicasPart())
-		if row.worker != "" {
+		if row.Worker != "" {
 			parts = append(parts, r.workerPart())
 		}
 	}
@@ -141,7 +141,7 @@ type system struct {
 // findBinaries comes before the database: what does not compile needs none.
 func (s *system) findBinaries(ctx context.Context) (err error) {
 	for _, r := range s.running {
-		if r.binary, err = replica.Binary(ctx, r.service.name, s.console); err != nil {
+		if r.binary, err = local.Binary(ctx, r.service.Name, s.console); err != nil {
 			return err
 		}
 	}
@@ -165,7 +165,7 @@ func (s *system) databasePart() lifecycle.Part {
 			if err != nil {
 				return err
 			}
-			if err := provision.Database(ctx, s.server.URL("postgres"), database); err != nil {
+			if err := local.Database(ctx, s.server.URL("postgres"), database); err != nil {
 				return err
 			}
 			return os.WriteFile(s.urlFile(), []byte(s.server.URL(database)+"\n"), 0o600)
@@ -242,12 +242,12 @@ func (s *system) replicaEnviron() map[string]string {
 }
 
 // notify tells on the console what happens to a replica.
-func (s *system) notify(e replica.Event) {
+func (s *system) notify(e local.Event) {
 	switch e.Kind {
-	case replica.Ended:
+	case local.Ended:
 		s.console.say("%s (process %d) ended after %s: %v; starting it again in %s",
 			e.Replica, e.PID, round(e.After), e.Err, round(e.Pause))
-	case replica.Ready:
+	case local.Ready:
 		if e.Starts > 1 {
 			s.console.say("%s is back (process %d)", e.Replica, e.PID)
 		}

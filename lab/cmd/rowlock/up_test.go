@@ -17,6 +17,7 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/dbtest"
 )
 
@@ -70,7 +71,7 @@ func TestUp(t *testing.T) {
 	data := filepath.Join(folder(t), "data")
 	r := start(t, nil, "up", "--replicas", "2", "--data", data)
 	tab := readTable(t, r)
-	if len(tab.replicas) != 2 || len(tab.try) != len(services()) {
+	if len(tab.replicas) != 2 || len(tab.try) != len(services.All()) {
 		t.Fatalf("replicas %v, want 2; to try %v, want one line of each service", tab.replicas, tab.try)
 	}
 
@@ -366,7 +367,7 @@ func TestUpRefuses(t *testing.T) {
 		{args: []string{"up", "--replicas", "0"}, status: exitUsage, want: "--replicas 0 is not between 1 and 40"},
 		{args: []string{"up", "--replicas", "x"}, status: exitUsage, want: "invalid value"},
 		{args: []string{"up", "counts"}, status: exitUsage, want: "A service is named by --service"},
-		{args: []string{"up", "--service", "bananas"}, status: exitUsage, want: `there is no service "bananas"; there is counts`},
+		{args: []string{"up", "--service", "bananas"}, status: exitUsage, want: `there is no service "bananas"; the services are counts`},
 		{args: []string{"up", "--data", "/dev/null/x"}, status: exitError, want: "/dev/null"},
 		{
 			args: []string{"up", "--service", "counts", "--data", folder(t)}, status: exitError, want: "DB_LOCK_TIMEOUT",

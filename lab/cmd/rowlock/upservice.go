@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"net"
 	"os/exec"
@@ -16,26 +15,25 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/rowlock/rowlock/lab/internal/balance"
-	"github.com/rowlock/rowlock/lab/internal/provision"
-	"github.com/rowlock/rowlock/lab/internal/replica"
+	"github.com/rowlock/rowlock/lab/internal/local"
+	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 )
 
 // running is one service of a [system].
 type running struct {
 	system  *system
-	service service
+	service services.Service
 	binary  string
 	environ map[string]string // of the replicas
 
 	listener net.Listener
-	balancer *balance.Balancer
-	set      atomic.Pointer[replica.Set] // nil until all replicas are ready for the first time
+	balancer *local.Balancer
+	set      atomic.Pointer[local.Set] // nil until all replicas are ready for the first time
 }
 
 // Backends lists the replicas that take requests, for the balancer.
-func (r *running) Backends() []replica.Backend {
+func (r *running) Backends() []local.Backend {
 	if set := r.set.Load(); set != nil {
 		return set.Backends()
 	}
@@ -50,19 +48,19 @@ func (r *running) url() string { return "http://" + r.listener.Addr().String() }
 // rows. On a server that is not ours nobody makes roles: there the replicas
 // migrate at start, as they are told by DATABASE_URL.
 func (r *running) schemaPart() lifecycle.Part {
-	return lifecycle.Part{Name: r.service.name + " schema", Start: func(ctx context.Context) error {
+	return lifecycle.Part{Name: r.service.Name + " schema", Start: func(ctx context.Context) error {
 		r.environ = r.system.replicaEnviron()
 		if r.system.server == nil {
 			return nil
 		}
-		return r.prepare(ctx, r.system.server.URL(database), r.service.schema)
+		return r.prepare(ctx, r.system.server.URL(database), local.SchemaOf(r.service))
 	}}
 }
 
 // prepare makes roles and schema, runs the migrations as the owner, and leaves the
 // replicas the role that can do no more than change rows.
-func (r *running) prepare(ctx context.Context, admin string, schema provision.Service) error {
-	access, err := provision.Prepare(ctx, admin, schema)
+func (r *running) prepare(ctx context.Context, admin string, schema local.Schema) error {
+	access, err := local.Prepare(ctx, admin, schema)
 	if err != nil {
 		return err
 	}
@@ -72,7 +70,7 @@ func (r *running) prepare(ctx context.Context, admin string, schema provision.Se
 		return err
 	}
 	r.environ["DATABASE_URL"] = access.App
-	return provision.Grant(ctx, admin, schema)
+	return local.Grant(ctx, admin, schema)
 }
 
 // migrate runs `<service> migrate`.
@@ -87,7 +85,7 @@ func (r *running) migrate(ctx context.Context) error {
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-		return fmt.Errorf("%s migrate: %w (%s)", r.service.name, err, lines[len(lines)-1])
+		return fmt.Errorf("%s migrate: %w (%s)", r.service.Name, err, lines[len(lines)-1])
 	}
 	return nil
 }
@@ -100,12 +98,12 @@ const balancerStopTimeout = 5 * time.Second
 // so that it is stopped after them: answers that are on their way still pass.
 func (r *running) balancerPart() lifecycle.Part {
 	return lifecycle.Part{
-		Name: r.service.name + " balancer",
+		Name: r.service.Name + " balancer",
 		Start: func(ctx context.Context) (err error) {
 			if r.listener, err = r.listen(ctx); err != nil {
 				return err
 			}
-			r.balancer = balance.New(r.service.name, r, slog.New(slog.DiscardHandler))
+			r.balancer = local.NewBalancer(r.service.Name, r)
 			return nil
 		},
 		Run: func(context.Context) error { return r.balancer.Serve(r.listener) },
@@ -115,8 +113,8 @@ func (r *running) balancerPart() lifecycle.Part {
 			hurry, cancel := hurried(ctx, r.system.hurry)
 			defer cancel()
 			err := r.balancer.Shutdown(hurry)
-			if errors.Is(err, balance.ErrCutOff) && ctx.Err() != nil {
-				r.system.console.say("Cut off clients of %s that had not sent or read to the end", r.service.name)
+			if err != nil && ctx.Err() != nil {
+				r.system.console.say("Cut off clients of %s that had not sent or read to the end", r.service.Name)
 				return nil
 			}
 			return err
@@ -136,14 +134,14 @@ func (r *running) listen(ctx context.Context) (net.Listener, error) {
 	var lc net.ListenConfig
 	var first error
 	for i := range portTries + 1 {
-		port := r.service.port + i*portStep
+		port := r.service.Port + i*portStep
 		if i == portTries {
 			port = 0
 		}
 		ln, err := lc.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err == nil {
 			if first != nil {
-				r.system.console.say("Port %d is in use: %s is at %s instead", r.service.port, r.service.name, ln.Addr())
+				r.system.console.say("Port %d is in use: %s is at %s instead", r.service.Port, r.service.Name, ln.Addr())
 			}
 			return ln, nil
 		}
@@ -154,17 +152,17 @@ func (r *running) listen(ctx context.Context) (net.Listener, error) {
 			break
 		}
 	}
-	return nil, fmt.Errorf("find a port for %s: %w", r.service.name, first)
+	return nil, fmt.Errorf("find a port for %s: %w", r.service.Name, first)
 }
 
 // replicasPart runs the replicas.
 func (r *running) replicasPart() lifecycle.Part {
 	return lifecycle.Part{
-		Name: r.service.name + " replicas",
+		Name: r.service.Name + " replicas",
 		Start: func(ctx context.Context) error {
-			r.system.console.say("Starting %s of %s", plural(r.system.replicas, "replica"), r.service.name)
-			set, err := replica.Start(ctx, replica.Spec{
-				Service: r.service.name, Path: r.binary, Environ: r.environ, Line: r.system.line, Notify: r.system.notify,
+			r.system.console.say("Starting %s of %s", plural(r.system.replicas, "replica"), r.service.Name)
+			set, err := local.Start(ctx, local.Spec{
+				Service: r.service.Name, Path: r.binary, Environ: r.environ, Line: r.system.line, Notify: r.system.notify,
 			}, r.system.replicas)
 			if err != nil {
 				return err
@@ -173,7 +171,7 @@ func (r *running) replicasPart() lifecycle.Part {
 			return nil
 		},
 		Stop: func(ctx context.Context) error {
-			r.system.console.say("Stopping %s of %s", plural(r.system.replicas, "replica"), r.service.name)
+			r.system.console.say("Stopping %s of %s", plural(r.system.replicas, "replica"), r.service.Name)
 			ctx, cancel := hurried(ctx, r.system.hurry)
 			defer cancel()
 			return r.set.Load().Stop(ctx)
@@ -183,19 +181,19 @@ func (r *running) replicasPart() lifecycle.Part {
 
 // workerPart runs one process of the service's workers.
 func (r *running) workerPart() lifecycle.Part {
-	var set *replica.Set
+	var set *local.Set
 	return lifecycle.Part{
-		Name: r.service.name + " worker",
+		Name: r.service.Name + " worker",
 		Start: func(ctx context.Context) (err error) {
-			r.system.console.say("Starting a worker of %s", r.service.name)
-			set, err = replica.Start(ctx, replica.Spec{
-				Service: r.service.name + "-worker", Path: r.binary, Args: []string{r.service.worker}, NoAPI: true,
+			r.system.console.say("Starting a worker of %s", r.service.Name)
+			set, err = local.Start(ctx, local.Spec{
+				Service: r.service.Name + "-worker", Path: r.binary, Args: []string{r.service.Worker}, NoAPI: true,
 				Environ: r.environ, Line: r.system.line, Notify: r.system.notify,
 			}, 1)
 			return err
 		},
 		Stop: func(ctx context.Context) error {
-			r.system.console.say("Stopping the worker of %s", r.service.name)
+			r.system.console.say("Stopping the worker of %s", r.service.Name)
 			ctx, cancel := hurried(ctx, r.system.hurry)
 			defer cancel()
 			return set.Stop(ctx)

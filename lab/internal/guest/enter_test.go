@@ -12,7 +12,7 @@ import (
 
 	"github.com/lib/pq"
 
-	"github.com/rowlock/rowlock/lab/internal/provision"
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 )
@@ -23,7 +23,7 @@ func TestClosedToOthers(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Empty(t)
 	stay := enter(t, landlord(t, dsn, "CREATEDB CREATEROLE"))
-	access, err := provision.Prepare(t.Context(), stay.Admin(), stay.Service(provision.Service{Name: "counts"}))
+	access, err := local.Prepare(t.Context(), stay.Admin(), stay.Service(local.Schema{Name: "counts"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,8 +84,8 @@ func TestLeaveKnows(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Empty(t)
 	stay := enter(t, dsn)
-	schema := stay.Service(provision.Service{Name: "counts"})
-	if _, err := provision.Prepare(t.Context(), stay.Admin(), schema); err != nil {
+	schema := stay.Service(local.Schema{Name: "counts"})
+	if _, err := local.Prepare(t.Context(), stay.Admin(), schema); err != nil {
 		t.Fatal(err)
 	}
 	held := schema.RoleNames()[1]

@@ -15,7 +15,7 @@ import (
 
 	"github.com/lib/pq"
 
-	"github.com/rowlock/rowlock/lab/internal/provision"
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/platform/dbtest"
 )
 
@@ -214,8 +214,8 @@ func TestStay(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Empty(t)
 	stay := enter(t, landlord(t, dsn, "CREATEDB CREATEROLE"))
-	schema := stay.Service(provision.Service{Name: "counts"})
-	if _, err := provision.Prepare(t.Context(), stay.Admin(), schema); err != nil {
+	schema := stay.Service(local.Schema{Name: "counts"})
+	if _, err := local.Prepare(t.Context(), stay.Admin(), schema); err != nil {
 		t.Fatal(err)
 	}
 	for _, role := range schema.RoleNames() {

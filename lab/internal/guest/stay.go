@@ -12,7 +12,7 @@ import (
 
 	"github.com/lib/pq"
 
-	"github.com/rowlock/rowlock/lab/internal/provision"
+	"github.com/rowlock/rowlock/lab/internal/local"
 )
 
 // Prefix is what the names of everything begin with that a run makes.
@@ -135,7 +135,7 @@ func (s *Stay) Names() string { return s.database }
 func (s *Stay) Admin() string { return s.server.admin(s.database) }
 
 // Service is the service with roles of this run.
-func (s *Stay) Service(one provision.Service) provision.Service {
+func (s *Stay) Service(one local.Schema) local.Schema {
 	one.Roles = s.database + "_" + one.Name
 	s.roles = append(s.roles, one.RoleNames()...)
 	return one

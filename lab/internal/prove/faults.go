@@ -13,7 +13,7 @@ import (
 
 	"github.com/lib/pq"
 
-	"github.com/rowlock/rowlock/lab/internal/replica"
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 )
 
@@ -94,10 +94,10 @@ func (r *rig) actOn(ctx context.Context, c *column, e Event, w Workload) error {
 	switch e.Action {
 	case Kill:
 		c.count(Kill, victim.Kill())
-		c.forWorker(e, (*replica.Replica).Kill)
+		c.forWorker(e, (*local.Replica).Kill)
 	case Terminate:
 		c.count(Terminate, victim.Terminate())
-		c.forWorker(e, (*replica.Replica).Terminate)
+		c.forWorker(e, (*local.Replica).Terminate)
 	case Backend:
 		return r.terminateBackend(ctx, c)
 	case CutReply:
@@ -135,7 +135,7 @@ func (r *rig) actOn(ctx context.Context, c *column, e Event, w Workload) error {
 }
 
 // forWorker does the same to one of the service's workers, if it has any.
-func (c *column) forWorker(e Event, do func(*replica.Replica) error) {
+func (c *column) forWorker(e Event, do func(*local.Replica) error) {
 	if c.workers == nil {
 		return
 	}
@@ -158,7 +158,7 @@ func writes(service string) string {
 	}[service]
 }
 
-func (r *rig) resume(victim *replica.Replica) {
+func (r *rig) resume(victim *local.Replica) {
 	_ = victim.Resume() // it may have been killed
 	r.mu.Lock()
 	delete(r.stopped, victim)

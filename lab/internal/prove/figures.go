@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rowlock/rowlock/lab/internal/replica"
+	"github.com/rowlock/rowlock/lab/internal/local"
 )
 
 // flips is how often each replica became unready by itself.
-func (p *prover) flips() map[*replica.Replica]int {
-	n := map[*replica.Replica]int{}
+func (p *prover) flips() map[*local.Replica]int {
+	n := map[*local.Replica]int{}
 	for _, c := range p.rig.columns {
 		for _, one := range c.set.Replicas() {
 			n[one] = one.Status().Flips
@@ -20,7 +20,7 @@ func (p *prover) flips() map[*replica.Replica]int {
 }
 
 // flips is the most that a replica has more than before.
-func (c *column) flips(before map[*replica.Replica]int) (most int) {
+func (c *column) flips(before map[*local.Replica]int) (most int) {
 	for _, one := range c.set.Replicas() {
 		most = max(most, one.Status().Flips-before[one])
 	}
@@ -61,7 +61,7 @@ func (p *prover) baseline(ctx context.Context) error {
 	return nil
 }
 
-func (p *prover) goroutines(ctx context.Context, one *replica.Replica) int {
+func (p *prover) goroutines(ctx context.Context, one *local.Replica) int {
 	return int(p.rig.metric(ctx, one, "go_goroutines"))
 }
 

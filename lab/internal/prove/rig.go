@@ -18,8 +18,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rowlock/rowlock/lab/internal/balance"
-	"github.com/rowlock/rowlock/lab/internal/replica"
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/dbtest/pgbouncer"
 	"github.com/rowlock/rowlock/platform/localmaria"
@@ -88,9 +87,9 @@ type column struct {
 	proxy    *faultproxy.Proxy // nil with maria
 	maria    *maria            // nil on PostgreSQL
 	guest    bool              // on a PostgreSQL server that is somebody else's
-	set      *replica.Set
-	workers  *replica.Set // nil where there are none
-	balancer *balance.Balancer
+	set      *local.Set
+	workers  *local.Set // nil where there are none
+	balancer *local.Balancer
 	listener net.Listener
 	caller   *Caller
 
@@ -114,7 +113,7 @@ type rig struct {
 	patience time.Duration
 
 	mu      sync.Mutex
-	stopped map[*replica.Replica]bool
+	stopped map[*local.Replica]bool
 }
 
 const (
@@ -137,7 +136,7 @@ func newRig(ctx context.Context, s System) (*rig, error) {
 	}
 	r := &rig{
 		system: s, admin: sql.OpenDB(connector), reader: reader, client: &http.Client{Timeout: time.Second},
-		stopped: map[*replica.Replica]bool{}, patience: adminPatience,
+		stopped: map[*local.Replica]bool{}, patience: adminPatience,
 	}
 	for _, service := range s.Services {
 		c, err := newColumn(ctx, s, service)
@@ -173,7 +172,7 @@ func newColumn(ctx context.Context, sys System, s Service) (*column, error) {
 	if c.listener, err = lc.Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
 		return nil, errors.Join(fmt.Errorf("the address of %s: %w", s.Name, err), c.disconnect())
 	}
-	c.balancer = balance.New(s.Name, c, slog.New(slog.DiscardHandler))
+	c.balancer = local.NewBalancer(s.Name, c)
 	go func() { _ = c.balancer.Serve(c.listener) }() // it ends by Shutdown
 	c.caller = NewCaller(c.listener.Addr().String())
 	return c, nil
@@ -189,7 +188,7 @@ func (c *column) disconnect() error {
 }
 
 // Backends lists the replicas that take requests, for the balancer.
-func (c *column) Backends() []replica.Backend {
+func (c *column) Backends() []local.Backend {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.set == nil {
@@ -240,8 +239,8 @@ func (r *rig) startColumn(ctx context.Context, c *column) error {
 		environ["PROCESSOR_DATABASE_URL"] = environ["DATABASE_URL"] + "&binary_parameters=yes"
 		environ["DATABASE_URL"], environ["DB_POOLER"] = through, "transaction"
 	}
-	spec := replica.Spec{Service: c.service.Name, Path: c.service.Path, Environ: environ, Line: r.system.Line}
-	set, err := replica.Start(ctx, spec, r.system.Replicas)
+	spec := local.Spec{Service: c.service.Name, Path: c.service.Path, Environ: environ, Line: r.system.Line}
+	set, err := local.Start(ctx, spec, r.system.Replicas)
 	if err != nil {
 		return err
 	}
@@ -252,7 +251,7 @@ func (r *rig) startColumn(ctx context.Context, c *column) error {
 		return nil
 	}
 	spec.Service, spec.Args, spec.NoAPI = c.service.Name+"-worker", []string{c.service.Worker}, true
-	workers, err := replica.Start(ctx, spec, workerProcesses)
+	workers, err := local.Start(ctx, spec, workerProcesses)
 	c.mu.Lock()
 	c.workers = workers
 	c.mu.Unlock()
@@ -265,7 +264,7 @@ func (r *rig) stop(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for i, c := range r.columns {
 		c.mu.Lock()
-		sets := []*replica.Set{c.set, c.workers}
+		sets := []*local.Set{c.set, c.workers}
 		c.set, c.workers = nil, nil
 		c.mu.Unlock()
 		wg.Go(func() {
@@ -296,13 +295,13 @@ func (r *rig) close(ctx context.Context) error {
 
 // metric is a figure that a replica tells, the sum where there are several by
 // labels; 0 while it cannot be asked or does not tell it.
-func (r *rig) metric(ctx context.Context, one *replica.Replica, name string) float64 {
+func (r *rig) metric(ctx context.Context, one *local.Replica, name string) float64 {
 	sum, _ := r.series(ctx, one, name)
 	return sum
 }
 
 // series is the same, and says whether /metrics shows any such series.
-func (r *rig) series(ctx context.Context, one *replica.Replica, name string) (sum float64, shown bool) {
+func (r *rig) series(ctx context.Context, one *local.Replica, name string) (sum float64, shown bool) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+one.Status().Admin+"/metrics", http.NoBody)
 	if err != nil {
 		return 0, false

@@ -1,10 +1,9 @@
-package balance
+package local
 
 import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"testing"
 )
@@ -18,7 +17,7 @@ func TestShutdownFinishesWhatIsInFlight(t *testing.T) {
 		<-goOn
 		_, _ = io.WriteString(w, "done")
 	}))
-	b := New("counts", s, slog.New(slog.DiscardHandler))
+	b := NewBalancer("counts", s)
 	ln := listen(t)
 	served := make(chan error, 1)
 	go func() { served <- b.Serve(ln) }()
@@ -53,7 +52,7 @@ func TestShutdownCutsWhenItsTimeIsOver(t *testing.T) {
 		close(arrived)
 		<-r.Context().Done()
 	}))
-	b := New("counts", s, slog.New(slog.DiscardHandler))
+	b := NewBalancer("counts", s)
 	ln := listen(t)
 	served := make(chan error, 1)
 	go func() { served <- b.Serve(ln) }()

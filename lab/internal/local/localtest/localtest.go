@@ -1,5 +1,5 @@
 // Package replicas runs real processes of a service for the length of a test.
-package replicas
+package localtest
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/rowlock/rowlock/lab/internal/replica"
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/platform/config"
 )
 
@@ -28,7 +28,7 @@ func Binary(t testing.TB, service string) string {
 	if path := binaries.paths[service]; path != "" {
 		return path
 	}
-	path, err := replica.Binary(context.WithoutCancel(t.Context()), service, os.Stderr)
+	path, err := local.Binary(context.WithoutCancel(t.Context()), service, os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func Binary(t testing.TB, service string) string {
 
 // Start runs n processes of what spec says, on the database, until the test ends;
 // variables go over the defaults. Without a spec.Line errors alone are shown.
-func Start(t testing.TB, n int, spec replica.Spec, dsn string, variables ...map[string]string) *replica.Set {
+func Start(t testing.TB, n int, spec local.Spec, dsn string, variables ...map[string]string) *local.Set {
 	t.Helper()
 	spec.Environ = map[string]string{"DATABASE_URL": dsn, "SHUTDOWN_DELAY": "300ms", "PATH": config.Environ()["PATH"]}
 	for _, some := range variables {
@@ -47,12 +47,12 @@ func Start(t testing.TB, n int, spec replica.Spec, dsn string, variables ...map[
 	if spec.Line == nil {
 		spec.Line = ErrorsOnly(t)
 	}
-	spec.Notify = func(e replica.Event) {
-		if e.Kind == replica.Ended {
+	spec.Notify = func(e local.Event) {
+		if e.Kind == local.Ended {
 			t.Logf("%s (process %d) ended: %v", e.Replica, e.PID, e.Err)
 		}
 	}
-	set, err := replica.Start(t.Context(), spec, n)
+	set, err := local.Start(t.Context(), spec, n)
 	if err != nil {
 		t.Fatalf("start %s: %v", spec.Service, err)
 	}
@@ -67,7 +67,7 @@ func Start(t testing.TB, n int, spec replica.Spec, dsn string, variables ...map[
 // ErrorsOnly logs the replicas' errors, except those that a client was told of, and what is no log line.
 func ErrorsOnly(t testing.TB) func(string, []byte) {
 	t.Helper()
-	write := replica.Prefixed(t.Output())
+	write := local.Prefixed(t.Output())
 	return func(name string, line []byte) {
 		text := string(line)
 		if line[0] != '{' || (strings.Contains(text, `"level":"ERROR"`) && !strings.Contains(text, `"code":"OUTCOME_UNKNOWN"`)) {

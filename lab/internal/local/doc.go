@@ -22,4 +22,4 @@
 // (platform/localpg/guard) that ends it in that case. Each also has a session of
 // its own, so that Ctrl-C in a terminal reaches the set alone, which then stops
 // the replicas in order.
-package replica
+package local

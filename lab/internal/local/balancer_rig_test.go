@@ -1,4 +1,4 @@
-package balance
+package local
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,24 +14,19 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
-	"github.com/rowlock/rowlock/lab/internal/replica"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // source is a list that a test changes.
 type source struct {
-	list atomic.Pointer[[]replica.Backend]
+	list atomic.Pointer[[]Backend]
 }
 
-func (s *source) Backends() []replica.Backend { return *s.list.Load() }
+func (s *source) Backends() []Backend { return *s.list.Load() }
 
 func (s *source) set(addrs ...string) {
-	var list []replica.Backend
+	var list []Backend
 	for i, addr := range addrs {
-		list = append(list, replica.Backend{Name: fmt.Sprintf("counts-%d", i+1), Addr: addr})
+		list = append(list, Backend{Name: fmt.Sprintf("counts-%d", i+1), Addr: addr})
 	}
 	s.list.Store(&list)
 }
@@ -42,7 +36,7 @@ func balanced(t *testing.T, addrs ...string) (string, *source) {
 	t.Helper()
 	s := &source{}
 	s.set(addrs...)
-	b := New("counts", s, slog.New(slog.DiscardHandler))
+	b := NewBalancer("counts", s)
 	ln := listen(t)
 	served := make(chan error, 1)
 	go func() { served <- b.Serve(ln) }()

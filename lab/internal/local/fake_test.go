@@ -1,4 +1,4 @@
-package replica
+package local
 
 import (
 	"context"
@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/rowlock/rowlock/platform/dbtest"
 )
 
 // fakeVariable makes the test binary play a service; its value is the part.
@@ -24,8 +26,13 @@ func TestMain(m *testing.M) {
 	if part := os.Getenv(fakeVariable); part != "" {
 		os.Exit(fake(part))
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(withDatabase{m})
 }
+
+// withDatabase runs the tests and then stops the database server that they used.
+type withDatabase struct{ m *testing.M }
+
+func (w withDatabase) Run() int { return dbtest.Main(w.m) }
 
 // fake is the service that the tests start.
 func fake(part string) int {

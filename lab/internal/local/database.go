@@ -7,7 +7,7 @@
 // So a replica that is taken over can neither change its tables nor see those
 // of another service. The package changes what it finds only where it must, and
 // may run again at any time.
-package provision
+package local
 
 import (
 	"cmp"
@@ -21,11 +21,12 @@ import (
 
 	"github.com/lib/pq"
 
+	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// Service is what has to be known of a service.
-type Service struct {
+// Schema is what has to be known of a service.
+type Schema struct {
 	// Name is also the name of its schema and the prefix of its roles.
 	Name string
 	// HistorySchema holds goose_db_version; Name when empty. When it is another
@@ -50,21 +51,21 @@ type Access struct {
 // by two at once fails for one of them.
 const lockKey = 0x726f776c // "rowl"
 
-func (s Service) owner() string { return cmp.Or(s.Roles, s.Name) + "_owner" }
+func (s Schema) owner() string { return cmp.Or(s.Roles, s.Name) + "_owner" }
 
-func (s Service) app() string { return cmp.Or(s.Roles, s.Name) + "_app" }
+func (s Schema) app() string { return cmp.Or(s.Roles, s.Name) + "_app" }
 
 // RoleNames are those of the service's roles.
-func (s Service) RoleNames() []string { return []string{s.owner(), s.app()} }
+func (s Schema) RoleNames() []string { return []string{s.owner(), s.app()} }
 
-func (s Service) historySchema() string {
+func (s Schema) historySchema() string {
 	if s.HistorySchema == "" {
 		return s.Name
 	}
 	return s.HistorySchema
 }
 
-func (s Service) schemas() []string {
+func (s Schema) schemas() []string {
 	if h := s.historySchema(); h != s.Name {
 		return []string{s.Name, h}
 	}
@@ -103,7 +104,7 @@ func Database(ctx context.Context, adminURL, name string) (err error) {
 // Prepare can log in. adminURL is that of a superuser in the services' database,
 // or, when s.Roles is set, of the database's owner who has CREATEROLE.
 // After the migrations, [Grant] lets the app role at the tables.
-func Prepare(ctx context.Context, adminURL string, s Service) (Access, error) {
+func Prepare(ctx context.Context, adminURL string, s Schema) (Access, error) {
 	ownerPassword, appPassword := rand.Text(), rand.Text()
 	owner, app := pq.QuoteIdentifier(s.owner()), pq.QuoteIdentifier(s.app())
 
@@ -120,7 +121,7 @@ func Prepare(ctx context.Context, adminURL string, s Service) (Access, error) {
 		}
 		for _, name := range s.schemas() {
 			schema := pq.QuoteIdentifier(name)
-			if err := exec(ctx, tx,
+			if err := execAll(ctx, tx,
 				`CREATE SCHEMA IF NOT EXISTS `+schema+` AUTHORIZATION `+owner,
 				`GRANT USAGE ON SCHEMA `+schema+` TO `+app,
 			); err != nil {
@@ -146,19 +147,19 @@ func Prepare(ctx context.Context, adminURL string, s Service) (Access, error) {
 // Grant lets the app role read and write the rows of all tables of the service,
 // but only read the history of the migrations. It is for after the migrations:
 // a table that is made later needs another Grant. adminURL is as for [Prepare].
-func Grant(ctx context.Context, adminURL string, s Service) error {
+func Grant(ctx context.Context, adminURL string, s Schema) error {
 	app := pq.QuoteIdentifier(s.app())
 	err := inTx(ctx, adminURL, func(tx *sql.Tx) error {
 		for _, name := range s.schemas() {
 			schema := pq.QuoteIdentifier(name)
-			if err := exec(ctx, tx,
+			if err := execAll(ctx, tx,
 				`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA `+schema+` TO `+app,
 				`GRANT USAGE ON ALL SEQUENCES IN SCHEMA `+schema+` TO `+app,
 			); err != nil {
 				return err
 			}
 		}
-		return exec(ctx, tx, `REVOKE INSERT, UPDATE, DELETE ON `+pq.QuoteIdentifier(s.historySchema())+`.goose_db_version FROM `+app)
+		return execAll(ctx, tx, `REVOKE INSERT, UPDATE, DELETE ON `+pq.QuoteIdentifier(s.historySchema())+`.goose_db_version FROM `+app)
 	})
 	if err != nil {
 		return fmt.Errorf("rights of %s: %w", s.app(), err)
@@ -176,7 +177,7 @@ func role(ctx context.Context, tx *sql.Tx, name, password string) error {
 	if there {
 		verb = "ALTER"
 	}
-	return exec(ctx, tx, verb+` ROLE `+pq.QuoteIdentifier(name)+
+	return execAll(ctx, tx, verb+` ROLE `+pq.QuoteIdentifier(name)+
 		` LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS PASSWORD `+pq.QuoteLiteral(password))
 }
 
@@ -188,7 +189,7 @@ const newRoleLife = 24 * time.Hour
 // role may do.
 func newRole(ctx context.Context, tx *sql.Tx, name, password string) error {
 	until := time.Now().Add(newRoleLife).UTC().Format(time.RFC3339)
-	if err := exec(ctx, tx, `CREATE ROLE `+pq.QuoteIdentifier(name)+
+	if err := execAll(ctx, tx, `CREATE ROLE `+pq.QuoteIdentifier(name)+
 		` LOGIN PASSWORD `+pq.QuoteLiteral(password)+` VALID UNTIL `+pq.QuoteLiteral(until)); err != nil {
 		return err
 	}
@@ -198,16 +199,16 @@ func newRole(ctx context.Context, tx *sql.Tx, name, password string) error {
 	if err != nil {
 		return fmt.Errorf("look at the administrator's role: %w", err)
 	}
-	if err := exec(ctx, tx, `GRANT CONNECT ON DATABASE `+pq.QuoteIdentifier(database)+` TO `+pq.QuoteIdentifier(name)); err != nil {
+	if err := execAll(ctx, tx, `GRANT CONNECT ON DATABASE `+pq.QuoteIdentifier(database)+` TO `+pq.QuoteIdentifier(name)); err != nil {
 		return err
 	}
 	if super {
 		return nil
 	}
-	return exec(ctx, tx, `GRANT `+pq.QuoteIdentifier(name)+` TO CURRENT_USER`)
+	return execAll(ctx, tx, `GRANT `+pq.QuoteIdentifier(name)+` TO CURRENT_USER`)
 }
 
-func exec(ctx context.Context, tx *sql.Tx, statements ...string) error {
+func execAll(ctx context.Context, tx *sql.Tx, statements ...string) error {
 	for _, s := range statements {
 		if _, err := tx.ExecContext(ctx, s); err != nil {
 			return err //nolint:wrapcheck // the statement may hold a password; the callers say what was to be done
@@ -256,3 +257,6 @@ func as(adminURL, name, password string) (string, error) {
 	u.User = url.UserPassword(name, password)
 	return u.String(), nil
 }
+
+// SchemaOf returns the schema of a service.
+func SchemaOf(s services.Service) Schema { return Schema{Name: s.Name, HistorySchema: s.HistorySchema} }
