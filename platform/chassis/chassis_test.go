@@ -24,6 +24,7 @@ import (
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
@@ -106,18 +107,6 @@ func get(t *testing.T, url string) int {
 	return resp.StatusCode
 }
 
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-tick.C {
-		if condition() {
-			return
-		}
-	}
-	t.Fatalf("not in time: %s", what)
-}
-
 // A service may start before its database: it is alive, not ready, and goes on
 // when the database comes.
 func TestDatabaseThatIsAwayAtTheStartIsWaitedFor(t *testing.T) {
@@ -126,14 +115,14 @@ func TestDatabaseThatIsAwayAtTheStartIsWaitedFor(t *testing.T) {
 	proxy := faultproxy.New(t, dsn)
 	proxy.Refuse()
 	r := run(t, settings(t, proxy.DSN(dsn), nil), nil)
-	eventually(t, "alive", func() bool { return r.get(t, "/livez") == http.StatusOK })
+	waittest.Eventually(t, "alive", func() bool { return r.get(t, "/livez") == http.StatusOK })
 	if got := r.get(t, "/readyz"); got != http.StatusServiceUnavailable {
 		t.Errorf("readyz is %d while the database is away", got)
 	}
 	if err := proxy.Accept(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "ready", func() bool { return r.get(t, "/readyz") == http.StatusOK })
+	waittest.Eventually(t, "ready", func() bool { return r.get(t, "/readyz") == http.StatusOK })
 	var tables int
 	if err := r.DB().GetContext(t.Context(), &tables, `SELECT count(*) FROM probe.probe`); err != nil {
 		t.Errorf("not migrated: %v", err)
@@ -287,7 +276,7 @@ func TestOrderOfTheEnd(t *testing.T) {
 			return httpserver.WriteJSON(w, http.StatusOK, json.RawMessage(`{}`))
 		})
 	}, own)
-	eventually(t, "ready", func() bool { return r.get(t, "/readyz") == http.StatusOK })
+	waittest.Eventually(t, "ready", func() bool { return r.get(t, "/readyz") == http.StatusOK })
 	if api.Addr().String() == internal.Addr().String() {
 		t.Error("two listeners on one address")
 	}
@@ -296,7 +285,7 @@ func TestOrderOfTheEnd(t *testing.T) {
 	<-entered
 	stopped := make(chan error, 1)
 	go func() { stopped <- r.stop() }()
-	eventually(t, "not ready", func() bool { return r.get(t, "/readyz") == http.StatusServiceUnavailable })
+	waittest.Eventually(t, "not ready", func() bool { return r.get(t, "/readyz") == http.StatusServiceUnavailable })
 	if got := r.get(t, "/livez"); got != http.StatusOK {
 		t.Errorf("livez is %d during the drain", got)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/lifecycle"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 // The spans of a drain that took all its time are those that tell why: they are sent.
@@ -31,7 +32,7 @@ func TestLastSpansAreSentAfterALongDrain(t *testing.T) {
 		span.End()
 		return nil
 	}})
-	eventually(t, "ready", func() bool { return r.get(t, "/readyz") == http.StatusOK })
+	waittest.Eventually(t, "ready", func() bool { return r.get(t, "/readyz") == http.StatusOK })
 	if err := r.stop(); err != nil {
 		t.Logf("stop: %v", err) // the pool may have had too little time
 	}

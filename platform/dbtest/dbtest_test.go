@@ -11,7 +11,6 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/lib/pq"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/localpg"
 	"github.com/rowlock/rowlock/platform/migrate"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 // childVariable makes a test of this binary, started by another one, do its part.
@@ -276,7 +276,7 @@ func TestFailedTestKeepsItsServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	db := open(t, dsn)
-	eventually(t, "the server comes back", func() bool { return db.PingContext(t.Context()) == nil })
+	waittest.Eventually(t, "the server comes back", func() bool { return db.PingContext(t.Context()) == nil })
 	if n := number(t, db, "SELECT n FROM shop.item"); n != 43 {
 		t.Errorf("n = %d, want 43", n)
 	}
@@ -316,8 +316,8 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	eventually(t, "the server is gone", func() bool { return open(t, dsn).PingContext(t.Context()) != nil })
-	eventually(t, "its folder is gone", func() bool {
+	waittest.Eventually(t, "the server is gone", func() bool { return open(t, dsn).PingContext(t.Context()) != nil })
+	waittest.Eventually(t, "its folder is gone", func() bool {
 		_, err := os.Stat(dir)
 		return os.IsNotExist(err)
 	})
@@ -335,15 +335,6 @@ func TestWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-t.Context().Done()
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("in vain for 20 s: %s", what)
-		}
-	}
 }
 
 // A server of a test's own survives what the test does to it.

@@ -13,11 +13,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 // childVariable names the folder of the server that a process of this binary, started by a test, runs until it is killed.
@@ -160,15 +160,6 @@ func text(t *testing.T, url, query string) string {
 	return answer
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("in vain for 20 s: %s", what)
-		}
-	}
-}
-
 // guardOf finds the guard that the process pid has started.
 func guardOf(t *testing.T, pid int) int {
 	t.Helper()
@@ -239,7 +230,7 @@ func wantSentence(t *testing.T, err error, parts ...string) {
 
 func wantGone(t *testing.T, path string) {
 	t.Helper()
-	eventually(t, path+" is gone", func() bool {
+	waittest.Eventually(t, path+" is gone", func() bool {
 		_, err := os.Stat(path)
 		return errors.Is(err, os.ErrNotExist)
 	})

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 const shellName = "/bin/sh"
@@ -176,7 +178,7 @@ func TestTemporaryGoesWithItsOwner(t *testing.T) {
 	dir := filepath.Join(folder(t), "temporary")
 	cmd, url := owner(t, dir)
 	kill(t, cmd)
-	eventually(t, "the server is gone", func() bool { return open(t, url).PingContext(t.Context()) != nil })
+	waittest.Eventually(t, "the server is gone", func() bool { return open(t, url).PingContext(t.Context()) != nil })
 	wantGone(t, dir)
 }
 

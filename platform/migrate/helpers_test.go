@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"sync"
 	"testing"
-	"time"
 )
 
 // lockedBuffer is a log that is read while it is written.
@@ -29,18 +28,6 @@ func (b *lockedBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
-}
-
-// eventually polls a condition for ten seconds.
-func eventually(tb testing.TB, what string, condition func() bool) {
-	tb.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for !condition() {
-		if time.Now().After(deadline) {
-			tb.Fatalf("did not happen: %s", what)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
 }
 
 // newRole makes a role without rights and the URL to log in as it.

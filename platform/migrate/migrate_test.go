@@ -15,6 +15,7 @@ import (
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 // files are migrations that two processes at once cannot both apply.
@@ -220,7 +221,7 @@ func TestReaderIsNotBlockedForLong(t *testing.T) {
 		done <- migrate.Up(t.Context(), url, with("00004_more.sql", "-- +goose Up\nALTER TABLE shop.item ADD COLUMN more int;\n"),
 			slog.New(slog.NewTextHandler(logs, nil)))
 	}()
-	eventually(t, "the migration gives way", func() bool { return strings.Contains(logs.String(), "55P03") })
+	waittest.Eventually(t, "the migration gives way", func() bool { return strings.Contains(logs.String(), "55P03") })
 	var n int
 	scan(t, db, `SELECT count(*) FROM shop.item`, &n)
 	if err = reader.Rollback(); err != nil {
@@ -276,11 +277,11 @@ func TestLostLock(t *testing.T) {
 		}
 	}
 	wg.Go(func() { errs[0] = migrate.Up(t.Context(), url, src, quiet()) })
-	eventually(t, "the first runs", running(1))
+	waittest.Eventually(t, "the first runs", running(1))
 	execute(t, db, `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted
 		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
 	wg.Go(func() { errs[1] = migrate.Up(t.Context(), url, src, quiet()) })
-	eventually(t, "the second runs too", running(2))
+	waittest.Eventually(t, "the second runs too", running(2))
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/migrate"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 // TestSilentNetwork: the network takes a statement and brings no answer. What
@@ -64,7 +65,7 @@ func TestCalledOffInTheMiddle(t *testing.T) {
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- migrate.Up(ctx, url, src, quiet()) }()
-	eventually(t, "the migration runs", func() bool {
+	waittest.Eventually(t, "the migration runs", func() bool {
 		var n int
 		scan(t, db, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
 			AND pid <> pg_backend_pid() AND query LIKE 'SELECT pg_sleep(60)%' AND state = 'active'`, &n)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/migrate"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 // childURL makes the test binary a replica that migrates and ends.
@@ -94,7 +95,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 	if err = cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the migration runs", func() bool {
+	waittest.Eventually(t, "the migration runs", func() bool {
 		var n int
 		scan(t, db, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0`, &n)
 		return n > 0

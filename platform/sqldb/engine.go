@@ -154,7 +154,7 @@ func setLocal(name string, d time.Duration) string {
 	if d <= 0 {
 		return ""
 	}
-	return "SET LOCAL " + name + " = " + milliseconds(d) + ";"
+	return "SET LOCAL " + name + " = " + Milliseconds(d) + ";"
 }
 
 func (postgresEngine) resolves() bool { return true }

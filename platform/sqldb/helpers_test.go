@@ -6,12 +6,12 @@ import (
 	"log/slog"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/jmoiron/sqlx"
 
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
@@ -96,22 +96,10 @@ func classified(tb testing.TB, err error) *sqldb.Error {
 	return e
 }
 
-// eventually polls a condition for ten seconds.
-func eventually(tb testing.TB, what string, condition func() bool) {
-	tb.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for !condition() {
-		if time.Now().After(deadline) {
-			tb.Fatalf("did not happen: %s", what)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}
-
 // waitBlocked waits until n backends of the test's database wait for a lock.
 func waitBlocked(tb testing.TB, db *sqldb.DB, n int) {
 	tb.Helper()
-	eventually(tb, "a backend waits for a lock", func() bool {
+	waittest.Eventually(tb, "a backend waits for a lock", func() bool {
 		var blocked int
 		err := db.GetContext(tb.Context(), &blocked, `SELECT count(*) FROM pg_stat_activity
 			WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0`)

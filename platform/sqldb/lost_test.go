@@ -13,6 +13,7 @@ import (
 
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 // quick makes the guards short enough for tests: an answer is awaited for 1.3 s.
@@ -186,7 +187,7 @@ func TestIdleConnectionsAreChecked(t *testing.T) {
 				t.Fatal(err)
 			}
 			end()
-			eventually(t, "the session is gone", func() bool {
+			waittest.Eventually(t, "the session is gone", func() bool {
 				var sessions int
 				err := direct.GetContext(t.Context(), &sessions, `SELECT count(*) FROM pg_stat_activity
 					WHERE application_name = 'idle' AND datname = current_database()`)
@@ -324,7 +325,7 @@ func TestStalledTransactionIsEnded(t *testing.T) {
 		if err := add(ctx, tx, "a", 1); err != nil {
 			return err
 		}
-		eventually(t, "the server ends the session", func() bool {
+		waittest.Eventually(t, "the server ends the session", func() bool {
 			var sessions int
 			err := direct.GetContext(ctx, &sessions, `SELECT count(*) FROM pg_stat_activity
 				WHERE application_name = 'stalled' AND datname = current_database()`)

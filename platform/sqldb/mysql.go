@@ -124,7 +124,7 @@ func (mysqlEngine) sessionSettings(s Settings, o *txOptions) string {
 	return "SET innodb_lock_wait_timeout = " + seconds(lock) + ", lock_wait_timeout = " + seconds(lock) +
 		" /*M! , max_statement_time = " + strconv.FormatFloat(statement.Seconds(), 'f', 3, 64) +
 		", idle_transaction_timeout = " + seconds(idle) + " */" +
-		" /*!80000 , max_execution_time = " + milliseconds(statement) + ", wait_timeout = " + seconds(2*connMaxIdleTime) + " */"
+		" /*!80000 , max_execution_time = " + Milliseconds(statement) + ", wait_timeout = " + seconds(2*connMaxIdleTime) + " */"
 }
 
 // seconds is d in whole seconds, rounded up: 0 would mean not to wait at all.

@@ -12,6 +12,7 @@ import (
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/dbtest/mariaproxy"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 // mariaCounters is a MariaDB database with two counters, a and b, at 0.
@@ -236,7 +237,7 @@ func TestMySQLLostReplies(t *testing.T) {
 			} else if err != nil {
 				t.Error(err)
 			}
-			eventually(t, "the counter is right", func() bool { return mariaValue(t, direct, "a") == c.value })
+			waittest.Eventually(t, "the counter is right", func() bool { return mariaValue(t, direct, "a") == c.value })
 			if err := c.call(t.Context(), db); err != nil {
 				t.Errorf("the next call: %v", err)
 			}

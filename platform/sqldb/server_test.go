@@ -18,6 +18,7 @@ import (
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/localpg"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 // counterServer is a server of the test's own with the counters a and b.
@@ -88,7 +89,7 @@ func TestServerRestarts(t *testing.T) {
 	}
 	progress := func(what string) {
 		before := counts.acknowledged.Load()
-		eventually(t, what, func() bool { return counts.acknowledged.Load() > before+20 })
+		waittest.Eventually(t, what, func() bool { return counts.acknowledged.Load() > before+20 })
 	}
 	progress("increments before")
 	for _, end := range []func() error{server.Kill, server.Crash} {
@@ -96,7 +97,7 @@ func TestServerRestarts(t *testing.T) {
 			t.Error(err)
 		}
 		refused := counts.refused.Load()
-		eventually(t, "calls are refused", func() bool { return counts.refused.Load() > refused })
+		waittest.Eventually(t, "calls are refused", func() bool { return counts.refused.Load() > refused })
 		if err := server.Restart(t.Context()); err != nil {
 			t.Error(err)
 			break
@@ -136,14 +137,14 @@ func TestResolveAfterCrash(t *testing.T) {
 					return add(ctx, tx, "a", 1)
 				}, sqldb.ResolveOutcome())
 			}()
-			eventually(t, "the change is committed and the answer lost", func() bool {
+			waittest.Eventually(t, "the change is committed and the answer lost", func() bool {
 				return proxy.Cuts() == 1 && value(t, direct, "a") == 1
 			})
 			if crash {
 				if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 					t.Fatal(err)
 				}
-				eventually(t, "the server is back", func() bool {
+				waittest.Eventually(t, "the server is back", func() bool {
 					var now int
 					return direct.GetContext(t.Context(), &now, `SELECT pg_backend_pid()`) == nil && now != pid
 				})

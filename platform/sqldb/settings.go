@@ -197,10 +197,10 @@ func checkPooled(cfg pq.Config) error {
 // statement has to.
 func startupParameters(s Settings, given map[string]string) (map[string]string, error) {
 	params := map[string]string{
-		"lock_timeout":                        milliseconds(s.LockTimeout),
-		"statement_timeout":                   milliseconds(s.StatementTimeout),
-		"idle_in_transaction_session_timeout": milliseconds(s.IdleTxTimeout),
-		"client_connection_check_interval":    milliseconds(clientCheckInterval),
+		"lock_timeout":                        Milliseconds(s.LockTimeout),
+		"statement_timeout":                   Milliseconds(s.StatementTimeout),
+		"idle_in_transaction_session_timeout": Milliseconds(s.IdleTxTimeout),
+		"client_connection_check_interval":    Milliseconds(clientCheckInterval),
 		"default_transaction_isolation":       "read committed", // for single statements: a transaction says so itself
 	}
 	maps.Copy(params, s.Session)
@@ -213,7 +213,7 @@ func startupParameters(s Settings, given map[string]string) (map[string]string, 
 	return params, nil
 }
 
-// milliseconds is d as the server reads it; never 0, which would mean "none".
-func milliseconds(d time.Duration) string {
+// Milliseconds formats d as PostgreSQL reads a timeout: in whole milliseconds, at least 1, because 0 would mean none.
+func Milliseconds(d time.Duration) string {
 	return strconv.FormatInt(max(1, d.Milliseconds()), 10)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 var errDomain = errors.New("no such count")
@@ -297,7 +298,7 @@ func TestCommitOutlivesItsCaller(t *testing.T) {
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- incrementTx(db)(ctx) }()
-	eventually(t, "COMMIT is under way", func() bool {
+	waittest.Eventually(t, "COMMIT is under way", func() bool {
 		var committing int
 		err := db.GetContext(t.Context(), &committing, `SELECT count(*) FROM pg_stat_activity
 			WHERE datname = current_database() AND state = 'active' AND query = 'COMMIT'`)

@@ -14,6 +14,7 @@ import (
 	_ "github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 // The table of traps.md section 8: what the server did, and what the client gets to know.
@@ -212,7 +213,7 @@ func TestHang(t *testing.T) {
 		_, err := conn.ExecContext(t.Context(), increase)
 		done <- err
 	}()
-	eventually(t, "the server has the statement", func() bool { return b.n(t) == 1 })
+	waittest.Eventually(t, "the server has the statement", func() bool { return b.n(t) == 1 })
 	select {
 	case err := <-done:
 		t.Errorf("an answer out of the silence: %v", err)

@@ -4,12 +4,12 @@ import (
 	"database/sql"
 	"os"
 	"testing"
-	"time"
 
 	_ "github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
@@ -67,7 +67,7 @@ func (b bench) n(t *testing.T) int {
 // settle waits until no other session is in the database: what was cut off has then been rolled back.
 func (b bench) settle(t *testing.T) {
 	t.Helper()
-	eventually(t, "the other sessions end", func() bool {
+	waittest.Eventually(t, "the other sessions end", func() bool {
 		var others int
 		err := b.direct.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity
 			WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`).Scan(&others)
@@ -76,15 +76,6 @@ func (b bench) settle(t *testing.T) {
 		}
 		return others == 0
 	})
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("in vain for 10 s: %s", what)
-		}
-	}
 }
 
 func pin(t *testing.T, db *sql.DB) *sql.Conn {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/localpg/guard"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 // childVariable makes this binary the owner of a guarded program: it holds the folder that the guard is to remove.
@@ -45,15 +46,6 @@ func owner(dir string) int {
 }
 
 func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("in vain for 20 s: %s", what)
-		}
-	}
-}
 
 // The owner is killed with SIGKILL: the guard asks, waits its time, kills, and removes the folder.
 func TestOwnerKilled(t *testing.T) {
@@ -87,8 +79,8 @@ func TestOwnerKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	eventually(t, "the program ends", func() bool { return !alive(pid) })
-	eventually(t, "the folder is removed", func() bool {
+	waittest.Eventually(t, "the program ends", func() bool { return !alive(pid) })
+	waittest.Eventually(t, "the folder is removed", func() bool {
 		_, err := os.Stat(dir)
 		return errors.Is(err, os.ErrNotExist)
 	})

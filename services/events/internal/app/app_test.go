@@ -3,6 +3,7 @@ package app_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/dbtest/mariaproxy"
+	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/events/internal/app"
 	"github.com/rowlock/rowlock/services/events/internal/mysql"
 	"github.com/rowlock/rowlock/services/events/internal/postgres"
@@ -134,7 +136,7 @@ func TestAcceptance(t *testing.T) {
 			t.Errorf("count: %s", a)
 		}
 		w := work(t, dsn)
-		apptest.WaitUntil(t, "the event has its value", func() bool { return decode(t, apptest.Get(t, r.api+"/events/2")).Value != nil })
+		waittest.Eventually(t, "the event has its value", func() bool { return decode(t, apptest.Get(t, r.api+"/events/2")).Value != nil })
 		if b := decode(t, apptest.Get(t, r.api+"/events/1")); b.Value == nil || *b.Value != *created.Value {
 			t.Errorf("event 1 was touched: %+v", b)
 		}
@@ -168,22 +170,25 @@ func TestManyClients(t *testing.T) {
 		const clients, each = 50, 6
 		var mu sync.Mutex
 		var ids []int64
-		apptest.Together(clients, func(i int) {
+		if err := waittest.Together(clients, func(i int) error {
 			for k := range each {
 				path := []string{"/events", "/events/async"}[(i+k)%2]
 				a := post(t, rs[i%3].api+path)
 				b := decode(t, a)
 				if a.Status/100 != 2 {
-					t.Errorf("%s: %s", path, a)
+					return fmt.Errorf("%s: %s", path, a)
 				}
 				if found := apptest.Get(t, rs[(i+1)%3].api+a.Header.Get("Location")); found.Status != 200 {
-					t.Errorf("event %d at another replica: %s", b.ID, found)
+					return fmt.Errorf("event %d at another replica: %s", b.ID, found)
 				}
 				mu.Lock()
 				ids = append(ids, b.ID)
 				mu.Unlock()
 			}
-		})
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
 		slices.Sort(ids)
 		for i, id := range ids {
 			if id != int64(i+1) {
@@ -225,7 +230,7 @@ func TestDrainLosesNothing(t *testing.T) {
 			})
 		}
 		<-enough
-		apptest.WaitUntil(t, "the worker works", func() bool { return w.Metric(t, "events_worked_total") > 0 })
+		waittest.Eventually(t, "the worker works", func() bool { return w.Metric(t, "events_worked_total") > 0 })
 		if err := errors.Join(r.Stop(), w.Stop()); err != nil {
 			t.Error(err)
 		}
@@ -311,6 +316,6 @@ func lostDatabase(t *testing.T, dsn string, lose, restore func() error) {
 	if err := restore(); err != nil {
 		t.Fatal(err)
 	}
-	apptest.WaitUntil(t, "it is back", func() bool { return post(t, r.api+"/events/async").Status == 202 })
-	apptest.WaitUntil(t, "the worker goes on", func() bool { return w.Metric(t, "events_worked_total") > 0 })
+	waittest.Eventually(t, "it is back", func() bool { return post(t, r.api+"/events/async").Status == 202 })
+	waittest.Eventually(t, "the worker goes on", func() bool { return w.Metric(t, "events_worked_total") > 0 })
 }

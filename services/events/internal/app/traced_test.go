@@ -7,6 +7,7 @@ import (
 
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/events/client"
 	"github.com/rowlock/rowlock/services/events/internal/postgres"
 )
@@ -26,7 +27,7 @@ func TestOperationsAreTraced(t *testing.T) {
 	}
 	w := work(t, dsn, spans.Environ())
 	stop := func() error {
-		apptest.WaitUntil(t, "the pending event is worked", func() bool { return w.Metric(t, "events_worked_total") == 1 })
+		waittest.Eventually(t, "the pending event is worked", func() bool { return w.Metric(t, "events_worked_total") == 1 })
 		return errors.Join(r.Stop(), w.Stop())
 	}
 	spans.AreTraced(t, stop, []apptest.Operation{

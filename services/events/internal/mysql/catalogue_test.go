@@ -11,11 +11,11 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 	"github.com/rowlock/rowlock/services/events/internal/mysql"
 )
@@ -170,11 +170,11 @@ func TestBacklogIsWorkedByParts(t *testing.T) {
 func TestTenMigrateAtOnce(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.EmptyMariaDB(t)
-	apptest.Together(10, func(int) {
-		if err := migrate.Up(t.Context(), dsn, mysql.Migrations(), slog.New(slog.DiscardHandler)); err != nil {
-			t.Error(err)
-		}
-	})
+	if err := waittest.Together(10, func(int) error {
+		return migrate.Up(t.Context(), dsn, mysql.Migrations(), slog.New(slog.DiscardHandler))
+	}); err != nil {
+		t.Fatal(err)
+	}
 	if err := mysql.Check(t.Context(), openPool(t, dsn)); err != nil {
 		t.Error(err)
 	}
@@ -234,7 +234,7 @@ func TestHeldStatusRow(t *testing.T) {
 				answers <- err
 			}()
 		}
-		apptest.WaitUntil(t, "a group waits", func() bool {
+		waittest.Eventually(t, "a group waits", func() bool {
 			var n int
 			err := openWaits(t, db, &n)
 			return err == nil && n > 0

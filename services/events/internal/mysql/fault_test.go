@@ -2,6 +2,7 @@ package mysql_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -10,11 +11,11 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/dbtest/mariaproxy"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 	"github.com/rowlock/rowlock/services/events/internal/mysql"
 )
@@ -60,7 +61,7 @@ func TestLostReplies(t *testing.T) {
 					proxy.CutReply(lost)
 				}
 				var mu sync.Mutex
-				apptest.Together(callers, func(int) {
+				if err := waittest.Together(callers, func(int) error {
 					id, err := s.Add(t.Context(), event.New{Value: "x"})
 					mu.Lock()
 					defer mu.Unlock()
@@ -73,9 +74,12 @@ func TestLostReplies(t *testing.T) {
 					case ours:
 						refused++
 					default:
-						t.Error(err)
+						return err
 					}
-				})
+					return nil
+				}); err != nil {
+					t.Error(err)
+				}
 			}
 			n := wantWhole(t, db)
 			slices.Sort(given)
@@ -112,7 +116,7 @@ func TestKilledWorker(t *testing.T) {
 		t.Errorf("worked %d, %v", n, err)
 	}
 	worked := 0
-	apptest.WaitUntil(t, "the server gave the claim back", func() bool {
+	waittest.Eventually(t, "the server gave the claim back", func() bool {
 		n, err := other.Work(t.Context(), 100, func(event.ID) string { return "kept" })
 		if err != nil {
 			t.Error(err)
@@ -157,15 +161,15 @@ func TestStorm(t *testing.T) {
 			looks.Add(1)
 		}
 	})
-	apptest.Together(20, func(i int) {
+	if err := waittest.Together(20, func(i int) (err error) {
 		for k := range 30 {
-			pending := i%3 > 0
-			value := strconv.Itoa(k)
-			if _, err := stores[i%2].Add(t.Context(), event.New{Pending: pending, Value: value}); err != nil {
-				t.Error(err)
-			}
+			_, added := stores[i%2].Add(t.Context(), event.New{Pending: i%3 > 0, Value: strconv.Itoa(k)})
+			err = errors.Join(err, added)
 		}
-	})
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
 	stop()
 	background.Wait()
 	for {
@@ -217,7 +221,7 @@ func TestServerKilled(t *testing.T) {
 			}
 		})
 	}
-	apptest.WaitUntil(t, "some events", func() bool { return given.Load() > 50 && workedOK.Load() > 20 })
+	waittest.Eventually(t, "some events", func() bool { return given.Load() > 50 && workedOK.Load() > 20 })
 	if err := server.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +229,7 @@ func TestServerKilled(t *testing.T) {
 	if err := server.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	apptest.WaitUntil(t, "it goes on", func() bool { return given.Load() > before+50 })
+	waittest.Eventually(t, "it goes on", func() bool { return given.Load() > before+50 })
 	stop()
 	all.Wait()
 	if n := wantWhole(t, db); n < given.Load() || n > given.Load()+unknown.Load() {

@@ -11,6 +11,7 @@ import (
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 	"github.com/rowlock/rowlock/services/events/internal/postgres"
 )
@@ -80,11 +81,11 @@ func TestPlansReadFewPartitions(t *testing.T) {
 func TestTenMigrateAtOnce(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Empty(t)
-	apptest.Together(10, func(int) {
-		if err := migrate.Up(t.Context(), dsn, postgres.Migrations(), slog.New(slog.DiscardHandler)); err != nil {
-			t.Error(err)
-		}
-	})
+	if err := waittest.Together(10, func(int) error {
+		return migrate.Up(t.Context(), dsn, postgres.Migrations(), slog.New(slog.DiscardHandler))
+	}); err != nil {
+		t.Fatal(err)
+	}
 	if err := postgres.Check(t.Context(), openPool(t, dsn, sqldb.PoolerNone)); err != nil {
 		t.Error(err)
 	}
@@ -139,7 +140,7 @@ func TestHeldStatusRow(t *testing.T) {
 				answers <- err
 			}()
 		}
-		apptest.WaitUntil(t, "a group waits", func() bool {
+		waittest.Eventually(t, "a group waits", func() bool {
 			var n int
 			err := db.GetContext(t.Context(), &n, `SELECT count(*) FROM pg_stat_activity
 			  WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0`)

@@ -9,6 +9,7 @@ import (
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 	"github.com/rowlock/rowlock/services/events/internal/postgres"
 )
@@ -39,7 +40,7 @@ func TestWaitsForAnIDAreNoted(t *testing.T) {
 		_, err := s.Add(t.Context(), event.New{Value: "x"})
 		done <- err
 	}()
-	apptest.WaitUntil(t, "it has given up once", func() bool { return seen.Conflicts(t, contention.LockTimeout) >= 1 })
+	waittest.Eventually(t, "it has given up once", func() bool { return seen.Conflicts(t, contention.LockTimeout) >= 1 })
 	if err := holder.Rollback(); err != nil {
 		t.Fatal(err)
 	}

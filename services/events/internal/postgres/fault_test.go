@@ -17,6 +17,7 @@ import (
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 	"github.com/rowlock/rowlock/services/events/internal/postgres"
 )
@@ -58,7 +59,7 @@ func TestLostReplies(t *testing.T) {
 			var mu sync.Mutex
 			var given []event.ID
 			var unknown atomic.Int64
-			apptest.Together(16, func(int) {
+			if err := waittest.Together(16, func(int) error {
 				for range 30 {
 					id, err := s.Add(t.Context(), event.New{Value: "x"})
 					outcome, ours := sqldb.OutcomeOf(err)
@@ -70,10 +71,13 @@ func TestLostReplies(t *testing.T) {
 					case ours && outcome == sqldb.Unknown:
 						unknown.Add(1)
 					case !ours && !errors.Is(err, coalesce.ErrLocked):
-						t.Error(err)
+						return err
 					}
 				}
-			})
+				return nil
+			}); err != nil {
+				t.Error(err)
+			}
 			n := wantWhole(t, db)
 			slices.Sort(given)
 			if len(slices.Compact(slices.Clone(given))) != len(given) {
@@ -97,27 +101,31 @@ func TestLostRepliesOfWorkers(t *testing.T) {
 	proxy, db := faultproxy.New(t, dsn), apptest.Open(t, dsn)
 	direct := openStore(t, dsn, sqldb.PoolerNone)
 	const pending = 400
-	apptest.Together(50, func(int) {
+	if err := waittest.Together(50, func(int) (err error) {
 		for range pending / 50 {
-			if _, err := direct.Add(t.Context(), event.New{Pending: true}); err != nil {
-				t.Error(err)
-			}
+			_, added := direct.Add(t.Context(), event.New{Pending: true})
+			err = errors.Join(err, added)
 		}
-	})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
 	s := openStore(t, proxy.DSN(dsn), sqldb.PoolerNone)
 	proxy.CutEvery(7, faultproxy.AfterStatement, faultproxy.RST)
 	proxy.CutEvery(3, faultproxy.AfterCommit, faultproxy.FIN)
 	var failed atomic.Int64
-	apptest.Together(4, func(i int) {
+	if err := waittest.Together(4, func(i int) error {
 		for {
 			n, err := s.Work(t.Context(), 10, func(id event.ID) string { return fmt.Sprintf("%d by %d", id, i) })
 			if err != nil {
 				failed.Add(1)
 			} else if n == 0 {
-				return
+				return nil
 			}
 		}
-	})
+	}); err != nil {
+		t.Error(err)
+	}
 	if failed.Load() == 0 {
 		t.Error("nothing failed: the test proved nothing")
 	}
@@ -198,13 +206,15 @@ func TestStormWithoutConflicts(t *testing.T) {
 			looks.Add(1)
 		}
 	})
-	apptest.Together(30, func(i int) {
+	if err := waittest.Together(30, func(i int) (err error) {
 		for range 60 {
-			if _, err := stores[i%2].Add(t.Context(), event.New{Pending: i%3 > 0, Value: "y"}); err != nil {
-				t.Error(err)
-			}
+			_, added := stores[i%2].Add(t.Context(), event.New{Pending: i%3 > 0, Value: "y"})
+			err = errors.Join(err, added)
 		}
-	})
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
 	stop()
 	background.Wait()
 	for {

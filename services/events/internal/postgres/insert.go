@@ -49,7 +49,7 @@ func (s *Store) insert(ctx context.Context, wait time.Duration, group []event.Ne
 		Added  int     `db:"added"`
 	}
 	err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		return conn.GetContext(ctx, &row, insertSQL, len(group), milliseconds(wait), pq.Array(values))
+		return conn.GetContext(ctx, &row, insertSQL, len(group), sqldb.Milliseconds(wait), pq.Array(values))
 	})
 	switch {
 	case sqldb.LockTimedOut(err):

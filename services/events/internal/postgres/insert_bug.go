@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 )
 
@@ -29,7 +30,7 @@ SELECT $1::bigint - $2::bigint + n.ordinal, n.value FROM unnest($3::text[]) WITH
 	}
 	var id int64
 	err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		return conn.GetContext(ctx, &id, takeSQL, len(group), milliseconds(wait))
+		return conn.GetContext(ctx, &id, takeSQL, len(group), sqldb.Milliseconds(wait))
 	})
 	if err != nil {
 		return 0, err

@@ -13,6 +13,7 @@ import (
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
@@ -57,7 +58,7 @@ func TestWaitingEndsWithTheRequest(t *testing.T) {
 	for range 2 { // one waits for the lease, one in the queue behind it
 		go func() { done <- r.Change(ctx, id, addGold(1)) }()
 	}
-	apptest.WaitUntil(t, "a try found the pot leased", func() bool { return r.seen.Conflicts(t, contention.Held) == 1 })
+	waittest.Eventually(t, "a try found the pot leased", func() bool { return r.seen.Conflicts(t, contention.Held) == 1 })
 	cancel()
 	for range 2 {
 		if err := <-done; !errors.Is(err, pot.ErrTimeOver) {
@@ -159,12 +160,12 @@ func TestFenceIsHeldToCommit(t *testing.T) {
 	taken := make(chan error, 1)
 	// Without the timeout that would end it, see TestStalledHolderIsEnded.
 	err = r.changeUnder(t.Context(), l, func(p pot.Pot) (pot.Contents, error) {
-		apptest.WaitUntil(t, "the lease has expired", func() bool {
+		waittest.Eventually(t, "the lease has expired", func() bool {
 			var expired bool
 			return db.GetContext(t.Context(), &expired, `SELECT lock_expire_time <= clock_timestamp() FROM pyggpot.pot`) == nil && expired
 		})
 		go func() { taken <- taker.Change(t.Context(), id, addGold(2)) }()
-		apptest.WaitUntil(t, "the taker waits for the row", func() bool {
+		waittest.Eventually(t, "the taker waits for the row", func() bool {
 			var blocked int
 			return db.GetContext(t.Context(), &blocked, `SELECT count(*) FROM pg_stat_activity
 				WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0`) == nil && blocked == 1

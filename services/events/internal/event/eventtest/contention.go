@@ -2,11 +2,13 @@ package eventtest
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 )
 
@@ -27,7 +29,7 @@ func gapless(t *testing.T, one, other Store) {
 			}
 		})
 	}
-	together(callers, func(i int) {
+	if err := waittest.Together(callers, func(i int) error {
 		for k := range each {
 			s, n := one, event.New{Pending: true}
 			if i%2 == 1 {
@@ -38,11 +40,14 @@ func gapless(t *testing.T, one, other Store) {
 			}
 			id, err := s.Add(ctx, n)
 			if err != nil {
-				t.Error(err)
+				return err
 			}
 			ids[i] = append(ids[i], id)
 		}
-	})
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
 	stop.Store(true)
 	workers.Wait()
 	for i, own := range ids {
@@ -65,7 +70,7 @@ func exactlyOnce(t *testing.T, one, other Store) {
 	const pending, workers = 500, 8
 	enqueue(ctx, t, one, pending)
 	var worked atomic.Int64
-	together(workers, func(i int) {
+	if err := waittest.Together(workers, func(i int) error {
 		s := one
 		if i%2 == 1 {
 			s = other
@@ -73,15 +78,17 @@ func exactlyOnce(t *testing.T, one, other Store) {
 		for misses := 0; misses < 3 && worked.Load() < pending; {
 			n, err := s.Work(ctx, 1+i*4, word)
 			if err != nil {
-				t.Errorf("worker %d: %v", i, err)
-				return
+				return fmt.Errorf("worker %d: %w", i, err)
 			}
 			worked.Add(int64(n))
 			if n == 0 { // the others may hold what is left
 				misses++
 			}
 		}
-	})
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
 	for n := 1; n > 0; {
 		n = must[int](t)(one.Work(ctx, 100, word))
 		worked.Add(int64(n))

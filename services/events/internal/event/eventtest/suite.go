@@ -3,9 +3,9 @@ package eventtest
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 
+	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 )
 
@@ -56,36 +56,18 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-// together releases n goroutines at once and waits for them.
-func together(n int, do func(i int)) {
-	var ready, done sync.WaitGroup
-	begin := make(chan struct{})
-	ready.Add(n)
-	for i := range n {
-		done.Go(func() {
-			ready.Done()
-			<-begin
-			do(i)
-		})
-	}
-	ready.Wait()
-	close(begin)
-	done.Wait()
-}
-
 // enqueue adds n pending events, many at once.
 func enqueue(ctx context.Context, t *testing.T, s Store, n int) {
 	t.Helper()
 	const callers = 50
-	together(min(n, callers), func(i int) {
+	if err := waittest.Together(min(n, callers), func(i int) (err error) {
 		for k := i; k < n; k += callers {
-			if _, err := s.Add(ctx, event.New{Pending: true}); err != nil {
-				t.Error(err)
-			}
+			_, added := s.Add(ctx, event.New{Pending: true})
+			err = errors.Join(err, added)
 		}
-	})
-	if t.Failed() {
-		t.FailNow()
+		return err
+	}); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"testing"
 
+	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
@@ -215,22 +215,14 @@ func endedContext(t *testing.T, r pot.Repository) {
 	}
 }
 
-// together runs n functions that begin at once.
-func together(n int, do func(i int)) {
-	var done sync.WaitGroup
-	begin := make(chan struct{})
-	for i := range n {
-		done.Go(func() { <-begin; do(i) })
-	}
-	close(begin)
-	done.Wait()
-}
-
 func oneName(t *testing.T, r pot.Repository) {
 	const callers = 16
 	made := make([]error, callers)
-	together(callers, func(i int) { _, made[i] = r.Create(t.Context(), "pot", 10) })
 	winners := 0
+	_ = waittest.Together(callers, func(i int) error {
+		_, made[i] = r.Create(t.Context(), "pot", 10)
+		return made[i]
+	})
 	for _, err := range made {
 		if err == nil {
 			winners++
@@ -247,25 +239,27 @@ func onePot(t *testing.T, r pot.Repository) {
 	p := mustCreate(t, r, "pot", 1000)
 	const callers = 40
 	kinds := []pot.Kind{pot.Bronze, pot.Silver, pot.Gold}
-	together(callers, func(i int) {
+	if err := waittest.Together(callers, func(i int) (err error) {
 		for j := range 3 {
-			if err := r.Change(t.Context(), p.ID, add(kinds[(i+j)%3])); err != nil {
-				t.Error(err)
-			}
+			err = errors.Join(err, r.Change(t.Context(), p.ID, add(kinds[(i+j)%3])))
 		}
-	})
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
 	wantCoins(t, r, p.ID, pot.Coins{Kind: pot.Bronze, Count: 40}, pot.Coins{Kind: pot.Silver, Count: 40}, pot.Coins{Kind: pot.Gold, Count: 40})
 }
 
 func readersSeeWholeChanges(t *testing.T, r pot.Repository) {
 	p := mustCreate(t, r, "pot", 1000)
-	together(8, func(i int) {
+	pair := func(p pot.Pot) (pot.Contents, error) {
+		return p.Contents.Plus(pot.Contents{pot.Bronze: 1, pot.Gold: 1}), nil
+	}
+	if err := waittest.Together(8, func(i int) error {
 		for range 20 {
 			if i < 2 {
-				if err := r.Change(t.Context(), p.ID, func(p pot.Pot) (pot.Contents, error) {
-					return p.Contents.Plus(pot.Contents{pot.Bronze: 1, pot.Gold: 1}), nil
-				}); err != nil {
-					t.Error(err)
+				if err := r.Change(t.Context(), p.ID, pair); err != nil {
+					return err
 				}
 				continue
 			}
@@ -273,10 +267,13 @@ func readersSeeWholeChanges(t *testing.T, r pot.Repository) {
 			list, _, listErr := r.List(t.Context(), 1, 0)
 			if err != nil || listErr != nil || seen.Contents[pot.Bronze] != seen.Contents[pot.Gold] ||
 				list[0].Contents[pot.Bronze] != list[0].Contents[pot.Gold] {
-				t.Errorf("a reader saw half a change: %v, %v (%v, %v)", seen, list, err, listErr)
+				return fmt.Errorf("a reader saw half a change: %v, %v (%w)", seen, list, errors.Join(err, listErr))
 			}
 		}
-	})
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
 }
 
 func manyPots(t *testing.T, r pot.Repository) {
@@ -284,13 +281,14 @@ func manyPots(t *testing.T, r pot.Repository) {
 	for i := range ids {
 		ids[i] = mustCreate(t, r, fmt.Sprintf("pot-%d", i), 100).ID
 	}
-	together(pots*4, func(i int) {
+	if err := waittest.Together(pots*4, func(i int) (err error) {
 		for range 3 {
-			if err := r.Change(t.Context(), ids[i%pots], add(pot.Silver)); err != nil {
-				t.Error(err)
-			}
+			err = errors.Join(err, r.Change(t.Context(), ids[i%pots], add(pot.Silver)))
 		}
-	})
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
 	for _, id := range ids {
 		wantCoins(t, r, id, pot.Coins{Kind: pot.Silver, Count: 12})
 	}
@@ -299,14 +297,17 @@ func manyPots(t *testing.T, r pot.Repository) {
 func failingAmongOthers(t *testing.T, r pot.Repository) {
 	p := mustCreate(t, r, "pot", 100)
 	refusal := errors.New("no")
-	together(20, func(i int) {
-		if i%2 == 0 {
-			wantErr(t, r.Change(t.Context(), p.ID, func(pot.Pot) (pot.Contents, error) { return nil, refusal }), refusal)
-			return
+	if err := waittest.Together(20, func(i int) error {
+		if i%2 == 1 {
+			return r.Change(t.Context(), p.ID, add(pot.Gold))
 		}
-		if err := r.Change(t.Context(), p.ID, add(pot.Gold)); err != nil {
-			t.Error(err)
+		err := r.Change(t.Context(), p.ID, func(pot.Pot) (pot.Contents, error) { return nil, refusal })
+		if !errors.Is(err, refusal) {
+			return fmt.Errorf("a refused change answered %w, want %w", err, refusal)
 		}
-	})
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
 	wantCoins(t, r, p.ID, pot.Coins{Kind: pot.Gold, Count: 10})
 }
