@@ -189,7 +189,7 @@ func (r *runner) fleet(s scenario) Fleet {
 func (r *runner) config(s scenario, requests [][]byte) load.Config {
 	return load.Config{
 		Targets: r.fleet(s).Replicas[:s.replicas], Requests: requests, Connections: r.options.Connections,
-		Warmup: r.options.Warmup, Duration: r.options.Duration, Seed: uint64(time.Now().UnixNano()),
+		Warmup: r.options.Warmup, Duration: r.options.Duration,
 	}
 }
 
@@ -235,19 +235,19 @@ func runOf(result *load.Result, seen observation) Run {
 	run := Run{
 		Summary: Summary{
 			PerSecond: result.Throughput(), Errors: result.Errors(), Latency: latencyOf(result.Latency),
-			CPU: CPU{Client: result.CPUPerRequest()},
 		},
-		Statuses: result.Statuses, Failures: result.Failures, Redials: result.Redials,
+		Statuses: result.Statuses, Failures: result.Failures,
 		Curve: curveOf(result.Latency), Memory: seen.memory,
 	}
 
 	if requests := result.Succeeded + result.Errors(); requests > 0 {
+		run.CPU.Client = seen.client / time.Duration(requests)
 		run.CPU.Replicas = seen.replicas / time.Duration(requests)
 		run.CPU.PostgreSQL = seen.database / time.Duration(requests)
 	}
 
 	if capacity := result.Window * time.Duration(runtime.NumCPU()); seen.replicas > 0 && seen.database > 0 && capacity > 0 {
-		others := seen.machine - seen.replicas - seen.database - result.CPU
+		others := seen.machine - seen.replicas - seen.database - seen.client
 		run.Others = max(0, float64(others)/float64(capacity))
 	}
 

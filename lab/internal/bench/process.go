@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -144,6 +145,7 @@ type MemorySample struct {
 // observation is what was seen of the processes during one window.
 type observation struct {
 	memory   []MemorySample
+	client   time.Duration // CPU of this process
 	replicas time.Duration // CPU
 	database time.Duration // CPU
 	machine  time.Duration // CPU of everything on this machine
@@ -158,7 +160,7 @@ func observe(ctx context.Context, pids []int, databasePID int, warmup, window ti
 	}
 
 	start := time.Now()
-	replicasBefore, databaseBefore, machineBefore := sumCPU(pids), familyCPU(databasePID), machineCPU()
+	clientBefore, replicasBefore, databaseBefore, machineBefore := ownCPU(), sumCPU(pids), familyCPU(databasePID), machineCPU()
 	period := min(max(window/30, 200*time.Millisecond), time.Second)
 
 	for {
@@ -172,6 +174,7 @@ func observe(ctx context.Context, pids []int, databasePID int, warmup, window ti
 		}
 	}
 
+	seen.client = ownCPU() - clientBefore
 	seen.replicas = sumCPU(pids) - replicasBefore
 	seen.database = familyCPU(databasePID) - databaseBefore
 	seen.machine = machineCPU() - machineBefore
@@ -221,4 +224,14 @@ func pause(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// ownCPU is the user and system time that this process has used, without its children.
+func ownCPU() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0 // only possible with a bad argument
+	}
+
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

@@ -59,7 +59,6 @@ type Run struct {
 
 	Statuses map[int]int64          `json:"statuses,omitempty"`
 	Failures map[load.Failure]int64 `json:"failures,omitempty"`
-	Redials  int64                  `json:"redials,omitempty"`
 	// Lateness is how long after it was due a request was sent; it is part of Latency. Only the open loop has it.
 	Lateness *Latency       `json:"lateness,omitempty"`
 	Curve    []Point        `json:"curve,omitempty"`

@@ -14,16 +14,14 @@ type Config struct {
 	Requests [][]byte
 	// Connections is the number of connections over all targets, and so the most requests that can be in flight.
 	Connections int
-	// Rate is the number of requests a second of an open loop; 0 means saturating.
+	// Rate is the number of requests a second of an open loop; 0 means a closed loop.
 	Rate float64
 	// Warmup precedes Duration and is left out of every figure but those of [Tally].
 	Warmup time.Duration
 	// Duration is the length of the measured window.
 	Duration time.Duration
-	// Timeout is how long one answer may take, from the sending of its request; 0 means 15 s. It is checked a few times a second.
+	// Timeout is how long one answer may take; 0 means 15 s. An answer may take a tenth longer before it counts as timed out.
 	Timeout time.Duration
-	// Seed makes the draw of the requests repeatable for each connection.
-	Seed uint64
 }
 
 const defaultTimeout = 15 * time.Second
@@ -36,10 +34,8 @@ func (c *Config) validate() error {
 		return errors.New("load: no request is given")
 	case c.Connections < len(c.Targets):
 		return fmt.Errorf("load: %d connections do not reach all %d targets", c.Connections, len(c.Targets))
-	case c.Rate < 0:
-		return fmt.Errorf("load: the rate %g is negative", c.Rate)
-	case c.Warmup < 0 || c.Duration < 0 || c.Timeout < 0:
-		return errors.New("load: a duration is negative")
+	case c.Rate < 0 || c.Warmup < 0 || c.Duration < 0 || c.Timeout < 0:
+		return errors.New("load: the rate or a duration is negative")
 	}
 
 	if c.Timeout == 0 {

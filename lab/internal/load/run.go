@@ -2,12 +2,11 @@ package load
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"syscall"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // Run loads the targets for cfg.Warmup + cfg.Duration, waits for the answers still in flight, and returns what it measured.
@@ -15,163 +14,172 @@ import (
 // All connections are made before the clock starts; when one cannot be made, Run fails. Later a broken connection is counted and made
 // anew. When ctx ends, no new request is sent, those in flight are waited for, and the error of ctx is returned with the result so far.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
-	if err := cfg.validate(); err != nil {
-		return nil, err
+	end := cfg.Warmup + cfg.Duration
+	within := func(at time.Duration) bool { return cfg.Warmup <= at && at < end }
+	draw := func() []byte { return cfg.Requests[rand.IntN(len(cfg.Requests))] }
+
+	chosen := plan{
+		next:     func(now time.Duration) (turn, bool) { return turn{draw(), now}, now < end },
+		measured: func(_, done time.Duration) bool { return within(done) },
 	}
 
-	conns, err := dialAll(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-
-	clock := clock{start: time.Now()}
-	measured := window{from: int64(cfg.Warmup), to: int64(cfg.Warmup + cfg.Duration)}
-
-	var plan schedule = &saturating{clock: clock, window: measured, requests: cfg.Requests}
 	if cfg.Rate > 0 {
-		plan = &openLoop{window: measured, requests: cfg.Requests, interval: float64(time.Second) / cfg.Rate}
+		var dealt atomic.Int64
+
+		// A worker takes the next turn as soon as it is free, however late: when all connections are stalled the turns fall due unsent,
+		// and each of them later carries its wait in its latency.
+		chosen.next = func(time.Duration) (turn, bool) {
+			due := time.Duration(float64(dealt.Add(1)-1) * float64(time.Second) / cfg.Rate)
+
+			return turn{draw(), due}, due < end
+		}
+		chosen.measured = func(due, _ time.Duration) bool { return within(due) }
 	}
 
-	meter := startMeter(ctx, measured)
-	result, err := drive(ctx, cfg, conns, clock, plan)
-	result.CPU = meter.stop()
-	result.Window = cfg.Duration
+	result, err := drive(ctx, cfg, chosen)
+	if result != nil {
+		result.Window = cfg.Duration
+	}
 
 	return result, err
 }
 
-// Once sends each of cfg.Requests one time, in no particular order, and returns what became of them. Rate, Warmup and Duration of cfg
-// are not used.
+// Once sends each of cfg.Requests one time, as fast as the targets answer and in no particular order, and returns what became of them.
+// Rate, Warmup and Duration of cfg are not used.
 func Once(ctx context.Context, cfg Config) (*Result, error) {
+	var dealt atomic.Int64
+
+	return drive(ctx, cfg, plan{
+		next: func(now time.Duration) (turn, bool) {
+			i := dealt.Add(1) - 1
+			if i >= int64(len(cfg.Requests)) {
+				return turn{}, false
+			}
+
+			return turn{cfg.Requests[i], now}, true
+		},
+		measured: func(_, _ time.Duration) bool { return true },
+	})
+}
+
+// turn holds one request and when it should be sent: latency counts from there. Times are on the clock of the run.
+type turn struct {
+	request []byte
+	due     time.Duration
+}
+
+// plan says what to send next and when; all workers of a run share it.
+type plan struct {
+	// next returns the next turn, or false when the run is over. The worker waits until the turn is due before it sends.
+	next func(now time.Duration) (turn, bool)
+	// measured reports whether a request due and done at these times belongs to the measured window.
+	measured func(due, done time.Duration) bool
+}
+
+// drive runs one worker per connection until the plan or ctx ends. The result is nil when a first connection could not be made.
+func drive(ctx context.Context, cfg Config, p plan) (*Result, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
 
-	conns, err := dialAll(ctx, cfg)
-	if err != nil {
-		return nil, err
+	result := &Result{
+		Statuses: map[int]int64{}, Failures: map[Failure]int64{}, Latency: NewHistogram(), Lateness: NewHistogram(),
 	}
+	workers := make([]*worker, cfg.Connections)
 
-	clock, before := clock{start: time.Now()}, processCPU()
-	result, err := drive(ctx, cfg, conns, clock, &onceEach{clock: clock, requests: cfg.Requests})
-	result.Window, result.CPU = time.Since(clock.start), processCPU()-before
+	// One after the other: a burst of hundreds can overflow a listen queue, and the repeated SYN costs a second.
+	for i := range workers {
+		workers[i] = &worker{plan: p, result: result, target: cfg.Targets[i%len(cfg.Targets)], timeout: cfg.Timeout}
+		defer workers[i].drop()
 
-	return result, err
-}
-
-// dialAll makes the connections, a few at a time: a burst of hundreds can overflow a listen queue, and the repeated SYN costs a second.
-func dialAll(ctx context.Context, cfg Config) ([]*conn, error) {
-	conns := make([]*conn, cfg.Connections)
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(16)
-
-	for i := range conns {
-		group.Go(func() error {
-			c, err := dial(groupCtx, cfg.Targets[i%len(cfg.Targets)])
-			conns[i] = c
-
-			return err
-		})
-	}
-
-	if err := group.Wait(); err != nil {
-		for _, c := range conns {
-			if c != nil {
-				err = errors.Join(err, c.close())
-			}
+		if err := workers[i].dial(ctx); err != nil {
+			return nil, fmt.Errorf("load: %w", err)
 		}
-
-		return nil, fmt.Errorf("load: %w", err)
 	}
 
-	return conns, nil
-}
+	var group sync.WaitGroup
 
-// drive runs one worker per connection until the schedule ends. The result is never nil.
-func drive(ctx context.Context, cfg Config, conns []*conn, clock clock, plan schedule) (*Result, error) {
-	recorder := newRecorder()
-	workers := make([]*worker, len(conns))
-
-	for i, c := range conns {
-		workers[i] = newWorker(i, cfg, c, clock, plan, recorder)
-	}
-
-	watch := startWatchdog(workers, clock, cfg.Timeout)
-
-	var group errgroup.Group
+	start := time.Now()
 	for _, w := range workers {
-		group.Go(func() error { return w.run(ctx) })
+		w.start = start
+		group.Go(func() { w.run(ctx) })
 	}
 
-	err := errors.Join(group.Wait(), watch.stop(), context.Cause(ctx))
+	group.Wait()
 
-	result := &Result{Statuses: map[int]int64{}, Failures: map[Failure]int64{}}
-	result.Latency, result.Lateness = recorder.merge()
+	result.Window = time.Since(start)
 
-	for _, w := range workers {
-		result.Tally.add(w.counters.tally)
-		result.Succeeded += w.counters.measured
-		result.Redials += w.counters.redials
-
-		for status, n := range w.counters.statuses {
-			result.Statuses[status] += n
-		}
-
-		for failure, n := range w.counters.failures {
-			result.Failures[failure] += n
-		}
-	}
-
-	return result, err
+	return result, context.Cause(ctx) //nolint:wrapcheck // the caller's own error
 }
 
-// meter reads the CPU time of this process at both ends of the window.
-type meter struct {
-	cancel context.CancelFunc
-	used   chan time.Duration
+// redialPause bounds the random pause after a dial that failed.
+const redialPause = 200 * time.Millisecond
+
+// worker owns one connection and sends its turns one after the other.
+type worker struct {
+	plan
+
+	result  *Result
+	start   time.Time
+	target  string
+	timeout time.Duration
+	conn    *conn // nil after it broke
 }
 
-func startMeter(ctx context.Context, w window) *meter {
-	ctx, cancel := context.WithCancel(ctx)
-	m := &meter{cancel: cancel, used: make(chan time.Duration, 1)}
+func (w *worker) run(ctx context.Context) {
+	timer := time.NewTimer(0) // reused: an open loop waits before nearly every request
+	defer timer.Stop()
 
-	go func() {
-		if !sleep(ctx, time.Duration(w.from)) {
-			m.used <- 0
-
+	for ctx.Err() == nil {
+		t, ok := w.next(time.Since(w.start))
+		if !ok || !sleep(ctx, timer, t.due-time.Since(w.start)) {
 			return
 		}
 
-		before := processCPU()
-		sleep(ctx, time.Duration(w.to-w.from)) // cut short: what was used until now
+		if w.conn == nil && w.dial(ctx) != nil {
+			w.result.add(0, FailureDial, w.measured(t.due, time.Since(w.start)), 0, 0)
+			sleep(ctx, timer, rand.N(redialPause))
 
-		m.used <- processCPU() - before
-	}()
+			continue
+		}
 
-	return m
+		w.send(t)
+	}
 }
 
-// stop returns what the process used in the window.
-func (m *meter) stop() time.Duration {
-	defer m.cancel()
+func (w *worker) send(t turn) {
+	sent := time.Since(w.start)
+	status, reusable, err := w.conn.roundTrip(t.request, sent)
+	done := time.Since(w.start)
 
-	return <-m.used
-}
-
-// processCPU is the user and system time that this process has used, without its children.
-func processCPU() time.Duration {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		return 0 // only possible with a bad argument
+	if !reusable {
+		w.drop()
 	}
 
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+	w.result.add(status, failureOf(err), w.measured(t.due, done), done-t.due, sent-t.due)
+}
+
+func (w *worker) dial(ctx context.Context) (err error) {
+	w.conn, err = dial(ctx, w.target, w.timeout)
+
+	return err
+}
+
+// drop closes the connection; what it may still have to say is of no use.
+func (w *worker) drop() {
+	if w.conn != nil {
+		_ = w.conn.Close()
+		w.conn = nil
+	}
 }
 
 // sleep returns false when ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+func sleep(ctx context.Context, timer *time.Timer, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+
+	timer.Reset(d)
 
 	select {
 	case <-timer.C:
