@@ -120,7 +120,7 @@ func TestAlertsHaveARunbook(t *testing.T) {
 		if got, want := alert.Annotations["runbook_url"], runbookURL+"#"+anchor(alert.Alert); got != want {
 			t.Errorf("%s leads to %s, want %s", alert.Alert, got, want)
 		}
-		for _, part := range []string{"**What it means.**", "**What to look at.**", "**What to do.**"} {
+		for _, part := range []string{"**Means.**", "**Look at.**", "**Do.**"} {
 			if !strings.Contains(sections[alert.Alert], part) {
 				t.Errorf("the runbook does not say of %s: %s", alert.Alert, part)
 			}
