@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -13,6 +12,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/rowlock/rowlock/lab/internal/bench"
 	"github.com/rowlock/rowlock/lab/internal/local"
@@ -48,90 +50,86 @@ func benches() map[string]struct {
 type benchFlags struct {
 	service string
 	out     string
+	quick   bool
 	options bench.Options
 }
 
-// runBench is `rowlock bench [SERVICE] [flags]`: it starts a private PostgreSQL server and replicas of the service, measures both, and
-// prints and saves the report. A missed bar is printed and is no error; counters that do not add up are one.
-func runBench(ctx context.Context, p process, args []string) error {
-	flags, err := parseBenchFlags(args, p.stderr)
-	if err != nil {
-		return err
+// newBench returns the command with one command below it for each service, whose defaults differ.
+func newBench(p process) *cobra.Command {
+	cmd := newBenchOf(p, defaultBench)
+	cmd.Use, cmd.Short = "bench [SERVICE]", "Measure a service beside bare pgbench"
+	cmd.Long = "Measure a service beside bare pgbench, " + defaultBench + " where none is named.\n" +
+		"It starts a private PostgreSQL server on a disk and replicas of the service, and prints and saves the report."
+	names := slices.Sorted(maps.Keys(benches()))
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return usageError{fmt.Sprintf("bench: there is no bench of %q; there is one of %s", args[0], strings.Join(names, ", "))}
 	}
+	for _, name := range names {
+		cmd.AddCommand(newBenchOf(p, name))
+	}
+	return cmd
+}
 
+// newBenchOf returns the command that measures one service.
+func newBenchOf(p process, service string) *cobra.Command {
+	f := benchFlags{service: service, options: benches()[service].options()}
+	cmd := &cobra.Command{
+		Use: service, Short: "Measure " + service, Args: noWords,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.validate(); err != nil {
+				return err
+			}
+			return runBench(cmd.Context(), f, p)
+		},
+	}
+	f.define(cmd.Flags())
+	return cmd
+}
+
+// define defines the flags of a bench, with the defaults of its service.
+func (f *benchFlags) define(flags *pflag.FlagSet) {
+	o := &f.options
+	flags.IntVar(&o.Runs, "runs", o.Runs, "runs of each scenario; the report gives medians")
+	flags.DurationVar(&o.Duration, "duration", o.Duration, "measured length of a saturated run")
+	flags.DurationVar(&o.OpenDuration, "open-duration", o.OpenDuration, "measured length of an open-loop run")
+	flags.DurationVar(&o.Warmup, "warmup", o.Warmup, "length of the warm-up before each run")
+	flags.Float64Var(&o.Rate, "rate", o.Rate, "requests per second of the open loop")
+	flags.IntVar(&o.Connections, "connections", o.Connections, "connections of the generator over all replicas")
+	flags.IntVar(&o.Replicas, "replicas", o.Replicas, "replicas that share the load")
+	flags.IntVar(&o.Items, "items", o.Items, "counters, and rows of pgbench's table")
+	flags.StringVar(&f.out, "out", filepath.Join(".tmp", "bench"), "folder for the JSON and SVG reports; empty for none")
+	flags.BoolVar(&o.Trace, "trace", false, "of counts: measure what tracing costs, off against 1 % and 100 %")
+	flags.StringSliceVar(&o.Only, "only", nil, "comma-separated scenarios to run instead of all, such as pgbench-uniform,uniform")
+	flags.BoolVar(&f.quick, "quick", false, "a smoke test of seconds: prints figures and judges none")
+}
+
+// validate checks the flags.
+func (f *benchFlags) validate() error {
+	if f.quick {
+		f.options = f.options.Quick()
+	}
+	if err := f.options.Validate(); err != nil {
+		return usageError{fmt.Sprintf("bench: %v", err)}
+	}
+	return nil
+}
+
+// runBench measures a service, and prints and saves the report. A missed bar is printed and is no error; counters that do
+// not add up are one.
+func runBench(ctx context.Context, flags benchFlags, p process) error {
 	var report *bench.Report
-
-	err = withBenchSystem(ctx, flags, p, func(system bench.System) error {
+	err := withBenchSystem(ctx, flags, p, func(system bench.System) error {
 		var err error
 		report, err = benches()[flags.service].measure(ctx, system, flags.options, p.stderr)
-
 		return err
 	})
-
 	if report != nil && ctx.Err() == nil {
 		err = errors.Join(err, report.WriteTable(p.stdout), saveReport(report, flags.out, p.stdout))
 	}
-
 	return err
-}
-
-func parseBenchFlags(args []string, stderr io.Writer) (benchFlags, error) {
-	f := benchFlags{service: defaultBench}
-	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-		f.service, args = args[0], args[1:]
-	}
-
-	chosen, known := benches()[f.service]
-	if !known {
-		return f, usageError{fmt.Sprintf("bench: there is no bench of %q; there is one of %s",
-			f.service, strings.Join(slices.Sorted(maps.Keys(benches())), ", "))}
-	}
-
-	f.options = chosen.options()
-	o := &f.options
-
-	set := flag.NewFlagSet("rowlock bench [SERVICE]", flag.ContinueOnError)
-	set.SetOutput(stderr)
-	set.IntVar(&o.Runs, "runs", o.Runs, "runs of each scenario; the report gives medians")
-	set.DurationVar(&o.Duration, "duration", o.Duration, "measured length of a saturated run")
-	set.DurationVar(&o.OpenDuration, "open-duration", o.OpenDuration, "measured length of an open-loop run")
-	set.DurationVar(&o.Warmup, "warmup", o.Warmup, "length of the warm-up before each run")
-	set.Float64Var(&o.Rate, "rate", o.Rate, "requests per second of the open loop")
-	set.IntVar(&o.Connections, "connections", o.Connections, "connections of the generator over all replicas")
-	set.IntVar(&o.Replicas, "replicas", o.Replicas, "replicas that share the load")
-	set.IntVar(&o.Items, "items", o.Items, "counters, and rows of pgbench's table")
-	set.StringVar(&f.out, "out", filepath.Join(".tmp", "bench"), "folder for the JSON and SVG reports; empty for none")
-
-	set.BoolVar(&o.Trace, "trace", false, "of counts: measure what tracing costs, off against 1 % and 100 %")
-
-	only := set.String("only", "", "comma-separated scenarios to run instead of all, such as pgbench-uniform,uniform")
-	quick := set.Bool("quick", false, "a smoke test of seconds: prints figures and judges none")
-
-	if err := set.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return f, flag.ErrHelp
-		}
-
-		return f, exitStatus(exitUsage) // flag has said what is wrong
-	}
-
-	if *only != "" {
-		o.Only = strings.Split(*only, ",")
-	}
-
-	if *quick {
-		f.options = o.Quick()
-	}
-
-	if set.NArg() > 0 {
-		return f, usageError{fmt.Sprintf("bench: what does %q mean? The service comes first, then the flags", set.Arg(0))}
-	}
-
-	if err := f.options.Validate(); err != nil {
-		return f, usageError{fmt.Sprintf("bench: %v", err)}
-	}
-
-	return f, nil
 }
 
 // withBenchSystem runs measure while a private server and the replicas are up. DATABASE_URL is not used: a bench fills what it gets.

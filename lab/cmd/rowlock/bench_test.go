@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,54 +12,41 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/rowlock/rowlock/lab/internal/bench"
 )
 
 func TestBenchFlags(t *testing.T) {
 	t.Parallel()
-
-	got, err := parseBenchFlags(strings.Fields("counts --runs 5 --duration 3s --replicas 4 --only uniform,hot-1 --out x"), io.Discard)
-	if err != nil {
-		t.Fatal(err)
+	parse := func(line string) benchFlags {
+		f := benchFlags{service: "counts", options: bench.Defaults()}
+		set := pflag.NewFlagSet("", pflag.ContinueOnError)
+		f.define(set)
+		if err := errors.Join(set.Parse(strings.Fields(line)), f.validate()); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		return f
 	}
-
-	if o := got.options; got.service != "counts" || got.out != "x" || o.Runs != 5 || o.Duration != 3*time.Second || o.Replicas != 4 ||
+	got := parse("--runs 5 --duration 3s --replicas 4 --only uniform,hot-1 --out x")
+	if o := got.options; got.out != "x" || o.Runs != 5 || o.Duration != 3*time.Second || o.Replicas != 4 ||
 		!slices.Equal(o.Only, []string{"uniform", "hot-1"}) || !o.Judge {
 		t.Errorf("%+v", got)
 	}
-
-	if got, err = parseBenchFlags([]string{"--quick"}, io.Discard); err != nil || got.service != "counts" || got.options.Judge {
-		t.Errorf("--quick: %+v, %v; want counts without a judgement", got, err)
+	if got := parse("--quick"); got.options.Judge {
+		t.Errorf("--quick judges: %+v", got)
 	}
-
-	if _, err := parseBenchFlags([]string{"--help"}, io.Discard); !errors.Is(err, flag.ErrHelp) {
-		t.Errorf("--help: %v", err)
-	}
-}
-
-func TestBenchFlagsRefused(t *testing.T) {
-	t.Parallel()
-
 	for line, want := range map[string]string{
-		"tea":                      `"tea"`,
-		"counts uniform":           `"uniform"`,
-		"counts --runs 0":          "runs",
-		"counts --only lukewarm":   `"lukewarm"`,
-		"counts --connections 1":   "connections",
-		"counts --duration 10ms":   "duration",
-		"counts --quick --rate -1": "rate",
+		"bench tea":                      `"tea"`,
+		"bench counts uniform":           `"uniform"`,
+		"bench counts --runs 0":          "runs",
+		"bench counts --only lukewarm":   `"lukewarm"`,
+		"bench --connections 1":          "connections",
+		"bench counts --duration 10ms":   "duration",
+		"bench counts --quick --rate -1": "rate",
+		"bench counts --fast":            "--fast",
 	} {
-		_, err := parseBenchFlags(strings.Fields(line), io.Discard)
-
-		var usage usageError
-		if !errors.As(err, &usage) || !strings.Contains(usage.text, want) {
-			t.Errorf("%s: error %v, want one that mentions %s", line, err, want)
-		}
-	}
-
-	var status exitStatus
-	if _, err := parseBenchFlags([]string{"--fast"}, io.Discard); !errors.As(err, &status) || status != exitUsage {
-		t.Errorf("--fast: %v, want exit status %d", err, exitUsage)
+		refused(t, line, want)
 	}
 }
 

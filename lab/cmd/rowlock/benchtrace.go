@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,40 +18,6 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/sink"
 )
-
-// runSink is `rowlock sink`: it prints its URL and takes spans until its standard input ends.
-func runSink(ctx context.Context, p process, _ []string) (err error) {
-	var lc net.ListenConfig
-
-	listener, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return fmt.Errorf("sink: %w", err)
-	}
-
-	server := &http.Server{Handler: &sink.Sink{}, ReadHeaderTimeout: 5 * time.Second}
-	served := make(chan error, 1)
-
-	go func() { served <- server.Serve(listener) }()
-
-	say(p.stdout, "http://%s", listener.Addr())
-
-	ended := make(chan struct{})
-
-	go func() {
-		defer close(ended)
-
-		_, _ = io.Copy(io.Discard, p.stdin) // its end is what is waited for
-	}()
-
-	select {
-	case <-ended:
-	case <-ctx.Done():
-	case err := <-served:
-		return fmt.Errorf("sink: %w", err)
-	}
-
-	return server.Close() //nolint:wrapcheck // nobody is left to be told
-}
 
 // withTracing runs measure while replicas that trace are up beside those that do not, and a sink in a process of its own: the generator
 // has one thread, which should not receive spans besides.

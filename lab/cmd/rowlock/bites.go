@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -14,6 +13,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/rowlock/rowlock/lab/internal/guest"
 	"github.com/rowlock/rowlock/lab/internal/prove"
@@ -38,40 +39,48 @@ type bites struct {
 	host *guest.Server // that dsn names
 }
 
-func parseBites(p process, args []string) (bites, error) {
-	b := bites{process: p, seed: rand.Uint64N(1 << 32)}
-	all := prove.Bugs()
-	tags := make([]string, 0, len(all))
-	for _, bug := range all {
-		tags = append(tags, bug.Tag)
+func newMutationTest(p process) *cobra.Command {
+	b := bites{process: p}
+	var tags []string
+	cmd := &cobra.Command{
+		Use: "mutation-test", Aliases: []string{"bites"},
+		Short: "Build services with known bugs and check that prove finds each within a minute",
+		Args:  noWords,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := b.choose(tags); err != nil {
+				return err
+			}
+			return b.runAll(cmd.Context())
+		},
 	}
-	set := flag.NewFlagSet("rowlock bites", flag.ContinueOnError)
-	set.SetOutput(p.stderr)
-	usage := "build in this bug instead of all, one after the other; may be given several times: " + strings.Join(tags, ", ")
-	set.Func("bug", usage, func(tag string) error {
-		i := slices.Index(tags, tag)
+	var all []string
+	for _, bug := range prove.Bugs() {
+		all = append(all, bug.Tag)
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&tags, "bug", nil,
+		"build in this bug instead of all, one after the other; may be repeated: "+strings.Join(all, ", "))
+	dsnFlag(flags, &b.dsn)
+	flags.Uint64Var(&b.seed, "seed", rand.Uint64N(1<<32), "seed of the schedules")
+	randomSeed(flags)
+	flags.StringVar(&b.dir, "out", filepath.Join(".tmp", "bites"), "folder for the binaries with bugs, and for what was found")
+	return cmd
+}
+
+// choose takes the bugs of those tags, all when there are none.
+func (b *bites) choose(tags []string) error {
+	all := prove.Bugs()
+	for _, tag := range tags {
+		i := slices.IndexFunc(all, func(bug prove.Bug) bool { return bug.Tag == tag })
 		if i < 0 {
-			return fmt.Errorf("there is no bug %q", tag)
+			return usageError{fmt.Sprintf("mutation-test: there is no bug %q", tag)}
 		}
 		b.bugs = append(b.bugs, all[i])
-		return nil
-	})
-	dsnFlag(set, &b.dsn)
-	set.Uint64Var(&b.seed, "seed", b.seed, "seed of the schedules; a random one without the flag")
-	set.StringVar(&b.dir, "out", filepath.Join(".tmp", "bites"), "folder for the binaries with bugs, and for what was found")
-	if err := set.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return b, flag.ErrHelp
-		}
-		return b, exitStatus(exitUsage) // flag has said what is wrong
 	}
-	if err := noArguments(set, "bites", ""); err != nil {
-		return b, err
-	}
-	if len(b.bugs) == 0 {
+	if len(tags) == 0 {
 		b.bugs = all
 	}
-	return b, nil
+	return nil
 }
 
 // options are those of a run of all services that have a bug.
@@ -95,17 +104,14 @@ type bite struct {
 	err    error // of the run itself
 }
 
-// runBites is `rowlock bites`. First of all the same windows must hold without a bug:
+// runAll is `rowlock mutation-test`. First of all the same windows must hold without a bug:
 // a proof that always fails finds every bug.
-func runBites(ctx context.Context, p process, args []string) error {
-	b, err := parseBites(p, args)
-	if err != nil {
-		return err
-	}
+func (b bites) runAll(ctx context.Context) (err error) {
+	p := b.process
 	if _, err := os.Stat("go.work"); err != nil {
-		return usageError{"bites builds services from source: run it in the folder with go.work"}
+		return usageError{"mutation-test builds services from source: run it in the folder with go.work"}
 	}
-	if b.host, err = look(ctx, p, "bites", b.options()); err != nil {
+	if b.host, err = look(ctx, p, "mutation-test", b.options()); err != nil {
 		return err
 	}
 	var found []bite

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"io"
 	"os"
 	"os/exec"
@@ -15,29 +14,18 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
-func TestBitesFlags(t *testing.T) {
+func TestMutationTestFlags(t *testing.T) {
 	t.Parallel()
-	p := process{stdout: io.Discard, stderr: io.Discard}
-	b, err := parseBites(p, strings.Fields("--bug bug_now --bug bug_finish --seed 5"))
-	if err != nil || len(b.bugs) != 2 || b.bugs[1].Tag != "bug_finish" || b.seed != 5 {
+	var b bites
+	if err := b.choose([]string{"bug_now", "bug_finish"}); err != nil || len(b.bugs) != 2 || b.bugs[1].Tag != "bug_finish" {
 		t.Errorf("%+v, %v", b, err)
 	}
-	if all, err := parseBites(p, nil); err != nil || len(all.bugs) != len(prove.Bugs()) {
-		t.Errorf("%d bugs, %v", len(all.bugs), err)
+	if err := b.choose(nil); err != nil || len(b.bugs) != len(prove.Bugs()) {
+		t.Errorf("%d bugs, %v", len(b.bugs), err)
 	}
-	if _, err := parseBites(p, []string{"--help"}); !errors.Is(err, flag.ErrHelp) {
-		t.Errorf("--help: %v", err)
-	}
-	if _, err := parseBites(p, []string{"--bug", "bug_tea"}); !errors.Is(err, exitStatus(exitUsage)) {
-		t.Errorf("a bug that there is not: %v", err)
-	}
-	// Here is no go.work: a word on the command line, and the folder, are complained of.
-	for _, args := range [][]string{{"tea"}, nil} {
-		var usage usageError
-		if err := runBites(t.Context(), p, args); !errors.As(err, &usage) {
-			t.Errorf("%v: %v", args, err)
-		}
-	}
+	refused(t, "mutation-test --bug bug_tea", `"bug_tea"`)
+	refused(t, "bites tea", `"tea"`)
+	refused(t, "mutation-test", "go.work") // which is not here
 }
 
 // Every bug stands behind its tag in its service, or in platform, beside what is

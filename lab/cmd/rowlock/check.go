@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
-	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/rowlock/rowlock/lab/internal/check"
@@ -16,34 +13,38 @@ import (
 	"github.com/rowlock/rowlock/platform/telemetry"
 )
 
-// runCheck is `rowlock check --SERVICE=URL ...`: it checks the services that are named, wherever they run. With an
-// endpoint in the OTEL_* variables each check is a trace from here to the services' statements.
-func runCheck(ctx context.Context, p process, args []string) error {
-	flags := flag.NewFlagSet("check", flag.ContinueOnError)
-	flags.SetOutput(p.stderr)
-	apis, internals := map[string]*string{}, map[string]*string{}
-	for _, name := range check.Services() {
-		apis[name] = flags.String(name, "", "`URL` of "+name)
-		internals[name] = flags.String(name+"-internal", "", "`URL` of its internal API, if it has one of its own")
+func newCheck(p process) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "check --SERVICE=URL...", Short: "Check running services against their promises",
+		Long: `Send concurrent requests to running services, wherever they are, and compare what is stored with what was answered.
+
+With an endpoint in the OTEL_* variables each check is a trace from here to the services' statements; TRACEPARENT
+names its parent.`,
+		Example: "  rowlock check --counts=http://127.0.0.1:8083 --iidy=http://127.0.0.1:8084",
+		Args:    noWords,
 	}
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return flag.ErrHelp
+	targets := make([]check.Target, len(check.Services()))
+	for i, name := range check.Services() {
+		targets[i].Service = name
+		cmd.Flags().StringVar(&targets[i].URL, name, "", "`URL` of "+name)
+		cmd.Flags().StringVar(&targets[i].Internal, name+"-internal", "", "`URL` of its internal API where that has a listener of its own")
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		var named []check.Target
+		for _, t := range targets {
+			if t.URL != "" {
+				named = append(named, t)
+			}
 		}
-		return usageError{fmt.Sprintf("check: %v", err)}
-	}
-	if flags.NArg() > 0 {
-		return usageError{fmt.Sprintf("check: what does %q mean?", strings.Join(flags.Args(), " "))}
-	}
-	var targets []check.Target
-	for _, name := range check.Services() {
-		if *apis[name] != "" {
-			targets = append(targets, check.Target{Service: name, URL: *apis[name], Internal: *internals[name]})
+		if len(named) == 0 {
+			return usageError{"check needs the address of at least one service, such as --counts=http://127.0.0.1:8083"}
 		}
+		return runCheck(cmd.Context(), p, named)
 	}
-	if len(targets) == 0 {
-		return usageError{"check needs the address of at least one service, such as --counts=http://127.0.0.1:8083"}
-	}
+	return cmd
+}
+
+func runCheck(ctx context.Context, p process, targets []check.Target) error {
 	tel, err := telemetry.New(ctx, telemetry.Config{
 		Service: "rowlock", Version: lifecycle.Version(), LogFormat: "text", Output: p.stderr,
 		Environ: p.environ, CaptureGlobals: p.globals,
@@ -51,9 +52,9 @@ func runCheck(ctx context.Context, p process, args []string) error {
 	if err != nil {
 		return err
 	}
-	ctx = called(ctx, p.environ)
+	ctx = withParent(ctx, p.environ)
 	err = check.Run(ctx, p.stdout, tel, targets)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSpansWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
 	if lost := tel.Shutdown(ctx); lost != nil {
 		tel.Logger().WarnContext(ctx, "the last spans were not sent", slog.Any("error", lost))
@@ -61,13 +62,11 @@ func runCheck(ctx context.Context, p process, args []string) error {
 	return err
 }
 
-// lastSpansWithin bounds the wait for a collector that is away or slow.
-const lastSpansWithin = 5 * time.Second
+// flushTimeout bounds the export of the last spans.
+const flushTimeout = 5 * time.Second
 
-// called is the context of a program that somebody's trace has started: TRACEPARENT and
-// TRACESTATE name it, as OpenTelemetry's specification of environment variables as
-// carriers has it, and tools that run pipelines set them.
-func called(ctx context.Context, environ map[string]string) context.Context {
+// withParent takes the parent span from TRACEPARENT and TRACESTATE, OpenTelemetry's carriers in the environment.
+func withParent(ctx context.Context, environ map[string]string) context.Context {
 	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{
 		"traceparent": environ["TRACEPARENT"], "tracestate": environ["TRACESTATE"],
 	})

@@ -13,10 +13,10 @@ func TestCheckAndDriveCommandLines(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
 		"check":                              "at least one service",
-		"check --gin=http://x":               "flag provided but not defined",
-		"check counts":                       `what does "counts" mean`,
+		"check --gin=http://x":               "unknown flag: --gin",
+		"check counts":                       `unexpected argument "counts"`,
 		"drive counts":                       "drive needs a service (counts, events",
-		"drive --rate=x counts http://x":     "invalid value",
+		"drive --rate=x counts http://x":     "invalid argument",
 		"drive --rate=0 counts http://x":     "at least 1",
 		"drive gin http://x":                 `no load for "gin"`,
 		"check --counts=http://127.0.0.1:1/": "connection refused",

@@ -1,39 +1,40 @@
-// Command rowlock runs, tests and measures the services of Rowlock on one
-// machine; it needs neither Docker nor root nor anything set up before.
+// Command rowlock runs, tests and measures the services of Rowlock on one machine. It needs neither Docker nor root
+// nor anything set up before.
 //
-//	rowlock up                     a private PostgreSQL, and replicas of every service behind one address each
-//	rowlock bench SERVICE          throughput and latency beside bare pgbench
-//	rowlock prove                  break the system and check what was promised; rowlock bites: whether that finds bugs
-//	rowlock check --SERVICE=URL    whether running services, wherever they are, keep their promises
-//	rowlock drive SERVICE URL      load until standard input ends, and what came of it
-//	rowlock sink                   take spans and count them
+//	rowlock up                     run a private PostgreSQL, and replicas of every service behind one address each
+//	rowlock bench SERVICE          measure throughput and latency beside bare pgbench
+//	rowlock prove                  inject faults and check the promises
+//	rowlock mutation-test          build known bugs in and check that prove finds each
+//	rowlock check --SERVICE=URL    check running services against their promises
+//	rowlock drive SERVICE URL      send load until standard input ends, and check the sums
+//	rowlock sink                   receive spans and count them
 //	rowlock with-postgres -- CMD   run CMD with a PostgreSQL server to test on
 package main
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
-	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 )
 
-// The exit statuses of rowlock, beside those that with-postgres passes on.
+// The exit statuses of rowlock. with-postgres passes on those of its command.
 const (
 	exitOK     = 0
 	exitError  = 1
 	exitUsage  = 2
-	exitBroken = 3   // prove: the run went well, and a promise was broken
-	exitHurry  = 130 // as a shell reports Ctrl-C
-	signalBase = 128 // plus the signal's number: as a shell reports a program that a signal ended
+	exitBroken = 3   // prove: the run was completed, and a promise was broken
+	exitKilled = 130 // the second Ctrl-C, as a shell reports it
+	signalBase = 128 // plus the number of the signal that ended with-postgres' command, as a shell reports it
 )
 
 func main() {
@@ -45,96 +46,88 @@ func main() {
 	os.Exit(status)
 }
 
-// process is what a command takes from the process that it runs in.
+// process holds what a command takes from the process that it runs in.
 type process struct {
 	environ        map[string]string
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	// hurry is closed by the second Ctrl-C: whatever still stops in order is to end at once.
+	// hurry is closed by the second Ctrl-C: orderly stops then end at once.
 	hurry <-chan struct{}
-	// globals says that the process is this command's own: what other people's code logs is the command's too.
+	// globals lets a command capture the process' global loggers. Tests, which share a process, leave it false.
 	globals bool
 }
 
-// command is a word on the command line. Its context ends at the first Ctrl-C.
-type command struct {
-	name, args, help string
-	run              func(ctx context.Context, p process, args []string) error
+// newRoot returns the command rowlock. The context of its commands ends at the first Ctrl-C.
+func newRoot(p process) *cobra.Command {
+	root := &cobra.Command{
+		Use: "rowlock", Short: "Run, test and measure the services of Rowlock on this machine",
+		Version:       lifecycle.Version(),
+		SilenceErrors: true, SilenceUsage: true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			names := make([]string, 0, len(cmd.Commands()))
+			for _, c := range cmd.Commands() {
+				if c.IsAvailableCommand() {
+					names = append(names, c.Name())
+				}
+			}
+			return usageError{fmt.Sprintf("unknown command %q; the commands are %s", args[0], strings.Join(names, ", "))}
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetIn(p.stdin)
+	root.SetOut(p.stdout)
+	root.SetErr(p.stderr)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError{strings.TrimPrefix(cmd.Name()+": "+err.Error(), "rowlock: ")}
+	})
+	root.AddCommand(
+		newUp(p), newBench(p), newProve(p), newMutationTest(p), newCheck(p), newDrive(p), newSink(p), newWithPostgres(p), newVersion(),
+	)
+	return root
 }
 
-// commands is the table of what rowlock can do.
-func commands() []command {
-	return []command{
-		{
-			name: "up", args: "[flags]", help: "run PostgreSQL and replicas of every service until Ctrl-C",
-			run: up,
-		},
-		{
-			name: "bench", args: "[SERVICE] [flags]", help: "measure a service beside bare pgbench",
-			run: runBench,
-		},
-		{
-			name: "prove", args: "[flags]", help: "break the system in every way we know and check what was promised",
-			run: runProve,
-		},
-		{
-			name: "bites", args: "[flags]", help: "build services with known bugs and demand that prove finds each within a minute",
-			run: runBites,
-		},
-		{
-			name: "check", args: "--SERVICE=URL...", help: "send concurrent requests to running services and compare the results, to the last digit",
-			run: runCheck,
-		},
-		{
-			name: "drive", args: "[flags] SERVICE URL [INTERNAL-URL]",
-			help: "load until standard input ends, then compare what is stored with what was answered",
-			run:  runDrive,
-		},
-		{
-			name: "sink", help: "take spans over OTLP/HTTP, count them and forget them, until standard input ends",
-			run: runSink,
-		},
-		{
-			name: "with-postgres", args: "-- CMD...", help: "run CMD with ROWLOCK_TEST_DATABASE_URL naming a server of its own",
-			run: withPostgres,
-		},
-		{
-			name: "version", help: "print the version",
-			run: func(_ context.Context, p process, _ []string) error {
-				_, err := fmt.Fprintln(p.stdout, "rowlock", lifecycle.Version())
-				return err //nolint:wrapcheck // there is nothing to add to "write: broken pipe"
-			},
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: noWords,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "rowlock", lifecycle.Version())
+			return err //nolint:wrapcheck // there is nothing to add to "write: broken pipe"
 		},
 	}
 }
 
-// usageError is a command line that makes no sense.
+// run runs the command that args name and returns the exit status.
+func run(ctx context.Context, p process, args []string) int {
+	root := newRoot(p)
+	root.SetArgs(args)
+	return exitCode(p, root.ExecuteContext(ctx))
+}
+
+// usageError reports a command line that cannot be used.
 type usageError struct{ text string }
 
 func (e usageError) Error() string { return e.text }
 
-// exitStatus is an end with a status that says it all.
-type exitStatus int //nolint:errname // it is one: the error is only its way to main
+// exitStatus ends the process with a status; what there is to say was printed before.
+type exitStatus int //nolint:errname // the status is the error
 
 func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// run runs the command that args name and returns the exit status.
-func run(ctx context.Context, p process, args []string) int {
-	return ended(p, dispatch(ctx, p, args))
-}
-
-// ended says how a command ended, and returns the exit status.
-func ended(p process, err error) int {
+// exitCode prints the error of a command and returns the exit status.
+func exitCode(p process, err error) int {
 	var status exitStatus
 	var usage usageError
 	var broken violation
 	switch {
-	case err == nil, errors.Is(err, flag.ErrHelp):
+	case err == nil:
 		return exitOK
 	case errors.As(err, &status):
 		return int(status)
 	case errors.As(err, &usage):
-		say(p.stderr, "rowlock: %s; rowlock --help says what there is", usage.text)
+		say(p.stderr, "rowlock: %s; see rowlock --help", usage.text)
 		return exitUsage
 	case errors.As(err, &broken):
 		say(p.stderr, "rowlock: %v", err)
@@ -145,37 +138,27 @@ func ended(p process, err error) int {
 	}
 }
 
-func dispatch(ctx context.Context, p process, args []string) error {
-	if len(args) == 0 || slices.Contains([]string{"-h", "-help", "--help", "help"}, args[0]) {
-		return printHelp(p.stdout)
+// noWords refuses arguments that are no flags. One may be a URL with a password, so it is not repeated then.
+func noWords(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case strings.Contains(args[0], "://"):
+		return usageError{cmd.Name() + ": a URL must follow its flag, such as --dsn"}
+	default:
+		return usageError{fmt.Sprintf("%s: unexpected argument %q", cmd.Name(), args[0])}
 	}
-	names := make([]string, 0, len(commands()))
-	for _, c := range commands() {
-		if c.name == args[0] {
-			return c.run(ctx, p, args[1:])
-		}
-		names = append(names, c.name)
-	}
-	return usageError{fmt.Sprintf("unknown command %q, the commands are %s", args[0], strings.Join(names, ", "))}
 }
 
-func printHelp(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	say(tw, "rowlock: run, test and measure the services of Rowlock on this machine\n\nUsage:")
-	for _, c := range commands() {
-		say(tw, "  rowlock %s\t%s", strings.TrimSpace(c.name+" "+c.args), c.help)
-	}
-	say(tw, "\nrowlock COMMAND --help prints the flags of a command.")
-	if err := tw.Flush(); err != nil {
-		return fmt.Errorf("print help: %w", err)
-	}
-	return nil
+// serviceFlag defines --service, which may be given several times.
+func serviceFlag(cmd *cobra.Command, names *[]string, verb string) {
+	cmd.Flags().StringArrayVar(names, "service", nil, verb+" this service instead of all; may be repeated")
+	// The error would be about a flag that is not defined.
+	_ = cmd.RegisterFlagCompletionFunc("service", cobra.FixedCompletions(services.Names(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// say writes a line for people. When nobody can read it, the work goes on.
-func say(w io.Writer, format string, args ...any) { //nolint:goprintffuncname // it says a line, it does not print a format
-	_, _ = fmt.Fprintf(w, format+"\n", args...)
-}
+// randomSeed shows that a flag's default value is drawn anew for each run.
+func randomSeed(flags *pflag.FlagSet) { flags.Lookup("seed").DefValue = "random" }
 
 // choose returns the services of those names, all when there are none.
 func choose(names []string) ([]services.Service, error) {
@@ -184,4 +167,9 @@ func choose(names []string) ([]services.Service, error) {
 		return nil, usageError{err.Error()}
 	}
 	return chosen, nil
+}
+
+// say writes a line. An error of w is ignored: the work goes on without a reader.
+func say(w io.Writer, format string, args ...any) { //nolint:goprintffuncname // it writes a line
+	_, _ = fmt.Fprintf(w, format+"\n", args...)
 }

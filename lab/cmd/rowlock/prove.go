@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -12,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/rowlock/rowlock/lab/internal/guest"
 	"github.com/rowlock/rowlock/lab/internal/local"
@@ -36,58 +37,53 @@ type proveOptions struct {
 // shortestWindow leaves room for a fault, its timeouts and the second of quiet before and after.
 const shortestWindow = 8 * time.Second
 
-func parseProve(p process, args []string) (proveOptions, error) {
-	o := proveOptions{seed: rand.Uint64N(1 << 32), maria: true}
+func newProve(p process) *cobra.Command {
+	o := proveOptions{maria: true}
 	var names []string
-	set := flag.NewFlagSet("rowlock prove", flag.ContinueOnError)
-	set.SetOutput(p.stderr)
-	set.Func("service", "prove this service instead of all; may be given several times", func(name string) error {
-		names = append(names, name)
-		return nil
-	})
-	set.IntVar(&o.replicas, "replicas", 3, "replicas of each service")
-	set.IntVar(&o.clients, "clients", 8, "clients of each service")
-	set.DurationVar(&o.length, "for", 3*time.Minute, "length of all windows together")
-	set.Uint64Var(&o.seed, "seed", o.seed, "seed of the schedule; a random one without the flag")
-	faults := set.String("faults", "", "comma-separated windows instead of all: "+strings.Join(prove.Names(), ","))
-	dsnFlag(set, &o.dsn)
-	set.StringVar(&o.out, "out", filepath.Join(".tmp", "proof"),
+	cmd := &cobra.Command{
+		Use: "prove", Short: "Inject faults into the running system and check the promises", Args: noWords,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.validate(names); err != nil {
+				return err
+			}
+			return runProve(cmd.Context(), p, o)
+		},
+	}
+	flags := cmd.Flags()
+	serviceFlag(cmd, &names, "prove")
+	flags.IntVar(&o.replicas, "replicas", 3, "replicas of each service")
+	flags.IntVar(&o.clients, "clients", 8, "clients of each service")
+	flags.DurationVar(&o.length, "for", 3*time.Minute, "length of all fault windows together")
+	flags.Uint64Var(&o.seed, "seed", rand.Uint64N(1<<32), "seed of the schedule")
+	randomSeed(flags)
+	flags.StringSliceVar(&o.faults, "faults", nil, "comma-separated fault windows instead of all: "+strings.Join(prove.Names(), ","))
+	dsnFlag(flags, &o.dsn)
+	flags.StringVar(&o.out, "out", filepath.Join(".tmp", "proof"),
 		"folder for proof.json, proof.html and pictures of violations; empty for none")
-	if err := set.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return o, flag.ErrHelp
-		}
-		return o, exitStatus(exitUsage) // flag has said what is wrong
-	}
-	if err := noArguments(set, "prove", " A service is named by --service"); err != nil {
-		return o, err
-	}
-	if *faults != "" {
-		o.faults = strings.Split(*faults, ",")
-	}
+	return cmd
+}
+
+// validate checks the flags and finds the services of those names.
+func (o *proveOptions) validate(names []string) error {
 	if o.replicas < 2 || o.replicas > 10 || o.clients < 1 || o.clients > 64 {
-		return o, usageError{"prove: --replicas must be between 2 and 10, --clients between 1 and 64"}
+		return usageError{"prove: --replicas must be between 2 and 10, --clients between 1 and 64"}
 	}
 	all, err := choose(names)
 	if err != nil {
-		return o, err
+		return err
 	}
 	for _, s := range all {
 		if slices.Contains(prove.Provable(), s.Name) {
 			o.services = append(o.services, s)
 		} else if len(names) > 0 {
-			return o, usageError{fmt.Sprintf("prove: there is no proof of %s yet; there is one of %s", s.Name, strings.Join(prove.Provable(), ", "))}
+			return usageError{fmt.Sprintf("prove: there is no proof of %s; there is one of %s", s.Name, strings.Join(prove.Provable(), ", "))}
 		}
 	}
-	return o, nil
+	return nil
 }
 
 // runProve is `rowlock prove`.
-func runProve(ctx context.Context, p process, args []string) error {
-	o, err := parseProve(p, args)
-	if err != nil {
-		return err
-	}
+func runProve(ctx context.Context, p process, o proveOptions) error {
 	n := len(prove.Names())
 	if len(o.faults) > 0 {
 		n = len(o.faults)

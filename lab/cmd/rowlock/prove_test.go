@@ -4,12 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,29 +17,14 @@ import (
 
 func TestProveFlags(t *testing.T) {
 	t.Parallel()
-	o, err := parseProve(process{stderr: io.Discard}, strings.Fields("--service counts --replicas 2 --for 40s --faults kill,term --seed 5"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(o.services) != 1 || o.replicas != 2 || o.length != 40*time.Second || o.seed != 5 ||
-		!slices.Equal(o.faults, []string{"kill", "term"}) {
-		t.Errorf("%+v", o)
-	}
-	if _, err := parseProve(process{stderr: io.Discard}, []string{"--help"}); !errors.Is(err, flag.ErrHelp) {
-		t.Errorf("--help: %v", err)
-	}
 	for line, want := range map[string]string{
-		"--service tea":  `"tea"`,
-		"counts":         `"counts"`,
-		"--replicas 1":   "--replicas",
-		"--faults storm": `"storm"`,
-		"--for 10s":      "less than",
+		"prove --service tea":  `"tea"`,
+		"prove counts":         `"counts"`,
+		"prove --replicas 1":   "--replicas",
+		"prove --faults storm": `"storm"`,
+		"prove --for 10s":      "less than",
 	} {
-		err := runProve(t.Context(), process{stdout: io.Discard, stderr: io.Discard}, strings.Fields(line))
-		var usage usageError
-		if !errors.As(err, &usage) || !strings.Contains(usage.text, want) {
-			t.Errorf("%s: error %v, want one that mentions %s", line, err, want)
-		}
+		refused(t, line, want)
 	}
 }
 
@@ -74,7 +57,7 @@ func TestConclude(t *testing.T) {
 	} {
 		var said strings.Builder
 		p := process{stdout: io.Discard, stderr: &said}
-		if status := ended(p, conclude(c.report, c.err, "", p)); status != c.status {
+		if status := exitCode(p, conclude(c.report, c.err, "", p)); status != c.status {
 			t.Errorf("%s: status %d, want %d", name, status, c.status)
 		}
 		lines := strings.Split(strings.TrimSpace(said.String()), "\n")

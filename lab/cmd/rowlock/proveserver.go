@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/rowlock/rowlock/lab/internal/guest"
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/prove"
@@ -20,31 +21,17 @@ import (
 	"github.com/rowlock/rowlock/platform/localpg"
 )
 
-// dsnFlag defines --dsn. An empty one is a variable that is not set, and no wish for a
-// private server.
-func dsnFlag(set *flag.FlagSet, dsn *string) {
-	const usage = "PostgreSQL server to run on instead of a private one: `URL` of a role with CREATEDB and CREATEROLE; what the run " +
-		"makes there it drops in the end, and what needs to own the server is left out"
-	set.Func("dsn", usage, func(text string) error {
+// dsnFlag defines --dsn. An empty one, of a variable that is not set, is an error: it must not start a private server.
+func dsnFlag(flags *pflag.FlagSet, dsn *string) {
+	const usage = "PostgreSQL server to run on instead of a private one: `URL` of a role with CREATEDB and CREATEROLE; " +
+		"what the run makes there is dropped at the end, and what needs to own the server is left out"
+	flags.Func("dsn", usage, func(text string) error {
 		if text == "" {
 			return errors.New("it is empty")
 		}
 		*dsn = text
 		return nil
 	})
-}
-
-// noArguments refuses words on the command line. One may be a URL with a password,
-// and is not repeated.
-func noArguments(set *flag.FlagSet, command, hint string) error {
-	switch {
-	case set.NArg() == 0:
-		return nil
-	case strings.Contains(set.Arg(0), "://"):
-		return usageError{command + ": a server is named by --dsn URL"}
-	default:
-		return usageError{fmt.Sprintf("%s: what does %q mean?%s", command, set.Arg(0), hint)}
-	}
 }
 
 // look finds out whether the server that --dsn names can take the run; nil without

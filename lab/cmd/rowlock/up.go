@@ -3,13 +3,14 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/services"
@@ -41,52 +42,50 @@ type upOptions struct {
 	services []services.Service
 }
 
-func parseUp(p process, args []string) (upOptions, error) {
+func newUp(p process) *cobra.Command {
 	var o upOptions
 	var names []string
-	set := flag.NewFlagSet("rowlock up", flag.ContinueOnError)
-	set.SetOutput(p.stderr)
-	set.IntVar(&o.replicas, "replicas", 2, fmt.Sprintf("replicas of each service, 1 to %d", maxReplicas))
-	set.StringVar(&o.data, "data", ".rowlock", "folder for the private PostgreSQL and the logs")
-	set.BoolVar(&o.fresh, "fresh", false, "start anew: remove the data of the private PostgreSQL first")
-	set.BoolVar(&o.verbose, "verbose", false, "print all log lines of the replicas, not only warnings and errors")
-	set.Func("service", "run this service instead of all; may be given several times", func(name string) error {
-		names = append(names, name)
-		return nil
-	})
-	if err := set.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			say(p.stderr, "\nWith DATABASE_URL in the environment it uses that server instead of a private one.\n"+
-				"Other variables (LOG_REQUESTS, DB_MAX_OPEN_CONNS, OTEL_..., see bin/counts --help) reach the replicas.")
-			return o, flag.ErrHelp
-		}
-		return o, exitStatus(exitUsage) // flag has said what is wrong
+	cmd := &cobra.Command{
+		Use: "up", Short: "Run PostgreSQL and replicas of every service until Ctrl-C",
+		Long: `Run a private PostgreSQL server, and replicas of every service behind one address each, until Ctrl-C.
+
+With DATABASE_URL in the environment that server is used instead of a private one. Other variables (LOG_REQUESTS,
+DB_MAX_OPEN_CONNS, OTEL_..., see bin/counts --help) reach the replicas.`,
+		Args: noWords,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if o.services, err = choose(names); err != nil {
+				return err
+			}
+			if err := o.validate(p.environ); err != nil {
+				return err
+			}
+			return up(cmd.Context(), p, o)
+		},
 	}
-	if set.NArg() > 0 {
-		return o, usageError{fmt.Sprintf("up: what does %q mean? A service is named by --service", set.Arg(0))}
-	}
+	cmd.Flags().IntVar(&o.replicas, "replicas", 2, fmt.Sprintf("replicas of each service, 1 to %d", maxReplicas))
+	cmd.Flags().StringVar(&o.data, "data", ".rowlock", "folder for the private PostgreSQL and the logs")
+	cmd.Flags().BoolVar(&o.fresh, "fresh", false, "remove the data of the private PostgreSQL first")
+	cmd.Flags().BoolVar(&o.verbose, "verbose", false, "print all log lines of the replicas, not only warnings and errors")
+	serviceFlag(cmd, &names, "run")
+	return cmd
+}
+
+// validate checks the flags and makes the folder's path absolute.
+func (o *upOptions) validate(environ map[string]string) (err error) {
 	if o.replicas < 1 || o.replicas > maxReplicas {
-		return o, usageError{fmt.Sprintf("up: --replicas %d is not between 1 and %d", o.replicas, maxReplicas)}
+		return usageError{fmt.Sprintf("up: --replicas %d is not between 1 and %d", o.replicas, maxReplicas)}
 	}
-	if o.fresh && p.environ["DATABASE_URL"] != "" {
-		return o, usageError{"up: --fresh empties the private PostgreSQL, but DATABASE_URL names another server, which stays as it is"}
-	}
-	var err error
-	if o.services, err = choose(names); err != nil {
-		return o, err
+	if o.fresh && environ["DATABASE_URL"] != "" {
+		return usageError{"up: --fresh empties the private PostgreSQL, but DATABASE_URL names another server"}
 	}
 	if o.data, err = filepath.Abs(o.data); err != nil {
-		return o, fmt.Errorf("find the folder %s: %w", o.data, err)
+		return fmt.Errorf("find the folder %s: %w", o.data, err)
 	}
-	return o, nil
+	return nil
 }
 
 // up runs everything until ctx ends.
-func up(ctx context.Context, p process, args []string) error {
-	o, err := parseUp(p, args)
-	if err != nil {
-		return err
-	}
+func up(ctx context.Context, p process, o upOptions) error {
 	if err := os.MkdirAll(filepath.Join(o.data, "log"), 0o755); err != nil {
 		return fmt.Errorf("make the data folder: %w", err)
 	}
@@ -110,11 +109,11 @@ func up(ctx context.Context, p process, args []string) error {
 	}})
 
 	// lifecycle tells its steps to a log; here they are told on the console, by the parts.
-	err = lifecycle.Run(ctx, slog.New(slog.DiscardHandler), upStopTimeout, parts...)
+	err := lifecycle.Run(ctx, slog.New(slog.DiscardHandler), upStopTimeout, parts...)
 	select {
 	case <-p.hurry:
 		s.console.say("Killed what had not stopped yet.")
-		return exitStatus(exitHurry) // that things were killed is what was asked for
+		return exitStatus(exitKilled) // that things were killed is what was asked for
 	default:
 	}
 	if err != nil {

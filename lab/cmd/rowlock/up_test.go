@@ -312,8 +312,8 @@ func TestTheSecondCtrlCIsImmediate(t *testing.T) {
 	r.await("Stopping 2 replicas of counts")
 	begin := time.Now()
 	r.signal(syscall.SIGINT)
-	if status := r.end(); status != exitHurry {
-		t.Errorf("exit status %d, want %d", status, exitHurry)
+	if status := r.end(); status != exitKilled {
+		t.Errorf("exit status %d, want %d", status, exitKilled)
 	}
 	// The lock timeout is 5 s, the requests' own 10 s.
 	if took := time.Since(begin); took > 3*time.Second {
@@ -365,8 +365,8 @@ func TestUpRefuses(t *testing.T) {
 		want   string
 	}{
 		{args: []string{"up", "--replicas", "0"}, status: exitUsage, want: "--replicas 0 is not between 1 and 40"},
-		{args: []string{"up", "--replicas", "x"}, status: exitUsage, want: "invalid value"},
-		{args: []string{"up", "counts"}, status: exitUsage, want: "A service is named by --service"},
+		{args: []string{"up", "--replicas", "x"}, status: exitUsage, want: "invalid argument"},
+		{args: []string{"up", "counts"}, status: exitUsage, want: `unexpected argument "counts"`},
 		{args: []string{"up", "--service", "bananas"}, status: exitUsage, want: `there is no service "bananas"; the services are counts`},
 		{args: []string{"up", "--data", "/dev/null/x"}, status: exitError, want: "/dev/null"},
 		{

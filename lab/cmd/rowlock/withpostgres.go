@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lib/pq"
+	"github.com/spf13/cobra"
 
 	"github.com/rowlock/rowlock/platform/localpg"
 )
@@ -20,20 +21,30 @@ import (
 // testDatabaseURL names the server that tests use; platform/dbtest reads it.
 const testDatabaseURL = "ROWLOCK_TEST_DATABASE_URL"
 
-// postgresStopTimeout bounds an orderly end of a server, then it is ended at once.
+// postgresStopTimeout bounds the orderly stop of the server; then it is killed.
 const postgresStopTimeout = 15 * time.Second
 
-// withPostgres starts a private server, runs a command with its address in the
-// environment, and stops the server when the command has ended. It ends with
-// the command's status. A server that is named already is used as it is.
+func newWithPostgres(p process) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "with-postgres -- CMD [ARG...]", Short: "Run CMD with a private PostgreSQL server to test on",
+		Long: "Start a private PostgreSQL server, run CMD with its address in " + testDatabaseURL + ", and stop the server.\n" +
+			"The exit status is that of CMD. A server that the variable names already is used as it is.",
+		Example: "  rowlock with-postgres -- go test ./...",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 || args[0] == "" {
+				return usageError{"with-postgres needs a command: rowlock with-postgres -- go test ./..."}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return withPostgres(cmd.Context(), p, args) },
+	}
+	cmd.Flags().SetInterspersed(false) // the flags behind CMD are its own
+	return cmd
+}
+
+// withPostgres runs the command args with a private server and returns the command's status as an [exitStatus].
 func withPostgres(ctx context.Context, p process, args []string) error {
-	if len(args) > 0 && args[0] == "--" {
-		args = args[1:]
-	}
-	if len(args) == 0 || args[0] == "" {
-		return usageError{"with-postgres needs a command: rowlock with-postgres -- go test ./..."}
-	}
-	// Before a server is started for it.
+	// Looked for before a server is started.
 	if _, err := exec.LookPath(args[0]); err != nil {
 		return fmt.Errorf("with-postgres cannot run %q: %w", args[0], err)
 	}
@@ -46,8 +57,8 @@ func withPostgres(ctx context.Context, p process, args []string) error {
 	}
 	server, err := localpg.Start(ctx, localpg.Options{
 		Dir: dir, Temporary: true, Progress: p.stderr, Environ: p.environ,
-		// Nothing is written through to the disk. Only a loss of power could tell:
-		// killed processes, the server's own included, lose nothing.
+		// Nothing is flushed to the disk. Only a loss of power would lose data: killed processes, the server's
+		// own included, lose none.
 		Settings: map[string]string{"fsync": "off", "full_page_writes": "off"},
 	})
 	if err != nil {
@@ -75,8 +86,7 @@ func withPostgres(ctx context.Context, p process, args []string) error {
 	return errors.Join(err, localpg.Remove(context.WithoutCancel(ctx), server.Dir()))
 }
 
-// databasesLeft counts the databases that failed tests have kept. When they
-// cannot be counted there are none to keep.
+// databasesLeft returns the number of databases that failed tests have kept, 0 when they cannot be counted.
 func databasesLeft(ctx context.Context, adminURL string) (n int) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -97,11 +107,10 @@ func databasesLeft(ctx context.Context, adminURL string) (n int) {
 	return n
 }
 
-// runCommand runs a command to its end. At a terminal it gets Ctrl-C itself; a
-// signal that was sent to this process alone is passed on as SIGTERM, the
-// second one as SIGKILL.
+// runCommand runs a command to its end. A terminal sends Ctrl-C to the command itself; a signal to this process alone
+// is passed on as SIGTERM, a second one as SIGKILL.
 func runCommand(ctx context.Context, p process, environ map[string]string, args []string) error {
-	cmd := exec.Command(args[0], args[1:]...) //nolint:noctx // it is to end by SIGTERM first
+	cmd := exec.Command(args[0], args[1:]...) //nolint:noctx // it is ended by SIGTERM first
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, p.stdout, p.stderr
 	for _, name := range slices.Sorted(maps.Keys(environ)) {
 		cmd.Env = append(cmd.Env, name+"="+environ[name])
@@ -115,7 +124,7 @@ func runCommand(ctx context.Context, p process, environ map[string]string, args 
 	select {
 	case err = <-ended:
 	case <-ctx.Done():
-		_ = cmd.Process.Signal(syscall.SIGTERM) // a command that has just ended needs none
+		_ = cmd.Process.Signal(syscall.SIGTERM) // fails when the command has just ended
 		select {
 		case err = <-ended:
 		case <-p.hurry:
@@ -126,7 +135,7 @@ func runCommand(ctx context.Context, p process, environ map[string]string, args 
 	return commandStatus(args[0], err)
 }
 
-// commandStatus is the status that a shell would report.
+// commandStatus returns the status that a shell would report.
 func commandStatus(name string, err error) error {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
