@@ -15,7 +15,7 @@ app.kubernetes.io/part-of: rowlock
 {{- $sum -}}
 {{- end -}}
 
-{{/* The rules are about everybody's releases; shipped with a release they are about that one, or each of several would speak for all. */}}
+{{/* The rules are about all releases; shipped with a release they are narrowed to it, or each of several would fire for all. */}}
 {{- define "rowlock.ofRelease" -}}
 and on (namespace, app_kubernetes_io_instance) label_replace(label_replace(vector(1),
   "namespace", "{{ .Release.Namespace }}", "", ""), "app_kubernetes_io_instance", "{{ .Release.Name }}", "", "")

@@ -77,7 +77,7 @@ longer than the one to end in: then no replica starts. The service itself judges
 {{- fail (printf "%s.config.%s: the chart sets %s by a value of its own; see its README" $.Chart.Name $name $name) -}}
 {{- end -}}
 {{- if or (hasKey $secrets $name) (regexMatch "^OTEL_EXPORTER_OTLP_([A-Z]+_)?HEADERS$|_SECRET(_PREVIOUS)?$|_DATABASE_URL$|PASSWORD$" $name) -}}
-{{- fail (printf "%s.config.%s: config ends in a ConfigMap, for everybody to read; name a secret in secretEnv.%s" $.Chart.Name $name $name) -}}
+{{- fail (printf "%s.config.%s: config ends in a ConfigMap, which is no place for it; name a secret in secretEnv.%s" $.Chart.Name $name $name) -}}
 {{- end -}}
 {{- end -}}
 {{- range $name, $from := $secrets -}}
