@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/config"
 )
 
@@ -39,8 +40,37 @@ func Config[C any](t *testing.T, dsn string, environs ...map[string]string) C {
 	return cfg
 }
 
+// Run builds a replica of a service on the database dsn, with listeners on free ports and what the maps say in its
+// environment, and runs it as Start does.
+func Run[C chassis.Config](t *testing.T, s chassis.Service[C], dsn string, environs ...map[string]string) *Replica {
+	t.Helper()
+	environ := make(map[string]string)
+	for _, e := range environs {
+		maps.Copy(environ, e)
+	}
+	var log Log
+	c, err := s.New(t.Context(), Config[C](t, dsn, environ), chassis.Process{Environ: environ, Output: &log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Start(t, c, &log)
+	r.API, r.Internal = urlOf(c.Addr("api")), urlOf(c.Addr("internal"))
+	return r
+}
+
+// urlOf returns the base URL of a listener; empty for one that there is not.
+func urlOf(addr net.Addr) string {
+	if addr == nil {
+		return ""
+	}
+	return "http://" + addr.String()
+}
+
 // Replica is one running App.
 type Replica struct {
+	// API is the base URL of the listener "api" and Internal that of "internal"; empty without one, and where Start was
+	// called instead of Run.
+	API, Internal string
 	// Admin is the base URL of probes and metrics.
 	Admin string
 	// Log is what the replica has logged.

@@ -65,6 +65,7 @@ type Chassis struct {
 	readiness *httpserver.Readiness
 	admin     *httpserver.Admin
 	servers   []*httpserver.Server
+	parts     []lifecycle.Part
 }
 
 // New builds the parts. Nothing is started and nobody is connected to yet; it
@@ -165,16 +166,29 @@ func (c *Chassis) Listen(name, addr string, docs httpserver.Docs) (*httpserver.S
 	return server, nil
 }
 
+// Add adds parts of the service's own. Run starts them in this order, after the database and before the API listeners.
+func (c *Chassis) Add(parts ...lifecycle.Part) { c.parts = append(c.parts, parts...) }
+
 // Run starts everything, the service's own parts between the database and the
 // API listeners, serves until ctx ends, and stops in reverse.
-func (c *Chassis) Run(ctx context.Context, own ...lifecycle.Part) error {
+func (c *Chassis) Run(ctx context.Context) error {
 	c.log.LogAttrs(ctx, slog.LevelInfo, "starting", config.Masked(c.settings.Config)...)
-	parts := slices.Concat([]lifecycle.Part{c.telemetryPart(), c.poolPart(), c.adminPart(), c.databasePart()}, own)
+	parts := slices.Concat([]lifecycle.Part{c.telemetryPart(), c.poolPart(), c.adminPart(), c.databasePart()}, c.parts)
 	if len(c.servers) > 0 { // a worker has none
 		parts = append(parts, c.listenersPart())
 	}
 	parts = append(parts, c.readinessPart())
 	return lifecycle.Run(ctx, c.log, c.settings.Common.StopTimeout(), parts...)
+}
+
+// Addr returns the address of the API listener of this name; nil before Run has bound it, and when there is none.
+func (c *Chassis) Addr(name string) net.Addr {
+	for _, s := range c.servers {
+		if s.Name() == name {
+			return s.Addr()
+		}
+	}
+	return nil
 }
 
 // AdminAddr is where probes and metrics are; nil before Run has come to it.

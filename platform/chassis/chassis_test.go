@@ -69,7 +69,8 @@ func run(t *testing.T, s chassis.Settings, prepare func(*chassis.Chassis), own .
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
-	go func() { ended <- c.Run(ctx, own...) }()
+	c.Add(own...)
+	go func() { ended <- c.Run(ctx) }()
 	r := &running{Chassis: c, stop: sync.OnceValue(func() error { cancel(); return <-ended })}
 	t.Cleanup(func() {
 		if err := r.stop(); err != nil {
@@ -308,7 +309,7 @@ func TestProgramMigrates(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Empty(t)
 	served := false
-	p := chassis.Service[serviceConfig]{
+	p := chassis.OldService[serviceConfig]{
 		Name: "probe", Summary: "a probe", Migrations: migrations(),
 		Common: func(c *serviceConfig) config.Common { return c.Common },
 		Serve: func(_ context.Context, cfg *serviceConfig, _ map[string]string) error {

@@ -10,8 +10,8 @@ import (
 	"github.com/rowlock/rowlock/platform/telemetry"
 )
 
-// Service is what Program needs to know of a service whose configuration is C.
-type Service[C any] struct {
+// OldService is for the services that do not use Service yet; it is what Program needs to know of a service whose configuration is C.
+type OldService[C any] struct {
 	// Name is the binary's name, Summary one line that says what it is for.
 	Name, Summary string
 	// Common returns the common part of the configuration.
@@ -29,7 +29,7 @@ type Service[C any] struct {
 
 // Program is the command line that every service has: serve, migrate, version
 // and --help, which prints the table of variables.
-func (s Service[C]) Program() lifecycle.Program {
+func (s OldService[C]) Program() lifecycle.Program {
 	commands := slices.Concat([]lifecycle.Command{
 		{Name: "serve", Help: "run a replica", Run: s.serve},
 		{Name: "migrate", Help: "apply pending migrations and exit", Run: s.migrate},
@@ -39,7 +39,7 @@ func (s Service[C]) Program() lifecycle.Program {
 	}
 }
 
-func (s Service[C]) serve(ctx context.Context, environ map[string]string) error {
+func (s OldService[C]) serve(ctx context.Context, environ map[string]string) error {
 	cfg := new(C)
 	if err := config.Load(cfg, environ); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (s Service[C]) serve(ctx context.Context, environ map[string]string) error 
 	return s.Serve(ctx, cfg, environ)
 }
 
-func (s Service[C]) migrate(ctx context.Context, environ map[string]string) error {
+func (s OldService[C]) migrate(ctx context.Context, environ map[string]string) error {
 	cfg := new(C)
 	if err := config.Load(cfg, environ); err != nil {
 		return err

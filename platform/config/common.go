@@ -56,6 +56,9 @@ type Common struct {
 	LogRequests string `env:"LOG_REQUESTS" envDefault:"errors" oneof:"all|errors|none" help:"all, errors (4xx, 5xx and slower than 1s; 502 to 504 ten a second of each code) or none"`
 }
 
+// Base returns the common part of a configuration that embeds Common.
+func (c Common) Base() Common { return c }
+
 // MigrationURL is the database as migrations reach it: MIGRATE_DATABASE_URL, or
 // DATABASE_URL when that is empty.
 func (c Common) MigrationURL() string {

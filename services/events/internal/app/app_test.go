@@ -40,35 +40,18 @@ func quick() map[string]string {
 // serve runs a replica on dsn until the test ends or Stop is called; environ is for its tracing alone.
 func serve(t *testing.T, dsn string, environ ...map[string]string) *replica {
 	t.Helper()
-	var log apptest.Log
-	a, err := app.New(t.Context(), apptest.Config[app.Config](t, dsn, quick()), process(&log, environ))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := apptest.Start(t, a, &log)
-	return &replica{r, "http://" + a.Addr().String()}
-}
-
-func process(log *apptest.Log, environs []map[string]string) app.Process {
-	p := app.Process{Output: log}
-	for _, environ := range environs {
-		p.Environ = environ
-	}
-	return p
+	r := apptest.Run(t, app.Service(), dsn, append(environ, quick())...)
+	return &replica{r, r.API}
 }
 
 // work runs a worker.
 func work(t *testing.T, dsn string, environ ...map[string]string) *replica {
 	t.Helper()
-	var log apptest.Log
-	a, err := app.NewWorker(t.Context(), apptest.Config[app.Config](t, dsn, quick()), process(&log, environ))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a.Addr() != nil {
+	r := apptest.Run(t, app.Worker(), dsn, append(environ, quick())...)
+	if r.API != "" {
 		t.Error("a worker serves an API")
 	}
-	return &replica{apptest.Start(t, a, &log), ""}
+	return &replica{r, ""}
 }
 
 // onBoth runs a test on both engines; open makes a migrated database, or an empty one.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/services/events/internal/app"
 )
@@ -24,8 +25,8 @@ func TestStartNeedsOneRowOfStatus(t *testing.T) {
 			rows      string
 		}{{`DELETE FROM %s`, "holds 0"}, {`INSERT INTO %s (id) VALUES (0), (0)`, "holds 2"}} {
 			execute(t, dsn, tc.statement)
-			for _, build := range []func(context.Context, app.Config, app.Process) (*app.App, error){app.New, app.NewWorker} {
-				a, err := build(t.Context(), apptest.Config[app.Config](t, dsn), app.Process{Output: io.Discard})
+			for _, kind := range []chassis.Service[app.Config]{app.Service(), app.Worker()} {
+				a, err := kind.New(t.Context(), apptest.Config[app.Config](t, dsn), chassis.Process{Output: io.Discard})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -57,7 +58,7 @@ func TestStartRefusesInOneSentence(t *testing.T) {
 		var cfg app.Config
 		err := config.Load(&cfg, full)
 		if err == nil {
-			_, err = app.New(t.Context(), cfg, app.Process{Output: io.Discard})
+			_, err = app.Service().New(t.Context(), cfg, chassis.Process{Output: io.Discard})
 		}
 		if err == nil || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v", name, err)
@@ -67,7 +68,7 @@ func TestStartRefusesInOneSentence(t *testing.T) {
 
 func TestProgram(t *testing.T) {
 	t.Parallel()
-	p := app.Program()
+	p := app.Service().Program()
 	var names []string
 	for _, c := range p.Commands {
 		names = append(names, c.Name)
@@ -88,11 +89,11 @@ func TestCommands(t *testing.T) {
 		t.Helper()
 		dsn := open(true)
 		for _, c := range []string{"migrate", "serve", "work"} {
-			i := slices.IndexFunc(app.Program().Commands, func(command commandOf) bool { return command.Name == c })
+			i := slices.IndexFunc(app.Service().Program().Commands, func(command commandOf) bool { return command.Name == c })
 			ctx, stop := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() {
-				done <- app.Program().Commands[i].Run(ctx, map[string]string{
+				done <- app.Service().Program().Commands[i].Run(ctx, map[string]string{
 					"DATABASE_URL": dsn, "HTTP_ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0", "LOG_LEVEL": "error",
 				})
 			}()

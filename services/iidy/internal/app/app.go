@@ -24,7 +24,7 @@ const name = "iidy"
 
 // Program is the service's command line.
 func Program() lifecycle.Program {
-	return chassis.Service[Config]{
+	return chassis.OldService[Config]{
 		Name:       name,
 		Summary:    "attempt lists: is it done yet?",
 		Common:     func(c *Config) config.Common { return c.Common },
@@ -95,7 +95,8 @@ func (a *App) assemble(cfg Config) (err error) {
 
 // Run serves until ctx ends, then drains.
 func (a *App) Run(ctx context.Context) error {
-	return a.chassis.Run(ctx, lifecycle.Part{Name: "group commit", Stop: a.store.Close})
+	a.chassis.Add(lifecycle.Part{Name: "group commit", Stop: a.store.Close})
+	return a.chassis.Run(ctx)
 }
 
 // Addr is where the API listens; nil before Run has come to it.

@@ -26,7 +26,7 @@ const name = "payments"
 
 // Program is the service's command line.
 func Program() lifecycle.Program {
-	return chassis.Service[Config]{
+	return chassis.OldService[Config]{
 		Name:       name,
 		Summary:    "ride payments that are charged once, however often they are sent",
 		Common:     func(c *Config) config.Common { return c.Common },
@@ -135,9 +135,10 @@ func (a *App) openLedger(ctx context.Context, cfg Config) (*sqldb.DB, error) {
 
 // Run serves until ctx ends, then drains.
 func (a *App) Run(ctx context.Context) error {
-	return a.chassis.Run(ctx,
+	a.chassis.Add(
 		lifecycle.Part{Name: "processor", Stop: func(context.Context) error { return a.ledger.Close() }},
 		lifecycle.Part{Name: "cleanup", Run: a.cleaner.run})
+	return a.chassis.Run(ctx)
 }
 
 // Addr is where the API listens; nil before Run has come to it.

@@ -43,15 +43,8 @@ type replica struct {
 // start runs a replica on dsn until the test ends.
 func start(t *testing.T, dsn string, environ map[string]string) *replica {
 	t.Helper()
-	cfg := apptest.Config[app.Config](t, dsn, map[string]string{"LOG_REQUESTS": "all"}, environ)
-	var log apptest.Log
-	a, err := app.New(t.Context(), cfg, app.Process{Environ: environ, Output: &log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &replica{Replica: apptest.Start(t, a, &log)}
-	r.addr = a.Addr().String()
-	return r
+	r := apptest.Run(t, app.Service(), dsn, map[string]string{"LOG_REQUESTS": "all"}, environ)
+	return &replica{r, strings.TrimPrefix(r.API, "http://")}
 }
 
 // refusal is what a client is told in the place of an answer.

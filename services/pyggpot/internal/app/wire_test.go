@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/services/pyggpot/client/coin"
@@ -252,7 +253,7 @@ func TestStartRefusesInOneSentence(t *testing.T) {
 		var cfg app.Config
 		err := config.Load(&cfg, env)
 		if err == nil {
-			_, err = app.New(t.Context(), cfg, app.Process{Output: io.Discard})
+			_, err = app.Service().New(t.Context(), cfg, chassis.Process{Output: io.Discard})
 		}
 		if err == nil {
 			t.Errorf("%s: started", name)
@@ -262,7 +263,7 @@ func TestStartRefusesInOneSentence(t *testing.T) {
 
 func TestProgram(t *testing.T) {
 	t.Parallel()
-	p := app.Program()
+	p := app.Service().Program()
 	if p.Name != "pyggpot" || len(p.Commands) < 2 {
 		t.Fatalf("%+v", p)
 	}

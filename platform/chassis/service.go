@@ -1,0 +1,99 @@
+package chassis
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+
+	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/lifecycle"
+	"github.com/rowlock/rowlock/platform/migrate"
+	"github.com/rowlock/rowlock/platform/telemetry"
+)
+
+// Config is a service's configuration: a struct that embeds config.Common.
+type Config interface {
+	// Base returns the embedded Common, which implements it.
+	Base() config.Common
+}
+
+// Service describes a service whose configuration is C.
+type Service[C Config] struct {
+	// Name is the name of the binary and of the service in logs and spans.
+	Name string
+	// Summary says in one line what the service is for; --help prints it.
+	Summary string
+	// Settings returns what the service wants of its database and of its error answers.
+	Settings func(cfg C) Settings
+	// Build adds the service's own parts and listeners to a replica that is not running yet.
+	Build func(c *Chassis, cfg C) error
+	// Commands are those beside serve, migrate and version.
+	Commands []lifecycle.Command
+}
+
+// Process is what a replica takes from the process that it runs in.
+type Process struct {
+	// Environ is the environment, from which the OTEL_* variables are read.
+	Environ map[string]string
+	// Output gets the log; nil stands for standard error.
+	Output io.Writer
+	// CaptureGlobals sends the process-wide loggers to the replica's; only one replica of a process may.
+	CaptureGlobals bool
+}
+
+// Program returns the command line of the service: serve, migrate, version and --help, which prints the variables.
+func (s Service[C]) Program() lifecycle.Program {
+	return lifecycle.Program{
+		Name: s.Name, Summary: s.Summary, Config: func() any { return new(C) },
+		Commands: slices.Concat([]lifecycle.Command{
+			s.Command("serve", "run a replica"),
+			{Name: "migrate", Help: "apply pending migrations and exit", Run: s.migrate},
+		}, s.Commands),
+	}
+}
+
+// Command returns a command that runs a replica until its context ends.
+func (s Service[C]) Command(name, help string) lifecycle.Command {
+	return lifecycle.Command{Name: name, Help: help, Run: func(ctx context.Context, environ map[string]string) error {
+		var cfg C
+		if err := config.Load(&cfg, environ); err != nil {
+			return err
+		}
+		c, err := s.New(ctx, cfg, Process{Environ: environ, CaptureGlobals: true})
+		if err != nil {
+			return err
+		}
+		return c.Run(ctx)
+	}}
+}
+
+// New builds a replica. It opens no connections and starts nothing; it fails on a setting that cannot work.
+func (s Service[C]) New(ctx context.Context, cfg C, p Process) (*Chassis, error) {
+	settings := s.Settings(cfg)
+	settings.Name, settings.Config, settings.Common = s.Name, &cfg, cfg.Base()
+	settings.Environ, settings.Output, settings.CaptureGlobals = p.Environ, p.Output, p.CaptureGlobals
+	c, err := New(ctx, settings)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Build(c, cfg); err != nil {
+		return nil, errors.Join(err, c.Close(ctx))
+	}
+	return c, nil
+}
+
+func (s Service[C]) migrate(ctx context.Context, environ map[string]string) error {
+	var cfg C
+	if err := config.Load(&cfg, environ); err != nil {
+		return err
+	}
+	common := cfg.Base()
+	tel, err := telemetry.New(ctx, telemetry.Config{
+		Service: s.Name, Version: lifecycle.Version(), LogLevel: common.LogLevel, LogFormat: common.LogFormat, CaptureGlobals: true,
+	})
+	if err != nil {
+		return err
+	}
+	return migrate.Up(ctx, common.MigrationURL(), s.Settings(cfg).Migrations, tel.Logger())
+}
