@@ -47,28 +47,52 @@ func New[K comparable](slots int, m *contention.Metrics) *Bulkhead[K] {
 	return &Bulkhead[K]{slots: make(chan struct{}, max(slots, 1)), lanes: make(map[K]*lane), metrics: m}
 }
 
-// Do calls f when no other caller of the key is inside and a slot is free. It
-// returns f's error, or, when the turn did not come within wait, ErrBusy (ErrFull
-// where a slot was missing), joined with ctx's error if that was the reason.
+// Do calls f between Enter and Leave. It returns f's error, or Enter's.
 func (b *Bulkhead[K]) Do(ctx context.Context, key K, wait time.Duration, f func() error) error {
+	place, err := b.Enter(ctx, key, wait)
+	if err != nil {
+		return err
+	}
+	defer place.Leave()
+	return f()
+}
+
+// Place is a caller's place inside the bulkhead.
+type Place[K comparable] struct {
+	bulkhead *Bulkhead[K]
+	key      K
+	lane     *lane
+}
+
+// Enter waits, for at most wait, until no other caller of the key is inside and a slot
+// is free. The caller must then call Leave, once. Otherwise Enter returns ErrBusy
+// (ErrFull where a slot was missing), joined with ctx's error if that was the reason.
+func (b *Bulkhead[K]) Enter(ctx context.Context, key K, wait time.Duration) (Place[K], error) {
 	l := b.join(key)
-	defer b.leave(key, l)
 	p := patience{wait: wait, begin: time.Now()}
 	defer p.end()
 	err := p.enter(ctx, l.turn, ErrBusy)
 	b.metrics.Waited(contention.InProcess, time.Since(p.begin))
 	if err != nil {
-		if ctx.Err() == nil { // who hangs up has not given up for the queue
+		b.leave(key, l)
+		if ctx.Err() == nil { // a caller that hangs up has not given up for the queue
 			b.metrics.Conflict(contention.QueueTimeout)
 		}
-		return err
+		return Place[K]{}, err
 	}
-	defer func() { <-l.turn }()
 	if err := p.enter(ctx, b.slots, ErrFull); err != nil {
-		return err
+		<-l.turn
+		b.leave(key, l)
+		return Place[K]{}, err
 	}
-	defer func() { <-b.slots }()
-	return f()
+	return Place[K]{b, key, l}, nil
+}
+
+// Leave lets the next caller in.
+func (p Place[K]) Leave() {
+	<-p.bulkhead.slots
+	<-p.lane.turn
+	p.bulkhead.leave(p.key, p.lane)
 }
 
 // patience is what is left of a caller's wait. Its timer is made when there is

@@ -86,7 +86,7 @@ func (a *App) assemble(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	store := postgres.New(a.chassis.DB(), postgres.Options{
-		LockWait: cfg.LockWait, Transactions: cfg.transactions(), IdleTimeout: cfg.ProcessorTimeout + idleGrace,
+		Encode: httpapi.Encode, LockWait: cfg.LockWait, Transactions: cfg.transactions(), IdleTimeout: cfg.ProcessorTimeout + idleGrace,
 		Contention: a.chassis.Contention(),
 	}, m)
 	fingerprints := payment.NewFingerprints(cfg.FingerprintSecret, cfg.FingerprintSecretPrevious)
@@ -106,7 +106,7 @@ func (a *App) assemble(ctx context.Context, cfg Config) (err error) {
 	}
 	service := payment.NewService(payment.Parts{
 		Repository: store, Processor: charges,
-		Currencies: iso4217.Known(), Render: httpapi.Render, Fingerprints: fingerprints, Observer: m, TTL: cfg.IdempotencyTTL,
+		Currencies: iso4217.Known(), Fingerprints: fingerprints, Observer: m, TTL: cfg.IdempotencyTTL,
 	})
 	a.cleaner = &cleaner{store: store, metrics: m, log: tel.Logger(), interval: cfg.CleanupInterval, ttl: cfg.IdempotencyTTL}
 	a.api, err = a.chassis.Listen("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock payments", OpenAPI: api.OpenAPI})

@@ -12,6 +12,7 @@ import (
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/services/payments/internal/app"
+	"github.com/rowlock/rowlock/services/payments/internal/postgres"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
@@ -34,7 +35,8 @@ type replica struct {
 // start runs a replica on dsn until the test ends or Stop is called.
 func start(t *testing.T, dsn string, environ map[string]string) *replica {
 	t.Helper()
-	cfg := apptest.Config[app.Config](t, dsn, map[string]string{"LOG_REQUESTS": "all", "FINGERPRINT_SECRET": "for tests"}, environ)
+	defaults := map[string]string{"LOG_REQUESTS": "all", "FINGERPRINT_SECRET": "for tests"}
+	cfg := apptest.Config[app.Config](t, dsn, defaults, environ)
 	var log apptest.Log
 	a, err := app.New(t.Context(), cfg, app.Process{Environ: environ, Output: &log})
 	if err != nil {
@@ -54,7 +56,7 @@ func startAll(t *testing.T, dsn string, n int, environ map[string]string) []*rep
 	return all
 }
 
-// answer is what came back.
+// answer is the response to a payment.
 type answer struct {
 	apptest.Answer
 
@@ -64,48 +66,76 @@ type answer struct {
 // pay sends a payment.
 func (r *replica) pay(t *testing.T, key, body string) answer {
 	t.Helper()
-	a := apptest.Send(t, http.MethodPost, r.api, body, map[string]string{"Idempotency-Key": key, "Content-Type": "application/json"})
+	header := map[string]string{"Idempotency-Key": key, "Content-Type": "application/json"}
+	a := apptest.Send(t, http.MethodPost, r.api, body, header)
 	return answer{a, a.Header.Get("Idempotent-Replayed") == "true"}
 }
 
-// body is a request to pay.
+// body returns a request to pay.
 func body(amount int, card string) string {
 	return fmt.Sprintf(`{"ride_id":"ride-1","rider_id":"rider-1","amount":%d,"currency":"EUR",`+
 		`"card":{"number":"%s","exp_month":12,"exp_year":2099,"cvc":"123"}}`, amount, card)
 }
 
-// want demands a status and, below 400, a status in the body.
-func (a answer) want(t *testing.T, status int, codeOrStatus string) answer {
-	t.Helper()
+// check returns an error unless the answer has the status and, below 400, the payment
+// this status, else the problem this code.
+func (a answer) check(status int, codeOrStatus string) error {
 	got := a.Code
 	if a.Status < http.StatusBadRequest {
 		var p struct {
 			Status string `json:"status"`
 		}
 		if err := json.Unmarshal([]byte(a.Body), &p); err != nil {
-			t.Fatalf("%s: %v", a, err)
+			return fmt.Errorf("%s: %w", a, err)
 		}
 		got = p.Status
 	}
 	if a.Status != status || got != codeOrStatus {
-		t.Fatalf("got %s, want %d %s", a, status, codeOrStatus)
+		return fmt.Errorf("got %s, want %d %s", a, status, codeOrStatus)
+	}
+	return nil
+}
+
+func (a answer) want(t *testing.T, status int, codeOrStatus string) answer {
+	t.Helper()
+	if err := a.check(status, codeOrStatus); err != nil {
+		t.Fatal(err)
 	}
 	return a
 }
 
-// base is a look at the database behind the service's back.
-type base struct{ db *sqlx.DB }
-
-func open(t *testing.T, dsn string) base {
+// paid demands a fresh payment that succeeded.
+func (a answer) paid(t *testing.T) answer {
 	t.Helper()
-	return base{apptest.Open(t, dsn)}
+	if a.want(t, http.StatusCreated, "SUCCEEDED"); a.replayed {
+		t.Errorf("%s is marked as replayed", a)
+	}
+	return a
+}
+
+// repeats demands the bytes of an earlier answer, marked as replayed.
+func (a answer) repeats(t *testing.T, first answer) {
+	t.Helper()
+	if !a.replayed || a.Status != first.Status || a.Body != first.Body {
+		t.Errorf("a repeat (replayed %t) got %s, want %s", a.replayed, a, first)
+	}
+}
+
+// base looks at the database on a connection of its own.
+type base struct{ *sqlx.DB }
+
+// open makes a database and looks at it.
+func open(t *testing.T) (dsn string, b base) {
+	t.Helper()
+	dsn = dbtest.Postgres(t, postgres.Migrations())
+	return dsn, base{apptest.Open(t, dsn)}
 }
 
 // counts demands how many payments, charges and records there are.
 func (b base) counts(t *testing.T, payments, charges, records int) {
 	t.Helper()
 	var got struct{ Payments, Charges, Records int }
-	err := b.db.GetContext(t.Context(), &got, `SELECT (SELECT count(*) FROM payments.payments) AS payments,
+	err := b.GetContext(t.Context(), &got, `SELECT (SELECT count(*) FROM payments.payments) AS payments,
 		(SELECT count(*) FROM payments.processor_charges WHERE decline_code IS NULL) AS charges,
 		(SELECT count(*) FROM payments.idempotency_records) AS records`)
 	if err != nil {
@@ -115,9 +145,4 @@ func (b base) counts(t *testing.T, payments, charges, records int) {
 		t.Errorf("%d payments, %d charges, %d records; want %d, %d, %d",
 			got.Payments, got.Charges, got.Records, payments, charges, records)
 	}
-}
-
-func (b base) execute(t *testing.T, statement string) {
-	t.Helper()
-	apptest.Execute(t, b.db, statement)
 }

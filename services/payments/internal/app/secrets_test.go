@@ -13,9 +13,7 @@ import (
 
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/config"
-	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/localpg"
-	"github.com/rowlock/rowlock/services/payments/internal/postgres"
 )
 
 // A card number and a security code in every field, header, path and key: they are
@@ -25,8 +23,7 @@ func TestCardDataAppearsNowhere(t *testing.T) {
 	t.Parallel()
 	// A number and a code that nothing else in the test could contain by chance.
 	const pan, cvc = "4929939187355598", "7391"
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	db := open(t, dsn)
+	dsn, db := open(t)
 	r := start(t, dsn, map[string]string{"LOG_LEVEL": "debug", "PROCESSOR_TIMEOUT": "1s"})
 	var seen strings.Builder // all answers, headers included
 	note := func(a apptest.Answer) {
@@ -88,7 +85,7 @@ func TestCardDataAppearsNowhere(t *testing.T) {
 		"a dump of the database": dump(t, dsn),
 	}
 	var sessions []string
-	err := db.db.SelectContext(t.Context(), &sessions, `SELECT query FROM pg_stat_activity WHERE datname = current_database()`)
+	err := db.SelectContext(t.Context(), &sessions, `SELECT query FROM pg_stat_activity WHERE datname = current_database()`)
 	if err != nil {
 		t.Fatal(err)
 	}

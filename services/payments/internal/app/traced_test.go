@@ -10,9 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/services/payments/client"
-	"github.com/rowlock/rowlock/services/payments/internal/postgres"
 )
 
 // With tracing on every operation has a span of its own, in the trace of whoever calls
@@ -21,7 +19,8 @@ import (
 //nolint:paralleltest // the exporter reads the environment of the process
 func TestOperationsAreTraced(t *testing.T) {
 	spans := apptest.CollectSpans(t)
-	r := start(t, dbtest.Postgres(t, postgres.Migrations()), spans.Environ())
+	dsn, _ := open(t)
+	r := start(t, dsn, spans.Environ())
 	c, err := client.NewClientWithResponses(strings.TrimSuffix(r.api, "/v1/payments"), client.WithHTTPClient(spans.Client()))
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ type handlers struct {
 	payments payment.LookupAPI
 }
 
-// headerReplayed marks an answer that was given before.
+// headerReplayed marks a stored answer.
 const headerReplayed = "Idempotent-Replayed"
 
 func (h handlers) create(w http.ResponseWriter, r *http.Request) error {
@@ -42,8 +42,8 @@ func (h handlers) create(w http.ResponseWriter, r *http.Request) error {
 	if answer.Replayed {
 		header.Set(headerReplayed, "true")
 	}
-	w.WriteHeader(answer.Status)
-	if _, err := w.Write(answer.Body); err != nil {
+	w.WriteHeader(answer.Receipt.Code)
+	if _, err := w.Write(answer.Receipt.Data); err != nil {
 		return fmt.Errorf("write the answer: %w", err)
 	}
 	return nil
@@ -54,8 +54,8 @@ func idempotencyKey(r *http.Request) (payment.Key, error) {
 	values := r.Header.Values(payment.FieldKey)
 	switch {
 	case len(values) == 0 || len(values) == 1 && values[0] == "":
-		return "", keyRequired.New("The header Idempotency-Key is missing. Make up a new key for each payment, such as a UUID, "+
-			"and send the same one whenever you repeat the request.", problem.Field(payment.FieldKey))
+		return "", keyRequired.New("The header Idempotency-Key is missing. Make up a new key for each payment, "+
+			"such as a UUID, and send the same one whenever you repeat the request.", problem.Field(payment.FieldKey))
 	case len(values) > 1:
 		return "", problem.InvalidField.New("Idempotency-Key must be there once.", problem.Field(payment.FieldKey))
 	}

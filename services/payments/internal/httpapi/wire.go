@@ -100,21 +100,23 @@ func toResponse(p payment.Payment) paymentResponse {
 	}
 }
 
-// Render is the payment.Renderer of this API. Its bytes are those that
-// GET /v1/payments/{id} answers.
-func Render(p payment.Payment) (payment.Response, error) {
+// Encode returns the receipt of a payment: the status and the body that every request
+// with its key is answered with. The body has the bytes that GET /v1/payments/{id}
+// answers.
+func Encode(p payment.Payment) (payment.Receipt, error) {
 	var body bytes.Buffer
 	enc := json.NewEncoder(&body)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(toResponse(p)); err != nil {
-		return payment.Response{}, fmt.Errorf("write the answer: %w", err)
+		return payment.Receipt{}, fmt.Errorf("encode the payment: %w", err)
 	}
-	return payment.Response{Status: http.StatusCreated, Body: body.Bytes()}, nil
+	return payment.Receipt{Code: http.StatusCreated, Data: body.Bytes()}, nil
 }
 
-// encodePosition makes a position opaque: who looks into it has been warned.
+// encodePosition returns a position as opaque text for next_after.
 func encodePosition(p payment.Position) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(p.CreatedAt.UnixMicro(), 36) + "." + string(p.ID)))
+	text := strconv.FormatInt(p.CreatedAt.UnixMicro(), 36) + "." + string(p.ID)
+	return base64.RawURLEncoding.EncodeToString([]byte(text))
 }
 
 var errPosition = errors.New("not a position")

@@ -5,17 +5,16 @@ import (
 	"time"
 )
 
-// Secret is text that must not be printed: a card number or a security code.
-// Whatever formats, logs or encodes it gets three asterisks; only Reveal gives it
-// away, and only the processor and the fingerprint ask.
+// Secret holds text that must not be printed: a card number or a security code.
+// Formatting, logging and encoding print three asterisks; only Reveal returns the text.
 type Secret struct{ text string }
 
 const masked = "***"
 
-// NewSecret hides text.
+// NewSecret returns a secret that holds text.
 func NewSecret(text string) Secret { return Secret{text} }
 
-// Reveal returns the text. It goes to the processor and into hashes, nowhere else.
+// Reveal returns the text, for the processor and for hashes.
 func (s Secret) Reveal() string { return s.text }
 
 // String implements fmt.Stringer.
@@ -24,13 +23,13 @@ func (Secret) String() string { return masked }
 // GoString implements fmt.GoStringer.
 func (Secret) GoString() string { return masked }
 
-// MarshalText keeps encoders from the text.
+// MarshalText implements encoding.TextMarshaler.
 func (Secret) MarshalText() ([]byte, error) { return []byte(masked), nil }
 
 // LogValue implements slog.LogValuer.
 func (Secret) LogValue() slog.Value { return slog.StringValue(masked) }
 
-// Card is what a rider pays with.
+// Card is the card that is charged.
 type Card struct {
 	Number   Secret
 	ExpMonth int
@@ -38,7 +37,7 @@ type Card struct {
 	CVC      Secret
 }
 
-// CardFace is what may be kept and shown of a card.
+// CardFace holds the parts of a card that may be stored and shown.
 type CardFace struct {
 	Brand    string
 	Last4    string
@@ -54,16 +53,15 @@ const (
 	fieldCVC      = "card.cvc"
 )
 
-// The years that a card may expire in: four digits, so that 27 is not taken for
-// the year 27.
+// The years that a card may expire in, of four digits.
 const (
 	minYear = 2000
 	maxYear = 2099
 )
 
-// NewCard checks what does not depend on the time: the number has 13 to 19 digits
-// and passes the Luhn check, the month is one, the year has four digits, and the
-// security code has three digits, four for American Express.
+// NewCard checks what does not depend on the time: the number has 13 to 19 digits and
+// passes the Luhn check, the month is 1 to 12, the year has four digits, and the security
+// code has three digits, four for American Express. The error is an *InvalidError.
 func NewCard(number string, expMonth, expYear int, cvc string) (Card, error) {
 	switch {
 	case !allDigits(number) || len(number) < minDigits || len(number) > maxDigits:
@@ -80,11 +78,11 @@ func NewCard(number string, expMonth, expYear int, cvc string) (Card, error) {
 	return Card{Number: Secret{number}, ExpMonth: expMonth, ExpYear: expYear, CVC: Secret{cvc}}, nil
 }
 
-// farthestWest is how long a month lasts somewhere on Earth after it has ended in
-// UTC (UTC-12). A card is good until its month is over everywhere.
+// farthestWest is the offset of the last time zone in which a month ends (UTC-12).
 const farthestWest = 12 * time.Hour
 
-// CheckExpiry refuses a card whose month was over, everywhere, at now.
+// CheckExpiry returns an *InvalidError when the card's month was over in every time zone
+// at now.
 func (c Card) CheckExpiry(now time.Time) error {
 	end := time.Date(c.ExpYear, time.Month(c.ExpMonth)+1, 1, 0, 0, 0, 0, time.UTC).Add(farthestWest)
 	if now.Before(end) {
@@ -96,7 +94,7 @@ func (c Card) CheckExpiry(now time.Time) error {
 	return invalid(fieldExpMonth, "says that the card has expired")
 }
 
-// Face is what may be kept and shown.
+// Face returns the parts that may be stored and shown.
 func (c Card) Face() CardFace {
 	number := c.Number.text
 	return CardFace{Brand: brand(number), Last4: number[len(number)-4:], ExpMonth: c.ExpMonth, ExpYear: c.ExpYear}
@@ -111,7 +109,7 @@ func allDigits(s string) bool {
 	return s != ""
 }
 
-// The brands that a number is told by; everything else is "unknown".
+// The brands that a number shows; every other is "unknown".
 const (
 	brandVisa       = "visa"
 	brandMastercard = "mastercard"
@@ -123,9 +121,8 @@ const (
 	brandUnknown    = "unknown"
 )
 
-// brand tells the scheme by the first digits (ISO/IEC 7812 issuer ranges). It is
-// for people to recognise their card by; nothing is decided by it but the length
-// of the security code.
+// brand returns the card scheme of the number's first digits (issuer ranges of ISO/IEC
+// 7812). Only the length of the security code depends on it.
 func brand(number string) string {
 	const leading = 4
 	prefix := 0

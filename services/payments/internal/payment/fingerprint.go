@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// Fingerprint tells two requests apart without holding what they held.
+// Fingerprint identifies the content of a request without holding it.
 type Fingerprint struct {
 	Sum []byte // SHA-256 or HMAC-SHA-256: 32 bytes
 	// Version names the algorithm and, where there is one, the secret.
@@ -20,9 +20,9 @@ type Fingerprint struct {
 // bareVersion is SHA-256 without a secret.
 const bareVersion = "sha256-1"
 
-// Fingerprints makes and compares fingerprints. With a secret they are HMACs. The
-// bare hash can be ground back to the card: whoever reads the table knows the other
-// fields, and a card number has few unknown digits.
+// Fingerprints makes and compares fingerprints. With a secret they are HMACs. A bare
+// hash does not protect the card: a reader of the table knows the other fields and can
+// try all card numbers.
 type Fingerprints struct {
 	makers []maker // the first makes, all compare
 }
@@ -32,9 +32,9 @@ type maker struct {
 	secret  []byte // nil: bare
 }
 
-// NewFingerprints returns fingerprints made with the secret, or bare ones when it
-// is empty. Those made with the previous secret can still be compared: that is how
-// a secret is rotated.
+// NewFingerprints returns a maker of fingerprints with the secret, of bare ones when it
+// is empty. It also compares those made with the previous secret, so that a secret can
+// be rotated.
 func NewFingerprints(secret, previous string) *Fingerprints {
 	f := &Fingerprints{}
 	for _, s := range []string{secret, previous} {
@@ -51,7 +51,8 @@ func NewFingerprints(secret, previous string) *Fingerprints {
 	return f
 }
 
-// keyed names a secret by a MAC under it, so that the name tells nothing of it.
+// keyed returns a maker whose version names the secret by a MAC under it, which does not
+// reveal it.
 func keyed(secret string) maker {
 	const nameBytes = 4
 	name := digest([]byte(secret), []byte("rowlock payments: name of the secret"))
@@ -68,7 +69,7 @@ func digest(secret, data []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// canonical is the request as it is hashed: the members in this order, numbers as
+// canonical defines the hashed form of a request: the members in this order, numbers as
 // digits, no white space. A change of it needs a new version.
 type canonical struct {
 	RideID   string        `json:"ride_id"`
@@ -98,7 +99,7 @@ func canonicalRequest(r Request) ([]byte, error) {
 	return data, nil
 }
 
-// Of is the fingerprint of a request, made with the current secret.
+// Of returns the fingerprint of a request under the current secret.
 func (f *Fingerprints) Of(r Request) (Fingerprint, error) {
 	data, err := canonicalRequest(r)
 	if err != nil {
@@ -107,9 +108,8 @@ func (f *Fingerprints) Of(r Request) (Fingerprint, error) {
 	return f.of(data), nil
 }
 
-// Same tells whether a stored fingerprint is that of r, by the stored one's own
-// version. A version that was made with a secret that is not here is
-// ErrForeignFingerprint.
+// Same reports whether a stored fingerprint is that of r, by the stored one's own
+// version. It returns ErrForeignFingerprint for a version whose secret it does not have.
 func (f *Fingerprints) Same(stored Fingerprint, r Request) (bool, error) {
 	data, err := canonicalRequest(r)
 	if err != nil {
@@ -118,11 +118,10 @@ func (f *Fingerprints) Same(stored Fingerprint, r Request) (bool, error) {
 	return f.same(stored, data)
 }
 
-// OfCard is the fingerprint of what a processor knows a card by: its number and
-// expiry.
+// OfCard returns the fingerprint of a card's number and expiry.
 func (f *Fingerprints) OfCard(c Card) Fingerprint { return f.of(canonicalForm(c)) }
 
-// SameCard is Same for a fingerprint made by OfCard.
+// SameCard does what Same does, for a fingerprint made by OfCard.
 func (f *Fingerprints) SameCard(stored Fingerprint, c Card) (bool, error) {
 	return f.same(stored, canonicalForm(c))
 }
@@ -145,8 +144,8 @@ func (f *Fingerprints) same(stored Fingerprint, data []byte) (bool, error) {
 	return false, ErrForeignFingerprint
 }
 
-// ProcessorKey is what the processor charges once by: SHA-256(key, 0x00, n) in
-// hexadecimal, n being how many payments are stored under the key, in decimal.
+// ProcessorKey returns the key under which the processor charges once: SHA-256(key,
+// 0x00, n) in hexadecimal, n being the number of payments stored under the key, in decimal.
 func ProcessorKey(key Key, n int) string {
 	sum := sha256.Sum256([]byte(string(key) + "\x00" + strconv.Itoa(n)))
 	return hex.EncodeToString(sum[:])

@@ -6,7 +6,7 @@ const (
 	maxDigits = 19
 )
 
-// luhn tells whether the digits pass the check of ISO/IEC 7812-1, annex B.
+// luhn reports whether the digits pass the check of ISO/IEC 7812-1, annex B.
 func luhn(digits string) bool {
 	sum := 0
 	for i := range len(digits) {
@@ -23,11 +23,10 @@ func luhn(digits string) bool {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// HoldsCardNumber tells whether s holds what may be a card number: a run of 13 to
-// 19 digits that passes the Luhn check, written in one piece or, as people write
-// it, in groups of four to six digits with one separator between them. A run is as
-// long as it can be: a longer number that merely contains a shorter valid one is
-// not taken for a card, or nearly every long number would be.
+// HoldsCardNumber reports whether s holds what may be a card number: a run of 13 to
+// 19 digits that passes the Luhn check, in one piece or in groups of four to six
+// digits with one separator between them. Only whole runs count: nearly every longer
+// number contains a shorter one that passes the check.
 func HoldsCardNumber(s string) bool {
 	for i := 0; i < len(s); {
 		if !isDigit(s[i]) {
@@ -49,8 +48,8 @@ func HoldsCardNumber(s string) bool {
 	return false
 }
 
-// grouped tells whether a card number in groups begins at s[i]: neither a letter
-// nor a digit may stand before or behind it, which tells it from a UUID's groups.
+// grouped reports whether a card number in groups begins at s[i]. Neither a letter nor
+// a digit may stand before or behind it, which excludes the groups of a UUID.
 func grouped(s string, i int) bool {
 	if i > 0 && isAlphanumeric(s[i-1]) || i > 1 && isSeparator(s[i-1]) && isDigit(s[i-2]) {
 		return false // in the middle of something

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Status is what became of a payment. Both are definitive.
+// Status is the definitive result of a payment.
 type Status string
 
 // The statuses.
 const (
 	// Succeeded: the card was charged.
 	Succeeded Status = "SUCCEEDED"
-	// Declined: the issuer said no, and DeclineCode says why.
+	// Declined: the issuer refused, and DeclineCode says why.
 	Declined Status = "DECLINED"
 )
 
-// Payment is one attempt to be paid that came to an end.
+// Payment is a charge that succeeded or was declined.
 type Payment struct {
 	ID       ID
 	RideID   RideID
@@ -38,11 +38,11 @@ type ID string
 // idBytes is the size of a UUID.
 const idBytes = 16
 
-// NewID makes a UUID of version 7 (RFC 9562, section 5.7): its beginning is the
-// time, so neighbours in time are neighbours in the index.
+// NewID returns a new UUID of version 7 (RFC 9562, section 5.7). It begins with the
+// time, so that neighbours in time are neighbours in the index.
 func NewID(now time.Time) ID {
 	var b [idBytes]byte
-	rand.Read(b[:]) // it ends the program rather than fail
+	rand.Read(b[:]) // never fails: it ends the program instead
 	ms := uint64(now.UnixMilli())
 	for i := range 6 {
 		b[i] = byte(ms >> (40 - 8*i)) //nolint:gosec // the low byte is meant
@@ -57,8 +57,7 @@ func formatID(b [idBytes]byte) ID {
 	return ID(h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:])
 }
 
-// ParseID reads a UUID; letters may be of either case. The error is an
-// *InvalidError.
+// ParseID parses a UUID, in upper or lower case. The error is an *InvalidError.
 func ParseID(s string) (ID, error) {
 	var b [idBytes]byte
 	if len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' {
@@ -69,19 +68,19 @@ func ParseID(s string) (ID, error) {
 	return "", invalid("id", "must be a UUID")
 }
 
-// Response is an answer as it goes over the wire, kept to be given again.
-type Response struct {
-	Status int
-	Body   []byte // JSON
+// Receipt is the encoded answer to a settled payment. An adapter encodes it, the store
+// keeps it with the payment, and every repeat of the request gets it back unchanged. To
+// the domain it is opaque.
+type Receipt struct {
+	Code int
+	Data []byte
 }
 
-// Answer is what a request to pay gets.
+// Answer is the result of a request to pay.
 type Answer struct {
-	Response
-
-	// PaymentID is that of the payment in the body.
 	PaymentID ID
-	// Replayed says that the answer was given before.
+	Receipt   Receipt
+	// Replayed is true when the receipt was stored by an earlier request.
 	Replayed bool
 }
 
@@ -89,10 +88,10 @@ type Answer struct {
 type Record struct {
 	Fingerprint Fingerprint
 	PaymentID   ID
-	Response    Response
+	Receipt     Receipt
 }
 
-// Position is where a page of payments begins: after this one, newest first.
+// Position marks the payment after which a page begins, newest first.
 type Position struct {
 	CreatedAt time.Time
 	ID        ID

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// PayAPI is the inbound port of whoever has a ride paid.
+// PayAPI is the inbound port for paying a ride.
 type PayAPI interface {
 	// Pay charges a ride once per key and returns the one answer to it. It fails
-	// with ErrKeyConflict, ErrProcessing, ErrBusy, ErrProcessorFault,
-	// ErrProcessorTimeout, ErrOutcomeUnknown, ErrForeignFingerprint, or an
-	// *InvalidError. After each of them the same key may be sent again.
+	// with ErrKeyConflict, ErrProcessing, ErrProcessorFault, ErrProcessorTimeout,
+	// ErrOutcomeUnknown, ErrForeignFingerprint, an *InvalidError, or an error of
+	// the repository's technology. After each of them the same key may be sent again.
 	Pay(ctx context.Context, key Key, r Request) (Answer, error)
 }
 
-// LookupAPI is the inbound port of whoever looks payments up.
+// LookupAPI is the inbound port for reading payments.
 type LookupAPI interface {
 	// Payment returns one payment, or ErrNotFound.
 	Payment(ctx context.Context, id ID) (Payment, error)
@@ -24,7 +24,7 @@ type LookupAPI interface {
 	PaymentsOfRide(ctx context.Context, ride RideID, after *Position, limit int) ([]Payment, *Position, error)
 }
 
-// Claim is a request's claim to its key.
+// Claim asks for a key.
 type Claim struct {
 	Key         Key
 	Fingerprint Fingerprint
@@ -32,49 +32,53 @@ type Claim struct {
 	TTL time.Duration
 }
 
-// Turn is what whoever owns the key is told.
-type Turn struct {
-	// Earlier is how many payments are stored under the key, expired ones.
+// Claimed describes a key that the caller has claimed.
+type Claimed struct {
+	// Earlier is how many payments are stored under the key, all of them expired.
 	Earlier int
 	// Now is the database's time.
 	Now time.Time
 }
 
-// Settlement is what is stored when a key's turn has come to its end.
+// Settlement is a payment that was charged or declined, to be stored.
 type Settlement struct {
 	Payment Payment
-	// ProcessorKey is what the processor charged by; no two payments share one.
+	// ProcessorKey is the key that the processor charged under; no two payments
+	// share one.
 	ProcessorKey string
-	Response     Response
 }
 
-// Repository is the outbound port to the store. What a repository must keep is
-// the suite paymenttest.Exercise.
+// ChargeFunc charges the card for a request that owns its key.
+type ChargeFunc func(ctx context.Context, c Claimed) (Settlement, error)
+
+// Repository is the outbound port to the store. The suite paymenttest.Exercise holds
+// what a repository must keep.
 type Repository interface {
 	// Settle returns the record of the claim's key. When the key is absent or
-	// expired, the caller owns it: settle is called, and what it returns is stored
-	// together with the payment, all or nothing; fresh is then true. Of concurrent
-	// callers of one key one owns it and the others wait for it, up to the
-	// store's own bound, then they get ErrProcessing. An error of settle is
-	// returned as it is, stores nothing, and leaves the key free.
+	// expired, the caller owns it: Settle calls charge, and stores the payment that
+	// it returns together with the receipt, all or nothing; fresh is then true. Of
+	// concurrent callers of one key one owns it and the others wait for it, up to
+	// the store's own bound, then they get ErrProcessing or the error of the queue
+	// that they waited in. An error of charge is returned as it is, stores nothing,
+	// and leaves the key free.
 	//
-	// settle may be called more than once: a transaction that lost against
-	// another one is run again. It must therefore do nothing outside that it does
-	// not do once only.
-	Settle(ctx context.Context, c Claim, settle func(context.Context, Turn) (Settlement, error)) (r Record, fresh bool, err error)
+	// Settle may call charge more than once, because it runs a transaction that lost
+	// against another one again. An effect of charge outside the transaction must
+	// therefore happen once only.
+	Settle(ctx context.Context, c Claim, charge ChargeFunc) (r Record, fresh bool, err error)
 	// Find returns one payment, or ErrNotFound.
 	Find(ctx context.Context, id ID) (Payment, error)
 	// FindOfRide returns up to limit payments of a ride that come after the
 	// position, newest first; nil begins with the newest.
 	FindOfRide(ctx context.Context, ride RideID, after *Position, limit int) ([]Payment, error)
-	// DeleteExpired removes up to limit expired records, none that is live or in
-	// somebody's hands, and returns how many.
+	// DeleteExpired removes up to limit expired records, none that is live or
+	// locked by another transaction, and returns how many.
 	DeleteExpired(ctx context.Context, limit int) (int, error)
 }
 
-// Charge is what the processor is asked for.
+// Charge is one request to the processor.
 type Charge struct {
-	// Key is what it charges once by: the same key with the same values gets the
+	// Key makes the charge happen once: the same key with the same values gets the
 	// same result, with other values ErrKeyConflict.
 	Key      string
 	Amount   int64
@@ -87,29 +91,25 @@ type Charge struct {
 
 // Result is the processor's definitive answer.
 type Result struct {
-	// DeclineCode says why the issuer declined; empty when the card was charged.
+	// DeclineCode is the issuer's reason; empty when the card was charged.
 	DeclineCode string
 }
 
-// Processor is the outbound port to whoever moves the money. It is narrow on
-// purpose: a real one, or a two-phase one, fits behind it.
+// Processor is the outbound port to the company that moves the money.
 type Processor interface {
 	// Charge charges a card at most once per Charge.Key. An error is
 	// ErrKeyConflict, ErrNotCharged, ErrProcessorFault or ErrProcessorTimeout; the
-	// latter two leave open whether the card was charged. What a key was answered
-	// definitively, a decline too, it is answered for ever: another card under the
-	// same key is a conflict, whatever that card would have got.
+	// latter two leave open whether the card was charged. A definitive result, a
+	// decline too, stays the result of its key: another card under the same key is a
+	// conflict, whatever that card would have got.
 	Charge(ctx context.Context, c Charge) (Result, error)
 }
 
-// Renderer writes the answer to a payment as it will be sent and stored.
-type Renderer func(Payment) (Response, error)
-
-// Observer is told what happens, to be counted.
+// Observer counts what happens.
 type Observer interface {
 	// Settled is called for each payment that was stored.
 	Settled(status Status)
-	// Replayed is called for each answer that was given again.
+	// Replayed is called for each stored answer that was returned again.
 	Replayed()
 	// Conflict is called for each ErrKeyConflict.
 	Conflict()

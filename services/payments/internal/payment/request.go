@@ -1,11 +1,8 @@
 package payment
 
-import (
-	"strings"
-)
+import "strings"
 
-// Request is what a client wants to have paid. Its values have been checked; make
-// it with [NewRequest].
+// Request asks for a ride to be paid. [NewRequest] makes one, of checked values.
 type Request struct {
 	RideID   RideID
 	RiderID  string
@@ -14,29 +11,29 @@ type Request struct {
 	Card     Card
 }
 
-// RideID names a ride: 1 to 64 characters of A-Z a-z 0-9 . _ : -, without a card
-// number in them.
+// RideID names a ride by 1 to 64 characters of A-Z a-z 0-9 . _ : - that hold no card
+// number.
 type RideID string
 
-// Currency is three upper-case letters; that ISO 4217 knows them is for
-// [Currencies] to say.
+// Currency is a code of three upper-case letters. [Currencies] reports whether ISO 4217
+// has it.
 type Currency string
 
-// Currencies is the outbound port to the list of currencies: it tells whether
-// ISO 4217 has the code.
+// Currencies is the outbound port to the list of currencies. It reports whether ISO
+// 4217 has the code.
 type Currencies func(Currency) bool
 
-// MaxAmount bounds an amount, in minor units.
+// MaxAmount is the largest amount, in minor units.
 const MaxAmount = 1_000_000_000_000
 
 // The names of the fields, as a client writes them.
 const (
-	// FieldRideID is the member ride_id and the parameter of that name.
+	// FieldRideID names the member and the query parameter.
 	FieldRideID   = "ride_id"
 	fieldRiderID  = "rider_id"
 	fieldAmount   = "amount"
 	fieldCurrency = "currency"
-	// FieldKey is the header of the idempotency key.
+	// FieldKey names the header.
 	FieldKey = "Idempotency-Key"
 )
 
@@ -66,9 +63,8 @@ func NewRideID(s string) (RideID, error) {
 	return RideID(s), nil
 }
 
-// checkReference holds an id of the caller's world against the rules that ride_id
-// and rider_id share. The two are stored and shown, so a card number must not hide
-// in them.
+// checkReference checks the rules that ride_id and rider_id share. Both are stored and
+// shown, so neither may hold a card number.
 func checkReference(field, s string) error {
 	const longest = 64
 	if s == "" || len(s) > longest {
@@ -85,12 +81,12 @@ func checkReference(field, s string) error {
 	return nil
 }
 
-// Key is an idempotency key: 1 to 255 printable characters of ASCII, without a
-// card number in them. Its scope is this service's POST /v1/payments.
+// Key is an idempotency key: 1 to 255 printable characters of ASCII that hold no card
+// number. Its scope is PayAPI.Pay.
 type Key string
 
-// NewKey reads the value of the header, bare or quoted: "abc" with quotes is an
-// RFC 9651 string and the same key as abc without. The error is an *InvalidError.
+// NewKey parses the value of the header, bare or quoted: "abc" in quotes is a string of
+// RFC 9651 and the same key as abc. The error is an *InvalidError.
 func NewKey(header string) (Key, error) {
 	const longest = 255
 	key, ok := header, true

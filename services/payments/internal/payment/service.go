@@ -17,12 +17,11 @@ var (
 	_ LookupAPI = (*Service)(nil)
 )
 
-// Parts are what a service stands on; all are required.
+// Parts are the dependencies of a Service; all are required.
 type Parts struct {
 	Repository   Repository
 	Processor    Processor
 	Currencies   Currencies
-	Render       Renderer
 	Fingerprints *Fingerprints
 	Observer     Observer
 	// TTL is how long a key lives.
@@ -43,11 +42,12 @@ func (s *Service) Pay(ctx context.Context, key Key, r Request) (Answer, error) {
 	}
 	var status Status
 	claim := Claim{Key: key, Fingerprint: fingerprint, TTL: s.parts.TTL}
-	record, fresh, err := s.parts.Repository.Settle(ctx, claim, func(ctx context.Context, turn Turn) (Settlement, error) {
-		settlement, err := s.settle(ctx, key, r, turn)
+	charge := func(ctx context.Context, c Claimed) (Settlement, error) {
+		settlement, err := s.charge(ctx, key, r, c)
 		status = settlement.Payment.Status
 		return settlement, err
-	})
+	}
+	record, fresh, err := s.parts.Repository.Settle(ctx, claim, charge)
 	if err == nil && !fresh {
 		err = s.compare(record, r)
 	}
@@ -62,16 +62,15 @@ func (s *Service) Pay(ctx context.Context, key Key, r Request) (Answer, error) {
 	default:
 		s.parts.Observer.Replayed()
 	}
-	return Answer{Response: record.Response, PaymentID: record.PaymentID, Replayed: !fresh}, nil
+	return Answer{PaymentID: record.PaymentID, Receipt: record.Receipt, Replayed: !fresh}, nil
 }
 
-// settle charges the card for whoever owns the key. The card's expiry is looked
-// at here and not before, and a card that has expired may still settle the charge
-// that was made while it had not: a repeat gets its answer even when the month has
-// ended in between.
-func (s *Service) settle(ctx context.Context, key Key, r Request, turn Turn) (Settlement, error) {
-	expired := r.Card.CheckExpiry(turn.Now)
-	processorKey := ProcessorKey(key, turn.Earlier)
+// charge charges the card of a request that owns its key. It checks the card's expiry
+// here and not before, and an expired card may still settle the charge that was made
+// before its month ended: a repeat gets its answer all the same.
+func (s *Service) charge(ctx context.Context, key Key, r Request, c Claimed) (Settlement, error) {
+	expired := r.Card.CheckExpiry(c.Now)
+	processorKey := ProcessorKey(key, c.Earlier)
 	result, err := s.parts.Processor.Charge(ctx, Charge{
 		Key: processorKey, Amount: r.Amount, Currency: r.Currency, Card: r.Card, OnlyRepeat: expired != nil,
 	})
@@ -82,20 +81,16 @@ func (s *Service) settle(ctx context.Context, key Key, r Request, turn Turn) (Se
 		return Settlement{}, err
 	}
 	p := Payment{
-		ID: NewID(turn.Now), RideID: r.RideID, RiderID: r.RiderID, Amount: r.Amount, Currency: r.Currency,
-		Status: Succeeded, DeclineCode: result.DeclineCode, Card: r.Card.Face(), CreatedAt: turn.Now,
+		ID: NewID(c.Now), RideID: r.RideID, RiderID: r.RiderID, Amount: r.Amount, Currency: r.Currency,
+		Status: Succeeded, DeclineCode: result.DeclineCode, Card: r.Card.Face(), CreatedAt: c.Now,
 	}
 	if result.DeclineCode != "" {
 		p.Status = Declined
 	}
-	response, err := s.parts.Render(p)
-	if err != nil {
-		return Settlement{}, err
-	}
-	return Settlement{Payment: p, ProcessorKey: processorKey, Response: response}, nil
+	return Settlement{Payment: p, ProcessorKey: processorKey}, nil
 }
 
-// compare refuses a request that is not the one that the record answers.
+// compare returns ErrKeyConflict when the record answers another request than r.
 func (s *Service) compare(record Record, r Request) error {
 	same, err := s.parts.Fingerprints.Same(record.Fingerprint, r)
 	if err == nil && !same {
@@ -110,11 +105,13 @@ func (s *Service) Payment(ctx context.Context, id ID) (Payment, error) {
 }
 
 // PaymentsOfRide implements LookupAPI.
-func (s *Service) PaymentsOfRide(ctx context.Context, ride RideID, after *Position, limit int) ([]Payment, *Position, error) {
+func (s *Service) PaymentsOfRide(
+	ctx context.Context, ride RideID, after *Position, limit int,
+) ([]Payment, *Position, error) {
 	if limit < 1 || limit > MaxPageSize {
 		return nil, nil, invalid("limit", "must be 1 to 100")
 	}
-	page, err := s.parts.Repository.FindOfRide(ctx, ride, after, limit+1) // one more tells whether there is more
+	page, err := s.parts.Repository.FindOfRide(ctx, ride, after, limit+1) // one more shows whether another page follows
 	if err != nil || len(page) <= limit {
 		return page, nil, err
 	}

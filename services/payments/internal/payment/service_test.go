@@ -1,21 +1,14 @@
 package payment_test
 
 import (
-	"bytes"
+	"context"
 	"errors"
-	"fmt"
-	"net/http"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
-	"github.com/rowlock/rowlock/services/payments/internal/payment/paymenttest"
 )
-
-func TestMemoryPassesTheSuite(t *testing.T) {
-	t.Parallel()
-	paymenttest.Exercise(t, func(*testing.T) payment.Repository { return paymenttest.NewMemory() })
-}
 
 const good = "4242424242424242"
 
@@ -37,215 +30,207 @@ func newRequest(t *testing.T) payment.Request {
 	return r
 }
 
-type fixture struct {
-	service      *payment.Service
-	repository   payment.Repository
-	processor    *paymenttest.Processor
-	observer     *paymenttest.Observer
-	fingerprints *payment.Fingerprints
+// rig is a service whose outbound ports answer as its fields say. The repository returns
+// live, if there is one, and otherwise lets each caller own its key; every method of it
+// fails with err. The processor records what it is asked.
+type rig struct {
+	live    *payment.Record
+	claimed payment.Claimed
+	page    []payment.Payment
+	err     error
+	result  payment.Result
+	fault   error
+
+	settled payment.Settlement
+	charges []payment.Charge
+	events  []string
 }
 
-func newFixture(ttl time.Duration) *fixture {
-	f := &fixture{
-		repository: paymenttest.NewMemory(), processor: &paymenttest.Processor{}, observer: &paymenttest.Observer{},
-		fingerprints: payment.NewFingerprints("secret", ""),
-	}
-	f.build(ttl)
-	return f
-}
-
-func (f *fixture) build(ttl time.Duration) {
-	f.service = payment.NewService(payment.Parts{
-		Repository: f.repository, Processor: f.processor, Observer: f.observer, Fingerprints: f.fingerprints, TTL: ttl,
+func (r *rig) service(f *payment.Fingerprints) *payment.Service {
+	return payment.NewService(payment.Parts{
+		Repository: r, Processor: r, Observer: r, Fingerprints: f, TTL: time.Hour,
 		Currencies: func(c payment.Currency) bool { return c == "EUR" },
-		Render: func(p payment.Payment) (payment.Response, error) {
-			return payment.Response{Status: http.StatusCreated, Body: []byte(fmt.Sprintf("%s %s %d", p.Status, p.DeclineCode, p.Amount))}, nil
-		},
 	})
 }
 
-func (f *fixture) wantCounts(t *testing.T, settled, replayed, conflicts int) {
+func (r *rig) Settle(ctx context.Context, c payment.Claim, charge payment.ChargeFunc) (payment.Record, bool, error) {
+	if r.err != nil {
+		return payment.Record{}, false, r.err
+	}
+	if r.live != nil {
+		return *r.live, false, nil
+	}
+	var err error
+	if r.settled, err = charge(ctx, r.claimed); err != nil {
+		return payment.Record{}, false, err
+	}
+	return payment.Record{Fingerprint: c.Fingerprint, PaymentID: r.settled.Payment.ID}, true, nil
+}
+
+func (r *rig) Find(context.Context, payment.ID) (payment.Payment, error) {
+	return r.settled.Payment, r.err
+}
+
+func (r *rig) FindOfRide(_ context.Context, _ payment.RideID, _ *payment.Position, n int) ([]payment.Payment, error) {
+	return r.page[:min(n, len(r.page))], r.err
+}
+
+func (r *rig) DeleteExpired(context.Context, int) (int, error) { return 0, r.err }
+
+func (r *rig) Charge(_ context.Context, c payment.Charge) (payment.Result, error) {
+	r.charges = append(r.charges, c)
+	return r.result, r.fault
+}
+
+func (r *rig) Settled(s payment.Status) { r.events = append(r.events, string(s)) }
+func (r *rig) Replayed()                { r.events = append(r.events, "replayed") }
+func (r *rig) Conflict()                { r.events = append(r.events, "conflict") }
+
+func (r *rig) wantEvents(t *testing.T, want ...string) {
 	t.Helper()
-	if s, r, c := f.observer.Counts(); s != settled || r != replayed || c != conflicts {
-		t.Errorf("settled %d, replayed %d, conflicts %d; want %d, %d, %d", s, r, c, settled, replayed, conflicts)
+	if !slices.Equal(r.events, want) {
+		t.Errorf("observed %v, want %v", r.events, want)
 	}
 }
 
-func TestPayOnceAndReplay(t *testing.T) {
-	t.Parallel()
-	f := newFixture(time.Hour)
-	var port payment.PayAPI = f.service
-	first, err := port.Pay(t.Context(), "k", newRequest(t))
-	if err != nil || first.Replayed || string(first.Body) != "SUCCEEDED  1250" {
-		t.Fatalf("%+v, %v", first, err)
-	}
-	again, err := port.Pay(t.Context(), "k", newRequest(t))
-	if err != nil || !again.Replayed || !bytes.Equal(again.Body, first.Body) || again.PaymentID != first.PaymentID {
-		t.Errorf("%+v, %v", again, err)
-	}
-	other := newRequest(t)
-	other.Amount++
-	if _, err := port.Pay(t.Context(), "k", other); !errors.Is(err, payment.ErrKeyConflict) {
-		t.Errorf("another amount: %v", err)
-	}
-	if f.processor.Calls() != 1 {
-		t.Errorf("the processor was called %d times", f.processor.Calls())
-	}
-	f.wantCounts(t, 1, 1, 1)
-	if p, err := f.service.Payment(t.Context(), first.PaymentID); err != nil || p.RideID != "ride" || p.Card.Last4 != "4242" {
-		t.Errorf("%+v, %v", p, err)
-	}
-}
+var secret = payment.NewFingerprints("secret", "") //nolint:gochecknoglobals // immutable
 
-// A decline is an answer, and is kept; a fault is none.
-func TestDeclineIsKeptFaultIsNot(t *testing.T) {
+// The owner of a key charges once, under the processor key of its turn, and the payment
+// holds what was charged.
+func TestPay(t *testing.T) {
 	t.Parallel()
-	f := newFixture(time.Hour)
-	f.processor.Decline = "card_declined"
-	for i := range 2 {
-		a, err := f.service.Pay(t.Context(), "declined", newRequest(t))
-		if err != nil || string(a.Body) != "DECLINED card_declined 1250" || a.Replayed != (i > 0) {
-			t.Errorf("%+v, %v", a, err)
+	request := newRequest(t)
+	for _, tc := range []struct {
+		decline string
+		status  payment.Status
+	}{{"", payment.Succeeded}, {"card_declined", payment.Declined}} {
+		r := &rig{result: payment.Result{DeclineCode: tc.decline}}
+		r.claimed = payment.Claimed{Earlier: 2, Now: time.Now().UTC()}
+		answer, err := r.service(secret).Pay(t.Context(), "k", request)
+		p := r.settled.Payment
+		if err != nil || answer.Replayed || answer.PaymentID != p.ID {
+			t.Errorf("%+v, %v", answer, err)
 		}
-	}
-	f.processor.Decline = ""
-	fail := payment.ErrProcessorTimeout
-	f.processor.FailAfter = func(payment.Charge) error { return fail }
-	if _, err := f.service.Pay(t.Context(), "k", newRequest(t)); !errors.Is(err, fail) {
-		t.Errorf("%v", err)
-	}
-	// The charge was made: another amount is refused by the processor, the same one settles.
-	f.processor.FailAfter = nil
-	other := newRequest(t)
-	other.Amount++
-	if _, err := f.service.Pay(t.Context(), "k", other); !errors.Is(err, payment.ErrKeyConflict) {
-		t.Errorf("%v", err)
-	}
-	if a, err := f.service.Pay(t.Context(), "k", newRequest(t)); err != nil || a.Replayed {
-		t.Errorf("%+v, %v", a, err)
-	}
-	if n := f.processor.Charges(); n != 1 {
-		t.Errorf("%d charges, want 1", n)
-	}
-	f.wantCounts(t, 2, 1, 1)
-}
-
-func TestExpiredKeyPaysAgain(t *testing.T) {
-	t.Parallel()
-	f := newFixture(time.Microsecond)
-	for range 3 {
-		if a, err := f.service.Pay(t.Context(), "k", newRequest(t)); err != nil || a.Replayed {
-			t.Fatalf("%+v, %v", a, err)
+		want := payment.Payment{
+			ID: p.ID, RideID: "ride", RiderID: "rider", Amount: 1250, Currency: "EUR",
+			Status: tc.status, DeclineCode: tc.decline,
+			Card: request.Card.Face(), CreatedAt: r.claimed.Now,
 		}
-	}
-	if n := f.processor.Charges(); n != 3 {
-		t.Errorf("%d charges, want 3", n)
-	}
-}
-
-// The card's month ends between a charge whose answer was lost and the repeat
-// that settles it.
-func TestExpiredCardSettlesItsCharge(t *testing.T) {
-	t.Parallel()
-	f := newFixture(time.Hour)
-	expired := newRequest(t)
-	expired.Card.ExpYear = time.Now().Year() - 1
-	charge := payment.Charge{Key: payment.ProcessorKey("k", 0), Amount: expired.Amount, Currency: expired.Currency, Card: expired.Card}
-	if _, err := f.processor.Charge(t.Context(), charge); err != nil {
-		t.Fatal(err)
-	}
-	if a, err := f.service.Pay(t.Context(), "k", expired); err != nil || a.Replayed {
-		t.Errorf("the charge is not settled: %+v, %v", a, err)
-	}
-	if n := f.processor.Charges(); n != 1 {
-		t.Errorf("%d charges, want 1", n)
+		key := payment.ProcessorKey("k", 2)
+		charge := payment.Charge{Key: key, Amount: 1250, Currency: "EUR", Card: request.Card}
+		if p != want || r.settled.ProcessorKey != key || !slices.Equal(r.charges, []payment.Charge{charge}) {
+			t.Errorf("settled %+v after %+v, want %+v after %+v", r.settled, r.charges, want, charge)
+		}
+		r.wantEvents(t, string(tc.status))
 	}
 }
 
-// The card's month ends between the first request and its repeat.
-func TestReplayOutlivesTheCard(t *testing.T) {
+func TestUnknownCurrencyIsRefused(t *testing.T) {
 	t.Parallel()
-	f := newFixture(time.Hour)
-	expired := newRequest(t)
-	expired.Card.ExpYear = time.Now().Year() - 1
-	if _, err := f.service.Pay(t.Context(), "new", expired); !errors.Is(err, payment.ErrInvalid) {
-		t.Errorf("a new payment with an expired card: %v", err)
+	r, request := &rig{}, newRequest(t)
+	request.Currency = "ABC"
+	if _, err := r.service(secret).Pay(t.Context(), "k", request); fieldOf(t, err) != "currency" || len(r.charges) != 0 {
+		t.Errorf("%v after %d charges", err, len(r.charges))
 	}
-	fingerprint, err := f.fingerprints.Of(expired)
+}
+
+// A live record is the answer to its own request alone, and only when its fingerprint
+// can be compared.
+func TestLiveRecord(t *testing.T) {
+	t.Parallel()
+	first := newRequest(t)
+	fingerprint, err := secret.Of(first)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = f.repository.Settle(t.Context(), payment.Claim{Key: "old", Fingerprint: fingerprint, TTL: time.Hour}, stored)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a, err := f.service.Pay(t.Context(), "old", expired); err != nil || !a.Replayed {
-		t.Errorf("%+v, %v", a, err)
+	live := &payment.Record{Fingerprint: fingerprint, PaymentID: "id", Receipt: payment.Receipt{Data: []byte("x")}}
+	other := first
+	other.Amount++
+	for name, tc := range map[string]struct {
+		fingerprints *payment.Fingerprints
+		request      payment.Request
+		err          error
+		events       []string
+	}{
+		"the same request":  {secret, first, nil, []string{"replayed"}},
+		"another request":   {secret, other, payment.ErrKeyConflict, []string{"conflict"}},
+		"an unknown secret": {payment.NewFingerprints("another", ""), first, payment.ErrForeignFingerprint, nil},
+		"a rotated secret":  {payment.NewFingerprints("another", "secret"), first, nil, []string{"replayed"}},
+	} {
+		r := &rig{live: live}
+		answer, err := r.service(tc.fingerprints).Pay(t.Context(), "k", tc.request)
+		if !errors.Is(err, tc.err) || len(r.charges) != 0 {
+			t.Errorf("%s: %v after %d charges", name, err, len(r.charges))
+		}
+		if err == nil && (!answer.Replayed || answer.PaymentID != "id" || string(answer.Receipt.Data) != "x") {
+			t.Errorf("%s: %+v", name, answer)
+		}
+		r.wantEvents(t, tc.events...)
 	}
 }
 
-func TestForeignFingerprintIsNeitherReplayNorConflict(t *testing.T) {
+// An expired card starts no charge. It gets the answer to the charge that was made before
+// its month ended, and to a request whose record is live.
+func TestExpiredCard(t *testing.T) {
 	t.Parallel()
-	f := newFixture(time.Hour)
-	if _, err := f.service.Pay(t.Context(), "k", newRequest(t)); err != nil {
+	expired := newRequest(t)
+	expired.Card.ExpYear = time.Now().Year() - 1
+	r := &rig{claimed: payment.Claimed{Now: time.Now()}}
+	if _, err := r.service(secret).Pay(t.Context(), "k", expired); err != nil || !r.charges[0].OnlyRepeat {
+		t.Errorf("its charge is not settled: %v after %+v", err, r.charges)
+	}
+	r.fault = payment.ErrNotCharged
+	if _, err := r.service(secret).Pay(t.Context(), "k", expired); fieldOf(t, err) != "card.exp_year" {
+		t.Errorf("without a charge: %v", err)
+	}
+	fingerprint, err := secret.Of(expired)
+	if err != nil {
 		t.Fatal(err)
 	}
-	f.fingerprints = payment.NewFingerprints("another secret", "")
-	f.build(time.Hour)
-	if _, err := f.service.Pay(t.Context(), "k", newRequest(t)); !errors.Is(err, payment.ErrForeignFingerprint) {
-		t.Errorf("%v", err)
-	}
-	f.fingerprints = payment.NewFingerprints("another secret", "secret")
-	f.build(time.Hour)
-	if a, err := f.service.Pay(t.Context(), "k", newRequest(t)); err != nil || !a.Replayed {
-		t.Errorf("%+v, %v", a, err)
+	r.live = &payment.Record{Fingerprint: fingerprint}
+	if a, err := r.service(secret).Pay(t.Context(), "k", expired); err != nil || !a.Replayed {
+		t.Errorf("a repeat: %+v, %v", a, err)
 	}
 }
 
 func TestPages(t *testing.T) {
 	t.Parallel()
-	f := newFixture(time.Hour)
-	for i := range 5 {
-		if _, err := f.service.Pay(t.Context(), payment.Key(fmt.Sprint("k", i)), newRequest(t)); err != nil {
-			t.Fatal(err)
-		}
+	r := &rig{page: make([]payment.Payment, 3)}
+	for i := range r.page {
+		r.page[i] = payment.Payment{ID: payment.NewID(time.Now()), CreatedAt: time.Now()}
 	}
-	var port payment.LookupAPI = f.service
-	seen := 0
-	var after *payment.Position
-	for _, want := range []int{2, 2, 1} {
-		page, next, err := port.PaymentsOfRide(t.Context(), "ride", after, 2)
-		if err != nil || len(page) != want || (next == nil) != (want == 1) {
-			t.Fatalf("%d payments, next %v, %v", len(page), next, err)
+	second := &payment.Position{CreatedAt: r.page[1].CreatedAt, ID: r.page[1].ID}
+	for limit, want := range map[int]*payment.Position{2: second, 3: nil, 100: nil} {
+		page, next, err := r.service(secret).PaymentsOfRide(t.Context(), "ride", nil, limit)
+		if err != nil || len(page) != min(limit, 3) || (next == nil) != (want == nil) || next != nil && *next != *want {
+			t.Errorf("limit %d: %d payments, next %v, %v", limit, len(page), next, err)
 		}
-		seen += len(page)
-		after = next
-	}
-	if seen != 5 {
-		t.Errorf("%d payments", seen)
 	}
 	for _, limit := range []int{0, -1, 101} {
-		if _, _, err := port.PaymentsOfRide(t.Context(), "ride", nil, limit); !errors.Is(err, payment.ErrInvalid) {
+		if _, _, err := r.service(secret).PaymentsOfRide(t.Context(), "ride", nil, limit); fieldOf(t, err) != "limit" {
 			t.Errorf("limit %d: %v", limit, err)
 		}
 	}
 }
 
-// A repository's own failure reaches the caller of each port unchanged.
-func TestPortsPassFailuresOn(t *testing.T) {
+// A failure of the repository or of the processor reaches the caller unchanged and is
+// not counted as a payment.
+func TestPortsReturnFailures(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("the disk is on fire")
-	f := newFixture(time.Hour)
-	f.repository = paymenttest.Failing{Err: boom}
-	f.build(time.Hour)
-	_, payErr := f.service.Pay(t.Context(), "k", newRequest(t))
-	_, getErr := f.service.Payment(t.Context(), payment.NewID(time.Now()))
-	_, _, listErr := f.service.PaymentsOfRide(t.Context(), "ride", nil, 1)
-	_, deleteErr := f.repository.DeleteExpired(t.Context(), 1)
-	for name, err := range map[string]error{"pay": payErr, "get": getErr, "list": listErr, "delete": deleteErr} {
+	broken, faulty := &rig{err: boom}, &rig{fault: payment.ErrProcessorTimeout}
+	_, payErr := broken.service(secret).Pay(t.Context(), "k", newRequest(t))
+	_, getErr := broken.service(secret).Payment(t.Context(), payment.NewID(time.Now()))
+	_, _, listErr := broken.service(secret).PaymentsOfRide(t.Context(), "ride", nil, 1)
+	for name, err := range map[string]error{"pay": payErr, "get": getErr, "list": listErr} {
 		if !errors.Is(err, boom) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	f.wantCounts(t, 0, 0, 0)
+	_, err := faulty.service(secret).Pay(t.Context(), "k", newRequest(t))
+	if !errors.Is(err, payment.ErrProcessorTimeout) {
+		t.Errorf("%v", err)
+	}
+	broken.wantEvents(t)
+	faulty.wantEvents(t)
 }

@@ -2,7 +2,6 @@ package payment_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,12 +13,7 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
-// stored is what a settled turn leaves, for tests that are about something else.
-func stored(_ context.Context, turn payment.Turn) (payment.Settlement, error) {
-	return payment.Settlement{Payment: payment.Payment{ID: payment.NewID(turn.Now)}, Response: payment.Response{Status: 201}}, nil
-}
-
-// fieldOf is the field that an error names, "" for nil.
+// fieldOf returns the field that an error names, "" for nil.
 func fieldOf(t *testing.T, err error) string {
 	t.Helper()
 	if err == nil {
@@ -135,7 +129,8 @@ func TestHoldsCardNumber(t *testing.T) {
 		"4242424242424241": false, "424242424242": false, "63040000000000000000": false, "": false,
 		"4242-4242 4242-4242": false, "4242-4242-4242-4242-4242-4242": false,
 		"42424242-4242-4242-4242-424242424242": false, // a UUID is no card
-		"1f0a6a4e-6d1c-4a57-9f0a-0a3ad3f2b7c1": false, "2026-11-21T08:00:00": false, "4242-": false, "-": false, "4242--4242": false,
+		"1f0a6a4e-6d1c-4a57-9f0a-0a3ad3f2b7c1": false, "2026-11-21T08:00:00": false,
+		"4242-": false, "-": false, "4242--4242": false,
 		"x4242-4242-4242-4242": false, "4242-4242-4242-4242x": false, "12-34": false,
 	} {
 		if got := payment.HoldsCardNumber(s); got != want {
@@ -148,8 +143,10 @@ func TestKeyFormats(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("k", 255)
 	for header, want := range map[string]string{
-		"abc": "abc", `"abc"`: "abc", "a b": "a b", `a"b`: `a"b`, `"a\"b\\"`: `a"b\`, long: long, `"` + long + `"`: long, "~!": "~!",
-		"": "", `""`: "", long + "k": "", `"` + long + `k"`: "", `"`: "", `"abc`: "", `"a"b"`: "", `"a\x"`: "", `"a\`: "", `"a";p=1`: "",
+		"abc": "abc", `"abc"`: "abc", "a b": "a b", `a"b`: `a"b`, `"a\"b\\"`: `a"b\`,
+		long: long, `"` + long + `"`: long, "~!": "~!",
+		"": "", `""`: "", long + "k": "", `"` + long + `k"`: "", `"`: "", `"abc`: "", `"a"b"`: "", `"a\x"`: "",
+		`"a\`: "", `"a";p=1`: "",
 		"a\tb": "", "a\x00": "", "a\x7f": "", "ключ": "", "a\xff": "", good: "", "k-" + good: "", `"4242 4242 4242 4242"`: "",
 	} {
 		key, err := payment.NewKey(header)
@@ -169,14 +166,15 @@ func TestIDs(t *testing.T) {
 	if later := payment.NewID(now.Add(time.Millisecond)); later <= id {
 		t.Errorf("%s does not come after %s", later, id)
 	}
-	for _, bad := range []string{"", "x", string(id) + "0", strings.ReplaceAll(string(id), "-", ""), "g" + string(id)[1:], good} {
+	text := string(id)
+	for _, bad := range []string{"", "x", text + "0", strings.ReplaceAll(text, "-", ""), "g" + text[1:], good} {
 		if _, err := payment.ParseID(bad); !errors.Is(err, payment.ErrInvalid) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
 }
 
-// Whatever prints a card prints no number and no code.
+// No way of printing a card prints its number or its code.
 func TestSecretsDoNotPrint(t *testing.T) {
 	t.Parallel()
 	r := newRequest(t)
@@ -199,8 +197,8 @@ func TestBrands(t *testing.T) {
 	t.Parallel()
 	for number, want := range map[string]string{
 		good: "visa", "5555555555554444": "mastercard", "2223003122003222": "mastercard", "378282246310005": "amex",
-		"6011111111111117": "discover", "3566002020360505": "jcb", "3056930009020004": "diners", "6200000000000005": "unionpay",
-		"6304000000000000": "unknown",
+		"6011111111111117": "discover", "3566002020360505": "jcb", "3056930009020004": "diners",
+		"6200000000000005": "unionpay", "6304000000000000": "unknown",
 	} {
 		cvc := "123"
 		if want == "amex" {
@@ -243,7 +241,8 @@ func TestFingerprintTellsRequestsApart(t *testing.T) {
 func TestFingerprintVersions(t *testing.T) {
 	t.Parallel()
 	r := newRequest(t)
-	bare, old, rotated := payment.NewFingerprints("", ""), payment.NewFingerprints("one", ""), payment.NewFingerprints("two", "one")
+	bare, old := payment.NewFingerprints("", ""), payment.NewFingerprints("one", "")
+	rotated := payment.NewFingerprints("two", "one")
 	versions := map[string]bool{}
 	for _, f := range []*payment.Fingerprints{bare, old, rotated} {
 		made, err := f.Of(r)
@@ -279,7 +278,8 @@ func TestProcessorKey(t *testing.T) {
 	if got := payment.ProcessorKey("abc", 0); got != "e16f2935cab918f9b90988378ba435fe71dcb145781b965a08383c77a5450f18" {
 		t.Errorf("%s", got)
 	}
-	if payment.ProcessorKey("a", 1) == payment.ProcessorKey("a", 2) || payment.ProcessorKey("a", 1) == payment.ProcessorKey("b", 1) {
-		t.Error("two turns share a processor key")
+	a := payment.ProcessorKey("a", 1)
+	if a == payment.ProcessorKey("a", 2) || a == payment.ProcessorKey("b", 1) {
+		t.Error("two payments share a processor key")
 	}
 }

@@ -2,8 +2,8 @@
 
 package postgres
 
-// claimSQL is the bug "DO NOTHING for expired keys" (rowlock bites): a key that has
-// expired cannot be taken until it is cleaned up, and its old answer is given again.
+// claimSQL is the mutant "DO NOTHING for expired keys" of the mutation test: a key that
+// has expired cannot be claimed until it is cleaned up, and its old receipt is returned.
 const claimSQL = `
 INSERT INTO payments.idempotency_records (key, status, request_fingerprint, fingerprint_version, expires_at)
 VALUES ($1, 'PROCESSING', $2, $3, clock_timestamp() + $4 * interval '1 microsecond')

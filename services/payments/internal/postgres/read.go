@@ -57,7 +57,9 @@ SELECT ` + paymentColumns + `
 }
 
 // FindOfRide implements payment.Repository.
-func (s *Store) FindOfRide(ctx context.Context, ride payment.RideID, after *payment.Position, limit int) ([]payment.Payment, error) {
+func (s *Store) FindOfRide(
+	ctx context.Context, ride payment.RideID, after *payment.Position, limit int,
+) ([]payment.Payment, error) {
 	const (
 		first = `
 SELECT ` + paymentColumns + `
@@ -87,10 +89,9 @@ SELECT ` + paymentColumns + `
 	return page, nil
 }
 
-// DeleteExpired implements payment.Repository. Rows that others hold, cleaners
-// or claimers, are skipped, so that it never waits and nobody waits long for it. The
-// time is read in a sub-select: as a constant of the statement it can use the
-// index.
+// DeleteExpired implements payment.Repository. It skips rows that other transactions
+// have locked, cleaners or claimers, and so never waits. The time is read in a
+// sub-select: as a constant of the statement it can use the index.
 func (s *Store) DeleteExpired(ctx context.Context, limit int) (deleted int, err error) {
 	const query = `
 WITH expired AS MATERIALIZED (

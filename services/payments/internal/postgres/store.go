@@ -19,23 +19,26 @@ func Migrations() migrate.Source {
 	return migrate.Source{FS: migrations, Dir: "migrations", Schema: "payments"}
 }
 
-// Observer is told how long payments take.
+// Observer measures payment transactions.
 type Observer interface {
-	// Opened is called when a payment transaction begins, and the function that it
-	// returns when it has ended.
+	// Opened is called when a payment transaction begins; the returned function is
+	// called when it has ended.
 	Opened() (closed func())
 }
 
-// Options are the bounds of a store.
+// Options configure a store. All but Contention are required, and all bounds must be
+// positive.
 type Options struct {
+	// Encode returns the receipt that is stored with a payment.
+	Encode func(payment.Payment) (payment.Receipt, error)
 	// LockWait is how long a request waits for its key.
 	LockWait time.Duration
-	// Transactions is how many payments may be under way at once.
+	// Transactions is how many payments may be in flight at once.
 	Transactions int
 	// IdleTimeout is how long the server lets a payment transaction wait for the
 	// processor before it ends it.
 	IdleTimeout time.Duration
-	// Contention is told of the waits for keys; it may be nil.
+	// Contention counts the waits for keys; it may be nil.
 	Contention *contention.Metrics
 }
 
@@ -44,13 +47,13 @@ type Store struct {
 	db       *sqldb.DB
 	options  Options
 	observer Observer
-	bulkhead *bulkhead.Bulkhead[payment.Key]
+	keys     *bulkhead.Bulkhead[payment.Key]
 }
 
 var _ payment.Repository = (*Store)(nil)
 
-// New returns a store on db, whose schema must have been migrated. All bounds
-// must be positive.
+// New returns a store on db, whose schema must have been migrated.
 func New(db *sqldb.DB, o Options, observer Observer) *Store {
-	return &Store{db: db, options: o, observer: observer, bulkhead: bulkhead.New[payment.Key](o.Transactions, o.Contention)}
+	keys := bulkhead.New[payment.Key](o.Transactions, o.Contention)
+	return &Store{db: db, options: o, observer: observer, keys: keys}
 }

@@ -1,4 +1,3 @@
-// Package paymenttest is the suite that every payment.Repository must pass, with
-// doubles for the domain's ports: a repository in memory, which passes the suite, one
-// that fails on purpose, and a processor that charges in memory.
+// Package paymenttest tests that a payment.Repository keeps its contract, its
+// transactions and its behavior under contention. Exercise runs the suite.
 package paymenttest
