@@ -13,14 +13,16 @@ ARG TARGETARCH
 # Without it gRPC brings its debug pages along, and html/template with them, which calls methods by name: then the linker has to keep every
 # method of every type, a fifth of the binary. make build and hack/verify read it here: what is tested is what ships.
 ARG GO_TAGS=grpcnotrace
-# An image holds platform and one module, so there is no workspace: the replace lines of go.mod lead to platform.
+# An image holds client, platform and one module, so there is no workspace: the replace lines of go.mod lead to the two.
 ENV CGO_ENABLED=0 GOWORK=off
 WORKDIR /src
 RUN test -n "${SERVICE}" || { echo "which service? --build-arg SERVICE=counts" >&2; exit 1; }
 # Dependencies first: this layer lasts until a go.mod changes.
+COPY client/go.mod client/go.sum client/
 COPY platform/go.mod platform/go.sum platform/
 COPY ${MODULE}/go.mod ${MODULE}/go.sum ${MODULE}/
 RUN --mount=type=cache,target=/go/pkg/mod go -C ${MODULE} mod download
+COPY client client/
 COPY platform platform/
 COPY ${MODULE} ${MODULE}/
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \

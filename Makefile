@@ -1,6 +1,6 @@
 # Everything a person or CI does here. `make` alone lists it.
 
-MODULES  := platform $(patsubst %/go.mod,%,$(sort $(wildcard services/*/go.mod))) lab
+MODULES  := client platform $(patsubst %/go.mod,%,$(sort $(wildcard services/*/go.mod))) lab
 SERVICES := $(notdir $(patsubst %/go.mod,%,$(sort $(wildcard services/*/go.mod))))
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 

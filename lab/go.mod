@@ -103,5 +103,3 @@ require (
 )
 
 replace github.com/rowlock/rowlock/platform => ../platform
-
-replace github.com/rowlock/rowlock/services/counts => ../services/counts

@@ -2,11 +2,13 @@ package apptest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 
@@ -109,16 +111,41 @@ func (s *Spans) Has(name string) bool {
 type Operation struct {
 	// Name is that of its span.
 	Name string
-	// Call asks for it, by a client that Spans.Client is given to; see OK.
+	// Call asks for it, by Spans.Client or Spans.Send.
 	Call func(ctx context.Context) error
 }
 
-// OK makes an error of a generated client's answer that is none of 2xx.
-func OK[A interface{ StatusCode() int }](a A, err error) error {
-	if err == nil && a.StatusCode()/100 != 2 {
-		err = fmt.Errorf("%d: %+v", a.StatusCode(), a)
+// Send sends a request in ctx's trace and returns what it is answered. header
+// holds names and values in turn. An answer that is none of 2xx is an error.
+func (s *Spans) Send(ctx context.Context, method, url, body string, header ...string) (http.Header, string, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return nil, "", fmt.Errorf("%s %s: %w", method, url, err)
 	}
-	return err
+	if strings.HasPrefix(body, "{") {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := s.Client().Do(req)
+	if err != nil {
+		return nil, "", fmt.Errorf("%s %s: %w", method, url, err)
+	}
+	answer, err := io.ReadAll(resp.Body)
+	err = errors.Join(err, resp.Body.Close())
+	if err == nil && resp.StatusCode/100 != 2 {
+		err = fmt.Errorf("%s %s: %d %s", method, url, resp.StatusCode, answer)
+	}
+	return resp.Header, string(answer), err
+}
+
+// Sending returns the operation of that name, which sends a request.
+func (s *Spans) Sending(name, method, url, body string, header ...string) Operation {
+	return Operation{Name: name, Call: func(ctx context.Context) error {
+		_, _, err := s.Send(ctx, method, url, body, header...)
+		return err
+	}}
 }
 
 // AreTraced calls each operation below a span of the caller's, stops what was called,

@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/jmoiron/sqlx v1.4.0
 	github.com/prometheus/client_golang v1.25.0
+	github.com/rowlock/rowlock/client v0.0.0
 	github.com/rowlock/rowlock/platform v0.0.0
 )
 
@@ -55,10 +56,12 @@ require (
 	google.golang.org/protobuf v1.36.12
 )
 
-replace github.com/rowlock/rowlock/platform => ../../platform
+replace (
+	github.com/rowlock/rowlock/client => ../../client
+	github.com/rowlock/rowlock/platform => ../../platform
+)
 
 require (
-	buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go v1.36.12-20260825204119-511051f7f437.2
 	buf.build/go/protovalidate v1.4.0
 	connectrpc.com/connect v1.21.1
 	connectrpc.com/grpchealth v1.5.0
@@ -68,6 +71,7 @@ require (
 )
 
 require (
+	buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go v1.36.12-20260825204119-511051f7f437.2 // indirect
 	cel.dev/cel-go v0.32.0 // indirect
 	cel.dev/expr v0.25.3 // indirect
 	filippo.io/edwards25519 v1.2.0 // indirect

@@ -10,10 +10,10 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/rowlock/rowlock/client/pyggpot/coin"
+	potpb "github.com/rowlock/rowlock/client/pyggpot/pot"
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/services/pyggpot/client/coin"
-	potpb "github.com/rowlock/rowlock/services/pyggpot/client/pot"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/postgres"
 )
 

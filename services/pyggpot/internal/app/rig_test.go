@@ -22,12 +22,12 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/rowlock/rowlock/client/pyggpot/coin"
+	"github.com/rowlock/rowlock/client/pyggpot/coin/coinconnect"
+	potpb "github.com/rowlock/rowlock/client/pyggpot/pot"
+	"github.com/rowlock/rowlock/client/pyggpot/pot/potconnect"
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/services/pyggpot/client/coin"
-	"github.com/rowlock/rowlock/services/pyggpot/client/coin/coinconnect"
-	potpb "github.com/rowlock/rowlock/services/pyggpot/client/pot"
-	"github.com/rowlock/rowlock/services/pyggpot/client/pot/potconnect"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/app"
 )
 

@@ -6,17 +6,17 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/rowlock/rowlock/client/pyggpot/coin"
+	"github.com/rowlock/rowlock/client/pyggpot/coin/coinconnect"
+	potpb "github.com/rowlock/rowlock/client/pyggpot/pot"
+	"github.com/rowlock/rowlock/client/pyggpot/pot/potconnect"
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/services/pyggpot/client/coin"
-	"github.com/rowlock/rowlock/services/pyggpot/client/coin/coinconnect"
-	potpb "github.com/rowlock/rowlock/services/pyggpot/client/pot"
-	"github.com/rowlock/rowlock/services/pyggpot/client/pot/potconnect"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/postgres"
 )
 
-// With tracing on every operation has a span of its own, in the trace of whoever calls
-// the generated client. lab/traces looks at the whole tree.
+// With tracing on every operation has a span of its own, in the caller's trace.
+// lab/traces looks at the whole tree.
 //
 //nolint:paralleltest // the exporter reads the environment of the process
 func TestOperationsAreTraced(t *testing.T) {

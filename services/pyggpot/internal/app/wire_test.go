@@ -16,14 +16,14 @@ import (
 	reflectpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 
+	"github.com/rowlock/rowlock/client/pyggpot/coin"
+	"github.com/rowlock/rowlock/client/pyggpot/coin/coinconnect"
+	potpb "github.com/rowlock/rowlock/client/pyggpot/pot"
+	"github.com/rowlock/rowlock/client/pyggpot/pot/potconnect"
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/services/pyggpot/client/coin"
-	"github.com/rowlock/rowlock/services/pyggpot/client/coin/coinconnect"
-	potpb "github.com/rowlock/rowlock/services/pyggpot/client/pot"
-	"github.com/rowlock/rowlock/services/pyggpot/client/pot/potconnect"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/app"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/postgres"
 )

@@ -5,10 +5,10 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/rowlock/rowlock/services/pyggpot/client/coin"
-	"github.com/rowlock/rowlock/services/pyggpot/client/coin/coinconnect"
-	potpb "github.com/rowlock/rowlock/services/pyggpot/client/pot"
-	"github.com/rowlock/rowlock/services/pyggpot/client/pot/potconnect"
+	"github.com/rowlock/rowlock/client/pyggpot/coin"
+	"github.com/rowlock/rowlock/client/pyggpot/coin/coinconnect"
+	potpb "github.com/rowlock/rowlock/client/pyggpot/pot"
+	"github.com/rowlock/rowlock/client/pyggpot/pot/potconnect"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 

@@ -8,8 +8,8 @@ import (
 	"connectrpc.com/connect"
 	"connectrpc.com/grpchealth"
 
-	"github.com/rowlock/rowlock/services/pyggpot/client/coin/coinconnect"
-	"github.com/rowlock/rowlock/services/pyggpot/client/pot/potconnect"
+	"github.com/rowlock/rowlock/client/pyggpot/coin/coinconnect"
+	"github.com/rowlock/rowlock/client/pyggpot/pot/potconnect"
 )
 
 // services are those of the contract.

@@ -16,12 +16,12 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"github.com/rowlock/rowlock/client/pyggpot/coin"
+	"github.com/rowlock/rowlock/client/pyggpot/coin/coinconnect"
+	potpb "github.com/rowlock/rowlock/client/pyggpot/pot"
+	"github.com/rowlock/rowlock/client/pyggpot/pot/potconnect"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/problem"
-	"github.com/rowlock/rowlock/services/pyggpot/client/coin"
-	"github.com/rowlock/rowlock/services/pyggpot/client/coin/coinconnect"
-	potpb "github.com/rowlock/rowlock/services/pyggpot/client/pot"
-	"github.com/rowlock/rowlock/services/pyggpot/client/pot/potconnect"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/rowlock/rowlock/services/pyggpot/client/coin"
-	potpb "github.com/rowlock/rowlock/services/pyggpot/client/pot"
+	"github.com/rowlock/rowlock/client/pyggpot/coin"
+	potpb "github.com/rowlock/rowlock/client/pyggpot/pot"
 )
 
 // newValidator compiles the rules of every request, so that a rule that is wrong

@@ -3,8 +3,8 @@ package httpapi
 import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/rowlock/rowlock/services/pyggpot/client/coin"
-	potpb "github.com/rowlock/rowlock/services/pyggpot/client/pot"
+	"github.com/rowlock/rowlock/client/pyggpot/coin"
+	potpb "github.com/rowlock/rowlock/client/pyggpot/pot"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 

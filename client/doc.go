@@ -1,0 +1,20 @@
+// Package rowlock holds what the clients of all services share: options and
+// errors. The clients are in the packages counts, payments, iidy, events and
+// pyggpot below it.
+//
+// Each call ends in one of four ways:
+//
+//	err == nil                  the call was applied, and its result is returned
+//	NotApplied(err)             it was surely not applied; the same call may be repeated
+//	OutcomeUnknown(err)         it may have been applied: the answer was lost, or the service does not know
+//	neither                     it was refused and changed nothing; a repeat is refused again
+//
+// Every error of a call is an [*Error]. Its code is compared by errors.Is:
+//
+//	if errors.Is(err, rowlock.ErrCountNotFound) { ... }
+//
+// A call that only reads changes nothing, so its outcome is never unknown: when
+// its answer is lost, NotApplied reports true and Error.Read is set.
+//
+// No call is repeated by these packages.
+package rowlock

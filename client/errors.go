@@ -1,0 +1,130 @@
+package rowlock
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// Code names the reason of an error. It is the code of the services' problem
+// documents, or one of the three that the clients add.
+type Code string //nolint:errname // the codes are the sentinels
+
+// Error returns the code, so that a code is a sentinel for errors.Is.
+func (c Code) Error() string { return string(c) }
+
+// Codes of the clients themselves.
+const (
+	// ErrUnreachable means that no connection could be made: nothing was sent.
+	ErrUnreachable Code = "UNREACHABLE"
+	// ErrAnswerLost means that the request was sent, or may have been, and that no complete answer came.
+	ErrAnswerLost Code = "ANSWER_LOST"
+	// ErrBadAnswer means that an answer came that the service does not give, for example that of a proxy.
+	ErrBadAnswer Code = "BAD_ANSWER"
+)
+
+// Codes of all services.
+const (
+	ErrNotApplied           Code = "NOT_APPLIED"
+	ErrDatabaseUnavailable  Code = "DATABASE_UNAVAILABLE"
+	ErrOverloaded           Code = "OVERLOADED"
+	ErrOutcomeUnknown       Code = "OUTCOME_UNKNOWN"
+	ErrInternal             Code = "INTERNAL"
+	ErrInvalidJSON          Code = "INVALID_JSON"
+	ErrInvalidField         Code = "INVALID_FIELD"
+	ErrNotFound             Code = "NOT_FOUND"
+	ErrMethodNotAllowed     Code = "METHOD_NOT_ALLOWED"
+	ErrBodyTooLarge         Code = "BODY_TOO_LARGE"
+	ErrUnsupportedMediaType Code = "UNSUPPORTED_MEDIA_TYPE"
+)
+
+// Codes of single services.
+const (
+	ErrCountNotFound          Code = "COUNT_NOT_FOUND"
+	ErrCountExists            Code = "COUNT_EXISTS"
+	ErrCountOverflow          Code = "COUNT_OVERFLOW"
+	ErrIdempotencyKeyRequired Code = "IDEMPOTENCY_KEY_REQUIRED"
+	ErrIdempotencyKeyConflict Code = "IDEMPOTENCY_KEY_CONFLICT"
+	ErrPaymentProcessing      Code = "PAYMENT_PROCESSING"
+	ErrPaymentNotFound        Code = "PAYMENT_NOT_FOUND"
+	ErrProcessorError         Code = "PROCESSOR_ERROR"
+	ErrProcessorTimeout       Code = "PROCESSOR_TIMEOUT"
+	ErrItemNotFound           Code = "ITEM_NOT_FOUND"
+	ErrItemTooLong            Code = "ITEM_TOO_LONG"
+	ErrListNotFound           Code = "LIST_NOT_FOUND"
+	ErrEventNotFound          Code = "EVENT_NOT_FOUND"
+	ErrPotNotFound            Code = "POT_NOT_FOUND"
+	ErrPotExists              Code = "POT_EXISTS"
+	ErrPotFull                Code = "POT_FULL"
+	ErrPotLocked              Code = "POT_LOCKED"
+)
+
+// Error describes a call that failed.
+type Error struct {
+	// Code is what a program decides by.
+	Code Code
+	// Status is that of the HTTP answer; 0 without an answer, and in package pyggpot.
+	Status int
+	// Field names the member, parameter or header at fault, if one is.
+	Field string
+	// Detail is a sentence for a person.
+	Detail string
+	// TraceID names the service's trace of the request, if it has one.
+	TraceID string
+	// RetryAfter is how long to wait before a repeat, if the service says so.
+	RetryAfter time.Duration
+	// Read reports that the call only reads.
+	Read bool
+	// Err is what the HTTP client or Connect returned, or nil.
+	Err error
+}
+
+// Error returns code, status and detail in one line.
+func (e *Error) Error() string {
+	if e.Status == 0 {
+		return fmt.Sprintf("%s: %s", e.Code, e.Detail)
+	}
+	return fmt.Sprintf("%s (%d): %s", e.Code, e.Status, e.Detail)
+}
+
+// Unwrap returns Err, so that errors.Is finds context.Canceled, for example.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is reports whether target is the error's code.
+func (e *Error) Is(target error) bool {
+	code, ok := target.(Code)
+	return ok && code == e.Code
+}
+
+// NotApplied reports whether err says that a call was surely not applied and may
+// be repeated as it is.
+func NotApplied(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return false
+	}
+	switch e.Code {
+	case ErrUnreachable, ErrNotApplied, ErrDatabaseUnavailable, ErrOverloaded, ErrPotLocked:
+		return true
+	default:
+		return e.Read && e.open()
+	}
+}
+
+// OutcomeUnknown reports whether err says that a change may or may not have been
+// applied. A payment may be repeated with its key all the same.
+func OutcomeUnknown(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && !e.Read && !NotApplied(err) && e.open()
+}
+
+// open reports whether the error leaves open what the service did.
+func (e *Error) open() bool {
+	switch e.Code {
+	case ErrAnswerLost, ErrBadAnswer, ErrOutcomeUnknown, ErrInternal:
+		return true
+	default:
+		return e.Status >= http.StatusInternalServerError
+	}
+}

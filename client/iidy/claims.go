@@ -1,0 +1,96 @@
+package iidy
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	rowlock "github.com/rowlock/rowlock/client"
+	"github.com/rowlock/rowlock/client/internal/call"
+	api "github.com/rowlock/rowlock/client/internal/iidyapi"
+)
+
+// Claim takes up to count free items, at most 10,000, for the time of the lease,
+// one second to twelve hours. Until it runs out no other claim takes them.
+func (l *List) Claim(ctx context.Context, count int, lease time.Duration) (Claim, error) {
+	// Claim and lease are empty strings, which are no UUID and no time, when nothing was free.
+	type taken struct {
+		Claim   string      `json:"claim"`
+		Until   string      `json:"lease_until"`
+		Entries []api.Entry `json:"listentries"`
+	}
+	action, text := api.PostBatchParamsActionClaim, lease.String()
+	params := api.PostBatchParams{Action: &action, Count: &count, Lease: &text}
+	a, err := call.Change[taken](l.api.PostBatchWithTextBody(ctx, l.name, &params, ""))
+	if err != nil || a.Claim == "" {
+		return Claim{}, err
+	}
+	until, err := time.Parse(time.RFC3339Nano, a.Until)
+	if err != nil {
+		return Claim{}, &rowlock.Error{Code: rowlock.ErrBadAnswer, Detail: "lease_until is no time: " + a.Until, Err: err}
+	}
+	return Claim{a.Claim, until, entries(a.Entries)}, nil
+}
+
+// Extend gives what the claim still holds a new lease from now on, and returns
+// the number of items.
+func (l *List) Extend(ctx context.Context, claim string, lease time.Duration) (int64, error) {
+	text := lease.String()
+	changed, err := l.claimed(ctx, claim, api.PostBatchParams{Lease: &text}, api.PostBatchParamsActionExtend)
+	return number(changed.Extended), err
+}
+
+// Release makes free what the claim still holds, and returns the number of items.
+func (l *List) Release(ctx context.Context, claim string) (int64, error) {
+	changed, err := l.claimed(ctx, claim, api.PostBatchParams{}, api.PostBatchParamsActionRelease)
+	return number(changed.Released), err
+}
+
+func (l *List) claimed(
+	ctx context.Context, claim string, params api.PostBatchParams, action api.PostBatchParamsAction,
+) (api.Changed, error) {
+	id, err := parse(claim)
+	if err != nil {
+		return api.Changed{}, err
+	}
+	params.Action, params.Claim = &action, id
+	return call.Change[api.Changed](l.api.PostBatchWithTextBody(ctx, l.name, &params, ""))
+}
+
+// IncrementClaimed is Increment for those of the items that the claim still
+// holds. They stay claimed until the lease runs out: that is the delay before
+// they are tried again.
+func (l *List) IncrementClaimed(ctx context.Context, claim string, items ...string) (int64, error) {
+	id, err := parse(claim)
+	if err != nil {
+		return 0, err
+	}
+	return incremented(l.api.IncrementBatch(ctx, l.name, &api.IncrementBatchParams{Claim: id}, api.Items{Items: items}))
+}
+
+// DeleteClaimed is Delete for those of the items that the claim still holds.
+func (l *List) DeleteClaimed(ctx context.Context, claim string, items ...string) (int64, error) {
+	id, err := parse(claim)
+	if err != nil {
+		return 0, err
+	}
+	return deleted(l.api.DeleteBatch(ctx, l.name, &api.DeleteBatchParams{Claim: id}, api.Items{Items: items}))
+}
+
+func parse(claim string) (*uuid.UUID, error) {
+	id, err := uuid.Parse(claim)
+	if err != nil {
+		err = errors.Join(errors.New("a claim is a UUID"), err)
+		return nil, &rowlock.Error{Code: rowlock.ErrInvalidField, Field: "claim", Detail: err.Error(), Err: err}
+	}
+	return &id, nil
+}
+
+func number(p *int64) int64 {
+	if p == nil {
+		return 0
+	}
+	return *p
+}

@@ -1,0 +1,146 @@
+// Package iidy calls the iidy service: lists of items with the number of failed
+// attempts of each, which workers share by claims.
+package iidy
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	rowlock "github.com/rowlock/rowlock/client"
+	"github.com/rowlock/rowlock/client/internal/call"
+	api "github.com/rowlock/rowlock/client/internal/iidyapi"
+)
+
+// Client calls one iidy service. It is safe for concurrent use.
+type Client struct{ api *api.Client }
+
+// New returns a client of the service at baseURL, such as "http://rowlock-iidy".
+// It sends nothing yet.
+func New(baseURL string, options ...rowlock.Option) (*Client, error) {
+	c, err := api.NewClient(baseURL, api.WithHTTPClient(call.Settings(options).HTTP),
+		api.WithRequestEditorFn(call.Dots), api.WithRequestEditorFn(acceptJSON))
+	if err != nil {
+		return nil, fmt.Errorf("iidy: %w", err)
+	}
+	return &Client{c}, nil
+}
+
+func acceptJSON(_ context.Context, req *http.Request) error {
+	req.Header.Set("Accept", "application/json")
+	return nil
+}
+
+// List returns the list of that name, which need not have any item yet. It sends
+// nothing.
+func (c *Client) List(name string) *List { return &List{c.api, call.Segment(name)} }
+
+// List holds items in the order of their bytes. It exists as long as it has one.
+type List struct {
+	api  *api.Client
+	name string
+}
+
+// Entry is an item and how often it failed.
+type Entry struct {
+	Item     string
+	Attempts int64
+}
+
+// Add adds items, all or none, and returns how many were new; those that are
+// there already keep their attempts. Here and below a single item has a request
+// of its own, which shares a commit with others.
+func (l *List) Add(ctx context.Context, items ...string) (int64, error) {
+	if len(items) == 1 {
+		return added(l.api.AddItem(ctx, l.name, call.Segment(items[0]), &api.AddItemParams{}))
+	}
+	return added(l.api.PostBatch(ctx, l.name, &api.PostBatchParams{}, api.Items{Items: items}))
+}
+
+// Increment counts a failed attempt for each of the items, all or none, and
+// returns how many of them are in the list.
+func (l *List) Increment(ctx context.Context, items ...string) (int64, error) {
+	if len(items) == 1 {
+		return incremented(l.api.IncrementItem(ctx, l.name, call.Segment(items[0]), &api.IncrementItemParams{}))
+	}
+	return incremented(l.api.IncrementBatch(ctx, l.name, &api.IncrementBatchParams{}, api.Items{Items: items}))
+}
+
+// Delete deletes items, all or none, and returns how many were in the list.
+func (l *List) Delete(ctx context.Context, items ...string) (int64, error) {
+	if len(items) == 1 {
+		return deleted(l.api.DeleteItem(ctx, l.name, call.Segment(items[0]), &api.DeleteItemParams{}))
+	}
+	return deleted(l.api.DeleteBatch(ctx, l.name, &api.DeleteBatchParams{}, api.Items{Items: items}))
+}
+
+// DeleteAttempted deletes the items that failed attempts times or more, and
+// returns their number.
+func (l *List) DeleteAttempted(ctx context.Context, attempts int64) (int64, error) {
+	params := api.DeleteBatchParams{MinAttempts: &attempts}
+	return deleted(l.api.DeleteBatchWithTextBody(ctx, l.name, &params, ""))
+}
+
+// Attempts returns how often an item failed. It returns ErrItemNotFound when it
+// is not in the list.
+func (l *List) Attempts(ctx context.Context, item string) (int64, error) {
+	entry, err := call.Read[api.Attempts](l.api.GetItem(ctx, l.name, call.Segment(item)))
+	return entry.Attempts, err
+}
+
+// Page reads up to count entries, at most 10,000, that stand after the place
+// after, which need not be an item; "" stands before all.
+func (l *List) Page(ctx context.Context, after string, count int) ([]Entry, error) {
+	params := api.GetPageParams{Count: count}
+	if after != "" {
+		params.AfterId = &after
+	}
+	page, err := call.Read[api.Entries](l.api.GetPage(ctx, l.name, &params))
+	return entries(page.Listentries), err
+}
+
+// Counts holds the numbers of a list's items by state.
+type Counts struct {
+	Items, Claimed int64
+	// Attempts is the number of items that failed 0, 1, 2, 3, 4, and 5 or more times.
+	Attempts [6]int64
+}
+
+// Count counts the items of the list by state. The service looks at every item.
+func (l *List) Count(ctx context.Context) (Counts, error) {
+	c, err := call.Read[api.ItemCounts](l.api.CountItems(ctx, l.name))
+	a := c.Attempts
+	return Counts{c.Items, c.Claimed, [6]int64{a.N0, a.N1, a.N2, a.N3, a.N4, a.N5}}, err
+}
+
+// Claim holds what a worker took. ID is empty when nothing was free.
+type Claim struct {
+	ID string
+	// Until is when the lease runs out, by the database's clock.
+	Until   time.Time
+	Entries []Entry
+}
+
+func added(resp *http.Response, err error) (int64, error) {
+	a, err := call.Change[api.Added](resp, err)
+	return a.Added, err
+}
+
+func incremented(resp *http.Response, err error) (int64, error) {
+	a, err := call.Change[api.Incremented](resp, err)
+	return a.Incremented, err
+}
+
+func deleted(resp *http.Response, err error) (int64, error) {
+	a, err := call.Change[api.Deleted](resp, err)
+	return a.Deleted, err
+}
+
+func entries(found []api.Entry) []Entry {
+	list := make([]Entry, len(found))
+	for i, e := range found {
+		list[i] = Entry{e.Item, e.Attempts}
+	}
+	return list
+}

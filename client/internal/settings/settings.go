@@ -1,0 +1,28 @@
+// Package settings holds what the options of package rowlock set.
+package settings
+
+import (
+	"net/http"
+	"time"
+)
+
+// Settings are shared by the clients of all services.
+type Settings struct {
+	// HTTP sends the requests.
+	HTTP *http.Client
+	// InternalURL is the address of counts' internal API; empty means that of its API.
+	InternalURL string
+}
+
+const (
+	// idleTimeout is shorter than the five seconds after which the services close idle connections.
+	idleTimeout = 2 * time.Second
+	idlePerHost = 64
+)
+
+// Default returns the settings without any option.
+func Default() Settings {
+	return Settings{HTTP: &http.Client{Transport: &http.Transport{
+		Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: idlePerHost, IdleConnTimeout: idleTimeout,
+	}}}
+}

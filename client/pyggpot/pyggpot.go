@@ -1,0 +1,85 @@
+// Package pyggpot calls the pyggpot service: pots of coins. Its clients are those
+// that Connect generates, with the options and errors of package rowlock; the
+// messages are in the packages pot and coin below it.
+package pyggpot
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"connectrpc.com/connect"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+
+	rowlock "github.com/rowlock/rowlock/client"
+	"github.com/rowlock/rowlock/client/internal/call"
+	"github.com/rowlock/rowlock/client/pyggpot/coin/coinconnect"
+	"github.com/rowlock/rowlock/client/pyggpot/pot/potconnect"
+)
+
+// Client calls one pyggpot service. It is safe for concurrent use. Its errors are
+// of type *rowlock.Error; errors.As finds the *connect.Error behind one as well.
+type Client struct {
+	// Pot makes pots and reads them.
+	Pot potconnect.PotClient
+	// Coin puts coins into a pot and takes them out.
+	Coin coinconnect.CoinClient
+}
+
+// New returns a client of the service at baseURL, such as
+// "http://rowlock-pyggpot". It sends nothing yet.
+func New(baseURL string, options ...rowlock.Option) *Client {
+	s := call.Settings(options)
+	baseURL = strings.TrimSuffix(baseURL, "/")
+	mapped := connect.WithInterceptors(connect.UnaryInterceptorFunc(mapErrors))
+	return &Client{
+		Pot:  potconnect.NewPotClient(s.HTTP, baseURL, mapped),
+		Coin: coinconnect.NewCoinClient(s.HTTP, baseURL, mapped),
+	}
+}
+
+func mapErrors(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+		resp, err := next(ctx, req)
+		if err != nil {
+			return nil, mapError(err, reads(req.Spec().Procedure))
+		}
+		return resp, nil
+	}
+}
+
+// reads reports whether a procedure changes nothing.
+func reads(procedure string) bool {
+	switch procedure {
+	case potconnect.PotViewPotProcedure, potconnect.PotViewPotByNameProcedure, potconnect.PotListPotsProcedure:
+		return true
+	}
+	return false
+}
+
+// mapError reads the details of an error that the service sent. Any other was
+// made by this end, or by something between the two.
+func mapError(err error, read bool) *rowlock.Error {
+	sent, ok := errors.AsType[*connect.Error](err)
+	if !ok || !connect.IsWireError(err) {
+		return call.Lost(err, read)
+	}
+	e := &rowlock.Error{Code: rowlock.ErrBadAnswer, Detail: sent.Message(), Read: read, Err: err}
+	for _, detail := range sent.Details() {
+		value, err := detail.Value()
+		if err != nil {
+			continue // of a type that this module does not have
+		}
+		switch d := value.(type) {
+		case *errdetails.ErrorInfo:
+			e.Code, e.TraceID = rowlock.Code(d.GetReason()), d.GetMetadata()["trace_id"]
+		case *errdetails.BadRequest:
+			if fields := d.GetFieldViolations(); len(fields) > 0 {
+				e.Field = fields[0].GetField()
+			}
+		case *errdetails.RetryInfo:
+			e.RetryAfter = d.GetRetryDelay().AsDuration()
+		}
+	}
+	return e
+}
