@@ -2,12 +2,8 @@ package app
 
 import (
 	"context"
-	"errors"
-	"io"
-	"net"
 
 	"github.com/rowlock/rowlock/platform/chassis"
-	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
@@ -24,125 +20,73 @@ import (
 
 const name = "payments"
 
-// Program is the service's command line.
-func Program() lifecycle.Program {
-	return chassis.OldService[Config]{
-		Name:       name,
-		Summary:    "ride payments that are charged once, however often they are sent",
-		Common:     func(c *Config) config.Common { return c.Common },
+// Service describes the service: its command line, and how a replica is built.
+func Service() chassis.Service[Config] {
+	return chassis.Service[Config]{
+		Name:     name,
+		Summary:  "ride payments that are charged once, however often they are sent",
+		Settings: settings,
+		Build:    build,
+	}
+}
+
+func settings(Config) chassis.Settings {
+	return chassis.Settings{
 		Migrations: postgres.Migrations(),
-		Serve: func(ctx context.Context, cfg *Config, environ map[string]string) error {
-			a, err := New(ctx, *cfg, Process{Environ: environ, CaptureGlobals: true})
-			if err != nil {
-				return err
-			}
-			return a.Run(ctx)
-		},
-	}.Program()
-}
-
-// Process is what a replica takes from the process that it runs in.
-type Process struct {
-	Environ        map[string]string // OTEL_* is read from it
-	Output         io.Writer         // the log; nil stands for standard error
-	CaptureGlobals bool              // see telemetry.Config; for main alone
-}
-
-// App is one replica of the service.
-type App struct {
-	chassis *chassis.Chassis
-	ledger  *sqldb.DB // the simulated processor's own
-	api     *httpserver.Server
-	cleaner *cleaner
-}
-
-// New puts a replica together. It connects to nobody yet.
-func New(ctx context.Context, cfg Config, p Process) (*App, error) {
-	c, err := chassis.New(ctx, chassis.Settings{
-		Name: name, Config: &cfg, Common: cfg.Common, Environ: p.Environ, Output: p.Output, CaptureGlobals: p.CaptureGlobals,
-		Migrations: postgres.Migrations(), Lock: contention.Settings{Lock: "key", Queued: true},
-		Errors: []func(error) *problem.Error{httpapi.Problem},
-	})
-	if err != nil {
-		return nil, err
+		Lock:       contention.Settings{Lock: "key", Queued: true},
+		Errors:     []func(error) *problem.Error{httpapi.Problem},
 	}
-	a := &App{chassis: c}
-	if err := a.assemble(ctx, cfg); err != nil {
-		if a.ledger != nil {
-			err = errors.Join(err, a.ledger.Close())
-		}
-		return nil, errors.Join(err, c.Close(ctx))
-	}
-	return a, nil
 }
 
-func (a *App) assemble(ctx context.Context, cfg Config) (err error) {
-	tel := a.chassis.Telemetry()
-	m, err := metrics.New(tel.Registry(), cfg.LockWait+cfg.ProcessorTimeout)
+func build(c *chassis.Chassis, cfg Config) error {
+	tel := c.Telemetry()
+	observer, err := metrics.New(tel.Registry(), cfg.LockWait+cfg.ProcessorTimeout)
 	if err != nil {
 		return err
 	}
-	if a.ledger, err = a.openLedger(ctx, cfg); err != nil {
+	server, err := c.Listen("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock payments", OpenAPI: api.OpenAPI})
+	if err != nil {
 		return err
 	}
-	store := postgres.New(a.chassis.DB(), postgres.Options{
-		Encode: httpapi.Encode, LockWait: cfg.LockWait, Transactions: cfg.transactions(), IdleTimeout: cfg.ProcessorTimeout + idleGrace,
-		Contention: a.chassis.Contention(),
-	}, m)
+	ledger, err := openLedger(c, cfg)
+	if err != nil {
+		return err
+	}
+	store := postgres.New(c.DB(), postgres.Options{
+		Encode: httpapi.Encode, LockWait: cfg.LockWait, Transactions: cfg.transactions(),
+		IdleTimeout: cfg.ProcessorTimeout + idleGrace, Contention: c.Contention(),
+	}, observer)
 	fingerprints := payment.NewFingerprints(cfg.FingerprintSecret, cfg.FingerprintSecretPrevious)
-	if cfg.FingerprintSecret == "" {
-		tel.Logger().WarnContext(ctx, "FINGERPRINT_SECRET is not set: whoever reads the fingerprints can find the card numbers by trying")
-	}
-	if cfg.sharesPool() {
-		tel.Logger().WarnContext(ctx,
-			"PROCESSOR_DATABASE_URL is not set: behind one pooler, payments that hold all of its connections wait for one more")
-	}
-	ops := a.chassis.Operations()
-	var charges payment.Processor = processor.New(a.ledger, fingerprints, processor.Options{
-		Latency: cfg.ProcessorLatency, Timeout: cfg.ProcessorTimeout,
-	})
-	if ops != nil {
-		charges = tracedProcessor{ops, charges}
-	}
 	service := payment.NewService(payment.Parts{
-		Repository: store, Processor: charges,
-		Currencies: iso4217.Known(), Fingerprints: fingerprints, Observer: m, TTL: cfg.IdempotencyTTL,
+		Repository: store,
+		Processor: processor.New(ledger, fingerprints, processor.Options{
+			Latency: cfg.ProcessorLatency, Timeout: cfg.ProcessorTimeout, Operations: c.Operations(),
+		}),
+		Currencies: iso4217.Known(), Fingerprints: fingerprints, Observer: observer, TTL: cfg.IdempotencyTTL,
 	})
-	a.cleaner = &cleaner{store: store, metrics: m, log: tel.Logger(), interval: cfg.CleanupInterval, ttl: cfg.IdempotencyTTL}
-	a.api, err = a.chassis.Listen("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock payments", OpenAPI: api.OpenAPI})
-	if err != nil {
-		return err
+	cleaner := &cleaner{
+		store: store, metrics: observer, log: tel.Logger(), interval: cfg.CleanupInterval, ttl: cfg.IdempotencyTTL,
 	}
-	if ops != nil {
-		httpapi.Register(a.api, tracedPay{ops, service}, tracedLookup{ops, service})
+	c.Add(lifecycle.Part{Name: "processor", Stop: func(context.Context) error { return ledger.Close() }},
+		lifecycle.Part{Name: "cleanup", Run: cleaner.run})
+	for _, warning := range cfg.warnings() {
+		tel.Logger().Warn(warning) //nolint:sloglint // constants
+	}
+	if ops := c.Operations(); ops != nil {
+		httpapi.Register(server, tracedPay{ops, service}, tracedLookup{ops, service})
 		return nil
 	}
-	httpapi.Register(a.api, service, service)
+	httpapi.Register(server, service, service)
 	return nil
 }
 
 // openLedger opens the pool of the simulated processor. A payment that holds a
 // connection of the service's pool must never wait for another of the same pool.
-func (a *App) openLedger(ctx context.Context, cfg Config) (*sqldb.DB, error) {
-	tel := a.chassis.Telemetry()
+func openLedger(c *chassis.Chassis, cfg Config) (*sqldb.DB, error) {
 	settings := sqldb.Settings{
 		URL: cfg.ledgerURL(), Pooler: sqldb.Pooler(cfg.DBPooler), Name: "processor", MaxOpenConns: cfg.transactions(),
 		LockTimeout: cfg.DBLockTimeout, StatementTimeout: cfg.DBStatementTimeout, ApplicationName: name + "-processor",
-		TracerProvider: tel.Tracing(),
+		TracerProvider: c.Telemetry().Tracing(),
 	}
-	return sqldb.Open(ctx, settings, tel.Logger(), tel.Registry())
+	return sqldb.Open(context.Background(), settings, c.Telemetry().Logger(), c.Telemetry().Registry())
 }
-
-// Run serves until ctx ends, then drains.
-func (a *App) Run(ctx context.Context) error {
-	a.chassis.Add(
-		lifecycle.Part{Name: "processor", Stop: func(context.Context) error { return a.ledger.Close() }},
-		lifecycle.Part{Name: "cleanup", Run: a.cleaner.run})
-	return a.chassis.Run(ctx)
-}
-
-// Addr is where the API listens; nil before Run has come to it.
-func (a *App) Addr() net.Addr { return a.api.Addr() }
-
-// AdminAddr is where probes and metrics are.
-func (a *App) AdminAddr() net.Addr { return a.chassis.AdminAddr() }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/waittest"
@@ -186,7 +187,7 @@ func TestStartRefusesBadConfigurations(t *testing.T) {
 		var cfg app.Config
 		err := config.Load(&cfg, full)
 		if err == nil {
-			_, err = app.New(t.Context(), cfg, app.Process{Output: io.Discard})
+			_, err = app.Service().New(t.Context(), cfg, chassis.Process{Output: io.Discard})
 		}
 		if err == nil || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: %v", name, err)
@@ -216,7 +217,7 @@ func TestFingerprintSecrets(t *testing.T) {
 
 func TestProgram(t *testing.T) {
 	t.Parallel()
-	p := app.Program()
+	p := app.Service().Program()
 	if p.Name != "payments" || len(p.Commands) < 2 {
 		t.Fatalf("%+v", p)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/postgres"
 )
 
-// cleaner deletes expired keys and counts unsettled charges, on every replica:
-// they share the work by skipping what others have locked.
+// cleaner deletes expired keys and counts unsettled charges, on every replica. The
+// replicas share the work by skipping rows that another has locked.
 type cleaner struct {
 	store    *postgres.Store
 	metrics  *metrics.Metrics
@@ -24,8 +24,8 @@ type cleaner struct {
 // milliseconds.
 const cleanupBatch = 500
 
-// run works until ctx ends: once soon after the start, then at the interval, half
-// of it more or less so that replicas which started together do not stay together.
+// run cleans until ctx ends: once within 90 seconds of the start, then at the interval,
+// half of it more or less, so that replicas which started together do not stay together.
 func (c *cleaner) run(ctx context.Context) error {
 	const first = time.Minute
 	for wait := min(first, c.interval); ; wait = c.interval {
@@ -40,7 +40,7 @@ func (c *cleaner) run(ctx context.Context) error {
 	}
 }
 
-// clean does it once. What fails is tried again at the next time.
+// clean cleans once. A failure is logged and tried again at the next time.
 func (c *cleaner) clean(ctx context.Context) {
 	c.deleteExpired(ctx)
 	c.countUnsettled(ctx)
@@ -75,7 +75,7 @@ func (c *cleaner) countUnsettled(ctx context.Context) {
 }
 
 func (c *cleaner) fail(ctx context.Context, what string, err error) {
-	if ctx.Err() == nil { // else we are stopping
+	if ctx.Err() == nil { // else the replica is stopping
 		c.log.WarnContext(ctx, what, slog.Any("error", err)) //nolint:sloglint // one of two constants
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/rowlock/rowlock/platform/config"
 )
 
-// Config is what the environment tells a replica.
+// Config is the configuration of a replica.
 type Config struct {
 	config.Common
 
@@ -18,17 +18,17 @@ type Config struct {
 	CleanupInterval time.Duration `env:"CLEANUP_INTERVAL" envDefault:"1h" min:"1ms" help:"how often expired keys are deleted and unsettled charges counted"` //nolint:lll // as above
 	// ProcessorTimeout is how long the processor may take.
 	ProcessorTimeout time.Duration `env:"PROCESSOR_TIMEOUT" envDefault:"3s" min:"1ms" help:"how long the processor may take; with LOCK_WAIT less than REQUEST_TIMEOUT"` //nolint:lll // as above
-	// ProcessorLatency makes the simulator slow.
+	// ProcessorLatency is how long the simulator waits before it charges.
 	ProcessorLatency time.Duration `env:"PROCESSOR_LATENCY" envDefault:"0s" min:"0s" help:"how long the simulated processor thinks before it charges"` //nolint:lll // as above
 	// ProcessorDatabaseURL is where the simulated processor keeps its ledger.
 	ProcessorDatabaseURL string `env:"PROCESSOR_DATABASE_URL" secret:"url" help:"the same database for the simulated processor's ledger; behind a pooler one that gives it a pool of its own; empty stands for DATABASE_URL"` //nolint:lll // as above
-	// FingerprintSecret makes HMACs of fingerprints.
+	// FingerprintSecret is the key of the fingerprints.
 	FingerprintSecret string `env:"FINGERPRINT_SECRET" secret:"true" help:"key of the request fingerprints; the same on all replicas"`
-	// FingerprintSecretPrevious is compared with, too.
+	// FingerprintSecretPrevious is a second key that stored fingerprints are compared by.
 	FingerprintSecretPrevious string `env:"FINGERPRINT_SECRET_PREVIOUS" secret:"true" help:"another key that stored fingerprints may have been made with, while rotating"` //nolint:lll // as above
 }
 
-// Validate checks what no tag can say. Load calls it beside Common's own.
+// Validate checks the rules that span several variables. Load calls it and Common's.
 func (c Config) Validate() error {
 	var f config.Faults
 	if c.ProcessorDatabaseURL != "" {
@@ -36,23 +36,25 @@ func (c Config) Validate() error {
 	}
 	f.Less("LOCK_WAIT", c.LockWait, "DB_STATEMENT_TIMEOUT", c.DBStatementTimeout)
 	if c.LockWait+c.ProcessorTimeout >= c.RequestTimeout {
-		f.Add("LOCK_WAIT and PROCESSOR_TIMEOUT together must be less than REQUEST_TIMEOUT, or a request is given up while its card is charged",
-			"LOCK_WAIT", "PROCESSOR_TIMEOUT", "REQUEST_TIMEOUT")
+		f.Add("LOCK_WAIT and PROCESSOR_TIMEOUT together must be less than REQUEST_TIMEOUT, "+
+			"or a request is given up while its card is charged", "LOCK_WAIT", "PROCESSOR_TIMEOUT", "REQUEST_TIMEOUT")
 	}
 	if c.DBMaxOpenConns <= reservedConns {
-		f.Add("DB_MAX_OPEN_CONNS must be at least 3: payments leave two connections to everything else", "DB_MAX_OPEN_CONNS")
+		f.Add("DB_MAX_OPEN_CONNS must be at least 3: payments leave two connections to everything else",
+			"DB_MAX_OPEN_CONNS")
 	}
 	if c.FingerprintSecretPrevious != "" && c.FingerprintSecret == "" {
-		f.Add("FINGERPRINT_SECRET_PREVIOUS needs a FINGERPRINT_SECRET beside it", "FINGERPRINT_SECRET_PREVIOUS", "FINGERPRINT_SECRET")
+		f.Add("FINGERPRINT_SECRET_PREVIOUS needs a FINGERPRINT_SECRET beside it",
+			"FINGERPRINT_SECRET_PREVIOUS", "FINGERPRINT_SECRET")
 	}
 	return f.Err()
 }
 
-// transactions is how many payments one replica has under way at most; each
+// transactions returns how many payments one replica has in flight at most; each
 // takes a connection of the service's pool and, for a moment, one of the ledger's.
 func (c Config) transactions() int { return c.DBMaxOpenConns - reservedConns }
 
-// ledgerURL is the database as the simulated processor reaches it.
+// ledgerURL returns the DSN of the simulated processor's ledger.
 func (c Config) ledgerURL() string {
 	if c.ProcessorDatabaseURL != "" {
 		return c.ProcessorDatabaseURL
@@ -60,14 +62,21 @@ func (c Config) ledgerURL() string {
 	return c.DatabaseURL
 }
 
-// sharesPool tells that payments and their charges wait for connections of one
-// pool outside of the process. Payments that hold all of them wait for ever for
-// one more.
-func (c Config) sharesPool() bool { return c.DBPooler == "transaction" && c.ProcessorDatabaseURL == "" }
+// warnings returns what is allowed and should not be.
+func (c Config) warnings() (all []string) {
+	if c.FingerprintSecret == "" {
+		all = append(all, "FINGERPRINT_SECRET is not set: a reader of the fingerprints can find the card numbers by trying")
+	}
+	if c.DBPooler == "transaction" && c.ProcessorDatabaseURL == "" {
+		all = append(all, "PROCESSOR_DATABASE_URL is not set: "+
+			"behind one pooler, payments that hold all of its connections wait for one more")
+	}
+	return all
+}
 
 // reservedConns are connections for reads and the cleanup.
 const reservedConns = 2
 
-// idleGrace is how much longer than the processor's timeout a payment transaction
-// may lie idle before the server ends it.
+// idleGrace is how much longer than PROCESSOR_TIMEOUT a payment transaction may be idle
+// before the server ends it.
 const idleGrace = 5 * time.Second

@@ -1,3 +1,3 @@
-// Package app puts the payments service together: it is the only package that
-// knows every other one.
+// Package app composes the payments service: it is the only package that imports all
+// the others.
 package app

@@ -36,14 +36,8 @@ type replica struct {
 func start(t *testing.T, dsn string, environ map[string]string) *replica {
 	t.Helper()
 	defaults := map[string]string{"LOG_REQUESTS": "all", "FINGERPRINT_SECRET": "for tests"}
-	cfg := apptest.Config[app.Config](t, dsn, defaults, environ)
-	var log apptest.Log
-	a, err := app.New(t.Context(), cfg, app.Process{Environ: environ, Output: &log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := apptest.Start(t, a, &log)
-	return &replica{r, "http://" + a.Addr().String() + "/v1/payments"}
+	r := apptest.Run(t, app.Service(), dsn, defaults, environ)
+	return &replica{r, r.API + "/v1/payments"}
 }
 
 // startAll runs n replicas.

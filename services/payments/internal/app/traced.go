@@ -3,8 +3,6 @@ package app
 import (
 	"context"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/rowlock/rowlock/platform/telemetry"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
@@ -44,19 +42,4 @@ func (t tracedLookup) PaymentsOfRide(
 	ctx, end := t.Start(ctx, "payments.list")
 	defer end(&err)
 	return t.next.PaymentsOfRide(ctx, ride, after, limit)
-}
-
-// tracedProcessor is the processor with a span around each charge: what a payment's
-// transaction waits for. Nothing of the charge is told.
-type tracedProcessor struct {
-	*telemetry.Operations
-
-	next payment.Processor
-}
-
-// Charge implements payment.Processor.
-func (t tracedProcessor) Charge(ctx context.Context, c payment.Charge) (r payment.Result, err error) {
-	ctx, end := t.Start(ctx, "processor.charge", trace.WithSpanKind(trace.SpanKindClient))
-	defer end(&err)
-	return t.next.Charge(ctx, c)
 }

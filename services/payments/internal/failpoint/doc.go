@@ -1,6 +1,6 @@
 // Package failpoint lets a test kill a replica in the middle of a payment. It does
-// nothing, and costs nothing, unless the binary is built with the tag failpoint;
-// what is shipped is not.
+// nothing, and costs nothing, unless the binary is built with the tag failpoint, which
+// releases are not.
 package failpoint
 
 // The steps of a payment. A replica built with the tag and started with

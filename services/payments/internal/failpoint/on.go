@@ -9,8 +9,8 @@ import (
 	"github.com/rowlock/rowlock/platform/config"
 )
 
-// Hit kills the process when the environment names this step. It does not
-// return then: nothing is closed, flushed or rolled back by this side.
+// Hit kills the process when the environment names this step. It then never returns:
+// this side closes, flushes and rolls back nothing.
 func Hit(step string) {
 	if config.Environ()["ROWLOCK_FAILPOINT"] != step {
 		return

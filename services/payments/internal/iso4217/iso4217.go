@@ -1,8 +1,7 @@
-// Package iso4217 says which currency codes a ride can be paid in: those of
-// ISO 4217 that are legal tender somewhere today.
+// Package iso4217 knows the currency codes of ISO 4217 that are legal tender today.
 //
-// The list is that of golang.org/x/text/currency. It stems from CLDR 32 (2017), so
-// what ISO's maintenance agency has amended since is written out here.
+// The list is that of golang.org/x/text/currency, of CLDR 32 (2017), with the amendments
+// that ISO's maintenance agency has made since.
 package iso4217
 
 import (
@@ -11,7 +10,7 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
-// Known returns the check. The codes are gathered once, here.
+// Known returns a payment.Currencies that reports whether a code is in the list.
 func Known() payment.Currencies {
 	known := make(map[payment.Currency]bool)
 	for it := currency.Query(); it.Next(); { // legal tender, no funds, metals or testing codes
@@ -26,7 +25,8 @@ func Known() payment.Currencies {
 	} {
 		known[code] = true
 	}
-	for _, code := range []payment.Currency{"MRO", "STD", "VEF", "CUC", "HRK", "SLL", "ZWL", "ANG", "BGN"} { // withdrawn since
+	withdrawn := []payment.Currency{"MRO", "STD", "VEF", "CUC", "HRK", "SLL", "ZWL", "ANG", "BGN"}
+	for _, code := range withdrawn {
 		delete(known, code)
 	}
 	return func(c payment.Currency) bool { return known[c] }

@@ -1,4 +1,4 @@
-// Package metrics counts what payments do, for Prometheus.
+// Package metrics counts payments for Prometheus.
 package metrics
 
 import (
@@ -41,7 +41,7 @@ func New(reg prometheus.Registerer, limit time.Duration) (*Metrics, error) {
 			Name: "payments_total", Help: "Payments that were stored.",
 		}, []string{"status"}),
 		replays: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "payments_replays_total", Help: "Answers that were given again for a repeated request.",
+			Name: "payments_replays_total", Help: "Stored answers that were returned to a repeated request.",
 		}),
 		conflicts: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "payments_conflicts_total", Help: "Requests refused because their key belongs to another request.",
@@ -51,15 +51,16 @@ func New(reg prometheus.Registerer, limit time.Duration) (*Metrics, error) {
 		}),
 		unsettled: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "payments_unsettled_charges",
-			Help: "Charges older than IDEMPOTENCY_TTL that no payment stands behind, as of this replica's last cleanup.",
+			Help: "Charges older than IDEMPOTENCY_TTL without a payment, as of this replica's last cleanup.",
 		}),
 		overdue: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "payments_transactions_overdue_total", Help: "Payment transactions that took longer than their limit and a second.",
+			Name: "payments_transactions_overdue_total",
+			Help: "Payment transactions that took longer than their limit and a second.",
 		}),
 		limit:  limit,
 		opened: make(map[int64]time.Time),
 	}
-	// What is absent until its first event hides that event from rate().
+	// A series that begins with its first event hides that event from rate().
 	for _, status := range []payment.Status{payment.Succeeded, payment.Declined} {
 		m.payments.WithLabelValues(string(status))
 	}
@@ -70,11 +71,12 @@ func New(reg prometheus.Registerer, limit time.Duration) (*Metrics, error) {
 			Name: "payments_transactions_open", Help: "Payment transactions that are open on this replica.",
 		}, func() float64 { n, _ := m.open(time.Now()); return float64(n) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "payments_transaction_oldest_seconds", Help: "Age of the oldest open payment transaction of this replica; 0 without one.",
+			Name: "payments_transaction_oldest_seconds",
+			Help: "Age of the oldest open payment transaction of this replica; 0 without one.",
 		}, func() float64 { _, age := m.open(time.Now()); return age.Seconds() }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "payments_transaction_limit_seconds",
-			Help: "How old a payment transaction gets when all is well: LOCK_WAIT and PROCESSOR_TIMEOUT.",
+			Help: "Age that a payment transaction reaches at most: LOCK_WAIT and PROCESSOR_TIMEOUT.",
 		}, limit.Seconds),
 	} {
 		if err := reg.Register(c); err != nil {
@@ -103,7 +105,7 @@ func (m *Metrics) Opened() (closed func()) {
 	m.opened[id] = began
 	return func() {
 		if time.Since(began) > m.limit+time.Second {
-			m.overdue.Inc() // a look at the open ones from time to time would miss most
+			m.overdue.Inc() // scrapes of the open ones would miss most
 		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -111,8 +113,8 @@ func (m *Metrics) Opened() (closed func()) {
 	}
 }
 
-// open counts the open transactions and gives the age of the oldest. There are
-// never more than a pool has connections.
+// open returns the number of open transactions, at most the pool's connections, and the
+// age of the oldest.
 func (m *Metrics) open(now time.Time) (n int, oldest time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -122,12 +124,12 @@ func (m *Metrics) open(now time.Time) (n int, oldest time.Duration) {
 	return len(m.opened), oldest
 }
 
-// Deleted counts what a cleanup removed.
+// Deleted counts the records that a cleanup removed.
 func (m *Metrics) Deleted(n int) { m.deleted.Add(float64(n)) }
 
-// UnsettledUnknown notes that it could not be counted: an old figure, or the zero
-// of the start, would look like an answer.
+// UnsettledUnknown sets the gauge to NaN when the charges could not be counted: an old
+// figure, or the zero of the start, would look like an answer.
 func (m *Metrics) UnsettledUnknown() { m.unsettled.Set(math.NaN()) }
 
-// Unsettled notes how many charges have no payment.
+// Unsettled sets the number of charges without a payment.
 func (m *Metrics) Unsettled(n int) { m.unsettled.Set(float64(n)) }

@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/telemetry"
 	"github.com/rowlock/rowlock/services/payments/internal/failpoint"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
-// The cards that make the simulator do something else than succeed.
+// The cards that do not simply succeed.
 const (
 	cardDeclined      = "4000000000000002"
 	insufficientFunds = "4000000000009995"
@@ -22,16 +24,17 @@ const (
 	cardTimeout       = "4000000000000259"
 )
 
-// Options say how the simulator behaves.
+// Options configure the simulator.
 type Options struct {
-	// Latency is how long it thinks before it charges.
+	// Latency is how long it waits before it charges.
 	Latency time.Duration
-	// Timeout is how long the caller waits for it. Afterwards the charge may have
-	// been made or not.
+	// Timeout bounds Charge. After it the charge may have been made or not.
 	Timeout time.Duration
+	// Operations makes a span of each charge; it may be nil.
+	Operations *telemetry.Operations
 }
 
-// Simulator is a payment.Processor with a ledger that survives its death.
+// Simulator is a payment.Processor with a durable ledger.
 type Simulator struct {
 	ledger       *sqldb.DB
 	fingerprints *payment.Fingerprints
@@ -40,17 +43,19 @@ type Simulator struct {
 
 var _ payment.Processor = (*Simulator)(nil)
 
-// New returns a simulator that keeps its ledger in a pool of its own.
+// New returns a simulator with its ledger in a pool that payments do not use.
 func New(ledger *sqldb.DB, fingerprints *payment.Fingerprints, o Options) *Simulator {
 	return &Simulator{ledger: ledger, fingerprints: fingerprints, options: o}
 }
 
 // Charge implements payment.Processor.
-func (s *Simulator) Charge(ctx context.Context, c payment.Charge) (payment.Result, error) {
+func (s *Simulator) Charge(ctx context.Context, c payment.Charge) (r payment.Result, err error) {
+	ctx, end := s.options.Operations.Start(ctx, "processor.charge", trace.WithSpanKind(trace.SpanKindClient))
+	defer end(&err)
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
 	failpoint.Hit(failpoint.Charging)
-	if err := think(ctx, s.options.Latency); err != nil {
+	if err := pause(ctx, s.options.Latency); err != nil {
 		return payment.Result{}, err
 	}
 	there, err := s.call(ctx, c, decline(c.Card))
@@ -68,7 +73,7 @@ func (s *Simulator) Charge(ctx context.Context, c payment.Charge) (payment.Resul
 	return payment.Result{}, nil
 }
 
-// decline is why the card's issuer declines; null for a card that is charged.
+// decline returns the issuer's reason to decline; null for a card that is charged.
 func decline(c payment.Card) sql.NullString {
 	switch c.Number.Reveal() {
 	case cardDeclined:
@@ -79,8 +84,8 @@ func decline(c payment.Card) sql.NullString {
 	return sql.NullString{}
 }
 
-// think passes the latency.
-func think(ctx context.Context, latency time.Duration) error {
+// pause waits for the latency. It returns payment.ErrProcessorTimeout when ctx ends first.
+func pause(ctx context.Context, latency time.Duration) error {
 	if latency <= 0 {
 		return nil
 	}
@@ -94,9 +99,8 @@ func think(ctx context.Context, latency time.Duration) error {
 	}
 }
 
-// call is enter with the caller's patience: whoever has a ledger that does not
-// answer leaves when the time is up, as with another company's, and the charge may
-// be made or not.
+// call calls enter and returns payment.ErrProcessorTimeout when ctx ends before the
+// ledger answers. The charge may then be made or not.
 func (s *Simulator) call(ctx context.Context, c payment.Charge, decline sql.NullString) (entry, error) {
 	type outcome struct {
 		there entry
@@ -115,21 +119,22 @@ func (s *Simulator) call(ctx context.Context, c payment.Charge, decline sql.Null
 	}
 }
 
-// entry is a row of the ledger.
+// entry holds a row of the ledger.
 type entry struct {
 	Amount      int64          `db:"amount"`
 	Currency    string         `db:"currency"`
 	Fingerprint []byte         `db:"card_fingerprint"`
 	Version     string         `db:"fingerprint_version"`
 	DeclineCode sql.NullString `db:"decline_code"`
-	Fresh       bool           `db:"fresh"` // entered by this very call
+	Fresh       bool           `db:"fresh"` // entered by this call
 }
 
-// enterSQL enters an answer once per key. The update changes nothing: it makes
-// the statement wait for a rival with the same key, and return the row that is
-// there, which decides, whatever this card would have got.
+// enterSQL enters an answer once per key. The update changes nothing: it makes the
+// statement wait for another transaction with the same key, and return the row that is
+// there.
 const enterSQL = `
-INSERT INTO payments.processor_charges AS c (processor_key, amount, currency, card_fingerprint, fingerprint_version, decline_code)
+INSERT INTO payments.processor_charges AS c
+       (processor_key, amount, currency, card_fingerprint, fingerprint_version, decline_code)
 VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (processor_key) DO UPDATE SET processor_key = c.processor_key
 RETURNING amount, currency, card_fingerprint, fingerprint_version, decline_code, (xmax = 0) AS fresh`
@@ -139,9 +144,8 @@ SELECT amount, currency, card_fingerprint, fingerprint_version, decline_code, fa
   FROM payments.processor_charges
  WHERE processor_key = $1`
 
-// enter enters the answer into the ledger, or finds the one that is there. For a
-// charge that is only to be repeated, and for the card at which the processor
-// fails, it only looks.
+// enter enters the answer into the ledger, or finds the one that is there. For a charge
+// with OnlyRepeat, and for the card at which the processor fails, it only looks.
 func (s *Simulator) enter(ctx context.Context, c payment.Charge, decline sql.NullString) (there entry, err error) {
 	fails := c.Card.Number.Reveal() == cardFault
 	if c.OnlyRepeat || fails {
@@ -170,9 +174,8 @@ func (s *Simulator) enter(ctx context.Context, c payment.Charge, decline sql.Nul
 	return there, nil
 }
 
-// fault is what a caller sees of the ledger's trouble. The database's error is
-// kept as text alone: found in the chain, it would be taken for an error of the
-// payment's own transaction, and "not applied" there says nothing about here.
+// fault returns the processor's error for an error of the ledger, which it keeps as text
+// alone: in the chain it would be taken for an error of the payment's own transaction.
 func fault(ctx context.Context, err error) error {
 	var e *sqldb.Error
 	if ctx.Err() != nil || errors.As(err, &e) && e.Reason == sqldb.Timeout {
