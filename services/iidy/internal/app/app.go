@@ -11,7 +11,7 @@ import (
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/contention"
-	"github.com/rowlock/rowlock/platform/httpserver"
+	httpserver "github.com/rowlock/rowlock/platform/httpold"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/services/iidy/api"
@@ -82,7 +82,7 @@ func (a *App) assemble(cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	if a.server, err = a.chassis.Listen("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock iidy", OpenAPI: api.OpenAPI}); err != nil {
+	if a.server, err = a.chassis.ListenOld("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock iidy", OpenAPI: api.OpenAPI}); err != nil {
 		return err
 	}
 	var lists attempt.Lists = attempt.NewService(a.store)

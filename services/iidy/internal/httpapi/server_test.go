@@ -20,7 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/coalesce"
-	"github.com/rowlock/rowlock/platform/httpserver"
+	httpserver "github.com/rowlock/rowlock/platform/httpold"
 	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/services/iidy/api"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
