@@ -41,7 +41,7 @@ const (
 )
 
 // NewStrings returns the strings of member in r. A string that is far longer than longest, in bytes, is refused unread with a
-// *LongStringError; one that is not longer never is. An error of r that wraps a *problem.Error is returned as that.
+// *LongStringError; one that is not longer never is. An error of r is returned wrapped.
 func NewStrings(r io.Reader, member string, longest int) *Strings {
 	s := &Strings{member: member, longest: int64(longest), reader: r}
 	s.decoder = jsontext.NewDecoder(bounded{s}, jsontext.AllowDuplicateNames(true))
@@ -156,14 +156,11 @@ func (s *Strings) broken(err error) error {
 	if long, ok := errors.AsType[*LongStringError](err); ok {
 		return long
 	}
-	if known, ok := errors.AsType[*problem.Error](err); ok {
-		return known
-	}
 	if errors.Is(err, io.EOF) { // it must not look like the end of the strings
 		return problem.InvalidJSON.New("The body is empty; a JSON object is expected.")
 	}
 	if _, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		return notJSON(err)
 	}
-	return problem.InvalidJSON.New("The body did not arrive whole.", problem.Cause(err))
+	return fmt.Errorf("strictjson: read: %w", err)
 }
