@@ -2,6 +2,7 @@ package chassis_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"maps"
@@ -13,8 +14,6 @@ import (
 	"testing"
 	"testing/fstest"
 	"time"
-
-	"github.com/labstack/echo/v4"
 
 	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/config"
@@ -271,11 +270,11 @@ func TestOrderOfTheEnd(t *testing.T) {
 		if internal, err = c.Listen("internal", "127.0.0.1:0", httpserver.Docs{}); err != nil {
 			t.Fatal(err)
 		}
-		api.Echo().GET("/slow", func(c echo.Context) error {
+		api.Handle(http.MethodGet, "/slow", func(w http.ResponseWriter, _ *http.Request) error {
 			close(entered)
 			<-leave
 			note("request answered")
-			return c.JSON(http.StatusOK, struct{}{})
+			return httpserver.WriteJSON(w, http.StatusOK, json.RawMessage(`{}`))
 		})
 	}, own)
 	waittest.Eventually(t, "ready", func() bool { return r.get(t, "/readyz") == http.StatusOK })

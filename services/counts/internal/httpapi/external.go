@@ -4,58 +4,50 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/labstack/echo/v4"
-
+	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// IncreaseCount adds an amount to a count.
-func (h handlers) IncreaseCount(c echo.Context, itemID ItemId) error {
-	return change(c, itemID, h.external.Increase)
-}
-
-// DecreaseCount subtracts an amount from a count.
-func (h handlers) DecreaseCount(c echo.Context, itemID ItemId) error {
-	return change(c, itemID, h.external.Decrease)
+type external struct {
+	port counting.ExternalCountUpdateAPI
 }
 
 // change serves increase and decrease, which differ in the port's method alone.
-func change(
-	c echo.Context, itemID ItemId, do func(context.Context, counting.ItemID, counting.Amount) (int64, error),
-) error {
-	id, err := counting.NewItemID(itemID)
-	if err != nil {
-		return err
-	}
-	var body Change
-	if err := c.Bind(&body); err != nil {
-		return err
-	}
-	amount := counting.DefaultAmount
-	if body.Amount != nil {
-		if amount, err = counting.NewAmount(*body.Amount); err != nil {
+func (external) change(do func(context.Context, counting.ItemID, counting.Amount) (int64, error)) httpserver.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		id, err := itemID(r)
+		if err != nil {
 			return err
 		}
+		var body changeRequest
+		if err := httpserver.DecodeJSON(r, &body, httpserver.AllowEmpty()); err != nil {
+			return err
+		}
+		amount := counting.DefaultAmount
+		if body.Amount != nil {
+			if amount, err = counting.NewAmount(*body.Amount); err != nil {
+				return err
+			}
+		}
+		value, err := do(r.Context(), id, amount)
+		if err != nil {
+			return err
+		}
+		return httpserver.WriteJSON(w, http.StatusOK, changedResponse{string(id), value})
 	}
-	value, err := do(c.Request().Context(), id, amount)
-	if err != nil {
-		return err
-	}
-	return c.JSON(http.StatusOK, Changed{ItemId: itemID, Value: value})
 }
 
-// ResetCount sets a count to zero.
-func (h handlers) ResetCount(c echo.Context, itemID ItemId) error {
-	id, err := counting.NewItemID(itemID)
+func (h external) reset(w http.ResponseWriter, r *http.Request) error {
+	id, err := itemID(r)
 	if err != nil {
 		return err
 	}
-	if err := c.Bind(&struct{}{}); err != nil {
+	if err := httpserver.DecodeJSON(r, &struct{}{}, httpserver.AllowEmpty()); err != nil {
 		return err
 	}
-	value, err := h.external.Reset(c.Request().Context(), id)
+	value, err := h.port.Reset(r.Context(), id)
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, Changed{ItemId: itemID, Value: value})
+	return httpserver.WriteJSON(w, http.StatusOK, changedResponse{string(id), value})
 }

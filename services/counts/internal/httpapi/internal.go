@@ -3,18 +3,24 @@ package httpapi
 import (
 	"net/http"
 
-	"github.com/labstack/echo/v4"
-
+	"github.com/rowlock/rowlock/platform/httpserver"
+	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// InitializeCount creates a count.
-func (h handlers) InitializeCount(c echo.Context) error {
-	var body NewCount
-	if err := c.Bind(&body); err != nil {
+type internal struct {
+	port counting.InternalCountValueAPI
+}
+
+func (h internal) initialize(w http.ResponseWriter, r *http.Request) error {
+	var body newCountRequest
+	if err := httpserver.DecodeJSON(r, &body); err != nil {
 		return err
 	}
-	id, err := counting.NewItemID(body.ItemId)
+	if body.ItemID == nil {
+		return problem.InvalidField.New("The member itemId is missing.", problem.Field(fieldItemID))
+	}
+	id, err := counting.NewItemID(*body.ItemID)
 	if err != nil {
 		return err
 	}
@@ -22,73 +28,69 @@ func (h handlers) InitializeCount(c echo.Context) error {
 	if body.InitialValue != nil {
 		initial = *body.InitialValue
 	}
-	value, err := h.internal.Initialize(c.Request().Context(), id, initial)
+	value, err := h.port.Initialize(r.Context(), id, initial)
 	if err != nil {
 		return err
 	}
-	c.Response().Header().Set(echo.HeaderLocation, internalCounts+"/"+pathSegment(body.ItemId))
-	return c.JSON(http.StatusCreated, toCount(value))
+	w.Header().Set("Location", "/api/v1/internal/counts/"+pathSegment(string(id)))
+	return httpserver.WriteJSON(w, http.StatusCreated, toResponse(value))
 }
 
-// listCounts reads several counts.
-func (h handlers) listCounts(c echo.Context) error {
-	ids, err := itemIDs(c.Request().URL.RawQuery)
+func (h internal) list(w http.ResponseWriter, r *http.Request) error {
+	ids, err := askedFor(r.URL.RawQuery)
 	if err != nil {
 		return err
 	}
-	values, err := h.internal.GetMany(c.Request().Context(), ids)
+	values, err := h.port.GetMany(r.Context(), ids)
 	if err != nil {
 		return err
 	}
-	counts := make([]Count, len(values))
+	body := make([]countResponse, len(values))
 	for i, v := range values {
-		counts[i] = toCount(v)
+		body[i] = toResponse(v)
 	}
-	return c.JSON(http.StatusOK, counts)
+	return httpserver.WriteJSON(w, http.StatusOK, body)
 }
 
-// GetCount reads one count.
-func (h handlers) GetCount(c echo.Context, itemID ItemId) error {
-	id, err := counting.NewItemID(itemID)
+func (h internal) get(w http.ResponseWriter, r *http.Request) error {
+	id, err := itemID(r)
 	if err != nil {
 		return err
 	}
-	value, err := h.internal.Get(c.Request().Context(), id)
+	value, err := h.port.Get(r.Context(), id)
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, toCount(value))
+	return httpserver.WriteJSON(w, http.StatusOK, toResponse(value))
 }
 
-// SetCount sets the value of a count.
-func (h handlers) SetCount(c echo.Context, itemID ItemId) error {
-	id, err := counting.NewItemID(itemID)
+func (h internal) set(w http.ResponseWriter, r *http.Request) error {
+	id, err := itemID(r)
 	if err != nil {
 		return err
 	}
-	var body CountUpdate
-	if err := c.Bind(&body); err != nil {
+	var body setRequest
+	if err := httpserver.DecodeJSON(r, &body); err != nil {
 		return err
 	}
-	value, err := h.internal.Set(c.Request().Context(), id, body.Value)
+	if body.Value == nil {
+		return problem.InvalidField.New("The member value is missing.", problem.Field(fieldValue))
+	}
+	value, err := h.port.Set(r.Context(), id, *body.Value)
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, toCount(value))
+	return httpserver.WriteJSON(w, http.StatusOK, toResponse(value))
 }
 
-// DeleteCount deletes a count.
-func (h handlers) DeleteCount(c echo.Context, itemID ItemId) error {
-	id, err := counting.NewItemID(itemID)
+func (h internal) delete(w http.ResponseWriter, r *http.Request) error {
+	id, err := itemID(r)
 	if err != nil {
 		return err
 	}
-	if err := h.internal.Delete(c.Request().Context(), id); err != nil {
+	if err := h.port.Delete(r.Context(), id); err != nil {
 		return err
 	}
-	return c.NoContent(http.StatusNoContent)
-}
-
-func toCount(v counting.CountValue) Count {
-	return Count{ItemId: string(v.ItemID), CurrentValue: v.Current, LastUpdatedAt: v.UpdatedAt}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
 }

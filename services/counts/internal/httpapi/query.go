@@ -9,9 +9,9 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// itemIDs reads the ids of a query in the order asked, under either spelling
+// askedFor reads the ids of a query in the order asked, under either spelling
 // of the parameter. (url.ParseQuery keeps the order only within one spelling.)
-func itemIDs(query string) ([]counting.ItemID, error) {
+func askedFor(query string) ([]counting.ItemID, error) {
 	var ids []counting.ItemID
 	for pair := range strings.SplitSeq(query, "&") {
 		name, value, err := unescape(pair)

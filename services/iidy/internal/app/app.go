@@ -1,17 +1,11 @@
 package app
 
 import (
-	"context"
-	"errors"
-	"io"
-	"net"
-
 	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/coalesce"
-	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/contention"
-	httpserver "github.com/rowlock/rowlock/platform/httpold"
+	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/services/iidy/api"
@@ -20,87 +14,46 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/postgres"
 )
 
-const name = "iidy"
-
-// Program is the service's command line.
-func Program() lifecycle.Program {
-	return chassis.OldService[Config]{
-		Name:       name,
-		Summary:    "attempt lists: is it done yet?",
-		Common:     func(c *Config) config.Common { return c.Common },
-		Migrations: postgres.Migrations(),
-		Serve: func(ctx context.Context, cfg *Config, environ map[string]string) error {
-			a, err := New(ctx, *cfg, Process{Environ: environ, CaptureGlobals: true})
-			if err != nil {
-				return err
-			}
-			return a.Run(ctx)
-		},
-	}.Program()
+// Service describes the service: its command line, and how a replica is built.
+func Service() chassis.Service[Config] {
+	return chassis.Service[Config]{
+		Name:     "iidy",
+		Summary:  "attempt lists: is it done yet?",
+		Settings: settings,
+		Build:    build,
+	}
 }
 
-// Process is what a replica takes from the process that it runs in.
-type Process struct {
-	Environ        map[string]string // OTEL_* is read from it
-	Output         io.Writer         // the log; nil stands for standard error
-	CaptureGlobals bool              // see telemetry.Config; for main alone
-}
-
-// App is one replica of the service.
-type App struct {
-	chassis *chassis.Chassis
-	store   *postgres.Store
-	server  *httpserver.Server
-}
-
-// New puts a replica together. It connects to nobody yet.
-func New(ctx context.Context, cfg Config, p Process) (*App, error) {
-	c, err := chassis.New(ctx, chassis.Settings{
-		Name: name, Config: &cfg, Common: cfg.Common, Environ: p.Environ, Output: p.Output, CaptureGlobals: p.CaptureGlobals,
+func settings(Config) chassis.Settings {
+	return chassis.Settings{
 		Migrations: postgres.Migrations(), Session: postgres.Session(),
-		Lock:       contention.Settings{Lock: "item", Grouped: true, Reasons: []contention.Reason{contention.Lost, contention.TakenOver}},
+		Lock: contention.Settings{
+			Lock: "item", Grouped: true, Reasons: []contention.Reason{contention.Lost, contention.TakenOver},
+		},
 		Errors:     []func(error) *problem.Error{httpapi.Problem, coalesce.Problem, bulkhead.Problem},
 		WriteError: httpapi.WriteError,
-	})
-	if err != nil {
-		return nil, err
 	}
-	a := &App{chassis: c}
-	if err := a.assemble(cfg); err != nil {
-		return nil, errors.Join(err, c.Close(ctx))
-	}
-	return a, nil
 }
 
-func (a *App) assemble(cfg Config) (err error) {
-	a.store, err = postgres.New(a.chassis.DB(), postgres.Options{
+func build(c *chassis.Chassis, cfg Config) error {
+	store, err := postgres.New(c.DB(), postgres.Options{
 		MaxOpenConns: cfg.DBMaxOpenConns, InFlight: cfg.CoalesceInFlight, Queue: cfg.MaxInFlight,
 		LockTimeout: cfg.DBLockTimeout, StatementTimeout: cfg.DBStatementTimeout,
 		BulkTimeout: cfg.BulkTimeout, BulkStall: cfg.RequestTimeout, BulkInFlight: cfg.BulkInFlight,
-		Contention: a.chassis.Contention(), TracerProvider: a.chassis.Telemetry().Tracing(),
-	}, a.chassis.Telemetry().Registry())
+		Contention: c.Contention(), TracerProvider: c.Telemetry().Tracing(),
+	}, c.Telemetry().Registry())
 	if err != nil {
 		return err
 	}
-	if a.server, err = a.chassis.ListenOld("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock iidy", OpenAPI: api.OpenAPI}); err != nil {
+	c.Add(lifecycle.Part{Name: "group commit", Stop: store.Close})
+	server, err := c.Listen("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock iidy", OpenAPI: api.OpenAPI})
+	if err != nil {
 		return err
 	}
-	var lists attempt.Lists = attempt.NewService(a.store)
-	if ops := a.chassis.Operations(); ops != nil {
+	var lists httpapi.Lists = attempt.NewService(store)
+	if ops := c.Operations(); ops != nil {
 		lists = traced{ops, lists}
 	}
-	httpapi.Routes(a.server, lists, httpapi.Options{BulkTimeout: cfg.BulkTimeout, BulkStall: cfg.RequestTimeout})
+	httpapi.Register(server, lists, httpapi.Options{BulkTimeout: cfg.BulkTimeout, BulkStall: cfg.RequestTimeout})
 	return nil
 }
-
-// Run serves until ctx ends, then drains.
-func (a *App) Run(ctx context.Context) error {
-	a.chassis.Add(lifecycle.Part{Name: "group commit", Stop: a.store.Close})
-	return a.chassis.Run(ctx)
-}
-
-// Addr is where the API listens; nil before Run has come to it.
-func (a *App) Addr() net.Addr { return a.server.Addr() }
-
-// AdminAddr is where probes and metrics are.
-func (a *App) AdminAddr() net.Addr { return a.chassis.AdminAddr() }

@@ -7,7 +7,7 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/postgres"
 )
 
-// Config is what the environment tells a replica.
+// Config is a replica's configuration.
 //
 //nolint:lll // a tag cannot be broken into lines
 type Config struct {
@@ -15,16 +15,16 @@ type Config struct {
 
 	// BulkTimeout bounds a batch that is too long for memory, its upload included.
 	BulkTimeout time.Duration `env:"BULK_TIMEOUT" envDefault:"10m" min:"1ms" help:"how long a request with more than 64KiB of items may take, its upload included; more than REQUEST_TIMEOUT"`
-	// BulkInFlight bounds how many of those there are.
+	// BulkInFlight bounds the number of these batches.
 	BulkInFlight int `env:"BULK_IN_FLIGHT" envDefault:"2" min:"1" help:"batches of more than 10000 items or 2MiB at once, each with a connection; one more is answered 503 OVERLOADED"`
-	// CoalesceInFlight is how many groups of single-item calls of one kind run at once.
+	// CoalesceInFlight bounds the number of concurrent groups of single-item calls of one kind.
 	CoalesceInFlight int `env:"COALESCE_IN_FLIGHT" envDefault:"1" min:"1" help:"groups of single-item calls of one kind that run at once; a distant database wants more than 1"`
 }
 
 // Defaults replaces defaults of Common: a body is a list of millions of items.
 func (Config) Defaults() map[string]string { return map[string]string{"MAX_BODY": "256MiB"} }
 
-// Validate checks what no tag can say. Load calls it beside Common's own.
+// Validate checks relations between variables.
 func (c Config) Validate() error {
 	var f config.Faults
 	f.Less("REQUEST_TIMEOUT", c.RequestTimeout, "BULK_TIMEOUT", c.BulkTimeout)

@@ -1,2 +1,2 @@
-// Package app puts a replica of iidy together.
+// Package app composes a replica of iidy.
 package app

@@ -66,7 +66,7 @@ func releaseFailed(t *testing.T, r *replica, db *sqlx.DB, ended <-chan struct{})
 			}
 		}
 		for claim := range claims {
-			if a := apptest.Send(t, "POST", r.api+batch+"?action=release&claim="+claim, "", nil); a.Status != 200 {
+			if a := apptest.Send(t, "POST", r.API+batch+"?action=release&claim="+claim, "", nil); a.Status != 200 {
 				t.Errorf("release: %d %s", a.Status, a.Body)
 			}
 		}
@@ -89,7 +89,7 @@ func TestExamples(t *testing.T) {
 			t.Parallel()
 			dsn := dbtest.Postgres(t, postgres.Migrations())
 			// The defaults: people run the scripts with these, and a busy machine needs them.
-			r := start(t, dsn, map[string]string{
+			r := startOn(t, dsn, map[string]string{
 				"DB_LOCK_TIMEOUT": "5s", "DB_STATEMENT_TIMEOUT": "8s", "REQUEST_TIMEOUT": "10s", "SHUTDOWN_TIMEOUT": "20s",
 			})
 			f := &files{served: map[string]int{}, failed: map[string]int{}}
@@ -111,7 +111,7 @@ func TestExamples(t *testing.T) {
 			}
 			command := exec.CommandContext(t.Context(), path, "downloads", server.URL, "./"+filepath.Base(to)) // relative, as people write it
 			command.Dir = filepath.Dir(to)
-			command.Env = append(append(tc.environ, "IIDY="+r.api, "JOBS=4"), "PATH="+config.Environ()["PATH"])
+			command.Env = append(append(tc.environ, "IIDY="+r.API, "JOBS=4"), "PATH="+config.Environ()["PATH"])
 			command.Stdin = strings.NewReader(strings.Join(names, "\n") + "\n")
 			db, ended := apptest.Open(t, dsn), make(chan struct{})
 			var wg sync.WaitGroup
@@ -149,7 +149,7 @@ func TestExamples(t *testing.T) {
 			if f.failed["gone.txt"] != 5-tc.before || f.failed["flaky-1.txt"] != 1 {
 				t.Errorf("attempts that failed: %v\n%s", f.failed, out)
 			}
-			if a := apptest.Send(t, "HEAD", r.api+items, "", nil); a.Status != 404 {
+			if a := apptest.Send(t, "HEAD", r.API+items, "", nil); a.Status != 404 {
 				t.Errorf("something is left of the list: %d", a.Status)
 			}
 		})

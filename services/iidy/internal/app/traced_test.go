@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/services/iidy/internal/postgres"
 )
 
 // With tracing on every operation has a span of its own, in the caller's trace.
@@ -16,8 +14,8 @@ import (
 //nolint:paralleltest // the exporter reads the environment of the process
 func TestOperationsAreTraced(t *testing.T) {
 	spans := apptest.CollectSpans(t)
-	r := start(t, dbtest.Postgres(t, postgres.Migrations()), spans.Environ())
-	list, batch, two := r.api+"/iidy/v1/lists/l", r.api+"/iidy/v1/batch/lists/l", `{"items":["a","b"]}`
+	r := start(t, spans.Environ())
+	list, batch, two := r.API+"/iidy/v1/lists/l", r.API+"/iidy/v1/batch/lists/l", `{"items":["a","b"]}`
 	held := ""
 	ofClaim := func(action string) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -31,7 +29,7 @@ func TestOperationsAreTraced(t *testing.T) {
 		spans.Sending("iidy.get", http.MethodGet, list+"/a", ""),
 		spans.Sending("iidy.exists", http.MethodHead, list, ""),
 		spans.Sending("iidy.page", http.MethodGet, batch+"?count=1", ""),
-		spans.Sending("iidy.progress", http.MethodGet, list, ""),
+		spans.Sending("iidy.count", http.MethodGet, list, ""),
 		spans.Sending("iidy.increment", http.MethodPost, list+"/a?action=increment", ""),
 		spans.Sending("iidy.increment_batch", http.MethodPost, batch+"?action=increment", two),
 		{Name: "iidy.claim", Call: func(ctx context.Context) error {

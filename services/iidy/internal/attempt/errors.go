@@ -5,38 +5,38 @@ import (
 	"fmt"
 )
 
-// The sentinels that the ports answer with. An error that is none of them comes
-// from the repository's technology and passes through the domain unchanged.
+// The errors of Service. An error that wraps none of them comes from the
+// repository's technology and passes through the domain unchanged.
 var (
-	// ErrInvalidList says that a list's name breaks the rules of List.
+	// ErrInvalidList reports a list's name that breaks the rules of List.
 	ErrInvalidList = errors.New("the name of the list is not valid")
-	// ErrInvalidItem says that an item breaks the rules of Item.
+	// ErrInvalidItem reports an item that breaks the rules of Item.
 	ErrInvalidItem = errors.New("the item is not valid")
-	// ErrTooLong says that a list's name and an item are longer together than MaxBytes.
+	// ErrTooLong reports a list's name and an item that together exceed MaxBytes.
 	ErrTooLong = errors.New("the item is too long")
-	// ErrInvalidClaim says that a claim is not a UUID.
+	// ErrInvalidClaim reports a claim that is not a UUID.
 	ErrInvalidClaim = errors.New("the claim is not valid")
-	// ErrInvalidCount says that a count is outside of its bounds.
+	// ErrInvalidCount reports a count outside of its bounds.
 	ErrInvalidCount = errors.New("the count is not valid")
-	// ErrInvalidLease says that a lease is outside of its bounds.
+	// ErrInvalidLease reports a lease outside of its bounds.
 	ErrInvalidLease = errors.New("the lease is not valid")
-	// ErrInvalidAttempts says that a number of attempts is below 1.
+	// ErrInvalidAttempts reports a number of attempts below 1.
 	ErrInvalidAttempts = errors.New("the number of attempts is not valid")
-	// ErrNotFound says that the item is not in the list.
+	// ErrNotFound reports that the item is not in the list.
 	ErrNotFound = errors.New("the item is not in the list")
-	// ErrBusy says that as many batches are under way as may be. Nothing was applied.
-	ErrBusy = errors.New("as many batches are under way as this replica takes")
-	// ErrInTheWay says that others changed the same items while a long batch was
-	// applied, which cannot be run again. Nothing was applied.
-	ErrInTheWay = errors.New("other changes of the same items were in the way")
+	// ErrBusy reports that the limit of concurrent batches is reached. Nothing was applied.
+	ErrBusy = errors.New("the limit of concurrent batches is reached")
+	// ErrConflict reports a batch that cannot be run again after other transactions
+	// changed the same items. Nothing was applied.
+	ErrConflict = errors.New("other changes of the same items were in the way")
 )
 
-// PlaceError says which item of a batch is at fault. Its text does not repeat
-// the item.
+// PlaceError reports which item of a batch is invalid. Its text does not repeat the
+// item.
 type PlaceError struct {
-	// Place names it as the one who sent it counts: "line 3", "items[2]".
+	// Place names the item as the sender counts: "line 3", "items[2]".
 	Place string
-	// Err is ErrInvalidItem or ErrTooLong, with its sentence.
+	// Err wraps ErrInvalidItem or ErrTooLong.
 	Err error
 }
 

@@ -1,15 +1,13 @@
 package attempt
 
 import (
-	"iter"
 	"slices"
 	"strings"
 )
 
-// Items is a number of items in the one encoding that needs no escapes: each
-// followed by a line break, which no item holds. So a million of them cost a few
-// allocations, and the database can be handed them as they are. An item may be in
-// it twice; whatever is done with it is done once.
+// Items holds items as one text, each followed by a line break, which no item
+// contains. A million items cost a few allocations, and the database takes the text
+// as it is. An item may be repeated; a change applies to it once.
 //
 // The zero value is empty.
 type Items struct {
@@ -17,22 +15,31 @@ type Items struct {
 	n    int
 }
 
-// Add appends an item that CheckItem has accepted.
+// ItemsOf returns the given items.
+func ItemsOf(items ...Item) *Items {
+	s := new(Items)
+	for _, item := range items {
+		s.Add([]byte(item))
+	}
+	return s
+}
+
+// Add appends a valid item.
 func (s *Items) Add(item []byte) {
 	s.text = append(append(s.text, item...), '\n')
 	s.n++
 }
 
-// Len is the number of items, repeated ones included.
+// Len returns the number of items, repeated ones included.
 func (s *Items) Len() int { return s.n }
 
-// Size is the length of the encoding in bytes.
+// Size returns the length of the text in bytes.
 func (s *Items) Size() int { return len(s.text) }
 
-// Lines is the encoding without the last line break; empty when there is no item.
+// Lines returns the text without its last line break, and "" for no items.
 func (s *Items) Lines() string { return string(s.text[:max(len(s.text)-1, 0)]) }
 
-// Distinct is Lines with each item once, in the order of their bytes.
+// Distinct returns the items as Lines does, each once and in byte order.
 func (s *Items) Distinct() string {
 	lines := s.Lines()
 	last, ascending := "", true
@@ -51,25 +58,5 @@ func (s *Items) Distinct() string {
 	return strings.Join(slices.Compact(all), "\n")
 }
 
-// All are the items in the order in which they were added.
-func (s *Items) All() iter.Seq[Item] {
-	return func(yield func(Item) bool) {
-		for line := range strings.Lines(string(s.text)) {
-			if !yield(Item(line[:len(line)-1])) {
-				return
-			}
-		}
-	}
-}
-
-// Reset empties it and keeps its memory.
+// Reset removes all items and keeps the memory.
 func (s *Items) Reset() { s.text, s.n = s.text[:0], 0 }
-
-// ItemsOf are those items; for tests and for a single one.
-func ItemsOf(items ...Item) *Items {
-	s := new(Items)
-	for _, item := range items {
-		s.Add([]byte(item))
-	}
-	return s
-}

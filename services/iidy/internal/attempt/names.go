@@ -6,43 +6,54 @@ import (
 )
 
 // MaxBytes bounds a list's name and an item together, in bytes. PostgreSQL's
-// index takes 2,704 bytes of what cannot be compressed.
+// index takes 2,704 bytes of data that cannot be compressed.
 const MaxBytes = 2000
 
 // List names a list: 1 to MaxBytes-1 bytes of valid UTF-8 without NUL and line
 // breaks (LF, CR).
 type List string
 
-// NewList checks s. The error wraps ErrInvalidList or ErrTooLong and does not repeat s.
-func NewList(s string) (List, error) {
+// check returns an error that wraps ErrInvalidList or ErrTooLong and does not
+// repeat the name.
+func (l List) check() error {
 	switch {
-	case s == "":
-		return "", invalid(ErrInvalidList, "it is empty")
-	case len(s) >= MaxBytes:
-		return "", invalid(ErrTooLong, "the list's name has %d bytes, and together with an item at most %d are allowed", len(s), MaxBytes)
-	case !utf8.ValidString(s):
-		return "", invalid(ErrInvalidList, "it is not valid UTF-8")
-	case strings.ContainsAny(s, "\x00\n\r"):
-		return "", invalid(ErrInvalidList, "it holds a NUL or a line break")
+	case l == "":
+		return invalid(ErrInvalidList, "it is empty")
+	case len(l) >= MaxBytes:
+		return invalid(ErrTooLong, "the list's name has %d bytes, and together with an item at most %d are allowed",
+			len(l), MaxBytes)
+	case !utf8.ValidString(string(l)):
+		return invalid(ErrInvalidList, "it is not valid UTF-8")
+	case strings.ContainsAny(string(l), "\x00\n\r"):
+		return invalid(ErrInvalidList, "it holds a NUL or a line break")
 	}
-	return List(s), nil
+	return nil
 }
 
-// Item is one thing to be done: 1 byte or more of valid UTF-8 without NUL and
-// line breaks (LF, CR), compared byte by byte.
+// Item is one thing to be done: at least 1 byte of valid UTF-8 without NUL and line
+// breaks (LF, CR), compared byte by byte.
 type Item string
 
-// CheckItem tells whether s may be an item of the list. The error wraps
-// ErrInvalidItem or ErrTooLong and does not repeat s.
-func CheckItem(list List, s []byte) error {
+// check checks both the list's name and the item.
+func (i Item) check(list List) error {
+	if err := list.check(); err != nil {
+		return err
+	}
+	return checkItem(list, []byte(i))
+}
+
+// checkItem returns an error that wraps ErrInvalidItem or ErrTooLong and does not
+// repeat the item.
+func checkItem(list List, item []byte) error {
 	switch {
-	case len(s) == 0:
+	case len(item) == 0:
 		return invalid(ErrInvalidItem, "it is empty")
-	case len(list)+len(s) > MaxBytes:
-		return invalid(ErrTooLong, "it and the list's name have %d bytes together, at most %d are allowed", len(list)+len(s), MaxBytes)
+	case len(list)+len(item) > MaxBytes:
+		return invalid(ErrTooLong, "it and the list's name have %d bytes together, at most %d are allowed",
+			len(list)+len(item), MaxBytes)
 	}
 	ascii := true
-	for _, c := range s {
+	for _, c := range item {
 		switch {
 		case c > '\r' && c < utf8.RuneSelf:
 		case c == 0:
@@ -53,38 +64,44 @@ func CheckItem(list List, s []byte) error {
 			ascii = false
 		}
 	}
-	if !ascii && !utf8.Valid(s) {
+	if !ascii && !utf8.Valid(item) {
 		return invalid(ErrInvalidItem, "it is not valid UTF-8")
 	}
 	return nil
 }
 
-// NewItem checks s as CheckItem does.
-func NewItem(list List, s string) (Item, error) {
-	if err := CheckItem(list, []byte(s)); err != nil {
-		return "", err
-	}
-	return Item(s), nil
-}
-
-// Claim names what one Claim call was given: a UUID in its usual form, lower case.
-// The empty one stands for no claim.
+// Claim identifies the items that one call of Claim took: a UUID in its usual form,
+// in lower case. "" stands for no claim.
 type Claim string
 
-// NewClaim checks s. The error wraps ErrInvalidClaim.
-func NewClaim(s string) (Claim, error) {
+// ParseClaim returns s in lower case, or an error that wraps ErrInvalidClaim.
+func ParseClaim(s string) (Claim, error) {
+	claim := Claim(strings.ToLower(s))
+	return claim, claim.check()
+}
+
+// check returns an error that wraps ErrInvalidClaim, also for no claim.
+func (c Claim) check() error {
 	const length = 36
-	ok := len(s) == length
+	ok := len(c) == length
 	for i := 0; ok && i < length; i++ {
-		switch c := s[i]; i {
+		switch i {
 		case 8, 13, 18, 23:
-			ok = c == '-'
+			ok = c[i] == '-'
 		default:
-			ok = '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f'
+			ok = '0' <= c[i] && c[i] <= '9' || 'a' <= c[i] && c[i] <= 'f'
 		}
 	}
 	if !ok {
-		return "", invalid(ErrInvalidClaim, "it is not a UUID such as 3f2504e0-4f89-41d3-9a0c-0305e82c3301")
+		return invalid(ErrInvalidClaim, "it is not a UUID such as 3f2504e0-4f89-41d3-9a0c-0305e82c3301")
 	}
-	return Claim(strings.ToLower(s)), nil
+	return nil
+}
+
+// checkOptional accepts no claim as well.
+func (c Claim) checkOptional() error {
+	if c == "" {
+		return nil
+	}
+	return c.check()
 }

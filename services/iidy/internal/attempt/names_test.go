@@ -2,23 +2,24 @@ package attempt_test
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
+	"github.com/rowlock/rowlock/services/iidy/internal/attempt/attempttest"
 )
 
-func TestItems(t *testing.T) {
+func TestItemsAreChecked(t *testing.T) {
 	t.Parallel()
+	s := attempt.NewService(attempttest.Failing{})
 	for item, want := range map[string]error{
-		"a": nil, " ": nil, "a\tb": nil, "\x01": nil, "é": nil, "🦀": nil, "..": nil, "\u2028": nil, strings.Repeat("x", 1996): nil,
+		"a": nil, " ": nil, "a\tb": nil, "\x01": nil, "é": nil, "🦀": nil, "..": nil, "\u2028": nil,
+		strings.Repeat("x", 1996): nil, strings.Repeat("x", 1997): attempt.ErrTooLong, strings.Repeat("é", 999): attempt.ErrTooLong,
 		"": attempt.ErrInvalidItem, "a\x00": attempt.ErrInvalidItem, "a\nb": attempt.ErrInvalidItem, "a\rb": attempt.ErrInvalidItem,
-		"\xff": attempt.ErrInvalidItem, "\xed\xa0\x80": attempt.ErrInvalidItem, strings.Repeat("x", 1997): attempt.ErrTooLong,
-		strings.Repeat("é", 999): attempt.ErrTooLong,
+		"\xff": attempt.ErrInvalidItem, "\xed\xa0\x80": attempt.ErrInvalidItem,
 	} {
-		got, err := attempt.NewItem("list", item)
-		if !errors.Is(err, want) || err == nil && string(got) != item {
+		_, err := s.Get(t.Context(), "list", attempt.Item(item))
+		if !errors.Is(err, want) {
 			t.Errorf("%.20q: %v, want %v", item, err, want)
 		}
 		if err != nil && len(item) > 3 && strings.Contains(err.Error(), item) {
@@ -27,43 +28,44 @@ func TestItems(t *testing.T) {
 	}
 }
 
-func TestLists(t *testing.T) {
+func TestListsAreChecked(t *testing.T) {
 	t.Parallel()
+	s := attempt.NewService(attempttest.Failing{})
 	for list, want := range map[string]error{
-		"a": nil, "a/b c": nil, strings.Repeat("x", 1999): nil,
+		"a": nil, "a/b c": nil, strings.Repeat("x", 1999): nil, strings.Repeat("x", 2000): attempt.ErrTooLong,
 		"": attempt.ErrInvalidList, "\x00": attempt.ErrInvalidList, "a\nb": attempt.ErrInvalidList, "\r": attempt.ErrInvalidList,
-		"\xff": attempt.ErrInvalidList, strings.Repeat("x", 2000): attempt.ErrTooLong,
+		"\xff": attempt.ErrInvalidList,
 	} {
-		if _, err := attempt.NewList(list); !errors.Is(err, want) {
+		if _, err := s.Exists(t.Context(), attempt.List(list)); !errors.Is(err, want) {
 			t.Errorf("%.20q: %v, want %v", list, err, want)
 		}
 	}
 }
 
-func TestClaimsAreUUIDs(t *testing.T) {
+func TestParseClaim(t *testing.T) {
 	t.Parallel()
 	const upper, lower = "3F2504E0-4F89-41D3-9A0C-0305E82C3301", "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
-	if c, err := attempt.NewClaim(upper); err != nil || string(c) != lower {
+	if c, err := attempt.ParseClaim(upper); err != nil || string(c) != lower {
 		t.Errorf("%q %v", c, err)
 	}
 	for _, s := range []string{
-		"", "x", upper[:35], upper + "0", "{" + upper[1:], strings.ReplaceAll(upper, "-", "0"), upper[:35] + "g", upper[:8] + "0" + upper[9:],
+		"", "x", upper[:35], upper + "0", "{" + upper[1:], strings.ReplaceAll(upper, "-", "0"), upper[:35] + "g",
+		upper[:8] + "0" + upper[9:],
 	} {
-		if c, err := attempt.NewClaim(s); !errors.Is(err, attempt.ErrInvalidClaim) {
+		if c, err := attempt.ParseClaim(s); !errors.Is(err, attempt.ErrInvalidClaim) {
 			t.Errorf("%q became %q", s, c)
 		}
 	}
 }
 
-func TestItemsKeepTheirOrder(t *testing.T) {
+func TestItems(t *testing.T) {
 	t.Parallel()
 	s := attempt.ItemsOf("b", "a", "b")
-	got := slices.Collect(s.All())
-	if !slices.Equal(got, []attempt.Item{"b", "a", "b"}) || s.Len() != 3 || s.Size() != 6 || s.Lines() != "b\na\nb" {
-		t.Errorf("%q %d %d %q", got, s.Len(), s.Size(), s.Lines())
+	if s.Len() != 3 || s.Size() != 6 || s.Lines() != "b\na\nb" || s.Distinct() != "a\nb" {
+		t.Errorf("%d %d %q %q", s.Len(), s.Size(), s.Lines(), s.Distinct())
 	}
 	s.Reset()
-	if s.Len() != 0 || s.Size() != 0 || s.Lines() != "" || len(slices.Collect(s.All())) != 0 {
+	if s.Len() != 0 || s.Size() != 0 || s.Lines() != "" {
 		t.Errorf("reset: %+v", s)
 	}
 }

@@ -1,117 +1,127 @@
 package attempt
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"io"
-	"math"
 	"time"
 )
 
-// Service implements the inbound port on a repository. It holds no state of its
-// own, so any number of replicas may run.
+// Service checks arguments and passes them to a repository. It holds no state, so
+// any number of replicas may run.
 type Service struct {
-	Repository
+	repo Repository
 }
 
-var _ Lists = (*Service)(nil)
-
-// NewService returns the domain's service on repo.
+// NewService returns a service on repo.
 func NewService(repo Repository) *Service { return &Service{repo} }
 
-// Batch changes all items of a source or none. One that is short is read whole
-// before anything is sent to the database; a longer one goes there part by part.
-func (s *Service) Batch(ctx context.Context, change Change, list List, source Source, claim Claim) (int64, error) {
-	var items Items
-	ended, err := read(source, &items, forEver)
-	switch {
-	case err != nil:
+// Get returns the attempts of an item, or ErrNotFound.
+func (s *Service) Get(ctx context.Context, list List, item Item) (int64, error) {
+	if err := item.check(list); err != nil {
 		return 0, err
-	case ended && items.Len() == 0:
-		return 0, nil
-	case ended:
-		return s.Many(ctx, change, list, &items, claim)
 	}
-	first := true
-	return s.Stage(ctx, change, list, func() (*Items, error) {
-		if first {
-			first = false
-			return &items, nil
-		}
-		if ended {
-			return nil, io.EOF
-		}
-		items.Reset()
-		if ended, err = read(source, &items, partTime); err != nil {
-			return nil, err
-		}
-		if items.Len() == 0 {
-			return nil, io.EOF
-		}
-		return &items, nil
-	}, claim)
+	return s.repo.Get(ctx, list, item)
 }
 
-const (
-	// partTime is when a part of a long batch is handed on as it is: the repository
-	// must not take a slow source for a dead one.
-	partTime = time.Second
-	forEver  = time.Duration(math.MaxInt64)
-)
-
-// read appends items until the source ends, they are more than a batch in memory
-// may have, or the time is over.
-func read(source Source, items *Items, limit time.Duration) (ended bool, err error) {
-	begin := time.Now()
-	for items.Len() <= MaxBatch && items.Size() <= MaxBatchBytes && (items.Len() == 0 || time.Since(begin) < limit) {
-		item, err := source.Next()
-		if errors.Is(err, io.EOF) {
-			return true, nil
-		}
-		if err != nil {
-			return false, err
-		}
-		items.Add(item)
+// Exists reports whether the list has an item.
+func (s *Service) Exists(ctx context.Context, list List) (bool, error) {
+	if err := list.check(); err != nil {
+		return false, err
 	}
-	return false, nil
+	return s.repo.Exists(ctx, list)
 }
 
-// Page returns one page of the list.
+// Page returns up to count entries (0 to MaxPage) after a position, in byte order;
+// "" is the position before the first item, and other positions need not be items.
 func (s *Service) Page(ctx context.Context, list List, after string, count int) ([]Entry, error) {
-	switch {
-	case count < 0 || count > MaxPage:
+	if err := list.check(); err != nil {
+		return nil, err
+	}
+	if count < 0 || count > MaxPage {
 		return nil, invalid(ErrInvalidCount, "it must be 0 to %d", MaxPage)
-	case count == 0:
+	}
+	if count == 0 {
 		return nil, nil
 	}
-	return s.Repository.Page(ctx, list, after, count)
+	return s.repo.Page(ctx, list, after, count)
 }
 
-// Claim takes free items.
-func (s *Service) Claim(ctx context.Context, list List, count int, lease time.Duration) (Lease, error) {
-	if count < 1 || count > MaxPage {
-		return Lease{}, invalid(ErrInvalidCount, "it must be 1 to %d", MaxPage)
+// Count counts the list's items, in all, claimed, and by attempts. It takes time in
+// proportion to their number.
+func (s *Service) Count(ctx context.Context, list List) (Counts, error) {
+	if err := list.check(); err != nil {
+		return Counts{}, err
 	}
-	if err := checkLease(lease); err != nil {
-		return Lease{}, err
-	}
-	return s.Repository.Claim(ctx, list, count, lease)
+	return s.repo.Count(ctx, list)
 }
 
-// Extend gives what the claim still holds a new lease.
-func (s *Service) Extend(ctx context.Context, list List, claim Claim, lease time.Duration) (int64, error) {
-	if err := checkLease(lease); err != nil {
+// Apply changes one item and returns 1, or 0 if there was nothing to change.
+func (s *Service) Apply(ctx context.Context, change Change, list List, item Item, claim Claim) (int64, error) {
+	if err := cmp.Or(item.check(list), claim.checkOptional()); err != nil {
 		return 0, err
 	}
-	return s.Repository.Extend(ctx, list, claim, lease)
+	return s.repo.Apply(ctx, change, list, item, claim)
 }
 
-// Abandon deletes the items with so many attempts or more.
+// ApplyBatch changes all items of a source, or none when it returns an error, and
+// returns how many were changed. It reads a short batch whole before the repository
+// gets it, and passes a longer one on part by part. An invalid item is reported as
+// a PlaceError.
+func (s *Service) ApplyBatch(ctx context.Context, change Change, list List, source Source, claim Claim) (int64, error) {
+	if err := cmp.Or(list.check(), claim.checkOptional()); err != nil {
+		return 0, err
+	}
+	b := batch{list: list, source: source}
+	switch err := b.read(noLimit); {
+	case err != nil:
+		return 0, err
+	case b.ended && b.items.Len() == 0:
+		return 0, nil
+	case b.ended:
+		return s.repo.ApplyBatch(ctx, change, list, &b.items, claim)
+	}
+	return s.repo.ApplyStaged(ctx, change, list, b.next, claim)
+}
+
+// Abandon deletes the items with at least that many attempts, which must be
+// positive, and returns their number.
 func (s *Service) Abandon(ctx context.Context, list List, attempts int64, claim Claim) (int64, error) {
+	if err := cmp.Or(list.check(), claim.checkOptional()); err != nil {
+		return 0, err
+	}
 	if attempts < 1 {
 		return 0, invalid(ErrInvalidAttempts, "it must be at least 1")
 	}
-	return s.Repository.Abandon(ctx, list, attempts, claim)
+	return s.repo.Abandon(ctx, list, attempts, claim)
+}
+
+// Claim takes up to count free items (1 to MaxPage) in byte order, for the time of
+// the lease (MinLease to MaxLease).
+func (s *Service) Claim(ctx context.Context, list List, count int, lease time.Duration) (Lease, error) {
+	if err := cmp.Or(list.check(), checkLease(lease)); err != nil {
+		return Lease{}, err
+	}
+	if count < 1 || count > MaxPage {
+		return Lease{}, invalid(ErrInvalidCount, "it must be 1 to %d", MaxPage)
+	}
+	return s.repo.Claim(ctx, list, count, lease)
+}
+
+// Extend replaces the lease of the items that the claim still holds by one that
+// begins now, and returns their number.
+func (s *Service) Extend(ctx context.Context, list List, claim Claim, lease time.Duration) (int64, error) {
+	if err := cmp.Or(list.check(), claim.check(), checkLease(lease)); err != nil {
+		return 0, err
+	}
+	return s.repo.Extend(ctx, list, claim, lease)
+}
+
+// Release frees the items that the claim still holds, and returns their number.
+func (s *Service) Release(ctx context.Context, list List, claim Claim) (int64, error) {
+	if err := cmp.Or(list.check(), claim.check()); err != nil {
+		return 0, err
+	}
+	return s.repo.Release(ctx, list, claim)
 }
 
 func checkLease(lease time.Duration) error {

@@ -14,174 +14,164 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt/attempttest"
 )
 
-func TestMemoryPassesTheSuite(t *testing.T) {
-	t.Parallel()
-	attempttest.Exercise(t, func(*testing.T) attempt.Repository { return attempttest.NewMemory() })
-}
-
-// numbers gives n items, and then err.
-type numbers struct {
+// source yields n items with a common prefix, and then err.
+type source struct {
+	prefix   string
 	n, given int
 	err      error
+	pause    time.Duration // before each item beyond those of a batch in memory
 }
 
-func (s *numbers) Next() ([]byte, error) {
+func (s *source) Next() ([]byte, error) {
 	if s.given == s.n {
 		return nil, s.err
 	}
 	s.given++
-	return fmt.Appendf(nil, "%08d", s.given), nil
+	if s.given > attempt.MaxBatch+1 {
+		time.Sleep(s.pause)
+	}
+	return fmt.Appendf(nil, "%s%08d", s.prefix, s.given), nil
 }
 
-// staging tells how a batch came to the repository.
-type staging struct {
-	*attempttest.Memory
+func (s *source) Place() string { return fmt.Sprintf("item %d", s.given) }
 
-	staged bool
+// recorder records how a batch reaches the repository.
+type recorder struct {
+	attempttest.Failing
+
+	calls, staged, parts int
+	longest              time.Duration // wait for a part
 }
 
-func (s *staging) Stage(
-	ctx context.Context, change attempt.Change, list attempt.List, next func() (*attempt.Items, error), claim attempt.Claim,
+func (r *recorder) ApplyBatch(
+	_ context.Context, _ attempt.Change, _ attempt.List, items *attempt.Items, _ attempt.Claim,
 ) (int64, error) {
-	s.staged = true
-	return s.Memory.Stage(ctx, change, list, next, claim)
+	r.calls++
+	return int64(items.Len()), nil
+}
+
+func (r *recorder) ApplyStaged(
+	_ context.Context, _ attempt.Change, _ attempt.List, next func() (*attempt.Items, error), _ attempt.Claim,
+) (n int64, err error) {
+	r.calls++
+	r.staged++
+	for {
+		begin := time.Now()
+		items, err := next()
+		r.longest = max(r.longest, time.Since(begin))
+		if errors.Is(err, io.EOF) {
+			return n, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		r.parts++
+		n += int64(items.Len())
+	}
 }
 
 // A batch is staged exactly when it is longer than what is held in memory.
-func TestBatchIsStagedWhenItIsLong(t *testing.T) {
+func TestLongBatchesAreStaged(t *testing.T) {
 	t.Parallel()
-	for n, staged := range map[int]bool{
-		0: false, 1: false, attempt.MaxBatch: false, attempt.MaxBatch + 1: true, 2*attempt.MaxBatch + 2: true, 3*attempt.MaxBatch + 5: true,
-	} {
-		repo := &staging{Memory: attempttest.NewMemory()}
-		got, err := attempt.NewService(repo).Batch(t.Context(), attempt.Add, "l", &numbers{n: n, err: io.EOF}, "")
-		if err != nil || got != int64(n) || repo.staged != staged {
-			t.Errorf("%d items: %d added, staged %t, %v", n, got, repo.staged, err)
-		}
-	}
-}
-
-func TestBatchOfLongItemsIsStagedEarlier(t *testing.T) {
-	t.Parallel()
-	repo := &staging{Memory: attempttest.NewMemory()}
-	long := strings.Repeat("x", 1900)
-	source := &sourceOf{}
-	for i := range attempt.MaxBatchBytes/1900 + 10 {
-		source.items = append(source.items, fmt.Sprintf("%s%08d", long, i))
-	}
-	n, err := attempt.NewService(repo).Batch(t.Context(), attempt.Add, "l", source, "")
-	if err != nil || n != int64(attempt.MaxBatchBytes/1900+10) || !repo.staged {
-		t.Errorf("%d added, staged %t, %v", n, repo.staged, err)
-	}
-}
-
-type sourceOf struct{ items []string }
-
-func (s *sourceOf) Next() ([]byte, error) {
-	if len(s.items) == 0 {
-		return nil, io.EOF
-	}
-	first := s.items[0]
-	s.items = s.items[1:]
-	return []byte(first), nil
-}
-
-// A fault anywhere fails the batch whole.
-func TestBatchWithAFaultChangesNothing(t *testing.T) {
-	t.Parallel()
-	fault := errors.New("line 7")
-	for _, n := range []int{0, 5, attempt.MaxBatch + 1, 2*attempt.MaxBatch + 7} {
-		repo := attempttest.NewMemory()
-		service := attempt.NewService(repo)
-		if _, err := service.Batch(t.Context(), attempt.Add, "l", &numbers{n: n, err: fault}, ""); !errors.Is(err, fault) {
-			t.Errorf("%d items: %v", n, err)
-		}
-		if exists, err := service.Exists(t.Context(), "l"); exists || err != nil {
-			t.Errorf("%d items: something is there, %v", n, err)
-		}
-	}
-}
-
-func TestBounds(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	s := attempt.NewService(attempttest.Failing{Err: errors.New("the repository was asked")})
-	for name, call := range map[string]struct {
-		err, want error
+	const long = attempt.MaxBatchBytes/1908 + 10
+	for _, c := range []struct {
+		items  source
+		staged int
 	}{
-		"page, -1":         {second(s.Page(ctx, "l", "", -1)), attempt.ErrInvalidCount},
-		"page, 10001":      {second(s.Page(ctx, "l", "", attempt.MaxPage+1)), attempt.ErrInvalidCount},
-		"page, 0":          {second(s.Page(ctx, "l", "", 0)), nil},
-		"claim, 0":         {second(s.Claim(ctx, "l", 0, time.Minute)), attempt.ErrInvalidCount},
-		"claim, 10001":     {second(s.Claim(ctx, "l", attempt.MaxPage+1, time.Minute)), attempt.ErrInvalidCount},
-		"claim, short":     {second(s.Claim(ctx, "l", 1, time.Second-1)), attempt.ErrInvalidLease},
-		"claim, long":      {second(s.Claim(ctx, "l", 1, 12*time.Hour+1)), attempt.ErrInvalidLease},
-		"extend, short":    {second(s.Extend(ctx, "l", "c", 0)), attempt.ErrInvalidLease},
-		"abandon, nothing": {second(s.Abandon(ctx, "l", 0, "")), attempt.ErrInvalidAttempts},
+		{source{n: 0}, 0},
+		{source{n: 1}, 0},
+		{source{n: attempt.MaxBatch}, 0},
+		{source{n: attempt.MaxBatch + 1}, 1},
+		{source{n: 2*attempt.MaxBatch + 2}, 1},
+		{source{n: 3*attempt.MaxBatch + 5}, 1},
+		{source{n: long, prefix: strings.Repeat("x", 1900)}, 1},
 	} {
-		if !errors.Is(call.err, call.want) {
-			t.Errorf("%s: %v, want %v", name, call.err, call.want)
+		repo := new(recorder)
+		c.items.err = io.EOF
+		got, err := attempt.NewService(repo).ApplyBatch(t.Context(), attempt.Add, "l", &c.items, "")
+		if err != nil || got != int64(c.items.n) || repo.staged != c.staged || repo.calls != min(c.items.n, 1) {
+			t.Errorf("%d items: %d added, %+v, %v", c.items.n, got, repo, err)
 		}
 	}
-	for name, err := range map[string]error{
-		"page, 10000": second(s.Page(ctx, "l", "", attempt.MaxPage)), "claim": second(s.Claim(ctx, "l", attempt.MaxPage, 12*time.Hour)),
-		"extend": second(s.Extend(ctx, "l", "c", time.Second)), "abandon": second(s.Abandon(ctx, "l", 1, "")),
+}
+
+// A short batch with an error does not reach the repository; a long one returns it from next.
+func TestErrorsFailABatch(t *testing.T) {
+	t.Parallel()
+	errSource := errors.New("the source broke off")
+	for _, n := range []int{0, 5, attempt.MaxBatch + 1, 2*attempt.MaxBatch + 7} {
+		repo := new(recorder)
+		service := attempt.NewService(repo)
+		if n, err := service.ApplyBatch(t.Context(), attempt.Add, "l", &source{n: n, err: errSource}, ""); !errors.Is(err, errSource) {
+			t.Errorf("%d added, %v", n, err)
+		}
+		if repo.calls != repo.staged {
+			t.Errorf("%d items with an error were applied", n)
+		}
+	}
+	_, err := attempt.NewService(new(recorder)).ApplyBatch(t.Context(), attempt.Add, "l", &source{n: 3, prefix: "\n"}, "")
+	if place, ok := errors.AsType[*attempt.PlaceError](err); !ok || place.Place != "item 1" || !errors.Is(err, attempt.ErrInvalidItem) {
+		t.Errorf("an invalid item: %v", err)
+	}
+}
+
+// A slow source does not keep the repository waiting for longer than about a second.
+func TestSlowSourceIsPassedOnInParts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		repo := new(recorder)
+		const n = attempt.MaxBatch + 200
+		items := &source{n: n, err: io.EOF, pause: 300 * time.Millisecond}
+		got, err := attempt.NewService(repo).ApplyBatch(t.Context(), attempt.Add, "l", items, "")
+		if err != nil || got != n || repo.longest > 2*time.Second || repo.parts < 20 {
+			t.Errorf("%d added in %d parts, the longest took %s: %v", got, repo.parts, repo.longest, err)
+		}
+	})
+}
+
+// Every method checks its arguments before it calls the repository.
+func TestArgumentsAreChecked(t *testing.T) {
+	t.Parallel()
+	const claim, bad = attempt.Claim("3f2504e0-4f89-41d3-9a0c-0305e82c3301"), attempt.Claim("3f2504e0")
+	errCalled := errors.New("the repository was called")
+	s, ctx := attempt.NewService(attempttest.Failing{Err: errCalled}), t.Context()
+	one := func() *source { return &source{n: 1, err: io.EOF} }
+	for name, c := range map[string]struct{ err, want error }{
+		"get":                {second(s.Get(ctx, "l", "a")), errCalled},
+		"get, list":          {second(s.Get(ctx, "", "a")), attempt.ErrInvalidList},
+		"exists, list":       {second(s.Exists(ctx, "\n")), attempt.ErrInvalidList},
+		"page":               {second(s.Page(ctx, "l", "", attempt.MaxPage)), errCalled},
+		"page, list":         {second(s.Page(ctx, "", "", 1)), attempt.ErrInvalidList},
+		"page, -1":           {second(s.Page(ctx, "l", "", -1)), attempt.ErrInvalidCount},
+		"page, 10001":        {second(s.Page(ctx, "l", "", attempt.MaxPage+1)), attempt.ErrInvalidCount},
+		"page, 0":            {second(s.Page(ctx, "l", "", 0)), nil},
+		"count":              {second(s.Count(ctx, "l")), errCalled},
+		"count, list":        {second(s.Count(ctx, "")), attempt.ErrInvalidList},
+		"apply":              {second(s.Apply(ctx, attempt.Add, "l", "a", claim)), errCalled},
+		"apply, item":        {second(s.Apply(ctx, attempt.Add, "l", "", "")), attempt.ErrInvalidItem},
+		"apply, claim":       {second(s.Apply(ctx, attempt.Delete, "l", "a", bad)), attempt.ErrInvalidClaim},
+		"apply batch":        {second(s.ApplyBatch(ctx, attempt.Add, "l", one(), "")), errCalled},
+		"apply batch, list":  {second(s.ApplyBatch(ctx, attempt.Add, "", one(), "")), attempt.ErrInvalidList},
+		"apply batch, claim": {second(s.ApplyBatch(ctx, attempt.Delete, "l", one(), bad)), attempt.ErrInvalidClaim},
+		"claim":              {second(s.Claim(ctx, "l", attempt.MaxPage, 12*time.Hour)), errCalled},
+		"claim, list":        {second(s.Claim(ctx, "", 1, time.Minute)), attempt.ErrInvalidList},
+		"claim, 0":           {second(s.Claim(ctx, "l", 0, time.Minute)), attempt.ErrInvalidCount},
+		"claim, 10001":       {second(s.Claim(ctx, "l", attempt.MaxPage+1, time.Minute)), attempt.ErrInvalidCount},
+		"claim, short":       {second(s.Claim(ctx, "l", 1, time.Second-1)), attempt.ErrInvalidLease},
+		"claim, long":        {second(s.Claim(ctx, "l", 1, 12*time.Hour+1)), attempt.ErrInvalidLease},
+		"extend":             {second(s.Extend(ctx, "l", claim, time.Second)), errCalled},
+		"extend, no claim":   {second(s.Extend(ctx, "l", "", time.Second)), attempt.ErrInvalidClaim},
+		"extend, short":      {second(s.Extend(ctx, "l", claim, 0)), attempt.ErrInvalidLease},
+		"release":            {second(s.Release(ctx, "l", claim)), errCalled},
+		"release, no claim":  {second(s.Release(ctx, "l", "")), attempt.ErrInvalidClaim},
+		"abandon":            {second(s.Abandon(ctx, "l", 1, "")), errCalled},
+		"abandon, list":      {second(s.Abandon(ctx, "", 1, "")), attempt.ErrInvalidList},
+		"abandon, 0":         {second(s.Abandon(ctx, "l", 0, "")), attempt.ErrInvalidAttempts},
 	} {
-		if err == nil || !strings.Contains(err.Error(), "was asked") {
-			t.Errorf("%s: %v", name, err)
+		if !errors.Is(c.err, c.want) {
+			t.Errorf("%s: %v, want %v", name, c.err, c.want)
 		}
 	}
 }
 
 func second[T any](_ T, err error) error { return err }
-
-// trickle gives a batch at once, and then an item now and then.
-type trickle struct {
-	numbers
-
-	pause time.Duration
-}
-
-func (s *trickle) Next() ([]byte, error) {
-	if s.given > attempt.MaxBatch {
-		time.Sleep(s.pause)
-	}
-	return s.numbers.Next()
-}
-
-// timed tells how long the repository had to wait for a part.
-type timed struct {
-	*attempttest.Memory
-
-	longest time.Duration
-	parts   int
-}
-
-func (s *timed) Stage(
-	ctx context.Context, change attempt.Change, list attempt.List, next func() (*attempt.Items, error), claim attempt.Claim,
-) (int64, error) {
-	return s.Memory.Stage(ctx, change, list, func() (*attempt.Items, error) {
-		begin := time.Now()
-		items, err := next()
-		s.longest = max(s.longest, time.Since(begin))
-		s.parts++
-		return items, err
-	}, claim)
-}
-
-// A source that is slow but never pauses for long does not keep the repository waiting.
-func TestSlowSourceIsHandedOnInParts(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		repo := &timed{Memory: attempttest.NewMemory()}
-		const n = attempt.MaxBatch + 200
-		source := &trickle{numbers{n: n, err: io.EOF}, 300 * time.Millisecond}
-		got, err := attempt.NewService(repo).Batch(t.Context(), attempt.Add, "l", source, "")
-		if err != nil || got != n {
-			t.Errorf("%d added, %v", got, err)
-		}
-		if repo.longest > 2*time.Second || repo.parts < 20 {
-			t.Errorf("the longest of %d parts took %s", repo.parts, repo.longest)
-		}
-	})
-}

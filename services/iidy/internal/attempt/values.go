@@ -8,38 +8,31 @@ const (
 	// MaxBatch bounds the items of a batch that is held in memory. A longer one is
 	// staged in the database.
 	MaxBatch = 10_000
-	// MaxBatchBytes bounds the encoding of the same.
+	// MaxBatchBytes bounds the bytes of a batch that is held in memory.
 	MaxBatchBytes = 2 << 20
-	// MinLease is the shortest time for which a claim may be held.
+	// MinLease is the shortest lease of a claim.
 	MinLease = time.Second
-	// MaxLease is the longest.
+	// MaxLease is the longest lease of a claim.
 	MaxLease = 12 * time.Hour
 )
 
-// Change is what can be done to items.
+// Change is an operation on items.
 type Change uint8
 
-// The changes.
 const (
 	// Add puts the items into the list, with no attempts.
 	Add Change = iota + 1
-	// Increment adds one to the attempts of those that are there.
+	// Increment adds one to the attempts of the items that are in the list.
 	Increment
-	// Delete takes those that are there out of the list.
+	// Delete removes the items that are in the list.
 	Delete
 )
 
-func (c Change) String() string {
-	switch c {
-	case Add:
-		return "add"
-	case Increment:
-		return "increment"
-	case Delete:
-		return "delete"
-	}
-	return "none"
-}
+// Changes returns every change.
+func Changes() []Change { return []Change{Add, Increment, Delete} }
+
+// String returns the change's name in spans and logs.
+func (c Change) String() string { return [...]string{"none", "add", "increment", "delete"}[c] }
 
 // Entry is an item with its failed attempts.
 type Entry struct {
@@ -47,20 +40,19 @@ type Entry struct {
 	Attempts int64
 }
 
-// Lease is what a claimer was given: nothing when Claim is empty.
+// Lease is the result of a claim; Claim is empty when no item was free.
 type Lease struct {
 	Claim   Claim
 	Until   time.Time // by the database's clock
-	Entries []Entry   // in the order of their bytes
+	Entries []Entry   // in byte order
 }
 
-// Buckets is how many items have 0, 1, 2, 3, 4, and 5 or more attempts.
+// Buckets counts the items with 0, 1, 2, 3, 4, and 5 or more attempts.
 type Buckets [6]int64
 
-// Progress is how a list stands.
-type Progress struct {
-	Items   int64
-	Claimed int64 // of these, under a lease that is not over
-	// Attempts tells how many items have how many.
+// Counts is the number of a list's items by their states.
+type Counts struct {
+	Items    int64
+	Claimed  int64 // under a lease that has not ended
 	Attempts Buckets
 }

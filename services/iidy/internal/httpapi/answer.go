@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	httpserver "github.com/rowlock/rowlock/platform/httpold"
+	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
@@ -133,7 +133,7 @@ func writeLease(w http.ResponseWriter, r *http.Request, l attempt.Lease) error {
 }
 
 // writeProgress answers how a list stands.
-func writeProgress(w http.ResponseWriter, r *http.Request, p attempt.Progress) error {
+func writeCounts(w http.ResponseWriter, r *http.Request, p attempt.Counts) error {
 	if answerFormat(r) == inJSON {
 		a := p.Attempts
 		return httpserver.WriteJSON(w, http.StatusOK, progress{p.Items, p.Claimed, buckets{a[0], a[1], a[2], a[3], a[4], a[5]}})

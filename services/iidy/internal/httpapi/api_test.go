@@ -1,16 +1,19 @@
 package httpapi_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
-	httpserver "github.com/rowlock/rowlock/platform/httpold"
+	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/services/iidy/api"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt/attempttest"
@@ -36,7 +39,7 @@ func TestEveryCall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := memory(t)
+			s := onDatabase(t)
 			h, say := f.header, f.say
 			s.want("POST", items+"/a.txt", "", h, 201, say("ADDED 1", `{"added":1}`))
 			s.want("POST", items+"/a.txt", "", h, 201, say("ADDED 0", `{"added":0}`))
@@ -84,7 +87,7 @@ func TestEveryCall(t *testing.T) {
 
 			a := s.do("POST", batch+"?action=claim&count=2&lease=60s", "", h)
 			claim := a.header.Get("X-Iidy-Claim")
-			if _, err := attempt.NewClaim(claim); err != nil || a.status != 200 {
+			if _, err := attempt.ParseClaim(claim); err != nil || a.status != 200 {
 				t.Fatalf("claim: %d %v %q", a.status, a.header, a.body)
 			}
 			want := say("e 0\nf 0\n", `"listentries":[{"item":"e","attempts":0},{"item":"f","attempts":0}]}`+"\n")
@@ -116,7 +119,7 @@ func TestEveryCall(t *testing.T) {
 // What the request is decides how it is read, what it accepts how it is answered.
 func TestFormats(t *testing.T) {
 	t.Parallel()
-	s := memory(t)
+	s := onDatabase(t)
 	for i, tc := range []struct {
 		kind, accept, body string
 		json               bool
@@ -162,7 +165,7 @@ func TestFormats(t *testing.T) {
 // The body of a form() is lines, and never where an action hides.
 func TestBodiesAreNeverForms(t *testing.T) {
 	t.Parallel()
-	s := memory(t)
+	s := onDatabase(t)
 	s.want("POST", batch, "action=increment\na=b&c", form(), 201, "ADDED 2")
 	s.want("GET", batch+"?count=9", "", plain(), 200, "a=b&c 0\naction=increment 0")
 }
@@ -171,6 +174,7 @@ func TestBodiesAreNeverForms(t *testing.T) {
 func TestLines(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 2000-len("downloads"))
+	s := onDatabase(t)
 	for body, want := range map[string][]string{
 		"a\nb\nc":             {"a", "b", "c"},
 		"\n\na\n\n\nb\n":      {"a", "b"},
@@ -181,21 +185,23 @@ func TestLines(t *testing.T) {
 		long + "\r\n" + "a\n": {"a", long},
 		"\n":                  nil,
 	} {
-		s := memory(t)
 		s.want("POST", batch, body, form(), 201, "ADDED "+strconv.Itoa(len(want)))
 		var lines []string
 		for _, item := range want {
 			lines = append(lines, item+" 0")
 		}
 		s.want("GET", batch+"?count=100", "", plain(), 200, strings.Join(lines, "\n"))
+		if len(want) > 0 {
+			s.want("DELETE", batch, body, form(), 200, "DELETED "+strconv.Itoa(len(want)))
+		}
 	}
-	memory(t).want("POST", batch, "", plain(), 201, "ADDED 0")
+	s.want("POST", batch, "", plain(), 201, "ADDED 0")
 }
 
 // Items make the round trip through a path, byte by byte.
 func TestPaths(t *testing.T) {
 	t.Parallel()
-	s := memory(t)
+	s := onDatabase(t)
 	var all []string
 	for _, item := range []string{"a/b", "100%", "a+b", "..", ".", ";", "🦀", "//", " ", "?", "#", "%2F", "é", "e\u0301", "a b 7", "\u0001"} {
 		path := items + "/" + strings.ReplaceAll(url.PathEscape(item), ".", "%2E")
@@ -243,7 +249,7 @@ func TestRoutesAreThoseOfTheContract(t *testing.T) {
 		}
 	}
 	var r recorder
-	httpapi.Routes(&r, attempt.NewService(attempttest.NewMemory()), httpapi.Options{})
+	httpapi.Register(&r, attempt.NewService(attempttest.Failing{}), httpapi.Options{})
 	slices.Sort(contract)
 	slices.Sort(r.routes)
 	if !slices.Equal(contract, r.routes) {
@@ -262,20 +268,38 @@ func FuzzLines(f *testing.F) {
 		f.Add(body)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
-		s := memory(t)
-		a := s.do("POST", batch, body, plain())
-		page := s.do("GET", batch+"?count=10000", "", plain())
+		repo := new(counter)
+		a := newServer(t, repo).do("POST", batch, body, plain())
 		switch a.status {
 		case 201:
-			if want := "ADDED " + strconv.Itoa(strings.Count(page.body, "\n")) + "\n"; a.body != want {
-				t.Errorf("%q: %q, and the list is %q", body, a.body, page.body)
+			if want := fmt.Sprintf("ADDED %d\n", repo.items); a.body != want {
+				t.Errorf("%q: %q, want %q", body, a.body, want)
 			}
 		case 400:
-			if page.body != "" {
-				t.Errorf("%q was refused, and left %q", body, page.body)
+			if repo.items != 0 {
+				t.Errorf("%q was refused, and %d items were added", body, repo.items)
 			}
 		default:
 			t.Errorf("%q: %d %s", body, a.status, a.body)
 		}
 	})
+}
+
+// counter counts the items that it is sent.
+type counter struct {
+	attempttest.Failing
+
+	items int
+}
+
+func (c *counter) ApplyBatch(
+	_ context.Context, _ attempt.Change, _ attempt.List, items *attempt.Items, _ attempt.Claim,
+) (int64, error) {
+	for line := range strings.SplitSeq(items.Lines(), "\n") {
+		if line == "" || strings.ContainsAny(line, "\r\x00") || !utf8.ValidString(line) {
+			return 0, fmt.Errorf("an invalid item: %q", line)
+		}
+		c.items++
+	}
+	return int64(items.Len()), nil
 }

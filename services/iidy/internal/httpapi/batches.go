@@ -7,7 +7,7 @@ import (
 	"io"
 	"net/http"
 
-	httpserver "github.com/rowlock/rowlock/platform/httpold"
+	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
@@ -94,11 +94,11 @@ func (h handlers) changeBatch(w http.ResponseWriter, r *http.Request, change att
 		return err
 	}
 	defer cancel()
-	items, err := source(r, list)
+	items, err := source(r)
 	if err != nil {
 		return err
 	}
-	n, err := h.port.Batch(r.Context(), change, list, items, claim)
+	n, err := h.port.ApplyBatch(r.Context(), change, list, items, claim)
 	if err != nil {
 		return err
 	}

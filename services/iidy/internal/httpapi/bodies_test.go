@@ -6,8 +6,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-
-	"github.com/rowlock/rowlock/services/iidy/internal/attempt/attempttest"
 )
 
 // chunked sends a body whose length is not declared, with headers in pairs.
@@ -24,7 +22,7 @@ func chunked(s *server, method, path, body string, headers ...string) *httptest.
 // A body without a declared length is one when it has a byte.
 func TestChunkedBodies(t *testing.T) {
 	t.Parallel()
-	s := memory(t)
+	s := onDatabase(t)
 	if w := chunked(s, http.MethodPost, batch, "a\nb\n"); w.Body.String() != "ADDED 2\n" {
 		t.Errorf("%d %q", w.Code, w.Body)
 	}
@@ -45,7 +43,7 @@ func TestChunkedBodies(t *testing.T) {
 // Two types are none: what is JSON to one reader would be an item to the other.
 func TestTwoContentTypes(t *testing.T) {
 	t.Parallel()
-	s := memory(t)
+	s := onDatabase(t)
 	w := chunked(s, http.MethodPost, batch, `{"items":["a"]}`, "Content-Type", "application/json", "Content-Type", "application/json")
 	if w.Code != http.StatusUnsupportedMediaType {
 		t.Errorf("%d %q", w.Code, w.Body)
@@ -55,7 +53,7 @@ func TestTwoContentTypes(t *testing.T) {
 // Only so many calls at once are given the time of a long one.
 func TestUploadsAreBounded(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, attempttest.NewMemory())
+	s := onDatabase(t)
 	const most = 64
 	begun, end := make(chan struct{}, most), make(chan struct{})
 	answers := make(chan int, most)

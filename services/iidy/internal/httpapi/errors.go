@@ -29,7 +29,7 @@ func Problem(err error) *problem.Error {
 	}{
 		{attempt.ErrNotFound, itemNotFound, ""},
 		{attempt.ErrBusy, problem.Overloaded, ""},
-		{attempt.ErrInTheWay, problem.NotApplied, ""},
+		{attempt.ErrConflict, problem.NotApplied, ""},
 		{attempt.ErrTooLong, itemTooLong, fieldItem},
 		{attempt.ErrInvalidItem, problem.InvalidField, fieldItem},
 		{attempt.ErrInvalidList, problem.InvalidField, fieldList},

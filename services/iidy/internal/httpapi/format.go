@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	httpserver "github.com/rowlock/rowlock/platform/httpold"
+	"github.com/rowlock/rowlock/platform/httpserver"
 )
 
 // format is the form of a body.

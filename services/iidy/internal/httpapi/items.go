@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
-	httpserver "github.com/rowlock/rowlock/platform/httpold"
+	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
@@ -64,7 +64,7 @@ func (h handlers) changeItem(w http.ResponseWriter, r *http.Request, change atte
 	if err != nil {
 		return err
 	}
-	n, err := h.port.One(r.Context(), change, list, item, claim)
+	n, err := h.port.Apply(r.Context(), change, list, item, claim)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (h handlers) exists(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (h handlers) progress(w http.ResponseWriter, r *http.Request) error {
+func (h handlers) count(w http.ResponseWriter, r *http.Request) error {
 	if err := noQuery(r); err != nil {
 		return err
 	}
@@ -118,9 +118,9 @@ func (h handlers) progress(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p, err := h.port.Progress(r.Context(), list)
+	p, err := h.port.Count(r.Context(), list)
 	if err != nil {
 		return err
 	}
-	return writeProgress(w, r, p)
+	return writeCounts(w, r, p)
 }

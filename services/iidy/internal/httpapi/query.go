@@ -93,11 +93,11 @@ func (q query) claim() (attempt.Claim, error) {
 	if !ok {
 		return "", nil
 	}
-	return attempt.NewClaim(value)
+	return attempt.ParseClaim(value)
 }
 
 // wanted is claim for calls that need one.
-func (q query) wantedClaim() (attempt.Claim, error) { return attempt.NewClaim(q[paramClaim]) }
+func (q query) wantedClaim() (attempt.Claim, error) { return attempt.ParseClaim(q[paramClaim]) }
 
 // number reads a parameter that must be there: digits alone.
 func (q query) number(name string) (int64, error) {

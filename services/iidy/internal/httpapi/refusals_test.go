@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/rowlock/rowlock/platform/coalesce"
-	httpserver "github.com/rowlock/rowlock/platform/httpold"
+	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt/attempttest"
 	"github.com/rowlock/rowlock/services/iidy/internal/httpapi"
@@ -16,7 +16,7 @@ import (
 // One bad item fails the batch whole, and the sentence says which.
 func TestBadItems(t *testing.T) {
 	t.Parallel()
-	s := memory(t)
+	s := onDatabase(t)
 	long, endless := strings.Repeat("x", 2001-len("downloads")), strings.Repeat("y", 300_000)
 	for _, change := range []struct{ method, path string }{
 		{"POST", batch}, {"POST", batch + "?action=increment"}, {"POST", "/iidy/v1/increment/batch/lists/downloads"}, {"DELETE", batch},
@@ -76,7 +76,7 @@ func TestBadItems(t *testing.T) {
 // Parameters that are missing, misspelt, doubled or out of bounds change nothing.
 func TestBadParameters(t *testing.T) {
 	t.Parallel()
-	s := memory(t)
+	s := onDatabase(t)
 	s.want("POST", batch, "a\nb", plain(), 201, "ADDED 2")
 	const claim = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 	for path, field := range map[string]string{
@@ -126,7 +126,7 @@ func TestBadParameters(t *testing.T) {
 // What the server itself refuses has the service's form() too.
 func TestServersOwnErrors(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, attempttest.NewMemory(), func(c *httpserver.Config) { c.MaxBody = 100 })
+	s := newServer(t, attempttest.Failing{}, func(c *httpserver.Config) { c.MaxBody = 100 })
 	s.refused("GET", "/nothing", "", plain(), 404, "NOT_FOUND", "")
 	s.refused("GET", "/iidy/v1/lists/downloads/a/b", "", asJSON(), 404, "NOT_FOUND", "")
 	s.refused("PUT", batch, "a", plain(), 405, "METHOD_NOT_ALLOWED", "")
@@ -147,7 +147,7 @@ func TestEverySentinelIsMapped(t *testing.T) {
 	for sentinel, status := range map[error]int{
 		attempt.ErrInvalidList: 400, attempt.ErrInvalidItem: 400, attempt.ErrTooLong: 400, attempt.ErrInvalidClaim: 400,
 		attempt.ErrInvalidCount: 400, attempt.ErrInvalidLease: 400, attempt.ErrInvalidAttempts: 400, attempt.ErrNotFound: 404,
-		attempt.ErrBusy: 503, attempt.ErrInTheWay: 503,
+		attempt.ErrBusy: 503, attempt.ErrConflict: 503,
 	} {
 		p := httpapi.Problem(errors.Join(errors.New("wrapped"), sentinel))
 		if p == nil || p.Kind().Status() != status || (status == 400) != (p.Field() != "") || p.Detail() == "" {
@@ -170,7 +170,7 @@ func TestFailingRepository(t *testing.T) {
 		{errors.New("secret host db-7 is down"), 500, "INTERNAL"},
 		{coalesce.ErrQueueFull, 503, "OVERLOADED"},
 		{attempt.ErrBusy, 503, "OVERLOADED"},
-		{attempt.ErrInTheWay, 503, "NOT_APPLIED"},
+		{attempt.ErrConflict, 503, "NOT_APPLIED"},
 		{coalesce.ErrUnknown, 500, "OUTCOME_UNKNOWN"},
 	} {
 		s := newServer(t, attempttest.Failing{Err: tc.err})

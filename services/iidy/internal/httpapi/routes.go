@@ -1,12 +1,13 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
-	httpserver "github.com/rowlock/rowlock/platform/httpold"
+	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
@@ -21,17 +22,31 @@ type Options struct {
 	BulkStall   time.Duration // how long its body may pause
 }
 
+// Lists is the inbound port, attempt.Service or a wrapper of it.
+type Lists interface {
+	Get(ctx context.Context, list attempt.List, item attempt.Item) (int64, error)
+	Exists(ctx context.Context, list attempt.List) (bool, error)
+	Page(ctx context.Context, list attempt.List, after string, count int) ([]attempt.Entry, error)
+	Count(ctx context.Context, list attempt.List) (attempt.Counts, error)
+	Apply(ctx context.Context, c attempt.Change, l attempt.List, item attempt.Item, claim attempt.Claim) (int64, error)
+	ApplyBatch(ctx context.Context, c attempt.Change, l attempt.List, s attempt.Source, claim attempt.Claim) (int64, error)
+	Abandon(ctx context.Context, list attempt.List, attempts int64, claim attempt.Claim) (int64, error)
+	Claim(ctx context.Context, list attempt.List, count int, lease time.Duration) (attempt.Lease, error)
+	Extend(ctx context.Context, list attempt.List, claim attempt.Claim, lease time.Duration) (int64, error)
+	Release(ctx context.Context, list attempt.List, claim attempt.Claim) (int64, error)
+}
+
 const batchPath = "/iidy/v1/batch/lists/"
 
-// Routes puts the routes of the port on r.
-func Routes(r router, port attempt.Lists, o Options) {
+// Register adds the service's routes to r.
+func Register(r router, port Lists, o Options) {
 	h := handlers{port: port, options: o, uploads: make(chan struct{}, maxUploads)}
 	const item, list = "/iidy/v1/lists/{list}/{item}", "/iidy/v1/lists/{list}"
 	r.Handle(http.MethodPost, item, unsniffed(h.postItem))
 	r.Handle(http.MethodGet, item, unsniffed(h.getItem))
 	r.Handle(http.MethodDelete, item, unsniffed(h.deleteItem))
 	r.Handle(http.MethodPost, "/iidy/v1/increment/lists/{list}/{item}", unsniffed(h.incrementItem))
-	r.Handle(http.MethodGet, list, unsniffed(h.progress))
+	r.Handle(http.MethodGet, list, unsniffed(h.count))
 	r.Handle(http.MethodHead, list, unsniffed(h.exists))
 	r.Handle(http.MethodPost, batchPath+"{list}", unsniffed(h.postBatch))
 	r.Handle(http.MethodGet, batchPath+"{list}", unsniffed(h.page))
@@ -40,7 +55,7 @@ func Routes(r router, port attempt.Lists, o Options) {
 }
 
 type handlers struct {
-	port    attempt.Lists
+	port    Lists
 	options Options
 	uploads chan struct{} // holds an element for each patient call
 }
@@ -59,7 +74,7 @@ func listOf(r *http.Request) (attempt.List, error) {
 	if err != nil {
 		return "", err
 	}
-	return attempt.NewList(raw)
+	return attempt.List(raw), nil
 }
 
 // itemOf reads the path's list and item.
@@ -71,8 +86,7 @@ func itemOf(r *http.Request) (list attempt.List, item attempt.Item, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	item, err = attempt.NewItem(list, raw)
-	return list, item, err
+	return list, attempt.Item(raw), nil
 }
 
 // pathSegment escapes a name as one segment of a path. A segment of dots alone

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -20,12 +22,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/coalesce"
-	httpserver "github.com/rowlock/rowlock/platform/httpold"
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/problem"
+	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/iidy/api"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
-	"github.com/rowlock/rowlock/services/iidy/internal/attempt/attempttest"
 	"github.com/rowlock/rowlock/services/iidy/internal/httpapi"
+	"github.com/rowlock/rowlock/services/iidy/internal/postgres"
 )
 
 // server serves the port on a repository.
@@ -48,7 +52,7 @@ func newServer(t *testing.T, repo attempt.Repository, changes ...func(*httpserve
 	if err != nil {
 		t.Fatal(err)
 	}
-	httpapi.Routes(s, attempt.NewService(repo), httpapi.Options{BulkTimeout: time.Minute, BulkStall: time.Second})
+	httpapi.Register(s, attempt.NewService(repo), httpapi.Options{BulkTimeout: time.Minute, BulkStall: time.Second})
 
 	doc, err := openapi3.NewLoader().LoadFromData(api.OpenAPI)
 	if err != nil {
@@ -157,9 +161,31 @@ func (s *server) refused(method, path, body string, header map[string]string, st
 	}
 }
 
-func memory(t *testing.T) *server {
+func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
+
+// onDatabase serves lists of a database of their own.
+func onDatabase(t *testing.T) *server {
 	t.Helper()
-	return newServer(t, attempttest.NewMemory())
+	reg := prometheus.NewRegistry()
+	db, err := sqldb.Open(t.Context(), sqldb.Settings{
+		URL: dbtest.Postgres(t, postgres.Migrations()), MaxOpenConns: 8, LockTimeout: time.Minute, StatementTimeout: 2 * time.Minute,
+		Session: postgres.Session(),
+	}, slog.New(slog.DiscardHandler), reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := postgres.New(db, postgres.Options{
+		MaxOpenConns: 8, LockTimeout: time.Minute, StatementTimeout: 2 * time.Minute, BulkTimeout: time.Minute, BulkStall: time.Minute,
+	}, reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(store.Close(context.WithoutCancel(t.Context())), db.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return newServer(t, store)
 }
 
 const (

@@ -11,62 +11,64 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
-// Many implements attempt.Repository: one statement, in a transaction so that a
-// lost answer to its COMMIT can be looked up.
-func (s *Store) Many(
+// ApplyBatch implements attempt.Repository by one statement, in a transaction so that
+// a lost reply to its COMMIT can be looked up.
+func (s *Store) ApplyBatch(
 	ctx context.Context, change attempt.Change, list attempt.List, items *attempt.Items, claim attempt.Claim,
 ) (int64, error) {
 	s.metrics.batch(change, items.Len())
 	var n int64
 	var err error
 	if change == attempt.Add {
-		n, err = s.add(ctx, list, items.Distinct())
+		n, err = s.addBatch(ctx, string(list), items.Distinct())
 	} else {
-		n, err = s.statement(ctx, passes, batchSQL(change, sentItems), string(list), items.Distinct(), string(claim))
+		n, err = s.run(ctx, executeUntilNoneMoved, batchSQL(change, sentItems), string(list), items.Distinct(), string(claim))
 	}
-	if err == nil {
-		s.fenced(claim, items.Len(), n)
+	if err != nil {
+		return 0, err
 	}
-	s.done(change, list, n)
-	return n, err
+	s.noteLost(claim, items.Len(), n)
+	s.noteChange(change, list, n)
+	return n, nil
 }
 
-// add adds the lines of a batch, the short way where nothing but new items is expected.
-func (s *Store) add(ctx context.Context, list attempt.List, lines string) (int64, error) {
-	if s.news.expected(string(list), time.Now()) {
-		n, err := s.statement(ctx, execute, addNewSQL, string(list), lines)
-		if sqldb.SQLState(err) != uniqueViolation {
+// addRetryAfter is for how long a list is not expected to have only new items again
+// once that was wrong: a batch was inserted and rolled back, which leaves dead rows.
+const addRetryAfter = time.Minute
+
+// addBatch adds the lines of a batch. An INSERT without ON CONFLICT costs half of one
+// with it, so a list whose last batch was all new gets that first; when an item is in
+// the list after all the statement fails as a whole and is made again with it.
+func (s *Store) addBatch(ctx context.Context, list, lines string) (int64, error) {
+	begin, hinted := s.allNew.get(list)
+	if hinted && !time.Now().Before(begin) {
+		n, err := s.run(ctx, execute, addNewSQL, list, lines)
+		if !sqldb.IsUniqueViolation(err) {
 			return n, err
 		}
-		s.news.wrong(string(list), time.Now())
+		s.allNew.put(list, time.Now().Add(addRetryAfter))
 	}
-	n, err := s.statement(ctx, execute, batchSQL(attempt.Add, sentItems), string(list), lines)
-	if err == nil && n == int64(strings.Count(lines, "\n"))+1 {
-		s.news.arrived(string(list), time.Now())
+	n, err := s.run(ctx, execute, batchSQL(attempt.Add, sentItems), list, lines)
+	if allNew := n == int64(strings.Count(lines, "\n"))+1; allNew && err == nil && !hinted {
+		s.allNew.put(list, time.Now())
 	}
 	return n, err
 }
 
-// uniqueViolation is an SQLSTATE, PostgreSQL manual, appendix A.
-const uniqueViolation = "23505"
-
-// runner runs a statement and counts the rows that it changed.
+// runner runs a statement and returns the number of rows that it changed.
 type runner func(ctx context.Context, tx *sqlx.Tx, query string, args ...any) (int64, error)
 
-// statement runs one statement of a caller's own in a transaction. All of them
-// together leave some of the pool to the lanes of single items.
-func (s *Store) statement(ctx context.Context, run runner, query string, args ...any) (n int64, err error) {
-	err = s.queue(ctx, func() error {
-		return s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) (err error) {
-			n, err = run(ctx, tx, query, slices.Clone(args)...)
-			return err
-		}, sqldb.ResolveOutcome())
+// run runs one statement in a transaction and returns the number of rows that it
+// changed, 0 on an error.
+func (s *Store) run(ctx context.Context, run runner, query string, args ...any) (n int64, err error) {
+	err = s.queue.inTx(ctx, func(ctx context.Context, tx *sqlx.Tx) (err error) {
+		n, err = run(ctx, tx, query, slices.Clone(args)...)
+		return err
 	})
 	if err != nil {
 		return 0, err
@@ -74,44 +76,30 @@ func (s *Store) statement(ctx context.Context, run runner, query string, args ..
 	return n, nil
 }
 
-// takeSlot waits for one of the slots of long batches.
-func (s *Store) takeSlot(ctx context.Context, wait time.Duration) bool {
-	select {
-	case s.bulk <- struct{}{}: // with a free slot and no wait, one select would toss a coin
-		return true
-	default:
+// execute implements runner.
+func execute(ctx context.Context, tx *sqlx.Tx, query string, args ...any) (int64, error) {
+	result, err := tx.ExecContext(ctx, query, args...)
+	if err != nil {
+		return 0, err
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case s.bulk <- struct{}{}:
-		return true
-	case <-timer.C:
-	case <-ctx.Done():
+	n, err := result.RowsAffected()
+	if err != nil {
+		return 0, fmt.Errorf("count the rows: %w", err)
 	}
-	return false
-}
-
-// queue runs f when one of the connections for batches is free; attempt.ErrBusy when
-// none was in time.
-func (s *Store) queue(ctx context.Context, f func() error) error {
-	err := s.batches.Do(ctx, s.turn.Add(1), s.options.LockTimeout, f)
-	if errors.Is(err, bulkhead.ErrBusy) {
-		return errors.Join(attempt.ErrBusy, err)
-	}
-	return err
+	return n, nil
 }
 
 // maxPasses bounds how often a statement is run for rows that moved. One more pass is
 // enough for those of the first; further ones are for rows that were added since.
 const maxPasses = 5
 
-// passes runs a statement that cannot change what has moved until nothing has. Where it
-// names what moved, which is locked by then, a further pass waits for nobody: the
-// names are the second of args. A staged delete and one by attempts are run again as they
-// are: items that were added since are locked out of order then, and might be somebody's
-// who waits for ours. That deadlock ends as any other does, with nothing applied.
-func passes(ctx context.Context, tx *sqlx.Tx, query string, args ...any) (total int64, err error) {
+// executeUntilNoneMoved implements runner for statements that cannot change a row that
+// another transaction moved while its lock was waited for. Where the statement returns
+// the items that moved, they replace args[1]: their rows are locked by then, so a
+// further pass waits for no lock. A staged delete and one by attempts are run again as
+// they are: they may then lock items that were added since, out of order. A deadlock
+// over these ends as any other does, with nothing applied.
+func executeUntilNoneMoved(ctx context.Context, tx *sqlx.Tx, query string, args ...any) (total int64, err error) {
 	for range maxPasses {
 		var done int64
 		var moved bool
@@ -127,50 +115,49 @@ func passes(ctx context.Context, tx *sqlx.Tx, query string, args ...any) (total 
 			args[1] = items
 		}
 	}
-	return 0, attempt.ErrInTheWay
+	return 0, attempt.ErrConflict
 }
 
-// Stage implements attempt.Repository. The items go part by part into a temporary
-// table, and one statement applies them all: the rows are locked in one order
-// although nobody has seen all items at once, and it is all or nothing.
+// ApplyStaged implements attempt.Repository. The items go part by part into a temporary
+// table, and one statement applies them all: the rows are locked in one order although
+// the replica never holds all items at once, and it is all or nothing.
 //
-// The connection is held while the caller uploads, which is why there may be no
-// more than BulkInFlight of these, each until BulkTimeout at most, and why the
-// server ends a transaction whose caller pauses.
-func (s *Store) Stage(
+// The connection is held while the client uploads. Hence the bound of BulkInFlight and
+// BulkTimeout, and the server ends a transaction whose client pauses.
+func (s *Store) ApplyStaged(
 	ctx context.Context, change attempt.Change, list attempt.List, next func() (*attempt.Items, error), claim attempt.Claim,
 ) (int64, error) {
-	total, n := 0, int64(0)
+	sent, n := 0, int64(0)
 	ran := false
-	err := s.inBulk(ctx, 0, func(ctx context.Context, tx *sqlx.Tx) (err error) {
+	err := s.queue.inLongTx(ctx, 0, func(ctx context.Context, tx *sqlx.Tx) (err error) {
 		if ran {
-			return attempt.ErrInTheWay // the upload that it was fed from is gone
+			return attempt.ErrConflict // the source has been read
 		}
 		ran = true
-		if total, err = stage(ctx, tx, next); err != nil {
+		if sent, err = stage(ctx, tx, next); err != nil {
 			return err
 		}
-		args := []any{string(list)}
-		if change != attempt.Add {
-			args = append(args, string(claim))
+		query := batchSQL(change, stagedItems)
+		switch change {
+		case attempt.Delete:
+			n, err = executeUntilNoneMoved(ctx, tx, query, string(list), string(claim))
+		case attempt.Increment:
+			n, err = execute(ctx, tx, query, string(list), string(claim))
+		case attempt.Add:
+			n, err = execute(ctx, tx, query, string(list))
 		}
-		run := execute
-		if change == attempt.Delete {
-			run = passes
-		}
-		n, err = run(ctx, tx, batchSQL(change, stagedItems), args...)
 		return err
 	})
 	if err != nil {
 		return 0, err
 	}
-	s.metrics.batch(change, total)
-	s.fenced(claim, total, n)
-	s.done(change, list, n)
+	s.metrics.batch(change, sent)
+	s.noteLost(claim, sent, n)
+	s.noteChange(change, list, n)
 	return n, nil
 }
 
-// stage fills the temporary table and returns how many items there are.
+// stage fills the temporary table and returns the number of items.
 func stage(ctx context.Context, tx *sqlx.Tx, next func() (*attempt.Items, error)) (int, error) {
 	if _, err := execute(ctx, tx, createStagedSQL); err != nil {
 		return 0, err
@@ -190,47 +177,18 @@ func stage(ctx context.Context, tx *sqlx.Tx, next func() (*attempt.Items, error)
 	}
 }
 
-// inBulk runs a transaction that may take BulkTimeout, or refuses with
-// attempt.ErrBusy when there is no slot for it within wait.
-func (s *Store) inBulk(ctx context.Context, wait time.Duration, fn func(context.Context, *sqlx.Tx) error) error {
-	if !s.takeSlot(ctx, wait) {
-		s.metrics.refused.Inc()
-		return errors.Join(attempt.ErrBusy, ctx.Err())
-	}
-	defer func() { <-s.bulk }()
-	return s.queue(ctx, func() error {
-		return s.db.InTx(ctx, fn, sqldb.ResolveOutcome(),
-			// Another long batch over the same items is in the way for as long as it takes.
-			sqldb.WithLockTimeout(s.options.BulkTimeout), sqldb.WithStatementTimeout(s.options.BulkTimeout),
-			sqldb.WithIdleTimeout(2*s.options.BulkStall+sqldb.Grace))
-	})
-}
-
-// execute runs a statement and counts its rows.
-func execute(ctx context.Context, tx *sqlx.Tx, query string, args ...any) (int64, error) {
-	result, err := tx.ExecContext(ctx, query, args...)
-	if err != nil {
-		return 0, err
-	}
-	n, err := result.RowsAffected()
-	if err != nil {
-		return 0, fmt.Errorf("count the rows: %w", err)
-	}
-	return n, nil
-}
-
-// fenced notes a change whose claim no longer holds all the items that it names. A
-// batch that repeats an item, or a delete that is sent again, looks like one.
-func (s *Store) fenced(claim attempt.Claim, named int, touched int64) {
-	if claim != "" && touched < int64(named) {
-		s.options.Contention.Conflict(contention.Lost)
+// noteLost counts a change whose claim no longer holds all the items that it names. A
+// batch that repeats an item, or a delete that is sent again, is counted as well.
+func (s *Store) noteLost(claim attempt.Claim, named int, changed int64) {
+	if claim != "" && changed < int64(named) {
+		s.contention.Conflict(contention.Lost)
 	}
 }
 
-// done notes a change that was made.
-func (s *Store) done(change attempt.Change, list attempt.List, n int64) {
-	s.metrics.changed(change, n)
+// noteChange counts a change that was made.
+func (s *Store) noteChange(change attempt.Change, list attempt.List, n int64) {
+	s.metrics.count(changeLabel(change), n)
 	if change == attempt.Add && n > 0 {
-		s.heads.forget(string(list))
+		s.freeFrom.forget(string(list))
 	}
 }

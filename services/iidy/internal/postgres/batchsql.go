@@ -6,38 +6,37 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
-// Items travel as one text, parted by line breaks, which no item holds: the server
-// splits that in half the time that it takes to read an array.
+// Items are sent as one text, separated by line breaks, which no item contains: the
+// server splits that in half the time that it takes to read an array.
 //
-// Rows are locked in the order of their bytes by an ORDER BY below the INSERT, below
-// FOR UPDATE, or below the LATERAL that FOR UPDATE stands in. Sorted parameters
-// alone would not do: the planner picks the order in which a plain UPDATE or DELETE
-// locks, and two of them deadlock.
+// Rows are locked in byte order by an ORDER BY below the INSERT, below FOR UPDATE, or
+// below the LATERAL that contains FOR UPDATE. Sorted parameters alone do not suffice: the
+// planner chooses the order in which a plain UPDATE or DELETE locks, and two of them
+// deadlock.
 //
-// Nothing is left to the planner's guess of how many items or rows there are. LATERAL
-// looks each item up in the key, a sub-select inside IS TRUE is hashed and never
-// joined; what is held is there, so an INSERT of it always meets the row, and ON
-// CONFLICT is an UPDATE without a join; a DELETE, or an UPDATE that names what it
-// could not find, goes by the rows' places. Left alone the planner takes a list that
-// was just filled for one of a single row, and joins it with a thousand items by
-// looking at all of both.
+// Nothing depends on the planner's estimate of the number of items or rows. LATERAL looks
+// each item up by the key; a sub-select inside IS TRUE is hashed and never joined; an
+// INSERT of held rows always conflicts, and ON CONFLICT is an UPDATE without a join; a
+// DELETE, or an UPDATE that returns the items it could not find, goes by ctid. Otherwise
+// the planner takes a list that was just filled for one of a single row, and joins it with
+// a thousand items by a nested loop over both.
 
-// oneMore is attempts and one; the largest bigint stays what it is.
+// oneMore is attempts + 1, bounded by the largest bigint.
 const oneMore = `least(l.attempts, 9223372036854775806) + 1`
 
-// Where the items of a batch are.
+// The sources of a batch's items.
 const (
 	sentItems = `string_to_table($2, E'\n') AS s (item)`
-	// The staging of a batch of any length. Behind a transaction pooler a session's
-	// temporary tables would be anybody's; this one goes with its transaction.
+	// A temporary table holds a batch of any length. It is dropped with its transaction:
+	// behind a transaction pooler other clients get the same session.
 	stagedItems     = `pg_temp.staged AS s`
 	createStagedSQL = `CREATE TEMPORARY TABLE staged (item text COLLATE "C" NOT NULL) ON COMMIT DROP`
 	fillStagedSQL   = `INSERT INTO pg_temp.staged (item) SELECT i FROM string_to_table($1, E'\n') AS i`
 )
 
-// The parts of a batch's statement. $1 is the list, $2 the items, each once, unless
-// they are staged, and the last one the claim, ” for none. What a claim holds is
-// looked at by IS TRUE, lest it be looked up by the claim for each item.
+// The parts of a batch's statement. $1 is the list, $2 the items, each once, unless they
+// are staged, and the last parameter the claim, ” for none. The claim is compared inside
+// IS TRUE so that the planner does not look it up by its index for each item.
 const (
 	addBeginSQL = `
 INSERT INTO iidy.lists (list, item)
@@ -47,19 +46,19 @@ SELECT $1, s.item
 	addOrderSQL = `
  ORDER BY s.item COLLATE "C"`
 
-	// addNewSQL is for items none of which is there; it fails where one is.
+	// addNewSQL adds items none of which is in the list, and fails otherwise.
 	addNewSQL = addBeginSQL + sentItems + addOrderSQL
 
 	addEndSQL = addOrderSQL + `
 ON CONFLICT (list, item) DO NOTHING`
 
-	// heldSentSQL locks the items that are there. Those of a page or a claim lie beside
-	// each other: where no more than a quarter of what lies between the first and the
-	// last was not asked for, all of it is read through the key, which takes a thousand items
-	// 4.3 ms in the place of 7.5 (decision 0006). That it is so is found out by reading no further, and the limits
-	// of that are nested for the reason that those of a page are. A few items are looked up
-	// at once: what was deleted between them and is not vacuumed yet counts for nothing, and
-	// would be read all the same. One of near and far is empty.
+	// heldSentSQL locks the items that are in the list. Those of a page or a claim are
+	// neighbours in the key: when at most a quarter of the rows between the first item and
+	// the last are not in the batch, the range is read as a whole, which takes 4.3 ms instead
+	// of 7.5 for a thousand items (decision 0006). dense finds that out by reading no further
+	// than that; its limits are nested for the same reason as those of a page. Fewer than 100
+	// items are always looked up one by one: deleted rows between them that are not vacuumed
+	// yet do not count, but would be read. One of near and far is empty.
 	heldSentSQL = `
 WITH sent AS MATERIALIZED (
     SELECT s.item COLLATE "C" AS item FROM ` + sentItems + `
@@ -92,7 +91,7 @@ WITH sent AS MATERIALIZED (
     SELECT place, item FROM near UNION ALL SELECT place, item FROM far
 )`
 
-	// heldStagedSQL does so for items that nobody has counted, one by one.
+	// heldStagedSQL locks staged items, whose number is not known, one by one.
 	heldStagedSQL = `
 WITH held AS MATERIALIZED (
     SELECT l.place, l.item
@@ -116,10 +115,10 @@ SELECT $1, h.item
 ON CONFLICT (list, item) DO UPDATE
    SET `
 
-	// goneSQL ends a delete whose rows are too many to name: it answers with how many it
-	// deleted, and whether there were some that it could not, because they were changed
-	// while their locks were waited for. The statement does not see where they have moved,
-	// the next one of the transaction does.
+	// goneSQL ends a delete whose rows are too many to return. It returns how many it
+	// deleted, and whether there were rows that it could not delete because they were
+	// changed while it waited for their locks. This statement does not see where they
+	// have moved to, the next one of the transaction does.
 	goneSQL = `
     RETURNING 1
 ), counts AS (
@@ -127,18 +126,19 @@ ON CONFLICT (list, item) DO UPDATE
 )
 SELECT done, held > done AS moved, '' AS items FROM counts`
 
-	// namedSQL ends a change that names the items that have moved: the others are done with.
+	// namedSQL ends a change that returns the items that have moved.
 	namedSQL = `
     RETURNING l.item
 ), counts AS (
     SELECT (SELECT count(*) FROM held) AS held, (SELECT count(*) FROM changed) AS done
 )
 SELECT done, held > done AS moved, CASE WHEN held > done
-       THEN (SELECT string_agg(item, E'\n') FROM (SELECT item FROM held EXCEPT SELECT item FROM changed) AS m) ELSE '' END AS items
+       THEN (SELECT string_agg(item, E'\n') FROM (SELECT item FROM held EXCEPT SELECT item FROM changed) AS m)
+       ELSE '' END AS items
   FROM counts`
 
-	// By the rows' places. The claim is looked at once more: while one row's lock is waited for
-	// the lease of those that come after it may end.
+	// By ctid. The claim is compared again: while the statement waits for the lock of one
+	// row, the lease of the following rows may end.
 	deleteHeldSQL = `, changed AS (
     DELETE FROM iidy.lists l` + heldPlacesSQL
 
@@ -151,7 +151,7 @@ SELECT done, held > done AS moved, CASE WHEN held > done
        AND ` + claimedSQL
 )
 
-// batchSQL is the statement of a batch whose items are there.
+// batchSQL returns the statement of a change of a batch from a source of items.
 func batchSQL(change attempt.Change, items string) string {
 	if change == attempt.Add {
 		return addBeginSQL + items + addEndSQL

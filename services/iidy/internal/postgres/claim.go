@@ -10,23 +10,45 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
+const (
+	// longHead is how many claimed rows a claim may pass at the start of a list before
+	// the replica remembers where the free ones begin. Passing them takes a
+	// millisecond or two.
+	longHead = 2000
+	// positionTTL is how long a replica remembers that: so long may an item before the
+	// position that another replica has added or released, or whose lease has ended,
+	// be overlooked while there are free items behind it.
+	positionTTL = time.Second
+)
+
+// position is the item from which claims look for free ones. Without it each claim of
+// a list that is worked on from its start walks over all that is claimed, and a list
+// of n items costs n² steps; an index of the free items would cost every add.
+type position struct {
+	item  string
+	until time.Time
+}
+
 // taken is a row of claimSQL.
 type taken struct {
 	Claim   string    `db:"claim"`
 	Until   time.Time `db:"until"`
 	Entries string    `db:"entries"`
-	Expired int64     `db:"expired"` // of the entries, those whose last claim had run out
-	Passed  int64     `db:"passed"`  // rows before the first entry
+	Expired int64     `db:"expired"` // the entries that were under a lease that has ended
+	Passed  int64     `db:"passed"`  // the rows before the first entry
 }
 
-// Claim implements attempt.Repository. A lost answer leaves items claimed that
-// nobody works on; they are handed out again when the lease is over.
+// Claim implements attempt.Repository. When its reply is lost the items stay claimed
+// without a worker until the lease ends.
 func (s *Store) Claim(ctx context.Context, list attempt.List, count int, lease time.Duration) (attempt.Lease, error) {
-	from := s.heads.of(string(list), time.Now())
+	from := ""
+	if p, ok := s.freeFrom.get(string(list)); ok && time.Now().Before(p.until) {
+		from = p.item
+	}
 	t, err := s.claim(ctx, list, from, count, lease)
 	if err == nil && t.Entries == "" && from != "" {
-		// Nothing is free behind the remembered head; before it there may be.
-		s.heads.forget(string(list))
+		// Nothing is free behind the position; before it there may be.
+		s.freeFrom.forget(string(list))
 		from = ""
 		t, err = s.claim(ctx, list, from, count, lease)
 	}
@@ -38,53 +60,55 @@ func (s *Store) Claim(ctx context.Context, list attempt.List, count int, lease t
 		return attempt.Lease{}, err
 	}
 	if from == "" && t.Passed > longHead {
-		s.heads.remember(string(list), string(all[0].Item), time.Now())
+		s.freeFrom.put(string(list), position{string(all[0].Item), time.Now().Add(positionTTL)})
 	}
-	s.metrics.items.WithLabelValues(claimed).Add(float64(len(all)))
-	s.options.Contention.Conflicts(contention.TakenOver, t.Expired)
+	s.metrics.count(claimed, int64(len(all)))
+	s.contention.Conflicts(contention.TakenOver, t.Expired)
 	return attempt.Lease{Claim: attempt.Claim(t.Claim), Until: t.Until.UTC(), Entries: all}, nil
 }
 
 // claim takes free items from an item on.
-func (s *Store) claim(ctx context.Context, list attempt.List, from string, count int, lease time.Duration) (t taken, err error) {
-	err = s.queue(ctx, func() error {
-		return s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-			return conn.QueryRowxContext(ctx, claimSQL, string(list), from, count, lease.Microseconds(), longHead).StructScan(&t)
-		})
+func (s *Store) claim(
+	ctx context.Context, list attempt.List, from string, count int, lease time.Duration,
+) (t taken, err error) {
+	err = s.queue.once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
+		return conn.QueryRowxContext(ctx, claimSQL, string(list), from, count, lease.Microseconds(), longHead).StructScan(&t)
 	})
 	return t, err
 }
 
 // Extend implements attempt.Repository.
 func (s *Store) Extend(ctx context.Context, list attempt.List, claim attempt.Claim, lease time.Duration) (int64, error) {
-	n, err := s.statement(ctx, execute, extendSQL, string(list), string(claim), lease.Microseconds())
+	n, err := s.run(ctx, execute, extendSQL, string(list), string(claim), lease.Microseconds())
 	if err == nil {
-		s.fenced(claim, 1, n) // a claim has one item at least, while it lasts
+		s.noteLost(claim, 1, n) // a claim holds at least one item while it lasts
 	}
-	s.metrics.items.WithLabelValues(extended).Add(float64(n))
+	s.metrics.count(extended, n)
 	return n, err
 }
 
 // Release implements attempt.Repository.
 func (s *Store) Release(ctx context.Context, list attempt.List, claim attempt.Claim) (int64, error) {
-	n, err := s.statement(ctx, execute, releaseSQL, string(list), string(claim))
+	n, err := s.run(ctx, execute, releaseSQL, string(list), string(claim))
 	if n > 0 {
-		s.heads.forget(string(list))
+		s.freeFrom.forget(string(list))
 	}
-	s.metrics.items.WithLabelValues(released).Add(float64(n))
+	s.metrics.count(released, n)
 	return n, err
 }
 
-// Abandon implements attempt.Repository. It looks at the whole list, so it has the
+// Abandon implements attempt.Repository. It reads the whole list, so it has the
 // bounds of a long batch.
-func (s *Store) Abandon(ctx context.Context, list attempt.List, attempts int64, claim attempt.Claim) (n int64, err error) {
-	err = s.inBulk(ctx, s.options.LockTimeout, func(ctx context.Context, tx *sqlx.Tx) (err error) {
-		n, err = passes(ctx, tx, abandonSQL, string(list), attempts, string(claim))
+func (s *Store) Abandon(
+	ctx context.Context, list attempt.List, attempts int64, claim attempt.Claim,
+) (n int64, err error) {
+	err = s.queue.inLongTx(ctx, s.queue.options.LockTimeout, func(ctx context.Context, tx *sqlx.Tx) (err error) {
+		n, err = executeUntilNoneMoved(ctx, tx, abandonSQL, string(list), attempts, string(claim))
 		return err
 	})
 	if err != nil {
 		return 0, err
 	}
-	s.metrics.items.WithLabelValues(abandoned).Add(float64(n))
+	s.metrics.count(abandoned, n)
 	return n, nil
 }

@@ -2,6 +2,6 @@
 
 package postgres
 
-// leaseClock is the time by which a lease is over. now() would stand still while a
-// statement waits for a row, and let a claim change what it no longer holds.
+// leaseClock is the time that leases are compared with. now() would not advance while a
+// statement waits for a row, and a claim could change rows that it no longer holds.
 const leaseClock = `clock_timestamp()`

@@ -2,6 +2,6 @@
 
 package postgres
 
-// leaseClock is the bug "now() for clock_timestamp()" (rowlock bites): the time at
-// which the transaction began, not the one at which it gets its row.
+// leaseClock injects the fault "now() for clock_timestamp()": leases are compared with the
+// begin of the transaction, not with the time at which it gets its row.
 const leaseClock = `now()`

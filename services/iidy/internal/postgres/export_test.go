@@ -7,42 +7,38 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
-// The statements whose plans the tests look at.
+// The statements whose plans are tested.
 const (
 	PageSQL   = pageSQL
 	ClaimSQL  = claimSQL
 	ExtendSQL = extendSQL
+	LongHead  = longHead
 )
 
-// SentSQL is the statement of a batch that was sent with its items, StagedSQL that
-// of one that is staged.
-func SentSQL(change attempt.Change) string   { return batchSQL(change, sentItems) }
-func StagedSQL(change attempt.Change) string { return batchSQL(change, stagedItems) }
+// SentSQL returns the statement of a batch that is sent with its items.
+func SentSQL(change attempt.Change) string { return batchSQL(change, sentItems) }
 
-// Kept are the statements that connections keep planned, by the number of their parameters.
+// Kept returns the statements that connections keep prepared, with the number of their parameters.
 func Kept() map[string]int {
 	kept := map[string]int{
-		getGroupSQL: 2, existsSQL: 1, pageSQL: 3, progressSQL: 1, claimSQL: 5, extendSQL: 3, releaseSQL: 2, abandonSQL: 3,
+		getGroupSQL: 2, existsSQL: 1, pageSQL: 3, countSQL: 1, claimSQL: 5, extendSQL: 3, releaseSQL: 2, abandonSQL: 3,
 	}
-	for change := attempt.Add; change <= attempt.Delete; change++ {
-		kept[batchSQL(change, sentItems)] = 3
+	for _, change := range attempt.Changes() {
+		kept[SentSQL(change)] = 3
 		kept[groupSQL(change, false)], kept[groupSQL(change, true)] = 4, 4
 	}
-	kept[batchSQL(attempt.Add, sentItems)], kept[addNewSQL] = 2, 2
+	kept[SentSQL(attempt.Add)], kept[addNewSQL] = 2, 2
 	return kept
 }
 
-// LongHead is for tests that need one.
-const LongHead = longHead
-
-// AddFree is the pass of a group of adds that skips what is locked.
+// AddFree runs the pass of a group of adds that leaves out locked items.
 func (s *Store) AddFree(ctx context.Context, list attempt.List, items ...attempt.Item) []coalesce.Answer[int64] {
 	calls := make([]key, 0, len(items))
 	for _, item := range items {
 		calls = append(calls, key{string(list), string(item)})
 	}
-	answers := make([]coalesce.Answer[int64], len(calls))
-	patience := maxPatience
-	s.addFree(ctx, newGroup(calls), answers, &patience)
+	answers := make([]answer, len(calls))
+	waits := maxGlances
+	s.lanes.addFree(ctx, newGroup(calls), answers, &waits)
 	return answers
 }

@@ -3,51 +3,51 @@ package postgres_test
 import (
 	"errors"
 	"testing"
+	"time"
 
-	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/jmoiron/sqlx"
+
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
-	"github.com/rowlock/rowlock/services/iidy/internal/postgres"
 )
 
-// A group of adds is halved around an item that is locked, and each part commits by
-// itself: what goes wrong with one is not told to the callers of another.
-func TestErrorOfAPartIsItsOwn(t *testing.T) {
+// A group of adds is halved around a locked item, and each part commits by itself: the error of a part is returned to the
+// calls of that part alone.
+func TestErrorConcernsItsPartAlone(t *testing.T) {
 	t.Parallel()
-	parted := false
+	split := false
 	for every := 2; every <= 6; every++ {
-		dsn := dbtest.Postgres(t, postgres.Migrations())
-		proxy := faultproxy.New(t, dsn)
-		direct, s := openStore(t, dsn, sqldb.PoolerNone), openStore(t, proxy.DSN(dsn), sqldb.PoolerNone)
-		release := hold(t, apptest.Open(t, dsn), `INSERT INTO iidy.lists (list, item) VALUES ('l', 'held')`)
+		direct := newRig(t)
+		proxy := faultproxy.New(t, direct.dsn)
+		r := rigOn(t, proxy.DSN(direct.dsn), sqldb.PoolerNone, 2*time.Second)
+		release := direct.begin((*sqlx.Tx).Rollback, statement{`INSERT INTO iidy.lists (list, item) VALUES ('l', 'held')`, nil})
 		proxy.CutEvery(every, faultproxy.AfterStatement, faultproxy.RST)
 		items := []attempt.Item{"a", "b", "held", "z"}
-		answers := s.AddFree(t.Context(), list, items...)
+		answers := r.AddFree(t.Context(), list, items...)
 		release()
 		added, failed := 0, 0
 		for i, a := range answers {
 			_, missing := direct.Get(t.Context(), list, items[i])
-			outcome, ours := sqldb.OutcomeOf(a.Err)
+			outcome, known := sqldb.OutcomeOf(a.Err)
 			switch {
-			case a.Locked, a.Err != nil && ours && outcome == sqldb.NotApplied:
+			case a.Locked, a.Err != nil && known && outcome == sqldb.NotApplied:
 				if !errors.Is(missing, attempt.ErrNotFound) {
-					t.Errorf("cut %d: %s was said not to be added, and is there", every, items[i])
+					t.Errorf("cut %d: %s was reported as not added, and is there", every, items[i])
 				}
 			case a.Err == nil:
 				added++
 				if missing != nil || a.Value != 1 {
-					t.Errorf("cut %d: %s was said to be added: %d, %v", every, items[i], a.Value, missing)
+					t.Errorf("cut %d: %s was reported as added: %d, %v", every, items[i], a.Value, missing)
 				}
 			}
 			if a.Err != nil {
 				failed++
 			}
 		}
-		parted = parted || added > 0 && failed > 0
+		split = split || added > 0 && failed > 0
 	}
-	if !parted {
-		t.Error("no group was parted into what was added and what failed: the test proved nothing")
+	if !split {
+		t.Error("no group had both added items and failed ones: the test proved nothing")
 	}
 }

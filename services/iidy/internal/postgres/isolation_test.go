@@ -8,173 +8,140 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/jmoiron/sqlx"
+
 	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
-	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
-	"github.com/rowlock/rowlock/services/iidy/internal/postgres"
 )
 
-// others is how often something else is done while a row is held.
+// others is the number of calls for free items while a row is locked.
 const others = 30
 
-// wantNoDelay demands of a store whose row is still held that nobody else went into the lane of those who wait for it, and that the
-// statements which gave up on a lock since begin are that lane's own tries, soon one a second, and not one for each of the others.
-func wantNoDelay(t *testing.T, seen *apptest.Contention, begin time.Time) {
-	t.Helper()
-	if n, _ := seen.Waits(t, contention.InLane); n != 0 {
-		t.Errorf("%g others were served in the lane of the held row", n)
+// delaysNoOther starts four calls for an item that another transaction has locked, runs free while they wait, and releases
+// the row. No call of free may go through the slow lane, the four must wait until the row is free, and counted of them
+// must count.
+func delaysNoOther(r *rig, change attempt.Change, release func(), counted int, free func()) {
+	r.Helper()
+	var waiting []<-chan string
+	for range 4 {
+		waiting = append(waiting, async(func() (int64, error) { return r.Apply(r.Context(), change, list, "held", "") }))
 	}
+	r.waitForBlocked(1)
+	begin := time.Now()
+	free()
+	for _, w := range waiting {
+		if len(w) != 0 {
+			r.Error("a call for the locked row was answered before it was free")
+		}
+	}
+	if n, _ := r.seen.Waits(r.T, contention.InLane); n != 0 {
+		r.Errorf("%g other calls went through the lane of the locked row", n)
+	}
+	// The lane's own attempts give up on the lock, soon once a second; the other calls' statements must not.
 	took := time.Since(begin)
-	if n := seen.Conflicts(t, contention.LockTimeout); n >= others+took.Seconds() {
-		t.Errorf("%g statements gave up on a lock in %s", n, took)
+	if n := r.seen.Conflicts(r.T, contention.LockTimeout); n >= others+took.Seconds() {
+		r.Errorf("%g statements gave up on a lock in %s", n, took)
+	}
+	release()
+	for _, w := range waiting {
+		switch got := <-w; got {
+		case "1 <nil>":
+			counted--
+		case "0 <nil>":
+		default:
+			r.Errorf("a call for the locked row: %s", got)
+		}
+	}
+	if counted != 0 {
+		r.Errorf("%d calls more should have been counted", counted)
 	}
 }
 
-// A row that a stranger has locked delays its own callers alone, and is not taken
-// for a missing one.
-func TestHeldRowDelaysNobodyElse(t *testing.T) {
+// A row locked by another transaction delays its own callers alone, and is not taken for a missing one.
+func TestLockedRowDelaysNoOther(t *testing.T) {
 	t.Parallel()
-	for _, change := range []attempt.Change{attempt.Increment, attempt.Delete} {
+	for change, counted := range map[attempt.Change]int{attempt.Increment: 4, attempt.Delete: 1} {
 		t.Run(change.String(), func(t *testing.T) {
 			t.Parallel()
-			dsn := dbtest.Postgres(t, postgres.Migrations())
-			s, seen := openPatient(t, dsn)
-			db := apptest.Open(t, dsn)
-			add(t, s, "held")
-			release := hold(t, db, `SELECT FROM iidy.lists WHERE item = 'held' FOR UPDATE`)
-			theirs := make(chan string, 4)
-			for range cap(theirs) {
-				go func() {
-					n, err := s.One(t.Context(), change, list, "held", "")
-					theirs <- fmt.Sprint(n, err)
-				}()
-			}
-			waitForBlocked(t, db, 1)
-			begin := time.Now()
-			for i := range others {
-				item := attempt.Item(fmt.Sprintf("free-%d", i))
-				add(t, s, item)
-				if n, err := s.One(t.Context(), change, list, item, ""); n != 1 || err != nil {
-					t.Fatalf("%s: %d %v", item, n, err)
+			r := newSlowRig(t)
+			r.add("held")
+			delaysNoOther(r, change, r.lock("held"), counted, func() {
+				for i := range others {
+					item := attempt.Item(fmt.Sprintf("free-%d", i))
+					r.add(item)
+					if n, err := r.Apply(t.Context(), change, list, item, ""); n != 1 || err != nil {
+						t.Fatalf("%s: %d %v", item, n, err)
+					}
 				}
-			}
-			if len(theirs) != 0 {
-				t.Errorf("%d callers of the held row were answered before it was free", len(theirs))
-			}
-			wantNoDelay(t, seen, begin)
-			release()
-			counted := 0
-			for range cap(theirs) {
-				switch got := <-theirs; got {
-				case "1 <nil>":
-					counted++
-				case "0 <nil>":
-				default:
-					t.Errorf("a caller of the held row got %s", got)
-				}
-			}
-			if want := map[attempt.Change]int{attempt.Increment: 4, attempt.Delete: 1}[change]; counted != want {
-				t.Errorf("%d were counted, want %d", counted, want)
-			}
+			})
 		})
 	}
 }
 
-// An item that a stranger is adding cannot be seen, yet it too delays nobody else.
-func TestUncommittedAddDelaysNobodyElse(t *testing.T) {
+// An item that another transaction is adding is invisible; it too delays its own callers alone.
+func TestUncommittedAddDelaysNoOther(t *testing.T) {
 	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, seen := openPatient(t, dsn)
-	db := apptest.Open(t, dsn)
-	release := hold(t, db, `INSERT INTO iidy.lists (list, item) VALUES ('l', 'held')`)
-	theirs := make(chan string, 4)
-	for range cap(theirs) {
-		go func() {
-			n, err := s.One(t.Context(), attempt.Add, list, "held", "")
-			theirs <- fmt.Sprint(n, err)
-		}()
-	}
-	waitForBlocked(t, db, 1)
-	begin := time.Now()
-	free := make(chan string, 200)
-	for i := range cap(free) {
-		go func() {
-			n, err := s.One(t.Context(), attempt.Add, list, attempt.Item(fmt.Sprintf("free-%03d", i)), "")
-			free <- fmt.Sprint(n, err)
-		}()
-	}
-	for range cap(free) {
-		if got := <-free; got != "1 <nil>" {
-			t.Errorf("another item: %s", got)
+	r := newSlowRig(t)
+	release := r.begin((*sqlx.Tx).Rollback, statement{`INSERT INTO iidy.lists (list, item) VALUES ('l', 'held')`, nil})
+	delaysNoOther(r, attempt.Add, release, 1, func() {
+		if err := waittest.Together(200, func(i int) error {
+			n, err := r.Apply(t.Context(), attempt.Add, list, attempt.Item(fmt.Sprintf("free-%03d", i)), "")
+			if n != 1 || err != nil {
+				return fmt.Errorf("another item: %d %w", n, err)
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
 		}
-	}
-	if len(theirs) != 0 {
-		t.Errorf("%d callers of the held item were answered before it was free", len(theirs))
-	}
-	wantNoDelay(t, seen, begin)
-	release()
-	counted := 0
-	for range cap(theirs) {
-		if got := <-theirs; got == "1 <nil>" {
-			counted++
-		} else if got != "0 <nil>" {
-			t.Errorf("a caller of the held item got %s", got)
-		}
-	}
-	if counted != 1 {
-		t.Errorf("%d adds were counted, want 1", counted)
-	}
+	})
 }
 
-// Whoever waits for too long is told that nothing was applied.
-func TestRowHeldForTooLong(t *testing.T) {
+// A change that waits for longer than LockTimeout reports that it was not applied.
+func TestRowLockedForTooLong(t *testing.T) {
 	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
-	add(t, s, "held")
-	release := hold(t, db, `UPDATE iidy.lists SET attempts = attempts WHERE item = 'held'`)
-	held := attempt.ItemsOf("held")
-	_, single := s.One(t.Context(), attempt.Increment, list, "held", "")
-	_, batch := s.Many(t.Context(), attempt.Increment, list, held, "")
+	r := newRig(t)
+	r.add("held")
+	release := r.lock("held")
+	_, single := r.Apply(t.Context(), attempt.Increment, list, "held", "")
+	_, batch := r.ApplyBatch(t.Context(), attempt.Increment, list, attempt.ItemsOf("held"), "")
 	if !errors.Is(single, coalesce.ErrLocked) {
 		t.Errorf("single: %v", single)
 	}
 	if outcome, ok := sqldb.OutcomeOf(batch); !ok || outcome != sqldb.NotApplied || sqldb.SQLState(batch) != "55P03" {
 		t.Errorf("batch: %v", batch)
 	}
-	if n, err := s.Claim(t.Context(), list, 1, time.Minute); err != nil || n.Claim != "" {
-		t.Errorf("a claim of a locked item: %+v, %v", n, err)
+	if l, err := r.Claim(t.Context(), list, 1, time.Minute); err != nil || l.Claim != "" {
+		t.Errorf("a claim of a locked item: %+v, %v", l, err)
 	}
 	release()
-	if n, err := s.Get(t.Context(), list, "held"); n != 0 || err != nil {
+	if n, err := r.Get(t.Context(), list, "held"); n != 0 || err != nil {
 		t.Errorf("%d attempts, %v", n, err)
 	}
 }
 
-// A crowd of batches on a locked row leaves the pool to single items and to reads.
-func TestCrowdOfBatchesLeavesThePool(t *testing.T) {
+// Batches that wait for a locked row leave connections to single items and to reads.
+func TestWaitingBatchesLeaveThePool(t *testing.T) {
 	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
-	add(t, s, "held", "free")
-	release := hold(t, db, `SELECT FROM iidy.lists WHERE item = 'held' FOR UPDATE`)
+	r := newRig(t)
+	r.add("held", "free")
+	release := r.lock("held")
 	crowd := make(chan error, 40)
 	for range cap(crowd) {
 		go func() {
-			_, err := s.Many(t.Context(), attempt.Increment, list, attempt.ItemsOf("held"), "")
+			_, err := r.ApplyBatch(t.Context(), attempt.Increment, list, attempt.ItemsOf("held"), "")
 			crowd <- err
 		}()
 	}
-	waitForBlocked(t, db, 2)
+	r.waitForBlocked(2)
 	for range 50 {
-		if n, err := s.One(t.Context(), attempt.Increment, list, "free", ""); n != 1 || err != nil {
+		if n, err := r.Apply(t.Context(), attempt.Increment, list, "free", ""); n != 1 || err != nil {
 			t.Fatalf("free: %d, %v", n, err)
 		}
-		if _, err := s.Get(t.Context(), list, "held"); err != nil {
+		if _, err := r.Get(t.Context(), list, "held"); err != nil {
 			t.Fatalf("a read beside the crowd: %v", err)
 		}
 	}
@@ -186,16 +153,16 @@ func TestCrowdOfBatchesLeavesThePool(t *testing.T) {
 	}
 }
 
-// As many long batches as there may be are under way: one more is refused at once.
+// One long batch more than BulkInFlight is refused at once.
 func TestTooManyLongBatches(t *testing.T) {
 	t.Parallel()
-	s := openStore(t, dbtest.Postgres(t, postgres.Migrations()), sqldb.PoolerNone)
+	r := newRig(t)
 	begun, end := make(chan struct{}), make(chan struct{})
-	ended := make(chan error, 3)
-	for i := range cap(ended) {
-		go func() {
-			first := true
-			_, err := s.Stage(t.Context(), attempt.Add, list, func() (*attempt.Items, error) {
+	var running []<-chan string
+	for i := range 3 {
+		first := true
+		running = append(running, async(func() (int64, error) {
+			return r.ApplyStaged(t.Context(), attempt.Add, list, func() (*attempt.Items, error) {
 				if !first {
 					return nil, io.EOF
 				}
@@ -204,52 +171,45 @@ func TestTooManyLongBatches(t *testing.T) {
 				<-end
 				return attempt.ItemsOf(attempt.Item(strconv.Itoa(i))), nil
 			}, "")
-			ended <- err
-		}()
+		}))
 	}
-	for range cap(ended) {
+	for range running {
 		<-begun
 	}
 	never := func() (*attempt.Items, error) { return nil, errors.New("was read from") }
-	if _, err := s.Stage(t.Context(), attempt.Add, list, never, ""); !errors.Is(err, attempt.ErrBusy) {
+	if _, err := r.ApplyStaged(t.Context(), attempt.Add, list, never, ""); !errors.Is(err, attempt.ErrBusy) {
 		t.Errorf("a fourth long batch: %v", err)
 	}
-	if _, err := s.Abandon(t.Context(), list, 1, ""); !errors.Is(err, attempt.ErrBusy) {
+	if _, err := r.Abandon(t.Context(), list, 1, ""); !errors.Is(err, attempt.ErrBusy) {
 		t.Errorf("abandon beside three: %v", err)
 	}
 	close(end)
-	for range cap(ended) {
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+	for _, batch := range running {
+		want(t, "a long batch", batch, "1 <nil>")
 	}
-	if n, err := s.Abandon(t.Context(), list, 1, ""); n != 0 || err != nil {
+	if n, err := r.Abandon(t.Context(), list, 1, ""); n != 0 || err != nil {
 		t.Errorf("afterwards: %d %v", n, err)
 	}
 }
 
-// An uploader that pauses for too long loses its transaction, and the pool gets its connection back.
+// The server ends the transaction of an upload that pauses for too long, and the pool gets its connection back.
 func TestStalledUploadEndsItsTransaction(t *testing.T) {
 	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
+	r := newRig(t)
 	calls := 0
-	_, err := s.Stage(t.Context(), attempt.Add, list, func() (*attempt.Items, error) {
+	_, err := r.ApplyStaged(t.Context(), attempt.Add, list, func() (*attempt.Items, error) {
 		if calls++; calls == 2 {
-			// BulkStall and the server's grace, and then some.
-			for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-				if one[int](t, db, `SELECT count(*) FROM pg_stat_activity WHERE application_name = 'iidy' AND xact_start IS NOT NULL
-					AND datname = current_database()`) == 0 {
-					break
-				}
-			}
+			waittest.Eventually(t, "the transaction was ended", func() bool {
+				return one[int](t, r.db, `SELECT count(*) FROM pg_stat_activity WHERE application_name = 'iidy'
+					AND xact_start IS NOT NULL AND datname = current_database()`) == 0
+			})
 		}
 		return attempt.ItemsOf(attempt.Item(strconv.Itoa(calls))), nil
 	}, "")
 	if outcome, ok := sqldb.OutcomeOf(err); !ok || outcome != sqldb.NotApplied {
 		t.Errorf("got %v", err)
 	}
-	if exists, err := s.Exists(t.Context(), list); exists || err != nil {
-		t.Errorf("something was left: %t %v", exists, err)
+	if exists, err := r.Exists(t.Context(), list); exists || err != nil {
+		t.Errorf("items were left: %t %v", exists, err)
 	}
 }

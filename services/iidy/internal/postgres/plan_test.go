@@ -12,12 +12,12 @@ import (
 
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 	"github.com/rowlock/rowlock/services/iidy/internal/postgres"
 )
 
-// plan explains a statement as it runs.
+// plan returns EXPLAIN ANALYZE of a statement.
 func plan(t *testing.T, db *sqlx.DB, statement string, args ...any) string {
 	t.Helper()
 	conn, err := db.Connx(t.Context())
@@ -32,17 +32,15 @@ func plan(t *testing.T, db *sqlx.DB, statement string, args ...any) string {
 	return strings.Join(lines, "\n")
 }
 
-// wasted matches what is read in vain.
+// wasted matches the reading of rows in vain.
 var wasted = regexp.MustCompile(`Seq Scan on lists|(Hash|Merge) Join|Rows Removed by (Join )?Filter: \d{4,}`)
 
-// A page is found by its key, however far into the list it is, and a batch looks its
-// items up one by one: whether the table was never analyzed, was just now, or was
-// before the list was made.
+// A page is found by its key, however far into the list it is, and a batch looks its items up one by one: on a table that
+// was never analyzed, on one that was just analyzed, and when the list is newer than the statistics.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	db := apptest.Open(t, dbtest.Postgres(t, postgres.Migrations()))
 	execute(t, db, `ALTER TABLE iidy.lists SET (autovacuum_enabled = off)`)
-	const claim = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 	look := func(when, list string) {
 		t.Helper()
 		page := plan(t, db, postgres.PageSQL, list, "0018000", 1000)
@@ -50,8 +48,8 @@ func TestPlans(t *testing.T) {
 		for name, got := range map[string]string{
 			"page": page, "claim": taken,
 			"increment": plan(t, db, postgres.SentSQL(attempt.Increment), list, items(9000, 900), ""),
-			"fenced":    plan(t, db, postgres.SentSQL(attempt.Increment), list, items(9000, 900), claim),
-			"extend":    plan(t, db, postgres.ExtendSQL, list, claim, int64(1)),
+			"fenced":    plan(t, db, postgres.SentSQL(attempt.Increment), list, items(9000, 900), string(claim)),
+			"extend":    plan(t, db, postgres.ExtendSQL, list, string(claim), int64(1)),
 			"delete":    plan(t, db, postgres.SentSQL(attempt.Delete), list, items(9000, 900), ""),
 		} {
 			if wasted.MatchString(got) || !strings.Contains(got, "lists_pkey") && !strings.Contains(got, "lists_claim") {
@@ -76,11 +74,10 @@ func TestPlans(t *testing.T) {
 	look("analyzed before", "b")
 }
 
-// unbounded matches a scan of lists that no condition bounds: the line that would follow has one.
+// unbounded matches a scan of lists without a condition, which would follow in a line of its own.
 var unbounded = regexp.MustCompile(`Seq Scan on lists|Scan using lists_\w+ on lists[^\n]*\n *[^I ]`)
 
-// A kept plan was made when a list was short, perhaps, and serves one of millions: it
-// goes by an index all the same.
+// A prepared statement may have been planned while a list was short and serve one of millions: it uses an index in any case.
 func TestKeptPlansOfAShortList(t *testing.T) {
 	t.Parallel()
 	session := url.Values{}
@@ -111,7 +108,7 @@ func TestKeptPlansOfAShortList(t *testing.T) {
 	}
 }
 
-// items are so many of a seeded list from one on, a line each.
+// items returns n items of a seeded list from one on, a line each.
 func items(from, n int) string {
 	var lines []string
 	for i := range n {
@@ -120,17 +117,16 @@ func items(from, n int) string {
 	return strings.Join(lines, "\n")
 }
 
-// Where the head of a list is claimed, a replica remembers where its free items
-// begin; what becomes free before that place is found all the same, in time.
+// When the head of a list is claimed, a replica remembers where its free items begin; items that become free before that
+// position are found, at once or after a second.
 func TestLongHead(t *testing.T) {
 	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, other, db := openStore(t, dsn, sqldb.PoolerNone), openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
-	const items = 3 * postgres.LongHead
-	seed(t, db, string(list), items)
-	claim := func(s *postgres.Store, count int, want string) attempt.Claim {
+	r := newRig(t)
+	other := r.another()
+	seed(t, r.db, string(list), 3*postgres.LongHead)
+	claim := func(count int, want string) attempt.Claim {
 		t.Helper()
-		l, err := s.Claim(t.Context(), list, count, time.Hour)
+		l, err := r.Claim(t.Context(), list, count, time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,37 +139,29 @@ func TestLongHead(t *testing.T) {
 		}
 		return l.Claim
 	}
-	first := claim(s, postgres.LongHead, "0000000")
-	claim(s, 10, fmt.Sprintf("%07d", postgres.LongHead)) // a short head: everybody looks from the start
-	add(t, other, "0000000-new")
-	claim(s, 1, "0000000-new")
-	claim(s, 10, fmt.Sprintf("%07d", postgres.LongHead+10)) // long by now, and remembered
-	add(t, s, "0000001-new")
-	claim(s, 1, "0000001-new") // its own adds make a replica forget
-	claim(s, 10, fmt.Sprintf("%07d", postgres.LongHead+20))
-	if n, err := s.Release(t.Context(), list, first); err != nil || n != postgres.LongHead {
+	first := claim(postgres.LongHead, "0000000")
+	claim(10, fmt.Sprintf("%07d", postgres.LongHead)) // a short head is not remembered
+	other.add("0000000-new")
+	claim(1, "0000000-new")
+	claim(10, fmt.Sprintf("%07d", postgres.LongHead+10)) // long enough, and remembered
+	r.add("0000001-new")
+	claim(1, "0000001-new") // its own adds make a replica forget the position
+	claim(10, fmt.Sprintf("%07d", postgres.LongHead+20))
+	if n, err := r.Release(t.Context(), list, first); err != nil || n != postgres.LongHead {
 		t.Fatalf("released %d: %v", n, err)
 	}
-	claim(s, postgres.LongHead, "0000000") // and so do its releases
-	claim(s, 10, fmt.Sprintf("%07d", postgres.LongHead+30))
-	add(t, other, "0000002-new") // of this one it does not know
-	deadline := time.Now().Add(5 * time.Second)
-	for found := false; !found; {
-		l, err := s.Claim(t.Context(), list, 1, time.Hour)
-		if err != nil || l.Claim == "" || time.Now().After(deadline) {
-			t.Fatalf("an item that another replica added was not found: %+v %v", l, err)
+	claim(postgres.LongHead, "0000000") // and so do its releases
+	claim(10, fmt.Sprintf("%07d", postgres.LongHead+30))
+	other.add("0000002-new") // the first replica does not know of this one
+	waittest.Eventually(t, "an item that another replica added is found", func() bool {
+		l, err := r.Claim(t.Context(), list, 1, time.Hour)
+		if err != nil || l.Claim == "" {
+			t.Fatalf("%+v %v", l, err)
 		}
-		found = l.Entries[0].Item == "0000002-new"
-		time.Sleep(20 * time.Millisecond)
-	}
-	claim(s, attempt.MaxPage, oneItem(t, db))
-	add(t, other, "0000003-new")
-	claim(s, 1, "0000003-new") // nothing is free behind the place: it looks from the start
-	claim(s, 1, "nothing")
-}
-
-// oneItem is the first free item of the list.
-func oneItem(t *testing.T, db *sqlx.DB) string {
-	t.Helper()
-	return one[string](t, db, `SELECT min(item) FROM iidy.lists WHERE lease_until IS NULL`)
+		return l.Entries[0].Item == "0000002-new"
+	})
+	claim(attempt.MaxPage, one[string](t, r.db, `SELECT min(item) FROM iidy.lists WHERE lease_until IS NULL`))
+	other.add("0000003-new")
+	claim(1, "0000003-new") // nothing is free behind the position
+	claim(1, "nothing")
 }

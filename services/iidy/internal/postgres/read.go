@@ -9,40 +9,44 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
+// reader runs reads that look up a few rows by the key. They wait for no lock and
+// need no place in the queue.
+type reader interface {
+	GetContext(ctx context.Context, dest any, query string, args ...any) error
+}
+
 // Exists implements attempt.Repository.
 func (s *Store) Exists(ctx context.Context, list attempt.List) (exists bool, err error) {
-	err = s.db.GetContext(ctx, &exists, existsSQL, string(list))
+	err = s.reads.GetContext(ctx, &exists, existsSQL, string(list))
 	return exists, err
 }
 
 // Page implements attempt.Repository.
 func (s *Store) Page(ctx context.Context, list attempt.List, after string, count int) ([]attempt.Entry, error) {
 	var lines string
-	if err := s.db.GetContext(ctx, &lines, pageSQL, string(list), after, count); err != nil {
+	if err := s.reads.GetContext(ctx, &lines, pageSQL, string(list), after, count); err != nil {
 		return nil, err
 	}
 	return entries(lines)
 }
 
-// Progress implements attempt.Repository.
-func (s *Store) Progress(ctx context.Context, list attempt.List) (attempt.Progress, error) {
+// Count implements attempt.Repository.
+func (s *Store) Count(ctx context.Context, list attempt.List) (attempt.Counts, error) {
 	var row struct {
 		Items, Claimed         int64
 		A0, A1, A2, A3, A4, A5 int64
 	}
-	// It reads the whole list, so it queues where batches do.
-	err := s.queue(ctx, func() error { return s.db.GetContext(ctx, &row, progressSQL, string(list)) })
-	if err != nil {
-		return attempt.Progress{}, err
+	if err := s.queue.read(ctx, &row, countSQL, string(list)); err != nil {
+		return attempt.Counts{}, err
 	}
-	return attempt.Progress{
+	return attempt.Counts{
 		Items: row.Items, Claimed: row.Claimed,
 		Attempts: attempt.Buckets{row.A0, row.A1, row.A2, row.A3, row.A4, row.A5},
 	}, nil
 }
 
-// entries reads the lines that pageSQL and claimSQL give: the item, a space, the
-// attempts. An item may have spaces; the last one counts.
+// entries parses the lines that pageSQL and claimSQL return: the item, a space, the
+// attempts. An item may contain spaces; the last one separates.
 func entries(lines string) ([]attempt.Entry, error) {
 	if lines == "" {
 		return nil, nil

@@ -2,14 +2,14 @@ package postgres
 
 import "github.com/rowlock/rowlock/services/iidy/internal/attempt"
 
-// The statements of a group of calls for single items: $1 and $2 are the lists and
-// the items, $3 how often each, $4 the lock_timeout. They set it for themselves,
-// in a sub-select that the planner evaluates before it touches a row: that saves
-// the round trip of a SET LOCAL and works behind a transaction pooler. Each
-// answers with the ordinals of what it did.
+// The statements of a group of calls for single items. $1 and $2 are the lists and
+// the items, $3 how often each was called for, $4 the lock_timeout, which they set
+// themselves, in a sub-select that is evaluated before any row is touched: that saves
+// the round trip of a SET LOCAL and works behind a transaction pooler. They return the
+// ordinals of the items that they changed.
 const (
-	// waited is asked when all rows are locked: the seconds that it took, by the server's
-	// clock, without commit and network.
+	// waited is evaluated when all rows are locked: the seconds that it took, by the
+	// server's clock, without commit and network.
 	waited = `date_part('epoch', clock_timestamp() - statement_timestamp()) AS waited`
 
 	askedSQL = `
@@ -41,7 +41,7 @@ SELECT coalesce(array_agg(a.n), '{}') AS done, '{}'::bigint[] AS locked,
             WHERE l.list = a.list AND l.item = a.item
               FOR UPDATE`
 
-	// What is held is there, so the INSERT always meets it: an UPDATE that looks each row up.
+	// The held rows exist, so the INSERT always conflicts: an UPDATE that looks each row up.
 	incrementGroupSQL = `) AS l
 ), changed AS (
     INSERT INTO iidy.lists AS l (list, item, attempts)
@@ -51,8 +51,8 @@ SELECT coalesce(array_agg(a.n), '{}') AS done, '{}'::bigint[] AS locked,
        SET attempts = least(l.attempts, 9223372036854775807 - excluded.attempts) + excluded.attempts
 )`
 
-	// ANY leaves the planner no other way than to look each up in the key. By = it would
-	// join them with the whole key of a table that is small, and keep that plan.
+	// ANY makes the planner look each item up by the key. With = it would join them with
+	// the whole key while the table is small, and keep that plan.
 	deleteGroupSQL = `) AS l
 ), changed AS (
     DELETE FROM iidy.lists l
@@ -65,8 +65,8 @@ SELECT coalesce(array_agg(h.n), '{}') AS done, '{}'::bigint[] AS locked,
        ` + waited + `
   FROM held h`
 
-	// doneFreeSQL also tells which rows somebody else has locked, lest they be
-	// taken for missing ones.
+	// doneFreeSQL also returns which rows are locked by another transaction, so that they
+	// are not taken for missing ones.
 	doneFreeSQL = `
 SELECT coalesce(array_agg(a.n) FILTER (WHERE h.n IS NOT NULL), '{}') AS done,
        coalesce(array_agg(a.n) FILTER (WHERE h.n IS NULL
@@ -76,7 +76,7 @@ SELECT coalesce(array_agg(a.n) FILTER (WHERE h.n IS NOT NULL), '{}') AS done,
   LEFT JOIN held h ON h.n = a.n`
 )
 
-// groupSQL is the statement of a group of changes.
+// groupSQL returns the statement of a group of one change.
 func groupSQL(change attempt.Change, skipLocked bool) string {
 	changed := incrementGroupSQL
 	switch change {
@@ -92,19 +92,20 @@ func groupSQL(change attempt.Change, skipLocked bool) string {
 	return heldGroupSQL + changed + doneGroupSQL
 }
 
-// getGroupSQL answers with the attempts of each item in the order asked, -1 for
-// one that is not there.
+// getGroupSQL returns the attempts of each item in the order of the arguments, -1 for
+// an item that is not in its list.
 const getGroupSQL = `
-SELECT array_agg(coalesce((SELECT l.attempts FROM iidy.lists l WHERE l.list = c.list AND l.item = c.item), -1) ORDER BY c.n) AS attempts
+SELECT array_agg(coalesce((SELECT l.attempts FROM iidy.lists l WHERE l.list = c.list AND l.item = c.item), -1)
+                 ORDER BY c.n) AS attempts
   FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS c (list, item, n)`
 
-// A page and what a claim took come as one text, an entry a line, because a row
-// costs more to send than an entry is worth.
+// A page and the items of a claim are returned as one text, an entry a line, because a
+// row of its own costs more than the entry.
 //
-// Their limits are nested, and hidden in sub-selects: the planner expects a tenth of
-// the rows below each, and so walks the key instead of sorting what is behind it.
-// With a plain LIMIT of a thousand it sorts the whole list for each page of one that
-// was just filled and is not analyzed yet, because it takes that for a short one.
+// Their limits are nested, and hidden in sub-selects: the planner then expects a tenth
+// of the rows below each, and walks the key instead of sorting the rows behind it. With
+// a plain LIMIT of a thousand it would sort the whole list for each page of a list that
+// has just been filled and is not analyzed yet, because it takes it for a short one.
 const (
 	existsSQL = `SELECT EXISTS (SELECT FROM (SELECT item FROM iidy.lists WHERE list = $1 ORDER BY item LIMIT 1) AS first)`
 
@@ -120,7 +121,7 @@ SELECT coalesce(string_agg(p.item || ' ' || p.attempts, E'\n' ORDER BY p.item), 
                  LIMIT (SELECT $3::bigint)) AS p
          LIMIT (SELECT $3::bigint)) AS p`
 
-	progressSQL = `
+	countSQL = `
 SELECT count(*) AS items,
        count(*) FILTER (WHERE lease_until > clock_timestamp()) AS claimed,
        count(*) FILTER (WHERE attempts = 0) AS a0,
@@ -133,11 +134,11 @@ SELECT count(*) AS items,
  WHERE list = $1`
 )
 
-// The claims. $1 is the list; leases are given in microseconds.
+// The statements of claims. $1 is the list; leases are in microseconds.
 const (
-	// claimSQL takes free items from $2 on, $3 at most, for $4. It also tells how
-	// many it took over from a claim whose lease is over, and how many rows before
-	// the first it had to pass, up to $5 + 1.
+	// claimSQL takes free items from $2 on, $3 at most, for $4. It also returns how many
+	// of them were under a lease that has ended, and how many rows before the first it
+	// had to pass, up to $5 + 1.
 	claimSQL = `
 WITH free AS MATERIALIZED (
     SELECT item, expired
@@ -167,7 +168,8 @@ SELECT (SELECT claim FROM lease)::text AS claim, (SELECT until FROM lease) AS un
                                LIMIT $5::bigint + 1) AS passed) AS passed
   FROM taken t`
 
-	// heldClaimSQL looks the claim up; IS TRUE keeps it from reading the whole list.
+	// heldClaimSQL looks the claim up by its index; IS TRUE keeps the planner from reading
+	// the whole list.
 	heldClaimSQL = `
 WITH held AS MATERIALIZED (
     SELECT item
@@ -177,11 +179,12 @@ WITH held AS MATERIALIZED (
        FOR UPDATE
 )`
 
-	// An update looks at the claim once more, after all of its rows' locks were waited for.
+	// The update checks the claim again, when it has waited for the locks of all its rows.
 	stillClaimedSQL = `
  WHERE l.claim = $2::uuid AND l.lease_until > clock_timestamp()`
 
-	extendSQL = heldClaimSQL + updateHeldSQL + `lease_until = clock_timestamp() + $3::bigint * interval '1 microsecond'` + stillClaimedSQL
+	extendSQL = heldClaimSQL + updateHeldSQL + `lease_until = clock_timestamp() + $3::bigint * interval '1 microsecond'` +
+		stillClaimedSQL
 
 	releaseSQL = heldClaimSQL + updateHeldSQL + `claim = NULL, lease_until = NULL` + stillClaimedSQL
 

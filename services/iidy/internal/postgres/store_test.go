@@ -18,6 +18,7 @@ import (
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt/attempttest"
 	"github.com/rowlock/rowlock/services/iidy/internal/postgres"
@@ -32,45 +33,43 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-const lockTimeout, statementTimeout = 2 * time.Second, 4 * time.Second
+// rig is a database with the store of one replica on it.
+type rig struct {
+	*testing.T
+	*postgres.Store
 
-// openStore opens one replica's store on a database.
-func openStore(t *testing.T, dsn string, pooler sqldb.Pooler) *postgres.Store {
-	t.Helper()
-	s, _ := openSeen(t, dsn, pooler)
-	return s
+	dsn  string
+	db   *sqlx.DB            // a direct connection
+	seen *apptest.Contention // what the store recorded about locks
 }
 
-// openSeen opens one replica's store, whose lock metrics the test looks at.
-func openSeen(t *testing.T, dsn string, pooler sqldb.Pooler) (*postgres.Store, *apptest.Contention) {
+// newRig opens a store on a database of its own, with timeouts that a test can wait for.
+func newRig(t *testing.T) *rig {
 	t.Helper()
-	return openWith(t, dsn, pooler, lockTimeout, statementTimeout)
+	return rigOn(t, dbtest.Postgres(t, postgres.Migrations()), sqldb.PoolerNone, 2*time.Second)
 }
 
-// openPatient is openSeen with timeouts that no machine is too slow for: whoever waits for a held row waits until it is free.
-func openPatient(t *testing.T, dsn string) (*postgres.Store, *apptest.Contention) {
+// newSlowRig opens a store with timeouts that no machine exceeds: a change that waits for a row gets it.
+func newSlowRig(t *testing.T) *rig {
 	t.Helper()
-	return openWith(t, dsn, sqldb.PoolerNone, 2*time.Minute, 3*time.Minute)
+	return rigOn(t, dbtest.Postgres(t, postgres.Migrations()), sqldb.PoolerNone, 2*time.Minute)
 }
 
-func openWith(
-	t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout, statementTimeout time.Duration,
-) (*postgres.Store, *apptest.Contention) {
+func rigOn(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Duration) *rig {
 	t.Helper()
 	seen := apptest.NewContention(t, contention.Settings{
 		Lock: "item", Grouped: true, Reasons: []contention.Reason{contention.Lost, contention.TakenOver},
 	})
 	reg := prometheus.NewRegistry()
 	db, err := sqldb.Open(t.Context(), sqldb.Settings{
-		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout, ApplicationName: "iidy",
-		Session:    postgres.Session(),
-		Contention: seen.Metrics,
+		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: 2 * lockTimeout,
+		ApplicationName: "iidy", Session: postgres.Session(), Contention: seen.Metrics,
 	}, slog.New(slog.DiscardHandler), reg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s, err := postgres.New(db, postgres.Options{
-		MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout,
+		MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: 2 * lockTimeout,
 		BulkTimeout: time.Minute, BulkStall: 2 * time.Second, BulkInFlight: 3, Contention: seen.Metrics,
 	}, reg)
 	if err != nil {
@@ -81,46 +80,47 @@ func openWith(
 			t.Error(err)
 		}
 	})
-	return s, seen
+	return &rig{t, s, dsn, apptest.Open(t, dsn), seen}
 }
 
-func TestStorePassesTheSuite(t *testing.T) {
+// another opens the store of another replica on the same database.
+func (r *rig) another() *rig {
+	r.Helper()
+	return rigOn(r.T, r.dsn, sqldb.PoolerNone, 2*time.Second)
+}
+
+func TestStore(t *testing.T) {
 	t.Parallel()
 	attempttest.Exercise(t, func(t *testing.T) attempt.Repository {
 		t.Helper()
 		dsn := dbtest.Postgres(t, postgres.Migrations())
 		watchDeadlocks(t, dsn)
-		return openStore(t, dsn, sqldb.PoolerNone)
+		return rigOn(t, dsn, sqldb.PoolerNone, 2*time.Second).Store
 	})
 }
 
-func TestStorePassesTheSuiteBehindATransactionPooler(t *testing.T) {
+func TestStoreBehindATransactionPooler(t *testing.T) {
 	t.Parallel()
 	attempttest.Exercise(t, func(t *testing.T) attempt.Repository {
 		t.Helper()
 		dsn := dbtest.Postgres(t, postgres.Migrations())
-		return openStore(t, dbtest.PgBouncer(t, dsn, 4), sqldb.PoolerTransaction)
+		return rigOn(t, dbtest.PgBouncer(t, dsn, 4), sqldb.PoolerTransaction, 2*time.Second).Store
 	})
 }
 
-// watchDeadlocks makes the server look for deadlocks at once, and fails the test
-// that had one. It comes before the store is opened.
+// watchDeadlocks makes the server detect deadlocks at once, and fails the test that had one. It has to be called before
+// the store is opened.
 func watchDeadlocks(t *testing.T, dsn string) {
 	t.Helper()
 	db := apptest.Open(t, dsn)
-	name := one[string](t, db, `SELECT current_database()`)
-	execute(t, db, `ALTER DATABASE "`+name+`" SET deadlock_timeout = '5ms'`)
+	execute(t, db, `ALTER DATABASE "`+one[string](t, db, `SELECT current_database()`)+`" SET deadlock_timeout = '5ms'`)
 	t.Cleanup(func() {
-		// The statistics of a session are there when it has ended, or a little later.
+		// A session reports its statistics when it has ended, or a little later.
 		var n int64
 		for range 20 {
 			if err := db.GetContext(context.WithoutCancel(t.Context()), &n,
-				`SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`); err != nil {
-				t.Error(err)
-				return
-			}
-			if n > 0 {
-				t.Errorf("%d deadlocks", n)
+				`SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`); err != nil || n > 0 {
+				t.Errorf("%d deadlocks, %v", n, err)
 				return
 			}
 			time.Sleep(10 * time.Millisecond)
@@ -134,10 +134,8 @@ func execute(t *testing.T, db *sqlx.DB, statement string, args ...any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conn.ExecContext(t.Context(), statement, args...); err != nil {
-		t.Fatal(errors.Join(err, conn.Close()))
-	}
-	if err := conn.Close(); err != nil {
+	_, err = conn.ExecContext(t.Context(), statement, args...)
+	if err := errors.Join(err, conn.Close()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -151,83 +149,110 @@ func one[T any](t *testing.T, db *sqlx.DB, query string, args ...any) (v T) {
 }
 
 // waitForBlocked waits until n backends wait for a lock.
-func waitForBlocked(t *testing.T, db *sqlx.DB, n int) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if one[int](t, db, `SELECT count(*) FROM pg_stat_activity WHERE cardinality(pg_blocking_pids(pid)) > 0
-			AND datname = current_database()`) >= n {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d backends do not wait for a lock", n)
-		}
-	}
+func (r *rig) waitForBlocked(n int) {
+	r.Helper()
+	waittest.Eventually(r, "backends wait for a lock", func() bool {
+		return one[int](r.T, r.db, `SELECT count(*) FROM pg_stat_activity WHERE cardinality(pg_blocking_pids(pid)) > 0
+			AND datname = current_database()`) >= n
+	})
 }
 
-// hold runs a statement in a transaction of its own, which ends when the returned
-// function is called.
-func hold(t *testing.T, db *sqlx.DB, statement string, args ...any) (release func()) {
-	t.Helper()
-	tx, err := db.BeginTxx(t.Context(), nil)
+// statement is a statement with its arguments.
+type statement struct {
+	query string
+	args  []any
+}
+
+// begin runs statements in another transaction and returns the function that ends it, by end.
+func (r *rig) begin(end func(*sqlx.Tx) error, statements ...statement) func() {
+	r.Helper()
+	tx, err := r.db.BeginTxx(r.Context(), nil)
 	if err != nil {
-		t.Fatal(err)
+		r.Fatal(err)
 	}
-	if _, err := tx.ExecContext(t.Context(), statement, args...); err != nil {
-		t.Fatal(err)
+	for _, s := range statements {
+		if _, err := tx.ExecContext(r.Context(), s.query, s.args...); err != nil {
+			r.Fatal(err)
+		}
 	}
 	return func() {
-		if err := tx.Rollback(); err != nil {
-			t.Error(err)
+		if err := end(tx); err != nil {
+			r.Error(err)
 		}
 	}
 }
 
-const list attempt.List = "l"
+// lock locks an item's row in another transaction, and returns the function that ends it.
+func (r *rig) lock(item attempt.Item) (release func()) {
+	r.Helper()
+	return r.begin((*sqlx.Tx).Rollback, statement{`SELECT FROM iidy.lists WHERE item = $1 FOR UPDATE`, []any{string(item)}})
+}
 
-func add(t *testing.T, s *postgres.Store, items ...attempt.Item) {
-	t.Helper()
-	if n, err := s.Many(t.Context(), attempt.Add, list, attempt.ItemsOf(items...), ""); err != nil || n != int64(len(items)) {
-		t.Fatalf("added %d of %d: %v", n, len(items), err)
+const (
+	list  attempt.List  = "l"
+	claim attempt.Claim = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+)
+
+func (r *rig) add(items ...attempt.Item) {
+	r.Helper()
+	n, err := r.ApplyBatch(r.Context(), attempt.Add, list, attempt.ItemsOf(items...), "")
+	if err != nil || n != int64(len(items)) {
+		r.Fatalf("added %d of %d: %v", n, len(items), err)
 	}
 }
 
-// seed fills a list with items 0000000 to n-1 behind the service's back.
+// async calls f in a goroutine of its own; the channel gets its results, such as "1 <nil>".
+func async(f func() (int64, error)) <-chan string {
+	result := make(chan string, 1)
+	go func() {
+		n, err := f()
+		result <- fmt.Sprint(n, err)
+	}()
+	return result
+}
+
+// want waits for the results of async.
+func want(t *testing.T, what string, result <-chan string, want string) {
+	t.Helper()
+	if got := <-result; got != want {
+		t.Errorf("%s: %s, want %s", what, got, want)
+	}
+}
+
+// seed inserts items 0000000 to n-1 into a list.
 func seed(t *testing.T, db *sqlx.DB, list string, n int) {
 	t.Helper()
 	execute(t, db, `INSERT INTO iidy.lists (list, item)
 		SELECT $1, lpad(i::text, 7, '0') FROM generate_series(0, $2::int - 1) AS i`, list, n)
 }
 
-// The largest count of attempts stays what it is, and does not spoil its batch.
+// The largest number of attempts stays as it is and does not fail its batch.
 func TestAttemptsDoNotOverflow(t *testing.T) {
 	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
-	add(t, s, "most", "other")
-	execute(t, db, `UPDATE iidy.lists SET attempts = 9223372036854775806 WHERE item = 'most'`)
-	ctx := t.Context()
+	r := newRig(t)
+	r.add("most", "other")
+	execute(t, r.db, `UPDATE iidy.lists SET attempts = 9223372036854775806 WHERE item = 'most'`)
 	for range 2 {
-		if n, err := s.Many(ctx, attempt.Increment, list, attempt.ItemsOf("most", "other"), ""); n != 2 || err != nil {
+		if n, err := r.ApplyBatch(t.Context(), attempt.Increment, list, attempt.ItemsOf("most", "other"), ""); n != 2 || err != nil {
 			t.Errorf("batch: %d %v", n, err)
 		}
-		if n, err := s.One(ctx, attempt.Increment, list, "most", ""); n != 1 || err != nil {
+		if n, err := r.Apply(t.Context(), attempt.Increment, list, "most", ""); n != 1 || err != nil {
 			t.Errorf("single: %d %v", n, err)
 		}
 	}
 	for item, want := range map[attempt.Item]int64{"most": 9223372036854775807, "other": 2} {
-		if got, err := s.Get(ctx, list, item); got != want || err != nil {
+		if got, err := r.Get(t.Context(), list, item); got != want || err != nil {
 			t.Errorf("%s has %d attempts, want %d (%v)", item, got, want, err)
 		}
 	}
 }
 
-// What the domain bounds, the table bounds too.
+// The table has the domain's bound on the length of items, too.
 func TestTableRefusesLongItems(t *testing.T) {
 	t.Parallel()
-	s := openStore(t, dbtest.Postgres(t, postgres.Migrations()), sqldb.PoolerNone)
-	_, err := s.Many(t.Context(), attempt.Add, list, attempt.ItemsOf(attempt.Item(strings.Repeat("x", 2000))), "")
-	var e *sqldb.Error
-	if !errors.As(err, &e) || e.Constraint != "lists_length" {
+	long := attempt.ItemsOf(attempt.Item(strings.Repeat("x", 2000)))
+	_, err := newRig(t).ApplyBatch(t.Context(), attempt.Add, list, long, "")
+	if e, ok := errors.AsType[*sqldb.Error](err); !ok || e.Constraint != "lists_length" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -8,24 +8,18 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
+	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
-// together releases n goroutines at once and waits for them.
-func together(n int, do func(i int)) {
-	var done sync.WaitGroup
-	begin := make(chan struct{})
-	for i := range n {
-		done.Go(func() {
-			<-begin
-			do(i)
-		})
+// together calls do in n goroutines at once and reports their errors.
+func (f fixture) together(n int, do func(i int) error) {
+	f.Helper()
+	if err := waittest.Together(n, do); err != nil {
+		f.Error(err)
 	}
-	close(begin)
-	done.Wait()
 }
 
 func numbered(n int) []attempt.Item {
@@ -36,291 +30,183 @@ func numbered(n int) []attempt.Item {
 	return items
 }
 
-// hotItem: of many that add or delete one item one does, and no increment is lost.
-func hotItem(t *testing.T, repo attempt.Repository) {
-	ctx := t.Context()
+// shuffled returns the first n items in random order after shuffling them.
+func shuffled(items []attempt.Item, n int) *attempt.Items {
+	items = slices.Clone(items)
+	rand.Shuffle(len(items), func(i, j int) { items[i], items[j] = items[j], items[i] })
+	return attempt.ItemsOf(items[:n]...)
+}
+
+// sum returns the number of entries and of their attempts.
+func sum(entries []attempt.Entry) (n int, attempts int64) {
+	for _, e := range entries {
+		attempts += e.Attempts
+	}
+	return len(entries), attempts
+}
+
+// hotItem: of concurrent adds or deletes of one item one counts, and no increment is lost.
+func hotItem(f fixture) {
 	const n = 60
-	count := func(change attempt.Change) int64 {
+	for _, c := range []struct {
+		change attempt.Change
+		want   int64
+	}{{attempt.Add, 1}, {attempt.Increment, n}, {attempt.Delete, 1}} {
 		var total atomic.Int64
-		together(n, func(int) {
-			k, err := repo.One(ctx, change, list, "hot", "")
-			if err != nil {
-				t.Error(err)
-			}
+		f.together(n, func(int) error {
+			k, err := f.repo.Apply(f.Context(), c.change, list, "hot", "")
 			total.Add(k)
+			return err
 		})
-		return total.Load()
-	}
-	if got := count(attempt.Add); got != 1 {
-		t.Errorf("%d adds were counted, want 1", got)
-	}
-	if got := count(attempt.Increment); got != n {
-		t.Errorf("%d increments were counted, want %d", got, n)
-	}
-	if got := must[int64](t)(repo.Get(ctx, list, "hot")); got != n {
-		t.Errorf("%d attempts, want %d", got, n)
-	}
-	if got := count(attempt.Delete); got != 1 {
-		t.Errorf("%d deletes were counted, want 1", got)
+		f.want(c.change.String(), total.Load(), nil, c.want)
+		if c.change == attempt.Increment {
+			f.attempts(list, "hot", n)
+		}
 	}
 }
 
-// singleItems: callers of many items in many lists, each kind of call at once.
-func singleItems(t *testing.T, repo attempt.Repository) {
-	ctx := t.Context()
-	items := numbered(12)
-	lists := []attempt.List{"b", "a", "B"}
+// manyItems: concurrent calls of every kind for many items in many lists are exact.
+func manyItems(f fixture) {
+	ctx, items, lists := f.Context(), numbered(12), []attempt.List{"b", "a", "B"}
 	var want [3][12]atomic.Int64
 	for _, l := range lists {
-		must[int64](t)(repo.Many(ctx, attempt.Add, l, attempt.ItemsOf(items...), ""))
+		must(f.repo.ApplyBatch(ctx, attempt.Add, l, attempt.ItemsOf(items...), ""))(f.T)
 	}
-	together(24, func(c int) {
+	f.together(24, func(c int) error {
 		for i := range 20 {
 			l, k := (c+i)%3, (c*i+c)%12
-			n, err := repo.One(ctx, attempt.Increment, lists[l], items[k], "")
-			if err != nil || n != 1 {
-				t.Errorf("increment: %d %v", n, err)
-			}
+			n, err := f.repo.Apply(ctx, attempt.Increment, lists[l], items[k], "")
+			f.want("increment", n, err, 1)
 			want[l][k].Add(1)
-			got, err := repo.Get(ctx, lists[l], items[k])
-			if err != nil || got < 1 {
-				t.Errorf("an item that was incremented has %d attempts, %v", got, err)
+			if n, err := f.repo.Get(ctx, lists[l], items[k]); err != nil || n < 1 {
+				f.Errorf("an item that was incremented has %d attempts, %v", n, err)
 			}
-			if n, err := repo.One(ctx, attempt.Increment, lists[l], "absent", ""); err != nil || n != 0 {
-				t.Errorf("absent: %d %v", n, err)
-			}
-			if n, err := repo.One(ctx, attempt.Add, lists[l], items[k], ""); err != nil || n != 0 {
-				t.Errorf("add of what is there: %d %v", n, err)
-			}
+			n, err = f.repo.Apply(ctx, attempt.Increment, lists[l], "absent", "")
+			f.want("increment of an absent item", n, err, 0)
+			n, err = f.repo.Apply(ctx, attempt.Add, lists[l], items[k], "")
+			f.want("add of an item that is there", n, err, 0)
 		}
+		return nil
 	})
 	for l := range lists {
 		for k, item := range items {
-			if got := must[int64](t)(repo.Get(ctx, lists[l], item)); got != want[l][k].Load() {
-				t.Errorf("%q of %q has %d attempts, want %d", item, lists[l], got, want[l][k].Load())
-			}
+			f.attempts(lists[l], item, want[l][k].Load())
 		}
 	}
 }
 
-// overlappingBatches: adds and deletes of the same items balance, and so do the
-// increments of others.
-func overlappingBatches(t *testing.T, repo attempt.Repository) {
-	ctx := t.Context()
-	const callers, rounds = 8, 12
-	items := numbered(80)
-	stable, moving := items[:40], items[40:]
-	must[int64](t)(repo.Many(ctx, attempt.Add, list, attempt.ItemsOf(stable...), ""))
+// overlappingBatches: adds and deletes of the same items balance, and no increment of
+// others is lost.
+func overlappingBatches(f fixture) {
+	const callers, rounds, each = 8, 12, 20
+	ctx, items := f.Context(), numbered(4*each)
+	stable, moving := items[:2*each], items[2*each:]
+	f.many(attempt.Add, "", 2*each, stable...)
 	var added, deleted, incremented, sent atomic.Int64
-	together(callers, func(c int) {
+	f.together(callers, func(c int) error {
 		for i := range rounds {
-			some := func(of []attempt.Item) *attempt.Items {
-				shuffled := slices.Clone(of)
-				rand.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-				return attempt.ItemsOf(shuffled[:len(shuffled)/2]...)
-			}
 			var n int64
 			var err error
 			switch (c + i) % 4 {
 			case 0:
-				n, err = repo.Many(ctx, attempt.Add, list, some(moving), "")
+				n, err = f.repo.ApplyBatch(ctx, attempt.Add, list, shuffled(moving, each), "")
 				added.Add(n)
 			case 1:
-				n, err = repo.Many(ctx, attempt.Delete, list, some(moving), "")
+				n, err = f.repo.ApplyBatch(ctx, attempt.Delete, list, shuffled(moving, each), "")
 				deleted.Add(n)
 			case 2:
-				next := true
-				n, err = repo.Stage(ctx, attempt.Increment, list, func() (*attempt.Items, error) {
-					if !next {
-						return whole()()
+				passed := false
+				n, err = f.repo.ApplyStaged(ctx, attempt.Increment, list, func() (*attempt.Items, error) {
+					if passed {
+						return nil, io.EOF
 					}
-					next = false
-					return some(stable), nil
+					passed = true
+					return shuffled(stable, each), nil
 				}, "")
 				if errors.Is(err, attempt.ErrBusy) {
 					continue
 				}
 				incremented.Add(n)
-				sent.Add(20)
+				sent.Add(each)
 			default:
-				n, err = repo.Many(ctx, attempt.Increment, list, some(stable), "")
+				n, err = f.repo.ApplyBatch(ctx, attempt.Increment, list, shuffled(stable, each), "")
 				incremented.Add(n)
-				sent.Add(20)
+				sent.Add(each)
 			}
 			if err != nil {
-				t.Error(err)
+				return err
 			}
 		}
+		return nil
 	})
-	var left, attempts int64
-	for _, e := range must[[]attempt.Entry](t)(repo.Page(ctx, list, "", attempt.MaxPage)) {
-		if e.Item >= moving[0] {
-			left++
-			continue
-		}
-		attempts += e.Attempts
-	}
-	if left != added.Load()-deleted.Load() {
-		t.Errorf("%d items are there after %d adds and %d deletes", left, added.Load(), deleted.Load())
-	}
-	if attempts != incremented.Load() || attempts != sent.Load() {
-		t.Errorf("%d attempts; %d increments were counted, %d sent", attempts, incremented.Load(), sent.Load())
-	}
+	n, attempts := sum(f.all())
+	f.want("items left", int64(n-len(stable)), nil, added.Load()-deleted.Load())
+	f.want("attempts", attempts, nil, sent.Load())
+	f.want("increments that were counted", incremented.Load(), nil, sent.Load())
 }
 
-// overlappingAdds: each item is new for one of those that add it at once.
-func overlappingAdds(t *testing.T, repo attempt.Repository) {
-	ctx := t.Context()
+// overlappingAdds: of concurrent adds of an item one counts it as new.
+func overlappingAdds(f fixture) {
 	const callers, rounds, each = 8, 6, 40
 	items := numbered((rounds + 1) * each)
-	must[int64](t)(repo.Many(ctx, attempt.Add, list, attempt.ItemsOf(items[:each]...), "")) // all of it is new
+	f.many(attempt.Add, "", each, items[:each]...) // a batch of new items alone
 	var added atomic.Int64
 	for i := 1; i <= rounds; i++ {
-		together(callers, func(c int) {
-			some := slices.Clone(items[i*each:][:each])
-			rand.Shuffle(each, func(i, j int) { some[i], some[j] = some[j], some[i] })
-			n, err := repo.Many(ctx, attempt.Add, list, attempt.ItemsOf(some[:each-c]...), "")
-			if err != nil {
-				t.Error(err)
-			}
+		f.together(callers, func(c int) error {
+			n, err := f.repo.ApplyBatch(f.Context(), attempt.Add, list, shuffled(items[i*each:][:each], each-c), "")
 			added.Add(n)
+			return err
 		})
 	}
-	if want := int64(rounds * each); added.Load() != want {
-		t.Errorf("%d were added, want %d", added.Load(), want)
-	}
+	f.want("added", added.Load(), nil, rounds*each)
 }
 
 // oppositeOrder: long batches over the same items from both ends do not deadlock.
-func oppositeOrder(t *testing.T, repo attempt.Repository) {
-	ctx := t.Context()
+func oppositeOrder(f fixture) {
 	forth := numbered(3000)
 	back := slices.Clone(forth)
 	slices.Reverse(back)
-	for _, change := range []attempt.Change{attempt.Add, attempt.Increment, attempt.Delete} {
+	for _, change := range attempt.Changes() {
 		var total atomic.Int64
-		together(2, func(i int) {
-			n, err := repo.Stage(ctx, change, list, parts([][]attempt.Item{forth, back}[i], 700, io.EOF), "")
-			if err != nil {
-				t.Errorf("%v: %v", change, err)
-			}
+		f.together(2, func(i int) error {
+			next := parts([][]attempt.Item{forth, back}[i], 700, io.EOF)
+			n, err := f.repo.ApplyStaged(f.Context(), change, list, next, "")
 			total.Add(n)
+			return err
 		})
 		want := int64(len(forth))
 		if change == attempt.Increment {
 			want *= 2
 		}
-		if total.Load() != want {
-			t.Errorf("%v: %d, want %d", change, total.Load(), want)
-		}
+		f.want(change.String(), total.Load(), nil, want)
 	}
 }
 
-// claimers: each item goes to one of them, and what one deletes is gone.
-func claimers(t *testing.T, repo attempt.Repository) {
-	ctx := t.Context()
-	items := numbered(600)
-	must[int64](t)(repo.Many(ctx, attempt.Add, list, attempt.ItemsOf(items...), ""))
+// claimers: each item goes to one of concurrent claimers, and what it deletes is gone.
+func claimers(f fixture) {
+	ctx, items := f.Context(), numbered(600)
+	f.many(attempt.Add, "", 600, items...)
 	var mu sync.Mutex
 	worked := make(map[attempt.Item]int)
-	together(8, func(int) {
+	f.together(8, func(int) error {
 		for {
-			l, err := repo.Claim(ctx, list, 17, time.Minute)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if l.Claim == "" {
-				return
+			l, err := f.repo.Claim(ctx, list, 17, time.Minute)
+			if err != nil || l.Claim == "" {
+				return err
 			}
 			mu.Lock()
 			for _, e := range l.Entries {
 				worked[e.Item]++
 			}
 			mu.Unlock()
-			n, err := repo.Many(ctx, attempt.Delete, list, attempt.ItemsOf(itemsOf(l.Entries)...), l.Claim)
-			if err != nil || n != int64(len(l.Entries)) {
-				t.Errorf("deleted %d of %d: %v", n, len(l.Entries), err)
-			}
+			n, err := f.repo.ApplyBatch(ctx, attempt.Delete, list, attempt.ItemsOf(itemsOf(l.Entries)...), l.Claim)
+			f.want("delete", n, err, int64(len(l.Entries)))
 		}
 	})
 	for _, item := range items {
 		if worked[item] != 1 {
-			t.Errorf("%q was worked on %d times", item, worked[item])
+			f.Errorf("%q was worked on %d times", item, worked[item])
 		}
 	}
-	if must[bool](t)(repo.Exists(ctx, list)) {
-		t.Error("something is left")
-	}
-}
-
-// claimedIncrements: a change with a claim counts exactly while the claim holds,
-// whatever others do to the row meanwhile.
-func claimedIncrements(t *testing.T, repo attempt.Repository) {
-	f := fixture{t, repo}
-	ctx := t.Context()
-	items := numbered(20)
-	f.many(attempt.Add, "", 20, items...)
-	claim := f.claim(10, time.Minute, items[:10]...)
-	var counted atomic.Int64
-	together(12, func(i int) {
-		var n int64
-		var err error
-		switch i % 3 {
-		case 0:
-			n, err = repo.Many(ctx, attempt.Increment, list, attempt.ItemsOf(items...), claim)
-			if n != 10 {
-				t.Errorf("the claim counted %d, want 10", n)
-			}
-		case 1:
-			n, err = repo.Many(ctx, attempt.Increment, list, attempt.ItemsOf(items...), "")
-			if n != 20 {
-				t.Errorf("everything counted %d, want 20", n)
-			}
-		default:
-			n, err = repo.Many(ctx, attempt.Increment, list, attempt.ItemsOf(items...), never)
-			if n != 0 {
-				t.Errorf("nobody's claim counted %d", n)
-			}
-		}
-		if err != nil {
-			t.Error(err)
-		}
-		counted.Add(n)
-	})
-	var attempts int64
-	for _, e := range must[[]attempt.Entry](t)(repo.Page(ctx, list, "", attempt.MaxPage)) {
-		attempts += e.Attempts
-	}
-	if attempts != counted.Load() {
-		t.Errorf("%d attempts, %d were counted", attempts, counted.Load())
-	}
-}
-
-// deletesBesideIncrements: a row that was changed while a delete waited for it is
-// deleted all the same, and each item is deleted once.
-func deletesBesideIncrements(t *testing.T, repo attempt.Repository) {
-	ctx := t.Context()
-	items := numbered(200)
-	must[int64](t)(repo.Many(ctx, attempt.Add, list, attempt.ItemsOf(items...), ""))
-	var deleted atomic.Int64
-	together(12, func(i int) {
-		for round := range 10 {
-			part := attempt.ItemsOf(items[round*20 : (round+1)*20]...)
-			if i%2 == 0 {
-				if _, err := repo.Many(ctx, attempt.Increment, list, part, ""); err != nil {
-					t.Error(err)
-				}
-				continue
-			}
-			n, err := repo.Many(ctx, attempt.Delete, list, part, "")
-			if err != nil {
-				t.Error(err)
-			}
-			deleted.Add(n)
-		}
-	})
-	if deleted.Load() != int64(len(items)) || must[bool](t)(repo.Exists(ctx, list)) {
-		t.Errorf("%d of %d items were deleted", deleted.Load(), len(items))
-	}
+	f.entries()
 }

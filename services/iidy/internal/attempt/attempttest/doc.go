@@ -1,4 +1,3 @@
-// Package attempttest is the suite that every attempt.Repository must pass, with
-// two repositories of its own: one in memory, which passes it and serves the port
-// tests, and one that fails on purpose.
+// Package attempttest holds the suite that every attempt.Repository must pass, and a
+// repository whose methods fail.
 package attempttest

@@ -10,48 +10,52 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
-// Exercise holds a repository against its port: what each method promises
-// (contract), that a batch is applied whole or not at all (transactions), and that
-// concurrent callers get the exact result (contention). open returns a repository
-// of its own, empty, for each test.
+// Exercise tests a repository: what each method does (contract), that a batch is applied
+// whole or not at all (transactions), and that concurrent callers get exact results
+// (contention). open returns an empty repository of its own for each test.
 func Exercise(t *testing.T, open func(t *testing.T) attempt.Repository) {
 	t.Helper()
-	for name, test := range map[string]func(*testing.T, attempt.Repository){
-		"contract/one item":               oneItem,
-		"contract/batches":                batches,
-		"contract/hostile items":          hostileItems,
-		"contract/pages":                  pages,
-		"contract/progress":               progress,
-		"contract/claims":                 claims,
-		"contract/claims fence":           claimsFence,
-		"contract/claims run out":         claimsRunOut,
-		"contract/extend and release":     extendAndRelease,
-		"contract/abandon":                abandon,
-		"transactions/staged":             staged,
-		"transactions/staged and broken":  stagedBroken,
-		"transactions/ended context":      endedContext,
-		"contract/new items and old":      newAndOld,
-		"contention/overlapping adds":     overlappingAdds,
-		"contention/one item":             hotItem,
-		"contention/single items":         singleItems,
-		"contention/overlapping batches":  overlappingBatches,
-		"contention/opposite order":       oppositeOrder,
-		"contention/claimers":             claimers,
-		"contention/claims and increment": claimedIncrements,
-		"contention/delete and increment": deletesBesideIncrements,
+	for name, test := range map[string]func(fixture){
+		"contract/one item":              oneItem,
+		"contract/batches":               batches,
+		"contract/new items and old":     newAndOld,
+		"contract/hostile items":         hostileItems,
+		"contract/pages":                 pages,
+		"contract/counts":                counts,
+		"contract/claims":                claims,
+		"contract/claims fence":          claimsFence,
+		"contract/claims end":            claimsEnd,
+		"contract/extend and release":    extendAndRelease,
+		"contract/abandon":               abandon,
+		"transactions/staged":            staged,
+		"transactions/staged and broken": stagedBroken,
+		"transactions/ended context":     endedContext,
+		"contention/one item":            hotItem,
+		"contention/many items":          manyItems,
+		"contention/overlapping batches": overlappingBatches,
+		"contention/overlapping adds":    overlappingAdds,
+		"contention/opposite order":      oppositeOrder,
+		"contention/claimers":            claimers,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, open(t))
+			test(fixture{t, open(t)})
 		})
 	}
 }
 
 const list attempt.List = "downloads"
 
-func must[T any](t *testing.T) func(T, error) T {
-	t.Helper()
-	return func(v T, err error) T {
+// fixture calls a repository and compares what it returns. A want is the number of
+// items that a change must count.
+type fixture struct {
+	*testing.T
+
+	repo attempt.Repository
+}
+
+func must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
@@ -60,46 +64,56 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-func wantErr(t *testing.T, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("got error %v, want %v", err, want)
+func (f fixture) want(what string, n int64, err error, want int64) {
+	f.Helper()
+	if n != want || err != nil {
+		f.Errorf("%s: %d, want %d (%v)", what, n, want, err)
 	}
-}
-
-// fixture calls a repository and demands counts.
-type fixture struct {
-	*testing.T
-
-	repo attempt.Repository
 }
 
 func (f fixture) many(change attempt.Change, claim attempt.Claim, want int64, items ...attempt.Item) {
 	f.Helper()
-	if got := must[int64](f.T)(f.repo.Many(f.Context(), change, list, attempt.ItemsOf(items...), claim)); got != want {
-		f.Errorf("%v of %q with claim %q: %d, want %d", change, items, claim, got, want)
-	}
+	n, err := f.repo.ApplyBatch(f.Context(), change, list, attempt.ItemsOf(items...), claim)
+	f.want(change.String()+" with claim "+string(claim), n, err, want)
 }
 
 func (f fixture) one(change attempt.Change, item attempt.Item, claim attempt.Claim, want int64) {
 	f.Helper()
-	if got := must[int64](f.T)(f.repo.One(f.Context(), change, list, item, claim)); got != want {
-		f.Errorf("%v of %q with claim %q: %d, want %d", change, item, claim, got, want)
-	}
+	n, err := f.repo.Apply(f.Context(), change, list, item, claim)
+	f.want(change.String()+" of "+string(item)+" with claim "+string(claim), n, err, want)
 }
 
-// entries demands the whole list.
+func (f fixture) staged(change attempt.Change, claim attempt.Claim, want int64, items ...attempt.Item) {
+	f.Helper()
+	n, err := f.repo.ApplyStaged(f.Context(), change, list, parts(items, 2, io.EOF), claim)
+	f.want("staged "+change.String(), n, err, want)
+}
+
+// attempts compares the attempts of one item.
+func (f fixture) attempts(list attempt.List, item attempt.Item, want int64) {
+	f.Helper()
+	n, err := f.repo.Get(f.Context(), list, item)
+	f.want("attempts of "+string(item), n, err, want)
+}
+
+// all returns the whole list.
+func (f fixture) all() []attempt.Entry {
+	f.Helper()
+	return must(f.repo.Page(f.Context(), list, "", attempt.MaxPage))(f.T)
+}
+
+// entries compares the whole list.
 func (f fixture) entries(want ...attempt.Entry) {
 	f.Helper()
-	if got := must[[]attempt.Entry](f.T)(f.repo.Page(f.Context(), list, "", attempt.MaxPage)); !slices.Equal(got, want) {
+	if got := f.all(); !slices.Equal(got, want) {
 		f.Errorf("the list is %v, want %v", got, want)
 	}
 }
 
-// claim takes items and demands which.
+// claim takes items and compares them.
 func (f fixture) claim(count int, lease time.Duration, want ...attempt.Item) attempt.Claim {
 	f.Helper()
-	l := must[attempt.Lease](f.T)(f.repo.Claim(f.Context(), list, count, lease))
+	l := must(f.repo.Claim(f.Context(), list, count, lease))(f.T)
 	if got := itemsOf(l.Entries); !slices.Equal(got, want) {
 		f.Errorf("claimed %q, want %q", got, want)
 	}
@@ -107,6 +121,13 @@ func (f fixture) claim(count int, lease time.Duration, want ...attempt.Item) att
 		f.Errorf("the claim of %d items is %q", len(want), l.Claim)
 	}
 	return l.Claim
+}
+
+func (f fixture) wantErr(err, want error) {
+	f.Helper()
+	if !errors.Is(err, want) {
+		f.Errorf("got error %v, want %v", err, want)
+	}
 }
 
 func itemsOf(entries []attempt.Entry) []attempt.Item {
@@ -117,7 +138,7 @@ func itemsOf(entries []attempt.Entry) []attempt.Item {
 	return items
 }
 
-// parts gives items as Stage wants them, so many at a time, and then err.
+// parts returns the argument next of ApplyStaged: items, so many at a time, and then err.
 func parts(items []attempt.Item, size int, err error) func() (*attempt.Items, error) {
 	chunks := slices.Collect(slices.Chunk(items, size))
 	return func() (*attempt.Items, error) {
@@ -129,5 +150,3 @@ func parts(items []attempt.Item, size int, err error) func() (*attempt.Items, er
 		return attempt.ItemsOf(first...), nil
 	}
 }
-
-func whole(items ...attempt.Item) func() (*attempt.Items, error) { return parts(items, 2, io.EOF) }

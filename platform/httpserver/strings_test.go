@@ -1,0 +1,175 @@
+package httpserver
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/rowlock/rowlock/platform/problem"
+)
+
+func stringsOf(body io.Reader, longest int, kind string) *Strings {
+	r := httptest.NewRequest(http.MethodPost, "/", body) //nolint:noctx // nothing is sent
+	if kind != "" {
+		r.Header.Set("Content-Type", kind)
+	}
+	return NewStrings(r, "items", longest)
+}
+
+// all reads every string.
+func all(s *Strings) (got []string, err error) {
+	for {
+		text, err := s.Next()
+		if errors.Is(err, io.EOF) {
+			if _, again := s.Next(); !errors.Is(again, io.EOF) {
+				return got, errors.New("the end does not stay the end")
+			}
+			return got, nil
+		}
+		if err != nil {
+			return got, err
+		}
+		if s.Index() != len(got) {
+			return got, errors.New("the index is wrong")
+		}
+		got = append(got, string(text))
+	}
+}
+
+func TestStrings(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string][]string{
+		`{"items":[]}`:        nil,
+		` { "items" : [ ] } `: nil,
+		`{"items":["a"]}`:     {"a"},
+		"\t{\n\"items\":[\"a\" ,\r\n \"b\",\"\"]\n}\n":                            {"a", "b", ""},
+		`{"\u0069tems":["\"\\\/\b\f\n\r\t\u00e9\ud83e\udd80", "é🦀", "]}", "\\"]}`: {"\"\\/\b\f\n\r\té🦀", "é🦀", "]}", `\`},
+	} {
+		for name, reader := range map[string]io.Reader{
+			"whole": strings.NewReader(body), "byte by byte": iotest.OneByteReader(strings.NewReader(body)),
+			"with its end": iotest.DataErrReader(strings.NewReader(body)),
+		} {
+			if got, err := all(stringsOf(reader, 10, "application/json")); err != nil || !slices.Equal(got, want) {
+				t.Errorf("%s, %s: %q %v, want %q", body, name, got, err, want)
+			}
+		}
+	}
+}
+
+func TestStringsFaults(t *testing.T) {
+	t.Parallel()
+	bad := problem.InvalidJSON
+	for body, want := range map[string]struct {
+		kind  problem.Kind
+		field string
+	}{
+		``: {bad, ""}, ` `: {bad, ""}, `[]`: {bad, ""}, `"a"`: {bad, ""},
+		`x`: {bad, ""}, `{`: {bad, ""}, `{"items"`: {bad, ""}, `{"items`: {bad, ""},
+		`{items:[]}`: {bad, ""}, `{"items"[]}`: {bad, ""}, `{"items":`: {bad, ""},
+		`{"items":[`: {bad, ""}, `{"items":["a"`: {bad, ""}, `{"items":["a`: {bad, ""},
+		`{"items":["a\`: {bad, ""}, `{"items":["a",]}`: {bad, ""}, `{"items":[,"a"]}`: {bad, ""},
+		`{"items":["a" "b"]}`: {bad, ""}, `{"items":["a"}`: {bad, ""}, `{"items":["a"]]`: {bad, ""},
+		`{"items":["a"]`: {bad, ""}, `{"items":["a"]}}`: {bad, ""}, `{"items":["a"]}{}`: {bad, ""},
+		`{"items":["a"],}`: {bad, ""}, `{"items":["\x"]}`: {bad, ""}, `{"items":["\ud800"]}`: {bad, ""},
+		"{\"items\":[\"\xff\"]}": {bad, ""}, "{\"items\":[\"\n\"]}": {bad, ""}, `{}x`: {bad, ""},
+		`{}`: {problem.InvalidField, "items"}, `{"items":{}}`: {problem.InvalidField, "items"}, `{"items":"a"}`: {problem.InvalidField, "items"},
+		`{"items":null}`: {problem.InvalidField, "items"}, `{"items":[1]}`: {problem.InvalidField, "items[0]"},
+		`{"items":["a",null]}`: {problem.InvalidField, "items[1]"}, `{"items":["a",["b"]]}`: {problem.InvalidField, "items[1]"},
+		`{"items":[],"items":[]}`: {problem.InvalidField, "items"}, `{"items":[],"other":1}`: {problem.InvalidField, "other"},
+		`{"other":[]}`: {problem.InvalidField, "other"}, `{"4242424242424242":[]}`: {problem.InvalidField, ""},
+	} {
+		for _, reader := range []io.Reader{strings.NewReader(body), iotest.OneByteReader(strings.NewReader(body))} {
+			_, err := all(stringsOf(reader, 10, ""))
+			var p *problem.Error
+			if !errors.As(err, &p) || p.Kind() != want.kind || p.Field() != want.field {
+				t.Errorf("%s: %v, want %s %q", body, err, want.kind.Code(), want.field)
+			}
+		}
+	}
+	if _, err := all(stringsOf(strings.NewReader(`{"items":[]}`), 10, "text/plain")); err == nil {
+		t.Error("text was read as JSON")
+	}
+	broken := io.MultiReader(strings.NewReader(`{"items":["a",`), iotest.ErrReader(errors.New("cut")))
+	if got, err := all(stringsOf(broken, 10, "")); err == nil || len(got) != 1 {
+		t.Errorf("a body that was cut: %q %v", got, err)
+	}
+}
+
+// A string that fits is read however it is written; one that cannot fit is not gathered in memory.
+func TestStringsLength(t *testing.T) {
+	t.Parallel()
+	const longest = 2000
+	escaped := strings.Repeat(`\u0061`, longest)
+	got, err := all(stringsOf(strings.NewReader(`{"items":["`+escaped+`"]}`), longest, ""))
+	if err != nil || len(got) != 1 || got[0] != strings.Repeat("a", longest) {
+		t.Errorf("%d strings, %v", len(got), err)
+	}
+	endless := io.MultiReader(strings.NewReader(`{"items":["a","`), io.LimitReader(letters{}, 1<<30))
+	s := stringsOf(endless, longest, "")
+	_, err = all(s)
+	var long *LongStringError
+	if !errors.As(err, &long) || long.Index != 1 {
+		t.Errorf("an endless string: %v", err)
+	}
+	if len(s.buf) > 1<<20 {
+		t.Errorf("%d bytes were gathered", len(s.buf))
+	}
+}
+
+// letters is an endless text.
+type letters struct{}
+
+func (letters) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}
+
+// A long body passes through a buffer that does not grow with it.
+func TestStringsOfALongBody(t *testing.T) {
+	t.Parallel()
+	want := make([]string, 50_000)
+	for i := range want {
+		want[i] = strings.Repeat("é", i%50) + "x"
+	}
+	body, err := json.Marshal(map[string][]string{"items": want})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := stringsOf(strings.NewReader(string(body)), 2000, "application/json; charset=utf-8")
+	got, err := all(s)
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%d strings, %v", len(got), err)
+	}
+	if len(s.buf) > 2*streamBuffer {
+		t.Errorf("the buffer grew to %d bytes", len(s.buf))
+	}
+}
+
+func FuzzStrings(f *testing.F) {
+	for _, body := range []string{
+		`{"items":["a","\ud83e\udd80"]}`, `{"items":[]}`, `{"items":[1]}`, `{}`, "{\"items\":[\"\xff\"]}", `{"items":["a"]} x`,
+	} {
+		f.Add(body)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		streamed, streamErr := all(stringsOf(iotest.HalfReader(strings.NewReader(body)), 1<<20, ""))
+		var whole struct {
+			Items *[]string `json:"items"`
+		}
+		wholeErr := DecodeJSON(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(body)), &whole)
+		if wholeErr == nil && whole.Items == nil {
+			wholeErr = errors.New("the member is missing")
+		}
+		if (streamErr == nil) != (wholeErr == nil) || streamErr == nil && !slices.Equal(streamed, *whole.Items) {
+			t.Errorf("%q: streamed %q %v, whole %v %v", body, streamed, streamErr, whole.Items, wholeErr)
+		}
+	})
+}

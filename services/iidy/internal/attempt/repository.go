@@ -1,0 +1,42 @@
+package attempt
+
+import (
+	"context"
+	"time"
+)
+
+// Repository stores lists. Each method is one atomic change that has committed when
+// it returns, and gets arguments that Service has checked. The counts are of the
+// items that were really changed; a claim that is not "" limits a change to the
+// items that it holds. Its contract is the suite attempttest.Exercise.
+type Repository interface {
+	// Get returns the attempts of an item, or ErrNotFound.
+	Get(ctx context.Context, list List, item Item) (int64, error)
+	// Exists reports whether the list has an item.
+	Exists(ctx context.Context, list List) (bool, error)
+	// Page returns up to count entries after a position, in byte order; "" is the
+	// position before the first.
+	Page(ctx context.Context, list List, after string, count int) ([]Entry, error)
+	// Count counts the list's items in time proportional to their number.
+	Count(ctx context.Context, list List) (Counts, error)
+
+	// Apply changes one item.
+	Apply(ctx context.Context, change Change, list List, item Item, claim Claim) (int64, error)
+	// ApplyBatch changes the items of a batch that fits into memory.
+	ApplyBatch(ctx context.Context, change Change, list List, items *Items, claim Claim) (int64, error)
+	// ApplyStaged changes the items of a batch of any length. next returns them part
+	// by part, each valid until the next call, and io.EOF after the last part;
+	// ApplyStaged returns any other error of it, having changed nothing. It returns
+	// ErrBusy or ErrConflict when the batch could not be applied.
+	ApplyStaged(ctx context.Context, change Change, list List, next func() (*Items, error), claim Claim) (int64, error)
+	// Abandon deletes the items with at least that many attempts.
+	Abandon(ctx context.Context, list List, attempts int64, claim Claim) (int64, error)
+
+	// Claim takes up to count free items in byte order, for the time of the lease.
+	Claim(ctx context.Context, list List, count int, lease time.Duration) (Lease, error)
+	// Extend replaces the lease of the items that the claim still holds by one that
+	// begins now.
+	Extend(ctx context.Context, list List, claim Claim, lease time.Duration) (int64, error)
+	// Release frees the items that the claim still holds.
+	Release(ctx context.Context, list List, claim Claim) (int64, error)
+}

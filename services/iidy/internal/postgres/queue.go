@@ -1,0 +1,100 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rowlock/rowlock/platform/bulkhead"
+	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
+)
+
+// queue runs the statements that are not grouped, a bounded number at a time, so that
+// they leave connections of the pool to the lanes. Its methods return attempt.ErrBusy
+// when no connection was free within LockTimeout.
+type queue struct {
+	db      *sqldb.DB
+	options Options
+	slots   *bulkhead.Bulkhead[int64]
+	callers atomic.Int64  // gives each caller a key of its own: none waits for another's
+	long    chan struct{} // holds an element for each long transaction
+	refused prometheus.Counter
+}
+
+func newQueue(db *sqldb.DB, o Options, reg prometheus.Registerer) (*queue, error) {
+	q := &queue{
+		db: db, options: o,
+		slots: bulkhead.New[int64](o.MaxOpenConns-LaneConns*max(o.InFlight, 1), nil),
+		long:  make(chan struct{}, max(o.BulkInFlight, 1)),
+		refused: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "iidy_bulk_refused_total", Help: "Long batches refused because BULK_IN_FLIGHT others were in flight.",
+		}),
+	}
+	inFlight := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "iidy_bulk_in_flight", Help: "Long batches in flight, each with a connection of its own.",
+	}, func() float64 { return float64(len(q.long)) })
+	return q, register(reg, q.refused, inFlight)
+}
+
+// wait calls f when a connection is free.
+func (q *queue) wait(ctx context.Context, f func() error) error {
+	err := q.slots.Do(ctx, q.callers.Add(1), q.options.LockTimeout, f)
+	if errors.Is(err, bulkhead.ErrBusy) {
+		return errors.Join(attempt.ErrBusy, err)
+	}
+	return err
+}
+
+// read scans the one row of a SELECT into dest.
+func (q *queue) read(ctx context.Context, dest any, query string, args ...any) error {
+	return q.wait(ctx, func() error { return q.db.GetContext(ctx, dest, query, args...) })
+}
+
+// once runs one statement in autocommit.
+func (q *queue) once(ctx context.Context, fn func(context.Context, *sqlx.Conn) error) error {
+	return q.wait(ctx, func() error { return q.db.Once(ctx, fn) })
+}
+
+// inTx runs a transaction, and looks up the outcome of a COMMIT whose reply was lost.
+func (q *queue) inTx(ctx context.Context, fn func(context.Context, *sqlx.Tx) error) error {
+	return q.wait(ctx, func() error { return q.db.InTx(ctx, fn, sqldb.ResolveOutcome()) })
+}
+
+// inLongTx runs a transaction that may take BulkTimeout, unless BulkInFlight others are
+// running and none ends within wait.
+func (q *queue) inLongTx(ctx context.Context, wait time.Duration, fn func(context.Context, *sqlx.Tx) error) error {
+	if !q.takeSlot(ctx, wait) {
+		q.refused.Inc()
+		return errors.Join(attempt.ErrBusy, ctx.Err())
+	}
+	defer func() { <-q.long }()
+	return q.wait(ctx, func() error {
+		return q.db.InTx(ctx, fn, sqldb.ResolveOutcome(),
+			// Another long batch over the same items holds its locks until it ends.
+			sqldb.WithLockTimeout(q.options.BulkTimeout), sqldb.WithStatementTimeout(q.options.BulkTimeout),
+			sqldb.WithIdleTimeout(2*q.options.BulkStall+sqldb.Grace))
+	})
+}
+
+// takeSlot waits for the end of another long transaction if it must.
+func (q *queue) takeSlot(ctx context.Context, wait time.Duration) bool {
+	select {
+	case q.long <- struct{}{}: // first alone, because select chooses at random when wait is 0
+		return true
+	default:
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case q.long <- struct{}{}:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
+}
