@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/rowlock/rowlock/lab/internal/history"
 )
 
 // answerLimit is when an answer counts as a hang: REQUEST_TIMEOUT is 10 s, and
@@ -36,7 +38,7 @@ func (c *Caller) Close() { c.http.CloseIdleConnections() }
 
 // Reply is what came back.
 type Reply struct {
-	Outcome Outcome
+	Outcome history.Outcome
 	Status  int // 0 when there was no answer
 	Code    string
 	Body    []byte
@@ -48,7 +50,7 @@ type Reply struct {
 func (c *Caller) Send(ctx context.Context, method, path, body string, header map[string]string) Reply {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, strings.NewReader(body))
 	if err != nil {
-		return Reply{Outcome: NotApplied, Code: "unsent", Err: err}
+		return Reply{Outcome: history.NotApplied, Code: "unsent", Err: err}
 	}
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
@@ -62,7 +64,7 @@ func (c *Caller) Send(ctx context.Context, method, path, body string, header map
 	}
 	raw, err := io.ReadAll(resp.Body)
 	if err = errors.Join(err, resp.Body.Close()); err != nil {
-		return Reply{Outcome: Unknown, Code: "lost", Err: err}
+		return Reply{Outcome: history.Unknown, Code: "lost", Err: err}
 	}
 	r := Reply{Status: resp.StatusCode, Body: raw, Header: resp.Header}
 	r.Outcome, r.Code = judge(resp.StatusCode, raw)
@@ -70,12 +72,12 @@ func (c *Caller) Send(ctx context.Context, method, path, body string, header map
 }
 
 // lost classes a request without an answer: only a dial that failed is sure.
-func lost(err error) Outcome {
+func lost(err error) history.Outcome {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
-		return NotApplied
+		return history.NotApplied
 	}
-	return Unknown
+	return history.Unknown
 }
 
 // Codes of this package, for answers that are in no table.
@@ -86,22 +88,22 @@ const (
 
 // judge reads a status by design.md section 2. An answer that is in no table is
 // taken for Unknown under a code of its own, which a check finds.
-func judge(status int, raw []byte) (Outcome, string) {
+func judge(status int, raw []byte) (history.Outcome, string) {
 	if status < http.StatusMultipleChoices {
-		return OK, ""
+		return history.OK, ""
 	}
 	var doc struct {
 		Code string `json:"code"`
 	}
 	if json.Unmarshal(raw, &doc) != nil || doc.Code == "" {
-		return Unknown, noDocument
+		return history.Unknown, noDocument
 	}
 	switch {
 	case status < http.StatusInternalServerError:
-		return Refused, doc.Code
+		return history.Refused, doc.Code
 	case status == http.StatusServiceUnavailable:
-		return NotApplied, doc.Code
+		return history.NotApplied, doc.Code
 	default:
-		return Unknown, doc.Code
+		return history.Unknown, doc.Code
 	}
 }

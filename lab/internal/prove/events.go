@@ -9,6 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
+	"github.com/rowlock/rowlock/lab/internal/fault"
+	"github.com/rowlock/rowlock/lab/internal/history"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
@@ -16,21 +20,19 @@ import (
 // for them, count. The ids of all windows are one row, so the checks look at all.
 type events struct {
 	caller  *Caller
-	history *History
-	// schema goes before the tables' names: on MariaDB a schema is the database, and
-	// nobody audits there.
-	schema string
+	history *history.History
+	audited bool // by auditEvents; not on MariaDB
 
 	mu    sync.Mutex
 	ids   []int64 // that were acknowledged in this window
 	count int64   // the most that was counted
 }
 
-func newEvents(c *Caller, h *History, _ string) Workload { //nolint:ireturn // one of kinds
-	return &events{caller: c, history: h, schema: "events."}
+func newEvents(c *Caller, h *history.History, _ string) Workload { //nolint:ireturn // one of kinds
+	return &events{caller: c, history: h, audited: true}
 }
 
-func newMariaEvents(c *Caller, h *History, _ string) Workload { //nolint:ireturn // one of kinds
+func newMariaEvents(c *Caller, h *history.History, _ string) Workload { //nolint:ireturn // one of kinds
 	return &events{caller: c, history: h}
 }
 
@@ -65,11 +67,7 @@ func (w *events) Step(ctx context.Context, client int, random *rand.Rand) {
 		w.one(ctx, client, random)
 		return
 	}
-	var all sync.WaitGroup
-	for i := range crowd {
-		all.Go(func() { w.do(ctx, client+(i+1)*clientsAtMost, eventInput{Verb: eventAsync}) })
-	}
-	all.Wait()
+	together(crowd, client, func(client int) { w.do(ctx, client, eventInput{Verb: eventAsync}) })
 }
 
 func (w *events) one(ctx context.Context, client int, random *rand.Rand) {
@@ -94,7 +92,7 @@ func (w *events) do(ctx context.Context, client int, in eventInput) Reply {
 	w.mu.Lock()
 	least := w.count
 	w.mu.Unlock()
-	op := Op{Client: client, Key: "events", Input: in, Call: w.history.Now()}
+	op := history.Op{Client: client, Key: "events", Input: in, Call: w.history.Now()}
 	method, path := http.MethodGet, "/events"
 	switch in.Verb {
 	case eventSync:
@@ -107,10 +105,10 @@ func (w *events) do(ctx context.Context, client int, in eventInput) Reply {
 	}
 	r := w.caller.Send(ctx, method, path, "", nil)
 	op.Return, op.Outcome, op.Code = w.history.Now(), r.Outcome, r.Code
-	if method == http.MethodGet && op.Outcome == Unknown {
-		op.Outcome = NotApplied // a read changes nothing
+	if method == http.MethodGet && op.Outcome == history.Unknown {
+		op.Outcome = history.NotApplied // a read changes nothing
 	}
-	if r.Outcome == OK {
+	if r.Outcome == history.OK {
 		var doc struct {
 			ID    int64   `json:"id"`
 			Value *string `json:"value"`
@@ -145,7 +143,7 @@ func (w *events) note(in eventInput, out eventOutput) {
 // Probe counts.
 func (w *events) Probe(ctx context.Context) error {
 	r := w.caller.Send(ctx, http.MethodGet, "/events", "", nil)
-	if r.Outcome == OK {
+	if r.Outcome == history.OK {
 		return nil
 	}
 	return fmt.Errorf("the count is answered %d %s", r.Status, r.Code)
@@ -165,11 +163,11 @@ func (w *events) Settle(ctx context.Context) error {
 		var doc struct {
 			Value *string `json:"value"`
 		}
-		if r.Outcome == OK && json.Unmarshal(r.Body, &doc) == nil && doc.Value != nil {
+		if r.Outcome == history.OK && json.Unmarshal(r.Body, &doc) == nil && doc.Value != nil {
 			ids = ids[1:]
 			continue
 		}
-		if r.Outcome == Refused || time.Now().After(deadline) {
+		if r.Outcome == history.Refused || time.Now().After(deadline) {
 			return fmt.Errorf("event %d is answered %d %s and has no value", ids[0], r.Status, r.Code)
 		}
 		pause(ctx, 50*time.Millisecond)
@@ -177,31 +175,29 @@ func (w *events) Settle(ctx context.Context) error {
 	return nil
 }
 
-// Hold locks the row of the ids.
-func (w *events) Hold(context.Context) Holding {
-	return Holding{Statement: `SELECT FROM events.status FOR UPDATE`}
+// Lock locks the row of the ids.
+func (w *events) Lock(context.Context) fault.Lock {
+	return fault.Lock{Statement: `SELECT FROM events.status FOR UPDATE`}
 }
 
-// Signs has none.
-func (*events) Signs() map[string]int { return nil }
-
-// auditEvents notes each time that an event is stored with a value, in the
-// transaction that does it. A client that reads an id now and then would miss a
-// value that is replaced within a millisecond.
-func auditEvents() []string {
-	return []string{
-		`CREATE SCHEMA IF NOT EXISTS prove`,
-		`CREATE TABLE IF NOT EXISTS prove.worked (id bigint NOT NULL)`,
-		`CREATE OR REPLACE FUNCTION prove.note() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = prove AS
-			$$BEGIN INSERT INTO prove.worked (id) VALUES (NEW.id); RETURN NULL; END$$`,
-		`CREATE OR REPLACE TRIGGER prove_worked AFTER INSERT ON events.events
-			FOR EACH ROW WHEN (NEW.value IS NOT NULL) EXECUTE FUNCTION prove.note()`,
-	}
+// auditEvents records each time that an event is stored with a value, in the transaction
+// that does it. A client that reads an id now and then would miss a value that is
+// replaced within a millisecond.
+func auditEvents(ctx context.Context, db *sqldb.DB) error {
+	return db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, `CREATE SCHEMA IF NOT EXISTS prove;
+			CREATE TABLE IF NOT EXISTS prove.worked (id bigint NOT NULL);
+			CREATE OR REPLACE FUNCTION prove.note() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = prove AS
+				$$BEGIN INSERT INTO prove.worked (id) VALUES (NEW.id); RETURN NULL; END$$;
+			CREATE OR REPLACE TRIGGER prove_worked AFTER INSERT ON events.events
+				FOR EACH ROW WHEN (NEW.value IS NOT NULL) EXECUTE FUNCTION prove.note()`)
+		return err //nolint:wrapcheck // InTx classifies it
+	})
 }
 
 // Check demands that ids are given out once and without a gap, that what was
 // acknowledged is there, and that a value never changes.
-func (w *events) Check(ctx context.Context, db *sqldb.DB, _ string) ([]Check, error) {
+func (w *events) Check(ctx context.Context, db *sqldb.DB, _ string) (Findings, error) {
 	ops := w.history.Ops()
 	given := map[int64]int{}
 	values := map[int64]string{}
@@ -209,10 +205,10 @@ func (w *events) Check(ctx context.Context, db *sqldb.DB, _ string) ([]Check, er
 	for _, op := range ops {
 		in, _ := op.Input.(eventInput)
 		out, _ := op.Output.(eventOutput)
-		if op.Outcome == OK && (in.Verb == eventSync || in.Verb == eventAsync) {
+		if op.Outcome == history.OK && (in.Verb == eventSync || in.Verb == eventAsync) {
 			given[out.ID]++
 		}
-		if in.Verb == eventGet && op.Outcome == Refused {
+		if in.Verb == eventGet && op.Outcome == history.Refused {
 			lost++
 		}
 		if out.Value != "" {
@@ -236,23 +232,23 @@ func (w *events) Check(ctx context.Context, db *sqldb.DB, _ string) ([]Check, er
 		Seeds    int64 `db:"seeds"`
 	}
 	err := db.GetContext(ctx, &rows, `SELECT count(*) AS n, count(DISTINCT id) AS ids, coalesce(min(id), 1) AS lowest,
-		coalesce(max(id), 0) AS highest, (SELECT max(id) FROM `+w.schema+`status) AS status, (SELECT count(*) FROM `+w.schema+`status) AS seeds
-		FROM `+w.schema+`events`)
+		coalesce(max(id), 0) AS highest, (SELECT max(id) FROM events.status) AS status, (SELECT count(*) FROM events.status) AS seeds
+		FROM events.events`)
 	if err != nil {
-		return nil, fmt.Errorf("read the events: %w", err)
+		return Findings{}, fmt.Errorf("read the events: %w", err)
 	}
 	var again int64
-	if w.schema != "" {
+	if w.audited {
 		if err := db.GetContext(ctx, &again, `SELECT count(*) - count(DISTINCT id) FROM prove.worked`); err != nil {
-			return nil, fmt.Errorf("read the audit of the events: %w", err)
+			return Findings{}, fmt.Errorf("read the audit of the events: %w", err)
 		}
 	}
 	gapless := rows.All == rows.Distinct && rows.Lowest == 1 && rows.Highest == rows.All && rows.Status == rows.All && rows.Seeds == 1
-	return []Check{
-		unexpected(ops),
+	return Findings{Checks: []Check{
+		checkAnswers(ops),
 		check("ids", gapless && doubled == 0, "%d events, %d ids, %d to %d, status %d; %d given out twice",
 			rows.All, rows.Distinct, rows.Lowest, rows.Highest, rows.Status, doubled),
 		check("found", lost == 0, "%d acknowledged and not found", lost),
 		check("worked once", changed == 0 && again == 0, "%d values changed before a client's eyes, %d given a second time", changed, again),
-	}, nil
+	}}, nil
 }

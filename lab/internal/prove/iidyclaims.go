@@ -9,13 +9,16 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/rowlock/rowlock/lab/internal/fault"
+	"github.com/rowlock/rowlock/lab/internal/history"
 )
 
 // The signs of iidy's windows, and a check.
 const (
 	signClaimed  = "claims that took items"
 	signLate     = "changes after the end of a lease"
-	lateCheck    = "late changes"
+	lateChanges  = "late changes"
 	signHeldLate = "changes that waited beyond the end of their lease"
 )
 
@@ -28,8 +31,9 @@ const (
 
 // iidyClaimed is a claim that took something.
 type iidyClaimed struct {
-	list, id string
-	until    time.Time // as it was first said
+	list  *key
+	id    string
+	until time.Time // as it was first answered
 }
 
 // iidyTaken is the answer to a claim.
@@ -40,7 +44,7 @@ type iidyTaken struct {
 }
 
 // noteClaim remembers a claim that took something, and counts late changes.
-func (w *iidy) noteClaim(list string, in iidyInput, op Op, answer any) {
+func (w *iidy) noteClaim(list *key, in history.ItemInput, op history.Op, answer any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if taken, ok := answer.(iidyTaken); ok && taken.claim != "" {
@@ -48,7 +52,7 @@ func (w *iidy) noteClaim(list string, in iidyInput, op Op, answer any) {
 		w.claims = append(w.claims, iidyClaimed{list, taken.claim, taken.until})
 		w.claims = w.claims[max(0, len(w.claims)-rememberedClaims):]
 	}
-	if in.Claim == "" || op.Outcome != OK {
+	if in.Claim == "" || op.Outcome != history.OK {
 		return
 	}
 	for _, c := range w.claims {
@@ -69,12 +73,12 @@ func (w *iidy) claim(random *rand.Rand) (iidyClaimed, bool) {
 	return c, w.lists.use(c.list)
 }
 
-// lateChanges is a list of its own. A stranger's transaction changes its items while
+// lateClaims is a list of its own. A stranger's transaction changes its items while
 // each is leased to a claim of its own; the leases end one after the other, and just
 // before, the claim's holder sends a change, which has to wait. What gets its row
 // when the lease is over must change nothing: it comes after the stranger's change,
 // and that came after the lease.
-type lateChanges struct {
+type lateClaims struct {
 	caller *Caller
 	prefix string
 
@@ -91,7 +95,7 @@ type lateHold struct {
 
 type lateChange struct {
 	until, call time.Time
-	outcome     Outcome
+	outcome     history.Outcome
 	n           int64
 }
 
@@ -104,7 +108,7 @@ const (
 )
 
 // prepare fills a list and claims its items; the changes are sent when it is locked.
-func (l *lateChanges) prepare(ctx context.Context) (list string, h *lateHold, send func()) {
+func (l *lateClaims) prepare(ctx context.Context) (list string, h *lateHold, send func()) {
 	l.mu.Lock()
 	h = &lateHold{}
 	l.holds = append(l.holds, h)
@@ -114,7 +118,7 @@ func (l *lateChanges) prepare(ctx context.Context) (list string, h *lateHold, se
 	for i := range items {
 		items[i] = fmt.Sprintf(`"%03d"`, i)
 	}
-	if r := l.send(ctx, http.MethodPost, list, "", `{"items":[`+strings.Join(items, ",")+`]}`); r.Outcome != OK {
+	if r := l.send(ctx, http.MethodPost, list, "", `{"items":[`+strings.Join(items, ",")+`]}`); r.Outcome != history.OK {
 		return list, h, func() {}
 	}
 	type leased struct {
@@ -130,7 +134,7 @@ func (l *lateChanges) prepare(ctx context.Context) (list string, h *lateHold, se
 		claims.Go(func() {
 			lease := workLease + time.Duration(i)*lateEvery
 			r := l.send(ctx, http.MethodPost, list, fmt.Sprintf("?action=claim&count=1&lease=%dms", lease.Milliseconds()), "")
-			if r.Outcome != OK || json.Unmarshal(r.Body, &all[i]) != nil {
+			if r.Outcome != history.OK || json.Unmarshal(r.Body, &all[i]) != nil {
 				all[i] = leased{}
 			}
 		})
@@ -151,7 +155,7 @@ func (l *lateChanges) prepare(ctx context.Context) (list string, h *lateHold, se
 }
 
 // change sends one late change.
-func (l *lateChanges) change(ctx context.Context, h *lateHold, list string, remove bool, claim, item string, until time.Time) {
+func (l *lateClaims) change(ctx context.Context, h *lateHold, list string, remove bool, claim, item string, until time.Time) {
 	method, query := http.MethodPost, "?action=increment&claim="
 	if remove {
 		method, query = http.MethodDelete, "?claim="
@@ -159,7 +163,7 @@ func (l *lateChanges) change(ctx context.Context, h *lateHold, list string, remo
 	c := lateChange{until: until, call: time.Now()}
 	r := l.send(ctx, method, list, query+claim, fmt.Sprintf(`{"items":[%q]}`, item))
 	var answer map[string]int64
-	if c.outcome = r.Outcome; r.Outcome == OK && json.Unmarshal(r.Body, &answer) == nil {
+	if c.outcome = r.Outcome; r.Outcome == history.OK && json.Unmarshal(r.Body, &answer) == nil {
 		c.n = answer["incremented"] + answer["deleted"]
 	}
 	l.mu.Lock()
@@ -167,18 +171,18 @@ func (l *lateChanges) change(ctx context.Context, h *lateHold, list string, remo
 	h.changes = append(h.changes, c)
 }
 
-func (l *lateChanges) send(ctx context.Context, method, list, query, body string) Reply {
+func (l *lateClaims) send(ctx context.Context, method, list, query, body string) Reply {
 	return l.caller.Send(ctx, method, "/iidy/v1/batch/lists/"+list+query, body, wantJSON())
 }
 
 // waited are the changes that were sent while the list was held and whose lease was
 // over before it was let go.
-func (l *lateChanges) waited() (refused, applied int) {
+func (l *lateClaims) waited() (refused, applied int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, h := range l.holds {
 		for _, c := range h.changes {
-			if c.outcome != OK || h.locked.IsZero() || c.call.Before(h.locked) || !c.until.Add(clockSlack).Before(h.released) {
+			if c.outcome != history.OK || h.locked.IsZero() || c.call.Before(h.locked) || !c.until.Add(history.ClockSlack).Before(h.released) {
 				continue
 			}
 			if c.n > 0 {
@@ -191,32 +195,22 @@ func (l *lateChanges) waited() (refused, applied int) {
 	return refused, applied
 }
 
-func (l *lateChanges) all() int {
-	refused, applied := l.waited()
-	return refused + applied
-}
-
-func (l *lateChanges) check() Check {
-	refused, applied := l.waited()
-	return check(lateCheck, applied == 0, "%d touched nothing, %d were applied although their lease ended while they waited", refused, applied)
-}
-
-// Hold locks the rows of a list that is worked on, and changes those of a list of claims.
-func (w *iidy) Hold(ctx context.Context) Holding {
+// Lock locks the rows of a list that is worked on, and changes those of a list of claims.
+func (w *iidy) Lock(ctx context.Context) fault.Lock {
 	list, h, send := w.holding.prepare(ctx)
 	stamp := func(at *time.Time) {
 		w.holding.mu.Lock()
 		defer w.holding.mu.Unlock()
 		*at = time.Now()
 	}
-	return Holding{
+	return fault.Lock{
 		Statement: fmt.Sprintf(`SELECT FROM iidy.lists WHERE list = '%s' ORDER BY item FOR UPDATE;
 			UPDATE iidy.lists SET attempts = attempts WHERE list = '%s'`, w.lists.first(), list),
 		Locked: func() {
 			stamp(&h.locked)
 			send()
 		},
-		Released: func() { stamp(&h.released) },
-		Commit:   true,
+		Unlocking: func() { stamp(&h.released) },
+		Commit:    true,
 	}
 }

@@ -6,215 +6,180 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/rowlock/rowlock/lab/internal/fault"
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
-// Action is one thing that is done to the system.
-type Action string
-
-// The actions. Those that end in "on" last until their "off" or the window's end.
-const (
-	Kill         Action = "kill -9"             // a replica of each service
-	Terminate    Action = "SIGTERM"             // a replica of each service
-	Backend      Action = "terminate backend"   // a connection of each service, at the server
-	CutReply     Action = "cut after statement" // the reply to the next statement of each service
-	CutCommit    Action = "cut after COMMIT"    // the reply to the next COMMIT of each service
-	RestartDB    Action = "restart PostgreSQL"  // immediately, with recovery
-	RestartPool  Action = "restart pgbouncer"   // its clients are cut off
-	LatencyOn    Action = "latency on"          // of every message to the database
-	LatencyOff   Action = "latency off"         //
-	BlackHoleOn  Action = "black hole on"       // nothing passes between services and database
-	BlackHoleOff Action = "black hole off"
-	StopOn       Action = "SIGSTOP"             // a replica of each service
-	StopOff      Action = "SIGCONT"             // the same replica
-	HoldOn       Action = "hold a row"          // of each service, by a stranger's transaction
-	HoldOff      Action = "let the row go"      //
-	ExhaustOn    Action = "exhaust connections" // each service's role may open none, and has none
-	ExhaustOff   Action = "allow connections"   //
-)
-
-// Event is an action at a time.
-type Event struct {
-	At     time.Duration `json:"at_ns"` // since the window's beginning
-	Action Action        `json:"action"`
-	// Pick chooses the replica, or how a connection is cut, modulo what there is; of a
-	// latency it is the most milliseconds.
-	Pick int `json:"pick"`
-}
-
-// String is one event of the printed schedule.
-func (e Event) String() string {
-	return fmt.Sprintf("%.1fs %s (%d)", e.At.Seconds(), e.Action, e.Pick)
-}
-
-// Window is a time in which one kind of fault is done to the system.
+// Window is a time in which one kind of fault is injected.
 type Window struct {
 	Name   string        `json:"name"`
 	For    time.Duration `json:"for_ns"`
-	Events []Event       `json:"events"`
-	// Pooler says that the services reach the database by pgbouncer.
-	Pooler bool `json:"pooler,omitempty"`
-	// Owner says that it takes the owner of the PostgreSQL server to do this.
-	Owner bool `json:"owner,omitempty"`
+	Events []fault.Event `json:"events"`
 	// Dose is 1, or 2 when the window is repeated because the fault had no effect.
 	Dose int `json:"dose"`
+
+	shape shape
 }
 
-// Shape makes the events of a window of length l, with a dose.
+// shape describes a kind of window.
 type shape struct {
-	name   string
+	name string
+	// pooler says that the services reach the database by pgbouncer.
 	pooler bool
-	owner  bool // of the server, it takes
-	events func(r *rand.Rand, l time.Duration, dose int) []Event
+	// owner says that only the owner of the PostgreSQL server can inject the fault.
+	owner bool
+	// maria says that services on MariaDB take part: the fault needs nothing between
+	// them and their server.
+	maria bool
+	// events makes the events of a window of length l; a double dose makes more of them.
+	events func(r *rand.Rand, l time.Duration, dose int) []fault.Event
+	// effects are demands on the fault, not on the services: what has to be seen of it.
+	effects []effect
 }
 
-// The names of the windows.
+// The names of the fault windows that other code mentions.
 const (
-	windowNone      = "none"
-	windowKill      = "kill"
-	windowTerm      = "term"
-	windowBackends  = "backends"
-	windowReplies   = "replies"
-	windowCommits   = "commits"
-	windowRestart   = "restart"
-	windowPooler    = "pooler"
-	windowSlow      = "slow"
-	windowStop      = "stop"
-	windowHeld      = "held"
-	windowExhausted = "exhausted"
+	windowNone     = "none"
+	windowKill     = "kill"
+	windowTerm     = "term"
+	windowBackends = "backends"
+	windowReplies  = "replies"
+	windowPooler   = "pooler"
+	windowStop     = "stop"
+	windowHeld     = "held"
 )
 
-// shapes are the windows, in the order of a run.
+// shapes returns the windows in the order of a run.
 func shapes() []shape {
 	return []shape{
-		{name: windowNone, events: func(*rand.Rand, time.Duration, int) []Event { return nil }},
-		{name: windowKill, events: regularly(3*time.Second, Kill)},
-		{name: windowTerm, events: rolling},
-		{name: windowBackends, events: regularly(200*time.Millisecond, Backend)},
-		{name: windowReplies, events: regularly(500*time.Millisecond, CutReply)},
-		{name: windowCommits, events: regularly(500*time.Millisecond, CutCommit)},
-		{name: windowRestart, owner: true, events: restarts},
-		{name: windowPooler, pooler: true, events: poolerRestarts},
-		{name: windowSlow, events: slow},
-		{name: windowStop, events: stops},
-		{name: windowHeld, events: held},
-		{name: windowExhausted, events: exhausted},
+		{
+			name: windowNone, maria: true, events: none,
+			effects: []effect{sign(services.Payments, keyReused), sign(services.Iidy, signClaimed), sign(services.Iidy, signLate)},
+		},
+		{name: windowKill, maria: true, events: regularly(3*time.Second, fault.Kill), effects: []effect{did(fault.Kill, 1), unknown()}},
+		{name: windowTerm, maria: true, events: rolling, effects: []effect{did(fault.Terminate, 2)}},
+		{
+			name: windowBackends, maria: true, events: regularly(200*time.Millisecond, fault.Backend),
+			effects: []effect{did(fault.Backend, 5)},
+		},
+		{name: windowReplies, events: regularly(500*time.Millisecond, fault.CutReply), effects: []effect{did(fault.CutReply, 5)}},
+		{
+			name: "commits", events: regularly(500*time.Millisecond, fault.CutCommit),
+			effects: []effect{except(services.Counts, did(fault.CutReply, 3))}, // whose changes are single statements
+		},
+		{
+			name: "restart", maria: true, owner: true, events: spread(2, fault.RestartDB),
+			effects: []effect{did(fault.RestartDB, 2), notApplied()},
+		},
+		{name: windowPooler, pooler: true, events: spread(2, fault.RestartPool), effects: []effect{did(fault.RestartPool, 2)}},
+		{name: "slow", events: slow, effects: []effect{did(fault.BlackHoleOn, 1), notInTime()}},
+		{name: windowStop, events: stops, effects: []effect{did(fault.StopOn, 1), sign(services.Pyggpot, signTaken)}},
+		{
+			name: windowHeld, events: alternately(fault.LockOn, fault.LockOff),
+			effects: []effect{did(fault.LockOn, 1), notApplied(), sign(services.Iidy, signHeldLate)},
+		},
+		{
+			name: "exhausted", events: alternately(fault.ExhaustOn, fault.ExhaustOff),
+			effects: []effect{did(fault.ExhaustOn, 1), notApplied()},
+		},
 	}
 }
 
 // Names lists the windows.
 func Names() []string {
-	names := make([]string, 0, len(shapes()))
+	var names []string
 	for _, s := range shapes() {
 		names = append(names, s.name)
 	}
 	return names
 }
 
-// quiet is the part of a window, at its beginning and its end, in which nothing
-// is done: so the load is there before the first fault and after the last.
+// quiet is the part of a window, at its start and its end, without faults: the load
+// is there before the first one and after the last.
 const quiet = time.Second
 
-// regularly repeats an action, jittered by a quarter of the interval.
-func regularly(every time.Duration, action Action) func(*rand.Rand, time.Duration, int) []Event {
-	return func(r *rand.Rand, l time.Duration, dose int) []Event {
-		var events []Event
+func none(*rand.Rand, time.Duration, int) []fault.Event { return nil }
+
+// regularly repeats an action at an interval.
+func regularly(every time.Duration, action fault.Action) func(*rand.Rand, time.Duration, int) []fault.Event {
+	return func(r *rand.Rand, l time.Duration, dose int) []fault.Event {
 		step := every / time.Duration(dose)
-		for at := quiet; at < l-quiet; at += step {
-			events = append(events, Event{At: at + time.Duration(r.Int64N(int64(step/4)+1)), Action: action, Pick: r.IntN(1 << 16)})
-		}
-		return events
+		return repeat(r, int((l-2*quiet+step-1)/step), step, action, "")
 	}
 }
 
-// rolling ends the replicas in order, one after the other.
-func rolling(r *rand.Rand, l time.Duration, dose int) []Event {
-	events := regularly(4*time.Second, Terminate)(r, l, dose)
+// rolling terminates the replicas in order, one after the other.
+func rolling(r *rand.Rand, l time.Duration, dose int) []fault.Event {
+	events := regularly(4*time.Second, fault.Terminate)(r, l, dose)
 	for i := range events {
 		events[i].Pick = i
 	}
 	return events
 }
 
-func restarts(r *rand.Rand, l time.Duration, dose int) []Event {
-	return spread(r, l, 2*dose, RestartDB)
-}
-
-func poolerRestarts(r *rand.Rand, l time.Duration, dose int) []Event {
-	return spread(r, l, 2*dose, RestartPool)
-}
-
-// spread does an action n times in about equal parts of the window.
-func spread(r *rand.Rand, l time.Duration, n int, action Action) []Event {
-	part := (l - 2*quiet) / time.Duration(n)
-	events := make([]Event, 0, n)
-	for i := range n {
-		at := quiet + time.Duration(i)*part + time.Duration(r.Int64N(int64(part/4)+1))
-		events = append(events, Event{At: at, Action: action, Pick: r.IntN(1 << 16)})
+// spread repeats an action n times over the window.
+func spread(n int, action fault.Action) func(*rand.Rand, time.Duration, int) []fault.Event {
+	return func(r *rand.Rand, l time.Duration, dose int) []fault.Event {
+		return repeat(r, n*dose, (l-2*quiet)/time.Duration(n*dose), action, "")
 	}
-	return events
 }
 
-// blackHole is how long nothing passes; longer than DB_LOCK_TIMEOUT would be, so
-// that it is seen from the outside what the services do then.
-const blackHole = 3 * time.Second
-
-// slow is latency in the first third and a black hole in the rest.
-func slow(r *rand.Rand, l time.Duration, dose int) []Event {
-	third := l / 3
-	hole := third + time.Duration(r.Int64N(int64(third/4)+1))
-	return []Event{
-		{At: quiet, Action: LatencyOn, Pick: 100},
-		{At: third, Action: LatencyOff},
-		{At: hole, Action: BlackHoleOn},
-		{At: min(hole+blackHole*time.Duration(dose), l-quiet), Action: BlackHoleOff},
+// alternately starts and ends a fault twice, and more often in a long window, so that it
+// never lasts much longer than the timeouts.
+func alternately(on, off fault.Action) func(*rand.Rand, time.Duration, int) []fault.Event {
+	return func(r *rand.Rand, l time.Duration, dose int) []fault.Event {
+		const longest = 9 * time.Second
+		n := max(1+dose, int((l-2*quiet)/longest)*dose)
+		return repeat(r, n, (l-2*quiet)/time.Duration(n), on, off)
 	}
 }
 
 // stops freezes one replica after the other, each for longer than any lease that it
-// holds. Meanwhile the way to the database is slow, so that a replica is frozen in
-// the middle of something.
-func stops(r *rand.Rand, l time.Duration, dose int) []Event {
-	const each = 2 * time.Second
+// holds. Meanwhile the way to the database is slow, so that a replica is frozen in the
+// middle of something.
+func stops(r *rand.Rand, l time.Duration, dose int) []fault.Event {
+	const each, slowest = 2 * time.Second, 50
 	n := max(2, int((l-2*quiet)/each)) * dose
-	part := (l - 2*quiet) / time.Duration(n)
-	events := append(make([]Event, 0, 2+2*n), Event{At: quiet, Action: LatencyOn, Pick: 50}, Event{At: l - quiet, Action: LatencyOff})
-	for i := range n {
-		from, pick := quiet+time.Duration(i)*part+time.Duration(r.Int64N(int64(part/8)+1)), r.IntN(1<<16)
-		events = append(events, Event{At: from, Action: StopOn, Pick: pick}, Event{At: from + part*3/5, Action: StopOff, Pick: pick})
+	return append(repeat(r, n, (l-2*quiet)/time.Duration(n), fault.StopOn, fault.StopOff),
+		fault.Event{At: quiet, Action: fault.LatencyOn, Pick: slowest}, fault.Event{At: l - quiet, Action: fault.LatencyOff})
+}
+
+// slow is latency in the first third and a black hole after it, which lasts longer than
+// DB_LOCK_TIMEOUT.
+func slow(r *rand.Rand, l time.Duration, dose int) []fault.Event {
+	const blackHole, slowest = 3 * time.Second, 100
+	third := l / 3
+	hole := third + time.Duration(r.Int64N(int64(third/4)+1))
+	return []fault.Event{
+		{At: quiet, Action: fault.LatencyOn, Pick: slowest},
+		{At: third, Action: fault.LatencyOff},
+		{At: hole, Action: fault.BlackHoleOn},
+		{At: min(hole+blackHole*time.Duration(dose), l-quiet), Action: fault.BlackHoleOff},
 	}
-	return sorted(events)
 }
 
-// held locks a row for longer than any timeout, again and again.
-func held(r *rand.Rand, l time.Duration, dose int) []Event {
-	return alternately(r, l, dose, HoldOn, HoldOff)
-}
-
-func exhausted(r *rand.Rand, l time.Duration, dose int) []Event {
-	return alternately(r, l, dose, ExhaustOn, ExhaustOff)
-}
-
-// alternately switches something on for three fifths of each part of the window: two
-// parts, more in a long one, so that it never lasts much longer than the timeouts.
-func alternately(r *rand.Rand, l time.Duration, dose int, on, off Action) []Event {
-	const longest = 9 * time.Second
-	n := max(1+dose, int((l-2*quiet)/longest)*dose)
-	events := make([]Event, 0, 2*n)
-	part := (l - 2*quiet) / time.Duration(n)
+// repeat starts an action in the first quarter of each of n parts of the window. With
+// off it starts in the first eighth, and off ends it after three fifths of the part.
+func repeat(r *rand.Rand, n int, part time.Duration, on, off fault.Action) []fault.Event {
+	jitter := part / 4
+	if off != "" {
+		jitter = part / 8
+	}
+	var events []fault.Event
 	for i := range n {
-		from := quiet + time.Duration(i)*part + time.Duration(r.Int64N(int64(part/8)+1))
-		events = append(events, Event{At: from, Action: on, Pick: r.IntN(1 << 16)}, Event{At: from + part*3/5, Action: off})
+		at := quiet + time.Duration(i)*part + time.Duration(r.Int64N(int64(jitter)+1))
+		pick := r.IntN(1 << 16)
+		events = append(events, fault.Event{At: at, Action: on, Pick: pick})
+		if off != "" {
+			events = append(events, fault.Event{At: at + part*3/5, Action: off, Pick: pick})
+		}
 	}
 	return events
 }
 
-func sorted(events []Event) []Event {
-	slices.SortStableFunc(events, func(a, b Event) int { return int(a.At - b.At) })
-	return events
-}
-
-// Schedule makes the windows that are named, all when none is, each of length l.
-// The same seed gives the same schedule, whichever windows are chosen.
+// Schedule returns the named windows, all when none is named, each of length l. The
+// same seed gives the same schedule of a window, whichever others are named.
 func Schedule(seed uint64, l time.Duration, names []string) ([]Window, error) {
 	for _, name := range names {
 		if !slices.Contains(Names(), name) {
@@ -230,17 +195,24 @@ func Schedule(seed uint64, l time.Duration, names []string) ([]Window, error) {
 	return windows, nil
 }
 
-// window makes one window. Each has a random source of its own.
+// window returns one window, which has a random source of its own.
 func (s shape) window(seed uint64, l time.Duration, dose int) Window {
 	var name uint64
 	for _, b := range []byte(s.name) {
 		name = name*257 + uint64(b)
 	}
-	r := newRandom(seed, name, uint64(dose))
-	return Window{Name: s.name, For: l, Pooler: s.pooler, Owner: s.owner, Events: sorted(s.events(r, l, dose)), Dose: dose}
+	events := s.events(newRandom(seed, name, uint64(dose)), l, dose)
+	slices.SortStableFunc(events, func(a, b fault.Event) int { return int(a.At - b.At) })
+	return Window{Name: s.name, For: l, Events: events, Dose: dose, shape: s}
 }
 
-// newRandom is a random source that is the same for the same numbers.
+// doubled returns the window with a double dose.
+func (w Window) doubled(seed uint64) Window { return w.shape.window(seed, w.For, 2*w.Dose) }
+
+// NeedsOwner reports whether only the owner of the PostgreSQL server can inject the fault.
+func (w Window) NeedsOwner() bool { return w.shape.owner }
+
+// newRandom returns a random source that is the same for the same numbers.
 func newRandom(seed uint64, more ...uint64) *rand.Rand {
 	var other uint64
 	for _, n := range more {
@@ -249,17 +221,7 @@ func newRandom(seed uint64, more ...uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, other))
 }
 
-// again is the same window with a double dose.
-func (w Window) again(seed uint64) Window {
-	for _, s := range shapes() {
-		if s.name == w.Name {
-			return s.window(seed, w.For, 2*w.Dose)
-		}
-	}
-	return w
-}
-
-// String is the window's schedule in one line.
+// String returns the window's schedule in one line.
 func (w Window) String() string {
 	const most = 6
 	var b strings.Builder

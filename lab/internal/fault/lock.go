@@ -1,0 +1,94 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// Lock is a row that another transaction locks for a while.
+type Lock struct {
+	// Statement locks the row.
+	Statement string
+	// Locked is called when it is locked, Unlocking before the transaction ends. Both may be nil.
+	Locked, Unlocking func()
+	// Commit says that the transaction commits, and does not roll back.
+	Commit bool
+}
+
+// heldLock is a transaction that waits for release and sends how it ended to ended.
+type heldLock struct {
+	release chan struct{}
+	ended   chan error
+}
+
+var errRollback = errors.New("roll back")
+
+// lock locks a row that the service's clients want, in a transaction that stays open
+// until unlock.
+func (in *Injector) lock(ctx context.Context, t *Target) error {
+	l := t.Lock(ctx)
+	held := &heldLock{release: make(chan struct{}), ended: make(chan error, 1)}
+	locked := make(chan int64, 1)
+	go func() {
+		err := in.DB.InTx(context.WithoutCancel(ctx), func(ctx context.Context, tx *sqlx.Tx) error {
+			// PostgreSQL 17 has one more limit that a transaction which waits may run into.
+			_, err := tx.ExecContext(ctx, `SELECT set_config(name, '0', true) FROM pg_settings
+				WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')`)
+			if err != nil {
+				return err //nolint:wrapcheck // InTx classifies it
+			}
+			result, err := tx.ExecContext(ctx, l.Statement)
+			if err != nil {
+				return err //nolint:wrapcheck // as above
+			}
+			n, err := result.RowsAffected()
+			locked <- n
+			<-held.release
+			if l.Unlocking != nil {
+				l.Unlocking()
+			}
+			if err == nil && !l.Commit {
+				err = errRollback
+			}
+			return err //nolint:wrapcheck // as above
+		})
+		if errors.Is(err, errRollback) {
+			err = nil
+		}
+		held.ended <- err
+	}()
+	select {
+	case err := <-held.ended:
+		return fmt.Errorf("lock a row: %w", err)
+	case n := <-locked:
+		if n > 0 {
+			t.count(LockOn, 1)
+			if l.Locked != nil {
+				l.Locked()
+			}
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lock = held
+	return nil
+}
+
+// unlock ends the transaction that lock has left open, if any.
+func (t *Target) unlock() error {
+	t.mu.Lock()
+	held := t.lock
+	t.lock = nil
+	t.mu.Unlock()
+	if held == nil {
+		return nil
+	}
+	close(held.release)
+	if err := <-held.ended; err != nil {
+		return fmt.Errorf("unlock the row: %w", err)
+	}
+	return nil
+}

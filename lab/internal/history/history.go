@@ -1,0 +1,101 @@
+// Package history records what clients observed of a service and checks it against
+// sequential models.
+//
+// A client that has sent an operation knows one of four things about it, its
+// [Outcome]. The models take clients at their word: an operation that was not
+// applied is left out of the history, so that one that was applied all the same
+// leaves a value that no order of the operations explains.
+//
+// Every key's operations are checked on their own by porcupine
+// (https://github.com/anishathalye/porcupine; Herlihy and Wing, "Linearizability",
+// 1990).
+package history
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Outcome says what a client knows of an operation that has returned.
+type Outcome uint8
+
+// The outcomes.
+const (
+	// OK: applied, with the result that the client was given.
+	OK Outcome = iota
+	// Refused: not applied, and a repeat is refused too (a conflict, a missing thing).
+	Refused
+	// NotApplied: surely not applied, and safe to repeat.
+	NotApplied
+	// Unknown: applied or not; the answer was lost.
+	Unknown
+)
+
+// String returns the outcome's name in reports.
+func (o Outcome) String() string {
+	return [...]string{"ok", "refused", "not applied", "unknown"}[o]
+}
+
+// Op records one operation of one client.
+type Op struct {
+	Client int
+	// Key names what the operation is about; operations on different keys are independent.
+	Key     string
+	Input   any
+	Output  any
+	Outcome Outcome
+	// Code is the stable code of an answer that is no success, "lost" when there was no answer.
+	Code string
+	// Call and Return are times since the start of the run.
+	Call, Return time.Duration
+}
+
+// Never is the return of an operation that may take effect at any later time.
+const Never = time.Duration(math.MaxInt64)
+
+// History records the operations of one service in one fault window.
+type History struct {
+	start time.Time
+
+	mu  sync.Mutex
+	ops []Op
+}
+
+// New returns an empty history whose times count from start.
+func New(start time.Time) *History { return &History{start: start} }
+
+// Now returns the time since the start.
+func (h *History) Now() time.Duration { return time.Since(h.start) }
+
+// At converts a wall clock time, such as one that a server sent, to the history's time.
+func (h *History) At(wall time.Time) time.Duration { return wall.Sub(h.start.Round(0)) }
+
+// Add records an operation that has returned.
+func (h *History) Add(op Op) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ops = append(h.ops, op)
+}
+
+// Ops returns a copy of the operations, ordered by their calls.
+func (h *History) Ops() []Op {
+	h.mu.Lock()
+	ops := slices.Clone(h.ops)
+	h.mu.Unlock()
+	slices.SortStableFunc(ops, func(a, b Op) int { return int(a.Call - b.Call) })
+	return ops
+}
+
+// ByKey groups operations, the keys in the order of their first call.
+func ByKey(ops []Op) (keys []string, groups map[string][]Op) {
+	groups = map[string][]Op{}
+	for _, op := range ops {
+		if _, known := groups[op.Key]; !known {
+			keys = append(keys, op.Key)
+		}
+		groups[op.Key] = append(groups[op.Key], op)
+	}
+	return keys, groups
+}

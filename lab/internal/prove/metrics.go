@@ -1,0 +1,151 @@
+package prove
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rowlock/rowlock/lab/internal/local"
+)
+
+// readings holds what is compared before and after a window, by the replica or the sign.
+type readings struct {
+	flips map[*local.Replica]int
+	signs map[string]float64
+}
+
+// read reads how often each replica became unready, and the sums of the metrics that
+// the service counts as signs.
+func (s *subject) read(ctx context.Context) readings {
+	r := readings{map[*local.Replica]int{}, map[string]float64{}}
+	for _, one := range s.Replicas.Replicas() {
+		r.flips[one] = one.Status().Flips
+		for sign, name := range kinds()[s.Name].metrics {
+			sum, _ := metric(ctx, one, name)
+			r.signs[sign] += sum
+		}
+	}
+	return r
+}
+
+// since returns the most flips of a replica since before, and the signs. A replica that
+// was restarted counts from 0 again, so there may have been more signs.
+func (r readings) since(before readings) (flips int, signs map[string]int) {
+	for one, n := range r.flips {
+		flips = max(flips, n-before.flips[one])
+	}
+	signs = map[string]int{}
+	for sign, n := range r.signs {
+		signs[sign] = max(0, int(n-before.signs[sign]))
+	}
+	return flips, signs
+}
+
+// most returns the largest value of a metric among the service's replicas.
+func (s *subject) most(ctx context.Context, name string) (largest float64) {
+	for _, one := range s.Replicas.Replicas() {
+		value, _ := metric(ctx, one, name)
+		largest = max(largest, value)
+	}
+	return largest
+}
+
+const (
+	goroutines     = "go_goroutines"
+	residentMemory = "process_resident_memory_bytes"
+	// leakSlack is how many more goroutines an idle replica may have after the run:
+	// connections of the pool and the balancer that are still open.
+	leakSlack = 25
+	// growth is how much more memory a replica may have after the run than after the
+	// window without faults.
+	growth = 1.5
+)
+
+// baseline reads how many goroutines an idle replica of each service has, and demands
+// the metrics that the checks need.
+func (p *prover) baseline(ctx context.Context) error {
+	p.idle = map[*subject]float64{}
+	for _, s := range p.rig.subjects {
+		if p.idle[s] = s.most(ctx, goroutines); p.idle[s] == 0 {
+			return fmt.Errorf("the replicas of %s have no metric %s", s.Name, goroutines)
+		}
+		for _, name := range kinds()[s.Name].metrics {
+			for _, one := range s.Replicas.Replicas() {
+				if _, there := metric(ctx, one, name); !there {
+					return fmt.Errorf("a replica of %s has no metric %s", s.Name, name)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// leaks waits until the services are idle and checks what was left behind.
+func (p *prover) leaks(ctx context.Context) (checks []Check) {
+	for _, s := range p.rig.subjects {
+		memory := s.most(ctx, residentMemory)
+		s.caller.Close()
+		now, limit := s.most(ctx, goroutines), p.idle[s]+leakSlack
+		for deadline := time.Now().Add(10 * time.Second); now > limit && time.Now().Before(deadline); now = s.most(ctx, goroutines) {
+			pause(ctx, 200*time.Millisecond)
+		}
+		checks = append(checks, check(s.Name+": goroutines", now <= limit, "%.0f before, %.0f after", p.idle[s], now))
+		if before := p.memory[s]; before > 0 {
+			const mebi = 1 << 20
+			checks = append(checks, check(s.Name+": memory", memory <= growth*before,
+				"%.0f MiB without faults, %.0f MiB after all", before/mebi, memory/mebi))
+		}
+		open, busy, err := s.connections(ctx)
+		checks = append(checks, check(s.Name+": connections", err == nil && busy == 0, "%d open, %d not idle", open, busy))
+	}
+	return checks
+}
+
+// connections counts those of the service's role, and those of them at work.
+func (s *subject) connections(ctx context.Context) (open, busy int, err error) {
+	if s.Maria != nil {
+		return s.Maria.Connections(ctx, s.Role)
+	}
+	var row struct {
+		Open int `db:"n"`
+		Busy int `db:"busy"`
+	}
+	err = s.db.GetContext(ctx, &row, `SELECT count(*) AS n, count(*) FILTER (WHERE state NOT IN ('idle', 'disabled')) AS busy
+		FROM pg_stat_activity WHERE usename = $1`, s.Role)
+	return row.Open, row.Busy, err
+}
+
+// metric reads the sum of a replica's series of a name, which may include labels; there
+// is false when it cannot be read or has none.
+func metric(ctx context.Context, one *local.Replica, name string) (sum float64, there bool) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+one.Status().Admin+"/metrics", http.NoBody)
+	if err != nil {
+		return 0, false
+	}
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		return 0, false
+	}
+	defer func() { _ = resp.Body.Close() }() // it was read
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(text)) {
+		rest, ok := strings.CutPrefix(line, name)
+		if !ok || rest == "" || rest[0] != ' ' && rest[0] != '{' {
+			continue
+		}
+		value, err := strconv.ParseFloat(strings.TrimSpace(rest[strings.LastIndexByte(rest, ' ')+1:]), 64)
+		if err == nil {
+			sum, there = sum+value, true
+		}
+	}
+	return sum, there
+}

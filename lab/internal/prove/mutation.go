@@ -1,0 +1,44 @@
+package prove
+
+import (
+	"slices"
+
+	"github.com/rowlock/rowlock/lab/internal/services"
+)
+
+// Mutant is a known mistake that a build tag builds into a service.
+type Mutant struct {
+	// Tag is the build tag.
+	Tag string
+	// What describes the mistake in a few words.
+	What string
+	// Service has the mistake, and Window shows it.
+	Service, Window string
+	// Checks find it, of the service or of the window as a whole.
+	Checks []string
+}
+
+// Mutants returns the mistakes that the proof must find.
+func Mutants() []Mutant {
+	return []Mutant{
+		{"bug_autocommit", "a statement is sent again by the pool", services.Counts, windowReplies, []string{linearizable}},
+		{"bug_unordered", "a batch without ordered locks", services.Counts, windowNone, []string{deadlocks}},
+		{"bug_unfenced", "a lease without its fence", services.Pyggpot, windowStop, []string{linearizable}},
+		{"bug_now", "now() for clock_timestamp() in a lease", services.Iidy, windowHeld, []string{lateChanges}},
+		{"bug_donothing", "DO NOTHING for a key that has expired", services.Payments, windowNone, []string{linearizable}},
+		{"bug_sequence", "ids given out before the insert, as by a sequence", services.Events, windowKill, []string{"ids"}},
+		{"bug_finish", "finish what was claimed without value IS NULL", services.Events, windowBackends, []string{"worked once"}},
+		{"bug_textparams", "no binary_parameters behind pgbouncer", services.Counts, windowPooler, []string{linearizable, "answers"}},
+	}
+}
+
+// FoundBy returns the failure that the mutant is expected to cause; nil when the
+// report has none.
+func (m Mutant) FoundBy(r *Report) *Failure {
+	for _, f := range r.Failures() {
+		if f.Window == m.Window && (f.Service == m.Service || f.Service == "") && slices.Contains(m.Checks, f.Check) {
+			return &f
+		}
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package remote
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"github.com/rowlock/rowlock/lab/internal/local"
+	"github.com/rowlock/rowlock/platform/sqldb"
+)
+
+// Prefix begins the names of everything that a run makes.
+const Prefix = "rowlock_prove_"
+
+// Session is a run's database and roles on a server.
+type Session struct {
+	server *Server
+	name   string
+	roles  []string
+	notes  []string
+}
+
+// Create makes the run's database from template0. It takes no more connections than
+// Open was given, and only the run's roles may connect to it. After an error there may
+// be something to drop all the same: the session is never nil.
+func (s *Server) Create(ctx context.Context) (*Session, error) {
+	session := &Session{server: s, name: Prefix + strings.ToLower(rand.Text()[:16])}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute) // a copy of some 8 MB
+	defer cancel()
+	err := s.onServer(ctx, func(db *sqldb.DB) error {
+		name := pq.QuoteIdentifier(session.name)
+		for _, statement := range []string{
+			fmt.Sprintf(`CREATE DATABASE %s TEMPLATE template0 CONNECTION LIMIT %d`, name, s.connections),
+			`REVOKE CONNECT ON DATABASE ` + name + ` FROM PUBLIC`,
+		} {
+			if err := execute(ctx, db, statement); err != nil {
+				return err
+			}
+		}
+		// Shorter than the services wait for a lock, so that the server reports a deadlock as one.
+		err := execute(ctx, db, `ALTER DATABASE `+name+` SET deadlock_timeout = '5ms'`)
+		if e, ok := errors.AsType[*sqldb.Error](err); ok && e.SQLState == "42501" {
+			session.notes = append(session.notes, "only a superuser may shorten deadlock_timeout: a deadlock may show as a lock timeout instead")
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return session, fmt.Errorf("make the database %s: %w", session.name, err)
+	}
+	if !s.facts.Activity {
+		session.notes = append(session.notes, "track_activities is off: whether connections are idle after the run was not checked")
+	}
+	return session, nil
+}
+
+func execute(ctx context.Context, db *sqldb.DB, statement string) error {
+	return db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
+		_, err := conn.ExecContext(ctx, statement)
+		return err //nolint:wrapcheck // Once classifies it
+	})
+}
+
+// Name returns the database's name, with which the roles' names begin.
+func (s *Session) Name() string { return s.name }
+
+// Notes say what cannot be checked on this server.
+func (s *Session) Notes() []string { return s.notes }
+
+// Admin returns the administrator's URL in the run's database.
+func (s *Session) Admin() string {
+	u := *s.server.url
+	u.Path = "/" + s.name
+	return u.String()
+}
+
+// Schema returns the schema with roles of this run, which Drop drops.
+func (s *Session) Schema(one local.Schema) local.Schema {
+	one.Roles = s.name + "_" + one.Name
+	s.roles = append(s.roles, one.RoleNames()...)
+	return one
+}
+
+// Drop drops the database and the roles, and tries again until ctx ends. left names
+// what is still there then as far as is known, and err says why.
+func (s *Session) Drop(ctx context.Context) (left []string, err error) {
+	left = append([]string{s.name}, s.roles...)
+	for {
+		err = s.server.onServer(ctx, func(db *sqldb.DB) (err error) {
+			left, err = s.drop(ctx, db)
+			return err
+		})
+		if err == nil {
+			return nil, nil
+		}
+		select {
+		case <-ctx.Done():
+			return left, fmt.Errorf("may still be on %s, and has to be dropped by hand: %s (%s)", s.server.url.Host, strings.Join(left, ", "), reason(err))
+		case <-time.After(time.Second / 2):
+		}
+	}
+}
+
+// drop drops what it can and returns the names of the rest.
+func (s *Session) drop(ctx context.Context, db *sqldb.DB) (left []string, all error) {
+	// FORCE ends the sessions that this role may end: an agent's that looks into every database, say.
+	err := execute(ctx, db, `DROP DATABASE IF EXISTS `+pq.QuoteIdentifier(s.name)+` WITH (FORCE)`)
+	if err != nil {
+		left, all = append(left, s.name), err
+	}
+	for _, role := range s.roles {
+		if err := execute(ctx, db, `DROP ROLE IF EXISTS `+pq.QuoteIdentifier(role)); err != nil {
+			left, all = append(left, role), errors.Join(all, err)
+		}
+	}
+	return left, all
+}
