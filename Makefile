@@ -32,7 +32,7 @@ NAMESPACE ?= rowlock
 IMAGE_TAG ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo devel)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test cover lint fmt verify generate tidy bench prove prove-long prove-bites fuzz nightly vuln \
+.PHONY: help build run test cover lint fmt verify generate tidy bench prove prove-long mutation-test prove-bites fuzz nightly vuln \
 	pictures images image-stage image-last e2e kind-up kind-load kind-install kind-test kind-down clean
 
 help: ## List the targets
@@ -86,14 +86,16 @@ tidy: ## Bring go.work and every go.mod in order
 bench: build ## Measure a service beside bare pgbench (SERVICE=counts ARGS=...)
 	./bin/rowlock bench $(SERVICE) $(ARGS)
 
-prove: build ## Break the running system in every way we know and check what was promised (ARGS='--faults kill --seed 7')
+prove: build ## Inject faults into the running system and check the promises (ARGS='--faults kill --seed 7')
 	./bin/rowlock prove $(ARGS)
 
 prove-long: build ## The same for half an hour
 	./bin/rowlock prove --for 30m $(ARGS)
 
-prove-bites: build ## Build known bugs into the services, and demand that the proof finds each within a minute (ARGS='--bug bug_now')
-	./bin/rowlock bites $(ARGS)
+mutation-test: build ## Build known mistakes into the services and check that the proof finds each in a minute (ARGS='--mutant bug_now')
+	./bin/rowlock mutation-test $(ARGS)
+
+prove-bites: mutation-test # its name in earlier releases
 
 pictures: build ## Draw the overview dashboard for docs/img, from a real Prometheus (three minutes; wants prometheus)
 	./bin/rowlock with-postgres -- go test -count=1 -timeout=15m -run='^TestObserved$$' -v ./lab/observe -args -healthy=45s -between=6s -pictures=$(CURDIR)/docs/img
@@ -105,7 +107,7 @@ nightly: ## The long run: five rounds of tests, half an hour of faults, known bu
 	$(MAKE) test TESTFLAGS='-count=5'
 	./bin/rowlock with-postgres -- go test -count=1 -run='^TestIidyOppositeOrder$$' ./lab/acceptance -args -opposite=1000000
 	$(MAKE) prove-long
-	$(MAKE) prove-bites
+	$(MAKE) mutation-test
 	$(MAKE) fuzz FUZZTIME=2m
 	$(MAKE) vuln
 
