@@ -12,61 +12,53 @@ import (
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
-// attributeCode is the code of the error table by which an operation failed.
+// attributeCode holds the code of the error table with which an operation failed.
 const attributeCode = attribute.Key("rowlock.code")
 
-// Describe tells the code of an error in the request of ctx, if that is one, from a
-// closed list, and whether it is a fault of the service or its neighbours; a client's
-// mistake is none.
+// Describe returns the code of an error from a closed list, and whether it is a fault of the service or of what it
+// depends on; a client's mistake is none. ctx is that of the request.
 type Describe func(ctx context.Context, err error) (code string, fault bool)
 
-// Operations makes a span of each thing that a service does: between the request
-// that asks for it and the statements that do it. Put it around the service's ports
-// where tracing is on; where it is off there is nothing to put around.
+// Operations makes a span of each thing that a service does: between the span of the request and those of the
+// statements. It is made only where tracing is on.
 type Operations struct {
 	tracer   trace.Tracer
 	describe Describe
 }
 
-// NewOperations returns the maker of a service's spans.
+// NewOperations returns the Operations of a service.
 func NewOperations(provider trace.TracerProvider, service string, describe Describe) *Operations {
 	return &Operations{tracer: provider.Tracer("github.com/rowlock/rowlock/services/" + service), describe: describe}
 }
 
-// Start begins an operation. Its name is a constant such as "counts.increase".
-// Whoever began it defers the end, which looks at the error that is returned; the
-// error's text stays out of the span, since it may quote what a client sent. A panic
-// is a failure of the span too, and goes on; what fails because nobody waits for it any
-// more is none. In a request that is not recorded it costs nothing.
+// Start begins an operation, whose name is a constant such as "counts.increase", and returns the function that ends
+// it. The caller defers that with a pointer to the error that it returns: the span gets the error's code, never its
+// text, which may quote what a client sent. A panic fails the span and goes on. What fails after the caller has left
+// does not fail the span. In a request that is not recorded Start does nothing.
 //
 //nolint:spancheck // the function that is returned ends it
-func (o *Operations) Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, func(*error)) {
+func (o *Operations) Start(
+	ctx context.Context, name string, options ...trace.SpanStartOption,
+) (operation context.Context, end func(*error)) {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx, func(*error) {}
 	}
 	ctx, span := o.tracer.Start(ctx, name, options...)
 	return ctx, func(err *error) {
-		if p := recover(); p != nil { //nolint:revive // whoever began it defers this function itself
-			span.SetAttributes(attributeCode.String(problem.Internal.Code()), semconv.ErrorTypeKey.String(problem.Internal.Code()))
-			span.SetStatus(codes.Error, "")
-			span.End()
+		defer span.End()
+		if p := recover(); p != nil { //nolint:revive // the caller defers this function itself
+			fail(span, problem.Internal.Code(), true)
 			panic(p)
 		}
 		if *err != nil && span.IsRecording() {
 			code, fault := o.describe(ctx, *err)
-			span.SetAttributes(attributeCode.String(code))
-			if fault && !errors.Is(ctx.Err(), context.Canceled) {
-				span.SetAttributes(semconv.ErrorTypeKey.String(code))
-				span.SetStatus(codes.Error, "")
-			}
+			fail(span, code, fault && !errors.Is(ctx.Err(), context.Canceled))
 		}
-		span.End()
 	}
 }
 
-// StartPoll begins a look for work that nobody asked for, a trace of its own. It
-// is exported, with what happened below it, only when it found something or failed:
-// workers that have nothing to do would fill a collector with that.
+// StartPoll begins a look for work as a trace of its own, and returns the function that ends it. The trace is
+// exported only when the poll found something or failed: those of workers without work would fill a collector.
 //
 //nolint:spancheck // the function that is returned ends it
 func (o *Operations) StartPoll(ctx context.Context, name string) (context.Context, func(found int, err error)) {
@@ -75,9 +67,17 @@ func (o *Operations) StartPoll(ctx context.Context, name string) (context.Contex
 		span.SetAttributes(attributeFound.Int(found))
 		if err != nil {
 			code, _ := o.describe(ctx, err)
-			span.SetAttributes(attributeCode.String(code), semconv.ErrorTypeKey.String(code))
-			span.SetStatus(codes.Error, "")
+			fail(span, code, true)
 		}
 		span.End()
+	}
+}
+
+// fail gives a span the code of an error, and the status Error when that is a fault.
+func fail(span trace.Span, code string, fault bool) {
+	span.SetAttributes(attributeCode.String(code))
+	if fault {
+		span.SetAttributes(semconv.ErrorTypeKey.String(code))
+		span.SetStatus(codes.Error, "")
 	}
 }

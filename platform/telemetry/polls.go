@@ -16,27 +16,26 @@ const (
 	attributeFound = attribute.Key("rowlock.poll.found")
 )
 
-// maxHeld bounds the spans that wait for the end of one poll: a poll that has
-// nothing to do makes a handful.
+// maxHeld bounds the spans that wait for the end of one poll: a poll that finds nothing makes a handful.
 const maxHeld = 256
 
-// idlePolls holds the spans below a poll back until it ends, and drops them when
-// it has found nothing. While no poll is open it costs one look at a counter.
+// idlePolls holds the spans below a poll back until the poll ends, and drops all of them when it found nothing. While
+// no poll is open it costs one look at a counter.
 type idlePolls struct {
 	sdktrace.SpanProcessor
 
 	open atomic.Int64
 	mu   sync.Mutex
-	held map[trace.TraceID][]sdktrace.ReadOnlySpan
+	held map[trace.TraceID][]sdktrace.ReadOnlySpan // by open poll
 }
 
 func withoutIdlePolls(next sdktrace.SpanProcessor) *idlePolls {
 	return &idlePolls{SpanProcessor: next, held: make(map[trace.TraceID][]sdktrace.ReadOnlySpan)}
 }
 
-// OnStart notes the beginning of a poll.
+// OnStart records the beginning of a poll.
 func (p *idlePolls) OnStart(parent context.Context, s sdktrace.ReadWriteSpan) {
-	if !s.Parent().IsValid() && boolOf(s, attributePoll) {
+	if poll, _ := attributeOf(s, attributePoll); poll.AsBool() && !s.Parent().IsValid() {
 		p.mu.Lock()
 		p.held[s.SpanContext().TraceID()] = nil
 		p.open.Add(1)
@@ -47,28 +46,11 @@ func (p *idlePolls) OnStart(parent context.Context, s sdktrace.ReadWriteSpan) {
 
 // OnEnd passes a span on, now or when its poll has ended.
 func (p *idlePolls) OnEnd(s sdktrace.ReadOnlySpan) {
-	if p.open.Load() == 0 {
-		p.SpanProcessor.OnEnd(s)
-		return
-	}
-	id := s.SpanContext().TraceID()
-	p.mu.Lock()
-	held, polled := p.held[id]
-	ended := !s.Parent().IsValid()
-	switch {
-	case polled && ended:
-		delete(p.held, id)
-		p.open.Add(-1)
-	case polled && len(held) < maxHeld:
-		p.held[id] = append(held, s)
-	}
-	p.mu.Unlock()
-
-	switch {
-	case !polled:
-	case !ended, foundNothing(s):
-		return
-	default:
+	if p.open.Load() > 0 {
+		held, pass := p.release(s)
+		if !pass {
+			return
+		}
 		for _, below := range held {
 			p.SpanProcessor.OnEnd(below)
 		}
@@ -76,23 +58,31 @@ func (p *idlePolls) OnEnd(s sdktrace.ReadOnlySpan) {
 	p.SpanProcessor.OnEnd(s)
 }
 
-func foundNothing(s sdktrace.ReadOnlySpan) bool {
-	if s.Status().Code == codes.Error {
-		return false
+// release returns whether s may pass now, and the held spans that pass before it.
+func (p *idlePolls) release(s sdktrace.ReadOnlySpan) (held []sdktrace.ReadOnlySpan, pass bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	id := s.SpanContext().TraceID()
+	held, polled := p.held[id]
+	switch {
+	case !polled:
+		return nil, true
+	case !s.Parent().IsValid(): // the poll itself
+		delete(p.held, id)
+		p.open.Add(-1)
+		found, set := attributeOf(s, attributeFound)
+		return held, !set || found.AsInt64() > 0 || s.Status().Code == codes.Error
+	case len(held) < maxHeld:
+		p.held[id] = append(held, s)
 	}
-	for _, a := range s.Attributes() {
-		if a.Key == attributeFound {
-			return a.Value.AsInt64() == 0
-		}
-	}
-	return false
+	return nil, false
 }
 
-func boolOf(s sdktrace.ReadOnlySpan, key attribute.Key) bool {
+func attributeOf(s sdktrace.ReadOnlySpan, key attribute.Key) (value attribute.Value, set bool) {
 	for _, a := range s.Attributes() {
 		if a.Key == key {
-			return a.Value.AsBool()
+			return a.Value, true
 		}
 	}
-	return false
+	return value, false
 }

@@ -7,15 +7,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
-// A poll that finds nothing leaves nothing; one that finds something or fails, and
-// whatever else goes on meanwhile, is passed on.
+// The spans of a poll that finds nothing are dropped; those of one that finds something or fails are passed on, and
+// so is what has no part in a poll.
 func TestIdlePollsAreDropped(t *testing.T) {
 	t.Parallel()
 	spans := tracetest.NewSpanRecorder()
@@ -28,7 +26,7 @@ func TestIdlePollsAreDropped(t *testing.T) {
 			_, below := provider.Tracer("x").Start(ctx, "statement of "+name)
 			below.End()
 		}
-		// Somebody else's, while the poll is open.
+		// Another trace, while the poll is open.
 		_, other := provider.Tracer("x").Start(t.Context(), "other during "+name)
 		other.End()
 		end(found, err)
@@ -53,91 +51,53 @@ func TestIdlePollsAreDropped(t *testing.T) {
 	}
 }
 
-// A panic fails the operation's span, leaves nothing of its value there and goes on.
-func TestPanicFailsTheOperation(t *testing.T) {
-	t.Parallel()
-	spans := tracetest.NewSpanRecorder()
-	provider := NewProvider(spans)
-	ops := NewOperations(provider, "test", func(context.Context, error) (string, bool) { return "CODE", false })
-	ctx, request := provider.Tracer("test").Start(t.Context(), "request")
-	defer request.End()
-	func() {
-		defer func() {
-			if p := recover(); p != "s3cret" {
-				t.Errorf("the panic became %v", p)
-			}
-		}()
-		var err error
-		_, end := ops.Start(ctx, "operation")
-		defer end(&err)
-		panic("s3cret")
-	}()
-	ended := spans.Ended()
-	if len(ended) != 1 || ended[0].Status().Code != codes.Error || ended[0].Status().Description != "" || len(ended[0].Events()) != 0 {
-		t.Fatalf("%+v", ended)
-	}
-	if got := fmt.Sprint(ended[0].Attributes()); strings.Contains(got, "s3cret") || !strings.Contains(got, "INTERNAL") {
-		t.Errorf("attributes %s", got)
-	}
-}
-
-// What fails because its caller has left is no failure of the operation, and an
-// operation of a request that is not recorded has no span.
-func TestOperationsThatNobodyWaitsFor(t *testing.T) {
+// A fault and a panic fail the operation's span, what fails after the caller has left does not; no text of an error
+// and no value of a panic stands in it.
+func TestOperationFails(t *testing.T) {
 	t.Parallel()
 	spans := tracetest.NewSpanRecorder()
 	provider := NewProvider(spans)
 	ops := NewOperations(provider, "test", func(context.Context, error) (string, bool) { return "CODE", true })
-	for _, left := range []bool{false, true} {
+	for name, want := range map[string]codes.Code{"fault": codes.Error, "left": codes.Unset, "panic": codes.Error} {
+		spans.Reset()
 		ctx, cancel := context.WithCancel(t.Context())
 		ctx, request := provider.Tracer("test").Start(ctx, "request")
-		ctx, end := ops.Start(ctx, "operation")
-		if left {
-			cancel()
-		}
-		err := ctx.Err()
-		if err == nil {
-			err = errors.New("broken")
-		}
-		end(&err)
-		request.End()
+		func() {
+			defer func() {
+				if p := recover(); (p == "s3cret") != (name == "panic") {
+					t.Errorf("%s: the panic became %v", name, p)
+				}
+			}()
+			err := errors.New("s3cret")
+			ctx, end := ops.Start(ctx, "operation")
+			defer end(&err)
+			switch name {
+			case "left":
+				cancel()
+				err = ctx.Err()
+			case "panic":
+				panic("s3cret")
+			}
+		}()
 		cancel()
+		request.End()
 		span := spans.Ended()[0]
-		want := codes.Error
-		if left {
-			want = codes.Unset
+		all := fmt.Sprint(span.Attributes(), span.Status(), span.Events())
+		coded := strings.Contains(all, map[bool]string{true: "INTERNAL", false: "CODE"}[name == "panic"])
+		if span.Name() != "operation" || span.Status().Code != want || !coded || strings.Contains(all, "s3cret") {
+			t.Errorf("%s: %s %s", name, span.Name(), all)
 		}
-		if span.Name() != "operation" || span.Status().Code != want || !strings.Contains(fmt.Sprint(span.Attributes()), "CODE") {
-			t.Errorf("left %t: %s, %v, %v", left, span.Name(), span.Status(), span.Attributes())
-		}
-		spans.Reset()
-	}
-	_, end := ops.Start(t.Context(), "operation")
-	end(new(error))
-	if n := len(spans.Started()); n != 0 {
-		t.Errorf("%d spans of a request that is not recorded", n)
 	}
 }
 
-func TestSparse(t *testing.T) {
+func TestOperationOfARequestThatIsNotRecorded(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := NewSparse(3, time.Second)
-		passed := func() (n, omitted int) {
-			for range 10 {
-				if left, ok := s.Allow(); ok {
-					n++
-					omitted += left
-				}
-			}
-			return n, omitted
-		}
-		if n, omitted := passed(); n != 3 || omitted != 0 {
-			t.Errorf("%d lines, %d omitted", n, omitted)
-		}
-		time.Sleep(time.Second)
-		if n, omitted := passed(); n != 3 || omitted != 7 {
-			t.Errorf("in the next second %d lines, %d omitted", n, omitted)
-		}
-	})
+	spans := tracetest.NewSpanRecorder()
+	ops := NewOperations(NewProvider(spans), "test", nil)
+	err := errors.New("fault")
+	_, end := ops.Start(t.Context(), "operation")
+	end(&err)
+	if n := len(spans.Started()); n != 0 {
+		t.Errorf("%d spans of a request that is not recorded", n)
+	}
 }

@@ -2,87 +2,77 @@ package telemetry
 
 import (
 	"context"
-	"strconv"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// spanCounters tell what became of the spans that were recorded.
+// spanCounters count the recorded spans by outcome.
 type spanCounters struct{ exported, failed, dropped prometheus.Counter }
 
-// newSpanCounters makes them; all are there from the start, for increase() does not
-// see a counter that is born with its first event.
+// newSpanCounters returns the metric and its three series, which exist from the start: increase() does not see a
+// counter that appears with its first event.
 func newSpanCounters() (*prometheus.CounterVec, spanCounters) {
 	vec := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "rowlock_trace_spans_total",
-		// The exporter tells only in words how many of a batch were refused.
-		Help: "Recorded spans by what became of them: exported; failed, when the collector refused at least one of their batch or did not " +
-			"answer; dropped, when the queue was full.",
+		Help: "Recorded spans by outcome: exported; failed, when the collector refused at least one of their batch or " +
+			"did not answer; dropped, when the queue was full.",
 	}, []string{"outcome"})
-	return vec, spanCounters{
-		exported: vec.WithLabelValues("exported"), failed: vec.WithLabelValues("failed"), dropped: vec.WithLabelValues("dropped"),
-	}
+	counter := func(outcome string) prometheus.Counter { return vec.WithLabelValues(outcome) }
+	return vec, spanCounters{exported: counter("exported"), failed: counter("failed"), dropped: counter("dropped")}
 }
 
-// countedSpans is a queue of spans and its exporter, with their books. The SDK drops
-// what its queue cannot hold and tells nobody; so no more is let in than the queue
-// holds, what is being exported included, and what is refused is counted.
+// countedSpans is the SDK's queue of spans with its exporter, counted. The SDK drops silently what its queue cannot
+// hold, and its own metrics of that are experimental and process-wide; so no more spans are let in than the queue
+// holds, those being exported included, and the others are counted as dropped.
 type countedSpans struct {
 	sdktrace.SpanProcessor // the queue
 
 	counters spanCounters
-	room     int64
+	size     int64
 	pending  atomic.Int64
 }
 
-// newCountedSpans puts a queue before the exporter, of the length that env says.
-func newCountedSpans(exporter sdktrace.SpanExporter, env environ, counters spanCounters) *countedSpans {
-	room := sdktrace.DefaultMaxQueueSize
-	if n, err := strconv.Atoi(env.get(queueSize)); err == nil { // check refuses what is none
-		room = n
-	}
-	c := &countedSpans{counters: counters, room: int64(room)}
-	c.SpanProcessor = sdktrace.NewBatchSpanProcessor(countedExporter{exporter, c}, sdktrace.WithMaxQueueSize(room))
+func newCountedSpans(exporter sdktrace.SpanExporter, size int, counters spanCounters) *countedSpans {
+	c := &countedSpans{counters: counters, size: int64(size)}
+	c.SpanProcessor = sdktrace.NewBatchSpanProcessor(countedExporter{exporter, c}, sdktrace.WithMaxQueueSize(size))
 	return c
 }
 
 // OnEnd queues a span, or drops it. It never waits.
 func (c *countedSpans) OnEnd(s sdktrace.ReadOnlySpan) {
-	if !s.SpanContext().IsSampled() {
-		return
-	}
-	if c.pending.Add(1) > c.room {
+	switch {
+	case !s.SpanContext().IsSampled():
+	case c.pending.Add(1) > c.size:
 		c.pending.Add(-1)
 		c.counters.dropped.Inc()
-		return
+	default:
+		c.SpanProcessor.OnEnd(s)
 	}
-	c.SpanProcessor.OnEnd(s)
 }
 
-// countedExporter exports what comes out of the queue.
+// countedExporter counts what leaves the queue.
 type countedExporter struct {
 	sdktrace.SpanExporter
 
-	books *countedSpans
+	queue *countedSpans
 }
 
-// ExportSpans sends spans to the collector, once: the exporter has its own retries.
+// ExportSpans sends spans to the collector once: the exporter inside has its own retries.
 func (e countedExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	err := e.SpanExporter.ExportSpans(ctx, spans)
-	e.books.pending.Add(-int64(len(spans)))
+	e.queue.pending.Add(-int64(len(spans)))
 	if err != nil {
-		e.books.counters.failed.Add(float64(len(spans)))
+		e.queue.counters.failed.Add(float64(len(spans)))
 		return exportError{err}
 	}
-	e.books.counters.exported.Add(float64(len(spans)))
+	e.queue.counters.exported.Add(float64(len(spans)))
 	return nil
 }
 
-// exportError is a failure of the collector, or on the way to it: it has log lines of
-// its own, which no other error of OpenTelemetry's uses up.
+// exportError marks an error of the exporter, whose log lines are limited apart from those of others.
 type exportError struct{ error }
 
-// Unwrap is for errors.Is.
+// Unwrap returns the exporter's own error.
 func (e exportError) Unwrap() error { return e.error }

@@ -6,15 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// gate is an exporter that takes spans when it is let, with the answer that it is given.
+// gate is an exporter that takes spans when the test lets it, and answers what the test says.
 type gate struct{ answers chan error }
 
 func (g gate) ExportSpans(ctx context.Context, _ []sdktrace.ReadOnlySpan) error {
@@ -28,16 +30,13 @@ func (g gate) ExportSpans(ctx context.Context, _ []sdktrace.ReadOnlySpan) error 
 
 func (gate) Shutdown(context.Context) error { return nil }
 
-// Every recorded span is in one of the books, to the last one: those that the queue had
-// no room for while the collector stalled, those that it refused, those that it took.
+// Every recorded span is counted once: dropped while the collector stalled and the queue was full, failed or exported.
 func TestSpansAreCounted(t *testing.T) {
 	t.Parallel()
-	const room = 8
+	const size = 8
 	exporter := gate{make(chan error)}
-	vec, counters := newSpanCounters()
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(vec)
-	queue := newCountedSpans(exporter, environ{queueSize: strconv.Itoa(room)}, counters)
+	_, counters := newSpanCounters()
+	queue := newCountedSpans(exporter, size, counters)
 	provider := NewProvider(queue)
 	end := func(n int) {
 		for range n {
@@ -45,41 +44,36 @@ func TestSpansAreCounted(t *testing.T) {
 			span.End()
 		}
 	}
-	counted := func(outcome string, want float64) {
+	want := func(exported, failed, dropped float64) {
 		t.Helper()
-		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range families[0].GetMetric() {
-			if got := m.GetCounter().GetValue(); m.GetLabel()[0].GetValue() == outcome && got != want {
-				t.Errorf("%g are %s, want %g", got, outcome, want)
+		for c, want := range map[prometheus.Counter]float64{
+			counters.exported: exported, counters.failed: failed, counters.dropped: dropped,
+		} {
+			if got := testutil.ToFloat64(c); got != want {
+				t.Errorf("%s counts %g spans, want %g", c.Desc(), got, want)
 			}
 		}
 	}
-	end(room + 5) // nothing leaves the queue, nor what is under way, before the exporter answers
-	counted("dropped", 5)
+	end(size + 5) // nothing leaves the queue before the exporter answers
+	want(0, 0, 5)
 	flushed := make(chan error)
 	go func() { flushed <- queue.ForceFlush(t.Context()) }()
 	exporter.answers <- errors.New("the collector is full")
 	if err := <-flushed; err == nil {
 		t.Error("nothing failed")
 	}
-	counted("failed", room)
-	counted("dropped", 5)
+	want(0, size, 5)
 
-	end(room) // there is room again
+	end(size) // the queue is empty again
 	go func() { flushed <- provider.Shutdown(t.Context()) }()
 	exporter.answers <- nil
 	if err := <-flushed; err != nil {
 		t.Error(err)
 	}
-	counted("exported", room)
-	counted("dropped", 5)
+	want(size, size, 5)
 }
 
-// A collector that is away and any other trouble have a line each, and say how many
-// were left out only where some were.
+// Failed exports and other errors have a line each.
 func TestFailuresHaveTheirOwnLines(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -89,8 +83,27 @@ func TestFailuresHaveTheirOwnLines(t *testing.T) {
 		handle(fmt.Errorf("traces: %w", exportError{errors.New("away")}))
 	}
 	log := out.String()
-	if strings.Count(log, "\n") != 2 || !strings.Contains(log, "bad resource") || !strings.Contains(log, "away") ||
-		strings.Contains(log, "omitted") {
+	if strings.Count(log, "\n") != 2 || !strings.Contains(log, "bad resource") || !strings.Contains(log, "away") {
 		t.Error(log)
 	}
+}
+
+func TestSparse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := NewSparse(3, time.Second)
+		for second, want := range []int{0, 7} {
+			passed, omitted := 0, 0
+			for range 10 {
+				if left, ok := s.Allow(); ok {
+					passed++
+					omitted += left
+				}
+			}
+			if passed != 3 || omitted != want {
+				t.Errorf("second %d: %d lines passed, %d omitted, want 3 and %d", second, passed, omitted, want)
+			}
+			time.Sleep(time.Second)
+		}
+	})
 }

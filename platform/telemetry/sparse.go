@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Sparse thins out log lines that may come by the thousand: so many pass in each
-// interval, and the first of the next one can say how many were left out.
+// Sparse limits log lines that may come by the thousand: a number of them passes in each interval, and the first of
+// the next interval can say how many were left out.
 type Sparse struct {
 	every time.Duration
 	most  int
@@ -17,11 +17,10 @@ type Sparse struct {
 	omitted int
 }
 
-// NewSparse lets most lines pass in each interval.
+// NewSparse returns a Sparse that lets most lines pass in each interval.
 func NewSparse(most int, every time.Duration) *Sparse { return &Sparse{every: every, most: most} }
 
-// Allow tells whether a line may be written now, and how many were left out since
-// the last one that was.
+// Allow reports whether a line may be written now, and how many were left out since the last one that was.
 func (s *Sparse) Allow() (omitted int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,11 +14,11 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// Config says who is observed and how.
+// Config says which service is observed and how.
 type Config struct {
 	// Service is the name of the service, for example "counts"; required.
 	Service string
-	// Version is the version of the binary, as lifecycle.Version gives it.
+	// Version is the version of the binary, as lifecycle.Version returns it.
 	Version string
 	// LogLevel is debug, info, warn or error; empty stands for info.
 	LogLevel string
@@ -26,61 +26,52 @@ type Config struct {
 	LogFormat string
 	// Output gets the log; nil stands for standard error.
 	Output io.Writer
-	// Environ is the environment of the process, as config.Environ gives it:
-	// from it New decides whether there is tracing, and by which protocol.
-	// The SDK reads the other OTEL_* variables from the process by itself, so
-	// the two should not differ. Nil means no variables, hence no tracing.
+	// Environ is the environment of the process, as config.Environ returns it: New reads from it whether there is tracing
+	// and by which protocol. The SDK reads the other OTEL_* variables from the process, so the two should not differ. Nil
+	// means no variables, hence no tracing.
 	Environ map[string]string
-	// CaptureGlobals sends what is written through log, slog's default logger,
-	// OpenTelemetry's error handler and gRPC's logger to this logger. It is
-	// for main: the last process-wide caller wins, and it stays in place after
-	// Shutdown, because the last lines count too.
+	// CaptureGlobals sends what is written through log, slog's default logger and OpenTelemetry's loggers to this logger,
+	// and drops gRPC's. It is for main: the last caller in a process wins, and it stays in place after Shutdown.
 	CaptureGlobals bool
 }
 
 // Telemetry holds the logger, the registry and the tracer provider of one service.
 type Telemetry struct {
-	logger     *slog.Logger
-	registry   *prometheus.Registry
-	tracing    trace.TracerProvider
-	sdk        *sdktrace.TracerProvider // nil when tracing is off
-	propagator propagation.TextMapPropagator
+	logger   *slog.Logger
+	registry *prometheus.Registry
+	tracing  trace.TracerProvider
+	sdk      *sdktrace.TracerProvider // nil when tracing is off
 }
 
-// New builds the telemetry of a service. It fails, with a sentence that names
-// the variable, on a log level, a log format or an OTEL_* variable that it does
-// not understand. It does not connect anywhere: a collector that is away costs
-// spans and log lines, never the start.
+// New builds the telemetry of a service. It fails, with a sentence that names the variable, on a log level, a log
+// format or an OTEL_* variable that it reads itself and does not understand. It opens no connections: a collector
+// that is away costs spans and log lines, never the start.
 func New(ctx context.Context, cfg Config) (*Telemetry, error) {
+	if cfg.Output == nil {
+		cfg.Output = os.Stderr
+	}
 	handler, err := newHandler(cfg)
 	if err != nil {
 		return nil, err
 	}
-	traces, err := traceSettings(cfg.Environ)
+	traces, err := readTraceSettings(cfg.Environ)
 	if err != nil {
 		return nil, err
 	}
 	spans, counters := newSpanCounters()
 	registry, err := newRegistry(cfg, spans)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("telemetry: register metrics: %w", err)
 	}
-	t := &Telemetry{
-		logger:     slog.New(handler),
-		registry:   registry,
-		tracing:    noop.NewTracerProvider(),
-		propagator: propagation.TraceContext{},
-	}
-	// Before the first exporter exists: gRPC's logger must not change under it.
-	if cfg.CaptureGlobals {
-		captureGlobals(ctx, t.logger)
+	t := &Telemetry{logger: slog.New(handler), registry: registry, tracing: noop.NewTracerProvider()}
+	if cfg.CaptureGlobals { // before the first exporter exists: gRPC's logger must not change under it
+		captureGlobals(context.WithoutCancel(ctx), t.logger)
 	}
 	if traces.noEndpoint {
 		t.logger.WarnContext(ctx, "OTEL_TRACES_EXPORTER=otlp has no effect: set OTEL_EXPORTER_OTLP_ENDPOINT to send traces")
 	}
 	if traces.enabled {
-		t.sdk, err = newTracerProvider(ctx, cfg, traces.protocol, counters)
-		if err != nil {
+		if t.sdk, err = newTracerProvider(ctx, cfg, traces, counters); err != nil {
 			return nil, fmt.Errorf("telemetry: tracing: %w", err)
 		}
 		t.tracing = t.sdk
@@ -88,18 +79,18 @@ func New(ctx context.Context, cfg Config) (*Telemetry, error) {
 	return t, nil
 }
 
-// Logger is the service's logger. Pass the request's context to it, else the
-// line cannot carry the trace.
+// Logger returns the service's logger. Call its methods with the request's context, else the line lacks the trace's
+// ids.
 func (t *Telemetry) Logger() *slog.Logger { return t.logger }
 
-// Registry is the service's own registry of metrics.
+// Registry returns the service's own registry of metrics.
 func (t *Telemetry) Registry() *prometheus.Registry { return t.registry }
 
-// TracerProvider makes tracers; it is a no-op when tracing is off, never nil.
+// TracerProvider returns the maker of tracers: a no-op when tracing is off, never nil.
 func (t *Telemetry) TracerProvider() trace.TracerProvider { return t.tracing }
 
-// Tracing is the tracer provider where tracing is on, else nil: what the packages
-// of platform want whose instrumentation is left out altogether when it is off.
+// Tracing returns the tracer provider where tracing is on, else nil: what platform's packages take that leave their
+// instrumentation out altogether when it is off.
 func (t *Telemetry) Tracing() trace.TracerProvider {
 	if t.sdk == nil {
 		return nil
@@ -107,16 +98,15 @@ func (t *Telemetry) Tracing() trace.TracerProvider {
 	return t.tracing
 }
 
-// TracingEnabled says whether spans go anywhere. Code on the hot path asks it
-// once, when it is put together, and leaves its instrumentation out when not.
+// TracingEnabled reports whether spans are exported. Code on the hot path asks once, when it is built.
 func (t *Telemetry) TracingEnabled() bool { return t.sdk != nil }
 
-// Propagator reads and writes W3C traceparent and tracestate. Not baggage: nobody
-// here reads it, and the SDK logs what it cannot parse of it.
-func (t *Telemetry) Propagator() propagation.TextMapPropagator { return t.propagator }
+// Propagator returns the reader and writer of W3C traceparent and tracestate. Baggage is left out: no code reads it,
+// and the SDK logs what it cannot parse of it.
+func (*Telemetry) Propagator() propagation.TextMapPropagator { return propagation.TraceContext{} }
 
-// Shutdown sends the spans that are still waiting and stops the exporter, until
-// ctx ends. Logger and registry stay usable; a second call does nothing.
+// Shutdown sends the spans that are still waiting and stops the exporter, until ctx ends. Logger and registry stay
+// usable; a second call does nothing.
 func (t *Telemetry) Shutdown(ctx context.Context) error {
 	if t.sdk == nil {
 		return nil
@@ -125,11 +115,4 @@ func (t *Telemetry) Shutdown(ctx context.Context) error {
 		return fmt.Errorf("telemetry: send the last spans: %w", err)
 	}
 	return nil
-}
-
-func (c Config) output() io.Writer {
-	if c.Output == nil {
-		return os.Stderr
-	}
-	return c.Output
 }

@@ -3,6 +3,8 @@ package telemetry
 import (
 	"context"
 	"fmt"
+	"net/url"
+	"strconv"
 	"strings"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
@@ -13,93 +15,88 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
-// The values of OTEL_EXPORTER_OTLP_PROTOCOL that have an exporter here. The
-// specification names http/protobuf as the default.
-const (
-	protocolHTTP = "http/protobuf"
-	protocolGRPC = "grpc"
-)
-
-// traceDecision is what the OTEL_* variables ask for.
-type traceDecision struct {
+// traceSettings is what the variables say that the SDK leaves to the program.
+type traceSettings struct {
 	enabled    bool
-	noEndpoint bool // wanted, but there is nowhere to send to: worth a warning
-	protocol   string
+	noEndpoint bool // OTEL_TRACES_EXPORTER asks for traces, and no endpoint is set
+	grpc       bool // else http/protobuf, the default of the specification
+	queueSize  int
 }
 
-// traceSettings reads the variables that the SDK leaves to the program:
-// whether there is tracing at all, where it goes and by which protocol. The
-// names and their meaning are those of the OpenTelemetry specification
-// (configuration/sdk-environment-variables and protocol/exporter). The rest,
-// from sampler to headers, is read by the SDK, and only checked here.
-func traceSettings(env environ) (traceDecision, error) {
-	const disabled = "OTEL_SDK_DISABLED"
-	switch value := env.get(disabled); {
-	case strings.EqualFold(value, "true"):
-		return traceDecision{}, nil
-	case value != "" && !isBool(value):
-		return traceDecision{}, fmt.Errorf("%s %q is not true or false", disabled, value)
-	}
-	_, endpoint := env.first("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-
-	switch exporter := env.get("OTEL_TRACES_EXPORTER"); exporter {
-	case "none":
-		return traceDecision{}, nil
-	case "":
-	case "otlp":
-		if endpoint == "" {
-			return traceDecision{noEndpoint: true}, nil
+// readTraceSettings reads whether there is tracing, where to and by which protocol, as the OpenTelemetry
+// specification names it (configuration/sdk-environment-variables, protocol/exporter). Blank means unset. It refuses
+// a bad value of these variables alone: the SDK reads the others. No error repeats an endpoint, which may hold a
+// password.
+func readTraceSettings(environ map[string]string) (s traceSettings, err error) {
+	first := func(names ...string) (name, value string) {
+		for _, name = range names {
+			if value = strings.TrimSpace(environ[name]); value != "" {
+				break
+			}
 		}
+		return name, value
+	}
+	switch name, disabled := first("OTEL_SDK_DISABLED"); strings.ToLower(disabled) {
+	case "true":
+		return s, nil
+	case "", "false":
 	default:
-		return traceDecision{}, fmt.Errorf("OTEL_TRACES_EXPORTER %q is not otlp or none", exporter)
+		return s, fmt.Errorf("%s %q is not true or false", name, disabled)
 	}
-	if endpoint == "" {
-		return traceDecision{}, nil
+	exporter, wanted := first("OTEL_TRACES_EXPORTER")
+	endpoint, to := first("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+	switch {
+	case wanted != "" && wanted != "otlp" && wanted != "none":
+		return s, fmt.Errorf("%s %q is not otlp or none", exporter, wanted)
+	case to == "" || wanted == "none":
+		return traceSettings{noEndpoint: wanted == "otlp"}, nil
 	}
-	if err := env.check(); err != nil {
-		return traceDecision{}, err
+	if u, err := url.Parse(to); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return s, fmt.Errorf("%s is not a URL such as http://collector:4318, without user and password", endpoint)
 	}
-	name, protocol := env.first("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-	switch protocol {
-	case "":
-		protocol = protocolHTTP
-	case protocolHTTP, protocolGRPC:
-	default:
-		return traceDecision{}, fmt.Errorf("%s %q is not %s or %s", name, protocol, protocolGRPC, protocolHTTP)
+	name, protocol := first("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+	if protocol != "" && protocol != "grpc" && protocol != "http/protobuf" {
+		return s, fmt.Errorf("%s %q is not grpc or http/protobuf", name, protocol)
 	}
-	return traceDecision{enabled: true, protocol: protocol}, nil
+	s = traceSettings{enabled: true, grpc: protocol == "grpc", queueSize: sdktrace.DefaultMaxQueueSize}
+	if name, size := first("OTEL_BSP_MAX_QUEUE_SIZE"); size != "" {
+		if s.queueSize, err = strconv.Atoi(size); err != nil || s.queueSize < 1 {
+			return s, fmt.Errorf("%s %q is not a whole number of at least 1", name, size)
+		}
+	}
+	return s, nil
 }
 
-// newTracerProvider makes the provider that sends to the endpoint of the
-// OTEL_EXPORTER_OTLP_* variables. Making it opens no connection.
-func newTracerProvider(ctx context.Context, cfg Config, protocol string, counters spanCounters) (*sdktrace.TracerProvider, error) {
+// newTracerProvider returns the provider that sends to the endpoint of the OTEL_EXPORTER_OTLP_* variables. It opens no
+// connections.
+func newTracerProvider(
+	ctx context.Context, cfg Config, s traceSettings, counters spanCounters,
+) (*sdktrace.TracerProvider, error) {
 	res, err := newResource(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
 	var client otlptrace.Client
-	if protocol == protocolGRPC {
+	if s.grpc {
 		client = otlptracegrpc.NewClient()
 	} else {
 		client = otlptracehttp.NewClient()
 	}
 	exporter, err := otlptrace.New(ctx, client)
 	if err != nil {
-		return nil, fmt.Errorf("make the OTLP exporter (%s): %w", protocol, err)
+		return nil, fmt.Errorf("make the OTLP exporter: %w", err)
 	}
-	queue := newCountedSpans(exporter, cfg.Environ, counters)
-	return NewProvider(withoutIdlePolls(queue), sdktrace.WithResource(res)), nil
+	return NewProvider(withoutIdlePolls(newCountedSpans(exporter, s.queueSize, counters)), sdktrace.WithResource(res)), nil
 }
 
-// NewProvider makes a provider of spans as a service has it, for whoever tests what
-// stands in them. A panic leaves no event: the SDK's would hold the value, and that
-// may quote what a client sent. The log has it, with its stack.
+// NewProvider returns a provider as the services use it. A panic leaves no event in a span: the SDK's would hold the
+// panic's value, which may quote what a client sent. The log has it, with its stack.
 func NewProvider(processor sdktrace.SpanProcessor, options ...sdktrace.TracerProviderOption) *sdktrace.TracerProvider {
-	return sdktrace.NewTracerProvider(append(options, sdktrace.WithSpanProcessor(processor), sdktrace.WithoutPanicRecording())...)
+	options = append(options, sdktrace.WithSpanProcessor(processor), sdktrace.WithoutPanicRecording())
+	return sdktrace.NewTracerProvider(options...)
 }
 
-// newResource describes this replica. What the operator sets by
-// OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES comes last and so wins.
+// newResource describes this replica. What OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say comes last and so wins.
 func newResource(ctx context.Context, cfg Config) (*resource.Resource, error) {
 	res, err := resource.New(ctx,
 		resource.WithService(), // a service.instance.id for each process, and a name that the next line replaces
