@@ -57,10 +57,18 @@ func Send(t *testing.T, method, url, body string, header map[string]string) Answ
 	if err = errors.Join(err, resp.Body.Close()); err != nil {
 		return Answer{Body: err.Error()}
 	}
-	a := Answer{Status: resp.StatusCode, Header: resp.Header, Body: string(data), Took: time.Since(begin)}
-	if resp.Header.Get("Content-Type") == problem.ContentType {
+	a := answer(t, resp.StatusCode, resp.Header, data)
+	a.Took = time.Since(begin)
+	return a
+}
+
+// answer reads code and field of a problem.
+func answer(t testing.TB, status int, header http.Header, body []byte) Answer {
+	t.Helper()
+	a := Answer{Status: status, Header: header, Body: string(body)}
+	if header.Get("Content-Type") == problem.ContentType {
 		var p struct{ Code, Field string }
-		if err := json.Unmarshal(data, &p); err != nil {
+		if err := json.Unmarshal(body, &p); err != nil {
 			t.Errorf("not a problem: %s", a)
 		}
 		a.Code, a.Field = p.Code, p.Field

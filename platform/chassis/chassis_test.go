@@ -2,7 +2,6 @@ package chassis_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"maps"
@@ -14,6 +13,8 @@ import (
 	"testing"
 	"testing/fstest"
 	"time"
+
+	"github.com/labstack/echo/v4"
 
 	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/config"
@@ -270,11 +271,11 @@ func TestOrderOfTheEnd(t *testing.T) {
 		if internal, err = c.Listen("internal", "127.0.0.1:0", httpserver.Docs{}); err != nil {
 			t.Fatal(err)
 		}
-		api.Handle(http.MethodGet, "/slow", func(w http.ResponseWriter, _ *http.Request) error {
+		api.Echo().GET("/slow", func(c echo.Context) error {
 			close(entered)
 			<-leave
 			note("request answered")
-			return httpserver.WriteJSON(w, http.StatusOK, json.RawMessage(`{}`))
+			return c.JSON(http.StatusOK, struct{}{})
 		})
 	}, own)
 	waittest.Eventually(t, "ready", func() bool { return r.get(t, "/readyz") == http.StatusOK })

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -77,15 +76,15 @@ func (c *Chassis) listenersPart() lifecycle.Part {
 			}
 			return nil
 		},
-		Run: func(context.Context) error { return c.forServers((*httpserver.Server).Serve) },
+		Run: func(context.Context) error { return c.forServers(listener.Serve) },
 		Stop: func(ctx context.Context) error {
-			return c.forServers(func(s *httpserver.Server) error { return s.Shutdown(ctx) })
+			return c.forServers(func(s listener) error { return s.Shutdown(ctx) })
 		},
 	}
 }
 
 // forServers calls do for every API listener at once and joins the errors.
-func (c *Chassis) forServers(do func(*httpserver.Server) error) error {
+func (c *Chassis) forServers(do func(listener) error) error {
 	errs := make(chan error, len(c.servers))
 	for _, s := range c.servers {
 		go func() { errs <- do(s) }()

@@ -7,6 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+
 	"github.com/rowlock/rowlock/platform/telemetry"
 )
 
@@ -17,111 +20,98 @@ const (
 	logNone   = "none"
 )
 
-// slowRequest is what LOG_REQUESTS=errors counts as one.
+// slowRequest is what LOG_REQUESTS=errors counts as slow.
 const slowRequest = time.Second
 
-// refusalsPerSecond is how many lines LOG_REQUESTS=errors writes at most about
-// answers of 502, 503 and 504 with the same code: an overload or a database that is
-// away makes thousands a second, all alike. The metrics count every one. Each code
-// counts for itself, so that none hides behind another.
-const refusalsPerSecond = 10
+// linesPerSecond bounds the lines that LOG_REQUESTS=errors writes about answers of 502, 503 and 504 with the same code: an
+// overload or an outage of the database makes thousands a second, all alike. The metrics count every one. Each code has a
+// bound of its own, so that none hides behind another.
+const linesPerSecond = 10
 
-// refusals thins out the lines of each code, of which there are a dozen. The zero
-// value is ready.
-type refusals struct{ byCode sync.Map }
+// thinned leaves out lines of each code, of which there are a dozen. The zero value is ready.
+type thinned struct{ byCode sync.Map }
 
-// allow tells whether a line about this answer may be written, and how many of its
-// code were left out since the last one.
-func (r *refusals) allow(code string) (omitted int, ok bool) {
-	sparse, known := r.byCode.Load(code)
+// allow reports whether a line with this code may be written, and how many were left out since the last one.
+func (t *thinned) allow(code string) (omitted int, ok bool) {
+	sparse, known := t.byCode.Load(code)
 	if !known {
-		sparse, _ = r.byCode.LoadOrStore(code, telemetry.NewSparse(refusalsPerSecond, time.Second))
+		sparse, _ = t.byCode.LoadOrStore(code, telemetry.NewSparse(linesPerSecond, time.Second))
 	}
 	s, _ := sparse.(*telemetry.Sparse) // it holds nothing else
 	return s.Allow()
 }
 
-// log writes the one line of the request, if it is to have one: what failed
-// stands in it too. The path appears as the route's template only.
-func (ex *exchange) log(took time.Duration, clientLeft bool) {
-	status := ex.booked()
-	if !ex.server.logged(status, took) {
-		return
+// accessLog writes at most one line about each request, what failed included. It has the route's template, never the path.
+func (s *Server) accessLog() echo.MiddlewareFunc {
+	return middleware.RequestLoggerWithConfig(middleware.RequestLoggerConfig{
+		HandleError: true, LogLatency: true, LogResponseSize: true,
+		LogValuesFunc: func(c echo.Context, v middleware.RequestLoggerValues) error {
+			r := requestOf(c.Request().Context())
+			status := r.status(c)
+			if omitted, ok := s.logged(r, status, v.Latency); ok {
+				s.deps.Log.LogAttrs(c.Request().Context(), r.level(status), "request", s.attributes(r, status, v, omitted)...)
+			}
+			return nil
+		},
+	})
+}
+
+// logged reports whether the request gets a line, and how many like it were left out before it.
+func (s *Server) logged(r *request, status int, took time.Duration) (omitted int, ok bool) {
+	switch {
+	case status == http.StatusInternalServerError || s.cfg.LogRequests == logAll:
+		return 0, true
+	case s.cfg.LogRequests == logNone:
+		return 0, false
+	case status > http.StatusInternalServerError:
+		return s.thinned.allow(r.code()) // a replica that sheds load must not spend it on the log
 	}
-	omitted := 0
-	if status > http.StatusInternalServerError && ex.server.cfg.LogRequests != logAll {
-		// Who sheds load must not spend it on saying so.
-		var ok bool
-		if omitted, ok = ex.server.refusals.allow(ex.code()); !ok {
-			return
-		}
-	}
-	const most = 13
-	attrs := make([]slog.Attr, 0, most)
+	return 0, status >= http.StatusBadRequest || took > slowRequest
+}
+
+func (s *Server) attributes(r *request, status int, v middleware.RequestLoggerValues, omitted int) []slog.Attr {
 	template := routeUnmatched
-	if ex.route != nil {
-		template = ex.route.template
+	if r.route != nil {
+		template = r.route.template
 	}
-	attrs = append(attrs,
-		slog.String("server", ex.server.name),
-		slog.String("method", canonicalMethod(ex.request.Method)),
+	attrs := []slog.Attr{
+		slog.String("server", s.name),
+		slog.String("method", canonicalMethod(r.method)),
 		slog.String("route", template),
 		slog.Int("status", status),
-		slog.Float64("ms", float64(took.Microseconds())/1000),
-		slog.Int64("bytes", ex.written),
-		slog.String("request_id", ex.requestID),
-	)
-	if code := ex.code(); code != "" {
+		slog.Float64("ms", float64(v.Latency.Microseconds())/1000),
+		slog.Int64("bytes", v.ResponseSize),
+		slog.String("request_id", r.id),
+	}
+	if code := r.code(); code != "" {
 		attrs = append(attrs, slog.String("code", code))
 	}
-	// Behind a 4xx there is the client's input, which is nobody's business.
-	if ex.failure != nil && status >= http.StatusInternalServerError {
-		attrs = append(attrs, slog.String("error", ex.failure.Error()))
-		if p, ok := errors.AsType[*panicError](ex.failure); ok {
+	// The error behind a 4xx may quote the client's input.
+	if r.err != nil && status >= http.StatusInternalServerError {
+		attrs = append(attrs, slog.String("error", r.err.Error()))
+		if p, ok := errors.AsType[*panicError](r.err); ok {
 			attrs = append(attrs, slog.String("stack", string(p.stack)))
 		}
 	}
 	if omitted > 0 {
 		attrs = append(attrs, slog.Int("omitted", omitted))
 	}
-	level := levelOf(status)
-	if clientLeft {
+	if r.clientLeft() {
 		attrs = append(attrs, slog.Bool("client_left", true))
-		if _, ok := errors.AsType[*panicError](ex.failure); !ok {
-			level = slog.LevelInfo // time ran out because somebody hung up
-		}
 	}
-	ex.server.log.LogAttrs(&ex.ctx, level, "request", attrs...)
+	return attrs
 }
 
-// code is that of the error table which the answer names, else empty.
-func (ex *exchange) code() string {
-	if ex.problem == nil {
-		return ""
-	}
-	return ex.problem.Kind().Code()
-}
-
-func (s *Server) logged(status int, took time.Duration) bool {
+// level returns the level of the request's line: a 500 needs a person, the other 5xx say that a dependency is in trouble, and
+// a 4xx is the client's. What failed because the client left is no fault.
+func (r *request) level(status int) slog.Level {
+	_, panicked := errors.AsType[*panicError](r.err)
 	switch {
-	case status == http.StatusInternalServerError || s.cfg.LogRequests == logAll:
-		return true
-	case s.cfg.LogRequests == logNone:
-		return false
-	default:
-		return status >= http.StatusBadRequest || took > slowRequest
-	}
-}
-
-// levelOf: 500 is for somebody to look at, the other 5xx say that a neighbour
-// is in trouble, and a 4xx is the client's.
-func levelOf(status int) slog.Level {
-	switch {
+	case status < http.StatusInternalServerError || r.clientLeft() && !panicked:
+		return slog.LevelInfo
 	case status == http.StatusInternalServerError:
 		return slog.LevelError
-	case status > http.StatusInternalServerError:
-		return slog.LevelWarn
 	default:
-		return slog.LevelInfo
+		return slog.LevelWarn
 	}
 }

@@ -3,82 +3,87 @@ package httpserver
 import (
 	"bytes"
 	"crypto/sha256"
-	_ "embed" // the page's parts
+	_ "embed" // the page
 	"encoding/base64"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"html"
+	"html/template"
 	"net/http"
-	"strconv"
+
+	"github.com/labstack/echo/v4"
+	"github.com/swaggest/swgui/v5/static"
+	"github.com/vearutop/statigz"
+	"go.yaml.in/yaml/v3"
 )
 
-// The page in three parts, so that each is what its editor thinks it is.
+// The page around Swagger UI, whose own files come from swgui.
 var (
 	//go:embed docs/page.html
-	pageHTML []byte
-	//go:embed docs/page.css
-	pageCSS []byte
+	pageHTML string
 	//go:embed docs/page.js
 	pageJS []byte
 )
 
-// handleDocs serves the contract and the page to try it: one document without
-// a single request to anywhere else but this server.
-func (s *Server) handleDocs(docs Docs) error {
+// pagePolicy lets the page run only what this server serves, and talk only to this server.
+const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; " +
+	"img-src 'self' data:; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// serveDocs serves the contract and a page to try it, which needs no other server.
+func (s *Server) serveDocs(docs Docs) error {
 	contract, err := yamlToJSON(docs.OpenAPI)
 	if err != nil {
 		return fmt.Errorf("httpserver: the OpenAPI contract: %w", err)
 	}
-	page := bytes.NewBuffer(nil)
-	for part := range bytes.Lines(pageHTML) {
-		switch string(bytes.TrimSpace(part)) {
-		case "<!-- title -->":
-			fmt.Fprintf(page, "<title>%s</title>\n", html.EscapeString(docs.Title))
-		case "<!-- style -->":
-			fmt.Fprintf(page, "<style>%s</style>\n", pageCSS)
-		case "<!-- script -->":
-			fmt.Fprintf(page, "<script>%s</script>\n", pageJS)
-		default:
-			page.Write(part)
-		}
+	page, err := template.New("page").Parse(pageHTML)
+	if err != nil {
+		return fmt.Errorf("httpserver: the docs page: %w", err)
 	}
-	// Only what is in the page may run in it, and it may talk only to this server.
-	policy := fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; connect-src 'self'; "+
-		"img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", digest(pageJS), digest(pageCSS))
-
-	s.Handle(http.MethodGet, "/openapi.yaml", static("application/yaml", docs.OpenAPI))
-	s.Handle(http.MethodGet, "/openapi.json", static("application/json", contract))
-	s.Handle(http.MethodGet, "/docs", static("text/html; charset=utf-8", page.Bytes(),
-		"Content-Security-Policy", policy, "Referrer-Policy", "no-referrer"))
+	var html bytes.Buffer
+	if err := page.Execute(&html, docs.Title); err != nil {
+		return fmt.Errorf("httpserver: the docs page: %w", err)
+	}
+	s.echo.GET("/openapi.yaml", unchanging("application/yaml", docs.OpenAPI))
+	s.echo.GET("/openapi.json", unchanging(echo.MIMEApplicationJSON, contract))
+	s.echo.GET("/docs", unchanging(echo.MIMETextHTMLCharsetUTF8, html.Bytes()))
+	s.echo.GET("/docs/page.js", unchanging("text/javascript; charset=utf-8", pageJS))
+	files := echo.WrapHandler(http.StripPrefix("/docs", statigz.FileServer(static.FS)))
+	for _, name := range []string{"swagger-ui.css", "swagger-ui-bundle.js", "favicon-32x32.png"} {
+		s.echo.GET("/docs/"+name, files)
+	}
 	return nil
 }
 
-// digest is a source of a Content-Security-Policy: exactly these bytes.
-func digest(source []byte) string {
-	sum := sha256.Sum256(source)
-	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
-}
-
-// static serves bytes that change with the binary only, with more headers in pairs.
-func static(contentType string, content []byte, headers ...string) Handler {
+// unchanging serves bytes that change with the binary only.
+func unchanging(contentType string, content []byte) echo.HandlerFunc {
 	sum := sha256.Sum256(content)
 	tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
-	return func(w http.ResponseWriter, r *http.Request) error {
-		h := w.Header()
-		for i := 0; i+1 < len(headers); i += 2 {
-			h.Set(headers[i], headers[i+1])
-		}
+	return func(c echo.Context) error {
+		h := c.Response().Header()
+		h.Set("Content-Security-Policy", pagePolicy)
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-cache") // ask again, by the tag
 		h.Set("ETag", tag)
-		h.Set("X-Content-Type-Options", "nosniff")
-		if r.Header.Get("If-None-Match") == tag {
-			w.WriteHeader(http.StatusNotModified)
-			return nil
+		if c.Request().Header.Get("If-None-Match") == tag {
+			return c.NoContent(http.StatusNotModified)
 		}
-		h.Set("Content-Type", contentType)
-		h.Set("Content-Length", strconv.Itoa(len(content)))
-		if _, err := w.Write(content); err != nil {
-			return fmt.Errorf("httpserver: write %s: %w", contentType, err)
-		}
-		return nil
+		return c.Blob(http.StatusOK, contentType, content)
 	}
+}
+
+// yamlToJSON translates a document whose members have names.
+func yamlToJSON(source []byte) ([]byte, error) {
+	var document map[string]any
+	if err := yaml.Unmarshal(source, &document); err != nil {
+		return nil, fmt.Errorf("not YAML: %w", err)
+	}
+	if len(document) == 0 {
+		return nil, errors.New("it is empty")
+	}
+	translated, err := json.Marshal(document)
+	if err != nil {
+		return nil, fmt.Errorf("not JSON: %w", err)
+	}
+	return translated, nil
 }

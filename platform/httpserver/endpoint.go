@@ -12,13 +12,12 @@ import (
 )
 
 const (
-	// readHeaderTimeout ends a connection that drips its header.
+	// readHeaderTimeout ends a connection whose header arrives too slowly.
 	readHeaderTimeout = 5 * time.Second
 	// idleTimeout ends a connection that sends nothing more.
 	idleTimeout = 60 * time.Second
-	// bodyGrace is what a body may take to arrive beyond the request's own
-	// time; answerGrace is larger, so that a request whose body came late is
-	// still told so.
+	// bodyGrace is what a body may take to arrive beyond the request's own time. answerGrace is larger, so that a request
+	// whose body came late still gets an answer.
 	bodyGrace   = 5 * time.Second
 	answerGrace = 10 * time.Second
 	// maxHeader is the size of request line and headers. net/http adds 4 KiB
@@ -27,15 +26,12 @@ const (
 	netHTTPHeaderGap = 4 << 10
 )
 
-// endpoint is what Server and Admin have in common: an http.Server on a
-// listener that is bound before anything is served.
+// endpoint serves HTTP on a listener that is bound before anything is served. Server and Admin embed it.
 type endpoint struct {
 	name string
 	addr string
 	log  *slog.Logger
 	http *http.Server
-	// onRefusal answers what net/http refuses by itself; nil leaves it as it is.
-	onRefusal func(status int) []byte
 
 	mu       sync.Mutex // guards listener
 	listener net.Listener
@@ -56,7 +52,7 @@ func newEndpoint(name, addr string, handler http.Handler, log *slog.Logger) *end
 	}
 }
 
-// Name is the listener's name in logs and metrics.
+// Name returns the listener's name in logs and metrics.
 func (e *endpoint) Name() string { return e.name }
 
 // Listen binds the address, so that an address in use is known before anything
@@ -75,7 +71,7 @@ func (e *endpoint) Listen(ctx context.Context) error {
 	return nil
 }
 
-// Addr is the bound address, nil before Listen.
+// Addr returns the bound address, nil before Listen.
 func (e *endpoint) Addr() net.Addr {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -94,17 +90,13 @@ func (e *endpoint) Serve() error {
 	if ln == nil {
 		return fmt.Errorf("the %s listener: Serve before Listen", e.name)
 	}
-	if e.onRefusal != nil {
-		ln = refusingListener{Listener: ln, answer: e.onRefusal}
-	}
 	if err := e.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("the %s listener: %w", e.name, err)
 	}
 	return nil
 }
 
-// Close ends the listener at once: for one that is bound and shall not be
-// served after all. Requests in flight are cut off.
+// Close closes the listener and all connections at once.
 func (e *endpoint) Close() error {
 	return errors.Join(e.http.Close(), e.closeListener())
 }

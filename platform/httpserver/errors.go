@@ -3,54 +3,99 @@ package httpserver
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
-// routerError answers what the router or a handler returned.
-func (s *Server) routerError(err error, c echo.Context) {
-	ex, ok := c.Response().Writer.(*exchange)
-	if !ok {
-		return // cannot be: serve is the router's only caller
-	}
-	switch {
-	case errors.Is(err, echo.ErrNotFound):
-		err = notFound()
-	case errors.Is(err, echo.ErrMethodNotAllowed):
-		err = s.methodNotAllowed(ex.request, c.Path())
-	}
-	ex.fail(err)
+// ErrorWriter writes an error answer in a form of the service's own: its headers (problem.Error.SetHeaders), its status and
+// a body. It is called for every error answer of a listener, those of the server itself included: 404, 405, 413, 503
+// OVERLOADED, a panic. The error that it returns is that of the connection.
+type ErrorWriter func(w http.ResponseWriter, r *http.Request, e *problem.Error, traceID string) error
+
+func writeProblem(w http.ResponseWriter, _ *http.Request, e *problem.Error, traceID string) error {
+	return problem.Write(w, e, traceID)
 }
 
-func notFound() *problem.Error {
-	return problem.NotFound.New("Nothing is served at this path.")
-}
-
-func (s *Server) methodNotAllowed(r *http.Request, routerPath string) *problem.Error {
-	p := s.patterns[shapeOf(routerPath)]
-	if p == nil || countSlashes(r) != p.slashes {
-		return notFound() // the router let a parameter take slashes, see matched
+// handleError is echo's HTTPErrorHandler: it answers err, or marks the connection to be cut when an answer was begun. echo
+// calls it a second time with the error that the access log has passed on.
+func (s *Server) handleError(err error, c echo.Context) {
+	r := requestOf(c.Request().Context())
+	if r == nil || r.answered {
+		return
 	}
-	return problem.MethodNotAllowed.New("This path does not serve that method. Allowed: "+p.allow()+".",
-		problem.Header("Allow", p.allow()))
+	r.answered = true
+	if errors.Is(err, echo.ErrMethodNotAllowed) {
+		err = methodNotAllowed(c)
+	}
+	if c.Response().Committed {
+		r.aborted = true
+		if r.clientLeft() {
+			return // the error is that of the connection
+		}
+	}
+	r.err = err
+	r.problem = s.problemOf(err, r.method)
+	if r.aborted {
+		return
+	}
+	r.noted = true
+	header := c.Response().Header()
+	for _, key := range []string{"Content-Encoding", "Etag", "Last-Modified", "Location"} {
+		header.Del(key) // they described the answer that did not come
+	}
+	// With HTTP/2 the stream alone ends, and other requests share its connection.
+	cut := r.problem.Kind() == problem.BodyTooLarge && c.Request().ProtoMajor < 2
+	if cut {
+		header.Set(echo.HeaderConnection, "close")
+	}
+	// The error is that of the connection, and there is no client left to answer.
+	_ = s.deps.WriteError(c.Response(), c.Request(), r.problem, r.traceID())
+	if cut {
+		r.readOn(c)
+	}
 }
 
-// problemOf is what the client is told about err.
+// readOn reads a refused body for a while: a connection that is closed over unread bytes is reset, and the reset overtakes
+// the answer.
+func (r *request) readOn(c echo.Context) {
+	const (
+		longest = time.Second
+		most    = 16 << 20
+	)
+	if r.body == nil || c.Request().Header.Get("Expect") != "" { // a client that expects 100 Continue has sent nothing
+		return
+	}
+	conn := http.NewResponseController(c.Response())
+	if conn.Flush() != nil || conn.SetReadDeadline(time.Now().Add(longest)) != nil {
+		return // no connection to close
+	}
+	_, _ = io.CopyN(io.Discard, r.body, most) // the error is what ends it
+}
+
+// problemOf returns what the client learns about err.
 func (s *Server) problemOf(err error, method string) *problem.Error {
 	if p, ok := errors.AsType[*problem.Error](err); ok {
 		return p
 	}
-	for _, translate := range s.errors {
+	if e, ok := errors.AsType[*echo.HTTPError](err); ok {
+		return s.problemOfEcho(e)
+	}
+	for _, translate := range s.deps.Errors {
 		if p := translate(err); p != nil {
 			return p
 		}
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		// Whoever knows better has a translation of its own. What is left is an
-		// end of time of which nobody can say what had been done by then.
+		// A service that knows more has a translation of its own. Otherwise the change may have been made by then.
 		if safeMethod(method) {
 			return problem.NotApplied.New("The request's time ran out. Nothing was changed; try again.", problem.Cause(err))
 		}
@@ -60,7 +105,58 @@ func (s *Server) problemOf(err error, method string) *problem.Error {
 	return problem.Internal.New("Something is wrong inside the service. The trace id finds it in the log.", problem.Cause(err))
 }
 
-// safeMethod says that the method promises to change nothing (RFC 9110, section 9.2.1).
+// safeMethod reports whether the method promises to change nothing (RFC 9110, section 9.2.1).
 func safeMethod(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
+}
+
+// parameter finds the name in an error of the code that oapi-codegen generates.
+var parameter = regexp.MustCompile(`(?:[Pp]arameter|value for) ([\w.-]{1,64})`)
+
+// problemOfEcho translates the errors of echo, of its middleware and of generated code.
+func (s *Server) problemOfEcho(e *echo.HTTPError) *problem.Error {
+	switch e.Code {
+	case http.StatusNotFound:
+		return problem.NotFound.New("Nothing is served at this path.")
+	case http.StatusRequestEntityTooLarge:
+		return problem.BodyTooLarge.New(fmt.Sprintf("The body is larger than %d bytes.", s.cfg.MaxBody))
+	case http.StatusBadRequest:
+		if found := parameter.FindStringSubmatch(fmt.Sprint(e.Message)); found != nil {
+			return problem.InvalidField.New("The parameter "+found[1]+" is missing or has a wrong form.",
+				problem.Field(found[1]), problem.Cause(e))
+		}
+		return problem.InvalidField.New("The request is malformed.", problem.Cause(e))
+	}
+	return problem.Internal.New("Something is wrong inside the service. The trace id finds it in the log.", problem.Cause(e))
+}
+
+func methodNotAllowed(c echo.Context) *problem.Error {
+	methods, _ := c.Get(echo.ContextKeyHeaderAllow).(string)
+	allowed := strings.Split(methods, ", ")
+	slices.Sort(allowed)
+	allow := strings.Join(allowed, ", ")
+	return problem.MethodNotAllowed.New("This path does not serve that method. Allowed: "+allow+".", problem.Header("Allow", allow))
+}
+
+// Refuse returns what the client learns about err, by the translations of Deps.Errors, and notes it for the access log and
+// the metrics of ctx's request. It is for a handler that speaks a protocol with errors of its own, in which the status line
+// may not show them (gRPC answers 200), and that writes them itself; any other handler returns its error. traceID is the
+// one in the log.
+func Refuse(ctx context.Context, err error) (p *problem.Error, traceID string) {
+	r := requestOf(ctx)
+	if r == nil { // no request of a Server
+		return (&Server{}).problemOf(err, ""), ""
+	}
+	r.err, r.problem, r.noted = err, r.server.problemOf(err, r.method), true
+	return r.problem, r.traceID()
+}
+
+// ProblemOf returns what the client of ctx's request learns about err; false where there is no request. Unlike Refuse it
+// notes nothing.
+func ProblemOf(ctx context.Context, err error) (p *problem.Error, ok bool) {
+	r := requestOf(ctx)
+	if r == nil {
+		return nil, false
+	}
+	return r.server.problemOf(err, r.method), true
 }

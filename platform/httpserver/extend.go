@@ -7,51 +7,48 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/labstack/echo/v4"
 )
 
 // Allowance is the time that Extend gives to a request.
 type Allowance struct {
 	// Timeout counts from now and replaces what is left of Config.RequestTimeout.
 	Timeout time.Duration
-	// Stall is how long the body may pause: a Read that gets nothing for so long
-	// fails, so that a client that has gone silent holds nothing for ever.
+	// Stall is how long the body may pause: a Read that gets nothing for so long fails, so that a silent client does not
+	// hold its request for ever.
 	Stall time.Duration
 }
 
-// Extend gives a request more time than Config.RequestTimeout: for the few that
-// carry a large body or start long work, each with a bound of its own. It returns
-// a request whose context ends at the new deadline (or when the client leaves,
-// or when cancel is called) and whose body may take as long; the answer may be
-// written a little beyond it. The request that was handed in still ends with its
-// old deadline, so use the new one from here on.
+// Extend gives the request of c more time than Config.RequestTimeout, for one that carries a large body or starts long work.
+// It replaces c.Request() by one whose context ends at the new deadline, when the client leaves, or when cancel is called,
+// and whose body may take as long; the answer may be written a little beyond it.
 //
-// Where the connection knows no deadlines, as in a test without one, only the
-// context is extended.
-func Extend(r *http.Request, by Allowance) (extended *http.Request, cancel context.CancelFunc, err error) {
-	ex, ok := r.Context().Value(exchangeKey{}).(*exchange)
-	if !ok {
-		return nil, nil, errors.New("httpserver: Extend of a request that no route has matched")
+// Where the connection has no deadlines, as in a test without one, only the context is extended.
+func Extend(c echo.Context, by Allowance) (cancel context.CancelFunc, err error) {
+	in := c.Request()
+	r := requestOf(in.Context())
+	if r == nil {
+		return nil, errors.New("httpserver: Extend of a request that did not pass the middleware")
 	}
 	deadline := time.Now().Add(by.Timeout)
-	ctx, cancel := context.WithDeadline(ex.parent, deadline)
-	extended = r.WithContext(&requestContext{ctx, ex})
-	conn := http.NewResponseController(ex.w)
+	ctx, cancel := context.WithDeadline(r.outer, deadline)
+	extended := in.WithContext(ctx)
+	conn := http.NewResponseController(c.Response())
 	switch err := conn.SetWriteDeadline(deadline.Add(answerGrace)); {
 	case errors.Is(err, http.ErrNotSupported):
-		return extended, cancel, nil
 	case err != nil:
 		cancel()
-		return nil, nil, fmt.Errorf("httpserver: extend the time for the answer: %w", err)
+		return nil, fmt.Errorf("httpserver: extend the time for the answer: %w", err)
+	case in.Body != nil && in.Body != http.NoBody:
+		extended.Body = &slowBody{ReadCloser: in.Body, conn: conn, deadline: deadline, stall: by.Stall}
 	}
-	if r.Body != nil && r.Body != http.NoBody {
-		extended.Body = &patientBody{ReadCloser: r.Body, conn: conn, deadline: deadline, stall: by.Stall}
-	}
-	return extended, cancel, nil
+	c.SetRequest(extended)
+	return cancel, nil
 }
 
-// patientBody is a body that may take until deadline, without a pause longer
-// than stall.
-type patientBody struct {
+// slowBody is a body that may take until deadline, without a pause longer than stall.
+type slowBody struct {
 	io.ReadCloser
 
 	conn     *http.ResponseController
@@ -60,7 +57,7 @@ type patientBody struct {
 }
 
 // Read moves the connection's deadline ahead of each read.
-func (b *patientBody) Read(p []byte) (int, error) {
+func (b *slowBody) Read(p []byte) (int, error) {
 	until := time.Now().Add(b.stall)
 	if until.After(b.deadline) {
 		until = b.deadline
@@ -70,9 +67,8 @@ func (b *patientBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		// From here on net/http reads in the background, to notice that the client
-		// leaves; a deadline that passed would look like that. The error is the
-		// connection's, and whoever uses it next meets it.
+		// From here on net/http reads in the background, to notice that the client leaves; a deadline that passed would look
+		// like that. The error is the connection's, and its next user meets it.
 		_ = b.conn.SetReadDeadline(b.deadline.Add(answerGrace))
 	}
 	return n, err //nolint:wrapcheck // an io.Reader returns what it got

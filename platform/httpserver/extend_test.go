@@ -3,6 +3,7 @@ package httpserver
 import (
 	"context"
 	"errors"
+	"github.com/labstack/echo/v4"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -14,28 +15,24 @@ import (
 )
 
 // reading is a handler that extends its request and answers how much it read.
-func reading(by Allowance) Handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		r, cancel, err := Extend(r, by)
+func reading(by Allowance) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		cancel, err := Extend(c, by)
 		if err != nil {
 			return err
 		}
 		defer cancel()
-		name, err := PathParam(r, "name")
-		if err != nil {
-			return err
-		}
-		n, err := io.Copy(io.Discard, r.Body)
+		n, err := io.Copy(io.Discard, c.Request().Body)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return WriteJSON(w, http.StatusRequestTimeout, strconv.FormatInt(n, 10))
+			return c.JSON(http.StatusRequestTimeout, strconv.FormatInt(n, 10))
 		}
 		if err != nil {
 			return err
 		}
-		if err := r.Context().Err(); err != nil {
+		if err := c.Request().Context().Err(); err != nil {
 			return err
 		}
-		return WriteJSON(w, http.StatusOK, name+strconv.FormatInt(n, 10))
+		return c.JSON(http.StatusOK, c.Param("name")+strconv.FormatInt(n, 10))
 	}
 }
 
@@ -90,7 +87,7 @@ func TestExtendOutlivesTheRequestTimeout(t *testing.T) {
 	f := newFixture(t, Config{RequestTimeout: 50 * time.Millisecond})
 	// The connection's own deadlines are some seconds beyond; here they are not.
 	f.http.ReadTimeout, f.http.WriteTimeout = 100*time.Millisecond, 200*time.Millisecond
-	f.Handle(http.MethodPost, "/extended/{name}", reading(Allowance{Timeout: 20 * time.Second, Stall: 10 * time.Second}))
+	f.handle(http.MethodPost, "/extended/:name", reading(Allowance{Timeout: 20 * time.Second, Stall: 10 * time.Second}))
 	addr := f.start(t)
 	if status, body := post(t, "http://"+addr+"/extended/a", dribble(t, 20, 20*time.Millisecond)); status != 200 || body != `"a20"` {
 		t.Errorf("%d %s", status, body)
@@ -101,7 +98,7 @@ func TestExtendOutlivesTheRequestTimeout(t *testing.T) {
 func TestExtendEndsAStalledBody(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{})
-	f.Handle(http.MethodPost, "/{name}", reading(Allowance{Timeout: 20 * time.Second, Stall: 100 * time.Millisecond}))
+	f.handle(http.MethodPost, "/:name", reading(Allowance{Timeout: 20 * time.Second, Stall: 100 * time.Millisecond}))
 	addr := f.start(t)
 	begin := time.Now()
 	status, body := post(t, "http://"+addr+"/a", io.MultiReader(strings.NewReader("xy"), dribble(t, 1, 25*time.Second)))
@@ -115,22 +112,22 @@ func TestExtendedContextEnds(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{})
 	ended := make(chan error, 1)
-	f.Handle(http.MethodPost, "/{name}", func(_ http.ResponseWriter, r *http.Request) error {
+	f.handle(http.MethodPost, "/:name", func(c echo.Context) error {
 		timeout := 10 * time.Millisecond
-		if r.ContentLength > 0 {
+		if c.Request().ContentLength > 0 {
 			timeout = time.Minute
 		}
-		r, cancel, err := Extend(r, Allowance{Timeout: timeout, Stall: time.Minute})
+		cancel, err := Extend(c, Allowance{Timeout: timeout, Stall: time.Minute})
 		if err != nil {
 			return err
 		}
 		defer cancel()
-		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		if _, err := io.Copy(io.Discard, c.Request().Body); err != nil {
 			return err
 		}
-		<-r.Context().Done()
-		ended <- r.Context().Err()
-		return r.Context().Err()
+		<-c.Request().Context().Done()
+		ended <- c.Request().Context().Err()
+		return c.Request().Context().Err()
 	})
 	addr := f.start(t)
 	if status, _ := post(t, "http://"+addr+"/a", nil); status != http.StatusInternalServerError {
@@ -155,22 +152,22 @@ func TestExtendedContextEnds(t *testing.T) {
 func TestExtendedRequestIsNotEndedByItsOwnReadDeadline(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{})
-	f.Handle(http.MethodPost, "/{name}", func(w http.ResponseWriter, r *http.Request) error {
-		r, cancel, err := Extend(r, Allowance{Timeout: 20 * time.Second, Stall: 20 * time.Millisecond})
+	f.handle(http.MethodPost, "/:name", func(c echo.Context) error {
+		cancel, err := Extend(c, Allowance{Timeout: 20 * time.Second, Stall: 20 * time.Millisecond})
 		if err != nil {
 			return err
 		}
 		defer cancel()
-		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		if _, err := io.Copy(io.Discard, c.Request().Body); err != nil {
 			return err
 		}
 		timer := time.NewTimer(200 * time.Millisecond)
 		defer timer.Stop()
 		select {
-		case <-r.Context().Done():
-			return r.Context().Err()
+		case <-c.Request().Context().Done():
+			return c.Request().Context().Err()
 		case <-timer.C:
-			return WriteJSON(w, http.StatusOK, "done")
+			return c.JSON(http.StatusOK, "done")
 		}
 	})
 	if status, body := post(t, "http://"+f.start(t)+"/a", strings.NewReader("x")); status != 200 || body != `"done"` {
@@ -182,12 +179,12 @@ func TestExtendedRequestIsNotEndedByItsOwnReadDeadline(t *testing.T) {
 func TestExtendWithoutAConnection(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{RequestTimeout: time.Nanosecond})
-	f.Handle(http.MethodPost, "/{name}", reading(Allowance{Timeout: time.Minute, Stall: time.Minute}))
+	f.handle(http.MethodPost, "/:name", reading(Allowance{Timeout: time.Minute, Stall: time.Minute}))
 	if w := f.do(t, http.MethodPost, "/a", "xyz"); w.Code != 200 {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
-	if _, _, err := Extend(r, Allowance{}); err == nil {
+	if _, err := Extend(echo.New().NewContext(r, nil), Allowance{}); err == nil {
 		t.Error("a request of no server was extended")
 	}
 }

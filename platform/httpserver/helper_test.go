@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"github.com/labstack/echo/v4"
 	"io"
 	"log/slog"
 	"net"
@@ -167,9 +168,12 @@ func wantProblem(t *testing.T, w *httptest.ResponseRecorder, kind problem.Kind, 
 }
 
 // answer writes an answer that cannot go wrong.
-func answer(w http.ResponseWriter, r *http.Request) error {
-	return WriteJSON(w, http.StatusOK, map[string]string{"path": r.URL.Path})
+func answer(c echo.Context) error {
+	return c.JSON(http.StatusOK, map[string]string{"path": c.Request().URL.Path})
 }
+
+// handle registers a route.
+func (f *fixture) handle(method, path string, h echo.HandlerFunc) { f.Echo().Add(method, path, h) }
 
 // dial opens a bare connection, closed when the test ends.
 func dial(t *testing.T, addr string) *net.TCPConn {

@@ -3,6 +3,7 @@ package httpserver
 import (
 	"context"
 	"errors"
+	"github.com/labstack/echo/v4"
 	"io"
 	"net/http"
 	"net/http/httptrace"
@@ -45,10 +46,10 @@ func postBy(t *testing.T, client *http.Client, url string, body io.Reader) (stat
 func TestHTTP2(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{MaxBody: 1 << 10})
-	f.Handle(http.MethodPost, "/echo", func(w http.ResponseWriter, r *http.Request) error {
-		body, err := io.ReadAll(r.Body)
+	f.handle(http.MethodPost, "/echo", func(c echo.Context) error {
+		body, err := io.ReadAll(c.Request().Body)
 		if err == nil {
-			_, err = w.Write(body)
+			_, err = c.Response().Write(body)
 		}
 		return err
 	})
@@ -80,7 +81,7 @@ func TestHTTP2Drains(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{})
 	inside, finish := make(chan struct{}), make(chan struct{})
-	f.Handle(http.MethodPost, "/slow", func(http.ResponseWriter, *http.Request) error {
+	f.handle(http.MethodPost, "/slow", func(c echo.Context) error {
 		close(inside)
 		<-finish
 		return nil
@@ -126,13 +127,13 @@ func TestRefuse(t *testing.T) {
 			return nil
 		}}
 	})
-	f.Handle(http.MethodPost, "/rpc", func(w http.ResponseWriter, r *http.Request) error {
+	f.handle(http.MethodPost, "/rpc", func(c echo.Context) error {
 		type key struct{} // a protocol's library wraps the context
-		p, id := Refuse(context.WithValue(r.Context(), key{}, 1), mine)
-		if p.Kind() != problem.NotApplied || id != w.Header()[headerRequestID][0] {
+		p, id := Refuse(context.WithValue(c.Request().Context(), key{}, 1), mine)
+		if p.Kind() != problem.NotApplied || id != c.Response().Header()["X-Request-Id"][0] {
 			t.Errorf("%v, %q", p, id)
 		}
-		w.WriteHeader(http.StatusOK)
+		c.Response().WriteHeader(http.StatusOK)
 		return nil
 	})
 	if status, _, _ := postBy(t, newClient(t), "http://"+f.start(t)+"/rpc", http.NoBody); status != http.StatusOK {

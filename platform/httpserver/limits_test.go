@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"context"
+	"github.com/labstack/echo/v4"
 	"io"
 	"net/http"
 	"strings"
@@ -17,10 +18,10 @@ func TestOverloaded(t *testing.T) {
 	const limit = 3
 	f := newFixture(t, Config{MaxInFlight: limit})
 	entered, release := make(chan struct{}), make(chan struct{})
-	f.Handle(http.MethodPost, "/slow", func(w http.ResponseWriter, r *http.Request) error {
+	f.handle(http.MethodPost, "/slow", func(c echo.Context) error {
 		entered <- struct{}{}
 		<-release
-		return answer(w, r)
+		return answer(c)
 	})
 	answers := make(chan int, limit)
 	for range limit {
@@ -48,8 +49,8 @@ func TestDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, Config{RequestTimeout: 3 * time.Second})
-		f.Handle(http.MethodPost, "/", func(_ http.ResponseWriter, r *http.Request) error {
-			child, cancel := context.WithCancel(r.Context()) // the handler's own contexts end too
+		f.handle(http.MethodPost, "/", func(c echo.Context) error {
+			child, cancel := context.WithCancel(c.Request().Context()) // the handler's own contexts end too
 			defer cancel()
 			<-child.Done()
 			return child.Err()
@@ -67,14 +68,14 @@ func TestBodyLimit(t *testing.T) {
 	t.Parallel()
 	const limit = 100
 	f := newFixture(t, Config{MaxBody: limit})
-	f.Handle(http.MethodPost, "/", func(w http.ResponseWriter, r *http.Request) error {
+	f.handle(http.MethodPost, "/", func(c echo.Context) error {
 		var v struct {
 			Text string `json:"text"`
 		}
-		if err := DecodeJSON(r, &v); err != nil {
+		if err := c.Bind(&v); err != nil {
 			return err
 		}
-		return WriteJSON(w, http.StatusOK, len(v.Text))
+		return c.JSON(http.StatusOK, len(v.Text))
 	})
 	body := func(size int) string { return `{"text":"` + strings.Repeat("x", size-len(`{"text":""}`)) + `"}` }
 	if w := f.do(t, "POST", "/", body(limit)); w.Code != http.StatusOK {

@@ -17,8 +17,7 @@ const (
 	routeUnmatched = "unmatched"
 )
 
-// metrics are those of one server: its name is a constant label, so that
-// several servers share a registry.
+// metrics are those of one server. Its name is a constant label, so that several servers share a registry.
 type metrics struct {
 	duration *prometheus.HistogramVec
 	failed   prometheus.Counter
@@ -38,8 +37,8 @@ func newMetrics(server string, reg prometheus.Registerer, inFlight *atomic.Int64
 		Help:        "Requests being worked on.",
 		ConstLabels: labels,
 	}, func() float64 { return float64(inFlight.Load()) })
-	// The children of the histogram are born with their first request, which increase() does
-	// not see: a burst of failures that begins a series would be none.
+	// A series of the histogram begins with its first request, which increase() does not see: a burst of failures that
+	// begins a series would not count.
 	m.failed = prometheus.NewCounter(prometheus.CounterOpts{
 		Name:        "http_server_requests_failed_total",
 		Help:        "Requests that were answered 5xx.",
@@ -53,20 +52,19 @@ func newMetrics(server string, reg prometheus.Registerer, inFlight *atomic.Int64
 	return m, nil
 }
 
-// observe is for what happens rarely; routes have observers.
-func (m *metrics) observe(method, route string, status int, took time.Duration) {
-	m.count(status)
-	m.duration.WithLabelValues(method, route, strconv.Itoa(status)).Observe(took.Seconds())
-}
-
-// count counts a failure.
-func (m *metrics) count(status int) {
+// observe counts a request that was answered with status after some time.
+func (m *metrics) observe(r *request, status int, took time.Duration) {
 	if status >= http.StatusInternalServerError {
 		m.failed.Inc()
 	}
+	if r.route != nil {
+		r.route.observers.observe(status, took)
+		return
+	}
+	m.duration.WithLabelValues(canonicalMethod(r.method), routeUnmatched, strconv.Itoa(status)).Observe(took.Seconds())
 }
 
-// of returns the maker of one route's observers.
+// of returns the function that makes a route's observer of a status.
 func (m *metrics) of(method, route string) func(status int) prometheus.Observer {
 	return func(status int) prometheus.Observer {
 		return m.duration.WithLabelValues(method, route, strconv.Itoa(status))
@@ -95,8 +93,8 @@ func (o *observers) observe(status int, took time.Duration) {
 	(*known).Observe(took.Seconds())
 }
 
-// canonicalMethod is the method where it is one of RFC 9110 or PATCH, else
-// methodOther: a client must not be able to invent labels.
+// canonicalMethod returns the method where it is one of RFC 9110 or PATCH, else methodOther: a client must not be able to
+// invent labels.
 func canonicalMethod(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,

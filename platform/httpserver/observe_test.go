@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"context"
+	"github.com/labstack/echo/v4"
 	"net/http"
 	"sort"
 	"strings"
@@ -58,11 +59,10 @@ func TestMetrics(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{})
 	other := newFixture(t, Config{Name: "internal"}, func(d *Deps) { d.Registry = f.registry })
-	f.Handle(http.MethodGet, "/a/{id}", answer)
-	f.Handle(http.MethodPost, "/a/{id}", func(http.ResponseWriter, *http.Request) error { return problem.NotApplied.New("") })
-	other.Handle(http.MethodGet, "/a/{id}", func(w http.ResponseWriter, _ *http.Request) error {
-		w.WriteHeader(http.StatusEarlyHints)
-		w.WriteHeader(http.StatusAccepted)
+	f.handle(http.MethodGet, "/a/:id", answer)
+	f.handle(http.MethodPost, "/a/:id", func(c echo.Context) error { return problem.NotApplied.New("") })
+	other.handle(http.MethodGet, "/a/:id", func(c echo.Context) error {
+		c.Response().WriteHeader(http.StatusAccepted)
 		return nil
 	})
 	for _, id := range []string{"x", "y", "z"} {
@@ -112,16 +112,16 @@ func TestAccessLog(t *testing.T) {
 			"none":   "bug",
 		} {
 			f := newFixture(t, Config{LogRequests: mode})
-			f.Handle(http.MethodGet, "/fine/{id}", answer)
-			f.Handle(http.MethodGet, "/slow/{id}", func(w http.ResponseWriter, r *http.Request) error {
+			f.handle(http.MethodGet, "/fine/:id", answer)
+			f.handle(http.MethodGet, "/slow/:id", func(c echo.Context) error {
 				time.Sleep(1001 * time.Millisecond)
-				return answer(w, r)
+				return answer(c)
 			})
-			f.Handle(http.MethodGet, "/refused/{id}", func(http.ResponseWriter, *http.Request) error {
+			f.handle(http.MethodGet, "/refused/:id", func(c echo.Context) error {
 				return problem.InvalidField.New("", problem.Cause(context.Canceled))
 			})
-			f.Handle(http.MethodGet, "/away/{id}", func(http.ResponseWriter, *http.Request) error { return problem.DatabaseUnavailable.New("") })
-			f.Handle(http.MethodGet, "/bug/{id}", func(http.ResponseWriter, *http.Request) error { panic("bug") })
+			f.handle(http.MethodGet, "/away/:id", func(c echo.Context) error { return problem.DatabaseUnavailable.New("") })
+			f.handle(http.MethodGet, "/bug/:id", func(c echo.Context) error { panic("bug") })
 			levels := map[string]string{"fine": "INFO", "slow": "INFO", "refused": "INFO", "away": "WARN", "bug": "ERROR"}
 			for _, path := range []string{"fine", "slow", "refused", "away", "bug"} {
 				f.do(t, "GET", "/"+path+"/4242424242424242?card=4242424242424242", "")
@@ -161,11 +161,11 @@ func TestRefusalsAreThinnedOut(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, Config{LogRequests: mode})
-				f.Handle(http.MethodGet, "/away", func(http.ResponseWriter, *http.Request) error {
+				f.handle(http.MethodGet, "/away", func(c echo.Context) error {
 					return problem.DatabaseUnavailable.New("The database is away.")
 				})
-				f.Handle(http.MethodGet, "/bug", func(http.ResponseWriter, *http.Request) error { panic("bug") })
-				f.Handle(http.MethodGet, "/busy", func(http.ResponseWriter, *http.Request) error {
+				f.handle(http.MethodGet, "/bug", func(c echo.Context) error { panic("bug") })
+				f.handle(http.MethodGet, "/busy", func(c echo.Context) error {
 					return problem.Overloaded.New("Busy.")
 				})
 				lines := func() int { return strings.Count(f.log.String(), `"route":"/away"`) }

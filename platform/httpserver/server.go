@@ -18,11 +18,6 @@ import (
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
-// Handler answers one request or returns an error, in which case it has written
-// nothing: the server answers the error as problem+json. An error after the
-// first byte cuts the connection, so that no client takes a part for the whole.
-type Handler func(w http.ResponseWriter, r *http.Request) error
-
 // Config is the part of a service's configuration that one listener needs.
 type Config struct {
 	// Name is the listener's name in logs and its label in metrics: "api", "internal".
@@ -37,9 +32,8 @@ type Config struct {
 	RequestTimeout time.Duration
 	// ShutdownDelay is how long Shutdown goes on serving before it drains.
 	ShutdownDelay time.Duration
-	// LogRequests is all, errors (4xx, 5xx, slower than 1 s) or none; empty
-	// stands for errors, of which 502, 503 and 504 get ten lines a second at most.
-	// A 500 is logged in any case: it is a bug or worse.
+	// LogRequests is all, errors (4xx, 5xx, slower than 1 s) or none; empty stands for errors, of which 502, 503 and 504 get
+	// ten lines a second at most. A 500 is logged in any case: it is a bug or worse.
 	LogRequests string
 	// Docs is the contract and its page; nothing is served without it.
 	Docs Docs
@@ -53,19 +47,19 @@ type Docs struct {
 	OpenAPI []byte
 }
 
-// Deps are what a Server is given by the one who builds it.
+// Deps are what a Server needs from its caller.
 type Deps struct {
-	// Log gets the access log and what goes wrong on connections; required.
+	// Log gets the access log and the errors of connections; required.
 	Log *slog.Logger
 	// Registry gets the metrics; required. Several servers may share it.
 	Registry prometheus.Registerer
 	// TracerProvider and Propagator are used only when Tracing is true.
 	TracerProvider trace.TracerProvider
 	Propagator     propagation.TextMapPropagator
-	// Tracing says whether spans go anywhere; without it no request pays for them.
+	// Tracing says whether spans are exported; without it no request pays for them.
 	Tracing bool
-	// Errors translate errors that handlers return, asked in this order; each
-	// returns nil for an error that is not its own. A *problem.Error needs none.
+	// Errors translate errors that handlers return, asked in this order; each returns nil for an error that it does not
+	// know. A *problem.Error needs none.
 	Errors []func(error) *problem.Error
 	// WriteError writes every error answer; nil stands for problem+json.
 	WriteError ErrorWriter
@@ -104,27 +98,22 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// Server is one API listener. Put the routes on it with Handle, then Listen,
-// Serve and, from another goroutine, Shutdown.
+// Server is one API listener. Register routes on Echo, then call Listen, Serve and, from another goroutine, Shutdown.
 type Server struct {
 	*endpoint
 
 	cfg      Config
-	log      *slog.Logger
-	errors   []func(error) *problem.Error
-	answer   ErrorWriter
-	tracing  bool
+	deps     Deps
+	echo     *echo.Echo
+	routes   map[routeKey]*route
 	metrics  *metrics
-	router   *echo.Echo
-	patterns map[string]*pattern // by shape, see shapeOf
-	handler  http.Handler        // the router behind everything that stands before it
-	refusals refusals            // of the access log
+	thinned  thinned // lines of the access log
 	inFlight atomic.Int64
 	draining atomic.Bool
 }
 
-// New makes a server and registers its metrics, labelled with its name. It
-// fails on a setting that cannot work and on a contract that is not YAML.
+// New makes a server and registers its metrics, labelled with its name. It fails on a setting that cannot work and on a
+// contract that is not YAML.
 func New(cfg Config, deps Deps) (*Server, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -133,43 +122,62 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if deps.Log == nil || deps.Registry == nil {
 		return nil, errors.New("httpserver: Deps.Log and Deps.Registry are required")
 	}
-	s := &Server{
-		cfg:      cfg,
-		log:      deps.Log,
-		errors:   deps.Errors,
-		answer:   deps.WriteError.orProblem(),
-		tracing:  deps.Tracing,
-		patterns: make(map[string]*pattern),
+	if deps.WriteError == nil {
+		deps.WriteError = writeProblem
 	}
+	s := &Server{cfg: cfg, deps: deps, echo: echo.New(), routes: make(map[routeKey]*route)}
 	if s.metrics, err = newMetrics(cfg.Name, deps.Registry, &s.inFlight); err != nil {
 		return nil, err
 	}
-	s.router = echo.New()
-	s.router.Logger.SetOutput(io.Discard) // it has nothing to say that is not said here
-	s.router.HTTPErrorHandler = s.routerError
-	s.handler = http.HandlerFunc(s.serve)
-	if deps.Tracing {
-		s.handler = traced(s.handler, deps)
-	}
-	s.endpoint = newEndpoint(cfg.Name, cfg.Addr, s, deps.Log)
-	s.onRefusal = s.refusedByNetHTTP
+	s.echo.Logger.SetOutput(io.Discard) // what it would say is said here
+	s.echo.Binder = binder{}
+	s.echo.JSONSerializer = serializer{}
+	s.echo.HTTPErrorHandler = s.handleError
+	s.echo.OnAddRouteHandler = s.routeAdded
+	s.use()
+
+	s.endpoint = newEndpoint(cfg.Name, cfg.Addr, s.echo, deps.Log)
 	s.http.ReadTimeout = cfg.RequestTimeout + bodyGrace
 	s.http.WriteTimeout = cfg.RequestTimeout + answerGrace
 	if len(cfg.Docs.OpenAPI) > 0 {
-		if err := s.handleDocs(cfg.Docs); err != nil {
+		if err := s.serveDocs(cfg.Docs); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
 }
 
-// ServeHTTP answers one request. Tests may call it without a listener.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+// Echo returns the router. Register routes before Serve.
+func (s *Server) Echo() *echo.Echo { return s.echo }
 
-// Shutdown lets answers carry "Connection: close", goes on serving for
-// Config.ShutdownDelay, stops accepting, and waits for the requests in flight.
-// When ctx ends before they do, their connections are closed, their contexts
-// end, and Shutdown returns an error that says so.
+// ServeHTTP answers one request. Tests may call it without a listener.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.ServeHTTP(w, r) }
+
+const (
+	// maxStreams is how many requests one HTTP/2 connection may have in flight: few clients hold many connections, so
+	// MAX_IN_FLIGHT is what bounds them all.
+	maxStreams = 1000
+	// pingAfter and pongWithin end a connection whose other end is gone.
+	pingAfter  = 30 * time.Second
+	pongWithin = 10 * time.Second
+)
+
+// AllowHTTP2 lets clients speak HTTP/2 beside HTTP/1, on the same port and without TLS ("prior knowledge", RFC 9113
+// section 3.3), as gRPC clients inside a cluster do. Call it before Serve.
+//
+// The limits of a connection of HTTP/1 hold for a stream of HTTP/2: header, body, time. While the server drains, an answer's
+// "Connection: close" becomes a GOAWAY.
+func (s *Server) AllowHTTP2() {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	s.http.Protocols = &protocols
+	s.http.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, PingTimeout: pongWithin}
+}
+
+// Shutdown adds "Connection: close" to answers, goes on serving for Config.ShutdownDelay, stops accepting, and waits for the
+// requests in flight. When ctx ends before they do, their connections are closed, their contexts end, and Shutdown returns
+// an error that says so.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.draining.Store(true)
 	if s.cfg.ShutdownDelay > 0 && s.Addr() != nil {

@@ -5,81 +5,119 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/labstack/echo/v4"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/rowlock/rowlock/platform/telemetry"
 )
 
-// attributeCode is the code of the error table that the answer names.
-const attributeCode = attribute.Key("rowlock.code")
+const (
+	// attributeCode is the code of the error table that the answer names.
+	attributeCode = attribute.Key("rowlock.code")
+	// attributeLeft says that the client closed its connection before it had its answer.
+	attributeLeft = attribute.Key("rowlock.client_left")
+)
 
-// traced puts a span around every request, below the one that the client's
-// traceparent names. It knows the method, the route's template and the answer's
-// status, all of which come from closed lists. The path, the query, the client's
-// address and its User-Agent are left out, which is why this is not otelhttp: ids
-// and keys stand in paths, and anything may stand in the rest.
-func traced(next http.Handler, deps Deps) http.Handler {
-	tracer := deps.TracerProvider.Tracer("github.com/rowlock/rowlock/platform/httpserver")
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		method := canonicalMethod(r.Method)
-		name := method
-		if method == methodOther {
-			method, name = "_OTHER", "HTTP" // as OpenTelemetry's conventions want them
-		}
-		scheme := "http"
-		if r.TLS != nil {
-			scheme = "https"
-		}
-		ctx := deps.Propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
-		ctx, span := tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
-			semconv.HTTPRequestMethodKey.String(method), semconv.URLScheme(scheme),
-			semconv.NetworkProtocolVersion(protocolVersion(r))))
-		defer span.End() // finish may panic, to cut the connection
-		next.ServeHTTP(w, r.WithContext(ctx))
-	})
-}
-
-// protocolVersion is 1.1 or 2: HTTP/2 has no minor version.
-func protocolVersion(r *http.Request) string {
-	if r.ProtoMajor > 1 {
-		return strconv.Itoa(r.ProtoMajor)
+// trace puts a span around every request, below the one that the client's traceparent names. It has the method, the route's
+// template and the answer's status, all of which come from closed lists. The path, the query, the client's address and its
+// User-Agent are left out, which is why this is not otelecho: ids and keys stand in paths, and anything may stand in the
+// rest.
+func (s *Server) trace() echo.MiddlewareFunc {
+	if !s.deps.Tracing {
+		return func(next echo.HandlerFunc) echo.HandlerFunc { return next }
 	}
-	return strconv.Itoa(r.ProtoMajor) + "." + strconv.Itoa(r.ProtoMinor)
+	tracer := s.deps.TracerProvider.Tracer("github.com/rowlock/rowlock/platform/httpserver")
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			in := c.Request()
+			r := requestOf(in.Context())
+			ctx := s.deps.Propagator.Extract(in.Context(), propagation.HeaderCarrier(in.Header))
+			name, attributes := described(in, r)
+			ctx, span := tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...))
+			defer span.End()
+			c.SetRequest(in.WithContext(ctx))
+			err := next(c)
+			conclude(span, r, r.status(c))
+			return err
+		}
+	}
 }
 
-// attributeLeft says that the client hung up before it had its answer.
-const attributeLeft = attribute.Key("rowlock.client_left")
+// described returns the name and the attributes with which a request's span begins.
+func described(in *http.Request, r *request) (name string, attributes []attribute.KeyValue) {
+	method := canonicalMethod(in.Method)
+	name = method
+	if method == methodOther {
+		method, name = "_OTHER", "HTTP" // as OpenTelemetry's conventions want them
+	}
+	scheme := "http"
+	if in.TLS != nil {
+		scheme = "https"
+	}
+	version := strconv.Itoa(in.ProtoMajor)
+	if in.ProtoMajor < 2 { // HTTP/2 has no minor version
+		version += "." + strconv.Itoa(in.ProtoMinor)
+	}
+	attributes = []attribute.KeyValue{
+		semconv.HTTPRequestMethodKey.String(method), semconv.URLScheme(scheme), semconv.NetworkProtocolVersion(version),
+	}
+	if r.route != nil {
+		name += " " + r.route.template
+		attributes = append(attributes, semconv.HTTPRoute(r.route.template))
+	}
+	return name, attributes
+}
 
-// describe tells the request's span what became of it. A 4xx is the client's, and
-// no failure of the server's span, nor is what failed because the client hung up.
-func (ex *exchange) describe(clientLeft bool) {
-	span := trace.SpanFromContext(&ex.ctx)
+// conclude gives the span its outcome. A 4xx is the client's, and no failure of the server's span; nor is what failed
+// because the client left.
+func conclude(span trace.Span, r *request, status int) {
 	if !span.IsRecording() {
 		return
 	}
-	if ex.route != nil {
-		span.SetName(canonicalMethod(ex.request.Method) + " " + ex.route.template)
-		span.SetAttributes(semconv.HTTPRoute(ex.route.template))
-	}
-	status := ex.booked()
 	span.SetAttributes(semconv.HTTPResponseStatusCode(status))
-	if ex.problem != nil {
-		span.SetAttributes(attributeCode.String(ex.problem.Kind().Code()))
+	kind := strconv.Itoa(status)
+	if code := r.code(); code != "" {
+		span.SetAttributes(attributeCode.String(code))
+		kind = code
 	}
-	if clientLeft {
+	if r.clientLeft() {
 		span.SetAttributes(attributeLeft.Bool(true))
-		if _, panicked := errors.AsType[*panicError](ex.failure); !panicked {
+		if _, panicked := errors.AsType[*panicError](r.err); !panicked {
 			return
 		}
 	}
 	if status >= http.StatusInternalServerError {
-		kind := strconv.Itoa(status)
-		if ex.problem != nil {
-			kind = ex.problem.Kind().Code()
-		}
 		span.SetAttributes(semconv.ErrorTypeKey.String(kind))
 		span.SetStatus(codes.Error, "")
 	}
+}
+
+// Operation returns middleware that puts a span around what a handler does, below the request's span. The name is a constant
+// such as "counts.increase". Without tracing, which is a nil ops, it adds nothing.
+func Operation(ops *telemetry.Operations, name string) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		if ops == nil {
+			return next
+		}
+		return func(c echo.Context) (err error) {
+			ctx, end := ops.Start(c.Request().Context(), name)
+			defer end(&err)
+			c.SetRequest(c.Request().WithContext(ctx))
+			return next(c)
+		}
+	}
+}
+
+// Operations returns the middleware of each operation of a contract: names maps an operationId to the name of its span. The
+// result fits RegisterHandlersOptions of generated code.
+func Operations(ops *telemetry.Operations, names map[string]string) map[string][]echo.MiddlewareFunc {
+	all := make(map[string][]echo.MiddlewareFunc, len(names))
+	for id, name := range names {
+		all[id] = []echo.MiddlewareFunc{Operation(ops, name)}
+	}
+	return all
 }

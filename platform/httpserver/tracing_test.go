@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/labstack/echo/v4"
 	"net/http"
 	"strings"
 	"testing"
@@ -31,12 +32,12 @@ func tracedFixture(t *testing.T) (*fixture, *tracetest.SpanRecorder) {
 func TestTracing(t *testing.T) {
 	t.Parallel()
 	f, spans := tracedFixture(t)
-	f.Handle(http.MethodGet, "/a/{id}", answer)
-	f.Handle(http.MethodGet, "/panic/{id}", func(http.ResponseWriter, *http.Request) error { panic("s3cret") })
-	f.Handle(http.MethodGet, "/bad/{id}", func(http.ResponseWriter, *http.Request) error {
+	f.handle(http.MethodGet, "/a/:id", answer)
+	f.handle(http.MethodGet, "/panic/:id", func(c echo.Context) error { panic("s3cret") })
+	f.handle(http.MethodGet, "/bad/:id", func(c echo.Context) error {
 		return problem.InvalidField.New("s3cret is no number.", problem.Cause(errors.New("s3cret")))
 	})
-	f.Handle(http.MethodGet, "/away", func(http.ResponseWriter, *http.Request) error {
+	f.handle(http.MethodGet, "/away", func(c echo.Context) error {
 		return problem.DatabaseUnavailable.New("Away.")
 	})
 	const traceID = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -97,7 +98,7 @@ func TestTracing(t *testing.T) {
 func TestUnsampledTraceparent(t *testing.T) {
 	t.Parallel()
 	f, spans := tracedFixture(t)
-	f.Handle(http.MethodGet, "/a", func(http.ResponseWriter, *http.Request) error { return problem.Overloaded.New("Busy.") })
+	f.handle(http.MethodGet, "/a", func(c echo.Context) error { return problem.Overloaded.New("Busy.") })
 	const traceID = "4bf92f3577b34da6a3ce929d0e0e4736"
 	d := wantProblem(t, f.do(t, "GET", "/a", "", "Traceparent", "00-"+traceID+"-00f067aa0ba902b7-00"), problem.Overloaded, "")
 	if d.TraceID != traceID || len(spans.Ended()) != 0 {
@@ -109,7 +110,7 @@ func TestUnsampledTraceparent(t *testing.T) {
 func TestMalformedTraceparent(t *testing.T) {
 	t.Parallel()
 	f, spans := tracedFixture(t)
-	f.Handle(http.MethodGet, "/a", answer)
+	f.handle(http.MethodGet, "/a", answer)
 	for _, value := range []string{"", "00-0-0-01", "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "s3cret"} {
 		f.do(t, "GET", "/a", "", "Traceparent", value)
 	}
@@ -128,9 +129,9 @@ func TestProblemOfIsTheAnswer(t *testing.T) {
 	t.Parallel()
 	f, _ := tracedFixture(t)
 	for method, want := range map[string]problem.Kind{"GET": problem.NotApplied, "POST": problem.OutcomeUnknown} {
-		f.Handle(method, "/late", func(_ http.ResponseWriter, r *http.Request) error {
+		f.handle(method, "/late", func(c echo.Context) error {
 			err := fmt.Errorf("in an operation: %w", context.DeadlineExceeded)
-			if p, ok := ProblemOf(r.Context(), err); !ok || p.Kind() != want {
+			if p, ok := ProblemOf(c.Request().Context(), err); !ok || p.Kind() != want {
 				t.Errorf("%s: %v", method, p)
 			}
 			return err
@@ -139,14 +140,5 @@ func TestProblemOfIsTheAnswer(t *testing.T) {
 	}
 	if p, ok := ProblemOf(t.Context(), context.DeadlineExceeded); ok {
 		t.Errorf("without a request: %v", p)
-	}
-}
-
-func TestProtocolVersion(t *testing.T) {
-	t.Parallel()
-	for want, r := range map[string]*http.Request{"1.0": {ProtoMajor: 1}, "1.1": {ProtoMajor: 1, ProtoMinor: 1}, "2": {ProtoMajor: 2}} {
-		if got := protocolVersion(r); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
 	}
 }

@@ -17,6 +17,9 @@ import (
 	"github.com/oapi-codegen/runtime"
 )
 
+// ItemId 1 to 255 bytes of valid UTF-8 without control characters, compared byte by byte.
+type ItemId = string
+
 // Change defines model for Change.
 type Change struct {
 	// Amount By how much, written as digits.
@@ -34,10 +37,9 @@ type Changed struct {
 
 // Count defines model for Count.
 type Count struct {
-	CurrentValue int64 `json:"currentValue"`
-
 	// ItemId 1 to 255 bytes of valid UTF-8 without control characters, compared byte by byte.
-	ItemId ItemId `json:"itemId"`
+	ItemId       ItemId `json:"itemId"`
+	CurrentValue int64  `json:"currentValue"`
 
 	// LastUpdatedAt The database's time of the last change, UTC with microseconds.
 	//
@@ -50,15 +52,11 @@ type CountUpdate struct {
 	Value int64 `json:"value"`
 }
 
-// ItemId 1 to 255 bytes of valid UTF-8 without control characters, compared byte by byte.
-type ItemId = string
-
 // NewCount defines model for NewCount.
 type NewCount struct {
-	InitialValue *int64 `json:"initialValue,omitempty"`
-
 	// ItemId 1 to 255 bytes of valid UTF-8 without control characters, compared byte by byte.
-	ItemId ItemId `json:"itemId"`
+	ItemId       ItemId `json:"itemId"`
+	InitialValue *int64 `json:"initialValue,omitempty"`
 }
 
 // Problem RFC 9457.

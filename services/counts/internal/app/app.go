@@ -59,7 +59,7 @@ func New(ctx context.Context, cfg Config, p Process) (*App, error) {
 	c, err := chassis.New(ctx, chassis.Settings{
 		Name: name, Config: &cfg, Common: cfg.Common, Environ: p.Environ, Output: p.Output, CaptureGlobals: p.CaptureGlobals,
 		Migrations: postgres.Migrations(), Lock: contention.Settings{Lock: "item", Grouped: true, Queued: true},
-		Errors: []func(error) *problem.Error{httpapi.Problem, coalesce.Problem, bulkhead.Problem},
+		Errors: []func(error) *problem.Error{httpapi.ProblemOf, coalesce.Problem, bulkhead.Problem},
 	})
 	if err != nil {
 		return nil, err
@@ -90,14 +90,7 @@ func (a *App) assemble(cfg Config) (err error) {
 			return err
 		}
 	}
-	service := counting.NewService(a.store)
-	if ops := a.chassis.Operations(); ops != nil {
-		httpapi.External(a.external, tracedUpdates{ops, service})
-		httpapi.Internal(a.internal, tracedValues{ops, service})
-		return nil
-	}
-	httpapi.External(a.external, service)
-	httpapi.Internal(a.internal, service)
+	httpapi.Register(a.external.Echo(), a.internal.Echo(), counting.NewService(a.store), a.chassis.Operations())
 	return nil
 }
 

@@ -1,25 +1,18 @@
 package httpapi_test
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/getkin/kin-openapi/openapi3"
-	"github.com/getkin/kin-openapi/openapi3filter"
-	"github.com/getkin/kin-openapi/routers"
-	"github.com/getkin/kin-openapi/routers/gorillamux"
+	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/problem"
@@ -31,103 +24,43 @@ import (
 
 // server serves both ports on a repository.
 type server struct {
-	t      *testing.T
-	http   *httpserver.Server
-	router routers.Router
+	t        *testing.T
+	http     *httpserver.Server
+	contract *apptest.Contract
 }
 
 func newServer(t *testing.T, repo counting.CountValueRepository) *server {
 	t.Helper()
 	s, err := httpserver.New(httpserver.Config{Name: "api", LogRequests: "none"}, httpserver.Deps{
 		Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
-		Errors: []func(error) *problem.Error{httpapi.Problem, coalesce.Problem},
+		Errors: []func(error) *problem.Error{httpapi.ProblemOf, coalesce.Problem},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := counting.NewService(repo)
-	httpapi.External(s, service)
-	httpapi.Internal(s, service)
-
-	doc, err := openapi3.NewLoader().LoadFromData(api.OpenAPI)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := doc.Validate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	router, err := gorillamux.NewRouter(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &server{t: t, http: s, router: router}
+	httpapi.Register(s.Echo(), s.Echo(), counting.NewService(repo), nil)
+	return &server{t: t, http: s, contract: apptest.NewContract(t, api.OpenAPI)}
 }
 
-type answer struct {
-	status int
-	header http.Header
-	body   string
-}
-
-// do sends a request and holds the answer against the contract.
-func (s *server) do(method, path, body string) answer {
+// do sends a request and checks the answer against the contract.
+func (s *server) do(method, path, body string) apptest.Answer {
 	s.t.Helper()
-	r := httptest.NewRequestWithContext(s.t.Context(), method, path, strings.NewReader(body))
-	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	w := httptest.NewRecorder()
-	s.http.ServeHTTP(w, r)
-	a := answer{w.Code, w.Header(), w.Body.String()}
-	s.checkContract(r, a)
-	return a
-}
-
-func (s *server) checkContract(r *http.Request, a answer) {
-	s.t.Helper()
-	route, params, err := s.router.FindRoute(r)
-	if err != nil {
-		return // not in the contract, such as a wrong method
-	}
-	err = openapi3filter.ValidateResponse(context.Background(), &openapi3filter.ResponseValidationInput{
-		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route},
-		Status:                 a.status,
-		Header:                 a.header,
-		Body:                   io.NopCloser(bytes.NewReader([]byte(a.body))),
-		Options:                &openapi3filter.Options{IncludeResponseStatus: true},
-	})
-	if err != nil {
-		s.t.Errorf("%s %s: the answer %d %s breaks the contract: %v", r.Method, r.URL, a.status, a.body, err)
-	}
-}
-
-// problemOf reads code and field of a problem.
-func problemOf(t *testing.T, a answer) (code, field string) {
-	t.Helper()
-	var p struct {
-		Code  string `json:"code"`
-		Field string `json:"field"`
-	}
-	if err := json.Unmarshal([]byte(a.body), &p); err != nil || a.header.Get("Content-Type") != problem.ContentType {
-		t.Errorf("not a problem: %s %q (%v)", a.header.Get("Content-Type"), a.body, err)
-	}
-	return p.Code, p.Field
+	return s.contract.Serve(s.t, s.http, method, path, body)
 }
 
 func (s *server) want(method, path, body string, status int, want string) {
 	s.t.Helper()
 	a := s.do(method, path, body)
-	if a.status != status || want != "" && strings.TrimSuffix(a.body, "\n") != want {
-		s.t.Errorf("%s %s %s: %d %s, want %d %s", method, path, body, a.status, a.body, status, want)
+	if a.Status != status || want != "" && strings.TrimSuffix(a.Body, "\n") != want {
+		s.t.Errorf("%s %s %s: %s, want %d %s", method, path, body, a, status, want)
 	}
 }
 
 func (s *server) wantProblem(method, path, body string, status int, code, field string) {
 	s.t.Helper()
 	a := s.do(method, path, body)
-	gotCode, gotField := problemOf(s.t, a)
-	if a.status != status || gotCode != code || gotField != field {
-		s.t.Errorf("%s %s %.80s: %d %s %q, want %d %s %q (%s)", method, path, body, a.status, gotCode, gotField, status, code, field, a.body)
+	if a.Status != status || a.Code != code || a.Field != field {
+		s.t.Errorf("%s %s %.80s: %s, want %d %s %q", method, path, body, a, status, code, field)
 	}
 }
 
@@ -140,10 +73,10 @@ func TestLifeOfACount(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, countingtest.NewMemory())
 	created := s.do("POST", internal, `{"itemId":"a b/c","initialValue":5}`)
-	if created.status != 201 || created.header.Get("Location") != internal+"/a%20b%2Fc" {
+	if created.Status != 201 || created.Header.Get("Location") != internal+"/a%20b%2Fc" {
 		t.Errorf("created: %+v", created)
 	}
-	s.want("GET", created.header.Get("Location"), "", 200, "")
+	s.want("GET", created.Header.Get("Location"), "", 200, "")
 	s.wantProblem("POST", internal, `{"itemId":"a b/c"}`, 409, "COUNT_EXISTS", "itemId")
 	s.want("POST", external+"a%20b%2Fc/increase", "", 200, `{"itemId":"a b/c","value":6}`)
 	s.want("POST", external+"a%20b%2Fc/increase", "{}", 200, `{"itemId":"a b/c","value":7}`)
@@ -174,10 +107,10 @@ func TestLocationLeadsToTheCount(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		location := s.do("POST", internal, string(body)).header.Get("Location")
+		location := s.do("POST", internal, string(body)).Header.Get("Location")
 		got := s.do("GET", location, "")
-		if got.status != 200 || !strings.Contains(got.body, `"itemId":`+strings.TrimSuffix(strings.TrimPrefix(string(body), `{"itemId":`), "}")) {
-			t.Errorf("%q is at %s: %d %s", id, location, got.status, got.body)
+		if got.Status != 200 || !strings.Contains(got.Body, `"itemId":`+strings.TrimSuffix(strings.TrimPrefix(string(body), `{"itemId":`), "}")) {
+			t.Errorf("%q is at %s: %d %s", id, location, got.Status, got.Body)
 		}
 	}
 }
@@ -213,8 +146,8 @@ func TestReadSeveral(t *testing.T) {
 		var list []struct {
 			ItemID string `json:"itemId"`
 		}
-		if err := json.Unmarshal([]byte(a.body), &list); err != nil || a.status != 200 || list == nil {
-			t.Errorf("%.60s: %d %s", query, a.status, a.body)
+		if err := json.Unmarshal([]byte(a.Body), &list); err != nil || a.Status != 200 || list == nil {
+			t.Errorf("%.60s: %d %s", query, a.Status, a.Body)
 		}
 		got := []string{}
 		for _, v := range list {
@@ -227,10 +160,7 @@ func TestReadSeveral(t *testing.T) {
 	for _, query := range []string{
 		"", "itemIds=", "itemIds=%00", "itemIds=%ff", "other=a", strings.Repeat("itemIds=a&", 501), "itemIds=%zz", "itemIds=a;itemIds=b",
 	} {
-		a := s.do("GET", internal+"?"+query, "")
-		if code, field := problemOf(t, a); a.status != 400 || code != "INVALID_FIELD" || field != "itemIds" {
-			t.Errorf("%.60s: %d %s", query, a.status, a.body)
-		}
+		s.wantProblem("GET", internal+"?"+query, "", 400, "INVALID_FIELD", "itemIds")
 	}
 }
 
@@ -283,12 +213,12 @@ func TestEverySentinelIsMapped(t *testing.T) {
 		counting.ErrInvalidItemID: 400, counting.ErrInvalidAmount: 400, counting.ErrTooManyItems: 400,
 		counting.ErrNotFound: 404, counting.ErrExists: 409, counting.ErrOverflow: 422,
 	} {
-		p := httpapi.Problem(errors.Join(errors.New("wrapped"), sentinel))
+		p := httpapi.ProblemOf(errors.Join(errors.New("wrapped"), sentinel))
 		if p == nil || p.Kind().Status() != status || p.Field() == "" || p.Detail() == "" {
 			t.Errorf("%v: %+v", sentinel, p)
 		}
 	}
-	if p := httpapi.Problem(errors.New("somebody else's")); p != nil {
+	if p := httpapi.ProblemOf(errors.New("somebody else's")); p != nil {
 		t.Errorf("a foreign error became %v", p)
 	}
 }
@@ -319,12 +249,11 @@ func TestFailingRepository(t *testing.T) {
 			{"DELETE", internal + "/a", ""},
 		} {
 			a := s.do(call[0], call[1], call[2])
-			code, _ := problemOf(t, a)
-			if a.status != tc.status || code != tc.code || strings.Contains(a.body, "db-7") {
-				t.Errorf("%v: %d %s", call, a.status, a.body)
+			if a.Status != tc.status || a.Code != tc.code || strings.Contains(a.Body, "db-7") {
+				t.Errorf("%v: %d %s", call, a.Status, a.Body)
 			}
-			if retry := a.header.Get("Retry-After"); (tc.status == 503) != (retry != "") {
-				t.Errorf("%v: %d with Retry-After %q", call, a.status, retry)
+			if retry := a.Header.Get("Retry-After"); (tc.status == 503) != (retry != "") {
+				t.Errorf("%v: %d with Retry-After %q", call, a.Status, retry)
 			}
 		}
 	}
@@ -333,31 +262,9 @@ func TestFailingRepository(t *testing.T) {
 // The contract and the routes name the same operations.
 func TestRoutesAreThoseOfTheContract(t *testing.T) {
 	t.Parallel()
-	doc, err := openapi3.NewLoader().LoadFromData(api.OpenAPI)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var contract []string
-	for path, item := range doc.Paths.Map() {
-		for method := range item.Operations() {
-			contract = append(contract, method+" "+path)
-		}
-	}
-	var r recorder
-	service := counting.NewService(countingtest.NewMemory())
-	httpapi.External(&r, service)
-	httpapi.Internal(&r, service)
-	slices.Sort(contract)
-	slices.Sort(r.routes)
-	if !slices.Equal(contract, r.routes) {
-		t.Errorf("the contract has\n%s\nthe routes are\n%s", strings.Join(contract, "\n"), strings.Join(r.routes, "\n"))
-	}
-}
-
-type recorder struct{ routes []string }
-
-func (r *recorder) Handle(method, pattern string, _ httpserver.Handler) {
-	r.routes = append(r.routes, method+" "+pattern)
+	e := echo.New()
+	httpapi.Register(e, e, counting.NewService(countingtest.NewMemory()), nil)
+	apptest.NewContract(t, api.OpenAPI).WantRoutes(t, e)
 }
 
 func FuzzItemIDRoundTrip(f *testing.F) {
@@ -375,15 +282,15 @@ func FuzzItemIDRoundTrip(f *testing.F) {
 		if invalid != nil {
 			return // a replaced character may have made it valid; the path is what counts
 		}
-		if created.status != 201 {
-			t.Fatalf("%q: %d %s", id, created.status, created.body)
+		if created.Status != 201 {
+			t.Fatalf("%q: %d %s", id, created.Status, created.Body)
 		}
 		var got struct {
 			ItemID string `json:"itemId"`
 		}
 		a := s.do("POST", external+url.PathEscape(id)+"/increase", "")
-		if err := json.Unmarshal([]byte(a.body), &got); err != nil || a.status != 200 || got.ItemID != id {
-			t.Fatalf("%q: %d %s", id, a.status, a.body)
+		if err := json.Unmarshal([]byte(a.Body), &got); err != nil || a.Status != 200 || got.ItemID != id {
+			t.Fatalf("%q: %d %s", id, a.Status, a.Body)
 		}
 	})
 }

@@ -1,3 +1,7 @@
-// Package httpapi serves the domain's inbound ports over HTTP, as
-// api/openapi.yaml lays them down. It knows the ports alone, never a repository.
+// Package httpapi serves the domain's inbound ports over HTTP, as api/openapi.yaml defines them. It depends on the ports
+// alone, never on a repository.
+//
+// The types of bodies and the routes are generated from the contract into api.gen.go.
 package httpapi
+
+//go:generate go tool -modfile=../../../../tools/go.mod oapi-codegen --config=../../api/server.yaml ../../api/openapi.yaml

@@ -15,9 +15,9 @@ var (
 	countOverflow = problem.Define("COUNT_OVERFLOW", http.StatusUnprocessableEntity, "Count overflow")
 )
 
-// Problem is the table from the domain's sentinels to what the client sees. It
+// ProblemOf translates the errors of the domain into what the client sees. It
 // returns nil for an error that is not the domain's.
-func Problem(err error) *problem.Error {
+func ProblemOf(err error) *problem.Error {
 	for _, row := range []struct {
 		sentinel error
 		kind     problem.Kind
@@ -48,7 +48,6 @@ const (
 	fieldItemID  = "itemId"
 	fieldItemIDs = "itemIds"
 	fieldAmount  = "amount"
-	fieldValue   = "value"
 )
 
 // sentence makes one of an error's text.

@@ -3,24 +3,18 @@ package httpapi
 import (
 	"net/http"
 
-	"github.com/rowlock/rowlock/platform/httpserver"
-	"github.com/rowlock/rowlock/platform/problem"
+	"github.com/labstack/echo/v4"
+
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-type internal struct {
-	port counting.InternalCountValueAPI
-}
-
-func (h internal) initialize(w http.ResponseWriter, r *http.Request) error {
-	var body newCountRequest
-	if err := httpserver.DecodeJSON(r, &body); err != nil {
+// InitializeCount creates a count.
+func (h handlers) InitializeCount(c echo.Context) error {
+	var body NewCount
+	if err := c.Bind(&body); err != nil {
 		return err
 	}
-	if body.ItemID == nil {
-		return problem.InvalidField.New("The member itemId is missing.", problem.Field(fieldItemID))
-	}
-	id, err := counting.NewItemID(*body.ItemID)
+	id, err := counting.NewItemID(body.ItemId)
 	if err != nil {
 		return err
 	}
@@ -28,69 +22,73 @@ func (h internal) initialize(w http.ResponseWriter, r *http.Request) error {
 	if body.InitialValue != nil {
 		initial = *body.InitialValue
 	}
-	value, err := h.port.Initialize(r.Context(), id, initial)
+	value, err := h.internal.Initialize(c.Request().Context(), id, initial)
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Location", "/api/v1/internal/counts/"+pathSegment(string(id)))
-	return httpserver.WriteJSON(w, http.StatusCreated, toResponse(value))
+	c.Response().Header().Set(echo.HeaderLocation, internalCounts+"/"+pathSegment(body.ItemId))
+	return c.JSON(http.StatusCreated, toCount(value))
 }
 
-func (h internal) list(w http.ResponseWriter, r *http.Request) error {
-	ids, err := askedFor(r.URL.RawQuery)
+// listCounts reads several counts.
+func (h handlers) listCounts(c echo.Context) error {
+	ids, err := itemIDs(c.Request().URL.RawQuery)
 	if err != nil {
 		return err
 	}
-	values, err := h.port.GetMany(r.Context(), ids)
+	values, err := h.internal.GetMany(c.Request().Context(), ids)
 	if err != nil {
 		return err
 	}
-	body := make([]countResponse, len(values))
+	counts := make([]Count, len(values))
 	for i, v := range values {
-		body[i] = toResponse(v)
+		counts[i] = toCount(v)
 	}
-	return httpserver.WriteJSON(w, http.StatusOK, body)
+	return c.JSON(http.StatusOK, counts)
 }
 
-func (h internal) get(w http.ResponseWriter, r *http.Request) error {
-	id, err := itemID(r)
+// GetCount reads one count.
+func (h handlers) GetCount(c echo.Context, itemID ItemId) error {
+	id, err := counting.NewItemID(itemID)
 	if err != nil {
 		return err
 	}
-	value, err := h.port.Get(r.Context(), id)
+	value, err := h.internal.Get(c.Request().Context(), id)
 	if err != nil {
 		return err
 	}
-	return httpserver.WriteJSON(w, http.StatusOK, toResponse(value))
+	return c.JSON(http.StatusOK, toCount(value))
 }
 
-func (h internal) set(w http.ResponseWriter, r *http.Request) error {
-	id, err := itemID(r)
+// SetCount sets the value of a count.
+func (h handlers) SetCount(c echo.Context, itemID ItemId) error {
+	id, err := counting.NewItemID(itemID)
 	if err != nil {
 		return err
 	}
-	var body setRequest
-	if err := httpserver.DecodeJSON(r, &body); err != nil {
+	var body CountUpdate
+	if err := c.Bind(&body); err != nil {
 		return err
 	}
-	if body.Value == nil {
-		return problem.InvalidField.New("The member value is missing.", problem.Field(fieldValue))
-	}
-	value, err := h.port.Set(r.Context(), id, *body.Value)
+	value, err := h.internal.Set(c.Request().Context(), id, body.Value)
 	if err != nil {
 		return err
 	}
-	return httpserver.WriteJSON(w, http.StatusOK, toResponse(value))
+	return c.JSON(http.StatusOK, toCount(value))
 }
 
-func (h internal) delete(w http.ResponseWriter, r *http.Request) error {
-	id, err := itemID(r)
+// DeleteCount deletes a count.
+func (h handlers) DeleteCount(c echo.Context, itemID ItemId) error {
+	id, err := counting.NewItemID(itemID)
 	if err != nil {
 		return err
 	}
-	if err := h.port.Delete(r.Context(), id); err != nil {
+	if err := h.internal.Delete(c.Request().Context(), id); err != nil {
 		return err
 	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return c.NoContent(http.StatusNoContent)
+}
+
+func toCount(v counting.CountValue) Count {
+	return Count{ItemId: string(v.ItemID), CurrentValue: v.Current, LastUpdatedAt: v.UpdatedAt}
 }

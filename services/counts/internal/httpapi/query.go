@@ -9,9 +9,9 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// askedFor reads the ids of a query in the order asked, under either spelling
+// itemIDs reads the ids of a query in the order asked, under either spelling
 // of the parameter. (url.ParseQuery keeps the order only within one spelling.)
-func askedFor(query string) ([]counting.ItemID, error) {
+func itemIDs(query string) ([]counting.ItemID, error) {
 	var ids []counting.ItemID
 	for pair := range strings.SplitSeq(query, "&") {
 		name, value, err := unescape(pair)

@@ -1,40 +1,67 @@
 package httpapi
 
 import (
-	"net/http"
+	"strings"
+
+	"github.com/labstack/echo/v4"
 
 	"github.com/rowlock/rowlock/platform/httpserver"
+	"github.com/rowlock/rowlock/platform/telemetry"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// router is what routes are put on; *httpserver.Server is one.
-type router interface {
-	Handle(method, pattern string, h httpserver.Handler)
+// internalCounts is the path of the internal port.
+const internalCounts = "/api/v1/internal/counts"
+
+// handlers implement the generated ServerInterface.
+type handlers struct {
+	external counting.ExternalCountUpdateAPI
+	internal counting.InternalCountValueAPI
 }
 
-// External puts the routes of the external port on r.
-func External(r router, port counting.ExternalCountUpdateAPI) {
-	h := external{port}
-	r.Handle(http.MethodPost, "/api/v1/counts/{itemId}/increase", h.change(port.Increase))
-	r.Handle(http.MethodPost, "/api/v1/counts/{itemId}/decrease", h.change(port.Decrease))
-	r.Handle(http.MethodPost, "/api/v1/counts/{itemId}/reset", h.reset)
+// Register registers the operations of the contract: those of the internal port on internal, all others on external, which
+// may be the same. Each has a span of ops, which is nil without tracing.
+func Register(external, internal EchoRouter, service *counting.Service, ops *telemetry.Operations) {
+	h := handlers{external: service, internal: service}
+	spans := httpserver.Operations(ops, map[string]string{
+		"increaseCount": "counts.increase", "decreaseCount": "counts.decrease", "resetCount": "counts.reset",
+		"initializeCount": "counts.initialize", "getCount": "counts.get", "listCounts": "counts.get_many",
+		"setCount": "counts.set", "deleteCount": "counts.delete",
+	})
+	RegisterHandlersWithOptions(listeners{external, internal}, h, RegisterHandlersOptions{OperationMiddlewares: spans})
+	internal.GET(internalCounts, h.listCounts, spans["listCounts"]...)
 }
 
-// Internal puts the routes of the internal port on r.
-func Internal(r router, port counting.InternalCountValueAPI) {
-	h := internal{port}
-	r.Handle(http.MethodPost, "/api/v1/internal/counts", h.initialize)
-	r.Handle(http.MethodGet, "/api/v1/internal/counts", h.list)
-	r.Handle(http.MethodGet, "/api/v1/internal/counts/{itemId}", h.get)
-	r.Handle(http.MethodPut, "/api/v1/internal/counts/{itemId}", h.set)
-	r.Handle(http.MethodDelete, "/api/v1/internal/counts/{itemId}", h.delete)
+// listeners registers each route on the listener of its port.
+type listeners struct {
+	EchoRouter // of the external port
+
+	internal EchoRouter
 }
 
-// itemID reads the path's id; a bad one is refused before anything is looked up.
-func itemID(r *http.Request) (counting.ItemID, error) {
-	raw, err := httpserver.PathParam(r, fieldItemID)
-	if err != nil {
-		return "", err
+func (l listeners) of(path string) EchoRouter { //nolint:ireturn // the generated code has no other type for it
+	if strings.HasPrefix(path, internalCounts) {
+		return l.internal
 	}
-	return counting.NewItemID(raw)
+	return l.EchoRouter
+}
+
+// GET implements EchoRouter.
+func (l listeners) GET(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *echo.Route {
+	return l.of(path).GET(path, h, m...)
+}
+
+// POST implements EchoRouter.
+func (l listeners) POST(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *echo.Route {
+	return l.of(path).POST(path, h, m...)
+}
+
+// PUT implements EchoRouter.
+func (l listeners) PUT(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *echo.Route {
+	return l.of(path).PUT(path, h, m...)
+}
+
+// DELETE implements EchoRouter.
+func (l listeners) DELETE(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *echo.Route {
+	return l.of(path).DELETE(path, h, m...)
 }

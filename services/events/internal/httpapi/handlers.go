@@ -3,7 +3,7 @@ package httpapi
 import (
 	"net/http"
 
-	"github.com/rowlock/rowlock/platform/httpserver"
+	httpserver "github.com/rowlock/rowlock/platform/httpold"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 )
 

@@ -5,7 +5,7 @@ import (
 	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
-	"github.com/rowlock/rowlock/platform/httpserver"
+	httpserver "github.com/rowlock/rowlock/platform/httpold"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/services/iidy/api"
@@ -46,7 +46,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 		return err
 	}
 	c.Add(lifecycle.Part{Name: "group commit", Stop: store.Close})
-	server, err := c.Listen("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock iidy", OpenAPI: api.OpenAPI})
+	server, err := c.ListenOld("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock iidy", OpenAPI: api.OpenAPI})
 	if err != nil {
 		return err
 	}

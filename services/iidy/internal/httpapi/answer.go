@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rowlock/rowlock/platform/httpserver"
+	httpserver "github.com/rowlock/rowlock/platform/httpold"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
-	"github.com/rowlock/rowlock/platform/httpserver"
+	httpserver "github.com/rowlock/rowlock/platform/httpold"
 	"github.com/rowlock/rowlock/services/iidy/api"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt/attempttest"

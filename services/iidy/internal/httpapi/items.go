@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/rowlock/rowlock/platform/httpserver"
+	httpserver "github.com/rowlock/rowlock/platform/httpold"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 

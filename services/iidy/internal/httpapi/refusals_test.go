@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/rowlock/rowlock/platform/coalesce"
-	"github.com/rowlock/rowlock/platform/httpserver"
+	httpserver "github.com/rowlock/rowlock/platform/httpold"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt/attempttest"
 	"github.com/rowlock/rowlock/services/iidy/internal/httpapi"

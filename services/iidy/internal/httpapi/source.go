@@ -8,7 +8,7 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/rowlock/rowlock/platform/httpserver"
+	httpserver "github.com/rowlock/rowlock/platform/httpold"
 	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )

@@ -3,7 +3,7 @@ package app
 import (
 	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/contention"
-	"github.com/rowlock/rowlock/platform/httpserver"
+	httpserver "github.com/rowlock/rowlock/platform/httpold"
 	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/services/pyggpot/api"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/httpapi"
@@ -39,7 +39,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 		Contention: c.Contention(),
 	})
 	service := pot.NewService(store, func() pot.Source { return pot.NewSource() })
-	server, err := c.Listen("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock pyggpot", OpenAPI: api.OpenAPI})
+	server, err := c.ListenOld("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock pyggpot", OpenAPI: api.OpenAPI})
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/rowlock/rowlock/client/pyggpot/coin/coinconnect"
 	potpb "github.com/rowlock/rowlock/client/pyggpot/pot"
 	"github.com/rowlock/rowlock/client/pyggpot/pot/potconnect"
-	"github.com/rowlock/rowlock/platform/httpserver"
+	httpserver "github.com/rowlock/rowlock/platform/httpold"
 	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/platform/telemetry"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/httpapi"

@@ -1,11 +1,9 @@
-package httpserver
+package strictjson
 
 import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -13,14 +11,6 @@ import (
 
 	"github.com/rowlock/rowlock/platform/problem"
 )
-
-func stringsOf(body io.Reader, longest int, kind string) *Strings {
-	r := httptest.NewRequest(http.MethodPost, "/", body) //nolint:noctx // nothing is sent
-	if kind != "" {
-		r.Header.Set("Content-Type", kind)
-	}
-	return NewStrings(r, "items", longest)
-}
 
 // all reads every string.
 func all(s *Strings) (got []string, err error) {
@@ -55,7 +45,7 @@ func TestStrings(t *testing.T) {
 			"whole": strings.NewReader(body), "byte by byte": iotest.OneByteReader(strings.NewReader(body)),
 			"with its end": iotest.DataErrReader(strings.NewReader(body)),
 		} {
-			if got, err := all(stringsOf(reader, 10, "application/json")); err != nil || !slices.Equal(got, want) {
+			if got, err := all(NewStrings(reader, "items", 10)); err != nil || !slices.Equal(got, want) {
 				t.Errorf("%s, %s: %q %v, want %q", body, name, got, err, want)
 			}
 		}
@@ -85,18 +75,15 @@ func TestStringsFaults(t *testing.T) {
 		`{"other":[]}`: {problem.InvalidField, "other"}, `{"4242424242424242":[]}`: {problem.InvalidField, ""},
 	} {
 		for _, reader := range []io.Reader{strings.NewReader(body), iotest.OneByteReader(strings.NewReader(body))} {
-			_, err := all(stringsOf(reader, 10, ""))
+			_, err := all(NewStrings(reader, "items", 10))
 			var p *problem.Error
 			if !errors.As(err, &p) || p.Kind() != want.kind || p.Field() != want.field {
 				t.Errorf("%s: %v, want %s %q", body, err, want.kind.Code(), want.field)
 			}
 		}
 	}
-	if _, err := all(stringsOf(strings.NewReader(`{"items":[]}`), 10, "text/plain")); err == nil {
-		t.Error("text was read as JSON")
-	}
 	broken := io.MultiReader(strings.NewReader(`{"items":["a",`), iotest.ErrReader(errors.New("cut")))
-	if got, err := all(stringsOf(broken, 10, "")); err == nil || len(got) != 1 {
+	if got, err := all(NewStrings(broken, "items", 10)); err == nil || len(got) != 1 {
 		t.Errorf("a body that was cut: %q %v", got, err)
 	}
 }
@@ -106,19 +93,19 @@ func TestStringsLength(t *testing.T) {
 	t.Parallel()
 	const longest = 2000
 	escaped := strings.Repeat(`\u0061`, longest)
-	got, err := all(stringsOf(strings.NewReader(`{"items":["`+escaped+`"]}`), longest, ""))
+	got, err := all(NewStrings(strings.NewReader(`{"items":["`+escaped+`"]}`), "items", longest))
 	if err != nil || len(got) != 1 || got[0] != strings.Repeat("a", longest) {
 		t.Errorf("%d strings, %v", len(got), err)
 	}
 	endless := io.MultiReader(strings.NewReader(`{"items":["a","`), io.LimitReader(letters{}, 1<<30))
-	s := stringsOf(endless, longest, "")
+	s := NewStrings(endless, "items", longest)
 	_, err = all(s)
 	var long *LongStringError
 	if !errors.As(err, &long) || long.Index != 1 {
 		t.Errorf("an endless string: %v", err)
 	}
-	if len(s.buf) > 1<<20 {
-		t.Errorf("%d bytes were gathered", len(s.buf))
+	if s.given > 1<<20 {
+		t.Errorf("%d bytes were gathered", s.given)
 	}
 }
 
@@ -143,13 +130,10 @@ func TestStringsOfALongBody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := stringsOf(strings.NewReader(string(body)), 2000, "application/json; charset=utf-8")
+	s := NewStrings(strings.NewReader(string(body)), "items", 2000)
 	got, err := all(s)
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%d strings, %v", len(got), err)
-	}
-	if len(s.buf) > 2*streamBuffer {
-		t.Errorf("the buffer grew to %d bytes", len(s.buf))
 	}
 }
 
@@ -160,11 +144,11 @@ func FuzzStrings(f *testing.F) {
 		f.Add(body)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
-		streamed, streamErr := all(stringsOf(iotest.HalfReader(strings.NewReader(body)), 1<<20, ""))
+		streamed, streamErr := all(NewStrings(iotest.HalfReader(strings.NewReader(body)), "items", 1<<20))
 		var whole struct {
 			Items *[]string `json:"items"`
 		}
-		wholeErr := DecodeJSON(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(body)), &whole)
+		wholeErr := Unmarshal([]byte(body), &whole)
 		if wholeErr == nil && whole.Items == nil {
 			wholeErr = errors.New("the member is missing")
 		}

@@ -1,0 +1,133 @@
+package httpold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// readHeaderTimeout ends a connection that drips its header.
+	readHeaderTimeout = 5 * time.Second
+	// idleTimeout ends a connection that sends nothing more.
+	idleTimeout = 60 * time.Second
+	// bodyGrace is what a body may take to arrive beyond the request's own
+	// time; answerGrace is larger, so that a request whose body came late is
+	// still told so.
+	bodyGrace   = 5 * time.Second
+	answerGrace = 10 * time.Second
+	// maxHeader is the size of request line and headers. net/http adds 4 KiB
+	// to the number that it is given.
+	maxHeader        = 32 << 10
+	netHTTPHeaderGap = 4 << 10
+)
+
+// endpoint is what Server and Admin have in common: an http.Server on a
+// listener that is bound before anything is served.
+type endpoint struct {
+	name string
+	addr string
+	log  *slog.Logger
+	http *http.Server
+	// onRefusal answers what net/http refuses by itself; nil leaves it as it is.
+	onRefusal func(status int) []byte
+
+	mu       sync.Mutex // guards listener
+	listener net.Listener
+}
+
+func newEndpoint(name, addr string, handler http.Handler, log *slog.Logger) *endpoint {
+	return &endpoint{
+		name: name, addr: addr, log: log,
+		http: &http.Server{
+			Handler:           handler,
+			ReadHeaderTimeout: readHeaderTimeout,
+			ReadTimeout:       defaultRequestTimeout + bodyGrace,
+			WriteTimeout:      defaultRequestTimeout + answerGrace,
+			IdleTimeout:       idleTimeout,
+			MaxHeaderBytes:    maxHeader - netHTTPHeaderGap,
+			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		},
+	}
+}
+
+// Name is the listener's name in logs and metrics.
+func (e *endpoint) Name() string { return e.name }
+
+// Listen binds the address, so that an address in use is known before anything
+// else starts, and logs it. From then on connections queue; Serve answers them.
+func (e *endpoint) Listen(ctx context.Context) error {
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "tcp", e.addr)
+	if err != nil {
+		return fmt.Errorf("the %s listener cannot use %s: %w", e.name, e.addr, err)
+	}
+	e.mu.Lock()
+	e.listener = ln
+	e.mu.Unlock()
+	e.log.LogAttrs(ctx, slog.LevelInfo, "listening",
+		slog.String("server", e.name), slog.String("addr", ln.Addr().String()))
+	return nil
+}
+
+// Addr is the bound address, nil before Listen.
+func (e *endpoint) Addr() net.Addr {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.listener == nil {
+		return nil
+	}
+	return e.listener.Addr()
+}
+
+// Serve answers requests until Shutdown; then it returns nil, at once, while
+// Shutdown still waits for the requests in flight.
+func (e *endpoint) Serve() error {
+	e.mu.Lock()
+	ln := e.listener
+	e.mu.Unlock()
+	if ln == nil {
+		return fmt.Errorf("the %s listener: Serve before Listen", e.name)
+	}
+	if e.onRefusal != nil {
+		ln = refusingListener{Listener: ln, answer: e.onRefusal}
+	}
+	if err := e.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("the %s listener: %w", e.name, err)
+	}
+	return nil
+}
+
+// Close ends the listener at once: for one that is bound and shall not be
+// served after all. Requests in flight are cut off.
+func (e *endpoint) Close() error {
+	return errors.Join(e.http.Close(), e.closeListener())
+}
+
+// closeListener closes the listener itself: net/http knows it only when Serve was called.
+func (e *endpoint) closeListener() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.listener == nil {
+		return nil
+	}
+	if err := e.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("the %s listener: %w", e.name, err)
+	}
+	return nil
+}
+
+// Shutdown stops accepting and waits for the requests in flight. When ctx ends
+// before they do, it closes their connections and returns an error.
+func (e *endpoint) Shutdown(ctx context.Context) error {
+	err := e.http.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(fmt.Errorf("the %s listener: requests were cut off: %w", e.name, err), e.http.Close())
+	}
+	return errors.Join(err, e.closeListener())
+}

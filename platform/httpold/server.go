@@ -1,0 +1,180 @@
+package httpold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/rowlock/rowlock/platform/httpserver"
+	"github.com/rowlock/rowlock/platform/problem"
+)
+
+// Handler answers one request or returns an error, in which case it has written
+// nothing: the server answers the error as problem+json. An error after the
+// first byte cuts the connection, so that no client takes a part for the whole.
+type Handler func(w http.ResponseWriter, r *http.Request) error
+
+// Config is the part of a service's configuration that one listener needs.
+type Config struct {
+	// Name is the listener's name in logs and its label in metrics: "api", "internal".
+	Name string
+	// Addr is host:port; port 0 takes a free one.
+	Addr string
+	// MaxBody is the largest request body in bytes; 0 stands for 64 KiB.
+	MaxBody int64
+	// MaxInFlight is how many requests are worked on at once; 0 stands for 1024.
+	MaxInFlight int
+	// RequestTimeout is the deadline of a request's context; 0 stands for 10 s.
+	RequestTimeout time.Duration
+	// ShutdownDelay is how long Shutdown goes on serving before it drains.
+	ShutdownDelay time.Duration
+	// LogRequests is all, errors (4xx, 5xx, slower than 1 s) or none; empty
+	// stands for errors, of which 502, 503 and 504 get ten lines a second at most.
+	// A 500 is logged in any case: it is a bug or worse.
+	LogRequests string
+	// Docs is the contract and its page; nothing is served without it.
+	Docs Docs
+}
+
+// Docs is that of httpserver.
+type Docs = httpserver.Docs
+
+// Deps are what a Server is given by the one who builds it.
+type Deps struct {
+	// Log gets the access log and what goes wrong on connections; required.
+	Log *slog.Logger
+	// Registry gets the metrics; required. Several servers may share it.
+	Registry prometheus.Registerer
+	// TracerProvider and Propagator are used only when Tracing is true.
+	TracerProvider trace.TracerProvider
+	Propagator     propagation.TextMapPropagator
+	// Tracing says whether spans go anywhere; without it no request pays for them.
+	Tracing bool
+	// Errors translate errors that handlers return, asked in this order; each
+	// returns nil for an error that is not its own. A *problem.Error needs none.
+	Errors []func(error) *problem.Error
+	// WriteError writes every error answer; nil stands for problem+json.
+	WriteError ErrorWriter
+}
+
+const (
+	defaultMaxBody        = 64 << 10
+	defaultMaxInFlight    = 1024
+	defaultRequestTimeout = 10 * time.Second
+)
+
+// withDefaults fills in the zeros and refuses what cannot work.
+func (c Config) withDefaults() (Config, error) {
+	if c.Name == "" {
+		return c, errors.New("httpserver: the listener has no name")
+	}
+	if c.MaxBody < 0 || c.MaxInFlight < 0 || c.RequestTimeout < 0 || c.ShutdownDelay < 0 {
+		return c, errors.New("httpserver: a limit or a duration is negative")
+	}
+	if c.MaxBody == 0 {
+		c.MaxBody = defaultMaxBody
+	}
+	if c.MaxInFlight == 0 {
+		c.MaxInFlight = defaultMaxInFlight
+	}
+	if c.RequestTimeout == 0 {
+		c.RequestTimeout = defaultRequestTimeout
+	}
+	switch c.LogRequests {
+	case "":
+		c.LogRequests = logErrors
+	case logAll, logErrors, logNone:
+	default:
+		return c, fmt.Errorf("httpserver: LOG_REQUESTS %q is not all, errors or none", c.LogRequests)
+	}
+	return c, nil
+}
+
+// Server is one API listener. Put the routes on it with Handle, then Listen,
+// Serve and, from another goroutine, Shutdown.
+type Server struct {
+	*endpoint
+
+	cfg      Config
+	log      *slog.Logger
+	errors   []func(error) *problem.Error
+	answer   ErrorWriter
+	tracing  bool
+	metrics  *metrics
+	router   *echo.Echo
+	patterns map[string]*pattern // by shape, see shapeOf
+	handler  http.Handler        // the router behind everything that stands before it
+	refusals refusals            // of the access log
+	inFlight atomic.Int64
+	draining atomic.Bool
+}
+
+// New makes a server and registers its metrics, labelled with its name. It
+// fails on a setting that cannot work and on a contract that is not YAML.
+func New(cfg Config, deps Deps) (*Server, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if deps.Log == nil || deps.Registry == nil {
+		return nil, errors.New("httpserver: Deps.Log and Deps.Registry are required")
+	}
+	s := &Server{
+		cfg:      cfg,
+		log:      deps.Log,
+		errors:   deps.Errors,
+		answer:   orProblem(deps.WriteError),
+		tracing:  deps.Tracing,
+		patterns: make(map[string]*pattern),
+	}
+	if s.metrics, err = newMetrics(cfg.Name, deps.Registry, &s.inFlight); err != nil {
+		return nil, err
+	}
+	s.router = echo.New()
+	s.router.Logger.SetOutput(io.Discard) // it has nothing to say that is not said here
+	s.router.HTTPErrorHandler = s.routerError
+	s.handler = http.HandlerFunc(s.serve)
+	if deps.Tracing {
+		s.handler = traced(s.handler, deps)
+	}
+	s.endpoint = newEndpoint(cfg.Name, cfg.Addr, s, deps.Log)
+	s.onRefusal = s.refusedByNetHTTP
+	s.http.ReadTimeout = cfg.RequestTimeout + bodyGrace
+	s.http.WriteTimeout = cfg.RequestTimeout + answerGrace
+	if len(cfg.Docs.OpenAPI) > 0 {
+		if err := s.handleDocs(cfg.Docs); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// ServeHTTP answers one request. Tests may call it without a listener.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// Shutdown lets answers carry "Connection: close", goes on serving for
+// Config.ShutdownDelay, stops accepting, and waits for the requests in flight.
+// When ctx ends before they do, their connections are closed, their contexts
+// end, and Shutdown returns an error that says so.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.draining.Store(true)
+	if s.cfg.ShutdownDelay > 0 && s.Addr() != nil {
+		timer := time.NewTimer(s.cfg.ShutdownDelay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	return s.endpoint.Shutdown(ctx)
+}

@@ -1,0 +1,127 @@
+package httpserver
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/rowlock/rowlock/platform/problem"
+	"github.com/rowlock/rowlock/platform/strictjson"
+)
+
+// buffers is memory for bodies.
+//
+//nolint:gochecknoglobals // a pool is a cache of memory, not state
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// keptBuffer is the largest buffer worth keeping.
+const keptBuffer = 64 << 10
+
+// withBuffer calls use with an empty buffer, which is taken back afterwards.
+func withBuffer(use func(*bytes.Buffer) error) error {
+	buf, ok := buffers.Get().(*bytes.Buffer)
+	if !ok {
+		return errors.New("httpserver: the pool of buffers holds something else")
+	}
+	defer func() {
+		if buf.Cap() <= keptBuffer {
+			buffers.Put(buf)
+		}
+	}()
+	buf.Reset()
+	return use(buf)
+}
+
+// binder is echo's Binder: c.Bind reads the body, and nothing but the body.
+type binder struct{}
+
+// Bind reads the body, one JSON object, into dst as strictjson.Unmarshal does. An absent or blank body stands for an object
+// without members where dst requires none. Beside the errors of strictjson it returns 415 UNSUPPORTED_MEDIA_TYPE for a
+// Content-Type that is neither JSON nor absent, and for a Content-Encoding.
+func (binder) Bind(dst any, c echo.Context) error {
+	r := c.Request()
+	if err := CheckMediaType(r.Header); err != nil {
+		return err
+	}
+	if r.Body == nil || r.Body == http.NoBody {
+		return strictjson.Empty(dst)
+	}
+	return withBuffer(func(body *bytes.Buffer) error {
+		if _, err := body.ReadFrom(r.Body); err != nil {
+			return BodyError(err)
+		}
+		if strictjson.Blank(body.Bytes()) {
+			return strictjson.Empty(dst)
+		}
+		return strictjson.Unmarshal(body.Bytes(), dst)
+	})
+}
+
+// BodyError returns the error for a body that could not be read: err where it says what the answer is, such as 413, else
+// INVALID_JSON without the text of the connection's error, which names addresses.
+func BodyError(err error) error {
+	if _, ok := errors.AsType[*problem.Error](err); ok {
+		return err
+	}
+	if _, ok := errors.AsType[*echo.HTTPError](err); ok {
+		return err
+	}
+	return problem.InvalidJSON.New("The body did not arrive whole.", problem.Cause(err))
+}
+
+// serializer is echo's JSONSerializer: c.JSON answers compact JSON and a line break. When the value cannot be encoded
+// nothing has been written.
+type serializer struct{}
+
+// Serialize writes v to c's answer. It ignores the indent, which a client asks for by the parameter pretty.
+func (serializer) Serialize(c echo.Context, v any, _ string) error {
+	return withBuffer(func(body *bytes.Buffer) error {
+		if err := strictjson.Write(body, v); err != nil {
+			return err
+		}
+		body.WriteByte('\n')
+		if _, err := c.Response().Write(body.Bytes()); err != nil {
+			return fmt.Errorf("httpserver: write the answer: %w", err)
+		}
+		return nil
+	})
+}
+
+// Deserialize reads the body of c into dst.
+func (serializer) Deserialize(c echo.Context, dst any) error { return binder{}.Bind(dst, c) }
+
+// CheckMediaType returns 415 unless the body is said to be JSON, or nothing is said about it, and it is not compressed.
+func CheckMediaType(h http.Header) error {
+	if err := CheckEncoding(h); err != nil {
+		return err
+	}
+	if types := h["Content-Type"]; len(types) == 0 || len(types) == 1 && types[0] == "" || IsJSON(h) {
+		return nil
+	}
+	return problem.UnsupportedMediaType.New("The body must be of type application/json.", problem.Header("Accept", "application/json"))
+}
+
+// CheckEncoding returns 415 for a compressed body. It is for handlers that read a body without c.Bind.
+func CheckEncoding(h http.Header) error {
+	if encoding := h["Content-Encoding"]; len(encoding) > 0 && !strings.EqualFold(encoding[0], "identity") {
+		return problem.UnsupportedMediaType.New("The body must not be compressed.", problem.Header("Accept-Encoding", "identity"))
+	}
+	return nil
+}
+
+// IsJSON reports whether the Content-Type is application/json or a +json type; parameters are ignored.
+func IsJSON(h http.Header) bool {
+	types := h["Content-Type"]
+	if len(types) != 1 {
+		return false
+	}
+	media, _, _ := strings.Cut(types[0], ";")
+	media = strings.ToLower(strings.TrimSpace(media))
+	kind, subtype, _ := strings.Cut(media, "/")
+	return media == "application/json" || kind != "" && len(subtype) > len("+json") && strings.HasSuffix(subtype, "+json")
+}

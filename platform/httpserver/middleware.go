@@ -1,0 +1,161 @@
+package httpserver
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+
+	"github.com/rowlock/rowlock/platform/problem"
+)
+
+// use registers what a request passes before its handler, in this order. net/http has read the header by then, within 5 s
+// and 32 KiB, and answers by itself what it cannot read.
+func (s *Server) use() {
+	s.echo.Pre(escapedPath) // echo routes on the path as it was sent
+	s.echo.Use(
+		s.observe,       // metrics by route template
+		s.trace(),       // a server span without personal data, where tracing is on
+		requestID(),     // X-Request-Id: the client's when it is a UUID, else a new one
+		s.accessLog(),   // one line by route template; turns an error into the answer
+		s.limitInFlight, // above MAX_IN_FLIGHT: 503 OVERLOADED, before any work
+		s.limitBody(),   // above MAX_BODY: 413
+		s.timeout(),     // REQUEST_TIMEOUT is the deadline of the request's context
+		recoverPanic(),  // a panic is INTERNAL, logged with its stack
+		decodeParams,    // path parameters, once
+	)
+}
+
+// escapedPath makes echo route on the escaped path: it takes RawPath when there is one.
+func escapedPath(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		u := c.Request().URL
+		u.RawPath = u.EscapedPath()
+		return next(c)
+	}
+}
+
+// observe measures the request, and cuts the connection under an answer that broke off: no client takes a part for the whole.
+func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		start := time.Now()
+		r := s.begin(c)
+		c.Response().Before(func() {
+			if s.draining.Load() {
+				c.Response().Header().Set(echo.HeaderConnection, "close")
+			}
+		})
+		returned := false
+		defer func() {
+			r.aborted = r.aborted || !returned
+			s.metrics.observe(r, r.status(c), time.Since(start))
+		}()
+		err := next(c)
+		returned = true
+		if r.aborted {
+			panic(http.ErrAbortHandler) // net/http's way to cut the connection
+		}
+		return err
+	}
+}
+
+// requestID accepts a client's X-Request-Id only when it is a UUID in its usual form.
+func requestID() echo.MiddlewareFunc {
+	const usualForm = 36
+	return middleware.RequestIDWithConfig(middleware.RequestIDConfig{
+		Generator: uuid.NewString,
+		RequestIDHandler: func(c echo.Context, id string) {
+			if len(id) != usualForm || uuid.Validate(id) != nil {
+				id = uuid.NewString()
+				c.Response().Header().Set(echo.HeaderXRequestID, id)
+			}
+			requestOf(c.Request().Context()).id = id
+		},
+	})
+}
+
+// limitInFlight refuses a request beyond MAX_IN_FLIGHT. It comes after routing, which neither waits nor allocates, so that
+// a refusal is counted under its route.
+func (s *Server) limitInFlight(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := requestOf(c.Request().Context())
+		if r.route == nil {
+			return next(c)
+		}
+		defer s.inFlight.Add(-1)
+		if s.inFlight.Add(1) > int64(s.cfg.MaxInFlight) {
+			return problem.Overloaded.New("This replica is working on as many requests as it may. Nothing was applied; try again.")
+		}
+		return next(c)
+	}
+}
+
+// limitBody refuses a body above MAX_BODY, by its declared length or by what arrives.
+func (s *Server) limitBody() echo.MiddlewareFunc {
+	return middleware.BodyLimit(strconv.FormatInt(s.cfg.MaxBody, 10) + "B")
+}
+
+// timeout ends the request's context after REQUEST_TIMEOUT. What an error means is for errors.go to say: a deadline that
+// passed does not show that nothing was applied.
+func (s *Server) timeout() echo.MiddlewareFunc {
+	return middleware.ContextTimeoutWithConfig(middleware.ContextTimeoutConfig{
+		Timeout: s.cfg.RequestTimeout,
+		Skipper: func(c echo.Context) bool {
+			requestOf(c.Request().Context()).outer = c.Request().Context()
+			return false
+		},
+		ErrorHandler: func(err error, _ echo.Context) error { return err },
+	})
+}
+
+// recoverPanic turns a panic into an error with its stack.
+func recoverPanic() echo.MiddlewareFunc {
+	return middleware.RecoverWithConfig(middleware.RecoverConfig{
+		DisableStackAll:     true,
+		DisableErrorHandler: true,
+		LogErrorFunc: func(_ echo.Context, err error, stack []byte) error {
+			return &panicError{err: err, stack: stack}
+		},
+	})
+}
+
+// panicError is what a handler panicked with.
+type panicError struct {
+	err   error
+	stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.err) }
+
+// decodeParams decodes the path's parameters exactly once: "a%2Fb" is a/b, "100%25" is 100%, a plus stays a plus. Bytes that
+// are not UTF-8 and a NUL, which no database stores in text, are 400 INVALID_FIELD.
+func decodeParams(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if !requestOf(c.Request().Context()).fits {
+			return echo.ErrNotFound
+		}
+		values := c.ParamValues()
+		for i, name := range c.ParamNames() {
+			value, err := url.PathUnescape(values[i])
+			switch {
+			case err != nil:
+				return problem.InvalidField.New("The path's "+name+" has a bad percent escape.", problem.Field(name))
+			case !utf8.ValidString(value):
+				return problem.InvalidField.New("The path's "+name+" is not valid UTF-8.", problem.Field(name))
+			case strings.IndexByte(value, 0) >= 0:
+				return problem.InvalidField.New("The path's "+name+" has a NUL.", problem.Field(name))
+			}
+			values[i] = value
+		}
+		c.SetParamValues(values...)
+		c.Request().URL.RawPath = "" // so that generated code does not decode them again
+		return next(c)
+	}
+}

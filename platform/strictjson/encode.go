@@ -1,0 +1,45 @@
+package strictjson
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
+)
+
+// timeLayout is RFC 3339 in UTC with microseconds, the resolution of PostgreSQL.
+const timeLayout = "2006-01-02T15:04:05.000000Z"
+
+// encoding is the one form of JSON that the APIs answer: compact, times in UTC with microseconds, nothing escaped for HTML.
+//
+//nolint:gochecknoglobals // a constant that Go cannot spell
+var encoding = json.JoinOptions(
+	json.Deterministic(true),
+	jsonv1.OmitEmptyWithLegacySemantics(true),
+	json.WithMarshalers(json.MarshalToFunc(func(out *jsontext.Encoder, t time.Time) error {
+		var text [len(timeLayout) + 2]byte
+		text[0] = '"'
+		quoted := append(t.UTC().AppendFormat(text[:1], timeLayout), '"')
+		return out.WriteValue(quoted)
+	})),
+)
+
+// Marshal returns v as compact JSON.
+func Marshal(v any) ([]byte, error) {
+	data, err := json.Marshal(v, encoding)
+	if err != nil {
+		return nil, fmt.Errorf("strictjson: encode: %w", err)
+	}
+	return data, nil
+}
+
+// Write writes v to w as compact JSON.
+func Write(w io.Writer, v any) error {
+	if err := json.MarshalWrite(w, v, encoding); err != nil {
+		return fmt.Errorf("strictjson: encode: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package strictjson
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/rowlock/rowlock/platform/problem"
+)
+
+// What is wrong with a member.
+const (
+	mayNotBeNull = "may not be null"
+	isMissing    = "is missing"
+	isDoubled    = "is there twice"
+	isUnknown    = "is unknown"
+)
+
+// fault is one member that the client got wrong.
+type fault struct {
+	offset  int64
+	pointer jsontext.Pointer
+	what    string
+}
+
+// faultOf translates an error of json.Unmarshal. An error that is no fault of the client's is returned.
+func faultOf(err error) (*fault, error) {
+	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		if !errors.Is(err, jsontext.ErrDuplicateName) {
+			return nil, notJSON(err)
+		}
+		return &fault{offset: syntax.ByteOffset, pointer: syntax.JSONPointer, what: isDoubled}, nil
+	}
+	wrong, ok := errors.AsType[*json.SemanticError](err)
+	if !ok || wrong.JSONKind == 0 {
+		return nil, fmt.Errorf("strictjson: decode: %w", err)
+	}
+	f := &fault{offset: wrong.ByteOffset, pointer: wrong.JSONPointer}
+	switch {
+	case errors.Is(err, json.ErrUnknownName):
+		f.what = isUnknown
+	case errors.Is(err, strconv.ErrRange):
+		f.what = "is out of range"
+	default:
+		f.what = "must be " + wanted(wrong.GoType)
+	}
+	return f, nil
+}
+
+// wanted describes the JSON that t takes.
+func wanted(t reflect.Type) string {
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t == nil {
+		return "of another type"
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	default:
+		return "a whole number in digits, without fraction or exponent"
+	}
+}
+
+// problem returns INVALID_FIELD. A name that is not the contract's appears only if it looks like the name of a member:
+// clients put secrets in wrong places.
+func (f *fault) problem() *problem.Error {
+	if f.what != isUnknown {
+		field := path(f.pointer)
+		return problem.InvalidField.New("The member "+field+" "+f.what+".", problem.Field(field))
+	}
+	if name := f.pointer.LastToken(); !looksLikeName(name) {
+		return problem.InvalidField.New("There is a member with an unknown name.", problem.Field(path(f.pointer.Parent())))
+	}
+	field := path(f.pointer)
+	return problem.InvalidField.New("There is no member "+field+".", problem.Field(field))
+}
+
+// path writes a JSON pointer as people write it: cards[1].number.
+func path(pointer jsontext.Pointer) string {
+	var b strings.Builder
+	for token := range pointer.Tokens() {
+		if index, err := strconv.Atoi(token); err == nil && b.Len() > 0 {
+			fmt.Fprintf(&b, "[%d]", index)
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(token)
+	}
+	return b.String()
+}
+
+// looksLikeName reports whether name is at most 64 letters, digits, underscores and hyphens. It has fewer digits than a
+// card number.
+func looksLikeName(name string) bool {
+	const (
+		longest    = 64
+		mostDigits = 12
+	)
+	digits := 0
+	for i := range len(name) {
+		switch c := name[i]; {
+		case '0' <= c && c <= '9':
+			digits++
+		case c == '_' || c == '-' || 'a' <= c|0x20 && c|0x20 <= 'z':
+		default:
+			return false
+		}
+	}
+	return name != "" && len(name) <= longest && digits <= mostDigits
+}

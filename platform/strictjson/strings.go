@@ -1,0 +1,166 @@
+package strictjson
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/rowlock/rowlock/platform/problem"
+)
+
+// LongStringError reports that the string at Index, counted from 0, is too long to be read.
+type LongStringError struct{ Index int }
+
+func (e *LongStringError) Error() string {
+	return fmt.Sprintf("the string at index %d is too long", e.Index)
+}
+
+// Strings reads a document {"member":["...", ...]} one string at a time, in some hundred kilobytes of memory however long
+// the document is. It is as strict as Unmarshal, but stops at the first fault: what was read before it must not be used.
+type Strings struct {
+	decoder *jsontext.Decoder
+	member  string
+	longest int64
+	started bool
+	next    int    // index of the next string
+	text    []byte // the last string
+	given   int64  // how many bytes the decoder has got
+	reader  io.Reader
+	err     error // what Next ended with
+}
+
+const (
+	// escapedByte is how many bytes one byte of a string may take in JSON: \u0061.
+	escapedByte = 6
+	// slack is how far the decoder may read ahead, beyond one string.
+	slack = 128 << 10
+	// chunk is how much the decoder gets at once.
+	chunk = 16 << 10
+)
+
+// NewStrings returns the strings of member in r. A string that is far longer than longest, in bytes, is refused unread with a
+// *LongStringError; one that is not longer never is. An error of r is returned wrapped.
+func NewStrings(r io.Reader, member string, longest int) *Strings {
+	s := &Strings{member: member, longest: int64(longest), reader: r}
+	s.decoder = jsontext.NewDecoder(bounded{s}, jsontext.AllowDuplicateNames(true))
+	return s
+}
+
+// bounded gives the decoder bytes, unless the string that it gathers is surely too long.
+type bounded struct{ *Strings }
+
+// Read implements io.Reader.
+func (b bounded) Read(p []byte) (int, error) {
+	if b.given-b.decoder.InputOffset() > escapedByte*b.longest+slack {
+		return 0, &LongStringError{Index: b.next}
+	}
+	n, err := b.reader.Read(p[:min(len(p), chunk)])
+	b.given += int64(n)
+	return n, err //nolint:wrapcheck // an io.Reader returns what it got
+}
+
+// Next returns the next string, valid until the next call, and io.EOF when the whole document was read and is what it
+// should be.
+func (s *Strings) Next() ([]byte, error) {
+	if s.err == nil && !s.started {
+		s.started = true
+		s.err = s.begin()
+	}
+	if s.err == nil {
+		s.err = s.read()
+	}
+	return s.text, s.err
+}
+
+// Index returns the index of the string that Next returned last.
+func (s *Strings) Index() int { return s.next - 1 }
+
+// begin reads up to the array.
+func (s *Strings) begin() error {
+	if err := s.want('{', problem.InvalidJSON.New("The body is not a JSON object.")); err != nil {
+		return err
+	}
+	name, err := s.decoder.ReadToken()
+	switch {
+	case err != nil:
+		return s.broken(err)
+	case name.Kind() == '}':
+		if err := s.finish(); !errors.Is(err, io.EOF) {
+			return err
+		}
+		return (&fault{pointer: jsontext.Pointer("/" + s.member), what: isMissing}).problem()
+	case name.String() != s.member:
+		return (&fault{pointer: s.decoder.StackPointer(), what: isUnknown}).problem()
+	}
+	return s.want('[', (&fault{pointer: s.decoder.StackPointer(), what: "must be a list"}).problem())
+}
+
+// want reads a token, and returns otherwise if it is of another kind.
+func (s *Strings) want(kind jsontext.Kind, otherwise error) error {
+	token, err := s.decoder.ReadToken()
+	if err != nil {
+		return s.broken(err)
+	}
+	if token.Kind() != kind {
+		return otherwise
+	}
+	return nil
+}
+
+// read reads a string into s.text, or the end of the document.
+func (s *Strings) read() (err error) {
+	value, err := s.decoder.ReadToken()
+	switch {
+	case err != nil:
+		return s.broken(err)
+	case value.Kind() == ']':
+		return s.end()
+	case value.Kind() != '"':
+		return (&fault{pointer: s.decoder.StackPointer(), what: "must be a string"}).problem()
+	}
+	s.text = append(s.text[:0], value.String()...)
+	s.next++
+	return nil
+}
+
+// end reads what follows the array: the end of the object and of the document.
+func (s *Strings) end() error {
+	token, err := s.decoder.ReadToken()
+	switch {
+	case err != nil:
+		return s.broken(err)
+	case token.Kind() != '}' && token.String() == s.member:
+		return (&fault{pointer: s.decoder.StackPointer(), what: isDoubled}).problem()
+	case token.Kind() != '}':
+		return (&fault{pointer: s.decoder.StackPointer(), what: isUnknown}).problem()
+	}
+	return s.finish()
+}
+
+// finish returns io.EOF when nothing follows the document.
+func (s *Strings) finish() error {
+	_, err := s.decoder.ReadToken()
+	switch {
+	case err == nil:
+		return problem.InvalidJSON.New("More follows the JSON object.")
+	case !errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+		return s.broken(err)
+	}
+	return io.EOF
+}
+
+// broken returns what an error of the decoder means: of the reader, or of the document.
+func (s *Strings) broken(err error) error {
+	if long, ok := errors.AsType[*LongStringError](err); ok {
+		return long
+	}
+	if errors.Is(err, io.EOF) { // it must not look like the end of the strings
+		return problem.InvalidJSON.New("The body is empty; a JSON object is expected.")
+	}
+	if _, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		return notJSON(err)
+	}
+	return fmt.Errorf("strictjson: read: %w", err)
+}
