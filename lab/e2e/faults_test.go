@@ -122,8 +122,8 @@ func (s *story) databaseRestarts(t *T) {
 		return err
 	})
 	for _, r := range stopLoads(t, loads) {
-		if r.Verdict != "ok" || r.Failed() == 0 {
-			t.Errorf("%s: %s, %d failed: of a restart everybody notices something", r.Service, r.Verdict, r.Failed())
+		if r.Fault != "" || r.Failed() == 0 {
+			t.Errorf("%s: %s, %d failed: of a restart everybody notices something", r.Service, r.Fault, r.Failed())
 		}
 	}
 	// Readiness bears 10 s (platform/httpserver). Where a server takes longer to come back it may change and come back, once.
@@ -165,8 +165,8 @@ func (s *story) podDeleted(t *T) {
 		}
 	}
 	for _, r := range stopLoads(t, loads) {
-		if r.Verdict != "ok" || r.Failed() > clients || r.Acknowledged < 100 {
-			t.Errorf("%s: %s, %d acknowledged, %d failed; there were %d clients", r.Service, r.Verdict, r.Acknowledged, r.Failed(), clients)
+		if r.Fault != "" || r.Failed() > clients || r.Acknowledged < 100 {
+			t.Errorf("%s: %s, %d acknowledged, %d failed; there were %d clients", r.Service, r.Fault, r.Acknowledged, r.Failed(), clients)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 	core "k8s.io/api/core/v1"
 
-	"github.com/rowlock/rowlock/lab/internal/drive"
+	"github.com/rowlock/rowlock/lab/internal/workload"
 )
 
 // load is a pod that keeps a service busy until it is stopped.
@@ -81,7 +81,7 @@ func (l *load) begin(t *T) {
 }
 
 // report waits for a load that was told to end.
-func (l *load) report(t *T) *drive.Report {
+func (l *load) report(t *T) *workload.Report {
 	t.Helper()
 	// How kubectl attach ends says nothing; the pod's log does. It may also hang, when the pod ended while nobody listened.
 	giveUp := time.AfterFunc(30*time.Second, func() { _ = l.attach.Process.Kill() })
@@ -94,7 +94,7 @@ func (l *load) report(t *T) *drive.Report {
 		return nil
 	})
 	log := must(t, "logs", l.name)
-	report := new(drive.Report)
+	report := new(workload.Report)
 	if err := json.Unmarshal([]byte(log), report); err != nil {
 		t.Fatalf("%s: %v\n%s", l.name, err, log)
 	}
@@ -103,10 +103,10 @@ func (l *load) report(t *T) *drive.Report {
 }
 
 // flawless is for what must lose nothing.
-func flawless(r *drive.Report, least int) error {
+func flawless(r *workload.Report, least int) error {
 	switch {
-	case r.Verdict != "ok":
-		return fmt.Errorf("%s: %s", r.Service, r.Verdict)
+	case r.Fault != "":
+		return fmt.Errorf("%s: %s", r.Service, r.Fault)
 	case r.Failed() > 0 || r.Stored != r.Acknowledged:
 		return fmt.Errorf("%s: %d requests failed, %d were acknowledged and %d are stored", r.Service, r.Failed(), r.Acknowledged, r.Stored)
 	case r.Acknowledged < least:
@@ -128,7 +128,7 @@ func startLoads(t *T, s settings, rate, clients int, services ...string) (all []
 }
 
 // stopLoads ends them all, and returns what came of them.
-func stopLoads(t *T, all []*load) (reports []*drive.Report) {
+func stopLoads(t *T, all []*load) (reports []*workload.Report) {
 	t.Helper()
 	for _, l := range all {
 		if err := l.stdin.Close(); err != nil {
@@ -141,7 +141,7 @@ func stopLoads(t *T, all []*load) (reports []*drive.Report) {
 	return reports
 }
 
-func wantFlawless(t *T, reports []*drive.Report, least int) {
+func wantFlawless(t *T, reports []*workload.Report, least int) {
 	t.Helper()
 	var errs []error
 	for _, r := range reports {

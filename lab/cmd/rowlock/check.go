@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.opentelemetry.io/otel/propagation"
 
-	"github.com/rowlock/rowlock/lab/internal/check"
+	"github.com/rowlock/rowlock/lab/internal/workload"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/telemetry"
 )
@@ -23,14 +23,14 @@ names its parent.`,
 		Example: "  rowlock check --counts=http://127.0.0.1:8083 --iidy=http://127.0.0.1:8084",
 		Args:    noWords,
 	}
-	targets := make([]check.Target, len(check.Services()))
-	for i, name := range check.Services() {
+	targets := make([]workload.Target, len(workload.Services()))
+	for i, name := range workload.Services() {
 		targets[i].Service = name
 		cmd.Flags().StringVar(&targets[i].URL, name, "", "`URL` of "+name)
 		cmd.Flags().StringVar(&targets[i].Internal, name+"-internal", "", "`URL` of its internal API where that has a listener of its own")
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		var named []check.Target
+		var named []workload.Target
 		for _, t := range targets {
 			if t.URL != "" {
 				named = append(named, t)
@@ -44,7 +44,7 @@ names its parent.`,
 	return cmd
 }
 
-func runCheck(ctx context.Context, p process, targets []check.Target) error {
+func runCheck(ctx context.Context, p process, targets []workload.Target) error {
 	tel, err := telemetry.New(ctx, telemetry.Config{
 		Service: "rowlock", Version: lifecycle.Version(), LogFormat: "text", Output: p.stderr,
 		Environ: p.environ, CaptureGlobals: p.globals,
@@ -53,7 +53,7 @@ func runCheck(ctx context.Context, p process, targets []check.Target) error {
 		return err
 	}
 	ctx = withParent(ctx, p.environ)
-	err = check.Run(ctx, p.stdout, tel, targets)
+	err = workload.Check(ctx, p.stdout, tel, targets)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
 	if lost := tel.Shutdown(ctx); lost != nil {

@@ -10,44 +10,44 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rowlock/rowlock/lab/internal/drive"
+	"github.com/rowlock/rowlock/lab/internal/workload"
 )
 
 // longestDrive bounds a load whose standard input does not end.
 const longestDrive = 15 * time.Minute
 
 func newDrive(p process) *cobra.Command {
-	var o drive.Options
+	var load workload.Load
 	var limit time.Duration
 	cmd := &cobra.Command{
 		Use: "drive SERVICE URL [INTERNAL-URL]", Short: "Send load until standard input ends, then check the sums",
 		Long:      "Send load to a running service until standard input ends, then compare what is stored with what was answered.\nThe report is one line of JSON.",
-		ValidArgs: drive.Services(),
+		ValidArgs: workload.Services(),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 || len(args) > 3 {
 				return usageError{fmt.Sprintf("drive needs a service (%s), its URL, and that of its internal API if there is one",
-					strings.Join(drive.Services(), ", "))}
+					strings.Join(workload.Services(), ", "))}
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.Service, o.URL = args[0], args[1]
+			load.Service, load.URL = args[0], args[1]
 			if len(args) > 2 { //nolint:mnd // the third argument
-				o.Internal = args[2]
+				load.Internal = args[2]
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), limit)
 			defer cancel()
-			return runDrive(ctx, p, o)
+			return runDrive(ctx, p, load)
 		},
 	}
-	cmd.Flags().IntVar(&o.Rate, "rate", 100, "operations that begin per second")
-	cmd.Flags().IntVar(&o.Clients, "clients", 16, "operations in flight at most")
+	cmd.Flags().IntVar(&load.Rate, "rate", 100, "operations that begin per second")
+	cmd.Flags().IntVar(&load.Clients, "clients", 16, "operations in flight at most")
 	cmd.Flags().DurationVar(&limit, "for", longestDrive, "end after this time at the latest")
 	return cmd
 }
 
-func runDrive(ctx context.Context, p process, o drive.Options) error {
-	report, err := drive.Run(ctx, o, inputEnd(p.stdin))
+func runDrive(ctx context.Context, p process, load workload.Load) error {
+	report, err := workload.Drive(ctx, load, inputEnd(p.stdin))
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,81 @@
+package workload
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"golang.org/x/sync/errgroup"
+
+	rowlock "github.com/rowlock/rowlock/client"
+	"github.com/rowlock/rowlock/client/counts"
+)
+
+// counting increases counters by one.
+type counting struct {
+	api *counts.Client
+	ids []string
+}
+
+func openCounts(t Target, client *http.Client) (*counting, error) {
+	api, err := counts.New(t.URL, rowlock.WithHTTPClient(client), rowlock.WithInternalURL(t.Internal))
+	return &counting{api: api}, err
+}
+
+// increases is how many are sent at once.
+const increases = 100
+
+func (w *counting) check(ctx context.Context) (found string, err error) {
+	id := "check-" + rand.Text()
+	if _, err := w.api.Create(ctx, id, 0); err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, w.api.Delete(context.WithoutCancel(ctx), id)) }()
+	values := make([]int64, increases)
+	var all errgroup.Group
+	for i := range values {
+		all.Go(func() (err error) {
+			values[i], err = w.api.Increase(ctx, id, 1)
+			return err
+		})
+	}
+	if err := all.Wait(); err != nil {
+		return "", err
+	}
+	if !isEach(1, values) {
+		return "", fmt.Errorf("%d increases at once were answered %v, want each of 1 to %d once", increases, values, increases)
+	}
+	if count, err := w.api.Get(ctx, id); err != nil || count.Value != increases {
+		return "", errors.Join(fmt.Errorf("after %d increases the count is %d", increases, count.Value), err)
+	}
+	return fmt.Sprintf("%d increases at once: answered 1 to %d, each once, and the count is %d", increases, increases, increases), nil
+}
+
+// counters is over how many the increases of a load are spread.
+const counters = 20
+
+func (w *counting) prepare(ctx context.Context) error {
+	for range counters {
+		id := "drive-" + rand.Text()
+		if _, err := w.api.Create(ctx, id, 0); err != nil {
+			return err
+		}
+		w.ids = append(w.ids, id)
+	}
+	return nil
+}
+
+func (w *counting) operate(ctx context.Context, n int) error {
+	_, err := w.api.Increase(ctx, w.ids[n%counters], 1)
+	return err
+}
+
+func (w *counting) stored(ctx context.Context) (sum int, err error) {
+	found, err := retry(ctx, func(ctx context.Context) ([]counts.Count, error) { return w.api.GetMany(ctx, w.ids...) })
+	for _, c := range found {
+		sum += int(c.Value)
+	}
+	return sum, err
+}

@@ -1,0 +1,139 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	rowlock "github.com/rowlock/rowlock/client"
+	"github.com/rowlock/rowlock/client/events"
+)
+
+// adding adds events, every second one for the workers. Other callers may add
+// events meanwhile, so ids between its own may be theirs; that all exist and that
+// none is given twice holds all the same.
+type adding struct {
+	api    *events.Client
+	before int64
+
+	mu  sync.Mutex
+	ids map[int64]bool
+	err error
+}
+
+func openEvents(t Target, client *http.Client) (*adding, error) {
+	api, err := events.New(t.URL, rowlock.WithHTTPClient(client))
+	return &adding{api: api, ids: map[int64]bool{}}, err
+}
+
+// add adds an event; every second one is left to the workers.
+func (w *adding) add(ctx context.Context, n int) (id int64, err error) {
+	if n%2 == 1 {
+		return w.api.CreateAsync(ctx)
+	}
+	e, err := w.api.Create(ctx)
+	return e.ID, err
+}
+
+const (
+	eventsAtOnce = 40
+	readsAtOnce  = 8
+	// workTimeout is how long a pending event may wait for its worker; lookEvery is how often it is read.
+	workTimeout = 30 * time.Second
+	lookEvery   = 200 * time.Millisecond
+)
+
+func (w *adding) check(ctx context.Context) (string, error) {
+	ids := make([]int64, eventsAtOnce)
+	var all errgroup.Group
+	for i := range ids {
+		all.Go(func() (err error) {
+			ids[i], err = w.add(ctx, i)
+			return err
+		})
+	}
+	if err := all.Wait(); err != nil {
+		return "", err
+	}
+	first, last := slices.Min(ids), slices.Max(ids)
+	if len(slices.Compact(slices.Sorted(slices.Values(ids)))) != eventsAtOnce {
+		return "", fmt.Errorf("%d events at once got the ids %v, some of them twice", eventsAtOnce, ids)
+	}
+	if err := w.gapless(ctx, first, last); err != nil {
+		return "", err
+	}
+	deadline := time.Now().Add(workTimeout)
+	for i := 1; i < eventsAtOnce; i += 2 {
+		if err := w.worked(ctx, ids[i], deadline); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("%d events at once: ids from %d to %d, none twice and none missing; the workers have done theirs",
+		eventsAtOnce, first, last), nil
+}
+
+// gapless reads every event from first to last.
+func (w *adding) gapless(ctx context.Context, first, last int64) error {
+	readers, ctx := errgroup.WithContext(ctx)
+	readers.SetLimit(readsAtOnce)
+	for id := first; id <= last; id++ {
+		readers.Go(func() error {
+			_, err := retry(ctx, func(ctx context.Context) (events.Event, error) { return w.api.Get(ctx, id) })
+			if err != nil {
+				return fmt.Errorf("there is a gap at %d: %w", id, err)
+			}
+			return nil
+		})
+	}
+	return readers.Wait()
+}
+
+// worked waits until an event has its value.
+func (w *adding) worked(ctx context.Context, id int64, deadline time.Time) error {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		e, err := w.api.Get(ctx, id)
+		switch {
+		case err != nil || !e.Pending():
+			return err
+		case time.Now().After(deadline):
+			return fmt.Errorf("no worker took event %d within %s", id, workTimeout)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (w *adding) prepare(ctx context.Context) (err error) {
+	w.before, err = retry(ctx, w.api.Count)
+	return err
+}
+
+func (w *adding) operate(ctx context.Context, n int) error {
+	id, err := w.add(ctx, n)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if id <= w.before || w.ids[id] {
+		w.err = errors.Join(w.err, fmt.Errorf("the id %d was given before", id))
+	}
+	w.ids[id] = true
+	return nil
+}
+
+func (w *adding) stored(ctx context.Context) (int, error) {
+	after, err := retry(ctx, w.api.Count)
+	return len(w.ids), errors.Join(w.err, err, w.gapless(ctx, w.before+1, after))
+}

@@ -1,0 +1,110 @@
+package workload
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	rowlock "github.com/rowlock/rowlock/client"
+	"github.com/rowlock/rowlock/client/iidy"
+)
+
+// listing adds items to a list.
+type listing struct {
+	api  *iidy.Client
+	list *iidy.List
+}
+
+func openIidy(t Target, client *http.Client) (*listing, error) {
+	api, err := iidy.New(t.URL, rowlock.WithHTTPClient(client))
+	return &listing{api: api}, err
+}
+
+// itemsAtOnce are shared by claimers, which take claimSize at a time.
+const (
+	itemsAtOnce = 200
+	claimers    = 8
+	claimSize   = 7
+	claimLease  = time.Minute
+)
+
+func (w *listing) check(ctx context.Context) (string, error) {
+	list := w.api.List("check-" + rand.Text())
+	items := make([]string, itemsAtOnce)
+	for i := range items {
+		items[i] = fmt.Sprintf("item-%03d", i)
+	}
+	// Twice at once: what is in the list is not added again.
+	var added [2]int64
+	var all errgroup.Group
+	for i := range added {
+		all.Go(func() (err error) {
+			added[i], err = list.Add(ctx, items...)
+			return err
+		})
+	}
+	if err := all.Wait(); err != nil {
+		return "", err
+	}
+	if added[0]+added[1] != itemsAtOnce {
+		return "", fmt.Errorf("two batches of the same %d items added %d", itemsAtOnce, added)
+	}
+	claimed, err := claimAll(ctx, list)
+	if err != nil {
+		return "", err
+	}
+	for item, times := range claimed {
+		if times != 1 {
+			return "", fmt.Errorf("%s was claimed %d times", item, times)
+		}
+	}
+	deleted, err := list.Delete(ctx, items...)
+	if err == nil && (len(claimed) != itemsAtOnce || deleted != itemsAtOnce) {
+		err = fmt.Errorf("%d of %d items were claimed, and %d deleted at the end", len(claimed), itemsAtOnce, deleted)
+	}
+	return fmt.Sprintf("%d items, %d claimers at once: each item claimed once", itemsAtOnce, claimers), err
+}
+
+// claimAll claims by several workers at once until nothing is free, and returns
+// how often each item was claimed.
+func claimAll(ctx context.Context, list *iidy.List) (map[string]int, error) {
+	var mu sync.Mutex
+	claimed := map[string]int{}
+	var all errgroup.Group
+	for range claimers {
+		all.Go(func() error {
+			for {
+				claim, err := list.Claim(ctx, claimSize, claimLease)
+				if err != nil || claim.ID == "" {
+					return err
+				}
+				mu.Lock()
+				for _, e := range claim.Entries {
+					claimed[e.Item]++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	return claimed, all.Wait()
+}
+
+func (w *listing) prepare(context.Context) error {
+	w.list = w.api.List("drive-" + rand.Text())
+	return nil
+}
+
+func (w *listing) operate(ctx context.Context, n int) error {
+	_, err := w.list.Add(ctx, fmt.Sprintf("item-%d", n))
+	return err
+}
+
+func (w *listing) stored(ctx context.Context) (int, error) {
+	found, err := retry(ctx, w.list.Count)
+	return int(found.Items), err
+}

@@ -1,0 +1,128 @@
+package workload
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	rowlock "github.com/rowlock/rowlock/client"
+	"github.com/rowlock/rowlock/client/payments"
+)
+
+// paying pays one ride, each time with a key of its own. What was not
+// acknowledged is repeated at the end with its key, as a client would: then every
+// key has exactly one payment.
+type paying struct {
+	api  *payments.Client
+	ride string
+
+	mu   sync.Mutex
+	open []string // keys
+	paid int      // the number of the others
+}
+
+func openPayments(t Target, client *http.Client) (*paying, error) {
+	api, err := payments.New(t.URL, rowlock.WithHTTPClient(client))
+	return &paying{api: api}, err
+}
+
+// Ride returns a payment of 12.50 euros that the simulated processor accepts.
+func Ride(ride string) payments.NewPayment {
+	return payments.NewPayment{
+		RideID: ride, RiderID: "lab", Amount: 1250, Currency: "EUR",
+		Card: payments.NewCard{Number: "4242424242424242", ExpMonth: 12, ExpYear: 2099, CVC: "123"},
+	}
+}
+
+// repeats is how many requests with one key are sent at once.
+const repeats = 30
+
+func (w *paying) check(ctx context.Context) (string, error) {
+	ride, key := "check-"+rand.Text(), rand.Text()
+	made := make([]payments.Payment, repeats)
+	var first atomic.Int64
+	var all errgroup.Group
+	for i := range made {
+		all.Go(func() error {
+			p, replayed, err := w.api.Create(ctx, key, Ride(ride))
+			if made[i] = p; err == nil && !replayed {
+				first.Add(1)
+			}
+			return err
+		})
+	}
+	if err := all.Wait(); err != nil {
+		return "", err
+	}
+	for _, p := range made {
+		if p != made[0] {
+			return "", fmt.Errorf("one key was answered %+v and %+v", made[0], p)
+		}
+	}
+	stored, _, err := w.api.List(ctx, ride, repeats, "")
+	if err != nil {
+		return "", err
+	}
+	if len(stored) != 1 || first.Load() != 1 {
+		return "", fmt.Errorf("%d requests with one key: %d were not replays, and %d payments are stored", repeats, first.Load(), len(stored))
+	}
+	return fmt.Sprintf("%d requests at once with one key: one payment, %d replays, all with the same answer", repeats, repeats-1), nil
+}
+
+func (w *paying) prepare(context.Context) error {
+	w.ride = "drive-" + rand.Text()
+	return nil
+}
+
+func (w *paying) operate(ctx context.Context, _ int) error {
+	key := rand.Text()
+	_, _, err := w.api.Create(ctx, key, Ride(w.ride))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err == nil {
+		w.paid++
+	} else {
+		w.open = append(w.open, key)
+	}
+	return err
+}
+
+func (w *paying) stored(ctx context.Context) (int, error) {
+	for _, key := range w.open {
+		_, err := retry(ctx, func(ctx context.Context) (payments.Payment, error) {
+			p, _, err := w.api.Create(ctx, key, Ride(w.ride))
+			return p, err
+		})
+		if err != nil {
+			return 0, fmt.Errorf("a payment has no answer in the end: %w", err)
+		}
+	}
+	type page struct {
+		payments int
+		next     string
+	}
+	n := 0
+	for after := ""; ; {
+		p, err := retry(ctx, func(ctx context.Context) (page, error) {
+			const most = 100
+			list, next, err := w.api.List(ctx, w.ride, most, after)
+			return page{len(list), next}, err
+		})
+		if err != nil {
+			return 0, err
+		}
+		if n += p.payments; p.next != "" {
+			after = p.next
+			continue
+		}
+		if keys := w.paid + len(w.open); n != keys {
+			return 0, fmt.Errorf("%d keys made %d payments", keys, n)
+		}
+		return w.paid, nil
+	}
+}

@@ -1,0 +1,139 @@
+package workload
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"connectrpc.com/connect"
+	"golang.org/x/sync/errgroup"
+
+	rowlock "github.com/rowlock/rowlock/client"
+	"github.com/rowlock/rowlock/client/pyggpot"
+	"github.com/rowlock/rowlock/client/pyggpot/coin"
+	"github.com/rowlock/rowlock/client/pyggpot/pot"
+)
+
+// saving puts coins into pots.
+type saving struct {
+	api *pyggpot.Client
+	ids []int32
+}
+
+func openPyggpot(t Target, client *http.Client) (*saving, error) {
+	return &saving{api: pyggpot.New(t.URL, rowlock.WithHTTPClient(client))}, nil
+}
+
+func (w *saving) create(ctx context.Context, name string) (id int32, err error) {
+	const size = 1 << 30
+	r, err := w.api.Pot.CreatePot(ctx, connect.NewRequest(&pot.CreatePotRequest{PotName: name, MaxCoins: size}))
+	if err != nil {
+		return 0, err
+	}
+	return r.Msg.GetPotId(), nil
+}
+
+// tries is how often a change is repeated while other changes hold the pot's lease.
+const tries = 10
+
+func change[Q, A any](
+	ctx context.Context, procedure func(context.Context, *connect.Request[Q]) (*connect.Response[A], error), request *Q,
+) (*A, error) {
+	for try := 1; ; try++ {
+		r, err := procedure(ctx, connect.NewRequest(request))
+		if err == nil {
+			return r.Msg, nil
+		}
+		if !errors.Is(err, rowlock.ErrPotLocked) || try == tries {
+			return nil, err
+		}
+	}
+}
+
+// add puts n gold coins into a pot and returns the number that was added.
+func (w *saving) add(ctx context.Context, id, n int32) (int32, error) {
+	a, err := change(ctx, w.api.Coin.AddCoins, &coin.AddCoinsRequest{PotId: id, Coins: []*coin.Coins{{Kind: coin.Coins_GOLD, Count: n}}})
+	return sum(a.GetCoins()), err
+}
+
+func (w *saving) view(ctx context.Context, id int32) (int32, error) {
+	r, err := w.api.Pot.ViewPot(ctx, connect.NewRequest(&pot.ViewPotRequest{PotId: id}))
+	if err != nil {
+		return 0, err
+	}
+	return sum(r.Msg.GetCoins()), nil
+}
+
+func sum(coins []*coin.Coins) (n int32) {
+	for _, c := range coins {
+		n += c.GetCount()
+	}
+	return n
+}
+
+// hands put coins into a pot and take some out at the same time.
+const (
+	hands    = 20
+	coinsIn  = 10
+	coinsOut = 3
+)
+
+func (w *saving) check(ctx context.Context) (string, error) {
+	id, err := w.create(ctx, "check"+rand.Text())
+	if err != nil {
+		return "", err
+	}
+	var all errgroup.Group
+	for range hands {
+		all.Go(func() error {
+			if in, err := w.add(ctx, id, coinsIn); err != nil || in != coinsIn {
+				return errors.Join(fmt.Errorf("adding %d coins added %d", coinsIn, in), err)
+			}
+			out, err := change(ctx, w.api.Coin.RemoveCoins, &coin.RemoveCoinsRequest{PotId: id, Count: coinsOut})
+			if n := sum(out.GetCoins()); err != nil || n != coinsOut {
+				return errors.Join(fmt.Errorf("taking %d coins out of a full pot took %d", coinsOut, n), err)
+			}
+			return nil
+		})
+	}
+	if err := all.Wait(); err != nil {
+		return "", err
+	}
+	const left = hands * (coinsIn - coinsOut)
+	if now, err := w.view(ctx, id); err != nil || now != left {
+		return "", errors.Join(fmt.Errorf("%d coins went in, %d came out, and %d are left", hands*coinsIn, hands*coinsOut, now), err)
+	}
+	return fmt.Sprintf("%d hands at once in one pot: %d coins in, %d out, %d left", hands, hands*coinsIn, hands*coinsOut, left), nil
+}
+
+// pots is over how many the coins of a load are spread.
+const pots = 10
+
+func (w *saving) prepare(ctx context.Context) error {
+	for range pots {
+		id, err := w.create(ctx, "drive"+rand.Text())
+		if err != nil {
+			return err
+		}
+		w.ids = append(w.ids, id)
+	}
+	return nil
+}
+
+func (w *saving) operate(ctx context.Context, n int) error {
+	_, err := w.add(ctx, w.ids[n%pots], 1)
+	return err
+}
+
+func (w *saving) stored(ctx context.Context) (coins int, err error) {
+	for _, id := range w.ids {
+		n, err := retry(ctx, func(ctx context.Context) (int32, error) { return w.view(ctx, id) })
+		if err != nil {
+			return 0, err
+		}
+		coins += int(n)
+	}
+	return coins, nil
+}

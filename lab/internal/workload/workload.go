@@ -1,0 +1,91 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rowlock/rowlock/lab/internal/services"
+)
+
+// Target names a running service.
+type Target struct {
+	// Service is one of [Services].
+	Service string
+	// URL is the address of its API, such as http://rowlock-counts.
+	URL string
+	// Internal is that of its internal API, where it has one of its own; URL when empty.
+	Internal string
+}
+
+// workload holds the operations on one service.
+type workload interface {
+	// check sends operations at once, compares their results with what the service
+	// promises, and describes what it found.
+	check(ctx context.Context) (string, error)
+	// prepare makes what the operations of a load need.
+	prepare(ctx context.Context) error
+	// operate makes the n-th operation of a load.
+	operate(ctx context.Context, n int) error
+	// stored returns how many of the load's operations the service holds.
+	stored(ctx context.Context) (int, error)
+}
+
+// Services returns the names of the services that have a workload.
+func Services() []string {
+	var names []string
+	for _, s := range services.All() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+func open(t Target, client *http.Client) (workload, error) {
+	switch t.Service {
+	case services.Counts:
+		return openCounts(t, client)
+	case services.Events:
+		return openEvents(t, client)
+	case services.Iidy:
+		return openIidy(t, client)
+	case services.Payments:
+		return openPayments(t, client)
+	case services.Pyggpot:
+		return openPyggpot(t, client)
+	}
+	return nil, fmt.Errorf("there is no workload for %q, but for %s", t.Service, strings.Join(Services(), ", "))
+}
+
+// retryFor is how long a read is tried again while the service does not answer.
+const retryFor = 10 * time.Second
+
+// retry repeats a read until it succeeds or the service refuses it.
+func retry[T any](ctx context.Context, read func(context.Context) (T, error)) (T, error) {
+	ticker := time.NewTicker(redialWait)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(retryFor); ; {
+		value, err := read(ctx)
+		if outcome, _ := Classify(err); outcome == OK || outcome == Refused || time.Now().After(deadline) {
+			return value, err
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return value, err
+		}
+	}
+}
+
+// isEach reports whether values are first to first+len-1, each once.
+func isEach(first int64, values []int64) bool {
+	values = slices.Sorted(slices.Values(values))
+	for i, v := range values {
+		if v != first+int64(i) {
+			return false
+		}
+	}
+	return true
+}
