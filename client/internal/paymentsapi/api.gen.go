@@ -40,9 +40,9 @@ func (e PaymentStatus) Valid() bool {
 type Card struct {
 	// Brand Example: visa
 	Brand    string `json:"brand"`
+	Last4    string `json:"last4"`
 	ExpMonth int    `json:"exp_month"`
 	ExpYear  int    `json:"exp_year"`
-	Last4    string `json:"last4"`
 }
 
 // NewCard Given to the processor; number and cvc are never stored and never logged.
@@ -66,38 +66,38 @@ type NewPayment struct {
 	// Currency ISO 4217, legal tender.
 	Currency string `json:"currency"`
 
-	// RideId An id of the caller's world. Refused when it holds a card number (13 to 19 digits that pass the Luhn check).
+	// RideId An id of the client. Refused when it holds a card number (13 to 19 digits that pass the Luhn check).
 	RideId Reference `json:"ride_id"`
 
-	// RiderId An id of the caller's world. Refused when it holds a card number (13 to 19 digits that pass the Luhn check).
+	// RiderId An id of the client. Refused when it holds a card number (13 to 19 digits that pass the Luhn check).
 	RiderId Reference `json:"rider_id"`
 }
 
 // Payment defines model for Payment.
 type Payment struct {
-	Amount int64 `json:"amount"`
-	Card   Card  `json:"card"`
+	Id openapi_types.UUID `json:"id"`
+
+	// RideId An id of the client. Refused when it holds a card number (13 to 19 digits that pass the Luhn check).
+	RideId Reference `json:"ride_id"`
+
+	// RiderId An id of the client. Refused when it holds a card number (13 to 19 digits that pass the Luhn check).
+	RiderId  Reference `json:"rider_id"`
+	Amount   int64     `json:"amount"`
+	Currency string    `json:"currency"`
+
+	// Status Both are final.
+	Status PaymentStatus `json:"status"`
+
+	// DeclineCode Only when DECLINED.
+	//
+	// Example: card_declined
+	DeclineCode *string `json:"decline_code,omitempty"`
+	Card        Card    `json:"card"`
 
 	// CreatedAt The database's time, UTC with microseconds.
 	//
 	// Example: 2026-11-21T08:00:00.123456Z
 	CreatedAt time.Time `json:"created_at"`
-	Currency  string    `json:"currency"`
-
-	// DeclineCode Only when DECLINED.
-	//
-	// Example: card_declined
-	DeclineCode *string            `json:"decline_code,omitempty"`
-	Id          openapi_types.UUID `json:"id"`
-
-	// RideId An id of the caller's world. Refused when it holds a card number (13 to 19 digits that pass the Luhn check).
-	RideId Reference `json:"ride_id"`
-
-	// RiderId An id of the caller's world. Refused when it holds a card number (13 to 19 digits that pass the Luhn check).
-	RiderId Reference `json:"rider_id"`
-
-	// Status Both are final.
-	Status PaymentStatus `json:"status"`
 }
 
 // PaymentStatus Both are final.
@@ -105,17 +105,18 @@ type PaymentStatus string
 
 // PaymentList defines model for PaymentList.
 type PaymentList struct {
+	Payments []Payment `json:"payments"`
+
 	// NextAfter Absent on the last page.
-	NextAfter *string   `json:"next_after,omitempty"`
-	Payments  []Payment `json:"payments"`
+	NextAfter *string `json:"next_after,omitempty"`
 }
 
 // Problem RFC 9457.
 type Problem struct {
-	// Code Stable; what a program decides by.
+	// Code Stable; for programs.
 	Code string `json:"code"`
 
-	// Detail A sentence for a person.
+	// Detail A sentence for people.
 	Detail string `json:"detail"`
 
 	// Field The member, parameter or header at fault.
@@ -126,7 +127,7 @@ type Problem struct {
 	Type    string  `json:"type"`
 }
 
-// Reference An id of the caller's world. Refused when it holds a card number (13 to 19 digits that pass the Luhn check).
+// Reference An id of the client. Refused when it holds a card number (13 to 19 digits that pass the Luhn check).
 type Reference = string
 
 // IdempotencyKey defines model for IdempotencyKey.
@@ -252,34 +253,34 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 // The interface specification for the client above.
 type ClientInterface interface {
 
-	// ListPayments The payments of a ride
+	// ListPayments List the payments of a ride
 	//
 	// Newest first. A ride has several when its keys were several, or one that expired.
 	//
 	// Corresponds with GET /v1/payments (the `ListPayments` operationId).
 	ListPayments(ctx context.Context, params *ListPaymentsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreatePaymentWithBody Pay a ride
+	// CreatePaymentWithBody Pay for a ride
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/payments (the `CreatePayment` operationId).
 	CreatePaymentWithBody(ctx context.Context, params *CreatePaymentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreatePayment Pay a ride
+	// CreatePayment Pay for a ride
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/payments (the `CreatePayment` operationId).
 	CreatePayment(ctx context.Context, params *CreatePaymentParams, body CreatePaymentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetPayment One payment
+	// GetPayment Get a payment
 	//
 	// Corresponds with GET /v1/payments/{id} (the `GetPayment` operationId).
 	GetPayment(ctx context.Context, id openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
-// ListPayments The payments of a ride
+// ListPayments List the payments of a ride
 //
 // Newest first. A ride has several when its keys were several, or one that expired.
 //
@@ -296,7 +297,7 @@ func (c *Client) ListPayments(ctx context.Context, params *ListPaymentsParams, r
 	return c.Client.Do(req)
 }
 
-// CreatePaymentWithBody Pay a ride
+// CreatePaymentWithBody Pay for a ride
 //
 // Takes any type of body and a specified content type.
 //
@@ -313,7 +314,7 @@ func (c *Client) CreatePaymentWithBody(ctx context.Context, params *CreatePaymen
 	return c.Client.Do(req)
 }
 
-// CreatePayment Pay a ride
+// CreatePayment Pay for a ride
 //
 // Takes a body of the `application/json` content type.
 //
@@ -330,7 +331,7 @@ func (c *Client) CreatePayment(ctx context.Context, params *CreatePaymentParams,
 	return c.Client.Do(req)
 }
 
-// GetPayment One payment
+// GetPayment Get a payment
 //
 // Corresponds with GET /v1/payments/{id} (the `GetPayment` operationId).
 func (c *Client) GetPayment(ctx context.Context, id openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error) {

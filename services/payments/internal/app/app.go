@@ -5,7 +5,7 @@ import (
 
 	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/contention"
-	httpserver "github.com/rowlock/rowlock/platform/httpold"
+	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -34,7 +34,7 @@ func settings(Config) chassis.Settings {
 	return chassis.Settings{
 		Migrations: postgres.Migrations(),
 		Lock:       contention.Settings{Lock: "key", Queued: true},
-		Errors:     []func(error) *problem.Error{httpapi.Problem},
+		Errors:     []func(error) *problem.Error{httpapi.ProblemOf},
 	}
 }
 
@@ -44,7 +44,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	server, err := c.ListenOld("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock payments", OpenAPI: api.OpenAPI})
+	server, err := c.Listen("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock payments", OpenAPI: api.OpenAPI})
 	if err != nil {
 		return err
 	}
@@ -72,11 +72,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 	for _, warning := range cfg.warnings() {
 		tel.Logger().Warn(warning) //nolint:sloglint // constants
 	}
-	if ops := c.Operations(); ops != nil {
-		httpapi.Register(server, tracedPay{ops, service}, tracedLookup{ops, service})
-		return nil
-	}
-	httpapi.Register(server, service, service)
+	httpapi.Register(server.Echo(), service, service, c.Operations())
 	return nil
 }
 

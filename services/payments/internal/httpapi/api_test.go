@@ -1,27 +1,21 @@
 package httpapi_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/getkin/kin-openapi/openapi3"
-	"github.com/getkin/kin-openapi/openapi3filter"
-	"github.com/getkin/kin-openapi/routers"
-	"github.com/getkin/kin-openapi/routers/gorillamux"
+	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/bulkhead"
-	httpserver "github.com/rowlock/rowlock/platform/httpold"
+	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/services/payments/api"
 	"github.com/rowlock/rowlock/services/payments/internal/httpapi"
@@ -72,91 +66,54 @@ const storedJSON = `{"id":"0198c0de-0000-7000-8000-000000000000","ride_id":"r","
 	`"currency":"EUR","status":"DECLINED","decline_code":"card_declined","card":{"brand":"visa","last4":"4242",` +
 	`"exp_month":12,"exp_year":2099},"created_at":"2026-11-21T08:00:00.000120Z"}` + "\n"
 
-// server serves the ports and checks every answer against the contract.
+// server serves the ports.
 type server struct {
-	t      *testing.T
-	http   *httpserver.Server
-	router routers.Router
+	t        *testing.T
+	http     *httpserver.Server
+	contract *apptest.Contract
 }
 
 func newServer(t *testing.T, p *ports) *server {
 	t.Helper()
 	s, err := httpserver.New(httpserver.Config{Name: "api", LogRequests: "none"}, httpserver.Deps{
 		Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
-		Errors: []func(error) *problem.Error{httpapi.Problem},
+		Errors: []func(error) *problem.Error{httpapi.ProblemOf},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	httpapi.Register(s, p, p)
-	doc, err := openapi3.NewLoader().LoadFromData(api.OpenAPI)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := doc.Validate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	router, err := gorillamux.NewRouter(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &server{t: t, http: s, router: router}
+	httpapi.Register(s.Echo(), p, p, nil)
+	return &server{t: t, http: s, contract: apptest.NewContract(t, api.OpenAPI)}
 }
 
-type answer struct {
-	status int
-	header http.Header
-	body   string
-}
-
-// do sends a request and holds the answer against the contract.
-func (s *server) do(method, path, body string, header http.Header) answer {
+// do sends a request and checks the answer against the contract.
+func (s *server) do(method, path, body string, header ...string) apptest.Answer {
 	s.t.Helper()
-	r := httptest.NewRequestWithContext(s.t.Context(), method, path, strings.NewReader(body))
-	r.Header = header
-	w := httptest.NewRecorder()
-	s.http.ServeHTTP(w, r)
-	a := answer{w.Code, w.Header(), w.Body.String()}
-	s.checkContract(r, a)
-	return a
+	return s.contract.Serve(s.t, s.http, method, path, body, header...)
 }
 
-func (s *server) checkContract(r *http.Request, a answer) {
+const (
+	path = "/v1/payments"
+	key  = "Idempotency-Key"
+)
+
+func (s *server) pay(k, body string) apptest.Answer {
 	s.t.Helper()
-	route, params, err := s.router.FindRoute(r)
-	if err != nil {
-		return // not in the contract, such as a wrong method
-	}
-	err = openapi3filter.ValidateResponse(context.Background(), &openapi3filter.ResponseValidationInput{
-		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route},
-		Status:                 a.status,
-		Header:                 a.header,
-		Body:                   io.NopCloser(bytes.NewReader([]byte(a.body))),
-		Options:                &openapi3filter.Options{IncludeResponseStatus: true},
-	})
-	if err != nil {
-		s.t.Errorf("%s %s: the answer %d %s breaks the contract: %v", r.Method, r.URL, a.status, a.body, err)
+	return s.do("POST", path, body, key, k)
+}
+
+func (s *server) wantProblem(what string, a apptest.Answer, status int, code, field string) {
+	s.t.Helper()
+	if a.Status != status || a.Code != code || a.Field != field {
+		s.t.Errorf("%.80s: %s, want %d %s %q", what, a, status, code, field)
 	}
 }
 
-const path = "/v1/payments"
-
-func key(k string) http.Header { return http.Header{"Idempotency-Key": {k}} }
-
-func (s *server) pay(k, body string) answer {
-	s.t.Helper()
-	return s.do(http.MethodPost, path, body, key(k))
-}
-
-func (s *server) wantProblem(what string, a answer, status int, code, field string) {
-	s.t.Helper()
-	var p struct{ Code, Field string }
-	if err := json.Unmarshal([]byte(a.body), &p); err != nil || a.header.Get("Content-Type") != problem.ContentType {
-		s.t.Errorf("%s: not a problem: %q (%v)", what, a.body, err)
-	}
-	if a.status != status || p.Code != code || p.Field != field {
-		s.t.Errorf("%s: %d %s %q, want %d %s %q (%s)", what, a.status, p.Code, p.Field, status, code, field, a.body)
-	}
+func TestRoutesAreThoseOfTheContract(t *testing.T) {
+	t.Parallel()
+	e := echo.New()
+	httpapi.Register(e, &ports{}, &ports{}, nil)
+	apptest.NewContract(t, api.OpenAPI).WantRoutes(t, e)
 }
 
 const (
@@ -170,9 +127,9 @@ func TestPay(t *testing.T) {
 	for _, replayed := range []bool{false, true} {
 		p := &ports{replayed: replayed}
 		a := newServer(t, p).pay("k", valid)
-		if a.status != 201 || a.body != storedJSON || a.header.Get("Content-Type") != "application/json" ||
-			a.header.Get("Location") != path+"/"+string(stored.ID) ||
-			(a.header.Get("Idempotent-Replayed") == "true") != replayed {
+		if a.Status != 201 || a.Body != storedJSON || a.Header.Get("Content-Type") != "application/json" ||
+			a.Header.Get("Location") != path+"/"+string(stored.ID) ||
+			(a.Header.Get("Idempotent-Replayed") == "true") != replayed {
 			t.Errorf("replayed %t: %+v", replayed, a)
 		}
 		r := p.requests[0]
@@ -187,23 +144,23 @@ func TestReadsAndPages(t *testing.T) {
 	t.Parallel()
 	p := &ports{}
 	s := newServer(t, p)
-	if a := s.do("GET", path+"/"+strings.ToUpper(string(stored.ID)), "", nil); a.status != 200 || a.body != storedJSON {
+	if a := s.do("GET", path+"/"+strings.ToUpper(string(stored.ID)), ""); a.Status != 200 || a.Body != storedJSON {
 		t.Errorf("get: %+v", a)
 	}
-	if a := s.do("GET", path+"?ride_id=r", "", nil); a.body != "{\"payments\":[]}\n" || p.limit != 25 || p.after != nil {
+	if a := s.do("GET", path+"?ride_id=r", ""); a.Body != "{\"payments\":[]}\n" || p.limit != 25 || p.after != nil {
 		t.Errorf("an empty page of %d after %v: %+v", p.limit, p.after, a)
 	}
 	p.page, p.next = []payment.Payment{stored}, &payment.Position{CreatedAt: stored.CreatedAt, ID: stored.ID}
-	a := s.do("GET", path+"?ride_id=r&limit=1", "", nil)
+	a := s.do("GET", path+"?ride_id=r&limit=1", "")
 	var page struct {
 		Payments  []json.RawMessage `json:"payments"`
 		NextAfter string            `json:"next_after"`
 	}
-	if err := json.Unmarshal([]byte(a.body), &page); err != nil || len(page.Payments) != 1 || p.limit != 1 ||
+	if err := json.Unmarshal([]byte(a.Body), &page); err != nil || len(page.Payments) != 1 || p.limit != 1 ||
 		string(page.Payments[0])+"\n" != storedJSON {
 		t.Fatalf("a page: %+v, %v", a, err)
 	}
-	s.do("GET", path+"?ride_id=r&after="+page.NextAfter, "", nil)
+	s.do("GET", path+"?ride_id=r&after="+page.NextAfter, "")
 	if p.after == nil || *p.after != *p.next {
 		t.Errorf("next_after became %+v, want %+v", p.after, p.next)
 	}
@@ -257,8 +214,8 @@ func TestBadRequests(t *testing.T) {
 		s.wantProblem(body, s.pay("k", body), 400, "INVALID_JSON", "")
 	}
 	s.wantProblem("a long body", s.pay("k", valid+strings.Repeat(" ", 70_000)), 413, "BODY_TOO_LARGE", "")
-	form := http.Header{"Idempotency-Key": {"k"}, "Content-Type": {"application/x-www-form-urlencoded"}}
-	s.wantProblem("a form", s.do("POST", path, "a=b", form), 415, "UNSUPPORTED_MEDIA_TYPE", "")
+	form := s.do("POST", path, "a=b", key, "k", "Content-Type", "application/x-www-form-urlencoded")
+	s.wantProblem("a form", form, 415, "UNSUPPORTED_MEDIA_TYPE", "")
 	if len(p.requests) != 0 {
 		t.Errorf("the port was asked %+v", p.requests)
 	}
@@ -268,18 +225,16 @@ func TestKeyHeader(t *testing.T) {
 	t.Parallel()
 	p := &ports{}
 	s := newServer(t, p)
-	const header = "Idempotency-Key"
-	for name, h := range map[string]http.Header{"missing": {}, "empty": key("")} {
-		s.wantProblem(name, s.do("POST", path, valid, h), 400, "IDEMPOTENCY_KEY_REQUIRED", header)
-	}
-	for name, h := range map[string]http.Header{
-		"twice": {header: {"a", "b"}}, "too long": key(strings.Repeat("k", 256)), "not printable": key("a\tb"),
-		"not ASCII": key("é"), "quoted and empty": key(`""`), "open quote": key(`"a`), "a card number": key("k-" + good),
+	s.wantProblem("missing", s.do("POST", path, valid), 400, "IDEMPOTENCY_KEY_REQUIRED", key)
+	s.wantProblem("empty", s.pay("", valid), 400, "IDEMPOTENCY_KEY_REQUIRED", key)
+	for name, k := range map[string]string{
+		"too long": strings.Repeat("k", 256), "not printable": "a\tb", "not ASCII": "é", "quoted and empty": `""`,
+		"open quote": `"a`, "a card number": "k-" + good,
 	} {
-		s.wantProblem(name, s.do("POST", path, valid, h), 400, "INVALID_FIELD", header)
+		s.wantProblem(name, s.pay(k, valid), 400, "INVALID_FIELD", key)
 	}
 	for header, want := range map[string]payment.Key{`a "b"`: `a "b"`, `"a \"b\""`: `a "b"`} {
-		if a := s.pay(header, valid); a.status != 201 || p.key != want {
+		if a := s.pay(header, valid); a.Status != 201 || p.key != want {
 			t.Errorf("%s became %s: %+v", header, p.key, a)
 		}
 	}
@@ -289,7 +244,7 @@ func TestBadReads(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, &ports{})
 	for _, id := range []string{"x", good, "%00", "%ff"} {
-		s.wantProblem(id, s.do("GET", path+"/"+id, "", nil), 400, "INVALID_FIELD", "id")
+		s.wantProblem(id, s.do("GET", path+"/"+id, ""), 400, "INVALID_FIELD", "id")
 	}
 	for query, field := range map[string]string{
 		"": "ride_id", "ride_id=": "ride_id", "ride_id=" + good: "ride_id", "%zz": "ride_id",
@@ -297,7 +252,7 @@ func TestBadReads(t *testing.T) {
 		"ride_id=r&after=x": "after", "ride_id=r&after=!": "after", "ride_id=r&after=MS54": "after",
 		"ride_id=r&after=LTEuMDE5OGMwZGUtMDAwMC03MDAwLTgwMDAtMDAwMDAwMDAwMDAw": "after",
 	} {
-		s.wantProblem(query, s.do("GET", path+"?"+query, "", nil), 400, "INVALID_FIELD", field)
+		s.wantProblem(query, s.do("GET", path+"?"+query, ""), 400, "INVALID_FIELD", field)
 	}
 }
 
@@ -326,12 +281,12 @@ func TestEveryErrorIsMapped(t *testing.T) {
 		s := newServer(t, &ports{err: fmt.Errorf("db-7: %w", tc.err)})
 		a := s.pay("k", valid)
 		s.wantProblem(tc.err.Error(), a, tc.status, tc.code, tc.field)
-		if strings.Contains(a.body, "db-7") || (a.header.Get("Retry-After") != "") != tc.retryAfter {
+		if strings.Contains(a.Body, "db-7") || (a.Header.Get("Retry-After") != "") != tc.retryAfter {
 			t.Errorf("%v: %+v", tc.err, a)
 		}
 	}
 	s := newServer(t, &ports{err: payment.ErrNotFound})
-	s.wantProblem("get", s.do("GET", path+"/"+string(stored.ID), "", nil), 404, "PAYMENT_NOT_FOUND", "id")
+	s.wantProblem("get", s.do("GET", path+"/"+string(stored.ID), ""), 404, "PAYMENT_NOT_FOUND", "id")
 	s = newServer(t, &ports{err: errors.New("db-7")})
-	s.wantProblem("list", s.do("GET", path+"?ride_id=r", "", nil), 500, "INTERNAL", "")
+	s.wantProblem("list", s.do("GET", path+"?ride_id=r", ""), 500, "INTERNAL", "")
 }

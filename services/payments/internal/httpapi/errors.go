@@ -27,9 +27,9 @@ const retryProcessing = time.Second
 const maybeCharged = "No payment is recorded, but the card may have been charged: " +
 	"repeat with the same key, which charges no second time."
 
-// Problem maps the errors of the domain, and of the queue in front of a key, to what the
+// ProblemOf maps the errors of the domain, and of the queue in front of a key, to what the
 // client gets. It returns nil for any other error.
-func Problem(err error) *problem.Error {
+func ProblemOf(err error) *problem.Error {
 	if bad, ok := errors.AsType[*payment.InvalidError](err); ok {
 		return problem.InvalidField.New(bad.Error()+".", problem.Field(bad.Field), problem.Cause(err))
 	}

@@ -1,115 +1,119 @@
 package httpapi
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 
-	httpserver "github.com/rowlock/rowlock/platform/httpold"
+	"github.com/labstack/echo/v4"
+
 	"github.com/rowlock/rowlock/platform/problem"
+	"github.com/rowlock/rowlock/platform/strictjson"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
-type handlers struct {
-	pay      payment.PayAPI
-	payments payment.LookupAPI
-}
-
-// headerReplayed marks a stored answer.
+// headerReplayed marks a receipt that was stored by an earlier request.
 const headerReplayed = "Idempotent-Replayed"
 
-func (h handlers) create(w http.ResponseWriter, r *http.Request) error {
-	key, err := idempotencyKey(r)
+// CreatePayment pays for a ride. The response is the stored receipt as it is.
+func (h handlers) CreatePayment(c echo.Context, params CreatePaymentParams) error {
+	key, err := payment.NewKey(params.IdempotencyKey)
 	if err != nil {
 		return err
 	}
-	var body paymentRequest
-	if err := httpserver.DecodeJSON(r, &body); err != nil {
-		return err
-	}
-	request, err := body.domain()
+	request, err := bindRequest(c)
 	if err != nil {
 		return err
 	}
-	answer, err := h.pay.Pay(r.Context(), key, request)
+	answer, err := h.pay.Pay(c.Request().Context(), key, request)
 	if err != nil {
 		return err
 	}
-	header := w.Header()
-	header.Set("Content-Type", "application/json")
-	header.Set("Location", pathPayments+"/"+string(answer.PaymentID))
+	header := c.Response().Header()
+	header.Set(echo.HeaderLocation, pathPayments+"/"+string(answer.PaymentID))
 	if answer.Replayed {
 		header.Set(headerReplayed, "true")
 	}
-	w.WriteHeader(answer.Receipt.Code)
-	if _, err := w.Write(answer.Receipt.Data); err != nil {
-		return fmt.Errorf("write the answer: %w", err)
-	}
-	return nil
+	return c.Blob(answer.Receipt.Code, echo.MIMEApplicationJSON, answer.Receipt.Data)
 }
 
-// idempotencyKey reads the header; there must be exactly one.
-func idempotencyKey(r *http.Request) (payment.Key, error) {
-	values := r.Header.Values(payment.FieldKey)
-	switch {
-	case len(values) == 0 || len(values) == 1 && values[0] == "":
-		return "", keyRequired.New("The header Idempotency-Key is missing. Make up a new key for each payment, "+
-			"such as a UUID, and send the same one whenever you repeat the request.", problem.Field(payment.FieldKey))
-	case len(values) > 1:
-		return "", problem.InvalidField.New("Idempotency-Key must be there once.", problem.Field(payment.FieldKey))
+// bindRequest reads the body and checks its values.
+func bindRequest(c echo.Context) (payment.Request, error) {
+	var body NewPayment
+	if err := c.Bind(&body); err != nil {
+		return payment.Request{}, err
 	}
-	return payment.NewKey(values[0])
+	card, err := payment.NewCard(body.Card.Number, body.Card.ExpMonth, body.Card.ExpYear, body.Card.Cvc)
+	if err != nil {
+		return payment.Request{}, err
+	}
+	return payment.NewRequest(body.RideId, body.RiderId, body.Amount, body.Currency, card)
 }
 
-func (h handlers) get(w http.ResponseWriter, r *http.Request) error {
-	raw, err := httpserver.PathParam(r, "id")
+// GetPayment returns a payment.
+func (h handlers) GetPayment(c echo.Context, id string) error {
+	parsed, err := payment.ParseID(id)
 	if err != nil {
 		return err
 	}
-	id, err := payment.ParseID(raw)
+	p, err := h.payments.Payment(c.Request().Context(), parsed)
 	if err != nil {
 		return err
 	}
-	p, err := h.payments.Payment(r.Context(), id)
-	if err != nil {
-		return err
-	}
-	return httpserver.WriteJSON(w, http.StatusOK, toResponse(p))
+	return c.JSON(http.StatusOK, toPayment(p))
 }
 
-func (h handlers) list(w http.ResponseWriter, r *http.Request) error {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
+// ListPayments returns a page of a ride's payments.
+func (h handlers) ListPayments(c echo.Context, params ListPaymentsParams) error {
+	if _, err := url.ParseQuery(c.QueryString()); err != nil {
 		// The error repeats what was sent.
 		return problem.InvalidField.New("The query is not well formed.", problem.Field(payment.FieldRideID))
 	}
-	ride, err := payment.NewRideID(query.Get(payment.FieldRideID))
+	ride, err := payment.NewRideID(params.RideId)
 	if err != nil {
 		return err
 	}
 	limit := payment.DefaultPageSize
-	if query.Has(fieldLimit) {
-		if limit, err = strconv.Atoi(query.Get(fieldLimit)); err != nil {
-			return problem.InvalidField.New("limit must be 1 to 100.", problem.Field(fieldLimit))
-		}
+	if params.Limit != nil {
+		limit = *params.Limit
 	}
 	var after *payment.Position
-	if query.Get(fieldAfter) != "" {
-		if after, err = decodePosition(query.Get(fieldAfter)); err != nil {
-			return problem.InvalidField.New("after must be the next_after of an earlier answer.", problem.Field(fieldAfter))
+	if params.After != nil && *params.After != "" {
+		if after, err = decodePosition(*params.After); err != nil {
+			return err
 		}
 	}
-	page, next, err := h.payments.PaymentsOfRide(r.Context(), ride, after, limit)
+	page, next, err := h.payments.PaymentsOfRide(c.Request().Context(), ride, after, limit)
 	if err != nil {
 		return err
 	}
-	body := listResponse{Payments: make([]paymentResponse, len(page))}
+	body := PaymentList{Payments: make([]Payment, len(page))}
 	for i, p := range page {
-		body.Payments[i] = toResponse(p)
+		body.Payments[i] = toPayment(p)
 	}
 	if next != nil {
-		body.NextAfter = encodePosition(*next)
+		encoded := encodePosition(*next)
+		body.NextAfter = &encoded
 	}
-	return httpserver.WriteJSON(w, http.StatusOK, body)
+	return c.JSON(http.StatusOK, body)
+}
+
+func toPayment(p payment.Payment) Payment {
+	out := Payment{
+		Id: string(p.ID), RideId: string(p.RideID), RiderId: p.RiderID, Amount: p.Amount, Currency: string(p.Currency),
+		Status: PaymentStatus(p.Status), Card: Card(p.Card), CreatedAt: p.CreatedAt,
+	}
+	if p.DeclineCode != "" {
+		out.DeclineCode = &p.DeclineCode
+	}
+	return out
+}
+
+// Encode returns the receipt of a payment: the status and the body that every request
+// with its key is answered with. GetPayment answers the same bytes.
+func Encode(p payment.Payment) (payment.Receipt, error) {
+	body, err := strictjson.Marshal(toPayment(p))
+	if err != nil {
+		return payment.Receipt{}, err
+	}
+	return payment.Receipt{Code: http.StatusCreated, Data: append(body, '\n')}, nil
 }

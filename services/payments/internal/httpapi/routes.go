@@ -1,23 +1,40 @@
 package httpapi
 
 import (
-	"net/http"
+	"github.com/labstack/echo/v4"
 
-	httpserver "github.com/rowlock/rowlock/platform/httpold"
+	"github.com/rowlock/rowlock/platform/httpserver"
+	"github.com/rowlock/rowlock/platform/problem"
+	"github.com/rowlock/rowlock/platform/telemetry"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
-// router is what routes are put on; *httpserver.Server is one.
-type router interface {
-	Handle(method, pattern string, h httpserver.Handler)
-}
-
 const pathPayments = "/v1/payments"
 
-// Register puts the routes of both ports on r.
-func Register(r router, pay payment.PayAPI, payments payment.LookupAPI) {
-	h := handlers{pay, payments}
-	r.Handle(http.MethodPost, pathPayments, h.create)
-	r.Handle(http.MethodGet, pathPayments, h.list)
-	r.Handle(http.MethodGet, pathPayments+"/{id}", h.get)
+// handlers implement the generated ServerInterface.
+type handlers struct {
+	pay      payment.PayAPI
+	payments payment.LookupAPI
+}
+
+// Register registers the operations of the contract on e. Each has a span of ops, which is
+// nil without tracing.
+func Register(e EchoRouter, pay payment.PayAPI, payments payment.LookupAPI, ops *telemetry.Operations) {
+	middlewares := httpserver.Operations(ops, map[string]string{
+		"createPayment": "payments.pay", "getPayment": "payments.get", "listPayments": "payments.list",
+	})
+	middlewares["createPayment"] = append(middlewares["createPayment"], requireKey)
+	options := RegisterHandlersOptions{OperationMiddlewares: middlewares}
+	RegisterHandlersWithOptions(e, handlers{pay, payments}, options)
+}
+
+// requireKey refuses a request without an idempotency key by a code of its own.
+func requireKey(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if c.Request().Header.Get(payment.FieldKey) == "" {
+			return keyRequired.New("The header Idempotency-Key is missing. Make up a new key for each payment, "+
+				"such as a UUID, and send the same one whenever you repeat the request.", problem.Field(payment.FieldKey))
+		}
+		return next(c)
+	}
 }
