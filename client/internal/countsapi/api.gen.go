@@ -22,7 +22,7 @@ type ItemId = string
 
 // Change defines model for Change.
 type Change struct {
-	// Amount By how much, written as digits.
+	// Amount The amount, as digits.
 	Amount *int64 `json:"amount,omitempty"`
 }
 
@@ -61,7 +61,7 @@ type NewCount struct {
 
 // Problem RFC 9457.
 type Problem struct {
-	// Code Stable; what a program decides by.
+	// Code Stable; for programs.
 	Code string `json:"code"`
 
 	// Detail A sentence for a person.
@@ -193,7 +193,7 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 // The interface specification for the client above.
 type ClientInterface interface {
 
-	// DecreaseCountWithBody Take an amount away
+	// DecreaseCountWithBody Decrease a count
 	//
 	// The value may become negative.
 	//
@@ -202,7 +202,7 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/counts/{itemId}/decrease (the `DecreaseCount` operationId).
 	DecreaseCountWithBody(ctx context.Context, itemId ItemId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DecreaseCount Take an amount away
+	// DecreaseCount Decrease a count
 	//
 	// The value may become negative.
 	//
@@ -211,21 +211,21 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/counts/{itemId}/decrease (the `DecreaseCount` operationId).
 	DecreaseCount(ctx context.Context, itemId ItemId, body DecreaseCountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// IncreaseCountWithBody Add an amount
+	// IncreaseCountWithBody Increase a count
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/counts/{itemId}/increase (the `IncreaseCount` operationId).
 	IncreaseCountWithBody(ctx context.Context, itemId ItemId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// IncreaseCount Add an amount
+	// IncreaseCount Increase a count
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/counts/{itemId}/increase (the `IncreaseCount` operationId).
 	IncreaseCount(ctx context.Context, itemId ItemId, body IncreaseCountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ResetCount Set the value to zero
+	// ResetCount Reset a count
 	//
 	// Corresponds with POST /api/v1/counts/{itemId}/reset (the `ResetCount` operationId).
 	ResetCount(ctx context.Context, itemId ItemId, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -233,7 +233,7 @@ type ClientInterface interface {
 	// ListCounts Read several counts
 	//
 	// In the order asked, each id once, missing ones left out. A comma is part of an id.
-	// `itemIds[]` is understood as another spelling of `itemIds`.
+	// `itemIds[]` is another spelling of `itemIds`.
 	//
 	// Corresponds with GET /api/v1/internal/counts (the `ListCounts` operationId).
 	ListCounts(ctx context.Context, params *ListCountsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -252,24 +252,24 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/internal/counts (the `InitializeCount` operationId).
 	InitializeCount(ctx context.Context, body InitializeCountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeleteCount Remove a count
+	// DeleteCount Delete a count
 	//
 	// Corresponds with DELETE /api/v1/internal/counts/{itemId} (the `DeleteCount` operationId).
 	DeleteCount(ctx context.Context, itemId ItemId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetCount Read one count
+	// GetCount Read a count
 	//
 	// Corresponds with GET /api/v1/internal/counts/{itemId} (the `GetCount` operationId).
 	GetCount(ctx context.Context, itemId ItemId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// SetCountWithBody Give a count a value
+	// SetCountWithBody Set a count
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /api/v1/internal/counts/{itemId} (the `SetCount` operationId).
 	SetCountWithBody(ctx context.Context, itemId ItemId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// SetCount Give a count a value
+	// SetCount Set a count
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -277,7 +277,7 @@ type ClientInterface interface {
 	SetCount(ctx context.Context, itemId ItemId, body SetCountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
-// DecreaseCountWithBody Take an amount away
+// DecreaseCountWithBody Decrease a count
 //
 // The value may become negative.
 //
@@ -296,7 +296,7 @@ func (c *Client) DecreaseCountWithBody(ctx context.Context, itemId ItemId, conte
 	return c.Client.Do(req)
 }
 
-// DecreaseCount Take an amount away
+// DecreaseCount Decrease a count
 //
 // The value may become negative.
 //
@@ -315,7 +315,7 @@ func (c *Client) DecreaseCount(ctx context.Context, itemId ItemId, body Decrease
 	return c.Client.Do(req)
 }
 
-// IncreaseCountWithBody Add an amount
+// IncreaseCountWithBody Increase a count
 //
 // Takes any type of body and a specified content type.
 //
@@ -332,7 +332,7 @@ func (c *Client) IncreaseCountWithBody(ctx context.Context, itemId ItemId, conte
 	return c.Client.Do(req)
 }
 
-// IncreaseCount Add an amount
+// IncreaseCount Increase a count
 //
 // Takes a body of the `application/json` content type.
 //
@@ -349,7 +349,7 @@ func (c *Client) IncreaseCount(ctx context.Context, itemId ItemId, body Increase
 	return c.Client.Do(req)
 }
 
-// ResetCount Set the value to zero
+// ResetCount Reset a count
 //
 // Corresponds with POST /api/v1/counts/{itemId}/reset (the `ResetCount` operationId).
 func (c *Client) ResetCount(ctx context.Context, itemId ItemId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -367,7 +367,7 @@ func (c *Client) ResetCount(ctx context.Context, itemId ItemId, reqEditors ...Re
 // ListCounts Read several counts
 //
 // In the order asked, each id once, missing ones left out. A comma is part of an id.
-// `itemIds[]` is understood as another spelling of `itemIds`.
+// `itemIds[]` is another spelling of `itemIds`.
 //
 // Corresponds with GET /api/v1/internal/counts (the `ListCounts` operationId).
 func (c *Client) ListCounts(ctx context.Context, params *ListCountsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -416,7 +416,7 @@ func (c *Client) InitializeCount(ctx context.Context, body InitializeCountJSONRe
 	return c.Client.Do(req)
 }
 
-// DeleteCount Remove a count
+// DeleteCount Delete a count
 //
 // Corresponds with DELETE /api/v1/internal/counts/{itemId} (the `DeleteCount` operationId).
 func (c *Client) DeleteCount(ctx context.Context, itemId ItemId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -431,7 +431,7 @@ func (c *Client) DeleteCount(ctx context.Context, itemId ItemId, reqEditors ...R
 	return c.Client.Do(req)
 }
 
-// GetCount Read one count
+// GetCount Read a count
 //
 // Corresponds with GET /api/v1/internal/counts/{itemId} (the `GetCount` operationId).
 func (c *Client) GetCount(ctx context.Context, itemId ItemId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -446,7 +446,7 @@ func (c *Client) GetCount(ctx context.Context, itemId ItemId, reqEditors ...Requ
 	return c.Client.Do(req)
 }
 
-// SetCountWithBody Give a count a value
+// SetCountWithBody Set a count
 //
 // Takes any type of body and a specified content type.
 //
@@ -463,7 +463,7 @@ func (c *Client) SetCountWithBody(ctx context.Context, itemId ItemId, contentTyp
 	return c.Client.Do(req)
 }
 
-// SetCount Give a count a value
+// SetCount Set a count
 //
 // Takes a body of the `application/json` content type.
 //

@@ -10,5 +10,5 @@ import (
 )
 
 func main() {
-	os.Exit(lifecycle.Main(app.Program(), os.Args[1:], config.Environ(), os.Stdout, os.Stderr))
+	os.Exit(lifecycle.Main(app.Service().Program(), os.Args[1:], config.Environ(), os.Stdout, os.Stderr))
 }

@@ -1,15 +1,9 @@
 package app
 
 import (
-	"context"
-	"errors"
-	"io"
-	"net"
-
 	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/coalesce"
-	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
@@ -20,91 +14,46 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/postgres"
 )
 
-const name = "counts"
+// Service describes the service: its command line, and how a replica is built.
+func Service() chassis.Service[Config] {
+	return chassis.Service[Config]{
+		Name:     "counts",
+		Summary:  "counters at very high frequency",
+		Settings: settings,
+		Build:    build,
+	}
+}
 
-// Program is the service's command line.
-func Program() lifecycle.Program {
-	return chassis.OldService[Config]{
-		Name:       name,
-		Summary:    "counters at very high frequency",
-		Common:     func(c *Config) config.Common { return c.Common },
+func settings(Config) chassis.Settings {
+	return chassis.Settings{
 		Migrations: postgres.Migrations(),
-		Serve: func(ctx context.Context, cfg *Config, environ map[string]string) error {
-			a, err := New(ctx, *cfg, Process{Environ: environ, CaptureGlobals: true})
-			if err != nil {
-				return err
-			}
-			return a.Run(ctx)
-		},
-	}.Program()
-}
-
-// Process is what a replica takes from the process that it runs in.
-type Process struct {
-	Environ        map[string]string // OTEL_* is read from it
-	Output         io.Writer         // the log; nil stands for standard error
-	CaptureGlobals bool              // see telemetry.Config; for main alone
-}
-
-// App is one replica of the service.
-type App struct {
-	chassis  *chassis.Chassis
-	store    *postgres.Store
-	external *httpserver.Server
-	internal *httpserver.Server // the same as external without INTERNAL_HTTP_ADDR
-}
-
-// New puts a replica together. It connects to nobody yet.
-func New(ctx context.Context, cfg Config, p Process) (*App, error) {
-	c, err := chassis.New(ctx, chassis.Settings{
-		Name: name, Config: &cfg, Common: cfg.Common, Environ: p.Environ, Output: p.Output, CaptureGlobals: p.CaptureGlobals,
-		Migrations: postgres.Migrations(), Lock: contention.Settings{Lock: "item", Grouped: true, Queued: true},
-		Errors: []func(error) *problem.Error{httpapi.ProblemOf, coalesce.Problem, bulkhead.Problem},
-	})
-	if err != nil {
-		return nil, err
+		Lock:       contention.Settings{Lock: "item", Grouped: true, Queued: true},
+		Errors:     []func(error) *problem.Error{httpapi.ProblemOf, coalesce.Problem, bulkhead.Problem},
 	}
-	a := &App{chassis: c}
-	if err := a.assemble(cfg); err != nil {
-		return nil, errors.Join(err, c.Close(ctx))
-	}
-	return a, nil
 }
 
-func (a *App) assemble(cfg Config) (err error) {
-	a.store, err = postgres.New(a.chassis.DB(), postgres.Options{
+func build(c *chassis.Chassis, cfg Config) error {
+	store, err := postgres.New(c.DB(), postgres.Options{
 		MaxOpenConns: cfg.DBMaxOpenConns, InFlight: cfg.CoalesceInFlight, Queue: cfg.MaxInFlight,
-		LockTimeout: cfg.DBLockTimeout, StatementTimeout: cfg.DBStatementTimeout, Contention: a.chassis.Contention(),
-		TracerProvider: a.chassis.Telemetry().Tracing(),
-	}, a.chassis.Telemetry().Registry())
+		LockTimeout: cfg.DBLockTimeout, StatementTimeout: cfg.DBStatementTimeout, Contention: c.Contention(),
+		TracerProvider: c.Telemetry().Tracing(),
+	}, c.Telemetry().Registry())
 	if err != nil {
 		return err
 	}
+	c.Add(lifecycle.Part{Name: "group commit", Stop: store.Close})
+
 	docs := httpserver.Docs{Title: "Rowlock counts", OpenAPI: api.OpenAPI}
-	if a.external, err = a.chassis.Listen("api", cfg.HTTPAddr, docs); err != nil {
+	external, err := c.Listen("api", cfg.HTTPAddr, docs)
+	if err != nil {
 		return err
 	}
-	a.internal = a.external
+	internal := external
 	if cfg.InternalHTTPAddr != "" {
-		if a.internal, err = a.chassis.Listen("internal", cfg.InternalHTTPAddr, docs); err != nil {
+		if internal, err = c.Listen("internal", cfg.InternalHTTPAddr, docs); err != nil {
 			return err
 		}
 	}
-	httpapi.Register(a.external.Echo(), a.internal.Echo(), counting.NewService(a.store), a.chassis.Operations())
+	httpapi.Register(external.Echo(), internal.Echo(), counting.NewService(store), c.Operations())
 	return nil
 }
-
-// Run serves until ctx ends, then drains.
-func (a *App) Run(ctx context.Context) error {
-	a.chassis.Add(lifecycle.Part{Name: "group commit", Stop: a.store.Close})
-	return a.chassis.Run(ctx)
-}
-
-// Addr is where the API listens; nil before Run has come to it.
-func (a *App) Addr() net.Addr { return a.external.Addr() }
-
-// InternalAddr is where the internal API listens.
-func (a *App) InternalAddr() net.Addr { return a.internal.Addr() }
-
-// AdminAddr is where probes and metrics are.
-func (a *App) AdminAddr() net.Addr { return a.chassis.AdminAddr() }

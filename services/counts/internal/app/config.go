@@ -5,17 +5,17 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/postgres"
 )
 
-// Config is what the environment tells a replica.
+// Config is the configuration of a replica.
 type Config struct {
 	config.Common
 
-	// InternalHTTPAddr takes /api/v1/internal/* away from HTTPAddr.
+	// InternalHTTPAddr, when set, serves /api/v1/internal/* instead of HTTPAddr.
 	InternalHTTPAddr string `env:"INTERNAL_HTTP_ADDR" help:"when set, /api/v1/internal/* is served here and nowhere else"`
 	// CoalesceInFlight is how many groups of changes run at once.
 	CoalesceInFlight int `env:"COALESCE_IN_FLIGHT" envDefault:"1" min:"1" help:"groups of changes that run at once; a distant database wants more than 1, at most DB_MAX_OPEN_CONNS - 2"` //nolint:lll // a tag cannot be broken into lines
 }
 
-// Validate checks what no tag can say. Load calls it beside Common's own.
+// Validate checks what no tag can express. Load calls it beside that of Common.
 func (c Config) Validate() error {
 	var f config.Faults
 	if c.InternalHTTPAddr != "" {

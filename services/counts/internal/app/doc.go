@@ -1,3 +1,2 @@
-// Package app puts the counts service together: it is the only package that
-// knows every other one.
+// Package app composes the counts service: it is the only package that imports every other one.
 package app

@@ -41,7 +41,7 @@ func NewItemID(s string) (ItemID, error) {
 // Amount is by how much a count changes: 1 to the largest int64.
 type Amount int64
 
-// DefaultAmount is taken when a caller names none.
+// DefaultAmount is the amount of a request without one.
 const DefaultAmount Amount = 1
 
 // NewAmount checks n; the error wraps ErrInvalidAmount.
@@ -52,7 +52,7 @@ func NewAmount(n int64) (Amount, error) {
 	return Amount(n), nil
 }
 
-// CountValue is one counter as it stands in the database.
+// CountValue is one counter as the database has it.
 type CountValue struct {
 	ItemID ItemID
 	// Current is the counter's value.

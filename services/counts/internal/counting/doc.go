@@ -1,6 +1,6 @@
 // Package counting is the domain of the counts service: named counters that
 // many writers change at very high frequency. It imports only the standard
-// library; adapters depend on it, never the other way round.
+// library; adapters depend on it.
 //
 // # States
 //

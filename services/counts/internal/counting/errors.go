@@ -2,8 +2,7 @@ package counting
 
 import "errors"
 
-// The sentinels that the ports answer with. An error that is none of them comes
-// from the repository's technology and passes through the domain unchanged.
+// The errors that the ports return. Any other error comes from the repository and passes through the domain unchanged.
 var (
 	// ErrInvalidItemID says that an item id breaks the rules of ItemID.
 	ErrInvalidItemID = errors.New("the item id is not valid")

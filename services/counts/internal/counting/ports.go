@@ -8,7 +8,7 @@ import "context"
 type ExternalCountUpdateAPI interface {
 	// Increase adds by to the count.
 	Increase(ctx context.Context, id ItemID, by Amount) (int64, error)
-	// Decrease takes by from the count; a value may become negative.
+	// Decrease subtracts by from the count; a value may become negative.
 	Decrease(ctx context.Context, id ItemID, by Amount) (int64, error)
 	// Reset sets the count to zero.
 	Reset(ctx context.Context, id ItemID) (int64, error)
@@ -24,15 +24,14 @@ type InternalCountValueAPI interface {
 	// GetMany returns the counts of 1 to MaxItemsPerRead ids in the order
 	// asked, each once, absent ones left out; ErrTooManyItems otherwise.
 	GetMany(ctx context.Context, ids []ItemID) ([]CountValue, error)
-	// Set gives the count a value, or ErrNotFound.
+	// Set sets the value of the count, or ErrNotFound.
 	Set(ctx context.Context, id ItemID, value int64) (CountValue, error)
-	// Delete removes the count, or ErrNotFound.
+	// Delete deletes the count, or ErrNotFound.
 	Delete(ctx context.Context, id ItemID) error
 }
 
-// CountValueRepository is the outbound port. Each method is one atomic change
-// that has committed when it returns; none reads a value in order to write it.
-// What a repository must keep is the suite countingtest.Exercise.
+// CountValueRepository is the outbound port. Each method is one atomic change that has committed when it returns; none reads
+// a value in order to write it. countingtest.Exercise tests what a repository promises.
 type CountValueRepository interface {
 	// Create stores a new count, or ErrExists.
 	Create(ctx context.Context, id ItemID, initial int64) (CountValue, error)
@@ -44,8 +43,8 @@ type CountValueRepository interface {
 	// Add changes the value by delta, which is not the smallest int64, and
 	// returns the new value; ErrNotFound, ErrOverflow.
 	Add(ctx context.Context, id ItemID, delta int64) (int64, error)
-	// Set gives the count a value, or ErrNotFound.
+	// Set sets the value of the count, or ErrNotFound.
 	Set(ctx context.Context, id ItemID, value int64) (CountValue, error)
-	// Delete removes the count, or ErrNotFound.
+	// Delete deletes the count, or ErrNotFound.
 	Delete(ctx context.Context, id ItemID) error
 }

@@ -24,7 +24,7 @@ func (s *Service) Increase(ctx context.Context, id ItemID, by Amount) (int64, er
 	return s.repo.Add(ctx, id, int64(by))
 }
 
-// Decrease takes by from the count; a value may become negative.
+// Decrease subtracts by from the count; a value may become negative.
 func (s *Service) Decrease(ctx context.Context, id ItemID, by Amount) (int64, error) {
 	return s.repo.Add(ctx, id, -int64(by))
 }
@@ -75,12 +75,12 @@ func (s *Service) GetMany(ctx context.Context, ids []ItemID) ([]CountValue, erro
 	return ordered, nil
 }
 
-// Set gives the count a value.
+// Set sets the value of the count.
 func (s *Service) Set(ctx context.Context, id ItemID, value int64) (CountValue, error) {
 	return s.repo.Set(ctx, id, value)
 }
 
-// Delete removes the count.
+// Delete deletes the count.
 func (s *Service) Delete(ctx context.Context, id ItemID) error {
 	return s.repo.Delete(ctx, id)
 }

@@ -17,7 +17,7 @@ type ItemId = string
 
 // Change defines model for Change.
 type Change struct {
-	// Amount By how much, written as digits.
+	// Amount The amount, as digits.
 	Amount *int64 `json:"amount,omitempty"`
 }
 
@@ -56,7 +56,7 @@ type NewCount struct {
 
 // Problem RFC 9457.
 type Problem struct {
-	// Code Stable; what a program decides by.
+	// Code Stable; for programs.
 	Code string `json:"code"`
 
 	// Detail A sentence for a person.
@@ -111,25 +111,25 @@ type SetCountJSONRequestBody = CountUpdate
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
-	// DecreaseCount Take an amount away
+	// DecreaseCount Decrease a count
 	// (POST /api/v1/counts/{itemId}/decrease)
 	DecreaseCount(ctx echo.Context, itemId ItemId) error
-	// IncreaseCount Add an amount
+	// IncreaseCount Increase a count
 	// (POST /api/v1/counts/{itemId}/increase)
 	IncreaseCount(ctx echo.Context, itemId ItemId) error
-	// ResetCount Set the value to zero
+	// ResetCount Reset a count
 	// (POST /api/v1/counts/{itemId}/reset)
 	ResetCount(ctx echo.Context, itemId ItemId) error
 	// InitializeCount Create a count
 	// (POST /api/v1/internal/counts)
 	InitializeCount(ctx echo.Context) error
-	// DeleteCount Remove a count
+	// DeleteCount Delete a count
 	// (DELETE /api/v1/internal/counts/{itemId})
 	DeleteCount(ctx echo.Context, itemId ItemId) error
-	// GetCount Read one count
+	// GetCount Read a count
 	// (GET /api/v1/internal/counts/{itemId})
 	GetCount(ctx echo.Context, itemId ItemId) error
-	// SetCount Give a count a value
+	// SetCount Set a count
 	// (PUT /api/v1/internal/counts/{itemId})
 	SetCount(ctx echo.Context, itemId ItemId) error
 }

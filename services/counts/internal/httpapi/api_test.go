@@ -115,7 +115,7 @@ func TestLocationLeadsToTheCount(t *testing.T) {
 	}
 }
 
-// Reset takes no members, but a body that is none is not waved through.
+// Reset takes no members; a body that is not JSON is refused.
 func TestResetLooksAtItsBody(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, countingtest.NewMemory())
@@ -206,7 +206,7 @@ func TestBadIDs(t *testing.T) {
 	s.wantProblem("POST", internal, "", 400, "INVALID_JSON", "")
 }
 
-// Every sentinel of the domain has its row, and what is not ours is not answered here.
+// Every sentinel of the domain has its row, and other errors have none.
 func TestEverySentinelIsMapped(t *testing.T) {
 	t.Parallel()
 	for sentinel, status := range map[error]int{
@@ -218,8 +218,8 @@ func TestEverySentinelIsMapped(t *testing.T) {
 			t.Errorf("%v: %+v", sentinel, p)
 		}
 	}
-	if p := httpapi.ProblemOf(errors.New("somebody else's")); p != nil {
-		t.Errorf("a foreign error became %v", p)
+	if p := httpapi.ProblemOf(errors.New("unknown")); p != nil {
+		t.Errorf("an unknown error became %v", p)
 	}
 }
 

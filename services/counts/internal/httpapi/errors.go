@@ -8,15 +8,14 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// The service's own problem kinds, beside the platform's.
+// The kinds of problems that only this service has.
 var (
 	countNotFound = problem.Define("COUNT_NOT_FOUND", http.StatusNotFound, "Count not found")
 	countExists   = problem.Define("COUNT_EXISTS", http.StatusConflict, "Count exists already")
 	countOverflow = problem.Define("COUNT_OVERFLOW", http.StatusUnprocessableEntity, "Count overflow")
 )
 
-// ProblemOf translates the errors of the domain into what the client sees. It
-// returns nil for an error that is not the domain's.
+// ProblemOf returns what the client learns about an error of the domain, and nil for any other error.
 func ProblemOf(err error) *problem.Error {
 	for _, row := range []struct {
 		sentinel error
@@ -36,21 +35,21 @@ func ProblemOf(err error) *problem.Error {
 		}
 		detail := row.detail
 		if detail == "" {
-			detail = sentence(err) // the domain's own words: they never repeat the input
+			detail = sentence(err) // it never repeats the input
 		}
 		return row.kind.New(detail, problem.Field(row.field), problem.Cause(err))
 	}
 	return nil
 }
 
-// The names of what can be at fault in a request.
+// The names of the parts of a request that can be at fault.
 const (
 	fieldItemID  = "itemId"
 	fieldItemIDs = "itemIds"
 	fieldAmount  = "amount"
 )
 
-// sentence makes one of an error's text.
+// sentence returns the text of an error as a sentence.
 func sentence(err error) string {
 	text := err.Error()
 	return string(text[0]-'a'+'A') + text[1:] + "."

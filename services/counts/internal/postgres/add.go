@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -17,18 +16,47 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// The statements below set lock_timeout for themselves, in a sub-select that
-// the planner evaluates before it touches a row (a one-time filter). It saves the
-// round trip of a SET LOCAL, and works behind a transaction pooler.
+// Add changes a count by delta and returns its new value. Concurrent adds share one statement: the coalescer calls
+// applyGroup with those that came while the statement before was under way, and returns to each caller its own answer.
+func (s *Store) Add(ctx context.Context, id counting.ItemID, delta int64) (int64, error) {
+	return s.adds.Do(ctx, add{id: string(id), delta: delta})
+}
 
-// "waited" is the time from the statement's begin until a row was locked and changed,
-// in seconds, by the server's clock: it holds no commit and no network. RETURNING asks
-// the clock after the wait, which what SET computes need not: that is only computed
-// again when whoever held the row has changed it.
+// applyGroup applies a group of adds and returns their answers, in the group's order: the values that the callers would
+// have got one after the other.
+func (s *Store) applyGroup(ctx context.Context, pass coalesce.Pass, group []add) ([]coalesce.Answer[int64], error) {
+	sums := sumByItem(group)
+	results, err := s.addSums(ctx, pass, sums)
+	if err != nil {
+		return nil, classify(err)
+	}
+	answers := make([]coalesce.Answer[int64], len(group))
+	leftovers := distribute(group, sums, results, answers)
+	s.addOneByOne(ctx, max(pass.Wait, aloneWait), group, leftovers, answers)
+	return answers, nil
+}
 
-// addOneSQL changes one count. No row means that it is absent or would
-// overflow; addGroupSQL then tells which.
-const addOneSQL = `
+// addSums adds each sum to its count in one statement, and returns what became of each.
+func (s *Store) addSums(ctx context.Context, pass coalesce.Pass, sums []*itemSum) ([]result, error) {
+	if len(sums) == 1 && !pass.SkipLocked {
+		r, err := s.addSingle(ctx, pass.Wait, sums[0])
+		if err != nil || r.changed {
+			return []result{r}, err
+		}
+		// It found no row and applied nothing; the other statement finds out why.
+	}
+	return s.addSeveral(ctx, pass, sums)
+}
+
+// The statements set lock_timeout for themselves, in a sub-select that the planner evaluates before it touches a row (a
+// one-time filter). It saves the round trip of a SET LOCAL, and works behind a transaction pooler.
+//
+// "waited" is the time in seconds from the statement's begin until a row was locked and changed, by the server's clock. It
+// contains no commit and no network. RETURNING reads the clock after the wait; an expression of SET is computed again
+// after a wait only when the other transaction has changed the row.
+
+// addSingleSQL changes one count. No row means that it is absent or would overflow.
+const addSingleSQL = `
 UPDATE counts.count_values
    SET current_value = current_value + $2, last_updated_at = clock_timestamp()
  WHERE item_id = $1
@@ -36,8 +64,28 @@ UPDATE counts.count_values
    AND (SELECT set_config('lock_timeout', $5, true)) IS NOT NULL
 RETURNING current_value, date_part('epoch', clock_timestamp() - statement_timestamp()) AS waited`
 
-// addFreeSQL is addGroupSQL for the rows that nobody else has locked. It also
-// returns those that somebody has, lest they be taken for missing ones.
+// addSingle changes one count. The zero result says that it found no row to change.
+func (s *Store) addSingle(ctx context.Context, wait time.Duration, sum *itemSum) (result, error) {
+	var r result
+	var waited float64
+	lowest, highest := sum.bounds()
+	err := s.once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
+		row := conn.QueryRowContext(ctx, addSingleSQL, sum.id, sum.delta, lowest, highest, sqldb.Milliseconds(wait))
+		err := row.Scan(&r.value, &waited)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		r.exists, r.locked, r.changed = err == nil, err == nil, err == nil
+		return err
+	})
+	if r.changed || err != nil {
+		s.recordWait(waited, wait, err)
+	}
+	return r, err
+}
+
+// addFreeSQL is addGroupSQL for the rows that no other transaction has locked. It also returns the rows that another
+// transaction has locked, so that they are not taken for missing ones.
 const addFreeSQL = `
 WITH asked AS MATERIALIZED (
     SELECT c.item_id, c.n, c.delta, c.lowest, c.highest
@@ -64,106 +112,46 @@ SELECT c.n, h.n IS NOT NULL AS held, changed.n IS NOT NULL AS changed, coalesce(
   LEFT JOIN held h ON h.n = c.n
   LEFT JOIN changed ON changed.n = c.n`
 
-const (
-	// aloneWait is how long an add that is applied by itself waits for its row
-	// within a pass that skips locked rows.
-	aloneWait = 50 * time.Millisecond
-	// maxAlone bounds how long such adds can hold up the group they came in.
-	maxAlone = 8
-)
-
-// Add implements counting.CountValueRepository.
-func (s *Store) Add(ctx context.Context, id counting.ItemID, delta int64) (int64, error) {
-	return s.adds.Do(ctx, add{id: string(id), delta: delta})
-}
-
-// runAdds is the coalescer's Run.
-func (s *Store) runAdds(ctx context.Context, pass coalesce.Pass, group []add) ([]coalesce.Answer[int64], error) {
-	answers := make([]coalesce.Answer[int64], len(group))
-	p := newPlan(group)
-	outcomes, err := s.apply(ctx, pass, p)
-	if err != nil {
-		return nil, verdict(err)
-	}
-	s.applyRest(ctx, max(pass.Wait, aloneWait), group, p.settle(outcomes, answers), answers)
-	return answers, nil
-}
-
-// apply runs the plan's statement and says what became of each change.
-func (s *Store) apply(ctx context.Context, pass coalesce.Pass, p *plan) ([]outcome, error) {
-	if len(p.changes) == 1 && !pass.SkipLocked {
-		o, err := s.applyOne(ctx, pass.Wait, p.changes[0])
-		if err != nil || o.changed {
-			return []outcome{o}, err
-		}
-		// It found no row, and applied nothing; the other statement tells why.
-	}
-	return s.applyGroup(ctx, pass, p)
-}
-
-// applyOne changes a single count. The zero outcome says that it found no row
-// to change.
-func (s *Store) applyOne(ctx context.Context, wait time.Duration, c *change) (outcome, error) {
-	var o outcome
-	var waited float64
-	lowest, highest := c.bounds()
-	err := s.once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		err := conn.QueryRowContext(ctx, addOneSQL, c.id, c.sum, lowest, highest, milliseconds(wait)).Scan(&o.value, &waited)
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
-		}
-		if err == nil {
-			o.exists, o.held, o.changed = true, true, true
-		}
-		return err
-	})
-	if o.held || err != nil {
-		s.waited(waited, wait, err)
-	}
-	return o, err
-}
-
-// applyGroup changes all counts of the plan in one statement.
-func (s *Store) applyGroup(ctx context.Context, pass coalesce.Pass, p *plan) ([]outcome, error) {
+// addSeveral changes the counts of sums in one statement.
+func (s *Store) addSeveral(ctx context.Context, pass coalesce.Pass, sums []*itemSum) ([]result, error) {
 	statement := addGroupSQL
 	if pass.SkipLocked {
 		statement = addFreeSQL
 	}
-	ids, sums, lowest, highest := p.arrays()
-	outcomes := make([]outcome, len(p.changes))
+	ids, deltas, lowest, highest := arrays(sums)
+	results := make([]result, len(sums))
 	var longest float64
 	err := s.once(ctx, func(ctx context.Context, conn *sqlx.Conn) (err error) {
-		rows, err := conn.QueryContext(ctx, statement,
-			pq.StringArray(ids), pq.Int64Array(sums), pq.Int64Array(lowest), pq.Int64Array(highest), milliseconds(pass.Wait))
+		rows, err := conn.QueryContext(ctx, statement, pq.StringArray(ids), pq.Int64Array(deltas),
+			pq.Int64Array(lowest), pq.Int64Array(highest), sqldb.Milliseconds(pass.Wait))
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, rows.Close()) }()
-		clear(outcomes) // the statement may be run again
+		clear(results) // the statement may be run again
 		longest = 0
 		for rows.Next() {
-			var n int // the change, counted from 1
-			o := outcome{exists: true}
-			var value sql.NullInt64 // of a row that is not held it is unknown
+			var n int // the sum, counted from 1
+			r := result{exists: true}
+			var value sql.NullInt64 // unknown for a row that another transaction has locked
 			var waited float64
-			if err := rows.Scan(&n, &o.held, &o.changed, &value, &waited); err != nil {
+			if err := rows.Scan(&n, &r.locked, &r.changed, &value, &waited); err != nil {
 				return err
 			}
 			longest = max(longest, waited)
-			o.value = value.Int64
-			outcomes[n-1] = o
+			r.value = value.Int64
+			results[n-1] = r
 		}
 		return rows.Err()
 	})
 	if !pass.SkipLocked {
-		s.waited(longest, pass.Wait, err)
+		s.recordWait(longest, pass.Wait, err)
 	}
-	return outcomes, err
+	return results, err
 }
 
-// waited notes how long a statement waited for its rows: as it says itself, or all of
-// the wait that it was given.
-func (s *Store) waited(seconds float64, wait time.Duration, err error) {
+// recordWait records how long a statement waited for its rows: the seconds that it returned, or all of wait when it gave up.
+func (s *Store) recordWait(seconds float64, wait time.Duration, err error) {
 	switch {
 	case err == nil:
 		s.lock.Waited(contention.InDatabase, time.Duration(seconds*float64(time.Second)))
@@ -172,32 +160,41 @@ func (s *Store) waited(seconds float64, wait time.Duration, err error) {
 	}
 }
 
-// applyRest applies the adds that did not fit as a sum, each by itself and in
-// order of arrival, so that each gets its own verdict. It runs at most maxAlone
-// statements; who is left is told to come again, in a lane that does not delay
-// the other counts.
-func (s *Store) applyRest(ctx context.Context, wait time.Duration, group []add, rests []*rest, answers []coalesce.Answer[int64]) {
-	left := maxAlone
-	for _, r := range rests {
-		for !r.done(group, answers) {
-			if left == 0 {
-				r.postpone(answers)
+const (
+	// aloneWait is how long an add that is applied by itself waits for its row, in a pass that skips locked rows.
+	aloneWait = 50 * time.Millisecond
+	// maxAlone bounds how long such adds can delay the group that they came in.
+	maxAlone = 8
+)
+
+// addOneByOne applies the adds whose sum did not fit, each by itself and in order of arrival, so that each gets its own
+// answer. It runs at most maxAlone statements; the adds that are left after those are tried again in the slow lane, which does
+// not delay the other counts.
+func (s *Store) addOneByOne(
+	ctx context.Context, wait time.Duration, group []add, leftovers []*leftover, answers []coalesce.Answer[int64],
+) {
+	statements := 0
+	for _, l := range leftovers {
+		l.refuseOverflows(group, answers)
+		for len(l.callers) > 0 {
+			if statements == maxAlone {
+				l.retryLater(answers)
 				break
 			}
-			left--
-			p := newPlan(group[r.callers[0] : r.callers[0]+1])
-			outcomes, err := s.applyGroup(ctx, coalesce.Pass{Wait: wait}, p)
-			if err = verdict(err); errors.Is(err, coalesce.ErrLockWait) {
-				r.postpone(answers)
+			statements++
+			results, err := s.addSeveral(ctx, coalesce.Pass{Wait: wait}, sumByItem(group[l.callers[0]:l.callers[0]+1]))
+			if err = classify(err); errors.Is(err, coalesce.ErrLockWait) {
+				l.retryLater(answers)
 				break
 			}
-			r.note(outcomes[0], err, answers)
+			l.answerFirst(results[0], err, answers)
+			l.refuseOverflows(group, answers)
 		}
 	}
 }
 
-// verdict tells the coalescer what it may do about a failed statement.
-func verdict(err error) error {
+// classify wraps the error of a statement by what the coalescer may do about it.
+func classify(err error) error {
 	if outcome, ok := sqldb.OutcomeOf(err); !ok || outcome != sqldb.NotApplied {
 		return err
 	}
@@ -216,8 +213,3 @@ const (
 	dataException    = "22"
 	programLimit     = "54"
 )
-
-// milliseconds writes a wait as lock_timeout wants it; 0 would mean for ever.
-func milliseconds(d time.Duration) string {
-	return strconv.FormatInt(max(d.Milliseconds(), 1), 10)
-}

@@ -3,18 +3,17 @@ package postgres_test
 import (
 	"testing"
 
-	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 	"github.com/rowlock/rowlock/services/counts/internal/postgres"
 )
 
-// Every statement that waits for counts notes one wait, as long as it was, and one
-// conflict if it gave up; the request behind them has been in a lane. It must not
-// matter what the holder did with the row.
-func TestWaitsForACountAreNoted(t *testing.T) {
+// Each statement that waits for counts records one wait, as long as it was, and one conflict if it gave up; the request behind
+// them was in a lane. What the other transaction did with the row does not matter.
+func TestWaitsForACountAreRecorded(t *testing.T) {
 	t.Parallel()
 	for name, statement := range map[string]string{
 		"locked":      `SELECT FROM counts.count_values WHERE item_id = 'held' FOR UPDATE`,
@@ -42,9 +41,9 @@ func TestWaitsForACountAreNoted(t *testing.T) {
 				_, err := s.Add(t.Context(), "held", 1)
 				done <- err
 			}()
-			apptest.WaitUntil(t, "it has given up three times", func() bool { return seen.Conflicts(t, contention.LockTimeout) >= 3 })
+			waittest.Eventually(t, "it has given up three times", func() bool { return seen.Conflicts(t, contention.LockTimeout) >= 3 })
 			_, soFar := seen.Waits(t, contention.InDatabase)
-			apptest.WaitUntil(t, "a statement has waited for a tenth of a second", func() bool {
+			waittest.Eventually(t, "a statement has waited for a tenth of a second", func() bool {
 				var waiting bool
 				return db.GetContext(t.Context(), &waiting, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
 					AND cardinality(pg_blocking_pids(pid)) > 0 AND clock_timestamp() - query_start > interval '100ms')`) == nil && waiting
@@ -64,12 +63,13 @@ func TestWaitsForACountAreNoted(t *testing.T) {
 				t.Errorf("%g requests in a lane for %g s, of %g s", lanes, all, seconds-made)
 			}
 
-			// Nobody is in the way of a group: one more wait, or two, and no conflict.
-			apptest.Together(2, func(i int) {
-				if _, err := s.Add(t.Context(), []counting.ItemID{"held", "free"}[i], 1); err != nil {
-					t.Error(err)
-				}
-			})
+			// Without another transaction in the way: one more wait of a group, or two, and no conflict.
+			if err := waittest.Together(2, func(i int) error {
+				_, err := s.Add(t.Context(), []counting.ItemID{"held", "free"}[i], 1)
+				return err
+			}); err != nil {
+				t.Error(err)
+			}
 			again, _ := seen.Waits(t, contention.InDatabase)
 			if again-n < 1 || again-n > 2 || seen.Conflicts(t, contention.LockTimeout) != timeouts {
 				t.Errorf("%g waits, %g conflicts", again-n, seen.Conflicts(t, contention.LockTimeout)-timeouts)

@@ -3,7 +3,6 @@ package postgres_test
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 	"github.com/rowlock/rowlock/services/counts/internal/postgres"
 )
@@ -31,15 +31,12 @@ func (y *tally) add(err error) {
 
 // concurrently runs do from 16 goroutines, 40 times each, and waits.
 func concurrently(do func(worker, round int)) {
-	var done sync.WaitGroup
-	for w := range 16 {
-		done.Go(func() {
-			for round := range 40 {
-				do(w, round)
-			}
-		})
-	}
-	done.Wait()
+	_ = waittest.Together(16, func(w int) error {
+		for round := range 40 {
+			do(w, round)
+		}
+		return nil
+	})
 }
 
 // The reply to an increment gets lost, by FIN and by RST: the answer is never
@@ -77,7 +74,7 @@ func TestLostReplyToAStatement(t *testing.T) {
 	}
 }
 
-// The reply to COMMIT gets lost: the outcome is looked up, so it is told truly.
+// The reply to COMMIT gets lost: the outcome is looked up, so the answer is true.
 func TestLostReplyToACommit(t *testing.T) {
 	t.Parallel()
 	for name, how := range map[string]faultproxy.How{"FIN": faultproxy.FIN, "RST": faultproxy.RST} {

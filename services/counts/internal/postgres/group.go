@@ -2,11 +2,9 @@
 
 package postgres
 
-// addGroupSQL locks the rows of a group in the order of their ids and then
-// changes them. Sorted parameters alone would not do: the planner picks the order
-// in which a plain UPDATE locks, and replicas deadlock. A row that the UPDATE
-// leaves out although it is held would have overflowed, and comes back with its
-// value as it stands; the guard looks at the value after the wait for the lock.
+// addGroupSQL locks the rows of a group in the order of their ids and then changes them. Sorted parameters alone would not
+// do: the planner picks the order in which a plain UPDATE locks, and replicas deadlock. A row that is locked but not
+// changed would have overflowed, and is returned with its value; the guard looks at the value after the wait for the lock.
 const addGroupSQL = `
 WITH held AS MATERIALIZED (
     SELECT v.item_id, v.current_value, c.n, c.delta, c.lowest, c.highest

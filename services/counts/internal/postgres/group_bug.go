@@ -2,8 +2,8 @@
 
 package postgres
 
-// addGroupSQL is the bug "a batch without ordered locks" (rowlock bites): the
-// parameters are sorted, but the planner picks the order in which an UPDATE locks.
+// addGroupSQL is the mutant "a batch without ordered locks": the parameters are sorted, but the planner picks the order in
+// which an UPDATE locks.
 const addGroupSQL = `
 WITH asked AS (
     SELECT c.item_id, c.delta, c.lowest, c.highest, c.n

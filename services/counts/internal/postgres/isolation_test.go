@@ -13,19 +13,19 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/postgres"
 )
 
-// A crowd that resets a locked count must not stop the increments of others,
-// though its calls are single transactions that wait in the database.
-func TestCrowdOnAHeldRowLeavesThePool(t *testing.T) {
+// Many resets of a locked count do not stop the increments of other counts, though each is a transaction of its own that
+// waits in the database.
+func TestResetsOfALockedRowLeaveThePool(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
 	mustCreate(t, s, "held", "free")
 	release := hold(t, db, "held")
-	crowd := make(chan error, 60)
-	for range cap(crowd) {
+	resets := make(chan error, 60)
+	for range cap(resets) {
 		go func() {
 			_, err := s.Set(t.Context(), "held", 5)
-			crowd <- err
+			resets <- err
 		}()
 	}
 	waitForBlocked(t, db)
@@ -34,36 +34,36 @@ func TestCrowdOnAHeldRowLeavesThePool(t *testing.T) {
 			t.Fatalf("free: %d, %v", v, err)
 		}
 		if _, err := s.Find(t.Context(), "held"); err != nil {
-			t.Fatalf("read beside the crowd: %v", err)
+			t.Fatalf("read beside the resets: %v", err)
 		}
 	}
 	select {
-	case err := <-crowd:
-		t.Fatalf("one of the crowd was answered while the row was held: %v", err)
+	case err := <-resets:
+		t.Fatalf("a reset was answered while the row was held: %v", err)
 	default:
 	}
 	release()
-	for range cap(crowd) {
-		if err := <-crowd; err != nil {
+	for range cap(resets) {
+		if err := <-resets; err != nil {
 			t.Error(err)
 		}
 	}
 	wantValue(t, s, "held", 5)
 }
 
-// Whoever's turn does not come is told that nothing was applied.
-func TestCrowdOnARowHeldForTooLong(t *testing.T) {
+// A change that gives up waiting in the queue was surely not applied.
+func TestChangesOfARowLockedForTooLong(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
 	mustCreate(t, s, "held")
 	release := hold(t, db, "held")
-	crowd := make(chan error, 5)
-	for range cap(crowd) {
-		go func() { crowd <- s.Delete(t.Context(), "held") }()
+	resets := make(chan error, 5)
+	for range cap(resets) {
+		go func() { resets <- s.Delete(t.Context(), "held") }()
 	}
-	for range cap(crowd) {
-		err := <-crowd
+	for range cap(resets) {
+		err := <-resets
 		if outcome, ours := sqldb.OutcomeOf(err); !errors.Is(err, bulkhead.ErrBusy) && (!ours || outcome != sqldb.NotApplied) {
 			t.Errorf("got %v", err)
 		}
@@ -72,9 +72,9 @@ func TestCrowdOnARowHeldForTooLong(t *testing.T) {
 	wantValue(t, s, "held", 0)
 }
 
-// Adds that cannot fit as a sum, on a row that a stranger holds: they wait in
-// the slow lane, and the others are not made to wait for each of them.
-func TestHugeAddsOnAHeldRowDelayNobodyElse(t *testing.T) {
+// Adds that cannot fit as a sum, on a row that another transaction has locked, wait in the slow lane: the other counts do not
+// wait for each of them.
+func TestHugeAddsOnALockedRowDelayNoOtherCount(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
@@ -113,8 +113,7 @@ func TestHugeAddsOnAHeldRowDelayNobodyElse(t *testing.T) {
 	wantValue(t, s, "held", math.MaxInt64)
 }
 
-// ALTER TABLE holds the table for longer than anybody waits: that is a definite
-// answer, in time.
+// ALTER TABLE locks the table for longer than any caller waits: that is a definite answer, in time.
 func TestLockedTableIsSurelyNotApplied(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())

@@ -10,9 +10,8 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// once is the bug "a write by the pool's autocommit Exec" (rowlock bites): it does
-// what database/sql does when the driver says ErrBadConn, and sends the statement
-// again, up to three times, although the server may have committed it.
+// once is the mutant "a write by the pool's autocommit Exec": it does what database/sql does when the driver returns
+// ErrBadConn, and sends the statement again, up to three times, although the server may have committed it.
 func (s *Store) once(ctx context.Context, fn func(ctx context.Context, conn *sqlx.Conn) error) (err error) {
 	for range 3 {
 		err = s.db.Once(ctx, fn)

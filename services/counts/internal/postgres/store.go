@@ -56,7 +56,7 @@ func New(db *sqldb.DB, o Options, reg prometheus.Registerer) (*Store, error) {
 		Name:        "counts_add",
 		Key:         func(a add) string { return a.id },
 		Size:        func(a add) int { return len(a.id) + addOverheadBytes },
-		Run:         s.runAdds,
+		Run:         s.applyGroup,
 		InFlight:    o.InFlight,
 		Queue:       o.Queue,
 		LockTimeout: o.LockTimeout,
@@ -71,14 +71,13 @@ func New(db *sqldb.DB, o Options, reg prometheus.Registerer) (*Store, error) {
 	return s, nil
 }
 
-// statementGrace lets the server's own statement_timeout speak first: its
-// answer is definite, a deadline of ours is not. Beyond sqldb.Grace a statement
-// also costs no goroutine.
+// statementGrace lets the server's own statement_timeout end a statement first: its answer is definite, a deadline of the
+// client's is not. Beyond sqldb.Grace a statement also costs no goroutine.
 const statementGrace = 2 * sqldb.Grace
 
-// ReservedConns of the pool are kept from the changes that are not grouped, and
-// from COALESCE_IN_FLIGHT: one for the slow lane, one for reads and probes.
+// ReservedConns is how many connections of the pool neither the changes that are not grouped nor COALESCE_IN_FLIGHT may use:
+// one for the slow lane, one for reads and probes.
 const ReservedConns = 2
 
-// Close waits until every change under way is answered. The pool stays open.
+// Close waits until every change in flight is answered. The pool stays open.
 func (s *Store) Close(ctx context.Context) error { return s.adds.Close(ctx) }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 	"github.com/rowlock/rowlock/services/counts/internal/counting/countingtest"
 	"github.com/rowlock/rowlock/services/counts/internal/postgres"
@@ -135,9 +135,8 @@ func wantValue(t *testing.T, s *postgres.Store, id counting.ItemID, want int64) 
 	}
 }
 
-// A stranger's row lock delays only that row's callers, and is never taken for
-// a missing row.
-func TestHeldRowDelaysOnlyItsOwnCallers(t *testing.T) {
+// A row that another transaction has locked delays only its own callers, and is never taken for a missing row.
+func TestLockedRowDelaysOnlyItsOwnCallers(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
@@ -151,7 +150,7 @@ func TestHeldRowDelaysOnlyItsOwnCallers(t *testing.T) {
 			held <- err
 		}()
 	}
-	// Beside the held row, others are counted and missing ones told.
+	// Beside the locked row, other counts change and missing ones are refused.
 	for i := range 200 {
 		if v, err := s.Add(t.Context(), "free", 1); err != nil || v != int64(i+1) {
 			t.Fatalf("free: %d, %v", v, err)
@@ -223,18 +222,14 @@ func TestWaitSeesTheNewValue(t *testing.T) {
 // waitForBlocked returns when some session of the database waits for a lock.
 func waitForBlocked(t *testing.T, db *sqlx.DB) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+	waittest.Eventually(t, "a session waits for a lock", func() bool {
 		var n int
-		err := db.GetContext(t.Context(), &n, `SELECT count(*) FROM pg_stat_activity
-			WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0`)
-		if err != nil {
+		if err := db.GetContext(t.Context(), &n, `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0`); err != nil {
 			t.Fatal(err)
 		}
-		if n > 0 {
-			return
-		}
-	}
-	t.Fatal("nobody waits for a lock")
+		return n > 0
+	})
 }
 
 // A deleted and uncommitted row is locked, not missing; an inserted and
@@ -307,33 +302,26 @@ func TestReplicasDoNotDeadlock(t *testing.T) {
 	}
 	mustCreate(t, replicas[0], ids...)
 
-	var sums [items]atomic.Int64
 	var mu sync.Mutex
 	values := make(map[int][]int64)
-	var done sync.WaitGroup
-	begin := make(chan struct{})
-	for c := range callers {
-		done.Go(func() {
-			random := rand.New(rand.NewPCG(1, uint64(c)))
-			<-begin
-			for range each {
-				k := random.IntN(items)
-				v, err := replicas[c%len(replicas)].Add(t.Context(), ids[k], 1)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				sums[k].Add(1)
-				mu.Lock()
-				values[k] = append(values[k], v)
-				mu.Unlock()
+	if err := waittest.Together(callers, func(c int) error {
+		random := rand.New(rand.NewPCG(1, uint64(c)))
+		for range each {
+			k := random.IntN(items)
+			v, err := replicas[c%len(replicas)].Add(t.Context(), ids[k], 1)
+			if err != nil {
+				return err
 			}
-		})
+			mu.Lock()
+			values[k] = append(values[k], v)
+			mu.Unlock()
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
 	}
-	close(begin)
-	done.Wait()
 	for k, id := range ids {
-		wantValue(t, replicas[0], id, sums[k].Load())
+		wantValue(t, replicas[0], id, int64(len(values[k])))
 		slices.Sort(values[k])
 		for i, v := range values[k] {
 			if v != int64(i+1) {

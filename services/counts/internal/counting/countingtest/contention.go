@@ -9,25 +9,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
-
-// together releases n goroutines at once and waits for them.
-func together(n int, do func(i int)) {
-	var ready, done sync.WaitGroup
-	begin := make(chan struct{})
-	ready.Add(n)
-	for i := range n {
-		done.Go(func() {
-			ready.Done()
-			<-begin
-			do(i)
-		})
-	}
-	ready.Wait()
-	close(begin)
-	done.Wait()
-}
 
 // hotItem: n concurrent changes give n different consecutive values.
 func hotItem(t *testing.T, repo counting.CountValueRepository) {
@@ -35,13 +19,10 @@ func hotItem(t *testing.T, repo counting.CountValueRepository) {
 	const n = 100
 	must[counting.CountValue](t)(repo.Create(ctx, "hot", 1000))
 	got := make([]int64, n)
-	together(n, func(i int) {
-		v, err := repo.Add(ctx, "hot", 1)
-		if err != nil {
-			t.Error(err)
-		}
-		got[i] = v
-	})
+	ok(t, waittest.Together(n, func(i int) (err error) {
+		got[i], err = repo.Add(ctx, "hot", 1)
+		return err
+	}))
 	slices.Sort(got)
 	for i, v := range got {
 		if v != int64(1001+i) {
@@ -61,7 +42,7 @@ func mixedItems(t *testing.T, repo counting.CountValueRepository) {
 		must[counting.CountValue](t)(repo.Create(ctx, ids[i], 0))
 	}
 	var want [items]atomic.Int64
-	together(callers, func(c int) {
+	ok(t, waittest.Together(callers, func(c int) error {
 		for i := range each {
 			k := (c*i + c) % items
 			delta := int64(1 + i)
@@ -69,14 +50,15 @@ func mixedItems(t *testing.T, repo counting.CountValueRepository) {
 				delta = -delta
 			}
 			if _, err := repo.Add(ctx, ids[k], delta); err != nil {
-				t.Error(err)
+				return err
 			}
 			want[k].Add(delta)
 			if _, err := repo.Add(ctx, "absent", 1); !errors.Is(err, counting.ErrNotFound) {
-				t.Errorf("absent: %v", err)
+				return fmt.Errorf("absent: %w", err)
 			}
 		}
-	})
+		return nil
+	}))
 	for k, id := range ids {
 		wantValue(ctx, t, repo, id, want[k].Load())
 	}
@@ -86,32 +68,31 @@ func mixedItems(t *testing.T, repo counting.CountValueRepository) {
 func oneCreator(t *testing.T, repo counting.CountValueRepository) {
 	ctx := t.Context()
 	var won atomic.Int64
-	together(20, func(i int) {
+	ok(t, waittest.Together(20, func(i int) error {
 		switch _, err := repo.Create(ctx, "new", int64(i)); {
 		case err == nil:
 			won.Add(1)
 		case !errors.Is(err, counting.ErrExists):
-			t.Error(err)
+			return err
 		}
-	})
+		return nil
+	}))
 	if won.Load() != 1 {
 		t.Errorf("%d creators won, want 1", won.Load())
 	}
 }
 
-// edgeRace: 50 take one each of the 20 steps that are left, beside others.
+// edgeRace: of 50 callers that add 1 where 20 steps are left, exactly 20 succeed; other counts go on.
 func edgeRace(t *testing.T, repo counting.CountValueRepository) {
 	ctx := t.Context()
 	const left, callers = 20, 50
 	must[counting.CountValue](t)(repo.Create(ctx, "edge", math.MaxInt64-left))
 	must[counting.CountValue](t)(repo.Create(ctx, "other", 0))
 	var won, refused atomic.Int64
-	together(2*callers, func(i int) {
+	ok(t, waittest.Together(2*callers, func(i int) error {
 		if i%2 == 0 {
-			if _, err := repo.Add(ctx, "other", 1); err != nil {
-				t.Errorf("other: %v", err)
-			}
-			return
+			_, err := repo.Add(ctx, "other", 1)
+			return err
 		}
 		switch _, err := repo.Add(ctx, "edge", 1); {
 		case err == nil:
@@ -119,9 +100,10 @@ func edgeRace(t *testing.T, repo counting.CountValueRepository) {
 		case errors.Is(err, counting.ErrOverflow):
 			refused.Add(1)
 		default:
-			t.Error(err)
+			return err
 		}
-	})
+		return nil
+	}))
 	if won.Load() != left || refused.Load() != callers-left {
 		t.Errorf("%d won and %d were refused, want %d and %d", won.Load(), refused.Load(), left, callers-left)
 	}
@@ -129,19 +111,16 @@ func edgeRace(t *testing.T, repo counting.CountValueRepository) {
 	wantValue(ctx, t, repo, "other", callers)
 }
 
-// deleteRace: every caller gets a value or "not found", and none is created anew.
+// deleteRace: each caller gets a value or "not found", and no count is created again.
 func deleteRace(t *testing.T, repo counting.CountValueRepository) {
 	ctx := t.Context()
 	must[counting.CountValue](t)(repo.Create(ctx, "a", 0))
 	var won atomic.Int64
 	var mu sync.Mutex
 	var highest int64
-	together(40, func(i int) {
+	ok(t, waittest.Together(40, func(i int) error {
 		if i == 20 {
-			if err := repo.Delete(ctx, "a"); err != nil {
-				t.Error(err)
-			}
-			return
+			return repo.Delete(ctx, "a")
 		}
 		switch v, err := repo.Add(ctx, "a", 1); {
 		case err == nil:
@@ -150,9 +129,10 @@ func deleteRace(t *testing.T, repo counting.CountValueRepository) {
 			highest = max(highest, v)
 			mu.Unlock()
 		case !errors.Is(err, counting.ErrNotFound):
-			t.Error(err)
+			return err
 		}
-	})
+		return nil
+	}))
 	if won.Load() != highest {
 		t.Errorf("%d changes were acknowledged, the highest value was %d", won.Load(), highest)
 	}

@@ -9,8 +9,7 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// Memory is a repository in the process's memory. It passes Exercise, so that
-// port tests on it do not rest on a lie.
+// Memory keeps counts in the process's memory. It passes Exercise, so that tests of the ports may rely on it.
 type Memory struct {
 	mu     sync.Mutex
 	values map[counting.ItemID]counting.CountValue

@@ -8,10 +8,9 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// Exercise holds a repository against its port: what each method promises
-// (contract), that a refused change leaves nothing behind (transactions), and
-// that concurrent callers get the exact result (contention). open returns a
-// repository of its own, empty, for each test.
+// Exercise tests a repository against its port: what each method promises (contract), that a refused change leaves nothing
+// behind (transactions), and that concurrent callers get the exact result (contention). open returns an empty repository for
+// each test.
 func Exercise(t *testing.T, open func(t *testing.T) counting.CountValueRepository) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, counting.CountValueRepository){
@@ -45,6 +44,13 @@ func must[T any](t *testing.T) func(T, error) T {
 			t.Fatal(err)
 		}
 		return v
+	}
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
 	}
 }
 

@@ -16,25 +16,23 @@ import (
 // rows are a table's values.
 type rows map[string]int64
 
-// apply does what addGroupSQL does: a change whose bounds the value breaks is
-// left out.
-func (r rows) apply(p *plan) []outcome {
-	outcomes := make([]outcome, len(p.changes))
-	for n, c := range p.changes {
+// apply does what addGroupSQL does: it leaves out a sum whose bounds the value breaks.
+func (r rows) apply(sums []*itemSum) []result {
+	results := make([]result, len(sums))
+	for n, c := range sums {
 		v, exists := r[c.id]
 		lowest, highest := c.bounds()
-		o := outcome{exists: exists, held: exists, value: v}
+		o := result{exists: exists, locked: exists, value: v}
 		if exists && v >= lowest && v <= highest {
-			o.changed, o.value = true, v+c.sum
+			o.changed, o.value = true, v+c.delta
 			r[c.id] = o.value
 		}
-		outcomes[n] = o
+		results[n] = o
 	}
-	return outcomes
+	return results
 }
 
-// model applies adds one after the other, as the domain promises, and holds the
-// answers against it.
+// model applies adds one after the other, as the domain promises, and compares the answers.
 type model struct {
 	t      *rapid.T
 	values rows
@@ -62,9 +60,9 @@ func (m *model) refuse(i int, answer coalesce.Answer[int64]) {
 	}
 }
 
-// TestPlanGivesWhatOneByOneWouldGive compares a group with its requests applied
+// TestGroupGivesWhatOneByOneWouldGive compares a group with its requests applied
 // one after the other, near the edges of int64 above all.
-func TestPlanGivesWhatOneByOneWouldGive(t *testing.T) {
+func TestGroupGivesWhatOneByOneWouldGive(t *testing.T) {
 	t.Parallel()
 	edge := []int64{math.MaxInt64, math.MaxInt64 - 1, math.MaxInt64 / 2, 1, 2, -1, -2, -math.MaxInt64 / 2, -math.MaxInt64}
 	rapid.Check(t, func(t *rapid.T) {
@@ -75,24 +73,24 @@ func TestPlanGivesWhatOneByOneWouldGive(t *testing.T) {
 		}), 1, 12).Draw(t, "group")
 		m := &model{t: t, values: maps.Clone(table), group: group}
 
-		p := newPlan(group)
-		outcomes := table.apply(p)
+		sums := sumByItem(group)
+		results := table.apply(sums)
 		answers := make([]coalesce.Answer[int64], len(group))
-		rests := p.settle(outcomes, answers)
-		for n, c := range p.changes {
+		leftovers := distribute(group, sums, results, answers)
+		for n, c := range sums {
 			for _, i := range c.callers {
-				if outcomes[n].changed {
+				if results[n].changed {
 					m.accept(i, answers[i])
 				}
 			}
 			for _, i := range slices.Concat(c.callers, c.rest) {
-				if !outcomes[n].exists {
+				if !results[n].exists {
 					m.refuse(i, answers[i])
 				}
 			}
 		}
-		for _, r := range rests {
-			oneByOne(m, table, r, answers)
+		for _, l := range leftovers {
+			oneByOne(m, table, l, answers)
 		}
 		if !maps.Equal(table, m.values) {
 			t.Fatalf("the table holds %v, one by one it would be %v", table, m.values)
@@ -100,50 +98,51 @@ func TestPlanGivesWhatOneByOneWouldGive(t *testing.T) {
 	})
 }
 
-// oneByOne works a rest off as applyRest does.
-func oneByOne(m *model, table rows, r *rest, answers []coalesce.Answer[int64]) {
+// oneByOne works leftovers off as addOneByOne does.
+func oneByOne(m *model, table rows, l *leftover, answers []coalesce.Answer[int64]) {
 	for {
-		before := slices.Clone(r.callers)
-		done := r.done(m.group, answers)
+		before := slices.Clone(l.callers)
+		l.refuseOverflows(m.group, answers)
 		for _, i := range before {
-			if !slices.Contains(r.callers, i) {
+			if !slices.Contains(l.callers, i) {
 				m.refuse(i, answers[i])
 			}
 		}
-		if done {
+		if len(l.callers) == 0 {
 			return
 		}
-		first := r.callers[0]
-		r.note(table.apply(newPlan(m.group[first : first+1]))[0], nil, answers)
+		first := l.callers[0]
+		l.answerFirst(table.apply(sumByItem(m.group[first : first+1]))[0], nil, answers)
 		m.accept(first, answers[first]) // what did not fit was refused above
 	}
 }
 
-// Between two statements of a rest somebody else may have changed or deleted the count.
-func TestRestMeetsOthers(t *testing.T) {
+// Between two statements another transaction may have changed or deleted the count.
+func TestLeftoverOfACountThatChanged(t *testing.T) {
 	t.Parallel()
 	group := []add{{"a", 1}, {"a", 2}, {"a", 3}}
 	answers := make([]coalesce.Answer[int64], 3)
-	r := &rest{callers: []int{0, 1, 2}, value: 10}
-	r.note(outcome{exists: true, held: true, value: math.MaxInt64 - 2}, nil, answers)
+	l := &leftover{callers: []int{0, 1, 2}, value: 10}
+	l.answerFirst(result{exists: true, locked: true, value: math.MaxInt64 - 2}, nil, answers)
 	if !errors.Is(answers[0].Err, counting.ErrOverflow) {
-		t.Errorf("not changed although held: %+v", answers[0])
+		t.Errorf("locked but not changed: %+v", answers[0])
 	}
-	if r.done(group, answers) || !errors.Is(answers[2].Err, counting.ErrOverflow) || answers[1].Err != nil {
+	l.refuseOverflows(group, answers)
+	if len(l.callers) != 1 || !errors.Is(answers[2].Err, counting.ErrOverflow) || answers[1].Err != nil {
 		t.Errorf("at the edge: %+v", answers)
 	}
-	r.note(outcome{}, nil, answers)
-	if !r.done(group, answers) || !errors.Is(answers[1].Err, counting.ErrNotFound) {
+	l.answerFirst(result{}, nil, answers)
+	if len(l.callers) != 0 || !errors.Is(answers[1].Err, counting.ErrNotFound) {
 		t.Errorf("deleted: %+v", answers)
 	}
 }
 
-func TestSettleTellsLockedFromMissing(t *testing.T) {
+func TestLockedIsNotMissing(t *testing.T) {
 	t.Parallel()
-	p := newPlan([]add{{"locked", 1}, {"missing", 1}, {"locked", 2}})
+	group := []add{{"locked", 1}, {"missing", 1}, {"locked", 2}}
 	answers := make([]coalesce.Answer[int64], 3)
-	if rests := p.settle([]outcome{{exists: true}, {}}, answers); len(rests) != 0 {
-		t.Errorf("to be applied one by one: %v", rests)
+	if left := distribute(group, sumByItem(group), []result{{exists: true}, {}}, answers); len(left) != 0 {
+		t.Errorf("left to be applied one by one: %v", left)
 	}
 	if !answers[0].Locked || !answers[2].Locked || answers[1].Locked || !errors.Is(answers[1].Err, counting.ErrNotFound) {
 		t.Errorf("answers %+v", answers)
