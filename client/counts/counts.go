@@ -5,7 +5,7 @@ package counts
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"net/http"
 	"time"
 
@@ -32,15 +32,10 @@ func New(baseURL string, options ...rowlock.Option) (*Client, error) {
 	if s.InternalURL == "" {
 		s.InternalURL = baseURL
 	}
-	external, err := api.NewClient(baseURL, api.WithHTTPClient(s.HTTP), api.WithRequestEditorFn(call.Dots))
-	if err != nil {
-		return nil, fmt.Errorf("counts: %w", err)
-	}
-	internal, err := api.NewClient(s.InternalURL, api.WithHTTPClient(s.HTTP), api.WithRequestEditorFn(call.Dots))
-	if err != nil {
-		return nil, fmt.Errorf("counts: %w", err)
-	}
-	return &Client{external, internal}, nil
+	shared := []api.ClientOption{api.WithHTTPClient(s.HTTP), api.WithRequestEditorFn(call.Dots)}
+	external, err1 := api.NewClient(baseURL, shared...)
+	internal, err2 := api.NewClient(s.InternalURL, shared...)
+	return &Client{external, internal}, errors.Join(err1, err2)
 }
 
 // Increase adds amount, 1 or more, to a counter and returns its new value. It

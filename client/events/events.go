@@ -4,7 +4,6 @@ package events
 
 import (
 	"context"
-	"fmt"
 
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/client/internal/call"
@@ -18,10 +17,7 @@ type Client struct{ api *api.Client }
 // It sends nothing yet.
 func New(baseURL string, options ...rowlock.Option) (*Client, error) {
 	c, err := api.NewClient(baseURL, api.WithHTTPClient(call.Settings(options).HTTP))
-	if err != nil {
-		return nil, fmt.Errorf("events: %w", err)
-	}
-	return &Client{c}, nil
+	return &Client{c}, err
 }
 
 // Event holds an event.

@@ -2,7 +2,6 @@ package iidy
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -82,8 +81,7 @@ func (l *List) DeleteClaimed(ctx context.Context, claim string, items ...string)
 func parse(claim string) (*uuid.UUID, error) {
 	id, err := uuid.Parse(claim)
 	if err != nil {
-		err = errors.Join(errors.New("a claim is a UUID"), err)
-		return nil, &rowlock.Error{Code: rowlock.ErrInvalidField, Field: "claim", Detail: err.Error(), Err: err}
+		return nil, &rowlock.Error{Code: rowlock.ErrInvalidField, Field: "claim", Detail: "a claim is a UUID", Err: err}
 	}
 	return &id, nil
 }

@@ -4,7 +4,6 @@ package iidy
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -21,10 +20,7 @@ type Client struct{ api *api.Client }
 func New(baseURL string, options ...rowlock.Option) (*Client, error) {
 	c, err := api.NewClient(baseURL, api.WithHTTPClient(call.Settings(options).HTTP),
 		api.WithRequestEditorFn(call.Dots), api.WithRequestEditorFn(acceptJSON))
-	if err != nil {
-		return nil, fmt.Errorf("iidy: %w", err)
-	}
-	return &Client{c}, nil
+	return &Client{c}, err
 }
 
 func acceptJSON(_ context.Context, req *http.Request) error {

@@ -4,8 +4,6 @@ package payments
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,10 +20,7 @@ type Client struct{ api *api.Client }
 // "http://rowlock-payments". It sends nothing yet.
 func New(baseURL string, options ...rowlock.Option) (*Client, error) {
 	c, err := api.NewClient(baseURL, api.WithHTTPClient(call.Settings(options).HTTP))
-	if err != nil {
-		return nil, fmt.Errorf("payments: %w", err)
-	}
-	return &Client{c}, nil
+	return &Client{c}, err
 }
 
 // NewPayment describes what to charge.
@@ -96,8 +91,8 @@ func (c *Client) Create(ctx context.Context, key string, p NewPayment) (made Pay
 func (c *Client) Get(ctx context.Context, id string) (Payment, error) {
 	parsed, err := uuid.Parse(id)
 	if err != nil {
-		err = errors.Join(errors.New("an id of a payment is a UUID"), err)
-		return Payment{}, &rowlock.Error{Code: rowlock.ErrInvalidField, Field: "id", Detail: err.Error(), Read: true, Err: err}
+		const detail = "an id of a payment is a UUID"
+		return Payment{}, &rowlock.Error{Code: rowlock.ErrInvalidField, Field: "id", Detail: detail, Read: true, Err: err}
 	}
 	found, err := call.Read[api.Payment](c.api.GetPayment(ctx, parsed))
 	return payment(found), err

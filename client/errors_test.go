@@ -1,0 +1,140 @@
+package rowlock_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	rowlock "github.com/rowlock/rowlock/client"
+	"github.com/rowlock/rowlock/client/counts"
+)
+
+// open returns a client of a service that answers by handle.
+func open(t *testing.T, handle http.HandlerFunc) *counts.Client {
+	t.Helper()
+	server := httptest.NewServer(handle)
+	t.Cleanup(server.Close)
+	c, err := counts.New(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// What an answer leaves known of a change and of a read.
+func TestOutcomes(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		status int
+		body   string
+		code   rowlock.Code
+		// whether a change is surely not applied, or unknown; a read is the former in both cases
+		notApplied, unknown bool
+	}{
+		"refused":         {404, `{"code":"COUNT_NOT_FOUND"}`, rowlock.ErrCountNotFound, false, false},
+		"not applied":     {503, `{"code":"NOT_APPLIED"}`, rowlock.ErrNotApplied, true, false},
+		"no database":     {503, `{"code":"DATABASE_UNAVAILABLE"}`, rowlock.ErrDatabaseUnavailable, true, false},
+		"overloaded":      {503, `{"code":"OVERLOADED"}`, rowlock.ErrOverloaded, true, false},
+		"outcome unknown": {500, `{"code":"OUTCOME_UNKNOWN"}`, rowlock.ErrOutcomeUnknown, false, true},
+		"a bug":           {500, `{"code":"INTERNAL"}`, rowlock.ErrInternal, false, true},
+		"processor":       {502, `{"code":"PROCESSOR_ERROR"}`, rowlock.ErrProcessorError, false, true},
+		"a proxy's":       {503, `upstream reset`, rowlock.ErrBadAnswer, false, true},
+		"unreadable":      {200, `{"value":`, rowlock.ErrBadAnswer, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := open(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(tc.status)
+				_, _ = io.WriteString(w, tc.body)
+			})
+			_, err := c.Increase(t.Context(), "a", 1)
+			if !errors.Is(err, tc.code) || rowlock.NotApplied(err) != tc.notApplied || rowlock.OutcomeUnknown(err) != tc.unknown {
+				t.Errorf("a change: %v, not applied %v, unknown %v", err, rowlock.NotApplied(err), rowlock.OutcomeUnknown(err))
+			}
+			_, err = c.Get(t.Context(), "a")
+			if !errors.Is(err, tc.code) || rowlock.NotApplied(err) != (tc.notApplied || tc.unknown) || rowlock.OutcomeUnknown(err) {
+				t.Errorf("a read: %v, not applied %v, unknown %v", err, rowlock.NotApplied(err), rowlock.OutcomeUnknown(err))
+			}
+		})
+	}
+}
+
+func TestMembers(t *testing.T) {
+	t.Parallel()
+	c := open(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "3")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `{"code":"INVALID_FIELD","detail":"Too large.","field":"amount","trace_id":"7f"}`)
+	})
+	_, err := c.Increase(t.Context(), "a", 1)
+	e, ok := errors.AsType[*rowlock.Error](err)
+	want := rowlock.Error{
+		Code: rowlock.ErrInvalidField, Status: 400, Field: "amount", Detail: "Too large.", TraceID: "7f", RetryAfter: 3 * time.Second,
+	}
+	if !ok || *e != want {
+		t.Errorf("got %+v, want %+v", e, want)
+	}
+	if got := err.Error(); got != "INVALID_FIELD (400): Too large." {
+		t.Error(got)
+	}
+	if rowlock.NotApplied(io.EOF) || rowlock.OutcomeUnknown(io.EOF) || rowlock.NotApplied(nil) {
+		t.Error("an error of another package has an outcome")
+	}
+}
+
+// A request that was sent may have been applied; one that could not be connected was not.
+func TestLostAnswers(t *testing.T) {
+	t.Parallel()
+	c := open(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			w.Header().Set("Content-Length", "100")
+			_, _ = io.WriteString(w, `{"itemId"`)
+		}
+		panic(http.ErrAbortHandler)
+	})
+	_, err := c.Increase(t.Context(), "a", 1)
+	if !errors.Is(err, rowlock.ErrAnswerLost) || !rowlock.OutcomeUnknown(err) || rowlock.NotApplied(err) {
+		t.Errorf("a change without an answer: %v", err)
+	}
+	if _, err = c.Set(t.Context(), "a", 1); !errors.Is(err, rowlock.ErrAnswerLost) || !rowlock.OutcomeUnknown(err) {
+		t.Errorf("half an answer: %v", err)
+	}
+	_, err = c.Get(t.Context(), "a")
+	if e, ok := errors.AsType[*rowlock.Error](err); !ok || !e.Read || !rowlock.NotApplied(err) || rowlock.OutcomeUnknown(err) {
+		t.Errorf("a read without an answer: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err = c.Increase(ctx, "a", 1); !errors.Is(err, context.Canceled) || !rowlock.OutcomeUnknown(err) {
+		t.Errorf("a context that ended: %v", err)
+	}
+
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	c, err = counts.New(gone.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = c.Increase(t.Context(), "a", 1); !errors.Is(err, rowlock.ErrUnreachable) || !rowlock.NotApplied(err) {
+		t.Errorf("a refused connection: %v", err)
+	}
+}
+
+// Ids arrive as they were given, those of dots too.
+func TestSegments(t *testing.T) {
+	t.Parallel()
+	var path string
+	c := open(t, func(w http.ResponseWriter, r *http.Request) {
+		path = r.URL.Path
+		w.WriteHeader(http.StatusNoContent)
+	})
+	for _, id := range []string{"a/b", "100%", "%2F", "a+b", ".", "..", "...", "a;b", "é 🎉", "?x=1#y"} {
+		if err := c.Delete(t.Context(), id); err != nil || path != "/api/v1/internal/counts/"+id {
+			t.Errorf("%q arrived at %q, %v", id, path, err)
+		}
+	}
+}
