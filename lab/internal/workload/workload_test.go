@@ -1,0 +1,247 @@
+package workload
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	rowlock "github.com/rowlock/rowlock/client"
+	"github.com/rowlock/rowlock/platform/telemetry"
+)
+
+// fake stands in for a service that keeps its promises but for one bug.
+type fake struct {
+	bug string
+
+	mu    sync.Mutex
+	n     int
+	calls int
+	stop  chan struct{} // closed after enough changes
+	free  []string
+}
+
+// enough is after how many changes a load is stopped; late is one of them.
+const (
+	enough = 60
+	late   = 23
+)
+
+func serve(t *testing.T, bug string) (*fake, string) {
+	t.Helper()
+	f := &fake{bug: bug, stop: make(chan struct{})}
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	return f, server.URL + "/"
+}
+
+func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	internal := strings.HasPrefix(r.URL.Path, "/api/v1/internal")
+	if r.Method == http.MethodPost && !internal {
+		if f.calls++; f.calls == enough {
+			close(f.stop)
+		}
+		if f.calls == late && f.fail(w) {
+			return
+		}
+		f.n++
+	}
+	if f.calls > 1 {
+		w.Header().Set("Idempotent-Replayed", "true")
+	}
+	if f.bug == "gap" && r.URL.Path == "/events/13" {
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `{"code":"EVENT_NOT_FOUND"}`)
+		return
+	}
+	_, _ = io.WriteString(w, f.answer(r))
+}
+
+// fail answers one change, or miscounts it.
+func (f *fake) fail(w http.ResponseWriter) bool {
+	switch f.bug {
+	case "overloaded":
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, `{"code":"OVERLOADED"}`)
+		return true
+	case "refuses":
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `{"code":"COUNT_NOT_FOUND"}`)
+		return true
+	case "drops an answer":
+		f.n++
+		panic(http.ErrAbortHandler)
+	case "forgets":
+		f.n--
+	case "doubles":
+		f.n++
+	}
+	return false
+}
+
+func (f *fake) answer(r *http.Request) string {
+	path := r.Method + " " + r.URL.Path
+	switch {
+	case path == "GET /api/v1/internal/counts":
+		return fmt.Sprintf(`[{"currentValue":%d}]`, f.n)
+	case strings.HasPrefix(path, "GET /api/v1/internal/counts/"):
+		return fmt.Sprintf(`{"currentValue":%d}`, f.n)
+	case path == "GET /v1/payments":
+		return fmt.Sprintf(`{"payments":[%s]}`, strings.TrimSuffix(strings.Repeat("{},", f.n), ","))
+	case path == "GET /events":
+		return fmt.Sprintf(`{"count":%d}`, f.n)
+	case strings.HasPrefix(path, "GET /events/"):
+		return fmt.Sprintf(`{"id":%s,"value":"x"}`, strings.TrimPrefix(path, "GET /events/"))
+	case strings.HasPrefix(path, "POST /iidy/v1/batch"):
+		return f.batch(r)
+	case strings.HasPrefix(path, "POST /events"):
+		return fmt.Sprintf(`{"id":%d,"value":"x"}`, f.n)
+	case path == "POST /v1/payments":
+		return `{"id":"0198f3c2-0000-7000-8000-000000000001"}`
+	case strings.HasPrefix(path, "DELETE /iidy"):
+		return fmt.Sprintf(`{"deleted":%d}`, itemsAtOnce)
+	}
+	return fmt.Sprintf(`{"value":%d,"items":%d}`, f.n, f.n)
+}
+
+// batch adds the items to those that are free, or claims some of them.
+func (f *fake) batch(r *http.Request) string {
+	if r.URL.RawQuery == "" {
+		if f.free != nil && f.bug != "adds twice" {
+			return `{"added":0}`
+		}
+		for i := range itemsAtOnce {
+			f.free = append(f.free, fmt.Sprintf(`{"item":"item-%03d","attempts":0}`, i))
+		}
+		return fmt.Sprintf(`{"added":%d}`, itemsAtOnce)
+	}
+	if len(f.free) == 0 {
+		return `{"claim":"","lease_until":"","listentries":[]}`
+	}
+	n := min(claimSize, len(f.free))
+	taken := slices.Clone(f.free[:n])
+	if f.free = f.free[n:]; f.bug == "claims overlap" && f.calls == late {
+		f.free = append(f.free, taken[0])
+	}
+	return fmt.Sprintf(`{"claim":"c","lease_until":"2026-11-21T08:00:00Z","listentries":[%s]}`, strings.Join(taken, ","))
+}
+
+func check(t *testing.T, targets ...Target) (string, error) {
+	t.Helper()
+	tel, err := telemetry.New(t.Context(), telemetry.Config{Service: "rowlock", Output: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	err = Check(t.Context(), &out, tel, targets)
+	return out.String(), err
+}
+
+func TestCheckFindsBugs(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ service, bug, want string }{
+		{"counts", "forgets", "each of 1 to 100 once"},
+		{"counts", "refuses", "COUNT_NOT_FOUND"},
+		{"iidy", "adds twice", "two batches"},
+		{"iidy", "claims overlap", "was claimed 2 times"},
+		{"events", "gap", "there is a gap"},
+		{"events", "forgets", "some of them twice"},
+		{"payments", "charges twice", "30 payments are stored"},
+	} {
+		t.Run(tc.service+" "+tc.bug, func(t *testing.T) {
+			t.Parallel()
+			_, url := serve(t, tc.bug)
+			if out, err := check(t, Target{Service: tc.service, URL: url}); err == nil || !strings.Contains(out, tc.want) {
+				t.Errorf("got %q, want %s", out, tc.want)
+			}
+		})
+	}
+}
+
+// One check that fails does not keep the others from being made.
+func TestCheckGoesOn(t *testing.T) {
+	t.Parallel()
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	_, counts := serve(t, "")
+	_, iidy := serve(t, "")
+	_, events := serve(t, "")
+	out, err := check(t, Target{Service: "payments", URL: gone.URL}, Target{Service: "none"},
+		Target{Service: "counts", URL: "http://127.0.0.1:1", Internal: counts}, Target{Service: "counts", URL: counts},
+		Target{Service: "iidy", URL: iidy}, Target{Service: "events", URL: events})
+	if err == nil || strings.Count(out, "FAILED") != 3 || !strings.Contains(out, "100 increases at once: answered 1 to 100") {
+		t.Errorf("%v, %s", err, out)
+	}
+}
+
+func TestDrive(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		service, bug, fault        string
+		notApplied, unknown, wrong int
+	}{
+		{service: "counts"},
+		{service: "iidy"},
+		{service: "events"},
+		{service: "payments"},
+		{service: "counts", bug: "overloaded", notApplied: 1},
+		{service: "counts", bug: "drops an answer", unknown: 1},
+		{service: "counts", bug: "refuses", fault: "1 answers were wrong", wrong: 1},
+		{service: "counts", bug: "forgets", fault: "were acknowledged"},
+		{service: "iidy", bug: "doubles", fault: "are stored"},
+		{service: "payments", bug: "doubles", fault: "keys made"},
+		{service: "events", bug: "gap", fault: "there is a gap at 13"},
+	} {
+		t.Run(tc.service+" "+tc.bug, func(t *testing.T) {
+			t.Parallel()
+			f, url := serve(t, tc.bug)
+			r, err := Drive(t.Context(), Load{Target: Target{Service: tc.service, URL: url}, Rate: 1000, Clients: 4}, f.stop)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (r.Fault == "") != (tc.fault == "") || !strings.Contains(r.Fault, tc.fault) || r.Acknowledged == 0 {
+				t.Errorf("the report is %+v, want the fault %q", r, tc.fault)
+			}
+			if total(r.NotApplied) != tc.notApplied || total(r.Unknown) != tc.unknown || total(r.Wrong) != tc.wrong {
+				t.Errorf("the outcomes are %+v", r)
+			}
+		})
+	}
+}
+
+// A refused connection is tried again for a while, and carried nothing.
+func TestRedials(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close()
+	redialling := newTransport()
+	redialling.redialFor = 4 * redialWait
+	w, err := openCounts(Target{URL: server.URL}, &http.Client{Transport: redialling})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.ids = make([]string, counters)
+	err = w.operate(t.Context(), 0)
+	if outcome, code := Classify(err); outcome != NotApplied || code != string(rowlock.ErrUnreachable) || redialling.redials.Load() == 0 {
+		t.Errorf("%v after %d redials", err, redialling.redials.Load())
+	}
+}
+
+func TestLoadIsChecked(t *testing.T) {
+	t.Parallel()
+	for _, l := range []Load{
+		{Target: Target{Service: "none"}, Rate: 1, Clients: 1},
+		{Target: Target{Service: "counts"}, Clients: 1},
+		{Target: Target{Service: "counts"}, Rate: 1},
+	} {
+		if _, err := Drive(t.Context(), l, nil); err == nil {
+			t.Errorf("%+v is accepted", l)
+		}
+	}
+}
