@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Allowance is the time that Extend gives to a request.
@@ -32,7 +33,7 @@ func Extend(c echo.Context, by Allowance) (cancel context.CancelFunc, err error)
 		return nil, errors.New("httpserver: Extend of a request that did not pass the middleware")
 	}
 	deadline := time.Now().Add(by.Timeout)
-	ctx, cancel := context.WithDeadline(r.outer, deadline)
+	ctx, cancel := context.WithDeadline(trace.ContextWithSpan(r.outer, trace.SpanFromContext(in.Context())), deadline)
 	extended := in.WithContext(ctx)
 	conn := http.NewResponseController(c.Response())
 	switch err := conn.SetWriteDeadline(deadline.Add(answerGrace)); {

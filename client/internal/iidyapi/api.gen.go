@@ -103,12 +103,12 @@ type Added struct {
 
 // Changed defines model for Changed.
 type Changed struct {
-	Claim       *openapi_types.UUID `json:"claim,omitempty"`
-	Extended    *int64              `json:"extended,omitempty"`
 	Incremented *int64              `json:"incremented,omitempty"`
+	Extended    *int64              `json:"extended,omitempty"`
+	Released    *int64              `json:"released,omitempty"`
+	Claim       *openapi_types.UUID `json:"claim,omitempty"`
 	LeaseUntil  *time.Time          `json:"lease_until,omitempty"`
 	Listentries *[]Entry            `json:"listentries,omitempty"`
-	Released    *int64              `json:"released,omitempty"`
 }
 
 // Deleted defines model for Deleted.
@@ -118,8 +118,8 @@ type Deleted struct {
 
 // Entry defines model for Entry.
 type Entry struct {
-	Attempts int64  `json:"attempts"`
 	Item     string `json:"item"`
+	Attempts int64  `json:"attempts"`
 }
 
 // Incremented defines model for Incremented.
@@ -129,6 +129,9 @@ type Incremented struct {
 
 // ItemCounts defines model for ItemCounts.
 type ItemCounts struct {
+	Items   int64 `json:"items"`
+	Claimed int64 `json:"claimed"`
+
 	// Attempts The number of items with 0, 1, 2, 3, 4, and 5 or more attempts.
 	Attempts struct {
 		N0 int64 `json:"0"`
@@ -138,8 +141,6 @@ type ItemCounts struct {
 		N4 int64 `json:"4"`
 		N5 int64 `json:"5+"`
 	} `json:"attempts"`
-	Claimed int64 `json:"claimed"`
-	Items   int64 `json:"items"`
 }
 
 // Items defines model for Items.

@@ -5,7 +5,7 @@ import (
 	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
-	httpserver "github.com/rowlock/rowlock/platform/httpold"
+	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/services/iidy/api"
@@ -30,7 +30,7 @@ func settings(Config) chassis.Settings {
 		Lock: contention.Settings{
 			Lock: "item", Grouped: true, Reasons: []contention.Reason{contention.Lost, contention.TakenOver},
 		},
-		Errors:     []func(error) *problem.Error{httpapi.Problem, coalesce.Problem, bulkhead.Problem},
+		Errors:     []func(error) *problem.Error{httpapi.ProblemOf, coalesce.Problem, bulkhead.Problem},
 		WriteError: httpapi.WriteError,
 	}
 }
@@ -46,14 +46,11 @@ func build(c *chassis.Chassis, cfg Config) error {
 		return err
 	}
 	c.Add(lifecycle.Part{Name: "group commit", Stop: store.Close})
-	server, err := c.ListenOld("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock iidy", OpenAPI: api.OpenAPI})
+	server, err := c.Listen("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock iidy", OpenAPI: api.OpenAPI})
 	if err != nil {
 		return err
 	}
-	var lists httpapi.Lists = attempt.NewService(store)
-	if ops := c.Operations(); ops != nil {
-		lists = traced{ops, lists}
-	}
-	httpapi.Register(server, lists, httpapi.Options{BulkTimeout: cfg.BulkTimeout, BulkStall: cfg.RequestTimeout})
+	options := httpapi.Options{BulkTimeout: cfg.BulkTimeout, BulkStall: cfg.RequestTimeout}
+	httpapi.Register(server.Echo(), attempt.NewService(store), options, c.Operations())
 	return nil
 }

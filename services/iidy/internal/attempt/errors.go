@@ -22,6 +22,8 @@ var (
 	ErrInvalidLease = errors.New("the lease is not valid")
 	// ErrInvalidAttempts reports a number of attempts below 1.
 	ErrInvalidAttempts = errors.New("the number of attempts is not valid")
+	// ErrInvalidPosition reports a position between items that is not valid text.
+	ErrInvalidPosition = errors.New("the position in the list is not valid")
 	// ErrNotFound reports that the item is not in the list.
 	ErrNotFound = errors.New("the item is not in the list")
 	// ErrBusy reports that the limit of concurrent batches is reached. Nothing was applied.

@@ -3,7 +3,9 @@ package attempt
 import (
 	"cmp"
 	"context"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Service checks arguments and passes them to a repository. It holds no state, so
@@ -39,6 +41,9 @@ func (s *Service) Page(ctx context.Context, list List, after string, count int) 
 	}
 	if count < 0 || count > MaxPage {
 		return nil, invalid(ErrInvalidCount, "it must be 0 to %d", MaxPage)
+	}
+	if !utf8.ValidString(after) || strings.Contains(after, "\x00") {
+		return nil, invalid(ErrInvalidPosition, "it is not valid UTF-8 or holds a NUL")
 	}
 	if count == 0 {
 		return nil, nil

@@ -145,6 +145,7 @@ func TestArgumentsAreChecked(t *testing.T) {
 		"page, -1":           {second(s.Page(ctx, "l", "", -1)), attempt.ErrInvalidCount},
 		"page, 10001":        {second(s.Page(ctx, "l", "", attempt.MaxPage+1)), attempt.ErrInvalidCount},
 		"page, 0":            {second(s.Page(ctx, "l", "", 0)), nil},
+		"page, position":     {second(s.Page(ctx, "l", "\xff", 1)), attempt.ErrInvalidPosition},
 		"count":              {second(s.Count(ctx, "l")), errCalled},
 		"count, list":        {second(s.Count(ctx, "")), attempt.ErrInvalidList},
 		"apply":              {second(s.Apply(ctx, attempt.Add, "l", "a", claim)), errCalled},

@@ -11,25 +11,25 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/labstack/echo/v4"
 
-	httpserver "github.com/rowlock/rowlock/platform/httpold"
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/services/iidy/api"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt/attempttest"
 	"github.com/rowlock/rowlock/services/iidy/internal/httpapi"
 )
 
-// Every row of the design's table, in text and in JSON, to the byte.
+// Every call of the API, in text and in JSON, to the byte.
 func TestEveryCall(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]struct {
-		header map[string]string
+		header header
 		say    func(text, json string) string
 		items  func(items ...string) string
 	}{
-		"text": {plain(), func(text, _ string) string { return text }, func(items ...string) string { return strings.Join(items, "\n") }},
-		"JSON": {asJSON(), func(_, json string) string { return json }, func(items ...string) string {
+		"text": {plain, func(text, _ string) string { return text }, func(items ...string) string { return strings.Join(items, "\n") }},
+		"JSON": {inJSON, func(_, json string) string { return json }, func(items ...string) string {
 			body, err := json.Marshal(map[string][]string{"items": items})
 			if err != nil {
 				t.Error(err)
@@ -48,35 +48,35 @@ func TestEveryCall(t *testing.T) {
 			s.want("POST", "/iidy/v1/increment/lists/downloads/a.txt", "", h, 200, say("INCREMENTED 1", `{"incremented":1}`))
 			s.want("GET", items+"/a.txt", "", h, 200, say("2", `{"item":"a.txt","attempts":2}`))
 			s.want("POST", items+"/nothing?action=increment", "", h, 200, say("INCREMENTED 0", `{"incremented":0}`))
-			if a := s.do("HEAD", items+"/a.txt", "", h); a.status != 200 {
-				t.Errorf("HEAD of an item: %d", a.status)
+			if a := s.do("HEAD", items+"/a.txt", "", h); a.Status != 200 {
+				t.Errorf("HEAD of an item: %d", a.Status)
 			}
 			s.want("DELETE", items+"/a.txt", "", h, 200, say("DELETED 1", `{"deleted":1}`))
 			s.want("DELETE", items+"/a.txt", "", h, 200, say("DELETED 0", `{"deleted":0}`))
 			s.refused("GET", items+"/a.txt", "", h, 404, "ITEM_NOT_FOUND", "")
-			if a := s.do("HEAD", items+"/a.txt", "", h); a.status != 404 {
-				t.Errorf("HEAD of a missing item: %d", a.status)
+			if a := s.do("HEAD", items+"/a.txt", "", h); a.Status != 404 {
+				t.Errorf("HEAD of a missing item: %d", a.Status)
 			}
-			if a := s.do("HEAD", items, "", h); a.status != 404 || a.header.Get("X-Error-Code") != "LIST_NOT_FOUND" {
-				t.Errorf("HEAD of a missing list: %d %v", a.status, a.header)
+			if a := s.do("HEAD", items, "", h); a.Status != 404 || a.Header.Get("X-Error-Code") != "LIST_NOT_FOUND" {
+				t.Errorf("HEAD of a missing list: %d %v", a.Status, a.Header)
 			}
 			s.want("GET", batch+"?count=5", "", h, 200, say("", `{"listentries":[]}`))
 
 			s.want("POST", batch, f.items("h", "g", "f", "e", "d", "c", "b", "a", "a"), h, 201, say("ADDED 8", `{"added":8}`))
-			if a := s.do("HEAD", items, "", h); a.status != 200 || a.body != "" {
-				t.Errorf("HEAD of a list: %d %q", a.status, a.body)
+			if a := s.do("HEAD", items, "", h); a.Status != 200 || a.Body != "" {
+				t.Errorf("HEAD of a list: %d %q", a.Status, a.Body)
 			}
 			s.want("POST", batch+"?action=increment", f.items("c", "d", "nothing"), h, 200, say("INCREMENTED 2", `{"incremented":2}`))
 			s.want("POST", "/iidy/v1/increment/batch/lists/downloads", f.items("d"), h, 200, say("INCREMENTED 1", `{"incremented":1}`))
 			page := s.want("GET", batch+"?count=2&after_id=c", "", h, 200,
 				say("d 2\ne 0", `{"listentries":[{"item":"d","attempts":2},{"item":"e","attempts":0}]}`))
-			if page.header.Get("X-Iidy-Last-Item") != "e" || page.header.Get("Link") != `<`+batch+`?count=2&after_id=e>; rel="next"` {
-				t.Errorf("the page's headers are %v", page.header)
+			if page.Header.Get("X-Iidy-Last-Item") != "e" || page.Header.Get("Link") != `<`+batch+`?count=2&after_id=e>; rel="next"` {
+				t.Errorf("the page's headers are %v", page.Header)
 			}
 			for _, path := range []string{batch + "?count=0", batch + "?count=9&after_id=h"} {
 				a := s.want("GET", path, "", h, 200, say("", `{"listentries":[]}`))
-				if _, ok := a.header["X-Iidy-Last-Item"]; ok || a.header.Get("Link") != "" {
-					t.Errorf("an empty page has headers: %v", a.header)
+				if _, ok := a.Header["X-Iidy-Last-Item"]; ok || a.Header.Get("Link") != "" {
+					t.Errorf("an empty page has headers: %v", a.Header)
 				}
 			}
 			s.want("DELETE", batch, f.items("a", "b", "c", "nothing"), h, 200, say("DELETED 3", `{"deleted":3}`))
@@ -86,17 +86,17 @@ func TestEveryCall(t *testing.T) {
 			s.want("DELETE", batch+"?min_attempts=2", "", h, 200, say("DELETED 1", `{"deleted":1}`))
 
 			a := s.do("POST", batch+"?action=claim&count=2&lease=60s", "", h)
-			claim := a.header.Get("X-Iidy-Claim")
-			if _, err := attempt.ParseClaim(claim); err != nil || a.status != 200 {
-				t.Fatalf("claim: %d %v %q", a.status, a.header, a.body)
+			claim := a.Header.Get("X-Iidy-Claim")
+			if _, err := attempt.ParseClaim(claim); err != nil || a.Status != 200 {
+				t.Fatalf("claim: %d %v %q", a.Status, a.Header, a.Body)
 			}
 			want := say("e 0\nf 0\n", `"listentries":[{"item":"e","attempts":0},{"item":"f","attempts":0}]}`+"\n")
-			if !strings.HasSuffix(a.body, want) {
-				t.Errorf("claimed %q", a.body)
+			if !strings.HasSuffix(a.Body, want) {
+				t.Errorf("claimed %q", a.Body)
 			}
 			begin := `{"claim":"` + claim + `","lease_until":"2`
-			if name == "JSON" && (!strings.HasPrefix(a.body, begin) || !strings.Contains(a.body, `Z","listentries"`)) {
-				t.Errorf("claimed %q", a.body)
+			if name == "JSON" && (!strings.HasPrefix(a.Body, begin) || !strings.Contains(a.Body, `Z","listentries"`)) {
+				t.Errorf("claimed %q", a.Body)
 			}
 			s.want("POST", items+"/g?action=increment&claim="+claim, "", h, 200, say("INCREMENTED 0", `{"incremented":0}`))
 			s.want("POST", "/iidy/v1/increment/lists/downloads/e?claim="+claim, "", h, 200, say("INCREMENTED 1", `{"incremented":1}`))
@@ -109,14 +109,14 @@ func TestEveryCall(t *testing.T) {
 			s.want("POST", batch+"?action=release&claim="+claim, "", h, 200, say("RELEASED 0", `{"released":0}`))
 			s.do("POST", batch+"?action=claim&count=10000&lease=12h", "", h)
 			none := s.want("POST", batch+"?action=claim&count=1&lease=1s", "", h, 200, say("", `{"listentries":[]}`))
-			if _, ok := none.header["X-Iidy-Claim"]; ok {
+			if _, ok := none.Header["X-Iidy-Claim"]; ok {
 				t.Error("an empty claim has a header")
 			}
 		})
 	}
 }
 
-// What the request is decides how it is read, what it accepts how it is answered.
+// The Content-Type decides how a body is read, Accept how it is answered.
 func TestFormats(t *testing.T) {
 	t.Parallel()
 	s := onDatabase(t)
@@ -142,60 +142,47 @@ func TestFormats(t *testing.T) {
 		{"application/json", "application/json;q=0.1, text/plain", `{"items":["%s"]}`, false},
 		{"application/json", "text/plain;q=0", `{"items":["%s"]}`, true},
 	} {
-		header := map[string]string{}
-		if tc.kind != "" {
-			header["Content-Type"] = tc.kind
-		}
-		if tc.accept != "" {
-			header["Accept"] = tc.accept
-		}
 		item := "item-" + strconv.Itoa(i)
-		a := s.do("POST", batch, strings.ReplaceAll(tc.body, "%s", item), header)
+		a := s.do("POST", batch, strings.ReplaceAll(tc.body, "%s", item), header{"Content-Type", tc.kind, "Accept", tc.accept})
 		want, kind := "ADDED 1\n", "text/plain; charset=utf-8"
 		if tc.json {
 			want, kind = `{"added":1}`+"\n", "application/json"
 		}
-		if a.status != 201 || a.body != want || a.header.Get("Content-Type") != kind {
-			t.Errorf("%+v: %d %q %q", tc, a.status, a.header.Get("Content-Type"), a.body)
+		if a.Status != 201 || a.Body != want || a.Header.Get("Content-Type") != kind {
+			t.Errorf("%+v: %d %q %q", tc, a.Status, a.Header.Get("Content-Type"), a.Body)
 		}
-		s.want("GET", items+"/"+item, "", plain(), 200, "0")
+		s.want("GET", items+"/"+item, "", plain, 200, "0")
 	}
 }
 
-// The body of a form() is lines, and never where an action hides.
-func TestBodiesAreNeverForms(t *testing.T) {
-	t.Parallel()
-	s := onDatabase(t)
-	s.want("POST", batch, "action=increment\na=b&c", form(), 201, "ADDED 2")
-	s.want("GET", batch+"?count=9", "", plain(), 200, "a=b&c 0\naction=increment 0")
-}
-
-// What a text may look like.
+// What a text may look like. A form is read as lines, too.
 func TestLines(t *testing.T) {
 	t.Parallel()
+	form := header{"Content-Type", "application/x-www-form-urlencoded"}
 	long := strings.Repeat("x", 2000-len("downloads"))
 	s := onDatabase(t)
 	for body, want := range map[string][]string{
-		"a\nb\nc":             {"a", "b", "c"},
-		"\n\na\n\n\nb\n":      {"a", "b"},
-		"a\r\nb\r\n\r\n":      {"a", "b"},
-		"b\r\r\n\r":           {"b"},
-		" a \n\tb\t\n  \n":    {"\tb\t", "  ", " a "},
-		"ä\n🦀\nb b":           {"b b", "ä", "🦀"},
-		long + "\r\n" + "a\n": {"a", long},
-		"\n":                  nil,
+		"a\nb\nc":                 {"a", "b", "c"},
+		"\n\na\n\n\nb\n":          {"a", "b"},
+		"a\r\nb\r\n\r\n":          {"a", "b"},
+		"b\r\r\n\r":               {"b"},
+		" a \n\tb\t\n  \n":        {"\tb\t", "  ", " a "},
+		"ä\n🦀\nb b":               {"b b", "ä", "🦀"},
+		long + "\r\n" + "a\n":     {"a", long},
+		"\n":                      nil,
+		"action=increment\na=b&c": {"a=b&c", "action=increment"},
 	} {
-		s.want("POST", batch, body, form(), 201, "ADDED "+strconv.Itoa(len(want)))
+		s.want("POST", batch, body, form, 201, "ADDED "+strconv.Itoa(len(want)))
 		var lines []string
 		for _, item := range want {
 			lines = append(lines, item+" 0")
 		}
-		s.want("GET", batch+"?count=100", "", plain(), 200, strings.Join(lines, "\n"))
+		s.want("GET", batch+"?count=100", "", plain, 200, strings.Join(lines, "\n"))
 		if len(want) > 0 {
-			s.want("DELETE", batch, body, form(), 200, "DELETED "+strconv.Itoa(len(want)))
+			s.want("DELETE", batch, body, form, 200, "DELETED "+strconv.Itoa(len(want)))
 		}
 	}
-	s.want("POST", batch, "", plain(), 201, "ADDED 0")
+	s.want("POST", batch, "", plain, 201, "ADDED 0")
 }
 
 // Items make the round trip through a path, byte by byte.
@@ -205,62 +192,55 @@ func TestPaths(t *testing.T) {
 	var all []string
 	for _, item := range []string{"a/b", "100%", "a+b", "..", ".", ";", "🦀", "//", " ", "?", "#", "%2F", "é", "e\u0301", "a b 7", "\u0001"} {
 		path := items + "/" + strings.ReplaceAll(url.PathEscape(item), ".", "%2E")
-		s.want("POST", path, "", plain(), 201, "ADDED 1")
-		s.want("POST", path+"?action=increment", "", plain(), 200, "INCREMENTED 1")
-		s.want("GET", path, "", plain(), 200, "1")
+		s.want("POST", path, "", plain, 201, "ADDED 1")
+		s.want("POST", path+"?action=increment", "", plain, 200, "INCREMENTED 1")
+		s.want("GET", path, "", plain, 200, "1")
 		all = append(all, item)
 	}
 	slices.Sort(all)
 	var got []string
 	next := batch + "?count=1"
 	for next != "" {
-		a := s.do("GET", next, "", accept("application/json", plain()))
+		a := s.do("GET", next, "", plain.accept("application/json"))
 		var page struct {
 			Entries []struct{ Item string } `json:"listentries"`
 		}
-		if err := json.Unmarshal([]byte(a.body), &page); err != nil {
+		if err := json.Unmarshal([]byte(a.Body), &page); err != nil {
 			t.Fatal(err)
 		}
 		for _, e := range page.Entries {
 			got = append(got, e.Item)
-			// What a header cannot carry exactly is not in it.
-			if last, ok := a.header["X-Iidy-Last-Item"]; ok != (e.Item != " " && e.Item != "\u0001") || ok && last[0] != e.Item {
+			// The header is left out for an item that it cannot carry exactly.
+			if last, ok := a.Header["X-Iidy-Last-Item"]; ok != (e.Item != " " && e.Item != "\u0001") || ok && last[0] != e.Item {
 				t.Errorf("%q: X-IIDY-Last-Item %q", e.Item, last)
 			}
 		}
-		next, _, _ = strings.Cut(strings.TrimPrefix(a.header.Get("Link"), "<"), ">")
+		next, _, _ = strings.Cut(strings.TrimPrefix(a.Header.Get("Link"), "<"), ">")
 	}
 	if !slices.Equal(got, all) {
 		t.Errorf("followed the links to %q, want %q", got, all)
 	}
 }
 
-// The contract and the routes name the same operations.
-func TestRoutesAreThoseOfTheContract(t *testing.T) {
+// The routes are those of the contract, and no item's name is taken by a literal of another route.
+func TestRoutes(t *testing.T) {
 	t.Parallel()
-	doc, err := openapi3.NewLoader().LoadFromData(api.OpenAPI)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var contract []string
-	for path, item := range doc.Paths.Map() {
-		for method := range item.Operations() {
-			contract = append(contract, method+" "+path)
+	e := echo.New()
+	httpapi.Register(e, attempt.NewService(attempttest.Failing{}), httpapi.Options{}, nil)
+	apptest.NewContract(t, api.OpenAPI).WantRoutes(t, e)
+	for _, a := range e.Routes() {
+		for _, b := range e.Routes() {
+			as, bs := strings.Split(a.Path, "/"), strings.Split(b.Path, "/")
+			for i := 0; len(as) == len(bs) && i < len(as); i++ {
+				if strings.HasPrefix(as[i], ":") && !strings.HasPrefix(bs[i], ":") {
+					t.Errorf("%s takes the %s %q of %s", b.Path, as[i][1:], bs[i], a.Path)
+				}
+				if as[i] != bs[i] {
+					break
+				}
+			}
 		}
 	}
-	var r recorder
-	httpapi.Register(&r, attempt.NewService(attempttest.Failing{}), httpapi.Options{})
-	slices.Sort(contract)
-	slices.Sort(r.routes)
-	if !slices.Equal(contract, r.routes) {
-		t.Errorf("the contract has\n%s\nthe routes are\n%s", strings.Join(contract, "\n"), strings.Join(r.routes, "\n"))
-	}
-}
-
-type recorder struct{ routes []string }
-
-func (r *recorder) Handle(method, pattern string, _ httpserver.Handler) {
-	r.routes = append(r.routes, method+" "+pattern)
 }
 
 func FuzzLines(f *testing.F) {
@@ -269,18 +249,18 @@ func FuzzLines(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body string) {
 		repo := new(counter)
-		a := newServer(t, repo).do("POST", batch, body, plain())
-		switch a.status {
+		a := newServer(t, repo, 0).do("POST", batch, body, plain)
+		switch a.Status {
 		case 201:
-			if want := fmt.Sprintf("ADDED %d\n", repo.items); a.body != want {
-				t.Errorf("%q: %q, want %q", body, a.body, want)
+			if want := fmt.Sprintf("ADDED %d\n", repo.items); a.Body != want {
+				t.Errorf("%q: %q, want %q", body, a.Body, want)
 			}
 		case 400:
 			if repo.items != 0 {
 				t.Errorf("%q was refused, and %d items were added", body, repo.items)
 			}
 		default:
-			t.Errorf("%q: %d %s", body, a.status, a.body)
+			t.Errorf("%q: %d %s", body, a.Status, a.Body)
 		}
 	})
 }

@@ -2,69 +2,45 @@ package httpapi
 
 import (
 	"net/http"
+
+	"github.com/labstack/echo/v4"
 )
 
-func (h handlers) claim(w http.ResponseWriter, r *http.Request, q query) error {
-	list, err := listOf(r)
+// claim leases free items.
+func (h handlers) claim(c echo.Context, q *query) error {
+	count, lease := q.count(), q.lease()
+	if err := q.end(); err != nil {
+		return err
+	}
+	taken, err := h.service.Claim(c.Request().Context(), listOf(c), count, lease)
 	if err != nil {
 		return err
 	}
-	if err := q.only(paramAction, paramCount, paramLease); err != nil {
-		return err
-	}
-	count, err := q.count()
-	if err != nil {
-		return err
-	}
-	lease, err := q.lease()
-	if err != nil {
-		return err
-	}
-	taken, err := h.port.Claim(r.Context(), list, count, lease)
-	if err != nil {
-		return err
-	}
-	return writeLease(w, r, taken)
+	return writeLease(c, taken)
 }
 
-func (h handlers) extend(w http.ResponseWriter, r *http.Request, q query) error {
-	list, err := listOf(r)
+// extendClaim replaces the lease of what a claim still holds.
+func (h handlers) extendClaim(c echo.Context, q *query) error {
+	claim, lease := q.claim(), q.lease()
+	if err := q.end(); err != nil {
+		return err
+	}
+	n, err := h.service.Extend(c.Request().Context(), listOf(c), claim, lease)
 	if err != nil {
 		return err
 	}
-	if err := q.only(paramAction, paramClaim, paramLease); err != nil {
-		return err
-	}
-	claim, err := q.wantedClaim()
-	if err != nil {
-		return err
-	}
-	lease, err := q.lease()
-	if err != nil {
-		return err
-	}
-	n, err := h.port.Extend(r.Context(), list, claim, lease)
-	if err != nil {
-		return err
-	}
-	return writeCount(w, r, http.StatusOK, "extended", n)
+	return writeCount(c, http.StatusOK, "EXTENDED", n, Changed{Extended: &n})
 }
 
-func (h handlers) release(w http.ResponseWriter, r *http.Request, q query) error {
-	list, err := listOf(r)
+// releaseClaim frees what a claim still holds.
+func (h handlers) releaseClaim(c echo.Context, q *query) error {
+	claim := q.claim()
+	if err := q.end(); err != nil {
+		return err
+	}
+	n, err := h.service.Release(c.Request().Context(), listOf(c), claim)
 	if err != nil {
 		return err
 	}
-	if err := q.only(paramAction, paramClaim); err != nil {
-		return err
-	}
-	claim, err := q.wantedClaim()
-	if err != nil {
-		return err
-	}
-	n, err := h.port.Release(r.Context(), list, claim)
-	if err != nil {
-		return err
-	}
-	return writeCount(w, r, http.StatusOK, "released", n)
+	return writeCount(c, http.StatusOK, "RELEASED", n, Changed{Released: &n})
 }

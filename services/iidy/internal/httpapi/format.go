@@ -5,10 +5,10 @@ import (
 	"strconv"
 	"strings"
 
-	httpserver "github.com/rowlock/rowlock/platform/httpold"
+	"github.com/rowlock/rowlock/platform/httpserver"
 )
 
-// format is the form of a body.
+// format is the format of a body.
 type format uint8
 
 const (
@@ -16,9 +16,8 @@ const (
 	inJSON
 )
 
-// requestFormat is that of the request's body: JSON where the Content-Type says
-// so, whatever its parameters; any other type, or none, is text. curl -d says
-// application/x-www-form-urlencoded, and means lines.
+// requestFormat returns the format of a request's body: JSON when the Content-Type is JSON, whatever its parameters, and
+// else text. curl -d sends lines as application/x-www-form-urlencoded.
 func requestFormat(r *http.Request) format {
 	if httpserver.IsJSON(r.Header) {
 		return inJSON
@@ -26,12 +25,9 @@ func requestFormat(r *http.Request) format {
 	return text
 }
 
-// answerFormat is what the Accept header prefers of the two, where it names one of
-// them; else the request's. Wildcards name none. r may be nil.
+// answerFormat returns the format that the header Accept prefers, when it names text/plain or application/json, and else
+// that of the request. Wildcards are ignored.
 func answerFormat(r *http.Request) format {
-	if r == nil {
-		return text
-	}
 	best, weight := requestFormat(r), 0.0
 	for _, line := range r.Header["Accept"] {
 		for choice := range strings.SplitSeq(line, ",") {
@@ -44,7 +40,7 @@ func answerFormat(r *http.Request) format {
 	return best
 }
 
-// preference reads one media range of an Accept header (RFC 9110, section 12.5.1).
+// preference parses one media range of an Accept header (RFC 9110, section 12.5.1).
 func preference(choice string) (f format, weight float64, ok bool) {
 	media, parameters, _ := strings.Cut(choice, ";")
 	switch strings.ToLower(strings.TrimSpace(media)) {

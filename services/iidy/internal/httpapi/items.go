@@ -4,123 +4,74 @@ import (
 	"net/http"
 	"strconv"
 
-	httpserver "github.com/rowlock/rowlock/platform/httpold"
+	"github.com/labstack/echo/v4"
+
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
-// verb is what a change is called in answers, and its status.
-func verb(c attempt.Change) (name string, status int) {
-	switch c {
-	case attempt.Increment:
-		return "incremented", http.StatusOK
-	case attempt.Delete:
-		return "deleted", http.StatusOK
-	case attempt.Add:
-	}
-	return "added", http.StatusCreated
-}
-
-// postItem adds or, with action=increment, increments.
-func (h handlers) postItem(w http.ResponseWriter, r *http.Request) error {
-	q, err := readQuery(r)
-	if err != nil {
-		return err
-	}
-	switch action, given := q[paramAction]; {
-	case !given:
-		return h.changeItem(w, r, attempt.Add, q, paramAction)
-	case action == actionIncrement:
-		return h.changeItem(w, r, attempt.Increment, q, paramAction, paramClaim)
-	}
-	return badParam(paramAction, "must be increment, or left out")
-}
-
-func (h handlers) incrementItem(w http.ResponseWriter, r *http.Request) error {
-	q, err := readQuery(r)
-	if err != nil {
-		return err
-	}
-	return h.changeItem(w, r, attempt.Increment, q, paramClaim)
-}
-
-func (h handlers) deleteItem(w http.ResponseWriter, r *http.Request) error {
-	q, err := readQuery(r)
-	if err != nil {
-		return err
-	}
-	return h.changeItem(w, r, attempt.Delete, q, paramClaim)
-}
-
-// changeItem changes one item; params are those that the query may have.
-func (h handlers) changeItem(w http.ResponseWriter, r *http.Request, change attempt.Change, q query, params ...string) error {
-	list, item, err := itemOf(r)
-	if err != nil {
-		return err
-	}
-	if err := q.only(params...); err != nil {
-		return err
-	}
-	claim, err := q.claim()
-	if err != nil {
-		return err
-	}
-	n, err := h.port.Apply(r.Context(), change, list, item, claim)
-	if err != nil {
-		return err
-	}
-	name, status := verb(change)
-	return writeCount(w, r, status, name, n)
-}
-
-func (h handlers) getItem(w http.ResponseWriter, r *http.Request) error {
-	if err := noQuery(r); err != nil {
-		return err
-	}
-	list, item, err := itemOf(r)
-	if err != nil {
-		return err
-	}
-	attempts, err := h.port.Get(r.Context(), list, item)
-	if err != nil {
-		return err
-	}
-	if answerFormat(r) == inJSON {
-		return httpserver.WriteJSON(w, http.StatusOK, entry{string(item), attempts})
-	}
-	return writeText(w, http.StatusOK, append(strconv.AppendInt(nil, attempts, 10), '\n'))
-}
+func listOf(c echo.Context) attempt.List { return attempt.List(c.Param(fieldList)) }
+func itemOf(c echo.Context) attempt.Item { return attempt.Item(c.Param(fieldItem)) }
 
 // exists answers HEAD of a list.
-func (h handlers) exists(w http.ResponseWriter, r *http.Request) error {
-	if err := noQuery(r); err != nil {
+func (h handlers) exists(c echo.Context, q *query) error {
+	if err := q.end(); err != nil {
 		return err
 	}
-	list, err := listOf(r)
-	if err != nil {
-		return err
-	}
-	exists, err := h.port.Exists(r.Context(), list)
+	exists, err := h.service.Exists(c.Request().Context(), listOf(c))
 	if err != nil {
 		return err
 	}
 	if !exists {
 		return listNotFound.New(notFound)
 	}
-	w.WriteHeader(http.StatusOK)
-	return nil
+	return c.NoContent(http.StatusOK)
 }
 
-func (h handlers) count(w http.ResponseWriter, r *http.Request) error {
-	if err := noQuery(r); err != nil {
+// count answers the number of a list's items.
+func (h handlers) count(c echo.Context, q *query) error {
+	if err := q.end(); err != nil {
 		return err
 	}
-	list, err := listOf(r)
+	counts, err := h.service.Count(c.Request().Context(), listOf(c))
 	if err != nil {
 		return err
 	}
-	p, err := h.port.Count(r.Context(), list)
+	return writeCounts(c, counts)
+}
+
+// get answers the attempts of an item.
+func (h handlers) get(c echo.Context, q *query) error {
+	if err := q.end(); err != nil {
+		return err
+	}
+	attempts, err := h.service.Get(c.Request().Context(), listOf(c), itemOf(c))
 	if err != nil {
 		return err
 	}
-	return writeCounts(w, r, p)
+	if answerFormat(c.Request()) == inJSON {
+		return c.JSON(http.StatusOK, Entry{Item: string(itemOf(c)), Attempts: attempts})
+	}
+	return writeText(c, http.StatusOK, append(strconv.AppendInt(nil, attempts, 10), '\n'))
+}
+
+func (h handlers) add(c echo.Context, q *query) error { return h.apply(c, q, attempt.Add, "") }
+
+func (h handlers) increment(c echo.Context, q *query) error {
+	return h.apply(c, q, attempt.Increment, q.claim())
+}
+
+func (h handlers) delete(c echo.Context, q *query) error {
+	return h.apply(c, q, attempt.Delete, q.claim())
+}
+
+// apply changes one item.
+func (h handlers) apply(c echo.Context, q *query, change attempt.Change, claim attempt.Claim) error {
+	if err := q.end(); err != nil {
+		return err
+	}
+	n, err := h.service.Apply(c.Request().Context(), change, listOf(c), itemOf(c), claim)
+	if err != nil {
+		return err
+	}
+	return writeChange(c, change, n)
 }

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
@@ -34,50 +33,66 @@ const (
 	actionRelease   = "release"
 )
 
-// query is what stands behind the question mark.
-type query map[string]string
+// query parses the parameters of a request's query; a body is never parsed as a form. Its methods keep the first error,
+// which end returns.
+type query struct {
+	values url.Values // those that have not been taken
+	err    error
+}
 
-// readQuery reads the query. The body is never taken for a form. A parameter that
-// is there twice is refused: nobody can say which was meant.
-func readQuery(r *http.Request) (query, error) {
+// readQuery refuses parameters that are repeated.
+func readQuery(r *http.Request) *query {
 	if r.URL.RawQuery == "" {
-		return nil, nil //nolint:nilnil // a nil map reads like an empty one
+		return new(query)
 	}
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, problem.InvalidField.New("The query is not well formed.", problem.Cause(err))
+		return &query{err: problem.InvalidField.New("The query is not well formed.", problem.Cause(err))}
 	}
-	q := make(query, len(values))
+	q := &query{values: values}
 	for name, all := range values {
 		if len(all) > 1 {
-			return nil, badParam(name, "is there twice")
-		}
-		q[name] = all[0]
-	}
-	return q, nil
-}
-
-// only refuses every parameter but these: a misspelt claim or min_attempts would
-// otherwise change more than was meant.
-func (q query) only(names ...string) error {
-	for name := range q {
-		if !slices.Contains(names, name) {
-			return badParam(name, "means nothing here")
+			q.fail(badParam(name, "is there twice"))
 		}
 	}
-	return nil
+	return q
 }
 
-// noQuery refuses a query where none means anything.
-func noQuery(r *http.Request) error {
-	q, err := readQuery(r)
-	if err != nil {
-		return err
+// fail keeps an error unless there is one.
+func (q *query) fail(err error) {
+	if q.err == nil {
+		q.err = err
 	}
-	return q.only()
 }
 
-// badParam blames a parameter. Its name is repeated only when it is one of ours.
+// end returns the first error. A parameter that was not taken is one: a misspelt claim or min_attempts would otherwise
+// change more than was meant.
+func (q *query) end() error {
+	for name := range q.values {
+		q.fail(badParam(name, "means nothing here"))
+	}
+	return q.err
+}
+
+func (q *query) has(name string) bool { return q.values.Has(name) }
+
+// take returns a parameter that may be left out.
+func (q *query) take(name string) (value string, given bool) {
+	value, given = q.values.Get(name), q.values.Has(name)
+	q.values.Del(name)
+	return value, given
+}
+
+// require returns a parameter that must be given.
+func (q *query) require(name string) string {
+	value, given := q.take(name)
+	if !given {
+		q.fail(badParam(name, "is missing"))
+	}
+	return value
+}
+
+// badParam returns the error of a parameter. A name that is not the contract's is not repeated.
 func badParam(name, what string) *problem.Error {
 	known := []string{paramAction, paramClaim, paramCount, paramLease, paramAfter, paramMinAttempts}
 	if !slices.Contains(known, name) {
@@ -86,59 +101,37 @@ func badParam(name, what string) *problem.Error {
 	return problem.InvalidField.New("The parameter "+name+" "+what+".", problem.Field(name))
 }
 
-// claim reads the parameter claim; without it there is none. One that is there but
-// empty, such as a shell's unset variable, is refused: it was meant to protect.
-func (q query) claim() (attempt.Claim, error) {
-	value, ok := q[paramClaim]
-	if !ok {
-		return "", nil
+// claim returns the parameter claim, and no claim without it. An empty value, such as that of an unset variable of a shell,
+// is an error: it was meant to limit the change.
+func (q *query) claim() attempt.Claim {
+	value, given := q.take(paramClaim)
+	if !given {
+		return ""
 	}
-	return attempt.ParseClaim(value)
-}
-
-// wanted is claim for calls that need one.
-func (q query) wantedClaim() (attempt.Claim, error) { return attempt.ParseClaim(q[paramClaim]) }
-
-// number reads a parameter that must be there: digits alone.
-func (q query) number(name string) (int64, error) {
-	value, ok := q[name]
-	if !ok {
-		return 0, badParam(name, "is missing")
-	}
-	n, err := strconv.ParseUint(value, 10, 63)
+	claim, err := attempt.ParseClaim(value)
 	if err != nil {
-		return 0, badParam(name, "must be a whole number in digits")
+		q.fail(err)
 	}
-	return int64(n), nil
+	return claim
 }
 
-// count reads the parameter count, up to what an int holds.
-func (q query) count() (int, error) {
-	n, err := q.number(paramCount)
-	return int(min(n, attempt.MaxPage+1)), err
-}
-
-// lease reads the parameter lease, which must be there.
-func (q query) lease() (time.Duration, error) {
-	value, ok := q[paramLease]
-	if !ok {
-		return 0, badParam(paramLease, "is missing")
-	}
-	lease, err := time.ParseDuration(value)
+// number returns a required parameter that consists of digits.
+func (q *query) number(name string) int64 {
+	n, err := strconv.ParseUint(q.require(name), 10, 63)
 	if err != nil {
-		return 0, badParam(paramLease, "must be a duration such as 60s or 1h30m")
+		q.fail(badParam(name, "must be a whole number in digits"))
 	}
-	return lease, nil
+	return int64(n)
 }
 
-// after reads the parameter after_id. It is a place, not an item that must exist.
-func (q query) after() (string, error) {
-	value := q[paramAfter]
-	switch {
-	case !utf8.ValidString(value):
-		return "", badParam(paramAfter, "is not valid UTF-8")
-	case strings.IndexByte(value, 0) >= 0:
-		return "", badParam(paramAfter, "holds a NUL")
+// count returns the parameter count; a value above MaxPage may be returned as another one above it.
+func (q *query) count() int { return int(min(q.number(paramCount), attempt.MaxPage+1)) }
+
+// lease returns the parameter lease.
+func (q *query) lease() time.Duration {
+	lease, err := time.ParseDuration(q.require(paramLease))
+	if err != nil {
+		q.fail(badParam(paramLease, "must be a duration such as 60s or 1h30m"))
 	}
-	return value, nil
+	return lease
 }

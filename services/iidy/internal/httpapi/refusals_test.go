@@ -2,12 +2,10 @@ package httpapi_test
 
 import (
 	"errors"
-	"maps"
 	"strings"
 	"testing"
 
 	"github.com/rowlock/rowlock/platform/coalesce"
-	httpserver "github.com/rowlock/rowlock/platform/httpold"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt/attempttest"
 	"github.com/rowlock/rowlock/services/iidy/internal/httpapi"
@@ -28,7 +26,7 @@ func TestBadItems(t *testing.T) {
 			"\xff\n":               {"INVALID_FIELD", "line 1"},
 			"a\nb\nc\rd\n":         {"INVALID_FIELD", "line 3"},
 		} {
-			s.refused(change.method, change.path, body, plain(), 400, want[0], want[1])
+			s.refused(change.method, change.path, body, plain, 400, want[0], want[1])
 		}
 		for body, want := range map[string][2]string{
 			`{"items":["a","` + long + `"]}`:    {"ITEM_TOO_LONG", "items[1]"},
@@ -52,7 +50,7 @@ func TestBadItems(t *testing.T) {
 			`["a"]`:                             {"INVALID_JSON", ""},
 			`a`:                                 {"INVALID_JSON", ""},
 		} {
-			s.refused(change.method, change.path, body, asJSON(), 400, want[0], want[1])
+			s.refused(change.method, change.path, body, inJSON, 400, want[0], want[1])
 		}
 	}
 	for _, item := range []string{"%00", "%ff", "%0A", "%0D", strings.Repeat("x", 1992)} {
@@ -61,14 +59,14 @@ func TestBadItems(t *testing.T) {
 			code = "ITEM_TOO_LONG"
 		}
 		for _, method := range []string{"GET", "POST", "DELETE"} {
-			s.refused(method, items+"/"+item, "", plain(), 400, code, "item")
+			s.refused(method, items+"/"+item, "", plain, 400, code, "item")
 		}
 	}
 	for _, path := range []string{"/iidy/v1/batch/lists/%00?count=1", "/iidy/v1/lists/%0A", "/iidy/v1/lists/%ff/a"} {
-		s.refused("GET", path, "", plain(), 400, "INVALID_FIELD", "list")
+		s.refused("GET", path, "", plain, 400, "INVALID_FIELD", "list")
 	}
-	s.refused("POST", batch, "", asJSON(), 400, "INVALID_JSON", "")
-	if a := s.do("HEAD", items, "", plain()); a.status != 404 {
+	s.refused("POST", batch, "", inJSON, 400, "INVALID_JSON", "")
+	if a := s.do("HEAD", items, "", plain); a.Status != 404 {
 		t.Error("something was added")
 	}
 }
@@ -77,15 +75,14 @@ func TestBadItems(t *testing.T) {
 func TestBadParameters(t *testing.T) {
 	t.Parallel()
 	s := onDatabase(t)
-	s.want("POST", batch, "a\nb", plain(), 201, "ADDED 2")
-	const claim = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+	s.want("POST", batch, "a\nb", plain, 201, "ADDED 2")
 	for path, field := range map[string]string{
 		batch: "count", batch + "?count=": "count", batch + "?count=-1": "count", batch + "?count=1e3": "count", batch + "?count=10001": "count",
 		batch + "?count=99999999999999999999": "count", batch + "?count=1&count=2": "count", batch + "?count=1&lease=1s": "lease",
 		batch + "?count=1&other=1": "", batch + "?count=1;a=b": "", batch + "?count=%zz": "",
 		batch + "?count=1&after_id=%00": "after_id", batch + "?count=1&after_id=%ff": "after_id",
 	} {
-		s.refused("GET", path, "", plain(), 400, "INVALID_FIELD", field)
+		s.refused("GET", path, "", plain, 400, "INVALID_FIELD", field)
 	}
 	for query, field := range map[string]string{
 		"action=": "action", "action=add": "action",
@@ -98,46 +95,45 @@ func TestBadParameters(t *testing.T) {
 		"action=release": "claim", "action=release&claim=nonsense": "claim", "min_attempts=1": "min_attempts", "clam=x": "",
 		"action=extend&count=1&lease=1s&claim=" + claim: "count", "action=release&count=1&claim=" + claim: "count",
 	} {
-		s.refused("POST", batch+"?"+query, "a", plain(), 400, "INVALID_FIELD", field)
+		s.refused("POST", batch+"?"+query, "a", plain, 400, "INVALID_FIELD", field)
 	}
 	for query, field := range map[string]string{
 		"action=claim": "action", "action=increment&claim=x": "claim", "count=1": "count", "claim=" + claim: "claim",
 	} {
-		s.refused("POST", items+"/a?"+query, "", plain(), 400, "INVALID_FIELD", field)
+		s.refused("POST", items+"/a?"+query, "", plain, 400, "INVALID_FIELD", field)
 	}
 	for _, path := range []string{items + "/a?bogus=1", items + "?bogus=1"} {
-		s.refused("GET", path, "", plain(), 400, "INVALID_FIELD", "")
+		s.refused("GET", path, "", plain, 400, "INVALID_FIELD", "")
 	}
-	s.refused("POST", items+"/a?action=", "", plain(), 400, "INVALID_FIELD", "action")
-	s.refused("POST", "/iidy/v1/increment/lists/downloads/a?action=increment", "", plain(), 400, "INVALID_FIELD", "action")
-	s.refused("POST", "/iidy/v1/increment/batch/lists/downloads?clam="+claim, "a", plain(), 400, "INVALID_FIELD", "")
+	s.refused("POST", items+"/a?action=", "", plain, 400, "INVALID_FIELD", "action")
+	s.refused("POST", "/iidy/v1/increment/lists/downloads/a?action=increment", "", plain, 400, "INVALID_FIELD", "action")
+	s.refused("POST", "/iidy/v1/increment/batch/lists/downloads?clam="+claim, "a", plain, 400, "INVALID_FIELD", "")
 	for query, field := range map[string]string{
 		"": "min_attempts", "min_attempts=0": "min_attempts", "min_attempts=x": "min_attempts", "min_attempts=": "min_attempts",
 		"claim=" + claim: "min_attempts", "min_attempts=1&clam=x": "", "min_attempts=1&count=1": "count", "min_attempts=1&claim=": "claim",
 	} {
-		s.refused("DELETE", batch+"?"+query, "", plain(), 400, "INVALID_FIELD", field)
+		s.refused("DELETE", batch+"?"+query, "", plain, 400, "INVALID_FIELD", field)
 	}
-	s.refused("DELETE", batch+"?min_attempts=1", "a", plain(), 400, "INVALID_FIELD", "min_attempts")
-	s.refused("DELETE", batch+"?claim=", "a", plain(), 400, "INVALID_FIELD", "claim")
-	s.refused("DELETE", items+"/a?claim=", "", plain(), 400, "INVALID_FIELD", "claim")
-	s.want("GET", batch+"?count=9", "", plain(), 200, "a 0\nb 0")
+	s.refused("DELETE", batch+"?min_attempts=1", "a", plain, 400, "INVALID_FIELD", "min_attempts")
+	s.refused("DELETE", batch+"?claim=", "a", plain, 400, "INVALID_FIELD", "claim")
+	s.refused("DELETE", items+"/a?claim=", "", plain, 400, "INVALID_FIELD", "claim")
+	s.want("GET", batch+"?count=9", "", plain, 200, "a 0\nb 0")
 }
 
-// What the server itself refuses has the service's form() too.
+// What the server itself refuses has the format of the service's own.
 func TestServersOwnErrors(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, attempttest.Failing{}, func(c *httpserver.Config) { c.MaxBody = 100 })
-	s.refused("GET", "/nothing", "", plain(), 404, "NOT_FOUND", "")
-	s.refused("GET", "/iidy/v1/lists/downloads/a/b", "", asJSON(), 404, "NOT_FOUND", "")
-	s.refused("PUT", batch, "a", plain(), 405, "METHOD_NOT_ALLOWED", "")
-	s.refused("POST", batch, strings.Repeat("a\n", 51), plain(), 413, "BODY_TOO_LARGE", "")
-	s.refused("POST", batch, `{"items":["`+strings.Repeat("a", 100)+`"]}`, asJSON(), 413, "BODY_TOO_LARGE", "")
-	gzip := map[string]string{"Content-Encoding": "gzip"}
-	s.refused("POST", batch, "a", gzip, 415, "UNSUPPORTED_MEDIA_TYPE", "")
-	maps.Copy(gzip, asJSON())
-	s.refused("POST", batch, "{}", gzip, 415, "UNSUPPORTED_MEDIA_TYPE", "")
-	if a := s.do("PUT", batch, "a", plain()); !strings.Contains(a.header.Get("Allow"), "POST") {
-		t.Errorf("405 without Allow: %v", a.header)
+	s := newServer(t, attempttest.Failing{}, 100)
+	s.refused("GET", "/nothing", "", plain, 404, "NOT_FOUND", "")
+	s.refused("GET", "/iidy/v1/lists/downloads/a/b", "", inJSON, 404, "NOT_FOUND", "")
+	s.refused("PUT", batch, "a", plain, 405, "METHOD_NOT_ALLOWED", "")
+	s.refused("POST", batch, strings.Repeat("a\n", 51), plain, 413, "BODY_TOO_LARGE", "")
+	s.refused("POST", batch, `{"items":["`+strings.Repeat("a", 100)+`"]}`, inJSON, 413, "BODY_TOO_LARGE", "")
+	for _, h := range []header{plain, inJSON} {
+		s.refused("POST", batch, "a", append(header{"Content-Encoding", "gzip"}, h...), 415, "UNSUPPORTED_MEDIA_TYPE", "")
+	}
+	if a := s.do("PUT", batch, "a", plain); !strings.Contains(a.Header.Get("Allow"), "POST") {
+		t.Errorf("405 without Allow: %v", a.Header)
 	}
 }
 
@@ -147,14 +143,14 @@ func TestEverySentinelIsMapped(t *testing.T) {
 	for sentinel, status := range map[error]int{
 		attempt.ErrInvalidList: 400, attempt.ErrInvalidItem: 400, attempt.ErrTooLong: 400, attempt.ErrInvalidClaim: 400,
 		attempt.ErrInvalidCount: 400, attempt.ErrInvalidLease: 400, attempt.ErrInvalidAttempts: 400, attempt.ErrNotFound: 404,
-		attempt.ErrBusy: 503, attempt.ErrConflict: 503,
+		attempt.ErrBusy: 503, attempt.ErrConflict: 503, attempt.ErrInvalidPosition: 400,
 	} {
-		p := httpapi.Problem(errors.Join(errors.New("wrapped"), sentinel))
+		p := httpapi.ProblemOf(errors.Join(errors.New("wrapped"), sentinel))
 		if p == nil || p.Kind().Status() != status || (status == 400) != (p.Field() != "") || p.Detail() == "" {
 			t.Errorf("%v: %+v", sentinel, p)
 		}
 	}
-	if p := httpapi.Problem(errors.New("somebody else's")); p != nil {
+	if p := httpapi.ProblemOf(errors.New("another error")); p != nil {
 		t.Errorf("a foreign error became %v", p)
 	}
 }
@@ -173,8 +169,7 @@ func TestFailingRepository(t *testing.T) {
 		{attempt.ErrConflict, 503, "NOT_APPLIED"},
 		{coalesce.ErrUnknown, 500, "OUTCOME_UNKNOWN"},
 	} {
-		s := newServer(t, attempttest.Failing{Err: tc.err})
-		const claim = "&claim=3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+		s := newServer(t, attempttest.Failing{Err: tc.err}, 64<<20)
 		for _, call := range [][3]string{
 			{"POST", items + "/a", ""},
 			{"GET", items + "/a", ""},
@@ -186,20 +181,20 @@ func TestFailingRepository(t *testing.T) {
 			{"DELETE", batch, "a"},
 			{"DELETE", batch + "?min_attempts=1", ""},
 			{"POST", batch + "?action=claim&count=1&lease=1s", ""},
-			{"POST", batch + "?action=extend&lease=1s" + claim, ""},
-			{"POST", batch + "?action=release" + claim, ""},
+			{"POST", batch + "?action=extend&lease=1s&claim=" + claim, ""},
+			{"POST", batch + "?action=release&claim=" + claim, ""},
 		} {
-			s.refused(call[0], call[1], call[2], plain(), tc.status, tc.code, "")
-			a := s.do(call[0], call[1], call[2], asJSON())
+			s.refused(call[0], call[1], call[2], plain, tc.status, tc.code, "")
+			a := s.do(call[0], call[1], call[2], inJSON)
 			if call[2] != "" {
 				continue // not JSON
 			}
-			if retry := a.header.Get("Retry-After"); strings.Contains(a.body, "db-7") || (tc.status == 503) != (retry != "") {
-				t.Errorf("%v: %d with Retry-After %q: %s", call, a.status, retry, a.body)
+			if retry := a.Header.Get("Retry-After"); strings.Contains(a.Body, "db-7") || (tc.status == 503) != (retry != "") {
+				t.Errorf("%v: %d with Retry-After %q: %s", call, a.Status, retry, a.Body)
 			}
 		}
-		if a := s.do("HEAD", items, "", plain()); a.status != tc.status {
-			t.Errorf("HEAD: %d", a.status)
+		if a := s.do("HEAD", items, "", plain); a.Status != tc.status {
+			t.Errorf("HEAD: %d", a.Status)
 		}
 	}
 }

@@ -1,102 +1,120 @@
 package httpapi
 
 import (
-	"context"
-	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
-	httpserver "github.com/rowlock/rowlock/platform/httpold"
+	"github.com/labstack/echo/v4"
+
+	"github.com/rowlock/rowlock/platform/httpserver"
+	"github.com/rowlock/rowlock/platform/telemetry"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
-// router is what routes are put on; *httpserver.Server is one.
-type router interface {
-	Handle(method, pattern string, h httpserver.Handler)
-}
-
-// Options are the bounds of calls with long bodies.
+// Options bounds requests with long bodies.
 type Options struct {
-	BulkTimeout time.Duration // how long such a call may take
+	BulkTimeout time.Duration // how long such a request may take
 	BulkStall   time.Duration // how long its body may pause
 }
 
-// Lists is the inbound port, attempt.Service or a wrapper of it.
-type Lists interface {
-	Get(ctx context.Context, list attempt.List, item attempt.Item) (int64, error)
-	Exists(ctx context.Context, list attempt.List) (bool, error)
-	Page(ctx context.Context, list attempt.List, after string, count int) ([]attempt.Entry, error)
-	Count(ctx context.Context, list attempt.List) (attempt.Counts, error)
-	Apply(ctx context.Context, c attempt.Change, l attempt.List, item attempt.Item, claim attempt.Claim) (int64, error)
-	ApplyBatch(ctx context.Context, c attempt.Change, l attempt.List, s attempt.Source, claim attempt.Claim) (int64, error)
-	Abandon(ctx context.Context, list attempt.List, attempts int64, claim attempt.Claim) (int64, error)
-	Claim(ctx context.Context, list attempt.List, count int, lease time.Duration) (attempt.Lease, error)
-	Extend(ctx context.Context, list attempt.List, claim attempt.Claim, lease time.Duration) (int64, error)
-	Release(ctx context.Context, list attempt.List, claim attempt.Claim) (int64, error)
-}
-
-const batchPath = "/iidy/v1/batch/lists/"
-
-// Register adds the service's routes to r.
-func Register(r router, port Lists, o Options) {
-	h := handlers{port: port, options: o, uploads: make(chan struct{}, maxUploads)}
-	const item, list = "/iidy/v1/lists/{list}/{item}", "/iidy/v1/lists/{list}"
-	r.Handle(http.MethodPost, item, unsniffed(h.postItem))
-	r.Handle(http.MethodGet, item, unsniffed(h.getItem))
-	r.Handle(http.MethodDelete, item, unsniffed(h.deleteItem))
-	r.Handle(http.MethodPost, "/iidy/v1/increment/lists/{list}/{item}", unsniffed(h.incrementItem))
-	r.Handle(http.MethodGet, list, unsniffed(h.count))
-	r.Handle(http.MethodHead, list, unsniffed(h.exists))
-	r.Handle(http.MethodPost, batchPath+"{list}", unsniffed(h.postBatch))
-	r.Handle(http.MethodGet, batchPath+"{list}", unsniffed(h.page))
-	r.Handle(http.MethodDelete, batchPath+"{list}", unsniffed(h.deleteBatch))
-	r.Handle(http.MethodPost, "/iidy/v1/increment/batch/lists/{list}", unsniffed(h.incrementBatch))
-}
+// maxUploads bounds the requests of a replica that have the time of a long one: each may hold some MiB.
+const maxUploads = 64
 
 type handlers struct {
-	port    Lists
+	service *attempt.Service
 	options Options
-	uploads chan struct{} // holds an element for each patient call
+	uploads chan struct{} // holds an element for each request that has the time of a long one
+	ops     *telemetry.Operations
 }
 
-// unsniffed keeps a browser from taking what others have named for a page.
-func unsniffed(next httpserver.Handler) httpserver.Handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		return next(w, r)
+// The first segments of batches. An item may have any name, so in a path that ends in an item no other route has a literal
+// where the item stands: what is not an item is told apart by the segments before the list.
+const batchPath = "/iidy/v1/batch/lists/"
+
+// Register registers the service's routes on e. Each operation has a span of ops, which is nil without tracing.
+func Register(e *echo.Echo, service *attempt.Service, o Options, ops *telemetry.Operations) {
+	h := handlers{service: service, options: o, uploads: make(chan struct{}, maxUploads), ops: ops}
+	e.Use(noSniff)
+
+	const list, item = "/iidy/v1/lists/:list", "/iidy/v1/lists/:list/:item"
+	e.HEAD(list, h.route("exists", h.exists))
+	e.GET(list, h.route("count", h.count))
+	e.GET(item, h.route("get", h.get))
+	e.POST(item, h.routeByAction("must be increment, or left out", map[string]operation{
+		"":              {"add", h.add},
+		actionIncrement: {"increment", h.increment},
+	}))
+	e.POST("/iidy/v1/increment/lists/:list/:item", h.route("increment", h.increment))
+	e.DELETE(item, h.route("delete", h.delete))
+
+	const batch = batchPath + ":list"
+	e.GET(batch, h.route("page", h.page))
+	e.POST(batch, h.routeByAction("must be increment, claim, extend or release, or left out", map[string]operation{
+		"":              {"add_batch", h.addBatch},
+		actionIncrement: {"increment_batch", h.incrementBatch},
+		actionClaim:     {"claim", h.claim},
+		actionExtend:    {"extend", h.extendClaim},
+		actionRelease:   {"release", h.releaseClaim},
+	}))
+	e.POST("/iidy/v1/increment/batch/lists/:list", h.route("increment_batch", h.incrementBatch))
+	e.DELETE(batch, h.deleteBatchOrAbandon)
+}
+
+// noSniff keeps a browser from taking text that clients have sent for a page.
+func noSniff(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		c.Response().Header().Set(echo.HeaderXContentTypeOptions, "nosniff")
+		return next(c)
 	}
 }
 
-// listOf reads the path's list; a bad one is refused before anything is looked up.
-func listOf(r *http.Request) (attempt.List, error) {
-	raw, err := httpserver.PathParam(r, fieldList)
-	if err != nil {
-		return "", err
-	}
-	return attempt.List(raw), nil
+// handler serves a request whose query has been parsed. It calls query.end before it changes anything.
+type handler func(c echo.Context, q *query) error
+
+// operation is a handler with the name of its span.
+type operation struct {
+	span  string
+	serve handler
 }
 
-// itemOf reads the path's list and item.
-func itemOf(r *http.Request) (list attempt.List, item attempt.Item, err error) {
-	if list, err = listOf(r); err != nil {
-		return "", "", err
-	}
-	raw, err := httpserver.PathParam(r, fieldItem)
-	if err != nil {
-		return "", "", err
-	}
-	return list, attempt.Item(raw), nil
+// run calls the operation's handler in its span.
+func (h handlers) run(c echo.Context, q *query, o operation) error {
+	return httpserver.Operation(h.ops, "iidy."+o.span)(func(c echo.Context) error { return o.serve(c, q) })(c)
 }
 
-// pathSegment escapes a name as one segment of a path. A segment of dots alone
-// means another place in a path, so its dots are escaped too.
-func pathSegment(name string) string {
-	if name == "." || name == ".." {
-		return strings.ReplaceAll(name, ".", "%2E")
-	}
-	return url.PathEscape(name)
+// route returns the echo handler of one operation.
+func (h handlers) route(span string, serve handler) echo.HandlerFunc {
+	return func(c echo.Context) error { return h.run(c, readQuery(c.Request()), operation{span, serve}) }
 }
 
-// queryValue escapes a value, a space as %20: a plus is read as a plus by some.
-func queryValue(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
+// routeByAction returns an echo handler that selects the operation by the parameter action; "" stands for a request without
+// it. want ends the error's sentence about another value.
+func (h handlers) routeByAction(want string, operations map[string]operation) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		q := readQuery(c.Request())
+		action, given := q.take(paramAction)
+		o, known := operations[action]
+		if !known || given && action == "" {
+			q.fail(badParam(paramAction, want))
+			return q.end()
+		}
+		return h.run(c, q, o)
+	}
+}
+
+// deleteBatchOrAbandon deletes the items of the body, or with min_attempts those with so many attempts. It requires one of
+// the two: a request whose body was lost must not delete anything.
+func (h handlers) deleteBatchOrAbandon(c echo.Context) error {
+	q := readQuery(c.Request())
+	body := hasBody(c.Request())
+	switch abandon := q.has(paramMinAttempts); {
+	case abandon && body:
+		q.fail(badParam(paramMinAttempts, "stands for a body; send one of the two"))
+		return q.end()
+	case abandon:
+		return h.run(c, q, operation{"abandon", h.abandon})
+	case !body:
+		q.fail(nothingToDelete())
+		return q.end()
+	}
+	return h.run(c, q, operation{"delete_batch", h.deleteBatch})
+}

@@ -8,39 +8,37 @@ import (
 	"io"
 	"net/http"
 
-	httpserver "github.com/rowlock/rowlock/platform/httpold"
+	"github.com/labstack/echo/v4"
+
+	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/problem"
+	"github.com/rowlock/rowlock/platform/strictjson"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
-// source reads the items of a batch from the request's body.
+// source returns the items of a request's body, as lines or as JSON.
 //
 //nolint:ireturn // one of two
 func source(r *http.Request) (attempt.Source, error) {
 	if len(r.Header["Content-Type"]) > 1 {
 		return nil, problem.UnsupportedMediaType.New("The body has more than one Content-Type.")
 	}
-	if requestFormat(r) == inJSON {
-		return &members{strings: httpserver.NewStrings(r, fieldItems, attempt.MaxBytes)}, nil
-	}
 	if err := httpserver.CheckEncoding(r.Header); err != nil {
 		return nil, err
 	}
-	body := io.Reader(http.NoBody)
-	if r.Body != nil {
-		body = r.Body
+	if requestFormat(r) == inJSON {
+		return &members{strings: strictjson.NewStrings(r.Body, fieldItems, attempt.MaxBytes)}, nil
 	}
-	return &lines{body: bufio.NewReaderSize(body, lineBuffer)}, nil
+	return &lines{body: bufio.NewReaderSize(r.Body, lineBuffer)}, nil
 }
 
-// lineBuffer is how much of a text is read at once. It is far longer than any item.
+// lineBuffer is the number of bytes of a text that are read at once, more than the longest item has.
 const lineBuffer = 16 << 10
 
-// lines are the items of a text: each line that is not empty, without the carriage
-// returns at its end.
+// lines reads items from text: the lines that are not empty, without carriage returns at their ends.
 type lines struct {
 	body   *bufio.Reader
-	number int // of the last line, blank ones counted
+	number int // of the last line, empty ones counted
 }
 
 // Next implements attempt.Source.
@@ -55,7 +53,7 @@ func (s *lines) Next() ([]byte, error) {
 		case errors.Is(err, bufio.ErrBufferFull):
 			return nil, attempt.ErrTooLong
 		case err != nil && !errors.Is(err, io.EOF):
-			return nil, broken(err)
+			return nil, brokenText(err)
 		}
 		if item := bytes.TrimRight(line, "\r\n"); len(item) > 0 {
 			return item, nil
@@ -66,17 +64,20 @@ func (s *lines) Next() ([]byte, error) {
 // Place implements attempt.Source.
 func (s *lines) Place() string { return fmt.Sprintf("line %d", s.number) }
 
-// broken is the error of a body that ends before its end.
-func broken(err error) error {
-	if known, ok := errors.AsType[*problem.Error](err); ok {
-		return known
+// brokenText returns the error of a text that could not be read: err if it has an answer of its own, such as 413.
+func brokenText(err error) error {
+	if _, ok := errors.AsType[*echo.HTTPError](err); ok {
+		return err
+	}
+	if _, ok := errors.AsType[*problem.Error](err); ok {
+		return err
 	}
 	return problem.InvalidField.New("The body did not arrive whole. Nothing was applied.", problem.Cause(err))
 }
 
 // members reads the items of {"items":["...", ...]}.
 type members struct {
-	strings *httpserver.Strings
+	strings *strictjson.Strings
 	index   int // of the last item
 }
 
@@ -84,11 +85,14 @@ type members struct {
 func (s *members) Next() ([]byte, error) {
 	item, err := s.strings.Next()
 	s.index = s.strings.Index()
-	if long, ok := errors.AsType[*httpserver.LongStringError](err); ok {
+	if err == nil || errors.Is(err, io.EOF) {
+		return item, err
+	}
+	if long, ok := errors.AsType[*strictjson.LongStringError](err); ok {
 		s.index = long.Index
 		return nil, attempt.ErrTooLong
 	}
-	return item, err
+	return nil, httpserver.BodyError(err)
 }
 
 // Place implements attempt.Source.

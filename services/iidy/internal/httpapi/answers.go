@@ -1,0 +1,132 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
+)
+
+// textPlain is the media type of answers in text.
+const textPlain = "text/plain; charset=utf-8"
+
+// writeText writes lines, each of which ends in a line break.
+func writeText(c echo.Context, status int, body []byte) error {
+	c.Response().Header().Set(echo.HeaderContentLength, strconv.Itoa(len(body)))
+	return c.Blob(status, textPlain, body)
+}
+
+// writeCount writes how many items were changed: ADDED 8, {"added":8}.
+func writeCount(c echo.Context, status int, verb string, n int64, asJSON any) error {
+	if answerFormat(c.Request()) == inJSON {
+		return c.JSON(status, asJSON)
+	}
+	return writeText(c, status, fmt.Appendf(nil, "%s %d\n", verb, n))
+}
+
+// writeChange writes how many items a change changed.
+func writeChange(c echo.Context, change attempt.Change, n int64) error {
+	switch change {
+	case attempt.Increment:
+		return writeCount(c, http.StatusOK, "INCREMENTED", n, Incremented{n})
+	case attempt.Delete:
+		return writeCount(c, http.StatusOK, "DELETED", n, Deleted{n})
+	case attempt.Add:
+	}
+	return writeCount(c, http.StatusCreated, "ADDED", n, Added{n})
+}
+
+// writeCounts writes the number of a list's items.
+func writeCounts(c echo.Context, counts attempt.Counts) error {
+	by := counts.Attempts
+	if answerFormat(c.Request()) == inJSON {
+		answer := ItemCounts{Items: counts.Items, Claimed: counts.Claimed}
+		a := &answer.Attempts
+		a.N0, a.N1, a.N2, a.N3, a.N4, a.N5 = by[0], by[1], by[2], by[3], by[4], by[5]
+		return c.JSON(http.StatusOK, answer)
+	}
+	return writeText(c, http.StatusOK, fmt.Appendf(nil,
+		"items %d\nclaimed %d\nattempts 0 %d\nattempts 1 %d\nattempts 2 %d\nattempts 3 %d\nattempts 4 %d\nattempts 5+ %d\n",
+		counts.Items, counts.Claimed, by[0], by[1], by[2], by[3], by[4], by[5]))
+}
+
+// writePage writes a page, with the position of the next one in its headers.
+func writePage(c echo.Context, count int, entries []attempt.Entry) error {
+	if len(entries) > 0 {
+		last := string(entries[len(entries)-1].Item)
+		h := c.Response().Header()
+		if inHeader(last) {
+			h.Set("X-Iidy-Last-Item", last)
+		}
+		h.Set("Link", fmt.Sprintf(`<%s%s?count=%d&after_id=%s>; rel="next"`,
+			batchPath, pathSegment(c.Param(fieldList)), count, queryValue(last)))
+	}
+	if answerFormat(c.Request()) == inJSON {
+		return c.JSON(http.StatusOK, Page{toEntries(entries)})
+	}
+	return writeLines(c, entries)
+}
+
+// writeLease writes the items of a claim; without items it is an empty page.
+func writeLease(c echo.Context, l attempt.Lease) error {
+	if l.Claim == "" {
+		return writePage(c, 0, nil)
+	}
+	c.Response().Header().Set("X-Iidy-Claim", string(l.Claim))
+	if answerFormat(c.Request()) == text {
+		return writeLines(c, l.Entries)
+	}
+	claim, err := uuid.Parse(string(l.Claim))
+	if err != nil {
+		return fmt.Errorf("the claim: %w", err)
+	}
+	entries := toEntries(l.Entries)
+	return c.JSON(http.StatusOK, Changed{Claim: &claim, LeaseUntil: &l.Until, Listentries: &entries})
+}
+
+func toEntries(entries []attempt.Entry) []Entry {
+	all := make([]Entry, len(entries))
+	for i, e := range entries {
+		all[i] = Entry{string(e.Item), e.Attempts}
+	}
+	return all
+}
+
+// writeLines writes entries, one a line.
+func writeLines(c echo.Context, entries []attempt.Entry) error {
+	size := 0
+	const digits = 21
+	for _, e := range entries {
+		size += len(e.Item) + digits
+	}
+	body := make([]byte, 0, size)
+	for _, e := range entries {
+		body = append(append(body, e.Item...), ' ')
+		body = append(strconv.AppendInt(body, e.Attempts, 10), '\n')
+	}
+	return writeText(c, http.StatusOK, body)
+}
+
+// inHeader reports whether an item arrives unchanged as the value of a header: it has no control character and no space at
+// either end. The header Link is always exact.
+func inHeader(item string) bool {
+	control := func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+	return strings.Trim(item, " \t") == item && strings.IndexFunc(item, control) < 0
+}
+
+// pathSegment escapes a name as one segment of a path, with dots in a segment of dots alone, which would mean another path.
+func pathSegment(name string) string {
+	if name == "." || name == ".." {
+		return strings.ReplaceAll(name, ".", "%2E")
+	}
+	return url.PathEscape(name)
+}
+
+// queryValue escapes a value, and a space as %20, because some clients read a plus as itself.
+func queryValue(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }

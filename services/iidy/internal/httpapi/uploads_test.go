@@ -1,0 +1,87 @@
+package httpapi_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// chunked sends a body whose length is not declared.
+func (s *server) chunked(method, path string, body io.Reader) *httptest.ResponseRecorder {
+	r := httptest.NewRequestWithContext(s.Context(), method, path, io.MultiReader(body))
+	w := httptest.NewRecorder()
+	s.http.ServeHTTP(w, r)
+	return w
+}
+
+// A body without a declared length is one when it has a byte.
+func TestChunkedBodies(t *testing.T) {
+	t.Parallel()
+	s := onDatabase(t)
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+	}{
+		{"POST", batch, "a\nb\n", 201},
+		{"DELETE", batch, "", 400},
+		{"DELETE", batch + "?min_attempts=1", "", 200},
+		{"DELETE", batch + "?min_attempts=1", "a", 400},
+		{"DELETE", batch, "a\n", 200},
+	} {
+		if w := s.chunked(c.method, c.path, strings.NewReader(c.body)); w.Code != c.status {
+			t.Errorf("%s %s %q: %d %s, want %d", c.method, c.path, c.body, w.Code, w.Body, c.status)
+		}
+	}
+	s.want("GET", batch+"?count=9", "", plain, 200, "b 0")
+}
+
+// A body with two types is refused: what one reader takes for JSON would be an item to another.
+func TestTwoContentTypes(t *testing.T) {
+	t.Parallel()
+	s := onDatabase(t)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, batch, strings.NewReader(`{"items":["a"]}`))
+	r.Header["Content-Type"] = []string{"application/json", "application/json"}
+	w := httptest.NewRecorder()
+	if s.http.ServeHTTP(w, r); w.Code != http.StatusUnsupportedMediaType {
+		t.Errorf("%d %q", w.Code, w.Body)
+	}
+}
+
+// The number of concurrent requests with the time of a long one is bounded.
+func TestUploadsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := onDatabase(t)
+	const most = 64
+	begun, end := make(chan struct{}, most), make(chan struct{})
+	answers := make(chan int, most)
+	for range most {
+		go func() { answers <- s.chunked(http.MethodPost, batch, &heldBody{begun, end}).Code }()
+	}
+	for range most {
+		<-begun
+	}
+	if w := s.chunked("POST", batch, strings.NewReader("a")); w.Code != 503 || w.Header().Get("Retry-After") == "" {
+		t.Errorf("one more: %d %q", w.Code, w.Body)
+	}
+	s.want("POST", batch, "short", plain, 201, "ADDED 1")
+	close(end)
+	for range most {
+		if status := <-answers; status != 201 {
+			t.Errorf("an upload was answered %d", status)
+		}
+	}
+	if w := s.chunked("POST", batch, strings.NewReader("a")); w.Code != 201 {
+		t.Errorf("afterwards: %d %q", w.Code, w.Body)
+	}
+}
+
+// heldBody is an empty body that ends when end is closed.
+type heldBody struct{ begun, end chan struct{} }
+
+func (b *heldBody) Read([]byte) (int, error) {
+	b.begun <- struct{}{}
+	<-b.end
+	return 0, io.EOF
+}
