@@ -11,7 +11,6 @@ import (
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/config"
-	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/payments/internal/app"
 )
@@ -22,8 +21,8 @@ func TestKeyConflict(t *testing.T) {
 	dsn, db := open(t)
 	r := start(t, dsn, nil)
 	first := r.pay(t, "k", body(1250, goodCard)).paid(t)
-	r.pay(t, "k", "{ \"card\" : {\"cvc\":\"123\",\n\"exp_year\":2099,\"number\":\"4242424242424242\",\"exp_month\": 12 },\t"+
-		"\"currency\":\"EUR\",\"amount\":1250,\"rider_id\":\"rider-1\",\"ride_id\":\"ride-1\"}  ").repeats(t, first)
+	r.pay(t, "k", `{ "card" : {"cvc":"123", "exp_year":2099,"number":"4242424242424242","exp_month": 12 },
+		"currency":"EUR","amount":1250,"rider_id":"rider-1","ride_id":"ride-1"}  `).repeats(t, first)
 	r.pay(t, "k", strings.Replace(body(1250, goodCard), `"EUR"`, `"\u0045UR"`, 1)).repeats(t, first)
 	r.pay(t, `"k"`, body(1250, goodCard)).repeats(t, first)
 	a := r.pay(t, "k", body(1251, goodCard)).want(t, 409, "IDEMPOTENCY_KEY_CONFLICT")
@@ -57,7 +56,8 @@ func TestExpiredKey(t *testing.T) {
 	dsn, db := open(t)
 	r := start(t, dsn, nil)
 	for i, expire := range []string{
-		"", `UPDATE payments.idempotency_records SET expires_at = clock_timestamp()`, `DELETE FROM payments.idempotency_records`,
+		"", `UPDATE payments.idempotency_records SET expires_at = clock_timestamp()`,
+		`DELETE FROM payments.idempotency_records`,
 	} {
 		apptest.Execute(t, db.DB, expire)
 		r.pay(t, "k", body(1, goodCard)).paid(t)
@@ -65,8 +65,7 @@ func TestExpiredKey(t *testing.T) {
 	}
 }
 
-// Two cleaners beside traffic: expired records go, live ones stay, and unsettled charges
-// are counted.
+// Two cleaners delete expired records, keep live ones, and count unsettled charges.
 func TestCleanup(t *testing.T) {
 	t.Parallel()
 	dsn, db := open(t)
@@ -82,19 +81,13 @@ func TestCleanup(t *testing.T) {
 		  FROM (VALUES ('lost', now() - interval '25h'), ('young', now())) v (k, at)`,
 		`UPDATE payments.processor_charges SET created_at = now() - interval '25h'
 		WHERE processor_key = (SELECT processor_key FROM payments.payments)`)
-	const meanwhile = 40
-	if err := waittest.Together(meanwhile, func(i int) error {
-		return rs[i%2].pay(t, fmt.Sprint("new", i), body(1, goodCard)).check(201, "SUCCEEDED")
-	}); err != nil {
-		t.Error(err)
-	}
 	waittest.Eventually(t, "both replicas have cleaned up", func() bool {
 		deleted, unsettled := "payments_cleanup_deleted_total", "payments_unsettled_charges"
 		return rs[0].Metric(t, deleted)+rs[1].Metric(t, deleted) == 2000 &&
 			rs[0].Metric(t, unsettled) == 1 && rs[1].Metric(t, unsettled) == 1
 	})
 	rs[1].pay(t, "live", body(1, goodCard)).repeats(t, live)
-	db.counts(t, 1+meanwhile, 3+meanwhile, 1+meanwhile)
+	db.counts(t, 1, 3, 1)
 }
 
 // A fault stores nothing and leaves the key free; a decline is stored.
@@ -121,7 +114,7 @@ func TestReadBack(t *testing.T) {
 	dsn, _ := open(t)
 	r := start(t, dsn, nil)
 	var ids []string
-	for i := range 5 {
+	for i := range 2 {
 		a := r.pay(t, fmt.Sprint("k", i), body(i+1, goodCard)).paid(t)
 		got := apptest.Get(t, strings.TrimSuffix(r.api, "/v1/payments")+a.Header.Get("Location"))
 		if got.Status != 200 || got.Body != a.Body {
@@ -133,24 +126,11 @@ func TestReadBack(t *testing.T) {
 		}
 		ids = append(ids, p.ID)
 	}
-	var listed []string
-	after := ""
-	for range 3 {
-		var page struct {
-			Payments  []struct{ ID string } `json:"payments"`
-			NextAfter string                `json:"next_after"`
-		}
-		a := apptest.Get(t, r.api+"?ride_id=ride-1&limit=2&after="+after)
-		if err := json.Unmarshal([]byte(a.Body), &page); a.Status != 200 || err != nil {
-			t.Fatalf("%s: %v", a, err)
-		}
-		for _, p := range page.Payments {
-			listed = append(listed, p.ID)
-		}
-		after = page.NextAfter
-	}
-	if len(listed) != 5 || listed[0] != ids[4] || listed[4] != ids[0] || after != "" {
-		t.Errorf("listed %v, paid %v, next %q", listed, ids, after)
+	var page struct{ Payments []struct{ ID string } }
+	a := apptest.Get(t, r.api+"?ride_id=ride-1")
+	if err := json.Unmarshal([]byte(a.Body), &page); err != nil || len(page.Payments) != 2 ||
+		page.Payments[0].ID != ids[1] || page.Payments[1].ID != ids[0] {
+		t.Errorf("paid %v, listed %s, %v", ids, a, err)
 	}
 }
 
@@ -162,7 +142,9 @@ func TestDrainFinishesThePayment(t *testing.T) {
 	r := start(t, dsn, map[string]string{"PROCESSOR_LATENCY": "500ms"})
 	paid := make(chan answer, 1)
 	go func() { paid <- r.pay(t, "k", body(1, goodCard)) }()
-	waittest.Eventually(t, "the payment is in flight", func() bool { return r.Metric(t, "payments_transactions_open") == 1 })
+	waittest.Eventually(t, "the payment is in flight", func() bool {
+		return r.Metric(t, "payments_transactions_open") == 1
+	})
 	if err := r.Stop(); err != nil {
 		t.Error(err)
 	}
@@ -212,27 +194,5 @@ func TestFingerprintSecrets(t *testing.T) {
 	}
 	if log := old.Log.String(); strings.Contains(log, warning) || strings.Contains(log, `"one"`) {
 		t.Errorf("with a secret: %s", log)
-	}
-}
-
-func TestProgram(t *testing.T) {
-	t.Parallel()
-	p := app.Service().Program()
-	if p.Name != "payments" || len(p.Commands) < 2 {
-		t.Fatalf("%+v", p)
-	}
-	dsn := dbtest.Empty(t)
-	env := map[string]string{"DATABASE_URL": dsn}
-	for _, c := range p.Commands {
-		if c.Name == "migrate" {
-			if err := c.Run(t.Context(), env); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	base{apptest.Open(t, dsn)}.counts(t, 0, 0, 0)
-	env["DB_POOLER"] = "transaction"
-	if err := p.Commands[0].Run(t.Context(), env); err == nil {
-		t.Error("serve behind a pooler without its flag started")
 	}
 }

@@ -7,25 +7,27 @@ import (
 )
 
 // Config is the configuration of a replica.
+//
+//nolint:lll // a tag cannot be broken into lines
 type Config struct {
 	config.Common
 
 	// LockWait is how long a request waits for its key, in the process and in the database together.
-	LockWait time.Duration `env:"LOCK_WAIT" envDefault:"3s" min:"1ms" help:"how long a request waits for another one with its key, then 409 PAYMENT_PROCESSING"` //nolint:lll // a tag cannot be broken into lines
+	LockWait time.Duration `env:"LOCK_WAIT" envDefault:"3s" min:"1ms" help:"how long a request waits for another one with its key, then 409 PAYMENT_PROCESSING"`
 	// IdempotencyTTL is how long a key lives.
-	IdempotencyTTL time.Duration `env:"IDEMPOTENCY_TTL" envDefault:"24h" min:"1ms" help:"how long the answer to a key is kept; afterwards the key counts as new"` //nolint:lll // as above
+	IdempotencyTTL time.Duration `env:"IDEMPOTENCY_TTL" envDefault:"24h" min:"1ms" help:"how long the answer to a key is kept; afterwards the key counts as new"`
 	// CleanupInterval is how often expired records are removed.
-	CleanupInterval time.Duration `env:"CLEANUP_INTERVAL" envDefault:"1h" min:"1ms" help:"how often expired keys are deleted and unsettled charges counted"` //nolint:lll // as above
+	CleanupInterval time.Duration `env:"CLEANUP_INTERVAL" envDefault:"1h" min:"1ms" help:"how often expired keys are deleted and unsettled charges counted"`
 	// ProcessorTimeout is how long the processor may take.
-	ProcessorTimeout time.Duration `env:"PROCESSOR_TIMEOUT" envDefault:"3s" min:"1ms" help:"how long the processor may take; with LOCK_WAIT less than REQUEST_TIMEOUT"` //nolint:lll // as above
+	ProcessorTimeout time.Duration `env:"PROCESSOR_TIMEOUT" envDefault:"3s" min:"1ms" help:"how long the processor may take; with LOCK_WAIT less than REQUEST_TIMEOUT"`
 	// ProcessorLatency is how long the simulator waits before it charges.
-	ProcessorLatency time.Duration `env:"PROCESSOR_LATENCY" envDefault:"0s" min:"0s" help:"how long the simulated processor thinks before it charges"` //nolint:lll // as above
+	ProcessorLatency time.Duration `env:"PROCESSOR_LATENCY" envDefault:"0s" min:"0s" help:"how long the simulated processor waits before it charges"`
 	// ProcessorDatabaseURL is where the simulated processor keeps its ledger.
-	ProcessorDatabaseURL string `env:"PROCESSOR_DATABASE_URL" secret:"url" help:"the same database for the simulated processor's ledger; behind a pooler one that gives it a pool of its own; empty stands for DATABASE_URL"` //nolint:lll // as above
+	ProcessorDatabaseURL string `env:"PROCESSOR_DATABASE_URL" secret:"url" help:"the same database for the simulated processor's ledger; behind a pooler one that gives it a pool of its own; empty stands for DATABASE_URL"`
 	// FingerprintSecret is the key of the fingerprints.
 	FingerprintSecret string `env:"FINGERPRINT_SECRET" secret:"true" help:"key of the request fingerprints; the same on all replicas"`
 	// FingerprintSecretPrevious is a second key that stored fingerprints are compared by.
-	FingerprintSecretPrevious string `env:"FINGERPRINT_SECRET_PREVIOUS" secret:"true" help:"another key that stored fingerprints may have been made with, while rotating"` //nolint:lll // as above
+	FingerprintSecretPrevious string `env:"FINGERPRINT_SECRET_PREVIOUS" secret:"true" help:"another key that stored fingerprints may have been made with, while rotating"`
 }
 
 // Validate checks the rules that span several variables. Load calls it and Common's.

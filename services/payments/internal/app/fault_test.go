@@ -25,12 +25,13 @@ func TestEveryReplyLostOnce(t *testing.T) {
 		code    string
 		charges int // before the repeat
 	}{
-		"completed key": {faultproxy.AfterStatement, faultproxy.RST, completed, 1, 201, "SUCCEEDED", 1}, // a read is sent again
+		// A read is sent again; a second transaction stores the payment.
+		"completed key": {faultproxy.AfterStatement, faultproxy.RST, completed, 1, 201, "SUCCEEDED", 1},
 		"claim":         {faultproxy.AfterStatement, faultproxy.RST, claim, 1, 503, "DATABASE_UNAVAILABLE", 0},
 		"count":         {faultproxy.AfterStatement, faultproxy.RST, count, 1, 503, "DATABASE_UNAVAILABLE", 0},
 		"charge":        {faultproxy.AfterStatement, faultproxy.RST, charge, 1, 502, "PROCESSOR_ERROR", 1},
 		"charge lost":   {faultproxy.BeforeStatement, faultproxy.RST, charge, 1, 502, "PROCESSOR_ERROR", 0},
-		"payment":       {faultproxy.AfterStatement, faultproxy.RST, store, 1, 201, "SUCCEEDED", 1}, // a second transaction stores it
+		"payment":       {faultproxy.AfterStatement, faultproxy.RST, store, 1, 201, "SUCCEEDED", 1},
 		"payment twice": {faultproxy.AfterStatement, faultproxy.RST, store, 2, 500, "OUTCOME_UNKNOWN", 1},
 		"commit RST":    {faultproxy.AfterCommit, faultproxy.RST, "", 1, 201, "SUCCEEDED", 1},
 		"commit FIN":    {faultproxy.AfterCommit, faultproxy.FIN, "", 1, 201, "SUCCEEDED", 1},

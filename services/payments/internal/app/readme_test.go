@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/rowlock/rowlock/platform/apptest"
@@ -21,15 +20,5 @@ func TestReadmeNamesTheMetrics(t *testing.T) {
 	r := start(t, dsn, nil)
 	r.pay(t, "k", body(1, goodCard)).paid(t)
 	apptest.ReadmeNamesMetrics(t, readme, r.Metrics(t), "payments_")
-}
-
-// No request adds a series to /metrics.
-func TestClientsMakeNoSeries(t *testing.T) {
-	t.Parallel()
-	dsn, _ := open(t)
-	r := start(t, dsn, nil)
-	for i := range 5 {
-		r.pay(t, fmt.Sprint("hostile", i), body(1, goodCard)).paid(t)
-	}
 	apptest.SeriesAreBounded(t, r.Replica, r.api, "/v1/payments", "/v1/payments/%s")
 }

@@ -37,7 +37,8 @@ func ledger(t *testing.T, dsn string) *sqldb.DB {
 
 func charges(t *testing.T, db *sqldb.DB) (n int) {
 	t.Helper()
-	if err := db.GetContext(t.Context(), &n, `SELECT count(*) FROM payments.processor_charges WHERE decline_code IS NULL`); err != nil {
+	const query = `SELECT count(*) FROM payments.processor_charges WHERE decline_code IS NULL`
+	if err := db.GetContext(t.Context(), &n, query); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -139,7 +140,8 @@ func TestLedgerTrouble(t *testing.T) {
 	want(t.Context(), payment.ErrProcessorTimeout)
 	proxy.Resume()
 	want(t.Context(), nil)
-	s = processor.New(db, payment.NewFingerprints("", ""), processor.Options{Timeout: 10 * time.Millisecond, Latency: time.Hour})
+	o := processor.Options{Timeout: 10 * time.Millisecond, Latency: time.Hour}
+	s = processor.New(db, payment.NewFingerprints("", ""), o)
 	if _, err := s.Charge(t.Context(), charge(t, "slow", good)); !errors.Is(err, payment.ErrProcessorTimeout) {
 		t.Errorf("a slow processor: %v", err)
 	}
