@@ -1,11 +1,7 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -20,7 +16,7 @@ import (
 func TestBenchFlags(t *testing.T) {
 	t.Parallel()
 	parse := func(line string) benchFlags {
-		f := benchFlags{service: "counts", options: bench.Defaults()}
+		f := benchFlags{options: bench.Defaults("counts")}
 		set := pflag.NewFlagSet("", pflag.ContinueOnError)
 		f.define(set)
 		if err := errors.Join(set.Parse(strings.Fields(line)), f.validate()); err != nil {
@@ -47,35 +43,6 @@ func TestBenchFlags(t *testing.T) {
 		"bench counts --fast":            "--fast",
 	} {
 		refused(t, line, want)
-	}
-}
-
-func TestSaveReport(t *testing.T) {
-	t.Parallel()
-
-	dir, report := filepath.Join(t.TempDir(), "new", "folder"), &bench.Report{Service: "counts"}
-	for range 2 { // the second time over the first
-		if err := saveReport(report, dir, io.Discard); err != nil {
-			t.Fatal(err)
-		}
-	}
-
-	raw, err := os.ReadFile(filepath.Join(dir, "counts.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	var again bench.Report
-	if err := json.Unmarshal(raw, &again); err != nil || again.Service != "counts" {
-		t.Errorf("%v, %v", again, err)
-	}
-
-	if plot, err := os.ReadFile(filepath.Join(dir, "counts.svg")); err != nil || !strings.HasPrefix(string(plot), "<svg ") {
-		t.Errorf("%.20s, %v", plot, err)
-	}
-
-	if err := saveReport(report, "", io.Discard); err != nil {
-		t.Errorf("without a folder: %v", err)
 	}
 }
 

@@ -154,7 +154,7 @@ func (v proof) privatePlace(ctx context.Context) (*place, error) {
 	}
 	at.system.Server, at.system.Admin = server, server.URL(database)
 	at.leave = func(ctx context.Context) ([]string, error) {
-		stopping, cancel := benchStopContext(ctx, v.process)
+		stopping, cancel := stopContext(ctx, v.process)
 		defer cancel()
 		return nil, errors.Join(server.Stop(stopping), localpg.Remove(context.WithoutCancel(ctx), server.Dir()))
 	}
@@ -223,7 +223,7 @@ func (v proof) eventsOnMariaDB(ctx context.Context, binary string) (s prove.Serv
 	r.environ["DATABASE_URL"] = server.URL(services.Events)
 	err = errors.Join(
 		onMariaDB(ctx, db, `CREATE DATABASE `+services.Events),
-		r.migrate(ctx),
+		local.Migrate(ctx, r.binary, r.environ),
 		onMariaDB(ctx, db, `CREATE USER '`+account+`'@'127.0.0.1' IDENTIFIED BY '`+password+`'`),
 		onMariaDB(ctx, db, `GRANT SELECT, INSERT, UPDATE, DELETE ON `+services.Events+`.* TO '`+account+`'@'127.0.0.1'`),
 	)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 // signals turns signals into the end of things: the first one ends ctx, the
@@ -55,4 +56,14 @@ func hurried(ctx context.Context, hurry <-chan struct{}) (context.Context, conte
 		}
 	}()
 	return ctx, cancel
+}
+
+// stopTimeout bounds the end of the servers of a command that is over or was interrupted.
+const stopTimeout = 30 * time.Second
+
+// stopContext returns a context to stop servers in, also after the end of ctx.
+func stopContext(ctx context.Context, p process) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	ctx, cancelHurry := hurried(ctx, p.hurry)
+	return ctx, func() { cancelHurry(); cancel() }
 }

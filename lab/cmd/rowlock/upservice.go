@@ -1,16 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
-	"os/exec"
-	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -66,28 +61,11 @@ func (r *running) prepare(ctx context.Context, admin string, schema local.Schema
 	}
 	r.environ["MIGRATE_ON_START"] = "false"
 	r.environ["DATABASE_URL"] = access.Owner
-	if err := r.migrate(ctx); err != nil {
+	if err := local.Migrate(ctx, r.binary, r.environ); err != nil {
 		return err
 	}
 	r.environ["DATABASE_URL"] = access.App
 	return local.Grant(ctx, admin, schema)
-}
-
-// migrate runs `<service> migrate`.
-func (r *running) migrate(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, r.binary, "migrate")
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 5 * time.Second
-	for _, name := range slices.Sorted(maps.Keys(r.environ)) {
-		cmd.Env = append(cmd.Env, name+"="+r.environ[name])
-	}
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-		return fmt.Errorf("%s migrate: %w (%s)", r.service.Name, err, lines[len(lines)-1])
-	}
-	return nil
 }
 
 // balancerStopTimeout bounds the end of a balancer. The replicas are gone by then: whoever is still there has been slow himself, and must

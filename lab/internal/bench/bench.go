@@ -6,250 +6,286 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/load"
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/pgbench"
 	"github.com/rowlock/rowlock/platform/lifecycle"
+	"github.com/rowlock/rowlock/platform/localmaria"
 )
 
-// ErrNotExact says that the database does not hold what was acknowledged. Unlike a missed bar this is a failure of the service.
+// ErrNotExact reports that the database does not hold what was acknowledged. Unlike a missed bar this is a failure of
+// the service.
 var ErrNotExact = errors.New("what is in the database does not add up to what was acknowledged")
+
+// suite holds what is particular to the bench of one service.
+type suite struct {
+	// prepare makes what the scenarios need. The system runs by then.
+	prepare func(ctx context.Context, r *runner) error
+	// scenarios stand in the order of a round, each baseline right before what is compared with it.
+	scenarios []scenario
+	bars      []bar
+}
+
+// scenario is one way to load the system. One of pgbench, drive and run is set.
+type scenario struct {
+	name, title string
+	// baseline names the scenario that this one is compared with; empty for none.
+	baseline string
+	// replicas is how many of the service's replicas are driven.
+	replicas int
+
+	pgbench func() string // returns the script
+	drive   func(r *runner) (drive, error)
+	run     func(ctx context.Context, r *runner) (Result, error)
+}
+
+// drive says how replicas are loaded, and what must come of it.
+type drive struct {
+	// Config is the load; Targets, Connections, Warmup and Duration have the options' values where they are zero.
+	load.Config
+
+	// environ is that of replicas that run for this run alone and are driven instead of the service's own.
+	environ map[string]string
+	// once sends every request one time instead of drawing from them for the duration.
+	once bool
+	// items is how many items a request is about, for the figure and the check; 0 means 1.
+	items int64
+	// state reads the number that grows by the items of every acknowledged request; nil for reads.
+	state func(ctx context.Context) (int64, error)
+	// replay says that acknowledged requests must not change the state.
+	replay bool
+}
 
 // runner holds what the runs of one bench share.
 type runner struct {
-	system   System
+	system   *system
 	options  Options
-	workload workload
 	baseline *pgbench.Bench // nil without pgbench
-	progress progress
+	progress io.Writer
 }
 
-// workload is what is particular to a service.
-type workload interface {
-	// prepare makes what the runs need, the baseline included where there is pgbench.
-	prepare(ctx context.Context, r *runner) error
-	// runBaseline is one run of pgbench.
-	runBaseline(ctx context.Context, r *runner, s scenario) (pgbench.Result, error)
-	// run is one run of a scenario of the service.
-	run(ctx context.Context, r *runner, s scenario) (Run, error)
-}
-
-// Counts measures the counts service. Progress goes to w line by line. The report is returned with an error, too, as far as it got; the
-// error is [ErrNotExact] when a sum did not hold after all runs.
-func Counts(ctx context.Context, system System, options Options, w io.Writer) (*Report, error) {
-	return measure(ctx, system, options, w, serviceCounts, func() workload { return newCounters(system.Replicas[0], options.Items) })
-}
-
-// Payments measures the payments service, as [Counts] does counts. Start from [PaymentsDefaults].
-func Payments(ctx context.Context, system System, options Options, w io.Writer) (*Report, error) {
-	options.service = servicePayments
-
-	return measure(ctx, system, options, w, servicePayments, func() workload { return newPayer() })
-}
-
-// Events measures the events service, as [Counts] does counts. Start from [EventsDefaults].
-func Events(ctx context.Context, system System, options Options, w io.Writer) (report *Report, err error) {
-	options.service = serviceEvents
-	if system.Events == nil {
-		return nil, errors.New("the bench of events needs a lab of its own")
-	}
-
-	e := newEventful(system.Events, options)
-	defer func() { err = errors.Join(err, e.close(context.WithoutCancel(ctx))) }()
-
-	return measure(ctx, system, options, w, serviceEvents, func() workload { return e })
-}
-
-// Iidy measures the iidy service, as [Counts] does counts. Start from [IidyDefaults]. Its figures are items a second, not requests.
-func Iidy(ctx context.Context, system System, options Options, w io.Writer) (*Report, error) {
-	options.service = serviceIidy
-
-	return measure(ctx, system, options, w, serviceIidy, func() workload { return newLists(system.Replicas[0], options.Items) })
-}
-
-// Pyggpot measures the pyggpot service, as [Counts] does counts. Start from [PyggpotDefaults].
-func Pyggpot(ctx context.Context, system System, options Options, w io.Writer) (*Report, error) {
-	options.service = servicePyggpot
-
-	return measure(ctx, system, options, w, servicePyggpot, func() workload { return newSaver(system.Replicas[0], options.Items) })
-}
-
-func measure(
-	ctx context.Context, system System, options Options, w io.Writer, service string, open func() workload,
-) (*Report, error) {
-	if err := options.Validate(); err != nil {
+// Run starts a private PostgreSQL server and replicas of the service, runs the scenarios of the options, and stops
+// everything. The report is returned with an error, too, as far as it got; the error is [ErrNotExact] when a sum did
+// not hold after all runs.
+func Run(ctx context.Context, o Options, h Host) (report *Report, err error) {
+	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-
-	if needed := options.ReplicasNeeded(); len(system.Replicas) < needed {
-		return nil, fmt.Errorf("the scenarios need %s, %d run", replicas(needed), len(system.Replicas))
+	chosen := suites()[o.Service](o).only(o.Only)
+	s, err := startSystem(ctx, o, chosen.replicas(), h)
+	if err != nil {
+		return nil, err
 	}
+	defer func() { err = errors.Join(err, s.stop(ctx)) }()
+	return measure(ctx, s, o, chosen, h.Progress)
+}
 
-	if options.Trace && (len(system.Traced) != len(TraceScenarios()) || system.Spans == nil) {
-		return nil, errors.New("the bench of tracing needs replicas that trace, and a receiver")
+// only returns the suite with the scenarios of these names, with all when there are none.
+func (s suite) only(names []string) suite {
+	if len(names) > 0 {
+		s.scenarios = slices.DeleteFunc(s.scenarios, func(one scenario) bool { return !slices.Contains(names, one.name) })
 	}
+	return s
+}
 
-	// One thread of Go code drives the load with a third less CPU than two: the second would mostly spin in search of work, on cores
-	// that the servers need.
+// replicas returns how many replicas must run for all scenarios.
+func (s suite) replicas() int {
+	needed := 1
+	for _, one := range s.scenarios {
+		needed = max(needed, one.replicas)
+	}
+	return needed
+}
+
+// measure runs the scenarios on a running system.
+func measure(ctx context.Context, s *system, o Options, chosen suite, progress io.Writer) (*Report, error) {
+	// One thread of Go code drives the load with a third less CPU than two: the second would mostly spin in search of
+	// work, on cores that the servers need.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-
-	r := &runner{system: system, options: options, workload: open(), progress: progress{w: w}}
-
-	report := &Report{Service: service, Started: time.Now().UTC(), Version: lifecycle.Version(), Options: options}
-
-	if err := r.prepare(ctx, report); err != nil {
+	r := &runner{system: s, options: o, progress: progress}
+	report := &Report{Started: time.Now().UTC(), Version: lifecycle.Version(), Options: o, Machine: s.machine}
+	if s.pgbench != "" {
+		var err error
+		if r.baseline, err = pgbench.New(s.pgbench, s.url); err != nil {
+			return nil, err //nolint:wrapcheck // names pgbench
+		}
+	} else {
+		r.printf("without pgbench there are no baselines, so no ratios\n")
+	}
+	if err := chosen.prepare(ctx, r); err != nil {
 		return nil, err
 	}
-
-	for _, s := range options.scenarios() {
-		report.Scenarios = append(report.Scenarios, Series{Name: s.name, Title: s.title, Baseline: s.baseline})
+	for _, one := range chosen.scenarios {
+		report.Scenarios = append(report.Scenarios, Series{Name: one.name, Title: one.title, Baseline: one.baseline})
 	}
-
-	err := r.rounds(ctx, report)
-
-	for i := range report.Scenarios {
-		report.Scenarios[i].summarize()
-	}
-
-	report.judge()
-
+	err := r.rounds(ctx, chosen.scenarios, report)
+	report.summarize()
+	report.judge(chosen.bars)
 	return report, err
 }
 
-func (r *runner) prepare(ctx context.Context, report *Report) error {
-	var err error
-	if report.Machine, err = machine(ctx, r.system.DatabaseURL); err != nil {
-		return err
-	}
-
-	if !r.hasPGBench() {
-		r.progress.printf("without pgbench and a database for it there are no baselines, so no ratios\n")
-	}
-
-	return r.workload.prepare(ctx, r)
-}
-
-func (r *runner) hasPGBench() bool { return r.system.PGBench != "" && r.system.DatabaseURL != "" }
+// printf writes progress. A line that cannot be written does not end a measurement of minutes.
+func (r *runner) printf(format string, args ...any) { _, _ = fmt.Fprintf(r.progress, format, args...) }
 
 // rounds runs every scenario once per round, so that all of them share the machine's good and bad minutes.
-func (r *runner) rounds(ctx context.Context, report *Report) error {
+func (r *runner) rounds(ctx context.Context, scenarios []scenario, report *Report) error {
 	var inexact error
-
 	for round := range r.options.Runs {
-		for i, s := range r.options.scenarios() {
-			if s.kind == kindBaseline && r.baseline == nil {
+		for i, s := range scenarios {
+			if s.pgbench != nil && r.baseline == nil {
 				continue
 			}
-
-			if choosy, ok := r.workload.(interface{ skip(s scenario) bool }); ok && choosy.skip(s) {
-				continue
-			}
-
-			r.progress.printf("round %d/%d  %-44s ", round+1, r.options.Runs, s.title)
-
+			r.printf("round %d/%d  %-44s ", round+1, r.options.Runs, s.title)
 			run, err := r.run(ctx, s)
+			if errors.Is(err, localmaria.ErrNotInstalled) {
+				r.printf("left out: %v\n", err)
+				continue
+			}
 			if err != nil {
-				r.progress.printf("failed\n")
-
+				r.printf("failed\n")
 				return errors.Join(fmt.Errorf("%s: %w", s.name, err), inexact)
 			}
-
-			r.progress.printf("%10s/s  %s\n", thousands(run.PerSecond), remarks(run))
-
+			r.printf("%10s/s  %s\n", thousands(run.Figures[perSecond]), remarks(run))
 			if run.Sum != nil && !run.Sum.Holds() {
 				inexact = errors.Join(inexact, fmt.Errorf("%w: %s, round %d: %+v", ErrNotExact, s.name, round+1, *run.Sum))
 			}
-
 			report.Scenarios[i].Runs = append(report.Scenarios[i].Runs, run)
 		}
 	}
-
 	return inexact
 }
 
-func (r *runner) run(ctx context.Context, s scenario) (Run, error) {
-	if s.kind == kindBaseline {
-		return r.runBaseline(ctx, s)
-	}
-
-	return r.workload.run(ctx, r, s)
-}
-
-// fleet is whom a scenario drives.
-func (r *runner) fleet(s scenario) Fleet {
-	if own, ok := r.system.Traced[s.name]; ok {
-		return own
-	}
-
-	return Fleet{Replicas: r.system.Replicas, PIDs: r.system.PIDs}
-}
-
-// config is that of a saturating run of the scenario.
-func (r *runner) config(s scenario, requests [][]byte) load.Config {
-	return load.Config{
-		Targets: r.fleet(s).Replicas[:s.replicas], Requests: requests, Connections: r.options.Connections,
-		Warmup: r.options.Warmup, Duration: r.options.Duration,
+// run runs a scenario one time.
+func (r *runner) run(ctx context.Context, s scenario) (Result, error) {
+	switch {
+	case s.pgbench != nil:
+		result, err := r.baseline.Run(ctx, s.pgbench(), r.options.Duration)
+		if err != nil {
+			return Result{}, fmt.Errorf("run the baseline: %w", err)
+		}
+		return Result{Figures: Figures{perSecond: result.TPS, errorCount: float64(result.Failed)}}, nil
+	case s.drive != nil:
+		d, err := s.drive(r)
+		if err != nil {
+			return Result{}, err
+		}
+		return r.load(ctx, s.replicas, d)
+	default:
+		return s.run(ctx, r)
 	}
 }
 
-// drive loads the system by send and watches its processes meanwhile.
-func (r *runner) drive(
-	ctx context.Context, cfg load.Config, s scenario, send func(context.Context, load.Config) (*load.Result, error),
-) (*load.Result, observation, error) {
+// load drives replicas, watches the processes meanwhile, and checks what must come of it.
+func (r *runner) load(ctx context.Context, replicas int, d drive) (run Result, err error) {
+	driven := r.system.fleet
+	if d.environ != nil {
+		set, err := r.system.start(ctx, local.Spec{Environ: d.environ}, replicas)
+		if err != nil {
+			return Result{}, err
+		}
+		defer func() { err = errors.Join(err, set.Stop(context.WithoutCancel(ctx))) }()
+		driven = fleetOf(set)
+	}
+	driven.api, driven.pids = driven.api[:replicas], driven.pids[:replicas]
+	before, spansBefore := int64(0), r.system.sink.Spans()
+	if d.state != nil {
+		if before, err = d.state(ctx); err != nil {
+			return Result{}, err
+		}
+	}
+	result, seen, err := r.drive(ctx, d, driven)
+	if err != nil {
+		return Result{}, fmt.Errorf("drive the load: %w", err)
+	}
+	run = runOf(result, seen)
+	run.Figures[perSecond] *= float64(max(d.items, 1))
+	if d.Rate > 0 {
+		run.Figures[lateP99] = toMS(result.Lateness.ValueAtPercentile(99))
+	}
+	if r.options.Trace {
+		run.Figures[spans] = float64(r.system.sink.Spans() - spansBefore)
+	}
+	if d.state != nil {
+		after, err := d.state(ctx)
+		if err != nil {
+			return Result{}, err
+		}
+		run.check(d.expect(result.Tally), after-before)
+	}
+	return run, nil
+}
+
+// unbounded is longer than any run.
+const unbounded = time.Hour
+
+// drive sends the requests and watches the processes meanwhile.
+func (r *runner) drive(ctx context.Context, d drive, driven fleet) (*load.Result, observation, error) {
+	cfg := d.Config
+	cfg.Targets, cfg.Warmup = driven.api, r.options.Warmup
+	if cfg.Connections == 0 {
+		cfg.Connections = r.options.Connections
+	}
+	if cfg.Duration == 0 {
+		cfg.Duration = r.options.Duration
+	}
+	send := load.Run
+	if d.once { // the run is over when everything is sent
+		send, cfg.Warmup, cfg.Duration = load.Once, 0, unbounded
+	}
 	watch, stop := context.WithCancel(ctx)
 	defer stop()
-
-	var pids []int
-	if all := r.fleet(s).PIDs; len(all) >= s.replicas {
-		pids = all[:s.replicas]
-	}
-
 	observed := make(chan observation, 1)
-
-	go func() { observed <- observe(watch, pids, r.system.DatabasePID, cfg.Warmup, cfg.Duration) }()
-
+	go func() { observed <- observe(watch, driven.pids, r.system.databasePID, cfg.Warmup, cfg.Duration) }()
 	result, err := send(ctx, cfg)
-
-	stop() // where the run was shorter than the window
-
-	seen := <-observed
-
-	if err != nil {
-		return nil, observation{}, fmt.Errorf("drive the load: %w", err)
-	}
-
-	return result, seen, nil
+	stop()                         // where the run was shorter than the window
+	return result, <-observed, err //nolint:wrapcheck // the caller does
 }
 
-func (r *runner) runBaseline(ctx context.Context, s scenario) (Run, error) {
-	result, err := r.workload.runBaseline(ctx, r, s)
-	if err != nil {
-		return Run{}, fmt.Errorf("run the baseline: %w", err)
+// expect returns how the state may grow after these requests.
+func (d drive) expect(tally load.Tally) load.Tally {
+	items := max(d.items, 1)
+	if d.replay {
+		items = 0
 	}
-
-	return Run{Summary: Summary{PerSecond: result.TPS, Errors: result.Failed, Latency: Latency{Mean: result.Latency}}}, nil
+	tally.Acknowledged *= items
+	tally.Unknown *= items
+	return tally
 }
 
-func runOf(result *load.Result, seen observation) Run {
-	run := Run{
-		Summary: Summary{
-			PerSecond: result.Throughput(), Errors: result.Errors(), Latency: latencyOf(result.Latency),
-		},
-		Statuses: result.Statuses, Failures: result.Failures,
-		Curve: curveOf(result.Latency), Memory: seen.memory,
-	}
+// SumCheck compares what the database gained in a run with what was acknowledged to the generator.
+type SumCheck struct {
+	load.Tally
 
-	if requests := result.Succeeded + result.Errors(); requests > 0 {
-		run.CPU.Client = seen.client / time.Duration(requests)
-		run.CPU.Replicas = seen.replicas / time.Duration(requests)
-		run.CPU.PostgreSQL = seen.database / time.Duration(requests)
-	}
+	// Gained is how much the state grew.
+	Gained int64 `json:"gained"`
+}
 
-	if capacity := result.Window * time.Duration(runtime.NumCPU()); seen.replicas > 0 && seen.database > 0 && capacity > 0 {
-		others := seen.machine - seen.replicas - seen.database - seen.client
-		run.Others = max(0, float64(others)/float64(capacity))
-	}
+// Holds reports whether every acknowledged change is there once, no refused one is, and nothing else but unknown ones
+// can be.
+func (s SumCheck) Holds() bool {
+	return s.Acknowledged <= s.Gained && s.Gained <= s.Acknowledged+s.Unknown
+}
 
-	return run
+// check compares what the state gained with what was acknowledged.
+func (r *Result) check(tally load.Tally, gained int64) {
+	r.Sum = &SumCheck{Tally: tally, Gained: gained}
+	r.Figures[lostChanges] = float64(max(0, tally.Acknowledged-gained))
+}
+
+// request returns the bytes of an HTTP request. The headers end with a line break each.
+func request(method, path, headers, body string) []byte {
+	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: bench\r\n%sContent-Length: %d\r\n\r\n%s", method, path, headers, len(body), body)
+}
+
+const jsonHeader = "Content-Type: application/json\r\n"
+
+// replicas names a number of replicas.
+func replicas(n int) string {
+	if n == 1 {
+		return "1 replica"
+	}
+	return fmt.Sprintf("%d replicas", n)
 }

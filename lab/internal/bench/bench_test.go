@@ -2,267 +2,145 @@ package bench
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
-	"encoding/xml"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/load"
-	"github.com/rowlock/rowlock/platform/lifecycle"
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
-// fakeCounts answers like the counts service. It loses every loseth increment that it acknowledges, and refuses every refuseth.
-type fakeCounts struct {
-	mu     sync.Mutex
-	values map[string]int64
-
-	number       atomic.Int64
-	lose, refuse int64
+// fake counts the requests that it acknowledges. It loses every loseth of them, and refuses every refuseth.
+type fake struct {
+	number, state atomic.Int64
+	lose, refuse  int64
 }
 
-func (f *fakeCounts) handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /api/v1/internal/counts", f.create)
-	mux.HandleFunc("GET /api/v1/internal/counts", f.read)
-	mux.HandleFunc("POST /api/v1/counts/{id}/increase", f.increase)
-
-	return mux
-}
-
-func (f *fakeCounts) create(w http.ResponseWriter, r *http.Request) {
-	var body struct {
-		ItemID string `json:"itemId"`
-	}
-	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-
-		return
-	}
-
-	f.mu.Lock()
-	defer f.mu.Unlock()
-
-	if _, exists := f.values[body.ItemID]; exists {
-		w.WriteHeader(http.StatusConflict)
-
-		return
-	}
-
-	f.values[body.ItemID] = 0
-
-	w.WriteHeader(http.StatusCreated)
-}
-
-func (f *fakeCounts) read(w http.ResponseWriter, r *http.Request) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-
-	counts := []map[string]any{}
-
-	for _, id := range r.URL.Query()["itemIds"] {
-		if value, exists := f.values[id]; exists {
-			counts = append(counts, map[string]any{"itemId": id, "currentValue": value})
-		}
-	}
-
-	if err := json.NewEncoder(w).Encode(counts); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-	}
-}
-
-func (f *fakeCounts) increase(w http.ResponseWriter, r *http.Request) {
+func (f *fake) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	number := f.number.Add(1)
 	if f.refuse > 0 && number%f.refuse == 0 {
 		w.WriteHeader(http.StatusServiceUnavailable)
-
 		return
 	}
-
-	f.mu.Lock()
-	defer f.mu.Unlock()
-
 	if f.lose == 0 || number%f.lose != 0 {
-		f.values[r.PathValue("id")]++
+		f.state.Add(1)
 	}
-
-	_, _ = fmt.Fprintf(w, `{"itemId":"whatever","value":%d}`, f.values[r.PathValue("id")])
 }
 
-// system serves the fake under as many addresses as the options need.
-func (f *fakeCounts) system(t *testing.T, options Options) System {
+// run measures scenarios of a closed loop, an open loop and single requests on two replicas of the fake.
+func (f *fake) run(t *testing.T, only ...string) (*Report, error) {
 	t.Helper()
-
-	f.values = map[string]int64{}
-
-	var system System
-
-	for range options.ReplicasNeeded() {
-		server := httptest.NewServer(f.handler())
+	o := Defaults(services.Counts).Quick()
+	o.Warmup, o.OpenDuration, o.Rate = 50*time.Millisecond, time.Second, 500
+	var s system
+	for range 2 {
+		server := httptest.NewServer(f)
 		t.Cleanup(server.Close)
-
-		system.Replicas = append(system.Replicas, server.Listener.Addr().String())
-		system.PIDs = append(system.PIDs, os.Getpid())
+		s.api, s.pids = append(s.api, server.Listener.Addr().String()), append(s.pids, os.Getppid())
 	}
-
-	return system
+	driven := func(change func(d *drive)) func(*runner) (drive, error) {
+		return func(*runner) (drive, error) {
+			d := drive{state: func(context.Context) (int64, error) { return f.state.Load(), nil }}
+			d.Requests = [][]byte{request(http.MethodPost, "/", "", "")}
+			change(&d)
+			return d, nil
+		}
+	}
+	suite := suite{
+		prepare: func(context.Context, *runner) error { return nil },
+		scenarios: []scenario{
+			{name: "pgbench", title: "bare pgbench", pgbench: func() string { return "" }},
+			{name: "closed", title: "closed loop", replicas: 2, drive: driven(func(*drive) {})},
+			{name: "open", title: "open loop", replicas: 1, baseline: "closed", drive: driven(func(d *drive) {
+				d.Rate, d.Duration = o.Rate, o.OpenDuration
+			})},
+			{name: "once", title: "each once", replicas: 1, drive: driven(func(d *drive) {
+				d.Requests, d.once = slices.Repeat(d.Requests, 700), true
+			})},
+			{name: "batch", title: "two each", replicas: 1, drive: driven(func(d *drive) {
+				state := d.state
+				d.state = func(ctx context.Context) (int64, error) { n, err := state(ctx); return 2 * n, err }
+				d.items = 2
+			})},
+		},
+		bars: []bar{{name: "half of a closed loop", figure: perSecond, scenario: "open", over: "closed", least: 0.5}},
+	}.only(only)
+	return measure(t.Context(), &s, o, suite, io.Discard)
 }
 
-func quick(only ...string) Options {
-	options := Defaults().Quick()
-	options.Only, options.Warmup, options.Items = only, 50*time.Millisecond, 700
-
-	return options
-}
-
-func TestCountsReportsEveryScenario(t *testing.T) {
+func TestEveryKindOfLoadIsReported(t *testing.T) {
 	t.Parallel()
-
-	options, progress := quick(), new(bytes.Buffer)
-
-	report, err := Counts(t.Context(), new(fakeCounts).system(t, options), options, progress)
+	report, err := new(fake).run(t)
 	if err != nil {
-		t.Fatalf("%v\n%s", err, progress)
+		t.Fatal(err)
 	}
-
-	for _, name := range []string{"uniform", "hot-1", "hot-2", "hot-3", "open"} {
-		series := report.find(name)
-		if series == nil {
-			t.Fatalf("no scenario %s in the report", name)
+	for _, s := range report.Scenarios[1:] {
+		run := s.Runs[0]
+		if run.Figures[perSecond] <= 0 || run.Figures[errorCount] != 0 || run.Figures[p50] <= 0 || s.Median[p99] <= 0 {
+			t.Errorf("%s: %+v", s.Name, run.Figures)
 		}
-
-		run := series.Runs[0]
-		if run.PerSecond <= 0 || run.Errors != 0 || run.Latency.P50 <= 0 || run.CPU.Client <= 0 || len(run.Curve) == 0 {
-			t.Errorf("%s: %+v", name, run.Summary)
-		}
-
 		if run.Sum == nil || run.Sum.Acknowledged == 0 || run.Sum.Gained != run.Sum.Acknowledged {
-			t.Errorf("%s: sum check %+v", name, run.Sum)
+			t.Errorf("%s: sum check %+v", s.Name, run.Sum)
 		}
-
-		if _, err := os.Stat("/proc/self/stat"); err == nil && (len(run.Memory) < 3 || run.CPU.Replicas <= 0) {
-			t.Errorf("%s: %d memory samples, CPU %+v", name, len(run.Memory), run.CPU)
+		if _, late := s.Median[lateP99]; late != (s.Name == "open") {
+			t.Errorf("%s: lateness %t", s.Name, late)
 		}
-	}
-
-	for _, bar := range report.Bars {
-		if bar.Verdict != NotJudged && bar.Verdict != NotMeasured {
-			t.Errorf("a smoke test judged: %+v", bar)
+		if _, err := os.Stat("/proc/self/stat"); err == nil && s.Name == "closed" && (s.Median[memory] <= 0 || s.Median[clientCPU] <= 0) {
+			t.Errorf("%s: %+v", s.Name, s.Median)
 		}
 	}
-
-	checkOutputs(t, report)
-}
-
-// checkOutputs writes the report in its three forms.
-func checkOutputs(t *testing.T, report *Report) {
-	t.Helper()
-
-	var table, svg bytes.Buffer
+	if once := report.Scenarios[3].Runs[0]; once.Sum.Acknowledged != 700 {
+		t.Errorf("each once: %+v", once.Sum)
+	}
+	var table bytes.Buffer
 	if err := report.WriteTable(&table); err != nil {
 		t.Fatal(err)
 	}
-
-	for _, want := range []string{
-		"uniform, 2 replicas", "one hot item, 3 replicas", "in 5 of 5 runs", "open loop, 1,000/s",
-		"counts " + lifecycle.Version() + "  ", "fillfactor (50)",
-	} {
+	for _, want := range []string{"closed loop", "late p99 ms", "in 4 of 4 runs", "NOT JUDGED", "at least 0.5 x closed", "fillfactor (50)"} {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, &table)
 		}
 	}
-
-	if err := report.WriteSVG(&svg); err != nil {
-		t.Fatal(err)
-	}
-
-	for decoder := xml.NewDecoder(&svg); ; {
-		token, err := decoder.Token()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-
-		if err != nil {
-			t.Fatalf("the plot is not well-formed: %v", err)
-		}
-
-		if element, ok := token.(xml.StartElement); ok {
-			for _, attribute := range element.Attr {
-				if strings.Contains(attribute.Value, "NaN") || strings.Contains(attribute.Value, "Inf") {
-					t.Errorf("the plot has a figure that is none: <%s %s=%q>", element.Name.Local, attribute.Name.Local, attribute.Value)
-				}
-			}
-		}
-	}
-
-	raw, err := json.Marshal(report)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	var again Report
-	if err := json.Unmarshal(raw, &again); err != nil || len(again.Scenarios) != len(report.Scenarios) {
-		t.Errorf("the JSON form does not survive a round trip: %v", err)
-	}
-
-	if again.Version != lifecycle.Version() {
-		t.Errorf("the JSON form says version %q, this is %q", again.Version, lifecycle.Version())
+	if strings.Contains(table.String(), "bare pgbench") || strings.Contains(table.String(), "spans") {
+		t.Errorf("the table has what was not measured:\n%s", &table)
 	}
 }
 
-func TestLostIncrementIsFound(t *testing.T) {
+func TestLostChangeIsFound(t *testing.T) {
 	t.Parallel()
-
-	options := quick("hot-1", "uniform")
-
-	report, err := Counts(t.Context(), (&fakeCounts{lose: 100}).system(t, options), options, io.Discard)
+	report, err := (&fake{lose: 100}).run(t, "closed", "once")
 	if !errors.Is(err, ErrNotExact) {
 		t.Fatalf("error %v, want %v", err, ErrNotExact)
 	}
-
-	if report == nil || report.find("uniform") == nil || report.find("hot-1") == nil {
-		t.Error("the figures are lost with the error")
+	if report == nil || len(report.Scenarios[1].Runs) != 1 || report.Scenarios[0].Median[lostChanges] == 0 {
+		t.Errorf("the figures are lost with the error: %+v", report)
 	}
 }
 
 func TestRefusalsAreErrorsButExact(t *testing.T) {
 	t.Parallel()
-
-	options := quick("open")
-
-	report, err := Counts(t.Context(), (&fakeCounts{refuse: 10}).system(t, options), options, io.Discard)
+	report, err := (&fake{refuse: 10}).run(t, "open")
 	if err != nil {
 		t.Fatal(err)
 	}
-
-	run := report.find("open").Runs[0]
-	if run.Errors == 0 || run.Statuses[http.StatusServiceUnavailable] != run.Errors || run.Sum.Refused < run.Errors {
-		t.Errorf("%d errors, statuses %v, sum %+v", run.Errors, run.Statuses, run.Sum)
-	}
-}
-
-func TestMissingReplicaIsSaid(t *testing.T) {
-	t.Parallel()
-
-	options := quick()
-
-	_, err := Counts(t.Context(), System{Replicas: []string{"127.0.0.1:1"}}, options, io.Discard)
-	if err == nil || !strings.Contains(err.Error(), "3 replicas") {
-		t.Errorf("error %v, want one that asks for 3 replicas", err)
+	run := report.Scenarios[0].Runs[0]
+	if n := int64(run.Figures[errorCount]); n == 0 || run.Statuses[http.StatusServiceUnavailable] != n || run.Sum.Refused < n {
+		t.Errorf("%d errors, statuses %v, sum %+v", n, run.Statuses, run.Sum)
 	}
 }
 
 func TestSumCheck(t *testing.T) {
 	t.Parallel()
-
 	for sum, want := range map[SumCheck]bool{
 		{Tally: load.Tally{Acknowledged: 10}, Gained: 10}:             true,
 		{Tally: load.Tally{Acknowledged: 10}, Gained: 11}:             false,
@@ -274,5 +152,131 @@ func TestSumCheck(t *testing.T) {
 		if sum.Holds() != want {
 			t.Errorf("%+v holds: %t, want %t", sum, sum.Holds(), want)
 		}
+	}
+	tally := load.Tally{Acknowledged: 3, Unknown: 1}
+	if got := (drive{items: 10}).expect(tally); got != (load.Tally{Acknowledged: 30, Unknown: 10}) {
+		t.Errorf("batches of ten: %+v", got)
+	}
+	if got := (drive{replay: true}).expect(tally); got != (load.Tally{}) {
+		t.Errorf("replays: %+v", got)
+	}
+}
+
+func TestMedians(t *testing.T) {
+	t.Parallel()
+	r := &Report{Options: Options{Judge: true}, Scenarios: []Series{
+		{Name: "base", Runs: []Result{{Figures: Figures{perSecond: 100}}}},
+		{Name: "s", Baseline: "base", Runs: []Result{
+			{Figures: Figures{perSecond: 300, maxLatency: 1, errorCount: 1}}, {Figures: Figures{perSecond: 100, maxLatency: 9}},
+			{Figures: Figures{perSecond: 200, maxLatency: 2, errorCount: 2}},
+		}},
+		{Name: "not run"},
+	}}
+	r.summarize()
+	want := Figures{perSecond: 200, maxLatency: 9, errorCount: 3, spread: 50, ratio: 2}
+	if got := r.Scenarios[1].Median; len(got) != len(want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	for name, v := range want {
+		if got := r.Scenarios[1].Median[name]; got != v {
+			t.Errorf("%s: %g, want %g", name, got, v)
+		}
+	}
+	for _, tc := range []struct {
+		bar  bar
+		want Bar
+	}{
+		{bar{figure: perSecond, scenario: "s", over: "base", least: 2}, Bar{Want: "at least 2 x base", Got: "2 x", Outcome: Met}},
+		{bar{figure: perSecond, scenario: "s", over: "base", least: 2.1}, Bar{Want: "at least 2.1 x base", Got: "2 x", Outcome: Missed}},
+		{bar{figure: perSecond, scenario: "s", least: 1000}, Bar{Want: "at least 1,000/s", Got: "200/s", Outcome: Missed}},
+		{bar{figure: perSecond, scenario: "s", over: "base", most: 2}, Bar{Want: "at most 2 x base", Got: "2 x", Outcome: Met}},
+		{bar{figure: perSecond, scenario: "s", over: "base"}, Bar{Want: "shown, there is no bar", Got: "2 x", Outcome: NotJudged}},
+		{bar{figure: errorCount, scenario: "s", atMostZero: true}, Bar{Want: "at most 0", Got: "3", Outcome: Missed}},
+		{bar{figure: p99, scenario: "s", most: 50}, Bar{Want: "at most 50.0 ms", Got: "-", Outcome: NotMeasured}},
+		{bar{figure: perSecond, scenario: "not run", over: "base", least: 2}, Bar{Want: "at least 2 x base", Got: "-", Outcome: NotMeasured}},
+	} {
+		r.Bars = nil
+		if r.judge([]bar{tc.bar}); r.Bars[0] != tc.want {
+			t.Errorf("%+v, want %+v", r.Bars[0], tc.want)
+		}
+	}
+}
+
+// Every bar is about scenarios that its bench has, and every baseline is one of them.
+func TestBarsAndBaselinesNameScenarios(t *testing.T) {
+	t.Parallel()
+	for service, newSuite := range suites() {
+		for _, trace := range []bool{false, service == services.Counts} {
+			o := Defaults(service)
+			o.Trace, o.Replicas = trace, max(o.Replicas, 2)
+			s, names := newSuite(o), map[string]bool{"": true}
+			for _, one := range s.scenarios {
+				if names[one.name] || !names[one.baseline] {
+					t.Errorf("%s: scenario %s stands twice or before its baseline %q", service, one.name, one.baseline)
+				}
+				names[one.name] = true
+				if (one.pgbench != nil) == (one.replicas > 0) && one.run == nil {
+					t.Errorf("%s: scenario %s drives %d replicas", service, one.name, one.replicas)
+				}
+			}
+			for _, b := range s.bars {
+				if !names[b.scenario] || !names[b.over] {
+					t.Errorf("%s: bar %+v names no scenario", service, b)
+				}
+			}
+			if err := o.Validate(); err != nil {
+				t.Errorf("%s: %v", service, err)
+			}
+		}
+	}
+}
+
+func TestValidateNamesWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[string]func(*Options){
+		"runs": func(o *Options) { o.Runs = 0 }, "warmup": func(o *Options) { o.Warmup = -1 },
+		"duration": func(o *Options) { o.Duration = 1 }, "open-duration": func(o *Options) { o.OpenDuration = 1 },
+		"rate": func(o *Options) { o.Rate = 0 }, "replicas": func(o *Options) { o.Replicas = 0 },
+		"connections": func(o *Options) { o.Connections = 1 }, "items": func(o *Options) { o.Items = 0 },
+		`"lukewarm"`: func(o *Options) { o.Only = []string{"uniform", "lukewarm"} },
+		`"tea"`:      func(o *Options) { o.Service = "tea" },
+		"trace":      func(o *Options) { o.Service, o.Trace = services.Iidy, true },
+	} {
+		o := Defaults(services.Counts)
+		change(&o)
+		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one that mentions %s", err, want)
+		}
+	}
+}
+
+func TestSave(t *testing.T) {
+	t.Parallel()
+	dir, report := filepath.Join(t.TempDir(), "new", "folder"), &Report{Options: Defaults(services.Counts)}
+	for range 2 { // the second time over the first
+		if _, err := report.Save(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, "counts.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again Report
+	if err := json.Unmarshal(raw, &again); err != nil || again.Options.Service != services.Counts {
+		t.Errorf("%v, %v", again, err)
+	}
+}
+
+// The statements of PostgreSQL in the words of MariaDB.
+func TestStatementsOfTheEngines(t *testing.T) {
+	t.Parallel()
+	const query = `INSERT INTO events.events (id, value) SELECT s.n, 'word' || (s.n % 3000) FROM generate_series(1, 10) AS s (n)`
+	if got := (&eventTable{}).sql(query); got != query {
+		t.Errorf("PostgreSQL: %s", got)
+	}
+	want := `INSERT INTO events (id, value) SELECT s.n, concat('word', s.n % 3000) FROM (SELECT seq AS n FROM seq_1_to_1000000 LIMIT 10) AS s`
+	if got := (&eventTable{mysql: true}).sql(query); got != want {
+		t.Errorf("MariaDB: %s", got)
 	}
 }

@@ -2,217 +2,141 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
-	"strings"
-	"time"
+	"strconv"
 
 	"github.com/rowlock/rowlock/lab/internal/load"
 	"github.com/rowlock/rowlock/lab/internal/pgbench"
 )
 
-const (
-	maxItems = 100_000
-	idsACall = 500 // the most that one GET of counts answers
-	hotItem  = 0   // the index of the item that the hot scenarios increase
-)
+// maxHotReplicas is how many replicas the hot scenarios compare.
+const maxHotReplicas = 3
 
-// counters are the items of the counts service that a bench increases. They are made once and kept; sums are compared by difference.
-type counters struct {
-	base   string // the API of one replica
-	items  int
-	client *http.Client
-}
-
-func newCounters(target string, items int) *counters {
-	return &counters{base: "http://" + target, items: items, client: &http.Client{Timeout: 30 * time.Second}}
-}
-
-func (c *counters) prepare(ctx context.Context, r *runner) (err error) {
-	if r.hasPGBench() && !r.options.Trace {
-		if r.baseline, err = pgbench.New(ctx, r.system.PGBench, r.system.DatabaseURL, r.options.Items); err != nil {
-			return fmt.Errorf("baseline: %w", err)
+// newCounts increases counters, all of them and one. They are made once and kept; sums are compared by difference.
+func newCounts(o Options) suite {
+	if o.Trace {
+		return newTrace(o)
+	}
+	own := "hot-" + strconv.Itoa(o.Replicas)
+	s := suite{
+		prepare: prepareCounts,
+		scenarios: []scenario{
+			{name: "pgbench-uniform", title: "bare pgbench, uniform", pgbench: updateScript(o.Items)},
+			{
+				name: "uniform", title: "uniform, " + replicas(o.Replicas), baseline: "pgbench-uniform", replicas: o.Replicas,
+				drive: increases(o.Items),
+			},
+			{name: "pgbench-row", title: "bare pgbench, one row", pgbench: updateScript(1)},
+		},
+		bars: []bar{
+			{name: "saturated, uniform", figure: perSecond, scenario: "uniform", over: "pgbench-uniform", least: 1},
+			{name: "saturated, one hot item", figure: perSecond, scenario: own, over: "pgbench-row", least: 6},
+			{name: "open loop, errors", figure: errorCount, scenario: "open", atMostZero: true},
+			{name: "open loop, p99 (200 ms are promised)", figure: p99, scenario: "open", most: 50},
+			// The garbage collector moves the memory by a few percent either way.
+			{name: "open loop, memory at the end over the middle", figure: memoryGrowth, scenario: "open", most: 1.10},
+		},
+	}
+	for n := 1; n <= max(maxHotReplicas, o.Replicas); n++ {
+		if n <= maxHotReplicas || n == o.Replicas {
+			s.scenarios = append(s.scenarios, scenario{
+				name: "hot-" + strconv.Itoa(n), title: "one hot item, " + replicas(n), baseline: "pgbench-row", replicas: n,
+				drive: increases(1),
+			})
 		}
 	}
-
-	r.progress.printf("making %d items\n", r.options.Items)
-
-	return c.create(ctx, r.system.Replicas)
+	s.scenarios = append(s.scenarios, scenario{
+		name: "open", title: fmt.Sprintf("open loop, %s/s, uniform, %s", thousands(o.Rate), replicas(o.Replicas)),
+		replicas: o.Replicas, drive: func(r *runner) (drive, error) {
+			d, err := increases(o.Items)(r)
+			d.Rate, d.Duration = o.Rate, o.OpenDuration
+			return d, err
+		},
+	})
+	return s
 }
 
-func (*counters) runBaseline(ctx context.Context, r *runner, s scenario) (pgbench.Result, error) {
-	target := pgbench.Uniform
-	if s.hot {
-		target = pgbench.OneRow
+// newTrace drives replicas that differ in nothing but their sampling of traces.
+func newTrace(o Options) suite {
+	s := suite{prepare: prepareCounts, bars: []bar{
+		{name: "1 % traced", figure: perSecond, scenario: "trace-1", over: "trace-off", least: 0.95},
+		{name: "every request traced", figure: perSecond, scenario: "trace-100", over: "trace-off"},
+	}}
+	for _, one := range []struct{ name, title, baseline, share string }{
+		{"trace-off", "uniform, tracing off", "", ""},
+		{"trace-1", "uniform, 1 % of the requests traced", "trace-off", "0.01"},
+		{"trace-100", "uniform, every request traced", "trace-off", "1"},
+	} {
+		s.scenarios = append(s.scenarios, scenario{
+			name: one.name, title: one.title, baseline: one.baseline, replicas: o.Replicas,
+			drive: func(r *runner) (drive, error) {
+				d, err := increases(o.Items)(r)
+				d.environ = map[string]string{}
+				if one.share != "" {
+					d.environ = map[string]string{
+						"OTEL_EXPORTER_OTLP_ENDPOINT": r.system.sinkURL, "OTEL_TRACES_SAMPLER": "parentbased_traceidratio",
+						"OTEL_TRACES_SAMPLER_ARG": one.share,
+					}
+				}
+				return d, err
+			},
+		})
 	}
-
-	return r.baseline.Run(ctx, target, r.options.Duration)
+	return s
 }
 
-func (c *counters) run(ctx context.Context, r *runner, s scenario) (Run, error) {
-	before, err := c.sum(ctx)
+func prepareCounts(ctx context.Context, r *runner) error {
+	if err := r.updateTable(ctx); err != nil {
+		return err
+	}
+	r.printf("making %d items\n", r.options.Items)
+	requests := make([][]byte, r.options.Items)
+	for i := range requests {
+		requests[i] = request(http.MethodPost, "/api/v1/internal/counts", jsonHeader, fmt.Sprintf(`{"itemId":%q}`, itemID(i)))
+	}
+	result, err := load.Once(ctx, load.Config{Targets: r.system.api, Requests: requests, Connections: 8 * len(r.system.api)})
 	if err != nil {
-		return Run{}, err
+		return fmt.Errorf("make the items: %w", err)
 	}
-
-	cfg := r.config(s, c.increases(s.hot))
-	if s.kind == kindOpen {
-		cfg.Rate, cfg.Duration = r.options.Rate, r.options.OpenDuration
+	if made := result.Tally.Acknowledged + result.Statuses[http.StatusConflict]; made != int64(len(requests)) {
+		return fmt.Errorf("make the items: %d of %d are there; other answers by status %v, without an answer %v",
+			made, len(requests), result.Statuses, result.Failures)
 	}
-
-	var spansBefore int64
-	if r.options.Trace {
-		if spansBefore, err = r.system.Spans(ctx); err != nil {
-			return Run{}, err
-		}
-	}
-
-	result, seen, err := r.drive(ctx, cfg, s, load.Run)
-	if err != nil {
-		return Run{}, err
-	}
-
-	after, err := c.sum(ctx)
-	if err != nil {
-		return Run{}, err
-	}
-
-	run := runOf(result, seen)
-	run.Sum = &SumCheck{Tally: result.Tally, Gained: after - before}
-
-	if r.options.Trace {
-		spans, err := r.system.Spans(ctx)
-		if err != nil {
-			return Run{}, err
-		}
-
-		run.Spans = spans - spansBefore
-	}
-
-	if s.kind == kindOpen {
-		lateness := latencyOf(result.Lateness)
-		run.Lateness = &lateness
-	}
-
-	return run, nil
+	return nil
 }
 
 func itemID(i int) string { return fmt.Sprintf("bench-%05d", i) }
 
-// create makes all items; those that are there already are left as they are.
-func (c *counters) create(ctx context.Context, targets []string) error {
-	requests := make([][]byte, c.items)
-	for i := range requests {
-		body := fmt.Sprintf(`{"itemId":%q}`, itemID(i))
-		requests[i] = fmt.Appendf(nil, "POST /api/v1/internal/counts HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"+
-			"Content-Length: %d\r\n\r\n%s", len(body), body)
-	}
-
-	result, err := load.Once(ctx, load.Config{Targets: targets, Requests: requests, Connections: 8 * len(targets)})
-	if err != nil {
-		return fmt.Errorf("make the items: %w", err)
-	}
-
-	if made := result.Tally.Acknowledged + result.Statuses[http.StatusConflict]; made != int64(c.items) {
-		return fmt.Errorf("make the items: %d of %d are there; other answers by status %v, without an answer %v",
-			made, c.items, result.Statuses, result.Failures)
-	}
-
-	return nil
-}
-
-// increases are the requests that a run draws from.
-func (c *counters) increases(hot bool) [][]byte {
-	if hot {
-		return [][]byte{increase(hotItem)}
-	}
-
-	requests := make([][]byte, c.items)
-	for i := range requests {
-		requests[i] = increase(i)
-	}
-
-	return requests
-}
-
-func increase(i int) []byte {
-	return fmt.Appendf(nil, "POST /api/v1/counts/%s/increase HTTP/1.1\r\nHost: bench\r\nContent-Length: 0\r\n\r\n", itemID(i))
-}
-
-// sum adds up the values of all items.
-func (c *counters) sum(ctx context.Context) (int64, error) {
-	var total int64
-
-	for from := 0; from < c.items; from += idsACall {
-		part, err := c.sumOf(ctx, from, min(from+idsACall, c.items))
-		if err != nil {
-			return 0, fmt.Errorf("sum of the counters: %w", err)
+// increases draws from requests for the first n items.
+func increases(n int) func(r *runner) (drive, error) {
+	return func(r *runner) (drive, error) {
+		requests := make([][]byte, n)
+		for i := range requests {
+			requests[i] = request(http.MethodPost, "/api/v1/counts/"+itemID(i)+"/increase", "", "")
 		}
-
-		total += part
+		return drive{
+			Config: load.Config{Requests: requests},
+			state:  number(r.system.url, `SELECT sum(current_value)::bigint FROM counts.count_values WHERE item_id LIKE 'bench-%'`),
+		}, nil
 	}
-
-	return total, nil
 }
 
-func (c *counters) sumOf(ctx context.Context, from, to int) (total int64, err error) {
-	query := make(url.Values)
-	for i := from; i < to; i++ {
-		query.Add("itemIds", itemID(i))
-	}
-
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/api/v1/internal/counts?"+query.Encode(), http.NoBody)
-	if err != nil {
-		return 0, fmt.Errorf("make the request: %w", err)
-	}
-
-	response, err := c.client.Do(request)
-	if err != nil {
-		return 0, fmt.Errorf("read %d counts: %w", to-from, err)
-	}
-
-	defer func() { err = errors.Join(err, response.Body.Close()) }()
-
-	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
-	if err != nil {
-		return 0, fmt.Errorf("read %d counts: %w", to-from, err)
-	}
-
-	if response.StatusCode != http.StatusOK {
-		return 0, fmt.Errorf("read %d counts: status %s: %s", to-from, response.Status, strings.TrimSpace(string(body)))
-	}
-
-	var counts []struct {
-		CurrentValue int64 `json:"currentValue"`
-	}
-	if err := json.Unmarshal(body, &counts); err != nil {
-		return 0, fmt.Errorf("read %d counts: %w", to-from, err)
-	}
-
-	if len(counts) != to-from {
-		return 0, fmt.Errorf("read %d counts: only %d are there", to-from, len(counts))
-	}
-
-	for _, count := range counts {
-		total += count.CurrentValue
-	}
-
-	return total, nil
+// updateTable makes the table that bare pgbench updates, with one row for each item and the fillfactor that the table of
+// counts has, for the two to be comparable.
+func (r *runner) updateTable(ctx context.Context) error {
+	return execute(ctx, r.system.url,
+		`CREATE SCHEMA IF NOT EXISTS rowlock_bench`,
+		`DROP TABLE IF EXISTS rowlock_bench.counters`,
+		`CREATE TABLE rowlock_bench.counters (id bigint PRIMARY KEY, value bigint NOT NULL DEFAULT 0) WITH (fillfactor = `+
+			strconv.Itoa(pgbench.FillFactor)+`)`,
+		`INSERT INTO rowlock_bench.counters (id) SELECT generate_series(1, `+strconv.Itoa(r.options.Items)+`)`,
+		`VACUUM (ANALYZE) rowlock_bench.counters`)
 }
 
-// SumCheck compares what the counters gained in a run with what the generator was told.
-type SumCheck struct {
-	load.Tally
-
-	// Gained is how much the sum of all counters grew.
-	Gained int64 `json:"gained"`
-}
-
-// Holds reports whether every acknowledged increment is there once, no refused one is, and nothing else but unknown ones can be.
-func (s SumCheck) Holds() bool {
-	return s.Acknowledged <= s.Gained && s.Gained <= s.Acknowledged+s.Unknown
+// updateScript draws one of the first rows for each transaction, each equally likely. One row has the same statement
+// and plan; only the row does not change.
+func updateScript(rows int) func() string {
+	script := fmt.Sprintf("\\set id random(1, %d)\nUPDATE rowlock_bench.counters SET value = value + 1 WHERE id = :id;\n", rows)
+	return func() string { return script }
 }

@@ -1,117 +1,238 @@
 package bench
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/load"
-	"github.com/rowlock/rowlock/lab/internal/pgbench"
+	"github.com/rowlock/rowlock/lab/internal/local"
+	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/localmaria"
 )
 
-// EventsLab is how the bench of events gets databases and processes beside those of [System]: it compares two engines, two sizes, and
-// workers that come and go.
-type EventsLab interface {
-	// Database makes an empty, migrated database on the engine's server: "postgres" or "mysql". The error is
-	// [localmaria.ErrNotInstalled], by errors.Is, where there is no server of the kind.
-	Database(ctx context.Context, engine, name string) (url string, err error)
-	// Run starts n processes of a command of the service on a database. api and admin are their addresses.
-	Run(ctx context.Context, command string, n int, url string, variables map[string]string) (p *Processes, err error)
-}
-
-// Processes run until Stop.
-type Processes struct {
-	API, Admin []string
-	Stop       func(ctx context.Context) error
-}
-
-// eventful adds events, reads them and lets workers work them.
-type eventful struct {
-	lab     EventsLab
-	url     string // of the service's own database
-	many    int    // the larger of the two sizes, and
-	few     int    // the smaller one
-	backlog int    // what the workers are given
-
-	small, large *eventTable // PostgreSQL
-	maria, fresh *eventTable // MariaDB, large and empty; nil without a server
-	reads        map[*eventTable]*Processes
-	adds         *Processes // on MariaDB
-}
-
-func newEventful(lab EventsLab, o Options) *eventful {
-	e := &eventful{lab: lab, many: 1_000_000, few: 10_000, backlog: 100_000, reads: make(map[*eventTable]*Processes)}
-	if !o.Judge { // a smoke test
-		e.many, e.few, e.backlog = 20_000, 1_000, 4_000
-	}
-
-	return e
-}
-
-func (e *eventful) prepare(ctx context.Context, r *runner) (err error) {
-	if r.system.DatabaseURL == "" {
-		return errors.New("the bench of events looks into the database, which has no URL")
-	}
-
-	e.url = r.system.DatabaseURL
-
-	if r.hasPGBench() {
-		if r.baseline, err = pgbench.NewScript(r.system.PGBench, r.system.DatabaseURL); err != nil {
-			return err
-		}
-	}
-
-	r.progress.printf("filling tables with %d and %d processed events\n", e.few, e.many)
-
-	if e.small, err = e.table(ctx, "postgres", "events_small", e.few); err != nil {
-		return err
-	}
-
-	if e.large, err = e.table(ctx, "postgres", "events_large", e.many); err != nil {
-		return err
-	}
-
-	e.maria, err = e.table(ctx, "mysql", "events_large", e.many)
-	if errors.Is(err, localmaria.ErrNotInstalled) {
-		r.progress.printf("%v: its figures are left out\n", err)
-
-		return nil
-	}
-
-	if err == nil {
-		e.fresh, err = e.table(ctx, "mysql", "events_fresh", 0)
-	}
-
-	return err
-}
+// The databases of the bench of events. Those of MariaDB are missing where there is no server.
+const (
+	own        = "rowlock" // of the service's replicas
+	small      = "events_small"
+	large      = "events_large"
+	mariaLarge = "events_maria"
+	mariaFresh = "events_fresh"
+)
 
 // pendingBeside is how many pending events lie in the tables whose claims and lookups are measured.
 const pendingBeside = 1000
 
-func (e *eventful) table(ctx context.Context, engine, name string, processed int) (*eventTable, error) {
-	url, err := e.lab.Database(ctx, engine, name)
-	if err != nil {
-		return nil, fmt.Errorf("make the database %s: %w", name, err)
-	}
-
-	t := &eventTable{url: url, mysql: engine == "mysql"}
-	if processed == 0 {
-		return t, nil
-	}
-
-	if err := t.fill(ctx, processed, pendingBeside); err != nil {
-		return nil, fmt.Errorf("fill the database %s: %w", name, err)
-	}
-
-	return t, nil
+// events adds events, reads them and lets workers work them, on both engines and at two sizes.
+type events struct {
+	many    int // the larger of the two sizes, and
+	few     int // the smaller one
+	backlog int // what the workers are given
+	tables  map[string]*eventTable
 }
 
-// skip leaves out what needs a server that is not there.
-func (e *eventful) skip(s scenario) bool { return s.mysql && e.maria == nil }
+func newEvents(o Options) suite {
+	e := &events{many: 1_000_000, few: 10_000, backlog: 100_000}
+	if !o.Judge { // a smoke test
+		e.many, e.few, e.backlog = 20_000, 1_000, 4_000
+	}
+	const many = "1,000,000 processed"
+	add := func() []byte { return request(http.MethodPost, "/events", "", "") }
+	count := func() []byte { return request(http.MethodGet, "/events", "", "") }
+	lookup := func() []byte { return request(http.MethodGet, fmt.Sprintf("/events/%d", 1+rand.IntN(e.many)), "", "") }
+	return suite{
+		prepare: e.prepare,
+		scenarios: []scenario{
+			{name: "pgbench-event", title: "bare pgbench, one transaction per id", pgbench: func() string { return eventScript }},
+			{
+				name: "add", title: "POST /events, " + replicas(o.Replicas), baseline: "pgbench-event", replicas: o.Replicas,
+				drive: e.add(own, add),
+			},
+			{name: "claim-few", title: "claim of 100, 10,000 processed", run: e.claim(small)},
+			{name: "claim-many", title: "claim of 100, " + many, run: e.claim(large)},
+			{name: "lookup", title: "GET /events/{id}, " + many, replicas: 1, drive: e.read(large, lookup)},
+			{name: "count", title: "GET /events, " + many, replicas: 1, drive: e.read(large, count)},
+			{name: "work-1", title: "work, 1 worker", run: e.work(own, 1, 1)},
+			{name: "work-4", title: "work, 4 workers in 2 processes", run: e.work(own, 2, 2)},
+			{
+				name: "mariadb-add", title: "MariaDB: POST /events, " + replicas(o.Replicas), replicas: o.Replicas,
+				drive: e.add(mariaFresh, add),
+			},
+			{name: "mariadb-claim", title: "MariaDB: claim of 100, " + many, run: e.claim(mariaLarge)},
+			{name: "mariadb-lookup", title: "MariaDB: GET /events/{id}, " + many, replicas: 1, drive: e.read(mariaLarge, lookup)},
+			{name: "mariadb-work-1", title: "MariaDB: work, 1 worker", run: e.work(mariaFresh, 1, 1)},
+			{name: "mariadb-work-4", title: "MariaDB: work, 4 workers in 2 processes", run: e.work(mariaFresh, 2, 2)},
+		},
+		bars: []bar{
+			{name: "POST /events", figure: perSecond, scenario: "add", over: "pgbench-event", least: 6},
+			{name: "workers together", figure: perSecond, scenario: "work-4", least: 20_000},
+			{name: "claim at 1,000,000 processed", figure: p50, scenario: "claim-many", over: "claim-few", most: 2},
+			{name: "lookup at 1,000,000, median", figure: p50, scenario: "lookup", most: 3},
+		},
+	}
+}
+
+func (e *events) prepare(ctx context.Context, r *runner) error {
+	r.printf("filling tables with %d and %d processed events\n", e.few, e.many)
+	e.tables = map[string]*eventTable{own: {url: r.system.url}}
+	for _, t := range []struct {
+		engine, name string
+		processed    int
+	}{
+		{services.PostgreSQL, small, e.few}, {services.PostgreSQL, large, e.many},
+		{services.MySQL, mariaLarge, e.many}, {services.MySQL, mariaFresh, 0},
+	} {
+		url, err := r.system.database(ctx, t.engine, t.name)
+		if errors.Is(err, localmaria.ErrNotInstalled) {
+			return nil
+		}
+		table := &eventTable{url: url, mysql: t.engine == services.MySQL}
+		if err == nil && t.processed > 0 {
+			err = table.fill(ctx, t.processed)
+		}
+		if err != nil {
+			return fmt.Errorf("make the database %s: %w", t.name, err)
+		}
+		e.tables[t.name] = table
+	}
+	return nil
+}
+
+// table returns [localmaria.ErrNotInstalled] where there is no server for the table.
+func (e *events) table(name string) (*eventTable, error) {
+	if t := e.tables[name]; t != nil {
+		return t, nil
+	}
+	return nil, localmaria.ErrNotInstalled
+}
+
+// add drives POST /events, on replicas of its own but for the service's own database.
+func (e *events) add(name string, next func() []byte) func(*runner) (drive, error) {
+	return func(*runner) (drive, error) {
+		t, err := e.table(name)
+		if err != nil {
+			return drive{}, err
+		}
+		d := drive{Config: load.Config{Next: next}, state: t.number(`SELECT count(*) FROM events.events`)}
+		if name != own {
+			d.environ = map[string]string{"DATABASE_URL": t.url}
+		}
+		return d, nil
+	}
+}
+
+// read sends GETs over one connection, so that the latency is that of the work and not of a queue.
+func (e *events) read(name string, next func() []byte) func(*runner) (drive, error) {
+	return func(r *runner) (drive, error) {
+		t, err := e.table(name)
+		if err != nil {
+			return drive{}, err
+		}
+		return drive{
+			Config:  load.Config{Next: next, Connections: 1, Duration: max(r.options.Duration/2, time.Second)},
+			environ: map[string]string{"DATABASE_URL": t.url},
+		}, nil
+	}
+}
+
+// claim returns a run that measures what a worker's first statement costs.
+func (e *events) claim(name string) func(context.Context, *runner) (Result, error) {
+	return func(ctx context.Context, _ *runner) (Result, error) {
+		t, err := e.table(name)
+		if err != nil {
+			return Result{}, err
+		}
+		took, err := t.claims(ctx, 300)
+		if err != nil {
+			return Result{}, err
+		}
+		return runOfLatency(took), nil
+	}
+}
+
+// work returns a run in which workers, so many in each process, work a backlog that is there when they start. It takes
+// the time from the first event to the last.
+func (e *events) work(name string, processes, each int) func(context.Context, *runner) (Result, error) {
+	return func(ctx context.Context, r *runner) (run Result, err error) {
+		t, err := e.table(name)
+		if err != nil {
+			return Result{}, err
+		}
+		processed := t.number(`SELECT count(*) FROM events.events WHERE value IS NOT NULL`)
+		before, err := processed(ctx)
+		if err != nil {
+			return Result{}, err
+		}
+		if err := t.enqueue(ctx, e.backlog); err != nil {
+			return Result{}, err
+		}
+		set, err := r.system.start(ctx, local.Spec{
+			Args: []string{"work"}, NoAPI: true,
+			Environ: map[string]string{"DATABASE_URL": t.url, "WORKER_CONCURRENCY": strconv.Itoa(each)},
+		}, processes)
+		if err != nil {
+			return Result{}, err
+		}
+		defer func() { err = errors.Join(err, set.Stop(context.WithoutCancel(ctx))) }()
+		took, err := untilWorked(ctx, fleetOf(set).admin, e.backlog)
+		if err != nil {
+			return Result{}, err
+		}
+		after, err := processed(ctx)
+		run = Result{Figures: Figures{perSecond: float64(e.backlog) / took.Seconds()}}
+		run.check(load.Tally{Acknowledged: int64(e.backlog)}, after-before)
+		return run, err
+	}
+}
+
+// untilWorked waits until the workers together report n events as worked, and returns the time since the first.
+func untilWorked(ctx context.Context, admin []string, n int) (time.Duration, error) {
+	for started, first := time.Now(), true; ; {
+		sum := 0
+		for _, addr := range admin {
+			v, err := workedBy(ctx, addr)
+			if err != nil {
+				return 0, fmt.Errorf("read the metrics of a worker: %w", err)
+			}
+			sum += v
+		}
+		if first && sum > 0 {
+			first, started = false, time.Now()
+		}
+		if sum >= n {
+			return time.Since(started), nil
+		}
+		if !sleep(ctx, 5*time.Millisecond) {
+			return 0, fmt.Errorf("%d of %d events were worked: %w", sum, n, ctx.Err())
+		}
+	}
+}
+
+// workedBy reads events_worked_total.
+func workedBy(ctx context.Context, addr string) (n int, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", http.NoBody)
+	if err != nil {
+		return 0, err //nolint:wrapcheck // the caller does
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err //nolint:wrapcheck // the caller does
+	}
+	defer func() { err = errors.Join(err, response.Body.Close()) }()
+	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+		if text, found := strings.CutPrefix(lines.Text(), "events_worked_total "); found {
+			v, err := strconv.ParseFloat(text, 64)
+			return int(v), err //nolint:wrapcheck // the caller does
+		}
+	}
+	return 0, nil
+}
 
 // eventScript is the flow of the source: a transaction for each id.
 const eventScript = `BEGIN;
@@ -120,182 +241,3 @@ UPDATE events.status SET id = id + 1 RETURNING id AS taken \gset
 INSERT INTO events.events (id, value) VALUES (:taken, 'pgbench');
 COMMIT;
 `
-
-func (*eventful) runBaseline(ctx context.Context, r *runner, _ scenario) (pgbench.Result, error) {
-	return r.baseline.RunScript(ctx, eventScript, r.options.Duration)
-}
-
-func (e *eventful) run(ctx context.Context, r *runner, s scenario) (Run, error) {
-	switch s.name {
-	case scenarioAddEvent, scenarioMariaAdd:
-		return e.add(ctx, r, s)
-	case scenarioClaimFew:
-		return e.claim(ctx, e.small)
-	case scenarioClaimMany:
-		return e.claim(ctx, e.large)
-	case scenarioMariaClaim:
-		return e.claim(ctx, e.maria)
-	case scenarioLookup:
-		return e.read(ctx, r, s, e.large, lookups(e.many))
-	case scenarioMariaLookup:
-		return e.read(ctx, r, s, e.maria, lookups(e.many))
-	case scenarioCount:
-		return e.read(ctx, r, s, e.large, [][]byte{get("/events")})
-	default:
-		return e.work(ctx, s)
-	}
-}
-
-// add drives POST /events on as many replicas as the options say.
-func (e *eventful) add(ctx context.Context, r *runner, s scenario) (Run, error) {
-	table, targets := &eventTable{url: e.url}, r.system.Replicas[:s.replicas]
-
-	if s.mysql {
-		table = e.fresh
-
-		if e.adds == nil {
-			var err error
-			if e.adds, err = e.lab.Run(ctx, "serve", r.options.Replicas, e.fresh.url, nil); err != nil {
-				return Run{}, err
-			}
-		}
-
-		targets = e.adds.API
-	}
-
-	before, err := table.count(ctx)
-	if err != nil {
-		return Run{}, err
-	}
-
-	cfg := r.config(s, [][]byte{post("/events")})
-	cfg.Targets = targets
-
-	result, seen, err := r.drive(ctx, cfg, s, load.Run)
-	if err != nil {
-		return Run{}, err
-	}
-
-	after, err := table.count(ctx)
-	if err != nil {
-		return Run{}, err
-	}
-
-	run := runOf(result, seen)
-	run.Sum = &SumCheck{Tally: result.Tally, Gained: after - before}
-
-	return run, nil
-}
-
-// read sends GETs over one connection, so that the latency is that of the work and not of a queue.
-func (e *eventful) read(ctx context.Context, r *runner, s scenario, t *eventTable, requests [][]byte) (Run, error) {
-	p := e.reads[t]
-	if p == nil {
-		var err error
-		if p, err = e.lab.Run(ctx, "serve", 1, t.url, nil); err != nil {
-			return Run{}, err
-		}
-
-		e.reads[t] = p
-	}
-
-	cfg := r.config(s, requests)
-	cfg.Targets, cfg.Connections = p.API, 1
-	cfg.Duration = max(cfg.Duration/2, time.Second)
-
-	result, seen, err := r.drive(ctx, cfg, s, load.Run)
-	if err != nil {
-		return Run{}, err
-	}
-
-	return runOf(result, seen), nil
-}
-
-// claims is how many of them one run measures.
-const claims = 300
-
-// claim measures what a worker's first statement costs.
-func (*eventful) claim(ctx context.Context, t *eventTable) (Run, error) {
-	took, err := t.claims(ctx, claims)
-	if err != nil {
-		return Run{}, err
-	}
-
-	latency := latencyOf(took)
-
-	return Run{Summary: Summary{PerSecond: float64(time.Second) / max(took.Mean(), 1), Latency: latency}}, nil
-}
-
-// work lets workers work a backlog that is there when they start, and takes the time from the first event to the last.
-func (e *eventful) work(ctx context.Context, s scenario) (run Run, err error) {
-	table := &eventTable{url: e.url}
-	if s.mysql {
-		table = e.fresh
-	}
-
-	before, err := table.processed(ctx)
-	if err != nil {
-		return Run{}, err
-	}
-
-	if err := table.enqueue(ctx, e.backlog); err != nil {
-		return Run{}, err
-	}
-
-	p, err := e.lab.Run(ctx, "work", s.processes, table.url, map[string]string{
-		"WORKER_CONCURRENCY": strconv.Itoa(s.workers / s.processes),
-	})
-	if err != nil {
-		return Run{}, err
-	}
-
-	defer func() { err = errors.Join(err, p.Stop(context.WithoutCancel(ctx))) }()
-
-	took, err := untilWorked(ctx, p.Admin, e.backlog)
-	if err != nil {
-		return Run{}, err
-	}
-
-	after, err := table.processed(ctx)
-	if err != nil {
-		return Run{}, err
-	}
-
-	return Run{
-		Summary: Summary{PerSecond: float64(e.backlog) / took.Seconds()},
-		Sum:     &SumCheck{Tally: load.Tally{Acknowledged: int64(e.backlog)}, Gained: after - before},
-	}, nil
-}
-
-// close stops what was started for the reads.
-func (e *eventful) close(ctx context.Context) error {
-	var all error
-
-	for _, p := range e.reads {
-		all = errors.Join(all, p.Stop(ctx))
-	}
-
-	if e.adds != nil {
-		all = errors.Join(all, e.adds.Stop(ctx))
-	}
-
-	return all
-}
-
-func post(path string) []byte {
-	return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: bench\r\nContent-Length: 0\r\n\r\n", path)
-}
-
-func get(path string) []byte { return fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: bench\r\n\r\n", path) }
-
-// lookups are reads of events all over the table.
-func lookups(highest int) [][]byte {
-	const different = 5000
-
-	requests := make([][]byte, different)
-	for i := range requests {
-		requests[i] = get(fmt.Sprintf("/events/%d", 1+rand.IntN(highest)))
-	}
-
-	return requests
-}

@@ -1,20 +1,14 @@
 package bench
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/load"
-	"github.com/rowlock/rowlock/lab/internal/pgbench"
 )
 
 const (
@@ -25,212 +19,119 @@ const (
 	singly  = 3
 )
 
-// lists works on a list of its own in each round: adds, pages, increments and deletes items in batches, then others one at a time.
+// iidyPGBench is the figure of bare pgbench, in single-row updates a second, beside which an implementation on COPY and
+// pgx reached the bars of the suite on 8 connections.
+const iidyPGBench = 18_200
+
+// lists works on a list of its own in each round: adds, pages, increments and deletes items in batches, then others one
+// at a time.
 type lists struct {
-	base   string // the API of one replica
-	items  int    // Options.Items
-	client *http.Client
-	list   string // of this round
+	items int // Options.Items
+	list  string
 }
 
-func newLists(target string, items int) *lists {
-	return &lists{base: "http://" + target, items: items, client: &http.Client{Timeout: time.Minute}}
-}
-
-func (l *lists) prepare(ctx context.Context, r *runner) (err error) {
-	if r.hasPGBench() {
-		if r.baseline, err = pgbench.New(ctx, r.system.PGBench, r.system.DatabaseURL, r.options.Items); err != nil {
-			return fmt.Errorf("baseline: %w", err)
+// newIidy measures items a second, not requests.
+func newIidy(o Options) suite {
+	l := &lists{items: o.Items}
+	s := suite{
+		prepare: func(ctx context.Context, r *runner) error { return r.updateTable(ctx) },
+		scenarios: []scenario{{
+			name: "pgbench-uniform", title: "bare pgbench, single-row updates", pgbench: updateScript(o.Items),
+		}},
+	}
+	const added, gone, tried = "count(*)", "-count(*)", "count(*) FILTER (WHERE attempts = 1)"
+	for _, one := range []struct {
+		name, title string
+		bar         string
+		least       float64 // items a second, beside iidyPGBench
+		items       int64   // of a request
+		requests    func() [][]byte
+		state       string // the column that grows by the items; empty for reads
+	}{
+		{"add", "items added, 1,000 a request", "items added", 242_000, aRequest, l.batches(http.MethodPost, ""), added},
+		{"page", "items paged, 1,000 a request", "items paged", 361_000, aRequest, l.pages, ""},
+		{"first-page", "items paged, the first page alone", "", 0, aRequest, l.firstPage, ""},
+		{"last-page", "items paged, the last page alone", "", 0, aRequest, l.lastPage, ""},
+		{
+			"increment", "items incremented, 1,000 a request", "items incremented", 164_000, aRequest,
+			l.batches(http.MethodPost, "?action=increment"), tried,
+		},
+		{"delete", "items deleted, 1,000 a request", "items deleted", 305_000, aRequest, l.batches(http.MethodDelete, ""), gone},
+		{"add-one", "single adds", "single adds", 5_200, 1, l.singles(http.MethodPost, ""), added},
+		{"get-one", "single gets", "single gets", 15_000, 1, l.singles(http.MethodGet, ""), ""},
+		{
+			"increment-one", "single increments", "single increments", 6_300, 1,
+			l.singles(http.MethodPost, "?action=increment"), tried,
+		},
+		{"delete-one", "single deletes", "single deletes", 6_800, 1, l.singles(http.MethodDelete, ""), gone},
+	} {
+		s.scenarios = append(s.scenarios, scenario{
+			name: one.name, title: one.title, baseline: "pgbench-uniform", replicas: o.Replicas, drive: func(r *runner) (drive, error) {
+				if one.name == "add" || l.list == "" {
+					l.list = strings.TrimSuffix(benchPrefix(), "-")
+				}
+				d := drive{Config: load.Config{Requests: one.requests()}, items: one.items, once: true}
+				if one.bar == "" { // one page over and over
+					d.once, d.Duration = false, min(o.Duration, 3*time.Second)
+				}
+				if one.state != "" {
+					d.state = number(r.system.url, `SELECT `+one.state+` FROM iidy.lists WHERE list = '`+l.list+`'`)
+				}
+				return d, nil
+			},
+		})
+		if one.bar != "" {
+			s.bars = append(s.bars, bar{
+				name: one.bar, figure: perSecond, scenario: one.name, over: "pgbench-uniform", least: one.least / iidyPGBench,
+			})
 		}
 	}
-
-	return nil
+	return s
 }
 
-func (*lists) runBaseline(ctx context.Context, r *runner, _ scenario) (pgbench.Result, error) {
-	return r.baseline.Run(ctx, pgbench.Uniform, r.options.Duration)
-}
+// batchItem looks like the file of a download.
+func batchItem(i int) string { return fmt.Sprintf("mirror/files/%07d.tar.gz", i) }
 
-// forEver is longer than any run.
-const forEver = time.Hour
-
-// step is what a scenario sends and what it must leave behind.
-type step struct {
-	requests [][]byte
-	each     int                            // items of a request
-	state    func(progress listState) int64 // what must have grown by the number of items; nil for reads
-}
-
-// listState is the list's progress as the service tells it.
-type listState struct {
-	Items    int64            `json:"items"`
-	Attempts map[string]int64 `json:"attempts"` // by their number, "5+" the last
-}
-
-func (l *lists) run(ctx context.Context, r *runner, s scenario) (Run, error) {
-	if s.name == scenarioAdd || l.list == "" {
-		l.list = "bench-" + strings.ToLower(rand.Text()[:8])
-	}
-
-	work := l.step(s.name)
-	if s.name == scenarioFirstPage || s.name == scenarioLastPage {
-		return l.page(ctx, r, s, work.requests)
-	}
-
-	before, err := l.progress(ctx)
-	if err != nil {
-		return Run{}, err
-	}
-
-	cfg := r.config(s, work.requests)
-	cfg.Warmup, cfg.Duration = 0, forEver // the run is over when everything is sent
-
-	result, seen, err := r.drive(ctx, cfg, s, load.Once)
-	if err != nil {
-		return Run{}, err
-	}
-
-	run := runOf(result, seen)
-	run.PerSecond *= float64(work.each)
-
-	if work.state == nil {
-		return run, nil
-	}
-
-	after, err := l.progress(ctx)
-	if err != nil {
-		return Run{}, err
-	}
-
-	tally := result.Tally
-	tally.Acknowledged *= int64(work.each)
-	tally.Unknown *= int64(work.each)
-	run.Sum = &SumCheck{Tally: tally, Gained: work.state(after) - work.state(before)}
-
-	return run, nil
-}
-
-// page asks for one page over and over.
-func (*lists) page(ctx context.Context, r *runner, s scenario, requests [][]byte) (Run, error) {
-	cfg := r.config(s, requests)
-	cfg.Duration = min(cfg.Duration, 3*time.Second)
-
-	result, seen, err := r.drive(ctx, cfg, s, load.Run)
-	if err != nil {
-		return Run{}, err
-	}
-
-	run := runOf(result, seen)
-	run.PerSecond *= aRequest
-
-	return run, nil
-}
-
-func (l *lists) step(name string) step {
-	items := func(p listState) int64 { return p.Items }
-	gone := func(p listState) int64 { return -p.Items }
-	tried := func(p listState) int64 { return p.Attempts["1"] }
-
-	switch name {
-	case scenarioAdd:
-		return step{l.batches(http.MethodPost, ""), aRequest, items}
-	case scenarioIncrement:
-		return step{l.batches(http.MethodPost, "?action=increment"), aRequest, tried}
-	case scenarioDelete:
-		return step{l.batches(http.MethodDelete, ""), aRequest, gone}
-	case scenarioPage:
-		return step{l.pages(), aRequest, nil}
-	case scenarioFirstPage:
-		return step{l.pages()[:1], aRequest, nil}
-	case scenarioLastPage:
-		pages := l.pages()
-
-		return step{pages[len(pages)-1:], aRequest, nil}
-	case scenarioAddOne:
-		return step{l.singles(http.MethodPost, ""), 1, items}
-	case scenarioIncrementOne:
-		return step{l.singles(http.MethodPost, "?action=increment"), 1, tried}
-	case scenarioGetOne:
-		return step{l.singles(http.MethodGet, ""), 1, nil}
-	default:
-		return step{l.singles(http.MethodDelete, ""), 1, gone}
-	}
-}
-
-// benchItem looks like the file of a download.
-func benchItem(i int) string { return fmt.Sprintf("mirror/files/%07d.tar.gz", i) }
-
-// singleItem sorts behind all of the batches.
-func singleItem(i int) string { return fmt.Sprintf("single/files/%07d.tar.gz", i) }
-
-func (l *lists) batches(method, query string) [][]byte {
-	requests := make([][]byte, 0, l.items*batched/aRequest)
-
-	for first := 0; first < l.items*batched; first += aRequest {
-		var body bytes.Buffer
-		for i := range aRequest {
-			body.WriteString(benchItem(first + i))
-			body.WriteByte('\n')
+// batches returns a function that makes requests of aRequest items each.
+func (l *lists) batches(method, query string) func() [][]byte {
+	return func() (requests [][]byte) {
+		for first := 0; first < l.items*batched; first += aRequest {
+			var body strings.Builder
+			for i := range aRequest {
+				body.WriteString(batchItem(first+i) + "\n")
+			}
+			path := "/iidy/v1/batch/lists/" + l.list + query
+			requests = append(requests, request(method, path, "Content-Type: text/plain\r\n", body.String()))
 		}
-
-		requests = append(requests, fmt.Appendf(nil, "%s /iidy/v1/batch/lists/%s%s HTTP/1.1\r\nHost: bench\r\nContent-Type: text/plain\r\n"+
-			"Content-Length: %d\r\n\r\n%s", method, l.list, query, body.Len(), body.Bytes()))
+		return requests
 	}
-
-	return requests
 }
 
-func (l *lists) pages() [][]byte {
-	requests := make([][]byte, 0, l.items*batched/aRequest)
+func (l *lists) pages() (requests [][]byte) {
 	after := ""
-
 	for first := 0; first < l.items*batched; first += aRequest {
-		requests = append(requests, fmt.Appendf(nil, "GET /iidy/v1/batch/lists/%s?count=%d&after_id=%s HTTP/1.1\r\nHost: bench\r\n\r\n",
-			l.list, aRequest, url.QueryEscape(after)))
-		after = benchItem(first + aRequest - 1)
+		path := fmt.Sprintf("/iidy/v1/batch/lists/%s?count=%d&after_id=%s", l.list, aRequest, url.QueryEscape(after))
+		requests = append(requests, request(http.MethodGet, path, "", ""))
+		after = batchItem(first + aRequest - 1)
 	}
-
 	return requests
 }
 
-func (l *lists) singles(method, query string) [][]byte {
-	requests := make([][]byte, l.items*singly)
-	for i := range requests {
-		requests[i] = fmt.Appendf(nil, "%s /iidy/v1/lists/%s/%s%s HTTP/1.1\r\nHost: bench\r\nContent-Length: 0\r\n\r\n",
-			method, l.list, url.PathEscape(singleItem(i)), query)
-	}
+func (l *lists) firstPage() [][]byte { return l.pages()[:1] }
 
-	return requests
+func (l *lists) lastPage() [][]byte {
+	pages := l.pages()
+	return pages[len(pages)-1:]
 }
 
-// progress asks how the list stands.
-func (l *lists) progress(ctx context.Context) (p listState, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, l.base+"/iidy/v1/lists/"+l.list, http.NoBody)
-	if err != nil {
-		return p, fmt.Errorf("make the request: %w", err)
+// singles returns a function that makes requests of one item each, which sorts behind those of the batches.
+func (l *lists) singles(method, query string) func() [][]byte {
+	return func() [][]byte {
+		requests := make([][]byte, l.items*singly)
+		for i := range requests {
+			item := url.PathEscape(fmt.Sprintf("single/files/%07d.tar.gz", i))
+			requests[i] = request(method, "/iidy/v1/lists/"+l.list+"/"+item+query, "", "")
+		}
+		return requests
 	}
-
-	request.Header.Set("Accept", "application/json")
-
-	response, err := l.client.Do(request)
-	if err != nil {
-		return p, fmt.Errorf("read the list's progress: %w", err)
-	}
-
-	defer func() { err = errors.Join(err, response.Body.Close()) }()
-
-	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<16))
-	if err != nil {
-		return p, fmt.Errorf("read the list's progress: %w", err)
-	}
-
-	if response.StatusCode != http.StatusOK {
-		return p, fmt.Errorf("read the list's progress: status %s: %s", response.Status, strings.TrimSpace(string(body)))
-	}
-
-	if err := json.Unmarshal(body, &p); err != nil {
-		return p, fmt.Errorf("read the list's progress: %w", err)
-	}
-
-	return p, nil
 }

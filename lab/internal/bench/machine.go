@@ -2,75 +2,121 @@ package bench
 
 import (
 	"context"
-	"database/sql"
-	"errors"
-	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
+	"time"
 
-	_ "github.com/lib/pq" // the driver that reads the server's settings
+	"github.com/prometheus/procfs"
 )
 
-// speedSettings are the settings that decide how fast PostgreSQL commits; a figure without them means little.
-func speedSettings() []string {
-	return []string{
-		"fsync", "synchronous_commit", "full_page_writes", "wal_sync_method", "commit_delay", "shared_buffers", "max_wal_size",
-		"max_connections",
-	}
+// Machine says where the figures were measured.
+type Machine struct {
+	CPU      string `json:"cpu"`
+	Cores    int    `json:"cores"`
+	Platform string `json:"platform"`
+	Go       string `json:"go"`
+	// PostgreSQL is the server's version; Settings are those of its settings that decide how fast it commits.
+	PostgreSQL string `json:"postgresql"`
+	Settings   string `json:"settings"`
 }
 
-func machine(ctx context.Context, databaseURL string) (found Machine, err error) {
-	found = Machine{
+// settingsQuery reads the settings without which a figure means little.
+const settingsQuery = `SELECT current_setting('server_version'),
+       string_agg(name || '=' || current_setting(name), ', ' ORDER BY name)
+  FROM pg_settings WHERE name IN ('fsync', 'synchronous_commit', 'full_page_writes', 'wal_sync_method', 'commit_delay',
+       'shared_buffers', 'max_wal_size', 'max_connections')`
+
+func machine(ctx context.Context, databaseURL string) (m Machine, err error) {
+	m = Machine{
 		CPU: cpuModel(), Cores: runtime.NumCPU(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(),
-		PostgreSQL: "(unknown)", Settings: map[string]string{},
 	}
-
-	if databaseURL == "" {
-		return found, nil
-	}
-
-	db, err := sql.Open("postgres", databaseURL)
-	if err != nil {
-		return found, fmt.Errorf("read the server's settings: %w", err)
-	}
-
-	defer func() { err = errors.Join(err, db.Close()) }()
-
-	conn, err := db.Conn(ctx) // pinned, as everywhere: database/sql repeats what it sends through *sql.DB as it sees fit
-	if err != nil {
-		return found, fmt.Errorf("read the server's settings: %w", err)
-	}
-
-	defer func() { err = errors.Join(err, conn.Close()) }()
-
-	for _, name := range append(speedSettings(), "server_version") {
-		var value string
-		if err := conn.QueryRowContext(ctx, `SELECT current_setting($1)`, name).Scan(&value); err != nil {
-			return found, fmt.Errorf("read the server's setting %s: %w", name, err)
-		}
-
-		found.Settings[name] = value
-	}
-
-	found.PostgreSQL = found.Settings["server_version"]
-	delete(found.Settings, "server_version")
-
-	return found, nil
+	err = row(ctx, databaseURL, settingsQuery, &m.PostgreSQL, &m.Settings)
+	return m, err
 }
 
-// cpuModel falls back to the architecture where there is no /proc/cpuinfo with a name in it.
+// cpuModel returns the architecture where /proc/cpuinfo names no model.
 func cpuModel() string {
-	raw, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return runtime.GOARCH
-	}
-
+	raw, _ := os.ReadFile("/proc/cpuinfo") // without it there is no model
 	for line := range strings.Lines(string(raw)) {
 		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
 			return strings.TrimSpace(value)
 		}
 	}
-
 	return runtime.GOARCH
+}
+
+// observation holds what was seen of the processes in one measured window.
+type observation struct {
+	client, replicas, database time.Duration // CPU
+	machine                    time.Duration // CPU of everything on this machine
+	memory                     []float64     // resident bytes of all replicas, at regular times
+}
+
+// observe watches the processes from the end of the warm-up to the end of the window, or until ctx ends.
+func observe(ctx context.Context, pids []int, databasePID int, warmup, window time.Duration) observation {
+	if !sleep(ctx, warmup) {
+		return observation{}
+	}
+	start, before := time.Now(), used(pids, databasePID)
+	period := min(max(window/30, 200*time.Millisecond), time.Second)
+	samples := before.memory
+	for left := window; left > 0 && sleep(ctx, min(period, left)); left = window - time.Since(start) {
+		samples = append(samples, used(pids, 0).memory...)
+	}
+	after := used(pids, databasePID)
+	return observation{
+		client: after.client - before.client, replicas: after.replicas - before.replicas,
+		database: after.database - before.database, machine: after.machine - before.machine, memory: samples,
+	}
+}
+
+// used returns the CPU time used until now and one sample of the memory. It leaves at 0 what cannot be read, such as
+// where there is no /proc.
+//
+// PostgreSQL has one process for each connection. Those of the replicas' pools outlast a run, so none of its CPU is
+// lost with a process that ended.
+func used(pids []int, databasePID int) observation {
+	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+	var seen observation
+	var resident float64
+	processes, _ := procfs.AllProcs()
+	for _, p := range processes {
+		stat, err := p.Stat()
+		if err != nil {
+			continue // it has ended
+		}
+		switch cpu := seconds(stat.CPUTime()); {
+		case p.PID == os.Getpid():
+			seen.client += cpu
+		case slices.Contains(pids, p.PID):
+			seen.replicas += cpu
+			resident += float64(stat.ResidentMemory())
+		case databasePID > 0 && (p.PID == databasePID || stat.PPID == databasePID):
+			seen.database += cpu
+		}
+	}
+	if resident > 0 {
+		seen.memory = []float64{resident}
+	}
+	if proc, err := procfs.NewDefaultFS(); err == nil {
+		if stat, err := proc.Stat(); err == nil {
+			all := stat.CPUTotal
+			seen.machine = seconds(all.User + all.Nice + all.System + all.IRQ + all.SoftIRQ + all.Steal)
+		}
+	}
+	return seen
+}
+
+// sleep returns false when ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

@@ -3,45 +3,69 @@ package bench
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
+	"net/http"
 	"strings"
-
-	"github.com/lib/pq"
+	"sync/atomic"
 
 	"github.com/rowlock/rowlock/lab/internal/load"
-	"github.com/rowlock/rowlock/lab/internal/pgbench"
 )
 
-// payer pays rides with new keys, and sends the same requests again.
-type payer struct {
-	prefix string // of the keys, so that they are new on a database that was benched before
-	sent   int
-	url    string
+// replayed is how many of the latest keys the replays draw from.
+const replayed = 2000
+
+// newPayments pays rides with new keys, and sends the latest of the same requests again.
+func newPayments(o Options) suite {
+	var sent atomic.Int64
+	prefix := benchPrefix()
+	pay := func(r *runner, replay bool, next func() []byte) (drive, error) {
+		return drive{
+			Config: load.Config{Next: next}, replay: replay,
+			state: number(r.system.url, `SELECT count(*) FROM payments.payments
+				JOIN payments.processor_charges USING (processor_key) WHERE idempotency_key LIKE '`+prefix+`%'`),
+		}, nil
+	}
+	return suite{
+		prepare: func(context.Context, *runner) error { return nil },
+		scenarios: []scenario{
+			{
+				name: "pgbench-payment", title: "bare pgbench, the statements of a payment",
+				pgbench: func() string { return paymentScript },
+			},
+			{
+				name: "new-keys", title: "new keys, " + replicas(o.Replicas), baseline: "pgbench-payment", replicas: o.Replicas,
+				drive: func(r *runner) (drive, error) {
+					return pay(r, false, func() []byte { return payment(prefix, sent.Add(1)) })
+				},
+			},
+			{
+				name: "replays", title: "replays, " + replicas(o.Replicas), baseline: "pgbench-payment", replicas: o.Replicas,
+				drive: func(r *runner) (drive, error) {
+					last := sent.Load()
+					if last == 0 {
+						return drive{}, errors.New("replays need the new keys before them")
+					}
+					return pay(r, true, func() []byte { return payment(prefix, last-mathrand.Int64N(min(last, replayed))) })
+				},
+			},
+		},
+		bars: []bar{
+			{name: "new keys", figure: perSecond, scenario: "new-keys", over: "pgbench-payment", least: 0.4},
+			{name: "replays", figure: perSecond, scenario: "replays", over: "new-keys", least: 3},
+		},
+	}
 }
 
-func newPayer() *payer { return &payer{prefix: "bench-" + strings.ToLower(rand.Text()[:8]) + "-"} }
+// benchPrefix returns the beginning of names that are new on a database that was benched before.
+func benchPrefix() string { return "bench-" + strings.ToLower(rand.Text()[:8]) + "-" }
 
-const (
-	// replayed is how many of the latest keys the replays draw from.
-	replayed = 2000
-	// calibrating is how many payments tell how many a run needs.
-	calibrating = 500
-)
-
-func (p *payer) prepare(_ context.Context, r *runner) (err error) {
-	if r.system.DatabaseURL == "" {
-		return errors.New("the bench of payments looks into the database, which has no URL")
-	}
-
-	p.url = r.system.DatabaseURL
-
-	if r.hasPGBench() {
-		r.baseline, err = pgbench.NewScript(r.system.PGBench, r.system.DatabaseURL)
-	}
-
-	return err
+func payment(prefix string, i int64) []byte {
+	key := fmt.Sprintf("%s%07d", prefix, i)
+	body := `{"ride_id":"ride-` + key + `","rider_id":"rider","amount":1250,"currency":"EUR",` +
+		`"card":{"number":"4242424242424242","exp_month":12,"exp_year":2099,"cvc":"123"}}`
+	return request(http.MethodPost, "/v1/payments", jsonHeader+"Idempotency-Key: "+key+"\r\n", body)
 }
 
 // paymentScript is what a payment with a new key asks of the database, on the service's own tables. The ledger's commit comes before the
@@ -78,121 +102,3 @@ UPDATE payments.idempotency_records
  WHERE key = 'pgbench-' || :k AND status = 'PROCESSING';
 COMMIT;
 `
-
-func (*payer) runBaseline(ctx context.Context, r *runner, _ scenario) (pgbench.Result, error) {
-	return r.baseline.RunScript(ctx, paymentScript, r.options.Duration)
-}
-
-func (p *payer) run(ctx context.Context, r *runner, s scenario) (Run, error) {
-	before, err := p.settled(ctx)
-	if err != nil {
-		return Run{}, err
-	}
-
-	pay := p.fresh
-	if s.name == scenarioReplays {
-		pay = p.again
-	}
-
-	run, tally, err := pay(ctx, r, s)
-	if err != nil {
-		return Run{}, err
-	}
-
-	after, err := p.settled(ctx)
-	if err != nil {
-		return Run{}, err
-	}
-
-	run.Sum = &SumCheck{Tally: tally, Gained: after - before}
-
-	return run, nil
-}
-
-// fresh pays with new keys, each once: as many as the replicas manage in the duration, as far as a short run before can tell.
-func (p *payer) fresh(ctx context.Context, r *runner, s scenario) (Run, load.Tally, error) {
-	warm, err := load.Once(ctx, r.config(s, p.requests(calibrating)))
-	if err != nil {
-		return Run{}, load.Tally{}, fmt.Errorf("warm up: %w", err)
-	}
-
-	cfg := r.config(s, p.requests(max(calibrating, int(warm.Throughput()*r.options.Duration.Seconds()))))
-	cfg.Warmup = 0
-
-	result, seen, err := r.drive(ctx, cfg, s, load.Once)
-	if err != nil {
-		return Run{}, load.Tally{}, err
-	}
-
-	tally := result.Tally
-	tally.Acknowledged += warm.Tally.Acknowledged
-	tally.Unknown += warm.Tally.Unknown
-
-	return runOf(result, seen), tally, nil
-}
-
-// again sends the latest requests again. Whatever is acknowledged must have been paid before, so nothing is to be gained.
-func (p *payer) again(ctx context.Context, r *runner, s scenario) (Run, load.Tally, error) {
-	if p.sent == 0 {
-		return Run{}, load.Tally{}, errors.New("replays need the new keys before them")
-	}
-
-	first := max(0, p.sent-replayed)
-	requests := make([][]byte, 0, p.sent-first)
-
-	for i := first; i < p.sent; i++ {
-		requests = append(requests, p.request(i))
-	}
-
-	result, seen, err := r.drive(ctx, r.config(s, requests), s, load.Run)
-	if err != nil {
-		return Run{}, load.Tally{}, err
-	}
-
-	return runOf(result, seen), load.Tally{Unknown: result.Tally.Unknown}, nil
-}
-
-// requests makes n with new keys.
-func (p *payer) requests(n int) [][]byte {
-	requests := make([][]byte, n)
-	for i := range requests {
-		requests[i] = p.request(p.sent)
-		p.sent++
-	}
-
-	return requests
-}
-
-func (p *payer) request(i int) []byte {
-	key := fmt.Sprintf("%s%07d", p.prefix, i)
-	body := fmt.Sprintf(`{"ride_id":%q,"rider_id":"rider","amount":1250,"currency":"EUR",`+
-		`"card":{"number":"4242424242424242","exp_month":12,"exp_year":2099,"cvc":"123"}}`, "ride-"+key)
-
-	return fmt.Appendf(nil, "POST /v1/payments HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nIdempotency-Key: %s\r\n"+
-		"Content-Length: %d\r\n\r\n%s", key, len(body), body)
-}
-
-// settled counts the payments of this bench that have a charge behind them.
-func (p *payer) settled(ctx context.Context) (n int64, err error) {
-	connector, err := pq.NewConnector(p.url)
-	if err != nil {
-		return 0, errors.New("count the payments: the database URL cannot be read") // the error may quote the password
-	}
-
-	db := sql.OpenDB(connector)
-	defer func() { err = errors.Join(err, db.Close()) }()
-
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("count the payments: %w", err)
-	}
-
-	defer func() { err = errors.Join(err, conn.Close()) }()
-
-	if err := conn.QueryRowContext(ctx, `SELECT count(*) FROM payments.payments JOIN payments.processor_charges USING (processor_key)
-		WHERE idempotency_key LIKE $1 || '%'`, p.prefix).Scan(&n); err != nil {
-		return 0, fmt.Errorf("count the payments: %w", err)
-	}
-
-	return n, nil
-}

@@ -1,7 +1,13 @@
 package bench
 
 import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -9,11 +15,10 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/load"
 )
 
-// Report is all that a bench measured; its JSON form is for machines, [Report.WriteTable] and [Report.WriteSVG] are for people.
+// Report holds all that a bench measured. [Report.WriteTable] prints it for people, [Report.Save] writes its JSON form.
 type Report struct {
-	Service string    `json:"service"`
 	Started time.Time `json:"started"`
-	// Version is that of this program, which `make bench` builds together with the service: what was measured.
+	// Version is that of this program, which `make bench` builds together with the service.
 	Version string  `json:"version"`
 	Machine Machine `json:"machine"`
 	Options Options `json:"options"`
@@ -22,169 +27,205 @@ type Report struct {
 	Bars      []Bar    `json:"bars"`
 }
 
-// Machine says where the figures were measured.
-type Machine struct {
-	CPU      string `json:"cpu"`
-	Cores    int    `json:"cores"`
-	Platform string `json:"platform"`
-	Go       string `json:"go"`
-	// PostgreSQL is the server's version; Settings are those of its settings that decide its speed.
-	PostgreSQL string            `json:"postgresql"`
-	Settings   map[string]string `json:"settings"`
-}
-
-// Series is one scenario with all its runs.
+// Series holds the runs of one scenario.
 type Series struct {
 	Name  string `json:"name"`
 	Title string `json:"title"`
-	// Baseline names the scenario that this one is held against.
-	Baseline string `json:"baseline,omitempty"`
-	Runs     []Run  `json:"runs"`
-	// Median has the median of each figure over the runs, except that Errors is their sum and the longest latency the longest of all.
-	Median Summary `json:"median"`
+	// Baseline names the scenario that this one is compared with.
+	Baseline string   `json:"baseline,omitempty"`
+	Runs     []Result `json:"runs"`
+	// Median holds each figure's median over the runs, the sum of those that count faults, and the largest of those
+	// that are a maximum.
+	Median Figures `json:"median"`
 }
 
-// Summary is what most readers want to know of a run.
-type Summary struct {
-	PerSecond float64 `json:"per_second"`
-	// Errors counts requests (or transactions of pgbench) that did not succeed in the measured window.
-	Errors  int64   `json:"errors"`
-	Latency Latency `json:"latency"`
-	CPU     CPU     `json:"cpu"`
-}
-
-// Run is one run of a scenario.
-type Run struct {
-	Summary
-
+// Result holds one run of a scenario.
+type Result struct {
+	Figures  Figures                `json:"figures"`
 	Statuses map[int]int64          `json:"statuses,omitempty"`
 	Failures map[load.Failure]int64 `json:"failures,omitempty"`
-	// Lateness is how long after it was due a request was sent; it is part of Latency. Only the open loop has it.
-	Lateness *Latency       `json:"lateness,omitempty"`
-	Curve    []Point        `json:"curve,omitempty"`
-	Memory   []MemorySample `json:"memory,omitempty"`
-	Sum      *SumCheck      `json:"sum,omitempty"`
-	// Spans is how many spans came to the receiver, the warm-up's included; only the bench of tracing counts them.
-	Spans int64 `json:"spans,omitempty"`
-	// Others is the share of the machine's CPU, 0 to 1, that neither the client nor the replicas driven nor the database used. A figure
-	// taken while others were at work is too low. It is 0 where it is not known.
-	Others float64 `json:"others,omitempty"`
+	Sum      *SumCheck              `json:"sum,omitempty"`
 }
 
-// Latency holds nanoseconds. pgbench reports no more than the mean.
-type Latency struct {
-	Mean time.Duration `json:"mean_ns"`
-	P50  time.Duration `json:"p50_ns,omitempty"`
-	P90  time.Duration `json:"p90_ns,omitempty"`
-	P99  time.Duration `json:"p99_ns,omitempty"`
-	P999 time.Duration `json:"p999_ns,omitempty"`
-	Max  time.Duration `json:"max_ns,omitempty"`
+// Figures holds measured values by name. One that was not measured is absent.
+type Figures map[string]float64
+
+// The figures. CPU times are for one request.
+const (
+	perSecond    = "per_second"
+	p50          = "p50_ms"
+	p99          = "p99_ms"
+	p999         = "p999_ms"
+	maxLatency   = "max_ms"
+	lateP99      = "late_p99_ms" // how long after it was due a request was sent; part of the latency
+	errorCount   = "errors"      // requests or transactions that did not succeed in the measured window
+	lostChanges  = "lost"        // acknowledged changes that the database lacks
+	clientCPU    = "client_us"
+	replicaCPU   = "replicas_us"
+	databaseCPU  = "postgresql_us"
+	othersCPU    = "others_percent" // of the machine, by other programs: the other figures are too low then
+	memory       = "memory_mib"     // of all replicas at the end
+	memoryGrowth = "memory_growth"  // from the middle of the window to its end
+	spans        = "spans"
+	spread       = "spread_percent" // half the distance of the slowest and the fastest run; of a median alone
+	ratio        = "ratio"          // to the throughput of the baseline; of a median alone
+)
+
+// runOf returns the figures of a load and of the processes meanwhile.
+func runOf(result *load.Result, seen observation) Result {
+	run := runOfLatency(result.Latency)
+	run.Statuses, run.Failures = result.Statuses, result.Failures
+	run.Figures[perSecond], run.Figures[errorCount] = result.Throughput(), float64(result.Errors())
+	requests := float64(result.Succeeded + result.Errors())
+	for name, cpu := range map[string]time.Duration{
+		clientCPU: seen.client, replicaCPU: seen.replicas, databaseCPU: seen.database,
+	} {
+		if cpu > 0 && requests > 0 {
+			run.Figures[name] = float64(cpu) / float64(time.Microsecond) / requests
+		}
+	}
+	if seen.replicas > 0 && seen.database > 0 && result.Window > 0 {
+		others := seen.machine - seen.replicas - seen.database - seen.client
+		run.Figures[othersCPU] = max(0, 100*float64(others)/float64(result.Window)/float64(runtime.NumCPU()))
+	}
+	if n := len(seen.memory); n >= 3 {
+		run.Figures[memory] = seen.memory[n-1] / (1 << 20)
+		run.Figures[memoryGrowth] = seen.memory[n-1] / seen.memory[n/2]
+	}
+	return run
 }
 
-// CPU is the processor time that one request cost each party, in nanoseconds; 0 where it is not known.
-type CPU struct {
-	Client     time.Duration `json:"client_ns"`
-	Replicas   time.Duration `json:"replicas_ns"`
-	PostgreSQL time.Duration `json:"postgresql_ns"`
+// runOfLatency returns the figures of work that was done one by one.
+func runOfLatency(took *hdrhistogram.Histogram) Result {
+	at := func(percentile float64) float64 { return toMS(took.ValueAtPercentile(percentile)) }
+	return Result{Figures: Figures{
+		perSecond: float64(time.Second) / max(took.Mean(), 1), p50: at(50), p99: at(99), p999: at(99.9), maxLatency: at(100),
+	}}
 }
 
-// Point is one point of the latency curve.
-type Point struct {
-	Percentile float64       `json:"percentile"`
-	Latency    time.Duration `json:"latency_ns"`
-}
+func toMS(nanoseconds int64) float64 { return float64(nanoseconds) / float64(time.Millisecond) }
 
-func latencyOf(h *hdrhistogram.Histogram) Latency {
-	at := func(percentile float64) time.Duration { return time.Duration(h.ValueAtPercentile(percentile)) }
-
-	return Latency{
-		Mean: time.Duration(h.Mean()), P50: at(50), P90: at(90), P99: at(99), P999: at(99.9), Max: time.Duration(h.Max()),
+// summarize fills in the medians of all series.
+func (r *Report) summarize() {
+	for i := range r.Scenarios {
+		s := &r.Scenarios[i]
+		s.summarize()
+		if x, ok := r.figure(perSecond, s.Name, s.Baseline); ok && s.Baseline != "" {
+			s.Median[ratio] = x
+		}
 	}
 }
 
-// curveOf takes points that are evenly spread on the plot's axis, where each further nine has the same width.
-func curveOf(h *hdrhistogram.Histogram) []Point {
-	if h.TotalCount() == 0 {
-		return nil
-	}
-
-	const pointsANine = 8
-
-	var (
-		curve    []Point
-		distance = 1.0                // from 100 %, as a fraction
-		factor   = 0.7498942093324559 // 10^(-1/8)
-	)
-
-	for range curveNines*pointsANine + 1 {
-		percentile := 100 * (1 - distance)
-		curve = append(curve, Point{Percentile: percentile, Latency: time.Duration(h.ValueAtPercentile(percentile))})
-		distance *= factor
-	}
-
-	return curve
-}
-
-// find returns nil when the scenario was not run.
-func (r *Report) find(name string) *Series {
-	i := slices.IndexFunc(r.Scenarios, func(s Series) bool { return s.Name == name && len(s.Runs) > 0 })
-	if i < 0 {
-		return nil
-	}
-
-	return &r.Scenarios[i]
-}
-
-// ratio is the throughput of a series over that of its baseline; 0 when one of the two is missing.
-func (r *Report) ratio(s *Series) float64 {
-	if s == nil {
-		return 0
-	}
-
-	base := r.find(s.Baseline)
-	if base == nil || base.Median.PerSecond == 0 {
-		return 0
-	}
-
-	return s.Median.PerSecond / base.Median.PerSecond
-}
-
-// summarize fills in the median of the runs.
 func (s *Series) summarize() {
-	s.Median = Summary{
-		PerSecond: medianOf(s.Runs, func(r Run) float64 { return r.PerSecond }),
-		Latency: Latency{
-			Mean: medianOf(s.Runs, func(r Run) time.Duration { return r.Latency.Mean }),
-			P50:  medianOf(s.Runs, func(r Run) time.Duration { return r.Latency.P50 }),
-			P90:  medianOf(s.Runs, func(r Run) time.Duration { return r.Latency.P90 }),
-			P99:  medianOf(s.Runs, func(r Run) time.Duration { return r.Latency.P99 }),
-			P999: medianOf(s.Runs, func(r Run) time.Duration { return r.Latency.P999 }),
-		},
-		CPU: CPU{
-			Client:     medianOf(s.Runs, func(r Run) time.Duration { return r.CPU.Client }),
-			Replicas:   medianOf(s.Runs, func(r Run) time.Duration { return r.CPU.Replicas }),
-			PostgreSQL: medianOf(s.Runs, func(r Run) time.Duration { return r.CPU.PostgreSQL }),
-		},
-	}
-
+	all := map[string][]float64{}
 	for _, run := range s.Runs {
-		s.Median.Errors += run.Errors
-		s.Median.Latency.Max = max(s.Median.Latency.Max, run.Latency.Max)
+		for name, v := range run.Figures {
+			all[name] = append(all[name], v)
+		}
+	}
+	s.Median = Figures{}
+	for name, values := range all {
+		slices.Sort(values)
+		switch name {
+		case errorCount, lostChanges:
+			for _, v := range values {
+				s.Median[name] += v
+			}
+		case maxLatency, othersCPU, memoryGrowth:
+			s.Median[name] = slices.Max(values)
+		default:
+			s.Median[name] = (values[(len(values)-1)/2] + values[len(values)/2]) / 2
+		}
+		if name == perSecond && len(values) > 1 {
+			s.Median[spread] = 50 * (slices.Max(values) - slices.Min(values)) / s.Median[name]
+		}
 	}
 }
 
-// medianOf is the middle value, or the mean of the two in the middle; 0 without any.
-func medianOf[T ~float64 | ~int64](runs []Run, figure func(Run) T) T {
-	if len(runs) == 0 {
-		return 0
+// figure returns a figure of a scenario, divided by that of another one where over names it; false when it was not
+// measured.
+func (r *Report) figure(name, scenario, over string) (float64, bool) {
+	i := slices.IndexFunc(r.Scenarios, func(s Series) bool { return s.Name == scenario && len(s.Runs) > 0 })
+	if i < 0 {
+		return 0, false
 	}
-
-	values := make([]T, 0, len(runs))
-	for _, run := range runs {
-		values = append(values, figure(run))
+	v, ok := r.Scenarios[i].Median[name]
+	if over == "" || !ok {
+		return v, ok
 	}
+	base, ok := r.figure(name, over, "")
+	return v / base, ok && base > 0
+}
 
-	slices.Sort(values)
+// bar is one target for the medians of a report.
+type bar struct {
+	name, figure, scenario string
+	// over names the scenario whose figure is 1; empty for an absolute bar.
+	over string
+	// least and most bound the figure; the one that is not wanted is 0. atMostZero wants 0, and none of them nothing.
+	least, most float64
+	atMostZero  bool
+}
 
-	return (values[(len(values)-1)/2] + values[len(values)/2]) / 2
+// Bar holds one target and what was reached.
+type Bar struct {
+	Name    string  `json:"name"`
+	Want    string  `json:"want"`
+	Got     string  `json:"got"`
+	Outcome Outcome `json:"outcome"`
+}
+
+// Outcome says how a figure compares with its bar.
+type Outcome string
+
+// The outcomes.
+const (
+	Met         Outcome = "met"
+	Missed      Outcome = "missed"
+	NotMeasured Outcome = "not measured"
+	NotJudged   Outcome = "not judged" // a smoke test, or a figure without a bar
+)
+
+// judge fills in the bars.
+func (r *Report) judge(bars []bar) {
+	for _, b := range bars {
+		show := func(v float64) string { return format(b.figure, v) + units()[b.figure] }
+		if b.over != "" {
+			show = func(v float64) string { return fmt.Sprintf("%.3g x", v) }
+		}
+		judged := Bar{Name: b.name, Got: "-", Outcome: NotMeasured, Want: strings.TrimSpace("at most " + show(b.most) + " " + b.over)}
+		switch {
+		case b.least > 0:
+			judged.Want = strings.TrimSpace("at least " + show(b.least) + " " + b.over)
+		case b.most == 0 && !b.atMostZero:
+			judged.Want = "shown, there is no bar"
+		}
+		if v, ok := r.figure(b.figure, b.scenario, b.over); ok {
+			judged.Got, judged.Outcome = show(v), Met
+			switch {
+			case !r.Options.Judge || strings.HasPrefix(judged.Want, "shown"):
+				judged.Outcome = NotJudged
+			case b.least > 0 && v < b.least, b.least == 0 && v > b.most:
+				judged.Outcome = Missed
+			}
+		}
+		r.Bars = append(r.Bars, judged)
+	}
+}
+
+// Save writes the report's JSON form into the folder, named after the service, over that of the last time. It returns
+// the file's path.
+func (r *Report) Save(dir string) (path string, err error) {
+	raw, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return "", fmt.Errorf("encode the report: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("make the folder for the report: %w", err)
+	}
+	path = filepath.Join(dir, r.Options.Service+".json")
+	if err := os.WriteFile(path, append(raw, '\n'), 0o644); err != nil {
+		return "", fmt.Errorf("save the report: %w", err)
+	}
+	return path, nil
 }

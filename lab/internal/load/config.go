@@ -12,6 +12,9 @@ type Config struct {
 	Targets []string
 	// Requests are complete HTTP/1.1 requests, body included. [Run] draws one at random, each equally likely, for every request.
 	Requests [][]byte
+	// Next returns the request to send instead of one of Requests; many goroutines call it at once, and
+	// what it returns is sent unless the run is canceled. [Once] does not use it.
+	Next func() []byte
 	// Connections is the number of connections over all targets, and so the most requests that can be in flight.
 	Connections int
 	// Rate is the number of requests a second of an open loop; 0 means a closed loop.
@@ -30,7 +33,7 @@ func (c *Config) validate() error {
 	switch {
 	case len(c.Targets) == 0:
 		return errors.New("load: no target is given")
-	case len(c.Requests) == 0:
+	case len(c.Requests) == 0 && c.Next == nil:
 		return errors.New("load: no request is given")
 	case c.Connections < len(c.Targets):
 		return fmt.Errorf("load: %d connections do not reach all %d targets", c.Connections, len(c.Targets))

@@ -16,10 +16,19 @@ import (
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	end := cfg.Warmup + cfg.Duration
 	within := func(at time.Duration) bool { return cfg.Warmup <= at && at < end }
-	draw := func() []byte { return cfg.Requests[rand.IntN(len(cfg.Requests))] }
+	draw := cfg.Next
+	if draw == nil {
+		draw = func() []byte { return cfg.Requests[rand.IntN(len(cfg.Requests))] }
+	}
 
 	chosen := plan{
-		next:     func(now time.Duration) (turn, bool) { return turn{draw(), now}, now < end },
+		next: func(now time.Duration) (turn, bool) {
+			if now >= end {
+				return turn{}, false
+			}
+
+			return turn{draw(), now}, true
+		},
 		measured: func(_, done time.Duration) bool { return within(done) },
 	}
 
@@ -30,8 +39,11 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		// and each of them later carries its wait in its latency.
 		chosen.next = func(time.Duration) (turn, bool) {
 			due := time.Duration(float64(dealt.Add(1)-1) * float64(time.Second) / cfg.Rate)
+			if due >= end {
+				return turn{}, false
+			}
 
-			return turn{draw(), due}, due < end
+			return turn{draw(), due}, true
 		}
 		chosen.measured = func(due, _ time.Duration) bool { return within(due) }
 	}

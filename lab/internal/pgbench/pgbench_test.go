@@ -5,9 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	_ "github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/dbtest"
@@ -42,63 +45,35 @@ func find(t *testing.T) string {
 
 func TestRun(t *testing.T) {
 	t.Parallel()
-
-	const rows = 50
-
-	binary, databaseURL := find(t), dbtest.Empty(t)
-
-	bench, err := New(t.Context(), binary, databaseURL, rows)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	uniform, err := bench.Run(t.Context(), Uniform, 100*time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	oneRow, err := bench.Run(t.Context(), OneRow, 100*time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
-
+	databaseURL := dbtest.Empty(t)
 	db, err := sql.Open("postgres", databaseURL)
 	if err != nil {
 		t.Fatal(err)
 	}
-
 	defer func() { _ = db.Close() }()
-
-	var sum, touched, first int64
-
-	err = db.QueryRowContext(t.Context(), `SELECT sum(value)::bigint, count(*) FILTER (WHERE value > 0), max(value) FILTER (WHERE id = 1)
-		FROM rowlock_bench.counters`).Scan(&sum, &touched, &first)
+	if _, err := db.ExecContext(t.Context(), `CREATE TABLE counter (value bigint); INSERT INTO counter VALUES (0)`); err != nil {
+		t.Fatal(err)
+	}
+	bench, err := New(find(t), databaseURL)
 	if err != nil {
 		t.Fatal(err)
 	}
-
+	got, err := bench.Run(t.Context(), "UPDATE counter SET value = value + 1;\n", 100*time.Millisecond)
+	if err != nil || got.TPS <= 0 || got.Latency <= 0 || got.Failed != 0 {
+		t.Fatalf("%+v, %v", got, err)
+	}
 	// What pgbench reports is what is in the table.
-	if want := uniform.Transactions + oneRow.Transactions; sum != want {
-		t.Errorf("the counters add up to %d, pgbench reports %d", sum, want)
+	var sum int64
+	if err := db.QueryRowContext(t.Context(), `SELECT value FROM counter`).Scan(&sum); err != nil || sum != got.Transactions {
+		t.Errorf("the counter is %d, %v; pgbench reports %d", sum, err, got.Transactions)
 	}
+}
 
-	if touched != rows || first < oneRow.Transactions {
-		t.Errorf("%d rows were updated, row 1 %d times; want all %d, and row 1 at least %d times", touched, first, rows, oneRow.Transactions)
-	}
-
-	if uniform.TPS <= 0 || uniform.Latency <= 0 || uniform.Failed != 0 {
-		t.Errorf("uniform: %+v", uniform)
-	}
-
-	var options string
-	if err := db.QueryRowContext(t.Context(), `SELECT reloptions::text FROM pg_class WHERE oid = 'rowlock_bench.counters'::regclass`).
-		Scan(&options); err != nil || options != "{"+serviceFillFactor(t)+"}" {
-		t.Errorf("the table has %s, %v; the service's has %s", options, err, serviceFillFactor(t))
-	}
-
-	// A second bench begins with a fresh table.
-	if _, err := New(t.Context(), binary, databaseURL, rows); err != nil {
-		t.Error(err)
+// The tables that are compared have one fillfactor.
+func TestFillFactor(t *testing.T) {
+	t.Parallel()
+	if want := serviceFillFactor(t); want != "fillfactor="+strconv.Itoa(FillFactor) {
+		t.Errorf("the service's table has %s", want)
 	}
 }
 
@@ -133,14 +108,12 @@ func TestErrorsShowNoPassword(t *testing.T) {
 	t.Parallel()
 
 	binary := find(t)
-	env, err := environment("postgres://app:geheim@127.0.0.1:1/none?sslmode=disable")
+	bench, err := New(binary, "postgres://app:geheim@127.0.0.1:1/none?sslmode=disable")
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	bench := &Bench{binary: binary, env: env, rows: 1}
-
-	_, err = bench.Run(t.Context(), Uniform, time.Second)
+	_, err = bench.Run(t.Context(), "SELECT 1;", time.Second)
 	if err == nil || strings.Contains(err.Error(), "geheim") || !strings.Contains(err.Error(), "127.0.0.1") {
 		t.Errorf("no server: error %v, want one that names the address and not the password", err)
 	}
@@ -178,9 +151,9 @@ esac
 		t.Fatal(err)
 	}
 
-	bench := &Bench{binary: binary, rows: 7}
+	bench := &Bench{binary: binary}
 
-	got, err := bench.Run(t.Context(), OneRow, time.Second)
+	got, err := bench.Run(t.Context(), "SELECT 1;", time.Second)
 	if err != nil || got.Transactions != 3 {
 		t.Errorf("%+v, %v; want 3 transactions", got, err)
 	}

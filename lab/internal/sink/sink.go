@@ -47,6 +47,9 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-protobuf") // an empty ExportTraceServiceResponse is no bytes
 }
 
+// Spans returns how many spans there were.
+func (s *Sink) Spans() int64 { return s.spans.Load() }
+
 func count(r *http.Request) (int64, error) {
 	var body io.Reader = r.Body
 	if r.Header.Get("Content-Encoding") == "gzip" {
