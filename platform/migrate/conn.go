@@ -7,14 +7,6 @@ import (
 	"fmt"
 )
 
-// txSettings begin each transaction of a migration. A change of a table waits
-// for a second at most: while it waits, every other user of the table waits
-// behind it. The other two would end a long migration, or the transaction that
-// holds the lock meanwhile. SET LOCAL because a pooler may be in between.
-const txSettings = `SET LOCAL lock_timeout = '1s';
-SET LOCAL statement_timeout = 0;
-SET LOCAL idle_in_transaction_session_timeout = 0;`
-
 // driverConn is what database/sql can use of a connection of package sqldb.
 type driverConn interface {
 	driver.Conn
@@ -28,14 +20,15 @@ type driverConn interface {
 	driver.Validator
 }
 
-// txConnector makes connections whose transactions begin with the dialect's settings. goose
-// begins them itself, so this is the only place to add it.
+// txConnector makes connections whose transactions begin with settings. goose begins them itself, so they cannot be set
+// anywhere else.
 type txConnector struct {
 	driver.Connector
 
 	settings string
 }
 
+// Connect opens a connection.
 func (c txConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	inner, err := c.Connector.Connect(ctx)
 	if err != nil {
@@ -54,13 +47,7 @@ type txConn struct {
 	settings string
 }
 
-// begin and rollback are the transaction that holds the lock: one that no
-// context ends, so that it can begin within lookTimeout and last.
-const (
-	begin    = "BEGIN ISOLATION LEVEL READ COMMITTED;" + txSettings
-	rollback = "ROLLBACK"
-)
-
+// BeginTx begins a transaction and applies the settings.
 func (c txConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	tx, err := c.driverConn.BeginTx(ctx, opts)
 	if err != nil {

@@ -2,115 +2,107 @@ package migrate
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
-	"strconv"
 
-	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
 
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// dialect is what differs between the servers.
+// dialect holds the statements that differ between the servers, for one source.
 type dialect struct {
-	goose goose.Dialect
-	// settings begin each transaction of a migration.
-	settings string
-	// historyExists asks for the history table.
-	historyExists func(src Source) (query string, args []any)
-	// prepare makes what has to exist before the first migration.
-	prepare func(ctx context.Context, conn *sql.Conn, src Source) error
-	// once makes onceIndex.
-	once func(ctx context.Context, conn *sql.Conn, table string) error
-	// history is the name of the history table.
-	history func(src Source) string
-	// begin is sent before tryLock; "" where the lock needs no transaction.
-	begin string
-	// tryLock answers with one row of one boolean; unlock frees the lock.
-	tryLock, unlock func(src Source) string
+	goose database.Dialect
+	// txSettings begin each transaction of a migration. A change of a table waits for a second at most, because all other
+	// users of the table wait behind it; a long migration is not cut off.
+	txSettings string
+	// history is the name of the history table; historyExists answers with one boolean.
+	history, historyExists string
+	// schemas are those that must exist before the first migration.
+	schemas []string
+	// begin precedes tryLock where it is set; tryLock answers with one boolean, and unlock frees the lock.
+	begin, tryLock, unlock string
 }
 
-// dialectOf is that of the source, which must be the URL's too.
-func dialectOf(url string, src Source) (dialect, error) {
+const (
+	historyTable = "goose_db_version"
+
+	// onceIndex makes the history refuse a migration that is applied twice.
+	onceIndex = "goose_db_version_once"
+)
+
+// newDialect returns the statements for src, whose engine must be that of the URL.
+func newDialect(url string, src Source) (dialect, error) {
 	kind, err := sqldb.EngineOf(url)
 	if err != nil || kind != src.engine() {
 		return dialect{}, fmt.Errorf("the migrations of schema %s: %w", src.Schema, sqldb.WrongEngine(src.engine()))
 	}
 	if kind == sqldb.MySQL {
-		return mysqlDialect(), nil
+		return mysqlDialect(src), nil
 	}
-	return postgresDialect(), nil
+	return postgresDialect(src), nil
 }
 
-func postgresDialect() dialect {
+// postgresDialect uses SET LOCAL because a pooler may be in between. The lock's key is part of its statement: a
+// parameter would mean the extended protocol, whose unnamed portal keeps a snapshot for which CREATE INDEX
+// CONCURRENTLY would wait.
+func postgresDialect(src Source) dialect {
+	const settings = `SET LOCAL lock_timeout = '1s';
+SET LOCAL statement_timeout = 0;
+SET LOCAL idle_in_transaction_session_timeout = 0;`
 	return dialect{
-		goose:    goose.DialectPostgres,
-		settings: txSettings,
-		historyExists: func(src Source) (string, []any) {
-			return historyExists, []any{src.historySchema(), historyTable}
-		},
-		prepare: createSchemas,
-		once: func(ctx context.Context, conn *sql.Conn, table string) error {
-			_, err := conn.ExecContext(ctx, "CREATE UNIQUE INDEX IF NOT EXISTS "+onceIndex+" ON "+table+" (version_id)")
-			return err //nolint:wrapcheck // wrapped by the caller
-		},
-		history: Source.history,
-		begin:   begin,
-		tryLock: func(src Source) string {
-			return "SELECT pg_try_advisory_xact_lock(" + strconv.FormatInt(src.lockKey(), 10) + ")"
-		},
-		unlock: func(Source) string { return rollback },
+		goose:      database.DialectPostgres,
+		txSettings: settings,
+		history:    src.historySchema() + "." + historyTable,
+		historyExists: `SELECT EXISTS (
+    SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = '` + src.historySchema() + `' AND c.relname = '` + historyTable + `')`,
+		schemas: src.schemas(),
+		begin:   "BEGIN ISOLATION LEVEL READ COMMITTED;" + settings,
+		tryLock: fmt.Sprintf("SELECT pg_try_advisory_xact_lock(%d)", src.lockKey()),
+		unlock:  "ROLLBACK",
 	}
 }
 
-const (
-	mysqlHistoryExists = `SELECT EXISTS (
-    SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?)`
-	mysqlIndexExists = `SELECT EXISTS (
-    SELECT 1 FROM information_schema.statistics WHERE table_schema = DATABASE() AND table_name = ? AND index_name = ?)`
-
-	// mysqlSettings: a change of a table waits for a second at most (metadata locks have a variable of their own), and a long one is not
-	// cut off. They stay with the connection, which serves nothing but migrations.
-	mysqlSettings = `SET lock_wait_timeout = 1, innodb_lock_wait_timeout = 1 /*M! , max_statement_time = 0, idle_transaction_timeout = 0 */`
-)
-
-// mysqlDialect is that of MySQL and MariaDB, where a schema is a database: the
-// URL's. It must be there, and the history lies in it, named after the schema.
-//
-// The lock is one of the session, on the connection that withLock keeps. There is
-// no rollback of DDL: each statement of a migration must be one that may be run
-// again (CREATE TABLE IF NOT EXISTS), and rows belong into a migration of their
-// own, which is a transaction together with its line in the history.
-func mysqlDialect() dialect {
+// mysqlDialect is for MySQL and MariaDB, where a schema is a database: the URL's. The history is named after the
+// source's schema, because other programs may keep theirs in the same database. The settings stay with the
+// connection, which serves migrations alone; waits for metadata locks have a variable of their own. The lock is one
+// of the whole server, so its name (64 characters at most) holds the database's.
+func mysqlDialect(src Source) dialect {
+	history := src.Schema + "_" + historyTable
+	key := uint64(src.lockKey()) //nolint:gosec // any bits
+	lock := fmt.Sprintf("concat('rowlock ', left(sha2(concat(DATABASE(), ' %x'), 256), 40))", key)
 	return dialect{
-		goose:    goose.DialectMySQL,
-		settings: mysqlSettings,
-		historyExists: func(src Source) (string, []any) {
-			return mysqlHistoryExists, []any{mysqlHistory(src)}
-		},
-		prepare: func(context.Context, *sql.Conn, Source) error { return nil },
-		once:    mysqlOnce,
-		history: mysqlHistory,
-		tryLock: func(src Source) string { return "SELECT coalesce(GET_LOCK(" + mysqlLock(src) + ", 0), 0)" },
-		unlock:  func(src Source) string { return "DO RELEASE_LOCK(" + mysqlLock(src) + ")" },
+		goose: database.DialectMySQL,
+		txSettings: "SET lock_wait_timeout = 1, innodb_lock_wait_timeout = 1" +
+			" /*M! , max_statement_time = 0, idle_transaction_timeout = 0 */",
+		history: history,
+		historyExists: `SELECT EXISTS (SELECT 1 FROM information_schema.tables
+    WHERE table_schema = DATABASE() AND table_name = '` + history + `')`,
+		tryLock: "SELECT coalesce(GET_LOCK(" + lock + ", 0), 0)",
+		unlock:  "DO RELEASE_LOCK(" + lock + ")",
 	}
 }
 
-// mysqlHistory names the history: other programs may keep theirs, goose's own
-// included, in the same database.
-func mysqlHistory(src Source) string { return src.Schema + "_" + historyTable }
+// store is goose's history table with onceIndex.
+type store struct {
+	database.Store
 
-// mysqlLock names the lock: it is one of the whole server, so the database is in
-// it. A name may have 64 characters.
-func mysqlLock(src Source) string {
-	return fmt.Sprintf("concat('rowlock ', left(sha2(concat(DATABASE(), ' %x'), 256), 40))", uint64(src.lockKey())) //nolint:gosec // any bits
+	exists string
 }
 
-func mysqlOnce(ctx context.Context, conn *sql.Conn, table string) error {
-	var exists bool
-	if err := conn.QueryRowContext(ctx, mysqlIndexExists, table, onceIndex).Scan(&exists); err != nil || exists {
-		return err //nolint:wrapcheck // wrapped by the caller
+// TableExists implements goose's optional method.
+func (s store) TableExists(ctx context.Context, db database.DBTxConn) (exists bool, err error) {
+	if err = db.QueryRowContext(ctx, s.exists).Scan(&exists); err != nil {
+		err = databaseError("look for "+s.Tablename(), err)
 	}
-	_, err := conn.ExecContext(ctx, "CREATE UNIQUE INDEX "+onceIndex+" ON "+table+" (version_id)")
+	return exists, err
+}
+
+// CreateVersionTable creates the table and the index.
+func (s store) CreateVersionTable(ctx context.Context, db database.DBTxConn) error {
+	if err := s.Store.CreateVersionTable(ctx, db); err != nil {
+		return err //nolint:wrapcheck // goose and its caller wrap it
+	}
+	_, err := db.ExecContext(ctx, "CREATE UNIQUE INDEX "+onceIndex+" ON "+s.Tablename()+" (version_id)")
 	return err //nolint:wrapcheck // as above
 }

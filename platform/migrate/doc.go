@@ -1,17 +1,17 @@
-// Package migrate brings a service's schema to the version that its binary
-// needs, however many replicas start at once.
+// Package migrate brings a service's schema to the version that its binary needs, however many replicas start at once.
 //
-// The migrations are goose's SQL files. What this package adds is the lock and
-// the looking: [Up] first looks whether anything is pending, so that a start
-// with nothing to do needs no DDL right and waits for nobody; else it polls for
-// an advisory lock that lives in a transaction of its own, which holds behind a
-// transaction pooler too, where a session lock would be given to everybody. A
-// unique index on the history is the last word: should the lock's connection be
-// lost in the middle, the second application of a migration fails as a whole.
+// The migrations are SQL files that goose applies. [Up] first looks whether anything is pending: with nothing to do a
+// start needs no DDL right and waits for no lock. Else it polls for an advisory lock that lives in a transaction of its
+// own, and applies what is pending while it holds it. A unique index on the history is the last guard: when the lock's
+// connection is lost in the middle, the second application of a migration fails as a whole.
 //
-// On MySQL and MariaDB the lock is the session's (GET_LOCK), the history lies in
-// the URL's database, and DDL is not undone: see mysqlDialect for what that asks of
-// a migration.
+// goose's own locks are not used. It creates the history before it takes them; its session lock would stay, behind a
+// transaction pooler, with a server connection that other clients use next; its table lock is a lease that can expire
+// under a long migration.
 //
-// Behind a pooler Up needs two server connections at once.
+// On MySQL and MariaDB the lock belongs to the session (GET_LOCK), the history lies in the URL's database, and DDL is
+// not undone: each statement of a migration must be one that may run again (CREATE TABLE IF NOT EXISTS), and rows
+// belong in a migration of their own, which is a transaction together with its line in the history.
+//
+// Up needs two connections at once.
 package migrate

@@ -1,4 +1,4 @@
 package migrate
 
-// TryLockMySQL is the statement that takes the lock of src on MySQL.
-func TryLockMySQL(src Source) string { return mysqlDialect().tryLock(src) }
+// TryLockMySQL returns the statement that takes the lock of src on MySQL.
+func TryLockMySQL(src Source) string { return mysqlDialect(src).tryLock }

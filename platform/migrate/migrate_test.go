@@ -2,9 +2,7 @@ package migrate_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"strings"
 	"sync"
@@ -12,6 +10,9 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -21,7 +22,8 @@ import (
 // files are migrations that two processes at once cannot both apply.
 func files() fstest.MapFS {
 	return fstest.MapFS{
-		"migrations/00001_create.sql": {Data: []byte("-- +goose Up\nCREATE TABLE shop.item (id text PRIMARY KEY, n bigint NOT NULL);\n" +
+		"migrations/00001_create.sql": {Data: []byte("-- +goose Up\n" +
+			"CREATE TABLE shop.item (id text PRIMARY KEY, n bigint NOT NULL);\n" +
 			"CREATE FUNCTION shop.one() RETURNS int LANGUAGE sql AS 'SELECT 1';\n")},
 		"migrations/00002_grow.sql": {Data: []byte("-- +goose Up\nALTER TABLE shop.item ADD COLUMN note text;\n" +
 			"INSERT INTO shop.item VALUES ('seed', 1, 'x');\n")},
@@ -41,50 +43,21 @@ func with(name, sqlText string) migrate.Source {
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-func connect(tb testing.TB, url string) *sql.DB {
-	tb.Helper()
-	connector, err := sqldb.Connector(url)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	db := sql.OpenDB(connector)
-	tb.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			tb.Error(err)
-		}
-	})
-	return db
-}
-
-func execute(tb testing.TB, db *sql.DB, query string) {
-	tb.Helper()
-	conn, err := db.Conn(tb.Context())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if _, err = conn.ExecContext(tb.Context(), query); err != nil {
-		tb.Errorf("%s: %v", query, err)
-	}
-	if err = conn.Close(); err != nil {
-		tb.Error(err)
-	}
-}
-
-func scan(tb testing.TB, db *sql.DB, query string, dest ...any) {
-	tb.Helper()
-	if err := db.QueryRowContext(tb.Context(), query).Scan(dest...); err != nil {
-		tb.Fatalf("%s: %v", query, err)
+func scan(t *testing.T, db *sqlx.DB, query string, dest ...any) {
+	t.Helper()
+	if err := db.QueryRowContext(t.Context(), query).Scan(dest...); err != nil {
+		t.Fatalf("%s: %v", query, err)
 	}
 }
 
 // wantComplete checks that each migration was applied exactly once.
-func wantComplete(tb testing.TB, db *sql.DB) {
-	tb.Helper()
+func wantComplete(t *testing.T, db *sqlx.DB) {
+	t.Helper()
 	var rows, versions, seeds int
-	scan(tb, db, `SELECT count(*), count(DISTINCT version_id) FROM shop.goose_db_version`, &rows, &versions)
-	scan(tb, db, `SELECT count(*) FROM shop.item`, &seeds)
+	scan(t, db, `SELECT count(*), count(DISTINCT version_id) FROM shop.goose_db_version`, &rows, &versions)
+	scan(t, db, `SELECT count(*) FROM shop.item`, &seeds)
 	if rows != 4 || versions != 4 || seeds != 1 { // goose's version 0 and three files
-		tb.Fatalf("the history has %d rows of %d versions, the table %d seeds; want 4, 4, 1", rows, versions, seeds)
+		t.Fatalf("the history has %d rows of %d versions, the table %d seeds; want 4, 4, 1", rows, versions, seeds)
 	}
 }
 
@@ -92,14 +65,14 @@ func TestUpThenVerify(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Empty(t)
 	err := migrate.Verify(t.Context(), url, source())
-	if !errors.Is(err, migrate.ErrPending) || !strings.Contains(err.Error(), "00001_create.sql, 00002_grow.sql, 00003_index.sql") {
+	if !errors.Is(err, migrate.ErrPending) || !strings.Contains(err.Error(), "MIGRATE_ON_START") {
 		t.Fatalf("an empty database: %v", err)
 	}
 	for range 2 {
 		if err = migrate.Up(t.Context(), url, source(), quiet()); err != nil {
 			t.Fatal(err)
 		}
-		wantComplete(t, connect(t, url))
+		wantComplete(t, apptest.Open(t, url))
 		if err = migrate.Verify(t.Context(), url, source()); err != nil {
 			t.Fatal(err)
 		}
@@ -125,9 +98,9 @@ func TestNothingPendingNeedsNoRights(t *testing.T) {
 	if err := migrate.Up(t.Context(), url, source(), quiet()); err != nil {
 		t.Fatal(err)
 	}
-	db := connect(t, url)
+	db := apptest.Open(t, url)
 	role, roleURL := newRole(t, db, url)
-	execute(t, db, `GRANT USAGE ON SCHEMA shop TO `+role+`; GRANT SELECT ON shop.goose_db_version TO `+role)
+	apptest.Execute(t, db, `GRANT USAGE ON SCHEMA shop TO `+role+`; GRANT SELECT ON shop.goose_db_version TO `+role)
 	// Another process's lock is no reason to wait either.
 	tx := holdLock(t, db)
 	if err := migrate.Up(t.Context(), roleURL, source(), quiet()); err != nil {
@@ -150,9 +123,9 @@ func TestNothingPendingNeedsNoRights(t *testing.T) {
 func TestSchemaMadeByAnother(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Empty(t)
-	db := connect(t, url)
+	db := apptest.Open(t, url)
 	role, roleURL := newRole(t, db, url)
-	execute(t, db, `CREATE SCHEMA shop AUTHORIZATION `+role)
+	apptest.Execute(t, db, `CREATE SCHEMA shop AUTHORIZATION `+role)
 	if err := migrate.Up(t.Context(), roleURL, source(), quiet()); err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +143,7 @@ func TestHistoryInItsOwnSchema(t *testing.T) {
 		}
 	}
 	var n int
-	scan(t, connect(t, url), `SELECT count(*) FROM shop_meta.goose_db_version`, &n)
+	scan(t, apptest.Open(t, url), `SELECT count(*) FROM shop_meta.goose_db_version`, &n)
 	if n != 4 {
 		t.Errorf("the history has %d rows, want 4", n)
 	}
@@ -186,14 +159,15 @@ func TestFailedMigrationLeavesNothing(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "00004_bad.sql") || sqldb.SQLState(err) != "22012" {
 		t.Fatalf("got %v", err)
 	}
-	db := connect(t, url)
+	db := apptest.Open(t, url)
 	wantComplete(t, db)
 	var absent bool
 	scan(t, db, `SELECT to_regclass('shop.more') IS NULL`, &absent)
 	if !absent {
 		t.Error("half a migration stayed")
 	}
-	if err = migrate.Up(t.Context(), url, with("00004_bad.sql", "-- +goose Up\nCREATE TABLE shop.more ();\n"), quiet()); err != nil {
+	good := with("00004_bad.sql", "-- +goose Up\nCREATE TABLE shop.more ();\n")
+	if err = migrate.Up(t.Context(), url, good, quiet()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -207,7 +181,7 @@ func TestReaderIsNotBlockedForLong(t *testing.T) {
 	if err := migrate.Up(t.Context(), url, source(), quiet()); err != nil {
 		t.Fatal(err)
 	}
-	db := connect(t, url)
+	db := apptest.Open(t, url)
 	reader, err := db.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -215,11 +189,11 @@ func TestReaderIsNotBlockedForLong(t *testing.T) {
 	if _, err = reader.ExecContext(t.Context(), `SELECT count(*) FROM shop.item`); err != nil {
 		t.Fatal(err)
 	}
-	logs := &lockedBuffer{}
+	logs := new(apptest.Log)
 	done := make(chan error, 1)
 	go func() {
-		done <- migrate.Up(t.Context(), url, with("00004_more.sql", "-- +goose Up\nALTER TABLE shop.item ADD COLUMN more int;\n"),
-			slog.New(slog.NewTextHandler(logs, nil)))
+		src := with("00004_more.sql", "-- +goose Up\nALTER TABLE shop.item ADD COLUMN more int;\n")
+		done <- migrate.Up(t.Context(), url, src, slog.New(slog.NewTextHandler(logs, nil)))
 	}()
 	waittest.Eventually(t, "the migration gives way", func() bool { return strings.Contains(logs.String(), "55P03") })
 	var n int
@@ -236,7 +210,7 @@ func TestReaderIsNotBlockedForLong(t *testing.T) {
 func TestUpWaitsForTheLock(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Empty(t)
-	db := connect(t, url)
+	db := apptest.Open(t, url)
 	tx := holdLock(t, db)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
@@ -264,8 +238,9 @@ func TestLostLock(t *testing.T) {
 	if err := migrate.Up(t.Context(), url, source(), quiet()); err != nil {
 		t.Fatal(err)
 	}
-	db := connect(t, url)
-	src := with("00004_slow.sql", "-- +goose Up\nSELECT pg_sleep(1);\nINSERT INTO shop.item VALUES ('slow' || random(), 1);\n")
+	db := apptest.Open(t, url)
+	src := with("00004_slow.sql",
+		"-- +goose Up\nSELECT pg_sleep(1);\nINSERT INTO shop.item VALUES ('slow' || random(), 1);\n")
 	errs := make([]error, 2)
 	var wg sync.WaitGroup
 	running := func(n int) func() bool {
@@ -278,7 +253,7 @@ func TestLostLock(t *testing.T) {
 	}
 	wg.Go(func() { errs[0] = migrate.Up(t.Context(), url, src, quiet()) })
 	waittest.Eventually(t, "the first runs", running(1))
-	execute(t, db, `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted
+	apptest.Execute(t, db, `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted
 		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
 	wg.Go(func() { errs[1] = migrate.Up(t.Context(), url, src, quiet()) })
 	waittest.Eventually(t, "the second runs too", running(2))
@@ -332,15 +307,23 @@ func TestBadSources(t *testing.T) {
 		"schema":    {migrate.Source{FS: files(), Schema: `shop"; DROP`}, "not a lower-case SQL name"},
 		"no schema": {migrate.Source{FS: files()}, "not a lower-case SQL name"},
 		"history":   {migrate.Source{FS: files(), Schema: "shop", HistorySchema: "Meta"}, "not a lower-case SQL name"},
-		"no files":  {migrate.Source{FS: fs.FS(fstest.MapFS{}), Schema: "shop"}, "no migrations"},
 		"no FS":     {migrate.Source{Schema: "shop"}, "no file system"},
-		"no number": {with("more.sql", ""), "more.sql"},
 	} {
 		if _, err := c.src.Hash(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: Hash: got %v, want %q in it", name, err, c.want)
 		}
 	}
-	if err := migrate.Up(t.Context(), "postgres://app@db/x", source(), quiet()); err == nil || !strings.Contains(err.Error(), "sslmode") {
-		t.Errorf("a URL without sslmode: %v", err)
+	for want, up := range map[string]struct {
+		url string
+		src migrate.Source
+	}{
+		"sslmode":       {"postgres://app@db/x", source()},
+		"postgres://":   {"mysql://app@db/x", source()},
+		"no migrations": {"postgres://app@db/x?sslmode=disable", migrate.Source{FS: fstest.MapFS{}, Schema: "shop"}},
+		"more.sql":      {"postgres://app@db/x?sslmode=disable", with("more.sql", "")},
+	} {
+		if err := migrate.Up(t.Context(), up.url, up.src, quiet()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Up: %v, want %q", err, want)
+		}
 	}
 }

@@ -3,15 +3,14 @@ package migrate_test
 import (
 	"database/sql"
 	"errors"
-	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/fstest"
 
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 // mariaSource is a table and, as a transaction of its own, its one row.
@@ -43,32 +42,28 @@ func onMaria(t *testing.T, url string, f func(conn *sql.Conn) error) {
 	}
 }
 
+// count returns the answer to a query for one number.
+func count(t *testing.T, url, query string) (n int) {
+	t.Helper()
+	onMaria(t, url, func(conn *sql.Conn) error { return conn.QueryRowContext(t.Context(), query).Scan(&n) })
+	return n
+}
+
 func wantOne(t *testing.T, url, query string, want int) {
 	t.Helper()
-	onMaria(t, url, func(conn *sql.Conn) error {
-		var n int
-		if err := conn.QueryRowContext(t.Context(), query).Scan(&n); err != nil {
-			return err
-		}
-		if n != want {
-			t.Errorf("%s: %d, want %d", query, n, want)
-		}
-		return nil
-	})
+	if n := count(t, url, query); n != want {
+		t.Errorf("%s: %d, want %d", query, n, want)
+	}
 }
 
 func TestMariaDBTenAtOnce(t *testing.T) {
 	t.Parallel()
 	url := dbtest.EmptyMariaDB(t)
-	var done sync.WaitGroup
-	for range 10 {
-		done.Go(func() {
-			if err := migrate.Up(t.Context(), url, mariaSource(nil), slog.New(slog.DiscardHandler)); err != nil {
-				t.Error(err)
-			}
-		})
+	if err := waittest.Together(10, func(int) error {
+		return migrate.Up(t.Context(), url, mariaSource(nil), quiet())
+	}); err != nil {
+		t.Error(err)
 	}
-	done.Wait()
 	wantOne(t, url, `SELECT count(*) FROM one`, 1)
 	wantOne(t, url, `SELECT count(*) FROM one_goose_db_version WHERE version_id > 0`, 2)
 	if err := migrate.Verify(t.Context(), url, mariaSource(nil)); err != nil {
@@ -84,7 +79,7 @@ func TestMariaDBRepairsAHalfAppliedMigration(t *testing.T) {
 		_, err := conn.ExecContext(t.Context(), `CREATE TABLE one (id bigint NOT NULL)`)
 		return err
 	})
-	if err := migrate.Up(t.Context(), url, mariaSource(nil), slog.New(slog.DiscardHandler)); err != nil {
+	if err := migrate.Up(t.Context(), url, mariaSource(nil), quiet()); err != nil {
 		t.Fatal(err)
 	}
 	wantOne(t, url, `SELECT id FROM one`, 7)
@@ -98,7 +93,7 @@ func TestMariaDBFailedMigration(t *testing.T) {
 	bad := mariaSource(map[string]string{
 		"00003_bad.sql": "-- +goose Up\nINSERT INTO one (id) VALUES (8);\nINSERT INTO nowhere (id) VALUES (1);\n",
 	})
-	err := migrate.Up(t.Context(), url, bad, slog.New(slog.DiscardHandler))
+	err := migrate.Up(t.Context(), url, bad, quiet())
 	if err == nil || !strings.Contains(err.Error(), "00003_bad.sql") {
 		t.Fatalf("got %v", err)
 	}
@@ -107,11 +102,11 @@ func TestMariaDBFailedMigration(t *testing.T) {
 		t.Errorf("verify: %v", err)
 	}
 	good := mariaSource(map[string]string{"00003_bad.sql": "-- +goose Up\nINSERT INTO one (id) VALUES (8);\n"})
-	if err := migrate.Up(t.Context(), url, good, slog.New(slog.DiscardHandler)); err != nil {
+	if err := migrate.Up(t.Context(), url, good, quiet()); err != nil {
 		t.Fatal(err)
 	}
 	wantOne(t, url, `SELECT count(*) FROM one`, 2)
-	if err := migrate.Up(t.Context(), url, mariaSource(nil), slog.New(slog.DiscardHandler)); !errors.Is(err, migrate.ErrSchemaNewer) {
+	if err := migrate.Up(t.Context(), url, mariaSource(nil), quiet()); !errors.Is(err, migrate.ErrSchemaNewer) {
 		t.Errorf("an older program: %v", err)
 	}
 }
@@ -127,17 +122,15 @@ func TestMariaDBWaitsForTheLock(t *testing.T) {
 		if err := conn.QueryRowContext(t.Context(), query).Scan(&got); err != nil || got != 1 {
 			t.Fatalf("lock: %d, %v", got, err)
 		}
-		if err := migrate.Up(t.Context(), other, mariaSource(nil), slog.New(slog.DiscardHandler)); err != nil {
+		if err := migrate.Up(t.Context(), other, mariaSource(nil), quiet()); err != nil {
 			t.Errorf("another database: %v", err)
 		}
 		done := make(chan error, 1)
-		go func() { done <- migrate.Up(t.Context(), url, mariaSource(nil), slog.New(slog.DiscardHandler)) }()
-		select {
-		case err := <-done:
-			t.Errorf("it did not wait: %v", err)
-		case <-t.Context().Done():
-		case <-waited(t, url):
-		}
+		go func() { done <- migrate.Up(t.Context(), url, mariaSource(nil), quiet()) }()
+		waittest.Eventually(t, "it asks for the lock", func() bool {
+			return count(t, url, `SELECT count(*) FROM information_schema.processlist
+				WHERE db = database() AND id <> connection_id() AND time_ms > 0`) > 1
+		})
 		wantOne(t, url, `SELECT count(*) FROM information_schema.tables WHERE table_schema = database()`, 0)
 		if _, err := conn.ExecContext(t.Context(), "DO RELEASE_ALL_LOCKS()"); err != nil {
 			return err
@@ -145,20 +138,4 @@ func TestMariaDBWaitsForTheLock(t *testing.T) {
 		return <-done
 	})
 	wantOne(t, url, `SELECT count(*) FROM one`, 1)
-}
-
-// waited is closed when another session of the database has asked for something, so is up.
-func waited(t *testing.T, url string) <-chan struct{} {
-	t.Helper()
-	seen := make(chan struct{})
-	go func() {
-		defer close(seen)
-		for n := 0; n < 2 && t.Context().Err() == nil; {
-			onMaria(t, url, func(conn *sql.Conn) error {
-				return conn.QueryRowContext(t.Context(),
-					`SELECT count(*) FROM information_schema.processlist WHERE db = database() AND id <> connection_id()`).Scan(&n)
-			})
-		}
-	}()
-	return seen
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/migrate"
@@ -27,7 +28,7 @@ func TestSilentNetwork(t *testing.T) {
 			url := dbtest.Empty(t)
 			proxy := faultproxy.New(t, url)
 			proxy.Cut(faultproxy.AfterStatement, faultproxy.Hang, faultproxy.Matching(statement))
-			logs := &lockedBuffer{}
+			logs := new(apptest.Log)
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
 			if err := migrate.Up(ctx, proxy.DSN(url), source(), slog.New(slog.NewTextHandler(logs, nil))); err != nil {
@@ -36,7 +37,7 @@ func TestSilentNetwork(t *testing.T) {
 			if got := logs.String(); proxy.Cuts() != 1 || !strings.Contains(got, "did not answer within 5s") {
 				t.Errorf("%d cuts, log %s", proxy.Cuts(), got)
 			}
-			wantComplete(t, connect(t, url))
+			wantComplete(t, apptest.Open(t, url))
 		})
 	}
 }
@@ -59,7 +60,7 @@ func TestVerifyOverSilentNetwork(t *testing.T) {
 func TestCalledOffInTheMiddle(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Empty(t)
-	db := connect(t, url)
+	db := apptest.Open(t, url)
 	src := with("00004_slow.sql", "-- +goose Up\nCREATE TABLE shop.half ();\nSELECT pg_sleep(60);\n")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -7,9 +7,9 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"sync"
 	"testing"
 
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/waittest"
@@ -29,59 +29,40 @@ func TestMain(m *testing.M) {
 	os.Exit(dbtest.Main(m))
 }
 
-const (
-	replicas = 10
-	rounds   = 20
-)
-
-// TestReplicasStartTogether: ten processes on an empty database, twenty rounds.
+// Ten processes on an empty database, directly and through PgBouncer in transaction mode, where a session lock would
+// stay with a server connection.
 func TestReplicasStartTogether(t *testing.T) {
 	t.Parallel()
-	for range rounds {
-		startTogether(t, dbtest.Empty(t), replicas)
+	for range 20 {
+		dsn := dbtest.Empty(t)
+		startTogether(t, dsn, dsn)
 	}
-}
-
-// TestReplicasStartTogetherBehindPooler: the same through PgBouncer in
-// transaction mode, where a session lock would be everybody's.
-func TestReplicasStartTogetherBehindPooler(t *testing.T) {
-	t.Parallel()
 	for range 5 {
 		direct := dbtest.Empty(t)
-		startTogetherAt(t, dbtest.PgBouncer(t, direct, 4), direct, replicas)
+		startTogether(t, dbtest.PgBouncer(t, direct, 4), direct)
 	}
 }
 
-func startTogether(t *testing.T, url string, n int) {
+func startTogether(t *testing.T, dsn, direct string) {
 	t.Helper()
-	startTogetherAt(t, url, url, n)
-}
-
-func startTogetherAt(t *testing.T, url, direct string, n int) {
-	t.Helper()
-	var wg sync.WaitGroup
-	start := make(chan struct{})
-	for i := range n {
-		cmd, stderr := child(t, url)
-		wg.Go(func() {
-			<-start
-			if err := cmd.Run(); err != nil {
-				t.Errorf("process %d: %v\n%s", i, err, stderr)
-			}
-		})
+	if err := waittest.Together(10, func(i int) error {
+		cmd, stderr := child(t, dsn)
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("process %d: %w\n%s", i, err, stderr)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
 	}
-	close(start)
-	wg.Wait()
-	wantComplete(t, connect(t, direct))
+	wantComplete(t, apptest.Open(t, direct))
 }
 
-// TestKilledInTheMiddle: kill -9 while a migration runs; the next one finishes.
+// After kill -9 while a migration runs the next process finishes.
 func TestKilledInTheMiddle(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Empty(t)
-	db := connect(t, url)
-	// The process cannot get past ALTER TABLE or the index while these are held.
-	execute(t, db, `CREATE SCHEMA shop`)
+	db := apptest.Open(t, url)
+	apptest.Execute(t, db, `CREATE SCHEMA shop`)
 	tx, err := db.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +78,8 @@ func TestKilledInTheMiddle(t *testing.T) {
 	}
 	waittest.Eventually(t, "the migration runs", func() bool {
 		var n int
-		scan(t, db, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0`, &n)
+		scan(t, db, `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0`, &n)
 		return n > 0
 	})
 	if err = cmd.Process.Kill(); err != nil {

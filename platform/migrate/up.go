@@ -3,93 +3,217 @@ package migrate
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
-	"math/rand/v2"
 	"strings"
 	"time"
 
 	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
 
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-const (
-	pollInterval = 100 * time.Millisecond // between two tries for the lock
-	firstRetry   = 100 * time.Millisecond // doubles with each failure
-	lastRetry    = 2 * time.Second
-	maxFailures  = 12 // together about 17 s of waiting
-
-	// rollbackTimeout caps the end of the lock's transaction; closing the
-	// connection does the same.
-	rollbackTimeout = 2 * time.Second
-
-	// onceIndex makes the history itself refuse a migration applied twice.
-	onceIndex = "goose_db_version_once"
+// Errors that callers tell apart with errors.Is.
+var (
+	// ErrSchemaNewer is a schema with migrations that the binary does not know. An older binary must not run on it.
+	ErrSchemaNewer = errors.New("the schema is newer than this program")
+	// ErrPending is a schema that lacks migrations which the binary needs.
+	ErrPending = errors.New("the schema is older than this program")
 )
 
-// errBusy is a lock that another process holds.
-var errBusy = errors.New("another process applies the migrations")
+const (
+	firstRetry  = 100 * time.Millisecond // doubles with each failure
+	lastRetry   = 2 * time.Second
+	maxFailures = 12 // together about 17 s of waiting
+)
 
-// Up applies what is pending. Any number of processes may call it at once; each
-// returns when the schema is complete, whoever completed it. With nothing
-// pending it only reads. While another process works it waits as long as ctx
-// lasts; a database that is away, and a table that stays locked, it tries again
-// for some 17 seconds; one that takes connections and answers nothing, for a
-// good minute. A migration that was cut off in the middle is rolled back by the
-// server and applied by the next call.
+// Up applies what is pending. Any number of processes may call it at once; each returns when the schema is complete,
+// and exactly one applies each migration. With nothing pending it only reads. While another process works it waits as
+// long as ctx lasts; a database that is away, and a table that stays locked, it tries again for some 17 seconds; a
+// database that takes connections and answers nothing, for about a minute. A migration that was cut off in the middle
+// is rolled back by the server and applied by the next call.
 //
-// A schema newer than the program is [ErrSchemaNewer]. When ctx ends, in the
-// middle of a migration too, the error is ctx.Err().
+// A schema newer than the program is [ErrSchemaNewer]. When ctx ends, in the middle of a migration too, the error is
+// ctx.Err().
 func Up(ctx context.Context, url string, src Source, log *slog.Logger) (err error) {
-	db, d, err := open(url, src)
+	m, err := open(url, src)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	retry := firstRetry
-	for failures := 0; ; {
-		var missing []migration
-		if missing, err = look(ctx, db, d, src); err == nil {
-			if len(missing) == 0 {
-				return nil
-			}
-			err = withLock(ctx, db, d, src, func() error { return apply(ctx, db, d, src, log) })
+	defer func() { err = errors.Join(err, m.db.Close()) }()
+	for failures, retry := 0, firstRetry; ; failures, retry = failures+1, min(2*retry, lastRetry) {
+		err = m.apply(ctx, log)
+		if err == nil || ctx.Err() != nil || !passing(err) || failures == maxFailures {
+			return errors.Join(err, ctx.Err())
 		}
-		wait := pollInterval
-		switch {
-		case err == nil:
-			continue // look once more: the history decides
-		case calledOff(ctx, err):
-			return errors.Join(ctx.Err(), err)
-		case errors.Is(err, errBusy):
-		case !passing(err) || failures == maxFailures:
+		log.WarnContext(ctx, "migrations are tried again", slog.String("schema", src.Schema), slog.Any("error", err))
+		pause(ctx, retry)
+	}
+}
+
+// Verify returns nil when the schema is the one that the program needs, else an error that is [ErrSchemaNewer] or
+// [ErrPending]. It only reads, and needs the right to read the history table.
+func Verify(ctx context.Context, url string, src Source) (err error) {
+	m, err := open(url, src)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.db.Close()) }()
+	pending, err := m.look(ctx)
+	if pending {
+		err = fmt.Errorf("schema %s: %w; run the program's command migrate, or set MIGRATE_ON_START=true",
+			src.Schema, ErrPending)
+	}
+	return err
+}
+
+// migrator is a source on its database.
+type migrator struct {
+	dialect
+
+	src   Source
+	db    *sql.DB
+	store store
+}
+
+// open makes a pool of two connections, one for the lock and one for the work. It opens none of them.
+func open(url string, src Source) (*migrator, error) {
+	if err := src.check(); err != nil {
+		return nil, err
+	}
+	connector, err := sqldb.Connector(url)
+	if err != nil {
+		return nil, err
+	}
+	d, err := newDialect(url, src)
+	if err != nil {
+		return nil, err
+	}
+	history, err := database.NewStore(d.goose, d.history)
+	if err != nil {
+		return nil, fmt.Errorf("the history of schema %s: %w", src.Schema, err)
+	}
+	db := sql.OpenDB(txConnector{connector, d.txSettings})
+	const connections = 2
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	return &migrator{d, src, db, store{history, d.historyExists}}, nil
+}
+
+// provider returns a new goose provider: one that failed does not look for the history table again.
+func (m *migrator) provider() (*goose.Provider, error) {
+	folder, err := m.src.folder()
+	if err != nil {
+		return nil, err
+	}
+	p, err := goose.NewProvider(goose.DialectCustom, m.db, folder,
+		goose.WithStore(m.store), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return nil, fmt.Errorf("read the migrations of schema %s: %w", m.src.Schema, err)
+	}
+	if names, err := fs.Glob(folder, "*.sql"); err != nil || len(names) != len(p.ListSources()) {
+		return nil, fmt.Errorf("not all of the migrations %q begin with a version: goose would leave some out", names)
+	}
+	return p, nil
+}
+
+// look returns whether a migration is pending. It only reads, for lookTimeout at most; goose, which would create the
+// history, is asked where there is one.
+func (m *migrator) look(ctx context.Context) (pending bool, err error) {
+	bounded, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	defer func() { err = silent(ctx, bounded, err) }()
+	p, err := m.provider()
+	if err != nil {
+		return false, err
+	}
+	var exists bool
+	err = m.onConn(bounded, func(conn *sql.Conn) (err error) {
+		exists, err = m.store.TableExists(bounded, conn)
+		return err
+	})
+	if err != nil || !exists {
+		return err == nil, err
+	}
+	current, target, err := p.GetVersions(bounded)
+	if current > target {
+		return false, fmt.Errorf("schema %s: %w: it has version %d, the program knows up to %d; run the newer program",
+			m.src.Schema, ErrSchemaNewer, current, target)
+	}
+	if err == nil {
+		pending, err = p.HasPending(bounded)
+	}
+	if err != nil {
+		err = databaseError("read "+m.history, err)
+	}
+	return pending, err
+}
+
+// apply applies what is pending under the lock, and looks until nothing is.
+func (m *migrator) apply(ctx context.Context, log *slog.Logger) error {
+	for {
+		if pending, err := m.look(ctx); err != nil || !pending {
 			return err
-		default:
-			failures++
-			wait, retry = retry, min(2*retry, lastRetry)
-			log.WarnContext(ctx, "migrations are tried again", slog.String("schema", src.Schema), slog.Any("error", err))
 		}
-		if !pause(ctx, wait) {
-			return errors.Join(ctx.Err(), err)
+		conn, err := m.tryLock(ctx)
+		if err != nil {
+			return err
+		}
+		if conn == nil {
+			pause(ctx, pollInterval)
+			continue
+		}
+		err = m.applyLocked(ctx, log)
+		m.unlock(ctx, conn)
+		if err != nil {
+			return err
 		}
 	}
 }
 
-// passing tells an error that the next try may not meet. XX000 ("tuple
-// concurrently updated") and 23505 on the history or on a system catalogue are
-// what two processes do to each other after the lock was lost.
+// applyLocked applies what is pending and logs each migration.
+func (m *migrator) applyLocked(ctx context.Context, log *slog.Logger) error {
+	p, err := m.provider()
+	if err == nil {
+		err = m.onConn(ctx, func(conn *sql.Conn) error { return m.createSchemas(ctx, conn) })
+	}
+	if err != nil {
+		return err
+	}
+	results, err := p.Up(ctx)
+	if partial, ok := errors.AsType[*goose.PartialError](err); ok {
+		results = partial.Applied
+		err = databaseError("apply the migration "+partial.Failed.Source.Path, err)
+	} else if err != nil {
+		err = databaseError("apply the migrations of schema "+m.src.Schema, err)
+	}
+	for _, r := range results {
+		log.InfoContext(ctx, "migration applied", slog.String("schema", m.src.Schema),
+			slog.String("file", r.Source.Path), slog.Float64("ms", float64(r.Duration.Microseconds())/1000))
+	}
+	return err
+}
+
+// onConn runs f on one connection.
+func (m *migrator) onConn(ctx context.Context, f func(conn *sql.Conn) error) error {
+	conn, err := m.db.Conn(ctx)
+	if err != nil {
+		return databaseError("connect", err)
+	}
+	return errors.Join(f(conn), conn.Close())
+}
+
+// passing reports an error that the next try may not meet. XX000 ("tuple concurrently updated") and 23505 on the
+// history or on a system catalogue are what two processes do to each other after the lock was lost.
 func passing(err error) bool {
 	if errors.Is(err, errSilent) {
 		return true
 	}
-	if sqldb.Misconfigured(err) {
-		return false
-	}
 	e := sqldb.Classify(err, false)
-	if e == nil {
+	if e == nil || sqldb.Misconfigured(err) {
 		return false
 	}
 	switch e.Reason {
@@ -102,149 +226,10 @@ func passing(err error) bool {
 	return e.SQLState == "XX000"
 }
 
-// calledOff tells an error that is what the end of ctx did to a statement. The
-// server says of a migration that was cancelled only that it was (57014).
-func calledOff(ctx context.Context, err error) bool {
-	if ctx.Err() == nil {
-		return false
+// databaseError says what was tried, without the database's DETAIL.
+func databaseError(what string, err error) error {
+	if e := sqldb.Classify(err, false); e != nil {
+		err = e
 	}
-	e := sqldb.Classify(err, false)
-	return e != nil && (e.Reason == sqldb.Timeout || e.Reason == sqldb.Canceled || e.Reason == sqldb.Connection)
-}
-
-// pause waits for about d; false when ctx ends first.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d/2 + rand.N(d))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// withLock runs f while a transaction of its own holds the advisory lock. That
-// transaction must not keep a snapshot, or CREATE INDEX CONCURRENTLY in f would
-// wait for it for ever. So the lock is tried, never waited for, and the key is
-// part of the statement: a parameter would make it the extended protocol, whose
-// unnamed portal keeps its snapshot until the next statement.
-//
-// It is no *sql.Tx, which ends with the context that it began with: this one
-// has to be got within lookTimeout and to last as long as f.
-func withLock(ctx context.Context, db *sql.DB, d dialect, src Source, f func() error) error {
-	bounded, cancel := context.WithTimeout(ctx, lookTimeout)
-	defer cancel()
-	conn, err := db.Conn(bounded)
-	if err != nil {
-		return silent(ctx, bounded, databaseError("connect", err))
-	}
-	if err = tryLock(bounded, conn, d, src); err != nil {
-		err = silent(ctx, bounded, err)
-	} else {
-		err = f()
-	}
-	return errors.Join(err, unlock(ctx, conn, d.unlock(src), err))
-}
-
-// tryLock begins the transaction on conn and takes the lock, or returns errBusy.
-func tryLock(ctx context.Context, conn *sql.Conn, d dialect, src Source) error {
-	if d.begin != "" {
-		if _, err := conn.ExecContext(ctx, d.begin); err != nil {
-			return databaseError("begin the transaction that holds the lock", err)
-		}
-	}
-	var locked bool
-	if err := conn.QueryRowContext(ctx, d.tryLock(src)).Scan(&locked); err != nil {
-		return databaseError("take the lock", err)
-	}
-	if !locked {
-		return errBusy
-	}
-	return nil
-}
-
-// unlock ends the transaction, which changed nothing: what matters is that the
-// lock is free. A connection on which that fails is closed, never kept. After
-// another failure its own is no news.
-func unlock(ctx context.Context, conn *sql.Conn, statement string, known error) error {
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
-	defer cancel()
-	_, err := conn.ExecContext(bounded, statement)
-	if err == nil {
-		return conn.Close() //nolint:wrapcheck // it only gives the connection back
-	}
-	discarded := conn.Raw(func(any) error { return driver.ErrBadConn })
-	if errors.Is(discarded, driver.ErrBadConn) || errors.Is(discarded, sql.ErrConnDone) {
-		discarded = nil // as it was meant
-	}
-	if known != nil {
-		return discarded
-	}
-	return errors.Join(databaseError("free the lock", err), discarded)
-}
-
-// apply does the work of one process; the caller holds the lock.
-func apply(ctx context.Context, db *sql.DB, d dialect, src Source, log *slog.Logger) error {
-	// The previous holder may have done all of it between our look and our lock.
-	missing, err := look(ctx, db, d, src)
-	if err != nil || len(missing) == 0 {
-		return err
-	}
-	err = onConn(ctx, db, func(conn *sql.Conn) error { return d.prepare(ctx, conn, src) })
-	if err != nil {
-		return err
-	}
-	folder, err := src.folder()
-	if err != nil {
-		return err
-	}
-	provider, err := goose.NewProvider(d.goose, db, folder,
-		goose.WithTableName(d.history(src)), goose.WithDisableGlobalRegistry(true), goose.WithSlog(log))
-	if err != nil {
-		return fmt.Errorf("read the migrations of schema %s: %w", src.Schema, err)
-	}
-	// Creates the history table.
-	if _, err = provider.HasPending(ctx); err != nil {
-		return databaseError("prepare the history of schema "+src.Schema, err)
-	}
-	err = onConn(ctx, db, func(conn *sql.Conn) error { return d.once(ctx, conn, d.history(src)) })
-	if err != nil {
-		return databaseError("prepare the history of schema "+src.Schema, err)
-	}
-	return run(ctx, provider, src, log)
-}
-
-// run applies the migrations and logs each.
-func run(ctx context.Context, provider *goose.Provider, src Source, log *slog.Logger) error {
-	results, err := provider.Up(ctx)
-	if partial, ok := errors.AsType[*goose.PartialError](err); ok {
-		results = partial.Applied
-		err = databaseError("apply the migration "+partial.Failed.Source.Path, partial.Err)
-	} else if err != nil {
-		err = databaseError("apply the migrations of schema "+src.Schema, err)
-	}
-	for _, r := range results {
-		log.InfoContext(ctx, "migration applied", slog.String("schema", src.Schema),
-			slog.String("file", r.Source.Path), slog.Float64("ms", float64(r.Duration.Microseconds())/1000))
-	}
-	return err
-}
-
-// createSchemas looks before it creates: CREATE SCHEMA IF NOT EXISTS needs the
-// right to create even when there is nothing to do.
-func createSchemas(ctx context.Context, conn *sql.Conn, src Source) error {
-	for _, name := range src.schemas() {
-		var exists bool
-		if err := conn.QueryRowContext(ctx, schemaExists, name).Scan(&exists); err != nil {
-			return databaseError("look for schema "+name, err)
-		}
-		if exists {
-			continue
-		}
-		if _, err := conn.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+name); err != nil {
-			return databaseError("create schema "+name, err)
-		}
-	}
-	return nil
+	return fmt.Errorf("%s: %w", what, err)
 }

@@ -1,0 +1,98 @@
+package migrate
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	pollInterval = 100 * time.Millisecond // between two tries for the lock
+
+	// lookTimeout bounds what only looks or locks: a network that swallows packets would hold the start for ever. A
+	// migration itself takes as long as it takes.
+	lookTimeout = 5 * time.Second
+
+	// unlockTimeout bounds the end of the lock; closing its connection frees it too.
+	unlockTimeout = 2 * time.Second
+)
+
+// errSilent is a database that did not answer in time.
+var errSilent = fmt.Errorf("the database did not answer within %s", lookTimeout)
+
+// tryLock takes the lock on a connection of its own, which it returns, or nil while another process holds the lock. The
+// lock is tried, never waited for: a statement that waits keeps a snapshot, for which CREATE INDEX CONCURRENTLY of the
+// lock's holder would wait. The transaction is no *sql.Tx, which would end with the context that bounds its begin.
+func (m *migrator) tryLock(ctx context.Context) (*sql.Conn, error) {
+	bounded, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	conn, err := m.db.Conn(bounded)
+	if err != nil {
+		return nil, silent(ctx, bounded, databaseError("connect", err))
+	}
+	if m.begin != "" {
+		_, err = conn.ExecContext(bounded, m.begin)
+	}
+	locked := false
+	if err == nil {
+		err = conn.QueryRowContext(bounded, m.dialect.tryLock).Scan(&locked)
+	}
+	if locked {
+		return conn, nil
+	}
+	m.unlock(ctx, conn)
+	if err != nil {
+		err = silent(ctx, bounded, databaseError("take the lock", err))
+	}
+	return nil, err
+}
+
+// unlock frees the lock and gives the connection back. A connection on which that fails is closed, which frees it too.
+func (m *migrator) unlock(ctx context.Context, conn *sql.Conn) {
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTimeout)
+	defer cancel()
+	if _, err := conn.ExecContext(bounded, m.dialect.unlock); err != nil {
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+	}
+	_ = conn.Close()
+}
+
+// createSchemas looks before it creates: CREATE SCHEMA IF NOT EXISTS needs the right to create even when there is
+// nothing to do.
+func (m *migrator) createSchemas(ctx context.Context, conn *sql.Conn) error {
+	const query = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)`
+	for _, name := range m.schemas {
+		var exists bool
+		err := conn.QueryRowContext(ctx, query, name).Scan(&exists)
+		if err == nil && !exists {
+			_, err = conn.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+name)
+		}
+		if err != nil {
+			return databaseError("create schema "+name, err)
+		}
+	}
+	return nil
+}
+
+// silent marks an error that is the end of bounded and not of ctx.
+func silent(ctx, bounded context.Context, err error) error {
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w: %w", errSilent, err)
+	}
+	return err
+}
+
+// pause waits for d, half of it more or less, and returns false when ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d/2 + rand.N(d))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
