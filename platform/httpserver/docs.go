@@ -26,7 +26,7 @@ var (
 )
 
 // pagePolicy lets the page run only what this server serves, and talk only to this server.
-const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; " +
+const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
 	"img-src 'self' data:; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // serveDocs serves the contract and a page to try it, which needs no other server.

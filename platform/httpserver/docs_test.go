@@ -1,0 +1,123 @@
+package httpserver
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const contract = `openapi: 3.0.3
+info: {title: Things, version: "1"}
+paths:
+  /a:
+    get:
+      responses:
+        "200": {description: "Fine: <b>"}
+`
+
+func TestDocs(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{Docs: Docs{Title: "Things & <more>", OpenAPI: []byte(contract)}})
+	for path, want := range map[string]string{
+		"/openapi.yaml":              contract,
+		"/openapi.json":              `"paths":{"/a":{"get":{"responses":{"200":`,
+		"/docs":                      "<title>Things &amp; &lt;more&gt;</title>",
+		"/docs/page.js":              "SwaggerUIBundle(",
+		"/docs/swagger-ui.css":       ".swagger-ui",
+		"/docs/swagger-ui-bundle.js": "SwaggerUIBundle",
+		"/docs/favicon-32x32.png":    "PNG",
+	} {
+		w := f.do(t, "GET", path, "")
+		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d %.100s", path, w.Code, w.Body)
+		}
+		if w := newFixture(t, Config{}).do(t, "GET", path, ""); w.Code != http.StatusNotFound {
+			t.Errorf("%s without a contract: %d", path, w.Code)
+		}
+	}
+	tag := f.do(t, "GET", "/docs", "").Header().Get("ETag")
+	if w := f.do(t, "GET", "/docs", "", "If-None-Match", tag); tag == "" || w.Code != http.StatusNotModified || w.Body.Len() != 0 {
+		t.Errorf("asked again by tag %s: %d", tag, w.Code)
+	}
+	for _, source := range []string{"", "- a", "a", "a: [", "a: .inf"} {
+		if out, err := yamlToJSON([]byte(source)); err == nil {
+			t.Errorf("%q became %s", source, out)
+		}
+	}
+}
+
+// The page of every service shows every operation in a browser, within its Content-Security-Policy: it asks no other server.
+func TestDocsInABrowser(t *testing.T) {
+	t.Parallel()
+	browser, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("chromium is not installed: the page was not opened")
+	}
+	contracts, err := filepath.Glob("../../services/*/api/openapi.yaml")
+	if err != nil || len(contracts) < 5 {
+		t.Fatalf("contracts: %v, %v", contracts, err)
+	}
+	for _, path := range contracts {
+		t.Run(filepath.Base(filepath.Dir(filepath.Dir(path))), func(t *testing.T) {
+			t.Parallel()
+			source, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(pagePolicy, "http") || strings.Contains(pagePolicy, "*") {
+				t.Errorf("the policy allows other servers: %s", pagePolicy)
+			}
+			addr := newFixture(t, Config{Docs: Docs{Title: "A service", OpenAPI: source}}).start(t)
+			page, log := open(t, browser, "http://"+addr+"/docs")
+			if want, got := operations(t, source), strings.Count(page, `class="opblock-summary `); got != want || want == 0 {
+				t.Errorf("the page shows %d operations of %d\n%s", got, want, log)
+			}
+			if bad := regexp.MustCompile(`.*(?:Content.Security.Policy|Uncaught).*`).FindString(log); bad != "" {
+				t.Errorf("the console says: %s", bad)
+			}
+		})
+	}
+}
+
+// operations counts those of a contract.
+func operations(t *testing.T, source []byte) (n int) {
+	t.Helper()
+	var document struct {
+		Paths map[string]map[string]any `yaml:"paths"`
+	}
+	if err := yaml.Unmarshal(source, &document); err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range document.Paths {
+		for method := range item {
+			if strings.Contains("get put post delete head patch", method) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// open returns what a browser makes of a page and what it logs.
+func open(t *testing.T, browser, url string) (page, log string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+		"--user-data-dir="+t.TempDir(), "--enable-logging=stderr", "--virtual-time-budget=5000", "--dump-dom", url)
+	var dom, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &dom, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, &stderr)
+	}
+	return dom.String(), stderr.String()
+}
