@@ -2,7 +2,7 @@
 // sequential models.
 //
 // A client that has sent an operation knows one of four things about it, its
-// [Outcome]. The models take clients at their word: an operation that was not
+// [workload.Outcome]. The models take clients at their word: an operation that was not
 // applied is left out of the history, so that one that was applied all the same
 // leaves a value that no order of the operations explains.
 //
@@ -16,27 +16,17 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/rowlock/rowlock/lab/internal/workload"
 )
 
-// Outcome says what a client knows of an operation that has returned.
-type Outcome uint8
-
-// The outcomes.
+// The outcomes of an operation, of package workload.
 const (
-	// OK: applied, with the result that the client was given.
-	OK Outcome = iota
-	// Refused: not applied, and a repeat is refused too (a conflict, a missing thing).
-	Refused
-	// NotApplied: surely not applied, and safe to repeat.
-	NotApplied
-	// Unknown: applied or not; the answer was lost.
-	Unknown
+	OK         = workload.OK
+	Refused    = workload.Refused
+	NotApplied = workload.NotApplied
+	Unknown    = workload.Unknown
 )
-
-// String returns the outcome's name in reports.
-func (o Outcome) String() string {
-	return [...]string{"ok", "refused", "not applied", "unknown"}[o]
-}
 
 // Op records one operation of one client.
 type Op struct {
@@ -45,8 +35,8 @@ type Op struct {
 	Key     string
 	Input   any
 	Output  any
-	Outcome Outcome
-	// Code is the stable code of an answer that is no success, "lost" when there was no answer.
+	Outcome workload.Outcome
+	// Code is the error's code, "" for OK.
 	Code string
 	// Call and Return are times since the start of the run.
 	Call, Return time.Duration

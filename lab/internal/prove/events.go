@@ -2,7 +2,6 @@ package prove
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -11,15 +10,17 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	rowlock "github.com/rowlock/rowlock/client"
+	api "github.com/rowlock/rowlock/client/events"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// events is the workload of the events: make some with and without a value, look
-// for them, count. The ids of all windows are one row, so the checks look at all.
+// events is the workload of the events: add some with and without a value, read them,
+// count. The ids of all windows come from one row, so the checks look at all of them.
 type events struct {
-	caller  *Caller
+	api     *api.Client
 	history *history.History
 	audited bool // by auditEvents; not on MariaDB
 
@@ -28,12 +29,14 @@ type events struct {
 	count int64   // the most that was counted
 }
 
-func newEvents(c *Caller, h *history.History, _ string) Workload { //nolint:ireturn // one of kinds
-	return &events{caller: c, history: h, audited: true}
+func newEvents(url string, c *http.Client, h *history.History, _ string) (Workload, error) { //nolint:ireturn // one of kinds
+	client, err := api.New(url, rowlock.WithHTTPClient(c))
+	return &events{api: client, history: h, audited: true}, err
 }
 
-func newMariaEvents(c *Caller, h *history.History, _ string) Workload { //nolint:ireturn // one of kinds
-	return &events{caller: c, history: h}
+func newMariaEvents(url string, c *http.Client, h *history.History, _ string) (Workload, error) { //nolint:ireturn // one of kinds
+	client, err := api.New(url, rowlock.WithHTTPClient(c))
+	return &events{api: client, history: h}, err
 }
 
 // eventVerb is what is asked for.
@@ -52,25 +55,14 @@ type eventInput struct {
 	ID   int64
 }
 
-// eventOutput is what a client was told.
-type eventOutput struct {
-	ID    int64
-	Value string
-	Count int64
-}
-
-// Step makes an event, or looks for one that was acknowledged, or counts; now and
-// then it makes many at once, for which the workers compete.
+// Step adds an event, or reads one that was acknowledged, or counts; now and then it adds
+// many at once, for which the workers compete.
 func (w *events) Step(ctx context.Context, client int, random *rand.Rand) {
 	const crowd, oneIn = 20, 20
-	if random.IntN(oneIn) > 0 {
-		w.one(ctx, client, random)
+	if random.IntN(oneIn) == 0 {
+		together(crowd, client, func(client int) { w.do(ctx, client, eventInput{Verb: eventAsync}) })
 		return
 	}
-	together(crowd, client, func(client int) { w.do(ctx, client, eventInput{Verb: eventAsync}) })
-}
-
-func (w *events) one(ctx context.Context, client int, random *rand.Rand) {
 	in := eventInput{Verb: eventCount}
 	switch random.IntN(5) {
 	case 0, 1:
@@ -88,87 +80,72 @@ func (w *events) one(ctx context.Context, client int, random *rand.Rand) {
 	w.do(ctx, client, in)
 }
 
-func (w *events) do(ctx context.Context, client int, in eventInput) Reply {
+func (w *events) do(ctx context.Context, client int, in eventInput) history.Op {
+	op := send(w.history, history.Op{Client: client, Key: "events", Input: in}, func() (any, error) { return w.send(ctx, in) })
+	w.history.Add(op)
+	return op
+}
+
+// send returns the event, or an empty one for a count.
+func (w *events) send(ctx context.Context, in eventInput) (e api.Event, err error) {
+	switch in.Verb {
+	case eventSync:
+		e, err = w.api.Create(ctx)
+	case eventAsync:
+		e.ID, err = w.api.CreateAsync(ctx)
+	case eventGet:
+		e, err = w.api.Get(ctx, in.ID)
+	case eventCount:
+		return e, w.sendCount(ctx)
+	}
+	if err == nil && e.ID == 0 {
+		err = badAnswer("an event without an id")
+	}
+	if err == nil && in.Verb != eventGet {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.ids = append(w.ids, e.ID)
+	}
+	return e, err
+}
+
+// sendCount counts the events, which never become fewer.
+func (w *events) sendCount(ctx context.Context) error {
 	w.mu.Lock()
 	least := w.count
 	w.mu.Unlock()
-	op := history.Op{Client: client, Key: "events", Input: in, Call: w.history.Now()}
-	method, path := http.MethodGet, "/events"
-	switch in.Verb {
-	case eventSync:
-		method = http.MethodPost
-	case eventAsync:
-		method, path = http.MethodPost, "/events/async"
-	case eventGet:
-		path = fmt.Sprintf("/events/%d", in.ID)
-	case eventCount:
+	n, err := w.api.Count(ctx)
+	if err == nil && n < least {
+		err = badAnswer(fmt.Sprintf("%d events after %d", n, least))
 	}
-	r := w.caller.Send(ctx, method, path, "", nil)
-	op.Return, op.Outcome, op.Code = w.history.Now(), r.Outcome, r.Code
-	if method == http.MethodGet && op.Outcome == history.Unknown {
-		op.Outcome = history.NotApplied // a read changes nothing
-	}
-	if r.Outcome == history.OK {
-		var doc struct {
-			ID    int64   `json:"id"`
-			Value *string `json:"value"`
-			Count int64   `json:"count"`
-		}
-		if json.Unmarshal(r.Body, &doc) != nil || doc.ID == 0 && doc.Count < least {
-			op.Code = badBody
-		}
-		out := eventOutput{ID: doc.ID, Count: doc.Count}
-		if doc.Value != nil {
-			out.Value = *doc.Value
-		}
-		op.Output = out
-		w.note(in, out)
-	}
-	w.history.Add(op)
-	return r
-}
-
-func (w *events) note(in eventInput, out eventOutput) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch in.Verb {
-	case eventSync, eventAsync:
-		w.ids = append(w.ids, out.ID)
-	case eventCount:
-		w.count = max(w.count, out.Count)
-	case eventGet:
-	}
+	w.count = max(w.count, n)
+	return err
 }
 
 // Probe counts.
 func (w *events) Probe(ctx context.Context) error {
-	r := w.caller.Send(ctx, http.MethodGet, "/events", "", nil)
-	if r.Outcome == history.OK {
-		return nil
-	}
-	return fmt.Errorf("the count is answered %d %s", r.Status, r.Code)
+	_, err := w.api.Count(ctx)
+	return err
 }
 
-// settleLimit is what the workers may take for what is pending when the faults are over.
-const settleLimit = 30 * time.Second
+// settleTimeout bounds what the workers may take for what is pending when the faults are over.
+const settleTimeout = 30 * time.Second
 
-// Settle waits until the workers have given every event of the window a value,
-// and looks at each.
+// Settle waits until the workers have given every event of the window a value.
 func (w *events) Settle(ctx context.Context) error {
 	w.mu.Lock()
 	ids := w.ids
 	w.mu.Unlock()
-	for deadline := time.Now().Add(settleLimit); len(ids) > 0; {
-		r := w.do(ctx, -1, eventInput{eventGet, ids[0]})
-		var doc struct {
-			Value *string `json:"value"`
-		}
-		if r.Outcome == history.OK && json.Unmarshal(r.Body, &doc) == nil && doc.Value != nil {
+	for deadline := time.Now().Add(settleTimeout); len(ids) > 0; {
+		op := w.do(ctx, -1, eventInput{eventGet, ids[0]})
+		if e, _ := op.Output.(api.Event); op.Outcome == history.OK && !e.Pending() {
 			ids = ids[1:]
 			continue
 		}
-		if r.Outcome == history.Refused || time.Now().After(deadline) {
-			return fmt.Errorf("event %d is answered %d %s and has no value", ids[0], r.Status, r.Code)
+		if op.Outcome == history.Refused || time.Now().After(deadline) {
+			return fmt.Errorf("event %d is answered %s and has no value", ids[0], op.Outcome)
 		}
 		pause(ctx, 50*time.Millisecond)
 	}
@@ -195,32 +172,29 @@ func auditEvents(ctx context.Context, db *sqldb.DB) error {
 	})
 }
 
-// Check demands that ids are given out once and without a gap, that what was
-// acknowledged is there, and that a value never changes.
+// Check demands that ids are given once and without a gap, that what was acknowledged is
+// there, and that a value never changes.
 func (w *events) Check(ctx context.Context, db *sqldb.DB, _ string) (Findings, error) {
 	ops := w.history.Ops()
-	given := map[int64]int{}
-	values := map[int64]string{}
+	given, values := map[int64]bool{}, map[int64]string{}
 	var doubled, lost, changed int
 	for _, op := range ops {
 		in, _ := op.Input.(eventInput)
-		out, _ := op.Output.(eventOutput)
+		e, _ := op.Output.(api.Event)
 		if op.Outcome == history.OK && (in.Verb == eventSync || in.Verb == eventAsync) {
-			given[out.ID]++
+			if given[e.ID] {
+				doubled++
+			}
+			given[e.ID] = true
 		}
 		if in.Verb == eventGet && op.Outcome == history.Refused {
 			lost++
 		}
-		if out.Value != "" {
-			if before, known := values[out.ID]; known && before != out.Value {
+		if e.Value != "" {
+			if before, known := values[e.ID]; known && before != e.Value {
 				changed++
 			}
-			values[out.ID] = out.Value
-		}
-	}
-	for _, times := range given {
-		if times > 1 {
-			doubled++
+			values[e.ID] = e.Value
 		}
 	}
 	var rows struct {
@@ -246,9 +220,9 @@ func (w *events) Check(ctx context.Context, db *sqldb.DB, _ string) (Findings, e
 	gapless := rows.All == rows.Distinct && rows.Lowest == 1 && rows.Highest == rows.All && rows.Status == rows.All && rows.Seeds == 1
 	return Findings{Checks: []Check{
 		checkAnswers(ops),
-		check("ids", gapless && doubled == 0, "%d events, %d ids, %d to %d, status %d; %d given out twice",
+		check("ids", gapless && doubled == 0, "%d events, %d ids, %d to %d, status %d; %d given twice",
 			rows.All, rows.Distinct, rows.Lowest, rows.Highest, rows.Status, doubled),
 		check("found", lost == 0, "%d acknowledged and not found", lost),
-		check("worked once", changed == 0 && again == 0, "%d values changed before a client's eyes, %d given a second time", changed, again),
+		check("worked once", changed == 0 && again == 0, "%d values changed between two reads, %d given a second time", changed, again),
 	}}, nil
 }

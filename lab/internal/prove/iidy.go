@@ -2,52 +2,68 @@ package prove
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
 	"net/http"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
+	rowlock "github.com/rowlock/rowlock/client"
+	api "github.com/rowlock/rowlock/client/iidy"
 	"github.com/rowlock/rowlock/lab/internal/history"
+	"github.com/rowlock/rowlock/lab/internal/workload"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// listItems is how many items a list of the workload has: few, so that batches meet.
-const listItems = 4
+const (
+	// activeLists are worked on at the same time.
+	activeLists = 8
+	// listItems is how many items a list has: few, so that batches meet.
+	listItems = 4
+	// workLease is the shortest lease that there is, so that many run out in a window.
+	workLease = time.Second
+	// rememberedClaims are worked on: those of the last seconds, so that most are over.
+	rememberedClaims = 48
+)
 
-// activeLists are worked on at the same time.
-const activeLists = 8
+// The signs of iidy's windows.
+const (
+	signClaimed  = "claims that took items"
+	signLate     = "changes after the end of a lease"
+	signHeldLate = "changes that waited beyond the end of their lease"
+)
 
-// iidy is the workload of the attempt lists: single items, batches, pages. The
-// promise is one for each item: a batch commits as a whole, but it comes to its
-// items one after the other, and what others commit meanwhile it sees for one item
-// and not for another (READ COMMITTED). So the history of a batch is that of each
-// of its items.
+// iidy is the workload of the attempt lists: single items, batches, pages, claims.
 type iidy struct {
-	caller  *Caller
+	api     *api.Client
 	history *history.History
 	lists   *keys
-	holding *lateClaims
+	waiting *lateClaims
 
 	mu      sync.Mutex
-	claims  []iidyClaimed // the last ones, alive or not
-	claimed int           // claims that took something
-	late    int           // changes that were sent after their lease was over
+	claims  []iidyClaim // the last ones, alive or not
+	claimed int         // claims that took something
+	late    int         // changes that were sent after their lease was over
 }
 
-func newIidy(c *Caller, h *history.History, prefix string) Workload { //nolint:ireturn // one of kinds
-	return &iidy{caller: c, history: h, lists: newKeys(prefix, activeLists), holding: &lateClaims{caller: c, prefix: prefix}}
+// iidyClaim is a claim that took something, with its end as it was first answered.
+type iidyClaim struct {
+	api.Claim
+
+	list *key
 }
 
-// iidyList is what a page shows: the attempts of each item, history.Absent for one that is
-// not there.
-type iidyList [listItems]int64
+func newIidy(url string, c *http.Client, h *history.History, prefix string) (Workload, error) { //nolint:ireturn // one of kinds
+	client, err := api.New(url, rowlock.WithHTTPClient(c))
+	return &iidy{
+		api: client, history: h, lists: newKeys(prefix, activeLists), waiting: &lateClaims{api: client, prefix: prefix},
+	}, err
+}
 
-// Step adds, increments or deletes one item or a batch, reads the list, claims what
-// is free of it, or does something with a claim.
+// Step adds, increments or deletes one item or a batch, reads the list, claims what is
+// free of it, or does something with a claim.
 func (w *iidy) Step(ctx context.Context, client int, random *rand.Rand) {
 	list := w.lists.pick(random)
 	in := history.ItemInput{Items: uint8(1 + random.IntN(1<<listItems-1))}
@@ -71,178 +87,146 @@ func (w *iidy) Step(ctx context.Context, client int, random *rand.Rand) {
 			in.Verb = history.ItemAdd
 			break
 		}
-		list, in.Claim = c.list, c.id
-		in.Verb = []history.ItemVerb{history.ItemIncrement, history.ItemIncrement, history.ItemDelete, history.ItemExtend, history.ItemRelease}[random.IntN(5)]
-		if in.Verb.OfList() {
+		list, in.Claim = c.list, c.ID
+		verbs := []history.ItemVerb{
+			history.ItemIncrement, history.ItemIncrement, history.ItemDelete, history.ItemExtend, history.ItemRelease,
+		}
+		if in.Verb = verbs[random.IntN(len(verbs))]; in.Verb.OfList() {
 			in.Items = 0
 		}
 	}
 	w.do(ctx, client, list, in)
 }
 
-func (w *iidy) do(ctx context.Context, client int, list *key, in history.ItemInput) Reply {
-	op := history.Op{Client: client, Input: in, Call: w.history.Now()}
-	method, path, body := itemRequest(in, list.name)
-	r := w.caller.Send(ctx, method, path, body, wantJSON())
-	op.Return, op.Outcome, op.Code = w.history.Now(), r.Outcome, r.Code
-	var answer any
-	if r.Outcome == history.OK {
-		var err error
-		if answer, err = readItems(in, r.Body); err != nil {
-			op.Outcome, op.Code = history.Unknown, badBody
-		}
+// claim picks a remembered claim whose list is still worked on.
+func (w *iidy) claim(random *rand.Rand) (iidyClaim, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.claims) == 0 {
+		return iidyClaim{}, false
 	}
-	w.noteClaim(list, in, op, answer)
-	if in.Verb == history.ItemPage && op.Outcome == history.Unknown {
-		op.Outcome = history.NotApplied // a read changes nothing
-	}
+	c := w.claims[random.IntN(len(w.claims))]
+	return c, w.lists.use(c.list)
+}
+
+// do sends an operation and records it for each of its items.
+func (w *iidy) do(ctx context.Context, client int, list *key, in history.ItemInput) workload.Outcome {
+	op := send(w.history, history.Op{Client: client, Input: in}, func() (any, error) { return w.send(ctx, w.api.List(list.name), in) })
 	w.lists.note(list, op.Outcome)
+	a, answered := op.Output.(itemAnswer)
+	w.noteClaim(list, in, op, a)
 	for i := range listItems {
 		if in.Verb.OfList() || in.Items&(1<<i) != 0 {
-			op.Key, op.Output = list.name+"/"+itemName(i), itemOutput(in, answer, i, w.history.At)
+			op.Key = list.name + "/" + itemName(i)
+			if answered {
+				op.Output = a.of(in, i, w.history)
+			}
 			w.history.Add(op)
 		}
 	}
-	return r
+	return op.Outcome
 }
 
-// wantJSON is the header that iidy needs to answer JSON.
-func wantJSON() map[string]string { return map[string]string{"Accept": "application/json"} }
-
-// told is what the answer says of one item.
-func itemOutput(in history.ItemInput, answer any, item int, at func(time.Time) time.Duration) any {
-	switch answer := answer.(type) {
-	case iidyList:
-		return history.ItemOutput{N: answer[item], Known: true}
-	case iidyTaken:
-		out := history.ItemOutput{N: answer.list[item], Known: true}
-		if out.N != history.Absent {
-			out.Claim, out.Until = answer.claim, at(answer.until)
-		}
-		return out
-	case int64:
-		switch all := int64(bits.OnesCount8(in.Items)); {
-		case answer == 0:
-			return history.ItemOutput{N: 0, Known: true}
-		case answer == all && !in.Verb.OfList():
-			return history.ItemOutput{N: 1, Known: true}
-		}
-		return history.ItemOutput{}
-	}
-	return nil
+// itemAnswer is the answer to an operation: a number, entries, or a claim with its entries.
+type itemAnswer struct {
+	n int64
+	api.Claim
 }
 
-// request is the operation as the API has it: by the item's own path for one, by a
-// batch for several.
-func itemRequest(in history.ItemInput, list string) (method, path, body string) {
-	const lists, batch = "/iidy/v1/lists/", "/iidy/v1/batch/lists/"
-	if in.Verb == history.ItemPage {
-		return http.MethodGet, batch + list + "?count=100", ""
-	}
-	method, query := http.MethodPost, ""
-	switch in.Verb {
-	case history.ItemClaim:
-		return method, batch + list + fmt.Sprintf("?action=claim&count=%d&lease=%s", in.Count, workLease), ""
-	case history.ItemExtend:
-		return method, batch + list + fmt.Sprintf("?action=extend&claim=%s&lease=%s", in.Claim, workLease), ""
-	case history.ItemRelease:
-		return method, batch + list + "?action=release&claim=" + in.Claim, ""
-	case history.ItemDelete:
-		method = http.MethodDelete
-		if in.Claim != "" {
-			query = "?claim=" + in.Claim
-		}
-	case history.ItemIncrement:
-		query = "?action=increment"
-		if in.Claim != "" {
-			query += "&claim=" + in.Claim
-		}
-	case history.ItemAdd, history.ItemPage:
-	}
-	var names []string
+func (w *iidy) send(ctx context.Context, list *api.List, in history.ItemInput) (a itemAnswer, err error) {
+	var items []string
 	for i := range listItems {
 		if in.Items&(1<<i) != 0 {
-			names = append(names, itemName(i))
+			items = append(items, itemName(i))
 		}
 	}
-	if len(names) == 1 && in.Claim == "" {
-		return method, lists + list + "/" + names[0] + query, ""
+	switch in.Verb {
+	case history.ItemAdd:
+		a.n, err = list.Add(ctx, items...)
+	case history.ItemIncrement:
+		if in.Claim != "" {
+			a.n, err = list.IncrementClaimed(ctx, in.Claim, items...)
+		} else {
+			a.n, err = list.Increment(ctx, items...)
+		}
+	case history.ItemDelete:
+		if in.Claim != "" {
+			a.n, err = list.DeleteClaimed(ctx, in.Claim, items...)
+		} else {
+			a.n, err = list.Delete(ctx, items...)
+		}
+	case history.ItemPage:
+		a.Entries, err = list.Page(ctx, "", 100)
+	case history.ItemClaim:
+		a.Claim, err = list.Claim(ctx, in.Count, workLease)
+	case history.ItemExtend:
+		a.n, err = list.Extend(ctx, in.Claim, workLease)
+	case history.ItemRelease:
+		a.n, err = list.Release(ctx, in.Claim)
 	}
-	return method, batch + list + query, `{"items":["` + strings.Join(names, `","`) + `"]}`
+	for _, entry := range a.Entries {
+		if !slices.Contains([]string{"a", "b", "c", "d"}, entry.Item) {
+			err = badAnswer("an item that was not added: " + entry.Item)
+		}
+	}
+	return a, err
 }
 
 func itemName(i int) string { return string(rune('a' + i)) }
 
-// read returns the number that a change answers with, the list that a page shows, or
-// what a claim took.
-func readItems(in history.ItemInput, body []byte) (any, error) {
-	var doc struct {
-		Added       *int64     `json:"added"`
-		Incremented *int64     `json:"incremented"`
-		Deleted     *int64     `json:"deleted"`
-		Extended    *int64     `json:"extended"`
-		Released    *int64     `json:"released"`
-		Claim       string     `json:"claim"`
-		Until       *time.Time `json:"lease_until"`
-		Entries     *[]struct {
-			Item     string `json:"item"`
-			Attempts int64  `json:"attempts"`
-		} `json:"listentries"`
-	}
-	if in.Verb == history.ItemClaim {
-		body = []byte(strings.Replace(string(body), `"lease_until":""`, `"lease_until":null`, 1)) // of a claim that took nothing
-	}
-	if err := json.Unmarshal(body, &doc); err != nil {
-		return nil, fmt.Errorf("the body %q: %w", body, err)
-	}
-	if (in.Verb == history.ItemPage || in.Verb == history.ItemClaim) && doc.Entries != nil {
-		list := emptyList()
-		for _, entry := range *doc.Entries {
-			if len(entry.Item) != 1 || entry.Item[0] < 'a' || entry.Item[0] >= 'a'+listItems {
-				return nil, fmt.Errorf("the page has an item %q", entry.Item)
+// of returns what the answer says about one item. A batch's number says nothing about a
+// single item unless it is that of none or of all.
+func (a itemAnswer) of(in history.ItemInput, item int, h *history.History) history.ItemOutput {
+	if in.Verb == history.ItemPage || in.Verb == history.ItemClaim {
+		for _, entry := range a.Entries {
+			if entry.Item != itemName(item) {
+				continue
 			}
-			list[entry.Item[0]-'a'] = entry.Attempts
+			out := history.ItemOutput{N: entry.Attempts, Known: true, Claim: a.ID}
+			if a.ID != "" {
+				out.Until = h.At(a.Until)
+			}
+			return out
 		}
-		switch {
-		case in.Verb == history.ItemPage:
-			return list, nil
-		case list == emptyList():
-			return iidyTaken{list: list}, nil
-		case doc.Until != nil && doc.Claim != "":
-			return iidyTaken{list, doc.Claim, *doc.Until}, nil
-		}
+		return history.ItemOutput{N: history.Absent, Known: true}
 	}
-	n := map[history.ItemVerb]*int64{
-		history.ItemAdd: doc.Added, history.ItemIncrement: doc.Incremented, history.ItemDelete: doc.Deleted, history.ItemExtend: doc.Extended, history.ItemRelease: doc.Released,
-	}[in.Verb]
-	if n == nil {
-		return nil, fmt.Errorf("the body %q is no answer to %s", body, in.Verb)
+	switch {
+	case a.n == 0:
+		return history.ItemOutput{N: 0, Known: true}
+	case a.n == int64(bits.OnesCount8(in.Items)) && !in.Verb.OfList():
+		return history.ItemOutput{N: 1, Known: true}
 	}
-	return *n, nil
+	return history.ItemOutput{}
 }
 
-func emptyList() iidyList {
-	return iidyList{history.Absent, history.Absent, history.Absent, history.Absent}
+// noteClaim remembers a claim that took something, and counts late changes.
+func (w *iidy) noteClaim(list *key, in history.ItemInput, op history.Op, a itemAnswer) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if a.ID != "" {
+		w.claimed++
+		w.claims = append(w.claims, iidyClaim{a.Claim, list})
+		w.claims = w.claims[max(0, len(w.claims)-rememberedClaims):]
+	}
+	for _, c := range w.claims {
+		if c.ID == in.Claim && op.Outcome == history.OK && op.Call > w.history.At(c.Until) {
+			w.late++
+		}
+	}
 }
 
-// Probe asks for an empty page.
+// Probe reads an empty page.
 func (w *iidy) Probe(ctx context.Context) error {
-	r := w.caller.Send(ctx, http.MethodGet, "/iidy/v1/batch/lists/probe?count=1", "", wantJSON())
-	if r.Outcome == history.OK {
-		return nil
-	}
-	return fmt.Errorf("a page is answered %d %s", r.Status, r.Code)
+	_, err := w.api.List("probe").Page(ctx, "", 1)
+	return err
 }
 
 // Settle reads every list.
 func (w *iidy) Settle(ctx context.Context) error {
-	w.holding.sent.Wait()
-	for _, list := range w.lists.all() {
-		if r := w.do(ctx, -1, list, history.ItemInput{Verb: history.ItemPage}); r.Outcome != history.OK {
-			return fmt.Errorf("the last page of %s is answered %d %s", list.name, r.Status, r.Code)
-		}
-	}
-	return nil
+	w.waiting.sent.Wait()
+	return w.lists.each(func(list *key) workload.Outcome {
+		return w.do(ctx, -1, list, history.ItemInput{Verb: history.ItemPage})
+	})
 }
 
 // Check demands that every item is linearizable.
@@ -255,18 +239,20 @@ func (w *iidy) Check(ctx context.Context, db *sqldb.DB, pictures string) (Findin
 	}
 	batches := 0
 	for _, op := range ops {
-		if in, ok := op.Input.(history.ItemInput); ok && bits.OnesCount8(in.Items) > 1 && op.Outcome == history.OK {
+		if in, _ := op.Input.(history.ItemInput); bits.OnesCount8(in.Items) > 1 && op.Outcome == history.OK {
 			batches++
 		}
 	}
-	refused, applied := w.holding.waited()
+	refused, applied := w.waiting.count()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return Findings{Checks: []Check{
-		checkHistory(history.Items(workLease), ops, pictures),
-		checkAnswers(ops, history.Refused),
-		check("rows", wrong == 0, "%d rows that no operation could have made; %d batches succeeded", wrong, batches),
-		check(lateChanges, applied == 0,
-			"%d touched nothing, %d were applied although their lease ended while they waited", refused, applied),
-	}, Signs: map[string]int{signClaimed: w.claimed, signLate: w.late, signHeldLate: refused + applied}}, nil
+	return Findings{
+		Checks: []Check{
+			checkHistory(history.Items(workLease), ops, pictures),
+			checkAnswers(ops, history.Refused),
+			check("rows", wrong == 0, "%d rows that no operation could have made; %d batches succeeded", wrong, batches),
+			check(lateChanges, applied == 0, "%d touched nothing, %d were applied although their lease ended while they waited", refused, applied),
+		},
+		Signs: map[string]int{signClaimed: w.claimed, signLate: w.late, signHeldLate: refused + applied},
+	}, nil
 }

@@ -3,9 +3,12 @@ package prove
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
+	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/lab/internal/history"
+	"github.com/rowlock/rowlock/lab/internal/workload"
 )
 
 // keys hands out the keys that the clients work on. A key that has seen as many
@@ -69,7 +72,7 @@ func (k *keys) use(one *key) bool {
 }
 
 // note counts an operation of unknown outcome on the key.
-func (k *keys) note(one *key, outcome history.Outcome) {
+func (k *keys) note(one *key, outcome workload.Outcome) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if outcome == history.Unknown {
@@ -84,23 +87,31 @@ func (k *keys) first() string {
 	return k.active[0].name
 }
 
-// all returns all keys that were handed out.
-func (k *keys) all() []*key {
+// each calls read for every key that was handed out, and fails for one that cannot be read.
+func (k *keys) each(read func(*key) workload.Outcome) error {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	return append([]*key(nil), k.made...)
+	made := slices.Clone(k.made)
+	k.mu.Unlock()
+	for _, one := range made {
+		if outcome := read(one); outcome != history.OK {
+			return fmt.Errorf("the last read of %s is answered %s", one.name, outcome)
+		}
+	}
+	return nil
 }
 
-// ensure returns the id of what create has made under the key's name, and calls it when
-// nothing was made yet: once at a time, and again when it says that another client may
-// try. An id of 0 says that the key is not to be worked on.
-func (k *key) ensure(create func() (id int32, again bool)) int32 {
+// ensure creates what the key names unless that was done, one client at a time. It
+// returns false when the key is not to be worked on: another client may try again when
+// create was not applied, and no client when it failed otherwise.
+func (k *key) ensure(create func() (id int32, err error)) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.created {
-		return k.id
+	if !k.created {
+		id, err := create()
+		if err == nil {
+			k.id = id
+		}
+		k.created = !rowlock.NotApplied(err)
 	}
-	id, again := create()
-	k.id, k.created = id, !again
-	return id
+	return k.id != 0
 }

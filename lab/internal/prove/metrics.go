@@ -88,7 +88,7 @@ func (p *prover) baseline(ctx context.Context) error {
 func (p *prover) leaks(ctx context.Context) (checks []Check) {
 	for _, s := range p.rig.subjects {
 		memory := s.most(ctx, residentMemory)
-		s.caller.Close()
+		s.client.CloseIdleConnections()
 		now, limit := s.most(ctx, goroutines), p.idle[s]+leakSlack
 		for deadline := time.Now().Add(10 * time.Second); now > limit && time.Now().Before(deadline); now = s.most(ctx, goroutines) {
 			pause(ctx, 200*time.Millisecond)

@@ -2,16 +2,17 @@ package prove
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
+	rowlock "github.com/rowlock/rowlock/client"
+	api "github.com/rowlock/rowlock/client/payments"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
+	"github.com/rowlock/rowlock/lab/internal/workload"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
@@ -26,7 +27,7 @@ const (
 // payments is the workload of the payments: new keys, repeats, repeats with
 // another amount, and keys that are used again when their life is over.
 type payments struct {
-	caller  *Caller
+	api     *api.Client
 	history *history.History
 	prefix  string
 
@@ -42,8 +43,9 @@ type payKey struct {
 	since  time.Time
 }
 
-func newPayments(c *Caller, h *history.History, prefix string) Workload { //nolint:ireturn // one of kinds
-	return &payments{caller: c, history: h, prefix: prefix}
+func newPayments(url string, c *http.Client, h *history.History, prefix string) (Workload, error) { //nolint:ireturn // one of kinds
+	client, err := api.New(url, rowlock.WithHTTPClient(c))
+	return &payments{api: client, history: h, prefix: prefix}, err
 }
 
 // Step pays with a new key or repeats a recent one, now and then with another amount.
@@ -88,37 +90,28 @@ func (w *payments) add(amount int64) payKey {
 	return payKey{fmt.Sprintf("%s-%05d", w.prefix, w.made), amount, time.Now()}
 }
 
-func (w *payments) pay(ctx context.Context, client int, key string, amount int64) Reply {
-	op := history.Op{Client: client, Key: key, Input: history.PaymentInput{Amount: amount}, Call: w.history.Now()}
-	body := fmt.Sprintf(`{"ride_id":"prove","rider_id":"prove","amount":%d,"currency":"EUR",`+
-		`"card":{"number":"4242424242424242","exp_month":12,"exp_year":2099,"cvc":"123"}}`, amount)
-	r := w.caller.Send(ctx, http.MethodPost, "/v1/payments", body, map[string]string{"Idempotency-Key": key})
-	op.Return, op.Outcome, op.Code = w.history.Now(), r.Outcome, r.Code
-	switch {
-	case r.Outcome == history.OK:
-		var doc struct {
-			ID string `json:"id"`
+func (w *payments) pay(ctx context.Context, client int, key string, amount int64) history.Op {
+	op := history.Op{Client: client, Key: key, Input: history.PaymentInput{Amount: amount}}
+	op = send(w.history, op, func() (any, error) {
+		ride := workload.Ride("prove")
+		ride.Amount = amount
+		p, replayed, err := w.api.Create(ctx, key, ride)
+		if err == nil && p.Amount != amount {
+			err = badAnswer("a payment of another amount")
 		}
-		if err := json.Unmarshal(r.Body, &doc); err != nil || doc.ID == "" {
-			op.Outcome, op.Code = history.Unknown, badBody
-		}
-		op.Output = history.PaymentOutput{ID: doc.ID, Replayed: r.Header.Get("Idempotent-Replayed") == "true"}
-	case r.Code == "PAYMENT_PROCESSING":
-		op.Outcome = history.NotApplied
-	case r.Code == "PROCESSOR_ERROR", r.Code == "PROCESSOR_TIMEOUT":
-		op.Outcome = history.NotApplied // of the payment; the charge is the ledger's
+		return history.PaymentOutput{ID: p.ID, Replayed: replayed}, err
+	})
+	if op.Code == string(rowlock.ErrProcessorError) || op.Code == string(rowlock.ErrProcessorTimeout) {
+		op.Outcome = history.NotApplied // the payment; the charge is the ledger's
 	}
 	w.history.Add(op)
-	return r
+	return op
 }
 
 // Probe reads a page of payments.
 func (w *payments) Probe(ctx context.Context) error {
-	r := w.caller.Send(ctx, http.MethodGet, "/v1/payments?ride_id=probe", "", nil)
-	if r.Outcome == history.OK {
-		return nil
-	}
-	return fmt.Errorf("a page is answered %d %s", r.Status, r.Code)
+	_, _, err := w.api.List(ctx, "probe", 1, "")
+	return err
 }
 
 // Settle repeats every key of which something is unknown, as a caller would, until
@@ -128,19 +121,14 @@ func (w *payments) Settle(ctx context.Context) error {
 	keys, groups := history.ByKey(w.history.Ops())
 	for _, key := range keys {
 		open := false
-		var amounts []int64
+		amounts := map[int64]bool{}
 		for _, op := range groups[key] {
 			in, _ := op.Input.(history.PaymentInput)
-			if !slices.Contains(amounts, in.Amount) {
-				amounts = append(amounts, in.Amount)
-			}
+			amounts[in.Amount] = true
 			open = open || op.Outcome == history.Unknown || op.Outcome == history.NotApplied
 		}
-		for _, amount := range amounts {
-			if !open {
-				break
-			}
-			open = w.pay(ctx, -1, key, amount).Outcome != history.OK
+		for amount := range amounts {
+			open = open && w.pay(ctx, -1, key, amount).Outcome != history.OK
 		}
 		if open {
 			return fmt.Errorf("%s is not settled by a repeat", key)
@@ -168,7 +156,7 @@ func reused(groups map[string][]history.Op) (n int) {
 // keyReused is the sign that a key was paid with again after its life.
 const keyReused = "key used again after its life"
 
-// Hold claims a new key, which the clients get to repeat then, in a transaction
+// Lock claims a new key, which the clients get to repeat then, in a transaction
 // that does not end: a key that is finished is answered without a lock.
 func (w *payments) Lock(context.Context) fault.Lock {
 	w.mu.Lock()
@@ -188,75 +176,52 @@ func (w *payments) Lock(context.Context) fault.Lock {
 		VALUES ('%s', 'PROCESSING', decode(repeat('00', 32), 'hex'), 'x', clock_timestamp() + interval '1h')`, key.name)}
 }
 
-// Check demands that every key is linearizable, and that the books balance: one
-// payment and one charge for every key that was acknowledged.
+// Check demands that every key is linearizable, and that each acknowledged payment is
+// stored and charged once in its key's life.
 func (w *payments) Check(ctx context.Context, db *sqldb.DB, pictures string) (Findings, error) {
 	ops := w.history.Ops()
-	checks := []Check{checkHistory(history.Payments(keyLife), ops, pictures), checkAnswers(ops)}
-	var conflicts, strange int
-	for _, op := range ops {
-		switch {
-		case op.Outcome == history.Refused && op.Code == "IDEMPOTENCY_KEY_CONFLICT":
-			conflicts++
-		case op.Outcome == history.Refused:
-			strange++
+	var rows []struct {
+		ID      string `db:"id"`
+		Charged bool   `db:"charged"`
+		Early   bool   `db:"early"`
+	}
+	err := db.SelectContext(ctx, &rows, `SELECT p.id, EXISTS (SELECT FROM payments.processor_charges c
+			WHERE c.processor_key = p.processor_key AND c.decline_code IS NULL) AS charged,
+			coalesce(created_at - lag(created_at) OVER (PARTITION BY idempotency_key ORDER BY created_at)
+				< $2 * interval '1 microsecond', false) AS early
+		FROM payments.payments p WHERE starts_with(p.idempotency_key, $1)`, w.prefix+"-", (keyLife - history.ClockSlack).Microseconds())
+	if err != nil {
+		return Findings{}, fmt.Errorf("read the payments: %w", err)
+	}
+	var missing, early, unpaid, orphans int
+	stored := map[string]bool{}
+	for _, row := range rows {
+		stored[row.ID] = true
+		if !row.Charged {
+			unpaid++
+		}
+		if row.Early {
+			early++
 		}
 	}
-	checks = append(checks, check("refusals", strange == 0, "%d conflicts, %d other refusals", conflicts, strange))
-
-	b, err := w.books(ctx, db)
-	if err != nil {
-		return Findings{}, err
-	}
-	missing := 0
 	for _, op := range ops {
-		out, _ := op.Output.(history.PaymentOutput)
-		if op.Outcome == history.OK && !b.paid[out.ID] {
+		if out, _ := op.Output.(history.PaymentOutput); op.Outcome == history.OK && !stored[out.ID] {
 			missing++
 		}
 	}
-	var orphans int
 	err = db.GetContext(ctx, &orphans, `SELECT count(*) FROM payments.processor_charges c
 		WHERE c.decline_code IS NULL AND NOT EXISTS (SELECT FROM payments.payments p WHERE p.processor_key = c.processor_key)`)
 	if err != nil {
 		return Findings{}, fmt.Errorf("look for charges without a payment: %w", err)
 	}
 	keys, groups := history.ByKey(ops)
-	checks = append(checks, check("one charge", missing == 0 && b.early == 0 && b.unpaid == 0 && orphans == 0,
-		"%d keys: acknowledged and lost %d, paid twice within a life %d, paid without a charge %d, charges without a payment %d",
-		len(keys), missing, b.early, b.unpaid, orphans))
-	return Findings{Checks: checks, Signs: map[string]int{keyReused: reused(groups)}}, nil
-}
-
-// books are a window's payments and what was charged for them.
-type books struct {
-	paid          map[string]bool // by the payment's id
-	unpaid, early int
-}
-
-func (w *payments) books(ctx context.Context, db *sqldb.DB) (books, error) {
-	var rows []struct {
-		ID      string `db:"id"`
-		Charges int    `db:"charges"`
-		Early   bool   `db:"early"`
-	}
-	err := db.SelectContext(ctx, &rows, `SELECT p.id, (SELECT count(*) FROM payments.processor_charges c
-			WHERE c.processor_key = p.processor_key AND c.decline_code IS NULL) AS charges,
-			coalesce(created_at - lag(created_at) OVER (PARTITION BY idempotency_key ORDER BY created_at)
-				< $2 * interval '1 microsecond', false) AS early
-		FROM payments.payments p WHERE starts_with(p.idempotency_key, $1)`, w.prefix+"-", (keyLife - history.ClockSlack).Microseconds())
-	b := books{paid: map[string]bool{}}
-	if err != nil {
-		return b, fmt.Errorf("read the payments: %w", err)
-	}
-	for _, row := range rows {
-		b.paid[row.ID] = true
-		if row.Charges == 0 {
-			b.unpaid++
-		}
-		if row.Early {
-			b.early++
-		}
-	}
-	return b, nil
+	return Findings{
+		Checks: []Check{
+			checkHistory(history.Payments(keyLife), ops, pictures), checkAnswers(ops), checkRefusals(ops, rowlock.ErrIdempotencyKeyConflict),
+			check("one charge", missing == 0 && early == 0 && unpaid == 0 && orphans == 0,
+				"%d keys: acknowledged and lost %d, paid twice within a life %d, paid without a charge %d, charges without a payment %d",
+				len(keys), missing, early, unpaid, orphans),
+		},
+		Signs: map[string]int{keyReused: reused(groups)},
+	}, nil
 }

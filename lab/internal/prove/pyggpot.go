@@ -2,13 +2,19 @@ package prove
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 
+	"connectrpc.com/connect"
+
+	rowlock "github.com/rowlock/rowlock/client"
+	api "github.com/rowlock/rowlock/client/pyggpot"
+	"github.com/rowlock/rowlock/client/pyggpot/coin"
+	"github.com/rowlock/rowlock/client/pyggpot/pot"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
+	"github.com/rowlock/rowlock/lab/internal/workload"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
@@ -19,27 +25,29 @@ const (
 	potSize = 60
 )
 
+// The signs of pyggpot's windows.
+const (
+	signTaken = "leases taken over"
+	signStale = "stale holders refused"
+)
+
 // pots is the workload of the coin pots: add, remove by kind, remove at random, view.
 type pots struct {
-	caller  *Caller
+	api     *api.Client
 	history *history.History
 	keys    *keys
 }
 
-func newPots(c *Caller, h *history.History, prefix string) Workload { //nolint:ireturn // one of kinds
-	return &pots{caller: c, history: h, keys: newKeys(prefix, activePots)}
+func newPots(url string, c *http.Client, h *history.History, prefix string) (Workload, error) { //nolint:ireturn // one of kinds
+	return &pots{api: api.New(url, rowlock.WithHTTPClient(c)), history: h, keys: newKeys(prefix, activePots)}, nil
 }
 
-// kindNames are the kinds in the contract's JSON.
-func kindNames() [3]string { return [3]string{"BRONZE", "SILVER", "GOLD"} }
-
-// Step changes a random pot or looks at it.
+// Step changes a random pot or views it.
 func (w *pots) Step(ctx context.Context, client int, random *rand.Rand) {
 	key := w.keys.pick(random)
-	if w.create(ctx, key) == 0 {
+	if !key.ensure(func() (int32, error) { return w.create(ctx, key.name) }) {
 		return
 	}
-	var in history.PotInput
 	some := func() (c history.Coins) {
 		for i := range c {
 			c[i] = random.Int32N(6)
@@ -47,6 +55,7 @@ func (w *pots) Step(ctx context.Context, client int, random *rand.Rand) {
 		c[random.IntN(len(c))]++
 		return c
 	}
+	var in history.PotInput
 	switch random.IntN(5) {
 	case 0, 1:
 		in.Add = some()
@@ -59,132 +68,89 @@ func (w *pots) Step(ctx context.Context, client int, random *rand.Rand) {
 	w.do(ctx, client, key, in)
 }
 
-func (w *pots) do(ctx context.Context, client int, key *key, in history.PotInput) Reply {
-	op := history.Op{Client: client, Key: key.name, Input: in, Call: w.history.Now()}
-	procedure, body := potRequest(key.id, in)
-	r := w.call(ctx, procedure, body)
-	op.Return, op.Outcome, op.Code = w.history.Now(), r.Outcome, r.Code
-	if r.Outcome == history.OK {
-		var err error
-		if op.Output, err = readCoins(r.Body); err != nil {
-			op.Outcome, op.Code = history.Unknown, badBody
-		}
-	}
-	if in.IsRead() && op.Outcome == history.Unknown {
-		op.Outcome = history.NotApplied // a read changes nothing
-	}
+func (w *pots) do(ctx context.Context, client int, key *key, in history.PotInput) history.Op {
+	op := history.Op{Client: client, Key: key.name, Input: in}
+	op = send(w.history, op, func() (any, error) { return w.send(ctx, key.id, in) })
 	w.keys.note(key, op.Outcome)
 	w.history.Add(op)
-	return r
+	return op
 }
 
-func potRequest(id int32, in history.PotInput) (procedure, body string) {
-	type coins struct {
-		Kind  string `json:"kind"`
-		Count int32  `json:"count"`
-	}
-	message := struct {
-		ID    int32   `json:"pot_id"`
-		Count int32   `json:"count,omitempty"`
-		Coins []coins `json:"coins,omitempty"`
-	}{ID: id, Count: in.Draw}
-	procedure, list := "pyggpot.coin.Coin/RemoveCoins", in.Remove
+// send returns the coins that were added or removed, or that are in the pot.
+func (w *pots) send(ctx context.Context, id int32, in history.PotInput) (history.Coins, error) {
 	switch {
 	case in.IsRead():
-		procedure = "pyggpot.pot.Pot/ViewPot"
-	case in.Add != history.Coins{}:
-		procedure, list = "pyggpot.coin.Coin/AddCoins", in.Add
-	}
-	for i, n := range list {
-		if n > 0 {
-			message.Coins = append(message.Coins, coins{kindNames()[i], n})
+		a, err := w.api.Pot.ViewPot(ctx, connect.NewRequest(&pot.ViewPotRequest{PotId: id}))
+		if err != nil {
+			return history.Coins{}, err
 		}
+		return received(a.Msg.GetCoins()), nil
+	case in.Add != history.Coins{}:
+		return changed(w.api.Coin.AddCoins(ctx, connect.NewRequest(&coin.AddCoinsRequest{PotId: id, Coins: sent(in.Add)})))
+	default:
+		request := &coin.RemoveCoinsRequest{PotId: id, Count: in.Draw, Coins: sent(in.Remove)}
+		return changed(w.api.Coin.RemoveCoins(ctx, connect.NewRequest(request)))
 	}
-	raw, _ := json.Marshal(message) //nolint:errchkjson // a struct of numbers and strings
-	return procedure, string(raw)
 }
 
-func readCoins(body []byte) (history.Coins, error) {
-	var doc struct {
-		Coins []struct {
-			Kind  string `json:"kind"`
-			Count int32  `json:"count"`
-		} `json:"coins"`
+func changed(a *connect.Response[coin.CoinsListResponse], err error) (history.Coins, error) {
+	if err != nil {
+		return history.Coins{}, err
 	}
-	var coins history.Coins
-	if err := json.Unmarshal(body, &doc); err != nil {
-		return coins, fmt.Errorf("the body %q: %w", body, err)
+	return received(a.Msg.GetCoins()), nil
+}
+
+// kindsOfCoins are in the order of history.Coins.
+func kindsOfCoins() [3]coin.Coins_Kind {
+	return [3]coin.Coins_Kind{coin.Coins_BRONZE, coin.Coins_SILVER, coin.Coins_GOLD}
+}
+
+func sent(coins history.Coins) (list []*coin.Coins) {
+	for i, kind := range kindsOfCoins() {
+		if coins[i] > 0 {
+			list = append(list, &coin.Coins{Kind: kind, Count: coins[i]})
+		}
 	}
-	for _, one := range doc.Coins {
-		for i, name := range kindNames() {
-			if one.Kind == name {
-				coins[i] += one.Count
+	return list
+}
+
+func received(list []*coin.Coins) (coins history.Coins) {
+	for _, one := range list {
+		for i, kind := range kindsOfCoins() {
+			if one.GetKind() == kind {
+				coins[i] += one.GetCount()
 			}
 		}
 	}
-	return coins, nil
+	return coins
 }
 
-// call sends a request by Connect's protocol, JSON by plain POST, and reads the
-// codes that pyggpot answers instead of problem+json.
-func (w *pots) call(ctx context.Context, procedure, body string) Reply {
-	r := w.caller.Send(ctx, http.MethodPost, "/"+procedure, body, nil)
-	if r.Status == 0 || r.Outcome == history.OK {
-		return r
+// create creates a pot, which may be there when an answer was lost, and returns its id.
+func (w *pots) create(ctx context.Context, name string) (int32, error) {
+	a, err := w.api.Pot.CreatePot(ctx, connect.NewRequest(&pot.CreatePotRequest{PotName: name, MaxCoins: potSize}))
+	if err != nil && !rowlock.NotApplied(err) {
+		a, err = w.api.Pot.ViewPotByName(ctx, connect.NewRequest(&pot.ViewPotByNameRequest{PotName: name}))
 	}
-	switch r.Code {
-	case "unavailable", "aborted":
-		r.Outcome = history.NotApplied
-	case "not_found", "already_exists", "failed_precondition", "invalid_argument":
-		r.Outcome = history.Refused
-	case "NOT_APPLIED": // the balancer's
-		r.Outcome = history.NotApplied
-	default:
-		r.Outcome = history.Unknown
+	if err != nil {
+		return 0, err
 	}
-	return r
+	return a.Msg.GetPotId(), nil
 }
 
-// create makes a pot once and returns its id.
-func (w *pots) create(ctx context.Context, key *key) int32 {
-	return key.ensure(func() (id int32, again bool) {
-		r := w.call(ctx, "pyggpot.pot.Pot/CreatePot", fmt.Sprintf(`{"pot_name":%q,"max_coins":%d}`, key.name, potSize))
-		if r.Outcome == history.NotApplied {
-			return 0, true
-		}
-		if r.Outcome != history.OK {
-			r = w.call(ctx, "pyggpot.pot.Pot/ViewPotByName", fmt.Sprintf(`{"pot_name":%q}`, key.name))
-		}
-		var doc struct {
-			ID int32 `json:"pot_id"`
-		}
-		if r.Outcome == history.OK && json.Unmarshal(r.Body, &doc) != nil {
-			doc.ID = 0
-		}
-		return doc.ID, false
-	})
-}
-
-// Probe asks for a page of pots.
+// Probe reads a page of pots.
 func (w *pots) Probe(ctx context.Context) error {
-	r := w.call(ctx, "pyggpot.pot.Pot/ListPots", `{"page":1,"limit":1}`)
-	if r.Outcome == history.OK {
-		return nil
-	}
-	return fmt.Errorf("a page is answered %d %s", r.Status, r.Code)
+	_, err := w.api.Pot.ListPots(ctx, connect.NewRequest(&pot.ListPotsRequest{Page: 1, Limit: 1}))
+	return err
 }
 
-// Settle looks at every pot.
+// Settle views every pot.
 func (w *pots) Settle(ctx context.Context) error {
-	for _, key := range w.keys.all() {
+	return w.keys.each(func(key *key) workload.Outcome {
 		if key.id == 0 {
-			continue
+			return history.OK // it was not created
 		}
-		if r := w.do(ctx, -1, key, history.PotInput{}); r.Outcome != history.OK {
-			return fmt.Errorf("the last look at %s is answered %d %s", key.name, r.Status, r.Code)
-		}
-	}
-	return nil
+		return w.do(ctx, -1, key, history.PotInput{}).Outcome
+	})
 }
 
 // Lock locks a pot's row.
@@ -192,8 +158,8 @@ func (w *pots) Lock(context.Context) fault.Lock {
 	return fault.Lock{Statement: fmt.Sprintf(`SELECT FROM pyggpot.pot WHERE pot_name = '%s' FOR UPDATE`, w.keys.first())}
 }
 
-// Check demands that every pot is linearizable, and that what the database holds
-// is in bounds and adds up.
+// Check demands that every pot is linearizable, and that what the database holds is in
+// bounds and adds up.
 func (w *pots) Check(ctx context.Context, db *sqldb.DB, pictures string) (Findings, error) {
 	ops := w.history.Ops()
 	var wrong int
@@ -202,24 +168,8 @@ func (w *pots) Check(ctx context.Context, db *sqldb.DB, pictures string) (Findin
 	if err != nil {
 		return Findings{}, fmt.Errorf("read the pots: %w", err)
 	}
-	full := 0
-	codes := map[string]int{}
-	for _, op := range ops {
-		if op.Outcome == history.Refused {
-			codes[op.Code]++
-			full++
-		}
-	}
 	return Findings{Checks: []Check{
-		checkHistory(history.Pots(potSize), ops, pictures),
-		checkAnswers(ops),
-		check("refusals", full == codes["failed_precondition"], "%v", codes),
+		checkHistory(history.Pots(potSize), ops, pictures), checkAnswers(ops), checkRefusals(ops, rowlock.ErrPotFull),
 		check("coins", wrong == 0, "%d pots out of bounds or not the sum of their coins", wrong),
 	}}, nil
 }
-
-// The signs of pyggpot's windows.
-const (
-	signTaken = "leases taken over"
-	signStale = "stale holders refused"
-)

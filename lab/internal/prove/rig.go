@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/http"
 	"net/url"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/local"
+	"github.com/rowlock/rowlock/lab/internal/workload"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/dbtest/pgbouncer"
 	"github.com/rowlock/rowlock/platform/localpg"
@@ -70,7 +72,7 @@ type subject struct {
 	db       *sqldb.DB // the service's database, by an administrator
 	balancer *local.Balancer
 	listener net.Listener
-	caller   *Caller
+	client   *http.Client
 	set      atomic.Pointer[local.Set] // Replicas, for the balancer
 }
 
@@ -109,7 +111,7 @@ func (r *rig) newSubject(ctx context.Context, service Service) (*subject, error)
 	}
 	kind := kinds()[service.Name]
 	s := &subject{
-		service: service, db: r.injector.DB,
+		service: service, db: r.injector.DB, client: workload.HTTPClient(),
 		Target: &fault.Target{Name: service.Name, Role: u.User.Username(), Maria: service.Maria, Writes: kind.writes},
 	}
 	if kind.prepare != nil {
@@ -128,7 +130,6 @@ func (r *rig) newSubject(ctx context.Context, service Service) (*subject, error)
 	}
 	s.balancer = local.NewBalancer(s.Name, s)
 	go func() { _ = s.balancer.Serve(s.listener) }() // it ends by Shutdown
-	s.caller = NewCaller(s.listener.Addr().String())
 	return s, nil
 }
 
@@ -213,7 +214,7 @@ func (r *rig) stop(ctx context.Context) error {
 func (r *rig) close(ctx context.Context) error {
 	err := r.stop(ctx)
 	for _, s := range r.subjects {
-		s.caller.Close()
+		s.client.CloseIdleConnections()
 		err = errors.Join(err, s.balancer.Shutdown(ctx))
 		if s.Proxy != nil {
 			s.Proxy.Close()

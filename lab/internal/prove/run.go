@@ -116,7 +116,10 @@ func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 			continue
 		}
 		t := &trial{subject: s, history: history.New(p.start), before: s.read(ctx)}
-		t.work = kinds()[s.Name].workload(s.caller, t.history, fmt.Sprintf("%s%d", w.Name, p.windows))
+		url, prefix := "http://"+s.listener.Addr().String(), fmt.Sprintf("%s%d", w.Name, p.windows)
+		if t.work, err = kinds()[s.Name].workload(url, s.client, t.history, prefix); err != nil {
+			return nil, err
+		}
 		s.Lock = t.work.Lock
 		s.Begin()
 		trials = append(trials, t)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	rowlock "github.com/rowlock/rowlock/client"
+	api "github.com/rowlock/rowlock/client/iidy"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
 )
@@ -97,44 +99,71 @@ func TestKeys(t *testing.T) {
 	for range history.MaxUnknown {
 		k.note(second, history.Unknown)
 	}
-	if third := k.pick(random); third == second || len(k.all()) != 3 {
-		t.Errorf("a key with %d unknown operations is used on; %d keys", history.MaxUnknown, len(k.all()))
+	if third := k.pick(random); third == second || len(k.made) != 3 {
+		t.Errorf("a key with %d unknown operations is used on; %d keys", history.MaxUnknown, len(k.made))
 	}
 }
 
-// What was created once is not created again; what could not be is tried again.
+// What was created once is not created again; what was not applied is tried again, and
+// what failed otherwise is not.
 func TestEnsure(t *testing.T) {
 	t.Parallel()
-	var k key
-	for try, want := range []int32{0, 7, 7} {
-		if got := k.ensure(func() (int32, bool) { return []int32{0, 7, 9}[try], try == 0 }); got != want {
-			t.Errorf("try %d: %d, want %d", try, got, want)
+	var made, failed key
+	for try, want := range []bool{false, true, true} {
+		got := made.ensure(func() (int32, error) {
+			if try == 0 {
+				return 1, &rowlock.Error{Code: rowlock.ErrNotApplied}
+			}
+			return 1, nil
+		})
+		if got != want {
+			t.Errorf("try %d: %t, want %t", try, got, want)
+		}
+	}
+	for try := range 2 {
+		if failed.ensure(func() (int32, error) { return int32(try), &rowlock.Error{Code: rowlock.ErrInternal} }) {
+			t.Errorf("try %d: a key whose creation failed is worked on", try)
 		}
 	}
 }
 
-// A change counts when its lease ended while another transaction held its row.
+// A change counts when its lease ended while another transaction locked its row.
 func TestLateClaims(t *testing.T) {
 	t.Parallel()
 	start := time.Now()
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
-	late := func(until, call int, o history.Outcome, n int64) lateChange {
-		return lateChange{at(until), at(call), o, n}
-	}
+	late := func(until, call int, n int64) lateChange { return lateChange{at(until), at(call), n} }
 	for name, tc := range map[string]struct {
 		change           lateChange
 		refused, applied int
 	}{
-		"refused":             {late(500, 400, history.OK, 0), 1, 0},
-		"applied":             {late(500, 400, history.OK, 1), 0, 1},
-		"over after the lock": {late(1500, 400, history.OK, 1), 0, 0},
-		"sent before it":      {late(500, 50, history.OK, 1), 0, 0},
-		"not in time":         {late(500, 400, history.NotApplied, 0), 0, 0},
-		"over as it ended":    {late(995, 400, history.OK, 1), 0, 0},
+		"refused":             {late(500, 400, 0), 1, 0},
+		"applied":             {late(500, 400, 1), 0, 1},
+		"over after the lock": {late(1500, 400, 1), 0, 0},
+		"sent before it":      {late(500, 50, 1), 0, 0},
+		"over as it ended":    {late(995, 400, 1), 0, 0},
 	} {
-		l := &lateClaims{holds: []*lateHold{{locked: at(100), released: at(1000), changes: []lateChange{tc.change}}}}
-		if refused, applied := l.waited(); refused != tc.refused || applied != tc.applied {
+		l := &lateClaims{locks: []*lateLock{{locked: at(100), unlocked: at(1000), changes: []lateChange{tc.change}}}}
+		if refused, applied := l.count(); refused != tc.refused || applied != tc.applied {
 			t.Errorf("%s: %d refused, %d applied", name, refused, applied)
+		}
+	}
+}
+
+// A batch's number says something about an item when it is that of none or of all.
+func TestItemAnswer(t *testing.T) {
+	t.Parallel()
+	h := history.New(time.Now())
+	batch := history.ItemInput{Verb: history.ItemAdd, Items: 3}
+	for n, want := range map[int64]history.ItemOutput{0: {Known: true}, 1: {}, 2: {N: 1, Known: true}} {
+		if got := (itemAnswer{n: n}).of(batch, 0, h); got != want {
+			t.Errorf("%d of 2 says %+v, want %+v", n, got, want)
+		}
+	}
+	page := itemAnswer{Claim: api.Claim{Entries: []api.Entry{{Item: "b", Attempts: 7}}}}
+	for item, want := range []int64{history.Absent, 7} {
+		if got := page.of(history.ItemInput{Verb: history.ItemPage}, item, h); got.N != want || !got.Known {
+			t.Errorf("the page says %+v of item %d", got, item)
 		}
 	}
 }

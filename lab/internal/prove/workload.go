@@ -4,12 +4,15 @@ import (
 	"context"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"sync"
 
+	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
 	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/workload"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
@@ -41,7 +44,7 @@ type Findings struct {
 // kind describes how a service is proven.
 type kind struct {
 	// workload returns the workload of one window; prefix begins the names of its keys.
-	workload func(c *Caller, h *history.History, prefix string) Workload
+	workload func(url string, c *http.Client, h *history.History, prefix string) (Workload, error)
 	// writes is a part of the statements by which the service changes what its clients ask for.
 	writes string
 	// metrics are counted as signs, by the sign's name.
@@ -81,15 +84,42 @@ func checkHistory(model history.Model, ops []history.Op, pictures string) Check 
 
 // checkAnswers demands that no operation ended in a way, or with a code, for which the
 // clients' requests give no cause.
-func checkAnswers(ops []history.Op, never ...history.Outcome) Check {
+func checkAnswers(ops []history.Op, never ...workload.Outcome) Check {
 	codes := map[string]int{}
 	for _, op := range ops {
-		if slices.Contains([]string{"INTERNAL", noDocument, badBody}, op.Code) || slices.Contains(never, op.Outcome) {
+		if slices.Contains([]string{string(rowlock.ErrInternal), string(rowlock.ErrBadAnswer)}, op.Code) || slices.Contains(never, op.Outcome) {
 			codes[op.Code]++
 		}
 	}
 	return check("answers", len(codes) == 0, "%d operations, answers without cause: %v", len(ops), codes)
 }
+
+// checkRefusals demands that the only cause of a refusal is the one that the clients'
+// requests give.
+func checkRefusals(ops []history.Op, cause rowlock.Code) Check {
+	codes, refused := map[string]int{}, 0
+	for _, op := range ops {
+		if op.Outcome == history.Refused {
+			codes[op.Code]++
+			refused++
+		}
+	}
+	return check("refusals", refused == codes[string(cause)], "%v", codes)
+}
+
+// send runs an operation and returns it with its times, outcome and output.
+func send(h *history.History, op history.Op, do func() (any, error)) history.Op {
+	op.Call = h.Now()
+	output, err := do()
+	op.Return = h.Now()
+	if op.Outcome, op.Code = workload.Classify(err); err == nil {
+		op.Output = output
+	}
+	return op
+}
+
+// badAnswer returns the error of an answer that lacks what every answer has.
+func badAnswer(what string) error { return &rowlock.Error{Code: rowlock.ErrBadAnswer, Detail: what} }
 
 // together calls do n times at once, with clients' numbers that are the caller's alone.
 func together(n, client int, do func(client int)) {
