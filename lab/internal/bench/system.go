@@ -14,7 +14,7 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/pgbench"
 	"github.com/rowlock/rowlock/lab/internal/services"
-	"github.com/rowlock/rowlock/lab/internal/sink"
+	"github.com/rowlock/rowlock/lab/internal/otlp"
 	"github.com/rowlock/rowlock/platform/localmaria"
 	"github.com/rowlock/rowlock/platform/localpg"
 )
@@ -55,7 +55,7 @@ type system struct {
 
 	env map[string]string // of replicas
 
-	sink    sink.Sink // receives the spans of traced replicas
+	sink    otlp.Receiver // receives the spans of traced replicas
 	sinkURL string
 
 	stops []func(context.Context) error

@@ -1,4 +1,4 @@
-package sink_test
+package otlp_test
 
 import (
 	"bytes"
@@ -11,12 +11,13 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/rowlock/rowlock/lab/internal/sink"
+	"github.com/rowlock/rowlock/lab/internal/otlp"
 )
 
-func TestSinkCountsSpans(t *testing.T) {
+func TestReceiverCountsAndKeepsSpans(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(&sink.Sink{})
+	receiver := &otlp.Receiver{Keep: true}
+	server := httptest.NewServer(receiver)
 	defer server.Close()
 	two := &tracepb.ScopeSpans{Spans: []*tracepb.Span{{Name: "a"}, {Name: "b"}}}
 	raw, err := proto.Marshal(&coltracepb.ExportTraceServiceRequest{ResourceSpans: []*tracepb.ResourceSpans{
@@ -31,6 +32,7 @@ func TestSinkCountsSpans(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		req.Header.Set("User-Agent", "gopher-1")
 		resp, err := server.Client().Do(req)
 		if err != nil {
 			t.Fatal(err)
@@ -39,14 +41,18 @@ func TestSinkCountsSpans(t *testing.T) {
 		return resp.StatusCode
 	}
 	for range 3 {
-		if status := post(sink.Path, raw); status != http.StatusOK {
+		if status := post(otlp.TracesPath, raw); status != http.StatusOK {
 			t.Errorf("status %d", status)
 		}
 	}
-	if a, b := post(sink.Path, []byte("nonsense")), post("/v1/metrics", raw); a != http.StatusBadRequest || b != http.StatusNotFound {
+	if a, b := post(otlp.TracesPath, []byte("nonsense")), post("/v1/metrics", raw); a != http.StatusBadRequest || b != http.StatusNotFound {
 		t.Errorf("nonsense is %d, another path %d", a, b)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+sink.CountPath, http.NoBody)
+	if kept := receiver.Spans(); len(kept) != 6 || kept[0].GetScopeSpans()[0].GetSpans()[1].GetName() != "b" ||
+		!receiver.Holds("gopher-") || receiver.Holds("mouse") {
+		t.Errorf("kept %+v", kept)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+otlp.CountPath, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
