@@ -33,7 +33,7 @@ IMAGE_TAG ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo devel)
 
 .DEFAULT_GOAL := help
 .PHONY: help build run test cover lint fmt verify generate tidy bench prove prove-long mutation-test prove-bites fuzz nightly vuln \
-	pictures images image-stage image-last e2e kind-up kind-load kind-install kind-test kind-down clean
+	images image-stage image-last e2e kind-up kind-load kind-install kind-test kind-down clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,9 +96,6 @@ mutation-test: build ## Build known mistakes into the services and check that th
 	./bin/rowlock mutation-test $(ARGS)
 
 prove-bites: mutation-test # its name in earlier releases
-
-pictures: build ## Draw the overview dashboard for docs/img, from a real Prometheus (three minutes; wants prometheus)
-	./bin/rowlock with-postgres -- go test -count=1 -timeout=15m -run='^TestObserved$$' -v ./lab/observe -args -healthy=45s -between=6s -pictures=$(CURDIR)/docs/img
 
 fuzz: ## Fuzz every Fuzz function for FUZZTIME each
 	hack/fuzz $(FUZZTIME) $(MODULES)

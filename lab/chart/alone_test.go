@@ -7,6 +7,8 @@ import (
 
 	apps "k8s.io/api/apps/v1"
 	batch "k8s.io/api/batch/v1"
+
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
 // The generic chart, released alone with what the umbrella says of a service, as README.md shows it: the same pod, under the release's
@@ -15,9 +17,8 @@ func TestOneServiceAlone(t *testing.T) {
 	t.Parallel()
 	eachHelm(t, func(t *testing.T, helm string) {
 		together := render(t, helm, umbrella, "global: {database: {parameters: sslmode=disable}}")
-		for service, workloads := range map[string][]string{
-			"counts": {""}, "events": {"", "-work"}, "iidy": {""}, "payments": {""}, "pyggpot": {""},
-		} {
+		for _, registered := range services.All() {
+			service := registered.Name
 			values, err := run(t, helm, "", "show", "values", umbrella, "--jsonpath", "{."+service+"}")
 			if err != nil {
 				t.Fatal(err)
@@ -28,7 +29,7 @@ func TestOneServiceAlone(t *testing.T) {
 				t.Fatalf("%s: %v", service, err)
 			}
 			got := decode(t, manifests)
-			for _, w := range workloads {
+			for _, w := range registered.Workloads() {
 				want := get[apps.Deployment](t, together, "Deployment/rowlock-"+service+w).Spec.Template.Spec
 				mine := get[apps.Deployment](t, got, "Deployment/"+service+w).Spec.Template.Spec
 				a, b := strings.ReplaceAll(string(raw(t, mine)), "rowlock-", ""), strings.ReplaceAll(string(raw(t, want)), "rowlock-", "")

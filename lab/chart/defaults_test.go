@@ -14,11 +14,18 @@ import (
 	policy "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
 // workloads are the Deployments of a default installation.
-func workloads() []string {
-	return []string{"rowlock-counts", "rowlock-events", "rowlock-events-work", "rowlock-iidy", "rowlock-payments", "rowlock-pyggpot"}
+func workloads() (names []string) {
+	for _, s := range services.All() {
+		for _, suffix := range s.Workloads() {
+			names = append(names, "rowlock-"+s.Name+suffix)
+		}
+	}
+	return names
 }
 
 // What a bare `helm install` makes, object by object.

@@ -18,6 +18,8 @@ import (
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
 // largest is what Kubernetes takes as one ConfigMap or Secret.
@@ -150,7 +152,7 @@ func TestImagesAreWhereTheChartLooks(t *testing.T) {
 	t.Parallel()
 	eachHelm(t, func(t *testing.T, helm string) {
 		for _, registry := range []string{"", "ghcr.io/you", "ghcr.io/you/"} {
-			build := exec.CommandContext(t.Context(), "../../hack/images", "--names", "v1.2", "counts", "events", "iidy", "payments", "pyggpot")
+			build := exec.CommandContext(t.Context(), "../../hack/images", append([]string{"--names", "v1.2"}, services.Names()...)...)
 			build.Env = append(os.Environ(), "PUSH="+registry)
 			out, err := build.Output()
 			if err != nil {

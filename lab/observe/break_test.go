@@ -5,13 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
-// chargeForNothing: the processor charges and does not answer in time; the client never comes back, and IDEMPOTENCY_TTL passes.
+// chargeForNothing: the processor charges and does not answer in time; the client does not repeat, and IDEMPOTENCY_TTL passes.
 func chargeForNothing(t *testing.T, r *rig) func() {
 	t.Helper()
 	r.load.faulty.Store(true)
@@ -22,7 +25,7 @@ func chargeForNothing(t *testing.T, r *rig) func() {
 	return func() { r.load.faulty.Store(false) }
 }
 
-// holdRows: one transaction for each service's rows that everybody wants.
+// holdRows: transactions lock rows that all callers of a service need.
 func holdRows(t *testing.T, r *rig) func() {
 	t.Helper()
 	release := r.hold(
@@ -32,14 +35,14 @@ func holdRows(t *testing.T, r *rig) func() {
 		`SELECT FROM pyggpot.pot FOR UPDATE`,
 		`SELECT FROM payments.idempotency_records FOR UPDATE`,
 	)
-	// Nothing waits for what it does not ask for.
+	// A PUT waits for the row, too.
 	for range 4 {
 		go r.load.send(t.Context(), r.of("counts"), request{method: http.MethodPut, path: "/api/v1/internal/counts/hot", body: `{"value":1}`})
 	}
 	return release
 }
 
-// holdItems: a stranger holds items of iidy, and workers report what they did with these, one by one and in batches.
+// holdItems: a transaction locks items of iidy, and workers report what they did with these, one by one and in batches.
 func holdItems(t *testing.T, r *rig) func() {
 	t.Helper()
 	const batch, one = "/iidy/v1/batch/lists/held", "/iidy/v1/lists/held/one"
@@ -76,20 +79,20 @@ func (r *rig) crowd(t *testing.T, service string, n int, q request) (leave func(
 	}
 }
 
-// letClaimsRunOut: workers of iidy take longer than their lease, and others take over what they had, three times. The last one reports
-// what it holds no more.
+// letClaimsRunOut: leases of iidy's workers expire, and others take over their items, three times. The last one reports items that it
+// no longer holds.
 func letClaimsRunOut(t *testing.T, r *rig) func() {
 	t.Helper()
 	const batch, many = "/iidy/v1/batch/lists/stalled", 10_000
 	addr := r.of("iidy").Backends()[0].Addr
 	claimed := func(lease string) string {
-		_, claim := r.load.claimed(t.Context(), addr, post(fmt.Sprintf("%s?action=claim&count=%d&lease=%s", batch, many, lease), ""))
-		return claim
+		q := post(fmt.Sprintf("%s?action=claim&count=%d&lease=%s", batch, many, lease), "")
+		return r.load.call(t.Context(), addr, q).header.Get(claimHeader)
 	}
 	r.load.to(t.Context(), addr, post(batch, lines(0, many)))
 	claim := claimed("1s")
 	for _, lease := range []string{"1s", "1s", "60s"} {
-		eventually(t, "others take over", fireWithin, func() bool { return claimed(lease) != "" })
+		eventually(t, "another worker claims them", fireWithin, func() bool { return claimed(lease) != "" })
 	}
 	r.load.to(t.Context(), addr, request{method: http.MethodDelete, path: batch + "?claim=" + claim, body: lines(0, 100)})
 	return func() {}
@@ -98,10 +101,11 @@ func letClaimsRunOut(t *testing.T, r *rig) func() {
 // takeConnections: tables are locked whole, as by a careless ALTER TABLE, and callers keep coming; long batches take what is left of iidy.
 func takeConnections(t *testing.T, r *rig) func() {
 	t.Helper()
-	release := r.hold(
-		t, `LOCK TABLE counts.count_values, events.status, events.events, iidy.lists, payments.payments, payments.processor_charges,
-			payments.idempotency_records, pyggpot.pot, pyggpot.coin IN ACCESS EXCLUSIVE MODE`,
-	)
+	var tables []string
+	for _, s := range services.All() {
+		tables = append(tables, s.Tables...)
+	}
+	release := r.hold(t, `LOCK TABLE `+strings.Join(tables, ", ")+` IN ACCESS EXCLUSIVE MODE`)
 	leave := []func(){release}
 	for service, q := range map[string]request{
 		"counts":   get("/api/v1/internal/counts/" + hotCounter),
@@ -178,22 +182,22 @@ func loseLeases(t *testing.T, r *rig) func() {
 	r.load.changing.Store(true)
 	defer r.load.changing.Store(false)
 	release := stall()
-	go r.load.to(t.Context(), second.Status().API, add) // tries for a second, and is told `aborted`
+	go r.load.to(t.Context(), second.Status().API, add) // tries for a second, and is answered `aborted`
 	eventually(t, "the lease is over", fireWithin, func() bool { return r.number(t, leased+`<= clock_timestamp()`) == 1 })
-	eventually(t, "everybody tries in vain, and takes over what has run out", fireWithin, func() bool {
+	eventually(t, "callers meet the lease, and one takes it over when it has expired", fireWithin, func() bool {
 		fired := r.fired(t, time.Second)
 		return fired["RowlockLeaseConflicts"] && fired["RowlockLeaseTakeOvers"]
 	})
 	released := time.Now()
 	release()
-	r.awaitScrapes(t, released, enough) // with what the replica says of it
+	r.awaitScrapes(t, released, enough) // with the replica's own figures
 
 	release = stall()
 	if err := first.Kill(); err != nil {
 		t.Error(err)
 	}
 	release()
-	eventually(t, "the other one takes the lease over", fireWithin, func() bool {
+	eventually(t, "the other replica takes the lease over", fireWithin, func() bool {
 		status, _ := r.load.to(t.Context(), second.Status().API, add)
 		return status == http.StatusOK
 	})
@@ -212,8 +216,8 @@ func killReplicas(t *testing.T, r *rig) func() {
 	return func() { r.freeze(false) }
 }
 
-// stallWorkers: as when their node is paused. Events come in, and nobody works; then none come any more, and those that are there wait.
-// Meanwhile counts' autoscaler wants all that it may have, which the stand-in for Kubernetes says.
+// stallWorkers: as when their node is paused. Events pend; then none is added any more, and those that are there stay. Meanwhile the
+// stand-in for Kubernetes reports that counts' autoscaler wants its maximum.
 func stallWorkers(t *testing.T, r *rig) func() {
 	t.Helper()
 	r.kube.wanted.Store(mostReplicas)
@@ -248,7 +252,7 @@ func stallWorkers(t *testing.T, r *rig) func() {
 // killPostgres: it dies while COMMITs are on their way. They are made to take long, by waiting for a standby that is not there.
 func killPostgres(t *testing.T, r *rig) func() {
 	t.Helper()
-	r.configure(t, `ALTER SYSTEM SET synchronous_standby_names = 'nobody'`)
+	r.configure(t, `ALTER SYSTEM SET synchronous_standby_names = 'absent'`)
 	eventually(t, "COMMITs wait", fireWithin, func() bool {
 		return r.number(t, `SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`) > 4
 	})

@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// configure changes a setting of the server, in several tries where connections are of a server that died.
+// configure changes a setting of the server. It tries again while pooled connections are of a server that died.
 func (r *rig) configure(t *testing.T, statement string) {
 	t.Helper()
 	eventually(t, statement, fireWithin, func() bool {
-		conn, err := r.stranger.Conn(t.Context())
+		conn, err := r.other.Conn(t.Context())
 		if err != nil {
 			return false
 		}
@@ -23,7 +23,7 @@ func (r *rig) configure(t *testing.T, statement string) {
 	})
 }
 
-// number reads one.
+// number reads one number.
 func (r *rig) number(t *testing.T, query string) int {
 	t.Helper()
 	list := r.numbers(t, query)
@@ -33,10 +33,10 @@ func (r *rig) number(t *testing.T, query string) int {
 	return list[0]
 }
 
-// numbers reads some.
+// numbers reads the numbers that a query finds.
 func (r *rig) numbers(t *testing.T, query string) (list []int) {
 	t.Helper()
-	tx, err := r.stranger.BeginTx(t.Context(), nil)
+	tx, err := r.other.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Error(err)
 		return nil
@@ -63,7 +63,7 @@ func (r *rig) hold(t *testing.T, statements ...string) (release func()) {
 	ctx := context.WithoutCancel(t.Context())
 	var ends []func() error
 	for _, statement := range statements {
-		tx, err := r.stranger.BeginTx(ctx, nil)
+		tx, err := r.other.BeginTx(ctx, nil)
 		if err == nil {
 			ends = append(ends, tx.Rollback)
 			_, err = tx.ExecContext(ctx, statement)

@@ -1,17 +1,15 @@
-// Package observe tests what an operator sees of the services. It has no code
-// but its tests.
+// Package observe tests what an operator sees of the services, from outside: metrics, dashboards, alerts, traces and
+// logs. It has no code but its tests, which run real processes on a private PostgreSQL.
 //
-// They start Debian's Prometheus, two replicas of every service and events'
-// workers on a private PostgreSQL, and the load of their callers. Each series gets
-// the labels that the chart's ServiceMonitors would give it, so what is tested is
-// what an operator has. Then they ask, by Prometheus' own API:
+// TestObserved adds a private Prometheus and the load of callers. Each series gets the labels that the chart's
+// ServiceMonitors give it. The test then asks Prometheus:
 //
-//   - every panel of every dashboard, with its variables filled in as Grafana
-//     does, for figures;
+//   - every panel of every dashboard, with its variables filled in as Grafana does, for figures;
 //   - every matcher of every expression, of dashboards and alerts, for a series that it finds;
-//   - every alert, to be inactive while all is well, and to fire when what it is
-//     about is really done to the system.
+//   - every alert, to be inactive while all is well, and to fire when its cause is injected.
 //
-// What Kubernetes would report (autoscalers) comes from a few lines of the test
-// that stand in for kube-state-metrics; nothing else is made up.
+// What Kubernetes reports (autoscalers) comes from a stand-in for kube-state-metrics.
+//
+// TestTraces sends marked requests to replicas that export spans over OTLP. It compares the span trees with the
+// expected ones, and fails when a mark comes back in a span or in a log line.
 package observe

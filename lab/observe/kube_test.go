@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
 // kubeState stands in for kube-state-metrics: there is no Kubernetes here. It
@@ -35,9 +37,15 @@ func (k *kubeState) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		"kube_horizontalpodautoscaler_status_desired_replicas", "kube_horizontalpodautoscaler_status_current_replicas",
 		"kube_horizontalpodautoscaler_spec_min_replicas", "kube_horizontalpodautoscaler_spec_max_replicas",
 	}
+	var workloads []string
+	for _, s := range services.All() {
+		for _, suffix := range s.Workloads() {
+			workloads = append(workloads, s.Name+suffix)
+		}
+	}
 	for _, metric := range metrics {
 		_, _ = fmt.Fprintf(w, "# TYPE %s gauge\n", metric)
-		for _, workload := range append(names(), "events-work") {
+		for _, workload := range workloads {
 			value := int64(perService)
 			switch {
 			case strings.HasSuffix(metric, "_max_replicas"):

@@ -2,9 +2,7 @@ package observe
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -16,13 +14,7 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/local"
 )
 
-// request is one call of a client.
-type request struct {
-	method, path, body string
-	header             map[string]string
-}
-
-// callers send what the callers of a service send, the n-th request of it.
+// callers describes the load of one service.
 type callers struct {
 	service string
 	prepare []request
@@ -31,39 +23,37 @@ type callers struct {
 	perSecond, clients int
 }
 
-// load is everybody who calls.
+// load is the callers of all services.
 type load struct {
 	http *http.Client
 	sent atomic.Int64
 	// stop ends it, once and for all.
 	stop func()
-	// by counts the answers by status; 0 for none.
+	// by counts the answers by status, 0 for none.
 	mu sync.Mutex
 	by map[int]int
 	// claim is that of iidy's last claim.
 	claim atomic.Pointer[string]
-	// faulty lets payments meet a processor that fails.
+	// faulty makes payments use a card with which the processor fails.
 	faulty atomic.Bool
-	// changing lets pyggpot's callers change pots only: those who look would wait for locks with connections that changes need.
+	// changing makes pyggpot's callers change pots only: reads would wait for locks with connections that changes need.
 	changing atomic.Bool
-	// silent keeps the callers of events from calling.
+	// silent stops the callers of events.
 	silent atomic.Bool
 }
 
 // burst is how many requests for a service begin at once.
 const burst = 10
 
-// startLoad lets them all call until stop is called or the test ends.
+// startLoad starts the callers; they end with stop or with the test.
 func startLoad(t *testing.T, r *rig) *load {
 	t.Helper()
-	transport := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 2 * time.Second}
-	l := &load{http: &http.Client{Transport: transport, Timeout: 12 * time.Second}, by: map[int]int{}}
+	l := &load{http: newClient(t), by: map[int]int{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	var calling sync.WaitGroup
 	l.stop = func() {
 		cancel()
 		calling.Wait()
-		l.http.CloseIdleConnections()
 	}
 	t.Cleanup(l.stop)
 	for _, c := range l.callers() {
@@ -76,7 +66,7 @@ func startLoad(t *testing.T, r *rig) *load {
 		calls := make(chan int)
 		calling.Go(func() {
 			defer close(calls)
-			// In bursts, as people come: so requests meet.
+			// In bursts, so that requests meet.
 			ticker := time.NewTicker(burst * time.Second / time.Duration(c.perSecond))
 			defer ticker.Stop()
 			for n := 0; ; {
@@ -92,7 +82,7 @@ func startLoad(t *testing.T, r *rig) *load {
 					}
 					select {
 					case calls <- n:
-					default: // all clients are busy; an open door would pile up
+					default: // all clients are busy
 					}
 				}
 			}
@@ -108,7 +98,7 @@ func startLoad(t *testing.T, r *rig) *load {
 	return l
 }
 
-// send calls one of the replicas that are there, drawn at random: by turns one replica would get all requests for one key.
+// send sends to one of the replicas that are ready, drawn at random: by turns one replica would get all requests for one key.
 func (l *load) send(ctx context.Context, set *local.Set, q request) (status int, body string) {
 	backends := set.Backends()
 	if len(backends) == 0 {
@@ -117,52 +107,29 @@ func (l *load) send(ctx context.Context, set *local.Set, q request) (status int,
 	return l.to(ctx, backends[rand.N(len(backends))].Addr, q)
 }
 
-// to calls an address.
+// to sends to an address. A claim of iidy is kept for the requests that follow.
 func (l *load) to(ctx context.Context, addr string, q request) (status int, body string) {
-	status, body, claim := l.call(ctx, addr, q)
-	if claim != "" {
+	a := l.call(ctx, addr, q)
+	if claim := a.header.Get(claimHeader); claim != "" {
 		l.claim.Store(&claim)
 	}
-	return status, body
+	return a.status, a.body
 }
 
-// claimed calls iidy and returns the claim that it gives.
-func (l *load) claimed(ctx context.Context, addr string, q request) (status int, claim string) {
-	status, _, claim = l.call(ctx, addr, q)
-	return status, claim
-}
+const claimHeader = "X-Iidy-Claim"
 
-func (l *load) call(ctx context.Context, addr string, q request) (status int, body, claim string) {
-	req, err := http.NewRequestWithContext(ctx, q.method, "http://"+addr+q.path, strings.NewReader(q.body))
+// call sends to an address and counts the answer; without one its status is 0.
+func (l *load) call(ctx context.Context, addr string, q request) answer {
+	a, err := send(ctx, l.http, addr, q)
 	if err != nil {
-		return 0, err.Error(), ""
-	}
-	if strings.HasPrefix(q.body, "{") {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	for name, value := range q.header {
-		req.Header.Set(name, value)
-	}
-	resp, err := l.http.Do(req)
-	if err == nil {
-		var raw []byte
-		raw, err = io.ReadAll(resp.Body)
-		err = errors.Join(err, resp.Body.Close())
-		status, body, claim = resp.StatusCode, string(raw), resp.Header.Get("X-Iidy-Claim")
-	}
-	if err != nil {
-		status, body = 0, err.Error()
+		a = answer{body: err.Error()}
 	}
 	l.sent.Add(1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.by[status]++
-	return status, body, claim
+	l.by[a.status]++
+	return a
 }
-
-func post(path, body string) request { return request{method: http.MethodPost, path: path, body: body} }
-
-func get(path string) request { return request{method: http.MethodGet, path: path} }
 
 func (l *load) callers() []callers {
 	return []callers{l.counting(), l.paying(), l.listing(), adding(), l.saving()}
@@ -170,7 +137,7 @@ func (l *load) callers() []callers {
 
 const hotCounter = "hot"
 
-// counting: mostly one hot counter, some others, and one that nobody made.
+// counting: mostly one hot counter, some others, and an unknown one.
 func (l *load) counting() callers {
 	c := callers{service: "counts", perSecond: 60, clients: 24}
 	items := []string{hotCounter, "a", "b", "c"}
@@ -185,7 +152,7 @@ func (l *load) counting() callers {
 		case 7:
 			return post("/api/v1/counts/"+item+"/decrease", "")
 		case 11:
-			return post("/api/v1/counts/nobody/increase", "")
+			return post("/api/v1/counts/unknown/increase", "")
 		case 13:
 			return post("/api/v1/counts/c/reset", "")
 		default:

@@ -1,100 +1,200 @@
-package otlp
+package observe
 
 import (
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
-	"time"
+	"testing"
 
-	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
+
+	"github.com/rowlock/rowlock/lab/internal/otlp"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
-// Span is a received span.
-type Span struct {
-	Trace, ID, Parent string // in hex; Parent is empty for a root
-	Name, Kind, State string // State is the W3C tracestate
-	Failed            bool
-	Message           string // of the status
-	Attributes        map[string]string
-	Resource          map[string]string
-	Events            []string
-	Links             []Link
-	Begin             time.Time
+// span is an exported span.
+type span struct {
+	trace, id, parent string // in hex; parent is empty for a root
+	name, kind, state string // state is the W3C tracestate
+	failed            bool
+	message           string // of the status
+	attributes        map[string]string
+	resource          map[string]string
+	events            int
+	links             []link
+	begin             uint64
 }
 
-// Link is a link to another span.
-type Link struct {
-	Trace, ID  string
-	Attributes map[string]string
+// link leads to another span.
+type link struct {
+	trace, id  string
+	attributes map[string]string
 }
 
-// Spans returns the spans kept so far.
-func (r *Receiver) Spans() []Span {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var spans []Span
-	for _, raw := range r.exports {
-		var export coltracepb.ExportTraceServiceRequest
-		if err := proto.Unmarshal(raw, &export); err != nil {
-			panic(err) // countSpans has read it
-		}
-		for _, resource := range export.GetResourceSpans() {
-			of := attributes(resource.GetResource().GetAttributes())
-			for _, scope := range resource.GetScopeSpans() {
-				for _, s := range scope.GetSpans() {
-					spans = append(spans, span(s, of))
+// collector receives the spans of a test.
+type collector struct {
+	otlp.Receiver
+
+	url string
+}
+
+func newCollector(t *testing.T) *collector {
+	t.Helper()
+	c := &collector{Receiver: otlp.Receiver{Keep: true}}
+	server := httptest.NewServer(&c.Receiver)
+	t.Cleanup(server.Close)
+	c.url = server.URL
+	return c
+}
+
+// environ returns the variables of a process that exports to the collector soon.
+func (c *collector) environ() map[string]string {
+	return map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.url, "OTEL_BSP_SCHEDULE_DELAY": "50"}
+}
+
+// spans returns those received so far.
+func (c *collector) spans() (spans []span) {
+	for _, resource := range c.Spans() {
+		of := attributes(resource.GetResource().GetAttributes())
+		for _, scope := range resource.GetScopeSpans() {
+			for _, s := range scope.GetSpans() {
+				one := span{
+					trace: hex.EncodeToString(s.GetTraceId()), id: hex.EncodeToString(s.GetSpanId()),
+					parent: hex.EncodeToString(s.GetParentSpanId()), name: s.GetName(), state: s.GetTraceState(),
+					kind:   strings.ToLower(strings.TrimPrefix(s.GetKind().String(), "SPAN_KIND_")),
+					failed: s.GetStatus().GetCode() == tracepb.Status_STATUS_CODE_ERROR, message: s.GetStatus().GetMessage(),
+					attributes: attributes(s.GetAttributes()), resource: of, events: len(s.GetEvents()), begin: s.GetStartTimeUnixNano(),
 				}
+				for _, l := range s.GetLinks() {
+					one.links = append(one.links, link{
+						hex.EncodeToString(l.GetTraceId()), hex.EncodeToString(l.GetSpanId()), attributes(l.GetAttributes()),
+					})
+				}
+				spans = append(spans, one)
 			}
 		}
 	}
 	return spans
 }
 
-// Trace returns the spans of one trace kept so far.
-func (r *Receiver) Trace(id string) []Span {
-	var found []Span
-	for _, s := range r.Spans() {
-		if s.Trace == id {
-			found = append(found, s)
+// traceOf returns the spans of one trace received so far.
+func (c *collector) traceOf(id string) []span {
+	return slices.DeleteFunc(c.spans(), func(s span) bool { return s.trace != id })
+}
+
+// await waits for a span, and returns its trace. A span arrives after those below it.
+func (c *collector) await(t *testing.T, what string, wanted func(span) bool) (trace []span) {
+	t.Helper()
+	waittest.Eventually(t, what, func() bool {
+		all := c.spans()
+		i := slices.IndexFunc(all, wanted)
+		if i >= 0 {
+			trace = c.traceOf(all[i].trace)
 		}
-	}
-	return found
+		return i >= 0
+	})
+	return trace
 }
 
-func span(s *tracepb.Span, resource map[string]string) Span {
-	converted := Span{
-		Trace: hex.EncodeToString(s.GetTraceId()), ID: hex.EncodeToString(s.GetSpanId()),
-		Parent: hex.EncodeToString(s.GetParentSpanId()), Name: s.GetName(), State: s.GetTraceState(),
-		Kind:       strings.ToLower(strings.TrimPrefix(s.GetKind().String(), "SPAN_KIND_")),
-		Failed:     s.GetStatus().GetCode() == tracepb.Status_STATUS_CODE_ERROR,
-		Message:    s.GetStatus().GetMessage(),
-		Attributes: attributes(s.GetAttributes()), Resource: resource,
-		Begin: time.Unix(0, int64(s.GetStartTimeUnixNano())),
-	}
-	for _, l := range s.GetLinks() {
-		converted.Links = append(converted.Links, Link{
-			Trace: hex.EncodeToString(l.GetTraceId()), ID: hex.EncodeToString(l.GetSpanId()), Attributes: attributes(l.GetAttributes()),
-		})
-	}
-	for _, e := range s.GetEvents() {
-		converted.Events = append(converted.Events, e.GetName())
-	}
-	return converted
-}
-
-// attributes returns the values as text; those of strings are the strings.
 func attributes(list []*commonpb.KeyValue) map[string]string {
 	all := make(map[string]string, len(list))
 	for _, a := range list {
-		if text, is := a.GetValue().GetValue().(*commonpb.AnyValue_StringValue); is {
-			all[a.GetKey()] = text.StringValue
-			continue
+		switch v := a.GetValue(); v.GetValue().(type) {
+		case *commonpb.AnyValue_StringValue:
+			all[a.GetKey()] = v.GetStringValue()
+		case *commonpb.AnyValue_IntValue:
+			all[a.GetKey()] = fmt.Sprint(v.GetIntValue())
+		default:
+			all[a.GetKey()] = v.String()
 		}
-		_, value, _ := strings.Cut(strings.TrimSpace(fmt.Sprint(a.GetValue())), ":")
-		all[a.GetKey()] = value
 	}
 	return all
+}
+
+// caller is the span that the requests of the tests come from.
+const caller = "00f067aa0ba902b7"
+
+// traced returns the request as part of a new trace, with sampled as its decision.
+func traced(q request, sampled bool) (_ request, trace string) {
+	trace = fmt.Sprintf("%016x%016x", rand.Uint64()|1<<63, rand.Uint64())
+	flags := "00"
+	if sampled {
+		flags = "01"
+	}
+	header := map[string]string{
+		"Traceparent": "00-" + trace + "-" + caller + "-" + flags, "Tracestate": "rowlock-test=1",
+		"Accept": "application/json", // else iidy answers in text
+	}
+	maps.Copy(header, q.header)
+	q.header = header
+	return q, trace
+}
+
+// tree draws spans as an indented tree, children in the order in which they began, with a sign behind those that failed. Spans
+// that open connections are left out: a pool opens them at any time.
+func tree(spans []span) string {
+	var text strings.Builder
+	draw(&text, spans, "", 0)
+	draw(&text, spans, caller, 0)
+	return text.String()
+}
+
+func draw(text *strings.Builder, spans []span, parent string, depth int) {
+	below := slices.DeleteFunc(slices.Clone(spans), func(s span) bool { return s.parent != parent || s.name == "connect" })
+	slices.SortFunc(below, func(a, b span) int { return int(a.begin) - int(b.begin) })
+	for _, s := range below {
+		sign := ""
+		if s.failed {
+			sign = " !"
+		}
+		fmt.Fprintf(text, "%s%s%s\n", strings.Repeat("  ", depth), s.name, sign)
+		draw(text, spans, s.id, depth+1)
+	}
+}
+
+// The spans that were not sent when a process is told to stop are sent before it ends, and a receiver that does not answer
+// neither fails requests nor the stop.
+func TestStopSendsTheLastSpans(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	stalled := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-release:
+		}
+	}))
+	t.Cleanup(func() { close(release); stalled.Close() })
+	c := newCollector(t)
+	never := map[string]string{"OTEL_BSP_SCHEDULE_DELAY": "3600000"}
+	kept := run(t, "counts", "serve", "", c.environ(), never)
+	lost := run(t, "counts", "serve", kept.dsn, map[string]string{
+		"OTEL_EXPORTER_OTLP_ENDPOINT": stalled.URL, "OTEL_EXPORTER_OTLP_TIMEOUT": "100", "OTEL_BSP_SCHEDULE_DELAY": "10",
+		"OTEL_BSP_EXPORT_TIMEOUT": "100", "OTEL_BSP_MAX_QUEUE_SIZE": "16", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "8",
+	})
+	q, trace := traced(get("/api/v1/internal/counts/none"), true)
+	for range 50 {
+		for _, p := range []*process{kept, lost} {
+			if a := p.send(t, q); a.status != http.StatusNotFound {
+				t.Fatalf("%d %s", a.status, a.body)
+			}
+		}
+	}
+	waittest.Eventually(t, "the lost spans are logged", func() bool { return lost.logged(`"msg":"opentelemetry"`) > 0 })
+	if n := len(c.spans()); n != 0 {
+		t.Errorf("%d spans came before the end", n)
+	}
+	kept.stop(t)
+	lost.stop(t)
+	if got := tree(c.traceOf(trace)); strings.Count(got, treeGet) != 50 {
+		t.Errorf("at the end there is\n%.300swant 50 times\n%s", got, treeGet)
+	}
+	if lost.logged(`"level":"ERROR"`) != 0 || lost.logged(`"msg":"opentelemetry"`) > 10 {
+		t.Errorf("lost spans are logged as %q", lost.lines())
+	}
 }

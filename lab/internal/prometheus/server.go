@@ -1,5 +1,4 @@
-// Package prometheus runs a private Prometheus, for tests and pictures, and asks
-// it by its HTTP API.
+// Package prometheus runs a private Prometheus for tests.
 package prometheus
 
 import (
@@ -16,56 +15,59 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/api"
+	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
+
 	"github.com/rowlock/rowlock/platform/localpg"
 	"github.com/rowlock/rowlock/platform/localpg/guard"
 )
 
-// ErrNotInstalled means that there is no Prometheus on this machine.
+// ErrNotInstalled reports that there is no Prometheus on this machine.
 var ErrNotInstalled = errors.New("prometheus is not installed (`apt-get install prometheus`, `brew install prometheus`)")
 
 const (
-	// startTimeout bounds one start; starts is how many are tried, as another program may take the free port first.
+	// startTimeout bounds one start. starts bounds the attempts: another program may take the free port first.
 	startTimeout = 30 * time.Second
 	starts       = 3
 	stopTimeout  = 10 * time.Second
 	startPoll    = 50 * time.Millisecond
 )
 
-// Options say what it does.
+// Options configure a server.
 type Options struct {
 	// Dir holds its configuration and data. It must exist.
 	Dir string
 	// Interval is how often it scrapes and evaluates the rules; whole milliseconds.
 	Interval time.Duration
-	// Rules are files with rules.
+	// Rules are the paths of files with rules.
 	Rules []string
 }
 
-// Server is a running Prometheus.
+// Server is a running Prometheus. Its API is that of Prometheus' own client.
 type Server struct {
-	base    string
+	v1.API
+
 	dir     string
-	http    *http.Client
 	process *guard.Process
 	log     *os.File
 }
 
-// Target is something to scrape.
+// Target is an address to scrape.
 type Target struct {
 	// Addr is the host and port of /metrics.
 	Addr string
-	// Labels go with all its series. They win over labels of the same name in /metrics, which become exported_<name>.
+	// Labels are set on all its series, over labels of the same name in /metrics, which become exported_<name>.
 	Labels map[string]string
 }
 
-// Start starts a server without targets. It fails with ErrNotInstalled where there
-// is none. Stop ends it; the end of the calling process does too.
+// Start starts a server without targets. It returns ErrNotInstalled where there is no Prometheus. The server ends by Stop,
+// or with the calling process.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	program, err := exec.LookPath("prometheus")
 	if err != nil {
 		return nil, ErrNotInstalled
 	}
-	s := &Server{dir: o.Dir, http: &http.Client{Transport: &http.Transport{}, Timeout: time.Minute}}
+	s := &Server{dir: o.Dir}
 	if err := errors.Join(s.Scrape(nil), s.configure(o)); err != nil {
 		return nil, err
 	}
@@ -77,31 +79,36 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return nil, err
 }
 
-// configure writes the configuration. YAML reads JSON.
+// configure writes the configuration as JSON, which YAML contains.
 func (s *Server) configure(o Options) error {
 	interval := strconv.FormatInt(o.Interval.Milliseconds(), 10) + "ms"
-	config, err := json.Marshal(map[string]any{
+	return s.write("prometheus.yml", map[string]any{
 		"global": map[string]any{
 			"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval,
 		},
 		"rule_files": o.Rules,
 		"scrape_configs": []any{map[string]any{
 			"job_name":        "targets",
-			"file_sd_configs": []any{map[string]any{"files": []string{s.targets()}, "refresh_interval": "1s"}},
+			"file_sd_configs": []any{map[string]any{"files": []string{s.file(targetsFile)}, "refresh_interval": "1s"}},
 		}},
 	})
-	if err != nil {
-		return fmt.Errorf("configure prometheus: %w", err)
+}
+
+const targetsFile = "targets.json"
+
+func (s *Server) file(name string) string { return filepath.Join(s.dir, name) }
+
+// write writes a file that Prometheus reads. It is renamed into place, so that no half of it is read.
+func (s *Server) write(name string, content any) error {
+	text, err := json.Marshal(content)
+	if err == nil {
+		err = errors.Join(os.WriteFile(s.file(name+".new"), text, 0o600), os.Rename(s.file(name+".new"), s.file(name)))
 	}
-	if err := os.WriteFile(s.file("prometheus.yml"), config, 0o600); err != nil {
+	if err != nil {
 		return fmt.Errorf("configure prometheus: %w", err)
 	}
 	return nil
 }
-
-func (s *Server) file(name string) string { return filepath.Join(s.dir, name) }
-
-func (s *Server) targets() string { return s.file("targets.json") }
 
 func (s *Server) start(ctx context.Context, program string) error {
 	port, err := localpg.FreePort(ctx)
@@ -109,7 +116,11 @@ func (s *Server) start(ctx context.Context, program string) error {
 		return err
 	}
 	address := "127.0.0.1:" + strconv.Itoa(port)
-	s.base = "http://" + address
+	client, err := api.NewClient(api.Config{Address: "http://" + address, RoundTripper: &http.Transport{IdleConnTimeout: time.Second}})
+	if err != nil {
+		return fmt.Errorf("the client of prometheus: %w", err)
+	}
+	s.API = v1.NewAPI(client)
 	if s.log, err = os.Create(s.file("prometheus.log")); err != nil {
 		return fmt.Errorf("the log of prometheus: %w", err)
 	}
@@ -124,12 +135,18 @@ func (s *Server) start(ctx context.Context, program string) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("start prometheus: %w", err), s.log.Close())
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	return s.awaitReady(ctx)
+}
+
+// awaitReady waits until queries are answered.
+func (s *Server) awaitReady(ctx context.Context) error {
+	ready, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	ticker := time.NewTicker(startPoll)
 	defer ticker.Stop()
 	for {
-		if err = s.get(ctx, "/-/ready", nil); err == nil {
+		_, _, _, err := s.Query(ready, "vector(1)", time.Now())
+		if err == nil {
 			return nil
 		}
 		select {
@@ -137,40 +154,24 @@ func (s *Server) start(ctx context.Context, program string) error {
 			continue
 		case <-s.process.Done():
 			err = errors.New("it ended")
-		case <-ctx.Done():
+		case <-ready.Done():
 		}
-		return errors.Join(fmt.Errorf("prometheus is not ready: %w: %s", err, s.said()), s.Stop(context.WithoutCancel(ctx)))
+		text, _ := os.ReadFile(s.file("prometheus.log")) // only for the message
+		last := strings.TrimSpace(string(text[max(0, len(text)-2000):]))
+		return errors.Join(fmt.Errorf("prometheus is not ready: %w: %s", err, last), s.Stop(context.WithoutCancel(ctx)))
 	}
 }
 
-// said is the end of its log.
-func (s *Server) said() string {
-	text, _ := os.ReadFile(s.file("prometheus.log")) // what cannot be read says nothing
-	return strings.TrimSpace(string(text[max(0, len(text)-2000):]))
-}
-
-// Scrape replaces the targets; it takes effect within a second or so.
+// Scrape replaces the targets; it takes effect within about a second.
 func (s *Server) Scrape(targets []Target) error {
 	groups := make([]map[string]any, 0, len(targets))
 	for _, t := range targets {
 		groups = append(groups, map[string]any{"targets": []string{t.Addr}, "labels": t.Labels})
 	}
-	text, err := json.Marshal(groups)
-	if err != nil {
-		return fmt.Errorf("the targets of prometheus: %w", err)
-	}
-	// Renamed into place: a half-written file would be read.
-	fresh := s.targets() + ".new"
-	if err := os.WriteFile(fresh, text, 0o600); err != nil {
-		return fmt.Errorf("the targets of prometheus: %w", err)
-	}
-	if err := os.Rename(fresh, s.targets()); err != nil {
-		return fmt.Errorf("the targets of prometheus: %w", err)
-	}
-	return nil
+	return s.write(targetsFile, groups)
 }
 
-// Stop ends it.
+// Stop ends the server by SIGTERM, and by SIGKILL after ten seconds.
 func (s *Server) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
@@ -181,6 +182,5 @@ func (s *Server) Stop(ctx context.Context) error {
 		err = errors.Join(err, s.process.Signal(syscall.SIGKILL))
 		<-s.process.Done()
 	}
-	s.http.CloseIdleConnections()
 	return errors.Join(err, s.log.Close())
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // With tracing on every operation has a span of its own, in the caller's trace,
-// and so has a worker's batch, in a trace of its own. lab/traces looks at the
+// and so has a worker's batch, in a trace of its own. lab/observe looks at the
 // whole tree.
 //
 //nolint:paralleltest // the exporter reads the environment of the process

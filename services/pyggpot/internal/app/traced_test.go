@@ -16,7 +16,7 @@ import (
 )
 
 // With tracing on every operation has a span of its own, in the caller's trace.
-// lab/traces looks at the whole tree.
+// lab/observe looks at the whole tree.
 //
 //nolint:paralleltest // the exporter reads the environment of the process
 func TestOperationsAreTraced(t *testing.T) {

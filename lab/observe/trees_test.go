@@ -1,8 +1,11 @@
-package traces
+package observe
 
-// The traces of the story, as they must be: children in the order in which they
-// begin, an exclamation mark behind what failed.
+// The expected traces: children in the order in which they begin, an exclamation mark behind what failed.
 const (
+	treeGet = `GET /api/v1/internal/counts/{itemId}
+  counts.get
+    SELECT counts.count_values
+`
 	treeCreate = `POST /api/v1/internal/counts
   counts.initialize
     BEGIN
@@ -19,7 +22,7 @@ const (
   counts.get_many
     SELECT counts.count_values
 `
-	// The first statement found nothing; the second tells why.
+	// The first statement found nothing; the second says why.
 	treeNotFound = `POST /api/v1/counts/{itemId}/increase
   counts.increase
     batch counts_add
@@ -86,5 +89,18 @@ const (
       SELECT pyggpot.pot
       INSERT pyggpot.coin UPDATE pyggpot.pot
       COMMIT
+`
+	treeMySQLAdd = `    batch events_add
+      BEGIN
+      SELECT status
+      UPDATE status
+      INSERT events
+      COMMIT
+`
+	treeMySQLWork = `events.work
+  BEGIN
+  SELECT events
+  UPDATE events
+  COMMIT
 `
 )

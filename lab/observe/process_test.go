@@ -1,0 +1,69 @@
+package observe
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rowlock/rowlock/platform/dbtest"
+)
+
+// process is one process of a service, with its log.
+type process struct {
+	fleet
+
+	dsn    string
+	client *http.Client
+	mu     sync.Mutex
+	log    []string
+}
+
+// run starts a process; on an empty database of its own where dsn is empty.
+func run(t *testing.T, service, component, dsn string, variables ...map[string]string) *process {
+	t.Helper()
+	if dsn == "" {
+		dsn = dbtest.Empty(t)
+	}
+	p := &process{fleet: fleet{service: service, component: component}, dsn: dsn, client: newClient(t)}
+	keep := func(_ string, line []byte) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.log = append(p.log, string(line))
+	}
+	if err := p.start(t, 1, dsn, keep, variables...); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (p *process) send(t *testing.T, q request) answer {
+	t.Helper()
+	a, err := send(t.Context(), p.client, p.set.Replicas()[0].Status().API, q)
+	if err != nil {
+		t.Errorf("%s %s: %v", q.method, q.path, err)
+	}
+	return a
+}
+
+// lines returns what it has logged.
+func (p *process) lines() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.log)
+}
+
+// logged returns the number of lines that contain text.
+func (p *process) logged(text string) int {
+	return len(slices.DeleteFunc(p.lines(), func(line string) bool { return !strings.Contains(line, text) }))
+}
+
+// stop ends it by SIGTERM and reports an end that is not in order.
+func (p *process) stop(t *testing.T) {
+	t.Helper()
+	if err := p.set.Stop(context.WithoutCancel(t.Context())); err != nil {
+		t.Errorf("stop %s: %v", p.service, err)
+	}
+}

@@ -1,0 +1,221 @@
+package observe
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/waittest"
+)
+
+const (
+	// mark is in everything the tests send that a service must not show.
+	mark = "Zq7MARKq7Z"
+	// luhn has the digits of a card number, of no card.
+	luhn = "4000056655665556"
+)
+
+// step is a request and the expected answer.
+type step struct {
+	service string
+	request request
+	status  int
+	tree    string // of its trace; empty for any
+}
+
+// story returns requests of the main paths, and of every kind of a client's mistake. All of them carry marks.
+func story() []step {
+	const json = `{"itemId":"` + mark + luhn + `","initialValue":5}`
+	payment := func(ride, number string) string {
+		return `{"ride_id":"` + ride + `","rider_id":"` + mark + `","amount":1250,"currency":"EUR",` +
+			`"card":{"number":"` + number + `","exp_month":12,"exp_year":2099,"cvc":"987"}}`
+	}
+	key, faulty := map[string]string{"Idempotency-Key": mark}, map[string]string{"Idempotency-Key": "f" + mark}
+	post, get := http.MethodPost, http.MethodGet
+	id := mark + luhn
+	return []step{
+		{"counts", request{post, "/api/v1/internal/counts", json, nil}, 201, treeCreate},
+		{"counts", request{post, "/api/v1/counts/" + id + "/increase", "", nil}, 200, treeIncrease},
+		{"counts", request{get, "/api/v1/internal/counts?itemIds=" + id, "", nil}, 200, treeRead},
+		{"counts", request{post, "/api/v1/internal/counts", json, nil}, 409, ""},
+		{"counts", request{post, "/api/v1/counts/x" + id + "/increase", "", nil}, 404, treeNotFound},
+		{"counts", request{post, "/api/v1/counts/" + id + "/increase", `{"amount":"` + id + `"}`, nil}, 400, treeBad},
+		{"counts", request{post, "/api/v1/counts/" + id + "/increase", `{"` + id, nil}, 400, ""},
+		{"counts", request{get, "/" + id + "?" + id + "=" + id, "", map[string]string{
+			"User-Agent": id, "X-Forwarded-For": id, "X-Request-Id": id, "Referer": id, "Baggage": id,
+		}}, 404, "GET\n"},
+		{"counts", request{"PROPFIND" + mark, "/api/v1/internal/counts", "", nil}, 405, "HTTP\n"},
+
+		{"payments", request{post, "/v1/payments", payment(mark, cardGood), key}, 201, treePay},
+		{"payments", request{post, "/v1/payments", payment(mark, cardGood), key}, 201, treeReplay},
+		{"payments", request{post, "/v1/payments", payment("x"+mark, cardGood), key}, 409, ""},
+		{"payments", request{post, "/v1/payments", payment(mark, cardGood), map[string]string{"Idempotency-Key": id}}, 400, ""},
+		{"payments", request{post, "/v1/payments", payment(id, cardGood), map[string]string{"Idempotency-Key": "k" + mark}}, 400, ""},
+		{"payments", request{post, "/v1/payments", payment(mark, luhn+"1"), map[string]string{"Idempotency-Key": "k" + mark}}, 400, ""},
+		{"payments", request{post, "/v1/payments", payment(mark, cardDeclined), map[string]string{"Idempotency-Key": "d" + mark}}, 201, ""},
+		{"payments", request{post, "/v1/payments", payment(mark, cardError), faulty}, 502, treeFault},
+		{"payments", request{get, "/v1/payments?ride_id=" + mark, "", nil}, 200, ""},
+		{"payments", request{get, "/v1/payments/" + id, "", nil}, 400, ""},
+
+		{"iidy", request{post, "/iidy/v1/lists/" + id + "/" + id, "", nil}, 201, treeAdd},
+		{"iidy", request{post, "/iidy/v1/batch/lists/" + id, `{"items":["a` + id + `","b` + id + `"]}`, nil}, 201, treeBatch},
+		{"iidy", request{post, "/iidy/v1/batch/lists/" + id + "?action=claim&count=1&lease=60s", "", nil}, 200, ""},
+		{"iidy", request{get, "/iidy/v1/lists/" + id + "/" + id, "", nil}, 200, ""},
+		{"iidy", request{get, "/iidy/v1/lists/" + id + "/x" + id, "", nil}, 404, ""},
+		{"iidy", request{get, "/iidy/v1/batch/lists/" + id + "?count=" + id, "", nil}, 400, ""},
+		{"iidy", request{post, "/iidy/v1/batch/lists/" + id, `{"items":["` + strings.Repeat(id, 80) + `"]}`, nil}, 400, ""},
+
+		{"events", request{post, "/events", "", nil}, 201, treeEvent},
+		{"events", request{post, "/events/async", id, nil}, 202, ""},
+		{"events", request{get, "/events/1", "", nil}, 200, ""},
+		{"events", request{get, "/events/" + id, "", nil}, 400, ""},
+		{"events", request{get, "/events/9000000000000000000", "", nil}, 404, ""},
+
+		{"pyggpot", request{post, "/pyggpot.pot.Pot/CreatePot", `{"pot_name":"` + id + `","max_coins":100}`, nil}, 200, ""},
+		{"pyggpot", request{post, "/pyggpot.coin.Coin/AddCoins", `{"pot_id":1,"coins":[{"kind":"GOLD","count":3}]}`, nil}, 200, treeCoins},
+		{"pyggpot", request{post, "/twirp/pyggpot.coin.Coin/RemoveCoins", `{"pot_id":1,"count":1}`, nil}, 200, ""},
+		{"pyggpot", request{post, "/pyggpot.pot.Pot/CreatePot", `{"pot_name":"` + id + `","max_coins":100}`, nil}, 409, ""},
+		{"pyggpot", request{post, "/pyggpot.pot.Pot/ViewPotByName", `{"pot_name":"x` + id + `"}`, nil}, 404, ""},
+		{"pyggpot", request{post, "/pyggpot.pot.Pot/CreatePot", `{"pot_name":"` + id + ` !","max_coins":1}`, nil}, 400, ""},
+		{"pyggpot", request{post, "/pyggpot.pot.Pot/CreatePot", `{"` + id + `":1}`, nil}, 400, ""},
+	}
+}
+
+// changes returns requests of each service that fail while the database is down.
+func changes() []step {
+	const body = `{"ride_id":"` + mark + `","rider_id":"` + mark + `","amount":1,"currency":"EUR",` +
+		`"card":{"number":"` + cardGood + `","exp_month":12,"exp_year":2099,"cvc":"987"}}`
+	post, get := http.MethodPost, http.MethodGet
+	return []step{
+		{"counts", request{post, "/api/v1/counts/" + mark + "/increase", "", nil}, 503, ""},
+		{"counts", request{get, "/api/v1/internal/counts/" + mark, "", nil}, 503, ""},
+		{"payments", request{post, "/v1/payments", body, map[string]string{"Idempotency-Key": "away" + mark}}, 503, ""},
+		{"iidy", request{post, "/iidy/v1/lists/" + mark + "/" + mark, "", nil}, 503, ""},
+		{"iidy", request{post, "/iidy/v1/batch/lists/" + mark, `{"items":["` + mark + `"]}`, nil}, 503, ""},
+		{"events", request{post, "/events", "", nil}, 503, ""},
+		{"pyggpot", request{post, "/pyggpot.coin.Coin/AddCoins", `{"pot_id":1,"coins":[{"kind":"GOLD","count":1}]}`, nil}, 503, ""},
+	}
+}
+
+// TestTraces sends the story to all services, kills the database and restarts it, stops the services, and judges every span and
+// every log line. Then a client of ours, rowlock check, takes a trace through them.
+func TestTraces(t *testing.T) {
+	t.Parallel()
+	server := dbtest.Server(t)
+	j := &judge{spans: newCollector(t), processes: map[string]*process{}}
+	for _, f := range fleets() {
+		name := f.service
+		if f.component != "serve" {
+			name += "-" + f.component
+		}
+		j.processes[name] = run(t, f.service, f.component, server.URL("postgres"), j.spans.environ(),
+			map[string]string{"OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=test"})
+	}
+	for _, s := range story() {
+		trace := j.send(t, s)
+		got := tree(j.spans.await(t, s.String(), func(s span) bool { return s.trace == trace && s.parent == caller }))
+		if s.tree != "" && got != s.tree {
+			t.Errorf("%s: the trace is\n%swant\n%s", s, got, s.tree)
+		}
+	}
+	if got := tree(j.spans.await(t, "a worked batch", func(s span) bool { return s.name == "events.work" })); got != treeWork {
+		t.Errorf("the worker's trace is\n%swant\n%s", got, treeWork)
+	}
+	checkCalls(t, j)
+
+	if err := server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range changes() {
+		waittest.Eventually(t, "without a database: "+s.String(), func() bool { return j.try(t, s) == s.status }) // a pool may notice late
+	}
+	worker := j.processes["events-work"]
+	waittest.Eventually(t, "the worker logs that it cannot work", func() bool { return worker.logged("a batch of events was not worked") > 0 })
+	if err := server.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	again := step{"counts", post("/api/v1/counts/"+mark+luhn+"/increase", ""), http.StatusOK, ""}
+	waittest.Eventually(t, "the service is back", func() bool { return j.try(t, again) == http.StatusOK })
+	for _, p := range j.processes {
+		p.stop(t)
+	}
+	j.judgeSpans(t)
+	j.judgeLogs(t)
+}
+
+// String names the step in messages.
+func (s step) String() string { return s.service + ": " + s.request.method + " " + s.request.path }
+
+// Group commit links a group to its requests, and a request that is not sampled leaves no span, be it in a group with others.
+func TestUnsampledRequestsLeaveNoSpan(t *testing.T) {
+	t.Parallel()
+	c := newCollector(t)
+	p := run(t, "events", "serve", "", c.environ())
+	const requests = 48
+	traces := [requests]string{}
+	for several := false; !several; {
+		if err := waittest.Together(requests, func(i int) error {
+			q, trace := traced(post("/events", ""), i%4 != 0)
+			traces[i] = trace
+			p.send(t, q)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		linked := map[string]bool{}
+		for i, trace := range traces {
+			if i%4 == 0 {
+				continue
+			}
+			for _, s := range c.await(t, "a request", func(s span) bool { return s.trace == trace && s.parent == caller }) {
+				several = several || len(s.links) > 1
+				for _, l := range s.links {
+					if s.attributes["rowlock.batch.requests_recorded"] != "" {
+						linked[l.trace] = true
+					}
+				}
+			}
+		}
+		for i, trace := range traces {
+			if sampled := i%4 != 0; linked[trace] != sampled || !sampled && len(c.traceOf(trace)) > 0 {
+				t.Fatalf("sampled %t: linked from a group %t, %d spans", sampled, linked[trace], len(c.traceOf(trace)))
+			}
+		}
+	}
+	p.stop(t)
+	for i, trace := range traces {
+		if n := len(c.traceOf(trace)); i%4 == 0 && n > 0 {
+			t.Errorf("%d spans of a trace that is not sampled", n)
+		}
+	}
+}
+
+// On MySQL events leaves the same tree of other statements, and no value in any.
+func TestTracesOnMySQL(t *testing.T) {
+	t.Parallel()
+	dsn, c := dbtest.EmptyMariaDB(t), newCollector(t)
+	serve := run(t, "events", "serve", dsn, c.environ())
+	for path, want := range map[string]string{"/events": "POST /events\n  events.create\n", "/events/async": "POST /events/async\n  events.enqueue\n"} {
+		q, trace := traced(post(path, mark), true)
+		serve.send(t, q)
+		got := tree(c.await(t, path, func(s span) bool { return s.trace == trace && s.parent == caller }))
+		if want += treeMySQLAdd; got != want {
+			t.Errorf("%s: the trace is\n%swant\n%s", path, got, want)
+		}
+	}
+	run(t, "events", "work", dsn, c.environ())
+	if got := tree(c.await(t, "a worked batch", func(s span) bool { return s.name == "events.work" })); got != treeMySQLWork {
+		t.Errorf("the worker's trace is\n%swant\n%s", got, treeMySQLWork)
+	}
+	for _, s := range c.spans() {
+		system, text := s.attributes["db.system.name"], s.attributes["db.query.text"]
+		writes := strings.HasPrefix(text, "UPDATE") || strings.HasPrefix(text, "INSERT")
+		if s.failed || system != "" && system != "mysql" || writes && !strings.Contains(text, "?") {
+			t.Errorf("%+v", s)
+		}
+	}
+	if c.Holds(mark) {
+		t.Error("a body was exported")
+	}
+}
