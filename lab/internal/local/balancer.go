@@ -113,7 +113,7 @@ func (b *Balancer) problem(method string, err error) *problem.Error {
 	switch {
 	case errors.Is(err, errNotSent):
 		return problem.NotApplied.New("No replica of "+b.service+" takes requests. Nothing was changed.", problem.Cause(err))
-	case method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions:
+	case isRead(method):
 		return problem.NotApplied.New("The replica of "+b.service+" was lost before it answered. The request changes nothing.",
 			problem.Cause(err))
 	default:
@@ -153,17 +153,26 @@ func (t *turns) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, notSent
 }
 
-// addressed returns the request for one replica. The transport closes the body when a dial fails, and the next
-// replica needs it, so it is wrapped; httputil.ReverseProxy closes the body itself.
+// addressed returns the request for one replica. The transport closes the body when a dial fails, and the next replica needs
+// it, so it is wrapped; httputil.ReverseProxy closes the body itself. An empty body is wrapped, too: net/http sends a request
+// without one again, by itself, when it has an Idempotency-Key.
 func addressed(req *http.Request, addr string) *http.Request {
 	out := req.WithContext(req.Context()) // a shallow copy: a RoundTripper must not change its request
 	url := *req.URL
 	url.Host = addr
 	out.URL = &url
-	if req.Body != nil && req.Body != http.NoBody {
+	switch {
+	case req.Body != nil:
 		out.Body = io.NopCloser(req.Body)
+	case !isRead(req.Method):
+		out.Body = io.NopCloser(http.NoBody)
 	}
 	return out
+}
+
+// isRead reports whether requests of the method change nothing.
+func isRead(method string) bool {
+	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
 
 // isDialError reports whether err came before there was a connection.

@@ -8,23 +8,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 
 	"github.com/rowlock/rowlock/platform/config"
 )
 
-// BinariesVariable names the environment variable with a folder of binaries that
-// were built this moment: `make test` sets it, or each package that runs services
-// would build them again.
+// BinariesVariable names the environment variable with a folder of binaries that were just built: `make test` sets it, so
+// that not every package builds them again.
 const BinariesVariable = "ROWLOCK_BINARIES"
 
-// Binary returns the path of a service's binary. In order of preference it is
-// the one in the folder of [BinariesVariable], the one beside the running program
-// (bin/, an image), the one built from the source tree that the working folder lies
-// in, the one on PATH.
-//
-// In a source tree it is always built, into bin/: that takes a blink when
-// nothing has changed, and a stale binary would test yesterday's code. What the
-// compiler says goes to progress.
+// Binary returns the path of a service's binary. It is the first of: the one in the folder of [BinariesVariable], the one
+// beside the running program (bin/, an image), the one built from the source tree around the working folder, the one on
+// PATH. In a source tree it is always built, into bin/. The compiler's output goes to progress.
 func Binary(ctx context.Context, service string, progress io.Writer) (string, error) {
 	return find(ctx, config.Environ()[BinariesVariable], service, progress)
 }
@@ -33,7 +28,7 @@ func find(ctx context.Context, folder, service string, progress io.Writer) (stri
 	if folder != "" {
 		path := filepath.Join(folder, service)
 		if !isProgram(path) {
-			return "", fmt.Errorf("%s names the folder %s, where there is no program %s", BinariesVariable, folder, service)
+			return "", fmt.Errorf("%s names the folder %s, which has no program %s", BinariesVariable, folder, service)
 		}
 		return path, nil
 	}
@@ -41,8 +36,7 @@ func find(ctx context.Context, folder, service string, progress io.Writer) (stri
 	if err != nil {
 		return "", fmt.Errorf("find the running program: %w", err)
 	}
-	beside := filepath.Join(filepath.Dir(self), service)
-	if isProgram(beside) {
+	if beside := filepath.Join(filepath.Dir(self), service); isProgram(beside) {
 		return beside, nil
 	}
 	wd, err := os.Getwd()
@@ -80,53 +74,28 @@ func sourceRoot(dir, service string) (string, bool) {
 	}
 }
 
+// build builds the service into bin/. A lock keeps test binaries of several packages from building at once; the second one
+// finds nothing to do.
 func build(ctx context.Context, root, service string, progress io.Writer) (_ string, err error) {
-	bin := filepath.Join(root, "bin")
-	if err := os.MkdirAll(bin, 0o755); err != nil {
+	path := filepath.Join(root, "bin", service)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", fmt.Errorf("make the folder for binaries: %w", err)
 	}
-	// Built aside and renamed: another rowlock may be running the old one, and
-	// test binaries of several packages may be building at once.
-	aside, err := os.MkdirTemp(bin, ".build-")
+	lock, err := os.Create(filepath.Join(root, "bin", ".lock"))
+	if err == nil {
+		defer func() { err = errors.Join(err, lock.Close()) }()
+		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)
+	}
 	if err != nil {
-		return "", fmt.Errorf("make the folder to build %s in: %w", service, err)
+		return "", fmt.Errorf("lock the folder for binaries: %w", err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(aside)) }()
-
-	// Nobody to read it is no reason to stop.
-	_, _ = fmt.Fprintf(progress, "Building %s\n", service)
-	path, fresh := filepath.Join(bin, service), filepath.Join(aside, service)
-	if err := copyProgram(path, fresh); err != nil {
-		return "", fmt.Errorf("build %s: %w", service, err)
-	}
-	// As make build does, whose packages are in Go's cache.
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", fresh, "./services/"+service+"/cmd/"+service)
+	_, _ = fmt.Fprintf(progress, "Building %s\n", service) // the build goes on without a reader
+	// With the flags of make build, whose packages are in Go's cache.
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", path, "./services/"+service+"/cmd/"+service)
 	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0", "GOWORK="+filepath.Join(root, "go.work"))
 	cmd.Dir, cmd.Stdout, cmd.Stderr = root, progress, progress
 	if err := cmd.Run(); err != nil {
-		if errors.Is(err, exec.ErrNotFound) {
-			return "", fmt.Errorf("build %s: the go command is not on PATH", service)
-		}
 		return "", fmt.Errorf("build %s: %w", service, err)
 	}
-	if err := os.Rename(fresh, path); err != nil {
-		return "", fmt.Errorf("put %s into %s: %w", service, bin, err)
-	}
 	return path, nil
-}
-
-// copyProgram copies what was built last time, if anything was: the go command
-// sees by it that nothing has changed, and does not link the program again.
-func copyProgram(from, to string) error {
-	old, err := os.ReadFile(from)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read the last one: %w", err)
-	}
-	if err := os.WriteFile(to, old, 0o755); err != nil {
-		return fmt.Errorf("copy the last one: %w", err)
-	}
-	return nil
 }

@@ -33,7 +33,7 @@ func TestBinary(t *testing.T) {
 	}
 }
 
-// A folder of binaries that were just built is believed, and nothing else is looked at.
+// A folder of binaries that were just built is used, and nothing else is looked at.
 func TestBinaryThatWasJustBuilt(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -49,7 +49,7 @@ func TestBinaryThatWasJustBuilt(t *testing.T) {
 	}
 }
 
-// What was built last time spares the work when nothing has changed, and is not taken for what has.
+// A binary is built again when its source has changed.
 func TestBinaryIsBuiltAnew(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -74,9 +74,5 @@ func TestBinaryIsBuiltAnew(t *testing.T) {
 		if out, err := exec.CommandContext(t.Context(), path).CombinedOutput(); err != nil || string(out) != text {
 			t.Errorf("it says %q, want %q (%v)", out, text, err)
 		}
-	}
-	left, err := filepath.Glob(root + "/bin/*")
-	if err != nil || len(left) != 1 {
-		t.Errorf("in bin there is %q, %v", left, err)
 	}
 }

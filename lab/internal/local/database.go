@@ -1,12 +1,3 @@
-// Package provision prepares a private PostgreSQL for the services: one
-// database for all, and for each service a schema and two roles.
-//
-//	<service>_owner   owns the schema; migrations run as this role
-//	<service>_app     reads and writes rows, and can do nothing else; replicas run as this role
-//
-// So a replica that is taken over can neither change its tables nor see those
-// of another service. The package changes what it finds only where it must, and
-// may run again at any time.
 package local
 
 import (
@@ -17,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/lib/pq"
@@ -25,21 +17,26 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// Schema is what has to be known of a service.
+// Schema is what a service needs in a database: a schema and two roles.
+//
+//	<service>_owner   owns the schema; migrations run as this role
+//	<service>_app     reads and writes rows, and can do nothing else; replicas run as this role
+//
+// So a replica can neither change its tables nor see those of another service.
 type Schema struct {
-	// Name is also the name of its schema and the prefix of its roles.
+	// Name is the name of the schema and the prefix of the roles.
 	Name string
-	// HistorySchema holds goose_db_version; Name when empty. When it is another
-	// schema it is prepared like the service's own.
+	// HistorySchema holds goose_db_version; Name when empty.
 	HistorySchema string
-	// Roles is what the names of its roles begin with; Name when empty. When it is
-	// something else the roles are new, for one run on a server of others: a role of
-	// that name that is there makes Prepare fail, and stays as it is.
+	// Roles is the prefix of the roles instead of Name. The roles are then new, for one run on a server of others, and
+	// end after a day: where a role of that name exists Prepare fails.
 	Roles string
 }
 
-// Access is how the two roles of a service get in. Both are URLs with a
-// password: secrets.
+// SchemaOf returns the schema of a service.
+func SchemaOf(s services.Service) Schema { return Schema{Name: s.Name, HistorySchema: s.HistorySchema} }
+
+// Access holds the URLs of the two roles. Both contain a password.
 type Access struct {
 	// Owner is for migrations.
 	Owner string
@@ -47,77 +44,53 @@ type Access struct {
 	App string
 }
 
-// lockKey is that of the advisory lock under which roles are made: CREATE ROLE
-// by two at once fails for one of them.
+// lockKey is the advisory lock under which roles are made: of two CREATE ROLE at once one fails.
 const lockKey = 0x726f776c // "rowl"
 
-func (s Schema) owner() string { return cmp.Or(s.Roles, s.Name) + "_owner" }
+// newRoleLife is how long a role for one run can log in.
+const newRoleLife = 24 * time.Hour
 
-func (s Schema) app() string { return cmp.Or(s.Roles, s.Name) + "_app" }
-
-// RoleNames are those of the service's roles.
-func (s Schema) RoleNames() []string { return []string{s.owner(), s.app()} }
-
-func (s Schema) historySchema() string {
-	if s.HistorySchema == "" {
-		return s.Name
-	}
-	return s.HistorySchema
+// RoleNames returns the names of the owner and of the app role.
+func (s Schema) RoleNames() []string {
+	prefix := cmp.Or(s.Roles, s.Name)
+	return []string{prefix + "_owner", prefix + "_app"}
 }
 
-func (s Schema) schemas() []string {
-	if h := s.historySchema(); h != s.Name {
-		return []string{s.Name, h}
-	}
-	return []string{s.Name}
-}
+func (s Schema) owner() string { return s.RoleNames()[0] }
 
-// Database makes the database unless it is there. adminURL is that of a role
-// with CREATEDB, in any other database of the server.
-func Database(ctx context.Context, adminURL, name string) (err error) {
-	db, err := open(adminURL)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return fmt.Errorf("connect to make the database %s: %w", name, err)
-	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
+func (s Schema) app() string { return s.RoleNames()[1] }
 
-	var there bool
-	if err := conn.QueryRowContext(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)`, name).Scan(&there); err != nil {
-		return fmt.Errorf("look for the database %s: %w", name, err)
-	}
-	if there {
-		return nil
-	}
-	if _, err := conn.ExecContext(ctx, `CREATE DATABASE `+pq.QuoteIdentifier(name)); err != nil {
-		return fmt.Errorf("make the database %s: %w", name, err)
-	}
-	return nil
-}
+func (s Schema) historySchema() string { return cmp.Or(s.HistorySchema, s.Name) }
 
-// Prepare makes the roles and the schema of a service, as far as they are not
-// there, and gives the roles new passwords: only the caller of the latest
-// Prepare can log in. adminURL is that of a superuser in the services' database,
-// or, when s.Roles is set, of the database's owner who has CREATEROLE.
-// After the migrations, [Grant] lets the app role at the tables.
-func Prepare(ctx context.Context, adminURL string, s Schema) (Access, error) {
-	ownerPassword, appPassword := rand.Text(), rand.Text()
-	owner, app := pq.QuoteIdentifier(s.owner()), pq.QuoteIdentifier(s.app())
+func (s Schema) schemas() []string { return slices.Compact([]string{s.Name, s.historySchema()}) }
 
-	create := role
-	if s.Roles != "" {
-		create = newRole
-	}
-	err := inTx(ctx, adminURL, func(tx *sql.Tx) error {
-		if err := create(ctx, tx, s.owner(), ownerPassword); err != nil {
-			return err
+// Database makes the database unless it exists. adminURL is that of a role with CREATEDB, in any other database of the
+// server.
+func Database(ctx context.Context, adminURL, name string) error {
+	return withConn(ctx, adminURL, func(conn *sql.Conn) error {
+		var exists bool
+		err := conn.QueryRowContext(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)`, name).Scan(&exists)
+		if err == nil && !exists {
+			_, err = conn.ExecContext(ctx, `CREATE DATABASE `+pq.QuoteIdentifier(name))
 		}
-		if err := create(ctx, tx, s.app(), appPassword); err != nil {
-			return err
+		if err != nil {
+			return fmt.Errorf("make the database %s: %w", name, err)
+		}
+		return nil
+	})
+}
+
+// Prepare makes the roles and the schema unless they exist, and gives the roles new passwords. adminURL is that of a
+// superuser in the services' database or, with s.Roles, of the database's owner who has CREATEROLE. After the migrations,
+// call [Grant].
+func Prepare(ctx context.Context, adminURL string, s Schema) (Access, error) {
+	passwords := []string{rand.Text(), rand.Text()}
+	owner, app := pq.QuoteIdentifier(s.owner()), pq.QuoteIdentifier(s.app())
+	err := inTx(ctx, adminURL, func(tx *sql.Tx) error {
+		for i, name := range s.RoleNames() {
+			if err := s.role(ctx, tx, name, passwords[i]); err != nil {
+				return err
+			}
 		}
 		for _, name := range s.schemas() {
 			schema := pq.QuoteIdentifier(name)
@@ -133,20 +106,19 @@ func Prepare(ctx context.Context, adminURL string, s Schema) (Access, error) {
 	if err != nil {
 		return Access{}, fmt.Errorf("roles and schema of %s: %w", s.Name, err)
 	}
-	ownerURL, err := as(adminURL, s.owner(), ownerPassword)
+	u, err := url.Parse(adminURL)
 	if err != nil {
-		return Access{}, err
+		return Access{}, errAdminURL
 	}
-	appURL, err := as(adminURL, s.app(), appPassword)
-	if err != nil {
-		return Access{}, err
+	as := func(i int) string {
+		u.User = url.UserPassword(s.RoleNames()[i], passwords[i])
+		return u.String()
 	}
-	return Access{Owner: ownerURL, App: appURL}, nil
+	return Access{Owner: as(0), App: as(1)}, nil
 }
 
-// Grant lets the app role read and write the rows of all tables of the service,
-// but only read the history of the migrations. It is for after the migrations:
-// a table that is made later needs another Grant. adminURL is as for [Prepare].
+// Grant lets the app role read and write the rows of all tables of the service, and read the history of the migrations. It
+// covers the tables that exist. adminURL is as for [Prepare].
 func Grant(ctx context.Context, adminURL string, s Schema) error {
 	app := pq.QuoteIdentifier(s.app())
 	err := inTx(ctx, adminURL, func(tx *sql.Tx) error {
@@ -167,96 +139,77 @@ func Grant(ctx context.Context, adminURL string, s Schema) error {
 	return nil
 }
 
-// role makes a login role or renews its password.
-func role(ctx context.Context, tx *sql.Tx, name, password string) error {
-	var there bool
-	if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)`, name).Scan(&there); err != nil {
+// role makes a login role, or renews the password of one that is not for one run. The role may connect to the database,
+// and an administrator who is no superuser becomes its member.
+func (s Schema) role(ctx context.Context, tx *sql.Tx, name, password string) error {
+	var exists, super bool
+	var database string
+	if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1), rolsuper, current_database()
+		FROM pg_roles WHERE rolname = current_user`, name).Scan(&exists, &super, &database); err != nil {
 		return fmt.Errorf("look for the role %s: %w", name, err)
 	}
-	verb := "CREATE"
-	if there {
+	role, verb, until := pq.QuoteIdentifier(name), "CREATE", ""
+	if s.Roles != "" {
+		until = ` VALID UNTIL ` + pq.QuoteLiteral(time.Now().Add(newRoleLife).UTC().Format(time.RFC3339))
+	} else if exists {
 		verb = "ALTER"
 	}
-	return execAll(ctx, tx, verb+` ROLE `+pq.QuoteIdentifier(name)+
-		` LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS PASSWORD `+pq.QuoteLiteral(password))
-}
-
-// newRoleLife is how long a role of a run can log in, should nobody be left to drop it.
-const newRoleLife = 24 * time.Hour
-
-// newRole makes a login role that is not there, lets it into the database, which may be
-// closed to everybody else, and lets an administrator who is no superuser do what the
-// role may do.
-func newRole(ctx context.Context, tx *sql.Tx, name, password string) error {
-	until := time.Now().Add(newRoleLife).UTC().Format(time.RFC3339)
-	if err := execAll(ctx, tx, `CREATE ROLE `+pq.QuoteIdentifier(name)+
-		` LOGIN PASSWORD `+pq.QuoteLiteral(password)+` VALID UNTIL `+pq.QuoteLiteral(until)); err != nil {
-		return err
+	statements := []string{
+		verb + ` ROLE ` + role + ` LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS PASSWORD ` +
+			pq.QuoteLiteral(password) + until,
+		`GRANT CONNECT ON DATABASE ` + pq.QuoteIdentifier(database) + ` TO ` + role,
 	}
-	var super bool
-	var database string
-	err := tx.QueryRowContext(ctx, `SELECT rolsuper, current_database() FROM pg_roles WHERE rolname = current_user`).Scan(&super, &database)
-	if err != nil {
-		return fmt.Errorf("look at the administrator's role: %w", err)
+	if !super {
+		statements = append(statements, `GRANT `+role+` TO CURRENT_USER`)
 	}
-	if err := execAll(ctx, tx, `GRANT CONNECT ON DATABASE `+pq.QuoteIdentifier(database)+` TO `+pq.QuoteIdentifier(name)); err != nil {
-		return err
-	}
-	if super {
-		return nil
-	}
-	return execAll(ctx, tx, `GRANT `+pq.QuoteIdentifier(name)+` TO CURRENT_USER`)
+	return execAll(ctx, tx, statements...)
 }
 
 func execAll(ctx context.Context, tx *sql.Tx, statements ...string) error {
 	for _, s := range statements {
 		if _, err := tx.ExecContext(ctx, s); err != nil {
-			return err //nolint:wrapcheck // the statement may hold a password; the callers say what was to be done
+			return err //nolint:wrapcheck // the statement may hold a password; the callers name the purpose
 		}
 	}
 	return nil
 }
 
-func inTx(ctx context.Context, adminURL string, fn func(tx *sql.Tx) error) (err error) {
-	db, err := open(adminURL)
+// inTx runs fn in a transaction that holds the lock.
+func inTx(ctx context.Context, adminURL string, fn func(tx *sql.Tx) error) error {
+	return withConn(ctx, adminURL, func(conn *sql.Conn) error {
+		tx, err := conn.BeginTx(ctx, nil)
+		if err != nil {
+			return fmt.Errorf("begin: %w", err)
+		}
+		_, err = tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1)`, lockKey)
+		if err == nil {
+			err = fn(tx)
+		}
+		if err != nil {
+			return errors.Join(err, tx.Rollback())
+		}
+		if err := tx.Commit(); err != nil {
+			return fmt.Errorf("commit: %w", err)
+		}
+		return nil
+	})
+}
+
+// errAdminURL stands for errors that may quote the password.
+var errAdminURL = errors.New("the administrator's URL of the database cannot be read")
+
+// withConn runs fn with a connection. The connector observes the context's deadline even where the server is silent.
+func withConn(ctx context.Context, adminURL string, fn func(conn *sql.Conn) error) (err error) {
+	connector, err := sqldb.Connector(adminURL)
 	if err != nil {
-		return err
+		return errAdminURL
 	}
+	db := sql.OpenDB(connector)
 	defer func() { err = errors.Join(err, db.Close()) }()
-	tx, err := db.BeginTx(ctx, nil)
+	conn, err := db.Conn(ctx)
 	if err != nil {
-		return fmt.Errorf("begin: %w", err)
+		return fmt.Errorf("connect to the database: %w", err)
 	}
-	_, err = tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1)`, lockKey)
-	if err == nil {
-		err = fn(tx)
-	}
-	if err != nil {
-		return errors.Join(err, tx.Rollback())
-	}
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("commit: %w", err)
-	}
-	return nil
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	return fn(conn)
 }
-
-func open(adminURL string) (*sql.DB, error) {
-	connector, err := sqldb.Connector(adminURL) // which heeds a context's deadline though the server be silent
-	if err != nil {
-		return nil, errors.New("the administrator's URL of the database cannot be read") // the error may quote the password
-	}
-	return sql.OpenDB(connector), nil
-}
-
-// as is the URL with another role.
-func as(adminURL, name, password string) (string, error) {
-	u, err := url.Parse(adminURL)
-	if err != nil {
-		return "", errors.New("the administrator's URL of the database cannot be read")
-	}
-	u.User = url.UserPassword(name, password)
-	return u.String(), nil
-}
-
-// SchemaOf returns the schema of a service.
-func SchemaOf(s services.Service) Schema { return Schema{Name: s.Name, HistorySchema: s.HistorySchema} }

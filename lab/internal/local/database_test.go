@@ -8,15 +8,15 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
-// service is one with a name of its own: roles belong to the whole server.
+// testSchema returns one with a name of its own: roles belong to the whole server.
 func testSchema(t *testing.T, admin string) Schema {
 	t.Helper()
 	s := Schema{Name: `it's "` + strings.ToLower(rand.Text()[:8])}
@@ -35,10 +35,11 @@ func testSchema(t *testing.T, admin string) Schema {
 
 func dial(t *testing.T, dsn string) *sql.DB {
 	t.Helper()
-	db, err := open(dsn)
+	connector, err := pq.NewConnector(dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
+	db := sql.OpenDB(connector)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -62,7 +63,7 @@ func state(err error) string {
 	return fmt.Sprint(err)
 }
 
-// migrate does what a service's migrations do.
+// migrate makes tables as a service's migrations do.
 func migrate(t *testing.T, owner *sql.DB, s Schema) {
 	t.Helper()
 	schema := pq.QuoteIdentifier(s.Name)
@@ -79,12 +80,13 @@ func migrate(t *testing.T, owner *sql.DB, s Schema) {
 func TestTheAppRoleCanChangeRowsAndNothingElse(t *testing.T) {
 	t.Parallel()
 	admin := dbtest.Empty(t)
-	s, stranger := testSchema(t, admin), testSchema(t, admin)
+	s, others := testSchema(t, admin), testSchema(t, admin)
+	s.HistorySchema = s.Name + "_meta"
 	access, err := Prepare(t.Context(), admin, s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := Prepare(t.Context(), admin, stranger)
+	other, err := Prepare(t.Context(), admin, others)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,15 +95,15 @@ func TestTheAppRoleCanChangeRowsAndNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	schema := pq.QuoteIdentifier(s.Name)
+	schema, history := pq.QuoteIdentifier(s.Name), pq.QuoteIdentifier(s.HistorySchema)+`.goose_db_version`
 	for _, tt := range []struct{ who, dsn, query, want string }{
 		{"app", access.App, `INSERT INTO ` + schema + `.things (v) VALUES (1)`, "<nil>"},
 		{"app", access.App, `UPDATE ` + schema + `.things SET v = 2`, "<nil>"},
 		{"app", access.App, `SELECT FROM ` + schema + `.things FOR UPDATE`, "<nil>"},
 		{"app", access.App, `DELETE FROM ` + schema + `.things`, "<nil>"},
 		{"app", access.App, `CREATE TEMP TABLE t (x int)`, "<nil>"}, // iidy's bulk requests
-		{"app", access.App, `SELECT FROM ` + schema + `.goose_db_version`, "<nil>"},
-		{"app", access.App, `DELETE FROM ` + schema + `.goose_db_version`, "42501"},
+		{"app", access.App, `SELECT FROM ` + history, "<nil>"},
+		{"app", access.App, `DELETE FROM ` + history, "42501"},
 		{"app", access.App, `CREATE TABLE ` + schema + `.mine (x int)`, "42501"},
 		{"app", access.App, `ALTER TABLE ` + schema + `.things ADD x int`, "42501"},
 		{"app", access.App, `TRUNCATE ` + schema + `.things`, "42501"},
@@ -111,8 +113,8 @@ func TestTheAppRoleCanChangeRowsAndNothingElse(t *testing.T) {
 		{"owner", access.Owner, `ALTER TABLE ` + schema + `.things ADD x int`, "<nil>"},
 		{"owner", access.Owner, `CREATE SCHEMA mine`, "42501"},
 		{"owner", access.Owner, `CREATE ROLE mine`, "42501"},
-		{"stranger", other.App, `SELECT FROM ` + schema + `.things`, "42501"},
-		{"stranger's owner", other.Owner, `SELECT FROM ` + schema + `.things`, "42501"},
+		{"another app", other.App, `SELECT FROM ` + schema + `.things`, "42501"},
+		{"another owner", other.Owner, `SELECT FROM ` + schema + `.things`, "42501"},
 	} {
 		db := dial(t, tt.dsn)
 		if got := state(execute(db, tt.query)); got != tt.want {
@@ -121,7 +123,8 @@ func TestTheAppRoleCanChangeRowsAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestPrepareAgainKeepsTheDataAndChangesThePasswords(t *testing.T) {
+// Prepare runs again, by several at once, keeps the data, and gives new passwords.
+func TestPrepareAgain(t *testing.T) {
 	t.Parallel()
 	admin := dbtest.Empty(t)
 	s := testSchema(t, admin)
@@ -130,6 +133,12 @@ func TestPrepareAgainKeepsTheDataAndChangesThePasswords(t *testing.T) {
 		t.Fatal(err)
 	}
 	migrate(t, dial(t, first.Owner), s)
+	if err := waittest.Together(8, func(int) error {
+		_, err := Prepare(t.Context(), admin, s)
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
 	second, err := Prepare(t.Context(), admin, s)
 	if err != nil {
 		t.Fatal(err)
@@ -137,52 +146,9 @@ func TestPrepareAgainKeepsTheDataAndChangesThePasswords(t *testing.T) {
 	if err := Grant(t.Context(), admin, s); err != nil {
 		t.Fatal(err)
 	}
-	if err := execute(dial(t, second.App), `INSERT INTO `+pq.QuoteIdentifier(s.Name)+`.things (v) VALUES (1)`); err != nil {
+	insert := `INSERT INTO ` + pq.QuoteIdentifier(s.Name) + `.things (v) VALUES (1)`
+	if err := execute(dial(t, second.App), insert); err != nil || first.App == second.App || first.Owner == second.Owner {
 		t.Errorf("with the new password: %v", err)
-	}
-	if first.App == second.App || first.Owner == second.Owner {
-		t.Error("the passwords stayed")
-	}
-}
-
-func TestManyAtOnce(t *testing.T) {
-	t.Parallel()
-	admin := dbtest.Empty(t)
-	s := testSchema(t, admin)
-	go1 := make(chan struct{})
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			<-go1
-			if _, err := Prepare(t.Context(), admin, s); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	close(go1)
-	wg.Wait()
-}
-
-func TestHistoryInASchemaOfItsOwn(t *testing.T) {
-	t.Parallel()
-	admin := dbtest.Empty(t)
-	s := testSchema(t, admin)
-	s.HistorySchema = s.Name + "_meta"
-	access, err := Prepare(t.Context(), admin, s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	migrate(t, dial(t, access.Owner), s)
-	if err := Grant(t.Context(), admin, s); err != nil {
-		t.Fatal(err)
-	}
-	app := dial(t, access.App)
-	history := pq.QuoteIdentifier(s.HistorySchema) + `.goose_db_version`
-	if err := execute(app, `SELECT FROM `+history); err != nil {
-		t.Error(err)
-	}
-	if got := state(execute(app, `INSERT INTO `+history+` VALUES (1, 1)`)); got != "42501" {
-		t.Errorf("write to the history: %s", got)
 	}
 }
 
@@ -191,14 +157,12 @@ func TestDatabase(t *testing.T) {
 	admin := dbtest.Empty(t)
 	name := `db "` + strings.ToLower(rand.Text()[:8])
 	t.Cleanup(func() {
-		db := dial(t, admin)
-		ctx := context.WithoutCancel(t.Context())
-		conn, err := db.Conn(ctx)
+		conn, err := dial(t, admin).Conn(context.WithoutCancel(t.Context()))
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = conn.Close() }()
-		if _, err := conn.ExecContext(ctx, `DROP DATABASE `+pq.QuoteIdentifier(name)); err != nil {
+		_, err = conn.ExecContext(context.WithoutCancel(t.Context()), `DROP DATABASE `+pq.QuoteIdentifier(name))
+		if err = errors.Join(err, conn.Close()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -229,7 +193,7 @@ func TestErrorsHoldNoPassword(t *testing.T) {
 	}
 }
 
-// The roles of a run have names of their own and come to an end, and one that is there is left as it is.
+// The roles of a run have names of their own and end after a day; a role that exists makes Prepare fail and stays as it is.
 func TestRolesOfARun(t *testing.T) {
 	t.Parallel()
 	admin := dbtest.Empty(t)

@@ -53,13 +53,12 @@ func fake(part string) int {
 	var ready atomic.Bool
 	ready.Store(true)
 	api := http.NewServeMux()
-	api.HandleFunc("/pid", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, os.Getpid()) })
 	admin := http.NewServeMux()
 	admin.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if ready.Load() {
 			return
 		}
-		http.Error(w, "told so", http.StatusServiceUnavailable)
+		http.Error(w, "not ready", http.StatusServiceUnavailable)
 	})
 	admin.HandleFunc("/set", func(_ http.ResponseWriter, r *http.Request) { ready.Store(r.URL.Query().Get("ready") == "true") })
 	admin.HandleFunc("/say", func(_ http.ResponseWriter, r *http.Request) {
@@ -73,7 +72,7 @@ func fake(part string) int {
 	fakeListen("internal", "127.0.0.1:0", http.NewServeMux()) // services may have more than two
 	fakeListen("admin", os.Getenv("ADMIN_ADDR"), admin)
 	for <-term; part == "deaf"; <-term {
-		_, _ = fmt.Fprintln(os.Stderr, `{"level":"INFO","msg":"not listening to signals"}`)
+		_, _ = fmt.Fprintln(os.Stderr, `{"level":"INFO","msg":"ignoring a signal"}`)
 	}
 	return 0
 }

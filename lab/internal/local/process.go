@@ -3,6 +3,7 @@ package local
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,14 +19,13 @@ import (
 )
 
 const (
-	// maxLine is the longest line that is handed on whole; a longer one comes in pieces.
+	// maxLine is the length of the longest line that is passed on whole; a longer one comes in pieces.
 	maxLine = 64 << 10
-	// drainTime is how long the output of an ended process is still read: a
-	// grandchild that inherited it must not hold the replica.
+	// drainTime bounds reading the output of an ended process: a grandchild that inherited it may go on writing.
 	drainTime = time.Second
 )
 
-// process is one life of a replica.
+// process is one process of a replica, from its start to its end.
 type process struct {
 	guarded *guard.Process
 	name    string
@@ -33,14 +33,13 @@ type process struct {
 	line    func(replica string, line []byte)
 	noAPI   bool
 
-	bound chan struct{} // closed when the addresses are known
-	ended chan struct{} // closed when the process is gone and its output read
+	ended chan struct{} // closed when the process has ended and its output is read
 	err   error         // how it ended, never nil; to be read when ended is closed
 
 	mu         sync.Mutex
 	api, admin string
 	lastPlain  string // the last line that is no JSON: what lifecycle.Main says at exit
-	lastError  string // the last JSON line of level ERROR, made readable
+	lastError  string // the last JSON line of level ERROR, as text
 }
 
 // launch starts a process and the goroutines that read and await it.
@@ -56,31 +55,24 @@ func launch(spec Spec, name string) (*process, error) {
 	if err = errors.Join(err, w.Close()); err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", name, err), r.Close())
 	}
-	p := &process{
-		guarded: guarded, name: name, started: time.Now(), line: spec.Line, noAPI: spec.NoAPI,
-		bound: make(chan struct{}), ended: make(chan struct{}),
-	}
+	p := &process{guarded: guarded, name: name, started: time.Now(), line: spec.Line, noAPI: spec.NoAPI, ended: make(chan struct{})}
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
 		p.readLines(r)
 	}()
-	go p.await(r, read)
+	go func() {
+		err := p.guarded.Err()
+		select {
+		case <-read:
+		case <-time.After(drainTime):
+		}
+		_ = r.Close() // ends readLines
+		<-read
+		p.err = p.exitError(err)
+		close(p.ended)
+	}()
 	return p, nil
-}
-
-func (p *process) await(output *os.File, read <-chan struct{}) {
-	err := p.guarded.Err()
-	timer := time.NewTimer(drainTime)
-	defer timer.Stop()
-	select {
-	case <-read:
-	case <-timer.C:
-	}
-	_ = output.Close() // ends readLines if it still reads; nothing was written
-	<-read
-	p.err = p.exitError(err)
-	close(p.ended)
 }
 
 func (p *process) readLines(output io.Reader) {
@@ -97,87 +89,57 @@ func (p *process) readLines(output io.Reader) {
 	}
 }
 
-// logLine is what the package reads of a service's log.
-type logLine struct {
-	Level  string `json:"level"`
-	Msg    string `json:"msg"`
-	Server string `json:"server"`
-	Addr   string `json:"addr"`
-	Error  string `json:"error"`
-	Err    string `json:"err"`
-}
-
-// note takes from a line what the set must know.
+// note keeps what the set needs of a line.
 func (p *process) note(line []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if line[0] != '{' {
-		p.mu.Lock()
 		p.lastPlain = string(line)
-		p.mu.Unlock()
 		return
 	}
-	// Under load there may be thousands of lines a second: only those that can matter are decoded.
-	listening, failed := bytes.Contains(line, []byte(`"listening"`)), bytes.Contains(line, []byte(`"ERROR"`))
-	if !listening && !failed {
+	// Under load there are thousands of lines a second: only those that matter are decoded.
+	if !bytes.Contains(line, []byte(`"listening"`)) && !bytes.Contains(line, []byte(`"ERROR"`)) {
 		return
 	}
-	var l logLine
+	var l struct{ Level, Msg, Server, Addr, Error, Err string }
 	if json.Unmarshal(line, &l) != nil {
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if l.Level == "ERROR" {
+	switch {
+	case l.Level == "ERROR":
 		p.lastError = strings.Trim(l.Msg+": "+l.Error+l.Err, ": ")
-	}
-	if l.Msg != "listening" {
-		return
-	}
-	known := p.known()
-	switch l.Server {
-	case "api":
+	case l.Msg == "listening" && l.Server == "api":
 		p.api = l.Addr
-	case "admin":
+	case l.Msg == "listening" && l.Server == "admin":
 		p.admin = l.Addr
-	default: // a service may have more listeners
-	}
-	if !known && p.known() {
-		close(p.bound)
 	}
 }
 
-// known tells whether the addresses are. The caller holds p.mu.
-func (p *process) known() bool { return p.admin != "" && (p.api != "" || p.noAPI) }
-
-func (p *process) addrs() (api, admin string) {
+// addrs returns the addresses; known reports whether all that the set needs are there.
+func (p *process) addrs() (api, admin string, known bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.api, p.admin
+	return p.api, p.admin, p.admin != "" && (p.api != "" || p.noAPI)
 }
 
-func (p *process) pid() int { return p.guarded.PID() }
-
-// errExit0 is the end of a process that did not fail.
+// errExit0 is how a process ends that did not fail.
 var errExit0 = errors.New("exit status 0")
 
-// exitError tells how the process ended, with its last words.
+// exitError says how the process ended, with the last thing it said unless a signal ended it.
 func (p *process) exitError(err error) error {
 	if err == nil {
 		return errExit0
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	words := p.lastPlain
-	if words == "" {
-		words = p.lastError
+	said := cmp.Or(p.lastPlain, p.lastError)
+	if exit, is := errors.AsType[*exec.ExitError](err); said == "" || is && !exit.Exited() {
+		return err
 	}
-	var exit *exec.ExitError
-	if words == "" || (errors.As(err, &exit) && !exit.Exited()) {
-		return err // a signal says it all
-	}
-	return fmt.Errorf("%w (%s)", err, words)
+	return fmt.Errorf("%w (%s)", err, said)
 }
 
-// signal sends sig; a process that is gone already is no error.
+// signal sends sig; that the process has ended already is no error.
 func (p *process) signal(sig syscall.Signal) error {
 	if err := p.guarded.Signal(sig); err != nil {
 		return fmt.Errorf("%s: %w", p.name, err)
@@ -185,24 +147,22 @@ func (p *process) signal(sig syscall.Signal) error {
 	return nil
 }
 
-// stop ends the process by SIGTERM, after patience or when now is closed by
-// SIGKILL, and returns when it is gone.
-func (p *process) stop(patience time.Duration, now <-chan struct{}) error {
-	err := p.signal(syscall.SIGTERM)
-	// A paused process would not see the signal.
-	err = errors.Join(err, p.signal(syscall.SIGCONT))
-	timer := time.NewTimer(patience)
+// stop ends the process by SIGTERM, by SIGKILL after the timeout or when now is closed, and returns when it has ended.
+func (p *process) stop(timeout time.Duration, now <-chan struct{}) error {
+	// A paused process does not see SIGTERM before SIGCONT.
+	err := errors.Join(p.signal(syscall.SIGTERM), p.signal(syscall.SIGCONT))
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
 	case <-p.ended:
 		if !errors.Is(p.err, errExit0) {
-			return fmt.Errorf("%s did not stop as it should: %w", p.name, p.err)
+			return fmt.Errorf("%s did not stop in order: %w", p.name, p.err)
 		}
 		return err
 	case <-now:
 		err = errors.Join(err, fmt.Errorf("%s was killed", p.name))
 	case <-timer.C:
-		err = errors.Join(err, fmt.Errorf("%s did not stop within %s and was killed", p.name, patience))
+		err = errors.Join(err, fmt.Errorf("%s did not stop within %s and was killed", p.name, timeout))
 	}
 	err = errors.Join(err, p.signal(syscall.SIGKILL))
 	<-p.ended

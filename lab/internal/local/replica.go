@@ -13,37 +13,36 @@ import (
 )
 
 const (
-	// firstPause and lastPause bound the pause before a dead replica is started
-	// again; it doubles with every death that comes before steadyAfter.
+	// firstPause and lastPause bound the pause before a replica that has ended is started again. It doubles while
+	// processes end before steadyAfter.
 	firstPause  = 100 * time.Millisecond
 	lastPause   = 5 * time.Second
 	steadyAfter = 10 * time.Second
 
-	// startPoll and readyPoll are the pauses between two looks at /readyz, before
-	// and after the replica is ready the first time.
+	// startPoll and readyPoll are the intervals of asking /readyz, before and after the replica is ready the first time.
 	startPoll = 20 * time.Millisecond
 	readyPoll = 100 * time.Millisecond
-	// readyTimeout bounds one look.
+	// readyTimeout bounds one question.
 	readyTimeout = 2 * time.Second
-	// readyMisses is how many looks in a row must fail for a ready replica to be
-	// taken for not ready. An answer other than 200 counts at once: it says so itself.
+	// readyMisses is how many questions in a row stay without an answer until a ready replica counts as not ready. An
+	// answer other than 200 counts at once.
 	readyMisses = 3
 )
 
-// Replica is one of a [Set]: a process, and after its death the next one.
+// Replica is one replica of a [Set]: a process, and after its end the next one.
 type Replica struct {
 	set  *Set
 	name string
 
 	mu      sync.Mutex
 	process *process // nil while none runs
-	leaving *process // was sent SIGTERM: whatever /readyz says, it takes no more requests
+	leaving *process // was sent SIGTERM: it is not listed whatever /readyz says
 	ready   bool
 	starts  int
-	flips   int // times that a running process that was ready was not any more
+	flips   int
 }
 
-// Name is the name of the replica, such as "counts-2".
+// Name returns the name of the replica, such as "counts-2".
 func (r *Replica) Name() string { return r.name }
 
 // Status returns what is known at the moment.
@@ -52,17 +51,16 @@ func (r *Replica) Status() Status {
 	defer r.mu.Unlock()
 	st := Status{Name: r.name, Ready: r.ready, Starts: r.starts, Flips: r.flips}
 	if r.process != nil {
-		st.PID = r.process.pid()
-		st.API, st.Admin = r.process.addrs()
+		st.PID = r.process.guarded.PID()
+		st.API, st.Admin, _ = r.process.addrs()
 	}
 	return st
 }
 
-// Kill ends the process with SIGKILL; the set starts it again.
+// Kill ends the process with SIGKILL; the set starts the replica again.
 func (r *Replica) Kill() error { return r.signal(syscall.SIGKILL) }
 
-// Terminate takes the replica from the list and ends the process with SIGTERM;
-// the set starts it again. It returns when the signal is sent.
+// Terminate unlists the replica and sends SIGTERM to the process; the set starts the replica again.
 func (r *Replica) Terminate() error {
 	r.mu.Lock()
 	r.leaving = r.process
@@ -71,20 +69,17 @@ func (r *Replica) Terminate() error {
 	return r.signal(syscall.SIGTERM)
 }
 
-// Pause stops the process with SIGSTOP; Resume lets it go on.
+// Pause stops the process with SIGSTOP until [Replica.Resume].
 func (r *Replica) Pause() error { return r.signal(syscall.SIGSTOP) }
 
-// Resume lets a paused process go on.
+// Resume continues a paused process.
 func (r *Replica) Resume() error { return r.signal(syscall.SIGCONT) }
 
-var errNotRunning = errors.New("not running at the moment")
-
 func (r *Replica) signal(sig syscall.Signal) error {
-	p := r.current()
-	if p == nil {
-		return fmt.Errorf("%s: %w", r.name, errNotRunning)
+	if p := r.current(); p != nil {
+		return p.signal(sig)
 	}
-	return p.signal(sig)
+	return fmt.Errorf("%s: not running at the moment", r.name)
 }
 
 func (r *Replica) current() *process {
@@ -93,42 +88,42 @@ func (r *Replica) current() *process {
 	return r.process
 }
 
-// supervise starts the replica again and again until life, that of the set, ends. How
-// the first start went is sent to first; a first start that fails is the last.
+// supervise starts the replica again and again until the set's life ends. The result of the first start is sent to
+// first; when it failed it was the last one.
 func (r *Replica) supervise(life context.Context, first chan<- error) {
 	wait := firstPause
 	for {
 		p, err := r.start(life)
 		if err == nil {
-			err = r.awaitReady(life, p)
+			err = r.follow(life, p, func() {
+				if first != nil {
+					first <- nil
+					first = nil
+				}
+				r.set.spec.Notify(Event{
+					Kind: Ready, Replica: r.name, PID: p.guarded.PID(), Starts: r.Status().Starts, After: time.Since(p.started),
+				})
+			})
 		}
+		event := Event{Kind: Ended, Replica: r.name, Starts: r.Status().Starts, Err: errors.Join(err, r.end(life, p))}
 		if first != nil {
 			first <- err
-			if err != nil {
-				_ = r.end(life, p) // the error of the start is the one that counts
-				return
-			}
-			first = nil
+			return
 		}
-		if err == nil {
-			r.set.spec.Notify(Event{Kind: Ready, Replica: r.name, PID: p.pid(), Starts: r.Status().Starts, After: time.Since(p.started)})
-			r.watch(life, p)
-		}
-		err = errors.Join(err, r.end(life, p))
 		if life.Err() != nil {
 			return
 		}
-		event := Event{Kind: Ended, Replica: r.name, Starts: r.Status().Starts, Err: err}
 		if p != nil {
-			event.PID, event.After = p.pid(), time.Since(p.started)
+			event.PID, event.After = p.guarded.PID(), time.Since(p.started)
 		}
 		if event.After >= steadyAfter {
 			wait = firstPause
 		}
-		// Jitter, so that replicas that died together do not come back together.
-		event.Pause = wait/2 + rand.N(wait)
+		event.Pause = wait/2 + rand.N(wait) // jitter, so that replicas that ended together do not start together
 		r.set.spec.Notify(event)
-		if !pause(life, event.Pause) {
+		select {
+		case <-time.After(event.Pause):
+		case <-life.Done():
 			return
 		}
 		wait = min(2*wait, lastPause)
@@ -144,149 +139,104 @@ func (r *Replica) start(life context.Context) (*process, error) {
 	}
 	r.starts++
 	p, err := launch(r.set.spec, r.name) //nolint:contextcheck // a process ends by a signal, not with a context
-	if err != nil {
-		return nil, err
+	if err == nil {
+		r.process = p
 	}
-	r.process = p
-	return p, nil
+	return p, err
 }
 
-// end waits until the process is gone, killing it if need be, and returns how
-// it ended. nil is allowed.
+// end waits until the process has ended, after killing it unless the set's Stop ends it, and returns how it ended. nil is
+// allowed.
 func (r *Replica) end(life context.Context, p *process) error {
 	r.setReady(nil, false)
 	if p == nil {
 		return nil
 	}
-	select {
-	case <-p.ended:
-	default:
-		if life.Err() == nil { // else Set.Stop ends it, in its own way
-			_ = p.signal(syscall.SIGKILL)
-		}
-		<-p.ended
+	if life.Err() == nil {
+		_ = p.signal(syscall.SIGKILL) // no error when it has ended
 	}
+	<-p.ended
 	r.mu.Lock()
 	r.process = nil
 	r.mu.Unlock()
 	return p.err
 }
 
-// awaitReady returns nil when the process is ready and listed.
-func (r *Replica) awaitReady(life context.Context, p *process) error {
-	ctx, cancel := context.WithTimeout(life, r.set.spec.StartTimeout)
-	defer cancel()
-	select {
-	case <-p.bound:
-	case <-p.ended:
-		return r.endedEarly(p)
-	case <-ctx.Done():
-		return r.notReady(ctx, errors.New("it has not said where it listens"))
-	}
-	ticker := time.NewTicker(startPoll)
-	defer ticker.Stop()
-	for {
-		err := r.look(ctx, p)
-		if err == nil {
-			r.setReady(p, true)
-			return nil
-		}
-		select {
-		case <-ticker.C:
-		case <-p.ended:
-			return r.endedEarly(p)
-		case <-ctx.Done():
-			return r.notReady(ctx, err)
-		}
-	}
-}
-
-func (r *Replica) endedEarly(p *process) error {
-	return fmt.Errorf("%s ended before it was ready: %w", r.name, p.err)
-}
-
-func (r *Replica) notReady(ctx context.Context, last error) error {
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return fmt.Errorf("%s: %w", r.name, ctx.Err())
-	}
-	return fmt.Errorf("%s was not ready within %s: %w", r.name, r.set.spec.StartTimeout, last)
-}
-
-// watch follows the readiness of a process until it is gone or the set is stopped.
-func (r *Replica) watch(life context.Context, p *process) {
-	ticker := time.NewTicker(readyPoll)
-	defer ticker.Stop()
-	misses := 0
+// follow lists and unlists the replica by /readyz until the process or life ends, and calls up when it is ready the first
+// time. The error says why it never was.
+func (r *Replica) follow(life context.Context, p *process, up func()) error {
+	timeout := time.After(r.set.spec.StartTimeout)
+	poll := time.NewTicker(startPoll)
+	defer poll.Stop()
+	was, misses := false, 0
+	last := errors.New("it has not said where it listens")
 	for {
 		select {
-		case <-ticker.C:
+		case <-poll.C:
 		case <-p.ended:
-			return
+			if was {
+				return nil
+			}
+			return fmt.Errorf("%s ended before it was ready: %w", r.name, p.err)
 		case <-life.Done():
-			return
+			return fmt.Errorf("%s: %w", r.name, life.Err())
+		case <-timeout:
+			if !was {
+				return fmt.Errorf("%s was not ready within %s: %w", r.name, r.set.spec.StartTimeout, last)
+			}
 		}
-		err := r.look(life, p)
-		var refused *notReadyError
+		_, admin, known := p.addrs()
+		if !known {
+			continue
+		}
+		answered, err := r.ask(life, admin)
 		switch {
 		case err == nil:
 			misses = 0
 			r.setReady(p, true)
-		case errors.As(err, &refused):
-			r.flip(p)
-		default:
-			if misses++; misses >= readyMisses {
-				r.flip(p)
+			if !was {
+				was = true
+				poll.Reset(readyPoll)
+				up()
 			}
+		case answered || misses+1 >= readyMisses:
+			r.setReady(p, false)
+		default:
+			misses++
 		}
+		last = err
 	}
 }
 
-// notReadyError is an answer of /readyz other than 200.
-type notReadyError struct {
-	status string
-	body   string
-}
-
-func (e *notReadyError) Error() string { return "/readyz answered " + e.status + ": " + e.body }
-
-// look asks /readyz once.
-func (r *Replica) look(ctx context.Context, p *process) error {
-	_, admin := p.addrs()
+// ask asks /readyz once. The error is nil when the replica is ready; answered reports whether it said so itself.
+func (r *Replica) ask(ctx context.Context, admin string) (answered bool, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/readyz", http.NoBody)
 	if err != nil {
-		return fmt.Errorf("ask whether %s is ready: %w", r.name, err)
+		return false, fmt.Errorf("ask whether %s is ready: %w", r.name, err)
 	}
 	resp, err := r.set.client.Do(req)
 	if err != nil {
-		return fmt.Errorf("ask whether %s is ready: %w", r.name, err)
+		return false, fmt.Errorf("ask whether %s is ready: %w", r.name, err)
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
-	err = errors.Join(err, resp.Body.Close())
-	if err != nil {
-		return fmt.Errorf("ask whether %s is ready: %w", r.name, err)
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		return false, fmt.Errorf("ask whether %s is ready: %w", r.name, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return &notReadyError{status: resp.Status, body: string(body)}
+		return true, fmt.Errorf("/readyz answered %s: %s", resp.Status, body)
 	}
-	return nil
+	return true, nil
 }
 
-// flip unlists a replica that runs, and counts it if it was ready.
-func (r *Replica) flip(p *process) {
-	r.mu.Lock()
-	if r.ready && p == r.process {
-		r.flips++
-	}
-	r.mu.Unlock()
-	r.setReady(p, false)
-}
-
-// setReady lists or unlists the replica. A process that is no longer the
-// current one cannot list it.
+// setReady lists or unlists the replica. Only its current process can list it. A process that runs and becomes not ready
+// counts as a flip; p is nil when the process ends.
 func (r *Replica) setReady(p *process, ready bool) {
 	r.mu.Lock()
 	ready = ready && p == r.process && p != r.leaving
 	changed := r.ready != ready
+	if changed && !ready && p != nil && p == r.process {
+		r.flips++
+	}
 	r.ready = ready
 	r.mu.Unlock()
 	if changed {

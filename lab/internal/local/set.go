@@ -7,10 +7,9 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
-// Set is the replicas of one service.
+// Set runs the replicas of one service.
 type Set struct {
 	spec     Spec
 	replicas []*Replica
@@ -24,10 +23,9 @@ type Set struct {
 	wg       sync.WaitGroup     // the supervisors
 }
 
-// Start starts n replicas at once and returns when all are ready. When one of
-// them ends or is not ready within Spec.StartTimeout, or ctx ends, all are
-// killed and the error says which it was and what it said last. The end of ctx
-// after that has no effect on the set; [Set.Stop] ends it.
+// Start starts n replicas at once and returns when all are ready. When one of them ends or is not ready within
+// Spec.StartTimeout, or ctx ends, all are killed, and the error says which one it was and what it said last. Later ctx has
+// no effect on the set; [Set.Stop] ends it.
 func Start(ctx context.Context, spec Spec, n int) (*Set, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("%d replicas of %s: at least 1 is needed", n, spec.Service)
@@ -58,27 +56,22 @@ func Start(ctx context.Context, spec Spec, n int) (*Set, error) {
 		if err != nil {
 			gone, cancel := context.WithCancel(ctx)
 			cancel()
-			_ = s.Stop(gone) // that they were killed is our doing
+			_ = s.Stop(gone) // reports that they were killed
 			return nil, err
 		}
 	}
 	return s, nil
 }
 
-// Service is the name of the service.
-func (s *Set) Service() string { return s.spec.Service }
-
 // Replicas returns the replicas, ready or not, in the order of their names.
 func (s *Set) Replicas() []*Replica { return s.replicas }
 
-// Backends lists the replicas that take requests. The list is immutable and
-// costs nothing to get.
+// Backends lists the replicas that take requests. The list is immutable.
 func (s *Set) Backends() []Backend { return *s.backends.Load() }
 
-// Stop ends all replicas at once by SIGTERM and returns when they are gone. One
-// that does not end within Spec.StopTimeout is killed; when ctx ends, all are.
-// The error names those that were killed or ended with an error. Later calls
-// wait too and return nil.
+// Stop ends all replicas at once by SIGTERM and returns when they have ended. One that does not end within
+// Spec.StopTimeout is killed; when ctx ends, all are. The error names those that were killed or failed. Later calls wait
+// too and return nil.
 func (s *Set) Stop(ctx context.Context) error {
 	var err error
 	s.stopOnce.Do(func() { err = s.stop(ctx) })
@@ -102,7 +95,7 @@ func (s *Set) stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// list makes the list of backends anew.
+// list renews the list of backends.
 func (s *Set) list() {
 	s.listing.Lock()
 	defer s.listing.Unlock()
@@ -113,16 +106,4 @@ func (s *Set) list() {
 		}
 	}
 	s.backends.Store(&list)
-}
-
-// pause waits; it returns false when ctx ends meanwhile.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

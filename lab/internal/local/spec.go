@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"io"
 	"maps"
 	"slices"
@@ -8,7 +9,7 @@ import (
 	"time"
 )
 
-// Spec says what to run.
+// Spec says what a [Set] runs.
 type Spec struct {
 	// Service names the replicas: counts-1, counts-2, ...
 	Service string
@@ -16,44 +17,29 @@ type Spec struct {
 	Path string
 	// Args are its arguments; none means "serve".
 	Args []string
-	// NoAPI says that the processes serve no API, as workers do: their probes
-	// alone are waited for, and they are no backends.
+	// NoAPI says that the processes serve no API, as workers: only their admin listener is awaited, and they are no backends.
 	NoAPI bool
-	// Environ is the whole environment of the processes. HTTP_ADDR, ADMIN_ADDR,
-	// LOG_FORMAT and, unless it is debug, LOG_LEVEL are set by the package:
-	// without them the addresses would not be known.
+	// Environ is the whole environment of the processes. HTTP_ADDR, ADMIN_ADDR, LOG_FORMAT and, unless it is debug,
+	// LOG_LEVEL are overwritten: the addresses are read from the log.
 	Environ map[string]string
-	// Line is given each line that a replica writes to its standard output or
-	// error, without the line break. The bytes are valid during the call only.
-	// Calls for one replica come one after the other, those for several at
-	// once; while it runs, its replica cannot write. Nil drops the lines.
+	// Line is called with each line that a replica writes to its standard output or error, without the line break. The
+	// bytes are valid during the call only. Calls for one replica come one after the other. Nil drops the lines.
 	Line func(replica string, line []byte)
-	// Notify is told what happens to the replicas, in the order of each
-	// replica, several at once. Nil is allowed.
+	// Notify is called with what happens to the replicas, in order for each of them. Nil is allowed.
 	Notify func(Event)
-	// StartTimeout bounds the time from the start of a process until it is
-	// ready; 60 s when zero. It includes the migrations.
+	// StartTimeout bounds the time from the start of a process, migrations included, until it is ready; 0 means 60 s.
 	StartTimeout time.Duration
-	// StopTimeout bounds the time from SIGTERM until the end of the process,
-	// then it is killed; 25 s when zero, which is more than the services' own
-	// SHUTDOWN_TIMEOUT.
+	// StopTimeout is the time from SIGTERM to SIGKILL; 0 means 25 s, more than the services' SHUTDOWN_TIMEOUT.
 	StopTimeout time.Duration
 }
 
-// Prefixed returns a function for [Spec.Line] that copies whole lines to w, each
-// after the name of its replica.
+// Prefixed returns a function for [Spec.Line] that copies lines to w, each after the name of its replica.
 func Prefixed(w io.Writer) func(replica string, line []byte) {
 	var mu sync.Mutex
-	var buf []byte
 	return func(replica string, line []byte) {
 		mu.Lock()
 		defer mu.Unlock()
-		buf = append(buf[:0], replica...)
-		buf = append(buf, " | "...)
-		buf = append(buf, line...)
-		buf = append(buf, '\n')
-		// Lines are for people; when nobody can read them the replicas go on.
-		_, _ = w.Write(buf)
+		_, _ = w.Write(slices.Concat([]byte(replica), []byte(" | "), line, []byte{'\n'})) // the replicas go on without a reader
 	}
 }
 
@@ -61,12 +47,7 @@ func (s Spec) withDefaults() Spec {
 	if len(s.Args) == 0 {
 		s.Args = []string{"serve"}
 	}
-	if s.StartTimeout == 0 {
-		s.StartTimeout = time.Minute
-	}
-	if s.StopTimeout == 0 {
-		s.StopTimeout = 25 * time.Second
-	}
+	s.StartTimeout, s.StopTimeout = cmp.Or(s.StartTimeout, time.Minute), cmp.Or(s.StopTimeout, 25*time.Second)
 	if s.Line == nil {
 		s.Line = func(string, []byte) {}
 	}
@@ -76,38 +57,38 @@ func (s Spec) withDefaults() Spec {
 	return s
 }
 
-// environ is the environment of a process as exec wants it.
+// environ returns the environment of a process as "KEY=value".
 func (s Spec) environ() []string {
-	env := maps.Clone(s.Environ)
-	if env == nil {
-		env = make(map[string]string)
-	}
-	env["HTTP_ADDR"] = "127.0.0.1:0"
-	env["ADMIN_ADDR"] = "127.0.0.1:0"
-	env["LOG_FORMAT"] = "json"
+	env := map[string]string{}
+	maps.Copy(env, s.Environ)
+	env["HTTP_ADDR"], env["ADMIN_ADDR"], env["LOG_FORMAT"] = "127.0.0.1:0", "127.0.0.1:0", "json"
 	if env["LOG_LEVEL"] != "debug" {
 		env["LOG_LEVEL"] = "info"
 	}
-	list := make([]string, 0, len(env))
-	for _, key := range slices.Sorted(maps.Keys(env)) {
-		list = append(list, key+"="+env[key])
+	return Variables(env)
+}
+
+// Variables returns an environment as os/exec takes it, in the order of its names.
+func Variables(environ map[string]string) []string {
+	list := make([]string, 0, len(environ))
+	for _, name := range slices.Sorted(maps.Keys(environ)) {
+		list = append(list, name+"="+environ[name])
 	}
 	return list
 }
 
-// EventKind is what happened to a replica.
+// EventKind says what happened to a replica.
 type EventKind uint8
 
 // The kinds of events.
 const (
 	// Ready: the replica takes requests for the first time since its start.
 	Ready EventKind = iota + 1
-	// Ended: its process is gone though nobody stopped the set; it is started
-	// again after Event.Pause.
+	// Ended: its process ended though the set was not stopped. It is started again after Event.Pause.
 	Ended
 )
 
-// Event tells what happened to a replica.
+// Event reports what happened to a replica.
 type Event struct {
 	Kind    EventKind
 	Replica string
@@ -117,9 +98,9 @@ type Event struct {
 	Starts int
 	// After is the time since the start of the process.
 	After time.Duration
-	// Err says how it ended (Ended only): its exit status or signal and its last words.
+	// Err says how it ended (Ended only): exit status or signal, and the last thing it said.
 	Err error
-	// Pause is how long the set waits before it starts the replica again (Ended only).
+	// Pause is the time until the replica is started again (Ended only).
 	Pause time.Duration
 }
 
@@ -131,18 +112,17 @@ type Backend struct {
 	Addr string
 }
 
-// Status is what is known of a replica at one moment.
+// Status describes a replica at one moment.
 type Status struct {
 	Name string
 	// PID is that of the running process; 0 while there is none.
 	PID int
-	// API and Admin are the addresses that it has bound; empty until they are known.
+	// API and Admin are the addresses that it listens on; empty until they are known.
 	API, Admin string
-	// Ready tells whether it takes requests.
+	// Ready reports whether it takes requests.
 	Ready bool
 	// Starts counts how often it was started.
 	Starts int
-	// Flips counts how often it ran, had been ready, and was not any more; a replica
-	// that is told to end does not count.
+	// Flips counts how often it became not ready while its process ran. A replica that is terminated does not count.
 	Flips int
 }
