@@ -190,7 +190,7 @@ func (r *runner) load(ctx context.Context, replicas int, d drive) (run Result, e
 		driven = fleetOf(set)
 	}
 	driven.api, driven.pids = driven.api[:replicas], driven.pids[:replicas]
-	before, spansBefore := int64(0), r.system.sink.Spans()
+	before, spansBefore := int64(0), r.system.sink.Count()
 	if d.state != nil {
 		if before, err = d.state(ctx); err != nil {
 			return Result{}, err
@@ -206,7 +206,7 @@ func (r *runner) load(ctx context.Context, replicas int, d drive) (run Result, e
 		run.Figures[lateP99] = toMS(result.Lateness.ValueAtPercentile(99))
 	}
 	if r.options.Trace {
-		run.Figures[spans] = float64(r.system.sink.Spans() - spansBefore)
+		run.Figures[spans] = float64(r.system.sink.Count() - spansBefore)
 	}
 	if d.state != nil {
 		after, err := d.state(ctx)

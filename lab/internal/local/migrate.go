@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"maps"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -18,9 +16,7 @@ func Migrate(ctx context.Context, binary string, environ map[string]string) erro
 	cmd := exec.CommandContext(ctx, binary, "migrate")
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 5 * time.Second
-	for _, name := range slices.Sorted(maps.Keys(environ)) {
-		cmd.Env = append(cmd.Env, name+"="+environ[name])
-	}
+	cmd.Env = Variables(environ)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {
