@@ -117,37 +117,30 @@ func rowsThatMove(t *testing.T, change attempt.Change, step int, fence attempt.C
 // Concurrent batches of neighbours and of scattered items lock their rows in one order: none deadlocks, and each counts.
 func TestBatchesOfEveryShapeMeet(t *testing.T) {
 	t.Parallel()
-	for name, prepare := range map[string]func(*testing.T, string){
-		"by the key": func(*testing.T, string) {}, "by the table": readByTable,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			const workers, rounds, n = 8, 12, 100
-			dsn := dbtest.Postgres(t, postgres.Migrations())
-			watchDeadlocks(t, dsn)
-			prepare(t, dsn)
-			r := rigOn(t, dsn, sqldb.PoolerNone, 2*time.Second)
-			replicas := []*rig{r, r.another()}
-			scatter(t, r.db, string(list), 4*n)
-			if err := waittest.Together(workers, func(worker int) error {
-				for round := range rounds {
-					batch := every(rand.IntN(3*n), n, 1)
-					if (worker+round)%2 == 0 {
-						batch = every(rand.IntN(4), n, 4)
-					}
-					got, err := replicas[worker%2].ApplyBatch(t.Context(), attempt.Increment, list, batch, "")
-					if got != n || err != nil {
-						return fmt.Errorf("worker %d counted %d of %d: %w", worker, got, n, err)
-					}
-				}
-				return nil
-			}); err != nil {
-				t.Error(err)
+	const workers, rounds, n = 8, 12, 100
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	watchDeadlocks(t, dsn)
+	readByTable(t, dsn)
+	r := rigOn(t, dsn, sqldb.PoolerNone, 2*time.Second)
+	replicas := []*rig{r, r.another()}
+	scatter(t, r.db, string(list), 4*n)
+	if err := waittest.Together(workers, func(worker int) error {
+		for round := range rounds {
+			batch := every(rand.IntN(3*n), n, 1)
+			if (worker+round)%2 == 0 {
+				batch = every(rand.IntN(4), n, 4)
 			}
-			if sum := one[int](t, r.db, `SELECT sum(attempts) FROM iidy.lists`); sum != workers*rounds*n {
-				t.Errorf("%d attempts, want %d", sum, workers*rounds*n)
+			got, err := replicas[worker%2].ApplyBatch(t.Context(), attempt.Increment, list, batch, "")
+			if got != n || err != nil {
+				return fmt.Errorf("worker %d counted %d of %d: %w", worker, got, n, err)
 			}
-		})
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	if sum := one[int](t, r.db, `SELECT sum(attempts) FROM iidy.lists`); sum != workers*rounds*n {
+		t.Errorf("%d attempts, want %d", sum, workers*rounds*n)
 	}
 }
 

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
@@ -153,42 +155,39 @@ func TestWaitingBatchesLeaveThePool(t *testing.T) {
 	}
 }
 
-// One long batch more than BulkInFlight is refused at once.
+// One long batch more than BulkInFlight is refused at once. The batches run inside of each other.
 func TestTooManyLongBatches(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	begun, end := make(chan struct{}), make(chan struct{})
-	var running []<-chan string
-	for i := range 3 {
-		first := true
-		running = append(running, async(func() (int64, error) {
-			return r.ApplyStaged(t.Context(), attempt.Add, list, func() (*attempt.Items, error) {
-				if !first {
-					return nil, io.EOF
-				}
-				first = false
-				begun <- struct{}{}
-				<-end
-				return attempt.ItemsOf(attempt.Item(strconv.Itoa(i))), nil
-			}, "")
-		}))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel() // so that Abandon does not wait
+	var running int
+	var stage func() (int64, error)
+	stage = func() (int64, error) {
+		inside := false
+		return r.ApplyStaged(t.Context(), attempt.Add, list, func() (*attempt.Items, error) {
+			if inside {
+				return nil, io.EOF
+			}
+			inside = true
+			running++
+			item := attempt.ItemsOf(attempt.Item(strconv.Itoa(running)))
+			n, err := stage()
+			if running == 3 && !errors.Is(err, attempt.ErrBusy) || running < 3 && (n != 1 || err != nil) {
+				t.Errorf("a batch inside of %d: %d %v", running, n, err)
+			}
+			if _, err := r.Abandon(ended, list, 1, ""); running == 3 && !errors.Is(err, attempt.ErrBusy) {
+				t.Errorf("abandon beside three: %v", err)
+			}
+			running--
+			return item, nil
+		}, "")
 	}
-	for range running {
-		<-begun
+	if n, err := stage(); n != 1 || err != nil {
+		t.Errorf("the first batch: %d %v", n, err)
 	}
-	never := func() (*attempt.Items, error) { return nil, errors.New("was read from") }
-	if _, err := r.ApplyStaged(t.Context(), attempt.Add, list, never, ""); !errors.Is(err, attempt.ErrBusy) {
-		t.Errorf("a fourth long batch: %v", err)
-	}
-	if _, err := r.Abandon(t.Context(), list, 1, ""); !errors.Is(err, attempt.ErrBusy) {
-		t.Errorf("abandon beside three: %v", err)
-	}
-	close(end)
-	for _, batch := range running {
-		want(t, "a long batch", batch, "1 <nil>")
-	}
-	if n, err := r.Abandon(t.Context(), list, 1, ""); n != 0 || err != nil {
-		t.Errorf("afterwards: %d %v", n, err)
+	if refused := apptest.Gathered(t, r.reg, "iidy_bulk_refused_total"); refused != 2 {
+		t.Errorf("the metric counts %g refused batches, want 2", refused)
 	}
 }
 

@@ -41,6 +41,7 @@ type rig struct {
 	dsn  string
 	db   *sqlx.DB            // a direct connection
 	seen *apptest.Contention // what the store recorded about locks
+	reg  *prometheus.Registry
 }
 
 // newRig opens a store on a database of its own, with timeouts that a test can wait for.
@@ -80,7 +81,7 @@ func rigOn(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Durat
 			t.Error(err)
 		}
 	})
-	return &rig{t, s, dsn, apptest.Open(t, dsn), seen}
+	return &rig{t, s, dsn, apptest.Open(t, dsn), seen, reg}
 }
 
 // another opens the store of another replica on the same database.
