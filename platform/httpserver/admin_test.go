@@ -68,20 +68,6 @@ func TestAdmin(t *testing.T) {
 	want("/debug/pprof/profile?seconds=1", 200, "")
 }
 
-// Connections that sit there do not stop a probe.
-func TestAdminIdleConnections(t *testing.T) {
-	t.Parallel()
-	readiness := NewReadiness(nil)
-	url, _ := startAdmin(t, false, readiness)
-	for range 1000 {
-		dial(t, strings.TrimPrefix(url, "http://"))
-	}
-	start := time.Now()
-	if code, _ := get(t, newClient(t), url+"/livez"); code != http.StatusOK || time.Since(start) > time.Second {
-		t.Errorf("%d after %v", code, time.Since(start))
-	}
-}
-
 // outage runs a database that is away in the given spans of seconds, and counts
 // how often readiness changes.
 func outage(t *testing.T, away func(second int) bool) (flips int) {

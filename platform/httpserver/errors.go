@@ -71,8 +71,9 @@ func (r *request) readOn(c echo.Context) {
 		longest = time.Second
 		most    = 16 << 20
 	)
-	if r.body == nil || c.Request().Header.Get("Expect") != "" { // a client that expects 100 Continue has sent nothing
-		return
+	in := c.Request()
+	if unsent := in.Header.Get("Expect") != "" && in.ContentLength > r.server.cfg.MaxBody; r.body == nil || unsent {
+		return // a client that waits for 100 Continue has sent nothing
 	}
 	conn := http.NewResponseController(c.Response())
 	if conn.Flush() != nil || conn.SetReadDeadline(time.Now().Add(longest)) != nil {

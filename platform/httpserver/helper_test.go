@@ -227,15 +227,3 @@ func exchangeRaw(t *testing.T, addr, request string) rawAnswer {
 	}
 	return rawAnswer{resp.StatusCode, resp.Header, resp.ContentLength, resp.Close, string(body)}
 }
-
-// eventually polls a condition that another goroutine makes true.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for !condition() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 10 s: %s", what)
-		}
-		time.Sleep(time.Millisecond)
-	}
-}

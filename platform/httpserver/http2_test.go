@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"github.com/labstack/echo/v4"
+	"github.com/rowlock/rowlock/platform/waittest"
 	"io"
 	"net/http"
 	"net/http/httptrace"
@@ -97,7 +98,7 @@ func TestHTTP2Drains(t *testing.T) {
 	<-inside
 	stopped := make(chan error, 1)
 	go func() { stopped <- f.Shutdown(t.Context()) }()
-	eventually(t, "it drains", f.draining.Load)
+	waittest.Eventually(t, "it drains", f.draining.Load)
 	close(finish)
 	if status := <-answered; status != http.StatusOK {
 		t.Errorf("the request under way: %d", status)
@@ -136,36 +137,13 @@ func TestRefuse(t *testing.T) {
 		c.Response().WriteHeader(http.StatusOK)
 		return nil
 	})
-	if status, _, _ := postBy(t, newClient(t), "http://"+f.start(t)+"/rpc", http.NoBody); status != http.StatusOK {
-		t.Errorf("status %d", status)
+	if w := f.do(t, "POST", "/rpc", ""); w.Code != http.StatusOK {
+		t.Errorf("status %d", w.Code)
 	}
-	var line map[string]any
-	eventually(t, "the request is logged", func() bool {
-		if lines := f.log.lines(t, "request"); len(lines) == 1 {
-			line = lines[0]
-		}
-		return line != nil
-	})
-	if line["status"] != 503.0 || line["code"] != "NOT_APPLIED" || line["level"] != "WARN" || line["error"] == nil {
+	if line := f.log.lines(t, "request")[0]; line["status"] != 503.0 || line["code"] != "NOT_APPLIED" || line["level"] != "WARN" || line["error"] == nil {
 		t.Errorf("%v", line)
 	}
-	families, err := f.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var statuses []string
-	for _, family := range families {
-		for _, m := range family.GetMetric() {
-			for _, label := range m.GetLabel() {
-				if label.GetName() == "status" {
-					statuses = append(statuses, label.GetValue())
-				}
-			}
-		}
-	}
-	if len(statuses) != 1 || statuses[0] != "503" {
-		t.Errorf("the metrics have %v", statuses)
-	}
+	wantMetric(t, f.registry, `http_server_request_duration_seconds_count{method="POST",route="/rpc",server="api",status="503"}`, 1)
 	if p, _ := Refuse(t.Context(), mine); p.Kind() != problem.Internal {
 		t.Errorf("outside of a request: %v", p)
 	}

@@ -222,20 +222,3 @@ func TestPanic(t *testing.T) {
 		t.Errorf("%d requests in flight after panics", n)
 	}
 }
-
-func TestWriteJSON(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, Config{})
-	f.handle(http.MethodGet, "/text", func(c echo.Context) error {
-		return c.JSON(http.StatusCreated, map[string]string{"a": "<&>\u2028 é"})
-	})
-	f.handle(http.MethodGet, "/bad", func(c echo.Context) error {
-		return c.JSON(http.StatusOK, func() {})
-	})
-	w := f.do(t, "GET", "/text", "")
-	const want = "{\"a\":\"<&>\u2028 é\"}\n"
-	if w.Code != http.StatusCreated || w.Body.String() != want || w.Header().Get("Content-Type") != "application/json" {
-		t.Errorf("%d %q %v", w.Code, w.Body, w.Header())
-	}
-	wantProblem(t, f.do(t, "GET", "/bad", ""), problem.Internal, "")
-}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"github.com/labstack/echo/v4"
+	"github.com/rowlock/rowlock/platform/waittest"
 	"io"
 	"net/http"
 	"strings"
@@ -13,7 +14,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/codes"
-
 )
 
 // What arrives on the connection itself: all of it over real TCP.
@@ -79,7 +79,7 @@ func TestBodyWithoutEnd(t *testing.T) {
 	if took := time.Since(start); a.status != http.StatusBadRequest || !strings.Contains(a.body, "INVALID_JSON") || took > 7*time.Second {
 		t.Errorf("%+v after %v", a, took)
 	}
-	eventually(t, "no request in flight", func() bool { return f.inFlight.Load() == 0 })
+	waittest.Eventually(t, "no request in flight", func() bool { return f.inFlight.Load() == 0 })
 }
 
 func TestClientLeaves(t *testing.T) {
@@ -99,12 +99,12 @@ func TestClientLeaves(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the request ends with its client", func() bool { return len(f.log.lines(t, "request")) == 1 })
+	waittest.Eventually(t, "the request ends with its client", func() bool { return len(f.log.lines(t, "request")) == 1 })
 	line := f.log.lines(t, "request")[0]
 	if line["client_left"] != true || line["level"] != "INFO" || line["code"] != "OUTCOME_UNKNOWN" {
 		t.Errorf("log: %v", line)
 	}
-	eventually(t, "its span ends", func() bool { return len(spans.Ended()) == 1 })
+	waittest.Eventually(t, "its span ends", func() bool { return len(spans.Ended()) == 1 })
 	span := spans.Ended()[0]
 	if all := fmt.Sprint(span.Attributes()); span.Status().Code != codes.Unset ||
 		!strings.Contains(all, "client_left") || !strings.Contains(all, "OUTCOME_UNKNOWN") || strings.Contains(all, "error.type") {
@@ -125,7 +125,7 @@ func TestClientDoesNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	const name = `http_server_request_duration_seconds_count{method="GET",route="/",server="api",status="200"}`
-	eventually(t, "the request ends", func() bool { return metric(t, f.registry, name) == 1 })
+	waittest.Eventually(t, "the request ends", func() bool { return metric(t, f.registry, name) == 1 })
 	for _, line := range f.log.lines(t, "request") { // it may count as slow
 		if line["level"] != "INFO" || line["code"] != nil || line["error"] != nil {
 			t.Errorf("log: %v", line)
@@ -176,7 +176,7 @@ func TestDrain(t *testing.T) {
 	start := time.Now()
 	stopped := make(chan error, 1)
 	go func() { stopped <- f.Shutdown(t.Context()) }()
-	eventually(t, "draining", f.draining.Load)
+	waittest.Eventually(t, "draining", f.draining.Load)
 	if closes, err := get("/fast"); err != nil || !closes {
 		t.Errorf("during the delay: %v; it must be served, with Connection: close", err)
 	}

@@ -3,6 +3,7 @@ package strictjson
 import (
 	"bytes"
 	"reflect"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 
@@ -17,11 +18,7 @@ import (
 //   - INVALID_FIELD, with the first member at fault: unknown (names are compared exactly), present twice, missing, or of a
 //     wrong type. null is a wrong type. An integer is digits, without fraction or exponent, and must fit.
 func Unmarshal(data []byte, dst any) error {
-	root, err := shapeOf(reflect.TypeOf(dst))
-	if err != nil {
-		return err
-	}
-	first, err := inspect(data, root)
+	first, err := inspect(data, reflect.TypeOf(dst))
 	if err != nil {
 		return err
 	}
@@ -46,12 +43,9 @@ func Blank(data []byte) bool { return len(bytes.TrimLeft(data, " \t\r\n")) == 0 
 // Empty returns nil when an absent body may stand for dst, a pointer to a struct without required members, and
 // INVALID_JSON otherwise.
 func Empty(dst any) error {
-	root, err := shapeOf(reflect.TypeOf(dst))
-	if err != nil {
-		return err
+	t := reflect.TypeOf(dst)
+	if t.Kind() == reflect.Pointer && !slices.ContainsFunc(fieldsOf(t.Elem()), func(f field) bool { return f.required }) {
+		return nil
 	}
-	if root.required != 0 {
-		return problem.InvalidJSON.New("The body is empty; a JSON object is expected.")
-	}
-	return nil
+	return problem.InvalidJSON.New("The body is empty; a JSON object is expected.")
 }

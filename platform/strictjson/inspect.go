@@ -3,7 +3,9 @@ package strictjson
 import (
 	"bytes"
 	"errors"
-	"math/bits"
+	"reflect"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -14,7 +16,7 @@ import (
 // maxDepth is how many objects and arrays may be nested.
 const maxDepth = 32
 
-// inspection walks through the tokens of a document and keeps the first fault that the types do not show.
+// inspection walks through the tokens of a document and keeps the first fault that decoding would not find.
 type inspection struct {
 	decoder *jsontext.Decoder
 	reader  bytes.Reader
@@ -25,7 +27,7 @@ type inspection struct {
 var inspections = sync.Pool{New: func() any { return &inspection{decoder: new(jsontext.Decoder)} }}
 
 // inspect checks the syntax of all of data. It returns INVALID_JSON, or the first null or missing member, if there is one.
-func inspect(data []byte, root *shape) (*fault, error) {
+func inspect(data []byte, t reflect.Type) (*fault, error) {
 	in, ok := inspections.Get().(*inspection)
 	if !ok {
 		return nil, errors.New("strictjson: the pool of inspections holds something else")
@@ -37,7 +39,7 @@ func inspect(data []byte, root *shape) (*fault, error) {
 	if in.decoder.PeekKind() != '{' {
 		return nil, problem.InvalidJSON.New("The body is not a JSON object.")
 	}
-	if err := in.value(root); err != nil {
+	if err := in.value(t); err != nil {
 		return nil, err
 	}
 	if !Blank(data[in.decoder.InputOffset():]) {
@@ -46,7 +48,8 @@ func inspect(data []byte, root *shape) (*fault, error) {
 	return in.first, nil
 }
 
-func (in *inspection) value(s *shape) error {
+// value reads a value that is to be decoded into t, nil where that is unknown.
+func (in *inspection) value(t reflect.Type) error {
 	token, err := in.decoder.ReadToken()
 	if err != nil {
 		return notJSON(err)
@@ -55,69 +58,103 @@ func (in *inspection) value(s *shape) error {
 	if in.decoder.StackDepth() > maxDepth {
 		return problem.InvalidJSON.New("The body is nested too deeply.")
 	}
-	switch {
-	case kind == 'n' && in.first == nil:
-		in.first = &fault{offset: in.decoder.InputOffset(), pointer: in.decoder.StackPointer(), what: mayNotBeNull}
-	case kind == '{':
-		return in.object(s)
-	case kind == '[':
-		return in.array(s)
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch kind {
+	case 'n':
+		in.found(in.decoder.StackPointer(), "may not be null")
+	case '{':
+		return in.object(fieldsOf(t))
+	case '[':
+		if t != nil && t.Kind() == reflect.Slice {
+			t = t.Elem()
+		}
+		for in.decoder.PeekKind() != ']' {
+			if err := in.value(t); err != nil {
+				return err
+			}
+		}
+		return in.end()
 	}
 	return nil
 }
 
-func (in *inspection) object(s *shape) error {
+func (in *inspection) object(fields []field) error {
 	var seen uint64
 	for in.decoder.PeekKind() != '}' {
 		name, err := in.decoder.ReadToken()
 		if err != nil {
 			return notJSON(err)
 		}
-		var known *member
-		if s != nil {
-			known = s.members[name.String()]
+		var member reflect.Type
+		if i := slices.IndexFunc(fields, func(f field) bool { return f.name == name.String() }); i >= 0 {
+			seen |= 1 << i
+			member = fields[i].typ
 		}
-		var child *shape
-		if known != nil {
-			seen |= known.bit
-			child = known.shape
-		}
-		if err := in.value(child); err != nil {
+		if err := in.value(member); err != nil {
 			return err
 		}
 	}
-	if _, err := in.decoder.ReadToken(); err != nil {
-		return notJSON(err)
+	if err := in.end(); err != nil {
+		return err
 	}
-	if s == nil || in.first != nil {
-		return nil
-	}
-	if missing := s.required &^ seen; missing != 0 {
-		name := s.names[bits.TrailingZeros64(missing)]
-		in.first = &fault{
-			offset: in.decoder.InputOffset(), pointer: in.decoder.StackPointer().AppendToken(name), what: isMissing,
+	for i, f := range fields {
+		if f.required && seen&(1<<i) == 0 {
+			in.found(in.decoder.StackPointer().AppendToken(f.name), isMissing)
 		}
 	}
 	return nil
 }
 
-func (in *inspection) array(s *shape) error {
-	var elem *shape
-	if s != nil {
-		elem = s.elem
-	}
-	for in.decoder.PeekKind() != ']' {
-		if err := in.value(elem); err != nil {
-			return err
-		}
-	}
+// end reads a closing bracket.
+func (in *inspection) end() error {
 	if _, err := in.decoder.ReadToken(); err != nil {
 		return notJSON(err)
 	}
 	return nil
+}
+
+// found keeps a fault that is the first.
+func (in *inspection) found(at jsontext.Pointer, what string) {
+	if in.first == nil {
+		in.first = &fault{offset: in.decoder.InputOffset(), pointer: at, what: what}
+	}
 }
 
 // notJSON returns INVALID_JSON for an error of the tokenizer. Its text may quote the body and does not reach the client.
 func notJSON(err error) *problem.Error {
 	return problem.InvalidJSON.New("The body is not valid JSON.", problem.Cause(err))
+}
+
+// field is one member that a struct takes.
+type field struct {
+	name     string
+	typ      reflect.Type
+	required bool
+}
+
+//nolint:gochecknoglobals // reflect.Type -> []field: a cache of facts about the program's own types
+var fieldsByType sync.Map
+
+// fieldsOf returns the fields of a struct, of which 64 at most can be required; none for another type.
+func fieldsOf(t reflect.Type) []field {
+	if t == nil || t.Kind() != reflect.Struct {
+		return nil
+	}
+	if known, ok := fieldsByType.Load(t); ok {
+		fields, _ := known.([]field) // it holds nothing else
+		return fields
+	}
+	var fields []field
+	for f := range t.Fields() {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" {
+			name = f.Name
+		}
+		optional := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")
+		fields = append(fields, field{name, f.Type, !optional && name != "-" && f.IsExported()})
+	}
+	fieldsByType.Store(t, fields)
+	return fields
 }

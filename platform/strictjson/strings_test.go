@@ -60,11 +60,7 @@ func TestStringsFaults(t *testing.T) {
 		field string
 	}{
 		``: {bad, ""}, ` `: {bad, ""}, `[]`: {bad, ""}, `"a"`: {bad, ""},
-		`x`: {bad, ""}, `{`: {bad, ""}, `{"items"`: {bad, ""}, `{"items`: {bad, ""},
-		`{items:[]}`: {bad, ""}, `{"items"[]}`: {bad, ""}, `{"items":`: {bad, ""},
 		`{"items":[`: {bad, ""}, `{"items":["a"`: {bad, ""}, `{"items":["a`: {bad, ""},
-		`{"items":["a\`: {bad, ""}, `{"items":["a",]}`: {bad, ""}, `{"items":[,"a"]}`: {bad, ""},
-		`{"items":["a" "b"]}`: {bad, ""}, `{"items":["a"}`: {bad, ""}, `{"items":["a"]]`: {bad, ""},
 		`{"items":["a"]`: {bad, ""}, `{"items":["a"]}}`: {bad, ""}, `{"items":["a"]}{}`: {bad, ""},
 		`{"items":["a"],}`: {bad, ""}, `{"items":["\x"]}`: {bad, ""}, `{"items":["\ud800"]}`: {bad, ""},
 		"{\"items\":[\"\xff\"]}": {bad, ""}, "{\"items\":[\"\n\"]}": {bad, ""}, `{}x`: {bad, ""},
