@@ -1,15 +1,6 @@
-// Package acceptance holds the tests of what the services promise that need
-// real replicas: several processes on one PostgreSQL, spoken to over HTTP as
-// anybody would, with faults in between. It has no code of its own; what it
-// stands on is in lab/internal and platform/dbtest.
-//
-// Each answer to a change falls into one of three classes, and all tests judge
-// by them:
-//
-//	acknowledged   200: the change is in the database, and stays there
-//	not applied    503, or nobody could be dialled: the change is surely not in the database
-//	unknown        500 OUTCOME_UNKNOWN, or the connection was lost: it may be there, once
-//
-// So a counter ends between the sum of what was acknowledged and that sum plus
-// what is unknown, whatever happened in between.
+// Package acceptance holds the tests of the services that need real replicas,
+// several processes on one PostgreSQL, and that neither a service's own suite nor
+// `rowlock prove` makes: a crash at a named step, a holder that is stopped, a
+// million lines, sums over replicas without a deadlock, the tours of the READMEs.
+// It has no code of its own.
 package acceptance

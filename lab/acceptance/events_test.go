@@ -2,154 +2,71 @@ package acceptance
 
 import (
 	"context"
-	"fmt"
+	"errors"
+	"log/slog"
 	"maps"
-	"math/rand/v2"
-	"net/http"
-	"os"
-	"os/exec"
-	"regexp"
-	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
+	"github.com/rowlock/rowlock/client/events"
+	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
 // holdAtMost is longer than any test holds what it has claimed.
 const holdAtMost = 5 * time.Minute
 
-// 50 clients over 3 replicas for ten seconds, both kinds mixed, while two workers
-// work and readers look: ids 1..n, and n is status and the count. An id that was
-// given is found at once, at any replica; the count never falls.
-func TestEventsOfManyClients(t *testing.T) {
-	t.Parallel()
-	onBothEngines(t, func(t *testing.T, rig *eventsRig) {
-		t.Helper()
-		apis := addrs(rig.processes(t, 3, "serve", nil))
-		rig.processes(t, 2, "work", nil)
-		c := newClient(t)
-		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
-		defer stop()
-		var mu sync.Mutex
-		var ids []int64
-		var given, reads atomic.Int64
-		var all sync.WaitGroup
-		for i := range 50 {
-			all.Go(func() {
-				for k := 0; ctx.Err() == nil; k++ {
-					path, status := "/events", http.StatusCreated
-					if (i+k)%2 == 0 {
-						path, status = "/events/async", http.StatusAccepted
-					}
-					a := c.event(t.Context(), http.MethodPost, "http://"+apis[i%3]+path)
-					if a.status != status || a.err != nil {
-						t.Errorf("%s: %+v", path, a)
-						return
-					}
-					mu.Lock()
-					ids = append(ids, a.ID)
-					mu.Unlock()
-					raise(&given, a.ID)
-					if k%8 > 0 {
-						continue
-					}
-					found := c.event(t.Context(), http.MethodGet, fmt.Sprintf("http://%s/events/%d", apis[(i+1)%3], a.ID))
-					if found.status != http.StatusOK || found.ID != a.ID || a.Value != nil && (found.Value == nil || *found.Value != *a.Value) {
-						t.Errorf("event %d: %+v", a.ID, found)
-					}
-				}
-			})
-		}
-		for range 2 {
-			all.Go(func() {
-				for before := int64(0); ctx.Err() == nil; reads.Add(1) {
-					floor := max(before, given.Load())
-					a := c.event(t.Context(), http.MethodGet, "http://"+apis[rand.IntN(3)]+"/events")
-					if a.status != http.StatusOK || a.Count < floor {
-						t.Errorf("the count is %+v, it was at least %d", a, floor)
-						return
-					}
-					before = a.Count
-				}
-			})
-		}
-		all.Wait()
-		slices.Sort(ids)
-		for i, id := range ids {
-			if id != int64(i+1) {
-				t.Fatalf("id %d stands where %d should", id, i+1)
-			}
-		}
-		n := int64(len(ids))
-		rig.wantGapless(t, n)
-		if a := c.event(t.Context(), http.MethodGet, "http://"+apis[0]+"/events"); a.Count != n || n < 200 || reads.Load() < 20 {
-			t.Errorf("the count is %d, %d were given, %d reads", a.Count, n, reads.Load())
-		}
-		eventually(t, "the workers have come to all", 30*time.Second, func() bool {
-			return rig.number(t, `SELECT count(*) FROM TABLES.events WHERE value IS NULL`) == 0
-		})
-		t.Logf("%d events, %d reads of the count", n, reads.Load())
-	})
-}
-
-// raise makes v at least n.
-func raise(v *atomic.Int64, n int64) {
-	for known := v.Load(); known < n; known = v.Load() {
-		if v.CompareAndSwap(known, n) {
-			return
-		}
-	}
-}
-
-// 4 workers in 2 processes and 20,000 pending events. One process is killed -9 in
-// the middle, and again; a transaction that has claimed 100 events is held open all
-// the while. The workers finish everything else; released, the 100 too. Every event
-// has one value, and one that had it keeps it.
+// TestEventsAreWorkedOnce lets 4 workers in 2 processes work 20,000 pending events. One process is
+// killed -9 in the middle, and again; a transaction that has claimed 100 events is held open all
+// the while. The workers finish everything else; released, the 100 too. Every event has one value,
+// and one that had it keeps it.
 func TestEventsAreWorkedOnce(t *testing.T) {
 	t.Parallel()
 	onBothEngines(t, func(t *testing.T, rig *eventsRig) {
 		t.Helper()
 		const pending, held = 20_000, 100
-		api := addrs(rig.processes(t, 1, "serve", nil))[0]
+		api, err := events.New(urls(start(t, services.Events, 1, rig.dsn, nil))[0], options())
+		if err != nil {
+			t.Fatal(err)
+		}
 		rig.enqueue(t, pending)
 		rig.slowDown(t)
 		stalled, release := rig.hold(t, held)
 		if len(stalled) != held {
 			t.Fatalf("%d events are held, want %d", len(stalled), held)
 		}
-		const count = `SELECT count(*) FROM TABLES.events WHERE value IS NULL`
+		left := func() int64 { return rig.number(t, `SELECT count(*) FROM TABLES.events WHERE value IS NULL`) }
 		// Batches that are small enough for a kill to come in the middle of the work.
-		workers := rig.processes(t, 2, "work", map[string]string{"WORKER_BATCH": "20", "WORKER_CONCURRENCY": "2"})
+		workers := startCommand(t, services.Events, "work", 2, rig.dsn, map[string]string{"WORKER_BATCH": "20", "WORKER_CONCURRENCY": "2"})
 		var before map[int64]string
-		for _, left := range []int64{pending * 4 / 5, pending / 2} {
-			eventually(t, "the workers are in the middle", time.Minute, func() bool { return rig.number(t, count) < left })
+		for _, most := range []int64{pending * 4 / 5, pending / 2} {
+			within(t, time.Minute, "the workers are in the middle", func() bool { return left() < most })
 			if err := workers.Replicas()[0].Kill(); err != nil {
 				t.Fatal(err)
 			}
 			before = rig.values(t)
 		}
 		if n := len(before); n == 0 || n >= pending-held {
-			t.Errorf("%d of %d were worked when the worker was killed: the test proved nothing", n, pending)
+			t.Errorf("%d of %d were worked when the worker was killed: the test proves nothing", n, pending)
 		}
-		eventually(t, "all but the held ones are worked", 2*time.Minute, func() bool { return rig.number(t, count) == held })
+		within(t, 2*time.Minute, "all but the held ones are worked", func() bool { return left() == held })
 		after := rig.values(t)
 		for _, id := range stalled {
 			if value, has := after[id]; has {
 				t.Errorf("event %d was claimed, and has the value %q", id, value)
 			}
 		}
-		// The held rows are in nobody's way.
-		c := newClient(t)
-		if a := c.event(t.Context(), http.MethodPost, "http://"+api+"/events/async"); a.status != http.StatusAccepted || a.ID != pending+1 {
-			t.Errorf("an event beside the held ones: %+v", a)
+		// The held rows delay no other caller.
+		if id, err := api.CreateAsync(t.Context()); err != nil || id != pending+1 {
+			t.Errorf("an event beside the held ones: %d, %v", id, err)
 		}
-		eventually(t, "it is worked too", 20*time.Second, func() bool { return rig.number(t, count) == held })
+		within(t, 20*time.Second, "it is worked too", func() bool { return left() == held })
 		release()
-		eventually(t, "the released ones are worked", 20*time.Second, func() bool { return rig.number(t, count) == 0 })
+		within(t, 20*time.Second, "the released ones are worked", func() bool { return left() == 0 })
 		rig.wantGapless(t, pending+1)
 		maps.Copy(before, after)
 		final := rig.values(t)
@@ -164,47 +81,161 @@ func TestEventsAreWorkedOnce(t *testing.T) {
 	})
 }
 
-// Ten processes start on an empty database at once and migrate it.
-func TestTenEventsProcessesMigrateAtOnce(t *testing.T) {
-	t.Parallel()
-	onBothEngines(t, func(t *testing.T, rig *eventsRig) {
-		t.Helper()
-		apis := addrs(rig.processes(t, 10, "serve", map[string]string{"DB_MAX_OPEN_CONNS": "3"}))
-		c := newClient(t)
-		for i, api := range apis {
-			if a := c.event(t.Context(), http.MethodPost, "http://"+api+"/events"); a.status != http.StatusCreated || a.ID != int64(i+1) {
-				t.Errorf("replica %d: %+v", i+1, a)
-			}
-		}
-		rig.wantGapless(t, 10)
-	})
+// eventsRig holds a database of either engine with the tables of events.
+type eventsRig struct {
+	dsn    string
+	db     *sqldb.DB
+	schema string // "events." on PostgreSQL, where a schema is one
 }
 
-// The tour in the service's README, pasted into a shell, ends as that page says.
-func TestEventsTour(t *testing.T) {
-	t.Parallel()
-	readme, err := os.ReadFile("../../services/events/README.md")
+// onBothEngines runs a test on an empty database of each engine.
+func onBothEngines(t *testing.T, test func(t *testing.T, rig *eventsRig)) {
+	t.Helper()
+	for name, open := range map[string]func(t *testing.T) *eventsRig{
+		"PostgreSQL": func(t *testing.T) *eventsRig {
+			t.Helper()
+			return &eventsRig{dsn: dbtest.Empty(t), schema: "events."}
+		},
+		"MariaDB": func(t *testing.T) *eventsRig {
+			t.Helper()
+			return &eventsRig{dsn: dbtest.EmptyMariaDB(t)}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rig := open(t)
+			settings := sqldb.Settings{URL: rig.dsn, Engines: []sqldb.Engine{sqldb.PostgreSQL, sqldb.MySQL}}
+			db, err := sqldb.Open(t.Context(), settings, slog.New(slog.DiscardHandler), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = db.Close() })
+			rig.db = db
+			test(t, rig)
+		})
+	}
+}
+
+// number reads one number; TABLES in the query stand for the schema.
+func (rig *eventsRig) number(t *testing.T, query string) (n int64) {
+	t.Helper()
+	if err := rig.db.GetContext(t.Context(), &n, strings.ReplaceAll(query, "TABLES.", rig.schema)); err != nil {
+		t.Errorf("%s: %v", query, err)
+	}
+	return n
+}
+
+// slowDown makes every event take its worker a millisecond, by a trigger.
+func (rig *eventsRig) slowDown(t *testing.T) {
+	t.Helper()
+	statements := []string{`CREATE TRIGGER slow BEFORE UPDATE ON events FOR EACH ROW SET @slow = SLEEP(0.001)`}
+	if rig.schema != "" {
+		statements = []string{
+			`CREATE FUNCTION public.slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.001); RETURN OLD; END'`,
+			`CREATE TRIGGER slow BEFORE DELETE ON events.events FOR EACH ROW EXECUTE FUNCTION public.slow()`,
+		}
+	}
+	err := rig.db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+		for _, statement := range statements {
+			if _, err := tx.ExecContext(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	script := strings.Join(block(t, string(readme), "## Tour", "sh"), "\n")
-	answers := strings.Join(block(t, string(readme), "## Tour", "text"), "\n")
-	const address = "http://127.0.0.1:8085"
-	if !strings.Contains(script, address) {
-		t.Fatalf("README has no tour at %s", address)
+}
+
+// values returns those of the events that have one.
+func (rig *eventsRig) values(t *testing.T) map[int64]string {
+	t.Helper()
+	var rows []struct {
+		ID    int64  `db:"id"`
+		Value string `db:"value"`
 	}
-	rig := &eventsRig{dsn: dbtest.Empty(t), schema: "events."}
-	api := addrs(rig.processes(t, 2, "serve", nil))[0]
-	rig.processes(t, 1, "work", nil)
-	out, err := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(script, address, "http://"+api)).Output()
+	if err := rig.db.SelectContext(t.Context(), &rows, `SELECT id, value FROM `+rig.schema+`events WHERE value IS NOT NULL`); err != nil {
+		t.Fatal(err)
+	}
+	values := make(map[int64]string, len(rows))
+	for _, row := range rows {
+		if _, twice := values[row.ID]; twice {
+			t.Errorf("event %d is stored twice", row.ID)
+		}
+		values[row.ID] = row.Value
+	}
+	return values
+}
+
+// wantGapless demands the ids 1..n, each once, and that status says n.
+func (rig *eventsRig) wantGapless(t *testing.T, n int64) {
+	t.Helper()
+	for query, want := range map[string]int64{
+		`SELECT id FROM TABLES.status`:                        n,
+		`SELECT count(*) FROM TABLES.events`:                  n,
+		`SELECT count(DISTINCT id) FROM TABLES.events`:        n,
+		`SELECT coalesce(max(id), 0) FROM TABLES.events`:      n,
+		`SELECT count(*) FROM TABLES.events WHERE id < 1`:     0,
+		`SELECT count(*) FROM TABLES.status`:                  1,
+		`SELECT count(*) FROM TABLES.events WHERE value = ''`: 0,
+	} {
+		if got := rig.number(t, query); got != want {
+			t.Errorf("%s: %d, want %d", query, got, want)
+		}
+	}
+}
+
+// hold claims n pending events in a transaction of its own, as a worker does that
+// then stalls, until release is called.
+func (rig *eventsRig) hold(t *testing.T, n int) (ids []int64, release func()) {
+	t.Helper()
+	locked, free, done := make(chan []int64, 1), make(chan struct{}), make(chan error, 1)
+	enough := errors.New("enough")
+	go func() {
+		done <- rig.db.InTx(context.WithoutCancel(t.Context()), func(ctx context.Context, tx *sqlx.Tx) error {
+			var claimed []int64
+			query := tx.Rebind(`SELECT id FROM ` + rig.schema + `events WHERE value IS NULL LIMIT ? FOR UPDATE SKIP LOCKED`)
+			if err := tx.SelectContext(ctx, &claimed, query, n); err != nil {
+				return err
+			}
+			locked <- claimed
+			<-free
+			return enough
+		}, sqldb.WithIdleTimeout(holdAtMost))
+	}()
+	select {
+	case ids = <-locked:
+	case err := <-done:
+		t.Fatalf("hold %d events: %v", n, err)
+	}
+	return ids, func() {
+		close(free)
+		if err := <-done; !errors.Is(err, enough) {
+			t.Errorf("hold %d events: %v", n, err)
+		}
+	}
+}
+
+// enqueue adds n pending events at once, as the service would.
+func (rig *eventsRig) enqueue(t *testing.T, n int) {
+	t.Helper()
+	series := `generate_series(1, ?) AS s (seq)`
+	if rig.schema == "" {
+		series = `(SELECT seq FROM seq_1_to_1000000 LIMIT ?) AS s`
+	}
+	err := rig.db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+		var last int64
+		if err := tx.GetContext(ctx, &last, `SELECT id FROM `+rig.schema+`status FOR UPDATE`); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, tx.Rebind(`UPDATE `+rig.schema+`status SET id = id + ?`), n); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, tx.Rebind(`INSERT INTO `+rig.schema+`events (id, value) SELECT ? + s.seq, NULL FROM `+series), last, n)
+		return err
+	})
 	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	seen := func(text string) []string {
-		text = regexp.MustCompile(`"value":"[a-z]+"`).ReplaceAllString(text, `"value":"WORD"`)
-		return regexp.MustCompile(`Location: \S+|\{"id":\d+.*\}|\{"count":\d+\}|"code":"\w+"`).FindAllString(text, -1)
-	}
-	if got, want := seen(string(out)), seen(answers); !slices.Equal(got, want) || len(want) < 8 {
-		t.Errorf("the tour shows %q, README says %q:\n%s", got, want, out)
+		t.Fatalf("enqueue %d events: %v", n, err)
 	}
 }

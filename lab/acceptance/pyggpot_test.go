@@ -1,201 +1,168 @@
 package acceptance
 
 import (
-	"math/rand/v2"
-	"slices"
+	"context"
 	"sync"
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
+
+	rowlock "github.com/rowlock/rowlock/client"
+	"github.com/rowlock/rowlock/client/pyggpot"
+	"github.com/rowlock/rowlock/client/pyggpot/coin"
+	"github.com/rowlock/rowlock/client/pyggpot/pot"
+	"github.com/rowlock/rowlock/lab/internal/local"
+	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
-// 50 clients change one pot for ten seconds on three replicas, adds and removes
-// mixed: what is in it is what was put in less what was taken out, at every moment
-// between nothing and what fits.
-func TestFiftyClientsOnOnePot(t *testing.T) {
-	t.Parallel()
-	const clients, maxCoins, lasts = 50, 400, 10 * time.Second
-	dsn := dbtest.Empty(t)
-	apis := addrs(pyggpot(t, 3, dsn, nil))
-	c := newClient(t)
-	c.makePot(t, apis[0], maxCoins)
-	db := dial(t, dsn)
+// add puts n coins into the first pot by a replica.
+func add(ctx context.Context, set *local.Set, n int32) error {
+	_, err := pyggpot.New(urls(set)[0], options()).Coin.AddCoins(ctx, connect.NewRequest(&coin.AddCoinsRequest{
+		PotId: 1, Coins: []*coin.Coins{{Kind: coin.Coins_GOLD, Count: n}},
+	}))
+	return err
+}
 
-	var mu sync.Mutex
-	var sum, changes int
-	var times []time.Duration
-	codes := map[string]int{}
-	end := time.Now().Add(lasts)
-	var done sync.WaitGroup
-	for i := range clients {
-		done.Go(func() {
-			for n := 0; time.Now().Before(end); n++ {
-				var m moved
-				sign := 1
-				if coins := 1 + rand.IntN(20); (n+i)%2 == 0 {
-					m = c.add(t.Context(), apis[i%len(apis)], coins)
-				} else {
-					m, sign = c.remove(t.Context(), apis[i%len(apis)], 2*coins), -1
-				}
-				if n%10 == 0 {
-					if seen := c.inPot(t, apis[(i+1)%len(apis)]); seen.coins < 0 || seen.coins > maxCoins {
-						t.Errorf("there are %d coins in a pot of %d", seen.coins, maxCoins)
-					}
-				}
-				mu.Lock()
-				codes[m.code]++
-				times = append(times, m.took)
-				if m.outcome == acknowledged {
-					sum += sign * m.coins
-					changes++
-				}
-				mu.Unlock()
-				if m.outcome == unknown || m.outcome == refused {
-					t.Errorf("nothing is broken, and the answer is %+v", m)
-					return
-				}
-			}
-		})
+// view reads the first pot while its lease is held, which waits for no lock, and
+// demands so many coins.
+func view(t *testing.T, set *local.Set, want int32) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	p, err := pyggpot.New(urls(set)[0], options()).Pot.ViewPot(ctx, connect.NewRequest(&pot.ViewPotRequest{PotId: 1}))
+	if err != nil {
+		t.Errorf("read the pot: %v", err)
+		return
 	}
-	done.Wait()
-	wantPot(t, db, sum, sum)
-	slices.Sort(times)
-	t.Logf("%d changes, answers by code %v, p50 %s, p99 %s, %d coins left", changes, codes,
-		times[len(times)/2].Round(time.Millisecond), times[len(times)*99/100].Round(time.Millisecond), sum)
-	if changes < 100 || codes["failed_precondition"] == 0 {
-		t.Errorf("%d changes, %d times the pot was full: too few to prove anything", changes, codes["failed_precondition"])
+	got := int32(0)
+	for _, c := range p.Msg.GetCoins() {
+		got += c.GetCount()
 	}
-	if n := codes["aborted"]; n > len(times)/10 {
-		t.Errorf("%d of %d changes were aborted", n, len(times))
+	if got != want {
+		t.Errorf("the pot has %d coins, want %d", got, want)
 	}
 }
 
-// A holder is stopped (SIGSTOP) with the lease in its hands, for twice the lease's
-// time, in its fence or within its transaction. Others take the pot over; when it
-// goes on, its change is refused, and nothing is applied twice. To look waits for
-// nobody meanwhile.
+// wantPot demands so many coins in the database, as the sum of the kinds too.
+func wantPot(t *testing.T, dsn string, want int) {
+	t.Helper()
+	var coins, sum int
+	scan(t, dsn, `SELECT coins, (SELECT coalesce(sum(coin_count), 0) FROM pyggpot.coin WHERE pot_id = pot.id)
+		FROM pyggpot.pot WHERE id = 1`, &coins, &sum)
+	if coins != sum || coins != want {
+		t.Errorf("the pot has %d coins, its kinds %d; want %d", coins, sum, want)
+	}
+}
+
+// holder is a replica that holds the pot's lease and waits in its fence, because
+// the coins are locked by another transaction.
+type holder struct {
+	*local.Set
+
+	free   func() // unlocks the coins
+	answer chan error
+}
+
+// hold makes a pot, and lets a replica of its own add coins to it until its fence.
+func hold(t *testing.T, dsn string, other *local.Set, variables map[string]string) holder {
+	t.Helper()
+	h := holder{Set: start(t, services.Pyggpot, 1, dsn, variables), answer: make(chan error, 1)}
+	request := connect.NewRequest(&pot.CreatePotRequest{PotName: "Piggy", MaxCoins: 1000})
+	if _, err := pyggpot.New(urls(other)[0], options()).Pot.CreatePot(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := dial(t, dsn).BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.ExecContext(t.Context(), `LOCK TABLE pyggpot.coin IN ACCESS EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	h.free = sync.OnceFunc(func() {
+		if err := tx.Rollback(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(h.free)
+	go func() { h.answer <- add(t.Context(), h.Set, 5) }()
+	waittest.Eventually(t, "it holds the lease and waits in its fence", func() bool {
+		var waiting int
+		scan(t, dsn, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+			AND cardinality(pg_blocking_pids(pid)) > 0 AND query LIKE '%FOR UPDATE OF p%'`, &waiting)
+		return waiting == 1
+	})
+	return h
+}
+
+// leaseOver waits until the lease has been over for a while by the database's clock.
+func leaseOver(t *testing.T, dsn, since string) {
+	t.Helper()
+	within(t, 30*time.Second, "the lease is over", func() (over bool) {
+		scan(t, dsn, `SELECT lock_expire_time + '`+since+`' <= clock_timestamp() FROM pyggpot.pot WHERE id = 1`, &over)
+		return over
+	})
+}
+
+// TestStoppedHolder stops a holder (SIGSTOP) while it has the lease, for twice the
+// lease's time, in its fence or within its transaction. Another replica takes the
+// pot over; when the holder goes on, its change is refused, and nothing is applied
+// twice. Reading waits for no lock meanwhile.
 func TestStoppedHolder(t *testing.T) {
 	t.Parallel()
 	for name, within := range map[string]bool{"before its fence": false, "within its transaction": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dsn := dbtest.Empty(t)
-			variables := map[string]string{"LOCK_TTL": "1s", "LOCK_RETRIES": "0"}
-			set := pyggpot(t, 1, dsn, variables)
-			other := addrs(pyggpot(t, 1, dsn, map[string]string{"LOCK_TTL": "1s", "LOCK_RETRIES": "200"}))[0]
-			c := newClient(t)
-			c.makePot(t, other, 1000)
-			db := dial(t, dsn)
-			stale := set.Replicas()[0]
-			h := hold(t, c, db, stale.Status().API, 5)
-			if err := stale.Pause(); err != nil {
+			other := start(t, services.Pyggpot, 1, dsn, map[string]string{"LOCK_TTL": "1s", "LOCK_RETRIES": "200"})
+			h := hold(t, dsn, other, map[string]string{"LOCK_TTL": "1s", "LOCK_RETRIES": "0"})
+			stopped := h.Replicas()[0]
+			if err := stopped.Pause(); err != nil {
 				t.Fatal(err)
 			}
-			if within { // its fence goes through, and its server session waits for a client that is stopped
+			if within { // its fence succeeds, and its session waits for a client that is stopped
 				h.free()
-				if m := c.inPot(t, other); m.took > time.Second {
-					t.Errorf("a look took %s", m.took)
-				}
+				view(t, other, 0)
 			} else {
-				leaseOver(t, db)
+				leaseOver(t, dsn, "0s")
 				h.free()
 			}
-			if m := c.add(t.Context(), other, 1); m.outcome != acknowledged || m.took > 4*time.Second {
-				t.Errorf("another replica: %+v", m)
+			if err := add(t.Context(), other, 2); err != nil {
+				t.Errorf("another replica: %v", err)
 			}
-			wantPot(t, db, 2, 2)
-			pause(t.Context(), 2*time.Second) // twice the lease, at least
-			if err := stale.Resume(); err != nil {
+			wantPot(t, dsn, 2)
+			if err := stopped.Resume(); err != nil {
 				t.Fatal(err)
 			}
-			m := <-h.answer
-			if m.outcome != notApplied || m.code != "aborted" && m.code != "unavailable" {
-				t.Errorf("the stale holder answers %+v", m)
+			if err := <-h.answer; !rowlock.NotApplied(err) {
+				t.Errorf("the stopped holder answers %v", err)
 			}
-			wantPot(t, db, 2, 2)
-			eventually(t, "the stale holder takes part again", 10*time.Second, func() bool {
-				return c.add(t.Context(), stale.Status().API, 1).outcome == acknowledged
-			})
-			wantPot(t, db, 4, 4)
+			wantPot(t, dsn, 2)
+			waittest.Eventually(t, "the stopped holder changes the pot again", func() bool { return add(t.Context(), h.Set, 2) == nil })
+			wantPot(t, dsn, 4)
 		})
 	}
 }
 
-// A holder is killed (SIGKILL): the pot is free when its lease is over, and
-// nothing of its change is there.
+// TestKilledHolder kills a holder (SIGKILL): the pot is free when its lease is
+// over, and nothing of its change is applied.
 func TestKilledHolder(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Empty(t)
-	doomed := pyggpot(t, 1, dsn, map[string]string{"LOCK_TTL": "2s"})
-	other := addrs(pyggpot(t, 1, dsn, map[string]string{"LOCK_RETRIES": "500"}))[0]
-	c := newClient(t)
-	c.makePot(t, other, 1000)
-	db := dial(t, dsn)
-	h := hold(t, c, db, addrs(doomed)[0], 5)
-	begin := time.Now()
-	if err := doomed.Replicas()[0].Kill(); err != nil {
+	other := start(t, services.Pyggpot, 1, dsn, map[string]string{"LOCK_RETRIES": "500"})
+	h := hold(t, dsn, other, map[string]string{"LOCK_TTL": "2s"})
+	if err := h.Replicas()[0].Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if m := <-h.answer; m.outcome != unknown {
-		t.Errorf("a dead replica answered %+v", m)
+	if err := <-h.answer; !rowlock.OutcomeUnknown(err) {
+		t.Errorf("a killed replica answered %v", err)
 	}
 	h.free()
-	if m := c.inPot(t, other); m.took > time.Second || m.coins != 0 {
-		t.Errorf("a look: %+v", m)
+	view(t, other, 0)
+	if err := add(t.Context(), other, 2); err != nil {
+		t.Errorf("another replica: %v", err)
 	}
-	m := c.add(t.Context(), other, 1)
-	if m.outcome != acknowledged {
-		t.Errorf("another replica: %+v", m)
-	}
-	if took := time.Since(begin); took > 5*time.Second {
-		t.Errorf("the pot was held for %s after its holder's death", took)
-	}
-	wantPot(t, db, 2, 2)
-	eventually(t, "the killed replica is back", 30*time.Second, func() bool {
-		st := doomed.Replicas()[0].Status()
-		return st.Ready && st.Starts > 1
-	})
-}
-
-// Replicas get SIGTERM one after the other behind a balancer: no client notices.
-func TestPyggpotRollingRestart(t *testing.T) {
-	t.Parallel()
-	dsn := dbtest.Empty(t)
-	set := pyggpot(t, 2, dsn, map[string]string{"SHUTDOWN_DELAY": "1s"})
-	addr := balanced(t, set)
-	c := newClient(t)
-	c.makePot(t, addr, 1_000_000)
-	stop := make(chan struct{})
-	var mu sync.Mutex
-	sum := 0
-	var done sync.WaitGroup
-	for range 4 {
-		done.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				m := c.add(t.Context(), addr, 1)
-				if m.outcome != acknowledged {
-					t.Errorf("a client noticed: %+v", m)
-					return
-				}
-				mu.Lock()
-				sum += m.coins
-				mu.Unlock()
-			}
-		})
-	}
-	for _, r := range set.Replicas() {
-		terminate(t, r)
-	}
-	close(stop)
-	done.Wait()
-	wantPot(t, dial(t, dsn), sum, sum)
-	if sum < 50 {
-		t.Errorf("only %d coins", sum)
-	}
+	wantPot(t, dsn, 2)
 }

@@ -3,257 +3,102 @@ package acceptance
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/lib/pq"
 
+	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/local/localtest"
+	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/workload"
 	"github.com/rowlock/rowlock/platform/dbtest"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
-// answerLimit is when an answer counts as a hang: REQUEST_TIMEOUT is 10 s.
-const answerLimit = 12 * time.Second
-
-// counts runs n replicas of counts on the database; variables go over the defaults.
-func counts(t *testing.T, n int, dsn string, variables map[string]string) *local.Set {
+// start runs n replicas of a service on the database; variables go over the defaults.
+func start(t *testing.T, service string, n int, dsn string, variables map[string]string) *local.Set {
 	t.Helper()
-	return localtest.Start(t, n, local.Spec{Service: "counts", Path: localtest.Binary(t, "counts")}, dsn, variables)
+	return startCommand(t, service, "serve", n, dsn, variables)
 }
 
-// outcome is the class of an answer, see the package's comment.
-type outcome uint8
-
-const (
-	acknowledged outcome = iota
-	notApplied
-	unknown
-	refused // 4xx: not applied and never will be
-)
-
-// answer is what came of a request.
-type answer struct {
-	outcome outcome
-	status  int // 0 when there was none
-	code    string
-	value   int64
-	header  http.Header
-	err     error
-	took    time.Duration
-}
-
-// client speaks to the service. It is for many goroutines at once.
-type client struct{ http *http.Client }
-
-func newClient(t *testing.T) *client {
+// startCommand runs n processes of a service's command, such as its workers'.
+func startCommand(t *testing.T, service, command string, n int, dsn string, variables map[string]string) *local.Set {
 	t.Helper()
-	// A server closes a connection that was opened in vain after five seconds
-	// (ReadHeaderTimeout). The client must be first: a POST that meets the close is
-	// lost, and nobody can say whether it arrived.
-	tr := &http.Transport{MaxIdleConnsPerHost: 256, IdleConnTimeout: 2 * time.Second}
-	t.Cleanup(tr.CloseIdleConnections)
-	return &client{http: &http.Client{Transport: tr, Timeout: answerLimit}}
+	return startBinary(t, service, localtest.Binary(t, service), command, n, dsn, variables)
 }
 
-// change sends increase, decrease or reset; amount 0 leaves the body out.
-func (c *client) change(ctx context.Context, addr, id, verb string, amount int64) answer {
-	body := ""
-	if amount != 0 {
-		body = fmt.Sprintf(`{"amount":%d}`, amount)
-	}
-	return c.do(ctx, http.MethodPost, "http://"+addr+"/api/v1/counts/"+url.PathEscape(id)+"/"+verb, body)
-}
-
-// create makes a counter; it must not be there.
-func (c *client) create(t *testing.T, addr, id string) {
+func startBinary(t *testing.T, service, path, command string, n int, dsn string, variables map[string]string) *local.Set {
 	t.Helper()
-	body, err := json.Marshal(map[string]any{"itemId": id})
+	s, err := services.Named(service)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a := c.do(t.Context(), http.MethodPost, "http://"+addr+"/api/v1/internal/counts", string(body)); a.status != http.StatusCreated {
-		t.Fatalf("create %s: %+v", id, a)
-	}
+	spec := local.Spec{Service: service + "-" + command, Path: path, Args: []string{command}, NoAPI: command == s.Worker}
+	return localtest.Start(t, n, spec, dsn, s.Environ, variables)
 }
 
-// value reads a counter.
-func (c *client) value(t *testing.T, addr, id string) int64 {
+// urls returns the addresses of the APIs of all replicas.
+func urls(set *local.Set) []string {
+	var list []string
+	for _, r := range set.Replicas() {
+		list = append(list, "http://"+r.Status().API)
+	}
+	return list
+}
+
+// balanced puts a balancer before the set and returns its address.
+func balanced(t *testing.T, set *local.Set) string {
 	t.Helper()
-	a := c.do(t.Context(), http.MethodGet, "http://"+addr+"/api/v1/internal/counts/"+url.PathEscape(id), "")
-	if a.status != http.StatusOK {
-		t.Fatalf("read %s: %+v", id, a)
-	}
-	return a.value
-}
-
-func (c *client) do(ctx context.Context, method, target, body string) (a answer) {
-	begin := time.Now()
-	defer func() { a.took = time.Since(begin) }()
-	req, err := http.NewRequestWithContext(ctx, method, target, strings.NewReader(body))
+	var lc net.ListenConfig
+	ln, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		return answer{outcome: notApplied, err: err}
+		t.Fatal(err)
 	}
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := c.http.Do(req)
+	b := local.NewBalancer("a service", set)
+	served := make(chan error, 1)
+	go func() { served <- b.Serve(ln) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
+		defer cancel()
+		if err := errors.Join(b.Shutdown(ctx), <-served); err != nil {
+			t.Errorf("stop the balancer: %v", err)
+		}
+	})
+	return "http://" + ln.Addr().String()
+}
+
+// options returns those that every client of the tests has.
+func options() rowlock.Option { return rowlock.WithHTTPClient(workload.HTTPClient()) }
+
+// answer holds what a request was answered.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// send sends a request whose bytes matter. It may take minutes: a body may be of a million lines.
+func send(t *testing.T, method, url string, body io.Reader) (answer, error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, body)
 	if err != nil {
-		return answer{outcome: lost(err), err: err}
+		return answer{}, err
 	}
-	a = answer{status: resp.StatusCode, header: resp.Header}
-	raw, err := io.ReadAll(resp.Body)
-	if err = errors.Join(err, resp.Body.Close()); err != nil {
-		return answer{outcome: unknown, err: err}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Minute}
+	resp, err := client.Do(req)
+	if err != nil {
+		return answer{}, err
 	}
-	a.outcome, a.code, a.value, a.err = judge(resp.StatusCode, raw)
-	return a
-}
-
-// lost classes a request without an answer: only a dial that failed is sure.
-func lost(err error) outcome {
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
-		return notApplied
-	}
-	return unknown
-}
-
-func judge(status int, raw []byte) (o outcome, code string, value int64, err error) {
-	var doc struct {
-		Code         string `json:"code"`
-		Value        *int64 `json:"value"`
-		CurrentValue *int64 `json:"currentValue"`
-	}
-	if len(raw) > 0 {
-		if err := json.Unmarshal(raw, &doc); err != nil {
-			return unknown, "", 0, fmt.Errorf("status %d with %q: %w", status, raw, err)
-		}
-	}
-	switch {
-	case doc.Value != nil:
-		value = *doc.Value
-	case doc.CurrentValue != nil:
-		value = *doc.CurrentValue
-	}
-	switch {
-	case status < http.StatusMultipleChoices:
-		return acknowledged, "", value, nil
-	case status < http.StatusInternalServerError:
-		return refused, doc.Code, 0, nil
-	case status == http.StatusServiceUnavailable:
-		return notApplied, doc.Code, 0, nil
-	case status == http.StatusInternalServerError && doc.Code == "OUTCOME_UNKNOWN":
-		return unknown, doc.Code, 0, nil
-	default:
-		return unknown, doc.Code, 0, fmt.Errorf("status %d with %s is none that the contract allows", status, raw)
-	}
-}
-
-// ledger is what the clients know of the counters.
-type ledger struct {
-	mu       sync.Mutex
-	sum      map[string]int64           // of what was acknowledged
-	low      map[string]int64           // of what is unknown and would lower the value
-	high     map[string]int64           // of what is unknown and would raise it
-	values   map[string]map[int64]int64 // how often a value was answered
-	by       map[outcome]int
-	faults   []string // answers that the contract does not allow
-	slowest  time.Duration
-	problems map[string]int // by code
-}
-
-func newLedger() *ledger {
-	return &ledger{
-		sum: map[string]int64{}, low: map[string]int64{}, high: map[string]int64{},
-		values: map[string]map[int64]int64{}, by: map[outcome]int{}, problems: map[string]int{},
-	}
-}
-
-// note enters an answer to a change by delta.
-func (l *ledger) note(id string, delta int64, a answer) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.by[a.outcome]++
-	l.slowest = max(l.slowest, a.took)
-	if a.code != "" {
-		l.problems[a.code]++
-	}
-	switch a.outcome {
-	case acknowledged:
-		l.sum[id] += delta
-		if l.values[id] == nil {
-			l.values[id] = map[int64]int64{}
-		}
-		l.values[id][a.value]++
-	case unknown:
-		l.low[id] += min(delta, 0)
-		l.high[id] += max(delta, 0)
-		if a.status != 0 && a.err != nil {
-			l.faults = append(l.faults, a.err.Error())
-		}
-	case notApplied:
-		if a.status != 0 && a.header.Get("Retry-After") == "" {
-			l.faults = append(l.faults, "503 "+a.code+" without Retry-After")
-		}
-	case refused:
-		l.faults = append(l.faults, fmt.Sprintf("%s: status %d %s", id, a.status, a.code))
-	}
-}
-
-// check holds the counters against the ledger. unique says that all changes
-// were increases by one, so that no value may have been answered twice.
-func (l *ledger) check(t *testing.T, c *client, addr string, ids []string, unique bool) {
-	t.Helper()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, f := range l.faults {
-		t.Error(f)
-	}
-	for _, id := range ids {
-		got, low, high := c.value(t, addr, id), l.sum[id]+l.low[id], l.sum[id]+l.high[id]
-		if got < low || got > high {
-			t.Errorf("%s is %d, which is not between %d and %d (acknowledged %d)", id, got, low, high, l.sum[id])
-		}
-		if !unique {
-			continue
-		}
-		for value, times := range l.values[id] {
-			if times != 1 || value < 1 || value > got {
-				t.Errorf("%s: the value %d was answered %d times; it ends as %d", id, value, times, got)
-			}
-		}
-	}
-	if l.slowest >= answerLimit {
-		t.Errorf("an answer took %s", l.slowest)
-	}
-	t.Logf("acknowledged %d, not applied %d, unknown %d, slowest %s, codes %v",
-		l.by[acknowledged], l.by[notApplied], l.by[unknown], l.slowest.Round(time.Millisecond), l.problems)
-}
-
-// want demands that nothing but acknowledgements came, at least this many.
-func (l *ledger) wantAllAcknowledged(t *testing.T, atLeast int) {
-	t.Helper()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if n := l.by[notApplied] + l.by[unknown] + l.by[refused]; n != 0 {
-		t.Errorf("%d requests were not acknowledged: %v %v", n, l.by, l.problems)
-	}
-	if l.by[acknowledged] < atLeast {
-		t.Errorf("only %d requests: too few to prove anything", l.by[acknowledged])
-	}
+	text, err := io.ReadAll(resp.Body)
+	return answer{resp.StatusCode, resp.Header, string(text)}, errors.Join(err, resp.Body.Close())
 }
 
 func dial(t *testing.T, dsn string) *sql.DB {
@@ -267,25 +112,54 @@ func dial(t *testing.T, dsn string) *sql.DB {
 	return db
 }
 
-// eventually waits until cond holds.
-func eventually(t *testing.T, what string, within time.Duration, cond func() bool) {
+// scan reads one row of a PostgreSQL database.
+func scan(t *testing.T, dsn, query string, into ...any) {
 	t.Helper()
-	deadline := time.Now().Add(within)
-	for !cond() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not so within %s: %s", within, what)
-		}
-		time.Sleep(10 * time.Millisecond)
+	if err := dial(t, dsn).QueryRowContext(t.Context(), query).Scan(into...); err != nil {
+		t.Fatalf("%s: %v", query, err)
 	}
 }
 
-// items names n counters and makes them.
-func items(t *testing.T, c *client, addr string, n int) []string {
+// within waits for a condition longer than waittest.Eventually does.
+func within(t *testing.T, limit time.Duration, what string, condition func() bool) {
 	t.Helper()
-	ids := make([]string, n)
-	for i := range ids {
-		ids[i] = fmt.Sprintf("item-%02d", i)
-		c.create(t, addr, ids[i])
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for begin := time.Now(); !condition(); <-tick.C {
+		if time.Since(begin) > limit {
+			t.Fatalf("not within %s: %s", limit, what)
+		}
 	}
-	return ids
+}
+
+// lookForDeadlocks lets the database look for a deadlock when a lock was waited
+// for 5 ms. A group of changes waits 50 ms for a row before it goes on without
+// it, so by default, a second, none would ever be seen.
+func lookForDeadlocks(t *testing.T, dsn string) {
+	t.Helper()
+	if _, err := dial(t, dsn).ExecContext(t.Context(), //nolint:forbidigo // a setting, which may be made twice
+		`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET deadlock_timeout = ''5ms''', current_database()); END $$`); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantNoDeadlock stops the replicas and reads how many deadlocks the database has
+// seen. Sessions report when they end, so all others are ended first.
+func wantNoDeadlock(t *testing.T, set *local.Set, dsn string) {
+	t.Helper()
+	if err := set.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	db := dial(t, dsn)
+	within(t, 10*time.Second, "no other session is left", func() bool {
+		var others int
+		err := db.QueryRowContext(t.Context(), `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+			WHERE datname = current_database() AND pid <> pg_backend_pid()`).Scan(&others)
+		return err == nil && others == 0
+	})
+	var n int
+	scan(t, dsn, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`, &n)
+	if n != 0 {
+		t.Errorf("%d deadlocks", n)
+	}
 }

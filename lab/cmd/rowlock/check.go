@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.opentelemetry.io/otel/propagation"
 
+	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/lab/internal/workload"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/telemetry"
@@ -23,8 +24,8 @@ names its parent.`,
 		Example: "  rowlock check --counts=http://127.0.0.1:8083 --iidy=http://127.0.0.1:8084",
 		Args:    noWords,
 	}
-	targets := make([]workload.Target, len(workload.Services()))
-	for i, name := range workload.Services() {
+	targets := make([]workload.Target, len(services.Names()))
+	for i, name := range services.Names() {
 		targets[i].Service = name
 		cmd.Flags().StringVar(&targets[i].URL, name, "", "`URL` of "+name)
 		cmd.Flags().StringVar(&targets[i].Internal, name+"-internal", "", "`URL` of its internal API where that has a listener of its own")

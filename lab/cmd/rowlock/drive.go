@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/lab/internal/workload"
 )
 
@@ -22,11 +23,11 @@ func newDrive(p process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "drive SERVICE URL [INTERNAL-URL]", Short: "Send load until standard input ends, then check the sums",
 		Long:      "Send load to a running service until standard input ends, then compare what is stored with what was answered.\nThe report is one line of JSON.",
-		ValidArgs: workload.Services(),
+		ValidArgs: services.Names(),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 || len(args) > 3 {
 				return usageError{fmt.Sprintf("drive needs a service (%s), its URL, and that of its internal API if there is one",
-					strings.Join(workload.Services(), ", "))}
+					strings.Join(services.Names(), ", "))}
 			}
 			return nil
 		},

@@ -13,7 +13,7 @@ import (
 
 // Target names a running service.
 type Target struct {
-	// Service is one of [Services].
+	// Service is one of services.Names.
 	Service string
 	// URL is the address of its API, such as http://rowlock-counts.
 	URL string
@@ -34,15 +34,6 @@ type workload interface {
 	stored(ctx context.Context) (int, error)
 }
 
-// Services returns the names of the services that have a workload.
-func Services() []string {
-	var names []string
-	for _, s := range services.All() {
-		names = append(names, s.Name)
-	}
-	return names
-}
-
 func open(t Target, client *http.Client) (workload, error) {
 	switch t.Service {
 	case services.Counts:
@@ -56,7 +47,7 @@ func open(t Target, client *http.Client) (workload, error) {
 	case services.Pyggpot:
 		return openPyggpot(t, client)
 	}
-	return nil, fmt.Errorf("there is no workload for %q, but for %s", t.Service, strings.Join(Services(), ", "))
+	return nil, fmt.Errorf("there is no workload for %q, but for %s", t.Service, strings.Join(services.Names(), ", "))
 }
 
 // retryFor is how long a read is tried again while the service does not answer.
