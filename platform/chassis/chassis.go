@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -21,43 +20,30 @@ import (
 	"github.com/rowlock/rowlock/platform/telemetry"
 )
 
-// Settings say which service this is.
+// Settings are what a service wants of its database and of its error answers.
 type Settings struct {
-	// Name is the name of the service and of its schema.
-	Name string
-	// Config is the service's whole configuration, a pointer to a struct; it is
-	// logged at start with its secrets masked.
-	Config any
-	// Common is the part of Config that every service has.
-	Common config.Common
-	// Environ is the process's environment, by which tracing is configured.
-	Environ map[string]string
-	// Output gets the log; nil stands for standard error.
-	Output io.Writer
-	// CaptureGlobals is for main alone; see telemetry.Config.
-	CaptureGlobals bool
 	// Engines are those that the service knows: PostgreSQL alone when empty.
 	Engines []sqldb.Engine
 	// Session is that of sqldb.Settings.
 	Session map[string]string
-	// Lock is what the service locks, for its metrics.
+	// Lock names what the service locks, for its metrics.
 	Lock contention.Settings
 	// Migrations are the schema's.
 	Migrations migrate.Source
-	// Check, if there is one, looks at the migrated database before anything is
-	// served; its error refuses the start.
+	// Check looks at the migrated database before anything is served, unless it is nil; its error refuses the start.
 	Check func(ctx context.Context, db *sqldb.DB) error
-	// Errors translate errors into what the client is told; each returns nil
-	// for an error that is not its own. The database's are translated already.
+	// Errors translate errors into problems; each returns nil for an error that is not its own. The database's are
+	// translated already.
 	Errors []func(error) *problem.Error
-	// WriteError writes the error answers of the API listeners; nil stands for
-	// problem+json.
+	// WriteError writes the error answers of the API listeners; nil stands for problem+json.
 	WriteError httpserver.ErrorWriter
 }
 
-// Chassis is one replica's common parts. Make it with New, add API listeners
-// with Listen, start it with Run.
+// Chassis holds the parts of one replica. Service.New makes it, Run starts it.
 type Chassis struct {
+	name      string
+	config    any // the service's whole configuration, a pointer to a struct
+	common    config.Common
 	settings  Settings
 	telemetry *telemetry.Telemetry
 	log       *slog.Logger
@@ -79,67 +65,65 @@ type listener interface {
 	Close() error
 }
 
-// New builds the parts. Nothing is started and nobody is connected to yet; it
-// fails on a setting that cannot work. After an error of a later step call Close.
-func New(ctx context.Context, s Settings) (*Chassis, error) {
-	tel, err := telemetry.New(ctx, telemetry.Config{
-		Service: s.Name, Version: lifecycle.Version(), LogLevel: s.Common.LogLevel, LogFormat: s.Common.LogFormat,
-		Output: s.Output, Environ: s.Environ, CaptureGlobals: s.CaptureGlobals,
+// open fills in the parts that every service has. It opens no connections.
+func (c *Chassis) open(ctx context.Context, p Process) (err error) {
+	c.telemetry, err = telemetry.New(ctx, telemetry.Config{
+		Service: c.name, Version: lifecycle.Version(), LogLevel: c.common.LogLevel, LogFormat: c.common.LogFormat,
+		Output: p.Output, Environ: p.Environ, CaptureGlobals: p.CaptureGlobals,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	c := &Chassis{settings: s, telemetry: tel, log: tel.Logger()}
-	if c.lock, err = contention.New(tel.Registry(), s.Lock); err != nil {
-		return nil, errors.Join(err, tel.Shutdown(ctx))
+	c.log = c.telemetry.Logger()
+	registry := c.telemetry.Registry()
+	if c.lock, err = contention.New(registry, c.settings.Lock); err != nil {
+		return errors.Join(err, c.telemetry.Shutdown(ctx))
 	}
-	settings := sqldb.Settings{
-		URL: s.Common.DatabaseURL, Engines: s.Engines, Pooler: sqldb.Pooler(s.Common.DBPooler), MaxOpenConns: s.Common.DBMaxOpenConns,
-		LockTimeout: s.Common.DBLockTimeout, StatementTimeout: s.Common.DBStatementTimeout, ApplicationName: s.Name,
-		Session:    s.Session,
-		Contention: c.lock, TracerProvider: tel.Tracing(),
-	}
-	if c.db, err = sqldb.Open(ctx, settings, c.log, tel.Registry()); err != nil {
-		return nil, errors.Join(err, tel.Shutdown(ctx))
+	c.db, err = sqldb.Open(ctx, sqldb.Settings{
+		URL: c.common.DatabaseURL, Engines: c.settings.Engines, Pooler: sqldb.Pooler(c.common.DBPooler),
+		MaxOpenConns: c.common.DBMaxOpenConns, LockTimeout: c.common.DBLockTimeout,
+		StatementTimeout: c.common.DBStatementTimeout, ApplicationName: c.name, Session: c.settings.Session,
+		Contention: c.lock, TracerProvider: c.telemetry.Tracing(),
+	}, c.log, registry)
+	if err != nil {
+		return errors.Join(err, c.telemetry.Shutdown(ctx))
 	}
 	c.readiness = httpserver.NewReadiness(c.db.Ping)
 	c.admin = httpserver.NewAdmin(httpserver.AdminConfig{
-		Addr: s.Common.AdminAddr, PProf: s.Common.PProf, Gatherer: tel.Registry(), Readiness: c.readiness,
+		Addr: c.common.AdminAddr, PProf: c.common.PProf, Gatherer: registry, Readiness: c.readiness,
 	}, c.log)
-	return c, nil
+	return nil
 }
 
-// Close gives back what New opened, for a caller that does not come to Run.
+// Close closes the pool and stops tracing, for a caller that does not call Run.
 func (c *Chassis) Close(ctx context.Context) error {
 	return errors.Join(c.db.Close(), c.telemetry.Shutdown(ctx))
 }
 
-// DB is the service's pool.
+// DB returns the service's pool.
 func (c *Chassis) DB() *sqldb.DB { return c.db }
 
-// Contention is where the service notes the waits for its lock and the conflicts. The
-// statements that give up waiting are counted already.
+// Contention returns the metrics of the service's lock. Statements that give up waiting are counted already.
 func (c *Chassis) Contention() *contention.Metrics { return c.lock }
 
-// Ready says whether the replica wants requests and, if not, why: what /readyz
-// answers, for an API that has a health check of its own.
+// Ready reports whether the replica takes requests and, if not, why: what /readyz answers, for an API that has a health
+// check of its own.
 func (c *Chassis) Ready() (ready bool, why string) { return c.readiness.Ready() }
 
-// Telemetry is the service's logger, registry and tracer.
+// Telemetry returns the service's logger, registry and tracer.
 func (c *Chassis) Telemetry() *telemetry.Telemetry { return c.telemetry }
 
-// Operations makes the spans of what the service does; nil where tracing is off,
-// and then a service's ports are used as they are. What is a fault in them is what
-// is one in an answer: a status from 500 on.
+// Operations returns the maker of the spans of what the service does; nil where tracing is off. An error is a fault
+// in them when its answer has a status of 500 or more.
 func (c *Chassis) Operations() *telemetry.Operations {
 	if !c.telemetry.TracingEnabled() {
 		return nil
 	}
-	return telemetry.NewOperations(c.telemetry.TracerProvider(), c.settings.Name, c.describe)
+	return telemetry.NewOperations(c.telemetry.TracerProvider(), c.name, c.describe)
 }
 
-// describe is what the client of ctx's request is told about err, or would be where
-// there is none: its code, and whether it is no fault of the client's.
+// describe returns the code with which err is answered in the request of ctx, or would be where there is none, and
+// whether it is a fault of the service.
 func (c *Chassis) describe(ctx context.Context, err error) (code string, fault bool) {
 	p, ok := httpserver.ProblemOf(ctx, err)
 	if !ok {
@@ -161,17 +145,19 @@ func (c *Chassis) describe(ctx context.Context, err error) (code string, fault b
 	return p.Kind().Code(), p.Kind().Status() >= http.StatusInternalServerError
 }
 
-// Listen adds an API listener with the service's limits. name is its label in
-// metrics and logs, such as "api". Put its routes on it before Run.
+// Listen adds an API listener with the service's limits. name is its label in metrics and logs, such as "api".
+// Register its routes before Run.
 func (c *Chassis) Listen(name, addr string, docs httpserver.Docs) (*httpserver.Server, error) {
-	common := c.settings.Common
+	common := c.common
 	server, err := httpserver.New(httpserver.Config{
 		Name: name, Addr: addr, MaxBody: int64(common.MaxBody), MaxInFlight: common.MaxInFlight,
-		RequestTimeout: common.RequestTimeout, ShutdownDelay: common.ShutdownDelay, LogRequests: common.LogRequests, Docs: docs,
+		RequestTimeout: common.RequestTimeout, ShutdownDelay: common.ShutdownDelay, LogRequests: common.LogRequests,
+		Docs: docs,
 	}, httpserver.Deps{
 		Log: c.log, Registry: c.telemetry.Registry(),
-		TracerProvider: c.telemetry.TracerProvider(), Propagator: c.telemetry.Propagator(), Tracing: c.telemetry.TracingEnabled(),
-		Errors: append(c.settings.Errors, sqldb.Problem), WriteError: c.settings.WriteError,
+		TracerProvider: c.telemetry.TracerProvider(), Propagator: c.telemetry.Propagator(),
+		Tracing: c.telemetry.TracingEnabled(),
+		Errors:  append(c.settings.Errors, sqldb.Problem), WriteError: c.settings.WriteError,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the %s listener: %w", name, err)
@@ -187,14 +173,16 @@ func (c *Chassis) Add(parts ...lifecycle.Part) { c.parts = append(c.parts, parts
 // routes on its Echo instead (see /services/counts). name is its label in
 // metrics and logs, such as "api". Put its routes on it before Run.
 func (c *Chassis) ListenOld(name, addr string, docs httpserver.Docs) (*httpold.Server, error) {
-	common := c.settings.Common
+	common := c.common
 	server, err := httpold.New(httpold.Config{
 		Name: name, Addr: addr, MaxBody: int64(common.MaxBody), MaxInFlight: common.MaxInFlight,
-		RequestTimeout: common.RequestTimeout, ShutdownDelay: common.ShutdownDelay, LogRequests: common.LogRequests, Docs: docs,
+		RequestTimeout: common.RequestTimeout, ShutdownDelay: common.ShutdownDelay, LogRequests: common.LogRequests,
+		Docs: docs,
 	}, httpold.Deps{
 		Log: c.log, Registry: c.telemetry.Registry(),
-		TracerProvider: c.telemetry.TracerProvider(), Propagator: c.telemetry.Propagator(), Tracing: c.telemetry.TracingEnabled(),
-		Errors: append(c.settings.Errors, sqldb.Problem), WriteError: c.settings.WriteError,
+		TracerProvider: c.telemetry.TracerProvider(), Propagator: c.telemetry.Propagator(),
+		Tracing: c.telemetry.TracingEnabled(),
+		Errors:  append(c.settings.Errors, sqldb.Problem), WriteError: c.settings.WriteError,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the %s listener: %w", name, err)
@@ -203,16 +191,16 @@ func (c *Chassis) ListenOld(name, addr string, docs httpserver.Docs) (*httpold.S
 	return server, nil
 }
 
-// Run starts everything, the service's own parts between the database and the
-// API listeners, serves until ctx ends, and stops in reverse.
+// Run starts everything, the service's own parts between the database and the API listeners, serves until ctx ends, and
+// stops in reverse.
 func (c *Chassis) Run(ctx context.Context) error {
-	c.log.LogAttrs(ctx, slog.LevelInfo, "starting", config.Masked(c.settings.Config)...)
+	c.log.LogAttrs(ctx, slog.LevelInfo, "starting", config.Masked(c.config)...)
 	parts := slices.Concat([]lifecycle.Part{c.telemetryPart(), c.poolPart(), c.adminPart(), c.databasePart()}, c.parts)
 	if len(c.servers) > 0 { // a worker has none
 		parts = append(parts, c.listenersPart())
 	}
 	parts = append(parts, c.readinessPart())
-	return lifecycle.Run(ctx, c.log, c.settings.Common.StopTimeout(), parts...)
+	return lifecycle.Run(ctx, c.log, c.common.StopTimeout(), parts...)
 }
 
 // Addr returns the address of the API listener of this name; nil before Run has bound it, and when there is none.
@@ -225,5 +213,5 @@ func (c *Chassis) Addr(name string) net.Addr {
 	return nil
 }
 
-// AdminAddr is where probes and metrics are; nil before Run has come to it.
+// AdminAddr returns the address of probes and metrics; nil before Run has bound it.
 func (c *Chassis) AdminAddr() net.Addr { return c.admin.Addr() }

@@ -3,8 +3,8 @@ package chassis_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/contention"
@@ -37,19 +38,38 @@ func migrations() migrate.Source {
 	return migrate.Source{Schema: "probe", FS: fstest.MapFS{"migrations/00001_probe.sql": {Data: []byte(script)}}}
 }
 
-// settings are a service's, on dsn, with free ports.
-func settings(t *testing.T, dsn string, more map[string]string) chassis.Settings {
+// probe is a service without anything of its own, unless a test adds it.
+type probe struct {
+	chassis.Service[config.Common]
+
+	settings chassis.Settings
+	build    func(c *chassis.Chassis)
+	cfg      config.Common
+	environ  map[string]string
+}
+
+// newProbe returns a service on dsn, with listeners on free ports.
+func newProbe(t *testing.T, dsn string, more map[string]string) *probe {
 	t.Helper()
-	env := map[string]string{"DATABASE_URL": dsn, "HTTP_ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0"}
-	maps.Copy(env, more)
-	var common config.Common
-	if err := config.Load(&common, env); err != nil {
-		t.Fatal(err)
+	p := &probe{cfg: apptest.Config[config.Common](t, dsn, more)}
+	p.settings = chassis.Settings{Migrations: migrations(), Lock: contention.Settings{Lock: "row"}}
+	p.Service = chassis.Service[config.Common]{
+		Name: "probe", Summary: "a probe",
+		Settings: func(config.Common) chassis.Settings { return p.settings },
+		Build: func(c *chassis.Chassis, _ config.Common) error {
+			if p.build != nil {
+				p.build(c)
+			}
+			return nil
+		},
 	}
-	return chassis.Settings{
-		Name: "probe", Config: &common, Common: common, Output: io.Discard, Migrations: migrations(),
-		Lock: contention.Settings{Lock: "row"},
-	}
+	return p
+}
+
+// new builds a replica.
+func (p *probe) new(t *testing.T) (*chassis.Chassis, error) {
+	t.Helper()
+	return p.New(t.Context(), p.cfg, chassis.Process{Output: io.Discard, Environ: p.environ})
 }
 
 // running is a chassis whose Run goes on in the background.
@@ -59,18 +79,15 @@ type running struct {
 	stop func() error
 }
 
-func run(t *testing.T, s chassis.Settings, prepare func(*chassis.Chassis), own ...lifecycle.Part) *running {
+// run runs a replica until the test ends or stop is called.
+func (p *probe) run(t *testing.T) *running {
 	t.Helper()
-	c, err := chassis.New(t.Context(), s)
+	c, err := p.new(t)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if prepare != nil {
-		prepare(c)
-	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
-	c.Add(own...)
 	go func() { ended <- c.Run(ctx) }()
 	r := &running{Chassis: c, stop: sync.OnceValue(func() error { cancel(); return <-ended })}
 	t.Cleanup(func() {
@@ -81,7 +98,7 @@ func run(t *testing.T, s chassis.Settings, prepare func(*chassis.Chassis), own .
 	return r
 }
 
-// get returns the status of an admin page; 0 when nobody answers.
+// get returns the status of an admin page; 0 when there is no answer.
 func (r *running) get(t *testing.T, path string) int {
 	t.Helper()
 	if r.AdminAddr() == nil {
@@ -90,7 +107,7 @@ func (r *running) get(t *testing.T, path string) int {
 	return get(t, "http://"+r.AdminAddr().String()+path)
 }
 
-// get returns the status of a page; 0 when nobody answers.
+// get returns the status of a page; 0 when there is no answer.
 func get(t *testing.T, url string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
@@ -116,7 +133,7 @@ func TestDatabaseThatIsAwayAtTheStartIsWaitedFor(t *testing.T) {
 	dsn := dbtest.Empty(t)
 	proxy := faultproxy.New(t, dsn)
 	proxy.Refuse()
-	r := run(t, settings(t, proxy.DSN(dsn), nil), nil)
+	r := newProbe(t, proxy.DSN(dsn), nil).run(t)
 	waittest.Eventually(t, "alive", func() bool { return r.get(t, "/livez") == http.StatusOK })
 	if got := r.get(t, "/readyz"); got != http.StatusServiceUnavailable {
 		t.Errorf("readyz is %d while the database is away", got)
@@ -134,32 +151,32 @@ func TestDatabaseThatIsAwayAtTheStartIsWaitedFor(t *testing.T) {
 func TestStartIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		spoil func(s *chassis.Settings)
+		spoil func(p *probe)
 		want  string
 	}{
-		"wrong password": {func(s *chassis.Settings) {
-			s.Common.DatabaseURL = strings.Replace(s.Common.DatabaseURL, "@", "wrong@", 1)
+		"wrong password": {func(p *probe) {
+			p.cfg.DatabaseURL = strings.Replace(p.cfg.DatabaseURL, "@", "wrong@", 1)
 		}, "password"},
-		"unknown database": {func(s *chassis.Settings) {
-			s.Common.DatabaseURL = strings.Replace(s.Common.DatabaseURL, "/rowlock_test", "/ghost_test", 1)
+		"unknown database": {func(p *probe) {
+			p.cfg.DatabaseURL = strings.Replace(p.cfg.DatabaseURL, "/rowlock_test", "/ghost_test", 1)
 		}, "does not exist"},
-		"no TLS on the server": {func(s *chassis.Settings) {
-			s.Common.DatabaseURL = strings.Replace(s.Common.DatabaseURL, "sslmode=disable", "sslmode=require", 1)
+		"no TLS on the server": {func(p *probe) {
+			p.cfg.DatabaseURL = strings.Replace(p.cfg.DatabaseURL, "sslmode=disable", "sslmode=require", 1)
 		}, "waiting would not change that"},
-		"no TLS on the migrations' way": {func(s *chassis.Settings) {
-			s.Common.MigrateDatabaseURL = strings.Replace(s.Common.DatabaseURL, "sslmode=disable", "sslmode=require", 1)
+		"no TLS on the migrations' way": {func(p *probe) {
+			p.cfg.MigrateDatabaseURL = strings.Replace(p.cfg.DatabaseURL, "sslmode=disable", "sslmode=require", 1)
 		}, "SSL is not enabled"},
-		"pending migrations": {func(s *chassis.Settings) { s.Common.MigrateOnStart = false }, "older"},
-		"the service's own check": {func(s *chassis.Settings) {
-			s.Check = func(context.Context, *sqldb.DB) error { return errCheck }
+		"pending migrations": {func(p *probe) { p.cfg.MigrateOnStart = false }, "older"},
+		"the service's own check": {func(p *probe) {
+			p.settings.Check = func(context.Context, *sqldb.DB) error { return errCheck }
 		}, errCheck.Error()},
-		"address in use": {func(s *chassis.Settings) { s.Common.AdminAddr = "203.0.113.1:1" }, "203.0.113.1"},
+		"address in use": {func(p *probe) { p.cfg.AdminAddr = "203.0.113.1:1" }, "203.0.113.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := settings(t, dbtest.Empty(t), nil)
-			tc.spoil(&s)
-			c, err := chassis.New(t.Context(), s)
+			p := newProbe(t, dbtest.Empty(t), nil)
+			tc.spoil(p)
+			c, err := p.new(t)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -180,7 +197,8 @@ func TestStartIsRefused(t *testing.T) {
 // wantClosed checks that nothing of the pool is left.
 func wantClosed(t *testing.T, c *chassis.Chassis) {
 	t.Helper()
-	if err := c.DB().Ping(context.WithoutCancel(t.Context())); err == nil || !strings.Contains(err.Error(), "database is closed") {
+	err := c.DB().Ping(context.WithoutCancel(t.Context()))
+	if err == nil || !strings.Contains(err.Error(), "database is closed") {
 		t.Errorf("the pool is not closed: a ping says %v", err)
 	}
 	if n := c.DB().Stats().OpenConnections; n != 0 {
@@ -192,7 +210,7 @@ func wantClosed(t *testing.T, c *chassis.Chassis) {
 // the delay of a drain.
 func TestListenersAreBoundTogether(t *testing.T) {
 	t.Parallel()
-	c, err := chassis.New(t.Context(), settings(t, dbtest.Empty(t), map[string]string{"SHUTDOWN_DELAY": "15s"}))
+	c, err := newProbe(t, dbtest.Empty(t), map[string]string{"SHUTDOWN_DELAY": "15s"}).new(t)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,26 +239,18 @@ func TestListenersAreBoundTogether(t *testing.T) {
 
 func TestNewRefusesBadSettings(t *testing.T) {
 	t.Parallel()
-	s := settings(t, dbtest.Empty(t), nil)
-	s.Common.DBPooler = "transaction" // without binary_parameters
-	if _, err := chassis.New(t.Context(), s); err == nil {
-		t.Error("a pooler without binary_parameters is accepted")
-	}
-	s = settings(t, dbtest.Empty(t), map[string]string{"LOG_LEVEL": "info"})
-	s.Common.LogLevel = "loud"
-	if _, err := chassis.New(t.Context(), s); err == nil {
-		t.Error("a log level that does not exist is accepted")
-	}
-	s = settings(t, dbtest.Empty(t), nil)
-	c, err := chassis.New(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Listen("api", ":0", httpserver.Docs{OpenAPI: []byte("\t: not yaml")}); err == nil {
-		t.Error("a contract that is no YAML is accepted")
-	}
-	if err := c.Close(t.Context()); err != nil {
-		t.Error(err)
+	for name, spoil := range map[string]func(p *probe){
+		"a pooler without binary_parameters": func(p *probe) { p.cfg.DBPooler = "transaction" },
+		"an unknown log level":               func(p *probe) { p.cfg.LogLevel = "loud" },
+		"an error of Build": func(p *probe) {
+			p.Build = func(*chassis.Chassis, config.Common) error { return errCheck }
+		},
+	} {
+		p := newProbe(t, dbtest.Empty(t), nil)
+		spoil(p)
+		if _, err := p.new(t); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
 	}
 }
 
@@ -263,7 +273,9 @@ func TestOrderOfTheEnd(t *testing.T) {
 	}}
 	entered, leave := make(chan struct{}), make(chan struct{})
 	var api, internal *httpserver.Server
-	r = run(t, settings(t, dbtest.Empty(t), map[string]string{"SHUTDOWN_DELAY": "300ms"}), func(c *chassis.Chassis) {
+	p := newProbe(t, dbtest.Empty(t), map[string]string{"SHUTDOWN_DELAY": "300ms"})
+	p.build = func(c *chassis.Chassis) {
+		c.Add(own)
 		var err error
 		if api, err = c.Listen("api", "127.0.0.1:0", httpserver.Docs{}); err != nil {
 			t.Fatal(err)
@@ -277,7 +289,8 @@ func TestOrderOfTheEnd(t *testing.T) {
 			note("request answered")
 			return c.JSON(http.StatusOK, struct{}{})
 		})
-	}, own)
+	}
+	r = p.run(t)
 	waittest.Eventually(t, "ready", func() bool { return r.get(t, "/readyz") == http.StatusOK })
 	if api.Addr().String() == internal.Addr().String() {
 		t.Error("two listeners on one address")
@@ -303,35 +316,35 @@ func TestOrderOfTheEnd(t *testing.T) {
 	}
 }
 
-// serviceConfig is a service's configuration.
-type serviceConfig struct{ config.Common }
-
-func TestProgramMigrates(t *testing.T) {
+func TestProgram(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Empty(t)
-	served := false
-	p := chassis.OldService[serviceConfig]{
-		Name: "probe", Summary: "a probe", Migrations: migrations(),
-		Common: func(c *serviceConfig) config.Common { return c.Common },
-		Serve: func(_ context.Context, cfg *serviceConfig, _ map[string]string) error {
-			served = cfg.DatabaseURL == dsn
-			return nil
-		},
-	}.Program()
+	probe := newProbe(t, dsn, nil)
+	probe.Build = func(_ *chassis.Chassis, cfg config.Common) error {
+		return fmt.Errorf("%w: serves %s", errCheck, cfg.DatabaseURL)
+	}
+	p := probe.Program()
 	env := map[string]string{"DATABASE_URL": dsn, "LOG_LEVEL": "error"}
 	var out, errs strings.Builder
-	for _, args := range [][]string{{"migrate"}, {"migrate"}, {"serve"}, {}, {"version"}, {"--help"}} {
+	for _, args := range [][]string{{"migrate"}, {"migrate"}, {"version"}, {"--help"}} {
 		if status := lifecycle.Main(p, args, env, &out, &errs); status != 0 {
 			t.Fatalf("%v: status %d, %s", args, status, errs.String())
 		}
 	}
-	if !served || !strings.Contains(out.String(), "DB_LOCK_TIMEOUT") {
-		t.Errorf("served %v, printed %s", served, out.String())
+	if !strings.Contains(out.String(), "DB_LOCK_TIMEOUT") {
+		t.Errorf("printed %s", out.String())
 	}
 	if err := migrate.Verify(t.Context(), dsn, migrations()); err != nil {
 		t.Error(err)
 	}
-	if status := lifecycle.Main(p, []string{"migrate"}, nil, &out, &errs); status != 1 || !strings.Contains(errs.String(), "DATABASE_URL") {
-		t.Errorf("without a database: status %d, %s", status, errs.String())
+	if status := lifecycle.Main(p, nil, env, &out, &errs); status != 1 || !strings.Contains(errs.String(), "serves "+dsn) {
+		t.Errorf("serve: status %d, %s", status, errs.String())
+	}
+	for _, command := range []string{"serve", "migrate"} {
+		errs.Reset()
+		status := lifecycle.Main(p, []string{command}, nil, &out, &errs)
+		if status != 1 || !strings.Contains(errs.String(), "DATABASE_URL") {
+			t.Errorf("%s without a database: status %d, %s", command, status, errs.String())
+		}
 	}
 }

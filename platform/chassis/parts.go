@@ -13,7 +13,7 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// telemetryPart is the first, so that it exports the spans of everybody's end.
+// telemetryPart is the first, so that it exports the spans of how all others stop.
 func (c *Chassis) telemetryPart() lifecycle.Part {
 	return lifecycle.Part{Name: "telemetry", Stop: c.sendLastSpans}
 }
@@ -21,12 +21,11 @@ func (c *Chassis) telemetryPart() lifecycle.Part {
 // lastSpansWithin bounds the wait for a collector that is away or slow.
 const lastSpansWithin = 5 * time.Second
 
-// lastSpansAtLeast is what the last spans get when the drain took all the time: they
-// tell why. It fits into the second that lifecycle.Run leaves after that.
+// lastSpansAtLeast is the time for the last spans when the drain took all of it: they say why. It fits into the
+// second that lifecycle.Run leaves after that.
 const lastSpansAtLeast = 600 * time.Millisecond
 
-// sendLastSpans stops the exporter. That spans are lost is no failure of a process
-// that has answered all its requests.
+// sendLastSpans stops the exporter. Lost spans are no failure of a process that has answered all its requests.
 func (c *Chassis) sendLastSpans(ctx context.Context) error {
 	within := lastSpansWithin
 	if deadline, ok := ctx.Deadline(); ok {
@@ -49,8 +48,7 @@ func (c *Chassis) adminPart() lifecycle.Part {
 	}
 }
 
-// poolPart closes the pool. It is apart from the database's start, and before
-// whatever can fail: a part whose Start failed is not stopped.
+// poolPart closes the pool. It comes before what can fail, because a part whose Start failed is not stopped.
 func (c *Chassis) poolPart() lifecycle.Part {
 	return lifecycle.Part{Name: "database pool", Stop: func(context.Context) error { return c.db.Close() }}
 }
@@ -60,8 +58,7 @@ func (c *Chassis) databasePart() lifecycle.Part {
 	return lifecycle.Part{Name: "database", Start: c.prepareDatabase}
 }
 
-// listenersPart is all API listeners as one: they drain at the same time, so
-// that ShutdownDelay passes once.
+// listenersPart holds all API listeners: they drain at the same time, so that ShutdownDelay passes once.
 func (c *Chassis) listenersPart() lifecycle.Part {
 	return lifecycle.Part{
 		Name: "API listeners",
@@ -96,8 +93,7 @@ func (c *Chassis) forServers(do func(listener) error) error {
 	return all
 }
 
-// readinessPart is the last to start and the first to stop: a replica is ready
-// while everything else runs.
+// readinessPart is the last to start and the first to stop: a replica is ready while everything else runs.
 func (c *Chassis) readinessPart() lifecycle.Part {
 	return lifecycle.Part{
 		Name:  "readiness",
@@ -111,7 +107,7 @@ func (c *Chassis) prepareDatabase(ctx context.Context) error {
 	if err := c.reach(ctx); err != nil {
 		return err
 	}
-	if err := Migrate(ctx, c.settings, c.log); err != nil {
+	if err := c.migrate(ctx); err != nil {
 		return err
 	}
 	if err := c.db.Warn(ctx); err != nil {
@@ -123,13 +119,12 @@ func (c *Chassis) prepareDatabase(ctx context.Context) error {
 	return c.settings.Check(ctx, c.db)
 }
 
-// Migrate applies the pending migrations, or only verifies that there are none
-// where MIGRATE_ON_START is false.
-func Migrate(ctx context.Context, s Settings, log *slog.Logger) error {
-	if s.Common.MigrateOnStart {
-		return migrate.Up(ctx, s.Common.MigrationURL(), s.Migrations, log)
+// migrate applies the pending migrations, or only verifies that there are none where MIGRATE_ON_START is false.
+func (c *Chassis) migrate(ctx context.Context) error {
+	if c.common.MigrateOnStart {
+		return migrate.Up(ctx, c.common.MigrationURL(), c.settings.Migrations, c.log)
 	}
-	return migrate.Verify(ctx, s.Common.DatabaseURL, s.Migrations)
+	return migrate.Verify(ctx, c.common.DatabaseURL, c.settings.Migrations)
 }
 
 const (
@@ -137,10 +132,8 @@ const (
 	lastWait  = 5 * time.Second
 )
 
-// reach waits until the database answers, as long as ctx lasts: services and
-// their database start in any order. A refusal for another reason than that it
-// is away (a wrong password, an unknown database, a certificate that does not
-// verify) is returned at once.
+// reach waits until the database answers, as long as ctx lasts: services and their database start in any order. It
+// returns at once when the database is there and refuses (a wrong password, an unknown database, a bad certificate).
 func (c *Chassis) reach(ctx context.Context) error {
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
 		err := c.db.Ping(ctx)

@@ -70,11 +70,8 @@ func (s Service[C]) Command(name, help string) lifecycle.Command {
 
 // New builds a replica. It opens no connections and starts nothing; it fails on a setting that cannot work.
 func (s Service[C]) New(ctx context.Context, cfg C, p Process) (*Chassis, error) {
-	settings := s.Settings(cfg)
-	settings.Name, settings.Config, settings.Common = s.Name, &cfg, cfg.Base()
-	settings.Environ, settings.Output, settings.CaptureGlobals = p.Environ, p.Output, p.CaptureGlobals
-	c, err := New(ctx, settings)
-	if err != nil {
+	c := &Chassis{name: s.Name, config: &cfg, common: cfg.Base(), settings: s.Settings(cfg)}
+	if err := c.open(ctx, p); err != nil {
 		return nil, err
 	}
 	if err := s.Build(c, cfg); err != nil {
@@ -90,7 +87,8 @@ func (s Service[C]) migrate(ctx context.Context, environ map[string]string) erro
 	}
 	common := cfg.Base()
 	tel, err := telemetry.New(ctx, telemetry.Config{
-		Service: s.Name, Version: lifecycle.Version(), LogLevel: common.LogLevel, LogFormat: common.LogFormat, CaptureGlobals: true,
+		Service: s.Name, Version: lifecycle.Version(), LogLevel: common.LogLevel, LogFormat: common.LogFormat,
+		CaptureGlobals: true,
 	})
 	if err != nil {
 		return err

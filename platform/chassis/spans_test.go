@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/lifecycle"
@@ -23,15 +24,17 @@ func TestLastSpansAreSentAfterALongDrain(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "60000") // not by itself
 
-	s := settings(t, dbtest.Empty(t), nil)
-	s.Environ, s.Common.ShutdownTimeout, s.Common.ShutdownDelay = config.Environ(), 200*time.Millisecond, 0
-	var r *running
-	r = run(t, s, nil, lifecycle.Part{Name: "own", Stop: func(ctx context.Context) error {
-		_, span := r.Telemetry().TracerProvider().Tracer("test").Start(context.WithoutCancel(ctx), "slow request")
-		<-ctx.Done()
-		span.End()
-		return nil
-	}})
+	p := newProbe(t, dbtest.Empty(t), nil)
+	p.environ, p.cfg.ShutdownTimeout, p.cfg.ShutdownDelay = config.Environ(), 200*time.Millisecond, 0
+	p.build = func(c *chassis.Chassis) {
+		c.Add(lifecycle.Part{Name: "own", Stop: func(ctx context.Context) error {
+			_, span := c.Telemetry().TracerProvider().Tracer("test").Start(context.WithoutCancel(ctx), "slow request")
+			<-ctx.Done()
+			span.End()
+			return nil
+		}})
+	}
+	r := p.run(t)
 	waittest.Eventually(t, "ready", func() bool { return r.get(t, "/readyz") == http.StatusOK })
 	if err := r.stop(); err != nil {
 		t.Logf("stop: %v", err) // the pool may have had too little time
