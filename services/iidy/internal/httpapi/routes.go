@@ -26,8 +26,8 @@ type handlers struct {
 	ops     *telemetry.Operations
 }
 
-// The first segments of batches. An item may have any name, so in a path that ends in an item no other route has a literal
-// where the item stands: what is not an item is told apart by the segments before the list.
+// batchPath begins the paths of batches. An item may have any name, so no route may have a literal where another has an
+// item: what is not an item is distinguished by the segments before the list.
 const batchPath = "/iidy/v1/batch/lists/"
 
 // Register registers the service's routes on e. Each operation has a span of ops, which is nil without tracing.
