@@ -87,8 +87,10 @@ func (f *benchFlags) validate() error {
 // does not add up is one.
 func runBench(ctx context.Context, f benchFlags, p process) error {
 	out := &console{out: p.stderr}
-	report, err := bench.Run(ctx, f.options, bench.Host{
-		Environ: p.environ, Progress: out, Hurry: p.hurry,
+	hurry, cancel := hurried(context.WithoutCancel(ctx), p.hurry)
+	defer cancel()
+	report, err := bench.Run(ctx, hurry, f.options, bench.Host{
+		Environ: p.environ, Progress: out,
 		Line: func(replica string, line []byte) {
 			// That the bench is the superuser of its own servers is no news.
 			if text, ok := readable(line, false); ok && !strings.Contains(text, "unsafe database setting") {

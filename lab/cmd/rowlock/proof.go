@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -97,12 +96,12 @@ func (v proof) prepare(ctx context.Context, s services.Service, at *place) (prep
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	r := &running{service: s, binary: path, environ: v.replicaEnviron()}
-	maps.Copy(r.environ, s.Environ)
-	if err := r.prepare(ctx, at.system.Admin, at.schema(local.SchemaOf(s))); err != nil {
+	environ := v.replicaEnviron()
+	maps.Copy(environ, s.Environ)
+	if err := local.Provision(ctx, path, at.system.Admin, at.schema(local.SchemaOf(s)), environ); err != nil {
 		return prepared, err
 	}
-	return prove.Service{Name: s.Name, Path: path, Worker: s.Worker, Environ: r.environ}, nil
+	return prove.Service{Name: s.Name, Path: path, Worker: s.Worker, Environ: environ}, nil
 }
 
 // replicaEnviron returns the environment of the replicas, without what names another
@@ -141,24 +140,20 @@ func (v proof) privatePlace(ctx context.Context) (*place, error) {
 		schema: func(s local.Schema) local.Schema { return s },
 		leave:  func(context.Context) ([]string, error) { return nil, nil },
 	}
-	dir, err := serverFolder("rowlock-prove-")
-	if err != nil {
-		return at, fmt.Errorf("prove: %w", err)
-	}
-	server, err := localpg.Start(ctx, localpg.Options{
-		Dir: dir, Temporary: true, Environ: v.environ, Progress: v.stderr,
+	server, stop, err := local.StartPostgres(ctx, "", database, localpg.Options{
+		Environ: v.environ, Progress: v.stderr,
 		Settings: map[string]string{"deadlock_timeout": "5ms"}, // shorter than the services wait for a lock
 	})
 	if err != nil {
-		return at, errors.Join(fmt.Errorf("prove: %w", err), os.RemoveAll(dir))
+		return at, fmt.Errorf("prove: %w", err)
 	}
 	at.system.Server, at.system.Admin = server, server.URL(database)
 	at.leave = func(ctx context.Context) ([]string, error) {
 		stopping, cancel := stopContext(ctx, v.process)
 		defer cancel()
-		return nil, errors.Join(server.Stop(stopping), localpg.Remove(context.WithoutCancel(ctx), server.Dir()))
+		return nil, stop(stopping)
 	}
-	return at, local.Database(ctx, server.URL("postgres"), database)
+	return at, nil
 }
 
 // openRemote checks that the server of --dsn can take the run.
@@ -201,29 +196,24 @@ func mostConnections(environ map[string]string, o proveOptions) (n int) {
 // can only change rows. stop is to be called even after an error.
 func (v proof) eventsOnMariaDB(ctx context.Context, binary string) (s prove.Service, stop func() error, err error) {
 	stop = func() error { return nil }
-	dir, err := serverFolder("rowlock-prove-maria-")
+	server, kill, err := local.StartMariaDB(ctx, "")
 	if err != nil {
 		return s, stop, err
 	}
-	stop = func() error { return os.RemoveAll(dir) }
-	server, err := localmaria.Start(ctx, localmaria.Options{Dir: dir, Temporary: true})
-	if err != nil {
-		return s, stop, err
-	}
-	stop = func() error { return errors.Join(server.Kill(), os.RemoveAll(dir)) }
+	stop = kill
 	db, err := sqldb.Open(ctx, sqldb.Settings{URL: server.URL("mysql"), Engines: []sqldb.Engine{sqldb.MySQL}}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return s, stop, err
 	}
-	stop = func() error { return errors.Join(db.Close(), server.Kill(), os.RemoveAll(dir)) }
+	stop = func() error { return errors.Join(db.Close(), kill()) }
 
 	const account = "events_app"
 	password := rand.Text()
-	r := &running{service: services.Service{Name: services.Events}, binary: binary, environ: v.replicaEnviron()}
-	r.environ["DATABASE_URL"] = server.URL(services.Events)
+	environ := v.replicaEnviron()
+	environ["DATABASE_URL"] = server.URL(services.Events)
 	err = errors.Join(
 		onMariaDB(ctx, db, `CREATE DATABASE `+services.Events),
-		local.Migrate(ctx, r.binary, r.environ),
+		local.Migrate(ctx, binary, environ),
 		onMariaDB(ctx, db, `CREATE USER '`+account+`'@'127.0.0.1' IDENTIFIED BY '`+password+`'`),
 		onMariaDB(ctx, db, `GRANT SELECT, INSERT, UPDATE, DELETE ON `+services.Events+`.* TO '`+account+`'@'127.0.0.1'`),
 	)
@@ -235,9 +225,9 @@ func (v proof) eventsOnMariaDB(ctx context.Context, binary string) (s prove.Serv
 		return s, stop, errors.New("the URL of MariaDB cannot be read") // err may quote the password
 	}
 	u.User = url.UserPassword(account, password)
-	r.environ["DATABASE_URL"] = u.String()
+	environ["DATABASE_URL"] = u.String()
 	return prove.Service{
-		Name: prove.EventsOnMariaDB, Path: binary, Worker: "work", Environ: r.environ, Maria: &fault.MariaDB{Server: server, DB: db},
+		Name: prove.EventsOnMariaDB, Path: binary, Worker: "work", Environ: environ, Maria: &fault.MariaDB{Server: server, DB: db},
 	}, stop, nil
 }
 
@@ -246,17 +236,4 @@ func onMariaDB(ctx context.Context, db *sqldb.DB, statement string) error {
 		_, err := conn.ExecContext(ctx, statement)
 		return err //nolint:wrapcheck // Once classifies it
 	})
-}
-
-// serverFolder makes a folder on disk for a server that ends with the run. When root runs
-// this, the server runs as another user, who has to get through.
-func serverFolder(pattern string) (string, error) {
-	dir, err := os.MkdirTemp("", pattern)
-	if err != nil {
-		return "", fmt.Errorf("make a folder for the server: %w", err)
-	}
-	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // as above
-		return "", errors.Join(fmt.Errorf("open the server's folder: %w", err), os.RemoveAll(dir))
-	}
-	return dir, nil
 }

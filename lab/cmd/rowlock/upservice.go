@@ -48,24 +48,8 @@ func (r *running) schemaPart() lifecycle.Part {
 		if r.system.server == nil {
 			return nil
 		}
-		return r.prepare(ctx, r.system.server.URL(database), local.SchemaOf(r.service))
+		return local.Provision(ctx, r.binary, r.system.server.URL(database), local.SchemaOf(r.service), r.environ)
 	}}
-}
-
-// prepare makes roles and schema, runs the migrations as the owner, and leaves the
-// replicas the role that can do no more than change rows.
-func (r *running) prepare(ctx context.Context, admin string, schema local.Schema) error {
-	access, err := local.Prepare(ctx, admin, schema)
-	if err != nil {
-		return err
-	}
-	r.environ["MIGRATE_ON_START"] = "false"
-	r.environ["DATABASE_URL"] = access.Owner
-	if err := local.Migrate(ctx, r.binary, r.environ); err != nil {
-		return err
-	}
-	r.environ["DATABASE_URL"] = access.App
-	return local.Grant(ctx, admin, schema)
 }
 
 // balancerStopTimeout bounds the end of a balancer. The replicas are gone by then: whoever is still there has been slow himself, and must

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"runtime"
 	"slices"
 	"time"
@@ -61,26 +60,25 @@ type drive struct {
 
 // runner holds what the runs of one bench share.
 type runner struct {
-	system   *system
-	options  Options
-	baseline *pgbench.Bench // nil without pgbench
-	progress io.Writer
+	system  *system
+	options Options
 }
 
 // Run starts a private PostgreSQL server and replicas of the service, runs the scenarios of the options, and stops
-// everything. The report is returned with an error, too, as far as it got; the error is [ErrNotExact] when a sum did
+// everything. At the end of ctx the measurement ends; at the end of hurry, which outlives ctx, what has not stopped by
+// then is killed. The report is returned with an error, too, as far as it got; the error is [ErrNotExact] when a sum did
 // not hold after all runs.
-func Run(ctx context.Context, o Options, h Host) (report *Report, err error) {
+func Run(ctx, hurry context.Context, o Options, h Host) (report *Report, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	chosen := suites()[o.Service](o).only(o.Only)
-	s, err := startSystem(ctx, o, chosen.replicas(), h)
-	if err != nil {
+	s := &system{host: h}
+	defer func() { err = errors.Join(err, s.stop(hurry)) }()
+	if err := s.start(ctx, hurry, o, chosen.replicas()); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, s.stop(ctx)) }()
-	return measure(ctx, s, o, chosen, h.Progress)
+	return measure(ctx, s, o, chosen)
 }
 
 // only returns the suite with the scenarios of these names, with all when there are none.
@@ -101,20 +99,12 @@ func (s suite) replicas() int {
 }
 
 // measure runs the scenarios on a running system.
-func measure(ctx context.Context, s *system, o Options, chosen suite, progress io.Writer) (*Report, error) {
+func measure(ctx context.Context, s *system, o Options, chosen suite) (*Report, error) {
 	// One thread of Go code drives the load with a third less CPU than two: the second would mostly spin in search of
 	// work, on cores that the servers need.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	r := &runner{system: s, options: o, progress: progress}
+	r := &runner{system: s, options: o}
 	report := &Report{Started: time.Now().UTC(), Version: lifecycle.Version(), Options: o, Machine: s.machine}
-	if s.pgbench != "" {
-		var err error
-		if r.baseline, err = pgbench.New(s.pgbench, s.url); err != nil {
-			return nil, err //nolint:wrapcheck // names pgbench
-		}
-	} else {
-		r.printf("without pgbench there are no baselines, so no ratios\n")
-	}
 	if err := chosen.prepare(ctx, r); err != nil {
 		return nil, err
 	}
@@ -128,14 +118,16 @@ func measure(ctx context.Context, s *system, o Options, chosen suite, progress i
 }
 
 // printf writes progress. A line that cannot be written does not end a measurement of minutes.
-func (r *runner) printf(format string, args ...any) { _, _ = fmt.Fprintf(r.progress, format, args...) }
+func (r *runner) printf(format string, args ...any) {
+	_, _ = fmt.Fprintf(r.system.host.Progress, format, args...)
+}
 
 // rounds runs every scenario once per round, so that all of them share the machine's good and bad minutes.
 func (r *runner) rounds(ctx context.Context, scenarios []scenario, report *Report) error {
 	var inexact error
 	for round := range r.options.Runs {
 		for i, s := range scenarios {
-			if s.pgbench != nil && r.baseline == nil {
+			if s.pgbench != nil && r.system.pgbench == "" {
 				continue
 			}
 			r.printf("round %d/%d  %-44s ", round+1, r.options.Runs, s.title)
@@ -162,7 +154,7 @@ func (r *runner) rounds(ctx context.Context, scenarios []scenario, report *Repor
 func (r *runner) run(ctx context.Context, s scenario) (Result, error) {
 	switch {
 	case s.pgbench != nil:
-		result, err := r.baseline.Run(ctx, s.pgbench(), r.options.Duration)
+		result, err := pgbench.Run(ctx, r.system.pgbench, r.system.url, s.pgbench(), r.options.Duration)
 		if err != nil {
 			return Result{}, fmt.Errorf("run the baseline: %w", err)
 		}
@@ -182,7 +174,7 @@ func (r *runner) run(ctx context.Context, s scenario) (Result, error) {
 func (r *runner) load(ctx context.Context, replicas int, d drive) (run Result, err error) {
 	driven := r.system.fleet
 	if d.environ != nil {
-		set, err := r.system.start(ctx, local.Spec{Environ: d.environ}, replicas)
+		set, err := r.system.run(ctx, local.Spec{Environ: d.environ}, replicas)
 		if err != nil {
 			return Result{}, err
 		}

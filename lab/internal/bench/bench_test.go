@@ -42,7 +42,7 @@ func (f *fake) run(t *testing.T, only ...string) (*Report, error) {
 	t.Helper()
 	o := Defaults(services.Counts).Quick()
 	o.Warmup, o.OpenDuration, o.Rate = 50*time.Millisecond, time.Second, 500
-	var s system
+	s := system{host: Host{Progress: io.Discard}}
 	for range 2 {
 		server := httptest.NewServer(f)
 		t.Cleanup(server.Close)
@@ -75,7 +75,7 @@ func (f *fake) run(t *testing.T, only ...string) (*Report, error) {
 		},
 		bars: []bar{{name: "half of a closed loop", figure: perSecond, scenario: "open", over: "closed", least: 0.5}},
 	}.only(only)
-	return measure(t.Context(), &s, o, suite, io.Discard)
+	return measure(t.Context(), &s, o, suite)
 }
 
 func TestEveryKindOfLoadIsReported(t *testing.T) {

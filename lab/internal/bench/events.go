@@ -19,7 +19,7 @@ import (
 
 // The databases of the bench of events. Those of MariaDB are missing where there is no server.
 const (
-	own        = "rowlock" // of the service's replicas
+	own        = "events" // of the service's replicas
 	small      = "events_small"
 	large      = "events_large"
 	mariaLarge = "events_maria"
@@ -172,7 +172,7 @@ func (e *events) work(name string, processes, each int) func(context.Context, *r
 		if err := t.enqueue(ctx, e.backlog); err != nil {
 			return Result{}, err
 		}
-		set, err := r.system.start(ctx, local.Spec{
+		set, err := r.system.run(ctx, local.Spec{
 			Args: []string{"work"}, NoAPI: true,
 			Environ: map[string]string{"DATABASE_URL": t.url, "WORKER_CONCURRENCY": strconv.Itoa(each)},
 		}, processes)

@@ -31,12 +31,6 @@ const FillFactor = 50
 // stopWait is how long pgbench may take to stop after an interrupt.
 const stopWait = 5 * time.Second
 
-// Bench runs pgbench on one database.
-type Bench struct {
-	binary string
-	env    []string
-}
-
 // Find returns the pgbench program: the one in binDir (the folder of the server's programs; may be empty) before one on
 // PATH.
 func Find(binDir string) (string, error) {
@@ -53,21 +47,19 @@ func Find(binDir string) (string, error) {
 	return path, nil
 }
 
-// New connects to nothing.
-func New(binary, databaseURL string) (*Bench, error) {
-	env, err := environment(databaseURL)
-	return &Bench{binary: binary, env: env}, err
-}
-
 // maxTries bounds how often Run lets pgbench begin again with more time.
 const maxTries = 4
 
-// Run runs transactions, in pgbench's language, for the duration, whole seconds and at least one, and returns what
+// Run runs transactions, in pgbench's language, on a database by the program for the duration, whole seconds and at least one, and returns what
 // pgbench reports. Where that is not enough to make the connections, on a machine that is overloaded, it runs again for
 // twice as long.
-func (b *Bench) Run(ctx context.Context, transaction string, duration time.Duration) (Result, error) {
+func Run(ctx context.Context, binary, databaseURL, transaction string, duration time.Duration) (Result, error) {
+	env, err := environment(databaseURL)
+	if err != nil {
+		return Result{}, err
+	}
 	for try := 1; ; try++ {
-		result, err := b.run(ctx, transaction, duration)
+		result, err := run(ctx, binary, env, transaction, duration)
 		if !errors.Is(err, errNoTransactions) || try == maxTries {
 			return result, err
 		}
@@ -75,12 +67,12 @@ func (b *Bench) Run(ctx context.Context, transaction string, duration time.Durat
 	}
 }
 
-func (b *Bench) run(ctx context.Context, transaction string, duration time.Duration) (Result, error) {
+func run(ctx context.Context, binary string, env []string, transaction string, duration time.Duration) (Result, error) {
 	var stdout, stderr bytes.Buffer
 	seconds := max(1, int(math.Ceil(duration.Seconds())))
-	cmd := exec.CommandContext(ctx, b.binary, "--no-vacuum", "--protocol=prepared", "--client="+strconv.Itoa(Clients),
+	cmd := exec.CommandContext(ctx, binary, "--no-vacuum", "--protocol=prepared", "--client="+strconv.Itoa(Clients),
 		"--jobs="+strconv.Itoa(Threads), "--time="+strconv.Itoa(seconds), "--file=-")
-	cmd.Env = append(cmd.Environ(), b.env...)
+	cmd.Env = append(cmd.Environ(), env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(transaction), &stdout, &stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	cmd.WaitDelay = stopWait

@@ -54,11 +54,7 @@ func TestRun(t *testing.T) {
 	if _, err := db.ExecContext(t.Context(), `CREATE TABLE counter (value bigint); INSERT INTO counter VALUES (0)`); err != nil {
 		t.Fatal(err)
 	}
-	bench, err := New(find(t), databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := bench.Run(t.Context(), "UPDATE counter SET value = value + 1;\n", 100*time.Millisecond)
+	got, err := Run(t.Context(), find(t), databaseURL, "UPDATE counter SET value = value + 1;\n", 100*time.Millisecond)
 	if err != nil || got.TPS <= 0 || got.Latency <= 0 || got.Failed != 0 {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -107,13 +103,7 @@ func serviceFillFactor(t *testing.T) string {
 func TestErrorsShowNoPassword(t *testing.T) {
 	t.Parallel()
 
-	binary := find(t)
-	bench, err := New(binary, "postgres://app:geheim@127.0.0.1:1/none?sslmode=disable")
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	_, err = bench.Run(t.Context(), "SELECT 1;", time.Second)
+	_, err := Run(t.Context(), find(t), "postgres://app:geheim@127.0.0.1:1/none?sslmode=disable", "SELECT 1;", time.Second)
 	if err == nil || strings.Contains(err.Error(), "geheim") || !strings.Contains(err.Error(), "127.0.0.1") {
 		t.Errorf("no server: error %v, want one that names the address and not the password", err)
 	}
@@ -151,9 +141,7 @@ esac
 		t.Fatal(err)
 	}
 
-	bench := &Bench{binary: binary}
-
-	got, err := bench.Run(t.Context(), "SELECT 1;", time.Second)
+	got, err := Run(t.Context(), binary, "postgres://127.0.0.1/none", "SELECT 1;", time.Second)
 	if err != nil || got.Transactions != 3 {
 		t.Errorf("%+v, %v; want 3 transactions", got, err)
 	}
