@@ -156,13 +156,10 @@ func TestStartRefusesBadConfigurations(t *testing.T) {
 	t.Parallel()
 	dsn, _ := open(t)
 	for name, env := range map[string]map[string]string{
-		"no database":                      {"DATABASE_URL": ""},
 		"lock wait beyond the statement":   {"LOCK_WAIT": "9s"},
 		"processor beyond the request":     {"PROCESSOR_TIMEOUT": "8s"},
 		"too few connections":              {"DB_MAX_OPEN_CONNS": "2"},
 		"previous secret without a secret": {"FINGERPRINT_SECRET_PREVIOUS": "hush"},
-		"negative latency":                 {"PROCESSOR_LATENCY": "-1s"},
-		"pooler without its flag":          {"DB_POOLER": "transaction"},
 	} {
 		full := map[string]string{"DATABASE_URL": dsn, "HTTP_ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0"}
 		maps.Copy(full, env)

@@ -6,7 +6,7 @@ import (
 	"github.com/rowlock/rowlock/platform/config"
 )
 
-// Config is the configuration of a replica.
+// Config configures a replica.
 //
 //nolint:lll // a tag cannot be broken into lines
 type Config struct {

@@ -75,7 +75,7 @@ func TestAmbiguousCommitOfAShortLivedKey(t *testing.T) {
 }
 
 // The reply to COMMIT is lost and the server cannot be reached any more: the answer is
-// "unknown", and a repeat on any replica gets the one true answer.
+// "unknown", and a repeat on another replica gets the one true answer.
 func TestAmbiguousCommitAndTheServerIsGone(t *testing.T) {
 	t.Parallel()
 	dsn, db := open(t)
@@ -92,10 +92,8 @@ func TestAmbiguousCommitAndTheServerIsGone(t *testing.T) {
 	if err := proxy.Accept(); err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range []*replica{witness, cut} {
-		if a := r.pay(t, "k", body(1, goodCard)).want(t, 201, "SUCCEEDED"); !a.replayed {
-			t.Errorf("the repeat paid again: %s", a)
-		}
+	if a := witness.pay(t, "k", body(1, goodCard)).want(t, 201, "SUCCEEDED"); !a.replayed {
+		t.Errorf("the repeat paid again: %s", a)
 	}
 	db.counts(t, 2, 2, 2)
 }

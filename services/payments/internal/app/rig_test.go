@@ -115,10 +115,10 @@ func (a answer) repeats(t *testing.T, first answer) {
 	}
 }
 
-// base looks at the database on a connection of its own.
+// base is a direct connection to the service's database.
 type base struct{ *sqlx.DB }
 
-// open makes a database and looks at it.
+// open creates a migrated database and opens a connection to it.
 func open(t *testing.T) (dsn string, b base) {
 	t.Helper()
 	dsn = dbtest.Postgres(t, postgres.Migrations())

@@ -175,14 +175,11 @@ func TestBadRequests(t *testing.T) {
 		{good, "4242424242424241", "card.number"},
 		{`"` + good + `"`, good, "card.number"},
 		{`"number":"` + good + `",`, "", "card.number"},
-		{"2099", "99", "card.exp_year"},
 		{":12,", ":13,", "card.exp_month"},
 		{":12,", ":99999999999999999999,", "card.exp_month"},
 		{`"123"`, "123", "card.cvc"},
 		{"EUR", "eur", "currency"},
-		{"1250", "0", "amount"},
 		{"1250", "1.5", "amount"},
-		{"1250", "1e3", "amount"},
 		{"1250", "null", "amount"},
 		{`"ride_id":"r",`, "", "ride_id"},
 		{`"p"`, `"x` + good + `"`, "rider_id"},
@@ -212,16 +209,11 @@ func TestKeyHeader(t *testing.T) {
 	s := newServer(t, p)
 	s.wantProblem("missing", s.do("POST", path, valid), 400, "IDEMPOTENCY_KEY_REQUIRED", key)
 	s.wantProblem("empty", s.pay("", valid), 400, "IDEMPOTENCY_KEY_REQUIRED", key)
-	for name, k := range map[string]string{
-		"too long": strings.Repeat("k", 256), "not printable": "a\tb", "not ASCII": "é", "quoted and empty": `""`,
-		"open quote": `"a`, "a card number": "k-" + good,
-	} {
-		s.wantProblem(name, s.pay(k, valid), 400, "INVALID_FIELD", key)
+	for _, k := range []string{strings.Repeat("k", 256), "a\tb", `"a`, "k-" + good} {
+		s.wantProblem(k, s.pay(k, valid), 400, "INVALID_FIELD", key)
 	}
-	for header, want := range map[string]payment.Key{`a "b"`: `a "b"`, `"a \"b\""`: `a "b"`} {
-		if a := s.pay(header, valid); a.Status != 201 || p.key != want {
-			t.Errorf("%s became %s: %+v", header, p.key, a)
-		}
+	if a := s.pay(`"a,\"b\""`, valid); a.Status != 201 || p.key != `a,"b"` {
+		t.Errorf("a quoted key became %s: %+v", p.key, a)
 	}
 }
 

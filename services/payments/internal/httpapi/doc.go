@@ -1,6 +1,7 @@
 // Package httpapi serves the domain's inbound ports over HTTP, as api/openapi.yaml
-// specifies. Models and routes are generated from it. It depends on the ports alone,
-// never on a repository.
+// defines them. It depends on the ports alone, never on a repository.
+//
+// The types of bodies and the routes are generated from the contract into api.gen.go.
 package httpapi
 
 //go:generate go tool -modfile=../../../../tools/go.mod oapi-codegen --config=../../api/server.yaml ../../api/openapi.yaml

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// PayAPI is the inbound port for paying a ride.
+// PayAPI pays for rides. It is an inbound port.
 type PayAPI interface {
 	// Pay charges a ride once per key and returns the one answer to it. It fails
 	// with ErrKeyConflict, ErrProcessing, ErrProcessorFault, ErrProcessorTimeout,
@@ -14,7 +14,7 @@ type PayAPI interface {
 	Pay(ctx context.Context, key Key, r Request) (Answer, error)
 }
 
-// LookupAPI is the inbound port for reading payments.
+// LookupAPI reads payments. It is an inbound port.
 type LookupAPI interface {
 	// Payment returns one payment, or ErrNotFound.
 	Payment(ctx context.Context, id ID) (Payment, error)
@@ -40,7 +40,7 @@ type Claimed struct {
 	Now time.Time
 }
 
-// Settlement is a payment that was charged or declined, to be stored.
+// Settlement holds a payment that was charged or declined, to be stored.
 type Settlement struct {
 	Payment Payment
 	// ProcessorKey is the key that the processor charged under; no two payments
@@ -51,8 +51,8 @@ type Settlement struct {
 // ChargeFunc charges the card for a request that owns its key.
 type ChargeFunc func(ctx context.Context, c Claimed) (Settlement, error)
 
-// Repository is the outbound port to the store. The suite paymenttest.Exercise holds
-// what a repository must keep.
+// Repository stores payments and idempotency records. It is an outbound port; the suite
+// paymenttest.Exercise tests its implementations.
 type Repository interface {
 	// Settle returns the record of the claim's key. When the key is absent or
 	// expired, the caller owns it: Settle calls charge, and stores the payment that
@@ -76,7 +76,7 @@ type Repository interface {
 	DeleteExpired(ctx context.Context, limit int) (int, error)
 }
 
-// Charge is one request to the processor.
+// Charge asks the processor to charge a card.
 type Charge struct {
 	// Key makes the charge happen once: the same key with the same values gets the
 	// same result, with other values ErrKeyConflict.
@@ -89,13 +89,13 @@ type Charge struct {
 	OnlyRepeat bool
 }
 
-// Result is the processor's definitive answer.
+// Result holds the processor's definitive answer.
 type Result struct {
 	// DeclineCode is the issuer's reason; empty when the card was charged.
 	DeclineCode string
 }
 
-// Processor is the outbound port to the company that moves the money.
+// Processor charges cards. It is the outbound port to the company that moves the money.
 type Processor interface {
 	// Charge charges a card at most once per Charge.Key. An error is
 	// ErrKeyConflict, ErrNotCharged, ErrProcessorFault or ErrProcessorTimeout; the

@@ -211,7 +211,7 @@ func TestBrands(t *testing.T) {
 	}
 }
 
-// Every value counts.
+// A change of any value changes the fingerprint.
 func TestFingerprintTellsRequestsApart(t *testing.T) {
 	t.Parallel()
 	for _, f := range []*payment.Fingerprints{payment.NewFingerprints("", ""), payment.NewFingerprints("s", "")} {
@@ -251,7 +251,7 @@ func TestFingerprintVersions(t *testing.T) {
 		}
 		versions[made.Version] = true
 		if strings.Contains(made.Version, "one") || strings.Contains(made.Version, "two") {
-			t.Errorf("the version %s tells the secret", made.Version)
+			t.Errorf("the version %s contains the secret", made.Version)
 		}
 		if same, err := rotated.Same(made, r); !same || err != nil {
 			t.Errorf("%s under the rotated secret: %t, %v", made.Version, same, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
-// row is a payments row.
+// row holds a row of payments.
 type row struct {
 	ID           string         `db:"id"`
 	RideID       string         `db:"ride_id"`

@@ -8,8 +8,8 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
-// earlierSQL is a statement of its own, after the claim: its snapshot must see the
-// payment of the key's previous owner, for whose transaction the claim has waited.
+// earlierSQL counts the payments of a key. It runs after the claim, in a snapshot that
+// sees the payment of the previous owner, for whose transaction the claim has waited.
 const earlierSQL = `SELECT count(*) FROM payments.payments WHERE idempotency_key = $1`
 
 // storeSQL writes the payment and its receipt.
@@ -27,7 +27,7 @@ const recordColumns = `status, request_fingerprint, fingerprint_version, payment
 
 const statusCompleted = "COMPLETED"
 
-// record is an idempotency_records row.
+// record holds a row of idempotency_records.
 type record struct {
 	Status      string         `db:"status"`
 	Fingerprint []byte         `db:"request_fingerprint"`

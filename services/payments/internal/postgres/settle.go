@@ -38,7 +38,8 @@ func (s *Store) Settle(
 			return record, false, err
 		}
 	}
-	defer s.observer.Opened()()
+	closed := s.observer.Opened()
+	defer closed()
 	// From here on a client that disconnects cancels nothing: a charge must not be
 	// left without its payment.
 	ctx, cancel := detach(ctx)

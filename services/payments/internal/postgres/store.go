@@ -42,7 +42,7 @@ type Options struct {
 	Contention *contention.Metrics
 }
 
-// Store is a payment.Repository on PostgreSQL.
+// Store stores payments in PostgreSQL. It implements payment.Repository.
 type Store struct {
 	db       *sqldb.DB
 	options  Options

@@ -92,8 +92,9 @@ func TestAllSlotsTaken(t *testing.T) {
 	r := openStore(t, dbtest.Postgres(t, postgres.Migrations()), sqldb.PoolerNone, postgres.Options{
 		Transactions: 2, LockWait: 300 * time.Millisecond,
 	})
-	defer holder(t, r, "held0")()
-	defer holder(t, r, "held1")()
+	for _, key := range []payment.Key{"held0", "held1"} {
+		t.Cleanup(holder(t, r, key))
+	}
 	if _, err := pay(t.Context(), r, "k"); !errors.Is(err, bulkhead.ErrFull) {
 		t.Errorf("%v, want ErrFull", err)
 	}

@@ -34,7 +34,7 @@ type Options struct {
 	Operations *telemetry.Operations
 }
 
-// Simulator is a payment.Processor with a durable ledger.
+// Simulator implements payment.Processor on a durable ledger.
 type Simulator struct {
 	ledger       *sqldb.DB
 	fingerprints *payment.Fingerprints

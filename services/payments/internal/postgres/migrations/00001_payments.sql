@@ -1,6 +1,5 @@
 -- +goose Up
--- What is stored under an idempotency key. The key is ordered byte by byte, whatever
--- the database's locale is. Half of each page is left free: the row is written twice
+-- The record of an idempotency key. The key is ordered by bytes in every locale. Half of each page is left free: the row is written twice
 -- in its transaction (PROCESSING, then COMPLETED), and the second version then stays
 -- on its page and touches no index. The body is json and not jsonb, because json
 -- keeps its bytes.
@@ -21,7 +20,7 @@ CREATE TABLE payments.idempotency_records (
 CREATE INDEX idempotency_records_expires_at ON payments.idempotency_records (expires_at);
 
 -- idempotency_key is not unique: a key that has expired counts as new. processor_key
--- is, so that one charge never stands behind two payments.
+-- is, so that no two payments share one charge.
 CREATE TABLE payments.payments (
     id              uuid PRIMARY KEY,
     idempotency_key text COLLATE "C" NOT NULL,
@@ -43,8 +42,8 @@ CREATE INDEX payments_idempotency_key ON payments.payments (idempotency_key);
 CREATE INDEX payments_ride ON payments.payments (ride_id, created_at DESC, id DESC);
 
 -- The simulated processor's ledger: its definitive answer to each key, a charge or,
--- with a decline_code, a decline. It stands for another company's
--- system: it is written on a connection of its own, and nothing refers to it.
+-- with a decline_code, a decline. It represents another company's system: it is written
+-- on a connection of its own, and nothing refers to it.
 CREATE TABLE payments.processor_charges (
     processor_key       text COLLATE "C" PRIMARY KEY,
     amount              bigint      NOT NULL,
