@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -14,40 +13,38 @@ import (
 	"strings"
 	"sync"
 	"text/tabwriter"
+
+	"gopkg.in/natefinch/lumberjack.v2"
 )
 
-// console writes what people read. It is used from many goroutines at once.
+// console writes lines from many goroutines.
 type console struct {
 	mu  sync.Mutex
 	out io.Writer
 }
 
-func (c *console) say(format string, args ...any) { //nolint:goprintffuncname // it says a line, it does not print a format
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	say(c.out, format, args...)
+func (c *console) say(format string, args ...any) { //nolint:goprintffuncname // it writes a line
+	say(c, format, args...)
 }
 
-// Write lets others report their progress, in whole lines.
+// Write writes whole lines.
 func (c *console) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.out.Write(p) //nolint:wrapcheck // an io.Writer returns the error of the one below
 }
 
-// printTable says what runs where, and what to try.
+// printTable prints the addresses and processes of all services, and commands to try.
 func (s *system) printTable(context.Context) error {
 	var b bytes.Buffer
 	tw := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
 	say(tw, "\nSERVICE\tADDRESS\tTRY IT IN THE BROWSER\tREPLICAS")
 	for _, r := range s.running {
-		for i, replica := range r.set.Load().Replicas() {
+		cells := r.service.Name + "\t" + r.url() + "\t" + r.url() + "/docs"
+		for _, replica := range r.set.Load().Replicas() {
 			st := replica.Status()
-			cells := "\t\t"
-			if i == 0 {
-				cells = r.service.Name + "\t" + r.url() + "\t" + r.url() + "/docs"
-			}
 			say(tw, "%s\t%s: process %d, metrics at http://%s/metrics", cells, st.Name, st.PID, st.Admin)
+			cells = "\t\t"
 		}
 	}
 	if err := tw.Flush(); err != nil {
@@ -57,30 +54,43 @@ func (s *system) printTable(context.Context) error {
 	for _, r := range s.running {
 		say(&b, "  %s", strings.ReplaceAll(r.service.Try, "URL", r.url()))
 	}
-	b.WriteByte('\n')
 	if s.server != nil {
-		say(&b, `The database, with psql:  psql "$(cat %s)"`, s.urlFile())
+		say(&b, "\n"+`The database, with psql:  psql "$(cat %s)"`, s.urlFile())
 	} else {
-		say(&b, "The database is the one of DATABASE_URL.")
+		say(&b, "\nThe database is the one of DATABASE_URL.")
 	}
-	say(&b, "All logs: %s (warnings and errors appear here too). Ctrl-C stops everything.", s.logs.dir)
+	say(&b, "All logs: %s (warnings and errors appear here too). Ctrl-C stops everything.", s.logs)
 	_, err := s.console.Write(b.Bytes())
 	return err
 }
 
-// line takes a log line of a replica: into its file, and onto the console what
-// a person should see.
-func (s *system) line(replica string, line []byte) {
-	// A full disk must not stop a replica; PostgreSQL will say it louder.
-	_ = s.logs.write(replica, line)
-	if text, ok := readable(line, s.verbose); ok {
-		s.console.say("%s | %s", replica, text)
+// maxLog is the size in megabytes at which a log file is put aside; one older file is kept.
+const maxLog = 16
+
+// logLines returns a function for local.Spec.Line that writes each replica's lines to a log file in the folder, new with
+// each run, and warnings and errors to the console; with verbose all lines.
+func logLines(folder string, out *console, verbose bool) func(replica string, line []byte) {
+	var mu sync.Mutex
+	files := map[string]io.Writer{}
+	return func(replica string, line []byte) {
+		mu.Lock()
+		file := files[replica]
+		if file == nil {
+			path := filepath.Join(folder, replica+".log")
+			_ = os.Remove(path) // there is none, or it cannot be written either
+			file = &lumberjack.Logger{Filename: path, MaxSize: maxLog, MaxBackups: 1}
+			files[replica] = file
+		}
+		mu.Unlock()
+		_, _ = file.Write(append(slices.Clone(line), '\n')) // a full disk does not stop a replica
+		if text, ok := readable(line, verbose); ok {
+			out.say("%s | %s", replica, text)
+		}
 	}
 }
 
-// readable makes a log line readable: time, service and version are left out,
-// as everybody can see when and where. Unless all is wanted, ok says whether it
-// is a warning, an error, or no log line at all (a panic, for one).
+// readable returns a JSON log line as text, without time, service and version. Unless all is set, ok reports whether it is a
+// warning, an error, or no log line at all, such as a panic.
 func readable(line []byte, all bool) (text string, ok bool) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(line, &members) != nil {
@@ -90,16 +100,14 @@ func readable(line []byte, all bool) (text string, ok bool) {
 	if !all && level != "WARN" && level != "ERROR" {
 		return "", false
 	}
-	var b strings.Builder
-	b.WriteString(level + " " + unquoted(members["msg"]))
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		switch name {
-		case "time", "level", "msg", "service", "version":
-		default:
-			b.WriteString(" " + name + "=" + string(members[name]))
-		}
+	text = level + " " + unquoted(members["msg"])
+	for _, name := range []string{"time", "level", "msg", "service", "version"} {
+		delete(members, name)
 	}
-	return b.String(), true
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		text += " " + name + "=" + string(members[name])
+	}
+	return text, true
 }
 
 func unquoted(raw json.RawMessage) string {
@@ -108,59 +116,4 @@ func unquoted(raw json.RawMessage) string {
 		return string(raw)
 	}
 	return s
-}
-
-// maxLog is the size in bytes at which a log is put aside as <name>.log.1, over the one before.
-const maxLog = 16 << 20
-
-// logs are the replicas' log files, new with each `up`.
-type logs struct {
-	dir   string
-	mu    sync.Mutex
-	files map[string]*logFile
-	buf   []byte // a line with its break, so that it is written at once
-}
-
-type logFile struct {
-	file *os.File
-	size int
-}
-
-func (l *logs) write(replica string, line []byte) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	f := l.files[replica]
-	if f != nil && f.size > maxLog {
-		path := f.file.Name()
-		if err := errors.Join(f.file.Close(), os.Rename(path, path+".1")); err != nil {
-			return err
-		}
-		f = nil
-	}
-	if f == nil {
-		file, err := os.Create(filepath.Join(l.dir, replica+".log"))
-		if err != nil {
-			return err //nolint:wrapcheck // names the file
-		}
-		f = &logFile{file: file}
-		if l.files == nil {
-			l.files = make(map[string]*logFile)
-		}
-		l.files[replica] = f
-	}
-	l.buf = append(append(l.buf[:0], line...), '\n')
-	n, err := f.file.Write(l.buf)
-	f.size += n
-	return err //nolint:wrapcheck // names the file
-}
-
-func (l *logs) close() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	errs := make([]error, 0, len(l.files))
-	for _, f := range l.files {
-		errs = append(errs, f.file.Close())
-	}
-	l.files = nil
-	return errors.Join(errs...)
 }

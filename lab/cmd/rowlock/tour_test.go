@@ -6,13 +6,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
-// pasteWhatIsPrinted tries what `up` shows of each service, again and again.
+// pasteWhatIsPrinted runs the lines that up prints, several times.
 func pasteWhatIsPrinted(t *testing.T, tab table) {
 	t.Helper()
-	t.Log("the tour: what is printed works when it is pasted, again and again")
 	for i := 1; i <= 3; i++ {
 		if got, want := strings.TrimSpace(shell(t, tab.try["counts"])), fmt.Sprintf(`{"itemId":"apples","value":%d}`, i); got != want {
 			t.Fatalf("paste %d printed %s, want %s", i, got, want)
@@ -37,56 +37,22 @@ func pasteWhatIsPrinted(t *testing.T, tab table) {
 		t.Errorf("the events printed %s", got)
 	}
 	address := regexp.MustCompile(`http://127\.0\.0\.1:\d+/events`).FindString(tab.try["events"])
-	looks := 0
-	for shell(t, "curl -s "+address+"/2") == "{\"id\":2,\"value\":null}\n" { // until the worker has come to it
-		if looks++; looks > 500 {
-			t.Fatal("no worker has come to event 2")
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	waittest.Eventually(t, "a worker gives event 2 a value", func() bool {
+		return shell(t, "curl -s "+address+"/2") != "{\"id\":2,\"value\":null}\n"
+	})
 }
 
-// runTours runs the scripts in README's section of that name, and looks how each ends.
-func runTours(t *testing.T, tab table) {
-	t.Helper()
-	if got := shell(t, tour(t, 8083, tab.try["counts"])); !strings.Contains(got, `"currentValue":101`) {
-		t.Errorf("README's tour ends with:\n%s", got)
-	}
-	got := shell(t, tour(t, 8082, tab.try["payments"]))
-	if strings.Count(got, "201 ") != 50 || strings.Count(got, `"status":"SUCCEEDED"`) != 1 {
-		t.Errorf("README's tour of payments ends with:\n%s", got)
-	}
-	got = shell(t, tour(t, 8084, tab.try["iidy"]))
-	if !strings.HasPrefix(got, "ADDED 100000\nitems 100000\nclaimed 8000\n") {
-		t.Errorf("README's tour of iidy ends with:\n%s", got)
-	}
-	// The worker looks every 1 to 1.5 s, and the machine may be busy: the tour's two seconds become more.
-	got = shell(t, strings.ReplaceAll(tour(t, 8085, tab.try["events"]), "sleep 2", "sleep 4"))
-	if !regexp.MustCompile(`^\{"count":102\}\n\{"id":100,"value":"[a-z]+"\}\n$`).MatchString(got) {
-		t.Errorf("README's tour of events ends with:\n%s", got)
-	}
-	// The first pot has two coins from what was pasted.
-	got = shell(t, tour(t, 8081, tab.try["pyggpot"]))
-	if !strings.Contains(got, `"pot_name":"Tour"`) || !strings.Contains(got, `"coins":[{"kind":"GOLD","count":102}]`) {
-		t.Errorf("README's tour of pyggpot ends with:\n%s", got)
-	}
-}
-
-// tour is the script in README's section of that name that speaks to port, sent to the address that try names instead.
-func tour(t *testing.T, port int, try string) string {
+// runTour runs the tour of README at the address of counts, and looks how it ends.
+func runTour(t *testing.T, url string) {
 	t.Helper()
 	readme, err := os.ReadFile("../../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := fmt.Sprintf("http://127.0.0.1:%d", port)
 	_, section, _ := strings.Cut(string(readme), "\n## Tour\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	for script := range strings.SplitSeq(section, "\n```sh\n") {
-		if script, _, found := strings.Cut(script, "\n```\n"); found && strings.Contains(script, address) {
-			return strings.ReplaceAll(script, address, regexp.MustCompile(`http://[^/]+`).FindString(try))
-		}
+	_, script, _ := strings.Cut(section, "\n```sh\n")
+	script, _, found := strings.Cut(script, "\n```\n")
+	if got := shell(t, strings.ReplaceAll(script, "http://127.0.0.1:8083", url)); !found || !strings.Contains(got, `"currentValue":101`) {
+		t.Errorf("README's tour ends with:\n%s", got)
 	}
-	t.Fatalf("README has no tour at %s", address)
-	return ""
 }

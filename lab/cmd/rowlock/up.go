@@ -20,20 +20,20 @@ import (
 )
 
 const (
-	// database is that of all services on the private server.
+	// database holds all services on the private server.
 	database = "rowlock"
 	// maxReplicas keeps the services' connections (8 each) within max_connections=400 of the private server.
 	maxReplicas = 40
 	// upStopTimeout bounds the orderly end of everything; replicas have local.Spec.StopTimeout of it.
 	upStopTimeout = time.Minute
-	// greetTimeout is for a server that may be far away.
-	greetTimeout = 10 * time.Second
-	// shutdownDelay is how long a replica goes on serving after SIGTERM, so that
-	// the balancer, which looks every 100 ms, leaves it first.
+	// pingTimeout bounds the check of the server of DATABASE_URL, which may be far away.
+	pingTimeout = 10 * time.Second
+	// shutdownDelay is how long a replica serves on after SIGTERM, so that the balancer's list, renewed every 100 ms,
+	// leaves it out first.
 	shutdownDelay = "300ms"
 )
 
-// upOptions is the command line of `rowlock up`.
+// upOptions holds the flags of rowlock up.
 type upOptions struct {
 	replicas int
 	data     string
@@ -84,22 +84,33 @@ func (o *upOptions) validate(environ map[string]string) (err error) {
 	return nil
 }
 
+// system is what rowlock up runs.
+type system struct {
+	process
+	upOptions
+
+	console *console
+	logs    string          // the folder of the replicas' logs
+	server  *localpg.Server // nil with DATABASE_URL
+	// stopping is closed before the server is stopped.
+	stopping chan struct{}
+	running  []*running
+}
+
 // up runs everything until ctx ends.
 func up(ctx context.Context, p process, o upOptions) error {
-	if err := os.MkdirAll(filepath.Join(o.data, "log"), 0o755); err != nil {
+	s := &system{
+		process: p, upOptions: o, console: &console{out: p.stdout}, logs: filepath.Join(o.data, "log"), stopping: make(chan struct{}),
+	}
+	if err := os.MkdirAll(s.logs, 0o755); err != nil {
 		return fmt.Errorf("make the data folder: %w", err)
 	}
-	s := &system{
-		process: p, upOptions: o, console: &console{out: p.stdout}, stopping: make(chan struct{}),
-		logs: &logs{dir: filepath.Join(o.data, "log")},
-	}
-	defer func() { _ = s.logs.close() }() // every line was written when it came
 	parts := []lifecycle.Part{{Name: "binaries", Start: s.findBinaries}, s.databasePart()}
-	for _, row := range o.services {
-		r := &running{system: s, service: row}
+	for _, service := range o.services {
+		r := &running{system: s, service: service}
 		s.running = append(s.running, r)
 		parts = append(parts, r.schemaPart(), r.balancerPart(), r.replicasPart())
-		if row.Worker != "" {
+		if service.Worker != "" {
 			parts = append(parts, r.workerPart())
 		}
 	}
@@ -108,36 +119,21 @@ func up(ctx context.Context, p process, o upOptions) error {
 		return nil
 	}})
 
-	// lifecycle tells its steps to a log; here they are told on the console, by the parts.
+	// The parts report their steps on the console, so lifecycle's log is dropped.
 	err := lifecycle.Run(ctx, slog.New(slog.DiscardHandler), upStopTimeout, parts...)
 	select {
 	case <-p.hurry:
 		s.console.say("Killed what had not stopped yet.")
-		return exitStatus(exitKilled) // that things were killed is what was asked for
+		return exitStatus(exitKilled) // err only says that
 	default:
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		s.console.say("All stopped.")
 	}
-	s.console.say("All stopped.")
-	return nil
+	return err
 }
 
-// system is what `up` runs.
-type system struct {
-	process
-	upOptions
-
-	console *console
-
-	logs *logs
-
-	server   *localpg.Server // nil with DATABASE_URL
-	stopping chan struct{}   // closed before the server is stopped
-	running  []*running
-}
-
-// findBinaries comes before the database: what does not compile needs none.
+// findBinaries comes before the database, which a service that does not compile needs not.
 func (s *system) findBinaries(ctx context.Context) (err error) {
 	for _, r := range s.running {
 		if r.binary, err = local.Binary(ctx, r.service.Name, s.console); err != nil {
@@ -147,29 +143,13 @@ func (s *system) findBinaries(ctx context.Context) (err error) {
 	return nil
 }
 
-// databasePart runs the private server, or asks the one that DATABASE_URL names for a sign of life.
+// databasePart runs the private server, or checks the one of DATABASE_URL once, before every replica does.
 func (s *system) databasePart() lifecycle.Part {
 	if s.environ["DATABASE_URL"] != "" {
-		return lifecycle.Part{Name: "PostgreSQL", Start: s.greetServer}
+		return lifecycle.Part{Name: "PostgreSQL", Start: s.ping}
 	}
 	return lifecycle.Part{
-		Name: "PostgreSQL",
-		Start: func(ctx context.Context) (err error) {
-			s.server, err = localpg.Start(ctx, localpg.Options{
-				Dir: filepath.Join(s.data, "postgres"), Fresh: s.fresh, Progress: s.console, Environ: s.environ,
-			})
-			if errors.Is(err, localpg.ErrInUse) {
-				return fmt.Errorf("%w; another one needs a folder of its own (--data)", err)
-			}
-			if err != nil {
-				return err
-			}
-			if err := local.Database(ctx, s.server.URL("postgres"), database); err != nil {
-				return err
-			}
-			return os.WriteFile(s.urlFile(), []byte(s.server.URL(database)+"\n"), 0o600)
-		},
-		Run: s.keepServer,
+		Name: "PostgreSQL", Start: s.startServer, Run: s.keepServer,
 		Stop: func(ctx context.Context) error {
 			s.console.say("Stopping PostgreSQL")
 			close(s.stopping)
@@ -180,23 +160,38 @@ func (s *system) databasePart() lifecycle.Part {
 	}
 }
 
-// greetServer says once what every replica would say over and over.
-func (s *system) greetServer(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, greetTimeout)
+func (s *system) ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	db, err := sqldb.Open(ctx, sqldb.Settings{
 		URL: s.environ["DATABASE_URL"], Pooler: sqldb.Pooler(s.environ["DB_POOLER"]), ApplicationName: "rowlock up",
 	}, slog.New(slog.DiscardHandler), nil)
+	if err == nil {
+		err = errors.Join(db.Ping(ctx), db.Close())
+	}
 	if err != nil {
 		return fmt.Errorf("DATABASE_URL cannot be used: %w", err)
-	}
-	if err := errors.Join(db.Ping(ctx), db.Close()); err != nil {
-		return fmt.Errorf("DATABASE_URL names a server that cannot be used: %w", err)
 	}
 	return nil
 }
 
-// urlFile holds the superuser's URL, for psql.
+func (s *system) startServer(ctx context.Context) (err error) {
+	s.server, err = localpg.Start(ctx, localpg.Options{
+		Dir: filepath.Join(s.data, "postgres"), Fresh: s.fresh, Progress: s.console, Environ: s.environ,
+	})
+	if errors.Is(err, localpg.ErrInUse) {
+		err = fmt.Errorf("%w; another one needs a folder of its own (--data)", err)
+	}
+	if err == nil {
+		err = local.Database(ctx, s.server.URL("postgres"), database)
+	}
+	if err == nil {
+		err = os.WriteFile(s.urlFile(), []byte(s.server.URL(database)+"\n"), 0o600)
+	}
+	return err
+}
+
+// urlFile returns the path of the file with the superuser's URL, for psql.
 func (s *system) urlFile() string { return filepath.Join(s.data, "database-url") }
 
 // keepServer starts the private server again when it ends by itself.
@@ -210,52 +205,28 @@ func (s *system) keepServer(ctx context.Context) error {
 		case <-s.server.Done():
 		}
 		select {
-		case <-s.stopping: // it was stopped
+		case <-s.stopping: // its end is that of the stop
 			return context.Canceled
 		default:
 		}
 		s.console.say("PostgreSQL ended by itself; starting it again")
 		if err := s.server.Restart(ctx); err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return fmt.Errorf("it ended by itself and could not be started again, see %s: %w", s.server.LogFile(), err)
+			return fmt.Errorf("it ended by itself and could not be started again, see %s: %w", s.server.LogFile(), errors.Join(ctx.Err(), err))
 		}
 		s.console.say("PostgreSQL is back")
 	}
 }
 
-// replicaEnviron is the environment of the replicas without what `up` decides itself.
+// replicaEnviron returns the environment of the replicas without what up sets itself.
 func (s *system) replicaEnviron() map[string]string {
 	env := maps.Clone(s.environ)
-	delete(env, "INTERNAL_HTTP_ADDR") // one address a service
+	delete(env, "INTERNAL_HTTP_ADDR") // the balancer has one address
 	if env["SHUTDOWN_DELAY"] == "" {
 		env["SHUTDOWN_DELAY"] = shutdownDelay
 	}
-	if s.server != nil {
-		// These would be about another server.
+	if s.server != nil { // these name another server
 		delete(env, "DB_POOLER")
 		delete(env, "MIGRATE_DATABASE_URL")
 	}
 	return env
-}
-
-// notify tells on the console what happens to a replica.
-func (s *system) notify(e local.Event) {
-	switch e.Kind {
-	case local.Ended:
-		s.console.say("%s (process %d) ended after %s: %v; starting it again in %s",
-			e.Replica, e.PID, round(e.After), e.Err, round(e.Pause))
-	case local.Ready:
-		if e.Starts > 1 {
-			s.console.say("%s is back (process %d)", e.Replica, e.PID)
-		}
-	}
-}
-
-func round(d time.Duration) time.Duration {
-	if d < time.Second {
-		return d.Round(time.Millisecond)
-	}
-	return d.Round(100 * time.Millisecond)
 }

@@ -35,13 +35,11 @@ func (r *running) Backends() []local.Backend {
 	return nil
 }
 
-// url is the service's address.
+// url returns the service's address.
 func (r *running) url() string { return "http://" + r.listener.Addr().String() }
 
-// schemaPart makes roles and schema on the private server and runs the
-// migrations. The replicas then get the role that can do no more than change
-// rows. On a server that is not ours nobody makes roles: there the replicas
-// migrate at start, as they are told by DATABASE_URL.
+// schemaPart makes roles and schema on the private server. On the server of DATABASE_URL the replicas migrate at their
+// start, with the role that it names.
 func (r *running) schemaPart() lifecycle.Part {
 	return lifecycle.Part{Name: r.service.Name + " schema", Start: func(ctx context.Context) error {
 		r.environ = r.system.replicaEnviron()
@@ -52,21 +50,18 @@ func (r *running) schemaPart() lifecycle.Part {
 	}}
 }
 
-// balancerStopTimeout bounds the end of a balancer. The replicas are gone by then: whoever is still there has been slow himself, and must
-// not use up the time in which PostgreSQL stops in order.
+// balancerStopTimeout bounds the stop of a balancer, which comes after that of its replicas: a slow client must not use up
+// the time in which PostgreSQL stops in order.
 const balancerStopTimeout = 5 * time.Second
 
-// balancerPart gives the service its one address. It comes before the replicas,
-// so that it is stopped after them: answers that are on their way still pass.
+// balancerPart gives the service its one address. It is stopped after the replicas, so that their last answers pass.
 func (r *running) balancerPart() lifecycle.Part {
 	return lifecycle.Part{
 		Name: r.service.Name + " balancer",
 		Start: func(ctx context.Context) (err error) {
-			if r.listener, err = r.listen(ctx); err != nil {
-				return err
-			}
 			r.balancer = local.NewBalancer(r.service.Name, r)
-			return nil
+			r.listener, err = r.listen(ctx)
+			return err
 		},
 		Run: func(context.Context) error { return r.balancer.Serve(r.listener) },
 		Stop: func(ctx context.Context) error {
@@ -84,78 +79,52 @@ func (r *running) balancerPart() lifecycle.Part {
 	}
 }
 
-// Where another port is looked for: 8183, 8283, ... for 8083; the services'
-// usual ports are close together.
-const (
-	portStep  = 100
-	portTries = 10
-)
-
-// listen takes the service's port, or another one and says so.
+// listen listens on the service's port, or on a free one where that is in use.
 func (r *running) listen(ctx context.Context) (net.Listener, error) {
 	var lc net.ListenConfig
-	var first error
-	for i := range portTries + 1 {
-		port := r.service.Port + i*portStep
-		if i == portTries {
-			port = 0
-		}
-		ln, err := lc.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err == nil {
-			if first != nil {
-				r.system.console.say("Port %d is in use: %s is at %s instead", r.service.Port, r.service.Name, ln.Addr())
-			}
-			return ln, nil
-		}
-		if first == nil {
-			first = err
-		}
-		if !errors.Is(err, syscall.EADDRINUSE) {
-			break
+	ln, err := lc.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(r.service.Port)))
+	if errors.Is(err, syscall.EADDRINUSE) {
+		if ln, err = lc.Listen(ctx, "tcp", "127.0.0.1:0"); err == nil {
+			r.system.console.say("Port %d is in use: %s is at %s instead", r.service.Port, r.service.Name, ln.Addr())
 		}
 	}
-	return nil, fmt.Errorf("find a port for %s: %w", r.service.Name, first)
+	if err != nil {
+		return nil, fmt.Errorf("find a port for %s: %w", r.service.Name, err)
+	}
+	return ln, nil
 }
 
 // replicasPart runs the replicas.
 func (r *running) replicasPart() lifecycle.Part {
-	return lifecycle.Part{
-		Name: r.service.Name + " replicas",
-		Start: func(ctx context.Context) error {
-			r.system.console.say("Starting %s of %s", plural(r.system.replicas, "replica"), r.service.Name)
-			set, err := local.Start(ctx, local.Spec{
-				Service: r.service.Name, Path: r.binary, Environ: r.environ, Line: r.system.line, Notify: r.system.notify,
-			}, r.system.replicas)
-			if err != nil {
-				return err
-			}
-			r.set.Store(set)
-			return nil
-		},
-		Stop: func(ctx context.Context) error {
-			r.system.console.say("Stopping %s of %s", plural(r.system.replicas, "replica"), r.service.Name)
-			ctx, cancel := hurried(ctx, r.system.hurry)
-			defer cancel()
-			return r.set.Load().Stop(ctx)
-		},
+	what := "1 replica of " + r.service.Name
+	if n := r.system.replicas; n > 1 {
+		what = fmt.Sprintf("%d replicas of %s", n, r.service.Name)
 	}
+	return r.processesPart(what, local.Spec{Service: r.service.Name}, r.system.replicas, r.set.Store)
 }
 
 // workerPart runs one process of the service's workers.
 func (r *running) workerPart() lifecycle.Part {
+	spec := local.Spec{Service: r.service.Name + "-worker", Args: []string{r.service.Worker}, NoAPI: true}
+	return r.processesPart("a worker of "+r.service.Name, spec, 1, func(*local.Set) {})
+}
+
+// processesPart runs n processes; started is called with them when they are ready.
+func (r *running) processesPart(what string, spec local.Spec, n int, started func(*local.Set)) lifecycle.Part {
 	var set *local.Set
 	return lifecycle.Part{
-		Name: r.service.Name + " worker",
+		Name: what,
 		Start: func(ctx context.Context) (err error) {
-			r.system.console.say("Starting a worker of %s", r.service.Name)
-			set, err = local.Start(ctx, local.Spec{
-				Service: r.service.Name + "-worker", Path: r.binary, Args: []string{r.service.Worker}, NoAPI: true,
-				Environ: r.environ, Line: r.system.line, Notify: r.system.notify,
-			}, 1)
+			r.system.console.say("Starting %s", what)
+			spec.Path, spec.Environ, spec.Notify = r.binary, r.environ, r.system.notify
+			spec.Line = logLines(r.system.logs, r.system.console, r.system.verbose)
+			if set, err = local.Start(ctx, spec, n); err == nil {
+				started(set)
+			}
 			return err
 		},
 		Stop: func(ctx context.Context) error {
-			r.system.console.say("Stopping the worker of %s", r.service.Name)
+			r.system.console.say("Stopping %s", what)
 			ctx, cancel := hurried(ctx, r.system.hurry)
 			defer cancel()
 			return set.Stop(ctx)
@@ -163,9 +132,20 @@ func (r *running) workerPart() lifecycle.Part {
 	}
 }
 
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
+// notify prints what happens to a replica.
+func (s *system) notify(e local.Event) {
+	switch {
+	case e.Kind == local.Ended:
+		s.console.say("%s (process %d) ended after %s: %v; starting it again in %s", e.Replica, e.PID, round(e.After), e.Err, round(e.Pause))
+	case e.Starts > 1:
+		s.console.say("%s is back (process %d)", e.Replica, e.PID)
 	}
-	return strconv.Itoa(n) + " " + noun + "s"
+}
+
+// round rounds a duration for a message.
+func round(d time.Duration) time.Duration {
+	if d < time.Second {
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(100 * time.Millisecond)
 }
