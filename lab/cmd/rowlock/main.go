@@ -7,7 +7,6 @@
 //	rowlock mutation-test          build known bugs in and check that prove finds each
 //	rowlock check --SERVICE=URL    check running services against their promises
 //	rowlock drive SERVICE URL      send load until standard input ends, and check the sums
-//	rowlock sink                   receive spans and count them
 //	rowlock with-postgres -- CMD   run CMD with a PostgreSQL server to test on
 package main
 
@@ -84,7 +83,7 @@ func newRoot(p process) *cobra.Command {
 		return usageError{strings.TrimPrefix(cmd.Name()+": "+err.Error(), "rowlock: ")}
 	})
 	root.AddCommand(
-		newUp(p), newBench(p), newProve(p), newMutationTest(p), newCheck(p), newDrive(p), newSink(p), newWithPostgres(p), newVersion(),
+		newUp(p), newBench(p), newProve(p), newMutationTest(p), newCheck(p), newDrive(p), newWithPostgres(p), newVersion(),
 	)
 	return root
 }

@@ -24,7 +24,6 @@ func TestCommandLine(t *testing.T) {
 		{args: []string{"--help"}, want: []string{"Usage:"}},
 		{args: []string{"up", "--help"}, want: []string{"--replicas", "--data", "--service", "DATABASE_URL"}},
 		{args: []string{"with-postgres", "--help"}, want: []string{"ROWLOCK_TEST_DATABASE_URL", "Usage:"}},
-		{args: []string{"sink", "--help"}, want: []string{"OTLP", "Usage:"}},
 		{args: []string{"bites", "--help"}, want: []string{"rowlock mutation-test"}},
 		{args: []string{"bench", "iidy", "--help"}, want: []string{"--connections int", "(default 8)"}},
 		{args: []string{"version"}, want: []string{"rowlock "}},

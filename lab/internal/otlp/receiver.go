@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -18,11 +17,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The paths of a [Receiver].
-const (
-	TracesPath = "/v1/traces" // exporters post here
-	CountPath  = "/count"     // GET answers the number of spans received
-)
+// TracesPath is where exporters post spans.
+const TracesPath = "/v1/traces"
 
 // maxBody bounds an export in bytes; exporters send 512 spans at once by default.
 const maxBody = 64 << 20
@@ -40,11 +36,9 @@ type Receiver struct {
 	headers bytes.Buffer
 }
 
-// ServeHTTP receives an export, or answers the number of spans.
+// ServeHTTP receives an export.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	switch {
-	case req.Method == http.MethodGet && req.URL.Path == CountPath:
-		_, _ = io.WriteString(w, strconv.FormatInt(r.Count(), 10)) // fails when the client has left
 	case req.Method == http.MethodPost && req.URL.Path == TracesPath:
 		if err := r.receive(req); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)

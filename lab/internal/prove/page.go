@@ -99,9 +99,9 @@ func (r *Report) chart(service string) (template.HTML, error) {
 			p99.Points = append(p99.Points, plot.Point{X: at, Y: second.P99.Seconds()})
 		}
 	}
-	figure := plot.Figure{Columns: 1, Width: 1100, Height: 150, Charts: []plot.Chart{
-		{Y: plot.Axis{Label: "answers/s"}, Lines: []plot.Line{other, ok}, Bands: bands},
-		{Y: plot.Axis{Label: "seconds"}, Lines: []plot.Line{p99}, Bands: bands},
+	figure := plot.Figure{Width: 1100, Height: 150, Charts: []plot.Chart{
+		{Label: "answers/s", Lines: []plot.Line{other, ok}, Bands: bands},
+		{Label: "seconds", Lines: []plot.Line{p99}, Bands: bands},
 	}}
 	var svg strings.Builder
 	if err := figure.WriteSVG(&svg); err != nil {
