@@ -4,19 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
-
-	embeddedpostgres "github.com/fergusstrange/embedded-postgres"
 )
 
 const (
 	mavenCentral = "https://repo1.maven.org/maven2"
 	// fetched is the version to download: the newest that runs on Apple silicon without translation.
-	fetched      = embeddedpostgres.V17
+	fetched      = "17.5.0"
 	fetchedMajor = 17
 )
 
@@ -90,10 +86,12 @@ func fetch(ctx context.Context, o Options) (installation, error) {
 	return inspect(ctx, bin)
 }
 
-// download lets embedded-postgres fetch, check and unpack the archive into home. The library has no call for just that: its Start goes
-// on to run the server, which is not wanted (it cannot drop root's rights, nor outlast its own limits), so it is given a data
-// folder that is a mere name plate, on which its start fails after the unpacking. Whether that went well is seen by what is there.
+// download fetches the archive, checks it against its published SHA-256, unpacks it and moves it to home.
 func download(ctx context.Context, o Options, cache, home string) (err error) {
+	archive, err := fetchArchive(ctx, o.Repository)
+	if err != nil {
+		return err
+	}
 	work, err := os.MkdirTemp(cache, "download-")
 	if err != nil {
 		return fmt.Errorf("make a folder for the download: %w", err)
@@ -102,74 +100,19 @@ func download(ctx context.Context, o Options, cache, home string) (err error) {
 	if err := os.Chmod(work, 0o755); err != nil { //nolint:gosec // becomes the home of the programs by a rename
 		return fmt.Errorf("open the download's folder: %w", err)
 	}
-
-	namePlate := filepath.Join(work, "data")
-	if err := os.Mkdir(namePlate, 0o700); err != nil {
-		return fmt.Errorf("make a folder for the download: %w", err)
+	if err := unpack(archive, work); err != nil {
+		return fmt.Errorf("unpack the archive: %w", err)
 	}
-	if err := writePrivate(filepath.Join(namePlate, "PG_VERSION"), strconv.Itoa(fetchedMajor), nil); err != nil {
-		return err
-	}
-	port, err := FreePort(ctx)
-	if err != nil {
-		return err
-	}
-	relay, err := newRelay(ctx, o)
-	if err != nil {
-		return err
-	}
-	unpacked := filepath.Join(work, "postgresql")
-	library := embeddedpostgres.NewDatabase(embeddedpostgres.DefaultConfig().
-		Version(fetched).
-		BinaryRepositoryURL(relay.url()).
-		CachePath(filepath.Join(work, "archive")).
-		RuntimePath(filepath.Join(work, "runtime")).
-		BinariesPath(unpacked).
-		DataPath(namePlate).
-		Port(uint32(port)). //nolint:gosec // a TCP port
-		Logger(io.Discard),
-	)
-	startErr := library.Start()
-	removeLogs()
-	runtime.KeepAlive(library) // or its log might be closed, and not be found
-	if err := relay.close(); err != nil {
-		return err
-	}
-	if _, err := inspect(ctx, filepath.Join(unpacked, "bin")); err != nil {
-		// The library's Start ran pg_ctl, if it got that far, and then its error is about the name plate.
-		if startErr == nil || exists(filepath.Join(unpacked, "bin", "pg_ctl")) {
-			return fmt.Errorf("the archive is incomplete: %w", err)
-		}
-		return startErr //nolint:wrapcheck // the caller says what it was about
+	if _, err := inspect(ctx, filepath.Join(work, "bin")); err != nil {
+		return fmt.Errorf("the archive is incomplete: %w", err)
 	}
 	if err := os.RemoveAll(home); err != nil {
 		return fmt.Errorf("remove an unusable download: %w", err)
 	}
-	if err := os.Rename(unpacked, home); err != nil {
+	if err := os.Rename(work, home); err != nil {
 		return fmt.Errorf("put the download in its place: %w", err)
 	}
 	return nil
-}
-
-// removeLogs removes the log that embedded-postgres leaves in the folder for temporary files, whatever it was told about folders. It
-// never closes it, which tells ours from those of other processes.
-func removeLogs() {
-	paths, _ := filepath.Glob(filepath.Join(os.TempDir(), "embedded_postgres_log*")) // the pattern is well-formed
-	open, err := os.ReadDir("/dev/fd")
-	if err != nil {
-		return // an empty file stays
-	}
-	for _, path := range paths {
-		log, err := os.Stat(path)
-		if err != nil {
-			continue
-		}
-		for _, entry := range open {
-			if file, err := os.Stat("/dev/fd/" + entry.Name()); err == nil && os.SameFile(file, log) {
-				_ = os.Remove(path)
-			}
-		}
-	}
 }
 
 // cacheDir is where downloaded programs are kept: the user's cache; root's would be closed to the server's account, so for root the
