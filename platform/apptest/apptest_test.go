@@ -14,7 +14,7 @@ import (
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
-// fake is an App whose admin listener is a plain HTTP server.
+// fake is an app whose admin listener is a plain HTTP server.
 type fake struct {
 	server *httptest.Server
 	ended  atomic.Bool
@@ -45,8 +45,7 @@ func TestReplica(t *testing.T) {
 	})
 	f := &fake{server: httptest.NewServer(mux)}
 	t.Cleanup(f.server.Close)
-	var log Log
-	r := Start(t, f, &log)
+	r := start(t, f, new(Log))
 	if asked.Load() != 3 {
 		t.Errorf("it was asked %d times whether it is ready, want 3", asked.Load())
 	}
@@ -57,7 +56,8 @@ func TestReplica(t *testing.T) {
 		t.Error("a series without its labels was found")
 	}
 	a := Get(t, r.Admin+"/bad")
-	if a.Status != 400 || a.Code != "INVALID_FIELD" || a.Field != "f" || a.Header.Get("Content-Type") != problem.ContentType {
+	if a.Status != 400 || a.Code != "INVALID_FIELD" || a.Field != "f" ||
+		a.Header.Get("Content-Type") != problem.ContentType {
 		t.Errorf("%s %q %q", a, a.Code, a.Field)
 	}
 	for range 2 {
@@ -67,23 +67,15 @@ func TestReplica(t *testing.T) {
 	}
 	f.server.Close()
 	if a := Get(t, r.Admin+"/readyz"); a.Status != 0 || a.Body == "" {
-		t.Errorf("nobody is there, and the answer is %s", a)
-	}
-}
-
-func TestTogether(t *testing.T) {
-	t.Parallel()
-	var log Log
-	Together(50, func(i int) { _, _ = fmt.Fprintln(&log, i) })
-	if n := len(log.String()); n != 10*2+40*3 {
-		t.Errorf("%d bytes of 50 numbers", n)
+		t.Errorf("without a server the answer is %s", a)
 	}
 }
 
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	type service struct{ config.Common }
-	c := Config[service](t, "postgres://u@h/d", map[string]string{"LOG_LEVEL": "warn"}, map[string]string{"LOG_LEVEL": "error"})
+	c := Config[service](t, "postgres://u@h/d",
+		map[string]string{"LOG_LEVEL": "warn"}, map[string]string{"LOG_LEVEL": "error"})
 	if c.DatabaseURL != "postgres://u@h/d" || c.LogLevel != "error" || c.HTTPAddr != "127.0.0.1:0" {
 		t.Errorf("%+v", c)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/rowlock/rowlock/platform/contention"
 )
 
-// Contention is the lock metrics of a store in a test, and what they say.
+// Contention holds the lock metrics of a store in a test, and reads them.
 type Contention struct {
 	// Metrics are given to the store.
 	Metrics *contention.Metrics
@@ -19,7 +19,7 @@ type Contention struct {
 	lock     string
 }
 
-// NewContention makes lock metrics on a registry of their own.
+// NewContention returns lock metrics on a registry of their own.
 func NewContention(t *testing.T, s contention.Settings) *Contention {
 	t.Helper()
 	c := &Contention{registry: prometheus.NewRegistry(), lock: s.Lock}
@@ -30,25 +30,26 @@ func NewContention(t *testing.T, s contention.Settings) *Contention {
 	return c
 }
 
-// Waits is how many waits were noted, and for how many seconds all of them together.
+// Waits returns how many waits were recorded, and their sum in seconds.
 func (c *Contention) Waits(t *testing.T, where contention.Place) (n, seconds float64) {
 	t.Helper()
 	labels := `{lock="` + c.lock + `",where="` + string(where) + `"}`
-	return Gathered(t, c.registry, "rowlock_lock_wait_seconds_count"+labels), Gathered(t, c.registry, "rowlock_lock_wait_seconds_sum"+labels)
+	const name = "rowlock_lock_wait_seconds"
+	return Gathered(t, c.registry, name+"_count"+labels), Gathered(t, c.registry, name+"_sum"+labels)
 }
 
-// Conflicts is how many conflicts were noted.
+// Conflicts returns how many conflicts were recorded.
 func (c *Contention) Conflicts(t *testing.T, reason contention.Reason) float64 {
 	t.Helper()
 	return Gathered(t, c.registry, `rowlock_lock_conflicts_total{lock="`+c.lock+`",reason="`+string(reason)+`"}`)
 }
 
-// Gathered reads one series of a registry, named as /metrics does, labels and all. A
-// series that is not there fails the test.
+// Gathered returns one series of a registry, named as in /metrics with its labels. A missing series fails the test.
 func Gathered(t *testing.T, g prometheus.Gatherer, series string) float64 {
 	t.Helper()
 	page := httptest.NewRecorder()
-	promhttp.HandlerFor(g, promhttp.HandlerOpts{}).ServeHTTP(page, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
+	request := httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil)
+	promhttp.HandlerFor(g, promhttp.HandlerOpts{}).ServeHTTP(page, request)
 	v, err := metric(page.Body.String(), series)
 	if err != nil {
 		t.Error(err)

@@ -40,8 +40,8 @@ func NewContract(t testing.TB, document []byte) *Contract {
 	return &Contract{document: doc, router: router}
 }
 
-// Serve lets h answer a request without a connection, and checks the answer with Check. A body makes the request one of JSON
-// unless header, names and values in turn, says otherwise.
+// Serve lets h answer a request without a connection, and checks the answer with Check. A body makes the request one
+// of JSON unless header, names and values in turn, says otherwise.
 func (c *Contract) Serve(t testing.TB, h http.Handler, method, target, body string, header ...string) Answer {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
@@ -58,8 +58,8 @@ func (c *Contract) Serve(t testing.TB, h http.Handler, method, target, body stri
 	return a
 }
 
-// Check fails the test when the answer has a status, a header or a body that the contract does not have for the request's
-// operation. A request of no operation, such as one with a wrong method, may be answered in any way.
+// Check fails the test when the answer has a status, a header or a body that the contract does not have for the
+// request's operation. A request of no operation, such as one with a wrong method, may be answered in any way.
 func (c *Contract) Check(t testing.TB, r *http.Request, a Answer) {
 	t.Helper()
 	route, params, err := c.router.FindRoute(r)

@@ -8,7 +8,7 @@ import (
 	_ "github.com/lib/pq" // the driver
 )
 
-// Open looks at a PostgreSQL database behind the service's back, until the test ends.
+// Open opens a pool on a PostgreSQL database, without the service, until the test ends.
 func Open(t *testing.T, dsn string) *sqlx.DB {
 	t.Helper()
 	db, err := sqlx.ConnectContext(t.Context(), "postgres", dsn)
@@ -23,7 +23,7 @@ func Open(t *testing.T, dsn string) *sqlx.DB {
 	return db
 }
 
-// Execute runs statements behind the service's back, in one transaction.
+// Execute runs statements in one transaction, without the service.
 func Execute(t *testing.T, db *sqlx.DB, statements ...string) {
 	t.Helper()
 	tx, err := db.BeginTxx(t.Context(), nil)

@@ -14,16 +14,16 @@ import (
 )
 
 // client keeps enough connections for the tests' crowds.
-var client = &http.Client{ //nolint:gochecknoglobals // safe for everybody at once
-	// Idle connections go before the server closes them, which takes it five seconds
-	// for one that was opened in vain: a POST that meets the close would be lost.
+var client = &http.Client{ //nolint:gochecknoglobals // safe for concurrent use
+	// Idle connections are closed before the server closes them, after five seconds for one that carried no request: a
+	// POST that meets the server's close is lost.
 	Transport: &http.Transport{MaxIdleConnsPerHost: 400, IdleConnTimeout: 2 * time.Second},
 	Timeout:   30 * time.Second,
 }
 
-// Answer is what came of a request.
+// Answer is the answer to a request.
 type Answer struct {
-	Status int // 0 when nobody answered; then Body says why
+	Status int // 0 without an answer; then Body says why
 	Header http.Header
 	Body   string
 	Code   string // of a problem
@@ -31,13 +31,13 @@ type Answer struct {
 	Took   time.Duration
 }
 
-// String is the status and the body.
+// String returns the status and the body.
 func (a Answer) String() string { return fmt.Sprintf("%d %s", a.Status, a.Body) }
 
-// JSON is the header of a request whose body is JSON.
+// JSON returns the header of a request whose body is JSON.
 func JSON() map[string]string { return map[string]string{"Content-Type": "application/json"} }
 
-// Send sends a request and reads the answer. Any goroutine of the test may call it.
+// Send sends a request and returns the answer. Any goroutine of the test may call it.
 func Send(t *testing.T, method, url, body string, header map[string]string) Answer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))

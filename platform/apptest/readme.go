@@ -10,10 +10,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
-// ReadmeShowsConfiguration demands that the README at path shows what --help
-// prints for the configuration, to the letter. cfg is a pointer to its struct.
+// ReadmeShowsConfiguration fails the test unless the README at path shows exactly what --help prints for the
+// configuration. cfg is a pointer to its struct.
 func ReadmeShowsConfiguration(t *testing.T, path string, cfg any) {
 	t.Helper()
 	var table strings.Builder
@@ -25,13 +26,24 @@ func ReadmeShowsConfiguration(t *testing.T, path string, cfg any) {
 	}
 }
 
-// ReadmeNamesMetrics demands that the table under "## Metrics" of the README at
-// path names the metrics of a replica that begin with rowlock_, http_server_ or
-// one of the service's own prefixes, with their types and labels, all of them and
-// no others, and that their names keep to Prometheus's conventions. metrics is the
-// text of /metrics; a vector shows there once it has a series.
-func ReadmeNamesMetrics(t *testing.T, path, metrics string, prefixes ...string) {
+// ReadmeNamesMetrics fails the test unless the table under "## Metrics" of the README at path names the metrics of
+// the replica that begin with rowlock_, http_server_ or one of the service's own prefixes, with their types and
+// labels, all of them and no others, and unless their names keep to Prometheus's conventions. A vector has a series
+// once it was used, and that of a request appears after its answer, so it waits.
+func ReadmeNamesMetrics(t *testing.T, path string, r *Replica, prefixes ...string) {
 	t.Helper()
+	documented := strings.Join(readmeMetrics(read(t, path)), "\n")
+	var metrics, exposed string
+	defer func() {
+		if exposed != documented {
+			t.Logf("%s names\n%s\nthe replica has\n%s", path, documented, exposed)
+		}
+	}()
+	waittest.Eventually(t, "the replica has the metrics of "+path, func() bool {
+		metrics = r.Metrics(t)
+		exposed = strings.Join(exposedMetrics(metrics, prefixes), "\n")
+		return exposed == documented
+	})
 	problems, err := promlint.New(strings.NewReader(metrics)).Lint()
 	if err != nil {
 		t.Error(err)
@@ -39,13 +51,9 @@ func ReadmeNamesMetrics(t *testing.T, path, metrics string, prefixes ...string) 
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
-	documented, exposed := readmeMetrics(read(t, path)), exposedMetrics(metrics, prefixes)
-	if !slices.Equal(documented, exposed) || len(exposed) == 0 {
-		t.Errorf("%s names\n%s\na replica has\n%s", path, strings.Join(documented, "\n"), strings.Join(exposed, "\n"))
-	}
 }
 
-// readmeMetrics are the rows of the table, as "name type labels".
+// readmeMetrics returns the rows of the table, as "name type labels".
 func readmeMetrics(readme string) []string {
 	_, section, _ := strings.Cut(readme, "\n## Metrics\n")
 	row := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| (counter|gauge|histogram) \\| ?([a-z, ]*?) ?\\| .")
@@ -57,8 +65,8 @@ func readmeMetrics(readme string) []string {
 	return all
 }
 
-// exposedMetrics are the metrics of the text format, as "name type labels". The
-// bounds of a histogram's buckets are no label of its own.
+// exposedMetrics returns the metrics of the text format, as "name type labels". The bounds of a histogram's buckets
+// are no label of its own.
 func exposedMetrics(metrics string, prefixes []string) []string {
 	prefixes = append([]string{"rowlock_", "http_server_"}, prefixes...)
 	var all []string

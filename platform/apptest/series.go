@@ -10,10 +10,9 @@ import (
 	"testing"
 )
 
-// SeriesAreBounded sends a replica what a hostile client would, under names that
-// differ from round to round, and demands that the later rounds add no series to
-// /metrics and that no name shows there. In paths, which are added to the base URL
-// api, %s stands for the name.
+// SeriesAreBounded sends a replica what a hostile client would, under names that differ from round to round, and
+// fails the test when a later round adds a series to /metrics or a name appears there. In paths, which are added to
+// the base URL api, %s stands for the name.
 func SeriesAreBounded(t *testing.T, r *Replica, api string, paths ...string) {
 	t.Helper()
 	const rounds = 3
@@ -44,17 +43,21 @@ const hostile = "hostile"
 // attack sends names of one round by every method, in path, query, headers and body.
 func attack(t *testing.T, url string, round int) {
 	t.Helper()
-	for i, name := range []string{hostile, hostile + "%2F..%00", hostile + "%F0%9F%92%A5%22%7D", strings.Repeat(hostile, 100)} {
+	for i, name := range []string{
+		hostile, hostile + "%2F..%00", hostile + "%F0%9F%92%A5%22%7D", strings.Repeat(hostile, 100),
+	} {
 		name = fmt.Sprintf("%s-%d-%d", name, round, i)
 		target := strings.ReplaceAll(url, "%s", name)
 		target = strings.ReplaceAll(target, "%%", "%") + "?" + name + "=1&action=" + name
 		header := map[string]string{
 			"Idempotency-Key": name, "X-Request-Id": name, "User-Agent": name, "Accept": name + "/" + name, "Forwarded": name,
 		}
-		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete, strings.ToUpper(hostile) + strconv.Itoa(round)} {
+		unknown := strings.ToUpper(hostile) + strconv.Itoa(round)
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete, unknown} {
 			for _, kind := range []string{"application/json", "text/" + name} {
 				header["Content-Type"] = kind
-				if a := Send(t, method, target, `{"`+name+`":"`+name+`"}`, header); a.Status == http.StatusInternalServerError {
+				a := Send(t, method, target, `{"`+name+`":"`+name+`"}`, header)
+				if a.Status == http.StatusInternalServerError {
 					t.Errorf("%s %s: %s", method, target, a)
 				}
 			}
@@ -62,7 +65,7 @@ func attack(t *testing.T, url string, round int) {
 	}
 }
 
-// seriesOf are the series of the text format, labels and all, without their values.
+// seriesOf returns the series of the text format with their labels and without their values.
 func seriesOf(metrics string) map[string]bool {
 	all := make(map[string]bool)
 	for line := range strings.Lines(metrics) {

@@ -19,8 +19,7 @@ import (
 	"github.com/rowlock/rowlock/platform/telemetry"
 )
 
-// Spans takes what is traced in a test: by the replica, and by a caller of its API who
-// traces what it calls.
+// Spans receives what is traced in a test: by the replica, and by a caller of its API that traces its calls.
 type Spans struct {
 	endpoint string
 	caller   *telemetry.Telemetry
@@ -30,11 +29,11 @@ type Spans struct {
 	owner map[string]string // by span: service.name
 }
 
-// the caller's service.name.
+// callerName is the caller's service.name.
 const callerName = "caller"
 
-// CollectSpans starts to. The exporter reads the environment of the process, which this
-// sets: the test cannot run beside others.
+// CollectSpans starts a receiver and a caller. It sets variables of the process, which the exporter reads, so the test
+// must not be parallel.
 func CollectSpans(t *testing.T) *Spans {
 	t.Helper()
 	s := &Spans{byID: map[string]*tracepb.Span{}, owner: map[string]string{}}
@@ -45,7 +44,8 @@ func CollectSpans(t *testing.T) *Spans {
 		t.Setenv(name, value)
 	}
 	var err error
-	s.caller, err = telemetry.New(t.Context(), telemetry.Config{Service: callerName, Output: t.Output(), Environ: s.Environ()})
+	cfg := telemetry.Config{Service: callerName, Output: t.Output(), Environ: s.Environ()}
+	s.caller, err = telemetry.New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,17 +57,17 @@ func CollectSpans(t *testing.T) *Spans {
 	return s
 }
 
-// Environ are the variables of a replica whose spans are collected.
+// Environ returns the variables of a replica whose spans are collected.
 func (s *Spans) Environ() map[string]string {
 	return map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": s.endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}
 }
 
-// Client is the caller's: it takes the trace of a request's context on.
+// Client returns the caller's client, which passes on the trace of a request's context.
 func (s *Spans) Client() *http.Client {
 	return &http.Client{Transport: s.caller.Transport(client.Transport), Timeout: client.Timeout}
 }
 
-// ServeHTTP takes an export.
+// ServeHTTP receives an export.
 func (s *Spans) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var export coltracepb.ExportTraceServiceRequest
 	body, err := io.ReadAll(r.Body)
@@ -95,7 +95,7 @@ func (s *Spans) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Has tells whether a span of this name has come.
+// Has reports whether a span of this name was received.
 func (s *Spans) Has(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,16 +107,16 @@ func (s *Spans) Has(name string) bool {
 	return false
 }
 
-// Operation is one thing that a service does.
+// Operation names one thing that a service does.
 type Operation struct {
 	// Name is that of its span.
 	Name string
-	// Call asks for it, by Spans.Client or Spans.Send.
+	// Call calls it by Spans.Client or Spans.Send.
 	Call func(ctx context.Context) error
 }
 
-// Send sends a request in ctx's trace and returns what it is answered. header
-// holds names and values in turn. An answer that is none of 2xx is an error.
+// Send sends a request in ctx's trace and returns its answer. header holds names and values in turn. An answer whose
+// status is not 2xx is an error.
 func (s *Spans) Send(ctx context.Context, method, url, body string, header ...string) (http.Header, string, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
@@ -148,10 +148,9 @@ func (s *Spans) Sending(name, method, url, body string, header ...string) Operat
 	}}
 }
 
-// AreTraced calls each operation below a span of the caller's, stops what was called,
-// which sends its last spans, and demands that each has a span of its own in the
-// caller's trace: the caller's span → its call, of kind client → the request, of kind
-// server → the operation.
+// AreTraced calls each operation below a span of the caller's, stops what was called, which sends its last spans, and
+// fails the test unless each has a span of its own in the caller's trace: the caller's span → its call, of kind
+// client → the request, of kind server → the operation.
 func (s *Spans) AreTraced(t *testing.T, stop func() error, operations []Operation) {
 	t.Helper()
 	traces := map[string]string{}
@@ -179,7 +178,7 @@ func (s *Spans) AreTraced(t *testing.T, stop func() error, operations []Operatio
 	}
 }
 
-// above says what stands above a span: the request, who sent it, and why.
+// above returns the kinds of the request above a span and of the call above that, and the name of the caller's span.
 func (s *Spans) above(trace, name string) string {
 	for span := range maps.Values(s.byID) {
 		if span.GetName() != name || string(span.GetTraceId()) != trace {
@@ -190,8 +189,11 @@ func (s *Spans) above(trace, name string) string {
 		for s.owner[string(call.GetSpanId())] != callerName && call != nil { // Connect has a span of its own
 			request, call = call, s.byID[string(call.GetParentSpanId())]
 		}
-		kinds := map[tracepb.Span_SpanKind]string{tracepb.Span_SPAN_KIND_SERVER: "server", tracepb.Span_SPAN_KIND_CLIENT: "client"}
-		return kinds[request.GetKind()] + ", " + kinds[call.GetKind()] + ", " + s.byID[string(call.GetParentSpanId())].GetName()
+		kinds := map[tracepb.Span_SpanKind]string{
+			tracepb.Span_SPAN_KIND_SERVER: "server", tracepb.Span_SPAN_KIND_CLIENT: "client",
+		}
+		top := s.byID[string(call.GetParentSpanId())]
+		return kinds[request.GetKind()] + ", " + kinds[call.GetKind()] + ", " + top.GetName()
 	}
 	return "nothing: there is none"
 }

@@ -128,7 +128,7 @@ func TestReadme(t *testing.T) {
 	apptest.ReadmeShowsConfiguration(t, readme, new(app.Config))
 	r := start(t, dbtest.Postgres(t, postgres.Migrations()))
 	want(t, "POST", r.API+internalCounts, `{"itemId":"a"}`, 201, "")
-	apptest.ReadmeNamesMetrics(t, readme, r.Metrics(t))
+	apptest.ReadmeNamesMetrics(t, readme, r)
 }
 
 // Nothing that a client sends adds a series to /metrics.

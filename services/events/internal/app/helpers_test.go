@@ -60,7 +60,7 @@ func TestReadmeNamesTheMetrics(t *testing.T) {
 		if a := post(t, r.api+"/events"); a.Status != 201 {
 			t.Fatal(a)
 		}
-		apptest.ReadmeNamesMetrics(t, readme, r.Metrics(t), "events_")
+		apptest.ReadmeNamesMetrics(t, readme, r.Replica, "events_")
 	})
 }
 

@@ -19,7 +19,7 @@ func TestReadmeNamesTheMetrics(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	r.want(t, "POST", items+"/a", "", 201, "ADDED 1")
-	apptest.ReadmeNamesMetrics(t, readme, r.Metrics(t), "iidy_")
+	apptest.ReadmeNamesMetrics(t, readme, r.Replica, "iidy_")
 }
 
 // No request adds a time series to /metrics.

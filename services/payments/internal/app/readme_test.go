@@ -19,6 +19,6 @@ func TestReadmeNamesTheMetrics(t *testing.T) {
 	dsn, _ := open(t)
 	r := start(t, dsn, nil)
 	r.pay(t, "k", body(1, goodCard)).paid(t)
-	apptest.ReadmeNamesMetrics(t, readme, r.Metrics(t), "payments_")
+	apptest.ReadmeNamesMetrics(t, readme, r.Replica, "payments_")
 	apptest.SeriesAreBounded(t, r.Replica, r.api, "/v1/payments", "/v1/payments/%s")
 }

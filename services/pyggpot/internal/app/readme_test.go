@@ -20,7 +20,7 @@ func TestReadmeNamesTheMetrics(t *testing.T) {
 	t.Parallel()
 	r := start(t, dbtest.Postgres(t, postgres.Migrations()), nil)
 	apptest.Get(t, "http://"+r.addr+"/docs")
-	apptest.ReadmeNamesMetrics(t, readme, r.Metrics(t), "pyggpot_")
+	apptest.ReadmeNamesMetrics(t, readme, r.Replica, "pyggpot_")
 }
 
 // Whatever a client sends, /metrics grows by nothing.
