@@ -23,9 +23,9 @@ const (
 // slowRequest is what LOG_REQUESTS=errors counts as slow.
 const slowRequest = time.Second
 
-// linesPerSecond bounds the lines that LOG_REQUESTS=errors writes about answers of 502, 503 and 504 with the same code: an
-// overload or an outage of the database makes thousands a second, all alike. The metrics count every one. Each code has a
-// bound of its own, so that none hides behind another.
+// linesPerSecond bounds the lines that LOG_REQUESTS=errors writes about answers of 502, 503 and 504 with the same
+// code: an overload or an outage of the database makes thousands a second, all alike. The metrics count every one.
+// Each code has a bound of its own, so that none hides behind another.
 const linesPerSecond = 10
 
 // thinned leaves out lines of each code, of which there are a dozen. The zero value is ready.
@@ -41,7 +41,8 @@ func (t *thinned) allow(code string) (omitted int, ok bool) {
 	return s.Allow()
 }
 
-// accessLog writes at most one line about each request, what failed included. It has the route's template, never the path.
+// accessLog writes at most one line about each request, what failed included. It has the route's template, never the
+// path.
 func (s *Server) accessLog() echo.MiddlewareFunc {
 	return middleware.RequestLoggerWithConfig(middleware.RequestLoggerConfig{
 		HandleError: true, LogLatency: true, LogResponseSize: true,
@@ -102,8 +103,8 @@ func (s *Server) attributes(r *request, status int, v middleware.RequestLoggerVa
 	return attrs
 }
 
-// level returns the level of the request's line: a 500 needs a person, the other 5xx say that a dependency is in trouble, and
-// a 4xx is the client's. What failed because the client left is no fault.
+// level returns the level of the request's line: a 500 needs a person, the other 5xx say that a dependency is in
+// trouble, and a 4xx is the client's. What failed because the client left is no fault.
 func (r *request) level(status int) slog.Level {
 	_, panicked := errors.AsType[*panicError](r.err)
 	switch {

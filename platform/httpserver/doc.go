@@ -1,19 +1,20 @@
-// Package httpserver configures echo for Rowlock's services: [Server] listens for an API, [Admin] for probes and metrics.
+// Package httpserver configures echo for Rowlock's services: [Server] listens for an API, [Admin] for probes and
+// metrics.
 //
-// A service registers echo handlers on [Server.Echo]. middleware.go lists what a request passes before its handler, in
-// order. A handler returns its errors: errors.go turns each into problem+json (package problem) with the translations of
-// [Deps.Errors]. c.Bind reads a JSON body as strictly as package strictjson, and c.JSON writes one.
+// A service registers echo handlers on [Server.Echo]. middleware.go lists what a request passes before its handler,
+// in order. A handler returns its errors: errors.go turns each into problem+json (package problem) with the
+// translations of [Deps.Errors]. c.Bind reads a JSON body as strictly as package strictjson, and c.JSON writes one.
 //
-// Path parameters are decoded exactly once, so c.Param returns what the client meant: the segment a%2Fb is the parameter
-// a/b. A parameter stands for one segment that is not empty.
+// Path parameters are decoded exactly once, so c.Param returns what the client meant: the segment a%2Fb is the
+// parameter a/b. A parameter stands for one segment that is not empty.
 //
 // # HTTP/2 and other protocols
 //
-// [Server.AllowHTTP2] adds HTTP/2 without TLS. A protocol with errors of its own (Connect, gRPC) has an [ErrorWriter] for
-// what the server refuses, and [Refuse] to learn what a handler should write.
+// [Server.AllowHTTP2] adds HTTP/2 without TLS. A protocol with errors of its own (Connect, gRPC) has an [ErrorWriter]
+// for what the server refuses, and [Refuse] to learn what a handler should write.
 //
 // # Shutdown
 //
-// [Server.Shutdown] first adds "Connection: close" to answers while it still serves for Config.ShutdownDelay, the time that a
-// load balancer needs to choose another replica, and then waits for the requests in flight.
+// [Server.Shutdown] first adds "Connection: close" to answers while it still serves for Config.ShutdownDelay, the
+// time that a load balancer needs to choose another replica, and then waits for the requests in flight.
 package httpserver

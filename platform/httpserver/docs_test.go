@@ -50,7 +50,8 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// The page of every service shows every operation in a browser, within its Content-Security-Policy: it asks no other server.
+// The page of every service shows every operation in a browser, within its Content-Security-Policy: it asks no other
+// server.
 func TestDocsInABrowser(t *testing.T) {
 	t.Parallel()
 	browser, err := exec.LookPath("chromium")
@@ -107,9 +108,24 @@ func open(t *testing.T, browser, url string) (page, log string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
-		"--user-data-dir="+t.TempDir(), "--enable-logging=stderr", "--virtual-time-budget=5000", "--dump-dom", url)
+	cmd := exec.CommandContext(
+		ctx,
+		browser,
+		"--headless",
+		"--no-sandbox",
+		"--disable-gpu",
+		"--disable-quic",
+		"--no-first-run",
+		"--disable-background-networking",
+		"--disable-component-update",
+		"--disable-sync",
+		"--disable-dev-shm-usage",
+		"--user-data-dir="+t.TempDir(),
+		"--enable-logging=stderr",
+		"--virtual-time-budget=5000",
+		"--dump-dom",
+		url,
+	)
 	var dom, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &dom, &stderr
 	if err := cmd.Run(); err != nil {

@@ -16,17 +16,17 @@ import (
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
-// ErrorWriter writes an error answer in a form of the service's own: its headers (problem.Error.SetHeaders), its status and
-// a body. It is called for every error answer of a listener, those of the server itself included: 404, 405, 413, 503
-// OVERLOADED, a panic. The error that it returns is that of the connection.
+// ErrorWriter writes an error answer in a form of the service's own: its headers (problem.Error.SetHeaders), its
+// status and a body. It is called for every error answer of a listener, those of the server itself included: 404,
+// 405, 413, 503 OVERLOADED, a panic. The error that it returns is that of the connection.
 type ErrorWriter func(w http.ResponseWriter, r *http.Request, e *problem.Error, traceID string) error
 
 func writeProblem(w http.ResponseWriter, _ *http.Request, e *problem.Error, traceID string) error {
 	return problem.Write(w, e, traceID)
 }
 
-// handleError is echo's HTTPErrorHandler: it answers err, or marks the connection to be cut when an answer was begun. echo
-// calls it a second time with the error that the access log has passed on.
+// handleError is echo's HTTPErrorHandler: it answers err, or marks the connection to be cut when an answer was begun.
+// echo calls it a second time with the error that the access log has passed on.
 func (s *Server) handleError(err error, c echo.Context) {
 	r := requestOf(c.Request().Context())
 	if r == nil || r.answered {
@@ -64,8 +64,8 @@ func (s *Server) handleError(err error, c echo.Context) {
 	}
 }
 
-// readOn reads a refused body for a while: a connection that is closed over unread bytes is reset, and the reset overtakes
-// the answer.
+// readOn reads a refused body for a while: a connection that is closed over unread bytes is reset, and the reset
+// overtakes the answer.
 func (r *request) readOn(c echo.Context) {
 	const (
 		longest = time.Second
@@ -103,7 +103,10 @@ func (s *Server) problemOf(err error, method string) *problem.Error {
 		return problem.OutcomeUnknown.New("The request's time ran out. "+
 			"The change may or may not have been made; look before you repeat it.", problem.Cause(err))
 	}
-	return problem.Internal.New("Something is wrong inside the service. The trace id finds it in the log.", problem.Cause(err))
+	return problem.Internal.New(
+		"Something is wrong inside the service. The trace id finds it in the log.",
+		problem.Cause(err),
+	)
 }
 
 // safeMethod reports whether the method promises to change nothing (RFC 9110, section 9.2.1).
@@ -128,7 +131,10 @@ func (s *Server) problemOfEcho(e *echo.HTTPError) *problem.Error {
 		}
 		return problem.InvalidField.New("The request is malformed.", problem.Cause(e))
 	}
-	return problem.Internal.New("Something is wrong inside the service. The trace id finds it in the log.", problem.Cause(e))
+	return problem.Internal.New(
+		"Something is wrong inside the service. The trace id finds it in the log.",
+		problem.Cause(e),
+	)
 }
 
 func methodNotAllowed(c echo.Context) *problem.Error {
@@ -136,13 +142,16 @@ func methodNotAllowed(c echo.Context) *problem.Error {
 	allowed := strings.Split(methods, ", ")
 	slices.Sort(allowed)
 	allow := strings.Join(allowed, ", ")
-	return problem.MethodNotAllowed.New("This path does not serve that method. Allowed: "+allow+".", problem.Header("Allow", allow))
+	return problem.MethodNotAllowed.New(
+		"This path does not serve that method. Allowed: "+allow+".",
+		problem.Header("Allow", allow),
+	)
 }
 
-// Refuse returns what the client learns about err, by the translations of Deps.Errors, and notes it for the access log and
-// the metrics of ctx's request. It is for a handler that speaks a protocol with errors of its own, in which the status line
-// may not show them (gRPC answers 200), and that writes them itself; any other handler returns its error. traceID is the
-// one in the log.
+// Refuse returns what the client learns about err, by the translations of Deps.Errors, and notes it for the access
+// log and the metrics of ctx's request. It is for a handler that speaks a protocol with errors of its own, in which
+// the status line may not show them (gRPC answers 200), and that writes them itself; any other handler returns its
+// error. traceID is the one in the log.
 func Refuse(ctx context.Context, err error) (p *problem.Error, traceID string) {
 	r := requestOf(ctx)
 	if r == nil { // no request of a Server
@@ -152,8 +161,8 @@ func Refuse(ctx context.Context, err error) (p *problem.Error, traceID string) {
 	return r.problem, r.traceID()
 }
 
-// ProblemOf returns what the client of ctx's request learns about err; false where there is no request. Unlike Refuse it
-// notes nothing.
+// ProblemOf returns what the client of ctx's request learns about err; false where there is no request. Unlike Refuse
+// it notes nothing.
 func ProblemOf(ctx context.Context, err error) (p *problem.Error, ok bool) {
 	r := requestOf(ctx)
 	if r == nil {

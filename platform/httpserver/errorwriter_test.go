@@ -3,10 +3,11 @@ package httpserver
 import (
 	"errors"
 	"fmt"
-	"github.com/labstack/echo/v4"
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/labstack/echo/v4"
 
 	"github.com/rowlock/rowlock/platform/problem"
 )

@@ -21,9 +21,9 @@ type Allowance struct {
 	Stall time.Duration
 }
 
-// Extend gives the request of c more time than Config.RequestTimeout, for one that carries a large body or starts long work.
-// It replaces c.Request() by one whose context ends at the new deadline, when the client leaves, or when cancel is called,
-// and whose body may take as long; the answer may be written a little beyond it.
+// Extend gives the request of c more time than Config.RequestTimeout, for one that carries a large body or starts
+// long work. It replaces c.Request() by one whose context ends at the new deadline, when the client leaves, or when
+// cancel is called, and whose body may take as long; the answer may be written a little beyond it.
 //
 // Where the connection has no deadlines, as in a test without one, only the context is extended.
 func Extend(c echo.Context, by Allowance) (cancel context.CancelFunc, err error) {

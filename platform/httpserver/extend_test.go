@@ -3,7 +3,6 @@ package httpserver
 import (
 	"context"
 	"errors"
-	"github.com/labstack/echo/v4"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/labstack/echo/v4"
 )
 
 // reading is a handler that extends its request and answers how much it read.
@@ -89,7 +90,12 @@ func TestExtendOutlivesTheRequestTimeout(t *testing.T) {
 	f.http.ReadTimeout, f.http.WriteTimeout = 100*time.Millisecond, 200*time.Millisecond
 	f.handle(http.MethodPost, "/extended/:name", reading(Allowance{Timeout: 20 * time.Second, Stall: 10 * time.Second}))
 	addr := f.start(t)
-	if status, body := post(t, "http://"+addr+"/extended/a", dribble(t, 20, 20*time.Millisecond)); status != 200 || body != `"a20"` {
+	if status, body := post(
+		t,
+		"http://"+addr+"/extended/a",
+		dribble(t, 20, 20*time.Millisecond),
+	); status != 200 ||
+		body != `"a20"` {
 		t.Errorf("%d %s", status, body)
 	}
 }

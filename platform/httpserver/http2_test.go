@@ -3,8 +3,6 @@ package httpserver
 import (
 	"context"
 	"errors"
-	"github.com/labstack/echo/v4"
-	"github.com/rowlock/rowlock/platform/waittest"
 	"io"
 	"net/http"
 	"net/http/httptrace"
@@ -12,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/labstack/echo/v4"
+
 	"github.com/rowlock/rowlock/platform/problem"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 // newHTTP2Client speaks HTTP/2 and nothing else.
@@ -27,7 +28,10 @@ func newHTTP2Client(t *testing.T) *http.Client {
 // post sends a request and tells whether its connection had served another one.
 func postBy(t *testing.T, client *http.Client, url string, body io.Reader) (status, major int, reused bool) {
 	t.Helper()
-	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused }})
+	ctx := httptrace.WithClientTrace(
+		t.Context(),
+		&httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused }},
+	)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, body)
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +86,7 @@ func TestHTTP2Drains(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{})
 	inside, finish := make(chan struct{}), make(chan struct{})
-	f.handle(http.MethodPost, "/slow", func(c echo.Context) error {
+	f.handle(http.MethodPost, "/slow", func(echo.Context) error {
 		close(inside)
 		<-finish
 		return nil
@@ -140,10 +144,17 @@ func TestRefuse(t *testing.T) {
 	if w := f.do(t, "POST", "/rpc", ""); w.Code != http.StatusOK {
 		t.Errorf("status %d", w.Code)
 	}
-	if line := f.log.lines(t, "request")[0]; line["status"] != 503.0 || line["code"] != "NOT_APPLIED" || line["level"] != "WARN" || line["error"] == nil {
+	if line := f.log.lines(t, "request")[0]; line["status"] != 503.0 || line["code"] != "NOT_APPLIED" ||
+		line["level"] != "WARN" ||
+		line["error"] == nil {
 		t.Errorf("%v", line)
 	}
-	wantMetric(t, f.registry, `http_server_request_duration_seconds_count{method="POST",route="/rpc",server="api",status="503"}`, 1)
+	wantMetric(
+		t,
+		f.registry,
+		`http_server_request_duration_seconds_count{method="POST",route="/rpc",server="api",status="503"}`,
+		1,
+	)
 	if p, _ := Refuse(t.Context(), mine); p.Kind() != problem.Internal {
 		t.Errorf("outside of a request: %v", p)
 	}

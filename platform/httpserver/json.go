@@ -40,9 +40,9 @@ func withBuffer(use func(*bytes.Buffer) error) error {
 // binder is echo's Binder: c.Bind reads the body, and nothing but the body.
 type binder struct{}
 
-// Bind reads the body, one JSON object, into dst as strictjson.Unmarshal does. An absent or blank body stands for an object
-// without members where dst requires none. Beside the errors of strictjson it returns 415 UNSUPPORTED_MEDIA_TYPE for a
-// Content-Type that is neither JSON nor absent, and for a Content-Encoding.
+// Bind reads the body, one JSON object, into dst as strictjson.Unmarshal does. An absent or blank body stands for an
+// object without members where dst requires none. Beside the errors of strictjson it returns 415
+// UNSUPPORTED_MEDIA_TYPE for a Content-Type that is neither JSON nor absent, and for a Content-Encoding.
 func (binder) Bind(dst any, c echo.Context) error {
 	r := c.Request()
 	if err := CheckMediaType(r.Header); err != nil {
@@ -62,8 +62,8 @@ func (binder) Bind(dst any, c echo.Context) error {
 	})
 }
 
-// BodyError returns the error for a body that could not be read: err where it says what the answer is, such as 413, else
-// INVALID_JSON without the text of the connection's error, which names addresses.
+// BodyError returns the error for a body that could not be read: err where it says what the answer is, such as 413,
+// else INVALID_JSON without the text of the connection's error, which names addresses.
 func BodyError(err error) error {
 	if _, ok := errors.AsType[*problem.Error](err); ok {
 		return err
@@ -103,13 +103,19 @@ func CheckMediaType(h http.Header) error {
 	if types := h["Content-Type"]; len(types) == 0 || len(types) == 1 && types[0] == "" || IsJSON(h) {
 		return nil
 	}
-	return problem.UnsupportedMediaType.New("The body must be of type application/json.", problem.Header("Accept", "application/json"))
+	return problem.UnsupportedMediaType.New(
+		"The body must be of type application/json.",
+		problem.Header("Accept", "application/json"),
+	)
 }
 
 // CheckEncoding returns 415 for a compressed body. It is for handlers that read a body without c.Bind.
 func CheckEncoding(h http.Header) error {
 	if encoding := h["Content-Encoding"]; len(encoding) > 0 && !strings.EqualFold(encoding[0], "identity") {
-		return problem.UnsupportedMediaType.New("The body must not be compressed.", problem.Header("Accept-Encoding", "identity"))
+		return problem.UnsupportedMediaType.New(
+			"The body must not be compressed.",
+			problem.Header("Accept-Encoding", "identity"),
+		)
 	}
 	return nil
 }

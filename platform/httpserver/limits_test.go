@@ -2,13 +2,14 @@ package httpserver
 
 import (
 	"context"
-	"github.com/labstack/echo/v4"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/labstack/echo/v4"
 
 	"github.com/rowlock/rowlock/platform/problem"
 )
@@ -88,7 +89,12 @@ func TestBodyLimit(t *testing.T) {
 	for _, size := range []int{limit, limit + 1, 10 << 20} {
 		for _, length := range []int64{int64(size), -1} { // declared and chunked
 			for _, expect := range []string{"", "100-continue"} {
-				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+addr, io.NopCloser(strings.NewReader(body(size))))
+				r, err := http.NewRequestWithContext(
+					t.Context(),
+					http.MethodPost,
+					"http://"+addr,
+					io.NopCloser(strings.NewReader(body(size))),
+				)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -100,7 +106,8 @@ func TestBodyLimit(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%d bytes (%d, %q): %v", size, length, expect, err)
 				}
-				if want := map[bool]int{true: 200, false: 413}[size <= limit]; resp.StatusCode != want || (size > limit) != resp.Close {
+				if want := map[bool]int{true: 200, false: 413}[size <= limit]; resp.StatusCode != want ||
+					(size > limit) != resp.Close {
 					t.Errorf("%d bytes (%d, %q): %d, close %v", size, length, expect, resp.StatusCode, resp.Close)
 				}
 				if err := resp.Body.Close(); err != nil {

@@ -93,8 +93,8 @@ func (o *observers) observe(status int, took time.Duration) {
 	(*known).Observe(took.Seconds())
 }
 
-// canonicalMethod returns the method where it is one of RFC 9110 or PATCH, else methodOther: a client must not be able to
-// invent labels.
+// canonicalMethod returns the method where it is one of RFC 9110 or PATCH, else methodOther: a client must not be
+// able to invent labels.
 func canonicalMethod(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,

@@ -16,8 +16,8 @@ import (
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
-// use registers what a request passes before its handler, in this order. net/http has read the header by then, within 5 s
-// and 32 KiB, and answers by itself what it cannot read.
+// use registers what a request passes before its handler, in this order. net/http has read the header by then, within
+// 5 s and 32 KiB, and answers by itself what it cannot read.
 func (s *Server) use() {
 	s.echo.Pre(escapedPath) // echo routes on the path as it was sent
 	s.echo.Use(
@@ -42,7 +42,8 @@ func escapedPath(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// observe measures the request, and cuts the connection under an answer that broke off: no client takes a part for the whole.
+// observe measures the request, and cuts the connection under an answer that broke off: no client takes a part for
+// the whole.
 func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		start := time.Now()
@@ -81,8 +82,8 @@ func requestID() echo.MiddlewareFunc {
 	})
 }
 
-// limitInFlight refuses a request beyond MAX_IN_FLIGHT. It comes after routing, which neither waits nor allocates, so that
-// a refusal is counted under its route.
+// limitInFlight refuses a request beyond MAX_IN_FLIGHT. It comes after routing, which neither waits nor allocates, so
+// that a refusal is counted under its route.
 func (s *Server) limitInFlight(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := requestOf(c.Request().Context())
@@ -91,7 +92,9 @@ func (s *Server) limitInFlight(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		defer s.inFlight.Add(-1)
 		if s.inFlight.Add(1) > int64(s.cfg.MaxInFlight) {
-			return problem.Overloaded.New("This replica is working on as many requests as it may. Nothing was applied; try again.")
+			return problem.Overloaded.New(
+				"This replica is working on as many requests as it may. Nothing was applied; try again.",
+			)
 		}
 		return next(c)
 	}
@@ -102,8 +105,8 @@ func (s *Server) limitBody() echo.MiddlewareFunc {
 	return middleware.BodyLimit(strconv.FormatInt(s.cfg.MaxBody, 10) + "B")
 }
 
-// timeout ends the request's context after REQUEST_TIMEOUT. What an error means is for errors.go to say: a deadline that
-// passed does not show that nothing was applied.
+// timeout ends the request's context after REQUEST_TIMEOUT. What an error means is for errors.go to say: a deadline
+// that passed does not show that nothing was applied.
 func (s *Server) timeout() echo.MiddlewareFunc {
 	return middleware.ContextTimeoutWithConfig(middleware.ContextTimeoutConfig{
 		Timeout: s.cfg.RequestTimeout,
@@ -134,8 +137,8 @@ type panicError struct {
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.err) }
 
-// decodeParams decodes the path's parameters exactly once: "a%2Fb" is a/b, "100%25" is 100%, a plus stays a plus. Bytes that
-// are not UTF-8 and a NUL, which no database stores in text, are 400 INVALID_FIELD.
+// decodeParams decodes the path's parameters exactly once: "a%2Fb" is a/b, "100%25" is 100%, a plus stays a plus.
+// Bytes that are not UTF-8 and a NUL, which no database stores in text, are 400 INVALID_FIELD.
 func decodeParams(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if !requestOf(c.Request().Context()).fits {

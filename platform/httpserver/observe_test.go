@@ -2,7 +2,6 @@ package httpserver
 
 import (
 	"context"
-	"github.com/labstack/echo/v4"
 	"net/http"
 	"sort"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/problem"
@@ -60,7 +60,7 @@ func TestMetrics(t *testing.T) {
 	f := newFixture(t, Config{})
 	other := newFixture(t, Config{Name: "internal"}, func(d *Deps) { d.Registry = f.registry })
 	f.handle(http.MethodGet, "/a/:id", answer)
-	f.handle(http.MethodPost, "/a/:id", func(c echo.Context) error { return problem.NotApplied.New("") })
+	f.handle(http.MethodPost, "/a/:id", func(echo.Context) error { return problem.NotApplied.New("") })
 	other.handle(http.MethodGet, "/a/:id", func(c echo.Context) error {
 		c.Response().WriteHeader(http.StatusAccepted)
 		return nil
@@ -117,11 +117,11 @@ func TestAccessLog(t *testing.T) {
 				time.Sleep(1001 * time.Millisecond)
 				return answer(c)
 			})
-			f.handle(http.MethodGet, "/refused/:id", func(c echo.Context) error {
+			f.handle(http.MethodGet, "/refused/:id", func(echo.Context) error {
 				return problem.InvalidField.New("", problem.Cause(context.Canceled))
 			})
-			f.handle(http.MethodGet, "/away/:id", func(c echo.Context) error { return problem.DatabaseUnavailable.New("") })
-			f.handle(http.MethodGet, "/bug/:id", func(c echo.Context) error { panic("bug") })
+			f.handle(http.MethodGet, "/away/:id", func(echo.Context) error { return problem.DatabaseUnavailable.New("") })
+			f.handle(http.MethodGet, "/bug/:id", func(echo.Context) error { panic("bug") })
 			levels := map[string]string{"fine": "INFO", "slow": "INFO", "refused": "INFO", "away": "WARN", "bug": "ERROR"}
 			for _, path := range []string{"fine", "slow", "refused", "away", "bug"} {
 				f.do(t, "GET", "/"+path+"/4242424242424242?card=4242424242424242", "")
@@ -131,8 +131,10 @@ func TestAccessLog(t *testing.T) {
 				route, _ := line["route"].(string)
 				name := strings.Split(route, "/")[1]
 				got = append(got, name)
-				if line["level"] != levels[name] || route != "/"+name+"/{id}" || line["server"] != "api" || line["method"] != "GET" ||
-					line["ms"] == nil || line["bytes"] == nil || line["request_id"] == nil {
+				if line["level"] != levels[name] || route != "/"+name+"/{id}" || line["server"] != "api" ||
+					line["method"] != "GET" ||
+					line["ms"] == nil || line["bytes"] == nil ||
+					line["request_id"] == nil {
 					t.Errorf("%q: %v", mode, line)
 				}
 				if name == "slow" && line["ms"] != 1001.0 {
@@ -161,11 +163,11 @@ func TestRefusalsAreThinnedOut(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, Config{LogRequests: mode})
-				f.handle(http.MethodGet, "/away", func(c echo.Context) error {
+				f.handle(http.MethodGet, "/away", func(echo.Context) error {
 					return problem.DatabaseUnavailable.New("The database is away.")
 				})
-				f.handle(http.MethodGet, "/bug", func(c echo.Context) error { panic("bug") })
-				f.handle(http.MethodGet, "/busy", func(c echo.Context) error {
+				f.handle(http.MethodGet, "/bug", func(echo.Context) error { panic("bug") })
+				f.handle(http.MethodGet, "/busy", func(echo.Context) error {
 					return problem.Overloaded.New("Busy.")
 				})
 				lines := func() int { return strings.Count(f.log.String(), `"route":"/away"`) }

@@ -32,8 +32,8 @@ type Config struct {
 	RequestTimeout time.Duration
 	// ShutdownDelay is how long Shutdown goes on serving before it drains.
 	ShutdownDelay time.Duration
-	// LogRequests is all, errors (4xx, 5xx, slower than 1 s) or none; empty stands for errors, of which 502, 503 and 504 get
-	// ten lines a second at most. A 500 is logged in any case: it is a bug or worse.
+	// LogRequests is all, errors (4xx, 5xx, slower than 1 s) or none; empty stands for errors, of which 502, 503 and 504
+	// get ten lines a second at most. A 500 is logged in any case: it is a bug or worse.
 	LogRequests string
 	// Docs is the contract and its page; nothing is served without it.
 	Docs Docs
@@ -165,8 +165,8 @@ const (
 // AllowHTTP2 lets clients speak HTTP/2 beside HTTP/1, on the same port and without TLS ("prior knowledge", RFC 9113
 // section 3.3), as gRPC clients inside a cluster do. Call it before Serve.
 //
-// The limits of a connection of HTTP/1 hold for a stream of HTTP/2: header, body, time. While the server drains, an answer's
-// "Connection: close" becomes a GOAWAY.
+// The limits of a connection of HTTP/1 hold for a stream of HTTP/2: header, body, time. While the server drains, an
+// answer's "Connection: close" becomes a GOAWAY.
 func (s *Server) AllowHTTP2() {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
@@ -175,9 +175,9 @@ func (s *Server) AllowHTTP2() {
 	s.http.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, PingTimeout: pongWithin}
 }
 
-// Shutdown adds "Connection: close" to answers, goes on serving for Config.ShutdownDelay, stops accepting, and waits for the
-// requests in flight. When ctx ends before they do, their connections are closed, their contexts end, and Shutdown returns
-// an error that says so.
+// Shutdown adds "Connection: close" to answers, goes on serving for Config.ShutdownDelay, stops accepting, and waits
+// for the requests in flight. When ctx ends before they do, their connections are closed, their contexts end, and
+// Shutdown returns an error that says so.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.draining.Store(true)
 	if s.cfg.ShutdownDelay > 0 && s.Addr() != nil {

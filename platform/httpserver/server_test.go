@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/labstack/echo/v4"
 	"io"
 	"log/slog"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/problem"
@@ -29,7 +29,7 @@ func TestNewRefuses(t *testing.T) {
 		"unknown logging": {Config{Name: "a", LogRequests: "some"}, Deps{Log: log, Registry: reg}},
 		"no log":          {Config{Name: "a"}, Deps{Registry: reg}},
 		"no registry":     {Config{Name: "a"}, Deps{Log: log}},
-		"no contract":     {Config{Name: "b", Docs: Docs{OpenAPI: []byte("a: [")}}, Deps{Log: log, Registry: prometheus.NewRegistry()}},
+		"no contract":     {Config{Name: "b", Docs: Docs{OpenAPI: []byte("a: [")}}, Deps{Log: log, Registry: reg}},
 	} {
 		if _, err := New(c.cfg, c.deps); err == nil {
 			t.Errorf("%s: accepted", name)
@@ -161,7 +161,8 @@ func TestErrors(t *testing.T) {
 		for _, line := range f.log.lines(t, "request") {
 			if line["request_id"] == d.TraceID {
 				lines++
-				if line["level"] != "ERROR" || !strings.Contains(fmt.Sprint(line["error"]), "secret text") || line["code"] != "INTERNAL" {
+				if line["level"] != "ERROR" || !strings.Contains(fmt.Sprint(line["error"]), "secret text") ||
+					line["code"] != "INTERNAL" {
 					t.Errorf("the bug's line: %v", line)
 				}
 			}

@@ -22,10 +22,10 @@ const (
 	attributeLeft = attribute.Key("rowlock.client_left")
 )
 
-// trace puts a span around every request, below the one that the client's traceparent names. It has the method, the route's
-// template and the answer's status, all of which come from closed lists. The path, the query, the client's address and its
-// User-Agent are left out, which is why this is not otelecho: ids and keys stand in paths, and anything may stand in the
-// rest.
+// trace puts a span around every request, below the one that the client's traceparent names. It has the method, the
+// route's template and the answer's status, all of which come from closed lists. The path, the query, the client's
+// address and its User-Agent are left out, which is why this is not otelecho: ids and keys stand in paths, and
+// anything may stand in the rest.
 func (s *Server) trace() echo.MiddlewareFunc {
 	if !s.deps.Tracing {
 		return func(next echo.HandlerFunc) echo.HandlerFunc { return next }
@@ -96,8 +96,8 @@ func conclude(span trace.Span, r *request, status int) {
 	}
 }
 
-// Operation returns middleware that puts a span around what a handler does, below the request's span. The name is a constant
-// such as "counts.increase". Without tracing, which is a nil ops, it adds nothing.
+// Operation returns middleware that puts a span around what a handler does, below the request's span. The name is a
+// constant such as "counts.increase". Without tracing, which is a nil ops, it adds nothing.
 func Operation(ops *telemetry.Operations, name string) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		if ops == nil {
@@ -112,8 +112,8 @@ func Operation(ops *telemetry.Operations, name string) echo.MiddlewareFunc {
 	}
 }
 
-// Operations returns the middleware of each operation of a contract: names maps an operationId to the name of its span. The
-// result fits RegisterHandlersOptions of generated code.
+// Operations returns the middleware of each operation of a contract: names maps an operationId to the name of its
+// span. The result fits RegisterHandlersOptions of generated code.
 func Operations(ops *telemetry.Operations, names map[string]string) map[string][]echo.MiddlewareFunc {
 	all := make(map[string][]echo.MiddlewareFunc, len(names))
 	for id, name := range names {

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/labstack/echo/v4"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/labstack/echo/v4"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -33,11 +33,11 @@ func TestTracing(t *testing.T) {
 	t.Parallel()
 	f, spans := tracedFixture(t)
 	f.handle(http.MethodGet, "/a/:id", answer)
-	f.handle(http.MethodGet, "/panic/:id", func(c echo.Context) error { panic("s3cret") })
-	f.handle(http.MethodGet, "/bad/:id", func(c echo.Context) error {
+	f.handle(http.MethodGet, "/panic/:id", func(echo.Context) error { panic("s3cret") })
+	f.handle(http.MethodGet, "/bad/:id", func(echo.Context) error {
 		return problem.InvalidField.New("s3cret is no number.", problem.Cause(errors.New("s3cret")))
 	})
-	f.handle(http.MethodGet, "/away", func(c echo.Context) error {
+	f.handle(http.MethodGet, "/away", func(echo.Context) error {
 		return problem.DatabaseUnavailable.New("Away.")
 	})
 	const traceID = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -98,9 +98,14 @@ func TestTracing(t *testing.T) {
 func TestUnsampledTraceparent(t *testing.T) {
 	t.Parallel()
 	f, spans := tracedFixture(t)
-	f.handle(http.MethodGet, "/a", func(c echo.Context) error { return problem.Overloaded.New("Busy.") })
+	f.handle(http.MethodGet, "/a", func(echo.Context) error { return problem.Overloaded.New("Busy.") })
 	const traceID = "4bf92f3577b34da6a3ce929d0e0e4736"
-	d := wantProblem(t, f.do(t, "GET", "/a", "", "Traceparent", "00-"+traceID+"-00f067aa0ba902b7-00"), problem.Overloaded, "")
+	d := wantProblem(
+		t,
+		f.do(t, "GET", "/a", "", "Traceparent", "00-"+traceID+"-00f067aa0ba902b7-00"),
+		problem.Overloaded,
+		"",
+	)
 	if d.TraceID != traceID || len(spans.Ended()) != 0 {
 		t.Errorf("trace_id %q, %d spans", d.TraceID, len(spans.Ended()))
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/labstack/echo/v4"
-	"github.com/rowlock/rowlock/platform/waittest"
 	"io"
 	"net/http"
 	"strings"
@@ -13,7 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/labstack/echo/v4"
 	"go.opentelemetry.io/otel/codes"
+
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 // What arrives on the connection itself: all of it over real TCP.
@@ -76,7 +77,10 @@ func TestBodyWithoutEnd(t *testing.T) {
 	f.handle(http.MethodPost, "/", func(c echo.Context) error { return c.Bind(&struct{}{}) })
 	start := time.Now()
 	a := exchangeRaw(t, f.start(t), "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{\"text\":")
-	if took := time.Since(start); a.status != http.StatusBadRequest || !strings.Contains(a.body, "INVALID_JSON") || took > 7*time.Second {
+	if took := time.Since(
+		start,
+	); a.status != http.StatusBadRequest || !strings.Contains(a.body, "INVALID_JSON") ||
+		took > 7*time.Second {
 		t.Errorf("%+v after %v", a, took)
 	}
 	waittest.Eventually(t, "no request in flight", func() bool { return f.inFlight.Load() == 0 })
@@ -107,7 +111,10 @@ func TestClientLeaves(t *testing.T) {
 	waittest.Eventually(t, "its span ends", func() bool { return len(spans.Ended()) == 1 })
 	span := spans.Ended()[0]
 	if all := fmt.Sprint(span.Attributes()); span.Status().Code != codes.Unset ||
-		!strings.Contains(all, "client_left") || !strings.Contains(all, "OUTCOME_UNKNOWN") || strings.Contains(all, "error.type") {
+		!strings.Contains(
+			all,
+			"client_left",
+		) || !strings.Contains(all, "OUTCOME_UNKNOWN") || strings.Contains(all, "error.type") {
 		t.Errorf("the span of somebody who hung up: %v %s", span.Status(), all)
 	}
 }

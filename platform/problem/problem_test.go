@@ -99,8 +99,12 @@ func TestWrite(t *testing.T) {
 			map[string]string{"Allow": "GET, HEAD"},
 		},
 		"no escaping for HTML, and what is no UTF-8 is replaced": {
-			problem.InvalidJSON.New("<a> & \"b\" \xff\n"), "", 400,
-			`{"type":"about:blank","title":"Bad Request","status":400,"detail":"<a> & \"b\" ` + `\ufffd` + `\n","code":"INVALID_JSON"}`, nil,
+			problem.InvalidJSON.New("<a> & \"b\" \xff\n"),
+			"",
+			400,
+			`{"type":"about:blank","title":"Bad Request","status":400,"detail":"<a> & \"b\" ` +
+				`\ufffd` + `\n","code":"INVALID_JSON"}`,
+			nil,
 		},
 		"wait rounded up": {
 			problem.Overloaded.New("Full.", problem.RetryAfter(1001*time.Millisecond)), "", 503,
@@ -216,7 +220,8 @@ func TestDocumentCanBeExtended(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"type":"about:blank","title":"Not Found","status":404,"detail":"Not found.","code":"NOT_FOUND","error":"Not found."}`
+	want := `{"type":"about:blank","title":"Not Found","status":404,"detail":"Not found.",` +
+		`"code":"NOT_FOUND","error":"Not found."}`
 	if string(body) != want {
 		t.Errorf("got %s\nwant %s", body, want)
 	}

@@ -15,8 +15,8 @@ import (
 // that is the client's fault is a *problem.Error:
 //
 //   - INVALID_JSON: not one JSON object (RFC 8259) and nothing else, invalid UTF-8, or nesting beyond 32 levels.
-//   - INVALID_FIELD, with the first member at fault: unknown (names are compared exactly), present twice, missing, or of a
-//     wrong type. null is a wrong type. An integer is digits, without fraction or exponent, and must fit.
+//   - INVALID_FIELD, with the first member at fault: unknown (names are compared exactly), present twice, missing, or
+//     of a wrong type. null is a wrong type. An integer is digits, without fraction or exponent, and must fit.
 func Unmarshal(data []byte, dst any) error {
 	first, err := inspect(data, reflect.TypeOf(dst))
 	if err != nil {
@@ -37,7 +37,8 @@ func Unmarshal(data []byte, dst any) error {
 	return nil
 }
 
-// Blank reports whether data holds nothing but white space, as the body of a request whose members all have defaults may.
+// Blank reports whether data holds nothing but white space, as the body of a request whose members all have defaults
+// may.
 func Blank(data []byte) bool { return len(bytes.TrimLeft(data, " \t\r\n")) == 0 }
 
 // Empty returns nil when an absent body may stand for dst, a pointer to a struct without required members, and

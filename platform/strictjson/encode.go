@@ -13,7 +13,8 @@ import (
 // timeLayout is RFC 3339 in UTC with microseconds, the resolution of PostgreSQL.
 const timeLayout = "2006-01-02T15:04:05.000000Z"
 
-// encoding is the one form of JSON that the APIs answer: compact, times in UTC with microseconds, nothing escaped for HTML.
+// encoding is the one form of JSON that the APIs answer: compact, times in UTC with microseconds, nothing escaped for
+// HTML.
 //
 //nolint:gochecknoglobals // a constant that Go cannot spell
 var encoding = json.JoinOptions(

@@ -26,7 +26,8 @@ type inspection struct {
 //nolint:gochecknoglobals // a pool is a cache of memory, not state
 var inspections = sync.Pool{New: func() any { return &inspection{decoder: new(jsontext.Decoder)} }}
 
-// inspect checks the syntax of all of data. It returns INVALID_JSON, or the first null or missing member, if there is one.
+// inspect checks the syntax of all of data. It returns INVALID_JSON, or the first null or missing member, if there is
+// one.
 func inspect(data []byte, t reflect.Type) (*fault, error) {
 	in, ok := inspections.Get().(*inspection)
 	if !ok {
@@ -61,12 +62,12 @@ func (in *inspection) value(t reflect.Type) error {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	switch kind {
-	case 'n':
+	switch {
+	case kind == 'n':
 		in.found(in.decoder.StackPointer(), "may not be null")
-	case '{':
+	case kind == '{':
 		return in.object(fieldsOf(t))
-	case '[':
+	case kind == '[':
 		if t != nil && t.Kind() == reflect.Slice {
 			t = t.Elem()
 		}
@@ -122,7 +123,8 @@ func (in *inspection) found(at jsontext.Pointer, what string) {
 	}
 }
 
-// notJSON returns INVALID_JSON for an error of the tokenizer. Its text may quote the body and does not reach the client.
+// notJSON returns INVALID_JSON for an error of the tokenizer. Its text may quote the body and does not reach the
+// client.
 func notJSON(err error) *problem.Error {
 	return problem.InvalidJSON.New("The body is not valid JSON.", problem.Cause(err))
 }

@@ -17,8 +17,9 @@ func (e *LongStringError) Error() string {
 	return fmt.Sprintf("the string at index %d is too long", e.Index)
 }
 
-// Strings reads a document {"member":["...", ...]} one string at a time, in some hundred kilobytes of memory however long
-// the document is. It is as strict as Unmarshal, but stops at the first fault: what was read before it must not be used.
+// Strings reads a document {"member":["...", ...]} one string at a time, in some hundred kilobytes of memory however
+// long the document is. It is as strict as Unmarshal, but stops at the first fault: what was read before it must not
+// be used.
 type Strings struct {
 	decoder *jsontext.Decoder
 	member  string
@@ -40,11 +41,11 @@ const (
 	chunk = 16 << 10
 )
 
-// NewStrings returns the strings of member in r. A string that is far longer than longest, in bytes, is refused unread with a
-// *LongStringError; one that is not longer never is. An error of r is returned wrapped.
+// NewStrings returns the strings of member in r. A string that is far longer than longest, in bytes, is refused
+// unread with a *LongStringError; one that is not longer never is. An error of r is returned wrapped.
 func NewStrings(r io.Reader, member string, longest int) *Strings {
 	s := &Strings{member: member, longest: int64(longest), reader: r}
-	s.decoder = jsontext.NewDecoder(bounded{s}, jsontext.AllowDuplicateNames(true))
+	s.decoder = jsontext.NewDecoder(&bounded{s}, jsontext.AllowDuplicateNames(true))
 	return s
 }
 
@@ -52,7 +53,7 @@ func NewStrings(r io.Reader, member string, longest int) *Strings {
 type bounded struct{ *Strings }
 
 // Read implements io.Reader.
-func (b bounded) Read(p []byte) (int, error) {
+func (b *bounded) Read(p []byte) (int, error) {
 	if b.given-b.decoder.InputOffset() > escapedByte*b.longest+slack {
 		return 0, &LongStringError{Index: b.next}
 	}

@@ -64,9 +64,9 @@ func TestStringsFaults(t *testing.T) {
 		`{"items":["a"]`: {bad, ""}, `{"items":["a"]}}`: {bad, ""}, `{"items":["a"]}{}`: {bad, ""},
 		`{"items":["a"],}`: {bad, ""}, `{"items":["\x"]}`: {bad, ""}, `{"items":["\ud800"]}`: {bad, ""},
 		"{\"items\":[\"\xff\"]}": {bad, ""}, "{\"items\":[\"\n\"]}": {bad, ""}, `{}x`: {bad, ""},
-		`{}`: {problem.InvalidField, "items"}, `{"items":{}}`: {problem.InvalidField, "items"}, `{"items":"a"}`: {problem.InvalidField, "items"},
+		`{}`: {problem.InvalidField, "items"}, `{"items":{}}`: {problem.InvalidField, "items"},
 		`{"items":null}`: {problem.InvalidField, "items"}, `{"items":[1]}`: {problem.InvalidField, "items[0]"},
-		`{"items":["a",null]}`: {problem.InvalidField, "items[1]"}, `{"items":["a",["b"]]}`: {problem.InvalidField, "items[1]"},
+		`{"items":["a",null]}`:    {problem.InvalidField, "items[1]"},
 		`{"items":[],"items":[]}`: {problem.InvalidField, "items"}, `{"items":[],"other":1}`: {problem.InvalidField, "other"},
 		`{"other":[]}`: {problem.InvalidField, "other"}, `{"4242424242424242":[]}`: {problem.InvalidField, ""},
 	} {
@@ -135,7 +135,7 @@ func TestStringsOfALongBody(t *testing.T) {
 
 func FuzzStrings(f *testing.F) {
 	for _, body := range []string{
-		`{"items":["a","\ud83e\udd80"]}`, `{"items":[]}`, `{"items":[1]}`, `{}`, "{\"items\":[\"\xff\"]}", `{"items":["a"]} x`,
+		`{"items":["a","\ud83e\udd80"]}`, `{"items":[1]}`, `{}`, "{\"items\":[\"\xff\"]}", `{"items":["a"]} x`,
 	} {
 		f.Add(body)
 	}

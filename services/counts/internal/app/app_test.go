@@ -70,8 +70,8 @@ func TestInternalListenerOfItsOwn(t *testing.T) {
 	want(t, "POST", r.API+counts+"a/increase", "", 200, `"value":1`)
 }
 
-// The context ends, as by SIGTERM, in the middle of the load: a request that was accepted gets a true answer, and the count
-// is exactly what was acknowledged.
+// The context ends, as by SIGTERM, in the middle of the load: a request that was accepted gets a true answer, and the
+// count is exactly what was acknowledged.
 func TestDrainLosesNothing(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())

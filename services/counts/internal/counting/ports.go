@@ -30,8 +30,8 @@ type InternalCountValueAPI interface {
 	Delete(ctx context.Context, id ItemID) error
 }
 
-// CountValueRepository is the outbound port. Each method is one atomic change that has committed when it returns; none reads
-// a value in order to write it. countingtest.Exercise tests what a repository promises.
+// CountValueRepository is the outbound port. Each method is one atomic change that has committed when it returns;
+// none reads a value in order to write it. countingtest.Exercise tests what a repository promises.
 type CountValueRepository interface {
 	// Create stores a new count, or ErrExists.
 	Create(ctx context.Context, id ItemID, initial int64) (CountValue, error)

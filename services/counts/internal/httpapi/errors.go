@@ -25,7 +25,10 @@ func ProblemOf(err error) *problem.Error {
 	}{
 		{counting.ErrNotFound, countNotFound, "No count has this item id.", fieldItemID},
 		{counting.ErrExists, countExists, "A count has this item id already.", fieldItemID},
-		{counting.ErrOverflow, countOverflow, "The count would leave the range of a 64-bit integer; it is unchanged.", fieldAmount},
+		{
+			counting.ErrOverflow, countOverflow,
+			"The count would leave the range of a 64-bit integer; it is unchanged.", fieldAmount,
+		},
 		{counting.ErrInvalidItemID, problem.InvalidField, "", fieldItemID},
 		{counting.ErrInvalidAmount, problem.InvalidField, "", fieldAmount},
 		{counting.ErrTooManyItems, problem.InvalidField, "", fieldItemIDs},

@@ -8,14 +8,18 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// itemIDs reads the ids of a query in the order asked, under either spelling of the parameter. (url.ParseQuery keeps the
-// order only within one spelling, so it gets one pair at a time.)
+// itemIDs reads the ids of a query in the order asked, under either spelling of the parameter. (url.ParseQuery keeps
+// the order only within one spelling, so it gets one pair at a time.)
 func itemIDs(query string) ([]counting.ItemID, error) {
 	var ids []counting.ItemID
 	for pair := range strings.SplitSeq(query, "&") {
 		values, err := url.ParseQuery(pair)
 		if err != nil {
-			return nil, problem.InvalidField.New("The query is not well formed.", problem.Field(fieldItemIDs), problem.Cause(err))
+			return nil, problem.InvalidField.New(
+				"The query is not well formed.",
+				problem.Field(fieldItemIDs),
+				problem.Cause(err),
+			)
 		}
 		for _, value := range append(values[fieldItemIDs], values[fieldItemIDs+"[]"]...) {
 			id, err := counting.NewItemID(value)

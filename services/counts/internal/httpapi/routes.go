@@ -19,8 +19,8 @@ type handlers struct {
 	internal counting.InternalCountValueAPI
 }
 
-// Register registers the operations of the contract: those of the internal port on internal, all others on external, which
-// may be the same. Each has a span of ops, which is nil without tracing.
+// Register registers the operations of the contract: those of the internal port on internal, all others on external,
+// which may be the same. Each has a span of ops, which is nil without tracing.
 func Register(external, internal EchoRouter, service *counting.Service, ops *telemetry.Operations) {
 	h := handlers{external: service, internal: service}
 	spans := httpserver.Operations(ops, map[string]string{

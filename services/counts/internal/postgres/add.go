@@ -51,9 +51,9 @@ func (s *Store) addSums(ctx context.Context, pass coalesce.Pass, sums []*itemSum
 // The statements set lock_timeout for themselves, in a sub-select that the planner evaluates before it touches a row (a
 // one-time filter). It saves the round trip of a SET LOCAL, and works behind a transaction pooler.
 //
-// "waited" is the time in seconds from the statement's begin until a row was locked and changed, by the server's clock. It
-// contains no commit and no network. RETURNING reads the clock after the wait; an expression of SET is computed again
-// after a wait only when the other transaction has changed the row.
+// "waited" is the time in seconds from the statement's begin until a row was locked and changed, by the server's
+// clock. It contains no commit and no network. RETURNING reads the clock after the wait; an expression of SET is
+// computed again after a wait only when the other transaction has changed the row.
 
 // addSingleSQL changes one count. No row means that it is absent or would overflow.
 const addSingleSQL = `
@@ -89,7 +89,8 @@ func (s *Store) addSingle(ctx context.Context, wait time.Duration, sum *itemSum)
 const addFreeSQL = `
 WITH asked AS MATERIALIZED (
     SELECT c.item_id, c.n, c.delta, c.lowest, c.highest
-      FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS c (item_id, delta, lowest, highest, n)
+      FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[])
+           WITH ORDINALITY AS c (item_id, delta, lowest, highest, n)
      WHERE (SELECT set_config('lock_timeout', $5, true)) IS NOT NULL
 ), held AS MATERIALIZED (
     SELECT v.item_id, v.current_value, c.n, c.delta, c.lowest, c.highest
@@ -105,7 +106,8 @@ WITH asked AS MATERIALIZED (
        AND v.current_value BETWEEN h.lowest AND h.highest
     RETURNING h.n, v.current_value
 )
-SELECT c.n, h.n IS NOT NULL AS held, changed.n IS NOT NULL AS changed, coalesce(changed.current_value, h.current_value) AS current_value,
+SELECT c.n, h.n IS NOT NULL AS held, changed.n IS NOT NULL AS changed,
+       coalesce(changed.current_value, h.current_value) AS current_value,
        0 AS waited
   FROM asked c
   JOIN counts.count_values v ON v.item_id = c.item_id
@@ -150,7 +152,8 @@ func (s *Store) addSeveral(ctx context.Context, pass coalesce.Pass, sums []*item
 	return results, err
 }
 
-// recordWait records how long a statement waited for its rows: the seconds that it returned, or all of wait when it gave up.
+// recordWait records how long a statement waited for its rows: the seconds that it returned, or all of wait when it
+// gave up.
 func (s *Store) recordWait(seconds float64, wait time.Duration, err error) {
 	switch {
 	case err == nil:
@@ -167,9 +170,9 @@ const (
 	maxAlone = 8
 )
 
-// addOneByOne applies the adds whose sum did not fit, each by itself and in order of arrival, so that each gets its own
-// answer. It runs at most maxAlone statements; the adds that are left after those are tried again in the slow lane, which does
-// not delay the other counts.
+// addOneByOne applies the adds whose sum did not fit, each by itself and in order of arrival, so that each gets its
+// own answer. It runs at most maxAlone statements; the adds that are left after those are tried again in the slow
+// lane, which does not delay the other counts.
 func (s *Store) addOneByOne(
 	ctx context.Context, wait time.Duration, group []add, leftovers []*leftover, answers []coalesce.Answer[int64],
 ) {

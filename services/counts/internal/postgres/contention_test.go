@@ -11,8 +11,8 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/postgres"
 )
 
-// Each statement that waits for counts records one wait, as long as it was, and one conflict if it gave up; the request behind
-// them was in a lane. What the other transaction did with the row does not matter.
+// Each statement that waits for counts records one wait, as long as it was, and one conflict if it gave up; the
+// request behind them was in a lane. What the other transaction did with the row does not matter.
 func TestWaitsForACountAreRecorded(t *testing.T) {
 	t.Parallel()
 	for name, statement := range map[string]string{
@@ -41,12 +41,18 @@ func TestWaitsForACountAreRecorded(t *testing.T) {
 				_, err := s.Add(t.Context(), "held", 1)
 				done <- err
 			}()
-			waittest.Eventually(t, "it has given up three times", func() bool { return seen.Conflicts(t, contention.LockTimeout) >= 3 })
+			waittest.Eventually(
+				t,
+				"it has given up three times",
+				func() bool { return seen.Conflicts(t, contention.LockTimeout) >= 3 },
+			)
 			_, soFar := seen.Waits(t, contention.InDatabase)
 			waittest.Eventually(t, "a statement has waited for a tenth of a second", func() bool {
 				var waiting bool
-				return db.GetContext(t.Context(), &waiting, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
-					AND cardinality(pg_blocking_pids(pid)) > 0 AND clock_timestamp() - query_start > interval '100ms')`) == nil && waiting
+				return db.GetContext(t.Context(), &waiting, `SELECT EXISTS (SELECT FROM pg_stat_activity
+					WHERE datname = current_database()
+					AND cardinality(pg_blocking_pids(pid)) > 0 AND clock_timestamp() - query_start > interval '100ms')`) == nil &&
+					waiting
 			})
 			if err := holder.Rollback(); err != nil {
 				t.Fatal(err)

@@ -2,13 +2,15 @@
 
 package postgres
 
-// addGroupSQL locks the rows of a group in the order of their ids and then changes them. Sorted parameters alone would not
-// do: the planner picks the order in which a plain UPDATE locks, and replicas deadlock. A row that is locked but not
-// changed would have overflowed, and is returned with its value; the guard looks at the value after the wait for the lock.
+// addGroupSQL locks the rows of a group in the order of their ids and then changes them. Sorted parameters alone
+// would not do: the planner picks the order in which a plain UPDATE locks, and replicas deadlock. A row that is
+// locked but not changed would have overflowed, and is returned with its value; the guard looks at the value after
+// the wait for the lock.
 const addGroupSQL = `
 WITH held AS MATERIALIZED (
     SELECT v.item_id, v.current_value, c.n, c.delta, c.lowest, c.highest
-      FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS c (item_id, delta, lowest, highest, n)
+      FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[])
+           WITH ORDINALITY AS c (item_id, delta, lowest, highest, n)
       JOIN counts.count_values v ON v.item_id = c.item_id
      WHERE (SELECT set_config('lock_timeout', $5, true)) IS NOT NULL
      ORDER BY v.item_id
@@ -21,7 +23,8 @@ WITH held AS MATERIALIZED (
        AND v.current_value BETWEEN h.lowest AND h.highest
     RETURNING h.n, v.current_value, date_part('epoch', clock_timestamp() - statement_timestamp()) AS waited
 )
-SELECT h.n, true AS held, changed.n IS NOT NULL AS changed, coalesce(changed.current_value, h.current_value) AS current_value,
+SELECT h.n, true AS held, changed.n IS NOT NULL AS changed,
+       coalesce(changed.current_value, h.current_value) AS current_value,
        coalesce(changed.waited, 0) AS waited
   FROM held h
   LEFT JOIN changed ON changed.n = h.n`

@@ -2,12 +2,13 @@
 
 package postgres
 
-// addGroupSQL is the mutant "a batch without ordered locks": the parameters are sorted, but the planner picks the order in
-// which an UPDATE locks.
+// addGroupSQL is the mutant "a batch without ordered locks": the parameters are sorted, but the planner picks the
+// order in which an UPDATE locks.
 const addGroupSQL = `
 WITH asked AS (
     SELECT c.item_id, c.delta, c.lowest, c.highest, c.n
-      FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS c (item_id, delta, lowest, highest, n)
+      FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[])
+           WITH ORDINALITY AS c (item_id, delta, lowest, highest, n)
      WHERE (SELECT set_config('lock_timeout', $5, true)) IS NOT NULL
 ), changed AS (
     UPDATE counts.count_values v
@@ -17,7 +18,8 @@ WITH asked AS (
        AND v.current_value BETWEEN a.lowest AND a.highest
     RETURNING a.n, v.current_value, date_part('epoch', clock_timestamp() - statement_timestamp()) AS waited
 )
-SELECT a.n, true AS held, changed.n IS NOT NULL AS changed, coalesce(changed.current_value, v.current_value) AS current_value,
+SELECT a.n, true AS held, changed.n IS NOT NULL AS changed,
+       coalesce(changed.current_value, v.current_value) AS current_value,
        coalesce(changed.waited, 0) AS waited
   FROM asked a
   JOIN counts.count_values v ON v.item_id = a.item_id

@@ -13,8 +13,8 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/postgres"
 )
 
-// Many resets of a locked count do not stop the increments of other counts, though each is a transaction of its own that
-// waits in the database.
+// Many resets of a locked count do not stop the increments of other counts, though each is a transaction of its own
+// that waits in the database.
 func TestResetsOfALockedRowLeaveThePool(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
@@ -64,7 +64,10 @@ func TestChangesOfARowLockedForTooLong(t *testing.T) {
 	}
 	for range cap(resets) {
 		err := <-resets
-		if outcome, ours := sqldb.OutcomeOf(err); !errors.Is(err, bulkhead.ErrBusy) && (!ours || outcome != sqldb.NotApplied) {
+		if outcome, ours := sqldb.OutcomeOf(
+			err,
+		); !errors.Is(err, bulkhead.ErrBusy) &&
+			(!ours || outcome != sqldb.NotApplied) {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -72,8 +75,8 @@ func TestChangesOfARowLockedForTooLong(t *testing.T) {
 	wantValue(t, s, "held", 0)
 }
 
-// Adds that cannot fit as a sum, on a row that another transaction has locked, wait in the slow lane: the other counts do not
-// wait for each of them.
+// Adds that cannot fit as a sum, on a row that another transaction has locked, wait in the slow lane: the other
+// counts do not wait for each of them.
 func TestHugeAddsOnALockedRowDelayNoOtherCount(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())

@@ -71,12 +71,12 @@ func New(db *sqldb.DB, o Options, reg prometheus.Registerer) (*Store, error) {
 	return s, nil
 }
 
-// statementGrace lets the server's own statement_timeout end a statement first: its answer is definite, a deadline of the
-// client's is not. Beyond sqldb.Grace a statement also costs no goroutine.
+// statementGrace lets the server's own statement_timeout end a statement first: its answer is definite, a deadline of
+// the client's is not. Beyond sqldb.Grace a statement also costs no goroutine.
 const statementGrace = 2 * sqldb.Grace
 
-// ReservedConns is how many connections of the pool neither the changes that are not grouped nor COALESCE_IN_FLIGHT may use:
-// one for the slow lane, one for reads and probes.
+// ReservedConns is how many connections of the pool neither the changes that are not grouped nor COALESCE_IN_FLIGHT
+// may use: one for the slow lane, one for reads and probes.
 const ReservedConns = 2
 
 // Close waits until every change in flight is answered. The pool stays open.

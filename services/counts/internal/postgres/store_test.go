@@ -50,8 +50,13 @@ func openSeen(t *testing.T, dsn string, pooler sqldb.Pooler) (*postgres.Store, *
 	const lockTimeout, statementTimeout = 2 * time.Second, 4 * time.Second
 	reg := prometheus.NewRegistry()
 	db, err := sqldb.Open(t.Context(), sqldb.Settings{
-		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout, ApplicationName: "counts",
-		Contention: seen.Metrics,
+		URL:              dsn,
+		Pooler:           pooler,
+		MaxOpenConns:     8,
+		LockTimeout:      lockTimeout,
+		StatementTimeout: statementTimeout,
+		ApplicationName:  "counts",
+		Contention:       seen.Metrics,
 	}, slog.New(slog.DiscardHandler), reg)
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +114,11 @@ func hold(t *testing.T, db *sqlx.DB, id counting.ItemID) (release func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.ExecContext(t.Context(), `SELECT FROM counts.count_values WHERE item_id = $1 FOR UPDATE`, string(id)); err != nil {
+	if _, err := tx.ExecContext(
+		t.Context(),
+		`SELECT FROM counts.count_values WHERE item_id = $1 FOR UPDATE`,
+		string(id),
+	); err != nil {
 		t.Fatal(err)
 	}
 	return func() {
@@ -200,7 +209,10 @@ func TestWaitSeesTheNewValue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.ExecContext(t.Context(), `UPDATE counts.count_values SET current_value = 1000 WHERE item_id = 'a'`); err != nil {
+	if _, err := tx.ExecContext(
+		t.Context(),
+		`UPDATE counts.count_values SET current_value = 1000 WHERE item_id = 'a'`,
+	); err != nil {
 		t.Fatal(err)
 	}
 	var answers sync.WaitGroup
@@ -330,7 +342,11 @@ func TestReplicasDoNotDeadlock(t *testing.T) {
 		}
 	}
 	var deadlocks int
-	if err := db.GetContext(t.Context(), &deadlocks, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`); err != nil {
+	if err := db.GetContext(
+		t.Context(),
+		&deadlocks,
+		`SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`,
+	); err != nil {
 		t.Fatal(err)
 	}
 	if deadlocks != 0 {

@@ -78,8 +78,8 @@ type result struct {
 	value   int64 // of a row that was locked: after the change, or as it is
 }
 
-// distribute answers the callers of each sum by its result: the value after the caller's own step. It returns the adds that
-// are left to be applied one by one.
+// distribute answers the callers of each sum by its result: the value after the caller's own step. It returns the
+// adds that are left to be applied one by one.
 func distribute(group []add, sums []*itemSum, results []result, answers []coalesce.Answer[int64]) []*leftover {
 	var leftovers []*leftover
 	for n, s := range sums {
@@ -112,8 +112,8 @@ type leftover struct {
 	value   int64 // the count's value when a statement last had its row locked
 }
 
-// refuseOverflows refuses the adds that do not fit to the value. It takes no statement: the last one had the row locked and
-// read this value, which is when these refusals take effect.
+// refuseOverflows refuses the adds that do not fit to the value. It takes no statement: the last one had the row
+// locked and read this value, which is when these refusals take effect.
 func (l *leftover) refuseOverflows(group []add, answers []coalesce.Answer[int64]) {
 	l.callers = slices.DeleteFunc(slices.Clone(l.callers), func(i int) bool {
 		_, fits := addInt64(l.value, group[i].delta)

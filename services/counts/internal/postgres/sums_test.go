@@ -69,7 +69,10 @@ func TestGroupGivesWhatOneByOneWouldGive(t *testing.T) {
 		starts := []int64{0, 1, -1, math.MaxInt64, math.MinInt64, math.MaxInt64 - 2, math.MinInt64 + 2}
 		table := rows{"a": rapid.SampledFrom(starts).Draw(t, "a"), "b": rapid.SampledFrom(starts).Draw(t, "b")}
 		group := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) add {
-			return add{id: rapid.SampledFrom([]string{"a", "b", "absent"}).Draw(t, "id"), delta: rapid.SampledFrom(edge).Draw(t, "delta")}
+			return add{
+				id:    rapid.SampledFrom([]string{"a", "b", "absent"}).Draw(t, "id"),
+				delta: rapid.SampledFrom(edge).Draw(t, "delta"),
+			}
 		}), 1, 12).Draw(t, "group")
 		m := &model{t: t, values: maps.Clone(table), group: group}
 

@@ -8,9 +8,9 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// Exercise tests a repository against its port: what each method promises (contract), that a refused change leaves nothing
-// behind (transactions), and that concurrent callers get the exact result (contention). open returns an empty repository for
-// each test.
+// Exercise tests a repository against its port: what each method promises (contract), that a refused change leaves
+// nothing behind (transactions), and that concurrent callers get the exact result (contention). open returns an empty
+// repository for each test.
 func Exercise(t *testing.T, open func(t *testing.T) counting.CountValueRepository) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, counting.CountValueRepository){
