@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,32 +63,26 @@ func newMutationTest(p process) *cobra.Command {
 	return cmd
 }
 
-// mutantResult says what came of one mutant.
-type mutantResult struct {
-	mutant prove.Mutant
-	found  *prove.Failure // nil: not found
-	took   time.Duration
-	err    error // of the run itself
-}
-
 // run tests the mutants one after the other, and then that the same windows hold without a
 // mutant: a proof that always fails finds every mutant.
 func (m mutationTest) run(ctx context.Context) error {
 	if _, err := os.Stat("go.work"); err != nil {
 		return usageError{"mutation-test builds services from source: run it in the folder with go.work"}
 	}
-	var results []mutantResult
-	var names, windows []string
+	var names, windows, missed []string
 	for _, mutant := range m.mutants {
-		one, err := m.test(ctx, mutant)
-		if err != nil {
+		say(m.stdout, "%s: %s in %s, window %s", mutant.Tag, mutant.What, mutant.Service, mutant.Window)
+		found, took, err := m.test(ctx, mutant)
+		if ctx.Err() != nil {
 			return err
 		}
-		results = append(results, one)
-		if !slices.Contains(windows, mutant.Window) {
-			windows = append(windows, mutant.Window)
+		if found != nil {
+			say(m.stdout, "%s: found by %s (%s) after %s", mutant.Tag, found.Check, found.Detail, took.Round(time.Second))
+		} else {
+			say(m.stdout, "%s: NOT FOUND within %s (%v)", mutant.Tag, mutantTimeout, err)
+			missed = append(missed, mutant.Tag)
 		}
-		names = append(names, mutant.Service)
+		names, windows = append(names, mutant.Service), append(windows, mutant.Window)
 	}
 	say(m.stdout, "without a mutant")
 	schedule, err := prove.Schedule(m.seed, mutantWindow, windows)
@@ -100,35 +93,46 @@ func (m mutationTest) run(ctx context.Context) error {
 	if sound == nil || ctx.Err() != nil {
 		return err
 	}
-	say(m.stdout, "")
-	return errors.Join(writeMutants(m.stdout, results), judgeMutants(m.stdout, results, sound, m.seed), err)
+	return errors.Join(m.conclude(missed, sound), err)
+}
+
+// conclude fails when a mutant was not found, or when a check failed without a mutant.
+func (m mutationTest) conclude(missed []string, sound *prove.Report) error {
+	failures := sound.Failures()
+	for _, f := range failures {
+		say(m.stdout, "without a mutant: %s", f)
+	}
+	if len(missed) > 0 || len(failures) > 0 {
+		return fmt.Errorf("mutation-test: %d of %d mutants were not found (%s), and %d checks failed without a mutant; seed %d",
+			len(missed), len(m.mutants), strings.Join(missed, ", "), len(failures), m.seed)
+	}
+	say(m.stdout, "\nAll %d mutants were found, each within %s; without a mutant the same windows hold. Seed %d.",
+		len(m.mutants), mutantTimeout, m.seed)
+	return nil
 }
 
 // test builds a mutant and repeats its window until the proof finds it or time is over.
-func (m mutationTest) test(ctx context.Context, mutant prove.Mutant) (mutantResult, error) {
-	one := mutantResult{mutant: mutant}
+func (m mutationTest) test(ctx context.Context, mutant prove.Mutant) (found *prove.Failure, took time.Duration, err error) {
 	binary, err := m.build(ctx, mutant)
 	if err != nil {
-		return one, err
+		return nil, 0, err
 	}
-	say(m.stdout, "%s: %s in %s, window %s", mutant.Tag, mutant.What, mutant.Service, mutant.Window)
 	var windows []prove.Window
 	for i := range uint64(mutantTimeout / mutantWindow) {
 		again, err := prove.Schedule(m.seed+i, mutantWindow, []string{mutant.Window})
 		if err != nil {
-			return one, err
+			return nil, 0, err
 		}
 		windows = append(windows, again...)
 	}
 	begin := time.Now()
-	_, one.err = m.prove(ctx, []string{mutant.Service}, windows, binary, mutant.Tag, func(r *prove.Report) bool {
-		one.took = time.Since(begin)
-		if one.took <= mutantTimeout {
-			one.found = mutant.FoundBy(r)
+	_, err = m.prove(ctx, []string{mutant.Service}, windows, binary, mutant.Tag, func(r *prove.Report) bool {
+		if took = time.Since(begin); took <= mutantTimeout {
+			found = mutant.FoundBy(r)
 		}
-		return one.found != nil || one.took > mutantTimeout
+		return found != nil || took > mutantTimeout
 	})
-	return one, ctx.Err()
+	return found, took, err
 }
 
 // prove runs windows of the named services, of which the only one has a binary unless that is "".
@@ -164,48 +168,4 @@ func (m mutationTest) build(ctx context.Context, mutant prove.Mutant) (path stri
 		return "", fmt.Errorf("build %s with %s: %w", mutant.Service, mutant.Tag, err)
 	}
 	return path, nil
-}
-
-// writeMutants prints a row for each mutant.
-func writeMutants(w io.Writer, results []mutantResult) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	say(tw, "mutant\tservice\twindow\tfound by\tseconds")
-	for _, one := range results {
-		found := "NOT FOUND"
-		switch {
-		case one.found != nil:
-			found = one.found.Check + ": " + one.found.Detail
-		case one.err != nil:
-			found = "NOT FOUND, the run failed: " + one.err.Error()
-		}
-		const widest = 90
-		if len(found) > widest {
-			found = found[:widest] + "..."
-		}
-		say(tw, "%s\t%s\t%s\t%s\t%.0f", one.mutant.What, one.mutant.Service, one.mutant.Window, found, one.took.Seconds())
-	}
-	if err := tw.Flush(); err != nil {
-		return fmt.Errorf("print the table: %w", err)
-	}
-	return nil
-}
-
-// judgeMutants fails when a mutant was not found, or when a check failed without a mutant.
-func judgeMutants(w io.Writer, results []mutantResult, sound *prove.Report, seed uint64) error {
-	missed := 0
-	for _, one := range results {
-		if one.found == nil {
-			missed++
-		}
-	}
-	failures := sound.Failures()
-	for _, f := range failures {
-		say(w, "without a mutant: %s", f)
-	}
-	if missed > 0 || len(failures) > 0 {
-		return fmt.Errorf("mutation-test: %d of %d mutants were not found, and %d checks failed without a mutant; seed %d",
-			missed, len(results), len(failures), seed)
-	}
-	say(w, "\nAll %d mutants were found, each within %s; without a mutant the same windows hold. Seed %d.", len(results), mutantTimeout, seed)
-	return nil
 }

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/prove"
 	"github.com/rowlock/rowlock/lab/internal/services"
@@ -59,34 +57,17 @@ func TestMutantsAreBuilt(t *testing.T) {
 	}
 }
 
-func TestMutantsTable(t *testing.T) {
+func TestMutationTestConclude(t *testing.T) {
 	t.Parallel()
-	mutant := prove.Mutants()[0]
-	found := mutantResult{mutant: mutant, found: &prove.Failure{Check: "linearizable", Detail: strings.Repeat("x", 200)}, took: 7 * time.Second}
-	missed := mutantResult{mutant: mutant, took: time.Minute}
-	failed := mutantResult{mutant: mutant, err: errors.New("no server")}
-	var b strings.Builder
-	if err := writeMutants(&b, []mutantResult{found, missed, failed}); err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
-	for i, want := range []string{"found by", "linearizable: xxx", "NOT FOUND", "no server"} {
-		if i >= len(lines) || !strings.Contains(lines[i], want) || len(lines[i]) > 250 {
-			t.Fatalf("line %d has no %q:\n%s", i, want, b.String())
-		}
-	}
+	m := mutationTest{process: process{stdout: io.Discard}, mutants: prove.Mutants()}
 	sound := &prove.Report{Windows: []*prove.WindowResult{{Services: []prove.ServiceResult{{Service: "counts"}}}}}
-	for name, tc := range map[string]struct {
-		results []mutantResult
-		sound   *prove.Report
-		ok      bool
-	}{
-		"all are found":                  {[]mutantResult{found}, sound, true},
-		"one is not":                     {[]mutantResult{found, missed}, sound, false},
-		"the proof fails without mutant": {[]mutantResult{found}, &prove.Report{}, false},
-	} {
-		if err := judgeMutants(io.Discard, tc.results, tc.sound, 1); (err == nil) != tc.ok {
-			t.Errorf("%s: %v", name, err)
-		}
+	if err := m.conclude(nil, sound); err != nil {
+		t.Errorf("all are found: %v", err)
+	}
+	if err := m.conclude([]string{"bug_now"}, sound); err == nil || !strings.Contains(err.Error(), "1 of 8 mutants were not found (bug_now)") {
+		t.Errorf("one is not found: %v", err)
+	}
+	if err := m.conclude(nil, &prove.Report{}); err == nil {
+		t.Error("the proof fails without a mutant, and the test does not")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,51 +35,43 @@ type proof struct {
 	// binaries replace the usual ones, by the service's name.
 	binaries map[string]string
 	enough   func(*prove.Report) bool
+	maria    bool // run events on MariaDB too, where it is installed
 }
 
-// place is where a run's database is.
+// place is where a run's databases are.
 type place struct {
 	system prove.System
 	schema func(local.Schema) local.Schema
-	name   string
+	name   string // of a remote server
 	notes  []string
-	// leave removes what the run has made and names what it could not remove.
-	leave func(ctx context.Context) (left []string, err error)
+	leave  []func(ctx context.Context) error // remove what the run has made, the last one first
 }
 
-// run prepares the services in a database of the run, runs the windows and removes
+// run prepares the services in databases of the run, runs the windows and removes
 // everything. The report is nil when the run could not start.
 func (v proof) run(ctx context.Context) (report *prove.Report, err error) {
-	at, err := v.place(ctx)
+	at := &place{schema: func(s local.Schema) local.Schema { return s }}
+	at.system.Replicas, at.system.Path = v.options.replicas, v.environ["PATH"]
 	defer func() {
-		left, failed := at.leave(ctx)
-		err = errors.Join(err, failed)
+		for _, leave := range slices.Backward(at.leave) {
+			err = errors.Join(err, leave(ctx))
+		}
 		if report != nil {
-			report.Server, report.Notes, report.LeftBehind = at.name, at.notes, left
+			report.Server, report.Notes = at.name, at.notes
 		}
 	}()
-	if err != nil {
-		return nil, err
+	if v.remote != nil {
+		err = v.onRemote(ctx, at)
+	} else {
+		err = v.onPrivate(ctx, at)
 	}
-	at.system.Replicas, at.system.Path = v.options.replicas, v.environ["PATH"]
 	for _, s := range v.options.services {
-		prepared, err := v.prepare(ctx, s, at)
-		if err != nil {
-			return nil, fmt.Errorf("prove: %w", err)
+		if err == nil {
+			err = v.prepare(ctx, s, at)
 		}
-		at.system.Services = append(at.system.Services, prepared)
-		if s.Name == services.Events && v.remote == nil && v.binaries[s.Name] == "" {
-			onMaria, stop, err := v.eventsOnMariaDB(ctx, prepared.Path)
-			defer func() { err = errors.Join(err, stop()) }()
-			switch {
-			case errors.Is(err, localmaria.ErrNotInstalled):
-				at.notes = append(at.notes, "no MariaDB server is installed: events run on PostgreSQL alone")
-			case err != nil:
-				return nil, fmt.Errorf("prove: %w", err)
-			default:
-				at.system.Services = append(at.system.Services, onMaria)
-			}
-		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("prove: %w", err)
 	}
 	return prove.Run(ctx, at.system, prove.Options{
 		Seed: v.options.seed, Windows: v.windows, Clients: v.options.clients, Pictures: v.options.out, Enough: v.enough,
@@ -87,11 +80,11 @@ func (v proof) run(ctx context.Context) (report *prove.Report, err error) {
 }
 
 // prepare makes a service's roles and tables.
-func (v proof) prepare(ctx context.Context, s services.Service, at *place) (prepared prove.Service, err error) {
+func (v proof) prepare(ctx context.Context, s services.Service, at *place) (err error) {
 	path := v.binaries[s.Name]
 	if path == "" {
 		if path, err = local.Binary(ctx, s.Name, v.stderr); err != nil {
-			return prepared, err
+			return err
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -99,9 +92,19 @@ func (v proof) prepare(ctx context.Context, s services.Service, at *place) (prep
 	environ := v.replicaEnviron()
 	maps.Copy(environ, s.Environ)
 	if err := local.Provision(ctx, path, at.system.Admin, at.schema(local.SchemaOf(s)), environ); err != nil {
-		return prepared, err
+		return err
 	}
-	return prove.Service{Name: s.Name, Path: path, Worker: s.Worker, Environ: environ}, nil
+	prepared := prove.Service{Name: s.Name, Path: path, Worker: s.Worker, Environ: environ}
+	at.system.Services = append(at.system.Services, prepared)
+	if s.Name != services.Events || !v.maria {
+		return nil
+	}
+	err = v.onMariaDB(ctx, at, prepared)
+	if errors.Is(err, localmaria.ErrNotInstalled) {
+		at.notes = append(at.notes, "no MariaDB server is installed: events run on PostgreSQL alone")
+		return nil
+	}
+	return err
 }
 
 // replicaEnviron returns the environment of the replicas, without what names another
@@ -115,45 +118,36 @@ func (v proof) replicaEnviron() map[string]string {
 	return env
 }
 
-// place makes the run's database, on a private server or on that of --dsn. leave is to be
-// called even after an error.
-func (v proof) place(ctx context.Context) (*place, error) {
-	if v.remote == nil {
-		return v.privatePlace(ctx)
-	}
+// onRemote makes the run's database on the server of --dsn.
+func (v proof) onRemote(ctx context.Context, at *place) error {
 	session, err := v.remote.Create(ctx)
-	at := &place{
-		system: prove.System{Admin: session.Admin(), TLS: v.remote.TLS()}, schema: session.Schema, name: v.remote.String(),
-		notes: append(session.Notes(), "restart: only the owner of the server can restart it", "events on MariaDB"),
-		leave: func(ctx context.Context) ([]string, error) {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
-			defer cancel()
-			return session.Drop(ctx)
-		},
-	}
+	at.leave = append(at.leave, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+		defer cancel()
+		return session.Drop(ctx)
+	})
+	at.system.Admin, at.system.TLS, at.schema, at.name = session.Admin(), v.remote.TLS(), session.Schema, v.remote.String()
+	at.notes = append(session.Notes(), "window restart: only the owner of the server can restart it", "events on MariaDB")
 	say(v.stdout, "On %s; the database and roles of this run are %s and %[2]s_...", at.name, session.Name())
-	return at, err
+	return err
 }
 
-func (v proof) privatePlace(ctx context.Context) (*place, error) {
-	at := &place{
-		schema: func(s local.Schema) local.Schema { return s },
-		leave:  func(context.Context) ([]string, error) { return nil, nil },
-	}
+// onPrivate starts a server for the run and makes the database there.
+func (v proof) onPrivate(ctx context.Context, at *place) error {
 	server, stop, err := local.StartPostgres(ctx, "", database, localpg.Options{
 		Environ: v.environ, Progress: v.stderr,
 		Settings: map[string]string{"deadlock_timeout": "5ms"}, // shorter than the services wait for a lock
 	})
 	if err != nil {
-		return at, fmt.Errorf("prove: %w", err)
+		return err
 	}
 	at.system.Server, at.system.Admin = server, server.URL(database)
-	at.leave = func(ctx context.Context) ([]string, error) {
+	at.leave = append(at.leave, func(ctx context.Context) error {
 		stopping, cancel := stopContext(ctx, v.process)
 		defer cancel()
-		return nil, stop(stopping)
-	}
-	return at, nil
+		return stop(stopping)
+	})
+	return nil
 }
 
 // openRemote checks that the server of --dsn can take the run.
@@ -169,69 +163,67 @@ func openRemote(ctx context.Context, p process, o proveOptions) (*remote.Server,
 // and those of one more replica of each service, which starts while another one ends.
 func mostConnections(environ map[string]string, o proveOptions) (n int) {
 	const (
-		usual     = 8 // DB_MAX_OPEN_CONNS
-		reserved  = 2 // of it, which a second pool has not
-		processes = 2 // of workers
 		ourselves = 8 // the prover's pool
+		reserved  = 2 // of a pool, which a second pool has not
+		workers   = 3
 	)
 	pool, err := strconv.Atoi(environ["DB_MAX_OPEN_CONNS"])
 	if err != nil || pool < 1 {
-		pool = usual
+		pool = 8
 	}
 	n = ourselves
 	for _, s := range o.services {
-		of := pool
+		n += (o.replicas + 1) * pool
 		if s.SecondPool {
-			of += pool - reserved
+			n += (o.replicas + 1) * (pool - reserved)
 		}
-		n += (o.replicas + 1) * of
 		if s.Worker != "" {
-			n += (processes + 1) * pool
+			n += workers * pool
 		}
 	}
 	return n
 }
 
-// eventsOnMariaDB starts a private MariaDB server with events' tables, and an account that
-// can only change rows. stop is to be called even after an error.
-func (v proof) eventsOnMariaDB(ctx context.Context, binary string) (s prove.Service, stop func() error, err error) {
-	stop = func() error { return nil }
-	server, kill, err := local.StartMariaDB(ctx, "")
+// onMariaDB starts a private MariaDB server with events' tables, and an account that can
+// only change rows. s is events on PostgreSQL.
+func (v proof) onMariaDB(ctx context.Context, at *place, s prove.Service) error {
+	server, stop, err := local.StartMariaDB(ctx, "")
 	if err != nil {
-		return s, stop, err
+		return err
 	}
-	stop = kill
+	at.leave = append(at.leave, func(context.Context) error { return stop() })
 	db, err := sqldb.Open(ctx, sqldb.Settings{URL: server.URL("mysql"), Engines: []sqldb.Engine{sqldb.MySQL}}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
-		return s, stop, err
+		return err
 	}
-	stop = func() error { return errors.Join(db.Close(), kill()) }
+	at.leave = append(at.leave, func(context.Context) error { return db.Close() })
 
 	const account = "events_app"
 	password := rand.Text()
-	environ := v.replicaEnviron()
-	environ["DATABASE_URL"] = server.URL(services.Events)
-	err = errors.Join(
-		onMariaDB(ctx, db, `CREATE DATABASE `+services.Events),
-		local.Migrate(ctx, binary, environ),
-		onMariaDB(ctx, db, `CREATE USER '`+account+`'@'127.0.0.1' IDENTIFIED BY '`+password+`'`),
-		onMariaDB(ctx, db, `GRANT SELECT, INSERT, UPDATE, DELETE ON `+services.Events+`.* TO '`+account+`'@'127.0.0.1'`),
-	)
-	if err != nil {
-		return s, stop, fmt.Errorf("prepare MariaDB: %w", err)
+	s.Environ = maps.Clone(s.Environ)
+	s.Environ["DATABASE_URL"] = server.URL(s.Name)
+	err = execute(ctx, db, `CREATE DATABASE `+s.Name)
+	if err == nil {
+		err = local.Migrate(ctx, s.Path, s.Environ)
 	}
-	u, err := url.Parse(server.URL(services.Events))
+	err = errors.Join(err,
+		execute(ctx, db, `CREATE USER '`+account+`'@'127.0.0.1' IDENTIFIED BY '`+password+`'`),
+		execute(ctx, db, `GRANT SELECT, INSERT, UPDATE, DELETE ON `+s.Name+`.* TO '`+account+`'@'127.0.0.1'`))
 	if err != nil {
-		return s, stop, errors.New("the URL of MariaDB cannot be read") // err may quote the password
+		return fmt.Errorf("prepare MariaDB: %w", err)
+	}
+	u, err := url.Parse(server.URL(s.Name))
+	if err != nil {
+		return errors.New("the URL of MariaDB cannot be read") // err may quote the password
 	}
 	u.User = url.UserPassword(account, password)
-	environ["DATABASE_URL"] = u.String()
-	return prove.Service{
-		Name: prove.EventsOnMariaDB, Path: binary, Worker: "work", Environ: environ, Maria: &fault.MariaDB{Server: server, DB: db},
-	}, stop, nil
+	s.Environ["DATABASE_URL"] = u.String()
+	s.Name, s.Maria = prove.EventsOnMariaDB, &fault.MariaDB{Server: server, DB: db}
+	at.system.Services = append(at.system.Services, s)
+	return nil
 }
 
-func onMariaDB(ctx context.Context, db *sqldb.DB, statement string) error {
+func execute(ctx context.Context, db *sqldb.DB, statement string) error {
 	return db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
 		_, err := conn.ExecContext(ctx, statement)
 		return err //nolint:wrapcheck // Once classifies it

@@ -83,6 +83,12 @@ func (o proveOptions) windows() ([]prove.Window, error) {
 	if err != nil {
 		return nil, usageError{"prove: " + err.Error()}
 	}
+	if o.dsn != "" {
+		windows = slices.DeleteFunc(windows, prove.Window.NeedsOwner)
+	}
+	if len(windows) == 0 {
+		return nil, usageError{"prove: only the owner of the server can inject that, so there is nothing to run with --dsn"}
+	}
 	return windows, nil
 }
 
@@ -91,14 +97,10 @@ func runProve(ctx context.Context, p process, o proveOptions) error {
 	if err != nil {
 		return err
 	}
-	run := proof{process: p, options: o, windows: windows}
+	run := proof{process: p, options: o, windows: windows, maria: o.dsn == ""}
 	if o.dsn != "" {
 		if run.remote, err = openRemote(ctx, p, o); err != nil {
 			return err
-		}
-		run.windows = slices.DeleteFunc(windows, prove.Window.NeedsOwner)
-		if len(run.windows) == 0 {
-			return usageError{"prove: only the owner of the server can inject " + windows[0].Name + ", so there is nothing to run with --dsn"}
 		}
 	}
 	say(p.stdout, "Seed %d, %d replicas and %d clients of each service, %d fault windows", o.seed, o.replicas, o.clients, len(run.windows))

@@ -108,13 +108,6 @@ func (t *Target) count(a Action, n int) {
 	t.done[a] += n
 }
 
-// countIf counts an action that succeeded. One on a replica that is dead already fails.
-func (t *Target) countIf(a Action, err error) {
-	if err == nil {
-		t.count(a, 1)
-	}
-}
-
 // Injector injects faults into services that share one PostgreSQL server.
 type Injector struct {
 	// DB is the services' database, by a role that administers theirs.
@@ -148,18 +141,13 @@ func (in *Injector) Inject(ctx context.Context, e Event, targets []*Target) erro
 	})
 }
 
-// each calls do for all targets at once and returns their errors.
+// each calls do for all targets at once and returns the first error.
 func each(targets []*Target, do func(*Target) error) error {
-	errs := make([]error, len(targets))
 	var group errgroup.Group
-	for i, t := range targets {
-		group.Go(func() error {
-			errs[i] = do(t)
-			return nil
-		})
+	for _, t := range targets {
+		group.Go(func() error { return do(t) })
 	}
-	_ = group.Wait() // the errors are in errs
-	return errors.Join(errs...)
+	return group.Wait() //nolint:wrapcheck // do says what failed
 }
 
 func (in *Injector) inject(ctx context.Context, e Event, t *Target) error {
@@ -169,11 +157,9 @@ func (in *Injector) inject(ctx context.Context, e Event, t *Target) error {
 	}
 	switch e.Action {
 	case Kill:
-		t.countIf(Kill, pick(t.Replicas, e).Kill())
-		t.forWorker(e, (*local.Replica).Kill)
+		t.signal(e, (*local.Replica).Kill)
 	case Terminate:
-		t.countIf(Terminate, pick(t.Replicas, e).Terminate())
-		t.forWorker(e, (*local.Replica).Terminate)
+		t.signal(e, (*local.Replica).Terminate)
 	case Backend:
 		return in.terminateBackend(ctx, t)
 	case CutReply:
@@ -212,15 +198,20 @@ func pick(set *local.Set, e Event) *local.Replica {
 	return all[e.Pick%len(all)]
 }
 
-// forWorker does the same to one of the service's workers, if it has any.
-func (t *Target) forWorker(e Event, do func(*local.Replica) error) {
+// signal ends a replica, and one of the service's workers if it has any.
+func (t *Target) signal(e Event, end func(*local.Replica) error) {
+	if end(pick(t.Replicas, e)) == nil { // else it is dead already
+		t.count(e.Action, 1)
+	}
 	if t.Workers != nil {
-		_ = do(pick(t.Workers, e)) // it may be dead already
+		_ = end(pick(t.Workers, e)) // as above
 	}
 }
 
 func (t *Target) stop(victim *local.Replica) {
-	t.countIf(StopOn, victim.Pause())
+	if victim.Pause() == nil { // else it is dead
+		t.count(StopOn, 1)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.stopped == nil {

@@ -64,30 +64,10 @@ func when[State any](possible bool, state State) []State {
 	return []State{state}
 }
 
-// Result counts what Check found.
-type Result struct {
-	Keys, Illegal, Undecided int
-	// First describes the first key that is not linearizable or not decided in time.
-	First string
-	// Picture is the file with the checker's picture of it; "" when there is none.
-	Picture string
-}
-
-// OK reports whether every key is linearizable.
-func (r Result) OK() bool { return r.Illegal == 0 && r.Undecided == 0 }
-
-// String returns the result in a line.
-func (r Result) String() string {
-	text := fmt.Sprintf("%d keys: illegal %d, undecided %d", r.Keys, r.Illegal, r.Undecided)
-	if r.First != "" {
-		text += "; first: " + r.First
-	}
-	return text
-}
-
-// Check checks every key's operations against the model. It draws the first violation
-// into the folder pictures unless that is "".
-func Check(model Model, ops []Op, pictures string) Result {
+// Check checks every key's operations against the model. It describes what it found, and
+// draws the first violation into the folder pictures unless that is "". A key that is not
+// decided in time fails the check.
+func Check(model Model, ops []Op, pictures string) (ok bool, detail, picture string) {
 	keys, groups := ByKey(ops)
 	results := make([]porcupine.CheckResult, len(keys))
 	var group errgroup.Group
@@ -99,22 +79,17 @@ func Check(model Model, ops []Op, pictures string) Result {
 		})
 	}
 	_ = group.Wait() // no check returns an error
-	found := Result{Keys: len(keys)}
+	count := map[porcupine.CheckResult]int{}
+	first := ""
 	for i, result := range results {
-		switch result {
-		case porcupine.Ok:
-			continue
-		case porcupine.Illegal:
-			found.Illegal++
-		case porcupine.Unknown:
-			found.Undecided++
-		}
-		if found.First == "" {
-			found.First = fmt.Sprintf("%s: %d operations, %s", keys[i], len(groups[keys[i]]), result)
-			found.Picture = model.draw(keys[i], groups[keys[i]], pictures)
+		count[result]++
+		if result != porcupine.Ok && first == "" {
+			first = fmt.Sprintf("; first: %s: %d operations, %s", keys[i], len(groups[keys[i]]), result)
+			picture = model.draw(keys[i], groups[keys[i]], pictures)
 		}
 	}
-	return found
+	detail = fmt.Sprintf("%d keys: illegal %d, undecided %d%s", len(keys), count[porcupine.Illegal], count[porcupine.Unknown], first)
+	return count[porcupine.Ok] == len(keys), detail, picture
 }
 
 // draw returns the file with porcupine's picture of a key's history, "" when it has none.

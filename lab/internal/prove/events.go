@@ -39,89 +39,83 @@ func newMariaEvents(url string, c *http.Client, h *history.History, _ string) (W
 	return &events{api: client, history: h}, err
 }
 
-// eventVerb is what is asked for.
-type eventVerb string
-
+// The keys of the operations.
 const (
-	eventSync  eventVerb = "sync"
-	eventAsync eventVerb = "async"
-	eventGet   eventVerb = "get"
-	eventCount eventVerb = "count"
+	eventAdd   = "add"
+	eventGet   = "get"
+	eventCount = "count"
 )
-
-// eventInput is an operation; ID is for eventGet.
-type eventInput struct {
-	Verb eventVerb
-	ID   int64
-}
 
 // Step adds an event, or reads one that was acknowledged, or counts; now and then it adds
 // many at once, for which the workers compete.
 func (w *events) Step(ctx context.Context, client int, random *rand.Rand) {
 	const crowd, oneIn = 20, 20
 	if random.IntN(oneIn) == 0 {
-		together(crowd, client, func(client int) { w.do(ctx, client, eventInput{Verb: eventAsync}) })
+		together(crowd, client, func(client int) { w.add(ctx, client, false) })
 		return
 	}
-	in := eventInput{Verb: eventCount}
 	switch random.IntN(5) {
 	case 0, 1:
-		in.Verb = eventSync
+		w.add(ctx, client, true)
 	case 2:
-		in.Verb = eventAsync
+		w.add(ctx, client, false)
 	case 3:
 		w.mu.Lock()
-		if len(w.ids) > 0 {
-			in = eventInput{eventGet, w.ids[random.IntN(len(w.ids))]}
-		}
+		ids := w.ids
 		w.mu.Unlock()
+		if len(ids) > 0 {
+			w.get(ctx, client, ids[random.IntN(len(ids))])
+		}
 	default:
+		w.countAll(ctx, client)
 	}
-	w.do(ctx, client, in)
 }
 
-func (w *events) do(ctx context.Context, client int, in eventInput) history.Op {
-	op := send(w.history, history.Op{Client: client, Key: "events", Input: in}, func() (any, error) { return w.send(ctx, in) })
-	w.history.Add(op)
-	return op
+// add adds an event, with its value at once or left to the workers.
+func (w *events) add(ctx context.Context, client int, now bool) {
+	w.do(client, eventAdd, func() (e api.Event, err error) {
+		if now {
+			e, err = w.api.Create(ctx)
+		} else {
+			e.ID, err = w.api.CreateAsync(ctx)
+		}
+		if err == nil && e.ID == 0 {
+			err = badAnswer("an event without an id")
+		}
+		if err == nil {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.ids = append(w.ids, e.ID)
+		}
+		return e, err
+	})
 }
 
-// send returns the event, or an empty one for a count.
-func (w *events) send(ctx context.Context, in eventInput) (e api.Event, err error) {
-	switch in.Verb {
-	case eventSync:
-		e, err = w.api.Create(ctx)
-	case eventAsync:
-		e.ID, err = w.api.CreateAsync(ctx)
-	case eventGet:
-		e, err = w.api.Get(ctx, in.ID)
-	case eventCount:
-		return e, w.sendCount(ctx)
-	}
-	if err == nil && e.ID == 0 {
-		err = badAnswer("an event without an id")
-	}
-	if err == nil && in.Verb != eventGet {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.ids = append(w.ids, e.ID)
-	}
-	return e, err
+func (w *events) get(ctx context.Context, client int, id int64) history.Op {
+	return w.do(client, eventGet, func() (api.Event, error) { return w.api.Get(ctx, id) })
 }
 
-// sendCount counts the events, which never become fewer.
-func (w *events) sendCount(ctx context.Context) error {
+// countAll counts the events, which never become fewer.
+func (w *events) countAll(ctx context.Context, client int) {
 	w.mu.Lock()
 	least := w.count
 	w.mu.Unlock()
-	n, err := w.api.Count(ctx)
-	if err == nil && n < least {
-		err = badAnswer(fmt.Sprintf("%d events after %d", n, least))
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.count = max(w.count, n)
-	return err
+	w.do(client, eventCount, func() (api.Event, error) {
+		n, err := w.api.Count(ctx)
+		if err == nil && n < least {
+			err = badAnswer(fmt.Sprintf("%d events after %d", n, least))
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.count = max(w.count, n)
+		return api.Event{}, err
+	})
+}
+
+func (w *events) do(client int, key string, do func() (api.Event, error)) history.Op {
+	op := send(w.history, history.Op{Client: client, Key: key}, func() (any, error) { return do() })
+	w.history.Add(op)
+	return op
 }
 
 // Probe counts.
@@ -139,7 +133,7 @@ func (w *events) Settle(ctx context.Context) error {
 	ids := w.ids
 	w.mu.Unlock()
 	for deadline := time.Now().Add(settleTimeout); len(ids) > 0; {
-		op := w.do(ctx, -1, eventInput{eventGet, ids[0]})
+		op := w.get(ctx, -1, ids[0])
 		if e, _ := op.Output.(api.Event); op.Outcome == history.OK && !e.Pending() {
 			ids = ids[1:]
 			continue
@@ -179,15 +173,14 @@ func (w *events) Check(ctx context.Context, db *sqldb.DB, _ string) (Findings, e
 	given, values := map[int64]bool{}, map[int64]string{}
 	var doubled, lost, changed int
 	for _, op := range ops {
-		in, _ := op.Input.(eventInput)
 		e, _ := op.Output.(api.Event)
-		if op.Outcome == history.OK && (in.Verb == eventSync || in.Verb == eventAsync) {
+		switch {
+		case op.Key == eventAdd && op.Outcome == history.OK:
 			if given[e.ID] {
 				doubled++
 			}
 			given[e.ID] = true
-		}
-		if in.Verb == eventGet && op.Outcome == history.Refused {
+		case op.Key == eventGet && op.Outcome == history.Refused:
 			lost++
 		}
 		if e.Value != "" {

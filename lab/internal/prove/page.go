@@ -20,7 +20,6 @@ var pageText string
 func (r *Report) WritePage(out io.Writer) error {
 	tmpl, err := template.New("page").Funcs(template.FuncMap{
 		"seconds": func(d time.Duration) string { return round(d).String() },
-		"join":    func(names []string) string { return strings.Join(names, ", ") },
 		"result":  (*WindowResult).service,
 		"actions": (*WindowResult).actions,
 		"failed": func(w *WindowResult) bool {
@@ -80,24 +79,28 @@ func (w *WindowResult) actions() string {
 
 // chart draws a service's answers and their times over the whole run.
 func (r *Report) chart(service string) (template.HTML, error) {
-	ok, other, p99 := plot.Line{Name: "ok or refused"}, plot.Line{Name: "not applied or unknown"}, plot.Line{Name: "99 % of the answers"}
+	var ok, other, p99 plot.Line
 	var bands []plot.Band
+	add := func(at, okay, others, seconds float64) {
+		ok.Points = append(ok.Points, plot.Point{X: at, Y: okay})
+		other.Points = append(other.Points, plot.Point{X: at, Y: others})
+		p99.Points = append(p99.Points, plot.Point{X: at, Y: seconds})
+	}
 	for i, w := range r.Windows {
-		if i%2 == 0 {
-			bands = append(bands, plot.Band{Name: w.Name, From: w.From.Seconds(), To: w.To.Seconds()})
-		} else {
-			bands = append(bands, plot.Band{Name: w.Name, From: w.From.Seconds(), To: w.From.Seconds()})
-		}
+		band := plot.Band{Name: w.Name, From: w.From.Seconds(), To: w.To.Seconds()}
 		s := w.service(service)
 		if s == nil {
-			continue
+			add(band.From, 0, 0, 0)
+			add(band.To, 0, 0, 0)
+		} else {
+			for _, second := range s.Seconds {
+				add(float64(second.At), float64(second.OK), float64(second.Other), second.P99.Seconds())
+			}
 		}
-		for _, second := range s.Seconds {
-			at := float64(second.At)
-			ok.Points = append(ok.Points, plot.Point{X: at, Y: float64(second.OK)})
-			other.Points = append(other.Points, plot.Point{X: at, Y: float64(second.Other)})
-			p99.Points = append(p99.Points, plot.Point{X: at, Y: second.P99.Seconds()})
+		if i%2 == 1 {
+			band.To = band.From // every other band is shaded
 		}
+		bands = append(bands, band)
 	}
 	figure := plot.Figure{Width: 1100, Height: 150, Charts: []plot.Chart{
 		{Label: "answers/s", Lines: []plot.Line{other, ok}, Bands: bands},

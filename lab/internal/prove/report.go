@@ -27,8 +27,6 @@ type Report struct {
 	Server string `json:"server,omitempty"`
 	// Notes say what was not done or could not be checked there.
 	Notes []string `json:"notes,omitempty"`
-	// LeftBehind names the run's database and roles that may still be there.
-	LeftBehind []string `json:"left_behind,omitempty"`
 }
 
 // WindowResult is the result of one window.
@@ -202,13 +200,11 @@ func (r *Report) Failures() []Failure {
 
 // line returns the window in one line.
 func (w *WindowResult) line() string {
-	var b strings.Builder
-	_, _ = fmt.Fprintf(&b, "%-10s %4.0fs ", w.Name, (w.To - w.From).Seconds())
-	for _, r := range w.Services {
-		_, _ = fmt.Fprintf(&b, " | %s %s: %d ok, %d refused, %d not applied, %d unknown",
-			r.Service, r.result(), r.OK, r.Refused, r.NotApplied, r.Unknown)
+	line := fmt.Sprintf("%-10s", w.Name)
+	for _, s := range w.Services {
+		line += fmt.Sprintf(" %s %s, %d ok.", s.Service, s.result(), s.OK)
 	}
-	return b.String()
+	return line
 }
 
 func (r ServiceResult) result() string {

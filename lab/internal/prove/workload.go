@@ -78,8 +78,8 @@ const linearizable = "linearizable"
 
 // checkHistory checks every key's history against the model.
 func checkHistory(model history.Model, ops []history.Op, pictures string) Check {
-	result := history.Check(model, ops, pictures)
-	return Check{Name: linearizable, OK: result.OK(), Detail: result.String(), Picture: result.Picture}
+	ok, detail, picture := history.Check(model, ops, pictures)
+	return Check{Name: linearizable, OK: ok, Detail: detail, Picture: picture}
 }
 
 // checkAnswers demands that no operation ended in a way, or with a code, for which the

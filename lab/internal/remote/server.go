@@ -41,27 +41,18 @@ type Server struct {
 	connections int
 }
 
-const (
-	oldest       = 14 // PostgreSQL's major version: client_connection_check_interval
-	checkTimeout = 20 * time.Second
-)
-
 // facts hold what has to be known of a server.
 type facts struct {
-	Version        int    `db:"version"` // as server_version_num
-	VersionName    string `db:"version_name"`
-	Super          bool   `db:"super"`
-	CreateDB       bool   `db:"create_db"`
-	CreateRole     bool   `db:"create_role"`
-	Inherit        bool   `db:"inherit"`
+	Version        string `db:"version"`
+	CanCreate      bool   `db:"can_create"`
 	ReadOnly       bool   `db:"read_only"` // a standby, or by default_transaction_read_only
 	MaxConnections int    `db:"max_connections"`
 	Free           int    `db:"free"` // connections that are neither used nor reserved
 	Activity       bool   `db:"activity"`
 }
 
-const factsSQL = `SELECT current_setting('server_version_num')::int AS version, current_setting('server_version') AS version_name,
-		rolsuper AS super, rolcreatedb AS create_db, rolcreaterole AS create_role, rolinherit AS inherit,
+const factsSQL = `SELECT current_setting('server_version') AS version,
+		rolsuper OR rolcreatedb AND rolcreaterole AND rolinherit AS can_create,
 		pg_is_in_recovery() OR current_setting('transaction_read_only')::bool AS read_only,
 		current_setting('max_connections')::int AS max_connections,
 		current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
@@ -78,20 +69,17 @@ func Open(ctx context.Context, dsn string, connections int) (*Server, error) {
 	if err := s.parse(dsn); err != nil {
 		return nil, err
 	}
-	checking, cancel := context.WithTimeout(ctx, checkTimeout)
+	checking, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	// Connected as the services connect: a pooler refuses their settings of a session.
+	// Connected as the services connect: a pooler, and a server before PostgreSQL 14, refuse their settings of a session.
 	err := s.onServer(checking, func(db *sqldb.DB) error { return db.GetContext(checking, &s.facts, factsSQL) })
 	switch {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("check the server: %w", context.Cause(ctx))
-	case err == nil:
-		return s, s.facts.check(connections)
-	case strings.Contains(err.Error(), "startup parameter"):
-		return nil, refuse("%s takes no settings of a session (%s): name the server itself and not its pooler", s.url.Host, reason(err))
-	default:
-		return nil, refuse("%s cannot be used (%s)", s.url.Host, reason(err))
+	case err != nil:
+		return nil, refuse("%s cannot be used (%s); it must be a PostgreSQL 14 or newer, and no pooler", s.url.Host, reason(err))
 	}
+	return s, s.facts.check(connections)
 }
 
 // parse checks the URL and writes into it what the driver would take from the environment.
@@ -145,32 +133,28 @@ func tlsConfig(query url.Values, host string) (*tls.Config, error) {
 	return config, nil
 }
 
-// check refuses a server that cannot take a run of up to connections.
+// check refuses a server that cannot take a run of up to connections. A tenth of all
+// connections stays free for others, 5 at least.
 func (f facts) check(connections int) error {
-	const perMajor = 10_000
+	headroom := max(f.MaxConnections/10, 5)
 	switch {
-	case f.Version < oldest*perMajor:
-		return refuse("the server is PostgreSQL %s; the services need %d or newer", f.VersionName, oldest)
 	case f.ReadOnly:
 		return refuse("the server takes no changes: it is a standby, or default_transaction_read_only is on")
-	case !f.Super && (!f.CreateDB || !f.CreateRole || !f.Inherit):
+	case !f.CanCreate:
 		return refuse("the role needs CREATEDB, CREATEROLE and INHERIT, or must be a superuser")
-	case f.Free < connections+f.headroom():
+	case f.Free < connections+headroom:
 		return refuse("max_connections=%d leaves %d connections free; this run may open %d, and %d stay for others: prove one "+
 			"--service at a time, with --replicas 2, or with DB_MAX_OPEN_CONNS=7 in the environment",
-			f.MaxConnections, max(f.Free, 0), connections, f.headroom())
+			f.MaxConnections, max(f.Free, 0), connections, headroom)
 	}
 	return nil
 }
-
-// headroom returns how many connections stay free for others: a tenth of all, 5 at least.
-func (f facts) headroom() int { return max(f.MaxConnections/10, 5) }
 
 // TLS returns how a proxy connects to the server; nil is without TLS.
 func (s *Server) TLS() *tls.Config { return s.tls }
 
 // String names the server for people.
-func (s *Server) String() string { return "PostgreSQL " + s.facts.VersionName + " at " + s.url.Host }
+func (s *Server) String() string { return "PostgreSQL " + s.facts.Version + " at " + s.url.Host }
 
 // onServer calls do with a pool of one connection to the database that was named.
 func (s *Server) onServer(ctx context.Context, do func(db *sqldb.DB) error) (err error) {

@@ -87,21 +87,21 @@ func (s *Session) Schema(one local.Schema) local.Schema {
 	return one
 }
 
-// Drop drops the database and the roles, and tries again until ctx ends. left names
-// what is still there then as far as is known, and err says why.
-func (s *Session) Drop(ctx context.Context) (left []string, err error) {
-	left = append([]string{s.name}, s.roles...)
+// Drop drops the database and the roles, and tries again until ctx ends. The error names
+// what may still be there.
+func (s *Session) Drop(ctx context.Context) error {
+	left := append([]string{s.name}, s.roles...)
 	for {
-		err = s.server.onServer(ctx, func(db *sqldb.DB) (err error) {
+		err := s.server.onServer(ctx, func(db *sqldb.DB) (err error) {
 			left, err = s.drop(ctx, db)
 			return err
 		})
 		if err == nil {
-			return nil, nil
+			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return left, fmt.Errorf("may still be on %s, and has to be dropped by hand: %s (%s)", s.server.url.Host, strings.Join(left, ", "), reason(err))
+			return fmt.Errorf("may still be on %s, and has to be dropped by hand: %s (%s)", s.server.url.Host, strings.Join(left, ", "), reason(err))
 		case <-time.After(time.Second / 2):
 		}
 	}
@@ -110,13 +110,13 @@ func (s *Session) Drop(ctx context.Context) (left []string, err error) {
 // drop drops what it can and returns the names of the rest.
 func (s *Session) drop(ctx context.Context, db *sqldb.DB) (left []string, all error) {
 	// FORCE ends the sessions that this role may end: an agent's that looks into every database, say.
-	err := execute(ctx, db, `DROP DATABASE IF EXISTS `+pq.QuoteIdentifier(s.name)+` WITH (FORCE)`)
-	if err != nil {
-		left, all = append(left, s.name), err
-	}
+	statements := map[string]string{s.name: `DROP DATABASE IF EXISTS ` + pq.QuoteIdentifier(s.name) + ` WITH (FORCE)`}
 	for _, role := range s.roles {
-		if err := execute(ctx, db, `DROP ROLE IF EXISTS `+pq.QuoteIdentifier(role)); err != nil {
-			left, all = append(left, role), errors.Join(all, err)
+		statements[role] = `DROP ROLE IF EXISTS ` + pq.QuoteIdentifier(role)
+	}
+	for _, name := range append([]string{s.name}, s.roles...) {
+		if err := execute(ctx, db, statements[name]); err != nil {
+			left, all = append(left, name), errors.Join(all, err)
 		}
 	}
 	return left, all
