@@ -1,8 +1,8 @@
 -- +goose Up
--- The record of an idempotency key. The key is ordered by bytes in every locale. Half of each page is left free: the row is written twice
--- in its transaction (PROCESSING, then COMPLETED), and the second version then stays
--- on its page and touches no index. The body is json and not jsonb, because json
--- keeps its bytes.
+-- The record of an idempotency key. The key is ordered by bytes in every locale. Half of
+-- each page is left free: the row is written twice in its transaction (PROCESSING, then
+-- COMPLETED), and the second version then stays on its page and touches no index. The
+-- body is json and not jsonb, because json keeps its bytes.
 CREATE TABLE payments.idempotency_records (
     key                 text COLLATE "C" PRIMARY KEY CHECK (octet_length(key) BETWEEN 1 AND 255),
     status              text        NOT NULL CHECK (status IN ('PROCESSING', 'COMPLETED')),
