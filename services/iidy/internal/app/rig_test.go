@@ -46,14 +46,6 @@ func (r *replica) want(t *testing.T, method, path, body string, status int, want
 	return a
 }
 
-// counts returns the text answer of a list of n items with that many attempts, less than five, each.
-func counts(n, attempts int) string {
-	var by [5]int
-	by[attempts] = n
-	return fmt.Sprintf("items %d\nclaimed 0\nattempts 0 %d\nattempts 1 %d\nattempts 2 %d\nattempts 3 %d\nattempts 4 %d\nattempts 5+ 0",
-		n, by[0], by[1], by[2], by[3], by[4])
-}
-
 // numbers returns n lines.
 func numbers(n int) string {
 	var b strings.Builder

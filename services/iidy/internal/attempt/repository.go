@@ -10,6 +10,8 @@ import (
 // items that were really changed; a claim that is not "" limits a change to the
 // items that it holds. Its contract is the suite attempttest.Exercise.
 type Repository interface {
+	Claimer
+
 	// Get returns the attempts of an item, or ErrNotFound.
 	Get(ctx context.Context, list List, item Item) (int64, error)
 	// Exists reports whether the list has an item.
@@ -31,7 +33,10 @@ type Repository interface {
 	ApplyStaged(ctx context.Context, change Change, list List, next func() (*Items, error), claim Claim) (int64, error)
 	// Abandon deletes the items with at least that many attempts.
 	Abandon(ctx context.Context, list List, attempts int64, claim Claim) (int64, error)
+}
 
+// Claimer leases items to workers.
+type Claimer interface {
 	// Claim takes up to count free items in byte order, for the time of the lease.
 	Claim(ctx context.Context, list List, count int, lease time.Duration) (Lease, error)
 	// Extend replaces the lease of the items that the claim still holds by one that

@@ -102,15 +102,17 @@ func TestErrorsFailABatch(t *testing.T) {
 	for _, n := range []int{0, 5, attempt.MaxBatch + 1, 2*attempt.MaxBatch + 7} {
 		repo := new(recorder)
 		service := attempt.NewService(repo)
-		if n, err := service.ApplyBatch(t.Context(), attempt.Add, "l", &source{n: n, err: errSource}, ""); !errors.Is(err, errSource) {
-			t.Errorf("%d added, %v", n, err)
+		added, err := service.ApplyBatch(t.Context(), attempt.Add, "l", &source{n: n, err: errSource}, "")
+		if !errors.Is(err, errSource) {
+			t.Errorf("%d added, %v", added, err)
 		}
 		if repo.calls != repo.staged {
 			t.Errorf("%d items with an error were applied", n)
 		}
 	}
 	_, err := attempt.NewService(new(recorder)).ApplyBatch(t.Context(), attempt.Add, "l", &source{n: 3, prefix: "\n"}, "")
-	if place, ok := errors.AsType[*attempt.PlaceError](err); !ok || place.Place != "item 1" || !errors.Is(err, attempt.ErrInvalidItem) {
+	place, ok := errors.AsType[*attempt.PlaceError](err)
+	if !ok || place.Place != "item 1" || !errors.Is(err, attempt.ErrInvalidItem) {
 		t.Errorf("an invalid item: %v", err)
 	}
 }

@@ -113,14 +113,15 @@ func writeLines(c echo.Context, entries []attempt.Entry) error {
 	return writeText(c, http.StatusOK, body)
 }
 
-// inHeader reports whether an item arrives unchanged as the value of a header: it has no control character and no space at
-// either end. The header Link is always exact.
+// inHeader reports whether an item arrives unchanged as the value of a header: it has no control character and no
+// space at either end. The header Link is always exact.
 func inHeader(item string) bool {
 	control := func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 	return strings.Trim(item, " \t") == item && strings.IndexFunc(item, control) < 0
 }
 
-// pathSegment escapes a name as one segment of a path, with dots in a segment of dots alone, which would mean another path.
+// pathSegment escapes a name as one segment of a path, with dots in a segment of dots alone, which would mean
+// another path.
 func pathSegment(name string) string {
 	if name == "." || name == ".." {
 		return strings.ReplaceAll(name, ".", "%2E")

@@ -83,8 +83,8 @@ func (h handlers) page(c echo.Context, q *query) error {
 // shortBody is the length in bytes of a body that must arrive within REQUEST_TIMEOUT; a longer one has BULK_TIMEOUT.
 const shortBody = 64 << 10
 
-// extendTime gives a request the time of a long one, until the returned function is called. It returns attempt.ErrBusy when
-// maxUploads others have it.
+// extendTime gives a request the time of a long one, until the returned function is called. It returns
+// attempt.ErrBusy when maxUploads others have it.
 func (h handlers) extendTime(c echo.Context) (end func(), err error) {
 	select {
 	case h.uploads <- struct{}{}:

@@ -22,8 +22,8 @@ var (
 // notFound is the sentence of a 404, the same as that of older versions of IIDY.
 const notFound = "Not found."
 
-// ProblemOf translates the errors of the domain into what the client sees. It returns nil for an error that is not the
-// domain's.
+// ProblemOf translates the errors of the domain into what the client sees. It returns nil for an error that is not
+// the domain's.
 func ProblemOf(err error) *problem.Error {
 	for _, row := range []struct {
 		sentinel error
@@ -78,8 +78,8 @@ type errorDocument struct {
 	Error string `json:"error"`
 }
 
-// WriteError implements httpserver.ErrorWriter. It writes an error in the format of other answers: the sentence and a line
-// break, or the problem with a member error.
+// WriteError implements httpserver.ErrorWriter. It writes an error in the format of other answers: the sentence
+// and a line break, or the problem with a member error.
 func WriteError(w http.ResponseWriter, r *http.Request, e *problem.Error, traceID string) error {
 	body, contentType := []byte(e.Detail()), textPlain
 	if answerFormat(r) == inJSON {

@@ -33,8 +33,8 @@ const (
 	actionRelease   = "release"
 )
 
-// query parses the parameters of a request's query; a body is never parsed as a form. Its methods keep the first error,
-// which end returns.
+// query parses the parameters of a request's query; a body is never parsed as a form. Its methods keep the first
+// error, which end returns.
 type query struct {
 	values url.Values // those that have not been taken
 	err    error
@@ -65,8 +65,8 @@ func (q *query) fail(err error) {
 	}
 }
 
-// end returns the first error. A parameter that was not taken is one: a misspelt claim or min_attempts would otherwise
-// change more than was meant.
+// end returns the first error. A parameter that was not taken is one: a misspelt claim or min_attempts would
+// otherwise change more than was meant.
 func (q *query) end() error {
 	for name := range q.values {
 		q.fail(badParam(name, "means nothing here"))
@@ -101,8 +101,8 @@ func badParam(name, what string) *problem.Error {
 	return problem.InvalidField.New("The parameter "+name+" "+what+".", problem.Field(name))
 }
 
-// claim returns the parameter claim, and no claim without it. An empty value, such as that of an unset variable of a shell,
-// is an error: it was meant to limit the change.
+// claim returns the parameter claim, and no claim without it. An empty value, such as that of an unset variable of
+// a shell, is an error: it was meant to limit the change.
 func (q *query) claim() attempt.Claim {
 	value, given := q.take(paramClaim)
 	if !given {

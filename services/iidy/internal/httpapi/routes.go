@@ -26,8 +26,8 @@ type handlers struct {
 	ops     *telemetry.Operations
 }
 
-// batchPath begins the paths of batches. An item may have any name, so no route may have a literal where another has an
-// item: what is not an item is distinguished by the segments before the list.
+// batchPath begins the paths of batches. An item may have any name, so no route may have a literal where another
+// has an item: what is not an item is distinguished by the segments before the list.
 const batchPath = "/iidy/v1/batch/lists/"
 
 // Register registers the service's routes on e. Each operation has a span of ops, which is nil without tracing.
@@ -86,8 +86,8 @@ func (h handlers) route(span string, serve handler) echo.HandlerFunc {
 	return func(c echo.Context) error { return h.run(c, readQuery(c.Request()), operation{span, serve}) }
 }
 
-// routeByAction returns an echo handler that selects the operation by the parameter action; "" stands for a request without
-// it. want ends the error's sentence about another value.
+// routeByAction returns an echo handler that selects the operation by the parameter action; "" stands for a
+// request without it. want ends the error's sentence about another value.
 func (h handlers) routeByAction(want string, operations map[string]operation) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		q := readQuery(c.Request())
@@ -101,8 +101,8 @@ func (h handlers) routeByAction(want string, operations map[string]operation) ec
 	}
 }
 
-// deleteBatchOrAbandon deletes the items of the body, or with min_attempts those with so many attempts. It requires one of
-// the two: a request whose body was lost must not delete anything.
+// deleteBatchOrAbandon deletes the items of the body, or with min_attempts those with so many attempts. It
+// requires one of the two: a request whose body was lost must not delete anything.
 func (h handlers) deleteBatchOrAbandon(c echo.Context) error {
 	q := readQuery(c.Request())
 	body := hasBody(c.Request())

@@ -27,9 +27,11 @@ import (
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
 const (
-	batch = "/iidy/v1/batch/lists/downloads"
-	items = "/iidy/v1/lists/downloads"
-	claim = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+	batch          = "/iidy/v1/batch/lists/downloads"
+	items          = "/iidy/v1/lists/downloads"
+	incrementItems = "/iidy/v1/increment/lists/downloads"
+	incrementBatch = "/iidy/v1/increment/batch/lists/downloads"
+	claim          = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 )
 
 // server serves a repository.
@@ -83,6 +85,7 @@ func onDatabase(t *testing.T) *server {
 // header holds names and values of a request's header in turn.
 type header []string
 
+//nolint:gochecknoglobals // constants that Go cannot spell
 var (
 	plain  = header{"Content-Type", ""}
 	inJSON = header{"Content-Type", "application/json; charset=utf-8"}
@@ -113,15 +116,18 @@ func (s *server) want(method, path, body string, h header, status int, want stri
 // refused sends a request for an answer in each format, and compares the errors.
 func (s *server) refused(method, path, body string, h header, status int, code, field string) {
 	s.Helper()
-	asText, asJSON := s.do(method, path, body, h.accept("text/plain")), s.do(method, path, body, h.accept("application/json"))
+	asText := s.do(method, path, body, h.accept("text/plain"))
+	asJSON := s.do(method, path, body, h.accept("application/json"))
 	var doc struct{ Detail, Error, Type string }
 	if err := json.Unmarshal([]byte(asJSON.Body), &doc); err != nil {
 		s.Fatalf("%s %s: %s: %v", method, path, asJSON, err)
 	}
-	if asJSON.Status != status || asJSON.Code != code || asJSON.Field != field || doc.Type != "about:blank" || doc.Error != doc.Detail {
+	if asJSON.Status != status || asJSON.Code != code || asJSON.Field != field ||
+		doc.Type != "about:blank" || doc.Error != doc.Detail {
 		s.Errorf("%s %s %.60q: %s, want %d %s %q", method, path, body, asJSON, status, code, field)
 	}
-	if asText.Status != status || asText.Body != doc.Error+"\n" || asText.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
+	kind := asText.Header.Get("Content-Type")
+	if asText.Status != status || asText.Body != doc.Error+"\n" || kind != "text/plain; charset=utf-8" {
 		s.Errorf("%s %s %.60q: as text %s, as JSON %q", method, path, body, asText, doc.Error)
 	}
 	for _, a := range []apptest.Answer{asJSON, asText} {

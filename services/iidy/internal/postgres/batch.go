@@ -125,7 +125,8 @@ func executeUntilNoneMoved(ctx context.Context, tx *sqlx.Tx, query string, args 
 // The connection is held while the client uploads. Hence the bound of BulkInFlight and
 // BulkTimeout, and the server ends a transaction whose client pauses.
 func (s *Store) ApplyStaged(
-	ctx context.Context, change attempt.Change, list attempt.List, next func() (*attempt.Items, error), claim attempt.Claim,
+	ctx context.Context, change attempt.Change, list attempt.List,
+	next func() (*attempt.Items, error), claim attempt.Claim,
 ) (int64, error) {
 	sent, n := 0, int64(0)
 	ran := false

@@ -61,8 +61,8 @@ func scatter(t *testing.T, db *sqlx.DB, list string, n int) {
 	execute(t, db, `VACUUM ANALYZE iidy.lists`)
 }
 
-// Rows that another transaction changes or deletes while a batch waits for one of them are changed afterwards, or are not
-// there: no count is lost, and none is made twice.
+// Rows that another transaction changes or deletes while a batch waits for one of them are changed afterwards, or
+// are not there: no count is lost, and none is made twice.
 func TestRowsThatMoveWhileTheirBatchWaits(t *testing.T) {
 	t.Parallel()
 	for _, change := range []attempt.Change{attempt.Increment, attempt.Delete} {
@@ -84,7 +84,7 @@ func rowsThatMove(t *testing.T, change attempt.Change, step int, fence attempt.C
 	watchDeadlocks(t, dsn)
 	r := rigOn(t, dsn, sqldb.PoolerNone, 2*time.Second)
 	seed(t, r.db, string(list), n*step)
-	execute(t, r.db, `UPDATE iidy.lists SET claim = $1, lease_until = clock_timestamp() + interval '1 hour'`, string(claim))
+	execute(t, r.db, `UPDATE iidy.lists SET claim = $1, lease_until = clock_timestamp() + '1 hour'`, string(claim))
 	item := func(i int) string { return fmt.Sprintf("%07d", i*step) }
 	// Of the batch's items two move, one is deleted, and one gets another claim.
 	commit := r.begin((*sqlx.Tx).Commit,
@@ -114,7 +114,8 @@ func rowsThatMove(t *testing.T, change attempt.Change, step int, fence attempt.C
 	}
 }
 
-// Concurrent batches of neighbours and of scattered items lock their rows in one order: none deadlocks, and each counts.
+// Concurrent batches of neighbours and of scattered items lock their rows in one order: none deadlocks, and each
+// counts.
 func TestBatchesOfEveryShapeMeet(t *testing.T) {
 	t.Parallel()
 	const workers, rounds, n = 8, 12, 100
@@ -144,8 +145,8 @@ func TestBatchesOfEveryShapeMeet(t *testing.T) {
 	}
 }
 
-// Neighbours are read together with at most a quarter more rows; other items are looked up one by one, after no more rows
-// than that were read in vain.
+// Neighbours are read together with at most a quarter more rows; other items are looked up one by one, after no
+// more rows than that were read in vain.
 func TestOnlyNeighboursAreReadTogether(t *testing.T) {
 	t.Parallel()
 	db := apptest.Open(t, dbtest.Postgres(t, postgres.Migrations()))
@@ -155,7 +156,7 @@ func TestOnlyNeighboursAreReadTogether(t *testing.T) {
 		step     int
 		together bool
 		n        int
-	}{{"all", 1, true, 900}, {"every other", 2, false, 900}, {"every hundredth", 100, false, 900}, {"a few", 1, false, 90}} {
+	}{{"all", 1, true, 900}, {"every other", 2, false, 900}, {"every 100th", 100, false, 900}, {"a few", 1, false, 90}} {
 		var lines []string
 		for i := range c.n {
 			lines = append(lines, fmt.Sprintf("%07d", i*c.step))
@@ -165,7 +166,8 @@ func TestOnlyNeighboursAreReadTogether(t *testing.T) {
 			_, near, _ := strings.Cut(got, "CTE near")
 			near, far, _ := strings.Cut(near, "CTE far")
 			far, _, _ = strings.Cut(far, "CTE held")
-			if together := strings.Contains(far, "on lists") && !strings.Contains(near, "never executed"); together != c.together {
+			together := strings.Contains(far, "on lists") && !strings.Contains(near, "never executed")
+			if together != c.together {
 				t.Errorf("%s %s: together is %t:\n%s", change, c.name, together, got)
 			}
 			if alone := strings.Contains(far, fmt.Sprintf("loops=%d", c.n)); alone == c.together {
@@ -178,8 +180,8 @@ func TestOnlyNeighboursAreReadTogether(t *testing.T) {
 	}
 }
 
-// An item that is added while a delete waits is neither deleted nor waited for: only the rows that the delete has locked,
-// and those that have moved, are looked at again.
+// An item that is added while a delete waits is neither deleted nor waited for: only the rows that the delete has
+// locked, and those that have moved, are looked at again.
 func TestDeleteLeavesItemsAddedMeanwhile(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

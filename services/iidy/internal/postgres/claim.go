@@ -78,7 +78,9 @@ func (s *Store) claim(
 }
 
 // Extend implements attempt.Repository.
-func (s *Store) Extend(ctx context.Context, list attempt.List, claim attempt.Claim, lease time.Duration) (int64, error) {
+func (s *Store) Extend(
+	ctx context.Context, list attempt.List, claim attempt.Claim, lease time.Duration,
+) (int64, error) {
 	n, err := s.run(ctx, execute, extendSQL, string(list), string(claim), lease.Microseconds())
 	if err == nil {
 		s.noteLost(claim, 1, n) // a claim holds at least one item while it lasts

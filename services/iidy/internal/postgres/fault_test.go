@@ -5,15 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
-// A group of adds is halved around a locked item, and each part commits by itself: the error of a part is returned to the
-// calls of that part alone.
+// A group of adds is halved around a locked item, and each part commits by itself: the error of a part is returned
+// to the calls of that part alone.
 func TestErrorConcernsItsPartAlone(t *testing.T) {
 	t.Parallel()
 	split := false
@@ -21,7 +19,7 @@ func TestErrorConcernsItsPartAlone(t *testing.T) {
 		direct := newRig(t)
 		proxy := faultproxy.New(t, direct.dsn)
 		r := rigOn(t, proxy.DSN(direct.dsn), sqldb.PoolerNone, 2*time.Second)
-		release := direct.begin((*sqlx.Tx).Rollback, statement{`INSERT INTO iidy.lists (list, item) VALUES ('l', 'held')`, nil})
+		release := direct.insert("held")
 		proxy.CutEvery(every, faultproxy.AfterStatement, faultproxy.RST)
 		items := []attempt.Item{"a", "b", "held", "z"}
 		answers := r.AddFree(t.Context(), list, items...)

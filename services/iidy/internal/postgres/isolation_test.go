@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/coalesce"
@@ -23,9 +21,9 @@ import (
 // others is the number of calls for free items while a row is locked.
 const others = 30
 
-// delaysNoOther starts four calls for an item that another transaction has locked, runs free while they wait, and releases
-// the row. No call of free may go through the slow lane, the four must wait until the row is free, and counted of them
-// must count.
+// delaysNoOther starts four calls for an item that another transaction has locked, runs free while they wait, and
+// releases the row. No call of free may go through the slow lane, the four must wait until the row is free, and
+// counted of them must count.
 func delaysNoOther(r *rig, change attempt.Change, release func(), counted int, free func()) {
 	r.Helper()
 	var waiting []<-chan string
@@ -88,7 +86,7 @@ func TestLockedRowDelaysNoOther(t *testing.T) {
 func TestUncommittedAddDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	r := newSlowRig(t)
-	release := r.begin((*sqlx.Tx).Rollback, statement{`INSERT INTO iidy.lists (list, item) VALUES ('l', 'held')`, nil})
+	release := r.insert("held")
 	delaysNoOther(r, attempt.Add, release, 1, func() {
 		if err := waittest.Together(200, func(i int) error {
 			n, err := r.Apply(t.Context(), attempt.Add, list, attempt.Item(fmt.Sprintf("free-%03d", i)), "")
@@ -188,27 +186,5 @@ func TestTooManyLongBatches(t *testing.T) {
 	}
 	if refused := apptest.Gathered(t, r.reg, "iidy_bulk_refused_total"); refused != 2 {
 		t.Errorf("the metric counts %g refused batches, want 2", refused)
-	}
-}
-
-// The server ends the transaction of an upload that pauses for too long, and the pool gets its connection back.
-func TestStalledUploadEndsItsTransaction(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	calls := 0
-	_, err := r.ApplyStaged(t.Context(), attempt.Add, list, func() (*attempt.Items, error) {
-		if calls++; calls == 2 {
-			waittest.Eventually(t, "the transaction was ended", func() bool {
-				return one[int](t, r.db, `SELECT count(*) FROM pg_stat_activity WHERE application_name = 'iidy'
-					AND xact_start IS NOT NULL AND datname = current_database()`) == 0
-			})
-		}
-		return attempt.ItemsOf(attempt.Item(strconv.Itoa(calls))), nil
-	}, "")
-	if outcome, ok := sqldb.OutcomeOf(err); !ok || outcome != sqldb.NotApplied {
-		t.Errorf("got %v", err)
-	}
-	if exists, err := r.Exists(t.Context(), list); exists || err != nil {
-		t.Errorf("items were left: %t %v", exists, err)
 	}
 }

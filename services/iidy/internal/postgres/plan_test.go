@@ -20,13 +20,8 @@ import (
 // plan returns EXPLAIN ANALYZE of a statement.
 func plan(t *testing.T, db *sqlx.DB, statement string, args ...any) string {
 	t.Helper()
-	conn, err := db.Connx(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
 	var lines []string
-	if err := conn.SelectContext(t.Context(), &lines, `EXPLAIN (ANALYZE, TIMING off) `+statement, args...); err != nil {
+	if err := db.SelectContext(t.Context(), &lines, `EXPLAIN (ANALYZE, TIMING off) `+statement, args...); err != nil {
 		t.Fatal(err)
 	}
 	return strings.Join(lines, "\n")
@@ -35,8 +30,8 @@ func plan(t *testing.T, db *sqlx.DB, statement string, args ...any) string {
 // wasted matches the reading of rows in vain.
 var wasted = regexp.MustCompile(`Seq Scan on lists|(Hash|Merge) Join|Rows Removed by (Join )?Filter: \d{4,}`)
 
-// A page is found by its key, however far into the list it is, and a batch looks its items up one by one: on a table that
-// was never analyzed, on one that was just analyzed, and when the list is newer than the statistics.
+// A page is found by its key, however far into the list it is, and a batch looks its items up one by one: on a
+// table that was never analyzed, on one that was just analyzed, and when the list is newer than the statistics.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	db := apptest.Open(t, dbtest.Postgres(t, postgres.Migrations()))
@@ -77,7 +72,8 @@ func TestPlans(t *testing.T) {
 // unbounded matches a scan of lists without a condition, which would follow in a line of its own.
 var unbounded = regexp.MustCompile(`Seq Scan on lists|Scan using lists_\w+ on lists[^\n]*\n *[^I ]`)
 
-// A prepared statement may have been planned while a list was short and serve one of millions: it uses an index in any case.
+// A prepared statement may have been planned while a list was short and serve one of millions: it uses an index in
+// any case.
 func TestKeptPlansOfAShortList(t *testing.T) {
 	t.Parallel()
 	session := url.Values{}
@@ -117,8 +113,8 @@ func items(from, n int) string {
 	return strings.Join(lines, "\n")
 }
 
-// When the head of a list is claimed, a replica remembers where its free items begin; items that become free before that
-// position are found, at once or after a second.
+// When the head of a list is claimed, a replica remembers where its free items begin; items that become free
+// before that position are found, at once or after a second.
 func TestLongHead(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

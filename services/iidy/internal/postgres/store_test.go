@@ -109,8 +109,8 @@ func TestStoreBehindATransactionPooler(t *testing.T) {
 	})
 }
 
-// watchDeadlocks makes the server detect deadlocks at once, and fails the test that had one. It has to be called before
-// the store is opened.
+// watchDeadlocks makes the server detect deadlocks at once, and fails the test that had one. It has to be called
+// before the store is opened.
 func watchDeadlocks(t *testing.T, dsn string) {
 	t.Helper()
 	db := apptest.Open(t, dsn)
@@ -186,7 +186,15 @@ func (r *rig) begin(end func(*sqlx.Tx) error, statements ...statement) func() {
 // lock locks an item's row in another transaction, and returns the function that ends it.
 func (r *rig) lock(item attempt.Item) (release func()) {
 	r.Helper()
-	return r.begin((*sqlx.Tx).Rollback, statement{`SELECT FROM iidy.lists WHERE item = $1 FOR UPDATE`, []any{string(item)}})
+	const lock = `SELECT FROM iidy.lists WHERE item = $1 FOR UPDATE`
+	return r.begin((*sqlx.Tx).Rollback, statement{lock, []any{string(item)}})
+}
+
+// insert adds an item in another transaction, and returns the function that rolls it back.
+func (r *rig) insert(item attempt.Item) (release func()) {
+	r.Helper()
+	const insert = `INSERT INTO iidy.lists (list, item) VALUES ('l', $1)`
+	return r.begin((*sqlx.Tx).Rollback, statement{insert, []any{string(item)}})
 }
 
 const (
@@ -234,7 +242,8 @@ func TestAttemptsDoNotOverflow(t *testing.T) {
 	r.add("most", "other")
 	execute(t, r.db, `UPDATE iidy.lists SET attempts = 9223372036854775806 WHERE item = 'most'`)
 	for range 2 {
-		if n, err := r.ApplyBatch(t.Context(), attempt.Increment, list, attempt.ItemsOf("most", "other"), ""); n != 2 || err != nil {
+		n, err := r.ApplyBatch(t.Context(), attempt.Increment, list, attempt.ItemsOf("most", "other"), "")
+		if n != 2 || err != nil {
 			t.Errorf("batch: %d %v", n, err)
 		}
 		if n, err := r.Apply(t.Context(), attempt.Increment, list, "most", ""); n != 1 || err != nil {

@@ -150,7 +150,8 @@ func claims(f fixture) {
 	if _, err := attempt.ParseClaim(string(l.Claim)); err != nil {
 		f.Error(err)
 	}
-	if l.Until.Before(before.Add(50*time.Second)) || l.Until.After(time.Now().Add(70*time.Second)) || l.Until.Location() != time.UTC {
+	earliest, latest := before.Add(50*time.Second), time.Now().Add(70*time.Second)
+	if l.Until.Before(earliest) || l.Until.After(latest) || l.Until.Location() != time.UTC {
 		f.Errorf("a lease of a minute from %s ends at %s", before, l.Until)
 	}
 	f.claim(2, time.Minute, "c", "d")

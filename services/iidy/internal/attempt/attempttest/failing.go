@@ -32,7 +32,9 @@ func (f Failing) Apply(context.Context, attempt.Change, attempt.List, attempt.It
 }
 
 // ApplyBatch returns f.Err.
-func (f Failing) ApplyBatch(context.Context, attempt.Change, attempt.List, *attempt.Items, attempt.Claim) (int64, error) {
+func (f Failing) ApplyBatch(
+	context.Context, attempt.Change, attempt.List, *attempt.Items, attempt.Claim,
+) (int64, error) {
 	return 0, f.Err
 }
 
