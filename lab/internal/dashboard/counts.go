@@ -1,22 +1,17 @@
 package dashboard
 
 func counts() *Dashboard {
-	d := ofService("counts", "Counters at very high frequency. One statement carries the changes of many callers; what is slow "+
-		"here is a hot row, "+
-		"a row that a stranger holds, or the database.")
+	d := ofService("counts", "Counters at very high frequency. One statement carries the changes of many "+
+		"callers; slow requests mean a hot row, a row locked by another transaction, or a slow database.")
 	d.Rows = []Row{
 		serviceGlance(
-			Panel{
-				Title: "Changes per statement", Kind: KindStat, Unit: UnitShort, Width: 4,
-				Description: "Mean size of a group: how many callers share one commit.",
-				Queries:     one(mean("rowlock_coalesce_batch_size"), "changes"),
-			},
-			Panel{
-				Title: "Locked counters", Kind: KindStat, Unit: UnitShort, Width: 4, Warn: 1,
-				Description: "Counters whose row somebody else holds, summed over the replicas. Their callers wait in a lane of their own; all " +
-					"others go on.",
-				Queries: one("sum(rowlock_coalesce_slow_keys{$sel})", "counters"),
-			},
+			stat("Changes per statement", UnitShort, 4,
+				"Mean size of a group: how many callers share one commit.",
+				one(mean("rowlock_coalesce_batch_size"), "changes")),
+			stat("Locked counters", UnitShort, 4,
+				"Counters whose row is locked by another transaction, summed over the replicas. Only their callers wait, "+
+					"in a lane of their own.",
+				one("sum(rowlock_coalesce_slow_keys{$sel})", "counters")).limits(1, 0),
 		),
 		apiRow(), groupRow(), lockRow("the row of a counter"), databaseRow(""), processRow(),
 	}

@@ -1,66 +1,48 @@
 package dashboard
 
 func events() *Dashboard {
-	d := ofService("events", "Gapless ids, and events that workers give a value, each exactly once. Two things can go wrong: "+
-		"nobody gets an id, "+
-		"or nobody works.")
+	d := ofService("events", "Gapless ids, and events to which workers give a value, each exactly once. "+
+		"Two things can fail: ids are not assigned, or events are not worked.")
 	d.Rows = []Row{
 		serviceGlance(
-			Panel{
-				Title: "Pending", Kind: KindStat, Unit: UnitShort, Width: 4,
-				Description: "Events that wait for a worker. All processes look at the same table, every 10 s: this is the largest figure, not " +
+			stat("Pending", UnitShort, 4,
+				"Events without a value yet. Every process counts the same table each 10 s, so this is the maximum, not "+
 					"the sum.",
-				Queries: one("max(events_pending{$sel})", "events"),
-			},
-			Panel{
-				Title: "Age of the oldest", Kind: KindStat, Unit: UnitShort, Width: 4,
-				Description: "Of the pending events, counted in events that were added since, as no time is stored. It grows without end: " +
-					"nobody works, " +
-					"or one transaction holds some events and does not let go.",
-				Queries: one("max(events_oldest_pending_distance{$sel})", "events since"),
-			},
+				one("max(events_pending{$sel})", "events")),
+			stat("Age of the oldest", UnitShort, 4,
+				"Age of the oldest pending event, in events added since, as no time is stored. It grows steadily when no "+
+					"worker runs, or when a transaction keeps events locked.",
+				one("max(events_oldest_pending_distance{$sel})", "events since")),
 		),
 		apiRow(),
 		{Title: "Workers", Panels: []Panel{
-			{
-				Title: "Events in and out", Kind: KindTimeseries, Unit: UnitOps, Width: 8,
-				Description: "Answered with an id, and given a value. For long, out must not be below in: more workers, or WORKER_CONCURRENCY.",
-				Queries: []Query{
+			series("Events in and out", UnitOps, 8,
+				"Events added, and events given a value. When out stays below in, add workers or raise "+
+					"WORKER_CONCURRENCY.",
+				[]Query{
 					{Expr: `sum(rate(http_server_request_duration_seconds_count{$sel,method="POST",status=~"20."}[$__rate_interval]))`, Legend: "in"},
 					{Expr: rate("events_worked_total"), Legend: "out"},
-				},
-			},
-			{
-				Title: "Backlog", Kind: KindTimeseries, Unit: UnitShort, Width: 8,
-				Description: "Pending events, and how many were added since the oldest of them. Both grow: too few workers. The age alone grows: " +
-					"a few events are held by somebody.",
-				Queries: []Query{
+				}),
+			series("Backlog", UnitShort, 8,
+				"Pending events, and the number added since the oldest of them. Both grow: too few workers. Only the age "+
+					"grows: a transaction keeps a few events locked.",
+				[]Query{
 					{Expr: "max(events_pending{$sel})", Legend: "pending"},
 					{Expr: "max(events_oldest_pending_distance{$sel})", Legend: "age of the oldest"},
-				},
-			},
-			{
-				Title: "Work by process", Kind: KindTimeseries, Unit: UnitOps, Width: 8, Stack: true,
-				Description: "Events given a value by each process. Workers that do nothing beside busy ones are stuck: their logs say why.",
-				Queries:     one(rate(`events_worked_total{app_kubernetes_io_component="work"}`, "pod"), "{{pod}}"),
-			},
-			{
-				Title: "Events in a batch", Kind: KindTimeseries, Unit: UnitShort, Width: 8,
-				Description: "Worked in one transaction, on average. At WORKER_BATCH (100) there is a backlog.",
-				Queries:     one(mean("events_claimed_batch_size"), "events"),
-			},
-			{
-				Title: "Polls that found nothing", Kind: KindTimeseries, Unit: UnitOps, Width: 8,
-				Description: "An idle worker looks every 1 to 1.5 s. None: workers are busy all the time, or there are none.",
-				Queries:     one(rate("events_empty_polls_total", "pod"), "{{pod}}"),
-			},
-			{
-				Title: "Batches that failed", Kind: KindTimeseries, Unit: UnitOps, Width: 8, Bad: 1,
-				Description: "Rolled back, or of unknown outcome. Their events are worked by the next one; again and again means that something " +
-					"is wrong " +
-					"with the database or with one event.",
-				Queries: one(rate("events_failed_batches_total"), "failed"),
-			},
+				}),
+			series("Work by process", UnitOps, 8,
+				"Events given a value by each process. A worker at zero beside busy ones is stuck: see its log.",
+				one(rate(`events_worked_total{app_kubernetes_io_component="work"}`, "pod"), "{{pod}}")).stacked(),
+			series("Events in a batch", UnitShort, 8,
+				"Events worked in one transaction, on average. WORKER_BATCH (100) means a backlog.",
+				one(mean("events_claimed_batch_size"), "events")),
+			series("Polls that found nothing", UnitOps, 8,
+				"An idle worker polls every 1 to 1.5 s. Zero: all workers are busy, or none runs.",
+				one(rate("events_empty_polls_total", "pod"), "{{pod}}")),
+			series("Batches that failed", UnitOps, 8,
+				"Rolled back, or with an unknown outcome. The next batch works their events; repeated failures point to "+
+					"the database or to one event.",
+				one(rate("events_failed_batches_total"), "failed")).limits(0, 1),
 		}},
 		groupRow(), lockRow("the one row of status"), databaseRow(""), processRow(),
 	}

@@ -18,7 +18,7 @@ const (
 
 type object = map[string]any
 
-// JSON is the dashboard as Grafana imports it.
+// JSON returns the dashboard as Grafana imports it.
 func (d *Dashboard) JSON() ([]byte, error) {
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)
@@ -52,7 +52,7 @@ func (d *Dashboard) document() object {
 	}
 }
 
-// source is the data source that the reader has chosen.
+// source refers to the data source that the reader has chosen.
 func source() object { return object{"type": "prometheus", "uid": "${datasource}"} }
 
 //nolint:goconst // the words of Grafana's JSON, each where Grafana wants it
@@ -70,7 +70,7 @@ func (d *Dashboard) variables() []object {
 	return list
 }
 
-// AlertsExpr asks for the alerts that fire; every dashboard marks their time.
+// AlertsExpr finds the alerts that fire; every dashboard marks their time.
 const AlertsExpr = `ALERTS{alertname=~"Rowlock.+",alertstate="firing"}`
 
 func alerts() object {
@@ -80,7 +80,7 @@ func alerts() object {
 	}
 }
 
-// panels lays them out from left to right, row by row.
+// panels lays the panels out from left to right, row by row.
 func (d *Dashboard) panels() []object {
 	var list []object
 	top := 0
@@ -149,7 +149,7 @@ func (d *Dashboard) panel(id int, p *Panel, at object) object {
 	return panel
 }
 
-// thresholds go from green over yellow to red. The first has no value of its own.
+// thresholds returns the steps from green over yellow to red. The first one has no value.
 func (p *Panel) thresholds() object {
 	steps := []object{{"color": "green", "value": nil}}
 	if p.Warn != 0 {

@@ -2,7 +2,7 @@ package dashboard
 
 import "strings"
 
-// Dashboard is one page of Grafana.
+// Dashboard describes a dashboard of Grafana.
 type Dashboard struct {
 	// Name is the file's, without ".json". The uid, by which links find it, is "rowlock-" and the name.
 	Name string
@@ -16,13 +16,13 @@ type Dashboard struct {
 	Rows []Row
 }
 
-// UID is the dashboard's name in links. It never changes.
+// UID returns the dashboard's name in links, which must not change.
 func (d *Dashboard) UID() string { return "rowlock-" + d.Name }
 
-// Expr is an expression of a panel with the dashboard's matchers in it.
+// Expr returns a panel's expression with the dashboard's matchers for $sel.
 func (d *Dashboard) Expr(expr string) string { return strings.ReplaceAll(expr, "$sel", d.Selector) }
 
-// Variable is a choice of label values, any number of them.
+// Variable lets the reader choose label values.
 type Variable struct {
 	// Name and Label are what expressions and people call it.
 	Name, Label string
@@ -30,7 +30,7 @@ type Variable struct {
 	Query string
 }
 
-// Row is a titled part of a dashboard.
+// Row holds panels under a title.
 type Row struct {
 	Title  string
 	Panels []Panel
@@ -52,7 +52,7 @@ const (
 	UnitBytes   = "bytes"       // bytes, in powers of 1024
 )
 
-// Panel is one picture.
+// Panel shows the results of queries.
 type Panel struct {
 	// Title says what is shown, Description how to read it and what to do about it.
 	Title, Description string
@@ -72,12 +72,40 @@ type Panel struct {
 	ByService bool
 }
 
-// Query is one expression.
+// Query is an expression and how its series are named.
 type Query struct {
 	Expr string
 	// Legend names its series, with {{label}} for a label's value.
 	Legend string
 }
 
-// one is the single query that most panels have.
+// one returns the single query of most panels.
 func one(expr, legend string) []Query { return []Query{{Expr: expr, Legend: legend}} }
+
+// series returns a panel with lines over time, width columns wide. The title says what is shown, the description how to read it.
+func series(title, unit string, width int, description string, queries []Query) Panel {
+	return Panel{Title: title, Kind: KindTimeseries, Unit: unit, Width: width, Description: description, Queries: queries}
+}
+
+// stat returns a panel with one figure.
+func stat(title, unit string, width int, description string, queries []Query) Panel {
+	return Panel{Title: title, Kind: KindStat, Unit: unit, Width: width, Description: description, Queries: queries}
+}
+
+// limits colours the panel yellow from warn and red from bad on; 0 for none.
+func (p Panel) limits(warn, bad float64) Panel {
+	p.Warn, p.Bad = warn, bad
+	return p
+}
+
+// stacked puts the series on top of each other, where only their sum has a meaning.
+func (p Panel) stacked() Panel {
+	p.Stack = true
+	return p
+}
+
+// byService says that the series are services: a click leads to the dashboard of one.
+func (p Panel) byService() Panel {
+	p.ByService = true
+	return p
+}

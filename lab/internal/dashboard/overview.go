@@ -1,11 +1,11 @@
 package dashboard
 
-// overview is where one looks first: all services, side by side.
+// overview shows all services side by side.
 func overview() *Dashboard {
 	return &Dashboard{
 		Name: "overview", Title: "Rowlock",
-		Description: "All services at a glance. From above: is anybody hurt, what is asked, how long does it take, what is full, " +
-			"who waits for whose lock, how is the database. A click on a service leads to its own dashboard.",
+		Description: "All services: errors, traffic, latency, saturation, replicas, locks and the database. A " +
+			"click on a service opens its own dashboard.",
 		Selector: ofRelease + `,app_kubernetes_io_name=~"$service"`,
 		Variables: releases(Variable{
 			Name: "service", Label: "Service",
@@ -17,150 +17,112 @@ func overview() *Dashboard {
 
 func glance() Row {
 	return Row{Title: atAGlance, Panels: []Panel{
-		{
-			Title: "Alerts", Kind: KindStat, Unit: UnitShort, Width: 4, Bad: 1,
-			Description: "Alerts of Rowlock that fire now, of all services. Each has a page in docs/runbook.md.",
-			Queries:     one("count("+AlertsExpr+") or vector(0)", "firing"),
-		},
+		stat("Alerts", UnitShort, 4,
+			"Alerts of all services that fire now. Each has a section in docs/runbook.md.",
+			one("count("+AlertsExpr+") or vector(0)", "firing")).limits(0, 1),
 		statReplicas(),
 		statRequests(),
 		statFailed(),
 		statLatency(),
-		{
-			Title: "Fullest pool", Kind: KindStat, Unit: UnitShare, Width: 4, Warn: 0.8, Bad: 1,
-			Description: "Connections in use of the replica that has the fewest left. At 100 % its calls wait for a connection.",
-			Queries:     one(poolShare(), "in use"),
-		},
+		stat("Fullest pool", UnitShare, 4,
+			"Connections in use on the replica with the fewest left. At 100 % its calls wait for a connection.",
+			one(poolShare(), "in use")).limits(0.8, 1),
 	}}
 }
 
 func traffic() Row {
 	return Row{Title: "Traffic and errors", Panels: []Panel{
-		{
-			Title: "Requests", Kind: KindTimeseries, Unit: UnitRate, Width: 8, ByService: true,
-			Description: "Requests to the APIs per second.",
-			Queries:     one(rate("http_server_request_duration_seconds_count", service), byService),
-		},
-		{
-			Title: "Failed", Kind: KindTimeseries, Unit: UnitShare, Width: 8, ByService: true, Warn: 0.001, Bad: 0.01,
-			Description: "Part of the requests that were answered 5xx. The goal is below 0.1 %; short peaks while the database restarts are " +
-				"503, which callers repeat.",
-			Queries: one(failedShare(service), byService),
-		},
-		{
-			Title: "Answers by status", Kind: KindTimeseries, Unit: UnitRate, Width: 8, Stack: true,
-			Description: "Of all services. 503: surely not applied, repeated by callers. 500: outcome unknown, or a bug. 502 and 504: payments' " +
-				"processor. 409: pots and keys that others are busy with. Other 4xx: callers' mistakes.",
-			Queries: one(rate("http_server_request_duration_seconds_count", "status"), "{{status}}"),
-		},
+		series("Requests", UnitRate, 8,
+			"Requests to the APIs per second.",
+			one(rate("http_server_request_duration_seconds_count", service), byService)).byService(),
+		series("Failed", UnitShare, 8,
+			"Part of the requests that were answered 5xx. The objective is below 0.1 %; short peaks while the "+
+				"database restarts are 503, which callers repeat.",
+			one(failedShare(service), byService)).limits(0.001, 0.01).byService(),
+		series("Answers by status", UnitRate, 8,
+			"All services. 503: not applied, callers repeat it. 500: outcome unknown, or a bug. 502 and 504: "+
+				"payments' processor. 409: pots and keys that another request holds. Other 4xx: callers' mistakes.",
+			one(rate("http_server_request_duration_seconds_count", "status"), "{{status}}")).stacked(),
 	}}
 }
 
 func latency() Row {
 	return Row{Title: "Latency", Panels: []Panel{
-		{
-			Title: "Half answered within", Kind: KindTimeseries, Unit: UnitSeconds, Width: 8, ByService: true,
-			Description: "The usual request: a commit, or the share of one. When all services rise together it is the database.",
-			Queries:     one(quantile(0.5, "http_server_request_duration_seconds", service), byService),
-		},
-		{
-			Title: "99 of 100 answered within", Kind: KindTimeseries, Unit: UnitSeconds, Width: 8, ByService: true, Warn: 0.2, Bad: 1,
-			Description: "The unlucky request: it met a lock, a full pool or a full queue. See the rows of locks and of the database.",
-			Queries:     one(quantile(0.99, "http_server_request_duration_seconds", service), byService),
-		},
-		{
-			Title: "Slower than 0.2 s", Kind: KindTimeseries, Unit: UnitShare, Width: 8, ByService: true, Warn: 0.01, Bad: 0.1,
-			Description: "Part of the requests that took longer than the goal. Unlike the curves beside it, this counts callers.",
-			Queries: one("clamp_min(1 - "+rate(`http_server_request_duration_seconds_bucket{le="0.2"}`, service)+
-				" / "+rate("http_server_request_duration_seconds_count", service)+", 0)", byService),
-		},
+		series("Median latency", UnitSeconds, 8,
+			"The median request: a commit, or a share of one. When all services rise together, the database is slow.",
+			one(quantile(0.5, "http_server_request_duration_seconds", service), byService)).byService(),
+		series("99th percentile of latency", UnitSeconds, 8,
+			"The slowest percent of the requests: they waited for a lock, a pool or a queue. See the rows Locks and "+
+				"Database.",
+			one(quantile(0.99, "http_server_request_duration_seconds", service), byService)).limits(0.2, 1).byService(),
+		series("Slower than 0.2 s", UnitShare, 8,
+			"Part of the requests that took longer than the objective. Unlike the quantiles, this counts callers.",
+			one("clamp_min(1 - "+rate(`http_server_request_duration_seconds_bucket{le="0.2"}`, service)+
+				" / "+rate("http_server_request_duration_seconds_count", service)+", 0)", byService)).limits(0.01, 0.1).byService(),
 	}}
 }
 
 func saturation() Row {
 	return Row{Title: "Saturation", Panels: []Panel{
-		{
-			Title: "Requests in flight", Kind: KindTimeseries, Unit: UnitShort, Width: 6, ByService: true, Bad: 1024,
-			Description: "On the busiest replica of each service. At MAX_IN_FLIGHT (1024) further ones are answered 503 OVERLOADED.",
-			Queries:     one("max by (app_kubernetes_io_name) (http_server_requests_in_flight{$sel})", byService),
-		},
-		{
-			Title: "CPU", Kind: KindTimeseries, Unit: UnitShort, Width: 6, ByService: true,
-			Description: "Cores in use by all replicas of each service.",
-			Queries:     one(rate("process_cpu_seconds_total", service), byService),
-		},
-		{
-			Title: "Memory", Kind: KindTimeseries, Unit: UnitBytes, Width: 6, ByService: true,
-			Description: "Resident, of the largest process of each service. Flat under load; the container's limit is 256 MiB (iidy: 1 GiB).",
-			Queries:     one("max by (app_kubernetes_io_name) (process_resident_memory_bytes{$sel})", byService),
-		},
-		{
-			Title: "Spans lost", Kind: KindTimeseries, Unit: UnitOps, Width: 6, ByService: true,
-			Description: "Of traces, for which requests never wait. dropped: the queue was full, record less (OTEL_TRACES_SAMPLER) or make it " +
-				"longer. failed: the collector refused at least one of their batch, or did not answer. Traces have gaps meanwhile.",
-			Queries: one(rate(`rowlock_trace_spans_total{outcome!="exported"}`, service, "outcome"), byService+", {{outcome}}"),
-		},
+		series("Requests in flight", UnitShort, 6,
+			"On the busiest replica of each service. At MAX_IN_FLIGHT (1024) further requests are answered 503 "+
+				"OVERLOADED.",
+			one("max by (app_kubernetes_io_name) (http_server_requests_in_flight{$sel})", byService)).limits(0, 1024).byService(),
+		series("CPU", UnitShort, 6,
+			"Cores in use by all replicas of each service.",
+			one(rate("process_cpu_seconds_total", service), byService)).byService(),
+		series("Memory", UnitBytes, 6,
+			"Resident memory of the largest process of each service. Flat under load; the container's limit is 256 "+
+				"MiB (iidy: 1 GiB).",
+			one("max by (app_kubernetes_io_name) (process_resident_memory_bytes{$sel})", byService)).byService(),
+		series("Spans lost", UnitOps, 6,
+			"Spans that were not exported; requests do not wait for the export. dropped: the queue was full; sample "+
+				"less (OTEL_TRACES_SAMPLER) or make it longer. failed: the collector refused a span of the batch, or "+
+				"did not answer. Traces have gaps then.",
+			one(rate(`rowlock_trace_spans_total{outcome!="exported"}`, service, "outcome"), byService+", {{outcome}}")).byService(),
 	}}
 }
 
-// ofScalers finds the autoscalers by the names that the chart gives them: kube-state-metrics has no other labels of them.
+// ofScalers matches the autoscalers by the names that the chart gives them: kube-state-metrics has no other labels of them.
 const ofScalers = `{namespace=~"$namespace",horizontalpodautoscaler=~"($release)-($service)(-work)?"}`
 
 func replicas() Row {
 	return Row{Title: "Replicas", Panels: []Panel{
-		{
-			Title: "Replicas", Kind: KindTimeseries, Unit: UnitShort, Width: 6,
-			Description: "Processes that Prometheus reaches; work are events' workers.",
-			Queries: one("sum by (app_kubernetes_io_name, app_kubernetes_io_component) (up{$sel})",
-				byService+" {{app_kubernetes_io_component}}"),
-		},
-		{
-			Title: "Scaled, of the maximum", Kind: KindTimeseries, Unit: UnitShare, Width: 6, Warn: 1,
-			Description: "Replicas that each autoscaler wants, as a part of those it may have. At 100 % for long: raise maxReplicas, and " +
-				"look at the " +
-				"connection budget. Needs kube-state-metrics.",
-			Queries: one(`max by (horizontalpodautoscaler) (kube_horizontalpodautoscaler_status_desired_replicas`+ofScalers+
+		series("Replicas", UnitShort, 6,
+			"Processes that Prometheus reaches; work are events' workers.",
+			one("sum by (app_kubernetes_io_name, app_kubernetes_io_component) (up{$sel})",
+				byService+" {{app_kubernetes_io_component}}")),
+		series("Replicas desired, of the maximum", UnitShare, 6,
+			"Desired replicas of each autoscaler, as a part of its maximum. When it stays at 100 %, raise maxReplicas "+
+				"within the connection budget. Needs kube-state-metrics.",
+			one(`max by (horizontalpodautoscaler) (kube_horizontalpodautoscaler_status_desired_replicas`+ofScalers+
 				` / kube_horizontalpodautoscaler_spec_max_replicas`+ofScalers+`)`,
-				"{{horizontalpodautoscaler}}"),
-		},
-		{
-			Title: "Restarts", Kind: KindTimeseries, Unit: UnitShort, Width: 6, ByService: true, Bad: 1,
-			Description: "Processes that began anew in the same pod, in the last quarter of an hour. `kubectl describe pod` says why.",
-			Queries:     one("sum by (app_kubernetes_io_name) (changes(process_start_time_seconds{$sel}[15m]))", byService),
-		},
-		{
-			Title: "Versions", Kind: KindTimeseries, Unit: UnitShort, Width: 6,
-			Description: "Processes by version. Two for long: a rollout that hangs.",
-			Queries:     one("count by (version) (rowlock_build_info{$sel})", "{{version}}"),
-		},
+				"{{horizontalpodautoscaler}}")).limits(1, 0),
+		series("Restarts", UnitShort, 6,
+			"Containers restarted in the same pod in the last 15 minutes. `kubectl describe pod` says why.",
+			one("sum by (app_kubernetes_io_name) (changes(process_start_time_seconds{$sel}[15m]))", byService)).limits(0, 1).byService(),
+		series("Versions", UnitShort, 6,
+			"Processes by version. Two for a long time: a rollout hangs.",
+			one("count by (version) (rowlock_build_info{$sel})", "{{version}}")),
 	}}
 }
 
 func locks() Row {
 	return Row{Title: "Locks", Panels: []Panel{
-		{
-			Title: "Wait for a lock, 99 of 100", Kind: KindTimeseries, Unit: UnitSeconds, Width: 6, ByService: true, Warn: 1, Bad: 5,
-			Description: "In the database, until the lock was held or given up. Milliseconds are replicas that meet on a hot row; seconds are " +
-				"somebody who does not let go.",
-			Queries: one(quantile(0.99, `rowlock_lock_wait_seconds{where="database"}`, service), byService),
-		},
-		{
-			Title: "Callers that wait for a lock", Kind: KindTimeseries, Unit: UnitShort, Width: 6, ByService: true, Stack: true,
-			Description: "On average, at any moment, in the process and in the database: seconds waited per second.",
-			Queries:     one(rate("rowlock_lock_wait_seconds_sum", service), byService),
-		},
-		{
-			Title: "Lock conflicts", Kind: KindTimeseries, Unit: UnitOps, Width: 6, ByService: true,
-			Description: "lock_timeout, queue_timeout: gave up, 503 or 409. held: a pot leased to another replica, tried again. lost, taken_over: " +
-				"holders that died or stalled.",
-			Queries: one(rate("rowlock_lock_conflicts_total", service, "reason"), byService+", {{reason}}"),
-		},
-		{
-			Title: "Requests per statement", Kind: KindTimeseries, Unit: UnitShort, Width: 6,
-			Description: "Mean size of the groups that share one statement and one commit (counts, events, iidy). It grows with the load: " +
-				"that is how " +
-				"a hot row stays fast.",
-			Queries: one(mean("rowlock_coalesce_batch_size", "coalescer"), "{{coalescer}}"),
-		},
+		series("Wait for a lock, 99th percentile", UnitSeconds, 6,
+			"In the database, until the lock was taken or the wait ended. Milliseconds: replicas share a hot row. "+
+				"Seconds: another transaction keeps its lock.",
+			one(quantile(0.99, `rowlock_lock_wait_seconds{where="database"}`, service), byService)).limits(1, 5).byService(),
+		series("Callers waiting for a lock", UnitShort, 6,
+			"On average at any moment, in the process and in the database (seconds waited per second).",
+			one(rate("rowlock_lock_wait_seconds_sum", service), byService)).stacked().byService(),
+		series("Lock conflicts", UnitOps, 6,
+			"lock_timeout, queue_timeout: the wait ended, 503 or 409. held: a pot leased to another replica, tried "+
+				"again. lost, taken_over: holders that died or stalled.",
+			one(rate("rowlock_lock_conflicts_total", service, "reason"), byService+", {{reason}}")).byService(),
+		series("Requests per statement", UnitShort, 6,
+			"Mean size of the groups that share one statement and one commit (counts, events, iidy). It grows with "+
+				"the load: that is how a hot row stays fast.",
+			one(mean("rowlock_coalesce_batch_size", "coalescer"), "{{coalescer}}")),
 	}}
 }

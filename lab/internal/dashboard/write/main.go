@@ -1,5 +1,4 @@
-// Command write puts the dashboards, as JSON, into the folder that it is given,
-// and removes from it what is no dashboard any more.
+// Command write writes the dashboards as JSON into the folder of its argument, and removes the others.
 package main
 
 import (
