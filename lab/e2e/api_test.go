@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// api is the way to the API server for looks that are repeated: one `kubectl proxy` instead of a kubectl for each. To start that program
-// takes a fifth of a second of a CPU, which belongs to what the node has to bear while it is measured.
+// api reads objects by one `kubectl proxy`. To start a kubectl for each would take a
+// fifth of a second of a CPU, on the node whose load is measured.
 type api struct {
-	base   string
-	looker *http.Client
+	base string
+	http *http.Client
 }
 
-// startAPI keeps the proxy until the test ends.
+// startAPI runs the proxy until the test ends.
 func startAPI(t *testing.T) api {
 	t.Helper()
 	proxy := exec.CommandContext(t.Context(), "kubectl", "proxy", "--port=0")
@@ -44,10 +44,10 @@ func startAPI(t *testing.T) api {
 	if err != nil || !found {
 		t.Fatalf("kubectl proxy says %q: %v", line, err)
 	}
-	return api{base: "http://" + address, looker: &http.Client{Timeout: 20 * time.Second}}
+	return api{base: "http://" + address, http: &http.Client{Timeout: 20 * time.Second}}
 }
 
-// get asks for an object, or for a list by labels.
+// get reads an object, or a list by labels.
 func (a api) get(ctx context.Context, path, selector string, into any) error {
 	if selector != "" {
 		path += "?labelSelector=" + url.QueryEscape(selector)
@@ -56,7 +56,7 @@ func (a api) get(ctx context.Context, path, selector string, into any) error {
 	if err != nil {
 		return err
 	}
-	response, err := a.looker.Do(request)
+	response, err := a.http.Do(request)
 	if err != nil {
 		return err
 	}

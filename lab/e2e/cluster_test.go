@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,14 +14,14 @@ import (
 	"time"
 )
 
-// settings come from hack/e2e.
+// settings holds what hack/e2e passes in the environment.
 type settings struct {
-	// services are those to install, tag is their images'.
+	// services are installed, from images with the tag.
 	services []string
 	tag      string
-	// client is an image with curl and a shell; postgres one of the server, pooler one of PgBouncer.
+	// client names an image with curl and a shell, postgres one of the server, pooler one of PgBouncer.
 	client, postgres, pooler string
-	// helms are the programs, Helm 3 first.
+	// helms are the paths of two programs: Helm 3 and Helm 4.
 	helms []string
 }
 
@@ -48,24 +47,25 @@ const (
 	chart     = "../../charts/rowlock"
 )
 
-// T is a chapter's test. Its context ends at the chapter's limit, and with it every command: what hangs is over in time for the dump.
+// T is a chapter's test. Its context ends at the chapter's limit and ends every
+// command with it, so that time is left for the dump.
 type T struct {
 	*testing.T
 
-	ctx context.Context //nolint:containedctx // it takes the place of the test's own
+	ctx context.Context //nolint:containedctx // it replaces the test's own
 }
 
-// Context is the test's, with the limit.
+// Context returns the test's context with the chapter's limit.
 func (t *T) Context() context.Context { return t.ctx }
 
-// command runs a program, and returns what it printed.
+// command runs a program and returns what it printed.
 func command(ctx context.Context, stdin, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdin = strings.NewReader(stdin)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil { // it was killed, and not for what it did
+		if ctx.Err() != nil { // it was killed by the context
 			err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
 		return out.String(), fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, errs.String())
@@ -73,29 +73,33 @@ func command(ctx context.Context, stdin, program string, args ...string) (string
 	return out.String(), nil
 }
 
-// kubectl runs in the namespace.
+// kubectl runs kubectl in the namespace.
 func kubectl(ctx context.Context, args ...string) (string, error) {
 	return command(ctx, "", "kubectl", append([]string{"--namespace", namespace}, args...)...)
 }
 
-// must is kubectl that has to succeed.
-func must(t *T, args ...string) string {
+// run runs a program that has to succeed, and returns what it printed.
+func run(t *T, stdin, program string, args ...string) string {
 	t.Helper()
-	out, err := kubectl(t.Context(), args...)
+	out, err := command(t.Context(), stdin, program, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return out
 }
 
-func apply(t *T, manifest string) {
+// must is kubectl that has to succeed.
+func must(t *T, args ...string) string {
 	t.Helper()
-	if _, err := command(t.Context(), manifest, "kubectl", "--namespace", namespace, "apply", "-f", "-"); err != nil {
-		t.Fatal(err)
-	}
+	return run(t, "", "kubectl", append([]string{"--namespace", namespace}, args...)...)
 }
 
-// fetch gets objects by kubectl.
+func apply(t *T, manifest string) {
+	t.Helper()
+	run(t, manifest, "kubectl", "--namespace", namespace, "apply", "-f", "-")
+}
+
+// fetch reads objects by kubectl.
 func fetch[O any](t *T, args ...string) *O {
 	t.Helper()
 	into := new(O)
@@ -105,7 +109,7 @@ func fetch[O any](t *T, args ...string) *O {
 	return into
 }
 
-// eventually waits for a condition, which says what is missing yet.
+// eventually calls condition until it returns nil. Its error says what is missing.
 func eventually(t *T, limit time.Duration, condition func() error) {
 	t.Helper()
 	var err error
@@ -117,42 +121,30 @@ func eventually(t *T, limit time.Duration, condition func() error) {
 	t.Fatalf("not within %s: %v", limit, err)
 }
 
-// wait is kubectl wait.
+// wait runs kubectl wait.
 func wait(t *T, limit time.Duration, condition string, what ...string) {
 	t.Helper()
 	must(t, append([]string{"wait", "--for=" + condition, "--timeout=" + limit.String()}, what...)...)
 }
 
-// dump shows what the namespace looks like, for a failed test. (The pods of a load are gone by then: they log themselves.)
+// dump logs the state of the namespace for a failed test. The pods of a load have
+// logged themselves and are gone by then.
 func dump(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	defer cancel()
-	show := func(args ...string) {
+	for _, args := range [][]string{
+		{"get", "pods,deployments,hpa", "-o", "wide"},
+		{"get", "events", "--sort-by=.lastTimestamp"},
+		{"logs", "--selector=app.kubernetes.io/instance=" + release, "--prefix", "--tail=40"},
+		{"logs", "--selector=app.kubernetes.io/instance=" + release, "--prefix", "--tail=40", "--previous", "--ignore-errors"},
+		{"describe", "pods"},
+	} {
 		out, err := kubectl(ctx, args...)
 		const most = 20_000
 		if len(out) > most {
 			out = "...\n" + out[len(out)-most:]
 		}
-		t.Logf("kubectl %s\n%s", strings.Join(args, " "), out)
-		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			t.Log(err)
-		}
+		t.Logf("kubectl %s\n%s%v", strings.Join(args, " "), out, err)
 	}
-	show("get", "pods,deployments,hpa", "-o", "wide")
-	show("get", "events", "--sort-by=.lastTimestamp")
-	// NAME and how often it was started again.
-	pods, err := kubectl(ctx, "get", "pods", "-o",
-		`jsonpath={range .items[*]}{.metadata.name} {.status.containerStatuses[0].restartCount}{"\n"}{end}`)
-	if err != nil {
-		t.Log(err)
-	}
-	for line := range strings.Lines(pods) {
-		name, restarts, _ := strings.Cut(strings.TrimSpace(line), " ")
-		show("logs", name, "--tail=40")
-		if restarts != "" && restarts != "0" {
-			show("logs", name, "--previous", "--tail=40")
-		}
-	}
-	show("describe", "pods")
 }

@@ -1,8 +1,8 @@
-// Package e2e holds the tests of the chart and the images in a real cluster:
-// whatever cluster KUBECONFIG names (a test cluster, kind, yours), with images
-// that are there already. `make e2e` runs them; without the build tag e2e there
-// are none.
+// Package e2e holds the tests of the chart and the images in the cluster that
+// KUBECONFIG names (a test cluster, kind, yours), which must have the images.
+// `make e2e` runs them; without the build tag e2e there are none.
 //
-// It is one story, told in order: install, look, break, scale, upgrade,
-// uninstall. The services are the rows of one table (services_test.go).
+// It is one test with chapters that build on one another: install, use, inject
+// faults, scale, upgrade, uninstall. The loads and checks are those of package
+// workload.
 package e2e

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
@@ -15,8 +14,8 @@ import (
 	core "k8s.io/api/core/v1"
 )
 
-// everyReplica: requests through the Service reach all of its replicas, by each replica's own count. counts has three of them, as the
-// source's figure wants.
+// everyReplica demands that requests through the Service reach all replicas of each
+// service, by each replica's own metrics. counts has three of them.
 func (s *story) everyReplica(t *T) {
 	must(t, "patch", "hpa", "rowlock-counts", "--patch", `{"spec":{"minReplicas":3}}`)
 	eventually(t, 2*time.Minute, func() error {
@@ -46,7 +45,7 @@ func (s *story) everyReplica(t *T) {
 	must(t, "patch", "hpa", "rowlock-counts", "--patch", `{"spec":{"minReplicas":2}}`)
 }
 
-// ready counts the replicas of a service that are ready.
+// ready returns how many replicas of a service are ready.
 func (s *story) ready(t *T, name string) (n int) {
 	t.Helper()
 	for _, pod := range s.pods(t, name) {
@@ -59,25 +58,22 @@ func (s *story) ready(t *T, name string) (n int) {
 	return n
 }
 
-// requests is how many a replica has served.
+// requests returns how many requests a replica has served.
 func requests(t *T, pod string) (sum float64) {
 	t.Helper()
 	metrics := must(t, "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:9090/proxy/metrics", namespace, pod))
-	lines := bufio.NewScanner(strings.NewReader(metrics))
-	for lines.Scan() {
-		if strings.HasPrefix(lines.Text(), "http_server_request_duration_seconds_count{") {
-			fields := strings.Fields(lines.Text())
-			n, err := strconv.ParseFloat(fields[1], 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sum += n
+	served := regexp.MustCompile(`(?m)^http_server_request_duration_seconds_count\{.*\} (\S+)$`)
+	for _, line := range served.FindAllStringSubmatch(metrics, -1) {
+		n, err := strconv.ParseFloat(line[1], 64)
+		if err != nil {
+			t.Fatal(err)
 		}
+		sum += n
 	}
 	return sum
 }
 
-// steadiness is what must not change of the replicas while something else does.
+// steadiness describes, a line for each replica, what must not change while the database restarts.
 func (s *story) steadiness(t *T) string {
 	t.Helper()
 	var b strings.Builder
@@ -92,7 +88,8 @@ func (s *story) steadiness(t *T) string {
 	return b.String()
 }
 
-// databaseRestarts: under load. No replica restarts, none stops being ready, nothing acknowledged is lost, and all is well afterwards.
+// databaseRestarts restarts the database under load. No replica restarts or stops
+// being ready, nothing acknowledged is lost, and everything works afterwards.
 func (s *story) databaseRestarts(t *T) {
 	eventually(t, 2*time.Minute, func() error {
 		if n := s.ready(t, "counts"); n != 2 || len(s.pods(t, "counts")) != 2 {
@@ -105,7 +102,7 @@ func (s *story) databaseRestarts(t *T) {
 	restarts := func() int32 { return fetch[core.Pod](t, "pod", "postgres-0").Status.ContainerStatuses[0].RestartCount }
 	was := restarts()
 	stopped := time.Now()
-	// The session may die with the server it ends; what counts is whether that restarts.
+	// The session may end with the server; what is checked is that the server restarts.
 	_, ended := kubectl(t.Context(), "exec", "postgres-0", "--", "sh", "-c", "kill -INT 1")
 	eventually(t, time.Minute, func() error {
 		if restarts() == was {
@@ -123,13 +120,13 @@ func (s *story) databaseRestarts(t *T) {
 	})
 	for _, r := range stopLoads(t, loads) {
 		if r.Fault != "" || r.Failed() == 0 {
-			t.Errorf("%s: %s, %d failed: of a restart everybody notices something", r.Service, r.Fault, r.Failed())
+			t.Errorf("%s: %s, %d failed: a restart must be noticed", r.Service, r.Fault, r.Failed())
 		}
 	}
-	// Readiness bears 10 s (platform/httpserver). Where a server takes longer to come back it may change and come back, once.
+	// Readiness outlasts 10 s without a database (platform/httpserver). When a server takes longer it may change, once.
 	after := s.steadiness(t)
 	if away > 9*time.Second {
-		t.Log("NOT CHECKED: whether readiness stays, for the database was away for longer than that is promised")
+		t.Log("NOT CHECKED: whether readiness stays, because the database was away for longer than is promised")
 		since := regexp.MustCompile(`since .*,`)
 		before, after = since.ReplaceAllString(before, ""), since.ReplaceAllString(after, "")
 	}
@@ -141,17 +138,18 @@ func (s *story) databaseRestarts(t *T) {
 	}
 }
 
-// podDeleted: a replica of each service is deleted without a grace period, under load. What is lost is at most what was under way there.
+// podDeleted deletes a replica of each service without a grace period, under load.
+// At most what was in flight there is lost.
 func (s *story) podDeleted(t *T) {
 	const clients = 8
 	loads := startLoads(t, s.settings, 50, clients, s.services...)
 	for _, row := range s.rows {
-		for _, workload := range row.workloads {
+		for _, workload := range row.Workloads() {
 			component := strings.TrimPrefix(workload, "-")
 			if component == "" {
 				component = "serve"
 			}
-			for _, pod := range s.pods(t, row.name) {
+			for _, pod := range s.pods(t, row.Name) {
 				if pod.Labels["app.kubernetes.io/component"] == component {
 					must(t, "delete", "pod", pod.Name, "--grace-period=0", "--force", "--wait=false")
 					break
@@ -160,8 +158,8 @@ func (s *story) podDeleted(t *T) {
 		}
 	}
 	for _, row := range s.rows {
-		for _, workload := range row.workloads {
-			must(t, "rollout", "status", "deployment/rowlock-"+row.name+workload, "--timeout=1m")
+		for _, workload := range row.Workloads() {
+			must(t, "rollout", "status", "deployment/rowlock-"+row.Name+workload, "--timeout=1m")
 		}
 	}
 	for _, r := range stopLoads(t, loads) {

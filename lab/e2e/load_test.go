@@ -5,7 +5,6 @@ package e2e
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os/exec"
@@ -17,18 +16,18 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/workload"
 )
 
-// load is a pod that keeps a service busy until it is stopped.
+// load is a pod that runs `rowlock drive` until it is stopped.
 type load struct {
 	name   string
 	stdin  io.Closer
 	attach *exec.Cmd
 }
 
-// restricted is the security of our own pods.
+// restricted is the security context of the tests' own pods.
 const restricted = `{runAsNonRoot: true, runAsUser: 65532, allowPrivilegeEscalation: false, readOnlyRootFilesystem: true,
         capabilities: {drop: [ALL]}, seccompProfile: {type: RuntimeDefault}}`
 
-// create makes the pod of a load.
+// create creates the pod of a load.
 func create(t *T, s settings, service string, rate, clients int) *load {
 	t.Helper()
 	l := &load{name: fmt.Sprintf("load-%s-%d", service, time.Now().UnixMilli()%1e7)}
@@ -65,7 +64,7 @@ spec:
 	return l
 }
 
-// begin waits until the load is there, and takes hold of its input, whose end will end it.
+// begin waits until the load runs, and attaches its standard input, whose end will end it.
 func (l *load) begin(t *T) {
 	t.Helper()
 	wait(t, time.Minute, "condition=Ready", "pod/"+l.name)
@@ -80,10 +79,10 @@ func (l *load) begin(t *T) {
 	}
 }
 
-// report waits for a load that was told to end.
+// report waits for the end of a load whose input was closed, and returns its report.
 func (l *load) report(t *T) *workload.Report {
 	t.Helper()
-	// How kubectl attach ends says nothing; the pod's log does. It may also hang, when the pod ended while nobody listened.
+	// The result is in the pod's log. kubectl attach may hang when the pod ended before it was attached.
 	giveUp := time.AfterFunc(30*time.Second, func() { _ = l.attach.Process.Kill() })
 	_ = l.attach.Wait()
 	giveUp.Stop()
@@ -102,20 +101,7 @@ func (l *load) report(t *T) *workload.Report {
 	return report
 }
 
-// flawless is for what must lose nothing.
-func flawless(r *workload.Report, least int) error {
-	switch {
-	case r.Fault != "":
-		return fmt.Errorf("%s: %s", r.Service, r.Fault)
-	case r.Failed() > 0 || r.Stored != r.Acknowledged:
-		return fmt.Errorf("%s: %d requests failed, %d were acknowledged and %d are stored", r.Service, r.Failed(), r.Acknowledged, r.Stored)
-	case r.Acknowledged < least:
-		return fmt.Errorf("%s: only %d requests were made, %d are wanted for it to mean something", r.Service, r.Acknowledged, least)
-	}
-	return nil
-}
-
-// startLoads puts services under load, and returns when it has begun everywhere.
+// startLoads starts a load on each of the services, and returns when all run.
 func startLoads(t *T, s settings, rate, clients int, services ...string) (all []*load) {
 	t.Helper()
 	for _, name := range services {
@@ -127,7 +113,7 @@ func startLoads(t *T, s settings, rate, clients int, services ...string) (all []
 	return all
 }
 
-// stopLoads ends them all, and returns what came of them.
+// stopLoads ends the loads and returns their reports.
 func stopLoads(t *T, all []*load) (reports []*workload.Report) {
 	t.Helper()
 	for _, l := range all {
@@ -141,13 +127,12 @@ func stopLoads(t *T, all []*load) (reports []*workload.Report) {
 	return reports
 }
 
+// wantFlawless demands that every request was acknowledged and is stored, at least so many.
 func wantFlawless(t *T, reports []*workload.Report, least int) {
 	t.Helper()
-	var errs []error
 	for _, r := range reports {
-		errs = append(errs, flawless(r, least))
-	}
-	if err := errors.Join(errs...); err != nil {
-		t.Error(err)
+		if r.Fault != "" || r.Failed() > 0 || r.Stored != r.Acknowledged || r.Acknowledged < least {
+			t.Errorf("the load of %s met %+v, want no failure and at least %d requests", r.Service, r, least)
+		}
 	}
 }

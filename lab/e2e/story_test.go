@@ -12,31 +12,31 @@ import (
 	"time"
 
 	core "k8s.io/api/core/v1"
+
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
-// story is what the chapters share.
+// story holds what the chapters share.
 type story struct {
 	settings
 	api
 
-	rows []service
-	// budget is how many connections the chart says there may be.
+	// rows are the services that are installed.
+	rows []services.Service
+	// budget is the number of connections that the chart's notes state as the most.
 	budget int
-	// undo takes away what is in the cluster and in no namespace.
+	// undo deletes what is in no namespace.
 	undo []func(ctx context.Context) error
 }
 
-// TestStory installs Rowlock into an empty namespace, uses, breaks, scales and upgrades it, and takes it away. The chapters build on one
-// another, so the first one that fails ends it.
+// TestStory installs Rowlock into an empty namespace, uses it, injects faults,
+// scales, upgrades and uninstalls it. The chapters build on one another, so the
+// first one that fails ends the test.
 func TestStory(t *testing.T) { //nolint:paralleltest // there is one cluster
 	s := &story{settings: fromEnvironment(t), api: startAPI(t)}
-	for _, row := range services() {
-		if slices.Contains(s.services, row.name) {
-			s.rows = append(s.rows, row)
-		}
-	}
-	if len(s.rows) != len(s.services) || len(s.rows) == 0 {
-		t.Fatalf("the table does not have all of %v", s.services)
+	var err error
+	if s.rows, err = services.Choose(s.services); err != nil {
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		cleanUp(t)
@@ -51,7 +51,7 @@ func TestStory(t *testing.T) { //nolint:paralleltest // there is one cluster
 	cleanUp(t)
 	for _, chapter := range []struct {
 		name string
-		tell func(t *T)
+		run  func(t *T)
 	}{
 		{"a database in a restricted namespace", s.prepare},
 		{"install from nothing", s.install},
@@ -70,7 +70,7 @@ func TestStory(t *testing.T) { //nolint:paralleltest // there is one cluster
 		{"one service alone, behind a pooler", s.alone},
 	} {
 		began := time.Now()
-		// Autoscaling takes one or two minutes of it. What is left at the end is for the dump and for cleaning up.
+		// Autoscaling takes one or two minutes. The last four of the test are for the dump and for cleaning up.
 		limit := time.Now().Add(5 * time.Minute)
 		if end, ok := t.Deadline(); ok && end.Add(-4*time.Minute).Before(limit) {
 			limit = end.Add(-4 * time.Minute)
@@ -78,7 +78,7 @@ func TestStory(t *testing.T) { //nolint:paralleltest // there is one cluster
 		if !t.Run(chapter.name, func(t *testing.T) {
 			ctx, cancel := context.WithDeadline(t.Context(), limit)
 			defer cancel()
-			chapter.tell(&T{T: t, ctx: ctx})
+			chapter.run(&T{T: t, ctx: ctx})
 		}) {
 			dump(t)
 			return
@@ -125,27 +125,28 @@ spec:
 	must(t, "rollout", "status", "statefulset/postgres", "--timeout=2m")
 	wait(t, time.Minute, "condition=Ready", "pod/client")
 
-	// The namespace does refuse what is not restricted.
+	// The namespace refuses a pod that is not restricted.
 	if out, err := command(t.Context(), "", "kubectl", "--namespace", namespace, "run", "root", "--image="+s.client); err == nil {
 		t.Errorf("a pod that is not restricted is admitted: %s", out)
 	}
 }
 
-// values are those of the whole story; more of them as --set pairs.
+// values returns the flags of the whole story, and more of them as --set pairs.
 func (s *story) values(more ...string) []string {
 	args := []string{
 		"--namespace", namespace, "--set=counts.networkPolicy.enabled=true,counts.maxSurge=3",
 		"--set-string=global.image.tag=" + s.tag, "--set=global.database.parameters=sslmode=disable",
 	}
-	for _, row := range services() {
+	for _, row := range services.All() {
+		name := row.Name
 		args = append(args,
-			fmt.Sprintf("--set=%s.enabled=%t", row.name, slices.Contains(s.services, row.name)),
-			// A small node carries all of them; counts alone scales.
-			fmt.Sprintf("--set=%s.autoscaling.enabled=%t", row.name, row.name == "counts"),
-			fmt.Sprintf("--set=%s.replicas=2,%s.resources.requests.cpu=50m", row.name, row.name),
-			fmt.Sprintf("--set=%s.config.LOG_REQUESTS=errors", row.name),
+			fmt.Sprintf("--set=%s.enabled=%t", name, slices.Contains(s.services, name)),
+			// All of them run on a small node; counts alone scales.
+			fmt.Sprintf("--set=%s.autoscaling.enabled=%t", name, name == services.Counts),
+			fmt.Sprintf("--set=%s.replicas=2,%s.resources.requests.cpu=50m", name, name),
+			fmt.Sprintf("--set=%s.config.LOG_REQUESTS=errors", name),
 			// Faster rollouts than by default, for more connections.
-			fmt.Sprintf("--set=%s.minReadySeconds=2", row.name))
+			fmt.Sprintf("--set=%s.minReadySeconds=2", name))
 	}
 	args = append(args,
 		"--set=counts.autoscaling.minReplicas=2,counts.autoscaling.targetCPUUtilizationPercentage=60",
@@ -159,13 +160,7 @@ func (s *story) values(more ...string) []string {
 
 func (s *story) install(t *T) {
 	began := time.Now()
-	out, err := command(t.Context(), "", s.helms[0], append([]string{"install", release, chart, "--wait", "--timeout=3m"}, s.values()...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if took := time.Since(began); took > 3*time.Minute {
-		t.Errorf("from nothing to ready took %s", took)
-	}
+	out := run(t, "", s.helms[0], append([]string{"install", release, chart, "--wait", "--timeout=3m"}, s.values()...)...)
 	t.Logf("from nothing to ready in %.1f s", time.Since(began).Seconds())
 	_, notes, _ := strings.Cut(out, "\nConnections: at most ")
 	if _, err := fmt.Sscan(notes, &s.budget); err != nil {
@@ -180,7 +175,7 @@ func (s *story) install(t *T) {
 	}
 }
 
-// pods are the replicas that are not ending, of the services named; of all when none is.
+// pods returns the replicas that are not ending, of the services named; of all when none is.
 func (s *story) pods(t *T, names ...string) (pods []core.Pod) {
 	t.Helper()
 	for _, pod := range s.allPods(t, "app.kubernetes.io/instance="+release) {
@@ -192,7 +187,7 @@ func (s *story) pods(t *T, names ...string) (pods []core.Pod) {
 	return pods
 }
 
-// allPods are those that a selector finds, ending ones included.
+// allPods returns the pods that a selector finds, ending ones included.
 func (s *story) allPods(t *T, selector string) []core.Pod {
 	t.Helper()
 	list := new(core.PodList)
@@ -202,13 +197,10 @@ func (s *story) allPods(t *T, selector string) []core.Pod {
 	return list.Items
 }
 
-// helmTest: `helm test` of both Helms checks every service.
+// helmTest runs `helm test` by both Helms, which checks every service.
 func (s *story) helmTest(t *T) {
 	for _, helm := range s.helms {
-		hooks, err := command(t.Context(), "", helm, "get", "hooks", release, "--namespace", namespace)
-		if err != nil {
-			t.Fatal(err)
-		}
+		hooks := run(t, "", helm, "get", "hooks", release, "--namespace", namespace)
 		for _, name := range s.services {
 			if !strings.Contains(hooks, "--"+name+"=http://rowlock-"+name+":80") {
 				t.Errorf("%s is not checked:\n%s", name, hooks)
@@ -218,7 +210,7 @@ func (s *story) helmTest(t *T) {
 	}
 }
 
-// check is `helm test`.
+// check runs `helm test`.
 func (s *story) check(t *T, helm string) {
 	t.Helper()
 	out, err := command(t.Context(), "", helm, "test", release, "--namespace", namespace, "--timeout=2m")
@@ -231,21 +223,18 @@ func (s *story) check(t *T, helm string) {
 	}
 }
 
-// roles: a service's role reads its own table, and nobody else's.
+// roles demands that a service's role reads its own table and no other service's.
 func (s *story) roles(t *T) {
-	secret := func(name string) string {
-		return string(fetch[core.Secret](t, "secret", "rowlock-"+name+"-db").Data["password"])
-	}
 	for _, mine := range s.rows {
-		password := secret(mine.name)
+		password := string(fetch[core.Secret](t, "secret", "rowlock-"+mine.Name+"-db").Data["password"])
 		for _, other := range s.rows {
 			_, err := kubectl(t.Context(), "exec", "postgres-0", "--", "env", "PGPASSWORD="+password,
-				"psql", "--host=127.0.0.1", "--username="+mine.name, "--dbname=rowlock", "--command=SELECT count(*) FROM "+other.table)
+				"psql", "--host=127.0.0.1", "--username="+mine.Name, "--dbname=rowlock", "--command=SELECT count(*) FROM "+other.Tables[0])
 			switch {
-			case mine.name == other.name && err != nil:
-				t.Errorf("%s cannot read its own table: %v", mine.name, err)
-			case mine.name != other.name && (err == nil || !strings.Contains(err.Error(), "permission denied for schema")):
-				t.Errorf("%s reads %s: %v", mine.name, other.table, err)
+			case mine.Name == other.Name && err != nil:
+				t.Errorf("%s cannot read its own table: %v", mine.Name, err)
+			case mine.Name != other.Name && (err == nil || !strings.Contains(err.Error(), "permission denied for schema")):
+				t.Errorf("%s reads %s: %v", mine.Name, other.Tables[0], err)
 			}
 		}
 	}
@@ -253,9 +242,7 @@ func (s *story) roles(t *T) {
 
 func (s *story) uninstall(t *T, helm string) {
 	t.Helper()
-	if _, err := command(t.Context(), "", helm, "uninstall", release, "--namespace", namespace, "--wait", "--timeout=2m"); err != nil {
-		t.Fatal(err)
-	}
+	run(t, "", helm, "uninstall", release, "--namespace", namespace, "--wait", "--timeout=2m")
 	s.wantNothing(t)
 }
 
@@ -268,7 +255,7 @@ func (s *story) wantNothing(t *T) {
 	}
 	defined := must(t, "get", "customresourcedefinitions", "-o", "name")
 	for _, kind := range []string{"servicemonitors", "prometheusrules"} {
-		if strings.Contains(defined, "/"+kind+".monitoring.coreos.com\n") { // whoever defined it
+		if strings.Contains(defined, "/"+kind+".monitoring.coreos.com\n") {
 			kinds = append(kinds, kind)
 		}
 	}

@@ -5,7 +5,6 @@ package e2e
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -19,27 +18,28 @@ import (
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
 	discovery "k8s.io/api/discovery/v1"
+
+	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/tour"
 )
 
-// operator is whose definitions the cluster gets: the operator itself does not run here.
+// operator names the module whose definitions the cluster gets; the operator itself does not run here.
 const operator = "github.com/prometheus-operator/prometheus-operator"
 
-// watched carries out the command of the README's "Watch it", with the operator's real definitions in the cluster: the API server takes
-// what the chart makes by them, and what the operator would look for is there.
+// watched runs the command of "Watch it" in docs/cluster.md with the operator's real
+// definitions in the cluster: the API server accepts what the chart renders, and
+// what the operator would look for exists.
 func (s *story) watched(t *T) {
 	s.defineOperator(t)
 	before := revisions(t)
-	if _, err := command(t.Context(), "", s.helms[1], documentedUpgrade(t, "../../docs/cluster.md", "## Watch it")...); err != nil {
-		t.Fatal(err)
-	}
-
+	run(t, "", s.helms[1], documentedUpgrade(t, "../../docs/cluster.md", "## Watch it")...)
 	for _, row := range s.rows {
-		s.monitored(t, row.name)
+		s.monitored(t, row.Name)
 	}
 	monitors := fetch[monitoring.ServiceMonitorList](t, "servicemonitors")
 	rules := fetch[monitoring.PrometheusRuleList](t, "prometheusrules")
 	dashboards := fetch[core.ConfigMapList](t, "configmaps", "--selector=grafana_dashboard=1")
-	if len(monitors.Items) != len(s.rows) || len(rules.Items) != 1 || len(dashboards.Items) != len(services())+1 {
+	if len(monitors.Items) != len(s.rows) || len(rules.Items) != 1 || len(dashboards.Items) != len(services.All())+1 {
 		t.Fatalf("%d ServiceMonitors, %d PrometheusRules, %d dashboards", len(monitors.Items), len(rules.Items), len(dashboards.Items))
 	}
 	alerts := 0
@@ -63,14 +63,14 @@ func (s *story) watched(t *T) {
 			}
 		}
 	}
-	// No pod was touched.
+	// No pod was replaced.
 	if after := revisions(t); len(before) == 0 || !maps.Equal(before, after) {
 		t.Errorf("the Deployments' revisions were %v, they are %v", before, after)
 	}
 	t.Logf("%d ServiceMonitors, %d alerts, %d dashboards", len(monitors.Items), alerts, len(dashboards.Items))
 }
 
-// revisions are those of the release's Deployments, by name: every rollout has a new one, what an autoscaler does has none.
+// revisions returns those of the release's Deployments by name. A rollout makes a new one, an autoscaler does not.
 func revisions(t *T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -86,7 +86,7 @@ func revisions(t *T) map[string]string {
 	return found
 }
 
-// documentedUpgrade are the arguments of the first `helm upgrade` below a page's heading, with this test's chart and namespace.
+// documentedUpgrade returns the arguments of the first `helm upgrade` below a page's heading, with this test's chart and namespace.
 func documentedUpgrade(t *T, file, heading string) []string {
 	t.Helper()
 	page, err := os.ReadFile(file)
@@ -94,7 +94,7 @@ func documentedUpgrade(t *T, file, heading string) []string {
 		t.Fatal(err)
 	}
 	_, section, _ := strings.Cut(string(page), "\n"+heading+"\n")
-	line := strings.ReplaceAll(block(section, "sh"), "\\\n", " ")
+	line := strings.ReplaceAll(tour.Block(section, "sh"), "\\\n", " ")
 	args := strings.Fields(line)
 	if len(args) < 8 || strings.Join(args[:5], " ") != "helm upgrade rowlock charts/rowlock --namespace" {
 		t.Fatalf("%s says %q under %s", file, line, heading)
@@ -103,7 +103,7 @@ func documentedUpgrade(t *T, file, heading string) []string {
 	return args[1:]
 }
 
-// monitored: a service's ServiceMonitor selects what there is, by its labels, and behind it stand all replicas and their metrics.
+// monitored demands that a service's ServiceMonitor selects its Service by labels, with all replicas and their metrics behind it.
 func (s *story) monitored(t *T, name string) {
 	t.Helper()
 	m := fetch[monitoring.ServiceMonitor](t, "servicemonitor", release+"-"+name)
@@ -140,21 +140,16 @@ func (s *story) monitored(t *T, name string) {
 	}
 }
 
-// defineOperator gives the cluster the definitions of ServiceMonitor and PrometheusRule, of the version that the lab's types have, and
-// takes those away again that were not there before.
+// defineOperator adds the definitions of ServiceMonitor and PrometheusRule to the
+// cluster, of the version that the lab's types have. Those that were not defined
+// before are deleted at the end.
 func (s *story) defineOperator(t *T) {
 	t.Helper()
 	types := operator + "/pkg/apis/monitoring"
-	version, err := command(t.Context(), "", "go", "list", "-m", "-f", "{{.Version}}", types)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Not a dependency: 200 modules for two files.
-	fetched, err := command(t.Context(), "", "env", "-C", t.TempDir(), "GOWORK=off", "GOFLAGS=-mod=mod",
+	version := run(t, "", "go", "list", "-m", "-f", "{{.Version}}", types)
+	// As a dependency it would bring 200 modules for two files.
+	fetched := run(t, "", "env", "-C", t.TempDir(), "GOWORK=off", "GOFLAGS=-mod=mod",
 		"go", "mod", "download", "-json", operator+"@"+strings.TrimSpace(version))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var module struct{ Dir string }
 	if err := json.Unmarshal([]byte(fetched), &module); err != nil {
 		t.Fatal(err)
@@ -162,7 +157,7 @@ func (s *story) defineOperator(t *T) {
 	for _, kind := range []string{"servicemonitors", "prometheusrules"} {
 		name := kind + ".monitoring.coreos.com"
 		if _, err := kubectl(t.Context(), "get", "customresourcedefinition", name); err == nil {
-			continue // somebody's
+			continue // it was defined before
 		}
 		s.undo = append(s.undo, func(ctx context.Context) error {
 			_, err := kubectl(ctx, "delete", "customresourcedefinition", name, "--ignore-not-found", "--timeout=50s")
@@ -171,7 +166,7 @@ func (s *story) defineOperator(t *T) {
 		must(t, "apply", "--server-side", "-f", filepath.Join(module.Dir, "example/prometheus-operator-crd/monitoring.coreos.com_"+kind+".yaml"))
 		wait(t, time.Minute, "condition=Established", "customresourcedefinition/"+name)
 	}
-	// They are in force: what is none is refused.
+	// They are in force when a wrong one is refused.
 	eventually(t, time.Minute, func() error {
 		_, err := command(t.Context(), `
 apiVersion: monitoring.coreos.com/v1
@@ -179,11 +174,8 @@ kind: ServiceMonitor
 metadata: {name: none}
 spec: {selector: {}, endpoints: [{port: 9090}]}
 `, "kubectl", "--namespace", namespace, "apply", "-f", "-")
-		switch {
-		case err == nil:
-			return errors.New("a port that is a number is taken")
-		case !strings.Contains(err.Error(), "spec.endpoints[0].port"):
-			return err // not served yet
+		if err == nil || !strings.Contains(err.Error(), "spec.endpoints[0].port") {
+			return fmt.Errorf("a port that is a number is not refused: %v", err) //nolint:errorlint // it may be nil
 		}
 		return nil
 	})

@@ -12,27 +12,24 @@ import (
 
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
+
+	"github.com/rowlock/rowlock/lab/internal/tour"
 )
 
-// byHelm4 installs and upgrades by Helm 4 alone, which applies on the server's side. The upgrade leaves the replicas alone that somebody
-// else has chosen.
+// byHelm4 installs and upgrades by Helm 4 alone, which applies on the server's
+// side. The upgrade keeps a number of replicas that was set by another client.
 func (s *story) byHelm4(t *T) {
 	helm := s.helms[1]
 	keep := "counts.autoscaling.behavior.scaleDown.selectPolicy=Disabled"
-	args := append([]string{"install", release, chart, "--wait", "--timeout=3m"}, s.values(keep)...)
-	if _, err := command(t.Context(), "", helm, args...); err != nil {
-		t.Fatal(err)
-	}
+	run(t, "", helm, append([]string{"install", release, chart, "--wait", "--timeout=3m"}, s.values(keep)...)...)
 	if slices.Contains(s.services, "counts") {
 		must(t, "scale", "deployment", "rowlock-counts", "--replicas=3")
-		// In a hurry, by the runbook's command, about the only service here that scales and the only image that there is.
+		// By the runbook's command for a quick rollback, with the service that scales here and the image that there is.
 		args := documentedUpgrade(t, "../../docs/runbook.md", "## In a cluster: a rollback has to be quick")
 		for i, arg := range args {
 			args[i] = strings.NewReplacer("iidy.", "counts.", "tag=0.1.0", "tag="+s.tag).Replace(arg)
 		}
-		if _, err := command(t.Context(), "", helm, append(args, "--set=counts.podAnnotations.upgrade=by-helm-4")...); err != nil {
-			t.Fatal(err)
-		}
+		run(t, "", helm, append(args, "--set=counts.podAnnotations.upgrade=by-helm-4")...)
 		counts := fetch[apps.Deployment](t, "deployment", "rowlock-counts").Spec
 		if n, of := *counts.Replicas, counts.Template.Annotations["upgrade"]; n != 3 || of != "by-helm-4" {
 			t.Errorf("after an upgrade by Helm 4 counts has %d replicas, upgraded %q: there were 3", n, of)
@@ -42,30 +39,25 @@ func (s *story) byHelm4(t *T) {
 	s.uninstall(t, helm)
 }
 
-// byKubectl uses Helm to render and for nothing else.
+// byKubectl applies and deletes what Helm renders.
 func (s *story) byKubectl(t *T) {
-	manifests, err := command(t.Context(), "", s.helms[0],
+	manifests := run(t, "", s.helms[0],
 		append([]string{"template", release, chart, "--skip-tests", "--kube-version=1.34.0"}, s.values()...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for range 2 { // the second time nothing changes
 		apply(t, manifests)
 	}
 	for _, row := range s.rows {
-		for _, workload := range row.workloads {
-			must(t, "rollout", "status", "deployment/rowlock-"+row.name+workload, "--timeout=2m")
+		for _, workload := range row.Workloads() {
+			must(t, "rollout", "status", "deployment/rowlock-"+row.Name+workload, "--timeout=2m")
 		}
 	}
-	_, err = command(t.Context(), manifests, "kubectl", "--namespace", namespace, "delete", "--wait", "--timeout=90s", "-f", "-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	run(t, manifests, "kubectl", "--namespace", namespace, "delete", "--wait", "--timeout=90s", "-f", "-")
 	s.wantNothing(t)
 }
 
-// alone releases the generic chart by itself, behind PgBouncer, with the whole URI in its secret as CloudNativePG writes it. Its replicas
-// may not migrate: the Job of the chart's README does, on the direct way.
+// alone installs the generic chart by itself, behind PgBouncer, with the whole URI
+// in its secret as CloudNativePG writes it. Its replicas may not migrate: the Job
+// of the chart's README does, by a direct connection.
 func (s *story) alone(t *T) {
 	if !slices.Contains(s.services, "counts") {
 		return
@@ -76,26 +68,21 @@ func (s *story) alone(t *T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	job := strings.Replace(block(string(page), "yaml"), "count-processing-service:0.1.0", "count-processing-service:"+s.tag, 1)
+	job := strings.Replace(tour.Block(string(page), "yaml"), "count-processing-service:0.1.0", "count-processing-service:"+s.tag, 1)
 	apply(t, job)
 	s.behindPooler(t)
 	wait(t, time.Minute, "condition=Complete", "job/counts-migrate")
 	wait(t, time.Minute, "condition=Ready", "pod/pgbouncer")
 	helm := s.helms[1]
-	values, err := command(t.Context(), "", helm, "show", "values", chart, "--jsonpath", "{.counts}")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := command(t.Context(), values, helm, "install", "counts", chart+"/charts/service", "--namespace", namespace, "--values=-",
+	values := run(t, "", helm, "show", "values", chart, "--jsonpath", "{.counts}")
+	run(t, values, helm, "install", "counts", chart+"/charts/service", "--namespace", namespace, "--values=-",
 		"--set=database.existingSecret=counts-pooled,database.keys.uri=uri,database.parameters=sslmode=disable,database.pooler=transaction",
 		"--set=migrations.mode=none,autoscaling.enabled=false,networkPolicy.enabled=true,networkPolicy.databasePorts={6432}",
-		// For restart: a replica takes 8 s and a little to end, and the chart counts with 17.
+		// For restart: a replica takes a little over 8 s to end, and the chart expects 17.
 		"--set=shutdown.preStopSeconds=8,shutdown.delaySeconds=0,shutdown.timeoutSeconds=4",
 		"--set=config.REQUEST_TIMEOUT=3s,config.DB_STATEMENT_TIMEOUT=2s,config.DB_LOCK_TIMEOUT=1s",
-		"--set-string=image.tag="+s.tag); err != nil {
-		t.Fatal(err)
-	}
-	// Until both replicas are ready; to be available they need longer.
+		"--set-string=image.tag="+s.tag)
+	// Both replicas are ready some time before they are available.
 	eventually(t, time.Minute, func() error {
 		ready := must(t, "get", "deployment", "counts", "-o", "jsonpath={.status.readyReplicas}")
 		if ready != "2" {
@@ -119,19 +106,18 @@ spec:
 	wait(t, time.Minute, "jsonpath={.status.phase}=Succeeded", "pod/check-counts")
 	t.Logf("behind the pooler: %s", strings.TrimSpace(must(t, "logs", "check-counts")))
 
-	// No way leads past the pooler.
+	// All connections come from the pooler.
 	from, err := s.query(t.Context(), "SELECT DISTINCT host(client_addr) FROM pg_stat_activity WHERE usename = 'counts'")
 	if ip := fetch[core.Pod](t, "pod", "pgbouncer").Status.PodIP; err != nil || strings.TrimSpace(from) != ip {
 		t.Errorf("counts is connected from %q, and the pooler is %s: %v", from, ip, err)
 	}
 	s.restart(t, "counts", 2, 1)
-	if _, err := command(t.Context(), "", helm, "uninstall", "counts", "--namespace", namespace, "--wait"); err != nil {
-		t.Fatal(err)
-	}
+	run(t, "", helm, "uninstall", "counts", "--namespace", namespace, "--wait")
 }
 
-// restart rolls a release's Deployment out at the chart's own pace, minReadySeconds: auto. It counts the replicas that there are,
-// ending ones included, for each of them has connections: the budget is for replicas + 2 x surge, no more than surge of them ending.
+// restart rolls a release's Deployment out at the chart's own pace, minReadySeconds:
+// auto. It counts all replicas, ending ones included, because each has connections:
+// the budget is for replicas + 2 x surge, at most surge of them ending.
 func (s *story) restart(t *T, name string, replicas, surge int) {
 	t.Helper()
 	wait(t, time.Minute, "condition=Available", "deployment/"+name)
@@ -165,7 +151,7 @@ func (s *story) restart(t *T, name string, replicas, surge int) {
 	t.Logf("%s restarts at its own pace in %.0f s: at most %d replicas of %d, and %d ending (%d looks)",
 		name, took.Seconds(), most, replicas, mostEnding, looks)
 	if most <= replicas || most > replicas+2*surge || mostEnding > surge {
-		t.Errorf("there were %d replicas at once, %d of them ending; the chart counts with %d, %d of them ending",
+		t.Errorf("there were %d replicas at once, %d of them ending; the chart expects %d, %d of them ending",
 			most, mostEnding, replicas+2*surge, surge)
 	}
 	if took > time.Minute {
@@ -173,7 +159,8 @@ func (s *story) restart(t *T, name string, replicas, surge int) {
 	}
 }
 
-// behindPooler makes a PgBouncer with fewer connections to the server than the replicas have to it, and a secret with the way there.
+// behindPooler creates a PgBouncer with fewer connections to the server than the
+// replicas have to it, and a secret with its address.
 func (s *story) behindPooler(t *T) {
 	t.Helper()
 	password := string(fetch[core.Secret](t, "secret", "rowlock-counts-db").Data["password"])
