@@ -52,11 +52,13 @@ func TestOutcomes(t *testing.T) {
 				_, _ = io.WriteString(w, tc.body)
 			})
 			_, err := c.Increase(t.Context(), "a", 1)
-			if !errors.Is(err, tc.code) || rowlock.NotApplied(err) != tc.notApplied || rowlock.OutcomeUnknown(err) != tc.unknown {
+			if !errors.Is(err, tc.code) || rowlock.NotApplied(err) != tc.notApplied ||
+				rowlock.OutcomeUnknown(err) != tc.unknown {
 				t.Errorf("a change: %v, not applied %v, unknown %v", err, rowlock.NotApplied(err), rowlock.OutcomeUnknown(err))
 			}
 			_, err = c.Get(t.Context(), "a")
-			if !errors.Is(err, tc.code) || rowlock.NotApplied(err) != (tc.notApplied || tc.unknown) || rowlock.OutcomeUnknown(err) {
+			if !errors.Is(err, tc.code) || rowlock.NotApplied(err) != (tc.notApplied || tc.unknown) ||
+				rowlock.OutcomeUnknown(err) {
 				t.Errorf("a read: %v, not applied %v, unknown %v", err, rowlock.NotApplied(err), rowlock.OutcomeUnknown(err))
 			}
 		})
@@ -73,7 +75,8 @@ func TestMembers(t *testing.T) {
 	_, err := c.Increase(t.Context(), "a", 1)
 	e, ok := errors.AsType[*rowlock.Error](err)
 	want := rowlock.Error{
-		Code: rowlock.ErrInvalidField, Status: 400, Field: "amount", Detail: "Too large.", TraceID: "7f", RetryAfter: 3 * time.Second,
+		Code: rowlock.ErrInvalidField, Status: 400, Field: "amount", Detail: "Too large.", TraceID: "7f",
+		RetryAfter: 3 * time.Second,
 	}
 	if !ok || *e != want {
 		t.Errorf("got %+v, want %+v", e, want)
@@ -104,7 +107,8 @@ func TestLostAnswers(t *testing.T) {
 		t.Errorf("half an answer: %v", err)
 	}
 	_, err = c.Get(t.Context(), "a")
-	if e, ok := errors.AsType[*rowlock.Error](err); !ok || !e.Read || !rowlock.NotApplied(err) || rowlock.OutcomeUnknown(err) {
+	if e, ok := errors.AsType[*rowlock.Error](err); !ok || !e.Read || !rowlock.NotApplied(err) ||
+		rowlock.OutcomeUnknown(err) {
 		t.Errorf("a read without an answer: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -101,7 +101,9 @@ func (c *Client) Get(ctx context.Context, id string) (Payment, error) {
 // List reads a page of at most limit payments of a ride, newest first. after is
 // empty for the first page, and then the next of the page before. next is empty
 // on the last page.
-func (c *Client) List(ctx context.Context, rideID string, limit int, after string) (page []Payment, next string, err error) {
+func (c *Client) List(
+	ctx context.Context, rideID string, limit int, after string,
+) (page []Payment, next string, err error) {
 	params := api.ListPaymentsParams{RideId: rideID, Limit: &limit}
 	if after != "" {
 		params.After = &after

@@ -25,11 +25,13 @@ type service struct {
 	err error
 }
 
-func (s service) CreatePot(context.Context, *connect.Request[pot.CreatePotRequest]) (*connect.Response[pot.PotResponse], error) {
+type response = connect.Response[pot.PotResponse]
+
+func (s service) CreatePot(context.Context, *connect.Request[pot.CreatePotRequest]) (*response, error) {
 	return nil, s.err
 }
 
-func (s service) ViewPot(context.Context, *connect.Request[pot.ViewPotRequest]) (*connect.Response[pot.PotResponse], error) {
+func (s service) ViewPot(context.Context, *connect.Request[pot.ViewPotRequest]) (*response, error) {
 	return nil, s.err
 }
 
@@ -67,7 +69,8 @@ func TestErrors(t *testing.T) {
 			rowlock.Error{Code: rowlock.ErrPotExists, Field: "pot_name", Detail: "no", TraceID: "7f"}, false, false,
 		},
 		"locked": {
-			failing(connect.CodeAborted, reason(rowlock.ErrPotLocked), &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)}),
+			failing(connect.CodeAborted, reason(rowlock.ErrPotLocked),
+				&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)}),
 			rowlock.Error{Code: rowlock.ErrPotLocked, Detail: "no", TraceID: "7f", RetryAfter: time.Second}, true, false,
 		},
 		"a proxy's": {

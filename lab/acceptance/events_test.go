@@ -41,7 +41,8 @@ func TestEventsAreWorkedOnce(t *testing.T) {
 		}
 		left := func() int64 { return rig.number(t, `SELECT count(*) FROM TABLES.events WHERE value IS NULL`) }
 		// Batches that are small enough for a kill to come in the middle of the work.
-		workers := startCommand(t, services.Events, "work", 2, rig.dsn, map[string]string{"WORKER_BATCH": "20", "WORKER_CONCURRENCY": "2"})
+		workers := startCommand(t, services.Events, "work", 2, rig.dsn,
+			map[string]string{"WORKER_BATCH": "20", "WORKER_CONCURRENCY": "2"})
 		var before map[int64]string
 		for _, most := range []int64{pending * 4 / 5, pending / 2} {
 			within(t, time.Minute, "the workers are in the middle", func() bool { return left() < most })
@@ -155,7 +156,8 @@ func (rig *eventsRig) values(t *testing.T) map[int64]string {
 		ID    int64  `db:"id"`
 		Value string `db:"value"`
 	}
-	if err := rig.db.SelectContext(t.Context(), &rows, `SELECT id, value FROM `+rig.schema+`events WHERE value IS NOT NULL`); err != nil {
+	if err := rig.db.SelectContext(t.Context(), &rows,
+		`SELECT id, value FROM `+rig.schema+`events WHERE value IS NOT NULL`); err != nil {
 		t.Fatal(err)
 	}
 	values := make(map[int64]string, len(rows))
@@ -232,7 +234,8 @@ func (rig *eventsRig) enqueue(t *testing.T, n int) {
 		if _, err := tx.ExecContext(ctx, tx.Rebind(`UPDATE `+rig.schema+`status SET id = id + ?`), n); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, tx.Rebind(`INSERT INTO `+rig.schema+`events (id, value) SELECT ? + s.seq, NULL FROM `+series), last, n)
+		insert := `INSERT INTO ` + rig.schema + `events (id, value) SELECT ? + s.seq, NULL FROM ` + series
+		_, err := tx.ExecContext(ctx, tx.Rebind(insert), last, n)
 		return err
 	})
 	if err != nil {

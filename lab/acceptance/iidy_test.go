@@ -53,7 +53,8 @@ func TestIidyMillionLines(t *testing.T) {
 			t.Errorf("the replica grew by %d MiB, at most %d are allowed", most-before, mostMiB)
 		}
 	}
-	if a, err := send(t, http.MethodHead, url+"/iidy/v1/lists/downloads", http.NoBody); err != nil || a.status != http.StatusNotFound {
+	a, err := send(t, http.MethodHead, url+"/iidy/v1/lists/downloads", http.NoBody)
+	if err != nil || a.status != http.StatusNotFound {
 		t.Errorf("items are left: %d, %v", a.status, err)
 	}
 }

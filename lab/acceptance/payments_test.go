@@ -29,7 +29,8 @@ var failingBinary = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the folder for the binary: %w", err)
 	}
-	build := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-tags=failpoint", "-o", path, "./cmd/payments")
+	build := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-tags=failpoint", "-o", path,
+		"./cmd/payments")
 	build.Dir = "../../services/payments"
 	build.Env = append(build.Environ(), "CGO_ENABLED=0") // as make build, whose packages are in Go's cache
 	if out, err := build.CombinedOutput(); err != nil {
@@ -70,7 +71,8 @@ func TestPaymentKilledAtEveryStep(t *testing.T) {
 			t.Parallel()
 			dsn := dbtest.Empty(t)
 			healthy := openPayments(t, start(t, services.Payments, 1, dsn, nil))
-			killed := startBinary(t, services.Payments, failing(t), "serve", 1, dsn, map[string]string{"ROWLOCK_FAILPOINT": step})
+			killed := startBinary(t, services.Payments, failing(t), "serve", 1, dsn,
+				map[string]string{"ROWLOCK_FAILPOINT": step})
 			const key = "ride-1"
 			if p, _, err := openPayments(t, killed).Create(t.Context(), key, workload.Ride(key)); !rowlock.OutcomeUnknown(err) {
 				t.Fatalf("the replica was to die at %q and answered %+v, %v", step, p, err)
@@ -89,7 +91,8 @@ func TestPaymentKilledAtEveryStep(t *testing.T) {
 			if took := time.Since(begin); took > 3*time.Second {
 				t.Errorf("the key was held for %s after its holder's death", took)
 			}
-			if again, replayed, err := healthy.Create(t.Context(), key, workload.Ride(key)); err != nil || again != first || !replayed {
+			again, replayed, err := healthy.Create(t.Context(), key, workload.Ride(key))
+			if err != nil || again != first || !replayed {
 				t.Errorf("the repeat: %+v, first %+v, %v", again, first, err)
 			}
 			wantLedger(t, dsn, 1, 1)
@@ -110,10 +113,12 @@ func wantLedger(t *testing.T, dsn string, payments, charges int) {
 		(SELECT count(*) FROM payments.processor_charges WHERE decline_code IS NULL),
 		(SELECT count(*) FROM payments.idempotency_records WHERE status <> 'COMPLETED'),
 		(SELECT count(*) FROM payments.processor_charges c
-		  WHERE NOT EXISTS (SELECT FROM payments.payments p WHERE p.processor_key = c.processor_key AND p.amount = c.amount))`,
+		  WHERE NOT EXISTS (SELECT FROM payments.payments p
+			 WHERE p.processor_key = c.processor_key AND p.amount = c.amount))`,
 		&gotPayments, &gotCharges, &open, &without)
 	if gotPayments != payments || gotCharges != charges || open != 0 {
-		t.Errorf("%d payments, %d charges, %d open keys; want %d, %d and none", gotPayments, gotCharges, open, payments, charges)
+		t.Errorf("%d payments, %d charges, %d open keys; want %d, %d and none",
+			gotPayments, gotCharges, open, payments, charges)
 	}
 	if payments == charges && without != 0 {
 		t.Errorf("%d charges have no payment", without)

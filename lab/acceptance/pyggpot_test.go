@@ -140,7 +140,8 @@ func TestStoppedHolder(t *testing.T) {
 				t.Errorf("the stopped holder answers %v", err)
 			}
 			wantPot(t, dsn, 2)
-			waittest.Eventually(t, "the stopped holder changes the pot again", func() bool { return add(t.Context(), h.Set, 2) == nil })
+			waittest.Eventually(t, "the stopped holder changes the pot again",
+				func() bool { return add(t.Context(), h.Set, 2) == nil })
 			wantPot(t, dsn, 4)
 		})
 	}

@@ -35,7 +35,9 @@ func startCommand(t *testing.T, service, command string, n int, dsn string, vari
 	return startBinary(t, service, localtest.Binary(t, service), command, n, dsn, variables)
 }
 
-func startBinary(t *testing.T, service, path, command string, n int, dsn string, variables map[string]string) *local.Set {
+func startBinary(
+	t *testing.T, service, path, command string, n int, dsn string, variables map[string]string,
+) *local.Set {
 	t.Helper()
 	s, err := services.Named(service)
 	if err != nil {
@@ -137,8 +139,9 @@ func within(t *testing.T, limit time.Duration, what string, condition func() boo
 // it, so by default, a second, none would ever be seen.
 func lookForDeadlocks(t *testing.T, dsn string) {
 	t.Helper()
-	if _, err := dial(t, dsn).ExecContext(t.Context(), //nolint:forbidigo // a setting, which may be made twice
-		`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET deadlock_timeout = ''5ms''', current_database()); END $$`); err != nil {
+	_, err := dial(t, dsn).ExecContext(t.Context(), //nolint:forbidigo // a setting, which may be made twice
+		`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET deadlock_timeout = ''5ms''', current_database()); END $$`)
+	if err != nil {
 		t.Fatal(err)
 	}
 }

@@ -23,7 +23,10 @@ func TestChecks(t *testing.T) {
 		for _, engine := range s.Engines {
 			t.Run(s.Name+" on "+engine, func(t *testing.T) {
 				t.Parallel()
-				open := map[string]func(testing.TB) string{services.PostgreSQL: dbtest.Empty, services.MySQL: dbtest.EmptyMariaDB}[engine]
+				open := dbtest.Empty
+				if engine == services.MySQL {
+					open = dbtest.EmptyMariaDB
+				}
 				dsn := open(t)
 				url := balanced(t, start(t, s.Name, 3, dsn, nil))
 				if s.Worker != "" {

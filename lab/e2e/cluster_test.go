@@ -37,7 +37,8 @@ func fromEnvironment(t *testing.T) settings {
 	get("KUBECONFIG")
 	return settings{
 		services: strings.Fields(get("E2E_SERVICES")), tag: get("E2E_TAG"), client: get("E2E_CLIENT_IMAGE"),
-		postgres: get("E2E_POSTGRES_IMAGE"), pooler: get("E2E_POOLER_IMAGE"), helms: []string{get("E2E_HELM3"), get("E2E_HELM4")},
+		postgres: get("E2E_POSTGRES_IMAGE"), pooler: get("E2E_POOLER_IMAGE"),
+		helms: []string{get("E2E_HELM3"), get("E2E_HELM4")},
 	}
 }
 
@@ -113,7 +114,7 @@ func fetch[O any](t *T, args ...string) *O {
 func eventually(t *T, limit time.Duration, condition func() error) {
 	t.Helper()
 	var err error
-	for deadline := time.Now().Add(limit); time.Now().Before(deadline) && t.Context().Err() == nil; time.Sleep(300 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < limit && t.Context().Err() == nil; time.Sleep(300 * time.Millisecond) {
 		if err = condition(); err == nil {
 			return
 		}
@@ -137,7 +138,8 @@ func dump(t *testing.T) {
 		{"get", "pods,deployments,hpa", "-o", "wide"},
 		{"get", "events", "--sort-by=.lastTimestamp"},
 		{"logs", "--selector=app.kubernetes.io/instance=" + release, "--prefix", "--tail=40"},
-		{"logs", "--selector=app.kubernetes.io/instance=" + release, "--prefix", "--tail=40", "--previous", "--ignore-errors"},
+		{"logs", "--selector=app.kubernetes.io/instance=" + release, "--prefix", "--tail=40", "--previous",
+			"--ignore-errors"},
 		{"describe", "pods"},
 	} {
 		out, err := kubectl(ctx, args...)

@@ -164,7 +164,7 @@ func (s *story) podDeleted(t *T) {
 	}
 	for _, r := range stopLoads(t, loads) {
 		if r.Fault != "" || r.Failed() > clients || r.Acknowledged < 100 {
-			t.Errorf("%s: %s, %d acknowledged, %d failed; there were %d clients", r.Service, r.Fault, r.Acknowledged, r.Failed(), clients)
+			t.Errorf("the load of %s by %d clients met %+v", r.Service, clients, r)
 		}
 	}
 }

@@ -24,8 +24,8 @@ type load struct {
 }
 
 // restricted is the security context of the tests' own pods.
-const restricted = `{runAsNonRoot: true, runAsUser: 65532, allowPrivilegeEscalation: false, readOnlyRootFilesystem: true,
-        capabilities: {drop: [ALL]}, seccompProfile: {type: RuntimeDefault}}`
+const restricted = `{runAsNonRoot: true, runAsUser: 65532, allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}, seccompProfile: {type: RuntimeDefault}}`
 
 // create creates the pod of a load.
 func create(t *T, s settings, service string, rate, clients int) *load {
@@ -68,7 +68,8 @@ spec:
 func (l *load) begin(t *T) {
 	t.Helper()
 	wait(t, time.Minute, "condition=Ready", "pod/"+l.name)
-	l.attach = exec.CommandContext(t.Context(), "kubectl", "--namespace", namespace, "attach", "--stdin", "--quiet", l.name)
+	l.attach = exec.CommandContext(t.Context(), "kubectl", "--namespace", namespace, "attach", "--stdin", "--quiet",
+		l.name)
 	stdin, err := l.attach.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

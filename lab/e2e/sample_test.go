@@ -93,13 +93,14 @@ func (a api) cpu(ctx context.Context) (float64, error) {
 
 // query runs a statement in the database as its owner.
 func (s *story) query(ctx context.Context, statement string) (string, error) {
-	return kubectl(ctx, "exec", "postgres-0", "--", "psql", "--username=postgres", "--dbname=rowlock", "--no-align", "--tuples-only",
-		"--command="+statement)
+	return kubectl(ctx, "exec", "postgres-0", "--", "psql", "--username=postgres", "--dbname=rowlock", "--no-align",
+		"--tuples-only", "--command="+statement)
 }
 
 // connections returns how many connections the services have open.
 func (s *story) connections(ctx context.Context) (n float64, err error) {
-	out, err := s.query(ctx, "SELECT count(*) FROM pg_stat_activity WHERE usename IN ('"+strings.Join(s.services, "','")+"')")
+	roles := "'" + strings.Join(s.services, "','") + "'"
+	out, err := s.query(ctx, "SELECT count(*) FROM pg_stat_activity WHERE usename IN ("+roles+")")
 	if err != nil {
 		return 0, err
 	}

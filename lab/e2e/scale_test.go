@@ -26,18 +26,20 @@ func (s *story) autoscaling(t *T) {
 	)
 	// During the upgrade the autoscaler must not remove replicas.
 	shrink := func(policy string) {
-		must(t, "patch", "hpa", "rowlock-counts", "--patch", `{"spec":{"behavior":{"scaleDown":{"selectPolicy":"`+policy+`"}}}}`)
+		must(t, "patch", "hpa", "rowlock-counts", "--patch",
+			`{"spec":{"behavior":{"scaleDown":{"selectPolicy":"`+policy+`"}}}}`)
 	}
 	shrink("Disabled")
 	if _, err := s.cpu(t.Context()); err != nil {
-		t.Fatalf("there are no metrics of the CPU's load, for this test and for the autoscaler; is there a metrics-server? %v", err)
+		t.Fatalf("there are no metrics of the CPUs, for this test and for the autoscaler; is there a metrics-server? %v", err)
 	}
 	began := time.Now()
 	used := sample(t, 5*time.Second, s.cpu)
 	var busy []*load
 	grown := func() bool {
 		// A look loads the node as well: few of them.
-		for end := time.Now().Add(40 * time.Second); time.Now().Before(end) && t.Context().Err() == nil; time.Sleep(2 * time.Second) {
+		const limit = 40 * time.Second
+		for began := time.Now(); time.Since(began) < limit && t.Context().Err() == nil; time.Sleep(2 * time.Second) {
 			if s.ready(t, "counts") >= most {
 				return true
 			}
@@ -51,7 +53,8 @@ func (s *story) autoscaling(t *T) {
 		}
 		busy = append(busy, startLoads(t, s.settings, rate, 16, "counts")...)
 	}
-	t.Logf("%d replicas are ready after %.0f s, by %d requests a second", most, time.Since(began).Seconds(), rate*len(busy))
+	t.Logf("%d replicas are ready after %.0f s, by %d requests a second", most, time.Since(began).Seconds(),
+		rate*len(busy))
 
 	// Some samples of the load alone, without pods that start.
 	used.more(t, 4)
@@ -63,7 +66,8 @@ func (s *story) autoscaling(t *T) {
 
 	deployment := func() apps.DeploymentSpec { return fetch[apps.Deployment](t, "deployment", "rowlock-counts").Spec }
 	before := *deployment().Replicas
-	values := s.values("counts.podAnnotations.upgrade=while-scaled", "counts.autoscaling.behavior.scaleDown.selectPolicy=Disabled")
+	values := s.values("counts.podAnnotations.upgrade=while-scaled",
+		"counts.autoscaling.behavior.scaleDown.selectPolicy=Disabled")
 	run(t, "", s.helms[0], append([]string{"upgrade", release, chart, "--wait", "--timeout=3m"}, values...)...)
 	if after := *deployment().Replicas; after < before {
 		t.Errorf("the upgrade removed replicas that the autoscaler had added: there were %d, there are %d", before, after)
@@ -109,7 +113,8 @@ func (s *story) upgrade(t *T) {
 	}
 	t.Logf("connections of all services: %.0f at most, the chart states %d", slices.Max(connections), s.budget)
 	if int(slices.Max(connections)) > s.budget {
-		t.Errorf("%.0f connections were open, and the chart says that there are %d at most", slices.Max(connections), s.budget)
+		t.Errorf("%.0f connections were open, and the chart says that there are %d at most", slices.Max(connections),
+			s.budget)
 	}
 	for _, pod := range s.pods(t) {
 		if pod.Annotations["upgrade"] != "done" {

@@ -92,7 +92,7 @@ func cleanUp(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
 	defer cancel()
-	if _, err := command(ctx, "", "kubectl", "delete", "namespace", namespace, "--ignore-not-found", "--timeout=110s"); err != nil {
+	if _, err := kubectl(ctx, "delete", "namespace", namespace, "--ignore-not-found", "--timeout=110s"); err != nil {
 		t.Error(err)
 	}
 }
@@ -126,7 +126,7 @@ spec:
 	wait(t, time.Minute, "condition=Ready", "pod/client")
 
 	// The namespace refuses a pod that is not restricted.
-	if out, err := command(t.Context(), "", "kubectl", "--namespace", namespace, "run", "root", "--image="+s.client); err == nil {
+	if out, err := kubectl(t.Context(), "run", "root", "--image="+s.client); err == nil {
 		t.Errorf("a pod that is not restricted is admitted: %s", out)
 	}
 }
@@ -151,7 +151,7 @@ func (s *story) values(more ...string) []string {
 	args = append(args,
 		"--set=counts.autoscaling.minReplicas=2,counts.autoscaling.targetCPUUtilizationPercentage=60",
 		"--set=counts.autoscaling.behavior.scaleDown.stabilizationWindowSeconds=15",
-		"--set-json=counts.autoscaling.behavior.scaleDown.policies=[{\"type\":\"Percent\",\"value\":100,\"periodSeconds\":15}]")
+		`--set-json=counts.autoscaling.behavior.scaleDown.policies=[{"type":"Percent","value":100,"periodSeconds":15}]`)
 	for _, pair := range more {
 		args = append(args, "--set="+pair)
 	}
@@ -180,7 +180,8 @@ func (s *story) pods(t *T, names ...string) (pods []core.Pod) {
 	t.Helper()
 	for _, pod := range s.allPods(t, "app.kubernetes.io/instance="+release) {
 		name := pod.Labels["app.kubernetes.io/name"]
-		if pod.DeletionTimestamp == nil && slices.Contains(s.services, name) && (len(names) == 0 || slices.Contains(names, name)) {
+		if pod.DeletionTimestamp == nil && slices.Contains(s.services, name) &&
+			(len(names) == 0 || slices.Contains(names, name)) {
 			pods = append(pods, pod)
 		}
 	}
@@ -229,7 +230,8 @@ func (s *story) roles(t *T) {
 		password := string(fetch[core.Secret](t, "secret", "rowlock-"+mine.Name+"-db").Data["password"])
 		for _, other := range s.rows {
 			_, err := kubectl(t.Context(), "exec", "postgres-0", "--", "env", "PGPASSWORD="+password,
-				"psql", "--host=127.0.0.1", "--username="+mine.Name, "--dbname=rowlock", "--command=SELECT count(*) FROM "+other.Tables[0])
+				"psql", "--host=127.0.0.1", "--username="+mine.Name, "--dbname=rowlock",
+				"--command=SELECT count(*) FROM "+other.Tables[0])
 			switch {
 			case mine.Name == other.Name && err != nil:
 				t.Errorf("%s cannot read its own table: %v", mine.Name, err)

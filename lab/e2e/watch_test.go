@@ -40,7 +40,8 @@ func (s *story) watched(t *T) {
 	rules := fetch[monitoring.PrometheusRuleList](t, "prometheusrules")
 	dashboards := fetch[core.ConfigMapList](t, "configmaps", "--selector=grafana_dashboard=1")
 	if len(monitors.Items) != len(s.rows) || len(rules.Items) != 1 || len(dashboards.Items) != len(services.All())+1 {
-		t.Fatalf("%d ServiceMonitors, %d PrometheusRules, %d dashboards", len(monitors.Items), len(rules.Items), len(dashboards.Items))
+		t.Fatalf("%d ServiceMonitors, %d PrometheusRules, %d dashboards", len(monitors.Items), len(rules.Items),
+			len(dashboards.Items))
 	}
 	alerts := 0
 	for _, group := range rules.Items[0].Spec.Groups {
@@ -75,7 +76,8 @@ func revisions(t *T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	eventually(t, time.Minute, func() error {
-		for _, d := range fetch[apps.DeploymentList](t, "deployments", "--selector=app.kubernetes.io/instance="+release).Items {
+		ours := "--selector=app.kubernetes.io/instance=" + release
+		for _, d := range fetch[apps.DeploymentList](t, "deployments", ours).Items {
 			if d.Status.ObservedGeneration < d.Generation { // the number comes before this does
 				return fmt.Errorf("%s is not seen to yet", d.Name)
 			}
@@ -86,7 +88,8 @@ func revisions(t *T) map[string]string {
 	return found
 }
 
-// documentedUpgrade returns the arguments of the first `helm upgrade` below a page's heading, with this test's chart and namespace.
+// documentedUpgrade returns the arguments of the first `helm upgrade` below a page's
+// heading, with this test's chart and namespace.
 func documentedUpgrade(t *T, file, heading string) []string {
 	t.Helper()
 	page, err := os.ReadFile(file)
@@ -103,11 +106,13 @@ func documentedUpgrade(t *T, file, heading string) []string {
 	return args[1:]
 }
 
-// monitored demands that a service's ServiceMonitor selects its Service by labels, with all replicas and their metrics behind it.
+// monitored demands that a service's ServiceMonitor selects its Service by labels,
+// with all replicas and their metrics behind it.
 func (s *story) monitored(t *T, name string) {
 	t.Helper()
 	m := fetch[monitoring.ServiceMonitor](t, "servicemonitor", release+"-"+name)
-	if m.Labels["release"] != "kube-prometheus-stack" || len(m.Spec.Endpoints) != 1 || m.Spec.Endpoints[0].Port != "admin" {
+	if m.Labels["release"] != "kube-prometheus-stack" || len(m.Spec.Endpoints) != 1 ||
+		m.Spec.Endpoints[0].Port != "admin" {
 		t.Errorf("%s: labels %v, endpoints %+v", m.Name, m.Labels, m.Spec.Endpoints)
 	}
 	var selector []string
@@ -134,8 +139,10 @@ func (s *story) monitored(t *T, name string) {
 		}
 		return nil
 	})
-	url := "http://" + net.JoinHostPort(found[0].Name, strconv.Itoa(int(found[0].Spec.Ports[0].Port))) + m.Spec.Endpoints[0].Path
-	if out := must(t, "exec", "client", "--", "curl", "--silent", "--max-time", "10", url); !strings.Contains(out, "rowlock_build_info{") {
+	address := net.JoinHostPort(found[0].Name, strconv.Itoa(int(found[0].Spec.Ports[0].Port)))
+	url := "http://" + address + m.Spec.Endpoints[0].Path
+	out := must(t, "exec", "client", "--", "curl", "--silent", "--max-time", "10", url)
+	if !strings.Contains(out, "rowlock_build_info{") {
 		t.Errorf("%s has no metrics: %.200s", url, out)
 	}
 }
@@ -163,7 +170,8 @@ func (s *story) defineOperator(t *T) {
 			_, err := kubectl(ctx, "delete", "customresourcedefinition", name, "--ignore-not-found", "--timeout=50s")
 			return err
 		})
-		must(t, "apply", "--server-side", "-f", filepath.Join(module.Dir, "example/prometheus-operator-crd/monitoring.coreos.com_"+kind+".yaml"))
+		must(t, "apply", "--server-side", "-f",
+			filepath.Join(module.Dir, "example/prometheus-operator-crd/monitoring.coreos.com_"+kind+".yaml"))
 		wait(t, time.Minute, "condition=Established", "customresourcedefinition/"+name)
 	}
 	// They are in force when a wrong one is refused.

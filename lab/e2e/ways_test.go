@@ -68,7 +68,8 @@ func (s *story) alone(t *T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	job := strings.Replace(tour.Block(string(page), "yaml"), "count-processing-service:0.1.0", "count-processing-service:"+s.tag, 1)
+	job := strings.Replace(tour.Block(string(page), "yaml"), "count-processing-service:0.1.0",
+		"count-processing-service:"+s.tag, 1)
 	apply(t, job)
 	s.behindPooler(t)
 	wait(t, time.Minute, "condition=Complete", "job/counts-migrate")
@@ -76,7 +77,8 @@ func (s *story) alone(t *T) {
 	helm := s.helms[1]
 	values := run(t, "", helm, "show", "values", chart, "--jsonpath", "{.counts}")
 	run(t, values, helm, "install", "counts", chart+"/charts/service", "--namespace", namespace, "--values=-",
-		"--set=database.existingSecret=counts-pooled,database.keys.uri=uri,database.parameters=sslmode=disable,database.pooler=transaction",
+		"--set=database.existingSecret=counts-pooled,database.keys.uri=uri",
+		"--set=database.parameters=sslmode=disable,database.pooler=transaction",
 		"--set=migrations.mode=none,autoscaling.enabled=false,networkPolicy.enabled=true,networkPolicy.databasePorts={6432}",
 		// For restart: a replica takes a little over 8 s to end, and the chart expects 17.
 		"--set=shutdown.preStopSeconds=8,shutdown.delaySeconds=0,shutdown.timeoutSeconds=4",
@@ -164,7 +166,8 @@ func (s *story) restart(t *T, name string, replicas, surge int) {
 func (s *story) behindPooler(t *T) {
 	t.Helper()
 	password := string(fetch[core.Secret](t, "secret", "rowlock-counts-db").Data["password"])
-	uri := url.URL{Scheme: "postgresql", User: url.UserPassword("counts", password), Host: "pgbouncer:6432", Path: "/rowlock"}
+	user := url.UserPassword("counts", password)
+	uri := url.URL{Scheme: "postgresql", User: user, Host: "pgbouncer:6432", Path: "/rowlock"}
 	apply(t, fmt.Sprintf(`
 apiVersion: v1
 kind: Secret

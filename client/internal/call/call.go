@@ -62,8 +62,9 @@ func answer[T any](resp *http.Response, err error, read bool) (value T, header h
 		return value, resp.Header, nil
 	}
 	if err := json.Unmarshal(body, &value); err != nil {
+		detail := "the answer cannot be read: " + shorten(body)
 		return value, nil, &rowlock.Error{
-			Code: rowlock.ErrBadAnswer, Status: resp.StatusCode, Detail: "the answer cannot be read: " + shorten(body), Read: read, Err: err,
+			Code: rowlock.ErrBadAnswer, Status: resp.StatusCode, Detail: detail, Read: read, Err: err,
 		}
 	}
 	return value, resp.Header, nil

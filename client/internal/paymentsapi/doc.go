@@ -1,4 +1,5 @@
 // Package paymentsapi is generated from the contract of payments: its requests, its models.
 package paymentsapi
 
-//go:generate go tool -modfile=../../../tools/go.mod oapi-codegen --config=../client.yaml --package=paymentsapi -o=api.gen.go ../../../services/payments/api/openapi.yaml
+//go:generate -command oapi go tool -modfile=../../../tools/go.mod oapi-codegen
+//go:generate oapi --config=../client.yaml --package=paymentsapi -o=api.gen.go ../../../services/payments/api/openapi.yaml

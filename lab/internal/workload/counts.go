@@ -45,12 +45,12 @@ func (w *counting) check(ctx context.Context) (found string, err error) {
 		return "", err
 	}
 	if !isEach(1, values) {
-		return "", fmt.Errorf("%d increases at once were answered %v, want each of 1 to %d once", increases, values, increases)
+		return "", fmt.Errorf("%d increases at once were answered %v, want each of 1 to %[1]d once", increases, values)
 	}
 	if count, err := w.api.Get(ctx, id); err != nil || count.Value != increases {
 		return "", errors.Join(fmt.Errorf("after %d increases the count is %d", increases, count.Value), err)
 	}
-	return fmt.Sprintf("%d increases at once: answered 1 to %d, each once, and the count is %d", increases, increases, increases), nil
+	return fmt.Sprintf("%d increases at once: answered 1 to %[1]d, each once, and the count is %[1]d", increases), nil
 }
 
 // counters is over how many the increases of a load are spread.

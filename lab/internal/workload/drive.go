@@ -26,7 +26,7 @@ type Report struct {
 	Service string `json:"service"`
 	// Acknowledged counts the operations that succeeded.
 	Acknowledged int `json:"acknowledged"`
-	// NotApplied and Unknown count operations by reason. Wrong counts those whose answer the service should not have given.
+	// NotApplied and Unknown count operations by reason. Wrong counts those with an answer that has no cause.
 	NotApplied map[string]int `json:"not_applied"`
 	Unknown    map[string]int `json:"unknown"`
 	Wrong      map[string]int `json:"wrong"`

@@ -69,9 +69,11 @@ func (w *paying) check(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if len(stored) != 1 || first.Load() != 1 {
-		return "", fmt.Errorf("%d requests with one key: %d were not replays, and %d payments are stored", repeats, first.Load(), len(stored))
+		return "", fmt.Errorf("%d requests with one key: %d were not replays, and %d payments are stored",
+			repeats, first.Load(), len(stored))
 	}
-	return fmt.Sprintf("%d requests at once with one key: one payment, %d replays, all with the same answer", repeats, repeats-1), nil
+	return fmt.Sprintf("%d requests at once with one key: one payment, %d replays, all with the same answer",
+		repeats, repeats-1), nil
 }
 
 func (w *paying) prepare(context.Context) error {

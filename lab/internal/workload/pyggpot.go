@@ -54,7 +54,8 @@ func change[Q, A any](
 
 // add puts n gold coins into a pot and returns the number that was added.
 func (w *saving) add(ctx context.Context, id, n int32) (int32, error) {
-	a, err := change(ctx, w.api.Coin.AddCoins, &coin.AddCoinsRequest{PotId: id, Coins: []*coin.Coins{{Kind: coin.Coins_GOLD, Count: n}}})
+	a, err := change(ctx, w.api.Coin.AddCoins,
+		&coin.AddCoinsRequest{PotId: id, Coins: []*coin.Coins{{Kind: coin.Coins_GOLD, Count: n}}})
 	return sum(a.GetCoins()), err
 }
 
@@ -101,11 +102,11 @@ func (w *saving) check(ctx context.Context) (string, error) {
 	if err := all.Wait(); err != nil {
 		return "", err
 	}
-	const left = hands * (coinsIn - coinsOut)
-	if now, err := w.view(ctx, id); err != nil || now != left {
-		return "", errors.Join(fmt.Errorf("%d coins went in, %d came out, and %d are left", hands*coinsIn, hands*coinsOut, now), err)
+	const in, out = hands * coinsIn, hands * coinsOut
+	if left, err := w.view(ctx, id); err != nil || left != in-out {
+		return "", errors.Join(fmt.Errorf("%d coins went in, %d came out, and %d are left", in, out, left), err)
 	}
-	return fmt.Sprintf("%d hands at once in one pot: %d coins in, %d out, %d left", hands, hands*coinsIn, hands*coinsOut, left), nil
+	return fmt.Sprintf("%d hands at once in one pot: %d coins in, %d out, %d left", hands, in, out, in-out), nil
 }
 
 // pots is over how many the coins of a load are spread.

@@ -175,7 +175,8 @@ func TestCheckGoesOn(t *testing.T) {
 	out, err := check(t, Target{Service: "payments", URL: gone.URL}, Target{Service: "none"},
 		Target{Service: "counts", URL: "http://127.0.0.1:1", Internal: counts}, Target{Service: "counts", URL: counts},
 		Target{Service: "iidy", URL: iidy}, Target{Service: "events", URL: events})
-	if err == nil || strings.Count(out, "FAILED") != 3 || !strings.Contains(out, "100 increases at once: answered 1 to 100") {
+	if err == nil || strings.Count(out, "FAILED") != 3 ||
+		!strings.Contains(out, "100 increases at once: answered 1 to 100") {
 		t.Errorf("%v, %s", err, out)
 	}
 }
@@ -228,7 +229,8 @@ func TestRedials(t *testing.T) {
 	}
 	w.ids = make([]string, counters)
 	err = w.operate(t.Context(), 0)
-	if outcome, code := Classify(err); outcome != NotApplied || code != string(rowlock.ErrUnreachable) || redialling.redials.Load() == 0 {
+	if outcome, code := Classify(err); outcome != NotApplied || code != string(rowlock.ErrUnreachable) ||
+		redialling.redials.Load() == 0 {
 		t.Errorf("%v after %d redials", err, redialling.redials.Load())
 	}
 }
