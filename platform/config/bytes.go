@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// Bytes is a size. As text it is a whole number with a unit of 1024: "64KiB",
-// "256 MiB", or without one, "1000", in bytes. KB and K are refused, because
-// half of the world means 1000 by them.
+// Bytes is a size. As text it is a whole number with a unit of 1024, "64KiB" or "256 MiB", or without one, "1000", in
+// bytes. KB and K are refused, because they often mean 1000.
 type Bytes int64
 
 // Units of Bytes.
@@ -31,9 +30,8 @@ func units() []unit {
 	return []unit{{"TiB", TiB}, {"GiB", GiB}, {"MiB", MiB}, {"KiB", KiB}, {"B", 1}}
 }
 
-// UnmarshalText reads a size. It refuses anything that is not zero or a
-// positive whole number with one of the units B, KiB, MiB, GiB and TiB, in any
-// case and with or without a space before it, and what exceeds an int64.
+// UnmarshalText reads a size: zero or a positive whole number, at most an int64, with one of the units B, KiB, MiB,
+// GiB and TiB in any case, after a space or not, or without a unit.
 func (b *Bytes) UnmarshalText(text []byte) error {
 	digits, factor := strings.TrimSpace(string(text)), Bytes(1)
 	for _, u := range units() {
@@ -50,8 +48,7 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String writes the size with the largest unit that leaves a whole number, so
-// that UnmarshalText reads the same size back.
+// String returns the size with the largest unit that leaves a whole number: UnmarshalText reads the same size back.
 func (b Bytes) String() string {
 	for _, u := range units() {
 		if b != 0 && b%u.factor == 0 {
@@ -61,5 +58,5 @@ func (b Bytes) String() string {
 	return "0B"
 }
 
-// MarshalText is String.
+// MarshalText returns String as bytes.
 func (b Bytes) MarshalText() ([]byte, error) { return []byte(b.String()), nil }

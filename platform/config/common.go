@@ -9,15 +9,13 @@ import (
 	"time"
 )
 
-// Common is what every binary of Rowlock can be told; a service embeds it in
-// its own configuration. The defaults are those of section 2 of the design.
+// Common holds the variables of every service, which embeds it in its own configuration.
 //
 //nolint:lll // a tag cannot be broken into lines
 type Common struct {
-	// DatabaseURL is where the service keeps its data. Which schemes and
-	// parameters are allowed is for sqldb to say.
+	// DatabaseURL is where the service keeps its data. sqldb checks its scheme and parameters.
 	DatabaseURL string `env:"DATABASE_URL,required" secret:"url" help:"the database, postgres://user:password@host:5432/name?sslmode=..."`
-	// DBPooler says what is between here and the database.
+	// DBPooler is the pooler in front of the database.
 	DBPooler string `env:"DB_POOLER" envDefault:"none" oneof:"none|transaction" help:"none, or transaction behind PgBouncer in transaction mode: needs binary_parameters=yes in DATABASE_URL"`
 	// DBMaxOpenConns bounds the connections of one replica.
 	DBMaxOpenConns int `env:"DB_MAX_OPEN_CONNS" envDefault:"8" min:"1" help:"connections of one replica, at most"`
@@ -59,8 +57,7 @@ type Common struct {
 // Base returns the common part of a configuration that embeds Common.
 func (c Common) Base() Common { return c }
 
-// MigrationURL is the database as migrations reach it: MIGRATE_DATABASE_URL, or
-// DATABASE_URL when that is empty.
+// MigrationURL returns the database URL for migrations: MIGRATE_DATABASE_URL, or DATABASE_URL when that is empty.
 func (c Common) MigrationURL() string {
 	if c.MigrateDatabaseURL != "" {
 		return c.MigrateDatabaseURL
@@ -68,13 +65,12 @@ func (c Common) MigrationURL() string {
 	return c.DatabaseURL
 }
 
-// StopTimeout is how long an orderly end may take altogether, for
-// lifecycle.Run: the delay and the draining. Whoever kills the process must
-// wait longer (terminationGracePeriodSeconds).
+// StopTimeout returns how long an orderly end may take, the delay and the draining, for lifecycle.Run. What kills the
+// process must wait longer (terminationGracePeriodSeconds).
 func (c Common) StopTimeout() time.Duration { return c.ShutdownDelay + c.ShutdownTimeout }
 
-// Validate checks what no tag can say: that the timeouts grow, that addresses
-// are addresses and URLs are URLs. All faults are returned at once, each a [VariableError].
+// Validate checks what no tag can: that the timeouts grow, that addresses are addresses and URLs are URLs. It returns
+// all faults at once, each a [VariableError].
 func (c Common) Validate() error {
 	var f Faults
 	f.URL("DATABASE_URL", c.DatabaseURL)
@@ -84,22 +80,21 @@ func (c Common) Validate() error {
 	if c.HTTPAddr == c.AdminAddr && !strings.HasSuffix(c.HTTPAddr, ":0") {
 		f.Add("HTTP_ADDR and ADMIN_ADDR are both "+c.HTTPAddr, "HTTP_ADDR", "ADMIN_ADDR")
 	}
-	// Each one has to be able to run out inside the next: only then is the
-	// answer the precise one (a lock) instead of the vague one (a request).
+	// Each must be able to end inside the next: only then does the answer name the cause (a lock) and not the request.
 	f.Less("DB_LOCK_TIMEOUT", c.DBLockTimeout, "DB_STATEMENT_TIMEOUT", c.DBStatementTimeout)
 	f.Less("DB_STATEMENT_TIMEOUT", c.DBStatementTimeout, "REQUEST_TIMEOUT", c.RequestTimeout)
 	f.Less("REQUEST_TIMEOUT", c.RequestTimeout, "SHUTDOWN_TIMEOUT", c.ShutdownTimeout)
 	return f.Err()
 }
 
-// Less notes a fault unless a is shorter than b.
+// Less records a fault unless a is shorter than b.
 func (f *Faults) Less(nameA string, a time.Duration, nameB string, b time.Duration) {
 	if a >= b {
 		f.Add(fmt.Sprintf("%s (%s) must be shorter than %s (%s)", nameA, a, nameB, b), nameA, nameB)
 	}
 }
 
-// Address notes a fault unless value is host:port, :port, or either with port 0.
+// Address records a fault unless value is host:port, :port, or either with port 0.
 func (f *Faults) Address(name, value string) {
 	_, port, err := net.SplitHostPort(value)
 	if err == nil {
@@ -110,8 +105,8 @@ func (f *Faults) Address(name, value string) {
 	}
 }
 
-// URL notes a fault unless value is empty or a URL with a scheme. The fault
-// does not repeat the value, which may hold a password.
+// URL records a fault unless value is empty or a URL with a scheme. The fault does not repeat the value, which may
+// hold a password.
 func (f *Faults) URL(name, value string) {
 	if value == "" {
 		return

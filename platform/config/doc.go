@@ -16,11 +16,9 @@
 //   - oneof: the values allowed, parted by |.
 //   - min, max: bounds, both included, written like a value of the variable.
 //
-// A variable that is set to nothing counts as not set, as in a shell's
-// ${NAME:-default}. A struct may have two methods: Defaults, which replaces
-// defaults of embedded structs, and Validate, which checks what no tag can say.
-// Those of embedded structs run as well, without being called.
+// A variable that is set to nothing counts as not set, as in a shell's ${NAME:-default}. A struct may have two
+// methods: Defaults, which replaces defaults of embedded structs, and Validate, which checks what no tag can. [Load]
+// calls those of embedded structs too.
 //
-// Everything that is wrong is said at once, a sentence for each variable, and
-// no sentence repeats a secret. See [Load].
+// All faults are reported at once, in a sentence for each variable, and no sentence repeats a secret.
 package config

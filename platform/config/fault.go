@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// VariableError is one thing that is wrong with the configuration.
+// VariableError is one fault of the configuration.
 type VariableError struct {
 	// Variables are the names of those concerned.
 	Variables []string
@@ -17,13 +17,11 @@ type VariableError struct {
 // Error returns the sentence.
 func (e *VariableError) Error() string { return e.Sentence }
 
-// Faults collects what a Validate method finds, so that all of it is said at
-// once. The zero value is ready for use.
+// Faults collects what a Validate method finds, so that all of it is reported at once. The zero value is ready for use.
 type Faults struct{ list []error }
 
-// Add notes a fault. Name every variable that the sentence is about: Load
-// leaves a fault out when one of them could not even be read, because the
-// sentence would speak of a value that nobody wrote.
+// Add records a fault. Name every variable that the sentence is about: Load leaves a fault out when one of them could
+// not be read, because the sentence would speak of a value that is not set.
 func (f *Faults) Add(sentence string, variables ...string) {
 	f.list = append(f.list, &VariableError{Variables: variables, Sentence: sentence})
 }
@@ -31,7 +29,7 @@ func (f *Faults) Add(sentence string, variables ...string) {
 // Err returns all faults as one error, nil when there are none.
 func (f *Faults) Err() error { return errors.Join(f.list...) }
 
-// loadError is everything that is wrong, in the order in which the variables are declared.
+// loadError holds all faults, in the order in which the variables are declared.
 type loadError struct{ faults []error }
 
 // Error returns the sentence, or the sentences, one a line.
@@ -50,33 +48,24 @@ func (e *loadError) Error() string {
 // Unwrap returns the faults.
 func (e *loadError) Unwrap() []error { return e.faults }
 
-// flatten takes joined errors apart.
+// flatten returns the errors that were joined.
 func flatten(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
 	if err == nil {
 		return nil
 	}
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return []error{err}
-	}
-	var all []error
-	for _, e := range joined.Unwrap() {
-		all = append(all, flatten(e)...)
-	}
-	return all
+	return []error{err}
 }
 
-// merge adds the faults that Validate found to those of reading, without what
-// is said already and without what concerns a variable that was not read.
+// merge adds the faults that Validate methods found to those of reading, without those that are there already (of a
+// Validate that an outer struct inherits) and those of a variable that was not read.
 func merge(faults, found []error) []error {
-	unread := map[string]bool{}
-	said := map[string]bool{}
+	unread, said := map[string]bool{}, map[string]bool{}
 	for _, f := range faults {
-		said[f.Error()] = true
 		if fault, ok := errors.AsType[*VariableError](f); ok {
-			for _, name := range fault.Variables {
-				unread[name] = true
-			}
+			unread[fault.Variables[0]] = true
 		}
 	}
 	for _, f := range found {

@@ -15,16 +15,16 @@ const (
 
 // field is one variable: its place in the struct and its tags.
 type field struct {
-	row    Row
-	goName string
-	secret string
-	oneOf  []string
-	min    string
-	max    string
-	value  reflect.Value
+	name, goName string
+	byDefault    string // as the environment would hold it
+	required     bool
+	help, secret string
+	oneOf        []string
+	min, max     string
+	value        reflect.Value
 }
 
-// layout is what Load needs to know about a configuration struct.
+// layout describes a configuration struct.
 type layout struct {
 	fields     []field
 	validators []validator
@@ -34,12 +34,10 @@ type layout struct {
 // validator is a configuration that checks itself.
 type validator interface{ Validate() error }
 
-// defaulter is a configuration that replaces defaults of the structs that it
-// embeds. The keys are names of variables, the values are written as in the environment.
+// defaulter is a configuration that replaces defaults of the structs that it embeds, by the variables' names.
 type defaulter interface{ Defaults() map[string]string }
 
-// inspect looks at the struct that dst points to. Its errors are mistakes in
-// the program.
+// inspect reads the tags of the struct that dst points to. Its errors are mistakes in the program.
 func inspect(dst any) (*layout, error) {
 	v := reflect.ValueOf(dst)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
@@ -53,18 +51,17 @@ func inspect(dst any) (*layout, error) {
 		l.defaults = d.Defaults()
 	}
 	for name, value := range l.defaults {
-		i := slices.IndexFunc(l.fields, func(f field) bool { return f.row.Name == name })
+		i := slices.IndexFunc(l.fields, func(f field) bool { return f.name == name })
 		if i < 0 {
 			return nil, fmt.Errorf("config: Defaults of %T names %s, which is no variable of it", dst, name)
 		}
-		l.fields[i].row.Default = value
-		l.fields[i].row.Required = false
+		l.fields[i].byDefault, l.fields[i].required = value, false
 	}
 	return l, nil
 }
 
-// walk goes through the struct as package env does: exported fields with a name
-// are variables, structs without one are entered.
+// walk adds the fields as package env reads them: exported fields with a name are variables, structs without one are
+// entered.
 func (l *layout) walk(v reflect.Value, prefix string) error {
 	for i := range v.NumField() {
 		sf, value := v.Type().Field(i), v.Field(i)
@@ -83,7 +80,7 @@ func (l *layout) walk(v reflect.Value, prefix string) error {
 			return err
 		}
 	}
-	// After the embedded ones, so that the outer struct builds on what they checked.
+	// After the embedded ones, so that the outer struct can rely on what they checked.
 	if check, ok := reflect.TypeAssert[validator](v.Addr()); ok {
 		l.validators = append(l.validators, check)
 	}
@@ -92,37 +89,27 @@ func (l *layout) walk(v reflect.Value, prefix string) error {
 
 func (l *layout) add(sf reflect.StructField, value reflect.Value, name, options string) error {
 	f := field{
-		row: Row{
-			Name:     name,
-			Default:  sf.Tag.Get("envDefault"),
-			Help:     sf.Tag.Get("help"),
-			Required: slices.Contains(strings.Split(options, ","), "required"),
-		},
-		goName: sf.Name,
-		secret: sf.Tag.Get("secret"),
-		min:    sf.Tag.Get("min"),
-		max:    sf.Tag.Get("max"),
-		value:  value,
+		name: name, goName: sf.Name, byDefault: sf.Tag.Get("envDefault"),
+		required: slices.Contains(strings.Split(options, ","), "required"),
+		help:     sf.Tag.Get("help"), secret: sf.Tag.Get("secret"),
+		min: sf.Tag.Get("min"), max: sf.Tag.Get("max"), value: value,
 	}
 	if list := sf.Tag.Get("oneof"); list != "" {
 		f.oneOf = strings.Split(list, "|")
 	}
-	switch f.secret {
-	case "", secretWhole, secretURL:
-		f.row.Secret = f.secret != ""
-	default:
+	if f.secret != "" && f.secret != secretWhole && f.secret != secretURL {
 		return fmt.Errorf("config: %s: tag secret:%q is not true or url", name, f.secret)
 	}
-	if f.row.Help == "" {
+	if f.help == "" {
 		return fmt.Errorf("config: %s has no tag help", name)
 	}
 	for _, other := range l.fields {
-		if other.row.Name == name {
+		if other.name == name {
 			return fmt.Errorf("config: two fields read %s", name)
 		}
-		// Package env tells a bad field by its Go name alone.
+		// Package env names a bad field by its Go name alone.
 		if other.goName == f.goName {
-			return fmt.Errorf("config: %s and %s are both called %s", other.row.Name, name, f.goName)
+			return fmt.Errorf("config: %s and %s are both called %s", other.name, name, f.goName)
 		}
 	}
 	for _, bound := range []string{f.min, f.max} {

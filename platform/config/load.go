@@ -14,19 +14,15 @@ import (
 	"github.com/caarlos0/env/v11"
 )
 
-// Environ returns the environment of the process as a map. It is the only place
-// in Rowlock that reads it; everything else is given the map.
+// Environ returns the environment of the process as a map. No other code of Rowlock reads it; it is given the map.
 func Environ() map[string]string { return env.ToMap(os.Environ()) }
 
-// Load fills the struct that dst points to from environ, checks every variable
-// against its tags, and runs the Validate methods of the struct and of those
-// that it embeds.
+// Load fills the struct that dst points to from environ, checks every variable against its tags, and calls the Validate
+// methods of the struct and of those that it embeds.
 //
-// What is wrong comes back as one error with a sentence for each variable, in
-// the order of the fields; errors.As finds each as a [VariableError]. No sentence holds
-// the value of a variable tagged secret. After an error dst is not to be used.
-// A struct that makes no sense (a field without help, two fields of one name)
-// is an error as well, whatever environ holds.
+// It returns all faults as one error with a sentence for each variable, in the order of the fields; errors.As finds
+// each as a [VariableError]. No sentence holds the value of a variable tagged secret. After an error dst must not be
+// used. A bad struct (a field without help, two fields of one name) is an error in any environment.
 func Load(dst any, environ map[string]string) error {
 	l, err := inspect(dst)
 	if err != nil {
@@ -58,69 +54,57 @@ func Load(dst any, environ map[string]string) error {
 	return nil
 }
 
-// read has package env parse the variables, turns its errors into sentences,
-// and checks what the tags ask for. The error is a mistake in the program.
+// read parses the variables by package env, turns its errors into sentences, and checks the tags. The error is a
+// mistake in the program.
 func (l *layout) read(dst any, given map[string]string) (faults []error, err error) {
 	bad := map[string]string{} // by the name of the variable
-	for _, e := range parseErrors(env.ParseWithOptions(dst, env.Options{Environment: given})) {
-		var (
-			missing env.VarIsNotSetError
-			empty   env.EmptyVarError
-			parse   env.ParseError
-		)
+	parsed, _ := errors.AsType[env.AggregateError](env.ParseWithOptions(dst, env.Options{Environment: given}))
+	for _, e := range parsed.Errors {
+		var missing env.VarIsNotSetError
+		var parse env.ParseError
 		switch {
 		case errors.As(e, &missing):
 			bad[missing.Key] = missing.Key + ": required, but not set"
-		case errors.As(e, &empty):
-			bad[empty.Key] = empty.Key + ": required, but not set"
 		case errors.As(e, &parse):
 			i := slices.IndexFunc(l.fields, func(f field) bool { return f.goName == parse.Name })
 			if i < 0 {
 				return nil, fmt.Errorf("config: %w", e)
 			}
 			f := l.fields[i]
-			bad[f.row.Name] = f.unreadable(given, parse.Err)
+			bad[f.name] = f.unreadable(given, parse.Err)
 		default:
 			return nil, fmt.Errorf("config: %w", e)
 		}
 	}
 	for _, f := range l.fields {
-		sentence, unreadable := bad[f.row.Name]
-		if _, set := given[f.row.Name]; !unreadable && (set || f.row.Default != "") {
-			sentence = f.outOfBounds() // an optional variable that is not set has no value to judge
+		sentence, unreadable := bad[f.name]
+		if _, set := given[f.name]; !unreadable && (set || f.byDefault != "") {
+			sentence = f.outOfBounds() // an optional variable that is not set has no value to check
 		}
 		if sentence != "" {
-			faults = append(faults, &VariableError{Variables: []string{f.row.Name}, Sentence: sentence})
+			faults = append(faults, &VariableError{Variables: []string{f.name}, Sentence: sentence})
 		}
 	}
 	return faults, nil
 }
 
-// parseErrors takes package env's error apart.
-func parseErrors(err error) []error {
-	if all, ok := errors.AsType[env.AggregateError](err); ok {
-		return all.Errors
-	}
-	return flatten(err)
-}
-
-// unreadable says that the value cannot be read as the type of the field.
+// unreadable returns a sentence for a value that cannot be read as the type of the field.
 func (f field) unreadable(given map[string]string, cause error) string {
 	if f.secret != "" {
-		return f.row.Name + ": the value cannot be read (it is secret and not repeated here)"
+		return f.name + ": the value cannot be read (it is secret and not repeated here)"
 	}
-	value, ok := given[f.row.Name]
+	value, ok := given[f.name]
 	if !ok {
-		value = f.row.Default
+		value = f.byDefault
 	}
 	if errors.Is(cause, strconv.ErrRange) {
-		return fmt.Sprintf("%s: %s is out of range", f.row.Name, quote(value))
+		return fmt.Sprintf("%s: %s is out of range", f.name, quote(value))
 	}
 	if f.value.Type() == reflect.TypeFor[time.Duration]() {
-		return fmt.Sprintf("%s: %s is not a duration such as 500ms, 5s or 1m30s", f.row.Name, quote(value))
+		return fmt.Sprintf("%s: %s is not a duration such as 500ms, 5s or 1m30s", f.name, quote(value))
 	}
 	if _, ok := reflect.TypeAssert[encoding.TextUnmarshaler](f.value.Addr()); ok {
-		return f.row.Name + ": " + cause.Error()
+		return f.name + ": " + cause.Error()
 	}
 	var what string
 	switch kind := f.value.Kind(); {
@@ -131,20 +115,19 @@ func (f field) unreadable(given map[string]string, cause error) string {
 	case f.value.CanFloat():
 		what = "a number"
 	default:
-		return fmt.Sprintf("%s: %s cannot be read: %v", f.row.Name, quote(value), cause)
+		return fmt.Sprintf("%s: %s cannot be read: %v", f.name, quote(value), cause)
 	}
-	return fmt.Sprintf("%s: %s is not %s", f.row.Name, quote(value), what)
+	return fmt.Sprintf("%s: %s is not %s", f.name, quote(value), what)
 }
 
-// outOfBounds says that the value, although it could be read, is none of those
-// that the tags allow. It is empty when all is well.
+// outOfBounds returns a sentence for a value that the tags do not allow, else "".
 func (f field) outOfBounds() string {
 	value := text(f.value)
 	if f.oneOf != nil && !slices.Contains(f.oneOf, value) {
 		if f.secret != "" {
-			return fmt.Sprintf("%s: the value is not %s", f.row.Name, orList(f.oneOf))
+			return fmt.Sprintf("%s: the value is not %s", f.name, orList(f.oneOf))
 		}
-		return fmt.Sprintf("%s: %s is not %s", f.row.Name, quote(value), orList(f.oneOf))
+		return fmt.Sprintf("%s: %s is not %s", f.name, quote(value), orList(f.oneOf))
 	}
 	if f.secret != "" {
 		value = "the value"
@@ -161,7 +144,7 @@ func (f field) outOfBounds() string {
 		}
 		limit, err := parseBound(f.value.Type(), bound.text)
 		if err == nil && bound.broken(number(f.value), limit) {
-			return fmt.Sprintf("%s: %s must be %s %s", f.row.Name, value, bound.word, bound.text)
+			return fmt.Sprintf("%s: %s must be %s %s", f.name, value, bound.word, bound.text)
 		}
 	}
 	return ""
@@ -170,7 +153,8 @@ func (f field) outOfBounds() string {
 // parseBound reads a tag min or max as a value of the field's own type.
 func parseBound(t reflect.Type, bound string) (float64, error) {
 	holder := reflect.New(reflect.StructOf([]reflect.StructField{{Name: "Bound", Type: t, Tag: `env:"BOUND"`}}))
-	if err := env.ParseWithOptions(holder.Interface(), env.Options{Environment: map[string]string{"BOUND": bound}}); err != nil {
+	options := env.Options{Environment: map[string]string{"BOUND": bound}}
+	if err := env.ParseWithOptions(holder.Interface(), options); err != nil {
 		return 0, fmt.Errorf("read as %s: %w", t, err)
 	}
 	value := holder.Elem().Field(0)
@@ -180,7 +164,7 @@ func parseBound(t reflect.Type, bound string) (float64, error) {
 	return number(value), nil
 }
 
-// number is the value as a float64, exact up to 2^53: far above any bound worth setting.
+// number returns the value as a float64, exact up to 2^53: far above any bound worth setting.
 func number(v reflect.Value) float64 {
 	switch {
 	case v.CanInt():
@@ -192,7 +176,7 @@ func number(v reflect.Value) float64 {
 	}
 }
 
-// quote quotes a value for a sentence and shortens one that would drown it.
+// quote quotes a value for a sentence and cuts it after 80 characters.
 func quote(value string) string {
 	const longest = 80
 	if runes := []rune(value); len(runes) > longest {
@@ -201,7 +185,7 @@ func quote(value string) string {
 	return strconv.Quote(value)
 }
 
-// orList writes "a, b or c".
+// orList returns "a, b or c".
 func orList(words []string) string {
 	last := len(words) - 1
 	if last <= 0 {

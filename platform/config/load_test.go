@@ -79,7 +79,8 @@ func TestLoadTakesWhatIsSet(t *testing.T) {
 		t.Fatalf("Load: %v", err)
 	}
 	if got.MaxBody != config.MiB || got.Worker.Pause != 2*time.Second || !got.PProf || got.HTTPAddr != "127.0.0.1:0" ||
-		got.DBPooler != "transaction" || got.LogLevel != "info" || got.Batch != 7 || got.Peer != netip.MustParseAddr("10.0.0.1") {
+		got.DBPooler != "transaction" || got.LogLevel != "info" || got.Batch != 7 ||
+		got.Peer != netip.MustParseAddr("10.0.0.1") {
 		t.Errorf("Load did not take the values: %+v", got)
 	}
 	if got.MigrationURL() != "postgres://owner@db/rowlock" {
@@ -92,79 +93,62 @@ func TestLoadTakesWhatIsSet(t *testing.T) {
 
 func TestLoadSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
-		environ map[string]string
-		want    string // the whole error
-	}{
-		"required": {
-			map[string]string{"DATABASE_URL": ""},
-			"configuration: DATABASE_URL: required, but not set",
-		},
-		"duration": {
-			map[string]string{"DB_LOCK_TIMEOUT": "5"},
-			`configuration: DB_LOCK_TIMEOUT: "5" is not a duration such as 500ms, 5s or 1m30s`,
-		},
-		"bool":      {map[string]string{"PPROF": "yes"}, `configuration: PPROF: "yes" is not true or false`},
-		"int":       {map[string]string{"DB_MAX_OPEN_CONNS": "8.0"}, `configuration: DB_MAX_OPEN_CONNS: "8.0" is not a whole number`},
-		"int range": {map[string]string{"DB_MAX_OPEN_CONNS": "99999999999"}, `configuration: DB_MAX_OPEN_CONNS: "99999999999" is out of range`},
-		"float":     {map[string]string{"RATIO": "half"}, `configuration: RATIO: "half" is not a number`},
-		"bytes":     {map[string]string{"MAX_BODY": "64KB"}, `configuration: MAX_BODY: "64KB" is not a size such as 1000, 64KiB or 256MiB`},
-		"text":      {map[string]string{"PEER": "nowhere"}, `configuration: PEER: ParseAddr("nowhere"): unable to parse IP`},
-		"oneof":     {map[string]string{"DB_POOLER": "session"}, `configuration: DB_POOLER: "session" is not none or transaction`},
-		"oneof 4":   {map[string]string{"LOG_LEVEL": "INFO"}, `configuration: LOG_LEVEL: "INFO" is not debug, info, warn or error`},
-		"min":       {map[string]string{"DB_MAX_OPEN_CONNS": "0"}, "configuration: DB_MAX_OPEN_CONNS: 0 must be at least 1"},
-		"min bytes": {map[string]string{"MAX_BODY": "0"}, "configuration: MAX_BODY: 0B must be at least 1B"},
-		"min uint":  {map[string]string{"BATCH": "0"}, "configuration: BATCH: 0 must be at least 1"},
-		"negative":  {map[string]string{"SHUTDOWN_DELAY": "-1s"}, "configuration: SHUTDOWN_DELAY: -1s must be at least 0s"},
-		"max":       {map[string]string{"SHUTDOWN_DELAY": "1h"}, "configuration: SHUTDOWN_DELAY: 1h0m0s must be at most 10m"},
-		"max float": {map[string]string{"RATIO": "1.5"}, "configuration: RATIO: 1.5 must be at most 1"},
-		"prefix":    {map[string]string{"WORKER_PAUSE": "x"}, `configuration: WORKER_PAUSE: "x" is not a duration such as 500ms, 5s or 1m30s`},
-		"address":   {map[string]string{"HTTP_ADDR": "8080"}, `configuration: HTTP_ADDR: "8080" is not an address such as :8080 or 127.0.0.1:0`},
-		"port": {
-			map[string]string{"ADMIN_ADDR": ":70000"},
-			`configuration: ADMIN_ADDR: ":70000" is not an address such as :8080 or 127.0.0.1:0`,
-		},
-		"same port": {map[string]string{"ADMIN_ADDR": ":8080"}, "configuration: HTTP_ADDR and ADMIN_ADDR are both :8080"},
-		"order": {
-			map[string]string{"DB_LOCK_TIMEOUT": "8s"},
-			"configuration: DB_LOCK_TIMEOUT (8s) must be shorter than DB_STATEMENT_TIMEOUT (8s)",
-		},
-		"several, in order, and what Validate of both structs says": {
-			map[string]string{"LOCK_WAIT": "9s", "DB_POOLER": "x", "REQUEST_TIMEOUT": "30s"},
-			"configuration:\n" +
+	for _, tt := range []struct{ environ, want string }{ // the variables, and the error after "configuration:"
+		{"DATABASE_URL=", ` DATABASE_URL: required, but not set`},
+		{"DB_LOCK_TIMEOUT=5", ` DB_LOCK_TIMEOUT: "5" is not a duration such as 500ms, 5s or 1m30s`},
+		{"PPROF=yes", ` PPROF: "yes" is not true or false`},
+		{"DB_MAX_OPEN_CONNS=8.0", ` DB_MAX_OPEN_CONNS: "8.0" is not a whole number`},
+		{"DB_MAX_OPEN_CONNS=99999999999", ` DB_MAX_OPEN_CONNS: "99999999999" is out of range`},
+		{"RATIO=half", ` RATIO: "half" is not a number`},
+		{"MAX_BODY=64KB", ` MAX_BODY: "64KB" is not a size such as 1000, 64KiB or 256MiB`},
+		{"PEER=nowhere", ` PEER: ParseAddr("nowhere"): unable to parse IP`},
+		{"DB_POOLER=session", ` DB_POOLER: "session" is not none or transaction`},
+		{"LOG_LEVEL=INFO", ` LOG_LEVEL: "INFO" is not debug, info, warn or error`},
+		{"DB_MAX_OPEN_CONNS=0", " DB_MAX_OPEN_CONNS: 0 must be at least 1"},
+		{"MAX_BODY=0", " MAX_BODY: 0B must be at least 1B"},
+		{"BATCH=0", " BATCH: 0 must be at least 1"},
+		{"SHUTDOWN_DELAY=-1s", " SHUTDOWN_DELAY: -1s must be at least 0s"},
+		{"SHUTDOWN_DELAY=1h", " SHUTDOWN_DELAY: 1h0m0s must be at most 10m"},
+		{"RATIO=1.5", " RATIO: 1.5 must be at most 1"},
+		{"WORKER_PAUSE=x", ` WORKER_PAUSE: "x" is not a duration such as 500ms, 5s or 1m30s`},
+		{"HTTP_ADDR=8080", ` HTTP_ADDR: "8080" is not an address such as :8080 or 127.0.0.1:0`},
+		{"ADMIN_ADDR=:70000", ` ADMIN_ADDR: ":70000" is not an address such as :8080 or 127.0.0.1:0`},
+		{"ADMIN_ADDR=:8080", " HTTP_ADDR and ADMIN_ADDR are both :8080"},
+		{"DB_LOCK_TIMEOUT=8s", " DB_LOCK_TIMEOUT (8s) must be shorter than DB_STATEMENT_TIMEOUT (8s)"},
+		// Several, in the order of the fields, and what Validate of both structs finds.
+		{
+			"LOCK_WAIT=9s DB_POOLER=x REQUEST_TIMEOUT=30s", "\n" +
 				"  DB_POOLER: \"x\" is not none or transaction\n" +
 				"  REQUEST_TIMEOUT (30s) must be shorter than SHUTDOWN_TIMEOUT (20s)\n" +
 				"  LOCK_WAIT (9s) must be shorter than DB_STATEMENT_TIMEOUT (8s)",
 		},
-		"no sentence about a value that was never read": {
-			map[string]string{"DB_STATEMENT_TIMEOUT": "10sec", "DB_LOCK_TIMEOUT": "9s"},
-			`configuration: DB_STATEMENT_TIMEOUT: "10sec" is not a duration such as 500ms, 5s or 1m30s`,
+		// No sentence about a value that was not read.
+		{
+			"DB_STATEMENT_TIMEOUT=10sec DB_LOCK_TIMEOUT=9s",
+			` DB_STATEMENT_TIMEOUT: "10sec" is not a duration such as 500ms, 5s or 1m30s`,
 		},
-		"a long value": {
-			map[string]string{"LOG_FORMAT": strings.Repeat("j", 1000)},
-			`configuration: LOG_FORMAT: "` + strings.Repeat("j", 80) + `..." is not json or text`,
+		{
+			"LOG_FORMAT=" + strings.Repeat("j", 1000),
+			` LOG_FORMAT: "` + strings.Repeat("j", 80) + `..." is not json or text`,
 		},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			environ := map[string]string{"DATABASE_URL": goodURL}
-			maps.Copy(environ, tt.environ)
-			err := config.Load(&service{}, environ)
-			if err == nil {
-				t.Fatalf("Load: no error, want %q", tt.want)
-			}
-			if err.Error() != tt.want {
-				t.Errorf("Load:\n got %s\nwant %s", err, tt.want)
-			}
-			if one, ok := errors.AsType[*config.VariableError](err); !ok || len(one.Variables) == 0 {
-				t.Errorf("errors.As finds no VariableError with variables in %v", err)
-			}
-		})
+	} {
+		environ := map[string]string{"DATABASE_URL": goodURL}
+		for _, pair := range strings.Fields(tt.environ) {
+			name, value, _ := strings.Cut(pair, "=")
+			environ[name] = value
+		}
+		err := config.Load(&service{}, environ)
+		if err == nil || err.Error() != "configuration:"+tt.want {
+			t.Errorf("Load of %s:\n got %v\nwant configuration:%s", tt.environ, err, tt.want)
+			continue
+		}
+		if one, ok := errors.AsType[*config.VariableError](err); !ok || len(one.Variables) == 0 {
+			t.Errorf("errors.As finds no VariableError with variables in %v", err)
+		}
 	}
 }
 
-// The values are wrong in every way there is, and none may come back.
+// No error repeats a secret value, in whatever way it is wrong.
 func TestNoSecretIsRepeated(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2"
@@ -179,20 +163,17 @@ func TestNoSecretIsRepeated(t *testing.T) {
 		"unreadable":    {"PIN": secret},
 		"out of bounds": {"PIN": "7777777"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			all := map[string]string{"DATABASE_URL": goodURL}
-			maps.Copy(all, environ)
-			err := config.Load(&service{}, all)
-			if err == nil {
-				t.Fatal("Load: no error")
+		all := map[string]string{"DATABASE_URL": goodURL}
+		maps.Copy(all, environ)
+		err := config.Load(&service{}, all)
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		for ; err != nil; err = errors.Unwrap(err) {
+			if strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "7777777") {
+				t.Errorf("%s: the error repeats the secret: %v", name, err)
 			}
-			for ; err != nil; err = errors.Unwrap(err) {
-				if strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "7777777") {
-					t.Errorf("the error repeats the secret: %v", err)
-				}
-			}
-		})
+		}
 	}
 }
 
@@ -238,13 +219,9 @@ func TestLoadRefusesAStructThatMakesNoSense(t *testing.T) {
 		}{}, "no parser"},
 		"defaults": {&badDefaults{}, "NOPE, which is no variable"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			err := config.Load(tt.dst, nil)
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("Load: %v, want one with %q", err, tt.want)
-			}
-		})
+		if err := config.Load(tt.dst, nil); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: Load: %v, want one with %q", name, err, tt.want)
+		}
 	}
 }
 

@@ -1,21 +1,16 @@
-// Package lifecycle turns the parts of a service into a process: it starts
-// them in order, waits, and stops them in reverse under one deadline.
+// Package lifecycle turns the parts of a service into a process: it starts them in order, waits, and stops them in
+// reverse under one deadline.
 //
-// It has two halves. [Run] takes the [Part]s that a composition root has put
-// together (database, coalescer, HTTP servers, workers) and holds them up until
-// the context ends or one of them fails. [Main] is the command line around it:
-// serve, migrate, version and --help, one clear sentence and exit status 1 for
-// an error, 2 for a command line that makes no sense.
+// [Run] takes the [Part]s that a composition root has made (database, group commit, listeners, workers) and runs them
+// until its context ends or one of them fails. [Main] is the command line around it: serve, migrate, version and
+// --help, with exit status 1 and one sentence for an error, and 2 for a bad command line.
 //
-// Signals are listened to in this package and nowhere else. The first SIGINT or
-// SIGTERM ends the context that Main gives to the command, which starts the
-// orderly end; from then on a second one has its default effect and kills the
-// process, for whoever has waited long enough.
+// Signals are handled in this package alone. The first SIGINT or SIGTERM ends the context that Main gives to the
+// command, which starts the orderly end; a second one has its default effect and kills the process.
 //
-//	started in order:   database -> coalescer -> api -> admin
-//	stopped in reverse: admin <- api <- coalescer <- database
+//	started in order:   admin -> database -> group commit -> api
+//	stopped in reverse: api -> group commit -> database -> admin
 //
-// The order is the promise: a part may use those before it from its Start until
-// the end of its Stop. So the server drains while the coalescer still commits,
-// and the coalescer flushes while the pool is still open.
+// A part may use those before it from its Start until the end of its Stop. So the probes answer while the database is
+// away, the API drains while groups still commit, and the last groups commit while the pool is open.
 package lifecycle

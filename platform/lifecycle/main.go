@@ -2,12 +2,13 @@ package lifecycle
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
+	"text/tabwriter"
 
 	"github.com/rowlock/rowlock/platform/config"
 )
@@ -23,31 +24,27 @@ const (
 type Program struct {
 	// Name is the name of the binary, such as "counts".
 	Name string
-	// Summary is one line that says what it is for; --help prints it.
+	// Summary says in one line what the binary is for; --help prints it.
 	Summary string
-	// Config returns a fresh pointer to the configuration's struct, from which
-	// --help prints the table of variables. Nil leaves the table out.
+	// Config returns a pointer to a new configuration struct, whose variables --help prints. Nil leaves the table out.
 	Config func() any
-	// Commands are what the binary can do; the first is the default. The name
-	// version is taken.
+	// Commands are what the binary can do beside version; the first is the default.
 	Commands []Command
 }
 
-// Command is one thing that the binary can do.
+// Command is a command of the binary.
 type Command struct {
 	// Name is the word on the command line, such as "serve".
 	Name string
-	// Help is what --help says about it, in a few words.
+	// Help describes the command in a few words, for --help.
 	Help string
-	// Run does it. Its context ends at the first SIGINT or SIGTERM; context.Cause
-	// names the signal.
+	// Run executes the command. Its context ends at the first SIGINT or SIGTERM; context.Cause names the signal.
 	Run func(ctx context.Context, environ map[string]string) error
 }
 
-// Main runs the command that args name, the first one when they name none, and
-// returns the exit status: 0, 1 when the command failed (the error, one
-// sentence, is on stderr), 2 when the command line makes no sense. args are
-// those after the program's name, environ is config.Environ().
+// Main runs the command that args name, the first one when they name none, and returns the exit status: 0, 1 when the
+// command failed, 2 for a bad command line. It writes an error to stderr in one sentence. args are those after the
+// program's name, environ is config.Environ().
 func Main(p Program, args []string, environ map[string]string, stdout, stderr io.Writer) int {
 	name, help, err := parseArgs(args)
 	if err == nil && !help && name == "version" {
@@ -68,16 +65,16 @@ func Main(p Program, args []string, environ map[string]string, stdout, stderr io
 	return p.report(stderr, cmd.Run(ctx, environ))
 }
 
-// notifyContext returns a context that ends at the first SIGINT or SIGTERM.
-// From then on these signals have their default effect again.
+// notifyContext returns a context that ends at the first SIGINT or SIGTERM, after which these signals have their
+// default effect again.
 func notifyContext(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(parent, syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
 }
 
-// parseArgs takes the command line apart: at most one command, and the flags
-// that every binary understands. An empty name is the default command.
+// parseArgs parses the command line: at most one command, and the flags of every binary. An empty name is the default
+// command.
 func parseArgs(args []string) (name string, help bool, err error) {
 	for _, arg := range args {
 		switch {
@@ -102,27 +99,20 @@ func parseArgs(args []string) (name string, help bool, err error) {
 }
 
 func (p Program) find(name string) (Command, error) {
-	if len(p.Commands) == 0 {
-		return Command{}, errors.New("this program has no commands")
-	}
-	if name == "" {
+	if name == "" && len(p.Commands) > 0 {
 		return p.Commands[0], nil
 	}
 	names := make([]string, 0, len(p.Commands)+1)
-	for _, c := range p.Commands {
+	for _, c := range append(slices.Clip(p.Commands), Command{Name: "version"}) { // its --help is that of the program
 		if c.Name == name {
 			return c, nil
 		}
 		names = append(names, c.Name)
 	}
-	if name == "version" {
-		return Command{Name: name}, nil // its --help is that of the program
-	}
-	names = append(names, "version")
 	return Command{}, fmt.Errorf("unknown command %q, the commands are %s", name, strings.Join(names, ", "))
 }
 
-// report turns the end of a command into an exit status.
+// report returns the exit status for the error of a command.
 func (p Program) report(stderr io.Writer, err error) int {
 	if err == nil {
 		return exitOK
@@ -131,7 +121,6 @@ func (p Program) report(stderr io.Writer, err error) int {
 }
 
 func (p Program) complain(stderr io.Writer, err error, status int) int {
-	// When stderr is gone too, the exit status is all that is left to say.
 	_, _ = fmt.Fprintf(stderr, "%s: %v\n", p.Name, err)
 	return status
 }
@@ -139,31 +128,23 @@ func (p Program) complain(stderr io.Writer, err error, status int) int {
 // printHelp prints the commands and the table of variables.
 func (p Program) printHelp(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString(p.Name)
-	if p.Summary != "" {
-		b.WriteString(": " + p.Summary)
-	}
-	fmt.Fprintf(&b, "\n\nUsage: %s [command]\n\nCommands:\n", p.Name)
-
-	width := len("version")
-	for _, c := range p.Commands {
-		width = max(width, len(c.Name))
-	}
-	for i, c := range p.Commands {
-		help := c.Help
+	fmt.Fprintf(&b, "%s: %s\n\nUsage: %s [command]\n\nCommands:\n", p.Name, p.Summary, p.Name)
+	commands := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for i, c := range append(slices.Clip(p.Commands), Command{Name: "version", Help: "print the version"}) {
 		if i == 0 {
-			help += " (default)"
+			c.Help += " (default)"
 		}
-		fmt.Fprintf(&b, "  %-*s  %s\n", width, c.Name, help)
+		_, _ = fmt.Fprintf(commands, "  %s\t%s\n", c.Name, c.Help) // a strings.Builder does not fail
 	}
-	fmt.Fprintf(&b, "  %-*s  print the version\n", width, "version")
-	if p.Config != nil {
+	err := commands.Flush()
+	if err == nil && p.Config != nil {
 		b.WriteString("\nEnvironment:\n")
-		if err := config.Usage(&b, p.Config()); err != nil {
-			return fmt.Errorf("print help: %w", err)
-		}
+		err = config.Usage(&b, p.Config())
 	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
+	if err == nil {
+		_, err = io.WriteString(w, b.String())
+	}
+	if err != nil {
 		return fmt.Errorf("print help: %w", err)
 	}
 	return nil

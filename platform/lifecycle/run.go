@@ -9,19 +9,17 @@ import (
 	"time"
 )
 
-// letGo is how much longer than the shutdown timeout all parts together may
-// take, so that what only needs closing is closed and not torn.
-const letGo = time.Second
+// forcedStopGrace is how much longer than the shutdown timeout all parts together may take, so that what only needs
+// closing is still closed.
+const forcedStopGrace = time.Second
 
-// Run starts the parts in order and waits until ctx ends or a part fails. Then
-// it stops those that were started, in reverse, within shutdownTimeout for all
-// of them together. When that is over the contexts of the stops have ended; one
-// second later Run returns, whatever still hangs.
+// Run starts the parts in order and waits until ctx ends or a part fails. Then it stops those that were started, in
+// reverse, within shutdownTimeout for all of them together. When that is over the contexts of the stops have ended;
+// one second later Run returns, even when a part still hangs.
 //
-// It returns nil when ctx ended and every part stopped as it should. Otherwise
-// it returns all that went wrong, the cause first, each with its part's name: a
-// part that failed, could not start, or did not stop. It writes the steps to
-// log but not the errors: these are reported once, by the caller who gets them.
+// It returns nil when ctx ended and every part stopped without an error. Otherwise it returns all errors, the cause
+// first, each with its part's name: of a part that failed, could not start, or did not stop. It logs the steps but
+// not the errors: the caller reports these.
 func Run(ctx context.Context, log *slog.Logger, shutdownTimeout time.Duration, parts ...Part) error {
 	begin := time.Now()
 	life, end := context.WithCancelCause(ctx) // ends with ctx or with the first part that fails
@@ -32,7 +30,7 @@ func Run(ctx context.Context, log *slog.Logger, shutdownTimeout time.Duration, p
 		log.InfoContext(ctx, "started", milliseconds("ms", time.Since(begin)))
 	}
 	if err != nil && errors.Is(err, life.Err()) {
-		err = nil // a start that was merely called off is no failure
+		err = nil // a start that was cancelled is no failure
 	}
 	if err != nil {
 		end(err)
@@ -54,15 +52,14 @@ func Run(ctx context.Context, log *slog.Logger, shutdownTimeout time.Duration, p
 	return err
 }
 
-// milliseconds is d as every log line has it, with three decimals at most.
+// milliseconds returns an attribute with d in milliseconds, with three decimals at most.
 func milliseconds(key string, d time.Duration) slog.Attr {
 	return slog.Float64(key, float64(d.Microseconds())/1000)
 }
 
-// startAll starts the parts in order, until life ends or one cannot start, and
-// returns those that were started.
+// startAll starts the parts in order, until life ends or one cannot start, and returns those that were started.
 func startAll(
-	life context.Context, end context.CancelCauseFunc, log *slog.Logger, patience time.Duration, parts []Part,
+	life context.Context, end context.CancelCauseFunc, log *slog.Logger, cancelGrace time.Duration, parts []Part,
 ) ([]*running, error) {
 	started := make([]*running, 0, len(parts))
 	for _, part := range parts {
@@ -71,7 +68,7 @@ func startAll(
 			return started, nil
 		default:
 		}
-		if err := start(life, part, patience); err != nil {
+		if err := start(life, part, cancelGrace); err != nil {
 			return started, fmt.Errorf("%s: %w", part.Name, err)
 		}
 		started = append(started, launch(life, part, end))
@@ -80,9 +77,9 @@ func startAll(
 	return started, nil
 }
 
-// start runs the part's Start. When life ends meanwhile, Start has as long as a
-// stop would have: one that ignores its context must not hold the process.
-func start(life context.Context, part Part, patience time.Duration) error {
+// start calls the part's Start. When life ends meanwhile, Start has the time cancelGrace to return: one that ignores
+// its context must not hold the process.
+func start(life context.Context, part Part, cancelGrace time.Duration) error {
 	if part.Start == nil {
 		return nil
 	}
@@ -96,24 +93,25 @@ func start(life context.Context, part Part, patience time.Duration) error {
 		return err
 	case <-life.Done():
 	}
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(cancelGrace)
 	defer timer.Stop()
 	select {
 	case err := <-done:
 		return err
 	case <-timer.C:
-		return fmt.Errorf("the start went on for %s after it was called off", patience)
+		return fmt.Errorf("the start went on for %s after it was cancelled", cancelGrace)
 	}
 }
 
-// stopAll stops the parts in reverse. The context of the stops has the values
-// of ctx but not its end, and the deadline.
-func stopAll(ctx context.Context, log *slog.Logger, timeout time.Duration, started []*running, reported *failure) error {
+// stopAll stops the parts in reverse. The context of the stops has the values of ctx, not its end, and the deadline.
+func stopAll(
+	ctx context.Context, log *slog.Logger, timeout time.Duration, started []*running, reported *failure,
+) error {
 	ctx = context.WithoutCancel(ctx)
 	over := fmt.Errorf("the shutdown timeout of %s is over: %w", timeout, context.DeadlineExceeded)
 	soft, cancelSoft := context.WithTimeoutCause(ctx, timeout, over)
 	defer cancelSoft()
-	hard, cancelHard := context.WithTimeoutCause(ctx, timeout+letGo, over)
+	hard, cancelHard := context.WithTimeoutCause(ctx, timeout+forcedStopGrace, over)
 	defer cancelHard()
 
 	var errs []error

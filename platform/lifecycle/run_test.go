@@ -15,7 +15,7 @@ import (
 	"github.com/rowlock/rowlock/platform/lifecycle"
 )
 
-// journal notes what happened, in order.
+// journal records events in order.
 type journal struct {
 	mu     sync.Mutex
 	events []string
@@ -33,7 +33,7 @@ func (j *journal) all() []string {
 	return slices.Clone(j.events)
 }
 
-// worker is a part that runs until its context ends and notes its steps.
+// worker returns a part that runs until its context ends and records its steps.
 func (j *journal) worker(name string) lifecycle.Part {
 	return lifecycle.Part{
 		Name:  name,
@@ -169,9 +169,9 @@ func TestBeingAskedToStopDuringAStart(t *testing.T) {
 		"it obeys":    {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, ""},
 		"it finishes": {func(ctx context.Context) error { <-ctx.Done(); return nil }, ""},
 		"it fails":    {func(ctx context.Context) error { <-ctx.Done(); return errBoom }, "slow: boom"},
-		"it goes deaf": {
+		"it ignores it": {
 			func(context.Context) error { time.Sleep(time.Hour); return nil },
-			"slow: the start went on for 20s after it was called off",
+			"slow: the start went on for 20s after it was cancelled",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -186,7 +186,7 @@ func TestBeingAskedToStopDuringAStart(t *testing.T) {
 					t.Errorf("Run: %q, want %q", got, tt.want)
 				}
 				expect(t, j, "start db", "stop db", "end db")
-				time.Sleep(2 * time.Hour) // let the deaf one end inside the bubble
+				time.Sleep(2 * time.Hour) // lets the last one end inside the bubble
 			})
 		})
 	}
@@ -222,7 +222,7 @@ func TestTheContextOfStartEndsWithIt(t *testing.T) {
 	})
 }
 
-// The deadline is one for all; what hangs is named and left, what only needs closing still is closed.
+// One deadline holds for all parts; a part that hangs is named and left, and what only needs closing is still closed.
 func TestAPartThatDoesNotStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -257,7 +257,8 @@ func TestPartsThatHang(t *testing.T) {
 		defer cancel()
 		begin := time.Now()
 		err := lifecycle.Run(ctx, quiet(), timeout,
-			lifecycle.Part{Name: "one", Stop: hang}, lifecycle.Part{Name: "two", Run: hang}, lifecycle.Part{Name: "three", Stop: hang})
+			lifecycle.Part{Name: "one", Stop: hang}, lifecycle.Part{Name: "two", Run: hang},
+			lifecycle.Part{Name: "three", Stop: hang})
 		if took := time.Since(begin); took != time.Minute+timeout+time.Second {
 			t.Errorf("Run took %s, want the timeout and one second for all of them", took)
 		}
@@ -273,7 +274,7 @@ func TestPartsThatHang(t *testing.T) {
 	})
 }
 
-// Nothing that goes wrong is lost, whoever reports it.
+// Errors of Run and Stop are returned, the cause first.
 func TestAllErrorsAreReturned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
