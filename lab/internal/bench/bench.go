@@ -140,7 +140,7 @@ func (r *runner) rounds(ctx context.Context, scenarios []scenario, report *Repor
 				r.printf("failed\n")
 				return errors.Join(fmt.Errorf("%s: %w", s.name, err), inexact)
 			}
-			r.printf("%10s/s  %s\n", thousands(run.Figures[perSecond]), remarks(run))
+			r.printf("%10s/s  %s\n", format(perSecond, run.Figures[perSecond]), remarks(run))
 			if run.Sum != nil && !run.Sum.Holds() {
 				inexact = errors.Join(inexact, fmt.Errorf("%w: %s, round %d: %+v", ErrNotExact, s.name, round+1, *run.Sum))
 			}

@@ -73,7 +73,7 @@ func (f *fake) run(t *testing.T, only ...string) (*Report, error) {
 				d.items = 2
 			})},
 		},
-		bars: []bar{{name: "half of a closed loop", figure: perSecond, scenario: "open", over: "closed", least: 0.5}},
+		bars: []bar{{name: "half of a closed loop", figure: perSecond, scenario: "open", over: "closed", bound: atLeast, limit: 0.5}},
 	}.only(only)
 	return measure(t.Context(), &s, o, suite)
 }
@@ -186,14 +186,14 @@ func TestMedians(t *testing.T) {
 		bar  bar
 		want Bar
 	}{
-		{bar{figure: perSecond, scenario: "s", over: "base", least: 2}, Bar{Want: "at least 2 x base", Got: "2 x", Outcome: Met}},
-		{bar{figure: perSecond, scenario: "s", over: "base", least: 2.1}, Bar{Want: "at least 2.1 x base", Got: "2 x", Outcome: Missed}},
-		{bar{figure: perSecond, scenario: "s", least: 1000}, Bar{Want: "at least 1,000/s", Got: "200/s", Outcome: Missed}},
-		{bar{figure: perSecond, scenario: "s", over: "base", most: 2}, Bar{Want: "at most 2 x base", Got: "2 x", Outcome: Met}},
-		{bar{figure: perSecond, scenario: "s", over: "base"}, Bar{Want: "shown, there is no bar", Got: "2 x", Outcome: NotJudged}},
-		{bar{figure: errorCount, scenario: "s", atMostZero: true}, Bar{Want: "at most 0", Got: "3", Outcome: Missed}},
-		{bar{figure: p99, scenario: "s", most: 50}, Bar{Want: "at most 50.0 ms", Got: "-", Outcome: NotMeasured}},
-		{bar{figure: perSecond, scenario: "not run", over: "base", least: 2}, Bar{Want: "at least 2 x base", Got: "-", Outcome: NotMeasured}},
+		{bar{figure: perSecond, scenario: "s", over: "base", bound: atLeast, limit: 2}, Bar{Want: "at least 2 x base", Got: "2 x", Outcome: Met}},
+		{bar{figure: perSecond, scenario: "s", over: "base", bound: atLeast, limit: 2.1}, Bar{Want: "at least 2.1 x base", Got: "2 x", Outcome: Missed}},
+		{bar{figure: perSecond, scenario: "s", bound: atLeast, limit: 1000}, Bar{Want: "at least 1,000/s", Got: "200/s", Outcome: Missed}},
+		{bar{figure: perSecond, scenario: "s", over: "base", bound: atMost, limit: 2}, Bar{Want: "at most 2 x base", Got: "2 x", Outcome: Met}},
+		{bar{figure: perSecond, scenario: "s", over: "base", bound: noBound, limit: 1}, Bar{Want: "shown beside 1 x base", Got: "2 x", Outcome: NotJudged}},
+		{bar{figure: errorCount, scenario: "s", bound: atMost}, Bar{Want: "at most 0", Got: "3", Outcome: Missed}},
+		{bar{figure: p99, scenario: "s", bound: atMost, limit: 50}, Bar{Want: "at most 50.0 ms", Got: "-", Outcome: NotMeasured}},
+		{bar{figure: perSecond, scenario: "not run", over: "base", bound: atLeast, limit: 2}, Bar{Want: "at least 2 x base", Got: "-", Outcome: NotMeasured}},
 	} {
 		r.Bars = nil
 		if r.judge([]bar{tc.bar}); r.Bars[0] != tc.want {

@@ -40,30 +40,24 @@ func newIidy(o Options) suite {
 		}},
 	}
 	const added, gone, tried = "count(*)", "-count(*)", "count(*) FILTER (WHERE attempts = 1)"
+	const increment = "?action=increment"
 	for _, one := range []struct {
 		name, title string
-		bar         string
-		least       float64 // items a second, beside iidyPGBench
+		least       float64 // items a second, beside iidyPGBench; 0 for one page over and over, which has no bar
 		items       int64   // of a request
 		requests    func() [][]byte
 		state       string // the column that grows by the items; empty for reads
 	}{
-		{"add", "items added, 1,000 a request", "items added", 242_000, aRequest, l.batches(http.MethodPost, ""), added},
-		{"page", "items paged, 1,000 a request", "items paged", 361_000, aRequest, l.pages, ""},
-		{"first-page", "items paged, the first page alone", "", 0, aRequest, l.firstPage, ""},
-		{"last-page", "items paged, the last page alone", "", 0, aRequest, l.lastPage, ""},
-		{
-			"increment", "items incremented, 1,000 a request", "items incremented", 164_000, aRequest,
-			l.batches(http.MethodPost, "?action=increment"), tried,
-		},
-		{"delete", "items deleted, 1,000 a request", "items deleted", 305_000, aRequest, l.batches(http.MethodDelete, ""), gone},
-		{"add-one", "single adds", "single adds", 5_200, 1, l.singles(http.MethodPost, ""), added},
-		{"get-one", "single gets", "single gets", 15_000, 1, l.singles(http.MethodGet, ""), ""},
-		{
-			"increment-one", "single increments", "single increments", 6_300, 1,
-			l.singles(http.MethodPost, "?action=increment"), tried,
-		},
-		{"delete-one", "single deletes", "single deletes", 6_800, 1, l.singles(http.MethodDelete, ""), gone},
+		{"add", "items added, 1,000 a request", 242_000, aRequest, l.batches(http.MethodPost, ""), added},
+		{"page", "items paged, 1,000 a request", 361_000, aRequest, l.pages, ""},
+		{"first-page", "items paged, the first page alone", 0, aRequest, l.firstPage, ""},
+		{"last-page", "items paged, the last page alone", 0, aRequest, l.lastPage, ""},
+		{"increment", "items incremented, 1,000 a request", 164_000, aRequest, l.batches(http.MethodPost, increment), tried},
+		{"delete", "items deleted, 1,000 a request", 305_000, aRequest, l.batches(http.MethodDelete, ""), gone},
+		{"add-one", "single adds", 5_200, 1, l.singles(http.MethodPost, ""), added},
+		{"get-one", "single gets", 15_000, 1, l.singles(http.MethodGet, ""), ""},
+		{"increment-one", "single increments", 6_300, 1, l.singles(http.MethodPost, increment), tried},
+		{"delete-one", "single deletes", 6_800, 1, l.singles(http.MethodDelete, ""), gone},
 	} {
 		s.scenarios = append(s.scenarios, scenario{
 			name: one.name, title: one.title, baseline: "pgbench-uniform", replicas: o.Replicas, drive: func(r *runner) (drive, error) {
@@ -71,7 +65,7 @@ func newIidy(o Options) suite {
 					l.list = strings.TrimSuffix(benchPrefix(), "-")
 				}
 				d := drive{Config: load.Config{Requests: one.requests()}, items: one.items, once: true}
-				if one.bar == "" { // one page over and over
+				if one.least == 0 {
 					d.once, d.Duration = false, min(o.Duration, 3*time.Second)
 				}
 				if one.state != "" {
@@ -80,9 +74,10 @@ func newIidy(o Options) suite {
 				return d, nil
 			},
 		})
-		if one.bar != "" {
+		if one.least > 0 {
 			s.bars = append(s.bars, bar{
-				name: one.bar, figure: perSecond, scenario: one.name, over: "pgbench-uniform", least: one.least / iidyPGBench,
+				name: one.title, figure: perSecond, scenario: one.name, over: "pgbench-uniform",
+				bound: atLeast, limit: one.least / iidyPGBench,
 			})
 		}
 	}

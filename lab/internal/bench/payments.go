@@ -52,8 +52,8 @@ func newPayments(o Options) suite {
 			},
 		},
 		bars: []bar{
-			{name: "new keys", figure: perSecond, scenario: "new-keys", over: "pgbench-payment", least: 0.4},
-			{name: "replays", figure: perSecond, scenario: "replays", over: "new-keys", least: 3},
+			{name: "new keys", figure: perSecond, scenario: "new-keys", over: "pgbench-payment", bound: atLeast, limit: 0.4},
+			{name: "replays", figure: perSecond, scenario: "replays", over: "new-keys", bound: atLeast, limit: 3},
 		},
 	}
 }

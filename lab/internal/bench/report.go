@@ -132,12 +132,12 @@ func (s *Series) summarize() {
 				s.Median[name] += v
 			}
 		case maxLatency, othersCPU, memoryGrowth:
-			s.Median[name] = slices.Max(values)
+			s.Median[name] = values[len(values)-1]
 		default:
 			s.Median[name] = (values[(len(values)-1)/2] + values[len(values)/2]) / 2
 		}
-		if name == perSecond && len(values) > 1 {
-			s.Median[spread] = 50 * (slices.Max(values) - slices.Min(values)) / s.Median[name]
+		if name == perSecond && len(values) > 1 && values[0] > 0 {
+			s.Median[spread] = 50 * (values[len(values)-1] - values[0]) / s.Median[name]
 		}
 	}
 }
@@ -161,11 +161,19 @@ func (r *Report) figure(name, scenario, over string) (float64, bool) {
 type bar struct {
 	name, figure, scenario string
 	// over names the scenario whose figure is 1; empty for an absolute bar.
-	over string
-	// least and most bound the figure; the one that is not wanted is 0. atMostZero wants 0, and none of them nothing.
-	least, most float64
-	atMostZero  bool
+	over  string
+	bound bound
+	limit float64
 }
+
+// bound says how a limit bounds a figure.
+type bound string
+
+const (
+	atLeast bound = "at least"
+	atMost  bound = "at most"
+	noBound bound = "shown beside"
+)
 
 // Bar holds one target and what was reached.
 type Bar struct {
@@ -189,23 +197,17 @@ const (
 // judge fills in the bars.
 func (r *Report) judge(bars []bar) {
 	for _, b := range bars {
-		show := func(v float64) string { return format(b.figure, v) + units()[b.figure] }
+		show := func(v float64) string { return format(b.figure, v) + describe(b.figure).unit }
 		if b.over != "" {
 			show = func(v float64) string { return fmt.Sprintf("%.3g x", v) }
 		}
-		judged := Bar{Name: b.name, Got: "-", Outcome: NotMeasured, Want: strings.TrimSpace("at most " + show(b.most) + " " + b.over)}
-		switch {
-		case b.least > 0:
-			judged.Want = strings.TrimSpace("at least " + show(b.least) + " " + b.over)
-		case b.most == 0 && !b.atMostZero:
-			judged.Want = "shown, there is no bar"
-		}
+		judged := Bar{Name: b.name, Got: "-", Outcome: NotMeasured, Want: strings.TrimSpace(string(b.bound) + " " + show(b.limit) + " " + b.over)}
 		if v, ok := r.figure(b.figure, b.scenario, b.over); ok {
 			judged.Got, judged.Outcome = show(v), Met
 			switch {
-			case !r.Options.Judge || strings.HasPrefix(judged.Want, "shown"):
+			case b.bound == noBound || !r.Options.Judge:
 				judged.Outcome = NotJudged
-			case b.least > 0 && v < b.least, b.least == 0 && v > b.most:
+			case (b.bound == atLeast && v < b.limit) || (b.bound == atMost && v > b.limit):
 				judged.Outcome = Missed
 			}
 		}

@@ -23,7 +23,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	_, _ = fmt.Fprintf(&text, "PostgreSQL %s: %s\n", m.PostgreSQL, m.Settings)
 	_, _ = fmt.Fprintf(&text, "%d connections, %d items, %d x %v after %v of warm-up; open loop %v at %s/s; "+
 		"pgbench -M prepared -c %d -j %d, its table with the same fillfactor (%d) as the service's\n\n", o.Connections,
-		o.Items, o.Runs, o.Duration, o.Warmup, o.OpenDuration, thousands(o.Rate), pgbench.Clients, pgbench.Threads,
+		o.Items, o.Runs, o.Duration, o.Warmup, o.OpenDuration, format(perSecond, o.Rate), pgbench.Clients, pgbench.Threads,
 		pgbench.FillFactor)
 	r.writeFigures(&text)
 	_, _ = fmt.Fprintln(&text, "\nFigures are medians. CPU is per request. Latencies of a closed loop are queueing at full load; "+
@@ -40,19 +40,37 @@ func (r *Report) WriteTable(w io.Writer) error {
 	return nil
 }
 
-// columns returns the figures of the table with their headings.
-func columns() [][2]string {
-	return [][2]string{
-		{"per second", perSecond}, {"spread", spread}, {"ratio", ratio}, {"p50 ms", p50}, {"p99 ms", p99}, {"p99.9 ms", p999},
-		{"max ms", maxLatency}, {"late p99 ms", lateP99}, {"errors", errorCount}, {"CPU client µs", clientCPU},
-		{"replicas µs", replicaCPU}, {"PostgreSQL µs", databaseCPU}, {"others %", othersCPU}, {"MiB", memory}, {"spans", spans},
+// column describes a figure.
+type column struct {
+	heading, unit string
+	// digits is how many stand behind the point; below 0, how many count.
+	digits int
+}
+
+// columns returns the figures in the order of the table, and what is not in the table without a heading.
+func columns() ([]string, map[string]column) {
+	order := []string{
+		perSecond, spread, ratio, p50, p99, p999, maxLatency, lateP99, errorCount, clientCPU, replicaCPU, databaseCPU, othersCPU, memory, spans,
 	}
+	return order, map[string]column{
+		perSecond: {"per second", "/s", 0}, spread: {"spread ± %", " %", 0}, ratio: {"ratio", " x", 2},
+		p50: {"p50 ms", " ms", -3}, p99: {"p99 ms", " ms", -3}, p999: {"p99.9 ms", " ms", -3}, maxLatency: {"max ms", " ms", -3},
+		lateP99: {"late p99 ms", " ms", -3}, errorCount: {"errors", "", 0}, clientCPU: {"CPU client µs", " µs", 1},
+		replicaCPU: {"replicas µs", " µs", 1}, databaseCPU: {"PostgreSQL µs", " µs", 1}, othersCPU: {"others %", " %", 0},
+		memory: {"MiB", " MiB", 1}, memoryGrowth: {"", " x", 2}, lostChanges: {"", "", 0}, spans: {"spans", "", 0},
+	}
+}
+
+func describe(figure string) column {
+	_, all := columns()
+	return all[figure]
 }
 
 // writeFigures prints a line for each scenario and a column for each figure that was measured.
 func (r *Report) writeFigures(w io.Writer) {
-	measured := slices.DeleteFunc(columns(), func(column [2]string) bool {
-		return !slices.ContainsFunc(r.Scenarios, func(s Series) bool { _, ok := s.Median[column[1]]; return ok })
+	order, all := columns()
+	measured := slices.DeleteFunc(order, func(figure string) bool {
+		return !slices.ContainsFunc(r.Scenarios, func(s Series) bool { _, ok := s.Median[figure]; return ok })
 	})
 	width := 0
 	for _, s := range r.Scenarios {
@@ -61,18 +79,18 @@ func (r *Report) writeFigures(w io.Writer) {
 	// All cells are aligned right but those of the first column, which are padded here: tabwriter has one alignment.
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	_, _ = fmt.Fprintf(table, "%-*s\t", width, "scenario")
-	for _, column := range measured {
-		_, _ = fmt.Fprintf(table, "%s\t", column[0])
+	for _, figure := range measured {
+		_, _ = fmt.Fprintf(table, "%s\t", all[figure].heading)
 	}
 	for _, s := range r.Scenarios {
 		if len(s.Runs) == 0 {
 			continue
 		}
 		_, _ = fmt.Fprintf(table, "\n%-*s\t", width, s.Title)
-		for _, column := range measured {
+		for _, figure := range measured {
 			cell := "-"
-			if v, ok := s.Median[column[1]]; ok {
-				cell = format(column[1], v)
+			if v, ok := s.Median[figure]; ok {
+				cell = format(figure, v)
 			}
 			_, _ = fmt.Fprintf(table, "%s\t", cell)
 		}
@@ -104,49 +122,36 @@ func (r *Report) writeSums(w io.Writer) {
 // remarks returns what the progress line says of one run.
 func remarks(run Result) string {
 	var parts []string
-	add := func(ok bool, text string) {
-		if ok {
-			parts = append(parts, text)
+	add := func(name, figure string, above float64) {
+		if v := run.Figures[figure]; v > above {
+			parts = append(parts, name+" "+format(figure, v)+describe(figure).unit)
 		}
 	}
-	v := run.Figures
-	add(v[p99] > 0, "p99 "+format(p99, v[p99])+" ms")
-	add(v[clientCPU] > 0, "client CPU "+format(clientCPU, v[clientCPU])+" µs")
-	add(v[othersCPU] > 5, "other programs "+format(othersCPU, v[othersCPU])+" %")
-	add(v[errorCount] > 0, fmt.Sprintf("%.0f errors %v %v", v[errorCount], run.Statuses, run.Failures))
-	add(run.Sum != nil && run.Sum.Holds(), "sum exact")
-	add(run.Sum != nil && !run.Sum.Holds(), "SUM WRONG")
+	add("p99", p99, 0)
+	add("client CPU", clientCPU, 0)
+	add("other programs", othersCPU, 5)
+	add(fmt.Sprintf("%v %v errors", run.Statuses, run.Failures), errorCount, 0)
+	add("LOST", lostChanges, 0)
+	if run.Sum != nil && run.Sum.Holds() {
+		parts = append(parts, "sum exact")
+	}
 	return strings.Join(parts, ", ")
-}
-
-// units returns what is put behind figures that stand alone.
-func units() map[string]string {
-	return map[string]string{perSecond: "/s", p50: " ms", p99: " ms", memoryGrowth: " x"}
 }
 
 // format prints a figure without its unit.
 func format(figure string, v float64) string {
-	switch figure {
-	case perSecond, spans:
-		return thousands(v)
-	case spread:
-		return fmt.Sprintf("±%.0f %%", v)
-	case ratio, memoryGrowth:
-		return fmt.Sprintf("%.2f", v)
-	case p50, p99, p999, maxLatency, lateP99: // three digits
-		return strconv.FormatFloat(v, 'f', max(0, 2-int(math.Floor(math.Log10(max(1, v))))), 64)
-	case clientCPU, replicaCPU, databaseCPU, memory:
-		return fmt.Sprintf("%.1f", v)
-	default:
-		return fmt.Sprintf("%.0f", v)
+	digits := describe(figure).digits
+	if digits < 0 {
+		digits = max(0, -digits-1-int(math.Floor(math.Log10(max(1, v)))))
 	}
+	return thousands(strconv.FormatFloat(v, 'f', digits, 64))
 }
 
-// thousands prints a whole number with commas.
-func thousands(v float64) string {
-	digits := strconv.FormatFloat(v, 'f', 0, 64)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
+// thousands puts commas into a number.
+func thousands(number string) string {
+	whole, _, _ := strings.Cut(number, ".")
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		number = number[:i] + "," + number[i:]
 	}
-	return digits
+	return number
 }
