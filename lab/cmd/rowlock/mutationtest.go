@@ -36,9 +36,10 @@ type mutationTest struct {
 
 func newMutationTest(p process) *cobra.Command {
 	m := mutationTest{process: p}
-	var all, chosen []string
-	for _, mutant := range prove.Mutants() {
-		all = append(all, mutant.Tag)
+	var chosen []string
+	all := make([]string, len(prove.Mutants()))
+	for i, mutant := range prove.Mutants() {
+		all[i] = mutant.Tag
 	}
 	cmd := &cobra.Command{
 		Use: "mutation-test", Aliases: []string{"bites"}, Args: noWords,
@@ -56,10 +57,12 @@ func newMutationTest(p process) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&chosen, "mutant", nil, "build in this mutant instead of all; may be repeated: "+strings.Join(all, ", "))
+	flags.StringArrayVar(&chosen, "mutant", nil,
+		"build in this mutant instead of all; may be repeated: "+strings.Join(all, ", "))
 	flags.Uint64Var(&m.seed, "seed", rand.Uint64N(1<<32), "seed of the schedules")
 	randomSeed(flags)
-	flags.StringVar(&m.dir, "out", filepath.Join(".tmp", "mutants"), "folder for the mutants' binaries, and for what was found")
+	flags.StringVar(&m.dir, "out", filepath.Join(".tmp", "mutants"),
+		"folder for the mutants' binaries, and for what was found")
 	return cmd
 }
 
@@ -103,7 +106,8 @@ func (m mutationTest) conclude(missed []string, sound *prove.Report) error {
 		say(m.stdout, "without a mutant: %s", f)
 	}
 	if len(missed) > 0 || len(failures) > 0 {
-		return fmt.Errorf("mutation-test: %d of %d mutants were not found (%s), and %d checks failed without a mutant; seed %d",
+		return fmt.Errorf("mutation-test: %d of %d mutants were not found (%s), "+
+			"and %d checks failed without a mutant; seed %d",
 			len(missed), len(m.mutants), strings.Join(missed, ", "), len(failures), m.seed)
 	}
 	say(m.stdout, "\nAll %d mutants were found, each within %s; without a mutant the same windows hold. Seed %d.",
@@ -112,7 +116,9 @@ func (m mutationTest) conclude(missed []string, sound *prove.Report) error {
 }
 
 // test builds a mutant and repeats its window until the proof finds it or time is over.
-func (m mutationTest) test(ctx context.Context, mutant prove.Mutant) (found *prove.Failure, took time.Duration, err error) {
+func (m mutationTest) test(
+	ctx context.Context, mutant prove.Mutant,
+) (found *prove.Failure, took time.Duration, err error) {
 	binary, err := m.build(ctx, mutant)
 	if err != nil {
 		return nil, 0, err

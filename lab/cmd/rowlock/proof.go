@@ -192,7 +192,8 @@ func (v proof) onMariaDB(ctx context.Context, at *place, s prove.Service) error 
 		return err
 	}
 	at.leave = append(at.leave, func(context.Context) error { return stop() })
-	db, err := sqldb.Open(ctx, sqldb.Settings{URL: server.URL("mysql"), Engines: []sqldb.Engine{sqldb.MySQL}}, slog.New(slog.DiscardHandler), nil)
+	settings := sqldb.Settings{URL: server.URL("mysql"), Engines: []sqldb.Engine{sqldb.MySQL}}
+	db, err := sqldb.Open(ctx, settings, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return err
 	}

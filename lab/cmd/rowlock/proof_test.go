@@ -44,7 +44,9 @@ func openShared(t *testing.T) *sharedServer {
 	_, f.super = dbtest.TLSServer(t, func(o *localpg.Options) {
 		o.Settings["idle_in_transaction_session_timeout"], o.Settings["track_activities"] = "400ms", "off"
 	})
-	statements := []string{`CREATE ROLE prover LOGIN CREATEDB CREATEROLE PASSWORD '` + proverPassword + `'`, `CREATE DATABASE rowlock`}
+	statements := []string{
+		`CREATE ROLE prover LOGIN CREATEDB CREATEROLE PASSWORD '` + proverPassword + `'`, `CREATE DATABASE rowlock`,
+	}
 	for _, s := range services.All() {
 		for _, role := range local.SchemaOf(s).RoleNames() {
 			statements = append(statements, `CREATE ROLE `+role+` LOGIN CONNECTION LIMIT 17 PASSWORD '`+installedPassword+`'`)
@@ -102,7 +104,8 @@ func (f *sharedServer) inventory(t *testing.T) (all string) {
 	err := dial(t, f.super).QueryRowContext(t.Context(), `SELECT string_agg(line, E'\n' ORDER BY line) FROM (
 		SELECT 'role ' || (a - 'oid')::text FROM (SELECT to_jsonb(r) AS a FROM pg_authid r) roles
 		UNION ALL SELECT 'member ' || roleid::regrole || ' ' || member::regrole FROM pg_auth_members
-		UNION ALL SELECT 'database ' || datname || datdba::regrole || coalesce(datacl::text, '') || datconnlimit FROM pg_database
+		UNION ALL SELECT 'database ' || datname || datdba::regrole || coalesce(datacl::text, '') || datconnlimit
+			FROM pg_database
 		UNION ALL SELECT 'setting ' || s::text FROM pg_db_role_setting s
 		UNION ALL SELECT 'setting ' || name || setting FROM pg_settings WHERE source LIKE '%file') things (line)`).Scan(&all)
 	if err != nil {
@@ -147,7 +150,8 @@ func TestProveRemote(t *testing.T) {
 	o := proveOptions{services: chosen, replicas: 2, clients: 4, seed: 3, out: dir, dsn: f.prover}
 	var said bytes.Buffer
 	p := process{environ: config.Environ(), stdout: &said, stderr: &said}
-	p.environ["PGPASSWORD"], p.environ["DB_POOLER"] = proverPassword, "transaction" // for another server, and not for the replicas
+	// For another server, and not for the replicas.
+	p.environ["PGPASSWORD"], p.environ["DB_POOLER"] = proverPassword, "transaction"
 	server, err := openRemote(t.Context(), p, o)
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +174,9 @@ func TestProveRemote(t *testing.T) {
 		texts[name] = string(text)
 	}
 	for what, text := range texts {
-		for _, want := range []string{"only the owner of the server can restart it", "deadlock_timeout", "track_activities is off", " at 127.0.0.1:"} {
+		for _, want := range []string{
+			"only the owner of the server can restart it", "deadlock_timeout", "track_activities is off", " at 127.0.0.1:",
+		} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s does not say %q:\n%s", what, want, text)
 			}
@@ -229,8 +235,8 @@ func TestReplicaEnviron(t *testing.T) {
 	want := maps.Clone(environ)
 	want["SHUTDOWN_DELAY"] = shutdownDelay
 	for _, name := range []string{
-		"DATABASE_URL", "MIGRATE_DATABASE_URL", "PROCESSOR_DATABASE_URL", "ROWLOCK_TEST_DATABASE_URL", "DATABASE_URI", "OTHER_DATABASE_URI",
-		"DB_POOLER", "PGHOST", "PGHOSTADDR", "PGUSER", "PGPASSWORD", "PGSERVICE", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS",
+		"DATABASE_URL", "MIGRATE_DATABASE_URL", "PROCESSOR_DATABASE_URL", "ROWLOCK_TEST_DATABASE_URL", "DATABASE_URI",
+		"OTHER_DATABASE_URI", "DB_POOLER", "PGHOST", "PGPASSWORD", "PGSERVICE", "OTEL_EXPORTER_OTLP_HEADERS",
 		"INTERNAL_HTTP_ADDR",
 	} {
 		environ[name] = "elsewhere"
@@ -257,7 +263,8 @@ func TestMostConnections(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := mostConnections(map[string]string{"DB_MAX_OPEN_CONNS": c.pool}, proveOptions{services: chosen, replicas: 3}); n != c.want {
+		environ := map[string]string{"DB_MAX_OPEN_CONNS": c.pool}
+		if n := mostConnections(environ, proveOptions{services: chosen, replicas: 3}); n != c.want {
 			t.Errorf("%s with pools of %q: %d, want %d", c.service, c.pool, n, c.want)
 		}
 	}

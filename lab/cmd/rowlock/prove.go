@@ -52,8 +52,10 @@ func newProve(p process) *cobra.Command {
 	flags.DurationVar(&o.length, "for", 3*time.Minute, "length of all fault windows together")
 	flags.Uint64Var(&o.seed, "seed", rand.Uint64N(1<<32), "seed of the schedule")
 	randomSeed(flags)
-	flags.StringSliceVar(&o.faults, "faults", nil, "comma-separated fault windows instead of all: "+strings.Join(prove.Names(), ","))
-	flags.StringVar(&o.dsn, "dsn", "", "PostgreSQL server to run on instead of a private one: `URL` of a role with CREATEDB and CREATEROLE")
+	flags.StringSliceVar(&o.faults, "faults", nil,
+		"comma-separated fault windows instead of all: "+strings.Join(prove.Names(), ","))
+	flags.StringVar(&o.dsn, "dsn", "",
+		"PostgreSQL server to run on instead of a private one: `URL` of a role with CREATEDB and CREATEROLE")
 	flags.StringVar(&o.out, "out", filepath.Join(".tmp", "proof"),
 		"folder for proof.json, proof.html and pictures of violations; empty for none")
 	// An empty URL comes from a variable that is not set: it must not start a private server.
@@ -103,7 +105,8 @@ func runProve(ctx context.Context, p process, o proveOptions) error {
 			return err
 		}
 	}
-	say(p.stdout, "Seed %d, %d replicas and %d clients of each service, %d fault windows", o.seed, o.replicas, o.clients, len(run.windows))
+	say(p.stdout, "Seed %d, %d replicas and %d clients of each service, %d fault windows",
+		o.seed, o.replicas, o.clients, len(run.windows))
 	for _, w := range run.windows {
 		say(p.stdout, "  %s", w)
 	}

@@ -34,7 +34,8 @@ func TestConclude(t *testing.T) {
 	report := func(holds bool, broken string) *prove.Report {
 		checks := []prove.Check{{Name: "linearizable", OK: holds}}
 		return &prove.Report{
-			Seed: 4, Broken: broken, Windows: []*prove.WindowResult{{Services: []prove.ServiceResult{{Service: "counts", Checks: checks}}}},
+			Seed: 4, Broken: broken,
+			Windows: []*prove.WindowResult{{Services: []prove.ServiceResult{{Service: "counts", Checks: checks}}}},
 		}
 	}
 	lost := errors.New("the server is gone")
@@ -69,7 +70,8 @@ func TestConclude(t *testing.T) {
 func TestProve(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	r := start(t, nil, strings.Fields("prove --service counts --replicas 2 --clients 4 --faults kill --for 10s --seed 3 --out "+dir)...)
+	const line = "prove --service counts --replicas 2 --clients 4 --faults kill --for 10s --seed 3 --out "
+	r := start(t, nil, strings.Fields(line+dir)...)
 	if status := r.end(); status != exitOK {
 		t.Fatalf("it ends with status %d", status)
 	}
@@ -81,11 +83,14 @@ func TestProve(t *testing.T) {
 	if err := json.Unmarshal(raw, &report); err != nil {
 		t.Fatal(err)
 	}
-	if len(report.Windows) != 1 || report.Seed != 3 || len(report.Failures()) != 0 || report.Windows[0].Services[0].Done[fault.Kill] == 0 {
+	if len(report.Windows) != 1 || report.Seed != 3 || len(report.Failures()) != 0 ||
+		report.Windows[0].Services[0].Done[fault.Kill] == 0 {
 		t.Errorf("%s", raw)
 	}
-	if out := r.output(); !strings.Contains(out, "Everything that was promised held") || !strings.Contains(out, "kill -9 (") {
-		t.Errorf("it says\n%s", out)
+	for _, want := range []string{"Everything that was promised held", "kill -9 ("} {
+		if !strings.Contains(r.output(), want) {
+			t.Errorf("it does not say %q:\n%s", want, r.output())
+		}
 	}
 	lookAt(t, filepath.Join(dir, "proof.html"))
 }
@@ -97,7 +102,8 @@ func lookAt(t *testing.T, page string) {
 	if err != nil {
 		t.Skip("chromium is not installed: the page was not looked at")
 	}
-	cmd := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+	cmd := exec.CommandContext(t.Context(), browser,
+		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--enable-logging=stderr",
 		"--user-data-dir="+t.TempDir(), "--dump-dom", "file://"+page)
 	var complaints strings.Builder

@@ -246,12 +246,12 @@ func (in *Injector) restartServers(ctx context.Context, targets []*Target) error
 	for s := range servers {
 		group.Go(func() error {
 			if err := s.Kill(); err != nil {
-				return err //nolint:wrapcheck // it says which server
+				return err
 			}
-			return s.Restart(ctx) //nolint:wrapcheck // as above
+			return s.Restart(ctx)
 		})
 	}
-	return group.Wait() //nolint:wrapcheck // as above
+	return group.Wait() //nolint:wrapcheck // it says which server
 }
 
 // terminateBackend ends one of the service's connections, one at work if there is any.

@@ -43,12 +43,13 @@ func TestLockAndHeal(t *testing.T) {
 		t.Fatal(err)
 	}
 	var locked, unlocked int
-	target := &fault.Target{Role: u.User.Username(), Proxy: faultproxy.New(t, dsn), Lock: func(context.Context) fault.Lock {
+	target := &fault.Target{Role: u.User.Username(), Proxy: faultproxy.New(t, dsn)}
+	target.Lock = func(context.Context) fault.Lock {
 		return fault.Lock{
 			Statement: `UPDATE held SET n = n + 1`, Commit: true,
 			Locked: func() { locked++ }, Unlocking: func() { unlocked++ },
 		}
-	}}
+	}
 	in, targets := &fault.Injector{DB: db, Timeout: time.Second}, []*fault.Target{target}
 	lock := func() {
 		t.Helper()

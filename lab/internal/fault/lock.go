@@ -53,7 +53,7 @@ func (in *Injector) lock(ctx context.Context, t *Target) error {
 			if err == nil && !l.Commit {
 				err = errRollback
 			}
-			return err //nolint:wrapcheck // as above
+			return err
 		})
 		if errors.Is(err, errRollback) {
 			err = nil

@@ -42,9 +42,10 @@ func newModel[State comparable, Input any](init State, step func(s State, in Inp
 			s, _ := state.(State)
 			in, _ := input.(Input)
 			op, _ := output.(Op)
-			var after []any
-			for _, one := range step(s, in, op) {
-				after = append(after, one)
+			states := step(s, in, op)
+			after := make([]any, len(states))
+			for i := range states {
+				after[i] = states[i]
 			}
 			return after
 		},
@@ -88,7 +89,8 @@ func Check(model Model, ops []Op, pictures string) (ok bool, detail, picture str
 			picture = model.draw(keys[i], groups[keys[i]], pictures)
 		}
 	}
-	detail = fmt.Sprintf("%d keys: illegal %d, undecided %d%s", len(keys), count[porcupine.Illegal], count[porcupine.Unknown], first)
+	detail = fmt.Sprintf("%d keys: illegal %d, undecided %d%s",
+		len(keys), count[porcupine.Illegal], count[porcupine.Unknown], first)
 	return count[porcupine.Ok] == len(keys), detail, picture
 }
 

@@ -23,18 +23,24 @@ func TestCountModel(t *testing.T) {
 		ops   []Op
 		legal bool
 	}{
-		"one after the other":      {[]Op{op(0, 1, OK, add(5), int64(5)), op(2, 3, OK, add(-2), int64(3)), op(4, 5, OK, add(0), int64(3))}, true},
+		"one after the other": {[]Op{
+			op(0, 1, OK, add(5), int64(5)), op(2, 3, OK, add(-2), int64(3)), op(4, 5, OK, add(0), int64(3)),
+		}, true},
 		"at once, in either order": {[]Op{op(0, 9, OK, add(5), int64(7)), op(1, 8, OK, add(2), int64(2))}, true},
 		"a lost increase":          {[]Op{op(0, 1, OK, add(5), int64(5)), op(2, 3, OK, add(0), int64(0))}, false},
 		"an increase made twice":   {[]Op{op(0, 1, OK, add(5), int64(10))}, false},
 		"twice, seen by a read":    {[]Op{op(0, 1, OK, add(5), int64(5)), op(2, 3, OK, add(0), int64(10))}, false},
-		"a stale read":             {[]Op{op(0, 1, OK, add(5), int64(5)), op(2, 3, OK, add(1), int64(6)), op(4, 5, OK, add(0), int64(5))}, false},
-		"one answer given twice":   {[]Op{op(0, 9, OK, add(1), int64(1)), op(0, 9, OK, add(1), int64(1))}, false},
-		"unknown and done":         {[]Op{op(0, 1, Unknown, add(5), nil), op(2, 3, OK, add(0), int64(5))}, true},
-		"unknown and done late":    {[]Op{op(0, 1, Unknown, add(5), nil), op(2, 3, OK, add(0), int64(0)), op(4, 5, OK, add(0), int64(5))}, true},
-		"unknown and not done":     {[]Op{op(0, 1, Unknown, add(5), nil), op(2, 3, OK, add(0), int64(0))}, true},
-		"unknown and done twice":   {[]Op{op(0, 1, Unknown, add(5), nil), op(2, 3, OK, add(0), int64(10))}, false},
-		"not applied, but done":    {[]Op{op(0, 1, NotApplied, add(5), nil), op(2, 3, OK, add(0), int64(5))}, false},
+		"a stale read": {[]Op{
+			op(0, 1, OK, add(5), int64(5)), op(2, 3, OK, add(1), int64(6)), op(4, 5, OK, add(0), int64(5)),
+		}, false},
+		"one answer given twice": {[]Op{op(0, 9, OK, add(1), int64(1)), op(0, 9, OK, add(1), int64(1))}, false},
+		"unknown and done":       {[]Op{op(0, 1, Unknown, add(5), nil), op(2, 3, OK, add(0), int64(5))}, true},
+		"unknown and done late": {[]Op{
+			op(0, 1, Unknown, add(5), nil), op(2, 3, OK, add(0), int64(0)), op(4, 5, OK, add(0), int64(5)),
+		}, true},
+		"unknown and not done":   {[]Op{op(0, 1, Unknown, add(5), nil), op(2, 3, OK, add(0), int64(0))}, true},
+		"unknown and done twice": {[]Op{op(0, 1, Unknown, add(5), nil), op(2, 3, OK, add(0), int64(10))}, false},
+		"not applied, but done":  {[]Op{op(0, 1, NotApplied, add(5), nil), op(2, 3, OK, add(0), int64(5))}, false},
 	} {
 		wantLegal(t, name, Counts(), tc.ops, tc.legal)
 	}
@@ -64,14 +70,27 @@ func TestPaymentModel(t *testing.T) {
 		}, false},
 		"not applied, but paid": {[]Op{op(0, 1, NotApplied, pay(1), nil), op(2, 3, OK, pay(1), again("a"))}, false},
 
-		"its life over, paid anew":         {[]Op{op(0, 1, OK, pay(1), fresh("a")), op(over, over+1, OK, pay(1), fresh("b"))}, true},
-		"its life over, another amount":    {[]Op{op(0, 1, OK, pay(1), fresh("a")), op(over, over+1, OK, pay(2), fresh("b"))}, true},
-		"its life over, the old answer":    {[]Op{op(0, 1, OK, pay(1), fresh("a")), op(over, over+1, OK, pay(1), again("a"))}, false},
-		"its life not over, paid anew":     {[]Op{op(0, 1, OK, pay(1), fresh("a")), op(over/2, over/2+1, OK, pay(1), fresh("b"))}, false},
-		"its life over meanwhile, anew":    {[]Op{op(0, 1, OK, pay(1), fresh("a")), op(over/2, over+1, OK, pay(1), fresh("b"))}, true},
-		"its life over meanwhile, the old": {[]Op{op(0, 1, OK, pay(1), fresh("a")), op(over/2, over+1, OK, pay(1), again("a"))}, true},
+		"its life over, paid anew": {[]Op{
+			op(0, 1, OK, pay(1), fresh("a")), op(over, over+1, OK, pay(1), fresh("b")),
+		}, true},
+		"its life over, another amount": {[]Op{
+			op(0, 1, OK, pay(1), fresh("a")), op(over, over+1, OK, pay(2), fresh("b")),
+		}, true},
+		"its life over, the old answer": {[]Op{
+			op(0, 1, OK, pay(1), fresh("a")), op(over, over+1, OK, pay(1), again("a")),
+		}, false},
+		"its life not over, paid anew": {[]Op{
+			op(0, 1, OK, pay(1), fresh("a")), op(over/2, over/2+1, OK, pay(1), fresh("b")),
+		}, false},
+		"its life over meanwhile, anew": {[]Op{
+			op(0, 1, OK, pay(1), fresh("a")), op(over/2, over+1, OK, pay(1), fresh("b")),
+		}, true},
+		"its life over meanwhile, the old": {[]Op{
+			op(0, 1, OK, pay(1), fresh("a")), op(over/2, over+1, OK, pay(1), again("a")),
+		}, true},
 		"the new answer is the key's": {[]Op{
-			op(0, 1, OK, pay(1), fresh("a")), op(over, over+1, OK, pay(1), fresh("b")), op(over+2, over+3, OK, pay(1), again("a")),
+			op(0, 1, OK, pay(1), fresh("a")), op(over, over+1, OK, pay(1), fresh("b")),
+			op(over+2, over+3, OK, pay(1), again("a")),
 		}, false},
 		"unknown, seen, its life over, the old answer": {[]Op{
 			op(0, 1, Unknown, pay(1), nil), op(2, 3, OK, pay(1), again("a")), op(over, over+1, OK, pay(1), again("a")),
@@ -91,13 +110,16 @@ func TestIidyModel(t *testing.T) {
 		legal bool
 	}{
 		"a life": {[]Op{
-			op(0, 1, OK, add, told(1)), op(2, 3, OK, increment, told(1)), op(4, 5, OK, page, told(1)), op(6, 7, OK, remove, told(1)),
+			op(0, 1, OK, add, told(1)), op(2, 3, OK, increment, told(1)), op(4, 5, OK, page, told(1)),
+			op(6, 7, OK, remove, told(1)),
 			op(8, 9, OK, increment, told(0)), op(10, 11, OK, page, told(Absent)),
 		}, true},
-		"added twice":       {[]Op{op(0, 1, OK, add, told(1)), op(2, 3, OK, add, told(1))}, false},
-		"both added it":     {[]Op{op(0, 9, OK, add, told(1)), op(0, 9, OK, add, told(1))}, false},
-		"lost":              {[]Op{op(0, 1, OK, add, told(1)), op(2, 3, OK, page, told(Absent))}, false},
-		"lost of a batch":   {[]Op{op(0, 1, OK, in(ItemAdd, 3), ItemOutput{}), op(2, 3, OK, page, told(Absent))}, false},
+		"added twice":   {[]Op{op(0, 1, OK, add, told(1)), op(2, 3, OK, add, told(1))}, false},
+		"both added it": {[]Op{op(0, 9, OK, add, told(1)), op(0, 9, OK, add, told(1))}, false},
+		"lost":          {[]Op{op(0, 1, OK, add, told(1)), op(2, 3, OK, page, told(Absent))}, false},
+		"lost of a batch": {[]Op{
+			op(0, 1, OK, in(ItemAdd, 3), ItemOutput{}), op(2, 3, OK, page, told(Absent)),
+		}, false},
 		"unknown and done":  {[]Op{op(0, 1, Unknown, add, nil), op(2, 3, OK, page, told(0))}, true},
 		"unknown, not done": {[]Op{op(0, 1, Unknown, add, nil), op(2, 3, OK, page, told(Absent))}, true},
 		"not applied, done": {[]Op{op(0, 1, NotApplied, add, nil), op(2, 3, OK, page, told(0))}, false},
@@ -130,22 +152,38 @@ func TestIidyClaims(t *testing.T) {
 		ops   []Op
 		legal bool
 	}{
-		"claimed and worked":        {after(held, op(30, 40, OK, by(ItemDelete, "A"), told(1)), op(50, 60, OK, page, told(Absent))), true},
-		"claimed twice":             {after(held, op(30, 40, OK, claim, took("B", 30+lease))), false},
-		"claimed again when over":   {after(held, op(lease+50, lease+60, OK, claim, took("B", 9999))), true},
-		"claimed again, released":   {after(held, op(30, 40, OK, released, ItemOutput{}), op(50, 60, OK, claim, took("B", 9999))), true},
-		"claimed again, extended":   {after(held, op(30, 900, OK, extended, ItemOutput{}), op(lease+10, lease+15, OK, claim, later)), true},
-		"passed over":               {after(op(2, 3, OK, claim, none)), true},
-		"claimed what is not":       {[]Op{op(2, 3, OK, claim, took("A", 999))}, false},
-		"extended, then claimed":    {after(held, op(900, 910, OK, extended, ItemOutput{}), op(lease+100, lease+101, OK, claim, later)), false},
-		"a late change":             {after(held, op(lease+50, lease+60, OK, by(ItemIncrement, "A"), told(1))), false},
+		"claimed and worked": {after(
+			held, op(30, 40, OK, by(ItemDelete, "A"), told(1)), op(50, 60, OK, page, told(Absent)),
+		), true},
+		"claimed twice":           {after(held, op(30, 40, OK, claim, took("B", 30+lease))), false},
+		"claimed again when over": {after(held, op(lease+50, lease+60, OK, claim, took("B", 9999))), true},
+		"claimed again, released": {after(
+			held, op(30, 40, OK, released, ItemOutput{}), op(50, 60, OK, claim, took("B", 9999)),
+		), true},
+		"claimed again, extended": {after(
+			held, op(30, 900, OK, extended, ItemOutput{}), op(lease+10, lease+15, OK, claim, later),
+		), true},
+		"passed over":         {after(op(2, 3, OK, claim, none)), true},
+		"claimed what is not": {[]Op{op(2, 3, OK, claim, took("A", 999))}, false},
+		"extended, then claimed": {after(
+			held, op(900, 910, OK, extended, ItemOutput{}), op(lease+100, lease+101, OK, claim, later),
+		), false},
+		"a late change": {after(
+			held, op(lease+50, lease+60, OK, by(ItemIncrement, "A"), told(1)),
+		), false},
 		"a late change, refused":    {after(held, op(lease+50, lease+60, OK, by(ItemIncrement, "A"), told(0))), true},
 		"a change by another claim": {after(held, op(30, 40, OK, by(ItemIncrement, "B"), told(1))), false},
-		"a change after a release":  {after(held, op(30, 40, OK, released, ItemOutput{}), op(50, 60, OK, by(ItemDelete, "A"), told(1))), false},
-		"a live change refused":     {after(held, op(30, 40, OK, by(ItemIncrement, "A"), told(0))), false},
-		"over meanwhile, either":    {after(held, op(30, lease+60, OK, by(ItemIncrement, "A"), told(0))), true},
-		"a lost claim holds it":     {after(op(2, 3, Unknown, claim, nil), op(30, 40, OK, claim, none), op(50, 60, OK, page, told(0))), true},
-		"a lost extension":          {after(held, op(30, 40, Unknown, extended, nil), op(lease+50, lease+60, OK, remove, told(1))), true},
+		"a change after a release": {after(
+			held, op(30, 40, OK, released, ItemOutput{}), op(50, 60, OK, by(ItemDelete, "A"), told(1)),
+		), false},
+		"a live change refused":  {after(held, op(30, 40, OK, by(ItemIncrement, "A"), told(0))), false},
+		"over meanwhile, either": {after(held, op(30, lease+60, OK, by(ItemIncrement, "A"), told(0))), true},
+		"a lost claim holds it": {after(
+			op(2, 3, Unknown, claim, nil), op(30, 40, OK, claim, none), op(50, 60, OK, page, told(0)),
+		), true},
+		"a lost extension": {after(
+			held, op(30, 40, Unknown, extended, nil), op(lease+50, lease+60, OK, remove, told(1)),
+		), true},
 	} {
 		wantLegal(t, name, Items(testLife), tc.ops, tc.legal)
 	}
@@ -171,7 +209,9 @@ func TestPotModel(t *testing.T) {
 			op(2, 9, OK, draw(1), Coins{1}),
 			op(2, 9, OK, draw(1), Coins{1}),
 		}, false},
-		"drawn what is not":     {[]Op{op(0, 1, OK, add(1, 0, 0), Coins{1}), op(2, 3, OK, draw(1), Coins{0, 1, 0})}, false},
+		"drawn what is not": {[]Op{
+			op(0, 1, OK, add(1, 0, 0), Coins{1}), op(2, 3, OK, draw(1), Coins{0, 1, 0}),
+		}, false},
 		"drawn too few":         {[]Op{op(0, 1, OK, add(5, 0, 0), Coins{5}), op(2, 3, OK, draw(3), Coins{2})}, false},
 		"over the brim":         {[]Op{full, op(2, 3, OK, add(1, 0, 0), Coins{1})}, false},
 		"refused at the brim":   {[]Op{full, op(2, 3, Refused, add(1, 0, 0), nil)}, true},
@@ -218,7 +258,8 @@ func TestCheckKeys(t *testing.T) {
 		t.Error(detail)
 	}
 	ops[1].Output = int64(2)
-	if ok, detail, _ := Check(Counts(), ops, ""); ok || !strings.Contains(detail, "3 keys: illegal 1, undecided 0; first: b: 1 op") {
+	ok, detail, _ := Check(Counts(), ops, "")
+	if ok || !strings.Contains(detail, "3 keys: illegal 1, undecided 0; first: b: 1 op") {
 		t.Error(detail)
 	}
 }

@@ -37,8 +37,8 @@ func Payments(keyLife time.Duration) Model {
 			if !out.Replayed {
 				return when(free, payment{true, in.Amount, out.ID, op.Call, op.Return})
 			}
-			sameID := s.id == "" || s.id == out.ID
-			return when(s.paid && !isOver && in.Amount == s.amount && sameID, payment{true, s.amount, out.ID, s.from, min(s.to, op.Return)})
+			same := in.Amount == s.amount && (s.id == "" || s.id == out.ID)
+			return when(s.paid && !isOver && same, payment{true, s.amount, out.ID, s.from, min(s.to, op.Return)})
 		case Unknown:
 			// One that changed nothing is placed after all others, where it has no effect.
 			if free {

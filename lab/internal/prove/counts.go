@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 
 	rowlock "github.com/rowlock/rowlock/client"
 	api "github.com/rowlock/rowlock/client/counts"
@@ -26,9 +25,9 @@ type counts struct {
 	keys    *keys
 }
 
-func newCounts(url string, c *http.Client, h *history.History, prefix string) (Workload, error) { //nolint:ireturn // one of kinds
-	client, err := api.New(url, rowlock.WithHTTPClient(c))
-	return &counts{api: client, history: h, keys: newKeys(prefix, activeCounters)}, err
+func newCounts(s site) (Workload, error) { //nolint:ireturn // one of kinds
+	client, err := api.New(s.url, rowlock.WithHTTPClient(s.client))
+	return &counts{api: client, history: s.history, keys: newKeys(s.prefix, activeCounters)}, err
 }
 
 // Step changes or reads a random counter, or now and then many at once: what comes at
@@ -60,7 +59,8 @@ func (w *counts) one(ctx context.Context, client int, random *rand.Rand) {
 }
 
 func (w *counts) do(ctx context.Context, client int, key *key, delta int64) history.Op {
-	op := send(w.history, history.Op{Client: client, Key: key.name, Input: history.CountInput{Delta: delta}}, func() (any, error) {
+	op := history.Op{Client: client, Key: key.name, Input: history.CountInput{Delta: delta}}
+	op = send(w.history, op, func() (any, error) {
 		switch {
 		case delta > 0:
 			return w.api.Increase(ctx, key.name, delta)
@@ -109,7 +109,8 @@ func (w *counts) Settle(ctx context.Context) error {
 
 // Lock locks the row of a counter.
 func (w *counts) Lock(context.Context) fault.Lock {
-	return fault.Lock{Statement: fmt.Sprintf(`SELECT FROM counts.count_values WHERE item_id = '%s' FOR UPDATE`, w.keys.first())}
+	const statement = `SELECT FROM counts.count_values WHERE item_id = '%s' FOR UPDATE`
+	return fault.Lock{Statement: fmt.Sprintf(statement, w.keys.first())}
 }
 
 // Check demands that every counter is linearizable, and that the sums of the changes
@@ -146,6 +147,7 @@ func (w *counts) Check(ctx context.Context, db *sqldb.DB, pictures string) (Find
 	return Findings{Checks: []Check{
 		checkHistory(history.Counts(), ops, pictures),
 		checkAnswers(ops, history.Refused),
-		check("sums", right == len(low), "%d counters: %d outside acknowledged..acknowledged+unknown", len(low), len(low)-right),
+		check("sums", right == len(low),
+			"%d counters: %d outside acknowledged..acknowledged+unknown", len(low), len(low)-right),
 	}}, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"sync"
 	"time"
 
@@ -29,14 +28,14 @@ type events struct {
 	count int64   // the most that was counted
 }
 
-func newEvents(url string, c *http.Client, h *history.History, _ string) (Workload, error) { //nolint:ireturn // one of kinds
-	client, err := api.New(url, rowlock.WithHTTPClient(c))
-	return &events{api: client, history: h, audited: true}, err
+func newEvents(s site) (Workload, error) { //nolint:ireturn // one of kinds
+	client, err := api.New(s.url, rowlock.WithHTTPClient(s.client))
+	return &events{api: client, history: s.history, audited: true}, err
 }
 
-func newMariaEvents(url string, c *http.Client, h *history.History, _ string) (Workload, error) { //nolint:ireturn // one of kinds
-	client, err := api.New(url, rowlock.WithHTTPClient(c))
-	return &events{api: client, history: h}, err
+func newMariaEvents(s site) (Workload, error) { //nolint:ireturn // one of kinds
+	client, err := api.New(s.url, rowlock.WithHTTPClient(s.client))
+	return &events{api: client, history: s.history}, err
 }
 
 // The keys of the operations.
@@ -199,7 +198,8 @@ func (w *events) Check(ctx context.Context, db *sqldb.DB, _ string) (Findings, e
 		Seeds    int64 `db:"seeds"`
 	}
 	err := db.GetContext(ctx, &rows, `SELECT count(*) AS n, count(DISTINCT id) AS ids, coalesce(min(id), 1) AS lowest,
-		coalesce(max(id), 0) AS highest, (SELECT max(id) FROM events.status) AS status, (SELECT count(*) FROM events.status) AS seeds
+		coalesce(max(id), 0) AS highest, (SELECT max(id) FROM events.status) AS status,
+		(SELECT count(*) FROM events.status) AS seeds
 		FROM events.events`)
 	if err != nil {
 		return Findings{}, fmt.Errorf("read the events: %w", err)
@@ -210,12 +210,14 @@ func (w *events) Check(ctx context.Context, db *sqldb.DB, _ string) (Findings, e
 			return Findings{}, fmt.Errorf("read the audit of the events: %w", err)
 		}
 	}
-	gapless := rows.All == rows.Distinct && rows.Lowest == 1 && rows.Highest == rows.All && rows.Status == rows.All && rows.Seeds == 1
+	gapless := rows.All == rows.Distinct && rows.Lowest == 1 && rows.Highest == rows.All &&
+		rows.Status == rows.All && rows.Seeds == 1
 	return Findings{Checks: []Check{
 		checkAnswers(ops),
 		check("ids", gapless && doubled == 0, "%d events, %d ids, %d to %d, status %d; %d given twice",
 			rows.All, rows.Distinct, rows.Lowest, rows.Highest, rows.Status, doubled),
 		check("found", lost == 0, "%d acknowledged and not found", lost),
-		check("worked once", changed == 0 && again == 0, "%d values changed between two reads, %d given a second time", changed, again),
+		check("worked once", changed == 0 && again == 0,
+			"%d values changed between two reads, %d given a second time", changed, again),
 	}}, nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -55,10 +54,11 @@ type iidyClaim struct {
 	list *key
 }
 
-func newIidy(url string, c *http.Client, h *history.History, prefix string) (Workload, error) { //nolint:ireturn // one of kinds
-	client, err := api.New(url, rowlock.WithHTTPClient(c))
+func newIidy(s site) (Workload, error) { //nolint:ireturn // one of kinds
+	client, err := api.New(s.url, rowlock.WithHTTPClient(s.client))
 	return &iidy{
-		api: client, history: h, lists: newKeys(prefix, activeLists), waiting: &lateClaims{api: client, prefix: prefix},
+		api: client, history: s.history, lists: newKeys(s.prefix, activeLists),
+		waiting: &lateClaims{api: client, prefix: s.prefix},
 	}, err
 }
 
@@ -111,7 +111,9 @@ func (w *iidy) claim(random *rand.Rand) (iidyClaim, bool) {
 
 // do sends an operation and records it for each of its items.
 func (w *iidy) do(ctx context.Context, client int, list *key, in history.ItemInput) workload.Outcome {
-	op := send(w.history, history.Op{Client: client, Input: in}, func() (any, error) { return w.send(ctx, w.api.List(list.name), in) })
+	op := send(w.history, history.Op{Client: client, Input: in}, func() (any, error) {
+		return w.send(ctx, w.api.List(list.name), in)
+	})
 	w.lists.note(list, op.Outcome)
 	a, answered := op.Output.(itemAnswer)
 	w.noteClaim(list, in, op, a)
@@ -129,8 +131,9 @@ func (w *iidy) do(ctx context.Context, client int, list *key, in history.ItemInp
 
 // itemAnswer is the answer to an operation: a number, entries, or a claim with its entries.
 type itemAnswer struct {
-	n int64
 	api.Claim
+
+	n int64
 }
 
 func (w *iidy) send(ctx context.Context, list *api.List, in history.ItemInput) (a itemAnswer, err error) {
@@ -233,7 +236,8 @@ func (w *iidy) Settle(ctx context.Context) error {
 func (w *iidy) Check(ctx context.Context, db *sqldb.DB, pictures string) (Findings, error) {
 	ops := w.history.Ops()
 	var wrong int
-	err := db.GetContext(ctx, &wrong, `SELECT count(*) FROM iidy.lists WHERE attempts < 0 OR (claim IS NULL) <> (lease_until IS NULL)`)
+	err := db.GetContext(ctx, &wrong, `SELECT count(*) FROM iidy.lists
+		WHERE attempts < 0 OR (claim IS NULL) <> (lease_until IS NULL)`)
 	if err != nil {
 		return Findings{}, fmt.Errorf("read the lists: %w", err)
 	}
@@ -251,7 +255,8 @@ func (w *iidy) Check(ctx context.Context, db *sqldb.DB, pictures string) (Findin
 			checkHistory(history.Items(workLease), ops, pictures),
 			checkAnswers(ops, history.Refused),
 			check("rows", wrong == 0, "%d rows that no operation could have made; %d batches succeeded", wrong, batches),
-			check(lateChanges, applied == 0, "%d touched nothing, %d were applied although their lease ended while they waited", refused, applied),
+			check(lateChanges, applied == 0,
+				"%d touched nothing, %d were applied although their lease ended while they waited", refused, applied),
 		},
 		Signs: map[string]int{signClaimed: w.claimed, signLate: w.late, signHeldLate: refused + applied},
 	}, nil

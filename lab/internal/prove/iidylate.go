@@ -108,7 +108,8 @@ func (l *lateClaims) count() (refused, applied int) {
 	defer l.mu.Unlock()
 	for _, lock := range l.locks {
 		for _, c := range lock.changes {
-			waited := !lock.locked.IsZero() && !c.call.Before(lock.locked) && c.until.Add(history.ClockSlack).Before(lock.unlocked)
+			waited := !lock.locked.IsZero() && !c.call.Before(lock.locked) &&
+				c.until.Add(history.ClockSlack).Before(lock.unlocked)
 			switch {
 			case waited && c.changed > 0:
 				applied++

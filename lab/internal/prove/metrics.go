@@ -90,8 +90,9 @@ func (p *prover) leaks(ctx context.Context) (checks []Check) {
 		memory := s.most(ctx, residentMemory)
 		s.client.CloseIdleConnections()
 		now, limit := s.most(ctx, goroutines), p.idle[s]+leakSlack
-		for deadline := time.Now().Add(10 * time.Second); now > limit && time.Now().Before(deadline); now = s.most(ctx, goroutines) {
+		for deadline := time.Now().Add(10 * time.Second); now > limit && time.Now().Before(deadline); {
 			pause(ctx, 200*time.Millisecond)
+			now = s.most(ctx, goroutines)
 		}
 		checks = append(checks, check(s.Name+": goroutines", now <= limit, "%.0f before, %.0f after", p.idle[s], now))
 		if before := p.memory[s]; before > 0 {
@@ -114,8 +115,8 @@ func (s *subject) connections(ctx context.Context) (open, busy int, err error) {
 		Open int `db:"n"`
 		Busy int `db:"busy"`
 	}
-	err = s.db.GetContext(ctx, &row, `SELECT count(*) AS n, count(*) FILTER (WHERE state NOT IN ('idle', 'disabled')) AS busy
-		FROM pg_stat_activity WHERE usename = $1`, s.Role)
+	err = s.db.GetContext(ctx, &row, `SELECT count(*) AS n,
+		count(*) FILTER (WHERE state NOT IN ('idle', 'disabled')) AS busy FROM pg_stat_activity WHERE usename = $1`, s.Role)
 	return row.Open, row.Busy, err
 }
 

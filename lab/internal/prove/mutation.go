@@ -20,15 +20,19 @@ type Mutant struct {
 
 // Mutants returns the mistakes that the proof must find.
 func Mutants() []Mutant {
+	const (
+		counts, events, iidy = services.Counts, services.Events, services.Iidy
+		payments, pyggpot    = services.Payments, services.Pyggpot
+	)
 	return []Mutant{
-		{"bug_autocommit", "a statement is sent again by the pool", services.Counts, windowReplies, []string{linearizable}},
-		{"bug_unordered", "a batch without ordered locks", services.Counts, windowNone, []string{deadlocks}},
-		{"bug_unfenced", "a lease without its fence", services.Pyggpot, windowStop, []string{linearizable}},
-		{"bug_now", "now() for clock_timestamp() in a lease", services.Iidy, windowHeld, []string{lateChanges}},
-		{"bug_donothing", "DO NOTHING for a key that has expired", services.Payments, windowNone, []string{linearizable}},
-		{"bug_sequence", "ids given out before the insert, as by a sequence", services.Events, windowKill, []string{"ids"}},
-		{"bug_finish", "finish what was claimed without value IS NULL", services.Events, windowBackends, []string{"worked once"}},
-		{"bug_textparams", "no binary_parameters behind pgbouncer", services.Counts, windowPooler, []string{linearizable, "answers"}},
+		{"bug_autocommit", "a statement is sent again by the pool", counts, windowReplies, []string{linearizable}},
+		{"bug_unordered", "a batch without ordered locks", counts, windowNone, []string{deadlocks}},
+		{"bug_unfenced", "a lease without its fence", pyggpot, windowStop, []string{linearizable}},
+		{"bug_now", "now() for clock_timestamp() in a lease", iidy, windowHeld, []string{lateChanges}},
+		{"bug_donothing", "DO NOTHING for a key that has expired", payments, windowNone, []string{linearizable}},
+		{"bug_sequence", "ids given out before the insert, as by a sequence", events, windowKill, []string{"ids"}},
+		{"bug_finish", "finish what was claimed without value IS NULL", events, windowBackends, []string{"worked once"}},
+		{"bug_textparams", "no binary_parameters behind pgbouncer", counts, windowPooler, []string{linearizable, "answers"}},
 	}
 }
 

@@ -80,7 +80,7 @@ func (w *WindowResult) actions() string {
 // chart draws a service's answers and their times over the whole run.
 func (r *Report) chart(service string) (template.HTML, error) {
 	var ok, other, p99 plot.Line
-	var bands []plot.Band
+	bands := make([]plot.Band, 0, len(r.Windows))
 	add := func(at, okay, others, seconds float64) {
 		ok.Points = append(ok.Points, plot.Point{X: at, Y: okay})
 		other.Points = append(other.Points, plot.Point{X: at, Y: others})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"sync"
 	"time"
 
@@ -43,9 +42,9 @@ type payKey struct {
 	since  time.Time
 }
 
-func newPayments(url string, c *http.Client, h *history.History, prefix string) (Workload, error) { //nolint:ireturn // one of kinds
-	client, err := api.New(url, rowlock.WithHTTPClient(c))
-	return &payments{api: client, history: h, prefix: prefix}, err
+func newPayments(s site) (Workload, error) { //nolint:ireturn // one of kinds
+	client, err := api.New(s.url, rowlock.WithHTTPClient(s.client))
+	return &payments{api: client, history: s.history, prefix: s.prefix}, err
 }
 
 // Step pays with a new key or repeats a recent one, now and then with another amount.
@@ -189,7 +188,8 @@ func (w *payments) Check(ctx context.Context, db *sqldb.DB, pictures string) (Fi
 			WHERE c.processor_key = p.processor_key AND c.decline_code IS NULL) AS charged,
 			coalesce(created_at - lag(created_at) OVER (PARTITION BY idempotency_key ORDER BY created_at)
 				< $2 * interval '1 microsecond', false) AS early
-		FROM payments.payments p WHERE starts_with(p.idempotency_key, $1)`, w.prefix+"-", (keyLife - history.ClockSlack).Microseconds())
+		FROM payments.payments p WHERE starts_with(p.idempotency_key, $1)`,
+		w.prefix+"-", (keyLife - history.ClockSlack).Microseconds())
 	if err != nil {
 		return Findings{}, fmt.Errorf("read the payments: %w", err)
 	}
@@ -209,17 +209,18 @@ func (w *payments) Check(ctx context.Context, db *sqldb.DB, pictures string) (Fi
 			missing++
 		}
 	}
-	err = db.GetContext(ctx, &orphans, `SELECT count(*) FROM payments.processor_charges c
-		WHERE c.decline_code IS NULL AND NOT EXISTS (SELECT FROM payments.payments p WHERE p.processor_key = c.processor_key)`)
+	err = db.GetContext(ctx, &orphans, `SELECT count(*) FROM payments.processor_charges c WHERE c.decline_code IS NULL
+		AND NOT EXISTS (SELECT FROM payments.payments p WHERE p.processor_key = c.processor_key)`)
 	if err != nil {
 		return Findings{}, fmt.Errorf("look for charges without a payment: %w", err)
 	}
 	keys, groups := history.ByKey(ops)
 	return Findings{
 		Checks: []Check{
-			checkHistory(history.Payments(keyLife), ops, pictures), checkAnswers(ops), checkRefusals(ops, rowlock.ErrIdempotencyKeyConflict),
-			check("one charge", missing == 0 && early == 0 && unpaid == 0 && orphans == 0,
-				"%d keys: acknowledged and lost %d, paid twice within a life %d, paid without a charge %d, charges without a payment %d",
+			checkHistory(history.Payments(keyLife), ops, pictures), checkAnswers(ops),
+			checkRefusals(ops, rowlock.ErrIdempotencyKeyConflict),
+			check("one charge", missing == 0 && early == 0 && unpaid == 0 && orphans == 0, "%d keys: acknowledged and lost %d, "+
+				"paid twice within a life %d, paid without a charge %d, charges without a payment %d",
 				len(keys), missing, early, unpaid, orphans),
 		},
 		Signs: map[string]int{keyReused: reused(groups)},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 
 	"connectrpc.com/connect"
 
@@ -38,8 +37,9 @@ type pots struct {
 	keys    *keys
 }
 
-func newPots(url string, c *http.Client, h *history.History, prefix string) (Workload, error) { //nolint:ireturn // one of kinds
-	return &pots{api: api.New(url, rowlock.WithHTTPClient(c)), history: h, keys: newKeys(prefix, activePots)}, nil
+func newPots(s site) (Workload, error) { //nolint:ireturn // one of kinds
+	client := api.New(s.url, rowlock.WithHTTPClient(s.client))
+	return &pots{api: client, history: s.history, keys: newKeys(s.prefix, activePots)}, nil
 }
 
 // Step changes a random pot or views it.

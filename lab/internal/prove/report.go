@@ -73,10 +73,10 @@ type Second struct {
 }
 
 // AllChecks returns the demands on the service and on the fault.
-func (r ServiceResult) AllChecks() []Check { return slices.Concat(r.Checks, r.Effects) }
+func (r *ServiceResult) AllChecks() []Check { return slices.Concat(r.Checks, r.Effects) }
 
 // Failed returns the first check that fails; nil when all hold.
-func (r ServiceResult) Failed() *Check {
+func (r *ServiceResult) Failed() *Check {
 	for _, one := range r.AllChecks() {
 		if !one.OK {
 			return &one
@@ -88,7 +88,7 @@ func (r ServiceResult) Failed() *Check {
 // summarize counts the operations and measures their times.
 func (r *ServiceResult) summarize(ops []history.Op) {
 	r.Codes = map[string]int{}
-	var took []time.Duration
+	took := make([]time.Duration, 0, len(ops))
 	bySecond := map[int][]time.Duration{}
 	seconds := map[int]*Second{}
 	for _, op := range ops {
@@ -200,14 +200,14 @@ func (r *Report) Failures() []Failure {
 
 // line returns the window in one line.
 func (w *WindowResult) line() string {
-	line := fmt.Sprintf("%-10s", w.Name)
-	for _, s := range w.Services {
-		line += fmt.Sprintf(" %s %s, %d ok.", s.Service, s.result(), s.OK)
+	parts := make([]string, len(w.Services))
+	for i, s := range w.Services {
+		parts[i] = fmt.Sprintf("%s %s, %d ok", s.Service, s.result(), s.OK)
 	}
-	return line
+	return fmt.Sprintf("%-10s %s", w.Name, strings.Join(parts, "; "))
 }
 
-func (r ServiceResult) result() string {
+func (r *ServiceResult) result() string {
 	if failed := r.Failed(); failed != nil {
 		return "FAILS: " + failed.Name
 	}
@@ -217,11 +217,15 @@ func (r ServiceResult) result() string {
 // WriteTable prints a row for each window and service.
 func (r *Report) WriteTable(out io.Writer) error {
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(tw, "window\tservice\tresult\tok\trefused\tnot applied\tunknown\tp50\tp99\tslowest\tback after\tfaults")
+	_, _ = fmt.Fprintln(tw, strings.Join([]string{
+		"window", "service", "result", "ok", "refused", "not applied", "unknown",
+		"p50", "p99", "slowest", "back after", "faults",
+	}, "\t"))
 	for _, w := range r.Windows {
 		for _, s := range w.Services {
-			_, _ = fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", w.Name, s.Service, s.result(), s.OK, s.Refused,
-				s.NotApplied, s.Unknown, round(s.P50), round(s.P99), round(s.Slowest), round(s.Recovery), actions(s.Done))
+			_, _ = fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", w.Name, s.Service, s.result(),
+				s.OK, s.Refused, s.NotApplied, s.Unknown,
+				round(s.P50), round(s.P99), round(s.Slowest), round(s.Recovery), actions(s.Done))
 		}
 	}
 	if err := tw.Flush(); err != nil {

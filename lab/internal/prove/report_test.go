@@ -39,10 +39,12 @@ func TestFailures(t *testing.T) {
 		t.Fatalf("a run in which everything held: %v", f)
 	}
 	for name, spoil := range map[string]func(r *Report, s *ServiceResult){
-		"a check":               func(_ *Report, s *ServiceResult) { s.Checks[0].OK = false },
-		"an effect":             func(_ *Report, s *ServiceResult) { s.Effects[0].OK = false },
-		"a leak":                func(r *Report, _ *ServiceResult) { r.After = []Check{check(goroutines, false, "many")} },
-		"deadlocks":             func(r *Report, _ *ServiceResult) { r.Windows[0].Name, r.Windows[0].Deadlocks = windowNone, 1 },
+		"a check":   func(_ *Report, s *ServiceResult) { s.Checks[0].OK = false },
+		"an effect": func(_ *Report, s *ServiceResult) { s.Effects[0].OK = false },
+		"a leak":    func(r *Report, _ *ServiceResult) { r.After = []Check{check(goroutines, false, "many")} },
+		"deadlocks": func(r *Report, _ *ServiceResult) {
+			r.Windows[0].Name, r.Windows[0].Deadlocks = windowNone, 1
+		},
 		"of the run: it broke":  func(r *Report, _ *ServiceResult) { r.Broken = "something" },
 		"of the run: no window": func(r *Report, _ *ServiceResult) { r.Windows = nil },
 	} {

@@ -116,8 +116,8 @@ func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 			continue
 		}
 		t := &trial{subject: s, history: history.New(p.start), before: s.read(ctx)}
-		url, prefix := "http://"+s.listener.Addr().String(), fmt.Sprintf("%s%d", w.Name, p.windows)
-		if t.work, err = kinds()[s.Name].workload(url, s.client, t.history, prefix); err != nil {
+		at := site{"http://" + s.listener.Addr().String(), s.client, t.history, fmt.Sprintf("%s%d", w.Name, p.windows)}
+		if t.work, err = kinds()[s.Name].workload(at); err != nil {
 			return nil, err
 		}
 		s.Lock = t.work.Lock
@@ -184,9 +184,9 @@ func (p *prover) load(ctx context.Context, trials []*trial) (stop func()) {
 // inject carries the schedule out, heals, and measures how long every service takes
 // until it answers.
 func (p *prover) inject(ctx context.Context, w Window, trials []*trial) (failed error) {
-	var targets []*fault.Target
-	for _, t := range trials {
-		targets = append(targets, t.Target)
+	targets := make([]*fault.Target, len(trials))
+	for i, t := range trials {
+		targets[i] = t.Target
 	}
 	begin := time.Now()
 	for _, e := range w.Events {
@@ -238,7 +238,8 @@ func (p *prover) judge(ctx context.Context, t *trial, w Window) (ServiceResult, 
 // deadlocks reads how many the server has counted in the services' database. A server
 // that was restarted counts anew; only the window without faults is checked.
 func (p *prover) deadlocks(ctx context.Context) (n int64, err error) {
-	err = p.rig.injector.DB.GetContext(ctx, &n, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`)
+	err = p.rig.injector.DB.GetContext(ctx, &n,
+		`SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`)
 	if err != nil {
 		return 0, fmt.Errorf("read the deadlocks: %w", err)
 	}

@@ -55,15 +55,23 @@ func shapes() []shape {
 	return []shape{
 		{
 			name: windowNone, maria: true, events: none,
-			effects: []effect{sign(services.Payments, keyReused), sign(services.Iidy, signClaimed), sign(services.Iidy, signLate)},
+			effects: []effect{
+				sign(services.Payments, keyReused), sign(services.Iidy, signClaimed), sign(services.Iidy, signLate),
+			},
 		},
-		{name: windowKill, maria: true, events: regularly(3*time.Second, fault.Kill), effects: []effect{did(fault.Kill, 1), unknown()}},
+		{
+			name: windowKill, maria: true, events: regularly(3*time.Second, fault.Kill),
+			effects: []effect{did(fault.Kill, 1), unknown()},
+		},
 		{name: windowTerm, maria: true, events: rolling, effects: []effect{did(fault.Terminate, 2)}},
 		{
 			name: windowBackends, maria: true, events: regularly(200*time.Millisecond, fault.Backend),
 			effects: []effect{did(fault.Backend, 5)},
 		},
-		{name: windowReplies, events: regularly(500*time.Millisecond, fault.CutReply), effects: []effect{did(fault.CutReply, 5)}},
+		{
+			name: windowReplies, events: regularly(500*time.Millisecond, fault.CutReply),
+			effects: []effect{did(fault.CutReply, 5)},
+		},
 		{
 			name: "commits", events: regularly(500*time.Millisecond, fault.CutCommit),
 			effects: []effect{except(services.Counts, did(fault.CutReply, 3))}, // whose changes are single statements
@@ -72,7 +80,10 @@ func shapes() []shape {
 			name: "restart", maria: true, owner: true, events: spread(2, fault.RestartDB),
 			effects: []effect{did(fault.RestartDB, 2), notApplied()},
 		},
-		{name: windowPooler, pooler: true, events: spread(2, fault.RestartPool), effects: []effect{did(fault.RestartPool, 2)}},
+		{
+			name: windowPooler, pooler: true, events: spread(2, fault.RestartPool),
+			effects: []effect{did(fault.RestartPool, 2)},
+		},
 		{name: "slow", events: slow, effects: []effect{did(fault.BlackHoleOn, 1), notInTime()}},
 		{name: windowStop, events: stops, effects: []effect{did(fault.StopOn, 1), sign(services.Pyggpot, signTaken)}},
 		{
@@ -88,9 +99,10 @@ func shapes() []shape {
 
 // Names lists the windows.
 func Names() []string {
-	var names []string
-	for _, s := range shapes() {
-		names = append(names, s.name)
+	all := shapes()
+	names := make([]string, len(all))
+	for i := range all {
+		names[i] = all[i].name
 	}
 	return names
 }

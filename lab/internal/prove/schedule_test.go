@@ -38,7 +38,8 @@ func TestScheduleBySeed(t *testing.T) {
 			t.Errorf("%s alone is another window", name)
 		}
 	}
-	if _, err := Schedule(7, time.Minute, []string{"earthquake"}); err == nil || !strings.Contains(err.Error(), windowKill) {
+	_, err := Schedule(7, time.Minute, []string{"earthquake"})
+	if err == nil || !strings.Contains(err.Error(), windowKill) {
 		t.Errorf("an unknown window: %v", err)
 	}
 }

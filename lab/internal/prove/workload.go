@@ -41,10 +41,18 @@ type Findings struct {
 	Signs map[string]int
 }
 
+// site is where a workload works: it sends to url by client and records in history.
+type site struct {
+	url     string
+	client  *http.Client
+	history *history.History
+	prefix  string // of the names of its keys
+}
+
 // kind describes how a service is proven.
 type kind struct {
-	// workload returns the workload of one window; prefix begins the names of its keys.
-	workload func(url string, c *http.Client, h *history.History, prefix string) (Workload, error)
+	// workload returns the workload of one window.
+	workload func(s site) (Workload, error)
 	// writes is a part of the statements by which the service changes what its clients ask for.
 	writes string
 	// metrics are counted as signs, by the sign's name.
@@ -87,7 +95,8 @@ func checkHistory(model history.Model, ops []history.Op, pictures string) Check 
 func checkAnswers(ops []history.Op, never ...workload.Outcome) Check {
 	codes := map[string]int{}
 	for _, op := range ops {
-		if slices.Contains([]string{string(rowlock.ErrInternal), string(rowlock.ErrBadAnswer)}, op.Code) || slices.Contains(never, op.Outcome) {
+		bad := op.Code == string(rowlock.ErrInternal) || op.Code == string(rowlock.ErrBadAnswer)
+		if bad || slices.Contains(never, op.Outcome) {
 			codes[op.Code]++
 		}
 	}

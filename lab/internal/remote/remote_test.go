@@ -110,8 +110,9 @@ func TestRefusals(t *testing.T) {
 		{able, "", 5},
 	} {
 		_, err := Open(t.Context(), c.dsn, c.connections)
-		_, refused := errors.AsType[RefusalError](err)
-		if refused != (c.want != "") || refused && (!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), secret)) {
+		refusal, refused := errors.AsType[RefusalError](err)
+		text := refusal.Error()
+		if refused != (c.want != "") || !strings.Contains(text, c.want) || strings.Contains(text, secret) {
 			t.Errorf("%s: %v, want a refusal that says %q", c.dsn, err, c.want)
 		}
 	}
@@ -167,7 +168,8 @@ func TestSession(t *testing.T) {
 		t.Errorf("another role: %v", refused)
 	}
 	var limit int
-	err = open(t, dsn).QueryRowContext(t.Context(), `SELECT datconnlimit FROM pg_database WHERE datname = $1`, session.Name()).Scan(&limit)
+	const limitSQL = `SELECT datconnlimit FROM pg_database WHERE datname = $1`
+	err = open(t, dsn).QueryRowContext(t.Context(), limitSQL, session.Name()).Scan(&limit)
 	if err != nil || limit != 5 {
 		t.Errorf("the database takes %d connections, %v", limit, err)
 	}

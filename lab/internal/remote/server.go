@@ -57,7 +57,8 @@ const factsSQL = `SELECT current_setting('server_version') AS version,
 		current_setting('max_connections')::int AS max_connections,
 		current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
 			- coalesce(current_setting('reserved_connections', true)::int, 0)
-			- (SELECT count(*)::int FROM pg_stat_activity WHERE datid IS NOT NULL AND usesysid IS NOT NULL AND pid <> pg_backend_pid()) AS free,
+			- (SELECT count(*)::int FROM pg_stat_activity
+				WHERE datid IS NOT NULL AND usesysid IS NOT NULL AND pid <> pg_backend_pid()) AS free,
 		current_setting('track_activities')::bool AS activity
 	FROM pg_roles WHERE rolname = current_user`
 
@@ -77,7 +78,8 @@ func Open(ctx context.Context, dsn string, connections int) (*Server, error) {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("check the server: %w", context.Cause(ctx))
 	case err != nil:
-		return nil, refuse("%s cannot be used (%s); it must be a PostgreSQL 14 or newer, and no pooler", s.url.Host, reason(err))
+		return nil, refuse("%s cannot be used (%s); it must be a PostgreSQL 14 or newer, and no pooler",
+			s.url.Host, reason(err))
 	}
 	return s, s.facts.check(connections)
 }
@@ -85,8 +87,10 @@ func Open(ctx context.Context, dsn string, connections int) (*Server, error) {
 // parse checks the URL and writes into it what the driver would take from the environment.
 func (s *Server) parse(dsn string) error {
 	u, err := url.Parse(dsn)
-	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || u.Hostname() == "" || strings.ContainsAny(u.Host, ",/") {
-		return refuse("it is no URL of the form postgres://user@host:5432/database?sslmode=disable with one host") // err repeats the password
+	if err != nil || !slices.Contains([]string{"postgres", "postgresql"}, u.Scheme) ||
+		u.Hostname() == "" || strings.ContainsAny(u.Host, ",/") {
+		// err repeats the password.
+		return refuse("it is no URL of the form postgres://user@host:5432/database?sslmode=disable with one host")
 	}
 	query := u.Query()
 	for name := range query {
@@ -96,7 +100,8 @@ func (s *Server) parse(dsn string) error {
 	}
 	cfg, err := pq.NewConfig(dsn)
 	if err != nil {
-		return refuse("the driver cannot use it, or one of the variables PG... that go with it") // err may repeat the password
+		// err may repeat the password.
+		return refuse("the driver cannot use it, or one of the variables PG... that go with it")
 	}
 	if cfg.Hostaddr.IsValid() || cfg.Service != "" {
 		return refuse("PGHOSTADDR and PGSERVICE must not be set: the URL alone names the server")
@@ -143,8 +148,8 @@ func (f facts) check(connections int) error {
 	case !f.CanCreate:
 		return refuse("the role needs CREATEDB, CREATEROLE and INHERIT, or must be a superuser")
 	case f.Free < connections+headroom:
-		return refuse("max_connections=%d leaves %d connections free; this run may open %d, and %d stay for others: prove one "+
-			"--service at a time, with --replicas 2, or with DB_MAX_OPEN_CONNS=7 in the environment",
+		return refuse("max_connections=%d leaves %d connections free; this run may open %d, and %d stay for others: "+
+			"prove one --service at a time, with --replicas 2, or with DB_MAX_OPEN_CONNS=7 in the environment",
 			f.MaxConnections, max(f.Free, 0), connections, headroom)
 	}
 	return nil

@@ -46,7 +46,8 @@ func (s *Server) Create(ctx context.Context) (*Session, error) {
 		// Shorter than the services wait for a lock, so that the server reports a deadlock as one.
 		err := execute(ctx, db, `ALTER DATABASE `+name+` SET deadlock_timeout = '5ms'`)
 		if e, ok := errors.AsType[*sqldb.Error](err); ok && e.SQLState == "42501" {
-			session.notes = append(session.notes, "only a superuser may shorten deadlock_timeout: a deadlock may show as a lock timeout instead")
+			session.notes = append(session.notes,
+				"only a superuser may shorten deadlock_timeout: a deadlock may show as a lock timeout instead")
 			return nil
 		}
 		return err
@@ -55,7 +56,8 @@ func (s *Server) Create(ctx context.Context) (*Session, error) {
 		return session, fmt.Errorf("make the database %s: %w", session.name, err)
 	}
 	if !s.facts.Activity {
-		session.notes = append(session.notes, "track_activities is off: whether connections are idle after the run was not checked")
+		session.notes = append(session.notes,
+			"track_activities is off: whether connections are idle after the run was not checked")
 	}
 	return session, nil
 }
@@ -101,7 +103,8 @@ func (s *Session) Drop(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("may still be on %s, and has to be dropped by hand: %s (%s)", s.server.url.Host, strings.Join(left, ", "), reason(err))
+			return fmt.Errorf("may still be on %s, and has to be dropped by hand: %s (%s)",
+				s.server.url.Host, strings.Join(left, ", "), reason(err))
 		case <-time.After(time.Second / 2):
 		}
 	}
