@@ -52,6 +52,16 @@ func expect(t *testing.T, j *journal, want ...string) {
 
 const timeout = 20 * time.Second
 
+// bubble runs a test with a clock of its own and a context that ends after a minute.
+func bubble(t *testing.T, test func(ctx context.Context, t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		test(ctx, t)
+	})
+}
+
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 var errBoom = errors.New("boom")
@@ -81,7 +91,7 @@ func TestRunStartsInOrderAndStopsInReverse(t *testing.T) {
 // While the last part drains, the first must still work.
 func TestAPartIsAliveUntilThoseAfterItHaveStopped(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(ctx context.Context, t *testing.T) {
 		alive := make(chan struct{})
 		db := lifecycle.Part{Name: "db", Run: func(ctx context.Context) error {
 			<-ctx.Done()
@@ -99,8 +109,6 @@ func TestAPartIsAliveUntilThoseAfterItHaveStopped(t *testing.T) {
 			}
 			return ctx.Err()
 		}}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
 		if err := lifecycle.Run(ctx, quiet(), timeout, db, api); err != nil {
 			t.Errorf("Run: %v", err)
 		}
@@ -109,11 +117,11 @@ func TestAPartIsAliveUntilThoseAfterItHaveStopped(t *testing.T) {
 
 func TestAFailedStartStopsWhatWasStarted(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(ctx context.Context, t *testing.T) {
 		j := &journal{}
 		bad := j.worker("bad")
 		bad.Start = func(context.Context) error { return errBoom }
-		err := lifecycle.Run(t.Context(), quiet(), timeout, j.worker("db"), bad, j.worker("api"))
+		err := lifecycle.Run(ctx, quiet(), timeout, j.worker("db"), bad, j.worker("api"))
 		if !errors.Is(err, errBoom) || err.Error() != "bad: boom" {
 			t.Errorf("Run: %v, want bad: boom", err)
 		}
@@ -123,38 +131,29 @@ func TestAFailedStartStopsWhatWasStarted(t *testing.T) {
 
 func TestAPartThatEndsByItselfStopsTheRest(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		end  error
-		want string
-	}{
-		"with an error": {errBoom, "bad: boom"},
-		"without":       {nil, "bad: ended by itself"},
-		"as cancelled":  {context.Canceled, "bad: context canceled"},
+	for end, want := range map[error]string{
+		errBoom: "bad: boom", nil: "bad: ended by itself", context.Canceled: "bad: context canceled",
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				j := &journal{}
-				bad := j.worker("bad")
-				bad.Run = func(context.Context) error { time.Sleep(time.Minute); return tt.end }
-				err := lifecycle.Run(t.Context(), quiet(), timeout, j.worker("db"), bad, j.worker("api"))
-				if err == nil || err.Error() != tt.want {
-					t.Errorf("Run: %v, want %q once", err, tt.want)
-				}
-				expect(t, j, "start db", "start bad", "start api", "stop api", "end api", "stop bad", "stop db", "end db")
-			})
+		bubble(t, func(ctx context.Context, t *testing.T) {
+			j := &journal{}
+			bad := j.worker("bad")
+			bad.Run = func(context.Context) error { time.Sleep(time.Second); return end }
+			err := lifecycle.Run(ctx, quiet(), timeout, j.worker("db"), bad, j.worker("api"))
+			if text(err) != want {
+				t.Errorf("Run: %v, want %q once", err, want)
+			}
+			expect(t, j, "start db", "start bad", "start api", "stop api", "end api", "stop bad", "stop db", "end db")
 		})
 	}
 }
 
-// A replica that waits for a lock in its migration must not wait when its probes are dead.
-func TestAFailureCallsOffAStart(t *testing.T) {
+// A replica that waits for a lock in its migration must not go on when its probes have failed.
+func TestAFailureCancelsAStart(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(ctx context.Context, t *testing.T) {
 		bad := lifecycle.Part{Name: "bad", Run: func(context.Context) error { return errBoom }}
 		slow := lifecycle.Part{Name: "slow", Start: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
-		err := lifecycle.Run(t.Context(), quiet(), timeout, bad, slow)
-		if err == nil || err.Error() != "bad: boom" {
+		if err := lifecycle.Run(ctx, quiet(), timeout, bad, slow); text(err) != "bad: boom" {
 			t.Errorf("Run: %v, want bad: boom alone", err)
 		}
 	})
@@ -162,32 +161,23 @@ func TestAFailureCallsOffAStart(t *testing.T) {
 
 func TestBeingAskedToStopDuringAStart(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		start func(ctx context.Context) error
-		want  string
-	}{
-		"it obeys":    {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, ""},
-		"it finishes": {func(ctx context.Context) error { <-ctx.Done(); return nil }, ""},
-		"it fails":    {func(ctx context.Context) error { <-ctx.Done(); return errBoom }, "slow: boom"},
-		"it ignores it": {
-			func(context.Context) error { time.Sleep(time.Hour); return nil },
-			"slow: the start went on for 20s after it was cancelled",
+	for want, start := range map[string]func(ctx context.Context) error{
+		"":           func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+		"slow: boom": func(ctx context.Context) error { <-ctx.Done(); return errBoom },
+		"slow: the start went on for 20s after it was cancelled": func(context.Context) error {
+			time.Sleep(time.Hour)
+			return nil
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				j := &journal{}
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				err := lifecycle.Run(ctx, quiet(), timeout, j.worker("db"),
-					lifecycle.Part{Name: "slow", Start: tt.start}, j.worker("api"))
-				if got := text(err); got != tt.want {
-					t.Errorf("Run: %q, want %q", got, tt.want)
-				}
-				expect(t, j, "start db", "stop db", "end db")
-				time.Sleep(2 * time.Hour) // lets the last one end inside the bubble
-			})
+		bubble(t, func(ctx context.Context, t *testing.T) {
+			j := &journal{}
+			err := lifecycle.Run(ctx, quiet(), timeout, j.worker("db"),
+				lifecycle.Part{Name: "slow", Start: start}, j.worker("api"))
+			if text(err) != want {
+				t.Errorf("Run: %v, want %q", err, want)
+			}
+			expect(t, j, "start db", "stop db", "end db")
+			time.Sleep(2 * time.Hour) // lets the last one end inside the bubble
 		})
 	}
 }
@@ -201,7 +191,7 @@ func text(err error) string {
 
 func TestTheContextOfStartEndsWithIt(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(ctx context.Context, t *testing.T) {
 		kept := make(chan context.Context, 1)
 		part := lifecycle.Part{
 			Name:  "db",
@@ -214,8 +204,6 @@ func TestTheContextOfStartEndsWithIt(t *testing.T) {
 				return nil
 			},
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
 		if err := lifecycle.Run(ctx, quiet(), timeout, part); err != nil {
 			t.Errorf("Run: %v", err)
 		}
@@ -225,7 +213,7 @@ func TestTheContextOfStartEndsWithIt(t *testing.T) {
 // One deadline holds for all parts; a part that hangs is named and left, and what only needs closing is still closed.
 func TestAPartThatDoesNotStop(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(ctx context.Context, t *testing.T) {
 		j := &journal{}
 		db := j.worker("db")
 		db.Stop = func(ctx context.Context) error { j.add("stop db: " + text(ctx.Err())); return nil }
@@ -234,8 +222,6 @@ func TestAPartThatDoesNotStop(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			return context.Cause(ctx)
 		}}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
 		begin := time.Now()
 		err := lifecycle.Run(ctx, quiet(), timeout, db, slow)
 		if want := "slow: the shutdown timeout of 20s is over: context deadline exceeded"; text(err) != want {
@@ -250,11 +236,9 @@ func TestAPartThatDoesNotStop(t *testing.T) {
 
 func TestPartsThatHang(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(ctx context.Context, t *testing.T) {
 		release := make(chan struct{})
 		hang := func(context.Context) error { <-release; return nil }
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
 		begin := time.Now()
 		err := lifecycle.Run(ctx, quiet(), timeout,
 			lifecycle.Part{Name: "one", Stop: hang}, lifecycle.Part{Name: "two", Run: hang},
@@ -293,9 +277,7 @@ func TestAllErrorsAreReturned(t *testing.T) {
 
 func TestRunWithNothingToDo(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+	bubble(t, func(ctx context.Context, t *testing.T) {
 		if err := lifecycle.Run(ctx, quiet(), timeout, lifecycle.Part{Name: "empty"}); err != nil {
 			t.Errorf("Run: %v", err)
 		}
