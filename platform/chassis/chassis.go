@@ -132,12 +132,11 @@ func (c *Chassis) describe(ctx context.Context, err error) (code string, fault b
 	if !ok {
 		p, ok = errors.AsType[*problem.Error](err)
 	}
-	for _, translate := range slices.Concat(c.settings.Errors, []func(error) *problem.Error{sqldb.Problem}) {
-		if ok {
-			break
+	for _, translate := range append(slices.Clip(c.settings.Errors), sqldb.Problem) {
+		if !ok {
+			p = translate(err)
+			ok = p != nil
 		}
-		p = translate(err)
-		ok = p != nil
 	}
 	if !ok {
 		return problem.Internal.Code(), true
@@ -195,12 +194,7 @@ func (c *Chassis) ListenOld(name, addr string, docs httpserver.Docs) (*httpold.S
 // stops in reverse.
 func (c *Chassis) Run(ctx context.Context) error {
 	c.log.LogAttrs(ctx, slog.LevelInfo, "starting", config.Masked(c.config)...)
-	parts := slices.Concat([]lifecycle.Part{c.telemetryPart(), c.poolPart(), c.adminPart(), c.databasePart()}, c.parts)
-	if len(c.servers) > 0 { // a worker has none
-		parts = append(parts, c.listenersPart())
-	}
-	parts = append(parts, c.readinessPart())
-	return lifecycle.Run(ctx, c.log, c.common.StopTimeout(), parts...)
+	return lifecycle.Run(ctx, c.log, c.common.StopTimeout(), c.order()...)
 }
 
 // Addr returns the address of the API listener of this name; nil before Run has bound it, and when there is none.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/rowlock/rowlock/platform/lifecycle"
@@ -13,9 +14,28 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// telemetryPart is the first, so that it exports the spans of how all others stop.
-func (c *Chassis) telemetryPart() lifecycle.Part {
-	return lifecycle.Part{Name: "telemetry", Stop: c.sendLastSpans}
+// order returns all parts of the replica in the order of their start: telemetry first, so that it exports the spans
+// of how all others stop; the pool's close before what can fail, because a part whose Start failed is not stopped;
+// readiness last, so that the replica is ready while everything else runs.
+func (c *Chassis) order() []lifecycle.Part {
+	parts := slices.Concat([]lifecycle.Part{
+		{Name: "telemetry", Stop: c.sendLastSpans},
+		{Name: "database pool", Stop: func(context.Context) error { return c.db.Close() }},
+		{
+			Name: "admin listener", Start: c.admin.Listen,
+			Run: func(context.Context) error { return c.admin.Serve() }, Stop: c.admin.Shutdown,
+		},
+		{Name: "database", Start: c.prepareDatabase},
+	}, c.parts)
+	if len(c.servers) > 0 { // a worker has none
+		parts = append(parts, c.listenersPart())
+	}
+	return append(parts, lifecycle.Part{
+		Name:  "readiness",
+		Start: func(context.Context) error { c.readiness.Started(); return nil },
+		Run:   c.readiness.Run,
+		Stop:  func(context.Context) error { c.readiness.Drain(); return nil },
+	})
 }
 
 // lastSpansWithin bounds the wait for a collector that is away or slow.
@@ -37,25 +57,6 @@ func (c *Chassis) sendLastSpans(ctx context.Context) error {
 		c.log.WarnContext(ctx, "the last spans were not sent", slog.Any("error", err))
 	}
 	return nil
-}
-
-func (c *Chassis) adminPart() lifecycle.Part {
-	return lifecycle.Part{
-		Name:  "admin listener",
-		Start: c.admin.Listen,
-		Run:   func(context.Context) error { return c.admin.Serve() },
-		Stop:  c.admin.Shutdown,
-	}
-}
-
-// poolPart closes the pool. It comes before what can fail, because a part whose Start failed is not stopped.
-func (c *Chassis) poolPart() lifecycle.Part {
-	return lifecycle.Part{Name: "database pool", Stop: func(context.Context) error { return c.db.Close() }}
-}
-
-// databasePart reaches, migrates and checks the database.
-func (c *Chassis) databasePart() lifecycle.Part {
-	return lifecycle.Part{Name: "database", Start: c.prepareDatabase}
 }
 
 // listenersPart holds all API listeners: they drain at the same time, so that ShutdownDelay passes once.
@@ -93,16 +94,7 @@ func (c *Chassis) forServers(do func(listener) error) error {
 	return all
 }
 
-// readinessPart is the last to start and the first to stop: a replica is ready while everything else runs.
-func (c *Chassis) readinessPart() lifecycle.Part {
-	return lifecycle.Part{
-		Name:  "readiness",
-		Start: func(context.Context) error { c.readiness.Started(); return nil },
-		Run:   c.readiness.Run,
-		Stop:  func(context.Context) error { c.readiness.Drain(); return nil },
-	}
-}
-
+// prepareDatabase reaches, migrates and checks the database.
 func (c *Chassis) prepareDatabase(ctx context.Context) error {
 	if err := c.reach(ctx); err != nil {
 		return err
