@@ -66,16 +66,19 @@ func TestErrors(t *testing.T) {
 	}{
 		"refused": {
 			failing(connect.CodeAlreadyExists, reason(rowlock.ErrPotExists), violated),
-			rowlock.Error{Code: rowlock.ErrPotExists, Field: "pot_name", Detail: "no", TraceID: "7f"}, false, false,
+			rowlock.Error{Code: rowlock.ErrPotExists, Field: "pot_name", Detail: "no", TraceID: "7f"},
+			false, false,
 		},
 		"locked": {
 			failing(connect.CodeAborted, reason(rowlock.ErrPotLocked),
 				&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)}),
-			rowlock.Error{Code: rowlock.ErrPotLocked, Detail: "no", TraceID: "7f", RetryAfter: time.Second}, true, false,
+			rowlock.Error{Code: rowlock.ErrPotLocked, Detail: "no", TraceID: "7f", RetryAfter: time.Second},
+			true, false,
 		},
 		"a proxy's": {
 			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }),
-			rowlock.Error{Code: rowlock.ErrAnswerLost, Detail: "unavailable: 503 Service Unavailable"}, false, true,
+			rowlock.Error{Code: rowlock.ErrAnswerLost, Detail: "unavailable: 503 Service Unavailable"},
+			false, true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

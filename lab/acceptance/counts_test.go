@@ -2,8 +2,8 @@ package acceptance
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -40,7 +40,7 @@ func TestOverlappingChanges(t *testing.T) {
 			}
 			var sums [counters]atomic.Int64
 			for i := range sums {
-				if _, err := apis[0].Create(t.Context(), fmt.Sprint(i), 0); err != nil {
+				if _, err := apis[0].Create(t.Context(), strconv.Itoa(i), 0); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -53,7 +53,7 @@ func TestOverlappingChanges(t *testing.T) {
 						var batch sync.WaitGroup
 						for _, i := range rand.Perm(counters)[:5+rand.IntN(15)] {
 							batch.Go(func() {
-								delta, err := changeAtRandom(t.Context(), apis[rand.IntN(len(apis))], fmt.Sprint(i))
+								delta, err := changeAtRandom(t.Context(), apis[rand.IntN(len(apis))], strconv.Itoa(i))
 								if err != nil {
 									t.Errorf("change %d: %v", i, err)
 								}
@@ -67,7 +67,7 @@ func TestOverlappingChanges(t *testing.T) {
 			}
 			all.Wait()
 			for i := range sums {
-				if c, err := apis[0].Get(t.Context(), fmt.Sprint(i)); err != nil || c.Value != sums[i].Load() {
+				if c, err := apis[0].Get(t.Context(), strconv.Itoa(i)); err != nil || c.Value != sums[i].Load() {
 					t.Errorf("counter %d is %d, %v, want %d", i, c.Value, err, sums[i].Load())
 				}
 			}

@@ -106,7 +106,7 @@ func TestPaymentKilledAtEveryStep(t *testing.T) {
 
 // wantLedger demands of the database so many payments and charges, that no key is
 // left open, and that a charge has its payment when there are as many of both.
-func wantLedger(t *testing.T, dsn string, payments, charges int) {
+func wantLedger(t *testing.T, dsn string, wantPayments, wantCharges int) {
 	t.Helper()
 	var gotPayments, gotCharges, open, without int
 	scan(t, dsn, `SELECT (SELECT count(*) FROM payments.payments),
@@ -116,11 +116,11 @@ func wantLedger(t *testing.T, dsn string, payments, charges int) {
 		  WHERE NOT EXISTS (SELECT FROM payments.payments p
 			 WHERE p.processor_key = c.processor_key AND p.amount = c.amount))`,
 		&gotPayments, &gotCharges, &open, &without)
-	if gotPayments != payments || gotCharges != charges || open != 0 {
+	if gotPayments != wantPayments || gotCharges != wantCharges || open != 0 {
 		t.Errorf("%d payments, %d charges, %d open keys; want %d, %d and none",
-			gotPayments, gotCharges, open, payments, charges)
+			gotPayments, gotCharges, open, wantPayments, wantCharges)
 	}
-	if payments == charges && without != 0 {
+	if wantPayments == wantCharges && without != 0 {
 		t.Errorf("%d charges have no payment", without)
 	}
 }

@@ -39,7 +39,9 @@ func Read(root string, s services.Service, url, internalURL string) (Tour, error
 }
 
 // Script returns the commands for a shell. curl shows no progress.
-func (t Tour) Script() string { return strings.ReplaceAll(t.script, "curl ", "curl --no-progress-meter ") }
+func (t Tour) Script() string {
+	return strings.ReplaceAll(t.script, "curl ", "curl --no-progress-meter ")
+}
 
 // Compare returns an error when what the script printed is not what the page shows.
 // Ids, times and random words differ from run to run, and an ellipsis stands for

@@ -24,7 +24,7 @@ const CheckTimeout = 60 * time.Second
 func Check(ctx context.Context, w io.Writer, tel *telemetry.Telemetry, targets []Target) error {
 	tracer := tel.TracerProvider().Tracer("github.com/rowlock/rowlock/lab/internal/workload")
 	client := &http.Client{Transport: tel.Transport(&http.Transport{DisableKeepAlives: true}), Timeout: answerTimeout}
-	var errs []error
+	errs := make([]error, 0, 2*len(targets))
 	for _, t := range targets {
 		ctx, span := tracer.Start(ctx, "check "+t.Service)
 		found, err := checkOne(ctx, client, t)

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"golang.org/x/sync/errgroup"
-
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/client/counts"
 )
@@ -34,14 +32,11 @@ func (w *counting) check(ctx context.Context) (found string, err error) {
 	}
 	defer func() { err = errors.Join(err, w.api.Delete(context.WithoutCancel(ctx), id)) }()
 	values := make([]int64, increases)
-	var all errgroup.Group
-	for i := range values {
-		all.Go(func() (err error) {
-			values[i], err = w.api.Increase(ctx, id, 1)
-			return err
-		})
-	}
-	if err := all.Wait(); err != nil {
+	err = together(increases, func(i int) (err error) {
+		values[i], err = w.api.Increase(ctx, id, 1)
+		return err
+	})
+	if err != nil {
 		return "", err
 	}
 	if !isEach(1, values) {

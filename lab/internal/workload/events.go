@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/client/events"
 )
@@ -51,14 +49,11 @@ const (
 
 func (w *adding) check(ctx context.Context) (string, error) {
 	ids := make([]int64, eventsAtOnce)
-	var all errgroup.Group
-	for i := range ids {
-		all.Go(func() (err error) {
-			ids[i], err = w.add(ctx, i)
-			return err
-		})
-	}
-	if err := all.Wait(); err != nil {
+	err := together(eventsAtOnce, func(i int) (err error) {
+		ids[i], err = w.add(ctx, i)
+		return err
+	})
+	if err != nil {
 		return "", err
 	}
 	first, last := slices.Min(ids), slices.Max(ids)
@@ -80,18 +75,15 @@ func (w *adding) check(ctx context.Context) (string, error) {
 
 // gapless reads every event from first to last.
 func (w *adding) gapless(ctx context.Context, first, last int64) error {
-	readers, ctx := errgroup.WithContext(ctx)
-	readers.SetLimit(readsAtOnce)
-	for id := first; id <= last; id++ {
-		readers.Go(func() error {
+	return together(readsAtOnce, func(i int) error {
+		for id := first + int64(i); id <= last; id += readsAtOnce {
 			_, err := retry(ctx, func(ctx context.Context) (events.Event, error) { return w.api.Get(ctx, id) })
 			if err != nil {
 				return fmt.Errorf("there is a gap at %d: %w", id, err)
 			}
-			return nil
-		})
-	}
-	return readers.Wait()
+		}
+		return nil
+	})
 }
 
 // worked waits until an event has its value.

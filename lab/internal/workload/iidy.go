@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/client/iidy"
 )
@@ -41,14 +39,11 @@ func (w *listing) check(ctx context.Context) (string, error) {
 	}
 	// Twice at once: what is in the list is not added again.
 	var added [2]int64
-	var all errgroup.Group
-	for i := range added {
-		all.Go(func() (err error) {
-			added[i], err = list.Add(ctx, items...)
-			return err
-		})
-	}
-	if err := all.Wait(); err != nil {
+	err := together(len(added), func(i int) (err error) {
+		added[i], err = list.Add(ctx, items...)
+		return err
+	})
+	if err != nil {
 		return "", err
 	}
 	if added[0]+added[1] != itemsAtOnce {
@@ -75,23 +70,20 @@ func (w *listing) check(ctx context.Context) (string, error) {
 func claimAll(ctx context.Context, list *iidy.List) (map[string]int, error) {
 	var mu sync.Mutex
 	claimed := map[string]int{}
-	var all errgroup.Group
-	for range claimers {
-		all.Go(func() error {
-			for {
-				claim, err := list.Claim(ctx, claimSize, claimLease)
-				if err != nil || claim.ID == "" {
-					return err
-				}
-				mu.Lock()
-				for _, e := range claim.Entries {
-					claimed[e.Item]++
-				}
-				mu.Unlock()
+	err := together(claimers, func(int) error {
+		for {
+			claim, err := list.Claim(ctx, claimSize, claimLease)
+			if err != nil || claim.ID == "" {
+				return err
 			}
-		})
-	}
-	return claimed, all.Wait()
+			mu.Lock()
+			for _, e := range claim.Entries {
+				claimed[e.Item]++
+			}
+			mu.Unlock()
+		}
+	})
+	return claimed, err
 }
 
 func (w *listing) prepare(context.Context) error {

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"golang.org/x/sync/errgroup"
-
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/client/payments"
 )
@@ -46,17 +44,14 @@ func (w *paying) check(ctx context.Context) (string, error) {
 	ride, key := "check-"+rand.Text(), rand.Text()
 	made := make([]payments.Payment, repeats)
 	var first atomic.Int64
-	var all errgroup.Group
-	for i := range made {
-		all.Go(func() error {
-			p, replayed, err := w.api.Create(ctx, key, Ride(ride))
-			if made[i] = p; err == nil && !replayed {
-				first.Add(1)
-			}
-			return err
-		})
-	}
-	if err := all.Wait(); err != nil {
+	err := together(repeats, func(i int) error {
+		p, replayed, err := w.api.Create(ctx, key, Ride(ride))
+		if made[i] = p; err == nil && !replayed {
+			first.Add(1)
+		}
+		return err
+	})
+	if err != nil {
 		return "", err
 	}
 	for _, p := range made {

@@ -8,7 +8,6 @@ import (
 	"net/http"
 
 	"connectrpc.com/connect"
-	"golang.org/x/sync/errgroup"
 
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/client/pyggpot"
@@ -22,8 +21,8 @@ type saving struct {
 	ids []int32
 }
 
-func openPyggpot(t Target, client *http.Client) (*saving, error) {
-	return &saving{api: pyggpot.New(t.URL, rowlock.WithHTTPClient(client))}, nil
+func openPyggpot(t Target, client *http.Client) *saving {
+	return &saving{api: pyggpot.New(t.URL, rowlock.WithHTTPClient(client))}
 }
 
 func (w *saving) create(ctx context.Context, name string) (id int32, err error) {
@@ -86,20 +85,17 @@ func (w *saving) check(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var all errgroup.Group
-	for range hands {
-		all.Go(func() error {
-			if in, err := w.add(ctx, id, coinsIn); err != nil || in != coinsIn {
-				return errors.Join(fmt.Errorf("adding %d coins added %d", coinsIn, in), err)
-			}
-			out, err := change(ctx, w.api.Coin.RemoveCoins, &coin.RemoveCoinsRequest{PotId: id, Count: coinsOut})
-			if n := sum(out.GetCoins()); err != nil || n != coinsOut {
-				return errors.Join(fmt.Errorf("taking %d coins out of a full pot took %d", coinsOut, n), err)
-			}
-			return nil
-		})
-	}
-	if err := all.Wait(); err != nil {
+	err = together(hands, func(int) error {
+		if in, err := w.add(ctx, id, coinsIn); err != nil || in != coinsIn {
+			return errors.Join(fmt.Errorf("adding %d coins added %d", coinsIn, in), err)
+		}
+		out, err := change(ctx, w.api.Coin.RemoveCoins, &coin.RemoveCoinsRequest{PotId: id, Count: coinsOut})
+		if n := sum(out.GetCoins()); err != nil || n != coinsOut {
+			return errors.Join(fmt.Errorf("taking %d coins out of a full pot took %d", coinsOut, n), err)
+		}
+		return nil
+	})
+	if err != nil {
 		return "", err
 	}
 	const in, out = hands * coinsIn, hands * coinsOut

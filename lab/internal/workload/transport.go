@@ -54,7 +54,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		once.Close = t.perConnection > 0 && n%t.perConnection == 0
 		resp, err := t.Transport.RoundTrip(once)
 		if !refused(err) || time.Now().After(deadline) {
-			return resp, err
+			return resp, err //nolint:wrapcheck // the clients classify it
 		}
 		t.redials.Add(1)
 		timer := time.NewTimer(redialWait)
@@ -62,7 +62,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		case <-timer.C:
 		case <-req.Context().Done():
 			timer.Stop()
-			return nil, err
+			return nil, err //nolint:wrapcheck // as above
 		}
 	}
 }

@@ -2,10 +2,12 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/services"
@@ -34,6 +36,7 @@ type workload interface {
 	stored(ctx context.Context) (int, error)
 }
 
+//nolint:ireturn // one of several
 func open(t Target, client *http.Client) (workload, error) {
 	switch t.Service {
 	case services.Counts:
@@ -45,7 +48,7 @@ func open(t Target, client *http.Client) (workload, error) {
 	case services.Payments:
 		return openPayments(t, client)
 	case services.Pyggpot:
-		return openPyggpot(t, client)
+		return openPyggpot(t, client), nil
 	}
 	return nil, fmt.Errorf("there is no workload for %q, but for %s", t.Service, strings.Join(services.Names(), ", "))
 }
@@ -68,6 +71,17 @@ func retry[T any](ctx context.Context, read func(context.Context) (T, error)) (T
 			return value, err
 		}
 	}
+}
+
+// together calls do(0) to do(n-1) at once and joins their errors.
+func together(n int, do func(i int) error) error {
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { errs[i] = do(i) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 // isEach reports whether values are first to first+len-1, each once.
