@@ -31,7 +31,8 @@ func newBench(p process) *cobra.Command {
 		if len(args) == 0 {
 			return nil
 		}
-		return usageError{fmt.Sprintf("bench: there is no bench of %q; there is one of %s", args[0], strings.Join(services.Names(), ", "))}
+		names := strings.Join(services.Names(), ", ")
+		return usageError{fmt.Sprintf("bench: there is no bench of %q; there is one of %s", args[0], names)}
 	}
 	for _, name := range services.Names() {
 		cmd.AddCommand(newBenchOf(p, name))
@@ -68,7 +69,7 @@ func (f *benchFlags) define(flags *pflag.FlagSet) {
 	flags.IntVar(&o.Items, "items", o.Items, "counters, and rows of pgbench's table")
 	flags.StringVar(&f.out, "out", filepath.Join(".tmp", "bench"), "folder for the JSON report; empty for none")
 	flags.BoolVar(&o.Trace, "trace", false, "of counts: measure what tracing costs, off against 1 % and 100 %")
-	flags.StringSliceVar(&o.Only, "only", nil, "comma-separated scenarios to run instead of all, such as pgbench-uniform,uniform")
+	flags.StringSliceVar(&o.Only, "only", nil, "scenarios to run instead of all, such as pgbench-uniform,uniform")
 	flags.BoolVar(&f.quick, "quick", false, "a smoke test of seconds: prints figures and judges none")
 }
 

@@ -66,8 +66,8 @@ type runner struct {
 
 // Run starts a private PostgreSQL server and replicas of the service, runs the scenarios of the options, and stops
 // everything. At the end of ctx the measurement ends; at the end of hurry, which outlives ctx, what has not stopped by
-// then is killed. The report is returned with an error, too, as far as it got; the error is [ErrNotExact] when a sum did
-// not hold after all runs.
+// then is killed. The report is returned with an error, too, as far as it got; the error is [ErrNotExact] when a sum
+// did not hold after all runs.
 func Run(ctx, hurry context.Context, o Options, h Host) (report *Report, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -269,7 +269,8 @@ func (r *Result) check(tally load.Tally, gained int64) {
 
 // request returns the bytes of an HTTP request. The headers end with a line break each.
 func request(method, path, headers, body string) []byte {
-	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: bench\r\n%sContent-Length: %d\r\n\r\n%s", method, path, headers, len(body), body)
+	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: bench\r\n%sContent-Length: %d\r\n\r\n%s",
+		method, path, headers, len(body), body)
 }
 
 const jsonHeader = "Content-Type: application/json\r\n"

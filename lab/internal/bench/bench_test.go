@@ -73,7 +73,7 @@ func (f *fake) run(t *testing.T, only ...string) (*Report, error) {
 				d.items = 2
 			})},
 		},
-		bars: []bar{{name: "half of a closed loop", figure: perSecond, scenario: "open", over: "closed", bound: atLeast, limit: 0.5}},
+		bars: []bar{{"half of a closed loop", perSecond, "open", "closed", atLeast, 0.5}},
 	}.only(only)
 	return measure(t.Context(), &s, o, suite)
 }
@@ -95,7 +95,8 @@ func TestEveryKindOfLoadIsReported(t *testing.T) {
 		if _, late := s.Median[lateP99]; late != (s.Name == "open") {
 			t.Errorf("%s: lateness %t", s.Name, late)
 		}
-		if _, err := os.Stat("/proc/self/stat"); err == nil && s.Name == "closed" && (s.Median[memory] <= 0 || s.Median[clientCPU] <= 0) {
+		_, err := os.Stat("/proc/self/stat")
+		if err == nil && s.Name == "closed" && (s.Median[memory] <= 0 || s.Median[clientCPU] <= 0) {
 			t.Errorf("%s: %+v", s.Name, s.Median)
 		}
 	}
@@ -106,7 +107,9 @@ func TestEveryKindOfLoadIsReported(t *testing.T) {
 	if err := report.WriteTable(&table); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"closed loop", "late p99 ms", "in 4 of 4 runs", "NOT JUDGED", "at least 0.5 x closed", "fillfactor (50)"} {
+	for _, want := range []string{
+		"closed loop", "late p99 ms", "in 4 of 4 runs", "NOT JUDGED", "at least 0.5 x closed", "fillfactor (50)",
+	} {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, &table)
 		}
@@ -134,7 +137,8 @@ func TestRefusalsAreErrorsButExact(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := report.Scenarios[0].Runs[0]
-	if n := int64(run.Figures[errorCount]); n == 0 || run.Statuses[http.StatusServiceUnavailable] != n || run.Sum.Refused < n {
+	n := int64(run.Figures[errorCount])
+	if n == 0 || run.Statuses[http.StatusServiceUnavailable] != n || run.Sum.Refused < n {
 		t.Errorf("%d errors, statuses %v, sum %+v", n, run.Statuses, run.Sum)
 	}
 }
@@ -186,14 +190,14 @@ func TestMedians(t *testing.T) {
 		bar  bar
 		want Bar
 	}{
-		{bar{figure: perSecond, scenario: "s", over: "base", bound: atLeast, limit: 2}, Bar{Want: "at least 2 x base", Got: "2 x", Outcome: Met}},
-		{bar{figure: perSecond, scenario: "s", over: "base", bound: atLeast, limit: 2.1}, Bar{Want: "at least 2.1 x base", Got: "2 x", Outcome: Missed}},
-		{bar{figure: perSecond, scenario: "s", bound: atLeast, limit: 1000}, Bar{Want: "at least 1,000/s", Got: "200/s", Outcome: Missed}},
-		{bar{figure: perSecond, scenario: "s", over: "base", bound: atMost, limit: 2}, Bar{Want: "at most 2 x base", Got: "2 x", Outcome: Met}},
-		{bar{figure: perSecond, scenario: "s", over: "base", bound: noBound, limit: 1}, Bar{Want: "shown beside 1 x base", Got: "2 x", Outcome: NotJudged}},
-		{bar{figure: errorCount, scenario: "s", bound: atMost}, Bar{Want: "at most 0", Got: "3", Outcome: Missed}},
-		{bar{figure: p99, scenario: "s", bound: atMost, limit: 50}, Bar{Want: "at most 50.0 ms", Got: "-", Outcome: NotMeasured}},
-		{bar{figure: perSecond, scenario: "not run", over: "base", bound: atLeast, limit: 2}, Bar{Want: "at least 2 x base", Got: "-", Outcome: NotMeasured}},
+		{bar{"", perSecond, "s", "base", atLeast, 2}, Bar{"", "at least 2 x base", "2 x", Met}},
+		{bar{"", perSecond, "s", "base", atLeast, 2.1}, Bar{"", "at least 2.1 x base", "2 x", Missed}},
+		{bar{"", perSecond, "s", "", atLeast, 1000}, Bar{"", "at least 1,000/s", "200/s", Missed}},
+		{bar{"", perSecond, "s", "base", atMost, 2}, Bar{"", "at most 2 x base", "2 x", Met}},
+		{bar{"", perSecond, "s", "base", noBound, 1}, Bar{"", "shown beside 1 x base", "2 x", NotJudged}},
+		{bar{"", errorCount, "s", "", atMost, 0}, Bar{"", "at most 0", "3", Missed}},
+		{bar{"", p99, "s", "", atMost, 50}, Bar{"", "at most 50.0 ms", "-", NotMeasured}},
+		{bar{"", perSecond, "not run", "base", atLeast, 2}, Bar{"", "at least 2 x base", "-", NotMeasured}},
 	} {
 		r.Bars = nil
 		if r.judge([]bar{tc.bar}); r.Bars[0] != tc.want {
@@ -271,11 +275,13 @@ func TestSave(t *testing.T) {
 // The statements of PostgreSQL in the words of MariaDB.
 func TestStatementsOfTheEngines(t *testing.T) {
 	t.Parallel()
-	const query = `INSERT INTO events.events (id, value) SELECT s.n, 'word' || (s.n % 3000) FROM generate_series(1, 10) AS s (n)`
+	const query = `INSERT INTO events.events (id, value)
+		SELECT s.n, 'word' || (s.n % 3000) FROM generate_series(1, 10) AS s (n)`
 	if got := (&eventTable{}).sql(query); got != query {
 		t.Errorf("PostgreSQL: %s", got)
 	}
-	want := `INSERT INTO events (id, value) SELECT s.n, concat('word', s.n % 3000) FROM (SELECT seq AS n FROM seq_1_to_1000000 LIMIT 10) AS s`
+	want := `INSERT INTO events (id, value)
+		SELECT s.n, concat('word', s.n % 3000) FROM (SELECT seq AS n FROM seq_1_to_1000000 LIMIT 10) AS s`
 	if got := (&eventTable{mysql: true}).sql(query); got != want {
 		t.Errorf("MariaDB: %s", got)
 	}

@@ -30,12 +30,12 @@ func newCounts(o Options) suite {
 			{name: "pgbench-row", title: "bare pgbench, one row", pgbench: updateScript(1)},
 		},
 		bars: []bar{
-			{name: "saturated, uniform", figure: perSecond, scenario: "uniform", over: "pgbench-uniform", bound: atLeast, limit: 1},
-			{name: "saturated, one hot item", figure: perSecond, scenario: own, over: "pgbench-row", bound: atLeast, limit: 6},
-			{name: "open loop, errors", figure: errorCount, scenario: "open", bound: atMost, limit: 0},
-			{name: "open loop, p99 (200 ms are promised)", figure: p99, scenario: "open", bound: atMost, limit: 50},
+			{"saturated, uniform", perSecond, "uniform", "pgbench-uniform", atLeast, 1},
+			{"saturated, one hot item", perSecond, own, "pgbench-row", atLeast, 6},
+			{"open loop, errors", errorCount, "open", "", atMost, 0},
+			{"open loop, p99 (200 ms are promised)", p99, "open", "", atMost, 50},
 			// The garbage collector moves the memory by a few percent either way.
-			{name: "open loop, memory at the end over the middle", figure: memoryGrowth, scenario: "open", bound: atMost, limit: 1.10},
+			{"open loop, memory at the end over the middle", memoryGrowth, "open", "", atMost, 1.10},
 		},
 	}
 	for n := 1; n <= max(maxHotReplicas, o.Replicas); n++ {
@@ -60,8 +60,8 @@ func newCounts(o Options) suite {
 // newTrace drives replicas that differ in nothing but their sampling of traces.
 func newTrace(o Options) suite {
 	s := suite{prepare: prepareCounts, bars: []bar{
-		{name: "1 % traced", figure: perSecond, scenario: "trace-1", over: "trace-off", bound: atLeast, limit: 0.95},
-		{name: "every request traced", figure: perSecond, scenario: "trace-100", over: "trace-off", bound: noBound, limit: 1},
+		{"1 % traced", perSecond, "trace-1", "trace-off", atLeast, 0.95},
+		{"every request traced", perSecond, "trace-100", "trace-off", noBound, 1},
 	}}
 	for _, one := range []struct{ name, title, baseline, share string }{
 		{"trace-off", "uniform, tracing off", "", ""},
@@ -105,13 +105,14 @@ func increases(n int) func(r *runner) (drive, error) {
 		}
 		return drive{
 			Config: load.Config{Requests: requests},
-			state:  number(r.system.url, `SELECT sum(current_value)::bigint FROM counts.count_values WHERE item_id LIKE 'bench-%'`),
+			state: number(r.system.url, `SELECT sum(current_value)::bigint FROM counts.count_values
+				WHERE item_id LIKE 'bench-%'`),
 		}, nil
 	}
 }
 
-// updateTable makes the table that bare pgbench updates, with one row for each item and the fillfactor that the table of
-// counts has, for the two to be comparable.
+// updateTable makes the table that bare pgbench updates, with one row for each item and the fillfactor that the table
+// of counts has, for the two to be comparable.
 func (r *runner) updateTable(ctx context.Context) error {
 	return execute(ctx, r.system.url,
 		`CREATE SCHEMA IF NOT EXISTS rowlock_bench`,
@@ -125,6 +126,8 @@ func (r *runner) updateTable(ctx context.Context) error {
 // updateScript draws one of the first rows for each transaction, each equally likely. One row has the same statement
 // and plan; only the row does not change.
 func updateScript(rows int) func() string {
-	script := fmt.Sprintf("\\set id random(1, %d)\nUPDATE rowlock_bench.counters SET value = value + 1 WHERE id = :id;\n", rows)
+	script := fmt.Sprintf(`\set id random(1, %d)
+UPDATE rowlock_bench.counters SET value = value + 1 WHERE id = :id;
+`, rows)
 	return func() string { return script }
 }

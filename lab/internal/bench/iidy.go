@@ -60,7 +60,8 @@ func newIidy(o Options) suite {
 		{"delete-one", "single deletes", 6_800, 1, l.singles(http.MethodDelete, ""), gone},
 	} {
 		s.scenarios = append(s.scenarios, scenario{
-			name: one.name, title: one.title, baseline: "pgbench-uniform", replicas: o.Replicas, drive: func(r *runner) (drive, error) {
+			name: one.name, title: one.title, baseline: "pgbench-uniform", replicas: o.Replicas,
+			drive: func(r *runner) (drive, error) {
 				if one.name == "add" || l.list == "" {
 					l.list = strings.TrimSuffix(benchPrefix(), "-")
 				}

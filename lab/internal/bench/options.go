@@ -92,7 +92,8 @@ func (o Options) Validate() error {
 	check(o.OpenDuration >= time.Second, "open-duration must be at least 1s, not %v", o.OpenDuration)
 	check(o.Rate > 0, "rate must be positive, not %g", o.Rate)
 	check(o.Replicas >= 1, "replicas must be at least 1, not %d", o.Replicas)
-	check(o.Connections >= max(maxHotReplicas, o.Replicas), "connections must reach every replica, %d do not", o.Connections)
+	check(o.Connections >= max(maxHotReplicas, o.Replicas),
+		"connections must reach every replica, %d do not", o.Connections)
 	check(o.Items >= 1 && o.Items <= maxItems, "items must be 1 to %d, not %d", maxItems, o.Items)
 	check(!o.Trace || o.Service == services.Counts, "trace is measured with counts alone")
 	newSuite := suites()[o.Service]

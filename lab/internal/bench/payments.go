@@ -52,8 +52,8 @@ func newPayments(o Options) suite {
 			},
 		},
 		bars: []bar{
-			{name: "new keys", figure: perSecond, scenario: "new-keys", over: "pgbench-payment", bound: atLeast, limit: 0.4},
-			{name: "replays", figure: perSecond, scenario: "replays", over: "new-keys", bound: atLeast, limit: 3},
+			{"new keys", perSecond, "new-keys", "pgbench-payment", atLeast, 0.4},
+			{"replays", perSecond, "replays", "new-keys", atLeast, 3},
 		},
 	}
 }
@@ -68,10 +68,11 @@ func payment(prefix string, i int64) []byte {
 	return request(http.MethodPost, "/v1/payments", jsonHeader+"Idempotency-Key: "+key+"\r\n", body)
 }
 
-// paymentScript is what a payment with a new key asks of the database, on the service's own tables. The ledger's commit comes before the
-// transaction and not within it, because a client of pgbench has one connection; it costs the same.
+// paymentScript is what a payment with a new key asks of the database, on the service's own tables. The ledger's commit
+// comes before the transaction and not within it, because a client of pgbench has one connection; it costs the same.
 const paymentScript = `\set k random(1, 9223372036854775807)
-SELECT status, request_fingerprint, fingerprint_version, payment_id, response_status, response_body FROM payments.idempotency_records
+SELECT status, request_fingerprint, fingerprint_version, payment_id, response_status, response_body
+  FROM payments.idempotency_records
  WHERE key = 'pgbench-' || :k AND status = 'COMPLETED' AND expires_at > clock_timestamp();
 INSERT INTO payments.processor_charges AS c (processor_key, amount, currency, card_fingerprint, fingerprint_version)
 VALUES (lpad('pgbench-' || :k, 64, '0'), 1250, 'EUR', decode(repeat('00', 32), 'hex'), 'pgbench')
@@ -83,17 +84,18 @@ INSERT INTO payments.idempotency_records AS r (key, status, request_fingerprint,
 VALUES ('pgbench-' || :k, 'PROCESSING', decode(repeat('00', 32), 'hex'), 'pgbench',
         clock_timestamp() + 86400000000 * interval '1 microsecond')
 ON CONFLICT (key) DO UPDATE
-   SET status = 'PROCESSING', request_fingerprint = excluded.request_fingerprint, fingerprint_version = excluded.fingerprint_version,
+   SET status = 'PROCESSING', request_fingerprint = excluded.request_fingerprint,
+       fingerprint_version = excluded.fingerprint_version,
        payment_id = NULL, response_status = NULL, response_body = NULL,
        expires_at = clock_timestamp() + 86400000000 * interval '1 microsecond', created_at = clock_timestamp()
  WHERE r.expires_at <= clock_timestamp()
 RETURNING clock_timestamp();
 SELECT count(*) FROM payments.payments WHERE idempotency_key = 'pgbench-' || :k;
 WITH paid AS (
-    INSERT INTO payments.payments (id, idempotency_key, processor_key, ride_id, rider_id, amount, currency, status, decline_code,
-                                   card_brand, card_last4, card_exp_month, card_exp_year, created_at)
-    VALUES (gen_random_uuid(), 'pgbench-' || :k, lpad('pgbench-' || :k, 64, '0'), 'pgbench-' || :k, 'rider', 1250, 'EUR', 'SUCCEEDED', NULL,
-            'visa', '4242', 12, 2099, clock_timestamp())
+    INSERT INTO payments.payments (id, idempotency_key, processor_key, ride_id, rider_id, amount, currency, status,
+                                   decline_code, card_brand, card_last4, card_exp_month, card_exp_year, created_at)
+    VALUES (gen_random_uuid(), 'pgbench-' || :k, lpad('pgbench-' || :k, 64, '0'), 'pgbench-' || :k, 'rider', 1250,
+            'EUR', 'SUCCEEDED', NULL, 'visa', '4242', 12, 2099, clock_timestamp())
     RETURNING id
 )
 UPDATE payments.idempotency_records

@@ -44,10 +44,10 @@ func newPyggpot(o Options) suite {
 			{name: "random-1e9", title: "10^9 coins at random, one by one", replicas: 1, run: p.draw(1_000_000_000)},
 		},
 		bars: []bar{
-			{name: "many pots", figure: perSecond, scenario: "pots", over: "pgbench-pots", bound: atLeast, limit: 0.3},
-			{name: "one pot, lost changes", figure: lostChanges, scenario: "one-pot", bound: atMost, limit: 0},
-			{name: "one pot, p99", figure: p99, scenario: "one-pot", bound: atMost, limit: 2000},
-			{name: "10^9 coins at random", figure: p50, scenario: "random-1e9", over: "random-10", bound: atMost, limit: 2},
+			{"many pots", perSecond, "pots", "pgbench-pots", atLeast, 0.3},
+			{"one pot, lost changes", lostChanges, "one-pot", "", atMost, 0},
+			{"one pot, p99", p99, "one-pot", "", atMost, 2000},
+			{"10^9 coins at random", p50, "random-1e9", "random-10", atMost, 2},
 		},
 	}
 }
@@ -65,7 +65,8 @@ func (p *pots) prepare(ctx context.Context, r *runner) error {
 	}
 	p.client = pyggpot.New("http://" + r.system.api[0])
 	return p.put(ctx, []*coin.Coins{
-		{Kind: coin.Coins_BRONZE, Count: 1e9}, {Kind: coin.Coins_SILVER, Count: 1e9}, {Kind: coin.Coins_GOLD, Count: math.MaxInt32 - 2e9},
+		{Kind: coin.Coins_BRONZE, Count: 1e9}, {Kind: coin.Coins_SILVER, Count: 1e9},
+		{Kind: coin.Coins_GOLD, Count: math.MaxInt32 - 2e9},
 	})
 }
 
@@ -94,7 +95,8 @@ func (p *pots) add(n int) func(r *runner) (drive, error) {
 // coins counts those of the pots, kind by kind; a pot whose own sum differs from that is an error.
 func (p *pots) coins(ctx context.Context, r *runner) (n int64, err error) {
 	var wrong int
-	err = row(ctx, r.system.url, `SELECT coalesce(sum(c.coins), 0), count(*) FILTER (WHERE c.coins <> p.coins) FROM pyggpot.pot AS p
+	err = row(ctx, r.system.url, `SELECT coalesce(sum(c.coins), 0), count(*) FILTER (WHERE c.coins <> p.coins)
+		FROM pyggpot.pot AS p
 		CROSS JOIN LATERAL (SELECT coalesce(sum(coin_count), 0) AS coins FROM pyggpot.coin WHERE pot_id = p.id) AS c
 		WHERE p.id >= `+fmt.Sprint(p.first)+` AND p.id < `+fmt.Sprint(p.bank), &n, &wrong)
 	if err == nil && wrong != 0 {
@@ -131,13 +133,15 @@ func (p *pots) draw(n int32) func(context.Context, *runner) (Result, error) {
 const potScript = `\set pot random(%d, %d)
 \set k random(1, 9223372036854775807)
 WITH taken AS (
-    UPDATE pyggpot.pot SET lock = md5(:k::text)::uuid, lock_expire_time = clock_timestamp() + 10000000 * interval '1 microsecond'
+    UPDATE pyggpot.pot SET lock = md5(:k::text)::uuid,
+           lock_expire_time = clock_timestamp() + 10000000 * interval '1 microsecond'
      WHERE id = :pot AND (lock IS NULL OR lock_expire_time <= clock_timestamp())
     RETURNING lock_expire_time
 )
 SELECT (SELECT lock_expire_time FROM taken) AS expires, lock IS NOT NULL AS expired FROM pyggpot.pot WHERE id = :pot;
 BEGIN;
-SELECT p.id, p.pot_name, p.max_coins, p.create_time, c.denominations, c.counts FROM pyggpot.pot AS p CROSS JOIN LATERAL (
+SELECT p.id, p.pot_name, p.max_coins, p.create_time, c.denominations, c.counts
+  FROM pyggpot.pot AS p CROSS JOIN LATERAL (
        SELECT coalesce(array_agg(denomination), '{}') AS denominations, coalesce(array_agg(coin_count), '{}') AS counts
          FROM pyggpot.coin WHERE pot_id = p.id AND coin_count > 0) AS c
  WHERE p.id = :pot AND p.lock = md5(:k::text)::uuid AND p.lock_expire_time > clock_timestamp()
@@ -147,6 +151,7 @@ WITH changed AS (
     SELECT :pot, 100, 1 WHERE EXISTS (SELECT FROM pyggpot.pot WHERE id = :pot AND lock = md5(:k::text)::uuid)
     ON CONFLICT (pot_id, denomination) DO UPDATE SET coin_count = c.coin_count + 1
 )
-UPDATE pyggpot.pot SET coins = coins + 1, lock = NULL, lock_expire_time = NULL WHERE id = :pot AND lock = md5(:k::text)::uuid;
+UPDATE pyggpot.pot SET coins = coins + 1, lock = NULL, lock_expire_time = NULL
+ WHERE id = :pot AND lock = md5(:k::text)::uuid;
 COMMIT;
 `

@@ -201,7 +201,8 @@ func (r *Report) judge(bars []bar) {
 		if b.over != "" {
 			show = func(v float64) string { return fmt.Sprintf("%.3g x", v) }
 		}
-		judged := Bar{Name: b.name, Got: "-", Outcome: NotMeasured, Want: strings.TrimSpace(string(b.bound) + " " + show(b.limit) + " " + b.over)}
+		want := strings.TrimSpace(string(b.bound) + " " + show(b.limit) + " " + b.over)
+		judged := Bar{Name: b.name, Want: want, Got: "-", Outcome: NotMeasured}
 		if v, ok := r.figure(b.figure, b.scenario, b.over); ok {
 			judged.Got, judged.Outcome = show(v), Met
 			switch {

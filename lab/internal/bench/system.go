@@ -70,8 +70,8 @@ func fleetOf(set *local.Set) (f fleet) {
 	return f
 }
 
-// start starts a private PostgreSQL server, with PostgreSQL's own defaults, and n replicas of the service on it. stop is
-// to be called even after an error.
+// start starts a private PostgreSQL server, with PostgreSQL's own defaults, and n replicas of the service on it. stop
+// is to be called even after an error.
 func (s *system) start(ctx, hurry context.Context, o Options, n int) (err error) {
 	chosen, err := services.Choose([]string{o.Service})
 	if err != nil {

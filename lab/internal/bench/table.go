@@ -19,15 +19,16 @@ func (r *Report) WriteTable(w io.Writer) error {
 	var text strings.Builder
 	o, m := r.Options, r.Machine
 	_, _ = fmt.Fprintf(&text, "\n%s %s  %s\n", o.Service, r.Version, r.Started.Format(time.RFC3339))
-	_, _ = fmt.Fprintf(&text, "%s, %d cores, %s, %s; client, replicas and database share it\n", m.CPU, m.Cores, m.Platform, m.Go)
+	_, _ = fmt.Fprintf(&text, "%s, %d cores, %s, %s; client, replicas and database share it\n",
+		m.CPU, m.Cores, m.Platform, m.Go)
 	_, _ = fmt.Fprintf(&text, "PostgreSQL %s: %s\n", m.PostgreSQL, m.Settings)
 	_, _ = fmt.Fprintf(&text, "%d connections, %d items, %d x %v after %v of warm-up; open loop %v at %s/s; "+
 		"pgbench -M prepared -c %d -j %d, its table with the same fillfactor (%d) as the service's\n\n", o.Connections,
 		o.Items, o.Runs, o.Duration, o.Warmup, o.OpenDuration, format(perSecond, o.Rate), pgbench.Clients, pgbench.Threads,
 		pgbench.FillFactor)
 	r.writeFigures(&text)
-	_, _ = fmt.Fprintln(&text, "\nFigures are medians. CPU is per request. Latencies of a closed loop are queueing at full load; "+
-		"those of the open loop count from when a request was due.")
+	_, _ = fmt.Fprintln(&text, "\nFigures are medians. CPU is per request. Latencies of a closed loop are queueing "+
+		"at full load; those of the open loop count from when a request was due.")
 	r.writeSums(&text)
 	bars := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	for _, b := range r.Bars {
@@ -50,12 +51,14 @@ type column struct {
 // columns returns the figures in the order of the table, and what is not in the table without a heading.
 func columns() ([]string, map[string]column) {
 	order := []string{
-		perSecond, spread, ratio, p50, p99, p999, maxLatency, lateP99, errorCount, clientCPU, replicaCPU, databaseCPU, othersCPU, memory, spans,
+		perSecond, spread, ratio, p50, p99, p999, maxLatency, lateP99, errorCount, clientCPU, replicaCPU, databaseCPU,
+		othersCPU, memory, spans,
 	}
 	return order, map[string]column{
 		perSecond: {"per second", "/s", 0}, spread: {"spread ± %", " %", 0}, ratio: {"ratio", " x", 2},
-		p50: {"p50 ms", " ms", -3}, p99: {"p99 ms", " ms", -3}, p999: {"p99.9 ms", " ms", -3}, maxLatency: {"max ms", " ms", -3},
-		lateP99: {"late p99 ms", " ms", -3}, errorCount: {"errors", "", 0}, clientCPU: {"CPU client µs", " µs", 1},
+		p50: {"p50 ms", " ms", -3}, p99: {"p99 ms", " ms", -3}, p999: {"p99.9 ms", " ms", -3},
+		maxLatency: {"max ms", " ms", -3}, lateP99: {"late p99 ms", " ms", -3}, errorCount: {"errors", "", 0},
+		clientCPU:  {"CPU client µs", " µs", 1},
 		replicaCPU: {"replicas µs", " µs", 1}, databaseCPU: {"PostgreSQL µs", " µs", 1}, othersCPU: {"others %", " %", 0},
 		memory: {"MiB", " MiB", 1}, memoryGrowth: {"", " x", 2}, lostChanges: {"", "", 0}, spans: {"spans", "", 0},
 	}

@@ -8,9 +8,11 @@ import (
 
 // Config says what to send, where to and for how long.
 type Config struct {
-	// Targets are the addresses (host:port) of the servers. Connections are dealt to them in turn, so each gets an equal share.
+	// Targets are the addresses (host:port) of the servers. Connections are dealt to them in turn, so each gets an
+	// equal share.
 	Targets []string
-	// Requests are complete HTTP/1.1 requests, body included. [Run] draws one at random, each equally likely, for every request.
+	// Requests are complete HTTP/1.1 requests, body included. [Run] draws one at random, each equally likely, for every
+	// request.
 	Requests [][]byte
 	// Next returns the request to send instead of one of Requests; many goroutines call it at once, and
 	// what it returns is sent unless the run is canceled. [Once] does not use it.
@@ -23,7 +25,8 @@ type Config struct {
 	Warmup time.Duration
 	// Duration is the length of the measured window.
 	Duration time.Duration
-	// Timeout is how long one answer may take; 0 means 15 s. An answer may take a tenth longer before it counts as timed out.
+	// Timeout is how long one answer may take; 0 means 15 s. An answer may take a tenth longer before it counts as
+	// timed out.
 	Timeout time.Duration
 }
 

@@ -37,13 +37,16 @@ func dial(ctx context.Context, target string, timeout time.Duration) (*conn, err
 		return nil, fmt.Errorf("dial %s: %w", target, err)
 	}
 
-	return &conn{Conn: connection, reader: bufio.NewReaderSize(connection, readBuffer), timeout: timeout, armed: -timeout}, nil
+	reader := bufio.NewReaderSize(connection, readBuffer)
+
+	return &conn{Conn: connection, reader: reader, timeout: timeout, armed: -timeout}, nil
 }
 
-// roundTrip sends one request and reads its response. With an error the outcome of the request is unknown, and the connection cannot
-// be used again; reusable is false, too, when the server asked to close it.
+// roundTrip sends one request and reads its response. With an error the outcome of the request is unknown, and the
+// connection cannot be used again; reusable is false, too, when the server asked to close it.
 func (c *conn) roundTrip(request []byte, now time.Duration) (status int, reusable bool, err error) {
-	// A new deadline for each request would cost as much as the rest of this function: it is renewed ten times per timeout.
+	// A new deadline for each request would cost as much as the rest of this function: it is renewed ten times per
+	// timeout.
 	if slack := c.timeout / 10; now-c.armed > slack {
 		if err := c.SetReadDeadline(time.Now().Add(c.timeout + slack)); err != nil {
 			return 0, false, fmt.Errorf("set the deadline: %w", err)
@@ -66,7 +69,8 @@ func (c *conn) roundTrip(request []byte, now time.Duration) (status int, reusabl
 // Failure names a way in which a request gets no HTTP answer.
 type Failure string
 
-// The closed set of failures. After FailureDial nothing was sent; after the others the outcome of the request is unknown.
+// The closed set of failures. After FailureDial nothing was sent; after the others the outcome of the request is
+// unknown.
 const (
 	FailureDial      Failure = "dial"
 	FailureCut       Failure = "cut"
@@ -81,7 +85,8 @@ func failureOf(err error) Failure {
 		return ""
 	case errors.Is(err, fasthttp.ErrTimeout), errors.Is(err, os.ErrDeadlineExceeded):
 		return FailureTimeout
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return FailureCut
 	default:
 		return FailureMalformed

@@ -98,12 +98,13 @@ func TestOpenLoopKeepsItsRate(t *testing.T) {
 
 	// The turns are fixed by the schedule, so their number is exact, not approximate.
 	if result.Succeeded != 500 || result.Tally.Acknowledged != 600 || result.Errors() != 0 {
-		t.Errorf("%d measured, %d in all, %d errors; want 500, 600, 0", result.Succeeded, result.Tally.Acknowledged, result.Errors())
+		t.Errorf("%d measured, tally %+v, %d errors; want 500, 600, 0", result.Succeeded, result.Tally, result.Errors())
 	}
 }
 
-// A server that stops once for 400 ms makes every request that falls due meanwhile wait. A generator with coordinated omission would
-// report one slow request per connection; this one must report them all, evenly from 400 ms down to nothing.
+// A server that stops once for 400 ms makes every request that falls due meanwhile wait. A generator with coordinated
+// omission would report one slow request per connection; this one must report them all, evenly from 400 ms down to
+// nothing.
 func TestOpenLoopHasNoCoordinatedOmission(t *testing.T) {
 	t.Parallel()
 
@@ -135,7 +136,8 @@ func TestOpenLoopHasNoCoordinatedOmission(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Of the 1000 requests 400 fall due during the stall: about 300 of them wait longer than 100 ms, about 100 longer than 300 ms.
+	// Of the 1000 requests 400 fall due during the stall: about 300 of them wait longer than 100 ms, about 100 longer
+	// than 300 ms.
 	waited := func(longer time.Duration) int64 {
 		var n int64
 		for _, bar := range result.Latency.Distribution() {
@@ -159,8 +161,8 @@ func TestOpenLoopHasNoCoordinatedOmission(t *testing.T) {
 		t.Errorf("longest latency %v, want about %v", got, stall)
 	}
 
-	// The same stall in a closed loop hits only what was in flight: this is the omission, and it shows that the figures above are
-	// due to the open loop and not to a slow machine.
+	// The same stall in a closed loop hits only what was in flight: this is the omission, and it shows that the figures
+	// above are due to the open loop and not to a slow machine.
 	first.Store(0)
 
 	cfg.Rate = 0
@@ -181,7 +183,8 @@ func TestCutConnectionIsAnErrorAndIsRedialled(t *testing.T) {
 
 	const answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
-	// Each connection answers three requests, then reads one more and breaks off in the middle of the answer or with a reset.
+	// Each connection answers three requests, then reads one more and breaks off in the middle of the answer or with a
+	// reset.
 	target := serveRaw(t, func(number int, connection net.Conn) error {
 		for range 3 {
 			if err := readRequest(connection); err != nil {
@@ -206,7 +209,7 @@ func TestCutConnectionIsAnErrorAndIsRedialled(t *testing.T) {
 		return err
 	})
 
-	result, err := Once(t.Context(), Config{Targets: []string{target}, Requests: slices.Repeat(requests("/"), 40), Connections: 1})
+	result, err := oneByOne(t, target, 40)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +228,7 @@ func TestCloseIsHonoured(t *testing.T) {
 
 	target := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") })
 
-	result, err := Once(t.Context(), Config{Targets: []string{target}, Requests: slices.Repeat(requests("/"), 20), Connections: 1})
+	result, err := oneByOne(t, target, 20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +281,7 @@ func TestRefusedDialIsNotUnknown(t *testing.T) {
 		_ = connection.Close()
 	}()
 
-	result, err := Once(t.Context(), Config{Targets: []string{target}, Requests: slices.Repeat(requests("/"), 4), Connections: 1})
+	result, err := oneByOne(t, target, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +290,7 @@ func TestRefusedDialIsNotUnknown(t *testing.T) {
 		t.Errorf("tally %+v, failures %v; want %+v, 3 dials", result.Tally, result.Failures, want)
 	}
 
-	if _, err := Once(t.Context(), Config{Targets: []string{target}, Requests: requests("/"), Connections: 1}); err == nil {
+	if _, err := oneByOne(t, target, 1); err == nil {
 		t.Error("a run without a server to begin with: no error")
 	}
 }
@@ -299,7 +302,9 @@ func TestEndOfContextStopsTheRun(t *testing.T) {
 	target := serve(t, func(http.ResponseWriter, *http.Request) { cancel() })
 
 	for _, rate := range []float64{0, 0.001} { // the second waits for a turn that is far away
-		result, err := Run(ctx, Config{Targets: []string{target}, Requests: requests("/"), Connections: 2, Rate: rate, Duration: time.Hour})
+		result, err := Run(ctx, Config{
+			Targets: []string{target}, Requests: requests("/"), Connections: 2, Rate: rate, Duration: time.Hour,
+		})
 		if err == nil {
 			t.Errorf("rate %g: no error", rate)
 		}
@@ -356,7 +361,7 @@ func TestAnswersOfEveryFraming(t *testing.T) {
 		return nil
 	})
 
-	result, err := Once(t.Context(), Config{Targets: []string{target}, Requests: slices.Repeat(requests("/"), 4), Connections: 1})
+	result, err := oneByOne(t, target, 4)
 	if err != nil {
 		t.Fatal(err)
 	}

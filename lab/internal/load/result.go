@@ -7,14 +7,15 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Tally counts what became of all requests of a run, the warm-up and the stragglers after the window included: this is the side of the
-// sum check that the generator knows.
+// Tally counts what became of all requests of a run, the warm-up and the stragglers after the window included: this is
+// the side of the sum check that the generator knows.
 type Tally struct {
 	// Acknowledged requests were answered with a 2xx status.
 	Acknowledged int64 `json:"acknowledged"`
 	// Refused requests surely had no effect: another status than 2xx and 500, or the dial failed.
 	Refused int64 `json:"refused"`
-	// Unknown requests may have had their effect: status 500 (OUTCOME_UNKNOWN), or the connection broke after the request was sent.
+	// Unknown requests may have had their effect: status 500 (OUTCOME_UNKNOWN), or the connection broke after the
+	// request was sent.
 	Unknown int64 `json:"unknown"`
 }
 
@@ -30,10 +31,11 @@ type Result struct {
 	Statuses map[int]int64
 	// Failures counts the requests without an answer.
 	Failures map[Failure]int64
-	// Latency of the successful requests in nanoseconds: from when each was due in an open loop, from its sending in a closed one.
+	// Latency of the successful requests in nanoseconds: from when each was due in an open loop, from its sending in a
+	// closed one.
 	Latency *hdrhistogram.Histogram
-	// Lateness is how long after it was due each of them was sent, in nanoseconds. It is part of Latency. High values with a quick
-	// server mean that the generator itself could not keep up.
+	// Lateness is how long after it was due each of them was sent, in nanoseconds. It is part of Latency. High values
+	// with a quick server mean that the generator itself could not keep up.
 	Lateness *hdrhistogram.Histogram
 
 	mu sync.Mutex
@@ -62,8 +64,8 @@ func (r *Result) Throughput() float64 {
 	return float64(r.Succeeded) / r.Window.Seconds()
 }
 
-// highestLatency bounds the histograms, which hold nanoseconds with three significant digits: a quantile is off by at most 0.1 %, and
-// by 1 µs near zero.
+// highestLatency bounds the histograms, which hold nanoseconds with three significant digits: a quantile is off by at
+// most 0.1 %, and by 1 µs near zero.
 const highestLatency = time.Hour
 
 // NewHistogram returns an empty histogram of nanoseconds, from 1 µs to an hour.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -81,4 +82,13 @@ func readRequest(connection net.Conn) error {
 	}
 
 	return nil
+}
+
+// oneByOne sends n requests over one connection.
+func oneByOne(t *testing.T, target string, n int) (*Result, error) {
+	t.Helper()
+
+	return Once(t.Context(), Config{
+		Targets: []string{target}, Requests: slices.Repeat(requests("/"), n), Connections: 1,
+	})
 }

@@ -9,10 +9,12 @@ import (
 	"time"
 )
 
-// Run loads the targets for cfg.Warmup + cfg.Duration, waits for the answers still in flight, and returns what it measured.
+// Run loads the targets for cfg.Warmup + cfg.Duration, waits for the answers still in flight, and returns what it
+// measured.
 //
-// All connections are made before the clock starts; when one cannot be made, Run fails. Later a broken connection is counted and made
-// anew. When ctx ends, no new request is sent, those in flight are waited for, and the error of ctx is returned with the result so far.
+// All connections are made before the clock starts; when one cannot be made, Run fails. Later a broken connection is
+// counted and made anew. When ctx ends, no new request is sent, those in flight are waited for, and the error of ctx is
+// returned with the result so far.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	end := cfg.Warmup + cfg.Duration
 	within := func(at time.Duration) bool { return cfg.Warmup <= at && at < end }
@@ -35,8 +37,8 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if cfg.Rate > 0 {
 		var dealt atomic.Int64
 
-		// A worker takes the next turn as soon as it is free, however late: when all connections are stalled the turns fall due unsent,
-		// and each of them later carries its wait in its latency.
+		// A worker takes the next turn as soon as it is free, however late: when all connections are stalled the turns
+		// fall due unsent, and each of them later carries its wait in its latency.
 		chosen.next = func(time.Duration) (turn, bool) {
 			due := time.Duration(float64(dealt.Add(1)-1) * float64(time.Second) / cfg.Rate)
 			if due >= end {
@@ -56,8 +58,8 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	return result, err
 }
 
-// Once sends each of cfg.Requests one time, as fast as the targets answer and in no particular order, and returns what became of them.
-// Rate, Warmup and Duration of cfg are not used.
+// Once sends each of cfg.Requests one time, as fast as the targets answer and in no particular order, and returns what
+// became of them. Rate, Warmup and Duration of cfg are not used.
 func Once(ctx context.Context, cfg Config) (*Result, error) {
 	var dealt atomic.Int64
 
@@ -82,13 +84,15 @@ type turn struct {
 
 // plan says what to send next and when; all workers of a run share it.
 type plan struct {
-	// next returns the next turn, or false when the run is over. The worker waits until the turn is due before it sends.
+	// next returns the next turn, or false when the run is over. The worker waits until the turn is due before it
+	// sends.
 	next func(now time.Duration) (turn, bool)
 	// measured reports whether a request due and done at these times belongs to the measured window.
 	measured func(due, done time.Duration) bool
 }
 
-// drive runs one worker per connection until the plan or ctx ends. The result is nil when a first connection could not be made.
+// drive runs one worker per connection until the plan or ctx ends. The result is nil when a first connection could not
+// be made.
 func drive(ctx context.Context, cfg Config, p plan) (*Result, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err

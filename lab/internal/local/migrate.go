@@ -16,8 +16,8 @@ import (
 	"github.com/rowlock/rowlock/platform/localpg"
 )
 
-// StartPostgres starts a server with a database in a temporary folder of its own below parent. stop stops the server and
-// removes the folder.
+// StartPostgres starts a server with a database in a temporary folder of its own below parent. stop stops the server
+// and removes the folder.
 func StartPostgres(
 	ctx context.Context, parent, database string, o localpg.Options,
 ) (server *localpg.Server, stop func(context.Context) error, err error) {

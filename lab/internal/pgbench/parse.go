@@ -15,18 +15,20 @@ type Result struct {
 	TPS float64 `json:"tps"`
 	// Transactions is the number of transactions that were committed.
 	Transactions int64 `json:"transactions"`
-	// Failed is the number of transactions given up after a serialization failure or deadlock. Before version 15 pgbench ends its
-	// client on such an error instead, and Failed stays 0.
+	// Failed is the number of transactions given up after a serialization failure or deadlock. Before version 15
+	// pgbench ends its client on such an error instead, and Failed stays 0.
 	Failed int64 `json:"failed"`
 	// Latency is the mean, in nanoseconds.
 	Latency time.Duration `json:"latency_ns"`
 }
 
-// errNoTransactions is a run that was over before its first transaction: the time that making the connections takes counts.
+// errNoTransactions is a run that was over before its first transaction: the time that making the connections takes
+// counts.
 var errNoTransactions = errors.New("pgbench: no transaction ended in the time it had")
 
 // Until version 13 pgbench printed two rates, with and without the connections; since 14 it prints the one without.
-var tpsLine = regexp.MustCompile(`^tps = ([0-9.]+) \((?:without initial connection time|excluding connections establishing)\)`)
+var tpsLine = regexp.MustCompile(`^tps = ([0-9.]+) ` +
+	`\((?:without initial connection time|excluding connections establishing)\)`)
 
 // parse reads the summary that pgbench 10 to 18 prints to standard output.
 func parse(output string) (Result, error) {

@@ -86,7 +86,8 @@ func TestEnvironmentHidesNothingAndShowsNothing(t *testing.T) {
 
 	tests := map[string][]string{
 		"postgres://app:p%40ss@db.example:5433/counts?sslmode=disable&binary_parameters=yes": {
-			"LC_ALL=C", "PGDATABASE=counts", "PGHOST=db.example", "PGPASSWORD=p@ss", "PGPORT=5433", "PGSSLMODE=disable", "PGUSER=app",
+			"LC_ALL=C", "PGDATABASE=counts", "PGHOST=db.example", "PGPASSWORD=p@ss", "PGPORT=5433", "PGSSLMODE=disable",
+			"PGUSER=app",
 		},
 		"postgres:///counts?host=/run/pg&port=5434&user=app": {
 			"LC_ALL=C", "PGDATABASE=counts", "PGHOST=/run/pg", "PGPORT=5434", "PGUSER=app",

@@ -42,7 +42,8 @@ func Find(binDir string) (string, error) {
 	}
 	path, err := exec.LookPath("pgbench")
 	if err != nil {
-		return "", fmt.Errorf("pgbench is not beside the server nor on PATH; it comes with PostgreSQL's contrib or client package: %w", err)
+		return "", fmt.Errorf("pgbench is not beside the server nor on PATH; "+
+			"it comes with PostgreSQL's contrib or client package: %w", err)
 	}
 	return path, nil
 }
@@ -50,9 +51,9 @@ func Find(binDir string) (string, error) {
 // maxTries bounds how often Run lets pgbench begin again with more time.
 const maxTries = 4
 
-// Run runs transactions, in pgbench's language, on a database by the program for the duration, whole seconds and at least one, and returns what
-// pgbench reports. Where that is not enough to make the connections, on a machine that is overloaded, it runs again for
-// twice as long.
+// Run runs transactions, in pgbench's language, on a database by the program for the duration, whole seconds and at
+// least one, and returns what pgbench reports. Where that is not enough to make the connections, on a machine that is
+// overloaded, it runs again for twice as long.
 func Run(ctx context.Context, binary, databaseURL, transaction string, duration time.Duration) (Result, error) {
 	env, err := environment(databaseURL)
 	if err != nil {
@@ -77,7 +78,8 @@ func run(ctx context.Context, binary string, env []string, transaction string, d
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	cmd.WaitDelay = stopWait
 	if err := cmd.Run(); err != nil {
-		return Result{}, fmt.Errorf("pgbench: %w: %s", errors.Join(context.Cause(ctx), err), strings.TrimSpace(stderr.String()))
+		err = errors.Join(context.Cause(ctx), err)
+		return Result{}, fmt.Errorf("pgbench: %w: %s", err, strings.TrimSpace(stderr.String()))
 	}
 	return parse(stdout.String())
 }

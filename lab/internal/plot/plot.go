@@ -61,7 +61,8 @@ func (f Figure) WriteSVG(w io.Writer) error {
 
 	// Few machines have the font whose widths gonum computes with, and a page takes no XML declaration.
 	text := svg.Bytes()[bytes.Index(svg.Bytes(), []byte("<svg")):]
-	text = bytes.ReplaceAll(text, []byte("font-family:Liberation Sans"), []byte("font-family:Liberation Sans,Arial,sans-serif"))
+	const font = "font-family:Liberation Sans"
+	text = bytes.ReplaceAll(text, []byte(font), []byte(font+",Arial,sans-serif"))
 
 	if _, err := w.Write(text); err != nil {
 		return fmt.Errorf("write the picture: %w", err)

@@ -37,7 +37,9 @@ func TestWriteSVG(t *testing.T) {
 		}
 	}
 
-	for _, want := range []string{">requests &amp; &lt;answers&gt;<", ">counts<", ">iidy<", ">kill<", ">no data<", ">nothing<"} {
+	for _, want := range []string{
+		">requests &amp; &lt;answers&gt;<", ">counts<", ">iidy<", ">kill<", ">no data<", ">nothing<", ">pause<",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the picture lacks %s", want)
 		}
