@@ -13,7 +13,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/rowlock/rowlock/platform/problem"
-	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 // newHTTP2Client speaks HTTP/2 and nothing else.
@@ -77,46 +76,6 @@ func TestHTTP2(t *testing.T) {
 	}
 	if status, major, _ := postBy(t, newClient(t), url, strings.NewReader("x")); status != 200 || major != 1 {
 		t.Errorf("HTTP/%d beside it: %d", major, status)
-	}
-}
-
-// While the server drains, a stream under way is brought to its end, and its
-// connection takes no further ones.
-func TestHTTP2Drains(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, Config{})
-	inside, finish := make(chan struct{}), make(chan struct{})
-	f.handle(http.MethodPost, "/slow", func(echo.Context) error {
-		close(inside)
-		<-finish
-		return nil
-	})
-	f.AllowHTTP2()
-	url := "http://" + f.start(t) + "/slow"
-	client := newHTTP2Client(t)
-	answered := make(chan int, 1)
-	go func() {
-		status, _, _ := postBy(t, client, url, http.NoBody)
-		answered <- status
-	}()
-	<-inside
-	stopped := make(chan error, 1)
-	go func() { stopped <- f.Shutdown(t.Context()) }()
-	waittest.Eventually(t, "it drains", f.draining.Load)
-	close(finish)
-	if status := <-answered; status != http.StatusOK {
-		t.Errorf("the request under way: %d", status)
-	}
-	if err := <-stopped; err != nil {
-		t.Error(err)
-	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if resp, err := client.Do(req); err == nil {
-		_ = resp.Body.Close()
-		t.Error("served after the shutdown")
 	}
 }
 
