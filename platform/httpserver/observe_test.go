@@ -154,8 +154,8 @@ func TestAccessLog(t *testing.T) {
 	})
 }
 
-// LOG_REQUESTS=errors writes ten lines a second about each code of an overload or an outage, and how many it left out. Other
-// codes and bugs have lines of their own.
+// LOG_REQUESTS=errors writes ten lines a second about each code of an overload or an outage, and how many it left
+// out. Other codes and bugs have lines of their own.
 func TestRefusalsAreThinnedOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

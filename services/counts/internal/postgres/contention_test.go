@@ -29,13 +29,7 @@ func TestWaitsForACountAreRecorded(t *testing.T) {
 				t.Errorf("two new counts waited %g times, and %g in the queue", before, queued)
 			}
 			db := observer(t, dsn)
-			holder, err := db.BeginTxx(t.Context(), nil)
-			if err == nil {
-				_, err = holder.ExecContext(t.Context(), statement)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			holder := begin(t, db, statement)
 			done := make(chan error, 1)
 			go func() {
 				_, err := s.Add(t.Context(), "held", 1)

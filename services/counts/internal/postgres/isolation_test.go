@@ -19,12 +19,12 @@ func TestResetsOfALockedRowLeaveThePool(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
-	mustCreate(t, s, "held", "free")
-	release := hold(t, db, "held")
+	mustCreate(t, s, "locked", "free")
+	release := lock(t, db, "locked")
 	resets := make(chan error, 60)
 	for range cap(resets) {
 		go func() {
-			_, err := s.Set(t.Context(), "held", 5)
+			_, err := s.Set(t.Context(), "locked", 5)
 			resets <- err
 		}()
 	}
@@ -33,13 +33,13 @@ func TestResetsOfALockedRowLeaveThePool(t *testing.T) {
 		if v, err := s.Add(t.Context(), "free", 1); err != nil || v != int64(i+1) {
 			t.Fatalf("free: %d, %v", v, err)
 		}
-		if _, err := s.Find(t.Context(), "held"); err != nil {
+		if _, err := s.Find(t.Context(), "locked"); err != nil {
 			t.Fatalf("read beside the resets: %v", err)
 		}
 	}
 	select {
 	case err := <-resets:
-		t.Fatalf("a reset was answered while the row was held: %v", err)
+		t.Fatalf("a reset was answered while the row was locked: %v", err)
 	default:
 	}
 	release()
@@ -48,7 +48,7 @@ func TestResetsOfALockedRowLeaveThePool(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	wantValue(t, s, "held", 5)
+	wantValue(t, s, "locked", 5)
 }
 
 // A change that gives up waiting in the queue was surely not applied.
@@ -56,11 +56,11 @@ func TestChangesOfARowLockedForTooLong(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
-	mustCreate(t, s, "held")
-	release := hold(t, db, "held")
+	mustCreate(t, s, "locked")
+	release := lock(t, db, "locked")
 	resets := make(chan error, 5)
 	for range cap(resets) {
-		go func() { resets <- s.Delete(t.Context(), "held") }()
+		go func() { resets <- s.Delete(t.Context(), "locked") }()
 	}
 	for range cap(resets) {
 		err := <-resets
@@ -72,7 +72,7 @@ func TestChangesOfARowLockedForTooLong(t *testing.T) {
 		}
 	}
 	release()
-	wantValue(t, s, "held", 0)
+	wantValue(t, s, "locked", 0)
 }
 
 // Adds that cannot fit as a sum, on a row that another transaction has locked, wait in the slow lane: the other
@@ -81,12 +81,12 @@ func TestHugeAddsOnALockedRowDelayNoOtherCount(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
-	mustCreate(t, s, "held", "free")
-	release := hold(t, db, "held")
+	mustCreate(t, s, "locked", "free")
+	release := lock(t, db, "locked")
 	huge := make(chan error, 60)
 	for range cap(huge) {
 		go func() {
-			_, err := s.Add(t.Context(), "held", math.MaxInt64)
+			_, err := s.Add(t.Context(), "locked", math.MaxInt64)
 			huge <- err
 		}()
 	}
@@ -113,7 +113,7 @@ func TestHugeAddsOnALockedRowDelayNoOtherCount(t *testing.T) {
 	if won != 1 || refused != cap(huge)-1 {
 		t.Errorf("%d fitted and %d were refused, want 1 and %d", won, refused, cap(huge)-1)
 	}
-	wantValue(t, s, "held", math.MaxInt64)
+	wantValue(t, s, "locked", math.MaxInt64)
 }
 
 // ALTER TABLE locks the table for longer than any caller waits: that is a definite answer, in time.
@@ -122,13 +122,7 @@ func TestLockedTableIsSurelyNotApplied(t *testing.T) {
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
 	mustCreate(t, s, "a")
-	tx, err := db.BeginTxx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.ExecContext(t.Context(), `LOCK TABLE counts.count_values IN ACCESS EXCLUSIVE MODE`); err != nil {
-		t.Fatal(err)
-	}
+	tx := begin(t, db, `LOCK TABLE counts.count_values IN ACCESS EXCLUSIVE MODE`)
 	if _, err := s.Add(t.Context(), "a", 1); !errors.Is(err, coalesce.ErrLocked) {
 		t.Errorf("got %v, want ErrLocked", err)
 	}

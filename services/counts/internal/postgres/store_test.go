@@ -107,20 +107,25 @@ func TestStorePassesTheSuiteBehindATransactionPooler(t *testing.T) {
 	})
 }
 
-// hold locks a row in a transaction of its own until the returned function is called.
-func hold(t *testing.T, db *sqlx.DB, id counting.ItemID) (release func()) {
+// begin executes statements in a transaction, which the test ends.
+func begin(t *testing.T, db *sqlx.DB, statements ...string) *sqlx.Tx {
 	t.Helper()
 	tx, err := db.BeginTxx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.ExecContext(
-		t.Context(),
-		`SELECT FROM counts.count_values WHERE item_id = $1 FOR UPDATE`,
-		string(id),
-	); err != nil {
-		t.Fatal(err)
+	for _, statement := range statements {
+		if _, err := tx.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
 	}
+	return tx
+}
+
+// lock locks a row in a transaction of its own until the returned function is called.
+func lock(t *testing.T, db *sqlx.DB, id counting.ItemID) (release func()) {
+	t.Helper()
+	tx := begin(t, db, `SELECT FROM counts.count_values WHERE item_id = '`+string(id)+`' FOR UPDATE`)
 	return func() {
 		if err := tx.Rollback(); err != nil {
 			t.Error(err)
@@ -149,13 +154,13 @@ func TestLockedRowDelaysOnlyItsOwnCallers(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
-	mustCreate(t, s, "held", "free")
-	release := hold(t, db, "held")
+	mustCreate(t, s, "locked", "free")
+	release := lock(t, db, "locked")
 
 	held := make(chan error, 10)
 	for range cap(held) {
 		go func() {
-			_, err := s.Add(t.Context(), "held", 1)
+			_, err := s.Add(t.Context(), "locked", 1)
 			held <- err
 		}()
 	}
@@ -170,7 +175,7 @@ func TestLockedRowDelaysOnlyItsOwnCallers(t *testing.T) {
 	}
 	select {
 	case err := <-held:
-		t.Fatalf("a caller of the held row was answered: %v", err)
+		t.Fatalf("a caller of the locked row was answered: %v", err)
 	default:
 	}
 	release()
@@ -179,21 +184,21 @@ func TestLockedRowDelaysOnlyItsOwnCallers(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	wantValue(t, s, "held", 10)
+	wantValue(t, s, "locked", 10)
 }
 
-func TestRowHeldForTooLongIsSurelyNotApplied(t *testing.T) {
+func TestRowLockedForTooLongIsSurelyNotApplied(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
-	mustCreate(t, s, "held")
-	release := hold(t, db, "held")
-	_, err := s.Add(t.Context(), "held", 1)
+	mustCreate(t, s, "locked")
+	release := lock(t, db, "locked")
+	_, err := s.Add(t.Context(), "locked", 1)
 	if !errors.Is(err, coalesce.ErrLocked) {
 		t.Errorf("got %v, want ErrLocked", err)
 	}
 	release()
-	if v, err := s.Add(t.Context(), "held", 10); err != nil || v != 10 {
+	if v, err := s.Add(t.Context(), "locked", 10); err != nil || v != 10 {
 		t.Errorf("afterwards: %d, %v; want 10", v, err)
 	}
 }
@@ -205,16 +210,7 @@ func TestWaitSeesTheNewValue(t *testing.T) {
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
 	mustCreate(t, s, "a", "b")
-	tx, err := db.BeginTxx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.ExecContext(
-		t.Context(),
-		`UPDATE counts.count_values SET current_value = 1000 WHERE item_id = 'a'`,
-	); err != nil {
-		t.Fatal(err)
-	}
+	tx := begin(t, db, `UPDATE counts.count_values SET current_value = 1000 WHERE item_id = 'a'`)
 	var answers sync.WaitGroup
 	for _, id := range []counting.ItemID{"a", "b"} {
 		answers.Go(func() {
@@ -251,18 +247,8 @@ func TestUncommittedDeleteAndInsert(t *testing.T) {
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
 	mustCreate(t, s, "going")
-	tx, err := db.BeginTxx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, change := range []string{
-		`DELETE FROM counts.count_values WHERE item_id = 'going'`,
-		`INSERT INTO counts.count_values (item_id) VALUES ('coming')`,
-	} {
-		if _, err := tx.ExecContext(t.Context(), change); err != nil {
-			t.Fatal(err)
-		}
-	}
+	tx := begin(t, db, `DELETE FROM counts.count_values WHERE item_id = 'going'`,
+		`INSERT INTO counts.count_values (item_id) VALUES ('coming')`)
 	if _, err := s.Add(t.Context(), "coming", 1); !errors.Is(err, counting.ErrNotFound) {
 		t.Errorf("an uncommitted insert: %v", err)
 	}
@@ -281,17 +267,13 @@ func TestUncommittedDeleteAndInsert(t *testing.T) {
 	wantValue(t, s, "going", 1)
 }
 
-// lookForDeadlocksAtOnce makes the server look after 5 ms. By default it looks
-// after a second, when a group has long given up waiting and no deadlock is ever seen.
+// lookForDeadlocksAtOnce sets deadlock_timeout to 5 ms. By default the server looks for deadlocks after a second,
+// when a group has long given up waiting and none is ever seen.
 func lookForDeadlocksAtOnce(t *testing.T, dsn string) {
 	t.Helper()
-	tx, err := observer(t, dsn).BeginTxx(t.Context(), nil)
-	if err == nil {
-		_, err = tx.ExecContext(t.Context(), `DO $$ BEGIN
-			EXECUTE format('ALTER DATABASE %I SET deadlock_timeout = ''5ms''', current_database()); END $$`)
-		err = errors.Join(err, tx.Commit())
-	}
-	if err != nil {
+	tx := begin(t, observer(t, dsn), `DO $$ BEGIN
+		EXECUTE format('ALTER DATABASE %I SET deadlock_timeout = ''5ms''', current_database()); END $$`)
+	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}
 }
