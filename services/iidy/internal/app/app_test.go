@@ -15,17 +15,12 @@ func TestReadmeShowsTheConfiguration(t *testing.T) {
 	apptest.ReadmeShowsConfiguration(t, readme, new(app.Config))
 }
 
-func TestReadmeNamesTheMetrics(t *testing.T) {
+func TestMetrics(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	r.want(t, "POST", items+"/a", "", 201, "ADDED 1")
 	apptest.ReadmeNamesMetrics(t, readme, r.Replica, "iidy_")
-}
-
-// No request adds a time series to /metrics.
-func TestClientsMakeNoSeries(t *testing.T) {
-	t.Parallel()
-	r := start(t, nil)
+	// No request adds a time series.
 	apptest.SeriesAreBounded(t, r.Replica, r.API,
 		"/iidy/v1/lists/%s", "/iidy/v1/lists/%s/%s", "/iidy/v1/batch/lists/%s", "/iidy/v1/%s/lists/%s/%s")
 }

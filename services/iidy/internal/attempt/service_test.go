@@ -79,10 +79,8 @@ func TestLongBatchesAreStaged(t *testing.T) {
 		staged int
 	}{
 		{source{n: 0}, 0},
-		{source{n: 1}, 0},
 		{source{n: attempt.MaxBatch}, 0},
 		{source{n: attempt.MaxBatch + 1}, 1},
-		{source{n: 2*attempt.MaxBatch + 2}, 1},
 		{source{n: 3*attempt.MaxBatch + 5}, 1},
 		{source{n: long, prefix: strings.Repeat("x", 1900)}, 1},
 	} {

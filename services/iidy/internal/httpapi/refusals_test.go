@@ -65,9 +65,9 @@ func TestBadParameters(t *testing.T) {
 	for call, field := range map[string]string{
 		"GET BATCH": "count", "GET BATCH?count=": "count", "GET BATCH?count=-1": "count", "GET BATCH?count=1e3": "count",
 		"GET BATCH?count=10001": "count", "GET BATCH?count=99999999999999999999": "count",
-		"GET BATCH?count=1&count=2": "count", "GET BATCH?count=1&lease=1s": "lease", "GET BATCH?count=1&other=1": "", "GET BATCH?count=1;a=b": "",
-		"GET BATCH?count=%zz": "", "GET BATCH?count=1&after_id=%00": "after_id", "GET BATCH?count=1&after_id=%ff": "after_id",
-		"GET ITEM?bogus=1": "", "GET /iidy/v1/lists/l?bogus=1": "",
+		"GET BATCH?count=1&count=2": "count", "GET BATCH?count=1&lease=1s": "lease", "GET BATCH?count=1&other=1": "",
+		"GET BATCH?count=1;a=b": "", "GET BATCH?count=%zz": "", "GET BATCH?count=1&after_id=%00": "after_id",
+		"GET BATCH?count=1&after_id=%ff": "after_id", "GET ITEM?bogus=1": "", "GET /iidy/v1/lists/l?bogus=1": "",
 		"POST ITEM?action=": "action", "POST ITEM?action=claim": "action", "POST ITEM?action=increment&claim=x": "claim",
 		"POST ITEM?count=1": "count", "POST ITEM?CLAIM": "claim", "POST INC/lists/l/a?action=increment": "action",
 		"POST INC/batch/lists/l?clam=" + claim: "", "POST BATCH?action=": "action", "POST BATCH?action=add": "action",

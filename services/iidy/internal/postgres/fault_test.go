@@ -28,19 +28,15 @@ func TestErrorConcernsItsPartAlone(t *testing.T) {
 		for i, a := range answers {
 			_, missing := direct.Get(t.Context(), list, items[i])
 			outcome, known := sqldb.OutcomeOf(a.Err)
-			switch {
-			case a.Locked, a.Err != nil && known && outcome == sqldb.NotApplied:
-				if !errors.Is(missing, attempt.ErrNotFound) {
-					t.Errorf("cut %d: %s was reported as not added, and is there", every, items[i])
-				}
-			case a.Err == nil:
-				added++
-				if missing != nil || a.Value != 1 {
-					t.Errorf("cut %d: %s was reported as added: %d, %v", every, items[i], a.Value, missing)
-				}
+			notApplied := a.Locked || known && outcome == sqldb.NotApplied
+			applied := !a.Locked && a.Err == nil
+			if notApplied && !errors.Is(missing, attempt.ErrNotFound) || applied && (missing != nil || a.Value != 1) {
+				t.Errorf("cut %d: %s was reported as %+v, and reading it returns %v", every, items[i], a, missing)
 			}
 			if a.Err != nil {
 				failed++
+			} else if applied {
+				added++
 			}
 		}
 		split = split || added > 0 && failed > 0
