@@ -1,7 +1,6 @@
 package apptest
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -66,7 +65,7 @@ func (c *Contract) Check(t testing.TB, r *http.Request, a Answer) {
 	if err != nil {
 		return
 	}
-	err = openapi3filter.ValidateResponse(context.Background(), &openapi3filter.ResponseValidationInput{
+	err = openapi3filter.ValidateResponse(t.Context(), &openapi3filter.ResponseValidationInput{
 		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route},
 		Status:                 a.Status,
 		Header:                 a.Header,

@@ -133,7 +133,7 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 		},
 	} {
 		environ := map[string]string{"DATABASE_URL": goodURL}
-		for _, pair := range strings.Fields(tt.environ) {
+		for pair := range strings.FieldsSeq(tt.environ) {
 			name, value, _ := strings.Cut(pair, "=")
 			environ[name] = value
 		}

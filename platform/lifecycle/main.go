@@ -42,12 +42,15 @@ type Command struct {
 	Run func(ctx context.Context, environ map[string]string) error
 }
 
+// versionCommand is the command that every program has.
+const versionCommand = "version"
+
 // Main runs the command that args name, the first one when they name none, and returns the exit status: 0, 1 when the
 // command failed, 2 for a bad command line. It writes an error to stderr in one sentence. args are those after the
 // program's name, environ is config.Environ().
 func Main(p Program, args []string, environ map[string]string, stdout, stderr io.Writer) int {
 	name, help, err := parseArgs(args)
-	if err == nil && !help && name == "version" {
+	if err == nil && !help && name == versionCommand {
 		return p.report(stderr, p.printVersion(stdout))
 	}
 	var cmd Command
@@ -81,7 +84,7 @@ func parseArgs(args []string) (name string, help bool, err error) {
 		case arg == "-h" || arg == "-help" || arg == "--help":
 			help = true
 		case arg == "--version" || arg == "-version":
-			arg = "version"
+			arg = versionCommand
 			fallthrough
 		case !strings.HasPrefix(arg, "-"):
 			if name != "" {
@@ -103,7 +106,7 @@ func (p Program) find(name string) (Command, error) {
 		return p.Commands[0], nil
 	}
 	names := make([]string, 0, len(p.Commands)+1)
-	for _, c := range append(slices.Clip(p.Commands), Command{Name: "version"}) { // its --help is that of the program
+	for _, c := range append(slices.Clip(p.Commands), Command{Name: versionCommand}) { // its --help is that of the program
 		if c.Name == name {
 			return c, nil
 		}
@@ -130,7 +133,7 @@ func (p Program) printHelp(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n\nUsage: %s [command]\n\nCommands:\n", p.Name, p.Summary, p.Name)
 	commands := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for i, c := range append(slices.Clip(p.Commands), Command{Name: "version", Help: "print the version"}) {
+	for i, c := range append(slices.Clip(p.Commands), Command{Name: versionCommand, Help: "print the version"}) {
 		if i == 0 {
 			c.Help += " (default)"
 		}

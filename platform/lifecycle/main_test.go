@@ -177,7 +177,8 @@ func TestCommandLine(t *testing.T) {
 		"unknown":           {[]string{"run"}, 2, "", "", unknown},
 		"unknown with help": {[]string{"run", "--help"}, 2, "", "", unknown},
 		"flag": {
-			[]string{"serve", "--port=1"}, 2, "", "",
+			[]string{"serve", "--port=1"},
+			2, "", "",
 			"counts: unknown flag \"--port=1\": settings are environment variablesHELP\n",
 		},
 		"two":              {[]string{"serve", "migrate"}, 2, "", "", fmt.Sprintf(unexpected, "migrate", "serve")},

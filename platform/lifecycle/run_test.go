@@ -53,12 +53,12 @@ func expect(t *testing.T, j *journal, want ...string) {
 const timeout = 20 * time.Second
 
 // bubble runs a test with a clock of its own and a context that ends after a minute.
-func bubble(t *testing.T, test func(ctx context.Context, t *testing.T)) {
+func bubble(t *testing.T, test func(ctx context.Context)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		test(ctx, t)
+		test(ctx)
 	})
 }
 
@@ -91,7 +91,7 @@ func TestRunStartsInOrderAndStopsInReverse(t *testing.T) {
 // While the last part drains, the first must still work.
 func TestAPartIsAliveUntilThoseAfterItHaveStopped(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(ctx context.Context, t *testing.T) {
+	bubble(t, func(ctx context.Context) {
 		alive := make(chan struct{})
 		db := lifecycle.Part{Name: "db", Run: func(ctx context.Context) error {
 			<-ctx.Done()
@@ -117,7 +117,7 @@ func TestAPartIsAliveUntilThoseAfterItHaveStopped(t *testing.T) {
 
 func TestAFailedStartStopsWhatWasStarted(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(ctx context.Context, t *testing.T) {
+	bubble(t, func(ctx context.Context) {
 		j := &journal{}
 		bad := j.worker("bad")
 		bad.Start = func(context.Context) error { return errBoom }
@@ -134,7 +134,7 @@ func TestAPartThatEndsByItselfStopsTheRest(t *testing.T) {
 	for end, want := range map[error]string{
 		errBoom: "bad: boom", nil: "bad: ended by itself", context.Canceled: "bad: context canceled",
 	} {
-		bubble(t, func(ctx context.Context, t *testing.T) {
+		bubble(t, func(ctx context.Context) {
 			j := &journal{}
 			bad := j.worker("bad")
 			bad.Run = func(context.Context) error { time.Sleep(time.Second); return end }
@@ -150,7 +150,7 @@ func TestAPartThatEndsByItselfStopsTheRest(t *testing.T) {
 // A replica that waits for a lock in its migration must not go on when its probes have failed.
 func TestAFailureCancelsAStart(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(ctx context.Context, t *testing.T) {
+	bubble(t, func(ctx context.Context) {
 		bad := lifecycle.Part{Name: "bad", Run: func(context.Context) error { return errBoom }}
 		slow := lifecycle.Part{Name: "slow", Start: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
 		if err := lifecycle.Run(ctx, quiet(), timeout, bad, slow); text(err) != "bad: boom" {
@@ -169,7 +169,7 @@ func TestBeingAskedToStopDuringAStart(t *testing.T) {
 			return nil
 		},
 	} {
-		bubble(t, func(ctx context.Context, t *testing.T) {
+		bubble(t, func(ctx context.Context) {
 			j := &journal{}
 			err := lifecycle.Run(ctx, quiet(), timeout, j.worker("db"),
 				lifecycle.Part{Name: "slow", Start: start}, j.worker("api"))
@@ -191,7 +191,7 @@ func text(err error) string {
 
 func TestTheContextOfStartEndsWithIt(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(ctx context.Context, t *testing.T) {
+	bubble(t, func(ctx context.Context) {
 		kept := make(chan context.Context, 1)
 		part := lifecycle.Part{
 			Name:  "db",
@@ -213,7 +213,7 @@ func TestTheContextOfStartEndsWithIt(t *testing.T) {
 // One deadline holds for all parts; a part that hangs is named and left, and what only needs closing is still closed.
 func TestAPartThatDoesNotStop(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(ctx context.Context, t *testing.T) {
+	bubble(t, func(ctx context.Context) {
 		j := &journal{}
 		db := j.worker("db")
 		db.Stop = func(ctx context.Context) error { j.add("stop db: " + text(ctx.Err())); return nil }
@@ -236,7 +236,7 @@ func TestAPartThatDoesNotStop(t *testing.T) {
 
 func TestPartsThatHang(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(ctx context.Context, t *testing.T) {
+	bubble(t, func(ctx context.Context) {
 		release := make(chan struct{})
 		hang := func(context.Context) error { <-release; return nil }
 		begin := time.Now()
@@ -277,7 +277,7 @@ func TestAllErrorsAreReturned(t *testing.T) {
 
 func TestRunWithNothingToDo(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(ctx context.Context, t *testing.T) {
+	bubble(t, func(ctx context.Context) {
 		if err := lifecycle.Run(ctx, quiet(), timeout, lifecycle.Part{Name: "empty"}); err != nil {
 			t.Errorf("Run: %v", err)
 		}

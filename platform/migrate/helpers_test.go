@@ -27,9 +27,10 @@ func newRole(t *testing.T, db *sqlx.DB, rawURL string) (name, roleURL string) {
 	name = "role_" + hex.EncodeToString(sum[:8])
 	apptest.Execute(t, db, `CREATE ROLE `+name+` LOGIN PASSWORD 'test'`)
 	t.Cleanup(func() {
-		conn, err := db.Conn(context.Background())
+		ctx := context.WithoutCancel(t.Context())
+		conn, err := db.Conn(ctx)
 		if err == nil {
-			_, err = conn.ExecContext(context.Background(), `DROP OWNED BY `+name+` CASCADE; DROP ROLE `+name)
+			_, err = conn.ExecContext(ctx, `DROP OWNED BY `+name+` CASCADE; DROP ROLE `+name)
 			err = errors.Join(err, conn.Close())
 		}
 		if err != nil {

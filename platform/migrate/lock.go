@@ -85,14 +85,12 @@ func silent(ctx, bounded context.Context, err error) error {
 	return err
 }
 
-// pause waits for d, half of it more or less, and returns false when ctx ends first.
-func pause(ctx context.Context, d time.Duration) bool {
+// pause waits for d, half of it more or less, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d/2 + rand.N(d))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return true
 	case <-ctx.Done():
-		return false
 	}
 }

@@ -61,7 +61,7 @@ func (s Source) folder() (fs.FS, error) {
 // digits.
 func (s Source) Hash() (string, error) {
 	folder, err := s.folder()
-	if err = errors.Join(s.check(), err); err != nil {
+	if err := errors.Join(s.check(), err); err != nil {
 		return "", err
 	}
 	names, err := fs.Glob(folder, "*.sql")

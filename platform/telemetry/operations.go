@@ -35,8 +35,6 @@ func NewOperations(provider trace.TracerProvider, service string, describe Descr
 // it. The caller defers that with a pointer to the error that it returns: the span gets the error's code, never its
 // text, which may quote what a client sent. A panic fails the span and goes on. What fails after the caller has left
 // does not fail the span. In a request that is not recorded Start does nothing.
-//
-//nolint:spancheck // the function that is returned ends it
 func (o *Operations) Start(
 	ctx context.Context, name string, options ...trace.SpanStartOption,
 ) (operation context.Context, end func(*error)) {

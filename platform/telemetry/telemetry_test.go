@@ -13,11 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/goleak"
-
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/telemetry"

@@ -13,6 +13,7 @@ import (
 // failing records what Fatalf was called with and ends its goroutine as testing.T does.
 type failing struct {
 	testing.TB
+
 	message string
 }
 
