@@ -1,12 +1,12 @@
 #!/bin/sh
-# One of many workers that download the files of a list without overlap: each claims some names, works on them, and says
-# what came of it. What fails is free for everybody again when the lease is over, and abandoned after five attempts. So is
-# what a worker had that died.
+# Downloads files of a list, as one of many workers: each claims some names, downloads these files, and reports what it
+# has done. The names that failed are free again when the lease ends, and abandoned after five attempts; so are those of a
+# worker that died.
 #
 #   ./worker.sh LIST FROM TO     (see download.sh; the names are in the list already)
 #
-# IIDY is the address of iidy, JOBS how many files are fetched at once, COUNT how many are claimed at once, LEASE for how
-# long: longer than COUNT files take.
+# IIDY is the address of iidy, JOBS how many files are fetched at once, COUNT how many are claimed at once, LEASE the
+# time of the claim, in which COUNT files must be fetched.
 set -eu
 list=$1 from=$2
 mkdir -p "$3"
@@ -33,14 +33,14 @@ while :; do
 	curl -sfS --retry 5 --retry-connrefused -X POST -D header -o page "$iidy/batch/lists/$list?action=claim&count=${COUNT:-100}&lease=${LEASE:-10m}"
 	claim=$(sed -n 's/^[Xx]-[Ii][Ii][Dd][Yy]-[Cc][Ll][Aa][Ii][Mm]: *//p' header | tr -d '\r')
 	if [ -z "$claim" ]; then
-		# Nothing is free. What others hold may be, later; when nothing is left at all, the work is done.
+		# No name is free. Those of other workers may be, later; the work is done when no name is left.
 		status=$(curl -s -o /dev/null -w '%{http_code}' -I "$iidy/lists/$list")
 		[ "$status" != 404 ] || break
 		sleep 1
 		continue
 	fi
 	sed 's/ [0-9]*$//' page | tr '\n' '\0' | xargs -0 -n 1 -P "${JOBS:-8}" sh fetch
-	# With the claim: had its lease run out meanwhile, these would touch nothing of the next worker's.
+	# With the claim: if its lease has ended these do not touch the names of the next worker.
 	[ ! -s done ] || curl -sfS --retry 5 --retry-connrefused -X DELETE --data-binary @done "$iidy/batch/lists/$list?claim=$claim"
 	[ ! -s failed ] || curl -sfS --data-binary @failed "$iidy/batch/lists/$list?action=increment&claim=$claim" || : # not counted is tried once more
 	curl -sfS --retry 5 -X DELETE "$iidy/batch/lists/$list?min_attempts=5" || :
