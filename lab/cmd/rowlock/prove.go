@@ -114,13 +114,12 @@ func runProve(ctx context.Context, p process, o proveOptions) error {
 	if report == nil || ctx.Err() != nil {
 		return err
 	}
-	say(p.stdout, "")
 	return conclude(report, err, o.out, p)
 }
 
-// conclude prints and saves the report. The error of a run that left something behind comes last.
+// conclude saves the report and prints what came of the run. The error of a run that left something behind comes last.
 func conclude(report *prove.Report, err error, out string, p process) error {
-	return errors.Join(report.WriteTable(p.stdout), saveProof(report, out, p), summarize(report, p), err)
+	return errors.Join(saveProof(report, out, p), summarize(report, p), err)
 }
 
 // summarize prints what holds and what does not. A promise that was broken is a violation;

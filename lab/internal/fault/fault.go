@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -73,11 +72,10 @@ type Target struct {
 	// Lock prepares the row that LockOn locks.
 	Lock func(ctx context.Context) Lock
 
-	mu      sync.Mutex
-	done    map[Action]int
-	cuts    int // the proxy's, when the count began
-	stopped map[*local.Replica]bool
-	lock    *heldLock
+	mu   sync.Mutex
+	done map[Action]int
+	cuts int // the proxy's, when the count began
+	lock *heldLock
 }
 
 // Begin starts the count that Done returns anew.
@@ -177,9 +175,11 @@ func (in *Injector) inject(ctx context.Context, e Event, t *Target) error {
 	case BlackHoleOff:
 		t.Proxy.Resume()
 	case StopOn:
-		t.stop(pick(t.Replicas, e))
+		if pick(t.Replicas, e).Pause() == nil { // else it is dead
+			t.count(StopOn, 1)
+		}
 	case StopOff:
-		t.resume(pick(t.Replicas, e))
+		_ = pick(t.Replicas, e).Resume() // it may have been killed
 	case LockOn:
 		return in.lock(ctx, t)
 	case LockOff:
@@ -206,25 +206,6 @@ func (t *Target) signal(e Event, end func(*local.Replica) error) {
 	if t.Workers != nil {
 		_ = end(pick(t.Workers, e)) // as above
 	}
-}
-
-func (t *Target) stop(victim *local.Replica) {
-	if victim.Pause() == nil { // else it is dead
-		t.count(StopOn, 1)
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.stopped == nil {
-		t.stopped = map[*local.Replica]bool{}
-	}
-	t.stopped[victim] = true
-}
-
-func (t *Target) resume(victim *local.Replica) {
-	_ = victim.Resume() // it may have been killed
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.stopped, victim)
 }
 
 // restartServers kills and restarts every server that a target is on.
@@ -297,11 +278,10 @@ func (in *Injector) limitConnections(ctx context.Context, t *Target, limit int) 
 func (in *Injector) Heal(ctx context.Context, targets []*Target) error {
 	ctx = context.WithoutCancel(ctx)
 	return each(targets, func(t *Target) error {
-		t.mu.Lock()
-		stopped := slices.Collect(maps.Keys(t.stopped))
-		t.mu.Unlock()
-		for _, victim := range stopped {
-			t.resume(victim)
+		if t.Replicas != nil {
+			for _, one := range t.Replicas.Replicas() {
+				_ = one.Resume() // no effect on one that runs
+			}
 		}
 		if t.Maria != nil {
 			return nil

@@ -70,30 +70,24 @@ func (w *iidy) Step(ctx context.Context, client int, random *rand.Rand) {
 	if random.IntN(2) == 0 {
 		in.Items = 1 << random.IntN(listItems) // a single item, by group commit
 	}
-	switch random.IntN(10) {
-	case 0, 1:
-		in.Verb = history.ItemAdd
-	case 2, 3:
-		in.Verb = history.ItemIncrement
-	case 4:
-		in.Verb = history.ItemDelete
-	case 5:
-		in = history.ItemInput{Verb: history.ItemPage}
-	case 6, 7:
-		in = history.ItemInput{Verb: history.ItemClaim, Count: 1 + random.IntN(listItems)}
-	default:
-		c, ok := w.claim(random)
-		if !ok {
-			in.Verb = history.ItemAdd
-			break
+	verbs := []history.ItemVerb{
+		history.ItemAdd, history.ItemAdd, history.ItemIncrement, history.ItemIncrement, history.ItemDelete,
+		history.ItemPage, history.ItemClaim, history.ItemClaim,
+	}
+	if random.IntN(5) == 0 {
+		if c, ok := w.claim(random); ok {
+			list, in.Claim = c.list, c.ID
+			verbs = []history.ItemVerb{
+				history.ItemIncrement, history.ItemIncrement, history.ItemDelete, history.ItemExtend, history.ItemRelease,
+			}
 		}
-		list, in.Claim = c.list, c.ID
-		verbs := []history.ItemVerb{
-			history.ItemIncrement, history.ItemIncrement, history.ItemDelete, history.ItemExtend, history.ItemRelease,
-		}
-		if in.Verb = verbs[random.IntN(len(verbs))]; in.Verb.OfList() {
-			in.Items = 0
-		}
+	}
+	in.Verb = verbs[random.IntN(len(verbs))]
+	if in.Verb.OfList() {
+		in.Items = 0
+	}
+	if in.Verb == history.ItemClaim {
+		in.Count = 1 + random.IntN(listItems)
 	}
 	w.do(ctx, client, list, in)
 }

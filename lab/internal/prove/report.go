@@ -2,10 +2,8 @@ package prove
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/fault"
@@ -198,40 +196,18 @@ func (r *Report) Failures() []Failure {
 	return all
 }
 
-// line returns the window in one line.
-func (w *WindowResult) line() string {
-	parts := make([]string, len(w.Services))
-	for i, s := range w.Services {
-		parts[i] = fmt.Sprintf("%s %s, %d ok", s.Service, s.result(), s.OK)
-	}
-	return fmt.Sprintf("%-10s %s", w.Name, strings.Join(parts, "; "))
-}
-
-func (r *ServiceResult) result() string {
-	if failed := r.Failed(); failed != nil {
-		return "FAILS: " + failed.Name
-	}
-	return "holds"
-}
-
-// WriteTable prints a row for each window and service.
-func (r *Report) WriteTable(out io.Writer) error {
-	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(tw, strings.Join([]string{
-		"window", "service", "result", "ok", "refused", "not applied", "unknown",
-		"p50", "p99", "slowest", "back after", "faults",
-	}, "\t"))
-	for _, w := range r.Windows {
-		for _, s := range w.Services {
-			_, _ = fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", w.Name, s.Service, s.result(),
-				s.OK, s.Refused, s.NotApplied, s.Unknown,
-				round(s.P50), round(s.P99), round(s.Slowest), round(s.Recovery), actions(s.Done))
+// lines returns a line for each service of the window.
+func (w *WindowResult) lines() string {
+	lines := make([]string, len(w.Services))
+	for i := range w.Services {
+		s, result := &w.Services[i], "holds"
+		if failed := s.Failed(); failed != nil {
+			result = "FAILS: " + failed.Name
 		}
+		lines[i] = fmt.Sprintf("%-10s %-15s %-8s %6d ok, %4d refused, %4d not applied, %3d unknown; p99 %s, slowest %s; %s",
+			w.Name, s.Service, result, s.OK, s.Refused, s.NotApplied, s.Unknown, round(s.P99), round(s.Slowest), actions(s.Done))
 	}
-	if err := tw.Flush(); err != nil {
-		return fmt.Errorf("print the table: %w", err)
-	}
-	return nil
+	return strings.Join(lines, "\n")
 }
 
 // actions lists what was done, as in "2 kill -9, 1 SIGTERM".

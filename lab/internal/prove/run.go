@@ -79,7 +79,7 @@ func Run(ctx context.Context, s System, o Options) (report *Report, err error) {
 			result.Repeated = true
 		}
 		report.Windows = append(report.Windows, result)
-		o.Say("%s", result.line())
+		o.Say("%s", result.lines())
 		if o.Enough != nil && o.Enough(report) {
 			return report, nil
 		}
