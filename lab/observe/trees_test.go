@@ -29,7 +29,9 @@ const (
       UPDATE counts.count_values
       UPDATE counts.count_values
 `
+	// The operation begins before the request is decoded.
 	treeBad = `POST /api/v1/counts/{itemId}/increase
+  counts.increase
 `
 	treePay = `POST /v1/payments
   payments.pay
