@@ -4,7 +4,7 @@ import (
 	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
-	httpserver "github.com/rowlock/rowlock/platform/httpold"
+	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/services/events/api"
@@ -33,7 +33,7 @@ func Worker() chassis.Service[Config] {
 func settings(cfg Config) chassis.Settings {
 	return chassis.Settings{
 		Engines: engines(), Migrations: migrations(cfg), Check: check(cfg), Lock: contention.Settings{Lock: "id", Grouped: true},
-		Errors: []func(error) *problem.Error{httpapi.Problem, coalesce.Problem},
+		Errors: []func(error) *problem.Error{httpapi.ProblemOf, coalesce.Problem},
 	}
 }
 
@@ -42,15 +42,11 @@ func buildServer(c *chassis.Chassis, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	server, err := c.ListenOld("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock events", OpenAPI: api.OpenAPI})
+	server, err := c.Listen("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock events", OpenAPI: api.OpenAPI})
 	if err != nil {
 		return err
 	}
-	var service event.API = event.NewService(s, event.RandomWord)
-	if ops := c.Operations(); ops != nil {
-		service = tracedAPI{ops, service}
-	}
-	httpapi.Register(server, service)
+	httpapi.Register(server.Echo(), event.NewService(s, event.RandomWord), c.Operations())
 	return nil
 }
 
@@ -59,12 +55,9 @@ func buildWorker(c *chassis.Chassis, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	var queue event.Queue = s
-	if ops := c.Operations(); ops != nil {
-		queue = tracedQueue{s, ops}
-	}
-	w := worker.New(queue, worker.Options{Batch: cfg.WorkerBatch, Concurrency: cfg.WorkerConcurrency, Value: event.RandomWord},
-		m, c.Telemetry().Logger())
+	w := worker.New(s, worker.Options{
+		Batch: cfg.WorkerBatch, Concurrency: cfg.WorkerConcurrency, Value: event.RandomWord, Operations: c.Operations(),
+	}, m, c.Telemetry().Logger())
 	c.Add(lifecycle.Part{Name: "worker", Run: w.Run})
 	return nil
 }

@@ -41,27 +41,6 @@ func TestRandomWord(t *testing.T) {
 	}
 }
 
-func TestService(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	s := event.NewService(new(eventtest.Memory), func() string { return "word" })
-	if e, err := s.Create(ctx); err != nil || e != (event.Event{ID: 1, Value: "word"}) {
-		t.Errorf("create: %+v, %v", e, err)
-	}
-	if id, err := s.Enqueue(ctx); err != nil || id != 2 {
-		t.Errorf("enqueue: %d, %v", id, err)
-	}
-	if e, err := s.Get(ctx, 2); err != nil || e != (event.Event{ID: 2, Pending: true}) {
-		t.Errorf("get: %+v, %v", e, err)
-	}
-	if n, err := s.Count(ctx); err != nil || n != 2 {
-		t.Errorf("count: %d, %v", n, err)
-	}
-	if _, err := s.Get(ctx, 3); !errors.Is(err, event.ErrNotFound) {
-		t.Errorf("get: %v", err)
-	}
-}
-
 // An error of the repository passes through unchanged.
 func TestServicePassesErrorsOn(t *testing.T) {
 	t.Parallel()

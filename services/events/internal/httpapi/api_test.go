@@ -1,112 +1,94 @@
 package httpapi_test
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/getkin/kin-openapi/openapi3"
-	"github.com/getkin/kin-openapi/openapi3filter"
-	"github.com/getkin/kin-openapi/routers"
-	"github.com/getkin/kin-openapi/routers/gorillamux"
+	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/coalesce"
-	httpserver "github.com/rowlock/rowlock/platform/httpold"
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/problem"
+	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/events/api"
+	"github.com/rowlock/rowlock/services/events/internal/allocate"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 	"github.com/rowlock/rowlock/services/events/internal/event/eventtest"
 	"github.com/rowlock/rowlock/services/events/internal/httpapi"
+	"github.com/rowlock/rowlock/services/events/internal/postgres"
 )
+
+func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
+
+// openStore opens a store on a database of the test's own.
+func openStore(t *testing.T) *postgres.Store {
+	t.Helper()
+	const lock, statement = 5 * time.Second, 8 * time.Second
+	db, err := sqldb.Open(t.Context(), sqldb.Settings{
+		URL: dbtest.Postgres(t, postgres.Migrations()), MaxOpenConns: 4, LockTimeout: lock, StatementTimeout: statement,
+		ApplicationName: "events",
+	}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	store, err := postgres.New(db, allocate.Options{LockTimeout: lock, StatementTimeout: statement}, prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
 
 // server serves the port on a store.
 type server struct {
-	t      *testing.T
-	http   *httpserver.Server
-	router routers.Router
+	t        *testing.T
+	http     *httpserver.Server
+	contract *apptest.Contract
 }
 
 func newServer(t *testing.T, store event.Repository) *server {
 	t.Helper()
 	s, err := httpserver.New(httpserver.Config{Name: "api", LogRequests: "none", MaxBody: 1000}, httpserver.Deps{
 		Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
-		Errors: []func(error) *problem.Error{httpapi.Problem, coalesce.Problem},
+		Errors: []func(error) *problem.Error{httpapi.ProblemOf, coalesce.Problem},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	httpapi.Register(s, event.NewService(store, func() string { return "word" }))
-	doc, err := openapi3.NewLoader().LoadFromData(api.OpenAPI)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := doc.Validate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	router, err := gorillamux.NewRouter(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &server{t: t, http: s, router: router}
-}
-
-// do sends a request and holds the answer against the contract.
-func (s *server) do(method, path, body, contentType string) *httptest.ResponseRecorder {
-	s.t.Helper()
-	r := httptest.NewRequestWithContext(s.t.Context(), method, path, strings.NewReader(body))
-	if contentType != "" {
-		r.Header.Set("Content-Type", contentType)
-	}
-	w := httptest.NewRecorder()
-	s.http.ServeHTTP(w, r)
-	route, params, err := s.router.FindRoute(r)
-	if err != nil {
-		return w // not in the contract, such as a wrong method
-	}
-	err = openapi3filter.ValidateResponse(context.Background(), &openapi3filter.ResponseValidationInput{
-		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route},
-		Status:                 w.Code,
-		Header:                 w.Header(),
-		Body:                   io.NopCloser(bytes.NewReader(w.Body.Bytes())),
-		Options:                &openapi3filter.Options{IncludeResponseStatus: true},
-	})
-	if err != nil {
-		s.t.Errorf("%s %s: the answer %d %s breaks the contract: %v", method, path, w.Code, w.Body, err)
-	}
-	return w
+	httpapi.Register(s.Echo(), event.NewService(store, func() string { return "word" }), nil)
+	return &server{t: t, http: s, contract: apptest.NewContract(t, api.OpenAPI)}
 }
 
 func (s *server) want(method, path string, status int, body, location string) {
 	s.t.Helper()
-	w := s.do(method, path, "", "")
-	if w.Code != status || strings.TrimSuffix(w.Body.String(), "\n") != body || w.Header().Get("Location") != location {
-		s.t.Errorf("%s %s: %d %s, Location %q; want %d %s, %q", method, path, w.Code, w.Body, w.Header().Get("Location"), status, body, location)
+	a := s.contract.Serve(s.t, s.http, method, path, "")
+	if a.Status != status || strings.TrimSuffix(a.Body, "\n") != body || a.Header.Get("Location") != location {
+		s.t.Errorf("%s %s: %s, Location %q; want %d %s, %q", method, path, a, a.Header.Get("Location"), status, body, location)
 	}
 }
 
 func (s *server) wantProblem(method, path string, status int, code, field string) {
 	s.t.Helper()
-	w := s.do(method, path, "", "")
-	var p struct{ Code, Field, Detail string }
-	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Header().Get("Content-Type") != problem.ContentType {
-		s.t.Errorf("%s %s: not a problem: %s", method, path, w.Body)
-	}
-	if w.Code != status || p.Code != code || p.Field != field {
-		s.t.Errorf("%s %s: %d %s %q, want %d %s %q", method, path, w.Code, p.Code, p.Field, status, code, field)
+	a := s.contract.Serve(s.t, s.http, method, path, "")
+	if a.Status != status || a.Code != code || a.Field != field {
+		s.t.Errorf("%s %s: %s, want %d %s %q", method, path, a, status, code, field)
 	}
 }
 
 func TestLifeOfEvents(t *testing.T) {
 	t.Parallel()
-	store := new(eventtest.Memory)
+	store := openStore(t)
 	s := newServer(t, store)
 	s.want("GET", "/events", 200, `{"count":0}`, "")
 	s.want("POST", "/events", 201, `{"id":1,"value":"word"}`, "/events/1")
@@ -123,12 +105,12 @@ func TestLifeOfEvents(t *testing.T) {
 // Bodies are ignored, whatever they hold and claim to be.
 func TestBodiesAreIgnored(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, new(eventtest.Memory))
-	for _, contentType := range []string{"", "application/json", "text/plain", "application/x-www-form-urlencoded", "nonsense"} {
+	s := newServer(t, openStore(t))
+	for _, contentType := range []string{"application/json", "text/plain", "application/x-www-form-urlencoded", "nonsense"} {
 		for _, body := range []string{"", "{}", "{", "value=1", "\xff\x00"} {
 			for path, status := range map[string]int{"/events": 201, "/events/async": 202} {
-				if w := s.do("POST", path, body, contentType); w.Code != status {
-					t.Errorf("%s with %q as %q: %d %s", path, body, contentType, w.Code, w.Body)
+				if a := s.contract.Serve(t, s.http, "POST", path, body, "Content-Type", contentType); a.Status != status {
+					t.Errorf("%s with %q as %q: %s", path, body, contentType, a)
 				}
 			}
 		}
@@ -137,7 +119,7 @@ func TestBodiesAreIgnored(t *testing.T) {
 
 func TestBadRequests(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, new(eventtest.Memory))
+	s := newServer(t, openStore(t))
 	s.want("POST", "/events", 201, `{"id":1,"value":"word"}`, "/events/1")
 	for _, id := range []string{
 		"0", "-1", "+1", "01", "abc", "1.0", "1e3", "9223372036854775808", "%20", "1%20", "%00", "%ff", "1%2F2", "%F0%9F%98%80", "1;2", "async",
@@ -173,13 +155,10 @@ func TestErrorsOfTheStore(t *testing.T) {
 	}
 }
 
-func TestContractKnowsEveryRoute(t *testing.T) {
+// The contract and the routes name the same operations.
+func TestRoutesAreThoseOfTheContract(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, new(eventtest.Memory))
-	for _, route := range [][2]string{{"POST", "/events"}, {"GET", "/events"}, {"POST", "/events/async"}, {"GET", "/events/1"}} {
-		r := httptest.NewRequestWithContext(t.Context(), route[0], route[1], http.NoBody)
-		if _, _, err := s.router.FindRoute(r); err != nil {
-			t.Errorf("%v: %v", route, err)
-		}
-	}
+	e := echo.New()
+	httpapi.Register(e, event.NewService(eventtest.Failing{}, nil), nil)
+	apptest.NewContract(t, api.OpenAPI).WantRoutes(t, e)
 }

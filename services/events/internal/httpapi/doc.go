@@ -1,3 +1,7 @@
-// Package httpapi serves the domain's inbound port over HTTP, as
-// api/openapi.yaml lays it down. It knows the port alone, never a repository.
+// Package httpapi serves the domain's inbound port over HTTP, as api/openapi.yaml defines it. It depends on the port
+// alone, never on a repository.
+//
+// The types of bodies and the routes are generated from the contract into api.gen.go.
 package httpapi
+
+//go:generate go tool -modfile=../../../../tools/go.mod oapi-codegen --config=../../api/server.yaml ../../api/openapi.yaml

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rowlock/rowlock/platform/telemetry"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 )
 
@@ -30,6 +31,8 @@ type Options struct {
 	Concurrency int
 	// Value makes the values, such as event.RandomWord.
 	Value func() string
+	// Operations makes the span of each batch; nil without tracing.
+	Operations *telemetry.Operations
 }
 
 // The wait after a poll that found nothing, and after one that failed: half a
@@ -66,7 +69,7 @@ func (w *Worker) Run(ctx context.Context) error {
 
 func (w *Worker) loop(ctx context.Context) {
 	for ctx.Err() == nil {
-		n, err := w.queue.Work(context.WithoutCancel(ctx), w.options.Batch, func(event.ID) string { return w.options.Value() })
+		n, err := w.batch(context.WithoutCancel(ctx))
 		switch {
 		case err != nil:
 			w.observer.Failed()
@@ -79,6 +82,16 @@ func (w *Worker) loop(ctx context.Context) {
 		}
 		pause(ctx)
 	}
+}
+
+// batch works up to a batch of events and returns how many. Where tracing is on it is a trace of its own.
+func (w *Worker) batch(ctx context.Context) (n int, err error) {
+	if w.options.Operations != nil {
+		var end func(int, error)
+		ctx, end = w.options.Operations.StartPoll(ctx, "events.work")
+		defer func() { end(n, err) }()
+	}
+	return w.queue.Work(ctx, w.options.Batch, func(event.ID) string { return w.options.Value() })
 }
 
 // pause waits 1 to 1.5 s, or until ctx ends.

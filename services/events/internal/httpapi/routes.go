@@ -1,0 +1,20 @@
+package httpapi
+
+import (
+	"github.com/rowlock/rowlock/platform/httpserver"
+	"github.com/rowlock/rowlock/platform/telemetry"
+	"github.com/rowlock/rowlock/services/events/internal/event"
+)
+
+// handlers implement the generated ServerInterface.
+type handlers struct{ events event.API }
+
+// Register registers the operations of the contract on e. Each has a span of ops, which is nil without tracing.
+func Register(e EchoRouter, events event.API, ops *telemetry.Operations) {
+	h := handlers{events: events}
+	spans := httpserver.Operations(ops, map[string]string{
+		"createEvent": "events.create", "enqueueEvent": "events.enqueue", "countEvents": "events.count", "getEvent": "events.get",
+	})
+	RegisterHandlersWithOptions(e, h, RegisterHandlersOptions{OperationMiddlewares: spans})
+	e.GET("/events/:"+fieldID, h.getEvent, spans["getEvent"]...)
+}
