@@ -1,14 +1,12 @@
 package bench
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/load"
@@ -197,11 +195,11 @@ func untilWorked(ctx context.Context, admin []string, n int) (time.Duration, err
 	for started, first := time.Now(), true; ; {
 		sum := 0
 		for _, addr := range admin {
-			v, err := workedBy(ctx, addr)
+			v, err := local.Metric(ctx, addr, "events_worked_total")
 			if err != nil {
-				return 0, fmt.Errorf("read the metrics of a worker: %w", err)
+				return 0, err
 			}
-			sum += v
+			sum += int(v)
 		}
 		if first && sum > 0 {
 			first, started = false, time.Now()
@@ -213,26 +211,6 @@ func untilWorked(ctx context.Context, admin []string, n int) (time.Duration, err
 			return 0, fmt.Errorf("%d of %d events were worked: %w", sum, n, ctx.Err())
 		}
 	}
-}
-
-// workedBy reads events_worked_total.
-func workedBy(ctx context.Context, addr string) (n int, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", http.NoBody)
-	if err != nil {
-		return 0, err //nolint:wrapcheck // the caller does
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, err //nolint:wrapcheck // the caller does
-	}
-	defer func() { err = errors.Join(err, response.Body.Close()) }()
-	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
-		if text, found := strings.CutPrefix(lines.Text(), "events_worked_total "); found {
-			v, err := strconv.ParseFloat(text, 64)
-			return int(v), err //nolint:wrapcheck // the caller does
-		}
-	}
-	return 0, nil
 }
 
 // eventScript is the flow of the source: a transaction for each id.

@@ -104,27 +104,27 @@ func TestIidyModel(t *testing.T) {
 	t.Parallel()
 	in := func(verb ItemVerb, items uint8) ItemInput { return ItemInput{Verb: verb, Items: items} }
 	add, increment, remove, page := in(ItemAdd, 1), in(ItemIncrement, 1), in(ItemDelete, 1), in(ItemPage, 0)
-	told := func(n int64) ItemOutput { return ItemOutput{N: n, Known: true} }
+	says := func(n int64) ItemOutput { return ItemOutput{N: n, Known: true} }
 	for name, tc := range map[string]struct {
 		ops   []Op
 		legal bool
 	}{
 		"a life": {[]Op{
-			op(0, 1, OK, add, told(1)), op(2, 3, OK, increment, told(1)), op(4, 5, OK, page, told(1)),
-			op(6, 7, OK, remove, told(1)),
-			op(8, 9, OK, increment, told(0)), op(10, 11, OK, page, told(Absent)),
+			op(0, 1, OK, add, says(1)), op(2, 3, OK, increment, says(1)), op(4, 5, OK, page, says(1)),
+			op(6, 7, OK, remove, says(1)),
+			op(8, 9, OK, increment, says(0)), op(10, 11, OK, page, says(Absent)),
 		}, true},
-		"added twice":   {[]Op{op(0, 1, OK, add, told(1)), op(2, 3, OK, add, told(1))}, false},
-		"both added it": {[]Op{op(0, 9, OK, add, told(1)), op(0, 9, OK, add, told(1))}, false},
-		"lost":          {[]Op{op(0, 1, OK, add, told(1)), op(2, 3, OK, page, told(Absent))}, false},
+		"added twice":   {[]Op{op(0, 1, OK, add, says(1)), op(2, 3, OK, add, says(1))}, false},
+		"both added it": {[]Op{op(0, 9, OK, add, says(1)), op(0, 9, OK, add, says(1))}, false},
+		"lost":          {[]Op{op(0, 1, OK, add, says(1)), op(2, 3, OK, page, says(Absent))}, false},
 		"lost of a batch": {[]Op{
-			op(0, 1, OK, in(ItemAdd, 3), ItemOutput{}), op(2, 3, OK, page, told(Absent)),
+			op(0, 1, OK, in(ItemAdd, 3), ItemOutput{}), op(2, 3, OK, page, says(Absent)),
 		}, false},
-		"unknown and done":  {[]Op{op(0, 1, Unknown, add, nil), op(2, 3, OK, page, told(0))}, true},
-		"unknown, not done": {[]Op{op(0, 1, Unknown, add, nil), op(2, 3, OK, page, told(Absent))}, true},
-		"not applied, done": {[]Op{op(0, 1, NotApplied, add, nil), op(2, 3, OK, page, told(0))}, false},
+		"unknown and done":  {[]Op{op(0, 1, Unknown, add, nil), op(2, 3, OK, page, says(0))}, true},
+		"unknown, not done": {[]Op{op(0, 1, Unknown, add, nil), op(2, 3, OK, page, says(Absent))}, true},
+		"not applied, done": {[]Op{op(0, 1, NotApplied, add, nil), op(2, 3, OK, page, says(0))}, false},
 		"incremented twice": {[]Op{
-			op(0, 1, OK, add, told(1)), op(2, 3, Unknown, increment, nil), op(4, 5, OK, page, told(2)),
+			op(0, 1, OK, add, says(1)), op(2, 3, Unknown, increment, nil), op(4, 5, OK, page, says(2)),
 		}, false},
 	} {
 		wantLegal(t, name, Items(testLife), tc.ops, tc.legal)
@@ -139,12 +139,12 @@ func TestIidyClaims(t *testing.T) {
 	took := func(id string, until int) ItemOutput {
 		return ItemOutput{N: 0, Known: true, Claim: id, Until: time.Duration(until) * time.Millisecond}
 	}
-	told := func(n int64) ItemOutput { return ItemOutput{N: n, Known: true} }
+	says := func(n int64) ItemOutput { return ItemOutput{N: n, Known: true} }
 	by := func(verb ItemVerb, claim string) ItemInput { return ItemInput{Verb: verb, Items: 1, Claim: claim} }
 	claim, page := ItemInput{Verb: ItemClaim, Count: 1}, ItemInput{Verb: ItemPage}
 	none := ItemOutput{N: Absent, Known: true}
 	after := func(ops ...Op) []Op {
-		return append([]Op{op(0, 1, OK, ItemInput{Verb: ItemAdd, Items: 1}, told(1))}, ops...)
+		return append([]Op{op(0, 1, OK, ItemInput{Verb: ItemAdd, Items: 1}, says(1))}, ops...)
 	}
 	released, extended, remove, later := by(ItemRelease, "A"), by(ItemExtend, "A"), by(ItemDelete, "A"), took("B", 9999)
 	held := op(10, 20, OK, claim, took("A", 10+lease))
@@ -153,7 +153,7 @@ func TestIidyClaims(t *testing.T) {
 		legal bool
 	}{
 		"claimed and worked": {after(
-			held, op(30, 40, OK, by(ItemDelete, "A"), told(1)), op(50, 60, OK, page, told(Absent)),
+			held, op(30, 40, OK, by(ItemDelete, "A"), says(1)), op(50, 60, OK, page, says(Absent)),
 		), true},
 		"claimed twice":           {after(held, op(30, 40, OK, claim, took("B", 30+lease))), false},
 		"claimed again when over": {after(held, op(lease+50, lease+60, OK, claim, took("B", 9999))), true},
@@ -169,20 +169,20 @@ func TestIidyClaims(t *testing.T) {
 			held, op(900, 910, OK, extended, ItemOutput{}), op(lease+100, lease+101, OK, claim, later),
 		), false},
 		"a late change": {after(
-			held, op(lease+50, lease+60, OK, by(ItemIncrement, "A"), told(1)),
+			held, op(lease+50, lease+60, OK, by(ItemIncrement, "A"), says(1)),
 		), false},
-		"a late change, refused":    {after(held, op(lease+50, lease+60, OK, by(ItemIncrement, "A"), told(0))), true},
-		"a change by another claim": {after(held, op(30, 40, OK, by(ItemIncrement, "B"), told(1))), false},
+		"a late change, refused":    {after(held, op(lease+50, lease+60, OK, by(ItemIncrement, "A"), says(0))), true},
+		"a change by another claim": {after(held, op(30, 40, OK, by(ItemIncrement, "B"), says(1))), false},
 		"a change after a release": {after(
-			held, op(30, 40, OK, released, ItemOutput{}), op(50, 60, OK, by(ItemDelete, "A"), told(1)),
+			held, op(30, 40, OK, released, ItemOutput{}), op(50, 60, OK, by(ItemDelete, "A"), says(1)),
 		), false},
-		"a live change refused":  {after(held, op(30, 40, OK, by(ItemIncrement, "A"), told(0))), false},
-		"over meanwhile, either": {after(held, op(30, lease+60, OK, by(ItemIncrement, "A"), told(0))), true},
+		"a live change refused":  {after(held, op(30, 40, OK, by(ItemIncrement, "A"), says(0))), false},
+		"over meanwhile, either": {after(held, op(30, lease+60, OK, by(ItemIncrement, "A"), says(0))), true},
 		"a lost claim holds it": {after(
-			op(2, 3, Unknown, claim, nil), op(30, 40, OK, claim, none), op(50, 60, OK, page, told(0)),
+			op(2, 3, Unknown, claim, nil), op(30, 40, OK, claim, none), op(50, 60, OK, page, says(0)),
 		), true},
 		"a lost extension": {after(
-			held, op(30, 40, Unknown, extended, nil), op(lease+50, lease+60, OK, remove, told(1)),
+			held, op(30, 40, Unknown, extended, nil), op(lease+50, lease+60, OK, remove, says(1)),
 		), true},
 	} {
 		wantLegal(t, name, Items(testLife), tc.ops, tc.legal)

@@ -3,10 +3,6 @@ package prove
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/local"
@@ -25,7 +21,7 @@ func (s *subject) read(ctx context.Context) readings {
 	for _, one := range s.Replicas.Replicas() {
 		r.flips[one] = one.Status().Flips
 		for sign, name := range kinds()[s.Name].metrics {
-			sum, _ := metric(ctx, one, name)
+			sum, _ := local.Metric(ctx, one.Status().Admin, name) // it may be dead
 			r.signs[sign] += sum
 		}
 	}
@@ -48,7 +44,7 @@ func (r readings) since(before readings) (flips int, signs map[string]int) {
 // most returns the largest value of a metric among the service's replicas.
 func (s *subject) most(ctx context.Context, name string) (largest float64) {
 	for _, one := range s.Replicas.Replicas() {
-		value, _ := metric(ctx, one, name)
+		value, _ := local.Metric(ctx, one.Status().Admin, name) // as above
 		largest = max(largest, value)
 	}
 	return largest
@@ -75,8 +71,8 @@ func (p *prover) baseline(ctx context.Context) error {
 		}
 		for _, name := range kinds()[s.Name].metrics {
 			for _, one := range s.Replicas.Replicas() {
-				if _, there := metric(ctx, one, name); !there {
-					return fmt.Errorf("a replica of %s has no metric %s", s.Name, name)
+				if _, err := local.Metric(ctx, one.Status().Admin, name); err != nil {
+					return err
 				}
 			}
 		}
@@ -118,35 +114,4 @@ func (s *subject) connections(ctx context.Context) (open, busy int, err error) {
 	err = s.db.GetContext(ctx, &row, `SELECT count(*) AS n,
 		count(*) FILTER (WHERE state NOT IN ('idle', 'disabled')) AS busy FROM pg_stat_activity WHERE usename = $1`, s.Role)
 	return row.Open, row.Busy, err
-}
-
-// metric reads the sum of a replica's series of a name, which may include labels; there
-// is false when it cannot be read or has none.
-func metric(ctx context.Context, one *local.Replica, name string) (sum float64, there bool) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+one.Status().Admin+"/metrics", http.NoBody)
-	if err != nil {
-		return 0, false
-	}
-	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
-	if err != nil {
-		return 0, false
-	}
-	defer func() { _ = resp.Body.Close() }() // it was read
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return 0, false
-	}
-	for line := range strings.Lines(string(text)) {
-		rest, ok := strings.CutPrefix(line, name)
-		if !ok || rest == "" || rest[0] != ' ' && rest[0] != '{' {
-			continue
-		}
-		value, err := strconv.ParseFloat(strings.TrimSpace(rest[strings.LastIndexByte(rest, ' ')+1:]), 64)
-		if err == nil {
-			sum, there = sum+value, true
-		}
-	}
-	return sum, there
 }
