@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"sync"
@@ -33,14 +32,10 @@ var silenceGRPC = sync.OnceFunc(func() { //nolint:gochecknoglobals // gRPC has o
 const failureEvery = 30 * time.Second
 
 // errorHandler logs OpenTelemetry's errors. A collector that is away fails hundreds of batches a second on a busy
-// replica, so one line in failureEvery is written; failed exports and other errors are limited apart.
+// replica, so one line in failureEvery is written.
 func errorHandler(ctx context.Context, logger *slog.Logger) otel.ErrorHandlerFunc {
-	exports, others := NewSparse(1, failureEvery), NewSparse(1, failureEvery)
+	sparse := NewSparse(1, failureEvery)
 	return func(err error) {
-		sparse := others
-		if _, is := errors.AsType[exportError](err); is {
-			sparse = exports
-		}
 		if omitted, ok := sparse.Allow(); ok {
 			logger.WarnContext(ctx, "opentelemetry", slog.Any("error", err), slog.Int("omitted", omitted))
 		}

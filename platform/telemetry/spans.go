@@ -65,14 +65,8 @@ func (e countedExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadO
 	e.queue.pending.Add(-int64(len(spans)))
 	if err != nil {
 		e.queue.counters.failed.Add(float64(len(spans)))
-		return exportError{err}
+	} else {
+		e.queue.counters.exported.Add(float64(len(spans)))
 	}
-	e.queue.counters.exported.Add(float64(len(spans)))
-	return nil
+	return err //nolint:wrapcheck // the SDK reports it
 }
-
-// exportError marks an error of the exporter, whose log lines are limited apart from those of others.
-type exportError struct{ error }
-
-// Unwrap returns the exporter's own error.
-func (e exportError) Unwrap() error { return e.error }

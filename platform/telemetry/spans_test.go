@@ -1,12 +1,8 @@
 package telemetry
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,21 +67,6 @@ func TestSpansAreCounted(t *testing.T) {
 		t.Error(err)
 	}
 	want(size, size, 5)
-}
-
-// Failed exports and other errors have a line each.
-func TestFailuresHaveTheirOwnLines(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	handle := errorHandler(t.Context(), slog.New(slog.NewJSONHandler(&out, nil)))
-	for range 3 {
-		handle(errors.New("bad resource"))
-		handle(fmt.Errorf("traces: %w", exportError{errors.New("away")}))
-	}
-	log := out.String()
-	if strings.Count(log, "\n") != 2 || !strings.Contains(log, "bad resource") || !strings.Contains(log, "away") {
-		t.Error(log)
-	}
 }
 
 func TestSparse(t *testing.T) {

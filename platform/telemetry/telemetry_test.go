@@ -178,20 +178,6 @@ func TestWhenThereIsTracing(t *testing.T) {
 	}
 }
 
-func TestPropagatorIsW3C(t *testing.T) {
-	t.Parallel()
-	tel, _ := build(t, telemetry.Config{})
-	carrier := propagation.MapCarrier{}
-	tel.Propagator().Inject(underSpan(t), carrier)
-	if carrier["traceparent"] != "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" {
-		t.Errorf("carrier %v", carrier)
-	}
-	// No baggage: no code reads it.
-	if got := tel.Propagator().Fields(); !slices.Equal(got, []string{"traceparent", "tracestate"}) {
-		t.Errorf("the propagator reads %q", got)
-	}
-}
-
 func TestRegistry(t *testing.T) {
 	t.Parallel()
 	one, _ := build(t, telemetry.Config{})

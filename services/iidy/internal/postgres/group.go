@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -167,7 +166,7 @@ func (l *lanes) apply(ctx context.Context, change attempt.Change, p coalesce.Pas
 	var done, locked pq.Int64Array // ordinals of keys, counted from 1
 	var waited float64
 	err := l.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		return conn.QueryRowContext(ctx, groupSQL(change, p.SkipLocked), lists, items, times, milliseconds(p.Wait)).
+		return conn.QueryRowContext(ctx, groupSQL(change, p.SkipLocked), lists, items, times, sqldb.Milliseconds(p.Wait)).
 			Scan(&done, &locked, &waited)
 	})
 	if sqldb.LockTimedOut(err) {
@@ -238,9 +237,4 @@ func arrays(keys []key) (lists, items pq.StringArray) {
 		lists[i], items[i] = k.list, k.item
 	}
 	return lists, items
-}
-
-// milliseconds formats a wait for lock_timeout, for which 0 would mean no limit.
-func milliseconds(d time.Duration) string {
-	return strconv.FormatInt(max(d.Milliseconds(), 1), 10)
 }
