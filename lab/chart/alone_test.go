@@ -11,8 +11,8 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
-// The generic chart, released alone with what the umbrella says of a service, as README.md shows it: the same pod, under the release's
-// own name.
+// The generic chart, released alone with the umbrella's values of a service, as README.md shows it, renders the same
+// pod under the release's own name.
 func TestOneServiceAlone(t *testing.T) {
 	t.Parallel()
 	eachHelm(t, func(t *testing.T, helm string) {
@@ -32,7 +32,15 @@ func TestOneServiceAlone(t *testing.T) {
 			for _, w := range registered.Workloads() {
 				want := get[apps.Deployment](t, together, "Deployment/rowlock-"+service+w).Spec.Template.Spec
 				mine := get[apps.Deployment](t, got, "Deployment/"+service+w).Spec.Template.Spec
-				a, b := strings.ReplaceAll(string(raw(t, mine)), "rowlock-", ""), strings.ReplaceAll(string(raw(t, want)), "rowlock-", "")
+				a, b := strings.ReplaceAll(
+					string(raw(t, mine)),
+					"rowlock-",
+					"",
+				), strings.ReplaceAll(
+					string(raw(t, want)),
+					"rowlock-",
+					"",
+				)
 				if b = strings.ReplaceAll(b, `io/instance":"rowlock"`, `io/instance":"`+service+`"`); a != b {
 					t.Errorf("%s%s alone is\n%s\ntogether\n%s", service, w, a, b)
 				}
@@ -41,7 +49,7 @@ func TestOneServiceAlone(t *testing.T) {
 	})
 }
 
-// The same budget, for one.
+// A service alone has the same budget of connections.
 func TestTheBudgetOfOneServiceAlone(t *testing.T) {
 	t.Parallel()
 	eachHelm(t, func(t *testing.T, helm string) {
@@ -59,7 +67,7 @@ func TestTheBudgetOfOneServiceAlone(t *testing.T) {
 	})
 }
 
-// The Job of README.md is one.
+// The Job in README.md is valid.
 func TestTheMigrationJobOfTheReadme(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(umbrella + "/README.md")
@@ -75,8 +83,8 @@ func TestTheMigrationJobOfTheReadme(t *testing.T) {
 	}
 }
 
-// What a person reads after an installation. Helm 3 as a Go tool takes itself for one of Kubernetes 1.20, which the chart refuses, so
-// here it is Helm 4 that prints.
+// The notes after an installation. They are rendered by Helm 4: Helm 3 built as a Go tool assumes Kubernetes 1.20,
+// which the chart refuses.
 func TestNotes(t *testing.T) {
 	t.Parallel()
 	paths, err := helms()

@@ -10,10 +10,12 @@ import (
 	apps "k8s.io/api/apps/v1"
 	autoscaling "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
-// connections counts, from the rendered objects alone, what all replicas may open at most while new versions roll out: each that there may
-// be, times what a replica of the service opens. payments opens a second pool, for the processor's ledger, that leaves out two
+// connections counts, from the rendered objects alone, what all replicas may open at most while new versions roll out:
+// each that there may be, times what a replica of the service opens. A second pool is smaller by two
 // (services/payments/README.md).
 func connections(t *testing.T, all objects) (sum int) {
 	t.Helper()
@@ -26,7 +28,7 @@ func connections(t *testing.T, all objects) (sum int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d.Spec.Template.Labels["app.kubernetes.io/name"] == "payments" {
+		if s, err := services.Named(d.Spec.Template.Labels["app.kubernetes.io/name"]); err == nil && s.SecondPool {
 			each += each - 2
 		}
 		sum += mostAlive(rollout(t, all, d)) * each
@@ -34,7 +36,7 @@ func connections(t *testing.T, all objects) (sum int) {
 	return sum
 }
 
-// pace is how a Deployment changes its replicas; times in seconds.
+// pace holds how a Deployment replaces its replicas; times in seconds.
 type pace struct{ replicas, surge, ready, grace int }
 
 func rollout(t *testing.T, all objects, d *apps.Deployment) pace {
@@ -53,9 +55,10 @@ func rollout(t *testing.T, all objects, d *apps.Deployment) pace {
 	return p
 }
 
-// mostAlive plays the worst rollout of a Deployment, second by second: new replicas are ready as soon as they are made, old ones end when
-// their grace period is over and not before. It returns how many there are at once at most. The controller keeps replicas + surge that are
-// not ending, and asks as many old ones to end as there are available ones too many.
+// mostAlive simulates the slowest rollout of a Deployment, second by second: new replicas are ready as soon as they are
+// made, old ones end when their grace period is over and not before. It returns how many there are at once at most. The
+// controller keeps replicas + surge that are not ending, and asks as many old ones to end as there are available ones
+// too many.
 func mostAlive(p pace) (most int) {
 	old, ending, made := p.replicas, []int{}, []int{}
 	for now := 0; old > 0; now++ {
@@ -83,7 +86,8 @@ func mostAlive(p pace) (most int) {
 	return most
 }
 
-// By default five services at full scale fit max_connections=400 while all of them roll out, and leave some for migrations and people.
+// By default five services at full scale fit max_connections=400 while all of them roll out, and leave some for
+// migrations and operators.
 func TestDefaultsFitTheDatabase(t *testing.T) {
 	t.Parallel()
 	eachHelm(t, func(t *testing.T, helm string) {
@@ -118,7 +122,11 @@ func TestTheBudgetIsExact(t *testing.T) {
 				t.Errorf("%s needs %d connections, and is refused with them: %v", values, need, err)
 			}
 			_, err := template(t, helm, umbrella, values+fmt.Sprintf(limit, need-1))
-			want := fmt.Sprintf("the replicas may open %d connections, and global.database.maxConnections says that there are %d", need, need-1)
+			want := fmt.Sprintf(
+				"the replicas may open %d connections, and global.database.maxConnections says that there are %d",
+				need,
+				need-1,
+			)
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s with one connection too few: %v, want %s", values, err, want)
 			}

@@ -21,16 +21,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// object is one that was rendered, in its own type and as plain JSON.
+// object is a rendered object, in its own type and as plain JSON.
 type object struct {
 	typed any
 	plain map[string]any
 }
 
-// objects are by kind and name: "Deployment/rowlock-counts".
+// objects holds them by kind and name, such as "Deployment/rowlock-counts".
 type objects map[string]object
 
-// kinds makes an empty object of everything that the chart may render.
+// kinds returns a constructor of each kind that the chart may render.
 func kinds() map[string]func() any {
 	return map[string]func() any{
 		"v1 ConfigMap":                            func() any { return new(core.ConfigMap) },
@@ -50,8 +50,8 @@ func kinds() map[string]func() any {
 	}
 }
 
-// decode takes manifests apart. An unknown kind, an unknown or doubled field and a wrong type fail the test, and so do two objects
-// of one name.
+// decode decodes manifests. An unknown kind, an unknown or repeated field, a wrong type, and two objects of one name
+// fail the test.
 func decode(t *testing.T, manifests string) objects {
 	t.Helper()
 	all := objects{}
@@ -97,7 +97,7 @@ func get[T any](t *testing.T, all objects, name string) *T {
 	return typed
 }
 
-// at walks down a path such as spec.ports.0.port; nil where it ends.
+// at returns the value at a path such as spec.ports.0.port, nil where there is none.
 func at(value any, path string) any {
 	for path != "" {
 		var step string

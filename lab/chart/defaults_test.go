@@ -18,7 +18,7 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
-// workloads are the Deployments of a default installation.
+// workloads returns the Deployments of a default installation.
 func workloads() (names []string) {
 	for _, s := range services.All() {
 		for _, suffix := range s.Workloads() {
@@ -28,7 +28,7 @@ func workloads() (names []string) {
 	return names
 }
 
-// What a bare `helm install` makes, object by object.
+// A plain `helm install` makes these objects.
 func TestDefaultObjects(t *testing.T) {
 	t.Parallel()
 	eachHelm(t, func(t *testing.T, helm string) {
@@ -56,31 +56,7 @@ func TestDefaultObjects(t *testing.T) {
 	})
 }
 
-// Both render the same.
-func TestBothHelmsAgree(t *testing.T) {
-	t.Parallel()
-	paths, err := helms()
-	if err != nil {
-		t.Fatal(err)
-	}
-	texts := map[string]string{}
-	for major, path := range paths {
-		plain := map[string]any{}
-		for name, o := range render(t, path, umbrella, everything) {
-			plain[name] = o.plain
-		}
-		text, err := json.MarshalIndent(plain, "", " ")
-		if err != nil {
-			t.Fatal(err)
-		}
-		texts[major] = string(text)
-	}
-	if texts["helm3"] != texts["helm4"] {
-		t.Errorf("Helm 3 renders\n%s\nHelm 4 renders\n%s", texts["helm3"], texts["helm4"])
-	}
-}
-
-// everything turns on what is off by default.
+// everything enables what is off by default.
 const everything = `
 global: {serviceMonitor: {enabled: true}}
 prometheusRule: {enabled: true}
@@ -96,7 +72,8 @@ func TestEveryPodIsRestrictedAndDrains(t *testing.T) {
 			d := get[apps.Deployment](t, all, "Deployment/"+w)
 			restricted(t, w, d.Spec.Template.Spec)
 			pod, c := d.Spec.Template.Spec, d.Spec.Template.Spec.Containers[0]
-			if c.StartupProbe.HTTPGet.Path != "/livez" || c.LivenessProbe.HTTPGet.Path != "/livez" || c.ReadinessProbe.HTTPGet.Path != "/readyz" {
+			if c.StartupProbe.HTTPGet.Path != "/livez" || c.LivenessProbe.HTTPGet.Path != "/livez" ||
+				c.ReadinessProbe.HTTPGet.Path != "/readyz" {
 				t.Errorf("%s: the probes look elsewhere", w)
 			}
 			if c.Lifecycle.PreStop.Sleep.Seconds != 5 {
@@ -105,18 +82,19 @@ func TestEveryPodIsRestrictedAndDrains(t *testing.T) {
 			if grace := *pod.TerminationGracePeriodSeconds; grace <= 5+3+20 {
 				t.Errorf("%s: the grace period of %d s is no longer than preStop, SHUTDOWN_DELAY and SHUTDOWN_TIMEOUT", w, grace)
 			}
-			// No second one is told to end before the first is gone, so the connection budget has to bear one.
+			// No second replica is stopped before the first one has ended, so the connection budget counts one.
 			if pace, grace := int64(d.Spec.MinReadySeconds), *pod.TerminationGracePeriodSeconds; pace < grace {
 				t.Errorf("%s: a new replica counts after %d s, and an old one may take %d to end", w, pace, grace)
 			}
 			if len(pod.TopologySpreadConstraints) != 2 {
 				t.Errorf("%s: spread over %d keys", w, len(pod.TopologySpreadConstraints))
 			}
-			if c.Resources.Requests.Cpu().IsZero() || c.Resources.Limits.Memory().IsZero() || !c.Resources.Limits.Cpu().IsZero() {
+			if c.Resources.Requests.Cpu().IsZero() || c.Resources.Limits.Memory().IsZero() ||
+				!c.Resources.Limits.Cpu().IsZero() {
 				t.Errorf("%s: resources %+v", w, c.Resources)
 			}
 			if d.Spec.Replicas != nil {
-				t.Errorf("%s: replicas beside an autoscaler", w)
+				t.Errorf("%s: replicas in spite of an autoscaler", w)
 			}
 			if s := d.Spec.Strategy.RollingUpdate; s.MaxSurge.IntValue() != 1 || s.MaxUnavailable.IntValue() != 0 {
 				t.Errorf("%s: strategy %+v", w, s)
@@ -135,13 +113,13 @@ func TestEveryPodIsRestrictedAndDrains(t *testing.T) {
 	})
 }
 
-// One service may go without the ServiceMonitor that all have, or have one that no other has.
+// One service may have no ServiceMonitor when all others have one, or have the only one.
 func TestServiceMonitorsAreSwitchedOneByOne(t *testing.T) {
 	t.Parallel()
 	eachHelm(t, func(t *testing.T, helm string) {
 		for values, want := range map[string][]string{
-			`{global: {serviceMonitor: {enabled: true}}, pyggpot: {serviceMonitor: {enabled: false}}}`: {"counts", "events", "iidy", "payments"},
-			`{iidy: {serviceMonitor: {enabled: true}}}`:                                                {"iidy"},
+			"global: {serviceMonitor: {enabled: true}}\npyggpot: {serviceMonitor: {enabled: false}}": services.Names()[:4],
+			`{iidy: {serviceMonitor: {enabled: true}}}`:                                              {"iidy"},
 		} {
 			var got []string
 			for name := range render(t, helm, umbrella, values) {
@@ -157,12 +135,14 @@ func TestServiceMonitorsAreSwitchedOneByOne(t *testing.T) {
 	})
 }
 
-// restricted is the pod security standard of that name, and no token.
+// restricted checks the pod security standard of that name, and that there is no token.
 func restricted(t *testing.T, name string, pod core.PodSpec) {
 	t.Helper()
 	c := pod.Containers[0].SecurityContext
-	if !*pod.SecurityContext.RunAsNonRoot || pod.SecurityContext.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault ||
-		*c.AllowPrivilegeEscalation || !*c.ReadOnlyRootFilesystem || !slices.Equal(c.Capabilities.Drop, []core.Capability{"ALL"}) {
+	profile := pod.SecurityContext.SeccompProfile.Type
+	if !*pod.SecurityContext.RunAsNonRoot || profile != core.SeccompProfileTypeRuntimeDefault ||
+		*c.AllowPrivilegeEscalation || !*c.ReadOnlyRootFilesystem ||
+		!slices.Equal(c.Capabilities.Drop, []core.Capability{"ALL"}) {
 		t.Errorf("%s is not restricted: %+v %+v", name, pod.SecurityContext, c)
 	}
 	if *pod.AutomountServiceAccountToken {
@@ -188,7 +168,10 @@ func TestServicesSelectTheirPods(t *testing.T) {
 				}
 				found = append(found, w)
 				for _, port := range service.Spec.Ports {
-					if !slices.ContainsFunc(pod.Spec.Containers[0].Ports, func(p core.ContainerPort) bool { return p.Name == port.TargetPort.String() }) {
+					if !slices.ContainsFunc(
+						pod.Spec.Containers[0].Ports,
+						func(p core.ContainerPort) bool { return p.Name == port.TargetPort.String() },
+					) {
 						t.Errorf("%s leads to a port %s that %s does not have", name, port.TargetPort.String(), w)
 					}
 				}
@@ -212,7 +195,7 @@ func contains(labels, selector map[string]string) bool {
 	return true
 }
 
-// environment is what a container is told; secrets as secret/key.
+// environment returns the variables of a container; those of secrets as secret/key.
 func environment(t *testing.T, all objects, workload string) map[string]string {
 	t.Helper()
 	env := map[string]string{}
@@ -241,22 +224,31 @@ func TestDefaultEnvironment(t *testing.T) {
 	eachHelm(t, func(t *testing.T, helm string) {
 		all := render(t, helm, umbrella, "{}")
 		want := map[string]string{
-			"PGHOST": "rowlock-payments-db/host", "PGPORT": "rowlock-payments-db/port", "PGDATABASE": "rowlock-payments-db/dbname",
-			"PGUSER": "rowlock-payments-db/username", "PGPASSWORD": "rowlock-payments-db/password",
-			"DATABASE_URL": "postgres://$(PGHOST):$(PGPORT)/$(PGDATABASE)?sslmode=require",
-			"DB_POOLER":    "none", "DB_MAX_OPEN_CONNS": "7", "MIGRATE_ON_START": "true",
-			"HTTP_ADDR": ":8080", "ADMIN_ADDR": ":9090", "SHUTDOWN_DELAY": "3s", "SHUTDOWN_TIMEOUT": "20s",
+			"PGHOST":                      "rowlock-payments-db/host",
+			"PGPORT":                      "rowlock-payments-db/port",
+			"PGDATABASE":                  "rowlock-payments-db/dbname",
+			"PGUSER":                      "rowlock-payments-db/username",
+			"PGPASSWORD":                  "rowlock-payments-db/password",
+			"DATABASE_URL":                "postgres://$(PGHOST):$(PGPORT)/$(PGDATABASE)?sslmode=require",
+			"DB_POOLER":                   "none",
+			"DB_MAX_OPEN_CONNS":           "7",
+			"MIGRATE_ON_START":            "true",
+			"HTTP_ADDR":                   ":8080",
+			"ADMIN_ADDR":                  ":9090",
+			"SHUTDOWN_DELAY":              "3s",
+			"SHUTDOWN_TIMEOUT":            "20s",
 			"FINGERPRINT_SECRET":          "rowlock-payments-fingerprint/current",
 			"FINGERPRINT_SECRET_PREVIOUS": "rowlock-payments-fingerprint/previous?",
 		}
 		if got := environment(t, all, "rowlock-payments"); !maps.Equal(got, want) {
-			t.Errorf("payments is told %v, want %v", got, want)
+			t.Errorf("payments gets %v, want %v", got, want)
 		}
 		if got := environment(t, all, "rowlock-counts")["INTERNAL_HTTP_ADDR"]; got != ":8081" {
 			t.Errorf("counts serves its internal API on %q", got)
 		}
 		work := get[apps.Deployment](t, all, "Deployment/rowlock-events-work").Spec.Template.Spec.Containers[0]
-		if !slices.Equal(work.Args, []string{"work"}) || environment(t, all, "rowlock-events-work")["DB_MAX_OPEN_CONNS"] != "4" {
+		if !slices.Equal(work.Args, []string{"work"}) ||
+			environment(t, all, "rowlock-events-work")["DB_MAX_OPEN_CONNS"] != "4" {
 			t.Errorf("events' worker runs %v with %v", work.Args, environment(t, all, "rowlock-events-work"))
 		}
 		counts := get[apps.Deployment](t, all, "Deployment/rowlock-counts").Spec.Template.Spec.Containers[0]
@@ -266,8 +258,8 @@ func TestDefaultEnvironment(t *testing.T) {
 	})
 }
 
-// What an upgrade sends, merged as Helm 3 merges it (last rendering, new rendering, what is there), leaves the autoscaler's choice
-// alone. Helm 4 sends the rendering alone, and what a rendering does not have it does not own.
+// An upgrade's patch, merged as Helm 3 does (last rendering, new rendering, live object), leaves replicas as the
+// autoscaler set them. Helm 4 sends the rendering alone, and does not own the fields that it lacks.
 func TestUpgradeLeavesReplicasToTheAutoscaler(t *testing.T) {
 	t.Parallel()
 	eachHelm(t, func(t *testing.T, helm string) {
@@ -283,7 +275,13 @@ func TestUpgradeLeavesReplicasToTheAutoscaler(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		patch, err := strategicpatch.CreateThreeWayMergePatch(raw(t, old.plain), raw(t, next.plain), raw(t, live), schema, true)
+		patch, err := strategicpatch.CreateThreeWayMergePatch(
+			raw(t, old.plain),
+			raw(t, next.plain),
+			raw(t, live),
+			schema,
+			true,
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

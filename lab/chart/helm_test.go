@@ -17,11 +17,11 @@ const (
 	umbrella = "../../charts/rowlock"
 	alone    = "../../charts/rowlock/charts/service"
 	release  = "rowlock"
-	// kubernetes is what the charts are rendered for. Helm built as a Go tool knows no version by itself.
+	// kubernetes is the version that the charts are rendered for, as Helm built as a Go tool knows none.
 	kubernetes = "1.34.0"
 )
 
-// helms builds both programs once, or finds them in Go's build cache.
+// helms builds Helm 3 and Helm 4 once, or finds them in Go's build cache.
 //
 //nolint:gochecknoglobals // it is a function, and what it keeps is the same for all tests
 var helms = sync.OnceValues(func() (map[string]string, error) {
@@ -41,7 +41,7 @@ var helms = sync.OnceValues(func() (map[string]string, error) {
 	return paths, nil
 })
 
-// eachHelm runs a test with both.
+// eachHelm runs a test with Helm 3 and Helm 4.
 func eachHelm(t *testing.T, test func(t *testing.T, helm string)) {
 	t.Helper()
 	paths, err := helms()
@@ -56,7 +56,7 @@ func eachHelm(t *testing.T, test func(t *testing.T, helm string)) {
 	}
 }
 
-// run is a helm command in a home of its own, without a cluster.
+// run runs a helm command with a home of its own and no cluster.
 func run(t *testing.T, helm, stdin string, args ...string) (stdout string, err error) {
 	t.Helper()
 	home := t.TempDir()
@@ -71,13 +71,13 @@ func run(t *testing.T, helm, stdin string, args ...string) (stdout string, err e
 	return out.String(), nil
 }
 
-// template renders a chart with values, which is YAML.
+// template renders a chart with values in YAML.
 func template(t *testing.T, helm, chart, values string) (string, error) {
 	t.Helper()
 	return run(t, helm, values, "template", release, chart, "--namespace=ns", "--kube-version="+kubernetes, "--values=-")
 }
 
-// render decodes what template renders.
+// render renders a chart and decodes the manifests.
 func render(t *testing.T, helm, chart, values string) objects {
 	t.Helper()
 	manifests, err := template(t, helm, chart, values)

@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// turn is one knob: what stands at a path of an object when it is turned.
-// A path's steps are parted by dots; ~ stands for a dot inside one.
+// turn is the expected value at a path of an object. The steps of a path are separated by dots; ~ stands for a dot
+// inside one.
 type turn struct {
 	knob, object, path string
 	want               any
 }
 
-// scenario is one rendering, in which many knobs are turned at once.
+// scenario is one rendering with many values set.
 type scenario struct {
 	name, chart, values string
 	turns               []turn
@@ -29,7 +29,7 @@ const (
 	secret     = "payments.secretEnv.FINGERPRINT_SECRET"
 )
 
-// bare is what the service chart needs at least.
+// bare holds the values that the service chart requires.
 const bare = `
 image: {repository: counts}
 database: {existingSecret: db}
@@ -96,7 +96,12 @@ priorityClassName: high
 			{"migrations.existingSecret", deployment, container + "env.6", secretVar("MIGRATE_DATABASE_URL", "owner", "dsn")},
 			{"migrations.uriKey", deployment, container + "env.6", secretVar("MIGRATE_DATABASE_URL", "owner", "dsn")},
 			{"database.maxOpenConns", deployment, container + "env.7", dict{"name": "DB_MAX_OPEN_CONNS", "value": "3"}},
-			{"secretEnv", deployment, container + "env.8.valueFrom.secretKeyRef", dict{"name": "tokens", "key": "t", "optional": true}},
+			{
+				"secretEnv",
+				deployment,
+				container + "env.8.valueFrom.secretKeyRef",
+				dict{"name": "tokens", "key": "t", "optional": true},
+			},
 			{"extraEnv", deployment, container + "env.9", dict{"name": "EXTRA", "value": "$(PGHOST)"}},
 			{"migrations.mode", "ConfigMap/rowlock", "data.MIGRATE_ON_START", "false"},
 			{"config", "ConfigMap/rowlock", "data.LOG_LEVEL", "debug"},
@@ -110,7 +115,12 @@ priorityClassName: high
 			{"minReadySeconds", deployment, "spec.minReadySeconds", 4},
 			{"minReadySeconds", deployment, "spec.progressDeadlineSeconds", 604},
 			{"podDisruptionBudget.maxUnavailable", "PodDisruptionBudget/rowlock", "spec.maxUnavailable", "10%"},
-			{"resources", deployment, container + "resources", dict{"requests": dict{"cpu": 1, "memory": "1Gi"}, "limits": dict{"memory": "2Gi"}}},
+			{
+				"resources",
+				deployment,
+				container + "resources",
+				dict{"requests": dict{"cpu": 1, "memory": "1Gi"}, "limits": dict{"memory": "2Gi"}},
+			},
 			{"service.type", "Service/rowlock", "spec.type", "LoadBalancer"},
 			{"service.port", "Service/rowlock", "spec.ports.0.port", 8000},
 			{"service.annotations", "Service/rowlock", "metadata.annotations", dict{"a": "b"}},
@@ -124,12 +134,22 @@ priorityClassName: high
 			{"serviceAccount.name", deployment, pod + "serviceAccountName", "robot"},
 			{"serviceAccount.annotations", "ServiceAccount/robot", "metadata.annotations", dict{"role": "arn"}},
 			{"topologySpread.topologyKeys", deployment, pod + "topologySpreadConstraints.0.topologyKey", "rack"},
-			{"topologySpread.whenUnsatisfiable", deployment, pod + "topologySpreadConstraints.0.whenUnsatisfiable", "DoNotSchedule"},
+			{
+				"topologySpread.whenUnsatisfiable",
+				deployment,
+				pod + "topologySpreadConstraints.0.whenUnsatisfiable",
+				"DoNotSchedule",
+			},
 			{"podLabels", deployment, "spec.template.metadata.labels.team", "x"},
 			{"podAnnotations", deployment, "spec.template.metadata.annotations.note", "why"},
 			{"nodeSelector", deployment, pod + "nodeSelector", dict{"disk": "ssd"}},
 			{"tolerations", deployment, pod + "tolerations", list{dict{"key": "k", "operator": "Exists"}}},
-			{"affinity", deployment, pod + "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms", list{}},
+			{
+				"affinity",
+				deployment,
+				pod + "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms",
+				list{},
+			},
 			{"priorityClassName", deployment, pod + "priorityClassName", "high"},
 		},
 	}, {
@@ -138,12 +158,15 @@ priorityClassName: high
 image: {repository: counts}
 database: {existingSecret: cnpg, keys: {uri: uri}, parameters: sslmode=require}
 global: {database: {parameters: sslmode=disable}}
-autoscaling: {minReplicas: 3, maxReplicas: 4, targetCPUUtilizationPercentage: 55, behavior: {scaleDown: {stabilizationWindowSeconds: 15}}}
+autoscaling: {minReplicas: 3, maxReplicas: 4, targetCPUUtilizationPercentage: 55,
+  behavior: {scaleDown: {stabilizationWindowSeconds: 15}}}
 podDisruptionBudget: {enabled: false}
 serviceAccount: {create: false}
-workloads: {serve: {database: {maxOpenConns: 5}}, work: {replicas: 1, autoscaling: {enabled: false}, resources: {limits: {memory: 9Mi}}}}
+workloads: {serve: {database: {maxOpenConns: 5}},
+  work: {replicas: 1, autoscaling: {enabled: false}, resources: {limits: {memory: 9Mi}}}}
 serviceMonitor: {enabled: true, labels: {prom: one}, interval: 7s}
-networkPolicy: {enabled: true, databasePorts: [6432], from: [{podSelector: {matchLabels: {a: b}}}], adminFrom: [{namespaceSelector: {}}],
+networkPolicy: {enabled: true, databasePorts: [6432], from: [{podSelector: {matchLabels: {a: b}}}],
+  adminFrom: [{namespaceSelector: {}}],
   egress: [{ports: [{port: 4317}]}], internalFrom: [{podSelector: {matchLabels: {c: d}}}]}
 internalService: {enabled: true}
 `,
@@ -156,10 +179,17 @@ internalService: {enabled: true}
 			{"autoscaling.minReplicas", "HorizontalPodAutoscaler/rowlock", "spec.minReplicas", 3},
 			{"autoscaling.maxReplicas", "HorizontalPodAutoscaler/rowlock", "spec.maxReplicas", 4},
 			{
-				"autoscaling.targetCPUUtilizationPercentage", "HorizontalPodAutoscaler/rowlock", "spec.metrics.0.resource.target.averageUtilization",
+				"autoscaling.targetCPUUtilizationPercentage",
+				"HorizontalPodAutoscaler/rowlock",
+				"spec.metrics.0.resource.target.averageUtilization",
 				55,
 			},
-			{"autoscaling.behavior", "HorizontalPodAutoscaler/rowlock", "spec.behavior.scaleDown.stabilizationWindowSeconds", 15},
+			{
+				"autoscaling.behavior",
+				"HorizontalPodAutoscaler/rowlock",
+				"spec.behavior.scaleDown.stabilizationWindowSeconds",
+				15,
+			},
 			{"podDisruptionBudget.enabled", "PodDisruptionBudget/rowlock", "kind", nil},
 			{"serviceAccount.create", "ServiceAccount/rowlock", "kind", nil},
 			{"serviceAccount.create", "Deployment/rowlock", pod + "serviceAccountName", "default"},
@@ -172,9 +202,19 @@ internalService: {enabled: true}
 			{"serviceMonitor.interval", "ServiceMonitor/rowlock", "spec.endpoints.0.interval", "7s"},
 			{"networkPolicy.enabled", "NetworkPolicy/rowlock", "spec.policyTypes", list{"Ingress", "Egress"}},
 			{"networkPolicy.from", "NetworkPolicy/rowlock", "spec.ingress.0.from.0.podSelector.matchLabels", dict{"a": "b"}},
-			{"networkPolicy.internalFrom", "NetworkPolicy/rowlock", "spec.ingress.1.from.0.podSelector.matchLabels", dict{"c": "d"}},
+			{
+				"networkPolicy.internalFrom",
+				"NetworkPolicy/rowlock",
+				"spec.ingress.1.from.0.podSelector.matchLabels",
+				dict{"c": "d"},
+			},
 			{"networkPolicy.adminFrom", "NetworkPolicy/rowlock", "spec.ingress.2.from", list{dict{"namespaceSelector": dict{}}}},
-			{"networkPolicy.databasePorts", "NetworkPolicy/rowlock", "spec.egress.1.ports", list{dict{"port": 6432, "protocol": "TCP"}}},
+			{
+				"networkPolicy.databasePorts",
+				"NetworkPolicy/rowlock",
+				"spec.egress.1.ports",
+				list{dict{"port": 6432, "protocol": "TCP"}},
+			},
 			{"networkPolicy.egress", "NetworkPolicy/rowlock", "spec.egress.2.ports.0.port", 4317},
 		},
 	}, {
@@ -199,14 +239,17 @@ global:
   serviceMonitor: {enabled: true, labels: {release: prometheus}}
 prometheusRule: {enabled: true, labels: {r: s}}
 dashboards: {enabled: true, labels: {grafana_dashboard: yes please}, annotations: {grafana_folder: Rowlock}}
-test: {image: {repository: my/lab, tag: "3@` + digest + `"}, extraEnv: [{name: OTEL_EXPORTER_OTLP_ENDPOINT, value: http://otel:4317}],
+test: {image: {repository: my/lab, tag: "3@` + digest + `"},
+  extraEnv: [{name: OTEL_EXPORTER_OTLP_ENDPOINT, value: http://otel:4317}],
   nodeSelector: {disk: ssd}, tolerations: [{key: k, operator: Exists}], affinity: {podAffinity: {}}}
 counts: {name: tallies, internalService: {enabled: false}, database: {existingSecret: c}, image: {repository: c}}
-events: {name: e, workloads: {work: {database: {maxOpenConns: 5}}}, database: {existingSecret: e}, image: {repository: e}}
+events: {name: e, workloads: {work: {database: {maxOpenConns: 5}}}, database: {existingSecret: e},
+  image: {repository: e}}
 iidy: {name: i, resources: {limits: {memory: 2Gi}}, database: {existingSecret: i}, image: {repository: i}}
 payments: {name: p, secretEnv: {FINGERPRINT_SECRET: {existingSecret: f, key: a},
   FINGERPRINT_SECRET_PREVIOUS: {existingSecret: g, key: b, optional: false},
-  PROCESSOR_DATABASE_URL: {existingSecret: h, key: d, optional: false}}, database: {existingSecret: p}, image: {repository: p}}
+  PROCESSOR_DATABASE_URL: {existingSecret: h, key: d, optional: false}},
+  database: {existingSecret: p}, image: {repository: p}}
 pyggpot: {name: g, database: {existingSecret: g}, image: {repository: g}}
 `,
 		turns: []turn{
@@ -231,12 +274,32 @@ pyggpot: {name: g, database: {existingSecret: g}, image: {repository: g}}
 			{"iidy.resources.limits.memory", "Deployment/rowlock-iidy", container + "resources.limits.memory", "2Gi"},
 			{secret + ".existingSecret", "Deployment/rowlock-payments", container + "env.7.valueFrom.secretKeyRef.name", "f"},
 			{secret + ".key", "Deployment/rowlock-payments", container + "env.7.valueFrom.secretKeyRef.key", "a"},
-			{secret + "_PREVIOUS.existingSecret", "Deployment/rowlock-payments", container + "env.8.valueFrom.secretKeyRef.name", "g"},
+			{
+				secret + "_PREVIOUS.existingSecret",
+				"Deployment/rowlock-payments",
+				container + "env.8.valueFrom.secretKeyRef.name",
+				"g",
+			},
 			{secret + "_PREVIOUS.key", "Deployment/rowlock-payments", container + "env.8.valueFrom.secretKeyRef.key", "b"},
-			{secret + "_PREVIOUS.optional", "Deployment/rowlock-payments", container + "env.8.valueFrom.secretKeyRef.optional", nil},
-			{ledger + "existingSecret", "Deployment/rowlock-payments", container + "env.9", secretVar("PROCESSOR_DATABASE_URL", "h", "d")},
+			{
+				secret + "_PREVIOUS.optional",
+				"Deployment/rowlock-payments",
+				container + "env.8.valueFrom.secretKeyRef.optional",
+				nil,
+			},
+			{
+				ledger + "existingSecret",
+				"Deployment/rowlock-payments",
+				container + "env.9",
+				secretVar("PROCESSOR_DATABASE_URL", "h", "d"),
+			},
 			{ledger + "key", "Deployment/rowlock-payments", container + "env.9", secretVar("PROCESSOR_DATABASE_URL", "h", "d")},
-			{ledger + "optional", "Deployment/rowlock-payments", container + "env.9", secretVar("PROCESSOR_DATABASE_URL", "h", "d")},
+			{
+				ledger + "optional",
+				"Deployment/rowlock-payments",
+				container + "env.9",
+				secretVar("PROCESSOR_DATABASE_URL", "h", "d"),
+			},
 			{"counts.name", "Deployment/rowlock-counts", labelName, "tallies"},
 			{"events.name", "Deployment/rowlock-events", labelName, "e"},
 			{"iidy.name", "Deployment/rowlock-iidy", labelName, "i"},
@@ -247,11 +310,31 @@ pyggpot: {name: g, database: {existingSecret: g}, image: {repository: g}}
 			{"iidy.image.repository", "Deployment/rowlock-iidy", container + "image", "ghcr.io/you/i:1.2"},
 			{"payments.image.repository", "Deployment/rowlock-payments", container + "image", "ghcr.io/you/p:1.2"},
 			{"pyggpot.image.repository", "Deployment/rowlock-pyggpot", container + "image", "ghcr.io/you/g:1.2"},
-			{"counts.database.existingSecret", "Deployment/rowlock-counts", container + "env.0.valueFrom.secretKeyRef.name", "c"},
-			{"events.database.existingSecret", "Deployment/rowlock-events", container + "env.0.valueFrom.secretKeyRef.name", "e"},
+			{
+				"counts.database.existingSecret",
+				"Deployment/rowlock-counts",
+				container + "env.0.valueFrom.secretKeyRef.name",
+				"c",
+			},
+			{
+				"events.database.existingSecret",
+				"Deployment/rowlock-events",
+				container + "env.0.valueFrom.secretKeyRef.name",
+				"e",
+			},
 			{"iidy.database.existingSecret", "Deployment/rowlock-iidy", container + "env.0.valueFrom.secretKeyRef.name", "i"},
-			{"payments.database.existingSecret", "Deployment/rowlock-payments", container + "env.0.valueFrom.secretKeyRef.name", "p"},
-			{"pyggpot.database.existingSecret", "Deployment/rowlock-pyggpot", container + "env.0.valueFrom.secretKeyRef.name", "g"},
+			{
+				"payments.database.existingSecret",
+				"Deployment/rowlock-payments",
+				container + "env.0.valueFrom.secretKeyRef.name",
+				"p",
+			},
+			{
+				"pyggpot.database.existingSecret",
+				"Deployment/rowlock-pyggpot",
+				container + "env.0.valueFrom.secretKeyRef.name",
+				"g",
+			},
 		},
 	}, {
 		name: "no service and no test", chart: umbrella,
@@ -278,7 +361,7 @@ func secretVar(name, secret, key string) dict {
 	return dict{"name": name, "valueFrom": dict{"secretKeyRef": dict{"name": secret, "key": key}}}
 }
 
-// Each knob changes what it says, and by default it is otherwise.
+// Each value changes what it is for, which differs by default.
 func TestKnobs(t *testing.T) {
 	t.Parallel()
 	eachHelm(t, func(t *testing.T, helm string) {
@@ -292,17 +375,24 @@ func TestKnobs(t *testing.T) {
 				}
 				before := string(raw(t, at(plain[s.chart][turn.object].plain, turn.path)))
 				if before == want && turn.knob != "database.existingSecret" { // without one there is no default
-					t.Errorf("%s: %s: %s has %s at %s by default too: the test turns nothing", s.name, turn.knob, turn.object, want, turn.path)
+					t.Errorf(
+						"%s: %s: %s has %s at %s by default too: the test turns nothing",
+						s.name,
+						turn.knob,
+						turn.object,
+						want,
+						turn.path,
+					)
 				}
 			}
 		}
 	})
 }
 
-// No knob that no test turns, and none that the schema does not know.
+// Every value is set by a test, and known to the schema.
 func TestEveryKnobIsTurned(t *testing.T) {
 	t.Parallel()
-	// Turned where more is to be seen than a field: budget_test.go, shipped_test.go, alone_test.go.
+	// These are set in budget_test.go, shipped_test.go and alone_test.go, which look at more than a field.
 	elsewhere := []string{
 		"database.secondPool.enabled", "database.secondPool.smallerBy", "database.maxConnections", "global", "enabled",
 		"global.database.maxConnections", "payments.database.secondPool.enabled",

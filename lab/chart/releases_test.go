@@ -13,11 +13,11 @@ import (
 	"github.com/rowlock/rowlock/platform/config"
 )
 
-// ofRelease is what a release adds to each expression of the rules: it speaks for itself alone.
+// ofRelease is appended to each expression of the rules, so that they are about one release.
 const ofRelease = `and on (namespace, app_kubernetes_io_instance) label_replace(label_replace(vector(1),
   "namespace", "ns", "", ""), "app_kubernetes_io_instance", "` + release + `", "", "")`
 
-// Several releases ship their rules to one Prometheus: each alert fires once, by those of its own release.
+// Several releases ship their rules to one Prometheus: each alert fires once, by the rules of its release.
 func TestReleasesSpeakForThemselves(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("promtool"); err != nil {
@@ -33,8 +33,18 @@ func TestReleasesSpeakForThemselves(t *testing.T) {
 	dir := t.TempDir()
 	var files []string
 	for i, name := range [][2]string{{"shop", "blue"}, {"shop", "green"}, {"other", "blue"}} {
-		manifests, err := run(t, paths["helm4"], signals, "template", name[1], umbrella, "--namespace="+name[0], "--kube-version="+kubernetes,
-			"--values=-", "--show-only=templates/prometheusrule.yaml")
+		manifests, err := run(
+			t,
+			paths["helm4"],
+			signals,
+			"template",
+			name[1],
+			umbrella,
+			"--namespace="+name[0],
+			"--kube-version="+kubernetes,
+			"--values=-",
+			"--show-only=templates/prometheusrule.yaml",
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

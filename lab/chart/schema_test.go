@@ -29,8 +29,9 @@ func schemaOf(t *testing.T, chart string) (schema dict) {
 	return schema
 }
 
-// The schemas are strict at every level that is ours: an object either lists its properties and allows no others, or says what any of
-// its values is. What Kubernetes defines (extraEnv, affinity and such) is checked by Kubernetes; global belongs to all charts of a release.
+// The schemas are strict at every level that is ours: an object either lists its properties and allows no others, or
+// says what any of its values is. What Kubernetes defines (extraEnv, affinity and such) is checked by Kubernetes;
+// global belongs to all charts of a release.
 func TestSchemasAreStrict(t *testing.T) {
 	t.Parallel()
 	open := []string{"/affinity", "/test/affinity", "/global", "/counts", "/events", "/iidy", "/payments", "/pyggpot"}
@@ -58,7 +59,8 @@ func TestSchemasAreStrict(t *testing.T) {
 	}
 }
 
-// itsOwn tells whether a chart judges a key itself: the umbrella leaves those of a service to the service's chart.
+// itsOwn reports whether the chart's own schema covers a key: the umbrella leaves those of a service to the service's
+// chart.
 func itsOwn(key chartvalues.Key) bool {
 	section, _, _ := strings.Cut(key.Path, ".")
 	return !slices.Contains(services.Names(), section)
@@ -69,9 +71,9 @@ func empty(key chartvalues.Key) bool {
 	return slices.Contains([]string{`""`, "{}", "[]", "false"}, key.Default)
 }
 
-// Helm takes a key away that is null, before the schema looks. Where the default is empty that changes nothing. Everywhere else the schema
-// has to demand the key and the sections above it: what a template would make of its absence is a Kubernetes default, or a policy that
-// fails open.
+// Helm takes a key away that is null, before the schema looks. Where the default is empty that changes nothing.
+// Everywhere else the schema has to demand the key and the sections above it: what a template would make of its absence
+// is a Kubernetes default, or a policy that fails open.
 func TestTheSchemaDemandsWhatHasADefault(t *testing.T) {
 	t.Parallel()
 	for _, chart := range []string{alone, umbrella} {

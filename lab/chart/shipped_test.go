@@ -1,11 +1,7 @@
 package chart
 
 import (
-	"bytes"
-	"compress/gzip"
-	"encoding/base64"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,7 +27,8 @@ prometheusRule: {enabled: true}
 dashboards: {enabled: true, labels: {grafana_dashboard: yes please}, annotations: {grafana_folder: Rowlock}}
 `
 
-// Every file of dashboards/ gets to Grafana as it stands, braces of legends and all, under a name that Kubernetes takes.
+// Every file of dashboards/ gets to Grafana as it stands, braces of legends and all, under a name that Kubernetes
+// takes.
 func TestEveryDashboardIsShipped(t *testing.T) {
 	t.Parallel()
 	eachHelm(t, func(t *testing.T, helm string) {
@@ -45,7 +42,11 @@ func TestEveryDashboardIsShipped(t *testing.T) {
 				continue
 			}
 			configMap := get[core.ConfigMap](t, all, "ConfigMap/"+name)
-			if got, want := configMap.Data[base], strings.TrimRight(read(t, file), "\n"); got != want || len(configMap.Data) != 1 {
+			if got, want := configMap.Data[base], strings.TrimRight(
+				read(t, file),
+				"\n",
+			); got != want ||
+				len(configMap.Data) != 1 {
 				t.Errorf("%s is shipped as\n%s", file, got)
 			}
 			if n := len(raw(t, configMap)); n > largest*9/10 {
@@ -107,52 +108,15 @@ func TestEveryRuleIsShipped(t *testing.T) {
 	})
 }
 
-// Helm keeps a release in one secret: the chart's files and what it rendered, packed. More than Kubernetes takes there cannot be installed.
-func TestTheReleaseFitsItsSecret(t *testing.T) {
-	t.Parallel()
-	eachHelm(t, func(t *testing.T, helm string) {
-		manifests, err := template(t, helm, umbrella, everything)
-		if err != nil {
-			t.Fatal(err)
-		}
-		// In the release all files are base64 inside JSON.
-		packed := &bytes.Buffer{}
-		zip := gzip.NewWriter(packed)
-		write := func(text []byte) {
-			if _, err := zip.Write(text); err != nil {
-				t.Fatal(err)
-			}
-		}
-		write([]byte(manifests))
-		folder := os.DirFS(umbrella)
-		err = fs.WalkDir(folder, ".", func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() {
-				return err
-			}
-			data, err := fs.ReadFile(folder, path)
-			write([]byte(base64.StdEncoding.EncodeToString(data)))
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := zip.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if n := base64.StdEncoding.EncodedLen(packed.Len()); n > largest/2 {
-			t.Errorf("a release takes about %d of %d bytes", n, largest)
-		} else {
-			t.Logf("a release takes about %d of %d bytes", n, largest)
-		}
-	})
-}
-
 // The images that hack/images builds, and pushes, are those that the chart names.
 func TestImagesAreWhereTheChartLooks(t *testing.T) {
 	t.Parallel()
 	eachHelm(t, func(t *testing.T, helm string) {
 		for _, registry := range []string{"", "ghcr.io/you", "ghcr.io/you/"} {
-			build := exec.CommandContext(t.Context(), "../../hack/images", append([]string{"--names", "v1.2"}, services.Names()...)...)
+			build := exec.CommandContext(
+				t.Context(),
+				"../../hack/images",
+				append([]string{"--names", "v1.2"}, services.Names()...)...)
 			build.Env = append(os.Environ(), "PUSH="+registry)
 			out, err := build.Output()
 			if err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
-// chargeForNothing: the processor charges and does not answer in time; the client does not repeat, and IDEMPOTENCY_TTL passes.
+// chargeForNothing: the processor charges and does not answer in time; the client does not repeat, and IDEMPOTENCY_TTL
+// passes.
 func chargeForNothing(t *testing.T, r *rig) func() {
 	t.Helper()
 	r.load.faulty.Store(true)
@@ -37,7 +38,11 @@ func holdRows(t *testing.T, r *rig) func() {
 	)
 	// A PUT waits for the row, too.
 	for range 4 {
-		go r.load.send(t.Context(), r.of("counts"), request{method: http.MethodPut, path: "/api/v1/internal/counts/hot", body: `{"value":1}`})
+		go r.load.send(
+			t.Context(),
+			r.of("counts"),
+			request{method: http.MethodPut, path: "/api/v1/internal/counts/hot", body: `{"value":1}`},
+		)
 	}
 	return release
 }
@@ -79,8 +84,8 @@ func (r *rig) crowd(t *testing.T, service string, n int, q request) (leave func(
 	}
 }
 
-// letClaimsRunOut: leases of iidy's workers expire, and others take over their items, three times. The last one reports items that it
-// no longer holds.
+// letClaimsRunOut: leases of iidy's workers expire, and others take over their items, three times. The last one reports
+// items that it no longer holds.
 func letClaimsRunOut(t *testing.T, r *rig) func() {
 	t.Helper()
 	const batch, many = "/iidy/v1/batch/lists/stalled", 10_000
@@ -94,11 +99,12 @@ func letClaimsRunOut(t *testing.T, r *rig) func() {
 	for _, lease := range []string{"1s", "1s", "60s"} {
 		eventually(t, "another worker claims them", fireWithin, func() bool { return claimed(lease) != "" })
 	}
-	r.load.to(t.Context(), addr, request{method: http.MethodDelete, path: batch + "?claim=" + claim, body: lines(0, 100)})
+	r.load.to(t.Context(), addr, remove(batch+"?claim="+claim, lines(0, 100)))
 	return func() {}
 }
 
-// takeConnections: tables are locked whole, as by a careless ALTER TABLE, and callers keep coming; long batches take what is left of iidy.
+// takeConnections: tables are locked whole, as by a careless ALTER TABLE, and callers keep coming; long batches take
+// what is left of iidy.
 func takeConnections(t *testing.T, r *rig) func() {
 	t.Helper()
 	var tables []string
@@ -131,7 +137,8 @@ func takeConnections(t *testing.T, r *rig) func() {
 	}
 }
 
-// hangPayments: the server's side of payments' connections stands still, as on a machine that swaps. New ones are stopped as they come.
+// hangPayments: the server's side of payments' connections stands still, as on a machine that swaps. New ones are
+// stopped as they come.
 func hangPayments(t *testing.T, r *rig) func() {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -157,14 +164,18 @@ func hangPayments(t *testing.T, r *rig) func() {
 	}
 }
 
-// loseLeases: a replica of pyggpot waits so long for a row that its lease runs out, and what it then does is refused. It takes another
-// lease, dies, and the other replica takes that over.
+// loseLeases: a replica of pyggpot waits so long for a row that its lease runs out, and what it then does is refused.
+// It takes another lease, dies, and the other replica takes that over.
 func loseLeases(t *testing.T, r *rig) func() {
 	t.Helper()
 	set := r.of("pyggpot")
 	first, second := set.Replicas()[0], set.Replicas()[1]
 	const leased = `SELECT count(*) FROM pyggpot.pot WHERE pot_name = 'Stalled' AND lock IS NOT NULL AND lock_expire_time `
-	_, made := r.load.to(t.Context(), first.Status().API, post("/pyggpot.pot.Pot/CreatePot", `{"pot_name":"Stalled","max_coins":1000}`))
+	_, made := r.load.to(
+		t.Context(),
+		first.Status().API,
+		post("/pyggpot.pot.Pot/CreatePot", `{"pot_name":"Stalled","max_coins":1000}`),
+	)
 	var pot struct {
 		ID int `json:"pot_id"`
 	}
@@ -204,7 +215,8 @@ func loseLeases(t *testing.T, r *rig) func() {
 	return func() {}
 }
 
-// killReplicas: kill -9 of one of each. Until the end of the fault Prometheus looks where they were, as in a pod that is restarted.
+// killReplicas: kill -9 of one of each. Until the end of the fault Prometheus looks where they were, as in a pod that
+// is restarted.
 func killReplicas(t *testing.T, r *rig) func() {
 	t.Helper()
 	r.freeze(true)
@@ -216,8 +228,8 @@ func killReplicas(t *testing.T, r *rig) func() {
 	return func() { r.freeze(false) }
 }
 
-// stallWorkers: as when their node is paused. Events pend; then none is added any more, and those that are there stay. Meanwhile the
-// stand-in for Kubernetes reports that counts' autoscaler wants its maximum.
+// stallWorkers: as when their node is paused. Events pend; then none is added any more, and those that are there stay.
+// Meanwhile the stand-in for Kubernetes reports that counts' autoscaler wants its maximum.
 func stallWorkers(t *testing.T, r *rig) func() {
 	t.Helper()
 	r.kube.wanted.Store(mostReplicas)
@@ -249,7 +261,8 @@ func stallWorkers(t *testing.T, r *rig) func() {
 	}
 }
 
-// killPostgres: it dies while COMMITs are on their way. They are made to take long, by waiting for a standby that is not there.
+// killPostgres: it dies while COMMITs are on their way. They are made to take long, by waiting for a standby that is
+// not there.
 func killPostgres(t *testing.T, r *rig) func() {
 	t.Helper()
 	r.configure(t, `ALTER SYSTEM SET synchronous_standby_names = 'absent'`)

@@ -11,26 +11,48 @@ import (
 	"github.com/rowlock/rowlock/platform/config"
 )
 
-// chains returns for each service a statement of its check and all spans above it, up to that from which rowlock check was started.
+// chains returns for each service a statement of its check and all spans above it, up to that from which rowlock check
+// was started.
 func chains() map[string][]string {
 	return map[string][]string{
 		"counts": {
-			"UPDATE counts.count_values", "batch counts_add", "counts.increase", "POST /api/v1/counts/{itemId}/increase", "POST", "check counts",
+			"UPDATE counts.count_values",
+			"batch counts_add",
+			"counts.increase",
+			"POST /api/v1/counts/{itemId}/increase",
+			"POST",
+			"check counts",
 		},
-		"events": {"UPDATE events.status INSERT events.events", "batch events_add", "events.create", "POST /events", "POST", "check events"},
-		"iidy":   {"INSERT iidy.lists", "iidy.add_batch", "POST /iidy/v1/batch/lists/{list}", "POST", "check iidy"},
+		"events": {
+			"UPDATE events.status INSERT events.events",
+			"batch events_add",
+			"events.create",
+			"POST /events",
+			"POST",
+			"check events",
+		},
+		"iidy": {"INSERT iidy.lists", "iidy.add_batch", "POST /iidy/v1/batch/lists/{list}", "POST", "check iidy"},
 		"payments": {
-			"INSERT payments.processor_charges", "processor.charge", "payments.pay", "POST /v1/payments", "POST", "check payments",
+			"INSERT payments.processor_charges",
+			"processor.charge",
+			"payments.pay",
+			"POST /v1/payments",
+			"POST",
+			"check payments",
 		},
 		"pyggpot": {
-			"INSERT pyggpot.coin UPDATE pyggpot.pot", "pyggpot.add", "pyggpot.coin.Coin/AddCoins", "POST /pyggpot.coin.Coin/AddCoins", "POST",
+			"INSERT pyggpot.coin UPDATE pyggpot.pot",
+			"pyggpot.add",
+			"pyggpot.coin.Coin/AddCoins",
+			"POST /pyggpot.coin.Coin/AddCoins",
+			"POST",
 			"check pyggpot",
 		},
 	}
 }
 
-// checkCalls runs rowlock check below a trace: it goes on to the services with its tracestate, to the last statement. A trace that is
-// not sampled is exported by no process.
+// checkCalls runs rowlock check below a trace: the services continue it with its tracestate, down to the last
+// statement. A trace that is not sampled is exported by no process.
 func checkCalls(t *testing.T, j *judge) {
 	t.Helper()
 	args := []string{"check"}

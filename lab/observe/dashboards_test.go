@@ -27,14 +27,20 @@ func everyQuery(all []*dashboard.Dashboard, do func(where, expr string)) {
 	}
 }
 
-// There is an overview and a dashboard of each service, shipped as they are written, with what Grafana would accept and show
-// wrongly, or not at all.
+// There is an overview and a dashboard of each service, shipped as they are written, with what Grafana would accept and
+// show wrongly, or not at all.
 func TestDashboards(t *testing.T) {
 	t.Parallel()
 	all := dashboard.All()
 	shipped, err := filepath.Glob(chart + "/dashboards/*.json")
 	if err != nil || len(shipped) != len(all) || len(all) != 1+len(services.Names()) {
-		t.Errorf("the chart ships %v (%v), written are %d dashboards of %d services", shipped, err, len(all), len(services.Names()))
+		t.Errorf(
+			"the chart ships %v (%v), written are %d dashboards of %d services",
+			shipped,
+			err,
+			len(all),
+			len(services.Names()),
+		)
 	}
 	for _, name := range services.Names() { // where the overview's links lead
 		if !slices.ContainsFunc(all, func(d *dashboard.Dashboard) bool { return d.UID() == "rowlock-"+name }) {
@@ -67,7 +73,8 @@ func TestDashboards(t *testing.T) {
 		for _, row := range d.Rows {
 			titles := map[string]bool{}
 			for _, p := range row.Panels {
-				if p.Title == "" || titles[p.Title] || p.Unit == "" || len(p.Queries) == 0 || p.Warn != 0 && p.Bad != 0 && p.Warn >= p.Bad {
+				if p.Title == "" || titles[p.Title] || p.Unit == "" || len(p.Queries) == 0 ||
+					p.Warn != 0 && p.Bad != 0 && p.Warn >= p.Bad {
 					t.Errorf("%s: %s: %+v", d.Name, row.Title, p)
 				}
 				titles[p.Title] = true

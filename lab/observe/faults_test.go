@@ -20,7 +20,8 @@ type fault struct {
 	begin func(t *testing.T, r *rig) (end func())
 }
 
-// faults returns the faults. Those of one list are injected together: they are independent, and together take less time.
+// faults returns the faults. Those of one list are injected together: they are independent, and together take less
+// time.
 func faults() [][]fault {
 	return [][]fault{
 		{
@@ -88,7 +89,8 @@ func injectFaults(t *testing.T, r *rig) {
 	}
 }
 
-// awaitSilence waits until an alert of an earlier fault fires no more. The burn rates of error budgets fall slowly and are left out.
+// awaitSilence waits until an alert of an earlier fault fires no more. The burn rates of error budgets fall slowly and
+// are left out.
 func (r *rig) awaitSilence(t *testing.T, name string) {
 	t.Helper()
 	if strings.HasPrefix(name, "RowlockErrorBudget") {
@@ -120,7 +122,11 @@ func (r *rig) awaitScrapes(t *testing.T, since time.Time, n float64) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%g scrapes", n), fireWithin, func() bool {
 		now := time.Now()
-		expr := fmt.Sprintf(`min(count_over_time(up{namespace=%q}[%dms]) and on (instance) up == 1)`, namespace, now.Sub(since).Milliseconds()+1)
+		expr := fmt.Sprintf(
+			`min(count_over_time(up{namespace=%q}[%dms]) and on (instance) up == 1)`,
+			namespace,
+			now.Sub(since).Milliseconds()+1,
+		)
 		list := r.vector(t, expr, now)
 		return len(list) == 1 && float64(list[0].Value) >= n
 	})

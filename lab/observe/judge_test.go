@@ -73,20 +73,40 @@ func problemOf(t *testing.T, body string) (code, trace string) {
 	return doc.Code, doc.TraceID
 }
 
-// allowed returns the attributes that a span may have. Their values come from closed lists or from the operator, none from
-// a client.
+// allowed returns the attributes that a span may have. Their values come from closed lists or from the operator, none
+// from a client.
 func allowed() []string {
 	return []string{
-		"http.request.method", "http.route", "http.response.status_code", "url.scheme", "network.protocol.version",
-		"error.type", "rowlock.code", "rowlock.client_left",
-		"db.system.name", "db.namespace", "db.client.connection.pool.name", "db.query.summary", "db.query.text", "db.response.status_code",
-		"rowlock.batch.requests", "rowlock.batch.requests_recorded", "rowlock.batch.skip_locked", "rowlock.batch.outcome", "rowlock.batch.locked",
-		"rowlock.poll", "rowlock.poll.found",
-		"rpc.system", "rpc.service", "rpc.method", "rpc.connect_rpc.error_code",
+		"http.request.method",
+		"http.route",
+		"http.response.status_code",
+		"url.scheme",
+		"network.protocol.version",
+		"error.type",
+		"rowlock.code",
+		"rowlock.client_left",
+		"db.system.name",
+		"db.namespace",
+		"db.client.connection.pool.name",
+		"db.query.summary",
+		"db.query.text",
+		"db.response.status_code",
+		"rowlock.batch.requests",
+		"rowlock.batch.requests_recorded",
+		"rowlock.batch.skip_locked",
+		"rowlock.batch.outcome",
+		"rowlock.batch.locked",
+		"rowlock.poll",
+		"rowlock.poll.found",
+		"rpc.system",
+		"rpc.service",
+		"rpc.method",
+		"rpc.connect_rpc.error_code",
 	}
 }
 
-// allowedMessage is the one of a failed status: otelconnect puts the answer's sentence there, which of this error is constant.
+// allowedMessage is the one of a failed status: otelconnect puts the answer's sentence there, which of this error is
+// constant.
 const allowedMessage = "The database cannot be reached at the moment. Nothing was changed; try again."
 
 // secrets returns texts that stand in no span and in no log line.
@@ -116,7 +136,8 @@ func (j *judge) judgeSpans(t *testing.T) {
 		if s.resource["service.name"] == "rowlock" {
 			continue
 		}
-		if j.processes[s.resource["service.name"]] == nil || s.resource["service.version"] == "" || s.resource["service.instance.id"] == "" ||
+		if j.processes[s.resource["service.name"]] == nil || s.resource["service.version"] == "" ||
+			s.resource["service.instance.id"] == "" ||
 			s.resource["deployment.environment.name"] != "test" {
 			t.Errorf("%s has the resource %v", s.name, s.resource)
 		}
@@ -124,7 +145,8 @@ func (j *judge) judgeSpans(t *testing.T) {
 			t.Errorf("%s of %s has a parent of another trace, or one that was not exported", s.name, s.resource["service.name"])
 		}
 		// A lease that is held by another replica is an event, and there is none here; an exception would be another.
-		if len(s.attributes) > mostAttributes || len(s.name) > 120 || s.events != 0 || s.message != "" && s.message != allowedMessage {
+		if len(s.attributes) > mostAttributes || len(s.name) > 120 || s.events != 0 ||
+			s.message != "" && s.message != allowedMessage {
 			t.Errorf("%s: %d attributes, message %q, %d events", s.name, len(s.attributes), s.message, s.events)
 		}
 		for _, l := range s.links {
@@ -250,8 +272,24 @@ func judgeLine(t *testing.T, service, line string) (trace string) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		if !slices.Contains([]string{
-			"time", "level", "msg", "service", "version", "trace_id", "span_id", "server", "method", "route", "status", "ms", "bytes",
-			"request_id", "code", "error", "omitted", "client_left",
+			"time",
+			"level",
+			"msg",
+			"service",
+			"version",
+			"trace_id",
+			"span_id",
+			"server",
+			"method",
+			"route",
+			"status",
+			"ms",
+			"bytes",
+			"request_id",
+			"code",
+			"error",
+			"omitted",
+			"client_left",
 		}, key) {
 			bad("it has " + key)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/local"
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
 // callers describes the load of one service.
@@ -19,8 +20,8 @@ type callers struct {
 	service string
 	prepare []request
 	next    func(n int) request
-	// perSecond is how many requests are begun, clients how many are under way at most.
-	perSecond, clients int
+	// perSecond is the number of requests that begin in a second.
+	perSecond int
 }
 
 // load is the callers of all services.
@@ -42,8 +43,12 @@ type load struct {
 	silent atomic.Bool
 }
 
-// burst is how many requests for a service begin at once.
-const burst = 10
+const (
+	// burst is the number of requests for a service that begin at once.
+	burst = 10
+	// clients is the number of requests for a service in flight at most.
+	clients = 24
+)
 
 // startLoad starts the callers; they end with stop or with the test.
 func startLoad(t *testing.T, r *rig) *load {
@@ -77,7 +82,7 @@ func startLoad(t *testing.T, r *rig) *load {
 				}
 				for range burst {
 					n++
-					if c.service == "events" && l.silent.Load() {
+					if c.service == services.Events && l.silent.Load() {
 						continue
 					}
 					select {
@@ -87,7 +92,7 @@ func startLoad(t *testing.T, r *rig) *load {
 				}
 			}
 		})
-		for range c.clients {
+		for range clients {
 			calling.Go(func() {
 				for n := range calls {
 					l.send(ctx, set, c.next(n))
@@ -98,7 +103,8 @@ func startLoad(t *testing.T, r *rig) *load {
 	return l
 }
 
-// send sends to one of the replicas that are ready, drawn at random: by turns one replica would get all requests for one key.
+// send sends to one of the replicas that are ready, drawn at random: by turns one replica would get all requests for
+// one key.
 func (l *load) send(ctx context.Context, set *local.Set, q request) (status int, body string) {
 	backends := set.Backends()
 	if len(backends) == 0 {
@@ -139,12 +145,8 @@ const hotCounter = "hot"
 
 // counting: mostly one hot counter, some others, and an unknown one.
 func (l *load) counting() callers {
-	c := callers{service: "counts", perSecond: 60, clients: 24}
 	items := []string{hotCounter, "a", "b", "c"}
-	for _, item := range items {
-		c.prepare = append(c.prepare, post("/api/v1/internal/counts", `{"itemId":"`+item+`"}`))
-	}
-	c.next = func(n int) request {
+	c := callers{service: services.Counts, perSecond: 60, next: func(n int) request {
 		item := items[n%len(items)]
 		switch n % 20 {
 		case 3:
@@ -155,12 +157,14 @@ func (l *load) counting() callers {
 			return post("/api/v1/counts/unknown/increase", "")
 		case 13:
 			return post("/api/v1/counts/c/reset", "")
-		default:
-			if n%2 == 0 {
-				item = hotCounter
-			}
-			return post("/api/v1/counts/"+item+"/increase", "")
 		}
+		if n%2 == 0 {
+			item = hotCounter
+		}
+		return post("/api/v1/counts/"+item+"/increase", "")
+	}}
+	for _, item := range items {
+		c.prepare = append(c.prepare, post("/api/v1/internal/counts", `{"itemId":"`+item+`"}`))
 	}
 	return c
 }
@@ -174,82 +178,77 @@ const (
 )
 
 func pay(key, card string, amount int) request {
-	return request{
-		method: http.MethodPost, path: "/v1/payments", header: map[string]string{"Idempotency-Key": key},
-		body: fmt.Sprintf(`{"ride_id":"ride","rider_id":"rider","amount":%d,"currency":"EUR",`+
-			`"card":{"number":"%s","exp_month":12,"exp_year":2099,"cvc":"123"}}`, amount, card),
-	}
+	q := post("/v1/payments", fmt.Sprintf(`{"ride_id":"ride","rider_id":"rider","amount":%d,"currency":"EUR",`+
+		`"card":{"number":"%s","exp_month":12,"exp_year":2099,"cvc":"123"}}`, amount, card))
+	q.header = map[string]string{"Idempotency-Key": key}
+	return q
 }
 
 // paying: new keys, some of them twice at once, old ones again, declined cards, and one key for another amount.
 func (l *load) paying() callers {
-	return callers{service: "payments", perSecond: 30, clients: 24, next: func(n int) request {
-		key := fmt.Sprintf("key-%d", n)
+	return callers{service: services.Payments, perSecond: 30, next: func(n int) request {
+		key := func(back int) string { return fmt.Sprintf("key-%d", n-back) }
 		switch n % 20 {
 		case 1, 6:
-			return pay(fmt.Sprintf("key-%d", n-1), cardGood, 1250) // at once
+			return pay(key(1), cardGood, 1250) // at once
 		case 5, 15:
-			return pay(fmt.Sprintf("key-%d", n-5), cardGood, 1250)
+			return pay(key(5), cardGood, 1250)
 		case 8:
-			return pay(key, cardDeclined, 1250)
+			return pay(key(0), cardDeclined, 1250)
 		case 12:
-			return pay(fmt.Sprintf("key-%d", n-12), cardGood, 99)
+			return pay(key(12), cardGood, 99)
 		case 17:
 			if l.faulty.Load() {
-				return pay(key, cardError, 1250)
+				return pay(key(0), cardError, 1250)
 			}
 		case 19:
 			return get("/v1/payments?ride_id=ride&limit=2")
 		}
-		return pay(key, cardGood, 1250)
+		return pay(key(0), cardGood, 1250)
 	}}
 }
 
 // listing: single items, batches, and workers that claim and finish.
 func (l *load) listing() callers {
-	const list = "/iidy/v1/lists/files"
-	const batch = "/iidy/v1/batch/lists/files"
-	return callers{service: "iidy", perSecond: 60, clients: 24, next: func(n int) request {
+	const list, batch = "/iidy/v1/lists/files", "/iidy/v1/batch/lists/files"
+	return callers{service: services.Iidy, perSecond: 60, next: func(n int) request {
 		item := fmt.Sprintf("/item-%d", n-n%10)
+		claim := ""
+		if held := l.claim.Load(); held != nil {
+			claim = "claim=" + *held
+		}
 		switch n % 10 {
 		case 1:
 			return get(list + item)
 		case 2:
 			return post(list+item+"?action=increment", "")
 		case 3:
-			return request{method: http.MethodDelete, path: list + item}
+			return remove(list+item, "")
 		case 4:
 			return post(batch, lines(n, 40))
 		case 5:
 			return post(batch+"?action=claim&count=30&lease=60s", "")
-		case 6, 7, 8:
-			claim := l.claim.Load()
-			if claim == nil {
-				return get(batch + "?count=10")
-			}
-			switch n % 10 {
-			case 6:
-				return post(batch+"?action=extend&lease=60s&claim="+*claim, "")
-			case 7:
-				return post(batch+"?action=increment&claim="+*claim, lines(n-3, 5))
-			default:
-				return request{method: http.MethodDelete, path: batch + "?claim=" + *claim, body: lines(n-4, 40)}
-			}
-		case 9:
-			if n%50 == 9 {
-				return request{method: http.MethodDelete, path: batch + "?min_attempts=5"}
-			}
-			if claim := l.claim.Load(); claim != nil && n%50 == 19 {
-				return post(batch+"?action=release&claim="+*claim, "")
-			}
-			return get(batch + "?count=10")
-		default:
+		case 0:
 			return post(list+item, "")
 		}
+		switch {
+		case n%50 == 9:
+			return remove(batch+"?min_attempts=5", "")
+		case claim == "":
+		case n%10 == 6:
+			return post(batch+"?action=extend&lease=60s&"+claim, "")
+		case n%10 == 7:
+			return post(batch+"?action=increment&"+claim, lines(n-3, 5))
+		case n%10 == 8:
+			return remove(batch+"?"+claim, lines(n-4, 40))
+		case n%50 == 19:
+			return post(batch+"?action=release&"+claim, "")
+		}
+		return get(batch + "?count=10")
 	}}
 }
 
-// lines are n items of a batch.
+// lines returns n items of a batch.
 func lines(from, n int) string {
 	var text strings.Builder
 	for i := range n {
@@ -258,9 +257,9 @@ func lines(from, n int) string {
 	return text.String()
 }
 
-// adding: events, now and later, and a look at some.
+// adding: events, now and later, and reads of some.
 func adding() callers {
-	return callers{service: "events", perSecond: 60, clients: 24, next: func(n int) request {
+	return callers{service: services.Events, perSecond: 60, next: func(n int) request {
 		switch n % 10 {
 		case 3:
 			return get("/events")
@@ -268,36 +267,37 @@ func adding() callers {
 			return get(fmt.Sprintf("/events/%d", max(1, n/2)))
 		case 1, 5, 9:
 			return post("/events", "")
-		default:
-			return post("/events/async", "")
 		}
+		return post("/events/async", "")
 	}}
 }
 
 // saving: coins into a few pots and out of them again.
 func (l *load) saving() callers {
-	c := callers{service: "pyggpot", perSecond: 40, clients: 24}
-	const pots = 4
-	for n := range pots {
-		c.prepare = append(c.prepare, post("/pyggpot.pot.Pot/CreatePot", fmt.Sprintf(`{"pot_name":"Savings %d","max_coins":1000000}`, 10+n)))
-	}
-	c.next = func(n int) request {
-		pot := 1 + n%pots
-		action := n % 10
+	const pots, pot, coin = 4, "/pyggpot.pot.Pot/", "/pyggpot.coin.Coin/"
+	c := callers{service: services.Pyggpot, perSecond: 40, next: func(n int) request {
+		id, action := 1+n%pots, n%10
 		if l.changing.Load() {
 			action = 0
 		}
 		switch action {
 		case 4:
-			return post("/pyggpot.pot.Pot/ViewPot", fmt.Sprintf(`{"pot_id":%d}`, pot))
+			return post(pot+"ViewPot", fmt.Sprintf(`{"pot_id":%d}`, id))
 		case 7:
-			return post("/pyggpot.pot.Pot/ListPots", `{"page":1,"limit":10}`)
+			return post(pot+"ListPots", `{"page":1,"limit":10}`)
 		case 2, 8:
-			return post("/pyggpot.coin.Coin/RemoveCoins", fmt.Sprintf(`{"pot_id":%d,"count":2}`, pot))
-		default:
-			coins := `[{"kind":"GOLD","count":3},{"kind":"BRONZE","count":2}]`
-			return post("/pyggpot.coin.Coin/AddCoins", fmt.Sprintf(`{"pot_id":%d,"coins":%s}`, pot, coins))
+			return post(coin+"RemoveCoins", fmt.Sprintf(`{"pot_id":%d,"count":2}`, id))
 		}
+		return post(
+			coin+"AddCoins",
+			fmt.Sprintf(`{"pot_id":%d,"coins":[{"kind":"GOLD","count":3},{"kind":"BRONZE","count":2}]}`, id),
+		)
+	}}
+	for n := range pots {
+		c.prepare = append(
+			c.prepare,
+			post(pot+"CreatePot", fmt.Sprintf(`{"pot_name":"Savings %d","max_coins":1000000}`, 10+n)),
+		)
 	}
 	return c
 }

@@ -23,8 +23,8 @@ const (
 	dataWithin = 40 * time.Second
 )
 
-// TestObserved runs the system as an operator sees it: all is well and every panel has figures; then faults are injected, and
-// the alerts fire.
+// TestObserved runs the system as an operator sees it: all is well and every panel has figures; then faults are
+// injected, and the alerts fire.
 //
 //nolint:paralleltest // it needs the machine for itself: alerts must not fire because others compile
 func TestObserved(t *testing.T) {
@@ -46,8 +46,8 @@ func TestObserved(t *testing.T) {
 	t.Logf("%d requests, answered %v", r.load.sent.Load(), r.load.by)
 }
 
-// fill returns the expressions of all panels by name, with values for the variables as Grafana fills in for "All": those that the
-// variable's own query finds.
+// fill returns the expressions of all panels by name, with values for the variables as Grafana fills in for "All":
+// those that the variable's own query finds.
 func (r *rig) fill(t *testing.T, all []*dashboard.Dashboard) map[string]string {
 	t.Helper()
 	panels, total := map[string]string{}, 0
@@ -140,7 +140,12 @@ func panelsHaveData(t *testing.T, r *rig, panels map[string]string, since time.T
 	for where, expr := range open {
 		t.Errorf("%s has no figure: %s", where, expr)
 	}
-	t.Logf("%d of %d expressions have figures after %s", len(panels)-len(open), len(panels), time.Since(since).Round(time.Second))
+	t.Logf(
+		"%d of %d expressions have figures after %s",
+		len(panels)-len(open),
+		len(panels),
+		time.Since(since).Round(time.Second),
+	)
 }
 
 // unmoved matches the expressions that stay at zero in this test.
@@ -159,8 +164,9 @@ func panelsMove(t *testing.T, r *rig, panels map[string]string, since, until tim
 	}
 }
 
-// matchersFind demands of every selector in a dashboard or a rule that its metric, and each of its matchers alone, finds series:
-// a misspelt label finds nothing, and a != of it everything. What only failures leave behind is asked for after some.
+// matchersFind demands of every selector in a dashboard or a rule that its metric, and each of its matchers alone,
+// finds series: a misspelt label finds nothing, and a != of it everything. What only failures leave behind is asked for
+// after some.
 func matchersFind(t *testing.T, r *rig, panels map[string]string, failed bool) {
 	t.Helper()
 	exprs := maps.Clone(panels)

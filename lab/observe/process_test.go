@@ -7,27 +7,21 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/rowlock/rowlock/platform/dbtest"
 )
 
 // process is one process of a service, with its log.
 type process struct {
 	fleet
 
-	dsn    string
 	client *http.Client
 	mu     sync.Mutex
 	log    []string
 }
 
-// run starts a process; on an empty database of its own where dsn is empty.
+// run starts a process.
 func run(t *testing.T, service, component, dsn string, variables ...map[string]string) *process {
 	t.Helper()
-	if dsn == "" {
-		dsn = dbtest.Empty(t)
-	}
-	p := &process{fleet: fleet{service: service, component: component}, dsn: dsn, client: newClient(t)}
+	p := &process{fleet: fleet{service: service, component: component}, client: newClient(t)}
 	keep := func(_ string, line []byte) {
 		p.mu.Lock()
 		defer p.mu.Unlock()

@@ -57,8 +57,15 @@ func fleets() (all []*fleet) {
 	return all
 }
 
-// start starts n processes of the workload. They are killed at the end of the test: how they stop is the subject of others.
-func (f *fleet) start(t *testing.T, n int, dsn string, line func(string, []byte), variables ...map[string]string) error {
+// start starts n processes of the workload. They are killed at the end of the test: how they stop is the subject of
+// others.
+func (f *fleet) start(
+	t *testing.T,
+	n int,
+	dsn string,
+	line func(string, []byte),
+	variables ...map[string]string,
+) error {
 	t.Helper()
 	registered, err := services.Named(f.service)
 	if err != nil {
@@ -90,6 +97,10 @@ type request struct {
 }
 
 func post(path, body string) request { return request{method: http.MethodPost, path: path, body: body} }
+
+func remove(path, body string) request {
+	return request{method: http.MethodDelete, path: path, body: body}
+}
 
 func get(path string) request { return request{method: http.MethodGet, path: path} }
 
@@ -180,7 +191,11 @@ type rig struct {
 func timeouts(service string) map[string]string {
 	if service == services.Pyggpot || service == services.Iidy {
 		return map[string]string{
-			"DB_LOCK_TIMEOUT": "4s", "DB_STATEMENT_TIMEOUT": "5s", "REQUEST_TIMEOUT": "7s", "SHUTDOWN_TIMEOUT": "8s", "LOCK_TTL": "2s",
+			"DB_LOCK_TIMEOUT":      "4s",
+			"DB_STATEMENT_TIMEOUT": "5s",
+			"REQUEST_TIMEOUT":      "7s",
+			"SHUTDOWN_TIMEOUT":     "8s",
+			"LOCK_TTL":             "2s",
 		}
 	}
 	return map[string]string{
@@ -200,7 +215,10 @@ func newRig(t *testing.T, rules string) *rig {
 	r.other = sql.OpenDB(connector)
 	t.Cleanup(func() { _ = r.other.Close() })
 
-	r.prom, err = prometheus.Start(t.Context(), prometheus.Options{Dir: t.TempDir(), Interval: interval, Rules: []string{rules}})
+	r.prom, err = prometheus.Start(
+		t.Context(),
+		prometheus.Options{Dir: t.TempDir(), Interval: interval, Rules: []string{rules}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +240,10 @@ func newRig(t *testing.T, rules string) *rig {
 	for _, f := range r.fleets {
 		var variables map[string]string
 		if f.component == "work" { // its collector does not answer, so that spans are lost
-			variables = map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_TIMEOUT": "200"}
+			variables = map[string]string{
+				"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1",
+				"OTEL_EXPORTER_OTLP_TIMEOUT":  "200",
+			}
 		}
 		starting.Go(func() {
 			if err := f.start(t, perService, r.database.URL("postgres"), line, timeouts(f.service), variables); err != nil {
@@ -289,7 +310,8 @@ func (r *rig) targets() []prometheus.Target {
 	return targets
 }
 
-// freeze keeps the targets as they are: a replica that dies is then one that does not answer, as a pod whose container restarts.
+// freeze keeps the targets as they are: a replica that dies is then one that does not answer, as a pod whose container
+// restarts.
 func (r *rig) freeze(frozen bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -304,7 +326,11 @@ func (f *fleet) labels(i int) map[string]string {
 		workload += "-" + f.component
 	}
 	return map[string]string{
-		"job": name + "-metrics", "service": name + "-metrics", "namespace": namespace, "endpoint": "admin", "container": f.component,
+		"job":       name + "-metrics",
+		"service":   name + "-metrics",
+		"namespace": namespace,
+		"endpoint":  "admin",
+		"container": f.component,
 		// A pod whose container restarts keeps its address.
 		"instance":                    fmt.Sprintf("10.244.%d.%d:9090", len(f.service)*16+len(f.component), i+2),
 		"pod":                         fmt.Sprintf("%s-5d8f7c9b6-%c2x7k", workload, 'a'+rune(i)),

@@ -73,8 +73,8 @@ const faster = 60
 
 var aRange = regexp.MustCompile(`\[\w+\]`)
 
-// fasterRules writes a copy of the rules with all ranges shortened and every `for` cut to two seconds; thresholds stay. Each rule
-// is restricted to this release, as the chart ships it.
+// fasterRules writes a copy of the rules with all ranges shortened and every `for` cut to two seconds; thresholds stay.
+// Each rule is restricted to this release, as the chart ships it.
 func fasterRules(t *testing.T) (file string) {
 	t.Helper()
 	scope, content := ofRelease(t), chartRules(t)
@@ -109,7 +109,14 @@ func ofRelease(t *testing.T) string {
 	t.Helper()
 	_, text, found := strings.Cut(read(t, chart+"/templates/_helpers.tpl"), `{{- define "rowlock.ofRelease" -}}`)
 	text, _, ended := strings.Cut(text, "{{- end -}}")
-	text = strings.NewReplacer("{{ .Release.Namespace }}", namespace, "{{ .Release.Name }}", release).Replace(strings.TrimSpace(text))
+	text = strings.NewReplacer(
+		"{{ .Release.Namespace }}",
+		namespace,
+		"{{ .Release.Name }}",
+		release,
+	).Replace(
+		strings.TrimSpace(text),
+	)
 	if !found || !ended || strings.Contains(text, "{{") {
 		t.Fatalf("the chart appends %q to the rules", text)
 	}
@@ -132,14 +139,15 @@ func TestRulesAreSound(t *testing.T) {
 	promtool(t, ".", "check", "rules", "--lint=all", "--lint-fatal", rulesFile)
 }
 
-// Prometheus' own unit tests: every alert fires where its cause is, with the sentence that people read, and nowhere else.
+// Prometheus' own unit tests: every alert fires where its cause is, with the sentence that people read, and nowhere
+// else.
 func TestAlertsFireWhereTheyShould(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/rules/*_test.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
-	fires, silent := map[string]bool{}, map[string]bool{}
+	tested := map[string][2]bool{} // that it is silent, that it fires
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), "_test.yaml"), func(t *testing.T) {
 			t.Parallel()
@@ -158,14 +166,14 @@ func TestAlertsFireWhereTheyShould(t *testing.T) {
 		}
 		for _, test := range doc.Tests {
 			for _, alert := range test.Alerts {
-				fires[alert.Name] = fires[alert.Name] || len(alert.Expected) > 0
-				silent[alert.Name] = silent[alert.Name] || len(alert.Expected) == 0
+				of := tested[alert.Name]
+				tested[alert.Name] = [2]bool{of[0] || len(alert.Expected) == 0, of[1] || len(alert.Expected) > 0}
 			}
 		}
 	}
 	for _, r := range alertRules(t) {
-		if !fires[r.Alert] || !silent[r.Alert] {
-			t.Errorf("%s: a test in which it fires: %t, one in which it does not: %t", r.Alert, fires[r.Alert], silent[r.Alert])
+		if tested[r.Alert] != [2]bool{true, true} {
+			t.Errorf("%s has no test in which it fires, or none in which it is silent", r.Alert)
 		}
 	}
 }
@@ -199,14 +207,15 @@ func TestAlertsHaveARunbook(t *testing.T) {
 		}
 	}
 	for title := range sections {
-		if strings.HasPrefix(title, "Rowlock") && !slices.ContainsFunc(alerts, func(r *rule) bool { return r.Alert == title }) {
+		if strings.HasPrefix(title, "Rowlock") &&
+			!slices.ContainsFunc(alerts, func(r *rule) bool { return r.Alert == title }) {
 			t.Errorf("the runbook has a section for %s, which is no alert", title)
 		}
 	}
 }
 
-// Every metric that a rule, a dashboard or the runbook names is documented in a service's README, where the service's own test
-// compares it with a running replica.
+// Every metric that a rule, a dashboard or the runbook names is documented in a service's README, where the service's
+// own test compares it with a running replica.
 func TestMetricsThatAreNamedExist(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{"events_add": true} // a coalescer, in the runbook

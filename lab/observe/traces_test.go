@@ -50,10 +50,30 @@ func story() []step {
 		{"payments", request{post, "/v1/payments", payment(mark, cardGood), key}, 201, treePay},
 		{"payments", request{post, "/v1/payments", payment(mark, cardGood), key}, 201, treeReplay},
 		{"payments", request{post, "/v1/payments", payment("x"+mark, cardGood), key}, 409, ""},
-		{"payments", request{post, "/v1/payments", payment(mark, cardGood), map[string]string{"Idempotency-Key": id}}, 400, ""},
-		{"payments", request{post, "/v1/payments", payment(id, cardGood), map[string]string{"Idempotency-Key": "k" + mark}}, 400, ""},
-		{"payments", request{post, "/v1/payments", payment(mark, luhn+"1"), map[string]string{"Idempotency-Key": "k" + mark}}, 400, ""},
-		{"payments", request{post, "/v1/payments", payment(mark, cardDeclined), map[string]string{"Idempotency-Key": "d" + mark}}, 201, ""},
+		{
+			"payments",
+			request{post, "/v1/payments", payment(mark, cardGood), map[string]string{"Idempotency-Key": id}},
+			400,
+			"",
+		},
+		{
+			"payments",
+			request{post, "/v1/payments", payment(id, cardGood), map[string]string{"Idempotency-Key": "k" + mark}},
+			400,
+			"",
+		},
+		{
+			"payments",
+			request{post, "/v1/payments", payment(mark, luhn+"1"), map[string]string{"Idempotency-Key": "k" + mark}},
+			400,
+			"",
+		},
+		{
+			"payments",
+			request{post, "/v1/payments", payment(mark, cardDeclined), map[string]string{"Idempotency-Key": "d" + mark}},
+			201,
+			"",
+		},
 		{"payments", request{post, "/v1/payments", payment(mark, cardError), faulty}, 502, treeFault},
 		{"payments", request{get, "/v1/payments?ride_id=" + mark, "", nil}, 200, ""},
 		{"payments", request{get, "/v1/payments/" + id, "", nil}, 400, ""},
@@ -73,7 +93,12 @@ func story() []step {
 		{"events", request{get, "/events/9000000000000000000", "", nil}, 404, ""},
 
 		{"pyggpot", request{post, "/pyggpot.pot.Pot/CreatePot", `{"pot_name":"` + id + `","max_coins":100}`, nil}, 200, ""},
-		{"pyggpot", request{post, "/pyggpot.coin.Coin/AddCoins", `{"pot_id":1,"coins":[{"kind":"GOLD","count":3}]}`, nil}, 200, treeCoins},
+		{
+			"pyggpot",
+			request{post, "/pyggpot.coin.Coin/AddCoins", `{"pot_id":1,"coins":[{"kind":"GOLD","count":3}]}`, nil},
+			200,
+			treeCoins,
+		},
 		{"pyggpot", request{post, "/twirp/pyggpot.coin.Coin/RemoveCoins", `{"pot_id":1,"count":1}`, nil}, 200, ""},
 		{"pyggpot", request{post, "/pyggpot.pot.Pot/CreatePot", `{"pot_name":"` + id + `","max_coins":100}`, nil}, 409, ""},
 		{"pyggpot", request{post, "/pyggpot.pot.Pot/ViewPotByName", `{"pot_name":"x` + id + `"}`, nil}, 404, ""},
@@ -94,12 +119,17 @@ func changes() []step {
 		{"iidy", request{post, "/iidy/v1/lists/" + mark + "/" + mark, "", nil}, 503, ""},
 		{"iidy", request{post, "/iidy/v1/batch/lists/" + mark, `{"items":["` + mark + `"]}`, nil}, 503, ""},
 		{"events", request{post, "/events", "", nil}, 503, ""},
-		{"pyggpot", request{post, "/pyggpot.coin.Coin/AddCoins", `{"pot_id":1,"coins":[{"kind":"GOLD","count":1}]}`, nil}, 503, ""},
+		{
+			"pyggpot",
+			request{post, "/pyggpot.coin.Coin/AddCoins", `{"pot_id":1,"coins":[{"kind":"GOLD","count":1}]}`, nil},
+			503,
+			"",
+		},
 	}
 }
 
-// TestTraces sends the story to all services, kills the database and restarts it, stops the services, and judges every span and
-// every log line. Then a client of ours, rowlock check, takes a trace through them.
+// TestTraces sends the story to all services, kills the database and restarts it, stops the services, and judges every
+// span and every log line. Then a client of ours, rowlock check, takes a trace through them.
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	server := dbtest.Server(t)
@@ -119,7 +149,9 @@ func TestTraces(t *testing.T) {
 			t.Errorf("%s: the trace is\n%swant\n%s", s, got, s.tree)
 		}
 	}
-	if got := tree(j.spans.await(t, "a worked batch", func(s span) bool { return s.name == "events.work" })); got != treeWork {
+	if got := tree(
+		j.spans.await(t, "a worked batch", func(s span) bool { return s.name == "events.work" }),
+	); got != treeWork {
 		t.Errorf("the worker's trace is\n%swant\n%s", got, treeWork)
 	}
 	checkCalls(t, j)
@@ -128,10 +160,18 @@ func TestTraces(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range changes() {
-		waittest.Eventually(t, "without a database: "+s.String(), func() bool { return j.try(t, s) == s.status }) // a pool may notice late
+		waittest.Eventually(
+			t,
+			"without a database: "+s.String(),
+			func() bool { return j.try(t, s) == s.status },
+		) // a pool may notice late
 	}
 	worker := j.processes["events-work"]
-	waittest.Eventually(t, "the worker logs that it cannot work", func() bool { return worker.logged("a batch of events was not worked") > 0 })
+	waittest.Eventually(
+		t,
+		"the worker logs that it cannot work",
+		func() bool { return worker.logged("a batch of events was not worked") > 0 },
+	)
 	if err := server.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -147,65 +187,23 @@ func TestTraces(t *testing.T) {
 // String names the step in messages.
 func (s step) String() string { return s.service + ": " + s.request.method + " " + s.request.path }
 
-// Group commit links a group to its requests, and a request that is not sampled leaves no span, be it in a group with others.
-func TestUnsampledRequestsLeaveNoSpan(t *testing.T) {
-	t.Parallel()
-	c := newCollector(t)
-	p := run(t, "events", "serve", "", c.environ())
-	const requests = 48
-	traces := [requests]string{}
-	for several := false; !several; {
-		if err := waittest.Together(requests, func(i int) error {
-			q, trace := traced(post("/events", ""), i%4 != 0)
-			traces[i] = trace
-			p.send(t, q)
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-		linked := map[string]bool{}
-		for i, trace := range traces {
-			if i%4 == 0 {
-				continue
-			}
-			for _, s := range c.await(t, "a request", func(s span) bool { return s.trace == trace && s.parent == caller }) {
-				several = several || len(s.links) > 1
-				for _, l := range s.links {
-					if s.attributes["rowlock.batch.requests_recorded"] != "" {
-						linked[l.trace] = true
-					}
-				}
-			}
-		}
-		for i, trace := range traces {
-			if sampled := i%4 != 0; linked[trace] != sampled || !sampled && len(c.traceOf(trace)) > 0 {
-				t.Fatalf("sampled %t: linked from a group %t, %d spans", sampled, linked[trace], len(c.traceOf(trace)))
-			}
-		}
-	}
-	p.stop(t)
-	for i, trace := range traces {
-		if n := len(c.traceOf(trace)); i%4 == 0 && n > 0 {
-			t.Errorf("%d spans of a trace that is not sampled", n)
-		}
-	}
-}
-
 // On MySQL events leaves the same tree of other statements, and no value in any.
 func TestTracesOnMySQL(t *testing.T) {
 	t.Parallel()
 	dsn, c := dbtest.EmptyMariaDB(t), newCollector(t)
 	serve := run(t, "events", "serve", dsn, c.environ())
-	for path, want := range map[string]string{"/events": "POST /events\n  events.create\n", "/events/async": "POST /events/async\n  events.enqueue\n"} {
+	for path, operation := range map[string]string{"/events": "events.create", "/events/async": "events.enqueue"} {
 		q, trace := traced(post(path, mark), true)
 		serve.send(t, q)
 		got := tree(c.await(t, path, func(s span) bool { return s.trace == trace && s.parent == caller }))
-		if want += treeMySQLAdd; got != want {
+		if want := "POST " + path + "\n  " + operation + "\n" + treeMySQLAdd; got != want {
 			t.Errorf("%s: the trace is\n%swant\n%s", path, got, want)
 		}
 	}
 	run(t, "events", "work", dsn, c.environ())
-	if got := tree(c.await(t, "a worked batch", func(s span) bool { return s.name == "events.work" })); got != treeMySQLWork {
+	if got := tree(
+		c.await(t, "a worked batch", func(s span) bool { return s.name == "events.work" }),
+	); got != treeMySQLWork {
 		t.Errorf("the worker's trace is\n%swant\n%s", got, treeMySQLWork)
 	}
 	for _, s := range c.spans() {

@@ -2,10 +2,6 @@ package observe
 
 // The expected traces: children in the order in which they begin, an exclamation mark behind what failed.
 const (
-	treeGet = `GET /api/v1/internal/counts/{itemId}
-  counts.get
-    SELECT counts.count_values
-`
 	treeCreate = `POST /api/v1/internal/counts
   counts.initialize
     BEGIN

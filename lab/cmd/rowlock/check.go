@@ -16,8 +16,9 @@ import (
 
 func newCheck(p process) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "check --SERVICE=URL...", Short: "Check running services against their promises",
-		Long: `Send concurrent requests to running services, wherever they are, and compare what is stored with what was answered.
+		Use:   "check --SERVICE=URL...",
+		Short: "Check running services against their promises",
+		Long: `Send concurrent requests to running services, and compare what is stored with what was answered.
 
 With an endpoint in the OTEL_* variables each check is a trace from here to the services' statements; TRACEPARENT
 names its parent.`,
@@ -28,7 +29,12 @@ names its parent.`,
 	for i, name := range services.Names() {
 		targets[i].Service = name
 		cmd.Flags().StringVar(&targets[i].URL, name, "", "`URL` of "+name)
-		cmd.Flags().StringVar(&targets[i].Internal, name+"-internal", "", "`URL` of its internal API where that has a listener of its own")
+		cmd.Flags().StringVar(
+			&targets[i].Internal,
+			name+"-internal",
+			"",
+			"`URL` of its internal API where that has a listener of its own",
+		)
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var named []workload.Target

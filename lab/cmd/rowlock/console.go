@@ -67,8 +67,8 @@ func (s *system) printTable(context.Context) error {
 // maxLog is the size in megabytes at which a log file is put aside; one older file is kept.
 const maxLog = 16
 
-// logLines returns a function for local.Spec.Line that writes each replica's lines to a log file in the folder, new with
-// each run, and warnings and errors to the console; with verbose all lines.
+// logLines returns a function for local.Spec.Line that writes each replica's lines to a log file in the folder, new
+// with each run, and warnings and errors to the console; with verbose all lines.
 func logLines(folder string, out *console, verbose bool) func(replica string, line []byte) {
 	var mu sync.Mutex
 	files := map[string]io.Writer{}
@@ -89,8 +89,8 @@ func logLines(folder string, out *console, verbose bool) func(replica string, li
 	}
 }
 
-// readable returns a JSON log line as text, without time, service and version. Unless all is set, ok reports whether it is a
-// warning, an error, or no log line at all, such as a panic.
+// readable returns a JSON log line as text, without time, service and version. Unless all is set, ok reports whether it
+// is a warning, an error, or no log line at all, such as a panic.
 func readable(line []byte, all bool) (text string, ok bool) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(line, &members) != nil {
@@ -100,14 +100,14 @@ func readable(line []byte, all bool) (text string, ok bool) {
 	if !all && level != "WARN" && level != "ERROR" {
 		return "", false
 	}
-	text = level + " " + unquoted(members["msg"])
+	parts := []string{level, unquoted(members["msg"])}
 	for _, name := range []string{"time", "level", "msg", "service", "version"} {
 		delete(members, name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		text += " " + name + "=" + string(members[name])
+		parts = append(parts, name+"="+string(members[name]))
 	}
-	return text, true
+	return strings.Join(parts, " "), true
 }
 
 func unquoted(raw json.RawMessage) string {

@@ -21,8 +21,10 @@ func newDrive(p process) *cobra.Command {
 	var load workload.Load
 	var limit time.Duration
 	cmd := &cobra.Command{
-		Use: "drive SERVICE URL [INTERNAL-URL]", Short: "Send load until standard input ends, then check the sums",
-		Long:      "Send load to a running service until standard input ends, then compare what is stored with what was answered.\nThe report is one line of JSON.",
+		Use:   "drive SERVICE URL [INTERNAL-URL]",
+		Short: "Send load until standard input ends, then check the sums",
+		Long: "Send load to a running service until standard input ends, then compare what is stored with\n" +
+			"what was answered. The report is one line of JSON.",
 		ValidArgs: services.Names(),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 || len(args) > 3 {

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,8 +18,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 // mainVariable makes the test binary be rowlock.
@@ -34,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(dbtest.Main(m))
 }
 
-// rowlock is the command, running.
+// rowlock is a running command.
 type rowlock struct {
 	t    *testing.T
 	cmd  *exec.Cmd
@@ -44,8 +45,14 @@ type rowlock struct {
 	out strings.Builder
 }
 
-// start runs the command; variables go over the environment of the test, an
-// empty value takes one away.
+// Write keeps the output of the command.
+func (r *rowlock) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.out.Write(p)
+}
+
+// start runs the command. The variables are set over the environment of the test; an empty value removes one.
 func start(t *testing.T, variables map[string]string, args ...string) *rowlock {
 	t.Helper()
 	self, err := os.Executable()
@@ -56,42 +63,27 @@ func start(t *testing.T, variables map[string]string, args ...string) *rowlock {
 	delete(env, "DATABASE_URL")
 	maps.Copy(env, variables)
 	env[mainVariable] = "1"
+	maps.DeleteFunc(env, func(_, value string) bool { return value == "" })
 
-	r := &rowlock{t: t, cmd: exec.CommandContext(context.WithoutCancel(t.Context()), self, args...), done: make(chan struct{})}
-	for name, value := range env {
-		if value != "" {
-			r.cmd.Env = append(r.cmd.Env, name+"="+value)
-		}
+	r := &rowlock{
+		t:    t,
+		cmd:  exec.CommandContext(context.WithoutCancel(t.Context()), self, args...),
+		done: make(chan struct{}),
 	}
-	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.cmd.Stdout, r.cmd.Stderr = write, write
+	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = local.Variables(env), r, r
+	r.cmd.WaitDelay = time.Second // of children that keep the output open
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	_ = write.Close()
 	go func() {
 		defer close(r.done)
-		lines := bufio.NewReader(read)
-		for {
-			line, err := lines.ReadString('\n')
-			r.mu.Lock()
-			r.out.WriteString(line)
-			r.mu.Unlock()
-			if err != nil {
-				break
-			}
-		}
-		_ = read.Close()
-		_ = r.cmd.Wait()
+		_ = r.cmd.Wait() // ProcessState has the status
 	}()
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("rowlock %s said:\n%s", strings.Join(args, " "), r.output())
 		}
-		_ = r.cmd.Process.Kill()
+		_ = r.cmd.Process.Kill() // fails when it has ended
 		<-r.done
 	})
 	return r
@@ -145,72 +137,52 @@ func (r *rowlock) end() int {
 	return r.cmd.ProcessState.ExitCode()
 }
 
-// descendants are the processes below pid, itself not included, each with its command line.
+// descendants returns the processes below pid with their names, such as "(postgres)", and states.
 func descendants(t *testing.T, pid int) map[int]string {
 	t.Helper()
-	children := map[int][]int{}
-	names := map[int]string{}
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil || len(stats) == 0 {
 		t.Skip("no /proc here to see processes in")
 	}
+	parents, names := map[int]int{}, map[int]string{}
 	for _, path := range stats {
 		stat, err := os.ReadFile(path)
 		if err != nil {
 			continue // it has ended
 		}
-		text := string(stat)
-		var parent int
-		var state string
-		if _, err := fmt.Sscanf(text[strings.LastIndex(text, ")")+1:], " %s %d", &state, &parent); err != nil {
+		begin, end := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
+		child, parent, state := 0, 0, ""
+		if _, err := fmt.Sscanf(string(stat[:begin])+string(stat[end+1:]), "%d %s %d", &child, &state, &parent); err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
-		child, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		children[parent] = append(children[parent], child)
-		names[child] = text[strings.Index(text, "("):strings.LastIndex(text, ")")+1] + state
+		parents[child], names[child] = parent, string(stat[begin:end+1])+state
 	}
-	below := map[int]string{}
-	var add func(int)
-	add = func(p int) {
-		for _, c := range children[p] {
-			below[c] = names[c]
-			add(c)
+	maps.DeleteFunc(names, func(child int, _ string) bool {
+		for above := parents[child]; above != pid; above = parents[above] {
+			if above == 0 {
+				return true
+			}
 		}
-	}
-	add(pid)
-	return below
-}
-
-func alive(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
 		return false
-	}
-	text := string(stat)
-	return !strings.HasPrefix(text[strings.LastIndex(text, ")"):], ") Z")
+	})
+	return names
 }
 
-// allGone waits until none of the processes is left.
-func allGone(t *testing.T, processes map[int]string, within time.Duration) {
+// allGone waits until none of the processes is left but as a zombie.
+func allGone(t *testing.T, processes map[int]string) {
 	t.Helper()
-	deadline := time.Now().Add(within)
-	for {
-		left := maps.Clone(processes)
-		maps.DeleteFunc(left, func(pid int, _ string) bool { return !alive(pid) })
-		if len(left) == 0 {
-			return
+	waittest.Eventually(t, fmt.Sprintf("the end of %v", processes), func() bool {
+		for pid := range processes {
+			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+			if err == nil && !bytes.Contains(stat, []byte(") Z")) {
+				return false
+			}
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("still there: %v", left)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		return true
+	})
 }
 
-// call sends a request and returns status and body.
+// call sends a request and returns status, body and headers.
 func call(t *testing.T, method, url, body string) (int, string, http.Header) {
 	t.Helper()
 	status, answer, header, err := try(t.Context(), method, url, body)
@@ -234,7 +206,7 @@ func try(ctx context.Context, method, url, body string) (int, string, http.Heade
 	return resp.StatusCode, string(answer), resp.Header, errors.Join(err, resp.Body.Close())
 }
 
-// shell runs a line as it would be pasted and returns what it prints.
+// shell runs a line as a person would paste it, and returns what it prints.
 func shell(t *testing.T, line string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "sh", "-c", line).Output()
@@ -243,6 +215,3 @@ func shell(t *testing.T, line string) string {
 	}
 	return string(out)
 }
-
-// sorted are the process ids of a map, for messages and loops in order.
-func sorted(m map[int]string) []int { return slices.Sorted(maps.Keys(m)) }

@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// signals turns signals into the end of things: the first one ends ctx, the
-// second one closes hurry, the third one has its default effect. That of a
-// closed terminal counts too: it is nobody's wish to leave servers behind.
+// signals turns signals into stops: the first one ends ctx, the second one closes hurry, the third one has its default
+// effect. SIGHUP, of a closed terminal, counts too, so that no server is left behind.
 type signals struct {
 	ctx   context.Context //nolint:containedctx // the context of the process, on its way from here to main
 	hurry <-chan struct{}

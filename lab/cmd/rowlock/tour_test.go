@@ -14,7 +14,12 @@ import (
 func pasteWhatIsPrinted(t *testing.T, tab table) {
 	t.Helper()
 	for i := 1; i <= 3; i++ {
-		if got, want := strings.TrimSpace(shell(t, tab.try["counts"])), fmt.Sprintf(`{"itemId":"apples","value":%d}`, i); got != want {
+		if got, want := strings.TrimSpace(
+			shell(t, tab.try["counts"]),
+		), fmt.Sprintf(
+			`{"itemId":"apples","value":%d}`,
+			i,
+		); got != want {
 			t.Fatalf("paste %d printed %s, want %s", i, got, want)
 		}
 	}
@@ -29,7 +34,9 @@ func pasteWhatIsPrinted(t *testing.T, tab table) {
 		}
 	}
 	for range 2 {
-		if got, want := strings.TrimSpace(shell(t, tab.try["pyggpot"])), `{"coins":[{"kind":"GOLD","count":1}]}`; got != want {
+		if got, want := strings.TrimSpace(
+			shell(t, tab.try["pyggpot"]),
+		), `{"coins":[{"kind":"GOLD","count":1}]}`; got != want {
 			t.Errorf("the coins printed %s, want %s", got, want)
 		}
 	}
@@ -52,7 +59,11 @@ func runTour(t *testing.T, url string) {
 	_, section, _ := strings.Cut(string(readme), "\n## Tour\n")
 	_, script, _ := strings.Cut(section, "\n```sh\n")
 	script, _, found := strings.Cut(script, "\n```\n")
-	if got := shell(t, strings.ReplaceAll(script, "http://127.0.0.1:8083", url)); !found || !strings.Contains(got, `"currentValue":101`) {
+	if got := shell(
+		t,
+		strings.ReplaceAll(script, "http://127.0.0.1:8083", url),
+	); !found ||
+		!strings.Contains(got, `"currentValue":101`) {
 		t.Errorf("README's tour ends with:\n%s", got)
 	}
 }

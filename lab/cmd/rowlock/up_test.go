@@ -3,17 +3,18 @@ package main
 import (
 	"database/sql"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/lib/pq"
 
@@ -54,7 +55,13 @@ func readTable(t *testing.T, r *rowlock) table {
 			t.Fatal(err)
 		}
 		tab.replicas[m[1]] = pid
-		if status, body, _ := call(t, http.MethodGet, m[3], ""); status != http.StatusOK || !strings.Contains(body, "# TYPE ") {
+		if status, body, _ := call(
+			t,
+			http.MethodGet,
+			m[3],
+			"",
+		); status != http.StatusOK ||
+			!strings.Contains(body, "# TYPE ") {
 			t.Errorf("%s: %d", m[3], status)
 		}
 	}
@@ -73,7 +80,13 @@ func TestUp(t *testing.T) {
 
 	pasteWhatIsPrinted(t, tab)
 	runTour(t, tab.url)
-	if status, body, _ := call(t, http.MethodGet, tab.docs, ""); status != http.StatusOK || !strings.Contains(body, "<html") {
+	if status, body, _ := call(
+		t,
+		http.MethodGet,
+		tab.docs,
+		"",
+	); status != http.StatusOK ||
+		!strings.Contains(body, "<html") {
 		t.Errorf("%s: %d %.80s", tab.docs, status, body)
 	}
 	if status, _, _ := call(t, http.MethodGet, tab.url+"/openapi.yaml", ""); status != http.StatusOK {
@@ -109,7 +122,7 @@ func TestUp(t *testing.T) {
 	if status := r.end(); status != 0 {
 		t.Errorf("exit status %d", status)
 	}
-	allGone(t, below, 0)
+	allGone(t, below)
 	last := -1
 	for _, line := range []string{"Stopping 2 replicas of counts", "Stopping PostgreSQL", "All stopped."} {
 		at := strings.Index(r.output(), line)
@@ -122,7 +135,15 @@ func TestUp(t *testing.T) {
 	t.Log("the next start finds everything as it was")
 	r = start(t, nil, "up", "--replicas", "1", "--data", data)
 	tab = readTable(t, r)
-	if _, body, _ := call(t, http.MethodGet, tab.url+"/api/v1/internal/counts/apples", ""); !strings.Contains(body, `"currentValue":`) {
+	if _, body, _ := call(
+		t,
+		http.MethodGet,
+		tab.url+"/api/v1/internal/counts/apples",
+		"",
+	); !strings.Contains(
+		body,
+		`"currentValue":`,
+	) {
 		t.Errorf("apples are gone: %s", body)
 	}
 	survivesKill9(t, r, data)
@@ -148,7 +169,12 @@ func killAReplica(t *testing.T, r *rowlock, tab table) {
 	r.await(fmt.Sprintf("counts-1 (process %d) ended after", tab.replicas["counts-1"]))
 	r.await("signal: killed; starting it again in")
 	for range 10 { // while it is away, the other one answers
-		if status, body, _ := call(t, http.MethodPost, tab.url+"/api/v1/counts/apples/increase", ""); status != http.StatusOK {
+		if status, body, _ := call(
+			t,
+			http.MethodPost,
+			tab.url+"/api/v1/counts/apples/increase",
+			"",
+		); status != http.StatusOK {
 			t.Errorf("increase while a replica is away: %d %s", status, body)
 		}
 	}
@@ -165,7 +191,7 @@ func killPostgres(t *testing.T, r *rowlock, tab table) {
 	t.Log("so is PostgreSQL")
 	postmaster := 0
 	below := descendants(t, r.cmd.Process.Pid)
-	for _, pid := range sorted(below) {
+	for _, pid := range slices.Sorted(maps.Keys(below)) {
 		if strings.HasPrefix(below[pid], "(postgres)") {
 			postmaster = pid // the first one started the others
 			break
@@ -183,7 +209,7 @@ func killPostgres(t *testing.T, r *rowlock, tab table) {
 	})
 }
 
-// survivesKill9 kills `up` itself and starts it again.
+// survivesKill9 kills rowlock up itself and starts it again.
 func survivesKill9(t *testing.T, r *rowlock, data string) {
 	t.Helper()
 	t.Log("kill -9 leaves nothing that is in the way of the next start")
@@ -192,7 +218,7 @@ func survivesKill9(t *testing.T, r *rowlock, data string) {
 	r.end()
 	r = start(t, nil, "up", "--replicas", "1", "--data", data)
 	tab := readTable(t, r)
-	allGone(t, below, 30*time.Second)
+	allGone(t, below)
 	if got := shell(t, tab.try["counts"]); !strings.Contains(got, `{"itemId":"apples","value":`) {
 		t.Errorf("after the kill: %s", got)
 	}
@@ -233,7 +259,17 @@ func dial(t *testing.T, dsn string) *sql.DB {
 func TestUpOnAServerThatIsThere(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Empty(t)
-	r := start(t, map[string]string{"DATABASE_URL": dsn}, "up", "--replicas", "1", "--data", folder(t), "--service", "counts")
+	r := start(
+		t,
+		map[string]string{"DATABASE_URL": dsn},
+		"up",
+		"--replicas",
+		"1",
+		"--data",
+		folder(t),
+		"--service",
+		"counts",
+	)
 	tab := readTable(t, r)
 	shell(t, tab.try["counts"])
 	var value int
@@ -267,7 +303,10 @@ func TestTheSecondCtrlCIsImmediate(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	if _, err := tx.ExecContext(t.Context(), `SELECT FROM counts.count_values WHERE item_id = 'apples' FOR UPDATE`); err != nil {
+	if _, err := tx.ExecContext(
+		t.Context(),
+		`SELECT FROM counts.count_values WHERE item_id = 'apples' FOR UPDATE`,
+	); err != nil {
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
@@ -277,7 +316,12 @@ func TestTheSecondCtrlCIsImmediate(t *testing.T) {
 	})
 	r.until("the increase waits for the row", func() bool {
 		var waiting int
-		err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'`).Scan(&waiting)
+		err := db.QueryRowContext(
+			t.Context(),
+			`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'`,
+		).Scan(
+			&waiting,
+		)
 		return err == nil && waiting > 0
 	})
 
@@ -288,7 +332,7 @@ func TestTheSecondCtrlCIsImmediate(t *testing.T) {
 	if status := r.end(); status != exitKilled {
 		t.Errorf("exit status %d, want %d", status, exitKilled)
 	}
-	allGone(t, below, 0)
+	allGone(t, below)
 }
 
 // A client that does not send the end of its body does not prevent the orderly stop of PostgreSQL.
@@ -305,7 +349,8 @@ func TestUpStopsInSpiteOfASlowClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	request := "POST /api/v1/counts/x/increase HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 12\r\n\r\n{"
+	request := "POST /api/v1/counts/x/increase HTTP/1.1\r\nHost: h\r\n" +
+		"Content-Type: application/json\r\nContent-Length: 12\r\n\r\n{"
 	if _, err := conn.Write([]byte(request)); err != nil {
 		t.Fatal(err)
 	}
@@ -329,7 +374,10 @@ func TestUpRefuses(t *testing.T) {
 		{args: []string{"up", "--replicas", "0"}, status: exitUsage, want: "--replicas 0 is not between 1 and 40"},
 		{args: []string{"up", "--replicas", "x"}, status: exitUsage, want: "invalid argument"},
 		{args: []string{"up", "counts"}, status: exitUsage, want: `unexpected argument "counts"`},
-		{args: []string{"up", "--service", "bananas"}, status: exitUsage, want: `there is no service "bananas"; the services are counts`},
+		{
+			args: []string{"up", "--service", "bananas"}, status: exitUsage,
+			want: `there is no service "bananas"; the services are counts`,
+		},
 		{args: []string{"up", "--data", "/dev/null/x"}, status: exitError, want: "/dev/null"},
 		{
 			args: []string{"up", "--service", "counts", "--data", folder(t)}, status: exitError, want: "DB_LOCK_TIMEOUT",
@@ -368,12 +416,19 @@ func TestUpTakesAnotherPortWhereItsOwnIsInUse(t *testing.T) {
 	defer func() { _ = taken.Close() }()
 	var said strings.Builder
 	address, _ := taken.Addr().(*net.TCPAddr)
-	r := &running{system: &system{console: &console{out: &said}}, service: services.Service{Name: "counts", Port: address.Port}}
+	r := &running{
+		system:  &system{console: &console{out: &said}},
+		service: services.Service{Name: "counts", Port: address.Port},
+	}
 	if r.listener, err = r.listen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = r.listener.Close() }()
-	if want := fmt.Sprintf("Port %d is in use: counts is at %s instead\n", address.Port, r.listener.Addr()); said.String() != want {
+	if want := fmt.Sprintf(
+		"Port %d is in use: counts is at %s instead\n",
+		address.Port,
+		r.listener.Addr(),
+	); said.String() != want {
 		t.Errorf("said %q, want %q", said.String(), want)
 	}
 }

@@ -50,8 +50,8 @@ func (r *running) schemaPart() lifecycle.Part {
 	}}
 }
 
-// balancerStopTimeout bounds the stop of a balancer, which comes after that of its replicas: a slow client must not use up
-// the time in which PostgreSQL stops in order.
+// balancerStopTimeout bounds the stop of a balancer, which comes after that of its replicas: a slow client must not use
+// up the time in which PostgreSQL stops in order.
 const balancerStopTimeout = 5 * time.Second
 
 // balancerPart gives the service its one address. It is stopped after the replicas, so that their last answers pass.
@@ -136,7 +136,14 @@ func (r *running) processesPart(what string, spec local.Spec, n int, started fun
 func (s *system) notify(e local.Event) {
 	switch {
 	case e.Kind == local.Ended:
-		s.console.say("%s (process %d) ended after %s: %v; starting it again in %s", e.Replica, e.PID, round(e.After), e.Err, round(e.Pause))
+		s.console.say(
+			"%s (process %d) ended after %s: %v; starting it again in %s",
+			e.Replica,
+			e.PID,
+			round(e.After),
+			e.Err,
+			round(e.Pause),
+		)
 	case e.Starts > 1:
 		s.console.say("%s is back (process %d)", e.Replica, e.PID)
 	}

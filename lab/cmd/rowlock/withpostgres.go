@@ -26,8 +26,10 @@ const postgresStopTimeout = 15 * time.Second
 
 func newWithPostgres(p process) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "with-postgres -- CMD [ARG...]", Short: "Run CMD with a private PostgreSQL server to test on",
-		Long: "Start a private PostgreSQL server, run CMD with its address in " + testDatabaseURL + ", and stop the server.\n" +
+		Use:   "with-postgres -- CMD [ARG...]",
+		Short: "Run CMD with a private PostgreSQL server to test on",
+		Long: "Start a private PostgreSQL server, run CMD with its address in " + testDatabaseURL + ",\n" +
+			"and stop the server. " +
 			"The exit status is that of CMD. A server that the variable names already is used as it is.",
 		Example: "  rowlock with-postgres -- go test ./...",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -80,7 +82,12 @@ func withPostgres(ctx context.Context, p process, args []string) error {
 		return errors.Join(err, stopErr)
 	}
 	if left > 0 {
-		say(p.stderr, "%d database(s) of failed tests kept for a day; this brings their server back:\n%s", left, server.Command())
+		say(
+			p.stderr,
+			"%d database(s) of failed tests kept for a day; this brings their server back:\n%s",
+			left,
+			server.Command(),
+		)
 		return err
 	}
 	return errors.Join(err, localpg.Remove(context.WithoutCancel(ctx), server.Dir()))
@@ -101,7 +108,12 @@ func databasesLeft(ctx context.Context, adminURL string) (n int) {
 		return 0
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.QueryRowContext(ctx, `SELECT count(*) FROM pg_database WHERE starts_with(datname, 'rowlock_test_')`).Scan(&n); err != nil {
+	if err := conn.QueryRowContext(
+		ctx,
+		`SELECT count(*) FROM pg_database WHERE starts_with(datname, 'rowlock_test_')`,
+	).Scan(
+		&n,
+	); err != nil {
 		return 0
 	}
 	return n

@@ -1,6 +1,5 @@
-// Command chartreadme writes the tables of values in the README.md of the
-// charts that it is given, from the comments of their values.yaml: whatever
-// stands between the two marks.
+// Command chartreadme writes the tables of values in the README.md of the charts in its arguments, between two marks,
+// from the comments of their values.yaml.
 package main
 
 import (

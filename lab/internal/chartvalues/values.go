@@ -1,6 +1,5 @@
-// Package chartvalues reads what the comments of a chart's values.yaml say
-// about its keys. A comment that begins with "--" describes the key below it,
-// and what stands further down as long as nothing there has such a comment.
+// Package chartvalues reads the keys of a chart's values.yaml with their comments. A comment that begins with "--"
+// describes the key below it, and the keys inside that one unless one of them has such a comment.
 package chartvalues
 
 import (
@@ -13,9 +12,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Key is a key of values.yaml that a user may set.
+// Key describes a key of values.yaml that a user may set.
 type Key struct {
-	// Path is its dotted path, such as image.tag.
+	// Path is the dotted path, such as image.tag.
 	Path string
 	// Default is its value as JSON, or "" where its parts are keys themselves.
 	Default string
@@ -23,8 +22,7 @@ type Key struct {
 	Text string
 }
 
-// Read returns the keys in the order of the file. A value that no comment
-// covers is an error: nobody would know what it is for.
+// Read returns the keys in the order of the file. A value that no comment covers is an error.
 func Read(values []byte) ([]Key, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(values, &doc); err != nil {
@@ -67,10 +65,11 @@ func (r *reader) mapping(node *yaml.Node, prefix string, covered bool) {
 	}
 }
 
-// commented tells whether anything below has a description of its own.
+// commented reports whether a key below has a description of its own.
 func commented(node *yaml.Node) bool {
 	for i := 0; i < len(node.Content); i += 2 {
-		if describe(node.Content[i].HeadComment) != "" || node.Content[i+1].Kind == yaml.MappingNode && commented(node.Content[i+1]) {
+		if describe(node.Content[i].HeadComment) != "" ||
+			node.Content[i+1].Kind == yaml.MappingNode && commented(node.Content[i+1]) {
 			return true
 		}
 	}
@@ -86,7 +85,7 @@ func (r *reader) json(node *yaml.Node) string {
 	return strings.TrimSpace(out.String())
 }
 
-// describe is the text of the comment's last paragraph, when it begins with --.
+// describe returns the text of the comment's last paragraph when that begins with --.
 func describe(comment string) string {
 	if i := strings.LastIndex(comment, "\n\n"); i >= 0 {
 		comment = comment[i+2:]

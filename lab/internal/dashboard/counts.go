@@ -5,10 +5,10 @@ func counts() *Dashboard {
 		"callers; slow requests mean a hot row, a row locked by another transaction, or a slow database.")
 	d.Rows = []Row{
 		serviceGlance(
-			stat("Changes per statement", UnitShort, 4,
+			stat("Changes per statement", UnitShort,
 				"Mean size of a group: how many callers share one commit.",
 				one(mean("rowlock_coalesce_batch_size"), "changes")),
-			stat("Locked counters", UnitShort, 4,
+			stat("Locked counters", UnitShort,
 				"Counters whose row is locked by another transaction, summed over the replicas. Only their callers wait, "+
 					"in a lane of their own.",
 				one("sum(rowlock_coalesce_slow_keys{$sel})", "counters")).limits(1, 0),

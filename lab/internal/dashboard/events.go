@@ -5,11 +5,11 @@ func events() *Dashboard {
 		"Two things can fail: ids are not assigned, or events are not worked.")
 	d.Rows = []Row{
 		serviceGlance(
-			stat("Pending", UnitShort, 4,
+			stat("Pending", UnitShort,
 				"Events without a value yet. Every process counts the same table each 10 s, so this is the maximum, not "+
 					"the sum.",
 				one("max(events_pending{$sel})", "events")),
-			stat("Age of the oldest", UnitShort, 4,
+			stat("Age of the oldest", UnitShort,
 				"Age of the oldest pending event, in events added since, as no time is stored. It grows steadily when no "+
 					"worker runs, or when a transaction keeps events locked.",
 				one("max(events_oldest_pending_distance{$sel})", "events since")),
@@ -20,7 +20,10 @@ func events() *Dashboard {
 				"Events added, and events given a value. When out stays below in, add workers or raise "+
 					"WORKER_CONCURRENCY.",
 				[]Query{
-					{Expr: `sum(rate(http_server_request_duration_seconds_count{$sel,method="POST",status=~"20."}[$__rate_interval]))`, Legend: "in"},
+					{
+						Expr:   rate(`http_server_request_duration_seconds_count{method="POST",status=~"20."}`),
+						Legend: "in",
+					},
 					{Expr: rate("events_worked_total"), Legend: "out"},
 				}),
 			series("Backlog", UnitShort, 8,

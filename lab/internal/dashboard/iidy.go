@@ -5,10 +5,10 @@ func iidy() *Dashboard {
 		"statement of its own, and a long one is streamed. Workers share lists by claims.")
 	d.Rows = []Row{
 		serviceGlance(
-			stat("Items changed", UnitOps, 4,
+			stat("Items changed", UnitOps,
 				"Items added, incremented, deleted, claimed and so on, per second. One request may carry millions.",
 				one(rate("iidy_items_total"), "items")),
-			stat("Long batches", UnitShort, 4,
+			stat("Long batches", UnitShort,
 				"Long batches in flight on the busiest replica. At BULK_IN_FLIGHT (2) the next one is answered 503.",
 				one("max(iidy_bulk_in_flight{$sel})", "under way")).limits(2, 0),
 		),
@@ -30,10 +30,17 @@ func iidy() *Dashboard {
 				}).limits(2, 0),
 		}},
 		{Title: "Claims", Panels: []Panel{
-			series("Claimed and finished", UnitOps, 8,
+			series(
+				"Claimed and finished",
+				UnitOps,
+				8,
 				"Items claimed, finished (deleted), released and extended. Claimed should equal finished, plus retries.",
-				one(`sum by (change) (rate(iidy_items_total{$sel,change=~"claimed|deleted|released|extended|abandoned"}[$__rate_interval]))`,
-					"{{change}}")),
+				one(
+					`sum by (change) (rate(iidy_items_total{$sel,change=~"claimed|deleted|released|extended|abandoned"}`+
+						`[$__rate_interval]))`,
+					"{{change}}",
+				),
+			),
 			series("Expired claims", UnitOps, 8,
 				"Items claimed again after their lease expired. That is how failed items are retried; more means that "+
 					"workers die or are slower than their lease.",

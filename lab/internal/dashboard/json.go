@@ -99,7 +99,7 @@ func (d *Dashboard) panels() []object {
 			if p.Kind == KindStat {
 				height = statHeight
 			}
-			list = append(list, d.panel(len(list)+1, &p, position(left, top, p.Width, height)))
+			list = append(list, d.panel(len(list)+1, p, position(left, top, p.Width, height)))
 			left += p.Width
 		}
 		top += height
@@ -112,7 +112,7 @@ func position(left, top, width, height int) object {
 }
 
 //nolint:goconst // the words of Grafana's JSON, each where Grafana wants it
-func (d *Dashboard) panel(id int, p *Panel, at object) object {
+func (d *Dashboard) panel(id int, p Panel, at object) object {
 	targets := make([]object, 0, len(p.Queries))
 	for i, q := range p.Queries {
 		targets = append(targets, object{
@@ -121,7 +121,13 @@ func (d *Dashboard) panel(id int, p *Panel, at object) object {
 		})
 	}
 	panel := object{
-		"id": id, "type": p.Kind, "title": p.Title, "description": p.Description, "gridPos": at, "datasource": source(), "targets": targets,
+		"id":          id,
+		"type":        p.Kind,
+		"title":       p.Title,
+		"description": p.Description,
+		"gridPos":     at,
+		"datasource":  source(),
+		"targets":     targets,
 	}
 	defaults := object{"unit": p.Unit, "min": 0, "thresholds": p.thresholds()}
 	if p.ByService {
@@ -150,7 +156,7 @@ func (d *Dashboard) panel(id int, p *Panel, at object) object {
 }
 
 // thresholds returns the steps from green over yellow to red. The first one has no value.
-func (p *Panel) thresholds() object {
+func (p Panel) thresholds() object {
 	steps := []object{{"color": "green", "value": nil}}
 	if p.Warn != 0 {
 		steps = append(steps, object{"color": "yellow", "value": p.Warn})
@@ -161,7 +167,7 @@ func (p *Panel) thresholds() object {
 	return object{"mode": "absolute", "steps": steps}
 }
 
-func (p *Panel) lines() object {
+func (p Panel) lines() object {
 	lines := object{
 		"drawStyle": "line", "lineWidth": 1, "fillOpacity": 10, "showPoints": "never", "spanNulls": false,
 		"thresholdsStyle": object{"mode": "off"}, "stacking": object{"mode": "none", "group": "A"},

@@ -6,13 +6,13 @@ import "strings"
 type Dashboard struct {
 	// Name is the file's, without ".json". The uid, by which links find it, is "rowlock-" and the name.
 	Name string
-	// Title stands above it, Description below that.
+	// Title and Description stand at its top.
 	Title, Description string
 	// Selector replaces $sel in all expressions.
 	Selector string
-	// Variables are those that the reader can turn, the data source apart, which every dashboard has.
+	// Variables are the choices of the reader, but for the data source, which every dashboard has.
 	Variables []Variable
-	// Rows are its parts, from above.
+	// Rows are its parts from top to bottom.
 	Rows []Row
 }
 
@@ -24,7 +24,7 @@ func (d *Dashboard) Expr(expr string) string { return strings.ReplaceAll(expr, "
 
 // Variable lets the reader choose label values.
 type Variable struct {
-	// Name and Label are what expressions and people call it.
+	// Name is its name in expressions, Label the one on the page.
 	Name, Label string
 	// Query is Grafana's: label_values(metric, label).
 	Query string
@@ -62,11 +62,11 @@ type Panel struct {
 	Unit string
 	// Width is in Grafana's 24 columns; the height goes by the kind.
 	Width int
-	// Queries are what is drawn.
+	// Queries find the series.
 	Queries []Query
 	// Warn and Bad are the values from which it is yellow and red; 0 for none.
 	Warn, Bad float64
-	// Stack puts the series on top of each other, where only their sum means something.
+	// Stack puts the series on top of each other, where only their sum has a meaning.
 	Stack bool
 	// ByService says that the series are services: a click leads to the dashboard of one.
 	ByService bool
@@ -82,13 +82,15 @@ type Query struct {
 // one returns the single query of most panels.
 func one(expr, legend string) []Query { return []Query{{Expr: expr, Legend: legend}} }
 
-// series returns a panel with lines over time, width columns wide. The title says what is shown, the description how to read it.
+// series returns a panel with lines over time, width columns wide. The title says what is shown, the description how to
+// read it.
 func series(title, unit string, width int, description string, queries []Query) Panel {
 	return Panel{Title: title, Kind: KindTimeseries, Unit: unit, Width: width, Description: description, Queries: queries}
 }
 
 // stat returns a panel with one figure.
-func stat(title, unit string, width int, description string, queries []Query) Panel {
+func stat(title, unit, description string, queries []Query) Panel {
+	const width = 4
 	return Panel{Title: title, Kind: KindStat, Unit: unit, Width: width, Description: description, Queries: queries}
 }
 

@@ -17,14 +17,14 @@ func overview() *Dashboard {
 
 func glance() Row {
 	return Row{Title: atAGlance, Panels: []Panel{
-		stat("Alerts", UnitShort, 4,
+		stat("Alerts", UnitShort,
 			"Alerts of all services that fire now. Each has a section in docs/runbook.md.",
 			one("count("+AlertsExpr+") or vector(0)", "firing")).limits(0, 1),
 		statReplicas(),
 		statRequests(),
 		statFailed(),
 		statLatency(),
-		stat("Fullest pool", UnitShare, 4,
+		stat("Fullest pool", UnitShare,
 			"Connections in use on the replica with the fewest left. At 100 % its calls wait for a connection.",
 			one(poolShare(), "in use")).limits(0.8, 1),
 	}}
@@ -64,10 +64,17 @@ func latency() Row {
 
 func saturation() Row {
 	return Row{Title: "Saturation", Panels: []Panel{
-		series("Requests in flight", UnitShort, 6,
+		series(
+			"Requests in flight",
+			UnitShort,
+			6,
 			"On the busiest replica of each service. At MAX_IN_FLIGHT (1024) further requests are answered 503 "+
 				"OVERLOADED.",
-			one("max by (app_kubernetes_io_name) (http_server_requests_in_flight{$sel})", byService)).limits(0, 1024).byService(),
+			one(
+				"max by (app_kubernetes_io_name) (http_server_requests_in_flight{$sel})",
+				byService,
+			),
+		).limits(0, 1024).byService(),
 		series("CPU", UnitShort, 6,
 			"Cores in use by all replicas of each service.",
 			one(rate("process_cpu_seconds_total", service), byService)).byService(),
@@ -75,15 +82,23 @@ func saturation() Row {
 			"Resident memory of the largest process of each service. Flat under load; the container's limit is 256 "+
 				"MiB (iidy: 1 GiB).",
 			one("max by (app_kubernetes_io_name) (process_resident_memory_bytes{$sel})", byService)).byService(),
-		series("Spans lost", UnitOps, 6,
+		series(
+			"Spans lost",
+			UnitOps,
+			6,
 			"Spans that were not exported; requests do not wait for the export. dropped: the queue was full; sample "+
 				"less (OTEL_TRACES_SAMPLER) or make it longer. failed: the collector refused a span of the batch, or "+
 				"did not answer. Traces have gaps then.",
-			one(rate(`rowlock_trace_spans_total{outcome!="exported"}`, service, "outcome"), byService+", {{outcome}}")).byService(),
+			one(
+				rate(`rowlock_trace_spans_total{outcome!="exported"}`, service, "outcome"),
+				byService+", {{outcome}}",
+			),
+		).byService(),
 	}}
 }
 
-// ofScalers matches the autoscalers by the names that the chart gives them: kube-state-metrics has no other labels of them.
+// ofScalers matches the autoscalers by the names that the chart gives them: kube-state-metrics has no other labels of
+// them.
 const ofScalers = `{namespace=~"$namespace",horizontalpodautoscaler=~"($release)-($service)(-work)?"}`
 
 func replicas() Row {
@@ -98,9 +113,16 @@ func replicas() Row {
 			one(`max by (horizontalpodautoscaler) (kube_horizontalpodautoscaler_status_desired_replicas`+ofScalers+
 				` / kube_horizontalpodautoscaler_spec_max_replicas`+ofScalers+`)`,
 				"{{horizontalpodautoscaler}}")).limits(1, 0),
-		series("Restarts", UnitShort, 6,
+		series(
+			"Restarts",
+			UnitShort,
+			6,
 			"Containers restarted in the same pod in the last 15 minutes. `kubectl describe pod` says why.",
-			one("sum by (app_kubernetes_io_name) (changes(process_start_time_seconds{$sel}[15m]))", byService)).limits(0, 1).byService(),
+			one(
+				"sum by (app_kubernetes_io_name) (changes(process_start_time_seconds{$sel}[15m]))",
+				byService,
+			),
+		).limits(0, 1).byService(),
 		series("Versions", UnitShort, 6,
 			"Processes by version. Two for a long time: a rollout hangs.",
 			one("count by (version) (rowlock_build_info{$sel})", "{{version}}")),

@@ -5,12 +5,12 @@ func payments() *Dashboard {
 		"without a payment, and a transaction that hangs.")
 	d.Rows = []Row{
 		serviceGlance(
-			stat("Unsettled charges", UnitShort, 4,
+			stat("Unsettled charges", UnitShort,
 				"Cards charged more than IDEMPOTENCY_TTL ago without a payment behind it, as of the last cleanup. Each "+
 					"needs an operator: see the runbook. Every replica counts the same ledger, so this is the maximum, not "+
 					"the sum.",
 				one("max(payments_unsettled_charges{$sel})", "charges")).limits(0, 1),
-			stat("Oldest transaction", UnitSeconds, 4,
+			stat("Oldest transaction", UnitSeconds,
 				"Age of the oldest open payment transaction. Above LOCK_WAIT + PROCESSOR_TIMEOUT (6 s) something hangs.",
 				one("max(payments_transaction_oldest_seconds{$sel})", "open for")).limits(3, 6),
 		),

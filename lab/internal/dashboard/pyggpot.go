@@ -8,12 +8,12 @@ func pyggpot() *Dashboard {
 	}
 	d.Rows = []Row{
 		serviceGlance(
-			stat("Aborted", UnitShare, 4,
+			stat("Aborted", UnitShare,
 				"Part of the calls answered `aborted` or `already_exists` (409): other holders had the pot's lease during "+
 					"all LOCK_RETRIES. Callers repeat after the RetryInfo.",
 				one("("+rate(`http_server_request_duration_seconds_count{status="409"}`)+" or vector(0)) / "+
 					rate("http_server_request_duration_seconds_count"), "409")).limits(0.01, 0.1),
-			stat("Taken over", UnitShort, 4,
+			stat("Taken over", UnitShort,
 				"Leases of the last hour that expired before their holder released them: a replica died during a change, "+
 					"or stalled for LOCK_TTL.",
 				one(`sum(increase(rowlock_lock_conflicts_total{$sel,reason="taken_over"}[1h]))`, "in an hour")).limits(1, 0),

@@ -23,7 +23,11 @@ const ofRelease = `namespace=~"$namespace",app_kubernetes_io_instance=~"$release
 func releases(more ...Variable) []Variable {
 	return append([]Variable{
 		{Name: "namespace", Label: "Namespace", Query: "label_values(rowlock_build_info, namespace)"},
-		{Name: "release", Label: "Release", Query: `label_values(rowlock_build_info{namespace=~"$namespace"}, app_kubernetes_io_instance)`},
+		{
+			Name:  "release",
+			Label: "Release",
+			Query: `label_values(rowlock_build_info{namespace=~"$namespace"}, app_kubernetes_io_instance)`,
+		},
 	}, more...)
 }
 
@@ -77,16 +81,26 @@ func clause(by []string) string {
 // failedShare returns the part of the requests that were answered 5xx, 0 where none was.
 func failedShare(by ...string) string {
 	all := rate("http_server_request_duration_seconds_count", by...)
-	return fmt.Sprintf("(%s or 0 * %s) / %s", rate(`http_server_request_duration_seconds_count{status=~"5.."}`, by...), all, all)
+	return fmt.Sprintf(
+		"(%s or 0 * %s) / %s",
+		rate(`http_server_request_duration_seconds_count{status=~"5.."}`, by...),
+		all,
+		all,
+	)
 }
 
 // poolShare returns the used part of the fullest connection pool, by labels.
 func poolShare(by ...string) string {
-	return fmt.Sprintf("max%s (%s / %s)", clause(by), matched("rowlock_db_connections_in_use"), matched("rowlock_db_connections_max"))
+	return fmt.Sprintf(
+		"max%s (%s / %s)",
+		clause(by),
+		matched("rowlock_db_connections_in_use"),
+		matched("rowlock_db_connections_max"),
+	)
 }
 
 func statReplicas() Panel {
-	return stat("Replicas", UnitShort, 4,
+	return stat("Replicas", UnitShort,
 		"Processes that Prometheus reaches, workers included. down: listed by Kubernetes, but without an answer.",
 		[]Query{
 			{Expr: "sum(up{$sel})", Legend: "up"},
@@ -95,20 +109,20 @@ func statReplicas() Panel {
 }
 
 func statRequests() Panel {
-	return stat("Requests", UnitRate, 4,
+	return stat("Requests", UnitRate,
 		"Requests to the API per second, over all replicas.",
 		one(rate("http_server_request_duration_seconds_count"), "requests"))
 }
 
 func statFailed() Panel {
-	return stat("Failed", UnitShare, 4,
+	return stat("Failed", UnitShare,
 		"Part of the requests that were answered 5xx. 503 was not applied and may be repeated; 500 "+
 			"OUTCOME_UNKNOWN may have been applied. Objective: below 0.1 %.",
 		one(failedShare(), "5xx")).limits(0.001, 0.01)
 }
 
 func statLatency() Panel {
-	return stat("99th percentile", UnitSeconds, 4,
+	return stat("99th percentile", UnitSeconds,
 		"Time in which 99 of 100 requests were answered, over all routes. Objective: below 0.2 s.",
 		one(quantile(0.99, "http_server_request_duration_seconds"), "p99")).limits(0.2, 1)
 }
@@ -118,7 +132,10 @@ const atAGlance = "At a glance"
 
 // serviceGlance returns the first row of one service: what all services have, and its own panels.
 func serviceGlance(own ...Panel) Row {
-	return Row{Title: atAGlance, Panels: append([]Panel{statReplicas(), statRequests(), statFailed(), statLatency()}, own...)}
+	return Row{
+		Title:  atAGlance,
+		Panels: append([]Panel{statReplicas(), statRequests(), statFailed(), statLatency()}, own...),
+	}
 }
 
 // apiRow shows the traffic of one service.
@@ -131,10 +148,17 @@ func apiRow() Row {
 			"503: NOT_APPLIED, DATABASE_UNAVAILABLE or OVERLOADED, callers repeat it. 500: OUTCOME_UNKNOWN, or a bug. "+
 				"Many 4xx: a caller's mistake.",
 			one(rate("http_server_request_duration_seconds_count", "status"), "{{status}}")).stacked(),
-		series("Latency by route, 99th percentile", UnitSeconds, 8,
+		series(
+			"Latency by route, 99th percentile",
+			UnitSeconds,
+			8,
 			"From the request's header to the end of its handler. What is left after the waits for locks and for "+
 				"connections, below, is the database's own time.",
-			one(quantile(0.99, "http_server_request_duration_seconds", "method", "route"), "{{method}} {{route}}")).limits(0.2, 1),
+			one(
+				quantile(0.99, "http_server_request_duration_seconds", "method", "route"),
+				"{{method}} {{route}}",
+			),
+		).limits(0.2, 1),
 	}}
 }
 
@@ -205,11 +229,17 @@ func databaseRow(legend string, by ...string) Row {
 				"serialization failure, 0A000 a migration during the transaction. The services cause no deadlocks: "+
 				"another client locks in another order.",
 			one(rate("rowlock_retries_total", state...), stateLegend)),
-		series("Outcome unknown", UnitShort, 6,
+		series(
+			"Outcome unknown",
+			UnitShort,
+			6,
 			"Changes in each interval whose COMMIT got no answer and could not be resolved. Expect a few after a "+
 				"failover of the database; without one, something cuts connections.",
-			one(fmt.Sprintf("sum%s (increase(%s[$__rate_interval]))", clause(operation), matched("rowlock_outcome_unknown_total")),
-				operationLegend)).limits(0, 1),
+			one(
+				fmt.Sprintf("sum%s (increase(%s[$__rate_interval]))", clause(operation), matched("rowlock_outcome_unknown_total")),
+				operationLegend,
+			),
+		).limits(0, 1),
 	}}
 }
 

@@ -114,11 +114,15 @@ func (b *Balancer) problem(method string, err error) *problem.Error {
 	case errors.Is(err, errNotSent):
 		return problem.NotApplied.New("No replica of "+b.service+" takes requests. Nothing was changed.", problem.Cause(err))
 	case isRead(method):
-		return problem.NotApplied.New("The replica of "+b.service+" was lost before it answered. The request changes nothing.",
-			problem.Cause(err))
+		return problem.NotApplied.New(
+			"The replica of "+b.service+" was lost before it answered. The request changes nothing.",
+			problem.Cause(err),
+		)
 	default:
-		return problem.OutcomeUnknown.New("The replica of "+b.service+" was lost before it answered. The change may or may not have been made.",
-			problem.Cause(err))
+		return problem.OutcomeUnknown.New(
+			"The replica of "+b.service+" was lost before it answered. The change may or may not have been made.",
+			problem.Cause(err),
+		)
 	}
 }
 
@@ -153,9 +157,9 @@ func (t *turns) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, notSent
 }
 
-// addressed returns the request for one replica. The transport closes the body when a dial fails, and the next replica needs
-// it, so it is wrapped; httputil.ReverseProxy closes the body itself. An empty body is wrapped, too: net/http sends a request
-// without one again, by itself, when it has an Idempotency-Key.
+// addressed returns the request for one replica. The transport closes the body when a dial fails, and the next replica
+// needs it, so it is wrapped; httputil.ReverseProxy closes the body itself. An empty body is wrapped, too: net/http
+// sends a request without one again, by itself, when it has an Idempotency-Key.
 func addressed(req *http.Request, addr string) *http.Request {
 	out := req.WithContext(req.Context()) // a shallow copy: a RoundTripper must not change its request
 	url := *req.URL

@@ -28,9 +28,9 @@ func (a addresses) Backends() (list []Backend) {
 }
 
 // balanced serves a balancer of the addresses and returns it with its address.
-func balanced(t *testing.T, addrs ...string) (addr string, b *Balancer) {
+func balanced(t *testing.T, addrs ...string) (string, *Balancer) {
 	t.Helper()
-	b = NewBalancer("counts", addresses(addrs))
+	b := NewBalancer("counts", addresses(addrs))
 	ln := listen(t)
 	served := make(chan error, 1)
 	go func() { served <- b.Serve(ln) }()
@@ -114,7 +114,8 @@ func TestRequestTargetsPassUnchanged(t *testing.T) {
 	t.Parallel()
 	addr, _ := balanced(t, backend(t, echo))
 	for _, target := range []string{
-		"/a%2Fb", "/100%25", "/a+b", "/%2e%2e/x", "/../x", "//x//", "/a;b", "/%F0%9F%98%80", "/%00", "/%ff", "/x?itemIds=a;b&itemIds[]=%zz&a",
+		"/a%2Fb", "/100%25", "/a+b", "/%2e%2e/x", "/../x", "//x//", "/a;b",
+		"/%F0%9F%98%80", "/%00", "/%ff", "/x?itemIds=a;b&itemIds[]=%zz&a",
 		"/?", "/x?", "/a%20b?q=%2F+",
 	} {
 		var d net.Dialer
@@ -164,7 +165,13 @@ func TestASentRequestIsNeverSentAgain(t *testing.T) {
 		status int
 		code   string
 	}
-	unknown, notApplied := want{http.StatusInternalServerError, "OUTCOME_UNKNOWN"}, want{http.StatusServiceUnavailable, "NOT_APPLIED"}
+	unknown, notApplied := want{
+		http.StatusInternalServerError,
+		"OUTCOME_UNKNOWN",
+	}, want{
+		http.StatusServiceUnavailable,
+		"NOT_APPLIED",
+	}
 	lost := func(t *testing.T) []string {
 		t.Helper()
 		var requests atomic.Int64
@@ -190,7 +197,8 @@ func TestASentRequestIsNeverSentAgain(t *testing.T) {
 		"the reply is lost":         {lost(t), notApplied, unknown},
 	} {
 		addr, _ := balanced(t, c.addrs...)
-		for method, want := range map[string]want{http.MethodGet: c.read, http.MethodPost: c.write, http.MethodDelete: c.write} {
+		wants := map[string]want{http.MethodGet: c.read, http.MethodPost: c.write, http.MethodDelete: c.write}
+		for method, want := range wants {
 			if len(c.addrs) == 1 && method == http.MethodPost {
 				if status, _, _, err := do(t.Context(), http.MethodPost, addr, "1"); status != http.StatusNoContent {
 					t.Errorf("the first request: %d, %v", status, err)
@@ -198,7 +206,11 @@ func TestASentRequestIsNeverSentAgain(t *testing.T) {
 			}
 			status, _, body, err := do(t.Context(), method, addr, "")
 			var doc struct{ Code string }
-			if err = errors.Join(err, json.Unmarshal([]byte(body), &doc)); err != nil || status != want.status || doc.Code != want.code {
+			if err = errors.Join(
+				err,
+				json.Unmarshal([]byte(body), &doc),
+			); err != nil || status != want.status ||
+				doc.Code != want.code {
 				t.Errorf("%s, %s: %d %s, %v; want %+v", name, method, status, body, err, want)
 			}
 		}

@@ -13,13 +13,13 @@ import (
 	"github.com/rowlock/rowlock/platform/config"
 )
 
-// BinariesVariable names the environment variable with a folder of binaries that were just built: `make test` sets it, so
-// that not every package builds them again.
+// BinariesVariable names the environment variable with a folder of binaries that were just built: `make test` sets it,
+// so that not every package builds them again.
 const BinariesVariable = "ROWLOCK_BINARIES"
 
-// Binary returns the path of a service's binary. It is the first of: the one in the folder of [BinariesVariable], the one
-// beside the running program (bin/, an image), the one built from the source tree around the working folder, the one on
-// PATH. In a source tree it is always built, into bin/. The compiler's output goes to progress.
+// Binary returns the path of a service's binary. It is the first of: the one in the folder of [BinariesVariable], the
+// one beside the running program (bin/, an image), the one built from the source tree around the working folder, the
+// one on PATH. In a source tree it is always built, into bin/. The compiler's output goes to progress.
 func Binary(ctx context.Context, service string, progress io.Writer) (string, error) {
 	return find(ctx, config.Environ()[BinariesVariable], service, progress)
 }
@@ -48,7 +48,12 @@ func find(ctx context.Context, folder, service string, progress io.Writer) (stri
 	}
 	path, err := exec.LookPath(service)
 	if err != nil {
-		return "", fmt.Errorf("no binary of %s: neither beside %s nor on PATH, and %s is not in Rowlock's source tree", service, self, wd)
+		return "", fmt.Errorf(
+			"no binary of %s: neither beside %s nor on PATH, and %s is not in Rowlock's source tree",
+			service,
+			self,
+			wd,
+		)
 	}
 	return path, nil
 }
@@ -74,8 +79,8 @@ func sourceRoot(dir, service string) (string, bool) {
 	}
 }
 
-// build builds the service into bin/. A lock keeps test binaries of several packages from building at once; the second one
-// finds nothing to do.
+// build builds the service into bin/. A lock keeps test binaries of several packages from building at once; the second
+// one finds nothing to do.
 func build(ctx context.Context, root, service string, progress io.Writer) (_ string, err error) {
 	path := filepath.Join(root, "bin", service)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -44,7 +44,13 @@ func TestBinaryThatWasJustBuilt(t *testing.T) {
 	if got, err := find(t.Context(), folder, "counts", io.Discard); got != path || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
-	if got, err := find(t.Context(), folder, "iidy", io.Discard); err == nil || !strings.Contains(err.Error(), BinariesVariable) {
+	if got, err := find(
+		t.Context(),
+		folder,
+		"iidy",
+		io.Discard,
+	); err == nil ||
+		!strings.Contains(err.Error(), BinariesVariable) {
 		t.Errorf("one that is not there: %q, %v", got, err)
 	}
 }

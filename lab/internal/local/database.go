@@ -81,8 +81,8 @@ func Database(ctx context.Context, adminURL, name string) error {
 }
 
 // Prepare makes the roles and the schema unless they exist, and gives the roles new passwords. adminURL is that of a
-// superuser in the services' database or, with s.Roles, of the database's owner who has CREATEROLE. After the migrations,
-// call [Grant].
+// superuser in the services' database or, with s.Roles, of the database's owner who has CREATEROLE. After the
+// migrations, call [Grant].
 func Prepare(ctx context.Context, adminURL string, s Schema) (Access, error) {
 	passwords := []string{rand.Text(), rand.Text()}
 	owner, app := pq.QuoteIdentifier(s.owner()), pq.QuoteIdentifier(s.app())
@@ -117,8 +117,8 @@ func Prepare(ctx context.Context, adminURL string, s Schema) (Access, error) {
 	return Access{Owner: as(0), App: as(1)}, nil
 }
 
-// Grant lets the app role read and write the rows of all tables of the service, and read the history of the migrations. It
-// covers the tables that exist. adminURL is as for [Prepare].
+// Grant lets the app role read and write the rows of all tables of the service, and read the history of the migrations.
+// It covers the tables that exist. adminURL is as for [Prepare].
 func Grant(ctx context.Context, adminURL string, s Schema) error {
 	app := pq.QuoteIdentifier(s.app())
 	err := inTx(ctx, adminURL, func(tx *sql.Tx) error {
@@ -131,7 +131,11 @@ func Grant(ctx context.Context, adminURL string, s Schema) error {
 				return err
 			}
 		}
-		return execAll(ctx, tx, `REVOKE INSERT, UPDATE, DELETE ON `+pq.QuoteIdentifier(s.historySchema())+`.goose_db_version FROM `+app)
+		return execAll(
+			ctx,
+			tx,
+			`REVOKE INSERT, UPDATE, DELETE ON `+pq.QuoteIdentifier(s.historySchema())+`.goose_db_version FROM `+app,
+		)
 	})
 	if err != nil {
 		return fmt.Errorf("rights of %s: %w", s.app(), err)
@@ -144,8 +148,16 @@ func Grant(ctx context.Context, adminURL string, s Schema) error {
 func (s Schema) role(ctx context.Context, tx *sql.Tx, name, password string) error {
 	var exists, super bool
 	var database string
-	if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1), rolsuper, current_database()
-		FROM pg_roles WHERE rolname = current_user`, name).Scan(&exists, &super, &database); err != nil {
+	if err := tx.QueryRowContext(
+		ctx,
+		`SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1), rolsuper, current_database()
+		FROM pg_roles WHERE rolname = current_user`,
+		name,
+	).Scan(
+		&exists,
+		&super,
+		&database,
+	); err != nil {
 		return fmt.Errorf("look for the role %s: %w", name, err)
 	}
 	role, verb, until := pq.QuoteIdentifier(name), "CREATE", ""

@@ -193,7 +193,8 @@ func TestErrorsHoldNoPassword(t *testing.T) {
 	}
 }
 
-// The roles of a run have names of their own and end after a day; a role that exists makes Prepare fail and stays as it is.
+// The roles of a run have names of their own and end after a day; a role that exists makes Prepare fail and stays as it
+// is.
 func TestRolesOfARun(t *testing.T) {
 	t.Parallel()
 	admin := dbtest.Empty(t)
@@ -214,8 +215,16 @@ func TestRolesOfARun(t *testing.T) {
 		}
 	})
 	var there, ending int
-	if err := db.QueryRowContext(t.Context(), `SELECT count(*), count(*) FILTER (WHERE rolvaliduntil < now() + interval '25 hours')
-		FROM pg_roles WHERE rolname = ANY ($1)`, pq.Array(s.RoleNames())).Scan(&there, &ending); err != nil || there != 2 || ending != 2 {
+	if err := db.QueryRowContext(
+		t.Context(),
+		`SELECT count(*), count(*) FILTER (WHERE rolvaliduntil < now() + interval '25 hours')
+		FROM pg_roles WHERE rolname = ANY ($1)`,
+		pq.Array(s.RoleNames()),
+	).Scan(
+		&there,
+		&ending,
+	); err != nil || there != 2 ||
+		ending != 2 {
 		t.Errorf("%d roles, %d with an end, %v", there, ending, err)
 	}
 	if _, err := Prepare(t.Context(), admin, taken); err == nil || state(err) != "42710" {

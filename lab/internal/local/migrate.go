@@ -56,7 +56,7 @@ func serverFolder(parent string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("make a folder for the server: %w", err)
 	}
-	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // as above
+	if err := os.Chmod(dir, 0o711); err != nil {
 		return "", errors.Join(fmt.Errorf("open the server's folder: %w", err), os.RemoveAll(dir))
 	}
 	return dir, nil

@@ -55,7 +55,14 @@ func launch(spec Spec, name string) (*process, error) {
 	if err = errors.Join(err, w.Close()); err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", name, err), r.Close())
 	}
-	p := &process{guarded: guarded, name: name, started: time.Now(), line: spec.Line, noAPI: spec.NoAPI, ended: make(chan struct{})}
+	p := &process{
+		guarded: guarded,
+		name:    name,
+		started: time.Now(),
+		line:    spec.Line,
+		noAPI:   spec.NoAPI,
+		ended:   make(chan struct{}),
+	}
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -101,7 +108,14 @@ func (p *process) note(line []byte) {
 	if !bytes.Contains(line, []byte(`"listening"`)) && !bytes.Contains(line, []byte(`"ERROR"`)) {
 		return
 	}
-	var l struct{ Level, Msg, Server, Addr, Error, Err string }
+	var l struct {
+		Level  string `json:"level"`
+		Msg    string `json:"msg"`
+		Server string `json:"server"`
+		Addr   string `json:"addr"`
+		Error  string `json:"error"`
+		Err    string `json:"err"`
+	}
 	if json.Unmarshal(line, &l) != nil {
 		return
 	}

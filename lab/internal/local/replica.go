@@ -145,8 +145,8 @@ func (r *Replica) start(life context.Context) (*process, error) {
 	return p, err
 }
 
-// end waits until the process has ended, after killing it unless the set's Stop ends it, and returns how it ended. nil is
-// allowed.
+// end waits until the process has ended, after killing it unless the set's Stop ends it, and returns how it ended. nil
+// is allowed.
 func (r *Replica) end(life context.Context, p *process) error {
 	r.setReady(nil, false)
 	if p == nil {
@@ -162,8 +162,8 @@ func (r *Replica) end(life context.Context, p *process) error {
 	return p.err
 }
 
-// follow lists and unlists the replica by /readyz until the process or life ends, and calls up when it is ready the first
-// time. The error says why it never was.
+// follow lists and unlists the replica by /readyz until the process or life ends, and calls up when it is ready the
+// first time. The error says why it never was.
 func (r *Replica) follow(life context.Context, p *process, up func()) error {
 	timeout := time.After(r.set.spec.StartTimeout)
 	poll := time.NewTicker(startPoll)
@@ -228,8 +228,8 @@ func (r *Replica) ask(ctx context.Context, admin string) (answered bool, err err
 	return true, nil
 }
 
-// setReady lists or unlists the replica. Only its current process can list it. A process that runs and becomes not ready
-// counts as a flip; p is nil when the process ends.
+// setReady lists or unlists the replica. Only its current process can list it. A process that runs and becomes not
+// ready counts as a flip; p is nil when the process ends.
 func (r *Replica) setReady(p *process, ready bool) {
 	r.mu.Lock()
 	ready = ready && p == r.process && p != r.leaving

@@ -101,7 +101,11 @@ func TestReadinessDecidesWhichReplicasAreListed(t *testing.T) {
 	set := start(t, s, 2)
 	first, second := set.Replicas()[0], set.Replicas()[1]
 	list, a, b := set.Backends(), first.Status(), second.Status()
-	if want := []Backend{{"fake-1", a.API}, {"fake-2", b.API}}; !slices.Equal(list, want) || a.API == b.API || a.Starts != 1 || !a.Ready {
+	if want := []Backend{
+		{"fake-1", a.API},
+		{"fake-2", b.API},
+	}; !slices.Equal(list, want) || a.API == b.API || a.Starts != 1 ||
+		!a.Ready {
 		t.Errorf("listed are %v; %+v and %+v", list, a, b)
 	}
 	tell(t, first, "/set?ready=false", "")
@@ -130,7 +134,9 @@ func TestStartFailsWithTheReason(t *testing.T) {
 		"ended before it was ready: exit status 1 (fake: DATABASE_URL is required)": func(s *Spec, _ func()) {
 			s.Environ[fakeVariable] = "refuses"
 		},
-		"was not ready within 100ms: it has not said where it listens": func(s *Spec, _ func()) { s.StartTimeout = 100 * time.Millisecond },
+		"was not ready within 100ms: it has not said where it listens": func(s *Spec, _ func()) {
+			s.StartTimeout = 100 * time.Millisecond
+		},
 		"/nonexistent/counts": func(s *Spec, _ func()) { s.Path = "/nonexistent/counts" },
 		"context canceled":    func(_ *Spec, cancel func()) { cancel() },
 	} {
@@ -172,7 +178,9 @@ func TestStopEndsAllBySIGTERM(t *testing.T) {
 
 func TestStopKillsWhatDoesNotEnd(t *testing.T) {
 	t.Parallel()
-	for want, timeout := range map[string]time.Duration{"did not stop within 200ms and was killed": 200 * time.Millisecond, "was killed": time.Hour} {
+	for want, timeout := range map[string]time.Duration{
+		"did not stop within 200ms and was killed": 200 * time.Millisecond, "was killed": time.Hour,
+	} {
 		s, _ := spec(t, "deaf")
 		s.StopTimeout = timeout
 		set, err := Start(t.Context(), s, 1)
@@ -205,8 +213,10 @@ func TestAReplicaThatEndsIsStartedAgain(t *testing.T) {
 		t.Errorf("before %+v, after %+v, backends %v", before, after, set.Backends())
 	}
 	// The first pause is 100 ms x 0.5 to 1.5.
-	if e := got[1]; e.Kind != Ended || e.PID != before.PID || e.Err == nil || e.Err.Error() != "signal: killed" || e.Starts != 1 ||
-		e.Pause < firstPause/2 || e.Pause > firstPause*3/2 || got[2].Kind != Ready {
+	if e := got[1]; e.Kind != Ended || e.PID != before.PID || e.Starts != 1 ||
+		e.Err == nil || e.Err.Error() != "signal: killed" ||
+		e.Pause < firstPause/2 || e.Pause > firstPause*3/2 ||
+		got[2].Kind != Ready {
 		t.Errorf("its end is reported as %+v, its start as %+v", e, got[2])
 	}
 	if err := set.Replicas()[0].Terminate(); err != nil {
@@ -215,7 +225,11 @@ func TestAReplicaThatEndsIsStartedAgain(t *testing.T) {
 	if list := set.Backends(); len(list) == 2 && list[0].Addr == before.API {
 		t.Errorf("a terminated replica is still listed: %v", list)
 	}
-	waittest.Eventually(t, "it is listed again", func() bool { return set.Replicas()[0].Status().Starts == 2 && len(set.Backends()) == 2 })
+	waittest.Eventually(
+		t,
+		"it is listed again",
+		func() bool { return set.Replicas()[0].Status().Starts == 2 && len(set.Backends()) == 2 },
+	)
 	if flips := set.Replicas()[0].Status().Flips; flips != 0 {
 		t.Errorf("its end counts as %d flips", flips)
 	}
@@ -273,7 +287,8 @@ func TestNote(t *testing.T) {
 	t.Parallel()
 	p := &process{}
 	for _, line := range []string{
-		`{"msg":"listening"`, `{}`, `{"msg":"we are \"listening\" now","server":"api","addr":"x"}`, `[1]`, `{"msg":1,"x":"listening"}`,
+		`{"msg":"listening"`, `{}`, `{"msg":"we are \"listening\" now","server":"api","addr":"x"}`,
+		`[1]`, `{"msg":1,"x":"listening"}`,
 		`{"level":"ERROR","msg":"it broke","error":"badly"}`,
 		`{"msg":"listening","server":"internal","addr":"i"}`, `{"msg":"listening","server":"admin","addr":"b"}`,
 	} {

@@ -24,8 +24,8 @@ type Set struct {
 }
 
 // Start starts n replicas at once and returns when all are ready. When one of them ends or is not ready within
-// Spec.StartTimeout, or ctx ends, all are killed, and the error says which one it was and what it said last. Later ctx has
-// no effect on the set; [Set.Stop] ends it.
+// Spec.StartTimeout, or ctx ends, all are killed, and the error says which one it was and what it said last. Later ctx
+// has no effect on the set; [Set.Stop] ends it.
 func Start(ctx context.Context, spec Spec, n int) (*Set, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("%d replicas of %s: at least 1 is needed", n, spec.Service)
@@ -70,8 +70,8 @@ func (s *Set) Replicas() []*Replica { return s.replicas }
 func (s *Set) Backends() []Backend { return *s.backends.Load() }
 
 // Stop ends all replicas at once by SIGTERM and returns when they have ended. One that does not end within
-// Spec.StopTimeout is killed; when ctx ends, all are. The error names those that were killed or failed. Later calls wait
-// too and return nil.
+// Spec.StopTimeout is killed; when ctx ends, all are. The error names those that were killed or failed. Later calls
+// wait too and return nil.
 func (s *Set) Stop(ctx context.Context) error {
 	var err error
 	s.stopOnce.Do(func() { err = s.stop(ctx) })

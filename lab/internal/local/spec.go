@@ -17,7 +17,8 @@ type Spec struct {
 	Path string
 	// Args are its arguments; none means "serve".
 	Args []string
-	// NoAPI says that the processes serve no API, as workers: only their admin listener is awaited, and they are no backends.
+	// NoAPI says that the processes serve no API, as workers: only their admin listener is awaited, and they are no
+	// backends.
 	NoAPI bool
 	// Environ is the whole environment of the processes. HTTP_ADDR, ADMIN_ADDR, LOG_FORMAT and, unless it is debug,
 	// LOG_LEVEL are overwritten: the addresses are read from the log.
@@ -39,7 +40,9 @@ func Prefixed(w io.Writer) func(replica string, line []byte) {
 	return func(replica string, line []byte) {
 		mu.Lock()
 		defer mu.Unlock()
-		_, _ = w.Write(slices.Concat([]byte(replica), []byte(" | "), line, []byte{'\n'})) // the replicas go on without a reader
+		_, _ = w.Write(
+			slices.Concat([]byte(replica), []byte(" | "), line, []byte{'\n'}),
+		) // the replicas go on without a reader
 	}
 }
 

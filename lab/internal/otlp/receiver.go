@@ -84,7 +84,7 @@ func (r *Receiver) Count() int64 { return r.spans.Load() }
 func (r *Receiver) Spans() []*tracepb.ResourceSpans {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var all []*tracepb.ResourceSpans
+	all := make([]*tracepb.ResourceSpans, 0, len(r.exports))
 	for _, raw := range r.exports {
 		var export coltracepb.ExportTraceServiceRequest
 		if err := proto.Unmarshal(raw, &export); err != nil {

@@ -44,7 +44,14 @@ func TestReceiverCountsAndKeepsSpans(t *testing.T) {
 			t.Errorf("status %d", status)
 		}
 	}
-	if a, b := post(otlp.TracesPath, []byte("nonsense")), post("/v1/metrics", raw); a != http.StatusBadRequest || b != http.StatusNotFound {
+	if a, b := post(
+		otlp.TracesPath,
+		[]byte("nonsense"),
+	), post(
+		"/v1/metrics",
+		raw,
+	); a != http.StatusBadRequest ||
+		b != http.StatusNotFound {
 		t.Errorf("nonsense is %d, another path %d", a, b)
 	}
 	if kept := receiver.Spans(); len(kept) != 6 || kept[0].GetScopeSpans()[0].GetSpans()[1].GetName() != "b" ||

@@ -23,7 +23,9 @@ import (
 )
 
 // ErrNotInstalled reports that there is no Prometheus on this machine.
-var ErrNotInstalled = errors.New("prometheus is not installed (`apt-get install prometheus`, `brew install prometheus`)")
+var ErrNotInstalled = errors.New(
+	"prometheus is not installed (`apt-get install prometheus`, `brew install prometheus`)",
+)
 
 const (
 	// startTimeout bounds one start. starts bounds the attempts: another program may take the free port first.
@@ -60,8 +62,8 @@ type Target struct {
 	Labels map[string]string
 }
 
-// Start starts a server without targets. It returns ErrNotInstalled where there is no Prometheus. The server ends by Stop,
-// or with the calling process.
+// Start starts a server without targets. It returns ErrNotInstalled where there is no Prometheus. The server ends by
+// Stop, or with the calling process.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	program, err := exec.LookPath("prometheus")
 	if err != nil {
@@ -116,7 +118,9 @@ func (s *Server) start(ctx context.Context, program string) error {
 		return err
 	}
 	address := "127.0.0.1:" + strconv.Itoa(port)
-	client, err := api.NewClient(api.Config{Address: "http://" + address, RoundTripper: &http.Transport{IdleConnTimeout: time.Second}})
+	client, err := api.NewClient(
+		api.Config{Address: "http://" + address, RoundTripper: &http.Transport{IdleConnTimeout: time.Second}},
+	)
 	if err != nil {
 		return fmt.Errorf("the client of prometheus: %w", err)
 	}

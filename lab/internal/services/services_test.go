@@ -1,12 +1,10 @@
-package services_test
+package services
 
 import (
 	"os"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
 // Every folder of services/ is registered, and has what its row names.
@@ -21,11 +19,11 @@ func TestEveryServiceIsRegistered(t *testing.T) {
 	for _, f := range folders {
 		names = append(names, f.Name())
 	}
-	if got := services.Names(); !slices.Equal(got, names) {
+	if got := Names(); !slices.Equal(got, names) {
 		t.Fatalf("registered are %v, in services/ there are %v", got, names)
 	}
 	ports := map[int]string{}
-	for _, s := range services.All() {
+	for _, s := range All() {
 		if other := ports[s.Port]; other != "" {
 			t.Errorf("%s and %s both have port %d", s.Name, other, s.Port)
 		}
@@ -38,15 +36,19 @@ func TestEveryServiceIsRegistered(t *testing.T) {
 
 func TestChoose(t *testing.T) {
 	t.Parallel()
-	all, err := services.Choose(nil)
-	if err != nil || len(all) != len(services.Names()) {
+	all, err := Choose(nil)
+	if err != nil || len(all) != len(Names()) {
 		t.Errorf("without a name: %v, %v", all, err)
 	}
-	two, err := services.Choose([]string{services.Pyggpot, services.Events, services.Pyggpot})
-	if err != nil || len(two) != 2 || two[0].Name != services.Events || len(two[0].Commands()) != 2 || two[1].Workloads()[0] != "" {
+	two, err := Choose([]string{Pyggpot, Events, Pyggpot})
+	if err != nil || len(two) != 2 || two[0].Name != Events || len(two[0].Commands()) != 2 ||
+		two[1].Workloads()[0] != "" {
 		t.Errorf("two: %v, %v", two, err)
 	}
-	if _, err := services.Choose([]string{"tea"}); err == nil || !strings.Contains(err.Error(), `"tea"; the services are counts, `) {
+	if _, err := Choose(
+		[]string{"tea"},
+	); err == nil ||
+		!strings.Contains(err.Error(), `"tea"; the services are counts, `) {
 		t.Errorf("an unknown one: %v", err)
 	}
 }

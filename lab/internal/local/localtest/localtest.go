@@ -1,4 +1,4 @@
-// Package replicas runs real processes of a service for the length of a test.
+// Package localtest runs processes of a service for the length of a test.
 package localtest
 
 import (
@@ -13,14 +13,14 @@ import (
 	"github.com/rowlock/rowlock/platform/config"
 )
 
-// binaries builds each service once per test process.
+// binaries keeps the paths of binaries, so that each is built once per test process.
 var binaries = struct { //nolint:gochecknoglobals // what it keeps is the same for all tests
 	sync.Mutex
 
 	paths map[string]string
 }{paths: map[string]string{}}
 
-// Binary is the path of a service's binary, built from this source tree.
+// Binary returns the path of a service's binary, built from this source tree.
 func Binary(t testing.TB, service string) string {
 	t.Helper()
 	binaries.Lock()
@@ -36,8 +36,8 @@ func Binary(t testing.TB, service string) string {
 	return path
 }
 
-// Start runs n processes of what spec says, on the database, until the test ends;
-// variables go over the defaults. Without a spec.Line errors alone are shown.
+// Start runs n processes of spec on the database until the test ends. The variables overwrite the defaults. Without a
+// spec.Line only errors are logged.
 func Start(t testing.TB, n int, spec local.Spec, dsn string, variables ...map[string]string) *local.Set {
 	t.Helper()
 	spec.Environ = map[string]string{"DATABASE_URL": dsn, "SHUTDOWN_DELAY": "300ms", "PATH": config.Environ()["PATH"]}
@@ -64,13 +64,15 @@ func Start(t testing.TB, n int, spec local.Spec, dsn string, variables ...map[st
 	return set
 }
 
-// ErrorsOnly logs the replicas' errors, except those that a client was told of, and what is no log line.
+// ErrorsOnly logs the errors of replicas but for unknown outcomes, which clients got as answers, and lines that are no
+// JSON.
 func ErrorsOnly(t testing.TB) func(string, []byte) {
 	t.Helper()
 	write := local.Prefixed(t.Output())
 	return func(name string, line []byte) {
 		text := string(line)
-		if line[0] != '{' || (strings.Contains(text, `"level":"ERROR"`) && !strings.Contains(text, `"code":"OUTCOME_UNKNOWN"`)) {
+		if line[0] != '{' ||
+			(strings.Contains(text, `"level":"ERROR"`) && !strings.Contains(text, `"code":"OUTCOME_UNKNOWN"`)) {
 			write(name, line)
 		}
 	}
