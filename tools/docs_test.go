@@ -145,7 +145,8 @@ func TestLanguageIsPlain(t *testing.T) {
 		}
 
 		for i, line := range strings.Split(readFile(t, filepath.Join("..", name)), "\n") {
-			if word := odd.FindString(line); word != "" {
+			// http.NoBody is a name of Go's.
+			if word := odd.FindString(strings.ReplaceAll(line, "http.NoBody", "")); word != "" {
 				t.Errorf("%s:%d says %q; style: see CONTRIBUTING.md", name, i+1, word)
 			}
 		}
