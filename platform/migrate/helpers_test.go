@@ -13,6 +13,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/migrate"
 )
 
 // newRole makes a role without rights, until the test ends, and returns its name and the URL to log in as it.
@@ -57,4 +58,20 @@ func holdLock(t *testing.T, db *sqlx.DB) *sql.Tx {
 		t.Fatalf("take the lock: %t, %v", locked, err)
 	}
 	return tx
+}
+
+// up applies the migrations.
+func up(t *testing.T, url string, src migrate.Source) {
+	t.Helper()
+	if err := migrate.Up(t.Context(), url, src, quiet()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// verify fails the test unless all migrations are applied.
+func verify(t *testing.T, url string, src migrate.Source) {
+	t.Helper()
+	if err := migrate.Verify(t.Context(), url, src); err != nil {
+		t.Error(err)
+	}
 }

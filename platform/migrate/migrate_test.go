@@ -69,46 +69,33 @@ func TestUpThenVerify(t *testing.T) {
 		t.Fatalf("an empty database: %v", err)
 	}
 	for range 2 {
-		if err = migrate.Up(t.Context(), url, source(), quiet()); err != nil {
-			t.Fatal(err)
-		}
+		up(t, url, source())
 		wantComplete(t, apptest.Open(t, url))
-		if err = migrate.Verify(t.Context(), url, source()); err != nil {
-			t.Fatal(err)
-		}
+		verify(t, url, source())
 	}
 	newer := with("00004_more.sql", "-- +goose Up\nCREATE TABLE shop.more ();\n")
-	if err = migrate.Up(t.Context(), url, newer, quiet()); err != nil {
-		t.Fatal(err)
-	}
-	for name, f := range map[string]func() error{
-		"Up":     func() error { return migrate.Up(t.Context(), url, source(), quiet()) },
-		"Verify": func() error { return migrate.Verify(t.Context(), url, source()) },
+	up(t, url, newer)
+	for _, err := range []error{
+		migrate.Up(t.Context(), url, source(), quiet()), migrate.Verify(t.Context(), url, source()),
 	} {
-		if err = f(); !errors.Is(err, migrate.ErrSchemaNewer) || !strings.Contains(err.Error(), "version 4") {
-			t.Errorf("%s of an older program: %v", name, err)
+		if !errors.Is(err, migrate.ErrSchemaNewer) || !strings.Contains(err.Error(), "version 4") {
+			t.Errorf("an older program: %v", err)
 		}
 	}
 }
 
-// TestNothingPendingNeedsNoRights: a role that may only read the history.
+// A role that may only read the history.
 func TestNothingPendingNeedsNoRights(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Empty(t)
-	if err := migrate.Up(t.Context(), url, source(), quiet()); err != nil {
-		t.Fatal(err)
-	}
+	up(t, url, source())
 	db := apptest.Open(t, url)
 	role, roleURL := newRole(t, db, url)
 	apptest.Execute(t, db, `GRANT USAGE ON SCHEMA shop TO `+role+`; GRANT SELECT ON shop.goose_db_version TO `+role)
 	// Another process's lock is no reason to wait either.
 	tx := holdLock(t, db)
-	if err := migrate.Up(t.Context(), roleURL, source(), quiet()); err != nil {
-		t.Errorf("Up: %v", err)
-	}
-	if err := migrate.Verify(t.Context(), roleURL, source()); err != nil {
-		t.Errorf("Verify: %v", err)
-	}
+	up(t, roleURL, source())
+	verify(t, roleURL, source())
 	if err := tx.Rollback(); err != nil {
 		t.Error(err)
 	}
@@ -119,16 +106,14 @@ func TestNothingPendingNeedsNoRights(t *testing.T) {
 	}
 }
 
-// TestSchemaMadeByAnother: the owner of the schema may not create schemas.
+// The owner of the schema may not create schemas.
 func TestSchemaMadeByAnother(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Empty(t)
 	db := apptest.Open(t, url)
 	role, roleURL := newRole(t, db, url)
 	apptest.Execute(t, db, `CREATE SCHEMA shop AUTHORIZATION `+role)
-	if err := migrate.Up(t.Context(), roleURL, source(), quiet()); err != nil {
-		t.Fatal(err)
-	}
+	up(t, roleURL, source())
 	wantComplete(t, db)
 }
 
@@ -138,9 +123,7 @@ func TestHistoryInItsOwnSchema(t *testing.T) {
 	src := source()
 	src.HistorySchema = "shop_meta"
 	for range 2 {
-		if err := migrate.Up(t.Context(), url, src, quiet()); err != nil {
-			t.Fatal(err)
-		}
+		up(t, url, src)
 	}
 	var n int
 	scan(t, apptest.Open(t, url), `SELECT count(*) FROM shop_meta.goose_db_version`, &n)
@@ -149,7 +132,7 @@ func TestHistoryInItsOwnSchema(t *testing.T) {
 	}
 }
 
-// TestFailedMigrationLeavesNothing: it is rolled back, named, and applied once
+// It is rolled back, named, and applied once
 // it is right.
 func TestFailedMigrationLeavesNothing(t *testing.T) {
 	t.Parallel()
@@ -167,20 +150,16 @@ func TestFailedMigrationLeavesNothing(t *testing.T) {
 		t.Error("half a migration stayed")
 	}
 	good := with("00004_bad.sql", "-- +goose Up\nCREATE TABLE shop.more ();\n")
-	if err = migrate.Up(t.Context(), url, good, quiet()); err != nil {
-		t.Fatal(err)
-	}
+	up(t, url, good)
 }
 
-// TestReaderIsNotBlockedForLong: ALTER TABLE waits behind an open reader. While
+// ALTER TABLE waits behind an open reader. While
 // it waits, other readers wait behind it, so it must give way within a second
 // or so and be tried again.
 func TestReaderIsNotBlockedForLong(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Empty(t)
-	if err := migrate.Up(t.Context(), url, source(), quiet()); err != nil {
-		t.Fatal(err)
-	}
+	up(t, url, source())
 	db := apptest.Open(t, url)
 	reader, err := db.BeginTx(t.Context(), nil)
 	if err != nil {
@@ -206,7 +185,7 @@ func TestReaderIsNotBlockedForLong(t *testing.T) {
 	}
 }
 
-// TestUpWaitsForTheLock: it waits as long as the context lasts, and no longer.
+// It waits as long as the context lasts, and no longer.
 func TestUpWaitsForTheLock(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Empty(t)
@@ -229,15 +208,13 @@ func TestUpWaitsForTheLock(t *testing.T) {
 	wantComplete(t, db)
 }
 
-// TestLostLock: the connection that holds the lock is terminated while the
+// The connection that holds the lock is terminated while the
 // migration runs, so a second process begins the same migration. The history
 // has each version once, and both processes succeed.
 func TestLostLock(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Empty(t)
-	if err := migrate.Up(t.Context(), url, source(), quiet()); err != nil {
-		t.Fatal(err)
-	}
+	up(t, url, source())
 	db := apptest.Open(t, url)
 	src := with("00004_slow.sql",
 		"-- +goose Up\nSELECT pg_sleep(1);\nINSERT INTO shop.item VALUES ('slow' || random(), 1);\n")

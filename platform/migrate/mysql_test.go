@@ -66,9 +66,7 @@ func TestMariaDBTenAtOnce(t *testing.T) {
 	}
 	wantOne(t, url, `SELECT count(*) FROM one`, 1)
 	wantOne(t, url, `SELECT count(*) FROM one_goose_db_version WHERE version_id > 0`, 2)
-	if err := migrate.Verify(t.Context(), url, mariaSource(nil)); err != nil {
-		t.Error(err)
-	}
+	verify(t, url, mariaSource(nil))
 }
 
 // A crash after the DDL and before the line in the history: it is run again.
@@ -79,9 +77,7 @@ func TestMariaDBRepairsAHalfAppliedMigration(t *testing.T) {
 		_, err := conn.ExecContext(t.Context(), `CREATE TABLE one (id bigint NOT NULL)`)
 		return err
 	})
-	if err := migrate.Up(t.Context(), url, mariaSource(nil), quiet()); err != nil {
-		t.Fatal(err)
-	}
+	up(t, url, mariaSource(nil))
 	wantOne(t, url, `SELECT id FROM one`, 7)
 }
 
@@ -102,9 +98,7 @@ func TestMariaDBFailedMigration(t *testing.T) {
 		t.Errorf("verify: %v", err)
 	}
 	good := mariaSource(map[string]string{"00003_bad.sql": "-- +goose Up\nINSERT INTO one (id) VALUES (8);\n"})
-	if err := migrate.Up(t.Context(), url, good, quiet()); err != nil {
-		t.Fatal(err)
-	}
+	up(t, url, good)
 	wantOne(t, url, `SELECT count(*) FROM one`, 2)
 	if err := migrate.Up(t.Context(), url, mariaSource(nil), quiet()); !errors.Is(err, migrate.ErrSchemaNewer) {
 		t.Errorf("an older program: %v", err)

@@ -15,7 +15,7 @@ import (
 	"github.com/rowlock/rowlock/platform/waittest"
 )
 
-// TestSilentNetwork: the network takes a statement and brings no answer. What
+// The network takes a statement and brings no answer. What
 // only looks gives up and is tried again, as after a refused connection.
 func TestSilentNetwork(t *testing.T) {
 	t.Parallel()
@@ -55,7 +55,7 @@ func TestVerifyOverSilentNetwork(t *testing.T) {
 	}
 }
 
-// TestCalledOffInTheMiddle: a process that is asked to stop while a migration
+// A process that is asked to stop while a migration
 // runs ends with its context's error, and the migration is rolled back.
 func TestCalledOffInTheMiddle(t *testing.T) {
 	t.Parallel()

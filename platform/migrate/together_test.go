@@ -91,9 +91,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 	if err = tx.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	if err = migrate.Up(t.Context(), url, source(), quiet()); err != nil {
-		t.Fatal(err)
-	}
+	up(t, url, source())
 	wantComplete(t, db)
 }
 
