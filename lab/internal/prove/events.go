@@ -30,12 +30,7 @@ type events struct {
 
 func newEvents(s site) (Workload, error) { //nolint:ireturn // one of kinds
 	client, err := api.New(s.url, rowlock.WithHTTPClient(s.client))
-	return &events{api: client, history: s.history, audited: true}, err
-}
-
-func newMariaEvents(s site) (Workload, error) { //nolint:ireturn // one of kinds
-	client, err := api.New(s.url, rowlock.WithHTTPClient(s.client))
-	return &events{api: client, history: s.history}, err
+	return &events{api: client, history: s.history, audited: s.prepared}, err
 }
 
 // The keys of the operations.

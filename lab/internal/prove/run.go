@@ -116,8 +116,12 @@ func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 			continue
 		}
 		t := &trial{subject: s, history: history.New(p.start), before: s.read(ctx)}
-		at := site{"http://" + s.listener.Addr().String(), s.client, t.history, fmt.Sprintf("%s%d", w.Name, p.windows)}
-		if t.work, err = kinds()[s.Name].workload(at); err != nil {
+		kind := kinds()[s.Name]
+		t.work, err = kind.workload(site{
+			url: "http://" + s.listener.Addr().String(), client: s.client, history: t.history,
+			prefix: fmt.Sprintf("%s%d", w.Name, p.windows), prepared: kind.prepare != nil,
+		})
+		if err != nil {
 			return nil, err
 		}
 		s.Lock = t.work.Lock

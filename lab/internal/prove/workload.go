@@ -47,6 +47,8 @@ type site struct {
 	client  *http.Client
 	history *history.History
 	prefix  string // of the names of its keys
+	// prepared reports that the kind's prepare was called for the database.
+	prepared bool
 }
 
 // kind describes how a service is proven.
@@ -70,7 +72,7 @@ func kinds() map[string]kind {
 		services.Events:   {workload: newEvents, writes: "update events.status", prepare: auditEvents},
 		services.Iidy:     {workload: newIidy, writes: "iidy.lists"},
 		services.Payments: {workload: newPayments, writes: "insert into payments."},
-		EventsOnMariaDB:   {workload: newMariaEvents},
+		EventsOnMariaDB:   {workload: newEvents},
 		services.Pyggpot: {workload: newPots, writes: "update pyggpot.pot", metrics: map[string]string{
 			signTaken: `rowlock_lock_conflicts_total{lock="pot",reason="taken_over"}`,
 			signStale: `rowlock_lock_conflicts_total{lock="pot",reason="lost"}`,
