@@ -46,7 +46,8 @@ func (r *running) schemaPart() lifecycle.Part {
 		if r.system.server == nil {
 			return nil
 		}
-		return local.Provision(ctx, r.binary, r.system.server.URL(database), local.SchemaOf(r.service), r.environ)
+		admin := r.system.server.URL(database)
+		return local.Provision(ctx, r.binary, admin, local.SchemaOf(r.service), r.environ)
 	}}
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/pgbench"
 	"github.com/rowlock/rowlock/platform/lifecycle"
-	"github.com/rowlock/rowlock/platform/localmaria"
 )
 
 // ErrNotExact reports that the database does not hold what was acknowledged. Unlike a missed bar this is a failure of
@@ -35,9 +34,11 @@ type scenario struct {
 	baseline string
 	// replicas is how many of the service's replicas are driven.
 	replicas int
+	// maria says that it is left out where there is no MariaDB server.
+	maria bool
 
 	pgbench func() string // returns the script
-	drive   func(r *runner) (drive, error)
+	drive   func(r *runner) drive
 	run     func(ctx context.Context, r *runner) (Result, error)
 }
 
@@ -127,15 +128,11 @@ func (r *runner) rounds(ctx context.Context, scenarios []scenario, report *Repor
 	var inexact error
 	for round := range r.options.Runs {
 		for i, s := range scenarios {
-			if s.pgbench != nil && r.system.pgbench == "" {
+			if s.pgbench != nil && r.system.pgbench == "" || s.maria && r.system.maria == nil {
 				continue
 			}
 			r.printf("round %d/%d  %-44s ", round+1, r.options.Runs, s.title)
 			run, err := r.run(ctx, s)
-			if errors.Is(err, localmaria.ErrNotInstalled) {
-				r.printf("left out: %v\n", err)
-				continue
-			}
 			if err != nil {
 				r.printf("failed\n")
 				return errors.Join(fmt.Errorf("%s: %w", s.name, err), inexact)
@@ -160,11 +157,7 @@ func (r *runner) run(ctx context.Context, s scenario) (Result, error) {
 		}
 		return Result{Figures: Figures{perSecond: result.TPS, errorCount: float64(result.Failed)}}, nil
 	case s.drive != nil:
-		d, err := s.drive(r)
-		if err != nil {
-			return Result{}, err
-		}
-		return r.load(ctx, s.replicas, d)
+		return r.load(ctx, s.replicas, s.drive(r))
 	default:
 		return s.run(ctx, r)
 	}
@@ -232,8 +225,8 @@ func (r *runner) drive(ctx context.Context, d drive, driven fleet) (*load.Result
 	observed := make(chan observation, 1)
 	go func() { observed <- observe(watch, driven.pids, r.system.databasePID, cfg.Warmup, cfg.Duration) }()
 	result, err := send(ctx, cfg)
-	stop()                         // where the run was shorter than the window
-	return result, <-observed, err //nolint:wrapcheck // the caller does
+	stop() // where the run was shorter than the window
+	return result, <-observed, err
 }
 
 // expect returns how the state may grow after these requests.

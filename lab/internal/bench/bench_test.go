@@ -48,12 +48,12 @@ func (f *fake) run(t *testing.T, only ...string) (*Report, error) {
 		t.Cleanup(server.Close)
 		s.api, s.pids = append(s.api, server.Listener.Addr().String()), append(s.pids, os.Getppid())
 	}
-	driven := func(change func(d *drive)) func(*runner) (drive, error) {
-		return func(*runner) (drive, error) {
+	driven := func(change func(d *drive)) func(*runner) drive {
+		return func(*runner) drive {
 			d := drive{state: func(context.Context) (int64, error) { return f.state.Load(), nil }}
 			d.Requests = [][]byte{request(http.MethodPost, "/", "", "")}
 			change(&d)
-			return d, nil
+			return d
 		}
 	}
 	suite := suite{
@@ -171,7 +171,8 @@ func TestMedians(t *testing.T) {
 	r := &Report{Options: Options{Judge: true}, Scenarios: []Series{
 		{Name: "base", Runs: []Result{{Figures: Figures{perSecond: 100}}}},
 		{Name: "s", Baseline: "base", Runs: []Result{
-			{Figures: Figures{perSecond: 300, maxLatency: 1, errorCount: 1}}, {Figures: Figures{perSecond: 100, maxLatency: 9}},
+			{Figures: Figures{perSecond: 300, maxLatency: 1, errorCount: 1}},
+			{Figures: Figures{perSecond: 100, maxLatency: 9}},
 			{Figures: Figures{perSecond: 200, maxLatency: 2, errorCount: 2}},
 		}},
 		{Name: "not run"},

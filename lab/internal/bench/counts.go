@@ -10,6 +10,14 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/pgbench"
 )
 
+// The scenarios that others are compared with, or that several bars are about.
+const (
+	bareUniform = "pgbench-uniform"
+	bareRow     = "pgbench-row"
+	openLoop    = "open"
+	traceOff    = "trace-off"
+)
+
 // maxHotReplicas is how many replicas the hot scenarios compare.
 const maxHotReplicas = 3
 
@@ -22,36 +30,36 @@ func newCounts(o Options) suite {
 	s := suite{
 		prepare: prepareCounts,
 		scenarios: []scenario{
-			{name: "pgbench-uniform", title: "bare pgbench, uniform", pgbench: updateScript(o.Items)},
+			{name: bareUniform, title: "bare pgbench, uniform", pgbench: updateScript(o.Items)},
 			{
-				name: "uniform", title: "uniform, " + replicas(o.Replicas), baseline: "pgbench-uniform", replicas: o.Replicas,
+				name: "uniform", title: "uniform, " + replicas(o.Replicas), baseline: bareUniform, replicas: o.Replicas,
 				drive: increases(o.Items),
 			},
-			{name: "pgbench-row", title: "bare pgbench, one row", pgbench: updateScript(1)},
+			{name: bareRow, title: "bare pgbench, one row", pgbench: updateScript(1)},
 		},
 		bars: []bar{
-			{"saturated, uniform", perSecond, "uniform", "pgbench-uniform", atLeast, 1},
-			{"saturated, one hot item", perSecond, own, "pgbench-row", atLeast, 6},
-			{"open loop, errors", errorCount, "open", "", atMost, 0},
-			{"open loop, p99 (200 ms are promised)", p99, "open", "", atMost, 50},
+			{"saturated, uniform", perSecond, "uniform", bareUniform, atLeast, 1},
+			{"saturated, one hot item", perSecond, own, bareRow, atLeast, 6},
+			{"open loop, errors", errorCount, openLoop, "", atMost, 0},
+			{"open loop, p99 (200 ms are promised)", p99, openLoop, "", atMost, 50},
 			// The garbage collector moves the memory by a few percent either way.
-			{"open loop, memory at the end over the middle", memoryGrowth, "open", "", atMost, 1.10},
+			{"open loop, memory at the end over the middle", memoryGrowth, openLoop, "", atMost, 1.10},
 		},
 	}
 	for n := 1; n <= max(maxHotReplicas, o.Replicas); n++ {
 		if n <= maxHotReplicas || n == o.Replicas {
 			s.scenarios = append(s.scenarios, scenario{
-				name: "hot-" + strconv.Itoa(n), title: "one hot item, " + replicas(n), baseline: "pgbench-row", replicas: n,
+				name: "hot-" + strconv.Itoa(n), title: "one hot item, " + replicas(n), baseline: bareRow, replicas: n,
 				drive: increases(1),
 			})
 		}
 	}
 	s.scenarios = append(s.scenarios, scenario{
-		name: "open", title: fmt.Sprintf("open loop, %s/s, uniform, %s", format(perSecond, o.Rate), replicas(o.Replicas)),
-		replicas: o.Replicas, drive: func(r *runner) (drive, error) {
-			d, err := increases(o.Items)(r)
+		name: openLoop, title: fmt.Sprintf("open loop, %s/s, uniform, %s", format(perSecond, o.Rate), replicas(o.Replicas)),
+		replicas: o.Replicas, drive: func(r *runner) drive {
+			d := increases(o.Items)(r)
 			d.Rate, d.Duration = o.Rate, o.OpenDuration
-			return d, err
+			return d
 		},
 	})
 	return s
@@ -60,18 +68,18 @@ func newCounts(o Options) suite {
 // newTrace drives replicas that differ in nothing but their sampling of traces.
 func newTrace(o Options) suite {
 	s := suite{prepare: prepareCounts, bars: []bar{
-		{"1 % traced", perSecond, "trace-1", "trace-off", atLeast, 0.95},
-		{"every request traced", perSecond, "trace-100", "trace-off", noBound, 1},
+		{"1 % traced", perSecond, "trace-1", traceOff, atLeast, 0.95},
+		{"every request traced", perSecond, "trace-100", traceOff, noBound, 1},
 	}}
 	for _, one := range []struct{ name, title, baseline, share string }{
-		{"trace-off", "uniform, tracing off", "", ""},
-		{"trace-1", "uniform, 1 % of the requests traced", "trace-off", "0.01"},
-		{"trace-100", "uniform, every request traced", "trace-off", "1"},
+		{traceOff, "uniform, tracing off", "", ""},
+		{"trace-1", "uniform, 1 % of the requests traced", traceOff, "0.01"},
+		{"trace-100", "uniform, every request traced", traceOff, "1"},
 	} {
 		s.scenarios = append(s.scenarios, scenario{
 			name: one.name, title: one.title, baseline: one.baseline, replicas: o.Replicas,
-			drive: func(r *runner) (drive, error) {
-				d, err := increases(o.Items)(r)
+			drive: func(r *runner) drive {
+				d := increases(o.Items)(r)
 				d.environ = map[string]string{}
 				if one.share != "" {
 					d.environ = map[string]string{
@@ -79,7 +87,7 @@ func newTrace(o Options) suite {
 						"OTEL_TRACES_SAMPLER_ARG": one.share,
 					}
 				}
-				return d, err
+				return d
 			},
 		})
 	}
@@ -97,8 +105,8 @@ func prepareCounts(ctx context.Context, r *runner) error {
 }
 
 // increases draws from requests for the first n items.
-func increases(n int) func(r *runner) (drive, error) {
-	return func(r *runner) (drive, error) {
+func increases(n int) func(r *runner) drive {
+	return func(r *runner) drive {
 		requests := make([][]byte, n)
 		for i := range requests {
 			requests[i] = request(http.MethodPost, fmt.Sprintf("/api/v1/counts/bench-%d/increase", i), "", "")
@@ -107,7 +115,7 @@ func increases(n int) func(r *runner) (drive, error) {
 			Config: load.Config{Requests: requests},
 			state: number(r.system.url, `SELECT sum(current_value)::bigint FROM counts.count_values
 				WHERE item_id LIKE 'bench-%'`),
-		}, nil
+		}
 	}
 }
 

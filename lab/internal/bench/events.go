@@ -62,16 +62,19 @@ func newEvents(o Options) suite {
 			{name: "work-1", title: "work, 1 worker", run: e.work(own, 1, 1)},
 			{name: "work-4", title: "work, 4 workers in 2 processes", run: e.work(own, 2, 2)},
 			{
-				name: "mariadb-add", title: "MariaDB: POST /events, " + replicas(o.Replicas), replicas: o.Replicas,
+				name: "mariadb-add", maria: true, title: "MariaDB: POST /events, " + replicas(o.Replicas), replicas: o.Replicas,
 				drive: e.add(mariaFresh, add),
 			},
-			{name: "mariadb-claim", title: "MariaDB: claim of 100, " + many, run: e.claim(mariaLarge)},
+			{name: "mariadb-claim", maria: true, title: "MariaDB: claim of 100, " + many, run: e.claim(mariaLarge)},
 			{
-				name: "mariadb-lookup", title: "MariaDB: GET /events/{id}, " + many, replicas: 1,
+				name: "mariadb-lookup", maria: true, title: "MariaDB: GET /events/{id}, " + many, replicas: 1,
 				drive: e.read(mariaLarge, lookup),
 			},
-			{name: "mariadb-work-1", title: "MariaDB: work, 1 worker", run: e.work(mariaFresh, 1, 1)},
-			{name: "mariadb-work-4", title: "MariaDB: work, 4 workers in 2 processes", run: e.work(mariaFresh, 2, 2)},
+			{name: "mariadb-work-1", maria: true, title: "MariaDB: work, 1 worker", run: e.work(mariaFresh, 1, 1)},
+			{
+				name: "mariadb-work-4", maria: true, title: "MariaDB: work, 4 workers in 2 processes",
+				run: e.work(mariaFresh, 2, 2),
+			},
 		},
 		bars: []bar{
 			{"POST /events", perSecond, "add", "pgbench-event", atLeast, 6},
@@ -89,8 +92,10 @@ func (e *events) prepare(ctx context.Context, r *runner) error {
 		engine, name string
 		processed    int
 	}{
-		{services.PostgreSQL, small, e.few}, {services.PostgreSQL, large, e.many},
-		{services.MySQL, mariaLarge, e.many}, {services.MySQL, mariaFresh, 0},
+		{services.PostgreSQL, small, e.few},
+		{services.PostgreSQL, large, e.many},
+		{services.MySQL, mariaLarge, e.many},
+		{services.MySQL, mariaFresh, 0},
 	} {
 		url, err := r.system.database(ctx, t.engine, t.name)
 		if errors.Is(err, localmaria.ErrNotInstalled) {
@@ -108,46 +113,31 @@ func (e *events) prepare(ctx context.Context, r *runner) error {
 	return nil
 }
 
-// table returns [localmaria.ErrNotInstalled] where there is no server for the table.
-func (e *events) table(name string) (*eventTable, error) {
-	if t := e.tables[name]; t != nil {
-		return t, nil
-	}
-	return nil, localmaria.ErrNotInstalled
-}
-
 // add drives POST /events, on replicas of its own but for the service's own database.
-func (e *events) add(name string, next func() []byte) func(*runner) (drive, error) {
-	return func(*runner) (drive, error) {
-		t, err := e.table(name)
-		if err != nil {
-			return drive{}, err
-		}
+func (e *events) add(name string, next func() []byte) func(*runner) drive {
+	return func(*runner) drive {
+		t := e.tables[name]
 		d := drive{Config: load.Config{Next: next}, state: t.number(`SELECT count(*) FROM events.events`)}
 		if name != own {
 			d.environ = map[string]string{"DATABASE_URL": t.url}
 		}
-		return d, nil
+		return d
 	}
 }
 
 // read sends GETs over one connection, so that the latency is that of the work and not of a queue.
-func (e *events) read(name string, next func() []byte) func(*runner) (drive, error) {
-	return func(r *runner) (drive, error) {
-		d, err := e.add(name, next)(r)
+func (e *events) read(name string, next func() []byte) func(*runner) drive {
+	return func(r *runner) drive {
+		d := e.add(name, next)(r)
 		d.state, d.Connections, d.Duration = nil, 1, max(r.options.Duration/2, time.Second)
-		return d, err
+		return d
 	}
 }
 
 // claim returns a run that measures what a worker's first statement costs.
 func (e *events) claim(name string) func(context.Context, *runner) (Result, error) {
 	return func(ctx context.Context, _ *runner) (Result, error) {
-		t, err := e.table(name)
-		if err != nil {
-			return Result{}, err
-		}
-		took, err := t.claims(ctx, 300)
+		took, err := e.tables[name].claims(ctx, 300)
 		if err != nil {
 			return Result{}, err
 		}
@@ -159,10 +149,7 @@ func (e *events) claim(name string) func(context.Context, *runner) (Result, erro
 // the time from the first event to the last.
 func (e *events) work(name string, processes, each int) func(context.Context, *runner) (Result, error) {
 	return func(ctx context.Context, r *runner) (run Result, err error) {
-		t, err := e.table(name)
-		if err != nil {
-			return Result{}, err
-		}
+		t := e.tables[name]
 		processed := t.number(`SELECT count(*) FROM events.events WHERE value IS NOT NULL`)
 		before, err := processed(ctx)
 		if err != nil {

@@ -36,7 +36,7 @@ func newIidy(o Options) suite {
 	s := suite{
 		prepare: func(ctx context.Context, r *runner) error { return r.updateTable(ctx) },
 		scenarios: []scenario{{
-			name: "pgbench-uniform", title: "bare pgbench, single-row updates", pgbench: updateScript(o.Items),
+			name: bareUniform, title: "bare pgbench, single-row updates", pgbench: updateScript(o.Items),
 		}},
 	}
 	const added, gone, tried = "count(*)", "-count(*)", "count(*) FILTER (WHERE attempts = 1)"
@@ -60,8 +60,8 @@ func newIidy(o Options) suite {
 		{"delete-one", "single deletes", 6_800, 1, l.singles(http.MethodDelete, ""), gone},
 	} {
 		s.scenarios = append(s.scenarios, scenario{
-			name: one.name, title: one.title, baseline: "pgbench-uniform", replicas: o.Replicas,
-			drive: func(r *runner) (drive, error) {
+			name: one.name, title: one.title, baseline: bareUniform, replicas: o.Replicas,
+			drive: func(r *runner) drive {
 				if one.name == "add" || l.list == "" {
 					l.list = strings.TrimSuffix(benchPrefix(), "-")
 				}
@@ -72,12 +72,12 @@ func newIidy(o Options) suite {
 				if one.state != "" {
 					d.state = number(r.system.url, `SELECT `+one.state+` FROM iidy.lists WHERE list = '`+l.list+`'`)
 				}
-				return d, nil
+				return d
 			},
 		})
 		if one.least > 0 {
 			s.bars = append(s.bars, bar{
-				name: one.title, figure: perSecond, scenario: one.name, over: "pgbench-uniform",
+				name: one.title, figure: perSecond, scenario: one.name, over: bareUniform,
 				bound: atLeast, limit: one.least / iidyPGBench,
 			})
 		}

@@ -13,6 +13,8 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/load"
 )
 
+const barePayment = "pgbench-payment"
+
 // replayed is how many of the latest keys the replays draw from.
 const replayed = 2000
 
@@ -20,39 +22,41 @@ const replayed = 2000
 func newPayments(o Options) suite {
 	var sent atomic.Int64
 	prefix := benchPrefix()
-	pay := func(r *runner, replay bool, next func() []byte) (drive, error) {
+	pay := func(r *runner, replay bool, next func() []byte) drive {
 		return drive{
 			Config: load.Config{Next: next}, replay: replay,
 			state: number(r.system.url, `SELECT count(*) FROM payments.payments
 				JOIN payments.processor_charges USING (processor_key) WHERE idempotency_key LIKE '`+prefix+`%'`),
-		}, nil
+		}
 	}
 	return suite{
 		prepare: func(context.Context, *runner) error { return nil },
 		scenarios: []scenario{
 			{
-				name: "pgbench-payment", title: "bare pgbench, the statements of a payment",
+				name: barePayment, title: "bare pgbench, the statements of a payment",
 				pgbench: func() string { return paymentScript },
 			},
 			{
-				name: "new-keys", title: "new keys, " + replicas(o.Replicas), baseline: "pgbench-payment", replicas: o.Replicas,
-				drive: func(r *runner) (drive, error) {
+				name: "new-keys", title: "new keys, " + replicas(o.Replicas), baseline: barePayment, replicas: o.Replicas,
+				drive: func(r *runner) drive {
 					return pay(r, false, func() []byte { return payment(prefix, sent.Add(1)) })
 				},
 			},
 			{
-				name: "replays", title: "replays, " + replicas(o.Replicas), baseline: "pgbench-payment", replicas: o.Replicas,
-				drive: func(r *runner) (drive, error) {
+				name: "replays", title: "replays, " + replicas(o.Replicas), baseline: barePayment, replicas: o.Replicas,
+				run: func(ctx context.Context, r *runner) (Result, error) {
 					last := sent.Load()
 					if last == 0 {
-						return drive{}, errors.New("replays need the new keys before them")
+						return Result{}, errors.New("replays need the new keys before them")
 					}
-					return pay(r, true, func() []byte { return payment(prefix, last-mathrand.Int64N(min(last, replayed))) })
+					return r.load(ctx, o.Replicas, pay(r, true, func() []byte {
+						return payment(prefix, last-mathrand.Int64N(min(last, replayed)))
+					}))
 				},
 			},
 		},
 		bars: []bar{
-			{"new keys", perSecond, "new-keys", "pgbench-payment", atLeast, 0.4},
+			{"new keys", perSecond, "new-keys", barePayment, atLeast, 0.4},
 			{"replays", perSecond, "replays", "new-keys", atLeast, 3},
 		},
 	}

@@ -65,7 +65,8 @@ func (p *pots) prepare(ctx context.Context, r *runner) error {
 	}
 	p.client = pyggpot.New("http://" + r.system.api[0])
 	return p.put(ctx, []*coin.Coins{
-		{Kind: coin.Coins_BRONZE, Count: 1e9}, {Kind: coin.Coins_SILVER, Count: 1e9},
+		{Kind: coin.Coins_BRONZE, Count: 1e9},
+		{Kind: coin.Coins_SILVER, Count: 1e9},
 		{Kind: coin.Coins_GOLD, Count: math.MaxInt32 - 2e9},
 	})
 }
@@ -80,25 +81,25 @@ func (p *pots) put(ctx context.Context, coins []*coin.Coins) error {
 }
 
 // add draws from requests that put a coin into one of the first n pots.
-func (p *pots) add(n int) func(r *runner) (drive, error) {
-	return func(r *runner) (drive, error) {
+func (p *pots) add(n int) func(r *runner) drive {
+	return func(r *runner) drive {
 		requests := make([][]byte, n)
 		for i := range requests {
 			body := fmt.Sprintf(`{"pot_id":%d,"coins":[{"kind":"GOLD","count":1}]}`, p.first+int32(i))
 			requests[i] = request(http.MethodPost, coinconnect.CoinAddCoinsProcedure, jsonHeader, body)
 		}
 		state := func(ctx context.Context) (int64, error) { return p.coins(ctx, r) }
-		return drive{Config: load.Config{Requests: requests}, state: state}, nil
+		return drive{Config: load.Config{Requests: requests}, state: state}
 	}
 }
 
 // coins counts those of the pots, kind by kind; a pot whose own sum differs from that is an error.
 func (p *pots) coins(ctx context.Context, r *runner) (n int64, err error) {
 	var wrong int
-	err = row(ctx, r.system.url, `SELECT coalesce(sum(c.coins), 0), count(*) FILTER (WHERE c.coins <> p.coins)
+	err = row(ctx, r.system.url, fmt.Sprintf(`SELECT coalesce(sum(c.coins), 0), count(*) FILTER (WHERE c.coins <> p.coins)
 		FROM pyggpot.pot AS p
 		CROSS JOIN LATERAL (SELECT coalesce(sum(coin_count), 0) AS coins FROM pyggpot.coin WHERE pot_id = p.id) AS c
-		WHERE p.id >= `+fmt.Sprint(p.first)+` AND p.id < `+fmt.Sprint(p.bank), &n, &wrong)
+		WHERE p.id >= %d AND p.id < %d`, p.first, p.bank), &n, &wrong)
 	if err == nil && wrong != 0 {
 		err = fmt.Errorf("%w: %d pots have a sum that is not that of their kinds", ErrNotExact, wrong)
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/local"
@@ -75,16 +76,16 @@ func fleetOf(set *local.Set) (f fleet) {
 func (s *system) start(ctx, hurry context.Context, o Options, n int) (err error) {
 	chosen, err := services.Choose([]string{o.Service})
 	if err != nil {
-		return err //nolint:wrapcheck // names the services
+		return err
 	}
 	s.service = chosen[0]
 	if s.binary, err = local.Binary(ctx, o.Service, s.host.Progress); err != nil {
-		return err //nolint:wrapcheck // names the service
+		return err
 	}
 	postgres := localpg.Options{Environ: s.host.Environ, Progress: s.host.Progress}
 	server, stop, err := local.StartPostgres(ctx, serverParent, o.Service, postgres)
 	if err != nil {
-		return err //nolint:wrapcheck // names the server
+		return err
 	}
 	s.onStop(stop)
 	s.postgres, s.url, s.databasePID = server, server.URL(o.Service), server.PID()
@@ -102,7 +103,7 @@ func (s *system) start(ctx, hurry context.Context, o Options, n int) (err error)
 		delete(s.environ, name) // they would be about another server
 	}
 	if err := local.Provision(ctx, s.binary, s.url, local.SchemaOf(s.service), s.environ); err != nil {
-		return err //nolint:wrapcheck // names the schema
+		return err
 	}
 	if err := s.receiveSpans(ctx); err != nil {
 		return fmt.Errorf("receive spans: %w", err)
@@ -137,7 +138,7 @@ func (s *system) run(ctx context.Context, spec local.Spec, n int) (*local.Set, e
 	environ := maps.Clone(s.environ)
 	maps.Copy(environ, spec.Environ)
 	spec.Service, spec.Path, spec.Environ, spec.Line = s.service.Name, s.binary, environ, s.host.Line
-	return local.Start(ctx, spec, n) //nolint:wrapcheck // names the service
+	return local.Start(ctx, spec, n)
 }
 
 // database makes an empty, migrated database on a server of the engine. The error is [localmaria.ErrNotInstalled], by
@@ -153,7 +154,7 @@ func (s *system) database(ctx context.Context, engine, name string) (url string,
 	}
 	environ := maps.Clone(s.environ)
 	environ["DATABASE_URL"] = url
-	return url, local.Migrate(ctx, s.binary, environ) //nolint:wrapcheck // names the program
+	return url, local.Migrate(ctx, s.binary, environ)
 }
 
 // mariaDatabase starts MariaDB, with its own defaults, when the first database is asked for.
@@ -161,7 +162,7 @@ func (s *system) mariaDatabase(ctx context.Context, name string) (string, error)
 	if s.maria == nil {
 		server, stop, err := local.StartMariaDB(ctx, serverParent)
 		if err != nil {
-			return "", err //nolint:wrapcheck // names the server
+			return "", err
 		}
 		s.maria = server
 		s.onStop(func(context.Context) error { return stop() })
@@ -175,8 +176,8 @@ func (s *system) onStop(f func(context.Context) error) { s.stops = append(s.stop
 func (s *system) stop(hurry context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(hurry, stopTimeout)
 	defer cancel()
-	for i := len(s.stops) - 1; i >= 0; i-- {
-		err = errors.Join(err, s.stops[i](ctx))
+	for _, stop := range slices.Backward(s.stops) {
+		err = errors.Join(err, stop(ctx))
 	}
 	return err
 }

@@ -50,7 +50,6 @@ func TestSaturatingCountsEveryAnswer(t *testing.T) {
 	if got := result.Latency.TotalCount(); got != result.Succeeded {
 		t.Errorf("%d latencies for %d successes", got, result.Succeeded)
 	}
-
 }
 
 func TestErrorsAreCountedByStatus(t *testing.T) {

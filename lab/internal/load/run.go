@@ -103,11 +103,15 @@ func drive(ctx context.Context, cfg Config, p plan) (*Result, error) {
 	}
 	workers := make([]*worker, cfg.Connections)
 
+	defer func() {
+		for _, w := range workers {
+			w.drop()
+		}
+	}()
+
 	// One after the other: a burst of hundreds can overflow a listen queue, and the repeated SYN costs a second.
 	for i := range workers {
 		workers[i] = &worker{plan: p, result: result, target: cfg.Targets[i%len(cfg.Targets)], timeout: cfg.Timeout}
-		defer workers[i].drop()
-
 		if err := workers[i].dial(ctx); err != nil {
 			return nil, fmt.Errorf("load: %w", err)
 		}
@@ -125,7 +129,7 @@ func drive(ctx context.Context, cfg Config, p plan) (*Result, error) {
 
 	result.Window = time.Since(start)
 
-	return result, context.Cause(ctx) //nolint:wrapcheck // the caller's own error
+	return result, context.Cause(ctx)
 }
 
 // redialPause bounds the random pause after a dial that failed.
@@ -183,7 +187,7 @@ func (w *worker) dial(ctx context.Context) (err error) {
 
 // drop closes the connection; what it may still have to say is of no use.
 func (w *worker) drop() {
-	if w.conn != nil {
+	if w != nil && w.conn != nil {
 		_ = w.conn.Close()
 		w.conn = nil
 	}

@@ -51,7 +51,12 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	if _, err := db.ExecContext(t.Context(), `CREATE TABLE counter AS SELECT 0::bigint AS value`); err != nil {
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.ExecContext(t.Context(), `CREATE TABLE counter AS SELECT 0::bigint AS value`); err != nil {
 		t.Fatal(err)
 	}
 	got, err := Run(t.Context(), find(t), databaseURL, "UPDATE counter SET value = value + 1;\n", 100*time.Millisecond)

@@ -60,11 +60,11 @@ func (f Figure) WriteSVG(w io.Writer) error {
 	}
 
 	// Few machines have the font whose widths gonum computes with, and a page takes no XML declaration.
-	text := svg.Bytes()[bytes.Index(svg.Bytes(), []byte("<svg")):]
+	_, text, _ := bytes.Cut(svg.Bytes(), []byte("<svg"))
 	const font = "font-family:Liberation Sans"
 	text = bytes.ReplaceAll(text, []byte(font), []byte(font+",Arial,sans-serif"))
 
-	if _, err := w.Write(text); err != nil {
+	if _, err := w.Write(append([]byte("<svg"), text...)); err != nil {
 		return fmt.Errorf("write the picture: %w", err)
 	}
 
