@@ -32,15 +32,8 @@ func TestOneServiceAlone(t *testing.T) {
 			for _, w := range registered.Workloads() {
 				want := get[apps.Deployment](t, together, "Deployment/rowlock-"+service+w).Spec.Template.Spec
 				mine := get[apps.Deployment](t, got, "Deployment/"+service+w).Spec.Template.Spec
-				a, b := strings.ReplaceAll(
-					string(raw(t, mine)),
-					"rowlock-",
-					"",
-				), strings.ReplaceAll(
-					string(raw(t, want)),
-					"rowlock-",
-					"",
-				)
+				a, b := strings.ReplaceAll(string(raw(t, mine)), "rowlock-", ""), strings.ReplaceAll(string(raw(t, want)),
+					"rowlock-", "")
 				if b = strings.ReplaceAll(b, `io/instance":"rowlock"`, `io/instance":"`+service+`"`); a != b {
 					t.Errorf("%s%s alone is\n%s\ntogether\n%s", service, w, a, b)
 				}

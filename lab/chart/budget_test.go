@@ -123,10 +123,7 @@ func TestTheBudgetIsExact(t *testing.T) {
 			}
 			_, err := template(t, helm, umbrella, values+fmt.Sprintf(limit, need-1))
 			want := fmt.Sprintf(
-				"the replicas may open %d connections, and global.database.maxConnections says that there are %d",
-				need,
-				need-1,
-			)
+				"the replicas may open %d connections, and global.database.maxConnections says that there are %d", need, need-1)
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s with one connection too few: %v, want %s", values, err, want)
 			}

@@ -375,14 +375,8 @@ func TestKnobs(t *testing.T) {
 				}
 				before := string(raw(t, at(plain[s.chart][turn.object].plain, turn.path)))
 				if before == want && turn.knob != "database.existingSecret" { // without one there is no default
-					t.Errorf(
-						"%s: %s: %s has %s at %s by default too: the test turns nothing",
-						s.name,
-						turn.knob,
-						turn.object,
-						want,
-						turn.path,
-					)
+					t.Errorf("%s: %s: %s has %s at %s by default too: the test turns nothing", s.name, turn.knob, turn.object, want,
+						turn.path)
 				}
 			}
 		}

@@ -33,18 +33,8 @@ func TestReleasesSpeakForThemselves(t *testing.T) {
 	dir := t.TempDir()
 	var files []string
 	for i, name := range [][2]string{{"shop", "blue"}, {"shop", "green"}, {"other", "blue"}} {
-		manifests, err := run(
-			t,
-			paths["helm4"],
-			signals,
-			"template",
-			name[1],
-			umbrella,
-			"--namespace="+name[0],
-			"--kube-version="+kubernetes,
-			"--values=-",
-			"--show-only=templates/prometheusrule.yaml",
-		)
+		manifests, err := run(t, paths["helm4"], signals, "template", name[1], umbrella, "--namespace="+name[0],
+			"--kube-version="+kubernetes, "--values=-", "--show-only=templates/prometheusrule.yaml")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -43,8 +43,7 @@ func TestEveryDashboardIsShipped(t *testing.T) {
 			}
 			configMap := get[core.ConfigMap](t, all, "ConfigMap/"+name)
 			if got, want := configMap.Data[base], strings.TrimRight(
-				read(t, file),
-				"\n",
+				read(t, file), "\n",
 			); got != want ||
 				len(configMap.Data) != 1 {
 				t.Errorf("%s is shipped as\n%s", file, got)

@@ -38,11 +38,8 @@ func holdRows(t *testing.T, r *rig) func() {
 	)
 	// A PUT waits for the row, too.
 	for range 4 {
-		go r.load.send(
-			t.Context(),
-			r.of("counts"),
-			request{method: http.MethodPut, path: "/api/v1/internal/counts/hot", body: `{"value":1}`},
-		)
+		go r.load.send(t.Context(), r.of("counts"),
+			request{method: http.MethodPut, path: "/api/v1/internal/counts/hot", body: `{"value":1}`})
 	}
 	return release
 }
@@ -171,11 +168,8 @@ func loseLeases(t *testing.T, r *rig) func() {
 	set := r.of("pyggpot")
 	first, second := set.Replicas()[0], set.Replicas()[1]
 	const leased = `SELECT count(*) FROM pyggpot.pot WHERE pot_name = 'Stalled' AND lock IS NOT NULL AND lock_expire_time `
-	_, made := r.load.to(
-		t.Context(),
-		first.Status().API,
-		post("/pyggpot.pot.Pot/CreatePot", `{"pot_name":"Stalled","max_coins":1000}`),
-	)
+	_, made := r.load.to(t.Context(), first.Status().API,
+		post("/pyggpot.pot.Pot/CreatePot", `{"pot_name":"Stalled","max_coins":1000}`))
 	var pot struct {
 		ID int `json:"pot_id"`
 	}

@@ -16,28 +16,16 @@ import (
 func chains() map[string][]string {
 	return map[string][]string{
 		"counts": {
-			"UPDATE counts.count_values",
-			"batch counts_add",
-			"counts.increase",
-			"POST /api/v1/counts/{itemId}/increase",
-			"POST",
+			"UPDATE counts.count_values", "batch counts_add", "counts.increase", "POST /api/v1/counts/{itemId}/increase", "POST",
 			"check counts",
 		},
 		"events": {
-			"UPDATE events.status INSERT events.events",
-			"batch events_add",
-			"events.create",
-			"POST /events",
-			"POST",
+			"UPDATE events.status INSERT events.events", "batch events_add", "events.create", "POST /events", "POST",
 			"check events",
 		},
 		"iidy": {"INSERT iidy.lists", "iidy.add_batch", "POST /iidy/v1/batch/lists/{list}", "POST", "check iidy"},
 		"payments": {
-			"INSERT payments.processor_charges",
-			"processor.charge",
-			"payments.pay",
-			"POST /v1/payments",
-			"POST",
+			"INSERT payments.processor_charges", "processor.charge", "payments.pay", "POST /v1/payments", "POST",
 			"check payments",
 		},
 		"pyggpot": {

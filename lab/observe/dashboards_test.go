@@ -34,13 +34,8 @@ func TestDashboards(t *testing.T) {
 	all := dashboard.All()
 	shipped, err := filepath.Glob(chart + "/dashboards/*.json")
 	if err != nil || len(shipped) != len(all) || len(all) != 1+len(services.Names()) {
-		t.Errorf(
-			"the chart ships %v (%v), written are %d dashboards of %d services",
-			shipped,
-			err,
-			len(all),
-			len(services.Names()),
-		)
+		t.Errorf("the chart ships %v (%v), written are %d dashboards of %d services", shipped, err, len(all),
+			len(services.Names()))
 	}
 	for _, name := range services.Names() { // where the overview's links lead
 		if !slices.ContainsFunc(all, func(d *dashboard.Dashboard) bool { return d.UID() == "rowlock-"+name }) {

@@ -122,11 +122,8 @@ func (r *rig) awaitScrapes(t *testing.T, since time.Time, n float64) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%g scrapes", n), fireWithin, func() bool {
 		now := time.Now()
-		expr := fmt.Sprintf(
-			`min(count_over_time(up{namespace=%q}[%dms]) and on (instance) up == 1)`,
-			namespace,
-			now.Sub(since).Milliseconds()+1,
-		)
+		expr := fmt.Sprintf(`min(count_over_time(up{namespace=%q}[%dms]) and on (instance) up == 1)`, namespace,
+			now.Sub(since).Milliseconds()+1)
 		list := r.vector(t, expr, now)
 		return len(list) == 1 && float64(list[0].Value) >= n
 	})

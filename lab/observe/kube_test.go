@@ -53,14 +53,8 @@ func (k *kubeState) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 			case workload == "counts" && strings.Contains(metric, "_status_"):
 				value = k.wanted.Load()
 			}
-			_, _ = fmt.Fprintf(
-				w,
-				"%s{namespace=%q,horizontalpodautoscaler=%q} %d\n",
-				metric,
-				namespace,
-				release+"-"+workload,
-				value,
-			)
+			_, _ = fmt.Fprintf(w, "%s{namespace=%q,horizontalpodautoscaler=%q} %d\n", metric, namespace, release+"-"+workload,
+				value)
 		}
 	}
 }

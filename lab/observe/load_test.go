@@ -288,16 +288,12 @@ func (l *load) saving() callers {
 		case 2, 8:
 			return post(coin+"RemoveCoins", fmt.Sprintf(`{"pot_id":%d,"count":2}`, id))
 		}
-		return post(
-			coin+"AddCoins",
-			fmt.Sprintf(`{"pot_id":%d,"coins":[{"kind":"GOLD","count":3},{"kind":"BRONZE","count":2}]}`, id),
-		)
+		return post(coin+"AddCoins",
+			fmt.Sprintf(`{"pot_id":%d,"coins":[{"kind":"GOLD","count":3},{"kind":"BRONZE","count":2}]}`, id))
 	}}
 	for n := range pots {
-		c.prepare = append(
-			c.prepare,
-			post(pot+"CreatePot", fmt.Sprintf(`{"pot_name":"Savings %d","max_coins":1000000}`, 10+n)),
-		)
+		c.prepare = append(c.prepare,
+			post(pot+"CreatePot", fmt.Sprintf(`{"pot_name":"Savings %d","max_coins":1000000}`, 10+n)))
 	}
 	return c
 }

@@ -140,12 +140,8 @@ func panelsHaveData(t *testing.T, r *rig, panels map[string]string, since time.T
 	for where, expr := range open {
 		t.Errorf("%s has no figure: %s", where, expr)
 	}
-	t.Logf(
-		"%d of %d expressions have figures after %s",
-		len(panels)-len(open),
-		len(panels),
-		time.Since(since).Round(time.Second),
-	)
+	t.Logf("%d of %d expressions have figures after %s", len(panels)-len(open), len(panels),
+		time.Since(since).Round(time.Second))
 }
 
 // unmoved matches the expressions that stay at zero in this test.

@@ -60,11 +60,7 @@ func fleets() (all []*fleet) {
 // start starts n processes of the workload. They are killed at the end of the test: how they stop is the subject of
 // others.
 func (f *fleet) start(
-	t *testing.T,
-	n int,
-	dsn string,
-	line func(string, []byte),
-	variables ...map[string]string,
+	t *testing.T, n int, dsn string, line func(string, []byte), variables ...map[string]string,
 ) error {
 	t.Helper()
 	registered, err := services.Named(f.service)
@@ -191,11 +187,8 @@ type rig struct {
 func timeouts(service string) map[string]string {
 	if service == services.Pyggpot || service == services.Iidy {
 		return map[string]string{
-			"DB_LOCK_TIMEOUT":      "4s",
-			"DB_STATEMENT_TIMEOUT": "5s",
-			"REQUEST_TIMEOUT":      "7s",
-			"SHUTDOWN_TIMEOUT":     "8s",
-			"LOCK_TTL":             "2s",
+			"DB_LOCK_TIMEOUT": "4s", "DB_STATEMENT_TIMEOUT": "5s", "REQUEST_TIMEOUT": "7s",
+			"SHUTDOWN_TIMEOUT": "8s", "LOCK_TTL": "2s",
 		}
 	}
 	return map[string]string{
@@ -215,10 +208,8 @@ func newRig(t *testing.T, rules string) *rig {
 	r.other = sql.OpenDB(connector)
 	t.Cleanup(func() { _ = r.other.Close() })
 
-	r.prom, err = prometheus.Start(
-		t.Context(),
-		prometheus.Options{Dir: t.TempDir(), Interval: interval, Rules: []string{rules}},
-	)
+	r.prom, err = prometheus.Start(t.Context(),
+		prometheus.Options{Dir: t.TempDir(), Interval: interval, Rules: []string{rules}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -109,14 +109,8 @@ func ofRelease(t *testing.T) string {
 	t.Helper()
 	_, text, found := strings.Cut(read(t, chart+"/templates/_helpers.tpl"), `{{- define "rowlock.ofRelease" -}}`)
 	text, _, ended := strings.Cut(text, "{{- end -}}")
-	text = strings.NewReplacer(
-		"{{ .Release.Namespace }}",
-		namespace,
-		"{{ .Release.Name }}",
-		release,
-	).Replace(
-		strings.TrimSpace(text),
-	)
+	text = strings.NewReplacer("{{ .Release.Namespace }}", namespace, "{{ .Release.Name }}", release).Replace(
+		strings.TrimSpace(text))
 	if !found || !ended || strings.Contains(text, "{{") {
 		t.Fatalf("the chart appends %q to the rules", text)
 	}

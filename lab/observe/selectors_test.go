@@ -47,7 +47,8 @@ func TestSelectors(t *testing.T) {
 		{`label_replace(vector(0), "a", "b_total", "", "")`, ``},
 		{`sum(increase(a[10m])) by (x) > 14.4 * 0.001 unless c{d!=""}`, `a{} c{d!=""}`},
 		{"predict_linear(a{x=\"\\\"}\"}[1h30m], 4 * 3600) < 0\n and absent(b)", `a{x="\"}"} b{}`},
-		{`quantile_over_time(0.9, max by (pod) (a:b_c{x=""})[10m:1m]) > Inf or topk(3, sum(d) by (e)) > 2`, `a:b_c{x=""} d{}`},
+		{`quantile_over_time(0.9, max by (pod) (a:b_c{x=""})[10m:1m]) > Inf`, `a:b_c{x=""}`},
+		{`topk(3, sum(d) by (e)) > 2`, `d{}`},
 	} {
 		expr, want := c[0], c[1]
 		var got []string

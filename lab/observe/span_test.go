@@ -65,20 +65,12 @@ func (c *collector) spans() (spans []span) {
 		for _, scope := range resource.GetScopeSpans() {
 			for _, s := range scope.GetSpans() {
 				one := span{
-					trace:   hex.EncodeToString(s.GetTraceId()),
-					id:      hex.EncodeToString(s.GetSpanId()),
-					parent:  hex.EncodeToString(s.GetParentSpanId()),
-					name:    s.GetName(),
-					state:   s.GetTraceState(),
-					kind:    strings.ToLower(strings.TrimPrefix(s.GetKind().String(), "SPAN_KIND_")),
-					failed:  s.GetStatus().GetCode() == tracepb.Status_STATUS_CODE_ERROR,
-					message: s.GetStatus().GetMessage(),
-					attributes: attributes(
-						s.GetAttributes(),
-					),
-					resource: of,
-					events:   len(s.GetEvents()),
-					begin:    s.GetStartTimeUnixNano(),
+					trace: hex.EncodeToString(s.GetTraceId()), id: hex.EncodeToString(s.GetSpanId()),
+					parent: hex.EncodeToString(s.GetParentSpanId()), name: s.GetName(), state: s.GetTraceState(),
+					kind:   strings.ToLower(strings.TrimPrefix(s.GetKind().String(), "SPAN_KIND_")),
+					failed: s.GetStatus().GetCode() == tracepb.Status_STATUS_CODE_ERROR, message: s.GetStatus().GetMessage(),
+					attributes: attributes(s.GetAttributes()), resource: of, events: len(s.GetEvents()),
+					begin: s.GetStartTimeUnixNano(),
 				}
 				for _, l := range s.GetLinks() {
 					one.links = append(one.links, link{

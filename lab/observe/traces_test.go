@@ -160,18 +160,12 @@ func TestTraces(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range changes() {
-		waittest.Eventually(
-			t,
-			"without a database: "+s.String(),
-			func() bool { return j.try(t, s) == s.status },
-		) // a pool may notice late
+		waittest.Eventually(t, "without a database: "+s.String(),
+			func() bool { return j.try(t, s) == s.status }) // a pool may notice late
 	}
 	worker := j.processes["events-work"]
-	waittest.Eventually(
-		t,
-		"the worker logs that it cannot work",
-		func() bool { return worker.logged("a batch of events was not worked") > 0 },
-	)
+	waittest.Eventually(t, "the worker logs that it cannot work",
+		func() bool { return worker.logged("a batch of events was not worked") > 0 })
 	if err := server.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}

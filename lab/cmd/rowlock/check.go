@@ -29,12 +29,8 @@ names its parent.`,
 	for i, name := range services.Names() {
 		targets[i].Service = name
 		cmd.Flags().StringVar(&targets[i].URL, name, "", "`URL` of "+name)
-		cmd.Flags().StringVar(
-			&targets[i].Internal,
-			name+"-internal",
-			"",
-			"`URL` of its internal API where that has a listener of its own",
-		)
+		cmd.Flags().StringVar(&targets[i].Internal, name+"-internal", "",
+			"`URL` of its internal API where that has a listener of its own")
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var named []workload.Target

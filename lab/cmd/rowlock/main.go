@@ -153,10 +153,8 @@ func noWords(cmd *cobra.Command, args []string) error {
 func serviceFlag(cmd *cobra.Command, names *[]string, verb string) {
 	cmd.Flags().StringArrayVar(names, "service", nil, verb+" this service instead of all; may be repeated")
 	// The error would be about a flag that is not defined.
-	_ = cmd.RegisterFlagCompletionFunc(
-		"service",
-		cobra.FixedCompletions(services.Names(), cobra.ShellCompDirectiveNoFileComp),
-	)
+	_ = cmd.RegisterFlagCompletionFunc("service",
+		cobra.FixedCompletions(services.Names(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // randomSeed shows that a flag's default value is drawn anew for each run.

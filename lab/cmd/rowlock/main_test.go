@@ -57,14 +57,8 @@ func refused(t *testing.T, line, want string) {
 	var said strings.Builder
 	p := process{stdin: strings.NewReader(""), stdout: &said, stderr: &said}
 	if status := run(t.Context(), p, strings.Fields(line)); status != exitUsage || !strings.Contains(said.String(), want) {
-		t.Errorf(
-			"rowlock %s: status %d, want %d; said %q, want it to contain %s",
-			line,
-			status,
-			exitUsage,
-			said.String(),
-			want,
-		)
+		t.Errorf("rowlock %s: status %d, want %d; said %q, want it to contain %s", line, status, exitUsage, said.String(),
+			want)
 	}
 }
 
@@ -96,14 +90,8 @@ func TestWithPostgres(t *testing.T) {
 	})
 	t.Run("SIGTERM is passed on and everything ends", func(t *testing.T) {
 		t.Parallel()
-		r := start(
-			t,
-			none,
-			"with-postgres",
-			"sh",
-			"-c",
-			`trap 'echo terminated; exit 3' TERM; echo ready; while :; do sleep 0.05; done`,
-		)
+		r := start(t, none, "with-postgres", "sh", "-c",
+			`trap 'echo terminated; exit 3' TERM; echo ready; while :; do sleep 0.05; done`)
 		r.await("ready")
 		below := descendants(t, r.cmd.Process.Pid)
 		r.signal(syscall.SIGTERM)

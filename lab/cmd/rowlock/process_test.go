@@ -66,9 +66,7 @@ func start(t *testing.T, variables map[string]string, args ...string) *rowlock {
 	maps.DeleteFunc(env, func(_, value string) bool { return value == "" })
 
 	r := &rowlock{
-		t:    t,
-		cmd:  exec.CommandContext(context.WithoutCancel(t.Context()), self, args...),
-		done: make(chan struct{}),
+		t: t, cmd: exec.CommandContext(context.WithoutCancel(t.Context()), self, args...), done: make(chan struct{}),
 	}
 	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = local.Variables(env), r, r
 	r.cmd.WaitDelay = time.Second // of children that keep the output open

@@ -16,10 +16,7 @@ func pasteWhatIsPrinted(t *testing.T, tab table) {
 	for i := 1; i <= 3; i++ {
 		if got, want := strings.TrimSpace(
 			shell(t, tab.try["counts"]),
-		), fmt.Sprintf(
-			`{"itemId":"apples","value":%d}`,
-			i,
-		); got != want {
+		), fmt.Sprintf(`{"itemId":"apples","value":%d}`, i); got != want {
 			t.Fatalf("paste %d printed %s, want %s", i, got, want)
 		}
 	}

@@ -100,11 +100,8 @@ type system struct {
 // up runs everything until ctx ends.
 func up(ctx context.Context, p process, o upOptions) error {
 	s := &system{
-		process:   p,
-		upOptions: o,
-		console:   &console{out: p.stdout},
-		logs:      filepath.Join(o.data, "log"),
-		stopping:  make(chan struct{}),
+		process: p, upOptions: o, console: &console{out: p.stdout}, logs: filepath.Join(o.data, "log"),
+		stopping: make(chan struct{}),
 	}
 	if err := os.MkdirAll(s.logs, 0o755); err != nil {
 		return fmt.Errorf("make the data folder: %w", err)
@@ -215,11 +212,8 @@ func (s *system) keepServer(ctx context.Context) error {
 		}
 		s.console.say("PostgreSQL ended by itself; starting it again")
 		if err := s.server.Restart(ctx); err != nil {
-			return fmt.Errorf(
-				"it ended by itself and could not be started again, see %s: %w",
-				s.server.LogFile(),
-				errors.Join(ctx.Err(), err),
-			)
+			return fmt.Errorf("it ended by itself and could not be started again, see %s: %w", s.server.LogFile(),
+				errors.Join(ctx.Err(), err))
 		}
 		s.console.say("PostgreSQL is back")
 	}

@@ -56,10 +56,7 @@ func readTable(t *testing.T, r *rowlock) table {
 		}
 		tab.replicas[m[1]] = pid
 		if status, body, _ := call(
-			t,
-			http.MethodGet,
-			m[3],
-			"",
+			t, http.MethodGet, m[3], "",
 		); status != http.StatusOK ||
 			!strings.Contains(body, "# TYPE ") {
 			t.Errorf("%s: %d", m[3], status)
@@ -81,10 +78,7 @@ func TestUp(t *testing.T) {
 	pasteWhatIsPrinted(t, tab)
 	runTour(t, tab.url)
 	if status, body, _ := call(
-		t,
-		http.MethodGet,
-		tab.docs,
-		"",
+		t, http.MethodGet, tab.docs, "",
 	); status != http.StatusOK ||
 		!strings.Contains(body, "<html") {
 		t.Errorf("%s: %d %.80s", tab.docs, status, body)
@@ -136,14 +130,8 @@ func TestUp(t *testing.T) {
 	r = start(t, nil, "up", "--replicas", "1", "--data", data)
 	tab = readTable(t, r)
 	if _, body, _ := call(
-		t,
-		http.MethodGet,
-		tab.url+"/api/v1/internal/counts/apples",
-		"",
-	); !strings.Contains(
-		body,
-		`"currentValue":`,
-	) {
+		t, http.MethodGet, tab.url+"/api/v1/internal/counts/apples", "",
+	); !strings.Contains(body, `"currentValue":`) {
 		t.Errorf("apples are gone: %s", body)
 	}
 	survivesKill9(t, r, data)
@@ -170,10 +158,7 @@ func killAReplica(t *testing.T, r *rowlock, tab table) {
 	r.await("signal: killed; starting it again in")
 	for range 10 { // while it is away, the other one answers
 		if status, body, _ := call(
-			t,
-			http.MethodPost,
-			tab.url+"/api/v1/counts/apples/increase",
-			"",
+			t, http.MethodPost, tab.url+"/api/v1/counts/apples/increase", "",
 		); status != http.StatusOK {
 			t.Errorf("increase while a replica is away: %d %s", status, body)
 		}
@@ -259,17 +244,8 @@ func dial(t *testing.T, dsn string) *sql.DB {
 func TestUpOnAServerThatIsThere(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Empty(t)
-	r := start(
-		t,
-		map[string]string{"DATABASE_URL": dsn},
-		"up",
-		"--replicas",
-		"1",
-		"--data",
-		folder(t),
-		"--service",
-		"counts",
-	)
+	r := start(t, map[string]string{"DATABASE_URL": dsn}, "up", "--replicas", "1", "--data", folder(t), "--service",
+		"counts")
 	tab := readTable(t, r)
 	shell(t, tab.try["counts"])
 	var value int
@@ -304,8 +280,7 @@ func TestTheSecondCtrlCIsImmediate(t *testing.T) {
 	}
 	defer func() { _ = tx.Rollback() }()
 	if _, err := tx.ExecContext(
-		t.Context(),
-		`SELECT FROM counts.count_values WHERE item_id = 'apples' FOR UPDATE`,
+		t.Context(), `SELECT FROM counts.count_values WHERE item_id = 'apples' FOR UPDATE`,
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -316,12 +291,8 @@ func TestTheSecondCtrlCIsImmediate(t *testing.T) {
 	})
 	r.until("the increase waits for the row", func() bool {
 		var waiting int
-		err := db.QueryRowContext(
-			t.Context(),
-			`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'`,
-		).Scan(
-			&waiting,
-		)
+		err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'`).Scan(
+			&waiting)
 		return err == nil && waiting > 0
 	})
 
@@ -417,17 +388,14 @@ func TestUpTakesAnotherPortWhereItsOwnIsInUse(t *testing.T) {
 	var said strings.Builder
 	address, _ := taken.Addr().(*net.TCPAddr)
 	r := &running{
-		system:  &system{console: &console{out: &said}},
-		service: services.Service{Name: "counts", Port: address.Port},
+		system: &system{console: &console{out: &said}}, service: services.Service{Name: "counts", Port: address.Port},
 	}
 	if r.listener, err = r.listen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = r.listener.Close() }()
 	if want := fmt.Sprintf(
-		"Port %d is in use: counts is at %s instead\n",
-		address.Port,
-		r.listener.Addr(),
+		"Port %d is in use: counts is at %s instead\n", address.Port, r.listener.Addr(),
 	); said.String() != want {
 		t.Errorf("said %q, want %q", said.String(), want)
 	}

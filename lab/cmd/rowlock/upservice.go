@@ -137,14 +137,8 @@ func (r *running) processesPart(what string, spec local.Spec, n int, started fun
 func (s *system) notify(e local.Event) {
 	switch {
 	case e.Kind == local.Ended:
-		s.console.say(
-			"%s (process %d) ended after %s: %v; starting it again in %s",
-			e.Replica,
-			e.PID,
-			round(e.After),
-			e.Err,
-			round(e.Pause),
-		)
+		s.console.say("%s (process %d) ended after %s: %v; starting it again in %s", e.Replica, e.PID, round(e.After), e.Err,
+			round(e.Pause))
 	case e.Starts > 1:
 		s.console.say("%s is back (process %d)", e.Replica, e.PID)
 	}

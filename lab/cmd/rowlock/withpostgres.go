@@ -82,12 +82,8 @@ func withPostgres(ctx context.Context, p process, args []string) error {
 		return errors.Join(err, stopErr)
 	}
 	if left > 0 {
-		say(
-			p.stderr,
-			"%d database(s) of failed tests kept for a day; this brings their server back:\n%s",
-			left,
-			server.Command(),
-		)
+		say(p.stderr, "%d database(s) of failed tests kept for a day; this brings their server back:\n%s", left,
+			server.Command())
 		return err
 	}
 	return errors.Join(err, localpg.Remove(context.WithoutCancel(ctx), server.Dir()))
@@ -109,11 +105,8 @@ func databasesLeft(ctx context.Context, adminURL string) (n int) {
 	}
 	defer func() { _ = conn.Close() }()
 	if err := conn.QueryRowContext(
-		ctx,
-		`SELECT count(*) FROM pg_database WHERE starts_with(datname, 'rowlock_test_')`,
-	).Scan(
-		&n,
-	); err != nil {
+		ctx, `SELECT count(*) FROM pg_database WHERE starts_with(datname, 'rowlock_test_')`,
+	).Scan(&n); err != nil {
 		return 0
 	}
 	return n

@@ -121,13 +121,8 @@ func (d *Dashboard) panel(id int, p Panel, at object) object {
 		})
 	}
 	panel := object{
-		"id":          id,
-		"type":        p.Kind,
-		"title":       p.Title,
-		"description": p.Description,
-		"gridPos":     at,
-		"datasource":  source(),
-		"targets":     targets,
+		"id": id, "type": p.Kind, "title": p.Title, "description": p.Description, "gridPos": at,
+		"datasource": source(), "targets": targets,
 	}
 	defaults := object{"unit": p.Unit, "min": 0, "thresholds": p.thresholds()}
 	if p.ByService {

@@ -70,10 +70,7 @@ func saturation() Row {
 			6,
 			"On the busiest replica of each service. At MAX_IN_FLIGHT (1024) further requests are answered 503 "+
 				"OVERLOADED.",
-			one(
-				"max by (app_kubernetes_io_name) (http_server_requests_in_flight{$sel})",
-				byService,
-			),
+			one("max by (app_kubernetes_io_name) (http_server_requests_in_flight{$sel})", byService),
 		).limits(0, 1024).byService(),
 		series("CPU", UnitShort, 6,
 			"Cores in use by all replicas of each service.",
@@ -89,10 +86,7 @@ func saturation() Row {
 			"Spans that were not exported; requests do not wait for the export. dropped: the queue was full; sample "+
 				"less (OTEL_TRACES_SAMPLER) or make it longer. failed: the collector refused a span of the batch, or "+
 				"did not answer. Traces have gaps then.",
-			one(
-				rate(`rowlock_trace_spans_total{outcome!="exported"}`, service, "outcome"),
-				byService+", {{outcome}}",
-			),
+			one(rate(`rowlock_trace_spans_total{outcome!="exported"}`, service, "outcome"), byService+", {{outcome}}"),
 		).byService(),
 	}}
 }
@@ -118,10 +112,7 @@ func replicas() Row {
 			UnitShort,
 			6,
 			"Containers restarted in the same pod in the last 15 minutes. `kubectl describe pod` says why.",
-			one(
-				"sum by (app_kubernetes_io_name) (changes(process_start_time_seconds{$sel}[15m]))",
-				byService,
-			),
+			one("sum by (app_kubernetes_io_name) (changes(process_start_time_seconds{$sel}[15m]))", byService),
 		).limits(0, 1).byService(),
 		series("Versions", UnitShort, 6,
 			"Processes by version. Two for a long time: a rollout hangs.",

@@ -81,22 +81,14 @@ func clause(by []string) string {
 // failedShare returns the part of the requests that were answered 5xx, 0 where none was.
 func failedShare(by ...string) string {
 	all := rate("http_server_request_duration_seconds_count", by...)
-	return fmt.Sprintf(
-		"(%s or 0 * %s) / %s",
-		rate(`http_server_request_duration_seconds_count{status=~"5.."}`, by...),
-		all,
-		all,
-	)
+	return fmt.Sprintf("(%s or 0 * %s) / %s", rate(`http_server_request_duration_seconds_count{status=~"5.."}`, by...),
+		all, all)
 }
 
 // poolShare returns the used part of the fullest connection pool, by labels.
 func poolShare(by ...string) string {
-	return fmt.Sprintf(
-		"max%s (%s / %s)",
-		clause(by),
-		matched("rowlock_db_connections_in_use"),
-		matched("rowlock_db_connections_max"),
-	)
+	return fmt.Sprintf("max%s (%s / %s)", clause(by), matched("rowlock_db_connections_in_use"),
+		matched("rowlock_db_connections_max"))
 }
 
 func statReplicas() Panel {
@@ -133,8 +125,7 @@ const atAGlance = "At a glance"
 // serviceGlance returns the first row of one service: what all services have, and its own panels.
 func serviceGlance(own ...Panel) Row {
 	return Row{
-		Title:  atAGlance,
-		Panels: append([]Panel{statReplicas(), statRequests(), statFailed(), statLatency()}, own...),
+		Title: atAGlance, Panels: append([]Panel{statReplicas(), statRequests(), statFailed(), statLatency()}, own...),
 	}
 }
 
@@ -154,10 +145,7 @@ func apiRow() Row {
 			8,
 			"From the request's header to the end of its handler. What is left after the waits for locks and for "+
 				"connections, below, is the database's own time.",
-			one(
-				quantile(0.99, "http_server_request_duration_seconds", "method", "route"),
-				"{{method}} {{route}}",
-			),
+			one(quantile(0.99, "http_server_request_duration_seconds", "method", "route"), "{{method}} {{route}}"),
 		).limits(0.2, 1),
 	}}
 }
@@ -237,8 +225,7 @@ func databaseRow(legend string, by ...string) Row {
 				"failover of the database; without one, something cuts connections.",
 			one(
 				fmt.Sprintf("sum%s (increase(%s[$__rate_interval]))", clause(operation), matched("rowlock_outcome_unknown_total")),
-				operationLegend,
-			),
+				operationLegend),
 		).limits(0, 1),
 	}}
 }

@@ -115,14 +115,11 @@ func (b *Balancer) problem(method string, err error) *problem.Error {
 		return problem.NotApplied.New("No replica of "+b.service+" takes requests. Nothing was changed.", problem.Cause(err))
 	case isRead(method):
 		return problem.NotApplied.New(
-			"The replica of "+b.service+" was lost before it answered. The request changes nothing.",
-			problem.Cause(err),
-		)
+			"The replica of "+b.service+" was lost before it answered. The request changes nothing.", problem.Cause(err))
 	default:
 		return problem.OutcomeUnknown.New(
 			"The replica of "+b.service+" was lost before it answered. The change may or may not have been made.",
-			problem.Cause(err),
-		)
+			problem.Cause(err))
 	}
 }
 

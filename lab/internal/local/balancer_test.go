@@ -166,11 +166,9 @@ func TestASentRequestIsNeverSentAgain(t *testing.T) {
 		code   string
 	}
 	unknown, notApplied := want{
-		http.StatusInternalServerError,
-		"OUTCOME_UNKNOWN",
+		http.StatusInternalServerError, "OUTCOME_UNKNOWN",
 	}, want{
-		http.StatusServiceUnavailable,
-		"NOT_APPLIED",
+		http.StatusServiceUnavailable, "NOT_APPLIED",
 	}
 	lost := func(t *testing.T) []string {
 		t.Helper()
@@ -207,8 +205,7 @@ func TestASentRequestIsNeverSentAgain(t *testing.T) {
 			status, _, body, err := do(t.Context(), method, addr, "")
 			var doc struct{ Code string }
 			if err = errors.Join(
-				err,
-				json.Unmarshal([]byte(body), &doc),
+				err, json.Unmarshal([]byte(body), &doc),
 			); err != nil || status != want.status ||
 				doc.Code != want.code {
 				t.Errorf("%s, %s: %d %s, %v; want %+v", name, method, status, body, err, want)

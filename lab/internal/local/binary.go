@@ -48,12 +48,8 @@ func find(ctx context.Context, folder, service string, progress io.Writer) (stri
 	}
 	path, err := exec.LookPath(service)
 	if err != nil {
-		return "", fmt.Errorf(
-			"no binary of %s: neither beside %s nor on PATH, and %s is not in Rowlock's source tree",
-			service,
-			self,
-			wd,
-		)
+		return "", fmt.Errorf("no binary of %s: neither beside %s nor on PATH, and %s is not in Rowlock's source tree",
+			service, self, wd)
 	}
 	return path, nil
 }

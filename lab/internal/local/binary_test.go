@@ -45,10 +45,7 @@ func TestBinaryThatWasJustBuilt(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	if got, err := find(
-		t.Context(),
-		folder,
-		"iidy",
-		io.Discard,
+		t.Context(), folder, "iidy", io.Discard,
 	); err == nil ||
 		!strings.Contains(err.Error(), BinariesVariable) {
 		t.Errorf("one that is not there: %q, %v", got, err)

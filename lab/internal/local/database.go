@@ -131,11 +131,8 @@ func Grant(ctx context.Context, adminURL string, s Schema) error {
 				return err
 			}
 		}
-		return execAll(
-			ctx,
-			tx,
-			`REVOKE INSERT, UPDATE, DELETE ON `+pq.QuoteIdentifier(s.historySchema())+`.goose_db_version FROM `+app,
-		)
+		return execAll(ctx, tx,
+			`REVOKE INSERT, UPDATE, DELETE ON `+pq.QuoteIdentifier(s.historySchema())+`.goose_db_version FROM `+app)
 	})
 	if err != nil {
 		return fmt.Errorf("rights of %s: %w", s.app(), err)
@@ -153,11 +150,7 @@ func (s Schema) role(ctx context.Context, tx *sql.Tx, name, password string) err
 		`SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1), rolsuper, current_database()
 		FROM pg_roles WHERE rolname = current_user`,
 		name,
-	).Scan(
-		&exists,
-		&super,
-		&database,
-	); err != nil {
+	).Scan(&exists, &super, &database); err != nil {
 		return fmt.Errorf("look for the role %s: %w", name, err)
 	}
 	role, verb, until := pq.QuoteIdentifier(name), "CREATE", ""

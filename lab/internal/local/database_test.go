@@ -220,10 +220,7 @@ func TestRolesOfARun(t *testing.T) {
 		`SELECT count(*), count(*) FILTER (WHERE rolvaliduntil < now() + interval '25 hours')
 		FROM pg_roles WHERE rolname = ANY ($1)`,
 		pq.Array(s.RoleNames()),
-	).Scan(
-		&there,
-		&ending,
-	); err != nil || there != 2 ||
+	).Scan(&there, &ending); err != nil || there != 2 ||
 		ending != 2 {
 		t.Errorf("%d roles, %d with an end, %v", there, ending, err)
 	}

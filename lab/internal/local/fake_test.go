@@ -60,10 +60,8 @@ func fake(part string) int {
 		}
 		http.Error(w, "not ready", http.StatusServiceUnavailable)
 	})
-	admin.HandleFunc(
-		"/set",
-		func(_ http.ResponseWriter, r *http.Request) { ready.Store(r.URL.Query().Get("ready") == "true") },
-	)
+	admin.HandleFunc("/set",
+		func(_ http.ResponseWriter, r *http.Request) { ready.Store(r.URL.Query().Get("ready") == "true") })
 	admin.HandleFunc("/say", func(_ http.ResponseWriter, r *http.Request) {
 		line, _ := io.ReadAll(r.Body)
 		_, _ = fmt.Fprintln(os.Stdout, string(line))

@@ -225,11 +225,8 @@ func TestAReplicaThatEndsIsStartedAgain(t *testing.T) {
 	if list := set.Backends(); len(list) == 2 && list[0].Addr == before.API {
 		t.Errorf("a terminated replica is still listed: %v", list)
 	}
-	waittest.Eventually(
-		t,
-		"it is listed again",
-		func() bool { return set.Replicas()[0].Status().Starts == 2 && len(set.Backends()) == 2 },
-	)
+	waittest.Eventually(t, "it is listed again",
+		func() bool { return set.Replicas()[0].Status().Starts == 2 && len(set.Backends()) == 2 })
 	if flips := set.Replicas()[0].Status().Flips; flips != 0 {
 		t.Errorf("its end counts as %d flips", flips)
 	}

@@ -41,8 +41,7 @@ func Prefixed(w io.Writer) func(replica string, line []byte) {
 		mu.Lock()
 		defer mu.Unlock()
 		_, _ = w.Write(
-			slices.Concat([]byte(replica), []byte(" | "), line, []byte{'\n'}),
-		) // the replicas go on without a reader
+			slices.Concat([]byte(replica), []byte(" | "), line, []byte{'\n'})) // the replicas go on without a reader
 	}
 }
 

@@ -45,12 +45,8 @@ func TestReceiverCountsAndKeepsSpans(t *testing.T) {
 		}
 	}
 	if a, b := post(
-		otlp.TracesPath,
-		[]byte("nonsense"),
-	), post(
-		"/v1/metrics",
-		raw,
-	); a != http.StatusBadRequest ||
+		otlp.TracesPath, []byte("nonsense"),
+	), post("/v1/metrics", raw); a != http.StatusBadRequest ||
 		b != http.StatusNotFound {
 		t.Errorf("nonsense is %d, another path %d", a, b)
 	}

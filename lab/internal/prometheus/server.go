@@ -24,8 +24,7 @@ import (
 
 // ErrNotInstalled reports that there is no Prometheus on this machine.
 var ErrNotInstalled = errors.New(
-	"prometheus is not installed (`apt-get install prometheus`, `brew install prometheus`)",
-)
+	"prometheus is not installed (`apt-get install prometheus`, `brew install prometheus`)")
 
 const (
 	// startTimeout bounds one start. starts bounds the attempts: another program may take the free port first.
