@@ -115,6 +115,9 @@ func Operation(ops *telemetry.Operations, name string) echo.MiddlewareFunc {
 // Operations returns the middleware of each operation of a contract: names maps an operationId to the name of its
 // span. The result fits RegisterHandlersOptions of generated code.
 func Operations(ops *telemetry.Operations, names map[string]string) map[string][]echo.MiddlewareFunc {
+	if ops == nil {
+		return nil
+	}
 	all := make(map[string][]echo.MiddlewareFunc, len(names))
 	for id, name := range names {
 		all[id] = []echo.MiddlewareFunc{Operation(ops, name)}

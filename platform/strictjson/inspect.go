@@ -62,23 +62,24 @@ func (in *inspection) value(t reflect.Type) error {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	switch {
-	case kind == 'n':
+	if kind == 'n' {
 		in.found(in.decoder.StackPointer(), "may not be null")
-	case kind == '{':
-		return in.object(fieldsOf(t))
-	case kind == '[':
-		if t != nil && t.Kind() == reflect.Slice {
-			t = t.Elem()
-		}
-		for in.decoder.PeekKind() != ']' {
-			if err := in.value(t); err != nil {
-				return err
-			}
-		}
-		return in.end()
 	}
-	return nil
+	if kind == '{' {
+		return in.object(fieldsOf(t))
+	}
+	if kind != '[' {
+		return nil
+	}
+	if t != nil && t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	for in.decoder.PeekKind() != ']' {
+		if err := in.value(t); err != nil {
+			return err
+		}
+	}
+	return in.end()
 }
 
 func (in *inspection) object(fields []field) error {
