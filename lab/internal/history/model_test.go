@@ -19,28 +19,29 @@ func op(call, ret int, outcome workload.Outcome, input, output any) Op {
 func TestCountModel(t *testing.T) {
 	t.Parallel()
 	add := func(n int64) CountInput { return CountInput{n} }
+	read := add(0)
 	for name, tc := range map[string]struct {
 		ops   []Op
 		legal bool
 	}{
 		"one after the other": {[]Op{
-			op(0, 1, OK, add(5), int64(5)), op(2, 3, OK, add(-2), int64(3)), op(4, 5, OK, add(0), int64(3)),
+			op(0, 1, OK, add(5), int64(5)), op(2, 3, OK, add(-2), int64(3)), op(4, 5, OK, read, int64(3)),
 		}, true},
 		"at once, in either order": {[]Op{op(0, 9, OK, add(5), int64(7)), op(1, 8, OK, add(2), int64(2))}, true},
-		"a lost increase":          {[]Op{op(0, 1, OK, add(5), int64(5)), op(2, 3, OK, add(0), int64(0))}, false},
+		"a lost increase":          {[]Op{op(0, 1, OK, add(5), int64(5)), op(2, 3, OK, read, int64(0))}, false},
 		"an increase made twice":   {[]Op{op(0, 1, OK, add(5), int64(10))}, false},
-		"twice, seen by a read":    {[]Op{op(0, 1, OK, add(5), int64(5)), op(2, 3, OK, add(0), int64(10))}, false},
+		"twice, seen by a read":    {[]Op{op(0, 1, OK, add(5), int64(5)), op(2, 3, OK, read, int64(10))}, false},
 		"a stale read": {[]Op{
-			op(0, 1, OK, add(5), int64(5)), op(2, 3, OK, add(1), int64(6)), op(4, 5, OK, add(0), int64(5)),
+			op(0, 1, OK, add(5), int64(5)), op(2, 3, OK, add(1), int64(6)), op(4, 5, OK, read, int64(5)),
 		}, false},
 		"one answer given twice": {[]Op{op(0, 9, OK, add(1), int64(1)), op(0, 9, OK, add(1), int64(1))}, false},
-		"unknown and done":       {[]Op{op(0, 1, Unknown, add(5), nil), op(2, 3, OK, add(0), int64(5))}, true},
+		"unknown and done":       {[]Op{op(0, 1, Unknown, add(5), nil), op(2, 3, OK, read, int64(5))}, true},
 		"unknown and done late": {[]Op{
-			op(0, 1, Unknown, add(5), nil), op(2, 3, OK, add(0), int64(0)), op(4, 5, OK, add(0), int64(5)),
+			op(0, 1, Unknown, add(5), nil), op(2, 3, OK, read, int64(0)), op(4, 5, OK, read, int64(5)),
 		}, true},
-		"unknown and not done":   {[]Op{op(0, 1, Unknown, add(5), nil), op(2, 3, OK, add(0), int64(0))}, true},
-		"unknown and done twice": {[]Op{op(0, 1, Unknown, add(5), nil), op(2, 3, OK, add(0), int64(10))}, false},
-		"not applied, but done":  {[]Op{op(0, 1, NotApplied, add(5), nil), op(2, 3, OK, add(0), int64(5))}, false},
+		"unknown and not done":   {[]Op{op(0, 1, Unknown, add(5), nil), op(2, 3, OK, read, int64(0))}, true},
+		"unknown and done twice": {[]Op{op(0, 1, Unknown, add(5), nil), op(2, 3, OK, read, int64(10))}, false},
+		"not applied, but done":  {[]Op{op(0, 1, NotApplied, add(5), nil), op(2, 3, OK, read, int64(5))}, false},
 	} {
 		wantLegal(t, name, Counts(), tc.ops, tc.legal)
 	}
@@ -51,17 +52,18 @@ func TestPaymentModel(t *testing.T) {
 	pay := func(n int64) PaymentInput { return PaymentInput{n} }
 	fresh := func(id string) PaymentOutput { return PaymentOutput{id, false} }
 	again := func(id string) PaymentOutput { return PaymentOutput{id, true} }
+	paid := op(0, 1, OK, pay(1), fresh("a"))
 	over := int(testLife/time.Millisecond) + 100
 	for name, tc := range map[string]struct {
 		ops   []Op
 		legal bool
 	}{
-		"paid and repeated":        {[]Op{op(0, 1, OK, pay(1), fresh("a")), op(2, 3, OK, pay(1), again("a"))}, true},
-		"conflict":                 {[]Op{op(0, 1, OK, pay(1), fresh("a")), op(2, 3, Refused, pay(2), nil)}, true},
-		"paid twice":               {[]Op{op(0, 1, OK, pay(1), fresh("a")), op(2, 3, OK, pay(1), fresh("b"))}, false},
-		"another answer":           {[]Op{op(0, 1, OK, pay(1), fresh("a")), op(2, 3, OK, pay(1), again("b"))}, false},
-		"another amount answered":  {[]Op{op(0, 1, OK, pay(1), fresh("a")), op(2, 3, OK, pay(2), again("a"))}, false},
-		"conflict with itself":     {[]Op{op(0, 1, OK, pay(1), fresh("a")), op(2, 3, Refused, pay(1), nil)}, false},
+		"paid and repeated":        {[]Op{paid, op(2, 3, OK, pay(1), again("a"))}, true},
+		"conflict":                 {[]Op{paid, op(2, 3, Refused, pay(2), nil)}, true},
+		"paid twice":               {[]Op{paid, op(2, 3, OK, pay(1), fresh("b"))}, false},
+		"another answer":           {[]Op{paid, op(2, 3, OK, pay(1), again("b"))}, false},
+		"another amount answered":  {[]Op{paid, op(2, 3, OK, pay(2), again("a"))}, false},
+		"conflict with itself":     {[]Op{paid, op(2, 3, Refused, pay(1), nil)}, false},
 		"replay of nothing":        {[]Op{op(0, 1, OK, pay(1), again("a"))}, false},
 		"unknown, then its answer": {[]Op{op(0, 1, Unknown, pay(1), nil), op(2, 3, OK, pay(1), again("a"))}, true},
 		"unknown, then paid":       {[]Op{op(0, 1, Unknown, pay(1), nil), op(2, 3, OK, pay(1), fresh("a"))}, true},
@@ -70,26 +72,14 @@ func TestPaymentModel(t *testing.T) {
 		}, false},
 		"not applied, but paid": {[]Op{op(0, 1, NotApplied, pay(1), nil), op(2, 3, OK, pay(1), again("a"))}, false},
 
-		"its life over, paid anew": {[]Op{
-			op(0, 1, OK, pay(1), fresh("a")), op(over, over+1, OK, pay(1), fresh("b")),
-		}, true},
-		"its life over, another amount": {[]Op{
-			op(0, 1, OK, pay(1), fresh("a")), op(over, over+1, OK, pay(2), fresh("b")),
-		}, true},
-		"its life over, the old answer": {[]Op{
-			op(0, 1, OK, pay(1), fresh("a")), op(over, over+1, OK, pay(1), again("a")),
-		}, false},
-		"its life not over, paid anew": {[]Op{
-			op(0, 1, OK, pay(1), fresh("a")), op(over/2, over/2+1, OK, pay(1), fresh("b")),
-		}, false},
-		"its life over meanwhile, anew": {[]Op{
-			op(0, 1, OK, pay(1), fresh("a")), op(over/2, over+1, OK, pay(1), fresh("b")),
-		}, true},
-		"its life over meanwhile, the old": {[]Op{
-			op(0, 1, OK, pay(1), fresh("a")), op(over/2, over+1, OK, pay(1), again("a")),
-		}, true},
+		"its life over, paid anew":         {[]Op{paid, op(over, over+1, OK, pay(1), fresh("b"))}, true},
+		"its life over, another amount":    {[]Op{paid, op(over, over+1, OK, pay(2), fresh("b"))}, true},
+		"its life over, the old answer":    {[]Op{paid, op(over, over+1, OK, pay(1), again("a"))}, false},
+		"its life not over, paid anew":     {[]Op{paid, op(over/2, over/2+1, OK, pay(1), fresh("b"))}, false},
+		"its life over meanwhile, anew":    {[]Op{paid, op(over/2, over+1, OK, pay(1), fresh("b"))}, true},
+		"its life over meanwhile, the old": {[]Op{paid, op(over/2, over+1, OK, pay(1), again("a"))}, true},
 		"the new answer is the key's": {[]Op{
-			op(0, 1, OK, pay(1), fresh("a")), op(over, over+1, OK, pay(1), fresh("b")),
+			paid, op(over, over+1, OK, pay(1), fresh("b")),
 			op(over+2, over+3, OK, pay(1), again("a")),
 		}, false},
 		"unknown, seen, its life over, the old answer": {[]Op{
@@ -147,13 +137,14 @@ func TestIidyClaims(t *testing.T) {
 		return append([]Op{op(0, 1, OK, ItemInput{Verb: ItemAdd, Items: 1}, says(1))}, ops...)
 	}
 	released, extended, remove, later := by(ItemRelease, "A"), by(ItemExtend, "A"), by(ItemDelete, "A"), took("B", 9999)
+	increment := by(ItemIncrement, "A")
 	held := op(10, 20, OK, claim, took("A", 10+lease))
 	for name, tc := range map[string]struct {
 		ops   []Op
 		legal bool
 	}{
 		"claimed and worked": {after(
-			held, op(30, 40, OK, by(ItemDelete, "A"), says(1)), op(50, 60, OK, page, says(Absent)),
+			held, op(30, 40, OK, remove, says(1)), op(50, 60, OK, page, says(Absent)),
 		), true},
 		"claimed twice":           {after(held, op(30, 40, OK, claim, took("B", 30+lease))), false},
 		"claimed again when over": {after(held, op(lease+50, lease+60, OK, claim, took("B", 9999))), true},
@@ -168,16 +159,14 @@ func TestIidyClaims(t *testing.T) {
 		"extended, then claimed": {after(
 			held, op(900, 910, OK, extended, ItemOutput{}), op(lease+100, lease+101, OK, claim, later),
 		), false},
-		"a late change": {after(
-			held, op(lease+50, lease+60, OK, by(ItemIncrement, "A"), says(1)),
-		), false},
-		"a late change, refused":    {after(held, op(lease+50, lease+60, OK, by(ItemIncrement, "A"), says(0))), true},
+		"a late change":             {after(held, op(lease+50, lease+60, OK, increment, says(1))), false},
+		"a late change, refused":    {after(held, op(lease+50, lease+60, OK, increment, says(0))), true},
 		"a change by another claim": {after(held, op(30, 40, OK, by(ItemIncrement, "B"), says(1))), false},
 		"a change after a release": {after(
-			held, op(30, 40, OK, released, ItemOutput{}), op(50, 60, OK, by(ItemDelete, "A"), says(1)),
+			held, op(30, 40, OK, released, ItemOutput{}), op(50, 60, OK, remove, says(1)),
 		), false},
-		"a live change refused":  {after(held, op(30, 40, OK, by(ItemIncrement, "A"), says(0))), false},
-		"over meanwhile, either": {after(held, op(30, lease+60, OK, by(ItemIncrement, "A"), says(0))), true},
+		"a live change refused":  {after(held, op(30, 40, OK, increment, says(0))), false},
+		"over meanwhile, either": {after(held, op(30, lease+60, OK, increment, says(0))), true},
 		"a lost claim holds it": {after(
 			op(2, 3, Unknown, claim, nil), op(30, 40, OK, claim, none), op(50, 60, OK, page, says(0)),
 		), true},

@@ -32,7 +32,8 @@ func Metric(ctx context.Context, admin, name string) (sum float64, err error) {
 		if !ok || rest == "" || rest[0] != ' ' && rest[0] != '{' {
 			continue
 		}
-		if value, failed := strconv.ParseFloat(strings.TrimSpace(rest[strings.LastIndexByte(rest, ' ')+1:]), 64); failed == nil {
+		value, failed := strconv.ParseFloat(strings.TrimSpace(rest[strings.LastIndexByte(rest, ' ')+1:]), 64)
+		if failed == nil {
 			sum, err = sum+value, nil
 		}
 	}
