@@ -3,7 +3,7 @@ package app
 import (
 	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/contention"
-	httpserver "github.com/rowlock/rowlock/platform/httpold"
+	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/services/pyggpot/api"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/httpapi"
@@ -27,7 +27,7 @@ func settings(Config) chassis.Settings {
 		Lock: contention.Settings{
 			Lock: "pot", Queued: true, Reasons: []contention.Reason{contention.Held, contention.Lost, contention.TakenOver},
 		},
-		Errors:     []func(error) *problem.Error{httpapi.Problem},
+		Errors:     []func(error) *problem.Error{httpapi.ProblemOf},
 		WriteError: httpapi.ErrorWriter(),
 	}
 }
@@ -39,14 +39,12 @@ func build(c *chassis.Chassis, cfg Config) error {
 		Contention: c.Contention(),
 	})
 	service := pot.NewService(store, func() pot.Source { return pot.NewSource() })
-	server, err := c.ListenOld("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock pyggpot", OpenAPI: api.OpenAPI})
+	server, err := c.Listen("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock pyggpot", OpenAPI: api.OpenAPI})
 	if err != nil {
 		return err
 	}
 	server.AllowHTTP2()
-	options := httpapi.Options{MaxBody: int64(cfg.MaxBody), Ready: c.Ready, TracerProvider: c.Telemetry().Tracing()}
-	if ops := c.Operations(); ops != nil {
-		return httpapi.Register(server, tracedPots{ops, service}, tracedCoins{ops, service}, options)
-	}
-	return httpapi.Register(server, service, service, options)
+	return httpapi.Register(server.Echo(), service, service, httpapi.Options{
+		MaxBody: int64(cfg.MaxBody), Ready: c.Ready, TracerProvider: c.Telemetry().Tracing(), Operations: c.Operations(),
+	})
 }

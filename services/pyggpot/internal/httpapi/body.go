@@ -10,9 +10,10 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/labstack/echo/v4"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	httpserver "github.com/rowlock/rowlock/platform/httpold"
+	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
@@ -36,11 +37,11 @@ type procedure struct {
 	maxBody int64
 }
 
-// serve is the route's handler. What Connect would refuse without a word, or
-// without a detail, is refused here: a media type that it does not know, a body that
-// is too large or breaks off, JSON that is not the procedure's message. So the few
-// bytes of a JSON request are decoded twice.
-func (p procedure) serve(w http.ResponseWriter, r *http.Request) error {
+// serve is the route's handler. It refuses with a sentence what Connect refuses without one: a media type that is not
+// known, a body that is too large or breaks off, JSON that is not the procedure's message. So a JSON request, which is
+// short, is decoded twice.
+func (p procedure) serve(c echo.Context) error {
+	w, r := c.Response(), c.Request()
 	media, _, _ := strings.Cut(r.Header.Get(headerContentType), ";")
 	media = strings.ToLower(strings.TrimSpace(media))
 	switch {
@@ -84,7 +85,7 @@ func readBody(r *http.Request, maxBody int64) ([]byte, error) {
 	case "gzip":
 		unzipped, err := gzip.NewReader(r.Body)
 		if err != nil {
-			return nil, notWhole(err)
+			return nil, httpserver.BodyError(err)
 		}
 		reader = io.LimitReader(unzipped, maxBody+1)
 	default:
@@ -93,21 +94,12 @@ func readBody(r *http.Request, maxBody int64) ([]byte, error) {
 	r.Header.Del(headerContentEncoding)
 	body, err := io.ReadAll(reader)
 	if err != nil {
-		return nil, notWhole(err)
+		return nil, httpserver.BodyError(err)
 	}
 	if int64(len(body)) > maxBody {
 		return nil, problem.BodyTooLarge.New("The body is larger than MAX_BODY when it is unpacked.")
 	}
 	return body, nil
-}
-
-// notWhole says why a body could not be read, without the connection's own words,
-// which name addresses.
-func notWhole(err error) *problem.Error {
-	if known, ok := errors.AsType[*problem.Error](err); ok {
-		return known
-	}
-	return problem.InvalidJSON.New("The body did not arrive whole.", problem.Cause(err))
 }
 
 // framedBody is a body that Connect reads; its errors become Connect's errors.
@@ -121,7 +113,7 @@ type framedBody struct {
 func (b framedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = connectError(httpserver.Refuse(b.ctx, notWhole(err)))
+		err = connectError(httpserver.Refuse(b.ctx, httpserver.BodyError(err)))
 	}
 	return n, err
 }

@@ -15,8 +15,7 @@ import (
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
-// The service's own problem kinds, beside the platform's. Their statuses are those
-// that Connect gives their codes.
+// The kinds of problems that only this service has, with the statuses that Connect gives their codes.
 var (
 	potNotFound = problem.Define("POT_NOT_FOUND", http.StatusNotFound, "Pot not found")
 	potExists   = problem.Define("POT_EXISTS", http.StatusConflict, "Pot exists")
@@ -24,12 +23,11 @@ var (
 	potLocked   = problem.Define("POT_LOCKED", http.StatusConflict, "Pot is locked")
 )
 
-// soon is when a repeat of a change that others were in the way of makes sense.
+// soon is after how long a change of a contended pot is worth a repeat.
 const soon = time.Second
 
-// Problem is the table from the domain's sentinels to what the client sees. It
-// returns nil for an error that is not the domain's.
-func Problem(err error) *problem.Error {
+// ProblemOf returns what the client learns about an error of the domain or of validation, and nil for any other error.
+func ProblemOf(err error) *problem.Error {
 	if bad, ok := errors.AsType[*violationsError](err); ok {
 		return problem.InvalidField.New(bad.Error(), problem.Field(bad.first()), problem.Cause(err))
 	}
@@ -138,7 +136,7 @@ func isProcedure(path string) bool {
 func ErrorWriter() func(w http.ResponseWriter, r *http.Request, p *problem.Error, traceID string) error {
 	writer := connect.NewErrorWriter()
 	return func(w http.ResponseWriter, r *http.Request, p *problem.Error, traceID string) error {
-		if r == nil || !isProcedure(r.URL.Path) {
+		if !isProcedure(r.URL.Path) {
 			return problem.Write(w, p, traceID)
 		}
 		p.SetHeaders(w.Header())

@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/grpchealth"
 	"connectrpc.com/grpcreflect"
 	"connectrpc.com/otelconnect"
+	"github.com/labstack/echo/v4"
 	"go.opentelemetry.io/otel/codes"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
@@ -20,18 +21,14 @@ import (
 	"github.com/rowlock/rowlock/client/pyggpot/coin/coinconnect"
 	potpb "github.com/rowlock/rowlock/client/pyggpot/pot"
 	"github.com/rowlock/rowlock/client/pyggpot/pot/potconnect"
-	httpserver "github.com/rowlock/rowlock/platform/httpold"
+	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/problem"
+	"github.com/rowlock/rowlock/platform/telemetry"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
-// twirp is where callers of the service's predecessor look.
+// twirp is the prefix under which callers of the service's predecessor look.
 const twirp = "/twirp"
-
-// router is what routes are put on; *httpserver.Server is one.
-type router interface {
-	Handle(method, pattern string, h httpserver.Handler)
-}
 
 // Options are what the routes need beside the ports.
 type Options struct {
@@ -39,15 +36,15 @@ type Options struct {
 	MaxBody int64
 	// Ready says whether the replica wants requests.
 	Ready func() (ready bool, why string)
-	// TracerProvider makes a span of each call below that of its HTTP request; nil
-	// where tracing is off.
+	// TracerProvider makes a span of each call below that of its HTTP request; nil without tracing.
 	TracerProvider trace.TracerProvider
+	// Operations makes a span of each operation below that of its call; nil without tracing.
+	Operations *telemetry.Operations
 }
 
-// Register puts the routes of both ports on r: each procedure of the contract, the
-// same under /twirp, gRPC's health check and reflection. One route per procedure
-// gives metrics, logs and limits the same shape as those of any other API.
-func Register(r router, potAPI pot.PotsAPI, coinAPI pot.CoinsAPI, o Options) error {
+// Register registers the procedures of both ports on e, each also under /twirp, and gRPC's health check and reflection.
+// A route per procedure gives metrics, logs and limits the shape that they have for any other API.
+func Register(e *echo.Echo, potAPI pot.PotsAPI, coinAPI pot.CoinsAPI, o Options) error {
 	validator, err := newValidator()
 	if err != nil {
 		return err
@@ -62,18 +59,21 @@ func Register(r router, potAPI pot.PotsAPI, coinAPI pot.CoinsAPI, o Options) err
 		interceptors = append(interceptors, traced, panicked(), abandoned())
 	}
 	interceptors = append(interceptors, refused(), validated(validator))
+	if o.Operations != nil {
+		interceptors = append(interceptors, operations(o.Operations))
+	}
 	common := connect.WithHandlerOptions(connect.WithCodec(jsonCodec{}), connect.WithReadMaxBytes(int(o.MaxBody)))
 	own := connect.WithHandlerOptions(common, connect.WithInterceptors(interceptors...))
 
 	err = errors.Join(
-		mount(r, potpb.File_pyggpot_pot_pot_proto, second(potconnect.NewPotHandler(pots{potAPI}, own)), o.MaxBody),
-		mount(r, coin.File_pyggpot_coin_coin_proto, second(coinconnect.NewCoinHandler(coins{coinAPI}, own)), o.MaxBody))
-	mountTools(r, o, common)
+		mount(e, potpb.File_pyggpot_pot_pot_proto, second(potconnect.NewPotHandler(pots{potAPI}, own)), o.MaxBody),
+		mount(e, coin.File_pyggpot_coin_coin_proto, second(coinconnect.NewCoinHandler(coins{coinAPI}, own)), o.MaxBody))
+	mountTools(e, o, common)
 	return err
 }
 
-// mountTools puts what gRPC's tools ask for on r.
-func mountTools(r router, o Options, options connect.HandlerOption) {
+// mountTools registers what gRPC's tools ask for.
+func mountTools(e *echo.Echo, o Options, options connect.HandlerOption) {
 	reflector := grpcreflect.NewStaticReflector(append(services(), grpchealth.HealthV1ServiceName)...)
 	check := second(grpchealth.NewHandler(health{o.Ready}, options))
 	for path, p := range map[string]procedure{
@@ -87,12 +87,12 @@ func mountTools(r router, o Options, options connect.HandlerOption) {
 		},
 	} {
 		p.maxBody = o.MaxBody
-		r.Handle(http.MethodPost, path, p.serve)
+		e.POST(path, p.serve)
 	}
 }
 
-// mount puts every procedure of a file on r, twice.
-func mount(r router, file protoreflect.FileDescriptor, h http.Handler, maxBody int64) error {
+// mount registers every procedure of a file, twice.
+func mount(e *echo.Echo, file protoreflect.FileDescriptor, h http.Handler, maxBody int64) error {
 	for i := range file.Services().Len() {
 		service := file.Services().Get(i)
 		for j := range service.Methods().Len() {
@@ -102,14 +102,35 @@ func mount(r router, file protoreflect.FileDescriptor, h http.Handler, maxBody i
 				return fmt.Errorf("the request of %s: %w", method.FullName(), err)
 			}
 			path := "/" + string(service.FullName()) + "/" + string(method.Name())
-			r.Handle(http.MethodPost, path, procedure{handler: h, request: request, maxBody: maxBody}.serve)
-			r.Handle(http.MethodPost, twirp+path, procedure{handler: http.StripPrefix(twirp, h), request: request, maxBody: maxBody}.serve)
+			e.POST(path, procedure{handler: h, request: request, maxBody: maxBody}.serve)
+			e.POST(twirp+path, procedure{handler: http.StripPrefix(twirp, h), request: request, maxBody: maxBody}.serve)
 		}
 	}
 	return nil
 }
 
 func second(_ string, h http.Handler) http.Handler { return h }
+
+// spans are the names of the operations' spans by procedure.
+func spans() map[string]string {
+	return map[string]string{
+		potconnect.PotCreatePotProcedure: "pyggpot.create", potconnect.PotViewPotProcedure: "pyggpot.view",
+		potconnect.PotViewPotByNameProcedure: "pyggpot.view_by_name", potconnect.PotListPotsProcedure: "pyggpot.list",
+		coinconnect.CoinAddCoinsProcedure: "pyggpot.add", coinconnect.CoinRemoveCoinsProcedure: "pyggpot.remove",
+	}
+}
+
+// operations puts a span around what each procedure does.
+func operations(ops *telemetry.Operations) connect.UnaryInterceptorFunc {
+	names := spans()
+	return func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, request connect.AnyRequest) (answer connect.AnyResponse, err error) {
+			ctx, end := ops.Start(ctx, names[request.Spec().Procedure])
+			defer end(&err)
+			return next(ctx, request)
+		}
+	}
+}
 
 // panicked fails the span of a call that panics, which otelconnect leaves as if all
 // were well. The value goes on to the listener, which logs it and answers.

@@ -21,12 +21,11 @@ import (
 	"github.com/rowlock/rowlock/client/pyggpot/coin/coinconnect"
 	potpb "github.com/rowlock/rowlock/client/pyggpot/pot"
 	"github.com/rowlock/rowlock/client/pyggpot/pot/potconnect"
-	httpserver "github.com/rowlock/rowlock/platform/httpold"
+	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/platform/telemetry"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/httpapi"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
-	"github.com/rowlock/rowlock/services/pyggpot/internal/pot/pottest"
 )
 
 // failing is the coins' port with a database that is away.
@@ -55,6 +54,15 @@ func (w waiting) Add(ctx context.Context, _ pot.ID, _ []pot.Coins) ([]pot.Coins,
 	return nil, w.err
 }
 
+// empty is the pots' port that creates pots and finds none.
+type empty struct{ pot.PotsAPI }
+
+func (empty) Create(_ context.Context, name string, maxCoins int32) (pot.Pot, error) {
+	return pot.Pot{ID: 1, Name: name, MaxCoins: maxCoins}, nil
+}
+
+func (empty) ViewByName(context.Context, string) (pot.Pot, error) { return pot.Pot{}, pot.ErrNotFound }
+
 // traced serves the API with tracing on, and returns where and the spans.
 func traced(t *testing.T, coins pot.CoinsAPI) (base string, spans *tracetest.SpanRecorder) {
 	t.Helper()
@@ -63,14 +71,13 @@ func traced(t *testing.T, coins pot.CoinsAPI) (base string, spans *tracetest.Spa
 	server, err := httpserver.New(httpserver.Config{Name: "api", Addr: "127.0.0.1:0"}, httpserver.Deps{
 		Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Tracing: true, TracerProvider: provider,
 		Propagator: propagation.TraceContext{}, WriteError: httpapi.ErrorWriter(),
-		Errors: []func(error) *problem.Error{httpapi.Problem},
+		Errors: []func(error) *problem.Error{httpapi.ProblemOf},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	server.AllowHTTP2()
-	service := pot.NewService(pottest.NewMemory(), func() pot.Source { return pot.NewSource() })
-	err = httpapi.Register(server, service, coins, httpapi.Options{
+	err = httpapi.Register(server.Echo(), empty{}, coins, httpapi.Options{
 		MaxBody: 1 << 16, Ready: func() (bool, string) { return true, "" }, TracerProvider: provider,
 	})
 	if err != nil {

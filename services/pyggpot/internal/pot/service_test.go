@@ -3,22 +3,46 @@ package pot_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/services/pyggpot/internal/postgres"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
-	"github.com/rowlock/rowlock/services/pyggpot/internal/pot/pottest"
 )
 
 func newService(r pot.Repository) *pot.Service {
 	return pot.NewService(r, func() pot.Source { return rand.NewChaCha8([32]byte{1}) })
 }
 
-func TestMemory(t *testing.T) {
-	t.Parallel()
-	pottest.Exercise(t, func(*testing.T) pot.Repository { return pottest.NewMemory() })
+func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
+
+// openStore opens a store on a database of the test's own.
+func openStore(t *testing.T) *postgres.Store {
+	t.Helper()
+	db, err := sqldb.Open(t.Context(), sqldb.Settings{
+		URL: dbtest.Postgres(t, postgres.Migrations()), MaxOpenConns: 4, LockTimeout: 5 * time.Second,
+		StatementTimeout: 8 * time.Second, ApplicationName: "pyggpot",
+	}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return postgres.New(db, postgres.Options{
+		TTL: 10 * time.Second, Retries: 1, RetryWait: time.Millisecond, QueueWait: time.Second, Changes: 2,
+	})
 }
 
 func coins(pairs ...int64) (list []pot.Coins) {
@@ -30,7 +54,7 @@ func coins(pairs ...int64) (list []pot.Coins) {
 
 func TestAddAndRemove(t *testing.T) {
 	t.Parallel()
-	s := newService(pottest.NewMemory())
+	s := newService(openStore(t))
 	p, err := s.Create(t.Context(), "pot", 100)
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +136,7 @@ func TestAddAndRemove(t *testing.T) {
 
 func TestPages(t *testing.T) {
 	t.Parallel()
-	s := newService(pottest.NewMemory())
+	s := newService(openStore(t))
 	for i := range 30 {
 		if _, err := s.Create(t.Context(), string(rune('a'+i)), 10); err != nil {
 			t.Fatal(err)
