@@ -14,7 +14,7 @@ import (
 	"github.com/rowlock/rowlock/services/events/internal/event"
 )
 
-// insert is the bug "a sequence for the row of status" (rowlock bites): as with a
+// insert is the bug "a sequence for the row of status" (rowlock mutation-test): as with a
 // sequence, ids are given out for good before the events that they are for are stored.
 func (s *Store) insert(ctx context.Context, wait time.Duration, group []event.New) (event.ID, error) {
 	const takeSQL = `

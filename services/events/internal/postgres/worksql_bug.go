@@ -2,7 +2,7 @@
 
 package postgres
 
-// claimSQL and finishSQL are the bug "finish without value IS NULL" (rowlock bites):
+// claimSQL and finishSQL are the bug "finish without value IS NULL" (rowlock mutation-test):
 // nothing holds what was claimed until it is finished, and what somebody else has
 // finished meanwhile is finished again.
 const (

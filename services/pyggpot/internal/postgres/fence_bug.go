@@ -4,7 +4,7 @@ package postgres
 
 import "github.com/rowlock/rowlock/platform/sqldb"
 
-// txOptions, fenceSQL and changeSQL are the bug "the fence dropped" (rowlock bites):
+// txOptions, fenceSQL and changeSQL are the bug "the fence dropped" (rowlock mutation-test):
 // who was given the lease trusts that it is still his. Nothing locks the row, and
 // nothing ends the transaction of a holder that stalls.
 func (*Store) txOptions() []sqldb.TxOption { return nil }
