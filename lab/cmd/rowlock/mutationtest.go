@@ -25,7 +25,7 @@ const (
 	mutantWindow = 10 * time.Second
 )
 
-// mutationTest is the command line of `rowlock mutation-test`.
+// mutationTest holds the flags of `rowlock mutation-test`.
 type mutationTest struct {
 	process
 

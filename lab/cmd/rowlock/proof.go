@@ -25,7 +25,7 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// proof is one run of the proof, by `rowlock prove` or `rowlock mutation-test`.
+// proof prepares and runs the proof, for `rowlock prove` or `rowlock mutation-test`.
 type proof struct {
 	process
 
@@ -38,7 +38,7 @@ type proof struct {
 	maria    bool // run events on MariaDB too, where it is installed
 }
 
-// place is where a run's databases are.
+// place says where a run's databases are.
 type place struct {
 	system prove.System
 	schema func(local.Schema) local.Schema

@@ -18,7 +18,7 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
-// proveOptions is the command line of `rowlock prove`.
+// proveOptions holds the flags of `rowlock prove`.
 type proveOptions struct {
 	services []services.Service
 	replicas int

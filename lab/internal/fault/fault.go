@@ -46,7 +46,7 @@ const (
 	ExhaustOff   Action = "allow connections"
 )
 
-// Event is an action at a time.
+// Event schedules an action.
 type Event struct {
 	At     time.Duration `json:"at_ns"` // since the window's start
 	Action Action        `json:"action"`
@@ -60,7 +60,7 @@ func (e Event) String() string {
 	return fmt.Sprintf("%.1fs %s (%d)", e.At.Seconds(), e.Action, e.Pick)
 }
 
-// Target is one service to inject faults into.
+// Target describes one service to inject faults into.
 type Target struct {
 	Name     string
 	Role     string            // that the replicas connect as

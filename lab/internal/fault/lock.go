@@ -8,7 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// Lock is a row that another transaction locks for a while.
+// Lock describes a row that another transaction locks for a while.
 type Lock struct {
 	// Statement locks the row.
 	Statement string
@@ -18,7 +18,7 @@ type Lock struct {
 	Commit bool
 }
 
-// heldLock is a transaction that waits for release and sends how it ended to ended.
+// heldLock controls a transaction that waits for release and sends how it ended to ended.
 type heldLock struct {
 	release chan struct{}
 	ended   chan error

@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// MariaDB is the server of a service that is not on PostgreSQL. No proxy stands
+// MariaDB holds the server of a service that is not on PostgreSQL. No proxy stands
 // between it and the replicas.
 type MariaDB struct {
 	Server *localmaria.Server

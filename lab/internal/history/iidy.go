@@ -44,7 +44,7 @@ type ItemOutput struct {
 	Until time.Duration // the end of its lease
 }
 
-// item is the state of one item: its attempts and the claim that holds it. The lease
+// item holds the state of one item: its attempts and the claim that has it. The lease
 // ends between low and high, which are equal where the answer to the claim was seen.
 type item struct {
 	attempts  int64

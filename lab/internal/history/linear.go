@@ -23,7 +23,7 @@ const (
 // ClockSlack is how far the database's clock may be off the clients'.
 const ClockSlack = 20 * time.Millisecond
 
-// Model is a sequential specification of one key.
+// Model specifies sequentially what may happen to one key.
 type Model struct {
 	porcupine.Model
 

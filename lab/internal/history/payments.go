@@ -11,7 +11,7 @@ type PaymentOutput struct {
 	Replayed bool
 }
 
-// payment is what stands under an idempotency key.
+// payment holds what stands under an idempotency key.
 type payment struct {
 	paid   bool
 	amount int64

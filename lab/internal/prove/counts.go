@@ -18,7 +18,7 @@ import (
 // group does not spoil a key's history.
 const activeCounters = 12
 
-// counts is the workload of the counters: increase, decrease, read.
+// counts increases, decreases and reads counters.
 type counts struct {
 	api     *api.Client
 	history *history.History

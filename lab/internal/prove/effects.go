@@ -85,7 +85,7 @@ func (w Window) judge(r ServiceResult, flips int) []Check {
 	return checks
 }
 
-// Check is the outcome of one check.
+// Check holds the outcome of one check.
 type Check struct {
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`

@@ -16,8 +16,8 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// events is the workload of the events: add some with and without a value, read them,
-// count. The ids of all windows come from one row, so the checks look at all of them.
+// events adds events with and without a value, reads and counts them. The ids of all
+// windows come from one row, so the checks look at all of them.
 type events struct {
 	api     *api.Client
 	history *history.History

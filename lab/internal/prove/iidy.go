@@ -34,7 +34,7 @@ const (
 	signHeldLate = "changes that waited beyond the end of their lease"
 )
 
-// iidy is the workload of the attempt lists: single items, batches, pages, claims.
+// iidy works on attempt lists: single items, batches, pages, claims.
 type iidy struct {
 	api     *api.Client
 	history *history.History
@@ -47,7 +47,7 @@ type iidy struct {
 	late    int         // changes that were sent after their lease was over
 }
 
-// iidyClaim is a claim that took something, with its end as it was first answered.
+// iidyClaim remembers a claim that took something, with its end as it was first answered.
 type iidyClaim struct {
 	api.Claim
 
@@ -123,7 +123,7 @@ func (w *iidy) do(ctx context.Context, client int, list *key, in history.ItemInp
 	return op.Outcome
 }
 
-// itemAnswer is the answer to an operation: a number, entries, or a claim with its entries.
+// itemAnswer holds the answer to an operation: a number, entries, or a claim with its entries.
 type itemAnswer struct {
 	api.Claim
 

@@ -6,7 +6,7 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
-// Mutant is a known mistake that a build tag builds into a service.
+// Mutant describes a known mistake that a build tag builds into a service.
 type Mutant struct {
 	// Tag is the build tag.
 	Tag string

@@ -23,8 +23,8 @@ const (
 	keyLife = 5 * time.Second
 )
 
-// payments is the workload of the payments: new keys, repeats, repeats with
-// another amount, and keys that are used again when their life is over.
+// payments pays with new keys, repeats them with the same and with another amount, and
+// uses some again when their life is over.
 type payments struct {
 	api     *api.Client
 	history *history.History
@@ -156,7 +156,7 @@ func (w *payments) Lock(context.Context) fault.Lock {
 		VALUES ('%s', 'PROCESSING', decode(repeat('00', 32), 'hex'), 'x', clock_timestamp() + interval '1h')`, key.name)}
 }
 
-// keyReused is the sign that a key was paid with again after its life.
+// keyReused counts keys that were paid with again after their life.
 const keyReused = "key used again after its life"
 
 // Check demands that every key is linearizable, and that each acknowledged payment is

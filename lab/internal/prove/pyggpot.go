@@ -30,7 +30,7 @@ const (
 	signStale = "stale holders refused"
 )
 
-// pots is the workload of the coin pots: add, remove by kind, remove at random, view.
+// pots adds coins to pots, removes them by kind and at random, and views the pots.
 type pots struct {
 	api     *api.Client
 	history *history.History

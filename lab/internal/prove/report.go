@@ -10,7 +10,7 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/history"
 )
 
-// Report is the result of a run.
+// Report holds the result of a run.
 type Report struct {
 	Seed     uint64          `json:"seed"`
 	Replicas int             `json:"replicas"`
@@ -27,7 +27,7 @@ type Report struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// WindowResult is the result of one window.
+// WindowResult holds the result of one window.
 type WindowResult struct {
 	Window
 
@@ -39,7 +39,7 @@ type WindowResult struct {
 	Repeated bool `json:"repeated,omitempty"`
 }
 
-// ServiceResult is the result of one window for one service.
+// ServiceResult holds the result of one window for one service.
 type ServiceResult struct {
 	Service    string               `json:"service"`
 	Ops        int                  `json:"ops"`
@@ -144,7 +144,7 @@ func (w *WindowResult) missed() string {
 	return ""
 }
 
-// Failure is a check that does not hold.
+// Failure names a check that does not hold.
 type Failure struct {
 	Window, Service, Check, Detail string // the service is "" where the check is the window's
 }

@@ -29,7 +29,7 @@ type Options struct {
 	Enough func(r *Report) bool
 }
 
-// prover is a run in progress.
+// prover holds the state of a run.
 type prover struct {
 	rig     *rig
 	options Options

@@ -11,7 +11,7 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
-// Window is a time in which one kind of fault is injected.
+// Window schedules the injection of one kind of fault.
 type Window struct {
 	Name   string        `json:"name"`
 	For    time.Duration `json:"for_ns"`

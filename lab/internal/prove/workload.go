@@ -16,8 +16,7 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// Workload is what the clients of one service do in one window, and how what came of it
-// is checked.
+// Workload does what the clients of one service do in one window, and checks what came of it.
 type Workload interface {
 	// Step does one operation, or a few that belong together, and records them. Clients
 	// call it at the same time, each with its number and a random source of its own.
@@ -34,14 +33,14 @@ type Workload interface {
 	Check(ctx context.Context, db *sqldb.DB, pictures string) (Findings, error)
 }
 
-// Findings are what a workload has found in a window.
+// Findings hold what a workload has found in a window.
 type Findings struct {
 	Checks []Check
 	// Signs counts what the window was to provoke, by name. The window's effects demand them.
 	Signs map[string]int
 }
 
-// site is where a workload works: it sends to url by client and records in history.
+// site says where a workload sends its requests and records them.
 type site struct {
 	url     string
 	client  *http.Client
@@ -63,7 +62,7 @@ type kind struct {
 	prepare func(ctx context.Context, db *sqldb.DB) error
 }
 
-// EventsOnMariaDB is the name of events on their second engine.
+// EventsOnMariaDB names events on their second engine.
 const EventsOnMariaDB = services.Events + "-mariadb"
 
 func kinds() map[string]kind {

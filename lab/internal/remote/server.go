@@ -33,7 +33,7 @@ func (r RefusalError) Error() string { return r.text }
 
 func refuse(format string, args ...any) error { return RefusalError{fmt.Sprintf(format, args...)} }
 
-// Server is a server that can take the run.
+// Server names a server that can take the run.
 type Server struct {
 	url         *url.URL // of the administrator, in the database that was named
 	tls         *tls.Config

@@ -18,7 +18,7 @@ import (
 // Prefix begins the names of everything that a run makes.
 const Prefix = "rowlock_prove_"
 
-// Session is a run's database and roles on a server.
+// Session holds a run's database and roles on a server.
 type Session struct {
 	server *Server
 	name   string
