@@ -5,7 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/pprof" // on http.DefaultServeMux too, which nobody serves
+	"net/http/pprof" // on http.DefaultServeMux too, which is not served
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,26 +24,24 @@ type AdminConfig struct {
 	Readiness *Readiness
 }
 
-// Admin is the listener for whoever runs the replica: /livez, /readyz, /metrics
-// and, on demand, /debug/pprof/. It is apart from the API so that probes get
-// through however busy that is, and so that none of it is public.
+// Admin serves the operator's pages: /livez, /readyz, /metrics and, on demand, /debug/pprof/. It has a listener of
+// its own, so that probes are answered however busy the API is, and so that none of it is public.
 type Admin struct {
 	*endpoint
 }
 
 const (
-	// scrapes is how many may be under way at once.
+	// scrapes is how many may be in flight at once.
 	scrapes = 4
 	// longestProfile fits a CPU profile of a minute.
 	longestProfile = 90 * time.Second
 )
 
-// NewAdmin makes an admin listener. It serves until its Shutdown, which should
-// come last: probes see the whole drain.
+// NewAdmin returns an admin listener. Shut it down last, so that probes see the whole drain.
 func NewAdmin(cfg AdminConfig, log *slog.Logger) *Admin {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
-		// Never the database: to start a replica again does not bring it back.
+		// It does not ask the database: a restart of the replica would not bring that back.
 		probe(w, true, "")
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -52,7 +50,7 @@ func NewAdmin(cfg AdminConfig, log *slog.Logger) *Admin {
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Gatherer, promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-		ErrorHandling:       promhttp.ContinueOnError, // what can be gathered is worth more than none
+		ErrorHandling:       promhttp.ContinueOnError, // a part of the metrics is better than none
 		MaxRequestsInFlight: scrapes,
 		EnableOpenMetrics:   true,
 	}))
@@ -70,7 +68,7 @@ func NewAdmin(cfg AdminConfig, log *slog.Logger) *Admin {
 	return a
 }
 
-// probe answers a probe. The text is for people; probes look at the status.
+// probe answers a probe by its status; the text is for people.
 func probe(w http.ResponseWriter, fine bool, why string) {
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")

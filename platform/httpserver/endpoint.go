@@ -20,8 +20,7 @@ const (
 	// whose body came late still gets an answer.
 	bodyGrace   = 5 * time.Second
 	answerGrace = 10 * time.Second
-	// maxHeader is the size of request line and headers. net/http adds 4 KiB
-	// to the number that it is given.
+	// maxHeader is the size of request line and headers. net/http adds 4 KiB to its setting.
 	maxHeader        = 32 << 10
 	netHTTPHeaderGap = 4 << 10
 )
@@ -55,8 +54,8 @@ func newEndpoint(name, addr string, handler http.Handler, log *slog.Logger) *end
 // Name returns the listener's name in logs and metrics.
 func (e *endpoint) Name() string { return e.name }
 
-// Listen binds the address, so that an address in use is known before anything
-// else starts, and logs it. From then on connections queue; Serve answers them.
+// Listen binds the address, so that an address in use is known before anything else starts, and logs it. From then on
+// connections queue; Serve answers them.
 func (e *endpoint) Listen(ctx context.Context) error {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", e.addr)
@@ -81,8 +80,7 @@ func (e *endpoint) Addr() net.Addr {
 	return e.listener.Addr()
 }
 
-// Serve answers requests until Shutdown; then it returns nil, at once, while
-// Shutdown still waits for the requests in flight.
+// Serve answers requests until Shutdown; then it returns nil at once, while Shutdown waits for the requests in flight.
 func (e *endpoint) Serve() error {
 	e.mu.Lock()
 	ln := e.listener
@@ -114,8 +112,8 @@ func (e *endpoint) closeListener() error {
 	return nil
 }
 
-// Shutdown stops accepting and waits for the requests in flight. When ctx ends
-// before they do, it closes their connections and returns an error.
+// Shutdown stops accepting and waits for the requests in flight. When ctx ends before they do, it closes their
+// connections and returns an error.
 func (e *endpoint) Shutdown(ctx context.Context) error {
 	err := e.http.Shutdown(ctx)
 	if err != nil {

@@ -103,10 +103,12 @@ func (s *Server) problemOf(err error, method string) *problem.Error {
 		return problem.OutcomeUnknown.New("The request's time ran out. "+
 			"The change may or may not have been made; look before you repeat it.", problem.Cause(err))
 	}
-	return problem.Internal.New(
-		"Something is wrong inside the service. The trace id finds it in the log.",
-		problem.Cause(err),
-	)
+	return internal(err)
+}
+
+func internal(err error) *problem.Error {
+	return problem.Internal.New("Something is wrong inside the service. The trace id finds it in the log.",
+		problem.Cause(err))
 }
 
 // safeMethod reports whether the method promises to change nothing (RFC 9110, section 9.2.1).
@@ -131,10 +133,7 @@ func (s *Server) problemOfEcho(e *echo.HTTPError) *problem.Error {
 		}
 		return problem.InvalidField.New("The request is malformed.", problem.Cause(e))
 	}
-	return problem.Internal.New(
-		"Something is wrong inside the service. The trace id finds it in the log.",
-		problem.Cause(e),
-	)
+	return internal(e)
 }
 
 func methodNotAllowed(c echo.Context) *problem.Error {

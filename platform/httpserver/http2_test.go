@@ -24,7 +24,7 @@ func newHTTP2Client(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport, Timeout: 30 * time.Second}
 }
 
-// post sends a request and tells whether its connection had served another one.
+// postBy sends a request and returns whether its connection had served another one.
 func postBy(t *testing.T, client *http.Client, url string, body io.Reader) (status, major int, reused bool) {
 	t.Helper()
 	ctx := httptrace.WithClientTrace(

@@ -9,19 +9,16 @@ import (
 const (
 	pingEvery   = time.Second
 	pingTimeout = time.Second
-	// freshFor and failuresBeforeUnready hold readiness still: only when both
-	// are used up has the database been away for so long that another replica
-	// may reach it and this one not.
+	// freshFor and failuresBeforeUnready keep readiness from flapping: only when both are exceeded is it likely that
+	// another replica reaches the database and this one does not.
 	freshFor              = 10 * time.Second
 	failuresBeforeUnready = 3
 )
 
-// Readiness says whether a replica wants requests. It does once it has started
-// and until it drains, and in between as long as a ping of the database
-// succeeded in the last 10 s or fewer than 3 pings in a row have failed. So an
-// outage makes it change at most once to "not ready" and once back, and one
-// shorter than 10 s not at all: requests are answered 503 meanwhile, and
-// replicas that all leave at once help nobody.
+// Readiness decides whether a replica should get requests: from its start until it drains, while a ping of the database
+// succeeded in the last 10 s or fewer than 3 pings in a row have failed. An outage makes it change at most once to "not
+// ready" and once back, and an outage shorter than 10 s not at all: requests are answered 503 meanwhile, and a service
+// without any ready replica would not even do that.
 type Readiness struct {
 	ping func(ctx context.Context) error
 
@@ -32,27 +29,27 @@ type Readiness struct {
 	success  time.Time
 }
 
-// NewReadiness makes a Readiness that is not ready. A nil ping stands for a
-// service without a database. The ping must end with its context.
+// NewReadiness returns a Readiness that is not ready. A nil ping stands for a service without a database. The ping must
+// end with its context.
 func NewReadiness(ping func(ctx context.Context) error) *Readiness {
 	return &Readiness{ping: ping}
 }
 
-// Started says that the replica has migrated and serves.
+// Started marks the replica as migrated and serving.
 func (r *Readiness) Started() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.started = true
 }
 
-// Drain says that the replica is about to stop. There is no way back.
+// Drain marks the replica as stopping, for good.
 func (r *Readiness) Drain() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.draining = true
 }
 
-// Ready says whether the replica wants requests and, if not, why.
+// Ready returns whether the replica should get requests and, if not, why.
 func (r *Readiness) Ready() (ready bool, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

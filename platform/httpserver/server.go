@@ -1,12 +1,14 @@
 package httpserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -79,20 +81,11 @@ func (c Config) withDefaults() (Config, error) {
 	if c.MaxBody < 0 || c.MaxInFlight < 0 || c.RequestTimeout < 0 || c.ShutdownDelay < 0 {
 		return c, errors.New("httpserver: a limit or a duration is negative")
 	}
-	if c.MaxBody == 0 {
-		c.MaxBody = defaultMaxBody
-	}
-	if c.MaxInFlight == 0 {
-		c.MaxInFlight = defaultMaxInFlight
-	}
-	if c.RequestTimeout == 0 {
-		c.RequestTimeout = defaultRequestTimeout
-	}
-	switch c.LogRequests {
-	case "":
-		c.LogRequests = logErrors
-	case logAll, logErrors, logNone:
-	default:
+	c.MaxBody = cmp.Or(c.MaxBody, defaultMaxBody)
+	c.MaxInFlight = cmp.Or(c.MaxInFlight, defaultMaxInFlight)
+	c.RequestTimeout = cmp.Or(c.RequestTimeout, defaultRequestTimeout)
+	c.LogRequests = cmp.Or(c.LogRequests, logErrors)
+	if !slices.Contains([]string{logAll, logErrors, logNone}, c.LogRequests) {
 		return c, fmt.Errorf("httpserver: LOG_REQUESTS %q is not all, errors or none", c.LogRequests)
 	}
 	return c, nil

@@ -111,7 +111,7 @@ func TestUnsampledTraceparent(t *testing.T) {
 	}
 }
 
-// What an operation's span is told about an error is what its client is told.
+// The span of an operation and the client learn the same about an error.
 func TestProblemOfIsTheAnswer(t *testing.T) {
 	t.Parallel()
 	f, _ := tracedFixture(t)

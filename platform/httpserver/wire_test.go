@@ -97,7 +97,7 @@ func TestClientLeaves(t *testing.T) {
 			all,
 			"client_left",
 		) || !strings.Contains(all, "OUTCOME_UNKNOWN") || strings.Contains(all, "error.type") {
-		t.Errorf("the span of somebody who hung up: %v %s", span.Status(), all)
+		t.Errorf("the span of a client that left: %v %s", span.Status(), all)
 	}
 }
 

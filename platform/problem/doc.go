@@ -1,5 +1,5 @@
-// Package problem is the one way in which a Rowlock API says no: RFC 9457
-// problem details (application/problem+json) with a closed set of codes.
+// Package problem writes the errors of Rowlock's APIs as RFC 9457 problem details (application/problem+json), with a
+// closed set of codes.
 //
 // A [Kind] is one row of the error table: a stable code such as NOT_FOUND, its
 // HTTP status and its title. The rows that every service shares are variables
@@ -10,7 +10,7 @@
 //
 // What reaches the client is the code, the title and the detail, nothing else.
 // The cause is kept for errors.Is, errors.As and the log and is never written
-// to a response; a test holds [Write] to that.
+// to a response.
 //
 // A status of 503 promises more than "try later": the request was surely not
 // applied and is safe to repeat. An error that leaves the outcome open is

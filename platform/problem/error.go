@@ -24,11 +24,11 @@ type Option func(*Error)
 // wrote it, for example "amount".
 func Field(name string) Option { return func(e *Error) { e.field = name } }
 
-// Cause keeps the error behind this one for errors.Is, errors.As and the log.
+// Cause sets the error behind this one, for errors.Is, errors.As and the log.
 // It never reaches the client.
 func Cause(err error) Option { return func(e *Error) { e.cause = err } }
 
-// RetryAfter says when a repeat makes sense. The header counts whole seconds,
+// RetryAfter sets when a repeat makes sense. The header counts whole seconds,
 // so the duration is rounded up; zero or less is ignored.
 func RetryAfter(d time.Duration) Option { return func(e *Error) { e.retryAfter = d } }
 
@@ -43,7 +43,7 @@ func Header(key, value string) Option {
 	}
 }
 
-// Error is the text for the log: the code, the detail and the cause.
+// Error returns the text for the log: the code, the detail and the cause.
 func (e *Error) Error() string {
 	text := e.kind.code + ": " + e.detail
 	if e.cause != nil {
@@ -55,20 +55,19 @@ func (e *Error) Error() string {
 // Unwrap returns the cause, nil when there is none.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Kind is the row of the error table.
+// Kind returns the row of the error table.
 func (e *Error) Kind() Kind { return e.kind }
 
-// Detail is the sentence for the client.
+// Detail returns the sentence for the client.
 func (e *Error) Detail() string { return e.detail }
 
-// Field is the name given by the option [Field], empty when there is none.
+// Field returns the name given by the option [Field], empty when there is none.
 func (e *Error) Field() string { return e.field }
 
-// RetryAfter is how long a client should wait before a repeat; zero means that
-// the answer carries no Retry-After.
+// RetryAfter returns how long a client should wait before a repeat; zero means that the answer has no Retry-After.
 func (e *Error) RetryAfter() time.Duration { return e.retryAfter }
 
-// jitter spreads the repeats of clients that were refused together.
+// jitter returns 1 to 3 seconds, which spreads the repeats of clients that were refused together.
 func jitter() time.Duration {
 	const longest = 3
 	return time.Duration(1+rand.IntN(longest)) * time.Second

@@ -43,13 +43,13 @@ var (
 	Internal = Define("INTERNAL", http.StatusInternalServerError, "")
 )
 
-// Define makes a row of the error table. The code is upper case letters,
+// Define returns a row of the error table. The code is upper case letters,
 // digits and underscores, beginning with a letter; the status is 400 to 599.
 // An empty title stands for the status' own phrase, which RFC 9457 section
 // 4.2.1 recommends for problems of type about:blank.
 //
 // Define is meant for package variables. A row that breaks these rules is a
-// mistake in the program, not in its input, so it panics, at start and at once.
+// mistake in the program, not in its input, so it panics, at start.
 func Define(code string, status int, title string) Kind {
 	if !validCode(code) {
 		panic(fmt.Sprintf("problem: code %q is not upper case letters, digits and underscores", code))
@@ -73,22 +73,22 @@ func validCode(code string) bool {
 		strings.Trim(code, letters+"0123456789_") == ""
 }
 
-// Code is the stable name that clients switch on, such as NOT_FOUND.
+// Code returns the stable name that clients switch on, such as NOT_FOUND.
 func (k Kind) Code() string { return k.code }
 
-// Status is the HTTP status, 400 to 599.
+// Status returns the HTTP status, 400 to 599.
 func (k Kind) Status() int { return k.status }
 
-// Title is the short text that is the same for every error of the row.
+// Title returns the short text that is the same for every error of the row.
 func (k Kind) Title() string { return k.title }
 
-// New makes an error of this row. The detail is a sentence for the person who
+// New returns an error of this row. The detail is a sentence for the person who
 // reads the answer; an empty one stands for the title. It goes to the client:
 // never build it from the text of another error.
 //
 // An error whose status is 503 always carries Retry-After: the one given by
-// [RetryAfter], else 1 to 3 seconds at random, so that clients turned away
-// together do not come back together.
+// [RetryAfter], else 1 to 3 seconds at random, so that clients refused
+// together do not return together.
 func (k Kind) New(detail string, opts ...Option) *Error {
 	if detail == "" {
 		detail = k.title

@@ -12,7 +12,7 @@ import (
 // ContentType is the media type of RFC 9457, section 3.
 const ContentType = "application/problem+json"
 
-// blank is the type of a problem that is told apart by its code (RFC 9457, section 4.2.1).
+// blank is the type of a problem that is identified by its code (RFC 9457, section 4.2.1).
 const blank = "about:blank"
 
 // Document is the JSON object that the client gets. A service whose answers
@@ -44,7 +44,7 @@ func (e *Error) Document(traceID string) Document {
 // SetHeaders puts the headers of the error into h: Retry-After in whole
 // seconds, those given by [Header], and Cache-Control: no-store, because a
 // cache may otherwise keep a 404 or a 405 by its own judgement (RFC 9110,
-// section 15.1). It leaves the Content-Type to whoever writes the body.
+// section 15.1). The Content-Type is set by the writer of the body.
 func (e *Error) SetHeaders(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 	if e.retryAfter > 0 {
