@@ -61,9 +61,9 @@ func observe(ctx context.Context, pids []int, databasePID int, warmup, window ti
 	}
 	start, before := time.Now(), used(pids, databasePID)
 	period := min(max(window/30, 200*time.Millisecond), time.Second)
-	samples := before.memory
+	samples := []float64{residentOf(pids)}
 	for left := window; left > 0 && sleep(ctx, min(period, left)); left = window - time.Since(start) {
-		samples = append(samples, used(pids, 0).memory...)
+		samples = append(samples, residentOf(pids))
 	}
 	after := used(pids, databasePID)
 	return observation{
@@ -72,15 +72,29 @@ func observe(ctx context.Context, pids []int, databasePID int, warmup, window ti
 	}
 }
 
-// used returns the CPU time used until now and one sample of the memory. It leaves at 0 what cannot be read, such as
-// where there is no /proc.
+// residentOf returns 0 when one of the processes cannot be read. It reads no other process: the client's CPU counts.
+func residentOf(pids []int) (bytes float64) {
+	for _, pid := range pids {
+		p, err := procfs.NewProc(pid)
+		if err != nil {
+			return 0
+		}
+		stat, err := p.Stat()
+		if err != nil {
+			return 0
+		}
+		bytes += float64(stat.ResidentMemory())
+	}
+	return bytes
+}
+
+// used returns the CPU time used until now. It leaves at 0 what cannot be read, such as where there is no /proc.
 //
 // PostgreSQL has one process for each connection. Those of the replicas' pools outlast a run, so none of its CPU is
 // lost with a process that ended.
 func used(pids []int, databasePID int) observation {
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 	var seen observation
-	var resident float64
 	processes, _ := procfs.AllProcs()
 	for _, p := range processes {
 		stat, err := p.Stat()
@@ -92,13 +106,9 @@ func used(pids []int, databasePID int) observation {
 			seen.client += cpu
 		case slices.Contains(pids, p.PID):
 			seen.replicas += cpu
-			resident += float64(stat.ResidentMemory())
 		case databasePID > 0 && (p.PID == databasePID || stat.PPID == databasePID):
 			seen.database += cpu
 		}
-	}
-	if resident > 0 {
-		seen.memory = []float64{resident}
 	}
 	if proc, err := procfs.NewDefaultFS(); err == nil {
 		if stat, err := proc.Stat(); err == nil {

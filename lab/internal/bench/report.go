@@ -88,7 +88,7 @@ func runOf(result *load.Result, seen observation) Result {
 		others := seen.machine - seen.replicas - seen.database - seen.client
 		run.Figures[othersCPU] = max(0, 100*float64(others)/float64(result.Window)/float64(runtime.NumCPU()))
 	}
-	if n := len(seen.memory); n >= 3 {
+	if n := len(seen.memory); n >= 3 && seen.memory[n/2] > 0 {
 		run.Figures[memory] = seen.memory[n-1] / (1 << 20)
 		run.Figures[memoryGrowth] = seen.memory[n-1] / seen.memory[n/2]
 	}
