@@ -117,11 +117,10 @@ func TestEveryPodIsRestrictedAndDrains(t *testing.T) {
 func TestServiceMonitorsAreSwitchedOneByOne(t *testing.T) {
 	t.Parallel()
 	eachHelm(t, func(t *testing.T, helm string) {
+		others := slices.DeleteFunc(services.Names(), func(name string) bool { return name == services.Pyggpot })
 		for values, want := range map[string][]string{
-			"global: {serviceMonitor: {enabled: true}}\npyggpot: {serviceMonitor: {enabled: false}}": slices.DeleteFunc(services.Names(), func(name string) bool {
-				return name == services.Pyggpot
-			}),
-			`{iidy: {serviceMonitor: {enabled: true}}}`: {"iidy"},
+			"global: {serviceMonitor: {enabled: true}}\npyggpot: {serviceMonitor: {enabled: false}}": others,
+			`{iidy: {serviceMonitor: {enabled: true}}}`:                                              {"iidy"},
 		} {
 			var got []string
 			for name := range render(t, helm, umbrella, values) {

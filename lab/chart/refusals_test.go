@@ -74,7 +74,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 			{`counts: {config: {PGPASSWORD: x}, ` + uri, `counts.config.PGPASSWORD: config ends in`},
 			{`counts: {config: {MY_PASSWORD: x}}`, `counts.config.MY_PASSWORD: config ends in`},
 			{`counts: {config: {OTEL_EXPORTER_OTLP_HEADERS: x}}`, `counts.config.OTEL_EXPORTER_OTLP_HEADERS: config ends in`},
-			{`counts: {config: {OTEL_EXPORTER_OTLP_TRACES_HEADERS: x}}`, `counts.config.OTEL_EXPORTER_OTLP_TRACES_HEADERS: config ends in`},
+			{`counts: {config: {OTEL_EXPORTER_OTLP_TRACES_HEADERS: x}}`, `OTLP_TRACES_HEADERS: config ends in`},
 			{`counts: {config: {FINGERPRINT_SECRET: x}}`, `counts.config.FINGERPRINT_SECRET: config ends in`},
 			{`counts: {config: {FINGERPRINT_SECRET_PREVIOUS: x}}`, `counts.config.FINGERPRINT_SECRET_PREVIOUS: config ends in`},
 			{`counts: {config: {PROCESSOR_DATABASE_URL: x}}`, `counts.config.PROCESSOR_DATABASE_URL: config ends in`},

@@ -42,9 +42,7 @@ func TestEveryDashboardIsShipped(t *testing.T) {
 				continue
 			}
 			configMap := get[core.ConfigMap](t, all, "ConfigMap/"+name)
-			if got, want := configMap.Data[base], strings.TrimRight(
-				read(t, file), "\n",
-			); got != want ||
+			if got, want := configMap.Data[base], strings.TrimRight(read(t, file), "\n"); got != want ||
 				len(configMap.Data) != 1 {
 				t.Errorf("%s is shipped as\n%s", file, got)
 			}

@@ -180,18 +180,24 @@ func allGone(t *testing.T, processes map[int]string) {
 	})
 }
 
-// call sends a request and returns status, body and headers.
-func call(t *testing.T, method, url, body string) (int, string, http.Header) {
+// get reads a page and returns status, body and headers.
+func get(t *testing.T, url string) (int, string, http.Header) {
 	t.Helper()
-	status, answer, header, err := try(t.Context(), method, url, body)
+	return call(t, http.MethodGet, url)
+}
+
+// call sends a request and returns status, body and headers.
+func call(t *testing.T, method, url string) (int, string, http.Header) {
+	t.Helper()
+	status, answer, header, err := try(t.Context(), method, url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return status, answer, header
 }
 
-func try(ctx context.Context, method, url, body string) (int, string, http.Header, error) {
-	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+func try(ctx context.Context, method, url string) (int, string, http.Header, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, http.NoBody)
 	if err != nil {
 		return 0, "", nil, err
 	}

@@ -55,9 +55,7 @@ func readTable(t *testing.T, r *rowlock) table {
 			t.Fatal(err)
 		}
 		tab.replicas[m[1]] = pid
-		if status, body, _ := call(
-			t, http.MethodGet, m[3], "",
-		); status != http.StatusOK ||
+		if status, body, _ := get(t, m[3]); status != http.StatusOK ||
 			!strings.Contains(body, "# TYPE ") {
 			t.Errorf("%s: %d", m[3], status)
 		}
@@ -77,18 +75,16 @@ func TestUp(t *testing.T) {
 
 	pasteWhatIsPrinted(t, tab)
 	runTour(t, tab.url)
-	if status, body, _ := call(
-		t, http.MethodGet, tab.docs, "",
-	); status != http.StatusOK ||
+	if status, body, _ := get(t, tab.docs); status != http.StatusOK ||
 		!strings.Contains(body, "<html") {
 		t.Errorf("%s: %d %.80s", tab.docs, status, body)
 	}
-	if status, _, _ := call(t, http.MethodGet, tab.url+"/openapi.yaml", ""); status != http.StatusOK {
+	if status, _, _ := get(t, tab.url+"/openapi.yaml"); status != http.StatusOK {
 		t.Errorf("/openapi.yaml: %d", status)
 	}
 	served := map[string]bool{}
 	for range 4 {
-		_, _, header := call(t, http.MethodGet, tab.url+"/api/v1/internal/counts/apples", "")
+		_, _, header := get(t, tab.url+"/api/v1/internal/counts/apples")
 		served[header.Get("X-Served-By")] = true
 	}
 	if len(served) != 2 {
@@ -129,9 +125,7 @@ func TestUp(t *testing.T) {
 	t.Log("the next start finds everything as it was")
 	r = start(t, nil, "up", "--replicas", "1", "--data", data)
 	tab = readTable(t, r)
-	if _, body, _ := call(
-		t, http.MethodGet, tab.url+"/api/v1/internal/counts/apples", "",
-	); !strings.Contains(body, `"currentValue":`) {
+	if _, body, _ := get(t, tab.url+"/api/v1/internal/counts/apples"); !strings.Contains(body, `"currentValue":`) {
 		t.Errorf("apples are gone: %s", body)
 	}
 	survivesKill9(t, r, data)
@@ -157,15 +151,13 @@ func killAReplica(t *testing.T, r *rowlock, tab table) {
 	r.await(fmt.Sprintf("counts-1 (process %d) ended after", tab.replicas["counts-1"]))
 	r.await("signal: killed; starting it again in")
 	for range 10 { // while it is away, the other one answers
-		if status, body, _ := call(
-			t, http.MethodPost, tab.url+"/api/v1/counts/apples/increase", "",
-		); status != http.StatusOK {
+		if status, body, _ := call(t, http.MethodPost, tab.url+"/api/v1/counts/apples/increase"); status != http.StatusOK {
 			t.Errorf("increase while a replica is away: %d %s", status, body)
 		}
 	}
 	r.await("counts-1 is back (process ")
 	r.until("counts-1 answers again", func() bool {
-		_, _, header := call(t, http.MethodGet, tab.url+"/api/v1/internal/counts/apples", "")
+		_, _, header := get(t, tab.url+"/api/v1/internal/counts/apples")
 		return header.Get("X-Served-By") == "counts-1"
 	})
 }
@@ -182,14 +174,14 @@ func killPostgres(t *testing.T, r *rowlock, tab table) {
 			break
 		}
 	}
-	_, before, _ := call(t, http.MethodGet, tab.url+"/api/v1/internal/counts/apples", "")
+	_, before, _ := get(t, tab.url+"/api/v1/internal/counts/apples")
 	if err := syscall.Kill(postmaster, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	r.await("PostgreSQL ended by itself; starting it again")
 	r.await("PostgreSQL is back")
 	r.until("the service is back with its data", func() bool {
-		status, after, _ := call(t, http.MethodGet, tab.url+"/api/v1/internal/counts/apples", "")
+		status, after, _ := get(t, tab.url+"/api/v1/internal/counts/apples")
 		return status == http.StatusOK && after == before
 	})
 }
@@ -287,7 +279,7 @@ func TestTheSecondCtrlCIsImmediate(t *testing.T) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() {
-		_, _, _, _ = try(t.Context(), http.MethodPost, tab.url+"/api/v1/counts/apples/increase", "")
+		_, _, _, _ = try(t.Context(), http.MethodPost, tab.url+"/api/v1/counts/apples/increase")
 	})
 	r.until("the increase waits for the row", func() bool {
 		var waiting int

@@ -8,21 +8,18 @@ import (
 	"maps"
 	"os"
 	"os/exec"
-	"slices"
 	"syscall"
 	"time"
 
 	"github.com/lib/pq"
 	"github.com/spf13/cobra"
 
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/platform/localpg"
 )
 
 // testDatabaseURL names the server that tests use; platform/dbtest reads it.
 const testDatabaseURL = "ROWLOCK_TEST_DATABASE_URL"
-
-// postgresStopTimeout bounds the orderly stop of the server; then it is killed.
-const postgresStopTimeout = 15 * time.Second
 
 func newWithPostgres(p process) *cobra.Command {
 	cmd := &cobra.Command{
@@ -74,10 +71,8 @@ func withPostgres(ctx context.Context, p process, args []string) error {
 	if err != nil && ctx.Err() == nil {
 		left = databasesLeft(context.WithoutCancel(ctx), server.URL("postgres"))
 	}
-	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), postgresStopTimeout)
+	stopCtx, cancel := stopContext(ctx, p)
 	defer cancel()
-	stopCtx, cancelHurry := hurried(stopCtx, p.hurry)
-	defer cancelHurry()
 	if stopErr := server.Stop(stopCtx); stopErr != nil {
 		return errors.Join(err, stopErr)
 	}
@@ -117,9 +112,7 @@ func databasesLeft(ctx context.Context, adminURL string) (n int) {
 func runCommand(ctx context.Context, p process, environ map[string]string, args []string) error {
 	cmd := exec.Command(args[0], args[1:]...) //nolint:noctx // it is ended by SIGTERM first
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, p.stdout, p.stderr
-	for _, name := range slices.Sorted(maps.Keys(environ)) {
-		cmd.Env = append(cmd.Env, name+"="+environ[name])
-	}
+	cmd.Env = local.Variables(environ)
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("run %s: %w", args[0], err)
 	}

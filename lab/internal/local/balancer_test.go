@@ -204,9 +204,7 @@ func TestASentRequestIsNeverSentAgain(t *testing.T) {
 			}
 			status, _, body, err := do(t.Context(), method, addr, "")
 			var doc struct{ Code string }
-			if err = errors.Join(
-				err, json.Unmarshal([]byte(body), &doc),
-			); err != nil || status != want.status ||
+			if err = errors.Join(err, json.Unmarshal([]byte(body), &doc)); err != nil || status != want.status ||
 				doc.Code != want.code {
 				t.Errorf("%s, %s: %d %s, %v; want %+v", name, method, status, body, err, want)
 			}

@@ -44,9 +44,7 @@ func TestBinaryThatWasJustBuilt(t *testing.T) {
 	if got, err := find(t.Context(), folder, "counts", io.Discard); got != path || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
-	if got, err := find(
-		t.Context(), folder, "iidy", io.Discard,
-	); err == nil ||
+	if got, err := find(t.Context(), folder, "iidy", io.Discard); err == nil ||
 		!strings.Contains(err.Error(), BinariesVariable) {
 		t.Errorf("one that is not there: %q, %v", got, err)
 	}

@@ -44,9 +44,7 @@ func TestReceiverCountsAndKeepsSpans(t *testing.T) {
 			t.Errorf("status %d", status)
 		}
 	}
-	if a, b := post(
-		otlp.TracesPath, []byte("nonsense"),
-	), post("/v1/metrics", raw); a != http.StatusBadRequest ||
+	if a, b := post(otlp.TracesPath, []byte("nonsense")), post("/v1/metrics", raw); a != http.StatusBadRequest ||
 		b != http.StatusNotFound {
 		t.Errorf("nonsense is %d, another path %d", a, b)
 	}

@@ -45,9 +45,7 @@ func TestChoose(t *testing.T) {
 		two[1].Workloads()[0] != "" {
 		t.Errorf("two: %v, %v", two, err)
 	}
-	if _, err := Choose(
-		[]string{"tea"},
-	); err == nil ||
+	if _, err := Choose([]string{"tea"}); err == nil ||
 		!strings.Contains(err.Error(), `"tea"; the services are counts, `) {
 		t.Errorf("an unknown one: %v", err)
 	}
