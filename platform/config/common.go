@@ -10,48 +10,72 @@ import (
 )
 
 // Common holds the variables of every service, which embeds it in its own configuration.
-//
-//nolint:lll // a tag cannot be broken into lines
 type Common struct {
 	// DatabaseURL is where the service keeps its data. sqldb checks its scheme and parameters.
-	DatabaseURL string `env:"DATABASE_URL,required" secret:"url" help:"the database, postgres://user:password@host:5432/name?sslmode=..."`
+	DatabaseURL string `env:"DATABASE_URL,required" secret:"url"`
 	// DBPooler is the pooler in front of the database.
-	DBPooler string `env:"DB_POOLER" envDefault:"none" oneof:"none|transaction" help:"none, or transaction behind PgBouncer in transaction mode: needs binary_parameters=yes in DATABASE_URL"`
+	DBPooler string `env:"DB_POOLER" envDefault:"none" oneof:"none|transaction"`
 	// DBMaxOpenConns bounds the connections of one replica.
-	DBMaxOpenConns int `env:"DB_MAX_OPEN_CONNS" envDefault:"8" min:"1" help:"connections of one replica, at most"`
+	DBMaxOpenConns int `env:"DB_MAX_OPEN_CONNS" envDefault:"8" min:"1"`
 	// DBLockTimeout is PostgreSQL's lock_timeout: it counts for each wait anew.
-	DBLockTimeout time.Duration `env:"DB_LOCK_TIMEOUT" envDefault:"5s" min:"1ms" help:"how long a statement waits for one lock"`
+	DBLockTimeout time.Duration `env:"DB_LOCK_TIMEOUT" envDefault:"5s" min:"1ms"`
 	// DBStatementTimeout is PostgreSQL's statement_timeout, the cap above several lock waits.
-	DBStatementTimeout time.Duration `env:"DB_STATEMENT_TIMEOUT" envDefault:"8s" min:"1ms" help:"how long one statement may take; more than DB_LOCK_TIMEOUT"`
+	DBStatementTimeout time.Duration `env:"DB_STATEMENT_TIMEOUT" envDefault:"8s" min:"1ms"`
 	// RequestTimeout is the deadline of a request's context.
-	RequestTimeout time.Duration `env:"REQUEST_TIMEOUT" envDefault:"10s" min:"1ms" help:"how long one request may take; more than DB_STATEMENT_TIMEOUT"`
+	RequestTimeout time.Duration `env:"REQUEST_TIMEOUT" envDefault:"10s" min:"1ms"`
 	// ShutdownTimeout is the time for draining, after the ShutdownDelay. See StopTimeout.
-	ShutdownTimeout time.Duration `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" min:"1ms" help:"how long finishing, flushing and closing may take after SIGTERM; more than REQUEST_TIMEOUT"`
+	ShutdownTimeout time.Duration `env:"SHUTDOWN_TIMEOUT" envDefault:"20s" min:"1ms"`
 	// ShutdownDelay is how long a replica that is not ready any more still accepts requests.
-	ShutdownDelay time.Duration `env:"SHUTDOWN_DELAY" envDefault:"0s" min:"0s" max:"10m" help:"how long to go on serving after SIGTERM, while load balancers notice; comes before SHUTDOWN_TIMEOUT"`
+	ShutdownDelay time.Duration `env:"SHUTDOWN_DELAY" envDefault:"0s" min:"0s" max:"10m"`
 
 	// MigrateOnStart applies pending migrations before serving.
-	MigrateOnStart bool `env:"MIGRATE_ON_START" envDefault:"true" help:"apply pending migrations at start, under a lock"`
+	MigrateOnStart bool `env:"MIGRATE_ON_START" envDefault:"true"`
 	// MigrateDatabaseURL is for migrations; read it by MigrationURL.
-	MigrateDatabaseURL string `env:"MIGRATE_DATABASE_URL" secret:"url" help:"a direct connection with DDL rights for migrations; empty stands for DATABASE_URL"`
+	MigrateDatabaseURL string `env:"MIGRATE_DATABASE_URL" secret:"url"`
 
 	// HTTPAddr is the address of the API.
-	HTTPAddr string `env:"HTTP_ADDR" envDefault:":8080" help:"address of the API; port 0 takes a free one"`
+	HTTPAddr string `env:"HTTP_ADDR" envDefault:":8080"`
 	// AdminAddr is the address of the probes and metrics.
-	AdminAddr string `env:"ADMIN_ADDR" envDefault:":9090" help:"address of /livez, /readyz and /metrics; port 0 takes a free one"`
+	AdminAddr string `env:"ADMIN_ADDR" envDefault:":9090"`
 	// PProf adds /debug/pprof to AdminAddr.
-	PProf bool `env:"PPROF" envDefault:"false" help:"serve /debug/pprof on ADMIN_ADDR"`
+	PProf bool `env:"PPROF" envDefault:"false"`
 	// MaxBody bounds the body of a request.
-	MaxBody Bytes `env:"MAX_BODY" envDefault:"64KiB" min:"1B" help:"a longer body is answered 413"`
+	MaxBody Bytes `env:"MAX_BODY" envDefault:"64KiB" min:"1B"`
 	// MaxInFlight bounds the requests of one replica.
-	MaxInFlight int `env:"MAX_IN_FLIGHT" envDefault:"1024" min:"1" help:"requests at once; one more is answered 503 OVERLOADED"`
+	MaxInFlight int `env:"MAX_IN_FLIGHT" envDefault:"1024" min:"1"`
 
 	// LogLevel is the least level that is logged.
-	LogLevel string `env:"LOG_LEVEL" envDefault:"info" oneof:"debug|info|warn|error" help:"debug, info, warn or error"`
+	LogLevel string `env:"LOG_LEVEL" envDefault:"info" oneof:"debug|info|warn|error"`
 	// LogFormat is the form of a log line.
-	LogFormat string `env:"LOG_FORMAT" envDefault:"json" oneof:"json|text" help:"json or text"`
+	LogFormat string `env:"LOG_FORMAT" envDefault:"json" oneof:"json|text"`
 	// LogRequests selects the requests that get a line of their own.
-	LogRequests string `env:"LOG_REQUESTS" envDefault:"errors" oneof:"all|errors|none" help:"all, errors (4xx, 5xx and slower than 1s; 502 to 504 ten a second of each code) or none"`
+	LogRequests string `env:"LOG_REQUESTS" envDefault:"errors" oneof:"all|errors|none"`
+}
+
+// Help describes the variables.
+func (Common) Help() map[string]string {
+	return map[string]string{
+		"DATABASE_URL": "the database, postgres://user:password@host:5432/name?sslmode=...",
+		"DB_POOLER": "none, or transaction behind PgBouncer in transaction mode: needs binary_parameters=yes in " +
+			"DATABASE_URL",
+		"DB_MAX_OPEN_CONNS":    "connections of one replica, at most",
+		"DB_LOCK_TIMEOUT":      "how long a statement waits for one lock",
+		"DB_STATEMENT_TIMEOUT": "how long one statement may take; more than DB_LOCK_TIMEOUT",
+		"REQUEST_TIMEOUT":      "how long one request may take; more than DB_STATEMENT_TIMEOUT",
+		"SHUTDOWN_TIMEOUT":     "how long finishing, flushing and closing may take after SIGTERM; more than REQUEST_TIMEOUT",
+		"SHUTDOWN_DELAY": "how long to go on serving after SIGTERM, while load balancers notice; comes before " +
+			"SHUTDOWN_TIMEOUT",
+		"MIGRATE_ON_START":     "apply pending migrations at start, under a lock",
+		"MIGRATE_DATABASE_URL": "a direct connection with DDL rights for migrations; empty stands for DATABASE_URL",
+		"HTTP_ADDR":            "address of the API; port 0 takes a free one",
+		"ADMIN_ADDR":           "address of /livez, /readyz and /metrics; port 0 takes a free one",
+		"PPROF":                "serve /debug/pprof on ADMIN_ADDR",
+		"MAX_BODY":             "a longer body is answered 413",
+		"MAX_IN_FLIGHT":        "requests at once; one more is answered 503 OVERLOADED",
+		"LOG_LEVEL":            "debug, info, warn or error",
+		"LOG_FORMAT":           "json or text",
+		"LOG_REQUESTS":         "all, errors (4xx, 5xx and slower than 1s; 502 to 504 ten a second of each code) or none",
+	}
 }
 
 // Base returns the common part of a configuration that embeds Common.

@@ -11,7 +11,7 @@
 // The tags are those of github.com/caarlos0/env (env, envDefault, envPrefix,
 // envSeparator) and these:
 //
-//   - help: what the variable means, for --help; required.
+//   - help: what the variable means, for --help; required here or in a method Help.
 //   - secret: "true" is never printed; "url" is printed without its password.
 //   - oneof: the values allowed, parted by |.
 //   - min, max: bounds, both included, written like a value of the variable.

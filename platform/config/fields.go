@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -37,6 +38,9 @@ type validator interface{ Validate() error }
 // defaulter is a configuration that replaces defaults of the structs that it embeds, by the variables' names.
 type defaulter interface{ Defaults() map[string]string }
 
+// helper is a configuration that describes its variables, by their names.
+type helper interface{ Help() map[string]string }
+
 // inspect reads the tags of the struct that dst points to. Its errors are mistakes in the program.
 func inspect(dst any) (*layout, error) {
 	v := reflect.ValueOf(dst)
@@ -46,6 +50,11 @@ func inspect(dst any) (*layout, error) {
 	l := &layout{}
 	if err := l.walk(v.Elem(), ""); err != nil {
 		return nil, err
+	}
+	for _, f := range l.fields {
+		if f.help == "" {
+			return nil, fmt.Errorf("config: %s has no help", f.name)
+		}
 	}
 	if d, ok := dst.(defaulter); ok {
 		l.defaults = d.Defaults()
@@ -80,6 +89,12 @@ func (l *layout) walk(v reflect.Value, prefix string) error {
 			return err
 		}
 	}
+	if described, ok := reflect.TypeAssert[helper](v.Addr()); ok {
+		help := described.Help()
+		for i, f := range l.fields {
+			l.fields[i].help = cmp.Or(f.help, help[f.name])
+		}
+	}
 	// After the embedded ones, so that the outer struct can rely on what they checked.
 	if check, ok := reflect.TypeAssert[validator](v.Addr()); ok {
 		l.validators = append(l.validators, check)
@@ -99,9 +114,6 @@ func (l *layout) add(sf reflect.StructField, value reflect.Value, name, options 
 	}
 	if f.secret != "" && f.secret != secretWhole && f.secret != secretURL {
 		return fmt.Errorf("config: %s: tag secret:%q is not true or url", name, f.secret)
-	}
-	if f.help == "" {
-		return fmt.Errorf("config: %s has no tag help", name)
 	}
 	for _, other := range l.fields {
 		if other.name == name {

@@ -192,7 +192,7 @@ func TestLoadRefusesAStructThatMakesNoSense(t *testing.T) {
 		"nil":        {(*service)(nil), "not a pointer to a struct"},
 		"no help": {&struct {
 			A string `env:"A"`
-		}{}, "A has no tag help"},
+		}{}, "A has no help"},
 		"twice": {&struct {
 			A string `env:"A" help:"a"`
 			B string `env:"A" help:"a"`

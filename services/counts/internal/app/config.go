@@ -10,9 +10,18 @@ type Config struct {
 	config.Common
 
 	// InternalHTTPAddr, when set, serves /api/v1/internal/* instead of HTTPAddr.
-	InternalHTTPAddr string `env:"INTERNAL_HTTP_ADDR" help:"when set, /api/v1/internal/* is served here and nowhere else"`
+	InternalHTTPAddr string `env:"INTERNAL_HTTP_ADDR"`
 	// CoalesceInFlight is how many groups of changes run at once.
-	CoalesceInFlight int `env:"COALESCE_IN_FLIGHT" envDefault:"1" min:"1" help:"groups of changes that run at once; a distant database wants more than 1, at most DB_MAX_OPEN_CONNS - 2"` //nolint:lll // a tag cannot be broken into lines
+	CoalesceInFlight int `env:"COALESCE_IN_FLIGHT" envDefault:"1" min:"1"`
+}
+
+// Help describes the variables.
+func (Config) Help() map[string]string {
+	return map[string]string{
+		"INTERNAL_HTTP_ADDR": "when set, /api/v1/internal/* is served here and nowhere else",
+		"COALESCE_IN_FLIGHT": "groups of changes that run at once; a distant database wants more than 1, at most " +
+			"DB_MAX_OPEN_CONNS - 2",
+	}
 }
 
 // Validate checks what no tag can express. Load calls it beside that of Common.

@@ -10,11 +10,20 @@ type Config struct {
 	config.Common
 
 	// CoalesceInFlight is how many groups of new events are under way at once.
-	CoalesceInFlight int `env:"COALESCE_IN_FLIGHT" envDefault:"1" min:"1" help:"serve: groups of new events under way at once; they take turns at the row of status"` //nolint:lll // a tag cannot be broken into lines
+	CoalesceInFlight int `env:"COALESCE_IN_FLIGHT" envDefault:"1" min:"1"`
 	// WorkerBatch is how many events one transaction works.
-	WorkerBatch int `env:"WORKER_BATCH" envDefault:"100" min:"1" max:"1000" help:"work: events claimed by one transaction, at most; 1 is the source's"` //nolint:lll // as above
+	WorkerBatch int `env:"WORKER_BATCH" envDefault:"100" min:"1" max:"1000"`
 	// WorkerConcurrency is how many transactions run at once.
-	WorkerConcurrency int `env:"WORKER_CONCURRENCY" envDefault:"2" min:"1" help:"work: transactions of one process at once; less than DB_MAX_OPEN_CONNS"` //nolint:lll // as above
+	WorkerConcurrency int `env:"WORKER_CONCURRENCY" envDefault:"2" min:"1"`
+}
+
+// Help describes the variables.
+func (Config) Help() map[string]string {
+	return map[string]string{
+		"COALESCE_IN_FLIGHT": "serve: groups of new events under way at once; they take turns at the row of status",
+		"WORKER_BATCH":       "work: events claimed by one transaction, at most; 1 is the source's",
+		"WORKER_CONCURRENCY": "work: transactions of one process at once; less than DB_MAX_OPEN_CONNS",
+	}
 }
 
 // Validate checks what no tag can say. Load calls it beside Common's own.
@@ -25,14 +34,18 @@ func (c Config) Validate() error {
 			f.Add("DATABASE_URL: "+err.Error(), "DATABASE_URL")
 		}
 	}
-	if c.MigrateDatabaseURL != "" && onMySQL(c) != onMySQL(Config{Common: config.Common{DatabaseURL: c.MigrateDatabaseURL}}) {
-		f.Add("MIGRATE_DATABASE_URL must lead to the same kind of server as DATABASE_URL", "MIGRATE_DATABASE_URL", "DATABASE_URL")
+	migrations := Config{Common: config.Common{DatabaseURL: c.MigrateDatabaseURL}}
+	if c.MigrateDatabaseURL != "" && onMySQL(c) != onMySQL(migrations) {
+		f.Add("MIGRATE_DATABASE_URL must lead to the same kind of server as DATABASE_URL",
+			"MIGRATE_DATABASE_URL", "DATABASE_URL")
 	}
 	if c.CoalesceInFlight > max(c.DBMaxOpenConns-reservedConns, 1) {
-		f.Add("COALESCE_IN_FLIGHT must leave two of DB_MAX_OPEN_CONNS to everything else", "COALESCE_IN_FLIGHT", "DB_MAX_OPEN_CONNS")
+		f.Add("COALESCE_IN_FLIGHT must leave two of DB_MAX_OPEN_CONNS to everything else",
+			"COALESCE_IN_FLIGHT", "DB_MAX_OPEN_CONNS")
 	}
 	if c.WorkerConcurrency >= c.DBMaxOpenConns && c.DBMaxOpenConns > 1 {
-		f.Add("WORKER_CONCURRENCY must leave one of DB_MAX_OPEN_CONNS to probes and metrics", "WORKER_CONCURRENCY", "DB_MAX_OPEN_CONNS")
+		f.Add("WORKER_CONCURRENCY must leave one of DB_MAX_OPEN_CONNS to probes and metrics",
+			"WORKER_CONCURRENCY", "DB_MAX_OPEN_CONNS")
 	}
 	return f.Err()
 }

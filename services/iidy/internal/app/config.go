@@ -8,17 +8,27 @@ import (
 )
 
 // Config is a replica's configuration.
-//
-//nolint:lll // a tag cannot be broken into lines
 type Config struct {
 	config.Common
 
 	// BulkTimeout bounds a batch that is too long for memory, its upload included.
-	BulkTimeout time.Duration `env:"BULK_TIMEOUT" envDefault:"10m" min:"1ms" help:"how long a request with more than 64KiB of items may take, its upload included; more than REQUEST_TIMEOUT"`
+	BulkTimeout time.Duration `env:"BULK_TIMEOUT" envDefault:"10m" min:"1ms"`
 	// BulkInFlight bounds the number of these batches.
-	BulkInFlight int `env:"BULK_IN_FLIGHT" envDefault:"2" min:"1" help:"batches of more than 10000 items or 2MiB at once, each with a connection; one more is answered 503 OVERLOADED"`
+	BulkInFlight int `env:"BULK_IN_FLIGHT" envDefault:"2" min:"1"`
 	// CoalesceInFlight bounds the number of concurrent groups of single-item calls of one kind.
-	CoalesceInFlight int `env:"COALESCE_IN_FLIGHT" envDefault:"1" min:"1" help:"groups of single-item calls of one kind that run at once; a distant database wants more than 1"`
+	CoalesceInFlight int `env:"COALESCE_IN_FLIGHT" envDefault:"1" min:"1"`
+}
+
+// Help describes the variables.
+func (Config) Help() map[string]string {
+	return map[string]string{
+		"BULK_TIMEOUT": "how long a request with more than 64KiB of items may take, its upload included; more than " +
+			"REQUEST_TIMEOUT",
+		"BULK_IN_FLIGHT": "batches of more than 10000 items or 2MiB at once, each with a connection; one more is " +
+			"answered 503 OVERLOADED",
+		"COALESCE_IN_FLIGHT": "groups of single-item calls of one kind that run at once; a distant database wants more " +
+			"than 1",
+	}
 }
 
 // Defaults replaces defaults of Common: a body is a list of millions of items.

@@ -7,27 +7,40 @@ import (
 )
 
 // Config configures a replica.
-//
-//nolint:lll // a tag cannot be broken into lines
 type Config struct {
 	config.Common
 
 	// LockWait is how long a request waits for its key, in the process and in the database together.
-	LockWait time.Duration `env:"LOCK_WAIT" envDefault:"3s" min:"1ms" help:"how long a request waits for another one with its key, then 409 PAYMENT_PROCESSING"`
+	LockWait time.Duration `env:"LOCK_WAIT" envDefault:"3s" min:"1ms"`
 	// IdempotencyTTL is how long a key lives.
-	IdempotencyTTL time.Duration `env:"IDEMPOTENCY_TTL" envDefault:"24h" min:"1ms" help:"how long the answer to a key is kept; afterwards the key counts as new"`
+	IdempotencyTTL time.Duration `env:"IDEMPOTENCY_TTL" envDefault:"24h" min:"1ms"`
 	// CleanupInterval is how often expired records are removed.
-	CleanupInterval time.Duration `env:"CLEANUP_INTERVAL" envDefault:"1h" min:"1ms" help:"how often expired keys are deleted and unsettled charges counted"`
+	CleanupInterval time.Duration `env:"CLEANUP_INTERVAL" envDefault:"1h" min:"1ms"`
 	// ProcessorTimeout is how long the processor may take.
-	ProcessorTimeout time.Duration `env:"PROCESSOR_TIMEOUT" envDefault:"3s" min:"1ms" help:"how long the processor may take; with LOCK_WAIT less than REQUEST_TIMEOUT"`
+	ProcessorTimeout time.Duration `env:"PROCESSOR_TIMEOUT" envDefault:"3s" min:"1ms"`
 	// ProcessorLatency is how long the simulator waits before it charges.
-	ProcessorLatency time.Duration `env:"PROCESSOR_LATENCY" envDefault:"0s" min:"0s" help:"how long the simulated processor waits before it charges"`
+	ProcessorLatency time.Duration `env:"PROCESSOR_LATENCY" envDefault:"0s" min:"0s"`
 	// ProcessorDatabaseURL is where the simulated processor keeps its ledger.
-	ProcessorDatabaseURL string `env:"PROCESSOR_DATABASE_URL" secret:"url" help:"the same database for the simulated processor's ledger; behind a pooler one that gives it a pool of its own; empty stands for DATABASE_URL"`
+	ProcessorDatabaseURL string `env:"PROCESSOR_DATABASE_URL" secret:"url"`
 	// FingerprintSecret is the key of the fingerprints.
-	FingerprintSecret string `env:"FINGERPRINT_SECRET" secret:"true" help:"key of the request fingerprints; the same on all replicas"`
+	FingerprintSecret string `env:"FINGERPRINT_SECRET" secret:"true"`
 	// FingerprintSecretPrevious is a second key that stored fingerprints are compared by.
-	FingerprintSecretPrevious string `env:"FINGERPRINT_SECRET_PREVIOUS" secret:"true" help:"another key that stored fingerprints may have been made with, while rotating"`
+	FingerprintSecretPrevious string `env:"FINGERPRINT_SECRET_PREVIOUS" secret:"true"`
+}
+
+// Help describes the variables.
+func (Config) Help() map[string]string {
+	return map[string]string{
+		"LOCK_WAIT":         "how long a request waits for another one with its key, then 409 PAYMENT_PROCESSING",
+		"IDEMPOTENCY_TTL":   "how long the answer to a key is kept; afterwards the key counts as new",
+		"CLEANUP_INTERVAL":  "how often expired keys are deleted and unsettled charges counted",
+		"PROCESSOR_TIMEOUT": "how long the processor may take; with LOCK_WAIT less than REQUEST_TIMEOUT",
+		"PROCESSOR_LATENCY": "how long the simulated processor waits before it charges",
+		"PROCESSOR_DATABASE_URL": "the same database for the simulated processor's ledger; behind a pooler one that " +
+			"gives it a pool of its own; empty stands for DATABASE_URL",
+		"FINGERPRINT_SECRET":          "key of the request fingerprints; the same on all replicas",
+		"FINGERPRINT_SECRET_PREVIOUS": "another key that stored fingerprints may have been made with, while rotating",
+	}
 }
 
 // Validate checks the rules that span several variables. Load calls it and Common's.

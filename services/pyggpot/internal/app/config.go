@@ -11,11 +11,20 @@ type Config struct {
 	config.Common
 
 	// LockTTL is how long a lease lives.
-	LockTTL time.Duration `env:"LOCK_TTL" envDefault:"10s" min:"1ms" help:"how long the lease of a holder that died or stalled keeps its pot"` //nolint:lll // a tag cannot be broken into lines
+	LockTTL time.Duration `env:"LOCK_TTL" envDefault:"10s" min:"1ms"`
 	// LockRetries is how often a change tries again to get its lease.
-	LockRetries int `env:"LOCK_RETRIES" envDefault:"50" min:"0" help:"how often a change tries again to lease a pot that another replica holds, then aborted"` //nolint:lll // as above
+	LockRetries int `env:"LOCK_RETRIES" envDefault:"50" min:"0"`
 	// LockRetryWait is how long it waits before.
-	LockRetryWait time.Duration `env:"LOCK_RETRY_WAIT" envDefault:"20ms" min:"1ms" help:"how long it waits before each of these, half more or less"` //nolint:lll // as above
+	LockRetryWait time.Duration `env:"LOCK_RETRY_WAIT" envDefault:"20ms" min:"1ms"`
+}
+
+// Help describes the variables.
+func (Config) Help() map[string]string {
+	return map[string]string{
+		"LOCK_TTL":        "how long the lease of a holder that died or stalled keeps its pot",
+		"LOCK_RETRIES":    "how often a change tries again to lease a pot that another replica holds, then aborted",
+		"LOCK_RETRY_WAIT": "how long it waits before each of these, half more or less",
+	}
 }
 
 // Validate checks what no tag can say. Load calls it beside Common's own.
