@@ -7,7 +7,7 @@
 //	err == nil                  the call was applied, and its result is returned
 //	NotApplied(err)             it was surely not applied; the same call may be repeated
 //	OutcomeUnknown(err)         it may have been applied: the answer was lost, or the service does not know
-//	neither                     it was refused and changed nothing; a repeat is refused again
+//	neither                     it was refused and changed nothing; the code says why
 //
 // Every error of a call is an [*Error]. Its code is compared by errors.Is:
 //

@@ -29,7 +29,8 @@ func (o Outcome) String() string {
 
 // Classify returns the outcome of an operation whose client returned err, and the
 // error's code, which is empty for OK. A read has no outcome Unknown: when its
-// answer is lost, nothing was applied.
+// answer is lost, nothing was applied. A payment whose key is held by another
+// request is NotApplied by this one.
 func Classify(err error) (outcome Outcome, code string) {
 	if err == nil {
 		return OK, ""
