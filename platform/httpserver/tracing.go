@@ -115,10 +115,10 @@ func Operation(ops *telemetry.Operations, name string) echo.MiddlewareFunc {
 // Operations returns the middleware of each operation of a contract: names maps an operationId to the name of its
 // span. The result fits RegisterHandlersOptions of generated code.
 func Operations(ops *telemetry.Operations, names map[string]string) map[string][]echo.MiddlewareFunc {
+	all := make(map[string][]echo.MiddlewareFunc, len(names)) // to which a service may add
 	if ops == nil {
-		return nil
+		return all
 	}
-	all := make(map[string][]echo.MiddlewareFunc, len(names))
 	for id, name := range names {
 		all[id] = []echo.MiddlewareFunc{Operation(ops, name)}
 	}
