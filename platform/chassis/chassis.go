@@ -11,7 +11,6 @@ import (
 
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/contention"
-	"github.com/rowlock/rowlock/platform/httpold"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/migrate"
@@ -51,18 +50,8 @@ type Chassis struct {
 	db        *sqldb.DB
 	readiness *httpserver.Readiness
 	admin     *httpserver.Admin
-	servers   []listener
+	servers   []*httpserver.Server
 	parts     []lifecycle.Part
-}
-
-// listener is an API listener: an httpserver.Server, or one of httpold until the last service has left that.
-type listener interface {
-	Name() string
-	Addr() net.Addr
-	Listen(ctx context.Context) error
-	Serve() error
-	Shutdown(ctx context.Context) error
-	Close() error
 }
 
 // open fills in the parts that every service has. It opens no connections.
@@ -127,9 +116,6 @@ func (c *Chassis) Operations() *telemetry.Operations {
 func (c *Chassis) describe(ctx context.Context, err error) (code string, fault bool) {
 	p, ok := httpserver.ProblemOf(ctx, err)
 	if !ok {
-		p, ok = httpold.ProblemOf(ctx, err)
-	}
-	if !ok {
 		p, ok = errors.AsType[*problem.Error](err)
 	}
 	for _, translate := range append(slices.Clip(c.settings.Errors), sqldb.Problem) {
@@ -167,28 +153,6 @@ func (c *Chassis) Listen(name, addr string, docs httpserver.Docs) (*httpserver.S
 
 // Add adds parts of the service's own. Run starts them in this order, after the database and before the API listeners.
 func (c *Chassis) Add(parts ...lifecycle.Part) { c.parts = append(c.parts, parts...) }
-
-// ListenOld adds an API listener of httpold, for services that are not on httpserver yet: call Listen and register
-// routes on its Echo instead (see /services/counts). name is its label in
-// metrics and logs, such as "api". Put its routes on it before Run.
-func (c *Chassis) ListenOld(name, addr string, docs httpserver.Docs) (*httpold.Server, error) {
-	common := c.common
-	server, err := httpold.New(httpold.Config{
-		Name: name, Addr: addr, MaxBody: int64(common.MaxBody), MaxInFlight: common.MaxInFlight,
-		RequestTimeout: common.RequestTimeout, ShutdownDelay: common.ShutdownDelay, LogRequests: common.LogRequests,
-		Docs: docs,
-	}, httpold.Deps{
-		Log: c.log, Registry: c.telemetry.Registry(),
-		TracerProvider: c.telemetry.TracerProvider(), Propagator: c.telemetry.Propagator(),
-		Tracing: c.telemetry.TracingEnabled(),
-		Errors:  append(c.settings.Errors, sqldb.Problem), WriteError: c.settings.WriteError,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("the %s listener: %w", name, err)
-	}
-	c.servers = append(c.servers, server)
-	return server, nil
-}
 
 // Run starts everything, the service's own parts between the database and the API listeners, serves until ctx ends, and
 // stops in reverse.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -74,15 +75,15 @@ func (c *Chassis) listenersPart() lifecycle.Part {
 			}
 			return nil
 		},
-		Run: func(context.Context) error { return c.forServers(listener.Serve) },
+		Run: func(context.Context) error { return c.forServers((*httpserver.Server).Serve) },
 		Stop: func(ctx context.Context) error {
-			return c.forServers(func(s listener) error { return s.Shutdown(ctx) })
+			return c.forServers(func(s *httpserver.Server) error { return s.Shutdown(ctx) })
 		},
 	}
 }
 
 // forServers calls do for every API listener at once and joins the errors.
-func (c *Chassis) forServers(do func(listener) error) error {
+func (c *Chassis) forServers(do func(*httpserver.Server) error) error {
 	errs := make(chan error, len(c.servers))
 	for _, s := range c.servers {
 		go func() { errs <- do(s) }()
