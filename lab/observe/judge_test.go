@@ -185,29 +185,23 @@ func (j *judge) judgeLogs(t *testing.T) {
 			}
 		}
 	}
-	// Refusals are sampled: the first ten of a code always have a line each, and a line may report the number of others.
-	const alwaysLogged = 10
-	answers, logged := map[string]int{}, map[string]int{}
+	refused := map[string]bool{}
 	for _, r := range j.requests {
 		got, status := lines[r.trace], r.answer.status
+		refused[r.service] = refused[r.service] || status >= http.StatusBadGateway
+		least, most := 0, 1 // refusals are sampled
 		switch {
-		case status >= http.StatusBadGateway:
-			answers[r.service+" "+r.code]++
-			logged[r.service+" "+r.code] += got
-		case status >= http.StatusBadRequest && got != 1, status < http.StatusBadRequest && r.took <= time.Second && got != 0:
+		case status >= http.StatusBadRequest && status < http.StatusBadGateway:
+			least = 1
+		case status < http.StatusBadRequest && r.took <= time.Second:
+			most = 0
+		}
+		if got < least || got > most {
 			t.Errorf("%s answered %d after %s: %d lines", r.step, status, r.took, got)
 		}
-		if got > 1 {
-			t.Errorf("%s answered %d: %d lines", r.step, status, got)
-		}
 	}
-	for key, n := range answers {
-		if logged[key] < min(n, alwaysLogged) {
-			t.Errorf("%s: %d answers, %d lines", key, n, logged[key])
-		}
-	}
-	if len(answers) < len(j.processes)-1 {
-		t.Errorf("refusals of %v alone", answers)
+	if len(refused) < len(j.processes)-1 {
+		t.Errorf("refusals of %v alone", refused)
 	}
 }
 

@@ -51,27 +51,20 @@ func story() []step {
 		{"payments", request{post, "/v1/payments", payment(mark, cardGood), key}, 201, treeReplay},
 		{"payments", request{post, "/v1/payments", payment("x"+mark, cardGood), key}, 409, ""},
 		{
-			"payments",
-			request{post, "/v1/payments", payment(mark, cardGood), map[string]string{"Idempotency-Key": id}},
-			400,
+			"payments", request{post, "/v1/payments", payment(mark, cardGood), map[string]string{"Idempotency-Key": id}}, 400,
 			"",
 		},
 		{
-			"payments",
-			request{post, "/v1/payments", payment(id, cardGood), map[string]string{"Idempotency-Key": "k" + mark}},
-			400,
-			"",
+			"payments", request{post, "/v1/payments", payment(id, cardGood), map[string]string{"Idempotency-Key": "k" + mark}},
+			400, "",
+		},
+		{
+			"payments", request{post, "/v1/payments", payment(mark, luhn+"1"), map[string]string{"Idempotency-Key": "k" + mark}},
+			400, "",
 		},
 		{
 			"payments",
-			request{post, "/v1/payments", payment(mark, luhn+"1"), map[string]string{"Idempotency-Key": "k" + mark}},
-			400,
-			"",
-		},
-		{
-			"payments",
-			request{post, "/v1/payments", payment(mark, cardDeclined), map[string]string{"Idempotency-Key": "d" + mark}},
-			201,
+			request{post, "/v1/payments", payment(mark, cardDeclined), map[string]string{"Idempotency-Key": "d" + mark}}, 201,
 			"",
 		},
 		{"payments", request{post, "/v1/payments", payment(mark, cardError), faulty}, 502, treeFault},
@@ -94,10 +87,8 @@ func story() []step {
 
 		{"pyggpot", request{post, "/pyggpot.pot.Pot/CreatePot", `{"pot_name":"` + id + `","max_coins":100}`, nil}, 200, ""},
 		{
-			"pyggpot",
-			request{post, "/pyggpot.coin.Coin/AddCoins", `{"pot_id":1,"coins":[{"kind":"GOLD","count":3}]}`, nil},
-			200,
-			treeCoins,
+			"pyggpot", request{post, "/pyggpot.coin.Coin/AddCoins", `{"pot_id":1,"coins":[{"kind":"GOLD","count":3}]}`, nil},
+			200, treeCoins,
 		},
 		{"pyggpot", request{post, "/twirp/pyggpot.coin.Coin/RemoveCoins", `{"pot_id":1,"count":1}`, nil}, 200, ""},
 		{"pyggpot", request{post, "/pyggpot.pot.Pot/CreatePot", `{"pot_name":"` + id + `","max_coins":100}`, nil}, 409, ""},
@@ -120,10 +111,8 @@ func changes() []step {
 		{"iidy", request{post, "/iidy/v1/batch/lists/" + mark, `{"items":["` + mark + `"]}`, nil}, 503, ""},
 		{"events", request{post, "/events", "", nil}, 503, ""},
 		{
-			"pyggpot",
-			request{post, "/pyggpot.coin.Coin/AddCoins", `{"pot_id":1,"coins":[{"kind":"GOLD","count":1}]}`, nil},
-			503,
-			"",
+			"pyggpot", request{post, "/pyggpot.coin.Coin/AddCoins", `{"pot_id":1,"coins":[{"kind":"GOLD","count":1}]}`, nil},
+			503, "",
 		},
 	}
 }
@@ -180,34 +169,3 @@ func TestTraces(t *testing.T) {
 
 // String names the step in messages.
 func (s step) String() string { return s.service + ": " + s.request.method + " " + s.request.path }
-
-// On MySQL events leaves the same tree of other statements, and no value in any.
-func TestTracesOnMySQL(t *testing.T) {
-	t.Parallel()
-	dsn, c := dbtest.EmptyMariaDB(t), newCollector(t)
-	serve := run(t, "events", "serve", dsn, c.environ())
-	for path, operation := range map[string]string{"/events": "events.create", "/events/async": "events.enqueue"} {
-		q, trace := traced(post(path, mark), true)
-		serve.send(t, q)
-		got := tree(c.await(t, path, func(s span) bool { return s.trace == trace && s.parent == caller }))
-		if want := "POST " + path + "\n  " + operation + "\n" + treeMySQLAdd; got != want {
-			t.Errorf("%s: the trace is\n%swant\n%s", path, got, want)
-		}
-	}
-	run(t, "events", "work", dsn, c.environ())
-	if got := tree(
-		c.await(t, "a worked batch", func(s span) bool { return s.name == "events.work" }),
-	); got != treeMySQLWork {
-		t.Errorf("the worker's trace is\n%swant\n%s", got, treeMySQLWork)
-	}
-	for _, s := range c.spans() {
-		system, text := s.attributes["db.system.name"], s.attributes["db.query.text"]
-		writes := strings.HasPrefix(text, "UPDATE") || strings.HasPrefix(text, "INSERT")
-		if s.failed || system != "" && system != "mysql" || writes && !strings.Contains(text, "?") {
-			t.Errorf("%+v", s)
-		}
-	}
-	if c.Holds(mark) {
-		t.Error("a body was exported")
-	}
-}

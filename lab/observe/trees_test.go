@@ -88,17 +88,4 @@ const (
       INSERT pyggpot.coin UPDATE pyggpot.pot
       COMMIT
 `
-	treeMySQLAdd = `    batch events_add
-      BEGIN
-      SELECT status
-      UPDATE status
-      INSERT events
-      COMMIT
-`
-	treeMySQLWork = `events.work
-  BEGIN
-  SELECT events
-  UPDATE events
-  COMMIT
-`
 )

@@ -56,8 +56,7 @@ func launch(spec Spec, name string) (*process, error) {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", name, err), r.Close())
 	}
 	p := &process{
-		guarded: guarded, name: name, started: time.Now(), line: spec.Line, noAPI: spec.NoAPI,
-		ended: make(chan struct{}),
+		guarded: guarded, name: name, started: time.Now(), line: spec.Line, noAPI: spec.NoAPI, ended: make(chan struct{}),
 	}
 	read := make(chan struct{})
 	go func() {
