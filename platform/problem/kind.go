@@ -29,8 +29,6 @@ var (
 	BodyTooLarge = Define("BODY_TOO_LARGE", http.StatusRequestEntityTooLarge, "")
 	// UnsupportedMediaType is a Content-Type that the route does not read.
 	UnsupportedMediaType = Define("UNSUPPORTED_MEDIA_TYPE", http.StatusUnsupportedMediaType, "")
-	// HeadersTooLarge is a request line and headers above the server's limit.
-	HeadersTooLarge = Define("HEADERS_TOO_LARGE", http.StatusRequestHeaderFieldsTooLarge, "")
 	// NotApplied is a change that was tried and surely left no trace, a lock timeout for one. Safe to repeat.
 	NotApplied = Define("NOT_APPLIED", http.StatusServiceUnavailable, "")
 	// DatabaseUnavailable is a database that could not be reached; nothing was applied. Safe to repeat.

@@ -30,7 +30,6 @@ func TestTheTable(t *testing.T) {
 		{problem.MethodNotAllowed, "METHOD_NOT_ALLOWED", 405, "Method Not Allowed"},
 		{problem.BodyTooLarge, "BODY_TOO_LARGE", 413, "Request Entity Too Large"},
 		{problem.UnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", 415, "Unsupported Media Type"},
-		{problem.HeadersTooLarge, "HEADERS_TOO_LARGE", 431, "Request Header Fields Too Large"},
 		{problem.NotApplied, "NOT_APPLIED", 503, "Service Unavailable"},
 		{problem.DatabaseUnavailable, "DATABASE_UNAVAILABLE", 503, "Service Unavailable"},
 		{problem.Overloaded, "OVERLOADED", 503, "Service Unavailable"},

@@ -69,7 +69,7 @@ func codeOf(kind problem.Kind) connect.Code {
 		return connect.CodeInvalidArgument
 	case problem.NotFound, problem.MethodNotAllowed:
 		return connect.CodeUnimplemented
-	case problem.BodyTooLarge, problem.HeadersTooLarge:
+	case problem.BodyTooLarge:
 		return connect.CodeResourceExhausted
 	case problem.NotApplied, problem.DatabaseUnavailable, problem.Overloaded:
 		return connect.CodeUnavailable
