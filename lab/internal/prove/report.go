@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -205,7 +206,7 @@ func (w *WindowResult) lines() string {
 			result = "FAILS: " + failed.Name
 		}
 		lines[i] = fmt.Sprintf("%-10s %-15s %-8s %6d ok, %4d refused, %4d not applied, %3d unknown; p99 %s, slowest %s; %s",
-			w.Name, s.Service, result, s.OK, s.Refused, s.NotApplied, s.Unknown, round(s.P99), round(s.Slowest), actions(s.Done))
+			w.Name, s.Service, result, s.OK, s.Refused, s.NotApplied, s.Unknown, round(s.P99), round(s.Slowest), cmp.Or(actions(s.Done), "no fault"))
 	}
 	return strings.Join(lines, "\n")
 }
