@@ -1,7 +1,7 @@
-// Package bulkhead keeps a crowd from taking what everybody needs: the callers
-// of one key queue in the process, without a connection, and all keys together
-// use no more than a part of the pool. (The pattern's name is Michael Nygard's,
-// "Release It!".)
+// Package bulkhead limits how much of the connection pool the callers of locked rows
+// use: the callers of one key queue in the process, without a connection, and all
+// keys together use no more than a part of the pool. (The pattern's name is Michael
+// Nygard's, "Release It!".)
 //
 // Without it, as many callers as the pool has connections, all waiting for one
 // locked row, would stop every other call of the replica.
@@ -18,15 +18,15 @@ import (
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
-// ErrBusy says that a caller's turn did not come in time. Its function was not called.
+// ErrBusy means that a caller's turn did not come in time. Its function was not called.
 var ErrBusy = errors.New("bulkhead: the turn did not come in time")
 
-// ErrFull is the ErrBusy of a caller whose key was free while all slots were taken
-// by other keys.
+// ErrFull wraps ErrBusy. It means that the caller's key was free and other keys held
+// all slots.
 var ErrFull = fmt.Errorf("%w: all slots are taken", ErrBusy)
 
-// Bulkhead lets one caller per key, and a bounded number of keys, through at a
-// time. Make one with New.
+// Bulkhead admits one caller per key, and a bounded number of keys, at a time. New
+// returns one.
 type Bulkhead[K comparable] struct {
 	slots   chan struct{}
 	metrics *contention.Metrics
@@ -37,12 +37,12 @@ type Bulkhead[K comparable] struct {
 
 // lane is the queue of one key's callers; it exists while there are any.
 type lane struct {
-	turn    chan struct{} // holds an element while somebody is inside
+	turn    chan struct{} // holds an element while a caller is inside
 	callers int
 }
 
-// New returns a bulkhead with this many slots, at least one. The waits for a key
-// are noted in m, which may be nil; those for a slot are none for a lock.
+// New returns a bulkhead with this many slots, at least one. It records the waits for
+// a key in m, which may be nil; waits for a slot are not waits for a lock.
 func New[K comparable](slots int, m *contention.Metrics) *Bulkhead[K] {
 	return &Bulkhead[K]{slots: make(chan struct{}, max(slots, 1)), lanes: make(map[K]*lane), metrics: m}
 }
@@ -57,7 +57,7 @@ func (b *Bulkhead[K]) Do(ctx context.Context, key K, wait time.Duration, f func(
 	return f()
 }
 
-// Place is a caller's place inside the bulkhead.
+// Place is the admission of one caller, returned by Enter.
 type Place[K comparable] struct {
 	bulkhead *Bulkhead[K]
 	key      K
@@ -69,18 +69,18 @@ type Place[K comparable] struct {
 // (ErrFull where a slot was missing), joined with ctx's error if that was the reason.
 func (b *Bulkhead[K]) Enter(ctx context.Context, key K, wait time.Duration) (Place[K], error) {
 	l := b.join(key)
-	p := patience{wait: wait, begin: time.Now()}
-	defer p.end()
-	err := p.enter(ctx, l.turn, ErrBusy)
-	b.metrics.Waited(contention.InProcess, time.Since(p.begin))
+	d := deadline{wait: wait, begin: time.Now()}
+	defer d.stop()
+	err := d.enter(ctx, l.turn, ErrBusy)
+	b.metrics.Waited(contention.InProcess, time.Since(d.begin))
 	if err != nil {
 		b.leave(key, l)
-		if ctx.Err() == nil { // a caller that hangs up has not given up for the queue
+		if ctx.Err() == nil { // a cancelled caller did not give up because of the queue
 			b.metrics.Conflict(contention.QueueTimeout)
 		}
 		return Place[K]{}, err
 	}
-	if err := p.enter(ctx, b.slots, ErrFull); err != nil {
+	if err := d.enter(ctx, b.slots, ErrFull); err != nil {
 		<-l.turn
 		b.leave(key, l)
 		return Place[K]{}, err
@@ -88,25 +88,25 @@ func (b *Bulkhead[K]) Enter(ctx context.Context, key K, wait time.Duration) (Pla
 	return Place[K]{b, key, l}, nil
 }
 
-// Leave lets the next caller in.
+// Leave admits the next caller.
 func (p Place[K]) Leave() {
 	<-p.bulkhead.slots
 	<-p.lane.turn
 	p.bulkhead.leave(p.key, p.lane)
 }
 
-// patience is what is left of a caller's wait. Its timer is made when there is
-// something to wait for: most callers walk through.
-type patience struct {
+// deadline bounds a caller's wait. Its timer is created only when the caller has to
+// wait, which most callers do not.
+type deadline struct {
 	wait  time.Duration
 	begin time.Time
 	timer *time.Timer
 }
 
-// enter puts an element into the gate, or fails by refusal when the time or ctx
-// is over.
-func (p *patience) enter(ctx context.Context, gate chan<- struct{}, refusal error) error {
-	if ctx.Err() != nil { // with a free gate, select would toss a coin
+// enter puts an element into the gate. It returns refusal when the time is over, joined
+// with ctx's error when ctx ended first.
+func (d *deadline) enter(ctx context.Context, gate chan<- struct{}, refusal error) error {
+	if ctx.Err() != nil { // with a free gate, select would choose at random
 		return errors.Join(refusal, ctx.Err())
 	}
 	select {
@@ -114,22 +114,22 @@ func (p *patience) enter(ctx context.Context, gate chan<- struct{}, refusal erro
 		return nil
 	default:
 	}
-	if p.timer == nil {
-		p.timer = time.NewTimer(p.wait - time.Since(p.begin))
+	if d.timer == nil {
+		d.timer = time.NewTimer(d.wait - time.Since(d.begin))
 	}
 	select {
 	case gate <- struct{}{}:
 		return nil
-	case <-p.timer.C:
+	case <-d.timer.C:
 		return refusal
 	case <-ctx.Done():
 		return errors.Join(refusal, ctx.Err())
 	}
 }
 
-func (p *patience) end() {
-	if p.timer != nil {
-		p.timer.Stop()
+func (d *deadline) stop() {
+	if d.timer != nil {
+		d.timer.Stop()
 	}
 }
 
@@ -159,6 +159,7 @@ func Problem(err error) *problem.Error {
 	if !errors.Is(err, ErrBusy) {
 		return nil
 	}
-	return problem.NotApplied.New("Other changes of the same record are in the way for too long. Nothing was applied; try again.",
+	return problem.NotApplied.New(
+		"Other changes of the same record are in the way for too long. Nothing was applied; try again.",
 		problem.Cause(err))
 }

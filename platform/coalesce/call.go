@@ -6,28 +6,29 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// state is where a call stands; it changes only under Coalescer.mu.
+// state is the progress of a call; it changes only under Coalescer.mu.
 type state uint8
 
 const (
-	queued  state = iota // in a lane, may still leave
-	sent                 // in a group that Run is working on
-	settled              // answered, or left before it was sent
+	queued   state = iota // in a lane, may still be withdrawn
+	sent                  // in a group that Run is working on
+	finished              // answered, or withdrawn before it was sent
 )
 
-// call is one caller's request on its way.
+// call is one caller's request.
 type call[Q, R any] struct {
 	req   Q
 	since time.Time      // when Do was called: LockTimeout counts from here
-	done  chan Answer[R] // buffered: delivering never waits for the caller
+	done  chan Answer[R] // buffered: sending the answer never waits for the caller
 	state state
-	left  bool // the caller was told ErrUnknown while the call was sent
-	tried bool // was in a group before; touched only by who owns the group
 
-	span trace.Span // what it came with; nil where that is not recorded
+	abandoned bool // the caller got ErrUnknown while the call was sent
+	observed  bool // its wait is recorded; used only by the group's goroutine
+
+	span trace.Span // the request's own; nil when not recorded
 }
 
-// fifo is a queue whose memory is used again once it has drained.
+// fifo is a queue that reuses its memory once it has drained.
 type fifo[T any] struct {
 	items []T
 	head  int
@@ -41,7 +42,7 @@ func (f *fifo[T]) peek() T { return f.items[f.head] }
 
 func (f *fifo[T]) pop() {
 	var zero T
-	f.items[f.head] = zero // let go of what it pointed to
+	f.items[f.head] = zero // release what it pointed to
 	f.head++
 	switch {
 	case f.head == len(f.items):

@@ -1,6 +1,7 @@
 package coalesce
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,39 +20,39 @@ const (
 	defaultMaxBytes  = 64 << 10
 	defaultQueue     = 1024
 	defaultBriefWait = 50 * time.Millisecond
-	// longestWait caps the growing waits of the slow lane, so that another slow
-	// key whose row has become free is looked at again within this time.
+	// longestWait caps the growing waits of the slow lane, so that another slow key
+	// whose row has become free is tried again within this time.
 	longestWait = time.Second
 )
 
-// Pass tells Run how to treat rows that others have locked.
+// Pass selects how Run treats rows locked by other transactions.
 type Pass struct {
-	// Wait is how long a lock may be waited for; Run returns ErrLockWait when
-	// it runs out. Zero when SkipLocked is set.
+	// Wait is how long the statement may wait for a lock; after that Run returns
+	// ErrLockWait. Zero when SkipLocked is set.
 	Wait time.Duration
-	// SkipLocked asks to leave locked rows out and to mark their requests
+	// SkipLocked asks to leave locked rows unchanged and to mark their requests
 	// Answer.Locked, which must never be mistaken for a missing row.
 	SkipLocked bool
 }
 
-// Answer is what one request of a group gets.
+// Answer is the result of one request of a group.
 type Answer[R any] struct {
 	Value  R
 	Err    error
-	Locked bool // the row is locked by somebody else: not applied, to be tried again
+	Locked bool // the row is locked by another transaction: not applied, to be tried again
 }
 
-// Config describes a coalescer of requests Q with keys K and results R.
+// Config configures a coalescer of requests Q with keys K and results R.
 type Config[K comparable, Q, R any] struct {
 	// Name labels the metrics; a constant such as "counts_add".
 	Name string
-	// Key names the row that a request locks.
+	// Key returns the key of the row that a request locks.
 	Key func(Q) K
-	// Size is a request's share of MaxBytes, in bytes. Nil counts nothing.
+	// Size returns a request's share of MaxBytes, in bytes. Nil counts nothing.
 	Size func(Q) int
-	// Run applies a group in one statement and returns one answer per request,
-	// in the group's order. An error is everybody's. It must have committed when
-	// it returns, must honour ctx, and must not keep the slice.
+	// Run applies a group in one statement, commits, and returns one answer per
+	// request, in the group's order. An error goes to every caller of the group. Run
+	// must honour ctx and must not keep the slice.
 	Run func(ctx context.Context, pass Pass, group []Q) ([]Answer[R], error)
 
 	MaxItems    int           // requests in a group; default 500
@@ -62,30 +63,30 @@ type Config[K comparable, Q, R any] struct {
 	LockTimeout time.Duration // how long a request may wait for a locked row; required
 	RunTimeout  time.Duration // the deadline of one Run; required
 
-	// Contention is told how long those have waited whose row was held; it may be nil.
+	// Contention records the waits for locked rows; it may be nil.
 	Contention *contention.Metrics
-	// Registry receives the metrics; nil keeps none.
+	// Registry registers the metrics; it may be nil.
 	Registry prometheus.Registerer
 	// TracerProvider makes a span of each group; nil makes none, and costs nothing.
 	TracerProvider trace.TracerProvider
 }
 
-// Coalescer gathers concurrent requests into groups. Make one with New; it has
-// no goroutine of its own while nothing waits.
+// Coalescer gathers concurrent requests into groups. New returns one. It runs no
+// goroutine while no request waits.
 type Coalescer[K comparable, Q, R any] struct {
 	cfg     Config[K, Q, R]
 	metrics *metrics
 	tracer  trace.Tracer // nil where tracing is off
 
-	mu      sync.Mutex
-	queue   fifo[*call[Q, R]]   // the main lane, in order of arrival
-	slow    map[K][]*call[Q, R] // the slow lane: callers by locked key
-	rotate  []K                 // the slow keys, next to be waited for first
-	waiting int                 // calls in queue and slow that were not sent
-	running int                 // groups of the main lane in flight
-	lane    bool                // the slow lane's goroutine runs
-	closed  bool
-	idle    sync.Cond // signalled when nothing waits and nothing runs
+	mu          sync.Mutex
+	queue       fifo[*call[Q, R]]   // the main lane, in order of arrival
+	slow        map[K][]*call[Q, R] // the slow lane: callers by locked key
+	slowKeys    []K                 // the keys of slow; the first is waited for next
+	waiting     int                 // calls in queue and slow that were not sent
+	running     int                 // groups of the main lane in flight
+	slowRunning bool                // the slow lane's goroutine runs
+	closed      bool
+	idle        sync.Cond // signalled when nothing waits and nothing runs
 }
 
 // New checks cfg and returns a coalescer.
@@ -96,11 +97,11 @@ func New[K comparable, Q, R any](cfg Config[K, Q, R]) (*Coalescer[K, Q, R], erro
 	if cfg.LockTimeout <= 0 || cfg.RunTimeout <= 0 {
 		return nil, errors.New("coalesce: LockTimeout and RunTimeout must be positive")
 	}
-	setDefault(&cfg.MaxItems, defaultMaxItems)
-	setDefault(&cfg.MaxBytes, defaultMaxBytes)
-	setDefault(&cfg.Queue, defaultQueue)
-	setDefault(&cfg.InFlight, 1)
-	setDefault(&cfg.BriefWait, min(defaultBriefWait, cfg.LockTimeout))
+	cfg.MaxItems = cmp.Or(max(cfg.MaxItems, 0), defaultMaxItems)
+	cfg.MaxBytes = cmp.Or(max(cfg.MaxBytes, 0), defaultMaxBytes)
+	cfg.Queue = cmp.Or(max(cfg.Queue, 0), defaultQueue)
+	cfg.InFlight = max(cfg.InFlight, 1)
+	cfg.BriefWait = cmp.Or(max(cfg.BriefWait, 0), min(defaultBriefWait, cfg.LockTimeout))
 	if cfg.Size == nil {
 		cfg.Size = func(Q) int { return 0 }
 	}
@@ -108,19 +109,16 @@ func New[K comparable, Q, R any](cfg Config[K, Q, R]) (*Coalescer[K, Q, R], erro
 	if err != nil {
 		return nil, fmt.Errorf("coalesce: register the metrics of %s: %w", cfg.Name, err)
 	}
-	c := &Coalescer[K, Q, R]{cfg: cfg, metrics: m, tracer: tracerOf(cfg.TracerProvider), slow: make(map[K][]*call[Q, R])}
+	c := &Coalescer[K, Q, R]{cfg: cfg, metrics: m, slow: make(map[K][]*call[Q, R])}
+	if cfg.TracerProvider != nil {
+		c.tracer = cfg.TracerProvider.Tracer("github.com/rowlock/rowlock/platform/coalesce")
+	}
 	c.idle.L = &c.mu
 	return c, nil
 }
 
-func setDefault[T int | time.Duration](v *T, d T) {
-	if *v <= 0 {
-		*v = d
-	}
-}
-
-// Do puts q into the next group and waits for its own answer. Beside the errors
-// of Run it returns ErrQueueFull, ErrClosed, ErrLocked, ErrLeft or ErrUnknown.
+// Do puts q into the next group and waits for its answer. Beside the errors of Run it
+// returns ErrQueueFull, ErrClosed, ErrLocked, ErrLeft or ErrUnknown.
 func (c *Coalescer[K, Q, R]) Do(ctx context.Context, q Q) (R, error) {
 	var zero R
 	if err := ctx.Err(); err != nil {
@@ -128,7 +126,7 @@ func (c *Coalescer[K, Q, R]) Do(ctx context.Context, q Q) (R, error) {
 	}
 	w := &call[Q, R]{req: q, since: time.Now(), done: make(chan Answer[R], 1)}
 	if c.tracer != nil {
-		w.noteSpan(ctx)
+		w.recordSpan(ctx)
 	}
 
 	c.mu.Lock()
@@ -153,33 +151,34 @@ func (c *Coalescer[K, Q, R]) Do(ctx context.Context, q Q) (R, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	select {
-	case a := <-w.done: // answered in the same moment: the truth is better than a timeout
+	case a := <-w.done: // answered at the same moment: the result is better than a timeout
 		return a.Value, a.Err
 	default:
 	}
 	if w.state == sent {
-		w.left = true // its work stands, but it will not wait in a lane again
+		w.abandoned = true // the statement goes on, but the call will not wait in a lane again
 		return zero, errors.Join(ErrUnknown, ctx.Err())
 	}
-	w.state = settled // whoever takes groups passes over it
-	c.setWaiting(-1)
+	w.state = finished // take skips it
+	c.addWaiting(-1)
 	return zero, errors.Join(ErrLeft, ctx.Err())
 }
 
-// enqueue appends w to its lane and makes sure that somebody serves the lane.
+// enqueue appends w to its lane and makes sure that a goroutine serves the lane.
 // The caller holds c.mu.
 func (c *Coalescer[K, Q, R]) enqueue(w *call[Q, R]) {
-	c.setWaiting(1)
+	c.addWaiting(1)
 	key := c.cfg.Key(w.req)
 	if callers, isSlow := c.slow[key]; isSlow {
 		c.slow[key] = append(callers, w)
-		return // a slow key has its lane's goroutine already
+		return // the slow lane's goroutine runs already
 	}
 	c.queue.push(w)
 	c.startServing()
 }
 
-// startServing makes sure that the main queue is worked on. The caller holds c.mu.
+// startServing starts a goroutine for the main queue unless enough run. The caller
+// holds c.mu.
 func (c *Coalescer[K, Q, R]) startServing() {
 	if !c.queue.empty() && c.running < c.cfg.InFlight {
 		c.running++
@@ -187,13 +186,14 @@ func (c *Coalescer[K, Q, R]) startServing() {
 	}
 }
 
-func (c *Coalescer[K, Q, R]) setWaiting(d int) {
+// addWaiting adds d to the number of waiting calls. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) addWaiting(d int) {
 	c.waiting += d
 	c.metrics.queue.Set(float64(c.waiting))
 }
 
-// Close refuses new requests and waits until all others are answered. It
-// returns ctx's error when that takes too long; the work goes on all the same.
+// Close refuses new requests and waits until all others are answered. It returns
+// ctx's error when ctx ends first; the requests are still served.
 func (c *Coalescer[K, Q, R]) Close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed = true
@@ -208,7 +208,7 @@ func (c *Coalescer[K, Q, R]) Close(ctx context.Context) error {
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.running > 0 || c.lane {
+	for c.running > 0 || c.slowRunning {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("coalesce: %d requests were still waiting: %w", c.waiting, err)
 		}

@@ -27,20 +27,19 @@ func (c *Coalescer[K, Q, R]) serve() {
 
 // signalIdle wakes Close when nothing runs any more. The caller holds c.mu.
 func (c *Coalescer[K, Q, R]) signalIdle() {
-	if c.running == 0 && !c.lane {
+	if c.running == 0 && !c.slowRunning {
 		c.idle.Broadcast()
 	}
 }
 
-// take removes the next group from the main queue and marks it sent. A call
-// whose key became slow since it was queued moves over to the slow lane. The
-// caller holds c.mu.
+// take removes the next group from the main queue and marks it sent. A call whose key
+// became slow since it was queued moves to the slow lane. The caller holds c.mu.
 func (c *Coalescer[K, Q, R]) take() []*call[Q, R] {
 	var group []*call[Q, R]
 	size := 0
 	for !c.queue.empty() && len(group) < c.cfg.MaxItems {
 		w := c.queue.peek()
-		if w.state == settled {
+		if w.state == finished {
 			c.queue.pop()
 			continue
 		}
@@ -61,29 +60,30 @@ func (c *Coalescer[K, Q, R]) take() []*call[Q, R] {
 	return group
 }
 
-// markSent makes the calls unable to leave. The caller holds c.mu.
+// markSent marks the calls sent, so that they cannot be withdrawn. The caller holds
+// c.mu.
 func (c *Coalescer[K, Q, R]) markSent(group []*call[Q, R]) {
 	for _, w := range group {
 		w.state = sent
 	}
-	c.setWaiting(-len(group))
+	c.addWaiting(-len(group))
 }
 
-// observe counts a group that is about to be sent, and each request's wait the
-// first time. It runs without c.mu, which every caller needs.
+// observe records a group that is about to be sent, and each request's wait the first
+// time it is sent. It runs without c.mu, which every caller needs.
 func (c *Coalescer[K, Q, R]) observe(group []*call[Q, R]) {
 	c.metrics.size.Observe(float64(len(group)))
 	now := time.Now()
 	for _, w := range group {
-		if !w.tried {
-			w.tried = true
+		if !w.observed {
+			w.observed = true
 			c.metrics.wait.Observe(now.Sub(w.since).Seconds())
 		}
 	}
 }
 
-// runGroup sees a group of the main lane through: a brief wait for locks, then
-// what is free, and the slow lane for the rest.
+// runGroup runs a group of the main lane: with a brief wait for locks, then for the
+// free rows only. Calls of locked rows go to the slow lane.
 func (c *Coalescer[K, Q, R]) runGroup(group []*call[Q, R]) {
 	begin := time.Now()
 	answers, err := c.run(Pass{Wait: c.cfg.BriefWait}, group)
@@ -91,8 +91,8 @@ func (c *Coalescer[K, Q, R]) runGroup(group []*call[Q, R]) {
 		if time.Since(begin) < c.cfg.LockTimeout {
 			answers, err = c.run(Pass{SkipLocked: true}, group)
 		} else {
-			// Nobody waits that long for a row: the table is locked, and the
-			// callers' time is over.
+			// A wait longer than LockTimeout is not for a row: the table is locked,
+			// and the callers' time is over.
 			answers, err = allLocked[R](len(group)), nil
 		}
 	}
@@ -101,12 +101,19 @@ func (c *Coalescer[K, Q, R]) runGroup(group []*call[Q, R]) {
 		c.runGroup(group[len(group)/2:])
 		return
 	}
-	c.deliver(group, answers, err)
+	c.distribute(group, answers, err)
 }
 
-// run calls Config.Run with a deadline and holds it to its contract. A panic
-// becomes everybody's ErrUnknown: it must not take the replica down, and nobody
-// can say how far the statement had come.
+// runEach runs each call of the slow lane as a group of its own.
+func (c *Coalescer[K, Q, R]) runEach(group []*call[Q, R]) {
+	for _, w := range group {
+		c.runGroup([]*call[Q, R]{w})
+	}
+}
+
+// run calls Config.Run with a deadline and checks its answers. A panic becomes
+// ErrUnknown for every caller: it must not end the process, and how far the statement
+// had come is not known.
 func (c *Coalescer[K, Q, R]) run(pass Pass, group []*call[Q, R]) (answers []Answer[R], err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.RunTimeout)
 	defer cancel()
@@ -136,7 +143,7 @@ func (c *Coalescer[K, Q, R]) run(pass Pass, group []*call[Q, R]) (answers []Answ
 	return answers, err
 }
 
-// allLocked are the answers of a group of which nothing was applied.
+// allLocked returns the answers of a group of n requests of which none was applied.
 func allLocked[R any](n int) []Answer[R] {
 	answers := make([]Answer[R], n)
 	for i := range answers {
@@ -145,9 +152,9 @@ func allLocked[R any](n int) []Answer[R] {
 	return answers
 }
 
-// deliver hands each caller its own answer, or everybody err. Calls that were
-// skipped because their row is locked go to the slow lane.
-func (c *Coalescer[K, Q, R]) deliver(group []*call[Q, R], answers []Answer[R], err error) {
+// distribute sends each caller its own answer, or err to all. Calls that were skipped
+// because their row is locked go to the slow lane.
+func (c *Coalescer[K, Q, R]) distribute(group []*call[Q, R], answers []Answer[R], err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, w := range group {
@@ -159,7 +166,7 @@ func (c *Coalescer[K, Q, R]) deliver(group []*call[Q, R], answers []Answer[R], e
 			c.makeSlow(w)
 			continue
 		}
-		w.state = settled
+		w.state = finished
 		w.done <- a
 	}
 }
@@ -167,20 +174,29 @@ func (c *Coalescer[K, Q, R]) deliver(group []*call[Q, R], answers []Answer[R], e
 // makeSlow puts a call that was not applied into the slow lane. The caller
 // holds c.mu.
 func (c *Coalescer[K, Q, R]) makeSlow(w *call[Q, R]) {
-	if w.left {
-		w.state = settled
+	if !c.queueAgain(w) {
 		return
 	}
-	w.state = queued
-	c.setWaiting(1)
 	key := c.cfg.Key(w.req)
 	if _, isSlow := c.slow[key]; !isSlow {
-		c.rotate = append(c.rotate, key)
-		c.metrics.slow.Set(float64(len(c.rotate)))
+		c.slowKeys = append(c.slowKeys, key)
+		c.metrics.slow.Set(float64(len(c.slowKeys)))
 	}
 	c.slow[key] = append(c.slow[key], w)
-	if !c.lane {
-		c.lane = true
+	if !c.slowRunning {
+		c.slowRunning = true
 		go c.serveSlow()
 	}
+}
+
+// queueAgain marks a call that was not applied as queued. It returns false when the
+// caller has abandoned the call, which is then finished. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) queueAgain(w *call[Q, R]) bool {
+	if w.abandoned {
+		w.state = finished
+		return false
+	}
+	w.state = queued
+	c.addWaiting(1)
+	return true
 }

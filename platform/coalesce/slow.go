@@ -8,51 +8,51 @@ import (
 	"github.com/rowlock/rowlock/platform/contention"
 )
 
-// serveSlow works the slow lane until it is empty. Each round first takes every
-// slow key whose row is free by now (one statement, no waiting), then waits for
-// one locked key, the next in turn, with a wait that doubles while nothing
-// moves. So a freed row is seen within one wait, no connection but this one is
-// spent however many rows strangers hold, and a row that other replicas keep
-// busy is queued for at the server, where locks are granted in order.
+// serveSlow serves the slow lane until it is empty. Each round first runs the calls of
+// every slow key whose row is free by now (one statement, no waiting), then waits for
+// one locked key, the next in turn, with a wait that doubles while no row comes free.
+// So a freed row is found within one wait, the lane uses one connection however many
+// rows other transactions hold, and for a row that other replicas keep busy it queues
+// at the server, where locks are granted in order.
 func (c *Coalescer[K, Q, R]) serveSlow() {
 	wait := c.cfg.BriefWait
 	for {
-		if c.sweepFree() {
+		if c.runFree() {
 			wait = c.cfg.BriefWait
 		}
-		group, patience, ok := c.takeSlowKey(wait)
+		group, keyWait, ok := c.takeSlowKey(wait)
 		if !ok {
 			return
 		}
 		if len(group) == 0 {
-			continue // everybody waiting for that key had left or given up
+			continue // every call of that key was withdrawn or has timed out
 		}
-		answers, err := c.run(Pass{Wait: patience}, group)
-		switch {
-		case errors.Is(err, ErrLockWait):
-			c.requeue(group)
+		answers, err := c.run(Pass{Wait: keyWait}, group)
+		if errors.Is(err, ErrLockWait) {
+			c.mu.Lock()
+			c.putBack(group)
+			c.mu.Unlock()
 			wait = min(2*wait, longestWait)
-		case errors.Is(err, ErrSplit) && len(group) > 1:
-			for _, w := range group {
-				c.runGroup([]*call[Q, R]{w})
-			}
-			wait = c.cfg.BriefWait
-		default:
-			c.deliverSlow(group, answers, err)
-			wait = c.cfg.BriefWait
+			continue
+		}
+		wait = c.cfg.BriefWait
+		if errors.Is(err, ErrSplit) && len(group) > 1 {
+			c.runEach(group)
+		} else {
+			c.distributeSlow(group, answers, err)
 		}
 	}
 }
 
-// sweepFree runs what is free among two or more slow keys and says whether
-// anything was. With one slow key it would only cost a round trip.
-func (c *Coalescer[K, Q, R]) sweepFree() bool {
+// runFree runs the calls of two or more slow keys whose rows are free and reports
+// whether there were any. With one slow key it would only cost a round trip.
+func (c *Coalescer[K, Q, R]) runFree() bool {
 	c.mu.Lock()
-	c.dropSettled()
+	c.expireSlow()
 	var group []*call[Q, R]
-	if len(c.rotate) > 1 {
+	if len(c.slowKeys) > 1 {
 		size := 0
-		for _, key := range c.rotate {
+		for _, key := range c.slowKeys {
 			group, size = c.fill(group, size, key)
 		}
 	}
@@ -63,42 +63,37 @@ func (c *Coalescer[K, Q, R]) sweepFree() bool {
 	}
 	answers, err := c.run(Pass{SkipLocked: true}, group)
 	if errors.Is(err, ErrSplit) && len(group) > 1 {
-		for _, w := range group {
-			c.runGroup([]*call[Q, R]{w})
-		}
+		c.runEach(group)
 		return true
 	}
-	moved := err != nil
-	for _, a := range answers {
-		moved = moved || !a.Locked
-	}
-	c.deliverSlow(group, answers, err)
-	return moved
+	found := err != nil || slices.ContainsFunc(answers, func(a Answer[R]) bool { return !a.Locked })
+	c.distributeSlow(group, answers, err)
+	return found
 }
 
-// takeSlowKey takes what waits for the next slow key, and how long it may be
-// waited for: at most wait, and not beyond its first caller's LockTimeout. It
-// ends the lane, with ok false, when no key is slow any more.
-func (c *Coalescer[K, Q, R]) takeSlowKey(wait time.Duration) (group []*call[Q, R], patience time.Duration, ok bool) {
+// takeSlowKey takes the calls of the next slow key and returns how long to wait for
+// its row: at most wait, and not beyond its first caller's LockTimeout. When no key is
+// slow any more it ends the lane and returns ok false.
+func (c *Coalescer[K, Q, R]) takeSlowKey(wait time.Duration) (group []*call[Q, R], keyWait time.Duration, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.dropSettled()
-	if len(c.rotate) == 0 {
-		c.lane = false
+	c.expireSlow()
+	if len(c.slowKeys) == 0 {
+		c.slowRunning = false
 		c.signalIdle()
 		return nil, 0, false
 	}
-	key := c.rotate[0]
-	c.rotate = append(c.rotate[1:], key)
+	key := c.slowKeys[0]
+	c.slowKeys = append(c.slowKeys[1:], key)
 	group, _ = c.fill(nil, 0, key)
 	if len(group) == 0 {
 		return nil, 0, true
 	}
-	left := c.cfg.LockTimeout - time.Since(group[0].since)
+	remaining := c.cfg.LockTimeout - time.Since(group[0].since)
 	c.markSent(group)
 	// Not shorter than the brief wait, or callers whose time runs out one after
-	// the other would keep the rest from ever standing in the server's queue.
-	return group, max(min(wait, left), c.cfg.BriefWait), true
+	// the other would keep the others from ever queueing at the server.
+	return group, max(min(wait, remaining), c.cfg.BriefWait), true
 }
 
 // fill adds the callers of a slow key to group as far as its bounds allow, and
@@ -117,20 +112,20 @@ func (c *Coalescer[K, Q, R]) fill(group []*call[Q, R], size int, key K) ([]*call
 	return group, size
 }
 
-// dropSettled answers those whose LockTimeout has passed, forgets those who
-// left, and lets keys that nobody waits for leave the lane. The caller holds
+// expireSlow answers the calls whose LockTimeout has passed with ErrLocked, and removes
+// them, withdrawn calls and keys without calls from the slow lane. The caller holds
 // c.mu.
-func (c *Coalescer[K, Q, R]) dropSettled() {
+func (c *Coalescer[K, Q, R]) expireSlow() {
 	now := time.Now()
-	keys := c.rotate[:0]
-	for _, key := range c.rotate {
+	keys := c.slowKeys[:0]
+	for _, key := range c.slowKeys {
 		callers := c.slow[key][:0]
 		for _, w := range c.slow[key] {
 			switch {
-			case w.state == settled:
+			case w.state == finished:
 			case now.Sub(w.since) >= c.cfg.LockTimeout:
-				w.state = settled
-				c.setWaiting(-1)
+				w.state = finished
+				c.addWaiting(-1)
 				c.metrics.gaveUp.Inc()
 				c.cfg.Contention.Waited(contention.InLane, now.Sub(w.since))
 				w.done <- Answer[R]{Err: ErrLocked}
@@ -145,23 +140,16 @@ func (c *Coalescer[K, Q, R]) dropSettled() {
 		c.slow[key] = callers
 		keys = append(keys, key)
 	}
-	clear(c.rotate[len(keys):])
-	c.rotate = keys
+	clear(c.slowKeys[len(keys):])
+	c.slowKeys = keys
 	c.metrics.slow.Set(float64(len(keys)))
 }
 
-// requeue puts a group that was not applied back, before those who came later.
-func (c *Coalescer[K, Q, R]) requeue(group []*call[Q, R]) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.putBack(group)
-}
-
-// deliverSlow is deliver for the slow lane: what is still locked goes back to
-// the front of its key's callers, and a key whose callers were all served is
-// slow no longer. Whoever has come for it meanwhile moves to the main lane: a
-// hot key always has somebody waiting, and would never leave otherwise.
-func (c *Coalescer[K, Q, R]) deliverSlow(group []*call[Q, R], answers []Answer[R], err error) {
+// distributeSlow is distribute for the slow lane: calls of rows that are still locked
+// go back to the front of their key's callers, and a key whose calls were all served is
+// slow no longer. Calls that arrived for it meanwhile move to the main lane: a hot key
+// always has a waiting call, and would never leave the slow lane otherwise.
+func (c *Coalescer[K, Q, R]) distributeSlow(group []*call[Q, R], answers []Answer[R], err error) {
 	served := make(map[K]bool)
 	var locked, free []*call[Q, R]
 	var results []Answer[R]
@@ -180,43 +168,40 @@ func (c *Coalescer[K, Q, R]) deliverSlow(group []*call[Q, R], answers []Answer[R
 			}
 		}
 	}
-	c.deliver(free, results, err)
+	c.distribute(free, results, err)
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.putBack(locked)
 	for key, all := range served {
 		if all {
-			c.leaveLane(key)
+			c.endSlow(key)
 		}
 	}
 }
 
-// leaveLane makes a key an ordinary one again. The caller holds c.mu.
-func (c *Coalescer[K, Q, R]) leaveLane(key K) {
+// endSlow moves a key and its calls from the slow lane to the main queue. The caller
+// holds c.mu.
+func (c *Coalescer[K, Q, R]) endSlow(key K) {
 	callers := c.slow[key]
 	delete(c.slow, key)
-	c.rotate = slices.DeleteFunc(c.rotate, func(k K) bool { return k == key })
-	c.metrics.slow.Set(float64(len(c.rotate)))
+	c.slowKeys = slices.DeleteFunc(c.slowKeys, func(k K) bool { return k == key })
+	c.metrics.slow.Set(float64(len(c.slowKeys)))
 	for _, w := range callers {
 		c.queue.push(w)
 	}
 	c.startServing()
 }
 
-// putBack returns calls of any keys to the front of the lane, in their order.
-// The caller holds c.mu.
+// putBack returns calls that were not applied to the front of the slow lane, in their
+// order. The caller holds c.mu.
 func (c *Coalescer[K, Q, R]) putBack(group []*call[Q, R]) {
 	back := make(map[K][]*call[Q, R])
 	for _, w := range group {
-		if w.left {
-			w.state = settled
-			continue
+		if c.queueAgain(w) {
+			key := c.cfg.Key(w.req)
+			back[key] = append(back[key], w)
 		}
-		w.state = queued
-		c.setWaiting(1)
-		key := c.cfg.Key(w.req)
-		back[key] = append(back[key], w)
 	}
 	for key, calls := range back {
 		c.slow[key] = append(calls, c.slow[key]...)

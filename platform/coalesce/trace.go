@@ -10,14 +10,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// A group's span is a child of the first request in it whose trace is recorded,
-// and is linked to all of them, that one included. Requests of other traces get a
-// link back, which says how long they had waited, so that each trace leads to the
-// statement that carried its request. Where no request is recorded there is no
-// span: whoever asked not to be traced is not.
+// A group's span is a child of the first request in it whose trace is recorded, and
+// has links to all recorded ones, that one included. Requests of other traces get a
+// link back, with the time they had waited, so that each trace leads to the statement
+// that carried its request. A group without a recorded request has no span.
 
-// maxLinks bounds a group's links; it is the SDK's own default. rowlock.batch.requests
-// counts those that are left out, too.
+// maxLinks bounds a group's links; it is the SDK's own default. The attribute
+// rowlock.batch.requests counts the omitted ones too.
 const maxLinks = 128
 
 // Attributes of a group's span and of its links.
@@ -30,23 +29,15 @@ const (
 	attributeWait       = attribute.Key("rowlock.batch.wait_ms")
 )
 
-// tracerOf is nil where there is no provider: then a request pays one comparison.
-func tracerOf(provider trace.TracerProvider) trace.Tracer {
-	if provider == nil {
-		return nil
-	}
-	return provider.Tracer("github.com/rowlock/rowlock/platform/coalesce")
-}
-
-// noteSpan keeps the span that a request came with, when it is recorded.
-func (w *call[Q, R]) noteSpan(ctx context.Context) {
+// recordSpan stores the span of the request's context when it is recorded.
+func (w *call[Q, R]) recordSpan(ctx context.Context) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		w.span = span
 	}
 }
 
-// startSpan begins the span of a group that is about to run; nil when nobody
-// records one of its requests.
+// startSpan begins the span of a group that is about to run, or returns nil when none
+// of its requests is recorded.
 func (c *Coalescer[K, Q, R]) startSpan(ctx context.Context, pass Pass, group []*call[Q, R]) (context.Context, trace.Span) {
 	recorded := 0
 	var parent trace.Span
@@ -68,7 +59,8 @@ func (c *Coalescer[K, Q, R]) startSpan(ctx context.Context, pass Pass, group []*
 		return ctx, nil
 	}
 	ctx, span := c.tracer.Start(trace.ContextWithSpan(ctx, parent), "batch "+c.cfg.Name, trace.WithLinks(links...),
-		trace.WithAttributes(attributeRequests.Int(len(group)), attributeRecorded.Int(recorded), attributeSkipLocked.Bool(pass.SkipLocked)))
+		trace.WithAttributes(attributeRequests.Int(len(group)), attributeRecorded.Int(recorded),
+			attributeSkipLocked.Bool(pass.SkipLocked)))
 	own, now := span.SpanContext(), time.Now()
 	for _, w := range group {
 		if w.span != nil && w.span.SpanContext().TraceID() != own.TraceID() {
@@ -79,9 +71,9 @@ func (c *Coalescer[K, Q, R]) startSpan(ctx context.Context, pass Pass, group []*
 	return ctx, span
 }
 
-// endSpan ends a group's span. That a lock did not come free, or that a request
-// spoils its neighbours' statement, is no failure: there is another pass. Nor are rows
-// that a pass left out because they are locked, but it has not done them.
+// endSpan ends a group's span, which may be nil. A lock that did not come free, a
+// request that makes the statement fail, and rows left out because they are locked do
+// not set the error status: another pass follows.
 func endSpan[R any](span trace.Span, answers []Answer[R], err error) {
 	if span == nil {
 		return

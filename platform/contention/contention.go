@@ -1,7 +1,7 @@
-// Package contention measures what it costs that a service locks: how long is
-// waited for its lock, and how often somebody is in the way. Every service has one
-// kind of lock and reports it by the same two metrics, so that one dashboard and
-// one set of alerts serves them all.
+// Package contention measures the cost of a service's lock: how long callers wait for
+// it, and how often another holder is in the way. Every service has one kind of lock
+// and reports it by the same two metrics, so that one dashboard and one set of alerts
+// serves them all.
 package contention
 
 import (
@@ -17,17 +17,19 @@ type Place string
 
 // The places.
 const (
-	// InProcess is behind another request of the same replica, without a connection.
+	// InProcess is a wait behind another request of the same replica, without a
+	// connection.
 	InProcess Place = "process"
-	// InDatabase is for what another replica, or a stranger, holds: a row, a lease. It is
-	// one statement's wait (a lease's: one change's); a request whose statement gave up has several.
+	// InDatabase is a wait for a row or lease that another replica or client holds. It is
+	// one statement's wait (a lease's: one change's); a request whose statement gave up
+	// has several.
 	InDatabase Place = "database"
-	// InLane is all that a request of a group has waited whose row was held for longer
-	// than the group's first wait, so that it went into a lane of its own.
+	// InLane is the whole wait of a grouped request whose row was locked for longer than
+	// the group's first wait, so that it went into a lane of its own.
 	InLane Place = "lane"
 )
 
-// Reason is why a lock was not to be had, or was not one's own any more.
+// Reason is why a lock was not obtained, or was lost.
 type Reason string
 
 // The reasons.
@@ -37,43 +39,44 @@ const (
 	LockTimeout Reason = "lock_timeout"
 	// QueueTimeout is a request that gave up waiting for another one of its replica.
 	QueueTimeout Reason = "queue_timeout"
-	// Held is a lease that was not taken because somebody else has it.
+	// Held is a lease that was not taken because another holder has it.
 	Held Reason = "held"
 	// Lost is a change that its own fence refused: its lease or claim had expired
 	// or was taken over.
 	Lost Reason = "lost"
-	// TakenOver is a lease or claim that was taken from somebody who had let it expire.
+	// TakenOver is a lease or claim that was taken over after its holder let it expire.
 	TakenOver Reason = "taken_over"
 )
 
-// Settings say what a service locks and what can happen to it.
+// Settings describe a service's lock and the conflicts that can occur.
 type Settings struct {
 	// Lock names what the database locks: a constant, such as "item".
 	Lock string
-	// Queued tells that requests for one lock wait for each other in the process.
+	// Queued says that requests for one lock wait for each other in the process.
 	Queued bool
-	// Grouped tells that requests are grouped, so that those whose row is held go into lanes.
+	// Grouped says that requests are grouped, so that those whose row is locked go into
+	// lanes.
 	Grouped bool
 	// Reasons are those that can occur beside the timeouts.
 	Reasons []Reason
 }
 
-// Metrics are those of one lock. A nil one measures nothing.
+// Metrics records the waits and conflicts of one lock. A nil one records nothing.
 type Metrics struct {
 	wait      *prometheus.HistogramVec
-	database  prometheus.Observer // of wait, looked up once: every statement notes it
+	database  prometheus.Observer // of wait, looked up once: every statement records it
 	conflicts *prometheus.CounterVec
 }
 
-// buckets go from a row that nobody else wants, which is one round trip at most,
-// to the longest lock timeout that makes sense. 0.05 is a group's first wait
+// buckets returns the histogram's bounds in seconds, from an uncontended row, which
+// takes one round trip at most, to the longest useful lock timeout. 0.05 is a group's first wait
 // (platform/coalesce), 5 the default of DB_LOCK_TIMEOUT.
 func buckets() []float64 {
 	return []float64{.0001, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 }
 
-// New registers the metrics, with all that can occur at zero: a counter that is
-// absent until its first event hides that event from increase().
+// New registers the metrics, with every label value that can occur at zero: a counter
+// that is absent until its first event hides that event from increase().
 func New(reg prometheus.Registerer, s Settings) (*Metrics, error) {
 	if s.Lock == "" {
 		return nil, errors.New("contention: the lock has no name")
@@ -87,7 +90,7 @@ func New(reg prometheus.Registerer, s Settings) (*Metrics, error) {
 	}, []string{"where"})
 	conflicts := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name:        "rowlock_lock_conflicts_total",
-		Help:        "Times that somebody else had the lock, or had taken it, by what came of it.",
+		Help:        "Times that another holder had the lock, or had taken it over, by what followed.",
 		ConstLabels: labels,
 	}, []string{"reason"})
 	for _, c := range []prometheus.Collector{wait, conflicts} {
@@ -109,7 +112,7 @@ func New(reg prometheus.Registerer, s Settings) (*Metrics, error) {
 	return &Metrics{wait: wait, database: wait.WithLabelValues(string(InDatabase)), conflicts: conflicts}, nil
 }
 
-// Waited notes how long a lock was waited for, until it was held or given up.
+// Waited records how long a caller waited for a lock, until it got it or gave up.
 func (m *Metrics) Waited(where Place, d time.Duration) {
 	switch {
 	case m == nil:
@@ -120,10 +123,10 @@ func (m *Metrics) Waited(where Place, d time.Duration) {
 	}
 }
 
-// Conflict notes a conflict.
+// Conflict records a conflict.
 func (m *Metrics) Conflict(reason Reason) { m.Conflicts(reason, 1) }
 
-// Conflicts notes n of them.
+// Conflicts records n conflicts.
 func (m *Metrics) Conflicts(reason Reason, n int64) {
 	if m != nil {
 		m.conflicts.WithLabelValues(string(reason)).Add(float64(n))

@@ -7,15 +7,15 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb/pqerr"
 )
 
-// reply is a server's answer that is an error, whichever server it is.
+// reply is an error that a server answered with, of either engine.
 type reply struct {
 	reason     Reason
 	sqlState   string
 	constraint string
-	// inDoubt tells that the answer is no proof that a COMMIT or an autocommit
+	// inDoubt says that the answer does not prove that a COMMIT or an autocommit
 	// statement was not applied.
 	inDoubt bool
-	// unknown is the answer that says itself that the outcome is open.
+	// unknown says that the answer itself declares the outcome unknown.
 	unknown bool
 }
 
@@ -24,7 +24,7 @@ func answered(err error) (reply, bool) {
 	if f, ok := pqerr.Inspect(err); ok {
 		a := reply{reason: reasonOf(f.SQLState), sqlState: f.SQLState, constraint: f.Constraint, inDoubt: f.Fatal}
 		a.unknown = f.SQLState == stateCompletionUnknown || f.SQLState == stateTransactionResolutionLost
-		if _, outdated := errors.AsType[*outdatedError](err); outdated {
+		if isType[*outdatedError](err) {
 			a.reason = Outdated
 		}
 		return a, true
@@ -35,7 +35,7 @@ func answered(err error) (reply, bool) {
 	return reply{}, false
 }
 
-// loggable is what may be logged of an error.
+// loggable returns the text of an error without values.
 func loggable(err error) string {
 	if _, ok := mysqlerr.Inspect(err); ok {
 		return mysqlerr.Text(err)
@@ -43,7 +43,7 @@ func loggable(err error) string {
 	return pqerr.Text(err)
 }
 
-// reasonOfNumber sorts an answer of MySQL or MariaDB.
+// reasonOfNumber returns the reason of an answer of MySQL or MariaDB.
 func reasonOfNumber(f mysqlerr.Facts) Reason {
 	switch f.Number {
 	case mysqlerr.LockDeadlock, mysqlerr.RecordChanged:
@@ -55,8 +55,8 @@ func reasonOfNumber(f mysqlerr.Facts) Reason {
 	case mysqlerr.ConCount, mysqlerr.TooManyUserConns, mysqlerr.UserLimitReached:
 		return Overloaded
 	case mysqlerr.ServerShutdown, mysqlerr.ConnectionKilled, mysqlerr.IdleDisconnected, mysqlerr.OptionPrevents,
-		mysqlerr.ReadOnlyMode, mysqlerr.ReadOnlyTransaction, mysqlerr.DiskFull, mysqlerr.OutOfResources, mysqlerr.RecordFileFull,
-		mysqlerr.ErrorDuringCommit:
+		mysqlerr.ReadOnlyMode, mysqlerr.ReadOnlyTransaction, mysqlerr.DiskFull, mysqlerr.OutOfResources,
+		mysqlerr.RecordFileFull, mysqlerr.ErrorDuringCommit:
 		return Connection
 	}
 	if len(f.SQLState) != len(stateQueryCanceled) {
@@ -73,12 +73,12 @@ func reasonOfNumber(f mysqlerr.Facts) Reason {
 	return Other
 }
 
-// errDoomed is a statement, or a COMMIT, of a transaction in which another one
-// has failed. MySQL would go on: after a lost lock wait (1205) with the rest of
-// the transaction, after a deadlock (1213) with nothing of it, each further
-// statement committing by itself. PostgreSQL refuses (25P02), and so do we.
-var errDoomed = errors.New("a statement of this transaction has failed before: it can only be rolled back")
+// errTxFailed is the error of a statement, or a COMMIT, after another statement of the
+// transaction has failed. MySQL would accept it: after a lock timeout (1205) it keeps
+// the rest of the transaction, after a deadlock (1213) nothing of it, and commits each
+// further statement by itself. PostgreSQL refuses it (25P02).
+var errTxFailed = errors.New("a statement of this transaction has failed before: it can only be rolled back")
 
-// aborted tells that a COMMIT was refused because a statement of the transaction
-// had failed before; it was rolled back.
-func aborted(err error) bool { return errors.Is(err, errDoomed) || pqerr.AbortedCommit(err) }
+// aborted reports whether a COMMIT was refused, and rolled back, because a statement
+// of the transaction had failed before.
+func aborted(err error) bool { return errors.Is(err, errTxFailed) || pqerr.AbortedCommit(err) }

@@ -11,7 +11,7 @@ import (
 	"github.com/rowlock/rowlock/platform/contention"
 )
 
-// driverConn is what database/sql can use of the driver's connection. Embedding
+// driverConn lists what database/sql can use of the driver's connection. Embedding
 // the whole set keeps every fast path of database/sql.
 type driverConn interface {
 	driver.Conn
@@ -25,23 +25,24 @@ type driverConn interface {
 	driver.Validator
 }
 
-// connector makes guarded connections.
+// connector opens guarded connections.
 type connector struct {
 	driver.Connector
 
-	// guard bounds the wait for an answer of a call without a deadline of its
-	// own; 0 means no bound.
-	guard time.Duration
+	// maxWait bounds the wait for the answer to a call whose context has no
+	// deadline; 0 means no bound.
+	maxWait time.Duration
 	// prepare keeps statements prepared; see prepared.go.
 	prepare bool
-	// dooms makes a failed statement the end of its transaction, where the
-	// server would go on; see errDoomed.
-	dooms bool
-	// handshake bounds Connect, where the driver does not; 0: it does.
+	// failTx makes the connection refuse the rest of a transaction after a failed
+	// statement, for servers that would accept it; see errTxFailed.
+	failTx bool
+	// handshake bounds Connect for a driver that does not; 0 for one that does.
 	handshake time.Duration
-	// greeting is sent once, settings after it.
-	greeting []string
-	settings string // "" is not sent
+	// initStatements are sent once after connecting, followed by settings ("" is
+	// not sent).
+	initStatements []string
+	settings       string
 
 	contention *contention.Metrics
 }
@@ -63,12 +64,12 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if !ok || sock == nil {
 		return nil, &connectError{errors.Join(fmt.Errorf("the driver's %T lacks a method", inner), inner.Close())}
 	}
-	made := &conn{driverConn: full, socket: sock, guard: c.guard, sessionGuard: c.guard, dooms: c.dooms, contention: c.contention}
+	made := &conn{driverConn: full, connector: c, socket: sock, maxWait: c.maxWait}
 	if c.prepare {
 		made.prepared = make(map[string]driverStmt)
 	}
-	for _, statement := range append(slices.Clone(c.greeting), c.settings) {
-		if err := made.tell(ctx, statement); err != nil {
+	for _, statement := range append(slices.Clone(c.initStatements), c.settings) {
+		if err := made.applySettings(ctx, statement); err != nil {
 			return nil, &connectError{errors.Join(err, made.Close())}
 		}
 	}
@@ -76,57 +77,55 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return made, nil
 }
 
-// conn is a connection that never says driver.ErrBadConn once something was
-// sent, and never waits for ever.
+// conn is a connection that never returns driver.ErrBadConn once a byte of the
+// call was sent, and bounds the wait for every answer.
 type conn struct {
 	driverConn
 
-	socket       *socket
-	guard        time.Duration // of the transaction or statement that has the connection
-	sessionGuard time.Duration // what guard goes back to
-	statements   int           // since it left the pool
-	poisoned     bool          // the driver refused a call and forgot to tidy up
+	connector  *connector
+	socket     *socket
+	maxWait    time.Duration // of the current transaction or statement; ResetSession restores the connector's
+	statements int           // sent since the connection left the pool
+	broken     bool          // must not return to the pool
 
-	prepared map[string]driverStmt // by query; nil where a pooler is in between
+	prepared map[string]driverStmt // by query; nil behind a pooler
 
-	told   string // the last settings of the session
-	dooms  bool   // a failed statement is the end of its transaction
-	inTx   bool
-	doomed error // the failure
-
-	contention *contention.Metrics
+	lastSettings string // the last statement of applySettings
+	inTx         bool
+	txErr        error // the first failure of the open transaction, with failTx
 }
 
-// tell sends a statement that sets the session's variables, unless it was the
-// last one that did.
-func (c *conn) tell(ctx context.Context, settings string) error {
-	if settings == "" || settings == c.told {
+// applySettings sends a statement that sets session variables, unless it equals
+// the last one sent. It returns driver.ErrBadConn when the connection was lost: the
+// statement changed nothing that another connection would miss.
+func (c *conn) applySettings(ctx context.Context, settings string) error {
+	if settings == "" || settings == c.lastSettings {
 		return nil
 	}
 	if _, err := c.ExecContext(ctx, settings, nil); err != nil {
-		if _, lost := errors.AsType[*lostError](err); lost {
-			return driver.ErrBadConn // it changed nothing that another connection would miss
+		if isType[*lostError](err) {
+			return driver.ErrBadConn
 		}
 		return err
 	}
-	c.told = settings
+	c.lastSettings = settings
 	return nil
 }
 
-// IsValid tells whether the connection may go back to the pool.
-func (c *conn) IsValid() bool { return !c.poisoned && c.driverConn.IsValid() }
+// IsValid reports whether the connection may go back to the pool.
+func (c *conn) IsValid() bool { return !c.broken && c.driverConn.IsValid() }
 
-// arm prepares a call: it bounds the wait for the answer and returns the mark
-// that verdict wants. An error means that nothing was sent.
-func (c *conn) arm(ctx context.Context) (uint64, error) {
+// beginCall sets the deadline of a call and returns the number of bytes sent so
+// far, which classifyCall needs. After an error of beginCall nothing was sent.
+func (c *conn) beginCall(ctx context.Context) (sentBefore uint64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
 	if !c.IsValid() {
 		return 0, driver.ErrBadConn
 	}
-	if c.doomed != nil {
-		return 0, fmt.Errorf("%w: %w", errDoomed, c.doomed)
+	if c.txErr != nil {
+		return 0, fmt.Errorf("%w: %w", errTxFailed, c.txErr)
 	}
 	if err := c.socket.SetDeadline(c.deadline(ctx)); err != nil {
 		return 0, driver.ErrBadConn
@@ -134,36 +133,37 @@ func (c *conn) arm(ctx context.Context) (uint64, error) {
 	return c.socket.written.Load(), nil
 }
 
-// deadline is when to give the answer up. A context that can be cancelled makes
-// the driver ask the server to cancel, and the server's answer is worth the
-// Grace; one that cannot has a deadline that already allows for it.
+// deadline returns the time at which the wait for an answer ends. A context that can
+// be cancelled makes the driver ask the server to cancel, and the server's answer to
+// that is waited for by Grace longer; the deadline of a context that cannot be
+// cancelled includes Grace already.
 func (c *conn) deadline(ctx context.Context) time.Time {
 	at, bounded := ctx.Deadline()
 	if bounded && ctx.Done() != nil {
 		at = at.Add(Grace)
 	}
-	if c.guard <= 0 {
+	if c.maxWait <= 0 {
 		return at // the zero time is no deadline
 	}
-	if limit := time.Now().Add(c.guard); !bounded || limit.Before(at) {
+	if limit := time.Now().Add(c.maxWait); !bounded || limit.Before(at) {
 		return limit
 	}
 	return at
 }
 
-// verdict turns an error of the driver into one that is true: driver.ErrBadConn
-// makes database/sql repeat the call, so it is kept for calls of which not one
-// byte was sent.
-func (c *conn) verdict(err error, mark uint64) error {
-	if err == nil || errors.Is(err, driver.ErrSkip) { // ErrSkip: to be prepared instead
+// classifyCall corrects the driver's error of a call: driver.ErrBadConn makes
+// database/sql repeat the call, so it is returned only when not one byte was sent.
+// An error without an answer after that becomes a *lostError.
+func (c *conn) classifyCall(err error, sentBefore uint64) error {
+	if err == nil || errors.Is(err, driver.ErrSkip) { // ErrSkip: database/sql prepares the statement instead
 		return err
 	}
-	c.noteFailure(err)
-	unsent := c.socket.written.Load() == mark
+	c.recordFailure(err)
+	unsent := c.socket.written.Load() == sentBefore
 	if c.IsValid() && !errors.Is(err, driver.ErrBadConn) {
 		// A call that the driver refuses unsent, such as one with 65536
 		// parameters, leaves its "query in progress" flag set for ever.
-		c.poisoned = unsent
+		c.broken = unsent
 		return err
 	}
 	if unsent {
@@ -175,25 +175,25 @@ func (c *conn) verdict(err error, mark uint64) error {
 	return &lostError{err}
 }
 
-// noteFailure counts a lock that was not to be had, and remembers the first failure
-// of a transaction whose server would go on.
-func (c *conn) noteFailure(err error) {
-	if c.doomed != nil {
-		return // the same one, which the rows and their end may both tell
+// recordFailure counts a lock timeout, and stores the first failure of a
+// transaction that the server itself would continue.
+func (c *conn) recordFailure(err error) {
+	if c.txErr != nil {
+		return // counted already: rows and their Close may both return it
 	}
 	if LockTimedOut(err) {
-		c.contention.Conflict(contention.LockTimeout)
+		c.connector.contention.Conflict(contention.LockTimeout)
 	}
-	if c.dooms && c.inTx {
-		c.doomed = err
+	if c.connector.failTx && c.inTx {
+		c.txErr = err
 	}
 }
 
-// closeWait bounds the farewell to the server.
+// closeWait bounds the message that ends the session.
 const closeWait = time.Second
 
-// Close says goodbye and closes the socket. Whether the server heard it concerns
-// nobody: it notices either way.
+// Close ends the session and closes the socket. Its errors are dropped: the server
+// notices the closed socket either way.
 func (c *conn) Close() error {
 	// The deadline of the last call may have passed long ago.
 	if err := c.socket.SetDeadline(time.Now().Add(closeWait)); err != nil {
@@ -203,77 +203,72 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// ExecContext sends a statement.
-func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	mark, err := c.arm(ctx)
+// callServer runs one call of the driver between beginCall and classifyCall.
+func callServer[T any](ctx context.Context, c *conn, call func() (T, error)) (result T, err error) {
+	sentBefore, err := c.beginCall(ctx)
 	if err != nil {
-		return nil, err
+		return result, err
 	}
 	c.statements++
-	var result driver.Result
-	kept, err := c.keptStatement(ctx, query, args)
-	switch {
-	case err != nil:
-	case kept != nil:
-		result, err = kept.ExecContext(ctx, args)
-	default:
-		result, err = c.driverConn.ExecContext(ctx, query, args)
-	}
-	return result, c.verdict(c.notePlan(kept, err), mark)
+	result, err = call()
+	return result, c.classifyCall(err, sentBefore)
 }
 
-// QueryContext sends a statement that answers with rows.
+// ExecContext sends a statement.
+func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	return callServer(ctx, c, func() (driver.Result, error) {
+		prepared, err := c.preparedStatement(ctx, query, args)
+		if err != nil {
+			return nil, err
+		}
+		if prepared == nil {
+			return c.driverConn.ExecContext(ctx, query, args)
+		}
+		result, err := prepared.ExecContext(ctx, args)
+		return result, c.retireOutdated(err)
+	})
+}
+
+// QueryContext sends a statement that returns rows.
 func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	mark, err := c.arm(ctx)
-	if err != nil {
-		return nil, err
-	}
-	c.statements++
-	var rows driver.Rows
-	kept, err := c.keptStatement(ctx, query, args)
-	switch {
-	case err != nil:
-	case kept != nil:
-		rows, err = kept.QueryContext(ctx, args)
-	default:
-		rows, err = c.driverConn.QueryContext(ctx, query, args)
-	}
-	if err != nil {
-		return nil, c.verdict(c.notePlan(kept, err), mark)
-	}
-	return c.watch(rows), nil
+	return c.checkRows(callServer(ctx, c, func() (driver.Rows, error) {
+		prepared, err := c.preparedStatement(ctx, query, args)
+		if err != nil {
+			return nil, err
+		}
+		if prepared == nil {
+			return c.driverConn.QueryContext(ctx, query, args)
+		}
+		rows, err := prepared.QueryContext(ctx, args)
+		return rows, c.retireOutdated(err)
+	}))
 }
 
 // PrepareContext prepares a statement, or begins a COPY.
 func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
-	mark, err := c.arm(ctx)
+	inner, err := callServer(ctx, c, func() (driver.Stmt, error) { return c.driverConn.PrepareContext(ctx, query) })
 	if err != nil {
 		return nil, err
 	}
-	inner, err := c.driverConn.PrepareContext(ctx, query)
-	if err != nil {
-		return nil, c.verdict(err, mark)
-	}
-	c.statements++
 	if full, ok := inner.(driverStmt); ok {
 		return &stmt{driverStmt: full, conn: c}, nil
 	}
-	// A COPY in progress: it has no contexts, and the deadline armed here holds
-	// for all of it, as statement_timeout does on the server.
+	// A COPY in progress: it has no contexts, and the deadline set here holds for
+	// all of it, as statement_timeout does on the server.
 	return inner, nil
 }
 
-// BeginTx begins a transaction. A BEGIN changes nothing, so an attempt that
-// failed may always be repeated.
+// BeginTx begins a transaction. A BEGIN changes nothing, so a failed one may always
+// be repeated: a lost connection is driver.ErrBadConn.
 func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
-	mark, err := c.arm(ctx)
+	sentBefore, err := c.beginCall(ctx)
 	if err != nil {
 		return nil, err
 	}
 	inner, err := c.driverConn.BeginTx(ctx, opts)
 	if err != nil {
-		err = c.verdict(err, mark)
-		if _, lost := errors.AsType[*lostError](err); lost {
+		err = c.classifyCall(err, sentBefore)
+		if isType[*lostError](err) {
 			err = driver.ErrBadConn
 		}
 		return nil, err
@@ -282,23 +277,23 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 	return &tx{Tx: inner, conn: c}, nil
 }
 
-// Ping asks for a sign of life; a failed one may be repeated elsewhere.
+// Ping checks the connection; a failed ping may be repeated on another one.
 func (c *conn) Ping(ctx context.Context) error {
-	if _, err := c.arm(ctx); err != nil {
+	if _, err := c.beginCall(ctx); err != nil {
 		return err
 	}
 	return c.driverConn.Ping(ctx) //nolint:wrapcheck // driver.ErrBadConn has a meaning to database/sql
 }
 
-// ResetSession is called when the connection leaves the pool again, before
-// anything is sent: the moment to notice that the server has closed it.
+// ResetSession is called when the connection leaves the pool again, before anything
+// is sent. It returns driver.ErrBadConn when the server has closed the connection.
 func (c *conn) ResetSession(ctx context.Context) error {
-	c.guard, c.statements = c.sessionGuard, 0
-	c.inTx, c.doomed = false, nil
+	c.maxWait, c.statements = c.connector.maxWait, 0
+	c.inTx, c.txErr = false, nil
 	if err := c.driverConn.ResetSession(ctx); err != nil {
 		return err //nolint:wrapcheck // driver.ErrBadConn has a meaning to database/sql
 	}
-	if !c.socket.quiet() {
+	if !c.socket.probeIdle() {
 		return driver.ErrBadConn
 	}
 	return nil
@@ -312,37 +307,38 @@ type tx struct {
 }
 
 // Commit returns driver.ErrBadConn when COMMIT was not sent, and a *lostError
-// when it was and the answer did not come.
+// when it was sent and not answered.
 func (t *tx) Commit() error {
-	defer t.end()
-	mark, err := t.conn.arm(context.Background())
+	defer t.conn.resetTx()
+	sentBefore, err := t.conn.beginCall(context.Background())
 	if err != nil {
 		// The driver still has to end what it began for the transaction.
 		return errors.Join(err, ignoreBadConn(t.Tx.Rollback()))
 	}
-	return t.conn.ended(t.conn.verdict(t.Tx.Commit(), mark))
+	return t.conn.retireUnended(t.conn.classifyCall(t.Tx.Commit(), sentBefore))
 }
 
-// end is that of the transaction, and with it of what had doomed it.
-func (t *tx) end() { t.conn.inTx, t.conn.doomed = false, nil }
-
-// rollbackWait caps a ROLLBACK: closing the connection does the same.
+// rollbackWait bounds a ROLLBACK: closing the connection does the same.
 const rollbackWait = 2 * time.Second
 
+// Rollback sends ROLLBACK.
 func (t *tx) Rollback() error {
-	defer t.end()
+	defer t.conn.resetTx()
 	if t.conn.IsValid() {
 		if err := t.conn.socket.SetDeadline(time.Now().Add(rollbackWait)); err != nil {
 			return errors.Join(driver.ErrBadConn, ignoreBadConn(t.Tx.Rollback()))
 		}
 	}
-	return t.conn.ended(t.Tx.Rollback())
+	return t.conn.retireUnended(t.Tx.Rollback())
 }
 
-// ended retires a connection whose transaction did not end as it was told to,
-// where the server might carry it on into the next one.
-func (c *conn) ended(err error) error {
-	c.poisoned = c.poisoned || c.dooms && err != nil
+// resetTx forgets the transaction that ended, with its failure.
+func (c *conn) resetTx() { c.inTx, c.txErr = false, nil }
+
+// retireUnended marks the connection broken when COMMIT or ROLLBACK failed on a
+// server that might continue the transaction. It returns err.
+func (c *conn) retireUnended(err error) error {
+	c.broken = c.broken || c.connector.failTx && err != nil
 	return err
 }
 
@@ -353,39 +349,28 @@ func ignoreBadConn(err error) error {
 	return err
 }
 
-// driverStmt is what database/sql can use of the driver's statement.
+// driverStmt lists what database/sql can use of the driver's statement.
 type driverStmt interface {
 	driver.Stmt
 	driver.StmtExecContext
 	driver.StmtQueryContext
 }
 
-// stmt is a prepared statement with the connection's guards.
+// stmt is a prepared statement whose calls are guarded like those of conn.
 type stmt struct {
 	driverStmt
 
 	conn *conn
 }
 
+// ExecContext runs the statement.
 func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
-	mark, err := s.conn.arm(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s.conn.statements++
-	result, err := s.driverStmt.ExecContext(ctx, args)
-	return result, s.conn.verdict(err, mark)
+	return callServer(ctx, s.conn, func() (driver.Result, error) { return s.driverStmt.ExecContext(ctx, args) })
 }
 
+// QueryContext runs the statement and returns its rows.
 func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
-	mark, err := s.conn.arm(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s.conn.statements++
-	rows, err := s.driverStmt.QueryContext(ctx, args)
-	if err != nil {
-		return nil, s.conn.verdict(err, mark)
-	}
-	return s.conn.watch(rows), nil
+	return s.conn.checkRows(callServer(ctx, s.conn, func() (driver.Rows, error) {
+		return s.driverStmt.QueryContext(ctx, args)
+	}))
 }

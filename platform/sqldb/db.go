@@ -14,8 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// DB is a pool of connections to one database. All methods may be used by many
-// goroutines at once.
+// DB is a pool of connections to one database. Its methods are safe for concurrent
+// use.
 type DB struct {
 	pool     *sqlx.DB
 	kind     Engine
@@ -30,8 +30,8 @@ const (
 	connMaxLifetime = 30 * time.Minute // so that connections follow a failover or a changed role
 )
 
-// Open checks the settings and returns a pool that connects when it is first
-// used. reg may be nil; two pools on one registry need different names.
+// Open checks the settings and returns a pool. It opens no connection: the first use
+// does. reg may be nil; two pools on one registry need different names.
 func Open(_ context.Context, s Settings, log *slog.Logger, reg prometheus.Registerer) (*DB, error) {
 	s.setDefaults()
 	if err := s.check(); err != nil {
@@ -56,13 +56,14 @@ func Open(_ context.Context, s Settings, log *slog.Logger, reg prometheus.Regist
 	if err != nil {
 		return nil, errors.Join(err, pool.Close())
 	}
-	return &DB{pool: sqlx.NewDb(pool, string(kind)), kind: kind, engine: kind.implementation(), settings: s, log: log, metrics: m}, nil
+	db := sqlx.NewDb(pool, string(kind))
+	return &DB{pool: db, kind: kind, engine: kind.implementation(), settings: s, log: log, metrics: m}, nil
 }
 
-// Connector is for the few that need a plain *sql.DB: migrations and tools. It
-// checks the URL as Open does and guards the connections, but sends no session
+// Connector returns a connector for a plain *sql.DB, which migrations and tools use.
+// It checks the URL as Open does and guards the connections, but sends no session
 // settings, so that one URL serves with and without a pooler. It bounds no
-// statement: give contexts with deadlines.
+// statement: use contexts with deadlines.
 func Connector(url string) (driver.Connector, error) {
 	kind, err := EngineOf(url)
 	if err != nil {
@@ -71,17 +72,17 @@ func Connector(url string) (driver.Connector, error) {
 	return kind.implementation().plainConnector(url)
 }
 
-func newConnector(cfg pq.Config, guard time.Duration) (*connector, error) {
+func newConnector(cfg pq.Config, maxWait time.Duration) (*connector, error) {
 	inner, err := pq.NewConnectorConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("the database URL cannot be used: %w", err)
 	}
 	inner.Dialer(newDialer())
-	return &connector{Connector: inner, guard: guard}, nil
+	return &connector{Connector: inner, maxWait: maxWait}, nil
 }
 
-// Ping asks the database for a sign of life, on a new connection where the
-// pool's are gone. A failure is an [*Error].
+// Ping checks that the database answers, on a new connection where the pool has
+// none. A failure is an [*Error].
 func (db *DB) Ping(ctx context.Context) error {
 	if err := db.pool.PingContext(ctx); err != nil {
 		return db.acquireError(err)
@@ -97,7 +98,7 @@ func (db *DB) Close() error {
 	return nil
 }
 
-// Stats returns the pool's figures.
+// Stats returns the pool's statistics.
 func (db *DB) Stats() sql.DBStats { return db.pool.Stats() }
 
 // acquire takes a connection out of the pool for the caller alone.
@@ -108,11 +109,12 @@ func (db *DB) acquire(ctx context.Context) (*sqlx.Conn, *conn, error) {
 	}
 	var guarded *conn
 	err = pinned.Raw(func(dc any) error {
-		if traced, ok := dc.(*tracedConn); ok {
-			dc = traced.conn
-		}
-		var ok bool
-		if guarded, ok = dc.(*conn); !ok {
+		switch dc := dc.(type) {
+		case *tracedConn:
+			guarded = dc.conn
+		case *conn:
+			guarded = dc
+		default:
 			return fmt.Errorf("the pool holds a %T", dc)
 		}
 		return nil
@@ -126,26 +128,21 @@ func (db *DB) acquire(ctx context.Context) (*sqlx.Conn, *conn, error) {
 // acquireError classifies a failure to get a connection. Nothing was sent.
 func (db *DB) acquireError(err error) error {
 	e := Classify(err, false)
-	if e == nil {
-		// "sql: database is closed" has no type of its own.
+	switch {
+	case e == nil: // "sql: database is closed" has no type of its own
 		return &Error{Outcome: NotApplied, Reason: Connection, err: err}
-	}
-	if _, dialled := errors.AsType[*connectError](err); dialled {
-		if e.Reason == Timeout {
-			e.Reason = Connection
-		}
-		return e
-	}
-	if e.Reason == Timeout {
-		// The time ran out in the queue: the pool is too small for the load.
+	case e.Reason != Timeout:
+	case isType[*connectError](err):
+		e.Reason = Connection
+	default: // the time ran out in the queue: the pool is too small for the load
 		e.Reason = Overloaded
 	}
 	return e
 }
 
-// release gives a connection back; one that broke is already gone.
+// release returns a connection to the pool; a broken one is gone already.
 func (db *DB) release(pinned *sqlx.Conn) {
 	if err := pinned.Close(); err != nil && !errors.Is(err, sql.ErrConnDone) {
-		db.log.Warn("a database connection could not be given back", slog.Any("error", err))
+		db.log.Warn("a database connection could not be returned to the pool", slog.Any("error", err))
 	}
 }

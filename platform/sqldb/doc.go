@@ -1,4 +1,4 @@
-// Package sqldb is how a service talks to PostgreSQL: one pool, three ways to
+// Package sqldb gives a service access to PostgreSQL: one pool, three ways to
 // use it, and errors that say whether the change was made.
 //
 //   - [DB.GetContext] and [DB.SelectContext] read. They may be sent twice.
@@ -13,16 +13,16 @@
 // unknown. Every error of the database comes back as an [*Error] whose
 // [Outcome] is NotApplied only where that is certain: nothing was sent, the
 // transaction had no COMMIT, or the server itself answered with an error.
-// Everything else is Unknown. [Problem] turns both into what a client is told.
+// Everything else is Unknown. [Problem] turns both into the API's answers.
 //
 // # Why the driver is wrapped
 //
 // database/sql repeats a call when the driver answers driver.ErrBadConn, and
 // lib/pq answers so after the server may already have committed (lib/pq#939,
 // golang/go#11978). The pool's connections are therefore wrapped: they count
-// the bytes that left the socket, and say ErrBadConn only when there were none.
+// the bytes that left the socket, and return ErrBadConn only when there were none.
 // The wrapper also bounds every wait for an answer, because neither a context
-// nor statement_timeout ends a read from a network that swallows packets, and
-// it notices a connection that the server closed while it was idle before
-// anything is sent on it.
+// nor statement_timeout ends a read from a network that drops packets, and it
+// detects a connection that the server closed while it was idle before anything
+// is sent on it.
 package sqldb

@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,13 +13,13 @@ import (
 // Engine is the kind of server behind a database URL.
 type Engine string
 
-// The engines. MySQL stands for MariaDB too: where the two differ, it says so.
+// The engines. MySQL means MariaDB too; comments name the differences.
 const (
 	PostgreSQL Engine = "postgres"
 	MySQL      Engine = "mysql"
 )
 
-// EngineOf tells the engine from a database URL's scheme. Its error does not
+// EngineOf returns the engine of a database URL, by its scheme. Its error does not
 // repeat the URL, which may hold a password.
 func EngineOf(rawURL string) (Engine, error) {
 	parsed, err := parseURL(rawURL)
@@ -34,7 +35,7 @@ func EngineOf(rawURL string) (Engine, error) {
 	return "", errScheme
 }
 
-// engine is that of the URL, if it is one of those that are asked for.
+// engine returns the engine of the URL, or an error when it is not one of s.Engines.
 func (s *Settings) engine() (Engine, error) {
 	kind, err := EngineOf(s.URL)
 	known := s.Engines
@@ -47,10 +48,10 @@ func (s *Settings) engine() (Engine, error) {
 	return "", WrongEngine(known...)
 }
 
-// errScheme is the scheme of no engine at all.
+// errScheme is the error of a URL whose scheme is of no engine.
 var errScheme = errors.New("the database URL must begin with postgres:// or mysql://")
 
-// WrongEngine is the refusal of a URL that is of none of the engines.
+// WrongEngine returns the error of a URL that is of none of the engines.
 func WrongEngine(known ...Engine) error {
 	if len(known) > 1 {
 		return errScheme
@@ -70,21 +71,21 @@ func parseURL(rawURL string) (*url.URL, error) {
 	return parsed, nil
 }
 
-// engine is what differs between the servers that the package talks to; all of
-// its guarantees stand above it.
+// engine is what differs between the supported servers. The package's guarantees do
+// not depend on it.
 type engine interface {
-	// connector makes guarded connections for a pool.
+	// connector returns the connector of a pool.
 	connector(s Settings) (*connector, error)
-	// plainConnector makes guarded connections without the settings of a session.
+	// plainConnector returns a connector that sends no session settings.
 	plainConnector(rawURL string) (*connector, error)
-	// sessionSettings is what a connection is told before a transaction begins,
-	// and keeps: "" where a transaction can be told by itself.
+	// sessionSettings returns the statement that sets a session's variables before a
+	// transaction begins, or "" where a transaction can have settings of its own.
 	sessionSettings(s Settings, o *txOptions) string
-	// localSettings is the first statement inside a transaction, or "".
+	// localSettings returns the first statement inside a transaction, or "".
 	localSettings(s Settings, o *txOptions) string
-	// resolves tells whether a lost COMMIT can be looked up by a transaction's id.
+	// resolves reports whether a lost COMMIT can be looked up by a transaction's id.
 	resolves() bool
-	// warnings lists what weakens the service's promises.
+	// warnings returns a sentence for each setting that weakens the service's promises.
 	warnings(ctx context.Context, db *DB) ([]string, error)
 }
 
@@ -96,22 +97,13 @@ func (e Engine) implementation() engine {
 	return postgresEngine{}
 }
 
-// timeouts are those of a transaction: its own, or the session's.
+// timeouts returns the transaction's own timeouts, or the session's where it has none.
 func (o *txOptions) timeouts(s Settings) (lock, statement, idle time.Duration) {
-	lock, statement, idle = o.lockTimeout, o.statementTimeout, o.idleTimeout
-	if lock == 0 {
-		lock = s.LockTimeout
-	}
-	if statement == 0 {
-		statement = s.StatementTimeout
-	}
-	if idle == 0 {
-		idle = s.IdleTxTimeout
-	}
-	return lock, statement, idle
+	return cmp.Or(o.lockTimeout, s.LockTimeout), cmp.Or(o.statementTimeout, s.StatementTimeout),
+		cmp.Or(o.idleTimeout, s.IdleTxTimeout)
 }
 
-// postgresEngine is PostgreSQL by lib/pq.
+// postgresEngine implements engine for PostgreSQL by lib/pq.
 type postgresEngine struct{}
 
 func (postgresEngine) connector(s Settings) (*connector, error) {
@@ -132,15 +124,15 @@ func (postgresEngine) plainConnector(rawURL string) (*connector, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Right behind a pooler, harmless without one.
+	// Required behind a pooler, harmless without one.
 	cfg.BinaryParameters = true
 	return newConnector(cfg, 0)
 }
 
 func (postgresEngine) sessionSettings(Settings, *txOptions) string { return "" }
 
-// localSettings is the SET LOCAL of a transaction: what its options ask for and,
-// behind a pooler, what the session could not be told.
+// localSettings returns the SET LOCAL of a transaction: what its options ask for and,
+// behind a pooler, what would be settings of the session.
 func (postgresEngine) localSettings(s Settings, o *txOptions) string {
 	lock, statement, idle := o.lockTimeout, o.statementTimeout, o.idleTimeout
 	if s.Pooler == PoolerTransaction {

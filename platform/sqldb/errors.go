@@ -11,15 +11,15 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb/mysqlerr"
 )
 
-// Error is an error of the database together with what became of the change.
-// Its text holds no DETAIL and no values; the driver's error is behind Unwrap.
+// Error is an error of the database together with the outcome of the change.
+// Its text holds no DETAIL and no values; Unwrap returns the driver's error.
 type Error struct {
-	// Outcome tells whether the change was made.
+	// Outcome says whether the change was made.
 	Outcome Outcome
 	// Reason is why it failed.
 	Reason Reason
-	// SQLState is the server's five characters, "" when it did not answer. With
-	// MySQL many errors share HY000: go by Reason there.
+	// SQLState is the server's five characters, "" when it did not answer. On
+	// MySQL many errors share HY000: use Reason there.
 	SQLState string
 	// Constraint is the name of the violated constraint, if any.
 	Constraint string
@@ -27,20 +27,20 @@ type Error struct {
 	err error
 }
 
-// Error is one line for the log.
+// Error returns one line for the log.
 func (e *Error) Error() string {
 	return "database: " + e.Outcome.String() + ": " + e.Reason.String() + ": " + loggable(e.err)
 }
 
-// passing tells an error before COMMIT that the same transaction may not meet again.
-func (e *Error) passing() bool { return e.Reason == Serialization || e.Reason == Outdated }
+// transient reports whether the same transaction may succeed when it is repeated.
+func (e *Error) transient() bool { return e.Reason == Serialization || e.Reason == Outdated }
 
 // Unwrap returns the error that the call ended with.
 func (e *Error) Unwrap() error { return e.err }
 
 // lostError is a connection that ended after something was sent and before the
 // answer. It hides driver.ErrBadConn from errors.Is: database/sql would take it
-// for a permission to send the statement again.
+// for permission to send the statement again.
 type lostError struct{ cause error }
 
 func (e *lostError) Error() string {
@@ -64,7 +64,7 @@ func (e *connectError) Error() string { return "connect: " + e.cause.Error() }
 func (e *connectError) Unwrap() error { return e.cause }
 
 // Classify turns an error of the driver or of database/sql into an [*Error], and
-// returns nil for one that is neither. sent tells whether something that commits
+// returns nil for one that is neither. sent says whether something that commits
 // (COMMIT, or an autocommit statement) may have reached the server.
 //
 // An answer of the server is proof of NotApplied even when sent: PostgreSQL
@@ -94,7 +94,8 @@ func Classify(err error, sent bool) *Error {
 	return &Error{Outcome: outcome, Reason: reason, err: err}
 }
 
-// localReason sorts the errors that come from this side of the connection.
+// localReason returns the reason of an error that arose on this side of the
+// connection; false for any other.
 func localReason(err error) (Reason, bool) {
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -109,30 +110,20 @@ func localReason(err error) (Reason, bool) {
 	return Other, false
 }
 
-// brokenConnection tells whether err can come from a connection that ended.
+// brokenConnection reports whether err can come from a connection that ended.
 func brokenConnection(err error) bool {
-	if ownConnectionError(err) || mysqlerr.Broken(err) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) {
-		return true
-	}
-	_, network := errors.AsType[net.Error](err)
-	return network
+	return ownConnectionError(err) || mysqlerr.Broken(err) || isType[net.Error](err) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }
 
 // ownConnectionError is brokenConnection without the errors that a connection
-// to something else gives too.
+// to another service returns too.
 func ownConnectionError(err error) bool {
-	if errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) {
-		return true
-	}
-	if _, lost := errors.AsType[*lostError](err); lost {
-		return true
-	}
-	_, unreached := errors.AsType[*connectError](err)
-	return unreached
+	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) ||
+		isType[*lostError](err) || isType[*connectError](err)
 }
 
-// outcomeIs tells whether err has that outcome for certain.
+// outcomeIs reports whether err is an [*Error] with that outcome.
 func outcomeIs(err error, want Outcome) bool {
 	got, ok := OutcomeOf(err)
 	return ok && got == want
@@ -148,26 +139,22 @@ func OutcomeOf(err error) (Outcome, bool) {
 	return e.Outcome, true
 }
 
-// IsUniqueViolation tells whether err is SQLSTATE 23505; [Error.Constraint]
+// IsUniqueViolation reports whether err is SQLSTATE 23505; [Error.Constraint]
 // names the constraint.
 func IsUniqueViolation(err error) bool { return SQLState(err) == stateUniqueViolation }
 
 // SQLState returns the server's five characters, or "" when err is not an
 // answer of the server.
 func SQLState(err error) string {
-	if e, ok := errors.AsType[*Error](err); ok {
+	if e := Classify(err, false); e != nil {
 		return e.SQLState
 	}
-	a, _ := answered(err)
-	return a.sqlState
+	return ""
 }
 
-// LockTimedOut tells whether err is the server's answer that a lock was not to be
-// had in time, whichever server it is.
+// LockTimedOut reports whether err is the server's answer that a lock did not come
+// free in time, on any engine.
 func LockTimedOut(err error) bool {
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e.Reason == LockTimeout
-	}
-	a, ok := answered(err)
-	return ok && a.reason == LockTimeout
+	e := Classify(err, false)
+	return e != nil && e.Reason == LockTimeout
 }

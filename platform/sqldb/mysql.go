@@ -13,23 +13,23 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// mysqlEngine is MySQL and MariaDB by go-sql-driver/mysql. What it does otherwise
-// than PostgreSQL:
+// mysqlEngine implements engine for MySQL and MariaDB by go-sql-driver/mysql. It
+// differs from PostgreSQL:
 //
 //   - A statement that fails leaves the transaction open, so the connection
-//     refuses the rest of it (errDoomed).
-//   - Parameters are filled in on this side: one round trip a statement, and no
-//     statement is prepared.
+//     refuses the rest of it (errTxFailed).
+//   - The driver puts parameters into the statement: one round trip a statement, and
+//     no statement is prepared.
 //   - Lock waits are bounded in whole seconds, rounded up; they and the statement
-//     timeout are the session's, told when they change. A statement is bounded by
+//     timeout are settings of the session, sent when they change. A statement is bounded by
 //     the server on MariaDB; on MySQL, which bounds only SELECT, by the client.
-//   - A lost COMMIT stays Unknown: no server of the family can be asked.
+//   - A lost COMMIT stays Unknown: these servers cannot be asked.
 //   - RowsAffected counts the rows found, not those changed.
 type mysqlEngine struct{}
 
 const mysqlPort = "3306"
 
-// mysqlConfig is the driver's configuration of a URL that has passed the checks:
+// mysqlConfig checks a URL and returns the driver's configuration of it:
 // mysql://user:password@host:3306/database, with tls=... and socket=/path as the
 // only parameters.
 func mysqlConfig(rawURL string) (*mysql.Config, error) {
@@ -52,7 +52,7 @@ func mysqlConfig(rawURL string) (*mysql.Config, error) {
 	if query.Has("tls") && query.Has("socket") {
 		return nil, errors.New("the database URL has both tls and socket: a Unix socket needs no encryption")
 	}
-	// Encrypted wherever the server can; who wants it verified asks for tls=true.
+	// Encrypted wherever the server can; tls=true verifies the certificate too.
 	cfg.TLSConfig = "preferred"
 	for name := range query {
 		switch value := query.Get(name); name {
@@ -74,7 +74,7 @@ func mysqlConfig(rawURL string) (*mysql.Config, error) {
 	cfg.InterpolateParams = true
 	cfg.ParseTime = true
 	cfg.Timeout = defaultConnectTimeout
-	cfg.Logger = &mysql.NopLogger{} // every error comes back; the driver's own lines would bypass the log
+	cfg.Logger = &mysql.NopLogger{} // every error is returned; the driver's own lines would bypass the log
 	cfg.DialFunc = newDialer().DialContext
 	return cfg, nil
 }
@@ -87,7 +87,7 @@ func (mysqlEngine) connector(s Settings) (*connector, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.guard = s.StatementTimeout + Grace
+	c.maxWait = s.StatementTimeout + Grace
 	c.settings = mysqlEngine{}.sessionSettings(s, &txOptions{})
 	return c, nil
 }
@@ -101,33 +101,36 @@ func (mysqlEngine) plainConnector(rawURL string) (*connector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the database URL cannot be used: %w", err)
 	}
-	return &connector{Connector: inner, dooms: true, handshake: defaultConnectTimeout, greeting: mysqlGreeting()}, nil
+	return &connector{
+		Connector: inner, failTx: true, handshake: defaultConnectTimeout, initStatements: mysqlInitStatements(),
+	}, nil
 }
 
-// mysqlGreeting is what every session is told first. A server may come with
-// autocommit=0, and a single statement would never be committed; with a
-// completion_type that begins the next transaction at once; or with an UPDATE
-// refused that names no key. The isolation's variable has another name on either
-// server (tx_isolation, transaction_isolation); the statement has not.
-func mysqlGreeting() []string {
+// mysqlInitStatements returns the first statements of every session. A server may
+// default to autocommit=0, with which a single statement would never be committed, to
+// a completion_type that begins the next transaction at once, or to sql_safe_updates,
+// which refuses an UPDATE without a key. The variable of the isolation level differs
+// between the servers (tx_isolation, transaction_isolation); the statement does not.
+func mysqlInitStatements() []string {
 	return []string{
 		"SET autocommit = 1, completion_type = 0, sql_safe_updates = 0",
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 	}
 }
 
-// sessionSettings is one SET for both servers: each reads the other's part as a
-// comment. An idle transaction is ended by MariaDB alone; MySQL ends the session of
-// a client that is silent for longer than the pool keeps idle connections.
+// sessionSettings returns one SET for both servers: each reads the other's part as a
+// comment. Only MariaDB ends an idle transaction; MySQL ends the session of a client
+// that is silent for longer than the pool keeps idle connections.
 func (mysqlEngine) sessionSettings(s Settings, o *txOptions) string {
 	lock, statement, idle := o.timeouts(s)
 	return "SET innodb_lock_wait_timeout = " + seconds(lock) + ", lock_wait_timeout = " + seconds(lock) +
 		" /*M! , max_statement_time = " + strconv.FormatFloat(statement.Seconds(), 'f', 3, 64) +
 		", idle_transaction_timeout = " + seconds(idle) + " */" +
-		" /*!80000 , max_execution_time = " + Milliseconds(statement) + ", wait_timeout = " + seconds(2*connMaxIdleTime) + " */"
+		" /*!80000 , max_execution_time = " + Milliseconds(statement) +
+		", wait_timeout = " + seconds(2*connMaxIdleTime) + " */"
 }
 
-// seconds is d in whole seconds, rounded up: 0 would mean not to wait at all.
+// seconds formats d in whole seconds, rounded up: 0 would mean not to wait at all.
 func seconds(d time.Duration) string {
 	return strconv.FormatInt(max(1, int64((d+time.Second-1)/time.Second)), 10)
 }
@@ -136,7 +139,7 @@ func (mysqlEngine) localSettings(Settings, *txOptions) string { return "" }
 
 func (mysqlEngine) resolves() bool { return false }
 
-// mysqlSettings is what warnings looks at.
+// mysqlSettings are the settings that warnings checks.
 type mysqlSettings struct {
 	Flush      int  `db:"flush"`
 	BinLog     bool `db:"log_bin"`
@@ -144,7 +147,8 @@ type mysqlSettings struct {
 	Super      bool `db:"super"`
 }
 
-const readMySQLSettings = `SELECT @@innodb_flush_log_at_trx_commit AS flush, @@log_bin AS log_bin, @@sync_binlog AS sync_binlog,
+const readMySQLSettings = `SELECT @@innodb_flush_log_at_trx_commit AS flush,
+       @@log_bin AS log_bin, @@sync_binlog AS sync_binlog,
        EXISTS (SELECT 1 FROM information_schema.user_privileges
                 WHERE privilege_type = 'SUPER'
                   AND grantee = concat('''', replace(current_user(), '@', '''@'''), '''')) AS super`

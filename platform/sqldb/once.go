@@ -10,14 +10,14 @@ import (
 
 // Once runs fn, which sends ONE autocommit statement on conn and reads its
 // answer to the end. It costs one round trip where a transaction costs three.
-// The statement is never sent again while its outcome could be open. Only when
+// The statement is never sent again while its outcome could be unknown. Only when
 // the server itself has answered that it applied nothing, because of a deadlock
-// or a serialization failure (40P01, 40001) or because a migration has overtaken
-// the prepared statement, fn runs again, three times at most, after a random
-// pause, while ctx lasts; it must leave nothing behind but its last result.
+// or a serialization failure (40P01, 40001) or because a migration has made the
+// prepared statement invalid, fn runs again, three times at most in all, after a
+// random pause, until ctx ends; it must have no other effect than its last result.
 //
 // The context that fn gets keeps ctx's values and deadline but not its
-// cancellation: a caller that leaves does not make the outcome of a statement
+// cancellation: a caller that goes away does not make the outcome of a statement
 // unknown. Where ctx has no deadline, or one later than the statement timeout
 // and Grace, the server's own timeouts decide first and a call costs neither a
 // goroutine nor a timer; a nearer deadline makes the driver ask the server to
@@ -25,9 +25,9 @@ import (
 //
 // An error of the database is an [*Error]: NotApplied when nothing was sent or
 // the server answered, Unknown when the connection ended in between, or when fn
-// broke its contract with a second statement. Other errors of fn, sql.ErrNoRows
-// among them, are returned as they are; the statement stands. fn must close the
-// rows it opens.
+// sent a second statement. Other errors of fn, sql.ErrNoRows among them, are
+// returned unchanged, and the statement is applied. fn must close the rows it
+// opens.
 func (db *DB) Once(ctx context.Context, fn func(ctx context.Context, conn *sqlx.Conn) error) error {
 	return db.repeat(ctx, func() (bool, error) {
 		err := db.once(ctx, fn)
@@ -35,25 +35,25 @@ func (db *DB) Once(ctx context.Context, fn func(ctx context.Context, conn *sqlx.
 	})
 }
 
-// once is one run of Once's fn.
+// once runs Once's fn once.
 func (db *DB) once(ctx context.Context, fn func(ctx context.Context, conn *sqlx.Conn) error) error {
 	pinned, guarded, err := db.acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer db.release(pinned)
-	// A transaction may have left settings of its own.
-	if err = guarded.tell(ctx, db.engine.sessionSettings(db.settings, &txOptions{})); err != nil {
+	// A transaction may have left other settings in the session.
+	if err = guarded.applySettings(ctx, db.engine.sessionSettings(db.settings, &txOptions{})); err != nil {
 		return db.acquireError(err)
 	}
 	guarded.statements = 0
-	mark := guarded.socket.written.Load()
+	sentBefore := guarded.socket.written.Load()
 	statementCtx, cancel := db.statementContext(ctx)
 	defer cancel()
 	if err = fn(statementCtx, pinned); err == nil {
 		return nil
 	}
-	sent := guarded.socket.written.Load() != mark
+	sent := guarded.socket.written.Load() != sentBefore
 	if !fromDatabase(statementCtx, err, guarded) {
 		return err
 	}
@@ -67,24 +67,21 @@ func (db *DB) once(ctx context.Context, fn func(ctx context.Context, conn *sqlx.
 	return withContext(statementCtx, e)
 }
 
-// fromDatabase tells an error of this connection from one that fn brought from
+// fromDatabase reports whether err is of this connection, and not one that fn got
 // elsewhere, such as the timeout of another service.
 func fromDatabase(ctx context.Context, err error, guarded *conn) bool {
-	if _, ok := answered(err); ok || ownConnectionError(err) || errors.Is(err, errDoomed) {
-		return true
-	}
-	if _, known := errors.AsType[*Error](err); known {
+	if _, ok := answered(err); ok || ownConnectionError(err) || errors.Is(err, errTxFailed) || isType[*Error](err) {
 		return true
 	}
 	if _, local := localReason(err); !local {
 		return false
 	}
-	// database/sql answers with the context's own error when it had ended before
-	// the statement; otherwise an error of this connection leaves it broken.
+	// database/sql returns the context's own error when it had ended before the
+	// statement; otherwise an error of this connection leaves it broken.
 	return !guarded.IsValid() || ctx.Err() != nil && errors.Is(err, ctx.Err())
 }
 
-// detached is a context with a deadline that never fires. database/sql and the
+// detached is a context whose deadline is never signalled. database/sql and the
 // driver start a goroutine each for a context with a Done channel; without one
 // the connection's own deadline bounds the call.
 type detached struct{ context.Context } //nolint:containedctx // it is a context
@@ -92,7 +89,7 @@ type detached struct{ context.Context } //nolint:containedctx // it is a context
 func (detached) Done() <-chan struct{} { return nil }
 func (detached) Err() error            { return nil }
 
-// statementContext is what a statement of Once runs under.
+// statementContext returns the context that a statement of Once runs under.
 func (db *DB) statementContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, bounded := ctx.Deadline()
 	limit := time.Now().Add(db.settings.StatementTimeout)

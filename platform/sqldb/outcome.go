@@ -1,9 +1,9 @@
 package sqldb
 
-// Outcome tells what became of a change whose call returned an error.
+// Outcome says whether a change was made whose call returned an error.
 type Outcome uint8
 
-// The outcomes. Unknown is the zero value: an outcome is open until shown otherwise.
+// The outcomes. Unknown is the zero value.
 const (
 	// Unknown means that the change may or may not have been made.
 	Unknown Outcome = iota
@@ -18,8 +18,8 @@ func (o Outcome) String() string {
 	return "outcome unknown"
 }
 
-// Reason is why the database did not do what it was asked. The set is closed,
-// so that it can be a metric's label.
+// Reason says why a call failed. The set is closed, so that it can be a metric's
+// label.
 type Reason uint8
 
 // The reasons.
@@ -33,14 +33,14 @@ const (
 	Overloaded
 	// Serialization is a deadlock or a serialization failure (40P01, 40001).
 	Serialization
-	// Outdated is a prepared statement that a migration has overtaken. The
-	// connection is retired; the next try prepares it anew.
+	// Outdated is a prepared statement made invalid by a migration. The connection
+	// is closed; the next attempt prepares the statement again.
 	Outdated
 	// LockTimeout is a lock that did not come free within lock_timeout (55P03).
 	LockTimeout
 	// Timeout is statement_timeout or the context's deadline.
 	Timeout
-	// Canceled is a context that was cancelled: nobody waits for the answer.
+	// Canceled is a context that was cancelled.
 	Canceled
 	// Constraint is a violated constraint (class 23).
 	Constraint
@@ -49,28 +49,11 @@ const (
 )
 
 func (r Reason) String() string {
-	switch r {
-	case Connection:
-		return "connection"
-	case Overloaded:
-		return "overloaded"
-	case Serialization:
-		return "serialization"
-	case Outdated:
-		return "outdated"
-	case LockTimeout:
-		return "lock_timeout"
-	case Timeout:
-		return "timeout"
-	case Canceled:
-		return "canceled"
-	case Constraint:
-		return "constraint"
-	case Data:
-		return "data"
-	case Other:
-	}
-	return "other"
+	return [...]string{
+		Other: "other", Connection: "connection", Overloaded: "overloaded", Serialization: "serialization",
+		Outdated: "outdated", LockTimeout: "lock_timeout", Timeout: "timeout", Canceled: "canceled",
+		Constraint: "constraint", Data: "data",
+	}[r]
 }
 
 // SQLSTATEs that the package acts on, by the names of Appendix A of the
@@ -92,7 +75,7 @@ const (
 	stateGeneralError              = "HY000" // MySQL's, for what has no SQLSTATE of its own
 )
 
-// reasonOf sorts a SQLSTATE.
+// reasonOf returns the reason of a SQLSTATE of PostgreSQL.
 func reasonOf(state string) Reason {
 	switch state {
 	case stateSerializationFailure, stateDeadlockDetected:

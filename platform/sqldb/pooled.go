@@ -4,6 +4,6 @@ package sqldb
 
 import "github.com/lib/pq"
 
-// pooled is the driver's configuration of a pool behind a pooler: what the URL
-// says, unless that would go wrong.
+// pooled returns the driver's configuration of a pool behind a pooler: the URL's,
+// when checkPooled accepts it.
 func pooled(cfg pq.Config) (pq.Config, error) { return cfg, checkPooled(cfg) }

@@ -7,56 +7,54 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb/pqerr"
 )
 
-// Planning the statement of a group costs the server more than running it, so
-// each connection keeps the statements that it has seen prepared. That is
-// session state, hence only without a pooler in between. The queries are
-// constants of the adapters: there are few, and the bound is never met.
+// Planning a group's statement costs the server more than running it, so each
+// connection keeps its statements prepared. Prepared statements are session state,
+// hence only without a pooler. The queries are constants of the adapters: there are
+// few, and the bound is never reached.
 const maxPrepared = 64
 
-// keptStatement returns the prepared statement of a query with parameters, and
-// prepares it the first time; nil when the query is to be sent as it is.
-// Preparing changes nothing, so its failure leaves nothing behind.
+// preparedStatement returns the prepared statement of a query with parameters,
+// preparing it the first time, or nil when the query is to be sent as it is.
+// Preparing changes nothing, so a failure leaves nothing behind.
 //
 //nolint:ireturn // the driver's statement is known by its methods alone
-func (c *conn) keptStatement(ctx context.Context, query string, args []driver.NamedValue) (driverStmt, error) {
+func (c *conn) preparedStatement(ctx context.Context, query string, args []driver.NamedValue) (driverStmt, error) {
 	if c.prepared == nil || len(args) == 0 {
 		return nil, nil //nolint:nilnil // a query without a prepared statement is no error
 	}
-	if kept, ok := c.prepared[query]; ok {
-		return kept, nil
+	if known, ok := c.prepared[query]; ok {
+		return known, nil
 	}
 	if len(c.prepared) == maxPrepared {
 		return nil, nil //nolint:nilnil // as above
 	}
 	made, err := c.driverConn.PrepareContext(ctx, query)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // verdict looks at it
+		return nil, err //nolint:wrapcheck // classifyCall looks at it
 	}
-	kept, ok := made.(driverStmt)
+	prepared, ok := made.(driverStmt)
 	if !ok {
-		return nil, made.Close() //nolint:wrapcheck // a COPY: verdict looks at the error
+		return nil, made.Close() //nolint:wrapcheck // a COPY: classifyCall looks at the error
 	}
-	c.prepared[query] = kept
-	return kept, nil
+	c.prepared[query] = prepared
+	return prepared, nil
 }
 
-// outdatedError is a prepared statement that is of no use any more: a migration
-// changed what it returns, or somebody discarded it.
+// outdatedError is the failure of a prepared statement that cannot be used any more: a
+// migration changed what it returns, or another program discarded it.
 type outdatedError struct{ cause error }
 
 func (e *outdatedError) Error() string { return e.cause.Error() }
 func (e *outdatedError) Unwrap() error { return e.cause }
 
-// notePlan retires the connection when an error of a kept statement says that
-// it is outdated: the others of the connection are too.
-func (c *conn) notePlan(kept driverStmt, err error) error {
-	if kept == nil {
-		return err
-	}
+// retireOutdated marks the connection broken when a prepared statement's error says
+// that it is outdated, since the connection's other ones are too, and returns err
+// or an *outdatedError.
+func (c *conn) retireOutdated(err error) error {
 	facts, answered := pqerr.Inspect(err)
 	if !answered || facts.SQLState != stateFeatureNotSupported && facts.SQLState != stateInvalidStatementName {
 		return err
 	}
-	c.poisoned = true
+	c.broken = true
 	return &outdatedError{err}
 }

@@ -6,10 +6,10 @@ import (
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
-// Problem is what a client is told about an error of the database, with the
-// error as its cause. It returns nil for an error that is not an [*Error], and
-// for one that the service should have had an answer to (a violated constraint,
-// a refused value, a mistake in a statement): such an error is a bug.
+// Problem returns the API's answer to an error of the database, with the error as
+// its cause. It returns nil for an error that is not an [*Error], and for one that
+// the service should have handled (a violated constraint, a refused value, a mistake
+// in a statement): such an error is a bug.
 func Problem(err error) *problem.Error {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
@@ -22,13 +22,16 @@ func Problem(err error) *problem.Error {
 	}
 	switch e.Reason {
 	case Connection:
-		return problem.DatabaseUnavailable.New("The database cannot be reached at the moment. Nothing was changed; try again.", cause)
+		return problem.DatabaseUnavailable.New(
+			"The database cannot be reached at the moment. Nothing was changed; try again.", cause)
 	case Overloaded:
-		return problem.Overloaded.New("The database has no free connection at the moment. Nothing was changed; try again.", cause)
+		return problem.Overloaded.New(
+			"The database has no free connection at the moment. Nothing was changed; try again.", cause)
 	case Outdated:
 		return problem.NotApplied.New("The schema has just been migrated. Nothing was changed; try again.", cause)
 	case LockTimeout, Serialization:
-		return problem.NotApplied.New("Other changes to the same data were in the way for too long. Nothing was changed; try again.", cause)
+		return problem.NotApplied.New(
+			"Other changes to the same data were in the way for too long. Nothing was changed; try again.", cause)
 	case Timeout, Canceled:
 		return problem.NotApplied.New("The database did not finish in time. Nothing was changed; try again.", cause)
 	case Constraint, Data, Other:

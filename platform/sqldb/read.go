@@ -15,7 +15,7 @@ type reader struct{ *sqlx.DB }
 // QueryxContext implements sqlx.QueryerContext.
 func (r reader) QueryxContext(ctx context.Context, query string, args ...any) (*sqlx.Rows, error) {
 	rows, err := r.DB.QueryxContext(ctx, query, args...) //nolint:forbidigo // reads only
-	if worthAnother(ctx, err) {
+	if repeatableRead(ctx, err) {
 		rows, err = r.DB.QueryxContext(ctx, query, args...) //nolint:forbidigo // reads only
 	}
 	return rows, err //nolint:wrapcheck // classified by the caller
@@ -24,15 +24,15 @@ func (r reader) QueryxContext(ctx context.Context, query string, args ...any) (*
 // QueryRowxContext implements sqlx.QueryerContext.
 func (r reader) QueryRowxContext(ctx context.Context, query string, args ...any) *sqlx.Row {
 	row := r.DB.QueryRowxContext(ctx, query, args...) //nolint:forbidigo // reads only
-	if worthAnother(ctx, row.Err()) {
+	if repeatableRead(ctx, row.Err()) {
 		row = r.DB.QueryRowxContext(ctx, query, args...) //nolint:forbidigo // reads only
 	}
 	return row
 }
 
-// worthAnother tells whether a read failed for its connection's sake. One that
-// timed out is not repeated: the next would too.
-func worthAnother(ctx context.Context, err error) bool {
+// repeatableRead reports whether a read failed because its connection was lost. One
+// that timed out is not repeated: the next would time out too.
+func repeatableRead(ctx context.Context, err error) bool {
 	lost, ok := errors.AsType[*lostError](err)
 	if !ok || ctx.Err() != nil {
 		return false
@@ -45,14 +45,14 @@ func worthAnother(ctx context.Context, err error) bool {
 // a lost connection the query may be sent twice. No row is sql.ErrNoRows; an
 // error of the database is an [*Error] and always NotApplied.
 func (db *DB) GetContext(ctx context.Context, dest any, query string, args ...any) error {
-	err := sqlx.GetContext(ctx, reader{db.pool}, dest, query, args...) //nolint:forbidigo // this is the reader behind the rule
+	err := sqlx.GetContext(ctx, reader{db.pool}, dest, query, args...) //nolint:forbidigo // the rule points here
 	return db.readError(ctx, err)
 }
 
 // SelectContext reads all rows into the slice at dest, as sqlx does. It is for
 // reads only, as GetContext.
 func (db *DB) SelectContext(ctx context.Context, dest any, query string, args ...any) error {
-	err := sqlx.SelectContext(ctx, reader{db.pool}, dest, query, args...) //nolint:forbidigo // this is the reader behind the rule
+	err := sqlx.SelectContext(ctx, reader{db.pool}, dest, query, args...) //nolint:forbidigo // as above
 	return db.readError(ctx, err)
 }
 
@@ -60,7 +60,7 @@ func (db *DB) readError(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
-	if _, dialled := errors.AsType[*connectError](err); dialled {
+	if isType[*connectError](err) {
 		return db.acquireError(err)
 	}
 	e := Classify(err, false)
@@ -70,8 +70,8 @@ func (db *DB) readError(ctx context.Context, err error) error {
 	return withContext(ctx, e)
 }
 
-// withContext names the deadline or the cancellation as the reason of an error
-// that it caused: the driver shows 57014 or a broken connection instead.
+// withContext sets the reason of an error that the context caused to Timeout or
+// Canceled: the driver returns 57014 or a broken connection instead.
 func withContext(ctx context.Context, e *Error) *Error {
 	if e.Reason != Timeout && e.Reason != Connection {
 		return e

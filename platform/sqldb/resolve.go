@@ -14,17 +14,16 @@ import (
 type xact struct {
 	ID      sql.NullString `db:"id"`      // pg_current_xact_id, null when nothing was written
 	Started int64          `db:"started"` // pg_postmaster_start_time in microseconds
-	// Workers are the process ids of the server's own workers. After the crash
-	// of one backend the postmaster lives on with its start time unchanged, but
-	// all its workers are new ones; what was not yet on disk is lost, and its
-	// transaction ids are given out again. pg_xact_status would then report the
-	// fate of another transaction.
+	// Workers are the process ids of the server's own workers. After the crash of
+	// one backend the postmaster runs on with its start time unchanged, but all its
+	// workers are new; what was not yet on disk is lost, and its transaction ids are
+	// assigned again. pg_xact_status would then report another transaction's status.
 	Workers pq.Int64Array `db:"workers"`
 }
 
 type xactStatus string
 
-// What became of a transaction; the values of the label result.
+// The statuses of a transaction, and the values of the label result.
 const (
 	xactCommitted xactStatus = "committed"
 	xactAborted   xactStatus = "aborted"
@@ -32,7 +31,7 @@ const (
 )
 
 const (
-	// Their comments are what spans call them.
+	// The leading comments name the spans.
 	currentXact = `/* SELECT pg_current_xact_id */
 SELECT pg_current_xact_id_if_assigned()::text AS id,
        (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint AS started,
@@ -48,18 +47,18 @@ SELECT coalesce(pg_xact_status($1::xid8), 'unknown') AS status,
 	inProgress      = "in progress"
 )
 
-// readXact notes the transaction's identity before COMMIT.
+// readXact returns the transaction's identity; it runs before COMMIT.
 func readXact(ctx context.Context, tx *sqlx.Tx) (*xact, error) {
 	var id xact
 	if err := tx.GetContext(ctx, &id, currentXact); err != nil {
-		return nil, fmt.Errorf("note the transaction's id: %w", err)
+		return nil, fmt.Errorf("read the transaction's id: %w", err)
 	}
 	return &id, nil
 }
 
-// resolve asks the server what became of a transaction, on another connection
-// and for five seconds at most, whether or not the caller still waits.
-func (db *DB) resolve(ctx context.Context, id *xact) xactStatus {
+// lookUp asks the server for the status of a transaction, on another connection and
+// for five seconds at most, whether or not the caller still waits.
+func (db *DB) lookUp(ctx context.Context, id *xact) xactStatus {
 	result := xactAborted // a transaction that wrote nothing has nothing to apply
 	if id.ID.Valid {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveWithin)
@@ -70,6 +69,7 @@ func (db *DB) resolve(ctx context.Context, id *xact) xactStatus {
 	return result
 }
 
+// poll repeats the question until the transaction is no longer in progress.
 func (db *DB) poll(ctx context.Context, id *xact) xactStatus {
 	for {
 		var answer struct {
@@ -79,27 +79,21 @@ func (db *DB) poll(ctx context.Context, id *xact) xactStatus {
 		err := db.GetContext(ctx, &answer, statusOfXact, id.ID.String, id.Started, id.Workers)
 		switch {
 		case err != nil && SQLState(err) != "":
-			// The server does not know the id: it is in its future (22023), or too
-			// old. An unreachable server may yet come back.
+			// The server does not know the id: it is in the future (22023), or too
+			// old. An unreachable server may come back.
 			if e := Classify(err, false); e.Reason != Connection && e.Reason != Overloaded {
 				return xactUnknown
 			}
 		case err == nil && !answer.Same:
 			return xactUnknown
 		case err == nil && answer.Status != inProgress:
-			return status(answer.Status)
+			if s := xactStatus(answer.Status); s == xactCommitted || s == xactAborted {
+				return s
+			}
+			return xactUnknown
 		}
 		if !pause(ctx, resolveInterval) {
 			return xactUnknown
 		}
 	}
-}
-
-func status(answer string) xactStatus {
-	switch s := xactStatus(answer); s {
-	case xactCommitted, xactAborted:
-		return s
-	case xactUnknown:
-	}
-	return xactUnknown
 }

@@ -6,34 +6,38 @@ import (
 	"io"
 )
 
-// watch lets no error pass unnoticed that comes with the rows.
-func (c *conn) watch(rows driver.Rows) driver.Rows {
-	if !c.dooms || !c.inTx {
-		return rows
+// checkRows wraps the rows of a statement so that an error while they are read
+// counts as the transaction's failure, where failTx asks for that.
+func (c *conn) checkRows(rows driver.Rows, err error) (driver.Rows, error) {
+	if err != nil {
+		return nil, err
 	}
-	return &watchedRows{rows, c}
+	if !c.connector.failTx || !c.inTx {
+		return rows, nil
+	}
+	return &checkedRows{rows, c}, nil
 }
 
-// watchedRows are the rows of a statement in a transaction that a failure dooms:
-// a lock that is waited for while rows are read may not be got.
-type watchedRows struct {
+// checkedRows are rows whose errors fail the transaction: the server may wait for a
+// lock, in vain, while rows are read.
+type checkedRows struct {
 	driver.Rows
 
 	conn *conn
 }
 
-func (r *watchedRows) Next(dest []driver.Value) error {
+func (r *checkedRows) Next(dest []driver.Value) error {
 	err := r.Rows.Next(dest)
 	if err != nil && !errors.Is(err, io.EOF) {
-		r.conn.noteFailure(err)
+		r.conn.recordFailure(err)
 	}
 	return err //nolint:wrapcheck // io.EOF has a meaning to database/sql
 }
 
-func (r *watchedRows) Close() error {
+func (r *checkedRows) Close() error {
 	err := r.Rows.Close()
 	if err != nil {
-		r.conn.noteFailure(err)
+		r.conn.recordFailure(err)
 	}
 	return err //nolint:wrapcheck // classified above
 }

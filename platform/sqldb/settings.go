@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,10 +16,10 @@ import (
 	"github.com/rowlock/rowlock/platform/contention"
 )
 
-// Pooler says what stands between the program and the database.
+// Pooler names what stands between the program and the database.
 type Pooler string
 
-// The poolers that are known.
+// The known poolers.
 const (
 	// PoolerNone is a direct connection: a session belongs to one client.
 	PoolerNone Pooler = "none"
@@ -27,20 +28,19 @@ const (
 	PoolerTransaction Pooler = "transaction"
 )
 
-// Settings is what [Open] needs to know. Zero durations and numbers mean the
-// defaults named here.
+// Settings configure [Open]. Zero durations and numbers mean the defaults named here.
 type Settings struct {
 	// URL is postgres://user:password@host:port/database?sslmode=... The
 	// sslmode must be written out, and behind a pooler binary_parameters=yes too.
 	// Or mysql://user:password@host:port/database, with tls= and socket= as its
 	// parameters.
 	URL string
-	// Engines are those that the program has SQL for: PostgreSQL alone when empty.
-	// A URL of another one is refused.
+	// Engines lists the engines that the program has SQL for: PostgreSQL alone when
+	// empty. A URL of another one is refused.
 	Engines []Engine
 	// Pooler is PoolerNone when empty.
 	Pooler Pooler
-	// Name tells the pools of one program apart in metrics: "main" when empty.
+	// Name identifies the pool in metrics: "main" when empty.
 	Name string
 	// MaxOpenConns bounds the pool, idle connections included. 8 when zero.
 	MaxOpenConns int
@@ -58,10 +58,9 @@ type Settings struct {
 	Session map[string]string
 	// ApplicationName shows in pg_stat_activity.
 	ApplicationName string
-	// Contention counts the statements that gave up waiting for a lock. nil: nobody does.
+	// Contention counts the statements that gave up waiting for a lock; nil counts none.
 	Contention *contention.Metrics
-	// TracerProvider makes a span of each statement. nil: no tracing, and
-	// nothing in the way of a statement.
+	// TracerProvider makes a span of each statement; nil makes none, at no cost.
 	TracerProvider trace.TracerProvider
 }
 
@@ -72,36 +71,24 @@ const (
 	defaultIdleTxTimeout    = 10 * time.Second
 	defaultConnectTimeout   = 5 * time.Second
 
-	// Grace is how much longer than the server's own deadline the client waits
-	// for its answer: time enough for an error to travel, so that the outcome is
-	// the server's word and not a guess.
+	// Grace is how much longer than the server's own deadline the client waits for
+	// its answer: enough for an error to arrive, so that the server decides the
+	// outcome.
 	Grace = time.Second
 
-	// clientCheckInterval makes the server notice that its client is gone while
-	// a statement waits, and cancel it. Without it the UPDATE of a dead client
-	// is applied when the lock comes free. PostgreSQL 14 and later.
+	// clientCheckInterval makes the server detect that its client is gone while a
+	// statement waits, and cancel it. Without it the UPDATE of a dead client is
+	// applied when the lock comes free. PostgreSQL 14 and later.
 	clientCheckInterval = 200 * time.Millisecond
 )
 
 func (s *Settings) setDefaults() {
-	if s.Pooler == "" {
-		s.Pooler = PoolerNone
-	}
-	if s.Name == "" {
-		s.Name = "main"
-	}
-	if s.MaxOpenConns == 0 {
-		s.MaxOpenConns = defaultMaxOpenConns
-	}
-	if s.LockTimeout == 0 {
-		s.LockTimeout = defaultLockTimeout
-	}
-	if s.StatementTimeout == 0 {
-		s.StatementTimeout = defaultStatementTimeout
-	}
-	if s.IdleTxTimeout == 0 {
-		s.IdleTxTimeout = defaultIdleTxTimeout
-	}
+	s.Pooler = cmp.Or(s.Pooler, PoolerNone)
+	s.Name = cmp.Or(s.Name, "main")
+	s.MaxOpenConns = cmp.Or(s.MaxOpenConns, defaultMaxOpenConns)
+	s.LockTimeout = cmp.Or(s.LockTimeout, defaultLockTimeout)
+	s.StatementTimeout = cmp.Or(s.StatementTimeout, defaultStatementTimeout)
+	s.IdleTxTimeout = cmp.Or(s.IdleTxTimeout, defaultIdleTxTimeout)
 }
 
 func (s *Settings) check() error {
@@ -113,13 +100,14 @@ func (s *Settings) check() error {
 	case s.LockTimeout < time.Millisecond, s.StatementTimeout < time.Millisecond, s.IdleTxTimeout < time.Millisecond:
 		return errors.New("the database timeouts must be at least 1ms")
 	case s.LockTimeout >= s.StatementTimeout:
-		return fmt.Errorf("the lock timeout (%s) must be shorter than the statement timeout (%s)", s.LockTimeout, s.StatementTimeout)
+		return fmt.Errorf("the lock timeout (%s) must be shorter than the statement timeout (%s)",
+			s.LockTimeout, s.StatementTimeout)
 	}
 	return nil
 }
 
-// driverConfig is the driver's configuration of a URL that has passed the
-// checks, before anything of the session is added.
+// driverConfig checks a URL and returns the driver's configuration of it, without
+// session settings, together with the URL's parameters.
 func driverConfig(rawURL string) (pq.Config, url.Values, error) {
 	parsed, err := parseURL(rawURL)
 	if err != nil {
@@ -143,7 +131,7 @@ func driverConfig(rawURL string) (pq.Config, url.Values, error) {
 	return cfg, query, nil
 }
 
-// onSocket tells whether the URL leads to a Unix socket, where there is no TLS.
+// onSocket reports whether the URL leads to a Unix socket, where there is no TLS.
 func onSocket(u *url.URL, query url.Values) bool {
 	host := u.Hostname()
 	if host == "" {
@@ -152,7 +140,7 @@ func onSocket(u *url.URL, query url.Values) bool {
 	return strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@")
 }
 
-// sessionConfig is the driver's configuration of a pool.
+// sessionConfig returns the driver's configuration of a pool.
 func sessionConfig(s Settings) (pq.Config, error) {
 	cfg, query, err := driverConfig(s.URL)
 	if err != nil {
@@ -172,8 +160,8 @@ func sessionConfig(s Settings) (pq.Config, error) {
 	return cfg, err
 }
 
-// checkPooled refuses what goes wrong behind a pooler in transaction mode, some
-// of it silently.
+// checkPooled returns an error for settings that fail, some of them silently, behind
+// a pooler in transaction mode.
 func checkPooled(cfg pq.Config) error {
 	if !cfg.BinaryParameters {
 		return errors.New("behind a transaction pooler the database URL must say binary_parameters=yes: " +
@@ -187,33 +175,36 @@ func checkPooled(cfg pq.Config) error {
 		names = append(names, "options")
 	}
 	if len(names) > 0 {
-		return fmt.Errorf("behind a transaction pooler the database URL cannot set %s: use ALTER ROLE ... SET on the server",
+		return fmt.Errorf(
+			"behind a transaction pooler the database URL cannot set %s: use ALTER ROLE ... SET on the server",
 			strings.Join(names, ", "))
 	}
 	return nil
 }
 
-// startupParameters is what the server is told once per connection, so that no
-// statement has to.
+// startupParameters returns the settings that are sent once per connection, in its
+// first message. given are those of the URL.
 func startupParameters(s Settings, given map[string]string) (map[string]string, error) {
 	params := map[string]string{
 		"lock_timeout":                        Milliseconds(s.LockTimeout),
 		"statement_timeout":                   Milliseconds(s.StatementTimeout),
 		"idle_in_transaction_session_timeout": Milliseconds(s.IdleTxTimeout),
 		"client_connection_check_interval":    Milliseconds(clientCheckInterval),
-		"default_transaction_isolation":       "read committed", // for single statements: a transaction says so itself
+		"default_transaction_isolation":       "read committed", // for single statements: a transaction sets its own
 	}
 	maps.Copy(params, s.Session)
 	for name, value := range given {
 		if name == "lock_timeout" || name == "statement_timeout" {
-			return nil, fmt.Errorf("the database URL sets %s, which has a setting of its own: the two would disagree", name)
+			return nil, fmt.Errorf("the database URL sets %s, which has a setting of its own: the two would disagree",
+				name)
 		}
 		params[name] = value
 	}
 	return params, nil
 }
 
-// Milliseconds formats d as PostgreSQL reads a timeout: in whole milliseconds, at least 1, because 0 would mean none.
+// Milliseconds formats d as PostgreSQL reads a timeout: in whole milliseconds, at
+// least 1, because 0 would mean none.
 func Milliseconds(d time.Duration) string {
 	return strconv.FormatInt(max(1, d.Milliseconds()), 10)
 }

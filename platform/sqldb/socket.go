@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// socket is a network connection to the server that counts what leaves it.
+// socket is a network connection to the server that counts the bytes sent.
 type socket struct {
 	net.Conn
 
@@ -22,22 +22,23 @@ func (s *socket) Write(b []byte) (int, error) {
 	return n, err //nolint:wrapcheck // a net.Conn returns its own errors
 }
 
-// dialer dials for the driver and leaves the socket where [connector.Connect]
-// finds it.
+// dialer dials for the driver and stores the socket in the slot that
+// [connector.Connect] put into the context.
 type dialer struct{ net.Dialer }
 
-// socketKey marks the context of a connect that wants its socket. A cancel
-// request dials too, without it.
+// socketKey is the context key of that slot. A cancel request dials without it.
 type socketKey struct{}
 
-// keepAlive finds a peer that vanished while a session was idle: 15 s + 3 x 5 s.
+// newDialer returns a dialer whose keep-alive detects a peer that vanished while a
+// session was idle, after 15 s + 3 x 5 s.
 func newDialer() *dialer {
 	const (
 		idle     = 15 * time.Second
 		interval = 5 * time.Second
 		count    = 3
 	)
-	return &dialer{net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: idle, Interval: interval, Count: count}}}
+	keepAlive := net.KeepAliveConfig{Enable: true, Idle: idle, Interval: interval, Count: count}
+	return &dialer{net.Dialer{KeepAliveConfig: keepAlive}}
 }
 
 // DialContext connects and wraps the connection in a socket.
@@ -58,7 +59,7 @@ func (d *dialer) DialContext(ctx context.Context, network, address string) (net.
 	return s, nil
 }
 
-// DialTimeout is there for the driver's interface; the driver prefers DialContext.
+// DialTimeout completes the driver's interface; the driver prefers DialContext.
 func (d *dialer) DialTimeout(network, address string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()

@@ -2,6 +2,6 @@
 
 package sqldb
 
-// quiet cannot look without waiting on this platform; a closed connection is
-// found by the first statement instead.
-func (s *socket) quiet() bool { return true }
+// probeIdle returns true: this platform cannot read without waiting, and the first
+// statement finds a closed connection instead.
+func (s *socket) probeIdle() bool { return true }

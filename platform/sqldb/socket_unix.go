@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// quiet tells whether an idle socket is open with nothing to read. It does not
-// wait. An idle session is sent nothing but its end (57P01, then FIN) or a
-// changed setting; in both cases a new connection is the safe choice, so the
-// byte that is consumed here is never missed.
-func (s *socket) quiet() bool {
+// probeIdle reports whether an idle socket is open with nothing to read, by reading
+// from it without waiting. A server sends an idle session nothing but its end (57P01,
+// then FIN) or a changed setting; in both cases a new connection is the safe choice,
+// so the byte that is consumed here is never missed.
+func (s *socket) probeIdle() bool {
 	if s.raw == nil {
 		return true
 	}

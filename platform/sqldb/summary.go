@@ -7,30 +7,30 @@ import (
 	"unicode/utf8"
 )
 
-// A statement's summary is what a span is called: the tables that it writes, or
-// the first one that it reads, after the conventions' db.query.summary.
+// A statement's summary names its span: the tables that it writes, or the first one
+// that it reads, as in OpenTelemetry's db.query.summary.
 
 const (
 	maxSummaryPairs = 3
 	maxQueryText    = 2048
-	// The adapters' queries are constants but for MySQL's, which count their rows: the long ones
-	// of these are described anew each time, so that they cannot fill the places of the others.
+	// The adapters' queries are constants except MySQL's, whose text depends on the
+	// number of rows: long ones are not cached, so that they cannot fill the cache.
 	maxDescriptions = 512
 	longestKept     = 1024
 )
 
-// description is how a statement shows in a span.
+// description is the name and the text of a statement in a span.
 type description struct{ summary, text string }
 
-//nolint:gochecknoglobals // a cache of facts about the program's own statements
+//nolint:gochecknoglobals // a cache about the program's own statements
 var (
 	descriptions     sync.Map // query -> description
 	descriptionsKept atomic.Int64
 )
 
-// Summary names a statement by what it does: "UPDATE counts.count_values",
-// "SELECT events.events". Names of tables come out as they are written in the
-// program; no value can. A statement that begins with a comment is called by it.
+// Summary returns a short name of a statement: "UPDATE counts.count_values",
+// "SELECT events.events". It contains names of tables as the program writes them,
+// never a value. The name of a statement that begins with a comment is that comment.
 func Summary(query string) string { return describe(query).summary }
 
 func describe(query string) description {
@@ -65,7 +65,8 @@ func summarize(query string) string {
 			writes = append(writes, word+" "+after)
 		case word == "UPDATE" && isTable(next) && !isLocking(at(words, i-1)):
 			writes = append(writes, word+" "+next)
-		case word == "FROM" && isTable(next) && after != "(" && (reads == "" || !strings.Contains(reads, ".") && strings.Contains(next, ".")):
+		case word == "FROM" && isTable(next) && after != "(" &&
+			(reads == "" || !strings.Contains(reads, ".") && strings.Contains(next, ".")):
 			reads = "SELECT " + next // a name with a schema is a table, one without may be a CTE
 		}
 	}
@@ -87,17 +88,17 @@ func at(words []string, i int) string {
 	return words[i]
 }
 
-// isLocking tells FOR UPDATE and DO UPDATE from an UPDATE.
+// isLocking reports whether the word before UPDATE makes it FOR UPDATE or DO UPDATE.
 func isLocking(word string) bool {
 	return strings.EqualFold(word, "FOR") || strings.EqualFold(word, "DO")
 }
 
-// isTable tells whether a word can be a table's name.
+// isTable reports whether a word can be a table's name.
 func isTable(word string) bool {
 	return word != "" && strings.Trim(strings.ToLower(word), "abcdefghijklmnopqrstuvwxyz0123456789_.") == ""
 }
 
-// queryText is a statement as a span shows it: one line, and not longer than
+// queryText returns a statement as a span shows it: one line of at most
 // maxQueryText bytes.
 func queryText(query string) string {
 	text := strings.Join(strings.Fields(query), " ")

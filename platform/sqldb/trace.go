@@ -22,8 +22,8 @@ type tracing struct {
 	common trace.SpanStartEventOption
 }
 
-// traced puts spans around the connections of c. Without a provider there is no
-// wrapper at all, and nothing in a statement's way.
+// traced returns a connector whose connections make spans, or c itself without a
+// provider.
 func traced(c driver.Connector, s Settings) driver.Connector {
 	if s.TracerProvider == nil {
 		return c
@@ -44,7 +44,7 @@ func traced(c driver.Connector, s Settings) driver.Connector {
 	}}
 }
 
-// start begins the span of one call; nil where nobody records the trace.
+// start begins the span of one call, or returns nil when the trace is not recorded.
 //
 //nolint:spancheck // end ends it
 func (t *tracing) start(ctx context.Context, name, query string) trace.Span {
@@ -61,10 +61,10 @@ func (t *tracing) start(ctx context.Context, name, query string) trace.Span {
 	return span
 }
 
-// end ends a span of start. A lock that did not come free in time is told and is no
-// failure: group commit asks for it briefly and then does without, and where it does
-// end a request the spans above say so. Nor is it one that nobody waits any more for
-// what ctx was about.
+// end ends a span of start, which may be nil. A lock that did not come free in time
+// sets error.type but not the error status: group commit waits for locks briefly and
+// then runs without them, and where it fails a request the parent spans say so. Nor
+// does a cancelled ctx set the error status.
 func end(ctx context.Context, span trace.Span, err error) {
 	if span == nil {
 		return
@@ -85,14 +85,14 @@ func end(ctx context.Context, span trace.Span, err error) {
 	span.End()
 }
 
-// tracedConnector makes tracedConns.
+// tracedConnector opens tracedConns.
 type tracedConnector struct {
 	driver.Connector
 
 	tracing *tracing
 }
 
-// Connect opens a connection, under a span when a request has to wait for it.
+// Connect opens a connection, in a span when a request waits for it.
 func (c *tracedConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	span := c.tracing.start(ctx, "connect", "")
 	made, err := c.Connector.Connect(ctx)
@@ -107,7 +107,7 @@ func (c *tracedConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	return &tracedConn{conn: guarded, tracing: c.tracing}, nil
 }
 
-// tracedConn is a connection whose calls have spans.
+// tracedConn is a connection whose calls make spans.
 type tracedConn struct {
 	*conn
 
@@ -144,7 +144,7 @@ func (c *tracedConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver
 	return &tracedTx{Tx: inner, ctx: ctx, tracing: c.tracing}, nil
 }
 
-// tracedTx is a transaction whose end has a span.
+// tracedTx is a transaction whose COMMIT and ROLLBACK make spans.
 type tracedTx struct {
 	driver.Tx
 
@@ -153,19 +153,16 @@ type tracedTx struct {
 }
 
 // Commit sends COMMIT.
-func (t *tracedTx) Commit() error {
-	span := t.tracing.start(t.ctx, "COMMIT", "")
-	err := t.Tx.Commit()
-	end(t.ctx, span, err)
-	return err //nolint:wrapcheck // driver.ErrBadConn has a meaning to database/sql
-}
+func (t *tracedTx) Commit() error { return t.trace("COMMIT", t.Tx.Commit) }
 
 // Rollback sends ROLLBACK.
-func (t *tracedTx) Rollback() error {
-	span := t.tracing.start(t.ctx, "ROLLBACK", "")
-	err := t.Tx.Rollback()
+func (t *tracedTx) Rollback() error { return t.trace("ROLLBACK", t.Tx.Rollback) }
+
+func (t *tracedTx) trace(name string, send func() error) error {
+	span := t.tracing.start(t.ctx, name, "")
+	err := send()
 	end(t.ctx, span, err)
-	return err //nolint:wrapcheck // driver.ErrBadConn has a meaning to database/sql
+	return err
 }
 
 // tracedRows are the rows of a statement whose span lasts until they are read.

@@ -12,7 +12,7 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// TxOption changes one transaction.
+// TxOption configures one transaction.
 type TxOption func(*txOptions)
 
 type txOptions struct {
@@ -22,51 +22,51 @@ type txOptions struct {
 	idleTimeout      time.Duration
 }
 
-// ResolveOutcome makes InTx find out what became of a COMMIT whose answer was
-// lost, by the transaction's id. It costs one more round trip before COMMIT. An
-// outcome that cannot be proven stays Unknown, which on MySQL is every one.
+// ResolveOutcome makes InTx look up the outcome of a COMMIT whose answer was lost,
+// by the transaction's id. It costs one more round trip before COMMIT. An outcome
+// that cannot be proven stays Unknown; on MySQL none can.
 func ResolveOutcome() TxOption { return func(o *txOptions) { o.resolve = true } }
 
 // WithLockTimeout sets lock_timeout for this transaction; on MySQL in whole
 // seconds, rounded up.
 func WithLockTimeout(d time.Duration) TxOption { return func(o *txOptions) { o.lockTimeout = d } }
 
-// WithStatementTimeout sets statement_timeout for this transaction; COMMIT is
-// given as long.
+// WithStatementTimeout sets statement_timeout for this transaction, and the bound of
+// its COMMIT.
 func WithStatementTimeout(d time.Duration) TxOption {
 	return func(o *txOptions) { o.statementTimeout = d }
 }
 
 // WithIdleTimeout sets idle_in_transaction_session_timeout for this
-// transaction: how long fn may stay away from the database.
+// transaction: how long fn may send nothing.
 func WithIdleTimeout(d time.Duration) TxOption { return func(o *txOptions) { o.idleTimeout = d } }
 
 const (
 	maxTries  = 3
-	firstWait = 5 * time.Millisecond // before the second try; four times as long before the third
+	firstWait = 5 * time.Millisecond // before the second attempt; four times as long before the third
 )
 
 // InTx runs fn in a READ COMMITTED transaction and commits when fn returns nil.
 //
-// A deadlock or a serialization failure (40P01, 40001; 1213) before COMMIT makes InTx
-// run fn again, three times at most, after a random pause, while ctx lasts. fn
-// must therefore leave nothing behind outside the transaction. Nothing is
-// repeated once COMMIT was sent.
+// After a deadlock or a serialization failure (40P01, 40001; 1213) before COMMIT, InTx
+// runs fn again, three times at most in all, after a random pause, until ctx ends. fn
+// must therefore have no effects outside the transaction. Nothing is repeated once
+// COMMIT was sent.
 //
-// An error of fn that is not the database's is returned as it is, after a
-// rollback. An error of the database is an [*Error]: NotApplied before COMMIT
-// and for an answer of the server to COMMIT, Unknown for a COMMIT without an
-// answer. A context that ends before COMMIT rolls back; afterwards it is
-// ignored, so that it cannot make an outcome unknown.
+// An error of fn that is not the database's is returned unchanged, after a rollback.
+// An error of the database is an [*Error]: NotApplied before COMMIT and for an answer
+// of the server to COMMIT, Unknown for a COMMIT without an answer. A context that ends
+// before COMMIT rolls back; afterwards it is ignored, so that it cannot make an
+// outcome unknown.
 func (db *DB) InTx(ctx context.Context, fn func(ctx context.Context, tx *sqlx.Tx) error, opts ...TxOption) error {
 	var o txOptions
 	for _, opt := range opts {
 		opt(&o)
 	}
 	return db.repeat(ctx, func() (bool, error) {
-		committing, lost, err := db.try(ctx, fn, &o)
+		committing, lost, err := db.attempt(ctx, fn, &o)
 		if lost != nil {
-			err = db.settle(ctx, lost, err)
+			err = db.resolveCommit(ctx, lost, err)
 		}
 		if committing && outcomeIs(err, Unknown) {
 			db.metrics.unknown.WithLabelValues(operationTx).Inc()
@@ -75,26 +75,26 @@ func (db *DB) InTx(ctx context.Context, fn func(ctx context.Context, tx *sqlx.Tx
 	})
 }
 
-// repeat calls run until it succeeds, fails for good, or has failed maxTries
-// times. run tells whether its error leaves the way open to another try.
-func (db *DB) repeat(ctx context.Context, run func() (again bool, err error)) error {
+// repeat calls run until it succeeds, fails with an error that is not transient, or
+// has failed maxTries times. run returns whether it may be repeated after its error.
+func (db *DB) repeat(ctx context.Context, run func() (repeatable bool, err error)) error {
 	wait := firstWait
-	for try := 1; ; try++ {
-		again, err := run()
+	for attempt := 1; ; attempt++ {
+		repeatable, err := run()
 		if err == nil {
 			return nil
 		}
 		e, ok := errors.AsType[*Error](err)
-		if !ok || !again || !e.passing() || try == maxTries || !pause(ctx, wait) {
+		if !ok || !repeatable || !e.transient() || attempt == maxTries || !pause(ctx, wait) {
 			return err
 		}
-		db.metrics.retried(db.kind, e.SQLState)
+		db.metrics.recordRetry(db.kind, e.SQLState)
 		wait *= 4
 	}
 }
 
-// pause waits for d, half more or less so that rivals do not meet again; false
-// when the context ended first.
+// pause waits for a random time between half of d and one and a half of it, so that
+// competing transactions do not collide again. It returns false when ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d/2 + rand.N(d))
 	defer timer.Stop()
@@ -106,9 +106,9 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// try is one run of the transaction. committing tells that COMMIT was reached;
-// lost is the transaction whose COMMIT got no answer, if it can be looked up.
-func (db *DB) try(
+// attempt runs the transaction once. committing says that COMMIT was reached; lost is
+// the transaction whose COMMIT got no answer, if it can be looked up.
+func (db *DB) attempt(
 	ctx context.Context, fn func(context.Context, *sqlx.Tx) error, o *txOptions,
 ) (committing bool, lost *xact, err error) {
 	pinned, guarded, tx, err := db.begin(ctx, o)
@@ -123,7 +123,7 @@ func (db *DB) try(
 		}
 	}()
 	if o.statementTimeout > 0 {
-		guarded.guard = o.statementTimeout + Grace
+		guarded.maxWait = o.statementTimeout + Grace
 	}
 	if local := db.engine.localSettings(db.settings, o); local != "" {
 		if _, err = tx.ExecContext(ctx, local); err != nil {
@@ -148,16 +148,16 @@ func (db *DB) try(
 	return true, nil, err
 }
 
-// begin opens a transaction on a connection of its own. The transaction does
-// not hear of ctx's end: database/sql would roll back concurrently with fn and
-// with COMMIT. The statements of fn do, by the context that fn is given.
+// begin opens a transaction on a connection of its own. The end of ctx does not end
+// the transaction, because database/sql would roll back concurrently with fn and with
+// COMMIT; it ends the statements of fn, which get ctx themselves.
 func (db *DB) begin(ctx context.Context, o *txOptions) (*sqlx.Conn, *conn, *sqlx.Tx, error) {
 	for attempt := 1; ; attempt++ {
 		pinned, guarded, err := db.acquire(ctx)
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		err = guarded.tell(ctx, db.engine.sessionSettings(db.settings, o))
+		err = guarded.applySettings(ctx, db.engine.sessionSettings(db.settings, o))
 		if err == nil {
 			var tx *sqlx.Tx
 			tx, err = pinned.BeginTxx(context.WithoutCancel(ctx), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
@@ -177,8 +177,7 @@ func (db *DB) begin(ctx context.Context, o *txOptions) (*sqlx.Conn, *conn, *sqlx
 	}
 }
 
-// txError classifies an error from inside a transaction: whatever it is,
-// nothing was committed.
+// txError classifies an error from inside a transaction. Nothing was committed.
 func txError(ctx context.Context, err error, guarded *conn) error {
 	if !fromDatabase(ctx, err, guarded) {
 		return err
@@ -200,11 +199,12 @@ func (db *DB) commit(tx *sqlx.Tx) error {
 	return e
 }
 
-// settle turns the error of a COMMIT without an answer into what the server
-// says became of it. It runs when the transaction's connection has been given
-// back: it needs another one, and the pool may have no other.
-func (db *DB) settle(ctx context.Context, lost *xact, err error) error {
-	switch db.resolve(ctx, lost) {
+// resolveCommit looks up a COMMIT that got no answer and returns nil when it was
+// applied, an error with the outcome NotApplied when it was not, and err when that
+// cannot be known. It needs a connection, and so runs after the transaction's own was
+// released: the pool may have no other.
+func (db *DB) resolveCommit(ctx context.Context, lost *xact, err error) error {
+	switch db.lookUp(ctx, lost) {
 	case xactCommitted:
 		return nil
 	case xactAborted:

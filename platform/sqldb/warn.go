@@ -5,7 +5,7 @@ import (
 	"log/slog"
 )
 
-// serverSettings is what Warn looks at.
+// serverSettings are the settings that Warn checks.
 type serverSettings struct {
 	Fsync             string `db:"fsync"`
 	SynchronousCommit string `db:"synchronous_commit"`
@@ -27,31 +27,35 @@ const readServerSettings = `SELECT current_setting('fsync') AS fsync,
 // superuserAdvice is the same for every engine.
 const superuserAdvice = "the service is connected as a superuser: give it a role with only the rights it needs"
 
-// Warn logs one line for each setting of the server or the role that weakens
-// what the service promises. An error means that it could not look.
+// Warn logs one line for each setting of the server or the role that weakens the
+// service's promises. It returns an error when the settings cannot be read.
 func (db *DB) Warn(ctx context.Context) error {
 	advice, err := db.engine.warnings(ctx, db)
 	if err != nil {
 		return err
 	}
 	for _, line := range advice {
-		db.log.WarnContext(ctx, "unsafe database setting", slog.String("pool", db.settings.Name), slog.String("advice", line))
+		db.log.WarnContext(ctx, "unsafe database setting",
+			slog.String("pool", db.settings.Name), slog.String("advice", line))
 	}
 	return nil
 }
 
 func (postgresEngine) warnings(ctx context.Context, db *DB) ([]string, error) {
 	var s serverSettings
-	if err := db.GetContext(ctx, &s, readServerSettings); err != nil {
-		return nil, err
-	}
+	err := db.GetContext(ctx, &s, readServerSettings)
+	return s.advice(), err
+}
+
+// advice returns a sentence for each unsafe setting.
+func (s *serverSettings) advice() []string {
 	var advice []string
 	for _, w := range []struct {
 		unsafe bool
 		advice string
 	}{
 		{s.Fsync == "off", "the database runs with fsync=off: a crash of its machine loses or corrupts data"},
-		{s.SynchronousCommit == "off", "the database runs with synchronous_commit=off: a crash loses changes that were confirmed"},
+		{s.SynchronousCommit == "off", "the database runs with synchronous_commit=off: a crash loses confirmed changes"},
 		{s.FullPageWrites == "off", "the database runs with full_page_writes=off: a crash of its machine can corrupt data"},
 		{s.Superuser == "on", superuserAdvice},
 		{
@@ -65,12 +69,13 @@ func (postgresEngine) warnings(ctx context.Context, db *DB) ([]string, error) {
 		},
 		{
 			s.StatementTimeout == "0",
-			"statement_timeout is 0 behind the pooler: use ALTER ROLE ... SET statement_timeout so that the server decides first",
+			"statement_timeout is 0 behind the pooler: " +
+				"use ALTER ROLE ... SET statement_timeout so that the server decides first",
 		},
 	} {
 		if w.unsafe {
 			advice = append(advice, w.advice)
 		}
 	}
-	return advice, nil
+	return advice
 }

@@ -1,18 +1,18 @@
 // Package mysqlerr reads errors of github.com/go-sql-driver/mysql, for MySQL and
-// MariaDB. It is the sibling of package pqerr, and the only place that knows the
-// driver's error type.
+// MariaDB, as package pqerr does for PostgreSQL. Only this package uses the driver's
+// error type.
 package mysqlerr
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
 )
 
-// Facts is the part of a server's answer that may be logged. It never holds the
-// server's own message where that quotes values.
+// Facts holds the part of a server's answer that contains no values.
 type Facts struct {
 	// Number is the server's error number, such as 1213.
 	Number uint16
@@ -20,13 +20,13 @@ type Facts struct {
 	SQLState string
 	// Constraint is the key that a duplicate violates, "" for other errors.
 	Constraint string
-	// Fatal tells that the session ended with this answer, so that what it said
-	// about a COMMIT is no proof.
+	// Fatal says that the session ended with this answer, which then proves nothing
+	// about a COMMIT.
 	Fatal bool
 }
 
-// Error numbers that the package and its callers act on, by the server's names
-// without ER_. Those from 1900 on, but for 3024, 3572 and 4031, are MariaDB's.
+// Error numbers that callers handle, by the server's names without ER_. Those from
+// 1900 on, except 3024, 3572 and 4031, are MariaDB's.
 const (
 	ConCount             = 1040 // no free connection
 	DBAccessDenied       = 1044
@@ -78,7 +78,7 @@ func Inspect(err error) (Facts, bool) {
 	return f, true
 }
 
-// duplicateKey is the name at the end of "Duplicate entry '...' for key 'name'";
+// duplicateKey returns the name at the end of "Duplicate entry '...' for key 'name'";
 // MySQL 8 puts the table before it.
 func duplicateKey(message string) string {
 	const before = " for key '"
@@ -90,9 +90,9 @@ func duplicateKey(message string) string {
 	return name[strings.LastIndex(name, ".")+1:]
 }
 
-// Text is err.Error() with the server's own message replaced by its number and
-// SQLSTATE, so that what a caller wrapped around it is kept. The message is left
-// out where it may quote a value, which is everywhere but in what is listed here.
+// Text returns err.Error() with the server's own message replaced by its number and
+// SQLSTATE, keeping what callers wrapped around it. The message stays only for the
+// numbers listed in message, because any other may quote a value.
 func Text(err error) string {
 	text := err.Error()
 	answer, ok := errors.AsType[*mysql.MySQLError](err)
@@ -105,12 +105,13 @@ func Text(err error) string {
 func message(answer *mysql.MySQLError) string {
 	code := "error " + strconv.Itoa(int(answer.Number))
 	switch answer.Number {
-	case LockDeadlock, LockWaitTimeout, ConCount, TooManyUserConns, ServerShutdown, ConnectionKilled, QueryInterrupted, StatementTimeout,
-		QueryTimeout, RecordChanged, LockNowait, IdleDisconnected, OptionPrevents, ReadOnlyMode, ReadOnlyTransaction, TableExists,
-		// A login's names are the operator's own, and he needs them.
+	case LockDeadlock, LockWaitTimeout, ConCount, TooManyUserConns, ServerShutdown, ConnectionKilled,
+		QueryInterrupted, StatementTimeout, QueryTimeout, RecordChanged, LockNowait, IdleDisconnected,
+		OptionPrevents, ReadOnlyMode, ReadOnlyTransaction, TableExists,
+		// The names in a refused login are the operator's own.
 		AccessDenied, DBAccessDenied, BadDB, HostNotPrivileged, AccessDeniedNoPass, SecureTransportNeeds,
-		// What is missing or wrong in a statement: names, and the statement's own text, which has placeholders only before the driver fills
-		// them in. So the syntax error (1064) is not among them.
+		// Names that are missing or wrong in a statement. The syntax error (1064) is not
+		// listed: it quotes the statement, into which the driver has put the values.
 		noSuchTable, badField, tableAccessDenied, unknownVariable, requiresPrimaryKey, mariaRequiresPrimaryKey:
 		return answer.Message + " (" + code + ")"
 	}
@@ -129,28 +130,24 @@ const (
 	requiresPrimaryKey      = 3750
 )
 
-// Misconfigured tells an error of a connect that waiting does not mend: a refused
-// login, or TLS that one side insists on and the other has not.
+// Misconfigured reports whether err is a failure to connect that waiting does not
+// repair: a refused login, or TLS that one side requires and the other lacks.
 func Misconfigured(err error) bool {
 	if f, ok := Inspect(err); ok {
-		switch f.Number {
-		case AccessDenied, DBAccessDenied, BadDB, HostNotPrivileged, AccessDeniedNoPass, SecureTransportNeeds:
-			return true
-		}
-		return false
+		return slices.Contains([]uint16{
+			AccessDenied, DBAccessDenied, BadDB, HostNotPrivileged, AccessDeniedNoPass, SecureTransportNeeds,
+		}, f.Number)
 	}
-	for _, refusal := range []error{
-		mysql.ErrNoTLS, mysql.ErrCleartextPassword, mysql.ErrNativePassword, mysql.ErrOldPassword, mysql.ErrOldProtocol, mysql.ErrUnknownPlugin,
-	} {
-		if errors.Is(err, refusal) {
-			return true
-		}
-	}
-	return false
+	return isAny(err, mysql.ErrNoTLS, mysql.ErrCleartextPassword, mysql.ErrNativePassword, mysql.ErrOldPassword,
+		mysql.ErrOldProtocol, mysql.ErrUnknownPlugin)
 }
 
-// Broken tells the driver's own errors of a connection that ended or lost its place.
+// Broken reports whether err is the driver's error of a connection that ended or is out
+// of step.
 func Broken(err error) bool {
-	return errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, mysql.ErrMalformPkt) ||
-		errors.Is(err, mysql.ErrPktSync) || errors.Is(err, mysql.ErrPktSyncMul) || errors.Is(err, mysql.ErrBusyBuffer)
+	return isAny(err, mysql.ErrInvalidConn, mysql.ErrMalformPkt, mysql.ErrPktSync, mysql.ErrPktSyncMul, mysql.ErrBusyBuffer)
+}
+
+func isAny(err error, targets ...error) bool {
+	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 }

@@ -1,6 +1,5 @@
-// Package pqerr reads errors of github.com/lib/pq. It is the only place that
-// knows the driver's error type, so that an engine with another driver needs a
-// sibling of this package and nothing else.
+// Package pqerr reads errors of github.com/lib/pq. Only this package uses the
+// driver's error type.
 package pqerr
 
 import (
@@ -11,17 +10,14 @@ import (
 	"github.com/lib/pq/pqerror"
 )
 
-// Facts is the part of a server's answer that may be logged. It never holds
-// DETAIL, HINT or CONTEXT: the server puts column values into them.
+// Facts holds the part of a server's answer that contains no values, so not DETAIL,
+// HINT or CONTEXT, into which the server puts column values.
 type Facts struct {
 	// SQLState is the five characters of Appendix A of the PostgreSQL manual.
 	SQLState string
 	// Constraint is the name of the violated constraint, "" when there is none.
 	Constraint string
-	// Message is the primary message, or the condition's name where the primary
-	// message quotes input: `invalid input syntax for type bigint: "..."`.
-	Message string
-	// Fatal tells that the server ended the session with this answer.
+	// Fatal says that the server ended the session with this answer.
 	Fatal bool
 }
 
@@ -35,13 +31,12 @@ func Inspect(err error) (Facts, bool) {
 	return Facts{
 		SQLState:   string(answer.Code),
 		Constraint: answer.Constraint,
-		Message:    message(answer),
 		Fatal:      answer.Severity == pqerror.SeverityFatal || answer.Severity == pqerror.SeverityPanic,
 	}, true
 }
 
-// Text is err.Error() with the server's own message replaced by the one of
-// [Inspect], so that what a caller wrapped around it is kept.
+// Text returns err.Error() with the server's own message replaced by one without
+// values, keeping what callers wrapped around it.
 func Text(err error) string {
 	text := err.Error()
 	answer, ok := errors.AsType[*pq.Error](err)
@@ -51,11 +46,12 @@ func Text(err error) string {
 	return strings.ReplaceAll(text, answer.Error(), message(answer))
 }
 
-// AbortedCommit tells whether a COMMIT was refused by the driver because a
-// statement of the transaction had failed before; it was rolled back.
+// AbortedCommit reports whether the driver refused a COMMIT, and rolled back, because
+// a statement of the transaction had failed before.
 func AbortedCommit(err error) bool { return errors.Is(err, pq.ErrInFailedTransaction) }
 
-// message is the text of the answer that holds names, never values.
+// message returns the primary message of an answer, or the condition's name where the
+// message quotes input: `invalid input syntax for type bigint: "..."`.
 func message(answer *pq.Error) string {
 	text := answer.Message
 	switch {
@@ -67,6 +63,6 @@ func message(answer *pq.Error) string {
 	return text + " (" + string(answer.Code) + ")"
 }
 
-// quotesInput names the classes whose primary message may repeat what a client
+// quotesInput reports whether the primary messages of a class may repeat what a client
 // sent: data exceptions, and errors raised by a schema's own functions.
 func quotesInput(class pqerror.Class) bool { return class == "22" || class == "P0" }
