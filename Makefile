@@ -55,7 +55,7 @@ test: build ## Test all modules with the race detector (PKG=./services/counts/..
 cover: build ## Fail when a service's tests cover less than MIN_COVER percent of it
 	./bin/rowlock with-postgres -- hack/cover $(MIN_COVER) $(SERVICES)
 
-lint: ## Lint every module, and prove that the house rules bite
+lint: ## Lint every module, and test the rules of .golangci.yml
 	@linter="$(call tool,golangci-lint)" || exit; status=0; \
 	for module in $(MODULES) $(TOOLS); do \
 		echo "lint $$module"; \

@@ -133,6 +133,10 @@ func TestPagesAreShort(t *testing.T) {
 // odd are words of an earlier style that CONTRIBUTING.md replaces by plain ones.
 var odd = regexp.MustCompile(`(?i)\b(nobody|somebody|whoever|strangers?|silhouette|bites?|doom(s|ed)?|farewell|patiently|booked|verdict)\b`)
 
+// names removes what has such a word for a name: Go's http.NoBody, the system's user nobody, the old names of mutation-test.
+var names = strings.NewReplacer("http.NoBody", "", "the user nobody", "", "postgres or nobody", "", "prove-bites", "",
+	`"bites"`, "", `"bites tea"`, "")
+
 // TestLanguageIsPlain refuses the odd words in code, pages, contracts and the chart. The history (CHANGELOG.md), word lists and
 // this file may have them.
 func TestLanguageIsPlain(t *testing.T) {
@@ -145,10 +149,42 @@ func TestLanguageIsPlain(t *testing.T) {
 		}
 
 		for i, line := range strings.Split(readFile(t, filepath.Join("..", name)), "\n") {
-			// http.NoBody is a name of Go's.
-			if word := odd.FindString(strings.ReplaceAll(line, "http.NoBody", "")); word != "" {
+			if word := odd.FindString(names.Replace(line)); word != "" {
 				t.Errorf("%s:%d says %q; style: see CONTRIBUTING.md", name, i+1, word)
 			}
 		}
 	}
+}
+
+// sourcePath matches a code span that is a path, such as `internal/postgres/add.go`.
+var sourcePath = regexp.MustCompile("`((?:api|internal|platform|lab|hack|client)/[^` ]+|Dockerfile|go\\.mod)`")
+
+// TestSourcesNameFiles holds the paths in decision 0001 to files: each service's table names those below its folder.
+func TestSourcesNameFiles(t *testing.T) {
+	t.Parallel()
+
+	const page = "docs/decisions/0001-sources.md"
+
+	service := ""
+
+	prose(readFile(t, filepath.Join("..", page)), func(number int, line string) {
+		if name, ok := strings.CutPrefix(line, "### "); ok {
+			service = name
+		}
+
+		if service == "" || !strings.HasPrefix(line, "|") {
+			return
+		}
+
+		for _, m := range sourcePath.FindAllStringSubmatch(line, -1) {
+			found, err := filepath.Glob(filepath.Join("..", "services", service, m[1]))
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			if _, err := os.Stat(filepath.Join("..", m[1])); err != nil && len(found) == 0 {
+				t.Errorf("%s:%d names %s, which is not there", page, number, m[1])
+			}
+		}
+	})
 }
