@@ -205,8 +205,10 @@ func (w *WindowResult) lines() string {
 		if failed := s.Failed(); failed != nil {
 			result = "FAILS: " + failed.Name
 		}
-		lines[i] = fmt.Sprintf("%-10s %-15s %-8s %6d ok, %4d refused, %4d not applied, %3d unknown; p99 %s, slowest %s; %s",
-			w.Name, s.Service, result, s.OK, s.Refused, s.NotApplied, s.Unknown, round(s.P99), round(s.Slowest), cmp.Or(actions(s.Done), "no fault"))
+		lines[i] = fmt.Sprintf(
+			"%-10s %-15s %-8s %6d ok, %4d refused, %4d not applied, %3d unknown; p99 %s, slowest %s; %s",
+			w.Name, s.Service, result, s.OK, s.Refused, s.NotApplied, s.Unknown,
+			round(s.P99), round(s.Slowest), cmp.Or(actions(s.Done), "no fault"))
 	}
 	return strings.Join(lines, "\n")
 }
