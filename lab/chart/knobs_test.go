@@ -140,7 +140,8 @@ priorityClassName: high
 			{"tolerations", deployment, pod + "tolerations", list{dict{"key": "k", "operator": "Exists"}}},
 			{
 				"affinity", deployment,
-				pod + "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms", list{},
+				pod + "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms",
+				list{},
 			},
 			{"priorityClassName", deployment, pod + "priorityClassName", "high"},
 		},
