@@ -10,7 +10,7 @@ ARG MODULE=services/${SERVICE}
 ARG VERSION=devel
 ARG TARGETOS
 ARG TARGETARCH
-# Without it gRPC brings its debug pages along, and html/template with them, which calls methods by name: then the linker has to keep every
+# Without it gRPC brings its debug pages along, and a template interpreter that calls methods by name: then the linker keeps every
 # method of every type, a fifth of the binary. make build and hack/verify read it here: what is tested is what ships.
 ARG GO_TAGS=grpcnotrace
 # An image holds client, platform and one module, so there is no workspace: the replace lines of go.mod lead to the two.
