@@ -15,7 +15,8 @@ import (
 func tracked(t *testing.T, pathspec ...string) []string {
 	t.Helper()
 
-	cmd := exec.CommandContext(t.Context(), "git", append([]string{"ls-files", "-co", "--exclude-standard", "--"}, pathspec...)...)
+	args := append([]string{"ls-files", "-co", "--exclude-standard", "--"}, pathspec...)
+	cmd := exec.CommandContext(t.Context(), "git", args...)
 	cmd.Dir = ".."
 
 	out, err := cmd.Output()
@@ -131,18 +132,21 @@ func TestPagesAreShort(t *testing.T) {
 }
 
 // odd are words of an earlier style that CONTRIBUTING.md replaces by plain ones.
-var odd = regexp.MustCompile(`(?i)\b(nobody|somebody|whoever|strangers?|silhouette|bites?|doom(s|ed)?|farewell|patiently|booked|verdict)\b`)
+var odd = regexp.MustCompile(`(?i)\b(nobody|somebody|whoever|strangers?|silhouette|bites?|doom(s|ed)?|farewell|` +
+	`patiently|booked|verdict)\b`)
 
-// names removes what has such a word for a name: Go's http.NoBody, the system's user nobody, the old names of mutation-test.
+// names removes what has such a word for a name: Go's http.NoBody, the system's user nobody, the old names of
+// mutation-test.
 var names = strings.NewReplacer("http.NoBody", "", "the user nobody", "", "postgres or nobody", "", "prove-bites", "",
 	`"bites"`, "", `"bites tea"`, "")
 
-// TestLanguageIsPlain refuses the odd words in code, pages, contracts and the chart. The history (CHANGELOG.md), word lists and
-// this file may have them.
+// TestLanguageIsPlain refuses the odd words in code, pages, contracts and the chart. The history (CHANGELOG.md) and this
+// file may have them.
 func TestLanguageIsPlain(t *testing.T) {
 	t.Parallel()
 
-	for _, name := range tracked(t, "*.go", "*.md", "*.proto", "*.sql", "*.sh", "Makefile", "hack/*", ".ci/*", "Dockerfile",
+	for _, name := range tracked(t,
+		"*.go", "*.md", "*.proto", "*.sql", "*.sh", "Makefile", "hack/*", ".ci/*", "Dockerfile",
 		"services/*/api/*.yaml", "charts/*", "k8s/*", ".golangci.yml") {
 		if name == "tools/docs_test.go" || name == "CHANGELOG.md" {
 			continue

@@ -25,9 +25,9 @@ func (f finding) String() string {
 	return fmt.Sprintf("%s:%d: %s: %s", f.file, f.line, f.linter, f.text)
 }
 
-// TestRulesAreEnforced runs depguard and forbidigo, as .golangci.yml configures them, over testdata/rules: a small repository with the same
-// layout and import paths as this one, in which every `// want LINTER "text"` marks a line that must be refused with that text,
-// and every other line must pass. A rule that nothing there breaks fails the test too.
+// TestRulesAreEnforced runs depguard and forbidigo, as .golangci.yml configures them, over testdata/rules: a small
+// repository with the same layout and import paths as this one, in which every `// want LINTER "text"` marks a line
+// that must be refused with that text, and every other line must pass. A rule that nothing there breaks fails the test too.
 func TestRulesAreEnforced(t *testing.T) {
 	t.Parallel()
 
@@ -84,8 +84,8 @@ func TestTestFilesAreShort(t *testing.T) {
 	}
 }
 
-// copyRules copies testdata/rules to a folder of its own and makes it one module whose dependencies are platform's, so that the
-// linter sees real types without a network.
+// copyRules copies testdata/rules to a folder of its own and makes it one module whose dependencies are platform's, so
+// that the linter sees real types without a network.
 func copyRules(t *testing.T) string {
 	t.Helper()
 
@@ -108,7 +108,8 @@ func copyRules(t *testing.T) string {
 	return repo
 }
 
-// lint reports what depguard and forbidigo find. A repo that does not compile fails the test: without types forbidigo is blind.
+// lint reports what depguard and forbidigo find. A repo that does not compile fails the test: without types forbidigo
+// finds nothing.
 func lint(t *testing.T, repo string) []finding {
 	t.Helper()
 
@@ -186,14 +187,16 @@ func expectations(t *testing.T, repo string) []finding {
 	return wanted
 }
 
-// depguardRules names the rules of the configuration: the keys between `rules:` of depguard and the next linter's settings.
+// depguardRules names the rules of the configuration: the keys between `rules:` of depguard and the next linter's
+// settings.
 func depguardRules(t *testing.T, config string) []string {
 	t.Helper()
 
 	return submatches(t, section(t, config, "depguard"), `(?m)^        ([a-z-]+):$`)
 }
 
-// forbiddenNames lists every name that forbidigo's patterns end in: Exec, ExecContext, ... of `^sql\.DB\.(Exec|ExecContext)$`.
+// forbiddenNames lists every name that forbidigo's patterns end in: Exec, ExecContext, ... of
+// `^sql\.DB\.(Exec|ExecContext)$`.
 func forbiddenNames(t *testing.T, config string) []string {
 	t.Helper()
 

@@ -96,7 +96,8 @@ func TestUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := users(t, strings.TrimSpace(string(url))); got != "counts_app,events_app,iidy_app,payments_app,pyggpot_app" {
+	want := strings.Join(services.Names(), "_app,") + "_app"
+	if got := users(t, strings.TrimSpace(string(url))); got != want {
 		t.Errorf("the replicas are connected as %q", got)
 	}
 
