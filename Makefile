@@ -36,7 +36,7 @@ IMAGE_TAG ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo devel)
 	images image-stage image-last e2e kind-up kind-load kind-install kind-test kind-down clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build bin/<service> for every service, and bin/rowlock
 	CGO_ENABLED=0 go build -trimpath -tags '$(GO_TAGS)' -ldflags '$(LDFLAGS)' -o bin/ ./services/*/cmd/* ./lab/cmd/*

@@ -140,8 +140,8 @@ var odd = regexp.MustCompile(`(?i)\b(nobody|somebody|whoever|strangers?|silhouet
 var names = strings.NewReplacer("http.NoBody", "", "the user nobody", "", "postgres or nobody", "", "prove-bites", "",
 	`"bites"`, "", `"bites tea"`, "")
 
-// TestLanguageIsPlain refuses the odd words in code, pages, contracts and the chart. The history (CHANGELOG.md) and this
-// file may have them.
+// TestLanguageIsPlain refuses the odd words in code, pages, contracts and the chart. CHANGELOG.md and this file may have
+// them.
 func TestLanguageIsPlain(t *testing.T) {
 	t.Parallel()
 

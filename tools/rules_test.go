@@ -27,7 +27,8 @@ func (f finding) String() string {
 
 // TestRulesAreEnforced runs depguard and forbidigo, as .golangci.yml configures them, over testdata/rules: a small
 // repository with the same layout and import paths as this one, in which every `// want LINTER "text"` marks a line
-// that must be refused with that text, and every other line must pass. A rule that nothing there breaks fails the test too.
+// that must be refused with that text, and every other line must pass. A rule that nothing there breaks fails the test
+// too.
 func TestRulesAreEnforced(t *testing.T) {
 	t.Parallel()
 

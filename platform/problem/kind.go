@@ -33,7 +33,7 @@ var (
 	NotApplied = Define("NOT_APPLIED", http.StatusServiceUnavailable, "")
 	// DatabaseUnavailable is a database that could not be reached; nothing was applied. Safe to repeat.
 	DatabaseUnavailable = Define("DATABASE_UNAVAILABLE", http.StatusServiceUnavailable, "")
-	// Overloaded is a request refused at the door; nothing was applied. Safe to repeat.
+	// Overloaded is a request that was refused before any work; nothing was applied. Safe to repeat.
 	Overloaded = Define("OVERLOADED", http.StatusServiceUnavailable, "")
 	// OutcomeUnknown is a change that may or may not have been applied. Repeating it may apply it twice.
 	OutcomeUnknown = Define("OUTCOME_UNKNOWN", http.StatusInternalServerError, "")
