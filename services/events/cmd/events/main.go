@@ -1,5 +1,4 @@
-// Command events is one replica of the events service, or one of its workers;
-// see ../../README.md.
+// Command events runs a replica or a worker of the events service; see ../../README.md.
 package main
 
 import (

@@ -14,7 +14,7 @@ import (
 	"github.com/rowlock/rowlock/services/events/internal/worker"
 )
 
-// Service describes the service: its command line, and how a replica is built that serves the API and works nothing.
+// Service describes the service: its command line, and how a replica is built that serves the API and works no events.
 func Service() chassis.Service[Config] {
 	return chassis.Service[Config]{
 		Name:     "events",
@@ -25,14 +25,15 @@ func Service() chassis.Service[Config] {
 	}
 }
 
-// Worker describes a replica that works events and serves nothing but ADMIN_ADDR.
+// Worker describes a process that works events and serves only ADMIN_ADDR.
 func Worker() chassis.Service[Config] {
 	return chassis.Service[Config]{Name: "events", Settings: settings, Build: buildWorker}
 }
 
 func settings(cfg Config) chassis.Settings {
 	return chassis.Settings{
-		Engines: engines(), Migrations: migrations(cfg), Check: check(cfg), Lock: contention.Settings{Lock: "id", Grouped: true},
+		Engines: engines(), Migrations: migrations(cfg), Check: check(cfg),
+		Lock:   contention.Settings{Lock: "id", Grouped: true},
 		Errors: []func(error) *problem.Error{httpapi.ProblemOf, coalesce.Problem},
 	}
 }
@@ -62,7 +63,7 @@ func buildWorker(c *chassis.Chassis, cfg Config) error {
 	return nil
 }
 
-// common adds what a server and a worker share: the store, its metrics and the watch over the backlog.
+// common adds the parts that a server and a worker share: the store, its metrics and the watch over the backlog.
 //
 //nolint:ireturn // one of two adapters
 func common(c *chassis.Chassis, cfg Config) (store, *metrics.Metrics, error) {

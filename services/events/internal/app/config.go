@@ -5,11 +5,11 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// Config is what the environment tells a process, be it a replica or a worker.
+// Config is the configuration of a replica or a worker.
 type Config struct {
 	config.Common
 
-	// CoalesceInFlight is how many groups of new events are under way at once.
+	// CoalesceInFlight is how many groups of new events run at once.
 	CoalesceInFlight int `env:"COALESCE_IN_FLIGHT" envDefault:"1" min:"1"`
 	// WorkerBatch is how many events one transaction works.
 	WorkerBatch int `env:"WORKER_BATCH" envDefault:"100" min:"1" max:"1000"`
@@ -17,16 +17,16 @@ type Config struct {
 	WorkerConcurrency int `env:"WORKER_CONCURRENCY" envDefault:"2" min:"1"`
 }
 
-// Help describes the variables.
+// Help returns the variables' lines of the usage.
 func (Config) Help() map[string]string {
 	return map[string]string{
-		"COALESCE_IN_FLIGHT": "serve: groups of new events under way at once; they take turns at the row of status",
-		"WORKER_BATCH":       "work: events claimed by one transaction, at most; 1 is the source's",
+		"COALESCE_IN_FLIGHT": "serve: groups of new events that run at once; they take turns at the row of status",
+		"WORKER_BATCH":       "work: events claimed by one transaction, at most",
 		"WORKER_CONCURRENCY": "work: transactions of one process at once; less than DB_MAX_OPEN_CONNS",
 	}
 }
 
-// Validate checks what no tag can say. Load calls it beside Common's own.
+// Validate checks what no tag can express. Load calls it beside that of Common.
 func (c Config) Validate() error {
 	var f config.Faults
 	if c.DatabaseURL != "" {
@@ -34,8 +34,7 @@ func (c Config) Validate() error {
 			f.Add("DATABASE_URL: "+err.Error(), "DATABASE_URL")
 		}
 	}
-	migrations := Config{Common: config.Common{DatabaseURL: c.MigrateDatabaseURL}}
-	if c.MigrateDatabaseURL != "" && onMySQL(c) != onMySQL(migrations) {
+	if c.MigrateDatabaseURL != "" && onMySQL(c.MigrateDatabaseURL) != onMySQL(c.DatabaseURL) {
 		f.Add("MIGRATE_DATABASE_URL must lead to the same kind of server as DATABASE_URL",
 			"MIGRATE_DATABASE_URL", "DATABASE_URL")
 	}
@@ -50,6 +49,6 @@ func (c Config) Validate() error {
 	return f.Err()
 }
 
-// reservedConns of the pool are kept from new events: for the slow lane, for
-// reads and probes.
+// reservedConns is how many connections of the pool new events may not use: one for the slow lane, one for reads and
+// probes.
 const reservedConns = 2

@@ -1,3 +1,2 @@
-// Package app puts the events service together: it is the only package that
-// knows every other one.
+// Package app builds the events service. It is the only package that imports all others.
 package app

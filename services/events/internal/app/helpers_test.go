@@ -11,15 +11,12 @@ import (
 
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/events/internal/app"
 	"github.com/rowlock/rowlock/services/events/internal/postgres"
 )
 
-type commandOf = lifecycle.Command
-
-// execute runs a statement on the table status behind the service's back.
+// execute runs a statement on the table status without the service.
 func execute(t *testing.T, dsn, statement string) {
 	t.Helper()
 	table := "events.status"
@@ -64,7 +61,7 @@ func TestReadmeNamesTheMetrics(t *testing.T) {
 	})
 }
 
-// Whatever a client sends, /metrics grows by nothing.
+// TestClientsMakeNoSeries: no request of a client adds a time series.
 func TestClientsMakeNoSeries(t *testing.T) {
 	t.Parallel()
 	r := serve(t, dbtest.Postgres(t, postgres.Migrations()))

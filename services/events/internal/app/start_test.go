@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"context"
 	"io"
 	"maps"
 	"slices"
@@ -14,7 +13,7 @@ import (
 	"github.com/rowlock/rowlock/services/events/internal/app"
 )
 
-// Start refuses a database in which ids would be given twice, or not at all.
+// TestStartNeedsOneRowOfStatus: start refuses a database in which ids would be given twice, or not at all.
 func TestStartNeedsOneRowOfStatus(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, open func(bool) string) {
@@ -42,10 +41,8 @@ func TestStartNeedsOneRowOfStatus(t *testing.T) {
 func TestStartRefusesInOneSentence(t *testing.T) {
 	t.Parallel()
 	for name, env := range map[string]map[string]string{
-		"no database":                  {"DATABASE_URL": ""},
 		"another engine":               {"DATABASE_URL": "oracle://u:s3cret@h/db"},
 		"pooler of another engine":     {"DATABASE_URL": "mysql://u:s3cret@h/db", "DB_POOLER": "transaction"},
-		"pooler without its flag":      {"DB_POOLER": "transaction"},
 		"groups take every connection": {"COALESCE_IN_FLIGHT": "3", "DB_MAX_OPEN_CONNS": "4"},
 		"workers do":                   {"WORKER_CONCURRENCY": "8"},
 		"no batch":                     {"WORKER_BATCH": "0"},
@@ -68,9 +65,8 @@ func TestStartRefusesInOneSentence(t *testing.T) {
 
 func TestProgram(t *testing.T) {
 	t.Parallel()
-	p := app.Service().Program()
 	var names []string
-	for _, c := range p.Commands {
+	for _, c := range app.Service().Program().Commands {
 		names = append(names, c.Name)
 		if err := c.Run(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "DATABASE_URL") {
 			t.Errorf("%s without an environment: %v", c.Name, err)
@@ -79,35 +75,4 @@ func TestProgram(t *testing.T) {
 	if !slices.Equal(names, []string{"serve", "migrate", "work"}) {
 		t.Errorf("the commands are %v", names)
 	}
-}
-
-// The commands themselves, on both engines: migrate makes the schema, serve and
-// work run until they are stopped.
-func TestCommands(t *testing.T) {
-	t.Parallel()
-	onBoth(t, func(t *testing.T, open func(bool) string) {
-		t.Helper()
-		dsn := open(true)
-		for _, c := range []string{"migrate", "serve", "work"} {
-			i := slices.IndexFunc(app.Service().Program().Commands, func(command commandOf) bool { return command.Name == c })
-			ctx, stop := context.WithCancel(t.Context())
-			done := make(chan error, 1)
-			go func() {
-				done <- app.Service().Program().Commands[i].Run(ctx, map[string]string{
-					"DATABASE_URL": dsn, "HTTP_ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0", "LOG_LEVEL": "error",
-				})
-			}()
-			if c == "migrate" {
-				if err := <-done; err != nil {
-					t.Errorf("%s: %v", c, err)
-				}
-			}
-			stop()
-			if c != "migrate" {
-				if err := <-done; err != nil {
-					t.Errorf("%s: %v", c, err)
-				}
-			}
-		}
-	})
 }

@@ -13,46 +13,48 @@ import (
 	"github.com/rowlock/rowlock/services/events/internal/postgres"
 )
 
-// store is what both adapters are.
+// store holds the methods of both adapters.
 type store interface {
 	event.Repository
 	event.Queue
 	Close(ctx context.Context) error
 }
 
-// engines are those that there is an adapter for.
+// engines returns the engines that there is an adapter for.
 func engines() []sqldb.Engine { return []sqldb.Engine{sqldb.PostgreSQL, sqldb.MySQL} }
 
-// onMySQL tells the engine; Config.Validate has seen that the URL names one.
-func onMySQL(c Config) bool {
-	kind, err := sqldb.EngineOf(c.DatabaseURL)
+// onMySQL reports whether url names a database of MySQL or MariaDB.
+func onMySQL(url string) bool {
+	kind, err := sqldb.EngineOf(url)
 	return err == nil && kind == sqldb.MySQL
 }
 
-// migrations are those of the engine behind DATABASE_URL.
+// migrations returns those of the engine of DATABASE_URL.
 func migrations(c Config) migrate.Source {
-	if onMySQL(c) {
+	if onMySQL(c.DatabaseURL) {
 		return mysql.Migrations()
 	}
 	return postgres.Migrations()
 }
 
-// check refuses a database whose status cannot give ids.
+// check returns a function that refuses a database whose status cannot give ids.
 func check(c Config) func(context.Context, *sqldb.DB) error {
-	if onMySQL(c) {
+	if onMySQL(c.DatabaseURL) {
 		return mysql.Check
 	}
 	return postgres.Check
 }
 
+// openStore returns a store on db.
+//
 //nolint:ireturn // one of two adapters
 func openStore(c Config, db *sqldb.DB, lock *contention.Metrics, tel *telemetry.Telemetry) (store, error) {
 	o := allocate.Options{
-		InFlight: c.CoalesceInFlight, Queue: c.MaxInFlight, LockTimeout: c.DBLockTimeout, StatementTimeout: c.DBStatementTimeout,
-		Contention: lock, TracerProvider: tel.Tracing(),
+		InFlight: c.CoalesceInFlight, Queue: c.MaxInFlight, LockTimeout: c.DBLockTimeout,
+		StatementTimeout: c.DBStatementTimeout, Contention: lock, TracerProvider: tel.Tracing(),
 	}
 	reg := tel.Registry()
-	if onMySQL(c) {
+	if onMySQL(c.DatabaseURL) {
 		return mysql.New(db, o, reg)
 	}
 	return postgres.New(db, o, reg)

@@ -11,9 +11,8 @@ import (
 	"github.com/rowlock/rowlock/services/events/internal/postgres"
 )
 
-// With tracing on every operation has a span of its own, in the caller's trace,
-// and so has a worker's batch, in a trace of its own. lab/observe looks at the
-// whole tree.
+// TestOperationsAreTraced: with tracing every operation has a span in the caller's trace, and a worker's batch has one
+// in a trace of its own. lab/observe tests the whole tree.
 //
 //nolint:paralleltest // the exporter reads the environment of the process
 func TestOperationsAreTraced(t *testing.T) {

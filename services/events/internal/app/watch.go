@@ -10,8 +10,8 @@ import (
 	"github.com/rowlock/rowlock/services/events/internal/metrics"
 )
 
-// watch looks at the backlog, on every replica and every worker: whoever is left
-// tells that nobody works. It reads the pending events alone.
+// watch counts the backlog. Every replica and every worker runs one, so that the metrics grow even when no worker is
+// left. It reads only the pending events.
 type watch struct {
 	queue   event.Queue
 	metrics *metrics.Metrics
@@ -20,28 +20,27 @@ type watch struct {
 
 const watchInterval = 10 * time.Second
 
-// run looks at once, and then at the interval, a tenth of it more or less.
+// run counts at once and then every watchInterval, 10 % more or less, until ctx ends.
 func (w *watch) run(ctx context.Context) error {
 	for {
-		w.look(ctx)
-		timer := time.NewTimer(watchInterval - watchInterval/10 + rand.N(watchInterval/5))
+		w.count(ctx)
 		select {
-		case <-timer.C:
+		case <-time.After(watchInterval - watchInterval/10 + rand.N(watchInterval/5)):
 		case <-ctx.Done():
-			timer.Stop()
 			return nil
 		}
 	}
 }
 
-func (w *watch) look(ctx context.Context) {
+// count sets the metrics to the backlog, or to unknown.
+func (w *watch) count(ctx context.Context) {
 	b, err := w.queue.Backlog(ctx)
 	if err == nil {
 		w.metrics.Backlog(b)
 		return
 	}
 	w.metrics.BacklogUnknown()
-	if ctx.Err() == nil { // else we are stopping
+	if ctx.Err() == nil { // otherwise the process is stopping
 		w.log.WarnContext(ctx, "the pending events could not be counted", slog.Any("error", err))
 	}
 }

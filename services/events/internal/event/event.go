@@ -8,11 +8,11 @@ import (
 // MaxValueBytes bounds a value: the column is a varchar(255).
 const MaxValueBytes = 255
 
-// ID is an event's id: 1 and up.
+// ID identifies an event: 1 and up.
 type ID int64
 
-// ParseID reads an id as a URL has it: digits without sign or leading zero, 1 to
-// the largest int64. The error wraps ErrInvalidID and does not repeat s.
+// ParseID reads an id from a URL: digits without sign or leading zero, 1 to the largest int64. The error wraps
+// ErrInvalidID and does not repeat s.
 func ParseID(s string) (ID, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 1 || strconv.FormatInt(n, 10) != s {
@@ -21,23 +21,23 @@ func ParseID(s string) (ID, error) {
 	return ID(n), nil
 }
 
-// String is the id in digits.
+// String returns the id in digits.
 func (id ID) String() string { return strconv.FormatInt(int64(id), 10) }
 
-// Event is one event as it stands in the database.
+// Event holds one event as it is in the database.
 type Event struct {
 	ID ID
-	// Value is what it was given; meaningless while it is pending.
+	// Value has no meaning while the event is pending.
 	Value string
-	// Pending tells that no worker has come to it yet.
+	// Pending is set until a worker has stored a value.
 	Pending bool
 }
 
-// Backlog is what the workers have before them.
+// Backlog describes the pending events.
 type Backlog struct {
-	// Pending is how many events wait for a worker, claimed ones included.
+	// Pending is the number of pending events, claimed ones included.
 	Pending int64
-	// Distance is how many ids were given since the oldest of them, itself
-	// included: the age in events, as no time is stored. 0 when none is pending.
+	// Distance is how many ids were given since the oldest pending one, itself included: its age in events, as no time
+	// is stored. 0 when none is pending.
 	Distance int64
 }

@@ -2,30 +2,29 @@ package event
 
 import "context"
 
-// API is the inbound port of whoever makes and reads events.
+// API is the inbound port: it adds and reads events.
 type API interface {
-	// Create adds an event that has its value already.
+	// Create adds an event with a value and returns it.
 	Create(ctx context.Context) (Event, error)
-	// Enqueue adds a pending event, for a worker.
+	// Enqueue adds a pending event and returns its id.
 	Enqueue(ctx context.Context) (ID, error)
 	// Get returns one event, or ErrNotFound.
 	Get(ctx context.Context, id ID) (Event, error)
-	// Count is the number of all events.
+	// Count returns the number of all events.
 	Count(ctx context.Context) (int64, error)
 }
 
-// Repository is the outbound port of the API. What one must keep is the suite
-// eventtest.Exercise.
+// Repository is the outbound port of the API. Every implementation passes eventtest.Exercise.
 type Repository interface {
-	// Add stores a new event under the next id and returns it once it is committed.
+	// Add stores a new event under the next id and returns the id once it is committed.
 	Add(ctx context.Context, n New) (ID, error)
 	// Find returns one event, or ErrNotFound.
 	Find(ctx context.Context, id ID) (Event, error)
-	// Count is the number of all events, read from status without a scan.
+	// Count returns the number of all events, read from status without a scan.
 	Count(ctx context.Context) (int64, error)
 }
 
-// New is an event that is to be: with a value, or pending.
+// New describes an event to add: with a value, or pending.
 type New struct {
 	Value   string // 1 to MaxValueBytes bytes; ignored when Pending
 	Pending bool
@@ -33,12 +32,11 @@ type New struct {
 
 // Queue is the outbound port of the workers.
 type Queue interface {
-	// Work claims up to limit pending events that nobody else has claimed, asks
-	// value for each, and stores the values, all in one transaction: an error
-	// means that nothing was stored, unless it says that the outcome is unknown.
-	// It returns how many it worked; 0 when there is nothing to claim. value may
-	// be asked again for the same event when the transaction is run again.
+	// Work claims up to limit pending events that no other transaction has claimed, calls value for each, and stores
+	// the values, all in one transaction. It returns how many events it worked; 0 when there are none to claim. After
+	// an error nothing is stored, unless the error says that the outcome is unknown. value may be called again for
+	// the same event when the transaction is run again.
 	Work(ctx context.Context, limit int, value func(ID) string) (int, error)
-	// Backlog looks at what is pending.
+	// Backlog counts the pending events.
 	Backlog(ctx context.Context) (Backlog, error)
 }

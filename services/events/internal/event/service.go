@@ -2,8 +2,7 @@ package event
 
 import "context"
 
-// Service implements API on a repository. It holds no state of its own, so any
-// number of replicas may run.
+// Service implements API on a repository. It holds no state of its own, so any number of replicas may run.
 type Service struct {
 	repo  Repository
 	value func() string
@@ -11,13 +10,13 @@ type Service struct {
 
 var _ API = (*Service)(nil)
 
-// NewService returns the domain's service on repo. value makes the values of
-// events that are created with one, such as RandomWord.
+// NewService returns the domain's service on repo. value returns the value of an event that is created with one, such
+// as RandomWord.
 func NewService(repo Repository, value func() string) *Service {
 	return &Service{repo: repo, value: value}
 }
 
-// Create adds an event that has its value already.
+// Create adds an event with a value and returns it.
 func (s *Service) Create(ctx context.Context) (Event, error) {
 	value := s.value()
 	id, err := s.repo.Add(ctx, New{Value: value})
@@ -27,13 +26,13 @@ func (s *Service) Create(ctx context.Context) (Event, error) {
 	return Event{ID: id, Value: value}, nil
 }
 
-// Enqueue adds a pending event.
+// Enqueue adds a pending event and returns its id.
 func (s *Service) Enqueue(ctx context.Context) (ID, error) {
 	return s.repo.Add(ctx, New{Pending: true})
 }
 
-// Get returns one event.
+// Get returns one event, or ErrNotFound.
 func (s *Service) Get(ctx context.Context, id ID) (Event, error) { return s.repo.Find(ctx, id) }
 
-// Count is the number of all events.
+// Count returns the number of all events.
 func (s *Service) Count(ctx context.Context) (int64, error) { return s.repo.Count(ctx) }

@@ -10,7 +10,7 @@ import (
 //go:embed words.txt
 var wordsFile string
 
-// words are the lines of words.txt that are no comment.
+// words returns the lines of words.txt without its comments.
 var words = sync.OnceValue(func() []string { //nolint:gochecknoglobals // read only
 	var list []string
 	for line := range strings.Lines(wordsFile) {
@@ -21,8 +21,7 @@ var words = sync.OnceValue(func() []string { //nolint:gochecknoglobals // read o
 	return list
 })
 
-// RandomWord is what an event's value is made of: one of some four thousand
-// English words, every one as likely.
+// RandomWord returns one of about four thousand English words, each equally likely.
 func RandomWord() string {
 	list := words()
 	return list[rand.IntN(len(list))]

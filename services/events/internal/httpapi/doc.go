@@ -1,5 +1,5 @@
-// Package httpapi serves the domain's inbound port over HTTP, as api/openapi.yaml defines it. It depends on the port
-// alone, never on a repository.
+// Package httpapi serves the domain's inbound port over HTTP, as api/openapi.yaml defines it. It depends only on the
+// port, never on a repository.
 //
 // The types of bodies and the routes are generated from the contract into api.gen.go.
 package httpapi

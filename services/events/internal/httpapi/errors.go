@@ -23,7 +23,7 @@ func ProblemOf(err error) *problem.Error {
 		return problem.InvalidField.New("The event's id must be a whole number from 1 to 9223372036854775807, in digits.",
 			problem.Field(fieldID), problem.Cause(err))
 	case errors.Is(err, event.ErrStatus):
-		return problem.NotApplied.New("The service's table of ids is damaged and needs a person. Nothing was added.",
+		return problem.NotApplied.New("The service's table of ids is damaged and must be repaired. Nothing was added.",
 			problem.Cause(err))
 	}
 	return nil

@@ -1,4 +1,4 @@
-// Package metrics counts what the events service does, for Prometheus.
+// Package metrics holds the Prometheus metrics of the events service.
 package metrics
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/rowlock/rowlock/services/events/internal/worker"
 )
 
-// Metrics implements the observer of the worker.
+// Metrics implements worker.Observer.
 type Metrics struct {
 	pending  prometheus.Gauge
 	distance prometheus.Gauge
@@ -23,14 +23,15 @@ type Metrics struct {
 
 var _ worker.Observer = (*Metrics)(nil)
 
-// New registers the metrics.
+// New registers the metrics with reg.
 func New(reg prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		pending: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "events_pending", Help: "Events that wait for a worker, looked at every 10 s; NaN when that failed.",
+			Name: "events_pending", Help: "Pending events, counted every 10 s; NaN when that failed.",
 		}),
 		distance: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "events_oldest_pending_distance", Help: "Events added since the oldest pending one, itself included; 0 when none is pending.",
+			Name: "events_oldest_pending_distance",
+			Help: "Events added since the oldest pending one, itself included; 0 when none is pending.",
 		}),
 		claimed: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "events_claimed_batch_size", Help: "Events worked in one transaction.",
@@ -40,7 +41,7 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 			Name: "events_worked_total", Help: "Events that this process has given a value.",
 		}),
 		empty: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "events_empty_polls_total", Help: "Looks for pending events that found none.",
+			Name: "events_empty_polls_total", Help: "Polls that found no pending event.",
 		}),
 		failed: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "events_failed_batches_total", Help: "Batches that were rolled back, or whose outcome is unknown.",
@@ -67,13 +68,13 @@ func (m *Metrics) FoundNothing() { m.empty.Inc() }
 // Failed implements worker.Observer.
 func (m *Metrics) Failed() { m.failed.Inc() }
 
-// Backlog sets what is pending.
+// Backlog records the pending events.
 func (m *Metrics) Backlog(b event.Backlog) {
 	m.pending.Set(float64(b.Pending))
 	m.distance.Set(float64(b.Distance))
 }
 
-// BacklogUnknown says that it could not be looked at.
+// BacklogUnknown records that the pending events could not be counted.
 func (m *Metrics) BacklogUnknown() {
 	m.pending.Set(math.NaN())
 	m.distance.Set(math.NaN())

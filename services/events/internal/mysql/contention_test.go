@@ -2,11 +2,13 @@ package mysql_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/jmoiron/sqlx"
 
 	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/waittest"
@@ -14,48 +16,55 @@ import (
 	"github.com/rowlock/rowlock/services/events/internal/mysql"
 )
 
-// Every group notes one wait for the row of status, and one conflict if it gave up.
-func TestWaitsForAnIDAreNoted(t *testing.T) {
+// TestLockedStatus: another transaction locks the row of status, for a moment and for longer than DB_LOCK_TIMEOUT.
+// Reads do not wait. Every group records a wait for the row, and a conflict when it gives up.
+func TestLockedStatus(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.MariaDB(t, mysql.Migrations())
 	seen := apptest.NewContention(t, contention.Settings{Lock: "id"})
-	s := newSeen(t, openSeen(t, dsn, seen.Metrics), seen.Metrics)
-	for range 3 {
-		if _, err := s.Add(t.Context(), event.New{Value: "x"}); err != nil {
-			t.Fatal(err)
+	s, db := newSeen(t, openSeen(t, dsn, seen.Metrics), seen.Metrics), openPool(t, dsn)
+	const adds = 20
+	answers := make(chan error, adds)
+	wantAnswers := func(want error) {
+		for range adds {
+			if err := <-answers; !errors.Is(err, want) {
+				t.Errorf("got %v, want %v", err, want)
+			}
 		}
 	}
-	if n, _ := seen.Waits(t, contention.InDatabase); n != 3 || seen.Conflicts(t, contention.LockTimeout) != 0 {
-		t.Fatalf("%g waits, %g conflicts", n, seen.Conflicts(t, contention.LockTimeout))
-	}
-	held, let := make(chan struct{}), make(chan struct{})
-	holder := make(chan error, 1)
-	other := openPool(t, dsn)
-	go func() {
-		holder <- other.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+	for _, long := range []bool{false, true} {
+		before := seen.Conflicts(t, contention.LockTimeout)
+		if err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
 			var id int64
-			err := tx.GetContext(ctx, &id, `SELECT id FROM status FOR UPDATE`)
-			close(held)
-			<-let
+			if err := tx.GetContext(ctx, &id, `SELECT id FROM status FOR UPDATE`); err != nil {
+				return err
+			}
+			for range adds {
+				go func() {
+					_, err := s.Add(t.Context(), event.New{Value: "x"})
+					answers <- err
+				}()
+			}
+			waittest.Eventually(t, "a group has given up", func() bool {
+				return seen.Conflicts(t, contention.LockTimeout) > before
+			})
+			if long {
+				wantAnswers(coalesce.ErrLocked)
+			}
+			_, err := s.Count(ctx)
 			return err
-		})
-	}()
-	<-held
-	done := make(chan error, 1)
-	go func() {
-		_, err := s.Add(t.Context(), event.New{Value: "x"})
-		done <- err
-	}()
-	waittest.Eventually(t, "it has given up once", func() bool { return seen.Conflicts(t, contention.LockTimeout) >= 1 })
-	close(let)
-	if err := <-holder; err != nil {
-		t.Fatal(err)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if !long {
+			wantAnswers(nil)
+		}
 	}
-	if err := <-done; err != nil {
-		t.Fatal(err)
+	waits, seconds := seen.Waits(t, contention.InDatabase)
+	if n := seen.Conflicts(t, contention.LockTimeout); waits <= n || seconds < 0.9 {
+		t.Errorf("%g waits of %g s, %g conflicts", waits, seconds, n)
 	}
-	timeouts := seen.Conflicts(t, contention.LockTimeout)
-	if n, seconds := seen.Waits(t, contention.InDatabase); n != 3+timeouts+1 || seconds < 0.9 {
-		t.Errorf("%g waits of %g s and %g conflicts", n, seconds, timeouts)
+	if n, err := s.Count(t.Context()); err != nil || n != adds {
+		t.Errorf("count %d, %v; want the %d that were acknowledged", n, err, adds)
 	}
 }

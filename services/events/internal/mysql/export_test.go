@@ -1,7 +1,7 @@
 package mysql
 
-// Parts is how many there are; ClaimPartSQL names one.
+// Parts is the number of partitions of the pending events.
 const Parts = parts
 
-// ClaimPartSQL is the statement that claims from a part.
+// ClaimPartSQL returns the statement that claims from a partition.
 func ClaimPartSQL(part uint64) string { return claimPartSQL(part) }

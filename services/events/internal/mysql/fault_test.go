@@ -2,11 +2,8 @@ package mysql_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,8 +17,7 @@ import (
 	"github.com/rowlock/rowlock/services/events/internal/mysql"
 )
 
-// wantWhole demands that the ids are 1..n, that status says n, and that each
-// event stands once.
+// wantWhole tests that the ids are 1..n, each once, and that status holds n, and returns n.
 func wantWhole(t *testing.T, db *sqldb.DB) (n int64) {
 	t.Helper()
 	var got struct {
@@ -43,8 +39,8 @@ func wantWhole(t *testing.T, db *sqldb.DB) (n int64) {
 	return got.Status
 }
 
-// The replies to statements and to COMMIT get lost: what was acknowledged is
-// there, under an id of its own, and the ids stay gapless.
+// TestLostReplies: the replies to statements and to COMMIT get lost. What was acknowledged is stored, under an id of
+// its own, and the ids stay gapless.
 func TestLostReplies(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []string{"SELECT id FROM status", "UPDATE status", "INSERT INTO events", "COMMIT"} {
@@ -97,7 +93,7 @@ func TestLostReplies(t *testing.T) {
 	}
 }
 
-// A worker whose connection is killed in the middle of a batch gives it back.
+// TestKilledWorker: a batch is rolled back when its worker's connection is killed in the middle of it.
 func TestKilledWorker(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.MariaDB(t, mysql.Migrations())
@@ -116,7 +112,7 @@ func TestKilledWorker(t *testing.T) {
 		t.Errorf("worked %d, %v", n, err)
 	}
 	worked := 0
-	waittest.Eventually(t, "the server gave the claim back", func() bool {
+	waittest.Eventually(t, "the server has rolled the claim back", func() bool {
 		n, err := other.Work(t.Context(), 100, func(event.ID) string { return "kept" })
 		if err != nil {
 			t.Error(err)
@@ -127,71 +123,7 @@ func TestKilledWorker(t *testing.T) {
 	wantWhole(t, db)
 }
 
-// A storm on two replicas: nobody but sqldb sees a deadlock, nothing is doubled,
-// and status is the number of events at every moment.
-func TestStorm(t *testing.T) {
-	t.Parallel()
-	dsn := dbtest.MariaDB(t, mysql.Migrations())
-	db := openPool(t, dsn)
-	stores := []*mysql.Store{openStore(t, dsn), openStore(t, dsn)}
-	ctx, stop := context.WithCancel(t.Context())
-	var background sync.WaitGroup
-	var worked, looks atomic.Int64
-	for i := range 6 {
-		background.Go(func() {
-			for ctx.Err() == nil {
-				n, err := stores[i%2].Work(t.Context(), 3+i*5, func(id event.ID) string { return fmt.Sprintf("%d", id) })
-				if err != nil {
-					t.Errorf("work: %v", err)
-				}
-				worked.Add(int64(n))
-			}
-		})
-	}
-	background.Go(func() {
-		for ctx.Err() == nil {
-			var got struct {
-				Events int64 `db:"events"`
-				Status int64 `db:"status"`
-			}
-			err := db.GetContext(t.Context(), &got, `SELECT (SELECT count(*) FROM events) AS events, (SELECT id FROM status) AS status`)
-			if err != nil || got.Events != got.Status {
-				t.Errorf("%+v, %v", got, err)
-			}
-			looks.Add(1)
-		}
-	})
-	if err := waittest.Together(20, func(i int) (err error) {
-		for k := range 30 {
-			_, added := stores[i%2].Add(t.Context(), event.New{Pending: i%3 > 0, Value: strconv.Itoa(k)})
-			err = errors.Join(err, added)
-		}
-		return err
-	}); err != nil {
-		t.Error(err)
-	}
-	stop()
-	background.Wait()
-	for {
-		n, err := stores[0].Work(t.Context(), 100, func(id event.ID) string { return fmt.Sprintf("%d", id) })
-		if err != nil {
-			t.Fatal(err)
-		}
-		if worked.Add(int64(n)); n == 0 {
-			break
-		}
-	}
-	if n := wantWhole(t, db); n != 600 || worked.Load() != 390 || looks.Load() < 2 {
-		t.Errorf("%d events, %d worked, %d looks", n, worked.Load(), looks.Load())
-	}
-	var pending int
-	if err := db.GetContext(t.Context(), &pending, `SELECT count(*) FROM events WHERE value IS NULL`); err != nil || pending != 0 {
-		t.Errorf("%d pending, %v", pending, err)
-	}
-}
-
-// The server is killed in the middle of everything and comes back: what was
-// acknowledged is there, and nothing is doubled.
+// TestServerKilled: the server is killed under load and started again. What was acknowledged is stored, once.
 func TestServerKilled(t *testing.T) {
 	t.Parallel()
 	server, dsn := dbtest.MariaServer(t)

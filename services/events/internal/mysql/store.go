@@ -20,8 +20,8 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations returns the schema's migrations. A schema is a database here: the
-// URL's, in which the history is a table beside the service's two.
+// Migrations returns the schema's migrations. A schema is a database here: the URL's, where the history is a table
+// beside the service's two.
 func Migrations() migrate.Source {
 	return migrate.Source{FS: migrations, Dir: "migrations", Engine: sqldb.MySQL, Schema: "events"}
 }
@@ -29,7 +29,7 @@ func Migrations() migrate.Source {
 // Store is an event.Repository and an event.Queue on MySQL or MariaDB.
 type Store struct {
 	db    *sqldb.DB
-	ids   *allocate.Allocator
+	adds  *allocate.Groups
 	lock  *contention.Metrics
 	turns turns
 }
@@ -42,20 +42,17 @@ var (
 // New returns a store on db, whose schema must have been migrated.
 func New(db *sqldb.DB, o allocate.Options, reg prometheus.Registerer) (*Store, error) {
 	s := &Store{db: db, lock: o.Contention}
-	s.turns.next.Store(rand.Uint64N(parts)) // processes that start together begin apart
-	ids, err := allocate.New(s.insert, o, reg)
-	if err != nil {
-		return nil, err
-	}
-	s.ids = ids
-	return s, nil
+	s.turns.next.Store(rand.Uint64N(parts)) // processes that start together begin at different parts
+	adds, err := allocate.NewGroups(s.insertGroup, o, reg)
+	s.adds = adds
+	return s, err
 }
 
-// Close waits until every new event under way is answered. The pool stays open.
-func (s *Store) Close(ctx context.Context) error { return s.ids.Close(ctx) }
+// Close waits until every new event in flight is answered. The pool stays open.
+func (s *Store) Close(ctx context.Context) error { return s.adds.Close(ctx) }
 
-// Check refuses a database whose status does not hold exactly one row: with none
-// no id can be given, with two each would be given twice.
+// Check returns event.ErrStatus unless status holds exactly one row: with none no id can be given, with two each would
+// be given twice. It also refuses a server that would refuse every write.
 func Check(ctx context.Context, db *sqldb.DB) error {
 	var rows int64
 	if err := db.GetContext(ctx, &rows, `SELECT count(*) FROM status`); err != nil {
@@ -67,24 +64,22 @@ func Check(ctx context.Context, db *sqldb.DB) error {
 	return checkBinlog(ctx, db)
 }
 
-// checkBinlog refuses a server that would refuse every write: at READ COMMITTED
-// InnoDB writes no statements to the binary log (error 1665).
+// checkBinlog returns an error when the server would refuse every write: at READ COMMITTED InnoDB writes no statements
+// to the binary log (error 1665).
 func checkBinlog(ctx context.Context, db *sqldb.DB) error {
 	var refuses bool
 	if err := db.GetContext(ctx, &refuses, `SELECT @@log_bin AND @@binlog_format = 'STATEMENT'`); err != nil {
 		return err
 	}
 	if refuses {
-		return errors.New("the server runs with binlog_format=STATEMENT, at which it refuses writes at READ COMMITTED: use ROW or MIXED")
+		return errors.New("the server runs with binlog_format=STATEMENT, with which it refuses writes at READ COMMITTED: " +
+			"use ROW or MIXED")
 	}
 	return nil
 }
 
-// Add implements event.Repository.
-func (s *Store) Add(ctx context.Context, n event.New) (event.ID, error) { return s.ids.Add(ctx, n) }
-
-// Find implements event.Repository. One statement sees an event before or after a
-// worker moved it, never in between. There is one row of an id, so it stops there.
+// Find implements event.Repository. One statement sees an event before or after a worker moved it, never in between.
+// An id has one row, so LIMIT ends the scan there.
 func (s *Store) Find(ctx context.Context, id event.ID) (event.Event, error) {
 	const query = `SELECT value FROM events WHERE id = ? LIMIT 1`
 	var value sql.NullString
@@ -98,8 +93,8 @@ func (s *Store) Find(ctx context.Context, id event.ID) (event.Event, error) {
 	return event.Event{ID: id, Value: value.String, Pending: !value.Valid}, nil
 }
 
-// Count implements event.Repository: the row of status is the number of events,
-// because an event and its id are committed together.
+// Count implements event.Repository. It reads status, which is the number of events because an event and its id are
+// committed together.
 func (s *Store) Count(ctx context.Context) (n int64, err error) {
 	err = s.db.GetContext(ctx, &n, `SELECT id FROM status`)
 	if errors.Is(err, sql.ErrNoRows) {

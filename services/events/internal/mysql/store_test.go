@@ -35,12 +35,12 @@ func openPool(t *testing.T, dsn string) *sqldb.DB {
 	return openSeen(t, dsn, nil)
 }
 
-// openSeen opens a pool whose lock metrics the test looks at.
+// openSeen opens a pool whose lock metrics the test reads.
 func openSeen(t *testing.T, dsn string, seen *contention.Metrics) *sqldb.DB {
 	t.Helper()
 	db, err := sqldb.Open(t.Context(), sqldb.Settings{
-		URL: dsn, Engines: []sqldb.Engine{sqldb.MySQL}, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout,
-		Contention: seen,
+		URL: dsn, Engines: []sqldb.Engine{sqldb.MySQL}, MaxOpenConns: 8,
+		LockTimeout: lockTimeout, StatementTimeout: statementTimeout, Contention: seen,
 	}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
@@ -53,17 +53,18 @@ func openSeen(t *testing.T, dsn string, seen *contention.Metrics) *sqldb.DB {
 	return db
 }
 
-// openStore opens one replica's store on a database.
+// openStore opens the store of one replica.
 func openStore(t *testing.T, dsn string) *mysql.Store {
 	t.Helper()
 	return newSeen(t, openPool(t, dsn), nil)
 }
 
-// newSeen makes a store whose lock metrics the test looks at.
+// newSeen returns a store whose lock metrics the test reads.
 func newSeen(t *testing.T, db *sqldb.DB, seen *contention.Metrics) *mysql.Store {
 	t.Helper()
-	s, err := mysql.New(db,
-		allocate.Options{LockTimeout: lockTimeout, StatementTimeout: statementTimeout, Contention: seen}, prometheus.NewRegistry())
+	s, err := mysql.New(db, allocate.Options{
+		LockTimeout: lockTimeout, StatementTimeout: statementTimeout, Contention: seen,
+	}, prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}

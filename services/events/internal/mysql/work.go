@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/services/events/internal/event"
 )
 
-// claimSQL locks pending events that nobody else has locked.
+// claimSQL locks pending events that no other transaction has locked.
 const claimSQL = `
 SELECT id
   FROM events
@@ -20,25 +20,24 @@ SELECT id
  LIMIT ?
    FOR UPDATE SKIP LOCKED`
 
-// claimPartSQL does so in one of the parts that the pending events lie in. With a
-// backlog each claim takes another part: workers that all began at the first one
-// would step over each other's locks, and over what is deleted and not yet purged.
+// claimPartSQL returns claimSQL for one of the partitions of the pending events. With a backlog each claim reads
+// another partition: workers that all began at the first one would step over each other's locks, and over what is
+// deleted and not yet purged.
 func claimPartSQL(part uint64) string {
 	return strings.Replace(claimSQL, "FROM events", "FROM events PARTITION (pendingsp"+strconv.FormatUint(part, 10)+")", 1)
 }
 
-// parts is how many subpartitions migrations/00002_events.sql makes.
+// parts is the number of subpartitions that migrations/00002_events.sql creates.
 const parts = 64
 
-// turns says where the next claim looks.
+// turns selects the partition that the next claim reads.
 type turns struct {
 	next    atomic.Uint64
-	backlog atomic.Bool // the last claim found as much as it wanted
+	backlog atomic.Bool // whether the last claim found as many events as its limit
 }
 
-// finishSQL gives the claimed events their values, which moves them to the
-// processed ones. "value IS NULL" names the partition, and makes a repeat
-// harmless; LIMIT ends the scan at the last of them.
+// finishSQL returns the statement that gives n claimed events their values, which moves them to the processed ones.
+// "value IS NULL" names the partition and makes a repeat harmless; LIMIT ends the scan at the last of them.
 func finishSQL(n int) string {
 	return `
 UPDATE events
@@ -48,13 +47,12 @@ UPDATE events
  LIMIT ?`
 }
 
-// errNothing rolls a claim of nothing back.
+// errNothing rolls back a claim that found no event.
 var errNothing = errors.New("nothing is pending")
 
 // Work implements event.Queue.
 func (s *Store) Work(ctx context.Context, limit int, value func(event.ID) string) (n int, err error) {
 	err = s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
-		n = 0
 		ids, err := s.claim(ctx, tx, limit)
 		if err != nil {
 			return err
@@ -81,8 +79,8 @@ func (s *Store) Work(ctx context.Context, limit int, value func(event.ID) string
 	return n, nil
 }
 
-// claim locks pending events: a part's where there is a backlog, and where that
-// does not suffice any.
+// claim locks up to limit pending events and returns their ids: those of one partition while there is a backlog, and of
+// any partition when there are too few in it.
 func (s *Store) claim(ctx context.Context, tx *sqlx.Tx, limit int) (ids []int64, err error) {
 	if s.turns.backlog.Load() {
 		if err := tx.SelectContext(ctx, &ids, claimPartSQL(s.turns.next.Add(1)%parts), limit); err != nil {
@@ -91,8 +89,8 @@ func (s *Store) claim(ctx context.Context, tx *sqlx.Tx, limit int) (ids []int64,
 		if len(ids) == limit {
 			return ids, nil
 		}
-		// These stay locked for the moment that this takes; the next claim meets
-		// most of them again, since nobody skips his own locks.
+		// These stay locked until COMMIT; the next SELECT finds most of them again, since SKIP LOCKED does not skip the
+		// transaction's own locks.
 		ids = nil
 	}
 	err = tx.SelectContext(ctx, &ids, claimSQL, limit)

@@ -1,11 +1,13 @@
 package postgres_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -14,41 +16,54 @@ import (
 	"github.com/rowlock/rowlock/services/events/internal/postgres"
 )
 
-// Every group notes one wait for the row of status, and one conflict if it gave up.
-func TestWaitsForAnIDAreNoted(t *testing.T) {
+// TestLockedStatus: another transaction locks the row of status, for a moment and for longer than DB_LOCK_TIMEOUT.
+// Reads do not wait. Every group records a wait for the row, and a conflict when it gives up.
+func TestLockedStatus(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	seen := apptest.NewContention(t, contention.Settings{Lock: "id"})
 	s := newSeen(t, openCounted(t, dsn, sqldb.PoolerNone, prometheus.NewRegistry(), seen.Metrics), seen.Metrics)
-	for range 3 {
-		if _, err := s.Add(t.Context(), event.New{Value: "x"}); err != nil {
+	db := apptest.Open(t, dsn)
+	const adds = 20
+	answers := make(chan error, adds)
+	for _, long := range []bool{false, true} {
+		tx, err := db.BeginTxx(t.Context(), nil)
+		if err != nil {
 			t.Fatal(err)
 		}
+		if _, err := tx.ExecContext(t.Context(), `SELECT FROM events.status FOR UPDATE`); err != nil {
+			t.Fatal(err)
+		}
+		before := seen.Conflicts(t, contention.LockTimeout)
+		for range adds {
+			go func() {
+				_, err := s.Add(t.Context(), event.New{Value: "x"})
+				answers <- err
+			}()
+		}
+		waittest.Eventually(t, "a group has given up", func() bool {
+			return seen.Conflicts(t, contention.LockTimeout) > before
+		})
+		if _, err := s.Count(t.Context()); err != nil {
+			t.Errorf("a read beside it: %v", err)
+		}
+		if !long {
+			if err := tx.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range adds {
+			if err := <-answers; long != errors.Is(err, coalesce.ErrLocked) || !long && err != nil {
+				t.Errorf("locked for long: %t; got %v", long, err)
+			}
+		}
+		waits, seconds := seen.Waits(t, contention.InDatabase)
+		if n := seen.Conflicts(t, contention.LockTimeout); waits <= n || seconds < 0.05 {
+			t.Errorf("%g waits of %g s, %g conflicts", waits, seconds, n)
+		}
+		_ = tx.Rollback()
 	}
-	if n, _ := seen.Waits(t, contention.InDatabase); n != 3 || seen.Conflicts(t, contention.LockTimeout) != 0 {
-		t.Fatalf("%g waits, %g conflicts", n, seen.Conflicts(t, contention.LockTimeout))
-	}
-	holder, err := apptest.Open(t, dsn).BeginTxx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := holder.ExecContext(t.Context(), `SELECT FROM events.status FOR UPDATE`); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() {
-		_, err := s.Add(t.Context(), event.New{Value: "x"})
-		done <- err
-	}()
-	waittest.Eventually(t, "it has given up once", func() bool { return seen.Conflicts(t, contention.LockTimeout) >= 1 })
-	if err := holder.Rollback(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-	timeouts := seen.Conflicts(t, contention.LockTimeout)
-	if n, seconds := seen.Waits(t, contention.InDatabase); n != 3+timeouts+1 || seconds < 0.05 {
-		t.Errorf("%g waits of %g s and %g conflicts", n, seconds, timeouts)
+	if n, err := s.Count(t.Context()); err != nil || n != adds {
+		t.Errorf("count %d, %v; want the %d that were acknowledged", n, err, adds)
 	}
 }

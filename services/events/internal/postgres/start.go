@@ -6,18 +6,17 @@ import (
 	"sync/atomic"
 )
 
-// errNothing rolls a claim of nothing back.
+// errNothing rolls back a claim that found no event.
 var errNothing = errors.New("nothing is pending")
 
 // heapStart is the first place of a heap.
 const heapStart = "(0,0)"
 
-// startingPoint is where in the heap of pending events the next claim begins to
-// look. The events before it were just finished: until vacuum has come by they are
-// dead, and a claim that reads them all over again takes the longer the more there
-// are. It is a hint and nothing depends on it: a claim that finds too little goes
-// back to the beginning, and so does every returnEvery-th, lest events that lie in
-// space that vacuum has freed there wait for ever while the end never runs dry.
+// startingPoint holds where in the heap of pending events the next claim begins to read. The rows before it were just
+// finished: they are dead until vacuum removes them, and a claim that reads them again takes the longer the more there
+// are. It is a hint and nothing depends on it: a claim that finds too few events goes back to the beginning, and so
+// does every returnEvery-th, or events in space that vacuum has freed there could wait without end while new ones
+// follow.
 type startingPoint struct {
 	page  atomic.Pointer[string]
 	calls atomic.Uint64
@@ -25,7 +24,7 @@ type startingPoint struct {
 
 const returnEvery = 32
 
-// next is where to begin.
+// next returns where to begin.
 func (p *startingPoint) next() string {
 	page := p.page.Load()
 	if page == nil || p.calls.Add(1)%returnEvery == 0 {
@@ -34,10 +33,10 @@ func (p *startingPoint) next() string {
 	return *page
 }
 
+// reset lets the next claim begin at the heap's start.
 func (p *startingPoint) reset() { p.page.Store(nil) }
 
-// move sets it to the page of a place, "(page,line)": another worker's claims may
-// be on the same one.
+// move lets the next claim begin at the page of a place, "(page,line)", of which other workers may have claimed a part.
 func (p *startingPoint) move(place string) {
 	page, _, ok := strings.Cut(place, ",")
 	if !ok {

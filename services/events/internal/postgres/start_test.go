@@ -2,8 +2,7 @@ package postgres
 
 import "testing"
 
-// The place that a claim begins at moves on with the claims, goes back when they
-// run dry, and every now and then by itself.
+// TestStartingPoint: the place moves on with the claims, and every returnEvery-th claim begins at the heap's start.
 func TestStartingPoint(t *testing.T) {
 	t.Parallel()
 	var p startingPoint

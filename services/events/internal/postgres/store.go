@@ -19,8 +19,8 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations returns the schema's migrations. Their history lies in a schema of
-// its own: it has a key, and nothing in schema events has one.
+// Migrations returns the schema's migrations. Their history is in a schema of its own, because it has a key and nothing
+// in schema events has one.
 func Migrations() migrate.Source {
 	return migrate.Source{FS: migrations, Dir: "migrations", Schema: "events", HistorySchema: "events_meta"}
 }
@@ -28,7 +28,7 @@ func Migrations() migrate.Source {
 // Store is an event.Repository and an event.Queue on PostgreSQL.
 type Store struct {
 	db    *sqldb.DB
-	ids   *allocate.Allocator
+	adds  *allocate.Groups
 	lock  *contention.Metrics
 	start startingPoint
 }
@@ -41,19 +41,16 @@ var (
 // New returns a store on db, whose schema must have been migrated.
 func New(db *sqldb.DB, o allocate.Options, reg prometheus.Registerer) (*Store, error) {
 	s := &Store{db: db, lock: o.Contention}
-	ids, err := allocate.New(s.insert, o, reg)
-	if err != nil {
-		return nil, err
-	}
-	s.ids = ids
-	return s, nil
+	adds, err := allocate.NewGroups(s.insertGroup, o, reg)
+	s.adds = adds
+	return s, err
 }
 
-// Close waits until every new event under way is answered. The pool stays open.
-func (s *Store) Close(ctx context.Context) error { return s.ids.Close(ctx) }
+// Close waits until every new event in flight is answered. The pool stays open.
+func (s *Store) Close(ctx context.Context) error { return s.adds.Close(ctx) }
 
-// Check refuses a database whose status does not hold exactly one row: with none
-// no id can be given, with two each would be given twice.
+// Check returns event.ErrStatus unless status holds exactly one row: with none no id can be given, with two each would
+// be given twice.
 func Check(ctx context.Context, db *sqldb.DB) error {
 	var rows int64
 	if err := db.GetContext(ctx, &rows, `SELECT count(*) FROM events.status`); err != nil {
@@ -65,8 +62,8 @@ func Check(ctx context.Context, db *sqldb.DB) error {
 	return nil
 }
 
-// Find implements event.Repository. One statement sees an event before or after a
-// worker moved it, never in between. There is one row of an id, so it stops there.
+// Find implements event.Repository. One statement sees an event before or after a worker moved it, never in between.
+// An id has one row, so LIMIT ends the scan there.
 func (s *Store) Find(ctx context.Context, id event.ID) (event.Event, error) {
 	const query = `SELECT value FROM events.events WHERE id = $1 LIMIT 1`
 	var value sql.NullString
@@ -80,8 +77,8 @@ func (s *Store) Find(ctx context.Context, id event.ID) (event.Event, error) {
 	return event.Event{ID: id, Value: value.String, Pending: !value.Valid}, nil
 }
 
-// Count implements event.Repository: the row of status is the number of events,
-// because an event and its id are committed together.
+// Count implements event.Repository. It reads status, which is the number of events because an event and its id are
+// committed together.
 func (s *Store) Count(ctx context.Context) (n int64, err error) {
 	err = s.db.GetContext(ctx, &n, `SELECT id FROM events.status`)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -104,4 +101,13 @@ SELECT count(*) AS pending, coalesce((SELECT id FROM events.status) - min(id) + 
 		return event.Backlog{}, err
 	}
 	return event.Backlog{Pending: b.Pending, Distance: b.Distance}, nil
+}
+
+// values returns the group's values, NULL for a pending event.
+func values(group []event.New) []sql.NullString {
+	values := make([]sql.NullString, len(group))
+	for i, n := range group {
+		values[i] = sql.NullString{String: n.Value, Valid: !n.Pending}
+	}
+	return values
 }

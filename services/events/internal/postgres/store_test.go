@@ -28,19 +28,21 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-const lockTimeout, statementTimeout = 2 * time.Second, 4 * time.Second
+const lockTimeout, statementTimeout = time.Second, 4 * time.Second
 
 func openPool(t *testing.T, dsn string, pooler sqldb.Pooler) *sqldb.DB {
 	t.Helper()
 	return openCounted(t, dsn, pooler, prometheus.NewRegistry(), nil)
 }
 
-// openCounted opens a pool whose metrics the test looks at.
-func openCounted(t *testing.T, dsn string, pooler sqldb.Pooler, reg *prometheus.Registry, seen *contention.Metrics) *sqldb.DB {
+// openCounted opens a pool whose metrics the test reads.
+func openCounted(
+	t *testing.T, dsn string, pooler sqldb.Pooler, reg *prometheus.Registry, seen *contention.Metrics,
+) *sqldb.DB {
 	t.Helper()
 	db, err := sqldb.Open(t.Context(), sqldb.Settings{
-		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout, ApplicationName: "events",
-		Contention: seen,
+		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout,
+		ApplicationName: "events", Contention: seen,
 	}, slog.New(slog.DiscardHandler), reg)
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +55,7 @@ func openCounted(t *testing.T, dsn string, pooler sqldb.Pooler, reg *prometheus.
 	return db
 }
 
-// openStore opens one replica's store on a database.
+// openStore opens the store of one replica.
 func openStore(t *testing.T, dsn string, pooler sqldb.Pooler) *postgres.Store {
 	t.Helper()
 	return newStore(t, openPool(t, dsn, pooler))
@@ -64,11 +66,12 @@ func newStore(t *testing.T, db *sqldb.DB) *postgres.Store {
 	return newSeen(t, db, nil)
 }
 
-// newSeen makes a store whose lock metrics the test looks at.
+// newSeen returns a store whose lock metrics the test reads.
 func newSeen(t *testing.T, db *sqldb.DB, seen *contention.Metrics) *postgres.Store {
 	t.Helper()
-	s, err := postgres.New(db,
-		allocate.Options{LockTimeout: lockTimeout, StatementTimeout: statementTimeout, Contention: seen}, prometheus.NewRegistry())
+	s, err := postgres.New(db, allocate.Options{
+		LockTimeout: lockTimeout, StatementTimeout: statementTimeout, Contention: seen,
+	}, prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +101,7 @@ func TestStorePassesTheSuiteBehindATransactionPooler(t *testing.T) {
 	})
 }
 
-// retries is how often a pool ran something again.
+// retries returns how often a pool ran a transaction or statement again.
 func retries(t *testing.T, reg *prometheus.Registry) (n float64) {
 	t.Helper()
 	families, err := reg.Gather()

@@ -10,7 +10,7 @@ import (
 	"github.com/rowlock/rowlock/services/events/internal/event"
 )
 
-// claimed is a row of claimSQL.
+// claimed holds a row of claimSQL.
 type claimed struct {
 	ID    int64  `db:"id"`
 	Place string `db:"place"`
@@ -21,7 +21,7 @@ func (s *Store) Work(ctx context.Context, limit int, value func(event.ID) string
 	from := s.start.next()
 	n, last, err := s.work(ctx, limit, from, value)
 	if err == nil && n < limit && from != heapStart {
-		// Nothing more behind that place: what lies before it comes first again.
+		// No more events follow that place, so the next claim reads from the start.
 		s.start.reset()
 		if n == 0 {
 			n, last, err = s.work(ctx, limit, heapStart, value)
@@ -33,12 +33,12 @@ func (s *Store) Work(ctx context.Context, limit int, value func(event.ID) string
 	return n, err
 }
 
-// work is one transaction. It returns how many events it worked, and the place of
-// the last one.
-func (s *Store) work(ctx context.Context, limit int, from string, value func(event.ID) string) (n int, last string, err error) {
+// work runs one transaction. It returns how many events it worked, and the place of the last one.
+func (s *Store) work(
+	ctx context.Context, limit int, from string, value func(event.ID) string,
+) (n int, last string, err error) {
 	err = s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
 		var rows []claimed
-		n = 0
 		if err := tx.SelectContext(ctx, &rows, claimSQL, limit, from); err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func (s *Store) work(ctx context.Context, limit int, from string, value func(eve
 			return err
 		}
 		if moved != int64(len(rows)) {
-			return fmt.Errorf("%d events were claimed and %d could be finished: nothing was changed", len(rows), moved)
+			return fmt.Errorf("%d events of %d claimed ones were finished: nothing is stored", moved, len(rows))
 		}
 		n, last = len(rows), rows[len(rows)-1].Place
 		return nil

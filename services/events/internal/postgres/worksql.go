@@ -2,9 +2,9 @@
 
 package postgres
 
-// claimSQL locks pending events that nobody else has locked, from a place in the
-// heap on. ctid is that place: not a key, but where the row lies, which cannot
-// change while the row is locked, so the finish need not look for it.
+// claimSQL locks pending events that no other transaction has locked, from a place in the heap on. ctid is that place:
+// not a key, but where the row is stored, which cannot change while the row is locked, so the finish need not search
+// for it.
 const claimSQL = `
 SELECT id, ctid::text AS place
   FROM events.events
@@ -13,9 +13,8 @@ SELECT id, ctid::text AS place
  LIMIT $1
    FOR UPDATE SKIP LOCKED`
 
-// finishSQL moves the claimed events to the processed ones. It is a DELETE and an
-// INSERT, see the package's comment. "value IS NULL" names the partition, and
-// makes a repeat harmless.
+// finishSQL moves the claimed events to the processed ones. It is a DELETE and an INSERT, see the package's comment.
+// "value IS NULL" names the partition and makes a repeat harmless.
 const finishSQL = `
 WITH worked AS (
     SELECT id, value

@@ -2,9 +2,8 @@
 
 package postgres
 
-// claimSQL and finishSQL are the bug "finish without value IS NULL" (rowlock mutation-test):
-// nothing holds what was claimed until it is finished, and what somebody else has
-// finished meanwhile is finished again.
+// claimSQL and finishSQL are the mutant "finish without value IS NULL" (rowlock mutation-test): no lock holds what was
+// claimed until it is finished, and what another worker has finished meanwhile is finished again.
 const (
 	claimSQL = `
 SELECT id, ctid::text AS place

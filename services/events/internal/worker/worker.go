@@ -1,5 +1,4 @@
-// Package worker gives pending events their values: the loop of the source's
-// standalone workers.
+// Package worker gives pending events their values, in the loop of the source's standalone workers.
 package worker
 
 import (
@@ -13,30 +12,30 @@ import (
 	"github.com/rowlock/rowlock/services/events/internal/event"
 )
 
-// Observer is told what the workers do.
+// Observer records the batches of the workers.
 type Observer interface {
-	// Worked says that a batch of n events is committed.
+	// Worked records that a batch of n events is committed.
 	Worked(n int)
-	// FoundNothing says that nothing was pending.
+	// FoundNothing records that no event was pending.
 	FoundNothing()
-	// Failed says that a batch was not committed, or that nobody knows.
+	// Failed records that a batch was not committed, or that its outcome is unknown.
 	Failed()
 }
 
-// Options are what a process's workers are made of.
+// Options configure the workers of a process.
 type Options struct {
 	// Batch is how many events one transaction works at most.
 	Batch int
 	// Concurrency is how many transactions run at once.
 	Concurrency int
-	// Value makes the values, such as event.RandomWord.
+	// Value returns the value of an event, such as event.RandomWord.
 	Value func() string
-	// Operations makes the span of each batch; nil without tracing.
+	// Operations starts the span of each batch; nil without tracing.
 	Operations *telemetry.Operations
 }
 
-// The wait after a poll that found nothing, and after one that failed: half a
-// second more or less keeps workers that started together apart.
+// The wait after a poll that found nothing or failed is idleWait and up to idleSpread more, which keeps workers that
+// started together apart.
 const (
 	idleWait   = time.Second
 	idleSpread = 500 * time.Millisecond
@@ -55,9 +54,8 @@ func New(queue event.Queue, o Options, observer Observer, log *slog.Logger) *Wor
 	return &Worker{queue: queue, options: o, observer: observer, log: log}
 }
 
-// Run works until ctx ends. A batch that is under way then is finished: the
-// statements of a transaction do not hear of ctx, the database's own timeouts
-// bound them.
+// Run works until ctx ends. A batch that is under way then is finished: its statements do not get ctx, the database's
+// own timeouts bound them.
 func (w *Worker) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for range w.options.Concurrency {
@@ -73,7 +71,7 @@ func (w *Worker) loop(ctx context.Context) {
 		switch {
 		case err != nil:
 			w.observer.Failed()
-			w.log.WarnContext(ctx, "a batch of events was not worked, it will be tried again", slog.Any("error", err))
+			w.log.WarnContext(ctx, "a batch of events was not worked and will be tried again", slog.Any("error", err))
 		case n > 0:
 			w.observer.Worked(n)
 			continue // there may be more
@@ -84,7 +82,7 @@ func (w *Worker) loop(ctx context.Context) {
 	}
 }
 
-// batch works up to a batch of events and returns how many. Where tracing is on it is a trace of its own.
+// batch works up to a batch of events and returns how many. With tracing it is a trace of its own.
 func (w *Worker) batch(ctx context.Context) (n int, err error) {
 	if w.options.Operations != nil {
 		var end func(int, error)

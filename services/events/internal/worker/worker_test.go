@@ -17,7 +17,7 @@ import (
 	"github.com/rowlock/rowlock/services/events/internal/worker"
 )
 
-// seen is an observer that remembers.
+// seen is an observer that records.
 type seen struct {
 	mu      sync.Mutex
 	batches []int
@@ -43,14 +43,14 @@ func (s *seen) Failed() {
 	s.failed = append(s.failed, time.Now())
 }
 
-// look is what was seen so far.
+// look returns what was recorded so far.
 func (s *seen) look() (batches []int, empty, failed []time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.batches), slices.Clone(s.empty), slices.Clone(s.failed)
 }
 
-// wantSpaced demands 1 to 1.5 s between the moments.
+// wantSpaced tests that 1 to 1.5 s lie between the moments.
 func wantSpaced(t *testing.T, moments []time.Time) {
 	t.Helper()
 	waits := make(map[time.Duration]bool)
@@ -80,7 +80,7 @@ func run(t *testing.T, q event.Queue, o worker.Options, s *seen, log *slog.Logge
 	}
 }
 
-// backlog is a queue of so many pending events, for one worker at a time.
+// backlog is a queue of that many pending events, for one worker at a time.
 type backlog int
 
 // Work implements event.Queue.
@@ -107,13 +107,13 @@ func TestPollsAndWorks(t *testing.T) {
 		begin := time.Now()
 		stop := run(t, &store, worker.Options{Batch: 10, Concurrency: 1}, &s, slog.New(slog.DiscardHandler))
 		synctest.Wait()
-		if batches, empty, _ := s.look(); !slices.Equal(batches, []int{10, 10, 5}) || time.Since(begin) != 0 || len(empty) != 1 {
+		batches, empty, _ := s.look()
+		if !slices.Equal(batches, []int{10, 10, 5}) || time.Since(begin) != 0 || len(empty) != 1 {
 			t.Errorf("batches %v after %s, %d empty polls", batches, time.Since(begin), len(empty))
 		}
 		time.Sleep(time.Minute)
 		stop()
-		_, empty, _ := s.look()
-		if len(empty) < 40 {
+		if _, empty, _ = s.look(); len(empty) < 40 {
 			t.Errorf("%d polls in a minute", len(empty))
 		}
 		wantSpaced(t, empty)
@@ -125,8 +125,8 @@ func TestFailuresAreTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s seen
 		var log strings.Builder
-		stop := run(t, eventtest.Failing{Err: errors.New("the database is away")}, worker.Options{Batch: 10, Concurrency: 1}, &s,
-			slog.New(slog.NewTextHandler(&log, nil)))
+		queue := eventtest.Failing{Err: errors.New("the database is away")}
+		stop := run(t, queue, worker.Options{Batch: 10, Concurrency: 1}, &s, slog.New(slog.NewTextHandler(&log, nil)))
 		time.Sleep(30 * time.Second)
 		stop()
 		batches, empty, failed := s.look()
@@ -137,7 +137,7 @@ func TestFailuresAreTriedAgain(t *testing.T) {
 	})
 }
 
-// slow is a queue whose batch takes a while, and which minds its context.
+// slow is a queue whose batch takes 3 s and ends with its context.
 type slow struct {
 	eventtest.Failing
 
@@ -156,7 +156,7 @@ func (q *slow) Work(ctx context.Context, _ int, value func(event.ID) string) (in
 	}
 }
 
-// SIGTERM: every batch under way is finished, and no other is begun.
+// TestStopFinishesTheBatch: after SIGTERM every batch under way is finished, and no other is begun.
 func TestStopFinishesTheBatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -167,13 +167,14 @@ func TestStopFinishesTheBatch(t *testing.T) {
 		begin := time.Now()
 		stop()
 		batches, _, failed := s.look()
-		if q.begun.Load() != 4 || q.finished.Load() != 4 || time.Since(begin) != 2*time.Second || len(failed) != 0 || len(batches) != 4 {
-			t.Errorf("%d begun, %d finished, %s after the stop, %v, %v", q.begun.Load(), q.finished.Load(), time.Since(begin), failed, batches)
+		took := time.Since(begin)
+		if q.begun.Load() != 4 || q.finished.Load() != 4 || took != 2*time.Second || len(failed) != 0 || len(batches) != 4 {
+			t.Errorf("%d begun, %d finished, in %s, %v, %v", q.begun.Load(), q.finished.Load(), took, failed, batches)
 		}
 	})
 }
 
-// An idle worker does not wait for its poll to stop.
+// TestStopWhileIdle: an idle worker stops at once.
 func TestStopWhileIdle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

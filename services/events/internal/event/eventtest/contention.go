@@ -12,33 +12,33 @@ import (
 	"github.com/rowlock/rowlock/services/events/internal/event"
 )
 
-// gapless: 40 callers over two replicas, both kinds, while workers work.
-func gapless(t *testing.T, one, other Store) {
-	ctx := t.Context()
-	const callers, each = 40, 10
-	ids := make([][]event.ID, callers)
-	var stop atomic.Bool
+// working lets one worker of each store work batches of n until stop is called.
+func working(t *testing.T, n int, stores ...Store) (stop func()) {
+	t.Helper()
+	var ended atomic.Bool
 	var workers sync.WaitGroup
-	for _, s := range []Store{one, other} {
+	for _, s := range stores {
 		workers.Go(func() {
-			for !stop.Load() {
-				if _, err := s.Work(ctx, 10, word); err != nil {
+			for !ended.Load() {
+				if _, err := s.Work(t.Context(), n, word); err != nil {
 					t.Errorf("work: %v", err)
 					return
 				}
 			}
 		})
 	}
+	return func() { ended.Store(true); workers.Wait() }
+}
+
+// gapless: 40 callers add through two stores, with a value and without, while workers work.
+func gapless(t *testing.T, one, other Store) {
+	ctx := t.Context()
+	const callers, each = 40, 10
+	ids := make([][]event.ID, callers)
+	stop := working(t, 10, one, other)
 	if err := waittest.Together(callers, func(i int) error {
 		for k := range each {
-			s, n := one, event.New{Pending: true}
-			if i%2 == 1 {
-				s = other
-			}
-			if k%2 == 1 {
-				n = event.New{Value: "sync"}
-			}
-			id, err := s.Add(ctx, n)
+			id, err := []Store{one, other}[i%2].Add(ctx, event.New{Value: "sync", Pending: k%2 == 0})
 			if err != nil {
 				return err
 			}
@@ -48,50 +48,37 @@ func gapless(t *testing.T, one, other Store) {
 	}); err != nil {
 		t.Error(err)
 	}
-	stop.Store(true)
-	workers.Wait()
+	stop()
 	for i, own := range ids {
 		if !slices.IsSorted(own) {
 			t.Errorf("caller %d got its ids in the order %v", i, own)
 		}
 	}
-	all := slices.Sorted(slices.Values(slices.Concat(ids...)))
-	for i, id := range all {
+	for i, id := range slices.Sorted(slices.Values(slices.Concat(ids...))) {
 		if id != event.ID(i+1) {
-			t.Fatalf("id %d stands where %d should", id, i+1)
+			t.Fatalf("id %d is in the place of %d", id, i+1)
 		}
 	}
 	wantCount(ctx, t, one, callers*each)
 }
 
-// exactlyOnce: 8 workers over two replicas, and every event has one value, once.
+// exactlyOnce: 8 workers on two stores give every event one value, once.
 func exactlyOnce(t *testing.T, one, other Store) {
 	ctx := t.Context()
 	const pending, workers = 500, 8
 	enqueue(ctx, t, one, pending)
 	var worked atomic.Int64
 	if err := waittest.Together(workers, func(i int) error {
-		s := one
-		if i%2 == 1 {
-			s = other
-		}
-		for misses := 0; misses < 3 && worked.Load() < pending; {
-			n, err := s.Work(ctx, 1+i*4, word)
+		for worked.Load() < pending { // a batch of none: the other workers hold what is left
+			n, err := []Store{one, other}[i%2].Work(ctx, 1+i*4, word)
 			if err != nil {
 				return fmt.Errorf("worker %d: %w", i, err)
 			}
 			worked.Add(int64(n))
-			if n == 0 { // the others may hold what is left
-				misses++
-			}
 		}
 		return nil
 	}); err != nil {
 		t.Error(err)
-	}
-	for n := 1; n > 0; {
-		n = must[int](t)(one.Work(ctx, 100, word))
-		worked.Add(int64(n))
 	}
 	if worked.Load() != pending {
 		t.Errorf("%d values were given, want %d", worked.Load(), pending)
@@ -103,8 +90,8 @@ func exactlyOnce(t *testing.T, one, other Store) {
 	wantCount(ctx, t, one, pending)
 }
 
-// heldOpen: while one worker's transaction is open, the others finish all the
-// rest, and new events come in; when it fails, its events are there again.
+// heldOpen: while one worker's transaction is open, the others finish all other events, and new ones are added; when it
+// panics, nothing of it is stored, and its events are pending again.
 func heldOpen(t *testing.T, one, other Store) {
 	ctx := t.Context()
 	enqueue(ctx, t, one, 30)
@@ -117,12 +104,9 @@ func heldOpen(t *testing.T, one, other Store) {
 				t.Errorf("recovered %v", p)
 			}
 		}()
-		first := true
 		_, err := one.Work(ctx, 10, func(event.ID) string {
-			if first {
-				close(claimed)
-				<-free
-			}
+			close(claimed)
+			<-free
 			panic(errHeld)
 		})
 		t.Errorf("the batch ended with %v", err)
@@ -156,61 +140,49 @@ func heldOpen(t *testing.T, one, other Store) {
 
 var errHeld = errors.New("held long enough")
 
-// readers: an id that was given is found from then on, pending and then with its
-// value for good, and the count never falls, while everything else goes on.
+// readers: an id that was given is found from then on, pending and then with its value for good, and the count never
+// falls, while others add and work.
 func readers(t *testing.T, one, other Store) {
 	ctx := t.Context()
-	const adds, readersOfEach = 300, 2
-	var last atomic.Int64 // ids up to it were given, for certain
-	var stop atomic.Bool
+	const adds = 300
+	var last atomic.Int64 // ids up to it are committed
+	var stopped atomic.Bool
 	var all sync.WaitGroup
-	for _, s := range []Store{one, other} {
+	for r, s := range []Store{one, other, one, other} {
 		all.Go(func() {
-			for !stop.Load() {
-				if _, err := s.Work(ctx, 5, word); err != nil {
-					t.Errorf("work: %v", err)
+			var before int64
+			finished := make(map[event.ID]bool)
+			for k := r; !stopped.Load(); k++ {
+				given := last.Load()
+				n, err := s.Count(ctx)
+				if err != nil || n < before || n < given {
+					t.Errorf("the count is %d, %v; it was %d, and %d ids were given", n, err, before, given)
 					return
 				}
+				before = n
+				if given == 0 {
+					continue
+				}
+				id := event.ID(given - int64(k)%min(given, 20))
+				e, err := s.Find(ctx, id)
+				if err != nil || e.ID != id || !e.Pending && e.Value != word(id) || e.Pending && finished[id] {
+					t.Errorf("event %d of %d is %+v, %v; finished before: %t", id, given, e, err, finished[id])
+					return
+				}
+				finished[id] = !e.Pending
 			}
 		})
-		for r := range readersOfEach {
-			all.Go(func() {
-				var before int64
-				seen := make(map[event.ID]bool)
-				for k := r; !stop.Load(); k++ {
-					given := last.Load()
-					n, err := s.Count(ctx)
-					if err != nil || n < before || n < given {
-						t.Errorf("the count is %d, %v; it was %d, and %d ids were given", n, err, before, given)
-						return
-					}
-					before = n
-					if given == 0 {
-						continue
-					}
-					id := event.ID(given - int64(k)%min(given, 20))
-					e, err := s.Find(ctx, id)
-					if err != nil || e.ID != id || !e.Pending && e.Value != word(id) || e.Pending && seen[id] {
-						t.Errorf("event %d of %d is %+v, %v; finished before: %t", id, given, e, err, seen[id])
-						return
-					}
-					seen[id] = !e.Pending
-				}
-			})
-		}
 	}
+	stop := working(t, 5, one, other)
 	for k := range adds {
-		s := one
-		if k%2 == 1 {
-			s = other
-		}
-		id, err := s.Add(ctx, event.New{Pending: true})
+		id, err := []Store{one, other}[k%2].Add(ctx, event.New{Pending: true})
 		if err != nil || id != event.ID(k+1) {
 			t.Errorf("add %d: id %d, %v", k+1, id, err)
 			break
 		}
 		last.Store(int64(id))
 	}
-	stop.Store(true)
+	stop()
+	stopped.Store(true)
 	all.Wait()
 }

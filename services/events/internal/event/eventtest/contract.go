@@ -12,6 +12,7 @@ import (
 
 func addAndFind(t *testing.T, s, other Store) {
 	ctx := t.Context()
+	wantCount(ctx, t, s, 0)
 	if id := must[event.ID](t)(s.Add(ctx, event.New{Value: "first"})); id != 1 {
 		t.Errorf("the first id is %d", id)
 	}
@@ -23,25 +24,16 @@ func addAndFind(t *testing.T, s, other Store) {
 		want(ctx, t, replica, event.Event{ID: 2, Pending: true})
 		wantMissing(ctx, t, replica, 3)
 		wantMissing(ctx, t, replica, math.MaxInt64)
+		wantCount(ctx, t, replica, 2)
 	}
 }
 
-func count(t *testing.T, s, other Store) {
-	ctx := t.Context()
-	wantCount(ctx, t, s, 0)
-	enqueue(ctx, t, s, 3)
-	must[event.ID](t)(other.Add(ctx, event.New{Value: "x"}))
-	wantCount(ctx, t, s, 4)
-	must[int](t)(s.Work(ctx, 2, word))
-	wantCount(ctx, t, other, 4)
-}
-
-// values come back as they were given, byte for byte.
+// values are returned as they were stored, byte for byte.
 func values(t *testing.T, s, _ Store) {
 	ctx := t.Context()
 	hostile := []string{
-		"a", "Word", " spaces ", "'; DROP TABLE events; --", `back\slash`, "100%", "$1 ? :name", "ünïcödé", "\u65e5\u672c", "😀", "\u202e rtl",
-		strings.Repeat("x", event.MaxValueBytes), "{1,2}", "NULL", "\"quoted\"",
+		"a", "Word", " spaces ", "'; DROP TABLE events; --", `back\slash`, "100%", "$1 ? :name", "ünïcödé", "\u65e5\u672c",
+		"😀", "\u202e rtl", strings.Repeat("x", event.MaxValueBytes), "{1,2}", "NULL", "\"quoted\"",
 	}
 	for i, value := range hostile {
 		if id := must[event.ID](t)(s.Add(ctx, event.New{Value: value})); id != event.ID(i+1) {
@@ -59,38 +51,28 @@ func values(t *testing.T, s, _ Store) {
 	}
 }
 
+// work claims no more than the limit, asks for each value once, and leaves events alone that have one.
 func work(t *testing.T, s, other Store) {
 	ctx := t.Context()
-	if n := must[int](t)(s.Work(ctx, 10, word)); n != 0 {
-		t.Errorf("worked %d of nothing", n)
-	}
 	must[event.ID](t)(s.Add(ctx, event.New{Value: "done"}))
 	if n := must[int](t)(s.Work(ctx, 10, word)); n != 0 {
 		t.Errorf("worked %d events that had their value", n)
 	}
-	enqueue(ctx, t, s, 3)
-	if n := must[int](t)(other.Work(ctx, 10, word)); n != 3 {
-		t.Errorf("worked %d of 3", n)
-	}
-	want(ctx, t, s, event.Event{ID: 1, Value: "done"})
-	for id := event.ID(2); id <= 4; id++ {
-		want(ctx, t, s, event.Event{ID: id, Value: word(id)})
-	}
-	if n := must[int](t)(s.Work(ctx, 10, word)); n != 0 {
-		t.Errorf("worked %d events a second time", n)
-	}
-}
-
-// portions: a limit is a limit, and one is the source's.
-func portions(t *testing.T, s, _ Store) {
-	ctx := t.Context()
 	enqueue(ctx, t, s, 7)
+	calls := make(map[event.ID]int)
 	for i, limit := range []int{1, 3, 1, 100, 100} {
-		if n, want := must[int](t)(s.Work(ctx, limit, word)), []int{1, 3, 1, 2, 0}[i]; n != want {
+		n := must[int](t)(other.Work(ctx, limit, func(id event.ID) string { calls[id]++; return word(id) }))
+		if want := []int{1, 3, 1, 2, 0}[i]; n != want {
 			t.Errorf("%d. batch: worked %d, want %d", i+1, n, want)
 		}
 	}
-	wantBacklog(ctx, t, s, event.Backlog{})
+	want(ctx, t, s, event.Event{ID: 1, Value: "done"})
+	for id := event.ID(2); id <= 8; id++ {
+		want(ctx, t, s, event.Event{ID: id, Value: word(id)})
+		if calls[id] != 1 {
+			t.Errorf("the value of %d was asked for %d times", id, calls[id])
+		}
+	}
 }
 
 func backlog(t *testing.T, s, _ Store) {
@@ -105,45 +87,7 @@ func backlog(t *testing.T, s, _ Store) {
 	wantBacklog(ctx, t, s, event.Backlog{})
 }
 
-// panicking: what gives the values fails in the middle; nothing is stored, and
-// nothing stays locked.
-func panicking(t *testing.T, s, other Store) {
-	ctx := t.Context()
-	enqueue(ctx, t, s, 5)
-	func() {
-		defer func() {
-			if recover() == nil {
-				t.Error("the panic was swallowed")
-			}
-		}()
-		asked := 0
-		_, _ = s.Work(ctx, 5, func(id event.ID) string {
-			if asked++; asked == 4 {
-				panic("on purpose")
-			}
-			return word(id)
-		})
-	}()
-	wantBacklog(ctx, t, s, event.Backlog{Pending: 5, Distance: 5})
-	if n := must[int](t)(other.Work(ctx, 10, word)); n != 5 {
-		t.Errorf("worked %d of 5 afterwards", n)
-	}
-}
-
-// valueAsked: once for each event of the batch.
-func valueAsked(t *testing.T, s, _ Store) {
-	ctx := t.Context()
-	enqueue(ctx, t, s, 20)
-	asked := make(map[event.ID]int)
-	must[int](t)(s.Work(ctx, 20, func(id event.ID) string { asked[id]++; return word(id) }))
-	for id := event.ID(1); id <= 20; id++ {
-		if asked[id] != 1 {
-			t.Errorf("the value of %d was asked for %d times", id, asked[id])
-		}
-	}
-}
-
-// endedContext: nothing is added and nothing worked for a caller that has left.
+// endedContext: a caller whose context has ended adds and works nothing.
 func endedContext(t *testing.T, s, _ Store) {
 	ctx, cancel := context.WithCancel(t.Context())
 	enqueue(ctx, t, s, 1)

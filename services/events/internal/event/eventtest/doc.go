@@ -1,4 +1,3 @@
-// Package eventtest is the suite that every store of events must pass, as an
-// event.Repository and an event.Queue in one, with two stores of its own: one in
-// memory, which passes it and serves the port tests, and one that fails on purpose.
+// Package eventtest holds the suite that every store of events must pass, as an event.Repository and an event.Queue in
+// one, and a store whose methods fail. Only tests import it.
 package eventtest

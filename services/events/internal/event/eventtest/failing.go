@@ -6,7 +6,7 @@ import (
 	"github.com/rowlock/rowlock/services/events/internal/event"
 )
 
-// Failing is a store whose every method fails with Err.
+// Failing implements Store. Every method returns Err.
 type Failing struct{ Err error }
 
 var _ Store = Failing{}
