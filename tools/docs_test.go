@@ -67,7 +67,7 @@ func TestMarkdownWraps(t *testing.T) {
 var (
 	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	heading = regexp.MustCompile(`(?m)^#+ +(.+)$`)
-	notWord = regexp.MustCompile("[^\\p{L}\\p{N} _-]")
+	notWord = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
 // anchors lists the fragments that GitHub gives the headings of a page.
@@ -135,15 +135,14 @@ func TestPagesAreShort(t *testing.T) {
 var odd = regexp.MustCompile(`(?i)\b(nobody|somebody|whoever|strangers?|silhouette|bites?|doom(s|ed)?|farewell|` +
 	`patiently|booked|verdict)\b`)
 
-// names removes what has such a word for a name: Go's http.NoBody, the system's user nobody, the old names of
-// mutation-test.
-var names = strings.NewReplacer("http.NoBody", "", "the user nobody", "", "postgres or nobody", "", "prove-bites", "",
-	`"bites"`, "", `"bites tea"`, "")
-
-// TestLanguageIsPlain refuses the odd words in code, pages, contracts and the chart. CHANGELOG.md and this file may have
-// them.
+// TestLanguageIsPlain refuses the odd words in code, pages, contracts and the chart. CHANGELOG.md and this file may
+// have them.
 func TestLanguageIsPlain(t *testing.T) {
 	t.Parallel()
+
+	// What has such a word for a name: Go's http.NoBody, the system's user nobody, the old names of mutation-test.
+	names := strings.NewReplacer("http.NoBody", "", "the user nobody", "", "postgres or nobody", "", "prove-bites", "",
+		`"bites"`, "", `"bites tea"`, "")
 
 	for _, name := range tracked(t,
 		"*.go", "*.md", "*.proto", "*.sql", "*.sh", "Makefile", "hack/*", ".ci/*", "Dockerfile",

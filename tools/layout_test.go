@@ -10,9 +10,6 @@ import (
 	"testing"
 )
 
-// adapters are the packages of a service that only internal/app may import.
-var adapters = []string{"app", "httpapi", "mysql", "postgres", "processor", "worker"}
-
 // TestAdaptersDoNotImportEachOther holds the directions inside a service: httpapi does not know the store, the store
 // does not know HTTP, and only internal/app knows both. Tests may import what they test against.
 func TestAdaptersDoNotImportEachOther(t *testing.T) {
@@ -33,6 +30,9 @@ func TestAdaptersDoNotImportEachOther(t *testing.T) {
 // internal/metrics, which watches adapters.
 func importsOfAdapters(t *testing.T, root string) []string {
 	t.Helper()
+
+	// The packages of a service that only internal/app may import.
+	adapters := []string{"app", "httpapi", "mysql", "postgres", "processor", "worker"}
 
 	files, err := filepath.Glob(filepath.Join(root, "services", "*", "internal"))
 	if err != nil || len(files) == 0 {
