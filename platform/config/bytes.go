@@ -57,6 +57,3 @@ func (b Bytes) String() string {
 	}
 	return "0B"
 }
-
-// MarshalText returns String as bytes.
-func (b Bytes) MarshalText() ([]byte, error) { return []byte(b.String()), nil }

@@ -93,10 +93,8 @@ func (c Common) MigrationURL() string {
 // process must wait longer (terminationGracePeriodSeconds).
 func (c Common) StopTimeout() time.Duration { return c.ShutdownDelay + c.ShutdownTimeout }
 
-// Validate checks what no tag can: that the timeouts grow, that addresses are addresses and URLs are URLs. It returns
-// all faults at once, each a [VariableError].
-func (c Common) Validate() error {
-	var f Faults
+// Validate checks what no tag can: that the timeouts grow, that addresses are addresses and URLs are URLs.
+func (c Common) Validate(f *Faults) {
 	f.URL("DATABASE_URL", c.DatabaseURL)
 	f.URL("MIGRATE_DATABASE_URL", c.MigrateDatabaseURL)
 	f.Address("HTTP_ADDR", c.HTTPAddr)
@@ -108,7 +106,6 @@ func (c Common) Validate() error {
 	f.Less("DB_LOCK_TIMEOUT", c.DBLockTimeout, "DB_STATEMENT_TIMEOUT", c.DBStatementTimeout)
 	f.Less("DB_STATEMENT_TIMEOUT", c.DBStatementTimeout, "REQUEST_TIMEOUT", c.RequestTimeout)
 	f.Less("REQUEST_TIMEOUT", c.RequestTimeout, "SHUTDOWN_TIMEOUT", c.ShutdownTimeout)
-	return f.Err()
 }
 
 // Less records a fault unless a is shorter than b.

@@ -8,8 +8,7 @@
 //		Secret   string        `env:"FINGERPRINT_SECRET" secret:"true" help:"key of the fingerprint"`
 //	}
 //
-// The tags are those of github.com/caarlos0/env (env, envDefault, envPrefix,
-// envSeparator) and these:
+// The values are read by github.com/caarlos0/env, with the tags env and envDefault. These are added:
 //
 //   - help: what the variable means, for --help; required here or in a method Help.
 //   - secret: "true" is never printed; "url" is printed without its password.

@@ -16,11 +16,11 @@ const (
 
 // field is one variable: its place in the struct and its tags.
 type field struct {
-	name, goName string
+	name         string
 	byDefault    string // as the environment would hold it
 	required     bool
 	help, secret string
-	oneOf        []string
+	oneOf        string // parted by |
 	min, max     string
 	value        reflect.Value
 }
@@ -29,11 +29,10 @@ type field struct {
 type layout struct {
 	fields     []field
 	validators []validator
-	defaults   map[string]string // the variables whose default the struct replaces
 }
 
 // validator is a configuration that checks itself.
-type validator interface{ Validate() error }
+type validator interface{ Validate(faults *Faults) }
 
 // defaulter is a configuration that replaces defaults of the structs that it embeds, by the variables' names.
 type defaulter interface{ Defaults() map[string]string }
@@ -48,45 +47,43 @@ func inspect(dst any) (*layout, error) {
 		return nil, fmt.Errorf("config: %T is not a pointer to a struct", dst)
 	}
 	l := &layout{}
-	if err := l.walk(v.Elem(), ""); err != nil {
-		return nil, err
-	}
-	for _, f := range l.fields {
-		if f.help == "" {
-			return nil, fmt.Errorf("config: %s has no help", f.name)
-		}
-	}
+	l.walk(v.Elem())
+	var defaults map[string]string
 	if d, ok := dst.(defaulter); ok {
-		l.defaults = d.Defaults()
+		defaults = d.Defaults()
 	}
-	for name, value := range l.defaults {
-		i := slices.IndexFunc(l.fields, func(f field) bool { return f.name == name })
-		if i < 0 {
-			return nil, fmt.Errorf("config: Defaults of %T names %s, which is no variable of it", dst, name)
+	for i, f := range l.fields {
+		if value, ok := defaults[f.name]; ok {
+			l.fields[i].byDefault, l.fields[i].required = value, false
 		}
-		l.fields[i].byDefault, l.fields[i].required = value, false
+		switch {
+		case f.help == "":
+			return nil, fmt.Errorf("config: %s has no help", f.name)
+		case f.secret != "" && f.secret != secretWhole && f.secret != secretURL:
+			return nil, fmt.Errorf("config: %s: tag secret:%q is not true or url", f.name, f.secret)
+		case slices.ContainsFunc(l.fields[:i], func(other field) bool { return other.name == f.name }):
+			return nil, fmt.Errorf("config: two fields read %s", f.name)
+		}
 	}
 	return l, nil
 }
 
-// walk adds the fields as package env reads them: exported fields with a name are variables, structs without one are
-// entered.
-func (l *layout) walk(v reflect.Value, prefix string) error {
+// walk adds the exported fields: those with a name are variables, structs without one are entered.
+func (l *layout) walk(v reflect.Value) {
 	for i := range v.NumField() {
-		sf, value := v.Type().Field(i), v.Field(i)
+		tags, value := v.Type().Field(i).Tag, v.Field(i)
 		if !value.CanSet() {
 			continue
 		}
-		name, options, _ := strings.Cut(sf.Tag.Get("env"), ",")
-		var err error
-		switch {
-		case name != "":
-			err = l.add(sf, value, prefix+name, options)
-		case value.Kind() == reflect.Struct:
-			err = l.walk(value, prefix+sf.Tag.Get("envPrefix"))
-		}
-		if err != nil {
-			return err
+		name, options, _ := strings.Cut(tags.Get("env"), ",")
+		if name != "" {
+			l.fields = append(l.fields, field{
+				name: name, byDefault: tags.Get("envDefault"), required: options == "required",
+				help: tags.Get("help"), secret: tags.Get("secret"), oneOf: tags.Get("oneof"),
+				min: tags.Get("min"), max: tags.Get("max"), value: value,
+			})
+		} else if value.Kind() == reflect.Struct {
+			l.walk(value)
 		}
 	}
 	if described, ok := reflect.TypeAssert[helper](v.Addr()); ok {
@@ -99,39 +96,4 @@ func (l *layout) walk(v reflect.Value, prefix string) error {
 	if check, ok := reflect.TypeAssert[validator](v.Addr()); ok {
 		l.validators = append(l.validators, check)
 	}
-	return nil
-}
-
-func (l *layout) add(sf reflect.StructField, value reflect.Value, name, options string) error {
-	f := field{
-		name: name, goName: sf.Name, byDefault: sf.Tag.Get("envDefault"),
-		required: slices.Contains(strings.Split(options, ","), "required"),
-		help:     sf.Tag.Get("help"), secret: sf.Tag.Get("secret"),
-		min: sf.Tag.Get("min"), max: sf.Tag.Get("max"), value: value,
-	}
-	if list := sf.Tag.Get("oneof"); list != "" {
-		f.oneOf = strings.Split(list, "|")
-	}
-	if f.secret != "" && f.secret != secretWhole && f.secret != secretURL {
-		return fmt.Errorf("config: %s: tag secret:%q is not true or url", name, f.secret)
-	}
-	for _, other := range l.fields {
-		if other.name == name {
-			return fmt.Errorf("config: two fields read %s", name)
-		}
-		// Package env names a bad field by its Go name alone.
-		if other.goName == f.goName {
-			return fmt.Errorf("config: %s and %s are both called %s", other.name, name, f.goName)
-		}
-	}
-	for _, bound := range []string{f.min, f.max} {
-		if bound == "" {
-			continue
-		}
-		if _, err := parseBound(value.Type(), bound); err != nil {
-			return fmt.Errorf("config: %s: bound %q: %w", name, bound, err)
-		}
-	}
-	l.fields = append(l.fields, f)
-	return nil
 }

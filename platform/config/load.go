@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding"
 	"errors"
 	"fmt"
@@ -20,161 +21,116 @@ func Environ() map[string]string { return env.ToMap(os.Environ()) }
 // Load fills the struct that dst points to from environ, checks every variable against its tags, and calls the Validate
 // methods of the struct and of those that it embeds.
 //
-// It returns all faults as one error with a sentence for each variable, in the order of the fields; errors.As finds
-// each as a [VariableError]. No sentence holds the value of a variable tagged secret. After an error dst must not be
-// used. A bad struct (a field without help, two fields of one name) is an error in any environment.
+// It returns all faults as one error with a sentence for each, in the order of the fields. No sentence holds the value
+// of a variable tagged secret. After an error dst must not be used. A bad struct (a field without help, two fields of
+// one name) is an error in any environment.
 func Load(dst any, environ map[string]string) error {
 	l, err := inspect(dst)
 	if err != nil {
 		return err
 	}
-	given := make(map[string]string, len(environ)) // never nil: package env would read the process's own
-	for name, value := range environ {
-		if value != "" {
-			given[name] = value
-		}
-	}
-	for name, value := range l.defaults {
-		if _, ok := given[name]; !ok {
-			given[name] = value
-		}
-	}
-
-	faults, err := l.read(dst, given)
-	if err != nil {
-		return err
-	}
-	var found []error
-	for _, v := range l.validators {
-		found = append(found, flatten(v.Validate())...)
-	}
-	if faults = merge(faults, found); len(faults) > 0 {
-		return &loadError{faults: faults}
-	}
-	return nil
-}
-
-// read parses the variables by package env, turns its errors into sentences, and checks the tags. The error is a
-// mistake in the program.
-func (l *layout) read(dst any, given map[string]string) (faults []error, err error) {
-	bad := map[string]string{} // by the name of the variable
-	parsed, _ := errors.AsType[env.AggregateError](env.ParseWithOptions(dst, env.Options{Environment: given}))
-	for _, e := range parsed.Errors {
-		var missing env.VarIsNotSetError
-		var parse env.ParseError
-		switch {
-		case errors.As(e, &missing):
-			bad[missing.Key] = missing.Key + ": required, but not set"
-		case errors.As(e, &parse):
-			i := slices.IndexFunc(l.fields, func(f field) bool { return f.goName == parse.Name })
-			if i < 0 {
-				return nil, fmt.Errorf("config: %w", e)
-			}
-			f := l.fields[i]
-			bad[f.name] = f.unreadable(given, parse.Err)
-		default:
-			return nil, fmt.Errorf("config: %w", e)
-		}
-	}
+	faults := &Faults{unread: make(map[string]bool)}
 	for _, f := range l.fields {
-		sentence, unreadable := bad[f.name]
-		if _, set := given[f.name]; !unreadable && (set || f.byDefault != "") {
-			sentence = f.outOfBounds() // an optional variable that is not set has no value to check
-		}
-		if sentence != "" {
-			faults = append(faults, &VariableError{Variables: []string{f.name}, Sentence: sentence})
+		if sentence := f.read(environ[f.name]); sentence != "" {
+			faults.Add(f.name + ": " + sentence)
+			faults.unread[f.name] = true
 		}
 	}
-	return faults, nil
+	for _, v := range l.validators {
+		v.Validate(faults)
+	}
+	return faults.err()
 }
 
-// unreadable returns a sentence for a value that cannot be read as the type of the field.
-func (f field) unreadable(given map[string]string, cause error) string {
-	if f.secret != "" {
-		return f.name + ": the value cannot be read (it is secret and not repeated here)"
+// read sets the field to the given value, or to its default where that is empty, and returns what is wrong with it.
+func (f field) read(given string) string {
+	given = cmp.Or(given, f.byDefault)
+	if given == "" {
+		if f.required {
+			return "required, but not set"
+		}
+		return "" // an optional variable that is not set has no value to check
 	}
-	value, ok := given[f.name]
-	if !ok {
-		value = f.byDefault
+	value, err := parse(f.value.Type(), given)
+	if err != nil {
+		return f.unreadable(given, err)
+	}
+	f.value.Set(value)
+	return f.outOfBounds()
+}
+
+// parse reads a value of type t as package env does.
+func parse(t reflect.Type, value string) (reflect.Value, error) {
+	holder := reflect.New(reflect.StructOf([]reflect.StructField{{Name: "Value", Type: t, Tag: `env:"VALUE"`}}))
+	err := env.ParseWithOptions(holder.Interface(), env.Options{Environment: map[string]string{"VALUE": value}})
+	if all, ok := errors.AsType[env.AggregateError](err); ok {
+		err = all.Errors[0]
+	}
+	if bad, ok := errors.AsType[env.ParseError](err); ok {
+		err = bad.Err
+	}
+	return holder.Elem().Field(0), err //nolint:wrapcheck // it becomes part of a sentence
+}
+
+// unreadable says why a value cannot be read as the type of the field.
+func (f field) unreadable(value string, cause error) string {
+	if f.secret != "" {
+		return "the value cannot be read (it is secret and not repeated here)"
 	}
 	if errors.Is(cause, strconv.ErrRange) {
-		return fmt.Sprintf("%s: %s is out of range", f.name, quote(value))
+		return quote(value) + " is out of range"
 	}
-	if f.value.Type() == reflect.TypeFor[time.Duration]() {
-		return fmt.Sprintf("%s: %s is not a duration such as 500ms, 5s or 1m30s", f.name, quote(value))
-	}
-	if _, ok := reflect.TypeAssert[encoding.TextUnmarshaler](f.value.Addr()); ok {
-		return f.name + ": " + cause.Error()
-	}
-	var what string
-	switch kind := f.value.Kind(); {
-	case kind == reflect.Bool:
+	_, isText := reflect.TypeAssert[encoding.TextUnmarshaler](f.value.Addr())
+	what := "a " + f.value.Type().String()
+	switch {
+	case isText:
+		return cause.Error()
+	case f.value.Type() == reflect.TypeFor[time.Duration]():
+		what = "a duration such as 500ms, 5s or 1m30s"
+	case f.value.Kind() == reflect.Bool:
 		what = "true or false"
 	case f.value.CanInt() || f.value.CanUint():
 		what = "a whole number"
 	case f.value.CanFloat():
 		what = "a number"
-	default:
-		return fmt.Sprintf("%s: %s cannot be read: %v", f.name, quote(value), cause)
 	}
-	return fmt.Sprintf("%s: %s is not %s", f.name, quote(value), what)
+	return quote(value) + " is not " + what
 }
 
-// outOfBounds returns a sentence for a value that the tags do not allow, else "".
+// outOfBounds says why the tags do not allow a value; "" when they do.
 func (f field) outOfBounds() string {
-	value := text(f.value)
-	if f.oneOf != nil && !slices.Contains(f.oneOf, value) {
-		if f.secret != "" {
-			return fmt.Sprintf("%s: the value is not %s", f.name, orList(f.oneOf))
-		}
-		return fmt.Sprintf("%s: %s is not %s", f.name, quote(value), orList(f.oneOf))
-	}
+	shown, quoted := text(f.value), quote(text(f.value))
 	if f.secret != "" {
-		value = "the value"
+		shown, quoted = "the value", "the value"
 	}
-	for _, bound := range []struct {
-		text, word string
-		broken     func(value, bound float64) bool
-	}{
-		{f.min, "at least", func(value, bound float64) bool { return value < bound }},
-		{f.max, "at most", func(value, bound float64) bool { return value > bound }},
-	} {
-		if bound.text == "" {
-			continue
+	if words := strings.Split(f.oneOf, "|"); f.oneOf != "" && !slices.Contains(words, text(f.value)) {
+		last := len(words) - 1
+		return quoted + " is not " + strings.Join(words[:last], ", ") + " or " + words[last]
+	}
+	// outside reports a value beyond a bound, in the direction of sign.
+	outside := func(bound string, sign float64) bool {
+		if bound == "" {
+			return false
 		}
-		limit, err := parseBound(f.value.Type(), bound.text)
-		if err == nil && bound.broken(number(f.value), limit) {
-			return fmt.Sprintf("%s: %s must be %s %s", f.name, value, bound.word, bound.text)
-		}
+		limit, err := parse(f.value.Type(), bound)
+		return err != nil || sign*(number(f.value)-number(limit)) > 0
+	}
+	if outside(f.min, -1) {
+		return shown + " must be at least " + f.min
+	}
+	if outside(f.max, +1) {
+		return shown + " must be at most " + f.max
 	}
 	return ""
 }
 
-// parseBound reads a tag min or max as a value of the field's own type.
-func parseBound(t reflect.Type, bound string) (float64, error) {
-	holder := reflect.New(reflect.StructOf([]reflect.StructField{{Name: "Bound", Type: t, Tag: `env:"BOUND"`}}))
-	options := env.Options{Environment: map[string]string{"BOUND": bound}}
-	if err := env.ParseWithOptions(holder.Interface(), options); err != nil {
-		return 0, fmt.Errorf("read as %s: %w", t, err)
-	}
-	value := holder.Elem().Field(0)
-	if !value.CanInt() && !value.CanUint() && !value.CanFloat() {
-		return 0, fmt.Errorf("%s has no order", t)
-	}
-	return number(value), nil
-}
-
 // number returns the value as a float64, exact up to 2^53: far above any bound worth setting.
 func number(v reflect.Value) float64 {
-	switch {
-	case v.CanInt():
-		return float64(v.Int())
-	case v.CanUint():
-		return float64(v.Uint())
-	default:
-		return v.Float()
-	}
+	return v.Convert(reflect.TypeFor[float64]()).Float()
 }
+
+// text returns a value as the environment would hold it.
+func text(v reflect.Value) string { return fmt.Sprint(v.Interface()) }
 
 // quote quotes a value for a sentence and cuts it after 80 characters.
 func quote(value string) string {
@@ -183,13 +139,4 @@ func quote(value string) string {
 		value = string(runes[:longest]) + "..."
 	}
 	return strconv.Quote(value)
-}
-
-// orList returns "a, b or c".
-func orList(words []string) string {
-	last := len(words) - 1
-	if last <= 0 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:last], ", ") + " or " + words[last]
 }

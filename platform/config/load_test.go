@@ -1,7 +1,7 @@
 package config_test
 
 import (
-	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net/netip"
@@ -16,27 +16,23 @@ import (
 type service struct {
 	config.Common
 
-	LockWait time.Duration  `env:"LOCK_WAIT" envDefault:"3s" help:"how long to wait" max:"1m" min:"1ms"`
-	Secret   string         `env:"FINGERPRINT_SECRET" help:"key of the fingerprint" secret:"true"`
-	Ratio    float64        `env:"RATIO" envDefault:"0.5" help:"a share" max:"1" min:"0"`
-	Batch    uint16         `env:"BATCH" help:"optional" min:"1"`
-	Peer     netip.Addr     `env:"PEER" help:"an address"`
-	Pin      int            `env:"PIN" envDefault:"1" help:"secret number" max:"9" secret:"true"`
-	Worker   workerSettings `envPrefix:"WORKER_"`
+	LockWait time.Duration `env:"LOCK_WAIT" envDefault:"3s" help:"how long to wait" max:"1m" min:"1ms"`
+	Secret   string        `env:"FINGERPRINT_SECRET" help:"key of the fingerprint" secret:"true"`
+	Ratio    float64       `env:"RATIO" envDefault:"0.5" help:"a share" max:"1" min:"0"`
+	Batch    uint16        `env:"BATCH" help:"optional" min:"1"`
+	Peer     netip.Addr    `env:"PEER" help:"an address"`
+	Pin      int           `env:"PIN" envDefault:"1" help:"secret number" max:"9" secret:"true"`
+	Worker   workerSettings
 }
 
 type workerSettings struct {
-	Pause time.Duration `env:"PAUSE" envDefault:"1s" help:"pause"`
+	Pause time.Duration `env:"WORKER_PAUSE" envDefault:"1s" help:"pause"`
 }
-
-func (workerSettings) Validate() error { return nil }
 
 func (service) Defaults() map[string]string { return map[string]string{"MAX_BODY": "256 MiB"} }
 
-func (s service) Validate() error {
-	var f config.Faults
+func (s service) Validate(f *config.Faults) {
 	f.Less("LOCK_WAIT", s.LockWait, "DB_STATEMENT_TIMEOUT", s.DBStatementTimeout)
-	return f.Err()
 }
 
 const goodURL = "postgres://counts:s3cret@db:5432/rowlock?sslmode=disable"
@@ -140,10 +136,6 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 		err := config.Load(&service{}, environ)
 		if err == nil || err.Error() != "configuration:"+tt.want {
 			t.Errorf("Load of %s:\n got %v\nwant configuration:%s", tt.environ, err, tt.want)
-			continue
-		}
-		if one, ok := errors.AsType[*config.VariableError](err); !ok || len(one.Variables) == 0 {
-			t.Errorf("errors.As finds no VariableError with variables in %v", err)
 		}
 	}
 }
@@ -169,65 +161,33 @@ func TestNoSecretIsRepeated(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s: no error", name)
 		}
-		for ; err != nil; err = errors.Unwrap(err) {
-			if strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "7777777") {
-				t.Errorf("%s: the error repeats the secret: %v", name, err)
-			}
+		if text := fmt.Sprintf("%+v", err); strings.Contains(text, secret) || strings.Contains(text, "7777777") {
+			t.Errorf("%s: the error repeats the secret: %s", name, text)
 		}
 	}
 }
 
 func TestLoadRefusesAStructThatMakesNoSense(t *testing.T) {
 	t.Parallel()
-	type badDefaults struct {
-		overriding
-
-		A string `env:"A" help:"a"`
-	}
-	for name, tt := range map[string]struct {
-		dst  any
-		want string
-	}{
-		"no pointer": {struct{}{}, "not a pointer to a struct"},
-		"nil":        {(*service)(nil), "not a pointer to a struct"},
-		"no help": {&struct {
+	for want, dst := range map[string]any{
+		"struct {} is not a pointer to a struct": struct{}{},
+		"service is not a pointer to a struct":   (*service)(nil),
+		"A has no help": &struct {
 			A string `env:"A"`
-		}{}, "A has no help"},
-		"twice": {&struct {
+		}{},
+		"two fields read A": &struct {
 			A string `env:"A" help:"a"`
 			B string `env:"A" help:"a"`
-		}{}, "two fields read A"},
-		"one Go name": {&struct {
-			In struct {
-				A string `env:"A" help:"a"`
-			}
-			Out struct {
-				A string `env:"B" help:"a"`
-			}
-		}{}, "A and B are both called A"},
-		"secret": {&struct {
+		}{},
+		`tag secret:"yes"`: &struct {
 			A string `env:"A" help:"a" secret:"yes"`
-		}{}, `tag secret:"yes"`},
-		"bound": {&struct {
-			A int `env:"A" help:"a" min:"one"`
-		}{}, `bound "one"`},
-		"bound without order": {&struct {
-			A string `env:"A" help:"a" min:"1"`
-		}{}, "has no order"},
-		"type": {&struct {
-			A chan int `env:"A" envDefault:"1" help:"a"`
-		}{}, "no parser"},
-		"defaults": {&badDefaults{}, "NOPE, which is no variable"},
+		}{},
 	} {
-		if err := config.Load(tt.dst, nil); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: Load: %v, want one with %q", name, err, tt.want)
+		if err := config.Load(dst, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Load: %v, want one with %q", err, want)
 		}
 	}
 }
-
-type overriding struct{}
-
-func (overriding) Defaults() map[string]string { return map[string]string{"NOPE": "1"} }
 
 // A nil map must mean no variables, not those of the process.
 func TestLoadReadsNothingButTheMap(t *testing.T) {

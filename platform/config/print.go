@@ -1,12 +1,10 @@
 package config
 
 import (
-	"encoding"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/url"
-	"reflect"
 	"strings"
 	"text/tabwriter"
 )
@@ -79,14 +77,4 @@ func maskURL(value string) string {
 	}
 	u.RawQuery = strings.Join(pairs, "&")
 	return u.Redacted()
-}
-
-// text returns a value as the environment would hold it.
-func text(v reflect.Value) string {
-	if m, ok := reflect.TypeAssert[encoding.TextMarshaler](v); ok {
-		if b, err := m.MarshalText(); err == nil {
-			return string(b)
-		}
-	}
-	return fmt.Sprint(v.Interface())
 }

@@ -1,9 +1,8 @@
 package problem
 
 import (
-	"fmt"
+	"cmp"
 	"net/http"
-	"strings"
 )
 
 // Kind is one row of the error table: a code, its status and its title. The
@@ -41,34 +40,11 @@ var (
 	Internal = Define("INTERNAL", http.StatusInternalServerError, "")
 )
 
-// Define returns a row of the error table. The code is upper case letters,
-// digits and underscores, beginning with a letter; the status is 400 to 599.
-// An empty title stands for the status' own phrase, which RFC 9457 section
-// 4.2.1 recommends for problems of type about:blank.
-//
-// Define is meant for package variables. A row that breaks these rules is a
-// mistake in the program, not in its input, so it panics, at start.
+// Define returns a row of the error table: a code of upper case letters, digits and underscores, and a status of 400 to
+// 599. An empty title stands for the status' own phrase, which RFC 9457 section 4.2.1 recommends for problems of type
+// about:blank.
 func Define(code string, status int, title string) Kind {
-	if !validCode(code) {
-		panic(fmt.Sprintf("problem: code %q is not upper case letters, digits and underscores", code))
-	}
-	if status < 400 || status > 599 {
-		panic(fmt.Sprintf("problem: status %d of %s is not 400 to 599", status, code))
-	}
-	if title == "" {
-		title = http.StatusText(status)
-	}
-	if title == "" {
-		panic(fmt.Sprintf("problem: %s needs a title, because status %d has no phrase of its own", code, status))
-	}
-	return Kind{code: code, title: title, status: status}
-}
-
-func validCode(code string) bool {
-	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	return code != "" &&
-		strings.IndexByte(letters, code[0]) >= 0 &&
-		strings.Trim(code, letters+"0123456789_") == ""
+	return Kind{code: code, title: cmp.Or(title, http.StatusText(status)), status: status}
 }
 
 // Code returns the stable name that clients switch on, such as NOT_FOUND.
@@ -88,10 +64,7 @@ func (k Kind) Title() string { return k.title }
 // [RetryAfter], else 1 to 3 seconds at random, so that clients refused
 // together do not return together.
 func (k Kind) New(detail string, opts ...Option) *Error {
-	if detail == "" {
-		detail = k.title
-	}
-	e := &Error{kind: k, detail: detail}
+	e := &Error{kind: k, detail: cmp.Or(detail, k.title)}
 	for _, opt := range opts {
 		opt(e)
 	}

@@ -25,8 +25,7 @@ func (Config) Help() map[string]string {
 }
 
 // Validate checks what no tag can express. Load calls it beside that of Common.
-func (c Config) Validate() error {
-	var f config.Faults
+func (c Config) Validate(f *config.Faults) {
 	if c.InternalHTTPAddr != "" {
 		f.Address("INTERNAL_HTTP_ADDR", c.InternalHTTPAddr)
 	}
@@ -37,5 +36,4 @@ func (c Config) Validate() error {
 			"DB_MAX_OPEN_CONNS",
 		)
 	}
-	return f.Err()
 }

@@ -27,8 +27,7 @@ func (Config) Help() map[string]string {
 }
 
 // Validate checks what no tag can express. Load calls it beside that of Common.
-func (c Config) Validate() error {
-	var f config.Faults
+func (c Config) Validate(f *config.Faults) {
 	if c.DatabaseURL != "" {
 		if _, err := sqldb.EngineOf(c.DatabaseURL); err != nil {
 			f.Add("DATABASE_URL: "+err.Error(), "DATABASE_URL")
@@ -46,7 +45,6 @@ func (c Config) Validate() error {
 		f.Add("WORKER_CONCURRENCY must leave one of DB_MAX_OPEN_CONNS to probes and metrics",
 			"WORKER_CONCURRENCY", "DB_MAX_OPEN_CONNS")
 	}
-	return f.Err()
 }
 
 // reservedConns is how many connections of the pool new events may not use: one for the slow lane, one for reads and

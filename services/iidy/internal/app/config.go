@@ -35,12 +35,10 @@ func (Config) Help() map[string]string {
 func (Config) Defaults() map[string]string { return map[string]string{"MAX_BODY": "256MiB"} }
 
 // Validate checks relations between variables.
-func (c Config) Validate() error {
-	var f config.Faults
+func (c Config) Validate(f *config.Faults) {
 	f.Less("REQUEST_TIMEOUT", c.RequestTimeout, "BULK_TIMEOUT", c.BulkTimeout)
 	if c.BulkInFlight+postgres.LaneConns*c.CoalesceInFlight >= c.DBMaxOpenConns {
 		f.Add("BULK_IN_FLIGHT and four times COALESCE_IN_FLIGHT must leave one of DB_MAX_OPEN_CONNS to everything else",
 			"BULK_IN_FLIGHT", "COALESCE_IN_FLIGHT", "DB_MAX_OPEN_CONNS")
 	}
-	return f.Err()
 }

@@ -44,8 +44,7 @@ func (Config) Help() map[string]string {
 }
 
 // Validate checks the rules that span several variables. Load calls it and Common's.
-func (c Config) Validate() error {
-	var f config.Faults
+func (c Config) Validate(f *config.Faults) {
 	if c.ProcessorDatabaseURL != "" {
 		f.URL("PROCESSOR_DATABASE_URL", c.ProcessorDatabaseURL)
 	}
@@ -62,7 +61,6 @@ func (c Config) Validate() error {
 		f.Add("FINGERPRINT_SECRET_PREVIOUS needs a FINGERPRINT_SECRET beside it",
 			"FINGERPRINT_SECRET_PREVIOUS", "FINGERPRINT_SECRET")
 	}
-	return f.Err()
 }
 
 // transactions returns how many payments one replica has in flight at most; each

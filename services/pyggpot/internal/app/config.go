@@ -28,12 +28,10 @@ func (Config) Help() map[string]string {
 }
 
 // Validate checks what no tag can say. Load calls it beside Common's own.
-func (c Config) Validate() error {
-	var f config.Faults
+func (c Config) Validate(f *config.Faults) {
 	if c.DBMaxOpenConns <= reservedConns {
 		f.Add("DB_MAX_OPEN_CONNS must be at least 3: changes leave two connections to everything else", "DB_MAX_OPEN_CONNS")
 	}
-	return f.Err()
 }
 
 // reservedConns are connections for reads.
