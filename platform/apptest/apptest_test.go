@@ -1,75 +1,11 @@
 package apptest
 
 import (
-	"context"
-	"fmt"
-	"net"
-	"net/http"
-	"net/http/httptest"
 	"slices"
-	"sync/atomic"
 	"testing"
 
 	"github.com/rowlock/rowlock/platform/config"
-	"github.com/rowlock/rowlock/platform/problem"
 )
-
-// fake is an app whose admin listener is a plain HTTP server.
-type fake struct {
-	server *httptest.Server
-	ended  atomic.Bool
-}
-
-func (f *fake) Run(ctx context.Context) error {
-	<-ctx.Done()
-	f.ended.Store(true)
-	return nil
-}
-
-func (f *fake) AdminAddr() net.Addr { return f.server.Listener.Addr() }
-
-func TestReplica(t *testing.T) {
-	t.Parallel()
-	var asked atomic.Int64
-	mux := http.NewServeMux()
-	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if asked.Add(1) < 3 {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-	})
-	mux.HandleFunc("/metrics", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = fmt.Fprint(w, "# TYPE a_total counter\na_total{b=\"c\"} 1\na_total{b=\"cd\"} 2.5\n")
-	})
-	mux.HandleFunc("/bad", func(w http.ResponseWriter, _ *http.Request) {
-		_ = problem.Write(w, problem.InvalidField.New("No.", problem.Field("f")), "")
-	})
-	f := &fake{server: httptest.NewServer(mux)}
-	t.Cleanup(f.server.Close)
-	r := start(t, f, new(Log))
-	if asked.Load() != 3 {
-		t.Errorf("it was asked %d times whether it is ready, want 3", asked.Load())
-	}
-	if v := r.Metric(t, `a_total{b="cd"}`); v != 2.5 {
-		t.Errorf("the metric is %g", v)
-	}
-	if _, err := metric(r.Metrics(t), "a_total"); err == nil {
-		t.Error("a series without its labels was found")
-	}
-	a := Get(t, r.Admin+"/bad")
-	if a.Status != 400 || a.Code != "INVALID_FIELD" || a.Field != "f" ||
-		a.Header.Get("Content-Type") != problem.ContentType {
-		t.Errorf("%s %q %q", a, a.Code, a.Field)
-	}
-	for range 2 {
-		if err := r.Stop(); err != nil || !f.ended.Load() {
-			t.Errorf("%v, ended %v", err, f.ended.Load())
-		}
-	}
-	f.server.Close()
-	if a := Get(t, r.Admin+"/readyz"); a.Status != 0 || a.Body == "" {
-		t.Errorf("without a server the answer is %s", a)
-	}
-}
 
 func TestConfig(t *testing.T) {
 	t.Parallel()

@@ -44,17 +44,27 @@ func NewContract(t testing.TB, document []byte) *Contract {
 func (c *Contract) Serve(t testing.TB, h http.Handler, method, target, body string, header ...string) Answer {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
-	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	for i := 0; i+1 < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
+	for name, value := range headerOf(body, header) {
+		r.Header.Set(name, value)
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	a := answer(t, w.Code, w.Header(), w.Body.Bytes())
+	a := answer(w.Code, w.Header(), w.Body.Bytes())
 	c.Check(t, r, a)
 	return a
+}
+
+// headerOf returns the header of a request with this body: the names and values in turn, and the type JSON for a body
+// unless they have another.
+func headerOf(body string, pairs []string) map[string]string {
+	header := make(map[string]string)
+	if body != "" {
+		header["Content-Type"] = "application/json"
+	}
+	for pair := range slices.Chunk(pairs, 2) {
+		header[pair[0]] = pair[1]
+	}
+	return header
 }
 
 // Check fails the test when the answer has a status, a header or a body that the contract does not have for the

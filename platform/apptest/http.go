@@ -1,6 +1,7 @@
 package apptest
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,15 +11,19 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/trace/noop"
+
 	"github.com/rowlock/rowlock/platform/problem"
+	"github.com/rowlock/rowlock/platform/telemetry"
 )
 
-// client keeps enough connections for the tests' crowds.
+// client keeps enough connections for the tests' crowds, and passes on the trace of a request's context.
 var client = &http.Client{ //nolint:gochecknoglobals // safe for concurrent use
 	// Idle connections are closed before the server closes them, after five seconds for one that carried no request: a
 	// POST that meets the server's close is lost.
-	Transport: &http.Transport{MaxIdleConnsPerHost: 400, IdleConnTimeout: 2 * time.Second},
-	Timeout:   30 * time.Second,
+	Transport: telemetry.NewTransport(
+		&http.Transport{MaxIdleConnsPerHost: 400, IdleConnTimeout: 2 * time.Second}, noop.NewTracerProvider()),
+	Timeout: 30 * time.Second,
 }
 
 // Answer is the answer to a request.
@@ -40,9 +45,18 @@ func JSON() map[string]string { return map[string]string{"Content-Type": "applic
 // Send sends a request and returns the answer. Any goroutine of the test may call it.
 func Send(t *testing.T, method, url, body string, header map[string]string) Answer {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	return send(t.Context(), method, url, body, header)
+}
+
+// Get sends a GET.
+func Get(t *testing.T, url string) Answer {
+	t.Helper()
+	return send(t.Context(), http.MethodGet, url, "", nil)
+}
+
+func send(ctx context.Context, method, url, body string, header map[string]string) Answer {
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
-		t.Error(err)
 		return Answer{Body: err.Error()}
 	}
 	for name, value := range header {
@@ -57,27 +71,16 @@ func Send(t *testing.T, method, url, body string, header map[string]string) Answ
 	if err = errors.Join(err, resp.Body.Close()); err != nil {
 		return Answer{Body: err.Error()}
 	}
-	a := answer(t, resp.StatusCode, resp.Header, data)
+	a := answer(resp.StatusCode, resp.Header, data)
 	a.Took = time.Since(begin)
 	return a
 }
 
-// answer reads code and field of a problem.
-func answer(t testing.TB, status int, header http.Header, body []byte) Answer {
-	t.Helper()
-	a := Answer{Status: status, Header: header, Body: string(body)}
+// answer reads code and field of a problem. Those of a body that is none stay empty.
+func answer(status int, header http.Header, body []byte) Answer {
+	var p struct{ Code, Field string }
 	if header.Get("Content-Type") == problem.ContentType {
-		var p struct{ Code, Field string }
-		if err := json.Unmarshal(body, &p); err != nil {
-			t.Errorf("not a problem: %s", a)
-		}
-		a.Code, a.Field = p.Code, p.Field
+		_ = json.Unmarshal(body, &p)
 	}
-	return a
-}
-
-// Get sends a GET.
-func Get(t *testing.T, url string) Answer {
-	t.Helper()
-	return Send(t, http.MethodGet, url, "", nil)
+	return Answer{Status: status, Header: header, Body: string(body), Code: p.Code, Field: p.Field}
 }

@@ -1,6 +1,7 @@
 package apptest
 
 import (
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -8,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/waittest"
@@ -65,32 +68,26 @@ func readmeMetrics(readme string) []string {
 	return all
 }
 
-// exposedMetrics returns the metrics of the text format, as "name type labels". The bounds of a histogram's buckets
-// are no label of its own.
-func exposedMetrics(metrics string, prefixes []string) []string {
-	prefixes = append([]string{"rowlock_", "http_server_"}, prefixes...)
-	var all []string
-	labels := make(map[string][]string)
-	kind := regexp.MustCompile(`(?m)^# TYPE ([a-z_]+) (counter|gauge|histogram)$`)
-	label := regexp.MustCompile(`([a-z_]+)="(?:[^"\\]|\\.)*"`)
-	for _, match := range regexp.MustCompile(`(?m)^([a-z_]+)\{(.*)\} \S+$`).FindAllStringSubmatch(metrics, -1) {
-		name := match[1]
-		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
-			name = strings.TrimSuffix(name, suffix)
-		}
-		for _, l := range label.FindAllStringSubmatch(match[2], -1) {
-			if l[1] != "le" && !slices.Contains(labels[name], l[1]) {
-				labels[name] = append(labels[name], l[1])
-			}
-		}
+// exposedMetrics returns the metrics of the text format, as "name type labels".
+func exposedMetrics(metrics string, prefixes []string) (all []string) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(metrics))
+	if err != nil {
+		return []string{err.Error()}
 	}
-	for _, match := range kind.FindAllStringSubmatch(metrics, -1) {
-		name := match[1]
+	prefixes = append([]string{"rowlock_", "http_server_"}, prefixes...)
+	for name, family := range families {
 		if !slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
 			continue
 		}
-		slices.Sort(labels[name])
-		all = append(all, strings.TrimSpace(name+" "+match[2]+" "+strings.Join(labels[name], ", ")))
+		labels := make(map[string]bool)
+		for _, series := range family.GetMetric() {
+			for _, label := range series.GetLabel() {
+				labels[label.GetName()] = true
+			}
+		}
+		kind := strings.ToLower(family.GetType().String())
+		all = append(all, strings.TrimSpace(name+" "+kind+" "+strings.Join(slices.Sorted(maps.Keys(labels)), ", ")))
 	}
 	slices.Sort(all)
 	return all

@@ -56,32 +56,10 @@ func Run[C chassis.Config](t *testing.T, s chassis.Service[C], dsn string, envir
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := start(t, c, log)
-	r.API, r.Internal = urlOf(c.Addr("api")), urlOf(c.Addr("internal"))
-	return r
-}
-
-// urlOf returns the base URL of a listener; empty for nil.
-func urlOf(addr net.Addr) string {
-	if addr == nil {
-		return ""
-	}
-	return "http://" + addr.String()
-}
-
-// app is what start needs of a chassis.
-type app interface {
-	Run(ctx context.Context) error
-	AdminAddr() net.Addr
-}
-
-// start runs an app and waits until it is ready.
-func start(t *testing.T, a app, log *Log) *Replica {
-	t.Helper()
 	r := &Replica{Log: log}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
+	go func() { ended <- c.Run(ctx) }()
 	r.stop = sync.OnceValue(func() error {
 		cancel()
 		return <-ended
@@ -101,10 +79,19 @@ func start(t *testing.T, a app, log *Log) *Replica {
 			t.Fatalf("the replica did not start: %v", err)
 		default:
 		}
-		r.Admin = urlOf(a.AdminAddr())
+		r.Admin = urlOf(c.AdminAddr())
 		return r.Admin != "" && Get(t, r.Admin+"/readyz").Status == http.StatusOK
 	})
+	r.API, r.Internal = urlOf(c.Addr("api")), urlOf(c.Addr("internal"))
 	return r
+}
+
+// urlOf returns the base URL of a listener; empty for nil.
+func urlOf(addr net.Addr) string {
+	if addr == nil {
+		return ""
+	}
+	return "http://" + addr.String()
 }
 
 // Stop ends the replica as SIGTERM does and returns the error of its Run. The end of the test calls it too; only the

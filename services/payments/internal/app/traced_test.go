@@ -22,14 +22,14 @@ func TestOperationsAreTraced(t *testing.T) {
 	}
 	spans.AreTraced(t, r.Stop, []apptest.Operation{
 		{Name: "payments.pay", Call: func(ctx context.Context) error {
-			_, answer, err := spans.Send(ctx, http.MethodPost, r.api, body(1250, goodCard), "Idempotency-Key", "k")
+			a, err := spans.Send(ctx, http.MethodPost, r.api, body(1250, goodCard), "Idempotency-Key", "k")
 			if err != nil {
 				return err
 			}
-			return json.Unmarshal([]byte(answer), &made)
+			return json.Unmarshal([]byte(a.Body), &made)
 		}},
 		{Name: "payments.get", Call: func(ctx context.Context) error {
-			_, _, err := spans.Send(ctx, http.MethodGet, r.api+"/"+made.ID, "")
+			_, err := spans.Send(ctx, http.MethodGet, r.api+"/"+made.ID, "")
 			return err
 		}},
 		spans.Sending("payments.list", http.MethodGet, r.api+"?ride_id=ride-1", ""),
