@@ -140,8 +140,7 @@ priorityClassName: high
 			{"tolerations", deployment, pod + "tolerations", list{dict{"key": "k", "operator": "Exists"}}},
 			{
 				"affinity", deployment,
-				pod + "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms",
-				list{},
+				pod + "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms", list{},
 			},
 			{"priorityClassName", deployment, pod + "priorityClassName", "high"},
 		},
@@ -172,10 +171,8 @@ internalService: {enabled: true}
 			{"autoscaling.minReplicas", "HorizontalPodAutoscaler/rowlock", "spec.minReplicas", 3},
 			{"autoscaling.maxReplicas", "HorizontalPodAutoscaler/rowlock", "spec.maxReplicas", 4},
 			{
-				"autoscaling.targetCPUUtilizationPercentage",
-				"HorizontalPodAutoscaler/rowlock",
-				"spec.metrics.0.resource.target.averageUtilization",
-				55,
+				"autoscaling.targetCPUUtilizationPercentage", "HorizontalPodAutoscaler/rowlock",
+				"spec.metrics.0.resource.target.averageUtilization", 55,
 			},
 			{
 				"autoscaling.behavior", "HorizontalPodAutoscaler/rowlock", "spec.behavior.scaleDown.stabilizationWindowSeconds", 15,

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/platform/config"
 )
 
@@ -29,12 +30,8 @@ func chains() map[string][]string {
 			"check payments",
 		},
 		"pyggpot": {
-			"INSERT pyggpot.coin UPDATE pyggpot.pot",
-			"pyggpot.add",
-			"pyggpot.coin.Coin/AddCoins",
-			"POST /pyggpot.coin.Coin/AddCoins",
-			"POST",
-			"check pyggpot",
+			"INSERT pyggpot.coin UPDATE pyggpot.pot", "pyggpot.add", "pyggpot.coin.Coin/AddCoins",
+			"POST /pyggpot.coin.Coin/AddCoins", "POST", "check pyggpot",
 		},
 	}
 }
@@ -47,11 +44,7 @@ func checkCalls(t *testing.T, j *judge) {
 	for name := range chains() {
 		args = append(args, "--"+name+"=http://"+j.processes[name].set.Replicas()[0].Status().API)
 	}
-	program := filepath.Join(t.TempDir(), "rowlock")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../cmd/rowlock")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build rowlock: %v\n%s", err, out)
-	}
+	program := rowlockBinary(t)
 	const state = "rowlock-test=1,vendor=a:b"
 	trace := func(sampled bool) string {
 		q, trace := traced(request{}, sampled)
@@ -87,6 +80,21 @@ func checkCalls(t *testing.T, j *judge) {
 			t.Errorf("%s has the tracestate %q", s.name, s.state)
 		}
 	}
+}
+
+// rowlockBinary returns the path of rowlock, built with the flags of make build unless make has just built it.
+func rowlockBinary(t *testing.T) string {
+	t.Helper()
+	if folder := config.Environ()[local.BinariesVariable]; folder != "" {
+		return filepath.Join(folder, "rowlock")
+	}
+	program := filepath.Join(t.TempDir(), "rowlock")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", program, "../cmd/rowlock")
+	build.Env = append(build.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build rowlock: %v\n%s", err, out)
+	}
+	return program
 }
 
 // chain names the span and all above it; the last one is remote.

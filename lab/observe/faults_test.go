@@ -36,8 +36,7 @@ func faults() [][]fault {
 		},
 		{{
 			"another transaction locks rows",
-			[]string{"RowlockLockWaits", "RowlockLockConflicts", "RowlockLockedOut", "RowlockSlow"},
-			holdRows,
+			[]string{"RowlockLockWaits", "RowlockLockConflicts", "RowlockLockedOut", "RowlockSlow"}, holdRows,
 		}},
 		{{"tables are locked whole", []string{"RowlockPoolSaturated", "RowlockUnsettledChargesUnknown"}, takeConnections}},
 		{
@@ -46,8 +45,7 @@ func faults() [][]fault {
 		},
 		{{"a replica of each workload dies", []string{"RowlockTargetDown"}, killReplicas}},
 		{{
-			"PostgreSQL dies",
-			[]string{"RowlockOutcomesUnknown", "RowlockErrorBudgetBurnsFast", "RowlockErrorBudgetBurns"},
+			"PostgreSQL dies", []string{"RowlockOutcomesUnknown", "RowlockErrorBudgetBurnsFast", "RowlockErrorBudgetBurns"},
 			killPostgres,
 		}},
 	}

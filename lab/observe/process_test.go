@@ -11,26 +11,17 @@ import (
 
 // process is one process of a service, with its log.
 type process struct {
-	fleet
+	*fleet
 
 	client *http.Client
 	mu     sync.Mutex
 	log    []string
 }
 
-// run starts a process.
-func run(t *testing.T, service, component, dsn string, variables ...map[string]string) *process {
-	t.Helper()
-	p := &process{fleet: fleet{service: service, component: component}, client: newClient(t)}
-	keep := func(_ string, line []byte) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.log = append(p.log, string(line))
-	}
-	if err := p.start(t, 1, dsn, keep, variables...); err != nil {
-		t.Fatal(err)
-	}
-	return p
+func (p *process) keep(_ string, line []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.log = append(p.log, string(line))
 }
 
 func (p *process) send(t *testing.T, q request) answer {

@@ -25,6 +25,7 @@ import (
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/localpg"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
@@ -44,6 +45,8 @@ const (
 type fleet struct {
 	service   string
 	component string // serve or work
+	environ   map[string]string
+	line      func(replica string, line []byte)
 	set       *local.Set
 }
 
@@ -57,23 +60,32 @@ func fleets() (all []*fleet) {
 	return all
 }
 
-// start starts n processes of the workload. They are killed at the end of the test: how they stop is the subject of
-// others.
-func (f *fleet) start(
-	t *testing.T, n int, dsn string, line func(string, []byte), variables ...map[string]string,
-) error {
+// startAll starts n processes of each workload, all at once. They are killed at the end of the test: how they stop is
+// the subject of others.
+func startAll(t *testing.T, fleets []*fleet, n int, server *localpg.Server) {
+	t.Helper()
+	for _, f := range fleets {
+		localtest.Binary(t, f.service)
+	}
+	if err := waittest.Together(len(fleets), func(i int) error {
+		return fleets[i].start(t, n, server.URL("postgres"))
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (f *fleet) start(t *testing.T, n int, dsn string) error {
 	t.Helper()
 	registered, err := services.Named(f.service)
 	if err != nil {
 		return err
 	}
 	environ := map[string]string{"DATABASE_URL": dsn, "PATH": config.Environ()["PATH"], "SHUTDOWN_DELAY": "0s"}
-	for _, some := range append([]map[string]string{registered.Environ}, variables...) {
-		maps.Copy(environ, some)
-	}
+	maps.Copy(environ, registered.Environ)
+	maps.Copy(environ, f.environ)
 	f.set, err = local.Start(t.Context(), local.Spec{
 		Service: f.service + "-" + f.component, Path: localtest.Binary(t, f.service), Args: []string{f.component},
-		NoAPI: f.component != "serve", Environ: environ, Line: line,
+		NoAPI: f.component != "serve", Environ: environ, Line: f.line,
 	}, n)
 	if err != nil {
 		return err
@@ -225,27 +237,12 @@ func newRig(t *testing.T, rules string) *rig {
 		}
 	}
 	for _, f := range r.fleets {
-		localtest.Binary(t, f.service)
-	}
-	var starting sync.WaitGroup
-	for _, f := range r.fleets {
-		var variables map[string]string
+		f.line, f.environ = line, timeouts(f.service)
 		if f.component == "work" { // its collector does not answer, so that spans are lost
-			variables = map[string]string{
-				"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1",
-				"OTEL_EXPORTER_OTLP_TIMEOUT":  "200",
-			}
+			f.environ["OTEL_EXPORTER_OTLP_ENDPOINT"], f.environ["OTEL_EXPORTER_OTLP_TIMEOUT"] = "http://127.0.0.1:1", "200"
 		}
-		starting.Go(func() {
-			if err := f.start(t, perService, r.database.URL("postgres"), line, timeouts(f.service), variables); err != nil {
-				t.Errorf("start %s: %v", f.service, err)
-			}
-		})
 	}
-	starting.Wait()
-	if t.Failed() {
-		t.FailNow()
-	}
+	startAll(t, r.fleets, perService, r.database)
 	r.follow(t)
 	return r
 }

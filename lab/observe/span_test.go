@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
@@ -42,6 +43,10 @@ type collector struct {
 	otlp.Receiver
 
 	url string
+
+	mu      sync.Mutex
+	read    int64  // the number of spans received when decoded was made
+	decoded []span // immutable
 }
 
 func newCollector(t *testing.T) *collector {
@@ -59,8 +64,17 @@ func (c *collector) environ() map[string]string {
 }
 
 // spans returns those received so far.
-func (c *collector) spans() (spans []span) {
-	for _, resource := range c.Spans() {
+func (c *collector) spans() []span {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := c.Count(); n != c.read {
+		c.read, c.decoded = n, decode(c.Spans())
+	}
+	return c.decoded
+}
+
+func decode(exports []*tracepb.ResourceSpans) (spans []span) {
+	for _, resource := range exports {
 		of := attributes(resource.GetResource().GetAttributes())
 		for _, scope := range resource.GetScopeSpans() {
 			for _, s := range scope.GetSpans() {
@@ -86,7 +100,7 @@ func (c *collector) spans() (spans []span) {
 
 // traceOf returns the spans of one trace received so far.
 func (c *collector) traceOf(id string) []span {
-	return slices.DeleteFunc(c.spans(), func(s span) bool { return s.trace != id })
+	return slices.DeleteFunc(slices.Clone(c.spans()), func(s span) bool { return s.trace != id })
 }
 
 // await waits for a span, and returns its trace. A span arrives after those below it.

@@ -51,25 +51,20 @@ func story() []step {
 		{"payments", request{post, "/v1/payments", payment(mark, cardGood), key}, 201, treeReplay},
 		{"payments", request{post, "/v1/payments", payment("x"+mark, cardGood), key}, 409, ""},
 		{
-			"payments",
-			request{post, "/v1/payments", payment(mark, cardGood), map[string]string{"Idempotency-Key": id}},
-			400,
+			"payments", request{post, "/v1/payments", payment(mark, cardGood), map[string]string{"Idempotency-Key": id}}, 400,
 			"",
 		},
 		{
-			"payments",
-			request{post, "/v1/payments", payment(id, cardGood), map[string]string{"Idempotency-Key": "k" + mark}},
+			"payments", request{post, "/v1/payments", payment(id, cardGood), map[string]string{"Idempotency-Key": "k" + mark}},
+			400, "",
+		},
+		{
+			"payments", request{post, "/v1/payments", payment(mark, luhn+"1"), map[string]string{"Idempotency-Key": "k" + mark}},
 			400, "",
 		},
 		{
 			"payments",
-			request{post, "/v1/payments", payment(mark, luhn+"1"), map[string]string{"Idempotency-Key": "k" + mark}},
-			400, "",
-		},
-		{
-			"payments",
-			request{post, "/v1/payments", payment(mark, cardDeclined), map[string]string{"Idempotency-Key": "d" + mark}},
-			201,
+			request{post, "/v1/payments", payment(mark, cardDeclined), map[string]string{"Idempotency-Key": "d" + mark}}, 201,
 			"",
 		},
 		{"payments", request{post, "/v1/payments", payment(mark, cardError), faulty}, 502, treeFault},
@@ -92,8 +87,7 @@ func story() []step {
 
 		{"pyggpot", request{post, "/pyggpot.pot.Pot/CreatePot", `{"pot_name":"` + id + `","max_coins":100}`, nil}, 200, ""},
 		{
-			"pyggpot",
-			request{post, "/pyggpot.coin.Coin/AddCoins", `{"pot_id":1,"coins":[{"kind":"GOLD","count":3}]}`, nil},
+			"pyggpot", request{post, "/pyggpot.coin.Coin/AddCoins", `{"pot_id":1,"coins":[{"kind":"GOLD","count":3}]}`, nil},
 			200, treeCoins,
 		},
 		{"pyggpot", request{post, "/twirp/pyggpot.coin.Coin/RemoveCoins", `{"pot_id":1,"count":1}`, nil}, 200, ""},
@@ -117,8 +111,7 @@ func changes() []step {
 		{"iidy", request{post, "/iidy/v1/batch/lists/" + mark, `{"items":["` + mark + `"]}`, nil}, 503, ""},
 		{"events", request{post, "/events", "", nil}, 503, ""},
 		{
-			"pyggpot",
-			request{post, "/pyggpot.coin.Coin/AddCoins", `{"pot_id":1,"coins":[{"kind":"GOLD","count":1}]}`, nil},
+			"pyggpot", request{post, "/pyggpot.coin.Coin/AddCoins", `{"pot_id":1,"coins":[{"kind":"GOLD","count":1}]}`, nil},
 			503, "",
 		},
 	}
@@ -130,14 +123,14 @@ func TestTraces(t *testing.T) {
 	t.Parallel()
 	server := dbtest.Server(t)
 	j := &judge{spans: newCollector(t), processes: map[string]*process{}}
+	var all []*fleet
 	for _, f := range fleets() {
-		name := f.service
-		if f.component != "serve" {
-			name += "-" + f.component
-		}
-		j.processes[name] = run(t, f.service, f.component, server.URL("postgres"), j.spans.environ(),
-			map[string]string{"OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=test"})
+		p := &process{fleet: f, client: newClient(t)}
+		f.line, f.environ = p.keep, j.spans.environ()
+		f.environ["OTEL_RESOURCE_ATTRIBUTES"] = "deployment.environment.name=test"
+		all, j.processes[strings.TrimSuffix(f.service+"-"+f.component, "-serve")] = append(all, f), p
 	}
+	startAll(t, all, 1, server)
 	for _, s := range story() {
 		trace := j.send(t, s)
 		got := tree(j.spans.await(t, s.String(), func(s span) bool { return s.trace == trace && s.parent == caller }))
@@ -145,9 +138,8 @@ func TestTraces(t *testing.T) {
 			t.Errorf("%s: the trace is\n%swant\n%s", s, got, s.tree)
 		}
 	}
-	if got := tree(
-		j.spans.await(t, "a worked batch", func(s span) bool { return s.name == "events.work" }),
-	); got != treeWork {
+	work := j.spans.await(t, "a worked batch", func(s span) bool { return s.name == "events.work" })
+	if got := tree(work); got != treeWork {
 		t.Errorf("the worker's trace is\n%swant\n%s", got, treeWork)
 	}
 	checkCalls(t, j)

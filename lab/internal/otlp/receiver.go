@@ -67,7 +67,7 @@ func (r *Receiver) receive(req *http.Request) error {
 	if err != nil {
 		return err
 	}
-	r.spans.Add(n)
+	defer r.spans.Add(n) // what is counted is kept
 	if r.Keep {
 		r.mu.Lock()
 		defer r.mu.Unlock()
