@@ -80,7 +80,7 @@ func (m mutationTest) run(ctx context.Context) error {
 			return err
 		}
 		if found != nil {
-			say(m.stdout, "%s: found by %s (%s) after %s", mutant.Tag, found.Check, found.Detail, took.Round(time.Second))
+			say(m.stdout, "%s: found by %s (%s) after %s", mutant.Tag, found.Name, found.Detail, took.Round(time.Second))
 		} else {
 			say(m.stdout, "%s: NOT FOUND within %s (%v)", mutant.Tag, mutantTimeout, err)
 			missed = append(missed, mutant.Tag)

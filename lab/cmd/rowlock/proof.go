@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/prove"
@@ -203,13 +201,10 @@ func (v proof) onMariaDB(ctx context.Context, at *place, s prove.Service) error 
 	password := rand.Text()
 	s.Environ = maps.Clone(s.Environ)
 	s.Environ["DATABASE_URL"] = server.URL(s.Name)
-	err = execute(ctx, db, `CREATE DATABASE `+s.Name)
-	if err == nil {
-		err = local.Migrate(ctx, s.Path, s.Environ)
-	}
-	err = errors.Join(err,
-		execute(ctx, db, `CREATE USER '`+account+`'@'127.0.0.1' IDENTIFIED BY '`+password+`'`),
-		execute(ctx, db, `GRANT SELECT, INSERT, UPDATE, DELETE ON `+s.Name+`.* TO '`+account+`'@'127.0.0.1'`))
+	err = errors.Join(
+		local.Execute(ctx, db, `CREATE DATABASE `+s.Name), local.Migrate(ctx, s.Path, s.Environ),
+		local.Execute(ctx, db, `CREATE USER '`+account+`'@'127.0.0.1' IDENTIFIED BY '`+password+`'`),
+		local.Execute(ctx, db, `GRANT SELECT, INSERT, UPDATE, DELETE ON `+s.Name+`.* TO '`+account+`'@'127.0.0.1'`))
 	if err != nil {
 		return fmt.Errorf("prepare MariaDB: %w", err)
 	}
@@ -222,11 +217,4 @@ func (v proof) onMariaDB(ctx context.Context, at *place, s prove.Service) error 
 	s.Name, s.Maria = prove.EventsOnMariaDB, &fault.MariaDB{Server: server, DB: db}
 	at.system.Services = append(at.system.Services, s)
 	return nil
-}
-
-func execute(ctx context.Context, db *sqldb.DB, statement string) error {
-	return db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		_, err := conn.ExecContext(ctx, statement)
-		return err //nolint:wrapcheck // Once classifies it
-	})
 }

@@ -8,10 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 	"golang.org/x/sync/errgroup"
 
@@ -121,29 +121,26 @@ type Injector struct {
 // Inject carries the event out on all targets. An action on a replica that is dead
 // already, or that has no lasting effect, is no error.
 func (in *Injector) Inject(ctx context.Context, e Event, targets []*Target) error {
-	switch e.Action {
-	case RestartDB:
-		return in.restartServers(ctx, targets)
-	case RestartPool:
-		for _, t := range targets {
-			t.count(RestartPool, 1)
-		}
-		return in.Pooler.Restart(ctx)
-	default:
-	}
-	return each(targets, func(t *Target) error {
+	err := each(targets, func(t *Target) error {
 		if err := in.inject(ctx, e, t); err != nil {
 			return fmt.Errorf("%s of %s: %w", e.Action, t.Name, err)
 		}
 		return nil
 	})
+	switch {
+	case err == nil && e.Action == RestartDB:
+		return in.restartServers(ctx, targets)
+	case err == nil && e.Action == RestartPool:
+		return in.Pooler.Restart(ctx)
+	}
+	return err
 }
 
-// each calls do for all targets at once and returns the first error.
-func each(targets []*Target, do func(*Target) error) error {
+// each calls do for all of them at once and returns the first error.
+func each[T any](all []T, do func(T) error) error {
 	var group errgroup.Group
-	for _, t := range targets {
-		group.Go(func() error { return do(t) })
+	for _, one := range all {
+		group.Go(func() error { return do(one) })
 	}
 	return group.Wait() //nolint:wrapcheck // do says what failed
 }
@@ -164,19 +161,21 @@ func (in *Injector) inject(ctx context.Context, e Event, t *Target) error {
 		t.Proxy.Cut(faultproxy.AfterStatement, how, faultproxy.Matching(t.Writes))
 	case CutCommit:
 		t.Proxy.Cut(faultproxy.AfterCommit, how)
+	case RestartDB, RestartPool: // for all targets together
+		t.count(e.Action, 1)
 	case LatencyOn:
-		t.count(LatencyOn, 1)
+		t.count(e.Action, 1)
 		t.Proxy.Slow(time.Duration(e.Pick) * time.Millisecond)
 	case LatencyOff:
 		t.Proxy.Slow(0)
 	case BlackHoleOn:
-		t.count(BlackHoleOn, 1)
+		t.count(e.Action, 1)
 		t.Proxy.Pause()
 	case BlackHoleOff:
 		t.Proxy.Resume()
 	case StopOn:
 		if pick(t.Replicas, e).Pause() == nil { // else it is dead
-			t.count(StopOn, 1)
+			t.count(e.Action, 1)
 		}
 	case StopOff:
 		_ = pick(t.Replicas, e).Resume() // it may have been killed
@@ -185,10 +184,10 @@ func (in *Injector) inject(ctx context.Context, e Event, t *Target) error {
 	case LockOff:
 		return t.unlock()
 	case ExhaustOn:
+		t.count(e.Action, 1)
 		return in.exhaust(ctx, t)
 	case ExhaustOff:
-		return in.allow(ctx, t)
-	case RestartDB, RestartPool: // for all targets together
+		return in.limitConnections(ctx, t, -1)
 	}
 	return nil
 }
@@ -216,23 +215,18 @@ func (in *Injector) restartServers(ctx context.Context, targets []*Target) error
 	}
 	servers := map[server]bool{}
 	for _, t := range targets {
-		t.count(RestartDB, 1)
 		if t.Maria != nil {
 			servers[t.Maria.Server] = true
 		} else {
 			servers[in.Server] = true
 		}
 	}
-	var group errgroup.Group
-	for s := range servers {
-		group.Go(func() error {
-			if err := s.Kill(); err != nil {
-				return err
-			}
-			return s.Restart(ctx)
-		})
-	}
-	return group.Wait() //nolint:wrapcheck // it says which server
+	return each(slices.Collect(maps.Keys(servers)), func(s server) error {
+		if err := s.Kill(); err != nil {
+			return err
+		}
+		return s.Restart(ctx)
+	})
 }
 
 // terminateBackend ends one of the service's connections, one at work if there is any.
@@ -252,26 +246,17 @@ func (in *Injector) terminateBackend(ctx context.Context, t *Target) (err error)
 // exhaust takes the right to connect from the service's role, then ends its connections.
 // The limit is committed first: otherwise they would come back.
 func (in *Injector) exhaust(ctx context.Context, t *Target) error {
-	t.count(ExhaustOn, 1)
 	if err := in.limitConnections(ctx, t, 0); err != nil {
 		return err
 	}
-	var ended int
-	return in.DB.GetContext(ctx, &ended, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+	return in.DB.GetContext(ctx, new(int), `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 		WHERE datname = current_database() AND usename = $1`, t.Role)
-}
-
-func (in *Injector) allow(ctx context.Context, t *Target) error {
-	return in.limitConnections(ctx, t, -1)
 }
 
 func (in *Injector) limitConnections(ctx context.Context, t *Target, limit int) error {
 	ctx, cancel := context.WithTimeout(ctx, in.Timeout)
 	defer cancel()
-	return in.DB.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
-		_, err := tx.ExecContext(ctx, fmt.Sprintf(`ALTER ROLE %s CONNECTION LIMIT %d`, pq.QuoteIdentifier(t.Role), limit))
-		return err //nolint:wrapcheck // InTx classifies it
-	})
+	return local.Execute(ctx, in.DB, fmt.Sprintf(`ALTER ROLE %s CONNECTION LIMIT %d`, pq.QuoteIdentifier(t.Role), limit))
 }
 
 // Heal ends every fault that lasts, also after ctx has ended.
@@ -289,6 +274,6 @@ func (in *Injector) Heal(ctx context.Context, targets []*Target) error {
 		t.Proxy.StopCutting()
 		t.Proxy.Slow(0)
 		t.Proxy.Resume()
-		return errors.Join(t.unlock(), in.allow(ctx, t))
+		return errors.Join(t.unlock(), in.limitConnections(ctx, t, -1))
 	})
 }

@@ -6,8 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/jmoiron/sqlx"
-
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/platform/localmaria"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
@@ -31,23 +30,8 @@ func (m *MariaDB) terminate(ctx context.Context, user string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	err = m.DB.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		_, err := conn.ExecContext(ctx, fmt.Sprintf("KILL CONNECTION %d", id))
-		return err //nolint:wrapcheck // Once classifies it
-	})
-	if err != nil {
-		return 0, nil //nolint:nilerr // it has just ended by itself
+	if local.Execute(ctx, m.DB, fmt.Sprintf("KILL CONNECTION %d", id)) != nil {
+		return 0, nil // it has just ended by itself
 	}
 	return 1, nil
-}
-
-// Connections counts the user's connections, and those of them at work.
-func (m *MariaDB) Connections(ctx context.Context, user string) (open, busy int, err error) {
-	var row struct {
-		Open int `db:"n"`
-		Busy int `db:"busy"`
-	}
-	err = m.DB.GetContext(ctx, &row, `SELECT count(*) AS n, coalesce(sum(command <> 'Sleep'), 0) AS busy
-		FROM information_schema.processlist WHERE user = ?`, user)
-	return row.Open, row.Busy, err
 }

@@ -6,33 +6,50 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"github.com/lib/pq"
+
 	rowlock "github.com/rowlock/rowlock/client"
 	api "github.com/rowlock/rowlock/client/counts"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
+	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/lab/internal/workload"
-	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
 // activeCounters are few enough that clients meet on one, and many enough that a lost
 // group does not spoil a key's history.
 const activeCounters = 12
 
+var _ = register(services.Counts, kind{
+	open: newCounts, writes: "update counts.count_values", singles: true,
+	mutants: []Mutant{
+		{Tag: "bug_autocommit", What: "a statement is sent again by the pool", Window: windowReplies, Checks: []string{linearizable}},
+		{Tag: "bug_unordered", What: "a batch without ordered locks", Window: windowNone, Checks: []string{deadlocks}},
+		{
+			Tag: "bug_textparams", What: "no binary_parameters behind pgbouncer",
+			Window: windowPooler, Checks: []string{linearizable, "answers"},
+		},
+	},
+})
+
 // counts increases, decreases and reads counters.
 type counts struct {
-	api     *api.Client
-	history *history.History
-	keys    *keys
+	site
+
+	api  *api.Client
+	keys *keys
 }
 
-func newCounts(s site) (Workload, error) { //nolint:ireturn // one of kinds
+func newCounts(s site) (clients, error) { //nolint:ireturn // one of kinds
 	client, err := api.New(s.url, rowlock.WithHTTPClient(s.client))
-	return &counts{api: client, history: s.history, keys: newKeys(s.prefix, activeCounters)}, err
+	w := &counts{site: s, api: client}
+	w.keys = newKeys(s.prefix, activeCounters, w.create)
+	return w, err
 }
 
-// Step changes or reads a random counter, or now and then many at once: what comes at
+// step changes or reads a random counter, or now and then many at once: what comes at
 // once to a replica is changed as a group, and groups of several replicas meet.
-func (w *counts) Step(ctx context.Context, client int, random *rand.Rand) {
+func (w *counts) step(ctx context.Context, client int, random *rand.Rand) {
 	const crowd, oneIn = 2 * activeCounters, 20
 	if random.IntN(oneIn) > 0 {
 		w.one(ctx, client, random)
@@ -44,8 +61,8 @@ func (w *counts) Step(ctx context.Context, client int, random *rand.Rand) {
 
 // one changes or reads a random counter.
 func (w *counts) one(ctx context.Context, client int, random *rand.Rand) {
-	key := w.keys.pick(random)
-	if !key.ensure(func() (int32, error) { return w.create(ctx, key.name) }) {
+	key := w.keys.pick(ctx, random)
+	if key == nil {
 		return
 	}
 	delta := 1 + random.Int64N(1000)
@@ -58,9 +75,8 @@ func (w *counts) one(ctx context.Context, client int, random *rand.Rand) {
 	w.do(ctx, client, key, delta)
 }
 
-func (w *counts) do(ctx context.Context, client int, key *key, delta int64) history.Op {
-	op := history.Op{Client: client, Key: key.name, Input: history.CountInput{Delta: delta}}
-	op = send(w.history, op, func() (any, error) {
+func (w *counts) do(ctx context.Context, client int, key *key, delta int64) workload.Outcome {
+	op := w.record(client, key.name, history.CountInput{Delta: delta}, func() (any, error) {
 		switch {
 		case delta > 0:
 			return w.api.Increase(ctx, key.name, delta)
@@ -72,8 +88,7 @@ func (w *counts) do(ctx context.Context, client int, key *key, delta int64) hist
 		}
 	})
 	w.keys.note(key, op.Outcome)
-	w.history.Add(op)
-	return op
+	return op.Outcome
 }
 
 // create creates a counter, which may be there when an answer was lost.
@@ -88,8 +103,8 @@ func (w *counts) create(ctx context.Context, name string) (int32, error) {
 	return 1, err
 }
 
-// Probe reads a counter, which need not be there.
-func (w *counts) Probe(ctx context.Context) error {
+// probe reads a counter, which need not be there.
+func (w *counts) probe(ctx context.Context) error {
 	_, err := w.api.Get(ctx, w.keys.first())
 	if errors.Is(err, rowlock.ErrCountNotFound) {
 		return nil
@@ -97,57 +112,37 @@ func (w *counts) Probe(ctx context.Context) error {
 	return err
 }
 
-// Settle reads every counter.
-func (w *counts) Settle(ctx context.Context) error {
-	return w.keys.each(func(key *key) workload.Outcome {
-		if key.id == 0 {
-			return history.OK // it was not created
-		}
-		return w.do(ctx, -1, key, 0).Outcome
-	})
+// settle reads every counter.
+func (w *counts) settle(ctx context.Context) error {
+	return w.keys.each(func(key *key) workload.Outcome { return w.do(ctx, -1, key, 0) })
 }
 
-// Lock locks the row of a counter.
-func (w *counts) Lock(context.Context) fault.Lock {
+// lock locks the row of a counter.
+func (w *counts) lock(context.Context) fault.Lock {
 	const statement = `SELECT FROM counts.count_values WHERE item_id = '%s' FOR UPDATE`
 	return fault.Lock{Statement: fmt.Sprintf(statement, w.keys.first())}
 }
 
-// Check demands that every counter is linearizable, and that the sums of the changes
+// check demands that every counter is linearizable, and that the sums of the changes
 // agree with the values in the database.
-func (w *counts) Check(ctx context.Context, db *sqldb.DB, pictures string) (Findings, error) {
-	ops := w.history.Ops()
-	var rows []struct {
-		ID    string `db:"item_id"`
-		Value int64  `db:"current_value"`
-	}
-	if err := db.SelectContext(ctx, &rows, `SELECT item_id, current_value FROM counts.count_values`); err != nil {
-		return Findings{}, fmt.Errorf("read the counters: %w", err)
-	}
-	low, high := map[string]int64{}, map[string]int64{}
-	for _, op := range ops {
-		in, _ := op.Input.(history.CountInput)
-		low[op.Key] += 0 // a counter of reads alone is compared too
-		switch op.Outcome {
-		case history.OK:
-			low[op.Key] += in.Delta
-			high[op.Key] += in.Delta
-		case history.Unknown:
-			low[op.Key] += min(in.Delta, 0)
-			high[op.Key] += max(in.Delta, 0)
-		case history.Refused, history.NotApplied:
+func (w *counts) check(ctx context.Context, f *findings) {
+	keys, groups := history.ByKey(f.ops)
+	low, high := make([]int64, len(keys)), make([]int64, len(keys))
+	for i, key := range keys {
+		for _, op := range groups[key] {
+			in, _ := op.Input.(history.CountInput)
+			if op.Outcome == history.OK || op.Outcome == history.Unknown && in.Delta < 0 {
+				low[i] += in.Delta
+			}
+			if op.Outcome == history.OK || op.Outcome == history.Unknown && in.Delta > 0 {
+				high[i] += in.Delta
+			}
 		}
 	}
-	right := 0
-	for _, row := range rows {
-		if least, known := low[row.ID]; known && row.Value >= least && row.Value <= high[row.ID] {
-			right++
-		}
-	}
-	return Findings{Checks: []Check{
-		checkHistory(history.Counts(), ops, pictures),
-		checkAnswers(ops, history.Refused),
-		check("sums", right == len(low),
-			"%d counters: %d outside acknowledged..acknowledged+unknown", len(low), len(low)-right),
-	}}, nil
+	wrong := f.count(ctx, `SELECT count(*) FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS want (id, low, high)
+		LEFT JOIN counts.count_values ON item_id = id WHERE (current_value BETWEEN low AND high) IS NOT true`,
+		pq.Array(keys), pq.Array(low), pq.Array(high))
+	f.histories(history.Counts())
+	f.answers(history.Refused)
+	f.add("sums", wrong == 0, "%d counters: %d outside acknowledged..acknowledged+unknown", len(keys), wrong)
 }

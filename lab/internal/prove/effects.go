@@ -2,56 +2,82 @@ package prove
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/fault"
 )
 
-// effect demands that a fault was seen in a service's result at least so many times.
+// Check holds the outcome of one check.
+type Check struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+	// Effect says that it is a demand on the fault, not on the service.
+	Effect bool `json:"effect,omitempty"`
+	// Picture is the file that shows a violation, if any.
+	Picture string `json:"picture,omitempty"`
+}
+
+func check(name string, ok bool, format string, args ...any) Check {
+	return Check{Name: name, OK: ok, Detail: fmt.Sprintf(format, args...)}
+}
+
+// failed returns the first check that does not hold, of the effects alone if so asked;
+// nil when all hold.
+func failed(checks []Check, effects bool) *Check {
+	for i := range checks {
+		if !checks[i].OK && (checks[i].Effect || !effects) {
+			return &checks[i]
+		}
+	}
+	return nil
+}
+
+// effect demands that something was seen in a service's window at least so many times.
 type effect struct {
 	name  string
 	least int
-	count func(r ServiceResult) int
-	// applies says which services have to show it.
-	applies func(service string) bool
 }
 
-func every(string) bool { return true }
+// The effects that are no actions and no signs.
+const (
+	load           = "load"
+	outcomeUnknown = "outcome unknown"
+	notApplied     = "not applied"
+	notInTime      = "not in time"
+)
 
-func did(a fault.Action, least int) effect {
-	return effect{string(a), least, func(r ServiceResult) int { return r.Done[a] }, every}
-}
+func did(a fault.Action, least int) effect { return effect{string(a), least} }
 
-func unknown() effect {
-	return effect{"outcome unknown", 1, func(r ServiceResult) int { return r.Unknown }, every}
-}
-
-func notApplied() effect {
-	return effect{"not applied", 1, func(r ServiceResult) int { return r.NotApplied }, every}
-}
-
-func notInTime() effect {
-	return effect{"not in time", 1, func(r ServiceResult) int { return r.NotApplied + r.Unknown }, every}
-}
-
-// sign demands what a service's workload or its metrics count.
-func sign(service, name string) effect {
-	return effect{name, 1, func(r ServiceResult) int { return r.Signs[name] }, func(s string) bool { return s == service }}
-}
-
-func except(service string, e effect) effect {
-	e.applies = func(s string) bool { return s != service }
-	return e
+// seen returns how often an effect was seen.
+func (r ServiceResult) seen(name string) int {
+	switch name {
+	case load:
+		return r.OK
+	case outcomeUnknown:
+		return r.Unknown
+	case notApplied:
+		return r.NotApplied
+	case notInTime:
+		return r.NotApplied + r.Unknown
+	}
+	return r.Done[fault.Action(name)] + r.Signs[name]
 }
 
 // judgeEffects checks that there was load and that the window's fault had its effects.
-func (w Window) judgeEffects(r ServiceResult) []Check {
+func (w Window) judgeEffects(r ServiceResult) (checks []Check) {
 	const enough = 40
-	checks := []Check{check("load", r.OK >= enough, "%d operations succeeded", r.OK)}
-	for _, e := range w.shape.effects {
-		if e.applies(r.Service) {
-			checks = append(checks, check(e.name, e.count(r) >= e.least, "%d times", e.count(r)))
-		}
+	effects := []effect{{load, enough}}
+	if !w.shape.commits || !kinds[r.Service].singles {
+		effects = append(effects, w.shape.effects...)
+	}
+	for _, sign := range kinds[r.Service].signs[w.Name] {
+		effects = append(effects, effect{sign, 1})
+	}
+	for _, e := range effects {
+		n := r.seen(e.name)
+		checks = append(checks, Check{Name: e.name, OK: n >= e.least, Detail: fmt.Sprintf("%d times", n), Effect: true})
 	}
 	return checks
 }
@@ -68,10 +94,12 @@ const (
 // replica became unready by itself.
 func (w Window) judge(r ServiceResult, flips int) []Check {
 	outages := 0 // one that was killed may be asked before it is gone
-	for _, a := range []fault.Action{
-		fault.RestartDB, fault.RestartPool, fault.BlackHoleOn, fault.ExhaustOn, fault.StopOn, fault.Kill,
-	} {
-		outages += r.Done[a]
+	for a, n := range r.Done {
+		if slices.Contains([]fault.Action{
+			fault.RestartDB, fault.RestartPool, fault.BlackHoleOn, fault.ExhaustOn, fault.StopOn, fault.Kill,
+		}, a) {
+			outages += n
+		}
 	}
 	checks := []Check{
 		check("no hang", w.Name == windowStop || r.Slowest < hang, "slowest %s", round(r.Slowest)),
@@ -83,17 +111,4 @@ func (w Window) judge(r ServiceResult, flips int) []Check {
 			"unknown %d, not applied %d: %v", r.Unknown, r.NotApplied, r.Codes))
 	}
 	return checks
-}
-
-// Check holds the outcome of one check.
-type Check struct {
-	Name   string `json:"name"`
-	OK     bool   `json:"ok"`
-	Detail string `json:"detail"`
-	// Picture is the file that shows a violation, if any.
-	Picture string `json:"picture,omitempty"`
-}
-
-func check(name string, ok bool, format string, args ...any) Check {
-	return Check{Name: name, OK: ok, Detail: fmt.Sprintf(format, args...)}
 }

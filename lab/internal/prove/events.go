@@ -13,24 +13,42 @@ import (
 	api "github.com/rowlock/rowlock/client/events"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
+	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/sqldb"
+)
+
+// EventsOnMariaDB names events on their second engine.
+const EventsOnMariaDB = services.Events + "-mariadb"
+
+var (
+	_ = register(EventsOnMariaDB, kind{open: newEvents})
+	_ = register(services.Events, kind{
+		open: newEvents, writes: "update events.status", prepare: auditEvents,
+		mutants: []Mutant{{
+			Tag: "bug_sequence", What: "ids given out before the insert, as by a sequence",
+			Window: windowKill, Checks: []string{"ids"},
+		}, {
+			Tag: "bug_finish", What: "finish what was claimed without value IS NULL",
+			Window: windowBackends, Checks: []string{"worked once"},
+		}},
+	})
 )
 
 // events adds events with and without a value, reads and counts them. The ids of all
 // windows come from one row, so the checks look at all of them.
 type events struct {
-	api     *api.Client
-	history *history.History
-	audited bool // by auditEvents; not on MariaDB
+	site
+
+	api *api.Client
 
 	mu    sync.Mutex
 	ids   []int64 // that were acknowledged in this window
 	count int64   // the most that was counted
 }
 
-func newEvents(s site) (Workload, error) { //nolint:ireturn // one of kinds
+func newEvents(s site) (clients, error) { //nolint:ireturn // one of kinds
 	client, err := api.New(s.url, rowlock.WithHTTPClient(s.client))
-	return &events{api: client, history: s.history, audited: s.prepared}, err
+	return &events{site: s, api: client}, err
 }
 
 // The keys of the operations.
@@ -40,9 +58,9 @@ const (
 	eventCount = "count"
 )
 
-// Step adds an event, or reads one that was acknowledged, or counts; now and then it adds
+// step adds an event, or reads one that was acknowledged, or counts; now and then it adds
 // many at once, for which the workers compete.
-func (w *events) Step(ctx context.Context, client int, random *rand.Rand) {
+func (w *events) step(ctx context.Context, client int, random *rand.Rand) {
 	const crowd, oneIn = 20, 20
 	if random.IntN(oneIn) == 0 {
 		together(crowd, client, func(client int) { w.add(ctx, client, false) })
@@ -107,13 +125,11 @@ func (w *events) countAll(ctx context.Context, client int) {
 }
 
 func (w *events) do(client int, key string, do func() (api.Event, error)) history.Op {
-	op := send(w.history, history.Op{Client: client, Key: key}, func() (any, error) { return do() })
-	w.history.Add(op)
-	return op
+	return w.record(client, key, nil, func() (any, error) { return do() })
 }
 
-// Probe counts.
-func (w *events) Probe(ctx context.Context) error {
+// probe counts.
+func (w *events) probe(ctx context.Context) error {
 	_, err := w.api.Count(ctx)
 	return err
 }
@@ -121,8 +137,8 @@ func (w *events) Probe(ctx context.Context) error {
 // settleTimeout bounds what the workers may take for what is pending when the faults are over.
 const settleTimeout = 30 * time.Second
 
-// Settle waits until the workers have given every event of the window a value.
-func (w *events) Settle(ctx context.Context) error {
+// settle waits until the workers have given every event of the window a value.
+func (w *events) settle(ctx context.Context) error {
 	w.mu.Lock()
 	ids := w.ids
 	w.mu.Unlock()
@@ -140,8 +156,8 @@ func (w *events) Settle(ctx context.Context) error {
 	return nil
 }
 
-// Lock locks the row of the ids.
-func (w *events) Lock(context.Context) fault.Lock {
+// lock locks the row of the ids.
+func (w *events) lock(context.Context) fault.Lock {
 	return fault.Lock{Statement: `SELECT FROM events.status FOR UPDATE`}
 }
 
@@ -160,13 +176,12 @@ func auditEvents(ctx context.Context, db *sqldb.DB) error {
 	})
 }
 
-// Check demands that ids are given once and without a gap, that what was acknowledged is
+// check demands that ids are given once and without a gap, that what was acknowledged is
 // there, and that a value never changes.
-func (w *events) Check(ctx context.Context, db *sqldb.DB, _ string) (Findings, error) {
-	ops := w.history.Ops()
+func (w *events) check(ctx context.Context, f *findings) {
 	given, values := map[int64]bool{}, map[int64]string{}
-	var doubled, lost, changed int
-	for _, op := range ops {
+	var doubled, lost, changed, again int
+	for _, op := range f.ops {
 		e, _ := op.Output.(api.Event)
 		switch {
 		case op.Key == eventAdd && op.Outcome == history.OK:
@@ -184,35 +199,19 @@ func (w *events) Check(ctx context.Context, db *sqldb.DB, _ string) (Findings, e
 			values[e.ID] = e.Value
 		}
 	}
-	var rows struct {
-		All      int64 `db:"n"`
-		Distinct int64 `db:"ids"`
-		Lowest   int64 `db:"lowest"`
-		Highest  int64 `db:"highest"`
-		Status   int64 `db:"status"`
-		Seeds    int64 `db:"seeds"`
-	}
-	err := db.GetContext(ctx, &rows, `SELECT count(*) AS n, count(DISTINCT id) AS ids, coalesce(min(id), 1) AS lowest,
+	var rows struct{ N, IDs, Lowest, Highest, Status, Seeds int }
+	f.get(ctx, &rows, `SELECT count(*) AS n, count(DISTINCT id) AS ids, coalesce(min(id), 1) AS lowest,
 		coalesce(max(id), 0) AS highest, (SELECT max(id) FROM events.status) AS status,
 		(SELECT count(*) FROM events.status) AS seeds
 		FROM events.events`)
-	if err != nil {
-		return Findings{}, fmt.Errorf("read the events: %w", err)
+	if w.prepared {
+		again = f.count(ctx, `SELECT count(*) - count(DISTINCT id) FROM prove.worked`)
 	}
-	var again int64
-	if w.audited {
-		if err := db.GetContext(ctx, &again, `SELECT count(*) - count(DISTINCT id) FROM prove.worked`); err != nil {
-			return Findings{}, fmt.Errorf("read the audit of the events: %w", err)
-		}
-	}
-	gapless := rows.All == rows.Distinct && rows.Lowest == 1 && rows.Highest == rows.All &&
-		rows.Status == rows.All && rows.Seeds == 1
-	return Findings{Checks: []Check{
-		checkAnswers(ops),
-		check("ids", gapless && doubled == 0, "%d events, %d ids, %d to %d, status %d; %d given twice",
-			rows.All, rows.Distinct, rows.Lowest, rows.Highest, rows.Status, doubled),
-		check("found", lost == 0, "%d acknowledged and not found", lost),
-		check("worked once", changed == 0 && again == 0,
-			"%d values changed between two reads, %d given a second time", changed, again),
-	}}, nil
+	gapless := rows.N == rows.IDs && rows.Lowest == 1 && rows.Highest == rows.N && rows.Status == rows.N && rows.Seeds == 1
+	f.answers()
+	f.add("ids", gapless && doubled == 0, "%d events, %d ids, %d to %d, status %d; %d given twice",
+		rows.N, rows.IDs, rows.Lowest, rows.Highest, rows.Status, doubled)
+	f.add("found", lost == 0, "%d acknowledged and not found", lost)
+	f.add("worked once", changed == 0 && again == 0,
+		"%d values changed between two reads, %d given a second time", changed, again)
 }

@@ -2,7 +2,6 @@ package prove
 
 import (
 	"context"
-	"fmt"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -12,8 +11,8 @@ import (
 	rowlock "github.com/rowlock/rowlock/client"
 	api "github.com/rowlock/rowlock/client/iidy"
 	"github.com/rowlock/rowlock/lab/internal/history"
+	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/lab/internal/workload"
-	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
 const (
@@ -34,10 +33,19 @@ const (
 	signHeldLate = "changes that waited beyond the end of their lease"
 )
 
+var _ = register(services.Iidy, kind{
+	open: newIidy, writes: "iidy.lists",
+	signs: map[string][]string{windowNone: {signClaimed, signLate}, windowHeld: {signHeldLate}},
+	mutants: []Mutant{{
+		Tag: "bug_now", What: "now() for clock_timestamp() in a lease", Window: windowHeld, Checks: []string{lateChanges},
+	}},
+})
+
 // iidy works on attempt lists: single items, batches, pages, claims.
 type iidy struct {
+	site
+
 	api     *api.Client
-	history *history.History
 	lists   *keys
 	waiting *lateClaims
 
@@ -54,18 +62,18 @@ type iidyClaim struct {
 	list *key
 }
 
-func newIidy(s site) (Workload, error) { //nolint:ireturn // one of kinds
+func newIidy(s site) (clients, error) { //nolint:ireturn // one of kinds
 	client, err := api.New(s.url, rowlock.WithHTTPClient(s.client))
 	return &iidy{
-		api: client, history: s.history, lists: newKeys(s.prefix, activeLists),
+		site: s, api: client, lists: newKeys(s.prefix, activeLists, nil),
 		waiting: &lateClaims{api: client, prefix: s.prefix},
 	}, err
 }
 
-// Step adds, increments or deletes one item or a batch, reads the list, claims what is
+// step adds, increments or deletes one item or a batch, reads the list, claims what is
 // free of it, or does something with a claim.
-func (w *iidy) Step(ctx context.Context, client int, random *rand.Rand) {
-	list := w.lists.pick(random)
+func (w *iidy) step(ctx context.Context, client int, random *rand.Rand) {
+	list := w.lists.pick(ctx, random)
 	in := history.ItemInput{Items: uint8(1 + random.IntN(1<<listItems-1))}
 	if random.IntN(2) == 0 {
 		in.Items = 1 << random.IntN(listItems) // a single item, by group commit
@@ -105,9 +113,7 @@ func (w *iidy) claim(random *rand.Rand) (iidyClaim, bool) {
 
 // do sends an operation and records it for each of its items.
 func (w *iidy) do(ctx context.Context, client int, list *key, in history.ItemInput) workload.Outcome {
-	op := send(w.history, history.Op{Client: client, Input: in}, func() (any, error) {
-		return w.send(ctx, w.api.List(list.name), in)
-	})
+	op := w.send(client, "", in, func() (any, error) { return request(ctx, w.api.List(list.name), in) })
 	w.lists.note(list, op.Outcome)
 	a, answered := op.Output.(itemAnswer)
 	w.noteClaim(list, in, op, a)
@@ -130,7 +136,8 @@ type itemAnswer struct {
 	n int64
 }
 
-func (w *iidy) send(ctx context.Context, list *api.List, in history.ItemInput) (a itemAnswer, err error) {
+// request sends the operation.
+func request(ctx context.Context, list *api.List, in history.ItemInput) (a itemAnswer, err error) {
 	var items []string
 	for i := range listItems {
 		if in.Items&(1<<i) != 0 {
@@ -212,46 +219,37 @@ func (w *iidy) noteClaim(list *key, in history.ItemInput, op history.Op, a itemA
 	}
 }
 
-// Probe reads an empty page.
-func (w *iidy) Probe(ctx context.Context) error {
+// probe reads an empty page.
+func (w *iidy) probe(ctx context.Context) error {
 	_, err := w.api.List("probe").Page(ctx, "", 1)
 	return err
 }
 
-// Settle reads every list.
-func (w *iidy) Settle(ctx context.Context) error {
+// settle reads every list.
+func (w *iidy) settle(ctx context.Context) error {
 	w.waiting.sent.Wait()
 	return w.lists.each(func(list *key) workload.Outcome {
 		return w.do(ctx, -1, list, history.ItemInput{Verb: history.ItemPage})
 	})
 }
 
-// Check demands that every item is linearizable.
-func (w *iidy) Check(ctx context.Context, db *sqldb.DB, pictures string) (Findings, error) {
-	ops := w.history.Ops()
-	var wrong int
-	err := db.GetContext(ctx, &wrong, `SELECT count(*) FROM iidy.lists
+// check demands that every item is linearizable, and that no late change was applied.
+func (w *iidy) check(ctx context.Context, f *findings) {
+	wrong := f.count(ctx, `SELECT count(*) FROM iidy.lists
 		WHERE attempts < 0 OR (claim IS NULL) <> (lease_until IS NULL)`)
-	if err != nil {
-		return Findings{}, fmt.Errorf("read the lists: %w", err)
-	}
 	batches := 0
-	for _, op := range ops {
+	for _, op := range f.ops {
 		if in, _ := op.Input.(history.ItemInput); bits.OnesCount8(in.Items) > 1 && op.Outcome == history.OK {
 			batches++
 		}
 	}
 	refused, applied := w.waiting.count()
+	f.histories(history.Items(workLease))
+	f.answers(history.Refused)
+	f.add("rows", wrong == 0, "%d rows that no operation could have made; %d batches succeeded", wrong, batches)
+	f.add(lateChanges, applied == 0,
+		"%d touched nothing, %d were applied although their lease ended while they waited", refused, applied)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return Findings{
-		Checks: []Check{
-			checkHistory(history.Items(workLease), ops, pictures),
-			checkAnswers(ops, history.Refused),
-			check("rows", wrong == 0, "%d rows that no operation could have made; %d batches succeeded", wrong, batches),
-			check(lateChanges, applied == 0,
-				"%d touched nothing, %d were applied although their lease ended while they waited", refused, applied),
-		},
-		Signs: map[string]int{signClaimed: w.claimed, signLate: w.late, signHeldLate: refused + applied},
-	}, nil
+	f.signs[signClaimed], f.signs[signLate], f.signs[signHeldLate] = w.claimed, w.late, refused+applied
 }

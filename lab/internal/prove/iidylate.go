@@ -121,9 +121,9 @@ func (l *lateClaims) count() (refused, applied int) {
 	return refused, applied
 }
 
-// Lock locks the rows of a list that is worked on, and changes those of a list of claims.
+// lock locks the rows of a list that is worked on, and changes those of a list of claims.
 // A row that is locked and not changed may be taken as changed before the lock.
-func (w *iidy) Lock(ctx context.Context) fault.Lock {
+func (w *iidy) lock(ctx context.Context) fault.Lock {
 	list, lock, send := w.waiting.prepare(ctx)
 	stamp := func(at *time.Time) {
 		w.waiting.mu.Lock()

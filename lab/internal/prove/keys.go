@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -15,6 +16,8 @@ import (
 // operations as the checker can take is replaced.
 type keys struct {
 	prefix string
+	// create creates what a key names and returns its id; nil when there is nothing to create.
+	create func(ctx context.Context, name string) (id int32, err error)
 
 	mu     sync.Mutex
 	made   []*key
@@ -31,8 +34,8 @@ type key struct {
 	id      int32
 }
 
-func newKeys(prefix string, active int) *keys {
-	k := &keys{prefix: prefix}
+func newKeys(prefix string, active int, create func(context.Context, string) (int32, error)) *keys {
+	k := &keys{prefix: prefix, create: create}
 	for range active {
 		k.active = append(k.active, k.fresh())
 	}
@@ -47,16 +50,21 @@ func (k *keys) fresh() *key {
 
 func (k *key) spent() bool { return k.ops >= history.MaxOps || k.unknown >= history.MaxUnknown }
 
-// pick returns one of the active keys and counts an operation on it.
-func (k *keys) pick(random *rand.Rand) *key {
+// pick returns one of the active keys and counts an operation on it; nil when what it
+// names could not be created.
+func (k *keys) pick(ctx context.Context, random *rand.Rand) *key {
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	i := random.IntN(len(k.active))
 	if k.active[i].spent() {
 		k.active[i] = k.fresh()
 	}
-	k.active[i].ops++
-	return k.active[i]
+	one := k.active[i]
+	one.ops++
+	k.mu.Unlock()
+	if k.create != nil && !one.ensure(func() (int32, error) { return k.create(ctx, one.name) }) {
+		return nil
+	}
+	return one
 }
 
 // use counts an operation on a key that was picked before; false when it has been
@@ -87,12 +95,16 @@ func (k *keys) first() string {
 	return k.active[0].name
 }
 
-// each calls read for every key that was handed out, and fails for one that cannot be read.
+// each calls read for every key that was handed out and created, and fails for one that
+// cannot be read.
 func (k *keys) each(read func(*key) workload.Outcome) error {
 	k.mu.Lock()
 	made := slices.Clone(k.made)
 	k.mu.Unlock()
 	for _, one := range made {
+		if k.create != nil && one.id == 0 {
+			continue
+		}
 		if outcome := read(one); outcome != history.OK {
 			return fmt.Errorf("the last read of %s is answered %s", one.name, outcome)
 		}

@@ -20,7 +20,7 @@ func (s *subject) read(ctx context.Context) readings {
 	r := readings{map[*local.Replica]int{}, map[string]float64{}}
 	for _, one := range s.Replicas.Replicas() {
 		r.flips[one] = one.Status().Flips
-		for sign, name := range kinds()[s.Name].metrics {
+		for sign, name := range s.kind.metrics {
 			sum, _ := local.Metric(ctx, one.Status().Admin, name) // it may be dead
 			r.signs[sign] += sum
 		}
@@ -61,57 +61,50 @@ const (
 	growth = 1.5
 )
 
-// baseline reads how many goroutines an idle replica of each service has, and demands
+// baseline reads how many goroutines an idle replica of the service has, and demands
 // the metrics that the checks need.
-func (p *prover) baseline(ctx context.Context) error {
-	p.idle = map[*subject]float64{}
-	for _, s := range p.rig.subjects {
-		if p.idle[s] = s.most(ctx, goroutines); p.idle[s] == 0 {
-			return fmt.Errorf("the replicas of %s have no metric %s", s.Name, goroutines)
-		}
-		for _, name := range kinds()[s.Name].metrics {
-			for _, one := range s.Replicas.Replicas() {
-				if _, err := local.Metric(ctx, one.Status().Admin, name); err != nil {
-					return err
-				}
+func (s *subject) baseline(ctx context.Context) error {
+	if s.idle = s.most(ctx, goroutines); s.idle == 0 {
+		return fmt.Errorf("the replicas of %s have no metric %s", s.Name, goroutines)
+	}
+	for _, name := range s.kind.metrics {
+		for _, one := range s.Replicas.Replicas() {
+			if _, err := local.Metric(ctx, one.Status().Admin, name); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-// leaks waits until the services are idle and checks what was left behind.
-func (p *prover) leaks(ctx context.Context) (checks []Check) {
-	for _, s := range p.rig.subjects {
-		memory := s.most(ctx, residentMemory)
-		s.client.CloseIdleConnections()
-		now, limit := s.most(ctx, goroutines), p.idle[s]+leakSlack
-		for deadline := time.Now().Add(10 * time.Second); now > limit && time.Now().Before(deadline); {
-			pause(ctx, 200*time.Millisecond)
-			now = s.most(ctx, goroutines)
-		}
-		checks = append(checks, check(s.Name+": goroutines", now <= limit, "%.0f before, %.0f after", p.idle[s], now))
-		if before := p.memory[s]; before > 0 {
-			const mebi = 1 << 20
-			checks = append(checks, check(s.Name+": memory", memory <= growth*before,
-				"%.0f MiB without faults, %.0f MiB after all", before/mebi, memory/mebi))
-		}
-		open, busy, err := s.connections(ctx)
-		checks = append(checks, check(s.Name+": connections", err == nil && busy == 0, "%d open, %d not idle", open, busy))
+// leaks waits until the service is idle and checks what was left behind.
+func (s *subject) leaks(ctx context.Context) []Check {
+	memory := s.most(ctx, residentMemory)
+	s.client.CloseIdleConnections()
+	now, limit := s.most(ctx, goroutines), s.idle+leakSlack
+	for deadline := time.Now().Add(10 * time.Second); now > limit && time.Now().Before(deadline); {
+		pause(ctx, 200*time.Millisecond)
+		now = s.most(ctx, goroutines)
 	}
-	return checks
+	checks := []Check{check(s.Name+": goroutines", now <= limit, "%.0f before, %.0f after", s.idle, now)}
+	if s.memory > 0 {
+		const mebi = 1 << 20
+		checks = append(checks, check(s.Name+": memory", memory <= growth*s.memory,
+			"%.0f MiB without faults, %.0f MiB after all", s.memory/mebi, memory/mebi))
+	}
+	open, busy, err := s.connections(ctx)
+	return append(checks, check(s.Name+": connections", err == nil && busy == 0, "%d open, %d not idle", open, busy))
 }
 
 // connections counts those of the service's role, and those of them at work.
 func (s *subject) connections(ctx context.Context) (open, busy int, err error) {
+	query := `SELECT count(*) AS n, count(*) FILTER (WHERE state NOT IN ('idle', 'disabled')) AS busy
+		FROM pg_stat_activity WHERE usename = $1`
 	if s.Maria != nil {
-		return s.Maria.Connections(ctx, s.Role)
+		query = `SELECT count(*) AS n, coalesce(sum(command <> 'Sleep'), 0) AS busy
+			FROM information_schema.processlist WHERE user = ?`
 	}
-	var row struct {
-		Open int `db:"n"`
-		Busy int `db:"busy"`
-	}
-	err = s.db.GetContext(ctx, &row, `SELECT count(*) AS n,
-		count(*) FILTER (WHERE state NOT IN ('idle', 'disabled')) AS busy FROM pg_stat_activity WHERE usename = $1`, s.Role)
-	return row.Open, row.Busy, err
+	var row struct{ N, Busy int }
+	err = s.db.GetContext(ctx, &row, query, s.Role)
+	return row.N, row.Busy, err
 }

@@ -20,11 +20,6 @@ var pageText string
 func (r *Report) WritePage(out io.Writer) error {
 	tmpl, err := template.New("page").Funcs(template.FuncMap{
 		"seconds": func(d time.Duration) string { return round(d).String() },
-		"result":  (*WindowResult).service,
-		"actions": (*WindowResult).actions,
-		"failed": func(w *WindowResult) bool {
-			return slices.ContainsFunc(w.Services, func(s ServiceResult) bool { return s.Failed() != nil })
-		},
 		"picture": func(path string) string {
 			text, err := os.ReadFile(path)
 			if err != nil {
@@ -32,7 +27,6 @@ func (r *Report) WritePage(out io.Writer) error {
 			}
 			return string(text)
 		},
-		"chart": r.chart,
 	}).Parse(pageText)
 	if err != nil {
 		return fmt.Errorf("the page's template: %w", err)
@@ -56,29 +50,17 @@ func (r *Report) Services() []string {
 	return names
 }
 
-// service returns what the window found of a service; nil where it took no part.
-func (w *WindowResult) service(name string) *ServiceResult {
-	for i := range w.Services {
-		if w.Services[i].Service == name {
-			return &w.Services[i]
-		}
+// Of returns what the window found of a service; nil where it took no part.
+func (w *WindowResult) Of(name string) *ServiceResult {
+	i := slices.IndexFunc(w.Services, func(s ServiceResult) bool { return s.Service == name })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &w.Services[i]
 }
 
-// actions lists what was done in the window.
-func (w *WindowResult) actions() string {
-	var parts []string
-	for _, s := range w.Services {
-		if done := actions(s.Done); done != "" && !slices.Contains(parts, done) {
-			parts = append(parts, done)
-		}
-	}
-	return strings.Join(parts, "; ")
-}
-
-// chart draws a service's answers and their times over the whole run.
-func (r *Report) chart(service string) (template.HTML, error) {
+// Chart draws a service's answers and their times over the whole run.
+func (r *Report) Chart(service string) (template.HTML, error) {
 	var ok, other, p99 plot.Line
 	bands := make([]plot.Band, 0, len(r.Windows))
 	add := func(at, okay, others, seconds float64) {
@@ -88,7 +70,7 @@ func (r *Report) chart(service string) (template.HTML, error) {
 	}
 	for i, w := range r.Windows {
 		band := plot.Band{Name: w.Name, From: w.From.Seconds(), To: w.To.Seconds()}
-		s := w.service(service)
+		s := w.Of(service)
 		if s == nil {
 			add(band.From, 0, 0, 0)
 			add(band.To, 0, 0, 0)

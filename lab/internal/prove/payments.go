@@ -7,12 +7,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lib/pq"
+
 	rowlock "github.com/rowlock/rowlock/client"
 	api "github.com/rowlock/rowlock/client/payments"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
+	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/lab/internal/workload"
-	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
 const (
@@ -23,12 +25,23 @@ const (
 	keyLife = 5 * time.Second
 )
 
+// keyReused counts keys that were paid with again after their life.
+const keyReused = "key used again after its life"
+
+var _ = register(services.Payments, kind{
+	open: newPayments, writes: "insert into payments.", signs: map[string][]string{windowNone: {keyReused}},
+	mutants: []Mutant{{
+		Tag: "bug_donothing", What: "DO NOTHING for a key that has expired",
+		Window: windowNone, Checks: []string{linearizable},
+	}},
+})
+
 // payments pays with new keys, repeats them with the same and with another amount, and
 // uses some again when their life is over.
 type payments struct {
-	api     *api.Client
-	history *history.History
-	prefix  string
+	site
+
+	api *api.Client
 
 	mu     sync.Mutex
 	made   int
@@ -42,13 +55,13 @@ type payKey struct {
 	since  time.Time
 }
 
-func newPayments(s site) (Workload, error) { //nolint:ireturn // one of kinds
+func newPayments(s site) (clients, error) { //nolint:ireturn // one of kinds
 	client, err := api.New(s.url, rowlock.WithHTTPClient(s.client))
-	return &payments{api: client, history: s.history, prefix: s.prefix}, err
+	return &payments{site: s, api: client}, err
 }
 
-// Step pays with a new key or repeats a recent one, now and then with another amount.
-func (w *payments) Step(ctx context.Context, client int, random *rand.Rand) {
+// step pays with a new key or repeats a recent one, now and then with another amount.
+func (w *payments) step(ctx context.Context, client int, random *rand.Rand) {
 	key := w.pick(random)
 	amount := key.amount
 	if random.IntN(10) == 0 {
@@ -90,8 +103,7 @@ func (w *payments) add(amount int64) payKey {
 }
 
 func (w *payments) pay(ctx context.Context, client int, key string, amount int64) history.Op {
-	op := history.Op{Client: client, Key: key, Input: history.PaymentInput{Amount: amount}}
-	op = send(w.history, op, func() (any, error) {
+	op := w.send(client, key, history.PaymentInput{Amount: amount}, func() (any, error) {
 		ride := workload.Ride("prove")
 		ride.Amount = amount
 		p, replayed, err := w.api.Create(ctx, key, ride)
@@ -107,16 +119,16 @@ func (w *payments) pay(ctx context.Context, client int, key string, amount int64
 	return op
 }
 
-// Probe reads a page of payments.
-func (w *payments) Probe(ctx context.Context) error {
+// probe reads a page of payments.
+func (w *payments) probe(ctx context.Context) error {
 	_, _, err := w.api.List(ctx, "probe", 1, "")
 	return err
 }
 
-// Settle repeats every key of which something is unknown, as a caller would, until
+// settle repeats every key of which something is unknown, as a caller would, until
 // it has an answer: with an amount that was sent. A charge whose request was lost
 // gets its payment then.
-func (w *payments) Settle(ctx context.Context) error {
+func (w *payments) settle(ctx context.Context) error {
 	keys, groups := history.ByKey(w.history.Ops())
 	for _, key := range keys {
 		open := false
@@ -136,9 +148,9 @@ func (w *payments) Settle(ctx context.Context) error {
 	return nil
 }
 
-// Lock claims a new key, which the clients get to repeat then, in a transaction
+// lock claims a new key, which the clients get to repeat then, in a transaction
 // that does not end: a key that is finished is answered without a lock.
-func (w *payments) Lock(context.Context) fault.Lock {
+func (w *payments) lock(context.Context) fault.Lock {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	key := w.add(100)
@@ -156,62 +168,32 @@ func (w *payments) Lock(context.Context) fault.Lock {
 		VALUES ('%s', 'PROCESSING', decode(repeat('00', 32), 'hex'), 'x', clock_timestamp() + interval '1h')`, key.name)}
 }
 
-// keyReused counts keys that were paid with again after their life.
-const keyReused = "key used again after its life"
-
-// Check demands that every key is linearizable, and that each acknowledged payment is
+// check demands that every key is linearizable, and that each acknowledged payment is
 // stored and charged once in its key's life.
-func (w *payments) Check(ctx context.Context, db *sqldb.DB, pictures string) (Findings, error) {
-	ops := w.history.Ops()
-	var rows []struct {
-		ID      string `db:"id"`
-		Charged bool   `db:"charged"`
-		Again   bool   `db:"again"`
-		Early   bool   `db:"early"`
-	}
-	err := db.SelectContext(ctx, &rows, `SELECT p.id, EXISTS (SELECT FROM payments.processor_charges c
-			WHERE c.processor_key = p.processor_key AND c.decline_code IS NULL) AS charged,
-			lag(created_at) OVER key IS NOT NULL AS again,
-			coalesce(created_at - lag(created_at) OVER key < $2 * interval '1 microsecond', false) AS early
-		FROM payments.payments p WHERE starts_with(p.idempotency_key, $1)
-		WINDOW key AS (PARTITION BY idempotency_key ORDER BY created_at)`,
+func (w *payments) check(ctx context.Context, f *findings) {
+	var rows struct{ Again, Early, Unpaid, Orphans int }
+	f.get(ctx, &rows, `SELECT count(*) FILTER (WHERE since IS NOT NULL) AS again,
+			count(*) FILTER (WHERE since < $2 * interval '1 microsecond') AS early,
+			count(*) FILTER (WHERE NOT EXISTS (SELECT FROM payments.processor_charges c
+				WHERE c.processor_key = p.processor_key AND c.decline_code IS NULL)) AS unpaid,
+			(SELECT count(*) FROM payments.processor_charges c WHERE c.decline_code IS NULL AND NOT EXISTS
+				(SELECT FROM payments.payments a WHERE a.processor_key = c.processor_key)) AS orphans
+		FROM (SELECT *, created_at - lag(created_at) OVER (PARTITION BY idempotency_key ORDER BY created_at) AS since
+			FROM payments.payments WHERE starts_with(idempotency_key, $1)) p`,
 		w.prefix+"-", (keyLife - history.ClockSlack).Microseconds())
-	if err != nil {
-		return Findings{}, fmt.Errorf("read the payments: %w", err)
-	}
-	var missing, again, early, unpaid, orphans int
-	stored := map[string]bool{}
-	for _, row := range rows {
-		stored[row.ID] = true
-		if !row.Charged {
-			unpaid++
-		}
-		if row.Again {
-			again++
-		}
-		if row.Early {
-			early++
+	var acknowledged []string
+	for _, op := range f.ops {
+		if out, _ := op.Output.(history.PaymentOutput); op.Outcome == history.OK {
+			acknowledged = append(acknowledged, out.ID)
 		}
 	}
-	for _, op := range ops {
-		if out, _ := op.Output.(history.PaymentOutput); op.Outcome == history.OK && !stored[out.ID] {
-			missing++
-		}
-	}
-	err = db.GetContext(ctx, &orphans, `SELECT count(*) FROM payments.processor_charges c WHERE c.decline_code IS NULL
-		AND NOT EXISTS (SELECT FROM payments.payments p WHERE p.processor_key = c.processor_key)`)
-	if err != nil {
-		return Findings{}, fmt.Errorf("look for charges without a payment: %w", err)
-	}
-	keys, _ := history.ByKey(ops)
-	return Findings{
-		Checks: []Check{
-			checkHistory(history.Payments(keyLife), ops, pictures), checkAnswers(ops),
-			checkRefusals(ops, rowlock.ErrIdempotencyKeyConflict),
-			check("one charge", missing == 0 && early == 0 && unpaid == 0 && orphans == 0, "%d keys: acknowledged and lost %d, "+
-				"paid twice within a life %d, paid without a charge %d, charges without a payment %d",
-				len(keys), missing, early, unpaid, orphans),
-		},
-		Signs: map[string]int{keyReused: again},
-	}, nil
+	lost := f.count(ctx, `SELECT count(*) FROM unnest($1::text[]) AS answered (id)
+		WHERE NOT EXISTS (SELECT FROM payments.payments p WHERE p.id::text = answered.id)`, pq.Array(acknowledged))
+	f.histories(history.Payments(keyLife))
+	f.answers()
+	f.refusals(rowlock.ErrIdempotencyKeyConflict)
+	f.add("one charge", lost+rows.Early+rows.Unpaid+rows.Orphans == 0, "acknowledged and lost %d, "+
+		"paid twice within a life %d, paid without a charge %d, charges without a payment %d",
+		lost, rows.Early, rows.Unpaid, rows.Orphans)
+	f.signs[keyReused] = rows.Again
 }

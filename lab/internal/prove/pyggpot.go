@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"connectrpc.com/connect"
 
@@ -13,8 +14,8 @@ import (
 	"github.com/rowlock/rowlock/client/pyggpot/pot"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
+	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/lab/internal/workload"
-	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
 const (
@@ -30,22 +31,35 @@ const (
 	signStale = "stale holders refused"
 )
 
+var _ = register(services.Pyggpot, kind{
+	open: newPots, writes: "update pyggpot.pot", signs: map[string][]string{windowStop: {signTaken}},
+	metrics: map[string]string{
+		signTaken: `rowlock_lock_conflicts_total{lock="pot",reason="taken_over"}`,
+		signStale: `rowlock_lock_conflicts_total{lock="pot",reason="lost"}`,
+	},
+	mutants: []Mutant{
+		{Tag: "bug_unfenced", What: "a lease without its fence", Window: windowStop, Checks: []string{linearizable}},
+	},
+})
+
 // pots adds coins to pots, removes them by kind and at random, and views the pots.
 type pots struct {
-	api     *api.Client
-	history *history.History
-	keys    *keys
+	site
+
+	api  *api.Client
+	keys *keys
 }
 
-func newPots(s site) (Workload, error) { //nolint:ireturn // one of kinds
-	client := api.New(s.url, rowlock.WithHTTPClient(s.client))
-	return &pots{api: client, history: s.history, keys: newKeys(s.prefix, activePots)}, nil
+func newPots(s site) (clients, error) { //nolint:ireturn // one of kinds
+	w := &pots{site: s, api: api.New(s.url, rowlock.WithHTTPClient(s.client))}
+	w.keys = newKeys(s.prefix, activePots, w.create)
+	return w, nil
 }
 
-// Step changes a random pot or views it.
-func (w *pots) Step(ctx context.Context, client int, random *rand.Rand) {
-	key := w.keys.pick(random)
-	if !key.ensure(func() (int32, error) { return w.create(ctx, key.name) }) {
+// step changes a random pot or views it.
+func (w *pots) step(ctx context.Context, client int, random *rand.Rand) {
+	key := w.keys.pick(ctx, random)
+	if key == nil {
 		return
 	}
 	some := func() (c history.Coins) {
@@ -68,41 +82,28 @@ func (w *pots) Step(ctx context.Context, client int, random *rand.Rand) {
 	w.do(ctx, client, key, in)
 }
 
-func (w *pots) do(ctx context.Context, client int, key *key, in history.PotInput) history.Op {
-	op := history.Op{Client: client, Key: key.name, Input: in}
-	op = send(w.history, op, func() (any, error) { return w.send(ctx, key.id, in) })
+func (w *pots) do(ctx context.Context, client int, key *key, in history.PotInput) workload.Outcome {
+	op := w.record(client, key.name, in, func() (any, error) { return w.change(ctx, key.id, in) })
 	w.keys.note(key, op.Outcome)
-	w.history.Add(op)
-	return op
+	return op.Outcome
 }
 
-// send returns the coins that were added or removed, or that are in the pot.
-func (w *pots) send(ctx context.Context, id int32, in history.PotInput) (history.Coins, error) {
+// change returns the coins that were added or removed, or that are in the pot.
+func (w *pots) change(ctx context.Context, id int32, in history.PotInput) (history.Coins, error) {
 	switch {
 	case in.IsRead():
-		a, err := w.api.Pot.ViewPot(ctx, connect.NewRequest(&pot.ViewPotRequest{PotId: id}))
-		if err != nil {
-			return history.Coins{}, err
-		}
-		return received(a.Msg.GetCoins()), nil
+		return received(w.api.Pot.ViewPot(ctx, connect.NewRequest(&pot.ViewPotRequest{PotId: id})))
 	case in.Add != history.Coins{}:
-		return changed(w.api.Coin.AddCoins(ctx, connect.NewRequest(&coin.AddCoinsRequest{PotId: id, Coins: sent(in.Add)})))
+		return received(w.api.Coin.AddCoins(ctx, connect.NewRequest(&coin.AddCoinsRequest{PotId: id, Coins: sent(in.Add)})))
 	default:
 		request := &coin.RemoveCoinsRequest{PotId: id, Count: in.Draw, Coins: sent(in.Remove)}
-		return changed(w.api.Coin.RemoveCoins(ctx, connect.NewRequest(request)))
+		return received(w.api.Coin.RemoveCoins(ctx, connect.NewRequest(request)))
 	}
-}
-
-func changed(a *connect.Response[coin.CoinsListResponse], err error) (history.Coins, error) {
-	if err != nil {
-		return history.Coins{}, err
-	}
-	return received(a.Msg.GetCoins()), nil
 }
 
 // kindsOfCoins are in the order of history.Coins.
-func kindsOfCoins() [3]coin.Coins_Kind {
-	return [3]coin.Coins_Kind{coin.Coins_BRONZE, coin.Coins_SILVER, coin.Coins_GOLD}
+func kindsOfCoins() []coin.Coins_Kind {
+	return []coin.Coins_Kind{coin.Coins_BRONZE, coin.Coins_SILVER, coin.Coins_GOLD}
 }
 
 func sent(coins history.Coins) (list []*coin.Coins) {
@@ -114,15 +115,18 @@ func sent(coins history.Coins) (list []*coin.Coins) {
 	return list
 }
 
-func received(list []*coin.Coins) (coins history.Coins) {
-	for _, one := range list {
-		for i, kind := range kindsOfCoins() {
-			if one.GetKind() == kind {
-				coins[i] += one.GetCount()
-			}
-		}
+// received returns the coins of an answer.
+func received[A any, P interface {
+	*A
+	GetCoins() []*coin.Coins
+}](a *connect.Response[A], err error) (coins history.Coins, _ error) {
+	if err != nil {
+		return coins, err
 	}
-	return coins
+	for _, one := range P(a.Msg).GetCoins() {
+		coins[slices.Index(kindsOfCoins(), one.GetKind())] += one.GetCount()
+	}
+	return coins, nil
 }
 
 // create creates a pot, which may be there when an answer was lost, and returns its id.
@@ -137,39 +141,29 @@ func (w *pots) create(ctx context.Context, name string) (int32, error) {
 	return a.Msg.GetPotId(), nil
 }
 
-// Probe reads a page of pots.
-func (w *pots) Probe(ctx context.Context) error {
+// probe reads a page of pots.
+func (w *pots) probe(ctx context.Context) error {
 	_, err := w.api.Pot.ListPots(ctx, connect.NewRequest(&pot.ListPotsRequest{Page: 1, Limit: 1}))
 	return err
 }
 
-// Settle views every pot.
-func (w *pots) Settle(ctx context.Context) error {
-	return w.keys.each(func(key *key) workload.Outcome {
-		if key.id == 0 {
-			return history.OK // it was not created
-		}
-		return w.do(ctx, -1, key, history.PotInput{}).Outcome
-	})
+// settle views every pot.
+func (w *pots) settle(ctx context.Context) error {
+	return w.keys.each(func(key *key) workload.Outcome { return w.do(ctx, -1, key, history.PotInput{}) })
 }
 
-// Lock locks a pot's row.
-func (w *pots) Lock(context.Context) fault.Lock {
+// lock locks a pot's row.
+func (w *pots) lock(context.Context) fault.Lock {
 	return fault.Lock{Statement: fmt.Sprintf(`SELECT FROM pyggpot.pot WHERE pot_name = '%s' FOR UPDATE`, w.keys.first())}
 }
 
-// Check demands that every pot is linearizable, and that what the database holds is in
+// check demands that every pot is linearizable, and that what the database holds is in
 // bounds and adds up.
-func (w *pots) Check(ctx context.Context, db *sqldb.DB, pictures string) (Findings, error) {
-	ops := w.history.Ops()
-	var wrong int
-	err := db.GetContext(ctx, &wrong, `SELECT count(*) FROM pyggpot.pot p WHERE coins NOT BETWEEN 0 AND max_coins
+func (w *pots) check(ctx context.Context, f *findings) {
+	wrong := f.count(ctx, `SELECT count(*) FROM pyggpot.pot p WHERE coins NOT BETWEEN 0 AND max_coins
 		OR coins <> (SELECT coalesce(sum(coin_count), 0) FROM pyggpot.coin c WHERE c.pot_id = p.id)`)
-	if err != nil {
-		return Findings{}, fmt.Errorf("read the pots: %w", err)
-	}
-	return Findings{Checks: []Check{
-		checkHistory(history.Pots(potSize), ops, pictures), checkAnswers(ops), checkRefusals(ops, rowlock.ErrPotFull),
-		check("coins", wrong == 0, "%d pots out of bounds or not the sum of their coins", wrong),
-	}}, nil
+	f.histories(history.Pots(potSize))
+	f.answers()
+	f.refusals(rowlock.ErrPotFull)
+	f.add("coins", wrong == 0, "%d pots out of bounds or not the sum of their coins", wrong)
 }

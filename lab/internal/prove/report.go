@@ -3,12 +3,14 @@ package prove
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
+	"github.com/rowlock/rowlock/lab/internal/workload"
 )
 
 // Report holds the result of a run.
@@ -32,10 +34,11 @@ type Report struct {
 type WindowResult struct {
 	Window
 
-	From      time.Duration   `json:"from_ns"` // since the run's start
-	To        time.Duration   `json:"to_ns"`
-	Services  []ServiceResult `json:"services"`
-	Deadlocks int64           `json:"deadlocks"`
+	From     time.Duration   `json:"from_ns"` // since the run's start
+	To       time.Duration   `json:"to_ns"`
+	Services []ServiceResult `json:"services"`
+	// Checks are those of the window as a whole.
+	Checks []Check `json:"checks,omitempty"`
 	// Repeated says that the first try had no effect and this is the second.
 	Repeated bool `json:"repeated,omitempty"`
 }
@@ -56,9 +59,8 @@ type ServiceResult struct {
 	Done       map[fault.Action]int `json:"done"`
 	// Signs counts what the window was to provoke.
 	Signs map[string]int `json:"signs,omitempty"`
-	// Checks are demands on the service, Effects on the fault.
-	Checks  []Check `json:"checks"`
-	Effects []Check `json:"effects"`
+	// Checks are the demands on the service and on the fault.
+	Checks []Check `json:"checks"`
 	// Seconds are the operations by the second in which they returned.
 	Seconds []Second `json:"seconds"`
 }
@@ -71,57 +73,39 @@ type Second struct {
 	P99   time.Duration `json:"p99_ns"`
 }
 
-// AllChecks returns the demands on the service and on the fault.
-func (r *ServiceResult) AllChecks() []Check { return slices.Concat(r.Checks, r.Effects) }
-
 // Failed returns the first check that fails; nil when all hold.
-func (r *ServiceResult) Failed() *Check {
-	for _, one := range r.AllChecks() {
-		if !one.OK {
-			return &one
-		}
-	}
-	return nil
-}
+func (r *ServiceResult) Failed() *Check { return failed(r.Checks, false) }
 
 // summarize counts the operations and measures their times.
 func (r *ServiceResult) summarize(ops []history.Op) {
-	r.Codes = map[string]int{}
-	took := make([]time.Duration, 0, len(ops))
-	bySecond := map[int][]time.Duration{}
-	seconds := map[int]*Second{}
+	counts := map[workload.Outcome]*int{
+		history.OK: &r.OK, history.Refused: &r.Refused, history.NotApplied: &r.NotApplied, history.Unknown: &r.Unknown,
+	}
+	r.Ops, r.Codes = len(ops), map[string]int{}
+	bySecond := map[int]*Second{}
+	took := map[int][]time.Duration{}
+	var all []time.Duration
 	for _, op := range ops {
-		at := int(op.Return / time.Second)
-		if seconds[at] == nil {
-			seconds[at] = &Second{At: at}
-		}
-		answered := &seconds[at].OK
-		r.Ops++
-		switch op.Outcome {
-		case history.OK:
-			r.OK++
-		case history.Refused:
-			r.Refused++
-		case history.NotApplied:
-			r.NotApplied++
-			answered = &seconds[at].Other
-		case history.Unknown:
-			r.Unknown++
-			answered = &seconds[at].Other
-		}
-		*answered++
+		*counts[op.Outcome]++
 		if op.Code != "" {
 			r.Codes[op.Code]++
 		}
-		took = append(took, op.Return-op.Call)
-		bySecond[at] = append(bySecond[at], op.Return-op.Call)
+		at := int(op.Return / time.Second)
+		if bySecond[at] == nil {
+			bySecond[at] = &Second{At: at}
+		}
+		if op.Outcome == history.OK || op.Outcome == history.Refused {
+			bySecond[at].OK++
+		} else {
+			bySecond[at].Other++
+		}
+		all, took[at] = append(all, op.Return-op.Call), append(took[at], op.Return-op.Call)
 	}
-	r.P50, r.P99, r.Slowest = quantile(took, 0.5), quantile(took, 0.99), quantile(took, 1)
-	for at, second := range seconds {
-		second.P99 = quantile(bySecond[at], 0.99)
-		r.Seconds = append(r.Seconds, *second)
+	r.P50, r.P99, r.Slowest = quantile(all, 0.5), quantile(all, 0.99), quantile(all, 1)
+	for _, at := range slices.Sorted(maps.Keys(took)) {
+		bySecond[at].P99 = quantile(took[at], 0.99)
+		r.Seconds = append(r.Seconds, *bySecond[at])
 	}
-	slices.SortFunc(r.Seconds, func(a, b Second) int { return a.At - b.At })
 }
 
 // quantile sorts the times and returns the q-quantile, 0 of none.
@@ -133,13 +117,16 @@ func quantile(times []time.Duration, q float64) time.Duration {
 	return times[min(int(q*float64(len(times))), len(times)-1)]
 }
 
+// Failed reports whether a check of a service fails.
+func (w *WindowResult) Failed() bool {
+	return slices.ContainsFunc(w.Services, func(s ServiceResult) bool { return s.Failed() != nil })
+}
+
 // missed names the first effect that was not seen; "" when the fault had all of them.
 func (w *WindowResult) missed() string {
 	for _, r := range w.Services {
-		for _, one := range r.Effects {
-			if !one.OK {
-				return r.Service + ": " + one.Name + ": " + one.Detail
-			}
+		if one := failed(r.Checks, true); one != nil {
+			return r.Service + ": " + one.Name + ": " + one.Detail
 		}
 	}
 	return ""
@@ -147,7 +134,8 @@ func (w *WindowResult) missed() string {
 
 // Failure names a check that does not hold.
 type Failure struct {
-	Window, Service, Check, Detail string // the service is "" where the check is the window's
+	Window, Service string // the service is "" where the check is the window's
+	Check
 }
 
 // theRun is in place of the window where the run itself failed.
@@ -162,38 +150,29 @@ func (f Failure) String() string {
 	if f.Service != "" {
 		where += ", " + f.Service
 	}
-	return fmt.Sprintf("%s: %s: %s", where, f.Check, f.Detail)
+	return fmt.Sprintf("%s: %s: %s", where, f.Name, f.Detail)
 }
 
 // deadlocks names a check of the window without faults.
 const deadlocks = "deadlocks"
 
 // Failures lists what does not hold; when there is none, everything was proven.
-func (r *Report) Failures() []Failure {
-	var all []Failure
-	for _, w := range r.Windows {
-		for _, s := range w.Services {
-			for _, one := range s.AllChecks() {
-				if !one.OK {
-					all = append(all, Failure{w.Name, s.Service, one.Name, one.Detail})
-				}
+func (r *Report) Failures() (all []Failure) {
+	look := func(window, service string, checks ...Check) {
+		for _, one := range checks {
+			if !one.OK {
+				all = append(all, Failure{window, service, one})
 			}
 		}
-		if w.Name == windowNone && w.Deadlocks != 0 {
-			all = append(all, Failure{w.Name, "", deadlocks, fmt.Sprintf("%d in a window without faults", w.Deadlocks)})
+	}
+	for _, w := range r.Windows {
+		for _, s := range w.Services {
+			look(w.Name, s.Service, s.Checks...)
 		}
+		look(w.Name, "", w.Checks...)
 	}
-	for _, one := range r.After {
-		if !one.OK {
-			all = append(all, Failure{"after the run", "", one.Name, one.Detail})
-		}
-	}
-	if r.Broken != "" {
-		all = append(all, Failure{theRun, "", "ended early", r.Broken})
-	}
-	if len(r.Windows) == 0 {
-		all = append(all, Failure{theRun, "", "windows", "none was run"})
-	}
+	look("after the run", "", r.After...)
+	look(theRun, "", check("ended early", r.Broken == "", "%s", r.Broken), check("windows", len(r.Windows) > 0, "none was run"))
 	return all
 }
 
@@ -208,21 +187,20 @@ func (w *WindowResult) lines() string {
 		lines[i] = fmt.Sprintf(
 			"%-10s %-15s %-8s %6d ok, %4d refused, %4d not applied, %3d unknown; p99 %s, slowest %s; %s",
 			w.Name, s.Service, result, s.OK, s.Refused, s.NotApplied, s.Unknown,
-			round(s.P99), round(s.Slowest), cmp.Or(actions(s.Done), "no fault"))
+			round(s.P99), round(s.Slowest), s.Actions())
 	}
 	return strings.Join(lines, "\n")
 }
 
-// actions lists what was done, as in "2 kill -9, 1 SIGTERM".
-func actions(done map[fault.Action]int) string {
+// Actions lists what was done, as in "2 kill -9, 1 SIGTERM".
+func (r *ServiceResult) Actions() string {
 	var parts []string
-	for a, n := range done {
-		if n > 0 {
+	for _, a := range slices.Sorted(maps.Keys(r.Done)) {
+		if n := r.Done[a]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, a))
 		}
 	}
-	slices.Sort(parts)
-	return strings.Join(parts, ", ")
+	return cmp.Or(strings.Join(parts, ", "), "no fault")
 }
 
 func round(d time.Duration) time.Duration {

@@ -26,8 +26,7 @@ func proven(t *testing.T, window string) *Report {
 		ops = append(ops, history.Op{Call: at, Return: at + 5*time.Millisecond})
 	}
 	s.summarize(ops)
-	s.Checks = append([]Check{check(linearizable, true, "fine")}, w.judge(s, 0)...)
-	s.Effects = w.judgeEffects(s)
+	s.Checks = slices.Concat([]Check{check(linearizable, true, "fine")}, w.judge(s, 0), w.judgeEffects(s))
 	w.Services = []ServiceResult{s}
 	return &Report{Seed: 1, Replicas: 3, Windows: []*WindowResult{w}}
 }
@@ -40,10 +39,10 @@ func TestFailures(t *testing.T) {
 	}
 	for name, spoil := range map[string]func(r *Report, s *ServiceResult){
 		"a check":   func(_ *Report, s *ServiceResult) { s.Checks[0].OK = false },
-		"an effect": func(_ *Report, s *ServiceResult) { s.Effects[0].OK = false },
+		"an effect": func(_ *Report, s *ServiceResult) { s.Checks[len(s.Checks)-1].OK = false },
 		"a leak":    func(r *Report, _ *ServiceResult) { r.After = []Check{check(goroutines, false, "many")} },
 		"deadlocks": func(r *Report, _ *ServiceResult) {
-			r.Windows[0].Name, r.Windows[0].Deadlocks = windowNone, 1
+			r.Windows[0].Checks = []Check{check(deadlocks, false, "1")}
 		},
 		"of the run: it broke":  func(r *Report, _ *ServiceResult) { r.Broken = "something" },
 		"of the run: no window": func(r *Report, _ *ServiceResult) { r.Windows = nil },
@@ -66,12 +65,12 @@ func TestWindowsDemandAnEffect(t *testing.T) {
 	}
 	for _, w := range windows {
 		idle := ServiceResult{Service: "events", OK: 1000, Done: map[fault.Action]int{}}
-		idle.Effects = w.judgeEffects(idle)
+		idle.Checks = w.judgeEffects(idle)
 		if missed := (&WindowResult{Services: []ServiceResult{idle}}).missed(); (missed == "") != (w.Name == windowNone) {
 			t.Errorf("%s: nothing was done, and what is missed is %q", w.Name, missed)
 		}
 		idle.OK = 0
-		idle.Effects = w.judgeEffects(idle)
+		idle.Checks = w.judgeEffects(idle)
 		if (&WindowResult{Services: []ServiceResult{idle}}).missed() == "" {
 			t.Errorf("%s: no operation succeeded, and nothing is missed", w.Name)
 		}
@@ -152,14 +151,14 @@ func TestFoundBy(t *testing.T) {
 		t.Errorf("everything held: %+v", f)
 	}
 	r.Windows[0].Services[0].Checks[0].OK = false
-	if f := mutant.FoundBy(r); f == nil || f.Check != linearizable {
+	if f := mutant.FoundBy(r); f == nil || f.Name != linearizable {
 		t.Errorf("found by %+v", f)
 	}
 	r.Windows[0].Name = windowTerm
 	if f := mutant.FoundBy(r); f != nil {
 		t.Errorf("found in another window: %+v", f)
 	}
-	r.Windows[0].Name, r.Windows[0].Deadlocks = windowNone, 3
+	r.Windows[0].Name, r.Windows[0].Checks = windowNone, []Check{check(deadlocks, false, "3")}
 	if f := (Mutant{Service: "counts", Window: windowNone, Checks: []string{deadlocks}}).FoundBy(r); f == nil {
 		t.Error("deadlocks are not found")
 	}

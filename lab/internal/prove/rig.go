@@ -69,11 +69,15 @@ type subject struct {
 	*fault.Target
 
 	service  Service
+	kind     kind
 	db       *sqldb.DB // the service's database, by an administrator
 	balancer *local.Balancer
 	listener net.Listener
 	client   *http.Client
 	set      atomic.Pointer[local.Set] // Replicas, for the balancer
+
+	idle   float64 // goroutines of an idle replica, the most of any
+	memory float64 // of the largest replica after the window without faults; 0 before
 }
 
 // rig holds everything that runs.
@@ -109,9 +113,9 @@ func (r *rig) newSubject(ctx context.Context, service Service) (*subject, error)
 	if err != nil {
 		return nil, errors.New("the service's URL cannot be read") // err may repeat the password
 	}
-	kind := kinds()[service.Name]
+	kind := kinds[service.Name]
 	s := &subject{
-		service: service, db: r.injector.DB, client: workload.HTTPClient(),
+		service: service, kind: kind, db: r.injector.DB, client: workload.HTTPClient(),
 		Target: &fault.Target{Name: service.Name, Role: u.User.Username(), Maria: service.Maria, Writes: kind.writes},
 	}
 	if kind.prepare != nil {
@@ -124,8 +128,7 @@ func (r *rig) newSubject(ctx context.Context, service Service) (*subject, error)
 	} else if s.Proxy, err = faultproxy.Start(u.Host, r.system.TLS); err != nil {
 		return nil, err
 	}
-	var lc net.ListenConfig
-	if s.listener, err = lc.Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
+	if s.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
 		return nil, fmt.Errorf("the address of %s: %w", s.Name, err)
 	}
 	s.balancer = local.NewBalancer(s.Name, s)

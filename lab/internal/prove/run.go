@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -31,68 +30,68 @@ type Options struct {
 
 // prover holds the state of a run.
 type prover struct {
-	rig     *rig
-	options Options
-	report  *Report
-	start   time.Time
-	windows int
+	*rig
 
-	idle   map[*subject]float64 // goroutines of an idle replica, the most of any
-	memory map[*subject]float64 // of the largest replica after the window without faults; nil before
+	options Options
+	begun   time.Time
+	windows int
 }
 
 // Run runs the windows one after the other and returns what was found. An error means
 // that the run itself failed; the report has what was found before.
 func Run(ctx context.Context, s System, o Options) (report *Report, err error) {
 	report = &Report{Seed: o.Seed, Replicas: s.Replicas, Started: time.Now().UTC()}
-	p := &prover{options: o, report: report, start: time.Now()}
-	defer func() {
-		if p.rig != nil {
-			closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-			defer cancel()
-			err = errors.Join(err, p.rig.close(closing))
+	p := &prover{options: o, begun: time.Now()}
+	if p.rig, err = newRig(ctx, s); err == nil {
+		err = p.run(ctx, report)
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		err = errors.Join(err, p.close(closing))
+	}
+	report.Took = time.Since(p.begun)
+	if err != nil {
+		report.Broken = err.Error()
+	}
+	return report, err
+}
+
+// run starts the replicas, runs the windows and looks for what was left behind.
+func (p *prover) run(ctx context.Context, report *Report) error {
+	if err := p.start(ctx, false); err != nil {
+		return err
+	}
+	for _, s := range p.subjects {
+		if err := s.baseline(ctx); err != nil {
+			return err
 		}
-		report.Took = time.Since(p.start)
-		if err != nil {
-			report.Broken = err.Error()
-		}
-	}()
-	if p.rig, err = newRig(ctx, s); err != nil {
-		return report, err
 	}
-	if err := p.rig.start(ctx, false); err != nil {
-		return report, err
-	}
-	if err := p.baseline(ctx); err != nil {
-		return report, err
-	}
-	for _, w := range o.Windows {
+	for _, w := range p.options.Windows {
 		result, err := p.window(ctx, w)
-		if err != nil {
-			return report, fmt.Errorf("window %s: %w", w.Name, err)
-		}
-		if missed := result.missed(); missed != "" {
-			o.Say("%-10s the fault had no effect (%s): repeated with a double dose", w.Name, missed)
-			if result, err = p.window(ctx, w.doubled(o.Seed)); err != nil {
-				return report, fmt.Errorf("window %s, repeated: %w", w.Name, err)
-			}
+		if missed := result.missed(); err == nil && missed != "" {
+			p.options.Say("%-10s the fault had no effect (%s): repeated with a double dose", w.Name, missed)
+			result, err = p.window(ctx, w.doubled(p.options.Seed))
 			result.Repeated = true
 		}
+		if err != nil {
+			return fmt.Errorf("window %s: %w", w.Name, err)
+		}
 		report.Windows = append(report.Windows, result)
-		o.Say("%s", result.lines())
-		if o.Enough != nil && o.Enough(report) {
-			return report, nil
+		p.options.Say("%s", result.lines())
+		if p.options.Enough != nil && p.options.Enough(report) {
+			return nil
 		}
 	}
-	report.After = p.leaks(ctx)
-	return report, nil
+	for _, s := range p.subjects {
+		report.After = append(report.After, s.leaks(ctx)...)
+	}
+	return nil
 }
 
 // trial is one service in one window.
 type trial struct {
 	*subject
 
-	work     Workload
+	clients  clients
 	history  *history.History
 	before   readings
 	recovery time.Duration
@@ -100,65 +99,69 @@ type trial struct {
 
 // window runs one window and checks what came of it.
 func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
-	if w.shape.pooler != (p.rig.injector.Pooler != nil) {
-		if err := errors.Join(p.rig.stop(ctx), p.rig.start(ctx, w.shape.pooler)); err != nil {
-			return nil, err
+	result := &WindowResult{Window: w}
+	if w.shape.pooler != (p.injector.Pooler != nil) {
+		if err := errors.Join(p.stop(ctx), p.start(ctx, w.shape.pooler)); err != nil {
+			return result, err
 		}
 	}
 	p.windows++
 	before, err := p.deadlocks(ctx)
 	if err != nil {
-		return nil, err
+		return result, err
 	}
-	var trials []*trial
-	for _, s := range p.rig.subjects {
-		if s.Maria != nil && !w.shape.maria {
-			continue
-		}
-		t := &trial{subject: s, history: history.New(p.start), before: s.read(ctx)}
-		kind := kinds()[s.Name]
-		t.work, err = kind.workload(site{
-			url: "http://" + s.listener.Addr().String(), client: s.client, history: t.history,
-			prefix: fmt.Sprintf("%s%d", w.Name, p.windows), prepared: kind.prepare != nil,
-		})
-		if err != nil {
-			return nil, err
-		}
-		s.Lock = t.work.Lock
-		s.Begin()
-		trials = append(trials, t)
+	trials, err := p.trials(ctx, w)
+	if err != nil {
+		return result, err
 	}
-	result := &WindowResult{Window: w, From: time.Since(p.start)}
+	result.From = time.Since(p.begun)
 	p.options.Say("%-10s starts: %d faults in %s", w.Name, len(w.Events), round(w.For))
 	stopLoad := p.load(ctx, trials)
-	failed := p.inject(ctx, w, trials)
-	result.To = time.Since(p.start)
+	err = p.inject(ctx, w, trials)
+	result.To = time.Since(p.begun)
 	stopLoad()
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("interrupted: %w", err)
+	if ctx.Err() != nil {
+		return result, fmt.Errorf("interrupted: %w", ctx.Err())
 	}
-	if failed != nil {
-		return nil, failed
+	after, failed := p.deadlocks(ctx)
+	if err := errors.Join(err, failed); err != nil {
+		return result, err
 	}
-	after, err := p.deadlocks(ctx)
-	if err != nil {
-		return nil, err
-	}
-	result.Deadlocks = after - before
 	for _, t := range trials {
 		one, err := p.judge(ctx, t, w)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", t.Name, err)
+			return result, fmt.Errorf("%s: %w", t.Name, err)
 		}
 		result.Services = append(result.Services, one)
 	}
 	if w.Name == windowNone {
-		p.memory = map[*subject]float64{}
-		for _, s := range p.rig.subjects {
-			p.memory[s] = s.most(ctx, residentMemory)
+		result.Checks = []Check{check(deadlocks, after == before, "%d in a window without faults", after-before)}
+		for _, s := range p.subjects {
+			s.memory = s.most(ctx, residentMemory)
 		}
 	}
 	return result, nil
+}
+
+// trials makes the clients of every service that takes part in the window.
+func (p *prover) trials(ctx context.Context, w Window) (all []*trial, err error) {
+	for _, s := range p.subjects {
+		if s.Maria != nil && !w.shape.maria {
+			continue
+		}
+		t := &trial{subject: s, history: history.New(p.begun), before: s.read(ctx)}
+		t.clients, err = s.kind.open(site{
+			url: "http://" + s.listener.Addr().String(), client: s.client, history: t.history,
+			prefix: fmt.Sprintf("%s%d", w.Name, p.windows), prepared: s.kind.prepare != nil,
+		})
+		if err != nil {
+			return nil, err
+		}
+		s.Lock = t.clients.lock
+		s.Begin()
+		all = append(all, t)
+	}
+	return all, nil
 }
 
 // load runs the clients until the function that it returns is called, which waits for
@@ -173,7 +176,7 @@ func (p *prover) load(ctx context.Context, trials []*trial) (stop func()) {
 			random := newRandom(p.options.Seed, uint64(p.windows), uint64(i), uint64(client))
 			wg.Go(func() {
 				for ctx.Err() == nil {
-					t.work.Step(whole, client, random)
+					t.clients.step(whole, client, random)
 					pause(ctx, time.Duration(random.Int64N(int64(longestPause)+1)))
 				}
 			})
@@ -197,16 +200,16 @@ func (p *prover) inject(ctx context.Context, w Window, trials []*trial) (failed 
 		if !pause(ctx, e.At-time.Since(begin)) {
 			break
 		}
-		failed = errors.Join(failed, p.rig.injector.Inject(ctx, e, targets))
+		failed = errors.Join(failed, p.injector.Inject(ctx, e, targets))
 	}
 	pause(ctx, w.For-quiet-time.Since(begin))
-	failed = errors.Join(failed, p.rig.injector.Heal(ctx, targets))
+	failed = errors.Join(failed, p.injector.Heal(ctx, targets))
 	healed := time.Now()
 	var group errgroup.Group
 	for _, t := range trials {
 		group.Go(func() error {
 			const giveUp = 15 * time.Second
-			for t.work.Probe(ctx) != nil && time.Since(healed) < giveUp && ctx.Err() == nil {
+			for t.clients.probe(ctx) != nil && time.Since(healed) < giveUp && ctx.Err() == nil {
 				pause(ctx, 10*time.Millisecond)
 			}
 			t.recovery = time.Since(healed)
@@ -222,27 +225,23 @@ func (p *prover) inject(ctx context.Context, w Window, trials []*trial) (failed 
 func (p *prover) judge(ctx context.Context, t *trial, w Window) (ServiceResult, error) {
 	flips, signs := t.read(ctx).since(t.before)
 	result := ServiceResult{Service: t.Name, Recovery: t.recovery, Done: t.Done(), Signs: signs}
-	settled := "everything"
-	err := t.work.Settle(ctx)
-	if err != nil {
-		settled = err.Error()
+	settled := t.clients.settle(ctx)
+	found := findings{ops: t.history.Ops(), db: t.db, pictures: p.options.Pictures, signs: signs}
+	t.clients.check(ctx, &found)
+	if settled == nil {
+		found.add("settled", true, "everything")
+	} else {
+		found.add("settled", false, "%v", settled)
 	}
-	checks := []Check{check("settled", err == nil, "%s", settled)}
-	found, err := t.work.Check(ctx, t.db, p.options.Pictures)
-	if err != nil {
-		return result, err
-	}
-	maps.Copy(result.Signs, found.Signs)
-	result.summarize(t.history.Ops())
-	result.Checks = slices.Concat(found.Checks, checks, w.judge(result, flips))
-	result.Effects = w.judgeEffects(result)
-	return result, nil
+	result.summarize(found.ops)
+	result.Checks = slices.Concat(found.checks, w.judge(result, flips), w.judgeEffects(result))
+	return result, found.err
 }
 
 // deadlocks reads how many the server has counted in the services' database. A server
 // that was restarted counts anew; only the window without faults is checked.
 func (p *prover) deadlocks(ctx context.Context) (n int64, err error) {
-	err = p.rig.injector.DB.GetContext(ctx, &n,
+	err = p.injector.DB.GetContext(ctx, &n,
 		`SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`)
 	if err != nil {
 		return 0, fmt.Errorf("read the deadlocks: %w", err)

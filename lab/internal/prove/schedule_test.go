@@ -85,22 +85,22 @@ func TestWindows(t *testing.T) {
 
 func TestKeys(t *testing.T) {
 	t.Parallel()
-	k := newKeys("w", 1)
+	k := newKeys("w", 1, nil)
 	random := newRandom(1)
-	first := k.pick(random)
+	first := k.pick(t.Context(), random)
 	for range history.MaxOps - 1 {
-		if got := k.pick(random); got != first {
+		if got := k.pick(t.Context(), random); got != first {
 			t.Fatalf("%s was replaced by %s too early", first.name, got.name)
 		}
 	}
-	second := k.pick(random)
+	second := k.pick(t.Context(), random)
 	if second == first || k.use(first) || !k.use(second) {
 		t.Error("a key has more operations than the checker can take, or is not used while it has less")
 	}
 	for range history.MaxUnknown {
 		k.note(second, history.Unknown)
 	}
-	if third := k.pick(random); third == second || len(k.made) != 3 {
+	if third := k.pick(t.Context(), random); third == second || len(k.made) != 3 {
 		t.Errorf("a key with %d unknown operations is used on; %d keys", history.MaxUnknown, len(k.made))
 	}
 }

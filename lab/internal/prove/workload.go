@@ -2,6 +2,7 @@ package prove
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -11,36 +12,61 @@ import (
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
-	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/lab/internal/workload"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// Workload does what the clients of one service do in one window, and checks what came of it.
-type Workload interface {
-	// Step does one operation, or a few that belong together, and records them. Clients
+// kind describes how a service is proven. Its file registers it.
+type kind struct {
+	// open returns the workload of one window.
+	open func(s site) (clients, error)
+	// writes is a part of the statements by which the service changes what its clients ask for.
+	writes string
+	// singles reports that every change is a single statement, so that no COMMIT is sent.
+	singles bool
+	// signs lists what the service's workload or metrics have to count at least once, by the window.
+	signs map[string][]string
+	// metrics are counted as signs, by the sign's name.
+	metrics map[string]string
+	// mutants are the known mistakes that the proof must find in the service.
+	mutants []Mutant
+	// prepare is called once before a run; nil when there is nothing to prepare.
+	prepare func(ctx context.Context, db *sqldb.DB) error
+}
+
+// kinds holds every service that there is a workload of.
+var kinds = map[string]kind{} //nolint:gochecknoglobals // filled before main, by register
+
+// register adds a service to kinds, and returns true, for a variable.
+func register(name string, k kind) bool {
+	for i := range k.mutants {
+		k.mutants[i].Service = name
+	}
+	kinds[name] = k
+	return true
+}
+
+// Provable lists the services that there is a workload of.
+func Provable() []string { return slices.Sorted(maps.Keys(kinds)) }
+
+// clients do what the clients of one service do in one window, and check what came of it.
+type clients interface {
+	// step does one operation, or a few that belong together, and records them. Clients
 	// call it at the same time, each with its number and a random source of its own.
-	Step(ctx context.Context, client int, random *rand.Rand)
-	// Probe sends one harmless request that needs the database, and returns nil when it
+	step(ctx context.Context, client int, random *rand.Rand)
+	// probe sends one harmless request that needs the database, and returns nil when it
 	// is answered as it should be.
-	Probe(ctx context.Context) error
-	// Lock prepares the row that another transaction is to lock.
-	Lock(ctx context.Context) fault.Lock
-	// Settle is called when the faults have ended and the clients too. It resolves what
+	probe(ctx context.Context) error
+	// lock prepares the row that another transaction is to lock.
+	lock(ctx context.Context) fault.Lock
+	// settle is called when the faults have ended and the clients too. It resolves what
 	// can be resolved and reads what stands at the end.
-	Settle(ctx context.Context) error
-	// Check checks the window. db is the services' database, read by its administrator.
-	Check(ctx context.Context, db *sqldb.DB, pictures string) (Findings, error)
+	settle(ctx context.Context) error
+	// check checks the window.
+	check(ctx context.Context, f *findings)
 }
 
-// Findings hold what a workload has found in a window.
-type Findings struct {
-	Checks []Check
-	// Signs counts what the window was to provoke, by name. The window's effects demand them.
-	Signs map[string]int
-}
-
-// site says where a workload sends its requests and records them.
+// site says where a workload sends its requests, and records them.
 type site struct {
 	url     string
 	client  *http.Client
@@ -50,81 +76,21 @@ type site struct {
 	prepared bool
 }
 
-// kind describes how a service is proven.
-type kind struct {
-	// workload returns the workload of one window.
-	workload func(s site) (Workload, error)
-	// writes is a part of the statements by which the service changes what its clients ask for.
-	writes string
-	// metrics are counted as signs, by the sign's name.
-	metrics map[string]string
-	// prepare is called once before a run; nil when there is nothing to prepare.
-	prepare func(ctx context.Context, db *sqldb.DB) error
-}
-
-// EventsOnMariaDB names events on their second engine.
-const EventsOnMariaDB = services.Events + "-mariadb"
-
-func kinds() map[string]kind {
-	return map[string]kind{
-		services.Counts:   {workload: newCounts, writes: "update counts.count_values"},
-		services.Events:   {workload: newEvents, writes: "update events.status", prepare: auditEvents},
-		services.Iidy:     {workload: newIidy, writes: "iidy.lists"},
-		services.Payments: {workload: newPayments, writes: "insert into payments."},
-		EventsOnMariaDB:   {workload: newEvents},
-		services.Pyggpot: {workload: newPots, writes: "update pyggpot.pot", metrics: map[string]string{
-			signTaken: `rowlock_lock_conflicts_total{lock="pot",reason="taken_over"}`,
-			signStale: `rowlock_lock_conflicts_total{lock="pot",reason="lost"}`,
-		}},
-	}
-}
-
-// Provable lists the services that there is a workload of.
-func Provable() []string { return slices.Sorted(maps.Keys(kinds())) }
-
-// The checks that several services have.
-const linearizable = "linearizable"
-
-// checkHistory checks every key's history against the model.
-func checkHistory(model history.Model, ops []history.Op, pictures string) Check {
-	ok, detail, picture := history.Check(model, ops, pictures)
-	return Check{Name: linearizable, OK: ok, Detail: detail, Picture: picture}
-}
-
-// checkAnswers demands that no operation ended in a way, or with a code, for which the
-// clients' requests give no cause.
-func checkAnswers(ops []history.Op, never ...workload.Outcome) Check {
-	codes := map[string]int{}
-	for _, op := range ops {
-		bad := op.Code == string(rowlock.ErrInternal) || op.Code == string(rowlock.ErrBadAnswer)
-		if bad || slices.Contains(never, op.Outcome) {
-			codes[op.Code]++
-		}
-	}
-	return check("answers", len(codes) == 0, "%d operations, answers without cause: %v", len(ops), codes)
-}
-
-// checkRefusals demands that the only cause of a refusal is the one that the clients'
-// requests give.
-func checkRefusals(ops []history.Op, cause rowlock.Code) Check {
-	codes, refused := map[string]int{}, 0
-	for _, op := range ops {
-		if op.Outcome == history.Refused {
-			codes[op.Code]++
-			refused++
-		}
-	}
-	return check("refusals", refused == codes[string(cause)], "%v", codes)
-}
-
 // send runs an operation and returns it with its times, outcome and output.
-func send(h *history.History, op history.Op, do func() (any, error)) history.Op {
-	op.Call = h.Now()
+func (s site) send(client int, key string, input any, do func() (any, error)) history.Op {
+	op := history.Op{Client: client, Key: key, Input: input, Call: s.history.Now()}
 	output, err := do()
-	op.Return = h.Now()
+	op.Return = s.history.Now()
 	if op.Outcome, op.Code = workload.Classify(err); err == nil {
 		op.Output = output
 	}
+	return op
+}
+
+// record runs an operation and adds it to the history.
+func (s site) record(client int, key string, input any, do func() (any, error)) history.Op {
+	op := s.send(client, key, input, do)
+	s.history.Add(op)
 	return op
 }
 
@@ -139,4 +105,66 @@ func together(n, client int, do func(client int)) {
 		all.Go(func() { do(client + (i+1)*clientsAtMost) })
 	}
 	all.Wait()
+}
+
+// findings collects what is found in a window of a service.
+type findings struct {
+	ops      []history.Op
+	db       *sqldb.DB // the service's database, by its administrator
+	pictures string    // the folder for the checker's pictures
+	checks   []Check
+	signs    map[string]int // what the window was to provoke
+	err      error          // the first one of the database
+}
+
+func (f *findings) add(name string, ok bool, format string, args ...any) {
+	f.checks = append(f.checks, check(name, ok, format, args...))
+}
+
+// linearizable names a check.
+const linearizable = "linearizable"
+
+// histories checks every key's history against the model.
+func (f *findings) histories(model history.Model) {
+	ok, detail, picture := history.Check(model, f.ops, f.pictures)
+	f.checks = append(f.checks, Check{Name: linearizable, OK: ok, Detail: detail, Picture: picture})
+}
+
+// answers demands that no operation ended in a way, or with a code, for which the
+// clients' requests give no cause.
+func (f *findings) answers(never ...workload.Outcome) {
+	codes := map[string]int{}
+	for _, op := range f.ops {
+		bad := op.Code == string(rowlock.ErrInternal) || op.Code == string(rowlock.ErrBadAnswer)
+		if bad || slices.Contains(never, op.Outcome) {
+			codes[op.Code]++
+		}
+	}
+	f.add("answers", len(codes) == 0, "%d operations, answers without cause: %v", len(f.ops), codes)
+}
+
+// refusals demands that the only cause of a refusal is the one that the clients'
+// requests give.
+func (f *findings) refusals(cause rowlock.Code) {
+	codes := map[string]int{}
+	for _, op := range f.ops {
+		if op.Outcome == history.Refused {
+			codes[op.Code]++
+		}
+	}
+	_, asked := codes[string(cause)]
+	f.add("refusals", len(codes) == 0 || asked && len(codes) == 1, "%v", codes)
+}
+
+// get reads a row of the service's database.
+func (f *findings) get(ctx context.Context, dest any, query string, args ...any) {
+	if err := f.db.GetContext(ctx, dest, query, args...); err != nil && f.err == nil {
+		f.err = fmt.Errorf("read the database: %w", err)
+	}
+}
+
+// count returns the number that the query counts.
+func (f *findings) count(ctx context.Context, query string, args ...any) (n int) {
+	f.get(ctx, &n, query, args...)
+	return n
 }

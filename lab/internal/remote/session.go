@@ -5,10 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/lab/internal/local"
@@ -39,12 +39,12 @@ func (s *Server) Create(ctx context.Context) (*Session, error) {
 			fmt.Sprintf(`CREATE DATABASE %s TEMPLATE template0 CONNECTION LIMIT %d`, name, s.connections),
 			`REVOKE CONNECT ON DATABASE ` + name + ` FROM PUBLIC`,
 		} {
-			if err := execute(ctx, db, statement); err != nil {
+			if err := local.Execute(ctx, db, statement); err != nil {
 				return err
 			}
 		}
 		// Shorter than the services wait for a lock, so that the server reports a deadlock as one.
-		err := execute(ctx, db, `ALTER DATABASE `+name+` SET deadlock_timeout = '5ms'`)
+		err := local.Execute(ctx, db, `ALTER DATABASE `+name+` SET deadlock_timeout = '5ms'`)
 		if e, ok := errors.AsType[*sqldb.Error](err); ok && e.SQLState == "42501" {
 			session.notes = append(session.notes,
 				"only a superuser may shorten deadlock_timeout: a deadlock may show as a lock timeout instead")
@@ -60,13 +60,6 @@ func (s *Server) Create(ctx context.Context) (*Session, error) {
 			"track_activities is off: whether connections are idle after the run was not checked")
 	}
 	return session, nil
-}
-
-func execute(ctx context.Context, db *sqldb.DB, statement string) error {
-	return db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		_, err := conn.ExecContext(ctx, statement)
-		return err //nolint:wrapcheck // Once classifies it
-	})
 }
 
 // Name returns the database's name, with which the roles' names begin.
@@ -94,9 +87,18 @@ func (s *Session) Schema(one local.Schema) local.Schema {
 func (s *Session) Drop(ctx context.Context) error {
 	left := append([]string{s.name}, s.roles...)
 	for {
-		err := s.server.onServer(ctx, func(db *sqldb.DB) (err error) {
-			left, err = s.drop(ctx, db)
-			return err
+		err := s.server.onServer(ctx, func(db *sqldb.DB) (all error) {
+			left = slices.DeleteFunc(left, func(name string) bool {
+				statement := `DROP ROLE IF EXISTS ` + pq.QuoteIdentifier(name)
+				if name == s.name {
+					// FORCE ends the sessions that this role may end: an agent's that looks into every database, say.
+					statement = `DROP DATABASE IF EXISTS ` + pq.QuoteIdentifier(name) + ` WITH (FORCE)`
+				}
+				err := local.Execute(ctx, db, statement)
+				all = errors.Join(all, err)
+				return err == nil
+			})
+			return all
 		})
 		if err == nil {
 			return nil
@@ -108,19 +110,4 @@ func (s *Session) Drop(ctx context.Context) error {
 		case <-time.After(time.Second / 2):
 		}
 	}
-}
-
-// drop drops what it can and returns the names of the rest.
-func (s *Session) drop(ctx context.Context, db *sqldb.DB) (left []string, all error) {
-	// FORCE ends the sessions that this role may end: an agent's that looks into every database, say.
-	statements := map[string]string{s.name: `DROP DATABASE IF EXISTS ` + pq.QuoteIdentifier(s.name) + ` WITH (FORCE)`}
-	for _, role := range s.roles {
-		statements[role] = `DROP ROLE IF EXISTS ` + pq.QuoteIdentifier(role)
-	}
-	for _, name := range append([]string{s.name}, s.roles...) {
-		if err := execute(ctx, db, statements[name]); err != nil {
-			left, all = append(left, name), errors.Join(all, err)
-		}
-	}
-	return left, all
 }
