@@ -80,7 +80,8 @@ func alerts() object {
 	}
 }
 
-// panels lays the panels out from left to right, row by row.
+// panels lays the panels out from left to right, row by row: six figures beside each other, or three panels with lines,
+// or four where a row has four.
 func (d *Dashboard) panels() []object {
 	var list []object
 	top := 0
@@ -90,17 +91,19 @@ func (d *Dashboard) panels() []object {
 			"gridPos": position(0, top, columns, rowHeight),
 		})
 		top += rowHeight
-		left, height := 0, 0
+		left, width, height := 0, columns/3, timeseriesHeight
+		switch {
+		case row.Panels[0].Kind == KindStat:
+			width, height = columns/6, statHeight
+		case len(row.Panels) == 4:
+			width = columns / 4
+		}
 		for _, p := range row.Panels {
-			if left+p.Width > columns {
+			if left+width > columns {
 				left, top = 0, top+height
 			}
-			height = timeseriesHeight
-			if p.Kind == KindStat {
-				height = statHeight
-			}
-			list = append(list, d.panel(len(list)+1, p, position(left, top, p.Width, height)))
-			left += p.Width
+			list = append(list, d.panel(len(list)+1, p, position(left, top, width, height)))
+			left += width
 		}
 		top += height
 	}

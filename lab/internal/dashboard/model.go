@@ -60,8 +60,6 @@ type Panel struct {
 	Kind string
 	// Unit is one of the units above.
 	Unit string
-	// Width is in Grafana's 24 columns; the height goes by the kind.
-	Width int
 	// Queries find the series.
 	Queries []Query
 	// Warn and Bad are the values from which it is yellow and red; 0 for none.
@@ -79,19 +77,16 @@ type Query struct {
 	Legend string
 }
 
-// one returns the single query of most panels.
-func one(expr, legend string) []Query { return []Query{{Expr: expr, Legend: legend}} }
+func query(expr, legend string) Query { return Query{Expr: expr, Legend: legend} }
 
-// series returns a panel with lines over time, width columns wide. The title says what is shown, the description how to
-// read it.
-func series(title, unit string, width int, description string, queries []Query) Panel {
-	return Panel{Title: title, Kind: KindTimeseries, Unit: unit, Width: width, Description: description, Queries: queries}
+// series returns a panel with lines over time. The title says what is shown, the description how to read it.
+func series(title, unit, description string, queries ...Query) Panel {
+	return Panel{Title: title, Kind: KindTimeseries, Unit: unit, Description: description, Queries: queries}
 }
 
 // stat returns a panel with one figure.
-func stat(title, unit, description string, queries []Query) Panel {
-	const width = 4
-	return Panel{Title: title, Kind: KindStat, Unit: unit, Width: width, Description: description, Queries: queries}
+func stat(title, unit, description string, queries ...Query) Panel {
+	return Panel{Title: title, Kind: KindStat, Unit: unit, Description: description, Queries: queries}
 }
 
 // limits colours the panel yellow from warn and red from bad on; 0 for none.

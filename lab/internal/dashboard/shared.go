@@ -5,10 +5,30 @@ import (
 	"strings"
 )
 
+// ofServices holds the dashboards of the services, which their files register.
+//
+//nolint:gochecknoglobals // written before main begins
+var ofServices []func() *Dashboard
+
+// register adds the dashboard of a service. Its result has no meaning: it lets a file register at package level.
+func register(d func() *Dashboard) bool {
+	ofServices = append(ofServices, d)
+	return true
+}
+
 // All returns the dashboards, the overview first.
 func All() []*Dashboard {
-	return []*Dashboard{overview(), counts(), payments(), iidy(), events(), pyggpot()}
+	all := []*Dashboard{overview()}
+	for _, d := range ofServices {
+		all = append(all, d())
+	}
+	return all
 }
+
+const (
+	requestSeconds = "http_server_request_duration_seconds"
+	requestCount   = requestSeconds + "_count"
+)
 
 // service names the label that the chart's ServiceMonitors copy from the Service.
 const service = "app_kubernetes_io_name"
@@ -24,8 +44,7 @@ func releases(more ...Variable) []Variable {
 	return append([]Variable{
 		{Name: "namespace", Label: "Namespace", Query: "label_values(rowlock_build_info, namespace)"},
 		{
-			Name:  "release",
-			Label: "Release",
+			Name: "release", Label: "Release",
 			Query: `label_values(rowlock_build_info{namespace=~"$namespace"}, app_kubernetes_io_instance)`,
 		},
 	}, more...)
@@ -80,7 +99,7 @@ func clause(by []string) string {
 
 // failedShare returns the part of the requests that were answered 5xx, 0 where none was.
 func failedShare(by ...string) string {
-	all := rate("http_server_request_duration_seconds_count", by...)
+	all := rate(requestCount, by...)
 	return fmt.Sprintf("(%s or 0 * %s) / %s", rate(`http_server_request_duration_seconds_count{status=~"5.."}`, by...),
 		all, all)
 }
@@ -94,29 +113,26 @@ func poolShare(by ...string) string {
 func statReplicas() Panel {
 	return stat("Replicas", UnitShort,
 		"Processes that Prometheus reaches, workers included. down: listed by Kubernetes, but without an answer.",
-		[]Query{
-			{Expr: "sum(up{$sel})", Legend: "up"},
-			{Expr: "sum(1 - up{$sel})", Legend: "down"},
-		})
+		query("sum(up{$sel})", "up"), query("sum(1 - up{$sel})", "down"))
 }
 
 func statRequests() Panel {
 	return stat("Requests", UnitRate,
 		"Requests to the API per second, over all replicas.",
-		one(rate("http_server_request_duration_seconds_count"), "requests"))
+		query(rate(requestCount), "requests"))
 }
 
 func statFailed() Panel {
 	return stat("Failed", UnitShare,
-		"Part of the requests that were answered 5xx. 503 was not applied and may be repeated; 500 "+
-			"OUTCOME_UNKNOWN may have been applied. Objective: below 0.1 %.",
-		one(failedShare(), "5xx")).limits(0.001, 0.01)
+		"Part of the requests that were answered 5xx. 503 was not applied and may be repeated; 500 OUTCOME_UNKNOWN may "+
+			"have been applied. Objective: below 0.1 %.",
+		query(failedShare(), "5xx")).limits(0.001, 0.01)
 }
 
 func statLatency() Panel {
 	return stat("99th percentile", UnitSeconds,
 		"Time in which 99 of 100 requests were answered, over all routes. Objective: below 0.2 s.",
-		one(quantile(0.99, "http_server_request_duration_seconds"), "p99")).limits(0.2, 1)
+		query(quantile(0.99, requestSeconds), "p99")).limits(0.2, 1)
 }
 
 // atAGlance titles the first row.
@@ -132,66 +148,59 @@ func serviceGlance(own ...Panel) Row {
 // apiRow shows the traffic of one service.
 func apiRow() Row {
 	return Row{Title: "API", Panels: []Panel{
-		series("Requests by route", UnitRate, 8,
+		series("Requests by route", UnitRate,
 			"Requests by route. One route at zero while others continue: its caller is down.",
-			one(rate("http_server_request_duration_seconds_count", "method", "route"), "{{method}} {{route}}")).stacked(),
-		series("Answers by status", UnitRate, 8,
-			"503: NOT_APPLIED, DATABASE_UNAVAILABLE or OVERLOADED, callers repeat it. 500: OUTCOME_UNKNOWN, or a bug. "+
-				"Many 4xx: a caller's mistake.",
-			one(rate("http_server_request_duration_seconds_count", "status"), "{{status}}")).stacked(),
-		series(
-			"Latency by route, 99th percentile",
-			UnitSeconds,
-			8,
+			query(rate(requestCount, "method", "route"), "{{method}} {{route}}")).stacked(),
+		series("Answers by status", UnitRate,
+			"503: NOT_APPLIED, DATABASE_UNAVAILABLE or OVERLOADED, callers repeat it. 500: OUTCOME_UNKNOWN, or a bug. Many "+
+				"4xx: a caller's mistake.",
+			query(rate(requestCount, "status"), "{{status}}")).stacked(),
+		series("Latency by route, 99th percentile", UnitSeconds,
 			"From the request's header to the end of its handler. What is left after the waits for locks and for "+
 				"connections, below, is the database's own time.",
-			one(quantile(0.99, "http_server_request_duration_seconds", "method", "route"), "{{method}} {{route}}"),
-		).limits(0.2, 1),
+			query(quantile(0.99, requestSeconds, "method", "route"),
+				"{{method}} {{route}}")).limits(0.2, 1),
 	}}
 }
 
 // lockRow shows what waiting for the service's lock costs.
 func lockRow(what string) Row {
 	return Row{Title: "Locks: " + what, Panels: []Panel{
-		series("Wait for a lock, 99th percentile", UnitSeconds, 8,
-			"Time until the lock was taken or the wait ended. process: held by another request of this replica. "+
-				"database: held by another transaction.",
-			one(quantile(0.99, "rowlock_lock_wait_seconds", "lock", "where"), "{{lock}}, {{where}}")).limits(1, 5),
-		series("Callers waiting for a lock", UnitShort, 8,
-			"On average at any moment (seconds waited per second). Steady growth: one hot key. A jump: a transaction "+
-				"keeps its lock (the runbook has the query that finds it).",
-			one(rate("rowlock_lock_wait_seconds_sum", "lock", "where"), "{{lock}}, {{where}}")).stacked(),
-		series("Lock conflicts", UnitOps, 8,
-			"lock_timeout: the wait for a row ended. queue_timeout: the wait behind a request of this replica ended. "+
-				"held: leased to another replica, tried again. lost: refused, as its own lease or claim had expired. "+
-				"taken_over: the previous holder's lease had expired.",
-			one(rate("rowlock_lock_conflicts_total", "lock", "reason"), "{{lock}}, {{reason}}")),
+		series("Wait for a lock, 99th percentile", UnitSeconds,
+			"Time until the lock was taken or the wait ended. process: held by another request of this replica. database: "+
+				"held by another transaction.",
+			query(quantile(0.99, "rowlock_lock_wait_seconds", "lock", "where"), "{{lock}}, {{where}}")).limits(1, 5),
+		series("Callers waiting for a lock", UnitShort,
+			"On average at any moment (seconds waited per second). Steady growth: one hot key. A jump: a transaction keeps "+
+				"its lock (the runbook has the query that finds it).",
+			query(rate("rowlock_lock_wait_seconds_sum", "lock", "where"), "{{lock}}, {{where}}")).stacked(),
+		series("Lock conflicts", UnitOps,
+			"lock_timeout: the wait for a row ended. queue_timeout: the wait behind a request of this replica ended. held: "+
+				"leased to another replica, tried again. lost: refused, as its own lease or claim had expired. taken_over: the "+
+				"previous holder's lease had expired.",
+			query(rate("rowlock_lock_conflicts_total", "lock", "reason"), "{{lock}}, {{reason}}")),
 	}}
 }
 
 // groupRow shows group commit, platform/coalesce.
 func groupRow() Row {
 	return Row{Title: "Group commit", Panels: []Panel{
-		series("Requests per statement", UnitShort, 6,
+		series("Requests per statement", UnitShort,
 			"Mean size of a group: 1 when idle, larger under load. Near 500 groups are full, and requests queue.",
-			one(mean("rowlock_coalesce_batch_size", "coalescer"), "{{coalescer}}")),
-		series("Wait for a group, 99th percentile", UnitSeconds, 6,
+			query(mean("rowlock_coalesce_batch_size", "coalescer"), "{{coalescer}}")),
+		series("Wait for a group, 99th percentile", UnitSeconds,
 			"From a request's arrival until its statement was sent: about the duration of the previous statement.",
-			one(quantile(0.99, "rowlock_coalesce_wait_seconds", "coalescer"), "{{coalescer}}")).limits(0.2, 1),
-		series("Queue", UnitShort, 6,
-			"Requests in the queue of the fullest replica; at MAX_IN_FLIGHT (1024) further ones are refused. locked: "+
-				"keys locked by another transaction, which wait in a lane of their own.",
-			[]Query{
-				{Expr: "max by (coalescer) (rowlock_coalesce_queue_length{$sel})", Legend: "{{coalescer}}"},
-				{Expr: "sum by (coalescer) (rowlock_coalesce_slow_keys{$sel})", Legend: "{{coalescer}}, locked"},
-			}).limits(512, 1024),
-		series("Requests refused", UnitOps, 6,
-			"Answered 503, which callers repeat. queue full: more requests than the database commits. locked out: the "+
-				"row stayed locked for DB_LOCK_TIMEOUT.",
-			[]Query{
-				{Expr: rate("rowlock_coalesce_queue_full_total", "coalescer"), Legend: "{{coalescer}}, queue full"},
-				{Expr: rate("rowlock_coalesce_locked_out_total", "coalescer"), Legend: "{{coalescer}}, locked out"},
-			}).limits(0, 1),
+			query(quantile(0.99, "rowlock_coalesce_wait_seconds", "coalescer"), "{{coalescer}}")).limits(0.2, 1),
+		series("Queue", UnitShort,
+			"Requests in the queue of the fullest replica; at MAX_IN_FLIGHT (1024) further ones are refused. locked: keys "+
+				"locked by another transaction, which wait in a lane of their own.",
+			query("max by (coalescer) (rowlock_coalesce_queue_length{$sel})", "{{coalescer}}"),
+			query("sum by (coalescer) (rowlock_coalesce_slow_keys{$sel})", "{{coalescer}}, locked")).limits(512, 1024),
+		series("Requests refused", UnitOps,
+			"Answered 503, which callers repeat. queue full: more requests than the database commits. locked out: the row "+
+				"stayed locked for DB_LOCK_TIMEOUT.",
+			query(rate("rowlock_coalesce_queue_full_total", "coalescer"), "{{coalescer}}, queue full"),
+			query(rate("rowlock_coalesce_locked_out_total", "coalescer"), "{{coalescer}}, locked out")).limits(0, 1),
 	}}
 }
 
@@ -204,51 +213,44 @@ func databaseRow(legend string, by ...string) Row {
 	state, stateLegend := with("sqlstate")
 	operation, operationLegend := with("operation")
 	return Row{Title: "Database", Panels: []Panel{
-		series("Pool in use", UnitShare, 6,
-			"Connections in use, as a part of DB_MAX_OPEN_CONNS, on the fullest replica. At 100 % calls wait: see the "+
-				"next panel.",
-			one(poolShare(pool...), poolLegend)).limits(0.8, 1),
-		series("Calls waiting for a connection", UnitShort, 6,
-			"On average at any moment (seconds waited per second). Above 1 for a long time: the database is slow, or "+
-				"the pool is too small.",
-			one(rate("rowlock_db_wait_seconds_total", pool...), poolLegend)).stacked().limits(1, 0),
-		series("Transactions run again", UnitOps, 6,
-			"Transactions that the database rolled back and that ran again: 40P01 is a deadlock, 40001 a "+
-				"serialization failure, 0A000 a migration during the transaction. The services cause no deadlocks: "+
-				"another client locks in another order.",
-			one(rate("rowlock_retries_total", state...), stateLegend)),
-		series(
-			"Outcome unknown",
-			UnitShort,
-			6,
-			"Changes in each interval whose COMMIT got no answer and could not be resolved. Expect a few after a "+
-				"failover of the database; without one, something cuts connections.",
-			one(
-				fmt.Sprintf("sum%s (increase(%s[$__rate_interval]))", clause(operation), matched("rowlock_outcome_unknown_total")),
-				operationLegend),
-		).limits(0, 1),
+		series("Pool in use", UnitShare,
+			"Connections in use, as a part of DB_MAX_OPEN_CONNS, on the fullest replica. At 100 % calls wait: see the next "+
+				"panel.",
+			query(poolShare(pool...), poolLegend)).limits(0.8, 1),
+		series("Calls waiting for a connection", UnitShort,
+			"On average at any moment (seconds waited per second). Above 1 for a long time: the database is slow, or the "+
+				"pool is too small.",
+			query(rate("rowlock_db_wait_seconds_total", pool...), poolLegend)).stacked().limits(1, 0),
+		series("Transactions run again", UnitOps,
+			"Transactions that the database rolled back and that ran again: 40P01 is a deadlock, 40001 a serialization "+
+				"failure, 0A000 a migration during the transaction. The services cause no deadlocks: another client locks in "+
+				"another order.",
+			query(rate("rowlock_retries_total", state...), stateLegend)),
+		series("Outcome unknown", UnitShort,
+			"Changes in each interval whose COMMIT got no answer and could not be resolved. Expect a few after a failover of "+
+				"the database; without one, something cuts connections.",
+			query(fmt.Sprintf("sum%s (increase(%s[$__rate_interval]))", clause(operation),
+				matched("rowlock_outcome_unknown_total")), operationLegend)).limits(0, 1),
 	}}
 }
 
 // processRow shows the processes of one service.
 func processRow() Row {
 	return Row{Title: "Processes", Panels: []Panel{
-		series("Requests in flight", UnitShort, 6,
-			"Per replica. At MAX_IN_FLIGHT (1024) further requests are answered 503 OVERLOADED. Large differences "+
-				"between replicas: check the balancer.",
-			one("sum by (pod) (http_server_requests_in_flight{$sel})", "{{pod}}")).limits(0, 1024),
-		series("CPU", UnitShort, 6,
+		series("Requests in flight", UnitShort,
+			"Per replica. At MAX_IN_FLIGHT (1024) further requests are answered 503 OVERLOADED. Large differences between "+
+				"replicas: check the balancer.",
+			query("sum by (pod) (http_server_requests_in_flight{$sel})", "{{pod}}")).limits(0, 1024),
+		series("CPU", UnitShort,
 			"Cores in use, per process. The autoscaler scales by it.",
-			one("rate(process_cpu_seconds_total{$sel}[$__rate_interval])", "{{pod}}")),
-		series("Memory", UnitBytes, 6,
+			query("rate(process_cpu_seconds_total{$sel}[$__rate_interval])", "{{pod}}")),
+		series("Memory", UnitBytes,
 			"Resident memory, per process. Flat under load, and well below the container's limit.",
-			one("process_resident_memory_bytes{$sel}", "{{pod}}")),
-		series("Restarts and versions", UnitShort, 6,
-			"Processes by version, and containers restarted in the last 15 minutes. Two versions for a long time: a "+
-				"rollout hangs.",
-			[]Query{
-				{Expr: "count by (version) (rowlock_build_info{$sel})", Legend: "{{version}}"},
-				{Expr: "sum(changes(process_start_time_seconds{$sel}[15m]))", Legend: "restarts"},
-			}),
+			query("process_resident_memory_bytes{$sel}", "{{pod}}")),
+		series("Restarts and versions", UnitShort,
+			"Processes by version, and containers restarted in the last 15 minutes. Two versions for a long time: a rollout "+
+				"hangs.",
+			query("count by (version) (rowlock_build_info{$sel})", "{{version}}"),
+			query("sum(changes(process_start_time_seconds{$sel}[15m]))", "restarts")),
 	}}
 }
