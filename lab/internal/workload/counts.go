@@ -9,7 +9,10 @@ import (
 
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/client/counts"
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
+
+var _ = register(services.Counts, openCounts)
 
 // counting increases counters by one.
 type counting struct {

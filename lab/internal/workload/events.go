@@ -11,7 +11,10 @@ import (
 
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/client/events"
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
+
+var _ = register(services.Events, openEvents)
 
 // adding adds events, every second one for the workers. Other callers may add
 // events meanwhile, so ids between its own may be theirs; that all exist and that
@@ -88,22 +91,13 @@ func (w *adding) gapless(ctx context.Context, first, last int64) error {
 
 // worked waits until an event has its value.
 func (w *adding) worked(ctx context.Context, id int64, deadline time.Time) error {
-	ticker := time.NewTicker(lookEvery)
-	defer ticker.Stop()
-	for {
-		e, err := w.api.Get(ctx, id)
-		switch {
-		case err != nil || !e.Pending():
-			return err
-		case time.Now().After(deadline):
-			return fmt.Errorf("no worker took event %d within %s", id, workTimeout)
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	get := func(ctx context.Context) (events.Event, error) { return w.api.Get(ctx, id) }
+	done := func(e events.Event, err error) bool { return err != nil || !e.Pending() }
+	e, err := poll(ctx, lookEvery, deadline, get, done)
+	if err == nil && e.Pending() {
+		err = fmt.Errorf("no worker took event %d within %s", id, workTimeout)
 	}
+	return err
 }
 
 func (w *adding) prepare(ctx context.Context) (err error) {

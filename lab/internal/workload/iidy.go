@@ -10,7 +10,10 @@ import (
 
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/client/iidy"
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
+
+var _ = register(services.Iidy, openIidy)
 
 // listing adds items to a list.
 type listing struct {

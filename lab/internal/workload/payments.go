@@ -10,7 +10,10 @@ import (
 
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/client/payments"
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
+
+var _ = register(services.Payments, openPayments)
 
 // paying pays one ride, each time with a key of its own. What was not
 // acknowledged is repeated at the end with its key, as a client would: then every
@@ -99,27 +102,23 @@ func (w *paying) stored(ctx context.Context) (int, error) {
 			return 0, fmt.Errorf("a payment has no answer in the end: %w", err)
 		}
 	}
-	type page struct {
-		payments int
-		next     string
-	}
 	n := 0
-	for after := ""; ; {
-		p, err := retry(ctx, func(ctx context.Context) (page, error) {
+	for after, more := "", true; more; more = after != "" {
+		page, err := retry(ctx, func(ctx context.Context) ([]payments.Payment, error) {
 			const most = 100
-			list, next, err := w.api.List(ctx, w.ride, most, after)
-			return page{len(list), next}, err
+			page, next, err := w.api.List(ctx, w.ride, most, after)
+			if err == nil {
+				after = next
+			}
+			return page, err
 		})
 		if err != nil {
 			return 0, err
 		}
-		if n += p.payments; p.next != "" {
-			after = p.next
-			continue
-		}
-		if keys := w.paid + len(w.open); n != keys {
-			return 0, fmt.Errorf("%d keys made %d payments", keys, n)
-		}
-		return w.paid, nil
+		n += len(page)
 	}
+	if keys := w.paid + len(w.open); n != keys {
+		return 0, fmt.Errorf("%d keys made %d payments", keys, n)
+	}
+	return w.paid, nil
 }

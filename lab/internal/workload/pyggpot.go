@@ -13,7 +13,10 @@ import (
 	"github.com/rowlock/rowlock/client/pyggpot"
 	"github.com/rowlock/rowlock/client/pyggpot/coin"
 	"github.com/rowlock/rowlock/client/pyggpot/pot"
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
+
+var _ = register(services.Pyggpot, openPyggpot)
 
 // saving puts coins into pots.
 type saving struct {
@@ -21,8 +24,8 @@ type saving struct {
 	ids []int32
 }
 
-func openPyggpot(t Target, client *http.Client) *saving {
-	return &saving{api: pyggpot.New(t.URL, rowlock.WithHTTPClient(client))}
+func openPyggpot(t Target, client *http.Client) (*saving, error) {
+	return &saving{api: pyggpot.New(t.URL, rowlock.WithHTTPClient(client))}, nil
 }
 
 func (w *saving) create(ctx context.Context, name string) (id int32, err error) {

@@ -36,19 +36,24 @@ type workload interface {
 	stored(ctx context.Context) (int, error)
 }
 
+// opener returns the workload of a target.
+type opener func(t Target, client *http.Client) (workload, error)
+
+// workloads holds the openers by service, which the services' files register.
+//
+//nolint:gochecknoglobals // written before main begins
+var workloads = map[string]opener{}
+
+// register adds a service's workload. Its result has no meaning: it lets a file register at package level.
+func register[W workload](service string, open func(t Target, client *http.Client) (W, error)) bool {
+	workloads[service] = func(t Target, client *http.Client) (workload, error) { return open(t, client) }
+	return true
+}
+
 //nolint:ireturn // one of several
 func open(t Target, client *http.Client) (workload, error) {
-	switch t.Service {
-	case services.Counts:
-		return openCounts(t, client)
-	case services.Events:
-		return openEvents(t, client)
-	case services.Iidy:
-		return openIidy(t, client)
-	case services.Payments:
-		return openPayments(t, client)
-	case services.Pyggpot:
-		return openPyggpot(t, client), nil
+	if of := workloads[t.Service]; of != nil {
+		return of(t, client)
 	}
 	return nil, fmt.Errorf("there is no workload for %q, but for %s", t.Service, strings.Join(services.Names(), ", "))
 }
@@ -58,17 +63,28 @@ const retryFor = 10 * time.Second
 
 // retry repeats a read until it succeeds or the service refuses it.
 func retry[T any](ctx context.Context, read func(context.Context) (T, error)) (T, error) {
-	ticker := time.NewTicker(redialWait)
+	return poll(ctx, redialWait, time.Now().Add(retryFor), read, func(_ T, err error) bool {
+		outcome, _ := Classify(err)
+		return outcome == OK || outcome == Refused
+	})
+}
+
+// poll repeats a read until its result is done, ctx ends or the deadline has passed, and returns the last result.
+func poll[T any](
+	ctx context.Context, every time.Duration, deadline time.Time, read func(context.Context) (T, error),
+	done func(T, error) bool,
+) (T, error) {
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	for deadline := time.Now().Add(retryFor); ; {
+	for {
 		value, err := read(ctx)
-		if outcome, _ := Classify(err); outcome == OK || outcome == Refused || time.Now().After(deadline) {
+		if done(value, err) || time.Now().After(deadline) {
 			return value, err
 		}
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return value, err
+			return value, errors.Join(err, ctx.Err())
 		}
 	}
 }
