@@ -19,12 +19,9 @@ func startAdmin(t *testing.T, pprof bool, readiness *Readiness) (string, *Admin)
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "answer", Help: "It."}, func() float64 { return 42 }),
-	)
-	a := NewAdmin(
-		AdminConfig{Addr: "127.0.0.1:0", PProf: pprof, Gatherer: registry, Readiness: readiness},
-		slog.New(slog.DiscardHandler),
-	)
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "answer", Help: "It."}, func() float64 { return 42 }))
+	a := NewAdmin(AdminConfig{Addr: "127.0.0.1:0", PProf: pprof, Gatherer: registry, Readiness: readiness},
+		slog.New(slog.DiscardHandler))
 	if err := a.Listen(t.Context()); err != nil {
 		t.Fatal(err)
 	}

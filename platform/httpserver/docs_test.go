@@ -108,24 +108,10 @@ func open(t *testing.T, browser, url string) (page, log string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(
-		ctx,
-		browser,
-		"--headless",
-		"--no-sandbox",
-		"--disable-gpu",
-		"--disable-quic",
-		"--no-first-run",
-		"--disable-background-networking",
-		"--disable-component-update",
-		"--disable-sync",
-		"--disable-dev-shm-usage",
-		"--user-data-dir="+t.TempDir(),
-		"--enable-logging=stderr",
-		"--virtual-time-budget=5000",
-		"--dump-dom",
-		url,
-	)
+	cmd := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
+		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+		"--disable-dev-shm-usage", "--user-data-dir="+t.TempDir(), "--enable-logging=stderr", "--virtual-time-budget=5000",
+		"--dump-dom", url)
 	var dom, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &dom, &stderr
 	if err := cmd.Run(); err != nil {

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -32,8 +32,7 @@ type endpoint struct {
 	log  *slog.Logger
 	http *http.Server
 
-	mu       sync.Mutex // guards listener
-	listener net.Listener
+	listener atomic.Pointer[net.Listener] // nil before Listen
 }
 
 func newEndpoint(name, addr string, handler http.Handler, log *slog.Logger) *endpoint {
@@ -62,9 +61,7 @@ func (e *endpoint) Listen(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the %s listener cannot use %s: %w", e.name, e.addr, err)
 	}
-	e.mu.Lock()
-	e.listener = ln
-	e.mu.Unlock()
+	e.listener.Store(&ln)
 	e.log.LogAttrs(ctx, slog.LevelInfo, "listening",
 		slog.String("server", e.name), slog.String("addr", ln.Addr().String()))
 	return nil
@@ -72,23 +69,19 @@ func (e *endpoint) Listen(ctx context.Context) error {
 
 // Addr returns the bound address, nil before Listen.
 func (e *endpoint) Addr() net.Addr {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.listener == nil {
-		return nil
+	if ln := e.listener.Load(); ln != nil {
+		return (*ln).Addr()
 	}
-	return e.listener.Addr()
+	return nil
 }
 
 // Serve answers requests until Shutdown; then it returns nil at once, while Shutdown waits for the requests in flight.
 func (e *endpoint) Serve() error {
-	e.mu.Lock()
-	ln := e.listener
-	e.mu.Unlock()
+	ln := e.listener.Load()
 	if ln == nil {
 		return fmt.Errorf("the %s listener: Serve before Listen", e.name)
 	}
-	if err := e.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+	if err := e.http.Serve(*ln); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("the %s listener: %w", e.name, err)
 	}
 	return nil
@@ -101,12 +94,11 @@ func (e *endpoint) Close() error {
 
 // closeListener closes the listener itself: net/http knows it only when Serve was called.
 func (e *endpoint) closeListener() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.listener == nil {
+	ln := e.listener.Load()
+	if ln == nil {
 		return nil
 	}
-	if err := e.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+	if err := (*ln).Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("the %s listener: %w", e.name, err)
 	}
 	return nil

@@ -26,13 +26,11 @@ func writeProblem(w http.ResponseWriter, _ *http.Request, e *problem.Error, trac
 }
 
 // handleError is echo's HTTPErrorHandler: it answers err, or marks the connection to be cut when an answer was begun.
-// echo calls it a second time with the error that the access log has passed on.
 func (s *Server) handleError(err error, c echo.Context) {
 	r := requestOf(c.Request().Context())
-	if r == nil || r.answered {
+	if r == nil {
 		return
 	}
-	r.answered = true
 	if errors.Is(err, echo.ErrMethodNotAllowed) {
 		err = methodNotAllowed(c)
 	}
@@ -141,10 +139,8 @@ func methodNotAllowed(c echo.Context) *problem.Error {
 	allowed := strings.Split(methods, ", ")
 	slices.Sort(allowed)
 	allow := strings.Join(allowed, ", ")
-	return problem.MethodNotAllowed.New(
-		"This path does not serve that method. Allowed: "+allow+".",
-		problem.Header("Allow", allow),
-	)
+	return problem.MethodNotAllowed.New("This path does not serve that method. Allowed: "+allow+".",
+		problem.Header("Allow", allow))
 }
 
 // Refuse returns what the client learns about err, by the translations of Deps.Errors, and notes it for the access

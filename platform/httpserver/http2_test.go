@@ -27,10 +27,8 @@ func newHTTP2Client(t *testing.T) *http.Client {
 // postBy sends a request and returns whether its connection had served another one.
 func postBy(t *testing.T, client *http.Client, url string, body io.Reader) (status, major int, reused bool) {
 	t.Helper()
-	ctx := httptrace.WithClientTrace(
-		t.Context(),
-		&httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused }},
-	)
+	ctx := httptrace.WithClientTrace(t.Context(),
+		&httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused }})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, body)
 	if err != nil {
 		t.Fatal(err)
@@ -108,12 +106,8 @@ func TestRefuse(t *testing.T) {
 		line["error"] == nil {
 		t.Errorf("%v", line)
 	}
-	wantMetric(
-		t,
-		f.registry,
-		`http_server_request_duration_seconds_count{method="POST",route="/rpc",server="api",status="503"}`,
-		1,
-	)
+	wantMetric(t, f.registry,
+		`http_server_request_duration_seconds_count{method="POST",route="/rpc",server="api",status="503"}`, 1)
 	if p, _ := Refuse(t.Context(), mine); p.Kind() != problem.Internal {
 		t.Errorf("outside of a request: %v", p)
 	}

@@ -24,10 +24,7 @@ const keptBuffer = 64 << 10
 
 // withBuffer calls use with an empty buffer, which is taken back afterwards.
 func withBuffer(use func(*bytes.Buffer) error) error {
-	buf, ok := buffers.Get().(*bytes.Buffer)
-	if !ok {
-		return errors.New("httpserver: the pool of buffers holds something else")
-	}
+	buf, _ := buffers.Get().(*bytes.Buffer) // it holds nothing else
 	defer func() {
 		if buf.Cap() <= keptBuffer {
 			buffers.Put(buf)
@@ -103,19 +100,15 @@ func CheckMediaType(h http.Header) error {
 	if types := h["Content-Type"]; len(types) == 0 || len(types) == 1 && types[0] == "" || IsJSON(h) {
 		return nil
 	}
-	return problem.UnsupportedMediaType.New(
-		"The body must be of type application/json.",
-		problem.Header("Accept", "application/json"),
-	)
+	return problem.UnsupportedMediaType.New("The body must be of type application/json.",
+		problem.Header("Accept", "application/json"))
 }
 
 // CheckEncoding returns 415 for a compressed body. It is for handlers that read a body without c.Bind.
 func CheckEncoding(h http.Header) error {
 	if encoding := h["Content-Encoding"]; len(encoding) > 0 && !strings.EqualFold(encoding[0], "identity") {
-		return problem.UnsupportedMediaType.New(
-			"The body must not be compressed.",
-			problem.Header("Accept-Encoding", "identity"),
-		)
+		return problem.UnsupportedMediaType.New("The body must not be compressed.",
+			problem.Header("Accept-Encoding", "identity"))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -57,40 +58,8 @@ func (m *metrics) observe(r *request, status int, took time.Duration) {
 	if status >= http.StatusInternalServerError {
 		m.failed.Inc()
 	}
-	if r.route != nil {
-		r.route.observers.observe(status, took)
-		return
-	}
-	m.duration.WithLabelValues(canonicalMethod(r.method), routeUnmatched, strconv.Itoa(status)).Observe(took.Seconds())
-}
-
-// of returns the function that makes a route's observer of a status.
-func (m *metrics) of(method, route string) func(status int) prometheus.Observer {
-	return func(status int) prometheus.Observer {
-		return m.duration.WithLabelValues(method, route, strconv.Itoa(status))
-	}
-}
-
-const (
-	lowestStatus  = 100
-	highestStatus = 599
-)
-
-// observers are one route's observers by status, each looked up once.
-type observers struct {
-	of    func(status int) prometheus.Observer
-	known [highestStatus - lowestStatus + 1]atomic.Pointer[prometheus.Observer]
-}
-
-func (o *observers) observe(status int, took time.Duration) {
-	slot := &o.known[min(max(status, lowestStatus), highestStatus)-lowestStatus]
-	known := slot.Load()
-	if known == nil {
-		made := o.of(status)
-		known = &made
-		slot.Store(known)
-	}
-	(*known).Observe(took.Seconds())
+	route := cmp.Or(r.route, routeUnmatched)
+	m.duration.WithLabelValues(canonicalMethod(r.method), route, strconv.Itoa(status)).Observe(took.Seconds())
 }
 
 // canonicalMethod returns the method where it is one of RFC 9110 or PATCH, else methodOther: a client must not be

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,35 +20,35 @@ import (
 // use registers what a request passes before its handler, in this order. net/http has read the header by then, within
 // 5 s and 32 KiB, and answers by itself what it cannot read.
 func (s *Server) use() {
-	s.echo.Pre(escapedPath) // echo routes on the path as it was sent
-	s.echo.Use(
-		s.observe,       // metrics by route template
-		s.trace(),       // a server span without personal data, where tracing is on
+	list := []echo.MiddlewareFunc{
 		requestID(),     // X-Request-Id: the client's when it is a UUID, else a new one
-		s.accessLog(),   // one line by route template; turns an error into the answer
+		s.observe,       // span, metrics and a line of the log, by route template; turns an error into the answer
 		s.limitInFlight, // above MAX_IN_FLIGHT: 503 OVERLOADED, before any work
 		s.limitBody(),   // above MAX_BODY: 413
 		s.timeout(),     // REQUEST_TIMEOUT is the deadline of the request's context
 		recoverPanic(),  // a panic is INTERNAL, logged with its stack
 		decodeParams,    // path parameters, once
-	)
-}
-
-// escapedPath makes echo route on the escaped path: it takes RawPath when there is one.
-func escapedPath(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		u := c.Request().URL
-		u.RawPath = u.EscapedPath()
-		return next(c)
 	}
+	// echo would link the list to the handler anew for each request; this links it once.
+	chain := func(c echo.Context) error { return requestOf(c.Request().Context()).handler(c) }
+	for _, middleware := range slices.Backward(list) {
+		chain = middleware(chain)
+	}
+	s.echo.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			s.begin(c, next)
+			return chain(c)
+		}
+	})
 }
 
-// observe measures the request, and cuts the connection under an answer that broke off: no client takes a part for
-// the whole.
+// observe traces, measures and logs the request, and cuts the connection under an answer that broke off: no client
+// takes a part for the whole.
 func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		start := time.Now()
-		r := s.begin(c)
+		r := requestOf(c.Request().Context())
+		span := s.startSpan(c, r)
+		defer span.End()
 		c.Response().Before(func() {
 			if s.draining.Load() {
 				c.Response().Header().Set(echo.HeaderConnection, "close")
@@ -56,14 +57,18 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		returned := false
 		defer func() {
 			r.aborted = r.aborted || !returned
-			s.metrics.observe(r, r.status(c), time.Since(start))
+			s.metrics.observe(r, r.status(c), time.Since(r.start))
 		}()
-		err := next(c)
+		if err := next(c); err != nil {
+			c.Error(err)
+		}
 		returned = true
+		s.log(c, r)
+		conclude(span, r, r.status(c))
 		if r.aborted {
 			panic(http.ErrAbortHandler) // net/http's way to cut the connection
 		}
-		return err
+		return nil
 	}
 }
 
@@ -87,14 +92,13 @@ func requestID() echo.MiddlewareFunc {
 func (s *Server) limitInFlight(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := requestOf(c.Request().Context())
-		if r.route == nil {
+		if r.route == "" {
 			return next(c)
 		}
 		defer s.inFlight.Add(-1)
 		if s.inFlight.Add(1) > int64(s.cfg.MaxInFlight) {
 			return problem.Overloaded.New(
-				"This replica is working on as many requests as it may. Nothing was applied; try again.",
-			)
+				"This replica is working on as many requests as it may. Nothing was applied; try again.")
 		}
 		return next(c)
 	}
@@ -109,11 +113,7 @@ func (s *Server) limitBody() echo.MiddlewareFunc {
 // that passed does not show that nothing was applied.
 func (s *Server) timeout() echo.MiddlewareFunc {
 	return middleware.ContextTimeoutWithConfig(middleware.ContextTimeoutConfig{
-		Timeout: s.cfg.RequestTimeout,
-		Skipper: func(c echo.Context) bool {
-			requestOf(c.Request().Context()).outer = c.Request().Context()
-			return false
-		},
+		Timeout:      s.cfg.RequestTimeout,
 		ErrorHandler: func(err error, _ echo.Context) error { return err },
 	})
 }
@@ -123,19 +123,12 @@ func recoverPanic() echo.MiddlewareFunc {
 	return middleware.RecoverWithConfig(middleware.RecoverConfig{
 		DisableStackAll:     true,
 		DisableErrorHandler: true,
-		LogErrorFunc: func(_ echo.Context, err error, stack []byte) error {
-			return &panicError{err: err, stack: stack}
+		LogErrorFunc: func(c echo.Context, err error, stack []byte) error {
+			requestOf(c.Request().Context()).stack = stack
+			return fmt.Errorf("panic: %v", err) //nolint:errorlint // what it wraps must not choose the answer
 		},
 	})
 }
-
-// panicError is what a handler panicked with.
-type panicError struct {
-	err   error
-	stack []byte
-}
-
-func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.err) }
 
 // decodeParams decodes the path's parameters exactly once: "a%2Fb" is a/b, "100%25" is 100%, a plus stays a plus.
 // Bytes that are not UTF-8 and a NUL, which no database stores in text, are 400 INVALID_FIELD.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 	"go.opentelemetry.io/otel/trace"
@@ -14,19 +15,21 @@ import (
 
 // request holds what the middleware of one request share. It is found in the request's context.
 type request struct {
-	server *Server
-	method string
-	route  *route          // nil: no route matched
-	fits   bool            // each parameter of the route stands for one segment
-	id     string          // X-Request-Id
-	outer  context.Context //nolint:containedctx // the request's, without the deadline, for Extend
-	body   io.ReadCloser   // the connection's
+	server  *Server
+	start   time.Time
+	method  string
+	route   string           // the template; empty: no route matched
+	fits    bool             // each parameter of the route stands for one segment
+	handler echo.HandlerFunc // the route's
+	id      string           // X-Request-Id
+	outer   context.Context  //nolint:containedctx // the request's, without the deadline, for Extend
+	body    io.ReadCloser    // the connection's
 
-	problem  *problem.Error // the answer, when it is an error
-	err      error          // what the handler returned, for the log
-	answered bool           // the error has been handled
-	noted    bool           // log and metrics take the problem's status: the status line may not show it
-	aborted  bool           // the answer broke off: the connection must too
+	problem *problem.Error // the answer, when it is an error
+	err     error          // what the handler returned, for the log
+	stack   []byte         // of a handler that panicked
+	noted   bool           // log and metrics take the problem's status: the status line may not show it
+	aborted bool           // the answer broke off: the connection must too
 }
 
 // requestKey finds the request in a context.
@@ -39,9 +42,9 @@ func requestOf(ctx context.Context) *request {
 }
 
 // begin makes the request of c and puts it into its context.
-func (s *Server) begin(c echo.Context) *request {
+func (s *Server) begin(c echo.Context, handler echo.HandlerFunc) {
 	in := c.Request()
-	r := &request{server: s, method: in.Method, outer: in.Context(), body: in.Body}
+	r := &request{server: s, start: time.Now(), method: in.Method, handler: handler, body: in.Body}
 	// echo lets a parameter at a path's end take the slashes that follow, and one in the middle be empty.
 	r.fits = strings.Count(c.Path(), "/") == strings.Count(in.URL.RawPath, "/")
 	for _, value := range c.ParamValues() {
@@ -50,8 +53,8 @@ func (s *Server) begin(c echo.Context) *request {
 	if r.fits {
 		r.route = s.routes[routeKey{in.Method, c.Path()}]
 	}
-	c.SetRequest(in.WithContext(context.WithValue(in.Context(), requestKey{}, r)))
-	return r
+	r.outer = context.WithValue(in.Context(), requestKey{}, r)
+	c.SetRequest(in.WithContext(r.outer))
 }
 
 // status returns the status for metrics, log and span.
@@ -87,23 +90,13 @@ func (r *request) traceID() string {
 // routeKey is a route as echo knows it.
 type routeKey struct{ method, path string }
 
-// route is one method on one path.
-type route struct {
-	template  string // with parameters in braces
-	observers observers
-}
-
-// routeAdded learns of each route that is registered. GET serves HEAD too, unless HEAD has a handler of its own.
+// routeAdded learns of each route that is registered. GET serves HEAD too, unless HEAD has a handler of its own, and
+// echo answers OPTIONS.
 func (s *Server) routeAdded(_ string, added echo.Route, handler echo.HandlerFunc, middleware []echo.MiddlewareFunc) {
-	r := &route{template: templateOf(added.Path)}
-	r.observers.of = s.metrics.of(added.Method, r.template)
-	s.routes[routeKey{added.Method, added.Path}] = r
-	if options := (routeKey{http.MethodOptions, added.Path}); s.routes[options] == nil { // echo answers it
-		o := &route{template: r.template}
-		o.observers.of = s.metrics.of(http.MethodOptions, r.template)
-		s.routes[options] = o
-	}
-	if added.Method == http.MethodGet && s.routes[routeKey{http.MethodHead, added.Path}] == nil {
+	template := templateOf(added.Path)
+	s.routes[routeKey{added.Method, added.Path}] = template
+	s.routes[routeKey{http.MethodOptions, added.Path}] = template
+	if added.Method == http.MethodGet && s.routes[routeKey{http.MethodHead, added.Path}] == "" {
 		s.echo.Add(http.MethodHead, added.Path, handler, middleware...)
 	}
 }

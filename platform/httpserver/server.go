@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -98,9 +99,10 @@ type Server struct {
 	cfg      Config
 	deps     Deps
 	echo     *echo.Echo
-	routes   map[routeKey]*route
+	routes   map[routeKey]string // templates
 	metrics  *metrics
-	thinned  thinned // lines of the access log
+	tracer   trace.Tracer // nil: tracing is off
+	sparse   sync.Map     // code -> *telemetry.Sparse: the lines of the access log
 	inFlight atomic.Int64
 	draining atomic.Bool
 }
@@ -118,9 +120,12 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if deps.WriteError == nil {
 		deps.WriteError = writeProblem
 	}
-	s := &Server{cfg: cfg, deps: deps, echo: echo.New(), routes: make(map[routeKey]*route)}
+	s := &Server{cfg: cfg, deps: deps, echo: echo.New(), routes: make(map[routeKey]string)}
 	if s.metrics, err = newMetrics(cfg.Name, deps.Registry, &s.inFlight); err != nil {
 		return nil, err
+	}
+	if deps.Tracing {
+		s.tracer = deps.TracerProvider.Tracer("github.com/rowlock/rowlock/platform/httpserver")
 	}
 	s.echo.Logger.SetOutput(io.Discard) // what it would say is said here
 	s.echo.Binder = binder{}
@@ -129,7 +134,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	s.echo.OnAddRouteHandler = s.routeAdded
 	s.use()
 
-	s.endpoint = newEndpoint(cfg.Name, cfg.Addr, s.echo, deps.Log)
+	s.endpoint = newEndpoint(cfg.Name, cfg.Addr, s, deps.Log)
 	s.http.ReadTimeout = cfg.RequestTimeout + bodyGrace
 	s.http.WriteTimeout = cfg.RequestTimeout + answerGrace
 	if len(cfg.Docs.OpenAPI) > 0 {
@@ -144,7 +149,10 @@ func New(cfg Config, deps Deps) (*Server, error) {
 func (s *Server) Echo() *echo.Echo { return s.echo }
 
 // ServeHTTP answers one request. Tests may call it without a listener.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	r.URL.RawPath = r.URL.EscapedPath() // echo routes on RawPath when there is one: on the path as it was sent
+	s.echo.ServeHTTP(w, r)
+}
 
 const (
 	// maxStreams is how many requests one HTTP/2 connection may have in flight: few clients hold many connections, so

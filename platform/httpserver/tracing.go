@@ -1,7 +1,6 @@
 package httpserver
 
 import (
-	"errors"
 	"net/http"
 	"strconv"
 
@@ -11,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/rowlock/rowlock/platform/telemetry"
 )
@@ -22,29 +22,22 @@ const (
 	attributeLeft = attribute.Key("rowlock.client_left")
 )
 
-// trace puts a span around every request, below the one that the client's traceparent names. It has the method, the
+// startSpan puts a span around a request, below the one that the client's traceparent names. It has the method, the
 // route's template and the answer's status, all of which come from closed lists. The path, the query, the client's
 // address and its User-Agent are left out, which is why this is not otelecho: ids and keys stand in paths, and
-// anything may stand in the rest.
-func (s *Server) trace() echo.MiddlewareFunc {
-	if !s.deps.Tracing {
-		return func(next echo.HandlerFunc) echo.HandlerFunc { return next }
+// anything may stand in the rest. Without tracing the span is none.
+func (s *Server) startSpan(c echo.Context, r *request) trace.Span {
+	if s.tracer == nil {
+		return noop.Span{}
 	}
-	tracer := s.deps.TracerProvider.Tracer("github.com/rowlock/rowlock/platform/httpserver")
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			in := c.Request()
-			r := requestOf(in.Context())
-			ctx := s.deps.Propagator.Extract(in.Context(), propagation.HeaderCarrier(in.Header))
-			name, attributes := described(in, r)
-			ctx, span := tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...))
-			defer span.End()
-			c.SetRequest(in.WithContext(ctx))
-			err := next(c)
-			conclude(span, r, r.status(c))
-			return err
-		}
-	}
+	in := c.Request()
+	name, attributes := described(in, r)
+	ctx := s.deps.Propagator.Extract(r.outer, propagation.HeaderCarrier(in.Header))
+	ctx, span := s.tracer.Start( //nolint:spancheck // the caller ends it
+		ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...))
+	r.outer = ctx
+	c.SetRequest(in.WithContext(ctx))
+	return span //nolint:spancheck // as above
 }
 
 // described returns the name and the attributes with which a request's span begins.
@@ -54,20 +47,16 @@ func described(in *http.Request, r *request) (name string, attributes []attribut
 	if method == methodOther {
 		method, name = "_OTHER", "HTTP" // as OpenTelemetry's conventions want them
 	}
-	scheme := "http"
-	if in.TLS != nil {
-		scheme = "https"
-	}
 	version := strconv.Itoa(in.ProtoMajor)
 	if in.ProtoMajor < 2 { // HTTP/2 has no minor version
 		version += "." + strconv.Itoa(in.ProtoMinor)
 	}
 	attributes = []attribute.KeyValue{
-		semconv.HTTPRequestMethodKey.String(method), semconv.URLScheme(scheme), semconv.NetworkProtocolVersion(version),
+		semconv.HTTPRequestMethodKey.String(method), semconv.URLScheme("http"), semconv.NetworkProtocolVersion(version),
 	}
-	if r.route != nil {
-		name += " " + r.route.template
-		attributes = append(attributes, semconv.HTTPRoute(r.route.template))
+	if r.route != "" {
+		name += " " + r.route
+		attributes = append(attributes, semconv.HTTPRoute(r.route))
 	}
 	return name, attributes
 }
@@ -86,7 +75,7 @@ func conclude(span trace.Span, r *request, status int) {
 	}
 	if r.clientLeft() {
 		span.SetAttributes(attributeLeft.Bool(true))
-		if _, panicked := errors.AsType[*panicError](r.err); !panicked {
+		if r.stack == nil {
 			return
 		}
 	}

@@ -100,12 +100,8 @@ func TestUnsampledTraceparent(t *testing.T) {
 	f, spans := tracedFixture(t)
 	f.handle(http.MethodGet, "/a", func(echo.Context) error { return problem.Overloaded.New("Busy.") })
 	const traceID = "4bf92f3577b34da6a3ce929d0e0e4736"
-	d := wantProblem(
-		t,
-		f.do(t, "GET", "/a", "", "Traceparent", "00-"+traceID+"-00f067aa0ba902b7-00"),
-		problem.Overloaded,
-		"",
-	)
+	d := wantProblem(t, f.do(t, "GET", "/a", "", "Traceparent", "00-"+traceID+"-00f067aa0ba902b7-00"), problem.Overloaded,
+		"")
 	if d.TraceID != traceID || len(spans.Ended()) != 0 {
 		t.Errorf("trace_id %q, %d spans", d.TraceID, len(spans.Ended()))
 	}

@@ -59,9 +59,7 @@ func TestBodyWithoutEnd(t *testing.T) {
 	f.handle(http.MethodPost, "/", func(c echo.Context) error { return c.Bind(&struct{}{}) })
 	start := time.Now()
 	a := exchangeRaw(t, f.start(t), "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{\"text\":")
-	if took := time.Since(
-		start,
-	); a.status != http.StatusBadRequest || !strings.Contains(a.body, "INVALID_JSON") ||
+	if took := time.Since(start); a.status != http.StatusBadRequest || !strings.Contains(a.body, "INVALID_JSON") ||
 		took > 7*time.Second {
 		t.Errorf("%+v after %v", a, took)
 	}
@@ -93,10 +91,8 @@ func TestClientLeaves(t *testing.T) {
 	waittest.Eventually(t, "its span ends", func() bool { return len(spans.Ended()) == 1 })
 	span := spans.Ended()[0]
 	if all := fmt.Sprint(span.Attributes()); span.Status().Code != codes.Unset ||
-		!strings.Contains(
-			all,
-			"client_left",
-		) || !strings.Contains(all, "OUTCOME_UNKNOWN") || strings.Contains(all, "error.type") {
+		!strings.Contains(all,
+			"client_left") || !strings.Contains(all, "OUTCOME_UNKNOWN") || strings.Contains(all, "error.type") {
 		t.Errorf("the span of a client that left: %v %s", span.Status(), all)
 	}
 }

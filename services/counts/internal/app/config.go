@@ -30,10 +30,7 @@ func (c Config) Validate(f *config.Faults) {
 		f.Address("INTERNAL_HTTP_ADDR", c.InternalHTTPAddr)
 	}
 	if c.CoalesceInFlight > max(c.DBMaxOpenConns-postgres.ReservedConns, 1) {
-		f.Add(
-			"COALESCE_IN_FLIGHT must leave two of DB_MAX_OPEN_CONNS to everything else",
-			"COALESCE_IN_FLIGHT",
-			"DB_MAX_OPEN_CONNS",
-		)
+		f.Add("COALESCE_IN_FLIGHT must leave two of DB_MAX_OPEN_CONNS to everything else", "COALESCE_IN_FLIGHT",
+			"DB_MAX_OPEN_CONNS")
 	}
 }

@@ -38,9 +38,7 @@ func TestItemIDRules(t *testing.T) {
 func TestAmountRules(t *testing.T) {
 	t.Parallel()
 	for n, ok := range map[int64]bool{1: true, math.MaxInt64: true, 0: false, -1: false, math.MinInt64: false} {
-		if a, err := counting.NewAmount(
-			n,
-		); (err == nil) != ok || ok && int64(a) != n ||
+		if a, err := counting.NewAmount(n); (err == nil) != ok || ok && int64(a) != n ||
 			!ok && !errors.Is(err, counting.ErrInvalidAmount) {
 			t.Errorf("%d: got %d, %v", n, a, err)
 		}

@@ -15,11 +15,8 @@ func itemIDs(query string) ([]counting.ItemID, error) {
 	for pair := range strings.SplitSeq(query, "&") {
 		values, err := url.ParseQuery(pair)
 		if err != nil {
-			return nil, problem.InvalidField.New(
-				"The query is not well formed.",
-				problem.Field(fieldItemIDs),
-				problem.Cause(err),
-			)
+			return nil, problem.InvalidField.New("The query is not well formed.", problem.Field(fieldItemIDs),
+				problem.Cause(err))
 		}
 		for _, value := range append(values[fieldItemIDs], values[fieldItemIDs+"[]"]...) {
 			id, err := counting.NewItemID(value)

@@ -35,11 +35,8 @@ func TestWaitsForACountAreRecorded(t *testing.T) {
 				_, err := s.Add(t.Context(), "held", 1)
 				done <- err
 			}()
-			waittest.Eventually(
-				t,
-				"it has given up three times",
-				func() bool { return seen.Conflicts(t, contention.LockTimeout) >= 3 },
-			)
+			waittest.Eventually(t, "it has given up three times",
+				func() bool { return seen.Conflicts(t, contention.LockTimeout) >= 3 })
 			_, soFar := seen.Waits(t, contention.InDatabase)
 			waittest.Eventually(t, "a statement has waited for a tenth of a second", func() bool {
 				var waiting bool

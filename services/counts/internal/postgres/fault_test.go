@@ -63,14 +63,8 @@ func TestLostReplyToAStatement(t *testing.T) {
 				t.Fatal(err)
 			}
 			low, high := y.acknowledged.Load(), y.acknowledged.Load()+y.unknown.Load()
-			t.Logf(
-				"%d acknowledged, %d unknown, %d refused, %d cuts, value %d",
-				low,
-				y.unknown.Load(),
-				y.refused.Load(),
-				proxy.Cuts(),
-				v.Current,
-			)
+			t.Logf("%d acknowledged, %d unknown, %d refused, %d cuts, value %d", low, y.unknown.Load(), y.refused.Load(),
+				proxy.Cuts(), v.Current)
 			if v.Current < low || v.Current > high {
 				t.Errorf("the value is %d, outside %d..%d", v.Current, low, high)
 			}
@@ -99,20 +93,13 @@ func TestLostReplyToACommit(t *testing.T) {
 				_, err := s.Create(t.Context(), id, 1)
 				y.add(err)
 				_, missing := direct.Find(t.Context(), id)
-				if outcome, ours := sqldb.OutcomeOf(
-					err,
-				); (err == nil && missing != nil) ||
+				if outcome, ours := sqldb.OutcomeOf(err); (err == nil && missing != nil) ||
 					(ours && outcome == sqldb.NotApplied && missing == nil) {
 					t.Errorf("create said %v, find says %v", err, missing)
 				}
 			})
-			t.Logf(
-				"%d acknowledged, %d unknown, %d refused, %d cuts",
-				y.acknowledged.Load(),
-				y.unknown.Load(),
-				y.refused.Load(),
-				proxy.Cuts(),
-			)
+			t.Logf("%d acknowledged, %d unknown, %d refused, %d cuts", y.acknowledged.Load(), y.unknown.Load(), y.refused.Load(),
+				proxy.Cuts())
 			if proxy.Cuts() == 0 {
 				t.Error("nothing was cut: the test proved nothing")
 			}

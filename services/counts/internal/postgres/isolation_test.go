@@ -64,9 +64,7 @@ func TestChangesOfARowLockedForTooLong(t *testing.T) {
 	}
 	for range cap(resets) {
 		err := <-resets
-		if outcome, ours := sqldb.OutcomeOf(
-			err,
-		); !errors.Is(err, bulkhead.ErrBusy) &&
+		if outcome, ours := sqldb.OutcomeOf(err); !errors.Is(err, bulkhead.ErrBusy) &&
 			(!ours || outcome != sqldb.NotApplied) {
 			t.Errorf("got %v", err)
 		}

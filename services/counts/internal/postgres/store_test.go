@@ -325,9 +325,7 @@ func TestReplicasDoNotDeadlock(t *testing.T) {
 	}
 	var deadlocks int
 	if err := db.GetContext(
-		t.Context(),
-		&deadlocks,
-		`SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`,
+		t.Context(), &deadlocks, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`,
 	); err != nil {
 		t.Fatal(err)
 	}

@@ -59,11 +59,7 @@ RETURNING item_id, current_value, last_updated_at`
 // nothing to change. Callers of one count queue without a connection, and all of them together leave some connections
 // to the groups: otherwise many resets of a locked count would stop every increment.
 func (s *Store) change(
-	ctx context.Context,
-	id counting.ItemID,
-	none error,
-	query string,
-	args ...any,
+	ctx context.Context, id counting.ItemID, none error, query string, args ...any,
 ) (counting.CountValue, error) {
 	var r row
 	err := s.singles.Do(ctx, string(id), s.lockTimeout, func() error {

@@ -20,9 +20,7 @@ import (
 const alreadyWaited = 10 * time.Millisecond
 
 // Settle implements payment.Repository. It returns the bulkhead's errors unchanged.
-func (s *Store) Settle(
-	ctx context.Context, c payment.Claim, charge payment.ChargeFunc,
-) (payment.Record, bool, error) {
+func (s *Store) Settle(ctx context.Context, c payment.Claim, charge payment.ChargeFunc) (payment.Record, bool, error) {
 	if record, found, err := s.completed(ctx, c.Key); found || err != nil {
 		return record, false, err
 	}

@@ -18,11 +18,7 @@ func create(t *testing.T, repo counting.CountValueRepository) {
 		if v.ItemID != id || v.Current != initial || time.Since(v.UpdatedAt).Abs() > time.Minute {
 			t.Errorf("created %+v", v)
 		}
-		if found := must[counting.CountValue](
-			t,
-		)(
-			repo.Find(ctx, id),
-		); found.Current != initial ||
+		if found := must[counting.CountValue](t)(repo.Find(ctx, id)); found.Current != initial ||
 			!found.UpdatedAt.Equal(v.UpdatedAt) {
 			t.Errorf("created %+v, found %+v", v, found)
 		}
@@ -40,10 +36,8 @@ func findMany(t *testing.T, repo counting.CountValueRepository) {
 		must[counting.CountValue](t)(repo.Create(ctx, id, int64(i)))
 	}
 	found := must[[]counting.CountValue](t)(repo.FindMany(ctx, []counting.ItemID{"c,d", "absent", "a"}))
-	slices.SortFunc(
-		found,
-		func(x, y counting.CountValue) int { return strings.Compare(string(x.ItemID), string(y.ItemID)) },
-	)
+	slices.SortFunc(found,
+		func(x, y counting.CountValue) int { return strings.Compare(string(x.ItemID), string(y.ItemID)) })
 	if len(found) != 2 || found[0].ItemID != "a" || found[0].Current != 0 || found[1].ItemID != "c,d" ||
 		found[1].Current != 2 {
 		t.Errorf("found %+v", found)

@@ -36,10 +36,8 @@ func batches(f fixture) {
 	f.many(attempt.Add, "", 3, "c", "a", "b", "a", "c")
 	f.many(attempt.Add, "", 1, "b", "d")
 	f.many(attempt.Increment, "", 2, "d", "b", "nothing", "b")
-	f.entries(
-		attempt.Entry{Item: "a"}, attempt.Entry{Item: "b", Attempts: 1},
-		attempt.Entry{Item: "c"}, attempt.Entry{Item: "d", Attempts: 1},
-	)
+	f.entries(attempt.Entry{Item: "a"}, attempt.Entry{Item: "b", Attempts: 1},
+		attempt.Entry{Item: "c"}, attempt.Entry{Item: "d", Attempts: 1})
 	f.many(attempt.Delete, "", 2, "d", "nothing", "a", "a")
 	f.entries(attempt.Entry{Item: "b", Attempts: 1}, attempt.Entry{Item: "c"})
 	n, err := f.repo.ApplyBatch(f.Context(), attempt.Delete, "another list", attempt.ItemsOf("b"), "")
