@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/platform/coalesce"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 type coalescer = coalesce.Coalescer[string, add, int]
@@ -42,9 +43,54 @@ func doAsync(ctx context.Context, c *coalescer, q add) <-chan result {
 	return out
 }
 
-func TestIdleCallerWaitsForNobody(t *testing.T) {
+// bubble runs a parallel test on a clock of its own.
+func bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	synctest.Test(t, f)
+}
+
+// send calls Do for each request in turn, each when the one before waits.
+func send(ctx context.Context, c *coalescer, requests ...add) []<-chan result {
+	results := make([]<-chan result, len(requests))
+	for i, q := range requests {
+		results[i] = doAsync(ctx, c, q)
+		synctest.Wait()
+	}
+	return results
+}
+
+// adds returns n requests of 1 each, whose keys are taken in turn.
+func adds(n int, keys ...string) []add {
+	requests := make([]add, n)
+	for i := range requests {
+		requests[i] = add{id: i, key: keys[i%len(keys)], n: 1}
+	}
+	return requests
+}
+
+// wantAll checks that every request was applied.
+func wantAll(t *testing.T, results ...<-chan result) {
+	t.Helper()
+	for i, r := range results {
+		if got := <-r; got.err != nil {
+			t.Errorf("request %d: %v", i, got.err)
+		}
+	}
+}
+
+// wantLocked checks that every request was refused because its row stayed locked.
+func wantLocked(t *testing.T, results ...<-chan result) {
+	t.Helper()
+	for i, r := range results {
+		if got := <-r; !errors.Is(got.err, coalesce.ErrLocked) {
+			t.Errorf("request %d: %v, want ErrLocked", i, got.err)
+		}
+	}
+}
+
+func TestIdleCallerDoesNotWait(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		tbl := newTable("a")
 		c := start(t, tbl.config())
 		begin := time.Now()
@@ -55,18 +101,12 @@ func TestIdleCallerWaitsForNobody(t *testing.T) {
 	})
 }
 
-func TestGroupFormsWhileTheOneBeforeIsOnItsWay(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+func TestGroupFormsWhileAnotherRuns(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		tbl := newTable("a", "b")
-		gate := make(chan struct{})
-		tbl.before = func([]add) { <-gate }
+		gate := tbl.gate()
 		c := start(t, tbl.config())
-		var results []<-chan result
-		for i := range 10 {
-			results = append(results, doAsync(t.Context(), c, add{id: i, key: []string{"a", "b"}[i%2], n: 1}))
-			synctest.Wait()
-		}
+		results := send(t.Context(), c, adds(10, "a", "b")...)
 		close(gate)
 		for i, r := range results {
 			if got := <-r; got.err != nil || got.value != i/2+1 {
@@ -82,40 +122,25 @@ func TestGroupFormsWhileTheOneBeforeIsOnItsWay(t *testing.T) {
 func TestGroupsKeepTheirBounds(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
-		name            string
-		items, bytes    int
-		want            []int
-		keys            []string
-		inFlight, queue int
+		name         string
+		items, bytes int
+		want         []int
+		keys         []string
 	}{
-		{name: "items", items: 4, want: []int{1, 4, 4, 1}},
-		{name: "bytes", bytes: 3, want: []int{1, 3, 3, 3}},
-		{name: "a request above the bytes goes alone", bytes: 3, keys: []string{"a", "long-key", "a", "a"}, want: []int{1, 1, 2}},
+		{"items", 4, 0, []int{1, 4, 4, 1}, slices.Repeat([]string{"a"}, 10)},
+		{"bytes", 0, 3, []int{1, 3, 3, 3}, slices.Repeat([]string{"a"}, 10)},
+		{"a request above the bytes goes alone", 0, 3, []int{1, 1, 2}, []string{"a", "long-key", "a", "a"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				keys := tc.keys
-				if keys == nil {
-					keys = slices.Repeat([]string{"a"}, 10)
-				}
-				tbl := newTable(keys...)
-				gate := make(chan struct{})
-				tbl.before = func([]add) { <-gate }
+			bubble(t, func(t *testing.T) {
+				tbl := newTable(tc.keys...)
+				gate := tbl.gate()
 				cfg := tbl.config()
 				cfg.MaxItems, cfg.MaxBytes = tc.items, tc.bytes
 				c := start(t, cfg)
-				var results []<-chan result
-				for i, k := range keys {
-					results = append(results, doAsync(t.Context(), c, add{id: i, key: k, n: 1}))
-					synctest.Wait()
-				}
+				results := send(t.Context(), c, adds(len(tc.keys), tc.keys...)...)
 				close(gate)
-				for _, r := range results {
-					if got := <-r; got.err != nil {
-						t.Error(got.err)
-					}
-				}
+				wantAll(t, results...)
 				if got := tbl.groupSizes(); !slices.Equal(got, tc.want) {
 					t.Errorf("groups of %v, want %v", got, tc.want)
 				}
@@ -124,55 +149,42 @@ func TestGroupsKeepTheirBounds(t *testing.T) {
 	}
 }
 
-func TestFullQueueRefusesAtTheDoor(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+func TestFullQueueRefuses(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		tbl := newTable("a")
-		gate := make(chan struct{})
-		tbl.before = func([]add) { <-gate }
+		gate := tbl.gate()
 		cfg := tbl.config()
 		cfg.Queue = 3
 		c := start(t, cfg)
-		var results []<-chan result
-		for i := range 4 { // one is sent, three wait
-			results = append(results, doAsync(t.Context(), c, add{id: i, key: "a", n: 1}))
-			synctest.Wait()
-		}
+		results := send(t.Context(), c, adds(4, "a")...) // one is sent, three wait
 		if _, err := c.Do(t.Context(), add{id: 9, key: "a", n: 1}); !errors.Is(err, coalesce.ErrQueueFull) {
 			t.Fatalf("got %v, want ErrQueueFull", err)
 		}
 		close(gate)
-		for _, r := range results {
-			<-r
-		}
+		wantAll(t, results...)
 		if tbl.value("a") != 4 || tbl.timesApplied(9) != 0 {
 			t.Errorf("value %d, refused request applied %d times", tbl.value("a"), tbl.timesApplied(9))
 		}
 	})
 }
 
-func TestCallerThatLeaves(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+func TestCallersContextEnds(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		tbl := newTable("a")
-		gate := make(chan struct{})
-		tbl.before = func([]add) { <-gate }
+		gate := tbl.gate()
 		c := start(t, tbl.config())
 		ctx, cancel := context.WithCancel(t.Context())
-		onItsWay := doAsync(ctx, c, add{id: 1, key: "a", n: 1})
-		synctest.Wait()
-		waiting := doAsync(ctx, c, add{id: 2, key: "a", n: 10})
-		synctest.Wait()
+		results := send(ctx, c, add{id: 1, key: "a", n: 1}, add{id: 2, key: "a", n: 10})
 		cancel()
-		if r := <-onItsWay; !errors.Is(r.err, coalesce.ErrUnknown) || !errors.Is(r.err, context.Canceled) {
+		if r := <-results[0]; !errors.Is(r.err, coalesce.ErrUnknown) || !errors.Is(r.err, context.Canceled) {
 			t.Errorf("sent: got %v, want ErrUnknown", r.err)
 		}
-		if r := <-waiting; !errors.Is(r.err, coalesce.ErrLeft) || !errors.Is(r.err, context.Canceled) {
+		if r := <-results[1]; !errors.Is(r.err, coalesce.ErrLeft) || !errors.Is(r.err, context.Canceled) {
 			t.Errorf("waiting: got %v, want ErrLeft", r.err)
 		}
 		close(gate)
 		if v, err := c.Do(t.Context(), add{id: 3, key: "a", n: 100}); v != 101 || err != nil {
-			t.Errorf("got %d, %v; want 101: what was sent stands, what left in time does not", v, err)
+			t.Errorf("got %d, %v; want 101: the first was sent, the second withdrawn", v, err)
 		}
 		if _, err := c.Do(ctx, add{id: 4, key: "a", n: 1}); !errors.Is(err, coalesce.ErrLeft) {
 			t.Errorf("ended context: got %v, want ErrLeft", err)
@@ -181,21 +193,13 @@ func TestCallerThatLeaves(t *testing.T) {
 }
 
 func TestBadRequestFailsAlone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		tbl := newTable("a")
-		gate := make(chan struct{})
-		tbl.before = func([]add) { <-gate }
+		gate := tbl.gate()
 		c := start(t, tbl.config())
-		var results []<-chan result
-		for i := range 8 {
-			n := 1
-			if i == 5 {
-				n = -1
-			}
-			results = append(results, doAsync(t.Context(), c, add{id: i, key: "a", n: n}))
-			synctest.Wait()
-		}
+		requests := adds(8, "a")
+		requests[5].n = -1
+		results := send(t.Context(), c, requests...)
 		close(gate)
 		for i, r := range results {
 			got := <-r
@@ -210,8 +214,7 @@ func TestBadRequestFailsAlone(t *testing.T) {
 }
 
 func TestMissingRowIsNotALockedOne(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		tbl := newTable("a")
 		c := start(t, tbl.config())
 		if _, err := c.Do(t.Context(), add{id: 1, key: "ghost", n: 1}); !errors.Is(err, errMissing) {
@@ -244,34 +247,17 @@ func TestBrokenRunIsUnknown(t *testing.T) {
 }
 
 func TestCloseFinishesWhatWaits(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		tbl := newTable("a", "b")
 		tbl.hold("b")
 		tbl.before = func([]add) { time.Sleep(time.Millisecond) }
 		c := start(t, tbl.config())
-		var results []<-chan result
-		for i := range 20 {
-			results = append(results, doAsync(t.Context(), c, add{id: i, key: []string{"a", "b"}[i%2], n: 1}))
-		}
-		synctest.Wait()
+		results := send(t.Context(), c, adds(20, "a", "b")...)
 		time.AfterFunc(time.Second, func() { tbl.free("b") })
 		if err := c.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for _, r := range results {
-			select {
-			case got := <-r:
-				if got.err != nil {
-					t.Error(got.err)
-				}
-			default:
-				synctest.Wait()
-				if got := <-r; got.err != nil {
-					t.Error(got.err)
-				}
-			}
-		}
+		wantAll(t, results...)
 		if tbl.value("a") != 10 || tbl.value("b") != 10 {
 			t.Errorf("a=%d b=%d, want 10 and 10", tbl.value("a"), tbl.value("b"))
 		}
@@ -282,8 +268,7 @@ func TestCloseFinishesWhatWaits(t *testing.T) {
 }
 
 func TestCloseGivesUpWithItsContext(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		tbl := newTable("a")
 		tbl.hold("a")
 		c := start(t, tbl.config())
@@ -295,15 +280,13 @@ func TestCloseGivesUpWithItsContext(t *testing.T) {
 			t.Errorf("got %v, want the context's error", err)
 		}
 		tbl.free("a")
-		if got := <-r; got.err != nil {
-			t.Errorf("the work goes on all the same, but: %v", got.err)
-		}
+		wantAll(t, r) // it is served all the same
 	})
 }
 
 func TestNewRefusesWhatCannotWork(t *testing.T) {
 	t.Parallel()
-	for name, spoil := range map[string]func(*coalesce.Config[string, add, int]){
+	for name, change := range map[string]func(*coalesce.Config[string, add, int]){
 		"no name":         func(c *coalesce.Config[string, add, int]) { c.Name = "" },
 		"no key":          func(c *coalesce.Config[string, add, int]) { c.Key = nil },
 		"no run":          func(c *coalesce.Config[string, add, int]) { c.Run = nil },
@@ -311,7 +294,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		"no run timeout":  func(c *coalesce.Config[string, add, int]) { c.RunTimeout = 0 },
 	} {
 		cfg := newTable().config()
-		spoil(&cfg)
+		change(&cfg)
 		if _, err := coalesce.New(cfg); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
@@ -319,7 +302,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 }
 
 // TestManyCallersExactly is the race test: every caller of a key gets another
-// consecutive value while strangers hold and free rows.
+// consecutive value while other transactions hold and free rows.
 func TestManyCallersExactly(t *testing.T) {
 	t.Parallel()
 	const callers, each, keys = 64, 200, 8
@@ -331,10 +314,9 @@ func TestManyCallersExactly(t *testing.T) {
 	cfg := tbl.config()
 	cfg.BriefWait, cfg.InFlight = time.Millisecond, 2
 	c := start(t, cfg)
-
 	stop := make(chan struct{})
-	var stranger, work sync.WaitGroup
-	stranger.Go(func() {
+	var holder sync.WaitGroup
+	holder.Go(func() {
 		tick := time.NewTicker(2 * time.Millisecond)
 		defer tick.Stop()
 		for i := 0; ; i++ {
@@ -350,36 +332,33 @@ func TestManyCallersExactly(t *testing.T) {
 	})
 	var mu sync.Mutex
 	seen := make(map[string][]int)
-	begin := make(chan struct{})
-	for g := range callers {
-		work.Go(func() {
-			<-begin
-			for i := range each {
-				key := names[(g+i)%keys]
-				v, err := c.Do(t.Context(), add{id: g*each + i, key: key, n: 1})
-				if err != nil {
-					t.Errorf("%s: %v", key, err)
-					return
-				}
-				mu.Lock()
-				seen[key] = append(seen[key], v)
-				mu.Unlock()
+	err := waittest.Together(callers, func(g int) error {
+		for i := range each {
+			key := names[(g+i)%keys]
+			v, err := c.Do(t.Context(), add{id: g*each + i, key: key, n: 1})
+			if err != nil {
+				return err
 			}
-		})
-	}
-	close(begin)
-	work.Wait()
+			mu.Lock()
+			seen[key] = append(seen[key], v)
+			mu.Unlock()
+		}
+		return nil
+	})
 	close(stop)
-	stranger.Wait()
+	holder.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, key := range names {
 		slices.Sort(seen[key])
-		for i, v := range seen[key] {
-			if v != i+1 {
-				t.Fatalf("%s: value %d stands where %d should: a value was doubled or lost", key, v, i+1)
-			}
-		}
 		if len(seen[key]) != callers*each/keys {
 			t.Errorf("%s: %d answers, want %d", key, len(seen[key]), callers*each/keys)
+		}
+		for i, v := range seen[key] {
+			if v != i+1 {
+				t.Fatalf("%s: value %d in place of %d: a value was repeated or lost", key, v, i+1)
+			}
 		}
 	}
 }

@@ -13,17 +13,17 @@ import (
 	"github.com/rowlock/rowlock/platform/coalesce"
 )
 
-// step is one thing that happens in a drawn history.
+// step is one event of a drawn history.
 type step struct {
-	kind  int // 0 to 3 a request, 4 a stranger takes a row, 5 frees one, 6 time passes
+	kind  int // 0 to 3 a request, 4 another transaction locks a row, 5 frees one, 6 time passes
 	key   int
 	delay time.Duration
-	leave time.Duration // a request's patience; 0 means it never leaves
+	leave time.Duration // when a request's context ends; 0 means never
 	bad   bool
 }
 
-// TestPromises draws histories of requests, strangers and leaving callers, and
-// checks for each request what its answer promises.
+// TestPromises draws histories of requests, row locks and cancelled contexts, and checks
+// for each request what its answer promises.
 func TestPromises(t *testing.T) {
 	t.Parallel()
 	keys := []string{"a", "b", "c"}
@@ -53,8 +53,8 @@ func replay(rt *rapid.T, keys []string, history []step, inFlight, maxItems int) 
 	if err != nil {
 		rt.Fatal(err)
 	}
-	everybody, goHome := context.WithCancel(context.Background())
-	defer goHome()
+	all, cancelAll := context.WithCancel(context.Background())
+	defer cancelAll()
 	var requests []add
 	var results []<-chan result
 	for i, s := range history {
@@ -70,8 +70,8 @@ func replay(rt *rapid.T, keys []string, history []step, inFlight, maxItems int) 
 			if s.bad {
 				q.n = -1
 			}
-			ctx, cancel := context.WithCancel(everybody)
-			context.AfterFunc(everybody, cancel)
+			ctx, cancel := context.WithCancel(all)
+			context.AfterFunc(all, cancel)
 			if s.leave > 0 {
 				time.AfterFunc(s.leave, cancel)
 			}
@@ -92,7 +92,7 @@ func replay(rt *rapid.T, keys []string, history []step, inFlight, maxItems int) 
 	check(rt, tbl, keys, requests, got)
 }
 
-// check holds each answer against what the table saw.
+// check compares each answer with what the table has applied.
 func check(rt *rapid.T, tbl *table, keys []string, requests []add, got []result) {
 	values := make(map[string][]int)
 	unknown := make(map[string]int)
@@ -109,7 +109,8 @@ func check(rt *rapid.T, tbl *table, keys []string, requests []add, got []result)
 			if times > 1 {
 				rt.Fatalf("request %d was applied %d times", q.id, times)
 			}
-		case errors.Is(err, coalesce.ErrLeft), errors.Is(err, coalesce.ErrLocked), errors.Is(err, coalesce.ErrClosed), errors.Is(err, errBad):
+		case errors.Is(err, coalesce.ErrLeft), errors.Is(err, coalesce.ErrLocked),
+			errors.Is(err, coalesce.ErrClosed), errors.Is(err, errBad):
 			if times != 0 {
 				rt.Fatalf("request %d was answered %v and applied %d times", q.id, err, times)
 			}

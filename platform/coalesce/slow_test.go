@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -13,8 +14,7 @@ import (
 )
 
 func TestHeldRowDelaysOnlyItsOwnCallers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		keys := []string{"held"}
 		for i := range 10 {
 			keys = append(keys, fmt.Sprintf("k%d", i))
@@ -39,11 +39,7 @@ func TestHeldRowDelaysOnlyItsOwnCallers(t *testing.T) {
 				t.Errorf("other %d: %v after %v", i, got.err, got.after)
 			}
 		}
-		for i, r := range heldOnes {
-			if got := <-r; got.err != nil {
-				t.Errorf("held %d: %v", i, got.err)
-			}
-		}
+		wantAll(t, heldOnes...)
 		if tbl.value("held") != len(heldOnes) {
 			t.Errorf("held row has %d, want %d", tbl.value("held"), len(heldOnes))
 		}
@@ -51,8 +47,7 @@ func TestHeldRowDelaysOnlyItsOwnCallers(t *testing.T) {
 }
 
 func TestRowHeldForTooLong(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		tbl := newTable("held", "also held")
 		c := start(t, tbl.config())
 		tbl.hold("held")
@@ -80,8 +75,7 @@ func TestRowHeldForTooLong(t *testing.T) {
 }
 
 func TestFreedRowIsNotDelayedByTheNextHeldOne(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		tbl := newTable("freed soon", "held on")
 		c := start(t, tbl.config())
 		tbl.hold("freed soon")
@@ -92,31 +86,28 @@ func TestFreedRowIsNotDelayedByTheNextHeldOne(t *testing.T) {
 		if got := <-soon; got.err != nil || got.after > 2500*time.Millisecond {
 			t.Errorf("freed row: %v after %v", got.err, got.after)
 		}
-		if got := <-on; !errors.Is(got.err, coalesce.ErrLocked) {
-			t.Errorf("held row: %v", got.err)
-		}
+		wantLocked(t, on)
 		tbl.free("held on")
 	})
 }
 
-// A caller that leaves while its statement waits for the lock is told that the
-// outcome is unknown; nothing was applied then, and nothing is applied later.
-func TestCallerLeavesWhileTheRowIsHeld(t *testing.T) {
+// A caller whose context ends while its statement waits for the lock gets ErrUnknown;
+// nothing was applied then, and nothing is applied later.
+func TestContextEndsWhileTheRowIsLocked(t *testing.T) {
 	t.Parallel()
-	for name, patience := range map[string]time.Duration{
+	for name, timeout := range map[string]time.Duration{
 		"in the brief wait": 20 * time.Millisecond,
 		"in the slow lane":  300 * time.Millisecond,
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
 				tbl := newTable("held")
 				c := start(t, tbl.config())
 				tbl.hold("held")
-				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				ctx, cancel := context.WithTimeout(t.Context(), timeout)
 				defer cancel()
 				left := doAsync(ctx, c, add{id: 1, key: "held", n: 1})
-				synctest.Wait() // the one who leaves stands first
+				synctest.Wait() // the abandoned request is first
 				stays := doAsync(t.Context(), c, add{id: 2, key: "held", n: 10})
 				if got := <-left; !errors.Is(got.err, coalesce.ErrUnknown) {
 					t.Errorf("got %v, want ErrUnknown", got.err)
@@ -124,7 +115,7 @@ func TestCallerLeavesWhileTheRowIsHeld(t *testing.T) {
 				time.Sleep(time.Second) // of the bubble's clock: its statement has given up by now
 				tbl.free("held")
 				if got := <-stays; got.err != nil || got.value != 10 {
-					t.Errorf("the one who stayed got %d, %v; want 10: the other left while nothing was applied", got.value, got.err)
+					t.Errorf("the other request got %d, %v; want 10: the first was not applied", got.value, got.err)
 				}
 			})
 		})
@@ -133,16 +124,13 @@ func TestCallerLeavesWhileTheRowIsHeld(t *testing.T) {
 
 // The waits grow, so that a row held for long costs few statements.
 func TestWaitsForAHeldRowGrow(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		tbl := newTable("held")
 		statements := 0
 		tbl.before = func([]add) { statements++ }
 		c := start(t, tbl.config())
 		tbl.hold("held")
-		if got := <-doAsync(t.Context(), c, add{id: 1, key: "held", n: 1}); !errors.Is(got.err, coalesce.ErrLocked) {
-			t.Errorf("got %v, want ErrLocked", got.err)
-		}
+		wantLocked(t, doAsync(t.Context(), c, add{id: 1, key: "held", n: 1}))
 		// 50 ms and the skip, then 50, 100, 200, 400, 800 ms, 1 s, 1 s, 1 s and the rest.
 		if statements < 8 || statements > 12 {
 			t.Errorf("%d statements in 5 s, want about 10", statements)
@@ -151,10 +139,9 @@ func TestWaitsForAHeldRowGrow(t *testing.T) {
 	})
 }
 
-// Of many held rows one is freed: it does not wait for the turn of the others.
+// Of many locked rows one is freed: its caller does not wait for the others.
 func TestFreedRowAmongManyIsSeenWithinOneWait(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		tbl := newTable()
 		for i := range 10 {
 			tbl.rows[strconv.Itoa(i)] = 0
@@ -169,22 +156,16 @@ func TestFreedRowAmongManyIsSeenWithinOneWait(t *testing.T) {
 		if got := <-results[7]; got.err != nil || got.after > 4100*time.Millisecond {
 			t.Errorf("freed after 3 s, answered %v after %v", got.err, got.after)
 		}
-		for i, r := range results {
-			if i == 7 {
-				continue
-			}
-			if got := <-r; !errors.Is(got.err, coalesce.ErrLocked) {
-				t.Errorf("held row %d: %v", i, got.err)
-			}
+		wantLocked(t, slices.Delete(results, 7, 8)...)
+		for i := range 10 {
 			tbl.free(strconv.Itoa(i))
 		}
 	})
 }
 
-// Who waited first is served first, however often its statement gave up.
+// Requests are served in order of arrival, however often their statement timed out.
 func TestSlowLaneKeepsTheOrderOfArrival(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		tbl := newTable("held")
 		cfg := tbl.config()
 		cfg.MaxItems = 1
@@ -205,26 +186,22 @@ func TestSlowLaneKeepsTheOrderOfArrival(t *testing.T) {
 }
 
 func TestBadRequestInTheSlowLaneFailsAlone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		tbl := newTable("x", "y")
 		c := start(t, tbl.config())
 		tbl.hold("x")
 		tbl.hold("y")
 		var good []<-chan result
 		for i := range 3 {
-			good = append(good, doAsync(t.Context(), c, add{id: i, key: "x", n: 1}), doAsync(t.Context(), c, add{id: 10 + i, key: "y", n: 1}))
+			good = append(good, doAsync(t.Context(), c, add{id: i, key: "x", n: 1}),
+				doAsync(t.Context(), c, add{id: 10 + i, key: "y", n: 1}))
 		}
 		time.Sleep(100 * time.Millisecond)
 		bad := doAsync(t.Context(), c, add{id: 99, key: "x", n: -1})
 		time.Sleep(100 * time.Millisecond)
 		tbl.free("x")
 		tbl.free("y")
-		for _, r := range good {
-			if got := <-r; got.err != nil {
-				t.Error(got.err)
-			}
-		}
+		wantAll(t, good...)
 		if got := <-bad; !errors.Is(got.err, errBad) {
 			t.Errorf("got %v, want errBad", got.err)
 		}
@@ -236,8 +213,7 @@ func TestBadRequestInTheSlowLaneFailsAlone(t *testing.T) {
 
 // A table locked by DDL makes even a statement that skips row locks time out.
 func TestLockedTableIsWaitedForInTheSlowLane(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		tbl := newTable("a")
 		cfg := tbl.config()
 		ddl := time.Now().Add(700 * time.Millisecond)
@@ -256,10 +232,9 @@ func TestLockedTableIsWaitedForInTheSlowLane(t *testing.T) {
 }
 
 // A hot key that was slow once becomes ordinary again as soon as its row is free,
-// although somebody always waits for it and another row stays held.
+// although a request always waits for it and another row stays locked.
 func TestHotKeyLeavesTheSlowLane(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		tbl := newTable("hot", "stuck")
 		tbl.before = func([]add) { time.Sleep(3 * time.Millisecond) }
 		c := start(t, tbl.config())
@@ -281,18 +256,15 @@ func TestHotKeyLeavesTheSlowLane(t *testing.T) {
 				t.Fatalf("caller %d waited %v beside a row that is not its own", i, got.after)
 			}
 		}
-		if got := <-stuck; !errors.Is(got.err, coalesce.ErrLocked) {
-			t.Error(got.err)
-		}
+		wantLocked(t, stuck)
 		tbl.free("stuck")
 	})
 }
 
-// A table locked for longer than anybody waits: the server's own lock timeout
-// ends the statement, and the callers are told that nothing was applied.
+// A table locked for longer than the lock timeout: the server's own timeout ends the
+// statement, and the callers get ErrLocked.
 func TestLockedTableIsSurelyNotApplied(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		cfg := newTable("a").config()
 		statements := 0
 		cfg.Run = func(context.Context, coalesce.Pass, []add) ([]coalesce.Answer[int], error) {

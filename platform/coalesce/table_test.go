@@ -19,19 +19,18 @@ type add struct {
 
 var (
 	errMissing = errors.New("no such row")
-	errBad     = errors.New("this request spoils its statement")
+	errBad     = errors.New("this request makes its statement fail")
 )
 
-// table is a double of a database table with row locks. It keeps what the
-// promises are checked against: how often each request was applied.
+// table is a double of a database table with row locks. It records how often each
+// request was applied.
 type table struct {
 	mu      sync.Mutex
 	rows    map[string]int
 	held    map[string]bool
 	applied map[int]int
 	groups  [][]add
-	passes  []coalesce.Pass
-	freed   chan struct{} // closed and replaced whenever a row is let go
+	freed   chan struct{} // closed and replaced whenever a row is freed
 	before  func(group []add)
 }
 
@@ -44,6 +43,13 @@ func newTable(keys ...string) *table {
 		t.rows[k] = 0
 	}
 	return t
+}
+
+// gate makes each statement wait until the returned channel is closed.
+func (t *table) gate() chan struct{} {
+	gate := make(chan struct{})
+	t.before = func([]add) { <-gate }
+	return gate
 }
 
 func (t *table) hold(key string) {
@@ -70,7 +76,7 @@ func (t *table) run(ctx context.Context, pass coalesce.Pass, group []add) ([]coa
 		t.mu.Lock()
 		locked := t.locked(group)
 		if len(locked) == 0 || pass.SkipLocked {
-			answers, err := t.apply(pass, group, locked)
+			answers, err := t.apply(group, locked)
 			t.mu.Unlock()
 			return answers, err
 		}
@@ -96,7 +102,7 @@ func (t *table) locked(group []add) map[string]bool {
 	return locked
 }
 
-func (t *table) apply(pass coalesce.Pass, group []add, locked map[string]bool) ([]coalesce.Answer[int], error) {
+func (t *table) apply(group []add, locked map[string]bool) ([]coalesce.Answer[int], error) {
 	for _, q := range group {
 		if q.n < 0 {
 			if len(group) > 1 {
@@ -106,7 +112,6 @@ func (t *table) apply(pass coalesce.Pass, group []add, locked map[string]bool) (
 		}
 	}
 	t.groups = append(t.groups, append([]add(nil), group...))
-	t.passes = append(t.passes, pass)
 	answers := make([]coalesce.Answer[int], len(group))
 	for i, q := range group {
 		_, exists := t.rows[q.key]

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"testing/synctest"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -39,35 +38,27 @@ func valueOf(s sdktrace.ReadOnlySpan, key attribute.Key) any {
 	return nil
 }
 
-// group runs requests of these contexts as one group, behind one of nobody's.
+// group runs requests of these contexts as one group, after a request without a span.
 func group(t *testing.T, provider trace.TracerProvider, contexts []context.Context) {
 	t.Helper()
 	tbl := newTable("a")
-	gate := make(chan struct{})
-	tbl.before = func([]add) { <-gate }
+	gate := tbl.gate()
 	cfg := tbl.config()
 	cfg.Name, cfg.TracerProvider = "test", provider
 	c := start(t, cfg)
-	results := []<-chan result{doAsync(t.Context(), c, add{key: "a", n: 1})}
-	synctest.Wait()
+	results := send(t.Context(), c, add{key: "a", n: 1})
 	for i, ctx := range contexts {
-		results = append(results, doAsync(ctx, c, add{id: i + 1, key: "a", n: 1}))
-		synctest.Wait()
+		results = append(results, send(ctx, c, add{id: i + 1, key: "a", n: 1})...)
 	}
 	close(gate)
-	for _, r := range results {
-		if got := <-r; got.err != nil {
-			t.Error(got.err)
-		}
-	}
+	wantAll(t, results...)
 	if got := tbl.groupSizes(); !slices.Equal(got, []int{1, len(contexts)}) {
 		t.Errorf("groups of %v", got)
 	}
 }
 
 func TestGroupIsLinkedToItsRequests(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		provider, spans := recording()
 		unsampled := trace.ContextWithRemoteSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{
 			TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1},
@@ -84,7 +75,7 @@ func TestGroupIsLinkedToItsRequests(t *testing.T) {
 		}
 		found := batches(spans)
 		if len(found) != 1 {
-			t.Fatalf("%d spans of groups; the one of nobody has none", len(found))
+			t.Fatalf("%d spans of groups, want 1", len(found))
 		}
 		batch, first := found[0], requests[0].SpanContext()
 		if batch.Parent().SpanID() != first.SpanID() || batch.SpanContext().TraceID() != first.TraceID() {
@@ -98,7 +89,8 @@ func TestGroupIsLinkedToItsRequests(t *testing.T) {
 				t.Errorf("link %d leads to %v", i, link.SpanContext)
 			}
 		}
-		if valueOf(batch, "rowlock.batch.requests") != int64(7) || valueOf(batch, "rowlock.batch.requests_recorded") != int64(5) ||
+		if valueOf(batch, "rowlock.batch.requests") != int64(7) ||
+			valueOf(batch, "rowlock.batch.requests_recorded") != int64(5) ||
 			valueOf(batch, "rowlock.batch.outcome") != "done" || batch.Status().Code != codes.Unset {
 			t.Errorf("attributes %v, status %v", batch.Attributes(), batch.Status())
 		}
@@ -116,8 +108,7 @@ func TestGroupIsLinkedToItsRequests(t *testing.T) {
 }
 
 func TestLinksAreBounded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		provider, spans := recording()
 		var contexts []context.Context
 		for range 300 {
@@ -127,7 +118,8 @@ func TestLinksAreBounded(t *testing.T) {
 		}
 		group(t, provider, contexts)
 		found := batches(spans)
-		if len(found) != 1 || len(found[0].Links()) != 128 || valueOf(found[0], "rowlock.batch.requests_recorded") != int64(300) {
+		if len(found) != 1 || len(found[0].Links()) != 128 ||
+			valueOf(found[0], "rowlock.batch.requests_recorded") != int64(300) {
 			t.Errorf("%d groups: %v", len(found), found)
 		}
 	})
@@ -165,7 +157,8 @@ func TestGroupsOutcomeIsRecorded(t *testing.T) {
 			for _, b := range batches(spans) {
 				outcome, _ := valueOf(b, "rowlock.batch.outcome").(string)
 				outcomes = append(outcomes, outcome)
-				if (b.Status().Code == codes.Error) != (outcome == "error") || b.Status().Description != "" || len(b.Events()) != 0 {
+				if (b.Status().Code == codes.Error) != (outcome == "error") || b.Status().Description != "" ||
+					len(b.Events()) != 0 {
 					t.Errorf("%s: status %v, events %v", outcome, b.Status(), b.Events())
 				}
 			}
@@ -178,12 +171,12 @@ func TestGroupsOutcomeIsRecorded(t *testing.T) {
 
 // A pass that leaves rows to the next one because they are locked says so, and how many.
 func TestLockedRowsAreRecorded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		provider, spans := recording()
 		cfg := newTable("a", "b").config()
 		cfg.Name, cfg.TracerProvider = "test", provider
-		gate, runs := make(chan struct{}), 0
+		var gate chan struct{}
+		runs := 0
 		cfg.Run = func(_ context.Context, pass coalesce.Pass, group []add) ([]coalesce.Answer[int], error) {
 			answers := make([]coalesce.Answer[int], len(group))
 			runs++
@@ -201,23 +194,12 @@ func TestLockedRowsAreRecorded(t *testing.T) {
 		}
 		c := start(t, cfg)
 		ctx, request := provider.Tracer("test").Start(t.Context(), "request")
-		send := func(keys ...string) {
-			results := []<-chan result{doAsync(t.Context(), c, add{key: "c", n: 1})}
-			synctest.Wait()
-			for i, key := range keys {
-				results = append(results, doAsync(ctx, c, add{id: i + 1, key: key, n: 1}))
-				synctest.Wait()
-			}
+		for _, requests := range [][]add{adds(3, "a", "b"), adds(1, "a")} {
+			gate, runs = make(chan struct{}), 0
+			results := append(send(t.Context(), c, add{key: "c", n: 1}), send(ctx, c, requests...)...)
 			close(gate)
-			for _, r := range results {
-				if got := <-r; got.err != nil {
-					t.Error(got.err)
-				}
-			}
+			wantAll(t, results...)
 		}
-		send("a", "b", "a")
-		gate, runs = make(chan struct{}), 0
-		send("a")
 		request.End()
 		var got []string
 		for _, b := range batches(spans) {
@@ -234,62 +216,25 @@ func TestLockedRowsAreRecorded(t *testing.T) {
 // the call, its channel, and what carries the group.
 const callAllocs = 10
 
-// TestTracingOffCostsNothing: a request costs no more memory than before there
-// was tracing, and none more where it is on and the request is not recorded.
+// TestTracingOffCostsNothing: a request costs no more memory than before there was
+// tracing, and none more where it is on and the request is not recorded.
 //
-//nolint:paralleltest // AllocsPerRun wants to be alone
+//nolint:paralleltest // AllocsPerRun requires to run alone
 func TestTracingOffCostsNothing(t *testing.T) {
-	measure := func(provider trace.TracerProvider) float64 {
-		do := alone(t, provider)
-		ctx := t.Context()
-		return testing.AllocsPerRun(2000, func() { do(ctx) })
-	}
 	provider, _ := recording()
-	off, unrecorded := measure(nil), measure(provider)
-	if off > callAllocs || unrecorded > callAllocs {
-		t.Errorf("%v allocations with tracing off, %v of a request that is not recorded; there were %d", off, unrecorded, callAllocs)
-	}
-}
-
-// alone returns what runs a request as a group of its own.
-func alone(tb testing.TB, provider trace.TracerProvider) func(context.Context) {
-	tb.Helper()
-	answers := make([]coalesce.Answer[int], 1)
-	cfg := newTable("a").config()
-	cfg.TracerProvider = provider
-	cfg.Run = func(context.Context, coalesce.Pass, []add) ([]coalesce.Answer[int], error) { return answers, nil }
-	c, err := coalesce.New(cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return func(ctx context.Context) {
-		if _, err := c.Do(ctx, add{key: "a", n: 1}); err != nil {
-			tb.Error(err)
-		}
-	}
-}
-
-// BenchmarkTracing is what tracing adds to a request in group commit.
-func BenchmarkTracing(b *testing.B) {
-	provider := sdktrace.NewTracerProvider()
-	for name, c := range map[string]struct {
-		provider trace.TracerProvider
-		recorded bool
-	}{"Off": {nil, false}, "Unrecorded": {provider, false}, "Recorded": {provider, true}} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			do := alone(b, c.provider)
-			for b.Loop() {
-				ctx := b.Context()
-				if c.recorded {
-					var span trace.Span
-					ctx, span = provider.Tracer("test").Start(ctx, "request")
-					do(ctx)
-					span.End()
-					continue
-				}
-				do(ctx)
+	for name, provider := range map[string]trace.TracerProvider{"off": nil, "not recorded": provider} {
+		cfg := newTable("a").config()
+		cfg.TracerProvider = provider
+		answers := make([]coalesce.Answer[int], 1)
+		cfg.Run = func(context.Context, coalesce.Pass, []add) ([]coalesce.Answer[int], error) { return answers, nil }
+		c, ctx := start(t, cfg), t.Context()
+		allocs := testing.AllocsPerRun(2000, func() {
+			if _, err := c.Do(ctx, add{key: "a", n: 1}); err != nil {
+				t.Error(err)
 			}
 		})
+		if allocs > callAllocs {
+			t.Errorf("%s: %v allocations, want at most %d", name, allocs, callAllocs)
+		}
 	}
 }

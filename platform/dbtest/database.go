@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -22,18 +23,20 @@ import (
 	"github.com/rowlock/rowlock/platform/migrate"
 )
 
-// Names: every database of dbtest says what it is and, where it matters, when it was made (hours since 1970).
+// The names of databases begin with what they are; those of tests contain when they were made, in
+// hours since 1970.
 const (
 	testPrefix     = "rowlock_test_"
 	templatePrefix = "rowlock_template_"
 )
 
-// Postgres returns the DSN of a new database with the schema that src's migrations make. It is cloned from a template, which is built
-// once per server and content of the migrations, whichever process comes first. The database goes with the test, unless that fails.
+// Postgres returns the DSN of a new database with the schema of src's migrations. It is cloned from a
+// template, which the first process that needs it builds, once per server and content of the
+// migrations. The database is dropped with the test, unless the test fails.
 func Postgres(t testing.TB, src migrate.Source) string {
 	t.Helper()
 	admin := process.start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	template, err := process.template(ctx, t, admin, src)
 	if err != nil {
@@ -42,13 +45,13 @@ func Postgres(t testing.TB, src migrate.Source) string {
 	return clone(ctx, t, admin, template)
 }
 
-// Empty returns the DSN of a new database without anything in it. It goes with the test, unless that fails.
+// Empty returns the DSN of a new empty database. It is dropped with the test, unless the test fails.
 func Empty(t testing.TB) string {
 	t.Helper()
 	admin := process.start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
-	// template0 takes no connections, so nobody can be in the way of copying it, as on template1.
+	// template0 takes no connections, so unlike template1 it can always be copied.
 	return clone(ctx, t, admin, "template0")
 }
 
@@ -72,7 +75,7 @@ func clone(ctx context.Context, t testing.TB, admin, template string) string {
 			t.Logf("dbtest: the database of the failed test is kept for a day: %s", dsn)
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), waitLimit)
 		defer cancel()
 		if err := onAdmin(ctx, admin, func(conn *sql.Conn) error { return drop(ctx, conn, name) }); err != nil {
 			t.Errorf("dbtest: drop the test's database: %v", err)
@@ -87,7 +90,7 @@ func (s *server) keep() {
 	s.kept++
 }
 
-// template returns the name of the template database for src, building it when no process has yet.
+// template returns the name of the template database for src, and builds it unless it exists.
 func (s *server) template(ctx context.Context, t testing.TB, admin string, src migrate.Source) (string, error) {
 	hash, err := src.Hash()
 	if err != nil {
@@ -103,8 +106,8 @@ func (s *server) template(ctx context.Context, t testing.TB, admin string, src m
 		return built, nil
 	}
 	err = onAdmin(ctx, admin, func(conn *sql.Conn) error {
-		// Across processes: an advisory lock of the maintenance database, held by this session. It goes with the process, however
-		// that ends, so a killed builder blocks nobody.
+		// Across processes: an advisory lock of the maintenance database, held by this session. It ends
+		// with the process, so a killed builder blocks no other.
 		lock := fnv.New64a()
 		_, _ = lock.Write([]byte(name))
 		if err := run(ctx, conn, "SELECT pg_advisory_lock($1)", int64(lock.Sum64())); err != nil {
@@ -119,7 +122,7 @@ func (s *server) template(ctx context.Context, t testing.TB, admin string, src m
 	return name, nil
 }
 
-// build makes the template unless it is there. The caller holds the lock for its name.
+// build makes the template unless it exists. The caller holds the lock for its name.
 func build(ctx context.Context, t testing.TB, conn *sql.Conn, admin, name string, src migrate.Source) error {
 	var there bool
 	if err := conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&there); err != nil {
@@ -128,7 +131,7 @@ func build(ctx context.Context, t testing.TB, conn *sql.Conn, admin, name string
 	if there {
 		return nil
 	}
-	// It gets its name when it is complete: a builder that was killed leaves no half of a template, only this.
+	// The template gets its name when it is complete: a killed builder leaves only this.
 	unfinished := name + "_new"
 	if err := drop(ctx, conn, unfinished); err != nil {
 		return err
@@ -144,14 +147,15 @@ func build(ctx context.Context, t testing.TB, conn *sql.Conn, admin, name string
 	if err := migrate.Up(ctx, dsn, src, log); err != nil {
 		return err
 	}
-	// Nobody may connect any more: a session in the template would be in the way of copying it.
+	// A database with sessions cannot be copied.
 	if err := run(ctx, conn, "ALTER DATABASE "+pq.QuoteIdentifier(unfinished)+" ALLOW_CONNECTIONS false"); err != nil {
 		return err
 	}
 	return rename(ctx, conn, unfinished, name)
 }
 
-// rename gives the template its name as soon as the last session of the migration has ended in the server too.
+// rename gives the template its name as soon as the server has ended the last session of the
+// migration.
 func rename(ctx context.Context, conn *sql.Conn, from, to string) error {
 	const objectInUse = "55006"
 	for {
@@ -180,7 +184,7 @@ func sweepDatabases(ctx context.Context, admin string) error {
 			if hour, err := strconv.ParseInt(made, 10, 64); err != nil || hour >= hours(time.Now().Add(-keepFor)) {
 				continue
 			}
-			// Several processes may be at it, and only one of them can drop it.
+			// Several processes may try, and only one of them can drop it.
 			_ = drop(ctx, conn, name)
 		}
 		return nil
@@ -193,12 +197,17 @@ func drop(ctx context.Context, conn *sql.Conn, name string) error {
 	return run(ctx, conn, "DROP DATABASE IF EXISTS "+pq.QuoteIdentifier(name)+" WITH (FORCE)")
 }
 
-// onAdmin runs f on one session of the maintenance database and ends the session: no pool stays behind to be taken for a leak.
+// onAdmin runs f on one session of the maintenance database.
 func onAdmin(ctx context.Context, admin string, f func(conn *sql.Conn) error) error {
 	connector, err := pq.NewConnector(admin)
 	if err != nil {
 		return fmt.Errorf("%s: %w", URLVariable, err)
 	}
+	return onSession(ctx, connector, f)
+}
+
+// onSession runs f on a new session and ends it: no pool remains to be taken for a leak.
+func onSession(ctx context.Context, connector driver.Connector, f func(conn *sql.Conn) error) error {
 	db := sql.OpenDB(connector)
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -226,7 +235,7 @@ func withDatabase(dsn, name string) (string, error) {
 
 var unplain = regexp.MustCompile(`[^a-z0-9]+`)
 
-// plain makes a test's name fit into a database's.
+// plain turns a test's name into a part of a database's name.
 func plain(name string) string {
 	return strings.Trim(unplain.ReplaceAllString(strings.ToLower(name), "_"), "_")
 }

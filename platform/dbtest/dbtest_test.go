@@ -133,7 +133,8 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// child starts this binary again, to run the one test named, on the server at url (none: its own), and returns it running.
+// child starts this binary again, to run the one test named, on the server at url (none: its
+// own), and returns it running.
 func child(t *testing.T, test, url string) (*exec.Cmd, *bytes.Buffer) {
 	t.Helper()
 	program, err := os.Executable()
@@ -158,7 +159,8 @@ func onlyAsChild(t *testing.T) {
 	}
 }
 
-// Six processes meet on one fresh server and want the same template at once: it is built once, and each gets its databases.
+// Six processes meet on one fresh server and want the same template at once: it is built once,
+// and each gets its databases.
 func TestProcessesShareAServer(t *testing.T) {
 	t.Parallel()
 	server := dbtest.Server(t)
@@ -250,7 +252,8 @@ func TestFails(t *testing.T) {
 	t.Fail()
 }
 
-// The same on a private server: it stops, its folder stays, and the command that is printed brings the database back.
+// The same on a private server: it stops, its folder stays, and the command that is printed
+// brings the database back.
 func TestFailedTestKeepsItsServer(t *testing.T) {
 	t.Parallel()
 	cmd, out := child(t, "TestFails", "")

@@ -1,5 +1,6 @@
-// Package dbtest gives tests a real PostgreSQL: a database of its own for every test, cloned in some 30 ms from a template that holds
-// the migrated schema, on one server per run. For tests only; depguard keeps it out of everything else.
+// Package dbtest gives tests a real PostgreSQL: a database of its own for every test, cloned in some
+// 30 ms from a template with the migrated schema, on one server per run. For tests only; depguard
+// forbids other imports.
 //
 //	func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 //
@@ -9,23 +10,23 @@
 //		...
 //	}
 //
-// The server is the one that ROWLOCK_TEST_DATABASE_URL names (a role that may create databases; `make test` starts one for all
-// packages), else a private one that starts when the first test asks, and is gone when the process is, even after a kill -9.
+// The server is the one that ROWLOCK_TEST_DATABASE_URL names (with a role that may create databases;
+// `make test` starts one for all packages), else a private one that starts when the first test asks
+// for a database and ends with the process, even after a kill -9.
 //
-// For a service that knows MariaDB too, [MariaDB] does the same on a private MariaDB server, with the migrations applied anew.
+// [MariaDB] does the same on a private MariaDB server, applying the migrations for each database.
 //
-// A failed test keeps its PostgreSQL database and prints its DSN. Kept databases, and those of killed runs, go a day later.
+// A failed test keeps its PostgreSQL database and prints its DSN. Kept databases, and those of killed
+// runs, are dropped a day later.
 package dbtest
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -38,17 +39,16 @@ import (
 const URLVariable = "ROWLOCK_TEST_DATABASE_URL"
 
 const (
-	// patience bounds what a test waits for the server: its start, a template that another process is building.
-	patience = 2 * time.Minute
+	// waitLimit bounds what a test waits for the server: its start, or a template that another process
+	// is building.
+	waitLimit = 2 * time.Minute
 	// keepFor is how long the databases of failed and of killed tests stay.
 	keepFor = 24 * time.Hour
-	// keepServers bounds the folders of private servers (some 40 MB each) that stay.
-	keepServers = 5
 	// dirPattern names the folders of private servers.
 	dirPattern = "rowlock-test-*"
 )
 
-// process is the server of this test process. The tests of a process share it; nothing else is shared.
+// process is the server that the tests of this process share.
 var process server //nolint:gochecknoglobals // one server per process is the point
 
 type server struct {
@@ -62,8 +62,9 @@ type server struct {
 	templates map[string]string // by key
 }
 
-// Main runs the tests and stops the private server afterwards, if there is one. It goes into TestMain. To look for leaked goroutines
-// as well, hand goleak.VerifyTestMain something whose Run calls Main: then the server is gone before goleak looks.
+// Main runs the tests, then stops the private servers, and returns the exit code for TestMain. To
+// check for leaked goroutines as well, pass goleak.VerifyTestMain a value whose Run calls Main: then
+// the server has ended before goleak looks.
 func Main(m interface{ Run() int }) int {
 	code := m.Run()
 	if err := errors.Join(process.close(os.Stderr), maria.close()); err != nil {
@@ -73,7 +74,7 @@ func Main(m interface{ Run() int }) int {
 	return code
 }
 
-// start makes sure of a server, once per process, and returns the address of a database on it.
+// start starts a server, once per process, and returns the URL of a database on it.
 func (s *server) start(t testing.TB) string {
 	t.Helper()
 	s.once.Do(func() { s.err = s.open() })
@@ -85,7 +86,7 @@ func (s *server) start(t testing.TB) string {
 
 func (s *server) open() error {
 	s.templates = make(map[string]string)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	defer cancel()
 	if given := config.Environ()[URLVariable]; given != "" {
 		s.url = given
@@ -100,9 +101,9 @@ func (s *server) open() error {
 	return nil
 }
 
-// private starts a server in a temporary folder. It writes nothing through to the disk, which only a loss of power could tell from a
-// server that does: killed processes, the server's own included, lose nothing that was committed. synchronous_commit stays on, since
-// without it they would.
+// private starts a server in a temporary folder, with fsync=off: only a loss of power could lose what
+// was committed, not the death of a process. synchronous_commit stays on, because without it the
+// server's own death could.
 func private(ctx context.Context, changes ...func(*localpg.Options)) (*localpg.Server, error) {
 	dir, err := localpg.TempFolder(dirPattern)
 	if err != nil {
@@ -123,12 +124,12 @@ func private(ctx context.Context, changes ...func(*localpg.Options)) (*localpg.S
 	return own, nil
 }
 
-// close ends the private server and, unless a failed test's database is on it, removes it.
+// close stops the private server and, unless it holds a failed test's database, removes it.
 func (s *server) close(out io.Writer) error {
 	if s.own == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	defer cancel()
 	s.mu.Lock()
 	kept := s.kept
@@ -149,44 +150,47 @@ func discard(ctx context.Context, own *localpg.Server) error {
 	return localpg.Remove(ctx, own.Dir())
 }
 
-// sweepFolders removes the private servers that stayed behind: of failed tests, and of runs that were killed together with their
-// guards. The last few of a day stay. It is a courtesy to the machine: what cannot be removed (another user's, one in use) is left.
+// sweepFolders removes the private servers that stayed behind for longer than keepFor: of failed
+// tests, and of runs that were killed together with their guards. It ignores what it cannot remove,
+// such as another user's or one in use.
 func sweepFolders(ctx context.Context) {
-	var folders []string
 	for _, parent := range localpg.TempFolders() {
-		found, err := filepath.Glob(filepath.Join(parent, dirPattern))
+		folders, err := filepath.Glob(filepath.Join(parent, dirPattern))
 		if err != nil {
 			return
 		}
-		folders = append(folders, found...)
-	}
-	ages := make(map[string]time.Duration, len(folders))
-	for _, folder := range folders {
-		if info, err := os.Stat(folder); err == nil {
-			ages[folder] = time.Since(info.ModTime())
-		}
-	}
-	slices.SortFunc(folders, func(a, b string) int { return cmp.Compare(ages[a], ages[b]) })
-	for i, folder := range folders {
-		// A folder that another process is just making is young.
-		if ages[folder] > keepFor || (i >= keepServers && ages[folder] > time.Minute) {
-			_ = localpg.Remove(ctx, folder)
+		for _, folder := range folders {
+			if info, err := os.Stat(folder); err == nil && time.Since(info.ModTime()) > keepFor {
+				_ = localpg.Remove(ctx, folder)
+			}
 		}
 	}
 }
 
-// Server starts a server for one test alone, to be killed and restarted at will; it is stopped and removed with the test.
-// Like the shared one it runs with fsync=off; changes may change that and everything else about it.
+// skipOrFail skips the test when err means that a server is not installed, except in CI, and fails it
+// for any other error.
+func skipOrFail(t testing.TB, err, notInstalled error) {
+	t.Helper()
+	if errors.Is(err, notInstalled) && config.Environ()["CI"] != "true" {
+		t.Skipf("dbtest: %v", err)
+	}
+	if err != nil {
+		t.Fatalf("dbtest: %v", err)
+	}
+}
+
+// Server starts a server for one test alone, which may kill and restart it; it is removed with the
+// test. Like the shared one it runs with fsync=off; changes may set other options.
 func Server(t testing.TB, changes ...func(*localpg.Options)) *localpg.Server {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	own, err := private(ctx, changes...)
 	if err != nil {
 		t.Fatalf("dbtest: %v", err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), waitLimit)
 		defer cancel()
 		if t.Failed() {
 			t.Logf("dbtest: the server of the failed test is kept for a day; this brings it back: %s", own.Command())

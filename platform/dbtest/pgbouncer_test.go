@@ -93,7 +93,8 @@ func TestPgBouncerRestart(t *testing.T) {
 	}
 }
 
-// Between pgbouncer and the server there is TLS, checked as the URL says, though the pooler's clients speak plain.
+// Between pgbouncer and the server there is TLS, checked as the URL says, though the pooler's
+// clients speak plain.
 func TestPgBouncerSpeaksTLS(t *testing.T) {
 	t.Parallel()
 	_, dsn := dbtest.TLSServer(t)

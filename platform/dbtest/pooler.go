@@ -2,31 +2,21 @@ package dbtest
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/dbtest/pgbouncer"
 )
 
-// PgBouncer starts a pgbouncer in transaction mode in front of dsn's database, with poolSize connections to the server, and returns
-// dsn led through it, with binary_parameters=yes; it ends with the test. Without pgbouncer installed the test is skipped, or fails
-// where the environment says CI=true.
+// PgBouncer starts a pgbouncer in transaction mode in front of dsn's database, with poolSize
+// connections to the server, and returns dsn with its address and binary_parameters=yes; it ends with
+// the test. Without pgbouncer the test is skipped, or, with CI=true, fails.
 func PgBouncer(t testing.TB, dsn string, poolSize int) string {
 	t.Helper()
-	environ := config.Environ()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
-	pooler, err := pgbouncer.Start(ctx, environ["PATH"], poolSize, dsn)
-	if errors.Is(err, pgbouncer.ErrNotInstalled) {
-		if environ["CI"] == "true" {
-			t.Fatalf("%v, and with CI=true no test may be skipped for that", err)
-		}
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatalf("dbtest: pgbouncer: %v", err)
-	}
+	pooler, err := pgbouncer.Start(ctx, config.Environ()["PATH"], poolSize, dsn)
+	skipOrFail(t, err, pgbouncer.ErrNotInstalled)
 	t.Cleanup(func() {
 		if err := pooler.Stop(); err != nil {
 			t.Errorf("dbtest: %v", err)

@@ -2,17 +2,12 @@ package dbtest
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"database/sql"
 	"encoding/pem"
 	"fmt"
 	"maps"
-	"math/big"
-	"net"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -22,8 +17,8 @@ import (
 	"github.com/rowlock/rowlock/platform/localpg"
 )
 
-// TLSServer starts a server for one test alone, as [Server] does, that lets nobody in without TLS. The URL is the superuser's, with
-// sslmode=verify-full.
+// TLSServer starts a server for one test alone, as [Server] does, that refuses connections without
+// TLS. The URL is the superuser's, with sslmode=verify-full.
 func TLSServer(t testing.TB, changes ...func(*localpg.Options)) (own *localpg.Server, dsn string) {
 	t.Helper()
 	var certificate string
@@ -40,7 +35,7 @@ func TLSServer(t testing.TB, changes ...func(*localpg.Options)) (own *localpg.Se
 		t.Fatal("dbtest: the server's URL cannot be read")
 	}
 	u.RawQuery = url.Values{"sslmode": {"verify-full"}, "sslrootcert": {certificate}}.Encode()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	if err := demandTLS(ctx, own, u.String()); err != nil {
 		t.Fatalf("dbtest: %v", err)
@@ -48,7 +43,7 @@ func TLSServer(t testing.TB, changes ...func(*localpg.Options)) (own *localpg.Se
 	return own, u.String()
 }
 
-// demandTLS returns when the server takes no connection without TLS any more.
+// demandTLS makes the server refuse connections without TLS and returns when it does.
 func demandTLS(ctx context.Context, own *localpg.Server, dsn string) error {
 	const rules = "hostssl all all 127.0.0.1/32 scram-sha-256\n" //nolint:dupword // a row of columns
 	if err := os.WriteFile(filepath.Join(own.Dir(), "data", "pg_hba.conf"), []byte(rules), 0o600); err != nil {
@@ -65,22 +60,13 @@ func demandTLS(ctx context.Context, own *localpg.Server, dsn string) error {
 	return err
 }
 
-// writeCertificate writes one that has signed itself, for 127.0.0.1, and its key, for the user that a server runs as.
+// writeCertificate writes a self-signed certificate for 127.0.0.1 and its key, owned by the user that
+// a server runs as.
 func writeCertificate(certificate, key string) error {
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return fmt.Errorf("make a key: %w", err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "dbtest"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(keepFor),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	signed, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		return fmt.Errorf("make a certificate: %w", err)
-	}
-	encoded, err := x509.MarshalPKCS8PrivateKey(private)
+	source := httptest.NewTLSServer(nil) // has a self-signed certificate for 127.0.0.1
+	pair := source.TLS.Certificates[0]
+	source.Close()
+	encoded, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
 	if err != nil {
 		return fmt.Errorf("encode the key: %w", err)
 	}
@@ -89,16 +75,13 @@ func writeCertificate(certificate, key string) error {
 		return err
 	}
 	for path, block := range map[string]*pem.Block{
-		certificate: {Type: "CERTIFICATE", Bytes: signed}, key: {Type: "PRIVATE KEY", Bytes: encoded},
+		certificate: {Type: "CERTIFICATE", Bytes: pair.Certificate[0]}, key: {Type: "PRIVATE KEY", Bytes: encoded},
 	} {
 		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
 			return fmt.Errorf("write %s: %w", path, err)
 		}
-		if who == nil {
-			continue
-		}
-		if err := os.Chown(path, int(who.Uid), int(who.Gid)); err != nil {
-			return fmt.Errorf("hand %s over: %w", path, err)
+		if err := localpg.Own(who, path); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -1,5 +1,6 @@
-// Package localmaria runs a private MariaDB server that belongs to this process, as package localpg runs a PostgreSQL one: for tests
-// and benches. The server comes from the machine; nothing is fetched. It cannot outlive the process (package guard).
+// Package localmaria runs a private MariaDB server that belongs to this process, as package localpg
+// does for PostgreSQL, for tests and benchmarks. It uses the installed server; nothing is
+// downloaded. The server cannot outlive the process (package guard).
 package localmaria
 
 import (
@@ -29,7 +30,7 @@ import (
 	"github.com/rowlock/rowlock/platform/localpg/guard"
 )
 
-// ErrNotInstalled says that the machine has no MariaDB server.
+// ErrNotInstalled means that the machine has no MariaDB server.
 var ErrNotInstalled = errors.New("no MariaDB server is installed here (Debian: mariadb-server)")
 
 // Superuser is the account that owns a server made here.
@@ -38,30 +39,31 @@ const Superuser = "rowlock"
 const (
 	// startLimit bounds a start, recovery from a crash included.
 	startLimit = time.Minute
-	// stopGrace is how long an orderly end may take before SIGKILL.
+	// stopGrace is how long an orderly shutdown may take before SIGKILL.
 	stopGrace = 20 * time.Second
-	// portTries is how often another free port is taken when somebody was faster.
+	// portTries is how many ports Start tries when another process takes a free one first.
 	portTries = 5
 )
 
-// Options say where and how a private server runs. Only Dir is required.
+// Options configure a private server. Only Dir is required.
 type Options struct {
-	// Dir is an empty folder that gets everything of this server; for root one that others may enter.
+	// Dir is an empty folder for everything of this server; for root one that others may enter.
 	Dir string
-	// Temporary says that Dir is removed when the process dies without Stop.
+	// Temporary makes the guard remove Dir when the process dies without Stop.
 	Temporary bool
-	// Settings go over MariaDB's defaults, as on its command line without the dashes: {"innodb-doublewrite": "0"}.
+	// Settings are the server's settings, as on its command line without the dashes:
+	// {"innodb-doublewrite": "0"}.
 	Settings map[string]string
 }
 
-// Server is a MariaDB server that belongs to this process. Its methods may be called from several goroutines.
+// Server is a MariaDB server that belongs to this process. Its methods are safe for concurrent use.
 type Server struct {
 	opts     Options
 	daemon   string
 	who      *syscall.Credential
 	password string
 
-	turn sync.Mutex // held by Stop, Kill and Restart
+	mu   sync.Mutex // held by Stop, Kill and Restart
 	port atomic.Int64
 	proc atomic.Pointer[guard.Process]
 }
@@ -72,7 +74,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if daemon == "" || install == "" {
 		return nil, ErrNotInstalled
 	}
-	who, err := localpg.Unprivileged() // any account but root's does
+	who, err := localpg.Unprivileged() // any account but root's will do
 	if err != nil {
 		return nil, err
 	}
@@ -95,9 +97,11 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 }
 
-// find looks where packages put the programs; root's PATH may lack sbin.
+// find searches PATH and the folders where packages put the programs; root's PATH may lack sbin.
 func find(program string) string {
-	for _, dir := range []string{"", "/usr/sbin", "/usr/bin", "/usr/libexec", "/usr/local/sbin", "/usr/local/bin", "/opt/homebrew/bin"} {
+	for _, dir := range []string{
+		"", "/usr/sbin", "/usr/bin", "/usr/libexec", "/usr/local/sbin", "/usr/local/bin", "/opt/homebrew/bin",
+	} {
 		if path, err := exec.LookPath(filepath.Join(dir, program)); err == nil {
 			return path
 		}
@@ -108,35 +112,28 @@ func find(program string) string {
 func (s *Server) data() string     { return filepath.Join(s.opts.Dir, "data") }
 func (s *Server) initFile() string { return filepath.Join(s.opts.Dir, "init.sql") }
 
-// LogFile is the file that the server writes its messages to.
+// LogFile returns the file that the server writes its messages to.
 func (s *Server) LogFile() string { return filepath.Join(s.opts.Dir, "server.log") }
 
 // initialise makes the data folder and the account.
 func (s *Server) initialise(ctx context.Context, install string) error {
 	account := "CREATE USER IF NOT EXISTS '" + Superuser + "'@'127.0.0.1' IDENTIFIED BY '" + s.password + "';\n" +
 		"GRANT ALL ON *.* TO '" + Superuser + "'@'127.0.0.1' WITH GRANT OPTION;\n" +
-		// install-db makes accounts without a password; the one of the socket stays, which lies in the data folder.
+		// install-db makes accounts without a password. The socket's stays: it lies in the data folder.
 		"DROP USER IF EXISTS 'root'@'127.0.0.1';\nDROP USER IF EXISTS 'root'@'::1';\n"
 	if err := errors.Join(os.Mkdir(s.data(), 0o700), os.WriteFile(s.initFile(), []byte(account), 0o600)); err != nil {
 		return fmt.Errorf("prepare the MariaDB server's folder: %w", err)
 	}
-	for _, path := range []string{s.data(), s.initFile()} {
-		if s.who == nil {
-			break
-		}
-		if err := os.Chown(path, int(s.who.Uid), int(s.who.Gid)); err != nil {
-			return fmt.Errorf("give the MariaDB server its folder: %w", err)
-		}
+	if err := errors.Join(localpg.Own(s.who, s.data()), localpg.Own(s.who, s.initFile())); err != nil {
+		return err
 	}
-	args := []string{
-		"--no-defaults", "--datadir=" + s.data(), "--auth-root-authentication-method=normal", "--skip-test-db", "--tmpdir=" + s.data(),
-		logFileSize,
-	}
-	cmd := exec.CommandContext(ctx, install, args...) //nolint:gosec // a program of the system's
+	//nolint:gosec // a program of the system's
+	cmd := exec.CommandContext(ctx, install, "--no-defaults", "--datadir="+s.data(), "--tmpdir="+s.data(),
+		"--auth-root-authentication-method=normal", "--skip-test-db", logFileSize)
 	cmd.Dir, cmd.Env = "/", environ()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.who}
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("make the MariaDB server's data folder: %w: %s", err, lastLine(out))
+		return fmt.Errorf("make the MariaDB server's data folder: %w: %s", err, bytes.TrimSpace(out))
 	}
 	return nil
 }
@@ -145,32 +142,22 @@ func environ() []string {
 	return []string{"PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin", "LC_ALL=C", "TZ=UTC"}
 }
 
-func lastLine(out []byte) string {
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	return lines[len(lines)-1]
-}
-
 // logFileSize keeps the folder small.
 const logFileSize = "--innodb-log-file-size=64M"
 
-// settings are ours under the caller's.
-func (s *Server) settings() []string {
+// arguments returns the server's command line without the program's name.
+func (s *Server) arguments() []string {
 	all := map[string]string{"max-connections": "400", "default-time-zone": "+00:00"}
 	maps.Copy(all, s.opts.Settings)
-	args := make([]string, 0, len(all))
+	args := []string{
+		"--no-defaults", "--datadir=" + s.data(), "--socket=" + filepath.Join(s.data(), "sock"), "--tmpdir=" + s.data(),
+		"--pid-file=" + filepath.Join(s.data(), "pid"), "--bind-address=127.0.0.1", "--port=" + strconv.Itoa(s.Port()),
+		"--skip-name-resolve", "--init-file=" + s.initFile(), logFileSize,
+	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		args = append(args, "--"+name+"="+all[name])
 	}
 	return args
-}
-
-// arguments are the server's command line without the program's name.
-func (s *Server) arguments() []string {
-	return append([]string{
-		"--no-defaults", "--datadir=" + s.data(), "--socket=" + filepath.Join(s.data(), "sock"), "--tmpdir=" + s.data(),
-		"--pid-file=" + filepath.Join(s.data(), "pid"), "--bind-address=127.0.0.1", "--port=" + strconv.Itoa(s.Port()),
-		"--skip-name-resolve", "--init-file=" + s.initFile(), logFileSize,
-	}, s.settings()...)
 }
 
 // launch starts the process and waits until it takes connections.
@@ -183,7 +170,8 @@ func (s *Server) launch(ctx context.Context) error {
 	}
 	defer func() { _ = log.Close() }() // the server has its own copy
 	spec := guard.Spec{
-		Path: s.daemon, Args: s.arguments(), Env: environ(), Dir: "/", Output: log, User: s.who, Stop: syscall.SIGTERM, Grace: stopGrace,
+		Path: s.daemon, Args: s.arguments(), Env: environ(), Dir: "/", Output: log, User: s.who,
+		Stop: syscall.SIGTERM, Grace: stopGrace,
 	}
 	if s.opts.Temporary {
 		spec.Stop, spec.Remove = syscall.SIGKILL, s.opts.Dir
@@ -194,7 +182,7 @@ func (s *Server) launch(ctx context.Context) error {
 	}
 	s.proc.Store(proc)
 	if err := s.await(ctx, proc); err != nil {
-		return errors.Join(err, s.kill(proc))
+		return errors.Join(err, s.kill())
 	}
 	return nil
 }
@@ -207,25 +195,14 @@ func (s *Server) await(ctx context.Context, proc *guard.Process) error {
 	}
 	db := sql.OpenDB(connector)
 	defer func() { _ = db.Close() }()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := db.PingContext(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-proc.Done():
-			return fmt.Errorf("MariaDB ended during its start: %s", s.complaint())
-		case <-ctx.Done():
-			return fmt.Errorf("MariaDB does not take connections: %w", errors.Join(ctx.Err(), err))
-		}
+	if err := proc.Await(ctx, db.PingContext); err != nil {
+		return fmt.Errorf("start MariaDB: %w: %s", err, s.logErrors())
 	}
+	return nil
 }
 
-// complaint is what the server's log says went wrong.
-func (s *Server) complaint() string {
+// logErrors returns the errors in the server's log.
+func (s *Server) logErrors() string {
 	text, err := os.ReadFile(s.LogFile())
 	if err != nil {
 		return err.Error()
@@ -248,59 +225,51 @@ func (s *Server) config(database string) *mysql.Config {
 
 func (s *Server) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port())) }
 
-// URL is the address of a database of this server, for package sqldb, with the superuser's name and password in it.
+// URL returns the URL of a database of this server, for package sqldb, with the superuser's name and
+// password.
 func (s *Server) URL(database string) string {
 	u := url.URL{
-		Scheme: "mysql", User: url.UserPassword(Superuser, s.password), Host: s.address(), Path: "/" + database, RawQuery: "tls=false",
+		Scheme: "mysql", User: url.UserPassword(Superuser, s.password), Host: s.address(), Path: "/" + database,
+		RawQuery: "tls=false",
 	}
 	return u.String()
 }
 
-// Port is the server's port on 127.0.0.1. A restart keeps it.
+// Port returns the server's port on 127.0.0.1. A restart keeps it.
 func (s *Server) Port() int { return int(s.port.Load()) }
 
-// Dir is the folder with everything of this server.
+// Dir returns the folder that holds everything of this server.
 func (s *Server) Dir() string { return s.opts.Dir }
 
-// PID is the process id of the server, running or last run.
+// PID returns the process id of the server, running or last run.
 func (s *Server) PID() int { return s.proc.Load().PID() }
 
-// Stop shuts the server down in order; when ctx ends first, at once.
+// Stop shuts the server down in order, or at once when ctx ends first.
 func (s *Server) Stop(ctx context.Context) error {
-	s.turn.Lock()
-	defer s.turn.Unlock()
-	proc := s.proc.Load()
-	if err := proc.Signal(syscall.SIGTERM); err != nil {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.proc.Load().End(ctx, syscall.SIGTERM); err == nil || ctx.Err() == nil {
 		return err
 	}
-	select {
-	case <-proc.Done():
-		return nil
-	case <-ctx.Done():
-		return s.kill(proc)
-	}
+	return s.kill()
 }
 
-// Kill ends the server with SIGKILL; the next start recovers from its log. It returns when the server is gone. Restart brings it back.
+// Kill ends the server with SIGKILL and returns when it has ended. Restart starts it again; the
+// server then recovers from its log.
 func (s *Server) Kill() error {
-	s.turn.Lock()
-	defer s.turn.Unlock()
-	return s.kill(s.proc.Load())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kill()
 }
 
-func (*Server) kill(proc *guard.Process) error {
-	if err := proc.Signal(syscall.SIGKILL); err != nil {
-		return err
-	}
-	<-proc.Done()
-	return nil
-}
+func (s *Server) kill() error { return s.proc.Load().End(context.Background(), syscall.SIGKILL) }
 
-// Restart starts a server that was killed or stopped again, on the same port. It returns when the server takes connections.
+// Restart starts a server that was killed or stopped again, on the same port. It returns when the
+// server takes connections.
 func (s *Server) Restart(ctx context.Context) error {
-	s.turn.Lock()
-	defer s.turn.Unlock()
-	if err := s.kill(s.proc.Load()); err != nil {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.kill(); err != nil {
 		return err
 	}
 	return s.launch(ctx)

@@ -10,13 +10,14 @@ import (
 	"syscall"
 )
 
-// account is whom the server runs as when the caller is root: initdb and postgres refuse root.
+// account is the user that the server runs as when the caller is root: initdb and
+// postgres refuse root. A nil account is the caller.
 type account struct {
-	name     string
-	uid, gid uint32
+	name string
+	syscall.Credential
 }
 
-// unprivileged returns the account to run the server as; nil when the caller is not root and runs it as himself.
+// unprivileged returns the account to run the server as: nil unless the caller is root.
 func unprivileged() (*account, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil //nolint:nilnil // "no other account" is an answer here, not a failure
@@ -26,39 +27,38 @@ func unprivileged() (*account, error) {
 		if err != nil {
 			continue
 		}
-		uid, err := strconv.ParseUint(found.Uid, 10, 32)
-		if err != nil || uid == 0 {
-			continue
+		uid, uidErr := strconv.ParseUint(found.Uid, 10, 32)
+		gid, gidErr := strconv.ParseUint(found.Gid, 10, 32)
+		if uidErr == nil && gidErr == nil && uid != 0 {
+			return &account{name, syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, nil
 		}
-		gid, err := strconv.ParseUint(found.Gid, 10, 32)
-		if err != nil {
-			continue
-		}
-		return &account{name: name, uid: uint32(uid), gid: uint32(gid)}, nil
 	}
-	return nil, errors.New("PostgreSQL refuses to run as root, and neither a user postgres nor a user nobody exists: create one")
+	return nil, errors.New("PostgreSQL refuses to run as root, and neither a user postgres nor a user nobody exists: " +
+		"create one")
 }
 
-// credential is what the child processes run as; nil means as the caller.
+// credential returns what the child processes run as; nil means as the caller.
 func (a *account) credential() *syscall.Credential {
 	if a == nil {
 		return nil
 	}
-	return &syscall.Credential{Uid: a.uid, Gid: a.gid}
+	return &a.Credential
 }
 
-// own gives a file or folder to the account.
-func (a *account) own(path string) error {
-	if a == nil {
+// Own makes the user that a server runs as the owner of a file or folder. A nil who
+// changes nothing.
+func Own(who *syscall.Credential, path string) error {
+	if who == nil {
 		return nil
 	}
-	if err := os.Lchown(path, int(a.uid), int(a.gid)); err != nil {
-		return fmt.Errorf("give %s to the user %s: %w", path, a.name, err)
+	if err := os.Lchown(path, int(who.Uid), int(who.Gid)); err != nil {
+		return fmt.Errorf("give %s to the user %d: %w", path, who.Uid, err)
 	}
 	return nil
 }
 
-// canEnter returns the first folder on the way to path, path included, that the account may not enter; empty: it can.
+// canEnter returns the first folder on the way to path, path included, that the account
+// may not enter, or "".
 func (a *account) canEnter(path string) (blocked string, err error) {
 	if a == nil {
 		return "", nil
@@ -78,24 +78,25 @@ func (a *account) canEnter(path string) (blocked string, err error) {
 	return "", nil
 }
 
+// mayEnter reports whether the account has the execute permission of a folder.
 func (a *account) mayEnter(info os.FileInfo) bool {
-	execute := info.Mode().Perm()
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return true
 	}
+	bit := os.FileMode(0o001)
 	switch {
-	case owner.Uid == a.uid:
-		return execute&0o100 != 0
-	case owner.Gid == a.gid:
-		return execute&0o010 != 0
-	default:
-		return execute&0o001 != 0
+	case owner.Uid == a.Uid:
+		bit = 0o100
+	case owner.Gid == a.Gid:
+		bit = 0o010
 	}
+	return info.Mode().Perm()&bit != 0
 }
 
-// Unprivileged is whom root runs servers as that refuse root, such as postgres and pgbouncer: the user postgres or else nobody, without
-// further groups. It is nil for everybody else, who runs them as himself. An error says that root has no such user.
+// Unprivileged returns the user as whom root runs servers that refuse root, such as
+// postgres and pgbouncer: the user postgres or else nobody, without further groups. For
+// any other caller it returns nil. It fails when root has no such user.
 func Unprivileged() (*syscall.Credential, error) {
 	who, err := unprivileged()
 	if err != nil {

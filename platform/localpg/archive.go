@@ -21,7 +21,7 @@ import (
 	"github.com/xi2/xz"
 )
 
-// An archive of PostgreSQL has some 30 MB, a checksum 64 bytes. What is larger is something else.
+// An archive of PostgreSQL has some 30 MB, a checksum 64 bytes. Larger files are refused.
 const (
 	maxArchive  = 512 << 20
 	maxChecksum = 4 << 10
@@ -29,8 +29,9 @@ const (
 	downloadLimit = 15 * time.Minute
 )
 
-// fetchArchive downloads this system's archive of github.com/zonkyio/embedded-postgres-binaries from a repository laid
-// out like Maven Central and returns it when its SHA-256 is the published one. An archive without a checksum is refused.
+// fetchArchive downloads this system's archive of github.com/zonkyio/embedded-postgres-binaries from
+// a repository laid out like Maven Central and returns it when its SHA-256 is the published one. An
+// archive without a checksum is refused.
 func fetchArchive(ctx context.Context, repository string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, downloadLimit)
 	defer cancel()
@@ -42,7 +43,8 @@ func fetchArchive(ctx context.Context, repository string) ([]byte, error) {
 		system += "-alpine"
 	}
 	name := "embedded-postgres-binaries-" + system
-	url := fmt.Sprintf("%s/io/zonky/test/postgres/%s/%s/%s-%s.jar", strings.TrimRight(repository, "/"), name, fetched, name, fetched)
+	url := fmt.Sprintf("%s/io/zonky/test/postgres/%s/%s/%s-%s.jar",
+		strings.TrimRight(repository, "/"), name, fetched, name, fetched)
 
 	text, err := get(ctx, url+".sha256", maxChecksum)
 	if err != nil {
@@ -127,7 +129,8 @@ func unpack(archive []byte, dir string) (err error) {
 	}
 }
 
-// extract writes one entry of the tar below root. Entries that are neither a folder, a file nor a link are left out.
+// extract writes one entry of the tar below root. Entries other than folders, files and links are
+// left out.
 func extract(root *os.Root, entry *tar.Header, content io.Reader) (err error) {
 	name := filepath.FromSlash(path.Clean(entry.Name))
 	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {

@@ -1,6 +1,7 @@
 package localpg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,15 +17,15 @@ const (
 	fetchedMajor = 17
 )
 
-// programs returns the installation to run the cluster in dir with: a cluster that exists needs its own major version, a new one
-// takes the newest.
+// programs returns the installation that runs the cluster in dir: an existing cluster needs its own
+// major version, a new one takes the newest.
 func programs(ctx context.Context, o Options, dir string, who *account) (installation, error) {
 	want := clusterMajor(dir)
 	bin, err := choose(ctx, o, want)
 	if errors.Is(err, ErrNotFound) {
 		if want != 0 && want != fetchedMajor {
-			return bin, fmt.Errorf("the cluster in %s was made by PostgreSQL %d, which is not installed any more: install it, or remove the folder",
-				dir, want)
+			return bin, fmt.Errorf("the cluster in %s was made by PostgreSQL %d, which is not installed any more: "+
+				"install it, or remove the folder", dir, want)
 		}
 		bin, err = fetch(ctx, o)
 	}
@@ -32,20 +33,18 @@ func programs(ctx context.Context, o Options, dir string, who *account) (install
 		return bin, err
 	}
 	if want != 0 && bin.major != want {
-		return bin, fmt.Errorf("the cluster in %s was made by PostgreSQL %d, but %s holds %d: install %d, or remove the folder",
-			dir, want, bin.binDir, bin.major, want)
+		return bin, fmt.Errorf("the cluster in %s was made by PostgreSQL %d, but %s holds %d: "+
+			"install %d, or remove the folder", dir, want, bin.binDir, bin.major, want)
 	}
 	if blocked, err := who.canEnter(bin.binDir); err != nil || blocked != "" {
-		return bin, errors.Join(err, fmt.Errorf("the user %s, as whom PostgreSQL runs for root, may not enter %s", who.name, blocked))
+		return bin, errors.Join(err,
+			fmt.Errorf("the user %s, as whom PostgreSQL runs for root, may not enter %s", who.name, blocked))
 	}
 	return bin, nil
 }
 
-// choose picks among what is installed: the version wanted if it is there, else the newest.
+// choose returns the installation of the wanted major version, or else the newest.
 func choose(ctx context.Context, o Options, want int) (installation, error) {
-	if o.BinDir != "" {
-		return inspect(ctx, o.BinDir)
-	}
 	found, err := find(ctx, o.Environ, o.folders)
 	if err != nil {
 		return installation{}, err
@@ -58,7 +57,7 @@ func choose(ctx context.Context, o Options, want int) (installation, error) {
 	return found[0], nil
 }
 
-// fetch downloads the server's programs once and keeps them in the user's cache.
+// fetch returns the server's programs from the user's cache, and downloads them first if necessary.
 func fetch(ctx context.Context, o Options) (installation, error) {
 	cache, err := cacheDir(o.Environ)
 	if err != nil {
@@ -67,7 +66,7 @@ func fetch(ctx context.Context, o Options) (installation, error) {
 	if err := os.MkdirAll(cache, 0o755); err != nil { //nolint:gosec // programs for everybody, as in /usr/lib
 		return installation{}, fmt.Errorf("make the cache for PostgreSQL: %w", err)
 	}
-	// One download at a time: others wait here and find it done.
+	// One download at a time: concurrent callers wait here and find it complete.
 	lock, err := acquire(ctx, cache)
 	if err != nil {
 		return installation{}, err
@@ -79,16 +78,18 @@ func fetch(ctx context.Context, o Options) (installation, error) {
 	if one, err := inspect(ctx, bin); err == nil {
 		return one, nil
 	}
-	o.sayf("No PostgreSQL server is installed: downloading %s from %s to %s", fetched, o.Repository, home)
-	if err := download(ctx, o, cache, home); err != nil {
-		return installation{}, fmt.Errorf("no PostgreSQL server is installed and none could be downloaded (%w): %s", err, howToInstall())
+	repository := cmp.Or(o.Environ[RepositoryVariable], mavenCentral)
+	o.sayf("No PostgreSQL server is installed: downloading %s from %s to %s", fetched, repository, home)
+	if err := download(ctx, repository, cache, home); err != nil {
+		return installation{}, fmt.Errorf("no PostgreSQL server is installed and none could be downloaded (%w): %s",
+			err, howToInstall)
 	}
 	return inspect(ctx, bin)
 }
 
 // download fetches the archive, checks it against its published SHA-256, unpacks it and moves it to home.
-func download(ctx context.Context, o Options, cache, home string) (err error) {
-	archive, err := fetchArchive(ctx, o.Repository)
+func download(ctx context.Context, repository, cache, home string) (err error) {
+	archive, err := fetchArchive(ctx, repository)
 	if err != nil {
 		return err
 	}
@@ -106,17 +107,14 @@ func download(ctx context.Context, o Options, cache, home string) (err error) {
 	if _, err := inspect(ctx, filepath.Join(work, "bin")); err != nil {
 		return fmt.Errorf("the archive is incomplete: %w", err)
 	}
-	if err := os.RemoveAll(home); err != nil {
-		return fmt.Errorf("remove an unusable download: %w", err)
-	}
-	if err := os.Rename(work, home); err != nil {
-		return fmt.Errorf("put the download in its place: %w", err)
+	if err := errors.Join(os.RemoveAll(home), os.Rename(work, home)); err != nil {
+		return fmt.Errorf("replace %s by the download: %w", home, err)
 	}
 	return nil
 }
 
-// cacheDir is where downloaded programs are kept: the user's cache; root's would be closed to the server's account, so for root the
-// system's.
+// cacheDir returns the folder of downloaded programs: the user's cache, or for root the system's,
+// because the server's account may not enter root's.
 func cacheDir(environ map[string]string) (string, error) {
 	if dir := environ["XDG_CACHE_HOME"]; filepath.IsAbs(dir) {
 		return filepath.Join(dir, "rowlock"), nil
@@ -124,12 +122,8 @@ func cacheDir(environ map[string]string) (string, error) {
 	if os.Geteuid() == 0 {
 		return "/var/cache/rowlock", nil
 	}
-	home := environ["HOME"]
-	if home == "" {
-		return "", errors.New("neither HOME nor XDG_CACHE_HOME is set: no place to keep a downloaded PostgreSQL")
+	if home := environ["HOME"]; home != "" {
+		return filepath.Join(home, ".cache", "rowlock"), nil
 	}
-	if runtime.GOOS == "darwin" {
-		return filepath.Join(home, "Library", "Caches", "rowlock"), nil
-	}
-	return filepath.Join(home, ".cache", "rowlock"), nil
+	return "", errors.New("neither HOME nor XDG_CACHE_HOME is set: no place to keep a downloaded PostgreSQL")
 }

@@ -62,16 +62,17 @@ func serve(t *testing.T, r *repository) (url string) {
 func bare(t *testing.T, repository string) Options {
 	t.Helper()
 	return Options{
-		Dir:        filepath.Join(folder(t), "data"),
-		Settings:   quick(),
-		Repository: repository,
-		Environ:    map[string]string{"PATH": "/nonexistent", "XDG_CACHE_HOME": folder(t)},
-		folders:    []string{"/nonexistent/*"},
+		Dir:      filepath.Join(folder(t), "data"),
+		Settings: quick(),
+		Environ: map[string]string{
+			"PATH": "/nonexistent", "XDG_CACHE_HOME": folder(t), RepositoryVariable: repository,
+		},
+		folders: []string{"/nonexistent/*"},
 	}
 }
 
-// Nothing is installed: the archive is fetched once, checked, unpacked, kept, and runs. It holds the installed server's programs,
-// behind scripts that call them.
+// Nothing is installed: the archive is fetched once, checked, unpacked, kept, and runs. It
+// holds the installed server's programs, behind scripts that call them.
 func TestFetch(t *testing.T) {
 	t.Parallel()
 	installed, err := find(t.Context(), map[string]string{"PATH": "/usr/bin:/bin"}, systemFolders())
@@ -220,8 +221,8 @@ func jar(t *testing.T, files map[string]string) []byte {
 	return zipped.Bytes()
 }
 
-// xzOf wraps data in the .xz format (tukaani.org/xz/xz-file-format.txt) without compressing it: no library here writes xz, and a test
-// should not need the program.
+// xzOf wraps data in the .xz format (tukaani.org/xz/xz-file-format.txt) without compressing it:
+// no library here writes xz, and a test should not need the program.
 func xzOf(data []byte) []byte {
 	le := binary.LittleEndian
 	withCRC := func(b []byte) []byte { return le.AppendUint32(b, crc32.ChecksumIEEE(b)) }
@@ -231,7 +232,8 @@ func xzOf(data []byte) []byte {
 	out := append([]byte{0xFD, '7', 'z', 'X', 'Z', 0}, flags...)
 	out = le.AppendUint32(out, crc32.ChecksumIEEE(flags))
 
-	// The block: header (12 bytes; one filter, LZMA2, dictionary of 4 KiB), uncompressed LZMA2 chunks, padding, check.
+	// The block: header (12 bytes; one filter, LZMA2, dictionary of 4 KiB), uncompressed LZMA2
+	// chunks, padding, check.
 	start := len(out)
 	out = append(out, withCRC([]byte{2, 0, 0x21, 1, 0, 0, 0, 0})...)
 	for rest, control := data, byte(1); len(rest) > 0; control = 2 {

@@ -1,6 +1,7 @@
 package localpg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,21 +9,21 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// BinVariable names the environment variable that points at the folder of initdb and postgres; when it is set, nothing else is looked at.
+// BinVariable names the environment variable with the folder of initdb and postgres. When it is set,
+// no other folder is searched.
 const BinVariable = "ROWLOCK_POSTGRES_BIN"
 
-// oldest is the first major version with client_connection_check_interval, without which a dead client's statement that waits for a
-// lock is carried out later.
+// oldest is the first major version with client_connection_check_interval, without which the server
+// carries out the waiting statement of a dead client later.
 const oldest = 14
 
-// ErrNotFound is returned by Find when no usable server is installed.
+// ErrNotFound means that no usable server is installed.
 var ErrNotFound = errors.New("no PostgreSQL server found")
 
 // installation is a folder with the programs of one PostgreSQL version.
@@ -31,9 +32,10 @@ type installation struct {
 	major, minor int
 }
 
-// Find returns the folder of the newest PostgreSQL server (14 or later) that is installed here: the folder named by BinVariable, or
-// on PATH, or what `pg_config --bindir` says, or one of the usual folders of Debian, Fedora, Homebrew and others. environ is the
-// environment to look in, as config.Environ returns it. When there is none the error is ErrNotFound with what was seen.
+// Find returns the folder of the newest installed PostgreSQL server (14 or later). It searches the
+// folder named by BinVariable, or else PATH, the output of `pg_config --bindir`, and the usual
+// folders of Debian, Fedora, Homebrew and others. environ is the environment, as config.Environ
+// returns it. Without a usable server Find returns ErrNotFound with the unusable ones.
 func Find(ctx context.Context, environ map[string]string) (binDir string, err error) {
 	found, err := find(ctx, environ, systemFolders())
 	if err != nil {
@@ -70,15 +72,12 @@ func find(ctx context.Context, environ map[string]string, folders []string) ([]i
 		return nil, ErrNotFound
 	}
 	slices.SortStableFunc(found, func(a, b installation) int {
-		if a.major != b.major {
-			return b.major - a.major
-		}
-		return b.minor - a.minor
+		return cmp.Or(b.major-a.major, b.minor-a.minor)
 	})
 	return found, nil
 }
 
-// candidates lists the folders to look into, each once, those of the caller's environment first.
+// candidates returns the folders to search, each once, those of the caller's environment first.
 func candidates(ctx context.Context, environ map[string]string, folders []string) []string {
 	path := filepath.SplitList(environ["PATH"])
 	dirs := slices.Clone(path)
@@ -106,7 +105,8 @@ func candidates(ctx context.Context, environ map[string]string, folders []string
 	return unique
 }
 
-// systemFolders are where packages put the server's programs, most of them off the PATH.
+// systemFolders returns the folders where packages put the server's programs, most of them off the
+// PATH.
 func systemFolders() []string {
 	return []string{
 		"/usr/lib/postgresql/*/bin",        // Debian, Ubuntu
@@ -124,18 +124,14 @@ func systemFolders() []string {
 
 var versionLine = regexp.MustCompile(`\(PostgreSQL\) (\d+)(?:\.(\d+))?`)
 
-// inspect says which server is in dir, or why none can be used.
+// inspect returns the installation in dir, or an error that says why it cannot be used.
 func inspect(ctx context.Context, dir string) (installation, error) {
-	// Where dir holds links, the folder behind them has all of the programs, and is the same for every way that leads to it.
+	// Where dir holds links, their target has all of the programs, and is found only once.
 	if target, err := filepath.EvalSymlinks(filepath.Join(dir, "postgres")); err == nil {
 		if home := filepath.Dir(target); executable(filepath.Join(home, "initdb")) {
-			return inspectFolder(ctx, home)
+			dir = home
 		}
 	}
-	return inspectFolder(ctx, dir)
-}
-
-func inspectFolder(ctx context.Context, dir string) (installation, error) {
 	for _, name := range []string{"postgres", "initdb"} {
 		if !executable(filepath.Join(dir, name)) {
 			return installation{}, fmt.Errorf("no program %s in %s", name, dir)
@@ -147,9 +143,9 @@ func inspectFolder(ctx context.Context, dir string) (installation, error) {
 	}
 	parts := versionLine.FindStringSubmatch(line)
 	if parts == nil {
-		return installation{}, fmt.Errorf("%s/postgres calls itself %q, which is no PostgreSQL", dir, line)
+		return installation{}, fmt.Errorf("%s/postgres reports %q, which is no PostgreSQL", dir, line)
 	}
-	// The pattern lets digits through and nothing else; a minor version that is missing (a beta) counts as 0.
+	// The pattern matches digits only; a missing minor version (of a beta) counts as 0.
 	major, _ := strconv.Atoi(parts[1])
 	minor, _ := strconv.Atoi(parts[2])
 	if major < oldest {
@@ -158,7 +154,7 @@ func inspectFolder(ctx context.Context, dir string) (installation, error) {
 	return installation{binDir: dir, major: major, minor: minor}, nil
 }
 
-// output runs a program that only prints, and returns its first line.
+// output runs a program and returns the first line of its output.
 func output(ctx context.Context, program string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -176,11 +172,7 @@ func executable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 }
 
-// howToInstall is the end of the one sentence for somebody who has neither a server nor a network.
-func howToInstall() string {
-	if runtime.GOOS == "darwin" {
-		return "install one with `brew install postgresql@17`, or set DATABASE_URL to a server of yours"
-	}
-	return "install one (`apt-get install postgresql` on Debian and Ubuntu, `dnf install postgresql-server` on Fedora), " +
-		"or set DATABASE_URL to a server of yours"
-}
+// howToInstall is the advice for a machine without a server and without a network.
+const howToInstall = "install one (`apt-get install postgresql` on Debian and Ubuntu, " +
+	"`dnf install postgresql-server` on Fedora, `brew install postgresql@17` on macOS), " +
+	"or set DATABASE_URL to a server of yours"

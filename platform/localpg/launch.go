@@ -19,12 +19,10 @@ import (
 const (
 	// startLimit bounds a start, recovery from a crash included.
 	startLimit = 2 * time.Minute
-	// slowStart is when a start is long enough to say why.
+	// slowStart is the time after which a start reports that it takes long.
 	slowStart = 3 * time.Second
 	// guardGrace is how long the guard lets the server shut down in order before SIGKILL.
 	guardGrace = 20 * time.Second
-	// logLimit is the size in bytes at which a start puts the log aside.
-	logLimit = 16 << 20
 )
 
 var (
@@ -32,8 +30,8 @@ var (
 	errNotYet    = errors.New("processes of the last run are still ending")
 )
 
-// launch starts the server's process on s.port and waits until it takes connections. errPortTaken (by errors.Is): somebody else has
-// the port.
+// launch starts the server's process on s.port and waits until it takes connections. It
+// returns errPortTaken when another process has the port.
 func (s *Server) launch(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -48,14 +46,17 @@ func (s *Server) launch(ctx context.Context) error {
 	}
 }
 
-// attempt is one try of launch.
+// attempt starts the server's process once.
 func (s *Server) attempt(ctx context.Context) error {
-	log, offset, err := openLog(s.dir)
+	log, err := os.OpenFile(s.LogFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return err
+		return fmt.Errorf("open the server's log: %w", err)
 	}
 	defer func() { _ = log.Close() }() // the server has its own copy
-
+	offset, err := log.Seek(0, io.SeekEnd)
+	if err != nil {
+		return fmt.Errorf("open the server's log: %w", err)
+	}
 	spec := guard.Spec{
 		Path:   filepath.Join(s.bin.binDir, "postgres"),
 		Args:   s.opts.command(dataDir(s.dir), s.Port()),
@@ -84,64 +85,35 @@ func (s *Server) attempt(ctx context.Context) error {
 	return nil
 }
 
-// errEnded says that the server's process ended before it took connections; explain finds out why.
-var errEnded = errors.New("PostgreSQL ended during its start")
-
-// await returns when the server takes connections.
+// await returns when the server takes connections. It connects only once postmaster.pid says that
+// the server is ready, because until then another process may listen on the port, and not answer.
 func (s *Server) await(ctx context.Context, proc *guard.Process) error {
-	slow := time.NewTimer(slowStart)
-	defer slow.Stop()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !postmasterReady(dataDir(s.dir), proc.PID()) {
-		select {
-		case <-tick.C:
-		case <-proc.Done():
-			return errEnded
-		case <-slow.C:
-			s.opts.sayf("PostgreSQL is still starting; after a crash it recovers from its log first (messages: %s)", s.LogFile())
-		case <-ctx.Done():
-			return fmt.Errorf("PostgreSQL does not take connections: %w", ctx.Err())
-		}
-	}
-	return s.greet(ctx)
-}
-
-// greet connects once: whoever gets the server's URL can use it.
-func (s *Server) greet(ctx context.Context) error {
 	connector, err := pq.NewConnector(s.URL("postgres"))
 	if err != nil {
 		return fmt.Errorf("connect to the new PostgreSQL server: %w", err)
 	}
 	db := sql.OpenDB(connector)
-	if err := errors.Join(db.PingContext(ctx), db.Close()); err != nil {
-		return fmt.Errorf("connect to the new PostgreSQL server: %w", err)
+	defer func() { _ = db.Close() }()
+	slow := time.AfterFunc(slowStart, func() {
+		s.opts.sayf("PostgreSQL is still starting; after a crash it recovers from its log first (messages: %s)",
+			s.LogFile())
+	})
+	defer slow.Stop()
+	err = proc.Await(ctx, func(ctx context.Context) error {
+		if !postmasterReady(dataDir(s.dir), proc.PID()) {
+			return errors.New("it is still starting")
+		}
+		return db.PingContext(ctx)
+	})
+	if err != nil {
+		return fmt.Errorf("start PostgreSQL: %w", err)
 	}
 	return nil
 }
 
-// openLog opens the server's log for appending and returns where the next message will be. A log that has grown is put aside.
-func openLog(dir string) (*os.File, int64, error) {
-	path := logFile(dir)
-	if info, err := os.Stat(path); err == nil && info.Size() > logLimit {
-		if err := os.Rename(path, path+".1"); err != nil {
-			return nil, 0, fmt.Errorf("put the server's old log aside: %w", err)
-		}
-	}
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // a name of ours in the data folder
-	if err != nil {
-		return nil, 0, fmt.Errorf("open the server's log: %w", err)
-	}
-	offset, err := file.Seek(0, io.SeekEnd)
-	if err != nil {
-		return nil, 0, errors.Join(fmt.Errorf("open the server's log: %w", err), file.Close())
-	}
-	return file, offset, nil
-}
-
-// explain replaces errEnded by what the server itself said since offset.
+// explain replaces guard.ErrEnded by what the server itself logged since offset.
 func (s *Server) explain(err error, offset int64) error {
-	if !errors.Is(err, errEnded) {
+	if !errors.Is(err, guard.ErrEnded) {
 		return err
 	}
 	text := readFile(s.LogFile())
@@ -164,7 +136,7 @@ func (s *Server) explain(err error, offset int64) error {
 	return fmt.Errorf("%w: %s (messages: %s)", err, strings.Join(reasons, "; "), s.LogFile())
 }
 
-// shellQuote makes one word of it for a POSIX shell.
+// shellQuote quotes a word for a POSIX shell.
 func shellQuote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -20,7 +20,8 @@ import (
 	"github.com/rowlock/rowlock/platform/waittest"
 )
 
-// childVariable names the folder of the server that a process of this binary, started by a test, runs until it is killed.
+// childVariable names the folder of the server that a process of this binary, started by a
+// test, runs until it is killed.
 const childVariable = "ROWLOCK_LOCALPG_CHILD"
 
 func TestMain(m *testing.M) {

@@ -2,23 +2,22 @@ package localpg
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"strconv"
 )
 
-// The range that FreePort picks from lies below the ports that systems give to outgoing connections (Linux from 32768, others from
-// 49152). A port of that range, free while its server restarts, can be taken by any dialling process, or by a client that dials
-// the missing server and, as TCP allows, meets itself.
+// FreePort's range lies below the ports that systems use for outgoing connections (Linux from 32768,
+// others from 49152). One of those ports, free while its server restarts, could be taken by any
+// process that dials, or by a client that dials the missing server and, as TCP allows, connects to
+// itself.
 const (
 	firstPort = 20000
 	lastPort  = 31999
 )
 
-// FreePort returns a TCP port of 127.0.0.1 that nobody listens on, between 20000 and 31999. Somebody may take it before the caller
-// does: try again then.
+// FreePort returns a free TCP port of 127.0.0.1 between 20000 and 31999. Another process may take it
+// before the caller does; the caller then tries another one.
 func FreePort(ctx context.Context) (int, error) {
 	for range 1000 {
 		if port := firstPort + rand.IntN(lastPort-firstPort+1); portFree(ctx, port) {
@@ -28,10 +27,10 @@ func FreePort(ctx context.Context) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	return 0, errors.New("no free port on 127.0.0.1 between " + strconv.Itoa(firstPort) + " and " + strconv.Itoa(lastPort))
+	return 0, fmt.Errorf("no free port on 127.0.0.1 between %d and %d", firstPort, lastPort)
 }
 
-// portFree says whether a server could listen on the port now.
+// portFree reports whether a server could listen on the port now.
 func portFree(ctx context.Context, port int) bool {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp4", address(port))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// alive says whether a process of this id exists, whoever owns it.
+// alive reports whether a process with this id exists, of any user.
 func alive(pid int) bool {
 	if pid <= 0 {
 		return false
@@ -23,25 +23,19 @@ func alive(pid int) bool {
 }
 
 // postmasterPID returns the process id in the cluster's postmaster.pid; 0 when there is none.
-func postmasterPID(data string) int {
-	line, _, _ := strings.Cut(readFile(filepath.Join(data, "postmaster.pid")), "\n")
-	pid, err := strconv.Atoi(strings.TrimSpace(line))
-	if err != nil {
-		return 0
-	}
-	return pid
-}
+func postmasterPID(data string) int { return readNumber(filepath.Join(data, "postmaster.pid")) }
 
-// postmasterReady says whether the server with this process id takes connections: line 8 of postmaster.pid, as pg_ctl reads it.
+// postmasterReady reports whether the server with this process id takes connections, by line 8 of
+// postmaster.pid, as pg_ctl does.
 func postmasterReady(data string, pid int) bool {
 	const statusLine = 7
-	lines := strings.Split(readFile(filepath.Join(data, "postmaster.pid")), "\n")
-	return len(lines) > statusLine &&
-		strings.TrimSpace(lines[0]) == strconv.Itoa(pid) &&
-		strings.TrimSpace(lines[statusLine]) == "ready"
+	file := filepath.Join(data, "postmaster.pid")
+	lines := strings.Split(readFile(file), "\n")
+	return len(lines) > statusLine && readNumber(file) == pid && strings.TrimSpace(lines[statusLine]) == "ready"
 }
 
-// readFile returns the file's text; "" when it cannot be read, which for the files read here means the same as an empty one.
+// readFile returns a file's text, or "" when it cannot be read, which callers treat like an empty
+// file.
 func readFile(path string) string {
 	text, err := os.ReadFile(path) //nolint:gosec // files of the data folder and of /proc
 	if err != nil {
@@ -50,18 +44,18 @@ func readFile(path string) string {
 	return string(text)
 }
 
-// serves says whether the process is a PostgreSQL server of this cluster: process ids are given out again, after a restart of the
-// machine or of a container even quickly.
+// serves reports whether the process is a PostgreSQL server of this cluster. The id alone proves
+// nothing: the system reuses process ids, after a restart of the machine or a container even soon.
 func serves(ctx context.Context, pid int, data string) bool {
 	args := arguments(ctx, pid)
 	return strings.Contains(args, "postgres") && strings.Contains(args, data)
 }
 
-// hasProc says whether the system shows its processes as Linux does. Where it does, nothing here needs ps, which minimal installations
-// and images are without.
+// hasProc reports whether the system has /proc as on Linux. Then ps, which minimal images lack, is
+// not needed.
 func hasProc() bool { return exists("/proc/self/stat") }
 
-// arguments are the command line of a process, "" when there is none (any more).
+// arguments returns the command line of a process, or "" when the process does not exist.
 func arguments(ctx context.Context, pid int) string {
 	if hasProc() {
 		return strings.ReplaceAll(readFile(fmt.Sprintf("/proc/%d/cmdline", pid)), "\x00", " ")
@@ -73,16 +67,17 @@ func arguments(ctx context.Context, pid int) string {
 	return args
 }
 
-// reapOrphan stops a server of this cluster that outlived its owner and its guard. The caller holds the lock of the folder, so the
-// server is nobody's. It is stopped instead of adopted: its port, its settings and its version are those of another start, and it is
-// no child of ours, whose end we would hear of.
+// reapOrphan stops a server of this cluster that outlived its owner and its guard. The caller holds
+// the folder's lock, so the server has no owner. It is not reused: its port, settings and version
+// are those of another start, and it is not our child, whose end we could wait for.
 func reapOrphan(ctx context.Context, o Options, data string) error {
 	pid := postmasterPID(data)
 	if !alive(pid) {
 		return nil
 	}
 	if !serves(ctx, pid, data) {
-		// The id belongs to somebody else now, but PostgreSQL only asks whether it lives and would refuse to start.
+		// The id belongs to another process now, but PostgreSQL checks only that it exists and
+		// would refuse to start.
 		if err := os.Remove(filepath.Join(data, "postmaster.pid")); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("remove the stale postmaster.pid: %w", err)
 		}
@@ -95,10 +90,12 @@ func reapOrphan(ctx context.Context, o Options, data string) error {
 		wait   time.Duration
 	}{{syscall.SIGINT, 15 * time.Second}, {syscall.SIGQUIT, 5 * time.Second}, {syscall.SIGKILL, 5 * time.Second}} {
 		if err := syscall.Kill(pid, step.signal); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return fmt.Errorf("stop the PostgreSQL server left over from a killed run (process %d): %w", pid, err)
+			return fmt.Errorf("stop the PostgreSQL server left over from a killed run (process %d): %w",
+				pid, err)
 		}
 		for deadline := time.Now().Add(step.wait); time.Now().Before(deadline); {
-			// Where nobody reaps orphans (a container without an init) a dead one keeps its id; then its arguments are empty.
+			// In a container without an init a dead orphan keeps its id; then its arguments are
+			// empty.
 			if !alive(pid) || !serves(ctx, pid, data) {
 				return nil
 			}
@@ -110,7 +107,7 @@ func reapOrphan(ctx context.Context, o Options, data string) error {
 	return fmt.Errorf("the PostgreSQL server left over from a killed run (process %d) does not end", pid)
 }
 
-// children returns the ids of the process's children.
+// children returns the process ids of a process's children.
 func children(ctx context.Context, parent int) ([]int, error) {
 	if hasProc() {
 		return childrenInProc(parent)
@@ -129,7 +126,8 @@ func children(ctx context.Context, parent int) ([]int, error) {
 	return pids, nil
 }
 
-// childrenInProc reads them from /proc/PID/stat: id, (name), state, parent's id; see proc_pid_stat(5).
+// childrenInProc reads the children from /proc/PID/stat: id, (name), state, parent's id; see
+// proc_pid_stat(5).
 func childrenInProc(parent int) ([]int, error) {
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -137,10 +135,10 @@ func childrenInProc(parent int) ([]int, error) {
 	}
 	var pids []int
 	for _, file := range files {
-		stat := readFile(file) // "" when it has ended meanwhile
+		stat := readFile(file) // "" when the process has ended
 		var pid, ppid int
 		var state string
-		// The name is the process's own choice, parentheses and blanks included.
+		// The name may contain parentheses and blanks.
 		if _, err := fmt.Sscan(stat[strings.LastIndex(stat, ")")+1:], &state, &ppid); err != nil || ppid != parent {
 			continue
 		}

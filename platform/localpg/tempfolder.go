@@ -9,15 +9,16 @@ import (
 )
 
 const (
-	// memoryFolder is a file system in memory, where there is one.
+	// memoryFolder is a file system in memory, where the system has one.
 	memoryFolder = "/dev/shm"
-	// memoryRoom is how many bytes must be free there, and of the machine's memory, for a server of tests to go into it.
+	// memoryRoom is how many bytes must be free there, and of the machine's memory, to use it.
 	memoryRoom = 6 << 30
 )
 
-// TempFolder makes a folder for a server that is worth nothing without this process, open to the account that the server runs as. It
-// lies in memory where there is plenty: a test's database is some 300 files, which a file system on disk makes and removes in six times
-// the processor time. Elsewhere it lies in [os.TempDir]. The pattern is that of [os.MkdirTemp].
+// TempFolder makes a folder for a temporary server, which the account that the server runs as can
+// enter. It lies in memory where enough is free: a test's database is some 300 files, which a file
+// system on disk creates and removes in six times the processor time. Otherwise it lies in
+// [os.TempDir]. The pattern is that of [os.MkdirTemp].
 func TempFolder(pattern string) (string, error) {
 	parent := ""
 	if roomy(memoryFolder) {
@@ -27,20 +28,21 @@ func TempFolder(pattern string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("make a folder for the server: %w", err)
 	}
-	// Root's server runs as another user, who has to get through. The cluster in it is 0700.
+	// Root's server runs as another user, which must be able to enter. The cluster in it is 0700.
 	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // as above
 		return "", fmt.Errorf("open the server's folder: %w", err)
 	}
 	return dir, nil
 }
 
-// TempFolders are the folders in which TempFolder makes its own.
+// TempFolders returns the folders in which TempFolder makes its own.
 func TempFolders() []string { return []string{os.TempDir(), memoryFolder} }
 
-// roomy tells whether a file system in memory has memoryRoom, and the machine too.
+// roomy reports whether a file system in memory has memoryRoom free, and the machine too.
 func roomy(path string) bool {
 	var fs syscall.Statfs_t
-	if err := syscall.Statfs(path, &fs); err != nil || fs.Bavail*uint64(fs.Bsize) < memoryRoom { //nolint:gosec // a size
+	err := syscall.Statfs(path, &fs)
+	if err != nil || fs.Bavail*uint64(fs.Bsize) < memoryRoom { //nolint:gosec // a size
 		return false
 	}
 	for line := range strings.Lines(readFile("/proc/meminfo")) {

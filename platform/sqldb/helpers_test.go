@@ -5,9 +5,12 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/jmoiron/sqlx"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -19,7 +22,7 @@ func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 // change adapts the settings of a test's pool.
 type change func(*sqldb.Settings)
 
-// bothEngines are those that the tests' pools may be of.
+// bothEngines returns the engines of the tests' pools.
 func bothEngines() []sqldb.Engine { return []sqldb.Engine{sqldb.PostgreSQL, sqldb.MySQL} }
 
 // open opens a pool that is closed when the test ends.
@@ -29,7 +32,13 @@ func open(tb testing.TB, url string, changes ...change) *sqldb.DB {
 	for _, c := range changes {
 		c(&settings)
 	}
-	db, err := sqldb.Open(tb.Context(), settings, slog.New(slog.DiscardHandler), nil)
+	return openWith(tb, settings, nil)
+}
+
+// openWith opens a pool whose metrics go to reg, which may be nil.
+func openWith(tb testing.TB, settings sqldb.Settings, reg prometheus.Registerer) *sqldb.DB {
+	tb.Helper()
+	db, err := sqldb.Open(tb.Context(), settings, slog.New(slog.DiscardHandler), reg)
 	if err != nil {
 		tb.Fatalf("open: %v", err)
 	}
@@ -41,7 +50,7 @@ func open(tb testing.TB, url string, changes ...change) *sqldb.DB {
 	return db
 }
 
-// counterDatabase is a database with two counters, a and b, at 0.
+// counterDatabase makes a database with two counters, a and b, at 0.
 func counterDatabase(tb testing.TB) string {
 	tb.Helper()
 	url := dbtest.Empty(tb)
@@ -53,29 +62,71 @@ func counterDatabase(tb testing.TB) string {
 // execute runs statements without parameters.
 func execute(tb testing.TB, db *sqldb.DB, statements string) {
 	tb.Helper()
-	err := db.InTx(tb.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
-		_, err := tx.ExecContext(ctx, statements)
-		return err
-	})
-	if err != nil {
+	if err := execTx(tb.Context(), db, statements); err != nil {
 		tb.Fatalf("execute: %v", err)
 	}
 }
 
-// value reads a counter.
+// value returns a counter's value.
 func value(tb testing.TB, db *sqldb.DB, id string) int64 {
 	tb.Helper()
 	var n int64
-	if err := db.GetContext(tb.Context(), &n, `SELECT n FROM counter WHERE id = $1`, id); err != nil {
+	if err := db.GetContext(tb.Context(), &n, `SELECT n FROM counter WHERE id = '`+id+`'`); err != nil {
 		tb.Fatalf("read counter %s: %v", id, err)
 	}
 	return n
 }
 
-// add adds to a counter inside a transaction.
+// wantValue checks a counter's value.
+func wantValue(tb testing.TB, db *sqldb.DB, id string, want int64) {
+	tb.Helper()
+	if n := value(tb, db, id); n != want {
+		tb.Errorf("%s = %d, want %d", id, n, want)
+	}
+}
+
+// add adds to a counter inside a transaction, on either engine.
 func add(ctx context.Context, tx *sqlx.Tx, id string, n int64) error {
-	_, err := tx.ExecContext(ctx, `UPDATE counter SET n = n + $2 WHERE id = $1`, id, n)
+	_, err := tx.ExecContext(ctx, tx.Rebind(`UPDATE counter SET n = n + ? WHERE id = ?`), n, id)
 	return err
+}
+
+// execTx runs one statement in a transaction.
+func execTx(ctx context.Context, db *sqldb.DB, query string, args ...any) error {
+	return db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, query, args...)
+		return err
+	})
+}
+
+// execOnce runs one statement by Once.
+func execOnce(ctx context.Context, db *sqldb.DB, query string, args ...any) error {
+	return db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
+		_, err := conn.ExecContext(ctx, query, args...)
+		return err
+	})
+}
+
+const oneUpdate = `UPDATE counter SET n = n + $1 WHERE id = 'a'`
+
+func increment(ctx context.Context, conn *sqlx.Conn) error {
+	_, err := conn.ExecContext(ctx, oneUpdate, 1)
+	return err
+}
+
+// warnings returns what Warn logs for a pool with these settings.
+func warnings(tb testing.TB, s sqldb.Settings) string {
+	tb.Helper()
+	var log strings.Builder
+	s.Engines = bothEngines()
+	db, err := sqldb.Open(tb.Context(), s, slog.New(slog.NewTextHandler(&log, nil)), nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := errors.Join(db.Warn(tb.Context()), db.Close()); err != nil {
+		tb.Fatal(err)
+	}
+	return log.String()
 }
 
 // wantError checks the outcome and the reason of an error.
@@ -86,7 +137,7 @@ func wantError(tb testing.TB, err error, outcome sqldb.Outcome, reason sqldb.Rea
 	}
 }
 
-// classified is the error's part of this package.
+// classified returns the *sqldb.Error in err.
 func classified(tb testing.TB, err error) *sqldb.Error {
 	tb.Helper()
 	e, ok := errors.AsType[*sqldb.Error](err)
@@ -127,17 +178,12 @@ func hold(tb testing.TB, db *sqldb.DB, id string) (release func()) {
 	case err := <-done:
 		tb.Fatalf("hold %s: %v", id, err)
 	}
-	released := false
-	release = func() {
-		if released {
-			return
-		}
-		released = true
+	release = sync.OnceFunc(func() {
 		close(free)
 		if err := <-done; err != nil {
 			tb.Errorf("hold %s: %v", id, err)
 		}
-	}
+	})
 	tb.Cleanup(release)
 	return release
 }

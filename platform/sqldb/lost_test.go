@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -16,7 +15,7 @@ import (
 	"github.com/rowlock/rowlock/platform/waittest"
 )
 
-// quick makes the guards short enough for tests: an answer is awaited for 1.3 s.
+// quick shortens the timeouts for tests: the wait for an answer ends after 1.3 s.
 func quick(s *sqldb.Settings) {
 	s.LockTimeout, s.StatementTimeout = 100*time.Millisecond, 300*time.Millisecond
 }
@@ -55,11 +54,12 @@ func lostCases() map[string]lostCase {
 	}
 }
 
-// TestLostReply: whatever is cut and however, a change is made at most once and
-// the outcome that is reported is true.
+// TestLostReply: wherever the connection is cut, a change is made at most once and the
+// reported outcome is true.
 func TestLostReply(t *testing.T) {
 	t.Parallel()
-	for how, name := range map[faultproxy.How]string{faultproxy.FIN: "FIN", faultproxy.RST: "RST", faultproxy.Hang: "Hang"} {
+	ends := map[string]faultproxy.How{"FIN": faultproxy.FIN, "RST": faultproxy.RST, "Hang": faultproxy.Hang}
+	for name, how := range ends {
 		for title, c := range lostCases() {
 			t.Run(name+" "+title, func(t *testing.T) {
 				t.Parallel()
@@ -69,17 +69,9 @@ func TestLostReply(t *testing.T) {
 				reg := prometheus.NewRegistry()
 				settings := sqldb.Settings{URL: proxy.DSN(url)}
 				quick(&settings)
-				db, err := sqldb.Open(t.Context(), settings, slog.New(slog.DiscardHandler), reg)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer func() {
-					if err := db.Close(); err != nil {
-						t.Error(err)
-					}
-				}()
+				db := openWith(t, settings, reg)
 				proxy.Cut(c.when, how, faultproxy.Matching("UPDATE counter"))
-				err = c.call(db)(t.Context())
+				err := c.call(db)(t.Context())
 				if proxy.Cuts() != 1 {
 					t.Fatalf("%d cuts, want 1: the test tested nothing", proxy.Cuts())
 				}
@@ -92,14 +84,12 @@ func TestLostReply(t *testing.T) {
 				} else if err != nil {
 					t.Fatal(err)
 				}
-				if n := value(t, direct, "a"); n != c.value {
-					t.Errorf("n = %d, want %d", n, c.value)
-				}
+				wantValue(t, direct, "a", c.value)
 				if n := counted(t, reg, "rowlock_outcome_unknown_total", "statement") +
 					counted(t, reg, "rowlock_outcome_unknown_total", "transaction"); n != unknown {
 					t.Errorf("counted %v unknown outcomes, want %v", n, unknown)
 				}
-				// The pool has thrown the connection away.
+				// The pool has closed the connection.
 				if err = db.Once(t.Context(), increment); err != nil {
 					t.Errorf("the next call: %v", err)
 				}
@@ -120,8 +110,7 @@ func TestPlainAutocommitIsNotRepeated(t *testing.T) {
 			t.Fatal(err)
 		}
 		db := sql.OpenDB(connector)
-		// The statement goes out on a connection that has proven itself, as it does
-		// in a service.
+		// The connection is open already, as it is in a service.
 		if err = db.PingContext(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -133,9 +122,7 @@ func TestPlainAutocommitIsNotRepeated(t *testing.T) {
 		if err = db.Close(); err != nil {
 			t.Error(err)
 		}
-		if n := value(t, open(t, url), "a"); n != 1 {
-			t.Errorf("n = %d, want 1", n)
-		}
+		wantValue(t, open(t, url), "a", 1)
 	}
 }
 
@@ -147,12 +134,11 @@ func TestReadsAreRepeated(t *testing.T) {
 	db := open(t, proxy.DSN(url))
 	for _, how := range []faultproxy.How{faultproxy.FIN, faultproxy.RST} {
 		proxy.Cut(faultproxy.AfterStatement, how)
-		if n := value(t, db, "a"); n != 0 {
-			t.Errorf("n = %d", n)
-		}
+		wantValue(t, db, "a", 0)
 		proxy.Cut(faultproxy.AfterStatement, how)
 		var ids []string
-		if err := db.SelectContext(t.Context(), &ids, `SELECT id FROM counter WHERE n >= $1 ORDER BY id`, 0); err != nil || len(ids) != 2 {
+		err := db.SelectContext(t.Context(), &ids, `SELECT id FROM counter WHERE n >= $1 ORDER BY id`, 0)
+		if err != nil || len(ids) != 2 {
 			t.Errorf("got %v, %v", ids, err)
 		}
 	}
@@ -161,7 +147,8 @@ func TestReadsAreRepeated(t *testing.T) {
 	}
 	// Twice in a row is an error, and a certain one.
 	proxy.Cut(faultproxy.AfterStatement, faultproxy.FIN, faultproxy.Times(2))
-	wantError(t, db.GetContext(t.Context(), new(int), `SELECT n FROM counter WHERE id = $1`, "a"), sqldb.NotApplied, sqldb.Connection)
+	err := db.GetContext(t.Context(), new(int), `SELECT n FROM counter WHERE id = $1`, "a")
+	wantError(t, err, sqldb.NotApplied, sqldb.Connection)
 }
 
 // TestIdleConnectionsAreChecked: connections that ended while they were idle
@@ -199,12 +186,10 @@ func TestIdleConnectionsAreChecked(t *testing.T) {
 			want++
 		}
 	}
-	if n := value(t, direct, "a"); n != want {
-		t.Errorf("n = %d, want %d", n, want)
-	}
+	wantValue(t, direct, "a", want)
 }
 
-// TestBlackHole: a network that swallows everything ends no call by itself.
+// TestBlackHole: every call ends although the network drops everything.
 func TestBlackHole(t *testing.T) {
 	t.Parallel()
 	url := counterDatabase(t)
@@ -236,7 +221,7 @@ func TestBlackHole(t *testing.T) {
 				if _, ok := sqldb.OutcomeOf(err); !ok {
 					t.Errorf("got %v", err)
 				}
-				// At worst: the guard of 1.3 s, then one attempt to connect of 1 s.
+				// At worst: the wait of 1.3 s, then one attempt to connect of 1 s.
 				if took := time.Since(start); took > 5*time.Second {
 					t.Errorf("took %s", took)
 				}
@@ -246,7 +231,7 @@ func TestBlackHole(t *testing.T) {
 	}
 }
 
-// TestRefusedDial is answered at once, as certain.
+// TestRefusedDial: a refused connection is NotApplied at once.
 func TestRefusedDial(t *testing.T) {
 	t.Parallel()
 	url := counterDatabase(t)
@@ -270,7 +255,9 @@ func TestDeadClientsStatementIsNotApplied(t *testing.T) {
 	direct := open(t, url)
 	proxy := faultproxy.New(t, url)
 	// The timeouts must not end the statement before the server notices.
-	db := open(t, proxy.DSN(url), func(s *sqldb.Settings) { s.LockTimeout, s.StatementTimeout = time.Minute, 2*time.Minute })
+	db := open(t, proxy.DSN(url), func(s *sqldb.Settings) {
+		s.LockTimeout, s.StatementTimeout = time.Minute, 2*time.Minute
+	})
 	release := hold(t, direct, "a")
 	done := make(chan error, 1)
 	go func() { done <- db.Once(context.WithoutCancel(t.Context()), increment) }()
@@ -279,9 +266,7 @@ func TestDeadClientsStatementIsNotApplied(t *testing.T) {
 	wantError(t, <-done, sqldb.Unknown, sqldb.Connection)
 	waitBlocked(t, direct, 0)
 	release()
-	if n := value(t, direct, "a"); n != 0 {
-		t.Errorf("n = %d: the statement of a dead client was applied", n)
-	}
+	wantValue(t, direct, "a", 0)
 }
 
 // TestTerminatedInTheMiddle: lib/pq hides 57P01 behind driver.ErrBadConn.
@@ -309,13 +294,11 @@ func TestTerminatedInTheMiddle(t *testing.T) {
 		}
 		release()
 	}
-	if n := value(t, direct, "a"); n != 0 {
-		t.Errorf("n = %d", n)
-	}
+	wantValue(t, direct, "a", 0)
 }
 
-// TestStalledTransactionIsEnded: fn stays away for longer than the server lets
-// it; what it did is rolled back, and certainly so.
+// TestStalledTransactionIsEnded: fn sends nothing for longer than the server allows;
+// its changes are rolled back, surely.
 func TestStalledTransactionIsEnded(t *testing.T) {
 	t.Parallel()
 	url := counterDatabase(t)
@@ -336,13 +319,11 @@ func TestStalledTransactionIsEnded(t *testing.T) {
 	if e := classified(t, err); e.Reason != sqldb.Connection {
 		t.Fatalf("got %v", err)
 	}
-	if n := value(t, direct, "a"); n != 0 {
-		t.Errorf("n = %d", n)
-	}
+	wantValue(t, direct, "a", 0)
 }
 
-// Every COMMIT reply is lost, on a pool of one connection: looking the outcome
-// up needs a connection, which the lost one must not keep from it.
+// Every COMMIT reply is lost, on a pool of one connection: the look-up needs a
+// connection, so the lost one must be released first.
 func TestLostCommitIsLookedUpWithAPoolOfOne(t *testing.T) {
 	t.Parallel()
 	url := counterDatabase(t)
@@ -350,8 +331,7 @@ func TestLostCommitIsLookedUpWithAPoolOfOne(t *testing.T) {
 	db := open(t, proxy.DSN(url), func(s *sqldb.Settings) { s.MaxOpenConns = 1 })
 	proxy.CutEvery(1, faultproxy.AfterCommit, faultproxy.RST)
 	for range 3 {
-		err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error { return add(ctx, tx, "a", 1) }, sqldb.ResolveOutcome())
-		if err != nil {
+		if err := incrementTx(db, sqldb.ResolveOutcome())(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http/httptest"
 	"os"
@@ -16,53 +17,43 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// tlsServer is the beginning of a server with TLS, whose certificate nobody has
-// signed: no connection gets beyond the handshake. It returns its host:port and
-// the file of its certificate.
+// sslListener accepts connections that begin with an SSLRequest, and answers yes.
+type sslListener struct{ net.Listener }
+
+func (l sslListener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		_, err = io.ReadFull(c, make([]byte, 8))
+		if err == nil {
+			_, err = c.Write([]byte("S"))
+		}
+		if err == nil {
+			return c, nil
+		}
+		_ = c.Close() // the client has gone
+	}
+}
+
+// tlsServer starts a server with TLS whose certificate has no known authority: no
+// connection gets beyond the handshake. It returns its host:port and the file of its
+// certificate, which is for 127.0.0.1 and example.com.
 func tlsServer(t *testing.T) (addr, certificate string) {
 	t.Helper()
-	source := httptest.NewTLSServer(nil) // has a certificate for 127.0.0.1 and example.com
-	config := source.TLS.Clone()
-	config.NextProtos = []string{"postgresql"}
-	raw := source.Certificate().Raw
-	source.Close()
+	server := httptest.NewUnstartedServer(nil)
+	server.Listener = sslListener{server.Listener}
+	server.TLS = &tls.Config{NextProtos: []string{"postgresql"}}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
 	certificate = filepath.Join(t.TempDir(), "server.crt")
-	if err := os.WriteFile(certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}), 0o600); err != nil {
+	block := &pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}
+	if err := os.WriteFile(certificate, pem.EncodeToMemory(block), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			c, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			// SSLRequest is eight bytes, S is yes. What follows fails on the client's side.
-			_, err = io.ReadFull(c, make([]byte, 8))
-			if err == nil {
-				_, err = c.Write([]byte("S"))
-			}
-			if err == nil {
-				secured := tls.Server(c, config)
-				_, _ = secured.Read(make([]byte, 1))
-			}
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
-		}
-	}()
-	t.Cleanup(func() {
-		if err := listener.Close(); err != nil {
-			t.Error(err)
-		}
-		<-done
-	})
-	return listener.Addr().String(), certificate
+	return server.Listener.Addr().String(), certificate
 }
 
 func TestMisconfigured(t *testing.T) {
@@ -70,14 +61,6 @@ func TestMisconfigured(t *testing.T) {
 	plain := dbtest.Empty(t) // its server has no TLS
 	secured, certificate := tlsServer(t)
 	otherName := strings.Replace(secured, "127.0.0.1", "localhost", 1) // not in the certificate
-	closed, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := closed.Addr().String()
-	if err = closed.Close(); err != nil {
-		t.Fatal(err)
-	}
 	for name, tc := range map[string]struct {
 		url  string
 		want bool
@@ -89,7 +72,7 @@ func TestMisconfigured(t *testing.T) {
 		"root certificate missing":     {"postgres://app@" + secured + "/x?sslmode=verify-ca&sslrootcert=/nowhere/root.crt", true},
 		"wrong password":               {strings.Replace(plain, "@", "wrong@", 1), true},
 		"unknown database":             {strings.Replace(plain, "/rowlock_test", "/ghost_test", 1), true},
-		"nobody there":                 {"postgres://app@" + nobody + "/x?sslmode=disable", false},
+		"no server":                    {"postgres://app@127.0.0.1:1/x?sslmode=disable", false},
 		"no socket yet":                {"postgres://app@/x?host=/nowhere", false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/rowlock/rowlock/platform/waittest"
 )
 
-// mariaCounters is a MariaDB database with two counters, a and b, at 0.
+// mariaCounters makes a MariaDB database with two counters, a and b, at 0.
 func mariaCounters(tb testing.TB) string {
 	tb.Helper()
 	url := dbtest.EmptyMariaDB(tb)
@@ -25,50 +25,7 @@ func mariaCounters(tb testing.TB) string {
 	return url
 }
 
-func mariaValue(tb testing.TB, db *sqldb.DB, id string) int64 {
-	tb.Helper()
-	var n int64
-	if err := db.GetContext(tb.Context(), &n, `SELECT n FROM counter WHERE id = ?`, id); err != nil {
-		tb.Fatalf("read counter %s: %v", id, err)
-	}
-	return n
-}
-
-func mariaAdd(ctx context.Context, tx *sqlx.Tx, id string, n int64) error {
-	_, err := tx.ExecContext(ctx, `UPDATE counter SET n = n + ? WHERE id = ?`, n, id)
-	return err
-}
-
-// mariaHold locks a counter until the returned function is called, which rolls back.
-func mariaHold(tb testing.TB, url, id string) (release func()) {
-	tb.Helper()
-	db := open(tb, url)
-	locked, free, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	enough := errors.New("enough")
-	go func() {
-		done <- db.InTx(context.WithoutCancel(tb.Context()), func(ctx context.Context, tx *sqlx.Tx) error {
-			if err := mariaAdd(ctx, tx, id, 0); err != nil {
-				return err
-			}
-			close(locked)
-			<-free
-			return enough
-		})
-	}()
-	select {
-	case <-locked:
-	case err := <-done:
-		tb.Fatalf("hold %s: %v", id, err)
-	}
-	return func() {
-		close(free)
-		if err := <-done; !errors.Is(err, enough) {
-			tb.Errorf("hold %s: %v", id, err)
-		}
-	}
-}
-
-// quickMaria waits for a lock as shortly as InnoDB can.
+// quickMaria sets the shortest lock timeout of InnoDB.
 func quickMaria(s *sqldb.Settings) { s.LockTimeout, s.StatementTimeout = time.Second, 3*time.Second }
 
 func TestMySQLSession(t *testing.T) {
@@ -94,13 +51,17 @@ func TestMySQLSession(t *testing.T) {
 		if want != 2 {
 			opts = append(opts, sqldb.WithLockTimeout(time.Duration(want)*time.Second))
 		}
-		err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error { return tx.GetContext(ctx, &got, query) }, opts...)
+		err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+			return tx.GetContext(ctx, &got, query)
+		}, opts...)
 		if err != nil || got.Lock != want || got.Isolation != "READ-COMMITTED" {
 			t.Errorf("in a transaction with %d s: %+v, %v", want, got, err)
 		}
 	}
 	// The last one had its own, which a single statement must not inherit.
-	err := db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error { return conn.GetContext(ctx, &got, query) })
+	err := db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
+		return conn.GetContext(ctx, &got, query)
+	})
 	if err != nil || got.Lock != 2 {
 		t.Errorf("afterwards, alone: %+v, %v", got, err)
 	}
@@ -125,36 +86,34 @@ func TestMySQLCountsFoundRows(t *testing.T) {
 	}
 }
 
-// After a lost lock wait (1205) MySQL would commit the rest of a transaction.
-// Nothing of it may stay, whatever the function makes of the error.
-func TestMySQLLockTimeoutDoomsTheTransaction(t *testing.T) {
+// After a lock timeout (1205) MySQL would commit the rest of a transaction.
+// Nothing of it may stay, whether or not the function returns the error.
+func TestMySQLLockTimeoutFailsTheTransaction(t *testing.T) {
 	t.Parallel()
 	for name, swallow := range map[string]bool{"error returned": false, "error swallowed": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := mariaCounters(t)
 			db := open(t, url, quickMaria)
-			release := mariaHold(t, url, "b")
+			release := hold(t, open(t, url), "b")
 			err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
-				if err := mariaAdd(ctx, tx, "a", 1); err != nil {
+				if err := add(ctx, tx, "a", 1); err != nil {
 					return err
 				}
-				err := mariaAdd(ctx, tx, "b", 1)
+				err := add(ctx, tx, "b", 1)
 				wantError(t, sqldb.Classify(err, false), sqldb.NotApplied, sqldb.LockTimeout)
 				if !swallow {
 					return err
 				}
-				if err := mariaAdd(ctx, tx, "a", 10); err == nil {
+				if err := add(ctx, tx, "a", 10); err == nil {
 					t.Error("a statement after the failure was sent")
 				}
 				return nil
 			})
 			release()
 			wantError(t, err, sqldb.NotApplied, sqldb.LockTimeout)
-			if n := mariaValue(t, db, "a"); n != 0 {
-				t.Errorf("a is %d: a part of the transaction was committed", n)
-			}
-			if err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error { return mariaAdd(ctx, tx, "a", 1) }); err != nil {
+			wantValue(t, db, "a", 0)
+			if err := incrementTx(db)(t.Context()); err != nil {
 				t.Errorf("the next transaction: %v", err)
 			}
 		})
@@ -170,7 +129,7 @@ func TestMySQLDeadlockIsRunAgain(t *testing.T) {
 		once := true
 		return db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
 			runs <- struct{}{}
-			if err := mariaAdd(ctx, tx, first, 1); err != nil {
+			if err := add(ctx, tx, first, 1); err != nil {
 				return err
 			}
 			if once {
@@ -180,7 +139,7 @@ func TestMySQLDeadlockIsRunAgain(t *testing.T) {
 					time.Sleep(time.Millisecond)
 				}
 			}
-			return mariaAdd(ctx, tx, second, 1)
+			return add(ctx, tx, second, 1)
 		})
 	}
 	done := make(chan error, 1)
@@ -189,9 +148,8 @@ func TestMySQLDeadlockIsRunAgain(t *testing.T) {
 	if err = errors.Join(err, <-done); err != nil {
 		t.Fatal(err)
 	}
-	if a, b := mariaValue(t, db, "a"), mariaValue(t, db, "b"); a != 2 || b != 2 {
-		t.Errorf("a is %d and b is %d, want 2 and 2", a, b)
-	}
+	wantValue(t, db, "a", 2)
+	wantValue(t, db, "b", 2)
 	if len(runs) != 3 {
 		t.Errorf("%d runs, want 3: one of the two again", len(runs))
 	}
@@ -200,13 +158,10 @@ func TestMySQLDeadlockIsRunAgain(t *testing.T) {
 func TestMySQLLostReplies(t *testing.T) {
 	t.Parallel()
 	once := func(ctx context.Context, db *sqldb.DB) error {
-		return db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-			_, err := conn.ExecContext(ctx, `UPDATE counter SET n = n + ? WHERE id = 'a'`, 1)
-			return err
-		})
+		return execOnce(ctx, db, `UPDATE counter SET n = n + ? WHERE id = 'a'`, 1)
 	}
 	inTx := func(ctx context.Context, db *sqldb.DB) error {
-		return db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error { return mariaAdd(ctx, tx, "a", 1) }, sqldb.ResolveOutcome())
+		return incrementTx(db, sqldb.ResolveOutcome())(ctx)
 	}
 	for name, c := range map[string]struct {
 		call    func(context.Context, *sqldb.DB) error
@@ -237,34 +192,10 @@ func TestMySQLLostReplies(t *testing.T) {
 			} else if err != nil {
 				t.Error(err)
 			}
-			waittest.Eventually(t, "the counter is right", func() bool { return mariaValue(t, direct, "a") == c.value })
+			waittest.Eventually(t, "the counter is right", func() bool { return value(t, direct, "a") == c.value })
 			if err := c.call(t.Context(), db); err != nil {
 				t.Errorf("the next call: %v", err)
 			}
 		})
-	}
-}
-
-// A server that is killed and comes back: idle connections are found dead before
-// anything is sent on them.
-func TestMySQLServerRestart(t *testing.T) {
-	t.Parallel()
-	server, url := dbtest.MariaServer(t)
-	db := open(t, url, quickMaria)
-	execute(t, db, `CREATE TABLE counter (id varchar(20), n bigint)`)
-	execute(t, db, `INSERT INTO counter VALUES ('a', 0)`)
-	if err := server.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error { return mariaAdd(ctx, tx, "a", 1) })
-	wantError(t, err, sqldb.NotApplied, sqldb.Connection)
-	if err := server.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error { return mariaAdd(ctx, tx, "a", 1) }); err != nil {
-		t.Fatal(err)
-	}
-	if n := mariaValue(t, db, "a"); n != 1 {
-		t.Errorf("a is %d, want 1", n)
 	}
 }

@@ -15,30 +15,39 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// A server that commits nothing by itself, chains transactions and wants keys in
-// every UPDATE: its sessions are told otherwise before anything else.
-func TestMySQLServerOfAnotherMind(t *testing.T) {
+// A server without autocommit, with chained transactions and safe updates: the first
+// statements of each session set that right. Then the server is killed and restarted: the
+// pool detects its dead connections before it sends anything on them.
+func TestMySQLServer(t *testing.T) {
 	t.Parallel()
-	_, url := dbtest.MariaServer(t, map[string]string{"autocommit": "0", "completion-type": "1", "init-connect": "SET sql_safe_updates=1"})
+	server, url := dbtest.MariaServer(t, map[string]string{
+		"autocommit": "0", "completion-type": "1", "init-connect": "SET sql_safe_updates=1",
+	})
 	db := open(t, url, quickMaria)
 	execute(t, db, `CREATE TABLE counter (id varchar(20), n bigint)`)
 	execute(t, db, `INSERT INTO counter VALUES ('a', 0)`)
 	for range 3 {
-		err := db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
-			_, err := conn.ExecContext(ctx, `UPDATE counter SET n = n + ?`, 1)
-			return err
-		})
-		if err != nil {
+		if err := execOnce(t.Context(), db, `UPDATE counter SET n = n + ?`, 1); err != nil {
 			t.Fatal(err)
 		}
-		if err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error { return mariaAdd(ctx, tx, "a", 10) }); err != nil {
+		if err := incrementTx(db)(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		mariaValue(t, db, "a") // leaves no transaction open that the next round would meet
+		value(t, db, "a") // leaves no transaction open that the next round would meet
 	}
-	if n := mariaValue(t, open(t, url), "a"); n != 33 {
-		t.Errorf("another session sees %d, want 33", n)
+	wantValue(t, open(t, url), "a", 6)
+
+	if err := server.Kill(); err != nil {
+		t.Fatal(err)
 	}
+	wantError(t, incrementTx(db)(t.Context()), sqldb.NotApplied, sqldb.Connection)
+	if err := server.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := incrementTx(db)(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantValue(t, db, "a", 7)
 }
 
 // A service that knows PostgreSQL alone refuses the URL of another engine.
@@ -52,7 +61,8 @@ func TestEnginesThatAreNotAskedFor(t *testing.T) {
 		{"postgres://u:s3cret@h/db?sslmode=disable", "must begin with mysql://", []sqldb.Engine{sqldb.MySQL}},
 		{"oracle://u:s3cret@h/db", "postgres:// or mysql://", []sqldb.Engine{sqldb.MySQL, sqldb.PostgreSQL}},
 	} {
-		_, err := sqldb.Open(t.Context(), sqldb.Settings{URL: tc.url, Engines: tc.engines}, slog.New(slog.DiscardHandler), nil)
+		settings := sqldb.Settings{URL: tc.url, Engines: tc.engines}
+		_, err := sqldb.Open(t.Context(), settings, slog.New(slog.DiscardHandler), nil)
 		if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v", tc.url, err)
 		}
@@ -86,14 +96,12 @@ func TestMySQLErrorsAreSorted(t *testing.T) {
 			t.Errorf("the text of the error holds a value: %v", err)
 		}
 	}
-	err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO counter VALUES ('a', 4)`)
-		return err
-	})
+	err := execTx(t.Context(), db, `INSERT INTO counter VALUES ('a', 4)`)
 	if e := classified(t, err); e.Constraint != "PRIMARY" || e.SQLState != "23000" {
 		t.Errorf("constraint %q, state %q", e.Constraint, e.SQLState)
 	}
-	if err := db.GetContext(t.Context(), new(int64), `SELECT n FROM counter WHERE id = 'none'`); !errors.Is(err, sql.ErrNoRows) {
+	err = db.GetContext(t.Context(), new(int64), `SELECT n FROM counter WHERE id = 'none'`)
+	if !errors.Is(err, sql.ErrNoRows) {
 		t.Errorf("no row: %v", err)
 	}
 }
@@ -111,7 +119,7 @@ func TestMySQLMisconfigured(t *testing.T) {
 		}
 	}
 	if err := open(t, "mysql://root@127.0.0.1:1/x").Ping(t.Context()); err == nil || sqldb.Misconfigured(err) {
-		t.Errorf("nobody listens: %v", err)
+		t.Errorf("no server: %v", err)
 	}
 }
 
@@ -127,7 +135,8 @@ func TestMySQLSettingsAreChecked(t *testing.T) {
 		"oracle://u:p@h/db":                   "must begin with postgres:// or mysql://",
 		"mysql://u:p ss@h:x/db":               "cannot be read",
 	} {
-		_, err := sqldb.Open(t.Context(), sqldb.Settings{URL: url, Engines: bothEngines()}, slog.New(slog.DiscardHandler), nil)
+		settings := sqldb.Settings{URL: url, Engines: bothEngines()}
+		_, err := sqldb.Open(t.Context(), settings, slog.New(slog.DiscardHandler), nil)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "p ss") {
 			t.Errorf("%s: %v, want %q", url, err, want)
 		}
@@ -140,18 +149,10 @@ func TestMySQLSettingsAreChecked(t *testing.T) {
 
 func TestMySQLWarns(t *testing.T) {
 	t.Parallel()
-	var log strings.Builder
-	settings := sqldb.Settings{URL: dbtest.EmptyMariaDB(t), Engines: bothEngines()}
-	db, err := sqldb.Open(t.Context(), settings, slog.New(slog.NewTextHandler(&log, nil)), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(db.Warn(t.Context()), db.Close()); err != nil {
-		t.Fatal(err)
-	}
+	log := warnings(t, sqldb.Settings{URL: dbtest.EmptyMariaDB(t)})
 	for _, want := range []string{"innodb_flush_log_at_trx_commit=2", "superuser"} {
-		if !strings.Contains(log.String(), want) {
-			t.Errorf("no warning of %s in %s", want, log.String())
+		if !strings.Contains(log, want) {
+			t.Errorf("no warning of %s in %s", want, log)
 		}
 	}
 }

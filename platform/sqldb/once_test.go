@@ -51,17 +51,13 @@ func TestOnceAnswersOfTheServerAreCertain(t *testing.T) {
 			if name == "lock" {
 				hold(t, db, "a")
 			}
-			err := db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
-				_, err := conn.ExecContext(ctx, c.statement)
-				return err
-			})
-			wantError(t, err, sqldb.NotApplied, c.reason)
+			wantError(t, execOnce(t.Context(), db, c.statement), sqldb.NotApplied, c.reason)
 		})
 	}
 }
 
 // TestOnceErrorAfterRows: the server sends rows first and fails in the end. The
-// rows must not pass for success.
+// rows must not count as success.
 func TestOnceErrorAfterRows(t *testing.T) {
 	t.Parallel()
 	db := open(t, counterDatabase(t))
@@ -97,8 +93,8 @@ func TestOnceReturnsDomainErrorsUnchanged(t *testing.T) {
 	}
 }
 
-// TestOnceOutlivesItsCaller: a caller that leaves must not turn a statement
-// that is under way into an unknown outcome.
+// TestOnceOutlivesItsCaller: a cancelled context does not make the outcome of a
+// running statement unknown.
 func TestOnceOutlivesItsCaller(t *testing.T) {
 	t.Parallel()
 	db := open(t, counterDatabase(t))
@@ -113,9 +109,7 @@ func TestOnceOutlivesItsCaller(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if n := value(t, db, "a"); n != 1 {
-		t.Fatalf("n = %d", n)
-	}
+	wantValue(t, db, "a", 1)
 }
 
 // TestOnceNearDeadlineIsCertain: a deadline before the server's timeouts makes
@@ -132,9 +126,7 @@ func TestOnceNearDeadlineIsCertain(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	release()
-	if n := value(t, db, "a"); n != 0 {
-		t.Fatalf("n = %d", n)
-	}
+	wantValue(t, db, "a", 0)
 }
 
 // TestPoolExhausted: the time runs out in the queue for a connection.
@@ -163,9 +155,9 @@ func TestPoolExhausted(t *testing.T) {
 	}
 }
 
-// TestDriverRefusalDoesNotPoisonThePool: lib/pq refuses a call with too many
+// TestDriverRefusalDoesNotBreakThePool: lib/pq refuses a call with too many
 // parameters and leaves its connection marked as busy.
-func TestDriverRefusalDoesNotPoisonThePool(t *testing.T) {
+func TestDriverRefusalDoesNotBreakThePool(t *testing.T) {
 	t.Parallel()
 	// The settings for a pooler, because there no statement is prepared first.
 	db := open(t, counterDatabase(t)+"&binary_parameters=yes", func(s *sqldb.Settings) {
@@ -175,14 +167,11 @@ func TestDriverRefusalDoesNotPoisonThePool(t *testing.T) {
 	for i := range args {
 		args[i] = i
 	}
-	err := db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
-		_, err := conn.ExecContext(ctx, `SELECT 1`, args...)
-		return err
-	})
+	err := execOnce(t.Context(), db, `SELECT 1`, args...)
 	if err == nil || !strings.Contains(err.Error(), "65536 parameters") {
 		t.Fatalf("got %v", err)
 	}
-	if err = db.Once(t.Context(), increment); err != nil {
+	if err := db.Once(t.Context(), increment); err != nil {
 		t.Fatalf("the next call: %v", err)
 	}
 }
@@ -213,7 +202,5 @@ func TestPreparedStatements(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := value(t, db, "a"); n != 4 {
-		t.Fatalf("n = %d", n)
-	}
+	wantValue(t, db, "a", 4)
 }

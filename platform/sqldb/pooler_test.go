@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,10 +14,11 @@ import (
 
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
-// limitedRole makes a role with the counters' rights and room for one
-// connection, and returns the URL to log in as it.
+// limitedRole makes a role with the counters' rights and one connection at
+// most, and returns the URL to log in as it.
 func limitedRole(tb testing.TB, db *sqldb.DB, rawURL string) string {
 	tb.Helper()
 	u, err := url.Parse(rawURL)
@@ -30,11 +30,7 @@ func limitedRole(tb testing.TB, db *sqldb.DB, rawURL string) string {
 	execute(tb, db, `CREATE ROLE `+name+` LOGIN PASSWORD 'test' CONNECTION LIMIT 1;
 		GRANT SELECT, UPDATE ON counter TO `+name)
 	tb.Cleanup(func() {
-		err := db.InTx(context.WithoutCancel(tb.Context()), func(ctx context.Context, tx *sqlx.Tx) error {
-			_, err := tx.ExecContext(ctx, `DROP OWNED BY `+name+`; DROP ROLE `+name)
-			return err
-		})
-		if err != nil {
+		if err := execTx(context.WithoutCancel(tb.Context()), db, `DROP OWNED BY `+name+`; DROP ROLE `+name); err != nil {
 			tb.Errorf("drop the role: %v", err)
 		}
 	})
@@ -53,40 +49,32 @@ func pooled(tb testing.TB, direct string) *sqldb.DB {
 }
 
 // TestPoolerAnswersBelongToTheirQuestions: sixteen clients share two server
-// connections, and each gets the rows it asked for.
+// connections, each gets the rows it asked for, and every increment is applied once.
 func TestPoolerAnswersBelongToTheirQuestions(t *testing.T) {
 	t.Parallel()
-	db := pooled(t, counterDatabase(t))
-	var wg sync.WaitGroup
-	errs := make([]error, 16)
-	for i := range errs {
-		wg.Go(func() {
-			for j := range 60 {
-				var got, want string
-				if j%2 == 0 {
-					want = fmt.Sprintf("%d/%d", i, j)
-					errs[i] = db.GetContext(t.Context(), &got, `SELECT $1::text`, want)
-				} else {
-					want = fmt.Sprintf("%d-%d", i, j)
-					errs[i] = db.GetContext(t.Context(), &got, `SELECT concat_ws('-', $1::int, $2::int)`, i, j)
-				}
-				if errs[i] == nil && got != want {
-					errs[i] = fmt.Errorf("got %q, want %q", got, want)
-				}
-				if errs[i] != nil {
-					return
-				}
+	direct := counterDatabase(t)
+	db := pooled(t, direct)
+	err := waittest.Together(16, func(i int) error {
+		for j := range 15 {
+			var text, pair string
+			want := fmt.Sprintf("%d-%d", i, j)
+			err := errors.Join(
+				db.GetContext(t.Context(), &text, `SELECT $1::text`, want), incrementOnce(db)(t.Context()),
+				db.GetContext(t.Context(), &pair, `SELECT concat_ws('-', $1::int, $2::int)`, i, j),
+				incrementTx(db, sqldb.ResolveOutcome())(t.Context()))
+			if err != nil || text != want || pair != want {
+				return fmt.Errorf("got %q and %q, want %q: %w", text, pair, want, err)
 			}
-		})
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
+		}
+		return nil
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
+	wantValue(t, open(t, direct), "a", 2*16*15)
 }
 
-// TestPoolerTransactionSettings: a transaction has its timeouts, and leaves
-// nothing behind on the server connection.
+// TestPoolerTransactionSettings: a transaction has its timeouts, which end with it.
 func TestPoolerTransactionSettings(t *testing.T) {
 	t.Parallel()
 	db := pooled(t, counterDatabase(t))
@@ -94,8 +82,9 @@ func TestPoolerTransactionSettings(t *testing.T) {
 		current_setting('idle_in_transaction_session_timeout'))`
 	for range 8 {
 		var inside, outside string
-		err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error { return tx.GetContext(ctx, &inside, show) },
-			sqldb.WithLockTimeout(time.Second))
+		err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+			return tx.GetContext(ctx, &inside, show)
+		}, sqldb.WithLockTimeout(time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,36 +97,7 @@ func TestPoolerTransactionSettings(t *testing.T) {
 	}
 }
 
-// TestPoolerIncrements: the exact sum, through statements and transactions.
-func TestPoolerIncrements(t *testing.T) {
-	t.Parallel()
-	direct := counterDatabase(t)
-	db := pooled(t, direct)
-	var wg sync.WaitGroup
-	errs := make([]error, 16)
-	for i := range errs {
-		call := incrementOnce(db)
-		if i%2 == 1 {
-			call = incrementTx(db, sqldb.ResolveOutcome())
-		}
-		wg.Go(func() {
-			for range 20 {
-				if errs[i] = call(t.Context()); errs[i] != nil {
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-	if n := value(t, open(t, direct), "a"); n != 320 {
-		t.Errorf("n = %d, want 320", n)
-	}
-}
-
-// TestPoolerOnceTimesOut: no startup parameter told the server when to give up,
+// TestPoolerOnceTimesOut: without a startup parameter the server has no timeout,
 // so Once asks it to cancel, and the server's answer is certain.
 func TestPoolerOnceTimesOut(t *testing.T) {
 	t.Parallel()
@@ -155,7 +115,5 @@ func TestPoolerOnceTimesOut(t *testing.T) {
 	if err := db.Once(t.Context(), increment); err != nil {
 		t.Error(err)
 	}
-	if n := value(t, open(t, direct), "a"); n != 1 {
-		t.Errorf("n = %d", n)
-	}
+	wantValue(t, open(t, direct), "a", 1)
 }

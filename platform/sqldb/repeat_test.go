@@ -10,8 +10,8 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// A server that insists on REPEATABLE READ answers 40001 to statements that meet
-// on a row: they are run again, and none is counted twice.
+// At REPEATABLE READ a statement that waited for a changed row fails with 40001: it is
+// repeated, and counts once.
 func TestOnceRunsAgainAfterASerializationFailure(t *testing.T) {
 	t.Parallel()
 	url := counterDatabase(t)
@@ -38,7 +38,7 @@ func TestOnceRunsAgainAfterASerializationFailure(t *testing.T) {
 }
 
 // A caller whose deadline lies beyond the statement timeout and its grace costs
-// no goroutine, which is what group commit counts on.
+// no goroutine, as group commit requires.
 func TestOnceIsCheapBeyondTheGrace(t *testing.T) {
 	t.Parallel()
 	db := open(t, counterDatabase(t), func(s *sqldb.Settings) { s.StatementTimeout = time.Minute })

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace/noop"
 )
 
 func TestOpenRefuses(t *testing.T) {
@@ -110,6 +111,20 @@ func TestSocketNeedsNoSSLMode(t *testing.T) {
 		if _, _, err := driverConfig(url); err != nil {
 			t.Errorf("%s: %v", url, err)
 		}
+	}
+}
+
+// TestTracingOff: without a provider the connections have no wrapper, and a statement
+// outside a recorded trace starts no span.
+func TestTracingOff(t *testing.T) {
+	t.Parallel()
+	plain := &connector{}
+	if traced(plain, Settings{}) != plain {
+		t.Error("a connection without tracing is wrapped")
+	}
+	s := Settings{URL: "postgres://x", TracerProvider: noop.NewTracerProvider()}
+	if wrapped, ok := traced(plain, s).(*tracedConnector); !ok || wrapped.tracing.start(t.Context(), "", "SELECT 1") != nil {
+		t.Error("no wrapper, or a span outside a trace")
 	}
 }
 

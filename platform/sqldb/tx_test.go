@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -30,17 +30,16 @@ func TestInTxCommits(t *testing.T) {
 		if err := row.Scan(&isolation, &lock, &statement, &idle, &check); err != nil {
 			return err
 		}
-		if got := fmt.Sprint(isolation, " ", lock, " ", statement, " ", idle, " ", check); got != "read committed 5s 8s 10s 200ms" {
-			t.Errorf("the session has %s", got)
+		got := []string{isolation, lock, statement, idle, check}
+		if !slices.Equal(got, []string{"read committed", "5s", "8s", "10s", "200ms"}) {
+			t.Errorf("the session has %q", got)
 		}
 		return add(ctx, tx, "a", 1)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := value(t, db, "a"); n != 1 {
-		t.Fatalf("n = %d", n)
-	}
+	wantValue(t, db, "a", 1)
 }
 
 func TestInTxOptionsHoldForOneTransaction(t *testing.T) {
@@ -56,7 +55,8 @@ func TestInTxOptionsHoldForOneTransaction(t *testing.T) {
 		}
 		return got
 	}
-	got := settings(sqldb.WithLockTimeout(time.Second), sqldb.WithStatementTimeout(2*time.Minute), sqldb.WithIdleTimeout(3*time.Second))
+	got := settings(sqldb.WithLockTimeout(time.Second), sqldb.WithStatementTimeout(2*time.Minute),
+		sqldb.WithIdleTimeout(3*time.Second))
 	if got != "1s 2min 3s" {
 		t.Errorf("with options: %s", got)
 	}
@@ -80,9 +80,7 @@ func TestInTxReturnsDomainErrorsUnchanged(t *testing.T) {
 			t.Errorf("got %v, want %v", err, want)
 		}
 	}
-	if n := value(t, db, "a"); n != 0 {
-		t.Fatalf("n = %d after a rollback", n)
-	}
+	wantValue(t, db, "a", 0)
 }
 
 func TestInTxRollsBackAfterPanic(t *testing.T) {
@@ -102,9 +100,7 @@ func TestInTxRollsBackAfterPanic(t *testing.T) {
 		})
 	}()
 	// With one connection in the pool this also shows that it came back.
-	if n := value(t, db, "a"); n != 0 {
-		t.Fatalf("n = %d after a panic", n)
-	}
+	wantValue(t, db, "a", 0)
 }
 
 func TestInTxSwallowedErrorIsNotSuccess(t *testing.T) {
@@ -118,17 +114,14 @@ func TestInTxSwallowedErrorIsNotSuccess(t *testing.T) {
 		return nil
 	})
 	wantError(t, err, sqldb.NotApplied, sqldb.Other)
-	if n := value(t, db, "a"); n != 0 {
-		t.Fatalf("n = %d", n)
-	}
+	wantValue(t, db, "a", 0)
 }
 
 func TestInTxLockTimeout(t *testing.T) {
 	t.Parallel()
 	db := open(t, counterDatabase(t))
 	hold(t, db, "a")
-	err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error { return add(ctx, tx, "a", 1) },
-		sqldb.WithLockTimeout(50*time.Millisecond))
+	err := incrementTx(db, sqldb.WithLockTimeout(50*time.Millisecond))(t.Context())
 	wantError(t, err, sqldb.NotApplied, sqldb.LockTimeout)
 	if state := sqldb.SQLState(err); state != "55P03" {
 		t.Errorf("state %s", state)
@@ -138,11 +131,7 @@ func TestInTxLockTimeout(t *testing.T) {
 func TestInTxConstraint(t *testing.T) {
 	t.Parallel()
 	db := open(t, counterDatabase(t))
-	insert := func(ctx context.Context, tx *sqlx.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO counter VALUES ($1, 0)`, "a")
-		return err
-	}
-	err := db.InTx(t.Context(), insert)
+	err := execTx(t.Context(), db, `INSERT INTO counter VALUES ($1, 0)`, "a")
 	wantError(t, err, sqldb.NotApplied, sqldb.Constraint)
 	if !sqldb.IsUniqueViolation(err) || classified(t, err).Constraint != "counter_pkey" {
 		t.Errorf("got %v", err)
@@ -152,7 +141,7 @@ func TestInTxConstraint(t *testing.T) {
 // TestInTxDeadlineBeforeCommit: the context ends while a statement waits, and
 // the driver shows 57014 or a broken connection instead of the deadline.
 //
-//nolint:tparallel,paralleltest // the parts share a held lock, and one counts who waits for it
+//nolint:tparallel,paralleltest // the parts share a held lock, and one counts the waiting sessions
 func TestInTxDeadlineBeforeCommit(t *testing.T) {
 	t.Parallel()
 	db := open(t, counterDatabase(t))
@@ -160,7 +149,7 @@ func TestInTxDeadlineBeforeCommit(t *testing.T) {
 	t.Run("deadline", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		err := db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error { return add(ctx, tx, "a", 1) })
+		err := incrementTx(db)(ctx)
 		wantError(t, err, sqldb.NotApplied, sqldb.Timeout)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v does not say that the deadline passed", err)
@@ -173,7 +162,7 @@ func TestInTxDeadlineBeforeCommit(t *testing.T) {
 			waitBlocked(t, db, 1)
 			cancel()
 		}()
-		err := db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error { return add(ctx, tx, "a", 1) })
+		err := incrementTx(db)(ctx)
 		wantError(t, err, sqldb.NotApplied, sqldb.Canceled)
 	})
 	t.Run("between fn and COMMIT", func(t *testing.T) {
@@ -202,20 +191,12 @@ func TestStatementTimeoutIsNotTheCallersDeadline(t *testing.T) {
 	}
 }
 
-// TestInTxRetriesDeadlocks has two transactions lock a and b in opposite order,
-// each sure that the other holds its first lock: exactly one is the victim.
+// TestInTxRetriesDeadlocks locks a and b in opposite order in two transactions that
+// both hold their first lock: exactly one is the victim.
 func TestInTxRetriesDeadlocks(t *testing.T) {
 	t.Parallel()
 	reg := prometheus.NewRegistry()
-	db, err := sqldb.Open(t.Context(), sqldb.Settings{URL: counterDatabase(t)}, slog.New(slog.DiscardHandler), reg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	db := openWith(t, sqldb.Settings{URL: counterDatabase(t)}, reg)
 	var meet, wg sync.WaitGroup
 	var runs atomic.Int32
 	meet.Add(2)
@@ -237,9 +218,8 @@ func TestInTxRetriesDeadlocks(t *testing.T) {
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-	if a, b := value(t, db, "a"), value(t, db, "b"); a != 2 || b != 2 {
-		t.Errorf("a = %d, b = %d; want 2 and 2", a, b)
-	}
+	wantValue(t, db, "a", 2)
+	wantValue(t, db, "b", 2)
 	if n := runs.Load(); n != 3 {
 		t.Errorf("fn ran %d times, want 3", n)
 	}
@@ -281,9 +261,7 @@ func TestInTxDoesNotRetryCommit(t *testing.T) {
 	if runs != 1 {
 		t.Errorf("fn ran %d times, want 1", runs)
 	}
-	if n := value(t, db, "a"); n != 0 {
-		t.Errorf("n = %d", n)
-	}
+	wantValue(t, db, "a", 0)
 }
 
 // TestCommitOutlivesItsCaller: a context that ends while COMMIT is under way
@@ -291,7 +269,8 @@ func TestInTxDoesNotRetryCommit(t *testing.T) {
 func TestCommitOutlivesItsCaller(t *testing.T) {
 	t.Parallel()
 	db := open(t, counterDatabase(t))
-	execute(t, db, `CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.5); RETURN NULL; END $$;
+	execute(t, db, `CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql AS
+			$$ BEGIN PERFORM pg_sleep(0.5); RETURN NULL; END $$;
 		CREATE CONSTRAINT TRIGGER linger AFTER UPDATE ON counter DEFERRABLE INITIALLY DEFERRED
 			FOR EACH ROW EXECUTE FUNCTION linger()`)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -308,40 +287,10 @@ func TestCommitOutlivesItsCaller(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if n := value(t, db, "a"); n != 1 {
-		t.Errorf("n = %d", n)
-	}
+	wantValue(t, db, "a", 1)
 }
 
-// TestConcurrentIncrements releases 50 transactions together on one row.
-func TestConcurrentIncrements(t *testing.T) {
-	t.Parallel()
-	db := open(t, counterDatabase(t))
-	const callers = 50
-	start := make(chan struct{})
-	errs := make([]error, callers)
-	var wg sync.WaitGroup
-	for i := range callers {
-		wg.Go(func() {
-			<-start
-			if i%2 == 0 {
-				errs[i] = db.Once(t.Context(), increment)
-				return
-			}
-			errs[i] = db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error { return add(ctx, tx, "a", 1) })
-		})
-	}
-	close(start)
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-	if n := value(t, db, "a"); n != callers {
-		t.Fatalf("n = %d, want %d", n, callers)
-	}
-}
-
-// counted is the value of a counter whose variable label has the value.
+// counted returns a counter's value by the value of its variable label.
 func counted(tb testing.TB, reg *prometheus.Registry, name, labelValue string) float64 {
 	tb.Helper()
 	families, err := reg.Gather()

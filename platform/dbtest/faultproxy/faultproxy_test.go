@@ -112,7 +112,8 @@ func ignoreDone(err error) error {
 	return err
 }
 
-// The reason for all this: database/sql itself runs an autocommit statement twice when the reply is lost with a FIN.
+// The reason for all this: database/sql itself runs an autocommit statement twice when the
+// reply is lost with a FIN.
 func TestPoolDoublesAWrite(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, "")
@@ -152,7 +153,8 @@ func TestMatchingAndTimes(t *testing.T) {
 	}
 }
 
-// Many clients, every seventh reply lost: what the server did is what the clients know of plus what was cut, exactly.
+// Many clients, every seventh reply lost: what the server did is what the clients know of plus
+// what was cut, exactly.
 func TestCutEvery(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, "&binary_parameters=yes")
@@ -202,7 +204,8 @@ func TestCutEvery(t *testing.T) {
 	}
 }
 
-// lib/pq does not come back at a context's deadline while the connection is silent, so the test ends the silence itself.
+// lib/pq does not come back at a context's deadline while the connection is silent, so the test
+// ends the silence itself.
 func TestHang(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, "")

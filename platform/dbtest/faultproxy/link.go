@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// link is one client's connection and its twin to the server.
+// link is one client's connection together with its connection to the server.
 type link struct {
 	proxy  *Proxy
 	client *net.TCPConn
@@ -24,20 +24,22 @@ type link struct {
 	texts map[string]string // of prepared statements, by name; used by the requests' goroutine alone
 }
 
-// round is what the client sends up to a Sync or a simple query, and what the server answers up to ReadyForQuery.
+// round is the messages that the client sends up to a Sync or a simple query, and the server's
+// answers up to ReadyForQuery.
 type round struct {
 	text string // of the statement bound last
 	cut  *plan
 }
 
-// Codes that come in place of a protocol version in the first message of a connection.
+// Codes that stand in place of a protocol version in the first message of a connection.
 const (
 	cancelRequest = 80877102
 	sslRequest    = 80877103
 	gssRequest    = 80877104
 )
 
-// headBytes is how much of a message is looked at. Longer ones pass through without being held in memory.
+// headBytes is how much of a message is read before it is passed on. The rest is copied without
+// being held in memory.
 const headBytes = 64 << 10
 
 func (l *link) run() {
@@ -78,7 +80,7 @@ func (l *link) run() {
 	replies.Wait()
 }
 
-// pass waits while the proxy is paused; false: the link has ended.
+// pass waits while the proxy is paused. It returns false when the link has ended.
 func (l *link) pass() bool {
 	select {
 	case <-l.ended:
@@ -88,7 +90,7 @@ func (l *link) pass() bool {
 	}
 }
 
-// wait holds a message up; false: the link has ended.
+// wait delays a message by d. It returns false when the link has ended.
 func (l *link) wait(d time.Duration) bool {
 	if d <= 0 {
 		return true
@@ -103,8 +105,8 @@ func (l *link) wait(d time.Duration) bool {
 	}
 }
 
-// startup passes the first message on. passive says that no protocol follows that is worth reading; not ok, that the connection is
-// over, here as below: why makes no difference to what is left to do.
+// startup passes the first message on. passive means that no messages follow that have to be
+// read (a cancel request). ok is false when the connection has ended.
 func (l *link) startup(requests *bufio.Reader, server io.Writer) (passive, ok bool) {
 	for {
 		head, err := requests.Peek(8)
@@ -146,7 +148,7 @@ func readMessage(from *bufio.Reader, buffer []byte) (m message, ok bool) {
 	return message{kind: buffer[0], head: buffer[:prefix+inHead], rest: body - inHead}, true
 }
 
-// passOn writes the message, or throws it away when to is nil.
+// passOn writes the message, or discards it when to is nil.
 func (m message) passOn(from *bufio.Reader, to *bufio.Writer) (ok bool) {
 	if to == nil {
 		_, err := io.CopyN(io.Discard, from, m.rest)
@@ -158,11 +160,12 @@ func (m message) passOn(from *bufio.Reader, to *bufio.Writer) (ok bool) {
 	if _, err := io.CopyN(to, from, m.rest); err != nil {
 		return false
 	}
-	// Whoever waits for an answer has sent everything.
+	// A client that waits for an answer has sent everything.
 	return from.Buffered() > 0 || to.Flush() == nil
 }
 
-// relayRequests passes on what the client sends, and decides on each statement before the server sees it.
+// relayRequests passes on the client's messages and applies the plans to each statement before
+// the server gets it.
 func (l *link) relayRequests(from *bufio.Reader, server serverConn) {
 	to := bufio.NewWriterSize(server, headBytes)
 	buffer := make([]byte, headBytes)
@@ -171,8 +174,8 @@ func (l *link) relayRequests(from *bufio.Reader, server serverConn) {
 		if !ok || !l.pass() || !l.wait(l.proxy.delay()) {
 			return
 		}
-		if cut := l.note(m); cut != nil && cut.before() {
-			// What is left of the round never leaves; what has left (Parse, Bind) does nothing without it.
+		if cut := l.track(m); cut != nil && cut.before() {
+			// The rest of the round is not sent; what was sent (Parse, Bind) has no effect without it.
 			_ = to.Flush()
 			l.end(cut.how)
 			return
@@ -183,7 +186,7 @@ func (l *link) relayRequests(from *bufio.Reader, server serverConn) {
 	}
 }
 
-// relayReplies passes on what the server answers, except to the rounds that are cut.
+// relayReplies passes on the server's answers, except those to rounds that are cut.
 func (l *link) relayReplies(server serverConn) {
 	from := bufio.NewReaderSize(server, headBytes)
 	client := bufio.NewWriterSize(l.client, headBytes)
@@ -196,7 +199,7 @@ func (l *link) relayReplies(server serverConn) {
 		}
 		to := client
 		cut := l.cutting()
-		// An invitation to send rows is no reply to lose: the statement would never end.
+		// A CopyInResponse is always passed on: without it the statement would never end.
 		if cut != nil && m.kind != 'G' {
 			to = nil
 		}
@@ -211,8 +214,8 @@ func (l *link) relayReplies(server serverConn) {
 			l.end(cut.how)
 			return
 		}
-		// The first ReadyForQuery of a connection ends its start and answers no
-		// round, although the client may have sent one by now.
+		// The first ReadyForQuery of a connection ends its start and answers no round,
+		// although the client may have sent one by now.
 		if started {
 			l.answered()
 		}
@@ -220,8 +223,9 @@ func (l *link) relayReplies(server serverConn) {
 	}
 }
 
-// note keeps track of the rounds. When the message makes the server execute a statement that is to be cut, it returns the order.
-func (l *link) note(m message) *plan {
+// track updates the rounds by a message of the client. When the message makes the server
+// execute a statement that is to be cut, it returns the plan.
+func (l *link) track(m message) *plan {
 	body := m.head[5:]
 	switch m.kind {
 	case 'P':
@@ -281,7 +285,7 @@ func (l *link) execute(r *round) *plan {
 	return cut
 }
 
-// cutting returns the order for the round whose reply is coming.
+// cutting returns the plan for the round whose reply is coming, or nil.
 func (l *link) cutting() *plan {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -291,7 +295,7 @@ func (l *link) cutting() *plan {
 	return l.rounds[0].cut
 }
 
-// answered forgets the round whose ReadyForQuery has been passed on.
+// answered removes the round whose ReadyForQuery has been passed on.
 func (l *link) answered() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -300,7 +304,8 @@ func (l *link) answered() {
 	}
 }
 
-// cString splits at the first NUL byte; without one everything is the string, as for a text longer than headBytes.
+// cString splits b at the first NUL byte. Without one the string is all of b, as for a text
+// longer than headBytes.
 func cString(b []byte) (text string, rest []byte) {
 	for i, c := range b {
 		if c == 0 {
@@ -310,7 +315,8 @@ func cString(b []byte) (text string, rest []byte) {
 	return string(b), nil
 }
 
-// end ends the link, once. The server's side goes first, so that its backend gives up its transaction before the client can come back.
+// end ends the link, once. It closes the server's side first, so that the backend rolls back
+// before the client can connect again.
 func (l *link) end(how How) {
 	l.once.Do(func() {
 		close(l.ended)
@@ -327,7 +333,7 @@ func (l *link) end(how How) {
 		case Hang:
 			l.proxy.hang(l.client)
 		case FIN:
-			// Closing a socket with unread bytes in it resets the connection. So: say that nothing more comes, read the rest, close.
+			// Closing a socket with unread bytes resets the connection, so the rest is read first.
 			_ = l.client.CloseWrite()
 			_ = l.client.SetReadDeadline(time.Now().Add(time.Second))
 			l.proxy.wg.Go(func() {

@@ -2,23 +2,24 @@ package faultproxy
 
 import "strings"
 
-// When says at which point of a statement's life a connection is cut.
+// When is the point of a statement's life at which a connection is cut.
 type When uint8
 
 const (
-	// AfterStatement swallows the reply to a statement that the server has finished; outside a transaction it is committed. Statements
-	// are all that is executed, except the control of transactions (BEGIN, COMMIT, ROLLBACK, SAVEPOINT, SET) and the empty query of
-	// a ping.
+	// AfterStatement discards the reply to a statement that the server has finished; outside a
+	// transaction it is committed. Transaction control (BEGIN, COMMIT, ROLLBACK, SAVEPOINT,
+	// SET) and the empty query of a ping are not statements.
 	AfterStatement When = iota + 1
-	// AfterCommit swallows the reply to a COMMIT that the server has finished.
+	// AfterCommit discards the reply to a COMMIT that the server has finished.
 	AfterCommit
-	// BeforeStatement loses the request: the server never gets the statement, and the client cannot know.
+	// BeforeStatement discards the request: the server never gets the statement, which the
+	// client cannot know.
 	BeforeStatement
-	// BeforeCommit loses a COMMIT on its way to the server, which rolls back.
+	// BeforeCommit discards a COMMIT before the server gets it, which rolls back.
 	BeforeCommit
 )
 
-// How says how a connection ends for the client.
+// How is the way in which a connection ends for the client.
 type How uint8
 
 const (
@@ -26,14 +27,14 @@ const (
 	FIN How = iota + 1
 	// RST resets: the client gets "connection reset by peer".
 	RST
-	// Hang ends nothing: the connection stays open and is silent for good. The server's side is closed.
+	// Hang keeps the connection open and sends nothing more. The server's side is closed.
 	Hang
 )
 
-// Option narrows or widens a Cut.
+// Option changes a plan of Cut or CutEvery.
 type Option func(*plan)
 
-// Matching cuts only statements that contain text, in letters of any case. For COMMIT it says nothing: that has no text of its own.
+// Matching cuts only statements that contain text, ignoring case. It has no effect on COMMIT.
 func Matching(text string) Option {
 	return func(p *plan) { p.text = strings.ToLower(text) }
 }
@@ -43,16 +44,17 @@ func Times(n int) Option {
 	return func(p *plan) { p.left = n }
 }
 
-// plan is one order to cut.
+// plan describes which statements to cut.
 type plan struct {
 	when When
 	how  How
 	text string // lower case
-	// left is the number of cuts to go; forever when below 0. every: cut the every-th match; seen counts them.
+	// left is the number of remaining cuts, unlimited when negative. Each every-th match is
+	// cut; seen counts the matches.
 	left, every, seen int
 }
 
-// Cut cuts the next connection that comes to the point named by when. Orders add up; each is carried out on its own.
+// Cut cuts the next connection that reaches the point when. Plans are independent of each other.
 func (p *Proxy) Cut(when When, how How, options ...Option) {
 	p.order(&plan{when: when, how: how, left: 1, every: 1}, options)
 }
@@ -62,7 +64,7 @@ func (p *Proxy) CutEvery(n int, when When, how How, options ...Option) {
 	p.order(&plan{when: when, how: how, left: -1, every: max(n, 1)}, options)
 }
 
-// StopCutting forgets all orders.
+// StopCutting removes all plans.
 func (p *Proxy) StopCutting() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,7 +80,8 @@ func (p *Proxy) order(order *plan, options []Option) {
 	p.plans = append(p.plans, order)
 }
 
-// match finds the order for a statement that is about to be sent to the server, and counts it as carried out.
+// match returns the plan for a statement that is about to be sent to the server, or nil, and
+// counts the cut.
 func (p *Proxy) match(statement string) (cut *plan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,10 +118,10 @@ func (p *plan) fits(kind kind, lower string) bool {
 	}
 }
 
-// before says whether the request is lost, not the reply.
+// before reports whether the request is lost, not the reply.
 func (p *plan) before() bool { return p.when == BeforeStatement || p.when == BeforeCommit }
 
-// kind tells what a query string is, as far as cutting goes.
+// kind is the kind of a query string.
 type kind uint8
 
 const (
@@ -127,7 +130,7 @@ const (
 	commit
 )
 
-// classify looks at the words of a query. A string of several statements that ends in COMMIT is a COMMIT.
+// classify returns the kind of a query. Several statements that end in COMMIT are a COMMIT.
 func classify(query string) kind {
 	words := strings.FieldsFunc(strings.ToUpper(query), func(r rune) bool {
 		return r == ';' || r == ' ' || r == '\n' || r == '\t' || r == '\r'

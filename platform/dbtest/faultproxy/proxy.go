@@ -1,7 +1,8 @@
-// Package faultproxy is a TCP proxy in front of PostgreSQL that loses replies to the byte: it reads just enough of the wire protocol
-// (version 3) to know which reply answers which statement, and can swallow exactly the one to an UPDATE or to a COMMIT that the server
-// has carried out, then end the connection. That is how the third outcome of a write, unknown, is tested. It can also lose requests,
-// stall, refuse and drop connections.
+// Package faultproxy is a TCP proxy in front of PostgreSQL that loses exactly chosen replies.
+// It reads enough of the wire protocol (version 3) to know which reply answers which statement,
+// and can discard the one to an UPDATE or to a COMMIT that the server has carried out, then end
+// the connection. So tests reach the third outcome of a write, unknown. It can also lose
+// requests, delay, refuse and drop connections.
 //
 //	proxy := faultproxy.New(t, dsn)
 //	db := open(proxy.DSN(dsn))
@@ -33,7 +34,7 @@ type Proxy struct {
 	mu       sync.Mutex
 	listener net.Listener // nil while refusing
 	links    map[*link]struct{}
-	hung     []*net.TCPConn // what Hang has left
+	hung     []*net.TCPConn // the connections of Hang
 	plans    []*plan
 	cuts     int
 	resumed  chan struct{} // closed unless paused
@@ -56,8 +57,9 @@ func New(t testing.TB, dsn string) *Proxy {
 	return p
 }
 
-// Start starts a proxy in front of the server at upstream, "host:port". Close ends it. With secure it speaks TLS to the server, and only
-// with a server that does, too; to its clients it never does, since it has to read along.
+// Start starts a proxy in front of the server at upstream, "host:port". Close ends it. With
+// secure it uses TLS to the server, and refuses a server without TLS. To its clients it never
+// uses TLS, because it reads their messages.
 func Start(upstream string, secure *tls.Config) (*Proxy, error) {
 	if _, _, err := net.SplitHostPort(upstream); err != nil {
 		upstream = net.JoinHostPort(upstream, "5432")
@@ -66,7 +68,8 @@ func Start(upstream string, secure *tls.Config) (*Proxy, error) {
 	close(p.resumed)
 	const tries = 10
 	for try := 1; ; try++ {
-		// Not port 0: Accept must get the same port again after Refuse, and the system gives those of its own choice to others.
+		// Not port 0: Accept must get the same port again after Refuse, and the system gives
+		// those of its own choice to others.
 		port, err := localpg.FreePort(context.Background())
 		if err != nil {
 			return nil, err
@@ -81,8 +84,8 @@ func Start(upstream string, secure *tls.Config) (*Proxy, error) {
 	}
 }
 
-// DSN is dsn, a postgres:// URL, led through the proxy, with sslmode=disable and nothing else of TLS: the proxy has to read along. It
-// panics when dsn is no URL.
+// DSN returns dsn, a postgres:// URL, with the proxy's address and sslmode=disable. It panics
+// when dsn is not a URL.
 func (p *Proxy) DSN(dsn string) string {
 	u, err := url.Parse(dsn)
 	if err != nil || u.Host == "" {
@@ -98,7 +101,7 @@ func (p *Proxy) DSN(dsn string) string {
 	return u.String()
 }
 
-// Addr is the proxy's address, "127.0.0.1:port".
+// Addr returns the proxy's address, "127.0.0.1:port".
 func (p *Proxy) Addr() string { return p.address }
 
 // Close ends the proxy and all of its connections.
@@ -112,14 +115,16 @@ func (p *Proxy) Close() {
 	p.wg.Wait()
 }
 
-// Cuts is how many statements Cut and CutEvery have met so far. The connection ends when the server has answered them.
+// Cuts returns how many statements Cut and CutEvery have cut so far. The connection ends when
+// the server has answered them.
 func (p *Proxy) Cuts() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cuts
 }
 
-// Pause makes a black hole of the proxy: connections stay open and new ones are taken, but nothing passes, in either direction.
+// Pause stops all traffic: connections stay open and new ones are accepted, but nothing passes
+// in either direction.
 func (p *Proxy) Pause() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,7 +135,7 @@ func (p *Proxy) Pause() {
 	}
 }
 
-// Resume ends Pause; what was held up passes now.
+// Resume ends Pause and passes on what was held back.
 func (p *Proxy) Resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,7 +153,7 @@ func (p *Proxy) Slow(slowest time.Duration) {
 	p.slowest = slowest
 }
 
-// delay is how long the next message waits.
+// delay returns how long the next message waits.
 func (p *Proxy) delay() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -158,14 +163,14 @@ func (p *Proxy) delay() time.Duration {
 	return rand.N(p.slowest)
 }
 
-// gate returns what is closed while traffic may pass.
+// gate returns a channel that is closed while traffic may pass.
 func (p *Proxy) gate() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.resumed
 }
 
-// Refuse closes the port: who dials is refused. Connections that are open stay; see Drop.
+// Refuse closes the port, so that new connections are refused. Open connections stay; see Drop.
 func (p *Proxy) Refuse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -175,7 +180,7 @@ func (p *Proxy) Refuse() {
 	}
 }
 
-// Accept ends Refuse. It fails when somebody else has taken the port meanwhile.
+// Accept ends Refuse. It fails when another process has taken the port meanwhile.
 func (p *Proxy) Accept() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -194,7 +199,7 @@ func (p *Proxy) Accept() error {
 	return nil
 }
 
-// Drop ends every connection that is open now, wherever it is.
+// Drop ends every open connection.
 func (p *Proxy) Drop(how How) {
 	p.mu.Lock()
 	links := make([]*link, 0, len(p.links))
@@ -227,7 +232,7 @@ func (p *Proxy) serve(listener net.Listener) {
 			return
 		}
 		if err != nil {
-			// Out of file descriptors: it passes, and clients wait in the backlog meanwhile.
+			// Out of file descriptors: clients wait in the backlog meanwhile.
 			<-time.After(10 * time.Millisecond)
 			continue
 		}

@@ -11,7 +11,8 @@ import (
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 )
 
-// The server demands TLS, the proxy speaks it, and reads along all the same; a server that it cannot trust gets nothing.
+// The server demands TLS, the proxy speaks it, and reads along all the same; a server that it
+// cannot trust gets nothing.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	_, dsn := dbtest.TLSServer(t)

@@ -57,14 +57,14 @@ func upgrade(ctx context.Context, plain net.Conn, config *tls.Config) (*tls.Conn
 		return nil, fmt.Errorf("ask for TLS: %w", err)
 	}
 	if answer[0] != 'S' {
-		return nil, errors.New("the server speaks no TLS")
+		return nil, errors.New("the server does not support TLS")
 	}
 	secured := tls.Client(plain, config)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		return nil, fmt.Errorf("begin TLS: %w", err)
 	}
 	if err := plain.SetDeadline(time.Time{}); err != nil {
-		return nil, fmt.Errorf("take the deadline away: %w", err)
+		return nil, fmt.Errorf("remove the deadline: %w", err)
 	}
 	return secured, nil
 }

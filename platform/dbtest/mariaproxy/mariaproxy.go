@@ -1,6 +1,7 @@
-// Package mariaproxy is a TCP proxy in front of MariaDB that loses the reply to one statement: it reads just enough of the protocol to
-// know a COM_QUERY and its text, passes it on, waits until the server has answered, and ends the client's connection instead of
-// answering. Package faultproxy does more, for PostgreSQL.
+// Package mariaproxy is a TCP proxy in front of MariaDB that loses the reply to one statement:
+// it reads enough of the protocol to know a COM_QUERY and its text, passes it on, waits until
+// the server has answered, and ends the client's connection instead of answering. Package
+// faultproxy does more, for PostgreSQL.
 package mariaproxy
 
 import (
@@ -49,7 +50,7 @@ func New(t testing.TB, dsn string) *Proxy {
 	return p
 }
 
-// DSN is dsn, a mysql:// URL, led through the proxy. It panics when dsn is no URL.
+// DSN returns dsn, a mysql:// URL, with the proxy's address. It panics when dsn is not a URL.
 func (p *Proxy) DSN(dsn string) string {
 	u, err := url.Parse(dsn)
 	if err != nil {
@@ -62,7 +63,8 @@ func (p *Proxy) DSN(dsn string) string {
 // CutReply loses the reply to the next statement that begins with text.
 func (p *Proxy) CutReply(text string) { p.order(text, false) }
 
-// CutRequest loses the next statement that begins with text: the server never gets it, and the client cannot know.
+// CutRequest loses the next statement that begins with text: the server never gets it, and the
+// client cannot know.
 func (p *Proxy) CutRequest(text string) { p.order(text, true) }
 
 func (p *Proxy) order(text string, lose bool) {
@@ -71,7 +73,7 @@ func (p *Proxy) order(text string, lose bool) {
 	p.match, p.lose = text, lose
 }
 
-// Cuts is how many statements were met so far.
+// Cuts returns how many statements were cut so far.
 func (p *Proxy) Cuts() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,7 +118,7 @@ func (p *Proxy) end(conns ...net.Conn) {
 	}
 }
 
-// header is a packet's: three bytes of length, one that counts.
+// header is the size of a packet's header: three bytes of length, one sequence number.
 const header, comQuery = 4, 3
 
 func (p *Proxy) requests(client, server net.Conn, swallow chan struct{}) {
@@ -135,7 +137,7 @@ func (p *Proxy) requests(client, server net.Conn, swallow chan struct{}) {
 		}
 		cut, lose := false, false
 		if head[3] == 0 && size > 0 && packet[header] == comQuery {
-			cut, lose = p.meets(string(packet[header+1:]))
+			cut, lose = p.takeMatch(string(packet[header+1:]))
 		}
 		if lose {
 			return
@@ -146,14 +148,16 @@ func (p *Proxy) requests(client, server net.Conn, swallow chan struct{}) {
 		if _, err := server.Write(packet); err != nil {
 			return
 		}
-		if cut { // replies ends the connection; what the client sends until then is nobody's
+		if cut { // replies ends the connection; what the client sends until then is discarded
 			_, _ = io.Copy(io.Discard, from)
 			return
 		}
 	}
 }
 
-func (p *Proxy) meets(statement string) (cut, lose bool) {
+// takeMatch removes the plan when it fits the statement, and returns whether to lose the
+// reply (cut) or the request (lose).
+func (p *Proxy) takeMatch(statement string) (cut, lose bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.match == "" || !strings.HasPrefix(strings.ToLower(strings.TrimSpace(statement)), strings.ToLower(p.match)) {

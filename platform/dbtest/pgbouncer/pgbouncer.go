@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/lib/pq"
 
@@ -21,12 +20,11 @@ import (
 	"github.com/rowlock/rowlock/platform/localpg/guard"
 )
 
-// ErrNotInstalled means that there is no pgbouncer on this machine.
+// ErrNotInstalled means that pgbouncer is not installed on this machine.
 var ErrNotInstalled = errors.New("pgbouncer is not installed (`apt-get install pgbouncer`, `brew install pgbouncer`)")
 
-// Pooler is a pgbouncer in front of one server. It is as strict as in production:
-// a startup parameter that it does not know is refused. Methods must not be called
-// at the same time.
+// Pooler is a pgbouncer in front of one server. As in production it refuses startup
+// parameters that it does not know. Its methods are not safe for concurrent use.
 type Pooler struct {
 	program string
 	dir     string
@@ -37,10 +35,10 @@ type Pooler struct {
 	process *guard.Process // nil while it is stopped
 }
 
-// Start starts a pgbouncer in front of the server that the URLs name, for the
-// roles that they name, with poolSize connections for each pair of role and
-// database. It speaks TLS to the server as the URLs say. path is the environment's PATH. It fails with ErrNotInstalled where
-// there is none. Stop ends it.
+// Start starts a pgbouncer in front of the server and for the roles that the URLs name,
+// with poolSize connections for each pair of role and database. It uses TLS to the
+// server as the URLs say. path is the environment's PATH. Without pgbouncer it returns
+// ErrNotInstalled. Stop ends the pooler.
 func Start(ctx context.Context, path string, poolSize int, dsns ...string) (*Pooler, error) {
 	program := find(path)
 	if program == "" {
@@ -54,13 +52,14 @@ func Start(ctx context.Context, path string, poolSize int, dsns ...string) (*Poo
 	}
 }
 
-// DSN is dsn led through the pooler, with binary_parameters=yes, and without TLS: that is between the pooler and the server.
+// DSN returns dsn with the pooler's address, with binary_parameters=yes, and without TLS,
+// which only the pooler uses, to the server.
 func (p *Pooler) DSN(dsn string) (string, error) {
 	through, err := url.Parse(dsn)
 	if err != nil {
 		return "", errors.New("the DSN must be a URL") // the error may quote the password
 	}
-	through.Host = fmt.Sprintf("127.0.0.1:%d", p.port)
+	through.Host = p.address()
 	query := through.Query()
 	query.Set("sslmode", "disable")
 	for _, name := range []string{"sslrootcert", "sslcert", "sslkey"} {
@@ -71,8 +70,8 @@ func (p *Pooler) DSN(dsn string) (string, error) {
 	return through.String(), nil
 }
 
-// Restart ends the pooler at once, cutting its clients off, and starts it again on
-// the same port. It returns when a query gets through.
+// Restart ends the pooler immediately, disconnecting its clients, and starts it again on
+// the same port. It returns when a query succeeds through it.
 func (p *Pooler) Restart(ctx context.Context) error {
 	if err := p.end(); err != nil {
 		return err
@@ -139,16 +138,19 @@ func (p *Pooler) launch(ctx context.Context) error {
 	defer func() { _ = log.Close() }() // pgbouncer has its own copy
 	process, err := guard.Start(guard.Spec{
 		// Not the caller's environment: it may hold a password, for another server.
-		Path: p.program, Args: []string{filepath.Join(p.dir, "ini")}, Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin"}, Dir: "/",
-		Output: log, User: p.as, Stop: syscall.SIGTERM, Remove: p.dir,
+		Path: p.program, Args: []string{filepath.Join(p.dir, "ini")}, Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin"},
+		Dir: "/", Output: log, User: p.as, Stop: syscall.SIGTERM, Remove: p.dir,
 	})
 	if err != nil {
 		return err
 	}
-	if err := await(ctx, process, p.probe, log.Name()); err != nil {
-		_ = process.Signal(syscall.SIGKILL) // it may have ended already
-		<-process.Done()
-		return err
+	if err := p.await(ctx, process); err != nil {
+		said, _ := os.ReadFile(log.Name())
+		if strings.Contains(string(said), "Address already in use") {
+			err = errPortTaken
+		}
+		return errors.Join(fmt.Errorf("start pgbouncer: %w: %s", err, said),
+			process.End(context.WithoutCancel(ctx), syscall.SIGKILL))
 	}
 	p.process = process
 	return nil
@@ -159,10 +161,9 @@ func (p *Pooler) end() error {
 		return nil
 	}
 	// SIGTERM is pgbouncer's immediate shutdown (SIGINT would wait for its clients).
-	if err := p.process.Signal(syscall.SIGTERM); err != nil {
+	if err := p.process.End(context.Background(), syscall.SIGTERM); err != nil {
 		return fmt.Errorf("end pgbouncer: %w", err)
 	}
-	<-p.process.Done()
 	p.process = nil
 	return nil
 }
@@ -211,14 +212,11 @@ max_client_conn = 2000
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			return fmt.Errorf("write the configuration: %w", err)
 		}
-		if p.as == nil {
-			continue
-		}
-		if err := os.Chown(file, int(p.as.Uid), int(p.as.Gid)); err != nil {
-			return fmt.Errorf("hand the configuration over: %w", err)
+		if err := localpg.Own(p.as, file); err != nil {
+			return err
 		}
 	}
-	// Root's pgbouncer runs as another user, who must get through.
+	// Root's pgbouncer runs as another user, which must be able to enter.
 	if err := os.Chmod(p.dir, 0o711); err != nil { //nolint:gosec // as the comment says
 		return fmt.Errorf("open the folder: %w", err)
 	}
@@ -226,40 +224,24 @@ max_client_conn = 2000
 	return err
 }
 
-// await returns when a query gets through.
-func await(ctx context.Context, proc *guard.Process, dsn, log string) error {
-	address, err := url.Parse(dsn)
+// await returns when the port is open and a query succeeds.
+func (p *Pooler) await(ctx context.Context, process *guard.Process) error {
+	err := process.Await(ctx, func(ctx context.Context) error {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.address())
+		if err != nil {
+			return err //nolint:wrapcheck // Await wraps it
+		}
+		return conn.Close()
+	})
 	if err != nil {
-		return fmt.Errorf("address of pgbouncer: %w", err)
+		return err
 	}
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address.Host)
-		if err == nil {
-			_ = conn.Close()
-			break
-		}
-		select {
-		case <-tick.C:
-		case <-proc.Done():
-			said, _ := os.ReadFile(log) //nolint:gosec // our own
-			if strings.Contains(string(said), "Address already in use") {
-				return errPortTaken
-			}
-			return fmt.Errorf("it ended during its start: %s", said)
-		case <-ctx.Done():
-			return fmt.Errorf("it does not take connections: %w", ctx.Err())
-		}
-	}
-	connector, err := pq.NewConnector(dsn)
+	connector, err := pq.NewConnector(p.probe)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
 	db := sql.OpenDB(connector)
-	if err := errors.Join(db.PingContext(ctx), db.Close()); err != nil {
-		said, _ := os.ReadFile(log) //nolint:gosec // our own
-		return fmt.Errorf("connect: %w: %s", err, said)
-	}
-	return nil
+	return errors.Join(db.PingContext(ctx), db.Close())
 }
+
+func (p *Pooler) address() string { return fmt.Sprintf("127.0.0.1:%d", p.port) }

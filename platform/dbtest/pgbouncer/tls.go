@@ -11,10 +11,12 @@ import (
 	"strings"
 )
 
-// systemRoots are where systems keep the certificates that they trust: pgbouncer
-// wants a file.
+// systemRoots returns the files where systems keep the certificates that they trust.
 func systemRoots() []string {
-	return []string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem", "/etc/ssl/ca-bundle.pem"}
+	return []string{
+		"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem",
+		"/etc/ssl/ca-bundle.pem",
+	}
 }
 
 func isFile(path string) bool {
@@ -22,9 +24,9 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// secure is the part of the configuration about TLS to the server, by the parameters
-// of a database URL, read as the driver reads them. What it needs is put into files:
-// root's pgbouncer runs as another user, who may not read the originals.
+// secure returns the part of the configuration about TLS to the server, from the
+// parameters of a database URL, read as the driver reads them. It copies the certificates
+// into files: root's pgbouncer runs as another user, which may not read the originals.
 func (p *Pooler) secure(query url.Values, files map[string]string) (ini string, err error) {
 	mode, root := cmp.Or(query.Get("sslmode"), "require"), query.Get("sslrootcert")
 	if mode == "disable" {
@@ -46,7 +48,7 @@ func (p *Pooler) secure(query url.Values, files map[string]string) (ini string, 
 		if path == "" {
 			continue
 		}
-		text, err := os.ReadFile(path) //nolint:gosec // whoever runs this names his own file
+		text, err := os.ReadFile(path) //nolint:gosec // the caller names a file of its own
 		if err != nil {
 			return "", fmt.Errorf("read what pgbouncer needs for TLS: %w", err)
 		}

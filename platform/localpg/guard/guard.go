@@ -1,12 +1,15 @@
 // Package guard runs a server program as a child that cannot outlive the process that started it.
 //
-// A child that is only waited for survives a kill -9 of its parent: it keeps its port, its memory and its files, and nobody is left
-// to stop it. Here a second child, a few lines of shell in a session of its own, reads from a pipe whose other end the parent holds.
-// The kernel closes that end whichever way the parent dies, and the guard stops the server in the parent's place. Linux' parent death
-// signal would need no guard, but exists only there, and is tied to a thread instead of a process (golang/go#27505).
+// A child that is only waited for survives a kill -9 of its parent: it keeps its port, its memory
+// and its files, and no process stops it. Here a second child, a few lines of shell in a session of
+// its own, reads from a pipe whose other end the parent holds. The kernel closes that end whichever
+// way the parent dies, and the guard stops the server in the parent's place. Linux' parent death
+// signal would need no guard, but exists only there, and belongs to a thread instead of a process
+// (golang/go#27505).
 package guard
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -18,13 +21,13 @@ import (
 	"time"
 )
 
-// watchScript is what the guard runs, announceScript what the server's process runs before it becomes the server.
+// watchScript is the guard's program.
 //
 //go:embed watch.sh
 var watchScript string
 
-// announceScript tells the guard the process id from within that very process: there is no moment in which the server runs and the
-// guard does not know it, even when the parent dies between fork and the next line.
+// announceScript sends the guard the process id from within that process, which then becomes the
+// server: the guard always knows a running server, even when the parent dies right after fork.
 const announceScript = `echo $$ >&3; exec 3>&-; exec "$@"`
 
 const shell = "/bin/sh"
@@ -41,19 +44,22 @@ type Spec struct {
 	Env []string
 	// Dir is the program's working directory.
 	Dir string
-	// Output takes the program's standard output and error; nil throws them away. It is a file on purpose: with a pipe the program
-	// would die of its first line after the parent's death, instead of stopping in order.
+	// Output receives the program's standard output and error; nil discards them. It is a file
+	// because with a pipe the program would die of its first line after the parent's death,
+	// instead of stopping in order.
 	Output *os.File
-	// User is whom the program runs as; nil: as the caller.
+	// User is the user that the program runs as; nil: the caller.
 	User *syscall.Credential
-	// Stop is the signal by which the guard ends the program when the parent is gone; zero: SIGTERM.
+	// Stop is the signal by which the guard ends the program after the parent's death; zero: SIGTERM.
 	Stop syscall.Signal
 	// Grace is how long the guard waits after Stop before SIGKILL, in whole seconds; zero: 10 s.
 	Grace time.Duration
-	// Remove names a folder that the guard removes after the parent's death and the program's end; empty: none.
+	// Remove names a folder that the guard removes after the parent's death and the program's
+	// end; empty: none.
 	Remove string
-	// Hold is an open file that the guard keeps open as long as it lives; with it a lock of flock(2), which belongs to the open file:
-	// so whoever takes the lock next knows that the guard is done too. Nil: none.
+	// Hold is an open file that the guard keeps open until it ends, and with it a lock of flock(2),
+	// which belongs to the open file: the next holder of the lock knows that the guard has ended.
+	// Nil: none.
 	Hold *os.File
 }
 
@@ -64,9 +70,9 @@ type Process struct {
 	err  error // of Wait; to be read after done
 }
 
-// Start starts the guard and then the program. Neither is tied to a context: the program runs until it ends, is signalled, or this
-// process dies. Both are in sessions of their own, so that Ctrl-C at the terminal reaches the caller alone, who then stops things in
-// order.
+// Start starts the guard and then the program. Neither is bound to a context: the program runs until
+// it ends, is signalled, or this process dies. Both have sessions of their own, so that Ctrl-C at the
+// terminal reaches the caller alone, which then stops them in order.
 func Start(spec Spec) (*Process, error) {
 	watch, pipe, err := startWatch(spec)
 	if err != nil {
@@ -105,14 +111,7 @@ func startWatch(spec Spec) (*exec.Cmd, *os.File, error) {
 	}
 	defer func() { _ = read.Close() }()
 
-	stop := spec.Stop
-	if stop == 0 {
-		stop = syscall.SIGTERM
-	}
-	grace := spec.Grace
-	if grace == 0 {
-		grace = defaultGrace
-	}
+	stop, grace := cmp.Or(spec.Stop, syscall.SIGTERM), cmp.Or(spec.Grace, defaultGrace)
 	//nolint:gosec // the script is a constant; what varies goes in as arguments, which the shell does not interpret
 	watch := exec.CommandContext(context.Background(), shell, "-c", watchScript, "guard",
 		strconv.Itoa(int(stop)), strconv.Itoa(int(grace/time.Second)), spec.Remove)
@@ -129,30 +128,67 @@ func startWatch(spec Spec) (*exec.Cmd, *os.File, error) {
 	return watch, write, nil
 }
 
-// dismiss sends the guard away: the program has ended (or never began), so its process id may soon mean somebody else. A guard that
-// was killed meanwhile is away too, so no error is worth a caller's attention.
+// dismiss ends the guard after the program has ended (or never started), because the system may
+// reuse its process id. Errors are ignored: a guard that was killed has ended too.
 func dismiss(watch *exec.Cmd, pipe *os.File) {
 	_, _ = pipe.WriteString("done\n")
 	_ = pipe.Close()
 	_ = watch.Wait()
 }
 
-// PID is the program's process id.
+// PID returns the program's process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Done is closed when the program has ended and its guard is gone.
+// Done returns a channel that is closed when the program and its guard have ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err says how the program ended: nil for status 0, else an *exec.ExitError. It waits for the end.
+// Err waits for the program's end and returns nil for status 0, else an *exec.ExitError.
 func (p *Process) Err() error {
 	<-p.done
 	return p.err
 }
 
-// Signal sends sig. A program that has ended already is no error.
+// Signal sends sig. It returns nil when the program has ended already.
 func (p *Process) Signal(sig syscall.Signal) error {
 	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("signal %v to process %d: %w", sig, p.PID(), err)
 	}
 	return nil
+}
+
+// ErrEnded is returned by Await when the program has ended.
+var ErrEnded = errors.New("the program has ended")
+
+// Await calls ready every 10 ms until it returns nil. It returns ErrEnded when the
+// program ends first, and ready's last error together with ctx's when ctx does.
+func (p *Process) Await(ctx context.Context, ready func(context.Context) error) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := ready(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-p.done:
+			return ErrEnded
+		case <-ctx.Done():
+			return fmt.Errorf("it does not take connections: %w", errors.Join(ctx.Err(), err))
+		}
+	}
+}
+
+// End sends sig and waits for the program's end. It returns ctx's error when ctx ends
+// first.
+func (p *Process) End(ctx context.Context, sig syscall.Signal) error {
+	if err := p.Signal(sig); err != nil {
+		return err
+	}
+	select {
+	case <-p.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

@@ -20,7 +20,8 @@ import (
 	"github.com/rowlock/rowlock/platform/waittest"
 )
 
-// childVariable makes this binary the owner of a guarded program: it holds the folder that the guard is to remove.
+// childVariable makes this binary the owner of a guarded program: it holds the folder that the
+// guard is to remove.
 const childVariable = "ROWLOCK_GUARD_CHILD"
 
 func TestMain(m *testing.M) {
