@@ -2,44 +2,24 @@ package main
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/spf13/pflag"
-
-	"github.com/rowlock/rowlock/lab/internal/bench"
+	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/localmaria"
 )
 
 func TestBenchFlags(t *testing.T) {
 	t.Parallel()
-	parse := func(line string) benchFlags {
-		f := benchFlags{options: bench.Defaults("counts")}
-		set := pflag.NewFlagSet("", pflag.ContinueOnError)
-		f.define(set)
-		if err := errors.Join(set.Parse(strings.Fields(line)), f.validate()); err != nil {
-			t.Errorf("%s: %v", line, err)
-		}
-		return f
-	}
-	got := parse("--runs 5 --duration 3s --replicas 4 --only uniform,hot-1 --out x")
-	if o := got.options; got.out != "x" || o.Runs != 5 || o.Duration != 3*time.Second || o.Replicas != 4 ||
-		!slices.Equal(o.Only, []string{"uniform", "hot-1"}) || !o.Judge {
-		t.Errorf("%+v", got)
-	}
-	if got := parse("--quick"); got.options.Judge {
-		t.Errorf("--quick judges: %+v", got)
-	}
 	for line, want := range map[string]string{
 		"bench tea":                      `"tea"`,
 		"bench counts uniform":           `"uniform"`,
 		"bench counts --runs 0":          "runs",
 		"bench counts --only lukewarm":   `"lukewarm"`,
-		"bench --connections 1":          "connections",
+		"bench counts --only x --runs 0": `"x"`,
 		"bench counts --duration 10ms":   "duration",
-		"bench counts --quick --rate -1": "rate",
 		"bench counts --fast":            "--fast",
 	} {
 		refused(t, line, want)
@@ -83,4 +63,30 @@ func TestTheSecondSignalEndsABench(t *testing.T) {
 	}
 
 	allGone(t, below)
+}
+
+// The bench of events, once through what differs from the other benches: two sizes, workers, MariaDB.
+func TestBenchOfEvents(t *testing.T) {
+	t.Parallel()
+
+	dir := folder(t)
+	// Without it the bench leaves MariaDB out; in CI it must not.
+	_, err := localmaria.Start(t.Context(), localmaria.Options{Dir: dir + "/none/none"})
+	if errors.Is(err, localmaria.ErrNotInstalled) && config.Environ()["CI"] != "true" {
+		t.Skip(err)
+	}
+
+	r := start(t, nil, "bench", "events", "--quick", "--out", "", "--only", "claim-few,work-4,mariadb-add,mariadb-work-4")
+	if status := r.end(); status != 0 {
+		t.Fatalf("it ended with status %d", status)
+	}
+
+	out := r.output()
+	for text, times := range map[string]int{
+		"sum exact": 3, "NOT JUDGED": 1,
+	} {
+		if got := strings.Count(out, text); got != times {
+			t.Errorf("%q stands there %d times, want %d", text, got, times)
+		}
+	}
 }

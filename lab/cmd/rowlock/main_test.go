@@ -25,7 +25,7 @@ func TestCommandLine(t *testing.T) {
 		{args: []string{"up", "--help"}, want: []string{"--replicas", "--data", "--service", "DATABASE_URL"}},
 		{args: []string{"with-postgres", "--help"}, want: []string{"ROWLOCK_TEST_DATABASE_URL", "Usage:"}},
 		{args: []string{"bites", "--help"}, want: []string{"rowlock mutation-test"}},
-		{args: []string{"bench", "iidy", "--help"}, want: []string{"--connections int", "(default 8)"}},
+		{args: []string{"bench", "iidy", "--help"}, want: []string{"--runs int", "(default 3)"}},
 		{args: []string{"version"}, want: []string{"rowlock "}},
 		{
 			args: []string{"dance"}, status: exitUsage,

@@ -1,6 +1,16 @@
+// Package bench measures a service against bare PostgreSQL and reports the figures.
+//
+// One run of a scenario is worth little on a machine that does other things too, so every scenario runs several times,
+// the scenarios take turns (a slow minute then hits all of them and not one), and the report gives medians. After each
+// run that changes rows the database is read: a figure counts only when every acknowledged change is there exactly
+// once.
+//
+// A service has a table of scenarios with their bars (counts.go, payments.go, ...). One runner drives them all, as a
+// closed loop, as an open loop, or with every request once.
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +21,7 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/load"
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/pgbench"
+	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 )
 
@@ -18,51 +29,81 @@ import (
 // the service.
 var ErrNotExact = errors.New("what is in the database does not add up to what was acknowledged")
 
+// errLeftOut reports that a scenario needs a program that is not installed.
+var errLeftOut = errors.New("left out")
+
+// Options say what to measure and how much.
+type Options struct {
+	// Service names the service to measure.
+	Service string `json:"service"`
+	// Runs is how often each scenario runs; the report gives medians.
+	Runs int `json:"runs"`
+	// Duration is the measured part of a closed-loop run, and of one of pgbench (there in whole seconds). An open-loop
+	// run is three times as long, the warm-up a fifth.
+	Duration time.Duration `json:"duration_ns"`
+	// Only names the scenarios to run; empty means all.
+	Only []string `json:"only,omitempty"`
+	// Trace measures what tracing costs instead: the uniform load with tracing off, at 1 % and at 100 %.
+	Trace bool `json:"trace,omitempty"`
+	// Quick makes it a smoke test: each scenario once, for a second, with fewer rows and connections, and no bar is
+	// judged.
+	Quick bool `json:"quick,omitempty"`
+}
+
+// Validate returns an error that names an option out of bounds.
+func (o Options) Validate() error {
+	scenarios := (&runner{Options: o}).suite().scenarios
+	names := make([]string, len(scenarios))
+	for i, s := range scenarios {
+		names[i] = s.Name
+	}
+	unknown := slices.IndexFunc(o.Only, func(name string) bool { return !slices.Contains(names, name) })
+	switch {
+	case len(scenarios) == 0:
+		return fmt.Errorf("there is no bench of %q; there is one of %q", o.Service, services.Names())
+	case unknown >= 0:
+		return fmt.Errorf("there is no scenario %q; there are %q", o.Only[unknown], names)
+	case o.Trace && o.Service != services.Counts:
+		return errors.New("trace is measured with counts alone")
+	case o.Runs < 1 || o.Duration < time.Second:
+		return fmt.Errorf("runs must be at least 1 and duration at least 1s, not %d and %v", o.Runs, o.Duration)
+	}
+	return nil
+}
+
+func (o Options) warmup() time.Duration { return o.Duration / 5 }
+
+// pick returns the number for a published measurement or that for a smoke test.
+func (o Options) pick(full, quick int) int {
+	if o.Quick {
+		return quick
+	}
+	return full
+}
+
+// rows returns how many counters or items the scenarios work on, and how many rows the table of pgbench has.
+func (o Options) rows() int { return o.pick(10_000, 1000) }
+
 // suite holds what is particular to the bench of one service.
 type suite struct {
-	// prepare makes what the scenarios need. The system runs by then.
-	prepare func(ctx context.Context, r *runner) error
-	// scenarios stand in the order of a round, each baseline right before what is compared with it.
-	scenarios []scenario
-	bars      []bar
+	// replicas is how many replicas run, connections how many keep-alive connections the generator holds.
+	replicas, connections int
+	// prepare makes what the scenarios need, nil for nothing. The replicas run by then.
+	prepare func(ctx context.Context) error
+	// scenarios stand in the order of a round, each baseline before what is compared with it.
+	scenarios []Scenario
 }
 
-// scenario is one way to load the system. One of pgbench, drive and run is set.
-type scenario struct {
-	name, title string
-	// baseline names the scenario that this one is compared with; empty for none.
-	baseline string
-	// replicas is how many of the service's replicas are driven.
-	replicas int
-	// maria says that it is left out where there is no MariaDB server.
-	maria bool
-
-	pgbench func() string // returns the script
-	drive   func(r *runner) drive
-	run     func(ctx context.Context, r *runner) (Result, error)
-}
-
-// drive says how replicas are loaded, and what must come of it.
-type drive struct {
-	// Config is the load; Targets, Connections, Warmup and Duration have the options' values where they are zero.
-	load.Config
-
-	// environ is that of replicas that run for this run alone and are driven instead of the service's own.
-	environ map[string]string
-	// once sends every request one time instead of drawing from them for the duration.
-	once bool
-	// items is how many items a request is about, for the figure and the check; 0 means 1.
-	items int64
-	// state reads the number that grows by the items of every acknowledged request; nil for reads.
-	state func(ctx context.Context) (int64, error)
-	// replay says that acknowledged requests must not change the state.
-	replay bool
-}
-
-// runner holds what the runs of one bench share.
-type runner struct {
-	system  *system
-	options Options
+// suite returns the bench of the service, an empty one for an unknown service.
+func (r *runner) suite() suite {
+	newSuite, ok := map[string]func(*runner) suite{
+		services.Counts: newCounts, services.Payments: newPayments, services.Events: newEvents, services.Iidy: newIidy,
+		services.Pyggpot: newPyggpot,
+	}[r.Service]
+	if !ok {
+		return suite{}
+	}
+	return newSuite(r)
 }
 
 // Run starts a private PostgreSQL server and replicas of the service, runs the scenarios of the options, and stops
@@ -73,171 +114,178 @@ func Run(ctx, hurry context.Context, o Options, h Host) (report *Report, err err
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	chosen := suites()[o.Service](o).only(o.Only)
-	s := &system{host: h}
-	defer func() { err = errors.Join(err, s.stop(hurry)) }()
-	if err := s.start(ctx, hurry, o, chosen.replicas()); err != nil {
+	if o.Quick {
+		o.Runs, o.Duration = 1, time.Second
+	}
+	r := &runner{Options: o, host: h}
+	chosen := r.suite()
+	r.connections = o.pick(chosen.connections, min(chosen.connections, 32))
+	defer func() { err = errors.Join(err, r.stop(hurry)) }()
+	if err := r.start(ctx, hurry, chosen.replicas); err != nil {
 		return nil, err
 	}
-	return measure(ctx, s, o, chosen)
+	return r.measure(ctx, chosen)
 }
 
-// only returns the suite with the scenarios of these names, with all when there are none.
-func (s suite) only(names []string) suite {
-	if len(names) > 0 {
-		s.scenarios = slices.DeleteFunc(s.scenarios, func(one scenario) bool { return !slices.Contains(names, one.name) })
-	}
-	return s
-}
-
-// replicas returns how many replicas must run for all scenarios.
-func (s suite) replicas() int {
-	needed := 1
-	for _, one := range s.scenarios {
-		needed = max(needed, one.replicas)
-	}
-	return needed
-}
-
-// measure runs the scenarios on a running system.
-func measure(ctx context.Context, s *system, o Options, chosen suite) (*Report, error) {
+// measure runs the scenarios that the options name, all where they name none. The replicas run.
+func (r *runner) measure(ctx context.Context, s suite) (*Report, error) {
 	// One thread of Go code drives the load with a third less CPU than two: the second would mostly spin in search of
 	// work, on cores that the servers need.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	r := &runner{system: s, options: o}
-	report := &Report{Started: time.Now().UTC(), Version: lifecycle.Version(), Options: o, Machine: s.machine}
-	if err := chosen.prepare(ctx, r); err != nil {
-		return nil, err
+	if s.prepare != nil {
+		r.printf("making the rows that the scenarios need\n")
+		if err := s.prepare(ctx); err != nil {
+			return nil, fmt.Errorf("prepare the scenarios: %w", err)
+		}
 	}
-	for _, one := range chosen.scenarios {
-		report.Scenarios = append(report.Scenarios, Series{Name: one.name, Title: one.title, Baseline: one.baseline})
+	chosen := slices.DeleteFunc(s.scenarios, func(one Scenario) bool {
+		return len(r.Only) > 0 && !slices.Contains(r.Only, one.Name)
+	})
+	report := &Report{
+		Started: time.Now().UTC(), Version: lifecycle.Version(), Options: r.Options, Machine: r.machine, Scenarios: chosen,
 	}
-	err := r.rounds(ctx, chosen.scenarios, report)
+	err := r.rounds(ctx, chosen)
 	report.summarize()
-	report.judge(chosen.bars)
 	return report, err
 }
 
 // printf writes progress. A line that cannot be written does not end a measurement of minutes.
 func (r *runner) printf(format string, args ...any) {
-	_, _ = fmt.Fprintf(r.system.host.Progress, format, args...)
+	_, _ = fmt.Fprintf(r.host.Progress, format, args...)
 }
 
 // rounds runs every scenario once per round, so that all of them share the machine's good and bad minutes.
-func (r *runner) rounds(ctx context.Context, scenarios []scenario, report *Report) error {
-	var inexact error
-	for round := range r.options.Runs {
-		for i, s := range scenarios {
-			if s.pgbench != nil && r.system.pgbench == "" || s.maria && r.system.maria == nil {
-				continue
-			}
-			r.printf("round %d/%d  %-44s ", round+1, r.options.Runs, s.title)
-			run, err := r.run(ctx, s)
+func (r *runner) rounds(ctx context.Context, scenarios []Scenario) (inexact error) {
+	for round := range r.Runs {
+		for i := range scenarios {
+			s := &scenarios[i]
+			r.printf("round %d/%d  %-44s ", round+1, r.Runs, s.Title)
+			run, err := s.run(ctx)
 			if err != nil {
-				r.printf("failed\n")
-				return errors.Join(fmt.Errorf("%s: %w", s.name, err), inexact)
+				r.printf("%v\n", err)
+				if errors.Is(err, errLeftOut) {
+					continue
+				}
+				return errors.Join(fmt.Errorf("%s: %w", s.Name, err), inexact)
 			}
-			r.printf("%10s/s  %s\n", format(perSecond, run.Figures[perSecond]), remarks(run))
+			r.printf("%s\n", run.remarks())
 			if run.Sum != nil && !run.Sum.Holds() {
-				inexact = errors.Join(inexact, fmt.Errorf("%w: %s, round %d: %+v", ErrNotExact, s.name, round+1, *run.Sum))
+				inexact = errors.Join(inexact, fmt.Errorf("%w: %s, round %d: %+v", ErrNotExact, s.Name, round+1, *run.Sum))
 			}
-			report.Scenarios[i].Runs = append(report.Scenarios[i].Runs, run)
+			s.Runs = append(s.Runs, run)
 		}
 	}
 	return inexact
 }
 
-// run runs a scenario one time.
-func (r *runner) run(ctx context.Context, s scenario) (Result, error) {
-	switch {
-	case s.pgbench != nil:
-		result, err := pgbench.Run(ctx, r.system.pgbench, r.system.url, s.pgbench(), r.options.Duration)
-		if err != nil {
-			return Result{}, fmt.Errorf("run the baseline: %w", err)
+// bare returns a run of a script by pgbench.
+func (r *runner) bare(script string) func(context.Context) (Result, error) {
+	return func(ctx context.Context) (Result, error) {
+		if r.pgbench == "" {
+			return Result{}, errLeftOut
 		}
-		return Result{Figures: Figures{perSecond: result.TPS, errorCount: float64(result.Failed)}}, nil
-	case s.drive != nil:
-		return r.load(ctx, s.replicas, s.drive(r))
-	default:
-		return s.run(ctx, r)
+		result, err := pgbench.Run(ctx, r.pgbench, r.url, script, r.Duration)
+		return Result{Figures: Figures{perSecond: result.TPS, errorCount: result.Failed}}, err
 	}
 }
 
-// load drives replicas, watches the processes meanwhile, and checks what must come of it.
-func (r *runner) load(ctx context.Context, replicas int, d drive) (run Result, err error) {
-	driven := r.system.fleet
-	if d.environ != nil {
-		set, err := r.system.run(ctx, local.Spec{Environ: d.environ}, replicas)
+// oneByOne repeats work for the duration, after the warm-up, and returns the figures of the times that it took.
+func (r *runner) oneByOne(work func() (took time.Duration, err error)) (Result, error) {
+	times := load.NewHistogram()
+	for begin := time.Now(); time.Since(begin) < r.warmup()+r.Duration; {
+		measured := time.Since(begin) >= r.warmup()
+		took, err := work()
+		if err == nil && measured {
+			err = times.RecordValue(int64(took))
+		}
 		if err != nil {
-			return Result{}, err
-		}
-		defer func() { err = errors.Join(err, set.Stop(context.WithoutCancel(ctx))) }()
-		driven = fleetOf(set)
-	}
-	driven.api, driven.pids = driven.api[:replicas], driven.pids[:replicas]
-	before, spansBefore := int64(0), r.system.sink.Count()
-	if d.state != nil {
-		if before, err = d.state(ctx); err != nil {
-			return Result{}, err
+			return Result{}, err //nolint:wrapcheck // the work's own error
 		}
 	}
-	result, seen, err := r.drive(ctx, d, driven)
-	if err != nil {
-		return Result{}, fmt.Errorf("drive the load: %w", err)
-	}
-	run = runOf(result, seen)
-	run.Figures[perSecond] *= float64(max(d.items, 1))
-	if d.Rate > 0 {
-		run.Figures[lateP99] = toMS(result.Lateness.ValueAtPercentile(99))
-	}
-	if r.options.Trace {
-		run.Figures[spans] = float64(r.system.sink.Count() - spansBefore)
-	}
-	if d.state != nil {
-		after, err := d.state(ctx)
-		if err != nil {
-			return Result{}, err
-		}
-		run.check(d.expect(result.Tally), after-before)
-	}
+	run := runOfLatency(times)
+	run.Figures[perSecond] = float64(time.Second) / max(times.Mean(), 1)
 	return run, nil
 }
 
-// unbounded is longer than any run.
-const unbounded = time.Hour
+// drive says how replicas are loaded, and what must come of it.
+type drive struct {
+	// Config is the load; Targets, Connections, Warmup and Duration have the options' values where they are zero.
+	load.Config
 
-// drive sends the requests and watches the processes meanwhile.
-func (r *runner) drive(ctx context.Context, d drive, driven fleet) (*load.Result, observation, error) {
-	cfg := d.Config
-	cfg.Targets, cfg.Warmup = driven.api, r.options.Warmup
-	if cfg.Connections == 0 {
-		cfg.Connections = r.options.Connections
-	}
-	if cfg.Duration == 0 {
-		cfg.Duration = r.options.Duration
-	}
-	send := load.Run
-	if d.once { // the run is over when everything is sent
-		send, cfg.Warmup, cfg.Duration = load.Once, 0, unbounded
-	}
-	watch, stop := context.WithCancel(ctx)
-	defer stop()
-	observed := make(chan observation, 1)
-	go func() { observed <- observe(watch, driven.pids, r.system.databasePID, cfg.Warmup, cfg.Duration) }()
-	result, err := send(ctx, cfg)
-	stop() // where the run was shorter than the window
-	return result, <-observed, err
+	// replicas is how many replicas are driven.
+	replicas int
+	// environ is that of replicas that run for this run alone and are driven instead of the service's own.
+	environ map[string]string
+	// once says that Next ends the run.
+	once bool
+	// items is how many items a request is about, for the figure and the check; 0 means 1.
+	items int64
+	// state reads the number that grows by the items of every acknowledged request; nil for reads.
+	state func(ctx context.Context) (int64, error)
+	// replay says that acknowledged requests must not change the state.
+	replay bool
 }
 
-// expect returns how the state may grow after these requests.
-func (d drive) expect(tally load.Tally) load.Tally {
-	items := max(d.items, 1)
-	if d.replay {
-		items = 0
+// driving returns a run of a load.
+func (r *runner) driving(next func() drive) func(context.Context) (Result, error) {
+	return func(ctx context.Context) (Result, error) { return r.load(ctx, next()) }
+}
+
+// load drives replicas, watches the processes meanwhile, and checks what must come of it.
+func (r *runner) load(ctx context.Context, d drive) (run Result, err error) {
+	driven := r.replicas
+	if d.environ != nil {
+		set, startErr := r.launch(ctx, local.Spec{Environ: d.environ}, d.replicas)
+		if startErr != nil {
+			return Result{}, startErr
+		}
+		defer func() { err = errors.Join(err, set.Stop(context.WithoutCancel(ctx))) }()
+		driven = statuses(set)
 	}
-	tally.Acknowledged *= items
-	tally.Unknown *= items
-	return tally
+	var pids []int
+	for _, replica := range driven[:d.replicas] {
+		d.Targets, pids = append(d.Targets, replica.API), append(pids, replica.PID)
+	}
+	d.Connections = cmp.Or(d.Connections, r.connections)
+	if !d.once {
+		d.Warmup, d.Duration = r.warmup(), cmp.Or(d.Duration, r.Duration)
+	}
+	before, err := d.read(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	spansBefore := r.sink.Count()
+	watch, stop := context.WithCancel(ctx)
+	defer stop()
+	observed := make(chan Figures, 1)
+	go func() { observed <- observe(watch, pids, r.databasePID, d.Warmup, d.Duration) }()
+	result, err := load.Run(ctx, d.Config)
+	if err != nil {
+		return Result{}, fmt.Errorf("drive the load: %w", err)
+	}
+	stop() // where the run was shorter than the window
+	run = runOf(result, <-observed)
+	items := max(d.items, 1)
+	run.Figures[perSecond] *= float64(items)
+	if r.Trace {
+		run.Figures[spans] = float64(r.sink.Count() - spansBefore)
+	}
+	after, err := d.read(ctx)
+	if d.state != nil {
+		if d.replay {
+			items = 0
+		}
+		run.check(result.Tally, items, after-before)
+	}
+	return run, err
+}
+
+// read reads the state, 0 where there is none.
+func (d drive) read(ctx context.Context) (int64, error) {
+	if d.state == nil {
+		return 0, nil
+	}
+	return d.state(ctx)
 }
 
 // SumCheck compares what the database gained in a run with what was acknowledged to the generator.
@@ -254,8 +302,10 @@ func (s SumCheck) Holds() bool {
 	return s.Acknowledged <= s.Gained && s.Gained <= s.Acknowledged+s.Unknown
 }
 
-// check compares what the state gained with what was acknowledged.
-func (r *Result) check(tally load.Tally, gained int64) {
+// check compares what the state gained with the items of the requests that were acknowledged.
+func (r *Result) check(tally load.Tally, items, gained int64) {
+	tally.Acknowledged *= items
+	tally.Unknown *= items
 	r.Sum = &SumCheck{Tally: tally, Gained: gained}
 	r.Figures[lostChanges] = float64(max(0, tally.Acknowledged-gained))
 }
@@ -267,11 +317,3 @@ func request(method, path, headers, body string) []byte {
 }
 
 const jsonHeader = "Content-Type: application/json\r\n"
-
-// replicas names a number of replicas.
-func replicas(n int) string {
-	if n == 1 {
-		return "1 replica"
-	}
-	return fmt.Sprintf("%d replicas", n)
-}

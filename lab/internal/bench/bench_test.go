@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/load"
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
@@ -40,42 +41,34 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 // run measures scenarios of a closed loop, an open loop and single requests on two replicas of the fake.
 func (f *fake) run(t *testing.T, only ...string) (*Report, error) {
 	t.Helper()
-	o := Defaults(services.Counts).Quick()
-	o.Warmup, o.OpenDuration, o.Rate = 50*time.Millisecond, time.Second, 500
-	s := system{host: Host{Progress: io.Discard}}
+	r := &runner{
+		Options: Options{Service: services.Counts, Runs: 1, Duration: time.Second, Quick: true, Only: only},
+		host:    Host{Progress: io.Discard}, connections: 32,
+	}
 	for range 2 {
 		server := httptest.NewServer(f)
 		t.Cleanup(server.Close)
-		s.api, s.pids = append(s.api, server.Listener.Addr().String()), append(s.pids, os.Getppid())
+		r.replicas = append(r.replicas, local.Status{API: server.Listener.Addr().String(), PID: os.Getppid()})
 	}
-	driven := func(change func(d *drive)) func(*runner) drive {
-		return func(*runner) drive {
-			d := drive{state: func(context.Context) (int64, error) { return f.state.Load(), nil }}
-			d.Requests = [][]byte{request(http.MethodPost, "/", "", "")}
-			change(&d)
-			return d
-		}
+	one := [][]byte{request(http.MethodPost, "/", "", "")}
+	driven := func(d drive, times int64) func(context.Context) (Result, error) {
+		d.state = func(context.Context) (int64, error) { return times * f.state.Load(), nil }
+		return r.driving(func() drive { return d })
 	}
-	suite := suite{
-		prepare: func(context.Context, *runner) error { return nil },
-		scenarios: []scenario{
-			{name: "pgbench", title: "bare pgbench", pgbench: func() string { return "" }},
-			{name: "closed", title: "closed loop", replicas: 2, drive: driven(func(*drive) {})},
-			{name: "open", title: "open loop", replicas: 1, baseline: "closed", drive: driven(func(d *drive) {
-				d.Rate, d.Duration = o.Rate, o.OpenDuration
-			})},
-			{name: "once", title: "each once", replicas: 1, drive: driven(func(d *drive) {
-				d.Requests, d.once = slices.Repeat(d.Requests, 700), true
-			})},
-			{name: "batch", title: "two each", replicas: 1, drive: driven(func(d *drive) {
-				state := d.state
-				d.state = func(ctx context.Context) (int64, error) { n, err := state(ctx); return 2 * n, err }
-				d.items = 2
-			})},
+	draw := load.Config{Next: load.Draw(one)}
+	return r.measure(t.Context(), suite{scenarios: []Scenario{
+		{Name: "pgbench", Title: "bare pgbench", run: r.bare("")},
+		{Name: "closed", Title: "closed loop", run: driven(drive{replicas: 2, Config: draw}, 1)},
+		{
+			Name: "open", Title: "open loop", Baseline: "closed", Bars: Figures{perSecond: 0.5},
+			run: driven(drive{replicas: 1, Config: load.Config{Next: draw.Next, Rate: 500}}, 1),
 		},
-		bars: []bar{{"half of a closed loop", perSecond, "open", "closed", atLeast, 0.5}},
-	}.only(only)
-	return measure(t.Context(), &s, o, suite)
+		{
+			Name: "once", Title: "each once",
+			run: driven(drive{replicas: 1, once: true, Config: load.Config{Next: load.Each(slices.Repeat(one, 700))}}, 1),
+		},
+		{Name: "batch", Title: "two each", run: driven(drive{replicas: 1, items: 2, Config: draw}, 2)},
+	}})
 }
 
 func TestEveryKindOfLoadIsReported(t *testing.T) {
@@ -107,9 +100,7 @@ func TestEveryKindOfLoadIsReported(t *testing.T) {
 	if err := report.WriteTable(&table); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{
-		"closed loop", "late p99 ms", "in 4 of 4 runs", "NOT JUDGED", "at least 0.5 x closed", "fillfactor (50)",
-	} {
+	for _, want := range []string{"closed loop", lateP99, "NOT JUDGED", "at least 0.5 x closed", "fillfactor (50)"} {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, &table)
 		}
@@ -138,8 +129,8 @@ func TestRefusalsAreErrorsButExact(t *testing.T) {
 	}
 	run := report.Scenarios[0].Runs[0]
 	n := int64(run.Figures[errorCount])
-	if n == 0 || run.Statuses[http.StatusServiceUnavailable] != n || run.Sum.Refused < n {
-		t.Errorf("%d errors, statuses %v, sum %+v", n, run.Statuses, run.Sum)
+	if n == 0 || run.Errors["503"] != n || run.Sum.Refused < n {
+		t.Errorf("%d errors, %v, sum %+v", n, run.Errors, run.Sum)
 	}
 }
 
@@ -157,18 +148,11 @@ func TestSumCheck(t *testing.T) {
 			t.Errorf("%+v holds: %t, want %t", sum, sum.Holds(), want)
 		}
 	}
-	tally := load.Tally{Acknowledged: 3, Unknown: 1}
-	if got := (drive{items: 10}).expect(tally); got != (load.Tally{Acknowledged: 30, Unknown: 10}) {
-		t.Errorf("batches of ten: %+v", got)
-	}
-	if got := (drive{replay: true}).expect(tally); got != (load.Tally{}) {
-		t.Errorf("replays: %+v", got)
-	}
 }
 
 func TestMedians(t *testing.T) {
 	t.Parallel()
-	r := &Report{Options: Options{Judge: true}, Scenarios: []Series{
+	r := &Report{Scenarios: []Scenario{
 		{Name: "base", Runs: []Result{{Figures: Figures{perSecond: 100}}}},
 		{Name: "s", Baseline: "base", Runs: []Result{
 			{Figures: Figures{perSecond: 300, maxLatency: 1, errorCount: 1}},
@@ -178,7 +162,7 @@ func TestMedians(t *testing.T) {
 		{Name: "not run"},
 	}}
 	r.summarize()
-	want := Figures{perSecond: 200, maxLatency: 9, errorCount: 3, spread: 50, ratio: 2}
+	want := Figures{perSecond: 200, maxLatency: 9, errorCount: 2, spread: 50, ratio: 2}
 	if got := r.Scenarios[1].Median; len(got) != len(want) {
 		t.Errorf("%v, want %v", got, want)
 	}
@@ -187,67 +171,73 @@ func TestMedians(t *testing.T) {
 			t.Errorf("%s: %g, want %g", name, got, v)
 		}
 	}
+}
+
+func TestBars(t *testing.T) {
+	t.Parallel()
+	base := Figures{perSecond: 100, p50: 2}
 	for _, tc := range []struct {
-		bar  bar
-		want Bar
+		baseline, figure string
+		limit            float64
+		want             Bar
 	}{
-		{bar{"", perSecond, "s", "base", atLeast, 2}, Bar{"", "at least 2 x base", "2 x", Met}},
-		{bar{"", perSecond, "s", "base", atLeast, 2.1}, Bar{"", "at least 2.1 x base", "2 x", Missed}},
-		{bar{"", perSecond, "s", "", atLeast, 1000}, Bar{"", "at least 1,000/s", "200/s", Missed}},
-		{bar{"", perSecond, "s", "base", atMost, 2}, Bar{"", "at most 2 x base", "2 x", Met}},
-		{bar{"", perSecond, "s", "base", noBound, 1}, Bar{"", "shown beside 1 x base", "2 x", NotJudged}},
-		{bar{"", errorCount, "s", "", atMost, 0}, Bar{"", "at most 0", "3", Missed}},
-		{bar{"", p99, "s", "", atMost, 50}, Bar{"", "at most 50.0 ms", "-", NotMeasured}},
-		{bar{"", perSecond, "not run", "base", atLeast, 2}, Bar{"", "at least 2 x base", "-", NotMeasured}},
+		{"base", perSecond, 2, Bar{Want: "at least 2 x base", Got: "2 x base", Outcome: "met"}},
+		{"base", perSecond, 2.1, Bar{Want: "at least 2.1 x base", Got: "2 x base", Outcome: "missed"}},
+		{"", perSecond, 1000, Bar{Want: "at least 1000", Got: "200", Outcome: "missed"}},
+		{"base", p50, 2, Bar{Want: "at most 2 x base", Got: "0.5 x base", Outcome: "met"}},
+		{"", errorCount, 0, Bar{Want: "at most 0", Got: "3", Outcome: "missed"}},
+		{"", p99, 50, Bar{Want: "at most 50", Got: "-", Outcome: "not measured"}},
+		{"base", errorCount, 2, Bar{Want: "at most 2 x base", Got: "-", Outcome: "not measured"}},
 	} {
-		r.Bars = nil
-		if r.judge([]bar{tc.bar}); r.Bars[0] != tc.want {
-			t.Errorf("%+v, want %+v", r.Bars[0], tc.want)
+		s := &Scenario{Baseline: tc.baseline, Median: Figures{perSecond: 200, p50: 1, errorCount: 3}}
+		tc.want.Figure = tc.figure
+		if got := s.judge(tc.figure, tc.limit, base, true); got != tc.want {
+			t.Errorf("%+v, want %+v", got, tc.want)
 		}
 	}
 }
 
-// Every bar is about scenarios that its bench has, and every baseline is one of them.
-func TestBarsAndBaselinesNameScenarios(t *testing.T) {
+// Every baseline and every name of a scenario stands once, the baseline first, and every bar is a figure of the table.
+func TestScenarios(t *testing.T) {
 	t.Parallel()
-	for service, newSuite := range suites() {
-		for _, trace := range []bool{false, service == services.Counts} {
-			o := Defaults(service)
-			o.Trace, o.Replicas = trace, max(o.Replicas, 2)
-			s, names := newSuite(o), map[string]bool{"": true}
-			for _, one := range s.scenarios {
-				if names[one.name] || !names[one.baseline] {
-					t.Errorf("%s: scenario %s stands twice or before its baseline %q", service, one.name, one.baseline)
-				}
-				names[one.name] = true
-				if (one.pgbench != nil) == (one.replicas > 0) && one.run == nil {
-					t.Errorf("%s: scenario %s drives %d replicas", service, one.name, one.replicas)
-				}
+	for _, o := range append([]Options{{Service: services.Counts, Trace: true}}, all()...) {
+		names := map[string]bool{"": true}
+		for _, one := range (&runner{Options: o}).suite().scenarios {
+			if names[one.Name] || !names[one.Baseline] || one.run == nil {
+				t.Errorf("%s: scenario %s stands twice or before its baseline %q", o.Service, one.Name, one.Baseline)
 			}
-			for _, b := range s.bars {
-				if !names[b.scenario] || !names[b.over] {
-					t.Errorf("%s: bar %+v names no scenario", service, b)
+			names[one.Name] = true
+			for figure := range one.Bars {
+				if !slices.Contains(columns(), figure) {
+					t.Errorf("%s: a bar of %s names no figure: %s", o.Service, one.Name, figure)
 				}
-			}
-			if err := o.Validate(); err != nil {
-				t.Errorf("%s: %v", service, err)
 			}
 		}
+		if len(names) < 3 {
+			t.Errorf("%s has the scenarios %v", o.Service, names)
+		}
 	}
+}
+
+func all() (options []Options) {
+	for _, name := range services.Names() {
+		options = append(options, Options{Service: name})
+	}
+	return options
 }
 
 func TestValidateNamesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Options){
-		"runs": func(o *Options) { o.Runs = 0 }, "warmup": func(o *Options) { o.Warmup = -1 },
-		"duration": func(o *Options) { o.Duration = 1 }, "open-duration": func(o *Options) { o.OpenDuration = 1 },
-		"rate": func(o *Options) { o.Rate = 0 }, "replicas": func(o *Options) { o.Replicas = 0 },
-		"connections": func(o *Options) { o.Connections = 1 }, "items": func(o *Options) { o.Items = 0 },
+		"runs": func(o *Options) { o.Runs = 0 }, "duration": func(o *Options) { o.Duration = 1 },
 		`"lukewarm"`: func(o *Options) { o.Only = []string{"uniform", "lukewarm"} },
 		`"tea"`:      func(o *Options) { o.Service = "tea" },
 		"trace":      func(o *Options) { o.Service, o.Trace = services.Iidy, true },
 	} {
-		o := Defaults(services.Counts)
+		o := Options{Service: services.Counts, Runs: 3, Duration: time.Second}
+		if err := o.Validate(); err != nil {
+			t.Error(err)
+		}
 		change(&o)
 		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one that mentions %s", err, want)
@@ -257,7 +247,7 @@ func TestValidateNamesWhatIsWrong(t *testing.T) {
 
 func TestSave(t *testing.T) {
 	t.Parallel()
-	dir, report := filepath.Join(t.TempDir(), "new", "folder"), &Report{Options: Defaults(services.Counts)}
+	dir, report := filepath.Join(t.TempDir(), "new", "folder"), &Report{Options: Options{Service: services.Counts}}
 	for range 2 { // the second time over the first
 		if _, err := report.Save(dir); err != nil {
 			t.Fatal(err)
@@ -278,12 +268,12 @@ func TestStatementsOfTheEngines(t *testing.T) {
 	t.Parallel()
 	const query = `INSERT INTO events.events (id, value)
 		SELECT s.n, 'word' || (s.n % 3000) FROM generate_series(1, 10) AS s (n)`
-	if got := (&eventTable{}).sql(query); got != query {
+	if got := (eventTable{}).sql(query); got != query {
 		t.Errorf("PostgreSQL: %s", got)
 	}
 	want := `INSERT INTO events (id, value)
 		SELECT s.n, concat('word', s.n % 3000) FROM (SELECT seq AS n FROM seq_1_to_1000000 LIMIT 10) AS s`
-	if got := (&eventTable{mysql: true}).sql(query); got != want {
+	if got := (eventTable{mysql: true}).sql(query); got != want {
 		t.Errorf("MariaDB: %s", got)
 	}
 }

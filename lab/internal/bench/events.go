@@ -2,16 +2,17 @@ package bench
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/load"
 	"github.com/rowlock/rowlock/lab/internal/local"
-	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/localmaria"
 )
 
@@ -29,167 +30,162 @@ const pendingBeside = 1000
 
 // events adds events, reads them and lets workers work them, on both engines and at two sizes.
 type events struct {
-	many    int // the larger of the two sizes, and
-	few     int // the smaller one
-	backlog int // what the workers are given
-	tables  map[string]*eventTable
+	*runner
+
+	few, many int // the two sizes
+	tables    map[string]eventTable
 }
 
-func newEvents(o Options) suite {
-	e := &events{many: 1_000_000, few: 10_000, backlog: 100_000}
-	if !o.Judge { // a smoke test
-		e.many, e.few, e.backlog = 20_000, 1_000, 4_000
-	}
-	const many = "1,000,000 processed"
-	add := func() []byte { return request(http.MethodPost, "/events", "", "") }
-	count := func() []byte { return request(http.MethodGet, "/events", "", "") }
-	lookup := func() []byte { return request(http.MethodGet, fmt.Sprintf("/events/%d", 1+rand.IntN(e.many)), "", "") }
-	return suite{
-		prepare: e.prepare,
-		scenarios: []scenario{
-			{
-				name: "pgbench-event", title: "bare pgbench, one transaction per id",
-				pgbench: func() string { return eventScript },
-			},
-			{
-				name: "add", title: "POST /events, " + replicas(o.Replicas), baseline: "pgbench-event", replicas: o.Replicas,
-				drive: e.add(own, add),
-			},
-			{name: "claim-few", title: "claim of 100, 10,000 processed", run: e.claim(small)},
-			{name: "claim-many", title: "claim of 100, " + many, run: e.claim(large)},
-			{name: "lookup", title: "GET /events/{id}, " + many, replicas: 1, drive: e.read(large, lookup)},
-			{name: "count", title: "GET /events, " + many, replicas: 1, drive: e.read(large, count)},
-			{name: "work-1", title: "work, 1 worker", run: e.work(own, 1, 1)},
-			{name: "work-4", title: "work, 4 workers in 2 processes", run: e.work(own, 2, 2)},
-			{
-				name: "mariadb-add", maria: true, title: "MariaDB: POST /events, " + replicas(o.Replicas), replicas: o.Replicas,
-				drive: e.add(mariaFresh, add),
-			},
-			{name: "mariadb-claim", maria: true, title: "MariaDB: claim of 100, " + many, run: e.claim(mariaLarge)},
-			{
-				name: "mariadb-lookup", maria: true, title: "MariaDB: GET /events/{id}, " + many, replicas: 1,
-				drive: e.read(mariaLarge, lookup),
-			},
-			{name: "mariadb-work-1", maria: true, title: "MariaDB: work, 1 worker", run: e.work(mariaFresh, 1, 1)},
-			{
-				name: "mariadb-work-4", maria: true, title: "MariaDB: work, 4 workers in 2 processes",
-				run: e.work(mariaFresh, 2, 2),
-			},
+func newEvents(r *runner) suite {
+	e := &events{runner: r, few: r.pick(10_000, 1000), many: r.pick(1_000_000, 20_000)}
+	const bare, many = "pgbench-event", "1,000,000 processed"
+	return suite{replicas: 1, connections: 256, prepare: e.prepare, scenarios: []Scenario{
+		{Name: bare, Title: "bare pgbench, one transaction per id", run: r.bare(eventScript)},
+		{Name: "add", Title: "POST /events, 2 replicas", Baseline: bare, Bars: Figures{perSecond: 6}, run: e.add(own)},
+		{Name: "claim-few", Title: "claim of 100, 10,000 processed", run: e.claim(small)},
+		{
+			Name: "claim-many", Title: "claim of 100, " + many, Baseline: "claim-few", Bars: Figures{p50: 2},
+			run: e.claim(large),
 		},
-		bars: []bar{
-			{"POST /events", perSecond, "add", "pgbench-event", atLeast, 6},
-			{"workers together", perSecond, "work-4", "", atLeast, 20_000},
-			{"claim at 1,000,000 processed", p50, "claim-many", "claim-few", atMost, 2},
-			{"lookup at 1,000,000, median", p50, "lookup", "", atMost, 3},
-		},
-	}
+		{Name: "lookup", Title: "GET /events/{id}, " + many, Bars: Figures{p50: 3}, run: e.read(large, e.lookup)},
+		{Name: "count", Title: "GET /events, " + many, run: e.read(large, func() string { return "/events" })},
+		{Name: "work-1", Title: "work, 1 worker", run: e.work(own, 1)},
+		{Name: "work-4", Title: "work, 4 workers in 2 processes", Bars: Figures{perSecond: 20_000}, run: e.work(own, 2)},
+		{Name: "mariadb-add", Title: "MariaDB: POST /events, 2 replicas", run: e.add(mariaFresh)},
+		{Name: "mariadb-claim", Title: "MariaDB: claim of 100, " + many, run: e.claim(mariaLarge)},
+		{Name: "mariadb-lookup", Title: "MariaDB: GET /events/{id}, " + many, run: e.read(mariaLarge, e.lookup)},
+		{Name: "mariadb-work-1", Title: "MariaDB: work, 1 worker", run: e.work(mariaFresh, 1)},
+		{Name: "mariadb-work-4", Title: "MariaDB: work, 4 workers in 2 processes", run: e.work(mariaFresh, 2)},
+	}}
 }
 
-func (e *events) prepare(ctx context.Context, r *runner) error {
-	r.printf("filling tables with %d and %d processed events\n", e.few, e.many)
-	e.tables = map[string]*eventTable{own: {url: r.system.url}}
-	for _, t := range []struct {
-		engine, name string
-		processed    int
-	}{
-		{services.PostgreSQL, small, e.few},
-		{services.PostgreSQL, large, e.many},
-		{services.MySQL, mariaLarge, e.many},
-		{services.MySQL, mariaFresh, 0},
-	} {
-		url, err := r.system.database(ctx, t.engine, t.name)
+// prepare fills tables with processed events.
+func (e *events) prepare(ctx context.Context) error {
+	e.tables = map[string]eventTable{own: {url: e.url}}
+	for name, processed := range map[string]int{small: e.few, large: e.many, mariaLarge: e.many, mariaFresh: 0} {
+		maria := name == mariaLarge || name == mariaFresh
+		url, err := e.database(ctx, maria, name)
 		if errors.Is(err, localmaria.ErrNotInstalled) {
-			return nil
+			continue
 		}
-		table := &eventTable{url: url, mysql: t.engine == services.MySQL}
-		if err == nil && t.processed > 0 {
-			err = table.fill(ctx, t.processed)
+		table := eventTable{url, maria}
+		if err == nil && processed > 0 {
+			err = table.fill(ctx, processed)
 		}
 		if err != nil {
-			return fmt.Errorf("make the database %s: %w", t.name, err)
+			return fmt.Errorf("make the database %s: %w", name, err)
 		}
-		e.tables[t.name] = table
+		e.tables[name] = table
 	}
 	return nil
 }
 
-// add drives POST /events, on replicas of its own but for the service's own database.
-func (e *events) add(name string, next func() []byte) func(*runner) drive {
-	return func(*runner) drive {
-		t := e.tables[name]
-		d := drive{Config: load.Config{Next: next}, state: t.number(`SELECT count(*) FROM events.events`)}
-		if name != own {
-			d.environ = map[string]string{"DATABASE_URL": t.url}
+// on returns a run on the table of that name.
+func (e *events) on(
+	name string, run func(ctx context.Context, t eventTable) (Result, error),
+) func(context.Context) (Result, error) {
+	return func(ctx context.Context) (Result, error) {
+		t, ok := e.tables[name]
+		if !ok {
+			return Result{}, errLeftOut
 		}
-		return d
+		return run(ctx, t)
 	}
+}
+
+// add drives POST /events.
+func (e *events) add(name string) func(context.Context) (Result, error) {
+	post := [][]byte{request(http.MethodPost, "/events", "", "")}
+	return e.on(name, func(ctx context.Context, t eventTable) (Result, error) {
+		return e.load(ctx, drive{
+			replicas: 2, environ: map[string]string{"DATABASE_URL": t.url}, Config: load.Config{Next: load.Draw(post)},
+			state: number(t.url, t.sql(`SELECT count(*) FROM events.events`)),
+		})
+	})
 }
 
 // read sends GETs over one connection, so that the latency is that of the work and not of a queue.
-func (e *events) read(name string, next func() []byte) func(*runner) drive {
-	return func(r *runner) drive {
-		d := e.add(name, next)(r)
-		d.state, d.Connections, d.Duration = nil, 1, max(r.options.Duration/2, time.Second)
-		return d
-	}
+func (e *events) read(name string, path func() string) func(context.Context) (Result, error) {
+	return e.on(name, func(ctx context.Context, t eventTable) (Result, error) {
+		return e.load(ctx, drive{replicas: 1, environ: map[string]string{"DATABASE_URL": t.url}, Config: load.Config{
+			Next:        func() []byte { return request(http.MethodGet, path(), "", "") },
+			Connections: 1, Duration: max(e.Duration/2, time.Second),
+		}})
+	})
 }
 
-// claim returns a run that measures what a worker's first statement costs.
-func (e *events) claim(name string) func(context.Context, *runner) (Result, error) {
-	return func(ctx context.Context, _ *runner) (Result, error) {
-		took, err := e.tables[name].claims(ctx, 300)
-		if err != nil {
-			return Result{}, err
-		}
-		return runOfLatency(took), nil
-	}
+func (e *events) lookup() string { return fmt.Sprintf("/events/%d", 1+rand.IntN(e.many)) }
+
+// claim measures what a worker's first statement costs, on 100 events. It is rolled back.
+func (e *events) claim(name string) func(context.Context) (Result, error) {
+	return e.on(name, func(ctx context.Context, t eventTable) (run Result, err error) {
+		query := t.sql(`SELECT count(*) FROM (SELECT id FROM events.events WHERE value IS NULL AND ctid >= '(0,0)'::tid
+			LIMIT 100 FOR UPDATE SKIP LOCKED) AS claimed`)
+		return run, local.WithConn(ctx, t.url, func(conn *sql.Conn) error {
+			run, err = e.oneByOne(func() (took time.Duration, err error) {
+				tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+				if err != nil {
+					return 0, fmt.Errorf("claim: %w", err)
+				}
+				claimed, begin := 0, time.Now()
+				err = tx.QueryRowContext(ctx, query).Scan(&claimed)
+				took = time.Since(begin)
+				if err = errors.Join(err, tx.Rollback()); err != nil || claimed != 100 {
+					return 0, fmt.Errorf("claim: %d events, %w", claimed, err)
+				}
+				return took, nil
+			})
+			return err
+		})
+	})
 }
 
-// work returns a run in which workers, so many in each process, work a backlog that is there when they start. It takes
-// the time from the first event to the last.
-func (e *events) work(name string, processes, each int) func(context.Context, *runner) (Result, error) {
-	return func(ctx context.Context, r *runner) (run Result, err error) {
-		t := e.tables[name]
-		processed := t.number(`SELECT count(*) FROM events.events WHERE value IS NOT NULL`)
+// work lets n processes with n workers each work a backlog that is there when they start. It takes the time from the
+// first event to the last.
+func (e *events) work(name string, n int) func(context.Context) (Result, error) {
+	return e.on(name, func(ctx context.Context, t eventTable) (run Result, err error) {
+		processed := number(t.url, t.sql(`SELECT count(*) FROM events.events WHERE value IS NOT NULL`))
+		backlog := e.pick(100_000, 4000)
 		before, err := processed(ctx)
+		if err == nil {
+			err = t.enqueue(ctx, backlog)
+		}
 		if err != nil {
 			return Result{}, err
 		}
-		if err := t.enqueue(ctx, e.backlog); err != nil {
-			return Result{}, err
-		}
-		set, err := r.system.run(ctx, local.Spec{
+		set, err := e.launch(ctx, local.Spec{
 			Args: []string{"work"}, NoAPI: true,
-			Environ: map[string]string{"DATABASE_URL": t.url, "WORKER_CONCURRENCY": strconv.Itoa(each)},
-		}, processes)
+			Environ: map[string]string{"DATABASE_URL": t.url, "WORKER_CONCURRENCY": strconv.Itoa(n)},
+		}, n)
 		if err != nil {
 			return Result{}, err
 		}
 		defer func() { err = errors.Join(err, set.Stop(context.WithoutCancel(ctx))) }()
-		took, err := untilWorked(ctx, fleetOf(set).admin, e.backlog)
+		took, err := untilWorked(ctx, statuses(set), backlog)
 		if err != nil {
 			return Result{}, err
 		}
 		after, err := processed(ctx)
-		run = Result{Figures: Figures{perSecond: float64(e.backlog) / took.Seconds()}}
-		run.check(load.Tally{Acknowledged: int64(e.backlog)}, after-before)
+		run = Result{Figures: Figures{perSecond: float64(backlog) / took.Seconds()}}
+		run.check(load.Tally{Acknowledged: int64(backlog)}, 1, after-before)
 		return run, err
-	}
+	})
 }
 
 // untilWorked waits until the workers together report n events as worked, and returns the time since the first.
-func untilWorked(ctx context.Context, admin []string, n int) (time.Duration, error) {
-	for started, first := time.Now(), true; ; {
+func untilWorked(ctx context.Context, workers []local.Status, n int) (time.Duration, error) {
+	var started time.Time
+	for {
 		sum := 0
-		for _, addr := range admin {
-			v, err := local.Metric(ctx, addr, "events_worked_total")
+		for _, one := range workers {
+			v, err := local.Metric(ctx, one.Admin, "events_worked_total")
 			if err != nil {
 				return 0, err
 			}
 			sum += int(v)
 		}
-		if first && sum > 0 {
-			first, started = false, time.Now()
+		if started.IsZero() && sum > 0 {
+			started = time.Now()
 		}
 		if sum >= n {
 			return time.Since(started), nil
@@ -198,6 +194,47 @@ func untilWorked(ctx context.Context, admin []string, n int) (time.Duration, err
 			return 0, fmt.Errorf("%d of %d events were worked: %w", sum, n, ctx.Err())
 		}
 	}
+}
+
+// eventTable reaches the tables of events in one database behind the service.
+type eventTable struct {
+	url   string
+	mysql bool
+}
+
+// sql returns a statement of PostgreSQL's in the words of the engine.
+func (t eventTable) sql(postgres string) string {
+	if !t.mysql {
+		return postgres
+	}
+	return strings.NewReplacer(
+		"events.status", "status", "events.events", "events", " AND ctid >= '(0,0)'::tid", "",
+		"generate_series(1, ", "(SELECT seq AS n FROM seq_1_to_1000000 LIMIT ", ") AS s (n)", ") AS s",
+		"'word' || (s.n % 3000)", "concat('word', s.n % 3000)",
+	).Replace(postgres)
+}
+
+// fill puts processed events, and pending ones beside them, into empty tables.
+func (t eventTable) fill(ctx context.Context, processed int) error {
+	err := t.add(ctx, processed, `'word' || (s.n % 3000)`)
+	if err == nil {
+		err = t.enqueue(ctx, pendingBeside)
+	}
+	if err != nil || t.mysql {
+		return err
+	}
+	return execute(ctx, t.url, `VACUUM ANALYZE events.events`)
+}
+
+// enqueue adds n pending events.
+func (t eventTable) enqueue(ctx context.Context, n int) error { return t.add(ctx, n, `NULL`) }
+
+// add adds n events with a value in one transaction.
+func (t eventTable) add(ctx context.Context, n int, value string) error {
+	return execute(ctx, t.url, `BEGIN`,
+		t.sql(fmt.Sprintf(`UPDATE events.status SET id = id + %d`, n)),
+		t.sql(fmt.Sprintf(`INSERT INTO events.events (id, value) SELECT status.id - %d + s.n, %s
+			FROM events.status AS status, generate_series(1, %d) AS s (n)`, n, value, n)), `COMMIT`)
 }
 
 // eventScript is the flow of the source: a transaction for each id.

@@ -1,12 +1,10 @@
 package bench
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/load"
 )
@@ -14,7 +12,7 @@ import (
 const (
 	// aRequest is how many items a batch or a page has.
 	aRequest = 1000
-	// batched and singly are how many items the batches and the single calls work on, as multiples of Options.Items.
+	// batched and singly are how many items the batches and the single calls work on, as multiples of Options.rows.
 	batched = 30
 	singly  = 3
 )
@@ -26,61 +24,57 @@ const iidyPGBench = 18_200
 // lists works on a list of its own in each round: adds, pages, increments and deletes items in batches, then others one
 // at a time.
 type lists struct {
-	items int // Options.Items
+	pages int // and batches
 	list  string
 }
 
-// newIidy measures items a second, not requests.
-func newIidy(o Options) suite {
-	l := &lists{items: o.Items}
-	s := suite{
-		prepare: func(ctx context.Context, r *runner) error { return r.updateTable(ctx) },
-		scenarios: []scenario{{
-			name: bareUniform, title: "bare pgbench, single-row updates", pgbench: updateScript(o.Items),
-		}},
-	}
+// newIidy measures items a second, not requests. Every request is sent once.
+func newIidy(r *runner) suite {
+	l := &lists{pages: r.rows() * batched / aRequest}
+	s := suite{replicas: 1, connections: 8, prepare: r.updateTable, scenarios: []Scenario{
+		{Name: bareUniform, Title: "bare pgbench, single-row updates", run: r.bare(updateScript(r.rows()))},
+	}}
 	const added, gone, tried = "count(*)", "-count(*)", "count(*) FILTER (WHERE attempts = 1)"
 	const increment = "?action=increment"
 	for _, one := range []struct {
 		name, title string
 		least       float64 // items a second, beside iidyPGBench; 0 for one page over and over, which has no bar
-		items       int64   // of a request
-		requests    func() [][]byte
+		items       int     // of a request
+		request     func(i int) []byte
 		state       string // the column that grows by the items; empty for reads
 	}{
-		{"add", "items added, 1,000 a request", 242_000, aRequest, l.batches(http.MethodPost, ""), added},
-		{"page", "items paged, 1,000 a request", 361_000, aRequest, l.pages, ""},
-		{"first-page", "items paged, the first page alone", 0, aRequest, l.firstPage, ""},
-		{"last-page", "items paged, the last page alone", 0, aRequest, l.lastPage, ""},
-		{"increment", "items incremented, 1,000 a request", 164_000, aRequest, l.batches(http.MethodPost, increment), tried},
-		{"delete", "items deleted, 1,000 a request", 305_000, aRequest, l.batches(http.MethodDelete, ""), gone},
-		{"add-one", "single adds", 5_200, 1, l.singles(http.MethodPost, ""), added},
-		{"get-one", "single gets", 15_000, 1, l.singles(http.MethodGet, ""), ""},
-		{"increment-one", "single increments", 6_300, 1, l.singles(http.MethodPost, increment), tried},
-		{"delete-one", "single deletes", 6_800, 1, l.singles(http.MethodDelete, ""), gone},
+		{"add", "items added, 1,000 a request", 242_000, aRequest, l.batch(http.MethodPost, ""), added},
+		{"page", "items paged, 1,000 a request", 361_000, aRequest, l.page, ""},
+		{"first-page", "items paged, the first page alone", 0, aRequest, func(int) []byte { return l.page(0) }, ""},
+		{"last-page", "items paged, the last page alone", 0, aRequest, func(int) []byte { return l.page(l.pages - 1) }, ""},
+		{"increment", "items incremented, 1,000 a request", 164_000, aRequest, l.batch(http.MethodPost, increment), tried},
+		{"delete", "items deleted, 1,000 a request", 305_000, aRequest, l.batch(http.MethodDelete, ""), gone},
+		{"add-one", "single adds", 5_200, 1, l.single(http.MethodPost, ""), added},
+		{"get-one", "single gets", 15_000, 1, l.single(http.MethodGet, ""), ""},
+		{"increment-one", "single increments", 6_300, 1, l.single(http.MethodPost, increment), tried},
+		{"delete-one", "single deletes", 6_800, 1, l.single(http.MethodDelete, ""), gone},
 	} {
-		s.scenarios = append(s.scenarios, scenario{
-			name: one.name, title: one.title, baseline: bareUniform, replicas: o.Replicas,
-			drive: func(r *runner) drive {
-				if one.name == "add" || l.list == "" {
-					l.list = strings.TrimSuffix(benchPrefix(), "-")
-				}
-				d := drive{Config: load.Config{Requests: one.requests()}, items: one.items, once: true}
-				if one.least == 0 {
-					d.once, d.Duration = false, min(o.Duration, 3*time.Second)
-				}
-				if one.state != "" {
-					d.state = number(r.system.url, `SELECT `+one.state+` FROM iidy.lists WHERE list = '`+l.list+`'`)
-				}
-				return d
-			},
-		})
+		row := Scenario{Name: one.name, Title: one.title, Baseline: bareUniform, run: r.driving(func() drive {
+			if one.name == "add" || l.list == "" {
+				l.list = strings.TrimSuffix(benchPrefix(), "-")
+			}
+			requests := make([][]byte, l.pages)
+			if one.items == 1 {
+				requests = make([][]byte, r.rows()*singly)
+			}
+			for i := range requests {
+				requests[i] = one.request(i)
+			}
+			d := drive{Config: load.Config{Next: load.Each(requests)}, replicas: 1, items: int64(one.items), once: true}
+			if one.state != "" {
+				d.state = number(r.url, `SELECT `+one.state+` FROM iidy.lists WHERE list = '`+l.list+`'`)
+			}
+			return d
+		})}
 		if one.least > 0 {
-			s.bars = append(s.bars, bar{
-				name: one.title, figure: perSecond, scenario: one.name, over: bareUniform,
-				bound: atLeast, limit: one.least / iidyPGBench,
-			})
+			row.Bars = Figures{perSecond: one.least / iidyPGBench}
 		}
+		s.scenarios = append(s.scenarios, row)
 	}
 	return s
 }
@@ -88,46 +82,32 @@ func newIidy(o Options) suite {
 // batchItem looks like the file of a download.
 func batchItem(i int) string { return fmt.Sprintf("mirror/files/%07d.tar.gz", i) }
 
-// batches returns a function that makes requests of aRequest items each.
-func (l *lists) batches(method, query string) func() [][]byte {
-	return func() (requests [][]byte) {
-		for first := 0; first < l.items*batched; first += aRequest {
-			var body strings.Builder
-			for i := range aRequest {
-				body.WriteString(batchItem(first+i) + "\n")
-			}
-			path := "/iidy/v1/batch/lists/" + l.list + query
-			requests = append(requests, request(method, path, "Content-Type: text/plain\r\n", body.String()))
+// batch returns a function that makes the i-th request of aRequest items.
+func (l *lists) batch(method, query string) func(i int) []byte {
+	return func(i int) []byte {
+		var body strings.Builder
+		for item := range aRequest {
+			body.WriteString(batchItem(i*aRequest+item) + "\n")
 		}
-		return requests
+		path := "/iidy/v1/batch/lists/" + l.list + query
+		return request(method, path, "Content-Type: text/plain\r\n", body.String())
 	}
 }
 
-func (l *lists) pages() (requests [][]byte) {
+// page returns a request for the i-th page.
+func (l *lists) page(i int) []byte {
 	after := ""
-	for first := 0; first < l.items*batched; first += aRequest {
-		path := fmt.Sprintf("/iidy/v1/batch/lists/%s?count=%d&after_id=%s", l.list, aRequest, url.QueryEscape(after))
-		requests = append(requests, request(http.MethodGet, path, "", ""))
-		after = batchItem(first + aRequest - 1)
+	if i > 0 {
+		after = url.QueryEscape(batchItem(i*aRequest - 1))
 	}
-	return requests
+	path := fmt.Sprintf("/iidy/v1/batch/lists/%s?count=%d&after_id=%s", l.list, aRequest, after)
+	return request(http.MethodGet, path, "", "")
 }
 
-func (l *lists) firstPage() [][]byte { return l.pages()[:1] }
-
-func (l *lists) lastPage() [][]byte {
-	pages := l.pages()
-	return pages[len(pages)-1:]
-}
-
-// singles returns a function that makes requests of one item each, which sorts behind those of the batches.
-func (l *lists) singles(method, query string) func() [][]byte {
-	return func() [][]byte {
-		requests := make([][]byte, l.items*singly)
-		for i := range requests {
-			item := url.PathEscape(fmt.Sprintf("single/files/%07d.tar.gz", i))
-			requests[i] = request(method, "/iidy/v1/lists/"+l.list+"/"+item+query, "", "")
-		}
-		return requests
+// single returns a function that makes the i-th request of one item, which sorts behind those of the batches.
+func (l *lists) single(method, query string) func(i int) []byte {
+	return func(i int) []byte {
+		item := url.PathEscape(fmt.Sprintf("single/files/%07d.tar.gz", i))
+		return request(method, "/iidy/v1/lists/"+l.list+"/"+item+query, "", "")
 	}
 }

@@ -13,53 +13,38 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/load"
 )
 
-const barePayment = "pgbench-payment"
-
 // replayed is how many of the latest keys the replays draw from.
 const replayed = 2000
 
 // newPayments pays rides with new keys, and sends the latest of the same requests again.
-func newPayments(o Options) suite {
+func newPayments(r *runner) suite {
+	const bare, fresh = "pgbench-payment", "new-keys"
 	var sent atomic.Int64
 	prefix := benchPrefix()
-	pay := func(r *runner, replay bool, next func() []byte) drive {
+	pay := func(replay bool, next func() int64) drive {
 		return drive{
-			Config: load.Config{Next: next}, replay: replay,
-			state: number(r.system.url, `SELECT count(*) FROM payments.payments
+			replicas: 2, replay: replay, Config: load.Config{Next: func() []byte { return payment(prefix, next()) }},
+			state: number(r.url, `SELECT count(*) FROM payments.payments
 				JOIN payments.processor_charges USING (processor_key) WHERE idempotency_key LIKE '`+prefix+`%'`),
 		}
 	}
-	return suite{
-		prepare: func(context.Context, *runner) error { return nil },
-		scenarios: []scenario{
-			{
-				name: barePayment, title: "bare pgbench, the statements of a payment",
-				pgbench: func() string { return paymentScript },
-			},
-			{
-				name: "new-keys", title: "new keys, " + replicas(o.Replicas), baseline: barePayment, replicas: o.Replicas,
-				drive: func(r *runner) drive {
-					return pay(r, false, func() []byte { return payment(prefix, sent.Add(1)) })
-				},
-			},
-			{
-				name: "replays", title: "replays, " + replicas(o.Replicas), baseline: barePayment, replicas: o.Replicas,
-				run: func(ctx context.Context, r *runner) (Result, error) {
-					last := sent.Load()
-					if last == 0 {
-						return Result{}, errors.New("replays need the new keys before them")
-					}
-					return r.load(ctx, o.Replicas, pay(r, true, func() []byte {
-						return payment(prefix, last-mathrand.Int64N(min(last, replayed)))
-					}))
-				},
+	return suite{replicas: 2, connections: 32, scenarios: []Scenario{
+		{Name: bare, Title: "bare pgbench, the statements of a payment", run: r.bare(paymentScript)},
+		{
+			Name: fresh, Title: "new keys, 2 replicas", Baseline: bare, Bars: Figures{perSecond: 0.4},
+			run: r.driving(func() drive { return pay(false, func() int64 { return sent.Add(1) }) }),
+		},
+		{
+			Name: "replays", Title: "replays, 2 replicas", Baseline: fresh, Bars: Figures{perSecond: 3},
+			run: func(ctx context.Context) (Result, error) {
+				last := sent.Load()
+				if last == 0 {
+					return Result{}, errors.New("replays need the new keys before them")
+				}
+				return r.load(ctx, pay(true, func() int64 { return last - mathrand.Int64N(min(last, replayed)) }))
 			},
 		},
-		bars: []bar{
-			{"new keys", perSecond, "new-keys", barePayment, atLeast, 0.4},
-			{"replays", perSecond, "replays", "new-keys", atLeast, 3},
-		},
-	}
+	}}
 }
 
 // benchPrefix returns the beginning of names that are new on a database that was benched before.

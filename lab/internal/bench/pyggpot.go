@@ -17,53 +17,51 @@ import (
 
 // pots puts coins into pots, and takes them out of another one at random.
 type pots struct {
-	prefix string // of the pots' names
-	n      int
+	*runner
+
 	first  int32 // the id of the first pot; the others follow
 	bank   int32 // the id of a pot that is full, to draw from
 	client *pyggpot.Client
 }
 
-func newPyggpot(o Options) suite {
-	p := &pots{prefix: benchPrefix(), n: o.Items}
-	return suite{
-		prepare: p.prepare,
-		scenarios: []scenario{
-			{
-				name: "pgbench-pots", title: "bare pgbench, the statements of a change",
-				pgbench: func() string { return fmt.Sprintf(potScript, p.first, p.bank-1) },
+// manyPots is the number of pots besides the bank.
+const manyPots = 1000
+
+func newPyggpot(r *runner) suite {
+	const bare, few = "pgbench-pots", "random-10"
+	p := &pots{runner: r}
+	return suite{replicas: 2, connections: 32, prepare: p.prepare, scenarios: []Scenario{
+		{
+			Name: bare, Title: "bare pgbench, the statements of a change",
+			run: func(ctx context.Context) (Result, error) {
+				return r.bare(fmt.Sprintf(potScript, p.first, p.bank-1))(ctx)
 			},
-			{
-				name: "pots", title: fmt.Sprintf("%s pots, %s", format(perSecond, float64(o.Items)), replicas(o.Replicas)),
-				baseline: "pgbench-pots", replicas: o.Replicas, drive: p.add(p.n),
-			},
-			{
-				name: "one-pot", title: "one pot, " + replicas(o.Replicas), replicas: o.Replicas, drive: p.add(1),
-			},
-			{name: "random-10", title: "10 coins at random, one by one", replicas: 1, run: p.draw(10)},
-			{name: "random-1e9", title: "10^9 coins at random, one by one", replicas: 1, run: p.draw(1_000_000_000)},
 		},
-		bars: []bar{
-			{"many pots", perSecond, "pots", "pgbench-pots", atLeast, 0.3},
-			{"one pot, lost changes", lostChanges, "one-pot", "", atMost, 0},
-			{"one pot, p99", p99, "one-pot", "", atMost, 2000},
-			{"10^9 coins at random", p50, "random-1e9", "random-10", atMost, 2},
+		{
+			Name: "pots", Title: "1,000 pots, 2 replicas", Baseline: bare, Bars: Figures{perSecond: 0.3},
+			run: r.driving(func() drive { return p.add(manyPots) }),
 		},
-	}
+		{
+			Name: "one-pot", Title: "one pot, 2 replicas", Bars: Figures{lostChanges: 0, p99: 2000},
+			run: r.driving(func() drive { return p.add(1) }),
+		},
+		{Name: few, Title: "10 coins at random, one by one", run: p.draw(10)},
+		{
+			Name: "random-1e9", Title: "10^9 coins at random, one by one", Baseline: few, Bars: Figures{p50: 2},
+			run: p.draw(1_000_000_000),
+		},
+	}}
 }
 
 // prepare makes the pots and the bank, whose id follows theirs.
-func (p *pots) prepare(ctx context.Context, r *runner) error {
-	err := row(ctx, r.system.url, fmt.Sprintf(`WITH made AS (
+func (p *pots) prepare(ctx context.Context) error {
+	err := row(ctx, p.url, fmt.Sprintf(`WITH made AS (
 		INSERT INTO pyggpot.pot (pot_name, max_coins) SELECT '%s' || n, %d FROM generate_series(1, %d) AS n RETURNING id
-	) SELECT min(id), max(id) FROM made`, p.prefix, math.MaxInt32, p.n+1), &p.first, &p.bank)
+	) SELECT min(id), max(id) FROM made`, benchPrefix(), math.MaxInt32, manyPots+1), &p.first, &p.bank)
 	if err != nil {
 		return err
 	}
-	if p.bank-p.first != int32(p.n) {
-		return fmt.Errorf("the pots have the ids %d to %d: another client makes pots too", p.first, p.bank)
-	}
-	p.client = pyggpot.New("http://" + r.system.api[0])
+	p.client = pyggpot.New("http://" + p.replicas[0].API)
 	return p.put(ctx, []*coin.Coins{
 		{Kind: coin.Coins_BRONZE, Count: 1e9},
 		{Kind: coin.Coins_SILVER, Count: 1e9},
@@ -80,51 +78,33 @@ func (p *pots) put(ctx context.Context, coins []*coin.Coins) error {
 	return nil
 }
 
-// add draws from requests that put a coin into one of the first n pots.
-func (p *pots) add(n int) func(r *runner) drive {
-	return func(r *runner) drive {
-		requests := make([][]byte, n)
-		for i := range requests {
-			body := fmt.Sprintf(`{"pot_id":%d,"coins":[{"kind":"GOLD","count":1}]}`, p.first+int32(i))
-			requests[i] = request(http.MethodPost, coinconnect.CoinAddCoinsProcedure, jsonHeader, body)
-		}
-		state := func(ctx context.Context) (int64, error) { return p.coins(ctx, r) }
-		return drive{Config: load.Config{Requests: requests}, state: state}
+// add draws from requests that put a coin into one of the first n pots. It counts the coins kind by kind: pots whose
+// own sum differs from that count as a loss.
+func (p *pots) add(n int) drive {
+	requests := make([][]byte, n)
+	for i := range requests {
+		body := fmt.Sprintf(`{"pot_id":%d,"coins":[{"kind":"GOLD","count":1}]}`, p.first+int32(i))
+		requests[i] = request(http.MethodPost, coinconnect.CoinAddCoinsProcedure, jsonHeader, body)
 	}
-}
-
-// coins counts those of the pots, kind by kind; a pot whose own sum differs from that is an error.
-func (p *pots) coins(ctx context.Context, r *runner) (n int64, err error) {
-	var wrong int
-	err = row(ctx, r.system.url, fmt.Sprintf(`SELECT coalesce(sum(c.coins), 0), count(*) FILTER (WHERE c.coins <> p.coins)
-		FROM pyggpot.pot AS p
+	return drive{replicas: 2, Config: load.Config{Next: load.Draw(requests)}, state: number(p.url, fmt.Sprintf(`
+		SELECT CASE WHEN bool_or(c.coins <> p.coins) THEN -1 ELSE sum(c.coins) END FROM pyggpot.pot AS p
 		CROSS JOIN LATERAL (SELECT coalesce(sum(coin_count), 0) AS coins FROM pyggpot.coin WHERE pot_id = p.id) AS c
-		WHERE p.id >= %d AND p.id < %d`, p.first, p.bank), &n, &wrong)
-	if err == nil && wrong != 0 {
-		err = fmt.Errorf("%w: %d pots have a sum that is not that of their kinds", ErrNotExact, wrong)
-	}
-	return n, err
+		WHERE p.id >= %d AND p.id < %d`, p.first, p.bank))}
 }
 
 // draw returns a run that takes n coins at random out of a full pot and puts them back, one after the other. Only the
 // taking is measured.
-func (p *pots) draw(n int32) func(context.Context, *runner) (Result, error) {
-	return func(ctx context.Context, r *runner) (Result, error) {
-		took := load.NewHistogram()
-		for begin := time.Now(); time.Since(begin) < r.options.Duration; {
-			from := time.Now()
+func (p *pots) draw(n int32) func(context.Context) (Result, error) {
+	return func(ctx context.Context) (Result, error) {
+		return p.oneByOne(func() (time.Duration, error) {
+			begin := time.Now()
 			drawn, err := p.client.Coin.RemoveCoins(ctx, connect.NewRequest(&coin.RemoveCoinsRequest{PotId: p.bank, Count: n}))
 			if err != nil {
-				return Result{}, fmt.Errorf("draw coins: %w", err)
+				return 0, fmt.Errorf("draw coins: %w", err)
 			}
-			if err := took.RecordValue(int64(time.Since(from))); err != nil {
-				return Result{}, fmt.Errorf("record a latency: %w", err)
-			}
-			if err := p.put(ctx, drawn.Msg.GetCoins()); err != nil {
-				return Result{}, err
-			}
-		}
-		return runOfLatency(took), nil
+			took := time.Since(begin)
+			return took, p.put(ctx, drawn.Msg.GetCoins())
+		})
 	}
 }
 

@@ -1,18 +1,24 @@
 package bench
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/rowlock/rowlock/lab/internal/load"
+	"github.com/rowlock/rowlock/lab/internal/pgbench"
 )
 
 // Report holds all that a bench measured. [Report.WriteTable] prints it for people, [Report.Save] writes its JSON form.
@@ -20,31 +26,34 @@ type Report struct {
 	Started time.Time `json:"started"`
 	// Version is that of this program, which `make bench` builds together with the service.
 	Version string  `json:"version"`
-	Machine Machine `json:"machine"`
+	Machine string  `json:"machine"`
 	Options Options `json:"options"`
 	// Scenarios are in the order in which they ran within a round.
-	Scenarios []Series `json:"scenarios"`
-	Bars      []Bar    `json:"bars"`
+	Scenarios []Scenario `json:"scenarios"`
+	Bars      []Bar      `json:"bars"`
 }
 
-// Series holds the runs of one scenario.
-type Series struct {
+// Scenario holds one way to load the system, and its runs.
+type Scenario struct {
 	Name  string `json:"name"`
 	Title string `json:"title"`
-	// Baseline names the scenario that this one is compared with.
-	Baseline string   `json:"baseline,omitempty"`
-	Runs     []Result `json:"runs"`
-	// Median holds each figure's median over the runs, the sum of those that count faults, and the largest of those
-	// that are a maximum.
+	// Baseline names the scenario that this one is compared with; empty for none.
+	Baseline string `json:"baseline,omitempty"`
+	// Bars bounds medians: perSecond from below, others from above. With a baseline they are multiples of its median.
+	Bars Figures  `json:"bars,omitempty"`
+	Runs []Result `json:"runs"`
+	// Median holds each figure's median over the runs, or the highest of those that count faults or are a maximum.
 	Median Figures `json:"median"`
+
+	// run runs it one time. The error is errLeftOut, by errors.Is, where it cannot.
+	run func(ctx context.Context) (Result, error)
 }
 
 // Result holds one run of a scenario.
 type Result struct {
-	Figures  Figures                `json:"figures"`
-	Statuses map[int]int64          `json:"statuses,omitempty"`
-	Failures map[load.Failure]int64 `json:"failures,omitempty"`
-	Sum      *SumCheck              `json:"sum,omitempty"`
+	Figures Figures          `json:"figures"`
+	Errors  map[string]int64 `json:"errors,omitempty"` // by status, or by failure without an answer
+	Sum     *SumCheck        `json:"sum,omitempty"`
 }
 
 // Figures holds measured values by name. One that was not measured is absent.
@@ -55,7 +64,7 @@ const (
 	perSecond    = "per_second"
 	p50          = "p50_ms"
 	p99          = "p99_ms"
-	p999         = "p999_ms"
+	p999         = "p99.9_ms"
 	maxLatency   = "max_ms"
 	lateP99      = "late_p99_ms" // how long after it was due a request was sent; part of the latency
 	errorCount   = "errors"      // requests or transactions that did not succeed in the measured window
@@ -63,172 +72,234 @@ const (
 	clientCPU    = "client_us"
 	replicaCPU   = "replicas_us"
 	databaseCPU  = "postgresql_us"
-	othersCPU    = "others_percent" // of the machine, by other programs: the other figures are too low then
-	memory       = "memory_mib"     // of all replicas at the end
-	memoryGrowth = "memory_growth"  // from the middle of the window to its end
+	othersCPU    = "others_%"   // of the machine, by other programs: the other figures are too low then
+	memory       = "memory_mib" // of all replicas at the end
+	memoryGrowth = "growth"     // of the memory, from the middle of the window to its end
 	spans        = "spans"
-	spread       = "spread_percent" // half the distance of the slowest and the fastest run; of a median alone
-	ratio        = "ratio"          // to the throughput of the baseline; of a median alone
+	spread       = "spread_%" // half the distance of the slowest and the fastest run; of a median alone
+	ratio        = "ratio"    // to the throughput of the baseline; of a median alone
 )
 
+// columns returns all figures in the order of the table.
+func columns() []string {
+	return []string{
+		perSecond, spread, ratio, p50, p99, p999, maxLatency, lateP99, errorCount, lostChanges, clientCPU, replicaCPU,
+		databaseCPU, othersCPU, memory, memoryGrowth, spans,
+	}
+}
+
+// highest reports whether the highest value of all runs stands for them, not the median.
+func highest(figure string) bool {
+	return slices.Contains([]string{maxLatency, errorCount, lostChanges, othersCPU, memoryGrowth}, figure)
+}
+
+// format prints a figure: a whole number from 100 on, with up to two digits behind the point below.
+func format(v float64) string {
+	if v >= 100 {
+		return fmt.Sprint(math.Round(v))
+	}
+	return fmt.Sprint(math.Round(100*v) / 100)
+}
+
 // runOf returns the figures of a load and of the processes meanwhile.
-func runOf(result *load.Result, seen observation) Result {
+func runOf(result *load.Result, seen Figures) Result {
 	run := runOfLatency(result.Latency)
-	run.Statuses, run.Failures = result.Statuses, result.Failures
-	run.Figures[perSecond], run.Figures[errorCount] = result.Throughput(), float64(result.Errors())
-	requests := float64(result.Succeeded + result.Errors())
-	for name, cpu := range map[string]time.Duration{
-		clientCPU: seen.client, replicaCPU: seen.replicas, databaseCPU: seen.database,
-	} {
-		if cpu > 0 && requests > 0 {
-			run.Figures[name] = float64(cpu) / float64(time.Microsecond) / requests
-		}
+	for _, n := range result.Errors {
+		run.Figures[errorCount] += float64(n)
 	}
-	if seen.replicas > 0 && seen.database > 0 && result.Window > 0 {
-		others := seen.machine - seen.replicas - seen.database - seen.client
-		run.Figures[othersCPU] = max(0, 100*float64(others)/float64(result.Window)/float64(runtime.NumCPU()))
+	run.Errors, run.Figures[perSecond] = result.Errors, float64(result.Latency.TotalCount())/result.Window.Seconds()
+	if result.Lateness.TotalCount() > 0 {
+		run.Figures[lateP99] = percentile(result.Lateness, 99)
 	}
-	if n := len(seen.memory); n >= 3 && seen.memory[n/2] > 0 {
-		run.Figures[memory] = seen.memory[n-1] / (1 << 20)
-		run.Figures[memoryGrowth] = seen.memory[n-1] / seen.memory[n/2]
+	requests, others := float64(result.Latency.TotalCount())+run.Figures[errorCount], seen[othersCPU]
+	maps.Copy(run.Figures, seen)
+	for _, figure := range []string{clientCPU, replicaCPU, databaseCPU} {
+		others -= seen[figure]
+		run.Figures[figure] = seen[figure] / max(requests, 1)
 	}
+	run.Figures[othersCPU] = max(0, 100*others/float64(result.Window.Microseconds()*int64(runtime.NumCPU())))
 	return run
 }
 
-// runOfLatency returns the figures of work that was done one by one.
+// runOfLatency returns the figures of a histogram.
 func runOfLatency(took *hdrhistogram.Histogram) Result {
-	at := func(percentile float64) float64 { return toMS(took.ValueAtPercentile(percentile)) }
 	return Result{Figures: Figures{
-		perSecond: float64(time.Second) / max(took.Mean(), 1), p50: at(50), p99: at(99), p999: at(99.9), maxLatency: at(100),
+		errorCount: 0, p50: percentile(took, 50), p99: percentile(took, 99), p999: percentile(took, 99.9),
+		maxLatency: percentile(took, 100),
 	}}
 }
 
-func toMS(nanoseconds int64) float64 { return float64(nanoseconds) / float64(time.Millisecond) }
+// percentile returns milliseconds.
+func percentile(took *hdrhistogram.Histogram, percent float64) float64 {
+	return float64(took.ValueAtPercentile(percent)) / float64(time.Millisecond)
+}
 
-// summarize fills in the medians of all series.
+// summarize fills in the medians of all scenarios and judges the bars.
 func (r *Report) summarize() {
+	medians := map[string]Figures{}
 	for i := range r.Scenarios {
 		s := &r.Scenarios[i]
 		s.summarize()
-		if x, ok := r.figure(perSecond, s.Name, s.Baseline); ok && s.Baseline != "" {
-			s.Median[ratio] = x
+		medians[s.Name] = s.Median
+		base := medians[s.Baseline]
+		if v, ok := s.Median[perSecond]; ok && base[perSecond] > 0 {
+			s.Median[ratio] = v / base[perSecond]
 		}
-	}
-}
-
-func (s *Series) summarize() {
-	all := map[string][]float64{}
-	for _, run := range s.Runs {
-		for name, v := range run.Figures {
-			all[name] = append(all[name], v)
-		}
-	}
-	s.Median = Figures{}
-	for name, values := range all {
-		slices.Sort(values)
-		switch name {
-		case errorCount, lostChanges:
-			for _, v := range values {
-				s.Median[name] += v
+		for _, figure := range columns() {
+			if limit, ok := s.Bars[figure]; ok {
+				r.Bars = append(r.Bars, s.judge(figure, limit, base, !r.Options.Quick))
 			}
-		case maxLatency, othersCPU, memoryGrowth:
-			s.Median[name] = values[len(values)-1]
-		default:
-			s.Median[name] = (values[(len(values)-1)/2] + values[len(values)/2]) / 2
-		}
-		if name == perSecond && len(values) > 1 && values[0] > 0 {
-			s.Median[spread] = 50 * (values[len(values)-1] - values[0]) / s.Median[name]
 		}
 	}
 }
 
-// figure returns a figure of a scenario, divided by that of another one where over names it; false when it was not
-// measured.
-func (r *Report) figure(name, scenario, over string) (float64, bool) {
-	i := slices.IndexFunc(r.Scenarios, func(s Series) bool { return s.Name == scenario && len(s.Runs) > 0 })
-	if i < 0 {
-		return 0, false
+func (s *Scenario) summarize() {
+	s.Median = Figures{}
+	for _, figure := range columns() {
+		var values []float64
+		for _, run := range s.Runs {
+			if v, ok := run.Figures[figure]; ok {
+				values = append(values, v)
+			}
+		}
+		n := len(values)
+		if n == 0 {
+			continue
+		}
+		slices.Sort(values)
+		s.Median[figure] = (values[(n-1)/2] + values[n/2]) / 2
+		if highest(figure) {
+			s.Median[figure] = values[n-1]
+		}
+		if figure == perSecond && n > 1 && values[0] > 0 {
+			s.Median[spread] = 50 * (values[n-1] - values[0]) / s.Median[perSecond]
+		}
 	}
-	v, ok := r.Scenarios[i].Median[name]
-	if over == "" || !ok {
-		return v, ok
-	}
-	base, ok := r.figure(name, over, "")
-	return v / base, ok && base > 0
 }
-
-// bar is one target for the medians of a report.
-type bar struct {
-	name, figure, scenario string
-	// over names the scenario whose figure is 1; empty for an absolute bar.
-	over  string
-	bound bound
-	limit float64
-}
-
-// bound says how a limit bounds a figure.
-type bound string
-
-const (
-	atLeast bound = "at least"
-	atMost  bound = "at most"
-	noBound bound = "shown beside"
-)
 
 // Bar holds one target and what was reached.
 type Bar struct {
-	Name    string  `json:"name"`
-	Want    string  `json:"want"`
-	Got     string  `json:"got"`
-	Outcome Outcome `json:"outcome"`
+	Scenario string `json:"scenario"`
+	Figure   string `json:"figure"`
+	Want     string `json:"want"`
+	Got      string `json:"got"`
+	// Outcome is met, missed, not measured, or, in a smoke test, not judged.
+	Outcome string `json:"outcome"`
 }
 
-// Outcome says how a figure compares with its bar.
-type Outcome string
-
-// The outcomes.
-const (
-	Met         Outcome = "met"
-	Missed      Outcome = "missed"
-	NotMeasured Outcome = "not measured"
-	NotJudged   Outcome = "not judged" // a smoke test, or a figure without a bar
-)
-
-// judge fills in the bars.
-func (r *Report) judge(bars []bar) {
-	for _, b := range bars {
-		show := func(v float64) string { return format(b.figure, v) + describe(b.figure).unit }
-		if b.over != "" {
-			show = func(v float64) string { return fmt.Sprintf("%.3g x", v) }
-		}
-		want := strings.TrimSpace(string(b.bound) + " " + show(b.limit) + " " + b.over)
-		judged := Bar{Name: b.name, Want: want, Got: "-", Outcome: NotMeasured}
-		if v, ok := r.figure(b.figure, b.scenario, b.over); ok {
-			judged.Got, judged.Outcome = show(v), Met
-			switch {
-			case b.bound == noBound || !r.Options.Judge:
-				judged.Outcome = NotJudged
-			case (b.bound == atLeast && v < b.limit) || (b.bound == atMost && v > b.limit):
-				judged.Outcome = Missed
-			}
-		}
-		r.Bars = append(r.Bars, judged)
+// judge compares a median with its bar.
+func (s *Scenario) judge(figure string, limit float64, base Figures, judged bool) Bar {
+	v, ok := s.Median[figure]
+	unit := ""
+	if s.Baseline != "" {
+		unit = " x " + s.Baseline
+		v, ok = v/base[figure], ok && base[figure] > 0
 	}
+	bound, met := "at most ", v <= limit
+	if figure == perSecond {
+		bound, met = "at least ", v >= limit
+	}
+	b := Bar{Scenario: s.Title, Figure: figure, Want: bound + format(limit) + unit, Got: format(v) + unit}
+	switch {
+	case !ok:
+		b.Got, b.Outcome = "-", "not measured"
+	case !judged:
+		b.Outcome = "not judged"
+	case met:
+		b.Outcome = "met"
+	default:
+		b.Outcome = "missed"
+	}
+	return b
 }
 
 // Save writes the report's JSON form into the folder, named after the service, over that of the last time. It returns
 // the file's path.
 func (r *Report) Save(dir string) (path string, err error) {
-	raw, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return "", fmt.Errorf("encode the report: %w", err)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("make the folder for the report: %w", err)
-	}
 	path = filepath.Join(dir, r.Options.Service+".json")
-	if err := os.WriteFile(path, append(raw, '\n'), 0o644); err != nil {
+	raw, err := json.MarshalIndent(r, "", "  ")
+	if err == nil {
+		err = os.MkdirAll(dir, 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(path, append(raw, '\n'), 0o644)
+	}
+	if err != nil {
 		return "", fmt.Errorf("save the report: %w", err)
 	}
 	return path, nil
+}
+
+// WriteTable prints the report for a terminal.
+func (r *Report) WriteTable(w io.Writer) error {
+	// None of the writes below fails: they are to a strings.Builder.
+	var text strings.Builder
+	o := r.Options
+	_, _ = fmt.Fprintf(&text, `
+%s %s  %s
+%s; client, replicas and database share it
+%d x %v after %v of warm-up; pgbench -M prepared -c %d -j %d, its table with the same fillfactor (%d) as the service's
+
+`, o.Service, r.Version, r.Started.Format(time.RFC3339), r.Machine, o.Runs, o.Duration, o.warmup(), pgbench.Clients,
+		pgbench.Threads, pgbench.FillFactor)
+	r.writeFigures(&text)
+	_, _ = text.WriteString(`
+Figures are medians. CPU is per request. Latencies of a closed loop are queueing at full load; those of the open loop
+count from when a request was due. Lost changes were acknowledged and are not in the database.
+
+`)
+	bars := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	for _, b := range r.Bars {
+		outcome := strings.ToUpper(b.Outcome)
+		_, _ = fmt.Fprintf(bars, "%s\t%s: %s\t%s\t%s\n", outcome, b.Scenario, b.Figure, b.Got, b.Want)
+	}
+	_ = bars.Flush()
+	if _, err := io.WriteString(w, text.String()); err != nil {
+		return fmt.Errorf("print the report: %w", err)
+	}
+	return nil
+}
+
+// writeFigures prints a line for each scenario and a column for each figure that was measured.
+func (r *Report) writeFigures(w io.Writer) {
+	measured := slices.DeleteFunc(columns(), func(figure string) bool {
+		return !slices.ContainsFunc(r.Scenarios, func(s Scenario) bool { _, ok := s.Median[figure]; return ok })
+	})
+	// All cells are aligned right but those of the first column, which are padded here: tabwriter has one alignment.
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	_, _ = fmt.Fprintf(table, "%-44s\t", "scenario")
+	for _, figure := range measured {
+		_, _ = fmt.Fprintf(table, "%s\t", figure)
+	}
+	for _, s := range r.Scenarios {
+		if len(s.Runs) == 0 {
+			continue
+		}
+		_, _ = fmt.Fprintf(table, "\n%-44s\t", s.Title)
+		for _, figure := range measured {
+			cell := "-"
+			if v, ok := s.Median[figure]; ok {
+				cell = format(v)
+			}
+			_, _ = fmt.Fprintf(table, "%s\t", cell)
+		}
+	}
+	_, _ = fmt.Fprintln(table)
+	_ = table.Flush()
+}
+
+// remarks returns what the progress line says of one run.
+func (r *Result) remarks() string {
+	text := fmt.Sprintf("%10.0f/s", r.Figures[perSecond])
+	if _, ok := r.Figures[clientCPU]; ok {
+		text += fmt.Sprintf(", p99 %.1f ms, client CPU %.1f µs, other programs %.0f %%",
+			r.Figures[p99], r.Figures[clientCPU], r.Figures[othersCPU])
+	}
+	if len(r.Errors) > 0 {
+		text += fmt.Sprint(", errors ", r.Errors)
+	}
+	if r.Sum != nil && r.Sum.Holds() {
+		text += ", sum exact"
+	}
+	return text
 }

@@ -2,12 +2,14 @@ package bench
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/http"
+	"runtime"
 	"slices"
 	"time"
 
@@ -36,15 +38,17 @@ type Host struct {
 	Line func(replica string, line []byte)
 }
 
-// system is the running system that a bench measures.
-type system struct {
-	fleet // the service's replicas
+// runner holds the running system that a bench measures.
+type runner struct {
+	Options
 
-	host    Host
-	service services.Service
-	binary  string
-	machine Machine
-	environ map[string]string // of replicas
+	host     Host
+	machine  string // where the figures are measured
+	binary   string
+	environ  map[string]string // of replicas
+	replicas []local.Status
+	// connections is how many the generator holds.
+	connections int
 	// url is the database of the service, as the superuser; pgbench updates tables of its own there.
 	url         string
 	databasePID int
@@ -57,127 +61,151 @@ type system struct {
 	stops []func(context.Context) error
 }
 
-// fleet lists processes of the service by their addresses (host:port) and process ids, in one order.
-type fleet struct {
-	api, admin []string
-	pids       []int
-}
-
-func fleetOf(set *local.Set) (f fleet) {
+func statuses(set *local.Set) (all []local.Status) {
 	for _, r := range set.Replicas() {
-		status := r.Status()
-		f.api, f.admin, f.pids = append(f.api, status.API), append(f.admin, status.Admin), append(f.pids, status.PID)
+		all = append(all, r.Status())
 	}
-	return f
+	return all
 }
 
 // start starts a private PostgreSQL server, with PostgreSQL's own defaults, and n replicas of the service on it. stop
 // is to be called even after an error.
-func (s *system) start(ctx, hurry context.Context, o Options, n int) (err error) {
-	chosen, err := services.Choose([]string{o.Service})
+func (r *runner) start(ctx, hurry context.Context, n int) (err error) {
+	service, err := services.Named(r.Service)
 	if err != nil {
 		return err
 	}
-	s.service = chosen[0]
-	if s.binary, err = local.Binary(ctx, o.Service, s.host.Progress); err != nil {
+	if r.binary, err = local.Binary(ctx, r.Service, r.host.Progress); err != nil {
 		return err
 	}
-	postgres := localpg.Options{Environ: s.host.Environ, Progress: s.host.Progress}
-	server, stop, err := local.StartPostgres(ctx, serverParent, o.Service, postgres)
+	postgres := localpg.Options{Environ: r.host.Environ, Progress: r.host.Progress}
+	server, stop, err := local.StartPostgres(ctx, serverParent, r.Service, postgres)
 	if err != nil {
 		return err
 	}
-	s.onStop(stop)
-	s.postgres, s.url, s.databasePID = server, server.URL(o.Service), server.PID()
+	r.onStop(stop)
+	r.postgres, r.url, r.databasePID = server, server.URL(r.Service), server.PID()
 	// Without pgbench the bench still measures the service, without a baseline.
-	if s.pgbench, err = pgbench.Find(server.BinDir()); err != nil {
-		_, _ = fmt.Fprintf(s.host.Progress, "%v: there are no baselines, so no ratios\n", err)
+	if r.pgbench, err = pgbench.Find(server.BinDir()); err != nil {
+		r.printf("%v: there are no baselines, so no ratios\n", err)
 	}
-	if s.machine, err = machine(ctx, s.url); err != nil {
+	var version string
+	if err := row(ctx, r.url, `SHOW server_version`, &version); err != nil {
 		return err
 	}
-	s.environ = map[string]string{}
-	maps.Copy(s.environ, s.service.Environ)
-	maps.Copy(s.environ, s.host.Environ)
+	r.machine = fmt.Sprintf("%s, %d cores, PostgreSQL %s with its default settings", cpu(), runtime.NumCPU(), version)
+	r.environ = map[string]string{}
+	maps.Copy(r.environ, service.Environ)
+	maps.Copy(r.environ, r.host.Environ)
 	for _, name := range []string{"INTERNAL_HTTP_ADDR", "DB_POOLER", "MIGRATE_DATABASE_URL"} {
-		delete(s.environ, name) // they would be about another server
+		delete(r.environ, name) // they would be about another server
 	}
-	if err := local.Provision(ctx, s.binary, s.url, local.SchemaOf(s.service), s.environ); err != nil {
+	if err := local.Provision(ctx, r.binary, r.url, local.SchemaOf(service), r.environ); err != nil {
 		return err
 	}
-	if err := s.receiveSpans(ctx); err != nil {
-		return fmt.Errorf("receive spans: %w", err)
+	if err := r.receiveSpans(ctx); err != nil {
+		return err
 	}
-	set, err := s.run(ctx, local.Spec{}, n)
+	set, err := r.launch(ctx, local.Spec{}, n)
 	if err != nil {
 		return err
 	}
-	s.fleet = fleetOf(set)
-	s.onStop(set.Stop)
+	r.replicas = statuses(set)
+	r.onStop(set.Stop)
 	// The load waits for the answers to what it has sent, or for the end of the replicas that owe them.
 	unused := context.AfterFunc(hurry, func() { _ = set.Stop(hurry) })
-	s.onStop(func(context.Context) error { unused(); return nil })
+	r.onStop(func(context.Context) error { unused(); return nil })
 	return nil
 }
 
 // receiveSpans starts a receiver that counts spans.
-func (s *system) receiveSpans(ctx context.Context) error {
+func (r *runner) receiveSpans(ctx context.Context) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return err //nolint:wrapcheck // the caller does
+		return fmt.Errorf("receive spans: %w", err)
 	}
-	server := &http.Server{Handler: &s.sink, ReadHeaderTimeout: stopTimeout}
+	server := &http.Server{Handler: &r.sink, ReadHeaderTimeout: stopTimeout}
 	go func() { _ = server.Serve(listener) }() // until Close
-	s.sinkURL = "http://" + listener.Addr().String()
-	s.onStop(func(context.Context) error { return server.Close() })
+	r.onStop(func(context.Context) error { return server.Close() })
+	r.sinkURL = "http://" + listener.Addr().String()
 	return nil
 }
 
-// run starts n processes of the service; the environment of the spec goes over that of all.
-func (s *system) run(ctx context.Context, spec local.Spec, n int) (*local.Set, error) {
-	environ := maps.Clone(s.environ)
+// launch starts n processes of the service; the environment of the spec goes over that of all.
+func (r *runner) launch(ctx context.Context, spec local.Spec, n int) (*local.Set, error) {
+	environ := maps.Clone(r.environ)
 	maps.Copy(environ, spec.Environ)
-	spec.Service, spec.Path, spec.Environ, spec.Line = s.service.Name, s.binary, environ, s.host.Line
+	spec.Service, spec.Path, spec.Environ, spec.Line = r.Service, r.binary, environ, r.host.Line
 	return local.Start(ctx, spec, n)
 }
 
-// database makes an empty, migrated database on a server of the engine. The error is [localmaria.ErrNotInstalled], by
-// errors.Is, where there is no server of the kind.
-func (s *system) database(ctx context.Context, engine, name string) (url string, err error) {
-	if engine == services.PostgreSQL {
-		url, err = s.postgres.URL(name), local.Database(ctx, s.postgres.URL("postgres"), name)
+// database makes an empty, migrated database on PostgreSQL or MariaDB. The error is [localmaria.ErrNotInstalled], by
+// errors.Is, where there is no MariaDB.
+func (r *runner) database(ctx context.Context, maria bool, name string) (url string, err error) {
+	if maria {
+		url, err = r.mariaDatabase(ctx, name)
 	} else {
-		url, err = s.mariaDatabase(ctx, name)
+		url, err = r.postgres.URL(name), local.Database(ctx, r.postgres.URL("postgres"), name)
 	}
 	if err != nil {
 		return "", err
 	}
-	environ := maps.Clone(s.environ)
+	environ := maps.Clone(r.environ)
 	environ["DATABASE_URL"] = url
-	return url, local.Migrate(ctx, s.binary, environ)
+	return url, local.Migrate(ctx, r.binary, environ)
 }
 
 // mariaDatabase starts MariaDB, with its own defaults, when the first database is asked for.
-func (s *system) mariaDatabase(ctx context.Context, name string) (string, error) {
-	if s.maria == nil {
+func (r *runner) mariaDatabase(ctx context.Context, name string) (string, error) {
+	if r.maria == nil {
 		server, stop, err := local.StartMariaDB(ctx, serverParent)
 		if err != nil {
 			return "", err
 		}
-		s.maria = server
-		s.onStop(func(context.Context) error { return stop() })
+		r.maria = server
+		r.onStop(func(context.Context) error { return stop() })
 	}
-	return s.maria.URL(name), execute(ctx, s.maria.URL("mysql"), "CREATE DATABASE "+name)
+	return r.maria.URL(name), execute(ctx, r.maria.URL("mysql"), "CREATE DATABASE "+name)
 }
 
-func (s *system) onStop(f func(context.Context) error) { s.stops = append(s.stops, f) }
+func (r *runner) onStop(f func(context.Context) error) { r.stops = append(r.stops, f) }
 
 // stop stops everything in reverse order, and kills what is left when hurry ends.
-func (s *system) stop(hurry context.Context) (err error) {
+func (r *runner) stop(hurry context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(hurry, stopTimeout)
 	defer cancel()
-	for _, stop := range slices.Backward(s.stops) {
+	for _, stop := range slices.Backward(r.stops) {
 		err = errors.Join(err, stop(ctx))
 	}
 	return err
+}
+
+// execute runs statements one after the other, each in a transaction of its own.
+func execute(ctx context.Context, url string, statements ...string) error {
+	return local.WithConn(ctx, url, func(conn *sql.Conn) error {
+		for _, statement := range statements {
+			if _, err := conn.ExecContext(ctx, statement); err != nil {
+				return fmt.Errorf("%s: %w", statement, err)
+			}
+		}
+		return nil
+	})
+}
+
+// row reads the one row of a query into the variables.
+func row(ctx context.Context, url, query string, into ...any) error {
+	return local.WithConn(ctx, url, func(conn *sql.Conn) error {
+		if err := conn.QueryRowContext(ctx, query).Scan(into...); err != nil {
+			return fmt.Errorf("%s: %w", query, err)
+		}
+		return nil
+	})
+}
+
+// number returns a function that reads one number by the query.
+func number(url, query string) func(context.Context) (int64, error) {
+	return func(ctx context.Context) (n int64, err error) {
+		err = row(ctx, url, query, &n)
+		return n, err
+	}
 }

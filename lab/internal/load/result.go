@@ -1,6 +1,7 @@
 package load
 
 import (
+	"strconv"
 	"sync"
 	"time"
 
@@ -25,43 +26,17 @@ type Result struct {
 	Tally Tally
 	// Window is the length of the measured window.
 	Window time.Duration
-	// Succeeded counts the requests answered with a 2xx status.
-	Succeeded int64
-	// Statuses counts the other answers by status.
-	Statuses map[int]int64
-	// Failures counts the requests without an answer.
-	Failures map[Failure]int64
+	// Errors counts the requests that were not answered with a 2xx status: by the status, or by the failure that left
+	// them without an answer.
+	Errors map[string]int64
 	// Latency of the successful requests in nanoseconds: from when each was due in an open loop, from its sending in a
 	// closed one.
 	Latency *hdrhistogram.Histogram
-	// Lateness is how long after it was due each of them was sent, in nanoseconds. It is part of Latency. High values
-	// with a quick server mean that the generator itself could not keep up.
+	// Lateness is how long after it was due each of them was sent, in nanoseconds, in an open loop. It is part of
+	// Latency. High values with a quick server mean that the generator itself could not keep up.
 	Lateness *hdrhistogram.Histogram
 
 	mu sync.Mutex
-}
-
-// Errors counts the requests of the window that were not answered with a 2xx status.
-func (r *Result) Errors() int64 {
-	var n int64
-	for _, count := range r.Statuses {
-		n += count
-	}
-
-	for _, count := range r.Failures {
-		n += count
-	}
-
-	return n
-}
-
-// Throughput returns the number of successful requests per second.
-func (r *Result) Throughput() float64 {
-	if r.Window <= 0 {
-		return 0
-	}
-
-	return float64(r.Succeeded) / r.Window.Seconds()
 }
 
 // highestLatency bounds the histograms, which hold nanoseconds with three significant digits: a quantile is off by at
@@ -74,12 +49,10 @@ func NewHistogram() *hdrhistogram.Histogram {
 }
 
 // add counts one request: answered with a status, or with a failure and no status. Measured ones belong to the window.
-func (r *Result) add(status int, failure Failure, measured bool, latency, lateness time.Duration) {
+func (r *Result) add(status int, failure string, measured bool, latency, lateness time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-
 	succeeded := status >= 200 && status < 300
-
 	switch {
 	case succeeded:
 		r.Tally.Acknowledged++
@@ -88,17 +61,17 @@ func (r *Result) add(status int, failure Failure, measured bool, latency, latene
 	default:
 		r.Tally.Refused++
 	}
-
 	switch {
 	case !measured:
 	case succeeded:
-		r.Succeeded++
 		// A value within the bounds is recorded without an error.
 		_ = r.Latency.RecordValue(int64(min(latency, highestLatency)))
-		_ = r.Lateness.RecordValue(int64(min(max(lateness, 0), highestLatency)))
+		if lateness > 0 {
+			_ = r.Lateness.RecordValue(int64(min(lateness, highestLatency)))
+		}
 	case status != 0:
-		r.Statuses[status]++
+		r.Errors[strconv.Itoa(status)]++
 	default:
-		r.Failures[failure]++
+		r.Errors[failure]++
 	}
 }

@@ -12,8 +12,6 @@ import (
 	"testing"
 )
 
-const getRoot = "GET / HTTP/1.1\r\nHost: test\r\n\r\n"
-
 func requests(paths ...string) [][]byte {
 	all := make([][]byte, 0, len(paths))
 	for _, path := range paths {
@@ -41,11 +39,7 @@ func serveRaw(t *testing.T, answer func(number int, connection net.Conn) error) 
 		t.Fatal(err)
 	}
 
-	var (
-		accepting sync.WaitGroup
-		answering sync.WaitGroup
-	)
-
+	var accepting, answering sync.WaitGroup
 	accepting.Go(func() {
 		for number := 0; ; number++ {
 			connection, err := listener.Accept()
@@ -88,7 +82,7 @@ func readRequest(connection net.Conn) error {
 func oneByOne(t *testing.T, target string, n int) (*Result, error) {
 	t.Helper()
 
-	return Once(t.Context(), Config{
-		Targets: []string{target}, Requests: slices.Repeat(requests("/"), n), Connections: 1,
+	return Run(t.Context(), Config{
+		Targets: []string{target}, Next: Each(slices.Repeat(requests("/"), n)), Connections: 1,
 	})
 }

@@ -1,13 +1,58 @@
 package load
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/valyala/fasthttp"
 )
+
+// Config says what to send, where to and for how long.
+type Config struct {
+	// Targets are the addresses (host:port) of the servers. Connections are dealt to them in turn, so each gets an
+	// equal share.
+	Targets []string
+	// Next returns a complete HTTP/1.1 request, body included, or nil to end the run. Many goroutines call it at once,
+	// and what it returns is sent unless the run is canceled. See [Draw] and [Each].
+	Next func() []byte
+	// Connections is the number of connections over all targets, and so the most requests that can be in flight.
+	Connections int
+	// Rate is the number of requests a second of an open loop; 0 means a closed loop.
+	Rate float64
+	// Warmup precedes Duration and is left out of every figure but those of [Tally].
+	Warmup time.Duration
+	// Duration is the length of the measured window; 0 means that all is measured, until Next returns nil.
+	Duration time.Duration
+	// Timeout is how long one answer may take; 0 means 15 s. An answer may take a tenth longer before it counts as
+	// timed out.
+	Timeout time.Duration
+}
+
+const defaultTimeout = 15 * time.Second
+
+// Draw returns a Config.Next that draws from the requests, each equally likely.
+func Draw(requests [][]byte) func() []byte {
+	return func() []byte { return requests[rand.IntN(len(requests))] }
+}
+
+// Each returns a Config.Next that returns every request once.
+func Each(requests [][]byte) func() []byte {
+	var dealt atomic.Int64
+	return func() []byte {
+		if i := dealt.Add(1); i <= int64(len(requests)) {
+			return requests[i-1]
+		}
+		return nil
+	}
+}
 
 // Run loads the targets for cfg.Warmup + cfg.Duration, waits for the answers still in flight, and returns what it
 // measured.
@@ -16,173 +61,145 @@ import (
 // counted and made anew. When ctx ends, no new request is sent, those in flight are waited for, and the error of ctx is
 // returned with the result so far.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
-	end := cfg.Warmup + cfg.Duration
-	within := func(at time.Duration) bool { return cfg.Warmup <= at && at < end }
-	draw := cfg.Next
-	if draw == nil {
-		draw = func() []byte { return cfg.Requests[rand.IntN(len(cfg.Requests))] }
+	if len(cfg.Targets) == 0 || cfg.Connections < len(cfg.Targets) {
+		return nil, fmt.Errorf("load: %d connections to %d targets", cfg.Connections, len(cfg.Targets))
 	}
-
-	chosen := plan{
-		next: func(now time.Duration) (turn, bool) {
-			if now >= end {
-				return turn{}, false
-			}
-
-			return turn{draw(), now}, true
-		},
-		measured: func(_, done time.Duration) bool { return within(done) },
+	if cfg.Timeout == 0 {
+		cfg.Timeout = defaultTimeout
 	}
-
-	if cfg.Rate > 0 {
-		var dealt atomic.Int64
-
-		// A worker takes the next turn as soon as it is free, however late: when all connections are stalled the turns
-		// fall due unsent, and each of them later carries its wait in its latency.
-		chosen.next = func(time.Duration) (turn, bool) {
-			due := time.Duration(float64(dealt.Add(1)-1) * float64(time.Second) / cfg.Rate)
-			if due >= end {
-				return turn{}, false
-			}
-
-			return turn{draw(), due}, true
-		}
-		chosen.measured = func(due, _ time.Duration) bool { return within(due) }
-	}
-
-	result, err := drive(ctx, cfg, chosen)
-	if result != nil {
-		result.Window = cfg.Duration
-	}
-
-	return result, err
-}
-
-// Once sends each of cfg.Requests one time, as fast as the targets answer and in no particular order, and returns what
-// became of them. Rate, Warmup and Duration of cfg are not used.
-func Once(ctx context.Context, cfg Config) (*Result, error) {
-	var dealt atomic.Int64
-
-	return drive(ctx, cfg, plan{
-		next: func(now time.Duration) (turn, bool) {
-			i := dealt.Add(1) - 1
-			if i >= int64(len(cfg.Requests)) {
-				return turn{}, false
-			}
-
-			return turn{cfg.Requests[i], now}, true
-		},
-		measured: func(_, _ time.Duration) bool { return true },
-	})
-}
-
-// turn holds one request and when it should be sent: latency counts from there. Times are on the clock of the run.
-type turn struct {
-	request []byte
-	due     time.Duration
-}
-
-// plan says what to send next and when; all workers of a run share it.
-type plan struct {
-	// next returns the next turn, or false when the run is over. The worker waits until the turn is due before it
-	// sends.
-	next func(now time.Duration) (turn, bool)
-	// measured reports whether a request due and done at these times belongs to the measured window.
-	measured func(due, done time.Duration) bool
-}
-
-// drive runs one worker per connection until the plan or ctx ends. The result is nil when a first connection could not
-// be made.
-func drive(ctx context.Context, cfg Config, p plan) (*Result, error) {
-	if err := cfg.validate(); err != nil {
-		return nil, err
-	}
-
-	result := &Result{
-		Statuses: map[int]int64{}, Failures: map[Failure]int64{}, Latency: NewHistogram(), Lateness: NewHistogram(),
-	}
+	p := &plan{Config: cfg}
+	result := &Result{Errors: map[string]int64{}, Latency: NewHistogram(), Lateness: NewHistogram()}
 	workers := make([]*worker, cfg.Connections)
-
 	defer func() {
 		for _, w := range workers {
 			w.drop()
 		}
 	}()
-
 	// One after the other: a burst of hundreds can overflow a listen queue, and the repeated SYN costs a second.
 	for i := range workers {
-		workers[i] = &worker{plan: p, result: result, target: cfg.Targets[i%len(cfg.Targets)], timeout: cfg.Timeout}
+		workers[i] = &worker{plan: p, result: result, target: cfg.Targets[i%len(cfg.Targets)]}
+		workers[i].response.Header.DisableNormalizing() // no header is looked up by name
 		if err := workers[i].dial(ctx); err != nil {
 			return nil, fmt.Errorf("load: %w", err)
 		}
 	}
-
 	var group sync.WaitGroup
-
-	start := time.Now()
+	p.start = time.Now()
 	for _, w := range workers {
-		w.start = start
 		group.Go(func() { w.run(ctx) })
 	}
-
 	group.Wait()
-
-	result.Window = time.Since(start)
-
+	if result.Window = cfg.Duration; cfg.Duration == 0 {
+		result.Window = time.Since(p.start)
+	}
 	return result, context.Cause(ctx)
+}
+
+// plan says what to send next and when; all workers of a run share it. Times are on the clock of the run.
+type plan struct {
+	Config
+
+	start time.Time
+	dealt atomic.Int64 // turns of an open loop
+}
+
+func (p *plan) now() time.Duration { return time.Since(p.start) }
+
+// next returns a request and when to send it, from where its latency counts; nil when the run is over.
+//
+// In an open loop a worker takes the next turn as soon as it is free, however late: when all connections are stalled
+// the turns fall due unsent, and each of them later carries its wait in its latency.
+func (p *plan) next(now time.Duration) (request []byte, due time.Duration) {
+	due = now
+	if p.Rate > 0 {
+		due = time.Duration(float64(p.dealt.Add(1)-1) * float64(time.Second) / p.Rate)
+	}
+	if p.Duration > 0 && due >= p.Warmup+p.Duration {
+		return nil, due
+	}
+	return p.Next(), due
+}
+
+// measured reports whether a request belongs to the measured window: in an open loop by when it was due, in a closed
+// loop by when it was done.
+func (p *plan) measured(due, done time.Duration) bool {
+	at := done
+	if p.Rate > 0 {
+		at = due
+	}
+	return p.Duration == 0 || p.Warmup <= at && at < p.Warmup+p.Duration
+}
+
+// sleep returns false when ctx ended first.
+func sleep(ctx context.Context, timer *time.Timer, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	timer.Reset(d)
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+const (
+	dialTimeout = 3 * time.Second
+	readBuffer  = 8 << 10 // bounds the header of a response
+)
+
+// worker holds one keep-alive connection with at most one request in flight.
+type worker struct {
+	*plan
+
+	result   *Result
+	target   string
+	conn     net.Conn // nil after it broke
+	reader   *bufio.Reader
+	response fasthttp.Response // its body is overwritten by the next one
+	armed    time.Duration     // when the read deadline was last set, on the clock of the run
 }
 
 // redialPause bounds the random pause after a dial that failed.
 const redialPause = 200 * time.Millisecond
 
-// worker owns one connection and sends its turns one after the other.
-type worker struct {
-	plan
-
-	result  *Result
-	start   time.Time
-	target  string
-	timeout time.Duration
-	conn    *conn // nil after it broke
-}
-
+// run sends requests one after the other until the plan or ctx ends.
 func (w *worker) run(ctx context.Context) {
 	timer := time.NewTimer(0) // reused: an open loop waits before nearly every request
 	defer timer.Stop()
-
-	for ctx.Err() == nil {
-		t, ok := w.next(time.Since(w.start))
-		if !ok || !sleep(ctx, timer, t.due-time.Since(w.start)) {
+	for now := w.now(); ctx.Err() == nil; {
+		request, due := w.next(now)
+		if request == nil || !sleep(ctx, timer, due-now) {
 			return
 		}
-
 		if w.conn == nil && w.dial(ctx) != nil {
-			w.result.add(0, FailureDial, w.measured(t.due, time.Since(w.start)), 0, 0)
+			w.result.add(0, FailureDial, w.measured(due, w.now()), 0, 0)
 			sleep(ctx, timer, rand.N(redialPause))
-
+			now = w.now()
 			continue
 		}
-
-		w.send(t)
+		if w.Rate > 0 { // a closed loop sends as soon as it has read the last answer, and spares a look at the clock
+			now = w.now()
+		}
+		sent := now
+		status, err := w.roundTrip(request, sent)
+		now = w.now()
+		failure := ""
+		if err != nil {
+			failure = failureOf(err)
+		}
+		w.result.add(status, failure, w.measured(due, now), now-due, sent-due)
 	}
-}
-
-func (w *worker) send(t turn) {
-	sent := time.Since(w.start)
-	status, reusable, err := w.conn.roundTrip(t.request, sent)
-	done := time.Since(w.start)
-
-	if !reusable {
-		w.drop()
-	}
-
-	w.result.add(status, failureOf(err), w.measured(t.due, done), done-t.due, sent-t.due)
 }
 
 func (w *worker) dial(ctx context.Context) (err error) {
-	w.conn, err = dial(ctx, w.target, w.timeout)
-
-	return err
+	dialer := net.Dialer{Timeout: dialTimeout}
+	if w.conn, err = dialer.DialContext(ctx, "tcp", w.target); err != nil {
+		return fmt.Errorf("dial %s: %w", w.target, err)
+	}
+	w.reader, w.armed = bufio.NewReaderSize(w.conn, readBuffer), -w.Timeout
+	return nil
 }
 
 // drop closes the connection; what it may still have to say is of no use.
@@ -193,18 +210,42 @@ func (w *worker) drop() {
 	}
 }
 
-// sleep returns false when ctx ended first.
-func sleep(ctx context.Context, timer *time.Timer, d time.Duration) bool {
-	if d <= 0 {
-		return true
+// roundTrip sends one request and returns the status of its response. With an error the outcome of the request is
+// unknown. The connection is dropped then, and when the server asks for it.
+func (w *worker) roundTrip(request []byte, now time.Duration) (status int, err error) {
+	// A new deadline for each request would cost as much as the rest of this function: it is renewed ten times per
+	// timeout.
+	if slack := w.Timeout / 10; now-w.armed > slack {
+		err, w.armed = w.conn.SetReadDeadline(time.Now().Add(w.Timeout+slack)), now
 	}
-
-	timer.Reset(d)
-
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
+	if err == nil {
+		_, err = w.conn.Write(request)
 	}
+	if err == nil {
+		err = w.response.Read(w.reader)
+	}
+	if err != nil {
+		w.drop()
+		return 0, err //nolint:wrapcheck // it is counted by its kind
+	}
+	if w.response.ConnectionClose() || w.reader.Buffered() > 0 {
+		w.drop()
+	}
+	return w.response.StatusCode(), nil
+}
+
+// The failures: ways in which a request gets no HTTP answer. After FailureDial nothing was sent; after the others the
+// outcome of the request is unknown.
+const (
+	FailureDial    = "dial"
+	FailureTimeout = "timeout"
+	FailureBroken  = "broken" // connection or answer
+)
+
+// failureOf returns the failure that an error of roundTrip shows.
+func failureOf(err error) string {
+	if errors.Is(err, fasthttp.ErrTimeout) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return FailureTimeout
+	}
+	return FailureBroken
 }

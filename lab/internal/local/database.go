@@ -67,7 +67,7 @@ func (s Schema) schemas() []string { return slices.Compact([]string{s.Name, s.hi
 // Database makes the database unless it exists. adminURL is that of a role with CREATEDB, in any other database of the
 // server.
 func Database(ctx context.Context, adminURL, name string) error {
-	return withConn(ctx, adminURL, func(conn *sql.Conn) error {
+	return WithConn(ctx, adminURL, func(conn *sql.Conn) error {
 		var exists bool
 		err := conn.QueryRowContext(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)`, name).Scan(&exists)
 		if err == nil && !exists {
@@ -181,7 +181,7 @@ func execAll(ctx context.Context, tx *sql.Tx, statements ...string) error {
 
 // inTx runs fn in a transaction that holds the lock.
 func inTx(ctx context.Context, adminURL string, fn func(tx *sql.Tx) error) error {
-	return withConn(ctx, adminURL, func(conn *sql.Conn) error {
+	return WithConn(ctx, adminURL, func(conn *sql.Conn) error {
 		tx, err := conn.BeginTx(ctx, nil)
 		if err != nil {
 			return fmt.Errorf("begin: %w", err)
@@ -203,8 +203,9 @@ func inTx(ctx context.Context, adminURL string, fn func(tx *sql.Tx) error) error
 // errAdminURL stands for errors that may quote the password.
 var errAdminURL = errors.New("the administrator's URL of the database cannot be read")
 
-// withConn runs fn with a connection. The connector observes the context's deadline even where the server is silent.
-func withConn(ctx context.Context, adminURL string, fn func(conn *sql.Conn) error) (err error) {
+// WithConn runs fn with one connection to a database: database/sql may repeat what it sends through *sql.DB. The
+// connector observes the context's deadline even where the server is silent.
+func WithConn(ctx context.Context, adminURL string, fn func(conn *sql.Conn) error) (err error) {
 	connector, err := sqldb.Connector(adminURL)
 	if err != nil {
 		return errAdminURL

@@ -1,16 +1,17 @@
+// Package pgbench measures what PostgreSQL does without any service in front of it, by its own benchmark program: one
+// prepared single-row UPDATE per transaction. That is the baseline which the speed of a service is held against.
 package pgbench
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"net/url"
-	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,21 +32,25 @@ const FillFactor = 50
 // stopWait is how long pgbench may take to stop after an interrupt.
 const stopWait = 5 * time.Second
 
+// Result is what one run of pgbench reported.
+type Result struct {
+	// TPS is the number of transactions per second without the time that making the connections took.
+	TPS float64
+	// Failed is the number of transactions given up after a serialization failure or deadlock. Before version 15
+	// pgbench ends its client on such an error instead, and Failed stays 0.
+	Failed float64
+}
+
 // Find returns the pgbench program: the one in binDir (the folder of the server's programs; may be empty) before one on
 // PATH.
 func Find(binDir string) (string, error) {
-	if binDir != "" {
-		path := filepath.Join(binDir, "pgbench")
-		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+	for _, name := range []string{filepath.Join(binDir, "pgbench"), "pgbench"} {
+		if path, err := exec.LookPath(name); err == nil {
 			return path, nil
 		}
 	}
-	path, err := exec.LookPath("pgbench")
-	if err != nil {
-		return "", fmt.Errorf("pgbench is not beside the server nor on PATH; "+
-			"it comes with PostgreSQL's contrib or client package: %w", err)
-	}
-	return path, nil
+	return "", errors.New("pgbench is not beside the server nor on PATH; " +
+		"it comes with PostgreSQL's contrib or client package")
 }
 
 // maxTries bounds how often Run lets pgbench begin again with more time.
@@ -54,18 +59,17 @@ const maxTries = 4
 // Run runs transactions, in pgbench's language, on a database by the program for the duration, whole seconds and at
 // least one, and returns what pgbench reports. Where that is not enough to make the connections, on a machine that is
 // overloaded, it runs again for twice as long.
-func Run(ctx context.Context, binary, databaseURL, transaction string, duration time.Duration) (Result, error) {
+func Run(
+	ctx context.Context, binary, databaseURL, transaction string, duration time.Duration,
+) (result Result, err error) {
 	env, err := environment(databaseURL)
-	if err != nil {
-		return Result{}, err
-	}
-	for try := 1; ; try++ {
-		result, err := run(ctx, binary, env, transaction, duration)
-		if !errors.Is(err, errNoTransactions) || try == maxTries {
-			return result, err
+	for try := 0; try < maxTries && (err == nil || errors.Is(err, errNoTransactions)); try++ {
+		if result, err = run(ctx, binary, env, transaction, duration); err == nil {
+			return result, nil
 		}
 		duration = 2 * max(duration, time.Second)
 	}
+	return Result{}, fmt.Errorf("pgbench: %w", err)
 }
 
 func run(ctx context.Context, binary string, env []string, transaction string, duration time.Duration) (Result, error) {
@@ -78,36 +82,51 @@ func run(ctx context.Context, binary string, env []string, transaction string, d
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	cmd.WaitDelay = stopWait
 	if err := cmd.Run(); err != nil {
-		err = errors.Join(context.Cause(ctx), err)
-		return Result{}, fmt.Errorf("pgbench: %w: %s", err, strings.TrimSpace(stderr.String()))
+		return Result{}, fmt.Errorf("%w: %s", errors.Join(context.Cause(ctx), err), strings.TrimSpace(stderr.String()))
 	}
 	return parse(stdout.String())
 }
 
 // environment passes the connection by libpq's variables: a URL among the arguments would show the password in the
-// process list, and libpq refuses the parameters that only lib/pq knows.
-func environment(databaseURL string) (env []string, err error) {
-	parsed, err := url.Parse(databaseURL)
+// process list.
+func environment(databaseURL string) ([]string, error) {
+	u, err := url.Parse(databaseURL)
 	if err != nil {
-		return nil, errors.New("pgbench: the database URL is not a URL") // the error of url.Parse would print the password
+		return nil, errors.New("the database URL is not a URL") // the error of url.Parse would print the password
 	}
-	query := parsed.Query()
-	password, _ := parsed.User.Password()
-	for name, value := range map[string]string{
-		"PGHOST":        cmp.Or(parsed.Hostname(), query.Get("host")),
-		"PGPORT":        cmp.Or(parsed.Port(), query.Get("port")),
-		"PGUSER":        cmp.Or(parsed.User.Username(), query.Get("user")),
-		"PGPASSWORD":    cmp.Or(password, query.Get("password")),
-		"PGDATABASE":    strings.TrimPrefix(parsed.Path, "/"),
-		"PGSSLMODE":     query.Get("sslmode"),
-		"PGSSLROOTCERT": query.Get("sslrootcert"),
-		"PGSSLCERT":     query.Get("sslcert"),
-		"PGSSLKEY":      query.Get("sslkey"),
-		"LC_ALL":        "C", // the summary is parsed
-	} {
-		if value != "" {
-			env = append(env, name+"="+value)
-		}
+	password, _ := u.User.Password()
+	return []string{
+		"PGHOST=" + u.Hostname(), "PGPORT=" + u.Port(), "PGUSER=" + u.User.Username(), "PGPASSWORD=" + password,
+		"PGDATABASE=" + strings.TrimPrefix(u.Path, "/"), "PGSSLMODE=" + u.Query().Get("sslmode"),
+		"LC_ALL=C", // the summary is parsed
+	}, nil
+}
+
+// errNoTransactions reports a run that was over before its first transaction: the time that making the connections
+// takes counts.
+var errNoTransactions = errors.New("no transaction ended in the time it had")
+
+// parse reads the summary that pgbench 10 to 18 prints to standard output. Until version 13 pgbench printed two rates,
+// with and without the connections; since 14 it prints the one without.
+func parse(output string) (Result, error) {
+	processed, ok := number(output, `number of transactions actually processed: (\d+)`)
+	if ok && processed == 0 { // then the rest of the summary is left out
+		return Result{}, errNoTransactions
 	}
-	return env, nil
+	tps, hasTPS := number(output, `tps = ([0-9.]+) \((?:without initial connection time|excluding connections)`)
+	if !ok || !hasTPS {
+		return Result{}, errors.New("its summary lacks the number of transactions or the rate")
+	}
+	failed, _ := number(output, `number of failed transactions: (\d+)`)
+	return Result{TPS: tps, Failed: failed}, nil
+}
+
+// number returns the number in the line of the output that begins as the pattern says.
+func number(output, pattern string) (v float64, ok bool) {
+	match := regexp.MustCompile(`(?m)^` + pattern).FindStringSubmatch(output)
+	if match == nil {
+		return 0, false
+	}
+	v, err := strconv.ParseFloat(match[1], 64)
+	return v, err == nil
 }

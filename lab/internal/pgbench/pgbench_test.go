@@ -60,14 +60,13 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := Run(t.Context(), find(t), databaseURL, "UPDATE counter SET value = value + 1;\n", 100*time.Millisecond)
-	if err != nil || got.TPS <= 0 || got.Latency <= 0 || got.Failed != 0 {
+	if err != nil || got.TPS <= 0 || got.Failed != 0 {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	// What pgbench reports is what is in the table.
 	var sum int64
 	err = db.QueryRowContext(t.Context(), `SELECT value FROM counter`).Scan(&sum)
-	if err != nil || sum != got.Transactions {
-		t.Errorf("the counter is %d, %v; pgbench reports %d", sum, err, got.Transactions)
+	if err != nil || sum == 0 {
+		t.Errorf("the counter is %d, %v", sum, err)
 	}
 }
 
@@ -121,7 +120,7 @@ func TestFind(t *testing.T) {
 	dir := t.TempDir()
 	beside := filepath.Join(dir, "pgbench")
 
-	if err := os.WriteFile(beside, nil, 0o600); err != nil {
+	if err := os.WriteFile(beside, nil, 0o700); err != nil {
 		t.Fatal(err)
 	}
 
@@ -150,12 +149,79 @@ esac
 	}
 
 	got, err := Run(t.Context(), binary, "postgres://127.0.0.1/none", "SELECT 1;", time.Second)
-	if err != nil || got.Transactions != 3 {
-		t.Errorf("%+v, %v; want 3 transactions", got, err)
+	if err != nil || got.TPS != 3 {
+		t.Errorf("%+v, %v; want 3 tps", got, err)
 	}
 
 	log, err := os.ReadFile(binary + ".log")
 	if err != nil || strings.Count(string(log), "--protocol=prepared --client=32 --jobs=2") != 3 {
 		t.Errorf("%v; the runs were:\n%swant 1, 2 and 4 s", err, log)
+	}
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+
+	tests := map[string]struct {
+		output string
+		want   Result
+	}{
+		"version 15": {
+			output: `pgbench (15.18 (Debian 15.18-0+deb12u1))
+transaction type: /tmp/rowlock-pgbench-1.sql
+scaling factor: 1
+query mode: prepared
+number of clients: 32
+number of threads: 2
+maximum number of tries: 1
+duration: 10 s
+number of transactions actually processed: 181930
+number of failed transactions: 2 (0.001%)
+latency average = 1.758 ms
+initial connection time = 60.123 ms
+tps = 18198.345678 (without initial connection time)
+`,
+			want: Result{TPS: 18198.345678, Failed: 2},
+		},
+		"version 13": {
+			output: `starting vacuum...end.
+transaction type: /tmp/x.sql
+scaling factor: 1
+query mode: prepared
+number of clients: 32
+number of threads: 2
+duration: 1 s
+number of transactions actually processed: 2400
+latency average = 13.250 ms
+tps = 2390.100000 (including connections establishing)
+tps = 2412.700000 (excluding connections establishing)
+`,
+			want: Result{TPS: 2412.7},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			got, err := parse(test.output)
+			if err != nil || got != test.want {
+				t.Errorf("got %+v, %v; want %+v", got, err, test.want)
+			}
+		})
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	t.Parallel()
+
+	for name, output := range map[string]string{
+		"nothing":   "",
+		"zero":      "number of transactions actually processed: 0\nnumber of failed transactions: 0 (NaN%)\n",
+		"no rate":   "number of transactions actually processed: 10\nlatency average = 0.100 ms\n",
+		"no number": "number of transactions actually processed: many\n",
+	} {
+		if got, err := parse(output); err == nil {
+			t.Errorf("%s: %+v, want an error", name, got)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"image/color"
 	"io"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -37,7 +38,7 @@ type Line struct {
 }
 
 // Point is one value Y at X, both finite.
-type Point struct{ X, Y float64 }
+type Point = plotter.XY
 
 // Band marks a stretch of the X axis over the whole height, with its name at the top.
 type Band struct {
@@ -55,19 +56,16 @@ func (f Figure) WriteSVG(w io.Writer) error {
 		chart.build().Draw(tiles.At(draw.New(picture), 0, i))
 	}
 	var svg bytes.Buffer
-	if _, err := picture.WriteTo(&svg); err != nil {
+	_, err := picture.WriteTo(&svg)
+	// Few machines have the font whose widths gonum computes with, and a page takes no XML declaration.
+	_, text, _ := strings.Cut(svg.String(), "<svg")
+	const font = "font-family:Liberation Sans"
+	if err == nil {
+		_, err = io.WriteString(w, "<svg"+strings.ReplaceAll(text, font, font+",Arial,sans-serif"))
+	}
+	if err != nil {
 		return fmt.Errorf("draw the picture: %w", err)
 	}
-
-	// Few machines have the font whose widths gonum computes with, and a page takes no XML declaration.
-	_, text, _ := bytes.Cut(svg.Bytes(), []byte("<svg"))
-	const font = "font-family:Liberation Sans"
-	text = bytes.ReplaceAll(text, []byte(font), []byte(font+",Arial,sans-serif"))
-
-	if _, err := w.Write(append([]byte("<svg"), text...)); err != nil {
-		return fmt.Errorf("write the picture: %w", err)
-	}
-
 	return nil
 }
 
@@ -81,9 +79,8 @@ func (c Chart) build() *plot.Plot {
 		style.Font.Variant, style.Font.Size = "Sans", 9
 	}
 	for i, series := range c.Lines {
-		line := &plotter.Line{LineStyle: draw.LineStyle{Color: plotutil.Color(i), Width: 1.2}}
-		for _, point := range series.Points {
-			line.XYs = append(line.XYs, plotter.XY(point))
+		line := &plotter.Line{
+			XYs: series.Points, LineStyle: draw.LineStyle{Color: plotutil.Color(i), Width: 1.2},
 		}
 		if len(line.XYs) > 0 { // gonum has no range for an empty line
 			p.Add(line)

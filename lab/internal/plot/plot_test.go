@@ -15,8 +15,8 @@ func TestWriteSVG(t *testing.T) {
 		{
 			Label: "requests & <answers>",
 			Lines: []Line{
-				{Name: "counts", Points: []Point{{0, 10}, {10, 20}, {30, 15}}},
-				{Name: "iidy", Points: []Point{{0, 5}, {10, 50}, {30, 40}}},
+				{Name: "counts", Points: []Point{{X: 0, Y: 10}, {X: 10, Y: 20}, {X: 30, Y: 15}}},
+				{Name: "iidy", Points: []Point{{X: 0, Y: 5}, {X: 10, Y: 50}, {X: 30, Y: 40}}},
 			},
 			Bands: []Band{{Name: "kill", From: 5, To: 12}},
 		},

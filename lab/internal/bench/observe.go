@@ -1,0 +1,102 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/prometheus/procfs"
+)
+
+// cpu returns the name of the processor's model, its architecture where /proc has none.
+func cpu() string {
+	if proc, err := procfs.NewDefaultFS(); err == nil {
+		if info, err := proc.CPUInfo(); err == nil && len(info) > 0 {
+			return cmp.Or(info[0].ModelName, runtime.GOARCH)
+		}
+	}
+	return runtime.GOARCH
+}
+
+// unbounded is longer than any run.
+const unbounded = time.Hour
+
+// observe returns the CPU time that the processes used from the end of the warm-up to the end of the window, or until
+// ctx ends, in microseconds, with that of the whole machine as othersCPU; the memory of the replicas at the end; and
+// its growth from the middle of the window. A window of 0 has no end.
+func observe(ctx context.Context, replicas []int, databasePID int, warmup, window time.Duration) Figures {
+	if !sleep(ctx, warmup) {
+		return nil
+	}
+	before, half := used(replicas, databasePID), cmp.Or(window, unbounded)/2
+	middle := 0.0
+	if sleep(ctx, half) {
+		middle = resident(replicas)
+		sleep(ctx, half)
+	}
+	seen := used(replicas, databasePID)
+	for figure, cpu := range before {
+		seen[figure] -= cpu
+	}
+	if seen[memory] = resident(replicas); middle > 0 {
+		seen[memoryGrowth] = seen[memory] / middle
+	}
+	return seen
+}
+
+// resident returns the memory of processes in MiB. It reads no other process: the client's CPU counts.
+func resident(pids []int) (mib float64) {
+	for _, pid := range pids {
+		p, err := procfs.NewProc(pid)
+		if err != nil {
+			continue
+		}
+		if stat, err := p.Stat(); err == nil {
+			mib += float64(stat.ResidentMemory()) / (1 << 20)
+		}
+	}
+	return mib
+}
+
+// used returns the CPU time used until now. It leaves out what cannot be read, such as
+// where there is no /proc.
+//
+// PostgreSQL has one process for each connection. Those of the replicas' pools outlast a run, so none of its CPU is
+// lost with a process that ended.
+func used(replicas []int, databasePID int) Figures {
+	const second = 1e6 // microseconds
+	seen := Figures{}
+	processes, _ := procfs.AllProcs()
+	for _, p := range processes {
+		stat, err := p.Stat()
+		if err != nil {
+			continue // it has ended
+		}
+		switch cpu := second * stat.CPUTime(); {
+		case p.PID == os.Getpid():
+			seen[clientCPU] += cpu
+		case slices.Contains(replicas, p.PID):
+			seen[replicaCPU] += cpu
+		case databasePID > 0 && (p.PID == databasePID || stat.PPID == databasePID):
+			seen[databaseCPU] += cpu
+		}
+	}
+	if proc, err := procfs.NewDefaultFS(); err == nil {
+		if stat, err := proc.Stat(); err == nil {
+			all := stat.CPUTotal
+			seen[othersCPU] = second * (all.User + all.Nice + all.System + all.IRQ + all.SoftIRQ + all.Steal)
+		}
+	}
+	return seen
+}
+
+// sleep returns false when ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	<-timer.Done()
+	return ctx.Err() == nil
+}
