@@ -2,14 +2,17 @@ package chart
 
 import (
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
-// turn is the expected value at a path of an object. The steps of a path are separated by dots; ~ stands for a dot
+// turn is the expected value at a path of an object, which the knobs change. The steps of a path are separated by dots; ~ stands for a dot
 // inside one.
 type turn struct {
-	knob, object, path string
-	want               any
+	knobs, object, path string
+	want                any
 }
 
 // scenario is one rendering with many values set.
@@ -78,8 +81,7 @@ priorityClassName: high
 `,
 		turns: []turn{
 			{"name", deployment, labelName, "tally"},
-			{"image.registry", deployment, container + "image", "ghcr.io/me/counts:v9@" + digest},
-			{"image.repository", deployment, container + "image", "ghcr.io/me/counts:v9@" + digest},
+			{"image.registry image.repository", deployment, container + "image", "ghcr.io/me/counts:v9@" + digest},
 			{"image.tag", deployment, container + "image", "ghcr.io/me/counts:v9@" + digest},
 			{"image.tag", deployment, "metadata.labels.app~kubernetes~io/version", "v9"},
 			{"image.tag", deployment, "spec.template.metadata.labels.app~kubernetes~io/version", "v9"},
@@ -96,10 +98,8 @@ priorityClassName: high
 			{"migrations.existingSecret", deployment, container + "env.6", secretVar("MIGRATE_DATABASE_URL", "owner", "dsn")},
 			{"migrations.uriKey", deployment, container + "env.6", secretVar("MIGRATE_DATABASE_URL", "owner", "dsn")},
 			{"database.maxOpenConns", deployment, container + "env.7", dict{"name": "DB_MAX_OPEN_CONNS", "value": "3"}},
-			{
-				"secretEnv", deployment, container + "env.8.valueFrom.secretKeyRef",
-				dict{"name": "tokens", "key": "t", "optional": true},
-			},
+			{"secretEnv", deployment, container + "env.8.valueFrom.secretKeyRef",
+				dict{"name": "tokens", "key": "t", "optional": true}},
 			{"extraEnv", deployment, container + "env.9", dict{"name": "EXTRA", "value": "$(PGHOST)"}},
 			{"migrations.mode", "ConfigMap/rowlock", "data.MIGRATE_ON_START", "false"},
 			{"config", "ConfigMap/rowlock", "data.LOG_LEVEL", "debug"},
@@ -113,10 +113,8 @@ priorityClassName: high
 			{"minReadySeconds", deployment, "spec.minReadySeconds", 4},
 			{"minReadySeconds", deployment, "spec.progressDeadlineSeconds", 604},
 			{"podDisruptionBudget.maxUnavailable", "PodDisruptionBudget/rowlock", "spec.maxUnavailable", "10%"},
-			{
-				"resources", deployment, container + "resources",
-				dict{"requests": dict{"cpu": 1, "memory": "1Gi"}, "limits": dict{"memory": "2Gi"}},
-			},
+			{"resources", deployment, container + "resources",
+				dict{"requests": dict{"cpu": 1, "memory": "1Gi"}, "limits": dict{"memory": "2Gi"}}},
 			{"service.type", "Service/rowlock", "spec.type", "LoadBalancer"},
 			{"service.port", "Service/rowlock", "spec.ports.0.port", 8000},
 			{"service.annotations", "Service/rowlock", "metadata.annotations", dict{"a": "b"}},
@@ -130,18 +128,14 @@ priorityClassName: high
 			{"serviceAccount.name", deployment, pod + "serviceAccountName", "robot"},
 			{"serviceAccount.annotations", "ServiceAccount/robot", "metadata.annotations", dict{"role": "arn"}},
 			{"topologySpread.topologyKeys", deployment, pod + "topologySpreadConstraints.0.topologyKey", "rack"},
-			{
-				"topologySpread.whenUnsatisfiable", deployment, pod + "topologySpreadConstraints.0.whenUnsatisfiable",
-				"DoNotSchedule",
-			},
+			{"topologySpread.whenUnsatisfiable", deployment, pod + "topologySpreadConstraints.0.whenUnsatisfiable",
+				"DoNotSchedule"},
 			{"podLabels", deployment, "spec.template.metadata.labels.team", "x"},
 			{"podAnnotations", deployment, "spec.template.metadata.annotations.note", "why"},
 			{"nodeSelector", deployment, pod + "nodeSelector", dict{"disk": "ssd"}},
 			{"tolerations", deployment, pod + "tolerations", list{dict{"key": "k", "operator": "Exists"}}},
-			{
-				"affinity", deployment,
-				pod + "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms", list{},
-			},
+			{"affinity", deployment,
+				pod + "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms", list{}},
 			{"priorityClassName", deployment, pod + "priorityClassName", "high"},
 		},
 	}, {
@@ -164,16 +158,12 @@ internalService: {enabled: true}
 `,
 		turns: []turn{
 			{"database.keys.uri", "Deployment/rowlock", container + "env.0", secretVar("DATABASE_URI", "cnpg", "uri")},
-			{
-				"database.parameters", "Deployment/rowlock", container + "env.1",
-				dict{"name": "DATABASE_URL", "value": "$(DATABASE_URI)?sslmode=require"},
-			},
+			{"database.parameters", "Deployment/rowlock", container + "env.1",
+				dict{"name": "DATABASE_URL", "value": "$(DATABASE_URI)?sslmode=require"}},
 			{"autoscaling.minReplicas", "HorizontalPodAutoscaler/rowlock", "spec.minReplicas", 3},
 			{"autoscaling.maxReplicas", "HorizontalPodAutoscaler/rowlock", "spec.maxReplicas", 4},
-			{
-				"autoscaling.targetCPUUtilizationPercentage", "HorizontalPodAutoscaler/rowlock",
-				"spec.metrics.0.resource.target.averageUtilization", 55,
-			},
+			{"autoscaling.targetCPUUtilizationPercentage", "HorizontalPodAutoscaler/rowlock",
+				"spec.metrics.0.resource.target.averageUtilization", 55},
 			{
 				"autoscaling.behavior", "HorizontalPodAutoscaler/rowlock", "spec.behavior.scaleDown.stabilizationWindowSeconds", 15,
 			},
@@ -189,15 +179,11 @@ internalService: {enabled: true}
 			{"serviceMonitor.interval", "ServiceMonitor/rowlock", "spec.endpoints.0.interval", "7s"},
 			{"networkPolicy.enabled", "NetworkPolicy/rowlock", "spec.policyTypes", list{"Ingress", "Egress"}},
 			{"networkPolicy.from", "NetworkPolicy/rowlock", "spec.ingress.0.from.0.podSelector.matchLabels", dict{"a": "b"}},
-			{
-				"networkPolicy.internalFrom", "NetworkPolicy/rowlock", "spec.ingress.1.from.0.podSelector.matchLabels",
-				dict{"c": "d"},
-			},
+			{"networkPolicy.internalFrom", "NetworkPolicy/rowlock", "spec.ingress.1.from.0.podSelector.matchLabels",
+				dict{"c": "d"}},
 			{"networkPolicy.adminFrom", "NetworkPolicy/rowlock", "spec.ingress.2.from", list{dict{"namespaceSelector": dict{}}}},
-			{
-				"networkPolicy.databasePorts", "NetworkPolicy/rowlock", "spec.egress.1.ports",
-				list{dict{"port": 6432, "protocol": "TCP"}},
-			},
+			{"networkPolicy.databasePorts", "NetworkPolicy/rowlock", "spec.egress.1.ports",
+				list{dict{"port": 6432, "protocol": "TCP"}}},
 			{"networkPolicy.egress", "NetworkPolicy/rowlock", "spec.egress.2.ports.0.port", 4317},
 		},
 	}, {
@@ -211,7 +197,23 @@ internalService: {enabled: true}
 	}}
 }
 
+// ofEach returns turns of every service.
+func ofEach(turns func(name, deployment string) []turn) (all []turn) {
+	for _, name := range services.Names() {
+		all = append(all, turns(name, deployment+"-"+name)...)
+	}
+	return all
+}
+
 func umbrellaScenarios() []scenario {
+	alike := ofEach(func(name, deployment string) []turn {
+		return []turn{
+			{name + ".name", deployment, labelName, name[:1]},
+			{name + ".image.repository", deployment, container + "image", "ghcr.io/you/" + name[:1] + ":1.2"},
+			{name + ".database.existingSecret", deployment, container + "env.0.valueFrom.secretKeyRef.name", name[:1]},
+		}
+	})
+	none := ofEach(func(name, deployment string) []turn { return []turn{{name + ".enabled", deployment, "kind", nil}} })
 	return []scenario{{
 		name: "all services alike", chart: umbrella,
 		values: `
@@ -225,7 +227,7 @@ dashboards: {enabled: true, labels: {grafana_dashboard: yes please}, annotations
 test: {image: {repository: my/lab, tag: "3@` + digest + `"},
   extraEnv: [{name: OTEL_EXPORTER_OTLP_ENDPOINT, value: http://otel:4317}],
   nodeSelector: {disk: ssd}, tolerations: [{key: k, operator: Exists}], affinity: {podAffinity: {}}}
-counts: {name: tallies, internalService: {enabled: false}, database: {existingSecret: c}, image: {repository: c}}
+counts: {name: c, internalService: {enabled: false}, database: {existingSecret: c}, image: {repository: c}}
 events: {name: e, workloads: {work: {database: {maxOpenConns: 5}}}, database: {existingSecret: e},
   image: {repository: e}}
 iidy: {name: i, resources: {limits: {memory: 2Gi}}, database: {existingSecret: i}, image: {repository: i}}
@@ -233,11 +235,11 @@ payments: {name: p, secretEnv: {FINGERPRINT_SECRET: {existingSecret: f, key: a},
   FINGERPRINT_SECRET_PREVIOUS: {existingSecret: g, key: b, optional: false},
   PROCESSOR_DATABASE_URL: {existingSecret: h, key: d, optional: false}},
   database: {existingSecret: p}, image: {repository: p}}
-pyggpot: {name: g, database: {existingSecret: g}, image: {repository: g}}
+pyggpot: {name: p, database: {existingSecret: p}, image: {repository: p}}
 `,
-		turns: []turn{
+		turns: append(alike, []turn{
 			{"global.image.registry", "Deployment/rowlock-iidy", container + "image", "ghcr.io/you/i:1.2"},
-			{"global.image.tag", "Deployment/rowlock-pyggpot", container + "image", "ghcr.io/you/g:1.2"},
+			{"global.image.tag", "Deployment/rowlock-pyggpot", container + "image", "ghcr.io/you/p:1.2"},
 			{"test.image.repository", "Pod/rowlock-check", "spec.containers.0.image", "ghcr.io/you/my/lab:3@" + digest},
 			{"test.image.tag", "Pod/rowlock-check", "spec.containers.0.image", "ghcr.io/you/my/lab:3@" + digest},
 			{"test.nodeSelector", "Pod/rowlock-check", "spec.nodeSelector", dict{"disk": "ssd"}},
@@ -257,50 +259,23 @@ pyggpot: {name: g, database: {existingSecret: g}, image: {repository: g}}
 			{"iidy.resources.limits.memory", "Deployment/rowlock-iidy", container + "resources.limits.memory", "2Gi"},
 			{secret + ".existingSecret", "Deployment/rowlock-payments", container + "env.7.valueFrom.secretKeyRef.name", "f"},
 			{secret + ".key", "Deployment/rowlock-payments", container + "env.7.valueFrom.secretKeyRef.key", "a"},
-			{
-				secret + "_PREVIOUS.existingSecret", "Deployment/rowlock-payments", container + "env.8.valueFrom.secretKeyRef.name",
-				"g",
-			},
+			{secret + "_PREVIOUS.existingSecret", "Deployment/rowlock-payments", container + "env.8.valueFrom.secretKeyRef.name",
+				"g"},
 			{secret + "_PREVIOUS.key", "Deployment/rowlock-payments", container + "env.8.valueFrom.secretKeyRef.key", "b"},
-			{
-				secret + "_PREVIOUS.optional", "Deployment/rowlock-payments", container + "env.8.valueFrom.secretKeyRef.optional",
-				nil,
-			},
-			{
-				ledger + "existingSecret", "Deployment/rowlock-payments", container + "env.9",
-				secretVar("PROCESSOR_DATABASE_URL", "h", "d"),
-			},
+			{secret + "_PREVIOUS.optional", "Deployment/rowlock-payments", container + "env.8.valueFrom.secretKeyRef.optional",
+				nil},
+			{ledger + "existingSecret", "Deployment/rowlock-payments", container + "env.9",
+				secretVar("PROCESSOR_DATABASE_URL", "h", "d")},
 			{ledger + "key", "Deployment/rowlock-payments", container + "env.9", secretVar("PROCESSOR_DATABASE_URL", "h", "d")},
-			{
-				ledger + "optional", "Deployment/rowlock-payments", container + "env.9",
-				secretVar("PROCESSOR_DATABASE_URL", "h", "d"),
-			},
-			{"counts.name", "Deployment/rowlock-counts", labelName, "tallies"},
-			{"events.name", "Deployment/rowlock-events", labelName, "e"},
-			{"iidy.name", "Deployment/rowlock-iidy", labelName, "i"},
-			{"payments.name", "Deployment/rowlock-payments", labelName, "p"},
-			{"pyggpot.name", "Deployment/rowlock-pyggpot", labelName, "g"},
-			{"counts.image.repository", "Deployment/rowlock-counts", container + "image", "ghcr.io/you/c:1.2"},
-			{"events.image.repository", "Deployment/rowlock-events", container + "image", "ghcr.io/you/e:1.2"},
-			{"iidy.image.repository", "Deployment/rowlock-iidy", container + "image", "ghcr.io/you/i:1.2"},
-			{"payments.image.repository", "Deployment/rowlock-payments", container + "image", "ghcr.io/you/p:1.2"},
-			{"pyggpot.image.repository", "Deployment/rowlock-pyggpot", container + "image", "ghcr.io/you/g:1.2"},
+			{ledger + "optional", "Deployment/rowlock-payments", container + "env.9",
+				secretVar("PROCESSOR_DATABASE_URL", "h", "d")},
 			{
 				"counts.database.existingSecret", "Deployment/rowlock-counts", container + "env.0.valueFrom.secretKeyRef.name", "c",
 			},
 			{
 				"events.database.existingSecret", "Deployment/rowlock-events", container + "env.0.valueFrom.secretKeyRef.name", "e",
 			},
-			{"iidy.database.existingSecret", "Deployment/rowlock-iidy", container + "env.0.valueFrom.secretKeyRef.name", "i"},
-			{
-				"payments.database.existingSecret", "Deployment/rowlock-payments", container + "env.0.valueFrom.secretKeyRef.name",
-				"p",
-			},
-			{
-				"pyggpot.database.existingSecret", "Deployment/rowlock-pyggpot", container + "env.0.valueFrom.secretKeyRef.name",
-				"g",
-			},
-		},
+		}...),
 	}, {
 		name: "no service and no test", chart: umbrella,
 		values: `
@@ -311,14 +286,7 @@ iidy: {enabled: false}
 payments: {enabled: false}
 pyggpot: {enabled: false}
 `,
-		turns: []turn{
-			{"test.enabled", "Pod/rowlock-check", "kind", nil},
-			{"counts.enabled", "Deployment/rowlock-counts", "kind", nil},
-			{"events.enabled", "Deployment/rowlock-events-work", "kind", nil},
-			{"iidy.enabled", "Deployment/rowlock-iidy", "kind", nil},
-			{"payments.enabled", "Deployment/rowlock-payments", "kind", nil},
-			{"pyggpot.enabled", "Deployment/rowlock-pyggpot", "kind", nil},
-		},
+		turns: append(none, turn{"test.enabled", "Pod/rowlock-check", "kind", nil}),
 	}}
 }
 
@@ -336,11 +304,11 @@ func TestKnobs(t *testing.T) {
 			for _, turn := range s.turns {
 				want := string(raw(t, turn.want))
 				if value := string(raw(t, at(got[turn.object].plain, turn.path))); value != want {
-					t.Errorf("%s: %s: %s has %s at %s, want %s", s.name, turn.knob, turn.object, value, turn.path, want)
+					t.Errorf("%s: %s: %s has %s at %s, want %s", s.name, turn.knobs, turn.object, value, turn.path, want)
 				}
 				before := string(raw(t, at(plain[s.chart][turn.object].plain, turn.path)))
-				if before == want && turn.knob != "database.existingSecret" { // without one there is no default
-					t.Errorf("%s: %s: %s has %s at %s by default too: the test turns nothing", s.name, turn.knob, turn.object, want,
+				if before == want && !strings.HasSuffix(turn.knobs, "database.existingSecret") { // without one there is no default
+					t.Errorf("%s: %s: %s has %s at %s by default too: the test turns nothing", s.name, turn.knobs, turn.object, want,
 						turn.path)
 				}
 			}
@@ -364,7 +332,9 @@ func TestEveryKnobIsTurned(t *testing.T) {
 		}
 		for _, key := range keys {
 			turned := slices.Contains(elsewhere, key.Path) || slices.ContainsFunc(scenarios(), func(s scenario) bool {
-				return s.chart == chart && slices.ContainsFunc(s.turns, func(t turn) bool { return t.knob == key.Path })
+				return s.chart == chart && slices.ContainsFunc(s.turns, func(t turn) bool {
+					return slices.Contains(strings.Fields(t.knobs), key.Path)
+				})
 			})
 			if !turned && key.Default != "" {
 				t.Errorf("%s: no test turns %s", chart, key.Path)

@@ -50,23 +50,15 @@ func story() []step {
 		{"payments", request{post, "/v1/payments", payment(mark, cardGood), key}, 201, treePay},
 		{"payments", request{post, "/v1/payments", payment(mark, cardGood), key}, 201, treeReplay},
 		{"payments", request{post, "/v1/payments", payment("x"+mark, cardGood), key}, 409, ""},
-		{
-			"payments", request{post, "/v1/payments", payment(mark, cardGood), map[string]string{"Idempotency-Key": id}}, 400,
-			"",
-		},
-		{
-			"payments", request{post, "/v1/payments", payment(id, cardGood), map[string]string{"Idempotency-Key": "k" + mark}},
-			400, "",
-		},
-		{
-			"payments", request{post, "/v1/payments", payment(mark, luhn+"1"), map[string]string{"Idempotency-Key": "k" + mark}},
-			400, "",
-		},
-		{
-			"payments",
+		{"payments", request{post, "/v1/payments", payment(mark, cardGood), map[string]string{"Idempotency-Key": id}}, 400,
+			""},
+		{"payments", request{post, "/v1/payments", payment(id, cardGood), map[string]string{"Idempotency-Key": "k" + mark}},
+			400, ""},
+		{"payments", request{post, "/v1/payments", payment(mark, luhn+"1"), map[string]string{"Idempotency-Key": "k" + mark}},
+			400, ""},
+		{"payments",
 			request{post, "/v1/payments", payment(mark, cardDeclined), map[string]string{"Idempotency-Key": "d" + mark}}, 201,
-			"",
-		},
+			""},
 		{"payments", request{post, "/v1/payments", payment(mark, cardError), faulty}, 502, treeFault},
 		{"payments", request{get, "/v1/payments?ride_id=" + mark, "", nil}, 200, ""},
 		{"payments", request{get, "/v1/payments/" + id, "", nil}, 400, ""},
@@ -86,10 +78,8 @@ func story() []step {
 		{"events", request{get, "/events/9000000000000000000", "", nil}, 404, ""},
 
 		{"pyggpot", request{post, "/pyggpot.pot.Pot/CreatePot", `{"pot_name":"` + id + `","max_coins":100}`, nil}, 200, ""},
-		{
-			"pyggpot", request{post, "/pyggpot.coin.Coin/AddCoins", `{"pot_id":1,"coins":[{"kind":"GOLD","count":3}]}`, nil},
-			200, treeCoins,
-		},
+		{"pyggpot", request{post, "/pyggpot.coin.Coin/AddCoins", `{"pot_id":1,"coins":[{"kind":"GOLD","count":3}]}`, nil},
+			200, treeCoins},
 		{"pyggpot", request{post, "/twirp/pyggpot.coin.Coin/RemoveCoins", `{"pot_id":1,"count":1}`, nil}, 200, ""},
 		{"pyggpot", request{post, "/pyggpot.pot.Pot/CreatePot", `{"pot_name":"` + id + `","max_coins":100}`, nil}, 409, ""},
 		{"pyggpot", request{post, "/pyggpot.pot.Pot/ViewPotByName", `{"pot_name":"x` + id + `"}`, nil}, 404, ""},
@@ -110,10 +100,8 @@ func changes() []step {
 		{"iidy", request{post, "/iidy/v1/lists/" + mark + "/" + mark, "", nil}, 503, ""},
 		{"iidy", request{post, "/iidy/v1/batch/lists/" + mark, `{"items":["` + mark + `"]}`, nil}, 503, ""},
 		{"events", request{post, "/events", "", nil}, 503, ""},
-		{
-			"pyggpot", request{post, "/pyggpot.coin.Coin/AddCoins", `{"pot_id":1,"coins":[{"kind":"GOLD","count":1}]}`, nil},
-			503, "",
-		},
+		{"pyggpot", request{post, "/pyggpot.coin.Coin/AddCoins", `{"pot_id":1,"coins":[{"kind":"GOLD","count":1}]}`, nil},
+			503, ""},
 	}
 }
 

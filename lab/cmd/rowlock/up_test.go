@@ -338,15 +338,11 @@ func TestUpRefuses(t *testing.T) {
 		{args: []string{"up", "--replicas", "0"}, status: exitUsage, want: "--replicas 0 is not between 1 and 40"},
 		{args: []string{"up", "--replicas", "x"}, status: exitUsage, want: "invalid argument"},
 		{args: []string{"up", "counts"}, status: exitUsage, want: `unexpected argument "counts"`},
-		{
-			args: []string{"up", "--service", "bananas"}, status: exitUsage,
-			want: `there is no service "bananas"; the services are counts`,
-		},
+		{args: []string{"up", "--service", "bananas"}, status: exitUsage,
+			want: `there is no service "bananas"; the services are counts`},
 		{args: []string{"up", "--data", "/dev/null/x"}, status: exitError, want: "/dev/null"},
-		{
-			args: []string{"up", "--service", "counts", "--data", folder(t)}, status: exitError, want: "DB_LOCK_TIMEOUT",
-			env: map[string]string{"DATABASE_URL": dbtest.Empty(t), "DB_LOCK_TIMEOUT": "never"},
-		},
+		{args: []string{"up", "--service", "counts", "--data", folder(t)}, status: exitError, want: "DB_LOCK_TIMEOUT",
+			env: map[string]string{"DATABASE_URL": dbtest.Empty(t), "DB_LOCK_TIMEOUT": "never"}},
 		{
 			args: []string{"up", "--service", "counts", "--data", folder(t)}, status: exitError, want: "sslmode",
 			env: map[string]string{"DATABASE_URL": "postgres://127.0.0.1:1/x"},

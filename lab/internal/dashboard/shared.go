@@ -43,10 +43,8 @@ const ofRelease = `namespace=~"$namespace",app_kubernetes_io_instance=~"$release
 func releases(more ...Variable) []Variable {
 	return append([]Variable{
 		{Name: "namespace", Label: "Namespace", Query: "label_values(rowlock_build_info, namespace)"},
-		{
-			Name: "release", Label: "Release",
-			Query: `label_values(rowlock_build_info{namespace=~"$namespace"}, app_kubernetes_io_instance)`,
-		},
+		{Name: "release", Label: "Release",
+			Query: `label_values(rowlock_build_info{namespace=~"$namespace"}, app_kubernetes_io_instance)`},
 	}, more...)
 }
 
