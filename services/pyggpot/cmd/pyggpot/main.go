@@ -1,4 +1,4 @@
-// Command pyggpot is one replica of the pyggpot service; see ../../README.md.
+// Command pyggpot runs a replica of the pyggpot service; see ../../README.md.
 package main
 
 import (

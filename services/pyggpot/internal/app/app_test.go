@@ -2,7 +2,6 @@ package app_test
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -13,86 +12,65 @@ import (
 	"github.com/rowlock/rowlock/client/pyggpot/coin"
 	potpb "github.com/rowlock/rowlock/client/pyggpot/pot"
 	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/services/pyggpot/internal/postgres"
 )
 
-// The life of a pot, through every kind of client.
+// TestLifeOfAPot runs the life of a pot by every protocol. The domain's tests have the cases of its rules.
 func TestLifeOfAPot(t *testing.T) {
 	t.Parallel()
-	r := start(t, dbtest.Postgres(t, postgres.Migrations()), nil)
-	for i, way := range slices.Sorted(maps.Keys(callers(t, r))) {
-		c := callers(t, r)[way]
-		name := fmt.Sprintf("pot %d", i)
+	r, _ := start(t, nil)
+	for way, c := range callers(t, r) {
 		var made, seen potpb.PotResponse
-		if refused := c.call(t, &potpb.CreatePotRequest{PotName: name, MaxCoins: 100}, &made); refused != nil {
-			t.Fatalf("%s: %+v", way, refused)
+		call := func(request, answer proto.Message) {
+			t.Helper()
+			if refused := c.call(t, request, answer); refused != nil {
+				t.Errorf("%s: %v: %+v", way, request, refused)
+			}
 		}
-		if made.GetPotId() < 1 || made.GetPotName() != name || made.GetMaxCoins() != 100 || made.GetCreateTime().AsTime().IsZero() {
-			t.Errorf("%s: made %v", way, &made)
+		call(&potpb.CreatePotRequest{PotName: strings.NewReplacer("/", "", "-", "").Replace(way), MaxCoins: 100}, &made)
+		if made.GetPotId() < 1 || made.GetMaxCoins() != 100 || made.GetCreateTime().AsTime().IsZero() {
+			t.Errorf("%s: created %v", way, &made)
 		}
-		wantRefusal(t, way, c.call(t, &potpb.CreatePotRequest{PotName: name, MaxCoins: 7}, &seen), "already_exists", "POT_EXISTS", "pot_name")
+		again := c.call(t, &potpb.CreatePotRequest{PotName: made.GetPotName(), MaxCoins: 7}, &seen)
+		wantRefusal(t, way, again, "already_exists", "POT_EXISTS", "pot_name")
 
 		id := made.GetPotId()
 		var list coin.CoinsListResponse
-		step := func(request proto.Message, want ...int32) {
-			t.Helper()
-			list.Reset()
-			if refused := c.call(t, request, &list); refused != nil {
-				t.Errorf("%s: %v: %+v", way, request, refused)
-			}
-			wantMessage(t, way, &list, &coin.CoinsListResponse{Coins: kinds(want...)})
-		}
-		step(&coin.AddCoinsRequest{PotId: id, Coins: kinds(100, 10, 1, 60, 100, 10)}, 1, 60, 100, 20)
-		wantRefusal(t, way, c.call(t, &coin.AddCoinsRequest{PotId: id, Coins: kinds(10, 21)}, &list), "failed_precondition", "POT_FULL", "coins")
-		wantRefusal(t, way, c.call(t, &coin.AddCoinsRequest{PotId: id, Coins: kinds(10, math.MaxInt32, 10, math.MaxInt32)}, &list),
-			"failed_precondition", "POT_FULL", "coins")
-		step(&coin.RemoveCoinsRequest{PotId: id, Coins: kinds(100, 15, 100, 10, 10, 1)}, 100, 20)
-		step(&coin.RemoveCoinsRequest{PotId: id, Count: 5}, 1, 5)
-		step(&coin.RemoveCoinsRequest{PotId: id, Coins: kinds(1, 50), Count: 2}, 1, 52)
-		step(&coin.RemoveCoinsRequest{PotId: id, Count: math.MaxInt32}, 1, 3)
-		step(&coin.RemoveCoinsRequest{PotId: id, Coins: kinds(1, 1)})
-		step(&coin.AddCoinsRequest{PotId: id, Coins: kinds(100, 1, 10, 99)}, 10, 99, 100, 1)
+		call(&coin.AddCoinsRequest{PotId: id, Coins: kinds(100, 10, 1, 60, 100, 10)}, &list)
+		wantMessage(t, way, &list, &coin.CoinsListResponse{Coins: kinds(1, 60, 100, 20)})
+		full := c.call(t, &coin.AddCoinsRequest{PotId: id, Coins: kinds(10, math.MaxInt32, 10, math.MaxInt32)}, &list)
+		wantRefusal(t, way, full, "failed_precondition", "POT_FULL", "coins")
+		list.Reset()
+		call(&coin.RemoveCoinsRequest{PotId: id, Coins: kinds(100, 15, 100, 10, 10, 1), Count: 5}, &list)
+		wantMessage(t, way, &list, &coin.CoinsListResponse{Coins: kinds(1, 5, 100, 20)})
 
 		want := proto.CloneOf(&made)
-		want.Coins = kinds(10, 99, 100, 1)
-		if refused := c.call(t, &potpb.ViewPotRequest{PotId: id}, &seen); refused != nil {
-			t.Errorf("%s: %+v", way, refused)
-		}
+		want.Coins = kinds(1, 55)
+		call(&potpb.ViewPotRequest{PotId: id}, &seen)
 		wantMessage(t, way, &seen, want)
 		seen.Reset()
-		if refused := c.call(t, &potpb.ViewPotByNameRequest{PotName: name}, &seen); refused != nil {
-			t.Errorf("%s: %+v", way, refused)
-		}
+		call(&potpb.ViewPotByNameRequest{PotName: made.GetPotName()}, &seen)
 		wantMessage(t, way, &seen, want)
 		var page potpb.PotListResponse
-		total := int32(i + 1)
-		if refused := c.call(t, &potpb.ListPotsRequest{Page: total, Limit: 1}, &page); refused != nil {
-			t.Errorf("%s: %+v", way, refused)
-		}
+		call(&potpb.ListPotsRequest{Page: id, Limit: 1}, &page) // ids are 1, 2, 3: a page each
 		wantMessage(t, way, &page, &potpb.PotListResponse{
-			TotalPotCount: total, Request: &potpb.ListPotsRequest{Page: total, Limit: 1}, Pots: []*potpb.PotResponse{want},
+			TotalPotCount: id, Request: &potpb.ListPotsRequest{Page: id, Limit: 1}, Pots: []*potpb.PotResponse{want},
 		})
 
-		const nobody = math.MaxInt32
+		const none = math.MaxInt32
 		for _, request := range []proto.Message{
-			&potpb.ViewPotRequest{PotId: nobody}, &potpb.ViewPotByNameRequest{PotName: "Nobody"},
-			&coin.AddCoinsRequest{PotId: nobody, Coins: kinds(1, 1)}, &coin.RemoveCoinsRequest{PotId: nobody, Count: 1},
+			&potpb.ViewPotRequest{PotId: none}, &potpb.ViewPotByNameRequest{PotName: "No such pot"},
+			&coin.AddCoinsRequest{PotId: none, Coins: kinds(1, 1)}, &coin.RemoveCoinsRequest{PotId: none, Count: 1},
 		} {
 			wantRefusal(t, way, c.call(t, request, &seen), "not_found", "POT_NOT_FOUND", "")
 		}
 	}
 }
 
-// Every rule of the contract, on both sides of its edge, and the field that it names.
+// TestRules: every rule of the contract refuses what breaks it, and names the field.
 func TestRules(t *testing.T) {
 	t.Parallel()
-	r := start(t, dbtest.Postgres(t, postgres.Migrations()), nil)
+	r, _ := start(t, nil)
 	ways := callers(t, r)
-	var made potpb.PotResponse
-	if refused := ways["gRPC"].call(t, &potpb.CreatePotRequest{PotName: "pot", MaxCoins: 6}, &made); refused != nil {
-		t.Fatal(refused)
-	}
 	many := slices.Repeat(kinds(1, 1), 101)
 	for _, tt := range []struct {
 		field   string
@@ -106,15 +84,11 @@ func TestRules(t *testing.T) {
 		{"pot_name", &potpb.CreatePotRequest{PotName: " abc", MaxCoins: 6}},
 		{"pot_name", &potpb.CreatePotRequest{PotName: "abc\n", MaxCoins: 6}},
 		{"pot_name", &potpb.CreatePotRequest{PotName: "abé", MaxCoins: 6}},
-		{"pot_name", &potpb.CreatePotRequest{PotName: "abc'; DROP", MaxCoins: 6}},
 		{"pot_name", &potpb.CreatePotRequest{PotName: strings.Repeat("a", 256), MaxCoins: 6}},
 		{"max_coins", &potpb.CreatePotRequest{PotName: "abc", MaxCoins: 5}},
-		{"max_coins", &potpb.CreatePotRequest{PotName: "abc", MaxCoins: math.MinInt32}},
 		{"pot_id", &potpb.ViewPotRequest{PotId: 0}},
-		{"pot_id", &potpb.ViewPotRequest{PotId: -1}},
 		{"pot_name", &potpb.ViewPotByNameRequest{PotName: "a"}},
 		{"page", &potpb.ListPotsRequest{Page: 0, Limit: 1}},
-		{"page", &potpb.ListPotsRequest{Page: -1, Limit: 1}},
 		{"limit", &potpb.ListPotsRequest{Page: 1, Limit: 101}},
 		{"limit", &potpb.ListPotsRequest{Page: 1, Limit: -1}},
 		{"pot_id", &coin.AddCoinsRequest{PotId: 0, Coins: kinds(1, 1)}},
@@ -127,14 +101,12 @@ func TestRules(t *testing.T) {
 		{"pot_id", &coin.RemoveCoinsRequest{PotId: -1, Count: 1}},
 		{"count", &coin.RemoveCoinsRequest{PotId: 1}},
 		{"count", &coin.RemoveCoinsRequest{PotId: 1, Count: -1}},
-		{"count", &coin.RemoveCoinsRequest{PotId: 1, Count: -1, Coins: kinds(1, 1)}},
 		{"coins[0].count", &coin.RemoveCoinsRequest{PotId: 1, Count: 1, Coins: kinds(1, 0)}},
-		{"coins[0].kind", &coin.RemoveCoinsRequest{PotId: 1, Coins: kinds(7, 1)}},
 		{"coins", &coin.RemoveCoinsRequest{PotId: 1, Coins: many}},
 	} {
 		for way, c := range ways {
-			wantRefusal(t, fmt.Sprintf("%s: %T %v", way, tt.request, tt.request), c.call(t, tt.request, new(potpb.PotResponse)),
-				"invalid_argument", "INVALID_FIELD", tt.field)
+			refused := c.call(t, tt.request, nil)
+			wantRefusal(t, fmt.Sprintf("%s: %v", way, tt.request), refused, "invalid_argument", "INVALID_FIELD", tt.field)
 		}
 	}
 	for i, request := range []proto.Message{
@@ -147,43 +119,33 @@ func TestRules(t *testing.T) {
 		&coin.RemoveCoinsRequest{PotId: 1, Coins: many[:100]},
 		&coin.RemoveCoinsRequest{PotId: 1, Coins: kinds(1, math.MaxInt32), Count: math.MaxInt32},
 	} {
-		if refused := ways["gRPC"].call(t, request, new(emptyAnswer)); refused != nil {
+		if refused := ways["binary"].call(t, request, nil); refused != nil {
 			t.Errorf("%d, %T: %+v", i, request, refused)
 		}
 	}
 }
 
-// emptyAnswer takes any answer: every field is unknown to it.
-type emptyAnswer = coin.Coins
-
-// A pot that another replica holds: aborted, with a hint when to come back.
+// TestLockedPot: the change of a pot that another replica holds is aborted, with the time of the next try; reads are
+// not.
 func TestLockedPot(t *testing.T) {
 	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	r := start(t, dsn, map[string]string{"LOCK_RETRIES": "2", "LOCK_RETRY_WAIT": "1ms"})
+	r, dsn := start(t, map[string]string{"LOCK_RETRIES": "2", "LOCK_RETRY_WAIT": "1ms"})
 	ways := callers(t, r)
-	if refused := ways["JSON"].call(t, &potpb.CreatePotRequest{PotName: "pot", MaxCoins: 6}, new(potpb.PotResponse)); refused != nil {
-		t.Fatal(refused)
-	}
-	db := apptest.Open(t, dsn)
-	apptest.Execute(t, db, `UPDATE pyggpot.pot SET lock = gen_random_uuid(), lock_expire_time = clock_timestamp() + interval '1h'`)
+	apptest.Execute(t, apptest.Open(t, dsn), `INSERT INTO pyggpot.pot (pot_name, max_coins, lock, lock_expire_time)
+		VALUES ('pot', 6, gen_random_uuid(), clock_timestamp() + interval '1h')`)
 	for way, c := range ways {
 		refused := c.call(t, &coin.AddCoinsRequest{PotId: 1, Coins: kinds(1, 1)}, new(coin.CoinsListResponse))
 		wantRefusal(t, way, refused, "aborted", "POT_LOCKED", "")
 		if refused.retry <= 0 {
-			t.Errorf("%s: no hint when to come back: %+v", way, refused)
+			t.Errorf("%s: no time of the next try: %+v", way, refused)
 		}
 		if refused := c.call(t, &potpb.ViewPotRequest{PotId: 1}, new(potpb.PotResponse)); refused != nil {
-			t.Errorf("%s: a look waits: %+v", way, refused)
+			t.Errorf("%s: a read waits: %+v", way, refused)
 		}
 	}
-	n := float64(len(ways))
-	if held := r.Metric(t, `rowlock_lock_conflicts_total{lock="pot",reason="held"}`); held != 3*n {
-		t.Errorf("%g changes found the pot held %g times, want three each", n, held)
-	}
-	// Of gRPC, whose status line is always 200, the log and the metrics have the true one.
+	// The status line of gRPC is always 200; the metrics have the status of JSON. /twirp is another route.
 	if got := r.Metric(t, `http_server_request_duration_seconds_count{method="POST",route="/pyggpot.coin.Coin/AddCoins",`+
-		`server="api",status="409"}`); got != n-1 {
-		t.Errorf("%g refusals are in the metrics, want %g", got, n-1)
+		`server="api",status="409"}`); got != float64(len(ways)-1) {
+		t.Errorf("%g refusals are in the metrics, want %d", got, len(ways)-1)
 	}
 }

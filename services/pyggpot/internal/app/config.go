@@ -6,15 +6,15 @@ import (
 	"github.com/rowlock/rowlock/platform/config"
 )
 
-// Config is what the environment tells a replica.
+// Config is the configuration of a replica.
 type Config struct {
 	config.Common
 
 	// LockTTL is how long a lease lives.
 	LockTTL time.Duration `env:"LOCK_TTL" envDefault:"10s" min:"1ms"`
-	// LockRetries is how often a change tries again to get its lease.
+	// LockRetries is how often a change tries again to lease its pot.
 	LockRetries int `env:"LOCK_RETRIES" envDefault:"50" min:"0"`
-	// LockRetryWait is how long it waits before.
+	// LockRetryWait is how long it waits before each of these tries, half more or less.
 	LockRetryWait time.Duration `env:"LOCK_RETRY_WAIT" envDefault:"20ms" min:"1ms"`
 }
 
@@ -27,12 +27,12 @@ func (Config) Help() map[string]string {
 	}
 }
 
-// Validate checks what no tag can say. Load calls it beside Common's own.
+// Validate checks what no tag can express. Load calls it beside that of Common.
 func (c Config) Validate(f *config.Faults) {
 	if c.DBMaxOpenConns <= reservedConns {
-		f.Add("DB_MAX_OPEN_CONNS must be at least 3: changes leave two connections to everything else", "DB_MAX_OPEN_CONNS")
+		f.Add("DB_MAX_OPEN_CONNS must be at least 3: changes leave two connections to reads", "DB_MAX_OPEN_CONNS")
 	}
 }
 
-// reservedConns are connections for reads.
+// reservedConns is how many connections of the pool changes may not use: they are for reads and probes.
 const reservedConns = 2

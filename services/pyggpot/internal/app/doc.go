@@ -1,3 +1,2 @@
-// Package app puts the pyggpot service together: it is the only package that
-// knows every other one.
+// Package app builds the pyggpot service. It is the only package that imports all others.
 package app

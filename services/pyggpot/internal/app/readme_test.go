@@ -4,9 +4,7 @@ import (
 	"testing"
 
 	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/app"
-	"github.com/rowlock/rowlock/services/pyggpot/internal/postgres"
 )
 
 const readme = "../../README.md"
@@ -18,14 +16,14 @@ func TestReadmeShowsTheConfiguration(t *testing.T) {
 
 func TestReadmeNamesTheMetrics(t *testing.T) {
 	t.Parallel()
-	r := start(t, dbtest.Postgres(t, postgres.Migrations()), nil)
-	apptest.Get(t, "http://"+r.addr+"/docs")
+	r, _ := start(t, nil)
+	apptest.Get(t, r.API+"/docs")
 	apptest.ReadmeNamesMetrics(t, readme, r.Replica, "pyggpot_")
 }
 
-// Whatever a client sends, /metrics grows by nothing.
+// TestClientsMakeNoSeries: no request of a client adds a time series.
 func TestClientsMakeNoSeries(t *testing.T) {
 	t.Parallel()
-	r := start(t, dbtest.Postgres(t, postgres.Migrations()), nil)
-	apptest.SeriesAreBounded(t, r.Replica, "http://"+r.addr, "/pyggpot.pot.Pot/CreatePot", "/pyggpot.pot.Pot/%s", "/twirp/%s/%s")
+	r, _ := start(t, nil)
+	apptest.SeriesAreBounded(t, r.Replica, r.API, "/pyggpot.pot.Pot/CreatePot", "/pyggpot.pot.Pot/%s", "/twirp/%s/%s")
 }

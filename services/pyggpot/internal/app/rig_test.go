@@ -1,12 +1,9 @@
 package app_test
 
 import (
-	"bytes"
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"os"
 	"slices"
@@ -18,8 +15,6 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/rowlock/rowlock/client/pyggpot/coin"
@@ -29,25 +24,22 @@ import (
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/app"
+	"github.com/rowlock/rowlock/services/pyggpot/internal/postgres"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
-// replica is one running App.
-type replica struct {
-	*apptest.Replica
+// replica is a running replica.
+type replica struct{ *apptest.Replica }
 
-	addr string
-}
-
-// start runs a replica on dsn until the test ends.
-func start(t *testing.T, dsn string, environ map[string]string) *replica {
+// start runs a replica on a new database until the test ends. It returns the database's URL as well.
+func start(t *testing.T, environ map[string]string) (r *replica, dsn string) {
 	t.Helper()
-	r := apptest.Run(t, app.Service(), dsn, map[string]string{"LOG_REQUESTS": "all"}, environ)
-	return &replica{r, strings.TrimPrefix(r.API, "http://")}
+	dsn = dbtest.Postgres(t, postgres.Migrations())
+	return &replica{apptest.Run(t, app.Service(), dsn, map[string]string{"LOG_REQUESTS": "all"}, environ)}, dsn
 }
 
-// refusal is what a client is told in the place of an answer.
+// refusal holds the error that a client got.
 type refusal struct {
 	code   string // Connect's
 	reason string // google.rpc.ErrorInfo
@@ -69,54 +61,30 @@ func (r *refusal) read(details []proto.Message) {
 	}
 }
 
-// caller calls procedures in one of the ways that the service offers.
-type caller interface {
-	call(t *testing.T, request, answer proto.Message) *refusal
-}
-
-// procedure is the one whose request this is.
-func procedure(request proto.Message) string {
-	switch request.(type) {
-	case *potpb.CreatePotRequest:
-		return potconnect.PotCreatePotProcedure
-	case *potpb.ViewPotRequest:
-		return potconnect.PotViewPotProcedure
-	case *potpb.ViewPotByNameRequest:
-		return potconnect.PotViewPotByNameProcedure
-	case *potpb.ListPotsRequest:
-		return potconnect.PotListPotsProcedure
-	case *coin.AddCoinsRequest:
-		return coinconnect.CoinAddCoinsProcedure
-	case *coin.RemoveCoinsRequest:
-		return coinconnect.CoinRemoveCoinsProcedure
-	}
-	return "/none"
-}
-
-// byConnect is the generated client.
-type byConnect struct {
+// caller calls procedures by the generated client.
+type caller struct {
 	pots  potconnect.PotClient
 	coins coinconnect.CoinClient
 }
 
-func newConnect(t *testing.T, r *replica, transport *http.Transport, options ...connect.ClientOption) byConnect {
+func newCaller(t *testing.T, base string, transport *http.Transport, options ...connect.ClientOption) caller {
 	t.Helper()
 	transport.IdleConnTimeout = 2 * time.Second
 	t.Cleanup(transport.CloseIdleConnections)
 	client := &http.Client{Transport: transport, Timeout: 30 * time.Second}
-	return byConnect{
-		potconnect.NewPotClient(client, "http://"+r.addr, options...), coinconnect.NewCoinClient(client, "http://"+r.addr, options...),
+	return caller{
+		potconnect.NewPotClient(client, base, options...), coinconnect.NewCoinClient(client, base, options...),
 	}
 }
 
-// h2c is a transport that speaks HTTP/2 only.
+// h2c returns a transport that speaks only HTTP/2.
 func h2c() *http.Transport {
 	tr := &http.Transport{Protocols: new(http.Protocols)}
 	tr.Protocols.SetUnencryptedHTTP2(true)
 	return tr
 }
 
-func (c byConnect) call(t *testing.T, request, answer proto.Message) *refusal {
+func (c caller) call(t *testing.T, request, answer proto.Message) *refusal {
 	t.Helper()
 	var got proto.Message
 	var err error
@@ -135,7 +103,9 @@ func (c byConnect) call(t *testing.T, request, answer proto.Message) *refusal {
 		got, err = message(c.coins.RemoveCoins(t.Context(), connect.NewRequest(r)))
 	}
 	if err == nil {
-		proto.Merge(answer, got)
+		if answer != nil {
+			proto.Merge(answer, got)
+		}
 		return nil
 	}
 	refused := &refusal{code: connect.CodeOf(err).String(), text: err.Error()}
@@ -161,59 +131,19 @@ func message[T any](r *connect.Response[T], err error) (proto.Message, error) {
 	return r.Any().(proto.Message), nil //nolint:forcetypeassert,errcheck // it is one
 }
 
-// byGRPC is Google's client.
-type byGRPC struct{ conn *grpc.ClientConn }
-
-func newGRPC(t *testing.T, r *replica) byGRPC {
+// dial returns a connection of Google's client.
+func dial(t *testing.T, r *replica) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient(r.addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(strings.TrimPrefix(r.API, "http://"),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	return byGRPC{conn}
+	return conn
 }
 
-func (c byGRPC) call(t *testing.T, request, answer proto.Message) *refusal {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	err := c.conn.Invoke(ctx, procedure(request), request, answer)
-	if err == nil {
-		return nil
-	}
-	s := status.Convert(err)
-	refused := &refusal{code: connect.Code(s.Code()).String(), text: s.Message()}
-	var details []proto.Message
-	for _, d := range s.Details() {
-		if m, ok := d.(proto.Message); ok {
-			details = append(details, m)
-		}
-	}
-	refused.read(details)
-	return refused
-}
-
-// byJSON is a plain POST.
-type byJSON struct{ base string }
-
-func (c byJSON) call(t *testing.T, request, answer proto.Message) *refusal {
-	t.Helper()
-	body, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := apptest.Send(t, http.MethodPost, c.base+procedure(request), string(body), apptest.JSON())
-	if a.Status == http.StatusOK {
-		if err := protojson.Unmarshal([]byte(a.Body), answer); err != nil {
-			t.Errorf("%s: %v", a, err)
-		}
-		return nil
-	}
-	return readJSON(t, a)
-}
-
-// readJSON reads an error of Connect.
+// readJSON reads an error of Connect in JSON.
 func readJSON(t *testing.T, a apptest.Answer) *refusal {
 	t.Helper()
 	var wire struct {
@@ -244,18 +174,16 @@ func readJSON(t *testing.T, a apptest.Answer) *refusal {
 	return refused
 }
 
-// callers are all ways to call a replica.
+// callers returns a caller for each protocol of the service.
 func callers(t *testing.T, r *replica) map[string]caller {
 	t.Helper()
 	return map[string]caller{
-		"connect":             newConnect(t, r, &http.Transport{}),
-		"connect in JSON":     newConnect(t, r, &http.Transport{}, connect.WithProtoJSON()),
-		"connect over HTTP/2": newConnect(t, r, h2c(), connect.WithSendGzip()),
-		"gRPC-Web":            newConnect(t, r, &http.Transport{}, connect.WithGRPCWeb()),
-		"connect's gRPC":      newConnect(t, r, h2c(), connect.WithGRPC()),
-		"gRPC":                newGRPC(t, r),
-		"JSON":                byJSON{"http://" + r.addr},
-		"JSON under /twirp":   byJSON{"http://" + r.addr + "/twirp"},
+		"binary":            newCaller(t, r.API, &http.Transport{}),
+		"JSON":              newCaller(t, r.API, &http.Transport{}, connect.WithProtoJSON()),
+		"JSON under /twirp": newCaller(t, r.API+"/twirp", &http.Transport{}, connect.WithProtoJSON()),
+		"gzip over HTTP/2":  newCaller(t, r.API, h2c(), connect.WithSendGzip()),
+		"gRPC-Web":          newCaller(t, r.API, &http.Transport{}, connect.WithGRPCWeb()),
+		"gRPC":              newCaller(t, r.API, h2c(), connect.WithGRPC()),
 	}
 }
 
@@ -280,26 +208,8 @@ func wantRefusal(t *testing.T, what string, got *refusal, code, reason, field st
 	}
 }
 
-// raw sends bytes and reads bytes.
-func raw(t *testing.T, url, contentType string, body io.Reader) apptest.Answer {
+// send posts a body of a content type to a path.
+func (r *replica) send(t *testing.T, path, contentType, body string) apptest.Answer {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if contentType != "" {
-		req.Header.Set("Content-Type", contentType)
-	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
-	resp, err := client.Do(req)
-	if err != nil {
-		t.Error(err)
-		return apptest.Answer{}
-	}
-	var buf bytes.Buffer
-	if _, err := buf.ReadFrom(resp.Body); err != nil {
-		t.Error(err)
-	}
-	_ = resp.Body.Close()
-	return apptest.Answer{Status: resp.StatusCode, Header: resp.Header, Body: buf.String()}
+	return apptest.Send(t, http.MethodPost, r.API+path, body, map[string]string{"Content-Type": contentType})
 }

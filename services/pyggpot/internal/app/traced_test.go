@@ -11,19 +11,17 @@ import (
 	potpb "github.com/rowlock/rowlock/client/pyggpot/pot"
 	"github.com/rowlock/rowlock/client/pyggpot/pot/potconnect"
 	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/services/pyggpot/internal/postgres"
 )
 
-// With tracing on every operation has a span of its own, in the caller's trace.
-// lab/observe looks at the whole tree.
+// TestOperationsAreTraced: with tracing every operation has a span in the caller's trace. lab/observe tests the whole
+// tree.
 //
 //nolint:paralleltest // the exporter reads the environment of the process
 func TestOperationsAreTraced(t *testing.T) {
 	spans := apptest.CollectSpans(t)
-	r := start(t, dbtest.Postgres(t, postgres.Migrations()), spans.Environ())
-	pots := potconnect.NewPotClient(spans.Client(), "http://"+r.addr)
-	coins := coinconnect.NewCoinClient(spans.Client(), "http://"+r.addr)
+	r, _ := start(t, spans.Environ())
+	pots := potconnect.NewPotClient(spans.Client(), r.API)
+	coins := coinconnect.NewCoinClient(spans.Client(), r.API)
 	one := []*coin.Coins{{Kind: coin.Coins_GOLD, Count: 1}}
 	spans.AreTraced(t, r.Stop, []apptest.Operation{
 		{Name: "pyggpot.create", Call: calling(pots.CreatePot, &potpb.CreatePotRequest{PotName: "pot", MaxCoins: 10})},
@@ -35,7 +33,7 @@ func TestOperationsAreTraced(t *testing.T) {
 	})
 }
 
-// calling is a call of a procedure.
+// calling returns a function that calls a procedure.
 func calling[Q, A any](
 	procedure func(context.Context, *connect.Request[Q]) (*connect.Response[A], error), request *Q,
 ) func(context.Context) error {

@@ -27,18 +27,18 @@ const (
 
 var errEmptyBody = errors.New("the body is empty; a JSON object is expected")
 
-// procedure is one that a route serves.
+// procedure serves the requests of a route.
 type procedure struct {
 	handler http.Handler
-	// request is its message; nil where it is not the contract's.
+	// request is the type of its message; nil for procedures that are not the contract's.
 	request protoreflect.MessageType
-	// stream says that it takes framed messages alone.
+	// stream is set when it takes only framed messages.
 	stream  bool
 	maxBody int64
 }
 
-// serve is the route's handler. It refuses with a sentence what Connect refuses without one: a media type that is not
-// known, a body that is too large or breaks off, JSON that is not the procedure's message. So a JSON request, which is
+// serve handles a request of the route. It refuses with a sentence what Connect refuses without one: an unknown media
+// type, a body that is too large or incomplete, JSON that is not the procedure's message. So a JSON request, which is
 // short, is decoded twice.
 func (p procedure) serve(c echo.Context) error {
 	w, r := c.Response(), c.Request()
@@ -56,7 +56,8 @@ func (p procedure) serve(c echo.Context) error {
 	case media == typeProto:
 		return p.unary(w, r, false)
 	}
-	return problem.UnsupportedMediaType.New("The body must be of type application/json, or of a protocol of Connect or gRPC.",
+	return problem.UnsupportedMediaType.New(
+		"The body must be of type application/json, or of a protocol of Connect or gRPC.",
 		problem.Header("Accept-Post", acceptPost))
 }
 
@@ -68,7 +69,7 @@ func (p procedure) unary(w http.ResponseWriter, r *http.Request, checked bool) e
 	}
 	if checked {
 		if err := (jsonCodec{}).Unmarshal(body, p.request.New().Interface()); err != nil {
-			return notTheMessage(err)
+			return invalidJSON(err)
 		}
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
@@ -76,8 +77,7 @@ func (p procedure) unary(w http.ResponseWriter, r *http.Request, checked bool) e
 	return nil
 }
 
-// readBody reads all of a body, which is within MAX_BODY as it is sent, and as it
-// is when it is no longer compressed.
+// readBody returns all of a body, decompressed. Its length is at most maxBody before and after that.
 func readBody(r *http.Request, maxBody int64) ([]byte, error) {
 	reader := io.Reader(r.Body)
 	switch encoding := r.Header.Get(headerContentEncoding); encoding {
@@ -89,7 +89,8 @@ func readBody(r *http.Request, maxBody int64) ([]byte, error) {
 		}
 		reader = io.LimitReader(unzipped, maxBody+1)
 	default:
-		return nil, problem.UnsupportedMediaType.New("The body may be compressed by gzip only.", problem.Header("Accept-Encoding", "gzip"))
+		return nil, problem.UnsupportedMediaType.New("The body may be compressed by gzip only.",
+			problem.Header("Accept-Encoding", "gzip"))
 	}
 	r.Header.Del(headerContentEncoding)
 	body, err := io.ReadAll(reader)
@@ -97,12 +98,12 @@ func readBody(r *http.Request, maxBody int64) ([]byte, error) {
 		return nil, httpserver.BodyError(err)
 	}
 	if int64(len(body)) > maxBody {
-		return nil, problem.BodyTooLarge.New("The body is larger than MAX_BODY when it is unpacked.")
+		return nil, problem.BodyTooLarge.New("The body is larger than MAX_BODY when it is decompressed.")
 	}
 	return body, nil
 }
 
-// framedBody is a body that Connect reads; its errors become Connect's errors.
+// framedBody wraps a body that Connect reads. Its errors are Connect's errors.
 type framedBody struct {
 	io.ReadCloser
 
@@ -118,16 +119,16 @@ func (b framedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// fault finds what an error of protojson speaks of, before any of the client's text.
-var fault = regexp.MustCompile(`^proto:.\(line \d+:\d+\): (unknown field|duplicate field|invalid value for \w+ field) "?(\w{1,64})`)
+// fault matches the kind and the field of an error of protojson, which come before the client's text.
+var fault = regexp.MustCompile(
+	`^proto:.\(line \d+:\d+\): (unknown field|duplicate field|invalid value for \w+ field) "?(\w{1,64})`)
 
-// capital is where protojson joins what the contract parts by an underscore.
+// capital matches where protojson's names have a capital letter for the contract's underscore.
 var capital = regexp.MustCompile(`[A-Z]`)
 
-// notTheMessage says what is wrong with a body of JSON, without its values.
-// protojson's text has a space that is one or the other kind, by the build, and
-// names a field in camel case where its value is at fault.
-func notTheMessage(err error) error {
+// invalidJSON returns the problem of a body that protojson refuses, without the body's values. protojson's text has one
+// of two kinds of spaces, by the build, and names a field in camel case when its value is at fault.
+func invalidJSON(err error) error {
 	found := fault.FindStringSubmatch(err.Error())
 	cause := problem.Cause(err)
 	switch {
@@ -136,19 +137,19 @@ func notTheMessage(err error) error {
 	case found[1] == "unknown field":
 		return problem.InvalidField.New("This request has no member "+found[2]+".", problem.Field(found[2]), cause)
 	case found[1] == "duplicate field":
-		return problem.InvalidField.New("The member "+found[2]+" is there twice.", problem.Field(found[2]), cause)
+		return problem.InvalidField.New("The member "+found[2]+" occurs twice.", problem.Field(found[2]), cause)
 	}
 	name := capital.ReplaceAllStringFunc(found[2], func(letter string) string { return "_" + strings.ToLower(letter) })
 	return problem.InvalidField.New("The value of "+name+" does not fit.", problem.Field(name), cause)
 }
 
+// isJSON reports whether a media type has the suffix +json and is of no protocol that frames messages.
 func isJSON(media string) bool {
 	return strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json") &&
 		!strings.HasPrefix(media, "application/grpc") && !strings.HasPrefix(media, "application/connect")
 }
 
-// framed tells whether a media type is one of a protocol that frames messages, and
-// that the procedure is served in.
+// framed reports whether a media type is of a protocol that frames messages and that serves the procedure.
 func (p procedure) framed(media string) bool {
 	switch media {
 	case "application/grpc", "application/grpc+proto", "application/grpc+json",

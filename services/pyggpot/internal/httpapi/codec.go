@@ -9,21 +9,19 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// jsonCodec is proto3's JSON with the names of the fields as the contract spells
-// them and with zero values written out, as the callers of the Twirp service know
-// them. It reads what every proto3 JSON parser does: both spellings of a name, a
-// kind by name or number; but no unknown member.
+// jsonCodec implements connect.Codec by proto3's JSON mapping, with the contract's spelling of names and with zero
+// values, as callers of the Twirp service expect. It reads what every proto3 JSON parser does: both spellings of a
+// name, a kind by name or number; but no unknown member.
 type jsonCodec struct{}
 
-// Name is a part of the Content-Type.
+// Name returns the last part of the Content-Type.
 func (jsonCodec) Name() string { return "json" }
 
-// Marshal implements connect.Codec. protojson puts spaces in on purpose, in other
-// places with each build; they are taken out again.
+// Marshal implements connect.Codec. It removes the spaces that protojson inserts, in other places with each build.
 func (jsonCodec) Marshal(message any) ([]byte, error) {
 	m, ok := message.(proto.Message)
 	if !ok {
-		return nil, fmt.Errorf("%T is no message", message)
+		return nil, fmt.Errorf("%T is not a message", message)
 	}
 	spaced, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)
 	if err != nil {
@@ -40,10 +38,10 @@ func (jsonCodec) Marshal(message any) ([]byte, error) {
 func (jsonCodec) Unmarshal(data []byte, message any) error {
 	m, ok := message.(proto.Message)
 	if !ok {
-		return fmt.Errorf("%T is no message", message)
+		return fmt.Errorf("%T is not a message", message)
 	}
 	if len(data) == 0 {
 		return errEmptyBody
 	}
-	return protojson.Unmarshal(data, m) //nolint:wrapcheck // the client reads it, after connect's own words
+	return protojson.Unmarshal(data, m) //nolint:wrapcheck // the client reads it, after connect's own text
 }

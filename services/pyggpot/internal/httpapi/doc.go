@@ -1,7 +1,5 @@
-// Package httpapi serves the domain's inbound ports as api/pyggpot/**/*.proto lay
-// them down: Connect, which is JSON by plain POST, gRPC and gRPC-Web, on one
-// port. It knows the ports alone, never a repository.
+// Package httpapi serves the domain's inbound ports as api/pyggpot/**/*.proto define them, on one port: Connect, which
+// includes JSON by plain POST, gRPC and gRPC-Web. It depends only on the ports, never on a repository.
 //
-// Every error is a Connect error, those of the server itself included, wherever a
-// path is one of a procedure: see connectError.
+// Under the path of a procedure every error is a Connect error, those of the server itself included: see connectError.
 package httpapi

@@ -23,13 +23,14 @@ var (
 	potLocked   = problem.Define("POT_LOCKED", http.StatusConflict, "Pot is locked")
 )
 
-// soon is after how long a change of a contended pot is worth a repeat.
+// soon is when a client may repeat the change of a contended pot.
 const soon = time.Second
 
 // ProblemOf returns what the client learns about an error of the domain or of validation, and nil for any other error.
 func ProblemOf(err error) *problem.Error {
-	if bad, ok := errors.AsType[*violationsError](err); ok {
-		return problem.InvalidField.New(bad.Error(), problem.Field(bad.first()), problem.Cause(err))
+	if bad, ok := errors.AsType[violationsError](err); ok {
+		field := bad.FieldViolations[0].GetField()
+		return problem.InvalidField.New(bad.Error(), problem.Field(field), problem.Cause(err))
 	}
 	for _, row := range []struct {
 		sentinel error
@@ -39,8 +40,10 @@ func ProblemOf(err error) *problem.Error {
 	}{
 		{pot.ErrNotFound, potNotFound, "There is no such pot.", nil},
 		{pot.ErrExists, potExists, "A pot has this name already.", []problem.Option{problem.Field("pot_name")}},
-		{pot.ErrFull, potFull, "The coins do not fit into the pot. Nothing was added.", []problem.Option{problem.Field("coins")}},
-		{pot.ErrInvalid, problem.InvalidField, "The request breaks a rule of its contract.", nil},
+		{
+			pot.ErrFull, potFull, "The coins do not fit into the pot. Nothing was added.",
+			[]problem.Option{problem.Field("coins")},
+		},
 		{
 			pot.ErrBusy, problem.Overloaded,
 			"This replica has as many changes under way as it may. Nothing was changed; try again.", nil,
@@ -49,7 +52,8 @@ func ProblemOf(err error) *problem.Error {
 			pot.ErrTimeOver, problem.NotApplied, "The request's time was over before its turn came. Nothing was changed.", nil,
 		},
 		{
-			pot.ErrLocked, potLocked, "Other changes of this pot were in the way for too long. Nothing was changed; try again.",
+			pot.ErrLocked, potLocked,
+			"Other changes of this pot were in the way for too long. Nothing was changed; try again.",
 			[]problem.Option{problem.RetryAfter(soon)},
 		},
 	} {
@@ -60,9 +64,8 @@ func ProblemOf(err error) *problem.Error {
 	return nil
 }
 
-// codeOf is the Connect code of each kind. unknown is for an outcome that is not
-// known and for nothing else: no client, proxy or mesh repeats it by itself, as
-// they do unavailable and, some of them, internal.
+// codeOf returns the Connect code of a kind. Only an unknown outcome has the code unknown: no client, proxy or mesh
+// repeats it by itself, as they do unavailable and, some of them, internal.
 func codeOf(kind problem.Kind) connect.Code {
 	switch kind {
 	case problem.InvalidField, problem.InvalidJSON, problem.UnsupportedMediaType:
@@ -90,10 +93,9 @@ func codeOf(kind problem.Kind) connect.Code {
 // domain is the namespace of the reasons in google.rpc.ErrorInfo.
 const domain = "pyggpot"
 
-// connectError is p as clients of Connect and gRPC know errors: its sentence, and
-// as details google.rpc.ErrorInfo with the code that the other services name in
-// problem+json, BadRequest with the fields at fault, and RetryInfo where a repeat
-// makes sense. The cause is no part of it.
+// connectError returns p as a Connect error: its sentence, and as details google.rpc.ErrorInfo with the code that the
+// other services send in problem+json, BadRequest with the fields at fault, and RetryInfo when the client may repeat
+// the request. It does not contain the cause.
 func connectError(p *problem.Error, traceID string) *connect.Error {
 	e := connect.NewError(codeOf(p.Kind()), errors.New(p.Detail())) //nolint:err113 // a sentence for the client
 	info := &errdetails.ErrorInfo{Reason: p.Kind().Code(), Domain: domain}
@@ -101,8 +103,8 @@ func connectError(p *problem.Error, traceID string) *connect.Error {
 		info.Metadata = map[string]string{"trace_id": traceID}
 	}
 	addDetail(e, info)
-	if bad, ok := errors.AsType[*violationsError](p); ok {
-		addDetail(e, bad.detail())
+	if bad, ok := errors.AsType[violationsError](p); ok {
+		addDetail(e, bad.BadRequest)
 	} else if p.Field() != "" {
 		addDetail(e, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
 			{Field: p.Field(), Description: p.Detail(), Reason: p.Kind().Code()},
@@ -117,22 +119,20 @@ func connectError(p *problem.Error, traceID string) *connect.Error {
 	return e
 }
 
-// addDetail adds a detail. One that cannot be encoded is a mistake in the program
-// that costs the detail.
+// addDetail adds a detail to e. It leaves out a detail that cannot be encoded, which would be a bug.
 func addDetail(e *connect.Error, message proto.Message) {
 	if detail, err := connect.NewErrorDetail(message); err == nil {
 		e.AddDetail(detail)
 	}
 }
 
-// isProcedure tells whether a path is one that clients of Connect or gRPC ask for.
+// isProcedure reports whether clients of Connect or gRPC send requests to this path.
 func isProcedure(path string) bool {
 	return strings.HasPrefix(path, "/pyggpot.") || strings.HasPrefix(path, twirp+"/") || strings.HasPrefix(path, "/grpc.")
 }
 
-// ErrorWriter returns what answers the server's own errors: in the protocol that
-// the request is of where its path is a procedure's, with the status that any
-// other API has for it; as problem+json elsewhere.
+// ErrorWriter returns the function that writes the server's own errors: in the protocol of the request when its path is
+// a procedure's, with the status that the other services use; as problem+json elsewhere.
 func ErrorWriter() func(w http.ResponseWriter, r *http.Request, p *problem.Error, traceID string) error {
 	writer := connect.NewErrorWriter()
 	return func(w http.ResponseWriter, r *http.Request, p *problem.Error, traceID string) error {
@@ -140,20 +140,20 @@ func ErrorWriter() func(w http.ResponseWriter, r *http.Request, p *problem.Error
 			return problem.Write(w, p, traceID)
 		}
 		p.SetHeaders(w.Header())
-		w.Header().Del("Retry-After") // connectError has it too
+		w.Header().Del("Retry-After") // connectError sets it
 		return writer.Write(statusWriter{w, p.Kind().Status()}, r, connectError(p, traceID))
 	}
 }
 
-// statusWriter answers an error with a status of its own: Connect would answer
-// 501 to a path that is not there. gRPC's errors are 200 and stay so.
+// statusWriter replaces the status of an error: Connect would answer 501 to an unknown path. gRPC's errors keep their
+// 200.
 type statusWriter struct {
 	http.ResponseWriter
 
 	status int
 }
 
-// WriteHeader begins the answer.
+// WriteHeader implements http.ResponseWriter.
 func (w statusWriter) WriteHeader(status int) {
 	if status != http.StatusOK {
 		status = w.status

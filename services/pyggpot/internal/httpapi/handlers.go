@@ -17,28 +17,28 @@ type pots struct{ pot.PotsAPI }
 
 var _ potconnect.PotHandler = pots{}
 
-// CreatePot makes an empty pot.
+// CreatePot creates an empty pot.
 func (h pots) CreatePot(
 	ctx context.Context, r *connect.Request[potpb.CreatePotRequest],
 ) (*connect.Response[potpb.PotResponse], error) {
 	return potAnswer(h.Create(ctx, r.Msg.GetPotName(), r.Msg.GetMaxCoins()))
 }
 
-// ViewPot looks into a pot.
+// ViewPot returns a pot.
 func (h pots) ViewPot(
 	ctx context.Context, r *connect.Request[potpb.ViewPotRequest],
 ) (*connect.Response[potpb.PotResponse], error) {
 	return potAnswer(h.View(ctx, pot.ID(r.Msg.GetPotId())))
 }
 
-// ViewPotByName looks into the pot of a name.
+// ViewPotByName returns the pot of a name.
 func (h pots) ViewPotByName(
 	ctx context.Context, r *connect.Request[potpb.ViewPotByNameRequest],
 ) (*connect.Response[potpb.PotResponse], error) {
 	return potAnswer(h.ViewByName(ctx, r.Msg.GetPotName()))
 }
 
-// ListPots looks into a page of pots.
+// ListPots returns a page of pots.
 func (h pots) ListPots(
 	ctx context.Context, r *connect.Request[potpb.ListPotsRequest],
 ) (*connect.Response[potpb.PotListResponse], error) {
@@ -47,7 +47,7 @@ func (h pots) ListPots(
 		return nil, err
 	}
 	answer := &potpb.PotListResponse{
-		TotalPotCount: int32(total), //nolint:gosec // an id is 32 bits, so that there are no more pots
+		TotalPotCount: int32(total), //nolint:gosec // an id has 32 bits, so there are no more pots
 		Request:       r.Msg,
 		Pots:          make([]*potpb.PotResponse, len(list)),
 	}
@@ -69,14 +69,14 @@ type coins struct{ pot.CoinsAPI }
 
 var _ coinconnect.CoinHandler = coins{}
 
-// AddCoins puts coins into a pot.
+// AddCoins adds coins to a pot.
 func (h coins) AddCoins(
 	ctx context.Context, r *connect.Request[coin.AddCoinsRequest],
 ) (*connect.Response[coin.CoinsListResponse], error) {
 	return coinsAnswer(h.Add(ctx, pot.ID(r.Msg.GetPotId()), toCoins(r.Msg.GetCoins())))
 }
 
-// RemoveCoins takes coins out of a pot.
+// RemoveCoins removes coins from a pot.
 func (h coins) RemoveCoins(
 	ctx context.Context, r *connect.Request[coin.RemoveCoinsRequest],
 ) (*connect.Response[coin.CoinsListResponse], error) {

@@ -12,17 +12,18 @@ import (
 	"github.com/rowlock/rowlock/client/pyggpot/pot/potconnect"
 )
 
-// services are those of the contract.
+// services returns the names of the contract's services.
 func services() []string { return []string{potconnect.PotName, coinconnect.CoinName} }
 
-// health answers gRPC's health check with what /readyz says. To watch is not
-// offered: a watcher would hold a request for as long as it likes.
+// health answers gRPC's health check with the state of /readyz. Watch is not offered: a watcher would occupy a request
+// without end.
 type health struct{ ready func() (bool, string) }
 
 // Check implements grpchealth.Checker.
 func (h health) Check(_ context.Context, r *grpchealth.CheckRequest) (*grpchealth.CheckResponse, error) {
 	if r.Service != "" && !slices.Contains(services(), r.Service) {
-		return nil, connect.NewError(connect.CodeNotFound, errors.New("there is no such service here")) //nolint:wrapcheck // as the port asks
+		//nolint:wrapcheck // as the port asks
+		return nil, connect.NewError(connect.CodeNotFound, errors.New("there is no such service"))
 	}
 	status := grpchealth.StatusNotServing
 	if ready, _ := h.ready(); ready {

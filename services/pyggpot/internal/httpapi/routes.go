@@ -27,23 +27,23 @@ import (
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
-// twirp is the prefix under which callers of the service's predecessor look.
+// twirp is the path prefix that callers of a Twirp service use.
 const twirp = "/twirp"
 
 // Options are what the routes need beside the ports.
 type Options struct {
 	// MaxBody is the largest request in bytes, MAX_BODY.
 	MaxBody int64
-	// Ready says whether the replica wants requests.
+	// Ready reports whether the replica accepts requests, and if not, why.
 	Ready func() (ready bool, why string)
-	// TracerProvider makes a span of each call below that of its HTTP request; nil without tracing.
+	// TracerProvider starts a span for each call below that of its HTTP request; nil without tracing.
 	TracerProvider trace.TracerProvider
-	// Operations makes a span of each operation below that of its call; nil without tracing.
+	// Operations starts a span for each operation below that of its call; nil without tracing.
 	Operations *telemetry.Operations
 }
 
 // Register registers the procedures of both ports on e, each also under /twirp, and gRPC's health check and reflection.
-// A route per procedure gives metrics, logs and limits the shape that they have for any other API.
+// Each procedure has a route of its own, so that metrics, logs and limits are those of any other API.
 func Register(e *echo.Echo, potAPI pot.PotsAPI, coinAPI pot.CoinsAPI, o Options) error {
 	validator, err := newValidator()
 	if err != nil {
@@ -56,9 +56,9 @@ func Register(e *echo.Echo, potAPI pot.PotsAPI, coinAPI pot.CoinsAPI, o Options)
 		if err != nil {
 			return fmt.Errorf("trace calls: %w", err)
 		}
-		interceptors = append(interceptors, traced, panicked(), abandoned())
+		interceptors = append(interceptors, traced, interceptor(failPanicked), interceptor(cancelAbandoned))
 	}
-	interceptors = append(interceptors, refused(), validated(validator))
+	interceptors = append(interceptors, interceptor(refuse), validated(validator))
 	if o.Operations != nil {
 		interceptors = append(interceptors, operations(o.Operations))
 	}
@@ -72,7 +72,7 @@ func Register(e *echo.Echo, potAPI pot.PotsAPI, coinAPI pot.CoinsAPI, o Options)
 	return err
 }
 
-// mountTools registers what gRPC's tools ask for.
+// mountTools registers health check and reflection.
 func mountTools(e *echo.Echo, o Options, options connect.HandlerOption) {
 	reflector := grpcreflect.NewStaticReflector(append(services(), grpchealth.HealthV1ServiceName)...)
 	check := second(grpchealth.NewHandler(health{o.Ready}, options))
@@ -91,7 +91,7 @@ func mountTools(e *echo.Echo, o Options, options connect.HandlerOption) {
 	}
 }
 
-// mount registers every procedure of a file, twice.
+// mount registers every procedure of a file, with and without the prefix twirp.
 func mount(e *echo.Echo, file protoreflect.FileDescriptor, h http.Handler, maxBody int64) error {
 	for i := range file.Services().Len() {
 		service := file.Services().Get(i)
@@ -109,9 +109,10 @@ func mount(e *echo.Echo, file protoreflect.FileDescriptor, h http.Handler, maxBo
 	return nil
 }
 
+// second returns a handler without its path.
 func second(_ string, h http.Handler) http.Handler { return h }
 
-// spans are the names of the operations' spans by procedure.
+// spans returns the names of the operations' spans by procedure.
 func spans() map[string]string {
 	return map[string]string{
 		potconnect.PotCreatePotProcedure: "pyggpot.create", potconnect.PotViewPotProcedure: "pyggpot.view",
@@ -120,65 +121,68 @@ func spans() map[string]string {
 	}
 }
 
-// operations puts a span around what each procedure does.
+// interceptor returns an interceptor that calls f, which calls next.
+func interceptor(
+	f func(ctx context.Context, request connect.AnyRequest, next connect.UnaryFunc) (connect.AnyResponse, error),
+) connect.UnaryInterceptorFunc {
+	return func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
+			return f(ctx, request, next)
+		}
+	}
+}
+
+// operations returns an interceptor that starts a span of ops for each operation.
 func operations(ops *telemetry.Operations) connect.UnaryInterceptorFunc {
 	names := spans()
-	return func(next connect.UnaryFunc) connect.UnaryFunc {
-		return func(ctx context.Context, request connect.AnyRequest) (answer connect.AnyResponse, err error) {
-			ctx, end := ops.Start(ctx, names[request.Spec().Procedure])
-			defer end(&err)
-			return next(ctx, request)
-		}
-	}
+	return interceptor(func(
+		ctx context.Context, request connect.AnyRequest, next connect.UnaryFunc,
+	) (answer connect.AnyResponse, err error) {
+		ctx, end := ops.Start(ctx, names[request.Spec().Procedure])
+		defer end(&err)
+		return next(ctx, request)
+	})
 }
 
-// panicked fails the span of a call that panics, which otelconnect leaves as if all
-// were well. The value goes on to the listener, which logs it and answers.
-func panicked() connect.UnaryInterceptorFunc {
-	return func(next connect.UnaryFunc) connect.UnaryFunc {
-		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
-			returned := false
-			defer func() {
-				if !returned {
-					span := trace.SpanFromContext(ctx)
-					span.SetAttributes(semconv.ErrorTypeKey.String(problem.Internal.Code()))
-					span.SetStatus(codes.Error, "")
-				}
-			}()
-			answer, err := next(ctx, request)
-			returned = true
-			return answer, err
+// failPanicked fails the span of a call that panics, which otelconnect does not. The panic goes on to the server, which
+// logs it and answers.
+func failPanicked(
+	ctx context.Context, request connect.AnyRequest, next connect.UnaryFunc,
+) (connect.AnyResponse, error) {
+	returned := false
+	defer func() {
+		if !returned {
+			span := trace.SpanFromContext(ctx)
+			span.SetAttributes(semconv.ErrorTypeKey.String(problem.Internal.Code()))
+			span.SetStatus(codes.Error, "")
 		}
-	}
+	}()
+	answer, err := next(ctx, request)
+	returned = true
+	return answer, err
 }
 
-// abandoned spares the span of a call that failed because its client hung up, as the
-// spans around it are spared: to otelconnect CodeCanceled is no fault of the server.
-// Nobody reads the answer; the log has what refused has noted.
-func abandoned() connect.UnaryInterceptorFunc {
-	return func(next connect.UnaryFunc) connect.UnaryFunc {
-		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
-			answer, err := next(ctx, request)
-			if err != nil && errors.Is(ctx.Err(), context.Canceled) {
-				return nil, connect.NewError(connect.CodeCanceled, context.Canceled)
-			}
-			return answer, err
-		}
+// cancelAbandoned returns CodeCanceled for a call that failed because its client hung up: otelconnect does not count it
+// as a fault of the server, and so does not fail its span. No client reads the answer; the log has the error itself.
+func cancelAbandoned(
+	ctx context.Context, request connect.AnyRequest, next connect.UnaryFunc,
+) (connect.AnyResponse, error) {
+	answer, err := next(ctx, request)
+	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+		return nil, connect.NewError(connect.CodeCanceled, context.Canceled)
 	}
+	return answer, err
 }
 
-// refused makes Connect errors of what handlers return.
-func refused() connect.UnaryInterceptorFunc {
-	return func(next connect.UnaryFunc) connect.UnaryFunc {
-		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
-			answer, err := next(ctx, request)
-			if over := ctx.Err(); over != nil && err == over { //nolint:errorlint // bare, it is Connect's, from before the method
-				err = fmt.Errorf("%w: %w", pot.ErrTimeOver, over)
-			}
-			if err != nil {
-				return nil, connectError(httpserver.Refuse(ctx, err))
-			}
-			return answer, nil
-		}
+// refuse returns the errors of handlers as Connect errors.
+func refuse(ctx context.Context, request connect.AnyRequest, next connect.UnaryFunc) (connect.AnyResponse, error) {
+	answer, err := next(ctx, request)
+	//nolint:errorlint // the bare error is Connect's, from before the method
+	if over := ctx.Err(); over != nil && err == over {
+		err = fmt.Errorf("%w: %w", pot.ErrTimeOver, over)
 	}
+	if err != nil {
+		return nil, connectError(httpserver.Refuse(ctx, err))
+	}
+	return answer, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,11 +25,12 @@ import (
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/platform/telemetry"
+	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/httpapi"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
-// failing is the coins' port with a database that is away.
+// failing implements the coins' port: Add finds no database, Remove panics.
 type failing struct{}
 
 func (failing) Add(context.Context, pot.ID, []pot.Coins) ([]pot.Coins, error) {
@@ -39,8 +41,7 @@ func (failing) Remove(context.Context, pot.ID, []pot.Coins, int64) ([]pot.Coins,
 	panic("s3cretMark")
 }
 
-// waiting is the coins' port with a database that is slow: who adds waits until the
-// request is over.
+// waiting implements the coins' port: Add waits until the request ends.
 type waiting struct {
 	failing
 
@@ -54,7 +55,7 @@ func (w waiting) Add(ctx context.Context, _ pot.ID, _ []pot.Coins) ([]pot.Coins,
 	return nil, w.err
 }
 
-// empty is the pots' port that creates pots and finds none.
+// empty implements the pots' port: it creates pots and finds none.
 type empty struct{ pot.PotsAPI }
 
 func (empty) Create(_ context.Context, name string, maxCoins int32) (pot.Pot, error) {
@@ -63,7 +64,7 @@ func (empty) Create(_ context.Context, name string, maxCoins int32) (pot.Pot, er
 
 func (empty) ViewByName(context.Context, string) (pot.Pot, error) { return pot.Pot{}, pot.ErrNotFound }
 
-// traced serves the API with tracing on, and returns where and the spans.
+// traced serves the API with tracing and returns its URL and the spans.
 func traced(t *testing.T, coins pot.CoinsAPI) (base string, spans *tracetest.SpanRecorder) {
 	t.Helper()
 	spans = tracetest.NewSpanRecorder()
@@ -76,34 +77,22 @@ func traced(t *testing.T, coins pot.CoinsAPI) (base string, spans *tracetest.Spa
 	if err != nil {
 		t.Fatal(err)
 	}
-	server.AllowHTTP2()
 	err = httpapi.Register(server.Echo(), empty{}, coins, httpapi.Options{
 		MaxBody: 1 << 16, Ready: func() (bool, string) { return true, "" }, TracerProvider: provider,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := server.Listen(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve() }()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 5*time.Second)
-		defer cancel()
-		if err := server.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
-	return "http://" + server.Addr().String(), spans
+	listener := httptest.NewUnstartedServer(server)
+	listener.Config.Protocols = new(http.Protocols)
+	listener.Config.Protocols.SetUnencryptedHTTP2(true)
+	listener.Start()
+	t.Cleanup(listener.Close)
+	return listener.URL, spans
 }
 
-// A call has a span below that of its HTTP request, in the trace of its caller,
-// whatever protocol it came by; it tells the procedure and the code and nothing that
-// was sent, and is failed when the fault is ours.
+// TestCallsAreTraced: by every protocol a call has a span below that of its HTTP request, in the trace of its caller.
+// It has the procedure and the code, nothing of the request, and fails when the service is at fault.
 func TestCallsAreTraced(t *testing.T) {
 	t.Parallel()
 	const traceID, mark = "4bf92f3577b34da6a3ce929d0e0e4736", "s3cretMark"
@@ -160,7 +149,7 @@ func TestCallsAreTraced(t *testing.T) {
 					}
 					all := fmt.Sprint(span.Name(), span.Attributes(), span.Status(), span.Events())
 					if strings.Contains(all, mark) || len(span.Attributes()) > 8 || len(span.Events()) != 0 {
-						t.Errorf("%s tells too much: %s", span.Name(), all)
+						t.Errorf("%s has too much: %s", span.Name(), all)
 					}
 				}
 				if !hasCode(call, w.code) {
@@ -171,8 +160,7 @@ func TestCallsAreTraced(t *testing.T) {
 	}
 }
 
-// A client that hung up fails no span, whatever became of its call. Its time that ran
-// out does.
+// TestClientThatHungUpFailsNoSpan: a client that hangs up fails no span, whatever became of its call; a deadline does.
 func TestClientThatHungUpFailsNoSpan(t *testing.T) {
 	t.Parallel()
 	unavailable := problem.DatabaseUnavailable.New("The database is away.")
@@ -224,7 +212,7 @@ func TestClientThatHungUpFailsNoSpan(t *testing.T) {
 	}
 }
 
-// newClient speaks HTTP/2 without TLS.
+// newClient returns a client of HTTP/2 without TLS.
 func newClient(t *testing.T) *http.Client {
 	t.Helper()
 	transport := &http.Transport{Protocols: new(http.Protocols), IdleConnTimeout: 2 * time.Second}
@@ -233,7 +221,7 @@ func newClient(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport, Timeout: 10 * time.Second}
 }
 
-// hasCode tells whether the span has this code, as its protocol writes it.
+// hasCode reports whether the span has this code, in the form of its protocol.
 func hasCode(span sdktrace.ReadOnlySpan, code string) bool {
 	for _, a := range span.Attributes() {
 		switch a.Key {
@@ -263,15 +251,9 @@ func wantCode(t *testing.T, err error, want connect.Code) {
 	}
 }
 
-// waitFor waits for the spans: a request's ends after its answer.
+// waitFor returns the ended spans once there are n: a request's span ends after its answer.
 func waitFor(t *testing.T, spans *tracetest.SpanRecorder, n int) []sdktrace.ReadOnlySpan {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
-		if ended := spans.Ended(); len(ended) >= n {
-			return ended
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d spans, want %d", len(spans.Ended()), n)
-		}
-	}
+	waittest.Eventually(t, "the spans have ended", func() bool { return len(spans.Ended()) >= n })
+	return spans.Ended()
 }

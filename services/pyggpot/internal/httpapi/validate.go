@@ -15,10 +15,10 @@ import (
 	potpb "github.com/rowlock/rowlock/client/pyggpot/pot"
 )
 
-// newValidator compiles the rules of every request, so that a rule that is wrong
-// ends the start, and the first request is as quick as any other.
+// newValidator compiles the rules of every request, so that a wrong rule ends the start, and the first request takes no
+// longer than any other.
 //
-//nolint:ireturn // its package has no other type for it
+//nolint:ireturn // its package has no other type
 func newValidator() (protovalidate.Validator, error) {
 	v, err := protovalidate.New(protovalidate.WithDisableLazy(), protovalidate.WithMessages(
 		&coin.AddCoinsRequest{}, &coin.RemoveCoinsRequest{},
@@ -29,71 +29,50 @@ func newValidator() (protovalidate.Validator, error) {
 	return v, nil
 }
 
-// validated refuses requests that break a rule of the contract.
+// validated returns an interceptor that refuses requests that break a rule of the contract.
 func validated(v protovalidate.Validator) connect.UnaryInterceptorFunc {
-	return func(next connect.UnaryFunc) connect.UnaryFunc {
-		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
-			message, ok := request.Any().(proto.Message)
-			if !ok {
-				return nil, fmt.Errorf("a request of type %T, which is no message", request.Any())
-			}
-			if err := v.Validate(message); err != nil {
-				if broken, ok := errors.AsType[*protovalidate.ValidationError](err); ok {
-					return nil, violationsOf(broken)
-				}
-				return nil, fmt.Errorf("validate a request: %w", err)
-			}
-			return next(ctx, request)
+	return interceptor(func(
+		ctx context.Context, request connect.AnyRequest, next connect.UnaryFunc,
+	) (connect.AnyResponse, error) {
+		message, ok := request.Any().(proto.Message)
+		if !ok {
+			return nil, fmt.Errorf("a request of type %T, which is not a message", request.Any())
 		}
-	}
-}
-
-// violationsError says which fields break a rule, without their values.
-type violationsError struct {
-	violations []violation
-}
-
-type violation struct {
-	field string
-	rule  string // the rule's name
-	text  string
-}
-
-func violationsOf(err *protovalidate.ValidationError) *violationsError {
-	all := make([]violation, 0, len(err.Violations))
-	for _, v := range err.Violations {
-		field := protovalidate.FieldPathString(v.Proto.GetField())
-		if field == "" { // a rule of a whole message is named after the field at fault
-			field, _, _ = strings.Cut(v.Proto.GetRuleId(), ".")
+		err := v.Validate(message)
+		if broken, ok := errors.AsType[*protovalidate.ValidationError](err); ok {
+			return nil, violationsOf(broken)
 		}
-		all = append(all, violation{field, v.Proto.GetRuleId(), v.Proto.GetMessage()})
-	}
-	return &violationsError{all}
+		if err != nil {
+			return nil, fmt.Errorf("validate a request: %w", err)
+		}
+		return next(ctx, request)
+	})
 }
 
-// sentence is the violation for a person.
-func (v violation) sentence() string {
-	return v.field + " " + strings.TrimPrefix(v.text, "value ")
-}
+// violationsError names the fields that break a rule, without their values.
+type violationsError struct{ *errdetails.BadRequest }
 
-// Error is all sentences.
-func (e *violationsError) Error() string {
-	sentences := make([]string, 0, len(e.violations))
-	for _, v := range e.violations {
-		sentences = append(sentences, v.sentence())
-	}
-	return strings.Join(sentences, "; ") + "."
-}
-
-// first is the first field at fault.
-func (e *violationsError) first() string { return e.violations[0].field }
-
-func (e *violationsError) detail() *errdetails.BadRequest {
+// violationsOf returns the violations of a validation error.
+func violationsOf(err *protovalidate.ValidationError) violationsError {
 	bad := &errdetails.BadRequest{}
-	for _, v := range e.violations {
+	for _, v := range err.Violations {
+		field, rule := protovalidate.FieldPathString(v.Proto.GetField()), v.Proto.GetRuleId()
+		if field == "" { // a rule of a whole message is named after the field at fault
+			field, _, _ = strings.Cut(rule, ".")
+		}
 		bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{
-			Field: v.field, Description: v.sentence(), Reason: strings.ToUpper(strings.ReplaceAll(v.rule, ".", "_")),
+			Field: field, Description: field + " " + strings.TrimPrefix(v.Proto.GetMessage(), "value "),
+			Reason: strings.ToUpper(strings.ReplaceAll(rule, ".", "_")),
 		})
 	}
-	return bad
+	return violationsError{bad}
+}
+
+// Error returns a sentence for each violation.
+func (e violationsError) Error() string {
+	sentences := make([]string, len(e.FieldViolations))
+	for i, v := range e.FieldViolations {
+		sentences[i] = v.GetDescription()
+	}
+	return strings.Join(sentences, "; ") + "."
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
-// toCoins is what a request asks for, which has passed the contract's rules.
+// toCoins returns the coins of a request, which has passed the contract's rules.
 func toCoins(list []*coin.Coins) []pot.Coins {
 	coins := make([]pot.Coins, len(list))
 	for i, c := range list {
@@ -17,7 +17,7 @@ func toCoins(list []*coin.Coins) []pot.Coins {
 	return coins
 }
 
-// ofCoins is what an answer shows. A count is never more than fits into a pot.
+// ofCoins returns the coins of an answer. A count is never more than fits into a pot.
 func ofCoins(coins []pot.Coins) []*coin.Coins {
 	list := make([]*coin.Coins, len(coins))
 	for i, c := range coins {
@@ -26,6 +26,7 @@ func ofCoins(coins []pot.Coins) []*coin.Coins {
 	return list
 }
 
+// ofPot returns the pot of an answer.
 func ofPot(p pot.Pot) *potpb.PotResponse {
 	return &potpb.PotResponse{
 		PotId: int32(p.ID), PotName: p.Name, MaxCoins: p.MaxCoins, CreateTime: timestamppb.New(p.CreateTime),

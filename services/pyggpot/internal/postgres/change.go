@@ -10,118 +10,59 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
-	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
-// Change implements pot.Repository.
+// Change implements pot.Repository. It waits until no other caller of this replica changes the pot, and then tries to
+// lease and change it until that is done or refused, Options.Retries more times at most. One timer serves all waits.
 func (s *Store) Change(ctx context.Context, id pot.ID, change func(pot.Pot) (pot.Contents, error)) error {
-	c := &changing{store: s, ctx: ctx, pot: id, change: change}
-	err := s.queues.Do(ctx, id, s.options.QueueWait, c.run)
-	if !c.held && !c.begin.IsZero() {
-		s.lock.Waited(contention.InDatabase, time.Since(c.begin))
+	turn, err := s.queues.Enter(ctx, id, s.options.QueueWait)
+	if err != nil {
+		return notBegun(ctx, pot.ErrLocked, err)
 	}
-	if errors.Is(err, bulkhead.ErrBusy) && !errors.Is(err, pot.ErrBusy) && !errors.Is(err, pot.ErrTimeOver) {
-		if ctx.Err() != nil {
-			return fmt.Errorf("%w: %w", pot.ErrTimeOver, err)
-		}
-		return fmt.Errorf("%w: %w", pot.ErrLocked, err)
-	}
-	return err
-}
-
-// changing is one change, from the queue to its end.
-type changing struct {
-	store  *Store
-	ctx    context.Context //nolint:containedctx // the request's, which bulkhead's functions are not given
-	pot    pot.ID
-	change func(pot.Pot) (pot.Contents, error)
-	begin  time.Time // when the lease was first asked for; zero: not yet
-	held   bool      // the lease was held once
-}
-
-// run tries until the change is made or refused: Retries times, or while ctx
-// lasts. One timer serves all waits.
-func (c *changing) run() error {
-	s := c.store
-	w := waiting{newTimer: s.newTimer}
-	defer w.stop()
+	defer turn.Leave()
+	wait := leaseWait{lock: s.lock}
+	defer wait.end()
+	timer := pause{newTimer: s.newTimer}
+	defer timer.stop()
 	for try := 0; ; try++ {
-		err := c.withSlot()
+		err := s.try(ctx, id, change, &wait)
 		if !errors.Is(err, errHeld) && !errors.Is(err, errLost) && !errors.Is(err, errUnsure) {
 			return err
 		}
 		if try == s.options.Retries {
 			return fmt.Errorf("%w: %w", pot.ErrLocked, err)
 		}
-		if err := w.wait(c.ctx, jitter(s.options.RetryWait)); err != nil {
+		if err := timer.wait(ctx, jitter(s.options.RetryWait)); err != nil {
 			return fmt.Errorf("%w: %w", pot.ErrTimeOver, err)
 		}
-		noteRetry(c.ctx, err)
+		recordRetry(ctx, err)
 	}
 }
 
-// waiting is any number of waits with one timer.
-type waiting struct {
-	newTimer func(time.Duration) *time.Timer
-	timer    *time.Timer
-}
-
-// wait waits for d, or returns ctx's error when that ends first.
-func (w *waiting) wait(ctx context.Context, d time.Duration) error {
-	if w.timer == nil {
-		w.timer = w.newTimer(d)
-	} else {
-		w.timer.Reset(d)
+// try leases the pot, changes it and releases the lease. It takes one of the slots for connections, which Change's
+// waits between tries do not hold: they take no connection away from other pots or from reads.
+func (s *Store) try(
+	ctx context.Context, id pot.ID, change func(pot.Pot) (pot.Contents, error), wait *leaseWait,
+) error {
+	slot, err := s.slots.Enter(ctx, id, s.options.QueueWait)
+	if err != nil {
+		return notBegun(ctx, pot.ErrBusy, err)
 	}
-	select {
-	case <-w.timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (w *waiting) stop() {
-	if w.timer != nil {
-		w.timer.Stop()
-	}
-}
-
-// withSlot makes one try, with a right to a connection: to wait for a lease takes
-// none away from other pots, nor from reads.
-func (c *changing) withSlot() error {
-	err := c.store.slots.Do(c.ctx, c.pot, c.store.options.QueueWait, c.try)
-	if errors.Is(err, bulkhead.ErrBusy) {
-		if c.ctx.Err() != nil {
-			return fmt.Errorf("%w: %w", pot.ErrTimeOver, err)
-		}
-		return fmt.Errorf("%w: %w", pot.ErrBusy, err)
-	}
-	return err
-}
-
-// try takes the lease, changes the pot and gives the lease back.
-func (c *changing) try() error {
-	s := c.store
-	if c.begin.IsZero() {
-		c.begin = time.Now()
-	}
-	l, err := s.acquire(c.ctx, c.pot)
+	defer slot.Leave()
+	wait.start()
+	l, err := s.acquire(ctx, id)
 	if err != nil {
 		return err
 	}
-	if !c.held {
-		c.held = true
-		s.lock.Waited(contention.InDatabase, time.Since(c.begin))
-	}
-	t := &transaction{lease: l, change: c.change}
-	err = s.db.InTx(c.ctx, t.run, s.txOptions()...)
-	if leftOpen(err) {
-		err = s.settle(c.ctx, l, err)
+	wait.end()
+	t := &transaction{lease: l, change: change}
+	err = s.db.InTx(ctx, t.run, s.txOptions()...)
+	if unknown(err) {
+		err = s.resolve(ctx, l, err)
 	} else if err != nil {
-		s.release(c.ctx, l)
+		s.release(ctx, l)
 	}
 	if errors.Is(err, errLost) {
 		s.lock.Conflict(contention.Lost)
@@ -132,14 +73,72 @@ func (c *changing) try() error {
 	return err
 }
 
-// transaction is the change's transaction.
+// notBegun returns the error of a change whose turn did not come: reason, or pot.ErrTimeOver when ctx has ended.
+func notBegun(ctx context.Context, reason, err error) error {
+	if ctx.Err() != nil {
+		reason = pot.ErrTimeOver
+	}
+	return fmt.Errorf("%w: %w", reason, err)
+}
+
+// leaseWait measures how long a change waits for its first lease, from its first try on.
+type leaseWait struct {
+	lock  *contention.Metrics
+	begin time.Time // zero before the first try
+	ended bool
+}
+
+// start begins the wait, once.
+func (w *leaseWait) start() {
+	if w.begin.IsZero() {
+		w.begin = time.Now()
+	}
+}
+
+// end records the wait, once, if it has begun.
+func (w *leaseWait) end() {
+	if !w.begin.IsZero() && !w.ended {
+		w.lock.Waited(contention.InDatabase, time.Since(w.begin))
+		w.ended = true
+	}
+}
+
+// pause waits any number of times with one timer.
+type pause struct {
+	newTimer func(time.Duration) *time.Timer
+	timer    *time.Timer
+}
+
+// wait waits for d. It returns ctx's error when that ends first.
+func (p *pause) wait(ctx context.Context, d time.Duration) error {
+	if p.timer == nil {
+		p.timer = p.newTimer(d)
+	} else {
+		p.timer.Reset(d)
+	}
+	select {
+	case <-p.timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// stop releases the timer.
+func (p *pause) stop() {
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+}
+
+// transaction holds the state of a change's transaction.
 type transaction struct {
 	lease   lease
 	change  func(pot.Pot) (pot.Contents, error)
-	refusal error // of change: nothing but the lease is given back
+	refusal error // change's own: then only the lease is released
 }
 
-// run is the transaction's body. It may run more than once.
+// run executes the statements of the transaction. It may be called more than once.
 func (t *transaction) run(ctx context.Context, tx *sqlx.Tx) error {
 	t.refusal = nil
 	before, err := t.fence(ctx, tx)
@@ -151,7 +150,7 @@ func (t *transaction) run(ctx context.Context, tx *sqlx.Tx) error {
 		after = before.Contents
 	}
 	var kinds, counts pq.Int64Array
-	total := before.Contents.Total() // a kind that is not in after stays
+	total := before.Contents.Total() // a kind that is not in after keeps its coins
 	for kind, n := range after {
 		if was := before.Contents[kind]; n != was {
 			kinds, counts = append(kinds, int64(kind)), append(counts, n)
@@ -161,7 +160,7 @@ func (t *transaction) run(ctx context.Context, tx *sqlx.Tx) error {
 	return t.write(ctx, tx, kinds, counts, total)
 }
 
-// fence locks the pot and reads what is in it.
+// fence locks the pot and returns it, or errLost.
 func (t *transaction) fence(ctx context.Context, tx *sqlx.Tx) (pot.Pot, error) {
 	var r row
 	err := tx.GetContext(ctx, &r, fenceSQL, int32(t.lease.pot), t.lease.number)
@@ -171,6 +170,7 @@ func (t *transaction) fence(ctx context.Context, tx *sqlx.Tx) (pot.Pot, error) {
 	return r.domain(), err
 }
 
+// write stores the counts of the kinds that changed and the pot's total, and releases the lease.
 func (t *transaction) write(ctx context.Context, tx *sqlx.Tx, kinds, counts pq.Int64Array, total int64) error {
 	query, args := changeSQL, []any{int32(t.lease.pot), t.lease.number, kinds, counts, total}
 	if len(kinds) == 0 {
@@ -181,7 +181,7 @@ func (t *transaction) write(ctx context.Context, tx *sqlx.Tx, kinds, counts pq.I
 		return err
 	}
 	if n, err := result.RowsAffected(); err != nil || n != 1 {
-		return fmt.Errorf("the fenced pot is gone: %d rows were changed (%w)", n, err)
+		return fmt.Errorf("the fenced pot was not found: %d rows were changed (%w)", n, err)
 	}
 	return nil
 }

@@ -14,9 +14,8 @@ import (
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
-// lease is one try's claim to a pot. Its number is of this try alone: an
-// acquisition that was given up for lost and arrives late all the same must not
-// look like the lease of the next try.
+// lease identifies one try's claim to a pot. No other try has its number: an acquisition whose answer was lost, and
+// that the server executes later, must not look like the lease of the next try.
 type lease struct {
 	pot     pot.ID
 	number  uuid.UUID
@@ -24,8 +23,8 @@ type lease struct {
 }
 
 const (
-	// acquireSQL takes a pot that is free or whose lease has expired. A pot that is
-	// leased does not make it wait, since its WHERE fails before any lock.
+	// acquireSQL leases a pot that is free or whose lease has expired. It does not wait for a leased pot, since its WHERE
+	// fails before any lock.
 	acquireSQL = `
 WITH taken AS (
     UPDATE pyggpot.pot
@@ -37,26 +36,23 @@ SELECT (SELECT lock_expire_time FROM taken) AS expires, lock IS NOT NULL AS expi
 
 	releaseSQL = `UPDATE pyggpot.pot SET lock = NULL, lock_expire_time = NULL WHERE id = $1 AND lock = $2`
 
-	// settleSQL reads whether the lease is still ours, when no change of the pot is
-	// under way any more, and then whether it may have expired. The inner SELECT is
-	// done, lock and all, before the clock is asked.
-	settleSQL = `
+	// resolveSQL waits until no transaction changes the pot, and then reads whether the pot still has this lease, and
+	// whether the lease's time may be over. The inner SELECT has its lock before the clock is read.
+	resolveSQL = `
 SELECT l.ours, clock_timestamp() < $3 AS alive
   FROM (SELECT coalesce(lock = $2, false) AS ours FROM pyggpot.pot WHERE id = $1 FOR UPDATE) AS l`
 )
 
 var (
-	// errHeld says that the pot is leased to somebody else.
+	// errHeld reports that another holder has the pot's lease.
 	errHeld = errors.New("the pot is leased")
-	// errUnsure says that the answer to an acquisition was lost. The lease was
-	// given back, if it was there.
+	// errUnsure reports that the answer to an acquisition was lost. The lease was released, if it had been acquired.
 	errUnsure = errors.New("the answer to the acquisition of a lease was lost")
-	// errLost says that the lease is not ours any more. Nothing was changed.
+	// errLost reports that the lease has expired or that another holder has it. Nothing was changed.
 	errLost = errors.New("the lease is lost")
 )
 
-// acquire tries once to lease the pot. Beside errors of the database it fails with
-// errHeld, errUnsure and pot.ErrNotFound.
+// acquire tries once to lease the pot. Beside errors of the database it returns errHeld, errUnsure and pot.ErrNotFound.
 func (s *Store) acquire(ctx context.Context, id pot.ID) (lease, error) {
 	l := lease{pot: id, number: uuid.New()}
 	var answer []struct {
@@ -68,7 +64,7 @@ func (s *Store) acquire(ctx context.Context, id pot.ID) (lease, error) {
 		return conn.SelectContext(ctx, &answer, acquireSQL, int32(l.pot), l.number, s.options.TTL.Microseconds())
 	})
 	switch {
-	case leftOpen(err):
+	case unknown(err):
 		s.release(ctx, l)
 		return l, errUnsure
 	case err != nil:
@@ -86,45 +82,43 @@ func (s *Store) acquire(ctx context.Context, id pot.ID) (lease, error) {
 	return l, nil
 }
 
-// releaseWithin bounds a release that nobody waits for.
+// releaseWithin bounds a release, which goes on when its caller has left.
 const releaseWithin = time.Second
 
-// release gives the lease back, if it is ours, whether or not the caller is still
-// there. An error is not worth one: the lease expires.
+// release ends the lease if the pot still has it, whether or not ctx has ended. It returns no error: a lease that is
+// not released expires.
 func (s *Store) release(ctx context.Context, l lease) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseWithin)
 	defer cancel()
-	// The error is that of the database, which whoever comes next meets too.
+	// The error is the database's, which the next statement meets as well.
 	_ = s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
 		_, err := conn.ExecContext(ctx, releaseSQL, int32(l.pot), l.number)
 		return err
 	})
 }
 
-// settleWithin bounds the search for what became of a change.
-const settleWithin = 5 * time.Second
+// resolveWithin bounds the look-up of a lost COMMIT.
+const resolveWithin = 5 * time.Second
 
-// settle finds out what became of a change whose COMMIT got no answer: nil says
-// that it is there, an [*sqldb.Error] that is NotApplied that it is not.
+// resolve looks up what became of a change whose COMMIT got no answer. It returns nil when the change is committed, a
+// [*sqldb.Error] that is NotApplied when it is not, and lost when that cannot be known.
 //
-// The change and the release of its lease are one COMMIT, and as long as the lease
-// lives nobody else can take it. So a lease that is ours says that nothing was
-// committed, and one that is gone before its time that all was. This stands in the
-// data: unlike a transaction's id (sqldb.ResolveOutcome) it is true after a crash
-// of the server, too, and costs nothing while all is well. A lease that is gone and
-// whose time is over proves nothing.
-func (s *Store) settle(ctx context.Context, l lease, lost error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
+// The change and the release of its lease are one COMMIT, and until the lease's time is over no other holder can take
+// it. So when the pot still has the lease nothing was committed, and when the lease is gone before its time all was.
+// This is stored with the data: unlike a transaction's id (sqldb.ResolveOutcome) it is right after a crash of the
+// server, too, and costs nothing while no answer is lost. A lease that is gone and whose time is over proves nothing.
+func (s *Store) resolve(ctx context.Context, l lease, lost error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveWithin)
 	defer cancel()
-	w := waiting{newTimer: s.newTimer}
-	defer w.stop()
+	timer := pause{newTimer: s.newTimer}
+	defer timer.stop()
 	for {
 		var answer struct {
 			Ours  bool `db:"ours"`
 			Alive bool `db:"alive"`
 		}
 		err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-			return conn.GetContext(ctx, &answer, settleSQL, int32(l.pot), l.number, l.expires)
+			return conn.GetContext(ctx, &answer, resolveSQL, int32(l.pot), l.number, l.expires)
 		})
 		switch {
 		case err == nil && answer.Ours:
@@ -135,13 +129,13 @@ func (s *Store) settle(ctx context.Context, l lease, lost error) error {
 		case err == nil:
 			return lost
 		}
-		if w.wait(ctx, jitter(s.options.RetryWait)) != nil {
+		if timer.wait(ctx, jitter(s.options.RetryWait)) != nil {
 			return lost
 		}
 	}
 }
 
-// notApplied is the error with a better knowledge of its outcome.
+// notApplied returns err with the outcome NotApplied.
 func notApplied(err error) error {
 	known, ok := errors.AsType[*sqldb.Error](err)
 	if !ok {
@@ -152,8 +146,8 @@ func notApplied(err error) error {
 	return &e
 }
 
-// leftOpen tells whether an error leaves open what was done.
-func leftOpen(err error) bool {
+// unknown reports whether err leaves the outcome unknown.
+func unknown(err error) bool {
 	outcome, known := sqldb.OutcomeOf(err)
 	return known && outcome == sqldb.Unknown
 }

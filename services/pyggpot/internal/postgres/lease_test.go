@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
@@ -18,12 +16,12 @@ import (
 )
 
 const (
-	leasedForever = `UPDATE pyggpot.pot SET lock = gen_random_uuid(), lock_expire_time = clock_timestamp() + interval '1 hour'`
-	expire        = `UPDATE pyggpot.pot SET lock_expire_time = clock_timestamp()`
+	leasedForever = `UPDATE pyggpot.pot
+		SET lock = gen_random_uuid(), lock_expire_time = clock_timestamp() + interval '1 hour'`
+	expire = `UPDATE pyggpot.pot SET lock_expire_time = clock_timestamp()`
 )
 
-// A pot that stays leased: so many tries, one timer for all of them, no goroutine
-// left, and nothing changed.
+// TestRetries: while a pot stays leased, a change tries Retries times more, with one timer for all tries.
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	const retries = 7
@@ -41,13 +39,18 @@ func TestRetries(t *testing.T) {
 		t.Errorf("%g times held, %g waits", held, waits)
 	}
 	apptest.Execute(t, db, expire)
-	if err := r.Change(t.Context(), id, addGold(1)); err != nil || timers.Load() != 1 {
-		t.Errorf("%v with %d timers", err, timers.Load())
+	for range 2 { // the expired lease is taken over, the released one is not
+		if err := r.Change(t.Context(), id, addGold(1)); err != nil || timers.Load() != 1 {
+			t.Errorf("%v with %d timers", err, timers.Load())
+		}
 	}
-	wantBooks(t, db, 1)
+	if n := r.seen.Conflicts(t, contention.TakenOver); n != 1 {
+		t.Errorf("%g leases were taken over, want 1", n)
+	}
+	wantTotal(t, db, 2)
 }
 
-// Whoever leaves while waiting is let go at once; TestMain looks for goroutines.
+// TestWaitingEndsWithTheRequest: a caller whose context ends stops to wait. TestMain looks for goroutines.
 func TestWaitingEndsWithTheRequest(t *testing.T) {
 	t.Parallel()
 	r, db, _ := open(t, func(o *Options) { o.RetryWait = time.Hour })
@@ -67,21 +70,7 @@ func TestWaitingEndsWithTheRequest(t *testing.T) {
 	}
 }
 
-func TestTakeOver(t *testing.T) {
-	t.Parallel()
-	r, db, _ := open(t)
-	id := mustCreate(t, r, 10)
-	apptest.Execute(t, db, leasedForever, expire)
-	if err := r.Change(t.Context(), id, addGold(1)); err != nil || r.seen.Conflicts(t, contention.TakenOver) != 1 {
-		t.Errorf("%v, %g take-overs", err, r.seen.Conflicts(t, contention.TakenOver))
-	}
-	if err := r.Change(t.Context(), id, addGold(1)); err != nil || r.seen.Conflicts(t, contention.TakenOver) != 1 {
-		t.Errorf("a free pot was taken over: %v, %g", err, r.seen.Conflicts(t, contention.TakenOver))
-	}
-	wantBooks(t, db, 2)
-}
-
-// A lease that does not outlive the way to the fence: each try is refused there.
+// TestLostLeasesAreCounted: the fence refuses every try whose lease has expired before it.
 func TestLostLeasesAreCounted(t *testing.T) {
 	t.Parallel()
 	const retries = 4
@@ -98,30 +87,23 @@ func TestLostLeasesAreCounted(t *testing.T) {
 	if n := r.seen.Conflicts(t, contention.Lost); n != retries+1 || waits != 1 || queued != 1 {
 		t.Errorf("%g leases lost, %g waits for a lease, %g in the queue", n, waits, queued)
 	}
-	wantBooks(t, db, 0)
+	wantTotal(t, db, 0)
 }
 
-// change is what a holder of a lease does: the transaction alone.
+// changeUnder runs only the transaction of a change, as the holder of a lease does.
 func (r replica) changeUnder(ctx context.Context, l lease, change func(pot.Pot) (pot.Contents, error)) error {
 	return r.db.InTx(ctx, (&transaction{lease: l, change: change}).run)
 }
 
-// A lease that has expired, was taken over, or was given back changes nothing.
+// TestFenceRefusesAStaleHolder: a holder whose lease has expired, was taken over or was released changes nothing.
 func TestFenceRefusesAStaleHolder(t *testing.T) {
 	t.Parallel()
-	for name, meanwhile := range map[string]func(t *testing.T, r replica, db *sqlx.DB, id pot.ID){
-		"expired": func(t *testing.T, _ replica, db *sqlx.DB, _ pot.ID) { t.Helper(); apptest.Execute(t, db, expire) },
-		"taken over": func(t *testing.T, r replica, db *sqlx.DB, id pot.ID) {
-			t.Helper()
-			apptest.Execute(t, db, expire)
-			if err := r.Change(t.Context(), id, addGold(3)); err != nil {
-				t.Fatal(err)
-			}
-		},
-		"given back": func(t *testing.T, _ replica, db *sqlx.DB, _ pot.ID) {
-			t.Helper()
-			apptest.Execute(t, db, `UPDATE pyggpot.pot SET lock = NULL, lock_expire_time = NULL`)
-		},
+	const release = `UPDATE pyggpot.pot SET lock = NULL, lock_expire_time = NULL`
+	for name, meanwhile := range map[string]struct {
+		statement string
+		takeOver  int64 // coins that another holder adds
+	}{
+		"expired": {expire, 0}, "taken over": {expire, 3}, "released": {release, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -131,23 +113,31 @@ func TestFenceRefusesAStaleHolder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			meanwhile(t, openStore(t, dsn, sqldb.PoolerNone), db, id)
+			apptest.Execute(t, db, meanwhile.statement)
+			if n := meanwhile.takeOver; n > 0 {
+				if err := openStore(t, dsn, sqldb.PoolerNone).Change(t.Context(), id, addGold(n)); err != nil {
+					t.Fatal(err)
+				}
+			}
 			called := false
-			err = r.changeUnder(t.Context(), stale, func(p pot.Pot) (pot.Contents, error) { called = true; return p.Contents, nil })
+			err = r.changeUnder(t.Context(), stale, func(p pot.Pot) (pot.Contents, error) {
+				called = true
+				return p.Contents, nil
+			})
 			if !errors.Is(err, errLost) || called {
 				t.Errorf("%v, called %t", err, called)
 			}
 			var coins int64
-			want := map[string]int64{"taken over": 3}[name]
-			if err := db.GetContext(t.Context(), &coins, `SELECT coins FROM pyggpot.pot`); err != nil || coins != want {
+			err = db.GetContext(t.Context(), &coins, `SELECT coins FROM pyggpot.pot`)
+			if err != nil || coins != meanwhile.takeOver {
 				t.Errorf("%d coins (%v)", coins, err)
 			}
 		})
 	}
 }
 
-// The fence holds the pot to COMMIT: a lease that expires within the transaction
-// can be taken by nobody before the change is there.
+// TestFenceIsHeldToCommit: no holder can take a lease that expires within the transaction before the change is
+// committed.
 func TestFenceIsHeldToCommit(t *testing.T) {
 	t.Parallel()
 	r, db, dsn := open(t, func(o *Options) { o.TTL = 200 * time.Millisecond })
@@ -162,7 +152,8 @@ func TestFenceIsHeldToCommit(t *testing.T) {
 	err = r.changeUnder(t.Context(), l, func(p pot.Pot) (pot.Contents, error) {
 		waittest.Eventually(t, "the lease has expired", func() bool {
 			var expired bool
-			return db.GetContext(t.Context(), &expired, `SELECT lock_expire_time <= clock_timestamp() FROM pyggpot.pot`) == nil && expired
+			err := db.GetContext(t.Context(), &expired, `SELECT lock_expire_time <= clock_timestamp() FROM pyggpot.pot`)
+			return err == nil && expired
 		})
 		go func() { taken <- taker.Change(t.Context(), id, addGold(2)) }()
 		waittest.Eventually(t, "the taker waits for the row", func() bool {
@@ -178,11 +169,11 @@ func TestFenceIsHeldToCommit(t *testing.T) {
 	if err := <-taken; err != nil {
 		t.Error(err)
 	}
-	wantBooks(t, db, 3)
+	wantTotal(t, db, 3)
 }
 
-// A holder that stalls inside its transaction is ended by the server when its
-// lease is: others go on, and its change is not there.
+// TestStalledHolderIsEnded: the server ends the transaction of a stalled holder when its lease expires. Other holders
+// go on, and its change is not stored.
 func TestStalledHolderIsEnded(t *testing.T) {
 	t.Parallel()
 	r, db, dsn := open(t, func(o *Options) { o.TTL = 300 * time.Millisecond })
@@ -203,11 +194,11 @@ func TestStalledHolderIsEnded(t *testing.T) {
 	if n := other.seen.Conflicts(t, contention.TakenOver); n != 1 {
 		t.Errorf("%g take-overs", n)
 	}
-	wantBooks(t, db, 2)
+	wantTotal(t, db, 2)
 }
 
-// A lost answer, or a lost question, at any step: the change is made once or not at
-// all, and it is known which.
+// TestLostReplies: an answer or a statement is lost at any step. The change is made once or not at all, and the caller
+// learns which.
 func TestLostReplies(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -216,12 +207,12 @@ func TestLostReplies(t *testing.T) {
 		text    string
 		applied bool
 	}{
-		{"acquisition, answered in vain", faultproxy.AfterStatement, "expires", true},
-		{"acquisition, never arrived", faultproxy.BeforeStatement, "expires", true},
+		{"acquisition, answer lost", faultproxy.AfterStatement, "expires", true},
+		{"acquisition, statement lost", faultproxy.BeforeStatement, "expires", true},
 		{"fence", faultproxy.AfterStatement, "for update of p", false},
 		{"change", faultproxy.AfterStatement, "unnest", false},
-		{"COMMIT, answered in vain", faultproxy.AfterCommit, "", true},
-		{"COMMIT, never arrived", faultproxy.BeforeCommit, "", false},
+		{"COMMIT, answer lost", faultproxy.AfterCommit, "", true},
+		{"COMMIT, statement lost", faultproxy.BeforeCommit, "", false},
 	} {
 		for how, end := range map[string]faultproxy.How{"FIN": faultproxy.FIN, "RST": faultproxy.RST} {
 			t.Run(tt.name+"/"+how, func(t *testing.T) {
@@ -245,7 +236,7 @@ func TestLostReplies(t *testing.T) {
 				if tt.applied {
 					want = 3
 				}
-				wantBooks(t, db, want)
+				wantTotal(t, db, want)
 				if err := r.Change(t.Context(), id, addGold(1)); err != nil {
 					t.Errorf("the pot is not free: %v", err)
 				}
@@ -254,8 +245,9 @@ func TestLostReplies(t *testing.T) {
 	}
 }
 
-// What cannot be known is not claimed: the lease is gone, and its time is over.
-func TestSettleAdmitsWhatItCannotKnow(t *testing.T) {
+// TestResolve: a lease that is gone before its time says that the change is committed, one that the pot still has that
+// it is not, and one that is gone and whose time is over nothing.
+func TestResolve(t *testing.T) {
 	t.Parallel()
 	r, db, _ := open(t)
 	id := mustCreate(t, r, 10)
@@ -265,25 +257,25 @@ func TestSettleAdmitsWhatItCannotKnow(t *testing.T) {
 	}
 	lost := &sqldb.Error{Outcome: sqldb.Unknown, Reason: sqldb.Connection}
 	apptest.Execute(t, db, `UPDATE pyggpot.pot SET lock = NULL, lock_expire_time = NULL`)
-	if err := r.settle(t.Context(), l, lost); err != nil {
-		t.Errorf("given back in time: %v", err)
+	if err := r.resolve(t.Context(), l, lost); err != nil {
+		t.Errorf("released in time: %v", err)
 	}
 	l.expires = l.expires.Add(-time.Hour)
-	if err := r.settle(t.Context(), l, lost); !leftOpen(err) {
-		t.Errorf("given back, but when? %v", err)
+	if err := r.resolve(t.Context(), l, lost); !unknown(err) {
+		t.Errorf("released, at an unknown time: %v", err)
 	}
 	l, err = r.acquire(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
 	apptest.Execute(t, db, expire)
-	if err := r.settle(t.Context(), l, lost); err == nil || leftOpen(err) {
-		t.Errorf("still ours, if expired: %v", err)
+	if err := r.resolve(t.Context(), l, lost); err == nil || unknown(err) {
+		t.Errorf("still held, but expired: %v", err)
 	}
-	wantBooks(t, db, 0)
+	wantTotal(t, db, 0)
 }
 
-// Changes take no connection away from reads, and too many of them are told so.
+// TestSlots: more changes at once than Options.Changes are refused with ErrBusy.
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	r, db, _ := open(t, func(o *Options) { o.Changes, o.QueueWait = 1, 50*time.Millisecond })
@@ -299,12 +291,13 @@ func TestSlots(t *testing.T) {
 		if err := r.Change(t.Context(), id, addGold(1)); !errors.Is(err, pot.ErrLocked) {
 			t.Errorf("a second change of the pot: %v", err)
 		}
-		if n := r.seen.Conflicts(t, contention.QueueTimeout); n != 1 { // the second pot had no slot, which is no conflict
+		// The second pot had no slot, which is no conflict.
+		if n := r.seen.Conflicts(t, contention.QueueTimeout); n != 1 {
 			t.Errorf("%g changes gave up in the queue, want 1", n)
 		}
 		return p.Contents.Plus(pot.Contents{pot.Gold: 1}), nil
 	}); err != nil {
 		t.Error(err)
 	}
-	wantBooks(t, db, 1)
+	wantTotal(t, db, 1)
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
-// row is a pot row with the coins of the pot, which one statement reads as of one
-// moment and without a lock.
+// row holds a pot with its coins, which one statement reads as of one moment and without a lock.
 type row struct {
 	ID            int32         `db:"id"`
 	Name          string        `db:"pot_name"`
@@ -24,6 +23,7 @@ type row struct {
 	Counts        pq.Int64Array `db:"counts"`
 }
 
+// domain returns the row as a pot.
 func (r row) domain() pot.Pot {
 	p := pot.Pot{
 		ID: pot.ID(r.ID), Name: r.Name, MaxCoins: r.MaxCoins, CreateTime: r.CreateTime.UTC(),
@@ -44,15 +44,15 @@ const (
 	findSQL       = `SELECT ` + potColumns + ` FROM pyggpot.pot AS p ` + ofPot + ` WHERE p.id = $1`
 	findByNameSQL = `SELECT ` + potColumns + ` FROM pyggpot.pot AS p ` + ofPot + ` WHERE p.pot_name = $1`
 
-	// The total stands in every row; a page beyond the last one has a row without
-	// a pot, for the total.
+	// Every row has the total; a page beyond the last one has a row without a pot, for the total.
 	listSQL = `
 SELECT t.total, coalesce(p.id, 0) AS id, coalesce(p.pot_name, '') AS pot_name, coalesce(p.max_coins, 0) AS max_coins,
        coalesce(p.create_time, 'epoch') AS create_time,
        coalesce(p.denominations, '{}') AS denominations, coalesce(p.counts, '{}') AS counts
   FROM (SELECT count(*) AS total FROM pyggpot.pot) AS t
   LEFT JOIN (SELECT ` + potColumns + `
-               FROM (SELECT id, pot_name, max_coins, create_time FROM pyggpot.pot ORDER BY id LIMIT $1 OFFSET $2) AS p ` + ofPot + `
+               FROM (SELECT id, pot_name, max_coins, create_time
+                       FROM pyggpot.pot ORDER BY id LIMIT $1 OFFSET $2) AS p ` + ofPot + `
             ) AS p ON true
  ORDER BY p.id`
 )
@@ -95,12 +95,11 @@ func (s *Store) List(ctx context.Context, limit, offset int64) ([]pot.Pot, int64
 			list = append(list, r.domain())
 		}
 	}
-	return list, rows[0].Total, nil // there is always one, for the total
+	return list, rows[0].Total, nil // at least one row has the total
 }
 
-// createSQL looks before it inserts: an INSERT that meets the name takes a number
-// of the identity all the same, and a client that asks for a name that is taken
-// over and over would use up all 2^31.
+// createSQL checks the name before it inserts: an INSERT that conflicts takes a number of the identity all the same, so
+// a client that repeats a name that exists could use up all 2^31.
 const createSQL = `
 INSERT INTO pyggpot.pot (pot_name, max_coins)
 SELECT $1, $2 WHERE NOT EXISTS (SELECT FROM pyggpot.pot WHERE pot_name = $1)

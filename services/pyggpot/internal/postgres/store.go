@@ -20,19 +20,19 @@ func Migrations() migrate.Source {
 	return migrate.Source{FS: migrations, Dir: "migrations", Schema: "pyggpot"}
 }
 
-// Options are the bounds of a store. All must be positive, but for Retries.
+// Options are the bounds of a store. All but Retries must be positive.
 type Options struct {
-	// TTL is how long a lease lives.
+	// TTL is how long a lease lasts.
 	TTL time.Duration
-	// Retries is how often a change tries again to get its lease.
+	// Retries is how often a change tries again to lease its pot.
 	Retries int
-	// RetryWait is how long it waits before, half more or less.
+	// RetryWait is how long it waits before each of these tries, half more or less.
 	RetryWait time.Duration
-	// QueueWait is how long a change waits for the others of its process.
+	// QueueWait is how long a change waits for other changes of its process.
 	QueueWait time.Duration
 	// Changes is how many changes may use a connection at once.
 	Changes int
-	// Contention is told what becomes of leases; it may be nil.
+	// Contention records waits and conflicts; it may be nil.
 	Contention *contention.Metrics
 }
 
@@ -42,14 +42,13 @@ type Store struct {
 	options  Options
 	lock     *contention.Metrics
 	queues   *bulkhead.Bulkhead[pot.ID] // one change of a pot at a time
-	slots    *bulkhead.Bulkhead[pot.ID] // so many changes with a connection
+	slots    *bulkhead.Bulkhead[pot.ID] // changes that may use a connection
 	newTimer func(time.Duration) *time.Timer
 }
 
 var _ pot.Repository = (*Store)(nil)
 
-// pots is how many pots may have a queue at once: no bound of its own, since
-// requests have one.
+// pots is how many pots may have a queue at once: more than there are requests at once.
 const pots = 1 << 20
 
 // New returns a store on db, whose schema must have been migrated.
@@ -61,5 +60,5 @@ func New(db *sqldb.DB, o Options) *Store {
 	}
 }
 
-// jitter is d, half more or less, so that replicas do not meet again.
+// jitter returns d, half more or less, so that replicas do not try at the same moment again.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d+1) }

@@ -8,9 +8,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// noteRetry tells the request's span, if there is one, why its change is tried
-// again: the statements below it show the tries, and this what was in the way.
-func noteRetry(ctx context.Context, err error) {
+// recordRetry adds an event to the request's span, if it has one, that says why its change is tried again. The
+// statements below the span show the tries themselves.
+func recordRetry(ctx context.Context, err error) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
 		return

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Kind is what a coin is made of, by its number on the wire and in the store.
+// Kind is the metal of a coin, by its number on the wire and in the store.
 type Kind int32
 
 // The kinds.
@@ -15,21 +15,17 @@ const (
 	Gold   Kind = 100
 )
 
-// Valid tells whether the kind is one of those above.
-func (k Kind) Valid() bool { return k == Bronze || k == Silver || k == Gold }
-
-// Coins are so many coins of one kind.
+// Coins is a number of coins of one kind.
 type Coins struct {
 	Kind  Kind
 	Count int64
 }
 
-// Contents are coins by kind. A kind without coins need not be there. A store's
-// and a request's numbers fit into 32 bits and there are few of them, so that
-// no sum comes near 64.
+// Contents holds numbers of coins by kind; a kind may be missing. The numbers of a store and of a request fit into 32
+// bits and there are few of them, so no sum overflows.
 type Contents map[Kind]int64
 
-// Sum gathers coins, of which several may be of one kind.
+// Sum returns coins by kind; several entries may have the same kind.
 func Sum(coins []Coins) Contents {
 	sum := make(Contents, len(coins))
 	for _, c := range coins {
@@ -38,7 +34,7 @@ func Sum(coins []Coins) Contents {
 	return sum
 }
 
-// Total is how many coins there are.
+// Total returns the number of coins.
 func (c Contents) Total() int64 {
 	var total int64
 	for _, n := range c {
@@ -47,7 +43,7 @@ func (c Contents) Total() int64 {
 	return total
 }
 
-// List is the coins by ascending kind, those without a coin left out.
+// List returns the coins by ascending kind, without the kinds that have none.
 func (c Contents) List() []Coins {
 	list := make([]Coins, 0, len(c))
 	for _, kind := range slices.Sorted(maps.Keys(c)) {
@@ -58,19 +54,17 @@ func (c Contents) List() []Coins {
 	return list
 }
 
-// Plus is both together.
+// Plus returns the sum of both.
 func (c Contents) Plus(more Contents) Contents {
-	sum := maps.Clone(c)
-	if sum == nil {
-		sum = make(Contents, len(more))
-	}
+	sum := make(Contents, len(c)+len(more))
+	maps.Copy(sum, c)
 	for kind, n := range more {
 		sum[kind] += n
 	}
 	return sum
 }
 
-// Less is what is left without the others, of which there must be enough.
+// Less returns c without the coins of fewer, of which c must have enough.
 func (c Contents) Less(fewer Contents) Contents {
 	left := maps.Clone(c)
 	for kind, n := range fewer {
@@ -79,7 +73,7 @@ func (c Contents) Less(fewer Contents) Contents {
 	return left
 }
 
-// AtMost is as many of the wanted as there are, kind by kind.
+// AtMost returns, kind by kind, as many of the wanted coins as c has.
 func (c Contents) AtMost(wanted Contents) Contents {
 	there := make(Contents, len(wanted))
 	for kind, n := range wanted {

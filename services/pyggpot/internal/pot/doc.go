@@ -1,27 +1,25 @@
-// Package pot is the domain of the pyggpot service: pots of coins that many
-// replicas change, one change of a pot at a time. It imports only the standard
-// library; adapters depend on it, never the other way round.
+// Package pot is the domain of the pyggpot service: pots of coins that many replicas change, one change of a pot at a
+// time. It imports only the standard library; adapters depend on it, never the other way round.
 //
 // # States of a pot
 //
-//	free ──lease taken──► leased ──changed and given back, or only given back──► free
-//	                        │
-//	                        └──TTL over──► free for whoever asks next
+//	free ──acquired──► leased ──changed and released, or released──► free
+//	                      │
+//	                      └──expired──► free for the next holder
 //
 // # Invariants
 //
 //   - 0 <= coins in the pot <= MaxCoins, and no kind is below 0.
-//   - A change is made by whoever holds the pot's lease, whole or not at all. One
-//     whose lease has expired changes nothing, however late it comes.
-//   - What is answered is what was put in or taken out: the coins in a pot are the
-//     sum of all that was added less the sum of all that was removed.
-//   - To look waits for nobody and sees a pot between two changes.
+//   - Only the holder of the pot's lease changes it, whole or not at all. A holder whose lease has expired changes
+//     nothing, however late it comes.
+//   - A change returns exactly what it added or removed: the coins in a pot are the sum of all that was added less the
+//     sum of all that was removed.
+//   - Reads do not wait, and see a pot between two changes.
 //   - Coins taken at random are each equally likely: see [Contents.Random].
 //
 // # On failure
 //
-// A holder that dies leaves its lease behind, which expires; nothing of its
-// change is there. A change whose confirmation was lost is looked up by the lease
-// that it gives back; where even that cannot tell, the error says that the outcome
-// is unknown, and nothing is repeated by itself.
+// The lease of a holder that dies expires, and nothing of its change is stored. A change whose COMMIT got no answer is
+// looked up by the lease that it releases; when that shows nothing, the error says that the outcome is unknown. No
+// change is repeated by itself.
 package pot

@@ -2,28 +2,26 @@ package pot
 
 import "math"
 
-// The hat of the ratio of uniforms: s = hatSlope*sqrt(variance+1/2) + hatOffset is
-// the width of the rectangle that covers every hypergeometric distribution
-// (E. Stadlober, "The ratio of uniforms approach for generating discrete random
-// variates", J. Comput. Appl. Math. 31, 1990, equation 8; NumPy draws by it too).
-// TestHatCovers holds it against every small distribution.
+// The hat of the ratio of uniforms: hatSlope*sqrt(variance+1/2) + hatOffset is the width of the rectangle that covers
+// every hypergeometric distribution (E. Stadlober, "The ratio of uniforms approach for generating discrete random
+// variates", J. Comput. Appl. Math. 31, 1990, equation 8; NumPy uses it too). TestHatCovers tests it with every small
+// distribution.
 var (
 	hatSlope  = 2 * math.Sqrt(2/math.E)   //nolint:gochecknoglobals // a constant that Go cannot spell
 	hatOffset = 3 - 2*math.Sqrt(3/math.E) //nolint:gochecknoglobals // as above
 )
 
-// deviations is how far out the tails are cut: beyond it lies less than 1e-57.
+// deviations is where the tails are cut: the probability beyond is less than 1e-57.
 const deviations = 16
 
-// hypergeometric draws how many of n coins, taken at random out of good and bad
-// ones, are good. 0 <= n <= good+bad < 2^53.
+// hypergeometric draws how many of n coins, taken at random out of good and bad ones, are good. 0 <= n <= good+bad <
+// 2^53.
 //
-// It is exact but for rounding: the probability of each result, relative to the
-// most likely one, is right to 1e-8 for counts up to 2^31 (see logFactorialRatio).
-// A test by chi-square would need more than 10^15 draws to see it.
+// It is exact but for rounding: the probability of each result, relative to the most likely one, is right to 1e-8 for
+// counts up to 2^31 (see logFactorialRatio). A test by chi-square would need more than 10^15 draws to see it.
 func hypergeometric(good, bad, n int64, source Source) int64 {
 	all := good + bad
-	switch { // one result only
+	switch { // only one result is possible
 	case n == 0 || good == 0:
 		return 0
 	case bad == 0:
@@ -31,8 +29,7 @@ func hypergeometric(good, bad, n int64, source Source) int64 {
 	case n == all:
 		return good
 	}
-	// By symmetry the smaller halves are enough: the fewer coins of the two, and
-	// the fewer of taken and left.
+	// By symmetry it suffices to draw for the rarer of the two kinds, and for the smaller of taken and left.
 	few, many := min(good, bad), max(good, bad)
 	taken := min(n, all-n)
 	x := newHat(few, many, taken).draw(source)
@@ -45,7 +42,7 @@ func hypergeometric(good, bad, n int64, source Source) int64 {
 	return x
 }
 
-// hat is the rectangle from which a hypergeometric number is drawn.
+// hat holds the rectangle from which a hypergeometric number is drawn.
 type hat struct {
 	few, many, taken int64
 	mode             int64
@@ -53,6 +50,7 @@ type hat struct {
 	end              float64 // results are below
 }
 
+// newHat returns the hat of a distribution.
 func newHat(few, many, taken int64) hat {
 	f, m, t := float64(few), float64(many), float64(taken)
 	all := f + m
@@ -69,7 +67,7 @@ func newHat(few, many, taken int64) hat {
 	}
 }
 
-// draw throws points into the rectangle until one falls under the distribution.
+// draw draws points of the rectangle until one is under the distribution, and returns its result.
 func (h hat) draw(source Source) int64 {
 	for {
 		u, v := uniform(source), uniform(source)
@@ -92,70 +90,58 @@ func (h hat) draw(source Source) int64 {
 	}
 }
 
-// uniform is a number in (0, 1), one of 2^52, each equally likely.
+// uniform returns a number in (0, 1), one of 2^52, each equally likely.
 func uniform(source Source) float64 {
 	const bits = 52
 	return (float64(source.Uint64()>>(64-bits)) + 0.5) / (1 << bits)
 }
 
-// logRatio is the logarithm of how likely x is, divided by how likely the mode is.
+// logRatio returns the logarithm of the probability of x divided by that of the mode.
 func (h hat) logRatio(x int64) float64 {
 	d := x - h.mode
 	return -(logFactorialRatio(h.mode, d) + logFactorialRatio(h.few-h.mode, -d) +
 		logFactorialRatio(h.taken-h.mode, -d) + logFactorialRatio(h.many-h.taken+h.mode, d))
 }
 
-// logFactorialRatio is log((n+d)!/n!), with an error below 2e-9 for n and n+d up to
-// 2^31 and d up to 2^18, which is 16 deviations of the widest such distribution.
+// logFactorialRatio returns log((n+d)!/n!), with an error below 2e-9 for n and n+d up to 2^31 and d up to 2^18, which
+// is 16 deviations of the widest such distribution.
 //
-// The difference of two logarithms of factorials would be off by 4e-6: each is as
-// large as 4e10. Stirling's series (DLMF 5.11.1) is therefore subtracted term by
-// term: what remains is as large as d*log(n) = 2^18*21.5 = 5.6e6, of which
-// rounding takes 2^-53 a few times over.
+// The difference of two logarithms of factorials would be off by 4e-6: each is as large as 4e10. Stirling's series
+// (DLMF
+// 5.11.1) is therefore subtracted term by term: the rest is as large as d*log(n) = 2^18*21.5 = 5.6e6, of which rounding
+// takes a few times 2^-53.
 func logFactorialRatio(n, d int64) float64 {
-	if n < exactly && n+d < exactly {
-		return exactFactorial(n+d) - exactFactorial(n)
+	if n == 0 || n+d == 0 || n < small && n+d < small { // Stirling's series has log(n)
+		return logFactorial(n+d) - logFactorial(n)
 	}
 	a, b, diff := float64(n), float64(n+d), float64(d)
-	if n == 0 || n+d == 0 { // log(0)
-		return wholeFactorial(n+d) - wholeFactorial(n)
-	}
 	growth := math.Log1p(diff / a)
-	if 2*b < a { // 1+diff/a would lose what b has
+	if 2*b < a { // 1+diff/a would lose digits of b
 		growth = math.Log(b / a)
 	}
 	return (a+0.5)*growth + diff*math.Log(b) - diff + stirling(b) - stirling(a)
 }
 
 const (
-	// exactly is below which a factorial is exact in a float64 (18! < 2^53).
-	exactly = 19
-	// The series of Stirling's remainder, good to 1e-16 from exactly on.
+	// small is the bound below which log(n!) is not computed by the series.
+	small = 19
+	// The series of Stirling's remainder, right to 1e-16 from there on.
 	stirling1, stirling3, stirling5, stirling7 = 1. / 12, -1. / 360, 1. / 1260, -1. / 1680
 	stirling9, stirling11                      = 1. / 1188, -691. / 360360
 )
 
-// stirling is log(n!) less (n+1/2)log(n) - n + log(2*pi)/2.
+// stirling returns log(n!) less (n+1/2)log(n) - n + log(2*pi)/2.
 func stirling(n float64) float64 {
-	if n < exactly {
+	if n < small {
 		const halfLogTwoPi = 0.9189385332046727417803297364056176
-		return exactFactorial(int64(n)) - ((n+0.5)*math.Log(n) - n + halfLogTwoPi)
+		return logFactorial(int64(n)) - ((n+0.5)*math.Log(n) - n + halfLogTwoPi)
 	}
 	q := 1 / (n * n)
 	return (stirling1 + q*(stirling3+q*(stirling5+q*(stirling7+q*(stirling9+q*stirling11))))) / n
 }
 
-// wholeFactorial is log(n!) where the other factorial is 0!, so that n is small.
-func wholeFactorial(n int64) float64 {
-	whole, _ := math.Lgamma(float64(n) + 1)
-	return whole
-}
-
-// exactFactorial is log(n!) for n below exactly.
-func exactFactorial(n int64) float64 {
-	product := int64(1)
-	for i := int64(2); i <= n; i++ {
-		product *= i
-	}
-	return math.Log(float64(product))
+// logFactorial returns log(n!) for a small n.
+func logFactorial(n int64) float64 {
+	log, _ := math.Lgamma(float64(n) + 1)
+	return log
 }

@@ -2,10 +2,10 @@ package pot
 
 import "time"
 
-// ID is a pot's number, from 1 on.
+// ID identifies a pot: 1 and up.
 type ID int32
 
-// Pot is a pot and what is in it.
+// Pot holds a pot and its coins.
 type Pot struct {
 	ID         ID
 	Name       string
@@ -14,22 +14,18 @@ type Pot struct {
 	Contents   Contents
 }
 
-const (
-	// DefaultPageSize is how many pots a page has when nobody says.
-	DefaultPageSize = 25
-	// MaxPageSize is how many pots a page may have.
-	MaxPageSize = 100
-)
+// DefaultPageSize is the number of pots on a page when the request names none.
+const DefaultPageSize = 25
 
-// Page is a part of the list of all pots, in the order of their ids.
+// Page selects a part of the list of all pots, in the order of their ids.
 type Page struct {
 	// Number counts from 1.
 	Number int32
-	// Size is 1 to MaxPageSize; 0 stands for DefaultPageSize.
+	// Size is how many pots a page has; 0 stands for DefaultPageSize.
 	Size int32
 }
 
-// Limit is how many pots the page has at most.
+// Limit returns how many pots the page has at most.
 func (p Page) Limit() int64 {
 	if p.Size == 0 {
 		return DefaultPageSize
@@ -37,5 +33,5 @@ func (p Page) Limit() int64 {
 	return int64(p.Size)
 }
 
-// Offset is how many pots stand on the pages before. It fits for any page.
+// Offset returns how many pots are on the pages before. It overflows for no page.
 func (p Page) Offset() int64 { return (int64(p.Number) - 1) * p.Limit() }

@@ -2,21 +2,19 @@ package pot
 
 import (
 	"crypto/rand"
-	"fmt"
 	mathrand "math/rand/v2"
 )
 
-// Source is a source of random words, each equally likely.
+// Source returns random words, each equally likely.
 type Source interface {
 	// Uint64 returns the next word.
 	Uint64() uint64
 }
 
-// NewSource returns a source that nobody can foresee: ChaCha8 with a seed of the
-// system. It is for one goroutine.
+// NewSource returns an unpredictable source, ChaCha8 with a seed of the system, for one goroutine.
 func NewSource() *mathrand.ChaCha8 {
 	var seed [32]byte
-	// Read never fails (its documentation); the error is there for the interface.
+	// Read never fails, as its documentation says.
 	_, _ = rand.Read(seed[:])
 	return mathrand.NewChaCha8(seed)
 }
@@ -24,15 +22,13 @@ func NewSource() *mathrand.ChaCha8 {
 // wordsPerKind is how many words of the source one kind takes.
 const wordsPerKind = 2
 
-// Random draws n of the coins, every coin equally likely, or all when there are
-// no more than n. What comes of it is distributed by the multivariate
-// hypergeometric distribution: the first kind's share is hypergeometric among all
-// coins, the next one's among the coins that are left, and so on.
+// Random draws n of the coins, every coin equally likely, or all when there are no more than n. The result has the
+// multivariate hypergeometric distribution: the first kind's share is hypergeometric among all coins, the next one's
+// among the coins that are left, and so on.
 //
-// Time and memory depend on the number of kinds alone, and so does what is taken
-// from the source: two words for each kind that is there, for ten coins as for
-// 10^9. They seed a generator of the kind's own (PCG-DXSM), because drawing by
-// rejection takes as many tries as it takes, 1.4 on average.
+// Time and memory depend only on the number of kinds, and so does the number of words taken from the source: two for
+// each kind, for ten coins as for 10^9. They seed a generator for that kind (PCG-DXSM), because drawing by rejection
+// takes a number of tries that is not known before, 1.4 on average.
 func (c Contents) Random(n int64, source Source) Contents {
 	list := c.List()
 	left := c.Total()
@@ -52,6 +48,3 @@ func (c Contents) Random(n int64, source Source) Contents {
 	}
 	return drawn
 }
-
-// String is for logs and tests: "1:5 10:3".
-func (c Coins) String() string { return fmt.Sprintf("%d:%d", c.Kind, c.Count) }

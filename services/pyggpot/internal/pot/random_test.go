@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// seeded is a source that a test can repeat.
+// seeded returns a source that a test can repeat.
 func seeded(n byte) *mathrand.ChaCha8 { return mathrand.NewChaCha8([32]byte{n}) }
 
-// counted counts the words that are taken.
+// counted is a source that counts its words.
 type counted struct {
 	Source
 
@@ -20,18 +20,6 @@ type counted struct {
 func (c *counted) Uint64() uint64 {
 	c.words++
 	return c.Source.Uint64()
-}
-
-// Ten coins cost as many random words as ten to the ninth.
-func TestRandomTakesTheSameNumberOfWords(t *testing.T) {
-	t.Parallel()
-	for _, n := range []int64{1, 10, 1e3, 1e6, 1e9} {
-		source := &counted{Source: seeded(1)}
-		drawn := Contents{Bronze: 7e8, Silver: 7e8, Gold: 7e8}.Random(n, source)
-		if drawn.Total() != n || source.words != 3*wordsPerKind {
-			t.Errorf("%d coins: %d drawn with %d words", n, drawn.Total(), source.words)
-		}
-	}
 }
 
 func TestRandomBoundaries(t *testing.T) {
@@ -68,8 +56,8 @@ func TestRandomBoundaries(t *testing.T) {
 	}
 }
 
-// pearson is the statistic of traps.md, section 10: the draws of one removal are
-// not independent, so that it is scaled by (N-1)/(N-n).
+// pearson returns the chi-square statistic of many draws. The coins of one draw are not independent, so it is scaled by
+// (N-1)/(N-n).
 func pearson(pot Contents, n int64, draws int, draw func() Contents) float64 {
 	sums := Contents{}
 	for range draws {
@@ -84,7 +72,7 @@ func pearson(pot Contents, n int64, draws int, draw func() Contents) float64 {
 	return x * float64(all-1) / float64(all-n)
 }
 
-// limit is what chi-square with two degrees of freedom exceeds once in a million.
+// limit is the value that chi-square with two degrees of freedom exceeds once in a million.
 const limit = 27.63
 
 func TestEveryCoinIsEquallyLikely(t *testing.T) {
@@ -94,12 +82,12 @@ func TestEveryCoinIsEquallyLikely(t *testing.T) {
 		n     int64
 		draws int
 	}{
-		"traps.md, section 10": {Contents{Bronze: 50, Silver: 30, Gold: 20}, 40, 300},
-		"few coins":            {Contents{Bronze: 3, Silver: 2, Gold: 1}, 2, 20_000},
-		"one coin":             {Contents{Bronze: 50, Silver: 30, Gold: 20}, 1, 20_000},
-		"nearly all":           {Contents{Bronze: 500, Silver: 300, Gold: 200}, 990, 2000},
-		"as many as fit":       {Contents{Bronze: 1 << 30, Silver: 1 << 29, Gold: 1<<29 - 1}, 1e9, 3000},
-		"uneven":               {Contents{Bronze: 2e9, Silver: 1e5, Gold: 100}, 1e8, 3000},
+		"40 of 100":      {Contents{Bronze: 50, Silver: 30, Gold: 20}, 40, 300},
+		"few coins":      {Contents{Bronze: 3, Silver: 2, Gold: 1}, 2, 20_000},
+		"one coin":       {Contents{Bronze: 50, Silver: 30, Gold: 20}, 1, 20_000},
+		"nearly all":     {Contents{Bronze: 500, Silver: 300, Gold: 200}, 990, 2000},
+		"as many as fit": {Contents{Bronze: 1 << 30, Silver: 1 << 29, Gold: 1<<29 - 1}, 1e9, 3000},
+		"uneven":         {Contents{Bronze: 2e9, Silver: 1e5, Gold: 100}, 1e8, 3000},
 	} {
 		source := seeded(3)
 		if x := pearson(tt.pot, tt.n, tt.draws, func() Contents { return tt.pot.Random(tt.n, source) }); x > limit {
@@ -108,8 +96,8 @@ func TestEveryCoinIsEquallyLikely(t *testing.T) {
 	}
 }
 
-// A draw that takes each kind equally often, as one may think is fair, is caught
-// in every one of these tests; so is one that is only slightly off.
+// TestABiasedDrawIsCaught: the test above fails for a draw that takes each kind equally often, and for one that is only
+// slightly biased.
 func TestABiasedDrawIsCaught(t *testing.T) {
 	t.Parallel()
 	pot := Contents{Bronze: 50, Silver: 30, Gold: 20}
@@ -127,15 +115,15 @@ func TestABiasedDrawIsCaught(t *testing.T) {
 		if x := pearson(pot, 40, 300, byKind); x <= limit {
 			t.Errorf("the biased draw passed with %.2f", x)
 		}
-		more := Contents{Bronze: 60, Silver: 30, Gold: 20} // as if there were ten bronze coins more
+		more := Contents{Bronze: 60, Silver: 30, Gold: 20} // as if the pot had ten bronze coins more
 		if x := pearson(pot, 40, 3000, func() Contents { return more.Random(40, source) }); x <= limit {
 			t.Errorf("the slightly biased draw passed with %.2f", x)
 		}
 	}
 }
 
-// The means alone would not tell a draw whose spread is wrong: each single result
-// is held against its probability.
+// TestHypergeometricResultByResult compares each single result with its probability: a draw with a wrong spread may
+// have the right mean.
 func TestHypergeometricResultByResult(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ good, bad, n int64 }{
@@ -170,7 +158,7 @@ func TestHypergeometricResultByResult(t *testing.T) {
 	}
 }
 
-// probability is the exact one.
+// probability returns the exact probability of k.
 func probability(good, bad, n, k int64) float64 {
 	ways := new(big.Int).Mul(new(big.Int).Binomial(good, k), new(big.Int).Binomial(bad, n-k))
 	p := new(big.Rat).SetFrac(ways, new(big.Int).Binomial(good+bad, n))
@@ -178,8 +166,8 @@ func probability(good, bad, n, k int64) float64 {
 	return f
 }
 
-// At 10^9 coins results are too many to count one by one: their distance from the
-// mean, in deviations, must be normal, middle and tails.
+// TestHypergeometricOfMany: at 10^9 coins there are too many results to count one by one; their distance from the mean,
+// in deviations, must have the normal distribution.
 func TestHypergeometricOfMany(t *testing.T) {
 	t.Parallel()
 	const good, bad, n, draws, bins = 1 << 30, 1 << 30, 1e9, 200_000, 40
@@ -201,8 +189,8 @@ func TestHypergeometricOfMany(t *testing.T) {
 	}
 }
 
-// The rectangle covers every distribution of up to 60 coins: no result is cut off,
-// which is what the method's exactness rests on.
+// TestHatCovers: the rectangle covers every distribution of up to 60 coins, so that no result is cut off. The method is
+// exact only then.
 func TestHatCovers(t *testing.T) {
 	t.Parallel()
 	for all := int64(2); all <= 60; all++ {
@@ -223,7 +211,7 @@ func TestHatCovers(t *testing.T) {
 	}
 }
 
-// The bound that logFactorialRatio states, against sums of logarithms.
+// TestLogFactorialRatio compares logFactorialRatio with sums of logarithms.
 func TestLogFactorialRatio(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int64{0, 1, 2, 17, 18, 19, 20, 100, 1e4, 1e6, 1e9, math.MaxInt32 - 1<<18} {
@@ -242,20 +230,8 @@ func TestLogFactorialRatio(t *testing.T) {
 	}
 }
 
-func BenchmarkRandom(b *testing.B) {
-	for name, n := range map[string]int64{"10": 10, "1e9": 1e9} {
-		b.Run(name, func(b *testing.B) {
-			source := seeded(6)
-			pot := Contents{Bronze: 7e8, Silver: 7e8, Gold: 7e8}
-			for b.Loop() {
-				pot.Random(n, source)
-			}
-		})
-	}
-}
-
-// The numbers that one kind's share takes, rejected ones included: about as many
-// for 10^9 coins as for ten. A draw that goes coin by coin takes n of them.
+// TestDrawsDoNotGrowWithTheCoins: drawing one kind's share takes about as many random numbers for 10^9 coins as for
+// ten, rejected ones included, and all kinds take two words each of the source.
 func TestDrawsDoNotGrowWithTheCoins(t *testing.T) {
 	t.Parallel()
 	const times = 10_000
@@ -269,6 +245,11 @@ func TestDrawsDoNotGrowWithTheCoins(t *testing.T) {
 		}
 		if mean := float64(source.words) / times; mean > 6 || most > 100 {
 			t.Errorf("%d coins: %.1f numbers on average, %d at the most", n, mean, most)
+		}
+		source.words = 0
+		drawn := Contents{Bronze: 7e8, Silver: 7e8, Gold: 7e8}.Random(n, source)
+		if drawn.Total() != n || source.words != 3*wordsPerKind {
+			t.Errorf("%d coins: %d drawn with %d words", n, drawn.Total(), source.words)
 		}
 	}
 }

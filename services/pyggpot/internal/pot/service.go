@@ -1,12 +1,9 @@
 package pot
 
-import (
-	"context"
-	"fmt"
-)
+import "context"
 
-// Service implements the inbound ports. It holds no state of its own, so any
-// number of replicas may run.
+// Service implements the inbound ports for requests that keep the contract's rules, which the adapter checks. It holds
+// no state of its own, so any number of replicas may run.
 type Service struct {
 	repository Repository
 	source     func() Source
@@ -17,8 +14,7 @@ var (
 	_ CoinsAPI = (*Service)(nil)
 )
 
-// NewService returns the domain's service. source makes what coins are drawn by,
-// one for each removal: NewSource where it matters.
+// NewService returns the domain's service. source returns the random source of one removal, such as NewSource.
 func NewService(r Repository, source func() Source) *Service { return &Service{r, source} }
 
 // Create implements PotsAPI.
@@ -36,20 +32,11 @@ func (s *Service) ViewByName(ctx context.Context, name string) (Pot, error) {
 
 // List implements PotsAPI.
 func (s *Service) List(ctx context.Context, page Page) ([]Pot, int64, error) {
-	if page.Number < 1 || page.Size < 0 || page.Size > MaxPageSize {
-		return nil, 0, fmt.Errorf("%w: page %d of size %d", ErrInvalid, page.Number, page.Size)
-	}
 	return s.repository.List(ctx, page.Limit(), page.Offset())
 }
 
 // Add implements CoinsAPI.
 func (s *Service) Add(ctx context.Context, id ID, coins []Coins) ([]Coins, error) {
-	if err := check(coins); err != nil {
-		return nil, err
-	}
-	if len(coins) == 0 {
-		return nil, fmt.Errorf("%w: no coins", ErrInvalid)
-	}
 	added := Sum(coins)
 	err := s.repository.Change(ctx, id, func(p Pot) (Contents, error) {
 		if p.Contents.Total()+added.Total() > int64(p.MaxCoins) {
@@ -65,12 +52,6 @@ func (s *Service) Add(ctx context.Context, id ID, coins []Coins) ([]Coins, error
 
 // Remove implements CoinsAPI.
 func (s *Service) Remove(ctx context.Context, id ID, wanted []Coins, count int64) ([]Coins, error) {
-	if err := check(wanted); err != nil {
-		return nil, err
-	}
-	if count < 0 || count == 0 && len(wanted) == 0 {
-		return nil, fmt.Errorf("%w: a count of %d", ErrInvalid, count)
-	}
 	var removed Contents
 	err := s.repository.Change(ctx, id, func(p Pot) (Contents, error) {
 		removed = p.Contents.AtMost(Sum(wanted))
@@ -85,14 +66,4 @@ func (s *Service) Remove(ctx context.Context, id ID, wanted []Coins, count int64
 		return nil, err
 	}
 	return removed.List(), nil
-}
-
-// check refuses what a contract lets nobody send.
-func check(coins []Coins) error {
-	for _, c := range coins {
-		if !c.Kind.Valid() || c.Count < 1 {
-			return fmt.Errorf("%w: %s", ErrInvalid, c)
-		}
-	}
-	return nil
 }

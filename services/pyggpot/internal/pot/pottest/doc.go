@@ -1,3 +1,2 @@
-// Package pottest is the suite that every repository of pots must pass, and a
-// repository in memory that passes it. Only tests import it.
+// Package pottest holds the suite that every repository of pots must pass. Only tests import it.
 package pottest
