@@ -28,7 +28,7 @@ type Program struct {
 	Summary string
 	// Config returns a pointer to a new configuration struct, whose variables --help prints. Nil leaves the table out.
 	Config func() any
-	// Commands are what the binary can do beside version; the first is the default.
+	// Commands are what the binary can do beside version, at least one; the first is the default.
 	Commands []Command
 }
 
@@ -42,30 +42,30 @@ type Command struct {
 	Run func(ctx context.Context, environ map[string]string) error
 }
 
-// versionCommand is the command that every program has.
-const versionCommand = "version"
-
 // Main runs the command that args name, the first one when they name none, and returns the exit status: 0, 1 when the
 // command failed, 2 for a bad command line. It writes an error to stderr in one sentence. args are those after the
 // program's name, environ is config.Environ().
 func Main(p Program, args []string, environ map[string]string, stdout, stderr io.Writer) int {
-	name, help, err := parseArgs(args)
-	if err == nil && !help && name == versionCommand {
-		return p.report(stderr, p.printVersion(stdout))
+	p.Commands = append(slices.Clip(p.Commands), Command{
+		Name: "version", Help: "print the version",
+		Run: func(context.Context, map[string]string) error { return p.printVersion(stdout) },
+	})
+	status := exitError
+	var err error
+	if slices.ContainsFunc(args, asksForHelp) {
+		err = p.printHelp(stdout)
+	} else if cmd, bad := p.find(args); bad != nil {
+		status, err = exitUsage, fmt.Errorf("%w; run %s --help", bad, p.Name)
+	} else {
+		ctx, stop := notifyContext(context.Background())
+		defer stop()
+		err = cmd.Run(ctx, environ)
 	}
-	var cmd Command
 	if err == nil {
-		cmd, err = p.find(name)
+		return exitOK
 	}
-	if err != nil {
-		return p.complain(stderr, fmt.Errorf("%w; run %s --help", err, p.Name), exitUsage)
-	}
-	if help {
-		return p.report(stderr, p.printHelp(stdout))
-	}
-	ctx, stop := notifyContext(context.Background())
-	defer stop()
-	return p.report(stderr, cmd.Run(ctx, environ))
+	_, _ = fmt.Fprintf(stderr, "%s: %v\n", p.Name, err)
+	return status
 }
 
 // notifyContext returns a context that ends at the first SIGINT or SIGTERM, after which these signals have their
@@ -76,56 +76,33 @@ func notifyContext(parent context.Context) (context.Context, context.CancelFunc)
 	return ctx, stop
 }
 
-// parseArgs parses the command line: at most one command, and the flags of every binary. An empty name is the default
-// command.
-func parseArgs(args []string) (name string, help bool, err error) {
-	for _, arg := range args {
-		switch {
-		case arg == "-h" || arg == "-help" || arg == "--help":
-			help = true
-		case arg == "--version" || arg == "-version":
-			arg = versionCommand
-			fallthrough
-		case !strings.HasPrefix(arg, "-"):
-			if name != "" {
-				return "", false, fmt.Errorf("unexpected argument %q after %s", arg, name)
-			}
-			name = arg
-		default:
-			return "", false, fmt.Errorf("unknown flag %q: settings are environment variables", arg)
-		}
-	}
-	if name == "help" {
-		return "", true, nil
-	}
-	return name, help, nil
+func asksForHelp(arg string) bool {
+	return strings.TrimLeft(arg, "-") == "help" || arg == "-h"
 }
 
-func (p Program) find(name string) (Command, error) {
-	if name == "" && len(p.Commands) > 0 {
+// find returns the command that args name: at most one, the first command when they are empty.
+func (p Program) find(args []string) (Command, error) {
+	if len(args) == 0 {
 		return p.Commands[0], nil
 	}
-	names := make([]string, 0, len(p.Commands)+1)
-	for _, c := range append(slices.Clip(p.Commands), Command{Name: versionCommand}) { // its --help is that of the program
-		if c.Name == name {
-			return c, nil
-		}
-		names = append(names, c.Name)
+	names := make([]string, len(p.Commands))
+	for i, c := range p.Commands {
+		names[i] = c.Name
 	}
-	return Command{}, fmt.Errorf("unknown command %q, the commands are %s", name, strings.Join(names, ", "))
-}
-
-// report returns the exit status for the error of a command.
-func (p Program) report(stderr io.Writer, err error) int {
-	if err == nil {
-		return exitOK
+	name := args[0]
+	if strings.TrimLeft(name, "-") == "version" {
+		name = "version"
 	}
-	return p.complain(stderr, err, exitError)
-}
-
-func (p Program) complain(stderr io.Writer, err error, status int) int {
-	_, _ = fmt.Fprintf(stderr, "%s: %v\n", p.Name, err)
-	return status
+	i := slices.Index(names, name)
+	switch {
+	case strings.HasPrefix(name, "-"):
+		return Command{}, fmt.Errorf("unknown flag %q: settings are environment variables", name)
+	case i < 0:
+		return Command{}, fmt.Errorf("unknown command %q, the commands are %s", name, strings.Join(names, ", "))
+	case len(args) > 1:
+		return Command{}, fmt.Errorf("unexpected argument %q after %s", args[1], name)
+	}
+	return p.Commands[i], nil
 }
 
 // printHelp prints the commands and the table of variables.
@@ -133,7 +110,7 @@ func (p Program) printHelp(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n\nUsage: %s [command]\n\nCommands:\n", p.Name, p.Summary, p.Name)
 	commands := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for i, c := range append(slices.Clip(p.Commands), Command{Name: versionCommand, Help: "print the version"}) {
+	for i, c := range p.Commands {
 		if i == 0 {
 			c.Help += " (default)"
 		}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -19,43 +18,37 @@ import (
 
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/lifecycle"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 // childEnv makes the test binary a service, for the tests that send signals.
 const childEnv = "ROWLOCK_LIFECYCLE_CHILD"
 
 func TestMain(m *testing.M) {
-	if mode := config.Environ()[childEnv]; mode != "" {
-		os.Exit(lifecycle.Main(child(mode), nil, nil, os.Stdout, os.Stderr))
+	if config.Environ()[childEnv] != "" {
+		os.Exit(lifecycle.Main(child(), nil, nil, os.Stdout, os.Stderr))
 	}
 	goleak.VerifyTestMain(m)
 }
 
-// child returns a service that prints when it is up and when it drains; in the mode "slow" it drains until the
-// deadline.
-func child(mode string) lifecycle.Program {
+// child returns a service that prints when it is up and when it drains, which takes until the deadline.
+func child() lifecycle.Program {
 	serve := func(ctx context.Context, _ map[string]string) error {
 		say := func(line string) error { _, err := fmt.Fprintln(os.Stdout, line); return err }
 		return lifecycle.Run(ctx, slog.New(slog.NewTextHandler(os.Stderr, nil)), time.Minute, lifecycle.Part{
 			Name:  "api",
 			Start: func(context.Context) error { return say("up") },
-			Stop: func(ctx context.Context) error {
-				if err := say("draining"); err != nil || mode != "slow" {
-					return err
-				}
-				<-ctx.Done()
-				return ctx.Err()
-			},
+			Stop:  func(ctx context.Context) error { err := say("draining"); <-ctx.Done(); return err },
 		})
 	}
 	return lifecycle.Program{Name: "child", Commands: []lifecycle.Command{{Name: "serve", Run: serve}}}
 }
 
-// startChild starts the test binary as a service and waits until it is up.
-func startChild(t *testing.T, mode string) (*exec.Cmd, *bufio.Scanner, *bytes.Buffer) {
-	t.Helper()
+// The first signal begins the orderly end, which the log explains; the second kills.
+func TestASecondSignalKills(t *testing.T) {
+	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(cmd.Environ(), childEnv+"="+mode)
+	cmd.Env = append(cmd.Environ(), childEnv+"=1")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	stdout, err := cmd.StdoutPipe()
@@ -66,66 +59,31 @@ func startChild(t *testing.T, mode string) (*exec.Cmd, *bufio.Scanner, *bytes.Bu
 		t.Fatal(err)
 	}
 	lines := bufio.NewScanner(stdout)
-	waitFor(t, lines, "up")
-	return cmd, lines, &stderr
-}
-
-func waitFor(t *testing.T, lines *bufio.Scanner, want string) {
-	t.Helper()
-	if !lines.Scan() || lines.Text() != want {
-		t.Fatalf("the child said %q (%v), want %q", lines.Text(), lines.Err(), want)
+	for _, want := range []string{"up", "draining"} { // would drain for a minute
+		if !lines.Scan() || lines.Text() != want {
+			t.Fatalf("the child said %q (%v), want %q", lines.Text(), lines.Err(), want)
+		}
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
 	}
-}
-
-func send(t *testing.T, cmd *exec.Cmd, sig syscall.Signal) {
-	t.Helper()
-	if err := cmd.Process.Signal(sig); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestASignalEndsTheProcessInOrder(t *testing.T) {
-	t.Parallel()
-	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
-		t.Run(sig.String(), func(t *testing.T) {
-			t.Parallel()
-			cmd, lines, stderr := startChild(t, "quick")
-			send(t, cmd, sig)
-			waitFor(t, lines, "draining")
-			if err := cmd.Wait(); err != nil {
-				t.Errorf("the child ended with %v, want status 0\n%s", err, stderr)
-			}
-			if want := fmt.Sprintf("reason=%q", sig.String()+" signal received"); !strings.Contains(stderr.String(), want) {
-				t.Errorf("the log does not name the signal:\n%s", stderr)
-			}
-		})
-	}
-}
-
-func TestASecondSignalKills(t *testing.T) {
-	t.Parallel()
-	cmd, lines, stderr := startChild(t, "slow")
-	send(t, cmd, syscall.SIGTERM)
-	waitFor(t, lines, "draining") // would go on for a minute
-	begin := time.Now()
 	// The first signal may still be on its way out of the handler when the child drains.
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
-	for {
+	waittest.Eventually(t, "the child is gone", func() bool {
 		_ = cmd.Process.Signal(syscall.SIGINT) // fails once the child is gone, which is the aim
 		select {
-		case err := <-done:
-			if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != -1 { // -1: by a signal
-				t.Errorf("the child ended with %v, want death by a signal\n%s", err, stderr)
-			}
-			if took := time.Since(begin); took > 10*time.Second {
-				t.Errorf("it took %s", took)
-			}
-			return
-		case <-ticker.C:
+		case err = <-done:
+			return true
+		default:
+			return false
 		}
+	})
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != -1 { // -1: by a signal
+		t.Errorf("the child ended with %v, want death by a signal\n%s", err, &stderr)
+	}
+	if !strings.Contains(stderr.String(), `reason="terminated signal received"`) {
+		t.Errorf("the log does not name the signal:\n%s", &stderr)
 	}
 }
 
@@ -156,6 +114,9 @@ func TestCommandLine(t *testing.T) {
 	t.Parallel()
 	version := "counts " + lifecycle.Version() + " ("
 	const unknown = "counts: unknown command \"run\", the commands are serve, migrate, versionHELP\n"
+	const commands = "  serve    answer requests (default)\n  migrate  apply migrations and end\n" +
+		"  version  print the version\n"
+	const flag = "counts: unknown flag \"--port=1\": settings are environment variablesHELP\n"
 	const unexpected = "counts: unexpected argument %q after %sHELP\n"
 	for name, tt := range map[string]struct {
 		args   []string
@@ -164,23 +125,17 @@ func TestCommandLine(t *testing.T) {
 		stdout string // how it begins
 		stderr string // all of it; HELP stands for the hint
 	}{
-		"default":           {nil, 0, "serve 1", "", ""},
-		"by name":           {[]string{"serve"}, 0, "serve 1", "", ""},
-		"failure":           {[]string{"migrate"}, 1, "migrate 1", "", "counts: boom\n"},
-		"version":           {[]string{"version"}, 0, "", version, ""},
-		"--version":         {[]string{"--version"}, 0, "", version, ""},
-		"--help":            {[]string{"--help"}, 0, "", "counts: counts things\n\nUsage: counts [command]\n", ""},
-		"-h":                {[]string{"-h"}, 0, "", "counts: counts things\n", ""},
-		"help":              {[]string{"help"}, 0, "", "counts: counts things\n", ""},
-		"help of one":       {[]string{"migrate", "--help"}, 0, "", "counts: counts things\n", ""},
-		"help of version":   {[]string{"version", "--help"}, 0, "", "counts: counts things\n", ""},
-		"unknown":           {[]string{"run"}, 2, "", "", unknown},
-		"unknown with help": {[]string{"run", "--help"}, 2, "", "", unknown},
-		"flag": {
-			[]string{"serve", "--port=1"},
-			2, "", "",
-			"counts: unknown flag \"--port=1\": settings are environment variablesHELP\n",
-		},
+		"default":          {nil, 0, "serve 1", "", ""},
+		"by name":          {[]string{"serve"}, 0, "serve 1", "", ""},
+		"failure":          {[]string{"migrate"}, 1, "migrate 1", "", "counts: boom\n"},
+		"version":          {[]string{"version"}, 0, "", version, ""},
+		"--version":        {[]string{"--version"}, 0, "", version, ""},
+		"--help":           {[]string{"--help"}, 0, "", "counts: counts things\n\nUsage: counts [command]\n", ""},
+		"-h":               {[]string{"-h"}, 0, "", "counts: counts things\n", ""},
+		"help":             {[]string{"help"}, 0, "", "counts: counts things\n", ""},
+		"help of one":      {[]string{"migrate", "--help"}, 0, "", "counts: counts things\n", ""},
+		"unknown":          {[]string{"run"}, 2, "", "", unknown},
+		"flag":             {[]string{"--port=1"}, 2, "", "", flag},
 		"two":              {[]string{"serve", "migrate"}, 2, "", "", fmt.Sprintf(unexpected, "migrate", "serve")},
 		"version and more": {[]string{"version", "all"}, 2, "", "", fmt.Sprintf(unexpected, "all", "version")},
 	} {
@@ -193,23 +148,12 @@ func TestCommandLine(t *testing.T) {
 		if !strings.HasPrefix(stdout.String(), tt.stdout) || (tt.stdout == "") != (stdout.Len() == 0) {
 			t.Errorf("%s: stdout %q, want it to begin with %q", name, &stdout, tt.stdout)
 		}
+		if help := stdout.String(); strings.HasPrefix(name, "help") && (!strings.Contains(help, commands) ||
+			!strings.Contains(help, "\nEnvironment:\n  DATABASE_URL ")) {
+			t.Errorf("%s: the help lacks commands or variables:\n%s", name, help)
+		}
 		if want := strings.ReplaceAll(tt.stderr, "HELP", "; run counts --help"); stderr.String() != want {
 			t.Errorf("%s: stderr %q, want %q", name, &stderr, want)
-		}
-	}
-}
-
-func TestHelpHasCommandsAndVariables(t *testing.T) {
-	t.Parallel()
-	var calls []string
-	var stdout bytes.Buffer
-	lifecycle.Main(program(&calls), []string{"--help"}, nil, &stdout, io.Discard)
-	for _, want := range []string{
-		"  serve    answer requests (default)\n", "  migrate  apply migrations and end\n", "  version  print the version\n",
-		"\nEnvironment:\n", "\n  DATABASE_URL ",
-	} {
-		if !strings.Contains(stdout.String(), want) {
-			t.Errorf("the help lacks %q:\n%s", want, &stdout)
 		}
 	}
 }
@@ -223,9 +167,6 @@ func TestWhatCannotBePrintedIsAnError(t *testing.T) {
 		if status != 1 || !strings.Contains(stderr.String(), errBoom.Error()) {
 			t.Errorf("%s: status %d, stderr %q", arg, status, &stderr)
 		}
-	}
-	if status := lifecycle.Main(lifecycle.Program{Name: "empty"}, nil, nil, io.Discard, io.Discard); status != 2 {
-		t.Errorf("a program without commands ends with %d, want 2", status)
 	}
 }
 

@@ -78,39 +78,15 @@ func TestRunStartsInOrderAndStopsInReverse(t *testing.T) {
 			t.Errorf("Run: %v, want nil after an orderly end", err)
 		}
 		expect(t, j, "start db", "start api", "asked", "stop api", "end api", "stop db", "end db")
+		if err := lifecycle.Run(ctx, quiet(), timeout, j.worker("late")); err != nil || len(j.all()) != 7 {
+			t.Errorf("Run with a context that has ended: %v, %q", err, j.all())
+		}
 		for _, want := range []string{
 			"msg=started ms=0", `msg=stopping reason="terminated signal received" within_ms=20000`, "msg=stopped ms=0",
 		} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("the log lacks %q:\n%s", want, &out)
 			}
-		}
-	})
-}
-
-// While the last part drains, the first must still work.
-func TestAPartIsAliveUntilThoseAfterItHaveStopped(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(ctx context.Context) {
-		alive := make(chan struct{})
-		db := lifecycle.Part{Name: "db", Run: func(ctx context.Context) error {
-			<-ctx.Done()
-			close(alive)
-			return nil
-		}}
-		api := lifecycle.Part{Name: "api", Stop: func(ctx context.Context) error {
-			select {
-			case <-alive:
-				t.Error("db ended while api was draining")
-			case <-time.After(5 * time.Second):
-			}
-			if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) != timeout-5*time.Second {
-				t.Errorf("the deadline of the stop is %v", deadline)
-			}
-			return ctx.Err()
-		}}
-		if err := lifecycle.Run(ctx, quiet(), timeout, db, api); err != nil {
-			t.Errorf("Run: %v", err)
 		}
 	})
 }
@@ -189,27 +165,6 @@ func text(err error) string {
 	return err.Error()
 }
 
-func TestTheContextOfStartEndsWithIt(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(ctx context.Context) {
-		kept := make(chan context.Context, 1)
-		part := lifecycle.Part{
-			Name:  "db",
-			Start: func(ctx context.Context) error { kept <- ctx; return ctx.Err() },
-			Run: func(ctx context.Context) error {
-				if (<-kept).Err() == nil {
-					t.Error("the context of Start outlived it")
-				}
-				<-ctx.Done()
-				return nil
-			},
-		}
-		if err := lifecycle.Run(ctx, quiet(), timeout, part); err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
-}
-
 // One deadline holds for all parts; a part that hangs is named and left, and what only needs closing is still closed.
 func TestAPartThatDoesNotStop(t *testing.T) {
 	t.Parallel()
@@ -272,19 +227,5 @@ func TestAllErrorsAreReturned(t *testing.T) {
 		if want := "first: boom\nsecond: torn\nstuck"; text(err) != want {
 			t.Errorf("Run: %q, want %q", text(err), want)
 		}
-	})
-}
-
-func TestRunWithNothingToDo(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(ctx context.Context) {
-		if err := lifecycle.Run(ctx, quiet(), timeout, lifecycle.Part{Name: "empty"}); err != nil {
-			t.Errorf("Run: %v", err)
-		}
-		j := &journal{}
-		if err := lifecycle.Run(ctx, quiet(), timeout, j.worker("late")); err != nil {
-			t.Errorf("Run with a context that has ended: %v", err)
-		}
-		expect(t, j)
 	})
 }
