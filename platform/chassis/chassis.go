@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"slices"
 
+	"go.opentelemetry.io/otel/propagation"
+
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/httpserver"
@@ -105,7 +107,7 @@ func (c *Chassis) Telemetry() *telemetry.Telemetry { return c.telemetry }
 // Operations returns the maker of the spans of what the service does; nil where tracing is off. An error is a fault
 // in them when its answer has a status of 500 or more.
 func (c *Chassis) Operations() *telemetry.Operations {
-	if !c.telemetry.TracingEnabled() {
+	if c.telemetry.Tracing() == nil {
 		return nil
 	}
 	return telemetry.NewOperations(c.telemetry.TracerProvider(), c.name, c.describe)
@@ -140,8 +142,9 @@ func (c *Chassis) Listen(name, addr string, docs httpserver.Docs) (*httpserver.S
 		Docs: docs,
 	}, httpserver.Deps{
 		Log: c.log, Registry: c.telemetry.Registry(),
-		TracerProvider: c.telemetry.TracerProvider(), Propagator: c.telemetry.Propagator(),
-		Tracing: c.telemetry.TracingEnabled(),
+		// Without baggage: no code reads it, and the SDK logs what it cannot parse of it.
+		TracerProvider: c.telemetry.TracerProvider(), Propagator: propagation.TraceContext{},
+		Tracing: c.telemetry.Tracing() != nil,
 		Errors:  append(c.settings.Errors, sqldb.Problem), WriteError: c.settings.WriteError,
 	})
 	if err != nil {

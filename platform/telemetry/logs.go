@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -9,25 +10,16 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// newHandler returns the handler behind the service's logger. It fails on a level or a format that it does not know.
+// newHandler returns the handler behind the service's logger. It fails on a level that it does not know.
 func newHandler(cfg Config) (slog.Handler, error) {
-	levels := map[string]slog.Level{
-		"": slog.LevelInfo, "info": slog.LevelInfo,
-		"debug": slog.LevelDebug, "warn": slog.LevelWarn, "error": slog.LevelError,
-	}
-	level, known := levels[cfg.LogLevel]
-	if !known {
-		return nil, fmt.Errorf("telemetry: LOG_LEVEL %q is not debug, info, warn or error", cfg.LogLevel)
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(cmp.Or(cfg.LogLevel, "info"))); err != nil {
+		return nil, fmt.Errorf("telemetry: LOG_LEVEL: %w", err)
 	}
 	opts := &slog.HandlerOptions{Level: level}
-	var handler slog.Handler
-	switch cfg.LogFormat {
-	case "json", "":
-		handler = slog.NewJSONHandler(cfg.Output, opts)
-	case "text":
+	var handler slog.Handler = slog.NewJSONHandler(cfg.Output, opts)
+	if cfg.LogFormat == "text" {
 		handler = slog.NewTextHandler(cfg.Output, opts)
-	default:
-		return nil, fmt.Errorf("telemetry: LOG_FORMAT %q is not json or text", cfg.LogFormat)
 	}
 	return traceHandler{handler.WithAttrs([]slog.Attr{
 		slog.String("service", cfg.Service), slog.String("version", cfg.Version),

@@ -35,7 +35,7 @@ func withoutIdlePolls(next sdktrace.SpanProcessor) *idlePolls {
 
 // OnStart records the beginning of a poll.
 func (p *idlePolls) OnStart(parent context.Context, s sdktrace.ReadWriteSpan) {
-	if poll, _ := attributeOf(s, attributePoll); poll.AsBool() && !s.Parent().IsValid() {
+	if attributeOf(s, attributePoll).AsBool() && !s.Parent().IsValid() {
 		p.mu.Lock()
 		p.held[s.SpanContext().TraceID()] = nil
 		p.open.Add(1)
@@ -70,19 +70,18 @@ func (p *idlePolls) release(s sdktrace.ReadOnlySpan) (held []sdktrace.ReadOnlySp
 	case !s.Parent().IsValid(): // the poll itself
 		delete(p.held, id)
 		p.open.Add(-1)
-		found, set := attributeOf(s, attributeFound)
-		return held, !set || found.AsInt64() > 0 || s.Status().Code == codes.Error
+		return held, attributeOf(s, attributeFound).AsInt64() > 0 || s.Status().Code == codes.Error
 	case len(held) < maxHeld:
 		p.held[id] = append(held, s)
 	}
 	return nil, false
 }
 
-func attributeOf(s sdktrace.ReadOnlySpan, key attribute.Key) (value attribute.Value, set bool) {
+func attributeOf(s sdktrace.ReadOnlySpan, key attribute.Key) (value attribute.Value) {
 	for _, a := range s.Attributes() {
 		if a.Key == key {
-			return a.Value, true
+			return a.Value
 		}
 	}
-	return value, false
+	return value
 }

@@ -8,19 +8,18 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// spanCounters count the recorded spans by outcome.
-type spanCounters struct{ exported, failed, dropped prometheus.Counter }
-
-// newSpanCounters returns the metric and its three series, which exist from the start: increase() does not see a
+// newSpanCounter returns the metric of the recorded spans. Its series exist from the start: increase() does not see a
 // counter that appears with its first event.
-func newSpanCounters() (*prometheus.CounterVec, spanCounters) {
-	vec := prometheus.NewCounterVec(prometheus.CounterOpts{
+func newSpanCounter() *prometheus.CounterVec {
+	spans := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "rowlock_trace_spans_total",
 		Help: "Recorded spans by outcome: exported; failed, when the collector refused at least one of their batch or " +
 			"did not answer; dropped, when the queue was full.",
 	}, []string{"outcome"})
-	counter := func(outcome string) prometheus.Counter { return vec.WithLabelValues(outcome) }
-	return vec, spanCounters{exported: counter("exported"), failed: counter("failed"), dropped: counter("dropped")}
+	for _, outcome := range []string{"exported", "failed", "dropped"} {
+		spans.WithLabelValues(outcome)
+	}
+	return spans
 }
 
 // countedSpans is the SDK's queue of spans with its exporter, counted. The SDK drops silently what its queue cannot
@@ -29,13 +28,13 @@ func newSpanCounters() (*prometheus.CounterVec, spanCounters) {
 type countedSpans struct {
 	sdktrace.SpanProcessor // the queue
 
-	counters spanCounters
-	size     int64
-	pending  atomic.Int64
+	counter *prometheus.CounterVec // by outcome
+	size    int64
+	pending atomic.Int64
 }
 
-func newCountedSpans(exporter sdktrace.SpanExporter, size int, counters spanCounters) *countedSpans {
-	c := &countedSpans{counters: counters, size: int64(size)}
+func newCountedSpans(exporter sdktrace.SpanExporter, size int, counter *prometheus.CounterVec) *countedSpans {
+	c := &countedSpans{counter: counter, size: int64(size)}
 	c.SpanProcessor = sdktrace.NewBatchSpanProcessor(countedExporter{exporter, c}, sdktrace.WithMaxQueueSize(size))
 	return c
 }
@@ -46,7 +45,7 @@ func (c *countedSpans) OnEnd(s sdktrace.ReadOnlySpan) {
 	case !s.SpanContext().IsSampled():
 	case c.pending.Add(1) > c.size:
 		c.pending.Add(-1)
-		c.counters.dropped.Inc()
+		c.counter.WithLabelValues("dropped").Inc()
 	default:
 		c.SpanProcessor.OnEnd(s)
 	}
@@ -63,10 +62,10 @@ type countedExporter struct {
 func (e countedExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	err := e.SpanExporter.ExportSpans(ctx, spans)
 	e.queue.pending.Add(-int64(len(spans)))
+	outcome := "exported"
 	if err != nil {
-		e.queue.counters.failed.Add(float64(len(spans)))
-	} else {
-		e.queue.counters.exported.Add(float64(len(spans)))
+		outcome = "failed"
 	}
+	e.queue.counter.WithLabelValues(outcome).Add(float64(len(spans)))
 	return err //nolint:wrapcheck // the SDK reports it
 }

@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
@@ -31,8 +30,8 @@ func TestSpansAreCounted(t *testing.T) {
 	t.Parallel()
 	const size = 8
 	exporter := gate{make(chan error)}
-	_, counters := newSpanCounters()
-	queue := newCountedSpans(exporter, size, counters)
+	counter := newSpanCounter()
+	queue := newCountedSpans(exporter, size, counter)
 	provider := NewProvider(queue)
 	end := func(n int) {
 		for range n {
@@ -42,11 +41,9 @@ func TestSpansAreCounted(t *testing.T) {
 	}
 	want := func(exported, failed, dropped float64) {
 		t.Helper()
-		for c, want := range map[prometheus.Counter]float64{
-			counters.exported: exported, counters.failed: failed, counters.dropped: dropped,
-		} {
-			if got := testutil.ToFloat64(c); got != want {
-				t.Errorf("%s counts %g spans, want %g", c.Desc(), got, want)
+		for outcome, want := range map[string]float64{"exported": exported, "failed": failed, "dropped": dropped} {
+			if got := testutil.ToFloat64(counter.WithLabelValues(outcome)); got != want {
+				t.Errorf("%g spans are %s, want %g", got, outcome, want)
 			}
 		}
 	}

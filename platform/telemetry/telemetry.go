@@ -8,7 +8,6 @@ import (
 	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/propagation"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
@@ -58,7 +57,7 @@ func New(ctx context.Context, cfg Config) (*Telemetry, error) {
 	if err != nil {
 		return nil, err
 	}
-	spans, counters := newSpanCounters()
+	spans := newSpanCounter()
 	registry, err := newRegistry(cfg, spans)
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: register metrics: %w", err)
@@ -71,7 +70,7 @@ func New(ctx context.Context, cfg Config) (*Telemetry, error) {
 		t.logger.WarnContext(ctx, "OTEL_TRACES_EXPORTER=otlp has no effect: set OTEL_EXPORTER_OTLP_ENDPOINT to send traces")
 	}
 	if traces.enabled {
-		if t.sdk, err = newTracerProvider(ctx, cfg, traces, counters); err != nil {
+		if t.sdk, err = newTracerProvider(ctx, cfg, traces, spans); err != nil {
 			return nil, fmt.Errorf("telemetry: tracing: %w", err)
 		}
 		t.tracing = t.sdk
@@ -97,13 +96,6 @@ func (t *Telemetry) Tracing() trace.TracerProvider {
 	}
 	return t.tracing
 }
-
-// TracingEnabled reports whether spans are exported. Code on the hot path asks once, when it is built.
-func (t *Telemetry) TracingEnabled() bool { return t.sdk != nil }
-
-// Propagator returns the reader and writer of W3C traceparent and tracestate. Baggage is left out: no code reads it,
-// and the SDK logs what it cannot parse of it.
-func (*Telemetry) Propagator() propagation.TextMapPropagator { return propagation.TraceContext{} }
 
 // Shutdown sends the spans that are still waiting and stops the exporter, until ctx ends. Logger and registry stay
 // usable; a second call does nothing.

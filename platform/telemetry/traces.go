@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -70,7 +71,7 @@ func readTraceSettings(environ map[string]string) (s traceSettings, err error) {
 // newTracerProvider returns the provider that sends to the endpoint of the OTEL_EXPORTER_OTLP_* variables. It opens no
 // connections.
 func newTracerProvider(
-	ctx context.Context, cfg Config, s traceSettings, counters spanCounters,
+	ctx context.Context, cfg Config, s traceSettings, counter *prometheus.CounterVec,
 ) (*sdktrace.TracerProvider, error) {
 	res, err := newResource(ctx, cfg)
 	if err != nil {
@@ -86,7 +87,7 @@ func newTracerProvider(
 	if err != nil {
 		return nil, fmt.Errorf("make the OTLP exporter: %w", err)
 	}
-	return NewProvider(withoutIdlePolls(newCountedSpans(exporter, s.queueSize, counters)), sdktrace.WithResource(res)), nil
+	return NewProvider(withoutIdlePolls(newCountedSpans(exporter, s.queueSize, counter)), sdktrace.WithResource(res)), nil
 }
 
 // NewProvider returns a provider as the services use it. A panic leaves no event in a span: the SDK's would hold the
