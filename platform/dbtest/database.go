@@ -3,10 +3,8 @@ package dbtest
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"database/sql"
 	"database/sql/driver"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -96,9 +94,8 @@ func (s *server) template(ctx context.Context, t testing.TB, admin string, src m
 	if err != nil {
 		return "", err
 	}
-	// The same files in another schema are another template.
-	key := sha256.Sum256([]byte(strings.Join([]string{hash, src.Dir, src.Schema, src.HistorySchema}, "\x00")))
-	name := templatePrefix + hex.EncodeToString(key[:8])
+	const digits = 16
+	name := templatePrefix + hash[:digits]
 
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,8 +15,8 @@ type dialect struct {
 	// txSettings begin each transaction of a migration. A change of a table waits for a second at most, because all other
 	// users of the table wait behind it; a long migration is not cut off.
 	txSettings string
-	// history is the name of the history table; historyExists answers with one boolean.
-	history, historyExists string
+	// history is the name of the history table.
+	history string
 	// schemas are those that must exist before the first migration.
 	schemas []string
 	// begin precedes tryLock where it is set; tryLock answers with one boolean, and unlock frees the lock.
@@ -53,13 +53,10 @@ SET LOCAL idle_in_transaction_session_timeout = 0;`
 		goose:      database.DialectPostgres,
 		txSettings: settings,
 		history:    src.historySchema() + "." + historyTable,
-		historyExists: `SELECT EXISTS (
-    SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-    WHERE n.nspname = '` + src.historySchema() + `' AND c.relname = '` + historyTable + `')`,
-		schemas: src.schemas(),
-		begin:   "BEGIN ISOLATION LEVEL READ COMMITTED;" + settings,
-		tryLock: fmt.Sprintf("SELECT pg_try_advisory_xact_lock(%d)", src.lockKey()),
-		unlock:  "ROLLBACK",
+		schemas:    src.schemas(),
+		begin:      "BEGIN ISOLATION LEVEL READ COMMITTED;" + settings,
+		tryLock:    fmt.Sprintf("SELECT pg_try_advisory_xact_lock(%d)", src.lockKey()),
+		unlock:     "ROLLBACK",
 	}
 }
 
@@ -76,31 +73,17 @@ func mysqlDialect(src Source) dialect {
 		txSettings: "SET lock_wait_timeout = 1, innodb_lock_wait_timeout = 1" +
 			" /*M! , max_statement_time = 0, idle_transaction_timeout = 0 */",
 		history: history,
-		historyExists: `SELECT EXISTS (SELECT 1 FROM information_schema.tables
-    WHERE table_schema = DATABASE() AND table_name = '` + history + `')`,
 		tryLock: "SELECT coalesce(GET_LOCK(" + lock + ", 0), 0)",
 		unlock:  "DO RELEASE_LOCK(" + lock + ")",
 	}
 }
 
 // store is goose's history table with onceIndex.
-type store struct {
-	database.Store
-
-	exists string
-}
-
-// TableExists implements goose's optional method.
-func (s store) TableExists(ctx context.Context, db database.DBTxConn) (exists bool, err error) {
-	if err = db.QueryRowContext(ctx, s.exists).Scan(&exists); err != nil {
-		err = databaseError("look for "+s.Tablename(), err)
-	}
-	return exists, err
-}
+type store struct{ database.StoreExtender }
 
 // CreateVersionTable creates the table and the index.
 func (s store) CreateVersionTable(ctx context.Context, db database.DBTxConn) error {
-	if err := s.Store.CreateVersionTable(ctx, db); err != nil {
+	if err := s.StoreExtender.CreateVersionTable(ctx, db); err != nil {
 		return err //nolint:wrapcheck // goose and its caller wrap it
 	}
 	_, err := db.ExecContext(ctx, "CREATE UNIQUE INDEX "+onceIndex+" ON "+s.Tablename()+" (version_id)")

@@ -26,12 +26,12 @@ var errSilent = fmt.Errorf("the database did not answer within %s", lookTimeout)
 // tryLock takes the lock on a connection of its own, which it returns, or nil while another process holds the lock. The
 // lock is tried, never waited for: a statement that waits keeps a snapshot, for which CREATE INDEX CONCURRENTLY of the
 // lock's holder would wait. The transaction is no *sql.Tx, which would end with the context that bounds its begin.
-func (m *migrator) tryLock(ctx context.Context) (*sql.Conn, error) {
-	bounded, cancel := context.WithTimeout(ctx, lookTimeout)
+func (m *migrator) tryLock(ctx context.Context) (conn *sql.Conn, err error) {
+	bounded, cancel := context.WithTimeoutCause(ctx, lookTimeout, errSilent)
 	defer cancel()
-	conn, err := m.db.Conn(bounded)
-	if err != nil {
-		return nil, silent(ctx, bounded, databaseError("connect", err))
+	defer func() { err = silent(bounded, err) }()
+	if conn, err = m.db.Conn(bounded); err != nil {
+		return nil, databaseError("connect", err)
 	}
 	if m.begin != "" {
 		_, err = conn.ExecContext(bounded, m.begin)
@@ -45,7 +45,7 @@ func (m *migrator) tryLock(ctx context.Context) (*sql.Conn, error) {
 	}
 	m.unlock(ctx, conn)
 	if err != nil {
-		err = silent(ctx, bounded, databaseError("take the lock", err))
+		err = databaseError("take the lock", err)
 	}
 	return nil, err
 }
@@ -62,13 +62,13 @@ func (m *migrator) unlock(ctx context.Context, conn *sql.Conn) {
 
 // createSchemas looks before it creates: CREATE SCHEMA IF NOT EXISTS needs the right to create even when there is
 // nothing to do.
-func (m *migrator) createSchemas(ctx context.Context, conn *sql.Conn) error {
+func (m *migrator) createSchemas(ctx context.Context) error {
 	const query = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)`
 	for _, name := range m.schemas {
 		var exists bool
-		err := conn.QueryRowContext(ctx, query, name).Scan(&exists)
+		err := m.db.QueryRowContext(ctx, query, name).Scan(&exists)
 		if err == nil && !exists {
-			_, err = conn.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+name)
+			_, err = m.db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+name)
 		}
 		if err != nil {
 			return databaseError("create schema "+name, err)
@@ -77,12 +77,12 @@ func (m *migrator) createSchemas(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// silent marks an error that is the end of bounded and not of ctx.
-func silent(ctx, bounded context.Context, err error) error {
-	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-		return fmt.Errorf("%w: %w", errSilent, err)
+// silent adds to an error why bounded has ended.
+func silent(bounded context.Context, err error) error {
+	if err == nil || bounded.Err() == nil {
+		return err
 	}
-	return err
+	return fmt.Errorf("%w: %w", context.Cause(bounded), err)
 }
 
 // pause waits for d, half of it more or less, or until ctx ends.

@@ -20,7 +20,7 @@ import (
 func TestSilentNetwork(t *testing.T) {
 	t.Parallel()
 	for name, statement := range map[string]string{
-		"looking for the history": "FROM pg_catalog.pg_class",
+		"looking for the history": "FROM pg_tables",
 		"taking the lock":         "pg_try_advisory_xact_lock",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestVerifyOverSilentNetwork(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Empty(t)
 	proxy := faultproxy.New(t, url)
-	proxy.Cut(faultproxy.AfterStatement, faultproxy.Hang, faultproxy.Matching("FROM pg_catalog.pg_class"))
+	proxy.Cut(faultproxy.AfterStatement, faultproxy.Hang, faultproxy.Matching("FROM pg_tables"))
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	err := migrate.Verify(ctx, proxy.DSN(url), source())

@@ -15,10 +15,8 @@ import (
 
 // Source is a set of migrations and where they go.
 type Source struct {
-	// FS holds the folder Dir; usually an embed.FS.
+	// FS holds the files NNNNN_title.sql in the folder migrations; usually an embed.FS.
 	FS fs.FS
-	// Dir is the folder of the files NNNNN_title.sql: "migrations" when empty.
-	Dir string
 	// Schema is the service's own schema: a lower-case SQL name.
 	Schema string
 	// Engine is the one that the files are written for: PostgreSQL when empty. A database of another one is refused.
@@ -50,7 +48,7 @@ func (s Source) folder() (fs.FS, error) {
 	if s.FS == nil {
 		return nil, errors.New("the migrations have no file system")
 	}
-	sub, err := fs.Sub(s.FS, cmp.Or(s.Dir, "migrations"))
+	sub, err := fs.Sub(s.FS, "migrations")
 	if err != nil {
 		return nil, fmt.Errorf("open the folder of the migrations: %w", err)
 	}

@@ -93,14 +93,15 @@ func open(url string, src Source) (*migrator, error) {
 		return nil, err
 	}
 	history, err := database.NewStore(d.goose, d.history)
-	if err != nil {
-		return nil, fmt.Errorf("the history of schema %s: %w", src.Schema, err)
+	extended, ok := history.(database.StoreExtender)
+	if !ok {
+		return nil, fmt.Errorf("the history of schema %s: a %T does not look for its table: %w", src.Schema, history, err)
 	}
 	db := sql.OpenDB(txConnector{connector, d.txSettings})
 	const connections = 2
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
-	return &migrator{d, src, db, store{history, d.historyExists}}, nil
+	return &migrator{d, src, db, store{extended}}, nil
 }
 
 // provider returns a new goose provider: one that failed does not look for the history table again.
@@ -123,20 +124,19 @@ func (m *migrator) provider() (*goose.Provider, error) {
 // look returns whether a migration is pending. It only reads, for lookTimeout at most; goose, which would create the
 // history, is asked where there is one.
 func (m *migrator) look(ctx context.Context) (pending bool, err error) {
-	bounded, cancel := context.WithTimeout(ctx, lookTimeout)
+	bounded, cancel := context.WithTimeoutCause(ctx, lookTimeout, errSilent)
 	defer cancel()
-	defer func() { err = silent(ctx, bounded, err) }()
+	defer func() { err = silent(bounded, err) }()
 	p, err := m.provider()
 	if err != nil {
 		return false, err
 	}
-	var exists bool
-	err = m.onConn(bounded, func(conn *sql.Conn) (err error) {
-		exists, err = m.store.TableExists(bounded, conn)
-		return err
-	})
-	if err != nil || !exists {
-		return err == nil, err
+	exists, err := m.store.TableExists(bounded, m.db)
+	if err != nil {
+		return false, databaseError("look for "+m.history, err)
+	}
+	if !exists {
+		return true, nil
 	}
 	current, target, err := p.GetVersions(bounded)
 	if current > target {
@@ -178,7 +178,7 @@ func (m *migrator) apply(ctx context.Context, log *slog.Logger) error {
 func (m *migrator) applyLocked(ctx context.Context, log *slog.Logger) error {
 	p, err := m.provider()
 	if err == nil {
-		err = m.onConn(ctx, func(conn *sql.Conn) error { return m.createSchemas(ctx, conn) })
+		err = m.createSchemas(ctx)
 	}
 	if err != nil {
 		return err
@@ -195,15 +195,6 @@ func (m *migrator) applyLocked(ctx context.Context, log *slog.Logger) error {
 			slog.String("file", r.Source.Path), slog.Float64("ms", float64(r.Duration.Microseconds())/1000))
 	}
 	return err
-}
-
-// onConn runs f on one connection.
-func (m *migrator) onConn(ctx context.Context, f func(conn *sql.Conn) error) error {
-	conn, err := m.db.Conn(ctx)
-	if err != nil {
-		return databaseError("connect", err)
-	}
-	return errors.Join(f(conn), conn.Close())
 }
 
 // passing reports an error that the next try may not meet. XX000 ("tuple concurrently updated") and 23505 on the

@@ -21,7 +21,7 @@ var migrations embed.FS
 
 // Migrations returns the schema's migrations.
 func Migrations() migrate.Source {
-	return migrate.Source{FS: migrations, Dir: "migrations", Schema: "counts"}
+	return migrate.Source{FS: migrations, Schema: "counts"}
 }
 
 // Options are the bounds of group commit; see coalesce.Config.

@@ -23,7 +23,7 @@ var migrations embed.FS
 // Migrations returns the schema's migrations. A schema is a database here: the URL's, where the history is a table
 // beside the service's two.
 func Migrations() migrate.Source {
-	return migrate.Source{FS: migrations, Dir: "migrations", Engine: sqldb.MySQL, Schema: "events"}
+	return migrate.Source{FS: migrations, Engine: sqldb.MySQL, Schema: "events"}
 }
 
 // Store is an event.Repository and an event.Queue on MySQL or MariaDB.

@@ -22,7 +22,7 @@ var migrations embed.FS
 // Migrations returns the schema's migrations. Their history is in a schema of its own, because it has a key and nothing
 // in schema events has one.
 func Migrations() migrate.Source {
-	return migrate.Source{FS: migrations, Dir: "migrations", Schema: "events", HistorySchema: "events_meta"}
+	return migrate.Source{FS: migrations, Schema: "events", HistorySchema: "events_meta"}
 }
 
 // Store is an event.Repository and an event.Queue on PostgreSQL.

@@ -19,7 +19,7 @@ var migrations embed.FS
 
 // Migrations returns the schema's migrations.
 func Migrations() migrate.Source {
-	return migrate.Source{FS: migrations, Dir: "migrations", Schema: "iidy"}
+	return migrate.Source{FS: migrations, Schema: "iidy"}
 }
 
 // Session returns the session settings that the statements are written for. Each

@@ -16,7 +16,7 @@ var migrations embed.FS
 
 // Migrations returns the schema's migrations.
 func Migrations() migrate.Source {
-	return migrate.Source{FS: migrations, Dir: "migrations", Schema: "payments"}
+	return migrate.Source{FS: migrations, Schema: "payments"}
 }
 
 // Observer measures payment transactions.

@@ -17,7 +17,7 @@ var migrations embed.FS
 
 // Migrations returns the schema's migrations.
 func Migrations() migrate.Source {
-	return migrate.Source{FS: migrations, Dir: "migrations", Schema: "pyggpot"}
+	return migrate.Source{FS: migrations, Schema: "pyggpot"}
 }
 
 // Options are the bounds of a store. All but Retries must be positive.
