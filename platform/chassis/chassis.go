@@ -116,17 +116,16 @@ func (c *Chassis) Operations() *telemetry.Operations {
 // describe returns the code with which err is answered in the request of ctx, or would be where there is none, and
 // whether it is a fault of the service.
 func (c *Chassis) describe(ctx context.Context, err error) (code string, fault bool) {
-	p, ok := httpserver.ProblemOf(ctx, err)
-	if !ok {
-		p, ok = errors.AsType[*problem.Error](err)
+	p, _ := httpserver.ProblemOf(ctx, err)
+	if p == nil {
+		p, _ = errors.AsType[*problem.Error](err)
 	}
 	for _, translate := range append(slices.Clip(c.settings.Errors), sqldb.Problem) {
-		if !ok {
+		if p == nil {
 			p = translate(err)
-			ok = p != nil
 		}
 	}
-	if !ok {
+	if p == nil {
 		return problem.Internal.Code(), true
 	}
 	return p.Kind().Code(), p.Kind().Status() >= http.StatusInternalServerError

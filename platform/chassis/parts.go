@@ -95,29 +95,24 @@ func (c *Chassis) forServers(do func(*httpserver.Server) error) error {
 	return all
 }
 
-// prepareDatabase reaches, migrates and checks the database.
+// prepareDatabase reaches the database, applies the pending migrations, or only verifies that there are none where
+// MIGRATE_ON_START is false, and checks it.
 func (c *Chassis) prepareDatabase(ctx context.Context) error {
-	if err := c.reach(ctx); err != nil {
-		return err
+	err := c.reach(ctx)
+	switch {
+	case err != nil:
+	case c.common.MigrateOnStart:
+		err = migrate.Up(ctx, c.common.MigrationURL(), c.settings.Migrations, c.log)
+	default:
+		err = migrate.Verify(ctx, c.common.DatabaseURL, c.settings.Migrations)
 	}
-	if err := c.migrate(ctx); err != nil {
-		return err
+	if err == nil {
+		err = c.db.Warn(ctx)
 	}
-	if err := c.db.Warn(ctx); err != nil {
-		return err
+	if err == nil && c.settings.Check != nil {
+		err = c.settings.Check(ctx, c.db)
 	}
-	if c.settings.Check == nil {
-		return nil
-	}
-	return c.settings.Check(ctx, c.db)
-}
-
-// migrate applies the pending migrations, or only verifies that there are none where MIGRATE_ON_START is false.
-func (c *Chassis) migrate(ctx context.Context) error {
-	if c.common.MigrateOnStart {
-		return migrate.Up(ctx, c.common.MigrationURL(), c.settings.Migrations, c.log)
-	}
-	return migrate.Verify(ctx, c.common.DatabaseURL, c.settings.Migrations)
+	return err
 }
 
 const (
@@ -141,11 +136,9 @@ func (c *Chassis) reach(ctx context.Context) error {
 			return err
 		}
 		c.log.WarnContext(ctx, "the database is away, waiting for it", slog.Any("error", err))
-		timer := time.NewTimer(wait/2 + rand.N(wait))
 		select {
-		case <-timer.C:
+		case <-time.After(wait/2 + rand.N(wait)):
 		case <-ctx.Done():
-			timer.Stop()
 			return errors.Join(ctx.Err(), err)
 		}
 	}

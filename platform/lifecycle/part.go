@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,11 +60,7 @@ func launch(ctx context.Context, part Part, fail context.CancelCauseFunc) *runni
 	go func() {
 		r.err = part.Run(runCtx)
 		close(r.ended)
-		err := r.err
-		if err == nil {
-			err = errEnded
-		}
-		fail(&failure{of: r, err: err}) // changes nothing once the end has begun
+		fail(&failure{of: r, err: cmp.Or(r.err, errEnded)}) // changes nothing once the end has begun
 	}()
 	return r
 }

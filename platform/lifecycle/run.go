@@ -63,10 +63,8 @@ func startAll(
 ) ([]*running, error) {
 	started := make([]*running, 0, len(parts))
 	for _, part := range parts {
-		select {
-		case <-life.Done():
-			return started, nil
-		default:
+		if life.Err() != nil {
+			break
 		}
 		if err := start(life, part, cancelGrace); err != nil {
 			return started, fmt.Errorf("%s: %w", part.Name, err)
@@ -93,12 +91,10 @@ func start(life context.Context, part Part, cancelGrace time.Duration) error {
 		return err
 	case <-life.Done():
 	}
-	timer := time.NewTimer(cancelGrace)
-	defer timer.Stop()
 	select {
 	case err := <-done:
 		return err
-	case <-timer.C:
+	case <-time.After(cancelGrace):
 		return fmt.Errorf("the start went on for %s after it was cancelled", cancelGrace)
 	}
 }

@@ -87,10 +87,8 @@ func silent(bounded context.Context, err error) error {
 
 // pause waits for d, half of it more or less, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d/2 + rand.N(d))
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d/2 + rand.N(d)):
 	case <-ctx.Done():
 	}
 }
