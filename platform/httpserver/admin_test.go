@@ -3,9 +3,7 @@ package httpserver
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
-	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -29,19 +27,6 @@ func startAdmin(t *testing.T, pprof bool, readiness *Readiness) (string, *Admin)
 	return "http://" + serveUntilEnd(t, a, stop), a
 }
 
-func get(t *testing.T, client *http.Client, url string) (int, string) {
-	t.Helper()
-	resp, err := client.Get(url) //nolint:noctx // the client has its time
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := io.ReadAll(resp.Body)
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(body)
-}
-
 func TestAdmin(t *testing.T) {
 	t.Parallel()
 	readiness := NewReadiness(nil)
@@ -49,8 +34,8 @@ func TestAdmin(t *testing.T) {
 	client := newClient(t)
 	want := func(path string, status int, part string) {
 		t.Helper()
-		if code, body := get(t, client, url+path); code != status || !strings.Contains(body, part) {
-			t.Errorf("%s: %d %q, want %d %q", path, code, body, status, part)
+		if a := send(t, client, "GET", url+path, nil); a.status != status || !strings.Contains(a.body, part) {
+			t.Errorf("%s: %d %q, want %d %q", path, a.status, a.body, status, part)
 		}
 	}
 	want("/livez", 200, "ok")

@@ -64,23 +64,6 @@ func dribble(t *testing.T, n int, pause time.Duration) io.Reader {
 	return r
 }
 
-func post(t *testing.T, url string, body io.Reader) (int, string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := newClient(t).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(resp.Body)
-	if err = errors.Join(err, resp.Body.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, strings.TrimSpace(string(text))
-}
-
 // A body may take longer than RequestTimeout, and than the connection's own
 // deadlines, as long as it does not pause.
 func TestExtendOutlivesTheRequestTimeout(t *testing.T) {
@@ -90,13 +73,9 @@ func TestExtendOutlivesTheRequestTimeout(t *testing.T) {
 	f.http.ReadTimeout, f.http.WriteTimeout = 100*time.Millisecond, 200*time.Millisecond
 	f.handle(http.MethodPost, "/extended/:name", reading(Allowance{Timeout: 20 * time.Second, Stall: 10 * time.Second}))
 	addr := f.start(t)
-	if status, body := post(
-		t,
-		"http://"+addr+"/extended/a",
-		dribble(t, 20, 20*time.Millisecond),
-	); status != 200 ||
-		body != `"a20"` {
-		t.Errorf("%d %s", status, body)
+	body := dribble(t, 20, 20*time.Millisecond)
+	if a := send(t, newClient(t), "POST", "http://"+addr+"/extended/a", body); a.status != 200 || a.body != `"a20"`+"\n" {
+		t.Errorf("%+v", a)
 	}
 }
 
@@ -107,9 +86,10 @@ func TestExtendEndsAStalledBody(t *testing.T) {
 	f.handle(http.MethodPost, "/:name", reading(Allowance{Timeout: 20 * time.Second, Stall: 100 * time.Millisecond}))
 	addr := f.start(t)
 	begin := time.Now()
-	status, body := post(t, "http://"+addr+"/a", io.MultiReader(strings.NewReader("xy"), dribble(t, 1, 25*time.Second)))
-	if took := time.Since(begin); status != http.StatusRequestTimeout || body != `"2"` || took > 10*time.Second {
-		t.Errorf("%d %s after %s", status, body, took)
+	body := io.MultiReader(strings.NewReader("xy"), dribble(t, 1, 25*time.Second))
+	a := send(t, newClient(t), "POST", "http://"+addr+"/a", body)
+	if took := time.Since(begin); a.status != http.StatusRequestTimeout || a.body != `"2"`+"\n" || took > 10*time.Second {
+		t.Errorf("%+v after %s", a, took)
 	}
 }
 
@@ -154,7 +134,8 @@ func TestExtendedRequestIsNotEndedByItsOwnReadDeadline(t *testing.T) {
 			return c.JSON(http.StatusOK, "done")
 		}
 	})
-	if status, body := post(t, "http://"+f.start(t)+"/a", strings.NewReader("x")); status != 200 || body != `"done"` {
-		t.Errorf("%d %s", status, body)
+	a := send(t, newClient(t), "POST", "http://"+f.start(t)+"/a", strings.NewReader("x"))
+	if a.status != 200 || a.body != `"done"`+"\n" {
+		t.Errorf("%+v", a)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"strings"
 	"sync"
 	"testing"
@@ -202,9 +203,11 @@ func dial(t *testing.T, addr string) *net.TCPConn {
 	return tcp
 }
 
-// rawAnswer is what came over a bare connection.
+// rawAnswer is what came over a connection.
 type rawAnswer struct {
 	status int
+	major  int  // HTTP's version
+	reused bool // the connection had served another request
 	header http.Header
 	length int64
 	closed bool // it said "Connection: close"
@@ -229,5 +232,25 @@ func exchangeRaw(t *testing.T, addr, request string) rawAnswer {
 	if err := resp.Body.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return rawAnswer{resp.StatusCode, resp.Header, resp.ContentLength, resp.Close, string(body)}
+	return rawAnswer{resp.StatusCode, resp.ProtoMajor, false, resp.Header, resp.ContentLength, resp.Close, string(body)}
+}
+
+// send sends a request by client and reads the answer.
+func send(t testing.TB, client *http.Client, method, url string, body io.Reader) (a rawAnswer) {
+	t.Helper()
+	ctx := httptrace.WithClientTrace(t.Context(),
+		&httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { a.reused = c.Reused }})
+	r, err := http.NewRequestWithContext(ctx, method, url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(resp.Body)
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		t.Error(err)
+	}
+	return rawAnswer{resp.StatusCode, resp.ProtoMajor, a.reused, resp.Header, resp.ContentLength, resp.Close, string(text)}
 }

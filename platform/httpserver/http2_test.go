@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptrace"
 	"strings"
 	"testing"
 	"time"
@@ -24,27 +23,6 @@ func newHTTP2Client(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport, Timeout: 30 * time.Second}
 }
 
-// postBy sends a request and returns whether its connection had served another one.
-func postBy(t *testing.T, client *http.Client, url string, body io.Reader) (status, major int, reused bool) {
-	t.Helper()
-	ctx := httptrace.WithClientTrace(t.Context(),
-		&httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused }})
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		t.Errorf("%s: %v", url, err)
-		return 0, 0, reused
-	}
-	_, err = io.Copy(io.Discard, resp.Body)
-	if err = errors.Join(err, resp.Body.Close()); err != nil {
-		t.Error(err)
-	}
-	return resp.StatusCode, resp.ProtoMajor, reused
-}
-
 func TestHTTP2(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{MaxBody: 1 << 10})
@@ -58,22 +36,26 @@ func TestHTTP2(t *testing.T) {
 	f.AllowHTTP2()
 	url := "http://" + f.start(t) + "/echo"
 	client := newHTTP2Client(t)
-	if status, major, _ := postBy(t, client, url, strings.NewReader("x")); status != 200 || major != 2 {
-		t.Errorf("HTTP/%d: %d", major, status)
+	post := func(client *http.Client, body io.Reader) rawAnswer {
+		t.Helper()
+		return send(t, client, "POST", url, body)
+	}
+	if a := post(client, strings.NewReader("x")); a.status != 200 || a.major != 2 {
+		t.Errorf("%+v", a)
 	}
 	// A body that is too large ends its stream, not the connection that others share.
 	for _, body := range []io.Reader{
 		strings.NewReader(strings.Repeat("x", 1<<11)), io.MultiReader(strings.NewReader(strings.Repeat("x", 1<<11))),
 	} {
-		if status, _, _ := postBy(t, client, url, body); status != http.StatusRequestEntityTooLarge {
-			t.Errorf("a large body: %d", status)
+		if a := post(client, body); a.status != http.StatusRequestEntityTooLarge {
+			t.Errorf("a large body: %+v", a)
 		}
-		if status, _, reused := postBy(t, client, url, strings.NewReader("x")); status != 200 || !reused {
-			t.Errorf("after a large body: %d, on the same connection %t", status, reused)
+		if a := post(client, strings.NewReader("x")); a.status != 200 || !a.reused {
+			t.Errorf("after a large body: %+v", a)
 		}
 	}
-	if status, major, _ := postBy(t, newClient(t), url, strings.NewReader("x")); status != 200 || major != 1 {
-		t.Errorf("HTTP/%d beside it: %d", major, status)
+	if a := post(newClient(t), strings.NewReader("x")); a.status != 200 || a.major != 1 {
+		t.Errorf("HTTP/1 beside it: %+v", a)
 	}
 }
 
