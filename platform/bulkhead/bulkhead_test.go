@@ -17,7 +17,7 @@ import (
 
 var errOwn = errors.New("the function's own error")
 
-// A crowd on one slow key takes one slot: others pass at once.
+// Many callers of one slow key take one slot: others pass at once.
 func TestCrowdOnOneKeyLeavesRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -111,11 +111,12 @@ func TestTurnThatDoesNotCome(t *testing.T) {
 		called := func() error { t.Error("called"); return nil }
 		for _, key := range []string{"a", "b"} { // behind the key, and behind the slot
 			begin := time.Now()
-			if err := b.Do(t.Context(), key, time.Second, called); !errors.Is(err, bulkhead.ErrBusy) || time.Since(begin) != time.Second {
+			err := b.Do(t.Context(), key, time.Second, called)
+			if !errors.Is(err, bulkhead.ErrBusy) || time.Since(begin) != time.Second {
 				t.Errorf("%s: %v after %v", key, err, time.Since(begin))
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			err := b.Do(ctx, key, time.Second, called)
+			err = b.Do(ctx, key, time.Second, called)
 			if !errors.Is(err, bulkhead.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%s: %v", key, err)
 			}
@@ -136,7 +137,8 @@ func TestTurnThatDoesNotCome(t *testing.T) {
 
 func TestProblem(t *testing.T) {
 	t.Parallel()
-	if p := bulkhead.Problem(errors.Join(bulkhead.ErrBusy, context.Canceled)); p == nil || p.Kind().Code() != problem.NotApplied.Code() {
+	p := bulkhead.Problem(errors.Join(bulkhead.ErrBusy, context.Canceled))
+	if p == nil || p.Kind().Code() != problem.NotApplied.Code() {
 		t.Errorf("busy is answered %v", p)
 	}
 	if p := bulkhead.Problem(errOwn); p != nil {
@@ -154,10 +156,12 @@ func TestKeyTakenIsToldFromAllSlotsTaken(t *testing.T) {
 		go func() { held <- b.Do(t.Context(), "held", time.Second, func() error { <-leave; return nil }) }()
 		synctest.Wait()
 		nothing := func() error { return nil }
-		if err := b.Do(t.Context(), "held", time.Second, nothing); !errors.Is(err, bulkhead.ErrBusy) || errors.Is(err, bulkhead.ErrFull) {
+		err := b.Do(t.Context(), "held", time.Second, nothing)
+		if !errors.Is(err, bulkhead.ErrBusy) || errors.Is(err, bulkhead.ErrFull) {
 			t.Errorf("the key is taken: %v", err)
 		}
-		if err := b.Do(t.Context(), "free", time.Second, nothing); !errors.Is(err, bulkhead.ErrBusy) || !errors.Is(err, bulkhead.ErrFull) {
+		err = b.Do(t.Context(), "free", time.Second, nothing)
+		if !errors.Is(err, bulkhead.ErrBusy) || !errors.Is(err, bulkhead.ErrFull) {
 			t.Errorf("all slots are taken: %v", err)
 		}
 		close(leave)
@@ -167,7 +171,7 @@ func TestKeyTakenIsToldFromAllSlotsTaken(t *testing.T) {
 	})
 }
 
-// Whoever need not wait costs a lane and its channel, and no timer.
+// A caller that need not wait costs a lane and its channel, and no timer.
 func TestNoTimerWithoutAWait(t *testing.T) { //nolint:paralleltest // AllocsPerRun must be alone
 	b := bulkhead.New[int](1, nil)
 	nothing := func() error { return nil }

@@ -38,7 +38,9 @@ func (w *call[Q, R]) recordSpan(ctx context.Context) {
 
 // startSpan begins the span of a group that is about to run, or returns nil when none
 // of its requests is recorded.
-func (c *Coalescer[K, Q, R]) startSpan(ctx context.Context, pass Pass, group []*call[Q, R]) (context.Context, trace.Span) {
+func (c *Coalescer[K, Q, R]) startSpan(
+	ctx context.Context, pass Pass, group []*call[Q, R],
+) (context.Context, trace.Span) {
 	recorded := 0
 	var parent trace.Span
 	var links []trace.Link

@@ -49,7 +49,7 @@ func TestWhatCanOccurBeginsAtZero(t *testing.T) {
 	}
 }
 
-// A lock wants a name, a registry has it once, and nobody need measure.
+// A lock needs a name, which a registry accepts once; nil Metrics record nothing.
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
 	reg := prometheus.NewRegistry()
@@ -60,9 +60,9 @@ func TestNewRefuses(t *testing.T) {
 		if _, err := contention.New(reg, contention.Settings{Lock: "pot"}); err == nil {
 			continue
 		}
-		var nobody *contention.Metrics
-		nobody.Waited(contention.InDatabase, time.Second)
-		nobody.Conflict(contention.Lost)
+		var none *contention.Metrics
+		none.Waited(contention.InDatabase, time.Second)
+		none.Conflict(contention.Lost)
 		return
 	}
 	t.Error("the same lock was accepted twice")

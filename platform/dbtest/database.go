@@ -55,7 +55,8 @@ func Empty(t testing.TB) string {
 
 func clone(ctx context.Context, t testing.TB, admin, template string) string {
 	t.Helper()
-	name := testPrefix + strconv.FormatInt(hours(time.Now()), 10) + "_" + strings.ToLower(rand.Text()[:8]) + "_" + plain(t.Name())
+	random := strings.ToLower(rand.Text()[:8])
+	name := fmt.Sprintf("%s%d_%s_%s", testPrefix, hours(time.Now()), random, plain(t.Name()))
 	name = name[:min(len(name), 63)]
 	dsn, err := withDatabase(admin, name)
 	if err != nil {
@@ -122,7 +123,8 @@ func (s *server) template(ctx context.Context, t testing.TB, admin string, src m
 // build makes the template unless it exists. The caller holds the lock for its name.
 func build(ctx context.Context, t testing.TB, conn *sql.Conn, admin, name string, src migrate.Source) error {
 	var there bool
-	if err := conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&there); err != nil {
+	const query = "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)"
+	if err := conn.QueryRowContext(ctx, query, name).Scan(&there); err != nil {
 		return fmt.Errorf("look for the template: %w", err)
 	}
 	if there {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -49,13 +50,11 @@ func open(t testing.TB, dsn string) *sql.DB {
 func execute(t testing.TB, db *sql.DB, statement string) {
 	t.Helper()
 	conn, err := db.Conn(t.Context())
+	if err == nil {
+		_, err = conn.ExecContext(t.Context(), statement)
+		err = errors.Join(err, conn.Close())
+	}
 	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.ExecContext(t.Context(), statement); err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -105,21 +104,18 @@ func TestDatabaseGoesWithTheTest(t *testing.T) {
 	}
 }
 
-// Many tests ask for many databases at once, while nobody has built the template yet.
+// Many tests ask for many databases at once, before the template exists.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	src := shop(1000)
-	start := make(chan struct{})
 	seen := make(chan string, 16)
-	var wg sync.WaitGroup
-	for range cap(seen) {
-		wg.Go(func() {
-			<-start
-			seen <- dbtest.Postgres(t, src)
-		})
+	err := waittest.Together(cap(seen), func(int) error {
+		seen <- dbtest.Postgres(t, src)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	close(start)
-	wg.Wait()
 	close(seen)
 	unique := map[string]bool{}
 	for dsn := range seen {
@@ -141,7 +137,7 @@ func child(t *testing.T, test, url string) (*exec.Cmd, *bytes.Buffer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), program, "-test.run=^"+test+"$", "-test.count=1", "-test.v", "-test.timeout=2m")
+	cmd := exec.CommandContext(t.Context(), program, "-test.run=^"+test+"$", "-test.v", "-test.timeout=2m")
 	environ := config.Environ()
 	environ[childVariable], environ[dbtest.URLVariable] = test, url
 	for name, value := range environ {
@@ -181,27 +177,8 @@ func TestProcessesShareAServer(t *testing.T) {
 	if n := number(t, admin, "SELECT count(*) FROM pg_database WHERE datname LIKE 'rowlock\\_test\\_%'"); n != 0 {
 		t.Errorf("%d test databases are left, want 0", n)
 	}
-}
 
-//nolint:paralleltest // alone in its process
-func TestSharedByProcesses(t *testing.T) {
-	onlyAsChild(t)
-	for range 3 {
-		if n := number(t, open(t, dbtest.Postgres(t, shop(42))), "SELECT n FROM shop.item"); n != 42 {
-			t.Errorf("n = %d, want 42", n)
-		}
-	}
-}
-
-// A builder that was killed leaves half a template; the next one builds it anew.
-func TestHalfATemplate(t *testing.T) {
-	t.Parallel()
-	server := dbtest.Server(t)
-	cmd, out := child(t, "TestSharedByProcesses", server.URL("postgres"))
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	admin := open(t, server.URL("postgres"))
+	// A killed builder leaves half a template; the next one builds it again.
 	var name string
 	const template = "SELECT datname FROM pg_database WHERE datname LIKE 'rowlock\\_template\\_%'"
 	if err := admin.QueryRowContext(t.Context(), template).Scan(&name); err != nil {
@@ -214,9 +191,19 @@ func TestHalfATemplate(t *testing.T) {
 	if err := broken.Close(); err != nil {
 		t.Fatal(err)
 	}
-	cmd, out = child(t, "TestSharedByProcesses", server.URL("postgres"))
+	cmd, out := child(t, "TestSharedByProcesses", server.URL("postgres"))
 	if err := cmd.Run(); err != nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+//nolint:paralleltest // alone in its process
+func TestSharedByProcesses(t *testing.T) {
+	onlyAsChild(t)
+	for range 3 {
+		if n := number(t, open(t, dbtest.Postgres(t, shop(42))), "SELECT n FROM shop.item"); n != 42 {
+			t.Errorf("n = %d, want 42", n)
+		}
 	}
 }
 
@@ -226,7 +213,7 @@ func TestFailedTestKeepsItsDatabase(t *testing.T) {
 	server := dbtest.Server(t)
 	admin := open(t, server.URL("postgres"))
 	execute(t, admin, "CREATE DATABASE rowlock_test_1_old")
-	execute(t, admin, "CREATE DATABASE somebody_else")
+	execute(t, admin, "CREATE DATABASE unrelated")
 	cmd, out := child(t, "TestFails", server.URL("postgres"))
 	if err := cmd.Run(); err == nil {
 		t.Fatalf("a failing test ends with status 0\n%s", out)
@@ -239,8 +226,9 @@ func TestFailedTestKeepsItsDatabase(t *testing.T) {
 	if n := number(t, open(t, dsn), "SELECT n FROM shop.item"); n != 43 {
 		t.Errorf("n = %d, want 43", n)
 	}
-	if n := number(t, admin, "SELECT count(*) FROM pg_database WHERE datname IN ('rowlock_test_1_old', 'somebody_else')"); n != 1 {
-		t.Errorf("%d databases, want 1: the old one goes, the stranger's stays", n)
+	const query = "SELECT count(*) FROM pg_database WHERE datname IN ('rowlock_test_1_old', 'unrelated')"
+	if n := number(t, admin, query); n != 1 {
+		t.Errorf("%d databases, want 1: the old one is dropped, the other kept", n)
 	}
 }
 
@@ -285,83 +273,12 @@ func TestFailedTestKeepsItsServer(t *testing.T) {
 	}
 }
 
-// A killed test process takes its server along, folder included.
-func TestKilledProcessLeavesNothing(t *testing.T) {
-	t.Parallel()
-	cmd, out := child(t, "TestWaits", "")
-	cmd.Stdout, cmd.Stderr = nil, nil
-	output, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	buffer := make([]byte, 4096)
-	for !strings.Contains(out.String(), "READY\n") {
-		n, err := output.Read(buffer)
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		out.Write(buffer[:n])
-	}
-	_, rest, _ := strings.Cut(out.String(), "DSN ")
-	dsn, _, _ := strings.Cut(rest, "\n")
-	_, rest, _ = strings.Cut(out.String(), "DIR ")
-	dir, _, _ := strings.Cut(rest, "\n")
-	if _, err := os.Stat(dir + "/PG_VERSION"); err != nil {
-		t.Fatal(err)
-	}
-	if err := open(t, dsn).PingContext(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait()
-	waittest.Eventually(t, "the server is gone", func() bool { return open(t, dsn).PingContext(t.Context()) != nil })
-	waittest.Eventually(t, "its folder is gone", func() bool {
-		_, err := os.Stat(dir)
-		return os.IsNotExist(err)
-	})
-}
-
-//nolint:paralleltest // alone in its process
-func TestWaits(t *testing.T) {
-	onlyAsChild(t)
-	dsn := dbtest.Empty(t)
-	var dir string
-	if err := open(t, dsn).QueryRowContext(t.Context(), "SHOW data_directory").Scan(&dir); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fmt.Fprintf(os.Stdout, "DIR %s\nDSN %s\nREADY\n", dir, dsn); err != nil {
-		t.Fatal(err)
-	}
-	<-t.Context().Done()
-}
-
-// A server of a test's own survives what the test does to it.
+// A server of a test's own has the settings that the test asks for.
 func TestServer(t *testing.T) {
 	t.Parallel()
 	server := dbtest.Server(t, func(o *localpg.Options) { o.Settings["work_mem"] = "7MB" })
-	db := open(t, server.URL("postgres"))
-	execute(t, db, "CREATE TABLE c (n int)")
-	for round, end := range []func() error{server.Kill, server.Crash} {
-		execute(t, db, "INSERT INTO c VALUES (1)")
-		if err := end(); err != nil {
-			t.Fatal(err)
-		}
-		if err := db.PingContext(t.Context()); err == nil {
-			t.Error("a killed server answers")
-		}
-		if err := server.Restart(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if n := number(t, db, "SELECT count(*) FROM c"); n != round+1 {
-			t.Errorf("%d committed rows after %d ends, want %d", n, round+1, round+1)
-		}
-	}
-	if n := number(t, db, "SELECT setting::int / 1024 FROM pg_settings WHERE name = 'work_mem'"); n != 7 {
+	const query = "SELECT setting::int / 1024 FROM pg_settings WHERE name = 'work_mem'"
+	if n := number(t, open(t, server.URL("postgres")), query); n != 7 {
 		t.Errorf("work_mem = %d MB, want 7", n)
 	}
 }

@@ -50,7 +50,9 @@ func privateMaria(ctx context.Context, settings map[string]string) (*localmaria.
 }
 
 func fastMaria() map[string]string {
-	return map[string]string{"innodb-flush-log-at-trx-commit": "2", "innodb-doublewrite": "0", "innodb-buffer-pool-size": "128M"}
+	return map[string]string{
+		"innodb-flush-log-at-trx-commit": "2", "innodb-doublewrite": "0", "innodb-buffer-pool-size": "128M",
+	}
 }
 
 // MariaDB returns the DSN of a new MariaDB database with the schema of src's migrations. Without an

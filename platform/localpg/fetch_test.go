@@ -4,21 +4,19 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"hash/crc32"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 // repository is a file server on loopback that has one archive under whatever name it is asked for.
@@ -26,25 +24,17 @@ type repository struct {
 	archive  []byte
 	checksum string // answered to .sha256; empty: 404
 	gets     atomic.Int32
-	stall    chan struct{} // when set, half of the archive is sent and then nothing until it is closed
-	stalled  func()        // called when half of the archive is sent
 }
 
 func (r *repository) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	switch {
-	case !strings.HasPrefix(req.URL.Path, "/mirror/io/zonky/test/postgres/embedded-postgres-binaries-"), r.archive == nil:
+	case r.archive == nil, !strings.HasPrefix(req.URL.Path, "/mirror/io/zonky/test/postgres/embedded-postgres-binaries-"):
 		w.WriteHeader(http.StatusNotFound)
 	case strings.HasSuffix(req.URL.Path, ".sha256"):
 		if r.checksum == "" {
 			w.WriteHeader(http.StatusNotFound)
 		}
 		_, _ = w.Write([]byte(r.checksum))
-	case r.stall != nil:
-		w.Header().Set("Content-Length", strconv.Itoa(len(r.archive)))
-		_, _ = w.Write(r.archive[:len(r.archive)/2])
-		_ = http.NewResponseController(w).Flush()
-		r.stalled()
-		<-r.stall
 	default:
 		r.gets.Add(1)
 		_, _ = w.Write(r.archive)
@@ -88,18 +78,17 @@ func TestFetch(t *testing.T) {
 	repo := &repository{archive: archive, checksum: sum(archive) + "  archive.jar\n"}
 	o := bare(t, serve(t, repo))
 
-	var wg sync.WaitGroup
-	start := make(chan struct{})
-	for range 4 {
-		wg.Go(func() {
-			<-start
-			if _, err := fetch(t.Context(), mustPrepare(t, o)); err != nil {
-				t.Error(err)
-			}
-		})
+	prepared, err := o.prepared()
+	if err != nil {
+		t.Fatal(err)
 	}
-	close(start)
-	wg.Wait()
+	err = waittest.Together(4, func(int) error {
+		_, err := fetch(t.Context(), prepared)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 
 	var progress strings.Builder
 	o.Progress = &progress
@@ -126,13 +115,15 @@ func TestFetch(t *testing.T) {
 func TestFetchFails(t *testing.T) {
 	t.Parallel()
 	good := jar(t, map[string]string{
-		"bin/postgres": "#!/bin/sh\necho 'postgres (PostgreSQL) 17.5'\n", "bin/initdb": "#!/bin/sh\n", "bin/pg_ctl": "#!/bin/sh\nexit 1\n",
+		"bin/postgres": "#!/bin/sh\necho 'postgres (PostgreSQL) 17.5'\n", "bin/initdb": "#!/bin/sh\n",
+		"bin/pg_ctl": "#!/bin/sh\nexit 1\n",
 	})
 	noServer := jar(t, map[string]string{"bin/pg_ctl": "#!/bin/sh\nexit 1\n"})
 	for name, test := range map[string]struct {
 		repo *repository
 		want string
 	}{
+		"no network":           {nil, "connection refused"},
 		"not there":            {&repository{}, "404"},
 		"no checksum":          {&repository{archive: good}, ".sha256: status 404"},
 		"nonsense as checksum": {&repository{archive: good, checksum: "<html>"}, "is not a checksum"},
@@ -142,47 +133,19 @@ func TestFetchFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := bare(t, serve(t, test.repo))
+			url := "http://127.0.0.1:1"
+			if test.repo != nil {
+				url = serve(t, test.repo)
+			}
+			o := bare(t, url)
 			_, err := Start(t.Context(), o)
-			wantSentence(t, err, test.want, "no PostgreSQL server is installed and none could be downloaded", "set DATABASE_URL")
+			wantSentence(t, err, test.want, "no PostgreSQL server is installed and none could be downloaded",
+				"install one", "set DATABASE_URL")
 			if kept, _ := filepath.Glob(filepath.Join(o.Environ["XDG_CACHE_HOME"], "rowlock", "*-*")); len(kept) != 0 {
 				t.Errorf("a failed download leaves %v", kept)
 			}
 		})
 	}
-}
-
-func TestNeitherServerNorNetwork(t *testing.T) {
-	t.Parallel()
-	port, err := FreePort(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = Start(t.Context(), bare(t, "http://"+address(port)))
-	wantSentence(t, err, "no PostgreSQL server is installed", "connection refused", "install one", "set DATABASE_URL")
-}
-
-func TestFetchEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	archive := jar(t, map[string]string{"bin/postgres": "#!/bin/sh\n"})
-	repo := &repository{archive: archive, checksum: sum(archive), stall: make(chan struct{})}
-	url := serve(t, repo)
-	t.Cleanup(func() { close(repo.stall) })
-	ctx, cancel := context.WithCancel(t.Context())
-	o := bare(t, url)
-	repo.stalled = cancel
-	if _, err := Start(ctx, o); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, want context.Canceled", err)
-	}
-}
-
-func mustPrepare(t *testing.T, o Options) Options {
-	t.Helper()
-	o, err := o.prepared()
-	if err != nil {
-		t.Error(err)
-	}
-	return o
 }
 
 func sum(data []byte) string {
@@ -196,16 +159,15 @@ func jar(t *testing.T, files map[string]string) []byte {
 	var tarred bytes.Buffer
 	archive := tar.NewWriter(&tarred)
 	for name, text := range files {
-		if err := archive.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(text)), Typeflag: tar.TypeReg}); err != nil {
+		header := &tar.Header{Name: name, Mode: 0o755, Size: int64(len(text)), Typeflag: tar.TypeReg}
+		if err := archive.WriteHeader(header); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := archive.Write([]byte(text)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := archive.Close(); err != nil {
-		t.Fatal(err)
-	}
+	closed(t, archive)
 	var zipped bytes.Buffer
 	outer := zip.NewWriter(&zipped)
 	entry, err := outer.Create("postgres.txz")
@@ -215,9 +177,7 @@ func jar(t *testing.T, files map[string]string) []byte {
 	if _, err := entry.Write(xzOf(tarred.Bytes())); err != nil {
 		t.Fatal(err)
 	}
-	if err := outer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	closed(t, outer)
 	return zipped.Bytes()
 }
 
@@ -264,7 +224,8 @@ func stub(t *testing.T, dir, version string) string {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"postgres", "initdb"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho '"+name+" (PostgreSQL) "+version+"'\n"), 0o755); err != nil {
+		script := "#!/bin/sh\necho '" + name + " (PostgreSQL) " + version + "'\n"
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -289,7 +250,8 @@ func TestFind(t *testing.T) {
 	if err := os.Mkdir(configured, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(configured, "pg_config"), []byte("#!/bin/sh\necho "+newest+"\n"), 0o755); err != nil {
+	script := []byte("#!/bin/sh\necho " + newest + "\n")
+	if err := os.WriteFile(filepath.Join(configured, "pg_config"), script, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	broken := stub(t, in("broken"), "17.1")
@@ -305,13 +267,15 @@ func TestFind(t *testing.T) {
 	}{
 		"usual folders, newest first": {nil, []string{in("lib/*/bin")}, old, ""},
 		"on PATH, by a link":          {map[string]string{"PATH": linked}, []string{older}, old, ""},
-		"by pg_config":                {map[string]string{"PATH": configured + ":/nonexistent"}, []string{in("lib/*/bin")}, newest, ""},
-		"by the variable, though old": {map[string]string{BinVariable: older, "PATH": configured}, []string{old}, older, ""},
-		"variable points nowhere":     {map[string]string{BinVariable: in("none")}, []string{old}, "", BinVariable + ": no program postgres in"},
-		"too old":                     {nil, []string{tooOld}, "", "PostgreSQL 13, which is older than 14"},
-		"half an installation":        {nil, []string{broken}, "", "no program initdb in"},
-		"half of one beside a whole":  {nil, []string{broken, older}, older, ""},
-		"a relative PATH is ignored":  {map[string]string{"PATH": "."}, nil, "", ErrNotFound.Error()},
+		"by pg_config":                {map[string]string{"PATH": configured}, []string{in("lib/*/bin")}, newest, ""},
+		"by the variable, though old": {map[string]string{BinVariable: older}, []string{old}, older, ""},
+		"variable points nowhere": {
+			map[string]string{BinVariable: in("none")}, []string{old}, "", BinVariable + ": no program postgres in",
+		},
+		"too old":                    {nil, []string{tooOld}, "", "PostgreSQL 13, which is older than 14"},
+		"half an installation":       {nil, []string{broken}, "", "no program initdb in"},
+		"half of one beside a whole": {nil, []string{broken, older}, older, ""},
+		"a relative PATH is ignored": {map[string]string{"PATH": "."}, nil, "", ErrNotFound.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -33,7 +33,8 @@ func TestMain(m *testing.M) {
 
 // child starts a server, says so, and waits to be killed.
 func child(dir string) int {
-	s, err := Start(context.Background(), Options{Dir: dir, Settings: quick(), Temporary: strings.HasSuffix(dir, "temporary")})
+	temporary := strings.HasSuffix(dir, "temporary")
+	s, err := Start(context.Background(), Options{Dir: dir, Settings: quick(), Temporary: temporary})
 	if err == nil {
 		_, err = os.Stdout.WriteString(s.URL("postgres") + "\n")
 	}
@@ -141,13 +142,11 @@ func open(t *testing.T, url string) *sql.DB {
 func write(t *testing.T, url, statement string) {
 	t.Helper()
 	conn, err := open(t, url).Conn(t.Context())
+	if err == nil {
+		_, err = conn.ExecContext(t.Context(), statement)
+		err = errors.Join(err, conn.Close())
+	}
 	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.ExecContext(t.Context(), statement); err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -169,7 +168,7 @@ func guardOf(t *testing.T, pid int) int {
 		t.Fatal(err)
 	}
 	at := slices.IndexFunc(pids, func(pid int) bool {
-		return strings.HasPrefix(arguments(t.Context(), pid), shellName)
+		return strings.HasPrefix(arguments(t.Context(), pid), "/bin/sh")
 	})
 	if at < 0 {
 		t.Fatalf("process %d has no guard among its children %v", pid, pids)
@@ -177,7 +176,7 @@ func guardOf(t *testing.T, pid int) int {
 	return pids[at]
 }
 
-// The whole suite once more as an ordinary user, when it is root that runs it.
+// The life of a server once more as an ordinary user, when root runs the tests.
 func TestAsNobody(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("this is an ordinary user already")
@@ -201,7 +200,7 @@ func TestAsNobody(t *testing.T) {
 	if err := os.WriteFile(copied, binary, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), copied, "-test.run=^(TestLifecycle|TestOwnerKilled|TestOwnerAndGuardKilled|TestFetch)$", "-test.v")
+	cmd := exec.CommandContext(t.Context(), copied, "-test.run=^(TestLifecycle|TestOwnerKilled)$", "-test.v")
 	cmd.Dir = "/"
 	cmd.Env = []string{"PATH=" + config.Environ()["PATH"], "TMPDIR=" + os.TempDir()}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who}
@@ -209,8 +208,8 @@ func TestAsNobody(t *testing.T) {
 	if err != nil {
 		t.Fatalf("as another user: %v\n%s", err, out)
 	}
-	if n := strings.Count(string(out), "--- PASS: Test"); n != 4 {
-		t.Errorf("%d of 4 tests passed:\n%s", n, out)
+	if n := strings.Count(string(out), "--- PASS: Test"); n != 2 {
+		t.Errorf("%d of 2 tests passed:\n%s", n, out)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,18 +17,14 @@ import (
 	"github.com/rowlock/rowlock/platform/waittest"
 )
 
-const shellName = "/bin/sh"
-
-func itoa(n int) string { return strconv.Itoa(n) }
-
 func TestLifecycle(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(folder(t), "deeper", "with space")
 	var progress strings.Builder
 	s := start(t, Options{Dir: dir, Progress: &progress})
 	for name, want := range map[string]string{
-		"max_connections": "400", "listen_addresses": "127.0.0.1", "fsync": "off", "synchronous_commit": "on", "TimeZone": "UTC",
-		"unix_socket_directories": "", "server_encoding": "UTF8",
+		"max_connections": "400", "listen_addresses": "127.0.0.1", "fsync": "off", "synchronous_commit": "on",
+		"TimeZone": "UTC", "unix_socket_directories": "", "server_encoding": "UTF8",
 	} {
 		if got := text(t, s.URL("postgres"), "SHOW "+name); got != want {
 			t.Errorf("%s = %q, want %q", name, got, want)
@@ -47,7 +44,8 @@ func TestLifecycle(t *testing.T) {
 	}
 
 	write(t, s.URL("postgres"), "CREATE TABLE kept (n int)")
-	for name, end := range map[string]func() error{"Kill": s.Kill, "Crash": s.Crash, "nothing": func() error { return nil }} {
+	none := func() error { return nil }
+	for name, end := range map[string]func() error{"Kill": s.Kill, "Crash": s.Crash, "nothing": none} {
 		port, pid := s.Port(), s.PID()
 		if err := end(); err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -74,17 +72,6 @@ func TestLifecycle(t *testing.T) {
 	text(t, again.URL("postgres"), "SELECT count(*) FROM kept")
 }
 
-// What `rowlock up` and the benchmark run on: everything that makes a commit last is on.
-func TestDefaultsAreDurable(t *testing.T) {
-	t.Parallel()
-	s := start(t, Options{Dir: folder(t), Settings: map[string]string{}})
-	for _, name := range []string{"fsync", "synchronous_commit", "full_page_writes"} {
-		if got := text(t, s.URL("postgres"), "SHOW "+name); got != "on" {
-			t.Errorf("%s = %s", name, got)
-		}
-	}
-}
-
 func TestFolderInUse(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
@@ -93,7 +80,7 @@ func TestFolderInUse(t *testing.T) {
 	if !errors.Is(err, ErrInUse) {
 		t.Errorf("a second start: %v, want ErrInUse", err)
 	}
-	wantSentence(t, err, dir, itoa(os.Getpid()))
+	wantSentence(t, err, dir, strconv.Itoa(os.Getpid()))
 	if err := Remove(t.Context(), dir); !errors.Is(err, ErrInUse) {
 		t.Errorf("Remove of a running one: %v, want ErrInUse", err)
 	}
@@ -152,7 +139,7 @@ func TestOwnerAndGuardKilled(t *testing.T) {
 }
 
 // Owner, guard and server are killed, as by a loss of power: a stale postmaster.pid is left,
-// and its process id belongs to somebody.
+// and its process id belongs to another process.
 func TestStalePIDFile(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
@@ -169,7 +156,7 @@ func TestStalePIDFile(t *testing.T) {
 	stop(t, s)
 	// A process that lives, is no PostgreSQL, and is neither the server's own parent nor
 	// itself, which PostgreSQL would see through.
-	if err := os.WriteFile(pidFile, []byte(itoa(os.Getppid())+"\n"+lines[1]), 0o600); err != nil {
+	if err := os.WriteFile(pidFile, []byte(strconv.Itoa(os.Getppid())+"\n"+lines[1]), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	again := start(t, Options{Dir: dir})
@@ -185,49 +172,52 @@ func TestTemporaryGoesWithItsOwner(t *testing.T) {
 	wantGone(t, dir)
 }
 
-func TestPorts(t *testing.T) {
+// Another process takes the port while the server is down: a start takes another port, and Restart
+// waits, because clients have the address.
+func TestPortTaken(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
 	s := start(t, Options{Dir: dir})
 	old := s.Port()
 	stop(t, s)
-
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", address(old))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
+	listener := listen(t, old)
 	var progress strings.Builder
-	other := start(t, Options{Dir: dir, Progress: &progress})
-	if other.Port() == old || !strings.Contains(progress.String(), "is taken: another one is used") {
-		t.Errorf("port %d, progress %q", other.Port(), progress.String())
+	s = start(t, Options{Dir: dir, Progress: &progress})
+	if s.Port() == old || !strings.Contains(progress.String(), "is taken: another one is used") {
+		t.Errorf("port %d, progress %q", s.Port(), progress.String())
 	}
-}
+	closed(t, listener)
 
-// Somebody takes the port while the server is down: Restart waits for it, because the address
-// is in its clients' hands.
-func TestRestartWaitsForItsPort(t *testing.T) {
-	t.Parallel()
-	s := start(t, Options{Dir: folder(t)})
 	if err := s.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", address(s.Port()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener = listen(t, s.Port())
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	if err := s.Restart(ctx); err == nil || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("restart on a taken port: %v, want the deadline", err)
 	}
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	closed(t, listener)
 	if err := s.Restart(t.Context()); err != nil {
 		t.Error(err)
 	}
 	text(t, s.URL("postgres"), "SELECT 'back'")
+}
+
+func listen(t *testing.T, port int) net.Listener {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", address(port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listener
+}
+
+func closed(t *testing.T, c io.Closer) {
+	t.Helper()
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestUnfinishedAndDamagedClusters(t *testing.T) {
@@ -264,15 +254,20 @@ func TestUnfinishedAndDamagedClusters(t *testing.T) {
 	wantSentence(t, err, "was made by PostgreSQL 13", "install 13, or remove the folder")
 }
 
-// Libpq's variables of whoever starts it do not lead the server astray, and a start can be cancelled.
+// The caller's libpq variables have no effect on the server, the defaults are durable, and a start
+// can be cancelled.
 func TestEnvironmentAndContext(t *testing.T) {
 	t.Parallel()
 	environ := map[string]string{
 		"PATH": "/usr/bin:/bin", "PGDATA": "/nonexistent", "PGPORT": "1", "PGOPTIONS": "-c nonsense=1",
 		"LC_ALL": "xx_XX.nonsense", "LANG": "de_DE",
 	}
-	s := start(t, Options{Dir: folder(t), Environ: environ})
-	text(t, s.URL("postgres"), "SELECT 'fine'")
+	s := start(t, Options{Dir: folder(t), Environ: environ, Settings: map[string]string{}})
+	for _, name := range []string{"fsync", "synchronous_commit", "full_page_writes"} {
+		if got := text(t, s.URL("postgres"), "SHOW "+name); got != "on" {
+			t.Errorf("%s = %s", name, got)
+		}
+	}
 
 	dir := folder(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -280,47 +275,41 @@ func TestEnvironmentAndContext(t *testing.T) {
 	if _, err := Start(ctx, Options{Dir: dir, Settings: quick()}); err == nil {
 		t.Error("a start within 50 ms: the test is worth nothing")
 	}
-	// What it left behind is in nobody's way.
+	// The next start succeeds all the same.
 	start(t, Options{Dir: dir})
 }
 
-// Fresh is a new cluster in the old place, whatever was wrong with the old one.
+// Fresh makes a new cluster in the old place, whatever was wrong with the old one.
 func TestFresh(t *testing.T) {
 	t.Parallel()
 	o := Options{Dir: filepath.Join(folder(t), "data")}
-	s := start(t, o)
-	write(t, s.URL("postgres"), "CREATE TABLE old ()")
-	stop(t, s)
-	if err := os.WriteFile(filepath.Join(dataDir(s.Dir()), "PG_VERSION"), []byte("8\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	o.Fresh = true
-	s = start(t, o)
-	if got := text(t, s.URL("postgres"), "SELECT count(*) FROM pg_class WHERE relname = 'old'"); got != "0" {
-		t.Error("the old table is there still")
-	}
-	// Later starts of the same server keep what there is.
-	write(t, s.URL("postgres"), "CREATE TABLE new ()")
-	if err := s.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got := text(t, s.URL("postgres"), "SELECT count(*) FROM pg_class WHERE relname = 'new'"); got != "1" {
-		t.Error("the restart has removed the new table")
+	for range 2 {
+		s := start(t, o)
+		write(t, s.URL("postgres"), "CREATE TABLE t ()") // fails when it exists
+		if err := s.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		text(t, s.URL("postgres"), "SELECT count(*) FROM t") // a restart keeps the cluster
+		stop(t, s)
+		if err := os.WriteFile(filepath.Join(dataDir(s.Dir()), "PG_VERSION"), []byte("8\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o.Fresh = true
 	}
 }
 
-// Root's server runs as somebody else, who cannot enter every folder: then the data goes where he can.
+// Root's server runs as another user. The data goes to a folder that this user can enter.
 func TestRoot(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("for root only")
 	}
-	closed := folder(t)
-	if err := os.Chmod(closed, 0o700); err != nil {
+	private := folder(t)
+	if err := os.Chmod(private, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	var progress strings.Builder
-	asked := filepath.Join(closed, "data folder")
+	asked := filepath.Join(private, "data folder")
 	s := start(t, Options{Dir: asked, Temporary: true, Progress: &progress})
 	if exists(asked) {
 		t.Errorf("%s stays behind, empty", asked)
@@ -331,11 +320,10 @@ func TestRoot(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if !strings.HasPrefix(s.Dir(), rootHome+"/data folder-") || !strings.Contains(progress.String(), "may not enter "+closed) {
+	if !strings.HasPrefix(s.Dir(), rootHome+"/data folder-") ||
+		!strings.Contains(progress.String(), "may not enter "+private) ||
+		!strings.Contains(progress.String(), "because PostgreSQL refuses root") {
 		t.Errorf("folder %s, progress %q", s.Dir(), progress.String())
-	}
-	if !strings.Contains(progress.String(), "because PostgreSQL refuses root") {
-		t.Errorf("progress does not say who the server runs as: %q", progress.String())
 	}
 	info, err := os.Stat(fmt.Sprintf("/proc/%d", s.PID()))
 	if err != nil {

@@ -93,12 +93,12 @@ func (m *metrics) recordRetry(kind Engine, state string) {
 // poolCollectors returns the metrics of the pool's statistics, read at each scrape.
 func poolCollectors(labels prometheus.Labels, stats func() sql.DBStats) []prometheus.Collector {
 	gauge := func(name, help string, value func(sql.DBStats) int) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "rowlock_db_" + name, Help: help, ConstLabels: labels},
-			func() float64 { return float64(value(stats())) })
+		opts := prometheus.GaugeOpts{Name: "rowlock_db_" + name, Help: help, ConstLabels: labels}
+		return prometheus.NewGaugeFunc(opts, func() float64 { return float64(value(stats())) })
 	}
 	counter := func(name, help string, value func(sql.DBStats) float64) prometheus.Collector {
-		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "rowlock_db_" + name, Help: help, ConstLabels: labels},
-			func() float64 { return value(stats()) })
+		opts := prometheus.CounterOpts{Name: "rowlock_db_" + name, Help: help, ConstLabels: labels}
+		return prometheus.NewCounterFunc(opts, func() float64 { return value(stats()) })
 	}
 	return []prometheus.Collector{
 		gauge("connections_max", "Most connections the pool may open.",

@@ -60,16 +60,17 @@ func TestMisconfigured(t *testing.T) {
 	t.Parallel()
 	plain := dbtest.Empty(t) // its server has no TLS
 	secured, certificate := tlsServer(t)
-	otherName := strings.Replace(secured, "127.0.0.1", "localhost", 1) // not in the certificate
+	verify := "postgres://app@" + secured + "/x?sslmode=verify-"
+	otherName := strings.Replace(verify, "127.0.0.1", "localhost", 1) // not in the certificate
 	for name, tc := range map[string]struct {
 		url  string
 		want bool
 	}{
 		"no TLS on the server":         {strings.Replace(plain, "sslmode=disable", "sslmode=require", 1), true},
-		"unknown authority":            {"postgres://app@" + secured + "/x?sslmode=verify-full", true},
-		"unknown authority, verify-ca": {"postgres://app@" + secured + "/x?sslmode=verify-ca", true},
-		"another host":                 {"postgres://app@" + otherName + "/x?sslmode=verify-full&sslrootcert=" + certificate, true},
-		"root certificate missing":     {"postgres://app@" + secured + "/x?sslmode=verify-ca&sslrootcert=/nowhere/root.crt", true},
+		"unknown authority":            {verify + "full", true},
+		"unknown authority, verify-ca": {verify + "ca", true},
+		"another host":                 {otherName + "full&sslrootcert=" + certificate, true},
+		"root certificate missing":     {verify + "ca&sslrootcert=/nowhere/root.crt", true},
 		"wrong password":               {strings.Replace(plain, "@", "wrong@", 1), true},
 		"unknown database":             {strings.Replace(plain, "/rowlock_test", "/ghost_test", 1), true},
 		"no server":                    {"postgres://app@127.0.0.1:1/x?sslmode=disable", false},

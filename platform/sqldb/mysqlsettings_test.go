@@ -141,7 +141,7 @@ func TestMySQLSettingsAreChecked(t *testing.T) {
 			t.Errorf("%s: %v, want %q", url, err, want)
 		}
 	}
-	pooled := sqldb.Settings{URL: "mysql://u:p@h/db", Engines: []sqldb.Engine{sqldb.MySQL}, Pooler: sqldb.PoolerTransaction}
+	pooled := sqldb.Settings{URL: "mysql://u:p@h/db", Engines: bothEngines(), Pooler: sqldb.PoolerTransaction}
 	if _, err := sqldb.Open(t.Context(), pooled, slog.New(slog.DiscardHandler), nil); err == nil {
 		t.Error("a pooler of PostgreSQL's is accepted")
 	}

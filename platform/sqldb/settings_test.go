@@ -13,6 +13,7 @@ import (
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	const good = "postgres://app:s3cret@db:5432/x?sslmode=disable"
+	pooled := func(parameters string) Settings { return Settings{URL: good + parameters, Pooler: PoolerTransaction} }
 	for name, c := range map[string]struct {
 		settings Settings
 		want     string
@@ -30,10 +31,10 @@ func TestOpenRefuses(t *testing.T) {
 		"negative timeout":   {Settings{URL: good, LockTimeout: -time.Second}, "at least 1ms"},
 		"tiny timeout":       {Settings{URL: good, IdleTxTimeout: time.Microsecond}, "at least 1ms"},
 		"lock >= statement":  {Settings{URL: good, LockTimeout: 8 * time.Second}, "must be shorter"},
-		"pooler, no binary":  {Settings{URL: good, Pooler: PoolerTransaction}, "must say binary_parameters=yes"},
-		"pooler, binary=no":  {Settings{URL: good + "&binary_parameters=no", Pooler: PoolerTransaction}, "must say binary_parameters=yes"},
-		"pooler, parameter":  {Settings{URL: good + "&binary_parameters=yes&search_path=x", Pooler: PoolerTransaction}, "cannot set search_path"},
-		"pooler, options":    {Settings{URL: good + "&binary_parameters=yes&options=-cx", Pooler: PoolerTransaction}, "cannot set options"},
+		"pooler, no binary":  {pooled(""), "must say binary_parameters=yes"},
+		"pooler, binary=no":  {pooled("&binary_parameters=no"), "must say binary_parameters=yes"},
+		"pooler, parameter":  {pooled("&binary_parameters=yes&search_path=x"), "cannot set search_path"},
+		"pooler, options":    {pooled("&binary_parameters=yes&options=-cx"), "cannot set options"},
 		"two lock timeouts":  {Settings{URL: good + "&lock_timeout=1s"}, "sets lock_timeout"},
 		"two statement ones": {Settings{URL: good + "&statement_timeout=1s"}, "sets statement_timeout"},
 	} {
@@ -94,7 +95,10 @@ func TestSessionConfigKeepsWhatTheURLSays(t *testing.T) {
 
 func TestSessionConfigBehindPooler(t *testing.T) {
 	t.Parallel()
-	s := Settings{URL: "postgres://app@db/x?sslmode=disable&binary_parameters=yes", Pooler: PoolerTransaction, ApplicationName: "counts"}
+	s := Settings{
+		URL:    "postgres://app@db/x?sslmode=disable&binary_parameters=yes",
+		Pooler: PoolerTransaction, ApplicationName: "counts",
+	}
 	s.setDefaults()
 	cfg, err := sessionConfig(s)
 	if err != nil {
@@ -123,7 +127,8 @@ func TestTracingOff(t *testing.T) {
 		t.Error("a connection without tracing is wrapped")
 	}
 	s := Settings{URL: "postgres://x", TracerProvider: noop.NewTracerProvider()}
-	if wrapped, ok := traced(plain, s).(*tracedConnector); !ok || wrapped.tracing.start(t.Context(), "", "SELECT 1") != nil {
+	wrapped, ok := traced(plain, s).(*tracedConnector)
+	if !ok || wrapped.tracing.start(t.Context(), "", "SELECT 1") != nil {
 		t.Error("no wrapper, or a span outside a trace")
 	}
 }
@@ -141,7 +146,8 @@ func TestTwoPoolsNeedTwoNames(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if _, err = Open(t.Context(), s, slog.New(slog.DiscardHandler), reg); err == nil || !strings.Contains(err.Error(), `named "main"`) {
+	_, err = Open(t.Context(), s, slog.New(slog.DiscardHandler), reg)
+	if err == nil || !strings.Contains(err.Error(), `named "main"`) {
 		t.Fatalf("got %v, want the name of the pool", err)
 	}
 	s.Name = "ledger"

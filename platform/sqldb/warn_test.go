@@ -16,7 +16,7 @@ func TestAdvice(t *testing.T) {
 	if advice := safe.advice(); len(advice) != 0 {
 		t.Errorf("advice on safe settings: %q", advice)
 	}
-	unsafe := serverSettings{Fsync: "off", SynchronousCommit: "off", FullPageWrites: "off", ClientCheck: "0", StatementTimeout: "0"}
+	unsafe := serverSettings{Fsync: "off", SynchronousCommit: "off", FullPageWrites: "off", ClientCheck: "0"}
 	advice := unsafe.advice()
 	for _, name := range []string{"fsync=off", "synchronous_commit=off", "full_page_writes=off"} {
 		if !slices.ContainsFunc(advice, func(line string) bool { return strings.Contains(line, "runs with "+name) }) {

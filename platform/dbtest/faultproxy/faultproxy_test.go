@@ -6,7 +6,7 @@ import (
 	"errors"
 	"net"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -160,36 +160,28 @@ func TestCutEvery(t *testing.T) {
 	b := setUp(t, "&binary_parameters=yes")
 	b.proxy.CutEvery(7, faultproxy.AfterStatement, faultproxy.RST, faultproxy.Matching(increase))
 	const clients, each = 8, 70
-	var mu sync.Mutex
-	known, unknown := 0, 0
-	start := make(chan struct{})
-	var wg sync.WaitGroup
-	for range clients {
-		wg.Go(func() {
-			<-start
-			for range each {
-				conn, err := b.through.Conn(t.Context())
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				_, err = conn.ExecContext(t.Context(), increase)
-				_ = conn.Close()
-				mu.Lock()
-				if err == nil {
-					known++
-				} else {
-					unknown++
-				}
-				mu.Unlock()
+	var known, unknown atomic.Int32
+	err := waittest.Together(clients, func(int) error {
+		for range each {
+			conn, err := b.through.Conn(t.Context())
+			if err != nil {
+				return err
 			}
-		})
+			if _, err = conn.ExecContext(t.Context(), increase); err == nil {
+				known.Add(1)
+			} else {
+				unknown.Add(1)
+			}
+			_ = conn.Close()
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	close(start)
-	wg.Wait()
 	const total = clients * each
-	if known != total-total/7 || unknown != total/7 || b.proxy.Cuts() != total/7 {
-		t.Errorf("%d known, %d unknown, %d cuts, want %d, %d, %d", known, unknown, b.proxy.Cuts(), total-total/7, total/7, total/7)
+	if known.Load() != total-total/7 || unknown.Load() != total/7 || b.proxy.Cuts() != total/7 {
+		t.Errorf("%d known, %d unknown, %d cuts of %d", known.Load(), unknown.Load(), b.proxy.Cuts(), total)
 	}
 	if n := b.n(t); n != total {
 		t.Errorf("n = %d, want %d", n, total)

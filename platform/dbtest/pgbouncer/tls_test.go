@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What the URL says of TLS is what pgbouncer is told, and what it needs is copied for it.
+// pgbouncer gets the TLS settings of the URL, and copies of the files.
 func TestSecure(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -25,7 +25,8 @@ func TestSecure(t *testing.T) {
 		"sslmode=require":                  {"server_tls_sslmode = require"},
 		"sslmode=require&sslrootcert=ROOT": {"server_tls_ca_file = /p/ca", "server_tls_sslmode = verify-ca"},
 		"sslmode=verify-full&sslrootcert=ROOT&sslcert=MINE&sslkey=KEY": {
-			"server_tls_ca_file = /p/ca", "server_tls_cert_file = /p/cert", "server_tls_key_file = /p/key", "server_tls_sslmode = verify-full",
+			"server_tls_ca_file = /p/ca", "server_tls_cert_file = /p/cert", "server_tls_key_file = /p/key",
+			"server_tls_sslmode = verify-full",
 		},
 	} {
 		named := strings.NewReplacer("ROOT", dir+"/root.pem", "MINE", dir+"/mine.pem", "KEY", dir+"/mine.key")
@@ -45,7 +46,8 @@ func TestSecure(t *testing.T) {
 			}
 		}
 	}
-	if _, err := p.secure(url.Values{"sslmode": {"verify-ca"}, "sslrootcert": {filepath.Join(dir, "none")}}, map[string]string{}); err == nil {
-		t.Error("a file that there is not is no error")
+	missing := url.Values{"sslmode": {"verify-ca"}, "sslrootcert": {filepath.Join(dir, "none")}}
+	if _, err := p.secure(missing, map[string]string{}); err == nil {
+		t.Error("a missing file is no error")
 	}
 }
