@@ -86,7 +86,7 @@ func (o Options) rows() int { return o.pick(10_000, 1000) }
 
 // suite holds what is particular to the bench of one service.
 type suite struct {
-	// replicas is how many replicas run, connections how many keep-alive connections the generator holds.
+	// replicas is how many replicas run, connections how many keep-alive connections the generator holds; 0 means 256.
 	replicas, connections int
 	// prepare makes what the scenarios need, nil for nothing. The replicas run by then.
 	prepare func(ctx context.Context) error
@@ -119,7 +119,7 @@ func Run(ctx, hurry context.Context, o Options, h Host) (report *Report, err err
 	}
 	r := &runner{Options: o, host: h}
 	chosen := r.suite()
-	r.connections = o.pick(chosen.connections, min(chosen.connections, 32))
+	r.connections = cmp.Or(chosen.connections, o.pick(256, 32))
 	defer func() { err = errors.Join(err, r.stop(hurry)) }()
 	if err := r.start(ctx, hurry, chosen.replicas); err != nil {
 		return nil, err

@@ -85,9 +85,6 @@ func TestEveryKindOfLoadIsReported(t *testing.T) {
 		if run.Sum == nil || run.Sum.Acknowledged == 0 || run.Sum.Gained != run.Sum.Acknowledged {
 			t.Errorf("%s: sum check %+v", s.Name, run.Sum)
 		}
-		if _, late := s.Median[lateP99]; late != (s.Name == "open") {
-			t.Errorf("%s: lateness %t", s.Name, late)
-		}
 		_, err := os.Stat("/proc/self/stat")
 		if err == nil && s.Name == "closed" && (s.Median[memory] <= 0 || s.Median[clientCPU] <= 0) {
 			t.Errorf("%s: %+v", s.Name, s.Median)
@@ -100,7 +97,7 @@ func TestEveryKindOfLoadIsReported(t *testing.T) {
 	if err := report.WriteTable(&table); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"closed loop", lateP99, "NOT JUDGED", "at least 0.5 x closed", "fillfactor (50)"} {
+	for _, want := range []string{"closed loop", clientCPU, "NOT JUDGED", "at least 0.5 x closed", "fillfactor (50)"} {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, &table)
 		}

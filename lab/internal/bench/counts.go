@@ -16,8 +16,6 @@ const (
 	traceOff    = "trace-off"
 )
 
-const countsConnections = 256
-
 // newCounts increases counters, all of them and one. They are made once and kept; sums are compared by difference.
 func newCounts(r *runner) suite {
 	if r.Trace {
@@ -27,7 +25,7 @@ func newCounts(r *runner) suite {
 	hot := func(replicas int) func(context.Context) (Result, error) {
 		return r.driving(func() drive { return r.increases(1, replicas) })
 	}
-	return suite{replicas: 3, connections: countsConnections, prepare: r.prepareCounts, scenarios: []Scenario{
+	return suite{replicas: 3, prepare: r.prepareCounts, scenarios: []Scenario{
 		{Name: bareUniform, Title: "bare pgbench, uniform", run: r.bare(updateScript(r.rows()))},
 		{
 			Name: "uniform", Title: "uniform, 2 replicas", Baseline: bareUniform, Bars: Figures{perSecond: 1},
@@ -63,7 +61,7 @@ func newTrace(r *runner) suite {
 			return d
 		})
 	}
-	return suite{replicas: 1, connections: countsConnections, prepare: r.prepareCounts, scenarios: []Scenario{
+	return suite{replicas: 1, prepare: r.prepareCounts, scenarios: []Scenario{
 		{Name: traceOff, Title: "uniform, tracing off", run: traced("")},
 		{
 			Name: "trace-1", Title: "uniform, 1 % of the requests traced", Baseline: traceOff,

@@ -25,9 +25,6 @@ const (
 	mariaFresh = "events_fresh"
 )
 
-// pendingBeside is how many pending events lie in the tables whose claims and lookups are measured.
-const pendingBeside = 1000
-
 // events adds events, reads them and lets workers work them, on both engines and at two sizes.
 type events struct {
 	*runner
@@ -39,7 +36,7 @@ type events struct {
 func newEvents(r *runner) suite {
 	e := &events{runner: r, few: r.pick(10_000, 1000), many: r.pick(1_000_000, 20_000)}
 	const bare, many = "pgbench-event", "1,000,000 processed"
-	return suite{replicas: 1, connections: 256, prepare: e.prepare, scenarios: []Scenario{
+	return suite{replicas: 1, prepare: e.prepare, scenarios: []Scenario{
 		{Name: bare, Title: "bare pgbench, one transaction per id", run: r.bare(eventScript)},
 		{Name: "add", Title: "POST /events, 2 replicas", Baseline: bare, Bars: Figures{perSecond: 6}, run: e.add(own)},
 		{Name: "claim-few", Title: "claim of 100, 10,000 processed", run: e.claim(small)},
@@ -214,11 +211,11 @@ func (t eventTable) sql(postgres string) string {
 	).Replace(postgres)
 }
 
-// fill puts processed events, and pending ones beside them, into empty tables.
+// fill puts processed events, and 1,000 pending ones beside them, into empty tables.
 func (t eventTable) fill(ctx context.Context, processed int) error {
 	err := t.add(ctx, processed, `'word' || (s.n % 3000)`)
 	if err == nil {
-		err = t.enqueue(ctx, pendingBeside)
+		err = t.enqueue(ctx, 1000)
 	}
 	if err != nil || t.mysql {
 		return err

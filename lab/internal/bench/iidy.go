@@ -25,6 +25,7 @@ const iidyPGBench = 18_200
 // at a time.
 type lists struct {
 	pages int // and batches
+	round int
 	list  string
 }
 
@@ -56,7 +57,8 @@ func newIidy(r *runner) suite {
 	} {
 		row := Scenario{Name: one.name, Title: one.title, Baseline: bareUniform, run: r.driving(func() drive {
 			if one.name == "add" || l.list == "" {
-				l.list = strings.TrimSuffix(benchPrefix(), "-")
+				l.round++
+				l.list = fmt.Sprintf("bench-%d", l.round)
 			}
 			requests := make([][]byte, l.pages)
 			if one.items == 1 {

@@ -2,12 +2,10 @@ package bench
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
+	"math/rand/v2"
 	"net/http"
-	"strings"
 	"sync/atomic"
 
 	"github.com/rowlock/rowlock/lab/internal/load"
@@ -20,12 +18,11 @@ const replayed = 2000
 func newPayments(r *runner) suite {
 	const bare, fresh = "pgbench-payment", "new-keys"
 	var sent atomic.Int64
-	prefix := benchPrefix()
 	pay := func(replay bool, next func() int64) drive {
 		return drive{
-			replicas: 2, replay: replay, Config: load.Config{Next: func() []byte { return payment(prefix, next()) }},
+			replicas: 2, replay: replay, Config: load.Config{Next: func() []byte { return payment(next()) }},
 			state: number(r.url, `SELECT count(*) FROM payments.payments
-				JOIN payments.processor_charges USING (processor_key) WHERE idempotency_key LIKE '`+prefix+`%'`),
+				JOIN payments.processor_charges USING (processor_key) WHERE idempotency_key LIKE 'bench-%'`),
 		}
 	}
 	return suite{replicas: 2, connections: 32, scenarios: []Scenario{
@@ -41,17 +38,15 @@ func newPayments(r *runner) suite {
 				if last == 0 {
 					return Result{}, errors.New("replays need the new keys before them")
 				}
-				return r.load(ctx, pay(true, func() int64 { return last - mathrand.Int64N(min(last, replayed)) }))
+				return r.load(ctx, pay(true, func() int64 { return last - rand.Int64N(min(last, replayed)) }))
 			},
 		},
 	}}
 }
 
-// benchPrefix returns the beginning of names that are new on a database that was benched before.
-func benchPrefix() string { return "bench-" + strings.ToLower(rand.Text()[:8]) + "-" }
-
-func payment(prefix string, i int64) []byte {
-	key := fmt.Sprintf("%s%07d", prefix, i)
+// payment returns the i-th request.
+func payment(i int64) []byte {
+	key := fmt.Sprintf("bench-%07d", i)
 	body := `{"ride_id":"ride-` + key + `","rider_id":"rider","amount":1250,"currency":"EUR",` +
 		`"card":{"number":"4242424242424242","exp_month":12,"exp_year":2099,"cvc":"123"}}`
 	return request(http.MethodPost, "/v1/payments", jsonHeader+"Idempotency-Key: "+key+"\r\n", body)

@@ -66,9 +66,8 @@ const (
 	p99          = "p99_ms"
 	p999         = "p99.9_ms"
 	maxLatency   = "max_ms"
-	lateP99      = "late_p99_ms" // how long after it was due a request was sent; part of the latency
-	errorCount   = "errors"      // requests or transactions that did not succeed in the measured window
-	lostChanges  = "lost"        // acknowledged changes that the database lacks
+	errorCount   = "errors" // requests or transactions that did not succeed in the measured window
+	lostChanges  = "lost"   // acknowledged changes that the database lacks
 	clientCPU    = "client_us"
 	replicaCPU   = "replicas_us"
 	databaseCPU  = "postgresql_us"
@@ -83,7 +82,7 @@ const (
 // columns returns all figures in the order of the table.
 func columns() []string {
 	return []string{
-		perSecond, spread, ratio, p50, p99, p999, maxLatency, lateP99, errorCount, lostChanges, clientCPU, replicaCPU,
+		perSecond, spread, ratio, p50, p99, p999, maxLatency, errorCount, lostChanges, clientCPU, replicaCPU,
 		databaseCPU, othersCPU, memory, memoryGrowth, spans,
 	}
 }
@@ -108,9 +107,6 @@ func runOf(result *load.Result, seen Figures) Result {
 		run.Figures[errorCount] += float64(n)
 	}
 	run.Errors, run.Figures[perSecond] = result.Errors, float64(result.Latency.TotalCount())/result.Window.Seconds()
-	if result.Lateness.TotalCount() > 0 {
-		run.Figures[lateP99] = percentile(result.Lateness, 99)
-	}
 	requests, others := float64(result.Latency.TotalCount())+run.Figures[errorCount], seen[othersCPU]
 	maps.Copy(run.Figures, seen)
 	for _, figure := range []string{clientCPU, replicaCPU, databaseCPU} {
@@ -232,50 +228,44 @@ func (r *Report) Save(dir string) (path string, err error) {
 
 // WriteTable prints the report for a terminal.
 func (r *Report) WriteTable(w io.Writer) error {
-	// None of the writes below fails: they are to a strings.Builder.
-	var text strings.Builder
 	o := r.Options
-	_, _ = fmt.Fprintf(&text, `
+	// All cells are aligned right but the first ones, which are padded here: tabwriter has one alignment. It returns the
+	// errors of all writes in the end.
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	_, _ = fmt.Fprintf(table, `
 %s %s  %s
 %s; client, replicas and database share it
 %d x %v after %v of warm-up; pgbench -M prepared -c %d -j %d, its table with the same fillfactor (%d) as the service's
 
 `, o.Service, r.Version, r.Started.Format(time.RFC3339), r.Machine, o.Runs, o.Duration, o.warmup(), pgbench.Clients,
 		pgbench.Threads, pgbench.FillFactor)
-	r.writeFigures(&text)
-	_, _ = text.WriteString(`
+	r.writeFigures(table)
+	_, _ = fmt.Fprint(table, `
 Figures are medians. CPU is per request. Latencies of a closed loop are queueing at full load; those of the open loop
 count from when a request was due. Lost changes were acknowledged and are not in the database.
 
 `)
-	bars := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	for _, b := range r.Bars {
-		outcome := strings.ToUpper(b.Outcome)
-		_, _ = fmt.Fprintf(bars, "%s\t%s: %s\t%s\t%s\n", outcome, b.Scenario, b.Figure, b.Got, b.Want)
+		outcome, bar := strings.ToUpper(b.Outcome), b.Scenario+": "+b.Figure
+		_, _ = fmt.Fprintf(table, "%-12s\t%-56s\t%s\t%s\t\n", outcome, bar, b.Got, b.Want)
 	}
-	_ = bars.Flush()
-	if _, err := io.WriteString(w, text.String()); err != nil {
+	if err := table.Flush(); err != nil {
 		return fmt.Errorf("print the report: %w", err)
 	}
 	return nil
 }
 
 // writeFigures prints a line for each scenario and a column for each figure that was measured.
-func (r *Report) writeFigures(w io.Writer) {
+func (r *Report) writeFigures(table io.Writer) {
 	measured := slices.DeleteFunc(columns(), func(figure string) bool {
 		return !slices.ContainsFunc(r.Scenarios, func(s Scenario) bool { _, ok := s.Median[figure]; return ok })
 	})
-	// All cells are aligned right but those of the first column, which are padded here: tabwriter has one alignment.
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	_, _ = fmt.Fprintf(table, "%-44s\t", "scenario")
-	for _, figure := range measured {
-		_, _ = fmt.Fprintf(table, "%s\t", figure)
-	}
+	_, _ = fmt.Fprintf(table, "%-44s\t%s\t\n", "scenario", strings.Join(measured, "\t"))
 	for _, s := range r.Scenarios {
 		if len(s.Runs) == 0 {
 			continue
 		}
-		_, _ = fmt.Fprintf(table, "\n%-44s\t", s.Title)
+		_, _ = fmt.Fprintf(table, "%-44s\t", s.Title)
 		for _, figure := range measured {
 			cell := "-"
 			if v, ok := s.Median[figure]; ok {
@@ -283,9 +273,8 @@ func (r *Report) writeFigures(w io.Writer) {
 			}
 			_, _ = fmt.Fprintf(table, "%s\t", cell)
 		}
+		_, _ = fmt.Fprintln(table)
 	}
-	_, _ = fmt.Fprintln(table)
-	_ = table.Flush()
 }
 
 // remarks returns what the progress line says of one run.

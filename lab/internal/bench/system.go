@@ -143,7 +143,10 @@ func (r *runner) launch(ctx context.Context, spec local.Spec, n int) (*local.Set
 // errors.Is, where there is no MariaDB.
 func (r *runner) database(ctx context.Context, maria bool, name string) (url string, err error) {
 	if maria {
-		url, err = r.mariaDatabase(ctx, name)
+		if err := r.startMaria(ctx); err != nil {
+			return "", err
+		}
+		url, err = r.maria.URL(name), execute(ctx, r.maria.URL("mysql"), "CREATE DATABASE "+name)
 	} else {
 		url, err = r.postgres.URL(name), local.Database(ctx, r.postgres.URL("postgres"), name)
 	}
@@ -155,17 +158,17 @@ func (r *runner) database(ctx context.Context, maria bool, name string) (url str
 	return url, local.Migrate(ctx, r.binary, environ)
 }
 
-// mariaDatabase starts MariaDB, with its own defaults, when the first database is asked for.
-func (r *runner) mariaDatabase(ctx context.Context, name string) (string, error) {
-	if r.maria == nil {
-		server, stop, err := local.StartMariaDB(ctx, serverParent)
-		if err != nil {
-			return "", err
-		}
+// startMaria starts MariaDB, with its own defaults, unless it runs.
+func (r *runner) startMaria(ctx context.Context) error {
+	if r.maria != nil {
+		return nil
+	}
+	server, stop, err := local.StartMariaDB(ctx, serverParent)
+	if err == nil {
 		r.maria = server
 		r.onStop(func(context.Context) error { return stop() })
 	}
-	return r.maria.URL(name), execute(ctx, r.maria.URL("mysql"), "CREATE DATABASE "+name)
+	return err
 }
 
 func (r *runner) onStop(f func(context.Context) error) { r.stops = append(r.stops, f) }

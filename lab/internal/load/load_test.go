@@ -220,21 +220,6 @@ func TestCutConnectionIsAnErrorAndIsRedialled(t *testing.T) {
 	}
 }
 
-func TestCloseIsHonoured(t *testing.T) {
-	t.Parallel()
-
-	target := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") })
-
-	result, err := oneByOne(t, target, 20)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	if want := (Tally{Acknowledged: 20}); result.Tally != want {
-		t.Errorf("tally %+v, want %+v", result.Tally, want)
-	}
-}
-
 func TestSilentServerTimesOut(t *testing.T) {
 	t.Parallel()
 

@@ -32,9 +32,6 @@ type Result struct {
 	// Latency of the successful requests in nanoseconds: from when each was due in an open loop, from its sending in a
 	// closed one.
 	Latency *hdrhistogram.Histogram
-	// Lateness is how long after it was due each of them was sent, in nanoseconds, in an open loop. It is part of
-	// Latency. High values with a quick server mean that the generator itself could not keep up.
-	Lateness *hdrhistogram.Histogram
 
 	mu sync.Mutex
 }
@@ -49,7 +46,7 @@ func NewHistogram() *hdrhistogram.Histogram {
 }
 
 // add counts one request: answered with a status, or with a failure and no status. Measured ones belong to the window.
-func (r *Result) add(status int, failure string, measured bool, latency, lateness time.Duration) {
+func (r *Result) add(status int, failure string, measured bool, latency time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	succeeded := status >= 200 && status < 300
@@ -66,9 +63,6 @@ func (r *Result) add(status int, failure string, measured bool, latency, latenes
 	case succeeded:
 		// A value within the bounds is recorded without an error.
 		_ = r.Latency.RecordValue(int64(min(latency, highestLatency)))
-		if lateness > 0 {
-			_ = r.Lateness.RecordValue(int64(min(lateness, highestLatency)))
-		}
 	case status != 0:
 		r.Errors[strconv.Itoa(status)]++
 	default:

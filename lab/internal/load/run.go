@@ -1,3 +1,14 @@
+// Package load drives an HTTP/1.1 server and measures it.
+//
+// [Run] has two modes. The closed loop keeps every connection busy and finds the highest throughput; its latencies are
+// the queueing that saturation causes. The open loop sends at a fixed rate whatever the server does and measures each
+// latency from the moment the request was due, not from the moment it was sent, so that a stalled server cannot hide
+// its stall by slowing the generator down ("coordinated omission", Gil Tene, HdrHistogram and wrk2).
+//
+// The generator usually shares its cores with the servers and the database that it measures, so its own CPU is kept
+// small: requests are bytes made beforehand, each connection has a goroutine of its own, and fasthttp reads the
+// responses. fasthttp's HostClient adds a third to the CPU of a request. Every connection has at most one request in
+// flight: hardly any client pipelines.
 package load
 
 import (
@@ -68,7 +79,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		cfg.Timeout = defaultTimeout
 	}
 	p := &plan{Config: cfg}
-	result := &Result{Errors: map[string]int64{}, Latency: NewHistogram(), Lateness: NewHistogram()}
+	result := &Result{Errors: map[string]int64{}, Latency: NewHistogram()}
 	workers := make([]*worker, cfg.Connections)
 	defer func() {
 		for _, w := range workers {
@@ -174,22 +185,14 @@ func (w *worker) run(ctx context.Context) {
 			return
 		}
 		if w.conn == nil && w.dial(ctx) != nil {
-			w.result.add(0, FailureDial, w.measured(due, w.now()), 0, 0)
+			w.result.add(0, FailureDial, w.measured(due, w.now()), 0)
 			sleep(ctx, timer, rand.N(redialPause))
 			now = w.now()
 			continue
 		}
-		if w.Rate > 0 { // a closed loop sends as soon as it has read the last answer, and spares a look at the clock
-			now = w.now()
-		}
-		sent := now
-		status, err := w.roundTrip(request, sent)
-		now = w.now()
-		failure := ""
-		if err != nil {
-			failure = failureOf(err)
-		}
-		w.result.add(status, failure, w.measured(due, now), now-due, sent-due)
+		status, failure := w.roundTrip(request, max(now, due))
+		now = w.now() // the next request of a closed loop is due at once
+		w.result.add(status, failure, w.measured(due, now), now-due)
 	}
 }
 
@@ -210,9 +213,18 @@ func (w *worker) drop() {
 	}
 }
 
-// roundTrip sends one request and returns the status of its response. With an error the outcome of the request is
-// unknown. The connection is dropped then, and when the server asks for it.
-func (w *worker) roundTrip(request []byte, now time.Duration) (status int, err error) {
+// The failures: ways in which a request gets no HTTP answer. After FailureDial nothing was sent; after the others the
+// outcome of the request is unknown.
+const (
+	FailureDial    = "dial"
+	FailureTimeout = "timeout"
+	FailureBroken  = "broken" // connection or answer
+)
+
+// roundTrip sends one request and returns the status of its response, or the failure. It drops the connection after a
+// failure, and when the server asks for it.
+func (w *worker) roundTrip(request []byte, now time.Duration) (status int, failure string) {
+	var err error
 	// A new deadline for each request would cost as much as the rest of this function: it is renewed ten times per
 	// timeout.
 	if slack := w.Timeout / 10; now-w.armed > slack {
@@ -224,28 +236,15 @@ func (w *worker) roundTrip(request []byte, now time.Duration) (status int, err e
 	if err == nil {
 		err = w.response.Read(w.reader)
 	}
-	if err != nil {
-		w.drop()
-		return 0, err //nolint:wrapcheck // it is counted by its kind
-	}
-	if w.response.ConnectionClose() || w.reader.Buffered() > 0 {
+	if err != nil || w.response.ConnectionClose() || w.reader.Buffered() > 0 {
 		w.drop()
 	}
-	return w.response.StatusCode(), nil
-}
-
-// The failures: ways in which a request gets no HTTP answer. After FailureDial nothing was sent; after the others the
-// outcome of the request is unknown.
-const (
-	FailureDial    = "dial"
-	FailureTimeout = "timeout"
-	FailureBroken  = "broken" // connection or answer
-)
-
-// failureOf returns the failure that an error of roundTrip shows.
-func failureOf(err error) string {
-	if errors.Is(err, fasthttp.ErrTimeout) || errors.Is(err, os.ErrDeadlineExceeded) {
-		return FailureTimeout
+	switch {
+	case err == nil:
+		return w.response.StatusCode(), ""
+	case errors.Is(err, fasthttp.ErrTimeout), errors.Is(err, os.ErrDeadlineExceeded):
+		return 0, FailureTimeout
+	default:
+		return 0, FailureBroken
 	}
-	return FailureBroken
 }

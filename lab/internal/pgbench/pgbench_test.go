@@ -70,39 +70,26 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// The tables that are compared have one fillfactor.
+// The tables that are compared have one fillfactor: the migrations of counts say theirs last.
 func TestFillFactor(t *testing.T) {
 	t.Parallel()
-	if want := serviceFillFactor(t); want != "fillfactor="+strconv.Itoa(FillFactor) {
-		t.Errorf("the service's table has %s", want)
-	}
-}
-
-// serviceFillFactor is what the migrations of counts say last.
-func serviceFillFactor(t *testing.T) string {
-	t.Helper()
-
 	files, err := filepath.Glob("../../../services/counts/internal/postgres/migrations/*.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
-
-	var found []string
-
+	last := ""
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-
-		found = append(found, regexp.MustCompile(`fillfactor\s*=\s*\d+`).FindAllString(string(text), -1)...)
+		for _, found := range regexp.MustCompile(`fillfactor\s*=\s*(\d+)`).FindAllStringSubmatch(string(text), -1) {
+			last = found[1]
+		}
 	}
-
-	if len(found) == 0 {
-		t.Fatal("the migrations of counts name no fillfactor: then the baseline must have none")
+	if last != strconv.Itoa(FillFactor) {
+		t.Errorf("the service's table has the fillfactor %q", last)
 	}
-
-	return strings.ReplaceAll(found[len(found)-1], " ", "")
 }
 
 func TestErrorsShowNoPassword(t *testing.T) {
@@ -168,31 +155,15 @@ func TestParse(t *testing.T) {
 	}{
 		"version 15": {
 			output: `pgbench (15.18 (Debian 15.18-0+deb12u1))
-transaction type: /tmp/rowlock-pgbench-1.sql
-scaling factor: 1
-query mode: prepared
-number of clients: 32
-number of threads: 2
-maximum number of tries: 1
-duration: 10 s
 number of transactions actually processed: 181930
 number of failed transactions: 2 (0.001%)
 latency average = 1.758 ms
-initial connection time = 60.123 ms
 tps = 18198.345678 (without initial connection time)
 `,
 			want: Result{TPS: 18198.345678, Failed: 2},
 		},
 		"version 13": {
-			output: `starting vacuum...end.
-transaction type: /tmp/x.sql
-scaling factor: 1
-query mode: prepared
-number of clients: 32
-number of threads: 2
-duration: 1 s
-number of transactions actually processed: 2400
-latency average = 13.250 ms
+			output: `number of transactions actually processed: 2400
 tps = 2390.100000 (including connections establishing)
 tps = 2412.700000 (excluding connections establishing)
 `,
