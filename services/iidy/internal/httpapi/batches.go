@@ -13,39 +13,30 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
-func (h handlers) addBatch(c echo.Context, q *query) error {
-	return h.applyBatch(c, q, attempt.Add, "")
-}
-
-func (h handlers) incrementBatch(c echo.Context, q *query) error {
-	return h.applyBatch(c, q, attempt.Increment, q.claim())
-}
-
-func (h handlers) deleteBatch(c echo.Context, q *query) error {
-	return h.applyBatch(c, q, attempt.Delete, q.claim())
-}
-
-// applyBatch changes the items of the body.
-func (h handlers) applyBatch(c echo.Context, q *query, change attempt.Change, claim attempt.Claim) error {
-	if err := q.end(); err != nil {
-		return err
-	}
-	if length := c.Request().ContentLength; length < 0 || length > shortBody {
-		end, err := h.extendTime(c)
+// applyBatch returns the handler that changes the items of the body.
+func (h handlers) applyBatch(change attempt.Change) handler {
+	return func(c echo.Context, q *query) error {
+		claim, err := q.claimOf(change)
 		if err != nil {
 			return err
 		}
-		defer end()
+		if length := c.Request().ContentLength; length < 0 || length > shortBody {
+			end, err := h.extendTime(c)
+			if err != nil {
+				return err
+			}
+			defer end()
+		}
+		items, err := source(c.Request())
+		if err != nil {
+			return err
+		}
+		n, err := h.service.ApplyBatch(c.Request().Context(), change, listOf(c), items, claim)
+		if err != nil {
+			return err
+		}
+		return writeChange(c, change, n)
 	}
-	items, err := source(c.Request())
-	if err != nil {
-		return err
-	}
-	n, err := h.service.ApplyBatch(c.Request().Context(), change, listOf(c), items, claim)
-	if err != nil {
-		return err
-	}
-	return writeChange(c, change, n)
 }
 
 // abandon deletes the items with at least min_attempts attempts.

@@ -54,24 +54,17 @@ func (h handlers) get(c echo.Context, q *query) error {
 	return writeText(c, http.StatusOK, append(strconv.AppendInt(nil, attempts, 10), '\n'))
 }
 
-func (h handlers) add(c echo.Context, q *query) error { return h.apply(c, q, attempt.Add, "") }
-
-func (h handlers) increment(c echo.Context, q *query) error {
-	return h.apply(c, q, attempt.Increment, q.claim())
-}
-
-func (h handlers) delete(c echo.Context, q *query) error {
-	return h.apply(c, q, attempt.Delete, q.claim())
-}
-
-// apply changes one item.
-func (h handlers) apply(c echo.Context, q *query, change attempt.Change, claim attempt.Claim) error {
-	if err := q.end(); err != nil {
-		return err
+// apply returns the handler that changes one item.
+func (h handlers) apply(change attempt.Change) handler {
+	return func(c echo.Context, q *query) error {
+		claim, err := q.claimOf(change)
+		if err != nil {
+			return err
+		}
+		n, err := h.service.Apply(c.Request().Context(), change, listOf(c), itemOf(c), claim)
+		if err != nil {
+			return err
+		}
+		return writeChange(c, change, n)
 	}
-	n, err := h.service.Apply(c.Request().Context(), change, listOf(c), itemOf(c), claim)
-	if err != nil {
-		return err
-	}
-	return writeChange(c, change, n)
 }

@@ -115,6 +115,14 @@ func (q *query) claim() attempt.Claim {
 	return claim
 }
 
+// claimOf returns the claim that limits a change, which nothing follows; items are added under none.
+func (q *query) claimOf(change attempt.Change) (claim attempt.Claim, err error) {
+	if change != attempt.Add {
+		claim = q.claim()
+	}
+	return claim, q.end()
+}
+
 // number returns a required parameter that consists of digits.
 func (q *query) number(name string) int64 {
 	n, err := strconv.ParseUint(q.require(name), 10, 63)

@@ -40,22 +40,22 @@ func Register(e *echo.Echo, service *attempt.Service, o Options, ops *telemetry.
 	e.GET(list, h.route("count", h.count))
 	e.GET(item, h.route("get", h.get))
 	e.POST(item, h.routeByAction("must be increment, or left out", map[string]operation{
-		"":              {"add", h.add},
-		actionIncrement: {"increment", h.increment},
+		"":              {"add", h.apply(attempt.Add)},
+		actionIncrement: {"increment", h.apply(attempt.Increment)},
 	}))
-	e.POST("/iidy/v1/increment/lists/:list/:item", h.route("increment", h.increment))
-	e.DELETE(item, h.route("delete", h.delete))
+	e.POST("/iidy/v1/increment/lists/:list/:item", h.route("increment", h.apply(attempt.Increment)))
+	e.DELETE(item, h.route("delete", h.apply(attempt.Delete)))
 
 	const batch = batchPath + ":list"
 	e.GET(batch, h.route("page", h.page))
 	e.POST(batch, h.routeByAction("must be increment, claim, extend or release, or left out", map[string]operation{
-		"":              {"add_batch", h.addBatch},
-		actionIncrement: {"increment_batch", h.incrementBatch},
+		"":              {"add_batch", h.applyBatch(attempt.Add)},
+		actionIncrement: {"increment_batch", h.applyBatch(attempt.Increment)},
 		actionClaim:     {"claim", h.claim},
 		actionExtend:    {"extend", h.extendClaim},
 		actionRelease:   {"release", h.releaseClaim},
 	}))
-	e.POST("/iidy/v1/increment/batch/lists/:list", h.route("increment_batch", h.incrementBatch))
+	e.POST("/iidy/v1/increment/batch/lists/:list", h.route("increment_batch", h.applyBatch(attempt.Increment)))
 	e.DELETE(batch, h.deleteBatchOrAbandon)
 }
 
@@ -116,5 +116,5 @@ func (h handlers) deleteBatchOrAbandon(c echo.Context) error {
 		q.fail(nothingToDelete())
 		return q.end()
 	}
-	return h.run(c, q, operation{"delete_batch", h.deleteBatch})
+	return h.run(c, q, operation{"delete_batch", h.applyBatch(attempt.Delete)})
 }
