@@ -92,15 +92,15 @@ func logLines(folder string, out *console, verbose bool) func(replica string, li
 // readable returns a JSON log line as text, without time, service and version. Unless all is set, ok reports whether it
 // is a warning, an error, or no log line at all, such as a panic.
 func readable(line []byte, all bool) (text string, ok bool) {
+	var head struct{ Level, Msg string }
 	var members map[string]json.RawMessage
-	if json.Unmarshal(line, &members) != nil {
+	if json.Unmarshal(line, &head) != nil || json.Unmarshal(line, &members) != nil {
 		return string(line), true
 	}
-	level := unquoted(members["level"])
-	if !all && level != "WARN" && level != "ERROR" {
+	if !all && head.Level != "WARN" && head.Level != "ERROR" {
 		return "", false
 	}
-	parts := []string{level, unquoted(members["msg"])}
+	parts := []string{head.Level, head.Msg}
 	for _, name := range []string{"time", "level", "msg", "service", "version"} {
 		delete(members, name)
 	}
@@ -108,12 +108,4 @@ func readable(line []byte, all bool) (text string, ok bool) {
 		parts = append(parts, name+"="+string(members[name]))
 	}
 	return strings.Join(parts, " "), true
-}
-
-func unquoted(raw json.RawMessage) string {
-	var s string
-	if json.Unmarshal(raw, &s) != nil {
-		return string(raw)
-	}
-	return s
 }

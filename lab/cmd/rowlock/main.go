@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"strings"
 
@@ -157,8 +158,11 @@ func serviceFlag(cmd *cobra.Command, names *[]string, verb string) {
 		cobra.FixedCompletions(services.Names(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// randomSeed shows that a flag's default value is drawn anew for each run.
-func randomSeed(flags *pflag.FlagSet) { flags.Lookup("seed").DefValue = "random" }
+// seedFlag defines --seed, whose default value is drawn anew for each run.
+func seedFlag(flags *pflag.FlagSet, seed *uint64) {
+	flags.Uint64Var(seed, "seed", rand.Uint64N(1<<32), "seed of the schedule")
+	flags.Lookup("seed").DefValue = "random"
+}
 
 // choose returns the services of those names, all when there are none.
 func choose(names []string) ([]services.Service, error) {

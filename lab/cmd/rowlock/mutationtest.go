@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -59,8 +58,7 @@ func newMutationTest(p process) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&chosen, "mutant", nil,
 		"build in this mutant instead of all; may be repeated: "+strings.Join(all, ", "))
-	flags.Uint64Var(&m.seed, "seed", rand.Uint64N(1<<32), "seed of the schedules")
-	randomSeed(flags)
+	seedFlag(flags, &m.seed)
 	flags.StringVar(&m.dir, "out", filepath.Join(".tmp", "mutants"),
 		"folder for the mutants' binaries, and for what was found")
 	return cmd
@@ -80,7 +78,7 @@ func (m mutationTest) run(ctx context.Context) error {
 			return err
 		}
 		if found != nil {
-			say(m.stdout, "%s: found by %s (%s) after %s", mutant.Tag, found.Name, found.Detail, took.Round(time.Second))
+			say(m.stdout, "%s: found by %s (%s) after %s", mutant.Tag, found.Name, found.Detail, round(took))
 		} else {
 			say(m.stdout, "%s: NOT FOUND within %s (%v)", mutant.Tag, mutantTimeout, err)
 			missed = append(missed, mutant.Tag)
@@ -92,7 +90,7 @@ func (m mutationTest) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sound, err := m.prove(ctx, names, schedule, "", "none", nil)
+	sound, err := m.prove(ctx, names, "none", proof{windows: schedule})
 	if sound == nil || ctx.Err() != nil {
 		return err
 	}
@@ -123,37 +121,33 @@ func (m mutationTest) test(
 	if err != nil {
 		return nil, 0, err
 	}
-	var windows []prove.Window
+	run := proof{binaries: map[string]string{mutant.Service: binary}}
 	for i := range uint64(mutantTimeout / mutantWindow) {
 		again, err := prove.Schedule(m.seed+i, mutantWindow, []string{mutant.Window})
 		if err != nil {
 			return nil, 0, err
 		}
-		windows = append(windows, again...)
+		run.windows = append(run.windows, again...)
 	}
 	begin := time.Now()
-	_, err = m.prove(ctx, []string{mutant.Service}, windows, binary, mutant.Tag, func(r *prove.Report) bool {
+	run.enough = func(r *prove.Report) bool {
 		if took = time.Since(begin); took <= mutantTimeout {
 			found = mutant.FoundBy(r)
 		}
 		return found != nil || took > mutantTimeout
-	})
+	}
+	_, err = m.prove(ctx, []string{mutant.Service}, mutant.Tag, run)
 	return found, took, err
 }
 
-// prove runs windows of the named services, of which the only one has a binary unless that is "".
-func (m mutationTest) prove(
-	ctx context.Context, names []string, windows []prove.Window, binary, folder string, enough func(*prove.Report) bool,
-) (*prove.Report, error) {
+// prove runs the proof of the named services, and saves the report in the folder of that name.
+func (m mutationTest) prove(ctx context.Context, names []string, folder string, run proof) (*prove.Report, error) {
 	chosen, err := choose(names)
 	if err != nil {
 		return nil, err
 	}
-	run := proof{process: m.process, windows: windows, enough: enough}
+	run.process = m.process
 	run.options = proveOptions{services: chosen, replicas: 3, clients: 8, seed: m.seed, out: filepath.Join(m.dir, folder)}
-	if binary != "" {
-		run.binaries = map[string]string{names[0]: binary}
-	}
 	report, err := run.run(ctx)
 	if report == nil {
 		return nil, err

@@ -42,7 +42,7 @@ type place struct {
 	schema func(local.Schema) local.Schema
 	name   string // of a remote server
 	notes  []string
-	leave  []func(ctx context.Context) error // remove what the run has made, the last one first
+	leave  []func() error // remove what the run has made, the last one first
 }
 
 // run prepares the services in databases of the run, runs the windows and removes
@@ -52,7 +52,7 @@ func (v proof) run(ctx context.Context) (report *prove.Report, err error) {
 	at.system.Replicas, at.system.Path = v.options.replicas, v.environ["PATH"]
 	defer func() {
 		for _, leave := range slices.Backward(at.leave) {
-			err = errors.Join(err, leave(ctx))
+			err = errors.Join(err, leave())
 		}
 		if report != nil {
 			report.Server, report.Notes = at.name, at.notes
@@ -94,10 +94,9 @@ func (v proof) prepare(ctx context.Context, s services.Service, at *place) (err 
 	}
 	prepared := prove.Service{Name: s.Name, Path: path, Worker: s.Worker, Environ: environ}
 	at.system.Services = append(at.system.Services, prepared)
-	if s.Name != services.Events || !v.maria {
-		return nil
+	if s.Name == services.Events && v.maria {
+		err = v.onMariaDB(ctx, at, prepared)
 	}
-	err = v.onMariaDB(ctx, at, prepared)
 	if errors.Is(err, localmaria.ErrNotInstalled) {
 		at.notes = append(at.notes, "no MariaDB server is installed: events run on PostgreSQL alone")
 		return nil
@@ -119,7 +118,7 @@ func (v proof) replicaEnviron() map[string]string {
 // onRemote makes the run's database on the server of --dsn.
 func (v proof) onRemote(ctx context.Context, at *place) error {
 	session, err := v.remote.Create(ctx)
-	at.leave = append(at.leave, func(ctx context.Context) error {
+	at.leave = append(at.leave, func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 		defer cancel()
 		return session.Drop(ctx)
@@ -140,7 +139,7 @@ func (v proof) onPrivate(ctx context.Context, at *place) error {
 		return err
 	}
 	at.system.Server, at.system.Admin = server, server.URL(database)
-	at.leave = append(at.leave, func(ctx context.Context) error {
+	at.leave = append(at.leave, func() error {
 		stopping, cancel := stopContext(ctx, v.process)
 		defer cancel()
 		return stop(stopping)
@@ -189,13 +188,13 @@ func (v proof) onMariaDB(ctx context.Context, at *place, s prove.Service) error 
 	if err != nil {
 		return err
 	}
-	at.leave = append(at.leave, func(context.Context) error { return stop() })
+	at.leave = append(at.leave, stop)
 	settings := sqldb.Settings{URL: server.URL("mysql"), Engines: []sqldb.Engine{sqldb.MySQL}}
 	db, err := sqldb.Open(ctx, settings, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return err
 	}
-	at.leave = append(at.leave, func(context.Context) error { return db.Close() })
+	at.leave = append(at.leave, db.Close)
 
 	const account = "events_app"
 	password := rand.Text()

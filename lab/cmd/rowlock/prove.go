@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,8 +49,7 @@ func newProve(p process) *cobra.Command {
 	flags.IntVar(&o.replicas, "replicas", 3, "replicas of each service")
 	flags.IntVar(&o.clients, "clients", 8, "clients of each service")
 	flags.DurationVar(&o.length, "for", 3*time.Minute, "length of all fault windows together")
-	flags.Uint64Var(&o.seed, "seed", rand.Uint64N(1<<32), "seed of the schedule")
-	randomSeed(flags)
+	seedFlag(flags, &o.seed)
 	flags.StringSliceVar(&o.faults, "faults", nil,
 		"comma-separated fault windows instead of all: "+strings.Join(prove.Names(), ","))
 	flags.StringVar(&o.dsn, "dsn", "",
@@ -85,9 +83,7 @@ func (o proveOptions) windows() ([]prove.Window, error) {
 	if err != nil {
 		return nil, usageError{"prove: " + err.Error()}
 	}
-	if o.dsn != "" {
-		windows = slices.DeleteFunc(windows, prove.Window.NeedsOwner)
-	}
+	windows = slices.DeleteFunc(windows, func(w prove.Window) bool { return o.dsn != "" && w.NeedsOwner() })
 	if len(windows) == 0 {
 		return nil, usageError{"prove: only the owner of the server can inject that, so there is nothing to run with --dsn"}
 	}

@@ -22,35 +22,22 @@ func newSignals() signals {
 	signal.Notify(received, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	hurry := make(chan struct{})
-	done := make(chan struct{})
 	go func() {
-		select {
-		case sig := <-received:
-			cancel(fmt.Errorf("received %v: %w", sig, context.Canceled))
-		case <-done:
-			return
-		}
-		select {
-		case <-received:
-			close(hurry)
-			signal.Stop(received)
-		case <-done:
-		}
-	}()
-	return signals{ctx: ctx, hurry: hurry, stop: func() {
+		cancel(fmt.Errorf("received %v: %w", <-received, context.Canceled))
+		<-received
+		close(hurry)
 		signal.Stop(received)
-		close(done)
-		cancel(nil)
-	}}
+	}()
+	return signals{ctx: ctx, hurry: hurry, stop: func() { signal.Stop(received) }}
 }
 
 // hurried returns a context that ends with ctx or when hurry is closed.
 func hurried(ctx context.Context, hurry <-chan struct{}) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
+		defer cancel()
 		select {
 		case <-hurry:
-			cancel()
 		case <-ctx.Done():
 		}
 	}()

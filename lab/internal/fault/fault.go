@@ -72,10 +72,10 @@ type Target struct {
 	// Lock prepares the row that LockOn locks.
 	Lock func(ctx context.Context) Lock
 
-	mu   sync.Mutex
-	done map[Action]int
-	cuts int // the proxy's, when the count began
-	lock *heldLock
+	mu      sync.Mutex
+	done    map[Action]int
+	cuts    int          // the proxy's, when the count began
+	release func() error // ends the transaction that LockOn has left open; nil when there is none
 }
 
 // Begin starts the count that Done returns anew.

@@ -3,7 +3,6 @@ package fault
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/jmoiron/sqlx"
 )
@@ -18,20 +17,13 @@ type Lock struct {
 	Commit bool
 }
 
-// heldLock controls a transaction that waits for release and sends how it ended to ended.
-type heldLock struct {
-	release chan struct{}
-	ended   chan error
-}
-
 var errRollback = errors.New("roll back")
 
 // lock locks a row that the service's clients want, in a transaction that stays open
 // until unlock.
 func (in *Injector) lock(ctx context.Context, t *Target) error {
 	l := t.Lock(ctx)
-	held := &heldLock{release: make(chan struct{}), ended: make(chan error, 1)}
-	locked := make(chan int64, 1)
+	locked, release, ended := make(chan int64, 1), make(chan struct{}), make(chan error, 1)
 	go func() {
 		err := in.DB.InTx(context.WithoutCancel(ctx), func(ctx context.Context, tx *sqlx.Tx) error {
 			// PostgreSQL 17 has one more limit that a transaction which waits may run into.
@@ -46,7 +38,7 @@ func (in *Injector) lock(ctx context.Context, t *Target) error {
 			}
 			n, err := result.RowsAffected()
 			locked <- n
-			<-held.release
+			<-release
 			if l.Unlocking != nil {
 				l.Unlocking()
 			}
@@ -58,11 +50,11 @@ func (in *Injector) lock(ctx context.Context, t *Target) error {
 		if errors.Is(err, errRollback) {
 			err = nil
 		}
-		held.ended <- err
+		ended <- err
 	}()
 	select {
-	case err := <-held.ended:
-		return fmt.Errorf("lock a row: %w", err)
+	case err := <-ended:
+		return err
 	case n := <-locked:
 		if n > 0 {
 			t.count(LockOn, 1)
@@ -73,22 +65,21 @@ func (in *Injector) lock(ctx context.Context, t *Target) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.lock = held
+	t.release = func() error {
+		close(release)
+		return <-ended
+	}
 	return nil
 }
 
 // unlock ends the transaction that lock has left open, if any.
 func (t *Target) unlock() error {
 	t.mu.Lock()
-	held := t.lock
-	t.lock = nil
+	release := t.release
+	t.release = nil
 	t.mu.Unlock()
-	if held == nil {
+	if release == nil {
 		return nil
 	}
-	close(held.release)
-	if err := <-held.ended; err != nil {
-		return fmt.Errorf("unlock the row: %w", err)
-	}
-	return nil
+	return release()
 }

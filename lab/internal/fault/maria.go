@@ -31,7 +31,7 @@ func (m *MariaDB) terminate(ctx context.Context, user string) (int, error) {
 		return 0, err
 	}
 	if local.Execute(ctx, m.DB, fmt.Sprintf("KILL CONNECTION %d", id)) != nil {
-		return 0, nil // it has just ended by itself
+		return 0, nil //nolint:nilerr // it has just ended by itself
 	}
 	return 1, nil
 }

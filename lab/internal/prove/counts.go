@@ -23,12 +23,9 @@ const activeCounters = 12
 var _ = register(services.Counts, kind{
 	open: newCounts, writes: "update counts.count_values", singles: true,
 	mutants: []Mutant{
-		{Tag: "bug_autocommit", What: "a statement is sent again by the pool", Window: windowReplies, Checks: []string{linearizable}},
-		{Tag: "bug_unordered", What: "a batch without ordered locks", Window: windowNone, Checks: []string{deadlocks}},
-		{
-			Tag: "bug_textparams", What: "no binary_parameters behind pgbouncer",
-			Window: windowPooler, Checks: []string{linearizable, "answers"},
-		},
+		mutant("bug_autocommit", "a statement is sent again by the pool", windowReplies, linearizable),
+		mutant("bug_unordered", "a batch without ordered locks", windowNone, deadlocks),
+		mutant("bug_textparams", "no binary_parameters behind pgbouncer", windowPooler, linearizable, "answers"),
 	},
 })
 
@@ -144,5 +141,5 @@ func (w *counts) check(ctx context.Context, f *findings) {
 		pq.Array(keys), pq.Array(low), pq.Array(high))
 	f.histories(history.Counts())
 	f.answers(history.Refused)
-	f.add("sums", wrong == 0, "%d counters: %d outside acknowledged..acknowledged+unknown", len(keys), wrong)
+	f.addf("sums", wrong == 0, "%d counters: %d outside acknowledged..acknowledged+unknown", len(keys), wrong)
 }

@@ -51,7 +51,7 @@ const (
 func did(a fault.Action, least int) effect { return effect{string(a), least} }
 
 // seen returns how often an effect was seen.
-func (r ServiceResult) seen(name string) int {
+func (r *ServiceResult) seen(name string) int {
 	switch name {
 	case load:
 		return r.OK

@@ -7,12 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	rowlock "github.com/rowlock/rowlock/client"
 	api "github.com/rowlock/rowlock/client/events"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
@@ -24,13 +23,10 @@ var (
 	_ = register(EventsOnMariaDB, kind{open: newEvents})
 	_ = register(services.Events, kind{
 		open: newEvents, writes: "update events.status", prepare: auditEvents,
-		mutants: []Mutant{{
-			Tag: "bug_sequence", What: "ids given out before the insert, as by a sequence",
-			Window: windowKill, Checks: []string{"ids"},
-		}, {
-			Tag: "bug_finish", What: "finish what was claimed without value IS NULL",
-			Window: windowBackends, Checks: []string{"worked once"},
-		}},
+		mutants: []Mutant{
+			mutant("bug_sequence", "ids given out before the insert, as by a sequence", windowKill, "ids"),
+			mutant("bug_finish", "finish what was claimed without value IS NULL", windowBackends, "worked once"),
+		},
 	})
 )
 
@@ -85,7 +81,8 @@ func (w *events) step(ctx context.Context, client int, random *rand.Rand) {
 
 // add adds an event, with its value at once or left to the workers.
 func (w *events) add(ctx context.Context, client int, now bool) {
-	w.do(client, eventAdd, func() (e api.Event, err error) {
+	w.record(client, eventAdd, nil, func() (_ any, err error) {
+		var e api.Event
 		if now {
 			e, err = w.api.Create(ctx)
 		} else {
@@ -104,7 +101,7 @@ func (w *events) add(ctx context.Context, client int, now bool) {
 }
 
 func (w *events) get(ctx context.Context, client int, id int64) history.Op {
-	return w.do(client, eventGet, func() (api.Event, error) { return w.api.Get(ctx, id) })
+	return w.record(client, eventGet, nil, func() (any, error) { return w.api.Get(ctx, id) })
 }
 
 // countAll counts the events, which never become fewer.
@@ -112,7 +109,7 @@ func (w *events) countAll(ctx context.Context, client int) {
 	w.mu.Lock()
 	least := w.count
 	w.mu.Unlock()
-	w.do(client, eventCount, func() (api.Event, error) {
+	w.record(client, eventCount, nil, func() (any, error) {
 		n, err := w.api.Count(ctx)
 		if err == nil && n < least {
 			err = badAnswer(fmt.Sprintf("%d events after %d", n, least))
@@ -120,12 +117,8 @@ func (w *events) countAll(ctx context.Context, client int) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.count = max(w.count, n)
-		return api.Event{}, err
+		return nil, err
 	})
-}
-
-func (w *events) do(client int, key string, do func() (api.Event, error)) history.Op {
-	return w.record(client, key, nil, func() (any, error) { return do() })
 }
 
 // probe counts.
@@ -165,15 +158,12 @@ func (w *events) lock(context.Context) fault.Lock {
 // that does it. A client that reads an id now and then would miss a value that is
 // replaced within a millisecond.
 func auditEvents(ctx context.Context, db *sqldb.DB) error {
-	return db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
-		_, err := tx.ExecContext(ctx, `CREATE SCHEMA IF NOT EXISTS prove;
-			CREATE TABLE IF NOT EXISTS prove.worked (id bigint NOT NULL);
-			CREATE OR REPLACE FUNCTION prove.note() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = prove AS
-				$$BEGIN INSERT INTO prove.worked (id) VALUES (NEW.id); RETURN NULL; END$$;
-			CREATE OR REPLACE TRIGGER prove_worked AFTER INSERT ON events.events
-				FOR EACH ROW WHEN (NEW.value IS NOT NULL) EXECUTE FUNCTION prove.note()`)
-		return err //nolint:wrapcheck // InTx classifies it
-	})
+	return local.Execute(ctx, db, `CREATE SCHEMA IF NOT EXISTS prove;
+		CREATE TABLE IF NOT EXISTS prove.worked (id bigint NOT NULL);
+		CREATE OR REPLACE FUNCTION prove.note() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = prove AS
+			$$BEGIN INSERT INTO prove.worked (id) VALUES (NEW.id); RETURN NULL; END$$;
+		CREATE OR REPLACE TRIGGER prove_worked AFTER INSERT ON events.events
+			FOR EACH ROW WHEN (NEW.value IS NOT NULL) EXECUTE FUNCTION prove.note()`)
 }
 
 // check demands that ids are given once and without a gap, that what was acknowledged is
@@ -209,9 +199,9 @@ func (w *events) check(ctx context.Context, f *findings) {
 	}
 	gapless := rows.N == rows.IDs && rows.Lowest == 1 && rows.Highest == rows.N && rows.Status == rows.N && rows.Seeds == 1
 	f.answers()
-	f.add("ids", gapless && doubled == 0, "%d events, %d ids, %d to %d, status %d; %d given twice",
+	f.addf("ids", gapless && doubled == 0, "%d events, %d ids, %d to %d, status %d; %d given twice",
 		rows.N, rows.IDs, rows.Lowest, rows.Highest, rows.Status, doubled)
-	f.add("found", lost == 0, "%d acknowledged and not found", lost)
-	f.add("worked once", changed == 0 && again == 0,
+	f.addf("found", lost == 0, "%d acknowledged and not found", lost)
+	f.addf("worked once", changed == 0 && again == 0,
 		"%d values changed between two reads, %d given a second time", changed, again)
 }

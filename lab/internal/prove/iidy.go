@@ -35,10 +35,8 @@ const (
 
 var _ = register(services.Iidy, kind{
 	open: newIidy, writes: "iidy.lists",
-	signs: map[string][]string{windowNone: {signClaimed, signLate}, windowHeld: {signHeldLate}},
-	mutants: []Mutant{{
-		Tag: "bug_now", What: "now() for clock_timestamp() in a lease", Window: windowHeld, Checks: []string{lateChanges},
-	}},
+	signs:   map[string][]string{windowNone: {signClaimed, signLate}, windowHeld: {signHeldLate}},
+	mutants: []Mutant{mutant("bug_now", "now() for clock_timestamp() in a lease", windowHeld, lateChanges)},
 })
 
 // iidy works on attempt lists: single items, batches, pages, claims.
@@ -144,21 +142,22 @@ func request(ctx context.Context, list *api.List, in history.ItemInput) (a itemA
 			items = append(items, itemName(i))
 		}
 	}
+	increment, remove := list.Increment, list.Delete
+	if in.Claim != "" {
+		increment = func(ctx context.Context, items ...string) (int64, error) {
+			return list.IncrementClaimed(ctx, in.Claim, items...)
+		}
+		remove = func(ctx context.Context, items ...string) (int64, error) {
+			return list.DeleteClaimed(ctx, in.Claim, items...)
+		}
+	}
 	switch in.Verb {
 	case history.ItemAdd:
 		a.n, err = list.Add(ctx, items...)
 	case history.ItemIncrement:
-		if in.Claim != "" {
-			a.n, err = list.IncrementClaimed(ctx, in.Claim, items...)
-		} else {
-			a.n, err = list.Increment(ctx, items...)
-		}
+		a.n, err = increment(ctx, items...)
 	case history.ItemDelete:
-		if in.Claim != "" {
-			a.n, err = list.DeleteClaimed(ctx, in.Claim, items...)
-		} else {
-			a.n, err = list.Delete(ctx, items...)
-		}
+		a.n, err = remove(ctx, items...)
 	case history.ItemPage:
 		a.Entries, err = list.Page(ctx, "", 100)
 	case history.ItemClaim:
@@ -182,17 +181,11 @@ func itemName(i int) string { return string(rune('a' + i)) }
 // single item unless it is that of none or of all.
 func (a itemAnswer) of(in history.ItemInput, item int, h *history.History) history.ItemOutput {
 	if in.Verb == history.ItemPage || in.Verb == history.ItemClaim {
-		for _, entry := range a.Entries {
-			if entry.Item != itemName(item) {
-				continue
-			}
-			out := history.ItemOutput{N: entry.Attempts, Known: true, Claim: a.ID}
-			if a.ID != "" {
-				out.Until = h.At(a.Until)
-			}
-			return out
+		i := slices.IndexFunc(a.Entries, func(e api.Entry) bool { return e.Item == itemName(item) })
+		if i < 0 {
+			return history.ItemOutput{N: history.Absent, Known: true}
 		}
-		return history.ItemOutput{N: history.Absent, Known: true}
+		return history.ItemOutput{N: a.Entries[i].Attempts, Known: true, Claim: a.ID, Until: h.At(a.Until)}
 	}
 	switch {
 	case a.n == 0:
@@ -246,8 +239,8 @@ func (w *iidy) check(ctx context.Context, f *findings) {
 	refused, applied := w.waiting.count()
 	f.histories(history.Items(workLease))
 	f.answers(history.Refused)
-	f.add("rows", wrong == 0, "%d rows that no operation could have made; %d batches succeeded", wrong, batches)
-	f.add(lateChanges, applied == 0,
+	f.addf("rows", wrong == 0, "%d rows that no operation could have made; %d batches succeeded", wrong, batches)
+	f.addf(lateChanges, applied == 0,
 		"%d touched nothing, %d were applied although their lease ended while they waited", refused, applied)
 	w.mu.Lock()
 	defer w.mu.Unlock()

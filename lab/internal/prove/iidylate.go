@@ -38,6 +38,8 @@ type lateClaims struct {
 
 // lateLock is one time that a list is locked.
 type lateLock struct {
+	name             string
+	claims           []api.Claim
 	locked, unlocked time.Time
 	changes          []lateChange // that were answered
 }
@@ -47,58 +49,51 @@ type lateChange struct {
 	changed     int64
 }
 
-// prepare fills a list and claims its items. The changes are sent by send.
-func (l *lateClaims) prepare(ctx context.Context) (name string, lock *lateLock, send func()) {
+// prepare fills a list and claims its items.
+func (l *lateClaims) prepare(ctx context.Context) *lateLock {
 	l.mu.Lock()
-	lock = &lateLock{}
+	lock := &lateLock{name: fmt.Sprintf("%s-late-%d", l.prefix, len(l.locks)), claims: make([]api.Claim, lateItems)}
 	l.locks = append(l.locks, lock)
-	name = fmt.Sprintf("%s-late-%d", l.prefix, len(l.locks))
 	l.mu.Unlock()
-	list := l.api.List(name)
+	list := l.api.List(lock.name)
 	items := make([]string, lateItems)
 	for i := range items {
 		items[i] = fmt.Sprintf("%03d", i)
 	}
-	claims := make([]api.Claim, lateItems)
 	if _, err := list.Add(ctx, items...); err == nil {
 		var all sync.WaitGroup
-		for i := range claims {
-			all.Go(func() {
-				if c, err := list.Claim(ctx, 1, workLease+time.Duration(i)*lateEvery); err == nil {
-					claims[i] = c
-				}
+		for i := range lock.claims {
+			all.Go(func() { // without a claim, nothing is sent
+				lock.claims[i], _ = list.Claim(ctx, 1, workLease+time.Duration(i)*lateEvery)
 			})
 		}
 		all.Wait()
 	}
-	return name, lock, func() {
-		for i, c := range claims {
-			if c.ID == "" {
-				continue
-			}
-			l.sent.Go(func() {
-				if wait := time.Until(c.Until) - lateBefore; wait > 0 && pause(ctx, wait) {
-					l.change(context.WithoutCancel(ctx), lock, list, c, i%2 == 0)
-				}
-			})
-		}
-	}
+	return lock
 }
 
-// change sends one late change.
-func (l *lateClaims) change(ctx context.Context, lock *lateLock, list *api.List, c api.Claim, remove bool) {
-	do := list.IncrementClaimed
-	if remove {
-		do = list.DeleteClaimed
+// send sends a late change of each claim.
+func (l *lateClaims) send(ctx context.Context, lock *lateLock) {
+	list := l.api.List(lock.name)
+	for i, c := range lock.claims {
+		do := list.IncrementClaimed
+		if i%2 == 0 {
+			do = list.DeleteClaimed
+		}
+		l.sent.Go(func() {
+			wait := time.Until(c.Until) - lateBefore
+			if len(c.Entries) == 0 || wait <= 0 || !pause(ctx, wait) {
+				return
+			}
+			call := time.Now()
+			n, err := do(context.WithoutCancel(ctx), c.ID, c.Entries[0].Item)
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if err == nil {
+				lock.changes = append(lock.changes, lateChange{c.Until, call, n})
+			}
+		})
 	}
-	call := time.Now()
-	n, err := do(ctx, c.ID, c.Entries[0].Item)
-	if err != nil {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	lock.changes = append(lock.changes, lateChange{c.Until, call, n})
 }
 
 // count counts the changes that were sent while the list was locked and whose lease
@@ -121,23 +116,24 @@ func (l *lateClaims) count() (refused, applied int) {
 	return refused, applied
 }
 
+func (l *lateClaims) stamp(at *time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	*at = time.Now()
+}
+
 // lock locks the rows of a list that is worked on, and changes those of a list of claims.
 // A row that is locked and not changed may be taken as changed before the lock.
 func (w *iidy) lock(ctx context.Context) fault.Lock {
-	list, lock, send := w.waiting.prepare(ctx)
-	stamp := func(at *time.Time) {
-		w.waiting.mu.Lock()
-		defer w.waiting.mu.Unlock()
-		*at = time.Now()
-	}
+	lock := w.waiting.prepare(ctx)
 	return fault.Lock{
 		Statement: fmt.Sprintf(`SELECT FROM iidy.lists WHERE list = '%s' ORDER BY item FOR UPDATE;
-			UPDATE iidy.lists SET attempts = attempts WHERE list = '%s'`, w.lists.first(), list),
+			UPDATE iidy.lists SET attempts = attempts WHERE list = '%s'`, w.lists.first(), lock.name),
 		Locked: func() {
-			stamp(&lock.locked)
-			send()
+			w.waiting.stamp(&lock.locked)
+			w.waiting.send(ctx, lock)
 		},
-		Unlocking: func() { stamp(&lock.unlocked) },
+		Unlocking: func() { w.waiting.stamp(&lock.unlocked) },
 		Commit:    true,
 	}
 }

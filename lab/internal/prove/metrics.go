@@ -2,7 +2,7 @@ package prove
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/local"
@@ -20,10 +20,9 @@ func (s *subject) read(ctx context.Context) readings {
 	r := readings{map[*local.Replica]int{}, map[string]float64{}}
 	for _, one := range s.Replicas.Replicas() {
 		r.flips[one] = one.Status().Flips
-		for sign, name := range s.kind.metrics {
-			sum, _ := local.Metric(ctx, one.Status().Admin, name) // it may be dead
-			r.signs[sign] += sum
-		}
+	}
+	for sign, name := range s.kind.metrics {
+		r.signs[sign], _, _ = s.metric(ctx, name) // a replica may be dead
 	}
 	return r
 }
@@ -41,13 +40,14 @@ func (r readings) since(before readings) (flips int, signs map[string]int) {
 	return flips, signs
 }
 
-// most returns the largest value of a metric among the service's replicas.
-func (s *subject) most(ctx context.Context, name string) (largest float64) {
+// metric returns the sum of a metric of the service's replicas, and the largest value. An
+// error is that of a replica which does not have it; the others count all the same.
+func (s *subject) metric(ctx context.Context, name string) (sum, most float64, err error) {
 	for _, one := range s.Replicas.Replicas() {
-		value, _ := local.Metric(ctx, one.Status().Admin, name) // as above
-		largest = max(largest, value)
+		value, failed := local.Metric(ctx, one.Status().Admin, name)
+		sum, most, err = sum+value, max(most, value), errors.Join(err, failed)
 	}
-	return largest
+	return sum, most, err
 }
 
 const (
@@ -63,28 +63,24 @@ const (
 
 // baseline reads how many goroutines an idle replica of the service has, and demands
 // the metrics that the checks need.
-func (s *subject) baseline(ctx context.Context) error {
-	if s.idle = s.most(ctx, goroutines); s.idle == 0 {
-		return fmt.Errorf("the replicas of %s have no metric %s", s.Name, goroutines)
-	}
+func (s *subject) baseline(ctx context.Context) (err error) {
+	_, s.idle, err = s.metric(ctx, goroutines)
 	for _, name := range s.kind.metrics {
-		for _, one := range s.Replicas.Replicas() {
-			if _, err := local.Metric(ctx, one.Status().Admin, name); err != nil {
-				return err
-			}
-		}
+		_, _, failed := s.metric(ctx, name)
+		err = errors.Join(err, failed)
 	}
-	return nil
+	return err
 }
 
 // leaks waits until the service is idle and checks what was left behind.
 func (s *subject) leaks(ctx context.Context) []Check {
-	memory := s.most(ctx, residentMemory)
-	s.client.CloseIdleConnections()
-	now, limit := s.most(ctx, goroutines), s.idle+leakSlack
+	_, memory, _ := s.metric(ctx, residentMemory)
+	s.http.CloseIdleConnections()
+	_, now, _ := s.metric(ctx, goroutines)
+	limit := s.idle + leakSlack
 	for deadline := time.Now().Add(10 * time.Second); now > limit && time.Now().Before(deadline); {
 		pause(ctx, 200*time.Millisecond)
-		now = s.most(ctx, goroutines)
+		_, now, _ = s.metric(ctx, goroutines)
 	}
 	checks := []Check{check(s.Name+": goroutines", now <= limit, "%.0f before, %.0f after", s.idle, now)}
 	if s.memory > 0 {

@@ -14,6 +14,10 @@ type Mutant struct {
 	Checks []string
 }
 
+func mutant(tag, what, window string, checks ...string) Mutant {
+	return Mutant{Tag: tag, What: what, Window: window, Checks: checks}
+}
+
 // Mutants returns the mistakes that the proof must find.
 func Mutants() (all []Mutant) {
 	for _, name := range Provable() {

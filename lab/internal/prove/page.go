@@ -18,7 +18,7 @@ var pageText string
 
 // WritePage writes the report as one HTML page that needs nothing else.
 func (r *Report) WritePage(out io.Writer) error {
-	tmpl, err := template.New("page").Funcs(template.FuncMap{
+	tmpl := template.Must(template.New("page").Funcs(template.FuncMap{
 		"seconds": func(d time.Duration) string { return round(d).String() },
 		"picture": func(path string) string {
 			text, err := os.ReadFile(path)
@@ -27,10 +27,7 @@ func (r *Report) WritePage(out io.Writer) error {
 			}
 			return string(text)
 		},
-	}).Parse(pageText)
-	if err != nil {
-		return fmt.Errorf("the page's template: %w", err)
-	}
+	}).Parse(pageText))
 	if err := tmpl.Execute(out, r); err != nil {
 		return fmt.Errorf("write the page: %w", err)
 	}

@@ -30,10 +30,7 @@ const keyReused = "key used again after its life"
 
 var _ = register(services.Payments, kind{
 	open: newPayments, writes: "insert into payments.", signs: map[string][]string{windowNone: {keyReused}},
-	mutants: []Mutant{{
-		Tag: "bug_donothing", What: "DO NOTHING for a key that has expired",
-		Window: windowNone, Checks: []string{linearizable},
-	}},
+	mutants: []Mutant{mutant("bug_donothing", "DO NOTHING for a key that has expired", windowNone, linearizable)},
 })
 
 // payments pays with new keys, repeats them with the same and with another amount, and
@@ -192,7 +189,7 @@ func (w *payments) check(ctx context.Context, f *findings) {
 	f.histories(history.Payments(keyLife))
 	f.answers()
 	f.refusals(rowlock.ErrIdempotencyKeyConflict)
-	f.add("one charge", lost+rows.Early+rows.Unpaid+rows.Orphans == 0, "acknowledged and lost %d, "+
+	f.addf("one charge", lost+rows.Early+rows.Unpaid+rows.Orphans == 0, "acknowledged and lost %d, "+
 		"paid twice within a life %d, paid without a charge %d, charges without a payment %d",
 		lost, rows.Early, rows.Unpaid, rows.Orphans)
 	f.signs[keyReused] = rows.Again

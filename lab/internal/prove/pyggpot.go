@@ -37,9 +37,7 @@ var _ = register(services.Pyggpot, kind{
 		signTaken: `rowlock_lock_conflicts_total{lock="pot",reason="taken_over"}`,
 		signStale: `rowlock_lock_conflicts_total{lock="pot",reason="lost"}`,
 	},
-	mutants: []Mutant{
-		{Tag: "bug_unfenced", What: "a lease without its fence", Window: windowStop, Checks: []string{linearizable}},
-	},
+	mutants: []Mutant{mutant("bug_unfenced", "a lease without its fence", windowStop, linearizable)},
 })
 
 // pots adds coins to pots, removes them by kind and at random, and views the pots.
@@ -165,5 +163,5 @@ func (w *pots) check(ctx context.Context, f *findings) {
 	f.histories(history.Pots(potSize))
 	f.answers()
 	f.refusals(rowlock.ErrPotFull)
-	f.add("coins", wrong == 0, "%d pots out of bounds or not the sum of their coins", wrong)
+	f.addf("coins", wrong == 0, "%d pots out of bounds or not the sum of their coins", wrong)
 }

@@ -84,7 +84,7 @@ func (r *ServiceResult) summarize(ops []history.Op) {
 	r.Ops, r.Codes = len(ops), map[string]int{}
 	bySecond := map[int]*Second{}
 	took := map[int][]time.Duration{}
-	var all []time.Duration
+	all := make([]time.Duration, 0, len(ops))
 	for _, op := range ops {
 		*counts[op.Outcome]++
 		if op.Code != "" {
@@ -134,8 +134,9 @@ func (w *WindowResult) missed() string {
 
 // Failure names a check that does not hold.
 type Failure struct {
-	Window, Service string // the service is "" where the check is the window's
 	Check
+
+	Window, Service string // the service is "" where the check is the window's
 }
 
 // theRun is in place of the window where the run itself failed.
@@ -161,7 +162,7 @@ func (r *Report) Failures() (all []Failure) {
 	look := func(window, service string, checks ...Check) {
 		for _, one := range checks {
 			if !one.OK {
-				all = append(all, Failure{window, service, one})
+				all = append(all, Failure{one, window, service})
 			}
 		}
 	}
@@ -172,7 +173,8 @@ func (r *Report) Failures() (all []Failure) {
 		look(w.Name, "", w.Checks...)
 	}
 	look("after the run", "", r.After...)
-	look(theRun, "", check("ended early", r.Broken == "", "%s", r.Broken), check("windows", len(r.Windows) > 0, "none was run"))
+	look(theRun, "", check("ended early", r.Broken == "", "%s", r.Broken))
+	look(theRun, "", check("windows", len(r.Windows) > 0, "none was run"))
 	return all
 }
 

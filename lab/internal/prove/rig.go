@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rowlock/rowlock/lab/internal/fault"
+	"github.com/rowlock/rowlock/lab/internal/history"
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/workload"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
@@ -73,11 +74,17 @@ type subject struct {
 	db       *sqldb.DB // the service's database, by an administrator
 	balancer *local.Balancer
 	listener net.Listener
-	client   *http.Client
+	http     *http.Client
 	set      atomic.Pointer[local.Set] // Replicas, for the balancer
 
 	idle   float64 // goroutines of an idle replica, the most of any
 	memory float64 // of the largest replica after the window without faults; 0 before
+
+	// Of the window.
+	clients  clients
+	history  *history.History
+	before   readings
+	recovery time.Duration
 }
 
 // rig holds everything that runs.
@@ -115,7 +122,7 @@ func (r *rig) newSubject(ctx context.Context, service Service) (*subject, error)
 	}
 	kind := kinds[service.Name]
 	s := &subject{
-		service: service, kind: kind, db: r.injector.DB, client: workload.HTTPClient(),
+		service: service, kind: kind, db: r.injector.DB, http: workload.HTTPClient(),
 		Target: &fault.Target{Name: service.Name, Role: u.User.Username(), Maria: service.Maria, Writes: kind.writes},
 	}
 	if kind.prepare != nil {
@@ -217,7 +224,7 @@ func (r *rig) stop(ctx context.Context) error {
 func (r *rig) close(ctx context.Context) error {
 	err := r.stop(ctx)
 	for _, s := range r.subjects {
-		s.client.CloseIdleConnections()
+		s.http.CloseIdleConnections()
 		err = errors.Join(err, s.balancer.Shutdown(ctx))
 		if s.Proxy != nil {
 			s.Proxy.Close()

@@ -87,16 +87,6 @@ func (p *prover) run(ctx context.Context, report *Report) error {
 	return nil
 }
 
-// trial is one service in one window.
-type trial struct {
-	*subject
-
-	clients  clients
-	history  *history.History
-	before   readings
-	recovery time.Duration
-}
-
 // window runs one window and checks what came of it.
 func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 	result := &WindowResult{Window: w}
@@ -110,14 +100,14 @@ func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 	if err != nil {
 		return result, err
 	}
-	trials, err := p.trials(ctx, w)
+	parts, err := p.take(ctx, w)
 	if err != nil {
 		return result, err
 	}
 	result.From = time.Since(p.begun)
 	p.options.Say("%-10s starts: %d faults in %s", w.Name, len(w.Events), round(w.For))
-	stopLoad := p.load(ctx, trials)
-	err = p.inject(ctx, w, trials)
+	stopLoad := p.load(ctx, parts)
+	err = p.inject(ctx, w, parts)
 	result.To = time.Since(p.begun)
 	stopLoad()
 	if ctx.Err() != nil {
@@ -127,56 +117,56 @@ func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 	if err := errors.Join(err, failed); err != nil {
 		return result, err
 	}
-	for _, t := range trials {
-		one, err := p.judge(ctx, t, w)
+	for _, s := range parts {
+		one, err := p.judge(ctx, s, w)
 		if err != nil {
-			return result, fmt.Errorf("%s: %w", t.Name, err)
+			return result, fmt.Errorf("%s: %w", s.Name, err)
 		}
 		result.Services = append(result.Services, one)
 	}
 	if w.Name == windowNone {
 		result.Checks = []Check{check(deadlocks, after == before, "%d in a window without faults", after-before)}
 		for _, s := range p.subjects {
-			s.memory = s.most(ctx, residentMemory)
+			_, s.memory, _ = s.metric(ctx, residentMemory) // 0 is not compared
 		}
 	}
 	return result, nil
 }
 
-// trials makes the clients of every service that takes part in the window.
-func (p *prover) trials(ctx context.Context, w Window) (all []*trial, err error) {
+// take makes the clients of every service that takes part in the window.
+func (p *prover) take(ctx context.Context, w Window) (parts []*subject, err error) {
 	for _, s := range p.subjects {
 		if s.Maria != nil && !w.shape.maria {
 			continue
 		}
-		t := &trial{subject: s, history: history.New(p.begun), before: s.read(ctx)}
-		t.clients, err = s.kind.open(site{
-			url: "http://" + s.listener.Addr().String(), client: s.client, history: t.history,
+		s.history, s.before = history.New(p.begun), s.read(ctx)
+		s.clients, err = s.kind.open(site{
+			url: "http://" + s.listener.Addr().String(), client: s.http, history: s.history,
 			prefix: fmt.Sprintf("%s%d", w.Name, p.windows), prepared: s.kind.prepare != nil,
 		})
 		if err != nil {
 			return nil, err
 		}
-		s.Lock = t.clients.lock
+		s.Lock = s.clients.lock
 		s.Begin()
-		all = append(all, t)
+		parts = append(parts, s)
 	}
-	return all, nil
+	return parts, nil
 }
 
 // load runs the clients until the function that it returns is called, which waits for
 // their last answers.
-func (p *prover) load(ctx context.Context, trials []*trial) (stop func()) {
+func (p *prover) load(ctx context.Context, parts []*subject) (stop func()) {
 	const longestPause = 40 * time.Millisecond // between two operations of a client
 	ctx, cancel := context.WithCancel(ctx)
 	whole := context.WithoutCancel(ctx) // an operation that has started gets its answer
 	var wg sync.WaitGroup
-	for i, t := range trials {
+	for i, s := range parts {
 		for client := range p.options.Clients {
 			random := newRandom(p.options.Seed, uint64(p.windows), uint64(i), uint64(client))
 			wg.Go(func() {
 				for ctx.Err() == nil {
-					t.clients.step(whole, client, random)
+					s.clients.step(whole, client, random)
 					pause(ctx, time.Duration(random.Int64N(int64(longestPause)+1)))
 				}
 			})
@@ -190,10 +180,10 @@ func (p *prover) load(ctx context.Context, trials []*trial) (stop func()) {
 
 // inject carries the schedule out, heals, and measures how long every service takes
 // until it answers.
-func (p *prover) inject(ctx context.Context, w Window, trials []*trial) (failed error) {
-	targets := make([]*fault.Target, len(trials))
-	for i, t := range trials {
-		targets[i] = t.Target
+func (p *prover) inject(ctx context.Context, w Window, parts []*subject) (failed error) {
+	targets := make([]*fault.Target, len(parts))
+	for i, s := range parts {
+		targets[i] = s.Target
 	}
 	begin := time.Now()
 	for _, e := range w.Events {
@@ -206,32 +196,32 @@ func (p *prover) inject(ctx context.Context, w Window, trials []*trial) (failed 
 	failed = errors.Join(failed, p.injector.Heal(ctx, targets))
 	healed := time.Now()
 	var group errgroup.Group
-	for _, t := range trials {
+	for _, s := range parts {
 		group.Go(func() error {
 			const giveUp = 15 * time.Second
-			for t.clients.probe(ctx) != nil && time.Since(healed) < giveUp && ctx.Err() == nil {
+			for s.clients.probe(ctx) != nil && time.Since(healed) < giveUp && ctx.Err() == nil {
 				pause(ctx, 10*time.Millisecond)
 			}
-			t.recovery = time.Since(healed)
+			s.recovery = time.Since(healed)
 			return nil
 		})
 	}
-	_ = group.Wait() // the times are in the trials
+	_ = group.Wait() // the times are in the subjects
 	pause(ctx, w.For-time.Since(begin))
 	return failed
 }
 
 // judge settles and checks one service after a window.
-func (p *prover) judge(ctx context.Context, t *trial, w Window) (ServiceResult, error) {
-	flips, signs := t.read(ctx).since(t.before)
-	result := ServiceResult{Service: t.Name, Recovery: t.recovery, Done: t.Done(), Signs: signs}
-	settled := t.clients.settle(ctx)
-	found := findings{ops: t.history.Ops(), db: t.db, pictures: p.options.Pictures, signs: signs}
-	t.clients.check(ctx, &found)
+func (p *prover) judge(ctx context.Context, s *subject, w Window) (ServiceResult, error) {
+	flips, signs := s.read(ctx).since(s.before)
+	result := ServiceResult{Service: s.Name, Recovery: s.recovery, Done: s.Done(), Signs: signs}
+	settled := s.clients.settle(ctx)
+	found := findings{ops: s.history.Ops(), db: s.db, pictures: p.options.Pictures, signs: signs}
+	s.clients.check(ctx, &found)
 	if settled == nil {
-		found.add("settled", true, "everything")
+		found.addf("settled", true, "everything")
 	} else {
-		found.add("settled", false, "%v", settled)
+		found.addf("settled", false, "%v", settled)
 	}
 	result.summarize(found.ops)
 	result.Checks = slices.Concat(found.checks, w.judge(result, flips), w.judgeEffects(result))
@@ -251,10 +241,8 @@ func (p *prover) deadlocks(ctx context.Context) (n int64, err error) {
 
 // pause waits; false when ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

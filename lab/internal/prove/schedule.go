@@ -95,9 +95,10 @@ func shapes() []shape {
 
 // Names lists the windows.
 func Names() []string {
-	var names []string
-	for _, s := range shapes() {
-		names = append(names, s.name)
+	all := shapes()
+	names := make([]string, len(all))
+	for i, s := range all {
+		names[i] = s.name
 	}
 	return names
 }
@@ -231,12 +232,12 @@ func newRandom(seed uint64, more ...uint64) *rand.Rand {
 // String returns the window's schedule in one line.
 func (w Window) String() string {
 	const most = 6
-	line := fmt.Sprintf("%-10s", w.Name)
+	parts := []string{fmt.Sprintf("%-10s", w.Name)}
 	for _, e := range w.Events[:min(most, len(w.Events))] {
-		line += fmt.Sprintf(" %s;", e)
+		parts = append(parts, e.String()+";")
 	}
 	if more := len(w.Events) - most; more > 0 {
-		line += fmt.Sprintf(" ... %d more", more)
+		parts = append(parts, fmt.Sprintf("... %d more", more))
 	}
-	return line
+	return strings.Join(parts, " ")
 }

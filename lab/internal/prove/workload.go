@@ -38,7 +38,7 @@ type kind struct {
 var kinds = map[string]kind{} //nolint:gochecknoglobals // filled before main, by register
 
 // register adds a service to kinds, and returns true, for a variable.
-func register(name string, k kind) bool {
+func register(name string, k kind) bool { //nolint:unparam // it stands in the declaration of a variable
 	for i := range k.mutants {
 		k.mutants[i].Service = name
 	}
@@ -117,7 +117,7 @@ type findings struct {
 	err      error          // the first one of the database
 }
 
-func (f *findings) add(name string, ok bool, format string, args ...any) {
+func (f *findings) addf(name string, ok bool, format string, args ...any) {
 	f.checks = append(f.checks, check(name, ok, format, args...))
 }
 
@@ -140,7 +140,7 @@ func (f *findings) answers(never ...workload.Outcome) {
 			codes[op.Code]++
 		}
 	}
-	f.add("answers", len(codes) == 0, "%d operations, answers without cause: %v", len(f.ops), codes)
+	f.addf("answers", len(codes) == 0, "%d operations, answers without cause: %v", len(f.ops), codes)
 }
 
 // refusals demands that the only cause of a refusal is the one that the clients'
@@ -153,7 +153,7 @@ func (f *findings) refusals(cause rowlock.Code) {
 		}
 	}
 	_, asked := codes[string(cause)]
-	f.add("refusals", len(codes) == 0 || asked && len(codes) == 1, "%v", codes)
+	f.addf("refusals", len(codes) == 0 || asked && len(codes) == 1, "%v", codes)
 }
 
 // get reads a row of the service's database.
