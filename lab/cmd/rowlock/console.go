@@ -92,7 +92,10 @@ func logLines(folder string, out *console, verbose bool) func(replica string, li
 // readable returns a JSON log line as text, without time, service and version. Unless all is set, ok reports whether it
 // is a warning, an error, or no log line at all, such as a panic.
 func readable(line []byte, all bool) (text string, ok bool) {
-	var head struct{ Level, Msg string }
+	var head struct {
+		Level string `json:"level"`
+		Msg   string `json:"msg"`
+	}
 	var members map[string]json.RawMessage
 	if json.Unmarshal(line, &head) != nil || json.Unmarshal(line, &members) != nil {
 		return string(line), true

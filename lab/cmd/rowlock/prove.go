@@ -38,6 +38,10 @@ func newProve(p process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "prove", Short: "Inject faults into the running system and check the promises", Args: noWords,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			// An empty URL comes from a variable that is not set: it must not start a private server.
+			if cmd.Flags().Changed("dsn") && o.dsn == "" {
+				return usageError{"prove: --dsn is empty"}
+			}
 			if o.services, err = choose(names); err != nil {
 				return err
 			}
@@ -56,13 +60,6 @@ func newProve(p process) *cobra.Command {
 		"PostgreSQL server to run on instead of a private one: `URL` of a role with CREATEDB and CREATEROLE")
 	flags.StringVar(&o.out, "out", filepath.Join(".tmp", "proof"),
 		"folder for proof.json, proof.html and pictures of violations; empty for none")
-	// An empty URL comes from a variable that is not set: it must not start a private server.
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
-		if cmd.Flags().Changed("dsn") && o.dsn == "" {
-			return usageError{"prove: --dsn is empty"}
-		}
-		return nil
-	}
 	return cmd
 }
 

@@ -57,8 +57,8 @@ type System struct {
 // defaults, so that a window of seconds sees them run out.
 func environ() map[string]string {
 	return map[string]string{
-		"DB_LOCK_TIMEOUT": "1s", "DB_STATEMENT_TIMEOUT": "2s", "REQUEST_TIMEOUT": "4s", "SHUTDOWN_TIMEOUT": "8s",
-		"SHUTDOWN_DELAY": "300ms", "LOCK_WAIT": "1s", "PROCESSOR_TIMEOUT": "1s", "MIGRATE_ON_START": "false",
+		"DB_LOCK_TIMEOUT": lockWait.String(), "DB_STATEMENT_TIMEOUT": "2s", "REQUEST_TIMEOUT": "4s", "SHUTDOWN_TIMEOUT": "8s",
+		"SHUTDOWN_DELAY": "300ms", "LOCK_WAIT": lockWait.String(), "PROCESSOR_TIMEOUT": "1s", "MIGRATE_ON_START": "false",
 		"IDEMPOTENCY_TTL": keyLife.String(), "CLEANUP_INTERVAL": "4s",
 		"LOCK_TTL":     "700ms",                         // less than a replica is frozen
 		"WORKER_BATCH": "10", "WORKER_CONCURRENCY": "4", // so that workers meet
