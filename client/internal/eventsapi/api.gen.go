@@ -45,10 +45,10 @@ type ID = int64
 
 // Problem RFC 9457.
 type Problem struct {
-	// Code Stable; what a program decides by.
+	// Code Stable; for programs.
 	Code string `json:"code"`
 
-	// Detail A sentence for a person.
+	// Detail A sentence for people.
 	Detail string `json:"detail"`
 
 	// Field The member, parameter or header at fault.
@@ -151,36 +151,36 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 // The interface specification for the client above.
 type ClientInterface interface {
 
-	// CountEvents The number of all events
+	// CountEvents Count events
 	//
-	// Costs the same however many there are.
+	// Takes the same time for any number of events.
 	//
 	// Corresponds with GET /events (the `CountEvents` operationId).
 	CountEvents(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateEvent Add an event that has its value already
+	// CreateEvent Add an event with a value
 	//
 	// A body is ignored. The value is a random word.
 	//
 	// Corresponds with POST /events (the `CreateEvent` operationId).
 	CreateEvent(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// EnqueueEvent Add a pending event, for a worker
+	// EnqueueEvent Add a pending event
 	//
-	// A body is ignored.
+	// A worker gives it a value. A body is ignored.
 	//
 	// Corresponds with POST /events/async (the `EnqueueEvent` operationId).
 	EnqueueEvent(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetEvent Read one event
+	// GetEvent Read an event
 	//
 	// Corresponds with GET /events/{id} (the `GetEvent` operationId).
 	GetEvent(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
-// CountEvents The number of all events
+// CountEvents Count events
 //
-// Costs the same however many there are.
+// Takes the same time for any number of events.
 //
 // Corresponds with GET /events (the `CountEvents` operationId).
 func (c *Client) CountEvents(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -195,7 +195,7 @@ func (c *Client) CountEvents(ctx context.Context, reqEditors ...RequestEditorFn)
 	return c.Client.Do(req)
 }
 
-// CreateEvent Add an event that has its value already
+// CreateEvent Add an event with a value
 //
 // A body is ignored. The value is a random word.
 //
@@ -212,9 +212,9 @@ func (c *Client) CreateEvent(ctx context.Context, reqEditors ...RequestEditorFn)
 	return c.Client.Do(req)
 }
 
-// EnqueueEvent Add a pending event, for a worker
+// EnqueueEvent Add a pending event
 //
-// A body is ignored.
+// A worker gives it a value. A body is ignored.
 //
 // Corresponds with POST /events/async (the `EnqueueEvent` operationId).
 func (c *Client) EnqueueEvent(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -229,7 +229,7 @@ func (c *Client) EnqueueEvent(ctx context.Context, reqEditors ...RequestEditorFn
 	return c.Client.Do(req)
 }
 
-// GetEvent Read one event
+// GetEvent Read an event
 //
 // Corresponds with GET /events/{id} (the `GetEvent` operationId).
 func (c *Client) GetEvent(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {

@@ -39,10 +39,10 @@ type ID = int64
 
 // Problem RFC 9457.
 type Problem struct {
-	// Code Stable; what a program decides by.
+	// Code Stable; for programs.
 	Code string `json:"code"`
 
-	// Detail A sentence for a person.
+	// Detail A sentence for people.
 	Detail string `json:"detail"`
 
 	// Field The member, parameter or header at fault.
@@ -73,13 +73,13 @@ type Unknown = Problem
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
-	// CountEvents The number of all events
+	// CountEvents Count events
 	// (GET /events)
 	CountEvents(ctx echo.Context) error
-	// CreateEvent Add an event that has its value already
+	// CreateEvent Add an event with a value
 	// (POST /events)
 	CreateEvent(ctx echo.Context) error
-	// EnqueueEvent Add a pending event, for a worker
+	// EnqueueEvent Add a pending event
 	// (POST /events/async)
 	EnqueueEvent(ctx echo.Context) error
 }
