@@ -43,13 +43,6 @@ func doAsync(ctx context.Context, c *coalescer, q add) <-chan result {
 	return out
 }
 
-// bubble runs a parallel test on a clock of its own.
-func bubble(t *testing.T, f func(t *testing.T)) {
-	t.Helper()
-	t.Parallel()
-	synctest.Test(t, f)
-}
-
 // send calls Do for each request in turn, each when the one before waits.
 func send(ctx context.Context, c *coalescer, requests ...add) []<-chan result {
 	results := make([]<-chan result, len(requests))
@@ -90,7 +83,8 @@ func wantLocked(t *testing.T, results ...<-chan result) {
 }
 
 func TestIdleCallerDoesNotWait(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		tbl := newTable("a")
 		c := start(t, tbl.config())
 		begin := time.Now()
@@ -102,7 +96,8 @@ func TestIdleCallerDoesNotWait(t *testing.T) {
 }
 
 func TestGroupFormsWhileAnotherRuns(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		tbl := newTable("a", "b")
 		gate := tbl.gate()
 		c := start(t, tbl.config())
@@ -132,7 +127,8 @@ func TestGroupsKeepTheirBounds(t *testing.T) {
 		{"a request above the bytes goes alone", 0, 3, []int{1, 1, 2}, []string{"a", "long-key", "a", "a"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
 				tbl := newTable(tc.keys...)
 				gate := tbl.gate()
 				cfg := tbl.config()
@@ -150,7 +146,8 @@ func TestGroupsKeepTheirBounds(t *testing.T) {
 }
 
 func TestFullQueueRefuses(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		tbl := newTable("a")
 		gate := tbl.gate()
 		cfg := tbl.config()
@@ -169,7 +166,8 @@ func TestFullQueueRefuses(t *testing.T) {
 }
 
 func TestCallersContextEnds(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		tbl := newTable("a")
 		gate := tbl.gate()
 		c := start(t, tbl.config())
@@ -193,7 +191,8 @@ func TestCallersContextEnds(t *testing.T) {
 }
 
 func TestBadRequestFailsAlone(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		tbl := newTable("a")
 		gate := tbl.gate()
 		c := start(t, tbl.config())
@@ -214,7 +213,8 @@ func TestBadRequestFailsAlone(t *testing.T) {
 }
 
 func TestMissingRowIsNotALockedOne(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		tbl := newTable("a")
 		c := start(t, tbl.config())
 		if _, err := c.Do(t.Context(), add{id: 1, key: "ghost", n: 1}); !errors.Is(err, errMissing) {
@@ -247,7 +247,8 @@ func TestBrokenRunIsUnknown(t *testing.T) {
 }
 
 func TestCloseFinishesWhatWaits(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		tbl := newTable("a", "b")
 		tbl.hold("b")
 		tbl.before = func([]add) { time.Sleep(time.Millisecond) }
@@ -268,7 +269,8 @@ func TestCloseFinishesWhatWaits(t *testing.T) {
 }
 
 func TestCloseGivesUpWithItsContext(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		tbl := newTable("a")
 		tbl.hold("a")
 		c := start(t, tbl.config())

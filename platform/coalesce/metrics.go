@@ -20,18 +20,23 @@ func newMetrics(reg prometheus.Registerer, name string) (*metrics, error) {
 		reg = prometheus.NewRegistry()
 	}
 	var err error
+	fail := func(failure error) {
+		if err == nil {
+			err = failure
+		}
+	}
 	labels := []string{"coalescer"}
 	histogram := func(metric, help string, buckets []float64) prometheus.Observer {
 		opts := prometheus.HistogramOpts{Name: metric, Help: help, Buckets: buckets}
-		return register(reg, prometheus.NewHistogramVec(opts, labels), &err).WithLabelValues(name)
+		return register(reg, prometheus.NewHistogramVec(opts, labels), fail).WithLabelValues(name)
 	}
 	gauge := func(metric, help string) prometheus.Gauge {
 		opts := prometheus.GaugeOpts{Name: metric, Help: help}
-		return register(reg, prometheus.NewGaugeVec(opts, labels), &err).WithLabelValues(name)
+		return register(reg, prometheus.NewGaugeVec(opts, labels), fail).WithLabelValues(name)
 	}
 	counter := func(metric, help string) prometheus.Counter {
 		opts := prometheus.CounterOpts{Name: metric, Help: help}
-		return register(reg, prometheus.NewCounterVec(opts, labels), &err).WithLabelValues(name)
+		return register(reg, prometheus.NewCounterVec(opts, labels), fail).WithLabelValues(name)
 	}
 	m := &metrics{
 		size: histogram("rowlock_coalesce_batch_size", "Requests carried by one statement.",
@@ -48,17 +53,15 @@ func newMetrics(reg prometheus.Registerer, name string) (*metrics, error) {
 	return m, err
 }
 
-// register registers vec, or returns the registered vector of the same name. It stores
-// the first failure in err.
-func register[V prometheus.Collector](reg prometheus.Registerer, vec V, err *error) V {
+// register registers vec, or returns the registered vector of the same name. It calls
+// fail for any other failure.
+func register[V prometheus.Collector](reg prometheus.Registerer, vec V, fail func(error)) V {
 	failure := reg.Register(vec)
 	if old, ok := failure.(prometheus.AlreadyRegisteredError); ok { //nolint:errorlint // returned unwrapped, as documented
 		if v, same := old.ExistingCollector.(V); same {
 			return v
 		}
 	}
-	if *err == nil {
-		*err = failure
-	}
+	fail(failure)
 	return vec
 }

@@ -14,7 +14,8 @@ import (
 )
 
 func TestHeldRowDelaysOnlyItsOwnCallers(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		keys := []string{"held"}
 		for i := range 10 {
 			keys = append(keys, fmt.Sprintf("k%d", i))
@@ -47,7 +48,8 @@ func TestHeldRowDelaysOnlyItsOwnCallers(t *testing.T) {
 }
 
 func TestRowHeldForTooLong(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		tbl := newTable("held", "also held")
 		c := start(t, tbl.config())
 		tbl.hold("held")
@@ -75,7 +77,8 @@ func TestRowHeldForTooLong(t *testing.T) {
 }
 
 func TestFreedRowIsNotDelayedByTheNextHeldOne(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		tbl := newTable("freed soon", "held on")
 		c := start(t, tbl.config())
 		tbl.hold("freed soon")
@@ -100,7 +103,8 @@ func TestContextEndsWhileTheRowIsLocked(t *testing.T) {
 		"in the slow lane":  300 * time.Millisecond,
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
 				tbl := newTable("held")
 				c := start(t, tbl.config())
 				tbl.hold("held")
@@ -124,7 +128,8 @@ func TestContextEndsWhileTheRowIsLocked(t *testing.T) {
 
 // The waits grow, so that a row held for long costs few statements.
 func TestWaitsForAHeldRowGrow(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		tbl := newTable("held")
 		statements := 0
 		tbl.before = func([]add) { statements++ }
@@ -141,7 +146,8 @@ func TestWaitsForAHeldRowGrow(t *testing.T) {
 
 // Of many locked rows one is freed: its caller does not wait for the others.
 func TestFreedRowAmongManyIsSeenWithinOneWait(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		tbl := newTable()
 		for i := range 10 {
 			tbl.rows[strconv.Itoa(i)] = 0
@@ -165,7 +171,8 @@ func TestFreedRowAmongManyIsSeenWithinOneWait(t *testing.T) {
 
 // Requests are served in order of arrival, however often their statement timed out.
 func TestSlowLaneKeepsTheOrderOfArrival(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		tbl := newTable("held")
 		cfg := tbl.config()
 		cfg.MaxItems = 1
@@ -186,7 +193,8 @@ func TestSlowLaneKeepsTheOrderOfArrival(t *testing.T) {
 }
 
 func TestBadRequestInTheSlowLaneFailsAlone(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		tbl := newTable("x", "y")
 		c := start(t, tbl.config())
 		tbl.hold("x")
@@ -213,7 +221,8 @@ func TestBadRequestInTheSlowLaneFailsAlone(t *testing.T) {
 
 // A table locked by DDL makes even a statement that skips row locks time out.
 func TestLockedTableIsWaitedForInTheSlowLane(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		tbl := newTable("a")
 		cfg := tbl.config()
 		ddl := time.Now().Add(700 * time.Millisecond)
@@ -234,7 +243,8 @@ func TestLockedTableIsWaitedForInTheSlowLane(t *testing.T) {
 // A hot key that was slow once becomes ordinary again as soon as its row is free,
 // although a request always waits for it and another row stays locked.
 func TestHotKeyLeavesTheSlowLane(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		tbl := newTable("hot", "stuck")
 		tbl.before = func([]add) { time.Sleep(3 * time.Millisecond) }
 		c := start(t, tbl.config())
@@ -264,7 +274,8 @@ func TestHotKeyLeavesTheSlowLane(t *testing.T) {
 // A table locked for longer than the lock timeout: the server's own timeout ends the
 // statement, and the callers get ErrLocked.
 func TestLockedTableIsSurelyNotApplied(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		cfg := newTable("a").config()
 		statements := 0
 		cfg.Run = func(context.Context, coalesce.Pass, []add) ([]coalesce.Answer[int], error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -58,7 +59,8 @@ func group(t *testing.T, provider trace.TracerProvider, contexts []context.Conte
 }
 
 func TestGroupIsLinkedToItsRequests(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		provider, spans := recording()
 		unsampled := trace.ContextWithRemoteSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{
 			TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1},
@@ -108,7 +110,8 @@ func TestGroupIsLinkedToItsRequests(t *testing.T) {
 }
 
 func TestLinksAreBounded(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		provider, spans := recording()
 		var contexts []context.Context
 		for range 300 {
@@ -171,7 +174,8 @@ func TestGroupsOutcomeIsRecorded(t *testing.T) {
 
 // A pass that leaves rows to the next one because they are locked says so, and how many.
 func TestLockedRowsAreRecorded(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
 		provider, spans := recording()
 		cfg := newTable("a", "b").config()
 		cfg.Name, cfg.TracerProvider = "test", provider

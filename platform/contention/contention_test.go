@@ -15,7 +15,8 @@ func TestWhatCanOccurBeginsAtZero(t *testing.T) {
 	t.Parallel()
 	reg := prometheus.NewRegistry()
 	m, err := contention.New(reg, contention.Settings{
-		Lock: "pot", Queued: true, Grouped: true, Reasons: []contention.Reason{contention.Held, contention.Lost, contention.TakenOver},
+		Lock: "pot", Queued: true, Grouped: true,
+		Reasons: []contention.Reason{contention.Held, contention.Lost, contention.TakenOver},
 	})
 	if err != nil {
 		t.Fatal(err)

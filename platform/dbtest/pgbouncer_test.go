@@ -25,7 +25,7 @@ func TestPgBouncer(t *testing.T) {
 				return err
 			}
 			_, err = tx.ExecContext(t.Context(), "UPDATE c SET n = n + $1", 1)
-			if err = errors.Join(err, tx.Commit()); err != nil {
+			if err := errors.Join(err, tx.Commit()); err != nil {
 				return err
 			}
 		}

@@ -149,11 +149,12 @@ const logFileSize = "--innodb-log-file-size=64M"
 func (s *Server) arguments() []string {
 	all := map[string]string{"max-connections": "400", "default-time-zone": "+00:00"}
 	maps.Copy(all, s.opts.Settings)
-	args := []string{
-		"--no-defaults", "--datadir=" + s.data(), "--socket=" + filepath.Join(s.data(), "sock"), "--tmpdir=" + s.data(),
-		"--pid-file=" + filepath.Join(s.data(), "pid"), "--bind-address=127.0.0.1", "--port=" + strconv.Itoa(s.Port()),
-		"--skip-name-resolve", "--init-file=" + s.initFile(), logFileSize,
-	}
+	args := make([]string, 0, 16+len(all))
+	args = append(args,
+		"--no-defaults", "--datadir="+s.data(), "--socket="+filepath.Join(s.data(), "sock"), "--tmpdir="+s.data(),
+		"--pid-file="+filepath.Join(s.data(), "pid"), "--bind-address=127.0.0.1", "--port="+strconv.Itoa(s.Port()),
+		"--skip-name-resolve", "--init-file="+s.initFile(), logFileSize,
+	)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		args = append(args, "--"+name+"="+all[name])
 	}

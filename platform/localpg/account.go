@@ -13,8 +13,9 @@ import (
 // account is the user that the server runs as when the caller is root: initdb and
 // postgres refuse root. A nil account is the caller.
 type account struct {
-	name string
 	syscall.Credential
+
+	name string
 }
 
 // unprivileged returns the account to run the server as: nil unless the caller is root.
@@ -30,7 +31,7 @@ func unprivileged() (*account, error) {
 		uid, uidErr := strconv.ParseUint(found.Uid, 10, 32)
 		gid, gidErr := strconv.ParseUint(found.Gid, 10, 32)
 		if uidErr == nil && gidErr == nil && uid != 0 {
-			return &account{name, syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, nil
+			return &account{syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, name}, nil
 		}
 	}
 	return nil, errors.New("PostgreSQL refuses to run as root, and neither a user postgres nor a user nobody exists: " +

@@ -72,7 +72,7 @@ func get(ctx context.Context, url string, limit int64) (body []byte, err error) 
 		return nil, fmt.Errorf("download: %w", err)
 	}
 	client := http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}
-	resp, err := client.Do(req) //nolint:gosec // the repository is the caller's choice
+	resp, err := client.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("download: %w", err)
 	}

@@ -88,14 +88,15 @@ func (o Options) serverEnv() []string {
 func (o Options) command(dataDir string, port int) []string {
 	settings := map[string]string{"max_connections": "400", "timezone": "UTC", "log_timezone": "UTC"}
 	maps.Copy(settings, o.Settings)
-	args := []string{
+	args := make([]string, 0, 8+2*len(settings))
+	args = append(args,
 		"-D", dataDir,
 		"-c", "listen_addresses=127.0.0.1",
 		"-c", fmt.Sprintf("port=%d", port),
 		// The path of a socket may have 103 bytes on some systems, that of a data folder
 		// more; and a socket in /tmp would be open to all.
 		"-c", "unix_socket_directories=",
-	}
+	)
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		args = append(args, "-c", name+"="+settings[name])
 	}

@@ -5,7 +5,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http/httptest"
 	"os"
@@ -45,7 +45,7 @@ func tlsServer(t *testing.T) (addr, certificate string) {
 	server := httptest.NewUnstartedServer(nil)
 	server.Listener = sslListener{server.Listener}
 	server.TLS = &tls.Config{NextProtos: []string{"postgresql"}}
-	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	certificate = filepath.Join(t.TempDir(), "server.crt")

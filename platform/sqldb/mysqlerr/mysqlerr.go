@@ -145,7 +145,8 @@ func Misconfigured(err error) bool {
 // Broken reports whether err is the driver's error of a connection that ended or is out
 // of step.
 func Broken(err error) bool {
-	return isAny(err, mysql.ErrInvalidConn, mysql.ErrMalformPkt, mysql.ErrPktSync, mysql.ErrPktSyncMul, mysql.ErrBusyBuffer)
+	return isAny(err, mysql.ErrInvalidConn, mysql.ErrMalformPkt, mysql.ErrPktSync, mysql.ErrPktSyncMul,
+		mysql.ErrBusyBuffer)
 }
 
 func isAny(err error, targets ...error) bool {
