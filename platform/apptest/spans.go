@@ -1,6 +1,7 @@
 package apptest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -133,11 +134,11 @@ func (s *Spans) AreTraced(t *testing.T, stop func() error, operations []Operatio
 func (s *Spans) below(caller trace.SpanContext, name string) bool {
 	id, parent := caller.TraceID(), caller.SpanID()
 	for span := range maps.Values(s.byID) {
-		if span.GetName() != name || string(span.GetTraceId()) != string(id[:]) {
+		if span.GetName() != name || !bytes.Equal(span.GetTraceId(), id[:]) {
 			continue
 		}
 		above := s.byID[string(span.GetParentSpanId())]
-		for above != nil && string(above.GetParentSpanId()) != string(parent[:]) { // Connect has a span of its own
+		for above != nil && !bytes.Equal(above.GetParentSpanId(), parent[:]) { // Connect has a span of its own
 			above = s.byID[string(above.GetParentSpanId())]
 		}
 		return above.GetKind() == tracepb.Span_SPAN_KIND_SERVER

@@ -301,8 +301,12 @@ func TestProgram(t *testing.T) {
 		status  int
 		want    string
 	}{
-		{"serve", env, 1, "serves " + dsn}, {"serve", nil, 1, "DATABASE_URL"}, {"migrate", nil, 1, "DATABASE_URL"},
-		{"migrate", env, 0, ""}, {"migrate", env, 0, ""}, {"--help", nil, 0, "DB_LOCK_TIMEOUT"},
+		{"serve", env, 1, "serves " + dsn},
+		{"serve", nil, 1, "DATABASE_URL"},
+		{"migrate", nil, 1, "DATABASE_URL"},
+		{"migrate", env, 0, ""},
+		{"migrate", env, 0, ""},
+		{"--help", nil, 0, "DB_LOCK_TIMEOUT"},
 	} {
 		var out strings.Builder
 		status := lifecycle.Main(probe.Program(), []string{tt.command}, tt.env, &out, &out)

@@ -69,7 +69,7 @@ func parse(t reflect.Type, value string) (reflect.Value, error) {
 	if bad, ok := errors.AsType[env.ParseError](err); ok {
 		err = bad.Err
 	}
-	return holder.Elem().Field(0), err //nolint:wrapcheck // it becomes part of a sentence
+	return holder.Elem().Field(0), err
 }
 
 // unreadable says why a value cannot be read as the type of the field.

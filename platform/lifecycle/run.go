@@ -63,8 +63,10 @@ func startAll(
 ) ([]*running, error) {
 	started := make([]*running, 0, len(parts))
 	for _, part := range parts {
-		if life.Err() != nil {
-			break
+		select {
+		case <-life.Done():
+			return started, nil
+		default:
 		}
 		if err := start(life, part, cancelGrace); err != nil {
 			return started, fmt.Errorf("%s: %w", part.Name, err)

@@ -61,17 +61,17 @@ func holdLock(t *testing.T, db *sqlx.DB) *sql.Tx {
 }
 
 // up applies the migrations.
-func up(t *testing.T, url string, src migrate.Source) {
+func up(t *testing.T, dsn string, src migrate.Source) {
 	t.Helper()
-	if err := migrate.Up(t.Context(), url, src, quiet()); err != nil {
+	if err := migrate.Up(t.Context(), dsn, src, quiet()); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // verify fails the test unless all migrations are applied.
-func verify(t *testing.T, url string, src migrate.Source) {
+func verify(t *testing.T, dsn string, src migrate.Source) {
 	t.Helper()
-	if err := migrate.Verify(t.Context(), url, src); err != nil {
+	if err := migrate.Verify(t.Context(), dsn, src); err != nil {
 		t.Error(err)
 	}
 }

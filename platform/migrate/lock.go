@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -62,13 +63,18 @@ func (m *migrator) unlock(ctx context.Context, conn *sql.Conn) {
 
 // createSchemas looks before it creates: CREATE SCHEMA IF NOT EXISTS needs the right to create even when there is
 // nothing to do.
-func (m *migrator) createSchemas(ctx context.Context) error {
+func (m *migrator) createSchemas(ctx context.Context) (err error) {
+	conn, err := m.db.Conn(ctx)
+	if err != nil {
+		return databaseError("connect", err)
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
 	const query = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)`
 	for _, name := range m.schemas {
 		var exists bool
-		err := m.db.QueryRowContext(ctx, query, name).Scan(&exists)
+		err := conn.QueryRowContext(ctx, query, name).Scan(&exists)
 		if err == nil && !exists {
-			_, err = m.db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+name)
+			_, err = conn.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+name)
 		}
 		if err != nil {
 			return databaseError("create schema "+name, err)

@@ -42,19 +42,6 @@ func TestSilentNetwork(t *testing.T) {
 	}
 }
 
-func TestVerifyOverSilentNetwork(t *testing.T) {
-	t.Parallel()
-	url := dbtest.Empty(t)
-	proxy := faultproxy.New(t, url)
-	proxy.Cut(faultproxy.AfterStatement, faultproxy.Hang, faultproxy.Matching("FROM pg_tables"))
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	err := migrate.Verify(ctx, proxy.DSN(url), source())
-	if err == nil || errors.Is(err, migrate.ErrPending) || !strings.Contains(err.Error(), "did not answer within 5s") {
-		t.Errorf("got %v", err)
-	}
-}
-
 // A process that is asked to stop while a migration
 // runs ends with its context's error, and the migration is rolled back.
 func TestCalledOffInTheMiddle(t *testing.T) {
