@@ -8,8 +8,8 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
-// turn is the expected value at a path of an object, which the knobs change. The steps of a path are separated by dots; ~ stands for a dot
-// inside one.
+// turn is the expected value at a path of an object, which the knobs change. The steps of a path are separated by dots;
+// ~ stands for a dot inside one.
 type turn struct {
 	knobs, object, path string
 	want                any
@@ -23,8 +23,13 @@ type scenario struct {
 
 const (
 	deployment = "Deployment/rowlock"
+	paying     = "Deployment/rowlock-payments"
+	scaler     = "HorizontalPodAutoscaler/rowlock"
+	policies   = "NetworkPolicy/rowlock"
 	pod        = "spec.template.spec."
 	container  = "spec.template.spec.containers.0."
+	spread     = "spec.template.spec.topologySpreadConstraints.0."
+	ref        = ".valueFrom.secretKeyRef"
 	labelName  = "metadata.labels.app~kubernetes~io/name"
 	url        = "postgres://$(PGHOST):$(PGPORT)/$(PGDATABASE)?sslmode=disable&binary_parameters=yes"
 	ledger     = "payments.secretEnv.PROCESSOR_DATABASE_URL."
@@ -87,7 +92,7 @@ priorityClassName: high
 			{"image.tag", deployment, "spec.template.metadata.labels.app~kubernetes~io/version", "v9"},
 			{"image.pullPolicy", deployment, container + "imagePullPolicy", "Always"},
 			{"imagePullSecrets", deployment, pod + "imagePullSecrets", list{dict{"name": "pull"}}},
-			{"database.existingSecret", deployment, container + "env.0.valueFrom.secretKeyRef.name", "db"},
+			{"database.existingSecret", deployment, container + "env.0" + ref + ".name", "db"},
 			{"database.keys.host", deployment, container + "env.0", secretVar("PGHOST", "db", "h")},
 			{"database.keys.port", deployment, container + "env.1", secretVar("PGPORT", "db", "p")},
 			{"database.keys.name", deployment, container + "env.2", secretVar("PGDATABASE", "db", "db")},
@@ -98,8 +103,7 @@ priorityClassName: high
 			{"migrations.existingSecret", deployment, container + "env.6", secretVar("MIGRATE_DATABASE_URL", "owner", "dsn")},
 			{"migrations.uriKey", deployment, container + "env.6", secretVar("MIGRATE_DATABASE_URL", "owner", "dsn")},
 			{"database.maxOpenConns", deployment, container + "env.7", dict{"name": "DB_MAX_OPEN_CONNS", "value": "3"}},
-			{"secretEnv", deployment, container + "env.8.valueFrom.secretKeyRef",
-				dict{"name": "tokens", "key": "t", "optional": true}},
+			{"secretEnv", deployment, container + "env.8" + ref, dict{"name": "tokens", "key": "t", "optional": true}},
 			{"extraEnv", deployment, container + "env.9", dict{"name": "EXTRA", "value": "$(PGHOST)"}},
 			{"migrations.mode", "ConfigMap/rowlock", "data.MIGRATE_ON_START", "false"},
 			{"config", "ConfigMap/rowlock", "data.LOG_LEVEL", "debug"},
@@ -108,13 +112,15 @@ priorityClassName: high
 			{"extraVolumes", deployment, pod + "volumes", list{dict{"name": "ca", "secret": dict{"secretName": "ca"}}}},
 			{"extraVolumeMounts", deployment, container + "volumeMounts", list{dict{"name": "ca", "mountPath": "/ca"}}},
 			{"replicas", deployment, "spec.replicas", 3},
-			{"autoscaling.enabled", "HorizontalPodAutoscaler/rowlock", "kind", nil},
+			{"autoscaling.enabled", scaler, "kind", nil},
 			{"maxSurge", deployment, "spec.strategy.rollingUpdate.maxSurge", "50%"},
 			{"minReadySeconds", deployment, "spec.minReadySeconds", 4},
 			{"minReadySeconds", deployment, "spec.progressDeadlineSeconds", 604},
 			{"podDisruptionBudget.maxUnavailable", "PodDisruptionBudget/rowlock", "spec.maxUnavailable", "10%"},
-			{"resources", deployment, container + "resources",
-				dict{"requests": dict{"cpu": 1, "memory": "1Gi"}, "limits": dict{"memory": "2Gi"}}},
+			{
+				"resources", deployment, container + "resources",
+				dict{"requests": dict{"cpu": 1, "memory": "1Gi"}, "limits": dict{"memory": "2Gi"}},
+			},
 			{"service.type", "Service/rowlock", "spec.type", "LoadBalancer"},
 			{"service.port", "Service/rowlock", "spec.ports.0.port", 8000},
 			{"service.annotations", "Service/rowlock", "metadata.annotations", dict{"a": "b"}},
@@ -127,15 +133,17 @@ priorityClassName: high
 			{"serviceAccount.name", "ServiceAccount/robot", "metadata.name", "robot"},
 			{"serviceAccount.name", deployment, pod + "serviceAccountName", "robot"},
 			{"serviceAccount.annotations", "ServiceAccount/robot", "metadata.annotations", dict{"role": "arn"}},
-			{"topologySpread.topologyKeys", deployment, pod + "topologySpreadConstraints.0.topologyKey", "rack"},
-			{"topologySpread.whenUnsatisfiable", deployment, pod + "topologySpreadConstraints.0.whenUnsatisfiable",
-				"DoNotSchedule"},
+			{"topologySpread.topologyKeys", deployment, spread + "topologyKey", "rack"},
+			{"topologySpread.whenUnsatisfiable", deployment, spread + "whenUnsatisfiable", "DoNotSchedule"},
 			{"podLabels", deployment, "spec.template.metadata.labels.team", "x"},
 			{"podAnnotations", deployment, "spec.template.metadata.annotations.note", "why"},
 			{"nodeSelector", deployment, pod + "nodeSelector", dict{"disk": "ssd"}},
 			{"tolerations", deployment, pod + "tolerations", list{dict{"key": "k", "operator": "Exists"}}},
-			{"affinity", deployment,
-				pod + "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms", list{}},
+			{
+				"affinity", deployment,
+				pod + "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms",
+				list{},
+			},
 			{"priorityClassName", deployment, pod + "priorityClassName", "high"},
 		},
 	}, {
@@ -157,34 +165,31 @@ networkPolicy: {enabled: true, databasePorts: [6432], from: [{podSelector: {matc
 internalService: {enabled: true}
 `,
 		turns: []turn{
-			{"database.keys.uri", "Deployment/rowlock", container + "env.0", secretVar("DATABASE_URI", "cnpg", "uri")},
-			{"database.parameters", "Deployment/rowlock", container + "env.1",
-				dict{"name": "DATABASE_URL", "value": "$(DATABASE_URI)?sslmode=require"}},
-			{"autoscaling.minReplicas", "HorizontalPodAutoscaler/rowlock", "spec.minReplicas", 3},
-			{"autoscaling.maxReplicas", "HorizontalPodAutoscaler/rowlock", "spec.maxReplicas", 4},
-			{"autoscaling.targetCPUUtilizationPercentage", "HorizontalPodAutoscaler/rowlock",
-				"spec.metrics.0.resource.target.averageUtilization", 55},
+			{"database.keys.uri", deployment, container + "env.0", secretVar("DATABASE_URI", "cnpg", "uri")},
 			{
-				"autoscaling.behavior", "HorizontalPodAutoscaler/rowlock", "spec.behavior.scaleDown.stabilizationWindowSeconds", 15,
+				"database.parameters", deployment, container + "env.1",
+				dict{"name": "DATABASE_URL", "value": "$(DATABASE_URI)?sslmode=require"},
 			},
+			{"autoscaling.minReplicas", scaler, "spec.minReplicas", 3},
+			{"autoscaling.maxReplicas", scaler, "spec.maxReplicas", 4},
+			{"autoscaling.targetCPUUtilizationPercentage", scaler, "spec.metrics.0.resource.target.averageUtilization", 55},
+			{"autoscaling.behavior", scaler, "spec.behavior.scaleDown.stabilizationWindowSeconds", 15},
 			{"podDisruptionBudget.enabled", "PodDisruptionBudget/rowlock", "kind", nil},
 			{"serviceAccount.create", "ServiceAccount/rowlock", "kind", nil},
-			{"serviceAccount.create", "Deployment/rowlock", pod + "serviceAccountName", "default"},
-			{"workloads", "Deployment/rowlock", container + "env.2.value", "5"},
+			{"serviceAccount.create", deployment, pod + "serviceAccountName", "default"},
+			{"workloads", deployment, container + "env.2.value", "5"},
 			{"workloads", "Deployment/rowlock-work", "spec.replicas", 1},
 			{"workloads", "Deployment/rowlock-work", container + "args", list{"work"}},
 			{"workloads", "Deployment/rowlock-work", container + "resources.limits.memory", "9Mi"},
 			{"serviceMonitor.enabled", "Service/rowlock-metrics", "spec.clusterIP", "None"},
 			{"serviceMonitor.labels", "ServiceMonitor/rowlock", "metadata.labels.prom", "one"},
 			{"serviceMonitor.interval", "ServiceMonitor/rowlock", "spec.endpoints.0.interval", "7s"},
-			{"networkPolicy.enabled", "NetworkPolicy/rowlock", "spec.policyTypes", list{"Ingress", "Egress"}},
-			{"networkPolicy.from", "NetworkPolicy/rowlock", "spec.ingress.0.from.0.podSelector.matchLabels", dict{"a": "b"}},
-			{"networkPolicy.internalFrom", "NetworkPolicy/rowlock", "spec.ingress.1.from.0.podSelector.matchLabels",
-				dict{"c": "d"}},
-			{"networkPolicy.adminFrom", "NetworkPolicy/rowlock", "spec.ingress.2.from", list{dict{"namespaceSelector": dict{}}}},
-			{"networkPolicy.databasePorts", "NetworkPolicy/rowlock", "spec.egress.1.ports",
-				list{dict{"port": 6432, "protocol": "TCP"}}},
-			{"networkPolicy.egress", "NetworkPolicy/rowlock", "spec.egress.2.ports.0.port", 4317},
+			{"networkPolicy.enabled", policies, "spec.policyTypes", list{"Ingress", "Egress"}},
+			{"networkPolicy.from", policies, "spec.ingress.0.from.0.podSelector.matchLabels", dict{"a": "b"}},
+			{"networkPolicy.internalFrom", policies, "spec.ingress.1.from.0.podSelector.matchLabels", dict{"c": "d"}},
+			{"networkPolicy.adminFrom", policies, "spec.ingress.2.from", list{dict{"namespaceSelector": dict{}}}},
+			{"networkPolicy.databasePorts", policies, "spec.egress.1.ports", list{dict{"port": 6432, "protocol": "TCP"}}},
+			{"networkPolicy.egress", policies, "spec.egress.2.ports.0.port", 4317},
 		},
 	}, {
 		name: "a network policy's own peers", chart: alone,
@@ -210,7 +215,7 @@ func umbrellaScenarios() []scenario {
 		return []turn{
 			{name + ".name", deployment, labelName, name[:1]},
 			{name + ".image.repository", deployment, container + "image", "ghcr.io/you/" + name[:1] + ":1.2"},
-			{name + ".database.existingSecret", deployment, container + "env.0.valueFrom.secretKeyRef.name", name[:1]},
+			{name + ".database.existingSecret", deployment, container + "env.0" + ref + ".name", name[:1]},
 		}
 	})
 	none := ofEach(func(name, deployment string) []turn { return []turn{{name + ".enabled", deployment, "kind", nil}} })
@@ -257,24 +262,16 @@ pyggpot: {name: p, database: {existingSecret: p}, image: {repository: p}}
 			{"counts.internalService.enabled", "Service/rowlock-counts-internal", "kind", nil},
 			{"events.workloads.work.database.maxOpenConns", "Deployment/rowlock-events-work", container + "env.6.value", "5"},
 			{"iidy.resources.limits.memory", "Deployment/rowlock-iidy", container + "resources.limits.memory", "2Gi"},
-			{secret + ".existingSecret", "Deployment/rowlock-payments", container + "env.7.valueFrom.secretKeyRef.name", "f"},
-			{secret + ".key", "Deployment/rowlock-payments", container + "env.7.valueFrom.secretKeyRef.key", "a"},
-			{secret + "_PREVIOUS.existingSecret", "Deployment/rowlock-payments", container + "env.8.valueFrom.secretKeyRef.name",
-				"g"},
-			{secret + "_PREVIOUS.key", "Deployment/rowlock-payments", container + "env.8.valueFrom.secretKeyRef.key", "b"},
-			{secret + "_PREVIOUS.optional", "Deployment/rowlock-payments", container + "env.8.valueFrom.secretKeyRef.optional",
-				nil},
-			{ledger + "existingSecret", "Deployment/rowlock-payments", container + "env.9",
-				secretVar("PROCESSOR_DATABASE_URL", "h", "d")},
-			{ledger + "key", "Deployment/rowlock-payments", container + "env.9", secretVar("PROCESSOR_DATABASE_URL", "h", "d")},
-			{ledger + "optional", "Deployment/rowlock-payments", container + "env.9",
-				secretVar("PROCESSOR_DATABASE_URL", "h", "d")},
-			{
-				"counts.database.existingSecret", "Deployment/rowlock-counts", container + "env.0.valueFrom.secretKeyRef.name", "c",
-			},
-			{
-				"events.database.existingSecret", "Deployment/rowlock-events", container + "env.0.valueFrom.secretKeyRef.name", "e",
-			},
+			{secret + ".existingSecret", paying, container + "env.7" + ref + ".name", "f"},
+			{secret + ".key", paying, container + "env.7" + ref + ".key", "a"},
+			{secret + "_PREVIOUS.existingSecret", paying, container + "env.8" + ref + ".name", "g"},
+			{secret + "_PREVIOUS.key", paying, container + "env.8" + ref + ".key", "b"},
+			{secret + "_PREVIOUS.optional", paying, container + "env.8" + ref + ".optional", nil},
+			{ledger + "existingSecret", paying, container + "env.9", secretVar("PROCESSOR_DATABASE_URL", "h", "d")},
+			{ledger + "key", paying, container + "env.9", secretVar("PROCESSOR_DATABASE_URL", "h", "d")},
+			{ledger + "optional", paying, container + "env.9", secretVar("PROCESSOR_DATABASE_URL", "h", "d")},
+			{"counts.database.existingSecret", "Deployment/rowlock-counts", container + "env.0" + ref + ".name", "c"},
+			{"events.database.existingSecret", "Deployment/rowlock-events", container + "env.0" + ref + ".name", "e"},
 		}...),
 	}, {
 		name: "no service and no test", chart: umbrella,

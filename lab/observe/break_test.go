@@ -137,13 +137,13 @@ func takeConnections(t *testing.T, r *rig) func() {
 func hangPayments(t *testing.T, r *rig) func() {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	stopped := map[int]bool{}
+	stopped := map[int64]bool{}
 	var stopping sync.WaitGroup
 	stopping.Go(func() {
 		for ticker := time.Tick(50 * time.Millisecond); ctx.Err() == nil; <-ticker {
 			for _, pid := range r.numbers(t, `SELECT pid FROM pg_stat_activity WHERE application_name = 'payments'
 				AND (state = 'idle in transaction' OR query LIKE '%idempotency_records%')`) {
-				if !stopped[pid] && syscall.Kill(pid, syscall.SIGSTOP) == nil {
+				if !stopped[pid] && syscall.Kill(int(pid), syscall.SIGSTOP) == nil {
 					stopped[pid] = true
 				}
 			}
@@ -153,7 +153,7 @@ func hangPayments(t *testing.T, r *rig) func() {
 		cancel()
 		stopping.Wait()
 		for pid := range stopped {
-			_ = syscall.Kill(pid, syscall.SIGCONT) // one that has ended needs no more
+			_ = syscall.Kill(int(pid), syscall.SIGCONT) // one that has ended needs no more
 		}
 	}
 }

@@ -2,8 +2,9 @@ package observe
 
 import (
 	"context"
-	"errors"
 	"testing"
+
+	"github.com/lib/pq"
 )
 
 // configure changes a setting of the server. It tries again while pooled connections are of a server that died.
@@ -15,8 +16,7 @@ func (r *rig) configure(t *testing.T, statement string) {
 			return false
 		}
 		defer func() { _ = conn.Close() }()
-		_, err = conn.ExecContext(t.Context(), statement)
-		if err == nil {
+		if _, err = conn.ExecContext(t.Context(), statement); err == nil {
 			_, err = conn.ExecContext(t.Context(), `SELECT pg_reload_conf()`)
 		}
 		return err == nil
@@ -24,7 +24,7 @@ func (r *rig) configure(t *testing.T, statement string) {
 }
 
 // number reads one number.
-func (r *rig) number(t *testing.T, query string) int {
+func (r *rig) number(t *testing.T, query string) int64 {
 	t.Helper()
 	list := r.numbers(t, query)
 	if len(list) != 1 {
@@ -34,24 +34,10 @@ func (r *rig) number(t *testing.T, query string) int {
 }
 
 // numbers reads the numbers that a query finds.
-func (r *rig) numbers(t *testing.T, query string) (list []int) {
+func (r *rig) numbers(t *testing.T, query string) (list pq.Int64Array) {
 	t.Helper()
-	tx, err := r.other.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Error(err)
-		return nil
-	}
-	defer func() { _ = tx.Rollback() }()
-	rows, err := tx.QueryContext(t.Context(), query)
-	if err != nil {
-		t.Errorf("%s: %v", query, err)
-		return nil
-	}
-	defer func() { _ = rows.Close() }()
-	for n := 0; rows.Next() && err == nil; list = append(list, n) {
-		err = rows.Scan(&n)
-	}
-	if err = errors.Join(err, rows.Err()); err != nil {
+	all := `SELECT coalesce(array_agg(n), '{}') FROM (` + query + `) AS found (n)`
+	if err := r.other.QueryRowContext(t.Context(), all).Scan(&list); err != nil && t.Context().Err() == nil {
 		t.Errorf("%s: %v", query, err)
 	}
 	return list

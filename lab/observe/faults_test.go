@@ -25,23 +25,29 @@ type fault struct {
 func faults() [][]fault {
 	return [][]fault{
 		{
-			{"events' workers stall, and counts is scaled to the maximum",
+			{
+				"events' workers stall, and counts is scaled to the maximum",
 				[]string{"RowlockEventsNotWorked", "RowlockEventsPending", "RowlockServiceDown", "RowlockReplicasAtMaximum"},
-				stallWorkers},
+				stallWorkers,
+			},
 			{"the processor fails, and a card is charged for nothing", []string{"RowlockUnsettledCharges"}, chargeForNothing},
 			{"workers of iidy let their claims run out", []string{"RowlockClaimsRunOut"}, letClaimsRunOut},
 			{"holders of leases stall and die", []string{"RowlockLeaseConflicts", "RowlockLeaseTakeOvers"}, loseLeases},
 		},
 		{{
 			"another transaction locks rows",
-			[]string{"RowlockLockWaits", "RowlockLockConflicts", "RowlockLockedOut", "RowlockSlow"}, holdRows,
+			[]string{"RowlockLockWaits", "RowlockLockConflicts", "RowlockLockedOut", "RowlockSlow"},
+			holdRows,
 		}},
 		{{"tables are locked whole", []string{"RowlockPoolSaturated", "RowlockUnsettledChargesUnknown"}, takeConnections}},
-		{{"payments' connections hang", []string{"RowlockPaymentHangs", "RowlockPaymentsSlow"}, hangPayments},
-			{"another transaction locks iidy's items", []string{"RowlockBatchesSlow"}, holdItems}},
+		{
+			{"payments' connections hang", []string{"RowlockPaymentHangs", "RowlockPaymentsSlow"}, hangPayments},
+			{"another transaction locks iidy's items", []string{"RowlockBatchesSlow"}, holdItems},
+		},
 		{{"a replica of each workload dies", []string{"RowlockTargetDown"}, killReplicas}},
 		{{
-			"PostgreSQL dies", []string{"RowlockOutcomesUnknown", "RowlockErrorBudgetBurnsFast", "RowlockErrorBudgetBurns"},
+			"PostgreSQL dies",
+			[]string{"RowlockOutcomesUnknown", "RowlockErrorBudgetBurnsFast", "RowlockErrorBudgetBurns"},
 			killPostgres,
 		}},
 	}

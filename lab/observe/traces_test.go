@@ -31,8 +31,10 @@ func story() []step {
 		return `{"ride_id":"` + ride + `","rider_id":"` + mark + `","amount":1250,"currency":"EUR",` +
 			`"card":{"number":"` + number + `","exp_month":12,"exp_year":2099,"cvc":"987"}}`
 	}
-	key, faulty := map[string]string{"Idempotency-Key": mark}, map[string]string{"Idempotency-Key": "f" + mark}
 	post, get := http.MethodPost, http.MethodGet
+	pays := func(key, ride, number string) request {
+		return request{post, "/v1/payments", payment(ride, number), map[string]string{"Idempotency-Key": key}}
+	}
 	id := mark + luhn
 	return []step{
 		{"counts", request{post, "/api/v1/internal/counts", json, nil}, 201, treeCreate},
@@ -47,19 +49,14 @@ func story() []step {
 		}}, 404, "GET\n"},
 		{"counts", request{"PROPFIND" + mark, "/api/v1/internal/counts", "", nil}, 405, "HTTP\n"},
 
-		{"payments", request{post, "/v1/payments", payment(mark, cardGood), key}, 201, treePay},
-		{"payments", request{post, "/v1/payments", payment(mark, cardGood), key}, 201, treeReplay},
-		{"payments", request{post, "/v1/payments", payment("x"+mark, cardGood), key}, 409, ""},
-		{"payments", request{post, "/v1/payments", payment(mark, cardGood), map[string]string{"Idempotency-Key": id}}, 400,
-			""},
-		{"payments", request{post, "/v1/payments", payment(id, cardGood), map[string]string{"Idempotency-Key": "k" + mark}},
-			400, ""},
-		{"payments", request{post, "/v1/payments", payment(mark, luhn+"1"), map[string]string{"Idempotency-Key": "k" + mark}},
-			400, ""},
-		{"payments",
-			request{post, "/v1/payments", payment(mark, cardDeclined), map[string]string{"Idempotency-Key": "d" + mark}}, 201,
-			""},
-		{"payments", request{post, "/v1/payments", payment(mark, cardError), faulty}, 502, treeFault},
+		{"payments", pays(mark, mark, cardGood), 201, treePay},
+		{"payments", pays(mark, mark, cardGood), 201, treeReplay},
+		{"payments", pays(mark, "x"+mark, cardGood), 409, ""},
+		{"payments", pays(id, mark, cardGood), 400, ""},
+		{"payments", pays("k"+mark, id, cardGood), 400, ""},
+		{"payments", pays("k"+mark, mark, luhn+"1"), 400, ""},
+		{"payments", pays("d"+mark, mark, cardDeclined), 201, ""},
+		{"payments", pays("f"+mark, mark, cardError), 502, treeFault},
 		{"payments", request{get, "/v1/payments?ride_id=" + mark, "", nil}, 200, ""},
 		{"payments", request{get, "/v1/payments/" + id, "", nil}, 400, ""},
 
@@ -78,8 +75,11 @@ func story() []step {
 		{"events", request{get, "/events/9000000000000000000", "", nil}, 404, ""},
 
 		{"pyggpot", request{post, "/pyggpot.pot.Pot/CreatePot", `{"pot_name":"` + id + `","max_coins":100}`, nil}, 200, ""},
-		{"pyggpot", request{post, "/pyggpot.coin.Coin/AddCoins", `{"pot_id":1,"coins":[{"kind":"GOLD","count":3}]}`, nil},
-			200, treeCoins},
+		{
+			"pyggpot",
+			request{post, "/pyggpot.coin.Coin/AddCoins", `{"pot_id":1,"coins":[{"kind":"GOLD","count":3}]}`, nil},
+			200, treeCoins,
+		},
 		{"pyggpot", request{post, "/twirp/pyggpot.coin.Coin/RemoveCoins", `{"pot_id":1,"count":1}`, nil}, 200, ""},
 		{"pyggpot", request{post, "/pyggpot.pot.Pot/CreatePot", `{"pot_name":"` + id + `","max_coins":100}`, nil}, 409, ""},
 		{"pyggpot", request{post, "/pyggpot.pot.Pot/ViewPotByName", `{"pot_name":"x` + id + `"}`, nil}, 404, ""},
@@ -100,8 +100,11 @@ func changes() []step {
 		{"iidy", request{post, "/iidy/v1/lists/" + mark + "/" + mark, "", nil}, 503, ""},
 		{"iidy", request{post, "/iidy/v1/batch/lists/" + mark, `{"items":["` + mark + `"]}`, nil}, 503, ""},
 		{"events", request{post, "/events", "", nil}, 503, ""},
-		{"pyggpot", request{post, "/pyggpot.coin.Coin/AddCoins", `{"pot_id":1,"coins":[{"kind":"GOLD","count":1}]}`, nil},
-			503, ""},
+		{
+			"pyggpot",
+			request{post, "/pyggpot.coin.Coin/AddCoins", `{"pot_id":1,"coins":[{"kind":"GOLD","count":1}]}`, nil},
+			503, "",
+		},
 	}
 }
 

@@ -27,13 +27,17 @@ func TestCommandLine(t *testing.T) {
 		{args: []string{"bites", "--help"}, want: []string{"rowlock mutation-test"}},
 		{args: []string{"bench", "iidy", "--help"}, want: []string{"--runs int", "(default 3)"}},
 		{args: []string{"version"}, want: []string{"rowlock "}},
-		{args: []string{"dance"}, status: exitUsage,
-			want: []string{`unknown command "dance"; the commands are bench, check,`}},
+		{
+			args: []string{"dance"}, status: exitUsage,
+			want: []string{`unknown command "dance"; the commands are bench, check,`},
+		},
 		{args: []string{"with-postgres"}, status: exitUsage, want: []string{"needs a command"}},
 		{args: []string{"with-postgres", "--"}, status: exitUsage, want: []string{"needs a command"}},
 		{args: []string{"with-postgres", "--", ""}, status: exitUsage, want: []string{"needs a command"}},
-		{args: []string{"with-postgres", "--", "no-such-program"}, status: exitError,
-			want: []string{`cannot run "no-such-program"`}},
+		{
+			args: []string{"with-postgres", "--", "no-such-program"}, status: exitError,
+			want: []string{`cannot run "no-such-program"`},
+		},
 	} {
 		r := start(t, nil, tt.args...)
 		if status := r.end(); status != tt.status {

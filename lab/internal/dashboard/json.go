@@ -37,8 +37,10 @@ func (d *Dashboard) document() object {
 		"schemaVersion": schemaVersion, "version": 1, "editable": true, "graphTooltip": 1,
 		"timezone": "", "refresh": "30s", "time": object{"from": "now-1h", "to": "now"},
 		"links": []object{
-			{"title": "Rowlock", "type": "dashboards", "tags": []string{"rowlock"}, "asDropdown": true,
-				"includeVars": true, "keepTime": true, "icon": "external link"},
+			{
+				"title": "Rowlock", "type": "dashboards", "tags": []string{"rowlock"}, "asDropdown": true,
+				"includeVars": true, "keepTime": true, "icon": "external link",
+			},
 			{
 				"title": "Runbook", "type": "link", "icon": "doc", "targetBlank": true,
 				"url": "https://github.com/rowlock/rowlock/blob/main/docs/runbook.md",

@@ -11,15 +11,15 @@ import (
 var ofServices []func() *Dashboard
 
 // register adds the dashboard of a service. Its result has no meaning: it lets a file register at package level.
-func register(d func() *Dashboard) bool {
+func register(d func() *Dashboard) bool { //nolint:unparam // a variable needs a value
 	ofServices = append(ofServices, d)
 	return true
 }
 
 // All returns the dashboards, the overview first.
 func All() []*Dashboard {
-	all := []*Dashboard{overview()}
-	for _, d := range ofServices {
+	all := make([]*Dashboard, 0, 1+len(ofServices))
+	for _, d := range append([]func() *Dashboard{overview}, ofServices...) {
 		all = append(all, d())
 	}
 	return all
@@ -43,8 +43,10 @@ const ofRelease = `namespace=~"$namespace",app_kubernetes_io_instance=~"$release
 func releases(more ...Variable) []Variable {
 	return append([]Variable{
 		{Name: "namespace", Label: "Namespace", Query: "label_values(rowlock_build_info, namespace)"},
-		{Name: "release", Label: "Release",
-			Query: `label_values(rowlock_build_info{namespace=~"$namespace"}, app_kubernetes_io_instance)`},
+		{
+			Name: "release", Label: "Release",
+			Query: `label_values(rowlock_build_info{namespace=~"$namespace"}, app_kubernetes_io_instance)`,
+		},
 	}, more...)
 }
 

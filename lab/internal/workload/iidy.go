@@ -89,7 +89,7 @@ func claimAll(ctx context.Context, list *iidy.List) (map[string]int, error) {
 	return claimed, err
 }
 
-func (w *listing) prepare(context.Context) error {
+func (w *listing) prepare(context.Context) error { //nolint:unparam // others prepare by requests
 	w.list = w.api.List("drive-" + rand.Text())
 	return nil
 }

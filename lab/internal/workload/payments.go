@@ -74,7 +74,7 @@ func (w *paying) check(ctx context.Context) (string, error) {
 		repeats, repeats-1), nil
 }
 
-func (w *paying) prepare(context.Context) error {
+func (w *paying) prepare(context.Context) error { //nolint:unparam // others prepare by requests
 	w.ride = "drive-" + rand.Text()
 	return nil
 }
