@@ -146,6 +146,8 @@ func operations(ops *telemetry.Operations) connect.UnaryInterceptorFunc {
 
 // failPanicked fails the span of a call that panics, which otelconnect does not. The panic goes on to the server, which
 // logs it and answers.
+//
+//nolint:ireturn // the signature of connect's interceptors
 func failPanicked(
 	ctx context.Context, request connect.AnyRequest, next connect.UnaryFunc,
 ) (connect.AnyResponse, error) {
@@ -164,17 +166,21 @@ func failPanicked(
 
 // cancelAbandoned returns CodeCanceled for a call that failed because its client hung up: otelconnect does not count it
 // as a fault of the server, and so does not fail its span. No client reads the answer; the log has the error itself.
+//
+//nolint:ireturn // the signature of connect's interceptors
 func cancelAbandoned(
 	ctx context.Context, request connect.AnyRequest, next connect.UnaryFunc,
 ) (connect.AnyResponse, error) {
 	answer, err := next(ctx, request)
 	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
-		return nil, connect.NewError(connect.CodeCanceled, context.Canceled)
+		return nil, connect.NewError(connect.CodeCanceled, context.Canceled) //nolint:wrapcheck // Connect's own error
 	}
 	return answer, err
 }
 
 // refuse returns the errors of handlers as Connect errors.
+//
+//nolint:ireturn // the signature of connect's interceptors
 func refuse(ctx context.Context, request connect.AnyRequest, next connect.UnaryFunc) (connect.AnyResponse, error) {
 	answer, err := next(ctx, request)
 	//nolint:errorlint // the bare error is Connect's, from before the method

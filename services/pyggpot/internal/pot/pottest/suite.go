@@ -138,7 +138,10 @@ func change(t *testing.T, r pot.Repository) {
 	}
 	wantCoins(t, r, p.ID, pot.Contents{pot.Bronze: 7, pot.Silver: 1, pot.Gold: 2})
 	var seen pot.Pot
-	wantErr(t, r.Change(t.Context(), p.ID, func(p pot.Pot) (pot.Contents, error) { seen = p; return nil, nil }), nil)
+	wantErr(t, r.Change(t.Context(), p.ID, func(p pot.Pot) (pot.Contents, error) {
+		seen = p
+		return p.Contents, nil
+	}), nil)
 	if seen.ID != p.ID || seen.Name != "pot" || seen.MaxCoins != math.MaxInt32 || seen.Contents.Total() != 10 {
 		t.Errorf("a change was given %+v", seen)
 	}
@@ -235,7 +238,7 @@ func readers(t *testing.T, r pot.Repository) {
 			}
 			seen, err := r.Find(t.Context(), p.ID)
 			list, _, listErr := r.List(t.Context(), 1, 0)
-			if err = errors.Join(err, listErr); err != nil {
+			if err := errors.Join(err, listErr); err != nil {
 				return err
 			}
 			for _, c := range []pot.Contents{seen.Contents, list[0].Contents} {
