@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +43,14 @@ func TestDocs(t *testing.T) {
 		if w := newFixture(t, Config{}).do(t, "GET", path, ""); w.Code != http.StatusNotFound {
 			t.Errorf("%s without a contract: %d", path, w.Code)
 		}
+	}
+	sent := f.do(t, "HEAD", "/openapi.yaml", "").Header()
+	if sent.Get("Content-Length") != strconv.Itoa(len(contract)) {
+		t.Errorf("HEAD: %v", sent)
+	}
+	again := f.do(t, "GET", "/openapi.yaml", "", "If-None-Match", sent.Get("ETag"))
+	if again.Code != http.StatusNotModified || again.Body.Len() != 0 {
+		t.Errorf("the contract once more: %d %s", again.Code, again.Body)
 	}
 	for _, source := range []string{"", "- a", "a", "a: [", "a: .inf"} {
 		if out, err := yamlToJSON([]byte(source)); err == nil {

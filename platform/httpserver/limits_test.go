@@ -83,6 +83,8 @@ func TestBodyLimit(t *testing.T) {
 		t.Errorf("the limit itself: %d %s", w.Code, w.Body)
 	}
 	wantProblem(t, f.do(t, "POST", "/", body(limit+1)), problem.BodyTooLarge, "")
+	wantProblem(t, f.do(t, "POST", "/nothing", body(limit+1)), problem.NotFound, "")
+	wantProblem(t, f.do(t, "PUT", "/", body(limit+1)), problem.MethodNotAllowed, "")
 
 	// A client hears of it although it is still sending, and before it sends when it asks.
 	addr, client := f.start(t), newClient(t)

@@ -104,9 +104,13 @@ func (s *Server) limitInFlight(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// limitBody refuses a body above MAX_BODY, by its declared length or by what arrives.
+// limitBody refuses a body above MAX_BODY, by its declared length or by what arrives. A request without a route is 404
+// or 405 whatever its body.
 func (s *Server) limitBody() echo.MiddlewareFunc {
-	return middleware.BodyLimit(strconv.FormatInt(s.cfg.MaxBody, 10) + "B")
+	return middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{
+		Limit:   strconv.FormatInt(s.cfg.MaxBody, 10) + "B",
+		Skipper: func(c echo.Context) bool { return requestOf(c.Request().Context()).route == "" },
+	})
 }
 
 // timeout ends the request's context after REQUEST_TIMEOUT. What an error means is for errors.go to say: a deadline

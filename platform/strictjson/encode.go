@@ -19,6 +19,7 @@ const timeLayout = "2006-01-02T15:04:05.000000Z"
 //nolint:gochecknoglobals // a constant that Go cannot spell
 var encoding = json.JoinOptions(
 	json.Deterministic(true),
+	jsontext.EscapeForJS(true), // U+2028 and U+2029, as encoding/json does
 	jsonv1.OmitEmptyWithLegacySemantics(true),
 	json.WithMarshalers(json.MarshalToFunc(func(out *jsontext.Encoder, t time.Time) error {
 		var text [len(timeLayout) + 2]byte

@@ -1,9 +1,11 @@
 package strictjson
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -39,6 +41,8 @@ const (
 	slack = 128 << 10
 	// chunk is how much the decoder gets at once.
 	chunk = 16 << 10
+	// space is the white space of JSON.
+	space = " \t\r\n"
 )
 
 // NewStrings returns the strings of member in r. A string that is far longer than longest, in bytes, is refused
@@ -49,7 +53,8 @@ func NewStrings(r io.Reader, member string, longest int) *Strings {
 	return s
 }
 
-// bounded gives the decoder bytes, unless the string that it gathers is surely too long.
+// bounded gives the decoder bytes, unless the string that it gathers is surely too long. It leaves out white space
+// that follows white space: the decoder would keep it all until the next token.
 type bounded struct{ *Strings }
 
 // Read implements io.Reader.
@@ -58,8 +63,17 @@ func (b *bounded) Read(p []byte) (int, error) {
 		return 0, &LongStringError{Index: b.next}
 	}
 	n, err := b.reader.Read(p[:min(len(p), chunk)])
+	if betweenTokens(b.decoder.UnreadBuffer()) {
+		n = copy(p, bytes.TrimLeft(p[:n], space))
+	}
 	b.given += int64(n)
 	return n, err //nolint:wrapcheck // an io.Reader returns what it got
+}
+
+// betweenTokens reports whether unread ends in white space that is not part of a string.
+func betweenTokens(unread []byte) bool {
+	end := len(unread) - 1
+	return end >= 0 && strings.IndexByte(space, unread[end]) >= 0 && bytes.IndexByte(unread, '"') < 0
 }
 
 // Next returns the next string, valid until the next call, and io.EOF when the whole document was read and is what it

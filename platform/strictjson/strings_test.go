@@ -105,6 +105,29 @@ func TestStringsLength(t *testing.T) {
 	}
 }
 
+// White space may be as long as it likes, wherever it stands.
+func TestStringsSpace(t *testing.T) {
+	t.Parallel()
+	space := strings.Repeat(" \t\r\n", 100_000)
+	body := strings.ReplaceAll(`_{_"items"_:_[_"a b"_,_"  "_]_}_`, "_", space)
+	for name, reader := range map[string]io.Reader{
+		"whole": strings.NewReader(body), "byte by byte": iotest.OneByteReader(strings.NewReader(body)),
+	} {
+		s := NewStrings(reader, "items", 10)
+		if got, err := all(s); err != nil || !slices.Equal(got, []string{"a b", "  "}) {
+			t.Errorf("%s: %q %v", name, got, err)
+		}
+		if s.given > 1<<20 {
+			t.Errorf("%s: %d bytes were gathered", name, s.given)
+		}
+	}
+	for _, body := range []string{`{"items":[t` + space + `rue]}`, `{"items":["a` + space + `"]}`, `{"items":["a"]` + space + `x}`} {
+		if got, err := all(NewStrings(strings.NewReader(body), "items", 1<<20)); err == nil {
+			t.Errorf("%.20s: %q", body, got)
+		}
+	}
+}
+
 // letters is an endless text.
 type letters struct{}
 

@@ -47,30 +47,29 @@ type Card struct {
 
 // NewCard Given to the processor; number and cvc are never stored and never logged.
 type NewCard struct {
-	Cvc      string `json:"cvc"`
+	// Number Passes the Luhn check.
+	Number   string `json:"number"`
 	ExpMonth int    `json:"exp_month"`
 	ExpYear  int    `json:"exp_year"`
-
-	// Number Passes the Luhn check.
-	Number string `json:"number"`
+	Cvc      string `json:"cvc"`
 }
 
 // NewPayment defines model for NewPayment.
 type NewPayment struct {
-	// Amount In minor units, written as digits; 1250 EUR are 12.50 euros, 1250 JPY are 1250 yen.
-	Amount int64 `json:"amount"`
-
-	// Card Given to the processor; number and cvc are never stored and never logged.
-	Card NewCard `json:"card"`
-
-	// Currency ISO 4217, legal tender.
-	Currency string `json:"currency"`
-
 	// RideId An id of the client. Refused when it holds a card number (13 to 19 digits that pass the Luhn check).
 	RideId Reference `json:"ride_id"`
 
 	// RiderId An id of the client. Refused when it holds a card number (13 to 19 digits that pass the Luhn check).
 	RiderId Reference `json:"rider_id"`
+
+	// Amount In minor units, written as digits; 1250 EUR are 12.50 euros, 1250 JPY are 1250 yen.
+	Amount int64 `json:"amount"`
+
+	// Currency ISO 4217, legal tender.
+	Currency string `json:"currency"`
+
+	// Card Given to the processor; number and cvc are never stored and never logged.
+	Card NewCard `json:"card"`
 }
 
 // Payment defines model for Payment.

@@ -189,6 +189,8 @@ func TestBadRequests(t *testing.T) {
 		}
 		s.wantProblem(tc.from+" as "+tc.to, s.pay("k", body), 400, "INVALID_FIELD", tc.field)
 	}
+	s.wantProblem("the first that is missing", s.pay("k", `{}`), 400, "INVALID_FIELD", "ride_id")
+	s.wantProblem("the first that is missing", s.pay("k", `{"card":{}}`), 400, "INVALID_FIELD", "card.number")
 	for _, body := range []string{"", "[]", valid + "x"} {
 		s.wantProblem(body, s.pay("k", body), 400, "INVALID_JSON", "")
 	}
