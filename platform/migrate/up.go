@@ -138,6 +138,9 @@ func (m *migrator) look(ctx context.Context) (pending bool, err error) {
 	if !exists {
 		return true, nil
 	}
+	if _, err = m.store.GetLatestVersion(bounded, m.db); errors.Is(err, database.ErrVersionNotFound) {
+		return true, nil // on MySQL the table is there before its first row: the process that holds the lock will add it
+	}
 	current, target, err := p.GetVersions(bounded)
 	if current > target {
 		return false, fmt.Errorf("schema %s: %w: it has version %d, the program knows up to %d; run the newer program",
