@@ -138,8 +138,10 @@ func dump(t *testing.T) {
 		{"get", "pods,deployments,hpa", "-o", "wide"},
 		{"get", "events", "--sort-by=.lastTimestamp"},
 		{"logs", "--selector=app.kubernetes.io/instance=" + release, "--prefix", "--tail=40"},
-		{"logs", "--selector=app.kubernetes.io/instance=" + release, "--prefix", "--tail=40", "--previous",
-			"--ignore-errors"},
+		{
+			"logs", "--selector=app.kubernetes.io/instance=" + release, "--prefix", "--tail=40", "--previous",
+			"--ignore-errors",
+		},
 		{"describe", "pods"},
 	} {
 		out, err := kubectl(ctx, args...)

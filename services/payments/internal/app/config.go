@@ -30,7 +30,7 @@ type Config struct {
 
 // Help describes the variables.
 func (Config) Help() map[string]string {
-	return map[string]string{
+	return map[string]string{ //nolint:gosec // names of variables, no credentials
 		"LOCK_WAIT":         "how long a request waits for another one with its key, then 409 PAYMENT_PROCESSING",
 		"IDEMPOTENCY_TTL":   "how long the answer to a key is kept; afterwards the key counts as new",
 		"CLEANUP_INTERVAL":  "how often expired keys are deleted and unsettled charges counted",
