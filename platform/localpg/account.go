@@ -96,7 +96,7 @@ func (a *account) mayEnter(info os.FileInfo) bool {
 }
 
 // Unprivileged returns the user as whom root runs servers that refuse root, such as
-// postgres and pgbouncer: the user postgres or else nobody, without further groups. For
+// postgres and pgbouncer: the user postgres or else the user nobody, without further groups. For
 // any other caller it returns nil. It fails when root has no such user.
 func Unprivileged() (*syscall.Credential, error) {
 	who, err := unprivileged()

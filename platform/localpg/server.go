@@ -3,7 +3,7 @@
 // except max_connections=400. `rowlock up`, the benchmark and the tests use it, so that none of them
 // needs Docker, root, or a prepared server.
 //
-// When root runs it, the server runs as the user postgres or nobody, because PostgreSQL refuses
+// When root runs it, the server runs as the user postgres or the user nobody, because PostgreSQL refuses
 // root. A server never outlives the process that started it: package guard stops it when that
 // process is killed, and when guard and process were killed together, the next Start in the same
 // folder stops the remaining server. Unix only.

@@ -94,16 +94,23 @@ type suite struct {
 	scenarios []Scenario
 }
 
+// suites are the benches by service.
+//
+//nolint:gochecknoglobals // written before main begins
+var suites = make(map[string]func(*runner) suite)
+
+// register adds the bench of a service. Its result has no meaning: it lets a file register at package level.
+func register(service string, s func(*runner) suite) bool {
+	suites[service] = s
+	return true
+}
+
 // suite returns the bench of the service, an empty one for an unknown service.
 func (r *runner) suite() suite {
-	newSuite, ok := map[string]func(*runner) suite{
-		services.Counts: newCounts, services.Payments: newPayments, services.Events: newEvents, services.Iidy: newIidy,
-		services.Pyggpot: newPyggpot,
-	}[r.Service]
-	if !ok {
-		return suite{}
+	if s, ok := suites[r.Service]; ok {
+		return s(r)
 	}
-	return newSuite(r)
+	return suite{}
 }
 
 // Run starts a private PostgreSQL server and replicas of the service, runs the scenarios of the options, and stops

@@ -7,7 +7,10 @@ import (
 
 	"github.com/rowlock/rowlock/lab/internal/load"
 	"github.com/rowlock/rowlock/lab/internal/pgbench"
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
+
+var _ = register(services.Counts, newCounts)
 
 // The scenarios that others are compared with.
 const (

@@ -13,8 +13,11 @@ import (
 
 	"github.com/rowlock/rowlock/lab/internal/load"
 	"github.com/rowlock/rowlock/lab/internal/local"
+	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/localmaria"
 )
+
+var _ = register(services.Events, newEvents)
 
 // The databases of the bench of events. Those of MariaDB are missing where there is no server.
 const (

@@ -7,7 +7,10 @@ import (
 	"strings"
 
 	"github.com/rowlock/rowlock/lab/internal/load"
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
+
+var _ = register(services.Iidy, newIidy)
 
 const (
 	// aRequest is how many items a batch or a page has.

@@ -9,7 +9,10 @@ import (
 	"sync/atomic"
 
 	"github.com/rowlock/rowlock/lab/internal/load"
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
+
+var _ = register(services.Payments, newPayments)
 
 // replayed is how many of the latest keys the replays draw from.
 const replayed = 2000

@@ -13,7 +13,10 @@ import (
 	"github.com/rowlock/rowlock/client/pyggpot/coin"
 	"github.com/rowlock/rowlock/client/pyggpot/coin/coinconnect"
 	"github.com/rowlock/rowlock/lab/internal/load"
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
+
+var _ = register(services.Pyggpot, newPyggpot)
 
 // The ids of the pots are 1 to manyPots in a new database. The next one is the bank, a full pot to draw from.
 const (

@@ -264,7 +264,7 @@ func FuzzItemIDRoundTrip(f *testing.F) {
 			t.Fatalf("%q: %s", id, created)
 		}
 		for path, method := range map[string]string{
-			created.Header.Get("Location"): "GET",
+			created.Header.Get("Location"):                                              "GET",
 			external + strings.ReplaceAll(url.PathEscape(id), ".", "%2E") + "/increase": "POST",
 		} {
 			var got struct {
