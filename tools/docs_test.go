@@ -141,7 +141,7 @@ func TestLanguageIsPlain(t *testing.T) {
 	t.Parallel()
 
 	// What has such a word for a name: Go's http.NoBody, the system's user nobody, the old names of mutation-test.
-	names := strings.NewReplacer("http.NoBody", "", "user nobody", "", `"nobody"`, "", "prove-bites", "",
+	names := strings.NewReplacer("http.NoBody", "", "user nobody", "", `"nobody"`, "", "`nobody`", "", "prove-bites", "",
 		`"bites"`, "", `"bites tea"`, "")
 
 	for _, name := range tracked(t,
