@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -18,6 +19,10 @@ import (
 //
 //nolint:gochecknoglobals // a pool is a cache of memory, not state
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// unknownLength is the size up to which net/http finds out the length of an answer by itself; a longer one without
+// Content-Length is chunked.
+const unknownLength = 2 << 10
 
 // keptBuffer is the largest buffer worth keeping.
 const keptBuffer = 64 << 10
@@ -82,6 +87,9 @@ func (serializer) Serialize(c echo.Context, v any, _ string) error {
 			return err
 		}
 		body.WriteByte('\n')
+		if body.Len() > unknownLength {
+			c.Response().Header().Set(echo.HeaderContentLength, strconv.Itoa(body.Len()))
+		}
 		if _, err := c.Response().Write(body.Bytes()); err != nil {
 			return fmt.Errorf("httpserver: write the answer: %w", err)
 		}

@@ -36,6 +36,30 @@ func TestRefusedByNetHTTP(t *testing.T) {
 	}
 }
 
+// An answer that net/http does not keep until its end has a Content-Length all the same.
+func TestLengthOfLongAnswer(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{})
+	f.handle(http.MethodGet, "/", func(c echo.Context) error { return c.JSON(http.StatusOK, strings.Repeat("x", 5000)) })
+	addr := f.start(t)
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+addr, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := newClient(t).Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.ContentLength != int64(len(`""`)+5000+len("\n")) {
+			t.Errorf("%s: Content-Length %d", method, resp.ContentLength)
+		}
+		if err := resp.Body.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // A connection whose header does not arrive is closed after 5 s.
 func TestSlowHeader(t *testing.T) {
 	t.Parallel()

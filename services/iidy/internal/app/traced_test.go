@@ -20,7 +20,7 @@ func TestOperationsAreTraced(t *testing.T) {
 		spans.Sending("iidy.get", "GET", list+"/a", ""),
 		spans.Sending("iidy.exists", "HEAD", list, ""),
 		spans.Sending("iidy.page", "GET", batch+"?count=1", ""),
-		spans.Sending("iidy.count", "GET", list, ""),
+		spans.Sending("iidy.progress", "GET", list, ""),
 		spans.Sending("iidy.increment", "POST", list+"/a?action=increment", ""),
 		spans.Sending("iidy.increment_batch", "POST", batch+"?action=increment", two),
 		spans.Sending("iidy.claim", "POST", batch+"?action=claim&count=2&lease=60s", ""),

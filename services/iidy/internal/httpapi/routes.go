@@ -37,7 +37,7 @@ func Register(e *echo.Echo, service *attempt.Service, o Options, ops *telemetry.
 
 	const list, item = "/iidy/v1/lists/:list", "/iidy/v1/lists/:list/:item"
 	e.HEAD(list, h.route("exists", h.exists))
-	e.GET(list, h.route("count", h.count))
+	e.GET(list, h.route("progress", h.count))
 	e.GET(item, h.route("get", h.get))
 	e.POST(item, h.routeByAction("must be increment, or left out", map[string]operation{
 		"":              {"add", h.apply(attempt.Add)},
