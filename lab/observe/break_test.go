@@ -216,7 +216,14 @@ func killReplicas(t *testing.T, r *rig) func() {
 			t.Error(err)
 		}
 	}
-	return func() { r.freeze(false) }
+	return func() {
+		r.freeze(false)
+		restarted := fmt.Sprintf(`min(changes(process_start_time_seconds{namespace=%q,pod=~".*-a2x7k"}[5m]))`, namespace)
+		eventually(t, "the replicas that were killed are scraped again", fireWithin, func() bool {
+			list := r.vector(t, restarted, time.Now())
+			return len(list) == 1 && list[0].Value >= 1
+		})
+	}
 }
 
 // stallWorkers: as when their node is paused. Events pend; then none is added any more, and those that are there stay.
