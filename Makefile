@@ -12,6 +12,8 @@ ARGS      ?=
 SERVICE   ?= counts
 MIN_COVER ?= 90
 FUZZTIME  ?= 30s
+# Packages tested at once. Half of a test's time is waiting for servers, so it is more than the cores of a small machine.
+TEST_PACKAGES ?= 5
 
 # -mod=mod, which some people keep in their environment, is refused in a workspace.
 export GOFLAGS := $(filter-out -mod=%,$(GOFLAGS))
@@ -50,7 +52,7 @@ test: build ## Test all modules with the race detector (PKG=./services/counts/..
 	gotestsum="$(call tool,gotestsum)" || \
 		{ echo "make test: gotestsum cannot be built here (see above); the first build needs the Go module proxy." >&2; exit 1; }; \
 	set -x; ROWLOCK_BINARIES=$(CURDIR)/bin ./bin/rowlock with-postgres -- "$$gotestsum" --format=$(FORMAT) --jsonfile=.tmp/test.json -- \
-		$$race -shuffle=on -timeout=20m $(TESTFLAGS) $(PKG)
+		$$race -vet=off -p=$(TEST_PACKAGES) -ldflags='-s -w' -shuffle=on -timeout=20m $(TESTFLAGS) $(PKG)
 
 cover: build ## Fail when a service's tests cover less than MIN_COVER percent of it
 	./bin/rowlock with-postgres -- hack/cover $(MIN_COVER) $(SERVICES)

@@ -191,8 +191,8 @@ func TestStatementTimeoutIsNotTheCallersDeadline(t *testing.T) {
 	}
 }
 
-// TestInTxRetriesDeadlocks locks a and b in opposite order in two transactions that
-// both hold their first lock: exactly one is the victim.
+// TestInTxRetriesDeadlocks locks a and b in opposite order in two transactions that both hold their first lock. One is
+// the victim; its retry may overtake the other one at the row that it has just freed, and then there is another victim.
 func TestInTxRetriesDeadlocks(t *testing.T) {
 	t.Parallel()
 	reg := prometheus.NewRegistry()
@@ -220,11 +220,9 @@ func TestInTxRetriesDeadlocks(t *testing.T) {
 	}
 	wantValue(t, db, "a", 2)
 	wantValue(t, db, "b", 2)
-	if n := runs.Load(); n != 3 {
-		t.Errorf("fn ran %d times, want 3", n)
-	}
-	if n := counted(t, reg, "rowlock_retries_total", "40P01"); n != 1 {
-		t.Errorf("counted %v retries of deadlocks", n)
+	retries := runs.Load() - 2
+	if n := counted(t, reg, "rowlock_retries_total", "40P01"); retries < 1 || n != float64(retries) {
+		t.Errorf("fn ran %d times more than there were transactions, and %v retries of deadlocks were counted", retries, n)
 	}
 }
 
