@@ -7,10 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/rowlock/rowlock/lab/internal/plot"
 )
 
 //go:embed page.html
@@ -54,40 +51,4 @@ func (w *WindowResult) Of(name string) *ServiceResult {
 		return nil
 	}
 	return &w.Services[i]
-}
-
-// Chart draws a service's answers and their times over the whole run.
-func (r *Report) Chart(service string) (template.HTML, error) {
-	var ok, other, p99 plot.Line
-	bands := make([]plot.Band, 0, len(r.Windows))
-	add := func(at, okay, others, seconds float64) {
-		ok.Points = append(ok.Points, plot.Point{X: at, Y: okay})
-		other.Points = append(other.Points, plot.Point{X: at, Y: others})
-		p99.Points = append(p99.Points, plot.Point{X: at, Y: seconds})
-	}
-	for i, w := range r.Windows {
-		band := plot.Band{Name: w.Name, From: w.From.Seconds(), To: w.To.Seconds()}
-		s := w.Of(service)
-		if s == nil {
-			add(band.From, 0, 0, 0)
-			add(band.To, 0, 0, 0)
-		} else {
-			for _, second := range s.Seconds {
-				add(float64(second.At), float64(second.OK), float64(second.Other), second.P99.Seconds())
-			}
-		}
-		if i%2 == 1 {
-			band.To = band.From // every other band is shaded
-		}
-		bands = append(bands, band)
-	}
-	figure := plot.Figure{Width: 1100, Height: 150, Charts: []plot.Chart{
-		{Label: "answers/s", Lines: []plot.Line{other, ok}, Bands: bands},
-		{Label: "seconds", Lines: []plot.Line{p99}, Bands: bands},
-	}}
-	var svg strings.Builder
-	if err := figure.WriteSVG(&svg); err != nil {
-		return "", fmt.Errorf("the chart of %s: %w", service, err)
-	}
-	return template.HTML(svg.String()), nil //nolint:gosec // numbers and names of ours
 }

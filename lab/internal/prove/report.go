@@ -61,16 +61,6 @@ type ServiceResult struct {
 	Signs map[string]int `json:"signs,omitempty"`
 	// Checks are the demands on the service and on the fault.
 	Checks []Check `json:"checks"`
-	// Seconds are the operations by the second in which they returned.
-	Seconds []Second `json:"seconds"`
-}
-
-// Second is one second of a service's operations.
-type Second struct {
-	At    int           `json:"at"` // seconds since the run's start
-	OK    int           `json:"ok"`
-	Other int           `json:"other"`
-	P99   time.Duration `json:"p99_ns"`
 }
 
 // Failed returns the first check that fails; nil when all hold.
@@ -82,30 +72,15 @@ func (r *ServiceResult) summarize(ops []history.Op) {
 		history.OK: &r.OK, history.Refused: &r.Refused, history.NotApplied: &r.NotApplied, history.Unknown: &r.Unknown,
 	}
 	r.Ops, r.Codes = len(ops), map[string]int{}
-	bySecond := map[int]*Second{}
-	took := map[int][]time.Duration{}
 	all := make([]time.Duration, 0, len(ops))
 	for _, op := range ops {
 		*counts[op.Outcome]++
 		if op.Code != "" {
 			r.Codes[op.Code]++
 		}
-		at := int(op.Return / time.Second)
-		if bySecond[at] == nil {
-			bySecond[at] = &Second{At: at}
-		}
-		if op.Outcome == history.OK || op.Outcome == history.Refused {
-			bySecond[at].OK++
-		} else {
-			bySecond[at].Other++
-		}
-		all, took[at] = append(all, op.Return-op.Call), append(took[at], op.Return-op.Call)
+		all = append(all, op.Return-op.Call)
 	}
 	r.P50, r.P99, r.Slowest = quantile(all, 0.5), quantile(all, 0.99), quantile(all, 1)
-	for _, at := range slices.Sorted(maps.Keys(took)) {
-		bySecond[at].P99 = quantile(took[at], 0.99)
-		r.Seconds = append(r.Seconds, *bySecond[at])
-	}
 }
 
 // quantile sorts the times and returns the q-quantile, 0 of none.
