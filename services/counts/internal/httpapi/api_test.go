@@ -225,7 +225,7 @@ func TestFailingRepository(t *testing.T) {
 			{"DELETE", internal + "/a", ""},
 		} {
 			a := s.do(call[0], call[1], call[2])
-			if a.Status != tc.status || a.Code != tc.code || strings.Contains(a.Body, "db-7") {
+			if a.Status != tc.status || a.Code != tc.code || strings.Contains(a.Body, "secret host") {
 				t.Errorf("%v: %d %s", call, a.Status, a.Body)
 			}
 			if retry := a.Header.Get("Retry-After"); (tc.status == 503) != (retry != "") {
