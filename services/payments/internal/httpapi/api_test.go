@@ -251,17 +251,17 @@ func TestEveryErrorIsMapped(t *testing.T) {
 		{payment.ErrOutcomeUnknown, 500, "OUTCOME_UNKNOWN", "", false},
 		{payment.ErrForeignFingerprint, 503, "NOT_APPLIED", "", true},
 		{&payment.InvalidError{Field: "x", Rule: "is bad"}, 400, "INVALID_FIELD", "x", false},
-		{errors.New("secret host db-7 is down"), 500, "INTERNAL", "", false},
+		{errors.New("secret host secret-host is down"), 500, "INTERNAL", "", false},
 	} {
-		s := newServer(t, &ports{err: fmt.Errorf("db-7: %w", tc.err)})
+		s := newServer(t, &ports{err: fmt.Errorf("secret-host: %w", tc.err)})
 		a := s.pay("k", valid)
 		s.wantProblem(tc.err.Error(), a, tc.status, tc.code, tc.field)
-		if strings.Contains(a.Body, "db-7") || (a.Header.Get("Retry-After") != "") != tc.retryAfter {
+		if strings.Contains(a.Body, "secret-host") || (a.Header.Get("Retry-After") != "") != tc.retryAfter {
 			t.Errorf("%v: %+v", tc.err, a)
 		}
 	}
 	s := newServer(t, &ports{err: payment.ErrNotFound})
 	s.wantProblem("get", s.do("GET", path+"/"+string(stored.ID), ""), 404, "PAYMENT_NOT_FOUND", "id")
-	s = newServer(t, &ports{err: errors.New("db-7")})
+	s = newServer(t, &ports{err: errors.New("secret-host")})
 	s.wantProblem("list", s.do("GET", path+"?ride_id=r", ""), 500, "INTERNAL", "")
 }
