@@ -121,7 +121,9 @@ func TestStringsSpace(t *testing.T) {
 			t.Errorf("%s: %d bytes were gathered", name, s.given)
 		}
 	}
-	for _, body := range []string{`{"items":[t` + space + `rue]}`, `{"items":["a` + space + `"]}`, `{"items":["a"]` + space + `x}`} {
+	for _, body := range []string{
+		`{"items":[t` + space + `rue]}`, `{"items":["a` + space + `"]}`, `{"items":["a"]` + space + `x}`,
+	} {
 		if got, err := all(NewStrings(strings.NewReader(body), "items", 1<<20)); err == nil {
 			t.Errorf("%.20s: %q", body, got)
 		}

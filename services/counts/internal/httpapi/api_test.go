@@ -263,10 +263,8 @@ func FuzzItemIDRoundTrip(f *testing.F) {
 		if created.Status != 201 {
 			t.Fatalf("%q: %s", id, created)
 		}
-		for path, method := range map[string]string{
-			created.Header.Get("Location"):                                              "GET",
-			external + strings.ReplaceAll(url.PathEscape(id), ".", "%2E") + "/increase": "POST",
-		} {
+		increase := external + strings.ReplaceAll(url.PathEscape(id), ".", "%2E") + "/increase"
+		for path, method := range map[string]string{created.Header.Get("Location"): "GET", increase: "POST"} {
 			var got struct {
 				ItemID string `json:"itemId"`
 			}
