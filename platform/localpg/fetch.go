@@ -68,6 +68,9 @@ func fetch(ctx context.Context, o Options) (installation, error) {
 	}
 	// One download at a time: concurrent callers wait here and find it complete.
 	lock, err := acquire(ctx, cache)
+	for errors.Is(err, ErrInUse) && ctx.Err() == nil { // acquire has waited for a second
+		lock, err = acquire(ctx, cache)
+	}
 	if err != nil {
 		return installation{}, err
 	}
