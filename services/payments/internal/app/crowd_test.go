@@ -28,7 +28,7 @@ func crowd(t *testing.T, n int, send func(i int) answer) []answer {
 func TestTwoHundredWithOneKey(t *testing.T) {
 	t.Parallel()
 	dsn, db := open(t)
-	rs := startAll(t, dsn, 3, map[string]string{"PROCESSOR_LATENCY": "50ms", "LOCK_WAIT": "6s"})
+	rs := startAll(t, dsn, 3, map[string]string{"PROCESSOR_LATENCY": "50ms"})
 	answers := crowd(t, 200, func(i int) answer { return rs[i%3].pay(t, "one-key", body(1250, goodCard)) })
 	fresh := 0
 	for _, a := range answers {
