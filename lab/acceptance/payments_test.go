@@ -16,7 +16,6 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/local/localtest"
 	"github.com/rowlock/rowlock/lab/internal/services"
-	"github.com/rowlock/rowlock/lab/internal/workload"
 	"github.com/rowlock/rowlock/platform/dbtest"
 )
 
@@ -74,7 +73,7 @@ func TestPaymentKilledAtEveryStep(t *testing.T) {
 			killed := startBinary(t, services.Payments, failing(t), "serve", 1, dsn,
 				map[string]string{"ROWLOCK_FAILPOINT": step})
 			const key = "ride-1"
-			if p, _, err := openPayments(t, killed).Create(t.Context(), key, workload.Ride(key)); !rowlock.OutcomeUnknown(err) {
+			if p, _, err := openPayments(t, killed).Create(t.Context(), key, services.Ride(key)); !rowlock.OutcomeUnknown(err) {
 				t.Fatalf("the replica was to die at %q and answered %+v, %v", step, p, err)
 			}
 			paid := 0
@@ -84,14 +83,14 @@ func TestPaymentKilledAtEveryStep(t *testing.T) {
 			wantLedger(t, dsn, paid, charged)
 
 			begin := time.Now()
-			first, replayed, err := healthy.Create(t.Context(), key, workload.Ride(key))
+			first, replayed, err := healthy.Create(t.Context(), key, services.Ride(key))
 			if err != nil || replayed != (paid == 1) {
 				t.Fatalf("the retry by another replica: %+v, replayed %v, %v", first, replayed, err)
 			}
 			if took := time.Since(begin); took > 3*time.Second {
 				t.Errorf("the key was held for %s after its holder's death", took)
 			}
-			again, replayed, err := healthy.Create(t.Context(), key, workload.Ride(key))
+			again, replayed, err := healthy.Create(t.Context(), key, services.Ride(key))
 			if err != nil || again != first || !replayed {
 				t.Errorf("the repeat: %+v, first %+v, %v", again, first, err)
 			}

@@ -17,7 +17,6 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/local/localtest"
 	"github.com/rowlock/rowlock/lab/internal/services"
-	"github.com/rowlock/rowlock/lab/internal/workload"
 	"github.com/rowlock/rowlock/platform/dbtest"
 )
 
@@ -78,7 +77,7 @@ func balanced(t *testing.T, set *local.Set) string {
 }
 
 // options returns those that every client of the tests has.
-func options() rowlock.Option { return rowlock.WithHTTPClient(workload.HTTPClient()) }
+func options() rowlock.Option { return rowlock.WithHTTPClient(services.HTTPClient()) }
 
 // answer holds what a request was answered.
 type answer struct {

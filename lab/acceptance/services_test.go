@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/services"
-	"github.com/rowlock/rowlock/lab/internal/workload"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/telemetry"
 )
@@ -33,7 +32,7 @@ func TestChecks(t *testing.T) {
 					startCommand(t, s.Name, s.Worker, 2, dsn, nil)
 				}
 				var out strings.Builder
-				if err := workload.Check(t.Context(), &out, tel, []workload.Target{{Service: s.Name, URL: url}}); err != nil {
+				if err := services.Check(t.Context(), &out, tel, []services.Target{{Service: s.Name, URL: url}}); err != nil {
 					t.Error(err)
 				}
 				t.Log(out.String())
@@ -50,10 +49,10 @@ func TestRollingRestart(t *testing.T) {
 		t.Run(service, func(t *testing.T) {
 			t.Parallel()
 			set := start(t, service, 2, dbtest.Empty(t), map[string]string{"SHUTDOWN_DELAY": "1s", "PROCESSOR_LATENCY": "20ms"})
-			load := workload.Load{Target: workload.Target{Service: service, URL: balanced(t, set)}, Rate: 100, Clients: 8}
-			stop, reports := make(chan struct{}), make(chan *workload.Report, 1)
+			load := services.Load{Target: services.Target{Service: service, URL: balanced(t, set)}, Rate: 100, Clients: 8}
+			stop, reports := make(chan struct{}), make(chan *services.Report, 1)
 			go func() {
-				report, err := workload.Drive(t.Context(), load, stop)
+				report, err := services.Drive(t.Context(), load, stop)
 				if err != nil {
 					t.Error(err)
 				}

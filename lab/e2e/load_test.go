@@ -13,7 +13,7 @@ import (
 
 	core "k8s.io/api/core/v1"
 
-	"github.com/rowlock/rowlock/lab/internal/workload"
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
 // load is a pod that runs `rowlock drive` until it is stopped.
@@ -81,7 +81,7 @@ func (l *load) begin(t *T) {
 }
 
 // report waits for the end of a load whose input was closed, and returns its report.
-func (l *load) report(t *T) *workload.Report {
+func (l *load) report(t *T) *services.Report {
 	t.Helper()
 	// The result is in the pod's log. kubectl attach may hang when the pod ended before it was attached.
 	giveUp := time.AfterFunc(30*time.Second, func() { _ = l.attach.Process.Kill() })
@@ -94,7 +94,7 @@ func (l *load) report(t *T) *workload.Report {
 		return nil
 	})
 	log := must(t, "logs", l.name)
-	report := new(workload.Report)
+	report := new(services.Report)
 	if err := json.Unmarshal([]byte(log), report); err != nil {
 		t.Fatalf("%s: %v\n%s", l.name, err, log)
 	}
@@ -115,7 +115,7 @@ func startLoads(t *T, s settings, rate, clients int, services ...string) (all []
 }
 
 // stopLoads ends the loads and returns their reports.
-func stopLoads(t *T, all []*load) (reports []*workload.Report) {
+func stopLoads(t *T, all []*load) (reports []*services.Report) {
 	t.Helper()
 	for _, l := range all {
 		if err := l.stdin.Close(); err != nil {
@@ -129,7 +129,7 @@ func stopLoads(t *T, all []*load) (reports []*workload.Report) {
 }
 
 // wantFlawless demands that every request was acknowledged and is stored, at least so many.
-func wantFlawless(t *T, reports []*workload.Report, least int) {
+func wantFlawless(t *T, reports []*services.Report, least int) {
 	t.Helper()
 	for _, r := range reports {
 		if r.Fault != "" || r.Failed() > 0 || r.Stored != r.Acknowledged || r.Acknowledged < least {

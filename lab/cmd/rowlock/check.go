@@ -9,7 +9,6 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/rowlock/rowlock/lab/internal/services"
-	"github.com/rowlock/rowlock/lab/internal/workload"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/telemetry"
 )
@@ -25,7 +24,7 @@ names its parent.`,
 		Example: "  rowlock check --counts=http://127.0.0.1:8083 --iidy=http://127.0.0.1:8084",
 		Args:    noWords,
 	}
-	targets := make([]workload.Target, len(services.Names()))
+	targets := make([]services.Target, len(services.Names()))
 	for i, name := range services.Names() {
 		targets[i].Service = name
 		cmd.Flags().StringVar(&targets[i].URL, name, "", "`URL` of "+name)
@@ -33,7 +32,7 @@ names its parent.`,
 			"`URL` of its internal API where that has a listener of its own")
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		var named []workload.Target
+		var named []services.Target
 		for _, t := range targets {
 			if t.URL != "" {
 				named = append(named, t)
@@ -47,7 +46,7 @@ names its parent.`,
 	return cmd
 }
 
-func runCheck(ctx context.Context, p process, targets []workload.Target) error {
+func runCheck(ctx context.Context, p process, targets []services.Target) error {
 	tel, err := telemetry.New(ctx, telemetry.Config{
 		Service: "rowlock", Version: lifecycle.Version(), LogFormat: "text", Output: p.stderr,
 		Environ: p.environ, CaptureGlobals: p.globals,
@@ -56,7 +55,7 @@ func runCheck(ctx context.Context, p process, targets []workload.Target) error {
 		return err
 	}
 	ctx = withParent(ctx, p.environ)
-	err = workload.Check(ctx, p.stdout, tel, targets)
+	err = services.Check(ctx, p.stdout, tel, targets)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
 	if lost := tel.Shutdown(ctx); lost != nil {

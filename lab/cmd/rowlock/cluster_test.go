@@ -18,7 +18,7 @@ func TestCheckAndDriveCommandLines(t *testing.T) {
 		"drive counts":                       "drive needs a service (counts, events",
 		"drive --rate=x counts http://x":     "invalid argument",
 		"drive --rate=0 counts http://x":     "at least 1",
-		"drive gin http://x":                 `no workload for "gin"`,
+		"drive gin http://x":                 `no service "gin"`,
 		"check --counts=http://127.0.0.1:1/": "connection refused",
 	} {
 		var out, errs strings.Builder

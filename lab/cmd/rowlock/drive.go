@@ -11,14 +11,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rowlock/rowlock/lab/internal/services"
-	"github.com/rowlock/rowlock/lab/internal/workload"
 )
 
 // longestDrive bounds a load whose standard input does not end.
 const longestDrive = 15 * time.Minute
 
 func newDrive(p process) *cobra.Command {
-	var load workload.Load
+	var load services.Load
 	var limit time.Duration
 	cmd := &cobra.Command{
 		Use:   "drive SERVICE URL [INTERNAL-URL]",
@@ -49,8 +48,8 @@ func newDrive(p process) *cobra.Command {
 	return cmd
 }
 
-func runDrive(ctx context.Context, p process, load workload.Load) error {
-	report, err := workload.Drive(ctx, load, inputEnd(p.stdin))
+func runDrive(ctx context.Context, p process, load services.Load) error {
+	report, err := services.Drive(ctx, load, inputEnd(p.stdin))
 	if err != nil {
 		return err
 	}

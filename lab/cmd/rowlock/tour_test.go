@@ -6,22 +6,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 // pasteWhatIsPrinted runs the lines that up prints, each as often as it has an expected output.
 func pasteWhatIsPrinted(t *testing.T, tab table) {
 	t.Helper()
-	for service, wants := range map[string][]string{
-		"counts":   {`{"itemId":"apples","value":1}`, `{"itemId":"apples","value":2}`},
-		"payments": {`"status":"SUCCEEDED"`, "Idempotent-Replayed: true"},
-		"iidy":     {"ADDED 2\na.txt 0\nb.txt 0\n", "ADDED 0\na.txt 0\nb.txt 0\n"},
-		"pyggpot":  {`{"coins":[{"kind":"GOLD","count":1}]}`, `{"coins":[{"kind":"GOLD","count":1}]}`},
-		"events":   {`{"count":2}`},
-	} {
-		for i, want := range wants {
-			if got := shell(t, tab.try[service]); !strings.Contains(got, want) {
-				t.Errorf("%s: paste %d printed %s, want %s", service, i+1, got, want)
+	for _, s := range services.All() {
+		for i, want := range s.TryPrints {
+			if got := shell(t, tab.try[s.Name]); !strings.Contains(got, want) {
+				t.Errorf("%s: paste %d printed %s, want %s", s.Name, i+1, got, want)
 			}
 		}
 	}

@@ -2,7 +2,7 @@
 // sequential models.
 //
 // A client that has sent an operation knows one of four things about it, its
-// [workload.Outcome]. The models take clients at their word: an operation that was not
+// [services.Outcome]. The models take clients at their word: an operation that was not
 // applied is left out of the history, so that one that was applied all the same
 // leaves a value that no order of the operations explains.
 //
@@ -17,15 +17,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rowlock/rowlock/lab/internal/workload"
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
 // The outcomes of an operation, of package workload.
 const (
-	OK         = workload.OK
-	Refused    = workload.Refused
-	NotApplied = workload.NotApplied
-	Unknown    = workload.Unknown
+	OK         = services.OK
+	Refused    = services.Refused
+	NotApplied = services.NotApplied
+	Unknown    = services.Unknown
 )
 
 // Op records one operation of one client.
@@ -35,7 +35,7 @@ type Op struct {
 	Key     string
 	Input   any
 	Output  any
-	Outcome workload.Outcome
+	Outcome services.Outcome
 	// Code is the error's code, "" for OK.
 	Code string
 	// Call and Return are times since the start of the run.

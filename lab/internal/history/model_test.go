@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rowlock/rowlock/lab/internal/workload"
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
 // op is a shorthand: times are in milliseconds.
-func op(call, ret int, outcome workload.Outcome, input, output any) Op {
+func op(call, ret int, outcome services.Outcome, input, output any) Op {
 	return Op{
 		Key: "k", Outcome: outcome, Input: input, Output: output,
 		Call: time.Duration(call) * time.Millisecond, Return: time.Duration(ret) * time.Millisecond,

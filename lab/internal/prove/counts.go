@@ -13,7 +13,6 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
 	"github.com/rowlock/rowlock/lab/internal/services"
-	"github.com/rowlock/rowlock/lab/internal/workload"
 )
 
 // activeCounters are few enough that clients meet on one, and many enough that a lost
@@ -72,7 +71,7 @@ func (w *counts) one(ctx context.Context, client int, random *rand.Rand) {
 	w.do(ctx, client, key, delta)
 }
 
-func (w *counts) do(ctx context.Context, client int, key *key, delta int64) workload.Outcome {
+func (w *counts) do(ctx context.Context, client int, key *key, delta int64) services.Outcome {
 	op := w.record(client, key.name, history.CountInput{Delta: delta}, func() (any, error) {
 		switch {
 		case delta > 0:
@@ -111,7 +110,7 @@ func (w *counts) probe(ctx context.Context) error {
 
 // settle reads every counter.
 func (w *counts) settle(ctx context.Context) error {
-	return w.keys.each(func(key *key) workload.Outcome { return w.do(ctx, -1, key, 0) })
+	return w.keys.each(func(key *key) services.Outcome { return w.do(ctx, -1, key, 0) })
 }
 
 // lock locks the row of a counter.

@@ -12,7 +12,6 @@ import (
 	api "github.com/rowlock/rowlock/client/iidy"
 	"github.com/rowlock/rowlock/lab/internal/history"
 	"github.com/rowlock/rowlock/lab/internal/services"
-	"github.com/rowlock/rowlock/lab/internal/workload"
 )
 
 const (
@@ -110,7 +109,7 @@ func (w *iidy) claim(random *rand.Rand) (iidyClaim, bool) {
 }
 
 // do sends an operation and records it for each of its items.
-func (w *iidy) do(ctx context.Context, client int, list *key, in history.ItemInput) workload.Outcome {
+func (w *iidy) do(ctx context.Context, client int, list *key, in history.ItemInput) services.Outcome {
 	op := w.send(client, "", in, func() (any, error) { return request(ctx, w.api.List(list.name), in) })
 	w.lists.note(list, op.Outcome)
 	a, answered := op.Output.(itemAnswer)
@@ -221,7 +220,7 @@ func (w *iidy) probe(ctx context.Context) error {
 // settle reads every list.
 func (w *iidy) settle(ctx context.Context) error {
 	w.waiting.sent.Wait()
-	return w.lists.each(func(list *key) workload.Outcome {
+	return w.lists.each(func(list *key) services.Outcome {
 		return w.do(ctx, -1, list, history.ItemInput{Verb: history.ItemPage})
 	})
 }

@@ -9,7 +9,7 @@ import (
 
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/lab/internal/history"
-	"github.com/rowlock/rowlock/lab/internal/workload"
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
 // keys hands out the keys that the clients work on. A key that has seen as many
@@ -80,7 +80,7 @@ func (k *keys) use(one *key) bool {
 }
 
 // note counts an operation of unknown outcome on the key.
-func (k *keys) note(one *key, outcome workload.Outcome) {
+func (k *keys) note(one *key, outcome services.Outcome) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if outcome == history.Unknown {
@@ -97,7 +97,7 @@ func (k *keys) first() string {
 
 // each calls read for every key that was handed out and created, and fails for one that
 // cannot be read.
-func (k *keys) each(read func(*key) workload.Outcome) error {
+func (k *keys) each(read func(*key) services.Outcome) error {
 	k.mu.Lock()
 	made := slices.Clone(k.made)
 	k.mu.Unlock()

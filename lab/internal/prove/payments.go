@@ -14,7 +14,6 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
 	"github.com/rowlock/rowlock/lab/internal/services"
-	"github.com/rowlock/rowlock/lab/internal/workload"
 )
 
 const (
@@ -103,7 +102,7 @@ func (w *payments) add(amount int64) payKey {
 
 func (w *payments) pay(ctx context.Context, client int, key string, amount int64) history.Op {
 	op := w.send(client, key, history.PaymentInput{Amount: amount}, func() (any, error) {
-		ride := workload.Ride("prove")
+		ride := services.Ride("prove")
 		ride.Amount = amount
 		p, replayed, err := w.api.Create(ctx, key, ride)
 		if err == nil && p.Amount != amount {

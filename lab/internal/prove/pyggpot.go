@@ -15,7 +15,6 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
 	"github.com/rowlock/rowlock/lab/internal/services"
-	"github.com/rowlock/rowlock/lab/internal/workload"
 )
 
 const (
@@ -80,7 +79,7 @@ func (w *pots) step(ctx context.Context, client int, random *rand.Rand) {
 	w.do(ctx, client, key, in)
 }
 
-func (w *pots) do(ctx context.Context, client int, key *key, in history.PotInput) workload.Outcome {
+func (w *pots) do(ctx context.Context, client int, key *key, in history.PotInput) services.Outcome {
 	op := w.record(client, key.name, in, func() (any, error) { return w.change(ctx, key.id, in) })
 	w.keys.note(key, op.Outcome)
 	return op.Outcome
@@ -147,7 +146,7 @@ func (w *pots) probe(ctx context.Context) error {
 
 // settle views every pot.
 func (w *pots) settle(ctx context.Context) error {
-	return w.keys.each(func(key *key) workload.Outcome { return w.do(ctx, -1, key, history.PotInput{}) })
+	return w.keys.each(func(key *key) services.Outcome { return w.do(ctx, -1, key, history.PotInput{}) })
 }
 
 // lock locks a pot's row.

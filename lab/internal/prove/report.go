@@ -10,7 +10,7 @@ import (
 
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
-	"github.com/rowlock/rowlock/lab/internal/workload"
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
 // Report holds the result of a run.
@@ -68,7 +68,7 @@ func (r *ServiceResult) Failed() *Check { return failed(r.Checks, false) }
 
 // summarize counts the operations and measures their times.
 func (r *ServiceResult) summarize(ops []history.Op) {
-	counts := map[workload.Outcome]*int{
+	counts := map[services.Outcome]*int{
 		history.OK: &r.OK, history.Refused: &r.Refused, history.NotApplied: &r.NotApplied, history.Unknown: &r.Unknown,
 	}
 	r.Ops, r.Codes = len(ops), map[string]int{}

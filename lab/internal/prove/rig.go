@@ -18,7 +18,7 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
 	"github.com/rowlock/rowlock/lab/internal/local"
-	"github.com/rowlock/rowlock/lab/internal/workload"
+	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/dbtest/pgbouncer"
 	"github.com/rowlock/rowlock/platform/localpg"
@@ -122,7 +122,7 @@ func (r *rig) newSubject(ctx context.Context, service Service) (*subject, error)
 	}
 	kind := kinds[service.Name]
 	s := &subject{
-		service: service, kind: kind, db: r.injector.DB, http: workload.HTTPClient(),
+		service: service, kind: kind, db: r.injector.DB, http: services.HTTPClient(),
 		Target: &fault.Target{Name: service.Name, Role: u.User.Username(), Maria: service.Maria, Writes: kind.writes},
 	}
 	if kind.prepare != nil {

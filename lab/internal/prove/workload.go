@@ -12,7 +12,7 @@ import (
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
-	"github.com/rowlock/rowlock/lab/internal/workload"
+	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
@@ -81,7 +81,7 @@ func (s site) send(client int, key string, input any, do func() (any, error)) hi
 	op := history.Op{Client: client, Key: key, Input: input, Call: s.history.Now()}
 	output, err := do()
 	op.Return = s.history.Now()
-	if op.Outcome, op.Code = workload.Classify(err); err == nil {
+	if op.Outcome, op.Code = services.Classify(err); err == nil {
 		op.Output = output
 	}
 	return op
@@ -132,7 +132,7 @@ func (f *findings) histories(model history.Model) {
 
 // answers demands that no operation ended in a way, or with a code, for which the
 // clients' requests give no cause.
-func (f *findings) answers(never ...workload.Outcome) {
+func (f *findings) answers(never ...services.Outcome) {
 	codes := map[string]int{}
 	for _, op := range f.ops {
 		bad := op.Code == string(rowlock.ErrInternal) || op.Code == string(rowlock.ErrBadAnswer)

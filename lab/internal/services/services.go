@@ -1,9 +1,9 @@
-// Package services registers the services for the lab's tools: one table with what any of them needs to know of a
-// service. A new service is a row here.
 package services
 
 import (
+	"cmp"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 )
@@ -32,6 +32,10 @@ type Service struct {
 	Environ map[string]string
 	// Try is a line for a shell that shows something each time it is run; URL stands for the API's address.
 	Try string
+	// TryPrints holds a part of what it prints when it is run for the first time, the second time and so on.
+	TryPrints []string
+
+	open func(t Target, client *http.Client) (workload, error)
 }
 
 // The engines.
@@ -40,45 +44,21 @@ const (
 	MySQL      = "mysql"
 )
 
-// The names of the services.
-const (
-	Counts   = "counts"
-	Events   = "events"
-	Iidy     = "iidy"
-	Payments = "payments"
-	Pyggpot  = "pyggpot"
-)
+// registered holds the services, which their files register.
+//
+//nolint:gochecknoglobals // written before main begins
+var registered []Service
+
+// register adds a service and its workload. Its result has no meaning: it lets a file register at package level.
+func register[W workload](s Service, open func(t Target, client *http.Client) (W, error)) bool {
+	s.open = func(t Target, client *http.Client) (workload, error) { return open(t, client) }
+	registered = append(registered, s)
+	return true
+}
 
 // All returns the services in the order of their names.
 func All() []Service {
-	return []Service{{
-		Name: Counts, Image: "rowlock/count-processing-service", Port: 8083, InternalPath: "/api/v1/internal",
-		Tables: []string{"counts.count_values"}, Engines: []string{PostgreSQL},
-		Try: `curl -s -o /dev/null -H 'Content-Type: application/json' -d '{"itemId":"apples"}' URL/api/v1/internal/counts;` +
-			` curl -s -X POST URL/api/v1/counts/apples/increase`,
-	}, {
-		Name: Events, Image: "rowlock/events", Port: 8085, HistorySchema: "events_meta",
-		Tables: []string{"events.events", "events.status"}, Engines: []string{PostgreSQL, MySQL}, Worker: "work",
-		Try: `curl -s -X POST URL/events; curl -s -X POST URL/events/async; curl -s URL/events`,
-	}, {
-		Name: Iidy, Image: "rowlock/iidy", Port: 8084, Tables: []string{"iidy.lists"}, Engines: []string{PostgreSQL},
-		Try: `printf 'a.txt\nb.txt\n' | curl -s URL/iidy/v1/batch/lists/downloads --data-binary @-;` +
-			` curl -s "URL/iidy/v1/batch/lists/downloads?count=10"`,
-	}, {
-		Name: Payments, Image: "rowlock/payments", Port: 8082,
-		Tables:  []string{"payments.payments", "payments.processor_charges", "payments.idempotency_records"},
-		Engines: []string{PostgreSQL}, SecondPool: true,
-		Environ: map[string]string{"FINGERPRINT_SECRET": "a secret of the lab, long enough"},
-		Try: `curl -si -H 'Content-Type: application/json' -H 'Idempotency-Key: try-1' URL/v1/payments` +
-			` -d '{"ride_id":"ride-1","rider_id":"rider-1","amount":1250,"currency":"EUR",` +
-			`"card":{"number":"4242424242424242","exp_month":12,"exp_year":2099,"cvc":"123"}}'`,
-	}, {
-		Name: Pyggpot, Image: "rowlock/pyggpot", Port: 8081, Tables: []string{"pyggpot.pot", "pyggpot.coin"},
-		Engines: []string{PostgreSQL},
-		Try: `curl -s -o /dev/null -H 'Content-Type: application/json' -d '{"pot_name":"Piggy","max_coins":1000}'` +
-			` URL/pyggpot.pot.Pot/CreatePot; curl -s -H 'Content-Type: application/json'` +
-			` -d '{"pot_id":1,"coins":[{"kind":"GOLD","count":1}]}' URL/pyggpot.coin.Coin/AddCoins`,
-	}}
+	return slices.SortedFunc(slices.Values(registered), func(a, b Service) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // Names returns the names of all services.

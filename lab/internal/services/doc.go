@@ -1,5 +1,6 @@
-// Package workload sends operations to running services by the clients of package
-// client, says what is known of each, and compares what is stored with it.
+// Package services registers the services for the lab's tools. The file of a
+// service has its row (image, port, tables, a first call) and its workload:
+// operations sent by the typed clients, and the sums that must come out.
 //
 // [Check] sends concurrent requests and compares their results with what the
 // service promises, to the last digit: n increases make n, one idempotency key
@@ -11,4 +12,4 @@
 // sums then. What is stored lies between what was acknowledged and that plus what
 // is unknown, whatever happened meanwhile. The tests in a cluster run it in a pod
 // while they upgrade, kill and scale.
-package workload
+package services

@@ -1,4 +1,4 @@
-package workload
+package services
 
 import (
 	"context"
@@ -10,10 +10,17 @@ import (
 
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/client/iidy"
-	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
-var _ = register(services.Iidy, openIidy)
+// Iidy names the service.
+const Iidy = "iidy"
+
+var _ = register(Service{
+	Name: Iidy, Image: "rowlock/iidy", Port: 8084, Tables: []string{"iidy.lists"}, Engines: []string{PostgreSQL},
+	Try: `printf 'a.txt\nb.txt\n' | curl -s URL/iidy/v1/batch/lists/downloads --data-binary @-;` +
+		` curl -s "URL/iidy/v1/batch/lists/downloads?count=10"`,
+	TryPrints: []string{"ADDED 2\na.txt 0\nb.txt 0\n", "ADDED 0\na.txt 0\nb.txt 0\n"},
+}, openIidy)
 
 // listing adds items to a list.
 type listing struct {

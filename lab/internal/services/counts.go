@@ -1,4 +1,4 @@
-package workload
+package services
 
 import (
 	"context"
@@ -9,10 +9,18 @@ import (
 
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/client/counts"
-	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
-var _ = register(services.Counts, openCounts)
+// Counts names the service.
+const Counts = "counts"
+
+var _ = register(Service{
+	Name: Counts, Image: "rowlock/count-processing-service", Port: 8083, InternalPath: "/api/v1/internal",
+	Tables: []string{"counts.count_values"}, Engines: []string{PostgreSQL},
+	Try: `curl -s -o /dev/null -H 'Content-Type: application/json' -d '{"itemId":"apples"}' URL/api/v1/internal/counts;` +
+		` curl -s -X POST URL/api/v1/counts/apples/increase`,
+	TryPrints: []string{`{"itemId":"apples","value":1}`, `{"itemId":"apples","value":2}`},
+}, openCounts)
 
 // counting increases counters by one.
 type counting struct {

@@ -1,4 +1,4 @@
-package workload
+package services
 
 import (
 	"fmt"
@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	rowlock "github.com/rowlock/rowlock/client"
-	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/telemetry"
 )
 
@@ -233,15 +232,6 @@ func TestRedials(t *testing.T) {
 	if outcome, code := Classify(err); outcome != NotApplied || code != string(rowlock.ErrUnreachable) ||
 		redialling.redials.Load() == 0 {
 		t.Errorf("%v after %d redials", err, redialling.redials.Load())
-	}
-}
-
-func TestEveryServiceHasAWorkload(t *testing.T) {
-	t.Parallel()
-	for _, name := range services.Names() {
-		if _, err := open(Target{Service: name}, HTTPClient()); err != nil {
-			t.Error(err)
-		}
 	}
 }
 

@@ -1,4 +1,4 @@
-package workload
+package services
 
 import (
 	"context"
@@ -11,10 +11,17 @@ import (
 
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/client/events"
-	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
-var _ = register(services.Events, openEvents)
+// Events names the service.
+const Events = "events"
+
+var _ = register(Service{
+	Name: Events, Image: "rowlock/events", Port: 8085, HistorySchema: "events_meta",
+	Tables: []string{"events.events", "events.status"}, Engines: []string{PostgreSQL, MySQL}, Worker: "work",
+	Try:       `curl -s -X POST URL/events; curl -s -X POST URL/events/async; curl -s URL/events`,
+	TryPrints: []string{`{"count":2}`},
+}, openEvents)
 
 // adding adds events, every second one for the workers. Other callers may add
 // events meanwhile, so ids between its own may be theirs; that all exist and that

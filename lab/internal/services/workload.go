@@ -1,21 +1,17 @@
-package workload
+package services
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
 // Target names a running service.
 type Target struct {
-	// Service is one of services.Names.
+	// Service is the service's name.
 	Service string
 	// URL is the address of its API, such as http://rowlock-counts.
 	URL string
@@ -36,26 +32,13 @@ type workload interface {
 	stored(ctx context.Context) (int, error)
 }
 
-// opener returns the workload of a target.
-type opener func(t Target, client *http.Client) (workload, error)
-
-// workloads holds the openers by service, which the services' files register.
-//
-//nolint:gochecknoglobals // written before main begins
-var workloads = map[string]opener{}
-
-// register adds a service's workload. Its result has no meaning: it lets a file register at package level.
-func register[W workload](service string, open func(t Target, client *http.Client) (W, error)) bool {
-	workloads[service] = func(t Target, client *http.Client) (workload, error) { return open(t, client) }
-	return true
-}
-
 //nolint:ireturn // one of several
 func open(t Target, client *http.Client) (workload, error) {
-	if of := workloads[t.Service]; of != nil {
-		return of(t, client)
+	s, err := Named(t.Service)
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("there is no workload for %q, but for %s", t.Service, strings.Join(services.Names(), ", "))
+	return s.open(t, client)
 }
 
 // retryFor is how long a read is tried again while the service does not answer.

@@ -1,4 +1,4 @@
-package workload
+package services
 
 import (
 	"context"
@@ -10,10 +10,21 @@ import (
 
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/client/payments"
-	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
-var _ = register(services.Payments, openPayments)
+// Payments names the service.
+const Payments = "payments"
+
+var _ = register(Service{
+	Name: Payments, Image: "rowlock/payments", Port: 8082,
+	Tables:  []string{"payments.payments", "payments.processor_charges", "payments.idempotency_records"},
+	Engines: []string{PostgreSQL}, SecondPool: true,
+	Environ: map[string]string{"FINGERPRINT_SECRET": "a secret of the lab, long enough"},
+	Try: `curl -si -H 'Content-Type: application/json' -H 'Idempotency-Key: try-1' URL/v1/payments` +
+		` -d '{"ride_id":"ride-1","rider_id":"rider-1","amount":1250,"currency":"EUR",` +
+		`"card":{"number":"4242424242424242","exp_month":12,"exp_year":2099,"cvc":"123"}}'`,
+	TryPrints: []string{`"status":"SUCCEEDED"`, "Idempotent-Replayed: true"},
+}, openPayments)
 
 // paying pays one ride, each time with a key of its own. What was not
 // acknowledged is repeated at the end with its key, as a client would: then every

@@ -1,4 +1,4 @@
-package workload
+package services
 
 import (
 	"context"
@@ -13,10 +13,19 @@ import (
 	"github.com/rowlock/rowlock/client/pyggpot"
 	"github.com/rowlock/rowlock/client/pyggpot/coin"
 	"github.com/rowlock/rowlock/client/pyggpot/pot"
-	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
-var _ = register(services.Pyggpot, openPyggpot)
+// Pyggpot names the service.
+const Pyggpot = "pyggpot"
+
+var _ = register(Service{
+	Name: Pyggpot, Image: "rowlock/pyggpot", Port: 8081, Tables: []string{"pyggpot.pot", "pyggpot.coin"},
+	Engines: []string{PostgreSQL},
+	Try: `curl -s -o /dev/null -H 'Content-Type: application/json' -d '{"pot_name":"Piggy","max_coins":1000}'` +
+		` URL/pyggpot.pot.Pot/CreatePot; curl -s -H 'Content-Type: application/json'` +
+		` -d '{"pot_id":1,"coins":[{"kind":"GOLD","count":1}]}' URL/pyggpot.coin.Coin/AddCoins`,
+	TryPrints: []string{`{"coins":[{"kind":"GOLD","count":1}]}`, `{"coins":[{"kind":"GOLD","count":1}]}`},
+}, openPyggpot)
 
 // saving puts coins into pots.
 type saving struct {
