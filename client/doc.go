@@ -1,6 +1,5 @@
 // Package rowlock holds what the clients of all services share: options and
-// errors. The clients are in the packages counts, payments, iidy, events and
-// pyggpot below it.
+// errors. The client of each service is in a package of its name below it.
 //
 // Each call ends in one of four ways:
 //
@@ -11,7 +10,7 @@
 //
 // Every error of a call is an [*Error]. Its code is compared by errors.Is:
 //
-//	if errors.Is(err, rowlock.ErrCountNotFound) { ... }
+//	if errors.Is(err, counts.ErrNotFound) { ... }
 //
 // A call that only reads changes nothing, so its outcome is never unknown: when
 // its answer is lost, NotApplied reports true and Error.Read is set.

@@ -24,7 +24,7 @@ const (
 	ErrBadAnswer Code = "BAD_ANSWER"
 )
 
-// Codes of all services.
+// Codes that all services have. Those of one service are in its package.
 const (
 	ErrNotApplied           Code = "NOT_APPLIED"
 	ErrDatabaseUnavailable  Code = "DATABASE_UNAVAILABLE"
@@ -37,27 +37,6 @@ const (
 	ErrMethodNotAllowed     Code = "METHOD_NOT_ALLOWED"
 	ErrBodyTooLarge         Code = "BODY_TOO_LARGE"
 	ErrUnsupportedMediaType Code = "UNSUPPORTED_MEDIA_TYPE"
-)
-
-// Codes of single services.
-const (
-	ErrCountNotFound          Code = "COUNT_NOT_FOUND"
-	ErrCountExists            Code = "COUNT_EXISTS"
-	ErrCountOverflow          Code = "COUNT_OVERFLOW"
-	ErrIdempotencyKeyRequired Code = "IDEMPOTENCY_KEY_REQUIRED"
-	ErrIdempotencyKeyConflict Code = "IDEMPOTENCY_KEY_CONFLICT"
-	ErrPaymentProcessing      Code = "PAYMENT_PROCESSING"
-	ErrPaymentNotFound        Code = "PAYMENT_NOT_FOUND"
-	ErrProcessorError         Code = "PROCESSOR_ERROR"
-	ErrProcessorTimeout       Code = "PROCESSOR_TIMEOUT"
-	ErrItemNotFound           Code = "ITEM_NOT_FOUND"
-	ErrItemTooLong            Code = "ITEM_TOO_LONG"
-	ErrListNotFound           Code = "LIST_NOT_FOUND"
-	ErrEventNotFound          Code = "EVENT_NOT_FOUND"
-	ErrPotNotFound            Code = "POT_NOT_FOUND"
-	ErrPotExists              Code = "POT_EXISTS"
-	ErrPotFull                Code = "POT_FULL"
-	ErrPotLocked              Code = "POT_LOCKED"
 )
 
 // Error describes a call that failed.
@@ -76,6 +55,8 @@ type Error struct {
 	RetryAfter time.Duration
 	// Read reports that the call only reads.
 	Read bool
+	// Repeat reports that the code, one of a single service, means that the call was not applied and may be repeated.
+	Repeat bool
 	// Err is what the HTTP client or Connect returned, or nil.
 	Err error
 }
@@ -105,10 +86,10 @@ func NotApplied(err error) bool {
 		return false
 	}
 	switch e.Code {
-	case ErrUnreachable, ErrNotApplied, ErrDatabaseUnavailable, ErrOverloaded, ErrPotLocked:
+	case ErrUnreachable, ErrNotApplied, ErrDatabaseUnavailable, ErrOverloaded:
 		return true
 	default:
-		return e.Read && e.open()
+		return e.Repeat || e.Read && e.open()
 	}
 }
 

@@ -35,13 +35,13 @@ func TestOutcomes(t *testing.T) {
 		// whether a change is surely not applied, or unknown; a read is the former in both cases
 		notApplied, unknown bool
 	}{
-		"refused":         {404, `{"code":"COUNT_NOT_FOUND"}`, rowlock.ErrCountNotFound, false, false},
+		"refused":         {404, `{"code":"COUNT_NOT_FOUND"}`, counts.ErrNotFound, false, false},
 		"not applied":     {503, `{"code":"NOT_APPLIED"}`, rowlock.ErrNotApplied, true, false},
 		"no database":     {503, `{"code":"DATABASE_UNAVAILABLE"}`, rowlock.ErrDatabaseUnavailable, true, false},
 		"overloaded":      {503, `{"code":"OVERLOADED"}`, rowlock.ErrOverloaded, true, false},
 		"outcome unknown": {500, `{"code":"OUTCOME_UNKNOWN"}`, rowlock.ErrOutcomeUnknown, false, true},
 		"a bug":           {500, `{"code":"INTERNAL"}`, rowlock.ErrInternal, false, true},
-		"processor":       {502, `{"code":"PROCESSOR_ERROR"}`, rowlock.ErrProcessorError, false, true},
+		"processor":       {502, `{"code":"PROCESSOR_ERROR"}`, rowlock.Code("PROCESSOR_ERROR"), false, true},
 		"a proxy's":       {503, `upstream reset`, rowlock.ErrBadAnswer, false, true},
 		"unreadable":      {200, `{"value":`, rowlock.ErrBadAnswer, false, true},
 	} {

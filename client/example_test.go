@@ -30,7 +30,7 @@ func Example() {
 	switch {
 	case err == nil:
 		fmt.Println("the new value is", value)
-	case errors.Is(err, rowlock.ErrCountNotFound):
+	case errors.Is(err, counts.ErrNotFound):
 		fmt.Println("create the counter first")
 	case rowlock.NotApplied(err):
 		fmt.Println("nothing was counted, try again:", err)

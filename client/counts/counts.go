@@ -14,6 +14,16 @@ import (
 	api "github.com/rowlock/rowlock/client/internal/countsapi"
 )
 
+//go:generate -command oapi go tool -modfile=../../tools/go.mod oapi-codegen --config=../internal/client.yaml
+//go:generate oapi --package=countsapi -o=../internal/countsapi/api.gen.go ../../services/counts/api/openapi.yaml
+
+// Codes of the service.
+const (
+	ErrNotFound rowlock.Code = "COUNT_NOT_FOUND"
+	ErrExists   rowlock.Code = "COUNT_EXISTS"
+	ErrOverflow rowlock.Code = "COUNT_OVERFLOW"
+)
+
 // Client calls one counts service. It is safe for concurrent use.
 type Client struct{ external, internal *api.Client }
 
@@ -39,7 +49,7 @@ func New(baseURL string, options ...rowlock.Option) (*Client, error) {
 }
 
 // Increase adds amount, 1 or more, to a counter and returns its new value. It
-// returns ErrCountNotFound when there is no such counter, and ErrCountOverflow,
+// returns ErrNotFound when there is no such counter, and ErrOverflow,
 // with the value unchanged, when the sum is no int64.
 func (c *Client) Increase(ctx context.Context, id string, amount int64) (int64, error) {
 	return value(c.external.IncreaseCount(ctx, call.Segment(id), api.Change{Amount: &amount}))
@@ -50,20 +60,20 @@ func (c *Client) Decrease(ctx context.Context, id string, amount int64) (int64, 
 	return value(c.external.DecreaseCount(ctx, call.Segment(id), api.Change{Amount: &amount}))
 }
 
-// Reset sets a counter to 0. It returns ErrCountNotFound when there is no such
+// Reset sets a counter to 0. It returns ErrNotFound when there is no such
 // counter.
 func (c *Client) Reset(ctx context.Context, id string) error {
 	_, err := value(c.external.ResetCount(ctx, call.Segment(id)))
 	return err
 }
 
-// Create makes a counter. It returns ErrCountExists when there is one.
+// Create makes a counter. It returns ErrExists when there is one.
 func (c *Client) Create(ctx context.Context, id string, initial int64) (Count, error) {
 	made, err := call.Change[api.Count](c.internal.InitializeCount(ctx, api.NewCount{ItemId: id, InitialValue: &initial}))
 	return count(made), err
 }
 
-// Get reads a counter. It returns ErrCountNotFound when there is none.
+// Get reads a counter. It returns ErrNotFound when there is none.
 func (c *Client) Get(ctx context.Context, id string) (Count, error) {
 	found, err := call.Read[api.Count](c.internal.GetCount(ctx, call.Segment(id)))
 	return count(found), err
@@ -80,13 +90,13 @@ func (c *Client) GetMany(ctx context.Context, ids ...string) ([]Count, error) {
 	return counts, err
 }
 
-// Set gives a counter a value. It returns ErrCountNotFound when there is none.
+// Set gives a counter a value. It returns ErrNotFound when there is none.
 func (c *Client) Set(ctx context.Context, id string, value int64) (Count, error) {
 	set, err := call.Change[api.Count](c.internal.SetCount(ctx, call.Segment(id), api.CountUpdate{Value: value}))
 	return count(set), err
 }
 
-// Delete removes a counter. It returns ErrCountNotFound when there is none.
+// Delete removes a counter. It returns ErrNotFound when there is none.
 func (c *Client) Delete(ctx context.Context, id string) error {
 	_, err := call.Change[call.None](c.internal.DeleteCount(ctx, call.Segment(id)))
 	return err

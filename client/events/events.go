@@ -10,6 +10,12 @@ import (
 	api "github.com/rowlock/rowlock/client/internal/eventsapi"
 )
 
+//go:generate -command oapi go tool -modfile=../../tools/go.mod oapi-codegen --config=../internal/client.yaml
+//go:generate oapi --package=eventsapi -o=../internal/eventsapi/api.gen.go ../../services/events/api/openapi.yaml
+
+// ErrNotFound reports that there is no such event.
+const ErrNotFound rowlock.Code = "EVENT_NOT_FOUND"
+
 // Client calls one events service. It is safe for concurrent use.
 type Client struct{ api *api.Client }
 
@@ -42,7 +48,7 @@ func (c *Client) CreateAsync(ctx context.Context) (id int64, err error) {
 	return made.Id, err
 }
 
-// Get reads an event. It returns ErrEventNotFound when there is none.
+// Get reads an event. It returns ErrNotFound when there is none.
 func (c *Client) Get(ctx context.Context, id int64) (Event, error) {
 	found, err := call.Read[api.Event](c.api.GetEvent(ctx, id))
 	e := Event{ID: found.Id}

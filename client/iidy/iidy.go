@@ -12,6 +12,16 @@ import (
 	api "github.com/rowlock/rowlock/client/internal/iidyapi"
 )
 
+//go:generate -command oapi go tool -modfile=../../tools/go.mod oapi-codegen --config=../internal/client.yaml
+//go:generate oapi --package=iidyapi -o=../internal/iidyapi/api.gen.go ../../services/iidy/api/openapi.yaml
+
+// Codes of the service.
+const (
+	ErrItemNotFound rowlock.Code = "ITEM_NOT_FOUND"
+	ErrItemTooLong  rowlock.Code = "ITEM_TOO_LONG"
+	ErrListNotFound rowlock.Code = "LIST_NOT_FOUND"
+)
+
 // Client calls one iidy service. It is safe for concurrent use.
 type Client struct{ api *api.Client }
 

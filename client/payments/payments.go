@@ -13,6 +13,19 @@ import (
 	api "github.com/rowlock/rowlock/client/internal/paymentsapi"
 )
 
+//go:generate -command oapi go tool -modfile=../../tools/go.mod oapi-codegen --config=../internal/client.yaml
+//go:generate oapi --package=paymentsapi -o=../internal/paymentsapi/api.gen.go ../../services/payments/api/openapi.yaml
+
+// Codes of the service.
+const (
+	ErrKeyRequired      rowlock.Code = "IDEMPOTENCY_KEY_REQUIRED"
+	ErrKeyConflict      rowlock.Code = "IDEMPOTENCY_KEY_CONFLICT"
+	ErrProcessing       rowlock.Code = "PAYMENT_PROCESSING"
+	ErrNotFound         rowlock.Code = "PAYMENT_NOT_FOUND"
+	ErrProcessorError   rowlock.Code = "PROCESSOR_ERROR"
+	ErrProcessorTimeout rowlock.Code = "PROCESSOR_TIMEOUT"
+)
+
 // Client calls one payments service. It is safe for concurrent use.
 type Client struct{ api *api.Client }
 
@@ -73,9 +86,9 @@ type Card struct {
 // key with the same payment is charged once. replayed reports that the answer was
 // given before.
 //
-// When the error is ErrPaymentProcessing, or NotApplied or OutcomeUnknown report
+// When the error is ErrProcessing, or NotApplied or OutcomeUnknown report
 // true, the same call with the same key may be repeated. It returns
-// ErrIdempotencyKeyConflict when the key belongs to another payment.
+// ErrKeyConflict when the key belongs to another payment.
 func (c *Client) Create(ctx context.Context, key string, p NewPayment) (made Payment, replayed bool, err error) {
 	card := api.NewCard{Number: p.Card.Number, ExpMonth: p.Card.ExpMonth, ExpYear: p.Card.ExpYear, Cvc: p.Card.CVC}
 	body := api.NewPayment{RideId: p.RideID, RiderId: p.RiderID, Amount: p.Amount, Currency: p.Currency, Card: card}
@@ -87,7 +100,7 @@ func (c *Client) Create(ctx context.Context, key string, p NewPayment) (made Pay
 	return payment(answer), header.Get("Idempotent-Replayed") == "true", nil
 }
 
-// Get reads a payment. It returns ErrPaymentNotFound when there is none.
+// Get reads a payment. It returns ErrNotFound when there is none.
 func (c *Client) Get(ctx context.Context, id string) (Payment, error) {
 	parsed, err := uuid.Parse(id)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 
 	"connectrpc.com/connect"
 
-	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/client/pyggpot"
 	"github.com/rowlock/rowlock/client/pyggpot/coin"
 	"github.com/rowlock/rowlock/client/pyggpot/coin/coinconnect"
@@ -35,7 +34,7 @@ func Example() {
 		PotId: 1, Coins: []*coin.Coins{{Kind: coin.Coins_GOLD, Count: 3}},
 	}))
 	switch {
-	case errors.Is(err, rowlock.ErrPotFull):
+	case errors.Is(err, pyggpot.ErrPotFull):
 		fmt.Println("they do not fit, and none was added")
 	case err != nil:
 		fmt.Println(err)

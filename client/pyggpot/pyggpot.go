@@ -17,6 +17,14 @@ import (
 	"github.com/rowlock/rowlock/client/pyggpot/pot/potconnect"
 )
 
+// Codes of the service.
+const (
+	ErrPotNotFound rowlock.Code = "POT_NOT_FOUND"
+	ErrPotExists   rowlock.Code = "POT_EXISTS"
+	ErrPotFull     rowlock.Code = "POT_FULL"
+	ErrPotLocked   rowlock.Code = "POT_LOCKED"
+)
+
 // Client calls one pyggpot service. It is safe for concurrent use. Its errors are
 // of type *rowlock.Error; errors.As finds the *connect.Error behind one as well.
 type Client struct {
@@ -73,6 +81,7 @@ func mapError(err error, read bool) *rowlock.Error {
 		switch d := value.(type) {
 		case *errdetails.ErrorInfo:
 			e.Code, e.TraceID = rowlock.Code(d.GetReason()), d.GetMetadata()["trace_id"]
+			e.Repeat = e.Code == ErrPotLocked
 		case *errdetails.BadRequest:
 			if fields := d.GetFieldViolations(); len(fields) > 0 {
 				e.Field = fields[0].GetField()

@@ -65,14 +65,14 @@ func TestErrors(t *testing.T) {
 		notApplied, unknown bool
 	}{
 		"refused": {
-			failing(connect.CodeAlreadyExists, reason(rowlock.ErrPotExists), violated),
-			rowlock.Error{Code: rowlock.ErrPotExists, Field: "pot_name", Detail: "no", TraceID: "7f"},
+			failing(connect.CodeAlreadyExists, reason(pyggpot.ErrPotExists), violated),
+			rowlock.Error{Code: pyggpot.ErrPotExists, Field: "pot_name", Detail: "no", TraceID: "7f"},
 			false, false,
 		},
 		"locked": {
-			failing(connect.CodeAborted, reason(rowlock.ErrPotLocked),
+			failing(connect.CodeAborted, reason(pyggpot.ErrPotLocked),
 				&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)}),
-			rowlock.Error{Code: rowlock.ErrPotLocked, Detail: "no", TraceID: "7f", RetryAfter: time.Second},
+			rowlock.Error{Code: pyggpot.ErrPotLocked, Detail: "no", TraceID: "7f", RetryAfter: time.Second, Repeat: true},
 			true, false,
 		},
 		"a proxy's": {

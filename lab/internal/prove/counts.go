@@ -93,7 +93,7 @@ func (w *counts) create(ctx context.Context, name string) (int32, error) {
 	if rowlock.OutcomeUnknown(err) {
 		_, err = w.api.Get(ctx, name)
 	}
-	if errors.Is(err, rowlock.ErrCountExists) {
+	if errors.Is(err, api.ErrExists) {
 		err = nil
 	}
 	return 1, err
@@ -102,7 +102,7 @@ func (w *counts) create(ctx context.Context, name string) (int32, error) {
 // probe reads a counter, which need not be there.
 func (w *counts) probe(ctx context.Context) error {
 	_, err := w.api.Get(ctx, w.keys.first())
-	if errors.Is(err, rowlock.ErrCountNotFound) {
+	if errors.Is(err, api.ErrNotFound) {
 		return nil
 	}
 	return err

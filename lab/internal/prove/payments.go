@@ -110,7 +110,7 @@ func (w *payments) pay(ctx context.Context, client int, key string, amount int64
 		}
 		return history.PaymentOutput{ID: p.ID, Replayed: replayed}, err
 	})
-	if op.Code == string(rowlock.ErrProcessorError) || op.Code == string(rowlock.ErrProcessorTimeout) {
+	if op.Code == string(api.ErrProcessorError) || op.Code == string(api.ErrProcessorTimeout) {
 		op.Outcome = history.NotApplied // the payment; the charge is the ledger's
 	}
 	w.history.Add(op)
@@ -192,7 +192,7 @@ func (w *payments) check(ctx context.Context, f *findings) {
 		WHERE NOT EXISTS (SELECT FROM payments.payments p WHERE p.id::text = answered.id)`, pq.Array(acknowledged))
 	f.histories(history.Payments(keyLife))
 	f.answers()
-	f.refusals(rowlock.ErrIdempotencyKeyConflict)
+	f.refusals(api.ErrKeyConflict)
 	f.addf("one charge", lost+rows.Early+rows.Unpaid+rows.Orphans == 0, "acknowledged and lost %d, "+
 		"paid twice within a life %d, paid without a charge %d, charges without a payment %d",
 		lost, rows.Early, rows.Unpaid, rows.Orphans)

@@ -161,6 +161,6 @@ func (w *pots) check(ctx context.Context, f *findings) {
 		OR coins <> (SELECT coalesce(sum(coin_count), 0) FROM pyggpot.coin c WHERE c.pot_id = p.id)`)
 	f.histories(history.Pots(potSize))
 	f.answers()
-	f.refusals(rowlock.ErrPotFull)
+	f.refusals(api.ErrPotFull)
 	f.addf("coins", wrong == 0, "%d pots out of bounds or not the sum of their coins", wrong)
 }

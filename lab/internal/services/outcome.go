@@ -5,6 +5,7 @@ import (
 	"net"
 
 	rowlock "github.com/rowlock/rowlock/client"
+	"github.com/rowlock/rowlock/client/payments"
 )
 
 // Outcome says what a client knows of an operation that has returned.
@@ -39,7 +40,7 @@ func Classify(err error) (outcome Outcome, code string) {
 		code = string(e.Code)
 	}
 	switch {
-	case rowlock.NotApplied(err), errors.Is(err, rowlock.ErrPaymentProcessing):
+	case rowlock.NotApplied(err), errors.Is(err, payments.ErrProcessing):
 		return NotApplied, code
 	case rowlock.OutcomeUnknown(err), code == "":
 		return Unknown, code

@@ -57,7 +57,7 @@ func change[Q, A any](
 		if err == nil {
 			return r.Msg, nil
 		}
-		if !errors.Is(err, rowlock.ErrPotLocked) || try == tries {
+		if !errors.Is(err, pyggpot.ErrPotLocked) || try == tries {
 			return nil, err
 		}
 	}
