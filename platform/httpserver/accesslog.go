@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/labstack/echo/v4"
-
 	"github.com/rowlock/rowlock/platform/telemetry"
 )
 
@@ -26,12 +24,12 @@ const slowRequest = time.Second
 // Each code has a bound of its own, so that none hides behind another.
 const linesPerSecond = 10
 
-// log writes at most one line about the request of c. It has the route's template, never the path.
-func (s *Server) log(c echo.Context, r *request) {
-	status, took := r.status(c), time.Since(r.start)
+// log writes at most one line about the request. It has the route's template, never the path.
+func (s *Server) log(r *request) {
+	status, took := r.status(), time.Since(r.start)
 	if omitted, ok := s.logged(r, status, took); ok {
-		attributes := s.attributes(r, status, took, c.Response().Size, omitted)
-		s.deps.Log.LogAttrs(c.Request().Context(), r.level(status), "request", attributes...)
+		attributes := s.attributes(r, status, took, r.Response().Size, omitted)
+		s.deps.Log.LogAttrs(r.Request().Context(), r.level(status), "request", attributes...)
 	}
 }
 

@@ -27,7 +27,7 @@ func writeProblem(w http.ResponseWriter, _ *http.Request, e *problem.Error, trac
 
 // handleError is echo's HTTPErrorHandler: it answers err, or marks the connection to be cut when an answer was begun.
 func (s *Server) handleError(err error, c echo.Context) {
-	r := requestOf(c.Request().Context())
+	r := requestOf(c)
 	if r == nil {
 		return
 	}
@@ -58,22 +58,22 @@ func (s *Server) handleError(err error, c echo.Context) {
 	// The error is that of the connection, and there is no client left to answer.
 	_ = s.deps.WriteError(c.Response(), c.Request(), r.problem, r.traceID())
 	if cut {
-		r.readOn(c)
+		r.readOn()
 	}
 }
 
 // readOn reads a refused body for a while: a connection that is closed over unread bytes is reset, and the reset
 // overtakes the answer.
-func (r *request) readOn(c echo.Context) {
+func (r *request) readOn() {
 	const (
 		longest = time.Second
 		most    = 16 << 20
 	)
-	in := c.Request()
+	in := r.Request()
 	if unsent := in.Header.Get("Expect") != "" && in.ContentLength > r.server.cfg.MaxBody; r.body == nil || unsent {
 		return // a client that waits for 100 Continue has sent nothing
 	}
-	conn := http.NewResponseController(c.Response())
+	conn := http.NewResponseController(r.Response())
 	if conn.Flush() != nil || conn.SetReadDeadline(time.Now().Add(longest)) != nil {
 		return // no connection to close
 	}
@@ -144,11 +144,11 @@ func methodNotAllowed(c echo.Context) *problem.Error {
 }
 
 // Refuse returns what the client learns about err, by the translations of Deps.Errors, and notes it for the access
-// log and the metrics of ctx's request. It is for a handler that speaks a protocol with errors of its own, in which
+// log and the metrics of the request whose context, by Request, is ctx. It is for a handler that speaks a protocol with errors of its own, in which
 // the status line may not show them (gRPC answers 200), and that writes them itself; any other handler returns its
 // error. traceID is the one in the log.
 func Refuse(ctx context.Context, err error) (p *problem.Error, traceID string) {
-	r := requestOf(ctx)
+	r := carriedBy(ctx)
 	if r == nil { // no request of a Server
 		return (&Server{}).problemOf(err, ""), ""
 	}
@@ -159,7 +159,7 @@ func Refuse(ctx context.Context, err error) (p *problem.Error, traceID string) {
 // ProblemOf returns what the client of ctx's request learns about err; false where there is no request. Unlike Refuse
 // it notes nothing.
 func ProblemOf(ctx context.Context, err error) (p *problem.Error, ok bool) {
-	r := requestOf(ctx)
+	r := carriedBy(ctx)
 	if r == nil {
 		return nil, false
 	}

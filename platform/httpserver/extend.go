@@ -28,7 +28,7 @@ type Allowance struct {
 // Where the connection has no deadlines, as in a test without one, only the context is extended.
 func Extend(c echo.Context, by Allowance) (cancel context.CancelFunc, err error) {
 	in := c.Request()
-	r := requestOf(in.Context())
+	r := requestOf(c)
 	if r == nil {
 		return nil, errors.New("httpserver: Extend of a request that did not pass the middleware")
 	}

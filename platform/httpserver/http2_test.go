@@ -73,7 +73,7 @@ func TestRefuse(t *testing.T) {
 	})
 	f.handle(http.MethodPost, "/rpc", func(c echo.Context) error {
 		type key struct{} // a protocol's library wraps the context
-		p, id := Refuse(context.WithValue(c.Request().Context(), key{}, 1), mine)
+		p, id := Refuse(context.WithValue(Request(c).Context(), key{}, 1), mine)
 		if p.Kind() != problem.NotApplied || id != c.Response().Header()["X-Request-Id"][0] {
 			t.Errorf("%v, %q", p, id)
 		}

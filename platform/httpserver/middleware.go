@@ -30,15 +30,12 @@ func (s *Server) use() {
 		decodeParams,    // path parameters, once
 	}
 	// echo would link the list to the handler anew for each request; this links it once.
-	chain := func(c echo.Context) error { return requestOf(c.Request().Context()).handler(c) }
+	chain := func(c echo.Context) error { return requestOf(c).handler(c) }
 	for _, middleware := range slices.Backward(list) {
 		chain = middleware(chain)
 	}
 	s.echo.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			s.begin(c, next)
-			return chain(c)
-		}
+		return func(c echo.Context) error { return chain(s.begin(c, next)) }
 	})
 }
 
@@ -46,8 +43,8 @@ func (s *Server) use() {
 // takes a part for the whole.
 func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		r := requestOf(c.Request().Context())
-		span := s.startSpan(c, r)
+		r := requestOf(c)
+		span := s.startSpan(r)
 		defer span.End()
 		c.Response().Before(func() {
 			if s.draining.Load() {
@@ -57,14 +54,14 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		returned := false
 		defer func() {
 			r.aborted = r.aborted || !returned
-			s.metrics.observe(r, r.status(c), time.Since(r.start))
+			s.metrics.observe(r, r.status(), time.Since(r.start))
 		}()
 		if err := next(c); err != nil {
-			c.Error(err)
+			s.echo.HTTPErrorHandler(err, r) // c.Error would pass echo's own context
 		}
 		returned = true
-		s.log(c, r)
-		conclude(span, r, r.status(c))
+		s.log(r)
+		conclude(span, r, r.status())
 		if r.aborted {
 			panic(http.ErrAbortHandler) // net/http's way to cut the connection
 		}
@@ -82,7 +79,7 @@ func requestID() echo.MiddlewareFunc {
 				id = uuid.NewString()
 				c.Response().Header().Set(echo.HeaderXRequestID, id)
 			}
-			requestOf(c.Request().Context()).id = id
+			requestOf(c).id = id
 		},
 	})
 }
@@ -91,7 +88,7 @@ func requestID() echo.MiddlewareFunc {
 // that a refusal is counted under its route.
 func (s *Server) limitInFlight(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		r := requestOf(c.Request().Context())
+		r := requestOf(c)
 		if r.route == "" {
 			return next(c)
 		}
@@ -109,7 +106,7 @@ func (s *Server) limitInFlight(next echo.HandlerFunc) echo.HandlerFunc {
 func (s *Server) limitBody() echo.MiddlewareFunc {
 	return middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{
 		Limit:   strconv.FormatInt(s.cfg.MaxBody, 10) + "B",
-		Skipper: func(c echo.Context) bool { return requestOf(c.Request().Context()).route == "" },
+		Skipper: func(c echo.Context) bool { return requestOf(c).route == "" },
 	})
 }
 
@@ -128,7 +125,7 @@ func recoverPanic() echo.MiddlewareFunc {
 		DisableStackAll:     true,
 		DisableErrorHandler: true,
 		LogErrorFunc: func(c echo.Context, err error, stack []byte) error {
-			requestOf(c.Request().Context()).stack = stack
+			requestOf(c).stack = stack
 			return fmt.Errorf("panic: %v", err) //nolint:errorlint // what it wraps must not choose the answer
 		},
 	})
@@ -138,7 +135,7 @@ func recoverPanic() echo.MiddlewareFunc {
 // Bytes that are not UTF-8 and a NUL, which no database stores in text, are 400 INVALID_FIELD.
 func decodeParams(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if !requestOf(c.Request().Context()).fits {
+		if !requestOf(c).fits {
 			return echo.ErrNotFound
 		}
 		values := c.ParamValues()

@@ -13,8 +13,10 @@ import (
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
-// request holds what the middleware of one request share. It is found in the request's context.
+// request extends echo's context of one request by what its middleware share.
 type request struct {
+	echo.Context
+
 	server  *Server
 	start   time.Time
 	method  string
@@ -32,19 +34,41 @@ type request struct {
 	aborted bool           // the answer broke off: the connection must too
 }
 
-// requestKey finds the request in a context.
+// requestOf returns the request whose context c is, nil for a context that did not pass the middleware.
+func requestOf(c echo.Context) *request {
+	r, _ := c.(*request)
+	return r
+}
+
+// requestKey finds the request in a context.Context.
 type requestKey struct{}
 
-// requestOf returns the request of ctx, nil where there is none.
-func requestOf(ctx context.Context) *request {
+// carry returns ctx with the request in it, where Refuse and ProblemOf find it.
+func (r *request) carry(ctx context.Context) context.Context {
+	return context.WithValue(ctx, requestKey{}, r)
+}
+
+// carriedBy returns the request in ctx, nil where there is none.
+func carriedBy(ctx context.Context) *request {
 	r, _ := ctx.Value(requestKey{}).(*request)
 	return r
 }
 
-// begin makes the request of c and puts it into its context.
-func (s *Server) begin(c echo.Context, handler echo.HandlerFunc) {
+// Request returns the HTTP request of c for a handler that calls Refuse: with its own context it would not be found.
+func Request(c echo.Context) *http.Request {
 	in := c.Request()
-	r := &request{server: s, start: time.Now(), method: in.Method, handler: handler, body: in.Body}
+	if r := requestOf(c); r != nil {
+		return in.WithContext(r.carry(in.Context()))
+	}
+	return in
+}
+
+// begin returns the request of c, whose route has handler.
+func (s *Server) begin(c echo.Context, handler echo.HandlerFunc) *request {
+	in := c.Request()
+	r := &request{
+		Context: c, server: s, start: time.Now(), method: in.Method, handler: handler, outer: in.Context(), body: in.Body,
+	}
 	// echo lets a parameter at a path's end take the slashes that follow, and one in the middle be empty.
 	r.fits = strings.Count(c.Path(), "/") == strings.Count(in.URL.RawPath, "/")
 	for _, value := range c.ParamValues() {
@@ -53,19 +77,18 @@ func (s *Server) begin(c echo.Context, handler echo.HandlerFunc) {
 	if r.fits {
 		r.route = s.routes[routeKey{in.Method, c.Path()}]
 	}
-	r.outer = context.WithValue(in.Context(), requestKey{}, r)
-	c.SetRequest(in.WithContext(r.outer))
+	return r
 }
 
 // status returns the status for metrics, log and span.
-func (r *request) status(c echo.Context) int {
+func (r *request) status() int {
 	switch {
 	case r.noted:
 		return r.problem.Kind().Status()
 	case r.aborted && !r.clientLeft():
 		return http.StatusInternalServerError // the client got a part
 	}
-	return c.Response().Status
+	return r.Response().Status
 }
 
 // code returns the code of the error table that the answer names, else an empty string.

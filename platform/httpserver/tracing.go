@@ -26,17 +26,17 @@ const (
 // route's template and the answer's status, all of which come from closed lists. The path, the query, the client's
 // address and its User-Agent are left out, which is why this is not otelecho: ids and keys stand in paths, and
 // anything may stand in the rest. Without tracing the span is none.
-func (s *Server) startSpan(c echo.Context, r *request) trace.Span {
+func (s *Server) startSpan(r *request) trace.Span {
 	if s.tracer == nil {
 		return noop.Span{}
 	}
-	in := c.Request()
+	in := r.Request()
 	name, attributes := described(in, r)
 	ctx := s.deps.Propagator.Extract(r.outer, propagation.HeaderCarrier(in.Header))
 	ctx, span := s.tracer.Start( //nolint:spancheck // the caller ends it
 		ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...))
-	r.outer = ctx
-	c.SetRequest(in.WithContext(ctx))
+	r.outer = r.carry(ctx)
+	r.SetRequest(in.WithContext(r.outer))
 	return span //nolint:spancheck // as above
 }
 

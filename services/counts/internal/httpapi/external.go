@@ -41,7 +41,7 @@ func change(
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, Changed{ItemId: itemID, Value: value})
+	return c.JSON(http.StatusOK, &Changed{ItemId: itemID, Value: value})
 }
 
 // ResetCount sets a count to zero.
@@ -57,5 +57,5 @@ func (h handlers) ResetCount(c echo.Context, itemID ItemId) error {
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, Changed{ItemId: itemID, Value: value})
+	return c.JSON(http.StatusOK, &Changed{ItemId: itemID, Value: value})
 }

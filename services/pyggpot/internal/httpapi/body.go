@@ -41,7 +41,7 @@ type procedure struct {
 // type, a body that is too large or incomplete, JSON that is not the procedure's message. So a JSON request, which is
 // short, is decoded twice.
 func (p procedure) serve(c echo.Context) error {
-	w, r := c.Response(), c.Request()
+	w, r := c.Response(), httpserver.Request(c)
 	media, _, _ := strings.Cut(r.Header.Get(headerContentType), ";")
 	media = strings.ToLower(strings.TrimSpace(media))
 	switch {
