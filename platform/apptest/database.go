@@ -1,12 +1,33 @@
 package apptest
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"testing"
 
 	"github.com/jmoiron/sqlx"
 	_ "github.com/lib/pq" // the driver
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
+
+// Pool opens a service's pool until the test ends. Its metrics go to reg.
+func Pool(t *testing.T, s sqldb.Settings, reg prometheus.Registerer) *sqldb.DB {
+	t.Helper()
+	db, err := sqldb.Open(t.Context(), s, slog.New(slog.DiscardHandler), reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
 
 // Open opens a pool on a PostgreSQL database, without the service, until the test ends.
 func Open(t *testing.T, dsn string) *sqlx.DB {
@@ -38,4 +59,80 @@ func Execute(t *testing.T, db *sqlx.DB, statements ...string) {
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Holder is another transaction, whose locks a test holds until Rollback, Commit or its end.
+type Holder struct {
+	t  *testing.T
+	tx *sqlx.Tx
+}
+
+// Hold begins a transaction and executes a statement in it.
+func Hold(t *testing.T, db *sqlx.DB, statement string, args ...any) Holder {
+	t.Helper()
+	tx, err := db.BeginTxx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := Holder{t, tx}
+	h.Execute(statement, args...)
+	return h
+}
+
+// Execute executes another statement of the transaction.
+func (h Holder) Execute(statement string, args ...any) {
+	h.t.Helper()
+	if _, err := h.tx.ExecContext(h.t.Context(), statement, args...); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// Commit commits the transaction.
+func (h Holder) Commit() {
+	h.t.Helper()
+	if err := h.tx.Commit(); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// Rollback rolls the transaction back.
+func (h Holder) Rollback() {
+	h.t.Helper()
+	if err := h.tx.Rollback(); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// WaitForBlocked waits until n sessions of the database wait for locks.
+func WaitForBlocked(t *testing.T, db *sqlx.DB, n int) {
+	t.Helper()
+	waittest.Eventually(t, "sessions wait for a lock", func() bool {
+		var blocked int
+		if err := db.GetContext(t.Context(), &blocked, `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0`); err != nil {
+			t.Fatal(err)
+		}
+		return blocked >= n
+	})
+}
+
+// WatchDeadlocks makes the server look for deadlocks at once, and fails the test in which it finds one. Call it before
+// any other connection to the database is opened.
+func WatchDeadlocks(t *testing.T, dsn string) {
+	t.Helper()
+	db := Open(t, dsn)
+	Execute(t, db, `DO $$ BEGIN
+		EXECUTE format('ALTER DATABASE %I SET deadlock_timeout = ''5ms''', current_database()); END $$`)
+	t.Cleanup(func() {
+		var seen struct{ Deadlocks, Sessions int }
+		// A session reports its deadlocks when it ends.
+		waittest.Eventually(t, "the other sessions have ended", func() bool {
+			err := db.GetContext(context.WithoutCancel(t.Context()), &seen, `SELECT deadlocks, numbackends AS sessions
+				FROM pg_stat_database WHERE datname = current_database()`)
+			return err == nil && seen.Sessions <= 1
+		})
+		if seen.Deadlocks > 0 {
+			t.Errorf("%d deadlocks", seen.Deadlocks)
+		}
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +42,19 @@ func (a Answer) String() string { return fmt.Sprintf("%d %s", a.Status, a.Body) 
 
 // JSON returns the header of a request whose body is JSON.
 func JSON() map[string]string { return map[string]string{"Content-Type": "application/json"} }
+
+// headerOf returns the header of a request with this body: the names and values in turn, and the type JSON for a body
+// unless they have another.
+func headerOf(body string, pairs []string) map[string]string {
+	header := make(map[string]string)
+	if body != "" {
+		header["Content-Type"] = "application/json"
+	}
+	for pair := range slices.Chunk(pairs, 2) {
+		header[pair[0]] = pair[1]
+	}
+	return header
+}
 
 // Send sends a request and returns the answer. Any goroutine of the test may call it.
 func Send(t *testing.T, method, url, body string, header map[string]string) Answer {

@@ -31,6 +31,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/localpg"
 )
@@ -62,14 +64,23 @@ type server struct {
 	templates map[string]string // by key
 }
 
-// Main runs the tests, then stops the private servers, and returns the exit code for TestMain. To
-// check for leaked goroutines as well, pass goleak.VerifyTestMain a value whose Run calls Main: then
-// the server has ended before goleak looks.
+// Main runs the tests, then stops the private servers, and returns the exit code for TestMain.
 func Main(m interface{ Run() int }) int {
 	code := m.Run()
 	if err := errors.Join(process.close(os.Stderr), maria.close()); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "dbtest:", err)
 		return max(code, 1)
+	}
+	return code
+}
+
+// MainWithoutLeaks does what Main does, and returns 1 when the tests have left goroutines behind.
+func MainWithoutLeaks(m interface{ Run() int }) int {
+	code := Main(m)
+	err := goleak.Find(goleak.IgnoreTopFunction("database/sql.(*DB).connectionOpener"))
+	if code == 0 && err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
 	return code
 }

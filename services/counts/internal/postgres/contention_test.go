@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"testing"
 
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -28,8 +29,8 @@ func TestWaitsForACountAreRecorded(t *testing.T) {
 			if queued, _ := seen.Waits(t, contention.InProcess); before != 2 || queued != 2 {
 				t.Errorf("two new counts waited %g times, and %g in the queue", before, queued)
 			}
-			db := observer(t, dsn)
-			holder := begin(t, db, statement)
+			db := apptest.Open(t, dsn)
+			holder := apptest.Hold(t, db, statement)
 			done := make(chan error, 1)
 			go func() {
 				_, err := s.Add(t.Context(), "held", 1)
@@ -45,9 +46,7 @@ func TestWaitsForACountAreRecorded(t *testing.T) {
 					AND cardinality(pg_blocking_pids(pid)) > 0 AND clock_timestamp() - query_start > interval '100ms')`) == nil &&
 					waiting
 			})
-			if err := holder.Rollback(); err != nil {
-				t.Fatal(err)
-			}
+			holder.Rollback()
 			if err := <-done; err != nil {
 				t.Fatal(err)
 			}

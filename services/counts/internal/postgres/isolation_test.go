@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/dbtest"
@@ -18,9 +19,9 @@ import (
 func TestResetsOfALockedRowLeaveThePool(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
+	s, db := openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
 	mustCreate(t, s, "locked", "free")
-	release := lock(t, db, "locked")
+	holder := lock(t, db, "locked")
 	resets := make(chan error, 60)
 	for range cap(resets) {
 		go func() {
@@ -28,7 +29,7 @@ func TestResetsOfALockedRowLeaveThePool(t *testing.T) {
 			resets <- err
 		}()
 	}
-	waitForBlocked(t, db)
+	apptest.WaitForBlocked(t, db, 1)
 	for i := range 100 {
 		if v, err := s.Add(t.Context(), "free", 1); err != nil || v != int64(i+1) {
 			t.Fatalf("free: %d, %v", v, err)
@@ -42,7 +43,7 @@ func TestResetsOfALockedRowLeaveThePool(t *testing.T) {
 		t.Fatalf("a reset was answered while the row was locked: %v", err)
 	default:
 	}
-	release()
+	holder.Rollback()
 	for range cap(resets) {
 		if err := <-resets; err != nil {
 			t.Error(err)
@@ -55,9 +56,9 @@ func TestResetsOfALockedRowLeaveThePool(t *testing.T) {
 func TestChangesOfARowLockedForTooLong(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
+	s, db := openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
 	mustCreate(t, s, "locked")
-	release := lock(t, db, "locked")
+	holder := lock(t, db, "locked")
 	resets := make(chan error, 5)
 	for range cap(resets) {
 		go func() { resets <- s.Delete(t.Context(), "locked") }()
@@ -69,7 +70,7 @@ func TestChangesOfARowLockedForTooLong(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	release()
+	holder.Rollback()
 	wantValue(t, s, "locked", 0)
 }
 
@@ -78,9 +79,9 @@ func TestChangesOfARowLockedForTooLong(t *testing.T) {
 func TestHugeAddsOnALockedRowDelayNoOtherCount(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
+	s, db := openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
 	mustCreate(t, s, "locked", "free")
-	release := lock(t, db, "locked")
+	holder := lock(t, db, "locked")
 	huge := make(chan error, 60)
 	for range cap(huge) {
 		go func() {
@@ -88,7 +89,7 @@ func TestHugeAddsOnALockedRowDelayNoOtherCount(t *testing.T) {
 			huge <- err
 		}()
 	}
-	waitForBlocked(t, db)
+	apptest.WaitForBlocked(t, db, 1)
 	for range 20 {
 		if _, err := s.Add(t.Context(), "free", 1); err != nil {
 			t.Fatal(err)
@@ -96,7 +97,7 @@ func TestHugeAddsOnALockedRowDelayNoOtherCount(t *testing.T) {
 	}
 	// Tried one by one on the locked row, 60 x 50 ms, they would hold these up and
 	// be out of time themselves.
-	release()
+	holder.Rollback()
 	var won, refused int
 	for range cap(huge) {
 		switch err := <-huge; {
@@ -118,15 +119,13 @@ func TestHugeAddsOnALockedRowDelayNoOtherCount(t *testing.T) {
 func TestLockedTableIsSurelyNotApplied(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
+	s, db := openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
 	mustCreate(t, s, "a")
-	tx := begin(t, db, `LOCK TABLE counts.count_values IN ACCESS EXCLUSIVE MODE`)
+	holder := apptest.Hold(t, db, `LOCK TABLE counts.count_values IN ACCESS EXCLUSIVE MODE`)
 	if _, err := s.Add(t.Context(), "a", 1); !errors.Is(err, coalesce.ErrLocked) {
 		t.Errorf("got %v, want ErrLocked", err)
 	}
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	holder.Rollback()
 	if v, err := s.Add(t.Context(), "a", 1); err != nil || v != 1 {
 		t.Errorf("afterwards: %d, %v; want 1: the refused add was not applied", v, err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/goleak"
 
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/coalesce"
@@ -27,14 +25,7 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/postgres"
 )
 
-func TestMain(m *testing.M) {
-	status := dbtest.Main(m)
-	if err := goleak.Find(goleak.IgnoreTopFunction("database/sql.(*DB).connectionOpener")); status == 0 && err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		status = 1
-	}
-	os.Exit(status)
-}
+func TestMain(m *testing.M) { os.Exit(dbtest.MainWithoutLeaks(m)) }
 
 // openStore opens one replica's store on a database.
 func openStore(t *testing.T, dsn string, pooler sqldb.Pooler) *postgres.Store {
@@ -49,18 +40,10 @@ func openSeen(t *testing.T, dsn string, pooler sqldb.Pooler) (*postgres.Store, *
 	seen := apptest.NewContention(t, contention.Settings{Lock: "item", Queued: true, Grouped: true})
 	const lockTimeout, statementTimeout = 2 * time.Second, 4 * time.Second
 	reg := prometheus.NewRegistry()
-	db, err := sqldb.Open(t.Context(), sqldb.Settings{
-		URL:              dsn,
-		Pooler:           pooler,
-		MaxOpenConns:     8,
-		LockTimeout:      lockTimeout,
-		StatementTimeout: statementTimeout,
-		ApplicationName:  "counts",
-		Contention:       seen.Metrics,
-	}, slog.New(slog.DiscardHandler), reg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := apptest.Pool(t, sqldb.Settings{
+		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout,
+		ApplicationName: "counts", Contention: seen.Metrics,
+	}, reg)
 	s, err := postgres.New(db, postgres.Options{
 		MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout, Contention: seen.Metrics,
 	}, reg)
@@ -68,26 +51,11 @@ func openSeen(t *testing.T, dsn string, pooler sqldb.Pooler) (*postgres.Store, *
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := errors.Join(s.Close(context.WithoutCancel(t.Context())), db.Close()); err != nil {
+		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})
 	return s, seen
-}
-
-// observer opens a plain pool for what the tests look at and lock.
-func observer(t *testing.T, dsn string) *sqlx.DB {
-	t.Helper()
-	db, err := sqlx.ConnectContext(t.Context(), "postgres", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return db
 }
 
 func TestStorePassesTheSuite(t *testing.T) {
@@ -107,30 +75,10 @@ func TestStorePassesTheSuiteBehindATransactionPooler(t *testing.T) {
 	})
 }
 
-// begin executes statements in a transaction, which the test ends.
-func begin(t *testing.T, db *sqlx.DB, statements ...string) *sqlx.Tx {
+// lock locks a row in another transaction.
+func lock(t *testing.T, db *sqlx.DB, id counting.ItemID) apptest.Holder {
 	t.Helper()
-	tx, err := db.BeginTxx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, statement := range statements {
-		if _, err := tx.ExecContext(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return tx
-}
-
-// lock locks a row in a transaction of its own until the returned function is called.
-func lock(t *testing.T, db *sqlx.DB, id counting.ItemID) (release func()) {
-	t.Helper()
-	tx := begin(t, db, `SELECT FROM counts.count_values WHERE item_id = '`+string(id)+`' FOR UPDATE`)
-	return func() {
-		if err := tx.Rollback(); err != nil {
-			t.Error(err)
-		}
-	}
+	return apptest.Hold(t, db, `SELECT FROM counts.count_values WHERE item_id = $1 FOR UPDATE`, string(id))
 }
 
 func mustCreate(t *testing.T, s *postgres.Store, ids ...counting.ItemID) {
@@ -153,9 +101,9 @@ func wantValue(t *testing.T, s *postgres.Store, id counting.ItemID, want int64) 
 func TestLockedRowDelaysOnlyItsOwnCallers(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
+	s, db := openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
 	mustCreate(t, s, "locked", "free")
-	release := lock(t, db, "locked")
+	holder := lock(t, db, "locked")
 
 	held := make(chan error, 10)
 	for range cap(held) {
@@ -178,7 +126,7 @@ func TestLockedRowDelaysOnlyItsOwnCallers(t *testing.T) {
 		t.Fatalf("a caller of the locked row was answered: %v", err)
 	default:
 	}
-	release()
+	holder.Rollback()
 	for range cap(held) {
 		if err := <-held; err != nil {
 			t.Error(err)
@@ -190,14 +138,14 @@ func TestLockedRowDelaysOnlyItsOwnCallers(t *testing.T) {
 func TestRowLockedForTooLongIsSurelyNotApplied(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
+	s, db := openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
 	mustCreate(t, s, "locked")
-	release := lock(t, db, "locked")
+	holder := lock(t, db, "locked")
 	_, err := s.Add(t.Context(), "locked", 1)
 	if !errors.Is(err, coalesce.ErrLocked) {
 		t.Errorf("got %v, want ErrLocked", err)
 	}
-	release()
+	holder.Rollback()
 	if v, err := s.Add(t.Context(), "locked", 10); err != nil || v != 10 {
 		t.Errorf("afterwards: %d, %v; want 10", v, err)
 	}
@@ -208,9 +156,9 @@ func TestRowLockedForTooLongIsSurelyNotApplied(t *testing.T) {
 func TestWaitSeesTheNewValue(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
+	s, db := openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
 	mustCreate(t, s, "a", "b")
-	tx := begin(t, db, `UPDATE counts.count_values SET current_value = 1000 WHERE item_id = 'a'`)
+	holder := apptest.Hold(t, db, `UPDATE counts.count_values SET current_value = 1000 WHERE item_id = 'a'`)
 	var answers sync.WaitGroup
 	for _, id := range []counting.ItemID{"a", "b"} {
 		answers.Go(func() {
@@ -220,24 +168,9 @@ func TestWaitSeesTheNewValue(t *testing.T) {
 			}
 		})
 	}
-	waitForBlocked(t, db)
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	apptest.WaitForBlocked(t, db, 1)
+	holder.Commit()
 	answers.Wait()
-}
-
-// waitForBlocked returns when some session of the database waits for a lock.
-func waitForBlocked(t *testing.T, db *sqlx.DB) {
-	t.Helper()
-	waittest.Eventually(t, "a session waits for a lock", func() bool {
-		var n int
-		if err := db.GetContext(t.Context(), &n, `SELECT count(*) FROM pg_stat_activity
-			WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0`); err != nil {
-			t.Fatal(err)
-		}
-		return n > 0
-	})
 }
 
 // A deleted and uncommitted row is locked, not missing; an inserted and
@@ -245,10 +178,10 @@ func waitForBlocked(t *testing.T, db *sqlx.DB) {
 func TestUncommittedDeleteAndInsert(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), observer(t, dsn)
+	s, db := openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
 	mustCreate(t, s, "going")
-	tx := begin(t, db, `DELETE FROM counts.count_values WHERE item_id = 'going'`,
-		`INSERT INTO counts.count_values (item_id) VALUES ('coming')`)
+	holder := apptest.Hold(t, db, `DELETE FROM counts.count_values WHERE item_id = 'going'`)
+	holder.Execute(`INSERT INTO counts.count_values (item_id) VALUES ('coming')`)
 	if _, err := s.Add(t.Context(), "coming", 1); !errors.Is(err, counting.ErrNotFound) {
 		t.Errorf("an uncommitted insert: %v", err)
 	}
@@ -257,25 +190,12 @@ func TestUncommittedDeleteAndInsert(t *testing.T) {
 		_, err := s.Add(t.Context(), "going", 1)
 		going <- err
 	}()
-	waitForBlocked(t, db)
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	apptest.WaitForBlocked(t, db, 1)
+	holder.Rollback()
 	if err := <-going; err != nil {
 		t.Errorf("the delete was rolled back, but: %v", err)
 	}
 	wantValue(t, s, "going", 1)
-}
-
-// lookForDeadlocksAtOnce sets deadlock_timeout to 5 ms. By default the server looks for deadlocks after a second,
-// when a group has long given up waiting and none is ever seen.
-func lookForDeadlocksAtOnce(t *testing.T, dsn string) {
-	t.Helper()
-	tx := begin(t, observer(t, dsn), `DO $$ BEGIN
-		EXECUTE format('ALTER DATABASE %I SET deadlock_timeout = ''5ms''', current_database()); END $$`)
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // Groups of several replicas with overlapping keys: exact sums, consecutive
@@ -283,12 +203,11 @@ func lookForDeadlocksAtOnce(t *testing.T, dsn string) {
 func TestReplicasDoNotDeadlock(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	lookForDeadlocksAtOnce(t, dsn)
+	apptest.WatchDeadlocks(t, dsn)
 	var replicas []*postgres.Store
 	for range 3 {
 		replicas = append(replicas, openStore(t, dsn, sqldb.PoolerNone))
 	}
-	db := observer(t, dsn)
 	const items, callers, each = 40, 60, 50
 	ids := make([]counting.ItemID, items)
 	for i := range ids {
@@ -322,14 +241,5 @@ func TestReplicasDoNotDeadlock(t *testing.T) {
 				t.Fatalf("%s: value %d stands where %d should", id, v, i+1)
 			}
 		}
-	}
-	var deadlocks int
-	if err := db.GetContext(
-		t.Context(), &deadlocks, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`,
-	); err != nil {
-		t.Fatal(err)
-	}
-	if deadlocks != 0 {
-		t.Errorf("%d deadlocks", deadlocks)
 	}
 }

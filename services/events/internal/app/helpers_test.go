@@ -3,7 +3,6 @@ package app_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 
@@ -23,17 +22,8 @@ func execute(t *testing.T, dsn, statement string) {
 	if strings.HasPrefix(dsn, "mysql://") {
 		table = "status"
 	}
-	settings := sqldb.Settings{URL: dsn, Engines: []sqldb.Engine{sqldb.PostgreSQL, sqldb.MySQL}}
-	db, err := sqldb.Open(t.Context(), settings, slog.New(slog.DiscardHandler), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	err = db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+	db := apptest.Pool(t, sqldb.Settings{URL: dsn, Engines: []sqldb.Engine{sqldb.PostgreSQL, sqldb.MySQL}}, nil)
+	err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
 		_, err := tx.ExecContext(ctx, fmt.Sprintf(statement, table))
 		return err
 	})

@@ -31,7 +31,7 @@ func execute(t *testing.T, db *sqldb.DB, statement string) {
 // TestCatalogueKeepsTheRules reads the source's rules from the catalogue.
 func TestCatalogueKeepsTheRules(t *testing.T) {
 	t.Parallel()
-	db := openPool(t, dbtest.MariaDB(t, mysql.Migrations()))
+	db := openPool(t, dbtest.MariaDB(t, mysql.Migrations()), nil)
 	const two = ` AND table_name IN ('status', 'events')`
 	for what, query := range map[string]string{
 		"indexes and keys": `SELECT count(*) FROM information_schema.statistics WHERE table_schema = database()` + two,
@@ -67,7 +67,7 @@ func TestCatalogueKeepsTheRules(t *testing.T) {
 // TestPlansReadFewPartitions: a claim, a lookup and a finish read only the partitions that they need.
 func TestPlansReadFewPartitions(t *testing.T) {
 	t.Parallel()
-	db := openPool(t, dbtest.MariaDB(t, mysql.Migrations()))
+	db := openPool(t, dbtest.MariaDB(t, mysql.Migrations()), nil)
 	for query, check := range map[string]func(partitions string) bool{
 		`SELECT value FROM events WHERE id = 77 LIMIT 1`: func(p string) bool {
 			return p == "pending_pendingsp13,processed_processedsp13"
@@ -95,7 +95,7 @@ func TestPlansReadFewPartitions(t *testing.T) {
 // TestPartsAreTheMigrations: the partitions that claims name are those that the migration creates.
 func TestPartsAreTheMigrations(t *testing.T) {
 	t.Parallel()
-	db := openPool(t, dbtest.MariaDB(t, mysql.Migrations()))
+	db := openPool(t, dbtest.MariaDB(t, mysql.Migrations()), nil)
 	var names []string
 	err := db.SelectContext(t.Context(), &names, `SELECT subpartition_name FROM information_schema.partitions
 	  WHERE table_schema = database() AND table_name = 'events' AND partition_name = 'pending'`)
@@ -115,7 +115,7 @@ func TestPartsAreTheMigrations(t *testing.T) {
 func TestStatementBinlogIsRefused(t *testing.T) {
 	t.Parallel()
 	_, dsn := dbtest.MariaServer(t, map[string]string{"log-bin": "binlog", "binlog-format": "STATEMENT"})
-	db := openPool(t, dsn)
+	db := openPool(t, dsn, nil)
 	execute(t, db, `CREATE TABLE status (id bigint)`)
 	err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO status (id) VALUES (0)`)
@@ -134,7 +134,7 @@ func TestStatementBinlogIsRefused(t *testing.T) {
 func TestBacklogIsWorkedByParts(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.MariaDB(t, mysql.Migrations())
-	s, db := openStore(t, dsn), openPool(t, dsn)
+	s, db := openStore(t, dsn, nil), openPool(t, dsn, nil)
 	const backlog = 2000
 	execute(t, db, fmt.Sprintf(`INSERT INTO events (id, value) SELECT seq, NULL FROM seq_1_to_%d`, backlog))
 	execute(t, db, fmt.Sprintf(`UPDATE status SET id = %d`, backlog))
@@ -168,7 +168,7 @@ func TestStatusOfOneRow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dsn := dbtest.MariaDB(t, mysql.Migrations())
-			s, db := openStore(t, dsn), openPool(t, dsn)
+			s, db := openStore(t, dsn, nil), openPool(t, dsn, nil)
 			execute(t, db, damage)
 			if id, err := s.Add(t.Context(), event.New{Value: "x"}); !errors.Is(err, event.ErrStatus) {
 				t.Errorf("add: %d, %v", id, err)

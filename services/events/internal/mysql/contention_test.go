@@ -22,7 +22,7 @@ func TestLockedStatus(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.MariaDB(t, mysql.Migrations())
 	seen := apptest.NewContention(t, contention.Settings{Lock: "id"})
-	s, db := newSeen(t, openSeen(t, dsn, seen.Metrics), seen.Metrics), openPool(t, dsn)
+	s, db := openStore(t, dsn, seen.Metrics), openPool(t, dsn, nil)
 	const adds = 20
 	answers := make(chan error, adds)
 	wantAnswers := func(want error) {

@@ -47,8 +47,8 @@ func TestLostReplies(t *testing.T) {
 		t.Run(lost, func(t *testing.T) {
 			t.Parallel()
 			dsn := dbtest.MariaDB(t, mysql.Migrations())
-			proxy, db := mariaproxy.New(t, dsn), openPool(t, dsn)
-			s := openStore(t, proxy.DSN(dsn))
+			proxy, db := mariaproxy.New(t, dsn), openPool(t, dsn, nil)
+			s := openStore(t, proxy.DSN(dsn), nil)
 			var given []event.ID
 			var unknown, refused int64
 			const rounds, callers = 6, 8
@@ -98,7 +98,7 @@ func TestKilledWorker(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.MariaDB(t, mysql.Migrations())
 	proxy := mariaproxy.New(t, dsn)
-	s, other, db := openStore(t, proxy.DSN(dsn)), openStore(t, dsn), openPool(t, dsn)
+	s, other, db := openStore(t, proxy.DSN(dsn), nil), openStore(t, dsn, nil), openPool(t, dsn, nil)
 	for range 20 {
 		if _, err := other.Add(t.Context(), event.New{Pending: true}); err != nil {
 			t.Fatal(err)
@@ -130,7 +130,7 @@ func TestServerKilled(t *testing.T) {
 	if err := migrate.Up(t.Context(), dsn, mysql.Migrations(), slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
-	s, db := openStore(t, dsn), openPool(t, dsn)
+	s, db := openStore(t, dsn, nil), openPool(t, dsn, nil)
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	var given, unknown, workedOK atomic.Int64

@@ -22,18 +22,12 @@ func TestLockedStatus(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	seen := apptest.NewContention(t, contention.Settings{Lock: "id"})
-	s := newSeen(t, openCounted(t, dsn, sqldb.PoolerNone, prometheus.NewRegistry(), seen.Metrics), seen.Metrics)
+	s := openSeen(t, dsn, sqldb.PoolerNone, prometheus.NewRegistry(), seen.Metrics)
 	db := apptest.Open(t, dsn)
 	const adds = 20
 	answers := make(chan error, adds)
 	for _, long := range []bool{false, true} {
-		tx, err := db.BeginTxx(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := tx.ExecContext(t.Context(), `SELECT FROM events.status FOR UPDATE`); err != nil {
-			t.Fatal(err)
-		}
+		holder := apptest.Hold(t, db, `SELECT FROM events.status FOR UPDATE`)
 		before := seen.Conflicts(t, contention.LockTimeout)
 		for range adds {
 			go func() {
@@ -48,9 +42,7 @@ func TestLockedStatus(t *testing.T) {
 			t.Errorf("a read beside it: %v", err)
 		}
 		if !long {
-			if err := tx.Rollback(); err != nil {
-				t.Fatal(err)
-			}
+			holder.Rollback()
 		}
 		for range adds {
 			if err := <-answers; long != errors.Is(err, coalesce.ErrLocked) || !long && err != nil {
@@ -61,7 +53,9 @@ func TestLockedStatus(t *testing.T) {
 		if n := seen.Conflicts(t, contention.LockTimeout); waits <= n || seconds < 0.05 {
 			t.Errorf("%g waits of %g s, %g conflicts", waits, seconds, n)
 		}
-		_ = tx.Rollback()
+		if long {
+			holder.Rollback()
+		}
 	}
 	if n, err := s.Count(t.Context()); err != nil || n != adds {
 		t.Errorf("count %d, %v; want the %d that were acknowledged", n, err, adds)

@@ -149,8 +149,8 @@ func TestStormWithoutConflicts(t *testing.T) {
 		EXECUTE format('ALTER DATABASE %I SET deadlock_timeout = ''5ms''', current_database()); END $$`)
 	registries := []*prometheus.Registry{prometheus.NewRegistry(), prometheus.NewRegistry()}
 	stores := []*postgres.Store{
-		newStore(t, openCounted(t, dsn, sqldb.PoolerNone, registries[0], nil)),
-		newStore(t, openCounted(t, dsn, sqldb.PoolerNone, registries[1], nil)),
+		openSeen(t, dsn, sqldb.PoolerNone, registries[0], nil),
+		openSeen(t, dsn, sqldb.PoolerNone, registries[1], nil),
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	var background sync.WaitGroup

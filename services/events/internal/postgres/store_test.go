@@ -2,15 +2,13 @@ package postgres_test
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/goleak"
 
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -19,59 +17,28 @@ import (
 	"github.com/rowlock/rowlock/services/events/internal/postgres"
 )
 
-func TestMain(m *testing.M) {
-	status := dbtest.Main(m)
-	if err := goleak.Find(goleak.IgnoreTopFunction("database/sql.(*DB).connectionOpener")); status == 0 && err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		status = 1
-	}
-	os.Exit(status)
-}
+func TestMain(m *testing.M) { os.Exit(dbtest.MainWithoutLeaks(m)) }
 
 const lockTimeout, statementTimeout = time.Second, 4 * time.Second
-
-func openPool(t *testing.T, dsn string, pooler sqldb.Pooler) *sqldb.DB {
-	t.Helper()
-	return openCounted(t, dsn, pooler, prometheus.NewRegistry(), nil)
-}
-
-// openCounted opens a pool whose metrics the test reads.
-func openCounted(
-	t *testing.T, dsn string, pooler sqldb.Pooler, reg *prometheus.Registry, seen *contention.Metrics,
-) *sqldb.DB {
-	t.Helper()
-	db, err := sqldb.Open(t.Context(), sqldb.Settings{
-		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout,
-		ApplicationName: "events", Contention: seen,
-	}, slog.New(slog.DiscardHandler), reg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return db
-}
 
 // openStore opens the store of one replica.
 func openStore(t *testing.T, dsn string, pooler sqldb.Pooler) *postgres.Store {
 	t.Helper()
-	return newStore(t, openPool(t, dsn, pooler))
+	return openSeen(t, dsn, pooler, prometheus.NewRegistry(), nil)
 }
 
-func newStore(t *testing.T, db *sqldb.DB) *postgres.Store {
+// openSeen opens the store of one replica, whose metrics the test reads.
+func openSeen(
+	t *testing.T, dsn string, pooler sqldb.Pooler, reg *prometheus.Registry, seen *contention.Metrics,
+) *postgres.Store {
 	t.Helper()
-	return newSeen(t, db, nil)
-}
-
-// newSeen returns a store whose lock metrics the test reads.
-func newSeen(t *testing.T, db *sqldb.DB, seen *contention.Metrics) *postgres.Store {
-	t.Helper()
+	db := apptest.Pool(t, sqldb.Settings{
+		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout,
+		ApplicationName: "events", Contention: seen,
+	}, reg)
 	s, err := postgres.New(db, allocate.Options{
 		LockTimeout: lockTimeout, StatementTimeout: statementTimeout, Contention: seen,
-	}, prometheus.NewRegistry())
+	}, reg)
 	if err != nil {
 		t.Fatal(err)
 	}

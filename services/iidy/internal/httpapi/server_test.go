@@ -2,12 +2,12 @@ package httpapi_test
 
 import (
 	"encoding/json"
-	"log/slog"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/apptest"
@@ -35,36 +35,28 @@ const (
 // server serves a repository.
 type server struct {
 	*testing.T
-
-	http     *httpserver.Server
-	contract *apptest.Contract
+	*apptest.API
 }
 
 func newServer(t *testing.T, repo attempt.Repository, maxBody int64) *server {
 	t.Helper()
-	s, err := httpserver.New(httpserver.Config{Name: "api", LogRequests: "none", MaxBody: maxBody}, httpserver.Deps{
-		Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
+	deps := httpserver.Deps{
 		Errors: []func(error) *problem.Error{httpapi.ProblemOf, coalesce.Problem}, WriteError: httpapi.WriteError,
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	options := httpapi.Options{BulkTimeout: time.Minute, BulkStall: time.Second}
-	httpapi.Register(s.Echo(), attempt.NewService(repo), options, nil)
-	return &server{t, s, apptest.NewContract(t, api.OpenAPI)}
+	return &server{t, apptest.NewAPI(t, api.OpenAPI, maxBody, deps, func(e *echo.Echo) {
+		httpapi.Register(e, attempt.NewService(repo), options, nil)
+	})}
 }
 
 // onDatabase serves a database of its own.
 func onDatabase(t *testing.T) *server {
 	t.Helper()
 	reg := prometheus.NewRegistry()
-	db, err := sqldb.Open(t.Context(), sqldb.Settings{
+	db := apptest.Pool(t, sqldb.Settings{
 		URL: dbtest.Postgres(t, postgres.Migrations()), MaxOpenConns: 8, Session: postgres.Session(),
 		LockTimeout: time.Minute, StatementTimeout: 2 * time.Minute,
-	}, slog.New(slog.DiscardHandler), reg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, reg)
 	store, err := postgres.New(db, postgres.Options{
 		MaxOpenConns: 8, LockTimeout: time.Minute, StatementTimeout: 2 * time.Minute, BulkTimeout: time.Minute,
 		BulkStall: time.Minute,
@@ -72,7 +64,6 @@ func onDatabase(t *testing.T) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = db.Close() })
 	return newServer(t, store, 64<<20)
 }
 
@@ -90,7 +81,7 @@ func (h header) accept(value string) header { return append(header{"Accept", val
 // do sends a request and checks the answer against the contract. Every answer ends in a line break.
 func (s *server) do(method, path, body string, h header) apptest.Answer {
 	s.Helper()
-	a := s.contract.Serve(s.T, s.http, method, path, body, h...)
+	a := s.Do(method, path, body, h...)
 	if a.Body != "" && !strings.HasSuffix(a.Body, "\n") {
 		s.Errorf("%s %s: the answer does not end in a line break: %s", method, path, a)
 	}

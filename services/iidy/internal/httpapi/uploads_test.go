@@ -13,7 +13,7 @@ func (s *server) chunked(method, path string, body io.Reader, contentTypes ...st
 	r := httptest.NewRequestWithContext(s.Context(), method, path, io.MultiReader(body))
 	r.Header["Content-Type"] = contentTypes
 	w := httptest.NewRecorder()
-	s.http.ServeHTTP(w, r)
+	s.ServeHTTP(w, r)
 	return w
 }
 

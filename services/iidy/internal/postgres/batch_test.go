@@ -81,20 +81,19 @@ func rowsThatMove(t *testing.T, change attempt.Change, step int, fence attempt.C
 	t.Helper()
 	const n, otherClaim = 200, "5b8bd3f2-0c7e-4f0e-a3a7-6e2fb2f0a111"
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	watchDeadlocks(t, dsn)
+	apptest.WatchDeadlocks(t, dsn)
 	r := rigOn(t, dsn, sqldb.PoolerNone, 2*time.Second)
 	seed(t, r.db, string(list), n*step)
 	execute(t, r.db, `UPDATE iidy.lists SET claim = $1, lease_until = clock_timestamp() + '1 hour'`, string(claim))
 	item := func(i int) string { return fmt.Sprintf("%07d", i*step) }
 	// Of the batch's items two move, one is deleted, and one gets another claim.
-	commit := r.begin((*sqlx.Tx).Commit,
-		statement{`UPDATE iidy.lists SET attempts = attempts + 1 WHERE item IN ($1, $2)`, []any{item(30), item(90)}},
-		statement{`DELETE FROM iidy.lists WHERE item = $1`, []any{item(60)}},
-		statement{`UPDATE iidy.lists SET claim = $2 WHERE item = $1`, []any{item(120), otherClaim}},
-	)
+	other := apptest.Hold(t, r.db, `UPDATE iidy.lists SET attempts = attempts + 1 WHERE item IN ($1, $2)`,
+		item(30), item(90))
+	other.Execute(`DELETE FROM iidy.lists WHERE item = $1`, item(60))
+	other.Execute(`UPDATE iidy.lists SET claim = $2 WHERE item = $1`, item(120), otherClaim)
 	changed := async(func() (int64, error) { return r.ApplyBatch(t.Context(), change, list, every(0, n, step), fence) })
 	r.waitForBlocked(1)
-	commit()
+	other.Commit()
 	count := n - 1
 	if fence != "" {
 		count--
@@ -118,7 +117,7 @@ func TestBatchesOfEveryShapeMeet(t *testing.T) {
 	t.Parallel()
 	const workers, rounds, n = 8, 12, 100
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	watchDeadlocks(t, dsn)
+	apptest.WatchDeadlocks(t, dsn)
 	readByTable(t, dsn)
 	r := rigOn(t, dsn, sqldb.PoolerNone, 2*time.Second)
 	replicas := []*rig{r, r.another()}
@@ -184,13 +183,13 @@ func TestDeleteLeavesItemsAddedMeanwhile(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.add("b-moves", "c")
-	commit := r.begin((*sqlx.Tx).Commit, statement{`UPDATE iidy.lists SET attempts = 1 WHERE item = 'b-moves'`, nil})
+	other := apptest.Hold(t, r.db, `UPDATE iidy.lists SET attempts = 1 WHERE item = 'b-moves'`)
 	deleted := async(func() (int64, error) {
 		return r.ApplyBatch(t.Context(), attempt.Delete, list, attempt.ItemsOf("a-late", "b-moves", "c"), "")
 	})
 	r.waitForBlocked(1)
 	r.add("a-late")
-	commit()
+	other.Commit()
 	want(t, "delete", deleted, "2 <nil>")
 	if left := one[string](t, r.db, `SELECT string_agg(item, ' ') FROM iidy.lists`); left != "a-late" {
 		t.Errorf("%q are left, want the item that was added", left)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"testing"
@@ -12,26 +11,17 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/goleak"
 
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
-	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt/attempttest"
 	"github.com/rowlock/rowlock/services/iidy/internal/postgres"
 )
 
-func TestMain(m *testing.M) {
-	status := dbtest.Main(m)
-	if err := goleak.Find(goleak.IgnoreTopFunction("database/sql.(*DB).connectionOpener")); status == 0 && err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		status = 1
-	}
-	os.Exit(status)
-}
+func TestMain(m *testing.M) { os.Exit(dbtest.MainWithoutLeaks(m)) }
 
 // rig is a database with the store of one replica on it.
 type rig struct {
@@ -59,13 +49,10 @@ func rigOn(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Durat
 		Lock: "item", Grouped: true, Reasons: []contention.Reason{contention.Lost, contention.TakenOver},
 	})
 	reg := prometheus.NewRegistry()
-	db, err := sqldb.Open(t.Context(), sqldb.Settings{
+	db := apptest.Pool(t, sqldb.Settings{
 		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: 2 * lockTimeout,
 		ApplicationName: "iidy", Session: postgres.Session(), Contention: seen.Metrics,
-	}, slog.New(slog.DiscardHandler), reg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, reg)
 	s, err := postgres.New(db, postgres.Options{
 		MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: 2 * lockTimeout,
 		BulkTimeout: time.Minute, BulkStall: 2 * time.Second, BulkInFlight: 3, Contention: seen.Metrics,
@@ -74,7 +61,7 @@ func rigOn(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Durat
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := errors.Join(s.Close(context.WithoutCancel(t.Context())), db.Close()); err != nil {
+		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})
@@ -92,7 +79,7 @@ func TestStore(t *testing.T) {
 	attempttest.Exercise(t, func(t *testing.T) attempt.Repository {
 		t.Helper()
 		dsn := dbtest.Postgres(t, postgres.Migrations())
-		watchDeadlocks(t, dsn)
+		apptest.WatchDeadlocks(t, dsn)
 		return rigOn(t, dsn, sqldb.PoolerNone, 2*time.Second).Store
 	})
 }
@@ -103,26 +90,6 @@ func TestStoreBehindATransactionPooler(t *testing.T) {
 		t.Helper()
 		dsn := dbtest.PgBouncer(t, dbtest.Postgres(t, postgres.Migrations()), 4)
 		return rigOn(t, dsn, sqldb.PoolerTransaction, 2*time.Second).Store
-	})
-}
-
-// watchDeadlocks makes the server detect deadlocks at once, and fails the test that had one. It has to be called
-// before the store is opened.
-func watchDeadlocks(t *testing.T, dsn string) {
-	t.Helper()
-	db := apptest.Open(t, dsn)
-	execute(t, db, `ALTER DATABASE "`+one[string](t, db, `SELECT current_database()`)+`" SET deadlock_timeout = '5ms'`)
-	t.Cleanup(func() {
-		// A session reports its statistics when it has ended, or a little later.
-		var n int64
-		for range 20 {
-			if err := db.GetContext(context.WithoutCancel(t.Context()), &n,
-				`SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`); err != nil || n > 0 {
-				t.Errorf("%d deadlocks, %v", n, err)
-				return
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
 	})
 }
 
@@ -146,52 +113,22 @@ func one[T any](t *testing.T, db *sqlx.DB, query string, args ...any) (v T) {
 	return v
 }
 
-// waitForBlocked waits until n backends wait for a lock.
+// waitForBlocked waits until n sessions wait for a lock.
 func (r *rig) waitForBlocked(n int) {
 	r.Helper()
-	waittest.Eventually(r, "backends wait for a lock", func() bool {
-		return one[int](r.T, r.db, `SELECT count(*) FROM pg_stat_activity WHERE cardinality(pg_blocking_pids(pid)) > 0
-			AND datname = current_database()`) >= n
-	})
-}
-
-// statement is a statement with its arguments.
-type statement struct {
-	query string
-	args  []any
-}
-
-// begin runs statements in another transaction and returns the function that ends it, by end.
-func (r *rig) begin(end func(*sqlx.Tx) error, statements ...statement) func() {
-	r.Helper()
-	tx, err := r.db.BeginTxx(r.Context(), nil)
-	if err != nil {
-		r.Fatal(err)
-	}
-	for _, s := range statements {
-		if _, err := tx.ExecContext(r.Context(), s.query, s.args...); err != nil {
-			r.Fatal(err)
-		}
-	}
-	return func() {
-		if err := end(tx); err != nil {
-			r.Error(err)
-		}
-	}
+	apptest.WaitForBlocked(r.T, r.db, n)
 }
 
 // lock locks an item's row in another transaction, and returns the function that ends it.
 func (r *rig) lock(item attempt.Item) (release func()) {
 	r.Helper()
-	const lock = `SELECT FROM iidy.lists WHERE item = $1 FOR UPDATE`
-	return r.begin((*sqlx.Tx).Rollback, statement{lock, []any{string(item)}})
+	return apptest.Hold(r.T, r.db, `SELECT FROM iidy.lists WHERE item = $1 FOR UPDATE`, string(item)).Rollback
 }
 
 // insert adds an item in another transaction, and returns the function that rolls it back.
 func (r *rig) insert(item attempt.Item) (release func()) {
 	r.Helper()
-	const insert = `INSERT INTO iidy.lists (list, item) VALUES ('l', $1)`
-	return r.begin((*sqlx.Tx).Rollback, statement{insert, []any{string(item)}})
+	return apptest.Hold(r.T, r.db, `INSERT INTO iidy.lists (list, item) VALUES ('l', $1)`, string(item)).Rollback
 }
 
 const (

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/waittest"
 )
@@ -58,32 +59,18 @@ func TestCrowdOnOneHeldKey(t *testing.T) {
 	t.Parallel()
 	dsn, db := open(t)
 	r := start(t, dsn, map[string]string{"LOCK_WAIT": "7s", "PROCESSOR_TIMEOUT": "1s"})
-	holder, err := db.BeginTxx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = holder.ExecContext(t.Context(), `INSERT INTO payments.idempotency_records
+	holder := apptest.Hold(t, db.DB, `INSERT INTO payments.idempotency_records
 		(key, status, request_fingerprint, fingerprint_version, expires_at)
 		VALUES ('held', 'PROCESSING', decode(repeat('00', 32), 'hex'), 'x', clock_timestamp() + interval '1h')`)
-	if err != nil {
-		t.Fatal(err)
-	}
 	served := make(chan []answer)
 	go func() {
 		served <- crowd(t, 300, func(int) answer { return r.pay(t, "held", body(1, goodCard)) })
 	}()
-	waittest.Eventually(t, "the crowd waits", func() bool {
-		var blocked int
-		err := db.GetContext(t.Context(), &blocked, `SELECT count(*) FROM pg_stat_activity
-			WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0`)
-		return err == nil && blocked > 0
-	})
+	apptest.WaitForBlocked(t, db.DB, 1)
 	for i := range 5 {
 		r.pay(t, fmt.Sprint("other-", i), body(2, goodCard)).paid(t)
 	}
-	if err := holder.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	holder.Rollback()
 	answers := <-served
 	for _, a := range answers {
 		if a.Body != answers[0].Body {

@@ -5,13 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/labstack/echo/v4"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/bulkhead"
@@ -66,54 +64,24 @@ const storedJSON = `{"id":"0198c0de-0000-7000-8000-000000000000","ride_id":"r","
 	`"currency":"EUR","status":"DECLINED","decline_code":"card_declined","card":{"brand":"visa","last4":"4242",` +
 	`"exp_month":12,"exp_year":2099},"created_at":"2026-11-21T08:00:00.000120Z"}` + "\n"
 
-// server serves the ports.
-type server struct {
-	t        *testing.T
-	http     *httpserver.Server
-	contract *apptest.Contract
-}
-
-func newServer(t *testing.T, p *ports) *server {
-	t.Helper()
-	s, err := httpserver.New(httpserver.Config{Name: "api", LogRequests: "none"}, httpserver.Deps{
-		Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
-		Errors: []func(error) *problem.Error{httpapi.ProblemOf},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	httpapi.Register(s.Echo(), p, p, nil)
-	return &server{t: t, http: s, contract: apptest.NewContract(t, api.OpenAPI)}
-}
-
-// do sends a request and checks the answer against the contract.
-func (s *server) do(method, path, body string, header ...string) apptest.Answer {
-	s.t.Helper()
-	return s.contract.Serve(s.t, s.http, method, path, body, header...)
-}
-
 const (
 	path = "/v1/payments"
 	key  = "Idempotency-Key"
 )
 
-func (s *server) pay(k, body string) apptest.Answer {
-	s.t.Helper()
-	return s.do("POST", path, body, key, k)
+// server serves the ports.
+type server struct{ *apptest.API }
+
+func newServer(t *testing.T, p *ports) server {
+	t.Helper()
+	deps := httpserver.Deps{Errors: []func(error) *problem.Error{httpapi.ProblemOf}}
+	return server{apptest.NewAPI(t, api.OpenAPI, 0, deps, func(e *echo.Echo) { httpapi.Register(e, p, p, nil) })}
 }
 
-func (s *server) wantProblem(what string, a apptest.Answer, status int, code, field string) {
-	s.t.Helper()
-	if a.Status != status || a.Code != code || a.Field != field {
-		s.t.Errorf("%.80s: %s, want %d %s %q", what, a, status, code, field)
-	}
-}
+func (s server) pay(k, body string) apptest.Answer { return s.Do("POST", path, body, key, k) }
 
-func TestRoutesAreThoseOfTheContract(t *testing.T) {
-	t.Parallel()
-	e := echo.New()
-	httpapi.Register(e, &ports{}, &ports{}, nil)
-	apptest.NewContract(t, api.OpenAPI).WantRoutes(t, e)
+func (s server) wantRefused(k, body string, status int, code, field string) apptest.Answer {
+	return s.WantProblem("POST", path, body, status, code, field, key, k)
 }
 
 const (
@@ -144,14 +112,14 @@ func TestReadsAndPages(t *testing.T) {
 	t.Parallel()
 	p := &ports{}
 	s := newServer(t, p)
-	if a := s.do("GET", path+"/"+strings.ToUpper(string(stored.ID)), ""); a.Status != 200 || a.Body != storedJSON {
+	if a := s.Do("GET", path+"/"+strings.ToUpper(string(stored.ID)), ""); a.Status != 200 || a.Body != storedJSON {
 		t.Errorf("get: %+v", a)
 	}
-	if a := s.do("GET", path+"?ride_id=r", ""); a.Body != "{\"payments\":[]}\n" || p.limit != 25 || p.after != nil {
+	if a := s.Do("GET", path+"?ride_id=r", ""); a.Body != "{\"payments\":[]}\n" || p.limit != 25 || p.after != nil {
 		t.Errorf("an empty page of %d after %v: %+v", p.limit, p.after, a)
 	}
 	p.page, p.next = []payment.Payment{stored}, &payment.Position{CreatedAt: stored.CreatedAt, ID: stored.ID}
-	a := s.do("GET", path+"?ride_id=r&limit=1", "")
+	a := s.Do("GET", path+"?ride_id=r&limit=1", "")
 	var page struct {
 		Payments  []json.RawMessage `json:"payments"`
 		NextAfter string            `json:"next_after"`
@@ -160,7 +128,7 @@ func TestReadsAndPages(t *testing.T) {
 		string(page.Payments[0])+"\n" != storedJSON {
 		t.Fatalf("a page: %+v, %v", a, err)
 	}
-	s.do("GET", path+"?ride_id=r&after="+page.NextAfter, "")
+	s.Do("GET", path+"?ride_id=r&after="+page.NextAfter, "")
 	if p.after == nil || *p.after != *p.next {
 		t.Errorf("next_after became %+v, want %+v", p.after, p.next)
 	}
@@ -187,15 +155,15 @@ func TestBadRequests(t *testing.T) {
 		if body == valid {
 			t.Fatalf("%s is not in the request", tc.from)
 		}
-		s.wantProblem(tc.from+" as "+tc.to, s.pay("k", body), 400, "INVALID_FIELD", tc.field)
+		s.wantRefused("k", body, 400, "INVALID_FIELD", tc.field)
 	}
-	s.wantProblem("the first that is missing", s.pay("k", `{}`), 400, "INVALID_FIELD", "ride_id")
-	s.wantProblem("the first that is missing", s.pay("k", `{"card":{}}`), 400, "INVALID_FIELD", "card.number")
+	s.wantRefused("k", `{}`, 400, "INVALID_FIELD", "ride_id")
+	s.wantRefused("k", `{"card":{}}`, 400, "INVALID_FIELD", "card.number")
 	for _, body := range []string{"", "[]", valid + "x"} {
-		s.wantProblem(body, s.pay("k", body), 400, "INVALID_JSON", "")
+		s.wantRefused("k", body, 400, "INVALID_JSON", "")
 	}
-	form := s.do("POST", path, "a=b", key, "k", "Content-Type", "application/x-www-form-urlencoded")
-	s.wantProblem("a form", form, 415, "UNSUPPORTED_MEDIA_TYPE", "")
+	s.WantProblem("POST", path, "a=b", 415, "UNSUPPORTED_MEDIA_TYPE", "",
+		key, "k", "Content-Type", "application/x-www-form-urlencoded")
 	if len(p.requests) != 0 {
 		t.Errorf("the port was asked %+v", p.requests)
 	}
@@ -205,10 +173,10 @@ func TestKeyHeader(t *testing.T) {
 	t.Parallel()
 	p := &ports{}
 	s := newServer(t, p)
-	s.wantProblem("missing", s.do("POST", path, valid), 400, "IDEMPOTENCY_KEY_REQUIRED", key)
-	s.wantProblem("empty", s.pay("", valid), 400, "IDEMPOTENCY_KEY_REQUIRED", key)
+	s.WantProblem("POST", path, valid, 400, "IDEMPOTENCY_KEY_REQUIRED", key)
+	s.wantRefused("", valid, 400, "IDEMPOTENCY_KEY_REQUIRED", key)
 	for _, k := range []string{strings.Repeat("k", 256), "a\tb", `"a`, "k-" + good} {
-		s.wantProblem(k, s.pay(k, valid), 400, "INVALID_FIELD", key)
+		s.wantRefused(k, valid, 400, "INVALID_FIELD", key)
 	}
 	if a := s.pay(`"a,\"b\""`, valid); a.Status != 201 || p.key != `a,"b"` {
 		t.Errorf("a quoted key became %s: %+v", p.key, a)
@@ -219,7 +187,7 @@ func TestBadReads(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, &ports{})
 	for _, id := range []string{"x", good, "%00", "%ff"} {
-		s.wantProblem(id, s.do("GET", path+"/"+id, ""), 400, "INVALID_FIELD", "id")
+		s.WantProblem("GET", path+"/"+id, "", 400, "INVALID_FIELD", "id")
 	}
 	for query, field := range map[string]string{
 		"": "ride_id", "ride_id=": "ride_id", "ride_id=" + good: "ride_id", "%zz": "ride_id",
@@ -227,7 +195,7 @@ func TestBadReads(t *testing.T) {
 		"ride_id=r&after=x": "after", "ride_id=r&after=!": "after", "ride_id=r&after=MS54": "after",
 		"ride_id=r&after=LTEuMDE5OGMwZGUtMDAwMC03MDAwLTgwMDAtMDAwMDAwMDAwMDAw": "after",
 	} {
-		s.wantProblem(query, s.do("GET", path+"?"+query, ""), 400, "INVALID_FIELD", field)
+		s.WantProblem("GET", path+"?"+query, "", 400, "INVALID_FIELD", field)
 	}
 }
 
@@ -254,14 +222,13 @@ func TestEveryErrorIsMapped(t *testing.T) {
 		{errors.New("secret host secret-host is down"), 500, "INTERNAL", "", false},
 	} {
 		s := newServer(t, &ports{err: fmt.Errorf("secret-host: %w", tc.err)})
-		a := s.pay("k", valid)
-		s.wantProblem(tc.err.Error(), a, tc.status, tc.code, tc.field)
+		a := s.wantRefused("k", valid, tc.status, tc.code, tc.field)
 		if strings.Contains(a.Body, "secret-host") || (a.Header.Get("Retry-After") != "") != tc.retryAfter {
 			t.Errorf("%v: %+v", tc.err, a)
 		}
 	}
 	s := newServer(t, &ports{err: payment.ErrNotFound})
-	s.wantProblem("get", s.do("GET", path+"/"+string(stored.ID), ""), 404, "PAYMENT_NOT_FOUND", "id")
+	s.WantProblem("GET", path+"/"+string(stored.ID), "", 404, "PAYMENT_NOT_FOUND", "id")
 	s = newServer(t, &ports{err: errors.New("secret-host")})
-	s.wantProblem("list", s.do("GET", path+"?ride_id=r", ""), 500, "INTERNAL", "")
+	s.WantProblem("GET", path+"?ride_id=r", "", 500, "INTERNAL", "")
 }

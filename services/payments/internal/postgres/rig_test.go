@@ -2,8 +2,6 @@ package postgres_test
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -11,7 +9,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/goleak"
 
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/contention"
@@ -22,14 +19,7 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/postgres"
 )
 
-func TestMain(m *testing.M) {
-	status := dbtest.Main(m)
-	if err := goleak.Find(goleak.IgnoreTopFunction("database/sql.(*DB).connectionOpener")); status == 0 && err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		status = 1
-	}
-	os.Exit(status)
-}
+func TestMain(m *testing.M) { os.Exit(dbtest.MainWithoutLeaks(m)) }
 
 // unobserved is a postgres.Observer that records nothing.
 type unobserved struct{}
@@ -46,18 +36,10 @@ type replica struct {
 func openStore(t *testing.T, dsn string, pooler sqldb.Pooler, o postgres.Options) replica {
 	t.Helper()
 	waits := apptest.NewContention(t, contention.Settings{Lock: "key", Queued: true})
-	db, err := sqldb.Open(t.Context(), sqldb.Settings{
+	db := apptest.Pool(t, sqldb.Settings{
 		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: 2 * time.Second, StatementTimeout: 15 * time.Second,
 		ApplicationName: "payments", Contention: waits.Metrics,
-	}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	}, prometheus.NewRegistry())
 	if o.LockWait == 0 {
 		o.LockWait, o.Transactions = 10*time.Second, 6
 	}

@@ -147,20 +147,12 @@ func TestCleanerDoesNotWait(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	tx, err := apptest.Open(t, dsn).BeginTxx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	const lock = `SELECT FROM payments.idempotency_records WHERE key = 'held' FOR UPDATE`
-	if _, err := tx.ExecContext(t.Context(), lock); err != nil {
-		t.Fatal(err)
-	}
+	holder := apptest.Hold(t, apptest.Open(t, dsn), lock)
 	if n, err := r.DeleteExpired(t.Context(), 10); n != 1 || err != nil {
 		t.Errorf("deleted %d, %v, want 1", n, err)
 	}
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	holder.Rollback()
 	if n, err := r.DeleteExpired(t.Context(), 10); n != 1 || err != nil {
 		t.Errorf("deleted %d, %v, want 1", n, err)
 	}

@@ -3,13 +3,13 @@ package processor_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -23,16 +23,7 @@ func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
 func ledger(t *testing.T, dsn string) *sqldb.DB {
 	t.Helper()
-	db, err := sqldb.Open(t.Context(), sqldb.Settings{URL: dsn}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return db
+	return apptest.Pool(t, sqldb.Settings{URL: dsn}, prometheus.NewRegistry())
 }
 
 func charges(t *testing.T, db *sqldb.DB) (n int) {

@@ -156,11 +156,7 @@ func TestFenceIsHeldToCommit(t *testing.T) {
 			return err == nil && expired
 		})
 		go func() { taken <- taker.Change(t.Context(), id, addGold(2)) }()
-		waittest.Eventually(t, "the taker waits for the row", func() bool {
-			var blocked int
-			return db.GetContext(t.Context(), &blocked, `SELECT count(*) FROM pg_stat_activity
-				WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0`) == nil && blocked == 1
-		})
+		apptest.WaitForBlocked(t, db, 1)
 		return p.Contents.Plus(pot.Contents{pot.Gold: 1}), nil
 	})
 	if err != nil {
