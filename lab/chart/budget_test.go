@@ -86,13 +86,13 @@ func mostAlive(p pace) (most int) {
 	return most
 }
 
-// By default five services at full scale fit max_connections=400 while all of them roll out, and leave some for
+// By default all services at full scale fit max_connections=400 while all of them roll out, and leave one of twenty for
 // migrations and operators.
 func TestDefaultsFitTheDatabase(t *testing.T) {
 	t.Parallel()
 	eachHelm(t, func(t *testing.T, helm string) {
-		if got := connections(t, render(t, helm, umbrella, "{}")); got != 352 {
-			t.Errorf("by default the replicas may open %d connections, want 352 of 400", got)
+		if got := connections(t, render(t, helm, umbrella, "{}")); got > 380 {
+			t.Errorf("by default the replicas may open %d connections, want at most 380 of 400", got)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -23,7 +24,6 @@ type scenario struct {
 
 const (
 	deployment = "Deployment/rowlock"
-	paying     = "Deployment/rowlock-payments"
 	scaler     = "HorizontalPodAutoscaler/rowlock"
 	policies   = "NetworkPolicy/rowlock"
 	pod        = "spec.template.spec."
@@ -32,9 +32,7 @@ const (
 	ref        = ".valueFrom.secretKeyRef"
 	labelName  = "metadata.labels.app~kubernetes~io/name"
 	url        = "postgres://$(PGHOST):$(PGPORT)/$(PGDATABASE)?sslmode=disable&binary_parameters=yes"
-	ledger     = "payments.secretEnv.PROCESSOR_DATABASE_URL."
 	digest     = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-	secret     = "payments.secretEnv.FINGERPRINT_SECRET"
 )
 
 // bare holds the values that the service chart requires.
@@ -210,6 +208,15 @@ func ofEach(turns func(name, deployment string) []turn) (all []turn) {
 	return all
 }
 
+// valuesOfEach returns a line of values for every service, whose format gets its name and the first letter of that.
+func valuesOfEach(format string) string {
+	var values strings.Builder
+	for _, name := range services.Names() {
+		_, _ = fmt.Fprintf(&values, format+"\n", name, name[:1])
+	}
+	return values.String()
+}
+
 func umbrellaScenarios() []scenario {
 	alike := ofEach(func(name, deployment string) []turn {
 		return []turn{
@@ -232,16 +239,7 @@ dashboards: {enabled: true, labels: {grafana_dashboard: yes please}, annotations
 test: {image: {repository: my/lab, tag: "3@` + digest + `"},
   extraEnv: [{name: OTEL_EXPORTER_OTLP_ENDPOINT, value: http://otel:4317}],
   nodeSelector: {disk: ssd}, tolerations: [{key: k, operator: Exists}], affinity: {podAffinity: {}}}
-counts: {name: c, internalService: {enabled: false}, database: {existingSecret: c}, image: {repository: c}}
-events: {name: e, workloads: {work: {database: {maxOpenConns: 5}}}, database: {existingSecret: e},
-  image: {repository: e}}
-iidy: {name: i, resources: {limits: {memory: 2Gi}}, database: {existingSecret: i}, image: {repository: i}}
-payments: {name: p, secretEnv: {FINGERPRINT_SECRET: {existingSecret: f, key: a},
-  FINGERPRINT_SECRET_PREVIOUS: {existingSecret: g, key: b, optional: false},
-  PROCESSOR_DATABASE_URL: {existingSecret: h, key: d, optional: false}},
-  database: {existingSecret: p}, image: {repository: p}}
-pyggpot: {name: p, database: {existingSecret: p}, image: {repository: p}}
-`,
+` + valuesOfEach("%[1]s: {name: %[2]s, database: {existingSecret: %[2]s}, image: {repository: %[2]s}}"),
 		turns: append(alike, []turn{
 			{"global.image.registry", "Deployment/rowlock-iidy", container + "image", "ghcr.io/you/i:1.2"},
 			{"global.image.tag", "Deployment/rowlock-pyggpot", container + "image", "ghcr.io/you/p:1.2"},
@@ -259,31 +257,11 @@ pyggpot: {name: p, database: {existingSecret: p}, image: {repository: p}}
 			{"global.serviceMonitor.labels", "ServiceMonitor/rowlock-counts", "metadata.labels.release", "prometheus"},
 			{"prometheusRule.enabled", "PrometheusRule/rowlock", "kind", "PrometheusRule"},
 			{"prometheusRule.labels", "PrometheusRule/rowlock", "metadata.labels.r", "s"},
-			{"counts.internalService.enabled", "Service/rowlock-counts-internal", "kind", nil},
-			{"events.workloads.work.database.maxOpenConns", "Deployment/rowlock-events-work", container + "env.6.value", "5"},
-			{"iidy.resources.limits.memory", "Deployment/rowlock-iidy", container + "resources.limits.memory", "2Gi"},
-			{secret + ".existingSecret", paying, container + "env.7" + ref + ".name", "f"},
-			{secret + ".key", paying, container + "env.7" + ref + ".key", "a"},
-			{secret + "_PREVIOUS.existingSecret", paying, container + "env.8" + ref + ".name", "g"},
-			{secret + "_PREVIOUS.key", paying, container + "env.8" + ref + ".key", "b"},
-			{secret + "_PREVIOUS.optional", paying, container + "env.8" + ref + ".optional", nil},
-			{ledger + "existingSecret", paying, container + "env.9", secretVar("PROCESSOR_DATABASE_URL", "h", "d")},
-			{ledger + "key", paying, container + "env.9", secretVar("PROCESSOR_DATABASE_URL", "h", "d")},
-			{ledger + "optional", paying, container + "env.9", secretVar("PROCESSOR_DATABASE_URL", "h", "d")},
-			{"counts.database.existingSecret", "Deployment/rowlock-counts", container + "env.0" + ref + ".name", "c"},
-			{"events.database.existingSecret", "Deployment/rowlock-events", container + "env.0" + ref + ".name", "e"},
 		}...),
 	}, {
 		name: "no service and no test", chart: umbrella,
-		values: `
-test: {enabled: false}
-counts: {enabled: false}
-events: {enabled: false}
-iidy: {enabled: false}
-payments: {enabled: false}
-pyggpot: {enabled: false}
-`,
-		turns: append(none, turn{"test.enabled", "Pod/rowlock-check", "kind", nil}),
+		values: "test: {enabled: false}\n" + valuesOfEach("%[1]s: {enabled: false}"),
+		turns:  append(none, turn{"test.enabled", "Pod/rowlock-check", "kind", nil}),
 	}}
 }
 
@@ -313,14 +291,22 @@ func TestKnobs(t *testing.T) {
 	})
 }
 
-// Every value is set by a test, and known to the schema.
+// Every value is set by a test. What the umbrella's values say of a service are values of its chart, set there.
 func TestEveryKnobIsTurned(t *testing.T) {
 	t.Parallel()
-	// These are set in budget_test.go, shipped_test.go and alone_test.go, which look at more than a field.
-	elsewhere := []string{
-		"database.secondPool.enabled", "database.secondPool.smallerBy", "database.maxConnections", "global", "enabled",
-		"global.database.maxConnections", "payments.database.secondPool.enabled",
-		"dashboards.enabled", "dashboards.labels", "dashboards.annotations",
+	knobs := map[string][]string{
+		// These are set in budget_test.go, shipped_test.go and alone_test.go, which look at more than a field.
+		alone: {
+			"database.secondPool.enabled", "database.secondPool.smallerBy", "database.maxConnections", "global", "enabled",
+		},
+		umbrella: {
+			"global.database.maxConnections", "dashboards.enabled", "dashboards.labels", "dashboards.annotations",
+		},
+	}
+	for _, s := range scenarios() {
+		for _, turn := range s.turns {
+			knobs[s.chart] = append(knobs[s.chart], strings.Fields(turn.knobs)...)
+		}
 	}
 	for _, chart := range []string{alone, umbrella} {
 		keys := keysOf(t, chart)
@@ -328,10 +314,13 @@ func TestEveryKnobIsTurned(t *testing.T) {
 			t.Errorf("%s has %d keys", chart, len(keys))
 		}
 		for _, key := range keys {
-			turned := slices.Contains(elsewhere, key.Path) || slices.ContainsFunc(scenarios(), func(s scenario) bool {
-				return s.chart == chart && slices.ContainsFunc(s.turns, func(t turn) bool {
-					return slices.Contains(strings.Fields(t.knobs), key.Path)
-				})
+			of, path := chart, key.Path
+			if chart == umbrella && !itsOwn(key) {
+				_, path, _ = strings.Cut(path, ".")
+				of = alone
+			}
+			turned := slices.ContainsFunc(knobs[of], func(knob string) bool {
+				return path == knob || strings.HasPrefix(path, knob+".")
 			})
 			if !turned && key.Default != "" {
 				t.Errorf("%s: no test turns %s", chart, key.Path)

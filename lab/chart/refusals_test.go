@@ -16,7 +16,8 @@ func TestWrongValuesAreRefused(t *testing.T) {
 	t.Parallel()
 	eachHelm(t, func(t *testing.T, helm string) {
 		for _, c := range [][2]string{
-			{`bogus: 1`, `additional properties 'bogus' not allowed`},
+			{`bogus: 1`, `at '/bogus': got number, want object`},
+			{`count: {replicas: 3}`, `at '/count': missing properties 'database', 'enabled', 'image'`},
 			{`counts: {replica: 3}`, `additional properties 'replica' not allowed`},
 			{`counts: {image: {tga: x}}`, `at '/image': additional properties 'tga' not allowed`},
 			{`counts: {replicas: three}`, `at '/replicas': got string, want integer`},
