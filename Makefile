@@ -80,6 +80,7 @@ generate: ## Generate code from the contracts
 # Tidied first, for go work sync to see what each module really needs; tidied again, for what it wrote. Listing all modules completes
 # go.work.sum, which no go command ever shortens.
 tidy: ## Bring go.work and every go.mod in order
+	go work use $(wildcard services/*)
 	@set -e; for module in $(MODULES) $(TOOLS); do (cd $$module && GOWORK=off go mod tidy); done
 	go work sync
 	@set -e; for module in $(MODULES); do (cd $$module && GOWORK=off go mod tidy); done
