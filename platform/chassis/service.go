@@ -60,6 +60,7 @@ func (s Service[C]) Command(name, help string) lifecycle.Command {
 		if err := config.Load(&cfg, environ); err != nil {
 			return err
 		}
+		tuneGC(environ)
 		c, err := s.New(ctx, cfg, Process{Environ: environ, CaptureGlobals: true})
 		if err != nil {
 			return err
