@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"testing"
@@ -42,7 +41,7 @@ func startBinary(
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := local.Spec{Service: service + "-" + command, Path: path, Args: []string{command}, NoAPI: command == s.Worker}
+	spec := local.Spec{Service: service + "-" + command, Path: path, Command: command}
 	return localtest.Start(t, n, spec, dsn, s.Environ, variables)
 }
 
@@ -58,22 +57,17 @@ func urls(set *local.Set) []string {
 // balanced puts a balancer before the set and returns its address.
 func balanced(t *testing.T, set *local.Set) string {
 	t.Helper()
-	var lc net.ListenConfig
-	ln, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	b, err := local.NewBalancer(t.Context(), "a service", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := local.NewBalancer("a service", set)
-	served := make(chan error, 1)
-	go func() { served <- b.Serve(ln) }()
+	b.To(set)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
-		defer cancel()
-		if err := errors.Join(b.Shutdown(ctx), <-served); err != nil {
-			t.Errorf("stop the balancer: %v", err)
+		if err := b.Stop(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
 		}
 	})
-	return "http://" + ln.Addr().String()
+	return b.URL()
 }
 
 // options returns those that every client of the tests has.

@@ -84,7 +84,7 @@ func (r *rig) crowd(t *testing.T, service string, n int, q request) (leave func(
 func letClaimsRunOut(t *testing.T, r *rig) func() {
 	t.Helper()
 	const batch, many, times = "/iidy/v1/batch/lists/stalled", 10_000, 4
-	addr := r.of("iidy").Backends()[0].Addr
+	addr := r.of("iidy").Ready()[0].API
 	r.load.to(t.Context(), addr, post(batch, lines(0, many)))
 	first, items := "", 0
 	eventually(t, "all items are claimed again and again", 2*fireWithin, func() bool {

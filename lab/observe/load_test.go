@@ -106,11 +106,11 @@ func startLoad(t *testing.T, r *rig) *load {
 // send sends to one of the replicas that are ready, drawn at random: by turns one replica would get all requests for
 // one key.
 func (l *load) send(ctx context.Context, set *local.Set, q request) (status int, body string) {
-	backends := set.Backends()
-	if len(backends) == 0 {
+	ready := set.Ready()
+	if len(ready) == 0 {
 		return 0, ""
 	}
-	return l.to(ctx, backends[rand.N(len(backends))].Addr, q)
+	return l.to(ctx, ready[rand.N(len(ready))].API, q)
 }
 
 // to sends to an address. A claim of iidy is kept for the requests that follow.

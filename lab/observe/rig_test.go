@@ -84,8 +84,8 @@ func (f *fleet) start(t *testing.T, n int, dsn string) error {
 	maps.Copy(environ, registered.Environ)
 	maps.Copy(environ, f.environ)
 	f.set, err = local.Start(t.Context(), local.Spec{
-		Service: f.service + "-" + f.component, Path: localtest.Binary(t, f.service), Args: []string{f.component},
-		NoAPI: f.component != "serve", Environ: environ, Line: f.line,
+		Service: f.service + "-" + f.component, Path: localtest.Binary(t, f.service), Command: f.component,
+		Environ: environ, Line: f.line,
 	}, n)
 	if err != nil {
 		return err

@@ -53,6 +53,18 @@ func Empty(t testing.TB) string {
 	return clone(ctx, t, admin, "template0")
 }
 
+// Dial opens a pool on a PostgreSQL database, without the code that is tested, until the test ends.
+func Dial(t testing.TB, dsn string) *sql.DB {
+	t.Helper()
+	connector, err := pq.NewConnector(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
 func clone(ctx context.Context, t testing.TB, admin, template string) string {
 	t.Helper()
 	random := strings.ToLower(rand.Text()[:8])

@@ -11,21 +11,6 @@ import (
 	"github.com/rowlock/rowlock/platform/localmaria"
 )
 
-func TestBenchFlags(t *testing.T) {
-	t.Parallel()
-	for line, want := range map[string]string{
-		"bench tea":                      `"tea"`,
-		"bench counts uniform":           `"uniform"`,
-		"bench counts --runs 0":          "runs",
-		"bench counts --only lukewarm":   `"lukewarm"`,
-		"bench counts --only x --runs 0": `"x"`,
-		"bench counts --duration 10ms":   "duration",
-		"bench counts --fast":            "--fast",
-	} {
-		refused(t, line, want)
-	}
-}
-
 // Replicas that do not stop hold the end of a bench up: the second signal does not wait for them.
 func TestTheSecondSignalEndsABench(t *testing.T) {
 	t.Parallel()

@@ -40,8 +40,8 @@ func (s *system) printTable(context.Context) error {
 	tw := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
 	say(tw, "\nSERVICE\tADDRESS\tTRY IT IN THE BROWSER\tREPLICAS")
 	for _, r := range s.running {
-		cells := r.service.Name + "\t" + r.url() + "\t" + r.url() + "/docs"
-		for _, replica := range r.set.Load().Replicas() {
+		cells := r.service.Name + "\t" + r.balancer.URL() + "\t" + r.balancer.URL() + "/docs"
+		for _, replica := range r.replicas.Replicas() {
 			st := replica.Status()
 			say(tw, "%s\t%s: process %d, metrics at http://%s/metrics", cells, st.Name, st.PID, st.Admin)
 			cells = "\t\t"
@@ -52,7 +52,7 @@ func (s *system) printTable(context.Context) error {
 	}
 	say(&b, "\nPaste into another terminal:")
 	for _, r := range s.running {
-		say(&b, "  %s", strings.ReplaceAll(r.service.Try, "URL", r.url()))
+		say(&b, "  %s", strings.ReplaceAll(r.service.Try, "URL", r.balancer.URL()))
 	}
 	if s.server != nil {
 		say(&b, "\n"+`The database, with psql:  psql "$(cat %s)"`, s.urlFile())

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,53 +14,85 @@ import (
 	"github.com/rowlock/rowlock/platform/localpg"
 )
 
-func TestCommandLine(t *testing.T) {
+func TestHelp(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		args   []string
-		status int
-		want   []string
-	}{
-		{args: nil, want: []string{"Usage:", "mutation-test", "with-postgres"}},
-		{args: []string{"--help"}, want: []string{"Usage:"}},
-		{args: []string{"up", "--help"}, want: []string{"--replicas", "--data", "--service", "DATABASE_URL"}},
-		{args: []string{"with-postgres", "--help"}, want: []string{"ROWLOCK_TEST_DATABASE_URL", "Usage:"}},
-		{args: []string{"bites", "--help"}, want: []string{"rowlock mutation-test"}},
-		{args: []string{"bench", "iidy", "--help"}, want: []string{"--runs int", "(default 3)"}},
-		{args: []string{"version"}, want: []string{"rowlock "}},
-		{
-			args: []string{"dance"}, status: exitUsage,
-			want: []string{`unknown command "dance"; the commands are bench, check,`},
-		},
-		{args: []string{"with-postgres"}, status: exitUsage, want: []string{"needs a command"}},
-		{args: []string{"with-postgres", "--"}, status: exitUsage, want: []string{"needs a command"}},
-		{args: []string{"with-postgres", "--", ""}, status: exitUsage, want: []string{"needs a command"}},
-		{
-			args: []string{"with-postgres", "--", "no-such-program"}, status: exitError,
-			want: []string{`cannot run "no-such-program"`},
-		},
+	for line, wants := range map[string][]string{
+		"":                     {"Usage:", "mutation-test", "with-postgres"},
+		"--help":               {"Usage:"},
+		"up --help":            {"--replicas", "--data", "--service", "DATABASE_URL"},
+		"with-postgres --help": {"ROWLOCK_TEST_DATABASE_URL", "Usage:"},
+		"bites --help":         {"rowlock mutation-test"},
+		"bench iidy --help":    {"--runs int", "(default 3)"},
+		"check --help":         {"--counts URL", "TRACEPARENT"},
+		"version":              {"rowlock "},
 	} {
-		r := start(t, nil, tt.args...)
-		if status := r.end(); status != tt.status {
-			t.Errorf("%v: status %d, want %d", tt.args, status, tt.status)
-		}
-		for _, want := range tt.want {
-			if !strings.Contains(r.output(), want) {
-				t.Errorf("%v: said %s, want it to contain %s", tt.args, r.output(), want)
+		status, said := runHere(t, nil, line)
+		for _, want := range wants {
+			if status != exitOK || !strings.Contains(said, want) {
+				t.Errorf("rowlock %s: status %d, said %s, want it to contain %s", line, status, said, want)
 			}
 		}
 	}
 }
 
-// refused runs a wrong command line, and looks for the reason in what it prints.
-func refused(t *testing.T, line, want string) {
-	t.Helper()
-	var said strings.Builder
-	p := process{stdin: strings.NewReader(""), stdout: &said, stderr: &said}
-	if status := run(t.Context(), p, strings.Fields(line)); status != exitUsage || !strings.Contains(said.String(), want) {
-		t.Errorf("rowlock %s: status %d, want %d; said %q, want it to contain %s", line, status, exitUsage, said.String(),
-			want)
+// A wrong command line has an exit status of its own, and what cannot be done has another one. Both say why.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	for status, lines := range map[int]map[string]string{
+		exitUsage: {
+			"dance":                          `unknown command "dance"; the commands are bench, check,`,
+			"up --replicas 0":                "--replicas 0 is not between 1 and 40",
+			"up --replicas x":                "invalid argument",
+			"up counts":                      `unexpected argument "counts"`,
+			"up --service tea":               `there is no service "tea"; the services are counts`,
+			"up --fresh":                     "--fresh empties the private PostgreSQL, but DATABASE_URL",
+			"with-postgres":                  "needs a command",
+			"with-postgres --":               "needs a command",
+			"prove --service tea":            `"tea"`,
+			"prove counts":                   `"counts"`,
+			"prove --replicas 1":             "--replicas",
+			"prove --faults storm":           `"storm"`,
+			"prove --for 10s":                "less than",
+			"bench tea":                      `"tea"`,
+			"bench counts uniform":           `"uniform"`,
+			"bench counts --runs 0":          "runs",
+			"bench counts --only x --runs 0": `"x"`,
+			"bench counts --duration 10ms":   "duration",
+			"bench counts --fast":            "--fast",
+			"mutation-test --mutant bug_tea": `"bug_tea"`,
+			"bites tea":                      `"tea"`,
+			"mutation-test":                  "go.work", // which is not here
+			"check":                          "at least one service",
+			"check --gin=http://x":           "unknown flag: --gin",
+			"drive counts":                   "drive needs a service (counts, events",
+			"drive --rate=x counts http://x": "invalid argument",
+		},
+		exitError: {
+			"with-postgres -- no-such-program":        `cannot run "no-such-program"`,
+			"up --data /dev/null/x":                   "/dev/null",
+			"up --service counts --data " + folder(t): "connection refused",
+			"drive --rate=0 counts http://x":          "at least 1",
+			"drive gin http://x":                      `no service "gin"`,
+			"check --counts=http://127.0.0.1:1/":      "connection refused",
+		},
+	} {
+		for line, want := range lines {
+			environ := map[string]string{"DATABASE_URL": "postgres://127.0.0.1:1/x?sslmode=disable"}
+			got, said := runHere(t, environ, line)
+			if got != status || !strings.Contains(said, want) || strings.Contains(said, "Starting") {
+				t.Errorf("rowlock %s: status %d, want %d; said %q, want it to contain %s", line, got, status, said, want)
+			}
+		}
 	}
+}
+
+// runHere runs a command within the test and returns its exit status and what it printed.
+func runHere(t *testing.T, environ map[string]string, line string) (status int, said string) {
+	t.Helper()
+	var out bytes.Buffer
+	p := process{environ: environ, stdin: strings.NewReader(""), stdout: &out, stderr: &out}
+	status = run(t.Context(), p, strings.Fields(line))
+	return status, out.String()
 }
 
 func TestWithPostgres(t *testing.T) {
@@ -76,7 +109,7 @@ func TestWithPostgres(t *testing.T) {
 			return len(url) > 0
 		})
 		var one int
-		if err := dial(t, string(url)).QueryRowContext(t.Context(), `SELECT 1`).Scan(&one); err != nil {
+		if err := dbtest.Dial(t, string(url)).QueryRowContext(t.Context(), `SELECT 1`).Scan(&one); err != nil {
 			t.Fatal(err)
 		}
 		below := descendants(t, r.cmd.Process.Pid)
@@ -88,28 +121,18 @@ func TestWithPostgres(t *testing.T) {
 		}
 		allGone(t, below)
 	})
-	t.Run("SIGTERM is passed on and everything ends", func(t *testing.T) {
-		t.Parallel()
-		r := start(t, none, "with-postgres", "sh", "-c",
-			`trap 'echo terminated; exit 3' TERM; echo ready; while :; do sleep 0.05; done`)
-		r.await("ready")
-		below := descendants(t, r.cmd.Process.Pid)
-		r.signal(syscall.SIGTERM)
-		if status := r.end(); status != 3 || !strings.Contains(r.output(), "terminated") {
-			t.Errorf("exit status %d, want 3; said %s", status, r.output())
-		}
-		allGone(t, below)
-	})
-	t.Run("the second signal kills the command", func(t *testing.T) {
+	t.Run("SIGTERM is passed on, a second one kills the command, and everything ends", func(t *testing.T) {
 		t.Parallel()
 		r := start(t, none, "with-postgres", "sh", "-c", `trap 'echo no' TERM; echo ready; while :; do sleep 0.05; done`)
 		r.await("ready")
+		below := descendants(t, r.cmd.Process.Pid)
 		r.signal(syscall.SIGTERM)
 		r.await("no\n")
 		r.signal(syscall.SIGTERM)
 		if status := r.end(); status != signalBase+int(syscall.SIGKILL) {
 			t.Errorf("exit status %d", status)
 		}
+		allGone(t, below)
 	})
 	t.Run("a server that is named is used", func(t *testing.T) {
 		t.Parallel()

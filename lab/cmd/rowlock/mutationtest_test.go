@@ -12,13 +12,6 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
-func TestMutationTestFlags(t *testing.T) {
-	t.Parallel()
-	refused(t, "mutation-test --mutant bug_tea", `"bug_tea"`)
-	refused(t, "bites tea", `"tea"`)
-	refused(t, "mutation-test --mutant bug_now", "go.work") // which is not here
-}
-
 // Every mutant stands behind its tag in its service, or in platform, beside what is right; and all
 // of them can be built.
 func TestMutantsAreBuilt(t *testing.T) {

@@ -45,20 +45,23 @@ func openShared(t *testing.T) *sharedServer {
 		o.Settings["idle_in_transaction_session_timeout"], o.Settings["track_activities"] = "400ms", "off"
 	})
 	statements := []string{
-		`CREATE ROLE prover LOGIN CREATEDB CREATEROLE PASSWORD '` + proverPassword + `'`, `CREATE DATABASE rowlock`,
+		`CREATE ROLE prover LOGIN CREATEDB CREATEROLE PASSWORD '` + proverPassword + `'`,
 	}
 	for _, s := range services.All() {
 		for _, role := range local.SchemaOf(s).RoleNames() {
 			statements = append(statements, `CREATE ROLE `+role+` LOGIN CONNECTION LIMIT 17 PASSWORD '`+installedPassword+`'`)
 		}
 	}
-	db := dial(t, f.super)
-	for _, one := range statements {
-		statement(t, db, one)
+	conn, err := dbtest.Dial(t, f.super).Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = conn.ExecContext(t.Context(), strings.Join(statements, ";"))
+	if err = errors.Join(err, conn.Close(), local.Database(t.Context(), f.super, database)); err != nil {
+		t.Fatal(err)
 	}
 	f.prover = f.as(t, "prover", proverPassword, "postgres")
-	var err error
-	if f.bystander, err = dial(t, f.as(t, "counts_app", installedPassword, "rowlock")).Conn(t.Context()); err != nil {
+	if f.bystander, err = dbtest.Dial(t, f.as(t, "counts_app", installedPassword, "rowlock")).Conn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	f.pid = f.backend(t)
@@ -76,18 +79,6 @@ func (f *sharedServer) as(t *testing.T, name, password, database string) string 
 	return u.String()
 }
 
-func statement(t *testing.T, db *sql.DB, text string) {
-	t.Helper()
-	conn, err := db.Conn(t.Context())
-	if err == nil {
-		_, err = conn.ExecContext(t.Context(), text)
-		err = errors.Join(err, conn.Close())
-	}
-	if err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
-}
-
 // backend returns the process that serves the bystander.
 func (f *sharedServer) backend(t *testing.T) (pid int) {
 	t.Helper()
@@ -101,7 +92,7 @@ func (f *sharedServer) backend(t *testing.T) (pid int) {
 // with their passwords, memberships, databases, settings.
 func (f *sharedServer) inventory(t *testing.T) (all string) {
 	t.Helper()
-	err := dial(t, f.super).QueryRowContext(t.Context(), `SELECT string_agg(line, E'\n' ORDER BY line) FROM (
+	err := dbtest.Dial(t, f.super).QueryRowContext(t.Context(), `SELECT string_agg(line, E'\n' ORDER BY line) FROM (
 		SELECT 'role ' || (a - 'oid')::text FROM (SELECT to_jsonb(r) AS a FROM pg_authid r) roles
 		UNION ALL SELECT 'member ' || roleid::regrole || ' ' || member::regrole FROM pg_auth_members
 		UNION ALL SELECT 'database ' || datname || datdba::regrole || coalesce(datacl::text, '') || datconnlimit
@@ -125,7 +116,7 @@ func (f *sharedServer) unharmed(t *testing.T) {
 	}
 	for _, s := range services.All() {
 		for _, role := range local.SchemaOf(s).RoleNames() {
-			if err := dial(t, f.as(t, role, installedPassword, "rowlock")).PingContext(t.Context()); err != nil {
+			if err := dbtest.Dial(t, f.as(t, role, installedPassword, "rowlock")).PingContext(t.Context()); err != nil {
 				t.Errorf("%s cannot log in any more: %v", role, err)
 			}
 		}
@@ -194,7 +185,7 @@ func TestProveRemoteInterrupted(t *testing.T) {
 	f := openShared(t)
 	args := strings.Fields("prove --service counts --replicas 2 --clients 4 --faults exhausted --for 30s")
 	r := start(t, nil, append(args, "--out", "", "--dsn", f.super)...)
-	db := dial(t, f.super)
+	db := dbtest.Dial(t, f.super)
 	r.until("the run has ended sessions of its own", func() bool {
 		var ended int
 		err := db.QueryRowContext(t.Context(), `SELECT coalesce(sum(sessions_killed), 0) FROM pg_stat_database
@@ -219,9 +210,8 @@ func TestProveRefusesTheServer(t *testing.T) {
 		"postgres://u:" + proverPassword + "@h/db?sslmode=disable": "--dsn",
 		"--dsn=": "empty",
 	} {
-		var said bytes.Buffer
-		status := run(t.Context(), process{stdout: &said, stderr: &said}, append([]string{"prove"}, strings.Fields(line)...))
-		if text := said.String(); status != exitUsage || !strings.Contains(text, want) || strings.Count(text, "\n") != 1 ||
+		status, text := runHere(t, nil, "prove "+line)
+		if status != exitUsage || !strings.Contains(text, want) || strings.Count(text, "\n") != 1 ||
 			strings.Contains(text, proverPassword) {
 			t.Errorf("%s: status %d, it says %q, want %q", line, status, text, want)
 		}
@@ -246,26 +236,16 @@ func TestReplicaEnviron(t *testing.T) {
 	}
 }
 
-// The most connections of a run: every pool of three replicas and of one that ends, and our own.
+// The most connections of a run are those that lab/README.md names.
 func TestMostConnections(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		service, pool string
-		want          int
-	}{
-		{"counts", "", 4*8 + 8},
-		{"counts", "7", 4*7 + 8},
-		{"payments", "", 4*(8+6) + 8},
-		{"events", "", 4*8 + 3*8 + 8},
-		{"iidy", "no number", 4*8 + 8},
-	} {
-		chosen, err := choose([]string{c.service})
+	for want, names := range map[int][]string{216: nil, 40: {services.Counts}} {
+		chosen, err := choose(names)
 		if err != nil {
 			t.Fatal(err)
 		}
-		environ := map[string]string{"DB_MAX_OPEN_CONNS": c.pool}
-		if n := mostConnections(environ, proveOptions{services: chosen, replicas: 3}); n != c.want {
-			t.Errorf("%s with pools of %q: %d, want %d", c.service, c.pool, n, c.want)
+		if n := mostConnections(nil, proveOptions{services: chosen, replicas: 3}); n != want {
+			t.Errorf("%v: %d, want %d", names, n, want)
 		}
 	}
 }

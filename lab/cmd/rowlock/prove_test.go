@@ -14,19 +14,6 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/prove"
 )
 
-func TestProveFlags(t *testing.T) {
-	t.Parallel()
-	for line, want := range map[string]string{
-		"prove --service tea":  `"tea"`,
-		"prove counts":         `"counts"`,
-		"prove --replicas 1":   "--replicas",
-		"prove --faults storm": `"storm"`,
-		"prove --for 10s":      "less than",
-	} {
-		refused(t, line, want)
-	}
-}
-
 // A broken promise has an exit status of its own, which a run that fails by itself has not. What
 // is left behind stands in the last line of either, and does not hide what was found.
 func TestConclude(t *testing.T) {

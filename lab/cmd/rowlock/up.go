@@ -24,7 +24,7 @@ const (
 	database = "rowlock"
 	// maxReplicas keeps the services' connections (8 each) within max_connections=400 of the private server.
 	maxReplicas = 40
-	// upStopTimeout bounds the orderly end of everything; replicas have local.Spec.StopTimeout of it.
+	// upStopTimeout bounds the orderly end of everything.
 	upStopTimeout = time.Minute
 	// pingTimeout bounds the check of the server of DATABASE_URL, which may be far away.
 	pingTimeout = 10 * time.Second
@@ -92,28 +92,24 @@ type system struct {
 	console *console
 	logs    string          // the folder of the replicas' logs
 	server  *localpg.Server // nil with DATABASE_URL
-	// stopping is closed before the server is stopped.
-	stopping chan struct{}
-	running  []*running
+	running []*running
 }
 
 // up runs everything until ctx ends.
 func up(ctx context.Context, p process, o upOptions) error {
-	s := &system{
-		process: p, upOptions: o, console: &console{out: p.stdout}, logs: filepath.Join(o.data, "log"),
-		stopping: make(chan struct{}),
-	}
+	s := &system{process: p, upOptions: o, console: &console{out: p.stdout}, logs: filepath.Join(o.data, "log")}
 	if err := os.MkdirAll(s.logs, 0o755); err != nil {
 		return fmt.Errorf("make the data folder: %w", err)
 	}
-	parts := []lifecycle.Part{{Name: "binaries", Start: s.findBinaries}, s.databasePart()}
+	database := lifecycle.Part{Name: "PostgreSQL", Start: s.startServer, Run: s.keepServer}
+	if s.environ["DATABASE_URL"] != "" {
+		database = lifecycle.Part{Name: "PostgreSQL", Start: s.ping}
+	}
+	parts := []lifecycle.Part{{Name: "binaries", Start: s.findBinaries}, database}
 	for _, service := range o.services {
 		r := &running{system: s, service: service}
 		s.running = append(s.running, r)
-		parts = append(parts, r.schemaPart(), r.balancerPart(), r.replicasPart())
-		if service.Worker != "" {
-			parts = append(parts, r.workerPart())
-		}
+		parts = append(parts, r.parts()...)
 	}
 	parts = append(parts, lifecycle.Part{Name: "table", Start: s.printTable, Stop: func(context.Context) error {
 		s.console.say("") // after the terminal's own ^C
@@ -144,23 +140,7 @@ func (s *system) findBinaries(ctx context.Context) (err error) {
 	return nil
 }
 
-// databasePart runs the private server, or checks the one of DATABASE_URL once, before every replica does.
-func (s *system) databasePart() lifecycle.Part {
-	if s.environ["DATABASE_URL"] != "" {
-		return lifecycle.Part{Name: "PostgreSQL", Start: s.ping}
-	}
-	return lifecycle.Part{
-		Name: "PostgreSQL", Start: s.startServer, Run: s.keepServer,
-		Stop: func(ctx context.Context) error {
-			s.console.say("Stopping PostgreSQL")
-			close(s.stopping)
-			ctx, cancel := hurried(ctx, s.hurry)
-			defer cancel()
-			return s.server.Stop(ctx)
-		},
-	}
-}
-
+// ping checks the server of DATABASE_URL once, before every replica does.
 func (s *system) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
@@ -195,40 +175,36 @@ func (s *system) startServer(ctx context.Context) (err error) {
 // urlFile returns the path of the file with the superuser's URL, for psql.
 func (s *system) urlFile() string { return filepath.Join(s.data, "database-url") }
 
-// keepServer starts the private server again when it ends by itself.
+// keepServer starts the private server again when it ends by itself, until ctx ends, and stops it then.
 func (s *system) keepServer(ctx context.Context) error {
-	ctx, cancel := hurried(ctx, s.stopping)
-	defer cancel()
 	for {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			s.console.say("Stopping PostgreSQL")
+			ctx, cancel := stopContext(ctx, s.process)
+			defer cancel()
+			return s.server.Stop(ctx)
 		case <-s.server.Done():
 		}
-		select {
-		case <-s.stopping: // its end is that of the stop
-			return context.Canceled
-		default:
-		}
 		s.console.say("PostgreSQL ended by itself; starting it again")
-		if err := s.server.Restart(ctx); err != nil {
-			return fmt.Errorf("it ended by itself and could not be started again, see %s: %w", s.server.LogFile(),
-				errors.Join(ctx.Err(), err))
+		err := s.server.Restart(ctx)
+		if err == nil {
+			s.console.say("PostgreSQL is back")
+		} else if ctx.Err() == nil {
+			return fmt.Errorf("it ended by itself and could not be started again, see %s: %w", s.server.LogFile(), err)
 		}
-		s.console.say("PostgreSQL is back")
 	}
 }
 
-// replicaEnviron returns the environment of the replicas without what up sets itself.
+// replicaEnviron returns the environment of the replicas.
 func (s *system) replicaEnviron() map[string]string {
 	env := maps.Clone(s.environ)
+	if s.server != nil {
+		env = local.Environ(s.environ)
+	}
 	delete(env, "INTERNAL_HTTP_ADDR") // the balancer has one address
 	if env["SHUTDOWN_DELAY"] == "" {
 		env["SHUTDOWN_DELAY"] = shutdownDelay
-	}
-	if s.server != nil { // these name another server
-		delete(env, "DB_POOLER")
-		delete(env, "MIGRATE_DATABASE_URL")
 	}
 	return env
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"database/sql"
 	"fmt"
 	"maps"
 	"net"
@@ -12,11 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-
-	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/dbtest"
@@ -67,7 +63,12 @@ func readTable(t *testing.T, r *rowlock) table {
 func TestUp(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(folder(t), "data")
+	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:8083")
+	if err == nil { // else another program has it
+		defer func() { _ = taken.Close() }()
+	}
 	r := start(t, nil, "up", "--replicas", "2", "--data", data)
+	r.await("Port 8083 is in use: counts is at http://127.0.0.1:")
 	tab := readTable(t, r)
 	if len(tab.replicas) != 2 || len(tab.try) != len(services.All()) {
 		t.Fatalf("replicas %v, want 2; to try %v, want one line of each service", tab.replicas, tab.try)
@@ -80,12 +81,8 @@ func TestUp(t *testing.T) {
 	}
 
 	t.Log("the replicas run with the role that may change rows only")
-	url, err := os.ReadFile(filepath.Join(data, "database-url"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	want := strings.Join(services.Names(), "_app,") + "_app"
-	if got := users(t, strings.TrimSpace(string(url))); got != want {
+	if got := users(t, superuser(t, data)); got != want {
 		t.Errorf("the replicas are connected as %q", got)
 	}
 
@@ -190,36 +187,62 @@ func survivesKill9(t *testing.T, r *rowlock, data string) {
 	}
 	t.Log("two at once in one folder are refused")
 	second := start(t, nil, "up", "--data", data)
-	if status := second.end(); status != 1 || !strings.Contains(second.output(), "--data") {
+	if status := second.end(); status != exitError || !strings.Contains(second.output(), "--data") {
 		t.Errorf("status %d: %s", status, second.output())
 	}
-	r.signal(syscall.SIGTERM)
-	if status := r.end(); status != 0 {
-		t.Errorf("exit status %d", status)
+	secondCtrlC(t, r, tab, data)
+}
+
+// secondCtrlC ends rowlock up while a request waits for a lock, which delays an orderly stop.
+func secondCtrlC(t *testing.T, r *rowlock, tab table, data string) {
+	t.Helper()
+	t.Log("the second Ctrl-C does not wait")
+	db := dbtest.Dial(t, superuser(t, data))
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer func() { _ = tx.Rollback() }()
+	const lock = `SELECT FROM counts.count_values WHERE item_id = 'apples' FOR UPDATE`
+	if _, err := tx.ExecContext(t.Context(), lock); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _, _, _ = try(t.Context(), http.MethodPost, tab.url+"/api/v1/counts/apples/increase") }()
+	r.until("the increase waits for the row", func() bool {
+		var waiting int
+		const query = `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'`
+		err := db.QueryRowContext(t.Context(), query).Scan(&waiting)
+		return err == nil && waiting > 0
+	})
+	below := descendants(t, r.cmd.Process.Pid)
+	r.signal(syscall.SIGINT)
+	r.await("Stopping 1 replica of counts")
+	r.signal(syscall.SIGINT)
+	if status := r.end(); status != exitKilled {
+		t.Errorf("exit status %d, want %d", status, exitKilled)
+	}
+	allGone(t, below)
+}
+
+// superuser returns the URL that up has left for psql.
+func superuser(t *testing.T, data string) string {
+	t.Helper()
+	url, err := os.ReadFile(filepath.Join(data, "database-url"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(url))
 }
 
 // users returns the roles that other clients are connected as.
 func users(t *testing.T, dsn string) string {
 	t.Helper()
-	db := dial(t, dsn)
 	var names string
-	if err := db.QueryRowContext(t.Context(), `SELECT string_agg(DISTINCT usename, ',') FROM pg_stat_activity
+	if err := dbtest.Dial(t, dsn).QueryRowContext(t.Context(), `SELECT string_agg(DISTINCT usename, ',') FROM pg_stat_activity
 		WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`).Scan(&names); err != nil {
 		t.Fatal(err)
 	}
 	return names
-}
-
-func dial(t *testing.T, dsn string) *sql.DB {
-	t.Helper()
-	connector, err := pq.NewConnector(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	db := sql.OpenDB(connector)
-	t.Cleanup(func() { _ = db.Close() })
-	return db
 }
 
 func TestUpOnAServerThatIsThere(t *testing.T) {
@@ -230,7 +253,7 @@ func TestUpOnAServerThatIsThere(t *testing.T) {
 	tab := readTable(t, r)
 	shell(t, tab.try["counts"])
 	var value int
-	err := dial(t, dsn).QueryRowContext(t.Context(), `SELECT current_value FROM counts.count_values`).Scan(&value)
+	err := dbtest.Dial(t, dsn).QueryRowContext(t.Context(), `SELECT current_value FROM counts.count_values`).Scan(&value)
 	if err != nil || value != 1 {
 		t.Errorf("value %d, %v", value, err)
 	}
@@ -240,144 +263,5 @@ func TestUpOnAServerThatIsThere(t *testing.T) {
 	}
 	if out := r.output(); strings.Contains(out, "Starting PostgreSQL") || strings.Contains(out, "Stopping PostgreSQL") {
 		t.Error("it ran a server of its own too")
-	}
-}
-
-// A request that waits for a lock delays an orderly stop; the second Ctrl-C does not wait.
-func TestTheSecondCtrlCIsImmediate(t *testing.T) {
-	t.Parallel()
-	data := folder(t)
-	r := start(t, nil, "up", "--replicas", "2", "--data", data, "--service", "counts")
-	tab := readTable(t, r)
-	shell(t, tab.try["counts"])
-	url, err := os.ReadFile(filepath.Join(data, "database-url"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	db := dial(t, strings.TrimSpace(string(url)))
-	tx, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = tx.Rollback() }()
-	if _, err := tx.ExecContext(
-		t.Context(), `SELECT FROM counts.count_values WHERE item_id = 'apples' FOR UPDATE`,
-	); err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	wg.Go(func() {
-		_, _, _, _ = try(t.Context(), http.MethodPost, tab.url+"/api/v1/counts/apples/increase")
-	})
-	r.until("the increase waits for the row", func() bool {
-		var waiting int
-		err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'`).Scan(
-			&waiting)
-		return err == nil && waiting > 0
-	})
-
-	below := descendants(t, r.cmd.Process.Pid)
-	r.signal(syscall.SIGINT)
-	r.await("Stopping 2 replicas of counts")
-	r.signal(syscall.SIGINT)
-	if status := r.end(); status != exitKilled {
-		t.Errorf("exit status %d, want %d", status, exitKilled)
-	}
-	allGone(t, below)
-}
-
-// A client that does not send the end of its body does not prevent the orderly stop of PostgreSQL.
-func TestUpStopsInSpiteOfASlowClient(t *testing.T) {
-	t.Parallel()
-	data := folder(t)
-	r := start(t, map[string]string{
-		"DB_LOCK_TIMEOUT": "100ms", "DB_STATEMENT_TIMEOUT": "200ms", "REQUEST_TIMEOUT": "300ms", "SHUTDOWN_TIMEOUT": "400ms",
-	}, "up", "--replicas", "1", "--data", data, "--service", "counts")
-	tab := readTable(t, r)
-	var d net.Dialer
-	conn, err := d.DialContext(t.Context(), "tcp", strings.TrimPrefix(tab.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	request := "POST /api/v1/counts/x/increase HTTP/1.1\r\nHost: h\r\n" +
-		"Content-Type: application/json\r\nContent-Length: 12\r\n\r\n{"
-	if _, err := conn.Write([]byte(request)); err != nil {
-		t.Fatal(err)
-	}
-	shell(t, tab.try["counts"]) // the balancer has accepted the other connection before this one
-	r.signal(syscall.SIGINT)
-	r.end()
-	log, err := os.ReadFile(filepath.Join(data, "postgres", "server.log"))
-	if err != nil || !strings.Contains(string(log), "database system is shut down") {
-		t.Errorf("PostgreSQL was not shut down in order: %v", err)
-	}
-}
-
-func TestUpRefuses(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		args   []string
-		env    map[string]string
-		status int
-		want   string
-	}{
-		{args: []string{"up", "--replicas", "0"}, status: exitUsage, want: "--replicas 0 is not between 1 and 40"},
-		{args: []string{"up", "--replicas", "x"}, status: exitUsage, want: "invalid argument"},
-		{args: []string{"up", "counts"}, status: exitUsage, want: `unexpected argument "counts"`},
-		{
-			args: []string{"up", "--service", "bananas"}, status: exitUsage,
-			want: `there is no service "bananas"; the services are counts`,
-		},
-		{args: []string{"up", "--data", "/dev/null/x"}, status: exitError, want: "/dev/null"},
-		{
-			args: []string{"up", "--service", "counts", "--data", folder(t)}, status: exitError, want: "DB_LOCK_TIMEOUT",
-			env: map[string]string{"DATABASE_URL": dbtest.Empty(t), "DB_LOCK_TIMEOUT": "never"},
-		},
-		{
-			args: []string{"up", "--service", "counts", "--data", folder(t)}, status: exitError, want: "sslmode",
-			env: map[string]string{"DATABASE_URL": "postgres://127.0.0.1:1/x"},
-		},
-		{
-			args: []string{"up", "--service", "counts", "--data", folder(t)}, status: exitError, want: "connection refused",
-			env: map[string]string{"DATABASE_URL": "postgres://127.0.0.1:1/x?sslmode=disable"},
-		},
-		{
-			args: []string{"up", "--fresh"}, status: exitUsage, want: "--fresh empties the private PostgreSQL, but DATABASE_URL",
-			env: map[string]string{"DATABASE_URL": "postgres://127.0.0.1:1/x?sslmode=disable"},
-		},
-	} {
-		r := start(t, tt.env, tt.args...)
-		if status := r.end(); status != tt.status || !strings.Contains(r.output(), tt.want) {
-			t.Errorf("%v: status %d, want %d; said %s", tt.args, status, tt.status, r.output())
-		}
-		if strings.Contains(tt.env["DATABASE_URL"], "127.0.0.1:1/") && strings.Contains(r.output(), "counts-1") {
-			t.Errorf("%v: replicas were started: %s", tt.args, r.output())
-		}
-	}
-}
-
-func TestUpTakesAnotherPortWhereItsOwnIsInUse(t *testing.T) {
-	t.Parallel()
-	var lc net.ListenConfig
-	taken, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = taken.Close() }()
-	var said strings.Builder
-	address, _ := taken.Addr().(*net.TCPAddr)
-	r := &running{
-		system: &system{console: &console{out: &said}}, service: services.Service{Name: "counts", Port: address.Port},
-	}
-	if r.listener, err = r.listen(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = r.listener.Close() }()
-	if want := fmt.Sprintf(
-		"Port %d is in use: counts is at %s instead\n", address.Port, r.listener.Addr(),
-	); said.String() != want {
-		t.Errorf("said %q, want %q", said.String(), want)
 	}
 }

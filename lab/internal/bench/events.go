@@ -154,7 +154,7 @@ func (e *events) work(name string, n int) func(context.Context) (Result, error) 
 			return Result{}, err
 		}
 		set, err := e.launch(ctx, local.Spec{
-			Args: []string{"work"}, NoAPI: true,
+			Command: "work",
 			Environ: map[string]string{"DATABASE_URL": t.url, "WORKER_CONCURRENCY": strconv.Itoa(n)},
 		}, n)
 		if err != nil {

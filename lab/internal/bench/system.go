@@ -96,10 +96,7 @@ func (r *runner) start(ctx, hurry context.Context, n int) (err error) {
 	r.machine = fmt.Sprintf("%s, %d cores, PostgreSQL %s with its default settings", cpu(), runtime.NumCPU(), version)
 	r.environ = map[string]string{}
 	maps.Copy(r.environ, service.Environ)
-	maps.Copy(r.environ, r.host.Environ)
-	for _, name := range []string{"INTERNAL_HTTP_ADDR", "DB_POOLER", "MIGRATE_DATABASE_URL"} {
-		delete(r.environ, name) // they would be about another server
-	}
+	maps.Copy(r.environ, local.Environ(r.host.Environ))
 	if err := local.Provision(ctx, r.binary, r.url, local.SchemaOf(service), r.environ); err != nil {
 		return err
 	}

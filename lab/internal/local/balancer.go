@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -35,65 +36,64 @@ const (
 	requestTimeout = time.Minute
 )
 
-// Source lists the replicas that take requests. [Set] implements it.
-type Source interface {
-	// Backends is called once for each request. The caller does not change the list.
-	Backends() []Backend
-}
+// stopTime bounds the wait for requests in flight, whose clients may be slow to send or to read.
+const stopTime = 5 * time.Second
 
 // Balancer gives the replicas of a service one address. It is a reverse proxy that takes them in turn.
 //
 // A replica that cannot be dialled has seen nothing of the request, so the next one is asked. A request
 // that was sent is never sent again: when its answer is lost, the client gets 500 OUTCOME_UNKNOWN.
 type Balancer struct {
-	service string
-	server  *http.Server
-	base    *http.Transport
+	service  string
+	listener net.Listener
+	server   *http.Server
+	base     *http.Transport
+	set      atomic.Pointer[Set] // nil before To
+	next     atomic.Uint64
 }
 
-// NewBalancer returns a balancer for the replicas of source.
-func NewBalancer(service string, source Source) *Balancer {
-	base := &http.Transport{
+// NewBalancer listens on a port of 127.0.0.1, on a free one where it is 0, and refuses requests until
+// [Balancer.To] names replicas.
+func NewBalancer(ctx context.Context, service string, port int) (*Balancer, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return nil, fmt.Errorf("find a port for %s: %w", service, err)
+	}
+	b := &Balancer{service: service, listener: listener, base: &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
 		MaxIdleConnsPerHost: maxIdle,
 		IdleConnTimeout:     idleTimeout,
 		DisableCompression:  true, // answers pass unchanged
-	}
-	b := &Balancer{service: service, base: base}
+	}}
 	silent := slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
 	b.server = &http.Server{
-		Handler: &httputil.ReverseProxy{
-			Rewrite:      rewrite,
-			Transport:    &turns{service: service, source: source, base: base},
-			ErrorHandler: b.fail,
-			ErrorLog:     silent,
-		},
+		Handler:           &httputil.ReverseProxy{Rewrite: rewrite, Transport: b, ErrorHandler: b.fail, ErrorLog: silent},
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       requestTimeout,
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          silent,
 	}
-	return b
+	go func() { _ = b.server.Serve(listener) }() // until Stop
+	return b, nil
 }
 
-// Serve accepts connections on ln, which it closes at the end. It returns nil after [Balancer.Shutdown].
-func (b *Balancer) Serve(ln net.Listener) error {
-	if err := b.server.Serve(ln); err != nil && !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("balancer of %s: %w", b.service, err)
+// URL returns the address.
+func (b *Balancer) URL() string { return "http://" + b.listener.Addr().String() }
+
+// To sends requests to the replicas of set from now on; to none where it is nil.
+func (b *Balancer) To(set *Set) { b.set.Store(set) }
+
+// Stop stops accepting connections and waits for the requests in flight, up to five seconds or until ctx ends; then it
+// closes their connections and returns an error.
+func (b *Balancer) Stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, stopTime)
+	defer cancel()
+	defer b.base.CloseIdleConnections()
+	if err := b.server.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("balancer of %s: requests were cut off: %w", b.service, err), b.server.Close())
 	}
 	return nil
-}
-
-// Shutdown stops accepting connections and waits for the requests in flight. When ctx ends first, it closes
-// their connections and returns the context's error.
-func (b *Balancer) Shutdown(ctx context.Context) error {
-	defer b.base.CloseIdleConnections()
-	err := b.server.Shutdown(ctx)
-	if err != nil {
-		err = errors.Join(fmt.Errorf("balancer of %s: requests were cut off: %w", b.service, err), b.server.Close())
-	}
-	return err
 }
 
 // rewrite passes path and query on unchanged, invalid ones too: the service answers them.
@@ -126,28 +126,23 @@ func (b *Balancer) problem(method string, err error) *problem.Error {
 // errNotSent reports that the request was sent to no replica.
 var errNotSent = errors.New("no replica could be reached")
 
-// turns is a transport that takes the replicas in turn.
-type turns struct {
-	service string
-	source  Source
-	base    http.RoundTripper
-	next    atomic.Uint64
-}
-
 // RoundTrip sends the request to the next replica that can be dialled.
-func (t *turns) RoundTrip(req *http.Request) (*http.Response, error) {
-	list := t.source.Backends()
-	notSent := fmt.Errorf("%s: %w", t.service, errNotSent)
-	first := t.next.Add(1)
+func (b *Balancer) RoundTrip(req *http.Request) (*http.Response, error) {
+	var list []Status
+	if set := b.set.Load(); set != nil {
+		list = set.Ready()
+	}
+	notSent := errNotSent
+	first := b.next.Add(1)
 	for i := range uint64(len(list)) {
-		backend := list[(first+i)%uint64(len(list))]
-		resp, err := t.base.RoundTrip(addressed(req, backend.Addr))
+		replica := list[(first+i)%uint64(len(list))]
+		resp, err := b.base.RoundTrip(addressed(req, replica.API))
 		if err == nil {
-			resp.Header.Set(ServedBy, backend.Name)
+			resp.Header.Set(ServedBy, replica.Name)
 			return resp, nil
 		}
 		if !isDialError(err) || req.Context().Err() != nil {
-			return nil, fmt.Errorf("%s: %w", backend.Name, err)
+			return nil, fmt.Errorf("%s: %w", replica.Name, err)
 		}
 		notSent = errors.Join(notSent, err)
 	}

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -66,7 +65,6 @@ func fake(part string) int {
 		line, _ := io.ReadAll(r.Body)
 		_, _ = fmt.Fprintln(os.Stdout, string(line))
 	})
-	_, _ = fmt.Fprintln(os.Stderr, `{"level":"INFO","msg":"config","args":"`+strings.Join(os.Args[1:], " ")+`"}`)
 	if part != "worker" {
 		fakeListen("api", os.Getenv("HTTP_ADDR"), api)
 	}
@@ -91,11 +89,7 @@ func fakeListen(server, addr string, h http.Handler) {
 
 // fakeParent is a program that runs two replicas and is about to be killed.
 func fakeParent(term <-chan os.Signal) int {
-	spec, err := fakeSpec("serve")
-	if err != nil {
-		panic(err)
-	}
-	set, err := Start(context.Background(), spec, 2)
+	set, err := Start(context.Background(), fakeSpec("serve"), 2)
 	if err != nil {
 		panic(err)
 	}
@@ -107,12 +101,10 @@ func fakeParent(term <-chan os.Signal) int {
 	return 1
 }
 
-func fakeSpec(part string) (Spec, error) {
+func fakeSpec(part string) Spec {
 	self, err := os.Executable()
-	return Spec{
-		Service: "fake", Path: self,
-		Environ:      map[string]string{fakeVariable: part},
-		StartTimeout: 20 * time.Second,
-		StopTimeout:  10 * time.Second,
-	}, err
+	if err != nil {
+		panic(err)
+	}
+	return Spec{Service: "fake", Path: self, Environ: map[string]string{fakeVariable: part}}
 }

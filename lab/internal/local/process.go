@@ -23,15 +23,16 @@ const (
 	maxLine = 64 << 10
 	// drainTime bounds reading the output of an ended process: a grandchild that inherited it may go on writing.
 	drainTime = time.Second
+	// stopTimeout is the time from SIGTERM to SIGKILL, more than the services' SHUTDOWN_TIMEOUT.
+	stopTimeout = 25 * time.Second
 )
 
 // process is one process of a replica, from its start to its end.
 type process struct {
 	guarded *guard.Process
 	name    string
-	started time.Time
+	pid     int
 	line    func(replica string, line []byte)
-	noAPI   bool
 
 	ended chan struct{} // closed when the process has ended and its output is read
 	err   error         // how it ended, never nil; to be read when ended is closed
@@ -49,15 +50,13 @@ func launch(spec Spec, name string) (*process, error) {
 		return nil, fmt.Errorf("make a pipe for the output of %s: %w", name, err)
 	}
 	guarded, err := guard.Start(guard.Spec{
-		Path: spec.Path, Args: spec.Args, Env: spec.environ(), Output: w, Stop: syscall.SIGTERM, Grace: spec.StopTimeout,
+		Path: spec.Path, Args: []string{spec.Command}, Env: spec.environ(), Output: w, Grace: stopTimeout,
 	})
 	// The process has its own copy of the writing end.
 	if err = errors.Join(err, w.Close()); err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", name, err), r.Close())
 	}
-	p := &process{
-		guarded: guarded, name: name, started: time.Now(), line: spec.Line, noAPI: spec.NoAPI, ended: make(chan struct{}),
-	}
+	p := &process{guarded: guarded, name: name, pid: guarded.PID(), line: spec.Line, ended: make(chan struct{})}
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -124,11 +123,11 @@ func (p *process) note(line []byte) {
 	}
 }
 
-// addrs returns the addresses; known reports whether all that the set needs are there.
-func (p *process) addrs() (api, admin string, known bool) {
+// addrs returns the addresses, empty until they are known.
+func (p *process) addrs() (api, admin string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.api, p.admin, p.admin != "" && (p.api != "" || p.noAPI)
+	return p.api, p.admin
 }
 
 // errExit0 is how a process ends that did not fail.
@@ -156,12 +155,10 @@ func (p *process) signal(sig syscall.Signal) error {
 	return nil
 }
 
-// stop ends the process by SIGTERM, by SIGKILL after the timeout or when now is closed, and returns when it has ended.
-func (p *process) stop(timeout time.Duration, now <-chan struct{}) error {
+// stop ends the process by SIGTERM, by SIGKILL after stopTimeout or when now is closed, and returns when it has ended.
+func (p *process) stop(now <-chan struct{}) error {
 	// A paused process does not see SIGTERM before SIGCONT.
 	err := errors.Join(p.signal(syscall.SIGTERM), p.signal(syscall.SIGCONT))
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
 	select {
 	case <-p.ended:
 		if !errors.Is(p.err, errExit0) {
@@ -170,8 +167,8 @@ func (p *process) stop(timeout time.Duration, now <-chan struct{}) error {
 		return err
 	case <-now:
 		err = errors.Join(err, fmt.Errorf("%s was killed", p.name))
-	case <-timer.C:
-		err = errors.Join(err, fmt.Errorf("%s did not stop within %s and was killed", p.name, timeout))
+	case <-time.After(stopTimeout):
+		err = errors.Join(err, fmt.Errorf("%s did not stop within %s and was killed", p.name, stopTimeout))
 	}
 	err = errors.Join(err, p.signal(syscall.SIGKILL))
 	<-p.ended

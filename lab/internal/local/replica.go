@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,8 @@ const (
 	readyPoll = 100 * time.Millisecond
 	// readyTimeout bounds one question.
 	readyTimeout = 2 * time.Second
+	// startTimeout bounds the time from the start of a process, migrations included, until it is ready the first time.
+	startTimeout = time.Minute
 	// readyMisses is how many questions in a row stay without an answer until a ready replica counts as not ready. An
 	// answer other than 200 counts at once.
 	readyMisses = 3
@@ -36,10 +39,12 @@ type Replica struct {
 
 	mu      sync.Mutex
 	process *process // nil while none runs
-	leaving *process // was sent SIGTERM: it is not listed whatever /readyz says
+	leaving bool     // the process was sent SIGTERM: it is not listed whatever /readyz says
 	ready   bool
 	starts  int
 	flips   int
+
+	stopErr error // how the stop of the set went; to be read after its end
 }
 
 // Name returns the name of the replica, such as "counts-2".
@@ -51,8 +56,8 @@ func (r *Replica) Status() Status {
 	defer r.mu.Unlock()
 	st := Status{Name: r.name, Ready: r.ready, Starts: r.starts, Flips: r.flips}
 	if r.process != nil {
-		st.PID = r.process.guarded.PID()
-		st.API, st.Admin, _ = r.process.addrs()
+		st.PID = r.process.pid
+		st.API, st.Admin = r.process.addrs()
 	}
 	return st
 }
@@ -63,9 +68,8 @@ func (r *Replica) Kill() error { return r.signal(syscall.SIGKILL) }
 // Terminate unlists the replica and sends SIGTERM to the process; the set starts the replica again.
 func (r *Replica) Terminate() error {
 	r.mu.Lock()
-	r.leaving = r.process
+	r.leaving, r.ready = true, false
 	r.mu.Unlock()
-	r.setReady(nil, false)
 	return r.signal(syscall.SIGTERM)
 }
 
@@ -76,53 +80,45 @@ func (r *Replica) Pause() error { return r.signal(syscall.SIGSTOP) }
 func (r *Replica) Resume() error { return r.signal(syscall.SIGCONT) }
 
 func (r *Replica) signal(sig syscall.Signal) error {
-	if p := r.current(); p != nil {
-		return p.signal(sig)
-	}
-	return fmt.Errorf("%s: not running at the moment", r.name)
-}
-
-func (r *Replica) current() *process {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.process
+	p := r.process
+	r.mu.Unlock()
+	if p == nil {
+		return fmt.Errorf("%s: not running at the moment", r.name)
+	}
+	return p.signal(sig)
 }
 
-// supervise starts the replica again and again until the set's life ends. The result of the first start is sent to
+// supervise runs the replica again and again until life ends. The result of the first start is sent to
 // first; when it failed it was the last one.
 func (r *Replica) supervise(life context.Context, first chan<- error) {
-	wait := firstPause
+	wait, starting := firstPause, true
 	for {
-		p, err := r.start(life)
-		if err == nil {
-			err = r.follow(life, p, func() {
-				if first != nil {
-					first <- nil
-					first = nil
-				}
-				r.set.spec.Notify(Event{
-					Kind: Ready, Replica: r.name, PID: p.guarded.PID(), Starts: r.Status().Starts, After: time.Since(p.started),
-				})
-			})
-		}
-		event := Event{Kind: Ended, Replica: r.name, Starts: r.Status().Starts, Err: errors.Join(err, r.end(life, p))}
-		if first != nil {
+		begin := time.Now()
+		pid, err := r.run(life, func(pid int) {
+			if starting {
+				starting = false
+				first <- nil
+				return
+			}
+			r.set.spec.Say(fmt.Sprintf("%s is back (process %d)", r.name, pid))
+		})
+		if starting {
 			first <- err
 			return
 		}
 		if life.Err() != nil {
 			return
 		}
-		if p != nil {
-			event.PID, event.After = p.guarded.PID(), time.Since(p.started)
-		}
-		if event.After >= steadyAfter {
+		took := time.Since(begin)
+		if took >= steadyAfter {
 			wait = firstPause
 		}
-		event.Pause = wait/2 + rand.N(wait) // jitter, so that replicas that ended together do not start together
-		r.set.spec.Notify(event)
+		pause := wait/2 + rand.N(wait) // jitter, so that replicas that ended together do not start together
+		r.set.spec.Say(fmt.Sprintf("%s (process %d) ended after %s: %v; starting it again in %s", r.name, pid,
+			took.Round(time.Millisecond), err, pause.Round(time.Millisecond)))
 		select {
-		case <-time.After(event.Pause):
+		case <-time.After(pause):
 		case <-life.Done():
 			return
 		}
@@ -130,42 +126,35 @@ func (r *Replica) supervise(life context.Context, first chan<- error) {
 	}
 }
 
-// start launches the process, unless the set is stopped.
-func (r *Replica) start(life context.Context) (*process, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err := life.Err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", r.name, err)
+// run runs one process to its end and calls ready when it takes requests. The error says how it ended, or why it was
+// never ready.
+func (r *Replica) run(life context.Context, ready func(pid int)) (pid int, err error) {
+	p, err := launch(r.set.spec, r.name)
+	if err != nil {
+		return 0, err
 	}
+	r.mu.Lock()
+	r.process, r.leaving = p, false
 	r.starts++
-	p, err := launch(r.set.spec, r.name) //nolint:contextcheck // a process ends by a signal, not with a context
-	if err == nil {
-		r.process = p
-	}
-	return p, err
-}
-
-// end waits until the process has ended, after killing it unless the set's Stop ends it, and returns how it ended. nil
-// is allowed.
-func (r *Replica) end(life context.Context, p *process) error {
-	r.setReady(nil, false)
-	if p == nil {
-		return nil
-	}
-	if life.Err() == nil {
-		_ = p.signal(syscall.SIGKILL) // no error when it has ended
-	}
-	<-p.ended
-	r.mu.Lock()
-	r.process = nil
 	r.mu.Unlock()
-	return p.err
+
+	err = r.follow(life, p, func() { ready(p.pid) })
+	if life.Err() != nil {
+		r.stopErr = p.stop(r.set.now)
+	} else {
+		_ = p.signal(syscall.SIGKILL) // no error when it has ended
+		<-p.ended
+	}
+	r.mu.Lock()
+	r.process, r.ready = nil, false
+	r.mu.Unlock()
+	return p.pid, cmp.Or(err, p.err)
 }
 
-// follow lists and unlists the replica by /readyz until the process or life ends, and calls up when it is ready the
-// first time. The error says why it never was.
-func (r *Replica) follow(life context.Context, p *process, up func()) error {
-	timeout := time.After(r.set.spec.StartTimeout)
+// follow lists and unlists the replica by /readyz until the process or life ends, and calls ready the first
+// time. The error says why it never was.
+func (r *Replica) follow(life context.Context, p *process, ready func()) error {
+	timeout := time.After(startTimeout)
 	poll := time.NewTicker(startPoll)
 	defer poll.Stop()
 	was, misses := false, 0
@@ -182,25 +171,25 @@ func (r *Replica) follow(life context.Context, p *process, up func()) error {
 			return fmt.Errorf("%s: %w", r.name, life.Err())
 		case <-timeout:
 			if !was {
-				return fmt.Errorf("%s was not ready within %s: %w", r.name, r.set.spec.StartTimeout, last)
+				return fmt.Errorf("%s was not ready within %s: %w", r.name, startTimeout, last)
 			}
 		}
-		_, admin, known := p.addrs()
-		if !known {
+		api, admin := p.addrs()
+		if admin == "" || api == "" && r.set.spec.Command == serve {
 			continue
 		}
 		answered, err := r.ask(life, admin)
 		switch {
 		case err == nil:
 			misses = 0
-			r.setReady(p, true)
+			r.list(true)
 			if !was {
 				was = true
 				poll.Reset(readyPoll)
-				up()
+				ready()
 			}
 		case answered || misses+1 >= readyMisses:
-			r.setReady(p, false)
+			r.list(false)
 		default:
 			misses++
 		}
@@ -228,18 +217,12 @@ func (r *Replica) ask(ctx context.Context, admin string) (answered bool, err err
 	return true, nil
 }
 
-// setReady lists or unlists the replica. Only its current process can list it. A process that runs and becomes not
-// ready counts as a flip; p is nil when the process ends.
-func (r *Replica) setReady(p *process, ready bool) {
+// list lists or unlists the replica, unless it was terminated. One that becomes not ready while it runs has flipped.
+func (r *Replica) list(ready bool) {
 	r.mu.Lock()
-	ready = ready && p == r.process && p != r.leaving
-	changed := r.ready != ready
-	if changed && !ready && p != nil && p == r.process {
+	defer r.mu.Unlock()
+	if r.ready && !ready {
 		r.flips++
 	}
-	r.ready = ready
-	r.mu.Unlock()
-	if changed {
-		r.set.list()
-	}
+	r.ready = ready && !r.leaving
 }

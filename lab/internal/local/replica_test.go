@@ -9,55 +9,11 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/rowlock/rowlock/platform/waittest"
 )
-
-// recorder keeps the events and lines of a set.
-type recorder struct {
-	mu     sync.Mutex
-	events []Event
-	lines  bytes.Buffer
-}
-
-func (r *recorder) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.lines.Write(p)
-}
-
-func (r *recorder) printed() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.lines.String()
-}
-
-func (r *recorder) of(replica string) []Event {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(r.events), func(e Event) bool { return e.Replica != replica })
-}
-
-func spec(t *testing.T, part string) (Spec, *recorder) {
-	t.Helper()
-	s, err := fakeSpec(part)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &recorder{}
-	s.Line = Prefixed(r)
-	s.Notify = func(e Event) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.events = append(r.events, e)
-	}
-	return s, r
-}
 
 func start(t *testing.T, s Spec, n int) *Set {
 	t.Helper()
@@ -97,137 +53,111 @@ func alive(pid int) bool {
 
 func TestReadinessDecidesWhichReplicasAreListed(t *testing.T) {
 	t.Parallel()
-	s, _ := spec(t, "serve")
-	set := start(t, s, 2)
+	set := start(t, fakeSpec("serve"), 2)
 	first, second := set.Replicas()[0], set.Replicas()[1]
-	list, a, b := set.Backends(), first.Status(), second.Status()
-	if want := []Backend{
-		{"fake-1", a.API},
-		{"fake-2", b.API},
-	}; !slices.Equal(list, want) || a.API == b.API || a.Starts != 1 ||
-		!a.Ready {
-		t.Errorf("listed are %v; %+v and %+v", list, a, b)
+	a, b := first.Status(), second.Status()
+	if list := set.Ready(); len(list) != 2 || list[0] != a || list[1] != b || a.API == b.API || a.Name != "fake-1" ||
+		a.Starts != 1 {
+		t.Errorf("listed are %+v", list)
 	}
 	tell(t, first, "/set?ready=false", "")
 	waittest.Eventually(t, "the one that is not ready is unlisted", func() bool {
-		list := set.Backends()
+		list := set.Ready()
 		return len(list) == 1 && list[0].Name == "fake-2"
 	})
 	tell(t, first, "/set?ready=true", "")
-	waittest.Eventually(t, "it is listed again", func() bool { return len(set.Backends()) == 2 })
+	waittest.Eventually(t, "it is listed again", func() bool { return len(set.Ready()) == 2 })
 	if a, b := first.Status(), second.Status(); a.Starts != 1 || a.Flips != 1 || b.Flips != 0 {
 		t.Errorf("%+v and %+v, want one flip of the first", a, b)
 	}
-	if err := second.Pause(); err != nil {
-		t.Fatal(err)
-	}
-	waittest.Eventually(t, "the paused one is unlisted", func() bool { return len(set.Backends()) == 1 })
-	if err := second.Resume(); err != nil {
-		t.Fatal(err)
-	}
-	waittest.Eventually(t, "it is listed again", func() bool { return len(set.Backends()) == 2 })
 }
 
 func TestStartFailsWithTheReason(t *testing.T) {
 	t.Parallel()
-	for want, change := range map[string]func(*Spec, func()){
-		"ended before it was ready: exit status 1 (fake: DATABASE_URL is required)": func(s *Spec, _ func()) {
-			s.Environ[fakeVariable] = "refuses"
-		},
-		"was not ready within 100ms: it has not said where it listens": func(s *Spec, _ func()) {
-			s.StartTimeout = 100 * time.Millisecond
-		},
-		"/nonexistent/counts": func(s *Spec, _ func()) { s.Path = "/nonexistent/counts" },
-		"context canceled":    func(_ *Spec, cancel func()) { cancel() },
+	refuses, missing := fakeSpec("refuses"), fakeSpec("silent")
+	missing.Path = "/nonexistent/counts"
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for want, c := range map[string]struct {
+		ctx  context.Context
+		spec Spec
+	}{
+		"ended before it was ready: exit status 1 (fake: DATABASE_URL is required)": {t.Context(), refuses},
+		missing.Path:       {t.Context(), missing},
+		"context canceled": {canceled, fakeSpec("silent")},
 	} {
-		t.Run(want, func(t *testing.T) {
-			t.Parallel()
-			s, _ := spec(t, "silent")
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			change(&s, cancel)
-			if _, err := Start(ctx, s, 2); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("error %v, want it to contain %q", err, want)
-			}
-		})
+		if _, err := Start(c.ctx, c.spec, 2); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want it to contain %q", err, want)
+		}
 	}
 }
 
 // A worker has no API: its admin listener alone is awaited. A set stops all replicas in order, a paused one too.
 func TestStopEndsAllBySIGTERM(t *testing.T) {
 	t.Parallel()
-	s, r := spec(t, "worker")
-	s.NoAPI, s.Args = true, []string{"work"}
+	s := fakeSpec("worker")
+	s.Command = "work"
+	s.Say = func(sentence string) { t.Errorf("it says %s", sentence) }
 	set, err := Start(t.Context(), s, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pids := []int{set.Replicas()[0].Status().PID, set.Replicas()[1].Status().PID}
-	if err := errors.Join(set.Replicas()[1].Pause(), set.Stop(t.Context()), set.Stop(t.Context())); err != nil {
+	a, b := set.Replicas()[0], set.Replicas()[1]
+	pids := []int{a.Status().PID, b.Status().PID}
+	if list := set.Ready(); len(list) != 0 || !a.Status().Ready {
+		t.Errorf("workers take requests: %+v", list)
+	}
+	if err := errors.Join(b.Pause(), set.Stop(t.Context()), set.Stop(t.Context())); err != nil {
 		t.Fatalf("stop: %v", err)
 	}
-	if alive(pids[0]) || alive(pids[1]) || len(set.Backends()) != 0 || set.Replicas()[0].Kill() == nil {
-		t.Errorf("after the stop there is %v, %v", pids, set.Backends())
-	}
-	for _, name := range []string{"fake-1", "fake-2"} {
-		if got := r.of(name); len(got) != 1 || got[0].Kind != Ready {
-			t.Errorf("events of %s: %+v, want one: ready", name, got)
-		}
+	if alive(pids[0]) || alive(pids[1]) || a.Status().Ready || a.Kill() == nil {
+		t.Errorf("after the stop there is %v, %+v", pids, a.Status())
 	}
 }
 
 func TestStopKillsWhatDoesNotEnd(t *testing.T) {
 	t.Parallel()
-	for want, timeout := range map[string]time.Duration{
-		"did not stop within 200ms and was killed": 200 * time.Millisecond, "was killed": time.Hour,
-	} {
-		s, _ := spec(t, "deaf")
-		s.StopTimeout = timeout
-		set, err := Start(t.Context(), s, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		if timeout == time.Hour {
-			cancel()
-		}
-		pid := set.Replicas()[0].Status().PID
-		if err := set.Stop(ctx); err == nil || !strings.Contains(err.Error(), want) || alive(pid) {
-			t.Errorf("stop: %v, want %s; alive %t", err, want, alive(pid))
-		}
-		cancel()
+	set, err := Start(t.Context(), fakeSpec("deaf"), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	pid := set.Replicas()[0].Status().PID
+	if err := set.Stop(ctx); err == nil || !strings.Contains(err.Error(), "fake-1 was killed") || alive(pid) {
+		t.Errorf("stop: %v; alive %t", err, alive(pid))
 	}
 }
 
 func TestAReplicaThatEndsIsStartedAgain(t *testing.T) {
 	t.Parallel()
-	s, r := spec(t, "serve")
+	s := fakeSpec("serve")
+	said := make(chan string, 4)
+	s.Say = func(sentence string) { said <- sentence }
 	set := start(t, s, 2)
-	before := set.Replicas()[1].Status()
-	if err := set.Replicas()[1].Kill(); err != nil {
+	first, second := set.Replicas()[0], set.Replicas()[1]
+	before := second.Status()
+	if err := second.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	waittest.Eventually(t, "both events are there", func() bool { return len(r.of("fake-2")) == 3 })
-	after, got := set.Replicas()[1].Status(), r.of("fake-2")
-	if after.PID == before.PID || after.Starts != 2 || len(set.Backends()) != 2 || set.Backends()[1].Addr != after.API {
-		t.Errorf("before %+v, after %+v, backends %v", before, after, set.Backends())
+	ended, back := <-said, <-said
+	after, list := second.Status(), set.Ready()
+	if after.PID == before.PID || after.Starts != 2 || len(list) != 2 || list[1] != after {
+		t.Errorf("before %+v, after %+v, listed %+v", before, after, list)
 	}
-	// The first pause is 100 ms x 0.5 to 1.5.
-	if e := got[1]; e.Kind != Ended || e.PID != before.PID || e.Starts != 1 ||
-		e.Err == nil || e.Err.Error() != "signal: killed" ||
-		e.Pause < firstPause/2 || e.Pause > firstPause*3/2 ||
-		got[2].Kind != Ready {
-		t.Errorf("its end is reported as %+v, its start as %+v", e, got[2])
+	if !strings.HasPrefix(ended, fmt.Sprintf("fake-2 (process %d) ended after ", before.PID)) ||
+		!strings.Contains(ended, ": signal: killed; starting it again in ") ||
+		back != fmt.Sprintf("fake-2 is back (process %d)", after.PID) {
+		t.Errorf("it says %q and %q", ended, back)
 	}
-	if err := set.Replicas()[0].Terminate(); err != nil {
+	if err := first.Terminate(); err != nil {
 		t.Fatal(err)
 	}
-	if list := set.Backends(); len(list) == 2 && list[0].Addr == before.API {
-		t.Errorf("a terminated replica is still listed: %v", list)
+	if first.Status().Ready && first.Status().Starts == 1 {
+		t.Error("a terminated replica is still listed")
 	}
-	waittest.Eventually(t, "it is listed again",
-		func() bool { return set.Replicas()[0].Status().Starts == 2 && len(set.Backends()) == 2 })
-	if flips := set.Replicas()[0].Status().Flips; flips != 0 {
+	waittest.Eventually(t, "it is listed again", func() bool { return first.Status().Starts == 2 && first.Status().Ready })
+	if flips := first.Status().Flips; flips != 0 {
 		t.Errorf("its end counts as %d flips", flips)
 	}
 }
@@ -235,8 +165,7 @@ func TestAReplicaThatEndsIsStartedAgain(t *testing.T) {
 // The program that runs a set is killed, and its replicas end.
 func TestReplicasEndWithTheirParent(t *testing.T) {
 	t.Parallel()
-	s, _ := spec(t, "parent")
-	cmd := exec.CommandContext(t.Context(), s.Path)
+	cmd := exec.CommandContext(t.Context(), fakeSpec("").Path)
 	cmd.Env = []string{fakeVariable + "=parent"}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -260,22 +189,21 @@ func TestReplicasEndWithTheirParent(t *testing.T) {
 	waittest.Eventually(t, "the replicas have ended", func() bool { return !alive(pids[0]) && !alive(pids[1]) })
 }
 
-func TestLinesArePassedOnWithTheirReplica(t *testing.T) {
+// Lines come with the replica's name, long ones in pieces.
+func TestLines(t *testing.T) {
 	t.Parallel()
-	s, r := spec(t, "serve")
-	s.Args = []string{"serve", "-x"}
-	set := start(t, s, 2)
+	s := fakeSpec("serve")
+	lines := make(chan string, 100)
+	s.Line = func(replica string, line []byte) { lines <- replica + " | " + string(line) }
+	set := start(t, s, 1)
 	long := strings.Repeat("x", 3*maxLine/2)
-	for _, line := range []string{"plain \\ words", long, ""} {
-		tell(t, set.Replicas()[1], "/say", line)
-	}
-	for _, want := range []string{
-		`fake-1 | {"level":"INFO","msg":"config","args":"serve -x"}` + "\n",
-		"fake-2 | plain \\ words\n",
-		"fake-2 | " + long[:maxLine] + "\n",
-		"fake-2 | " + long[maxLine:] + "\n",
-	} {
-		waittest.Eventually(t, want[:min(len(want), 60)], func() bool { return strings.Contains(r.printed(), want) })
+	tell(t, set.Replicas()[0], "/say", "plain \\ words\n\n"+long)
+	for _, want := range []string{"plain \\ words", long[:maxLine], long[maxLine:]} {
+		for line := range lines {
+			if line == "fake-1 | "+want {
+				break
+			}
+		}
 	}
 }
 
@@ -291,11 +219,7 @@ func TestNote(t *testing.T) {
 	} {
 		p.note([]byte(line))
 	}
-	if _, _, known := p.addrs(); known {
-		t.Error("the addresses are known without that of the API")
-	}
-	p.note([]byte(`{"msg":"listening","server":"api","addr":"a"}`))
-	if api, admin, known := p.addrs(); api != "a" || admin != "b" || !known || p.lastError != "it broke: badly" {
-		t.Errorf("addresses %q and %q, known %t, last error %q", api, admin, known, p.lastError)
+	if api, admin := p.addrs(); api != "" || admin != "b" || p.lastError != "it broke: badly" {
+		t.Errorf("addresses %q and %q, last error %q", api, admin, p.lastError)
 	}
 }

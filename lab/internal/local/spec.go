@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 )
 
 // Spec says what a [Set] runs.
@@ -15,23 +14,16 @@ type Spec struct {
 	Service string
 	// Path is the binary, see [Binary].
 	Path string
-	// Args are its arguments; none means "serve".
-	Args []string
-	// NoAPI says that the processes serve no API, as workers: only their admin listener is awaited, and they are no
-	// backends.
-	NoAPI bool
+	// Command is its argument; empty means "serve", the only one with an API.
+	Command string
 	// Environ is the whole environment of the processes. HTTP_ADDR, ADMIN_ADDR, LOG_FORMAT and, unless it is debug,
 	// LOG_LEVEL are overwritten: the addresses are read from the log.
 	Environ map[string]string
 	// Line is called with each line that a replica writes to its standard output or error, without the line break. The
 	// bytes are valid during the call only. Calls for one replica come one after the other. Nil drops the lines.
 	Line func(replica string, line []byte)
-	// Notify is called with what happens to the replicas, in order for each of them. Nil is allowed.
-	Notify func(Event)
-	// StartTimeout bounds the time from the start of a process, migrations included, until it is ready; 0 means 60 s.
-	StartTimeout time.Duration
-	// StopTimeout is the time from SIGTERM to SIGKILL; 0 means 25 s, more than the services' SHUTDOWN_TIMEOUT.
-	StopTimeout time.Duration
+	// Say is called with a sentence when a replica has ended by itself and when it is back. Nil drops them.
+	Say func(sentence string)
 }
 
 // Prefixed returns a function for [Spec.Line] that copies lines to w, each after the name of its replica.
@@ -46,18 +38,18 @@ func Prefixed(w io.Writer) func(replica string, line []byte) {
 }
 
 func (s Spec) withDefaults() Spec {
-	if len(s.Args) == 0 {
-		s.Args = []string{"serve"}
-	}
-	s.StartTimeout, s.StopTimeout = cmp.Or(s.StartTimeout, time.Minute), cmp.Or(s.StopTimeout, 25*time.Second)
+	s.Command = cmp.Or(s.Command, serve)
 	if s.Line == nil {
 		s.Line = func(string, []byte) {}
 	}
-	if s.Notify == nil {
-		s.Notify = func(Event) {}
+	if s.Say == nil {
+		s.Say = func(string) {}
 	}
 	return s
 }
+
+// serve is the command whose processes serve an API.
+const serve = "serve"
 
 // environ returns the environment of a process as "KEY=value".
 func (s Spec) environ() []string {
@@ -77,41 +69,6 @@ func Variables(environ map[string]string) []string {
 		list = append(list, name+"="+environ[name])
 	}
 	return list
-}
-
-// EventKind says what happened to a replica.
-type EventKind uint8
-
-// The kinds of events.
-const (
-	// Ready: the replica takes requests for the first time since its start.
-	Ready EventKind = iota + 1
-	// Ended: its process ended though the set was not stopped. It is started again after Event.Pause.
-	Ended
-)
-
-// Event reports what happened to a replica.
-type Event struct {
-	Kind    EventKind
-	Replica string
-	// PID is the process that became ready or ended.
-	PID int
-	// Starts counts the starts of the replica so far, this one included.
-	Starts int
-	// After is the time since the start of the process.
-	After time.Duration
-	// Err says how it ended (Ended only): exit status or signal, and the last thing it said.
-	Err error
-	// Pause is the time until the replica is started again (Ended only).
-	Pause time.Duration
-}
-
-// Backend is a replica that takes requests.
-type Backend struct {
-	// Name is that of the replica, such as "counts-2".
-	Name string
-	// Addr is the address of its API, such as "127.0.0.1:43121".
-	Addr string
 }
 
 // Status describes a replica at one moment.

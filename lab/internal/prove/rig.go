@@ -4,13 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -73,9 +70,7 @@ type subject struct {
 	kind     kind
 	db       *sqldb.DB // the service's database, by an administrator
 	balancer *local.Balancer
-	listener net.Listener
 	http     *http.Client
-	set      atomic.Pointer[local.Set] // Replicas, for the balancer
 
 	idle   float64 // goroutines of an idle replica, the most of any
 	memory float64 // of the largest replica after the window without faults; 0 before
@@ -135,20 +130,8 @@ func (r *rig) newSubject(ctx context.Context, service Service) (*subject, error)
 	} else if s.Proxy, err = faultproxy.Start(u.Host, r.system.TLS); err != nil {
 		return nil, err
 	}
-	if s.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
-		return nil, fmt.Errorf("the address of %s: %w", s.Name, err)
-	}
-	s.balancer = local.NewBalancer(s.Name, s)
-	go func() { _ = s.balancer.Serve(s.listener) }() // it ends by Shutdown
-	return s, nil
-}
-
-// Backends lists the replicas that take requests, for the balancer.
-func (s *subject) Backends() []local.Backend {
-	if set := s.set.Load(); set != nil {
-		return set.Backends()
-	}
-	return nil
+	s.balancer, err = local.NewBalancer(ctx, s.Name, 0)
+	return s, err
 }
 
 // start starts the replicas of all services, through a pooler or not.
@@ -193,9 +176,9 @@ func (r *rig) startSubject(ctx context.Context, s *subject) (err error) {
 	if s.Replicas, err = local.Start(ctx, spec, r.system.Replicas); err != nil {
 		return err
 	}
-	s.set.Store(s.Replicas)
+	s.balancer.To(s.Replicas)
 	if s.service.Worker != "" {
-		spec.Service, spec.Args, spec.NoAPI = s.Name+"-worker", []string{s.service.Worker}, true
+		spec.Service, spec.Command = s.Name+"-worker", s.service.Worker
 		s.Workers, err = local.Start(ctx, spec, workerProcesses)
 	}
 	return err
@@ -210,7 +193,7 @@ func (r *rig) stop(ctx context.Context) error {
 				group.Go(func() error { return set.Stop(ctx) })
 			}
 		}
-		s.set.Store(nil)
+		s.balancer.To(nil)
 		s.Replicas, s.Workers = nil, nil
 	}
 	err := group.Wait()
@@ -225,7 +208,7 @@ func (r *rig) close(ctx context.Context) error {
 	err := r.stop(ctx)
 	for _, s := range r.subjects {
 		s.http.CloseIdleConnections()
-		err = errors.Join(err, s.balancer.Shutdown(ctx))
+		err = errors.Join(err, s.balancer.Stop(ctx))
 		if s.Proxy != nil {
 			s.Proxy.Close()
 		}

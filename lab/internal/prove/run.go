@@ -141,7 +141,7 @@ func (p *prover) take(ctx context.Context, w Window) (parts []*subject, err erro
 		}
 		s.history, s.before = history.New(p.begun), s.read(ctx)
 		s.clients, err = s.kind.open(site{
-			url: "http://" + s.listener.Addr().String(), client: s.http, history: s.history,
+			url: s.balancer.URL(), client: s.http, history: s.history,
 			prefix: fmt.Sprintf("%s%d", w.Name, p.windows), prepared: s.kind.prepare != nil,
 		})
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -75,6 +76,17 @@ func Provision(ctx context.Context, binary, adminURL string, schema Schema, envi
 	}
 	environ["DATABASE_URL"] = access.App
 	return Grant(ctx, adminURL, schema)
+}
+
+// Environ returns the environment of processes on a server of the lab: a copy without the variables that are about
+// another server, and without INTERNAL_HTTP_ADDR, because replicas on one machine need an address each.
+func Environ(environ map[string]string) map[string]string {
+	env := maps.Clone(environ)
+	maps.DeleteFunc(env, func(name, _ string) bool {
+		return name == "DB_POOLER" || name == "INTERNAL_HTTP_ADDR" || strings.HasPrefix(name, "PG") ||
+			strings.HasSuffix(name, "DATABASE_URL") || strings.HasSuffix(name, "DATABASE_URI")
+	})
+	return env
 }
 
 // Migrate runs `<binary> migrate` with the environment. The error holds the last line that it printed.
