@@ -4,7 +4,8 @@
 // A [Kind] is one row of the error table: a stable code such as NOT_FOUND, its
 // HTTP status and its title. The rows that every service shares are variables
 // of this package; a service defines its own with [Define] in its httpapi
-// package, so that the table can be read in one place. [Kind.New] makes an
+// package, so that the table can be read in one place, and a [Table] of the
+// domain's errors that have them. [Kind.New] makes an
 // [Error] of a row: it adds the sentence for the person who reads the answer
 // and, for the log only, the cause.
 //

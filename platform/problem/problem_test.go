@@ -41,6 +41,28 @@ COUNT_OVERFLOW 422 The count would overflow`
 	}
 }
 
+func TestTableOfErrors(t *testing.T) {
+	t.Parallel()
+	missing, bad := errors.New("it is missing"), errors.New("it is bad")
+	table := problem.Table{
+		{Err: missing, Kind: problem.NotFound, Detail: "There is none.", Field: "id", RetryAfter: time.Second},
+		{Err: bad, Kind: problem.InvalidField},
+		{Err: missing, Kind: problem.Internal},
+	}
+	err := fmt.Errorf("read: %w", missing)
+	p := table.Of(err)
+	if p.Kind() != problem.NotFound || p.Detail() != "There is none." || p.Field() != "id" ||
+		p.RetryAfter() != time.Second || !errors.Is(p, err) {
+		t.Errorf("%+v", p)
+	}
+	if p := table.Of(fmt.Errorf("%w: empty", bad)); p.Detail() != "It is bad: empty." || p.Field() != "" {
+		t.Errorf("%+v", p)
+	}
+	if p := table.Of(errors.New("another")); p != nil {
+		t.Errorf("an error of no row became %v", p)
+	}
+}
+
 func TestWrite(t *testing.T) {
 	t.Parallel()
 	cause := errors.New(`pq: duplicate key, DETAIL: Key (item_id)=(4242) already exists`)

@@ -22,53 +22,36 @@ var (
 // notFound is the sentence of a 404, the same as that of older versions of IIDY.
 const notFound = "Not found."
 
-// ProblemOf translates the errors of the domain into what the client sees. It returns nil for an error that is not
-// the domain's.
+// ProblemOf returns what the client learns about an error of the domain, which never repeats the input, and nil for any
+// other error.
 func ProblemOf(err error) *problem.Error {
-	for _, row := range []struct {
-		sentinel error
-		kind     problem.Kind
-		detail   string
-		field    string
-	}{
-		{attempt.ErrNotFound, itemNotFound, notFound, ""},
-		{attempt.ErrBusy, problem.Overloaded, sentence(attempt.ErrBusy) + " Nothing was applied; try again.", ""},
-		{attempt.ErrConflict, problem.NotApplied, sentence(attempt.ErrConflict) + " Nothing was applied; try again.", ""},
-		{attempt.ErrTooLong, itemTooLong, "", fieldItem},
-		{attempt.ErrInvalidItem, problem.InvalidField, "", fieldItem},
-		{attempt.ErrInvalidList, problem.InvalidField, "", fieldList},
-		{attempt.ErrInvalidClaim, problem.InvalidField, "", paramClaim},
-		{attempt.ErrInvalidCount, problem.InvalidField, "", paramCount},
-		{attempt.ErrInvalidLease, problem.InvalidField, "", paramLease},
-		{attempt.ErrInvalidAttempts, problem.InvalidField, "", paramMinAttempts},
-		{attempt.ErrInvalidPosition, problem.InvalidField, "", paramAfter},
-	} {
-		if !errors.Is(err, row.sentinel) {
-			continue
-		}
-		if row.detail == "" {
-			row.detail = sentence(err) // the domain's errors do not repeat the input
-		}
-		if place, ok := errors.AsType[*attempt.PlaceError](err); ok {
-			row.field = place.Place
-		}
-		return row.kind.New(row.detail, problem.Field(row.field), problem.Cause(err))
+	field := fieldItem
+	if place, ok := errors.AsType[*attempt.PlaceError](err); ok {
+		field = place.Place
 	}
-	return nil
+	return problem.Table{
+		{Err: attempt.ErrNotFound, Kind: itemNotFound, Detail: notFound},
+		{Err: attempt.ErrBusy, Kind: problem.Overloaded, Detail: "The limit of concurrent batches is reached. " + tryAgain},
+		{
+			Err: attempt.ErrConflict, Kind: problem.NotApplied,
+			Detail: "Other changes of the same items were in the way. " + tryAgain,
+		},
+		{Err: attempt.ErrTooLong, Kind: itemTooLong, Field: field},
+		{Err: attempt.ErrInvalidItem, Kind: problem.InvalidField, Field: field},
+		{Err: attempt.ErrInvalidList, Kind: problem.InvalidField, Field: fieldList},
+		{Err: attempt.ErrInvalidClaim, Kind: problem.InvalidField, Field: paramClaim},
+		{Err: attempt.ErrInvalidCount, Kind: problem.InvalidField, Field: paramCount},
+		{Err: attempt.ErrInvalidLease, Kind: problem.InvalidField, Field: paramLease},
+		{Err: attempt.ErrInvalidAttempts, Kind: problem.InvalidField, Field: paramMinAttempts},
+		{Err: attempt.ErrInvalidPosition, Kind: problem.InvalidField, Field: paramAfter},
+	}.Of(err)
 }
+
+const tryAgain = "Nothing was applied; try again."
 
 func nothingToDelete() *problem.Error {
 	return problem.InvalidField.New("There is nothing to delete: send items, or the parameter min_attempts.",
 		problem.Field(paramMinAttempts))
-}
-
-// sentence returns an error's text as a sentence.
-func sentence(err error) string {
-	text := err.Error()
-	if 'a' <= text[0] && text[0] <= 'z' {
-		text = string(text[0]-'a'+'A') + text[1:]
-	}
-	return text + "."
 }
 
 // errorDocument is a problem with the member that clients of older versions of IIDY read.

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -33,56 +34,43 @@ func ProblemOf(err error) *problem.Error {
 	if bad, ok := errors.AsType[*payment.InvalidError](err); ok {
 		return problem.InvalidField.New(bad.Error()+".", problem.Field(bad.Field), problem.Cause(err))
 	}
-	for _, row := range []struct {
-		matches bool
-		kind    problem.Kind
-		detail  string
-		options []problem.Option
-	}{
-		{
-			errors.Is(err, payment.ErrKeyConflict), keyConflict,
-			"This key was used for another request. This one did nothing. " +
-				"A repeat must be sent exactly as the first time; another payment needs another key.",
-			[]problem.Option{problem.Field(payment.FieldKey)},
-		},
-		{
-			errors.Is(err, payment.ErrProcessing) || waitedForKey(err), processing,
-			"A request with this key is still running. Repeat with the same key to get its answer.",
-			[]problem.Option{problem.Field(payment.FieldKey), problem.RetryAfter(retryProcessing)},
-		},
-		{
-			errors.Is(err, bulkhead.ErrBusy), problem.Overloaded,
-			"This replica has as many payments in flight as it may. Nothing was done; try again.", nil,
-		},
-		{
-			errors.Is(err, payment.ErrNotFound), paymentNotFound,
-			"No payment has this id.",
-			[]problem.Option{problem.Field("id")},
-		},
-		{
-			errors.Is(err, payment.ErrProcessorFault), processorError,
-			"The payment processor failed. " + maybeCharged, nil,
-		},
-		{
-			errors.Is(err, payment.ErrProcessorTimeout), processorTimeout,
-			"The payment processor did not answer in time. " + maybeCharged, nil,
-		},
-		{
-			errors.Is(err, payment.ErrOutcomeUnknown), problem.OutcomeUnknown,
-			"The connection to the database was lost before it confirmed the payment. " +
-				"Repeat with the same key: you get the one answer, and the card is charged once.", nil,
-		},
-		{
-			errors.Is(err, payment.ErrForeignFingerprint), problem.NotApplied,
-			"This replica cannot compare the request with the one that used the key. " +
-				"Nothing was done; try again with the same key.", nil,
-		},
-	} {
-		if row.matches {
-			return row.kind.New(row.detail, append(row.options, problem.Cause(err))...)
-		}
+	if waitedForKey(err) {
+		err = fmt.Errorf("%w: %w", payment.ErrProcessing, err)
 	}
-	return nil
+	return problem.Table{
+		{
+			Err: payment.ErrKeyConflict, Kind: keyConflict, Field: payment.FieldKey,
+			Detail: "This key was used for another request. This one did nothing. " +
+				"A repeat must be sent exactly as the first time; another payment needs another key.",
+		},
+		{
+			Err: payment.ErrProcessing, Kind: processing, Field: payment.FieldKey, RetryAfter: retryProcessing,
+			Detail: "A request with this key is still running. Repeat with the same key to get its answer.",
+		},
+		{
+			Err: bulkhead.ErrBusy, Kind: problem.Overloaded,
+			Detail: "This replica has as many payments in flight as it may. Nothing was done; try again.",
+		},
+		{Err: payment.ErrNotFound, Kind: paymentNotFound, Detail: "No payment has this id.", Field: "id"},
+		{
+			Err: payment.ErrProcessorFault, Kind: processorError,
+			Detail: "The payment processor failed. " + maybeCharged,
+		},
+		{
+			Err: payment.ErrProcessorTimeout, Kind: processorTimeout,
+			Detail: "The payment processor did not answer in time. " + maybeCharged,
+		},
+		{
+			Err: payment.ErrOutcomeUnknown, Kind: problem.OutcomeUnknown,
+			Detail: "The connection to the database was lost before it confirmed the payment. " +
+				"Repeat with the same key: you get the one answer, and the card is charged once.",
+		},
+		{
+			Err: payment.ErrForeignFingerprint, Kind: problem.NotApplied,
+			Detail: "This replica cannot compare the request with the one that used the key. " +
+				"Nothing was done; try again with the same key.",
+		},
+	}.Of(err)
 }
 
 // waitedForKey reports whether a request has waited LOCK_WAIT for another one with its

@@ -32,36 +32,23 @@ func ProblemOf(err error) *problem.Error {
 		field := bad.FieldViolations[0].GetField()
 		return problem.InvalidField.New(bad.Error(), problem.Field(field), problem.Cause(err))
 	}
-	for _, row := range []struct {
-		sentinel error
-		kind     problem.Kind
-		detail   string
-		options  []problem.Option
-	}{
-		{pot.ErrNotFound, potNotFound, "There is no such pot.", nil},
-		{pot.ErrExists, potExists, "A pot has this name already.", []problem.Option{problem.Field("pot_name")}},
+	return problem.Table{
+		{Err: pot.ErrNotFound, Kind: potNotFound, Detail: "There is no such pot."},
+		{Err: pot.ErrExists, Kind: potExists, Detail: "A pot has this name already.", Field: "pot_name"},
+		{Err: pot.ErrFull, Kind: potFull, Detail: "The coins do not fit into the pot. Nothing was added.", Field: "coins"},
 		{
-			pot.ErrFull, potFull, "The coins do not fit into the pot. Nothing was added.",
-			[]problem.Option{problem.Field("coins")},
+			Err: pot.ErrBusy, Kind: problem.Overloaded,
+			Detail: "This replica has as many changes under way as it may. Nothing was changed; try again.",
 		},
 		{
-			pot.ErrBusy, problem.Overloaded,
-			"This replica has as many changes under way as it may. Nothing was changed; try again.", nil,
+			Err: pot.ErrTimeOver, Kind: problem.NotApplied,
+			Detail: "The request's time was over before its turn came. Nothing was changed.",
 		},
 		{
-			pot.ErrTimeOver, problem.NotApplied, "The request's time was over before its turn came. Nothing was changed.", nil,
+			Err: pot.ErrLocked, Kind: potLocked, RetryAfter: soon,
+			Detail: "Other changes of this pot were in the way for too long. Nothing was changed; try again.",
 		},
-		{
-			pot.ErrLocked, potLocked,
-			"Other changes of this pot were in the way for too long. Nothing was changed; try again.",
-			[]problem.Option{problem.RetryAfter(soon)},
-		},
-	} {
-		if errors.Is(err, row.sentinel) {
-			return row.kind.New(row.detail, append(row.options, problem.Cause(err))...)
-		}
-	}
-	return nil
+	}.Of(err)
 }
 
 // codeOf returns the Connect code of a kind. Only an unknown outcome has the code unknown: no client, proxy or mesh
