@@ -94,10 +94,8 @@ func (w *Worker) batch(ctx context.Context) (n int, err error) {
 
 // pause waits 1 to 1.5 s, or until ctx ends.
 func pause(ctx context.Context) {
-	timer := time.NewTimer(idleWait + rand.N(idleSpread))
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(idleWait + rand.N(idleSpread)):
 	case <-ctx.Done():
 	}
 }

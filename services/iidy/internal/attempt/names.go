@@ -1,6 +1,7 @@
 package attempt
 
 import (
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -80,19 +81,11 @@ func ParseClaim(s string) (Claim, error) {
 	return claim, claim.check()
 }
 
+var claimForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
 // check returns an error that wraps ErrInvalidClaim, also for no claim.
 func (c Claim) check() error {
-	const length = 36
-	ok := len(c) == length
-	for i := 0; ok && i < length; i++ {
-		switch i {
-		case 8, 13, 18, 23:
-			ok = c[i] == '-'
-		default:
-			ok = '0' <= c[i] && c[i] <= '9' || 'a' <= c[i] && c[i] <= 'f'
-		}
-	}
-	if !ok {
+	if !claimForm.MatchString(string(c)) {
 		return invalid(ErrInvalidClaim, "it is not a UUID such as 3f2504e0-4f89-41d3-9a0c-0305e82c3301")
 	}
 	return nil

@@ -6,12 +6,11 @@ import (
 	"testing"
 
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
-	"github.com/rowlock/rowlock/services/iidy/internal/attempt/attempttest"
 )
 
 func TestItemsAreChecked(t *testing.T) {
 	t.Parallel()
-	s := attempt.NewService(attempttest.Failing{})
+	s := attempt.NewService(new(recorder))
 	for item, want := range map[string]error{
 		"a": nil, " ": nil, "a\tb": nil, "\x01": nil, "é": nil, "🦀": nil, "..": nil, "\u2028": nil,
 		strings.Repeat("x", 1996): nil,
@@ -31,7 +30,7 @@ func TestItemsAreChecked(t *testing.T) {
 
 func TestListsAreChecked(t *testing.T) {
 	t.Parallel()
-	s := attempt.NewService(attempttest.Failing{})
+	s := attempt.NewService(new(recorder))
 	for list, want := range map[string]error{
 		"a": nil, "a/b c": nil, strings.Repeat("x", 1999): nil, strings.Repeat("x", 2000): attempt.ErrTooLong,
 		"": attempt.ErrInvalidList, "\x00": attempt.ErrInvalidList, "a\nb": attempt.ErrInvalidList,

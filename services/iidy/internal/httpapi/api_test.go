@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/url"
 	"slices"
@@ -11,7 +12,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
-	"github.com/rowlock/rowlock/services/iidy/internal/attempt/attempttest"
 	"github.com/rowlock/rowlock/services/iidy/internal/httpapi"
 )
 
@@ -69,7 +69,7 @@ func TestEveryCall(t *testing.T) {
 			if last != "e" || link != `<`+batch+`?count=2&after_id=e>; rel="next"` {
 				t.Errorf("the page's headers are %q and %q", last, link)
 			}
-			for _, path := range []string{batch + "?count=0", batch + "?count=9&after_id=h"} {
+			for _, path := range []string{batch + "?count=0", batch + "?count=10000&after_id=h"} {
 				a := s.want("GET", path, "", h, 200, say("", `{"listentries":[]}`))
 				if _, ok := a.Header["X-Iidy-Last-Item"]; ok || a.Header.Get("Link") != "" {
 					t.Errorf("an empty page has headers: %v", a.Header)
@@ -233,12 +233,21 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
+// sink is a repository that takes every batch.
+type sink struct{ attempt.Repository }
+
+func (sink) ApplyBatch(
+	context.Context, attempt.Change, attempt.List, *attempt.Items, attempt.Claim,
+) (int64, error) {
+	return 0, nil
+}
+
 func FuzzLines(f *testing.F) {
 	for _, body := range []string{"", "a\nb", "a\r\n\r\n", "\x00", "\xff", "a\rb", strings.Repeat("x", 2100)} {
 		f.Add(body)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
-		if a := newServer(t, attempttest.Failing{}, 0).do("POST", batch, body, plain); a.Status != 201 && a.Status != 400 {
+		if a := newServer(t, sink{}, 0).do("POST", batch, body, plain); a.Status != 201 && a.Status != 400 {
 			t.Errorf("%q: %s", body, a)
 		}
 	})

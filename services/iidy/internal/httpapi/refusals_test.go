@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
-	"github.com/rowlock/rowlock/services/iidy/internal/attempt/attempttest"
 	"github.com/rowlock/rowlock/services/iidy/internal/httpapi"
 )
 
@@ -96,7 +95,7 @@ func TestBadParameters(t *testing.T) {
 // The errors of the server have the formats of the service's own.
 func TestServersOwnErrors(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, attempttest.Failing{}, 100)
+	s := newServer(t, nil, 100)
 	s.refused("GET", "/nothing", "", plain, 404, "NOT_FOUND", "")
 	s.refused("GET", items+"/a/b", "", inJSON, 404, "NOT_FOUND", "")
 	s.refused("PUT", batch, "a", plain, 405, "METHOD_NOT_ALLOWED", "")

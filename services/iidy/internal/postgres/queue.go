@@ -88,12 +88,10 @@ func (q *queue) takeSlot(ctx context.Context, wait time.Duration) bool {
 		return true
 	default:
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
 	select {
 	case q.long <- struct{}{}:
 		return true
-	case <-timer.C:
+	case <-time.After(wait):
 	case <-ctx.Done():
 	}
 	return false

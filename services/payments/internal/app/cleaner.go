@@ -29,12 +29,10 @@ const cleanupBatch = 500
 func (c *cleaner) run(ctx context.Context) error {
 	const first = time.Minute
 	for wait := min(first, c.interval); ; wait = c.interval {
-		timer := time.NewTimer(wait/2 + rand.N(wait))
 		select {
-		case <-timer.C:
+		case <-time.After(wait/2 + rand.N(wait)):
 			c.clean(ctx)
 		case <-ctx.Done():
-			timer.Stop()
 			return nil
 		}
 	}

@@ -109,20 +109,11 @@ func allDigits(s string) bool {
 	return s != ""
 }
 
-// The brands that a number shows; every other is "unknown".
-const (
-	brandVisa       = "visa"
-	brandMastercard = "mastercard"
-	brandAmex       = "amex"
-	brandDiscover   = "discover"
-	brandJCB        = "jcb"
-	brandDiners     = "diners"
-	brandUnionPay   = "unionpay"
-	brandUnknown    = "unknown"
-)
+// brandAmex alone has security codes of four digits.
+const brandAmex = "amex"
 
 // brand returns the card scheme of the number's first digits (issuer ranges of ISO/IEC
-// 7812). Only the length of the security code depends on it.
+// 7812), or "unknown".
 func brand(number string) string {
 	const leading = 4
 	prefix := 0
@@ -135,22 +126,22 @@ func brand(number string) string {
 	}{
 		{3400, 3499, brandAmex},
 		{3700, 3799, brandAmex},
-		{3000, 3059, brandDiners},
-		{3600, 3699, brandDiners},
-		{3800, 3999, brandDiners},
-		{3528, 3589, brandJCB},
-		{4000, 4999, brandVisa},
-		{2221, 2720, brandMastercard},
-		{5100, 5599, brandMastercard},
-		{6011, 6011, brandDiscover},
-		{6440, 6599, brandDiscover},
-		{6200, 6299, brandUnionPay},
+		{3000, 3059, "diners"},
+		{3600, 3699, "diners"},
+		{3800, 3999, "diners"},
+		{3528, 3589, "jcb"},
+		{4000, 4999, "visa"},
+		{2221, 2720, "mastercard"},
+		{5100, 5599, "mastercard"},
+		{6011, 6011, "discover"},
+		{6440, 6599, "discover"},
+		{6200, 6299, "unionpay"},
 	} {
 		if r.from <= prefix && prefix <= r.to {
 			return r.name
 		}
 	}
-	return brandUnknown
+	return "unknown"
 }
 
 func cvcDigits(brand string) int {

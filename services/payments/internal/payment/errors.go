@@ -2,12 +2,9 @@ package payment
 
 import "errors"
 
-// The sentinels that the ports return. An error that is none of them comes from an
+// The sentinels that the ports return, beside an [InvalidError]. An error that is none of them comes from an
 // adapter's technology and passes through the domain unchanged.
 var (
-	// ErrInvalid reports a value that breaks a rule; the error is an [InvalidError],
-	// which names the field.
-	ErrInvalid = errors.New("the request is not valid")
 	// ErrKeyConflict reports that the key belongs to a request with other content.
 	ErrKeyConflict = errors.New("the idempotency key belongs to another request")
 	// ErrProcessing reports that another request with the key is still running.
@@ -33,7 +30,7 @@ var (
 )
 
 // InvalidError names the field that breaks a rule, and the rule, in words that never
-// repeat the value. errors.Is(err, ErrInvalid) holds for it.
+// repeat the value.
 type InvalidError struct {
 	// Field is the member's path, such as "card.number".
 	Field string
@@ -43,8 +40,5 @@ type InvalidError struct {
 
 // Error implements error.
 func (e *InvalidError) Error() string { return e.Field + " " + e.Rule }
-
-// Is reports whether target is ErrInvalid.
-func (*InvalidError) Is(target error) bool { return target == ErrInvalid }
 
 func invalid(field, rule string) error { return &InvalidError{Field: field, Rule: rule} }

@@ -4,9 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 )
 
@@ -36,17 +34,13 @@ type maker struct {
 // is empty. It also compares those made with the previous secret, so that a secret can
 // be rotated.
 func NewFingerprints(secret, previous string) *Fingerprints {
-	f := &Fingerprints{}
-	for _, s := range []string{secret, previous} {
-		if s != "" {
-			f.makers = append(f.makers, keyed(s))
-		}
-	}
 	bare := maker{version: bareVersion}
 	if secret == "" {
-		f.makers = slices.Insert(f.makers, 0, bare)
-	} else {
-		f.makers = append(f.makers, bare)
+		return &Fingerprints{[]maker{bare}}
+	}
+	f := &Fingerprints{[]maker{keyed(secret), bare}}
+	if previous != "" {
+		f.makers = append(f.makers, keyed(previous))
 	}
 	return f
 }
@@ -69,64 +63,34 @@ func digest(secret, data []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// canonical defines the hashed form of a request: the members in this order, numbers as
-// digits, no white space. A change of it needs a new version.
-type canonical struct {
-	RideID   string        `json:"ride_id"`
-	RiderID  string        `json:"rider_id"`
-	Amount   int64         `json:"amount"`
-	Currency string        `json:"currency"`
-	Card     canonicalCard `json:"card"`
-}
-
-type canonicalCard struct {
-	Number   string `json:"number"`
-	ExpMonth int    `json:"exp_month"`
-	ExpYear  int    `json:"exp_year"`
-	CVC      string `json:"cvc"`
-}
-
-func canonicalRequest(r Request) ([]byte, error) {
-	data, err := json.Marshal(canonical{
-		RideID: string(r.RideID), RiderID: r.RiderID, Amount: r.Amount, Currency: string(r.Currency),
-		Card: canonicalCard{
-			Number: r.Card.Number.Reveal(), ExpMonth: r.Card.ExpMonth, ExpYear: r.Card.ExpYear, CVC: r.Card.CVC.Reveal(),
-		},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("encode the request: %w", err)
-	}
-	return data, nil
+// canonicalRequest returns the hashed form of a request, which is JSON: the members in
+// this order, numbers as digits, no white space. No value holds a character that JSON
+// escapes. A change of the form needs a new version.
+func canonicalRequest(r Request) []byte {
+	card := r.Card
+	return fmt.Appendf(nil, `{"ride_id":%q,"rider_id":%q,"amount":%d,"currency":%q,`+
+		`"card":{"number":%q,"exp_month":%d,"exp_year":%d,"cvc":%q}}`,
+		r.RideID, r.RiderID, r.Amount, r.Currency, card.Number.Reveal(), card.ExpMonth, card.ExpYear, card.CVC.Reveal())
 }
 
 // Of returns the fingerprint of a request under the current secret.
-func (f *Fingerprints) Of(r Request) (Fingerprint, error) {
-	data, err := canonicalRequest(r)
-	if err != nil {
-		return Fingerprint{}, err
-	}
-	return f.of(data), nil
-}
+func (f *Fingerprints) Of(r Request) Fingerprint { return f.of(canonicalRequest(r)) }
 
 // Same reports whether a stored fingerprint is that of r, by the stored one's own
 // version. It returns ErrForeignFingerprint for a version whose secret it does not have.
 func (f *Fingerprints) Same(stored Fingerprint, r Request) (bool, error) {
-	data, err := canonicalRequest(r)
-	if err != nil {
-		return false, err
-	}
-	return f.same(stored, data)
+	return f.same(stored, canonicalRequest(r))
 }
 
 // OfCard returns the fingerprint of a card's number and expiry.
-func (f *Fingerprints) OfCard(c Card) Fingerprint { return f.of(canonicalForm(c)) }
+func (f *Fingerprints) OfCard(c Card) Fingerprint { return f.of(canonicalCard(c)) }
 
 // SameCard does what Same does, for a fingerprint made by OfCard.
 func (f *Fingerprints) SameCard(stored Fingerprint, c Card) (bool, error) {
-	return f.same(stored, canonicalForm(c))
+	return f.same(stored, canonicalCard(c))
 }
 
-func canonicalForm(c Card) []byte {
+func canonicalCard(c Card) []byte {
 	return fmt.Appendf(nil, "card %s %d %d", c.Number.Reveal(), c.ExpMonth, c.ExpYear)
 }
 

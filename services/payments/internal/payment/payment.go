@@ -3,6 +3,8 @@ package payment
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"regexp"
+	"strings"
 	"time"
 )
 
@@ -35,13 +37,10 @@ type Payment struct {
 // ID is a UUID in its usual form, lower case.
 type ID string
 
-// idBytes is the size of a UUID.
-const idBytes = 16
-
 // NewID returns a new UUID of version 7 (RFC 9562, section 5.7). It begins with the
 // time, so that neighbours in time are neighbours in the index.
 func NewID(now time.Time) ID {
-	var b [idBytes]byte
+	var b [16]byte
 	rand.Read(b[:]) // never fails: it ends the program instead
 	ms := uint64(now.UnixMilli())
 	for i := range 6 {
@@ -49,23 +48,19 @@ func NewID(now time.Time) ID {
 	}
 	b[6] = b[6]&0x0f | 0x70
 	b[8] = b[8]&0x3f | 0x80
-	return formatID(b)
-}
-
-func formatID(b [idBytes]byte) ID {
 	h := hex.EncodeToString(b[:])
 	return ID(h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:])
 }
 
+var idForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
 // ParseID parses a UUID, in upper or lower case. The error is an *InvalidError.
 func ParseID(s string) (ID, error) {
-	var b [idBytes]byte
-	if len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' {
-		if n, err := hex.Decode(b[:], []byte(s[:8]+s[9:13]+s[14:18]+s[19:23]+s[24:])); err == nil && n == idBytes {
-			return formatID(b), nil
-		}
+	s = strings.ToLower(s)
+	if !idForm.MatchString(s) {
+		return "", invalid("id", "must be a UUID")
 	}
-	return "", invalid("id", "must be a UUID")
+	return ID(s), nil
 }
 
 // Receipt is the encoded answer to a settled payment. An adapter encodes it, the store

@@ -36,12 +36,8 @@ func (s *Service) Pay(ctx context.Context, key Key, r Request) (Answer, error) {
 	if !s.parts.Currencies(r.Currency) {
 		return Answer{}, invalid(fieldCurrency, "must be a currency of ISO 4217")
 	}
-	fingerprint, err := s.parts.Fingerprints.Of(r)
-	if err != nil {
-		return Answer{}, err
-	}
 	var status Status
-	claim := Claim{Key: key, Fingerprint: fingerprint, TTL: s.parts.TTL}
+	claim := Claim{Key: key, Fingerprint: s.parts.Fingerprints.Of(r), TTL: s.parts.TTL}
 	charge := func(ctx context.Context, c Claimed) (Settlement, error) {
 		settlement, err := s.charge(ctx, key, r, c)
 		status = settlement.Payment.Status

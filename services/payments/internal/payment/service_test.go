@@ -139,11 +139,7 @@ func TestUnknownCurrencyIsRefused(t *testing.T) {
 func TestLiveRecord(t *testing.T) {
 	t.Parallel()
 	first := newRequest(t)
-	fingerprint, err := secret.Of(first)
-	if err != nil {
-		t.Fatal(err)
-	}
-	live := &payment.Record{Fingerprint: fingerprint, PaymentID: "id", Receipt: payment.Receipt{Data: []byte("x")}}
+	live := &payment.Record{Fingerprint: secret.Of(first), PaymentID: "id", Receipt: payment.Receipt{Data: []byte("x")}}
 	other := first
 	other.Amount++
 	for name, tc := range map[string]struct {
@@ -183,11 +179,7 @@ func TestExpiredCard(t *testing.T) {
 	if _, err := r.service(secret).Pay(t.Context(), "k", expired); fieldOf(t, err) != "card.exp_year" {
 		t.Errorf("without a charge: %v", err)
 	}
-	fingerprint, err := secret.Of(expired)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.live = &payment.Record{Fingerprint: fingerprint}
+	r.live = &payment.Record{Fingerprint: secret.Of(expired)}
 	if a, err := r.service(secret).Pay(t.Context(), "k", expired); err != nil || !a.Replayed {
 		t.Errorf("a repeat: %+v, %v", a, err)
 	}

@@ -89,10 +89,8 @@ func pause(ctx context.Context, latency time.Duration) error {
 	if latency <= 0 {
 		return nil
 	}
-	timer := time.NewTimer(latency)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(latency):
 		return nil
 	case <-ctx.Done():
 		return payment.ErrProcessorTimeout

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -15,7 +16,7 @@ import (
 )
 
 // Change implements pot.Repository. It waits until no other caller of this replica changes the pot, and then tries to
-// lease and change it until that is done or refused, Options.Retries more times at most. One timer serves all waits.
+// lease and change it until that is done or refused, Options.Retries more times at most.
 func (s *Store) Change(ctx context.Context, id pot.ID, change func(pot.Pot) (pot.Contents, error)) error {
 	turn, err := s.queues.Enter(ctx, id, s.options.QueueWait)
 	if err != nil {
@@ -24,8 +25,6 @@ func (s *Store) Change(ctx context.Context, id pot.ID, change func(pot.Pot) (pot
 	defer turn.Leave()
 	wait := leaseWait{lock: s.lock}
 	defer wait.end()
-	timer := pause{newTimer: s.newTimer}
-	defer timer.stop()
 	for try := 0; ; try++ {
 		err := s.try(ctx, id, change, &wait)
 		if !errors.Is(err, errHeld) && !errors.Is(err, errLost) && !errors.Is(err, errUnsure) {
@@ -34,7 +33,7 @@ func (s *Store) Change(ctx context.Context, id pot.ID, change func(pot.Pot) (pot
 		if try == s.options.Retries {
 			return fmt.Errorf("%w: %w", pot.ErrLocked, err)
 		}
-		if err := timer.wait(ctx, jitter(s.options.RetryWait)); err != nil {
+		if err := pause(ctx, s.options.RetryWait); err != nil {
 			return fmt.Errorf("%w: %w", pot.ErrTimeOver, err)
 		}
 		recordRetry(ctx, err)
@@ -103,33 +102,18 @@ func (w *leaseWait) end() {
 	}
 }
 
-// pause waits any number of times with one timer.
-type pause struct {
-	newTimer func(time.Duration) *time.Timer
-	timer    *time.Timer
-}
-
-// wait waits for d. It returns ctx's error when that ends first.
-func (p *pause) wait(ctx context.Context, d time.Duration) error {
-	if p.timer == nil {
-		p.timer = p.newTimer(d)
-	} else {
-		p.timer.Reset(d)
-	}
+// pause waits for about d. It returns ctx's error when that ends first.
+func pause(ctx context.Context, d time.Duration) error {
 	select {
-	case <-p.timer.C:
+	case <-time.After(jitter(d)):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// stop releases the timer.
-func (p *pause) stop() {
-	if p.timer != nil {
-		p.timer.Stop()
-	}
-}
+// jitter returns d, half more or less, so that replicas do not try at the same moment again.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d+1) }
 
 // transaction holds the state of a change's transaction.
 type transaction struct {

@@ -110,8 +110,6 @@ const resolveWithin = 5 * time.Second
 func (s *Store) resolve(ctx context.Context, l lease, lost error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveWithin)
 	defer cancel()
-	timer := pause{newTimer: s.newTimer}
-	defer timer.stop()
 	for {
 		var answer struct {
 			Ours  bool `db:"ours"`
@@ -129,7 +127,7 @@ func (s *Store) resolve(ctx context.Context, l lease, lost error) error {
 		case err == nil:
 			return lost
 		}
-		if timer.wait(ctx, jitter(s.options.RetryWait)) != nil {
+		if pause(ctx, s.options.RetryWait) != nil {
 			return lost
 		}
 	}

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"embed"
-	"math/rand/v2"
 	"time"
 
 	"github.com/rowlock/rowlock/platform/bulkhead"
@@ -38,12 +37,11 @@ type Options struct {
 
 // Store is a pot.Repository on PostgreSQL.
 type Store struct {
-	db       *sqldb.DB
-	options  Options
-	lock     *contention.Metrics
-	queues   *bulkhead.Bulkhead[pot.ID] // one change of a pot at a time
-	slots    *bulkhead.Bulkhead[pot.ID] // changes that may use a connection
-	newTimer func(time.Duration) *time.Timer
+	db      *sqldb.DB
+	options Options
+	lock    *contention.Metrics
+	queues  *bulkhead.Bulkhead[pot.ID] // one change of a pot at a time
+	slots   *bulkhead.Bulkhead[pot.ID] // changes that may use a connection
 }
 
 var _ pot.Repository = (*Store)(nil)
@@ -56,9 +54,5 @@ func New(db *sqldb.DB, o Options) *Store {
 	return &Store{
 		db: db, options: o, lock: o.Contention,
 		queues: bulkhead.New[pot.ID](pots, o.Contention), slots: bulkhead.New[pot.ID](o.Changes, nil),
-		newTimer: time.NewTimer,
 	}
 }
-
-// jitter returns d, half more or less, so that replicas do not try at the same moment again.
-func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d+1) }

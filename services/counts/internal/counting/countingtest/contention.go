@@ -2,7 +2,6 @@ package countingtest
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -30,38 +29,6 @@ func hotItem(t *testing.T, repo counting.CountValueRepository) {
 		}
 	}
 	wantValue(ctx, t, repo, "hot", 1000+n)
-}
-
-// mixedItems: callers of many items, up and down, present and absent.
-func mixedItems(t *testing.T, repo counting.CountValueRepository) {
-	ctx := t.Context()
-	const items, callers, each = 7, 20, 30
-	ids := make([]counting.ItemID, items)
-	for i := range ids {
-		ids[i] = counting.ItemID(fmt.Sprintf("item-%d", i))
-		must[counting.CountValue](t)(repo.Create(ctx, ids[i], 0))
-	}
-	var want [items]atomic.Int64
-	ok(t, waittest.Together(callers, func(c int) error {
-		for i := range each {
-			k := (c*i + c) % items
-			delta := int64(1 + i)
-			if (c+i)%3 == 0 {
-				delta = -delta
-			}
-			if _, err := repo.Add(ctx, ids[k], delta); err != nil {
-				return err
-			}
-			want[k].Add(delta)
-			if _, err := repo.Add(ctx, "absent", 1); !errors.Is(err, counting.ErrNotFound) {
-				return fmt.Errorf("absent: %w", err)
-			}
-		}
-		return nil
-	}))
-	for k, id := range ids {
-		wantValue(ctx, t, repo, id, want[k].Load())
-	}
 }
 
 // oneCreator: of n that create one id, exactly one wins.

@@ -24,7 +24,6 @@ func Exercise(t *testing.T, open func(t *testing.T) counting.CountValueRepositor
 		"transactions/overflow":            overflow,
 		"transactions/ended context":       endedContext,
 		"contention/one hot item":          hotItem,
-		"contention/mixed items":           mixedItems,
 		"contention/one creator":           oneCreator,
 		"contention/overflow at the edge":  edgeRace,
 		"contention/delete while counting": deleteRace,

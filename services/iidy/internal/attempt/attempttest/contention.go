@@ -145,22 +145,6 @@ func overlappingBatches(f fixture) {
 	f.want("increments that were counted", incremented.Load(), nil, sent.Load())
 }
 
-// overlappingAdds: of concurrent adds of an item one counts it as new.
-func overlappingAdds(f fixture) {
-	const callers, rounds, each = 8, 6, 40
-	items := numbered((rounds + 1) * each)
-	f.many(attempt.Add, "", each, items[:each]...) // a batch of new items alone
-	var added atomic.Int64
-	for i := 1; i <= rounds; i++ {
-		f.together(callers, func(c int) error {
-			n, err := f.repo.ApplyBatch(f.Context(), attempt.Add, list, shuffled(items[i*each:][:each], each-c), "")
-			added.Add(n)
-			return err
-		})
-	}
-	f.want("added", added.Load(), nil, rounds*each)
-}
-
 // oppositeOrder: long batches over the same items from both ends do not deadlock.
 func oppositeOrder(f fixture) {
 	forth := numbered(3000)

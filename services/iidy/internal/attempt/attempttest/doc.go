@@ -1,3 +1,2 @@
-// Package attempttest holds the suite that every attempt.Repository must pass, and a
-// repository whose methods fail.
+// Package attempttest holds the suite that every attempt.Repository must pass.
 package attempttest

@@ -78,22 +78,6 @@ func failingOwners(t *testing.T, repo payment.Repository) {
 	}
 }
 
-func manyKeys(t *testing.T, repo payment.Repository) {
-	const keys, each = 20, 4
-	var fresh atomic.Int64
-	err := waittest.Together(keys*each, func(i int) error {
-		_, owner, err := Pay(t.Context(), repo, payment.Key(fmt.Sprint("k", i%keys)), long)
-		if owner {
-			fresh.Add(1)
-		}
-		return err
-	})
-	if err != nil || fresh.Load() != keys {
-		t.Errorf("%d owners, want %d: %v", fresh.Load(), keys, err)
-	}
-	wantPayments(t, repo, keys)
-}
-
 // cleanersAndClaimers: cleaners run beside claimers of expired keys. No live key is
 // ever deleted, so each claim that succeeded keeps its record.
 func cleanersAndClaimers(t *testing.T, repo payment.Repository) {

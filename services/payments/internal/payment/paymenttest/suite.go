@@ -18,7 +18,6 @@ import (
 func Exercise(t *testing.T, open func(t *testing.T) payment.Repository) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, payment.Repository){
-		"contract/settle and replay":       settleAndReplay,
 		"contract/round trip":              roundTrip,
 		"contract/hostile keys":            hostileKeys,
 		"contract/pages":                   pages,
@@ -29,7 +28,6 @@ func Exercise(t *testing.T, open func(t *testing.T) payment.Repository) {
 		"contention/one owner per key":     oneOwner,
 		"contention/one expired key":       oneOwnerOfExpired,
 		"contention/failing owners":        failingOwners,
-		"contention/keys do not disturb":   manyKeys,
 		"contention/cleaners and claimers": cleanersAndClaimers,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,13 +101,6 @@ func wantPayments(t *testing.T, repo payment.Repository, want int) {
 	if page, err := repo.FindOfRide(t.Context(), "ride", nil, 1000); err != nil || len(page) != want {
 		t.Errorf("%d payments, %v, want %d", len(page), err, want)
 	}
-}
-
-func settleAndReplay(t *testing.T, repo payment.Repository) {
-	first := mustPay(t, repo, "k", long)
-	mustReplay(t, repo, "k", first)
-	mustReplay(t, repo, "k", first)
-	wantPayments(t, repo, 1)
 }
 
 func roundTrip(t *testing.T, repo payment.Repository) {
