@@ -7,4 +7,4 @@
 // The tests in a cluster are in lab/e2e.
 package chart
 
-//go:generate go run ../internal/chartreadme ../../charts/rowlock ../../charts/rowlock/charts/service
+//go:generate go run ../internal/chartfiles ../../charts/rowlock

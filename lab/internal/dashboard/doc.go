@@ -7,5 +7,3 @@
 // In an expression $sel stands for the label matchers of the dashboard, so that none is forgotten. Everything else that
 // begins with a dollar is Grafana's.
 package dashboard
-
-//go:generate go run ./write ../../../charts/rowlock/dashboards

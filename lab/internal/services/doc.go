@@ -13,5 +13,3 @@
 // is unknown, whatever happened meanwhile. The tests in a cluster run it in a pod
 // while they upgrade, kill and scale.
 package services
-
-//go:generate go run ./rules ../../../charts/rowlock/rules/rowlock.yaml

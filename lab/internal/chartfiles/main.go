@@ -1,0 +1,106 @@
+// Command chartfiles writes what is generated of the chart in its argument: the dashboards, the tables of values in the
+// READMEs, and the services' names in the rules.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/rowlock/rowlock/lab/internal/chartvalues"
+	"github.com/rowlock/rowlock/lab/internal/dashboard"
+	"github.com/rowlock/rowlock/lab/internal/services"
+)
+
+func main() {
+	chart := os.Args[1]
+	err := errors.Join(
+		dashboards(filepath.Join(chart, "dashboards")),
+		readme(chart),
+		readme(filepath.Join(chart, "charts", "service")),
+		rewrite(filepath.Join(chart, "rules", "rowlock.yaml"), names),
+	)
+	if err != nil {
+		_, _ = fmt.Fprintf(os.Stderr, "chartfiles: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// dashboards writes the dashboards as JSON into the folder, and removes the others.
+func dashboards(folder string) error {
+	old, err := filepath.Glob(filepath.Join(folder, "*.json"))
+	for _, file := range old {
+		err = errors.Join(err, os.Remove(file))
+	}
+	for _, d := range dashboard.All() {
+		text, failed := d.JSON()
+		if failed == nil {
+			failed = os.WriteFile(filepath.Join(folder, d.Name+".json"), text, 0o644)
+		}
+		err = errors.Join(err, failed)
+	}
+	return err
+}
+
+const (
+	begin = "<!-- values: written by make generate -->\n"
+	end   = "<!-- /values -->\n"
+)
+
+// readme writes the table of a chart's values into its README.md, between two marks, from the comments of values.yaml.
+func readme(chart string) error {
+	values, err := os.ReadFile(filepath.Join(chart, "values.yaml"))
+	if err != nil {
+		return fmt.Errorf("read: %w", err)
+	}
+	keys, err := chartvalues.Read(values)
+	if err != nil {
+		return fmt.Errorf("%s: %w", chart, err)
+	}
+	return rewrite(filepath.Join(chart, "README.md"), func(page string) (string, error) {
+		head, rest, found := strings.Cut(page, begin)
+		_, tail, closed := strings.Cut(rest, end)
+		if !found || !closed {
+			return "", errors.New("it lacks the marks of the values")
+		}
+		return head + begin + table(keys) + end + tail, nil
+	})
+}
+
+func table(keys []chartvalues.Key) string {
+	var b strings.Builder
+	b.WriteString("| value | default | |\n| --- | --- | --- |\n")
+	for _, k := range keys {
+		value := ""
+		if k.Default != "" {
+			value = "`" + k.Default + "`"
+		}
+		_, _ = fmt.Fprintf(&b, "| `%s` | %s | %s |\n", k.Path, value, k.Text)
+	}
+	return b.String()
+}
+
+// names writes the names of all services into rules, wherever four names or more are listed as a|b|c|d.
+func names(rules string) (string, error) {
+	list := regexp.MustCompile(`[a-z]+(\|[a-z]+){3,}`)
+	return list.ReplaceAllLiteralString(rules, strings.Join(services.Names(), "|")), nil
+}
+
+// rewrite changes the text of a file.
+func rewrite(file string, change func(string) (string, error)) error {
+	old, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("read: %w", err)
+	}
+	text, err := change(string(old))
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	return nil
+}
