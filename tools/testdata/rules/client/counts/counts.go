@@ -1,7 +1,5 @@
 package counts
 
 import (
-	"github.com/rowlock/rowlock/platform/problem" // want depguard "list 'client'"
+	_ "github.com/rowlock/rowlock/platform/problem" // want depguard "list 'client'"
 )
-
-var Used = problem.Error{}

@@ -1,5 +1,5 @@
 package httpserver
 
-import "github.com/labstack/echo/v4"
-
-type Server struct{ Echo *echo.Echo }
+import (
+	_ "github.com/labstack/echo/v4"
+)

@@ -1,3 +1,1 @@
 package problem
-
-type Error struct{}

@@ -1,3 +1,1 @@
 package sqldb
-
-type DB struct{}

@@ -1,3 +1,1 @@
 package counts
-
-var Used = 1

@@ -1,14 +1,10 @@
 package counting_test
 
 import (
-	"testing"
+	_ "testing"
 
-	"pgregory.net/rapid"
+	_ "pgregory.net/rapid"
 
-	"github.com/rowlock/rowlock/services/counts/internal/counting"
-	"github.com/rowlock/rowlock/services/counts/internal/counting/countingtest"
+	_ "github.com/rowlock/rowlock/services/counts/internal/counting"
+	_ "github.com/rowlock/rowlock/services/counts/internal/counting/countingtest"
 )
-
-func TestRules(t *testing.T) {
-	t.Log(rapid.Int(), counting.ErrNotFound, countingtest.Used)
-}

@@ -1,14 +1,12 @@
 package countingtest
 
 import (
-	"database/sql" // want depguard "list 'domain-suite'"
-	"testing"
+	_ "database/sql" // want depguard "list 'domain-suite'"
+	_ "testing"
 
-	"github.com/jmoiron/sqlx" // want depguard "list 'domain-suite'"
-	"pgregory.net/rapid"
+	_ "github.com/jmoiron/sqlx" // want depguard "list 'domain-suite'"
+	_ "pgregory.net/rapid"
 
-	"github.com/rowlock/rowlock/platform/dbtest" // want depguard "list 'domain-suite'"
-	"github.com/rowlock/rowlock/services/counts/internal/counting"
+	_ "github.com/rowlock/rowlock/platform/dbtest" // want depguard "list 'domain-suite'"
+	_ "github.com/rowlock/rowlock/services/counts/internal/counting"
 )
-
-var Used = []any{sql.ErrNoRows, testing.Short, sqlx.NAMED, rapid.Int, dbtest.Postgres, counting.ErrNotFound}

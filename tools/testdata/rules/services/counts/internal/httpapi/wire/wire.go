@@ -1,3 +1,1 @@
 package wire
-
-var Used = 1
