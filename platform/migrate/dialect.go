@@ -17,8 +17,8 @@ type dialect struct {
 	txSettings string
 	// history is the name of the history table.
 	history string
-	// schemas are those that must exist before the first migration.
-	schemas []string
+	// schemas creates what must exist before the first migration; "" where that is the URL's.
+	schemas string
 	// begin precedes tryLock where it is set; tryLock answers with one boolean, and unlock frees the lock.
 	begin, tryLock, unlock string
 }
@@ -53,11 +53,17 @@ SET LOCAL idle_in_transaction_session_timeout = 0;`
 		goose:      database.DialectPostgres,
 		txSettings: settings,
 		history:    src.historySchema() + "." + historyTable,
-		schemas:    src.schemas(),
+		schemas:    createSchema(src.Schema) + createSchema(src.historySchema()),
 		begin:      "BEGIN ISOLATION LEVEL READ COMMITTED;" + settings,
 		tryLock:    fmt.Sprintf("SELECT pg_try_advisory_xact_lock(%d)", src.lockKey()),
 		unlock:     "ROLLBACK",
 	}
+}
+
+// createSchema looks before it creates: CREATE SCHEMA IF NOT EXISTS needs the right to create even when there is
+// nothing to do.
+func createSchema(name string) string {
+	return fmt.Sprintf("DO $$ BEGIN IF to_regnamespace('%[1]s') IS NULL THEN CREATE SCHEMA %[1]s; END IF; END $$;", name)
 }
 
 // mysqlDialect is for MySQL and MariaDB, where a schema is a database: the URL's. The history is named after the

@@ -61,24 +61,18 @@ func (m *migrator) unlock(ctx context.Context, conn *sql.Conn) {
 	_ = conn.Close()
 }
 
-// createSchemas looks before it creates: CREATE SCHEMA IF NOT EXISTS needs the right to create even when there is
-// nothing to do.
-func (m *migrator) createSchemas(ctx context.Context) (err error) {
-	conn, err := m.db.Conn(ctx)
-	if err != nil {
-		return databaseError("connect", err)
+// createSchemas creates what has to exist before the first migration.
+func (m *migrator) createSchemas(ctx context.Context) error {
+	if m.schemas == "" {
+		return nil
 	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	const query = `SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)`
-	for _, name := range m.schemas {
-		var exists bool
-		err := conn.QueryRowContext(ctx, query, name).Scan(&exists)
-		if err == nil && !exists {
-			_, err = conn.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+name)
-		}
-		if err != nil {
-			return databaseError("create schema "+name, err)
-		}
+	conn, err := m.db.Conn(ctx)
+	if err == nil {
+		_, err = conn.ExecContext(ctx, m.schemas)
+		err = errors.Join(err, conn.Close())
+	}
+	if err != nil {
+		return databaseError("create the schemas", err)
 	}
 	return nil
 }

@@ -29,14 +29,11 @@ func (s Source) engine() sqldb.Engine { return cmp.Or(s.Engine, sqldb.PostgreSQL
 
 func (s Source) historySchema() string { return cmp.Or(s.HistorySchema, s.Schema) }
 
-// schemas returns what has to exist before the first migration.
-func (s Source) schemas() []string { return []string{s.Schema, s.historySchema()} }
-
 // schemaName is an SQL name that needs no quotes.
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
 func (s Source) check() error {
-	for _, name := range s.schemas() {
+	for _, name := range []string{s.Schema, s.historySchema()} {
 		if !schemaName.MatchString(name) {
 			return fmt.Errorf("the schema name %q is not a lower-case SQL name of at most 63 characters", name)
 		}

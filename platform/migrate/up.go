@@ -84,11 +84,11 @@ func open(url string, src Source) (*migrator, error) {
 	if err := src.check(); err != nil {
 		return nil, err
 	}
-	connector, err := sqldb.Connector(url)
+	d, err := newDialect(url, src)
 	if err != nil {
 		return nil, err
 	}
-	d, err := newDialect(url, src)
+	connector, err := sqldb.Connector(url, d.txSettings)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func open(url string, src Source) (*migrator, error) {
 	if !ok {
 		return nil, fmt.Errorf("the history of schema %s: a %T does not look for its table: %w", src.Schema, history, err)
 	}
-	db := sql.OpenDB(txConnector{connector, d.txSettings})
+	db := sql.OpenDB(connector)
 	const connections = 2
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
@@ -138,11 +138,12 @@ func (m *migrator) look(ctx context.Context) (pending bool, err error) {
 	if !exists {
 		return true, nil
 	}
-	if _, err = m.store.GetLatestVersion(bounded, m.db); errors.Is(err, database.ErrVersionNotFound) {
+	current, err := m.store.GetLatestVersion(bounded, m.db)
+	if errors.Is(err, database.ErrVersionNotFound) {
 		return true, nil // on MySQL the table is there before its first row: the process that holds the lock will add it
 	}
-	current, target, err := p.GetVersions(bounded)
-	if current > target {
+	sources := p.ListSources()
+	if target := sources[len(sources)-1].Version; current > target {
 		return false, fmt.Errorf("schema %s: %w: it has version %d, the program knows up to %d; run the newer program",
 			m.src.Schema, ErrSchemaNewer, current, target)
 	}

@@ -2,12 +2,14 @@ package sqldb
 
 import (
 	"errors"
+	"strings"
 
-	"github.com/rowlock/rowlock/platform/sqldb/mysqlerr"
-	"github.com/rowlock/rowlock/platform/sqldb/pqerr"
+	"github.com/go-sql-driver/mysql"
+	"github.com/lib/pq"
 )
 
-// reply is an error that a server answered with, of either engine.
+// reply holds the part of a server's answer to a failed call that contains no values,
+// of either engine. PostgreSQL puts values into DETAIL, HINT and CONTEXT.
 type reply struct {
 	reason     Reason
 	sqlState   string
@@ -21,56 +23,30 @@ type reply struct {
 
 // answered returns the server's answer in err's chain; false when there is none.
 func answered(err error) (reply, bool) {
-	if f, ok := pqerr.Inspect(err); ok {
-		a := reply{reason: reasonOf(f.SQLState), sqlState: f.SQLState, constraint: f.Constraint, inDoubt: f.Fatal}
-		a.unknown = f.SQLState == stateCompletionUnknown || f.SQLState == stateTransactionResolutionLost
+	if answer, ok := errors.AsType[*pq.Error](err); ok {
+		r := postgresReply(answer)
 		if isType[*outdatedError](err) {
-			a.reason = Outdated
+			r.reason = Outdated
 		}
-		return a, true
+		return r, true
 	}
-	if f, ok := mysqlerr.Inspect(err); ok {
-		return reply{reason: reasonOfNumber(f), sqlState: f.SQLState, constraint: f.Constraint, inDoubt: f.Fatal}, true
+	if answer, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return mysqlReply(answer), true
 	}
 	return reply{}, false
 }
 
-// loggable returns the text of an error without values.
+// loggable returns err.Error() with the server's own message replaced by one without
+// values, keeping what callers wrapped around it.
 func loggable(err error) string {
-	if _, ok := mysqlerr.Inspect(err); ok {
-		return mysqlerr.Text(err)
+	text := err.Error()
+	if answer, ok := errors.AsType[*pq.Error](err); ok {
+		return strings.ReplaceAll(text, answer.Error(), postgresMessage(answer))
 	}
-	return pqerr.Text(err)
-}
-
-// reasonOfNumber returns the reason of an answer of MySQL or MariaDB.
-func reasonOfNumber(f mysqlerr.Facts) Reason {
-	switch f.Number {
-	case mysqlerr.LockDeadlock, mysqlerr.RecordChanged:
-		return Serialization
-	case mysqlerr.LockWaitTimeout, mysqlerr.LockNowait:
-		return LockTimeout
-	case mysqlerr.StatementTimeout, mysqlerr.QueryTimeout, mysqlerr.QueryInterrupted:
-		return Timeout
-	case mysqlerr.ConCount, mysqlerr.TooManyUserConns, mysqlerr.UserLimitReached:
-		return Overloaded
-	case mysqlerr.ServerShutdown, mysqlerr.ConnectionKilled, mysqlerr.IdleDisconnected, mysqlerr.OptionPrevents,
-		mysqlerr.ReadOnlyMode, mysqlerr.ReadOnlyTransaction, mysqlerr.DiskFull, mysqlerr.OutOfResources,
-		mysqlerr.RecordFileFull, mysqlerr.ErrorDuringCommit:
-		return Connection
+	if answer, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return strings.ReplaceAll(text, answer.Error(), mysqlMessage(answer))
 	}
-	if len(f.SQLState) != len(stateQueryCanceled) {
-		return Other
-	}
-	switch f.SQLState[:2] {
-	case "08":
-		return Connection
-	case "23":
-		return Constraint
-	case "22":
-		return Data
-	}
-	return Other
+	return text
 }
 
 // errTxFailed is the error of a statement, or a COMMIT, after another statement of the
@@ -81,4 +57,6 @@ var errTxFailed = errors.New("a statement of this transaction has failed before:
 
 // aborted reports whether a COMMIT was refused, and rolled back, because a statement
 // of the transaction had failed before.
-func aborted(err error) bool { return errors.Is(err, errTxFailed) || pqerr.AbortedCommit(err) }
+func aborted(err error) bool {
+	return errors.Is(err, errTxFailed) || errors.Is(err, pq.ErrInFailedTransaction)
+}

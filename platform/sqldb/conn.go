@@ -44,12 +44,26 @@ type connector struct {
 	initStatements []string
 	settings       string
 
+	// txSettings are the first statements of each transaction.
+	txSettings []string
+
 	contention *contention.Metrics
+	tracing    *tracing // nil makes no spans
 }
 
-// Connect opens a connection. Every error is a *connectError: nothing was sent
-// that could change data.
+// Connect opens a connection, in a span when a request waits for it. Every error is
+// a *connectError: nothing was sent that could change data.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	span := c.tracing.start(ctx, "connect")
+	made, err := c.connect(ctx)
+	endSpan(ctx, span, err)
+	if err != nil {
+		return nil, &connectError{err}
+	}
+	return made, nil
+}
+
+func (c *connector) connect(ctx context.Context) (*conn, error) {
 	if c.handshake > 0 {
 		bounded, cancel := context.WithTimeout(ctx, c.handshake)
 		defer cancel()
@@ -58,11 +72,11 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	var sock *socket
 	inner, err := c.Connector.Connect(context.WithValue(ctx, socketKey{}, &sock))
 	if err != nil {
-		return nil, &connectError{err}
+		return nil, err //nolint:wrapcheck // Connect wraps it
 	}
 	full, ok := inner.(driverConn)
 	if !ok || sock == nil {
-		return nil, &connectError{errors.Join(fmt.Errorf("the driver's %T lacks a method", inner), inner.Close())}
+		return nil, errors.Join(fmt.Errorf("the driver's %T lacks a method", inner), inner.Close())
 	}
 	made := &conn{driverConn: full, connector: c, socket: sock, maxWait: c.maxWait}
 	if c.prepare {
@@ -70,7 +84,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	for _, statement := range append(slices.Clone(c.initStatements), c.settings) {
 		if err := made.applySettings(ctx, statement); err != nil {
-			return nil, &connectError{errors.Join(err, made.Close())}
+			return nil, errors.Join(err, made.Close())
 		}
 	}
 	made.statements = 0
@@ -102,7 +116,7 @@ func (c *conn) applySettings(ctx context.Context, settings string) error {
 	if settings == "" || settings == c.lastSettings {
 		return nil
 	}
-	if _, err := c.ExecContext(ctx, settings, nil); err != nil {
+	if _, err := c.exec(ctx, settings, nil); err != nil {
 		if isType[*lostError](err) {
 			return driver.ErrBadConn
 		}
@@ -184,10 +198,14 @@ func (c *conn) recordFailure(err error) {
 	if LockTimedOut(err) {
 		c.connector.contention.Conflict(contention.LockTimeout)
 	}
-	if c.connector.failTx && c.inTx {
+	if c.failsTx() {
 		c.txErr = err
 	}
 }
+
+// failsTx reports whether a failure now must be made the transaction's, because the
+// server would not.
+func (c *conn) failsTx() bool { return c.connector.failTx && c.inTx }
 
 // closeWait bounds the message that ends the session.
 const closeWait = time.Second
@@ -216,6 +234,14 @@ func callServer[T any](ctx context.Context, c *conn, call func() (T, error)) (re
 
 // ExecContext sends a statement.
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	span := c.connector.tracing.startQuery(ctx, query)
+	result, err := c.exec(ctx, query, args)
+	endSpan(ctx, span, err)
+	return result, err
+}
+
+// exec is ExecContext without a span.
+func (c *conn) exec(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	return callServer(ctx, c, func() (driver.Result, error) {
 		prepared, err := c.preparedStatement(ctx, query, args)
 		if err != nil {
@@ -229,9 +255,10 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 	})
 }
 
-// QueryContext sends a statement that returns rows.
+// QueryContext sends a statement that returns rows; its span ends when they are read.
 func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	return c.checkRows(callServer(ctx, c, func() (driver.Rows, error) {
+	span := c.connector.tracing.startQuery(ctx, query)
+	inner, err := callServer(ctx, c, func() (driver.Rows, error) {
 		prepared, err := c.preparedStatement(ctx, query, args)
 		if err != nil {
 			return nil, err
@@ -241,26 +268,37 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 		}
 		rows, err := prepared.QueryContext(ctx, args)
 		return rows, c.retireOutdated(err)
-	}))
-}
-
-// PrepareContext prepares a statement, or begins a COPY.
-func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
-	inner, err := callServer(ctx, c, func() (driver.Stmt, error) { return c.driverConn.PrepareContext(ctx, query) })
+	})
 	if err != nil {
+		endSpan(ctx, span, err)
 		return nil, err
 	}
-	if full, ok := inner.(driverStmt); ok {
-		return &stmt{driverStmt: full, conn: c}, nil
+	if span == nil && !c.failsTx() {
+		return inner, nil
 	}
-	// A COPY in progress: it has no contexts, and the deadline set here holds for
-	// all of it, as statement_timeout does on the server.
-	return inner, nil
+	return &rows{Rows: inner, conn: c, ctx: ctx, span: span}, nil
+}
+
+// PrepareContext refuses: statements are kept prepared by themselves, and the calls of
+// one prepared here would not be guarded. database/sql calls it also when the driver
+// cannot put the parameters into a statement of MySQL.
+func (*conn) PrepareContext(context.Context, string) (driver.Stmt, error) {
+	return nil, errors.New("a statement is prepared by sqldb or not at all")
 }
 
 // BeginTx begins a transaction. A BEGIN changes nothing, so a failed one may always
 // be repeated: a lost connection is driver.ErrBadConn.
 func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	span := c.connector.tracing.start(ctx, "BEGIN")
+	begun, err := c.begin(ctx, opts)
+	endSpan(ctx, span, err)
+	if err != nil {
+		return nil, err
+	}
+	return begun, nil
+}
+
+func (c *conn) begin(ctx context.Context, opts driver.TxOptions) (*tx, error) {
 	sentBefore, err := c.beginCall(ctx)
 	if err != nil {
 		return nil, err
@@ -274,7 +312,13 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 		return nil, err
 	}
 	c.inTx = true
-	return &tx{Tx: inner, conn: c}, nil
+	begun := &tx{Tx: inner, ctx: ctx, conn: c}
+	for _, statement := range c.connector.txSettings {
+		if _, err := c.exec(ctx, statement, nil); err != nil {
+			return nil, errors.Join(err, begun.Rollback())
+		}
+	}
+	return begun, nil
 }
 
 // Ping checks the connection; a failed ping may be repeated on another one.
@@ -297,80 +341,4 @@ func (c *conn) ResetSession(ctx context.Context) error {
 		return driver.ErrBadConn
 	}
 	return nil
-}
-
-// tx is a transaction whose COMMIT and ROLLBACK are guarded like statements.
-type tx struct {
-	driver.Tx
-
-	conn *conn
-}
-
-// Commit returns driver.ErrBadConn when COMMIT was not sent, and a *lostError
-// when it was sent and not answered.
-func (t *tx) Commit() error {
-	defer t.conn.resetTx()
-	sentBefore, err := t.conn.beginCall(context.Background())
-	if err != nil {
-		// The driver still has to end what it began for the transaction.
-		return errors.Join(err, ignoreBadConn(t.Tx.Rollback()))
-	}
-	return t.conn.retireUnended(t.conn.classifyCall(t.Tx.Commit(), sentBefore))
-}
-
-// rollbackWait bounds a ROLLBACK: closing the connection does the same.
-const rollbackWait = 2 * time.Second
-
-// Rollback sends ROLLBACK.
-func (t *tx) Rollback() error {
-	defer t.conn.resetTx()
-	if t.conn.IsValid() {
-		if err := t.conn.socket.SetDeadline(time.Now().Add(rollbackWait)); err != nil {
-			return errors.Join(driver.ErrBadConn, ignoreBadConn(t.Tx.Rollback()))
-		}
-	}
-	return t.conn.retireUnended(t.Tx.Rollback())
-}
-
-// resetTx forgets the transaction that ended, with its failure.
-func (c *conn) resetTx() { c.inTx, c.txErr = false, nil }
-
-// retireUnended marks the connection broken when COMMIT or ROLLBACK failed on a
-// server that might continue the transaction. It returns err.
-func (c *conn) retireUnended(err error) error {
-	c.broken = c.broken || c.connector.failTx && err != nil
-	return err
-}
-
-func ignoreBadConn(err error) error {
-	if errors.Is(err, driver.ErrBadConn) {
-		return nil
-	}
-	return err
-}
-
-// driverStmt lists what database/sql can use of the driver's statement.
-type driverStmt interface {
-	driver.Stmt
-	driver.StmtExecContext
-	driver.StmtQueryContext
-}
-
-// stmt is a prepared statement whose calls are guarded like those of conn.
-type stmt struct {
-	driverStmt
-
-	conn *conn
-}
-
-// ExecContext runs the statement.
-func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
-	return callServer(ctx, s.conn, func() (driver.Result, error) { return s.driverStmt.ExecContext(ctx, args) })
-}
-
-// QueryContext runs the statement and returns its rows.
-func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
-	return s.conn.checkRows(callServer(ctx, s.conn, func() (driver.Rows, error) {
-		return s.driverStmt.QueryContext(ctx, args)
-	}))
 }

@@ -34,9 +34,6 @@ const (
 // does. reg may be nil; two pools on one registry need different names.
 func Open(_ context.Context, s Settings, log *slog.Logger, reg prometheus.Registerer) (*DB, error) {
 	s.setDefaults()
-	if err := s.check(); err != nil {
-		return nil, err
-	}
 	kind, err := s.engine()
 	if err != nil {
 		return nil, err
@@ -45,8 +42,8 @@ func Open(_ context.Context, s Settings, log *slog.Logger, reg prometheus.Regist
 	if err != nil {
 		return nil, err
 	}
-	guarded.contention = s.Contention
-	pool := sql.OpenDB(traced(guarded, s))
+	guarded.contention, guarded.tracing = s.Contention, newTracing(s, kind)
+	pool := sql.OpenDB(guarded)
 	pool.SetMaxOpenConns(s.MaxOpenConns)
 	// An idle connection is cheaper to keep than to open again.
 	pool.SetMaxIdleConns(s.MaxOpenConns)
@@ -62,14 +59,19 @@ func Open(_ context.Context, s Settings, log *slog.Logger, reg prometheus.Regist
 
 // Connector returns a connector for a plain *sql.DB, which migrations and tools use.
 // It checks the URL as Open does and guards the connections, but sends no session
-// settings, so that one URL serves with and without a pooler. It bounds no
-// statement: use contexts with deadlines.
-func Connector(url string) (driver.Connector, error) {
+// settings, so that one URL serves with and without a pooler; each transaction begins
+// with the statements txSettings. It bounds no statement: use contexts with deadlines.
+func Connector(url string, txSettings ...string) (driver.Connector, error) {
 	kind, err := EngineOf(url)
 	if err != nil {
 		return nil, err
 	}
-	return kind.implementation().plainConnector(url)
+	c, err := kind.implementation().plainConnector(url)
+	if err != nil {
+		return nil, err
+	}
+	c.txSettings = txSettings
+	return c, nil
 }
 
 func newConnector(cfg pq.Config, maxWait time.Duration) (*connector, error) {
@@ -108,15 +110,8 @@ func (db *DB) acquire(ctx context.Context) (*sqlx.Conn, *conn, error) {
 		return nil, nil, db.acquireError(err)
 	}
 	var guarded *conn
-	err = pinned.Raw(func(dc any) error {
-		switch dc := dc.(type) {
-		case *tracedConn:
-			guarded = dc.conn
-		case *conn:
-			guarded = dc
-		default:
-			return fmt.Errorf("the pool holds a %T", dc)
-		}
+	err = pinned.Raw(func(inner any) error {
+		guarded, _ = inner.(*conn) // the pool's connector makes no other
 		return nil
 	})
 	if err != nil {

@@ -2,7 +2,6 @@ package sqldb
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -85,8 +84,8 @@ type engine interface {
 	localSettings(s Settings, o *txOptions) string
 	// resolves reports whether a lost COMMIT can be looked up by a transaction's id.
 	resolves() bool
-	// warnings returns a sentence for each setting that weakens the service's promises.
-	warnings(ctx context.Context, db *DB) ([]string, error)
+	// risks returns what Warn looks for.
+	risks() []risk
 }
 
 //nolint:ireturn // the seam between the engines

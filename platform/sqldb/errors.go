@@ -7,8 +7,9 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 
-	"github.com/rowlock/rowlock/platform/sqldb/mysqlerr"
+	"github.com/go-sql-driver/mysql"
 )
 
 // Error is an error of the database together with the outcome of the change.
@@ -112,15 +113,28 @@ func localReason(err error) (Reason, bool) {
 
 // brokenConnection reports whether err can come from a connection that ended.
 func brokenConnection(err error) bool {
-	return ownConnectionError(err) || mysqlerr.Broken(err) || isType[net.Error](err) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
+	return ownConnectionError(err) || isType[net.Error](err) ||
+		isAny(err, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed) ||
+		// Of MySQL's driver: the connection ended, or is out of step.
+		isAny(err, mysql.ErrInvalidConn, mysql.ErrMalformPkt, mysql.ErrPktSync, mysql.ErrPktSyncMul, mysql.ErrBusyBuffer)
 }
 
 // ownConnectionError is brokenConnection without the errors that a connection
 // to another service returns too.
 func ownConnectionError(err error) bool {
-	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) ||
+	return isAny(err, driver.ErrBadConn, sql.ErrConnDone) ||
 		isType[*lostError](err) || isType[*connectError](err)
+}
+
+// isAny reports whether one of the targets is in err's chain.
+func isAny(err error, targets ...error) bool {
+	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
+}
+
+// isType reports whether an error of type T is in err's chain.
+func isType[T error](err error) bool {
+	_, ok := errors.AsType[T](err)
+	return ok
 }
 
 // outcomeIs reports whether err is an [*Error] with that outcome.

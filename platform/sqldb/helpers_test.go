@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
@@ -58,6 +59,24 @@ func counterDatabase(tb testing.TB) string {
 		INSERT INTO counter VALUES ('a', 0), ('b', 0)`)
 	return url
 }
+
+// mariaCounters makes a MariaDB database with two counters, a and b, at 0.
+func mariaCounters(tb testing.TB) string {
+	tb.Helper()
+	url := dbtest.EmptyMariaDB(tb)
+	db := open(tb, url)
+	execute(tb, db, `CREATE TABLE counter (id varchar(20) PRIMARY KEY, n bigint NOT NULL CHECK (n < 1000000000))`)
+	execute(tb, db, `INSERT INTO counter VALUES ('a', 0), ('b', 0)`)
+	return url
+}
+
+// counters returns what makes a database of each engine with two counters at 0.
+func counters() map[string]func(testing.TB) string {
+	return map[string]func(testing.TB) string{"postgresql": counterDatabase, "mysql": mariaCounters}
+}
+
+// briefly sets the shortest lock timeout that both engines know.
+func briefly(s *sqldb.Settings) { s.LockTimeout, s.StatementTimeout = time.Second, 3*time.Second }
 
 // execute runs statements without parameters.
 func execute(tb testing.TB, db *sqldb.DB, statements string) {
@@ -110,8 +129,20 @@ func execOnce(ctx context.Context, db *sqldb.DB, query string, args ...any) erro
 const oneUpdate = `UPDATE counter SET n = n + $1 WHERE id = 'a'`
 
 func increment(ctx context.Context, conn *sqlx.Conn) error {
-	_, err := conn.ExecContext(ctx, oneUpdate, 1)
+	_, err := conn.ExecContext(ctx, conn.Rebind(`UPDATE counter SET n = n + ? WHERE id = 'a'`), 1)
 	return err
+}
+
+// incrementTx returns a call that adds 1 to a in a transaction.
+func incrementTx(db *sqldb.DB, opts ...sqldb.TxOption) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error { return add(ctx, tx, "a", 1) }, opts...)
+	}
+}
+
+// incrementOnce returns a call that adds 1 to a by a single statement.
+func incrementOnce(db *sqldb.DB) func(context.Context) error {
+	return func(ctx context.Context) error { return db.Once(ctx, increment) }
 }
 
 // warnings returns what Warn logs for a pool with these settings.

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/waittest"
@@ -18,16 +18,6 @@ import (
 // quick shortens the timeouts for tests: the wait for an answer ends after 1.3 s.
 func quick(s *sqldb.Settings) {
 	s.LockTimeout, s.StatementTimeout = 100*time.Millisecond, 300*time.Millisecond
-}
-
-func incrementTx(db *sqldb.DB, opts ...sqldb.TxOption) func(context.Context) error {
-	return func(ctx context.Context) error {
-		return db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error { return add(ctx, tx, "a", 1) }, opts...)
-	}
-}
-
-func incrementOnce(db *sqldb.DB) func(context.Context) error {
-	return func(ctx context.Context) error { return db.Once(ctx, increment) }
 }
 
 // lostCase is one call whose connection ends at one point.
@@ -67,7 +57,7 @@ func TestLostReply(t *testing.T) {
 				direct := open(t, url)
 				proxy := faultproxy.New(t, url)
 				reg := prometheus.NewRegistry()
-				settings := sqldb.Settings{URL: proxy.DSN(url)}
+				settings := sqldb.Settings{URL: proxy.DSN(url), MaxOpenConns: 1} // also for the look-up of a lost COMMIT
 				quick(&settings)
 				db := openWith(t, settings, reg)
 				proxy.Cut(c.when, how, faultproxy.Matching("UPDATE counter"))
@@ -85,8 +75,9 @@ func TestLostReply(t *testing.T) {
 					t.Fatal(err)
 				}
 				wantValue(t, direct, "a", c.value)
-				if n := counted(t, reg, "rowlock_outcome_unknown_total", "statement") +
-					counted(t, reg, "rowlock_outcome_unknown_total", "transaction"); n != unknown {
+				const series = `rowlock_outcome_unknown_total{operation="%s",pool="main"}`
+				if n := apptest.Gathered(t, reg, fmt.Sprintf(series, "statement")) +
+					apptest.Gathered(t, reg, fmt.Sprintf(series, "transaction")); n != unknown {
 					t.Errorf("counted %v unknown outcomes, want %v", n, unknown)
 				}
 				// The pool has closed the connection.
@@ -231,22 +222,6 @@ func TestBlackHole(t *testing.T) {
 	}
 }
 
-// TestRefusedDial: a refused connection is NotApplied at once.
-func TestRefusedDial(t *testing.T) {
-	t.Parallel()
-	url := counterDatabase(t)
-	proxy := faultproxy.New(t, url)
-	db := open(t, proxy.DSN(url))
-	proxy.Refuse()
-	for _, call := range []func(context.Context) error{incrementOnce(db), incrementTx(db), db.Ping} {
-		err := call(t.Context())
-		wantError(t, err, sqldb.NotApplied, sqldb.Connection)
-		if p := sqldb.Problem(err); p == nil || p.Kind().Code() != "DATABASE_UNAVAILABLE" {
-			t.Errorf("the problem is %v", p)
-		}
-	}
-}
-
 // TestDeadClientsStatementIsNotApplied: a statement that waits for a lock when
 // its client goes away is cancelled, not applied once the lock comes free.
 func TestDeadClientsStatementIsNotApplied(t *testing.T) {
@@ -295,47 +270,4 @@ func TestTerminatedInTheMiddle(t *testing.T) {
 		release()
 	}
 	wantValue(t, direct, "a", 0)
-}
-
-// TestStalledTransactionIsEnded: fn sends nothing for longer than the server allows;
-// its changes are rolled back, surely.
-func TestStalledTransactionIsEnded(t *testing.T) {
-	t.Parallel()
-	url := counterDatabase(t)
-	direct := open(t, url)
-	db := open(t, url, func(s *sqldb.Settings) { s.ApplicationName = "stalled" })
-	err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
-		if err := add(ctx, tx, "a", 1); err != nil {
-			return err
-		}
-		waittest.Eventually(t, "the server ends the session", func() bool {
-			var sessions int
-			err := direct.GetContext(ctx, &sessions, `SELECT count(*) FROM pg_stat_activity
-				WHERE application_name = 'stalled' AND datname = current_database()`)
-			return err == nil && sessions == 0
-		})
-		return nil
-	}, sqldb.WithIdleTimeout(50*time.Millisecond))
-	if e := classified(t, err); e.Reason != sqldb.Connection {
-		t.Fatalf("got %v", err)
-	}
-	wantValue(t, direct, "a", 0)
-}
-
-// Every COMMIT reply is lost, on a pool of one connection: the look-up needs a
-// connection, so the lost one must be released first.
-func TestLostCommitIsLookedUpWithAPoolOfOne(t *testing.T) {
-	t.Parallel()
-	url := counterDatabase(t)
-	proxy := faultproxy.New(t, url)
-	db := open(t, proxy.DSN(url), func(s *sqldb.Settings) { s.MaxOpenConns = 1 })
-	proxy.CutEvery(1, faultproxy.AfterCommit, faultproxy.RST)
-	for range 3 {
-		if err := incrementTx(db, sqldb.ResolveOutcome())(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, cuts := value(t, open(t, url), "a"), proxy.Cuts(); got != 3 || cuts != 3 {
-		t.Errorf("the counter is %d after %d cuts, want 3 and 3", got, cuts)
-	}
 }

@@ -2,7 +2,6 @@ package sqldb
 
 import (
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -58,12 +57,6 @@ func newMetrics(reg prometheus.Registerer, pool string, kind Engine, stats func(
 		}
 	}
 	return m, nil
-}
-
-// isType reports whether an error of type T is in err's chain.
-func isType[T error](err error) bool {
-	_, ok := errors.AsType[T](err)
-	return ok
 }
 
 // stateOther is the label of every SQLSTATE that repeatedStates does not list.

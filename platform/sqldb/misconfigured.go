@@ -6,9 +6,8 @@ import (
 	"errors"
 	"io/fs"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/lib/pq"
-
-	"github.com/rowlock/rowlock/platform/sqldb/mysqlerr"
 )
 
 // Misconfigured reports whether err is a failure to connect that waiting does not
@@ -23,14 +22,15 @@ func Misconfigured(err error) bool {
 		return false
 	}
 	err = failed.cause
-	if mysqlerr.Misconfigured(err) {
-		return true
+	if answer, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return mysqlAnswerOf(answer.Number).refused
 	}
-	if state := SQLState(err); len(state) == len("28000") {
-		return state[:2] == "28" || state[:2] == "3D"
+	if r, ok := answered(err); ok {
+		return class(r.sqlState) == "28" || class(r.sqlState) == "3D"
 	}
-	return errors.Is(err, pq.ErrSSLNotSupported) || errors.Is(err, pq.ErrSSLKeyHasWorldPermissions) ||
-		errors.Is(err, pq.ErrSSLKeyUnknownOwnership) ||
+	return isAny(err, pq.ErrSSLNotSupported, pq.ErrSSLKeyHasWorldPermissions, pq.ErrSSLKeyUnknownOwnership,
+		mysql.ErrNoTLS, mysql.ErrCleartextPassword, mysql.ErrNativePassword, mysql.ErrOldPassword, mysql.ErrOldProtocol,
+		mysql.ErrUnknownPlugin) ||
 		isType[*fs.PathError](err) || // a missing Unix socket is a *net.OpError instead
 		untrusted(err)
 }

@@ -58,7 +58,7 @@ func tlsServer(t *testing.T) (addr, certificate string) {
 
 func TestMisconfigured(t *testing.T) {
 	t.Parallel()
-	plain := dbtest.Empty(t) // its server has no TLS
+	plain, maria := dbtest.Empty(t), dbtest.EmptyMariaDB(t) // their servers have no TLS
 	secured, certificate := tlsServer(t)
 	verify := "postgres://app@" + secured + "/x?sslmode=verify-"
 	otherName := strings.Replace(verify, "127.0.0.1", "localhost", 1) // not in the certificate
@@ -75,6 +75,10 @@ func TestMisconfigured(t *testing.T) {
 		"unknown database":             {strings.Replace(plain, "/rowlock_test", "/ghost_test", 1), true},
 		"no server":                    {"postgres://app@127.0.0.1:1/x?sslmode=disable", false},
 		"no socket yet":                {"postgres://app@/x?host=/nowhere", false},
+		"MariaDB, wrong password":      {strings.Replace(maria, "@", "wrong@", 1), true},
+		"MariaDB, unknown database":    {strings.Replace(maria, "/rowlock_test_", "/no_", 1), true},
+		"MariaDB, no TLS":              {strings.Replace(maria, "tls=false", "tls=true", 1), true},
+		"MariaDB, no server":           {"mysql://root@127.0.0.1:1/x", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

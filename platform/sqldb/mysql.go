@@ -1,7 +1,6 @@
 package sqldb
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -138,37 +137,3 @@ func seconds(d time.Duration) string {
 func (mysqlEngine) localSettings(Settings, *txOptions) string { return "" }
 
 func (mysqlEngine) resolves() bool { return false }
-
-// mysqlSettings are the settings that warnings checks.
-type mysqlSettings struct {
-	Flush      int  `db:"flush"`
-	BinLog     bool `db:"log_bin"`
-	SyncBinLog int  `db:"sync_binlog"`
-	Super      bool `db:"super"`
-}
-
-const readMySQLSettings = `SELECT @@innodb_flush_log_at_trx_commit AS flush,
-       @@log_bin AS log_bin, @@sync_binlog AS sync_binlog,
-       EXISTS (SELECT 1 FROM information_schema.user_privileges
-                WHERE privilege_type = 'SUPER'
-                  AND grantee = concat('''', replace(current_user(), '@', '''@'''), '''')) AS super`
-
-func (mysqlEngine) warnings(ctx context.Context, db *DB) ([]string, error) {
-	var s mysqlSettings
-	if err := db.GetContext(ctx, &s, readMySQLSettings); err != nil {
-		return nil, err
-	}
-	var advice []string
-	if s.Flush != 1 {
-		advice = append(advice, "the database runs with innodb_flush_log_at_trx_commit="+strconv.Itoa(s.Flush)+
-			": a crash loses changes that were confirmed")
-	}
-	if s.BinLog && s.SyncBinLog != 1 {
-		advice = append(advice, "the database runs with sync_binlog="+strconv.Itoa(s.SyncBinLog)+
-			": after a crash its replicas may lack changes that were confirmed")
-	}
-	if s.Super {
-		advice = append(advice, superuserAdvice)
-	}
-	return advice, nil
-}

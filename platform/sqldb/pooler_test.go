@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/waittest"
@@ -72,29 +70,6 @@ func TestPoolerAnswersBelongToTheirQuestions(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantValue(t, open(t, direct), "a", 2*16*15)
-}
-
-// TestPoolerTransactionSettings: a transaction has its timeouts, which end with it.
-func TestPoolerTransactionSettings(t *testing.T) {
-	t.Parallel()
-	db := pooled(t, counterDatabase(t))
-	const show = `SELECT concat_ws(' ', current_setting('lock_timeout'), current_setting('statement_timeout'),
-		current_setting('idle_in_transaction_session_timeout'))`
-	for range 8 {
-		var inside, outside string
-		err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
-			return tx.GetContext(ctx, &inside, show)
-		}, sqldb.WithLockTimeout(time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err = db.GetContext(t.Context(), &outside, show); err != nil {
-			t.Fatal(err)
-		}
-		if inside != "1s 8s 10s" || outside != "0 0 0" {
-			t.Fatalf("inside %q, outside %q", inside, outside)
-		}
-	}
 }
 
 // TestPoolerOnceTimesOut: without a startup parameter the server has no timeout,

@@ -3,8 +3,6 @@ package sqldb
 import (
 	"context"
 	"database/sql/driver"
-
-	"github.com/rowlock/rowlock/platform/sqldb/pqerr"
 )
 
 // Planning a group's statement costs the server more than running it, so each
@@ -12,6 +10,13 @@ import (
 // hence only without a pooler. The queries are constants of the adapters: there are
 // few, and the bound is never reached.
 const maxPrepared = 64
+
+// driverStmt lists what is used of the driver's prepared statement.
+type driverStmt interface {
+	driver.Stmt
+	driver.StmtExecContext
+	driver.StmtQueryContext
+}
 
 // preparedStatement returns the prepared statement of a query with parameters,
 // preparing it the first time, or nil when the query is to be sent as it is.
@@ -51,8 +56,8 @@ func (e *outdatedError) Unwrap() error { return e.cause }
 // that it is outdated, since the connection's other ones are too, and returns err
 // or an *outdatedError.
 func (c *conn) retireOutdated(err error) error {
-	facts, answered := pqerr.Inspect(err)
-	if !answered || facts.SQLState != stateFeatureNotSupported && facts.SQLState != stateInvalidStatementName {
+	r, _ := answered(err)
+	if r.sqlState != stateFeatureNotSupported && r.sqlState != stateInvalidStatementName {
 		return err
 	}
 	c.broken = true

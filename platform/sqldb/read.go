@@ -4,59 +4,32 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-
-	"github.com/jmoiron/sqlx"
 )
-
-// reader sends a query once more on another connection when the first one ended
-// before the rows came. Only for statements that change nothing.
-type reader struct{ *sqlx.DB }
-
-// QueryxContext implements sqlx.QueryerContext.
-func (r reader) QueryxContext(ctx context.Context, query string, args ...any) (*sqlx.Rows, error) {
-	rows, err := r.DB.QueryxContext(ctx, query, args...) //nolint:forbidigo // reads only
-	if repeatableRead(ctx, err) {
-		rows, err = r.DB.QueryxContext(ctx, query, args...) //nolint:forbidigo // reads only
-	}
-	return rows, err //nolint:wrapcheck // classified by the caller
-}
-
-// QueryRowxContext implements sqlx.QueryerContext.
-func (r reader) QueryRowxContext(ctx context.Context, query string, args ...any) *sqlx.Row {
-	row := r.DB.QueryRowxContext(ctx, query, args...) //nolint:forbidigo // reads only
-	if repeatableRead(ctx, row.Err()) {
-		row = r.DB.QueryRowxContext(ctx, query, args...) //nolint:forbidigo // reads only
-	}
-	return row
-}
-
-// repeatableRead reports whether a read failed because its connection was lost. One
-// that timed out is not repeated: the next would time out too.
-func repeatableRead(ctx context.Context, err error) bool {
-	lost, ok := errors.AsType[*lostError](err)
-	if !ok || ctx.Err() != nil {
-		return false
-	}
-	timeout, ok := lost.cause.(interface{ Timeout() bool })
-	return !ok || !timeout.Timeout()
-}
 
 // GetContext reads one row into dest, as sqlx does. It is for reads only: after
 // a lost connection the query may be sent twice. No row is sql.ErrNoRows; an
 // error of the database is an [*Error] and always NotApplied.
 func (db *DB) GetContext(ctx context.Context, dest any, query string, args ...any) error {
-	err := sqlx.GetContext(ctx, reader{db.pool}, dest, query, args...) //nolint:forbidigo // the rule points here
-	return db.readError(ctx, err)
+	return db.read(ctx, func() error {
+		return db.pool.GetContext(ctx, dest, query, args...) //nolint:forbidigo // the rule points here
+	})
 }
 
 // SelectContext reads all rows into the slice at dest, as sqlx does. It is for
 // reads only, as GetContext.
 func (db *DB) SelectContext(ctx context.Context, dest any, query string, args ...any) error {
-	err := sqlx.SelectContext(ctx, reader{db.pool}, dest, query, args...) //nolint:forbidigo // as above
-	return db.readError(ctx, err)
+	return db.read(ctx, func() error {
+		return db.pool.SelectContext(ctx, dest, query, args...) //nolint:forbidigo // as above
+	})
 }
 
-func (db *DB) readError(ctx context.Context, err error) error {
+// read sends a query, and once more on another connection when the first one ended
+// before the rows came.
+func (db *DB) read(ctx context.Context, send func() error) error {
+	err := send()
+	if repeatableRead(ctx, err) {
+		err = send()
+	}
 	if err == nil || errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
@@ -68,6 +41,17 @@ func (db *DB) readError(ctx context.Context, err error) error {
 		return err // a destination that does not fit: a mistake in the program
 	}
 	return withContext(ctx, e)
+}
+
+// repeatableRead reports whether a read failed because its connection was lost before
+// the first row. One that timed out is not repeated: the next would time out too.
+func repeatableRead(ctx context.Context, err error) bool {
+	lost, ok := errors.AsType[*lostError](err)
+	if !ok || ctx.Err() != nil {
+		return false
+	}
+	timeout, ok := lost.cause.(interface{ Timeout() bool })
+	return !ok || !timeout.Timeout()
 }
 
 // withContext sets the reason of an error that the context caused to Timeout or

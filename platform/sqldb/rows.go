@@ -1,43 +1,51 @@
 package sqldb
 
 import (
+	"context"
 	"database/sql/driver"
 	"errors"
 	"io"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
-// checkRows wraps the rows of a statement so that an error while they are read
-// counts as the transaction's failure, where failTx asks for that.
-func (c *conn) checkRows(rows driver.Rows, err error) (driver.Rows, error) {
-	if err != nil {
-		return nil, err
-	}
-	if !c.connector.failTx || !c.inTx {
-		return rows, nil
-	}
-	return &checkedRows{rows, c}, nil
-}
-
-// checkedRows are rows whose errors fail the transaction: the server may wait for a
+// rows reports the first error while rows are read, to the statement's span, which ends
+// with them, and to a transaction that must fail with it: the server may wait for a
 // lock, in vain, while rows are read.
-type checkedRows struct {
+type rows struct {
 	driver.Rows
 
 	conn *conn
+	ctx  context.Context //nolint:containedctx // Close is given none
+	span trace.Span      // nil when not recorded
+	err  error           // the first but io.EOF
 }
 
-func (r *checkedRows) Next(dest []driver.Value) error {
+// Next reads a row.
+func (r *rows) Next(dest []driver.Value) error {
 	err := r.Rows.Next(dest)
 	if err != nil && !errors.Is(err, io.EOF) {
-		r.conn.recordFailure(err)
+		r.fail(err)
 	}
 	return err //nolint:wrapcheck // io.EOF has a meaning to database/sql
 }
 
-func (r *checkedRows) Close() error {
+// Close ends the span; database/sql calls it once, after the last row too.
+func (r *rows) Close() error {
 	err := r.Rows.Close()
 	if err != nil {
+		r.fail(err)
+	}
+	endSpan(r.ctx, r.span, r.err)
+	return err //nolint:wrapcheck // classified above
+}
+
+func (r *rows) fail(err error) {
+	if r.err != nil {
+		return
+	}
+	r.err = err
+	if r.conn.failsTx() {
 		r.conn.recordFailure(err)
 	}
-	return err //nolint:wrapcheck // classified above
 }

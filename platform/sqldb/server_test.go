@@ -172,7 +172,9 @@ func TestWarn(t *testing.T) {
 	url := counterDatabase(t)
 	direct := open(t, url)
 	got := warnings(t, sqldb.Settings{URL: url + "&synchronous_commit=off&default_transaction_isolation=serializable"})
-	for _, want := range []string{"superuser", "synchronous_commit=off", "run at serializable"} {
+	for _, want := range []string{
+		"fsync=off", "full_page_writes=off", "synchronous_commit=off", "superuser", "another isolation level",
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in %q", want, got)
 		}
@@ -181,6 +183,10 @@ func TestWarn(t *testing.T) {
 	got = warnings(t, sqldb.Settings{URL: plain, Pooler: sqldb.PoolerTransaction})
 	if strings.Contains(got, "superuser") || !strings.Contains(got, "client_connection_check_interval is 0") ||
 		!strings.Contains(got, "statement_timeout is 0") {
+		t.Errorf("got %q", got)
+	}
+	got = warnings(t, sqldb.Settings{URL: dbtest.EmptyMariaDB(t)})
+	if !strings.Contains(got, "another innodb_flush_log_at_trx_commit than 1") || !strings.Contains(got, "superuser") {
 		t.Errorf("got %q", got)
 	}
 	if err := open(t, "postgres://app@127.0.0.1:1/x?sslmode=disable").Warn(t.Context()); err == nil {

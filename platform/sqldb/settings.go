@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,7 +29,8 @@ const (
 	PoolerTransaction Pooler = "transaction"
 )
 
-// Settings configure [Open]. Zero durations and numbers mean the defaults named here.
+// Settings configure [Open]. Zero durations and numbers mean the defaults named here;
+// package config checks what an operator sets.
 type Settings struct {
 	// URL is postgres://user:password@host:port/database?sslmode=... The
 	// sslmode must be written out, and behind a pooler binary_parameters=yes too.
@@ -91,21 +93,6 @@ func (s *Settings) setDefaults() {
 	s.IdleTxTimeout = cmp.Or(s.IdleTxTimeout, defaultIdleTxTimeout)
 }
 
-func (s *Settings) check() error {
-	switch {
-	case s.Pooler != PoolerNone && s.Pooler != PoolerTransaction:
-		return fmt.Errorf("the pooler %q is not known: it is %q or %q", s.Pooler, PoolerNone, PoolerTransaction)
-	case s.MaxOpenConns < 0:
-		return fmt.Errorf("the pool needs at least one connection, not %d", s.MaxOpenConns)
-	case s.LockTimeout < time.Millisecond, s.StatementTimeout < time.Millisecond, s.IdleTxTimeout < time.Millisecond:
-		return errors.New("the database timeouts must be at least 1ms")
-	case s.LockTimeout >= s.StatementTimeout:
-		return fmt.Errorf("the lock timeout (%s) must be shorter than the statement timeout (%s)",
-			s.LockTimeout, s.StatementTimeout)
-	}
-	return nil
-}
-
 // driverConfig checks a URL and returns the driver's configuration of it, without
 // session settings, together with the URL's parameters.
 func driverConfig(rawURL string) (pq.Config, url.Values, error) {
@@ -117,27 +104,19 @@ func driverConfig(rawURL string) (pq.Config, url.Values, error) {
 	if err != nil {
 		return pq.Config{}, nil, errors.New("the database URL has a parameter that cannot be decoded")
 	}
-	if !query.Has("sslmode") && !onSocket(parsed, query) {
-		return pq.Config{}, nil, errors.New("the database URL must say sslmode=disable, require, verify-ca or verify-full: " +
-			"the driver's default changes between versions")
-	}
 	cfg, err := pq.NewConfig(rawURL)
 	if err != nil {
 		return pq.Config{}, nil, fmt.Errorf("the database URL cannot be used: %w", err)
+	}
+	onSocket := strings.HasPrefix(cfg.Host, "/") || strings.HasPrefix(cfg.Host, "@") // there is no TLS
+	if !query.Has("sslmode") && !onSocket {
+		return pq.Config{}, nil, errors.New("the database URL must say sslmode=disable, require, verify-ca or verify-full: " +
+			"the driver's default changes between versions")
 	}
 	if cfg.ConnectTimeout <= 0 {
 		cfg.ConnectTimeout = defaultConnectTimeout
 	}
 	return cfg, query, nil
-}
-
-// onSocket reports whether the URL leads to a Unix socket, where there is no TLS.
-func onSocket(u *url.URL, query url.Values) bool {
-	host := u.Hostname()
-	if host == "" {
-		host = query.Get("host")
-	}
-	return strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@")
 }
 
 // sessionConfig returns the driver's configuration of a pool.
@@ -167,10 +146,7 @@ func checkPooled(cfg pq.Config) error {
 		return errors.New("behind a transaction pooler the database URL must say binary_parameters=yes: " +
 			"without it one client can receive the rows of another")
 	}
-	names := make([]string, 0, len(cfg.Runtime)+1)
-	for name := range cfg.Runtime {
-		names = append(names, name)
-	}
+	names := slices.Sorted(maps.Keys(cfg.Runtime))
 	if cfg.Options != "" {
 		names = append(names, "options")
 	}

@@ -1,10 +1,6 @@
-package sqldb_test
+package sqldb
 
-import (
-	"testing"
-
-	"github.com/rowlock/rowlock/platform/sqldb"
-)
+import "testing"
 
 func TestSummary(t *testing.T) {
 	t.Parallel()
@@ -25,7 +21,7 @@ func TestSummary(t *testing.T) {
 		{"/* SELECT a FROM b", "SELECT b"},
 	} {
 		for range 2 { // the second time from the cache
-			if got := sqldb.Summary(c.query); got != c.want {
+			if got := describe(c.query).summary; got != c.want {
 				t.Errorf("%q: %q, want %q", c.query, got, c.want)
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,57 +12,12 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 var errDomain = errors.New("no such count")
-
-func TestInTxCommits(t *testing.T) {
-	t.Parallel()
-	db := open(t, counterDatabase(t))
-	err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
-		var isolation, lock, statement, idle, check string
-		row := tx.QueryRowxContext(ctx, `SELECT current_setting('transaction_isolation'), current_setting('lock_timeout'),
-			current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout'),
-			current_setting('client_connection_check_interval')`)
-		if err := row.Scan(&isolation, &lock, &statement, &idle, &check); err != nil {
-			return err
-		}
-		got := []string{isolation, lock, statement, idle, check}
-		if !slices.Equal(got, []string{"read committed", "5s", "8s", "10s", "200ms"}) {
-			t.Errorf("the session has %q", got)
-		}
-		return add(ctx, tx, "a", 1)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantValue(t, db, "a", 1)
-}
-
-func TestInTxOptionsHoldForOneTransaction(t *testing.T) {
-	t.Parallel()
-	db := open(t, counterDatabase(t), func(s *sqldb.Settings) { s.MaxOpenConns = 1 })
-	settings := func(opts ...sqldb.TxOption) (got string) {
-		err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
-			return tx.GetContext(ctx, &got, `SELECT concat_ws(' ', current_setting('lock_timeout'),
-				current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout'))`)
-		}, opts...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return got
-	}
-	got := settings(sqldb.WithLockTimeout(time.Second), sqldb.WithStatementTimeout(2*time.Minute),
-		sqldb.WithIdleTimeout(3*time.Second))
-	if got != "1s 2min 3s" {
-		t.Errorf("with options: %s", got)
-	}
-	if got = settings(); got != "5s 8s 10s" {
-		t.Errorf("afterwards: %s", got)
-	}
-}
 
 func TestInTxReturnsDomainErrorsUnchanged(t *testing.T) {
 	t.Parallel()
@@ -103,38 +57,40 @@ func TestInTxRollsBackAfterPanic(t *testing.T) {
 	wantValue(t, db, "a", 0)
 }
 
-func TestInTxSwallowedErrorIsNotSuccess(t *testing.T) {
+// TestLockTimeoutFailsTheTransaction: after a lock timeout (1205) MySQL would commit the
+// rest of a transaction. Nothing of it may stay, whether or not fn returns the error.
+func TestLockTimeoutFailsTheTransaction(t *testing.T) {
 	t.Parallel()
-	db := open(t, counterDatabase(t))
-	err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
-		if err := add(ctx, tx, "a", 1); err != nil {
-			return err
-		}
-		_, _ = tx.ExecContext(ctx, `SELECT 1/0`)
-		return nil
-	})
-	wantError(t, err, sqldb.NotApplied, sqldb.Other)
-	wantValue(t, db, "a", 0)
-}
-
-func TestInTxLockTimeout(t *testing.T) {
-	t.Parallel()
-	db := open(t, counterDatabase(t))
-	hold(t, db, "a")
-	err := incrementTx(db, sqldb.WithLockTimeout(50*time.Millisecond))(t.Context())
-	wantError(t, err, sqldb.NotApplied, sqldb.LockTimeout)
-	if state := sqldb.SQLState(err); state != "55P03" {
-		t.Errorf("state %s", state)
-	}
-}
-
-func TestInTxConstraint(t *testing.T) {
-	t.Parallel()
-	db := open(t, counterDatabase(t))
-	err := execTx(t.Context(), db, `INSERT INTO counter VALUES ($1, 0)`, "a")
-	wantError(t, err, sqldb.NotApplied, sqldb.Constraint)
-	if !sqldb.IsUniqueViolation(err) || classified(t, err).Constraint != "counter_pkey" {
-		t.Errorf("got %v", err)
+	for engine, database := range counters() {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			url := database(t)
+			db := open(t, url, briefly)
+			hold(t, open(t, url), "b")
+			for _, swallow := range []bool{false, true} {
+				err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+					if err := add(ctx, tx, "a", 1); err != nil {
+						return err
+					}
+					err := add(ctx, tx, "b", 1)
+					wantError(t, sqldb.Classify(err, false), sqldb.NotApplied, sqldb.LockTimeout)
+					if !swallow {
+						return err
+					}
+					if err := add(ctx, tx, "a", 10); err == nil {
+						t.Error("a statement after the failure was sent")
+					}
+					return nil
+				})
+				if outcome, ok := sqldb.OutcomeOf(err); !ok || outcome != sqldb.NotApplied || !swallow && !sqldb.LockTimedOut(err) {
+					t.Errorf("swallowed %t: got %v", swallow, err)
+				}
+				wantValue(t, db, "a", 0)
+			}
+			if err := incrementTx(db)(t.Context()); err != nil {
+				t.Errorf("the next transaction: %v", err)
+			}
+		})
 	}
 }
 
@@ -195,34 +151,39 @@ func TestStatementTimeoutIsNotTheCallersDeadline(t *testing.T) {
 // the victim; its retry may overtake the other one at the row that it has just freed, and then there is another victim.
 func TestInTxRetriesDeadlocks(t *testing.T) {
 	t.Parallel()
-	reg := prometheus.NewRegistry()
-	db := openWith(t, sqldb.Settings{URL: counterDatabase(t)}, reg)
-	var meet, wg sync.WaitGroup
-	var runs atomic.Int32
-	meet.Add(2)
-	errs := make([]error, 2)
-	for i, ids := range [][]string{{"a", "b"}, {"b", "a"}} {
-		var once sync.Once
-		wg.Go(func() {
-			errs[i] = db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
-				runs.Add(1)
-				if err := add(ctx, tx, ids[0], 1); err != nil {
-					return err
-				}
-				once.Do(func() { meet.Done(); meet.Wait() })
-				return add(ctx, tx, ids[1], 1)
+	for engine, database := range counters() {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			url := database(t)
+			reg := prometheus.NewRegistry()
+			db := openWith(t, sqldb.Settings{URL: url, Engines: bothEngines()}, reg)
+			var meet sync.WaitGroup
+			var runs atomic.Int32
+			meet.Add(2)
+			orders := [][]string{{"a", "b"}, {"b", "a"}}
+			err := waittest.Together(len(orders), func(i int) error {
+				var once sync.Once
+				return db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+					runs.Add(1)
+					if err := add(ctx, tx, orders[i][0], 1); err != nil {
+						return err
+					}
+					once.Do(func() { meet.Done(); meet.Wait() })
+					return add(ctx, tx, orders[i][1], 1)
+				})
 			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantValue(t, db, "a", 2)
+			wantValue(t, db, "b", 2)
+			retries := runs.Load() - 2
+			state := map[string]string{"postgresql": "40P01", "mysql": "40001"}[engine]
+			n := apptest.Gathered(t, reg, `rowlock_retries_total{pool="main",sqlstate="`+state+`"}`)
+			if retries < 1 || n != float64(retries) {
+				t.Errorf("fn ran %d times more than there were transactions, and %v retries of deadlocks were counted", retries, n)
+			}
 		})
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-	wantValue(t, db, "a", 2)
-	wantValue(t, db, "b", 2)
-	retries := runs.Load() - 2
-	if n := counted(t, reg, "rowlock_retries_total", "40P01"); retries < 1 || n != float64(retries) {
-		t.Errorf("fn ran %d times more than there were transactions, and %v retries of deadlocks were counted", retries, n)
 	}
 }
 
@@ -286,27 +247,4 @@ func TestCommitOutlivesItsCaller(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantValue(t, db, "a", 1)
-}
-
-// counted returns a counter's value by the value of its variable label.
-func counted(tb testing.TB, reg *prometheus.Registry, name, labelValue string) float64 {
-	tb.Helper()
-	families, err := reg.Gather()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	for _, family := range families {
-		if family.GetName() != name {
-			continue
-		}
-		for _, metric := range family.GetMetric() {
-			for _, label := range metric.GetLabel() {
-				if label.GetValue() == labelValue {
-					return metric.GetCounter().GetValue()
-				}
-			}
-		}
-	}
-	tb.Fatalf("no %s with %q", name, labelValue)
-	return 0
 }

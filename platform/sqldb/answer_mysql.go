@@ -1,0 +1,109 @@
+package sqldb
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+const (
+	stateGeneralError = "HY000" // of what has no SQLSTATE of its own
+	duplicateEntry    = 1062
+)
+
+// mysqlAnswer says what an error number of MySQL or MariaDB means.
+type mysqlAnswer struct {
+	reason Reason // Other: by the class of its SQLSTATE
+	// ends says that the session ended with it, or that COMMIT itself failed: it proves
+	// nothing about a COMMIT.
+	ends bool
+	// refused says that it refuses a login: waiting does not repair that.
+	refused bool
+	// shown says that its message can be logged: it holds names of the operator or of
+	// the program, and no values.
+	shown bool
+}
+
+// mysqlAnswerOf returns the meaning of an error number. The syntax error (1064) is not
+// shown: it quotes the statement, into which the driver has put the values.
+func mysqlAnswerOf(number uint16) mysqlAnswer {
+	switch number {
+	case 1213, 1020: // deadlock; changed since last read (MariaDB's innodb_snapshot_isolation)
+		return mysqlAnswer{reason: Serialization, shown: true}
+	case 1205, 3572: // lock wait timeout; NOWAIT
+		return mysqlAnswer{reason: LockTimeout, shown: true}
+	case 1969, 3024, 1317: // max_statement_time of MariaDB, max_execution_time of MySQL; interrupted
+		return mysqlAnswer{reason: Timeout, shown: true}
+	case 1040, 1203: // too many connections, of the server and of a user
+		return mysqlAnswer{reason: Overloaded, shown: true}
+	case 1226: // a user's limit is reached
+		return mysqlAnswer{reason: Overloaded}
+	case 1053, 1927, 4031: // shutdown; killed; disconnected because it was idle
+		return mysqlAnswer{reason: Connection, ends: true, shown: true}
+	case 1180: // error during COMMIT
+		return mysqlAnswer{reason: Connection, ends: true}
+	case 1290, 1836, 1792: // read only: by an option, the server, the transaction
+		return mysqlAnswer{reason: Connection, shown: true}
+	case 1021, 1041, 1114: // disk full; out of resources; table full
+		return mysqlAnswer{reason: Connection}
+	case 1044, 1045, 1698, 1049, 1130, 3159: // access denied (3); unknown database; host refused; TLS required
+		return mysqlAnswer{refused: true, shown: true}
+	case 1050, 1054, 1142, 1146, 1193, 1173, 3750: // what exists, is missing or not allowed in a statement
+		return mysqlAnswer{shown: true}
+	}
+	return mysqlAnswer{}
+}
+
+// mysqlReply classifies an answer of MySQL or MariaDB.
+func mysqlReply(answer *mysql.MySQLError) reply {
+	meaning, state := mysqlAnswerOf(answer.Number), mysqlState(answer)
+	r := reply{reason: meaning.reason, sqlState: state, inDoubt: meaning.ends}
+	if answer.Number == duplicateEntry {
+		r.constraint = duplicateKey(answer.Message)
+	}
+	switch class(state) {
+	case "08":
+		r.reason = cmp.Or(r.reason, Connection)
+	case "23":
+		r.reason = cmp.Or(r.reason, Constraint)
+	case "22":
+		r.reason = cmp.Or(r.reason, Data)
+	}
+	return r
+}
+
+// mysqlState returns the SQLSTATE of an answer, "" when it has none. Many error numbers
+// share HY000.
+func mysqlState(answer *mysql.MySQLError) string {
+	if answer.SQLState == ([5]byte{}) {
+		return ""
+	}
+	return string(answer.SQLState[:])
+}
+
+// duplicateKey returns the name at the end of "Duplicate entry '...' for key 'name'";
+// MySQL 8 puts the table before it.
+func duplicateKey(message string) string {
+	const before = " for key '"
+	at := strings.LastIndex(message, before)
+	if at < 0 {
+		return ""
+	}
+	name := strings.TrimSuffix(message[at+len(before):], "'")
+	return name[strings.LastIndex(name, ".")+1:]
+}
+
+// mysqlMessage returns the message of an answer where it may be shown, else its SQLSTATE,
+// with the number.
+func mysqlMessage(answer *mysql.MySQLError) string {
+	code := "error " + strconv.Itoa(int(answer.Number))
+	if mysqlAnswerOf(answer.Number).shown {
+		return answer.Message + " (" + code + ")"
+	}
+	if state := mysqlState(answer); state != "" {
+		return code + " (" + state + ")"
+	}
+	return code
+}
