@@ -268,9 +268,10 @@ func killPostgres(t *testing.T, r *rig) func() {
 		return r.number(t, `SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`) > 4
 	})
 	died := time.Now()
-	if err := r.database.Crash(); err != nil {
+	if err := syscall.Kill(r.database.PID(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
+	<-r.database.Done()
 	r.awaitScrapes(t, died, enough+1) // of replicas whose requests fail
 	if err := r.database.Restart(t.Context()); err != nil {
 		t.Fatal(err)

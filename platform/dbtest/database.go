@@ -30,7 +30,7 @@ const (
 
 // Postgres returns the DSN of a new database with the schema of src's migrations. It is cloned from a
 // template, which the first process that needs it builds, once per server and content of the
-// migrations. The database is dropped with the test, unless the test fails.
+// migrations. The database is dropped with the test, or kept when the test fails on a given server.
 func Postgres(t testing.TB, src migrate.Source) string {
 	t.Helper()
 	admin := process.start(t)
@@ -43,7 +43,7 @@ func Postgres(t testing.TB, src migrate.Source) string {
 	return clone(ctx, t, admin, template)
 }
 
-// Empty returns the DSN of a new empty database. It is dropped with the test, unless the test fails.
+// Empty returns the DSN of a new empty database. It is dropped with the test, as that of [Postgres].
 func Empty(t testing.TB) string {
 	t.Helper()
 	admin := process.start(t)
@@ -81,9 +81,8 @@ func clone(ctx context.Context, t testing.TB, admin, template string) string {
 		t.Fatalf("dbtest: create a database: %v", err)
 	}
 	t.Cleanup(func() {
-		if t.Failed() {
-			process.keep()
-			t.Logf("dbtest: the database of the failed test is kept for a day: %s", dsn)
+		if t.Failed() && process.own == nil {
+			t.Logf("dbtest: the database of the failed test is kept for a day, or as long as its server: %s", dsn)
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), waitLimit)
@@ -93,12 +92,6 @@ func clone(ctx context.Context, t testing.TB, admin, template string) string {
 		}
 	})
 	return dsn
-}
-
-func (s *server) keep() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.kept++
 }
 
 // template returns the name of the template database for src, and builds it unless it exists.
@@ -112,8 +105,8 @@ func (s *server) template(ctx context.Context, t testing.TB, admin string, src m
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if built := s.templates[name]; built != "" {
-		return built, nil
+	if s.templates[name] {
+		return name, nil
 	}
 	err = onAdmin(ctx, admin, func(conn *sql.Conn) error {
 		// Across processes: an advisory lock of the maintenance database, held by this session. It ends
@@ -128,7 +121,7 @@ func (s *server) template(ctx context.Context, t testing.TB, admin string, src m
 	if err != nil {
 		return "", err
 	}
-	s.templates[name] = name
+	s.templates[name] = true
 	return name, nil
 }
 

@@ -2,7 +2,6 @@ package dbtest_test
 
 import (
 	"bytes"
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/platform/localpg"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/waittest"
 )
@@ -207,7 +205,8 @@ func TestSharedByProcesses(t *testing.T) {
 	}
 }
 
-// A failed test's database stays and its DSN is printed; a day later the next run drops it.
+// A failed test's database stays on a given server, and its DSN is printed; a day later the next run
+// drops it.
 func TestFailedTestKeepsItsDatabase(t *testing.T) {
 	t.Parallel()
 	server := dbtest.Server(t)
@@ -218,7 +217,7 @@ func TestFailedTestKeepsItsDatabase(t *testing.T) {
 	if err := cmd.Run(); err == nil {
 		t.Fatalf("a failing test ends with status 0\n%s", out)
 	}
-	_, rest, found := strings.Cut(out.String(), "is kept for a day: ")
+	_, rest, found := strings.Cut(out.String(), "or as long as its server: ")
 	dsn, _, _ := strings.Cut(rest, "\n")
 	if !found {
 		t.Fatalf("no DSN in the output:\n%s", out)
@@ -240,43 +239,10 @@ func TestFails(t *testing.T) {
 	t.Fail()
 }
 
-// The same on a private server: it stops, its folder stays, and the command that is printed
-// brings the database back.
-func TestFailedTestKeepsItsServer(t *testing.T) {
-	t.Parallel()
-	cmd, out := child(t, "TestFails", "")
-	if err := cmd.Run(); err == nil {
-		t.Fatalf("a failing test ends with status 0\n%s", out)
-	}
-	_, rest, _ := strings.Cut(out.String(), "is kept for a day: ")
-	dsn, _, _ := strings.Cut(rest, "\n")
-	_, rest, found := strings.Cut(out.String(), "brings their server back:\n")
-	command, _, _ := strings.Cut(rest, "\n")
-	if !found {
-		t.Fatalf("no command in the output:\n%s", out)
-	}
-	dir, _, _ := strings.Cut(command, "/data")
-	dir = dir[strings.LastIndexAny(dir, " '")+1:]
-	t.Cleanup(func() {
-		if err := localpg.Remove(context.WithoutCancel(t.Context()), dir); err != nil {
-			t.Error(err)
-		}
-	})
-	server := exec.CommandContext(t.Context(), "/bin/sh", "-c", command)
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	db := open(t, dsn)
-	waittest.Eventually(t, "the server comes back", func() bool { return db.PingContext(t.Context()) == nil })
-	if n := number(t, db, "SELECT n FROM shop.item"); n != 43 {
-		t.Errorf("n = %d, want 43", n)
-	}
-}
-
 // A server of a test's own has the settings that the test asks for.
 func TestServer(t *testing.T) {
 	t.Parallel()
-	server := dbtest.Server(t, func(o *localpg.Options) { o.Settings["work_mem"] = "7MB" })
+	server := dbtest.Server(t, map[string]string{"work_mem": "7MB"})
 	const query = "SELECT setting::int / 1024 FROM pg_settings WHERE name = 'work_mem'"
 	if n := number(t, open(t, server.URL("postgres")), query); n != 7 {
 		t.Errorf("work_mem = %d MB, want 7", n)

@@ -16,17 +16,16 @@
 //
 // [MariaDB] does the same on a private MariaDB server, applying the migrations for each database.
 //
-// A failed test keeps its PostgreSQL database and prints its DSN. Kept databases, and those of killed
-// runs, are dropped a day later.
+// A failed test on a server that the variable names keeps its database and prints the DSN; the first
+// test of a day later drops it. Private servers keep nothing.
 package dbtest
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -46,8 +45,6 @@ const (
 	waitLimit = 2 * time.Minute
 	// keepFor is how long the databases of failed and of killed tests stay.
 	keepFor = 24 * time.Hour
-	// dirPattern names the folders of private servers.
-	dirPattern = "rowlock-test-*"
 )
 
 // process is the server that the tests of this process share.
@@ -60,14 +57,20 @@ type server struct {
 	own  *localpg.Server // nil on the server of URLVariable
 
 	mu        sync.Mutex
-	kept      int
-	templates map[string]string // by key
+	templates map[string]bool // by name
 }
 
 // Main runs the tests, then stops the private servers, and returns the exit code for TestMain.
 func Main(m interface{ Run() int }) int {
 	code := m.Run()
-	if err := errors.Join(process.close(os.Stderr), maria.close()); err != nil {
+	var err error
+	if process.own != nil {
+		err = process.own.Stop(context.Background())
+	}
+	if maria.own != nil {
+		err = errors.Join(err, maria.own.Stop())
+	}
+	if err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "dbtest:", err)
 		return max(code, 1)
 	}
@@ -95,87 +98,29 @@ func (s *server) start(t testing.TB) string {
 	return s.url
 }
 
-func (s *server) open() error {
-	s.templates = make(map[string]string)
+func (s *server) open() (err error) {
+	s.templates = make(map[string]bool)
 	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	defer cancel()
 	if given := config.Environ()[URLVariable]; given != "" {
 		s.url = given
 		return sweepDatabases(ctx, given)
 	}
-	sweepFolders(ctx)
-	own, err := private(ctx)
-	if err != nil {
-		return err
+	if s.own, err = private(ctx, nil); err == nil {
+		s.url = s.own.URL("postgres")
 	}
-	s.own, s.url = own, own.URL("postgres")
-	return nil
+	return err
 }
 
-// private starts a server in a temporary folder, with fsync=off: only a loss of power could lose what
-// was committed, not the death of a process. synchronous_commit stays on, because without it the
+// private starts a temporary server, with fsync=off: only a loss of power could lose what was
+// committed, not the death of a process. synchronous_commit stays on, because without it the
 // server's own death could.
-func private(ctx context.Context, changes ...func(*localpg.Options)) (*localpg.Server, error) {
-	dir, err := localpg.TempFolder(dirPattern)
-	if err != nil {
-		return nil, err
+func private(ctx context.Context, settings []map[string]string) (*localpg.Server, error) {
+	all := map[string]string{"fsync": "off", "full_page_writes": "off"}
+	for _, more := range settings {
+		maps.Copy(all, more)
 	}
-	options := localpg.Options{
-		Dir:       dir,
-		Temporary: true,
-		Settings:  map[string]string{"fsync": "off", "full_page_writes": "off"},
-	}
-	for _, change := range changes {
-		change(&options)
-	}
-	own, err := localpg.Start(ctx, options)
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	return own, nil
-}
-
-// close stops the private server and, unless it holds a failed test's database, removes it.
-func (s *server) close(out io.Writer) error {
-	if s.own == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
-	defer cancel()
-	s.mu.Lock()
-	kept := s.kept
-	s.mu.Unlock()
-	if kept > 0 {
-		_, _ = fmt.Fprintf(out, "dbtest: %d database(s) of failed tests kept for a day; this brings their server back:\n%s\n",
-			kept, s.own.Command())
-		return s.own.Stop(ctx)
-	}
-	return discard(ctx, s.own)
-}
-
-// discard stops a private server and removes its folder.
-func discard(ctx context.Context, own *localpg.Server) error {
-	if err := own.Stop(ctx); err != nil {
-		return err
-	}
-	return localpg.Remove(ctx, own.Dir())
-}
-
-// sweepFolders removes the private servers that stayed behind for longer than keepFor: of failed
-// tests, and of runs that were killed together with their guards. It ignores what it cannot remove,
-// such as another user's or one in use.
-func sweepFolders(ctx context.Context) {
-	for _, parent := range localpg.TempFolders() {
-		folders, err := filepath.Glob(filepath.Join(parent, dirPattern))
-		if err != nil {
-			return
-		}
-		for _, folder := range folders {
-			if info, err := os.Stat(folder); err == nil && time.Since(info.ModTime()) > keepFor {
-				_ = localpg.Remove(ctx, folder)
-			}
-		}
-	}
+	return localpg.Start(ctx, localpg.Options{Settings: all})
 }
 
 // skipOrFail skips the test when err means that a server is not installed, except in CI, and fails it
@@ -191,26 +136,17 @@ func skipOrFail(t testing.TB, err, notInstalled error) {
 }
 
 // Server starts a server for one test alone, which may kill and restart it; it is removed with the
-// test. Like the shared one it runs with fsync=off; changes may set other options.
-func Server(t testing.TB, changes ...func(*localpg.Options)) *localpg.Server {
+// test. Settings override those of the shared server, as in [localpg.Options].
+func Server(t testing.TB, settings ...map[string]string) *localpg.Server {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
-	own, err := private(ctx, changes...)
+	own, err := private(ctx, settings)
 	if err != nil {
 		t.Fatalf("dbtest: %v", err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), waitLimit)
-		defer cancel()
-		if t.Failed() {
-			t.Logf("dbtest: the server of the failed test is kept for a day; this brings it back: %s", own.Command())
-			if err := own.Stop(ctx); err != nil {
-				t.Logf("dbtest: %v", err)
-			}
-			return
-		}
-		if err := discard(ctx, own); err != nil {
+		if err := own.Stop(context.WithoutCancel(t.Context())); err != nil {
 			t.Errorf("dbtest: %v", err)
 		}
 	})

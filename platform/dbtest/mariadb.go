@@ -4,16 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
-	"errors"
 	"log/slog"
 	"maps"
-	"os"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/rowlock/rowlock/platform/localmaria"
-	"github.com/rowlock/rowlock/platform/localpg"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
@@ -27,32 +24,16 @@ type mariaServer struct {
 	own  *localmaria.Server
 }
 
-// close ends the server and removes its folder.
-func (s *mariaServer) close() error {
-	if s.own == nil {
-		return nil
-	}
-	return errors.Join(s.own.Kill(), os.RemoveAll(s.own.Dir()))
-}
-
-// privateMaria starts a server in a temporary folder. Only a loss of power could lose what was
-// committed, not the death of the server.
-func privateMaria(ctx context.Context, settings map[string]string) (*localmaria.Server, error) {
-	dir, err := localpg.TempFolder(dirPattern)
-	if err != nil {
-		return nil, err
-	}
-	own, err := localmaria.Start(ctx, localmaria.Options{Dir: dir, Temporary: true, Settings: settings})
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	return own, nil
-}
-
-func fastMaria() map[string]string {
-	return map[string]string{
+// privateMaria starts a server. Only a loss of power could lose what was committed, not the death of
+// the server.
+func privateMaria(ctx context.Context, settings []map[string]string) (*localmaria.Server, error) {
+	all := map[string]string{
 		"innodb-flush-log-at-trx-commit": "2", "innodb-doublewrite": "0", "innodb-buffer-pool-size": "128M",
 	}
+	for _, more := range settings {
+		maps.Copy(all, more)
+	}
+	return localmaria.Start(ctx, localmaria.Options{Settings: all})
 }
 
 // MariaDB returns the DSN of a new MariaDB database with the schema of src's migrations. Without an
@@ -77,7 +58,7 @@ func EmptyMariaDB(t testing.TB) string {
 		// The server belongs to the process, not to this test.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), waitLimit)
 		defer cancel()
-		maria.own, maria.err = privateMaria(ctx, fastMaria())
+		maria.own, maria.err = privateMaria(ctx, nil)
 	})
 	skipOrFail(t, maria.err, localmaria.ErrNotInstalled)
 	return newMariaDatabase(t, maria.own)
@@ -90,14 +71,10 @@ func MariaServer(t testing.TB, settings ...map[string]string) (server *localmari
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
-	all := fastMaria()
-	for _, more := range settings {
-		maps.Copy(all, more)
-	}
-	own, err := privateMaria(ctx, all)
+	own, err := privateMaria(ctx, settings)
 	skipOrFail(t, err, localmaria.ErrNotInstalled)
 	t.Cleanup(func() {
-		if err := errors.Join(own.Kill(), os.RemoveAll(own.Dir())); err != nil {
+		if err := own.Stop(); err != nil {
 			t.Errorf("dbtest: %v", err)
 		}
 	})

@@ -8,55 +8,44 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
+	"time"
+
+	"github.com/rowlock/rowlock/platform/localpg/guard"
 )
 
 // rootHome holds root's clusters when the server's account may not enter the requested folder.
 const rootHome = "/var/lib/rowlock"
 
-// home makes the folder of a cluster and returns it: o.Dir, or a folder below /var/lib/rowlock when
-// root runs it and the server's account may not enter o.Dir (a clone below /root, for example).
-func home(o Options, who *account) (string, error) {
-	if err := makeFolder(o.Dir); err != nil {
+// home makes the folder of a cluster and returns it: a new one for a temporary server, else o.Dir;
+// but a folder below /var/lib/rowlock when root runs it and the server's account may not enter that
+// (a clone below /root, for example).
+func home(ctx context.Context, o Options, user *guard.User) (dir string, err error) {
+	if o.Dir == "" {
+		sweep(ctx)
+		dir, err = guard.TempFolder(o.Parent, tempPattern)
+	} else {
+		if dir, err = filepath.Abs(o.Dir); err == nil {
+			err = makeFolder(dir)
+		}
+	}
+	if err != nil {
 		return "", fmt.Errorf("make the data folder: %w", err)
 	}
-	// Symbolic links are resolved here, because canEnter checks each folder of the real path.
-	dir, err := filepath.EvalSymlinks(o.Dir)
-	if err != nil {
-		return "", fmt.Errorf("data folder: %w", err)
-	}
-	blocked, err := who.canEnter(dir)
-	if err != nil || blocked == "" {
-		return dir, err
+	if user.MayEnter(ctx, dir) {
+		return dir, nil
 	}
 
 	sum := sha256.Sum256([]byte(dir))
 	other := filepath.Join(rootHome, filepath.Base(dir)+"-"+hex.EncodeToString(sum[:4]))
 	if err := errors.Join(makeFolder(rootHome), makeFolder(other)); err != nil {
-		return "", fmt.Errorf("the user %s, as whom PostgreSQL runs for root, may not enter %s: %w", who.name, blocked, err)
+		return "", fmt.Errorf("the user %s, as whom PostgreSQL runs for root, may not enter %s: %w", user.Name, dir, err)
 	}
-	o.sayf("The user %s, as whom PostgreSQL runs for root, may not enter %s: the data goes to %s",
-		who.name, blocked, other)
-	if o.Temporary {
-		_ = os.Remove(dir) // fails, as it should, when the folder holds other files
-	}
+	o.sayf("The user %s, as whom PostgreSQL runs for root, may not enter %s: the data goes to %s", user.Name, dir, other)
+	_ = os.Remove(dir) // fails, as it should, when the folder holds other files
 	return other, nil
-}
-
-// removeCluster removes the cluster, for initialise to make a new one. The caller holds the lock,
-// and no server runs.
-func removeCluster(o Options, dir string) error {
-	if clusterMajor(dir) != 0 {
-		o.sayf("Removing the PostgreSQL cluster in %s", dir)
-	}
-	if err := errors.Join(os.RemoveAll(dataDir(dir)), os.RemoveAll(passwordFile(dir))); err != nil {
-		return fmt.Errorf("remove the old cluster: %w", err)
-	}
-	return nil
 }
 
 // makeFolder makes a folder unless it exists. The server's account can enter it, whatever our
@@ -71,72 +60,80 @@ func makeFolder(path string) error {
 	return os.Chmod(path, 0o755) //nolint:gosec,wrapcheck // as above
 }
 
+const (
+	// tempPattern names the folders of temporary servers.
+	tempPattern = "rowlock-postgres-*"
+	// sweepAfter is the age from which they are looked at.
+	sweepAfter = 24 * time.Hour
+)
+
+// sweep removes the temporary servers of processes that were killed together with their guards a day
+// ago or more. It ignores what it cannot remove, such as another user's or one in use.
+func sweep(ctx context.Context) {
+	for _, parent := range guard.TempFolders() {
+		folders, err := filepath.Glob(filepath.Join(parent, tempPattern))
+		if err != nil {
+			return
+		}
+		for _, dir := range folders {
+			if info, err := os.Stat(dir); err != nil || time.Since(info.ModTime()) < sweepAfter {
+				continue
+			}
+			if lock, err := acquire(ctx, Options{}.withDefaults(), dir); err == nil {
+				_ = errors.Join(os.RemoveAll(dir), lock.Close())
+			}
+		}
+	}
+}
+
 // clusterMajor returns the major version of the cluster in dir; 0 when there is none yet.
 func clusterMajor(dir string) int { return readNumber(filepath.Join(dataDir(dir), "PG_VERSION")) }
 
-// initialise makes the cluster unless it exists, and returns the superuser's password.
-func initialise(
-	ctx context.Context, o Options, dir, binDir string, who *account, lock *os.File,
-) (password string, err error) {
-	if clusterMajor(dir) != 0 {
-		password = strings.TrimSpace(readFile(passwordFile(dir)))
-		if password == "" {
-			return "", fmt.Errorf("the password of the PostgreSQL cluster in %s is lost: remove the folder and start anew",
-				dir)
+// initialise makes the cluster unless it exists, and learns the superuser's password.
+func (s *Server) initialise(ctx context.Context) error {
+	if clusterMajor(s.dir) != 0 {
+		s.password = strings.TrimSpace(readFile(passwordFile(s.dir)))
+		if s.password == "" {
+			return fmt.Errorf("the password of the PostgreSQL cluster in %s is lost: remove the folder and start anew", s.dir)
 		}
-		return password, nil
+		return nil
 	}
 
-	o.sayf("Making a PostgreSQL cluster in %s", dir)
-	password = rand.Text()
-	if err := writePrivate(passwordFile(dir), password+"\n", who); err != nil {
-		return "", err
+	s.opts.sayf("Making a PostgreSQL cluster in %s", s.dir)
+	s.password = rand.Text()
+	if err := s.user.WriteFile(passwordFile(s.dir), s.password+"\n"); err != nil {
+		return err
 	}
-
 	// Under another name until it is complete, so that a killed initdb leaves no half-made cluster.
-	unfinished := dataDir(dir) + ".new"
-	if err := errors.Join(os.RemoveAll(unfinished), os.Mkdir(unfinished, 0o700)); err != nil {
-		return "", fmt.Errorf("make the cluster's folder: %w", err)
-	}
-	if err := Own(who.credential(), unfinished); err != nil {
-		return "", err
+	unfinished := dataDir(s.dir) + ".new"
+	if err := errors.Join(os.RemoveAll(unfinished), os.Mkdir(unfinished, 0o700), s.user.Own(unfinished)); err != nil {
+		return fmt.Errorf("make the cluster's folder: %w", err)
 	}
 	args := []string{
-		"-D", unfinished, "-U", Superuser, "--pwfile=" + passwordFile(dir), "--auth=scram-sha-256",
+		"-D", unfinished, "-U", Superuser, "--pwfile=" + passwordFile(s.dir), "--auth=scram-sha-256",
 		// The C locale is on every system and orders by bytes.
 		"--encoding=UTF8", "--locale=C",
 	}
-	if o.Settings["fsync"] == "off" {
+	if s.opts.Settings["fsync"] == "off" {
 		args = append(args, "--no-sync")
 	}
-	//nolint:gosec // initdb of the installation that was found or configured
-	cmd := exec.CommandContext(ctx, filepath.Join(binDir, "initdb"), args...)
-	cmd.Env = o.serverEnv()
-	cmd.Dir = "/"
-	// When this process is killed, initdb goes on, and the lock stays taken until it ends.
-	cmd.ExtraFiles = []*os.File{lock}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: who.credential()}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("initdb: %w: %s", err, lastLine(string(out)))
+	if err := guard.Run(ctx, s.program("initdb", args...), logFile(s.dir)); err != nil {
+		return fmt.Errorf("initdb: %w", err)
 	}
-	if err := os.Rename(unfinished, dataDir(dir)); err != nil {
-		return "", fmt.Errorf("put the new cluster in its place: %w", err)
+	if err := os.Rename(unfinished, dataDir(s.dir)); err != nil {
+		return fmt.Errorf("put the new cluster in its place: %w", err)
 	}
-	return password, nil
+	return nil
 }
 
-// writePrivate writes a file that only who (the caller, when nil) and root can read.
-func writePrivate(path, text string, who *account) error {
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+// readFile returns a file's text, or "" when it cannot be read, which callers treat like an empty
+// file.
+func readFile(path string) string {
+	text, err := os.ReadFile(path) //nolint:gosec // files of the data folder
+	if err != nil {
+		return ""
 	}
-	return Own(who.credential(), path)
-}
-
-// lastLine returns the last line that is not blank.
-func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return strings.TrimSpace(lines[len(lines)-1])
+	return string(text)
 }
 
 // readNumber returns the number in the first line of a file; 0 when there is none.

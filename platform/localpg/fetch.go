@@ -1,13 +1,25 @@
 package localpg
 
 import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
+	"strings"
+	"time"
+
+	"github.com/ulikunitz/xz"
 )
 
 const (
@@ -15,47 +27,16 @@ const (
 	// fetched is the version to download: the newest that runs on Apple silicon without translation.
 	fetched      = "17.5.0"
 	fetchedMajor = 17
+	// downloadLimit bounds one download, whatever the caller's context allows.
+	downloadLimit = 15 * time.Minute
+	// maxArchive is the size above which a download is refused. An archive of PostgreSQL has some 30 MB.
+	maxArchive = 512 << 20
 )
 
-// programs returns the installation that runs the cluster in dir: an existing cluster needs its own
-// major version, a new one takes the newest.
-func programs(ctx context.Context, o Options, dir string, who *account) (installation, error) {
-	want := clusterMajor(dir)
-	bin, err := choose(ctx, o, want)
-	if errors.Is(err, ErrNotFound) {
-		if want != 0 && want != fetchedMajor {
-			return bin, fmt.Errorf("the cluster in %s was made by PostgreSQL %d, which is not installed any more: "+
-				"install it, or remove the folder", dir, want)
-		}
-		bin, err = fetch(ctx, o)
-	}
-	if err != nil {
-		return bin, err
-	}
-	if want != 0 && bin.major != want {
-		return bin, fmt.Errorf("the cluster in %s was made by PostgreSQL %d, but %s holds %d: "+
-			"install %d, or remove the folder", dir, want, bin.binDir, bin.major, want)
-	}
-	if blocked, err := who.canEnter(bin.binDir); err != nil || blocked != "" {
-		return bin, errors.Join(err,
-			fmt.Errorf("the user %s, as whom PostgreSQL runs for root, may not enter %s", who.name, blocked))
-	}
-	return bin, nil
-}
-
-// choose returns the installation of the wanted major version, or else the newest.
-func choose(ctx context.Context, o Options, want int) (installation, error) {
-	found, err := find(ctx, o.Environ, o.folders)
-	if err != nil {
-		return installation{}, err
-	}
-	for _, one := range found {
-		if one.major == want {
-			return one, nil
-		}
-	}
-	return found[0], nil
-}
+// howToInstall is the advice for a machine without a server and without a network.
+const howToInstall = "install one (`apt-get install postgresql` on Debian and Ubuntu, " +
+	"`dnf install postgresql-server` on Fedora, `brew install postgresql@17` on macOS), " +
+	"or set DATABASE_URL to a server of yours"
 
 // fetch returns the server's programs from the user's cache, and downloads them first if necessary.
 func fetch(ctx context.Context, o Options) (installation, error) {
@@ -67,9 +48,11 @@ func fetch(ctx context.Context, o Options) (installation, error) {
 		return installation{}, fmt.Errorf("make the cache for PostgreSQL: %w", err)
 	}
 	// One download at a time: concurrent callers wait here and find it complete.
-	lock, err := acquire(ctx, cache)
-	for errors.Is(err, ErrInUse) && ctx.Err() == nil { // acquire has waited for a second
-		lock, err = acquire(ctx, cache)
+	lock, err := tryLock(lockFile(cache))
+	for ; errors.Is(err, ErrInUse); lock, err = tryLock(lockFile(cache)) {
+		if err := pause(ctx); err != nil {
+			return installation{}, err
+		}
 	}
 	if err != nil {
 		return installation{}, err
@@ -88,6 +71,21 @@ func fetch(ctx context.Context, o Options) (installation, error) {
 			err, howToInstall)
 	}
 	return inspect(ctx, bin)
+}
+
+// cacheDir returns the folder of downloaded programs: the user's cache, or for root the system's,
+// because the server's account may not enter root's.
+func cacheDir(environ map[string]string) (string, error) {
+	if dir := environ["XDG_CACHE_HOME"]; filepath.IsAbs(dir) {
+		return filepath.Join(dir, "rowlock"), nil
+	}
+	if os.Geteuid() == 0 {
+		return "/var/cache/rowlock", nil
+	}
+	if home := environ["HOME"]; home != "" {
+		return filepath.Join(home, ".cache", "rowlock"), nil
+	}
+	return "", errors.New("neither HOME nor XDG_CACHE_HOME is set: no place to keep a downloaded PostgreSQL")
 }
 
 // download fetches the archive, checks it against its published SHA-256, unpacks it and moves it to home.
@@ -116,17 +114,124 @@ func download(ctx context.Context, repository, cache, home string) (err error) {
 	return nil
 }
 
-// cacheDir returns the folder of downloaded programs: the user's cache, or for root the system's,
-// because the server's account may not enter root's.
-func cacheDir(environ map[string]string) (string, error) {
-	if dir := environ["XDG_CACHE_HOME"]; filepath.IsAbs(dir) {
-		return filepath.Join(dir, "rowlock"), nil
+// fetchArchive downloads this system's archive of github.com/zonkyio/embedded-postgres-binaries from
+// a repository laid out like Maven Central and returns it when its SHA-256 is the published one. An
+// archive without a checksum is refused.
+func fetchArchive(ctx context.Context, repository string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, downloadLimit)
+	defer cancel()
+	system := runtime.GOOS + "-" + runtime.GOARCH
+	if runtime.GOARCH == "arm64" {
+		system += "v8"
 	}
-	if os.Geteuid() == 0 {
-		return "/var/cache/rowlock", nil
+	if exists("/etc/alpine-release") {
+		system += "-alpine"
 	}
-	if home := environ["HOME"]; home != "" {
-		return filepath.Join(home, ".cache", "rowlock"), nil
+	name := "embedded-postgres-binaries-" + system
+	url := fmt.Sprintf("%s/io/zonky/test/postgres/%s/%s/%s-%s.jar",
+		strings.TrimRight(repository, "/"), name, fetched, name, fetched)
+
+	text, err := get(ctx, url+".sha256")
+	if err != nil {
+		return nil, err
 	}
-	return "", errors.New("neither HOME nor XDG_CACHE_HOME is set: no place to keep a downloaded PostgreSQL")
+	archive, err := get(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	// Some repositories add a line break to the sum, some the file's name.
+	want, _, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
+	if sum := sha256.Sum256(archive); hex.EncodeToString(sum[:]) != strings.ToLower(want) {
+		return nil, fmt.Errorf("%s: checksums do not match", url)
+	}
+	return archive, nil
+}
+
+// get returns the body at url.
+func get(ctx context.Context, url string) (body []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("download: %w", err)
+	}
+	client := http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("download: %w", err)
+	}
+	defer func() { err = errors.Join(err, resp.Body.Close()) }()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: status %s", url, resp.Status)
+	}
+	if body, err = io.ReadAll(http.MaxBytesReader(nil, resp.Body, maxArchive)); err != nil {
+		return nil, fmt.Errorf("download %s: %w", url, err)
+	}
+	return body, nil
+}
+
+// unpack extracts the .txz inside the archive, a zip, into dir. Paths and links cannot leave dir.
+func unpack(archive []byte, dir string) (err error) {
+	outer, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	if err != nil {
+		return fmt.Errorf("the zip: %w", err)
+	}
+	inner := ""
+	for _, file := range outer.File {
+		if path.Ext(file.Name) == ".txz" {
+			inner = file.Name
+		}
+	}
+	packed, err := outer.Open(inner)
+	if err != nil {
+		return fmt.Errorf("the zip holds no .txz: %w", err)
+	}
+	defer func() { err = errors.Join(err, packed.Close()) }()
+	plain, err := xz.NewReader(packed)
+	if err != nil {
+		return fmt.Errorf("%s: %w", inner, err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", dir, err)
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	for entries := tar.NewReader(plain); ; {
+		entry, err := entries.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = extract(root, entry, entries)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", inner, err)
+		}
+	}
+}
+
+// extract writes one entry of the tar below root. Entries other than folders, files and links are
+// left out.
+//
+//nolint:wrapcheck // every error names the path
+func extract(root *os.Root, entry *tar.Header, content io.Reader) error {
+	name := filepath.FromSlash(path.Clean(entry.Name))
+	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	switch entry.Typeflag {
+	case tar.TypeDir:
+		return root.MkdirAll(name, 0o755)
+	case tar.TypeSymlink:
+		return root.Symlink(entry.Linkname, name)
+	case tar.TypeLink:
+		return root.Link(entry.Linkname, name)
+	case tar.TypeReg:
+		file, err := root.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, entry.FileInfo().Mode().Perm())
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(file, io.LimitReader(content, entry.Size))
+		return errors.Join(err, file.Close())
+	default:
+		return nil
+	}
 }

@@ -5,9 +5,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
-	"hash/crc32"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,6 +13,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/ulikunitz/xz"
 
 	"github.com/rowlock/rowlock/platform/waittest"
 )
@@ -48,63 +48,33 @@ func serve(t *testing.T, r *repository) (url string) {
 	return server.URL + "/mirror/"
 }
 
-// bare are the options of a machine that has neither PostgreSQL nor a cache.
+// bare are the options of a machine without a cache of PostgreSQL.
 func bare(t *testing.T, repository string) Options {
 	t.Helper()
 	return Options{
-		Dir:      filepath.Join(folder(t), "data"),
-		Settings: quick(),
-		Environ: map[string]string{
-			"PATH": "/nonexistent", "XDG_CACHE_HOME": folder(t), RepositoryVariable: repository,
-		},
-		folders: []string{"/nonexistent/*"},
-	}
+		Environ: map[string]string{"XDG_CACHE_HOME": t.TempDir(), RepositoryVariable: repository},
+	}.withDefaults()
 }
 
-// Nothing is installed: the archive is fetched once, checked, unpacked, kept, and runs. It
-// holds the installed server's programs, behind scripts that call them.
+// The archive is fetched once, checked, unpacked and kept. Its programs run.
 func TestFetch(t *testing.T) {
 	t.Parallel()
-	installed, err := find(t.Context(), map[string]string{"PATH": "/usr/bin:/bin"}, systemFolders())
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := map[string]string{}
-	for _, name := range []string{"postgres", "initdb", "pg_ctl"} {
-		files["bin/"+name] = "#!/bin/sh\nexec '" + filepath.Join(installed[0].binDir, name) + "' \"$@\"\n"
-	}
-	archive := jar(t, files)
+	archive := jar(t, map[string]string{"bin/postgres": "#!/bin/sh\necho 'postgres (PostgreSQL) 17.5'\n", "bin/initdb": ""})
 	// With the file's name behind the sum, as some repositories have it.
 	repo := &repository{archive: archive, checksum: sum(archive) + "  archive.jar\n"}
 	o := bare(t, serve(t, repo))
-
-	prepared, err := o.prepared()
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = waittest.Together(4, func(int) error {
-		_, err := fetch(t.Context(), prepared)
+	err := waittest.Together(4, func(int) error {
+		bin, err := fetch(t.Context(), o)
+		if bin.major != 17 || !strings.HasPrefix(bin.binDir, o.Environ["XDG_CACHE_HOME"]) {
+			t.Errorf("fetched %+v", bin)
+		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-
-	var progress strings.Builder
-	o.Progress = &progress
-	s, err := Start(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop(t, s)
-	if got := text(t, s.URL("postgres"), "SELECT 'from the archive'"); got != "from the archive" {
-		t.Error(got)
-	}
-	if !strings.HasPrefix(s.BinDir(), o.Environ["XDG_CACHE_HOME"]) {
-		t.Errorf("programs from %s, want the cache", s.BinDir())
-	}
 	if gets := repo.gets.Load(); gets != 1 {
-		t.Errorf("%d downloads, want 1: five starts share one", gets)
+		t.Errorf("%d downloads, want 1: four starts share one", gets)
 	}
 	left, err := filepath.Glob(filepath.Join(o.Environ["XDG_CACHE_HOME"], "rowlock", "download-*"))
 	if err != nil || len(left) != 0 {
@@ -114,22 +84,16 @@ func TestFetch(t *testing.T) {
 
 func TestFetchFails(t *testing.T) {
 	t.Parallel()
-	good := jar(t, map[string]string{
-		"bin/postgres": "#!/bin/sh\necho 'postgres (PostgreSQL) 17.5'\n", "bin/initdb": "#!/bin/sh\n",
-		"bin/pg_ctl": "#!/bin/sh\nexit 1\n",
-	})
-	noServer := jar(t, map[string]string{"bin/pg_ctl": "#!/bin/sh\nexit 1\n"})
+	noServer := jar(t, map[string]string{"bin/pg_ctl": ""})
 	for name, test := range map[string]struct {
 		repo *repository
 		want string
 	}{
-		"no network":           {nil, "connection refused"},
-		"not there":            {&repository{}, "404"},
-		"no checksum":          {&repository{archive: good}, ".sha256: status 404"},
-		"nonsense as checksum": {&repository{archive: good, checksum: "<html>"}, "is not a checksum"},
-		"another checksum":     {&repository{archive: good, checksum: sum([]byte("other"))}, "checksums do not match"},
-		"no archive":           {&repository{archive: []byte("text"), checksum: sum([]byte("text"))}, "zip"},
-		"no server in it":      {&repository{archive: noServer, checksum: sum(noServer)}, "no program postgres"},
+		"no network":       {nil, "connection refused"},
+		"no checksum":      {&repository{archive: noServer}, ".sha256: status 404"},
+		"another checksum": {&repository{archive: noServer, checksum: sum([]byte("other"))}, "checksums do not match"},
+		"no archive":       {&repository{archive: []byte("text"), checksum: sum([]byte("text"))}, "zip"},
+		"no server in it":  {&repository{archive: noServer, checksum: sum(noServer)}, "no program postgres"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -138,7 +102,7 @@ func TestFetchFails(t *testing.T) {
 				url = serve(t, test.repo)
 			}
 			o := bare(t, url)
-			_, err := Start(t.Context(), o)
+			_, err := fetch(t.Context(), o)
 			wantSentence(t, err, test.want, "no PostgreSQL server is installed and none could be downloaded",
 				"install one", "set DATABASE_URL")
 			if kept, _ := filepath.Glob(filepath.Join(o.Environ["XDG_CACHE_HOME"], "rowlock", "*-*")); len(kept) != 0 {
@@ -156,8 +120,17 @@ func sum(data []byte) string {
 // jar packs files as the repository's archives are: a zip with a .txz in it.
 func jar(t *testing.T, files map[string]string) []byte {
 	t.Helper()
-	var tarred bytes.Buffer
-	archive := tar.NewWriter(&tarred)
+	var zipped bytes.Buffer
+	outer := zip.NewWriter(&zipped)
+	entry, err := outer.Create("postgres.txz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed, err := xz.NewWriter(entry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := tar.NewWriter(packed)
 	for name, text := range files {
 		header := &tar.Header{Name: name, Mode: 0o755, Size: int64(len(text)), Typeflag: tar.TypeReg}
 		if err := archive.WriteHeader(header); err != nil {
@@ -168,53 +141,9 @@ func jar(t *testing.T, files map[string]string) []byte {
 		}
 	}
 	closed(t, archive)
-	var zipped bytes.Buffer
-	outer := zip.NewWriter(&zipped)
-	entry, err := outer.Create("postgres.txz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := entry.Write(xzOf(tarred.Bytes())); err != nil {
-		t.Fatal(err)
-	}
+	closed(t, packed)
 	closed(t, outer)
 	return zipped.Bytes()
-}
-
-// xzOf wraps data in the .xz format (tukaani.org/xz/xz-file-format.txt) without compressing it:
-// no library here writes xz, and a test should not need the program.
-func xzOf(data []byte) []byte {
-	le := binary.LittleEndian
-	withCRC := func(b []byte) []byte { return le.AppendUint32(b, crc32.ChecksumIEEE(b)) }
-	pad := func(b []byte) []byte { return append(b, make([]byte, (4-len(b)%4)%4)...) }
-
-	flags := []byte{0, 1} // the check of a block is a CRC32
-	out := append([]byte{0xFD, '7', 'z', 'X', 'Z', 0}, flags...)
-	out = le.AppendUint32(out, crc32.ChecksumIEEE(flags))
-
-	// The block: header (12 bytes; one filter, LZMA2, dictionary of 4 KiB), uncompressed LZMA2
-	// chunks, padding, check.
-	start := len(out)
-	out = append(out, withCRC([]byte{2, 0, 0x21, 1, 0, 0, 0, 0})...)
-	for rest, control := data, byte(1); len(rest) > 0; control = 2 {
-		chunk := rest[:min(len(rest), 1<<16)]
-		rest = rest[len(chunk):]
-		out = append(out, control)
-		out = binary.BigEndian.AppendUint16(out, uint16(len(chunk)-1))
-		out = append(out, chunk...)
-	}
-	out = append(out, 0)
-	unpadded := len(out) - start + 4
-	out = pad(out)
-	out = le.AppendUint32(out, crc32.ChecksumIEEE(data))
-
-	index := binary.AppendUvarint([]byte{0, 1}, uint64(unpadded))
-	index = withCRC(pad(binary.AppendUvarint(index, uint64(len(data)))))
-	out = append(out, index...)
-
-	backward := append(le.AppendUint32(nil, uint32(len(index)/4-1)), flags...)
-	out = le.AppendUint32(out, crc32.ChecksumIEEE(backward))
-	return append(append(out, backward...), 'Y', 'Z')
 }
 
 // stub makes a folder with programs that call themselves PostgreSQL of that version.
@@ -237,21 +166,13 @@ func TestFind(t *testing.T) {
 	root := folder(t)
 	in := func(name string) string { return filepath.Join(root, name) }
 	old, older := stub(t, in("lib/16/bin"), "16.4"), stub(t, in("lib/15/bin"), "15.18 (Debian 15.18-1)")
-	newest := stub(t, in("elsewhere"), "18beta1")
+	newest := stub(t, in("lib/18/bin"), "18beta1")
 	tooOld := stub(t, in("ancient"), "13.9")
 	linked := in("linked")
 	if err := os.Mkdir(linked, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(filepath.Join(old, "postgres"), filepath.Join(linked, "postgres")); err != nil {
-		t.Fatal(err)
-	}
-	configured := in("config")
-	if err := os.Mkdir(configured, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	script := []byte("#!/bin/sh\necho " + newest + "\n")
-	if err := os.WriteFile(filepath.Join(configured, "pg_config"), script, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	broken := stub(t, in("broken"), "17.1")
@@ -265,9 +186,8 @@ func TestFind(t *testing.T) {
 		want    string
 		wantErr string
 	}{
-		"usual folders, newest first": {nil, []string{in("lib/*/bin")}, old, ""},
+		"usual folders, newest first": {nil, []string{in("lib/*/bin")}, newest, ""},
 		"on PATH, by a link":          {map[string]string{"PATH": linked}, []string{older}, old, ""},
-		"by pg_config":                {map[string]string{"PATH": configured}, []string{in("lib/*/bin")}, newest, ""},
 		"by the variable, though old": {map[string]string{BinVariable: older}, []string{old}, older, ""},
 		"variable points nowhere": {
 			map[string]string{BinVariable: in("none")}, []string{old}, "", BinVariable + ": no program postgres in",

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/rowlock/rowlock/platform/localpg/guard"
 )
 
 // BinVariable names the environment variable with the folder of initdb and postgres. When it is set,
@@ -33,9 +35,9 @@ type installation struct {
 }
 
 // Find returns the folder of the newest installed PostgreSQL server (14 or later). It searches the
-// folder named by BinVariable, or else PATH, the output of `pg_config --bindir`, and the usual
-// folders of Debian, Fedora, Homebrew and others. environ is the environment, as config.Environ
-// returns it. Without a usable server Find returns ErrNotFound with the unusable ones.
+// folder named by BinVariable, or else PATH and the usual folders of Debian, Fedora, Homebrew and
+// others. environ is the environment, as config.Environ returns it. Without a usable server Find
+// returns ErrNotFound with the unusable ones.
 func Find(ctx context.Context, environ map[string]string) (binDir string, err error) {
 	found, err := find(ctx, environ, systemFolders())
 	if err != nil {
@@ -44,7 +46,35 @@ func Find(ctx context.Context, environ map[string]string) (binDir string, err er
 	return found[0].binDir, nil
 }
 
-// find returns every usable installation, newest first, at least one.
+// programs returns the installation that runs the cluster in dir: an existing cluster needs its own
+// major version, a new one takes the newest.
+func programs(ctx context.Context, o Options, dir string, user *guard.User) (bin installation, err error) {
+	want := clusterMajor(dir)
+	found, err := find(ctx, o.Environ, systemFolders())
+	switch {
+	case err == nil:
+		bin = found[max(0, slices.IndexFunc(found, func(one installation) bool { return one.major == want }))]
+	case errors.Is(err, ErrNotFound) && (want == 0 || want == fetchedMajor):
+		bin, err = fetch(ctx, o)
+	case errors.Is(err, ErrNotFound):
+		err = fmt.Errorf("the cluster in %s was made by PostgreSQL %d, which is not installed any more: "+
+			"install it, or remove the folder", dir, want)
+	}
+	if err != nil {
+		return bin, err
+	}
+	if want != 0 && bin.major != want {
+		return bin, fmt.Errorf("the cluster in %s was made by PostgreSQL %d, but %s holds %d: "+
+			"install %d, or remove the folder", dir, want, bin.binDir, bin.major, want)
+	}
+	if !user.MayEnter(ctx, bin.binDir) {
+		return bin, fmt.Errorf("the user %s, as whom PostgreSQL runs for root, may not enter %s", user.Name, bin.binDir)
+	}
+	return bin, nil
+}
+
+// find returns every usable installation, newest first, at least one. It looks into PATH and into
+// folders, which are patterns of [filepath.Glob].
 func find(ctx context.Context, environ map[string]string, folders []string) ([]installation, error) {
 	if dir := environ[BinVariable]; dir != "" {
 		one, err := inspect(ctx, dir)
@@ -54,55 +84,36 @@ func find(ctx context.Context, environ map[string]string, folders []string) ([]i
 		return []installation{one}, nil
 	}
 
+	dirs := filepath.SplitList(environ["PATH"])
+	for _, pattern := range folders {
+		matches, err := filepath.Glob(pattern)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", pattern, err)
+		}
+		dirs = append(dirs, matches...)
+	}
 	var found []installation
 	var unusable []string
-	for _, dir := range candidates(ctx, environ, folders) {
-		one, err := inspect(ctx, dir)
-		switch {
-		case err == nil:
+	for _, dir := range dirs {
+		if !filepath.IsAbs(dir) || !exists(filepath.Join(dir, "postgres")) {
+			continue
+		}
+		if one, err := inspect(ctx, dir); err == nil {
 			found = append(found, one)
-		case exists(filepath.Join(dir, "postgres")):
+		} else {
 			unusable = append(unusable, err.Error())
 		}
 	}
+	if len(found) == 0 && len(unusable) > 0 {
+		return nil, fmt.Errorf("%w (%s)", ErrNotFound, strings.Join(unusable, "; "))
+	}
 	if len(found) == 0 {
-		if len(unusable) > 0 {
-			return nil, fmt.Errorf("%w (%s)", ErrNotFound, strings.Join(unusable, "; "))
-		}
 		return nil, ErrNotFound
 	}
 	slices.SortStableFunc(found, func(a, b installation) int {
 		return cmp.Or(b.major-a.major, b.minor-a.minor)
 	})
 	return found, nil
-}
-
-// candidates returns the folders to search, each once, those of the caller's environment first.
-func candidates(ctx context.Context, environ map[string]string, folders []string) []string {
-	path := filepath.SplitList(environ["PATH"])
-	dirs := slices.Clone(path)
-	for _, dir := range path {
-		if tool := filepath.Join(dir, "pg_config"); executable(tool) {
-			if out, err := output(ctx, tool, "--bindir"); err == nil {
-				dirs = append(dirs, out)
-			}
-		}
-	}
-	for _, pattern := range folders {
-		matches, err := filepath.Glob(pattern)
-		if err != nil {
-			continue
-		}
-		dirs = append(dirs, matches...)
-	}
-
-	var unique []string
-	for _, dir := range dirs {
-		if filepath.IsAbs(dir) && !slices.Contains(unique, filepath.Clean(dir)) {
-			unique = append(unique, filepath.Clean(dir))
-		}
-	}
-	return unique
 }
 
 // systemFolders returns the folders where packages put the server's programs, most of them off the
@@ -137,42 +148,27 @@ func inspect(ctx context.Context, dir string) (installation, error) {
 			return installation{}, fmt.Errorf("no program %s in %s", name, dir)
 		}
 	}
-	line, err := output(ctx, filepath.Join(dir, "postgres"), "--version")
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	//nolint:gosec // a program found under the name of PostgreSQL's server, asked for its version
+	line, err := exec.CommandContext(ctx, filepath.Join(dir, "postgres"), "--version").Output()
 	if err != nil {
-		return installation{}, err
+		return installation{}, fmt.Errorf("%s/postgres --version: %w", dir, err)
 	}
-	parts := versionLine.FindStringSubmatch(line)
+	parts := versionLine.FindSubmatch(line)
 	if parts == nil {
 		return installation{}, fmt.Errorf("%s/postgres reports %q, which is no PostgreSQL", dir, line)
 	}
 	// The pattern matches digits only; a missing minor version (of a beta) counts as 0.
-	major, _ := strconv.Atoi(parts[1])
-	minor, _ := strconv.Atoi(parts[2])
+	major, _ := strconv.Atoi(string(parts[1]))
+	minor, _ := strconv.Atoi(string(parts[2]))
 	if major < oldest {
 		return installation{}, fmt.Errorf("%s holds PostgreSQL %d, which is older than %d", dir, major, oldest)
 	}
 	return installation{binDir: dir, major: major, minor: minor}, nil
 }
 
-// output runs a program and returns the first line of its output.
-func output(ctx context.Context, program string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	//nolint:gosec // a program found under the name of a PostgreSQL tool, asked for its version or folder
-	out, err := exec.CommandContext(ctx, program, args...).Output()
-	if err != nil {
-		return "", fmt.Errorf("%s %s: %w", program, strings.Join(args, " "), err)
-	}
-	line, _, _ := strings.Cut(string(out), "\n")
-	return strings.TrimSpace(line), nil
-}
-
 func executable(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 }
-
-// howToInstall is the advice for a machine without a server and without a network.
-const howToInstall = "install one (`apt-get install postgresql` on Debian and Ubuntu, " +
-	"`dnf install postgresql-server` on Fedora, `brew install postgresql@17` on macOS), " +
-	"or set DATABASE_URL to a server of yours"

@@ -14,66 +14,99 @@ import (
 // folder.
 var ErrInUse = errors.New("the data folder is in use")
 
-// How long acquire waits: for a guard that is stopping the server of a killed process,
-// longer than the guard's own limit; for a process that is alive, only as long as it
-// might need to end.
 const (
-	guardWait = guardGrace + 5*time.Second
+	// ownerWait is how long acquire waits for a process that is alive: one that is being forked
+	// holds every open file of its parent for a moment.
 	ownerWait = time.Second
+	// orphanWait is how long acquire waits for the server of a dead process, longer than its guard does.
+	orphanWait = guardGrace + 5*time.Second
+	// orphanGrace is how long a server without a guard may take to shut down in order.
+	orphanGrace = 15 * time.Second
+	lockPause   = 20 * time.Millisecond
 )
 
-// acquire locks the data folder for this process. The lock is flock(2)'s: the kernel frees
-// it when the last process that has the open file has ended, so kill -9 does not leave it
-// locked. The server's guard has the same open file, so that after acquire neither the
-// former owner nor its guard runs any more.
+// acquire locks the data folder for this process. The lock is flock(2)'s: the kernel frees it when
+// the last process that has the open file has ended, so kill -9 does not leave it locked. The guard,
+// the server and its children have the same open file: after acquire none of them runs any more.
 //
-// For a live holder acquire waits one second: a process that is being forked holds every
-// open file of its parent for a moment.
-func acquire(ctx context.Context, dir string) (*os.File, error) {
-	file, err := os.OpenFile(lockFile(dir), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open the lock of the data folder: %w", err)
+// When the owner is dead, acquire stops the server, as the guard does, which may have been killed
+// too. The server is not reused: its port, settings and version are those of another start, and it is
+// not our child, whose end we could wait for.
+func acquire(ctx context.Context, o Options, dir string) (*os.File, error) {
+	said := false
+	for start := time.Now(); ; {
+		lock, err := tryLock(lockFile(dir))
+		if err == nil {
+			// PostgreSQL would refuse to start when the process id in it belongs to another process now.
+			return lock, os.RemoveAll(postmasterFile(dir))
+		}
+		if !errors.Is(err, ErrInUse) {
+			return nil, err
+		}
+		owner, waited := readNumber(lockFile(dir)), time.Since(start)
+		switch {
+		case waited > orphanWait, waited > ownerWait && alive(owner):
+			return nil, fmt.Errorf("%w: %s, by process %d", ErrInUse, dir, owner)
+		case !alive(owner):
+			said = stopOrphan(o, readNumber(postmasterFile(dir)), waited, said)
+		}
+		if err := pause(ctx); err != nil {
+			return nil, err
+		}
 	}
-	if err := lock(ctx, file, dir); err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return file, nil
 }
 
-// lock locks the file and writes our process id into it, for the next caller's error.
-func lock(ctx context.Context, file *os.File, dir string) error {
-	for start := time.Now(); ; {
-		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			return fmt.Errorf("lock %s: %w", file.Name(), err)
-		}
-		holder, wait := readNumber(file.Name()), guardWait
-		if alive(holder) {
-			wait = ownerWait
-		}
-		if time.Since(start) > wait {
-			return fmt.Errorf("%w: %s, by process %d", ErrInUse, dir, holder)
-		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
-			return err
-		}
+// stopOrphan asks the server to shut down, in order at first, and says so once.
+func stopOrphan(o Options, pid int, waited time.Duration, said bool) bool {
+	if pid <= 0 {
+		return said // not the server has the folder, but initdb, which its guard kills
 	}
-	err := file.Truncate(0)
+	if !said {
+		o.sayf("Stopping PostgreSQL (process %d), left over from a run that was killed", pid)
+	}
+	sig := fastShutdown
+	if waited > orphanGrace {
+		sig = immediateShutdown
+	}
+	_ = syscall.Kill(pid, sig) // fails when it has just ended; the lock tells
+	return true
+}
+
+// tryLock locks a file and writes our process id into it, for the next caller's error. It returns
+// ErrInUse when another process holds the lock.
+func tryLock(path string) (file *os.File, err error) {
+	file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // a name of ours
+	if err != nil {
+		return nil, fmt.Errorf("open the lock: %w", err)
+	}
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR) {
+		return nil, errors.Join(ErrInUse, file.Close())
+	}
+	if err == nil {
+		err = file.Truncate(0)
+	}
 	if err == nil {
 		_, err = file.WriteString(strconv.Itoa(os.Getpid()) + "\n")
 	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", file.Name(), err)
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), file.Close())
 	}
-	return nil
+	return file, nil
 }
 
-// pause waits for d or until ctx is done, and then returns its error.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
+// alive reports whether a process with this id exists, of any user.
+func alive(pid int) bool {
+	if pid <= 0 {
+		return false
+	}
+	err := syscall.Kill(pid, 0)
+	return err == nil || errors.Is(err, syscall.EPERM)
+}
+
+// pause waits until it is time to try a lock again, or returns ctx's error.
+func pause(ctx context.Context) error {
+	timer := time.NewTimer(lockPause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -9,9 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/lib/pq"
@@ -21,7 +20,7 @@ import (
 )
 
 // childVariable names the folder of the server that a process of this binary, started by a
-// test, runs until it is killed.
+// test, runs until it is killed. A temporary server is made in a folder of that name.
 const childVariable = "ROWLOCK_LOCALPG_CHILD"
 
 func TestMain(m *testing.M) {
@@ -33,8 +32,11 @@ func TestMain(m *testing.M) {
 
 // child starts a server, says so, and waits to be killed.
 func child(dir string) int {
-	temporary := strings.HasSuffix(dir, "temporary")
-	s, err := Start(context.Background(), Options{Dir: dir, Settings: quick(), Temporary: temporary})
+	o := Options{Dir: dir, Settings: quick()}
+	if strings.HasSuffix(dir, "temporary") {
+		o.Dir, o.Parent = "", dir
+	}
+	s, err := Start(context.Background(), o)
 	if err == nil {
 		_, err = os.Stdout.WriteString(s.URL("postgres") + "\n")
 	}
@@ -102,18 +104,17 @@ func folder(t *testing.T) string {
 	return dir
 }
 
-// start starts a server that stops with the test.
-func start(t *testing.T, o Options) *Server {
+// start starts a server that stops with the test, and returns what it said meanwhile.
+func start(t *testing.T, o Options) (s *Server, progress string) {
 	t.Helper()
-	if o.Settings == nil {
-		o.Settings = quick()
-	}
+	var said strings.Builder
+	o.Settings, o.Progress = quick(), &said
 	s, err := Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { stop(t, s) })
-	return s
+	return s, said.String()
 }
 
 func stop(t *testing.T, s *Server) {
@@ -163,54 +164,18 @@ func text(t *testing.T, url, query string) string {
 // guardOf finds the guard that the process pid has started.
 func guardOf(t *testing.T, pid int) int {
 	t.Helper()
-	pids, err := children(t.Context(), pid)
+	out, err := exec.CommandContext(t.Context(), "ps", "-A", "-o", "pid=", "-o", "ppid=", "-o", "args=").Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Skipf("ps: %v", err)
 	}
-	at := slices.IndexFunc(pids, func(pid int) bool {
-		return strings.HasPrefix(arguments(t.Context(), pid), "/bin/sh")
-	})
-	if at < 0 {
-		t.Fatalf("process %d has no guard among its children %v", pid, pids)
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		if guard, err := strconv.Atoi(words[0]); err == nil && words[1] == strconv.Itoa(pid) && words[2] == "/bin/sh" {
+			return guard
+		}
 	}
-	return pids[at]
-}
-
-// The life of a server once more as an ordinary user, when root runs the tests.
-func TestAsNobody(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("this is an ordinary user already")
-	}
-	t.Parallel()
-	who, err := Unprivileged()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := folder(t)
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	binary, err := os.ReadFile(program)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The original is in a folder of root's.
-	copied := filepath.Join(dir, "localpg.test")
-	if err := os.WriteFile(copied, binary, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), copied, "-test.run=^(TestLifecycle|TestOwnerKilled)$", "-test.v")
-	cmd.Dir = "/"
-	cmd.Env = []string{"PATH=" + config.Environ()["PATH"], "TMPDIR=" + os.TempDir()}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who}
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("as another user: %v\n%s", err, out)
-	}
-	if n := strings.Count(string(out), "--- PASS: Test"); n != 2 {
-		t.Errorf("%d of 2 tests passed:\n%s", n, out)
-	}
+	t.Fatalf("process %d has no guard", pid)
+	return 0
 }
 
 func wantSentence(t *testing.T, err error, parts ...string) {
@@ -228,10 +193,10 @@ func wantSentence(t *testing.T, err error, parts ...string) {
 	}
 }
 
-func wantGone(t *testing.T, path string) {
+func wantEmpty(t *testing.T, dir string) {
 	t.Helper()
-	waittest.Eventually(t, path+" is gone", func() bool {
-		_, err := os.Stat(path)
-		return errors.Is(err, os.ErrNotExist)
+	waittest.Eventually(t, dir+" is empty", func() bool {
+		left, err := filepath.Glob(filepath.Join(dir, "*"))
+		return err == nil && len(left) == 0
 	})
 }

@@ -1,7 +1,6 @@
 package localpg
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -20,14 +19,16 @@ const Superuser = "rowlock"
 // PostgreSQL from instead of Maven Central. It must be laid out like Maven Central.
 const RepositoryVariable = "ROWLOCK_POSTGRES_REPOSITORY"
 
-// Options configure a private server. Only Dir is required.
+// Options configure a private server. The zero value is that of a temporary one.
 type Options struct {
 	// Dir is the folder that holds everything of this server: the cluster, its password,
 	// its log. It is created when it does not exist. One process at a time may use it.
+	// When it is empty, the server is temporary: Start makes a folder, and the server's end
+	// removes it, by Stop or by the guard.
 	Dir string
-	// Temporary makes the guard remove Dir when the process dies without Stop. Stop keeps
-	// Dir; see Remove.
-	Temporary bool
+	// Parent is where the folder of a temporary server is made; empty: in memory where there is
+	// room, else where the system keeps temporary files.
+	Parent string
 	// Fresh removes an existing cluster first, with all its data.
 	Fresh bool
 	// Settings are the server's settings, over PostgreSQL's defaults and
@@ -38,31 +39,17 @@ type Options struct {
 	// Environ is the environment that programs are looked for in, and that the server
 	// inherits, except PostgreSQL's variables; nil: the process's own.
 	Environ map[string]string
-
-	// folders replaces systemFolders in tests of a machine without PostgreSQL.
-	folders []string
 }
 
-// prepared checks the options and returns them with the defaults filled in.
-func (o Options) prepared() (Options, error) {
-	if o.Dir == "" {
-		return o, errors.New("localpg: Options.Dir is empty")
-	}
-	dir, err := filepath.Abs(o.Dir)
-	if err != nil {
-		return o, fmt.Errorf("localpg: data folder: %w", err)
-	}
-	o.Dir = dir
+// withDefaults returns the options with the defaults filled in.
+func (o Options) withDefaults() Options {
 	if o.Progress == nil {
 		o.Progress = io.Discard
 	}
 	if o.Environ == nil {
 		o.Environ = config.Environ()
 	}
-	if o.folders == nil {
-		o.folders = systemFolders()
-	}
-	return o, nil
+	return o
 }
 
 // sayf writes one line of progress and ignores errors of the writer.
@@ -72,7 +59,7 @@ func (o Options) sayf(format string, args ...any) {
 
 // serverEnv returns the environment of initdb and postgres: the caller's without libpq's
 // variables (PGDATA, PGPORT, PGOPTIONS), which would redirect them, and with messages in
-// English, which explain reads.
+// English, which package guard reads.
 func (o Options) serverEnv() []string {
 	var env []string
 	for _, name := range slices.Sorted(maps.Keys(o.Environ)) {
@@ -104,11 +91,12 @@ func (o Options) command(dataDir string, port int) []string {
 }
 
 // The files in Options.Dir.
-func dataDir(dir string) string      { return filepath.Join(dir, "data") }
-func passwordFile(dir string) string { return filepath.Join(dir, "password") }
-func portFile(dir string) string     { return filepath.Join(dir, "port") }
-func logFile(dir string) string      { return filepath.Join(dir, "server.log") }
-func lockFile(dir string) string     { return filepath.Join(dir, "lock") }
+func dataDir(dir string) string        { return filepath.Join(dir, "data") }
+func postmasterFile(dir string) string { return filepath.Join(dataDir(dir), "postmaster.pid") }
+func passwordFile(dir string) string   { return filepath.Join(dir, "password") }
+func portFile(dir string) string       { return filepath.Join(dir, "port") }
+func logFile(dir string) string        { return filepath.Join(dir, "server.log") }
+func lockFile(dir string) string       { return filepath.Join(dir, "lock") }
 
 // exists reports whether there is a file or folder at path.
 func exists(path string) bool {

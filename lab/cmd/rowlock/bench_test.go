@@ -56,7 +56,7 @@ func TestBenchOfEvents(t *testing.T) {
 
 	dir := folder(t)
 	// Without it the bench leaves MariaDB out; in CI it must not.
-	_, err := localmaria.Start(t.Context(), localmaria.Options{Dir: dir + "/none/none"})
+	_, err := localmaria.Start(t.Context(), localmaria.Options{Parent: dir + "/none"})
 	if errors.Is(err, localmaria.ErrNotInstalled) && config.Environ()["CI"] != "true" {
 		t.Skip(err)
 	}

@@ -4,14 +4,11 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 
-	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/platform/localpg"
 )
 
 func TestHelp(t *testing.T) {
@@ -142,37 +139,4 @@ func TestWithPostgres(t *testing.T) {
 			t.Errorf("status %d: %s", status, r.output())
 		}
 	})
-}
-
-// dirPattern matches the data folder in the line that starts a server again.
-var dirPattern = regexp.MustCompile(`(/\S*rowlock-test-[^/\s]+)/data`)
-
-func psql(t *testing.T) string {
-	t.Helper()
-	bin, err := localpg.Find(t.Context(), config.Environ())
-	if err != nil {
-		t.Skipf("no PostgreSQL is installed here, and a fetched one has no psql: %v", err)
-	}
-	return filepath.Join(bin, "psql")
-}
-
-// A failed test run keeps its databases, and with them the server.
-func TestWithPostgresKeepsWhatFailedTestsLeft(t *testing.T) {
-	t.Parallel()
-	r := start(t, map[string]string{dbtest.URLVariable: ""}, "with-postgres", "sh", "-c",
-		psql(t)+` "$ROWLOCK_TEST_DATABASE_URL" -c 'CREATE DATABASE rowlock_test_left' && exit 1`)
-	if status := r.end(); status != 1 {
-		t.Fatalf("exit status %d", status)
-	}
-	r.await("1 database(s) of failed tests kept for a day")
-	dir := dirPattern.FindStringSubmatch(r.output())
-	if dir == nil {
-		t.Fatalf("no folder in %s", r.output())
-	}
-	if _, err := os.Stat(dir[1]); err != nil {
-		t.Errorf("the folder is gone: %v", err)
-	}
-	if err := os.RemoveAll(dir[1]); err != nil {
-		t.Error(err)
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -131,8 +132,8 @@ func (v proof) onRemote(ctx context.Context, at *place) error {
 
 // onPrivate starts a server for the run and makes the database there.
 func (v proof) onPrivate(ctx context.Context, at *place) error {
-	server, stop, err := local.StartPostgres(ctx, "", database, localpg.Options{
-		Environ: v.environ, Progress: v.stderr,
+	server, err := local.StartPostgres(ctx, database, localpg.Options{
+		Parent: os.TempDir(), Environ: v.environ, Progress: v.stderr,
 		Settings: map[string]string{"deadlock_timeout": "5ms"}, // shorter than the services wait for a lock
 	})
 	if err != nil {
@@ -142,7 +143,7 @@ func (v proof) onPrivate(ctx context.Context, at *place) error {
 	at.leave = append(at.leave, func() error {
 		stopping, cancel := stopContext(ctx, v.process)
 		defer cancel()
-		return stop(stopping)
+		return server.Stop(stopping)
 	})
 	return nil
 }
@@ -184,11 +185,11 @@ func mostConnections(environ map[string]string, o proveOptions) (n int) {
 // onMariaDB starts a private MariaDB server with events' tables, and an account that can
 // only change rows. s is events on PostgreSQL.
 func (v proof) onMariaDB(ctx context.Context, at *place, s prove.Service) error {
-	server, stop, err := local.StartMariaDB(ctx, "")
+	server, err := localmaria.Start(ctx, localmaria.Options{Parent: os.TempDir()})
 	if err != nil {
 		return err
 	}
-	at.leave = append(at.leave, stop)
+	at.leave = append(at.leave, server.Stop)
 	settings := sqldb.Settings{URL: server.URL("mysql"), Engines: []sqldb.Engine{sqldb.MySQL}}
 	db, err := sqldb.Open(ctx, settings, slog.New(slog.DiscardHandler), nil)
 	if err != nil {

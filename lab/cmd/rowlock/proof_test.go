@@ -20,7 +20,6 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/dbtest"
-	"github.com/rowlock/rowlock/platform/localpg"
 )
 
 // The passwords of the test, none of which may be printed.
@@ -41,9 +40,8 @@ type sharedServer struct {
 func openShared(t *testing.T) *sharedServer {
 	t.Helper()
 	f := &sharedServer{}
-	_, f.super = dbtest.TLSServer(t, func(o *localpg.Options) {
-		o.Settings["idle_in_transaction_session_timeout"], o.Settings["track_activities"] = "400ms", "off"
-	})
+	_, f.super = dbtest.TLSServer(t,
+		map[string]string{"idle_in_transaction_session_timeout": "400ms", "track_activities": "off"})
 	statements := []string{
 		`CREATE ROLE prover LOGIN CREATEDB CREATEROLE PASSWORD '` + proverPassword + `'`,
 	}

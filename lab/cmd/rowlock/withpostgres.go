@@ -2,16 +2,13 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"os/exec"
 	"syscall"
-	"time"
 
-	"github.com/lib/pq"
 	"github.com/spf13/cobra"
 
 	"github.com/rowlock/rowlock/lab/internal/local"
@@ -50,54 +47,21 @@ func withPostgres(ctx context.Context, p process, args []string) error {
 	if p.environ[testDatabaseURL] != "" {
 		return runCommand(ctx, p, p.environ, args)
 	}
-	dir, err := localpg.TempFolder("rowlock-test-*")
-	if err != nil {
-		return fmt.Errorf("start a test server: %w", err)
-	}
 	server, err := localpg.Start(ctx, localpg.Options{
-		Dir: dir, Temporary: true, Progress: p.stderr, Environ: p.environ,
+		Progress: p.stderr, Environ: p.environ,
 		// Nothing is flushed to the disk. Only a loss of power would lose data: killed processes, the server's
 		// own included, lose none.
 		Settings: map[string]string{"fsync": "off", "full_page_writes": "off"},
 	})
 	if err != nil {
-		return errors.Join(fmt.Errorf("start a test server: %w", err), os.RemoveAll(dir))
+		return fmt.Errorf("start a test server: %w", err)
 	}
 	environ := maps.Clone(p.environ)
 	environ[testDatabaseURL] = server.URL("postgres")
 	err = runCommand(ctx, p, environ, args)
-
-	left := 0
-	if err != nil && ctx.Err() == nil {
-		left = databasesLeft(context.WithoutCancel(ctx), server.URL("postgres"))
-	}
 	stopCtx, cancel := stopContext(ctx, p)
 	defer cancel()
-	if stopErr := server.Stop(stopCtx); stopErr != nil {
-		return errors.Join(err, stopErr)
-	}
-	if left > 0 {
-		say(p.stderr, "%d database(s) of failed tests kept for a day; this brings their server back:\n%s", left,
-			server.Command())
-		return err
-	}
-	return errors.Join(err, localpg.Remove(context.WithoutCancel(ctx), server.Dir()))
-}
-
-// databasesLeft returns the number of databases that failed tests have kept, 0 when they cannot be counted.
-func databasesLeft(ctx context.Context, adminURL string) (n int) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	connector, err := pq.NewConnector(adminURL)
-	if err != nil {
-		return 0
-	}
-	db := sql.OpenDB(connector)
-	defer func() { _ = db.Close() }()
-	// n stays 0 when they cannot be counted.
-	_ = db.QueryRowContext(ctx, //nolint:forbidigo // it may be read twice
-		`SELECT count(*) FROM pg_database WHERE starts_with(datname, 'rowlock_test_')`).Scan(&n)
-	return n
+	return errors.Join(err, server.Stop(stopCtx))
 }
 
 // runCommand runs a command to its end. A terminal sends Ctrl-C to the command itself; a signal to this process alone

@@ -78,12 +78,12 @@ func (r *runner) start(ctx, hurry context.Context, n int) (err error) {
 	if r.binary, err = local.Binary(ctx, r.Service, r.host.Progress); err != nil {
 		return err
 	}
-	postgres := localpg.Options{Environ: r.host.Environ, Progress: r.host.Progress}
-	server, stop, err := local.StartPostgres(ctx, serverParent, r.Service, postgres)
+	postgres := localpg.Options{Parent: serverParent, Environ: r.host.Environ, Progress: r.host.Progress}
+	server, err := local.StartPostgres(ctx, r.Service, postgres)
 	if err != nil {
 		return err
 	}
-	r.onStop(stop)
+	r.onStop(server.Stop)
 	r.postgres, r.url, r.databasePID = server, server.URL(r.Service), server.PID()
 	// Without pgbench the bench still measures the service, without a baseline.
 	if r.pgbench, err = pgbench.Find(server.BinDir()); err != nil {
@@ -160,10 +160,10 @@ func (r *runner) startMaria(ctx context.Context) error {
 	if r.maria != nil {
 		return nil
 	}
-	server, stop, err := local.StartMariaDB(ctx, serverParent)
+	server, err := localmaria.Start(ctx, localmaria.Options{Parent: serverParent})
 	if err == nil {
 		r.maria = server
-		r.onStop(func(context.Context) error { return stop() })
+		r.onStop(func(context.Context) error { return server.Stop() })
 	}
 	return err
 }

@@ -6,61 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/rowlock/rowlock/platform/localmaria"
 	"github.com/rowlock/rowlock/platform/localpg"
 )
 
-// StartPostgres starts a server with a database in a temporary folder of its own below parent. stop stops the server
-// and removes the folder.
-func StartPostgres(
-	ctx context.Context, parent, database string, o localpg.Options,
-) (server *localpg.Server, stop func(context.Context) error, err error) {
-	if o.Dir, err = serverFolder(parent); err != nil {
-		return nil, nil, err
-	}
-	o.Temporary = true
-	if server, err = localpg.Start(ctx, o); err != nil {
-		return nil, nil, errors.Join(err, os.RemoveAll(o.Dir))
-	}
-	stop = func(ctx context.Context) error {
-		return errors.Join(server.Stop(ctx), localpg.Remove(context.WithoutCancel(ctx), o.Dir))
+// StartPostgres starts a server with a database.
+func StartPostgres(ctx context.Context, database string, o localpg.Options) (*localpg.Server, error) {
+	server, err := localpg.Start(ctx, o)
+	if err != nil {
+		return nil, err
 	}
 	if err := Database(ctx, server.URL("postgres"), database); err != nil {
-		return nil, nil, errors.Join(err, stop(ctx))
+		return nil, errors.Join(err, server.Stop(ctx))
 	}
-	return server, stop, nil
-}
-
-// StartMariaDB starts a server in a temporary folder of its own below parent. stop kills the server and removes the
-// folder. The error is [localmaria.ErrNotInstalled], by errors.Is, where there is none.
-func StartMariaDB(ctx context.Context, parent string) (server *localmaria.Server, stop func() error, err error) {
-	dir, err := serverFolder(parent)
-	if err != nil {
-		return nil, nil, err
-	}
-	if server, err = localmaria.Start(ctx, localmaria.Options{Dir: dir, Temporary: true}); err != nil {
-		return nil, nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	return server, func() error { return errors.Join(server.Kill(), os.RemoveAll(dir)) }, nil
-}
-
-// serverFolder makes a folder. When root runs this, the server runs as another user, who has to get through.
-func serverFolder(parent string) (string, error) {
-	dir, err := os.MkdirTemp(parent, "rowlock-server-")
-	if err != nil {
-		return "", fmt.Errorf("make a folder for the server: %w", err)
-	}
-	if err := os.Chmod(dir, 0o711); err != nil {
-		return "", errors.Join(fmt.Errorf("open the server's folder: %w", err), os.RemoveAll(dir))
-	}
-	return dir, nil
+	return server, nil
 }
 
 // Provision makes roles and schema, runs the migrations as the owner, and leaves in the environment of the service's

@@ -18,7 +18,6 @@ import (
 	"github.com/prometheus/client_golang/api"
 	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
 
-	"github.com/rowlock/rowlock/platform/localpg"
 	"github.com/rowlock/rowlock/platform/localpg/guard"
 )
 
@@ -112,7 +111,7 @@ func (s *Server) write(name string, content any) error {
 }
 
 func (s *Server) start(ctx context.Context, program string) error {
-	port, err := localpg.FreePort(ctx)
+	port, err := guard.FreePort(ctx)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rowlock/rowlock/platform/localpg"
+	"github.com/rowlock/rowlock/platform/localpg/guard"
 )
 
 // Proxy is a running proxy. Its methods may be called from any goroutine, at any time.
@@ -70,7 +70,7 @@ func Start(upstream string, secure *tls.Config) (*Proxy, error) {
 	for try := 1; ; try++ {
 		// Not port 0: Accept must get the same port again after Refuse, and the system gives
 		// those of its own choice to others.
-		port, err := localpg.FreePort(context.Background())
+		port, err := guard.FreePort(context.Background())
 		if err != nil {
 			return nil, err
 		}

@@ -16,9 +16,12 @@ func TestEnviron(t *testing.T) {
 	if err := os.WriteFile(program, []byte("#!/bin/sh\nenv\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	p := &Pooler{program: program, dir: dir, probe: "postgres://u@127.0.0.1:1/db?sslmode=disable"}
-	err := p.launch(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "PATH=") || strings.Contains(err.Error(), "opensesame") {
-		t.Errorf("its environment: %v", err)
+	p := &Pooler{dir: dir}
+	p.Server = p.server(program, "", "postgres://u@127.0.0.1:1/db")
+	err := p.Server.Start(t.Context(), 0)
+	text, readErr := os.ReadFile(p.LogFile())
+	if err == nil || readErr != nil || !strings.Contains(string(text), "PATH=") ||
+		strings.Contains(string(text), "opensesame") {
+		t.Errorf("its environment: %s (%v, %v)", text, err, readErr)
 	}
 }

@@ -3,11 +3,11 @@
 package pgbouncer
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -16,7 +16,6 @@ import (
 
 	"github.com/lib/pq"
 
-	"github.com/rowlock/rowlock/platform/localpg"
 	"github.com/rowlock/rowlock/platform/localpg/guard"
 )
 
@@ -24,15 +23,13 @@ import (
 var ErrNotInstalled = errors.New("pgbouncer is not installed (`apt-get install pgbouncer`, `brew install pgbouncer`)")
 
 // Pooler is a pgbouncer in front of one server. As in production it refuses startup
-// parameters that it does not know. Its methods are not safe for concurrent use.
+// parameters that it does not know. Its Restart ends it immediately, disconnecting its
+// clients, and returns when a query succeeds through it again.
 type Pooler struct {
-	program string
-	dir     string
-	as      *syscall.Credential
-	port    int
-	probe   string // a URL through it
+	*guard.Server
 
-	process *guard.Process // nil while it is stopped
+	dir  string
+	user *guard.User
 }
 
 // Start starts a pgbouncer in front of the server and for the roles that the URLs name,
@@ -44,13 +41,28 @@ func Start(ctx context.Context, path string, poolSize int, dsns ...string) (*Poo
 	if program == "" {
 		return nil, ErrNotInstalled
 	}
-	for {
-		p, err := start(ctx, program, poolSize, dsns)
-		if !errors.Is(err, errPortTaken) {
-			return p, err
-		}
+	user, err := guard.Unprivileged()
+	if err != nil {
+		return nil, err
 	}
+	dir, err := guard.TempFolder("", "rowlock-pgbouncer-*")
+	if err != nil {
+		return nil, err
+	}
+	p := &Pooler{dir: dir, user: user}
+	settings, err := p.configure(poolSize, dsns)
+	if err == nil {
+		p.Server = p.server(program, settings, dsns[0])
+		err = p.Server.Start(ctx, 0)
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return p, nil
 }
+
+// Stop ends the pooler and removes its folder.
+func (p *Pooler) Stop() error { return errors.Join(p.Kill(), os.RemoveAll(p.dir)) }
 
 // DSN returns dsn with the pooler's address, with binary_parameters=yes, and without TLS,
 // which only the pooler uses, to the server.
@@ -59,7 +71,7 @@ func (p *Pooler) DSN(dsn string) (string, error) {
 	if err != nil {
 		return "", errors.New("the DSN must be a URL") // the error may quote the password
 	}
-	through.Host = p.address()
+	through.Host = p.Address()
 	query := through.Query()
 	query.Set("sslmode", "disable")
 	for _, name := range []string{"sslrootcert", "sslcert", "sslkey"} {
@@ -69,32 +81,6 @@ func (p *Pooler) DSN(dsn string) (string, error) {
 	through.RawQuery = query.Encode()
 	return through.String(), nil
 }
-
-// Restart ends the pooler immediately, disconnecting its clients, and starts it again on
-// the same port. It returns when a query succeeds through it.
-func (p *Pooler) Restart(ctx context.Context) error {
-	if err := p.end(); err != nil {
-		return err
-	}
-	const tries = 50 // connections that are being closed may hold the port for a moment
-	for try := 1; ; try++ {
-		err := p.launch(ctx)
-		if err == nil || !errors.Is(err, errPortTaken) || try == tries {
-			return err
-		}
-	}
-}
-
-// Stop ends the pooler and removes its folder.
-func (p *Pooler) Stop() error {
-	err := errors.Join(p.end(), os.RemoveAll(p.dir))
-	if err != nil {
-		return fmt.Errorf("stop pgbouncer: %w", err)
-	}
-	return nil
-}
-
-var errPortTaken = errors.New("the port is taken")
 
 func find(path string) string {
 	folders := append(filepath.SplitList(path), "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/bin")
@@ -107,141 +93,76 @@ func find(path string) string {
 	return ""
 }
 
-func start(ctx context.Context, program string, poolSize int, dsns []string) (p *Pooler, err error) {
-	as, err := localpg.Unprivileged()
-	if err != nil {
-		return nil, err
-	}
-	port, err := localpg.FreePort(ctx)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "rowlock-pgbouncer-*")
-	if err != nil {
-		return nil, fmt.Errorf("make a folder: %w", err)
-	}
-	p = &Pooler{program: program, dir: dir, as: as, port: port}
-	if err = p.configure(poolSize, dsns); err == nil {
-		err = p.launch(ctx)
-	}
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	return p, nil
-}
-
-func (p *Pooler) launch(ctx context.Context) error {
-	log, err := os.Create(filepath.Join(p.dir, "log"))
-	if err != nil {
-		return fmt.Errorf("create the log: %w", err)
-	}
-	defer func() { _ = log.Close() }() // pgbouncer has its own copy
-	process, err := guard.Start(guard.Spec{
-		// Not the caller's environment: it may hold a password, for another server.
-		Path: p.program, Args: []string{filepath.Join(p.dir, "ini")}, Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin"},
-		Dir: "/", Output: log, User: p.as, Stop: syscall.SIGTERM, Remove: p.dir,
+// server returns what runs the program. It is ready when the database of probe answers.
+func (p *Pooler) server(program, settings, probe string) *guard.Server {
+	ini := filepath.Join(p.dir, "ini")
+	return guard.NewServer(guard.Config{
+		Name: "pgbouncer",
+		Spec: func(port int) (guard.Spec, error) {
+			return guard.Spec{
+				// Not the caller's environment: it may hold a password, for another server.
+				Path: program, Args: []string{ini}, Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin"}, Dir: "/",
+				User: p.user, Remove: p.dir,
+			}, p.user.WriteFile(ini, fmt.Sprintf("%slisten_port = %d\n", settings, port))
+		},
+		LogFile: filepath.Join(p.dir, "log"),
+		Ready:   func(ctx context.Context) error { return p.ping(ctx, probe) },
+		// SIGTERM is pgbouncer's immediate shutdown (SIGINT would wait for its clients).
+		Stop: syscall.SIGTERM, Kill: syscall.SIGTERM,
 	})
-	if err != nil {
-		return err
-	}
-	if err := p.await(ctx, process); err != nil {
-		said, _ := os.ReadFile(log.Name())
-		if strings.Contains(string(said), "Address already in use") {
-			err = errPortTaken
-		}
-		return errors.Join(fmt.Errorf("start pgbouncer: %w: %s", err, said),
-			process.End(context.WithoutCancel(ctx), syscall.SIGKILL))
-	}
-	p.process = process
-	return nil
 }
 
-func (p *Pooler) end() error {
-	if p.process == nil {
-		return nil
-	}
-	// SIGTERM is pgbouncer's immediate shutdown (SIGINT would wait for its clients).
-	if err := p.process.End(context.Background(), syscall.SIGTERM); err != nil {
-		return fmt.Errorf("end pgbouncer: %w", err)
-	}
-	p.process = nil
-	return nil
-}
-
-// configure writes the configuration into the folder.
-func (p *Pooler) configure(poolSize int, dsns []string) error {
+// configure writes the files that the configuration needs, and returns the configuration but for the
+// port.
+func (p *Pooler) configure(poolSize int, dsns []string) (ini string, err error) {
 	var users strings.Builder
 	var server *url.URL
 	double := strings.NewReplacer(`"`, `""`)
 	for _, dsn := range dsns {
 		u, err := url.Parse(dsn)
 		if err != nil || u.Hostname() == "" || u.User == nil {
-			return errors.New("the DSN must be a URL with a user and a host")
+			return "", errors.New("the DSN must be a URL with a user and a host")
 		}
 		password, _ := u.User.Password()
 		users.WriteString(`"` + double.Replace(u.User.Username()) + `" "` + double.Replace(password) + "\"\n")
 		server = u
 	}
 	if server == nil {
-		return errors.New("a pooler without a server")
+		return "", errors.New("a pooler without a server")
 	}
-	serverPort := server.Port()
-	if serverPort == "" {
-		serverPort = "5432"
+	files := map[string]string{"users": users.String()}
+	secure, err := p.secure(server.Query(), files)
+	if err != nil {
+		return "", err
 	}
-	ini := fmt.Sprintf(`[databases]
+	for name, text := range files {
+		if err := p.user.WriteFile(filepath.Join(p.dir, name), text); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf(`[databases]
 * = host=%s port=%s
 [pgbouncer]
 listen_addr = 127.0.0.1
-listen_port = %d
 unix_socket_dir =
 auth_type = scram-sha-256
 auth_file = %s
 pool_mode = transaction
 default_pool_size = %d
 max_client_conn = 2000
-`, server.Hostname(), serverPort, p.port, filepath.Join(p.dir, "users"), poolSize)
-	files := map[string]string{"users": users.String()}
-	secure, err := p.secure(server.Query(), files)
-	if err != nil {
-		return err
-	}
-	files["ini"] = ini + secure
-	for name, text := range files {
-		file := filepath.Join(p.dir, name)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			return fmt.Errorf("write the configuration: %w", err)
-		}
-		if err := localpg.Own(p.as, file); err != nil {
-			return err
-		}
-	}
-	// Root's pgbouncer runs as another user, which must be able to enter.
-	if err := os.Chmod(p.dir, 0o711); err != nil { //nolint:gosec // as the comment says
-		return fmt.Errorf("open the folder: %w", err)
-	}
-	p.probe, err = p.DSN(dsns[0])
-	return err
+`, server.Hostname(), cmp.Or(server.Port(), "5432"), filepath.Join(p.dir, "users"), poolSize) + secure, nil
 }
 
-// await returns when the port is open and a query succeeds.
-func (p *Pooler) await(ctx context.Context, process *guard.Process) error {
-	err := process.Await(ctx, func(ctx context.Context) error {
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.address())
-		if err != nil {
-			return err //nolint:wrapcheck // Await wraps it
-		}
-		return conn.Close()
-	})
+// ping runs an empty query on dsn's database through the pooler.
+func (p *Pooler) ping(ctx context.Context, dsn string) error {
+	through, err := p.DSN(dsn)
 	if err != nil {
 		return err
 	}
-	connector, err := pq.NewConnector(p.probe)
+	connector, err := pq.NewConnector(through)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
 	db := sql.OpenDB(connector)
 	return errors.Join(db.PingContext(ctx), db.Close())
 }
-
-func (p *Pooler) address() string { return fmt.Sprintf("127.0.0.1:%d", p.port) }

@@ -6,6 +6,9 @@
 // way the parent dies, and the guard stops the server in the parent's place. Linux' parent death
 // signal would need no guard, but exists only there, and belongs to a thread instead of a process
 // (golang/go#27505).
+//
+// [Start] runs any program; [Server] one that listens on a port, and that is stopped and started
+// again. Both run it as an ordinary user when root is the caller, see [Unprivileged].
 package guard
 
 import (
@@ -49,7 +52,7 @@ type Spec struct {
 	// instead of stopping in order.
 	Output *os.File
 	// User is the user that the program runs as; nil: the caller.
-	User *syscall.Credential
+	User *User
 	// Stop is the signal by which the guard ends the program after the parent's death; zero: SIGTERM.
 	Stop syscall.Signal
 	// Grace is how long the guard waits after Stop before SIGKILL, in whole seconds; zero: 10 s.
@@ -57,9 +60,9 @@ type Spec struct {
 	// Remove names a folder that the guard removes after the parent's death and the program's
 	// end; empty: none.
 	Remove string
-	// Hold is an open file that the guard keeps open until it ends, and with it a lock of flock(2),
-	// which belongs to the open file: the next holder of the lock knows that the guard has ended.
-	// Nil: none.
+	// Hold is an open file that the guard, the program and the program's children keep open until
+	// they end, and with it a lock of flock(2), which belongs to the open file: the next holder of
+	// the lock knows that all of them have ended. Nil: none.
 	Hold *os.File
 }
 
@@ -88,7 +91,10 @@ func Start(spec Spec) (*Process, error) {
 		cmd.Stdout, cmd.Stderr = spec.Output, spec.Output
 	}
 	cmd.ExtraFiles = []*os.File{pipe}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: spec.User}
+	if spec.Hold != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, spec.Hold)
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: spec.User.credential()}
 	if err := cmd.Start(); err != nil {
 		dismiss(watch, pipe)
 		return nil, fmt.Errorf("start %s: %w", spec.Path, err)
@@ -154,29 +160,6 @@ func (p *Process) Signal(sig syscall.Signal) error {
 		return fmt.Errorf("signal %v to process %d: %w", sig, p.PID(), err)
 	}
 	return nil
-}
-
-// ErrEnded is returned by Await when the program has ended.
-var ErrEnded = errors.New("the program has ended")
-
-// Await calls ready every 10 ms until it returns nil. It returns ErrEnded when the
-// program ends first, and ready's last error together with ctx's when ctx does.
-func (p *Process) Await(ctx context.Context, ready func(context.Context) error) error {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := ready(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-p.done:
-			return ErrEnded
-		case <-ctx.Done():
-			return fmt.Errorf("it does not take connections: %w", errors.Join(ctx.Err(), err))
-		}
-	}
 }
 
 // End sends sig and waits for the program's end. It returns ctx's error when ctx ends

@@ -1,4 +1,4 @@
-package localpg
+package guard
 
 import (
 	"context"
@@ -20,7 +20,7 @@ const (
 // before the caller does; the caller then tries another one.
 func FreePort(ctx context.Context) (int, error) {
 	for range 1000 {
-		if port := firstPort + rand.IntN(lastPort-firstPort+1); portFree(ctx, port) {
+		if port := firstPort + rand.IntN(lastPort-firstPort+1); IsFree(ctx, port) {
 			return port, nil
 		}
 	}
@@ -30,8 +30,8 @@ func FreePort(ctx context.Context) (int, error) {
 	return 0, fmt.Errorf("no free port on 127.0.0.1 between %d and %d", firstPort, lastPort)
 }
 
-// portFree reports whether a server could listen on the port now.
-func portFree(ctx context.Context, port int) bool {
+// IsFree reports whether a server could listen on the port now.
+func IsFree(ctx context.Context, port int) bool {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp4", address(port))
 	if err != nil {
 		return false

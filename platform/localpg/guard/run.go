@@ -1,0 +1,98 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Run runs a program to its end, and kills it when ctx ends first. Its output goes to logFile; the
+// error holds what the program gave as its reason.
+func Run(ctx context.Context, spec Spec, logFile string) error {
+	return logged(logFile, func(log *os.File) error {
+		spec.Output = log
+		process, err := Start(spec)
+		if err != nil {
+			return err
+		}
+		select {
+		case <-process.Done():
+			return process.Err()
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), process.End(context.WithoutCancel(ctx), syscall.SIGKILL))
+		}
+	})
+}
+
+// errTaken means that the port, or the memory of the last run, belongs to another process for now.
+var errTaken = errors.New("the port is taken")
+
+// logged calls run with the log file open at its end. To run's error it adds the reasons that were
+// logged meanwhile, and errTaken when that is one of them.
+func logged(file string, run func(log *os.File) error) error {
+	log, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600) //nolint:gosec // the caller's own file
+	if err != nil {
+		return fmt.Errorf("open the log: %w", err)
+	}
+	defer func() { _ = log.Close() }() // the program has its own copy
+	offset, err := log.Seek(0, io.SeekEnd)
+	if err != nil {
+		return fmt.Errorf("open the log: %w", err)
+	}
+	if err = run(log); err == nil {
+		return nil
+	}
+	text, readErr := io.ReadAll(io.NewSectionReader(log, offset, maxLog))
+	if readErr != nil {
+		return errors.Join(err, readErr)
+	}
+	err = fmt.Errorf("%w: %s (messages: %s)", err, reasons(string(text)), file)
+	for _, sign := range []string{"Address already in use", "pre-existing shared memory block"} {
+		if strings.Contains(string(text), sign) {
+			return fmt.Errorf("%w: %w", errTaken, err)
+		}
+	}
+	return err
+}
+
+// maxLog bounds how much of a log is read for an error.
+const maxLog = 1 << 20
+
+// reasons returns the lines of a log that report an error, or else the last line.
+func reasons(text string) string {
+	var found []string
+	last := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line != "" {
+			last = line
+		}
+		for _, level := range []string{"FATAL", "ERROR", "PANIC"} {
+			if strings.Contains(line, level) {
+				found = append(found, line)
+				break
+			}
+		}
+	}
+	if len(found) == 0 {
+		return last
+	}
+	return strings.Join(found, "; ")
+}
+
+// pause waits for d. It returns ctx's error when ctx ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
