@@ -20,7 +20,6 @@ import (
 
 	"github.com/rowlock/rowlock/lab/internal/load"
 	"github.com/rowlock/rowlock/lab/internal/local"
-	"github.com/rowlock/rowlock/lab/internal/pgbench"
 	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 )
@@ -183,17 +182,6 @@ func (r *runner) rounds(ctx context.Context, scenarios []Scenario) (inexact erro
 		}
 	}
 	return inexact
-}
-
-// bare returns a run of a script by pgbench.
-func (r *runner) bare(script string) func(context.Context) (Result, error) {
-	return func(ctx context.Context) (Result, error) {
-		if r.pgbench == "" {
-			return Result{}, errLeftOut
-		}
-		result, err := pgbench.Run(ctx, r.pgbench, r.url, script, r.Duration)
-		return Result{Figures: Figures{perSecond: result.TPS, errorCount: result.Failed}}, err
-	}
 }
 
 // oneByOne repeats work for the duration, after the warm-up, and returns the figures of the times that it took.

@@ -6,7 +6,6 @@ import (
 	"net/http"
 
 	"github.com/rowlock/rowlock/lab/internal/load"
-	"github.com/rowlock/rowlock/lab/internal/pgbench"
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
@@ -101,7 +100,7 @@ func (r *runner) updateTable(ctx context.Context) error {
 	return execute(ctx, r.url,
 		`CREATE SCHEMA rowlock_bench`,
 		fmt.Sprintf(`CREATE TABLE rowlock_bench.counters (id bigint PRIMARY KEY, value bigint NOT NULL DEFAULT 0)
-			WITH (fillfactor = %d)`, pgbench.FillFactor),
+			WITH (fillfactor = %d)`, fillFactor),
 		fmt.Sprintf(`INSERT INTO rowlock_bench.counters (id) SELECT generate_series(1, %d)`, r.rows()),
 		`VACUUM (ANALYZE) rowlock_bench.counters`)
 }

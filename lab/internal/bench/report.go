@@ -18,7 +18,6 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/rowlock/rowlock/lab/internal/load"
-	"github.com/rowlock/rowlock/lab/internal/pgbench"
 )
 
 // Report holds all that a bench measured. [Report.WriteTable] prints it for people, [Report.Save] writes its JSON form.
@@ -237,8 +236,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 %s; client, replicas and database share it
 %d x %v after %v of warm-up; pgbench -M prepared -c %d -j %d, its table with the same fillfactor (%d) as the service's
 
-`, o.Service, r.Version, r.Started.Format(time.RFC3339), r.Machine, o.Runs, o.Duration, o.warmup(), pgbench.Clients,
-		pgbench.Threads, pgbench.FillFactor)
+`, o.Service, r.Version, r.Started.Format(time.RFC3339), r.Machine, o.Runs, o.Duration, o.warmup(), pgbenchClients,
+		pgbenchThreads, fillFactor)
 	r.writeFigures(table)
 	_, _ = fmt.Fprint(table, `
 Figures are medians. CPU is per request. Latencies of a closed loop are queueing at full load; those of the open loop

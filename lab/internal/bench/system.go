@@ -15,7 +15,6 @@ import (
 
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/otlp"
-	"github.com/rowlock/rowlock/lab/internal/pgbench"
 	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/localmaria"
 	"github.com/rowlock/rowlock/platform/localpg"
@@ -86,7 +85,7 @@ func (r *runner) start(ctx, hurry context.Context, n int) (err error) {
 	r.onStop(server.Stop)
 	r.postgres, r.url, r.databasePID = server, server.URL(r.Service), server.PID()
 	// Without pgbench the bench still measures the service, without a baseline.
-	if r.pgbench, err = pgbench.Find(server.BinDir()); err != nil {
+	if r.pgbench, err = findPgbench(server.BinDir()); err != nil {
 		r.printf("%v: there are no baselines, so no ratios\n", err)
 	}
 	var version string

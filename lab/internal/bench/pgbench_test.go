@@ -1,0 +1,97 @@
+package bench
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/localpg"
+)
+
+func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
+
+// pgbenchOn returns a runner with the program on a database.
+func pgbenchOn(program, url string) *runner {
+	return &runner{Options: Options{Duration: time.Second}, host: Host{Progress: io.Discard}, pgbench: program, url: url}
+}
+
+func TestBare(t *testing.T) {
+	t.Parallel()
+	binDir, err := localpg.Find(t.Context(), config.Environ())
+	if err != nil {
+		t.Log(err) // pgbench may be on PATH still
+	}
+	program, err := findPgbench(binDir)
+	if err != nil && config.Environ()["CI"] != "true" {
+		t.Skip(err)
+	}
+	r := pgbenchOn(program, dbtest.Empty(t))
+	if err := execute(t.Context(), r.url, `CREATE TABLE counter AS SELECT 0::bigint AS value`); err != nil {
+		t.Fatal(err)
+	}
+	got, err := r.bare("UPDATE counter SET value = value + 1;\n")(t.Context())
+	if err != nil || got.Figures[perSecond] <= 0 || got.Figures[errorCount] != 0 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if sum, err := number(r.url, `SELECT value FROM counter`)(t.Context()); err != nil || sum == 0 {
+		t.Errorf("the counter is %d, %v", sum, err)
+	}
+}
+
+// The tables that are compared have one fillfactor: the migrations of counts say theirs last.
+func TestFillFactor(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../../services/counts/internal/postgres/migrations/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := ""
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range regexp.MustCompile(`fillfactor\s*=\s*(\d+)`).FindAllStringSubmatch(string(text), -1) {
+			last = found[1]
+		}
+	}
+	if last != strconv.Itoa(fillFactor) {
+		t.Errorf("the service's table has the fillfactor %q", last)
+	}
+}
+
+// A run that was over before its first transaction is no figure: it is repeated with more time.
+func TestBareWithoutATransaction(t *testing.T) {
+	t.Parallel()
+	program := filepath.Join(t.TempDir(), "pgbench")
+	script := `#!/bin/sh
+case "$*" in
+*--time=4*)
+	printf 'number of transactions actually processed: 3\nnumber of failed transactions: 2 (0.001%%)\n'
+	echo 'tps = 3.5 (without initial connection time)' ;;
+*) echo 'number of transactions actually processed: 0' ;;
+esac
+`
+	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	got, err := pgbenchOn(program, "").bare("SELECT 1;")(t.Context())
+	if err != nil || got.Figures[perSecond] != 3.5 || got.Figures[errorCount] != 2 {
+		t.Errorf("%+v, %v; want 3.5 a second and 2 errors", got, err)
+	}
+	for _, output := range []string{
+		"", "number of transactions actually processed: 10\nlatency average = 0.100 ms\n",
+		strings.Repeat("number of transactions actually processed: many\n", 2),
+	} {
+		if got, err := parsePgbench(output); err == nil {
+			t.Errorf("%s: %+v, want an error", output, got)
+		}
+	}
+}
