@@ -3,13 +3,11 @@ package bench
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -239,38 +237,5 @@ func TestValidateNamesWhatIsWrong(t *testing.T) {
 		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one that mentions %s", err, want)
 		}
-	}
-}
-
-func TestSave(t *testing.T) {
-	t.Parallel()
-	dir, report := filepath.Join(t.TempDir(), "new", "folder"), &Report{Options: Options{Service: services.Counts}}
-	for range 2 { // the second time over the first
-		if _, err := report.Save(dir); err != nil {
-			t.Fatal(err)
-		}
-	}
-	raw, err := os.ReadFile(filepath.Join(dir, "counts.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var again Report
-	if err := json.Unmarshal(raw, &again); err != nil || again.Options.Service != services.Counts {
-		t.Errorf("%v, %v", again, err)
-	}
-}
-
-// The statements of PostgreSQL in the words of MariaDB.
-func TestStatementsOfTheEngines(t *testing.T) {
-	t.Parallel()
-	const query = `INSERT INTO events.events (id, value)
-		SELECT s.n, 'word' || (s.n % 3000) FROM generate_series(1, 10) AS s (n)`
-	if got := (eventTable{}).sql(query); got != query {
-		t.Errorf("PostgreSQL: %s", got)
-	}
-	want := `INSERT INTO events (id, value)
-		SELECT s.n, concat('word', s.n % 3000) FROM (SELECT seq AS n FROM seq_1_to_1000000 LIMIT 10) AS s`
-	if got := (eventTable{mysql: true}).sql(query); got != want {
-		t.Errorf("MariaDB: %s", got)
 	}
 }
