@@ -5,6 +5,7 @@ package fault
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 	"golang.org/x/sync/errgroup"
 
@@ -22,33 +24,33 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// Action names one fault, or the end of one.
+// Action names one fault.
 type Action string
 
-// The actions. Those that end in "On" last until their "Off" or [Injector.Heal].
+// The actions.
 const (
-	Kill         Action = "kill -9"             // a replica
-	Terminate    Action = "SIGTERM"             // a replica
-	Backend      Action = "terminate backend"   // a connection, at the server
-	CutReply     Action = "cut after statement" // the reply to the next write
-	CutCommit    Action = "cut after COMMIT"    // the reply to the next COMMIT
-	RestartDB    Action = "restart PostgreSQL"  // immediately, with recovery; MariaDB too
-	RestartPool  Action = "restart pgbouncer"   // its clients are cut off
-	LatencyOn    Action = "latency on"          // for every message to the database
-	LatencyOff   Action = "latency off"
-	BlackHoleOn  Action = "black hole on" // nothing passes between service and database
-	BlackHoleOff Action = "black hole off"
-	StopOn       Action = "SIGSTOP" // a replica
-	StopOff      Action = "SIGCONT" // the same replica
-	LockOn       Action = "lock a row"
-	LockOff      Action = "unlock the row"
-	ExhaustOn    Action = "exhaust connections" // the role may open none, and loses those it has
-	ExhaustOff   Action = "allow connections"
+	Kill        Action = "kill -9"             // a replica
+	Terminate   Action = "SIGTERM"             // a replica
+	Backend     Action = "terminate backend"   // a connection, at the server
+	CutReply    Action = "cut after statement" // the reply to the next write
+	CutCommit   Action = "cut after COMMIT"    // the reply to the next COMMIT
+	RestartDB   Action = "restart PostgreSQL"  // immediately, with recovery; MariaDB too
+	RestartPool Action = "restart pgbouncer"   // its clients are cut off
+)
+
+// The actions that last for an event's time.
+const (
+	Latency   Action = "latency"    // for every message to the database
+	BlackHole Action = "black hole" // nothing passes between service and database
+	Stop      Action = "SIGSTOP"    // a replica
+	LockRow   Action = "lock a row"
+	Exhaust   Action = "exhaust connections" // the role may open none, and loses those it has
 )
 
 // Event schedules an action.
 type Event struct {
 	At     time.Duration `json:"at_ns"` // since the window's start
+	For    time.Duration `json:"for_ns,omitempty"`
 	Action Action        `json:"action"`
 	// Pick chooses the replica, or how a connection is cut, modulo what there is; for a
 	// latency it is the upper bound in milliseconds.
@@ -69,13 +71,12 @@ type Target struct {
 	Writes   string            // a part of the statements whose replies are cut
 	Replicas *local.Set
 	Workers  *local.Set // nil when the service has none
-	// Lock prepares the row that LockOn locks.
-	Lock func(ctx context.Context) Lock
+	// Lock locks a row in the transaction and calls hold with the result.
+	Lock func(ctx context.Context, tx *sqlx.Tx, hold Hold) error
 
-	mu      sync.Mutex
-	done    map[Action]int
-	cuts    int          // the proxy's, when the count began
-	release func() error // ends the transaction that LockOn has left open; nil when there is none
+	mu   sync.Mutex
+	done map[Action]int
+	cuts int // the proxy's, when the count began
 }
 
 // Begin starts the count that Done returns anew.
@@ -114,12 +115,11 @@ type Injector struct {
 	Server *localpg.Server
 	// Pooler is restarted by RestartPool; nil when there is none.
 	Pooler *pgbouncer.Pooler
-	// Timeout bounds what is done to one service.
-	Timeout time.Duration
 }
 
-// Inject carries the event out on all targets. An action on a replica that is dead
-// already, or that has no lasting effect, is no error.
+// Inject carries the event out on all targets. A fault that lasts has ended when it
+// returns, after e.For or the end of ctx. An action on a replica that is dead already is
+// no error.
 func (in *Injector) Inject(ctx context.Context, e Event, targets []*Target) error {
 	err := each(targets, func(t *Target) error {
 		if err := in.inject(ctx, e, t); err != nil {
@@ -163,33 +163,37 @@ func (in *Injector) inject(ctx context.Context, e Event, t *Target) error {
 		t.Proxy.Cut(faultproxy.AfterCommit, how)
 	case RestartDB, RestartPool: // for all targets together
 		t.count(e.Action, 1)
-	case LatencyOn:
-		t.count(e.Action, 1)
+	case Latency:
 		t.Proxy.Slow(time.Duration(e.Pick) * time.Millisecond)
-	case LatencyOff:
+		Wait(ctx, e.For)
 		t.Proxy.Slow(0)
-	case BlackHoleOn:
-		t.count(e.Action, 1)
+	case BlackHole:
+		t.count(BlackHole, 1)
 		t.Proxy.Pause()
-	case BlackHoleOff:
+		Wait(ctx, e.For)
 		t.Proxy.Resume()
-	case StopOn:
-		if pick(t.Replicas, e).Pause() == nil { // else it is dead
-			t.count(e.Action, 1)
+	case Stop:
+		if one := pick(t.Replicas, e); one.Pause() == nil { // else it is dead
+			t.count(Stop, 1)
+			Wait(ctx, e.For)
+			_ = one.Resume() // it may have been killed
 		}
-	case StopOff:
-		_ = pick(t.Replicas, e).Resume() // it may have been killed
-	case LockOn:
-		return in.lock(ctx, t)
-	case LockOff:
-		return t.unlock()
-	case ExhaustOn:
-		t.count(e.Action, 1)
-		return in.exhaust(ctx, t)
-	case ExhaustOff:
-		return in.limitConnections(ctx, t, -1)
+	case LockRow:
+		return in.lock(ctx, t, e.For)
+	case Exhaust:
+		return in.exhaust(ctx, t, e.For)
 	}
 	return nil
+}
+
+// Wait waits for d; false when ctx ends first.
+func Wait(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 func pick(set *local.Set, e Event) *local.Replica {
@@ -243,37 +247,53 @@ func (in *Injector) terminateBackend(ctx context.Context, t *Target) (err error)
 	return err
 }
 
-// exhaust takes the right to connect from the service's role, then ends its connections.
-// The limit is committed first: otherwise they would come back.
-func (in *Injector) exhaust(ctx context.Context, t *Target) error {
-	if err := in.limitConnections(ctx, t, 0); err != nil {
-		return err
+// adminTimeout bounds a change of a role, also where the server is silent.
+const adminTimeout = 10 * time.Second
+
+// exhaust takes the right to connect from the service's role for a while and ends its
+// connections. The limit is committed before that: otherwise they would come back.
+func (in *Injector) exhaust(ctx context.Context, t *Target, d time.Duration) error {
+	limit := func(ctx context.Context, n int) error {
+		ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+		defer cancel()
+		statement := fmt.Sprintf(`ALTER ROLE %s CONNECTION LIMIT %d`, pq.QuoteIdentifier(t.Role), n)
+		return local.Execute(ctx, in.DB, statement)
 	}
-	return in.DB.GetContext(ctx, new(int), `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-		WHERE datname = current_database() AND usename = $1`, t.Role)
+	err := limit(ctx, 0)
+	if err == nil {
+		err = in.DB.GetContext(ctx, new(int), `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+			WHERE datname = current_database() AND usename = $1`, t.Role)
+	}
+	if err == nil {
+		t.count(Exhaust, 1)
+		Wait(ctx, d)
+	}
+	return errors.Join(err, limit(context.WithoutCancel(ctx), -1))
 }
 
-func (in *Injector) limitConnections(ctx context.Context, t *Target, limit int) error {
-	ctx, cancel := context.WithTimeout(ctx, in.Timeout)
-	defer cancel()
-	return local.Execute(ctx, in.DB, fmt.Sprintf(`ALTER ROLE %s CONNECTION LIMIT %d`, pq.QuoteIdentifier(t.Role), limit))
-}
+// Hold keeps a transaction open for the time of the fault if the statement has locked a
+// row. Its parameters are the statement's results.
+type Hold func(locked sql.Result, err error) error
 
-// Heal ends every fault that lasts, also after ctx has ended.
-func (in *Injector) Heal(ctx context.Context, targets []*Target) error {
-	ctx = context.WithoutCancel(ctx)
-	return each(targets, func(t *Target) error {
-		if t.Replicas != nil {
-			for _, one := range t.Replicas.Replicas() {
-				_ = one.Resume() // no effect on one that runs
+// lock locks a row that the service's clients want, in a transaction that stays open.
+func (in *Injector) lock(ctx context.Context, t *Target, d time.Duration) error {
+	return in.DB.InTx(context.WithoutCancel(ctx), func(whole context.Context, tx *sqlx.Tx) error {
+		// PostgreSQL 17 has one more limit that a transaction which waits may run into.
+		_, err := tx.ExecContext(whole, `SELECT set_config(name, '0', true) FROM pg_settings
+			WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')`)
+		if err != nil {
+			return err //nolint:wrapcheck // InTx classifies it
+		}
+		return t.Lock(whole, tx, func(locked sql.Result, err error) error {
+			if err != nil {
+				return err
 			}
-		}
-		if t.Maria != nil {
-			return nil
-		}
-		t.Proxy.StopCutting()
-		t.Proxy.Slow(0)
-		t.Proxy.Resume()
-		return errors.Join(t.unlock(), in.limitConnections(ctx, t, -1))
+			n, err := locked.RowsAffected()
+			if n > 0 {
+				t.count(LockRow, 1)
+				Wait(ctx, d)
+			}
+			return err //nolint:wrapcheck // as above
+		})
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/rowlock/rowlock/lab/internal/fault"
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -18,9 +19,9 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
-// A row is locked and unlocked, and what is left is healed; a server that falls silent in
-// the middle keeps neither a fault nor its end for ever.
-func TestLockAndHeal(t *testing.T) {
+// A row is locked for the time of the fault, and what its transaction did is committed; a
+// server that falls silent meanwhile does not keep the fault for ever.
+func TestLockRow(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Empty(t)
 	u, err := url.Parse(dsn)
@@ -35,44 +36,35 @@ func TestLockAndHeal(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	err = db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
-		_, err := tx.ExecContext(ctx, `CREATE TABLE held (n int); INSERT INTO held VALUES (0)`)
-		return err
-	})
-	if err != nil {
+	if err := local.Execute(t.Context(), db, `CREATE TABLE held AS SELECT 0 AS n`); err != nil {
 		t.Fatal(err)
 	}
-	var locked, unlocked int
-	target := &fault.Target{Role: u.User.Username(), Proxy: faultproxy.New(t, dsn)}
-	target.Lock = func(context.Context) fault.Lock {
-		return fault.Lock{
-			Statement: `UPDATE held SET n = n + 1`, Commit: true,
-			Locked: func() { locked++ }, Unlocking: func() { unlocked++ },
+	silent, held := false, 0
+	target := &fault.Target{Role: u.User.Username()}
+	target.Lock = func(ctx context.Context, tx *sqlx.Tx, hold fault.Hold) error {
+		begin := time.Now()
+		err := hold(tx.ExecContext(ctx, `UPDATE held SET n = n + 1`))
+		if held++; time.Since(begin) < 20*time.Millisecond {
+			t.Error("the row is not held for the time of the fault")
 		}
-	}
-	in, targets := &fault.Injector{DB: db, Timeout: time.Second}, []*fault.Target{target}
-	lock := func() {
-		t.Helper()
-		if err := in.Inject(t.Context(), fault.Event{Action: fault.LockOn}, targets); err != nil {
-			t.Fatal(err)
+		if silent {
+			proxy.Pause()
 		}
+		return err
 	}
-	target.Begin()
-	lock()
-	if done := target.Done(); done[fault.LockOn] != 1 || locked != 1 || unlocked != 0 {
-		t.Errorf("done %v, locked %d times, unlocked %d times", done, locked, unlocked)
+	inject := func() error {
+		target.Begin()
+		event := fault.Event{Action: fault.LockRow, For: 20 * time.Millisecond}
+		return (&fault.Injector{DB: db}).Inject(t.Context(), event, []*fault.Target{target})
 	}
-	if err := in.Heal(t.Context(), targets); err != nil || unlocked != 1 {
-		t.Errorf("healed with %v, unlocked %d times", err, unlocked)
+	if err := inject(); err != nil || held != 1 || target.Done()[fault.LockRow] != 1 {
+		t.Errorf("held %d times, done %v, %v", held, target.Done(), err)
 	}
 	var n int
 	if err := db.GetContext(t.Context(), &n, `SELECT n FROM held`); err != nil || n != 1 {
 		t.Errorf("what the transaction changed was not committed: %d, %v", n, err)
 	}
-
-	lock()
-	proxy.Pause()
-	if in.Heal(context.WithoutCancel(t.Context()), targets) == nil {
+	if silent = true; inject() == nil {
 		t.Error("the end of a fault succeeds on a silent server")
 	}
 }

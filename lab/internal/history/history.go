@@ -78,14 +78,11 @@ func (h *History) Ops() []Op {
 	return ops
 }
 
-// ByKey groups operations, the keys in the order of their first call.
-func ByKey(ops []Op) (keys []string, groups map[string][]Op) {
-	groups = map[string][]Op{}
+// ByKey groups operations.
+func ByKey(ops []Op) map[string][]Op {
+	groups := map[string][]Op{}
 	for _, op := range ops {
-		if _, known := groups[op.Key]; !known {
-			keys = append(keys, op.Key)
-		}
 		groups[op.Key] = append(groups[op.Key], op)
 	}
-	return keys, groups
+	return groups
 }

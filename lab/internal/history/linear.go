@@ -2,9 +2,11 @@ package history
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -23,19 +25,13 @@ const (
 // ClockSlack is how far the database's clock may be off the clients'.
 const ClockSlack = 20 * time.Millisecond
 
-// Model specifies sequentially what may happen to one key.
-type Model struct {
-	porcupine.Model
-
-	// Refusals says that the model explains refused operations too; otherwise they are
-	// left out of the check.
-	Refusals bool
-}
-
-// newModel returns a model with the initial state init. step returns the states that
-// the key may be in after the operation: none when the answer contradicts the state,
-// several when the outcome is unknown or up to chance.
-func newModel[State comparable, Input any](init State, step func(s State, in Input, op Op) []State) Model {
+// NewModel returns the sequential specification of one key with the initial state init.
+// step returns the states that the key may be in after an operation: none when the answer
+// contradicts the state, several when the outcome is unknown or up to chance. It is called
+// for refused operations too, and never for those that were not applied.
+func NewModel[State comparable, Input any](
+	init State, step func(s State, in Input, op Op) []State,
+) porcupine.Model {
 	nondeterministic := porcupine.NondeterministicModel{
 		Init: func() []any { return []any{init} },
 		Step: func(state, input, output any) []any {
@@ -54,11 +50,11 @@ func newModel[State comparable, Input any](init State, step func(s State, in Inp
 			return fmt.Sprintf("%+v -> %s %s %+v", input, op.Outcome, op.Code, op.Output)
 		},
 	}
-	return Model{Model: nondeterministic.ToModel()}
+	return nondeterministic.ToModel()
 }
 
-// when returns the one state if possible, and none otherwise.
-func when[State any](possible bool, state State) []State {
+// When returns the one state if possible, and none otherwise.
+func When[State any](possible bool, state State) []State {
 	if !possible {
 		return nil
 	}
@@ -68,14 +64,15 @@ func when[State any](possible bool, state State) []State {
 // Check checks every key's operations against the model. It describes what it found, and
 // draws the first violation into the folder pictures unless that is "". A key that is not
 // decided in time fails the check.
-func Check(model Model, ops []Op, pictures string) (ok bool, detail, picture string) {
-	keys, groups := ByKey(ops)
+func Check(model porcupine.Model, ops []Op, pictures string) (ok bool, detail, picture string) {
+	groups := ByKey(ops)
+	keys := slices.Sorted(maps.Keys(groups))
 	results := make([]porcupine.CheckResult, len(keys))
 	var group errgroup.Group
 	group.SetLimit(checkers)
 	for i, key := range keys {
 		group.Go(func() error {
-			results[i] = porcupine.CheckOperationsTimeout(model.Model, model.operations(groups[key]), keyTimeout)
+			results[i] = porcupine.CheckOperationsTimeout(model, operations(groups[key]), keyTimeout)
 			return nil
 		})
 	}
@@ -86,7 +83,7 @@ func Check(model Model, ops []Op, pictures string) (ok bool, detail, picture str
 		count[result]++
 		if result != porcupine.Ok && first == "" {
 			first = fmt.Sprintf("; first: %s: %d operations, %s", keys[i], len(groups[keys[i]]), result)
-			picture = model.draw(keys[i], groups[keys[i]], pictures)
+			picture = draw(model, keys[i], groups[keys[i]], pictures)
 		}
 	}
 	detail = fmt.Sprintf("%d keys: illegal %d, undecided %d%s",
@@ -95,13 +92,13 @@ func Check(model Model, ops []Op, pictures string) (ok bool, detail, picture str
 }
 
 // draw returns the file with porcupine's picture of a key's history, "" when it has none.
-func (m Model) draw(key string, ops []Op, folder string) string {
+func draw(model porcupine.Model, key string, ops []Op, folder string) string {
 	if folder == "" {
 		return ""
 	}
-	_, info := porcupine.CheckOperationsVerbose(m.Model, m.operations(ops), keyTimeout)
+	_, info := porcupine.CheckOperationsVerbose(model, operations(ops), keyTimeout)
 	path := filepath.Join(folder, fmt.Sprintf("violation-%x.html", key))
-	if os.MkdirAll(folder, 0o755) != nil || porcupine.VisualizePath(m.Model, info, path) != nil {
+	if os.MkdirAll(folder, 0o755) != nil || porcupine.VisualizePath(model, info, path) != nil {
 		return ""
 	}
 	return path
@@ -109,17 +106,16 @@ func (m Model) draw(key string, ops []Op, folder string) string {
 
 // operations converts a key's history for the checker. An operation of unknown outcome
 // gets a client of its own, because it has not ended.
-func (m Model) operations(ops []Op) []porcupine.Operation {
+func operations(ops []Op) []porcupine.Operation {
 	converted := make([]porcupine.Operation, 0, len(ops))
 	rows := map[int]int{} // of the picture, by client
 	for i, op := range ops {
 		client, end := op.Client, op.Return
-		switch {
-		case op.Outcome == Unknown:
-			client, end = math.MinInt+i, Never
-		case op.Outcome == OK, op.Outcome == Refused && m.Refusals:
-		default:
+		if op.Outcome == NotApplied {
 			continue
+		}
+		if op.Outcome == Unknown {
+			client, end = math.MinInt+i, Never
 		}
 		if _, known := rows[client]; !known {
 			rows[client] = len(rows)

@@ -3,9 +3,10 @@ package prove
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 
+	"github.com/anishathalye/porcupine"
+	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
 	rowlock "github.com/rowlock/rowlock/client"
@@ -28,19 +29,31 @@ var _ = register(services.Counts, kind{
 	},
 })
 
-// counts increases, decreases and reads counters.
-type counts struct {
-	site
-
-	api  *api.Client
-	keys *keys
+// countModel returns the model of a counter that begins at 0. The input is the change, 0
+// for a read; the output is the counter's value. Both are int64.
+func countModel() porcupine.Model {
+	return history.NewModel(int64(0), func(value, delta int64, op history.Op) []int64 {
+		if op.Outcome == history.Refused {
+			return []int64{value}
+		}
+		value += delta
+		return history.When(op.Outcome == history.Unknown || op.Output == value, value)
+	})
 }
 
-func newCounts(s site) (clients, error) { //nolint:ireturn // one of kinds
+// counts increases, decreases and reads counters.
+type counts struct {
+	*keys
+
+	api *api.Client
+}
+
+func newCounts(_ context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
 	client, err := api.New(s.url, rowlock.WithHTTPClient(s.client))
-	w := &counts{site: s, api: client}
-	w.keys = newKeys(s.prefix, activeCounters, w.create)
-	return w, err
+	return &counts{api: client, keys: newKeys(s, activeCounters, func(ctx context.Context, name string) (int32, error) {
+		_, err := client.Create(ctx, name, 0)
+		return 0, err
+	})}, err
 }
 
 // step changes or reads a random counter, or now and then many at once: what comes at
@@ -57,7 +70,7 @@ func (w *counts) step(ctx context.Context, client int, random *rand.Rand) {
 
 // one changes or reads a random counter.
 func (w *counts) one(ctx context.Context, client int, random *rand.Rand) {
-	key := w.keys.pick(ctx, random)
+	key := w.pick(ctx, random)
 	if key == nil {
 		return
 	}
@@ -68,11 +81,11 @@ func (w *counts) one(ctx context.Context, client int, random *rand.Rand) {
 	case 1:
 		delta = 0
 	}
-	w.do(ctx, client, key, delta)
+	w.change(ctx, client, key, delta)
 }
 
-func (w *counts) do(ctx context.Context, client int, key *key, delta int64) services.Outcome {
-	op := w.record(client, key.name, history.CountInput{Delta: delta}, func() (any, error) {
+func (w *counts) change(ctx context.Context, client int, key *key, delta int64) services.Outcome {
+	return w.do(client, key, delta, func() (any, error) {
 		switch {
 		case delta > 0:
 			return w.api.Increase(ctx, key.name, delta)
@@ -83,25 +96,11 @@ func (w *counts) do(ctx context.Context, client int, key *key, delta int64) serv
 			return count.Value, err
 		}
 	})
-	w.keys.note(key, op.Outcome)
-	return op.Outcome
-}
-
-// create creates a counter, which may be there when an answer was lost.
-func (w *counts) create(ctx context.Context, name string) (int32, error) {
-	_, err := w.api.Create(ctx, name, 0)
-	if rowlock.OutcomeUnknown(err) {
-		_, err = w.api.Get(ctx, name)
-	}
-	if errors.Is(err, api.ErrExists) {
-		err = nil
-	}
-	return 1, err
 }
 
 // probe reads a counter, which need not be there.
 func (w *counts) probe(ctx context.Context) error {
-	_, err := w.api.Get(ctx, w.keys.first())
+	_, err := w.api.Get(ctx, w.first())
 	if errors.Is(err, api.ErrNotFound) {
 		return nil
 	}
@@ -110,35 +109,37 @@ func (w *counts) probe(ctx context.Context) error {
 
 // settle reads every counter.
 func (w *counts) settle(ctx context.Context) error {
-	return w.keys.each(func(key *key) services.Outcome { return w.do(ctx, -1, key, 0) })
+	return w.each(func(key *key) services.Outcome { return w.change(ctx, -1, key, 0) })
 }
 
 // lock locks the row of a counter.
-func (w *counts) lock(context.Context) fault.Lock {
-	const statement = `SELECT FROM counts.count_values WHERE item_id = '%s' FOR UPDATE`
-	return fault.Lock{Statement: fmt.Sprintf(statement, w.keys.first())}
+func (w *counts) lock(ctx context.Context, tx *sqlx.Tx, hold fault.Hold) error {
+	return hold(tx.ExecContext(ctx, `SELECT FROM counts.count_values WHERE item_id = $1 FOR UPDATE`, w.first()))
 }
 
 // check demands that every counter is linearizable, and that the sums of the changes
 // agree with the values in the database.
 func (w *counts) check(ctx context.Context, f *findings) {
-	keys, groups := history.ByKey(f.ops)
-	low, high := make([]int64, len(keys)), make([]int64, len(keys))
-	for i, key := range keys {
-		for _, op := range groups[key] {
-			in, _ := op.Input.(history.CountInput)
-			if op.Outcome == history.OK || op.Outcome == history.Unknown && in.Delta < 0 {
-				low[i] += in.Delta
-			}
-			if op.Outcome == history.OK || op.Outcome == history.Unknown && in.Delta > 0 {
-				high[i] += in.Delta
+	var names []string
+	var low, high []int64
+	for name, ops := range history.ByKey(f.ops) {
+		var acknowledged, less, more int64
+		for _, op := range ops {
+			delta, _ := op.Input.(int64)
+			switch op.Outcome {
+			case history.OK:
+				acknowledged += delta
+			case history.Unknown:
+				less, more = less+min(delta, 0), more+max(delta, 0)
+			case history.Refused, history.NotApplied:
 			}
 		}
+		names, low, high = append(names, name), append(low, acknowledged+less), append(high, acknowledged+more)
 	}
 	wrong := f.count(ctx, `SELECT count(*) FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS want (id, low, high)
 		LEFT JOIN counts.count_values ON item_id = id WHERE (current_value BETWEEN low AND high) IS NOT true`,
-		pq.Array(keys), pq.Array(low), pq.Array(high))
-	f.histories(history.Counts())
+		pq.Array(names), pq.Array(low), pq.Array(high))
+	f.histories(countModel())
 	f.answers(history.Refused)
-	f.addf("sums", wrong == 0, "%d counters: %d outside acknowledged..acknowledged+unknown", len(keys), wrong)
+	f.addf("sums", wrong == 0, "%d counters: %d outside acknowledged..acknowledged+unknown", len(names), wrong)
 }

@@ -96,7 +96,7 @@ func (w Window) judge(r ServiceResult, flips int) []Check {
 	outages := 0 // one that was killed may be asked before it is gone
 	for a, n := range r.Done {
 		if slices.Contains([]fault.Action{
-			fault.RestartDB, fault.RestartPool, fault.BlackHoleOn, fault.ExhaustOn, fault.StopOn, fault.Kill,
+			fault.RestartDB, fault.RestartPool, fault.BlackHole, fault.Exhaust, fault.Stop, fault.Kill,
 		}, a) {
 			outages += n
 		}

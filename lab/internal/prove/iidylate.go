@@ -3,8 +3,9 @@ package prove
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
+
+	"github.com/jmoiron/sqlx"
 
 	api "github.com/rowlock/rowlock/client/iidy"
 	"github.com/rowlock/rowlock/lab/internal/fault"
@@ -22,118 +23,88 @@ const (
 	lateBefore = 250 * time.Millisecond
 )
 
-// lateClaims sends changes that wait for a lock while their lease ends. Another
-// transaction changes the items of a list, each of which is leased to a claim of its
-// own. The leases end one after the other, and just before, each claim's holder sends a
-// change, which waits for the lock. What gets its row when the lease is over must change
-// nothing: it comes after the other transaction's change, and that after the lease.
-type lateClaims struct {
-	api    *api.Client
-	prefix string
-	sent   sync.WaitGroup
-
-	mu    sync.Mutex
-	locks []*lateLock
-}
-
-// lateLock is one time that a list is locked.
+// lateLock is one time that a list was locked, with the changes that were sent meanwhile.
 type lateLock struct {
-	name             string
-	claims           []api.Claim
-	locked, unlocked time.Time
-	changes          []lateChange // that were answered
+	unlocked time.Time
+	changes  []lateChange // that were answered
 }
 
 type lateChange struct {
-	until, call time.Time
-	changed     int64
+	until   time.Time // the end of its lease
+	changed int64
 }
 
-// prepare fills a list and claims its items.
-func (l *lateClaims) prepare(ctx context.Context) *lateLock {
-	l.mu.Lock()
-	lock := &lateLock{name: fmt.Sprintf("%s-late-%d", l.prefix, len(l.locks)), claims: make([]api.Claim, lateItems)}
-	l.locks = append(l.locks, lock)
-	l.mu.Unlock()
-	list := l.api.List(lock.name)
+// lock locks the rows of a list that is worked on, and changes those of another list,
+// each of which is leased to a claim of its own. The leases end one after the other, and
+// just before, each claim's holder sends a change, which waits for the lock. What gets its
+// row when the lease is over must change nothing: it comes after this transaction's
+// change, and that after the lease. A row that was locked and not changed could be taken
+// as changed before the lock.
+func (w *iidy) lock(ctx context.Context, tx *sqlx.Tx, hold fault.Hold) error {
+	late := &lateLock{}
+	w.mu.Lock()
+	w.late = append(w.late, late)
+	name := fmt.Sprintf("%s-late-%d", w.prefix, len(w.late))
+	w.mu.Unlock()
+	claims := claimEach(ctx, w.api.List(name))
+	_, err := tx.ExecContext(ctx, `SELECT FROM iidy.lists WHERE list = $1 ORDER BY item FOR UPDATE`, w.first())
+	if err != nil {
+		return err //nolint:wrapcheck // the fault names itself
+	}
+	locked, err := tx.ExecContext(ctx, `UPDATE iidy.lists SET attempts = attempts WHERE list = $1`, name)
+	for i, claim := range claims {
+		w.lateSent.Go(func() { w.sendLate(context.WithoutCancel(ctx), late, w.api.List(name), i, claim) })
+	}
+	err = hold(locked, err)
+	late.unlocked = time.Now()
+	return err
+}
+
+// claimEach fills a list and claims its items one by one.
+func claimEach(ctx context.Context, list *api.List) (claims []api.Claim) {
 	items := make([]string, lateItems)
 	for i := range items {
 		items[i] = fmt.Sprintf("%03d", i)
 	}
-	if _, err := list.Add(ctx, items...); err == nil {
-		var all sync.WaitGroup
-		for i := range lock.claims {
-			all.Go(func() { // without a claim, nothing is sent
-				lock.claims[i], _ = list.Claim(ctx, 1, workLease+time.Duration(i)*lateEvery)
-			})
-		}
-		all.Wait()
+	if _, err := list.Add(ctx, items...); err != nil {
+		return nil
 	}
-	return lock
+	for i := range items {
+		claim, err := list.Claim(ctx, 1, workLease+time.Duration(i)*lateEvery)
+		if err == nil && len(claim.Entries) > 0 {
+			claims = append(claims, claim)
+		}
+	}
+	return claims
 }
 
-// send sends a late change of each claim.
-func (l *lateClaims) send(ctx context.Context, lock *lateLock) {
-	list := l.api.List(lock.name)
-	for i, c := range lock.claims {
-		do := list.IncrementClaimed
-		if i%2 == 0 {
-			do = list.DeleteClaimed
-		}
-		l.sent.Go(func() {
-			wait := time.Until(c.Until) - lateBefore
-			if len(c.Entries) == 0 || wait <= 0 || !pause(ctx, wait) {
-				return
-			}
-			call := time.Now()
-			n, err := do(context.WithoutCancel(ctx), c.ID, c.Entries[0].Item)
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			if err == nil {
-				lock.changes = append(lock.changes, lateChange{c.Until, call, n})
-			}
-		})
+// sendLate sends a change of a claim just before the end of its lease.
+func (w *iidy) sendLate(ctx context.Context, late *lateLock, list *api.List, i int, claim api.Claim) {
+	change := list.IncrementClaimed
+	if i%2 == 0 {
+		change = list.DeleteClaimed
+	}
+	fault.Wait(ctx, time.Until(claim.Until)-lateBefore)
+	n, err := change(ctx, claim.ID, claim.Entries[0].Item)
+	if err == nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		late.changes = append(late.changes, lateChange{claim.Until, n})
 	}
 }
 
-// count counts the changes that were sent while the list was locked and whose lease
-// ended before it was unlocked.
-func (l *lateClaims) count() (refused, applied int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, lock := range l.locks {
+// countLate counts the changes whose lease ended before the list was unlocked.
+func countLate(locks []*lateLock) (refused, applied int) {
+	for _, lock := range locks {
 		for _, c := range lock.changes {
-			waited := !lock.locked.IsZero() && !c.call.Before(lock.locked) &&
-				c.until.Add(history.ClockSlack).Before(lock.unlocked)
 			switch {
-			case waited && c.changed > 0:
+			case !c.until.Add(history.ClockSlack).Before(lock.unlocked):
+			case c.changed > 0:
 				applied++
-			case waited:
+			default:
 				refused++
 			}
 		}
 	}
 	return refused, applied
-}
-
-func (l *lateClaims) stamp(at *time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	*at = time.Now()
-}
-
-// lock locks the rows of a list that is worked on, and changes those of a list of claims.
-// A row that is locked and not changed may be taken as changed before the lock.
-func (w *iidy) lock(ctx context.Context) fault.Lock {
-	lock := w.waiting.prepare(ctx)
-	return fault.Lock{
-		Statement: fmt.Sprintf(`SELECT FROM iidy.lists WHERE list = '%s' ORDER BY item FOR UPDATE;
-			UPDATE iidy.lists SET attempts = attempts WHERE list = '%s'`, w.lists.first(), lock.name),
-		Locked: func() {
-			w.waiting.stamp(&lock.locked)
-			w.waiting.send(ctx, lock)
-		},
-		Unlocking: func() { w.waiting.stamp(&lock.unlocked) },
-		Commit:    true,
-	}
 }

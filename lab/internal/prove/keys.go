@@ -7,15 +7,16 @@ import (
 	"slices"
 	"sync"
 
-	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/lab/internal/history"
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
-// keys hands out the keys that the clients work on. A key that has seen as many
-// operations as the checker can take is replaced.
+// keys hands out the keys that the clients work on, and records what they do. A key that
+// has seen as many operations as the checker can take, or could not be created, is
+// replaced.
 type keys struct {
-	prefix string
+	site
+
 	// create creates what a key names and returns its id; nil when there is nothing to create.
 	create func(ctx context.Context, name string) (id int32, err error)
 
@@ -29,13 +30,13 @@ type key struct {
 	name         string
 	ops, unknown int // guarded by keys.mu
 
-	mu      sync.Mutex
-	created bool
-	id      int32
+	creating sync.Once
+	created  bool
+	id       int32
 }
 
-func newKeys(prefix string, active int, create func(context.Context, string) (int32, error)) *keys {
-	k := &keys{prefix: prefix, create: create}
+func newKeys(s site, active int, create func(context.Context, string) (int32, error)) *keys {
+	k := &keys{site: s, create: create}
 	for range active {
 		k.active = append(k.active, k.fresh())
 	}
@@ -48,35 +49,39 @@ func (k *keys) fresh() *key {
 	return one
 }
 
-func (k *key) spent() bool { return k.ops >= history.MaxOps || k.unknown >= history.MaxUnknown }
-
 // pick returns one of the active keys and counts an operation on it; nil when what it
-// names could not be created.
+// names could not be created. One client creates it, and the others wait.
 func (k *keys) pick(ctx context.Context, random *rand.Rand) *key {
 	k.mu.Lock()
 	i := random.IntN(len(k.active))
-	if k.active[i].spent() {
+	if one := k.active[i]; one.ops >= history.MaxOps || one.unknown >= history.MaxUnknown {
 		k.active[i] = k.fresh()
 	}
 	one := k.active[i]
 	one.ops++
 	k.mu.Unlock()
-	if k.create != nil && !one.ensure(func() (int32, error) { return k.create(ctx, one.name) }) {
+	one.creating.Do(func() {
+		var err error
+		if k.create != nil {
+			one.id, err = k.create(ctx, one.name)
+		}
+		if one.created = err == nil; !one.created {
+			k.mu.Lock()
+			one.ops = history.MaxOps
+			k.mu.Unlock()
+		}
+	})
+	if !one.created {
 		return nil
 	}
 	return one
 }
 
-// use counts an operation on a key that was picked before; false when it has been
-// replaced or is to be.
-func (k *keys) use(one *key) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if one.spent() {
-		return false
-	}
-	one.ops++
-	return true
+// do runs an operation on a key and records it.
+func (k *keys) do(client int, one *key, input any, call func() (any, error)) services.Outcome {
+	op := k.record(client, one.name, input, call)
+	k.note(one, op.Outcome)
+	return op.Outcome
 }
 
 // note counts an operation of unknown outcome on the key.
@@ -95,14 +100,13 @@ func (k *keys) first() string {
 	return k.active[0].name
 }
 
-// each calls read for every key that was handed out and created, and fails for one that
-// cannot be read.
+// each calls read for every key that was handed out, and fails for one that cannot be read.
 func (k *keys) each(read func(*key) services.Outcome) error {
 	k.mu.Lock()
 	made := slices.Clone(k.made)
 	k.mu.Unlock()
 	for _, one := range made {
-		if k.create != nil && one.id == 0 {
+		if !one.created {
 			continue
 		}
 		if outcome := read(one); outcome != history.OK {
@@ -110,20 +114,4 @@ func (k *keys) each(read func(*key) services.Outcome) error {
 		}
 	}
 	return nil
-}
-
-// ensure creates what the key names unless that was done, one client at a time. It
-// returns false when the key is not to be worked on: another client may try again when
-// create was not applied, and no client when it failed otherwise.
-func (k *key) ensure(create func() (id int32, err error)) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if !k.created {
-		id, err := create()
-		if err == nil {
-			k.id = id
-		}
-		k.created = !rowlock.NotApplied(err)
-	}
-	return k.id != 0
 }

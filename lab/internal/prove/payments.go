@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/anishathalye/porcupine"
+	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
 	rowlock "github.com/rowlock/rowlock/client"
@@ -34,6 +36,53 @@ var _ = register(services.Payments, kind{
 	mutants: []Mutant{mutant("bug_donothing", "DO NOTHING for a key that has expired", windowNone, linearizable)},
 })
 
+// paymentOutput holds what the client was answered.
+type paymentOutput struct {
+	id       string
+	replayed bool
+}
+
+// payment holds what stands under an idempotency key.
+type payment struct {
+	paid   bool
+	amount int64
+	id     string // "" when it was paid by a request whose answer was lost
+	// The key was taken between these two times: its life is counted from there.
+	from, to time.Duration
+}
+
+// paymentModel returns the model of an idempotency key that lives for keyLife: the first
+// request pays, the others get its answer, and another amount is a conflict. When the
+// key's life is over, the next request pays anew. The input is the amount, an int64.
+//
+// Before the payment stands, a charge whose transaction was lost may already bind the
+// key to an amount, so any conflict is explained then; afterwards only by another amount.
+func paymentModel() porcupine.Model {
+	return history.NewModel(payment{}, func(s payment, amount int64, op history.Op) []payment {
+		mayBeOver := op.Return > s.from+keyLife-history.ClockSlack
+		isOver := s.to != history.Never && op.Call > s.to+keyLife+history.ClockSlack
+		free := !s.paid || mayBeOver
+		switch op.Outcome {
+		case history.OK:
+			out, _ := op.Output.(paymentOutput)
+			if !out.replayed {
+				return history.When(free, payment{true, amount, out.id, op.Call, op.Return})
+			}
+			same := amount == s.amount && (s.id == "" || s.id == out.id)
+			return history.When(s.paid && !isOver && same, payment{true, s.amount, out.id, s.from, min(s.to, op.Return)})
+		case history.Unknown:
+			// One that changed nothing is placed after all others, where it has no effect.
+			if free {
+				s = payment{true, amount, "", op.Call, history.Never}
+			}
+		case history.Refused:
+			return history.When(free || amount != s.amount, s)
+		case history.NotApplied:
+		}
+		return history.When(true, s)
+	})
+}
+
 // payments pays with new keys, repeats them with the same and with another amount, and
 // uses some again when their life is over.
 type payments struct {
@@ -53,7 +102,7 @@ type payKey struct {
 	since  time.Time
 }
 
-func newPayments(s site) (clients, error) { //nolint:ireturn // one of kinds
+func newPayments(_ context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
 	client, err := api.New(s.url, rowlock.WithHTTPClient(s.client))
 	return &payments{site: s, api: client}, err
 }
@@ -101,14 +150,14 @@ func (w *payments) add(amount int64) payKey {
 }
 
 func (w *payments) pay(ctx context.Context, client int, key string, amount int64) history.Op {
-	op := w.send(client, key, history.PaymentInput{Amount: amount}, func() (any, error) {
+	op := w.send(client, key, amount, func() (any, error) {
 		ride := services.Ride("prove")
 		ride.Amount = amount
 		p, replayed, err := w.api.Create(ctx, key, ride)
 		if err == nil && p.Amount != amount {
 			err = badAnswer("a payment of another amount")
 		}
-		return history.PaymentOutput{ID: p.ID, Replayed: replayed}, err
+		return paymentOutput{p.ID, replayed}, err
 	})
 	if op.Code == string(api.ErrProcessorError) || op.Code == string(api.ErrProcessorTimeout) {
 		op.Outcome = history.NotApplied // the payment; the charge is the ledger's
@@ -127,13 +176,12 @@ func (w *payments) probe(ctx context.Context) error {
 // it has an answer: with an amount that was sent. A charge whose request was lost
 // gets its payment then.
 func (w *payments) settle(ctx context.Context) error {
-	keys, groups := history.ByKey(w.history.Ops())
-	for _, key := range keys {
+	for key, ops := range history.ByKey(w.history.Ops()) {
 		open := false
 		amounts := map[int64]bool{}
-		for _, op := range groups[key] {
-			in, _ := op.Input.(history.PaymentInput)
-			amounts[in.Amount] = true
+		for _, op := range ops {
+			amount, _ := op.Input.(int64)
+			amounts[amount] = true
 			open = open || op.Outcome == history.Unknown || op.Outcome == history.NotApplied
 		}
 		for amount := range amounts {
@@ -146,24 +194,25 @@ func (w *payments) settle(ctx context.Context) error {
 	return nil
 }
 
-// lock claims a new key, which the clients get to repeat then, in a transaction
-// that does not end: a key that is finished is answered without a lock.
-func (w *payments) lock(context.Context) fault.Lock {
+// lock claims a new key, which the clients get to repeat then, and drops it at the end of
+// the transaction: a key that is finished is answered without a lock.
+func (w *payments) lock(ctx context.Context, tx *sqlx.Tx, hold fault.Hold) error {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	key := w.add(100)
-	locked := func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		for i := range w.recent {
-			if i%3 == 0 {
-				w.recent[i] = key
-			}
-		}
-	}
-	return fault.Lock{Locked: locked, Statement: fmt.Sprintf(`INSERT INTO payments.idempotency_records
+	w.mu.Unlock()
+	locked, err := tx.ExecContext(ctx, `INSERT INTO payments.idempotency_records
 		(key, status, request_fingerprint, fingerprint_version, expires_at)
-		VALUES ('%s', 'PROCESSING', decode(repeat('00', 32), 'hex'), 'x', clock_timestamp() + interval '1h')`, key.name)}
+		VALUES ($1, 'PROCESSING', decode(repeat('00', 32), 'hex'), 'x', clock_timestamp() + interval '1h')`, key.name)
+	w.mu.Lock()
+	for i := 0; i < len(w.recent); i += 3 {
+		w.recent[i] = key
+	}
+	w.mu.Unlock()
+	if err := hold(locked, err); err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `DELETE FROM payments.idempotency_records WHERE key = $1`, key.name)
+	return err //nolint:wrapcheck // the fault names itself
 }
 
 // check demands that every key is linearizable, and that each acknowledged payment is
@@ -184,13 +233,13 @@ func (w *payments) check(ctx context.Context, f *findings) {
 		w.prefix+"-", surely.Microseconds())
 	var acknowledged []string
 	for _, op := range f.ops {
-		if out, _ := op.Output.(history.PaymentOutput); op.Outcome == history.OK {
-			acknowledged = append(acknowledged, out.ID)
+		if out, _ := op.Output.(paymentOutput); op.Outcome == history.OK {
+			acknowledged = append(acknowledged, out.id)
 		}
 	}
 	lost := f.count(ctx, `SELECT count(*) FROM unnest($1::text[]) AS answered (id)
 		WHERE NOT EXISTS (SELECT FROM payments.payments p WHERE p.id::text = answered.id)`, pq.Array(acknowledged))
-	f.histories(history.Payments(keyLife))
+	f.histories(paymentModel())
 	f.answers()
 	f.refusals(api.ErrKeyConflict)
 	f.addf("one charge", lost+rows.Early+rows.Unpaid+rows.Orphans == 0, "acknowledged and lost %d, "+

@@ -2,11 +2,12 @@ package prove
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 
 	"connectrpc.com/connect"
+	"github.com/anishathalye/porcupine"
+	"github.com/jmoiron/sqlx"
 
 	rowlock "github.com/rowlock/rowlock/client"
 	api "github.com/rowlock/rowlock/client/pyggpot"
@@ -24,89 +25,173 @@ const (
 	potSize = 60
 )
 
-// The signs of pyggpot's windows.
+// signTaken counts leases that were taken over, by the metric.
 const (
 	signTaken = "leases taken over"
-	signStale = "stale holders refused"
+	takenOver = `rowlock_lock_conflicts_total{lock="pot",reason="taken_over"}`
 )
 
 var _ = register(services.Pyggpot, kind{
 	open: newPots, writes: "update pyggpot.pot", signs: map[string][]string{windowStop: {signTaken}},
-	metrics: map[string]string{
-		signTaken: `rowlock_lock_conflicts_total{lock="pot",reason="taken_over"}`,
-		signStale: `rowlock_lock_conflicts_total{lock="pot",reason="lost"}`,
-	},
 	mutants: []Mutant{mutant("bug_unfenced", "a lease without its fence", windowStop, linearizable)},
 })
 
-// pots adds coins to pots, removes them by kind and at random, and views the pots.
-type pots struct {
-	site
+// coins counts coins by kind: bronze, silver, gold.
+type coins [3]int32
 
-	api  *api.Client
-	keys *keys
+// sum returns the number of all coins.
+func (c coins) sum() int32 { return c[0] + c[1] + c[2] }
+
+// minus takes coins out; false when there are fewer.
+func (c coins) minus(taken coins) (coins, bool) {
+	for i, n := range taken {
+		if n > c[i] {
+			return c, false
+		}
+		c[i] -= n
+	}
+	return c, true
 }
 
-func newPots(s site) (clients, error) { //nolint:ireturn // one of kinds
-	w := &pots{site: s, api: api.New(s.url, rowlock.WithHTTPClient(s.client))}
-	w.keys = newKeys(s.prefix, activePots, w.create)
+// potInput describes an operation on a pot: add, remove by kind, draw at random, or a
+// look when all are zero. The output is coins.
+type potInput struct {
+	add, remove coins
+	draw        int32
+}
+
+// isRead reports whether the operation only looks at the pot.
+func (in potInput) isRead() bool { return in == potInput{} }
+
+// potModel returns the model of a pot for potSize coins that begins empty. Any coins that
+// are there in the right number explain a random draw; a draw of unknown outcome may have
+// taken any of them, so many states follow.
+func potModel() porcupine.Model { return history.NewModel(coins{}, coins.after) }
+
+// after returns what may be in the pot after the operation.
+func (pot coins) after(in potInput, op history.Op) []coins {
+	out, _ := op.Output.(coins)
+	known := op.Outcome == history.OK
+	fits := pot.sum()+in.add.sum() <= potSize
+	switch {
+	case op.Outcome == history.Refused: // because the pot is full
+		return history.When(!fits, pot)
+	case in.isRead():
+		return history.When(out == pot, pot)
+	case in.add != coins{}:
+		after := pot
+		for i, n := range in.add {
+			after[i] += n
+		}
+		if !fits {
+			after = pot
+		}
+		return history.When(!known || fits && out == in.add, after)
+	case in.draw > 0:
+		drawn := min(in.draw, pot.sum())
+		if !known {
+			return draws(pot, drawn)
+		}
+		after, ok := pot.minus(out)
+		return history.When(ok && out.sum() == drawn, after)
+	default:
+		taken := coins{}
+		for i, n := range in.remove {
+			taken[i] = min(n, pot[i])
+		}
+		after, _ := pot.minus(taken)
+		return history.When(!known || out == taken, after)
+	}
+}
+
+// draws returns all pots that are left when n coins are drawn.
+func draws(pot coins, n int32) []coins {
+	var all []coins
+	for bronze := int32(0); bronze <= min(n, pot[0]); bronze++ {
+		for silver := int32(0); silver <= min(n-bronze, pot[1]); silver++ {
+			if after, ok := pot.minus(coins{bronze, silver, n - bronze - silver}); ok {
+				all = append(all, after)
+			}
+		}
+	}
+	return all
+}
+
+// pots adds coins to pots, removes them by kind and at random, and views the pots.
+type pots struct {
+	*keys
+
+	api   *api.Client
+	taken float64 // leases taken over before the window
+}
+
+func newPots(ctx context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
+	w := &pots{api: api.New(s.url, rowlock.WithHTTPClient(s.client))}
+	w.keys = newKeys(s, activePots, w.create)
+	w.taken, _ = s.metric(ctx, takenOver)
 	return w, nil
+}
+
+// create creates a pot and returns its id.
+func (w *pots) create(ctx context.Context, name string) (int32, error) {
+	a, err := w.api.Pot.CreatePot(ctx, connect.NewRequest(&pot.CreatePotRequest{PotName: name, MaxCoins: potSize}))
+	if err != nil {
+		return 0, err
+	}
+	return a.Msg.GetPotId(), nil
 }
 
 // step changes a random pot or views it.
 func (w *pots) step(ctx context.Context, client int, random *rand.Rand) {
-	key := w.keys.pick(ctx, random)
+	key := w.pick(ctx, random)
 	if key == nil {
 		return
 	}
-	some := func() (c history.Coins) {
+	some := func() (c coins) {
 		for i := range c {
 			c[i] = random.Int32N(6)
 		}
 		c[random.IntN(len(c))]++
 		return c
 	}
-	var in history.PotInput
+	var in potInput
 	switch random.IntN(5) {
 	case 0, 1:
-		in.Add = some()
+		in.add = some()
 	case 2:
-		in.Remove = some()
+		in.remove = some()
 	case 3:
-		in.Draw = 1 + random.Int32N(20)
+		in.draw = 1 + random.Int32N(20)
 	default:
 	}
-	w.do(ctx, client, key, in)
+	w.change(ctx, client, key, in)
 }
 
-func (w *pots) do(ctx context.Context, client int, key *key, in history.PotInput) services.Outcome {
-	op := w.record(client, key.name, in, func() (any, error) { return w.change(ctx, key.id, in) })
-	w.keys.note(key, op.Outcome)
-	return op.Outcome
+// change adds or removes coins, or views the pot.
+func (w *pots) change(ctx context.Context, client int, key *key, in potInput) services.Outcome {
+	return w.do(client, key, in, func() (any, error) {
+		switch {
+		case in.isRead():
+			return received(w.api.Pot.ViewPot(ctx, connect.NewRequest(&pot.ViewPotRequest{PotId: key.id})))
+		case in.add != coins{}:
+			request := &coin.AddCoinsRequest{PotId: key.id, Coins: sent(in.add)}
+			return received(w.api.Coin.AddCoins(ctx, connect.NewRequest(request)))
+		default:
+			request := &coin.RemoveCoinsRequest{PotId: key.id, Count: in.draw, Coins: sent(in.remove)}
+			return received(w.api.Coin.RemoveCoins(ctx, connect.NewRequest(request)))
+		}
+	})
 }
 
-// change returns the coins that were added or removed, or that are in the pot.
-func (w *pots) change(ctx context.Context, id int32, in history.PotInput) (history.Coins, error) {
-	switch {
-	case in.IsRead():
-		return received(w.api.Pot.ViewPot(ctx, connect.NewRequest(&pot.ViewPotRequest{PotId: id})))
-	case in.Add != history.Coins{}:
-		return received(w.api.Coin.AddCoins(ctx, connect.NewRequest(&coin.AddCoinsRequest{PotId: id, Coins: sent(in.Add)})))
-	default:
-		request := &coin.RemoveCoinsRequest{PotId: id, Count: in.Draw, Coins: sent(in.Remove)}
-		return received(w.api.Coin.RemoveCoins(ctx, connect.NewRequest(request)))
-	}
-}
-
-// kindsOfCoins are in the order of history.Coins.
+// kindsOfCoins are in the order of coins.
 func kindsOfCoins() []coin.Coins_Kind {
 	return []coin.Coins_Kind{coin.Coins_BRONZE, coin.Coins_SILVER, coin.Coins_GOLD}
 }
 
-func sent(coins history.Coins) (list []*coin.Coins) {
+func sent(c coins) (list []*coin.Coins) {
 	for i, kind := range kindsOfCoins() {
-		if coins[i] > 0 {
-			list = append(list, &coin.Coins{Kind: kind, Count: coins[i]})
+		if c[i] > 0 {
+			list = append(list, &coin.Coins{Kind: kind, Count: c[i]})
 		}
 	}
 	return list
@@ -116,26 +201,14 @@ func sent(coins history.Coins) (list []*coin.Coins) {
 func received[A any, P interface {
 	*A
 	GetCoins() []*coin.Coins
-}](a *connect.Response[A], err error) (coins history.Coins, _ error) {
+}](a *connect.Response[A], err error) (c coins, _ error) {
 	if err != nil {
-		return coins, err
+		return c, err
 	}
 	for _, one := range P(a.Msg).GetCoins() {
-		coins[slices.Index(kindsOfCoins(), one.GetKind())] += one.GetCount()
+		c[slices.Index(kindsOfCoins(), one.GetKind())] += one.GetCount()
 	}
-	return coins, nil
-}
-
-// create creates a pot, which may be there when an answer was lost, and returns its id.
-func (w *pots) create(ctx context.Context, name string) (int32, error) {
-	a, err := w.api.Pot.CreatePot(ctx, connect.NewRequest(&pot.CreatePotRequest{PotName: name, MaxCoins: potSize}))
-	if err != nil && !rowlock.NotApplied(err) {
-		a, err = w.api.Pot.ViewPotByName(ctx, connect.NewRequest(&pot.ViewPotByNameRequest{PotName: name}))
-	}
-	if err != nil {
-		return 0, err
-	}
-	return a.Msg.GetPotId(), nil
+	return c, nil
 }
 
 // probe reads a page of pots.
@@ -146,12 +219,12 @@ func (w *pots) probe(ctx context.Context) error {
 
 // settle views every pot.
 func (w *pots) settle(ctx context.Context) error {
-	return w.keys.each(func(key *key) services.Outcome { return w.do(ctx, -1, key, history.PotInput{}) })
+	return w.each(func(key *key) services.Outcome { return w.change(ctx, -1, key, potInput{}) })
 }
 
 // lock locks a pot's row.
-func (w *pots) lock(context.Context) fault.Lock {
-	return fault.Lock{Statement: fmt.Sprintf(`SELECT FROM pyggpot.pot WHERE pot_name = '%s' FOR UPDATE`, w.keys.first())}
+func (w *pots) lock(ctx context.Context, tx *sqlx.Tx, hold fault.Hold) error {
+	return hold(tx.ExecContext(ctx, `SELECT FROM pyggpot.pot WHERE pot_name = $1 FOR UPDATE`, w.first()))
 }
 
 // check demands that every pot is linearizable, and that what the database holds is in
@@ -159,8 +232,10 @@ func (w *pots) lock(context.Context) fault.Lock {
 func (w *pots) check(ctx context.Context, f *findings) {
 	wrong := f.count(ctx, `SELECT count(*) FROM pyggpot.pot p WHERE coins NOT BETWEEN 0 AND max_coins
 		OR coins <> (SELECT coalesce(sum(coin_count), 0) FROM pyggpot.coin c WHERE c.pot_id = p.id)`)
-	f.histories(history.Pots(potSize))
+	f.histories(potModel())
 	f.answers()
 	f.refusals(api.ErrPotFull)
 	f.addf("coins", wrong == 0, "%d pots out of bounds or not the sum of their coins", wrong)
+	taken, _ := w.metric(ctx, takenOver)
+	f.signs[signTaken] = int(taken - w.taken)
 }

@@ -78,7 +78,7 @@ type subject struct {
 	// Of the window.
 	clients  clients
 	history  *history.History
-	before   readings
+	flips    []int
 	recovery time.Duration
 }
 
@@ -89,17 +89,14 @@ type rig struct {
 	subjects []*subject
 }
 
-// adminTimeout bounds what is done to one service.
-const adminTimeout = 10 * time.Second
-
 func newRig(ctx context.Context, sys System) (*rig, error) {
 	db, err := sqldb.Open(ctx, sqldb.Settings{
-		URL: sys.Admin, ApplicationName: "rowlock prove", LockTimeout: adminTimeout, StatementTimeout: time.Minute,
+		URL: sys.Admin, ApplicationName: "rowlock prove", LockTimeout: 10 * time.Second, StatementTimeout: time.Minute,
 	}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return nil, errors.New("the administrator's URL of the database cannot be used") // err may repeat the password
 	}
-	r := &rig{system: sys, injector: &fault.Injector{DB: db, Server: sys.Server, Timeout: adminTimeout}}
+	r := &rig{system: sys, injector: &fault.Injector{DB: db, Server: sys.Server}}
 	for _, service := range sys.Services {
 		s, err := r.newSubject(ctx, service)
 		if err != nil {
@@ -120,15 +117,15 @@ func (r *rig) newSubject(ctx context.Context, service Service) (*subject, error)
 		service: service, kind: kind, db: r.injector.DB, http: services.HTTPClient(),
 		Target: &fault.Target{Name: service.Name, Role: u.User.Username(), Maria: service.Maria, Writes: kind.writes},
 	}
-	if kind.prepare != nil {
-		if err := kind.prepare(ctx, s.db); err != nil {
-			return nil, err
-		}
-	}
 	if s.Maria != nil {
 		s.db = s.Maria.DB
 	} else if s.Proxy, err = faultproxy.Start(u.Host, r.system.TLS); err != nil {
 		return nil, err
+	}
+	if kind.prepare != nil {
+		if err := kind.prepare(ctx, s.db); err != nil {
+			return nil, err
+		}
 	}
 	s.balancer, err = local.NewBalancer(ctx, s.Name, 0)
 	return s, err

@@ -61,9 +61,7 @@ func (p *prover) run(ctx context.Context, report *Report) error {
 		return err
 	}
 	for _, s := range p.subjects {
-		if err := s.baseline(ctx); err != nil {
-			return err
-		}
+		_, s.idle = s.metric(ctx, goroutines)
 	}
 	for _, w := range p.options.Windows {
 		result, err := p.window(ctx, w)
@@ -127,7 +125,7 @@ func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 	if w.Name == windowNone {
 		result.Checks = []Check{check(deadlocks, after == before, "%d in a window without faults", after-before)}
 		for _, s := range p.subjects {
-			_, s.memory, _ = s.metric(ctx, residentMemory) // 0 is not compared
+			_, s.memory = s.metric(ctx, residentMemory) // 0 is not compared
 		}
 	}
 	return result, nil
@@ -139,10 +137,10 @@ func (p *prover) take(ctx context.Context, w Window) (parts []*subject, err erro
 		if s.Maria != nil && !w.shape.maria {
 			continue
 		}
-		s.history, s.before = history.New(p.begun), s.read(ctx)
-		s.clients, err = s.kind.open(site{
+		s.history, s.flips = history.New(p.begun), s.readFlips()
+		s.clients, err = s.kind.open(ctx, site{
 			url: s.balancer.URL(), client: s.http, history: s.history,
-			prefix: fmt.Sprintf("%s%d", w.Name, p.windows), prepared: s.kind.prepare != nil,
+			prefix: fmt.Sprintf("%s%d", w.Name, p.windows), maria: s.Maria != nil, metric: s.metric,
 		})
 		if err != nil {
 			return nil, err
@@ -167,7 +165,7 @@ func (p *prover) load(ctx context.Context, parts []*subject) (stop func()) {
 			wg.Go(func() {
 				for ctx.Err() == nil {
 					s.clients.step(whole, client, random)
-					pause(ctx, time.Duration(random.Int64N(int64(longestPause)+1)))
+					fault.Wait(ctx, time.Duration(random.Int64N(int64(longestPause)+1)))
 				}
 			})
 		}
@@ -178,45 +176,55 @@ func (p *prover) load(ctx context.Context, parts []*subject) (stop func()) {
 	}
 }
 
-// inject carries the schedule out, heals, and measures how long every service takes
-// until it answers.
-func (p *prover) inject(ctx context.Context, w Window, parts []*subject) (failed error) {
+// inject carries the schedule out, and measures how long every service takes until it
+// answers when the faults have ended.
+func (p *prover) inject(ctx context.Context, w Window, parts []*subject) error {
 	targets := make([]*fault.Target, len(parts))
 	for i, s := range parts {
 		targets[i] = s.Target
 	}
 	begin := time.Now()
+	var faults errgroup.Group
 	for _, e := range w.Events {
-		if !pause(ctx, e.At-time.Since(begin)) {
-			break
-		}
-		failed = errors.Join(failed, p.injector.Inject(ctx, e, targets))
-	}
-	pause(ctx, w.For-quiet-time.Since(begin))
-	failed = errors.Join(failed, p.injector.Heal(ctx, targets))
-	healed := time.Now()
-	var group errgroup.Group
-	for _, s := range parts {
-		group.Go(func() error {
-			const giveUp = 15 * time.Second
-			for s.clients.probe(ctx) != nil && time.Since(healed) < giveUp && ctx.Err() == nil {
-				pause(ctx, 10*time.Millisecond)
+		faults.Go(func() error {
+			if !fault.Wait(ctx, e.At) {
+				return nil
 			}
-			s.recovery = time.Since(healed)
-			return nil
+			return p.injector.Inject(ctx, e, targets)
 		})
 	}
-	_ = group.Wait() // the times are in the subjects
-	pause(ctx, w.For-time.Since(begin))
-	return failed
+	failed := faults.Wait()
+	fault.Wait(ctx, w.For-quiet-time.Since(begin))
+	for _, s := range parts {
+		if s.Proxy != nil {
+			s.Proxy.StopCutting()
+		}
+	}
+	healed := time.Now()
+	var probes sync.WaitGroup
+	for _, s := range parts {
+		probes.Go(func() {
+			const giveUp = 15 * time.Second
+			for s.clients.probe(ctx) != nil && time.Since(healed) < giveUp && ctx.Err() == nil {
+				fault.Wait(ctx, 10*time.Millisecond)
+			}
+			s.recovery = time.Since(healed)
+		})
+	}
+	probes.Wait()
+	fault.Wait(ctx, w.For-time.Since(begin))
+	return failed //nolint:wrapcheck // it names the fault
 }
 
 // judge settles and checks one service after a window.
 func (p *prover) judge(ctx context.Context, s *subject, w Window) (ServiceResult, error) {
-	flips, signs := s.read(ctx).since(s.before)
-	result := ServiceResult{Service: s.Name, Recovery: s.recovery, Done: s.Done(), Signs: signs}
+	flips := 0
+	for i, now := range s.readFlips() {
+		flips = max(flips, now-s.flips[i])
+	}
+	result := ServiceResult{Service: s.Name, Recovery: s.recovery, Done: s.Done(), Signs: map[string]int{}}
 	settled := s.clients.settle(ctx)
-	found := findings{ops: s.history.Ops(), db: s.db, pictures: p.options.Pictures, signs: signs}
+	found := findings{ops: s.history.Ops(), db: s.db, pictures: p.options.Pictures, signs: result.Signs}
 	s.clients.check(ctx, &found)
 	if settled == nil {
 		found.addf("settled", true, "everything")
@@ -237,14 +245,4 @@ func (p *prover) deadlocks(ctx context.Context) (n int64, err error) {
 		return 0, fmt.Errorf("read the deadlocks: %w", err)
 	}
 	return n, nil
-}
-
-// pause waits; false when ctx ends first.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -33,11 +33,14 @@ type shape struct {
 	maria bool
 	// commits says that only services that send COMMIT have to show the effects.
 	commits bool
-	// events makes the events of a window of length l; a double dose makes more of them.
-	events func(r *rand.Rand, l time.Duration, dose int) []fault.Event
+	// events makes the events.
+	events plan
 	// effects are demands on the fault, not on the services: what has to be seen of it.
 	effects []effect
 }
+
+// plan returns the events of a window of length l; a double dose has more of them.
+type plan func(r *rand.Rand, l time.Duration, dose int) []fault.Event
 
 // The names of the fault windows that other code mentions.
 const (
@@ -56,39 +59,42 @@ func shapes() []shape {
 	return []shape{
 		{name: windowNone, maria: true, events: none},
 		{
-			name: windowKill, maria: true, events: regularly(3*time.Second, fault.Kill),
+			name: windowKill, maria: true, events: every(3*time.Second, fault.Kill),
 			effects: []effect{did(fault.Kill, 1), {outcomeUnknown, 1}},
 		},
-		{name: windowTerm, maria: true, events: rolling, effects: []effect{did(fault.Terminate, 2)}},
 		{
-			name: windowBackends, maria: true, events: regularly(200*time.Millisecond, fault.Backend),
+			name: windowTerm, maria: true, events: every(4*time.Second, fault.Terminate),
+			effects: []effect{did(fault.Terminate, 2)},
+		},
+		{
+			name: windowBackends, maria: true, events: every(200*time.Millisecond, fault.Backend),
 			effects: []effect{did(fault.Backend, 5)},
 		},
 		{
-			name: windowReplies, events: regularly(500*time.Millisecond, fault.CutReply),
+			name: windowReplies, events: every(500*time.Millisecond, fault.CutReply),
 			effects: []effect{did(fault.CutReply, 5)},
 		},
 		{
-			name: "commits", commits: true, events: regularly(500*time.Millisecond, fault.CutCommit),
+			name: "commits", commits: true, events: every(500*time.Millisecond, fault.CutCommit),
 			effects: []effect{did(fault.CutReply, 3)},
 		},
 		{
-			name: "restart", maria: true, owner: true, events: spread(2, fault.RestartDB),
+			name: "restart", maria: true, owner: true, events: every(restarts, fault.RestartDB),
 			effects: []effect{did(fault.RestartDB, 2), {notApplied, 1}},
 		},
 		{
-			name: windowPooler, pooler: true, events: spread(2, fault.RestartPool),
+			name: windowPooler, pooler: true, events: every(restarts, fault.RestartPool),
 			effects: []effect{did(fault.RestartPool, 2)},
 		},
-		{name: "slow", events: slow, effects: []effect{did(fault.BlackHoleOn, 1), {notInTime, 1}}},
-		{name: windowStop, events: stops, effects: []effect{did(fault.StopOn, 1)}},
+		{name: "slow", events: slow, effects: []effect{did(fault.BlackHole, 1), {notInTime, 1}}},
+		{name: windowStop, events: stops, effects: []effect{did(fault.Stop, 1)}},
 		{
-			name: windowHeld, events: alternately(fault.LockOn, fault.LockOff),
-			effects: []effect{did(fault.LockOn, 1), {notApplied, 1}},
+			name: windowHeld, events: lasting(longest, fault.LockRow),
+			effects: []effect{did(fault.LockRow, 1), {notApplied, 1}},
 		},
 		{
-			name: "exhausted", events: alternately(fault.ExhaustOn, fault.ExhaustOff),
-			effects: []effect{did(fault.ExhaustOn, 1), {notApplied, 1}},
+			name: "exhausted", events: lasting(longest, fault.Exhaust),
+			effects: []effect{did(fault.Exhaust, 1), {notApplied, 1}},
 		},
 	}
 }
@@ -107,39 +113,40 @@ func Names() []string {
 // is there before the first one and after the last.
 const quiet = time.Second
 
+const (
+	// restarts is the time between two restarts of a server, in a window that is so long.
+	restarts = time.Minute
+	// longest is the time from one lock, or loss of the connections, to the next: the
+	// fault never lasts much longer than the timeouts.
+	longest = 9 * time.Second
+)
+
 func none(*rand.Rand, time.Duration, int) []fault.Event { return nil }
 
-// regularly repeats an action at an interval.
-func regularly(every time.Duration, action fault.Action) func(*rand.Rand, time.Duration, int) []fault.Event {
+// every repeats an action, at least twice. Each event comes in the first quarter of its
+// part of the window. They pick the replicas in turn.
+func every(interval time.Duration, action fault.Action) plan {
 	return func(r *rand.Rand, l time.Duration, dose int) []fault.Event {
-		step := every / time.Duration(dose)
-		return repeat(r, int((l-2*quiet+step-1)/step), step, action, "")
+		l -= 2 * quiet
+		n := max(2, int((l+interval-1)/interval)) * dose
+		part, first := l/time.Duration(n), r.IntN(1<<16)
+		events := make([]fault.Event, n)
+		for i := range events {
+			at := quiet + time.Duration(i)*part + time.Duration(r.Int64N(int64(part/4)+1))
+			events[i] = fault.Event{At: at, Action: action, Pick: first + i}
+		}
+		return events
 	}
 }
 
-// rolling terminates the replicas in order, one after the other.
-func rolling(r *rand.Rand, l time.Duration, dose int) []fault.Event {
-	events := regularly(4*time.Second, fault.Terminate)(r, l, dose)
-	for i := range events {
-		events[i].Pick = i
-	}
-	return events
-}
-
-// spread repeats an action n times over the window.
-func spread(n int, action fault.Action) func(*rand.Rand, time.Duration, int) []fault.Event {
+// lasting repeats an action that lasts for three fifths of each part of the window.
+func lasting(interval time.Duration, action fault.Action) plan {
 	return func(r *rand.Rand, l time.Duration, dose int) []fault.Event {
-		return repeat(r, n*dose, (l-2*quiet)/time.Duration(n*dose), action, "")
-	}
-}
-
-// alternately starts and ends a fault twice, and more often in a long window, so that it
-// never lasts much longer than the timeouts.
-func alternately(on, off fault.Action) func(*rand.Rand, time.Duration, int) []fault.Event {
-	return func(r *rand.Rand, l time.Duration, dose int) []fault.Event {
-		const longest = 9 * time.Second
-		n := max(1+dose, int((l-2*quiet)/longest)*dose)
-		return repeat(r, n, (l-2*quiet)/time.Duration(n), on, off)
+		events := every(interval, action)(r, l, dose)
+		for i := range events {
+			events[i].For = (l - 2*quiet) / time.Duration(len(events)) * 3 / 5
+		}
+		return events
 	}
 }
 
@@ -147,10 +154,9 @@ func alternately(on, off fault.Action) func(*rand.Rand, time.Duration, int) []fa
 // holds. Meanwhile the way to the database is slow, so that a replica is frozen in the
 // middle of something.
 func stops(r *rand.Rand, l time.Duration, dose int) []fault.Event {
-	const each, slowest = 2 * time.Second, 50
-	n := max(2, int((l-2*quiet)/each)) * dose
-	return append(repeat(r, n, (l-2*quiet)/time.Duration(n), fault.StopOn, fault.StopOff),
-		fault.Event{At: quiet, Action: fault.LatencyOn, Pick: slowest}, fault.Event{At: l - quiet, Action: fault.LatencyOff})
+	const slowest = 50
+	return append(lasting(2*time.Second, fault.Stop)(r, l, dose),
+		fault.Event{At: quiet, For: l - 2*quiet, Action: fault.Latency, Pick: slowest})
 }
 
 // slow is latency in the first third and a black hole after it, which lasts longer than
@@ -160,30 +166,9 @@ func slow(r *rand.Rand, l time.Duration, dose int) []fault.Event {
 	third := l / 3
 	hole := third + time.Duration(r.Int64N(int64(third/4)+1))
 	return []fault.Event{
-		{At: quiet, Action: fault.LatencyOn, Pick: slowest},
-		{At: third, Action: fault.LatencyOff},
-		{At: hole, Action: fault.BlackHoleOn},
-		{At: min(hole+blackHole*time.Duration(dose), l-quiet), Action: fault.BlackHoleOff},
+		{At: quiet, For: third - quiet, Action: fault.Latency, Pick: slowest},
+		{At: hole, For: min(blackHole*time.Duration(dose), l-quiet-hole), Action: fault.BlackHole},
 	}
-}
-
-// repeat starts an action in the first quarter of each of n parts of the window. With
-// off it starts in the first eighth, and off ends it after three fifths of the part.
-func repeat(r *rand.Rand, n int, part time.Duration, on, off fault.Action) []fault.Event {
-	jitter := part / 4
-	if off != "" {
-		jitter /= 2
-	}
-	var events []fault.Event
-	for i := range n {
-		at := quiet + time.Duration(i)*part + time.Duration(r.Int64N(int64(jitter)+1))
-		pick := r.IntN(1 << 16)
-		events = append(events, fault.Event{At: at, Action: on, Pick: pick})
-		if off != "" {
-			events = append(events, fault.Event{At: at + part*3/5, Action: off, Pick: pick})
-		}
-	}
-	return events
 }
 
 // Schedule returns the named windows, all when none is named, each of length l. The

@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,8 +10,8 @@ import (
 
 	rowlock "github.com/rowlock/rowlock/client"
 	api "github.com/rowlock/rowlock/client/iidy"
-	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
 func TestScheduleBySeed(t *testing.T) {
@@ -44,14 +45,10 @@ func TestScheduleBySeed(t *testing.T) {
 	}
 }
 
-// Every window leaves a second of quiet at both ends, whatever its length, and switches
-// off what it switches on; a double dose is one.
+// Every window leaves a second of quiet at both ends, whatever its length; a double dose is
+// one.
 func TestWindows(t *testing.T) {
 	t.Parallel()
-	off := map[fault.Action]fault.Action{
-		fault.LatencyOn: fault.LatencyOff, fault.BlackHoleOn: fault.BlackHoleOff, fault.StopOn: fault.StopOff,
-		fault.LockOn: fault.LockOff, fault.ExhaustOn: fault.ExhaustOff,
-	}
 	for _, l := range []time.Duration{8 * time.Second, 20 * time.Second, 150 * time.Second} {
 		windows, err := Schedule(1, l, nil)
 		if err != nil {
@@ -65,87 +62,66 @@ func TestWindows(t *testing.T) {
 			if w.NeedsOwner() != (w.Name == "restart") {
 				t.Errorf("%s needs the server's owner: %t", w.Name, w.NeedsOwner())
 			}
-			for _, one := range []Window{w, double} {
-				on := map[fault.Action]int{}
-				for i, e := range one.Events {
-					if e.At < quiet || e.At > l-quiet+l/8 || i > 0 && e.At < one.Events[i-1].At {
-						t.Errorf("%s of %s: %s", one.Name, l, e)
-					}
-					on[e.Action]++
-				}
-				for start, end := range off {
-					if on[start] != on[end] {
-						t.Errorf("%s: %d times %s, %d times %s", one.Name, on[start], start, on[end], end)
-					}
+			for _, e := range slices.Concat(w.Events, double.Events) {
+				if e.At < quiet || e.At+e.For > l-quiet {
+					t.Errorf("%s of %s: %s for %s", w.Name, l, e, e.For)
 				}
 			}
 		}
 	}
 }
 
+// A key is replaced when it has seen as many operations as the checker can take, or could
+// not be created, which is tried once.
 func TestKeys(t *testing.T) {
 	t.Parallel()
-	k := newKeys("w", 1, nil)
+	created := 0
+	k := newKeys(site{prefix: "w"}, 1, func(context.Context, string) (int32, error) {
+		if created++; created == 1 {
+			return 0, &rowlock.Error{Code: rowlock.ErrNotApplied}
+		}
+		return 7, nil
+	})
 	random := newRandom(1)
+	if failed := k.pick(t.Context(), random); failed != nil {
+		t.Errorf("%s is worked on although it was not created", failed.name)
+	}
 	first := k.pick(t.Context(), random)
 	for range history.MaxOps - 1 {
-		if got := k.pick(t.Context(), random); got != first {
+		if got := k.pick(t.Context(), random); got != first || got.id != 7 {
 			t.Fatalf("%s was replaced by %s too early", first.name, got.name)
 		}
 	}
 	second := k.pick(t.Context(), random)
-	if second == first || k.use(first) || !k.use(second) {
-		t.Error("a key has more operations than the checker can take, or is not used while it has less")
-	}
 	for range history.MaxUnknown {
 		k.note(second, history.Unknown)
 	}
-	if third := k.pick(t.Context(), random); third == second || len(k.made) != 3 {
-		t.Errorf("a key with %d unknown operations is used on; %d keys", history.MaxUnknown, len(k.made))
+	if third := k.pick(t.Context(), random); second == first || third == second || created != 4 {
+		t.Errorf("%s, %s and %s: %d keys were created", first.name, second.name, third.name, created)
 	}
-}
-
-// What was created once is not created again; what was not applied is tried again, and
-// what failed otherwise is not.
-func TestEnsure(t *testing.T) {
-	t.Parallel()
-	var made, failed key
-	for try, want := range []bool{false, true, true} {
-		got := made.ensure(func() (int32, error) {
-			if try == 0 {
-				return 1, &rowlock.Error{Code: rowlock.ErrNotApplied}
-			}
-			return 1, nil
-		})
-		if got != want {
-			t.Errorf("try %d: %t, want %t", try, got, want)
-		}
-	}
-	for try := range 2 {
-		if failed.ensure(func() (int32, error) { return int32(try), &rowlock.Error{Code: rowlock.ErrInternal} }) {
-			t.Errorf("try %d: a key whose creation failed is worked on", try)
-		}
+	read := 0
+	err := k.each(func(*key) services.Outcome { read++; return history.OK })
+	if err != nil || read != 3 {
+		t.Errorf("%d of 3 keys are read at the end, %v", read, err)
 	}
 }
 
 // A change counts when its lease ended while another transaction locked its row.
-func TestLateClaims(t *testing.T) {
+func TestLateChanges(t *testing.T) {
 	t.Parallel()
 	start := time.Now()
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
-	late := func(until, call int, n int64) lateChange { return lateChange{at(until), at(call), n} }
 	for name, tc := range map[string]struct {
 		change           lateChange
 		refused, applied int
 	}{
-		"refused":             {late(500, 400, 0), 1, 0},
-		"applied":             {late(500, 400, 1), 0, 1},
-		"over after the lock": {late(1500, 400, 1), 0, 0},
-		"sent before it":      {late(500, 50, 1), 0, 0},
-		"over as it ended":    {late(995, 400, 1), 0, 0},
+		"refused":             {lateChange{at(500), 0}, 1, 0},
+		"applied":             {lateChange{at(500), 1}, 0, 1},
+		"over after the lock": {lateChange{at(1500), 1}, 0, 0},
+		"over as it ended":    {lateChange{at(995), 1}, 0, 0},
 	} {
-		l := &lateClaims{locks: []*lateLock{{locked: at(100), unlocked: at(1000), changes: []lateChange{tc.change}}}}
-		if refused, applied := l.count(); refused != tc.refused || applied != tc.applied {
+		locks := []*lateLock{{unlocked: at(1000), changes: []lateChange{tc.change}}}
+		if refused, applied := countLate(locks); refused != tc.refused || applied != tc.applied {
 			t.Errorf("%s: %d refused, %d applied", name, refused, applied)
 		}
 	}
@@ -155,16 +131,16 @@ func TestLateClaims(t *testing.T) {
 func TestItemAnswer(t *testing.T) {
 	t.Parallel()
 	h := history.New(time.Now())
-	batch := history.ItemInput{Verb: history.ItemAdd, Items: 3}
-	for n, want := range map[int64]history.ItemOutput{0: {Known: true}, 1: {}, 2: {N: 1, Known: true}} {
-		if got := (itemAnswer{n: n}).of(batch, 0, h); got != want {
+	batch := itemInput{verb: itemAdd, items: []string{"a", "b"}}
+	for n, want := range map[int64]itemOutput{0: {known: true}, 1: {}, 2: {n: 1, known: true}} {
+		if got := (itemAnswer{n: n}).of(batch, "a", h); got != want {
 			t.Errorf("%d of 2 says %+v, want %+v", n, got, want)
 		}
 	}
 	page := itemAnswer{Claim: api.Claim{Entries: []api.Entry{{Item: "b", Attempts: 7}}}}
-	for item, want := range []int64{history.Absent, 7} {
-		if got := page.of(history.ItemInput{Verb: history.ItemPage}, item, h); got.N != want || !got.Known {
-			t.Errorf("the page says %+v of item %d", got, item)
+	for name, want := range map[string]int64{"a": absent, "b": 7} {
+		if got := page.of(itemInput{verb: itemPage}, name, h); got.n != want || !got.known {
+			t.Errorf("the page says %+v of %s", got, name)
 		}
 	}
 }

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/anishathalye/porcupine"
+	"github.com/jmoiron/sqlx"
+
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
@@ -19,15 +22,13 @@ import (
 // kind describes how a service is proven. Its file registers it.
 type kind struct {
 	// open returns the workload of one window.
-	open func(s site) (clients, error)
+	open func(ctx context.Context, s site) (clients, error)
 	// writes is a part of the statements by which the service changes what its clients ask for.
 	writes string
 	// singles reports that every change is a single statement, so that no COMMIT is sent.
 	singles bool
-	// signs lists what the service's workload or metrics have to count at least once, by the window.
+	// signs lists what the service's workload has to count at least once, by the window.
 	signs map[string][]string
-	// metrics are counted as signs, by the sign's name.
-	metrics map[string]string
 	// mutants are the known mistakes that the proof must find in the service.
 	mutants []Mutant
 	// prepare is called once before a run; nil when there is nothing to prepare.
@@ -57,8 +58,8 @@ type clients interface {
 	// probe sends one harmless request that needs the database, and returns nil when it
 	// is answered as it should be.
 	probe(ctx context.Context) error
-	// lock prepares the row that another transaction is to lock.
-	lock(ctx context.Context) fault.Lock
+	// lock locks a row that the clients want in a transaction, and calls hold.
+	lock(ctx context.Context, tx *sqlx.Tx, hold fault.Hold) error
 	// settle is called when the faults have ended and the clients too. It resolves what
 	// can be resolved and reads what stands at the end.
 	settle(ctx context.Context) error
@@ -72,8 +73,9 @@ type site struct {
 	client  *http.Client
 	history *history.History
 	prefix  string // of the names of its keys
-	// prepared reports that the kind's prepare was called for the database.
-	prepared bool
+	maria   bool   // the service is on MariaDB
+	// metric returns the sum of a metric of the service's replicas, and the largest value.
+	metric func(ctx context.Context, name string) (sum, most float64)
 }
 
 // send runs an operation and returns it with its times, outcome and output.
@@ -125,7 +127,7 @@ func (f *findings) addf(name string, ok bool, format string, args ...any) {
 const linearizable = "linearizable"
 
 // histories checks every key's history against the model.
-func (f *findings) histories(model history.Model) {
+func (f *findings) histories(model porcupine.Model) {
 	ok, detail, picture := history.Check(model, f.ops, f.pictures)
 	f.checks = append(f.checks, Check{Name: linearizable, OK: ok, Detail: detail, Picture: picture})
 }
