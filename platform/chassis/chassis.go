@@ -11,6 +11,7 @@ import (
 
 	"go.opentelemetry.io/otel/propagation"
 
+	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/httpserver"
@@ -151,6 +152,15 @@ func (c *Chassis) Listen(name, addr string, docs httpserver.Docs) (*httpserver.S
 	}
 	c.servers = append(c.servers, server)
 	return server, nil
+}
+
+// GroupCommit returns the limits of the service's coalescers, of which each runs inFlight groups at once.
+func (c *Chassis) GroupCommit(inFlight int) coalesce.Limits {
+	return coalesce.Limits{
+		Queue: c.common.MaxInFlight, InFlight: inFlight,
+		LockTimeout: c.common.DBLockTimeout, StatementTimeout: c.common.DBStatementTimeout,
+		Contention: c.lock, Registry: c.telemetry.Registry(), TracerProvider: c.telemetry.Tracing(),
+	}
 }
 
 // Add adds parts of the service's own. Run starts them in this order, after the database and before the API listeners.

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/rowlock/rowlock/platform/contention"
+	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
 // Defaults and bounds; the figures are those of docs/architecture.md, "Group commit".
@@ -55,13 +56,20 @@ type Config[K comparable, Q, R any] struct {
 	// must honour ctx and must not keep the slice.
 	Run func(ctx context.Context, pass Pass, group []Q) ([]Answer[R], error)
 
-	MaxItems    int           // requests in a group; default 500
-	MaxBytes    int           // sum of Size in a group; default 64 KiB
-	Queue       int           // requests waiting at most; default 1024
-	InFlight    int           // groups running at once; default 1
-	BriefWait   time.Duration // a group's first wait for locks; default 50 ms
-	LockTimeout time.Duration // how long a request may wait for a locked row; required
-	RunTimeout  time.Duration // the deadline of one Run; required
+	MaxItems   int           // requests in a group; default 500
+	MaxBytes   int           // sum of Size in a group; default 64 KiB
+	BriefWait  time.Duration // a group's first wait for locks; default 50 ms
+	Statements int           // statements of one Run that may take all of StatementTimeout; default 1
+
+	Limits
+}
+
+// Limits are the settings that the coalescers of a service share.
+type Limits struct {
+	Queue            int           // requests waiting at most; default 1024
+	InFlight         int           // groups running at once; default 1
+	LockTimeout      time.Duration // how long a request may wait for a locked row; required
+	StatementTimeout time.Duration // the server's statement_timeout; required
 
 	// Contention records the waits for locked rows; it may be nil.
 	Contention *contention.Metrics
@@ -70,6 +78,10 @@ type Config[K comparable, Q, R any] struct {
 	// TracerProvider makes a span of each group; nil makes none, and costs nothing.
 	TracerProvider trace.TracerProvider
 }
+
+// statementGrace lets the server's own statement_timeout end a statement first: its answer is definite, a deadline of
+// the client's is not. Beyond sqldb.Grace a statement also costs no goroutine.
+const statementGrace = 2 * sqldb.Grace
 
 // Coalescer gathers concurrent requests into groups. New returns one. It runs no
 // goroutine while no request waits.
@@ -94,13 +106,14 @@ func New[K comparable, Q, R any](cfg Config[K, Q, R]) (*Coalescer[K, Q, R], erro
 	if cfg.Name == "" || cfg.Key == nil || cfg.Run == nil {
 		return nil, errors.New("coalesce: Name, Key and Run are required")
 	}
-	if cfg.LockTimeout <= 0 || cfg.RunTimeout <= 0 {
-		return nil, errors.New("coalesce: LockTimeout and RunTimeout must be positive")
+	if cfg.LockTimeout <= 0 || cfg.StatementTimeout <= 0 {
+		return nil, errors.New("coalesce: LockTimeout and StatementTimeout must be positive")
 	}
 	cfg.MaxItems = cmp.Or(max(cfg.MaxItems, 0), defaultMaxItems)
 	cfg.MaxBytes = cmp.Or(max(cfg.MaxBytes, 0), defaultMaxBytes)
 	cfg.Queue = cmp.Or(max(cfg.Queue, 0), defaultQueue)
 	cfg.InFlight = max(cfg.InFlight, 1)
+	cfg.Statements = max(cfg.Statements, 1)
 	cfg.BriefWait = cmp.Or(max(cfg.BriefWait, 0), min(defaultBriefWait, cfg.LockTimeout))
 	if cfg.Size == nil {
 		cfg.Size = func(Q) int { return 0 }

@@ -293,7 +293,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		"no key":          func(c *coalesce.Config[string, add, int]) { c.Key = nil },
 		"no run":          func(c *coalesce.Config[string, add, int]) { c.Run = nil },
 		"no lock timeout": func(c *coalesce.Config[string, add, int]) { c.LockTimeout = 0 },
-		"no run timeout":  func(c *coalesce.Config[string, add, int]) { c.RunTimeout = 0 },
+		"no timeout":      func(c *coalesce.Config[string, add, int]) { c.StatementTimeout = 0 },
 	} {
 		cfg := newTable().config()
 		change(&cfg)

@@ -19,10 +19,9 @@ type deposit struct {
 func ExampleCoalescer_Do() {
 	balances := map[string]int{"alice": 10}
 	c, err := coalesce.New(coalesce.Config[string, deposit, int]{
-		Name:        "deposits",
-		Key:         func(d deposit) string { return d.account },
-		LockTimeout: 5 * time.Second,
-		RunTimeout:  8 * time.Second,
+		Name:   "deposits",
+		Key:    func(d deposit) string { return d.account },
+		Limits: coalesce.Limits{LockTimeout: 5 * time.Second, StatementTimeout: 8 * time.Second},
 		// In a service this is one UPDATE for all accounts of the group.
 		Run: func(_ context.Context, _ coalesce.Pass, group []deposit) ([]coalesce.Answer[int], error) {
 			answers := make([]coalesce.Answer[int], len(group))

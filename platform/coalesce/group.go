@@ -115,7 +115,8 @@ func (c *Coalescer[K, Q, R]) runEach(group []*call[Q, R]) {
 // ErrUnknown for every caller: it must not end the process, and how far the statement
 // had come is not known.
 func (c *Coalescer[K, Q, R]) run(pass Pass, group []*call[Q, R]) (answers []Answer[R], err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.RunTimeout)
+	timeout := time.Duration(c.cfg.Statements)*c.cfg.StatementTimeout + statementGrace
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	c.observe(group)
 	requests := make([]Q, len(group))

@@ -154,11 +154,10 @@ func (t *table) groupSizes() []int {
 // config is a coalescer's configuration over the table, with the real bounds.
 func (t *table) config() coalesce.Config[string, add, int] {
 	return coalesce.Config[string, add, int]{
-		Name:        "test",
-		Key:         func(q add) string { return q.key },
-		Size:        func(q add) int { return len(q.key) },
-		Run:         t.run,
-		LockTimeout: 5 * time.Second,
-		RunTimeout:  8 * time.Second,
+		Name:   "test",
+		Key:    func(q add) string { return q.key },
+		Size:   func(q add) int { return len(q.key) },
+		Run:    t.run,
+		Limits: coalesce.Limits{LockTimeout: 5 * time.Second, StatementTimeout: 8 * time.Second},
 	}
 }

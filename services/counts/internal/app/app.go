@@ -33,11 +33,7 @@ func settings(Config) chassis.Settings {
 }
 
 func build(c *chassis.Chassis, cfg Config) error {
-	store, err := postgres.New(c.DB(), postgres.Options{
-		MaxOpenConns: cfg.DBMaxOpenConns, InFlight: cfg.CoalesceInFlight, Queue: cfg.MaxInFlight,
-		LockTimeout: cfg.DBLockTimeout, StatementTimeout: cfg.DBStatementTimeout, Contention: c.Contention(),
-		TracerProvider: c.Telemetry().Tracing(),
-	}, c.Telemetry().Registry())
+	store, err := postgres.New(c.DB(), cfg.DBMaxOpenConns, c.GroupCommit(cfg.CoalesceInFlight))
 	if err != nil {
 		return err
 	}

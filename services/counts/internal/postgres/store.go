@@ -5,9 +5,6 @@ import (
 	"embed"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
@@ -24,17 +21,6 @@ func Migrations() migrate.Source {
 	return migrate.Source{FS: migrations, Schema: "counts"}
 }
 
-// Options are the bounds of group commit; see coalesce.Config.
-type Options struct {
-	MaxOpenConns     int           // of the pool
-	InFlight         int           // groups at once; 0 means 1
-	Queue            int           // waiting changes at most; 0 means 1024
-	LockTimeout      time.Duration // how long a change waits for a locked row
-	StatementTimeout time.Duration // the deadline of one group
-	Contention       *contention.Metrics
-	TracerProvider   trace.TracerProvider
-}
-
 // Store is a counting.CountValueRepository on PostgreSQL.
 type Store struct {
 	db          *sqldb.DB
@@ -46,34 +32,22 @@ type Store struct {
 
 var _ counting.CountValueRepository = (*Store)(nil)
 
-// New returns a store on db, whose schema must have been migrated.
-func New(db *sqldb.DB, o Options, reg prometheus.Registerer) (*Store, error) {
+// New returns a store on db, a pool of maxOpenConns connections, whose schema must have been migrated.
+func New(db *sqldb.DB, maxOpenConns int, limits coalesce.Limits) (*Store, error) {
 	s := &Store{
-		db: db, lock: o.Contention, lockTimeout: o.LockTimeout,
-		singles: bulkhead.New[string](o.MaxOpenConns-max(o.InFlight, 1)-ReservedConns, o.Contention),
+		db: db, lock: limits.Contention, lockTimeout: limits.LockTimeout,
+		singles: bulkhead.New[string](maxOpenConns-max(limits.InFlight, 1)-ReservedConns, limits.Contention),
 	}
-	adds, err := coalesce.New(coalesce.Config[string, add, int64]{
-		Name:        "counts_add",
-		Key:         func(a add) string { return a.id },
-		Size:        func(a add) int { return len(a.id) + addOverheadBytes },
-		Run:         s.applyGroup,
-		InFlight:    o.InFlight,
-		Queue:       o.Queue,
-		LockTimeout: o.LockTimeout,
-		Contention:  o.Contention,
-		RunTimeout:  o.StatementTimeout + statementGrace,
-		Registry:    reg, TracerProvider: o.TracerProvider,
+	var err error
+	s.adds, err = coalesce.New(coalesce.Config[string, add, int64]{
+		Name:   "counts_add",
+		Key:    func(a add) string { return a.id },
+		Size:   func(a add) int { return len(a.id) + addOverheadBytes },
+		Run:    s.applyGroup,
+		Limits: limits,
 	})
-	if err != nil {
-		return nil, err
-	}
-	s.adds = adds
-	return s, nil
+	return s, err
 }
-
-// statementGrace lets the server's own statement_timeout end a statement first: its answer is definite, a deadline of
-// the client's is not. Beyond sqldb.Grace a statement also costs no goroutine.
-const statementGrace = 2 * sqldb.Grace
 
 // ReservedConns is how many connections of the pool neither the changes that are not grouped nor COALESCE_IN_FLIGHT
 // may use: one for the slow lane, one for reads and probes.

@@ -39,14 +39,13 @@ func openSeen(t *testing.T, dsn string, pooler sqldb.Pooler) (*postgres.Store, *
 	t.Helper()
 	seen := apptest.NewContention(t, contention.Settings{Lock: "item", Queued: true, Grouped: true})
 	const lockTimeout, statementTimeout = 2 * time.Second, 4 * time.Second
-	reg := prometheus.NewRegistry()
 	db := apptest.Pool(t, sqldb.Settings{
 		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout,
 		ApplicationName: "counts", Contention: seen.Metrics,
-	}, reg)
-	s, err := postgres.New(db, postgres.Options{
-		MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout, Contention: seen.Metrics,
-	}, reg)
+	}, prometheus.NewRegistry())
+	s, err := postgres.New(db, 8, coalesce.Limits{
+		LockTimeout: lockTimeout, StatementTimeout: statementTimeout, Contention: seen.Metrics,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

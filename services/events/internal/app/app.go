@@ -72,7 +72,7 @@ func common(c *chassis.Chassis, cfg Config) (store, *metrics.Metrics, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := openStore(cfg, c.DB(), c.Contention(), tel)
+	s, err := openStore(cfg, c.DB(), c.GroupCommit(cfg.CoalesceInFlight))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -3,11 +3,9 @@ package app
 import (
 	"context"
 
-	"github.com/rowlock/rowlock/platform/contention"
+	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
-	"github.com/rowlock/rowlock/platform/telemetry"
-	"github.com/rowlock/rowlock/services/events/internal/allocate"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 	"github.com/rowlock/rowlock/services/events/internal/mysql"
 	"github.com/rowlock/rowlock/services/events/internal/postgres"
@@ -48,14 +46,9 @@ func check(c Config) func(context.Context, *sqldb.DB) error {
 // openStore returns a store on db.
 //
 //nolint:ireturn // one of two adapters
-func openStore(c Config, db *sqldb.DB, lock *contention.Metrics, tel *telemetry.Telemetry) (store, error) {
-	o := allocate.Options{
-		InFlight: c.CoalesceInFlight, Queue: c.MaxInFlight, LockTimeout: c.DBLockTimeout,
-		StatementTimeout: c.DBStatementTimeout, Contention: lock, TracerProvider: tel.Tracing(),
-	}
-	reg := tel.Registry()
+func openStore(c Config, db *sqldb.DB, limits coalesce.Limits) (store, error) {
 	if onMySQL(c.DatabaseURL) {
-		return mysql.New(db, o, reg)
+		return mysql.New(db, limits)
 	}
-	return postgres.New(db, o, reg)
+	return postgres.New(db, limits)
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/events/api"
-	"github.com/rowlock/rowlock/services/events/internal/allocate"
 	"github.com/rowlock/rowlock/services/events/internal/event"
 	"github.com/rowlock/rowlock/services/events/internal/event/eventtest"
 	"github.com/rowlock/rowlock/services/events/internal/httpapi"
@@ -32,8 +31,7 @@ func openStore(t *testing.T) *postgres.Store {
 	db := apptest.Pool(t, sqldb.Settings{
 		URL: dbtest.Postgres(t, postgres.Migrations()), MaxOpenConns: 4, LockTimeout: lock, StatementTimeout: statement,
 	}, prometheus.NewRegistry())
-	options := allocate.Options{LockTimeout: lock, StatementTimeout: statement}
-	store, err := postgres.New(db, options, prometheus.NewRegistry())
+	store, err := postgres.New(db, coalesce.Limits{LockTimeout: lock, StatementTimeout: statement})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"github.com/prometheus/client_golang/prometheus"
-
+	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -40,11 +39,11 @@ var (
 )
 
 // New returns a store on db, whose schema must have been migrated.
-func New(db *sqldb.DB, o allocate.Options, reg prometheus.Registerer) (*Store, error) {
-	s := &Store{db: db, lock: o.Contention}
+func New(db *sqldb.DB, limits coalesce.Limits) (*Store, error) {
+	s := &Store{db: db, lock: limits.Contention}
 	s.turns.next.Store(rand.Uint64N(parts)) // processes that start together begin at different parts
-	adds, err := allocate.NewGroups(s.insertGroup, o, reg)
-	s.adds = adds
+	var err error
+	s.adds, err = allocate.NewGroups(s.insertGroup, limits)
 	return s, err
 }
 

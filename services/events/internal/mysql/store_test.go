@@ -9,10 +9,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
-	"github.com/rowlock/rowlock/services/events/internal/allocate"
 	"github.com/rowlock/rowlock/services/events/internal/event/eventtest"
 	"github.com/rowlock/rowlock/services/events/internal/mysql"
 )
@@ -33,9 +33,9 @@ func openPool(t *testing.T, dsn string, seen *contention.Metrics) *sqldb.DB {
 // openStore opens the store of one replica; seen, which may be nil, gets its lock metrics.
 func openStore(t *testing.T, dsn string, seen *contention.Metrics) *mysql.Store {
 	t.Helper()
-	s, err := mysql.New(openPool(t, dsn, seen), allocate.Options{
+	s, err := mysql.New(openPool(t, dsn, seen), coalesce.Limits{
 		LockTimeout: lockTimeout, StatementTimeout: statementTimeout, Contention: seen,
-	}, prometheus.NewRegistry())
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

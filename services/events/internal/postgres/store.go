@@ -7,8 +7,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/prometheus/client_golang/prometheus"
-
+	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -39,10 +38,10 @@ var (
 )
 
 // New returns a store on db, whose schema must have been migrated.
-func New(db *sqldb.DB, o allocate.Options, reg prometheus.Registerer) (*Store, error) {
-	s := &Store{db: db, lock: o.Contention}
-	adds, err := allocate.NewGroups(s.insertGroup, o, reg)
-	s.adds = adds
+func New(db *sqldb.DB, limits coalesce.Limits) (*Store, error) {
+	s := &Store{db: db, lock: limits.Contention}
+	var err error
+	s.adds, err = allocate.NewGroups(s.insertGroup, limits)
 	return s, err
 }
 

@@ -9,10 +9,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
-	"github.com/rowlock/rowlock/services/events/internal/allocate"
 	"github.com/rowlock/rowlock/services/events/internal/event/eventtest"
 	"github.com/rowlock/rowlock/services/events/internal/postgres"
 )
@@ -36,9 +36,9 @@ func openSeen(
 		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout,
 		ApplicationName: "events", Contention: seen,
 	}, reg)
-	s, err := postgres.New(db, allocate.Options{
+	s, err := postgres.New(db, coalesce.Limits{
 		LockTimeout: lockTimeout, StatementTimeout: statementTimeout, Contention: seen,
-	}, reg)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

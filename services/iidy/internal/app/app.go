@@ -37,11 +37,9 @@ func settings(Config) chassis.Settings {
 
 func build(c *chassis.Chassis, cfg Config) error {
 	store, err := postgres.New(c.DB(), postgres.Options{
-		MaxOpenConns: cfg.DBMaxOpenConns, InFlight: cfg.CoalesceInFlight, Queue: cfg.MaxInFlight,
-		LockTimeout: cfg.DBLockTimeout, StatementTimeout: cfg.DBStatementTimeout,
+		Limits: c.GroupCommit(cfg.CoalesceInFlight), MaxOpenConns: cfg.DBMaxOpenConns,
 		BulkTimeout: cfg.BulkTimeout, BulkStall: cfg.RequestTimeout, BulkInFlight: cfg.BulkInFlight,
-		Contention: c.Contention(), TracerProvider: c.Telemetry().Tracing(),
-	}, c.Telemetry().Registry())
+	})
 	if err != nil {
 		return err
 	}

@@ -58,9 +58,9 @@ func onDatabase(t *testing.T) *server {
 		LockTimeout: time.Minute, StatementTimeout: 2 * time.Minute,
 	}, reg)
 	store, err := postgres.New(db, postgres.Options{
-		MaxOpenConns: 8, LockTimeout: time.Minute, StatementTimeout: 2 * time.Minute, BulkTimeout: time.Minute,
-		BulkStall: time.Minute,
-	}, reg)
+		Limits:       coalesce.Limits{LockTimeout: time.Minute, StatementTimeout: 2 * time.Minute, Registry: reg},
+		MaxOpenConns: 8, BulkTimeout: time.Minute, BulkStall: time.Minute,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

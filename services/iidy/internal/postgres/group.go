@@ -8,7 +8,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
@@ -66,16 +65,11 @@ type lanes struct {
 	changes    [attempt.Delete + 1]*lane // by attempt.Change
 }
 
-func newLanes(db *sqldb.DB, o Options, reg prometheus.Registerer) (*lanes, error) {
-	l := &lanes{db: db, contention: o.Contention}
+func newLanes(db *sqldb.DB, limits coalesce.Limits) (*lanes, error) {
+	l := &lanes{db: db, contention: limits.Contention}
 	open := func(name string, run func(context.Context, coalesce.Pass, []key) ([]answer, error)) (*lane, error) {
 		return coalesce.New(coalesce.Config[key, key, int64]{
-			Name: name, Key: func(k key) key { return k }, Size: key.size, Run: run,
-			InFlight: o.InFlight, Queue: o.Queue,
-			// The server's own statement_timeout comes first: its reply is definite, a
-			// deadline of ours is not. Beyond sqldb.Grace a statement costs no goroutine.
-			LockTimeout: o.LockTimeout, RunTimeout: o.StatementTimeout + 2*sqldb.Grace,
-			Registry: reg, Contention: o.Contention, TracerProvider: o.TracerProvider,
+			Name: name, Key: func(k key) key { return k }, Size: key.size, Run: run, Limits: limits,
 		})
 	}
 	var err error

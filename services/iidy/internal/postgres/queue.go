@@ -26,7 +26,7 @@ type queue struct {
 	refused prometheus.Counter
 }
 
-func newQueue(db *sqldb.DB, o Options, reg prometheus.Registerer) (*queue, error) {
+func newQueue(db *sqldb.DB, o Options) (*queue, error) {
 	q := &queue{
 		db: db, options: o,
 		slots: bulkhead.New[int64](o.MaxOpenConns-LaneConns*max(o.InFlight, 1), nil),
@@ -38,7 +38,7 @@ func newQueue(db *sqldb.DB, o Options, reg prometheus.Registerer) (*queue, error
 	inFlight := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "iidy_bulk_in_flight", Help: "Long batches in flight, each with a connection of its own.",
 	}, func() float64 { return float64(len(q.long)) })
-	return q, register(reg, q.refused, inFlight)
+	return q, register(o.Registry, q.refused, inFlight)
 }
 
 // wait calls f when a connection is free.

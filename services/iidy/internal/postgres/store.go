@@ -5,9 +5,7 @@ import (
 	"embed"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace"
-
+	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -34,16 +32,12 @@ func Session() map[string]string {
 
 // Options bounds a store.
 type Options struct {
-	MaxOpenConns     int           // of the pool
-	InFlight         int           // concurrent groups of one kind of call; 0 means 1
-	Queue            int           // waiting calls of one kind; 0 means 1024
-	LockTimeout      time.Duration // how long a change waits for a locked row
-	StatementTimeout time.Duration // the deadline of one group
-	BulkTimeout      time.Duration // the deadline of a long batch, its upload included
-	BulkStall        time.Duration // how long the upload of a long batch may pause
-	BulkInFlight     int           // concurrent long batches
-	Contention       *contention.Metrics
-	TracerProvider   trace.TracerProvider
+	coalesce.Limits
+
+	MaxOpenConns int           // of the pool
+	BulkTimeout  time.Duration // the deadline of a long batch, its upload included
+	BulkStall    time.Duration // how long the upload of a long batch may pause
+	BulkInFlight int           // concurrent long batches
 }
 
 // LaneConns is the number of connections that group commit uses with InFlight 1: one
@@ -65,16 +59,16 @@ type Store struct {
 var _ attempt.Repository = (*Store)(nil)
 
 // New returns a store on db, whose schema must have been migrated.
-func New(db *sqldb.DB, o Options, reg prometheus.Registerer) (*Store, error) {
-	q, err := newQueue(db, o, reg)
+func New(db *sqldb.DB, o Options) (*Store, error) {
+	q, err := newQueue(db, o)
 	if err != nil {
 		return nil, err
 	}
-	l, err := newLanes(db, o, reg)
+	l, err := newLanes(db, o.Limits)
 	if err != nil {
 		return nil, err
 	}
-	m, err := newMetrics(reg)
+	m, err := newMetrics(o.Registry)
 	return &Store{lanes: l, queue: q, reads: db, contention: o.Contention, metrics: m}, err
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -53,10 +54,12 @@ func rigOn(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Durat
 		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: 2 * lockTimeout,
 		ApplicationName: "iidy", Session: postgres.Session(), Contention: seen.Metrics,
 	}, reg)
+	limits := coalesce.Limits{
+		LockTimeout: lockTimeout, StatementTimeout: 2 * lockTimeout, Contention: seen.Metrics, Registry: reg,
+	}
 	s, err := postgres.New(db, postgres.Options{
-		MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: 2 * lockTimeout,
-		BulkTimeout: time.Minute, BulkStall: 2 * time.Second, BulkInFlight: 3, Contention: seen.Metrics,
-	}, reg)
+		Limits: limits, MaxOpenConns: 8, BulkTimeout: time.Minute, BulkStall: 2 * time.Second, BulkInFlight: 3,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
