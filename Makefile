@@ -105,7 +105,6 @@ fuzz: ## Fuzz every Fuzz function for FUZZTIME each
 
 nightly: ## The long run: five rounds of tests, half an hour of faults, known bugs, two minutes per fuzz target, known vulnerabilities
 	$(MAKE) test TESTFLAGS='-count=5'
-	./bin/rowlock with-postgres -- go test -count=1 -run='^TestIidyOppositeOrder$$' ./lab/acceptance -args -opposite=1000000
 	$(MAKE) prove-long
 	$(MAKE) mutation-test
 	$(MAKE) fuzz FUZZTIME=2m

@@ -11,12 +11,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/client/payments"
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/local/localtest"
 	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 // failingBinary builds the service with its failpoints, which are not shipped.
@@ -47,9 +50,9 @@ func failing(t *testing.T) string {
 	return path
 }
 
-func openPayments(t *testing.T, set *local.Set) *payments.Client {
+func openPayments(t *testing.T, replica *local.Replica) *payments.Client {
 	t.Helper()
-	c, err := payments.New(urls(set)[0], options())
+	c, err := payments.New(url(replica), options())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,66 +64,56 @@ func openPayments(t *testing.T, set *local.Set) *payments.Client {
 // and the key is never stuck.
 func TestPaymentKilledAtEveryStep(t *testing.T) {
 	t.Parallel()
-	for step, charged := range map[string]int{
-		"claimed": 0, "charging": 0, // nothing is charged yet
-		"charged": 1, "stored": 1, // charged, and the payment's transaction is gone with the replica
-		"committed": 1, // only the answer is lost
+	dsn := dbtest.Empty(t)
+	db, healthy := dial(t, dsn), openPayments(t, start(t, services.Payments, dsn, nil))
+	for before, step := range []struct {
+		name          string
+		paid, charged int // by the replica that was killed
+	}{
+		{"claimed", 0, 0}, {"charging", 0, 0}, // nothing is charged yet
+		{"charged", 0, 1}, {"stored", 0, 1}, // charged, and the payment's transaction is gone with the replica
+		{"committed", 1, 1}, // only the answer is lost
 	} {
-		t.Run(step, func(t *testing.T) {
-			t.Parallel()
-			dsn := dbtest.Empty(t)
-			healthy := openPayments(t, start(t, services.Payments, 1, dsn, nil))
-			killed := startBinary(t, services.Payments, failing(t), "serve", 1, dsn,
-				map[string]string{"ROWLOCK_FAILPOINT": step})
-			const key = "ride-1"
-			if p, _, err := openPayments(t, killed).Create(t.Context(), key, services.Ride(key)); !rowlock.OutcomeUnknown(err) {
-				t.Fatalf("the replica was to die at %q and answered %+v, %v", step, p, err)
-			}
-			paid := 0
-			if step == "committed" {
-				paid = 1
-			}
-			wantLedger(t, dsn, paid, charged)
+		killed := startCommand(t, services.Payments, failing(t), "serve", dsn,
+			map[string]string{"ROWLOCK_FAILPOINT": step.name})
+		key := "killed when " + step.name
+		p, _, err := openPayments(t, killed).Create(t.Context(), key, services.Ride("ride-1"))
+		if !rowlock.OutcomeUnknown(err) {
+			t.Fatalf("the replica was to die at %q and answered %+v, %v", step.name, p, err)
+		}
+		wantLedger(t, db, step.name, before+step.paid, before+step.charged)
 
-			begin := time.Now()
-			first, replayed, err := healthy.Create(t.Context(), key, services.Ride(key))
-			if err != nil || replayed != (paid == 1) {
-				t.Fatalf("the retry by another replica: %+v, replayed %v, %v", first, replayed, err)
-			}
-			if took := time.Since(begin); took > 3*time.Second {
-				t.Errorf("the key was held for %s after its holder's death", took)
-			}
-			again, replayed, err := healthy.Create(t.Context(), key, services.Ride(key))
-			if err != nil || again != first || !replayed {
-				t.Errorf("the repeat: %+v, first %+v, %v", again, first, err)
-			}
-			wantLedger(t, dsn, 1, 1)
-			within(t, 30*time.Second, "the killed replica is back", func() bool {
-				status := killed.Replicas()[0].Status()
-				return status.Ready && status.Starts > 1
-			})
+		begin := time.Now()
+		first, replayed, err := healthy.Create(t.Context(), key, services.Ride("ride-1"))
+		if err != nil || replayed != (step.paid == 1) {
+			t.Fatalf("%s: the retry by another replica: %+v, replayed %v, %v", step.name, first, replayed, err)
+		}
+		if took := time.Since(begin); took > 3*time.Second {
+			t.Errorf("%s: the key was held for %s after its holder's death", step.name, took)
+		}
+		again, replayed, err := healthy.Create(t.Context(), key, services.Ride("ride-1"))
+		if err != nil || again != first || !replayed {
+			t.Errorf("%s: the repeat: %+v, first %+v, %v", step.name, again, first, err)
+		}
+		wantLedger(t, db, step.name, before+1, before+1)
+		waittest.Eventually(t, "the killed replica is back", func() bool {
+			status := killed.Status()
+			return status.Ready && status.Starts > 1
 		})
 	}
 }
 
-// wantLedger demands of the database so many payments and charges, that no key is
-// left open, and that a charge has its payment when there are as many of both.
-func wantLedger(t *testing.T, dsn string, wantPayments, wantCharges int) {
+// wantLedger demands of the database so many payments and charges, each payment with
+// its charge, and that no key is left open.
+func wantLedger(t *testing.T, db *sqlx.DB, step string, payments, charges int) {
 	t.Helper()
-	var gotPayments, gotCharges, open, without int
-	scan(t, dsn, `SELECT (SELECT count(*) FROM payments.payments),
-		(SELECT count(*) FROM payments.processor_charges WHERE decline_code IS NULL),
-		(SELECT count(*) FROM payments.idempotency_records WHERE status <> 'COMPLETED'),
-		(SELECT count(*) FROM payments.processor_charges c
-		  WHERE NOT EXISTS (SELECT FROM payments.payments p
-			 WHERE p.processor_key = c.processor_key AND p.amount = c.amount))`,
-		&gotPayments, &gotCharges, &open, &without)
-	if gotPayments != wantPayments || gotCharges != wantCharges || open != 0 {
-		t.Errorf("%d payments, %d charges, %d open keys; want %d, %d and none",
-			gotPayments, gotCharges, open, wantPayments, wantCharges)
-	}
-	if wantPayments == wantCharges && without != 0 {
-		t.Errorf("%d charges have no payment", without)
+	type ledger struct{ Payments, Charges, Settled, Open int }
+	got := get[ledger](t, db, `SELECT (SELECT count(*) FROM payments.payments) AS payments,
+		(SELECT count(*) FROM payments.processor_charges WHERE decline_code IS NULL) AS charges,
+		(SELECT count(*) FROM payments.processor_charges JOIN payments.payments USING (processor_key, amount)) AS settled,
+		(SELECT count(*) FROM payments.idempotency_records WHERE status <> 'COMPLETED') AS open`)
+	if want := (ledger{payments, charges, payments, 0}); got != want {
+		t.Errorf("%s: the ledger has %+v, want %+v", step, got, want)
 	}
 }
 

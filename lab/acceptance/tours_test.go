@@ -4,34 +4,51 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/rowlock/rowlock/lab/internal/local/localtest"
 	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/lab/internal/tour"
 	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/telemetry"
 )
 
-// TestTours pastes the tour of each service's README into a shell and compares
-// what is printed with the page.
+// TestTours pastes the tour of each service's README into a shell, compares what is
+// printed with the page, and runs `rowlock check` afterwards, on every engine that
+// the service runs on.
 func TestTours(t *testing.T) {
 	t.Parallel()
+	tel, err := telemetry.New(t.Context(), telemetry.Config{Service: "rowlock", Output: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, s := range services.All() {
-		t.Run(s.Name, func(t *testing.T) {
-			t.Parallel()
-			dsn := dbtest.Empty(t)
-			url := urls(start(t, s.Name, 2, dsn, nil))[0]
-			if s.Worker != "" {
-				startCommand(t, s.Name, s.Worker, 1, dsn, nil)
-			}
-			page, err := tour.Read("../..", s, url, url)
-			if err != nil {
-				t.Fatal(err)
-			}
-			out, err := exec.CommandContext(t.Context(), "sh", "-c", page.Script()).Output()
-			if err != nil {
-				t.Fatalf("%v: %s", err, out)
-			}
-			if err := page.Compare(string(out)); err != nil {
-				t.Error(err)
-			}
-		})
+		for _, engine := range s.Engines {
+			t.Run(s.Name+"/"+engine, func(t *testing.T) {
+				t.Parallel()
+				open := dbtest.Empty
+				if engine == services.MySQL {
+					open = dbtest.EmptyMariaDB
+				}
+				dsn := open(t)
+				api := url(start(t, s.Name, dsn, nil))
+				if s.Worker != "" {
+					startCommand(t, s.Name, localtest.Binary(t, s.Name), s.Worker, dsn, nil)
+				}
+				page, err := tour.Read("../..", s, api, api)
+				if err != nil {
+					t.Fatal(err)
+				}
+				out, err := exec.CommandContext(t.Context(), "sh", "-c", page.Script()).Output()
+				if err != nil {
+					t.Fatalf("%v: %s", err, out)
+				}
+				if err := page.Compare(string(out)); err != nil {
+					t.Error(err)
+				}
+				target := services.Target{Service: s.Name, URL: api}
+				if err := services.Check(t.Context(), t.Output(), tel, []services.Target{target}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
 	}
 }

@@ -146,7 +146,7 @@ func panelsHaveData(t *testing.T, r *rig, panels map[string]string, since time.T
 
 // unmoved matches the expressions that stay at zero in this test.
 var unmoved = regexp.MustCompile(
-	`rowlock_retries_total` + // nothing deadlocks; lab/acceptance demands just that
+	`rowlock_retries_total` + // nothing deadlocks; `rowlock prove` demands just that
 		`|rowlock_coalesce_queue_full_total` + // needs 1,024 waiting callers; platform/coalesce tests it
 		`|rowlock_outcome_unknown_total`) // which service had a COMMIT in flight is chance; an alert says that one had
 
