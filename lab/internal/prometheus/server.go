@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -25,13 +24,8 @@ import (
 var ErrNotInstalled = errors.New(
 	"prometheus is not installed (`apt-get install prometheus`, `brew install prometheus`)")
 
-const (
-	// startTimeout bounds one start. starts bounds the attempts: another program may take the free port first.
-	startTimeout = 30 * time.Second
-	starts       = 3
-	stopTimeout  = 10 * time.Second
-	startPoll    = 50 * time.Millisecond
-)
+// stopTimeout bounds an orderly stop.
+const stopTimeout = 10 * time.Second
 
 // Options configure a server.
 type Options struct {
@@ -47,9 +41,8 @@ type Options struct {
 type Server struct {
 	v1.API
 
-	dir     string
-	process *guard.Process
-	log     *os.File
+	dir    string
+	server *guard.Server
 }
 
 // Target is an address to scrape.
@@ -71,12 +64,37 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := errors.Join(s.Scrape(nil), s.configure(o)); err != nil {
 		return nil, err
 	}
-	for range starts {
-		if err = s.start(ctx, program); err == nil {
-			return s, nil
-		}
+	s.server = guard.NewServer(guard.Config{
+		Name: "prometheus", LogFile: s.file("prometheus.log"), Stop: syscall.SIGTERM, Kill: syscall.SIGKILL,
+		Spec: func(port int) (guard.Spec, error) {
+			return guard.Spec{
+				Path: program,
+				Args: []string{
+					"--config.file=" + s.file("prometheus.yml"), "--storage.tsdb.path=" + s.file("data"),
+					"--web.listen-address=127.0.0.1:" + strconv.Itoa(port), "--log.level=warn",
+				},
+				Dir: s.dir, Grace: stopTimeout,
+			}, nil
+		},
+		Ready: s.ready,
+	})
+	if err := s.server.Start(ctx, 0); err != nil {
+		return nil, err
 	}
-	return nil, err
+	return s, nil
+}
+
+// ready connects the API and returns nil when it answers queries.
+func (s *Server) ready(ctx context.Context) error {
+	client, err := api.NewClient(api.Config{
+		Address: "http://" + s.server.Address(), RoundTripper: &http.Transport{IdleConnTimeout: time.Second},
+	})
+	if err != nil {
+		return fmt.Errorf("the client of prometheus: %w", err)
+	}
+	s.API = v1.NewAPI(client)
+	_, _, _, err = s.Query(ctx, "vector(1)", time.Now())
+	return err
 }
 
 // configure writes the configuration as JSON, which YAML contains.
@@ -110,60 +128,6 @@ func (s *Server) write(name string, content any) error {
 	return nil
 }
 
-func (s *Server) start(ctx context.Context, program string) error {
-	port, err := guard.FreePort(ctx)
-	if err != nil {
-		return err
-	}
-	address := "127.0.0.1:" + strconv.Itoa(port)
-	client, err := api.NewClient(
-		api.Config{Address: "http://" + address, RoundTripper: &http.Transport{IdleConnTimeout: time.Second}},
-	)
-	if err != nil {
-		return fmt.Errorf("the client of prometheus: %w", err)
-	}
-	s.API = v1.NewAPI(client)
-	if s.log, err = os.Create(s.file("prometheus.log")); err != nil {
-		return fmt.Errorf("the log of prometheus: %w", err)
-	}
-	s.process, err = guard.Start(guard.Spec{
-		Path: program,
-		Args: []string{
-			"--config.file=" + s.file("prometheus.yml"), "--storage.tsdb.path=" + s.file("data"),
-			"--web.listen-address=" + address, "--log.level=warn",
-		},
-		Dir: s.dir, Output: s.log, Stop: syscall.SIGTERM, Grace: stopTimeout,
-	})
-	if err != nil {
-		return errors.Join(fmt.Errorf("start prometheus: %w", err), s.log.Close())
-	}
-	return s.awaitReady(ctx)
-}
-
-// awaitReady waits until queries are answered.
-func (s *Server) awaitReady(ctx context.Context) error {
-	ready, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	ticker := time.NewTicker(startPoll)
-	defer ticker.Stop()
-	for {
-		_, _, _, err := s.Query(ready, "vector(1)", time.Now())
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ticker.C:
-			continue
-		case <-s.process.Done():
-			err = errors.New("it ended")
-		case <-ready.Done():
-		}
-		text, _ := os.ReadFile(s.file("prometheus.log")) // only for the message
-		last := strings.TrimSpace(string(text[max(0, len(text)-2000):]))
-		return errors.Join(fmt.Errorf("prometheus is not ready: %w: %s", err, last), s.Stop(context.WithoutCancel(ctx)))
-	}
-}
-
 // Scrape replaces the targets; it takes effect within about a second.
 func (s *Server) Scrape(targets []Target) error {
 	groups := make([]map[string]any, 0, len(targets))
@@ -177,12 +141,5 @@ func (s *Server) Scrape(targets []Target) error {
 func (s *Server) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
-	err := s.process.Signal(syscall.SIGTERM)
-	select {
-	case <-s.process.Done():
-	case <-ctx.Done():
-		err = errors.Join(err, s.process.Signal(syscall.SIGKILL))
-		<-s.process.Done()
-	}
-	return errors.Join(err, s.log.Close())
+	return s.server.Stop(ctx)
 }

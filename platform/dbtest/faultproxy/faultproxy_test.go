@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"net"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -280,8 +279,8 @@ func TestRefuseAndDrop(t *testing.T) {
 	if _, err := conn.ExecContext(t.Context(), increase); err != nil {
 		t.Errorf("an open connection, while new ones are refused: %v", err)
 	}
-	if _, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", b.proxy.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("dial: %v, want refused", err)
+	if _, err := b.through.Conn(t.Context()); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("a new connection: %v, want refused", err)
 	}
 	b.proxy.Drop(faultproxy.RST)
 	if _, err := conn.ExecContext(t.Context(), increase); err == nil {

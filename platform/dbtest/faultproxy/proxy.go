@@ -101,9 +101,6 @@ func (p *Proxy) DSN(dsn string) string {
 	return u.String()
 }
 
-// Addr returns the proxy's address, "127.0.0.1:port".
-func (p *Proxy) Addr() string { return p.address }
-
 // Close ends the proxy and all of its connections.
 func (p *Proxy) Close() {
 	p.mu.Lock()
@@ -240,7 +237,7 @@ func (p *Proxy) serve(listener net.Listener) {
 		if !ok {
 			continue
 		}
-		l := &link{proxy: p, client: client, ended: make(chan struct{}), texts: make(map[string]string)}
+		l := &link{proxy: p, client: client, ended: make(chan struct{}), texts: make(map[string]string), answered: -1}
 		p.mu.Lock()
 		if p.closed {
 			p.mu.Unlock()

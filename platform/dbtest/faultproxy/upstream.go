@@ -44,10 +44,7 @@ func (p *Proxy) dial() (serverConn, error) { //nolint:ireturn // with TLS or wit
 
 // upgrade asks the server for TLS, as a client does before anything else.
 func upgrade(ctx context.Context, plain net.Conn, config *tls.Config) (*tls.Conn, error) {
-	deadline, _ := ctx.Deadline()
-	if err := plain.SetDeadline(deadline); err != nil {
-		return nil, fmt.Errorf("set the deadline: %w", err)
-	}
+	defer context.AfterFunc(ctx, func() { _ = plain.Close() })()
 	request := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, 8), sslRequest)
 	if _, err := plain.Write(request); err != nil {
 		return nil, fmt.Errorf("ask for TLS: %w", err)
@@ -62,9 +59,6 @@ func upgrade(ctx context.Context, plain net.Conn, config *tls.Config) (*tls.Conn
 	secured := tls.Client(plain, config)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		return nil, fmt.Errorf("begin TLS: %w", err)
-	}
-	if err := plain.SetDeadline(time.Time{}); err != nil {
-		return nil, fmt.Errorf("remove the deadline: %w", err)
 	}
 	return secured, nil
 }

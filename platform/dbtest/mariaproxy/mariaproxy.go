@@ -7,12 +7,12 @@ package mariaproxy
 import (
 	"bufio"
 	"context"
-	"errors"
 	"io"
 	"net"
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -23,9 +23,9 @@ type Proxy struct {
 	wg       sync.WaitGroup
 
 	mu    sync.Mutex
-	conns map[net.Conn]struct{}
-	match string // of the statement whose reply is lost next; "" none
-	lose  bool   // the request too
+	conns []net.Conn // of both sides, those that have ended included
+	match string     // of the statement to cut next; "" none
+	lose  bool       // the request, not the reply
 	cuts  int
 }
 
@@ -40,7 +40,7 @@ func New(t testing.TB, dsn string) *Proxy {
 	if err != nil {
 		t.Fatalf("mariaproxy: %v", err)
 	}
-	p := &Proxy{listener: listener, upstream: u.Host, conns: make(map[net.Conn]struct{})}
+	p := &Proxy{listener: listener, upstream: u.Host}
 	p.wg.Go(p.accept)
 	t.Cleanup(func() {
 		_ = listener.Close()
@@ -60,7 +60,7 @@ func (p *Proxy) DSN(dsn string) string {
 	return u.String()
 }
 
-// CutReply loses the reply to the next statement that begins with text.
+// CutReply loses the reply to the next statement that begins with text, ignoring case.
 func (p *Proxy) CutReply(text string) { p.order(text, false) }
 
 // CutRequest loses the next statement that begins with text: the server never gets it, and the
@@ -70,7 +70,7 @@ func (p *Proxy) CutRequest(text string) { p.order(text, true) }
 func (p *Proxy) order(text string, lose bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.match, p.lose = text, lose
+	p.match, p.lose = strings.ToLower(text), lose
 }
 
 // Cuts returns how many statements were cut so far.
@@ -84,8 +84,8 @@ func (p *Proxy) Cuts() int {
 func (p *Proxy) Drop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for c := range p.conns {
-		_ = c.Close()
+	for _, c := range p.conns {
+		_ = c.Close() // it may have ended
 	}
 }
 
@@ -101,90 +101,72 @@ func (p *Proxy) accept() {
 			continue
 		}
 		p.mu.Lock()
-		p.conns[client], p.conns[server] = struct{}{}, struct{}{}
+		p.conns = append(p.conns, client, server)
 		p.mu.Unlock()
-		swallow := make(chan struct{}) // closed: the next reply is not passed on
-		p.wg.Go(func() { p.requests(client, server, swallow) })
-		p.wg.Go(func() { p.replies(client, server, swallow) })
+		end := func() { _, _ = client.Close(), server.Close() }
+		replies := &replies{to: client}
+		p.wg.Go(func() {
+			defer end()
+			p.relayRequests(client, server, replies)
+		})
+		p.wg.Go(func() {
+			defer end()
+			_, _ = io.Copy(replies, server)
+		})
 	}
 }
 
-func (p *Proxy) end(conns ...net.Conn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range conns {
-		_ = c.Close()
-		delete(p.conns, c)
+// replies passes the server's answers on until it is cut.
+type replies struct {
+	to  net.Conn
+	cut atomic.Bool
+}
+
+func (r *replies) Write(answer []byte) (int, error) {
+	if r.cut.Load() {
+		return 0, net.ErrClosed
 	}
+	return r.to.Write(answer) //nolint:wrapcheck // the end of the connection, which no caller reports
 }
 
 // header is the size of a packet's header: three bytes of length, one sequence number.
 const header, comQuery = 4, 3
 
-func (p *Proxy) requests(client, server net.Conn, swallow chan struct{}) {
-	defer p.end(client, server)
+// relayRequests passes on the client's packets, until the request or the reply to one is cut.
+func (p *Proxy) relayRequests(client, server net.Conn, replies *replies) {
 	from := bufio.NewReader(client)
 	for {
-		var head [header]byte
-		if _, err := io.ReadFull(from, head[:]); err != nil {
+		head, err := from.Peek(header)
+		if err != nil {
 			return
 		}
-		size := int(head[0]) | int(head[1])<<8 | int(head[2])<<16
-		packet := make([]byte, header+size)
-		copy(packet, head[:])
-		if _, err := io.ReadFull(from, packet[header:]); err != nil {
+		packet := make([]byte, header+(int(head[0])|int(head[1])<<8|int(head[2])<<16))
+		if _, err := io.ReadFull(from, packet); err != nil {
 			return
 		}
-		cut, lose := false, false
-		if head[3] == 0 && size > 0 && packet[header] == comQuery {
-			cut, lose = p.takeMatch(string(packet[header+1:]))
-		}
-		if lose {
-			return
-		}
-		if cut {
-			close(swallow)
+		if packet[3] == 0 && len(packet) > header && packet[header] == comQuery {
+			cut, lose := p.takeMatch(string(packet[header+1:]))
+			if lose {
+				return
+			}
+			if cut {
+				replies.cut.Store(true)
+			}
 		}
 		if _, err := server.Write(packet); err != nil {
-			return
-		}
-		if cut { // replies ends the connection; what the client sends until then is discarded
-			_, _ = io.Copy(io.Discard, from)
 			return
 		}
 	}
 }
 
-// takeMatch removes the plan when it fits the statement, and returns whether to lose the
-// reply (cut) or the request (lose).
+// takeMatch reports whether the statement is the one to cut, once, and whether it is to be lost itself.
 func (p *Proxy) takeMatch(statement string) (cut, lose bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.match == "" || !strings.HasPrefix(strings.ToLower(strings.TrimSpace(statement)), strings.ToLower(p.match)) {
+	if p.match == "" || !strings.HasPrefix(strings.ToLower(strings.TrimSpace(statement)), p.match) {
 		return false, false
 	}
 	p.match = ""
 	p.cuts++
 	return true, p.lose
-}
-
-func (p *Proxy) replies(client, server net.Conn, swallow <-chan struct{}) {
-	defer p.end(client, server)
-	buffer := make([]byte, 1<<16)
-	for {
-		n, err := server.Read(buffer)
-		select {
-		case <-swallow:
-			return
-		default:
-		}
-		if n > 0 {
-			if _, err := client.Write(buffer[:n]); err != nil {
-				return
-			}
-		}
-		if err != nil && !errors.Is(err, io.ErrNoProgress) {
-			return
-		}
-	}
 }

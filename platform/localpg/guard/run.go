@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -30,7 +31,10 @@ func Run(ctx context.Context, spec Spec, logFile string) error {
 }
 
 // errTaken means that the port, or the memory of the last run, belongs to another process for now.
-var errTaken = errors.New("the port is taken")
+var (
+	errTaken  = errors.New("the port is taken")
+	takenLine = regexp.MustCompile(`(?i)address already in use|pre-existing shared memory block`)
+)
 
 // logged calls run with the log file open at its end. To run's error it adds the reasons that were
 // logged meanwhile, and errTaken when that is one of them.
@@ -52,10 +56,8 @@ func logged(file string, run func(log *os.File) error) error {
 		return errors.Join(err, readErr)
 	}
 	err = fmt.Errorf("%w: %s (messages: %s)", err, reasons(string(text)), file)
-	for _, sign := range []string{"Address already in use", "pre-existing shared memory block"} {
-		if strings.Contains(string(text), sign) {
-			return fmt.Errorf("%w: %w", errTaken, err)
-		}
+	if takenLine.Match(text) {
+		return fmt.Errorf("%w: %w", errTaken, err)
 	}
 	return err
 }
