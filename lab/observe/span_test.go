@@ -1,10 +1,14 @@
 package observe
 
 import (
+	"bytes"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strconv"
@@ -12,10 +16,11 @@ import (
 	"sync"
 	"testing"
 
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
 
-	"github.com/rowlock/rowlock/lab/internal/otlp"
 	"github.com/rowlock/rowlock/platform/waittest"
 )
 
@@ -40,19 +45,17 @@ type link struct {
 
 // collector receives the spans of a test.
 type collector struct {
-	otlp.Receiver
-
 	url string
 
-	mu      sync.Mutex
-	read    int64  // the number of spans received when decoded was made
-	decoded []span // immutable
+	mu       sync.Mutex
+	exports  bytes.Buffer // as they came, headers included
+	received []span       // only appended to
 }
 
 func newCollector(t *testing.T) *collector {
 	t.Helper()
-	c := &collector{Receiver: otlp.Receiver{Keep: true}}
-	server := httptest.NewServer(&c.Receiver)
+	c := &collector{}
+	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
 	c.url = server.URL
 	return c
@@ -63,14 +66,33 @@ func (c *collector) environ() map[string]string {
 	return map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.url, "OTEL_BSP_SCHEDULE_DELAY": "50"}
 }
 
+// ServeHTTP receives an export.
+func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var export coltracepb.ExportTraceServiceRequest
+	body, err := io.ReadAll(r.Body)
+	if err = errors.Join(err, proto.Unmarshal(body, &export)); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_ = r.Header.Write(&c.exports) // a Buffer's Write does not fail
+	c.exports.Write(body)
+	c.received = append(c.received, decode(export.GetResourceSpans())...)
+}
+
+// Holds reports whether text stands anywhere in what was received.
+func (c *collector) Holds(text string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return bytes.Contains(c.exports.Bytes(), []byte(text))
+}
+
 // spans returns those received so far.
 func (c *collector) spans() []span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if n := c.Count(); n != c.read {
-		c.read, c.decoded = n, decode(c.Spans())
-	}
-	return c.decoded
+	return slices.Clip(c.received)
 }
 
 func decode(exports []*tracepb.ResourceSpans) (spans []span) {

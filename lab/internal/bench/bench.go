@@ -249,7 +249,6 @@ func (r *runner) load(ctx context.Context, d drive) (run Result, err error) {
 	if err != nil {
 		return Result{}, err
 	}
-	spansBefore := r.sink.Count()
 	watch, stop := context.WithCancel(ctx)
 	defer stop()
 	observed := make(chan Figures, 1)
@@ -262,8 +261,12 @@ func (r *runner) load(ctx context.Context, d drive) (run Result, err error) {
 	run = runOf(result, <-observed)
 	items := max(d.items, 1)
 	run.Figures[perSecond] *= float64(items)
-	if r.Trace {
-		run.Figures[spans] = float64(r.sink.Count() - spansBefore)
+	for _, replica := range driven {
+		if r.Trace {
+			sent, failed := local.Metric(ctx, replica.Admin, `rowlock_trace_spans_total{outcome="exported"}`)
+			run.Figures[spans] += sent
+			err = errors.Join(err, failed)
+		}
 	}
 	after, err := d.read(ctx)
 	if d.state != nil {
