@@ -18,7 +18,7 @@ func TestHelp(t *testing.T) {
 		"--help":               {"Usage:"},
 		"up --help":            {"--replicas", "--data", "--service", "DATABASE_URL"},
 		"with-postgres --help": {"ROWLOCK_TEST_DATABASE_URL", "Usage:"},
-		"bites --help":         {"rowlock mutation-test"},
+		"mutation-test --help": {"bites"},
 		"bench iidy --help":    {"--runs int", "(default 3)"},
 		"check --help":         {"--counts URL", "TRACEPARENT"},
 		"version":              {"rowlock "},
