@@ -112,7 +112,8 @@ func TestTurnThatDoesNotCome(t *testing.T) {
 		for _, key := range []string{"a", "b"} { // behind the key, and behind the slot
 			begin := time.Now()
 			err := b.Do(t.Context(), key, time.Second, called)
-			if !errors.Is(err, bulkhead.ErrBusy) || time.Since(begin) != time.Second {
+			if !errors.Is(err, bulkhead.ErrBusy) || time.Since(begin) != time.Second ||
+				errors.Is(err, bulkhead.ErrFull) != (key == "b") { // the caller is told which was missing
 				t.Errorf("%s: %v after %v", key, err, time.Since(begin))
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -144,31 +145,6 @@ func TestProblem(t *testing.T) {
 	if p := bulkhead.Problem(errOwn); p != nil {
 		t.Errorf("a foreign error is answered %v", p)
 	}
-}
-
-// A caller is told whether its key was taken or every slot.
-func TestKeyTakenIsToldFromAllSlotsTaken(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := bulkhead.New[string](1, nil)
-		leave := make(chan struct{})
-		held := make(chan error, 1)
-		go func() { held <- b.Do(t.Context(), "held", time.Second, func() error { <-leave; return nil }) }()
-		synctest.Wait()
-		nothing := func() error { return nil }
-		err := b.Do(t.Context(), "held", time.Second, nothing)
-		if !errors.Is(err, bulkhead.ErrBusy) || errors.Is(err, bulkhead.ErrFull) {
-			t.Errorf("the key is taken: %v", err)
-		}
-		err = b.Do(t.Context(), "free", time.Second, nothing)
-		if !errors.Is(err, bulkhead.ErrBusy) || !errors.Is(err, bulkhead.ErrFull) {
-			t.Errorf("all slots are taken: %v", err)
-		}
-		close(leave)
-		if err := <-held; err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // A caller that need not wait costs a lane and its channel, and no timer.

@@ -16,6 +16,13 @@ import (
 
 type coalescer = coalesce.Coalescer[string, add, int]
 
+// startTable starts a coalescer over a table with these rows.
+func startTable(t *testing.T, keys ...string) (*table, *coalescer) {
+	t.Helper()
+	tbl := newTable(keys...)
+	return tbl, start(t, tbl.config())
+}
+
 func start(t *testing.T, cfg coalesce.Config[string, add, int]) *coalescer {
 	t.Helper()
 	c, err := coalesce.New(cfg)
@@ -85,8 +92,7 @@ func wantLocked(t *testing.T, results ...<-chan result) {
 func TestIdleCallerDoesNotWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		tbl := newTable("a")
-		c := start(t, tbl.config())
+		_, c := startTable(t, "a")
 		begin := time.Now()
 		v, err := c.Do(t.Context(), add{id: 1, key: "a", n: 2})
 		if v != 2 || err != nil || time.Since(begin) != 0 {
@@ -95,25 +101,7 @@ func TestIdleCallerDoesNotWait(t *testing.T) {
 	})
 }
 
-func TestGroupFormsWhileAnotherRuns(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		tbl := newTable("a", "b")
-		gate := tbl.gate()
-		c := start(t, tbl.config())
-		results := send(t.Context(), c, adds(10, "a", "b")...)
-		close(gate)
-		for i, r := range results {
-			if got := <-r; got.err != nil || got.value != i/2+1 {
-				t.Errorf("caller %d got %d, %v; want %d", i, got.value, got.err, i/2+1)
-			}
-		}
-		if got := tbl.groupSizes(); !slices.Equal(got, []int{1, 9}) {
-			t.Errorf("groups of %v, want [1 9]", got)
-		}
-	})
-}
-
+// The next group forms while the first one, of a single request, runs.
 func TestGroupsKeepTheirBounds(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -122,6 +110,7 @@ func TestGroupsKeepTheirBounds(t *testing.T) {
 		want         []int
 		keys         []string
 	}{
+		{"none is reached", 0, 0, []int{1, 9}, slices.Repeat([]string{"a"}, 10)},
 		{"items", 4, 0, []int{1, 4, 4, 1}, slices.Repeat([]string{"a"}, 10)},
 		{"bytes", 0, 3, []int{1, 3, 3, 3}, slices.Repeat([]string{"a"}, 10)},
 		{"a request above the bytes goes alone", 0, 3, []int{1, 1, 2}, []string{"a", "long-key", "a", "a"}},
@@ -168,9 +157,8 @@ func TestFullQueueRefuses(t *testing.T) {
 func TestCallersContextEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		tbl := newTable("a")
+		tbl, c := startTable(t, "a")
 		gate := tbl.gate()
-		c := start(t, tbl.config())
 		ctx, cancel := context.WithCancel(t.Context())
 		results := send(ctx, c, add{id: 1, key: "a", n: 1}, add{id: 2, key: "a", n: 10})
 		cancel()
@@ -193,32 +181,20 @@ func TestCallersContextEnds(t *testing.T) {
 func TestBadRequestFailsAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		tbl := newTable("a")
+		tbl, c := startTable(t, "a")
 		gate := tbl.gate()
-		c := start(t, tbl.config())
 		requests := adds(8, "a")
-		requests[5].n = -1
+		requests[5].n, requests[6].key = -1, "missing" // a missing row is not a locked one
 		results := send(t.Context(), c, requests...)
 		close(gate)
 		for i, r := range results {
 			got := <-r
-			if bad := errors.Is(got.err, errBad); bad != (i == 5) || (!bad && got.err != nil) {
-				t.Errorf("caller %d got %v", i, got.err)
+			if want := map[int]error{5: errBad, 6: errMissing}[i]; !errors.Is(got.err, want) {
+				t.Errorf("caller %d got %v, want %v", i, got.err, want)
 			}
 		}
-		if tbl.value("a") != 7 {
-			t.Errorf("value %d, want 7", tbl.value("a"))
-		}
-	})
-}
-
-func TestMissingRowIsNotALockedOne(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		tbl := newTable("a")
-		c := start(t, tbl.config())
-		if _, err := c.Do(t.Context(), add{id: 1, key: "ghost", n: 1}); !errors.Is(err, errMissing) {
-			t.Errorf("got %v, want errMissing", err)
+		if tbl.value("a") != 6 {
+			t.Errorf("value %d, want 6", tbl.value("a"))
 		}
 	})
 }
@@ -249,10 +225,9 @@ func TestBrokenRunIsUnknown(t *testing.T) {
 func TestCloseFinishesWhatWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		tbl := newTable("a", "b")
+		tbl, c := startTable(t, "a", "b")
 		tbl.hold("b")
 		tbl.before = func([]add) { time.Sleep(time.Millisecond) }
-		c := start(t, tbl.config())
 		results := send(t.Context(), c, adds(20, "a", "b")...)
 		time.AfterFunc(time.Second, func() { tbl.free("b") })
 		if err := c.Close(t.Context()); err != nil {
@@ -271,9 +246,8 @@ func TestCloseFinishesWhatWaits(t *testing.T) {
 func TestCloseGivesUpWithItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		tbl := newTable("a")
+		tbl, c := startTable(t, "a")
 		tbl.hold("a")
-		c := start(t, tbl.config())
 		r := doAsync(t.Context(), c, add{id: 1, key: "a", n: 1})
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

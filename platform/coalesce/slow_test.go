@@ -20,9 +20,8 @@ func TestHeldRowDelaysOnlyItsOwnCallers(t *testing.T) {
 		for i := range 10 {
 			keys = append(keys, fmt.Sprintf("k%d", i))
 		}
-		tbl := newTable(keys...)
+		tbl, c := startTable(t, keys...)
 		tbl.before = func([]add) { time.Sleep(time.Millisecond) } // a statement takes a while
-		c := start(t, tbl.config())
 		tbl.hold("held")
 		time.AfterFunc(2*time.Second, func() { tbl.free("held") })
 
@@ -50,8 +49,7 @@ func TestHeldRowDelaysOnlyItsOwnCallers(t *testing.T) {
 func TestRowHeldForTooLong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		tbl := newTable("held", "also held")
-		c := start(t, tbl.config())
+		tbl, c := startTable(t, "held", "also held")
 		tbl.hold("held")
 		tbl.hold("also held")
 		a := doAsync(t.Context(), c, add{id: 1, key: "held", n: 1})
@@ -76,24 +74,6 @@ func TestRowHeldForTooLong(t *testing.T) {
 	})
 }
 
-func TestFreedRowIsNotDelayedByTheNextHeldOne(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		tbl := newTable("freed soon", "held on")
-		c := start(t, tbl.config())
-		tbl.hold("freed soon")
-		tbl.hold("held on")
-		soon := doAsync(t.Context(), c, add{id: 1, key: "freed soon", n: 1})
-		on := doAsync(t.Context(), c, add{id: 2, key: "held on", n: 1})
-		time.AfterFunc(1500*time.Millisecond, func() { tbl.free("freed soon") })
-		if got := <-soon; got.err != nil || got.after > 2500*time.Millisecond {
-			t.Errorf("freed row: %v after %v", got.err, got.after)
-		}
-		wantLocked(t, on)
-		tbl.free("held on")
-	})
-}
-
 // A caller whose context ends while its statement waits for the lock gets ErrUnknown;
 // nothing was applied then, and nothing is applied later.
 func TestContextEndsWhileTheRowIsLocked(t *testing.T) {
@@ -105,8 +85,7 @@ func TestContextEndsWhileTheRowIsLocked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				tbl := newTable("held")
-				c := start(t, tbl.config())
+				tbl, c := startTable(t, "held")
 				tbl.hold("held")
 				ctx, cancel := context.WithTimeout(t.Context(), timeout)
 				defer cancel()
@@ -130,10 +109,9 @@ func TestContextEndsWhileTheRowIsLocked(t *testing.T) {
 func TestWaitsForAHeldRowGrow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		tbl := newTable("held")
+		tbl, c := startTable(t, "held")
 		statements := 0
 		tbl.before = func([]add) { statements++ }
-		c := start(t, tbl.config())
 		tbl.hold("held")
 		wantLocked(t, doAsync(t.Context(), c, add{id: 1, key: "held", n: 1}))
 		// 50 ms and the skip, then 50, 100, 200, 400, 800 ms, 1 s, 1 s, 1 s and the rest.
@@ -195,8 +173,7 @@ func TestSlowLaneKeepsTheOrderOfArrival(t *testing.T) {
 func TestBadRequestInTheSlowLaneFailsAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		tbl := newTable("x", "y")
-		c := start(t, tbl.config())
+		tbl, c := startTable(t, "x", "y")
 		tbl.hold("x")
 		tbl.hold("y")
 		var good []<-chan result
@@ -245,9 +222,8 @@ func TestLockedTableIsWaitedForInTheSlowLane(t *testing.T) {
 func TestHotKeyLeavesTheSlowLane(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		tbl := newTable("hot", "stuck")
+		tbl, c := startTable(t, "hot", "stuck")
 		tbl.before = func([]add) { time.Sleep(3 * time.Millisecond) }
-		c := start(t, tbl.config())
 		tbl.hold("hot")
 		tbl.hold("stuck")
 		stuck := doAsync(t.Context(), c, add{id: 1_000_000, key: "stuck", n: 1})

@@ -128,92 +128,81 @@ func TestLinksAreBounded(t *testing.T) {
 	})
 }
 
-func TestGroupsOutcomeIsRecorded(t *testing.T) {
+// Each run of a group is a span that says how it ended, and how many rows it left to the
+// next run because they were locked. Only a failure sets the error status, without a text.
+func TestOutcomeOfARunIsRecorded(t *testing.T) {
 	t.Parallel()
+	type run struct {
+		err    error
+		locked string // the key of the locked rows
+		panics bool
+	}
 	for name, c := range map[string]struct {
-		errs     []error // of one run after the other
+		group    []add
+		runs     []run
 		outcomes []string
 	}{
-		"failure": {[]error{errors.New("s3cret")}, []string{"error"}},
-		"lock":    {[]error{coalesce.ErrLockWait, nil}, []string{"lock_wait", "done"}},
-		"panic":   {[]error{nil}, []string{"error"}},
+		"failure": {adds(1, "a"), []run{{err: errors.New("s3cret")}}, []string{"error"}},
+		"panic":   {adds(1, "a"), []run{{panics: true}}, []string{"error"}},
+		"one of two rows is locked": {
+			adds(3, "a", "b"), []run{{err: coalesce.ErrLockWait}, {locked: "a"}, {}},
+			[]string{"lock_wait", "partial 2", "done"},
+		},
+		"the only row is locked": {
+			adds(1, "a"), []run{{err: coalesce.ErrLockWait}, {locked: "a"}, {}}, []string{"lock_wait", "locked 1", "done"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			provider, spans := recording()
-			tbl := newTable("a")
-			cfg := tbl.config()
-			cfg.Name, cfg.TracerProvider = "test", provider
-			runs := 0
-			cfg.Run = func(context.Context, coalesce.Pass, []add) ([]coalesce.Answer[int], error) {
-				if name == "panic" {
-					panic("s3cret")
+			synctest.Test(t, func(t *testing.T) {
+				provider, spans := recording()
+				cfg := newTable().config()
+				cfg.TracerProvider = provider
+				gate := make(chan struct{})
+				runs := c.runs
+				cfg.Run = func(_ context.Context, _ coalesce.Pass, group []add) ([]coalesce.Answer[int], error) {
+					answers := make([]coalesce.Answer[int], len(group))
+					if group[0].key == "first" { // the others gather behind it
+						<-gate
+						return answers, nil
+					}
+					now := runs[0]
+					runs = runs[1:]
+					if now.panics {
+						panic("s3cret")
+					}
+					for i, q := range group {
+						answers[i].Locked = q.key == now.locked
+					}
+					return answers, now.err
 				}
-				err := c.errs[runs]
-				runs++
-				return make([]coalesce.Answer[int], 1), err
-			}
-			ctx, request := provider.Tracer("test").Start(t.Context(), "request")
-			_, _ = start(t, cfg).Do(ctx, add{key: "a", n: 1}) // the spans are what is looked at
-			request.End()
-			var outcomes []string
-			for _, b := range batches(spans) {
-				outcome, _ := valueOf(b, "rowlock.batch.outcome").(string)
-				outcomes = append(outcomes, outcome)
-				if (b.Status().Code == codes.Error) != (outcome == "error") || b.Status().Description != "" ||
-					len(b.Events()) != 0 {
-					t.Errorf("%s: status %v, events %v", outcome, b.Status(), b.Events())
+				coalescer := start(t, cfg)
+				first := send(t.Context(), coalescer, add{key: "first"})
+				ctx, request := provider.Tracer("test").Start(t.Context(), "request")
+				results := send(ctx, coalescer, c.group...)
+				close(gate)
+				for _, r := range append(first, results...) {
+					<-r // the spans are what is looked at
 				}
-			}
-			if !slices.Equal(outcomes, c.outcomes) {
-				t.Errorf("outcomes %q, want %q", outcomes, c.outcomes)
-			}
+				request.End()
+				var outcomes []string
+				for _, b := range batches(spans) {
+					outcome := fmt.Sprint(valueOf(b, "rowlock.batch.outcome"))
+					if locked := valueOf(b, "rowlock.batch.locked"); locked != nil {
+						outcome += fmt.Sprint(" ", locked)
+					}
+					outcomes = append(outcomes, outcome)
+					if (b.Status().Code == codes.Error) != (outcome == "error") || b.Status().Description != "" ||
+						len(b.Events()) != 0 {
+						t.Errorf("%s: status %v, events %v", outcome, b.Status(), b.Events())
+					}
+				}
+				if !slices.Equal(outcomes, c.outcomes) {
+					t.Errorf("outcomes %q, want %q", outcomes, c.outcomes)
+				}
+			})
 		})
 	}
-}
-
-// A pass that leaves rows to the next one because they are locked says so, and how many.
-func TestLockedRowsAreRecorded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		provider, spans := recording()
-		cfg := newTable("a", "b").config()
-		cfg.Name, cfg.TracerProvider = "test", provider
-		var gate chan struct{}
-		runs := 0
-		cfg.Run = func(_ context.Context, pass coalesce.Pass, group []add) ([]coalesce.Answer[int], error) {
-			answers := make([]coalesce.Answer[int], len(group))
-			runs++
-			switch {
-			case runs == 1: // until the rest has come
-				<-gate
-			case runs == 2:
-				return nil, coalesce.ErrLockWait
-			case pass.SkipLocked:
-				for i, a := range group {
-					answers[i].Locked = a.key == "a"
-				}
-			}
-			return answers, nil
-		}
-		c := start(t, cfg)
-		ctx, request := provider.Tracer("test").Start(t.Context(), "request")
-		for _, requests := range [][]add{adds(3, "a", "b"), adds(1, "a")} {
-			gate, runs = make(chan struct{}), 0
-			results := append(send(t.Context(), c, add{key: "c", n: 1}), send(ctx, c, requests...)...)
-			close(gate)
-			wantAll(t, results...)
-		}
-		request.End()
-		var got []string
-		for _, b := range batches(spans) {
-			got = append(got, fmt.Sprint(valueOf(b, "rowlock.batch.outcome"), valueOf(b, "rowlock.batch.locked")))
-		}
-		want := []string{"lock_wait<nil>", "partial2", "done<nil>", "lock_wait<nil>", "locked1", "done<nil>"}
-		if !slices.Equal(got, want) {
-			t.Errorf("outcomes %q, want %q", got, want)
-		}
-	})
 }
 
 // callAllocs is what a request alone in its group cost before there was tracing:

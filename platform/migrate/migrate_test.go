@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -58,6 +59,26 @@ func wantComplete(t *testing.T, db *sqlx.DB) {
 	scan(t, db, `SELECT count(*) FROM shop.item`, &seeds)
 	if rows != 4 || versions != 4 || seeds != 1 { // goose's version 0 and three files
 		t.Fatalf("the history has %d rows of %d versions, the table %d seeds; want 4, 4, 1", rows, versions, seeds)
+	}
+}
+
+func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
+
+// Ten replicas start at once on an empty database, directly and through PgBouncer in
+// transaction mode, where a session lock would stay with a server connection.
+func TestReplicasStartTogether(t *testing.T) {
+	t.Parallel()
+	for round := range 8 {
+		direct := dbtest.Empty(t)
+		dsn := direct
+		if round%4 == 0 {
+			dsn = dbtest.PgBouncer(t, direct, 4)
+		}
+		err := waittest.Together(10, func(int) error { return migrate.Up(t.Context(), dsn, source(), quiet()) })
+		if err != nil {
+			t.Error(err)
+		}
+		wantComplete(t, apptest.Open(t, direct))
 	}
 }
 

@@ -1,0 +1,90 @@
+package migrate_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
+	"github.com/rowlock/rowlock/platform/migrate"
+	"github.com/rowlock/rowlock/platform/waittest"
+)
+
+// The network takes a statement and brings no answer. What
+// only looks gives up and is tried again, as after a refused connection.
+func TestSilentNetwork(t *testing.T) {
+	t.Parallel()
+	for name, statement := range map[string]string{
+		"looking for the history": "FROM pg_tables",
+		"taking the lock":         "pg_try_advisory_xact_lock",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := dbtest.Empty(t)
+			proxy := faultproxy.New(t, url)
+			proxy.Cut(faultproxy.AfterStatement, faultproxy.Hang, faultproxy.Matching(statement))
+			logs := new(apptest.Log)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			if err := migrate.Up(ctx, proxy.DSN(url), source(), slog.New(slog.NewTextHandler(logs, nil))); err != nil {
+				t.Fatal(err)
+			}
+			if got := logs.String(); proxy.Cuts() != 1 || !strings.Contains(got, "did not answer within 5s") {
+				t.Errorf("%d cuts, log %s", proxy.Cuts(), got)
+			}
+			wantComplete(t, apptest.Open(t, url))
+		})
+	}
+}
+
+// A process that is asked to stop, or killed, while a migration runs: the migration is
+// rolled back, the lock is free, and the next process finishes.
+func TestEndInTheMiddle(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*faultproxy.Proxy){
+		"asked to stop": func(*faultproxy.Proxy) {},
+		"killed":        func(p *faultproxy.Proxy) { p.Refuse(); p.Drop(faultproxy.RST) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := dbtest.Empty(t)
+			db := apptest.Open(t, url)
+			proxy := faultproxy.New(t, url)
+			apptest.Execute(t, db, `CREATE SCHEMA shop`)
+			tx, err := db.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The name of the first table is taken by a transaction that has not ended, so that the
+			// migration waits in the middle, holding the lock.
+			if _, err = tx.ExecContext(t.Context(), `CREATE TABLE shop.item ()`); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			done := make(chan error, 1)
+			go func() { done <- migrate.Up(ctx, proxy.DSN(url), source(), quiet()) }()
+			waittest.Eventually(t, "the migration runs", func() bool {
+				var n int
+				scan(t, db, `SELECT count(*) FROM pg_stat_activity
+					WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0`, &n)
+				return n > 0
+			})
+			end(proxy)
+			cancel()
+			if err := <-done; !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v", err)
+			}
+			if err = tx.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+			up(t, url, source())
+			wantComplete(t, db)
+		})
+	}
+}
