@@ -2,47 +2,34 @@ package coalesce
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// metrics holds one coalescer's children of the shared vectors, looked up once and not
-// for each request.
+// metrics are those of one coalescer, labelled with its name.
 type metrics struct {
-	size    prometheus.Observer
-	wait    prometheus.Observer
+	size    prometheus.Histogram
+	wait    prometheus.Histogram
 	queue   prometheus.Gauge
 	slow    prometheus.Gauge
 	gaveUp  prometheus.Counter
 	refused prometheus.Counter
 }
 
-// newMetrics registers the vectors, or uses those that another coalescer of the process
-// has registered, and returns their children for name.
+// newMetrics registers the metrics with reg, which may be nil.
 func newMetrics(reg prometheus.Registerer, name string) (*metrics, error) {
-	if reg == nil {
-		reg = prometheus.NewRegistry()
-	}
-	var err error
-	fail := func(failure error) {
-		if err == nil {
-			err = failure
-		}
-	}
-	labels := []string{"coalescer"}
-	histogram := func(metric, help string, buckets []float64) prometheus.Observer {
-		opts := prometheus.HistogramOpts{Name: metric, Help: help, Buckets: buckets}
-		return register(reg, prometheus.NewHistogramVec(opts, labels), fail).WithLabelValues(name)
+	labels := prometheus.Labels{"coalescer": name}
+	histogram := func(metric, help string, buckets ...float64) prometheus.Histogram {
+		return prometheus.NewHistogram(
+			prometheus.HistogramOpts{Name: metric, Help: help, ConstLabels: labels, Buckets: buckets})
 	}
 	gauge := func(metric, help string) prometheus.Gauge {
-		opts := prometheus.GaugeOpts{Name: metric, Help: help}
-		return register(reg, prometheus.NewGaugeVec(opts, labels), fail).WithLabelValues(name)
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: metric, Help: help, ConstLabels: labels})
 	}
 	counter := func(metric, help string) prometheus.Counter {
-		opts := prometheus.CounterOpts{Name: metric, Help: help}
-		return register(reg, prometheus.NewCounterVec(opts, labels), fail).WithLabelValues(name)
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: metric, Help: help, ConstLabels: labels})
 	}
 	m := &metrics{
 		size: histogram("rowlock_coalesce_batch_size", "Requests carried by one statement.",
-			[]float64{1, 2, 5, 10, 20, 50, 100, 200, 500}),
+			1, 2, 5, 10, 20, 50, 100, 200, 500),
 		wait: histogram("rowlock_coalesce_wait_seconds", "Time from a request's arrival until its statement was sent.",
-			[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}),
+			.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5),
 		queue: gauge("rowlock_coalesce_queue_length", "Requests that wait to be sent."),
 		slow: gauge("rowlock_coalesce_slow_keys",
 			"Keys whose row is locked by another transaction and that have a lane of their own."),
@@ -50,18 +37,13 @@ func newMetrics(reg prometheus.Registerer, name string) (*metrics, error) {
 			"Requests refused because their row stayed locked for the whole lock timeout."),
 		refused: counter("rowlock_coalesce_queue_full_total", "Requests refused because the queue was full."),
 	}
-	return m, err
-}
-
-// register registers vec, or returns the registered vector of the same name. It calls
-// fail for any other failure.
-func register[V prometheus.Collector](reg prometheus.Registerer, vec V, fail func(error)) V {
-	failure := reg.Register(vec)
-	if old, ok := failure.(prometheus.AlreadyRegisteredError); ok { //nolint:errorlint // returned unwrapped, as documented
-		if v, same := old.ExistingCollector.(V); same {
-			return v
+	if reg == nil {
+		return m, nil
+	}
+	for _, c := range []prometheus.Collector{m.size, m.wait, m.queue, m.slow, m.gaveUp, m.refused} {
+		if err := reg.Register(c); err != nil {
+			return nil, err //nolint:wrapcheck // New wraps it
 		}
 	}
-	fail(failure)
-	return vec
+	return m, nil
 }

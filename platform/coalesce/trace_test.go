@@ -145,11 +145,14 @@ func TestOutcomeOfARunIsRecorded(t *testing.T) {
 		"failure": {adds(1, "a"), []run{{err: errors.New("s3cret")}}, []string{"error"}},
 		"panic":   {adds(1, "a"), []run{{panics: true}}, []string{"error"}},
 		"one of two rows is locked": {
-			adds(3, "a", "b"), []run{{err: coalesce.ErrLockWait}, {locked: "a"}, {}},
+			adds(3, "a", "b"),
+			[]run{{err: coalesce.ErrLockWait}, {locked: "a"}, {}},
 			[]string{"lock_wait", "partial 2", "done"},
 		},
 		"the only row is locked": {
-			adds(1, "a"), []run{{err: coalesce.ErrLockWait}, {locked: "a"}, {}}, []string{"lock_wait", "locked 1", "done"},
+			adds(1, "a"),
+			[]run{{err: coalesce.ErrLockWait}, {locked: "a"}, {}},
+			[]string{"lock_wait", "locked 1", "done"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
