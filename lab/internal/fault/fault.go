@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -20,7 +19,6 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/dbtest/pgbouncer"
-	"github.com/rowlock/rowlock/platform/localpg"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
@@ -107,12 +105,18 @@ func (t *Target) count(a Action, n int) {
 	t.done[a] += n
 }
 
+// Server is a database server that can be killed and started again.
+type Server interface {
+	Kill() error
+	Restart(ctx context.Context) error
+}
+
 // Injector injects faults into services that share one PostgreSQL server.
 type Injector struct {
 	// DB is the services' database, by a role that administers theirs.
 	DB *sqldb.DB
-	// Server is restarted by RestartDB.
-	Server *localpg.Server
+	// Servers are restarted by RestartDB.
+	Servers []Server
 	// Pooler is restarted by RestartPool; nil when there is none.
 	Pooler *pgbouncer.Pooler
 }
@@ -129,7 +133,7 @@ func (in *Injector) Inject(ctx context.Context, e Event, targets []*Target) erro
 	})
 	switch {
 	case err == nil && e.Action == RestartDB:
-		return in.restartServers(ctx, targets)
+		return each(in.Servers, func(s Server) error { return errors.Join(s.Kill(), s.Restart(ctx)) })
 	case err == nil && e.Action == RestartPool:
 		return in.Pooler.Restart(ctx)
 	}
@@ -209,28 +213,6 @@ func (t *Target) signal(e Event, end func(*local.Replica) error) {
 	if t.Workers != nil {
 		_ = end(pick(t.Workers, e)) // as above
 	}
-}
-
-// restartServers kills and restarts every server that a target is on.
-func (in *Injector) restartServers(ctx context.Context, targets []*Target) error {
-	type server interface {
-		Kill() error
-		Restart(ctx context.Context) error
-	}
-	servers := map[server]bool{}
-	for _, t := range targets {
-		if t.Maria != nil {
-			servers[t.Maria.Server] = true
-		} else {
-			servers[in.Server] = true
-		}
-	}
-	return each(slices.Collect(maps.Keys(servers)), func(s server) error {
-		if err := s.Kill(); err != nil {
-			return err
-		}
-		return s.Restart(ctx)
-	})
 }
 
 // terminateBackend ends one of the service's connections, one at work if there is any.

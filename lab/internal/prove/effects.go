@@ -23,24 +23,13 @@ func check(name string, ok bool, format string, args ...any) Check {
 	return Check{Name: name, OK: ok, Detail: fmt.Sprintf(format, args...)}
 }
 
-// failed returns the first check that does not hold, of the effects alone if so asked;
-// nil when all hold.
-func failed(checks []Check, effects bool) *Check {
-	for i := range checks {
-		if !checks[i].OK && (checks[i].Effect || !effects) {
-			return &checks[i]
-		}
-	}
-	return nil
-}
-
 // effect demands that something was seen in a service's window at least so many times.
 type effect struct {
 	name  string
 	least int
 }
 
-// The effects that are no actions and no signs.
+// The effects that are no actions and no signs of a service.
 const (
 	load           = "load"
 	outcomeUnknown = "outcome unknown"

@@ -1,6 +1,9 @@
 package prove
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // Mutant describes a known mistake that a build tag builds into a service.
 type Mutant struct {
@@ -20,7 +23,7 @@ func mutant(tag, what, window string, checks ...string) Mutant {
 
 // Mutants returns the mistakes that the proof must find.
 func Mutants() (all []Mutant) {
-	for _, name := range Provable() {
+	for _, name := range slices.Sorted(maps.Keys(kinds)) {
 		all = append(all, kinds[name].mutants...)
 	}
 	return all

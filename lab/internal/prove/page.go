@@ -31,19 +31,6 @@ func (r *Report) WritePage(out io.Writer) error {
 	return nil
 }
 
-// Services returns the names of the services in the order of their first window.
-func (r *Report) Services() []string {
-	var names []string
-	for _, w := range r.Windows {
-		for _, s := range w.Services {
-			if !slices.Contains(names, s.Service) {
-				names = append(names, s.Service)
-			}
-		}
-	}
-	return names
-}
-
 // Of returns what the window found of a service; nil where it took no part.
 func (w *WindowResult) Of(name string) *ServiceResult {
 	i := slices.IndexFunc(w.Services, func(s ServiceResult) bool { return s.Service == name })

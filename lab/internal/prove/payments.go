@@ -240,8 +240,7 @@ func (w *payments) check(ctx context.Context, f *findings) {
 	lost := f.count(ctx, `SELECT count(*) FROM unnest($1::text[]) AS answered (id)
 		WHERE NOT EXISTS (SELECT FROM payments.payments p WHERE p.id::text = answered.id)`, pq.Array(acknowledged))
 	f.histories(paymentModel())
-	f.answers()
-	f.refusals(api.ErrKeyConflict)
+	f.answers(api.ErrKeyConflict)
 	f.addf("one charge", lost+rows.Early+rows.Unpaid+rows.Orphans == 0, "acknowledged and lost %d, "+
 		"paid twice within a life %d, paid without a charge %d, charges without a payment %d",
 		lost, rows.Early, rows.Unpaid, rows.Orphans)

@@ -17,6 +17,7 @@ import (
 type Report struct {
 	Seed     uint64          `json:"seed"`
 	Replicas int             `json:"replicas"`
+	Services []string        `json:"services"`
 	Started  time.Time       `json:"started"`
 	Took     time.Duration   `json:"took_ns"`
 	Windows  []*WindowResult `json:"windows"`
@@ -34,19 +35,14 @@ type Report struct {
 type WindowResult struct {
 	Window
 
-	From     time.Duration   `json:"from_ns"` // since the run's start
-	To       time.Duration   `json:"to_ns"`
 	Services []ServiceResult `json:"services"`
 	// Checks are those of the window as a whole.
 	Checks []Check `json:"checks,omitempty"`
-	// Repeated says that the first try had no effect and this is the second.
-	Repeated bool `json:"repeated,omitempty"`
 }
 
 // ServiceResult holds the result of one window for one service.
 type ServiceResult struct {
 	Service    string               `json:"service"`
-	Ops        int                  `json:"ops"`
 	OK         int                  `json:"ok"`
 	Refused    int                  `json:"refused"`
 	NotApplied int                  `json:"not_applied"`
@@ -64,14 +60,21 @@ type ServiceResult struct {
 }
 
 // Failed returns the first check that fails; nil when all hold.
-func (r *ServiceResult) Failed() *Check { return failed(r.Checks, false) }
+func (r *ServiceResult) Failed() *Check {
+	for i := range r.Checks {
+		if !r.Checks[i].OK {
+			return &r.Checks[i]
+		}
+	}
+	return nil
+}
 
 // summarize counts the operations and measures their times.
 func (r *ServiceResult) summarize(ops []history.Op) {
 	counts := map[services.Outcome]*int{
 		history.OK: &r.OK, history.Refused: &r.Refused, history.NotApplied: &r.NotApplied, history.Unknown: &r.Unknown,
 	}
-	r.Ops, r.Codes = len(ops), map[string]int{}
+	r.Codes = map[string]int{}
 	all := make([]time.Duration, 0, len(ops))
 	for _, op := range ops {
 		*counts[op.Outcome]++
@@ -90,21 +93,6 @@ func quantile(times []time.Duration, q float64) time.Duration {
 	}
 	slices.Sort(times)
 	return times[min(int(q*float64(len(times))), len(times)-1)]
-}
-
-// Failed reports whether a check of a service fails.
-func (w *WindowResult) Failed() bool {
-	return slices.ContainsFunc(w.Services, func(s ServiceResult) bool { return s.Failed() != nil })
-}
-
-// missed names the first effect that was not seen; "" when the fault had all of them.
-func (w *WindowResult) missed() string {
-	for _, r := range w.Services {
-		if one := failed(r.Checks, true); one != nil {
-			return r.Service + ": " + one.Name + ": " + one.Detail
-		}
-	}
-	return ""
 }
 
 // Failure names a check that does not hold.
@@ -132,25 +120,42 @@ func (f Failure) String() string {
 // deadlocks names a check of the window without faults.
 const deadlocks = "deadlocks"
 
+// failures lists the checks that fail.
+func failures(window, service string, checks ...Check) (all []Failure) {
+	for _, one := range checks {
+		if !one.OK {
+			all = append(all, Failure{one, window, service})
+		}
+	}
+	return all
+}
+
+// Failures lists what does not hold in the window.
+func (w *WindowResult) Failures() (all []Failure) {
+	for _, s := range w.Services {
+		all = append(all, failures(w.Name, s.Service, s.Checks...)...)
+	}
+	return append(all, failures(w.Name, "", w.Checks...)...)
+}
+
+// missed names the first effect that was not seen; "" when the fault had all of them.
+func (w *WindowResult) missed() string {
+	for _, f := range w.Failures() {
+		if f.Effect {
+			return f.String()
+		}
+	}
+	return ""
+}
+
 // Failures lists what does not hold; when there is none, everything was proven.
 func (r *Report) Failures() (all []Failure) {
-	look := func(window, service string, checks ...Check) {
-		for _, one := range checks {
-			if !one.OK {
-				all = append(all, Failure{one, window, service})
-			}
-		}
-	}
 	for _, w := range r.Windows {
-		for _, s := range w.Services {
-			look(w.Name, s.Service, s.Checks...)
-		}
-		look(w.Name, "", w.Checks...)
+		all = append(all, w.Failures()...)
 	}
-	look("after the run", "", r.After...)
-	look(theRun, "", check("ended early", r.Broken == "", "%s", r.Broken))
-	look(theRun, "", check("windows", len(r.Windows) > 0, "none was run"))
-	return all
+	all = append(all, failures("after the run", "", r.After...)...)
+	return append(all, failures(theRun, "",
+		check("ended early", r.Broken == "", "%s", r.Broken), check("windows", len(r.Windows) > 0, "none was run"))...)
 }
 
 // lines returns a line for each service of the window.

@@ -18,7 +18,7 @@ func proven(t *testing.T, window string) *Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &WindowResult{Window: windows[0], To: l}
+	w := &WindowResult{Window: windows[0]}
 	s := ServiceResult{Service: "counts", Done: map[fault.Action]int{fault.Kill: 1}}
 	ops := []history.Op{{Outcome: history.Unknown, Code: "lost", Call: time.Second, Return: 2 * time.Second}}
 	for i := range 200 {
@@ -120,6 +120,7 @@ func TestPage(t *testing.T) {
 			r.Windows[0].Services[0].Checks[0] = check(linearizable, false, "<b>key</b>")
 			want[0] = "1 of the checks failed."
 		}
+		r.Services = []string{"counts", "events"}
 		r.Windows = append(r.Windows, &WindowResult{Services: []ServiceResult{{Service: "events"}}})
 		var page strings.Builder
 		if err := r.WritePage(&page); err != nil {

@@ -96,7 +96,10 @@ func newRig(ctx context.Context, sys System) (*rig, error) {
 	if err != nil {
 		return nil, errors.New("the administrator's URL of the database cannot be used") // err may repeat the password
 	}
-	r := &rig{system: sys, injector: &fault.Injector{DB: db, Server: sys.Server}}
+	r := &rig{system: sys, injector: &fault.Injector{DB: db}}
+	if sys.Server != nil {
+		r.injector.Servers = []fault.Server{sys.Server}
+	}
 	for _, service := range sys.Services {
 		s, err := r.newSubject(ctx, service)
 		if err != nil {
@@ -119,6 +122,7 @@ func (r *rig) newSubject(ctx context.Context, service Service) (*subject, error)
 	}
 	if s.Maria != nil {
 		s.db = s.Maria.DB
+		r.injector.Servers = append(r.injector.Servers, s.Maria.Server)
 	} else if s.Proxy, err = faultproxy.Start(u.Host, r.system.TLS); err != nil {
 		return nil, err
 	}

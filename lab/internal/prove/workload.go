@@ -3,7 +3,6 @@ package prove
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -46,9 +45,6 @@ func register(name string, k kind) bool { //nolint:unparam // it stands in the d
 	kinds[name] = k
 	return true
 }
-
-// Provable lists the services that there is a workload of.
-func Provable() []string { return slices.Sorted(maps.Keys(kinds)) }
 
 // clients do what the clients of one service do in one window, and check what came of it.
 type clients interface {
@@ -132,30 +128,17 @@ func (f *findings) histories(model porcupine.Model) {
 	f.checks = append(f.checks, Check{Name: linearizable, OK: ok, Detail: detail, Picture: picture})
 }
 
-// answers demands that no operation ended in a way, or with a code, for which the
-// clients' requests give no cause.
-func (f *findings) answers(never ...services.Outcome) {
+// answers demands that no operation ended with a code for which the clients' requests give
+// no cause. They give cause for those refusals alone.
+func (f *findings) answers(refusals ...rowlock.Code) {
 	codes := map[string]int{}
 	for _, op := range f.ops {
 		bad := op.Code == string(rowlock.ErrInternal) || op.Code == string(rowlock.ErrBadAnswer)
-		if bad || slices.Contains(never, op.Outcome) {
+		if bad || op.Outcome == history.Refused && !slices.Contains(refusals, rowlock.Code(op.Code)) {
 			codes[op.Code]++
 		}
 	}
 	f.addf("answers", len(codes) == 0, "%d operations, answers without cause: %v", len(f.ops), codes)
-}
-
-// refusals demands that the only cause of a refusal is the one that the clients'
-// requests give.
-func (f *findings) refusals(cause rowlock.Code) {
-	codes := map[string]int{}
-	for _, op := range f.ops {
-		if op.Outcome == history.Refused {
-			codes[op.Code]++
-		}
-	}
-	_, asked := codes[string(cause)]
-	f.addf("refusals", len(codes) == 0 || asked && len(codes) == 1, "%v", codes)
 }
 
 // get reads a row of the service's database.
