@@ -90,7 +90,7 @@ func (m mutationTest) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sound, err := m.prove(ctx, names, "none", proof{windows: schedule})
+	sound, err := m.prove(ctx, names, "none", &proof{proveOptions: proveOptions{Setup: prove.Setup{Windows: schedule}}})
 	if sound == nil || ctx.Err() != nil {
 		return err
 	}
@@ -121,16 +121,16 @@ func (m mutationTest) test(
 	if err != nil {
 		return nil, 0, err
 	}
-	run := proof{binaries: map[string]string{mutant.Service: binary}}
+	run := &proof{binaries: map[string]string{mutant.Service: binary}}
 	for i := range uint64(mutantTimeout / mutantWindow) {
 		again, err := prove.Schedule(m.seed+i, mutantWindow, []string{mutant.Window})
 		if err != nil {
 			return nil, 0, err
 		}
-		run.windows = append(run.windows, again...)
+		run.Windows = append(run.Windows, again...)
 	}
 	begin := time.Now()
-	run.enough = func(r *prove.Report) bool {
+	run.Enough = func(r *prove.Report) bool {
 		if took = time.Since(begin); took <= mutantTimeout {
 			found = mutant.FoundBy(r)
 		}
@@ -141,18 +141,18 @@ func (m mutationTest) test(
 }
 
 // prove runs the proof of the named services, and saves the report in the folder of that name.
-func (m mutationTest) prove(ctx context.Context, names []string, folder string, run proof) (*prove.Report, error) {
+func (m mutationTest) prove(ctx context.Context, names []string, folder string, run *proof) (*prove.Report, error) {
 	chosen, err := choose(names)
 	if err != nil {
 		return nil, err
 	}
-	run.process = m.process
-	run.options = proveOptions{services: chosen, replicas: 3, clients: 8, seed: m.seed, out: filepath.Join(m.dir, folder)}
+	run.process, run.chosen = m.process, chosen
+	run.Replicas, run.Clients, run.Seed, run.Out = 3, 8, m.seed, filepath.Join(m.dir, folder)
 	report, err := run.run(ctx)
 	if report == nil {
 		return nil, err
 	}
-	return report, errors.Join(err, saveProof(report, run.options.out, process{stdout: io.Discard}))
+	return report, errors.Join(err, saveProof(report, run.Out, process{stdout: io.Discard}))
 }
 
 // build builds the mutant's service as make build does, whose packages are in Go's cache.

@@ -27,59 +27,43 @@ import (
 // proof prepares and runs the proof, for `rowlock prove` or `rowlock mutation-test`.
 type proof struct {
 	process
+	proveOptions
 
-	options proveOptions
-	windows []prove.Window
-	remote  *remote.Server // nil: a private server
+	remote *remote.Session // nil: a private server
 	// binaries replace the usual ones, by the service's name.
 	binaries map[string]string
-	enough   func(*prove.Report) bool
-	maria    bool // run events on MariaDB too, where it is installed
-}
-
-// place says where a run's databases are.
-type place struct {
-	system prove.System
-	schema func(local.Schema) local.Schema
-	name   string // of a remote server
-	notes  []string
-	leave  []func() error // remove what the run has made, the last one first
+	maria    bool           // run events on MariaDB too, where it is installed
+	leave    []func() error // remove what the run has made, the last one first
 }
 
 // run prepares the services in databases of the run, runs the windows and removes
 // everything. The report is nil when the run could not start.
-func (v proof) run(ctx context.Context) (report *prove.Report, err error) {
-	at := &place{schema: func(s local.Schema) local.Schema { return s }}
-	at.system.Replicas, at.system.Path = v.options.replicas, v.environ["PATH"]
+func (v *proof) run(ctx context.Context) (report *prove.Report, err error) {
 	defer func() {
-		for _, leave := range slices.Backward(at.leave) {
+		for _, leave := range slices.Backward(v.leave) {
 			err = errors.Join(err, leave())
 		}
-		if report != nil {
-			report.Server, report.Notes = at.name, at.notes
-		}
 	}()
+	v.Path = v.environ["PATH"]
+	v.Say = func(format string, args ...any) { say(v.stdout, format, args...) }
 	if v.remote != nil {
-		err = v.onRemote(ctx, at)
+		err = v.onRemote(ctx)
 	} else {
-		err = v.onPrivate(ctx, at)
+		err = v.onPrivate(ctx)
 	}
-	for _, s := range v.options.services {
+	for _, s := range v.chosen {
 		if err == nil {
-			err = v.prepare(ctx, s, at)
+			err = v.prepare(ctx, s)
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("prove: %w", err)
 	}
-	return prove.Run(ctx, at.system, prove.Options{
-		Seed: v.options.seed, Windows: v.windows, Clients: v.options.clients, Pictures: v.options.out, Enough: v.enough,
-		Say: func(format string, args ...any) { say(v.stdout, format, args...) },
-	})
+	return prove.Run(ctx, v.Setup)
 }
 
 // prepare makes a service's roles and tables.
-func (v proof) prepare(ctx context.Context, s services.Service, at *place) (err error) {
+func (v *proof) prepare(ctx context.Context, s services.Service) (err error) {
 	path := v.binaries[s.Name]
 	if path == "" {
 		if path, err = local.Binary(ctx, s.Name, v.stderr); err != nil {
@@ -90,16 +74,20 @@ func (v proof) prepare(ctx context.Context, s services.Service, at *place) (err 
 	defer cancel()
 	environ := v.replicaEnviron()
 	maps.Copy(environ, s.Environ)
-	if err := local.Provision(ctx, path, at.system.Admin, at.schema(local.SchemaOf(s)), environ); err != nil {
+	schema := local.SchemaOf(s)
+	if v.remote != nil {
+		schema = v.remote.Schema(schema)
+	}
+	if err := local.Provision(ctx, path, v.Admin, schema, environ); err != nil {
 		return err
 	}
 	prepared := prove.Service{Name: s.Name, Path: path, Worker: s.Worker, Environ: environ}
-	at.system.Services = append(at.system.Services, prepared)
+	v.Services = append(v.Services, prepared)
 	if s.Name == services.Events && v.maria {
-		err = v.onMariaDB(ctx, at, prepared)
+		err = v.onMariaDB(ctx, prepared)
 	}
 	if errors.Is(err, localmaria.ErrNotInstalled) {
-		at.notes = append(at.notes, "no MariaDB server is installed: events run on PostgreSQL alone")
+		v.Notes = append(v.Notes, "no MariaDB server is installed: events run on PostgreSQL alone")
 		return nil
 	}
 	return err
@@ -107,7 +95,7 @@ func (v proof) prepare(ctx context.Context, s services.Service, at *place) (err 
 
 // replicaEnviron returns the environment of the replicas, without what names another
 // server and without the administrator's name and password.
-func (v proof) replicaEnviron() map[string]string {
+func (v *proof) replicaEnviron() map[string]string {
 	env := (&system{process: v.process}).replicaEnviron()
 	maps.DeleteFunc(env, func(name, _ string) bool {
 		return name == "DB_POOLER" || strings.HasSuffix(name, "DATABASE_URL") || strings.HasSuffix(name, "DATABASE_URI") ||
@@ -117,21 +105,21 @@ func (v proof) replicaEnviron() map[string]string {
 }
 
 // onRemote makes the run's database on the server of --dsn.
-func (v proof) onRemote(ctx context.Context, at *place) error {
-	session, err := v.remote.Create(ctx)
-	at.leave = append(at.leave, func() error {
+func (v *proof) onRemote(ctx context.Context) error {
+	v.leave = append(v.leave, func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 		defer cancel()
-		return session.Drop(ctx)
+		return v.remote.Drop(ctx)
 	})
-	at.system.Admin, at.system.TLS, at.schema, at.name = session.Admin(), v.remote.TLS(), session.Schema, v.remote.String()
-	at.notes = append(session.Notes(), "window restart: only the owner of the server can restart it", "events on MariaDB")
-	say(v.stdout, "On %s; the database and roles of this run are %s and %[2]s_...", at.name, session.Name())
+	v.Admin, v.TLS, v.Shared = v.remote.Admin, v.remote.TLS, v.remote.Server
+	say(v.stdout, "On %s; the database and roles of this run are %s and %[2]s_...", v.Shared, v.remote.Name)
+	err := v.remote.Create(ctx)
+	v.Notes = append(v.remote.Notes, "window restart: only the owner of the server can restart it", "events on MariaDB")
 	return err
 }
 
 // onPrivate starts a server for the run and makes the database there.
-func (v proof) onPrivate(ctx context.Context, at *place) error {
+func (v *proof) onPrivate(ctx context.Context) error {
 	server, err := local.StartPostgres(ctx, database, localpg.Options{
 		Parent: os.TempDir(), Environ: v.environ, Progress: v.stderr,
 		Settings: map[string]string{"deadlock_timeout": "5ms"}, // shorter than the services wait for a lock
@@ -139,8 +127,8 @@ func (v proof) onPrivate(ctx context.Context, at *place) error {
 	if err != nil {
 		return err
 	}
-	at.system.Server, at.system.Admin = server, server.URL(database)
-	at.leave = append(at.leave, func() error {
+	v.Server, v.Admin = server, server.URL(database)
+	v.leave = append(v.leave, func() error {
 		stopping, cancel := stopContext(ctx, v.process)
 		defer cancel()
 		return server.Stop(stopping)
@@ -148,32 +136,35 @@ func (v proof) onPrivate(ctx context.Context, at *place) error {
 	return nil
 }
 
-// openRemote checks that the server of --dsn can take the run.
-func openRemote(ctx context.Context, p process, o proveOptions) (*remote.Server, error) {
-	server, err := remote.Open(ctx, o.dsn, mostConnections(p.environ, o))
-	if refusal, ok := errors.AsType[remote.RefusalError](err); ok {
-		return nil, usageError{"prove: --dsn: " + refusal.Error()}
+// openRemote checks that the server of --dsn can take the run, if there is one.
+func (v *proof) openRemote(ctx context.Context) (err error) {
+	if v.dsn == "" {
+		return nil
 	}
-	return server, err
+	v.remote, err = remote.Open(ctx, v.dsn, v.mostConnections())
+	if err != nil && ctx.Err() == nil {
+		return usageError{"prove: --dsn: " + err.Error()}
+	}
+	return err
 }
 
-// mostConnections returns how many connections a run may open at once: every pool full,
+// mostConnections returns how many connections the run may open at once: every pool full,
 // and those of one more replica of each service, which starts while another one ends.
-func mostConnections(environ map[string]string, o proveOptions) (n int) {
+func (v *proof) mostConnections() (n int) {
 	const (
 		ourselves = 8 // the prover's pool
 		reserved  = 2 // of a pool, which a second pool has not
 		workers   = 3
 	)
-	pool, err := strconv.Atoi(environ["DB_MAX_OPEN_CONNS"])
+	pool, err := strconv.Atoi(v.environ["DB_MAX_OPEN_CONNS"])
 	if err != nil || pool < 1 {
 		pool = 8
 	}
 	n = ourselves
-	for _, s := range o.services {
-		n += (o.replicas + 1) * pool
+	for _, s := range v.chosen {
+		n += (v.Replicas + 1) * pool
 		if s.SecondPool {
-			n += (o.replicas + 1) * (pool - reserved)
+			n += (v.Replicas + 1) * (pool - reserved)
 		}
 		if s.Worker != "" {
 			n += workers * pool
@@ -184,18 +175,18 @@ func mostConnections(environ map[string]string, o proveOptions) (n int) {
 
 // onMariaDB starts a private MariaDB server with events' tables, and an account that can
 // only change rows. s is events on PostgreSQL.
-func (v proof) onMariaDB(ctx context.Context, at *place, s prove.Service) error {
+func (v *proof) onMariaDB(ctx context.Context, s prove.Service) error {
 	server, err := localmaria.Start(ctx, localmaria.Options{Parent: os.TempDir()})
 	if err != nil {
 		return err
 	}
-	at.leave = append(at.leave, server.Stop)
+	v.leave = append(v.leave, server.Stop)
 	settings := sqldb.Settings{URL: server.URL("mysql"), Engines: []sqldb.Engine{sqldb.MySQL}}
 	db, err := sqldb.Open(ctx, settings, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return err
 	}
-	at.leave = append(at.leave, db.Close)
+	v.leave = append(v.leave, db.Close)
 
 	const account = "events_app"
 	password := rand.Text()
@@ -215,6 +206,6 @@ func (v proof) onMariaDB(ctx context.Context, at *place, s prove.Service) error 
 	u.User = url.UserPassword(account, password)
 	s.Environ["DATABASE_URL"] = u.String()
 	s.Name, s.Maria = prove.EventsOnMariaDB, &fault.MariaDB{Server: server, DB: db}
-	at.system.Services = append(at.system.Services, s)
+	v.Services = append(v.Services, s)
 	return nil
 }

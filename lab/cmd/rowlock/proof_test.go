@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -127,26 +126,23 @@ func TestProveRemote(t *testing.T) {
 	t.Parallel()
 	f := openShared(t)
 	dbtest.PgBouncer(t, f.prover, 1) // a window needs one: without it the test is skipped
-	windows, err := prove.Schedule(3, 8*time.Second, []string{"restart", "pooler", "held"})
-	if err != nil {
-		t.Fatal(err)
-	}
 	chosen, err := choose([]string{services.Counts, services.Events})
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	o := proveOptions{services: chosen, replicas: 2, clients: 4, seed: 3, out: dir, dsn: f.prover}
 	var said bytes.Buffer
 	p := process{environ: config.Environ(), stdout: &said, stderr: &said}
 	// For another server, and not for the replicas.
 	p.environ["PGPASSWORD"], p.environ["DB_POOLER"] = proverPassword, "transaction"
-	server, err := openRemote(t.Context(), p, o)
-	if err != nil {
+	run := proof{process: p, proveOptions: proveOptions{
+		Setup: prove.Setup{Replicas: 2, Clients: 4, Seed: 3, Out: dir}, chosen: chosen, dsn: f.prover,
+		length: 24 * time.Second, faults: []string{"restart", "pooler", "held"},
+	}}
+	if err := errors.Join(run.schedule(), run.openRemote(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	windows = slices.DeleteFunc(windows, prove.Window.NeedsOwner)
-	report, err := proof{process: p, options: o, windows: windows, remote: server}.run(t.Context())
+	report, err := run.run(t.Context())
 	if report == nil {
 		t.Fatalf("%v\n%s", err, said.String())
 	}
@@ -229,7 +225,7 @@ func TestReplicaEnviron(t *testing.T) {
 	} {
 		environ[name] = "elsewhere"
 	}
-	if got := (proof{process: process{environ: environ}}).replicaEnviron(); !maps.Equal(got, want) {
+	if got := (&proof{process: process{environ: environ}}).replicaEnviron(); !maps.Equal(got, want) {
 		t.Errorf("the replicas get %v, want %v", got, want)
 	}
 }
@@ -242,7 +238,8 @@ func TestMostConnections(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := mostConnections(nil, proveOptions{services: chosen, replicas: 3}); n != want {
+		run := proof{proveOptions: proveOptions{Setup: prove.Setup{Replicas: 3}, chosen: chosen}}
+		if n := run.mostConnections(); n != want {
 			t.Errorf("%v: %d, want %d", names, n, want)
 		}
 	}

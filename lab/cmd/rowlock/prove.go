@@ -19,14 +19,12 @@ import (
 
 // proveOptions holds the flags of `rowlock prove`.
 type proveOptions struct {
-	services []services.Service
-	replicas int
-	clients  int
-	length   time.Duration
-	seed     uint64
-	faults   []string
-	out      string
-	dsn      string
+	prove.Setup
+
+	chosen []services.Service
+	length time.Duration
+	faults []string
+	dsn    string
 }
 
 // shortestWindow leaves room for a fault, its timeouts and the second before and after.
@@ -42,7 +40,7 @@ func newProve(p process) *cobra.Command {
 			if cmd.Flags().Changed("dsn") && o.dsn == "" {
 				return usageError{"prove: --dsn is empty"}
 			}
-			if o.services, err = choose(names); err != nil {
+			if o.chosen, err = choose(names); err != nil {
 				return err
 			}
 			return runProve(cmd.Context(), p, o)
@@ -50,23 +48,23 @@ func newProve(p process) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	serviceFlag(cmd, &names, "prove")
-	flags.IntVar(&o.replicas, "replicas", 3, "replicas of each service")
-	flags.IntVar(&o.clients, "clients", 8, "clients of each service")
+	flags.IntVar(&o.Replicas, "replicas", 3, "replicas of each service")
+	flags.IntVar(&o.Clients, "clients", 8, "clients of each service")
 	flags.DurationVar(&o.length, "for", 3*time.Minute, "length of all fault windows together")
-	seedFlag(flags, &o.seed)
+	seedFlag(flags, &o.Seed)
 	flags.StringSliceVar(&o.faults, "faults", nil,
 		"comma-separated fault windows instead of all: "+strings.Join(prove.Names(), ","))
 	flags.StringVar(&o.dsn, "dsn", "",
 		"PostgreSQL server to run on instead of a private one: `URL` of a role with CREATEDB and CREATEROLE")
-	flags.StringVar(&o.out, "out", filepath.Join(".tmp", "proof"),
+	flags.StringVar(&o.Out, "out", filepath.Join(".tmp", "proof"),
 		"folder for proof.json, proof.html and pictures of violations; empty for none")
 	return cmd
 }
 
-// windows checks the options and returns the schedule.
-func (o proveOptions) windows() ([]prove.Window, error) {
-	if o.replicas < 2 || o.replicas > 10 || o.clients < 1 || o.clients > 64 {
-		return nil, usageError{"prove: --replicas must be between 2 and 10, --clients between 1 and 64"}
+// schedule checks the options and makes the windows.
+func (o *proveOptions) schedule() (err error) {
+	if o.Replicas < 2 || o.Replicas > 10 || o.Clients < 1 || o.Clients > 64 {
+		return usageError{"prove: --replicas must be between 2 and 10, --clients between 1 and 64"}
 	}
 	n := len(prove.Names())
 	if len(o.faults) > 0 {
@@ -74,40 +72,38 @@ func (o proveOptions) windows() ([]prove.Window, error) {
 	}
 	length := o.length / time.Duration(n)
 	if length < shortestWindow {
-		return nil, usageError{fmt.Sprintf("prove: %s for %d windows are less than %s for each", o.length, n, shortestWindow)}
+		return usageError{fmt.Sprintf("prove: %s for %d windows are less than %s for each", o.length, n, shortestWindow)}
 	}
-	windows, err := prove.Schedule(o.seed, length, o.faults)
-	if err != nil {
-		return nil, usageError{"prove: " + err.Error()}
+	if o.Windows, err = prove.Schedule(o.Seed, length, o.faults); err != nil {
+		return usageError{"prove: " + err.Error()}
 	}
-	windows = slices.DeleteFunc(windows, func(w prove.Window) bool { return o.dsn != "" && w.NeedsOwner() })
-	if len(windows) == 0 {
-		return nil, usageError{"prove: only the owner of the server can inject that, so there is nothing to run with --dsn"}
+	if o.dsn != "" {
+		o.Windows = slices.DeleteFunc(o.Windows, prove.Window.NeedsOwner)
 	}
-	return windows, nil
+	if len(o.Windows) == 0 {
+		return usageError{"prove: only the owner of the server can inject that, so there is nothing to run with --dsn"}
+	}
+	return nil
 }
 
 func runProve(ctx context.Context, p process, o proveOptions) error {
-	windows, err := o.windows()
-	if err != nil {
+	if err := o.schedule(); err != nil {
 		return err
 	}
-	run := proof{process: p, options: o, windows: windows, maria: o.dsn == ""}
-	if o.dsn != "" {
-		if run.remote, err = openRemote(ctx, p, o); err != nil {
-			return err
-		}
+	run := proof{process: p, proveOptions: o, maria: o.dsn == ""}
+	if err := run.openRemote(ctx); err != nil {
+		return err
 	}
 	say(p.stdout, "Seed %d, %d replicas and %d clients of each service, %d fault windows",
-		o.seed, o.replicas, o.clients, len(run.windows))
-	for _, w := range run.windows {
+		o.Seed, o.Replicas, o.Clients, len(o.Windows))
+	for _, w := range o.Windows {
 		say(p.stdout, "  %s", w)
 	}
 	report, err := run.run(ctx)
 	if report == nil || ctx.Err() != nil {
 		return err
 	}
-	return conclude(report, err, o.out, p)
+	return conclude(report, err, o.Out, p)
 }
 
 // conclude saves the report and prints what came of the run. The error of a run that left something behind comes last.

@@ -2,7 +2,6 @@ package prove
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"log/slog"
 	"maps"
@@ -18,7 +17,6 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/dbtest/pgbouncer"
-	"github.com/rowlock/rowlock/platform/localpg"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
@@ -33,21 +31,6 @@ type Service struct {
 	Environ map[string]string
 	// Maria is the service's server where that is not PostgreSQL.
 	Maria *fault.MariaDB
-}
-
-// System describes what a run injects faults into.
-type System struct {
-	// Admin is the URL of the services' database for a role that administers it and theirs.
-	Admin string
-	// Server is the database's server; nil when others use it too.
-	Server *localpg.Server
-	// TLS is how the proxies connect to the server; nil is without.
-	TLS      *tls.Config
-	Services []Service
-	// Replicas of each service.
-	Replicas int
-	// Path is where programs are looked for.
-	Path string
 }
 
 // environ returns the settings of all replicas. The timeouts are shorter than the
@@ -84,23 +67,24 @@ type subject struct {
 
 // rig holds everything that runs.
 type rig struct {
-	system   System
+	Setup
+
 	injector *fault.Injector
 	subjects []*subject
 }
 
-func newRig(ctx context.Context, sys System) (*rig, error) {
+func newRig(ctx context.Context, setup Setup) (*rig, error) {
 	db, err := sqldb.Open(ctx, sqldb.Settings{
-		URL: sys.Admin, ApplicationName: "rowlock prove", LockTimeout: 10 * time.Second, StatementTimeout: time.Minute,
+		URL: setup.Admin, ApplicationName: "rowlock prove", LockTimeout: 10 * time.Second, StatementTimeout: time.Minute,
 	}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return nil, errors.New("the administrator's URL of the database cannot be used") // err may repeat the password
 	}
-	r := &rig{system: sys, injector: &fault.Injector{DB: db}}
-	if sys.Server != nil {
-		r.injector.Servers = []fault.Server{sys.Server}
+	r := &rig{Setup: setup, injector: &fault.Injector{DB: db}}
+	if setup.Server != nil {
+		r.injector.Servers = []fault.Server{setup.Server}
 	}
-	for _, service := range sys.Services {
+	for _, service := range setup.Services {
 		s, err := r.newSubject(ctx, service)
 		if err != nil {
 			return nil, errors.Join(err, r.close(ctx))
@@ -123,7 +107,7 @@ func (r *rig) newSubject(ctx context.Context, service Service) (*subject, error)
 	if s.Maria != nil {
 		s.db = s.Maria.DB
 		r.injector.Servers = append(r.injector.Servers, s.Maria.Server)
-	} else if s.Proxy, err = faultproxy.Start(u.Host, r.system.TLS); err != nil {
+	} else if s.Proxy, err = faultproxy.Start(u.Host, r.TLS); err != nil {
 		return nil, err
 	}
 	if kind.prepare != nil {
@@ -145,7 +129,7 @@ func (r *rig) start(ctx context.Context, pooled bool) (err error) {
 			}
 		}
 		const poolSize = 4
-		if r.injector.Pooler, err = pgbouncer.Start(ctx, r.system.Path, poolSize, dsns...); err != nil {
+		if r.injector.Pooler, err = pgbouncer.Start(ctx, r.Path, poolSize, dsns...); err != nil {
 			return err
 		}
 	}
@@ -174,7 +158,7 @@ func (r *rig) startSubject(ctx context.Context, s *subject) (err error) {
 		}
 	}
 	spec := local.Spec{Service: s.Name, Path: s.service.Path, Environ: own}
-	if s.Replicas, err = local.Start(ctx, spec, r.system.Replicas); err != nil {
+	if s.Replicas, err = local.Start(ctx, spec, r.Replicas); err != nil {
 		return err
 	}
 	s.balancer.To(s.Replicas)

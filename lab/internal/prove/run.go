@@ -2,6 +2,7 @@ package prove
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,16 +13,31 @@ import (
 
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
+	"github.com/rowlock/rowlock/platform/localpg"
 )
 
-// Options say how a run goes.
-type Options struct {
+// Setup describes a run: what it injects faults into, and how it goes.
+type Setup struct {
+	// Admin is the URL of the services' database for a role that administers it and theirs.
+	Admin string
+	// Server is the database's server; nil when others use it too.
+	Server *localpg.Server
+	// Shared names the server that others use; "" for one of the run's own.
+	Shared string
+	// TLS is how the proxies connect to the server; nil is without.
+	TLS      *tls.Config
+	Services []Service
+	// Replicas and Clients of each service.
+	Replicas, Clients int
+	// Path is where programs are looked for.
+	Path string
+
 	Seed    uint64
 	Windows []Window
-	// Clients of each service.
-	Clients int
-	// Pictures is the folder for the checker's pictures of violations.
-	Pictures string
+	// Notes say what is not done or cannot be checked.
+	Notes []string
+	// Out is the folder for the checker's pictures of violations; "" for none.
+	Out string
 	// Say gets the progress, a line at a time.
 	Say func(format string, args ...any)
 	// Enough ends the run early, after a window; nil never does.
@@ -32,19 +48,20 @@ type Options struct {
 type prover struct {
 	*rig
 
-	options Options
 	begun   time.Time
 	windows int
 }
 
 // Run runs the windows one after the other and returns what was found. An error means
 // that the run itself failed; the report has what was found before.
-func Run(ctx context.Context, s System, o Options) (report *Report, err error) {
-	report = &Report{Seed: o.Seed, Replicas: s.Replicas, Started: time.Now().UTC()}
+func Run(ctx context.Context, s Setup) (report *Report, err error) {
+	p := &prover{begun: time.Now()}
+	report = &Report{
+		Seed: s.Seed, Replicas: s.Replicas, Started: p.begun.UTC(), Server: s.Shared, Notes: s.Notes,
+	}
 	for _, one := range s.Services {
 		report.Services = append(report.Services, one.Name)
 	}
-	p := &prover{options: o, begun: time.Now()}
 	if p.rig, err = newRig(ctx, s); err == nil {
 		err = p.run(ctx, report)
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
@@ -66,18 +83,18 @@ func (p *prover) run(ctx context.Context, report *Report) error {
 	for _, s := range p.subjects {
 		_, s.idle = s.metric(ctx, goroutines)
 	}
-	for _, w := range p.options.Windows {
+	for _, w := range p.Windows {
 		result, err := p.window(ctx, w)
 		if missed := result.missed(); err == nil && missed != "" {
-			p.options.Say("%-10s the fault had no effect (%s): repeated with a double dose", w.Name, missed)
-			result, err = p.window(ctx, w.doubled(p.options.Seed))
+			p.Say("%-10s the fault had no effect (%s): repeated with a double dose", w.Name, missed)
+			result, err = p.window(ctx, w.doubled(p.Seed))
 		}
 		if err != nil {
 			return fmt.Errorf("window %s: %w", w.Name, err)
 		}
 		report.Windows = append(report.Windows, result)
-		p.options.Say("%s", result.lines())
-		if p.options.Enough != nil && p.options.Enough(report) {
+		p.Say("%s", result.lines())
+		if p.Enough != nil && p.Enough(report) {
 			return nil
 		}
 	}
@@ -100,7 +117,7 @@ func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 	if err != nil {
 		return result, err
 	}
-	p.options.Say("%-10s starts: %d faults in %s", w.Name, len(w.Events), round(w.For))
+	p.Say("%-10s starts: %d faults in %s", w.Name, len(w.Events), round(w.For))
 	stopLoad := p.load(ctx, parts)
 	err = p.inject(ctx, w, parts)
 	stopLoad()
@@ -157,8 +174,8 @@ func (p *prover) load(ctx context.Context, parts []*subject) (stop func()) {
 	whole := context.WithoutCancel(ctx) // an operation that has started gets its answer
 	var wg sync.WaitGroup
 	for i, s := range parts {
-		for client := range p.options.Clients {
-			random := newRandom(p.options.Seed, uint64(p.windows), uint64(i), uint64(client))
+		for client := range p.Clients {
+			random := newRandom(p.Seed, uint64(p.windows), uint64(i), uint64(client))
 			wg.Go(func() {
 				for ctx.Err() == nil {
 					s.clients.step(whole, client, random)
@@ -221,7 +238,7 @@ func (p *prover) judge(ctx context.Context, s *subject, w Window) (ServiceResult
 	}
 	result := ServiceResult{Service: s.Name, Recovery: s.recovery, Done: s.Done(), Signs: map[string]int{}}
 	settled := s.clients.settle(ctx)
-	found := findings{ops: s.history.Ops(), db: s.db, pictures: p.options.Pictures, signs: result.Signs}
+	found := findings{ops: s.history.Ops(), db: s.db, pictures: p.Out, signs: result.Signs}
 	s.clients.check(ctx, &found)
 	if settled == nil {
 		found.addf("settled", true, "everything")
