@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/labstack/echo/v4"
-	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/problem"
@@ -30,8 +30,8 @@ var errEmptyBody = errors.New("the body is empty; a JSON object is expected")
 // procedure serves the requests of a route.
 type procedure struct {
 	handler http.Handler
-	// request is the type of its message; nil for procedures that are not the contract's.
-	request protoreflect.MessageType
+	// request is an empty message of its type; nil for procedures that are not the contract's.
+	request proto.Message
 	// stream is set when it takes only framed messages.
 	stream  bool
 	maxBody int64
@@ -68,7 +68,7 @@ func (p procedure) unary(w http.ResponseWriter, r *http.Request, checked bool) e
 		return err
 	}
 	if checked {
-		if err := (jsonCodec{}).Unmarshal(body, p.request.New().Interface()); err != nil {
+		if err := (jsonCodec{}).Unmarshal(body, p.request.ProtoReflect().New().Interface()); err != nil {
 			return invalidJSON(err)
 		}
 	}

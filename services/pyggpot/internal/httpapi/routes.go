@@ -14,8 +14,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/rowlock/rowlock/client/pyggpot/coin"
 	"github.com/rowlock/rowlock/client/pyggpot/coin/coinconnect"
@@ -42,83 +41,76 @@ type Options struct {
 	Operations *telemetry.Operations
 }
 
+// operation is a procedure of the contract.
+type operation struct {
+	span    string        // the name of its span
+	request proto.Message // an empty one
+}
+
+// operations returns the procedures of the contract by their paths.
+func operations() map[string]operation {
+	return map[string]operation{
+		potconnect.PotCreatePotProcedure:     {"pyggpot.create", &potpb.CreatePotRequest{}},
+		potconnect.PotViewPotProcedure:       {"pyggpot.view", &potpb.ViewPotRequest{}},
+		potconnect.PotViewPotByNameProcedure: {"pyggpot.view_by_name", &potpb.ViewPotByNameRequest{}},
+		potconnect.PotListPotsProcedure:      {"pyggpot.list", &potpb.ListPotsRequest{}},
+		coinconnect.CoinAddCoinsProcedure:    {"pyggpot.add", &coin.AddCoinsRequest{}},
+		coinconnect.CoinRemoveCoinsProcedure: {"pyggpot.remove", &coin.RemoveCoinsRequest{}},
+	}
+}
+
 // Register registers the procedures of both ports on e, each also under /twirp, and gRPC's health check and reflection.
 // Each procedure has a route of its own, so that metrics, logs and limits are those of any other API.
 func Register(e *echo.Echo, potAPI pot.PotsAPI, coinAPI pot.CoinsAPI, o Options) error {
-	validator, err := newValidator()
+	interceptors, err := o.interceptors()
 	if err != nil {
 		return err
 	}
-	var interceptors []connect.Interceptor
-	if o.TracerProvider != nil {
-		traced, err := otelconnect.NewInterceptor(otelconnect.WithTracerProvider(o.TracerProvider),
-			otelconnect.WithoutMetrics(), otelconnect.WithoutTraceEvents(), otelconnect.WithoutServerPeerAttributes())
-		if err != nil {
-			return fmt.Errorf("trace calls: %w", err)
-		}
-		interceptors = append(interceptors, traced, interceptor(failPanicked), interceptor(cancelAbandoned))
-	}
-	interceptors = append(interceptors, interceptor(refuse), validated(validator))
-	if o.Operations != nil {
-		interceptors = append(interceptors, operations(o.Operations))
-	}
 	common := connect.WithHandlerOptions(connect.WithCodec(jsonCodec{}), connect.WithReadMaxBytes(int(o.MaxBody)))
 	own := connect.WithHandlerOptions(common, connect.WithInterceptors(interceptors...))
-
-	err = errors.Join(
-		mount(e, potpb.File_pyggpot_pot_pot_proto, second(potconnect.NewPotHandler(pots{potAPI}, own)), o.MaxBody),
-		mount(e, coin.File_pyggpot_coin_coin_proto, second(coinconnect.NewCoinHandler(coins{coinAPI}, own)), o.MaxBody))
-	mountTools(e, o, common)
-	return err
-}
-
-// mountTools registers health check and reflection.
-func mountTools(e *echo.Echo, o Options, options connect.HandlerOption) {
 	reflector := grpcreflect.NewStaticReflector(append(services(), grpchealth.HealthV1ServiceName)...)
-	check := second(grpchealth.NewHandler(health{o.Ready}, options))
-	for path, p := range map[string]procedure{
-		"/grpc.health.v1.Health/Check": {handler: check},
-		"/grpc.health.v1.Health/Watch": {handler: check, stream: true},
-		"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo": {
-			handler: second(grpcreflect.NewHandlerV1(reflector, options)), stream: true,
-		},
-		"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": {
-			handler: second(grpcreflect.NewHandlerV1Alpha(reflector, options)), stream: true,
-		},
-	} {
-		p.maxBody = o.MaxBody
-		e.POST(path, p.serve)
-	}
-}
+	mux := http.NewServeMux()
+	mux.Handle(potconnect.NewPotHandler(pots{potAPI}, own))
+	mux.Handle(coinconnect.NewCoinHandler(coins{coinAPI}, own))
+	mux.Handle(grpchealth.NewHandler(health{o.Ready}, common))
+	mux.Handle(grpcreflect.NewHandlerV1(reflector, common))
+	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, common))
 
-// mount registers every procedure of a file, with and without the prefix twirp.
-func mount(e *echo.Echo, file protoreflect.FileDescriptor, h http.Handler, maxBody int64) error {
-	for i := range file.Services().Len() {
-		service := file.Services().Get(i)
-		for j := range service.Methods().Len() {
-			method := service.Methods().Get(j)
-			request, err := protoregistry.GlobalTypes.FindMessageByName(method.Input().FullName())
-			if err != nil {
-				return fmt.Errorf("the request of %s: %w", method.FullName(), err)
-			}
-			path := "/" + string(service.FullName()) + "/" + string(method.Name())
-			e.POST(path, procedure{handler: h, request: request, maxBody: maxBody}.serve)
-			e.POST(twirp+path, procedure{handler: http.StripPrefix(twirp, h), request: request, maxBody: maxBody}.serve)
-		}
+	for path, op := range operations() {
+		e.POST(path, procedure{handler: mux, request: op.request, maxBody: o.MaxBody}.serve)
+		e.POST(twirp+path,
+			procedure{handler: http.StripPrefix(twirp, mux), request: op.request, maxBody: o.MaxBody}.serve)
+	}
+	e.POST("/grpc.health.v1.Health/Check", procedure{handler: mux, maxBody: o.MaxBody}.serve)
+	for _, path := range []string{
+		"/grpc.health.v1.Health/Watch", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+		"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+	} {
+		e.POST(path, procedure{handler: mux, stream: true, maxBody: o.MaxBody}.serve)
 	}
 	return nil
 }
 
-// second returns a handler without its path.
-func second(_ string, h http.Handler) http.Handler { return h }
-
-// spans returns the names of the operations' spans by procedure.
-func spans() map[string]string {
-	return map[string]string{
-		potconnect.PotCreatePotProcedure: "pyggpot.create", potconnect.PotViewPotProcedure: "pyggpot.view",
-		potconnect.PotViewPotByNameProcedure: "pyggpot.view_by_name", potconnect.PotListPotsProcedure: "pyggpot.list",
-		coinconnect.CoinAddCoinsProcedure: "pyggpot.add", coinconnect.CoinRemoveCoinsProcedure: "pyggpot.remove",
+// interceptors returns what a call of the contract passes, in this order.
+func (o Options) interceptors() ([]connect.Interceptor, error) {
+	validator, err := newValidator()
+	if err != nil {
+		return nil, err
 	}
+	var all []connect.Interceptor
+	if o.TracerProvider != nil {
+		traced, err := otelconnect.NewInterceptor(otelconnect.WithTracerProvider(o.TracerProvider),
+			otelconnect.WithoutMetrics(), otelconnect.WithoutTraceEvents(), otelconnect.WithoutServerPeerAttributes())
+		if err != nil {
+			return nil, fmt.Errorf("trace calls: %w", err)
+		}
+		all = append(all, traced, interceptor(failPanicked), interceptor(cancelAbandoned))
+	}
+	all = append(all, interceptor(refuse), validated(validator))
+	if o.Operations != nil {
+		all = append(all, startSpans(o.Operations))
+	}
+	return all, nil
 }
 
 // interceptor returns an interceptor that calls f, which calls next.
@@ -132,13 +124,13 @@ func interceptor(
 	}
 }
 
-// operations returns an interceptor that starts a span of ops for each operation.
-func operations(ops *telemetry.Operations) connect.UnaryInterceptorFunc {
-	names := spans()
+// startSpans returns an interceptor that starts a span of ops for each operation.
+func startSpans(ops *telemetry.Operations) connect.UnaryInterceptorFunc {
+	known := operations()
 	return interceptor(func(
 		ctx context.Context, request connect.AnyRequest, next connect.UnaryFunc,
 	) (answer connect.AnyResponse, err error) {
-		ctx, end := ops.Start(ctx, names[request.Spec().Procedure])
+		ctx, end := ops.Start(ctx, known[request.Spec().Procedure].span)
 		defer end(&err)
 		return next(ctx, request)
 	})

@@ -10,9 +10,6 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/rowlock/rowlock/client/pyggpot/coin"
-	potpb "github.com/rowlock/rowlock/client/pyggpot/pot"
 )
 
 // newValidator compiles the rules of every request, so that a wrong rule ends the start, and the first request takes no
@@ -20,9 +17,11 @@ import (
 //
 //nolint:ireturn // its package has no other type
 func newValidator() (protovalidate.Validator, error) {
-	v, err := protovalidate.New(protovalidate.WithDisableLazy(), protovalidate.WithMessages(
-		&coin.AddCoinsRequest{}, &coin.RemoveCoinsRequest{},
-		&potpb.CreatePotRequest{}, &potpb.ViewPotRequest{}, &potpb.ViewPotByNameRequest{}, &potpb.ListPotsRequest{}))
+	var requests []proto.Message
+	for _, op := range operations() {
+		requests = append(requests, op.request)
+	}
+	v, err := protovalidate.New(protovalidate.WithDisableLazy(), protovalidate.WithMessages(requests...))
 	if err != nil {
 		return nil, fmt.Errorf("the contract's rules: %w", err)
 	}
