@@ -31,6 +31,21 @@ func Config[C any](t *testing.T, dsn string, environs ...map[string]string) C {
 	return cfg
 }
 
+// ConfigRefuses fails the test unless each of the named sets of variables, beside a DATABASE_URL, is refused.
+func ConfigRefuses[C any](t *testing.T, environs map[string]map[string]string) {
+	t.Helper()
+	for name, environ := range environs {
+		env := map[string]string{"DATABASE_URL": "postgres://u:s3cret@h/db?sslmode=disable"}
+		if err := config.Load(new(C), env); err != nil {
+			t.Fatal(err)
+		}
+		maps.Copy(env, environ)
+		if err := config.Load(new(C), env); err == nil || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // Replica is a running replica.
 type Replica struct {
 	// API is the base URL of the listener "api" and Internal that of "internal"; empty without one.

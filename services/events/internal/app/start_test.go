@@ -2,14 +2,12 @@ package app_test
 
 import (
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/chassis"
-	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/services/events/internal/app"
 )
 
@@ -38,29 +36,15 @@ func TestStartNeedsOneRowOfStatus(t *testing.T) {
 	})
 }
 
-func TestStartRefusesInOneSentence(t *testing.T) {
+func TestConfigRefuses(t *testing.T) {
 	t.Parallel()
-	for name, env := range map[string]map[string]string{
+	apptest.ConfigRefuses[app.Config](t, map[string]map[string]string{
 		"another engine":               {"DATABASE_URL": "oracle://u:s3cret@h/db"},
-		"pooler of another engine":     {"DATABASE_URL": "mysql://u:s3cret@h/db", "DB_POOLER": "transaction"},
 		"groups take every connection": {"COALESCE_IN_FLIGHT": "3", "DB_MAX_OPEN_CONNS": "4"},
 		"workers do":                   {"WORKER_CONCURRENCY": "8"},
 		"no batch":                     {"WORKER_BATCH": "0"},
 		"migrations go elsewhere":      {"MIGRATE_DATABASE_URL": "mysql://u:s3cret@h/db"},
-	} {
-		full := map[string]string{
-			"DATABASE_URL": "postgres://u:s3cret@h/db?sslmode=disable", "HTTP_ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0",
-		}
-		maps.Copy(full, env)
-		var cfg app.Config
-		err := config.Load(&cfg, full)
-		if err == nil {
-			_, err = app.Service().New(t.Context(), cfg, chassis.Process{Output: io.Discard})
-		}
-		if err == nil || strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
+	})
 }
 
 func TestProgram(t *testing.T) {

@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/jmoiron/sqlx"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/coalesce"
@@ -136,75 +134,5 @@ func TestLostRepliesOfWorkers(t *testing.T) {
 	const query = `SELECT count(*) FROM events.events WHERE value IS NULL OR split_part(value, ' ', 1) <> id::text`
 	if err := db.GetContext(t.Context(), &wrong, query); err != nil || wrong != 0 {
 		t.Errorf("%d events have no value or another's, %v", wrong, err)
-	}
-}
-
-// TestStormWithoutConflicts: many callers and workers on two replicas meet no deadlock and no serialization failure (as
-// an UPDATE that moves rows would), and status is the number of events at every moment.
-func TestStormWithoutConflicts(t *testing.T) {
-	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	db := apptest.Open(t, dsn)
-	apptest.Execute(t, db, `DO $$ BEGIN
-		EXECUTE format('ALTER DATABASE %I SET deadlock_timeout = ''5ms''', current_database()); END $$`)
-	registries := []*prometheus.Registry{prometheus.NewRegistry(), prometheus.NewRegistry()}
-	stores := []*postgres.Store{
-		openSeen(t, dsn, sqldb.PoolerNone, registries[0], nil),
-		openSeen(t, dsn, sqldb.PoolerNone, registries[1], nil),
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	var background sync.WaitGroup
-	var worked, looks atomic.Int64
-	for i := range 6 {
-		background.Go(func() {
-			for ctx.Err() == nil {
-				n, err := stores[i%2].Work(t.Context(), 3+i*5, func(event.ID) string { return "x" })
-				if err != nil {
-					t.Errorf("work: %v", err)
-				}
-				worked.Add(int64(n))
-			}
-		})
-	}
-	background.Go(func() {
-		for ctx.Err() == nil {
-			var n, status int64
-			row := db.QueryRowxContext(t.Context(),
-				`SELECT (SELECT count(*) FROM events.events), (SELECT id FROM events.status)`)
-			if err := row.Scan(&n, &status); err != nil || n != status {
-				t.Errorf("%d events, status holds %d, %v", n, status, err)
-			}
-			looks.Add(1)
-		}
-	})
-	if err := waittest.Together(30, func(i int) (err error) {
-		for range 60 {
-			_, added := stores[i%2].Add(t.Context(), event.New{Pending: i%3 > 0, Value: "y"})
-			err = errors.Join(err, added)
-		}
-		return err
-	}); err != nil {
-		t.Error(err)
-	}
-	stop()
-	background.Wait()
-	for n := 1; n > 0; worked.Add(int64(n)) {
-		var err error
-		if n, err = stores[0].Work(t.Context(), 100, func(event.ID) string { return "x" }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := wantWhole(t, db); n != 1800 || worked.Load() != 1200 || looks.Load() < 5 {
-		t.Errorf("%d events, %d worked, %d looks", n, worked.Load(), looks.Load())
-	}
-	var deadlocks int
-	const query = `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`
-	if err := db.GetContext(t.Context(), &deadlocks, query); err != nil || deadlocks != 0 {
-		t.Errorf("%d deadlocks, %v", deadlocks, err)
-	}
-	for _, reg := range registries {
-		if n := retries(t, reg); n != 0 {
-			t.Errorf("%g transactions were run again", n)
-		}
 	}
 }

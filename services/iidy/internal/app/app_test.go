@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/services/iidy/internal/app"
 )
 
@@ -25,19 +24,13 @@ func TestMetrics(t *testing.T) {
 		"/iidy/v1/lists/%s", "/iidy/v1/lists/%s/%s", "/iidy/v1/batch/lists/%s", "/iidy/v1/%s/lists/%s/%s")
 }
 
-func TestConfigurationsAreRefused(t *testing.T) {
+func TestConfigRefuses(t *testing.T) {
 	t.Parallel()
-	for name, env := range map[string]map[string]string{
-		"":                       {},
+	apptest.ConfigRefuses[app.Config](t, map[string]map[string]string{
 		"timeouts do not grow":   {"BULK_TIMEOUT": "10s"},
 		"bulk takes the pool":    {"BULK_IN_FLIGHT": "4"},
 		"groups take the pool":   {"COALESCE_IN_FLIGHT": "2"},
 		"no long batches":        {"BULK_IN_FLIGHT": "0"},
 		"the pool is too little": {"DB_MAX_OPEN_CONNS": "6"},
-	} {
-		env["DATABASE_URL"] = "postgres://localhost/iidy?sslmode=disable"
-		if err := config.Load(new(app.Config), env); (err == nil) != (name == "") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
+	})
 }

@@ -27,3 +27,13 @@ func TestClientsMakeNoSeries(t *testing.T) {
 	r, _ := start(t, nil)
 	apptest.SeriesAreBounded(t, r.Replica, r.API, "/pyggpot.pot.Pot/CreatePot", "/pyggpot.pot.Pot/%s", "/twirp/%s/%s")
 }
+
+func TestConfigRefuses(t *testing.T) {
+	t.Parallel()
+	apptest.ConfigRefuses[app.Config](t, map[string]map[string]string{
+		"no time to live":       {"LOCK_TTL": "0s"},
+		"fewer than no retries": {"LOCK_RETRIES": "-1"},
+		"no wait":               {"LOCK_RETRY_WAIT": "0s"},
+		"too few connections":   {"DB_MAX_OPEN_CONNS": "2"},
+	})
+}

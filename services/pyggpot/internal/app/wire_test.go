@@ -4,7 +4,6 @@ import (
 	"compress/gzip"
 	"errors"
 	"io"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -20,9 +19,6 @@ import (
 	"github.com/rowlock/rowlock/client/pyggpot/coin/coinconnect"
 	"github.com/rowlock/rowlock/client/pyggpot/pot/potconnect"
 	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/chassis"
-	"github.com/rowlock/rowlock/platform/config"
-	"github.com/rowlock/rowlock/services/pyggpot/internal/app"
 )
 
 const addCoins = "/pyggpot.coin.Coin/AddCoins"
@@ -200,27 +196,6 @@ func TestHealthAndReflection(t *testing.T) {
 	for _, want := range []string{potconnect.PotName, coinconnect.CoinName, grpchealth.HealthV1ServiceName} {
 		if !strings.Contains(strings.Join(names, " "), want) {
 			t.Errorf("reflection lists %v, not %s", names, want)
-		}
-	}
-}
-
-func TestStartRefusesInOneSentence(t *testing.T) {
-	t.Parallel()
-	for name, environ := range map[string]map[string]string{
-		"no time to live":       {"LOCK_TTL": "0s"},
-		"fewer than no retries": {"LOCK_RETRIES": "-1"},
-		"no wait":               {"LOCK_RETRY_WAIT": "0s"},
-		"too few connections":   {"DB_MAX_OPEN_CONNS": "2"},
-	} {
-		env := map[string]string{"DATABASE_URL": "postgres://u@127.0.0.1:1/d?sslmode=disable", "HTTP_ADDR": "127.0.0.1:0"}
-		maps.Copy(env, environ)
-		var cfg app.Config
-		err := config.Load(&cfg, env)
-		if err == nil {
-			_, err = app.Service().New(t.Context(), cfg, chassis.Process{Output: io.Discard})
-		}
-		if err == nil {
-			t.Errorf("%s: started", name)
 		}
 	}
 }
