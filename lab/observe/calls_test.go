@@ -12,37 +12,13 @@ import (
 	"github.com/rowlock/rowlock/platform/config"
 )
 
-// chains returns for each service a statement of its check and all spans above it, up to that from which rowlock check
-// was started.
-func chains() map[string][]string {
-	return map[string][]string{
-		"counts": {
-			"UPDATE counts.count_values", "batch counts_add", "counts.increase", "POST /api/v1/counts/{itemId}/increase", "POST",
-			"check counts",
-		},
-		"events": {
-			"UPDATE events.status INSERT events.events", "batch events_add", "events.create", "POST /events", "POST",
-			"check events",
-		},
-		"iidy": {"INSERT iidy.lists", "iidy.add_batch", "POST /iidy/v1/batch/lists/{list}", "POST", "check iidy"},
-		"payments": {
-			"INSERT payments.processor_charges", "processor.charge", "payments.pay", "POST /v1/payments", "POST",
-			"check payments",
-		},
-		"pyggpot": {
-			"INSERT pyggpot.coin UPDATE pyggpot.pot", "pyggpot.add", "pyggpot.coin.Coin/AddCoins",
-			"POST /pyggpot.coin.Coin/AddCoins", "POST", "check pyggpot",
-		},
-	}
-}
-
 // checkCalls runs rowlock check below a trace: the services continue it with its tracestate, down to the last
 // statement. A trace that is not sampled is exported by no process.
 func checkCalls(t *testing.T, j *judge) {
 	t.Helper()
 	args := []string{"check"}
-	for name := range chains() {
-		args = append(args, "--"+name+"=http://"+j.processes[name].set.Replicas()[0].Status().API)
+	for _, s := range subjects() {
+		args = append(args, "--"+s.service+"=http://"+j.processes[s.service].set.Replicas()[0].Status().API)
 	}
 	program := rowlockBinary(t)
 	const state = "rowlock-test=1,vendor=a:b"
@@ -60,7 +36,7 @@ func checkCalls(t *testing.T, j *judge) {
 		if err != nil {
 			t.Fatalf("rowlock check: %v\n%s", err, out)
 		}
-		if n := strings.Count(string(out), "(trace "+trace+")"); sampled && n != len(chains()) || !sampled && n != 0 {
+		if n := strings.Count(string(out), "(trace "+trace+")"); sampled && n != len(registered) || !sampled && n != 0 {
 			t.Errorf("sampled %t: %d lines name the trace:\n%s", sampled, n, out)
 		}
 		return trace
@@ -69,12 +45,10 @@ func checkCalls(t *testing.T, j *judge) {
 		t.Error("spans of a trace that is not sampled were exported")
 	}
 	sampled := trace(true)
-	// The statement of a group is below its first request, which is any of the two that add events.
-	eitherAdd := strings.NewReplacer("events.enqueue", "events.create", "POST /events/async", "POST /events")
-	for service, names := range chains() {
-		want := strings.Join(append(names, caller), " < ")
-		j.spans.await(t, service+": "+want, func(s span) bool {
-			return s.trace == sampled && s.name == names[0] && eitherAdd.Replace(chain(j.spans.traceOf(sampled), s)) == want
+	for _, s := range subjects() {
+		want := strings.Join(append(s.chain, caller), " < ")
+		j.spans.await(t, s.service+": "+want, func(one span) bool {
+			return one.trace == sampled && one.name == s.chain[0] && chain(j.spans.traceOf(sampled), one) == want
 		})
 	}
 	for _, s := range j.spans.traceOf(sampled) {

@@ -20,30 +20,21 @@ type fault struct {
 	begin func(t *testing.T, r *rig) (end func())
 }
 
-// faults returns the faults. Those of one list are injected together: they are independent, and together take less
+// rounds returns the faults. Those of one round are injected together: they are independent, and together take less
 // time.
-func faults() [][]fault {
+func rounds() [][]fault {
+	first := []fault{{"autoscalers want the maximum", []string{"RowlockReplicasAtMaximum"}, wantMostReplicas}}
+	second := []fault{{
+		"other transactions lock rows",
+		[]string{"RowlockLockWaits", "RowlockLockConflicts", "RowlockLockedOut", "RowlockSlow"},
+		holdRows,
+	}}
+	for _, s := range subjects() {
+		first, second = append(first, s.faults...), append(second, s.stalls...)
+	}
 	return [][]fault{
-		{
-			{
-				"events' workers stall, and counts is scaled to the maximum",
-				[]string{"RowlockEventsNotWorked", "RowlockEventsPending", "RowlockServiceDown", "RowlockReplicasAtMaximum"},
-				stallWorkers,
-			},
-			{"the processor fails, and a card is charged for nothing", []string{"RowlockUnsettledCharges"}, chargeForNothing},
-			{"workers of iidy let their claims run out", []string{"RowlockClaimsRunOut"}, letClaimsRunOut},
-			{"holders of leases stall and die", []string{"RowlockLeaseConflicts", "RowlockLeaseTakeOvers"}, loseLeases},
-		},
-		{{
-			"another transaction locks rows",
-			[]string{"RowlockLockWaits", "RowlockLockConflicts", "RowlockLockedOut", "RowlockSlow"},
-			holdRows,
-		}},
+		first, second,
 		{{"tables are locked whole", []string{"RowlockPoolSaturated", "RowlockUnsettledChargesUnknown"}, takeConnections}},
-		{
-			{"payments' connections hang", []string{"RowlockPaymentHangs", "RowlockPaymentsSlow"}, hangPayments},
-			{"another transaction locks iidy's items", []string{"RowlockBatchesSlow"}, holdItems},
-		},
 		{{"a replica of each workload dies", []string{"RowlockTargetDown"}, killReplicas}},
 		{{
 			"PostgreSQL dies",
@@ -53,30 +44,29 @@ func faults() [][]fault {
 	}
 }
 
-// injectFaults injects one list after the other and waits for the alerts of each. Every alert of the chart has a fault.
+// injectFaults injects one round after the other and waits for the alerts of each. Every alert of the chart has a
+// fault.
 func injectFaults(t *testing.T, r *rig) {
 	t.Helper()
 	caused := map[string]bool{}
-	for _, list := range faults() {
-		for _, f := range list {
+	for _, round := range rounds() {
+		for _, f := range round {
 			for _, name := range f.alerts {
 				caused[name] = true
 				r.awaitSilence(t, name)
 			}
 		}
 		began := time.Now()
-		ends := make([]func(), len(list))
+		ends := make([]func(), len(round))
 		var beginning sync.WaitGroup
-		for i, f := range list {
+		for i, f := range round {
 			beginning.Go(func() { ends[i] = f.begin(t, r) })
 		}
 		beginning.Wait()
 		if slices.ContainsFunc(ends, func(end func()) bool { return end == nil }) {
 			t.FailNow() // it has reported why
 		}
-		for _, f := range list {
-			r.awaitAlerts(t, f, began)
-		}
+		r.awaitAlerts(t, round, began)
 		r.awaitScrapes(t, began, enough)
 		for _, end := range ends {
 			end()
@@ -99,19 +89,28 @@ func (r *rig) awaitSilence(t *testing.T, name string) {
 	eventually(t, name+" of an earlier fault is over", fireWithin, func() bool { return !r.fired(t, time.Second)[name] })
 }
 
-// awaitAlerts waits until the alerts of a fault have fired.
-func (r *rig) awaitAlerts(t *testing.T, f fault, began time.Time) {
+// awaitAlerts waits until the alerts of a round have fired.
+func (r *rig) awaitAlerts(t *testing.T, round []fault, began time.Time) {
 	t.Helper()
-	missing := f.alerts
+	missing := map[string]string{}
+	for _, f := range round {
+		for _, name := range f.alerts {
+			missing[name] = f.name
+		}
+	}
 	for ticker := time.Tick(200 * time.Millisecond); len(missing) > 0; <-ticker {
-		fired := r.fired(t, time.Since(began))
-		missing = slices.DeleteFunc(slices.Clone(f.alerts), func(name string) bool { return fired[name] })
-		if len(missing) > 0 && time.Since(began) > 2*fireWithin {
-			t.Errorf("%s: %s does not fire within %s", f.name, strings.Join(missing, ", "), 2*fireWithin)
+		after := time.Since(began)
+		for name := range r.fired(t, after) {
+			if what, ok := missing[name]; ok {
+				t.Logf("%s: after %s fires %s", what, after.Round(100*time.Millisecond), name)
+				delete(missing, name)
+			}
+		}
+		if after > 2*fireWithin {
+			t.Errorf("within %s do not fire %v", after, missing)
 			return
 		}
 	}
-	t.Logf("%s: after %s fires %s", f.name, time.Since(began).Round(100*time.Millisecond), strings.Join(f.alerts, ", "))
 }
 
 // enough scrapes make a rate: what happens must be in that many.

@@ -19,34 +19,28 @@ type judge struct {
 
 // judged is a request that was answered.
 type judged struct {
-	step
+	request
 	answer
 
-	trace, code string
+	service, trace, code string
 }
 
-// send sends a step, and checks its answer.
-func (j *judge) send(t *testing.T, s step) (trace string) {
-	t.Helper()
-	if status := j.try(t, s); status != s.status {
-		t.Errorf("%s: answered %d, want %d", s, status, s.status)
-	}
-	return j.requests[len(j.requests)-1].trace
-}
+// String names the request in messages.
+func (r judged) String() string { return r.service + ": " + r.method + " " + r.path }
 
-// try sends a step whose status may be another one, which it returns. An error must name the trace.
-func (j *judge) try(t *testing.T, s step) int {
+// send sends a request. An error must name the trace.
+func (j *judge) send(t *testing.T, service string, q request) judged {
 	t.Helper()
-	q, trace := traced(s.request, true)
-	done := judged{step: s, answer: j.processes[s.service].send(t, q), trace: trace}
-	if done.answer.status >= http.StatusBadRequest {
+	q, trace := traced(q, true)
+	done := judged{request: q, answer: j.processes[service].send(t, q), service: service, trace: trace}
+	if done.status >= http.StatusBadRequest {
 		var named string
-		if done.code, named = problemOf(t, done.body); named != trace {
-			t.Errorf("%s: trace_id %q, want that of the traceparent, %s: %s", s, named, trace, done.body)
+		if done.code, named = problemOf(t, done.answer.body); named != trace {
+			t.Errorf("%s: trace_id %q, want that of the traceparent, %s: %s", done, named, trace, done.answer.body)
 		}
 	}
 	j.requests = append(j.requests, done)
-	return done.answer.status
+	return done
 }
 
 // problemOf reads code and trace of an error's body, be it problem+json or Connect's.
@@ -92,7 +86,11 @@ const allowedMessage = "The database cannot be reached at the moment. Nothing wa
 
 // secrets returns texts that stand in no span and in no log line.
 func secrets() []string {
-	return []string{mark, luhn, cardGood, cardDeclined, cardError, "a secret of the lab"}
+	texts := []string{mark, luhn}
+	for _, s := range subjects() {
+		texts = append(texts, s.secrets...)
+	}
+	return texts
 }
 
 const (
@@ -157,12 +155,12 @@ func (j *judge) judgeRequest(t *testing.T, r judged) {
 	trace := j.spans.traceOf(r.trace)
 	i := slices.IndexFunc(trace, func(s span) bool { return s.parent == caller })
 	if i < 0 {
-		t.Errorf("%s: no span", r.step)
+		t.Errorf("%s: no span", r)
 		return
 	}
-	s, failed := trace[i], r.answer.status >= http.StatusInternalServerError
+	s, failed := trace[i], r.status >= http.StatusInternalServerError
 	if s.failed != failed || s.kind != "server" || s.state != "rowlock-test=1" || s.attributes["rowlock.code"] != r.code {
-		t.Errorf("%s answered %d %s: its span is %+v", r.step, r.answer.status, r.code, s)
+		t.Errorf("%s answered %d %s: its span is %+v", r, r.status, r.code, s)
 	}
 }
 
@@ -187,7 +185,7 @@ func (j *judge) judgeLogs(t *testing.T) {
 	}
 	refused := map[string]bool{}
 	for _, r := range j.requests {
-		got, status := lines[r.trace], r.answer.status
+		got, status := lines[r.trace], r.status
 		refused[r.service] = refused[r.service] || status >= http.StatusBadGateway
 		least, most := 0, 1 // refusals are sampled
 		switch {
@@ -197,7 +195,7 @@ func (j *judge) judgeLogs(t *testing.T) {
 			most = 0
 		}
 		if got < least || got > most {
-			t.Errorf("%s answered %d after %s: %d lines", r.step, status, r.took, got)
+			t.Errorf("%s answered %d after %s: %d lines", r, status, r.took, got)
 		}
 	}
 	if len(refused) < len(j.processes)-1 {

@@ -16,11 +16,18 @@ import (
 // kube-state-metrics documents.
 type kubeState struct {
 	addr string
-	// wanted is how many replicas counts' autoscaler wants; the most is 6.
+	// wanted is how many replicas each autoscaler wants.
 	wanted atomic.Int64
 }
 
 const mostReplicas = 6
+
+// wantMostReplicas: kube-state-metrics reports that the autoscalers want their maximum.
+func wantMostReplicas(t *testing.T, r *rig) func() {
+	t.Helper()
+	r.kube.wanted.Store(mostReplicas)
+	return func() { r.kube.wanted.Store(perService) }
+}
 
 func newKubeState(t *testing.T) *kubeState {
 	t.Helper()
@@ -50,7 +57,7 @@ func (k *kubeState) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 			switch {
 			case strings.HasSuffix(metric, "_max_replicas"):
 				value = mostReplicas
-			case workload == "counts" && strings.Contains(metric, "_status_"):
+			case strings.Contains(metric, "_status_"):
 				value = k.wanted.Load()
 			}
 			_, _ = fmt.Fprintf(w, "%s{namespace=%q,horizontalpodautoscaler=%q} %d\n", metric, namespace, release+"-"+workload,

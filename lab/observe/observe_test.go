@@ -160,9 +160,13 @@ func panelsMove(t *testing.T, r *rig, panels map[string]string, since, until tim
 	}
 }
 
+// aMetric matches the metrics in the runbook's text.
+var aMetric = regexp.MustCompile(
+	`\b(?:http_server|rowlock|` + strings.Join(services.Names(), "|") + `)_[a-z_]+[a-z]\b[^"]`)
+
 // matchersFind demands of every selector in a dashboard or a rule that its metric, and each of its matchers alone,
-// finds series: a misspelt label finds nothing, and a != of it everything. What only failures leave behind is asked for
-// after some.
+// finds series: a misspelt label finds nothing, and a != of it everything. So must the metrics that the runbook names.
+// What only failures leave behind is asked for after some.
 func matchersFind(t *testing.T, r *rig, panels map[string]string, failed bool) {
 	t.Helper()
 	exprs := maps.Clone(panels)
@@ -172,6 +176,9 @@ func matchersFind(t *testing.T, r *rig, panels map[string]string, failed bool) {
 		}
 	}
 	asked := map[string]string{}
+	for _, name := range aMetric.FindAllString(read(t, runbookFile), -1) {
+		asked[`{__name__=~"`+name[:len(name)-1]+`(_count)?"}`] = "the runbook"
+	}
 	for where, expr := range exprs {
 		for _, s := range selectors(expr) {
 			asked[selector{metric: s.metric}.String()] = where

@@ -102,6 +102,7 @@ func (f *fleet) start(t *testing.T, n int, dsn string) error {
 type request struct {
 	method, path, body string
 	header             map[string]string
+	then               func(answer) // is called with the answer, when it is set
 }
 
 func post(path, body string) request { return request{method: http.MethodPost, path: path, body: body} }
@@ -111,6 +112,11 @@ func remove(path, body string) request {
 }
 
 func get(path string) request { return request{method: http.MethodGet, path: path} }
+
+func (q request) with(header map[string]string) request {
+	q.header = header
+	return q
+}
 
 // answer is what came back.
 type answer struct {
@@ -194,19 +200,13 @@ type rig struct {
 	frozen bool // the targets stay as they are when a replica is restarted
 }
 
-// timeouts are shorter than the defaults, so that they pass within a test. A lease of pyggpot must be able to expire
-// while its holder waits for a row, and a batch of iidy be slower than RowlockBatchesSlow allows.
+// timeouts returns the variables of a service's processes, which let timeouts pass within a test.
 func timeouts(service string) map[string]string {
-	if service == services.Pyggpot || service == services.Iidy {
-		return map[string]string{
-			"DB_LOCK_TIMEOUT": "4s", "DB_STATEMENT_TIMEOUT": "5s", "REQUEST_TIMEOUT": "7s",
-			"SHUTDOWN_TIMEOUT": "8s", "LOCK_TTL": "2s",
-		}
-	}
-	return map[string]string{
+	environ := map[string]string{
 		"DB_LOCK_TIMEOUT": "1s", "DB_STATEMENT_TIMEOUT": "2s", "REQUEST_TIMEOUT": "4s", "SHUTDOWN_TIMEOUT": "8s",
-		"LOCK_WAIT": "500ms", "PROCESSOR_TIMEOUT": "1s", "CLEANUP_INTERVAL": "1s", "IDEMPOTENCY_TTL": "4s",
 	}
+	maps.Copy(environ, registered[service].environ)
+	return environ
 }
 
 // newRig starts the database, Prometheus with the rules, and all workloads; everything ends with the test.
@@ -341,7 +341,7 @@ func TestLabelsAreThoseOfTheChart(t *testing.T) {
 		}
 	}
 	slices.Sort(want)
-	got := slices.Sorted(maps.Keys((&fleet{service: services.Counts, component: "serve"}).labels(0)))
+	got := slices.Sorted(maps.Keys((&fleet{component: "serve"}).labels(0)))
 	if !slices.Equal(got, slices.Compact(want)) {
 		t.Errorf("the rig gives the labels %v, the chart %v", got, want)
 	}

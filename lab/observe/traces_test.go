@@ -16,96 +16,14 @@ const (
 	luhn = "4000056655665556"
 )
 
+// marked is a name that has both.
+const marked = mark + luhn
+
 // step is a request and the expected answer.
 type step struct {
-	service string
 	request request
 	status  int
 	tree    string // of its trace; empty for any
-}
-
-// story returns requests of the main paths, and of every kind of a client's mistake. All of them carry marks.
-func story() []step {
-	const json = `{"itemId":"` + mark + luhn + `","initialValue":5}`
-	payment := func(ride, number string) string {
-		return `{"ride_id":"` + ride + `","rider_id":"` + mark + `","amount":1250,"currency":"EUR",` +
-			`"card":{"number":"` + number + `","exp_month":12,"exp_year":2099,"cvc":"987"}}`
-	}
-	post, get := http.MethodPost, http.MethodGet
-	pays := func(key, ride, number string) request {
-		return request{post, "/v1/payments", payment(ride, number), map[string]string{"Idempotency-Key": key}}
-	}
-	id := mark + luhn
-	return []step{
-		{"counts", request{post, "/api/v1/internal/counts", json, nil}, 201, treeCreate},
-		{"counts", request{post, "/api/v1/counts/" + id + "/increase", "", nil}, 200, treeIncrease},
-		{"counts", request{get, "/api/v1/internal/counts?itemIds=" + id, "", nil}, 200, treeRead},
-		{"counts", request{post, "/api/v1/internal/counts", json, nil}, 409, ""},
-		{"counts", request{post, "/api/v1/counts/x" + id + "/increase", "", nil}, 404, treeNotFound},
-		{"counts", request{post, "/api/v1/counts/" + id + "/increase", `{"amount":"` + id + `"}`, nil}, 400, treeBad},
-		{"counts", request{post, "/api/v1/counts/" + id + "/increase", `{"` + id, nil}, 400, ""},
-		{"counts", request{get, "/" + id + "?" + id + "=" + id, "", map[string]string{
-			"User-Agent": id, "X-Forwarded-For": id, "X-Request-Id": id, "Referer": id, "Baggage": id,
-		}}, 404, "GET\n"},
-		{"counts", request{"PROPFIND" + mark, "/api/v1/internal/counts", "", nil}, 405, "HTTP\n"},
-
-		{"payments", pays(mark, mark, cardGood), 201, treePay},
-		{"payments", pays(mark, mark, cardGood), 201, treeReplay},
-		{"payments", pays(mark, "x"+mark, cardGood), 409, ""},
-		{"payments", pays(id, mark, cardGood), 400, ""},
-		{"payments", pays("k"+mark, id, cardGood), 400, ""},
-		{"payments", pays("k"+mark, mark, luhn+"1"), 400, ""},
-		{"payments", pays("d"+mark, mark, cardDeclined), 201, ""},
-		{"payments", pays("f"+mark, mark, cardError), 502, treeFault},
-		{"payments", request{get, "/v1/payments?ride_id=" + mark, "", nil}, 200, ""},
-		{"payments", request{get, "/v1/payments/" + id, "", nil}, 400, ""},
-
-		{"iidy", request{post, "/iidy/v1/lists/" + id + "/" + id, "", nil}, 201, treeAdd},
-		{"iidy", request{post, "/iidy/v1/batch/lists/" + id, `{"items":["a` + id + `","b` + id + `"]}`, nil}, 201, treeBatch},
-		{"iidy", request{post, "/iidy/v1/batch/lists/" + id + "?action=claim&count=1&lease=60s", "", nil}, 200, ""},
-		{"iidy", request{get, "/iidy/v1/lists/" + id + "/" + id, "", nil}, 200, ""},
-		{"iidy", request{get, "/iidy/v1/lists/" + id + "/x" + id, "", nil}, 404, ""},
-		{"iidy", request{get, "/iidy/v1/batch/lists/" + id + "?count=" + id, "", nil}, 400, ""},
-		{"iidy", request{post, "/iidy/v1/batch/lists/" + id, `{"items":["` + strings.Repeat(id, 80) + `"]}`, nil}, 400, ""},
-
-		{"events", request{post, "/events", "", nil}, 201, treeEvent},
-		{"events", request{post, "/events/async", id, nil}, 202, ""},
-		{"events", request{get, "/events/1", "", nil}, 200, ""},
-		{"events", request{get, "/events/" + id, "", nil}, 400, ""},
-		{"events", request{get, "/events/9000000000000000000", "", nil}, 404, ""},
-
-		{"pyggpot", request{post, "/pyggpot.pot.Pot/CreatePot", `{"pot_name":"` + id + `","max_coins":100}`, nil}, 200, ""},
-		{
-			"pyggpot",
-			request{post, "/pyggpot.coin.Coin/AddCoins", `{"pot_id":1,"coins":[{"kind":"GOLD","count":3}]}`, nil},
-			200, treeCoins,
-		},
-		{"pyggpot", request{post, "/twirp/pyggpot.coin.Coin/RemoveCoins", `{"pot_id":1,"count":1}`, nil}, 200, ""},
-		{"pyggpot", request{post, "/pyggpot.pot.Pot/CreatePot", `{"pot_name":"` + id + `","max_coins":100}`, nil}, 409, ""},
-		{"pyggpot", request{post, "/pyggpot.pot.Pot/ViewPotByName", `{"pot_name":"x` + id + `"}`, nil}, 404, ""},
-		{"pyggpot", request{post, "/pyggpot.pot.Pot/CreatePot", `{"pot_name":"` + id + ` !","max_coins":1}`, nil}, 400, ""},
-		{"pyggpot", request{post, "/pyggpot.pot.Pot/CreatePot", `{"` + id + `":1}`, nil}, 400, ""},
-	}
-}
-
-// changes returns requests of each service that fail while the database is down.
-func changes() []step {
-	const body = `{"ride_id":"` + mark + `","rider_id":"` + mark + `","amount":1,"currency":"EUR",` +
-		`"card":{"number":"` + cardGood + `","exp_month":12,"exp_year":2099,"cvc":"987"}}`
-	post, get := http.MethodPost, http.MethodGet
-	return []step{
-		{"counts", request{post, "/api/v1/counts/" + mark + "/increase", "", nil}, 503, ""},
-		{"counts", request{get, "/api/v1/internal/counts/" + mark, "", nil}, 503, ""},
-		{"payments", request{post, "/v1/payments", body, map[string]string{"Idempotency-Key": "away" + mark}}, 503, ""},
-		{"iidy", request{post, "/iidy/v1/lists/" + mark + "/" + mark, "", nil}, 503, ""},
-		{"iidy", request{post, "/iidy/v1/batch/lists/" + mark, `{"items":["` + mark + `"]}`, nil}, 503, ""},
-		{"events", request{post, "/events", "", nil}, 503, ""},
-		{
-			"pyggpot",
-			request{post, "/pyggpot.coin.Coin/AddCoins", `{"pot_id":1,"coins":[{"kind":"GOLD","count":1}]}`, nil},
-			503, "",
-		},
-	}
 }
 
 // TestTraces sends the story to all services, kills the database and restarts it, stops the services, and judges every
@@ -122,34 +40,31 @@ func TestTraces(t *testing.T) {
 		all, j.processes[strings.TrimSuffix(f.service+"-"+f.component, "-serve")] = append(all, f), p
 	}
 	startAll(t, all, 1, server)
-	for _, s := range story() {
-		trace := j.send(t, s)
-		got := tree(j.spans.await(t, s.String(), func(s span) bool { return s.trace == trace && s.parent == caller }))
-		if s.tree != "" && got != s.tree {
-			t.Errorf("%s: the trace is\n%swant\n%s", s, got, s.tree)
-		}
-	}
-	work := j.spans.await(t, "a worked batch", func(s span) bool { return s.name == "events.work" })
-	if got := tree(work); got != treeWork {
-		t.Errorf("the worker's trace is\n%swant\n%s", got, treeWork)
+	for _, s := range subjects() {
+		j.tell(t, s)
 	}
 	checkCalls(t, j)
 
 	if err := server.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range changes() {
-		waittest.Eventually(t, "without a database: "+s.String(),
-			func() bool { return j.try(t, s) == s.status }) // a pool may notice late
+	for _, s := range subjects() {
+		for _, q := range s.down { // a pool may notice late
+			j.until(t, "without a database", s.service, q,
+				func(status int) bool { return status == http.StatusServiceUnavailable })
+		}
+		if s.worry != "" {
+			waittest.Eventually(t, "the worker logs that it cannot work",
+				func() bool { return j.processes[s.service+"-work"].logged(s.worry) > 0 })
+		}
 	}
-	worker := j.processes["events-work"]
-	waittest.Eventually(t, "the worker logs that it cannot work",
-		func() bool { return worker.logged("a batch of events was not worked") > 0 })
 	if err := server.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	again := step{"counts", post("/api/v1/counts/"+mark+luhn+"/increase", ""), http.StatusOK, ""}
-	waittest.Eventually(t, "the service is back", func() bool { return j.try(t, again) == http.StatusOK })
+	for _, s := range subjects() {
+		j.until(t, "with the database again", s.service, s.down[0],
+			func(status int) bool { return status < http.StatusInternalServerError })
+	}
 	for _, p := range j.processes {
 		p.stop(t)
 	}
@@ -157,5 +72,33 @@ func TestTraces(t *testing.T) {
 	j.judgeLogs(t)
 }
 
-// String names the step in messages.
-func (s step) String() string { return s.service + ": " + s.request.method + " " + s.request.path }
+// tell sends the story of a service, and compares the traces with the expected ones.
+func (j *judge) tell(t *testing.T, of subject) {
+	t.Helper()
+	for _, s := range of.story {
+		done := j.send(t, of.service, s.request)
+		if done.status != s.status {
+			t.Errorf("%s: answered %d, want %d", done, done.status, s.status)
+		}
+		got := tree(j.spans.await(t, done.String(),
+			func(one span) bool { return one.trace == done.trace && one.parent == caller }))
+		if s.tree != "" && got != s.tree {
+			t.Errorf("%s: the trace is\n%swant\n%s", done, got, s.tree)
+		}
+	}
+	if of.work == "" {
+		return
+	}
+	root, _, _ := strings.Cut(of.work, "\n")
+	batch := j.spans.await(t, "a worked batch", func(s span) bool { return s.name == root })
+	if got := tree(batch); got != of.work {
+		t.Errorf("the worker's trace is\n%swant\n%s", got, of.work)
+	}
+}
+
+// until repeats a request until its status is as wanted.
+func (j *judge) until(t *testing.T, when, service string, q request, wanted func(status int) bool) {
+	t.Helper()
+	waittest.Eventually(t, when+": "+service+": "+q.path,
+		func() bool { return wanted(j.send(t, service, q).status) })
+}

@@ -1,0 +1,93 @@
+package observe
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/rowlock/rowlock/lab/internal/services"
+)
+
+var _ = register(subject{
+	service: services.Counts,
+	prepare: []request{newCounter("hot", 0), newCounter("a", 0), newCounter("b", 0), newCounter("c", 0)},
+	next:    countsLoad, perSecond: 60,
+
+	read: get("/api/v1/internal/counts/hot"), rows: `SELECT FROM counts.count_values WHERE item_id = 'hot' FOR UPDATE`,
+	stalls: []fault{{"callers set the counter that is locked", nil, setHotCounter}},
+
+	healthy: map[string]string{`rowlock_coalesce_locked_out_total{coalescer="counts_add"}`: "0x100"},
+
+	story: []step{
+		{newCounter(marked, 5), http.StatusCreated, `POST /api/v1/internal/counts
+  counts.initialize
+    BEGIN
+    INSERT counts.count_values
+    SELECT pg_current_xact_id
+    COMMIT
+`},
+		{increase(marked, ""), http.StatusOK, `POST /api/v1/counts/{itemId}/increase
+  counts.increase
+    batch counts_add
+      UPDATE counts.count_values
+`},
+		{get("/api/v1/internal/counts?itemIds=" + marked), http.StatusOK, `GET /api/v1/internal/counts
+  counts.get_many
+    SELECT counts.count_values
+`},
+		{newCounter(marked, 5), http.StatusConflict, ""},
+		// The first statement finds nothing; the second says why.
+		{increase("x"+marked, ""), http.StatusNotFound, `POST /api/v1/counts/{itemId}/increase
+  counts.increase
+    batch counts_add
+      UPDATE counts.count_values
+      UPDATE counts.count_values
+`},
+		// The operation begins before the request is decoded.
+		{increase(marked, `{"amount":"`+marked+`"}`), http.StatusBadRequest, `POST /api/v1/counts/{itemId}/increase
+  counts.increase
+`},
+		{increase(marked, `{"`+marked), http.StatusBadRequest, ""},
+		{get("/" + marked + "?" + marked + "=" + marked).with(map[string]string{
+			"User-Agent": marked, "X-Forwarded-For": marked, "X-Request-Id": marked, "Referer": marked, "Baggage": marked,
+		}), http.StatusNotFound, "GET\n"},
+		{request{method: "PROPFIND" + mark, path: "/api/v1/internal/counts"}, http.StatusMethodNotAllowed, "HTTP\n"},
+	},
+	down: []request{increase(mark, ""), get("/api/v1/internal/counts/" + mark)},
+	chain: []string{
+		"UPDATE counts.count_values", "batch counts_add", "counts.increase", "POST /api/v1/counts/{itemId}/increase", "POST",
+		"check counts",
+	},
+})
+
+func newCounter(item string, value int) request {
+	return post("/api/v1/internal/counts", fmt.Sprintf(`{"itemId":%q,"initialValue":%d}`, item, value))
+}
+
+func increase(item, body string) request { return post("/api/v1/counts/"+item+"/increase", body) }
+
+// countsLoad returns requests for one hot counter mostly, for some others, and for an unknown one.
+func countsLoad(n int) request {
+	item := []string{"hot", "a", "b", "c"}[n%4]
+	switch n % 20 {
+	case 3:
+		return get("/api/v1/internal/counts/" + item)
+	case 7:
+		return post("/api/v1/counts/"+item+"/decrease", "")
+	case 11:
+		return increase("unknown", "")
+	case 13:
+		return post("/api/v1/counts/c/reset", "")
+	}
+	if n%2 == 0 {
+		item = "hot"
+	}
+	return increase(item, "")
+}
+
+// setHotCounter: a PUT is no part of a group, and waits for the row by itself.
+func setHotCounter(t *testing.T, r *rig) func() {
+	t.Helper()
+	put := request{method: http.MethodPut, path: "/api/v1/internal/counts/hot", body: `{"value":1}`}
+	return r.crowd(t, services.Counts, 4, put)
+}

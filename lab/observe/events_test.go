@@ -1,0 +1,93 @@
+package observe
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/rowlock/rowlock/lab/internal/services"
+)
+
+var _ = register(subject{
+	service: services.Events,
+	next:    eventsLoad, perSecond: 60,
+
+	read: get("/events/1"), rows: `SELECT FROM events.status FOR UPDATE`,
+	faults: []fault{{
+		"events' workers stall",
+		[]string{"RowlockEventsNotWorked", "RowlockEventsPending", "RowlockServiceDown"},
+		stallWorkers,
+	}},
+
+	healthy: map[string]string{
+		`rowlock_coalesce_batch_size_sum{coalescer="events_add"}`: "0+6000x100",
+		"events_pending": "200x100", "events_oldest_pending_distance": "200x100", "events_worked_total": "0+3000x100",
+	},
+	idle: map[string]string{
+		`rowlock_coalesce_batch_size_sum{coalescer="events_add"}`: "0x100",
+		"events_pending": "0x100", "events_oldest_pending_distance": "0x100", "events_worked_total": "0x100",
+	},
+
+	story: []step{
+		{post("/events", ""), http.StatusCreated, `POST /events
+  events.create
+    batch events_add
+      UPDATE events.status INSERT events.events
+`},
+		{post("/events/async", marked), http.StatusAccepted, ""},
+		{get("/events/1"), http.StatusOK, ""},
+		{get("/events/" + marked), http.StatusBadRequest, ""},
+		{get("/events/9000000000000000000"), http.StatusNotFound, ""},
+	},
+	down:  []request{post("/events", "")},
+	chain: []string{"SELECT events.events", "events.get", "GET /events/{id}", "GET", "check events"},
+	work: `events.work
+  BEGIN
+  SELECT events.events
+  DELETE events.events INSERT events.events
+  COMMIT
+`,
+	worry: "a batch of events was not worked",
+})
+
+// eventsLoad returns requests that add events, now and later, and that read some.
+func eventsLoad(n int) request {
+	switch n % 10 {
+	case 3:
+		return get("/events")
+	case 6:
+		return get(fmt.Sprintf("/events/%d", max(1, n/2)))
+	case 1, 5, 9:
+		return post("/events", "")
+	}
+	return post("/events/async", "")
+}
+
+// stallWorkers: as when their node is paused. Events pend; then none is added any more, and those that are there stay.
+func stallWorkers(t *testing.T, r *rig) func() {
+	t.Helper()
+	var ends []func() error
+	for _, f := range r.fleets {
+		if f.service != services.Events || f.component == "serve" {
+			continue
+		}
+		for _, one := range f.set.Replicas() {
+			if err := one.Pause(); err != nil {
+				t.Error(err)
+			}
+			ends = append(ends, one.Resume)
+		}
+	}
+	eventually(t, "events pend", fireWithin, func() bool {
+		return len(r.numbers(t, `SELECT id FROM events.events WHERE value IS NULL LIMIT 10`)) == 10
+	})
+	r.load.silent.Store(services.Events, true)
+	return func() {
+		for _, end := range ends {
+			if err := end(); err != nil {
+				t.Error(err)
+			}
+		}
+		r.load.silent.Delete(services.Events)
+	}
+}

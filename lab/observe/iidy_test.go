@@ -1,0 +1,151 @@
+package observe
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/rowlock/rowlock/lab/internal/services"
+)
+
+var _ = register(subject{
+	service: services.Iidy,
+	// A batch must be able to take longer than RowlockBatchesSlow allows.
+	environ: map[string]string{"DB_LOCK_TIMEOUT": "4s", "DB_STATEMENT_TIMEOUT": "5s", "REQUEST_TIMEOUT": "7s"},
+	prepare: []request{post("/iidy/v1/lists/held/one", ""), batch("held", "", lines(0, 40))},
+	next:    iidyLoad(), perSecond: 60,
+
+	read: get("/iidy/v1/lists/files"), rows: `SELECT FROM iidy.lists WHERE list = 'held' FOR UPDATE`,
+	faults: []fault{{"workers of iidy let their claims run out", []string{"RowlockClaimsRunOut"}, letClaimsRunOut}},
+	stalls: []fault{{"items of batches are locked", []string{"RowlockBatchesSlow"}, reportHeldItems}},
+
+	healthy: map[string]string{
+		`rowlock_coalesce_locked_out_total{coalescer="iidy_add"}`: "0x100",
+		conflicts + `{lock="item",reason="taken_over"}`:           "0+50x100",
+		`iidy_items_total{change="claimed"}`:                      "0+6000x100",
+	},
+
+	story: []step{
+		{post("/iidy/v1/lists/"+marked+"/"+marked, ""), http.StatusCreated, `POST /iidy/v1/lists/{list}/{item}
+  iidy.add
+    batch iidy_add
+      INSERT iidy.lists
+`},
+		{batch(marked, "", `{"items":["a`+marked+`","b`+marked+`"]}`), http.StatusCreated, `POST /iidy/v1/batch/lists/{list}
+  iidy.add_batch
+    BEGIN
+    INSERT iidy.lists
+    SELECT pg_current_xact_id
+    COMMIT
+`},
+		{batch(marked, "action=claim&count=1&lease=60s", ""), http.StatusOK, ""},
+		{get("/iidy/v1/lists/" + marked + "/" + marked), http.StatusOK, ""},
+		{get("/iidy/v1/lists/" + marked + "/x" + marked), http.StatusNotFound, ""},
+		{get("/iidy/v1/batch/lists/" + marked + "?count=" + marked), http.StatusBadRequest, ""},
+		{batch(marked, "", `{"items":["`+strings.Repeat(marked, 80)+`"]}`), http.StatusBadRequest, ""},
+	},
+	down:  []request{post("/iidy/v1/lists/"+mark+"/"+mark, ""), batch(mark, "", `{"items":["`+mark+`"]}`)},
+	chain: []string{"INSERT iidy.lists", "iidy.add_batch", "POST /iidy/v1/batch/lists/{list}", "POST", "check iidy"},
+})
+
+const batches = "/iidy/v1/batch/lists/"
+
+// batch returns a POST of items to a list.
+func batch(list, query, items string) request { return post(batches+list+"?"+query, items) }
+
+// lines returns n items of a batch.
+func lines(from, n int) string {
+	var text strings.Builder
+	for i := range n {
+		_, _ = fmt.Fprintf(&text, "file-%d-%02d\n", from, i)
+	}
+	return text.String()
+}
+
+func claimOf(a answer) string { return a.header.Get("X-Iidy-Claim") }
+
+// iidyLoad returns what makes requests for single items and batches, and those of workers that claim and finish.
+func iidyLoad() func(n int) request {
+	var last atomic.Pointer[string] // the last claim
+	keep := func(a answer) {
+		if claim := claimOf(a); claim != "" {
+			last.Store(&claim)
+		}
+	}
+	return func(n int) request {
+		item := fmt.Sprintf("/iidy/v1/lists/files/item-%d", n-n%10)
+		switch n % 10 {
+		case 1:
+			return get(item)
+		case 2:
+			return post(item+"?action=increment", "")
+		case 3:
+			return remove(item, "")
+		case 4:
+			return batch("files", "", lines(n, 40))
+		case 5:
+			claim := batch("files", "action=claim&count=30&lease=60s", "")
+			claim.then = keep
+			return claim
+		case 0:
+			return post(item, "")
+		}
+		held := last.Load()
+		switch {
+		case n%50 == 9:
+			return remove(batches+"files?min_attempts=5", "")
+		case held == nil:
+		case n%10 == 6:
+			return batch("files", "action=extend&lease=60s&claim="+*held, "")
+		case n%10 == 7:
+			return batch("files", "action=increment&claim="+*held, lines(n-3, 5))
+		case n%10 == 8:
+			return remove(batches+"files?claim="+*held, lines(n-4, 40))
+		case n%50 == 19:
+			return batch("files", "action=release&claim="+*held, "")
+		}
+		return get(batches + "files?count=10")
+	}
+}
+
+// reportHeldItems: workers report what they did with items that are locked, one by one and in batches, and in more long
+// batches than the replicas take.
+func reportHeldItems(t *testing.T, r *rig) func() {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	const most = 2 * perService // BULK_IN_FLIGHT of each
+	for range most + 1 {
+		go r.load.send(ctx, services.Iidy, batch("held", "action=increment", lines(0, 20_000)))
+	}
+	one := r.crowd(t, services.Iidy, 4, post("/iidy/v1/lists/held/one?action=increment", ""))
+	many := r.crowd(t, services.Iidy, 16, batch("held", "action=increment", lines(0, 40)))
+	return func() {
+		cancel()
+		one()
+		many()
+	}
+}
+
+// letClaimsRunOut: leases of iidy's workers expire, and others take over their items, three times. A claim that begins
+// while a lease ends finds a part of its items, so items are counted, not claims. The first worker reports items that
+// it no longer holds.
+func letClaimsRunOut(t *testing.T, r *rig) func() {
+	t.Helper()
+	const many, times = 10_000, 4
+	addr := r.of(services.Iidy).Ready()[0].API
+	r.load.to(t.Context(), addr, batch("stalled", "", lines(0, many)))
+	first, items := "", 0
+	eventually(t, "all items are claimed again and again", 2*fireWithin, func() bool {
+		a := r.load.to(t.Context(), addr, batch("stalled", fmt.Sprintf("action=claim&count=%d&lease=1s", many), ""))
+		if claim := claimOf(a); claim != "" {
+			first, items = cmp.Or(first, claim), items+strings.Count(a.body, "\n")
+		}
+		return items >= times*many
+	})
+	r.load.to(t.Context(), addr, remove(batches+"stalled?claim="+first, lines(0, 100)))
+	return func() {}
+}

@@ -1,0 +1,83 @@
+package observe
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/rowlock/rowlock/lab/internal/services"
+)
+
+var _ = register(subject{
+	service: services.Pyggpot,
+	// A lease must be able to expire while its holder waits for a row.
+	environ: map[string]string{
+		"DB_LOCK_TIMEOUT": "4s", "DB_STATEMENT_TIMEOUT": "5s", "REQUEST_TIMEOUT": "7s", "LOCK_TTL": "2s",
+	},
+	prepare: []request{newPot("first", 1e6), newPot("second", 1e6), newPot("third", 1e6), newPot("fourth", 1e6)},
+	next:    pyggpotLoad, perSecond: 40,
+
+	read: post("/pyggpot.pot.Pot/ListPots", `{"page":1,"limit":10}`), rows: `SELECT FROM pyggpot.pot FOR UPDATE`,
+	faults: []fault{{
+		"holders of leases stall", []string{"RowlockLeaseConflicts", "RowlockLeaseTakeOvers"}, loseLeases,
+	}},
+
+	healthy: map[string]string{
+		waits + `_count{lock="pot",where="database"}`:  "0+6000x100",
+		conflicts + `{lock="pot",reason="held"}`:       "0+3000x100",
+		conflicts + `{lock="pot",reason="taken_over"}`: "0+0.1x100",
+	},
+
+	story: []step{
+		{newPot(marked, 100), http.StatusOK, ""},
+		{addCoins(1, 3), http.StatusOK, `POST /pyggpot.coin.Coin/AddCoins
+  pyggpot.coin.Coin/AddCoins
+    pyggpot.add
+      UPDATE pyggpot.pot
+      BEGIN
+      SELECT pyggpot.pot
+      INSERT pyggpot.coin UPDATE pyggpot.pot
+      COMMIT
+`},
+		{post("/twirp/pyggpot.coin.Coin/RemoveCoins", `{"pot_id":1,"count":1}`), http.StatusOK, ""},
+		{newPot(marked, 100), http.StatusConflict, ""},
+		{post("/pyggpot.pot.Pot/ViewPotByName", `{"pot_name":"x`+marked+`"}`), http.StatusNotFound, ""},
+		{newPot(marked+" !", 1), http.StatusBadRequest, ""},
+		{post("/pyggpot.pot.Pot/CreatePot", `{"`+marked+`":1}`), http.StatusBadRequest, ""},
+	},
+	down: []request{addCoins(1, 1)},
+	chain: []string{
+		"INSERT pyggpot.coin UPDATE pyggpot.pot", "pyggpot.add", "pyggpot.coin.Coin/AddCoins",
+		"POST /pyggpot.coin.Coin/AddCoins", "POST", "check pyggpot",
+	},
+})
+
+func newPot(name string, coins int) request {
+	return post("/pyggpot.pot.Pot/CreatePot", fmt.Sprintf(`{"pot_name":%q,"max_coins":%d}`, name, coins))
+}
+
+func addCoins(pot, n int) request {
+	return post("/pyggpot.coin.Coin/AddCoins",
+		fmt.Sprintf(`{"pot_id":%d,"coins":[{"kind":"GOLD","count":%d},{"kind":"BRONZE","count":2}]}`, pot, n))
+}
+
+// pyggpotLoad returns requests that put coins into a few pots and take them out again.
+func pyggpotLoad(n int) request {
+	pot := 1 + n%4
+	switch n % 10 {
+	case 4:
+		return post("/pyggpot.pot.Pot/ViewPot", fmt.Sprintf(`{"pot_id":%d}`, pot))
+	case 7:
+		return post("/pyggpot.pot.Pot/ListPots", `{"page":1,"limit":10}`)
+	case 2, 8:
+		return post("/pyggpot.coin.Coin/RemoveCoins", fmt.Sprintf(`{"pot_id":%d,"count":2}`, pot))
+	}
+	return addCoins(pot, 3)
+}
+
+// loseLeases: holders wait so long for a table that their leases run out, others take these over, and what the first
+// ones then do is refused.
+func loseLeases(t *testing.T, r *rig) func() {
+	t.Helper()
+	return r.hold(t, `LOCK TABLE pyggpot.coin IN EXCLUSIVE MODE`) // it may be read
+}

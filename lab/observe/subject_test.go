@@ -1,0 +1,66 @@
+package observe
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/rowlock/rowlock/lab/internal/services"
+)
+
+// subject holds what the tests know of one service. The service's file registers it.
+type subject struct {
+	service string
+	// environ are variables of its processes in TestObserved, beside those of timeouts.
+	environ map[string]string
+	// prepare is sent before the load, whose n-th request is next(n); perSecond of them begin in a second.
+	prepare   []request
+	next      func(n int) request
+	perSecond int
+
+	// read waits for its tables when they are locked whole; rows locks rows that all of its callers need.
+	read request
+	rows string
+	// faults are injected in the first round, stalls, which hold up the load, in the second.
+	faults, stalls []fault
+
+	// healthy and idle are figures that only this service has, under load and without, in promtool's notation.
+	healthy, idle map[string]string
+
+	// story are requests of the main paths and of every kind of a client's mistake. All of them carry marks.
+	story []step
+	// down are requests that are answered 503 while the database is down.
+	down []request
+	// chain names a statement of its rowlock check and all spans above it, up to that of the check.
+	chain []string
+	// work is the trace of a batch of its workers, and worry what these log without a database; empty without workers.
+	work, worry string
+	// secrets are texts that stand in no span and in no log line.
+	secrets []string
+}
+
+// registered holds the subjects by service; their files fill it.
+var registered = map[string]subject{} //nolint:gochecknoglobals // filled before main, by register
+
+// register adds a subject. Its result has no meaning: it lets a file register at package level.
+func register(s subject) bool {
+	registered[s.service] = s
+	return true
+}
+
+// subjects returns those registered, in the order of their names.
+func subjects() (list []subject) {
+	for _, name := range slices.Sorted(maps.Keys(registered)) {
+		list = append(list, registered[name])
+	}
+	return list
+}
+
+func TestEveryServiceIsObserved(t *testing.T) {
+	t.Parallel()
+	for _, name := range services.Names() {
+		if _, ok := registered[name]; !ok {
+			t.Errorf("no file registers %s", name)
+		}
+	}
+}
