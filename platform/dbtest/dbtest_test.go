@@ -16,6 +16,7 @@ import (
 
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/localpg"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/waittest"
 )
@@ -102,31 +103,6 @@ func TestDatabaseGoesWithTheTest(t *testing.T) {
 	}
 }
 
-// Many tests ask for many databases at once, before the template exists.
-func TestManyAtOnce(t *testing.T) {
-	t.Parallel()
-	src := shop(1000)
-	seen := make(chan string, 16)
-	err := waittest.Together(cap(seen), func(int) error {
-		seen <- dbtest.Postgres(t, src)
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	close(seen)
-	unique := map[string]bool{}
-	for dsn := range seen {
-		unique[dsn] = true
-		if n := number(t, open(t, dsn), "SELECT n FROM shop.item"); n != 1000 {
-			t.Errorf("n = %d, want 1000", n)
-		}
-	}
-	if len(unique) != cap(seen) {
-		t.Errorf("%d different databases, want %d", len(unique), cap(seen))
-	}
-}
-
 // child starts this binary again, to run the one test named, on the server at url (none: its
 // own), and returns it running.
 func child(t *testing.T, test, url string) (*exec.Cmd, *bytes.Buffer) {
@@ -153,13 +129,18 @@ func onlyAsChild(t *testing.T) {
 	}
 }
 
-// Six processes meet on one fresh server and want the same template at once: it is built once,
+// Four processes meet on one fresh server and want the same template at once: it is built once,
 // and each gets its databases.
 func TestProcessesShareAServer(t *testing.T) {
 	t.Parallel()
-	server := dbtest.Server(t)
+	// A server of a test's own has the settings that the test asks for.
+	server := dbtest.Server(t, map[string]string{"work_mem": "7MB"})
+	admin := open(t, server.URL("postgres"))
+	if n := number(t, admin, "SELECT setting::int / 1024 FROM pg_settings WHERE name = 'work_mem'"); n != 7 {
+		t.Errorf("work_mem = %d MB, want 7", n)
+	}
 	var wg sync.WaitGroup
-	for range 6 {
+	for range 4 {
 		cmd, out := child(t, "TestSharedByProcesses", server.URL("postgres"))
 		wg.Go(func() {
 			if err := cmd.Run(); err != nil {
@@ -168,7 +149,6 @@ func TestProcessesShareAServer(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	admin := open(t, server.URL("postgres"))
 	if n := number(t, admin, "SELECT count(*) FROM pg_database WHERE datname LIKE 'rowlock\\_template\\_%'"); n != 1 {
 		t.Errorf("%d templates, want 1", n)
 	}
@@ -182,35 +162,33 @@ func TestProcessesShareAServer(t *testing.T) {
 	if err := admin.QueryRowContext(t.Context(), template).Scan(&name); err != nil {
 		t.Fatal(err)
 	}
-	execute(t, admin, "ALTER DATABASE "+name+" RENAME TO "+name+"_new")
-	execute(t, admin, "ALTER DATABASE "+name+"_new ALLOW_CONNECTIONS true")
-	broken := open(t, server.URL(name+"_new"))
-	execute(t, broken, "DELETE FROM shop.item")
-	if err := broken.Close(); err != nil {
-		t.Fatal(err)
-	}
+	execute(t, admin, "DROP DATABASE "+name)
+	execute(t, admin, "CREATE DATABASE "+name+"_new")
 	cmd, out := child(t, "TestSharedByProcesses", server.URL("postgres"))
 	if err := cmd.Run(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
+	failedTestKeepsItsDatabase(t, server, admin)
 }
 
 //nolint:paralleltest // alone in its process
 func TestSharedByProcesses(t *testing.T) {
 	onlyAsChild(t)
-	for range 3 {
+	err := waittest.Together(4, func(int) error {
 		if n := number(t, open(t, dbtest.Postgres(t, shop(42))), "SELECT n FROM shop.item"); n != 42 {
 			t.Errorf("n = %d, want 42", n)
 		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
 // A failed test's database stays on a given server, and its DSN is printed; a day later the next run
 // drops it.
-func TestFailedTestKeepsItsDatabase(t *testing.T) {
-	t.Parallel()
-	server := dbtest.Server(t)
-	admin := open(t, server.URL("postgres"))
+func failedTestKeepsItsDatabase(t *testing.T, server *localpg.Server, admin *sql.DB) {
+	t.Helper()
 	execute(t, admin, "CREATE DATABASE rowlock_test_1_old")
 	execute(t, admin, "CREATE DATABASE unrelated")
 	cmd, out := child(t, "TestFails", server.URL("postgres"))
@@ -237,14 +215,4 @@ func TestFails(t *testing.T) {
 	dsn := dbtest.Postgres(t, shop(42))
 	execute(t, open(t, dsn), "UPDATE shop.item SET n = 43")
 	t.Fail()
-}
-
-// A server of a test's own has the settings that the test asks for.
-func TestServer(t *testing.T) {
-	t.Parallel()
-	server := dbtest.Server(t, map[string]string{"work_mem": "7MB"})
-	const query = "SELECT setting::int / 1024 FROM pg_settings WHERE name = 'work_mem'"
-	if n := number(t, open(t, server.URL("postgres")), query); n != 7 {
-		t.Errorf("work_mem = %d MB, want 7", n)
-	}
 }

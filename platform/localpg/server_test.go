@@ -85,7 +85,7 @@ func TestLifecycle(t *testing.T) {
 }
 
 // The owner is killed, alone or with the guard: the server stops in order, and a start, which waits
-// for that, finds everything in place.
+// for that, finds everything in place. A temporary server's folder is removed.
 func TestOwnerKilled(t *testing.T) {
 	t.Parallel()
 	for name, both := range map[string]bool{"alone": false, "with its guard": true} {
@@ -111,40 +111,45 @@ func TestOwnerKilled(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A temporary server goes with its folder, by Stop and when its owner is killed.
-func TestTemporary(t *testing.T) {
-	t.Parallel()
-	parent := filepath.Join(folder(t), "temporary")
-	if err := os.Mkdir(parent, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	s, _ := start(t, Options{Parent: parent})
-	stop(t, s)
-	wantEmpty(t, parent)
-	cmd, url := owner(t, parent)
-	kill(t, cmd)
-	waittest.Eventually(t, "the server is gone", func() bool { return open(t, url).PingContext(t.Context()) != nil })
-	wantEmpty(t, parent)
-}
-
-// Servers that were left over for a day are stopped and removed by the next temporary one.
-func TestSweep(t *testing.T) {
-	t.Parallel()
-	s, _ := start(t, Options{})
-	yesterday := time.Now().Add(-sweepAfter - time.Minute)
-	left := s.Dir() + "-left"
-	for _, dir := range []string{s.Dir(), left} {
-		if err := errors.Join(os.MkdirAll(dir, 0o700), os.Chtimes(dir, yesterday, yesterday)); err != nil {
+	t.Run("temporary", func(t *testing.T) {
+		t.Parallel()
+		parent := filepath.Join(folder(t), "temporary")
+		if err := os.Mkdir(parent, 0o755); err != nil {
 			t.Fatal(err)
 		}
+		cmd, url := owner(t, parent)
+		kill(t, cmd)
+		waittest.Eventually(t, "the server is gone", func() bool { return open(t, url).PingContext(t.Context()) != nil })
+		wantEmpty(t, parent)
+	})
+}
+
+// Folders that are left over for a day are removed by the next temporary server, unless they are in use.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"used", "left"} {
+		dir, err := guard.TempFolder("", tempPattern+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.RemoveAll(dir) })
+		lock, err := tryLock(lockFile(dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "left" {
+			closed(t, lock)
+		}
+		yesterday := time.Now().Add(-sweepAfter - time.Minute)
+		if err := os.Chtimes(dir, yesterday, yesterday); err != nil {
+			t.Fatal(err)
+		}
+		sweep(t.Context())
+		if exists(dir) != (name == "used") {
+			t.Errorf("%s: exists %t", dir, exists(dir))
+		}
+		_ = lock.Close()
 	}
-	sweep(t.Context())
-	if exists(left) {
-		t.Errorf("%s is left", left)
-	}
-	text(t, s.URL("postgres"), "SELECT 'in use'")
 }
 
 // What a start may find: a port that was taken meanwhile, a stale postmaster.pid, half a cluster.
@@ -247,29 +252,34 @@ func TestDamagedClusters(t *testing.T) {
 	write(t, s.URL("postgres"), "CREATE TABLE t ()") // fails when it exists
 }
 
-// Root's server runs as another user. The data goes to a folder that this user can enter.
-func TestRoot(t *testing.T) {
+// A temporary server makes its folder and removes it. Root's server runs as another user, and its data
+// goes to a folder that this user can enter.
+func TestTemporary(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("for root only")
-	}
-	private := folder(t)
-	if err := os.Chmod(private, 0o700); err != nil {
+	parent := folder(t)
+	if err := os.Chmod(parent, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s, progress := start(t, Options{Parent: private})
-	wantEmpty(t, private)
-	if !strings.HasPrefix(s.Dir(), rootHome+"/") || !strings.Contains(progress, "may not enter "+private) ||
-		!strings.Contains(progress, "because PostgreSQL refuses root") {
-		t.Errorf("folder %s, progress %q", s.Dir(), progress)
+	s, progress := start(t, Options{Parent: parent})
+	if !exists(s.Dir()) {
+		t.Errorf("no folder %s", s.Dir())
 	}
-	info, err := os.Stat(fmt.Sprintf("/proc/%d", s.PID()))
-	if err != nil {
-		t.Skip("no /proc here")
+	if os.Geteuid() == 0 {
+		wantEmpty(t, parent)
+		if !strings.HasPrefix(s.Dir(), rootHome+"/") || !strings.Contains(progress, "may not enter "+parent) ||
+			!strings.Contains(progress, "because PostgreSQL refuses root") {
+			t.Errorf("folder %s, progress %q", s.Dir(), progress)
+		}
+		var owner syscall.Stat_t
+		if err := syscall.Stat(fmt.Sprintf("/proc/%d", s.PID()), &owner); err == nil && owner.Uid == 0 {
+			t.Error("the server runs as root")
+		}
 	}
-	if owner, ok := info.Sys().(*syscall.Stat_t); !ok || owner.Uid == 0 {
-		t.Error("the server runs as root")
+	stop(t, s)
+	if exists(s.Dir()) {
+		t.Errorf("%s is left", s.Dir())
 	}
+	wantEmpty(t, parent)
 }
 
 // The life of a server once more as an ordinary user, when root runs the tests.
@@ -294,7 +304,7 @@ func TestAsNobody(t *testing.T) {
 	}
 	log := filepath.Join(dir, "log")
 	err = guard.Run(t.Context(), guard.Spec{
-		Path: copied, Args: []string{"-test.run=^(TestLifecycle|TestOwnerKilled)$", "-test.v"}, Dir: "/", User: user,
+		Path: copied, Args: []string{"-test.run=^(TestLifecycle|TestOwnerKilled)$/^(alone)?$", "-test.v"}, Dir: "/", User: user,
 		Env: []string{"PATH=" + config.Environ()["PATH"], "TMPDIR=" + os.TempDir()},
 	}, log)
 	if out := readFile(log); err != nil || strings.Count(out, "\n--- PASS: Test") != 2 {

@@ -1,6 +1,7 @@
 package faultproxy_test
 
 import (
+	"context"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
@@ -19,45 +20,35 @@ import (
 // The table of traps.md section 8: what the server did, and what the client gets to know.
 func TestCut(t *testing.T) {
 	t.Parallel()
-	autocommit := func(t *testing.T, db *sql.DB) error {
-		t.Helper()
-		conn := pin(t, db)
-		defer func() { _ = conn.Close() }()
-		_, err := conn.ExecContext(t.Context(), increase)
+	autocommit := func(ctx context.Context, conn *sql.Conn) error {
+		_, err := conn.ExecContext(ctx, increase)
 		return err
 	}
-	arguments := func(t *testing.T, db *sql.DB) error {
-		t.Helper()
-		conn := pin(t, db)
-		defer func() { _ = conn.Close() }()
-		var n int
-		return conn.QueryRowContext(t.Context(), "UPDATE c SET n = n + $1 RETURNING n", 1).Scan(&n)
+	arguments := func(ctx context.Context, conn *sql.Conn) error {
+		return conn.QueryRowContext(ctx, "UPDATE c SET n = n + $1 RETURNING n", 1).Scan(new(int))
 	}
-	transaction := func(t *testing.T, db *sql.DB) error {
-		t.Helper()
-		tx, err := db.BeginTx(t.Context(), nil)
+	transaction := func(ctx context.Context, conn *sql.Conn) error {
+		tx, err := conn.BeginTx(ctx, nil)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
-		if _, err := tx.ExecContext(t.Context(), increase); err != nil {
-			return errors.Join(err, ignoreDone(tx.Rollback()))
+		if _, err := tx.ExecContext(ctx, increase); err != nil {
+			_ = tx.Rollback()
+			return err
 		}
 		return tx.Commit()
 	}
-	prepared := func(t *testing.T, db *sql.DB) error {
-		t.Helper()
-		conn := pin(t, db)
-		defer func() { _ = conn.Close() }()
-		statement, err := conn.PrepareContext(t.Context(), "UPDATE c SET n = n + $1")
+	prepared := func(ctx context.Context, conn *sql.Conn) error {
+		statement, err := conn.PrepareContext(ctx, "UPDATE c SET n = n + $1")
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
-		defer func() { _ = statement.Close() }()
-		_, err = statement.ExecContext(t.Context(), 1)
+		_, err = statement.ExecContext(ctx, 1)
+		_ = statement.Close()
 		return err
 	}
 	for name, test := range map[string]struct {
-		call       func(*testing.T, *sql.DB) error
+		call       func(context.Context, *sql.Conn) error
 		parameters string
 		when       faultproxy.When
 		want       int
@@ -79,7 +70,9 @@ func TestCut(t *testing.T) {
 				t.Parallel()
 				b := setUp(t, test.parameters)
 				b.proxy.Cut(test.when, end)
-				err := test.call(t, b.through)
+				conn := pin(t, b.through)
+				err := test.call(t.Context(), conn)
+				_ = conn.Close()
 				switch {
 				case err == nil:
 					t.Error("no error, though the reply was lost")
@@ -96,19 +89,12 @@ func TestCut(t *testing.T) {
 					t.Errorf("%d cuts, want 1", cuts)
 				}
 				// One cut was ordered: the next call goes through.
-				if err := test.call(t, b.through); err != nil {
+				if err := test.call(t.Context(), pin(t, b.through)); err != nil {
 					t.Errorf("after the cut: %v", err)
 				}
 			})
 		}
 	}
-}
-
-func ignoreDone(err error) error {
-	if errors.Is(err, sql.ErrTxDone) || errors.Is(err, driver.ErrBadConn) {
-		return nil
-	}
-	return err
 }
 
 // The reason for all this: database/sql itself runs an autocommit statement twice when the
@@ -142,13 +128,10 @@ func TestMatchingAndTimes(t *testing.T) {
 		if _, err := conn.ExecContext(t.Context(), increase); err != nil {
 			failed++
 		}
-		_ = conn.Close()
 	}
-	if failed != 2 || b.proxy.Cuts() != 2 {
-		t.Errorf("%d failed, %d cuts, want 2 and 2", failed, b.proxy.Cuts())
-	}
-	if n := b.n(t); n != 5 {
-		t.Errorf("n = %d, want 5: the server had every statement", n)
+	if failed != 2 || b.proxy.Cuts() != 2 || b.n(t) != 5 {
+		t.Errorf("%d failed, %d cuts, want 2 and 2; n = %d, want 5: the server had every statement",
+			failed, b.proxy.Cuts(), b.n(t))
 	}
 }
 
@@ -186,12 +169,11 @@ func TestCutEvery(t *testing.T) {
 		t.Errorf("n = %d, want %d", n, total)
 	}
 	b.proxy.StopCutting()
+	conn := pin(t, b.through)
 	for range 10 {
-		conn := pin(t, b.through)
 		if _, err := conn.ExecContext(t.Context(), increase); err != nil {
 			t.Fatalf("after StopCutting: %v", err)
 		}
-		_ = conn.Close()
 	}
 }
 
@@ -200,24 +182,13 @@ func TestCutEvery(t *testing.T) {
 func TestHang(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, "")
-	conn := pin(t, b.through)
 	b.proxy.Cut(faultproxy.AfterStatement, faultproxy.Hang)
-	done := make(chan error, 1)
-	go func() {
-		_, err := conn.ExecContext(t.Context(), increase)
-		done <- err
-	}()
+	done := silence(t, pin(t, b.through))
 	waittest.Eventually(t, "the server has the statement", func() bool { return b.n(t) == 1 })
-	select {
-	case err := <-done:
-		t.Errorf("an answer out of the silence: %v", err)
-	case <-time.After(200 * time.Millisecond):
-	}
 	b.proxy.Drop(faultproxy.RST)
 	if err := <-done; err == nil {
 		t.Error("no error, though the reply was lost")
 	}
-	_ = conn.Close()
 }
 
 func TestPause(t *testing.T) {
@@ -225,16 +196,7 @@ func TestPause(t *testing.T) {
 	b := setUp(t, "")
 	conn := pin(t, b.through)
 	b.proxy.Pause()
-	done := make(chan error, 1)
-	go func() {
-		_, err := conn.ExecContext(t.Context(), increase)
-		done <- err
-	}()
-	select {
-	case err := <-done:
-		t.Fatalf("got through a black hole: %v", err)
-	case <-time.After(200 * time.Millisecond):
-	}
+	done := silence(t, conn)
 	if n := b.n(t); n != 0 {
 		t.Errorf("n = %d while paused, want 0", n)
 	}
@@ -245,7 +207,6 @@ func TestPause(t *testing.T) {
 	if n := b.n(t); n != 1 {
 		t.Errorf("n = %d, want 1", n)
 	}
-	_ = conn.Close()
 }
 
 // A slow proxy delays and loses nothing.
@@ -268,7 +229,6 @@ func TestSlow(t *testing.T) {
 	if n := b.n(t); n != times {
 		t.Errorf("n = %d, want %d", n, times)
 	}
-	_ = conn.Close()
 }
 
 func TestRefuseAndDrop(t *testing.T) {
@@ -286,7 +246,6 @@ func TestRefuseAndDrop(t *testing.T) {
 	if _, err := conn.ExecContext(t.Context(), increase); err == nil {
 		t.Error("a dropped connection works")
 	}
-	_ = conn.Close()
 	if err := b.proxy.Accept(); err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"os"
 	"testing"
+	"time"
 
 	_ "github.com/lib/pq"
 
@@ -50,9 +51,7 @@ func (b bench) do(t *testing.T, statement string) {
 	if _, err := conn.ExecContext(t.Context(), statement); err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.Close(); err != nil {
-		t.Fatal(err)
-	}
+	_ = conn.Close()
 }
 
 func (b bench) n(t *testing.T) int {
@@ -78,13 +77,32 @@ func (b bench) settle(t *testing.T) {
 	})
 }
 
+// pin returns a connection that is closed with the test.
 func pin(t *testing.T, db *sql.DB) *sql.Conn {
 	t.Helper()
 	conn, err := db.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = conn.Close() }) // it may be cut
 	return conn
 }
 
 const increase = "UPDATE c SET n = n + 1"
+
+// silence runs increase on the connection and checks that there is no answer for a while. The answer
+// comes through the channel.
+func silence(t *testing.T, conn *sql.Conn) <-chan error {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() {
+		_, err := conn.ExecContext(t.Context(), increase)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		t.Fatalf("an answer out of the silence: %v", err)
+	case <-time.After(200 * time.Millisecond):
+	}
+	return done
+}

@@ -48,7 +48,6 @@ func TestTLS(t *testing.T) {
 	if _, err := conn.ExecContext(t.Context(), increase); err == nil {
 		t.Error("no error, though the reply was lost")
 	}
-	_ = conn.Close()
 	if n := b.n(t); n != 1 || proxy.Cuts() != 1 {
 		t.Errorf("n = %d after %d cuts, want 1 and 1", n, proxy.Cuts())
 	}
