@@ -127,23 +127,20 @@ func (s *server) template(ctx context.Context, t testing.TB, admin string, src m
 
 // build makes the template unless it exists. The caller holds the lock for its name.
 func build(ctx context.Context, t testing.TB, conn *sql.Conn, admin, name string, src migrate.Source) error {
-	var there bool
-	const query = "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)"
-	if err := conn.QueryRowContext(ctx, query, name).Scan(&there); err != nil {
+	// A template is marked as one when it is complete: a killed builder leaves a plain database.
+	var complete bool
+	const query = "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)"
+	if err := conn.QueryRowContext(ctx, query, name).Scan(&complete); err != nil {
 		return fmt.Errorf("look for the template: %w", err)
 	}
-	if there {
+	if complete {
 		return nil
 	}
-	// The template gets its name when it is complete: a killed builder leaves only this.
-	unfinished := name + "_new"
-	if err := drop(ctx, conn, unfinished); err != nil {
+	quoted := pq.QuoteIdentifier(name)
+	if err := errors.Join(drop(ctx, conn, name), run(ctx, conn, "CREATE DATABASE "+quoted+" TEMPLATE template0")); err != nil {
 		return err
 	}
-	if err := run(ctx, conn, "CREATE DATABASE "+pq.QuoteIdentifier(unfinished)+" TEMPLATE template0"); err != nil {
-		return err
-	}
-	dsn, err := withDatabase(admin, unfinished)
+	dsn, err := withDatabase(admin, name)
 	if err != nil {
 		return err
 	}
@@ -151,28 +148,8 @@ func build(ctx context.Context, t testing.TB, conn *sql.Conn, admin, name string
 	if err := migrate.Up(ctx, dsn, src, log); err != nil {
 		return err
 	}
-	// A database with sessions cannot be copied.
-	if err := run(ctx, conn, "ALTER DATABASE "+pq.QuoteIdentifier(unfinished)+" ALLOW_CONNECTIONS false"); err != nil {
-		return err
-	}
-	return rename(ctx, conn, unfinished, name)
-}
-
-// rename gives the template its name as soon as the server has ended the last session of the
-// migration.
-func rename(ctx context.Context, conn *sql.Conn, from, to string) error {
-	const objectInUse = "55006"
-	for {
-		err := run(ctx, conn, "ALTER DATABASE "+pq.QuoteIdentifier(from)+" RENAME TO "+pq.QuoteIdentifier(to))
-		if failure, ok := errors.AsType[*pq.Error](err); !ok || failure.Code != objectInUse {
-			return err
-		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-			return errors.Join(err, ctx.Err())
-		}
-	}
+	// A database with sessions cannot be copied; CREATE DATABASE waits for those that are ending.
+	return run(ctx, conn, "ALTER DATABASE "+quoted+" IS_TEMPLATE true ALLOW_CONNECTIONS false")
 }
 
 // sweepDatabases drops the databases of tests that failed, or were killed, more than keepFor ago.

@@ -53,9 +53,6 @@ func (k Kind) Code() string { return k.code }
 // Status returns the HTTP status, 400 to 599.
 func (k Kind) Status() int { return k.status }
 
-// Title returns the short text that is the same for every error of the row.
-func (k Kind) Title() string { return k.title }
-
 // New returns an error of this row. The detail is a sentence for the person who
 // reads the answer; an empty one stands for the title. It goes to the client:
 // never build it from the text of another error.
