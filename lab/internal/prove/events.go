@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -40,9 +41,10 @@ type events struct {
 
 	api *api.Client
 
-	mu    sync.Mutex
-	ids   []int64 // that were acknowledged in this window
-	count int64   // the most that was counted
+	count atomic.Int64 // that was answered lately
+
+	mu  sync.Mutex
+	ids []int64 // that were acknowledged in this window
 }
 
 func newEvents(_ context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
@@ -102,17 +104,13 @@ func (w *events) get(ctx context.Context, client int, id int64) history.Op {
 
 // countAll counts the events, which never become fewer.
 func (w *events) countAll(ctx context.Context, client int) {
-	w.mu.Lock()
-	least := w.count
-	w.mu.Unlock()
+	least := w.count.Load()
 	w.record(client, "count", nil, func() (any, error) {
 		n, err := w.api.Count(ctx)
 		if err == nil && n < least {
 			err = badAnswer(fmt.Sprintf("%d events after %d", n, least))
 		}
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.count = max(w.count, n)
+		w.count.Store(max(n, least))
 		return nil, err
 	})
 }
@@ -132,7 +130,7 @@ func (w *events) settle(ctx context.Context) error {
 	ids := w.ids
 	w.mu.Unlock()
 	for deadline := time.Now().Add(settleTimeout); len(ids) > 0; {
-		op := w.get(ctx, -1, ids[0])
+		op := w.get(ctx, settling, ids[0])
 		if e, _ := op.Output.(api.Event); op.Outcome == history.OK && !e.Pending() {
 			ids = ids[1:]
 			continue

@@ -184,7 +184,7 @@ func (w *iidy) probe(ctx context.Context) error {
 // settle reads every list.
 func (w *iidy) settle(ctx context.Context) error {
 	w.lateSent.Wait()
-	return w.each(func(list *key) services.Outcome { return w.work(ctx, -1, list, itemInput{verb: itemPage}) })
+	return w.each(func(list *key) services.Outcome { return w.work(ctx, settling, list, itemInput{verb: itemPage}) })
 }
 
 // check demands that every item is linearizable, and that no late change was applied.

@@ -90,10 +90,10 @@ type payments struct {
 
 	api *api.Client
 
-	mu     sync.Mutex
-	made   int
-	recent []payKey
-	aging  []payKey // used again when they are over, the oldest first
+	mu   sync.Mutex
+	made int
+	keys []payKey // all, the last ones used most
+	over int      // of keys, the next one to be used again when its life is over
 }
 
 type payKey struct {
@@ -120,31 +120,27 @@ func (w *payments) step(ctx context.Context, client int, random *rand.Rand) {
 func (w *payments) pick(random *rand.Rand) payKey {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	const oneIn = 4 // is used again
 	// A little later than its life: the first request may have taken its time.
-	if len(w.aging) > 0 && time.Since(w.aging[0].since) > keyLife+time.Second/2 {
-		key := w.aging[0]
-		w.aging = w.aging[1:]
-		w.recent[random.IntN(len(w.recent))] = key // others repeat it at the same time
+	if w.over < len(w.keys) && time.Since(w.keys[w.over].since) > keyLife+time.Second/2 {
+		key := w.keys[w.over]
+		key.since = time.Now()
+		w.keys = append(w.keys, key) // others repeat it at the same time
+		w.over += oneIn
 		return key
 	}
-	if len(w.recent) > 0 && random.IntN(2) == 0 {
-		return w.recent[random.IntN(len(w.recent))]
+	if recent := w.recent(); len(recent) > 0 && random.IntN(2) == 0 {
+		return recent[random.IntN(len(recent))]
 	}
-	key := w.add(100 + random.Int64N(1000)*10)
-	if len(w.recent) < recentKeys {
-		w.recent = append(w.recent, key)
-	} else {
-		w.recent[random.IntN(recentKeys)] = key
-	}
-	const oneIn = 4
-	if random.IntN(oneIn) == 0 {
-		w.aging = append(w.aging, key)
-	}
-	return key
+	w.keys = append(w.keys, w.fresh(100+random.Int64N(1000)*10))
+	return w.keys[len(w.keys)-1]
 }
 
-// add makes a key's name; the caller has the lock.
-func (w *payments) add(amount int64) payKey {
+// recent returns the last keys; the caller has the lock.
+func (w *payments) recent() []payKey { return w.keys[max(0, len(w.keys)-recentKeys):] }
+
+// fresh makes a key; the caller has the lock.
+func (w *payments) fresh(amount int64) payKey {
 	w.made++
 	return payKey{fmt.Sprintf("%s-%05d", w.prefix, w.made), amount, time.Now()}
 }
@@ -185,7 +181,7 @@ func (w *payments) settle(ctx context.Context) error {
 			open = open || op.Outcome == history.Unknown || op.Outcome == history.NotApplied
 		}
 		for amount := range amounts {
-			open = open && w.pay(ctx, -1, key, amount).Outcome != history.OK
+			open = open && w.pay(ctx, settling, key, amount).Outcome != history.OK
 		}
 		if open {
 			return fmt.Errorf("%s is not settled by a repeat", key)
@@ -198,14 +194,15 @@ func (w *payments) settle(ctx context.Context) error {
 // the transaction: a key that is finished is answered without a lock.
 func (w *payments) lock(ctx context.Context, tx *sqlx.Tx, hold fault.Hold) error {
 	w.mu.Lock()
-	key := w.add(100)
+	key := w.fresh(100)
 	w.mu.Unlock()
 	locked, err := tx.ExecContext(ctx, `INSERT INTO payments.idempotency_records
 		(key, status, request_fingerprint, fingerprint_version, expires_at)
 		VALUES ($1, 'PROCESSING', decode(repeat('00', 32), 'hex'), 'x', clock_timestamp() + interval '1h')`, key.name)
 	w.mu.Lock()
-	for i := 0; i < len(w.recent); i += 3 {
-		w.recent[i] = key
+	recent := w.recent()
+	for i := 0; i < len(recent); i += 3 {
+		recent[i] = key
 	}
 	w.mu.Unlock()
 	if err := hold(locked, err); err != nil {

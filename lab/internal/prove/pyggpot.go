@@ -219,7 +219,7 @@ func (w *pots) probe(ctx context.Context) error {
 
 // settle views every pot.
 func (w *pots) settle(ctx context.Context) error {
-	return w.each(func(key *key) services.Outcome { return w.change(ctx, -1, key, potInput{}) })
+	return w.each(func(key *key) services.Outcome { return w.change(ctx, settling, key, potInput{}) })
 }
 
 // lock locks a pot's row.

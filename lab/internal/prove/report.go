@@ -59,15 +59,8 @@ type ServiceResult struct {
 	Checks []Check `json:"checks"`
 }
 
-// Failed returns the first check that fails; nil when all hold.
-func (r *ServiceResult) Failed() *Check {
-	for i := range r.Checks {
-		if !r.Checks[i].OK {
-			return &r.Checks[i]
-		}
-	}
-	return nil
-}
+// Failed reports whether a check fails.
+func (r *ServiceResult) Failed() bool { return failures("", r.Service, r.Checks...) != nil }
 
 // summarize counts the operations and measures their times.
 func (r *ServiceResult) summarize(ops []history.Op) {
@@ -75,24 +68,18 @@ func (r *ServiceResult) summarize(ops []history.Op) {
 		history.OK: &r.OK, history.Refused: &r.Refused, history.NotApplied: &r.NotApplied, history.Unknown: &r.Unknown,
 	}
 	r.Codes = map[string]int{}
-	all := make([]time.Duration, 0, len(ops))
-	for _, op := range ops {
+	times := make([]time.Duration, len(ops))
+	for i, op := range ops {
 		*counts[op.Outcome]++
 		if op.Code != "" {
 			r.Codes[op.Code]++
 		}
-		all = append(all, op.Return-op.Call)
+		times[i] = op.Return - op.Call
 	}
-	r.P50, r.P99, r.Slowest = quantile(all, 0.5), quantile(all, 0.99), quantile(all, 1)
-}
-
-// quantile sorts the times and returns the q-quantile, 0 of none.
-func quantile(times []time.Duration, q float64) time.Duration {
-	if len(times) == 0 {
-		return 0
+	if last := len(times) - 1; last >= 0 {
+		slices.Sort(times)
+		r.P50, r.P99, r.Slowest = times[last/2], times[last*99/100], times[last]
 	}
-	slices.Sort(times)
-	return times[min(int(q*float64(len(times))), len(times)-1)]
 }
 
 // Failure names a check that does not hold.
@@ -161,10 +148,10 @@ func (r *Report) Failures() (all []Failure) {
 // lines returns a line for each service of the window.
 func (w *WindowResult) lines() string {
 	lines := make([]string, len(w.Services))
-	for i := range w.Services {
-		s, result := &w.Services[i], "holds"
-		if failed := s.Failed(); failed != nil {
-			result = "FAILS: " + failed.Name
+	for i, s := range w.Services {
+		result := "holds"
+		if failed := failures(w.Name, s.Service, s.Checks...); failed != nil {
+			result = "FAILS: " + failed[0].Name
 		}
 		lines[i] = fmt.Sprintf(
 			"%-10s %-15s %-8s %6d ok, %4d refused, %4d not applied, %3d unknown; p99 %s, slowest %s; %s",
@@ -185,9 +172,4 @@ func (r *ServiceResult) Actions() string {
 	return cmp.Or(strings.Join(parts, ", "), "no fault")
 }
 
-func round(d time.Duration) time.Duration {
-	if d < time.Second {
-		return d.Round(time.Millisecond)
-	}
-	return d.Round(100 * time.Millisecond)
-}
+func round(d time.Duration) time.Duration { return d.Round(time.Millisecond) }

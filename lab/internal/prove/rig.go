@@ -65,49 +65,52 @@ type subject struct {
 	recovery time.Duration
 }
 
-// rig holds everything that runs.
-type rig struct {
+// prover holds the state of a run.
+type prover struct {
 	Setup
 
 	injector *fault.Injector
 	subjects []*subject
+	begun    time.Time
+	windows  int
 }
 
-func newRig(ctx context.Context, setup Setup) (*rig, error) {
+// open opens everything that is there for the whole run.
+func (p *prover) open(ctx context.Context) error {
 	db, err := sqldb.Open(ctx, sqldb.Settings{
-		URL: setup.Admin, ApplicationName: "rowlock prove", LockTimeout: 10 * time.Second, StatementTimeout: time.Minute,
+		URL: p.Admin, ApplicationName: "rowlock prove", LockTimeout: 10 * time.Second, StatementTimeout: time.Minute,
 	}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
-		return nil, errors.New("the administrator's URL of the database cannot be used") // err may repeat the password
+		return errors.New("the administrator's URL of the database cannot be used") // err may repeat the password
 	}
-	r := &rig{Setup: setup, injector: &fault.Injector{DB: db}}
-	if setup.Server != nil {
-		r.injector.Servers = []fault.Server{setup.Server}
+	p.injector = &fault.Injector{DB: db}
+	if p.Server != nil {
+		p.injector.Servers = []fault.Server{p.Server}
 	}
-	for _, service := range setup.Services {
-		s, err := r.newSubject(ctx, service)
+	for _, service := range p.Services {
+		s, err := p.newSubject(ctx, service)
 		if err != nil {
-			return nil, errors.Join(err, r.close(ctx))
+			return errors.Join(err, p.close(ctx))
 		}
-		r.subjects = append(r.subjects, s)
+		p.subjects = append(p.subjects, s)
 	}
-	return r, nil
+	return nil
 }
 
-func (r *rig) newSubject(ctx context.Context, service Service) (*subject, error) {
+func (p *prover) newSubject(ctx context.Context, service Service) (*subject, error) {
 	u, err := url.Parse(service.Environ["DATABASE_URL"])
 	if err != nil {
 		return nil, errors.New("the service's URL cannot be read") // err may repeat the password
 	}
 	kind := kinds[service.Name]
 	s := &subject{
-		service: service, kind: kind, db: r.injector.DB, http: services.HTTPClient(),
+		service: service, kind: kind, db: p.injector.DB, http: services.HTTPClient(),
 		Target: &fault.Target{Name: service.Name, Role: u.User.Username(), Maria: service.Maria, Writes: kind.writes},
 	}
 	if s.Maria != nil {
 		s.db = s.Maria.DB
-		r.injector.Servers = append(r.injector.Servers, s.Maria.Server)
-	} else if s.Proxy, err = faultproxy.Start(u.Host, r.TLS); err != nil {
+		p.injector.Servers = append(p.injector.Servers, s.Maria.Server)
+	} else if s.Proxy, err = faultproxy.Start(u.Host, p.TLS); err != nil {
 		return nil, err
 	}
 	if kind.prepare != nil {
@@ -120,22 +123,22 @@ func (r *rig) newSubject(ctx context.Context, service Service) (*subject, error)
 }
 
 // start starts the replicas of all services, through a pooler or not.
-func (r *rig) start(ctx context.Context, pooled bool) (err error) {
+func (p *prover) start(ctx context.Context, pooled bool) (err error) {
 	if pooled {
 		var dsns []string
-		for _, s := range r.subjects {
+		for _, s := range p.subjects {
 			if s.Maria == nil {
 				dsns = append(dsns, s.service.Environ["DATABASE_URL"])
 			}
 		}
 		const poolSize = 4
-		if r.injector.Pooler, err = pgbouncer.Start(ctx, r.Path, poolSize, dsns...); err != nil {
+		if p.injector.Pooler, err = pgbouncer.Start(ctx, p.Path, poolSize, dsns...); err != nil {
 			return err
 		}
 	}
 	var group errgroup.Group
-	for _, s := range r.subjects {
-		group.Go(func() error { return r.startSubject(ctx, s) })
+	for _, s := range p.subjects {
+		group.Go(func() error { return p.startSubject(ctx, s) })
 	}
 	return group.Wait() //nolint:wrapcheck // it names the replica
 }
@@ -143,22 +146,22 @@ func (r *rig) start(ctx context.Context, pooled bool) (err error) {
 // workerProcesses are enough that workers of two processes meet.
 const workerProcesses = 2
 
-func (r *rig) startSubject(ctx context.Context, s *subject) (err error) {
+func (p *prover) startSubject(ctx context.Context, s *subject) (err error) {
 	own := maps.Clone(s.service.Environ)
 	maps.Copy(own, environ())
 	if s.Proxy != nil {
 		own["DATABASE_URL"] = s.Proxy.DSN(s.service.Environ["DATABASE_URL"])
 	}
-	if r.injector.Pooler != nil && s.Proxy != nil {
+	if p.injector.Pooler != nil && s.Proxy != nil {
 		// The processor's ledger wants a pool of its own; see services/payments/README.md.
 		own["PROCESSOR_DATABASE_URL"] = own["DATABASE_URL"] + "&binary_parameters=yes"
 		own["DB_POOLER"] = "transaction"
-		if own["DATABASE_URL"], err = r.injector.Pooler.DSN(s.service.Environ["DATABASE_URL"]); err != nil {
+		if own["DATABASE_URL"], err = p.injector.Pooler.DSN(s.service.Environ["DATABASE_URL"]); err != nil {
 			return err
 		}
 	}
 	spec := local.Spec{Service: s.Name, Path: s.service.Path, Environ: own}
-	if s.Replicas, err = local.Start(ctx, spec, r.Replicas); err != nil {
+	if s.Replicas, err = local.Start(ctx, spec, p.Replicas); err != nil {
 		return err
 	}
 	s.balancer.To(s.Replicas)
@@ -170,9 +173,9 @@ func (r *rig) startSubject(ctx context.Context, s *subject) (err error) {
 }
 
 // stop ends the replicas, and the pooler if there is one.
-func (r *rig) stop(ctx context.Context) error {
+func (p *prover) stop(ctx context.Context) error {
 	var group errgroup.Group
-	for _, s := range r.subjects {
+	for _, s := range p.subjects {
 		for _, set := range []*local.Set{s.Replicas, s.Workers} {
 			if set != nil {
 				group.Go(func() error { return set.Stop(ctx) })
@@ -182,21 +185,21 @@ func (r *rig) stop(ctx context.Context) error {
 		s.Replicas, s.Workers = nil, nil
 	}
 	err := group.Wait()
-	if r.injector.Pooler != nil {
-		err = errors.Join(err, r.injector.Pooler.Stop())
-		r.injector.Pooler = nil
+	if p.injector.Pooler != nil {
+		err = errors.Join(err, p.injector.Pooler.Stop())
+		p.injector.Pooler = nil
 	}
 	return err
 }
 
-func (r *rig) close(ctx context.Context) error {
-	err := r.stop(ctx)
-	for _, s := range r.subjects {
+func (p *prover) close(ctx context.Context) error {
+	err := p.stop(ctx)
+	for _, s := range p.subjects {
 		s.http.CloseIdleConnections()
 		err = errors.Join(err, s.balancer.Stop(ctx))
 		if s.Proxy != nil {
 			s.Proxy.Close()
 		}
 	}
-	return errors.Join(err, r.injector.DB.Close())
+	return errors.Join(err, p.injector.DB.Close())
 }

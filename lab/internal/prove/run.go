@@ -44,25 +44,17 @@ type Setup struct {
 	Enough func(r *Report) bool
 }
 
-// prover holds the state of a run.
-type prover struct {
-	*rig
-
-	begun   time.Time
-	windows int
-}
-
 // Run runs the windows one after the other and returns what was found. An error means
 // that the run itself failed; the report has what was found before.
 func Run(ctx context.Context, s Setup) (report *Report, err error) {
-	p := &prover{begun: time.Now()}
+	p := &prover{Setup: s, begun: time.Now()}
 	report = &Report{
 		Seed: s.Seed, Replicas: s.Replicas, Started: p.begun.UTC(), Server: s.Shared, Notes: s.Notes,
 	}
 	for _, one := range s.Services {
 		report.Services = append(report.Services, one.Name)
 	}
-	if p.rig, err = newRig(ctx, s); err == nil {
+	if err = p.open(ctx); err == nil {
 		err = p.run(ctx, report)
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()

@@ -63,6 +63,9 @@ type clients interface {
 	check(ctx context.Context, f *findings)
 }
 
+// settling is the number of the client that settles.
+const settling = -1
+
 // site says where a workload sends its requests, and records them.
 type site struct {
 	url     string
