@@ -32,9 +32,9 @@ const (
 
 // newDialect returns the statements for src, whose engine must be that of the URL.
 func newDialect(url string, src Source) (dialect, error) {
-	kind, err := sqldb.EngineOf(url)
-	if err != nil || kind != src.engine() {
-		return dialect{}, fmt.Errorf("the migrations of schema %s: %w", src.Schema, sqldb.WrongEngine(src.engine()))
+	kind, err := sqldb.EngineOf(url, src.engine())
+	if err != nil {
+		return dialect{}, fmt.Errorf("the migrations of schema %s: %w", src.Schema, err)
 	}
 	if kind == sqldb.MySQL {
 		return mysqlDialect(src), nil

@@ -34,7 +34,7 @@ const (
 // does. reg may be nil; two pools on one registry need different names.
 func Open(_ context.Context, s Settings, log *slog.Logger, reg prometheus.Registerer) (*DB, error) {
 	s.setDefaults()
-	kind, err := s.engine()
+	kind, err := EngineOf(s.URL, s.Engines...)
 	if err != nil {
 		return nil, err
 	}

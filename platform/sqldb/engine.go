@@ -18,44 +18,28 @@ const (
 	MySQL      Engine = "mysql"
 )
 
-// EngineOf returns the engine of a database URL, by its scheme. Its error does not
-// repeat the URL, which may hold a password.
-func EngineOf(rawURL string) (Engine, error) {
+// EngineOf returns the engine of a database URL, by its scheme, and an error when it is
+// not one of known; any is, when none is given. The error does not repeat the URL, which
+// may hold a password.
+func EngineOf(rawURL string, known ...Engine) (Engine, error) {
 	parsed, err := parseURL(rawURL)
 	if err != nil {
 		return "", err
 	}
+	var kind Engine
 	switch parsed.Scheme {
 	case "postgres", "postgresql":
-		return PostgreSQL, nil
+		kind = PostgreSQL
 	case "mysql", "mariadb":
-		return MySQL, nil
+		kind = MySQL
 	}
-	return "", errScheme
-}
-
-// engine returns the engine of the URL, or an error when it is not one of s.Engines.
-func (s *Settings) engine() (Engine, error) {
-	kind, err := EngineOf(s.URL)
-	known := s.Engines
-	if len(known) == 0 {
-		known = []Engine{PostgreSQL}
+	switch {
+	case slices.Contains(known, kind), len(known) == 0 && kind != "":
+		return kind, nil
+	case len(known) == 1:
+		return "", fmt.Errorf("the database URL must begin with %s://", known[0])
 	}
-	if err == nil && slices.Contains(known, kind) || err != nil && !errors.Is(err, errScheme) {
-		return kind, err
-	}
-	return "", WrongEngine(known...)
-}
-
-// errScheme is the error of a URL whose scheme is of no engine.
-var errScheme = errors.New("the database URL must begin with postgres:// or mysql://")
-
-// WrongEngine returns the error of a URL that is of none of the engines.
-func WrongEngine(known ...Engine) error {
-	if len(known) > 1 {
-		return errScheme
-	}
-	return fmt.Errorf("the database URL must begin with %s://", known[0])
+	return "", errors.New("the database URL must begin with postgres:// or mysql://")
 }
 
 func parseURL(rawURL string) (*url.URL, error) {

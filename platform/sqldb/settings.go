@@ -85,6 +85,9 @@ const (
 )
 
 func (s *Settings) setDefaults() {
+	if len(s.Engines) == 0 {
+		s.Engines = []Engine{PostgreSQL}
+	}
 	s.Pooler = cmp.Or(s.Pooler, PoolerNone)
 	s.Name = cmp.Or(s.Name, "main")
 	s.MaxOpenConns = cmp.Or(s.MaxOpenConns, defaultMaxOpenConns)
