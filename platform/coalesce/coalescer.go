@@ -45,6 +45,8 @@ type Answer[R any] struct {
 
 // Config configures a coalescer of requests Q with keys K and results R.
 type Config[K comparable, Q, R any] struct {
+	Limits
+
 	// Name labels the metrics; a constant such as "counts_add".
 	Name string
 	// Key returns the key of the row that a request locks.
@@ -60,8 +62,6 @@ type Config[K comparable, Q, R any] struct {
 	MaxBytes   int           // sum of Size in a group; default 64 KiB
 	BriefWait  time.Duration // a group's first wait for locks; default 50 ms
 	Statements int           // statements of one Run that may take all of StatementTimeout; default 1
-
-	Limits
 }
 
 // Limits are the settings that the coalescers of a service share.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,31 +16,30 @@ import (
 	"github.com/rowlock/rowlock/platform/waittest"
 )
 
-// The network takes a statement and brings no answer. What
-// only looks gives up and is tried again, as after a refused connection.
+// The network takes a statement and brings no answer. What only looks gives up and is
+// tried again, as after a refused connection. Both cases wait at the same time.
 func TestSilentNetwork(t *testing.T) {
 	t.Parallel()
-	for name, statement := range map[string]string{
+	var all sync.WaitGroup
+	for what, statement := range map[string]string{
 		"looking for the history": "FROM pg_tables",
 		"taking the lock":         "pg_try_advisory_xact_lock",
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			url := dbtest.Empty(t)
-			proxy := faultproxy.New(t, url)
-			proxy.Cut(faultproxy.AfterStatement, faultproxy.Hang, faultproxy.Matching(statement))
+		url := dbtest.Empty(t)
+		proxy := faultproxy.New(t, url)
+		proxy.Cut(faultproxy.AfterStatement, faultproxy.Hang, faultproxy.Matching(statement))
+		all.Go(func() {
 			logs := new(apptest.Log)
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
-			if err := migrate.Up(ctx, proxy.DSN(url), source(), slog.New(slog.NewTextHandler(logs, nil))); err != nil {
-				t.Fatal(err)
+			err := migrate.Up(ctx, proxy.DSN(url), source(), slog.New(slog.NewTextHandler(logs, nil)))
+			if got := logs.String(); err != nil || proxy.Cuts() != 1 || !strings.Contains(got, "did not answer within 5s") {
+				t.Errorf("%s: %v, %d cuts, log %s", what, err, proxy.Cuts(), got)
 			}
-			if got := logs.String(); proxy.Cuts() != 1 || !strings.Contains(got, "did not answer within 5s") {
-				t.Errorf("%d cuts, log %s", proxy.Cuts(), got)
-			}
-			wantComplete(t, apptest.Open(t, url))
+			verify(t, url, source())
 		})
 	}
+	all.Wait()
 }
 
 // A process that is asked to stop, or killed, while a migration runs: the migration is

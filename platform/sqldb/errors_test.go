@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/lib/pq"
 	"github.com/lib/pq/pqerror"
 
@@ -65,6 +66,13 @@ func TestClassify(t *testing.T) {
 		"cancelled before":          {context.Canceled, false, NotApplied, Canceled, "NOT_APPLIED"},
 		"finished by fn itself":     {sql.ErrTxDone, true, Unknown, Other, "OUTCOME_UNKNOWN"},
 		"aborted, then COMMIT":      {pq.ErrInFailedTransaction, true, NotApplied, Other, ""},
+		"MySQL, deadlock":           {&mysql.MySQLError{Number: 1213}, true, NotApplied, Serialization, "NOT_APPLIED"},
+		"MySQL, NOWAIT":             {&mysql.MySQLError{Number: 3572}, true, NotApplied, LockTimeout, "NOT_APPLIED"},
+		"MySQL, too many":           {&mysql.MySQLError{Number: 1040}, false, NotApplied, Overloaded, "OVERLOADED"},
+		"MySQL, shutdown before":    {&mysql.MySQLError{Number: 1053}, false, NotApplied, Connection, "DATABASE_UNAVAILABLE"},
+		"MySQL, shutdown after":     {&mysql.MySQLError{Number: 1053}, true, Unknown, Connection, "OUTCOME_UNKNOWN"},
+		"MySQL, error in COMMIT":    {&mysql.MySQLError{Number: 1180}, true, Unknown, Connection, "OUTCOME_UNKNOWN"},
+		"MySQL, read only":          {&mysql.MySQLError{Number: 1290}, true, NotApplied, Connection, "DATABASE_UNAVAILABLE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
