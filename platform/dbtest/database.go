@@ -137,7 +137,8 @@ func build(ctx context.Context, t testing.TB, conn *sql.Conn, admin, name string
 		return nil
 	}
 	quoted := pq.QuoteIdentifier(name)
-	if err := errors.Join(drop(ctx, conn, name), run(ctx, conn, "CREATE DATABASE "+quoted+" TEMPLATE template0")); err != nil {
+	err := errors.Join(drop(ctx, conn, name), run(ctx, conn, "CREATE DATABASE "+quoted+" TEMPLATE template0"))
+	if err != nil {
 		return err
 	}
 	dsn, err := withDatabase(admin, name)

@@ -71,7 +71,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		Stop: syscall.SIGTERM, Kill: syscall.SIGKILL,
 	})
 	if err = s.initialise(ctx, install); err == nil {
-		err = s.Server.Start(ctx, 0)
+		err = s.Start(ctx, 0)
 	}
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))

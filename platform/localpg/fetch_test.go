@@ -59,7 +59,9 @@ func bare(t *testing.T, repository string) Options {
 // The archive is fetched once, checked, unpacked and kept. Its programs run.
 func TestFetch(t *testing.T) {
 	t.Parallel()
-	archive := jar(t, map[string]string{"bin/postgres": "#!/bin/sh\necho 'postgres (PostgreSQL) 17.5'\n", "bin/initdb": ""})
+	archive := jar(t, map[string]string{
+		"bin/postgres": "#!/bin/sh\necho 'postgres (PostgreSQL) 17.5'\n", "bin/initdb": "",
+	})
 	// With the file's name behind the sum, as some repositories have it.
 	repo := &repository{archive: archive, checksum: sum(archive) + "  archive.jar\n"}
 	o := bare(t, serve(t, repo))

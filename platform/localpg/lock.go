@@ -38,7 +38,10 @@ func acquire(ctx context.Context, o Options, dir string) (*os.File, error) {
 		lock, err := tryLock(lockFile(dir))
 		if err == nil {
 			// PostgreSQL would refuse to start when the process id in it belongs to another process now.
-			return lock, os.RemoveAll(postmasterFile(dir))
+			if err := os.RemoveAll(postmasterFile(dir)); err != nil {
+				return nil, errors.Join(fmt.Errorf("remove what a killed server left: %w", err), lock.Close())
+			}
+			return lock, nil
 		}
 		if !errors.Is(err, ErrInUse) {
 			return nil, err

@@ -107,7 +107,7 @@ func (s *Server) begin(ctx context.Context) (err error) {
 		s.opts.sayf("Port %d, where PostgreSQL was last time, is taken: another one is used", port)
 		port = 0
 	}
-	if err := s.Server.Start(ctx, port); err != nil {
+	if err := s.Start(ctx, port); err != nil {
 		return err
 	}
 	return s.user.WriteFile(portFile(s.dir), fmt.Sprintln(s.Port()))

@@ -304,7 +304,8 @@ func TestAsNobody(t *testing.T) {
 	}
 	log := filepath.Join(dir, "log")
 	err = guard.Run(t.Context(), guard.Spec{
-		Path: copied, Args: []string{"-test.run=^(TestLifecycle|TestOwnerKilled)$/^(alone)?$", "-test.v"}, Dir: "/", User: user,
+		Path: copied, Args: []string{"-test.run=^(TestLifecycle|TestOwnerKilled)$/^(alone)?$", "-test.v"},
+		Dir: "/", User: user,
 		Env: []string{"PATH=" + config.Environ()["PATH"], "TMPDIR=" + os.TempDir()},
 	}, log)
 	if out := readFile(log); err != nil || strings.Count(out, "\n--- PASS: Test") != 2 {

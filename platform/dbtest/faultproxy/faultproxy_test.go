@@ -43,8 +43,8 @@ func TestCut(t *testing.T) {
 		if err != nil {
 			return err
 		}
+		defer func() { _ = statement.Close() }()
 		_, err = statement.ExecContext(ctx, 1)
-		_ = statement.Close()
 		return err
 	}
 	for name, test := range map[string]struct {

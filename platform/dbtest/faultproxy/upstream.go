@@ -44,7 +44,8 @@ func (p *Proxy) dial() (serverConn, error) { //nolint:ireturn // with TLS or wit
 
 // upgrade asks the server for TLS, as a client does before anything else.
 func upgrade(ctx context.Context, plain net.Conn, config *tls.Config) (*tls.Conn, error) {
-	defer context.AfterFunc(ctx, func() { _ = plain.Close() })()
+	stop := context.AfterFunc(ctx, func() { _ = plain.Close() })
+	defer stop()
 	request := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, 8), sslRequest)
 	if _, err := plain.Write(request); err != nil {
 		return nil, fmt.Errorf("ask for TLS: %w", err)

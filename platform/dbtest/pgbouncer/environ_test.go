@@ -18,7 +18,7 @@ func TestEnviron(t *testing.T) {
 	}
 	p := &Pooler{dir: dir}
 	p.Server = p.server(program, "", "postgres://u@127.0.0.1:1/db")
-	err := p.Server.Start(t.Context(), 0)
+	err := p.Start(t.Context(), 0)
 	text, readErr := os.ReadFile(p.LogFile())
 	if err == nil || readErr != nil || !strings.Contains(string(text), "PATH=") ||
 		strings.Contains(string(text), "opensesame") {

@@ -53,7 +53,7 @@ func Start(ctx context.Context, path string, poolSize int, dsns ...string) (*Poo
 	settings, err := p.configure(poolSize, dsns)
 	if err == nil {
 		p.Server = p.server(program, settings, dsns[0])
-		err = p.Server.Start(ctx, 0)
+		err = p.Start(ctx, 0)
 	}
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
