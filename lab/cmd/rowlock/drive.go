@@ -53,11 +53,7 @@ func runDrive(ctx context.Context, p process, load services.Load) error {
 	if err != nil {
 		return err
 	}
-	line, err := json.Marshal(report)
-	if err != nil {
-		return fmt.Errorf("report: %w", err)
-	}
-	if _, err := fmt.Fprintf(p.stdout, "%s\n", line); err != nil {
+	if err := json.NewEncoder(p.stdout).Encode(report); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	return nil

@@ -63,19 +63,13 @@ func newRoot(p process) *cobra.Command {
 		Use: "rowlock", Short: "Run, test and measure the services of Rowlock on this machine",
 		Version:       lifecycle.Version(),
 		SilenceErrors: true, SilenceUsage: true,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Sprintf("unknown command %q", args[0])}
 			}
-			names := make([]string, 0, len(cmd.Commands()))
-			for _, c := range cmd.Commands() {
-				if c.IsAvailableCommand() {
-					names = append(names, c.Name())
-				}
-			}
-			return usageError{fmt.Sprintf("unknown command %q; the commands are %s", args[0], strings.Join(names, ", "))}
+			return cmd.Help()
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetIn(p.stdin)
 	root.SetOut(p.stdout)

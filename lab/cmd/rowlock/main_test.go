@@ -37,7 +37,7 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for status, lines := range map[int]map[string]string{
 		exitUsage: {
-			"dance":                          `unknown command "dance"; the commands are bench, check,`,
+			"dance":                          `unknown command "dance"; see rowlock --help`,
 			"up --replicas 0":                "--replicas 0 is not between 1 and 40",
 			"up --replicas x":                "invalid argument",
 			"up counts":                      `unexpected argument "counts"`,

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/prove"
 )
 
@@ -152,20 +151,13 @@ func (m mutationTest) prove(ctx context.Context, names []string, folder string, 
 	if report == nil {
 		return nil, err
 	}
-	return report, errors.Join(err, saveProof(report, run.Out, process{stdout: io.Discard}))
+	return report, errors.Join(err, saveProof(report, run.Out))
 }
 
-// build builds the mutant's service as make build does, whose packages are in Go's cache.
+// build builds the mutant's service.
 func (m mutationTest) build(ctx context.Context, mutant prove.Mutant) (path string, err error) {
 	if path, err = filepath.Abs(filepath.Join(m.dir, mutant.Tag, mutant.Service)); err != nil {
 		return "", fmt.Errorf("mutation-test: %w", err)
 	}
-	from := "./services/" + mutant.Service + "/cmd/" + mutant.Service
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", mutant.Tag, "-o", path, from)
-	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
-	cmd.Stdout, cmd.Stderr = m.stderr, m.stderr
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("build %s with %s: %w", mutant.Service, mutant.Tag, err)
-	}
-	return path, nil
+	return path, local.Build(ctx, ".", mutant.Service, path, m.stderr, "-tags", mutant.Tag)
 }

@@ -96,18 +96,15 @@ func (v *proof) prepare(ctx context.Context, s services.Service) (err error) {
 // replicaEnviron returns the environment of the replicas, without what names another
 // server and without the administrator's name and password.
 func (v *proof) replicaEnviron() map[string]string {
-	env := (&system{process: v.process}).replicaEnviron()
-	maps.DeleteFunc(env, func(name, _ string) bool {
-		return name == "DB_POOLER" || strings.HasSuffix(name, "DATABASE_URL") || strings.HasSuffix(name, "DATABASE_URI") ||
-			strings.HasPrefix(name, "PG") || strings.HasPrefix(name, "OTEL_")
-	})
+	env := local.Environ(v.environ)
+	maps.DeleteFunc(env, func(name, _ string) bool { return strings.HasPrefix(name, "OTEL_") })
 	return env
 }
 
 // onRemote makes the run's database on the server of --dsn.
 func (v *proof) onRemote(ctx context.Context) error {
 	v.leave = append(v.leave, func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
 		return v.remote.Drop(ctx)
 	})

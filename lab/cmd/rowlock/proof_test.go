@@ -217,7 +217,6 @@ func TestReplicaEnviron(t *testing.T) {
 	t.Parallel()
 	environ := map[string]string{"PATH": "/bin", "DB_MAX_OPEN_CONNS": "7", "LOG_LEVEL": "debug"}
 	want := maps.Clone(environ)
-	want["SHUTDOWN_DELAY"] = shutdownDelay
 	for _, name := range []string{
 		"DATABASE_URL", "MIGRATE_DATABASE_URL", "PROCESSOR_DATABASE_URL", "ROWLOCK_TEST_DATABASE_URL", "DATABASE_URI",
 		"OTHER_DATABASE_URI", "DB_POOLER", "PGHOST", "PGPASSWORD", "PGSERVICE", "OTEL_EXPORTER_OTLP_HEADERS",

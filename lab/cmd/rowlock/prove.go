@@ -108,7 +108,11 @@ func runProve(ctx context.Context, p process, o proveOptions) error {
 
 // conclude saves the report and prints what came of the run. The error of a run that left something behind comes last.
 func conclude(report *prove.Report, err error, out string, p process) error {
-	return errors.Join(saveProof(report, out, p), summarize(report, p), err)
+	if out != "" {
+		err = errors.Join(saveProof(report, out), err)
+		say(p.stdout, "\nReports: %s and %s", filepath.Join(out, "proof.json"), filepath.Join(out, "proof.html"))
+	}
+	return errors.Join(summarize(report, p), err)
 }
 
 // summarize prints what holds and what does not. A promise that was broken is a violation;
@@ -138,10 +142,7 @@ type violation struct{ seed uint64 }
 func (v violation) Error() string { return fmt.Sprintf("prove: not proven; seed %d", v.seed) }
 
 // saveProof writes the report as JSON and as a page, over those of an earlier run.
-func saveProof(report *prove.Report, dir string, p process) error {
-	if dir == "" {
-		return nil
-	}
+func saveProof(report *prove.Report, dir string) error {
 	raw, err := json.MarshalIndent(report, "", "  ")
 	if err != nil {
 		return fmt.Errorf("prove: encode the proof: %w", err)
@@ -150,15 +151,13 @@ func saveProof(report *prove.Report, dir string, p process) error {
 	if err := report.WritePage(&page); err != nil {
 		return err
 	}
-	jsonPath, pagePath := filepath.Join(dir, "proof.json"), filepath.Join(dir, "proof.html")
 	err = errors.Join(
 		os.MkdirAll(dir, 0o755),
-		os.WriteFile(jsonPath, append(raw, '\n'), 0o644),
-		os.WriteFile(pagePath, []byte(page.String()), 0o644),
+		os.WriteFile(filepath.Join(dir, "proof.json"), append(raw, '\n'), 0o644),
+		os.WriteFile(filepath.Join(dir, "proof.html"), []byte(page.String()), 0o644),
 	)
 	if err != nil {
 		return fmt.Errorf("prove: save the proof: %w", err)
 	}
-	say(p.stdout, "\nReports: %s and %s", jsonPath, pagePath)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/rowlock/rowlock/platform/config"
@@ -91,12 +92,18 @@ func build(ctx context.Context, root, service string, progress io.Writer) (_ str
 		return "", fmt.Errorf("lock the folder for binaries: %w", err)
 	}
 	_, _ = fmt.Fprintf(progress, "Building %s\n", service) // the build goes on without a reader
-	// With the flags of make build, whose packages are in Go's cache.
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", path, "./services/"+service+"/cmd/"+service)
-	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0", "GOWORK="+filepath.Join(root, "go.work"))
+	return path, Build(ctx, root, service, path, progress)
+}
+
+// Build builds a service of the source tree root into the file path, with the flags of make build, whose packages are
+// in Go's cache, and more.
+func Build(ctx context.Context, root, service, path string, progress io.Writer, flags ...string) error {
+	args := slices.Concat([]string{"build", "-trimpath", "-o", path}, flags, []string{"./services/" + service + "/cmd/" + service})
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0", "GOWORK=") // the workspace of root
 	cmd.Dir, cmd.Stdout, cmd.Stderr = root, progress, progress
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("build %s: %w", service, err)
+		return fmt.Errorf("build %s: %w", service, err)
 	}
-	return path, nil
+	return nil
 }

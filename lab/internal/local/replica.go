@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -199,22 +198,11 @@ func (r *Replica) follow(life context.Context, p *process, ready func()) error {
 
 // ask asks /readyz once. The error is nil when the replica is ready; answered reports whether it said so itself.
 func (r *Replica) ask(ctx context.Context, admin string) (answered bool, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/readyz", http.NoBody)
-	if err != nil {
-		return false, fmt.Errorf("ask whether %s is ready: %w", r.name, err)
+	status, text, err := get(ctx, r.set.client, admin, "/readyz")
+	if err == nil && status != http.StatusOK {
+		return true, fmt.Errorf("/readyz answered %d: %s", status, text)
 	}
-	resp, err := r.set.client.Do(req)
-	if err != nil {
-		return false, fmt.Errorf("ask whether %s is ready: %w", r.name, err)
-	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
-	if err = errors.Join(err, resp.Body.Close()); err != nil {
-		return false, fmt.Errorf("ask whether %s is ready: %w", r.name, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return true, fmt.Errorf("/readyz answered %s: %s", resp.Status, body)
-	}
-	return true, nil
+	return err == nil, err
 }
 
 // list lists or unlists the replica, unless it was terminated. One that becomes not ready while it runs has flipped.
