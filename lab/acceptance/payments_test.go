@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -31,14 +30,7 @@ var failingBinary = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the folder for the binary: %w", err)
 	}
-	build := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-tags=failpoint", "-o", path,
-		"./cmd/payments")
-	build.Dir = "../../services/payments"
-	build.Env = append(build.Environ(), "CGO_ENABLED=0") // as make build, whose packages are in Go's cache
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build payments with its failpoints: %w: %s", err, out)
-	}
-	return path, nil
+	return path, local.Build(context.Background(), "../..", services.Payments, path, os.Stderr, "-tags=failpoint")
 })
 
 func failing(t *testing.T) string {
@@ -65,7 +57,7 @@ func openPayments(t *testing.T, replica *local.Replica) *payments.Client {
 func TestPaymentKilledAtEveryStep(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Empty(t)
-	db, healthy := dial(t, dsn), openPayments(t, start(t, services.Payments, dsn, nil))
+	db, healthy := dbtest.Dial(t, dsn), openPayments(t, start(t, services.Payments, dsn, nil))
 	for before, step := range []struct {
 		name          string
 		paid, charged int // by the replica that was killed

@@ -91,7 +91,7 @@ func TestStoppedHolder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dsn := dbtest.Empty(t)
-			db := dial(t, dsn)
+			db := dbtest.Dial(t, dsn)
 			other := start(t, services.Pyggpot, dsn, map[string]string{"LOCK_TTL": "1s", "LOCK_RETRIES": "200"})
 			holder := start(t, services.Pyggpot, dsn, map[string]string{"LOCK_TTL": "1s", "LOCK_RETRIES": "0"})
 			free, answer := hold(t, db, holder)

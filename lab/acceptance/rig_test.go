@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/jmoiron/sqlx"
-	_ "github.com/lib/pq" // the driver
 
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/lab/internal/local"
@@ -38,17 +37,6 @@ func url(replica *local.Replica) string { return "http://" + replica.Status().AP
 
 // options returns those that every client of the tests has.
 func options() rowlock.Option { return rowlock.WithHTTPClient(services.HTTPClient()) }
-
-// dial opens a pool on a PostgreSQL database, without a service.
-func dial(t *testing.T, dsn string) *sqlx.DB {
-	t.Helper()
-	db, err := sqlx.ConnectContext(t.Context(), "postgres", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	return db
-}
 
 // get reads one row, or one value.
 func get[T any](t *testing.T, db *sqlx.DB, query string) (into T) {

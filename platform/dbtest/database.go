@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/platform/migrate"
@@ -54,13 +55,12 @@ func Empty(t testing.TB) string {
 }
 
 // Dial opens a pool on a PostgreSQL database, without the code that is tested, until the test ends.
-func Dial(t testing.TB, dsn string) *sql.DB {
+func Dial(t testing.TB, dsn string) *sqlx.DB {
 	t.Helper()
-	connector, err := pq.NewConnector(dsn)
+	db, err := sqlx.Open("postgres", dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	db := sql.OpenDB(connector)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }

@@ -3,13 +3,12 @@ package local
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 	"testing"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/platform/dbtest"
@@ -20,40 +19,29 @@ import (
 func testSchema(t *testing.T, admin string) Schema {
 	t.Helper()
 	s := Schema{Name: `it's "` + strings.ToLower(rand.Text()[:8])}
-	t.Cleanup(func() {
-		db := dial(t, admin)
-		for _, role := range []string{s.app(), s.owner()} {
-			for _, q := range []string{`DROP OWNED BY %s CASCADE`, `DROP ROLE %s`} {
-				if err := execute(db, fmt.Sprintf(q, pq.QuoteIdentifier(role))); err != nil {
-					t.Errorf("clean up: %v", err)
-				}
-			}
-		}
-	})
+	t.Cleanup(func() { dropRoles(t, admin, s) })
 	return s
 }
 
-func dial(t *testing.T, dsn string) *sql.DB {
+func dropRoles(t *testing.T, admin string, s Schema) {
 	t.Helper()
-	connector, err := pq.NewConnector(dsn)
-	if err != nil {
-		t.Fatal(err)
+	db := dbtest.Dial(t, admin)
+	for _, role := range s.RoleNames() {
+		role = pq.QuoteIdentifier(role)
+		if err := errors.Join(execute(db, `DROP OWNED BY `+role+` CASCADE`), execute(db, `DROP ROLE `+role)); err != nil {
+			t.Errorf("clean up: %v", err)
+		}
 	}
-	db := sql.OpenDB(connector)
-	t.Cleanup(func() { _ = db.Close() })
-	return db
 }
 
 // execute runs a statement as a script would.
-func execute(db *sql.DB, query string) error {
-	tx, err := db.BeginTx(context.Background(), nil)
+func execute(db *sqlx.DB, query string) error {
+	conn, err := db.Conn(context.Background())
 	if err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(context.Background(), query); err != nil {
-		return errors.Join(err, tx.Rollback())
-	}
-	return tx.Commit()
+	_, err = conn.ExecContext(context.Background(), query)
+	return errors.Join(err, conn.Close())
 }
 
 func state(err error) string {
@@ -64,7 +52,7 @@ func state(err error) string {
 }
 
 // migrate makes tables as a service's migrations do.
-func migrate(t *testing.T, owner *sql.DB, s Schema) {
+func migrate(t *testing.T, owner *sqlx.DB, s Schema) {
 	t.Helper()
 	schema := pq.QuoteIdentifier(s.Name)
 	for _, q := range []string{
@@ -90,7 +78,7 @@ func TestTheAppRoleCanChangeRowsAndNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	migrate(t, dial(t, access.Owner), s)
+	migrate(t, dbtest.Dial(t, access.Owner), s)
 	if err := Grant(t.Context(), admin, s); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +104,7 @@ func TestTheAppRoleCanChangeRowsAndNothingElse(t *testing.T) {
 		{"another app", other.App, `SELECT FROM ` + schema + `.things`, "42501"},
 		{"another owner", other.Owner, `SELECT FROM ` + schema + `.things`, "42501"},
 	} {
-		db := dial(t, tt.dsn)
+		db := dbtest.Dial(t, tt.dsn)
 		if got := state(execute(db, tt.query)); got != tt.want {
 			t.Errorf("%s: %s: %s, want %s", tt.who, tt.query, got, tt.want)
 		}
@@ -132,7 +120,7 @@ func TestPrepareAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	migrate(t, dial(t, first.Owner), s)
+	migrate(t, dbtest.Dial(t, first.Owner), s)
 	if err := waittest.Together(8, func(int) error {
 		_, err := Prepare(t.Context(), admin, s)
 		return err
@@ -147,37 +135,8 @@ func TestPrepareAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	insert := `INSERT INTO ` + pq.QuoteIdentifier(s.Name) + `.things (v) VALUES (1)`
-	if err := execute(dial(t, second.App), insert); err != nil || first.App == second.App || first.Owner == second.Owner {
+	if err := execute(dbtest.Dial(t, second.App), insert); err != nil || first.App == second.App || first.Owner == second.Owner {
 		t.Errorf("with the new password: %v", err)
-	}
-}
-
-func TestDatabase(t *testing.T) {
-	t.Parallel()
-	admin := dbtest.Empty(t)
-	name := `db "` + strings.ToLower(rand.Text()[:8])
-	t.Cleanup(func() {
-		conn, err := dial(t, admin).Conn(context.WithoutCancel(t.Context()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = conn.ExecContext(context.WithoutCancel(t.Context()), `DROP DATABASE `+pq.QuoteIdentifier(name))
-		if err = errors.Join(err, conn.Close()); err != nil {
-			t.Error(err)
-		}
-	})
-	for range 2 {
-		if err := Database(t.Context(), admin, name); err != nil {
-			t.Fatal(err)
-		}
-	}
-	u, err := url.Parse(admin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	u.Path = "/" + name
-	if err := execute(dial(t, u.String()), `SELECT 1`); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -201,19 +160,12 @@ func TestRolesOfARun(t *testing.T) {
 	s := Schema{Name: "counts", Roles: `run "of ` + strings.ToLower(rand.Text()[:8])}
 	taken := s
 	taken.Name = "others"
-	db := dial(t, admin)
+	db := dbtest.Dial(t, admin)
 	access, err := Prepare(t.Context(), admin, s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		for _, role := range s.RoleNames() {
-			name := pq.QuoteIdentifier(role)
-			if err := errors.Join(execute(db, `DROP OWNED BY `+name+` CASCADE`), execute(db, `DROP ROLE `+name)); err != nil {
-				t.Errorf("clean up: %v", err)
-			}
-		}
-	})
+	t.Cleanup(func() { dropRoles(t, admin, s) })
 	var there, ending int
 	if err := db.QueryRowContext(
 		t.Context(),
@@ -227,7 +179,7 @@ func TestRolesOfARun(t *testing.T) {
 	if _, err := Prepare(t.Context(), admin, taken); err == nil || state(err) != "42710" {
 		t.Errorf("a second time: %v, want 42710", err)
 	}
-	if err := dial(t, access.App).PingContext(t.Context()); err != nil {
+	if err := dbtest.Dial(t, access.App).PingContext(t.Context()); err != nil {
 		t.Errorf("after that: %v", err)
 	}
 }
