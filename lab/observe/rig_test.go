@@ -67,11 +67,9 @@ func startAll(t *testing.T, fleets []*fleet, n int, server *localpg.Server) {
 	for _, f := range fleets {
 		localtest.Binary(t, f.service)
 	}
-	if err := waittest.Together(len(fleets), func(i int) error {
+	waittest.Together(t, len(fleets), func(i int) error {
 		return fleets[i].start(t, n, server.URL("postgres"))
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
 }
 
 func (f *fleet) start(t *testing.T, n int, dsn string) error {

@@ -308,7 +308,7 @@ func TestManyCallersExactly(t *testing.T) {
 	})
 	var mu sync.Mutex
 	seen := make(map[string][]int)
-	err := waittest.Together(callers, func(g int) error {
+	waittest.Together(t, callers, func(g int) error {
 		for i := range each {
 			key := names[(g+i)%keys]
 			v, err := c.Do(t.Context(), add{id: g*each + i, key: key, n: 1})
@@ -323,9 +323,6 @@ func TestManyCallersExactly(t *testing.T) {
 	})
 	close(stop)
 	holder.Wait()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, key := range names {
 		slices.Sort(seen[key])
 		if len(seen[key]) != callers*each/keys {

@@ -18,7 +18,7 @@ func TestPgBouncer(t *testing.T) {
 	db := open(t, through)
 	execute(t, db, "CREATE TABLE c (n int NOT NULL)")
 	execute(t, db, "INSERT INTO c VALUES (0)")
-	err := waittest.Together(20, func(int) error {
+	waittest.Together(t, 20, func(int) error {
 		for range 10 {
 			tx, err := db.BeginTx(t.Context(), nil)
 			if err != nil {
@@ -31,9 +31,6 @@ func TestPgBouncer(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	if n := number(t, db, "SELECT n FROM c"); n != 200 {
 		t.Errorf("n = %d, want 200", n)
 	}

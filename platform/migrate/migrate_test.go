@@ -74,10 +74,7 @@ func TestReplicasStartTogether(t *testing.T) {
 		if round%4 == 0 {
 			dsn = dbtest.PgBouncer(t, direct, 4)
 		}
-		err := waittest.Together(10, func(int) error { return migrate.Up(t.Context(), dsn, source(), quiet()) })
-		if err != nil {
-			t.Error(err)
-		}
+		waittest.Together(t, 10, func(int) error { return migrate.Up(t.Context(), dsn, source(), quiet()) })
 		wantComplete(t, apptest.Open(t, direct))
 	}
 }

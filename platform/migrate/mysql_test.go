@@ -59,11 +59,9 @@ func wantOne(t *testing.T, url, query string, want int) {
 func TestMariaDBTenAtOnce(t *testing.T) {
 	t.Parallel()
 	url := dbtest.EmptyMariaDB(t)
-	if err := waittest.Together(10, func(int) error {
+	waittest.Together(t, 10, func(int) error {
 		return migrate.Up(t.Context(), url, mariaSource(nil), quiet())
-	}); err != nil {
-		t.Error(err)
-	}
+	})
 	wantOne(t, url, `SELECT count(*) FROM one`, 1)
 	wantOne(t, url, `SELECT count(*) FROM one_goose_db_version WHERE version_id > 0`, 2)
 	verify(t, url, mariaSource(nil))

@@ -52,7 +52,7 @@ func TestPoolerAnswersBelongToTheirQuestions(t *testing.T) {
 	t.Parallel()
 	direct := counterDatabase(t)
 	db := pooled(t, direct)
-	err := waittest.Together(16, func(i int) error {
+	waittest.Together(t, 16, func(i int) error {
 		for j := range 15 {
 			var text, pair string
 			want := fmt.Sprintf("%d-%d", i, j)
@@ -66,9 +66,6 @@ func TestPoolerAnswersBelongToTheirQuestions(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	wantValue(t, open(t, direct), "a", 2*16*15)
 }
 

@@ -161,7 +161,7 @@ func TestInTxRetriesDeadlocks(t *testing.T) {
 			var runs atomic.Int32
 			meet.Add(2)
 			orders := [][]string{{"a", "b"}, {"b", "a"}}
-			err := waittest.Together(len(orders), func(i int) error {
+			waittest.Together(t, len(orders), func(i int) error {
 				var once sync.Once
 				return db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
 					runs.Add(1)
@@ -172,9 +172,6 @@ func TestInTxRetriesDeadlocks(t *testing.T) {
 					return add(ctx, tx, orders[i][1], 1)
 				})
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
 			wantValue(t, db, "a", 2)
 			wantValue(t, db, "b", 2)
 			retries := runs.Load() - 2

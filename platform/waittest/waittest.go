@@ -29,8 +29,9 @@ func eventually(t testing.TB, limit time.Duration, what string, condition func()
 }
 
 // Together calls f(0) to f(n-1), each in a goroutine of its own, releases them at one moment, waits for all of them and
-// returns their errors joined.
-func Together(n int, f func(i int) error) error {
+// reports their errors.
+func Together(t testing.TB, n int, f func(i int) error) {
+	t.Helper()
 	errs := make([]error, n)
 	var ready, done sync.WaitGroup
 	release := make(chan struct{})
@@ -45,5 +46,7 @@ func Together(n int, f func(i int) error) error {
 	ready.Wait()
 	close(release)
 	done.Wait()
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		t.Error(err)
+	}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// failing records what Fatalf was called with and ends its goroutine as testing.T does.
+// failing records what Fatalf and Error were called with. Fatalf ends its goroutine as testing.T does.
 type failing struct {
 	testing.TB
 
@@ -18,6 +18,8 @@ type failing struct {
 }
 
 func (f *failing) Helper() {}
+
+func (f *failing) Error(args ...any) { f.message = fmt.Sprint(args...) }
 
 func (f *failing) Fatalf(format string, args ...any) {
 	f.message = fmt.Sprintf(format, args...)
@@ -48,19 +50,17 @@ func TestTogether(t *testing.T) {
 	const n = 50
 	var all sync.WaitGroup
 	all.Add(n)
-	fault := errors.New("the seventh")
-	err := Together(n, func(i int) error {
+	f := &failing{TB: t}
+	Together(f, n, func(i int) error {
 		all.Done()
 		all.Wait()
 		if i == 7 {
-			return fault
+			return errors.New("the seventh")
 		}
 		return nil
 	})
-	if !errors.Is(err, fault) {
-		t.Errorf("%v, want %v", err, fault)
+	if f.message != "the seventh" {
+		t.Errorf("%q was reported", f.message)
 	}
-	if err := Together(n, func(int) error { return nil }); err != nil {
-		t.Error(err)
-	}
+	Together(t, n, func(int) error { return nil })
 }

@@ -127,15 +127,13 @@ func TestRefusedDialsGoToAnotherReplica(t *testing.T) {
 		echo(w, r)
 	}), closedPort(t))
 	body := strings.Repeat("x", 1<<20) // larger than any buffer: what a failed dial has read would be missing
-	if err := waittest.Together(20, func(int) error {
+	waittest.Together(t, 20, func(int) error {
 		status, _, got, err := do(t.Context(), http.MethodPost, addr, body)
 		if status != http.StatusOK || got != "POST /x?a=1 "+body {
 			err = errors.Join(err, fmt.Errorf("status %d, %d bytes", status, len(got)))
 		}
 		return err
-	}); err != nil {
-		t.Error(err)
-	}
+	})
 	if got := served.Load(); got != 20 {
 		t.Errorf("served %d times, want 20", got)
 	}

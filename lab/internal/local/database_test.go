@@ -121,12 +121,10 @@ func TestPrepareAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	migrate(t, dbtest.Dial(t, first.Owner), s)
-	if err := waittest.Together(8, func(int) error {
+	waittest.Together(t, 8, func(int) error {
 		_, err := Prepare(t.Context(), admin, s)
 		return err
-	}); err != nil {
-		t.Error(err)
-	}
+	})
 	second, err := Prepare(t.Context(), admin, s)
 	if err != nil {
 		t.Fatal(err)

@@ -143,7 +143,7 @@ func TestCutEvery(t *testing.T) {
 	b.proxy.CutEvery(7, faultproxy.AfterStatement, faultproxy.RST, faultproxy.Matching(increase))
 	const clients, each = 8, 70
 	var known, unknown atomic.Int32
-	err := waittest.Together(clients, func(int) error {
+	waittest.Together(t, clients, func(int) error {
 		for range each {
 			conn, err := b.through.Conn(t.Context())
 			if err != nil {
@@ -158,9 +158,6 @@ func TestCutEvery(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	const total = clients * each
 	if known.Load() != total-total/7 || unknown.Load() != total/7 || b.proxy.Cuts() != total/7 {
 		t.Errorf("%d known, %d unknown, %d cuts of %d", known.Load(), unknown.Load(), b.proxy.Cuts(), total)

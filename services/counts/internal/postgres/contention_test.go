@@ -60,12 +60,10 @@ func TestWaitsForACountAreRecorded(t *testing.T) {
 			}
 
 			// Without another transaction in the way: one more wait of a group, or two, and no conflict.
-			if err := waittest.Together(2, func(i int) error {
+			waittest.Together(t, 2, func(i int) error {
 				_, err := s.Add(t.Context(), []counting.ItemID{"held", "free"}[i], 1)
 				return err
-			}); err != nil {
-				t.Error(err)
-			}
+			})
 			again, _ := seen.Waits(t, contention.InDatabase)
 			if again-n < 1 || again-n > 2 || seen.Conflicts(t, contention.LockTimeout) != timeouts {
 				t.Errorf("%g waits, %g conflicts", again-n, seen.Conflicts(t, contention.LockTimeout)-timeouts)

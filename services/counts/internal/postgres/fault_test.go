@@ -30,8 +30,9 @@ func (y *tally) add(err error) {
 }
 
 // concurrently runs do from 16 goroutines, 40 times each, and waits.
-func concurrently(do func(worker, round int)) {
-	_ = waittest.Together(16, func(w int) error {
+func concurrently(t *testing.T, do func(worker, round int)) {
+	t.Helper()
+	waittest.Together(t, 16, func(w int) error {
 		for round := range 40 {
 			do(w, round)
 		}
@@ -54,7 +55,7 @@ func TestLostReplyToAStatement(t *testing.T) {
 			proxy.CutEvery(5, faultproxy.AfterStatement, how)
 
 			var y tally
-			concurrently(func(int, int) {
+			concurrently(t, func(int, int) {
 				_, err := s.Add(t.Context(), "a", 1)
 				y.add(err)
 			})
@@ -88,7 +89,7 @@ func TestLostReplyToACommit(t *testing.T) {
 			proxy.CutEvery(5, faultproxy.AfterCommit, how)
 
 			var y tally
-			concurrently(func(worker, round int) {
+			concurrently(t, func(worker, round int) {
 				id := counting.ItemID(fmt.Sprintf("%d-%d", worker, round))
 				_, err := s.Create(t.Context(), id, 1)
 				y.add(err)

@@ -216,7 +216,7 @@ func TestReplicasDoNotDeadlock(t *testing.T) {
 
 	var mu sync.Mutex
 	values := make(map[int][]int64)
-	if err := waittest.Together(callers, func(c int) error {
+	waittest.Together(t, callers, func(c int) error {
 		random := rand.New(rand.NewPCG(1, uint64(c)))
 		for range each {
 			k := random.IntN(items)
@@ -229,9 +229,7 @@ func TestReplicasDoNotDeadlock(t *testing.T) {
 			mu.Unlock()
 		}
 		return nil
-	}); err != nil {
-		t.Error(err)
-	}
+	})
 	for k, id := range ids {
 		wantValue(t, replicas[0], id, int64(len(values[k])))
 		slices.Sort(values[k])

@@ -57,7 +57,7 @@ func TestLostReplies(t *testing.T) {
 					proxy.CutReply(lost)
 				}
 				var mu sync.Mutex
-				if err := waittest.Together(callers, func(int) error {
+				waittest.Together(t, callers, func(int) error {
 					id, err := s.Add(t.Context(), event.New{Value: "x"})
 					mu.Lock()
 					defer mu.Unlock()
@@ -73,9 +73,7 @@ func TestLostReplies(t *testing.T) {
 						return err
 					}
 					return nil
-				}); err != nil {
-					t.Error(err)
-				}
+				})
 			}
 			n := wantWhole(t, db)
 			slices.Sort(given)

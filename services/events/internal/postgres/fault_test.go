@@ -56,7 +56,7 @@ func TestLostReplies(t *testing.T) {
 			var mu sync.Mutex
 			var given []event.ID
 			var unknown atomic.Int64
-			if err := waittest.Together(16, func(int) error {
+			waittest.Together(t, 16, func(int) error {
 				for range 30 {
 					id, err := s.Add(t.Context(), event.New{Value: "x"})
 					outcome, ours := sqldb.OutcomeOf(err)
@@ -72,9 +72,7 @@ func TestLostReplies(t *testing.T) {
 					}
 				}
 				return nil
-			}); err != nil {
-				t.Error(err)
-			}
+			})
 			n := wantWhole(t, db)
 			slices.Sort(given)
 			if len(slices.Compact(slices.Clone(given))) != len(given) {
@@ -98,20 +96,18 @@ func TestLostRepliesOfWorkers(t *testing.T) {
 	proxy, db := faultproxy.New(t, dsn), apptest.Open(t, dsn)
 	direct := openStore(t, dsn, sqldb.PoolerNone)
 	const pending = 400
-	if err := waittest.Together(50, func(int) (err error) {
+	waittest.Together(t, 50, func(int) (err error) {
 		for range pending / 50 {
 			_, added := direct.Add(t.Context(), event.New{Pending: true})
 			err = errors.Join(err, added)
 		}
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
 	s := openStore(t, proxy.DSN(dsn), sqldb.PoolerNone)
 	proxy.CutEvery(7, faultproxy.AfterStatement, faultproxy.RST)
 	proxy.CutEvery(3, faultproxy.AfterCommit, faultproxy.FIN)
 	var failed atomic.Int64
-	if err := waittest.Together(4, func(i int) error {
+	waittest.Together(t, 4, func(i int) error {
 		for { // until nothing is pending: the server may not have rolled back the claim of a cut connection yet
 			if b, err := direct.Backlog(t.Context()); err != nil || b.Pending == 0 {
 				return err
@@ -121,9 +117,7 @@ func TestLostRepliesOfWorkers(t *testing.T) {
 				failed.Add(1)
 			}
 		}
-	}); err != nil {
-		t.Error(err)
-	}
+	})
 	if failed.Load() == 0 {
 		t.Error("nothing failed: the test proved nothing")
 	}

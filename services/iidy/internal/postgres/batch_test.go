@@ -122,7 +122,7 @@ func TestBatchesOfEveryShapeMeet(t *testing.T) {
 	r := rigOn(t, dsn, sqldb.PoolerNone, 2*time.Second)
 	replicas := []*rig{r, r.another()}
 	scatter(t, r.db, string(list), 4*n)
-	if err := waittest.Together(workers, func(worker int) error {
+	waittest.Together(t, workers, func(worker int) error {
 		for round := range rounds {
 			batch := every(rand.IntN(3*n), n, 1)
 			if (worker+round)%2 == 0 {
@@ -134,9 +134,7 @@ func TestBatchesOfEveryShapeMeet(t *testing.T) {
 			}
 		}
 		return nil
-	}); err != nil {
-		t.Error(err)
-	}
+	})
 	if sum := one[int](t, r.db, `SELECT sum(attempts) FROM iidy.lists`); sum != workers*rounds*n {
 		t.Errorf("%d attempts, want %d", sum, workers*rounds*n)
 	}

@@ -91,15 +91,13 @@ func TestUncommittedAddDelaysNoOther(t *testing.T) {
 	r := rigOn(t, dbtest.Postgres(t, postgres.Migrations()), sqldb.PoolerNone, slow)
 	release := r.insert("held")
 	delaysNoOther(r, attempt.Add, release, 1, func() {
-		if err := waittest.Together(200, func(i int) error {
+		waittest.Together(t, 200, func(i int) error {
 			n, err := r.Apply(t.Context(), attempt.Add, list, attempt.Item(fmt.Sprintf("free-%03d", i)), "")
 			if n != 1 || err != nil {
 				return fmt.Errorf("another item: %d %w", n, err)
 			}
 			return nil
-		}); err != nil {
-			t.Error(err)
-		}
+		})
 	})
 }
 

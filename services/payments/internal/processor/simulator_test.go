@@ -55,12 +55,10 @@ func TestChargesOncePerKey(t *testing.T) {
 		processor.New(db, secret, processor.Options{Timeout: 5 * time.Second}),
 		processor.New(db, secret, processor.Options{Timeout: 5 * time.Second, Latency: time.Millisecond}),
 	}
-	if err := waittest.Together(40, func(i int) error {
+	waittest.Together(t, 40, func(i int) error {
 		_, err := simulators[i%2].Charge(t.Context(), charge(t, "k", good))
 		return err
-	}); err != nil {
-		t.Error(err)
-	}
+	})
 	if n := charges(t, db); n != 1 {
 		t.Errorf("%d charges, want 1", n)
 	}

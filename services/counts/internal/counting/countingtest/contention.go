@@ -18,10 +18,10 @@ func hotItem(t *testing.T, repo counting.CountValueRepository) {
 	const n = 100
 	must[counting.CountValue](t)(repo.Create(ctx, "hot", 1000))
 	got := make([]int64, n)
-	ok(t, waittest.Together(n, func(i int) (err error) {
+	waittest.Together(t, n, func(i int) (err error) {
 		got[i], err = repo.Add(ctx, "hot", 1)
 		return err
-	}))
+	})
 	slices.Sort(got)
 	for i, v := range got {
 		if v != int64(1001+i) {
@@ -35,7 +35,7 @@ func hotItem(t *testing.T, repo counting.CountValueRepository) {
 func oneCreator(t *testing.T, repo counting.CountValueRepository) {
 	ctx := t.Context()
 	var won atomic.Int64
-	ok(t, waittest.Together(20, func(i int) error {
+	waittest.Together(t, 20, func(i int) error {
 		switch _, err := repo.Create(ctx, "new", int64(i)); {
 		case err == nil:
 			won.Add(1)
@@ -43,7 +43,7 @@ func oneCreator(t *testing.T, repo counting.CountValueRepository) {
 			return err
 		}
 		return nil
-	}))
+	})
 	if won.Load() != 1 {
 		t.Errorf("%d creators won, want 1", won.Load())
 	}
@@ -56,7 +56,7 @@ func edgeRace(t *testing.T, repo counting.CountValueRepository) {
 	must[counting.CountValue](t)(repo.Create(ctx, "edge", math.MaxInt64-left))
 	must[counting.CountValue](t)(repo.Create(ctx, "other", 0))
 	var won, refused atomic.Int64
-	ok(t, waittest.Together(2*callers, func(i int) error {
+	waittest.Together(t, 2*callers, func(i int) error {
 		if i%2 == 0 {
 			_, err := repo.Add(ctx, "other", 1)
 			return err
@@ -70,7 +70,7 @@ func edgeRace(t *testing.T, repo counting.CountValueRepository) {
 			return err
 		}
 		return nil
-	}))
+	})
 	if won.Load() != left || refused.Load() != callers-left {
 		t.Errorf("%d won and %d were refused, want %d and %d", won.Load(), refused.Load(), left, callers-left)
 	}
@@ -85,7 +85,7 @@ func deleteRace(t *testing.T, repo counting.CountValueRepository) {
 	var won atomic.Int64
 	var mu sync.Mutex
 	var highest int64
-	ok(t, waittest.Together(40, func(i int) error {
+	waittest.Together(t, 40, func(i int) error {
 		if i == 20 {
 			return repo.Delete(ctx, "a")
 		}
@@ -99,7 +99,7 @@ func deleteRace(t *testing.T, repo counting.CountValueRepository) {
 			return err
 		}
 		return nil
-	}))
+	})
 	if won.Load() != highest {
 		t.Errorf("%d changes were acknowledged, the highest value was %d", won.Load(), highest)
 	}

@@ -36,7 +36,7 @@ func gapless(t *testing.T, one, other Store) {
 	const callers, each = 40, 10
 	ids := make([][]event.ID, callers)
 	stop := working(t, 10, one, other)
-	if err := waittest.Together(callers, func(i int) error {
+	waittest.Together(t, callers, func(i int) error {
 		for k := range each {
 			id, err := []Store{one, other}[i%2].Add(ctx, event.New{Value: "sync", Pending: k%2 == 0})
 			if err != nil {
@@ -45,9 +45,7 @@ func gapless(t *testing.T, one, other Store) {
 			ids[i] = append(ids[i], id)
 		}
 		return nil
-	}); err != nil {
-		t.Error(err)
-	}
+	})
 	stop()
 	for i, own := range ids {
 		if !slices.IsSorted(own) {
@@ -68,7 +66,7 @@ func exactlyOnce(t *testing.T, one, other Store) {
 	const pending, workers = 500, 8
 	enqueue(ctx, t, one, pending)
 	var worked atomic.Int64
-	if err := waittest.Together(workers, func(i int) error {
+	waittest.Together(t, workers, func(i int) error {
 		for worked.Load() < pending { // a batch of none: the other workers hold what is left
 			n, err := []Store{one, other}[i%2].Work(ctx, 1+i*4, word)
 			if err != nil {
@@ -77,9 +75,7 @@ func exactlyOnce(t *testing.T, one, other Store) {
 			worked.Add(int64(n))
 		}
 		return nil
-	}); err != nil {
-		t.Error(err)
-	}
+	})
 	if worked.Load() != pending {
 		t.Errorf("%d values were given, want %d", worked.Load(), pending)
 	}

@@ -54,15 +54,13 @@ func must[T any](t *testing.T) func(T, error) T {
 func enqueue(ctx context.Context, t *testing.T, s Store, n int) {
 	t.Helper()
 	const callers = 50
-	if err := waittest.Together(min(n, callers), func(i int) (err error) {
+	waittest.Together(t, min(n, callers), func(i int) (err error) {
 		for k := i; k < n; k += callers {
 			_, added := s.Add(ctx, event.New{Pending: true})
 			err = errors.Join(err, added)
 		}
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
 }
 
 func want(ctx context.Context, t *testing.T, s Store, e event.Event) {

@@ -14,14 +14,6 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
-// together calls do in n goroutines at once and reports their errors.
-func (f fixture) together(n int, do func(i int) error) {
-	f.Helper()
-	if err := waittest.Together(n, do); err != nil {
-		f.Error(err)
-	}
-}
-
 func numbered(n int) []attempt.Item {
 	items := make([]attempt.Item, n)
 	for i := range items {
@@ -53,7 +45,7 @@ func hotItem(f fixture) {
 		want   int64
 	}{{attempt.Add, 1}, {attempt.Increment, n}, {attempt.Delete, 1}} {
 		var total atomic.Int64
-		f.together(n, func(int) error {
+		waittest.Together(f, n, func(int) error {
 			k, err := f.repo.Apply(f.Context(), c.change, list, "hot", "")
 			total.Add(k)
 			return err
@@ -72,7 +64,7 @@ func manyItems(f fixture) {
 	for _, l := range lists {
 		must(f.repo.ApplyBatch(ctx, attempt.Add, l, attempt.ItemsOf(items...), ""))(f.T)
 	}
-	f.together(24, func(c int) error {
+	waittest.Together(f, 24, func(c int) error {
 		for i := range 20 {
 			l, k := (c+i)%3, (c*i+c)%12
 			n, err := f.repo.Apply(ctx, attempt.Increment, lists[l], items[k], "")
@@ -103,7 +95,7 @@ func overlappingBatches(f fixture) {
 	stable, moving := items[:2*each], items[2*each:]
 	f.many(attempt.Add, "", 2*each, stable...)
 	var added, deleted, incremented, sent atomic.Int64
-	f.together(callers, func(c int) error {
+	waittest.Together(f, callers, func(c int) error {
 		for i := range rounds {
 			var n int64
 			var err error
@@ -152,7 +144,7 @@ func oppositeOrder(f fixture) {
 	slices.Reverse(back)
 	for _, change := range attempt.Changes() {
 		var total atomic.Int64
-		f.together(2, func(i int) error {
+		waittest.Together(f, 2, func(i int) error {
 			next := parts([][]attempt.Item{forth, back}[i], 700, io.EOF)
 			n, err := f.repo.ApplyStaged(f.Context(), change, list, next, "")
 			total.Add(n)
@@ -172,7 +164,7 @@ func claimers(f fixture) {
 	f.many(attempt.Add, "", 600, items...)
 	var mu sync.Mutex
 	worked := make(map[attempt.Item]int)
-	f.together(8, func(int) error {
+	waittest.Together(f, 8, func(int) error {
 		for {
 			l, err := f.repo.Claim(ctx, list, 17, time.Minute)
 			if err != nil || l.Claim == "" {

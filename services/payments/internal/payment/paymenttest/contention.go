@@ -21,7 +21,7 @@ func oneOwnerAmong(t *testing.T, repo payment.Repository, n int) {
 		charged.Add(1)
 		return NewSettlement("k", c), nil
 	}
-	err := waittest.Together(n, func(i int) error {
+	waittest.Together(t, n, func(i int) error {
 		r, owner, err := repo.Settle(t.Context(), NewClaim("k", long), charge)
 		if owner {
 			fresh.Add(1)
@@ -34,8 +34,8 @@ func oneOwnerAmong(t *testing.T, repo payment.Repository, n int) {
 			t.Errorf("two answers to one key:\n%+v\n%+v", r, records[0])
 		}
 	}
-	if err != nil || charged.Load() != 1 || fresh.Load() != 1 {
-		t.Errorf("%d callers charged, %d own the key, want 1: %v", charged.Load(), fresh.Load(), err)
+	if charged.Load() != 1 || fresh.Load() != 1 {
+		t.Errorf("%d callers charged, %d own the key, want 1", charged.Load(), fresh.Load())
 	}
 }
 
@@ -62,7 +62,7 @@ func failingOwners(t *testing.T, repo payment.Repository) {
 		}
 		return NewSettlement("k", c), nil
 	}
-	err := waittest.Together(callers, func(int) error {
+	waittest.Together(t, callers, func(int) error {
 		_, owner, err := repo.Settle(t.Context(), NewClaim("k", long), charge)
 		if owner {
 			fresh.Add(1)
@@ -73,8 +73,8 @@ func failingOwners(t *testing.T, repo payment.Repository) {
 		}
 		return err
 	})
-	if err != nil || failed.Load() != failures || fresh.Load() != 1 {
-		t.Errorf("%d failed and %d own the key, want %d and 1: %v", failed.Load(), fresh.Load(), failures, err)
+	if failed.Load() != failures || fresh.Load() != 1 {
+		t.Errorf("%d failed and %d own the key, want %d and 1", failed.Load(), fresh.Load(), failures)
 	}
 }
 
@@ -87,7 +87,7 @@ func cleanersAndClaimers(t *testing.T, repo payment.Repository) {
 		mustPay(t, repo, name(i), instant)
 	}
 	records := make([]payment.Record, keys)
-	err := waittest.Together(keys+cleaners, func(i int) (err error) {
+	waittest.Together(t, keys+cleaners, func(i int) (err error) {
 		if i < keys {
 			records[i], _, err = Pay(t.Context(), repo, name(i), long)
 			return err
@@ -98,9 +98,6 @@ func cleanersAndClaimers(t *testing.T, repo payment.Repository) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Error(err)
-	}
 	for i := range keys {
 		mustReplay(t, repo, name(i), records[i])
 	}

@@ -185,7 +185,7 @@ func endedContext(t *testing.T, r pot.Repository) {
 // oneName: of many callers that create a pot of one name one succeeds.
 func oneName(t *testing.T, r pot.Repository) {
 	var winners atomic.Int64
-	if err := waittest.Together(16, func(int) error {
+	waittest.Together(t, 16, func(int) error {
 		_, err := r.Create(t.Context(), "pot", 10)
 		if err == nil {
 			winners.Add(1)
@@ -193,9 +193,7 @@ func oneName(t *testing.T, r pot.Repository) {
 			return err
 		}
 		return nil
-	}); err != nil {
-		t.Error(err)
-	}
+	})
 	if _, total, err := r.List(t.Context(), 1, 0); winners.Load() != 1 || total != 1 || err != nil {
 		t.Errorf("%d created the pot, there are %d (%v)", winners.Load(), total, err)
 	}
@@ -205,7 +203,7 @@ func oneName(t *testing.T, r pot.Repository) {
 func severalPots(t *testing.T, r pot.Repository) {
 	ids := []pot.ID{mustCreate(t, r, "one", 1000).ID, mustCreate(t, r, "two", 1000).ID}
 	refusal := errors.New("no")
-	if err := waittest.Together(60, func(i int) (err error) {
+	waittest.Together(t, 60, func(i int) (err error) {
 		for j := range 4 {
 			if j == i%4 {
 				refused := r.Change(t.Context(), ids[j%2], func(pot.Pot) (pot.Contents, error) { return nil, refusal })
@@ -217,9 +215,7 @@ func severalPots(t *testing.T, r pot.Repository) {
 			err = errors.Join(err, r.Change(t.Context(), ids[j%2], add(pot.Contents{pot.Gold: 1, pot.Bronze: 2})))
 		}
 		return err
-	}); err != nil {
-		t.Error(err)
-	}
+	})
 	for _, id := range ids {
 		wantCoins(t, r, id, pot.Contents{pot.Gold: 90, pot.Bronze: 180})
 	}
@@ -228,7 +224,7 @@ func severalPots(t *testing.T, r pot.Repository) {
 // readers see a pot before or after a change, never within.
 func readers(t *testing.T, r pot.Repository) {
 	p := mustCreate(t, r, "pot", 1000)
-	if err := waittest.Together(8, func(i int) error {
+	waittest.Together(t, 8, func(i int) error {
 		for range 20 {
 			if i < 2 {
 				if err := r.Change(t.Context(), p.ID, add(pot.Contents{pot.Bronze: 1, pot.Gold: 1})); err != nil {
@@ -248,7 +244,5 @@ func readers(t *testing.T, r pot.Repository) {
 			}
 		}
 		return nil
-	}); err != nil {
-		t.Error(err)
-	}
+	})
 }
