@@ -174,15 +174,12 @@ func TestProcessesShareAServer(t *testing.T) {
 //nolint:paralleltest // alone in its process
 func TestSharedByProcesses(t *testing.T) {
 	onlyAsChild(t)
-	err := waittest.Together(4, func(int) error {
+	waittest.Together(t, 4, func(int) error {
 		if n := number(t, open(t, dbtest.Postgres(t, shop(42))), "SELECT n FROM shop.item"); n != 42 {
 			t.Errorf("n = %d, want 42", n)
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // A failed test's database stays on a given server, and its DSN is printed; a day later the next run
