@@ -170,30 +170,31 @@ func TestSlowLaneKeepsTheOrderOfArrival(t *testing.T) {
 	})
 }
 
+// A bad request fails alone whether its key is the only slow one or one of two.
 func TestBadRequestInTheSlowLaneFailsAlone(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		tbl, c := startTable(t, "x", "y")
-		tbl.hold("x")
-		tbl.hold("y")
-		var good []<-chan result
-		for i := range 3 {
-			good = append(good, doAsync(t.Context(), c, add{id: i, key: "x", n: 1}),
-				doAsync(t.Context(), c, add{id: 10 + i, key: "y", n: 1}))
-		}
-		time.Sleep(100 * time.Millisecond)
-		bad := doAsync(t.Context(), c, add{id: 99, key: "x", n: -1})
-		time.Sleep(100 * time.Millisecond)
-		tbl.free("x")
-		tbl.free("y")
-		wantAll(t, good...)
-		if got := <-bad; !errors.Is(got.err, errBad) {
-			t.Errorf("got %v, want errBad", got.err)
-		}
-		if tbl.value("x") != 3 || tbl.value("y") != 3 {
-			t.Errorf("x=%d y=%d, want 3 and 3", tbl.value("x"), tbl.value("y"))
-		}
-	})
+	for _, keys := range [][]string{{"x"}, {"x", "y"}} {
+		synctest.Test(t, func(t *testing.T) {
+			tbl, c := startTable(t, keys...)
+			for _, key := range keys {
+				tbl.hold(key)
+			}
+			good := send(t.Context(), c, adds(6, keys...)...)
+			time.Sleep(100 * time.Millisecond)
+			bad := doAsync(t.Context(), c, add{id: 99, key: "x", n: -1})
+			time.Sleep(100 * time.Millisecond)
+			for _, key := range keys {
+				tbl.free(key)
+			}
+			wantAll(t, good...)
+			if got := <-bad; !errors.Is(got.err, errBad) {
+				t.Errorf("got %v, want errBad", got.err)
+			}
+			if tbl.value("x")+tbl.value("y") != 6 {
+				t.Errorf("x=%d y=%d, want 6 together", tbl.value("x"), tbl.value("y"))
+			}
+		})
+	}
 }
 
 // A table locked by DDL makes even a statement that skips row locks time out.

@@ -13,7 +13,6 @@ import (
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/migrate"
-	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 // The network takes a statement and brings no answer. What only looks gives up and is
@@ -56,33 +55,20 @@ func TestEndInTheMiddle(t *testing.T) {
 			db := apptest.Open(t, url)
 			proxy := faultproxy.New(t, url)
 			apptest.Execute(t, db, `CREATE SCHEMA shop`)
-			tx, err := db.BeginTx(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
 			// The name of the first table is taken by a transaction that has not ended, so that the
 			// migration waits in the middle, holding the lock.
-			if _, err = tx.ExecContext(t.Context(), `CREATE TABLE shop.item ()`); err != nil {
-				t.Fatal(err)
-			}
+			holder := apptest.Hold(t, db, `CREATE TABLE shop.item ()`)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			done := make(chan error, 1)
 			go func() { done <- migrate.Up(ctx, proxy.DSN(url), source(), quiet()) }()
-			waittest.Eventually(t, "the migration runs", func() bool {
-				var n int
-				scan(t, db, `SELECT count(*) FROM pg_stat_activity
-					WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0`, &n)
-				return n > 0
-			})
+			apptest.WaitForBlocked(t, db, 1)
 			end(proxy)
 			cancel()
 			if err := <-done; !errors.Is(err, context.Canceled) {
 				t.Errorf("got %v", err)
 			}
-			if err = tx.Rollback(); err != nil {
-				t.Fatal(err)
-			}
+			holder.Rollback()
 			up(t, url, source())
 			wantComplete(t, db)
 		})

@@ -3,7 +3,6 @@ package migrate_test
 import (
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -44,20 +43,10 @@ func newRole(t *testing.T, db *sqlx.DB, rawURL string) (name, roleURL string) {
 
 // holdLock takes the lock of the schema shop as another process does. The key is a contract between releases:
 // replicas of two of them must take the same lock.
-func holdLock(t *testing.T, db *sqlx.DB) *sql.Tx {
+func holdLock(t *testing.T, db *sqlx.DB) apptest.Holder {
 	t.Helper()
-	tx, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	sum := sha256.Sum256([]byte("rowlock migrations of shop"))
-	key := int64(binary.BigEndian.Uint64(sum[:8]))
-	var locked bool
-	err = tx.QueryRowContext(t.Context(), `SELECT pg_try_advisory_xact_lock($1)`, key).Scan(&locked)
-	if err != nil || !locked {
-		t.Fatalf("take the lock: %t, %v", locked, err)
-	}
-	return tx
+	return apptest.Hold(t, db, `SELECT pg_advisory_xact_lock($1)`, int64(binary.BigEndian.Uint64(sum[:8])))
 }
 
 // up applies the migrations.

@@ -111,12 +111,10 @@ func TestNothingPendingNeedsNoRights(t *testing.T) {
 	role, roleURL := newRole(t, db, url)
 	apptest.Execute(t, db, `GRANT USAGE ON SCHEMA shop TO `+role+`; GRANT SELECT ON shop.goose_db_version TO `+role)
 	// Another process's lock is no reason to wait either.
-	tx := holdLock(t, db)
+	holder := holdLock(t, db)
 	up(t, roleURL, source())
 	verify(t, roleURL, source())
-	if err := tx.Rollback(); err != nil {
-		t.Error(err)
-	}
+	holder.Rollback()
 	// Something pending needs them, and says so.
 	err := migrate.Up(t.Context(), roleURL, with("00004_more.sql", "-- +goose Up\nCREATE TABLE shop.more ();\n"), quiet())
 	if sqldb.SQLState(err) != "42501" {
@@ -169,13 +167,7 @@ func TestReaderIsNotBlockedForLong(t *testing.T) {
 	url := dbtest.Empty(t)
 	up(t, url, source())
 	db := apptest.Open(t, url)
-	reader, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err = reader.ExecContext(t.Context(), `SELECT count(*) FROM shop.item`); err != nil {
-		t.Fatal(err)
-	}
+	reader := apptest.Hold(t, db, `SELECT count(*) FROM shop.item`)
 	logs := new(apptest.Log)
 	done := make(chan error, 1)
 	go func() {
@@ -185,10 +177,8 @@ func TestReaderIsNotBlockedForLong(t *testing.T) {
 	waittest.Eventually(t, "the migration gives way", func() bool { return strings.Contains(logs.String(), "55P03") })
 	var n int
 	scan(t, db, `SELECT count(*) FROM shop.item`, &n)
-	if err = reader.Rollback(); err != nil {
-		t.Error(err)
-	}
-	if err = <-done; err != nil {
+	reader.Rollback()
+	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
 }
@@ -198,7 +188,7 @@ func TestUpWaitsForTheLock(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Empty(t)
 	db := apptest.Open(t, url)
-	tx := holdLock(t, db)
+	holder := holdLock(t, db)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	err := migrate.Up(ctx, url, source(), quiet())
@@ -207,9 +197,7 @@ func TestUpWaitsForTheLock(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- migrate.Up(t.Context(), url, source(), quiet()) }()
-	if err = tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	holder.Rollback()
 	if err = <-done; err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
-	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/waittest"
@@ -27,52 +27,37 @@ type change func(*sqldb.Settings)
 func bothEngines() []sqldb.Engine { return []sqldb.Engine{sqldb.PostgreSQL, sqldb.MySQL} }
 
 // open opens a pool that is closed when the test ends.
-func open(tb testing.TB, url string, changes ...change) *sqldb.DB {
-	tb.Helper()
+func open(t *testing.T, url string, changes ...change) *sqldb.DB {
+	t.Helper()
 	settings := sqldb.Settings{URL: url, Engines: bothEngines(), ApplicationName: "sqldb-test"}
 	for _, c := range changes {
 		c(&settings)
 	}
-	return openWith(tb, settings, nil)
-}
-
-// openWith opens a pool whose metrics go to reg, which may be nil.
-func openWith(tb testing.TB, settings sqldb.Settings, reg prometheus.Registerer) *sqldb.DB {
-	tb.Helper()
-	db, err := sqldb.Open(tb.Context(), settings, slog.New(slog.DiscardHandler), reg)
-	if err != nil {
-		tb.Fatalf("open: %v", err)
-	}
-	tb.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			tb.Errorf("close: %v", err)
-		}
-	})
-	return db
+	return apptest.Pool(t, settings, nil)
 }
 
 // counterDatabase makes a database with two counters, a and b, at 0.
-func counterDatabase(tb testing.TB) string {
-	tb.Helper()
-	url := dbtest.Empty(tb)
-	execute(tb, open(tb, url), `CREATE TABLE counter (id text PRIMARY KEY, n bigint NOT NULL CHECK (n < 1000000000));
+func counterDatabase(t *testing.T) string {
+	t.Helper()
+	url := dbtest.Empty(t)
+	execute(t, open(t, url), `CREATE TABLE counter (id text PRIMARY KEY, n bigint NOT NULL CHECK (n < 1000000000));
 		INSERT INTO counter VALUES ('a', 0), ('b', 0)`)
 	return url
 }
 
 // mariaCounters makes a MariaDB database with two counters, a and b, at 0.
-func mariaCounters(tb testing.TB) string {
-	tb.Helper()
-	url := dbtest.EmptyMariaDB(tb)
-	db := open(tb, url)
-	execute(tb, db, `CREATE TABLE counter (id varchar(20) PRIMARY KEY, n bigint NOT NULL CHECK (n < 1000000000))`)
-	execute(tb, db, `INSERT INTO counter VALUES ('a', 0), ('b', 0)`)
+func mariaCounters(t *testing.T) string {
+	t.Helper()
+	url := dbtest.EmptyMariaDB(t)
+	db := open(t, url)
+	execute(t, db, `CREATE TABLE counter (id varchar(20) PRIMARY KEY, n bigint NOT NULL CHECK (n < 1000000000))`)
+	execute(t, db, `INSERT INTO counter VALUES ('a', 0), ('b', 0)`)
 	return url
 }
 
 // counters returns what makes a database of each engine with two counters at 0.
-func counters() map[string]func(testing.TB) string {
-	return map[string]func(testing.TB) string{"postgresql": counterDatabase, "mysql": mariaCounters}
+func counters() map[string]func(*testing.T) string {
+	return map[string]func(*testing.T) string{"postgresql": counterDatabase, "mysql": mariaCounters}
 }
 
 // briefly shortens the lock timeout: to 50 ms, or to the second that is MySQL's shortest.
@@ -81,28 +66,28 @@ func briefly(s *sqldb.Settings) {
 }
 
 // execute runs statements without parameters.
-func execute(tb testing.TB, db *sqldb.DB, statements string) {
-	tb.Helper()
-	if err := execTx(tb.Context(), db, statements); err != nil {
-		tb.Fatalf("execute: %v", err)
+func execute(t *testing.T, db *sqldb.DB, statements string) {
+	t.Helper()
+	if err := execTx(t.Context(), db, statements); err != nil {
+		t.Fatalf("execute: %v", err)
 	}
 }
 
 // value returns a counter's value.
-func value(tb testing.TB, db *sqldb.DB, id string) int64 {
-	tb.Helper()
+func value(t *testing.T, db *sqldb.DB, id string) int64 {
+	t.Helper()
 	var n int64
-	if err := db.GetContext(tb.Context(), &n, `SELECT n FROM counter WHERE id = '`+id+`'`); err != nil {
-		tb.Fatalf("read counter %s: %v", id, err)
+	if err := db.GetContext(t.Context(), &n, `SELECT n FROM counter WHERE id = '`+id+`'`); err != nil {
+		t.Fatalf("read counter %s: %v", id, err)
 	}
 	return n
 }
 
 // wantValue checks a counter's value.
-func wantValue(tb testing.TB, db *sqldb.DB, id string, want int64) {
-	tb.Helper()
-	if n := value(tb, db, id); n != want {
-		tb.Errorf("%s = %d, want %d", id, n, want)
+func wantValue(t *testing.T, db *sqldb.DB, id string, want int64) {
+	t.Helper()
+	if n := value(t, db, id); n != want {
+		t.Errorf("%s = %d, want %d", id, n, want)
 	}
 }
 
@@ -148,44 +133,44 @@ func incrementOnce(db *sqldb.DB) func(context.Context) error {
 }
 
 // warnings returns what Warn logs for a pool with these settings.
-func warnings(tb testing.TB, s sqldb.Settings) string {
-	tb.Helper()
+func warnings(t *testing.T, s sqldb.Settings) string {
+	t.Helper()
 	var log strings.Builder
 	s.Engines = bothEngines()
-	db, err := sqldb.Open(tb.Context(), s, slog.New(slog.NewTextHandler(&log, nil)), nil)
+	db, err := sqldb.Open(t.Context(), s, slog.New(slog.NewTextHandler(&log, nil)), nil)
 	if err != nil {
-		tb.Fatal(err)
+		t.Fatal(err)
 	}
-	if err := errors.Join(db.Warn(tb.Context()), db.Close()); err != nil {
-		tb.Fatal(err)
+	if err := errors.Join(db.Warn(t.Context()), db.Close()); err != nil {
+		t.Fatal(err)
 	}
 	return log.String()
 }
 
 // wantError checks the outcome and the reason of an error.
-func wantError(tb testing.TB, err error, outcome sqldb.Outcome, reason sqldb.Reason) {
-	tb.Helper()
-	if e := classified(tb, err); e.Outcome != outcome || e.Reason != reason {
-		tb.Fatalf("got %q, want %s, %s", err, outcome, reason)
+func wantError(t *testing.T, err error, outcome sqldb.Outcome, reason sqldb.Reason) {
+	t.Helper()
+	if e := classified(t, err); e.Outcome != outcome || e.Reason != reason {
+		t.Fatalf("got %q, want %s, %s", err, outcome, reason)
 	}
 }
 
 // classified returns the *sqldb.Error in err.
-func classified(tb testing.TB, err error) *sqldb.Error {
-	tb.Helper()
+func classified(t *testing.T, err error) *sqldb.Error {
+	t.Helper()
 	e, ok := errors.AsType[*sqldb.Error](err)
 	if !ok {
-		tb.Fatalf("got %v (%T), want an *sqldb.Error", err, err)
+		t.Fatalf("got %v (%T), want an *sqldb.Error", err, err)
 	}
 	return e
 }
 
 // waitBlocked waits until n backends of the test's database wait for a lock.
-func waitBlocked(tb testing.TB, db *sqldb.DB, n int) {
-	tb.Helper()
-	waittest.Eventually(tb, "a backend waits for a lock", func() bool {
+func waitBlocked(t *testing.T, db *sqldb.DB, n int) {
+	t.Helper()
+	waittest.Eventually(t, "a backend waits for a lock", func() bool {
 		var blocked int
-		err := db.GetContext(tb.Context(), &blocked, `SELECT count(*) FROM pg_stat_activity
+		err := db.GetContext(t.Context(), &blocked, `SELECT count(*) FROM pg_stat_activity
 			WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0`)
 		return err == nil && blocked == n
 	})
@@ -193,11 +178,11 @@ func waitBlocked(tb testing.TB, db *sqldb.DB, n int) {
 
 // hold locks a counter in a transaction of its own until the returned function
 // is called, which commits.
-func hold(tb testing.TB, db *sqldb.DB, id string) (release func()) {
-	tb.Helper()
+func hold(t *testing.T, db *sqldb.DB, id string) (release func()) {
+	t.Helper()
 	locked, free, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
-		done <- db.InTx(context.WithoutCancel(tb.Context()), func(ctx context.Context, tx *sqlx.Tx) error {
+		done <- db.InTx(context.WithoutCancel(t.Context()), func(ctx context.Context, tx *sqlx.Tx) error {
 			if err := add(ctx, tx, id, 0); err != nil {
 				return err
 			}
@@ -209,14 +194,14 @@ func hold(tb testing.TB, db *sqldb.DB, id string) (release func()) {
 	select {
 	case <-locked:
 	case err := <-done:
-		tb.Fatalf("hold %s: %v", id, err)
+		t.Fatalf("hold %s: %v", id, err)
 	}
 	release = sync.OnceFunc(func() {
 		close(free)
 		if err := <-done; err != nil {
-			tb.Errorf("hold %s: %v", id, err)
+			t.Errorf("hold %s: %v", id, err)
 		}
 	})
-	tb.Cleanup(release)
+	t.Cleanup(release)
 	return release
 }

@@ -63,7 +63,7 @@ func TestLostReply(t *testing.T) {
 				reg := prometheus.NewRegistry()
 				settings := sqldb.Settings{URL: proxy.DSN(url), MaxOpenConns: 1} // also for the look-up of a lost COMMIT
 				quick(&settings)
-				db := openWith(t, settings, reg)
+				db := apptest.Pool(t, settings, reg)
 				proxy.Cut(c.when, how, faultproxy.Matching("UPDATE counter"))
 				err := c.call(db)(t.Context())
 				if proxy.Cuts() != 1 {

@@ -17,19 +17,19 @@ import (
 
 // limitedRole makes a role with the counters' rights and one connection at
 // most, and returns the URL to log in as it.
-func limitedRole(tb testing.TB, db *sqldb.DB, rawURL string) string {
-	tb.Helper()
+func limitedRole(t *testing.T, db *sqldb.DB, rawURL string) string {
+	t.Helper()
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		tb.Fatal(err)
+		t.Fatal(err)
 	}
 	sum := sha256.Sum256([]byte(rawURL))
 	name := "role_" + hex.EncodeToString(sum[:8])
-	execute(tb, db, `CREATE ROLE `+name+` LOGIN PASSWORD 'test' CONNECTION LIMIT 1;
+	execute(t, db, `CREATE ROLE `+name+` LOGIN PASSWORD 'test' CONNECTION LIMIT 1;
 		GRANT SELECT, UPDATE ON counter TO `+name)
-	tb.Cleanup(func() {
-		if err := execTx(context.WithoutCancel(tb.Context()), db, `DROP OWNED BY `+name+`; DROP ROLE `+name); err != nil {
-			tb.Errorf("drop the role: %v", err)
+	t.Cleanup(func() {
+		if err := execTx(context.WithoutCancel(t.Context()), db, `DROP OWNED BY `+name+`; DROP ROLE `+name); err != nil {
+			t.Errorf("drop the role: %v", err)
 		}
 	})
 	u.User = url.UserPassword(name, "test")
@@ -38,10 +38,10 @@ func limitedRole(tb testing.TB, db *sqldb.DB, rawURL string) string {
 
 // pooled opens a pool through PgBouncer in transaction mode with two server
 // connections.
-func pooled(tb testing.TB, direct string) *sqldb.DB {
-	tb.Helper()
+func pooled(t *testing.T, direct string) *sqldb.DB {
+	t.Helper()
 	const serverConnections = 2
-	return open(tb, dbtest.PgBouncer(tb, direct, serverConnections), func(s *sqldb.Settings) {
+	return open(t, dbtest.PgBouncer(t, direct, serverConnections), func(s *sqldb.Settings) {
 		s.Pooler, s.MaxOpenConns = sqldb.PoolerTransaction, 16
 	})
 }

@@ -156,7 +156,7 @@ func TestInTxRetriesDeadlocks(t *testing.T) {
 			t.Parallel()
 			url := database(t)
 			reg := prometheus.NewRegistry()
-			db := openWith(t, sqldb.Settings{URL: url, Engines: bothEngines()}, reg)
+			db := apptest.Pool(t, sqldb.Settings{URL: url, Engines: bothEngines()}, reg)
 			var meet sync.WaitGroup
 			var runs atomic.Int32
 			meet.Add(2)
