@@ -79,8 +79,9 @@ func sweep(ctx context.Context) {
 			if info, err := os.Stat(dir); err != nil || time.Since(info.ModTime()) < sweepAfter {
 				continue
 			}
-			if lock, err := acquire(ctx, Options{}.withDefaults(), dir); err == nil {
-				_ = errors.Join(os.RemoveAll(dir), lock.Close())
+			if locks, err := acquire(ctx, Options{}.withDefaults(), dir); err == nil {
+				_ = os.RemoveAll(dir)
+				locks.release()
 			}
 		}
 	}

@@ -48,12 +48,7 @@ func fetch(ctx context.Context, o Options) (installation, error) {
 		return installation{}, fmt.Errorf("make the cache for PostgreSQL: %w", err)
 	}
 	// One download at a time: concurrent callers wait here and find it complete.
-	lock, err := tryLock(lockFile(cache))
-	for ; errors.Is(err, ErrInUse); lock, err = tryLock(lockFile(cache)) {
-		if err := pause(ctx); err != nil {
-			return installation{}, err
-		}
-	}
+	lock, err := awaitLock(ctx, lockFile(cache), downloadLimit, func(time.Duration) {})
 	if err != nil {
 		return installation{}, err
 	}

@@ -15,64 +15,85 @@ import (
 var ErrInUse = errors.New("the data folder is in use")
 
 const (
-	// ownerWait is how long acquire waits for a process that is alive: one that is being forked
-	// holds every open file of its parent for a moment.
+	// ownerWait is how long acquire waits for the owner: a process that is being forked holds every
+	// open file of its parent for a moment.
 	ownerWait = time.Second
-	// orphanWait is how long acquire waits for the server of a dead process, longer than its guard does.
+	// orphanWait is how long acquire waits for the server of a dead owner, longer than its guard does.
 	orphanWait = guardGrace + 5*time.Second
 	// orphanGrace is how long a server without a guard may take to shut down in order.
 	orphanGrace = 15 * time.Second
 	lockPause   = 20 * time.Millisecond
 )
 
-// acquire locks the data folder for this process. The lock is flock(2)'s: the kernel frees it when
-// the last process that has the open file has ended, so kill -9 does not leave it locked. The guard,
-// the server and its children have the same open file: after acquire none of them runs any more.
-//
-// When the owner is dead, acquire stops the server, as the guard does, which may have been killed
-// too. The server is not reused: its port, settings and version are those of another start, and it is
-// not our child, whose end we could wait for.
-func acquire(ctx context.Context, o Options, dir string) (*os.File, error) {
-	said := false
-	for start := time.Now(); ; {
-		lock, err := tryLock(lockFile(dir))
-		if err == nil {
-			// PostgreSQL would refuse to start when the process id in it belongs to another process now.
-			if err := os.RemoveAll(postmasterFile(dir)); err != nil {
-				return nil, errors.Join(fmt.Errorf("remove what a killed server left: %w", err), lock.Close())
-			}
-			return lock, nil
-		}
-		if !errors.Is(err, ErrInUse) {
-			return nil, err
-		}
-		owner, waited := readNumber(lockFile(dir)), time.Since(start)
-		switch {
-		case waited > orphanWait, waited > ownerWait && alive(owner):
-			return nil, fmt.Errorf("%w: %s, by process %d", ErrInUse, dir, owner)
-		case !alive(owner):
-			said = stopOrphan(o, readNumber(postmasterFile(dir)), waited, said)
-		}
-		if err := pause(ctx); err != nil {
-			return nil, err
-		}
-	}
+// locks are the locks of a data folder. They are those of flock(2): the kernel frees one when the last
+// process that has the open file has ended, so kill -9 does not leave it locked.
+type locks struct {
+	owner   *os.File // held by this process alone
+	running *os.File // held by the guard, the server and its children too
 }
 
-// stopOrphan asks the server to shut down, in order at first, and says so once.
-func stopOrphan(o Options, pid int, waited time.Duration, said bool) bool {
-	if pid <= 0 {
-		return said // not the server has the folder, but initdb, which its guard kills
+// acquire locks a data folder for this process: no other one owns it, and none of the cluster's
+// processes runs any more. A server whose owner is dead is stopped, as its guard does, which may have
+// been killed too. It is not reused: its port, settings and version are those of another start, and it
+// is not our child, whose end we could wait for.
+func acquire(ctx context.Context, o Options, dir string) (*locks, error) {
+	owner, err := awaitLock(ctx, lockFile(dir), ownerWait, func(time.Duration) {})
+	if errors.Is(err, ErrInUse) {
+		return nil, fmt.Errorf("%w: %s, by process %d", ErrInUse, dir, readNumber(lockFile(dir)))
 	}
-	if !said {
-		o.sayf("Stopping PostgreSQL (process %d), left over from a run that was killed", pid)
+	if err != nil {
+		return nil, err
 	}
-	sig := fastShutdown
-	if waited > orphanGrace {
-		sig = immediateShutdown
+	said := 0
+	running, err := awaitLock(ctx, runningFile(dir), orphanWait, func(waited time.Duration) {
+		pid := readNumber(postmasterFile(dir))
+		if pid <= 0 {
+			return // initdb, which its guard kills
+		}
+		if pid != said {
+			o.sayf("Stopping PostgreSQL (process %d), left over from a run that was killed", pid)
+			said = pid
+		}
+		sig := fastShutdown
+		if waited > orphanGrace {
+			sig = immediateShutdown
+		}
+		_ = syscall.Kill(pid, sig) // fails when it has just ended; the lock tells
+	})
+	if err == nil {
+		// PostgreSQL would refuse to start when the process id in it belongs to another process now.
+		err = os.RemoveAll(postmasterFile(dir))
 	}
-	_ = syscall.Kill(pid, sig) // fails when it has just ended; the lock tells
-	return true
+	l := &locks{owner, running}
+	if err != nil {
+		l.release()
+		return nil, fmt.Errorf("what a killed server left: %w", err)
+	}
+	return l, nil
+}
+
+// release gives the folder to the next owner. A second release does nothing.
+func (l *locks) release() {
+	_ = l.running.Close() // it may be nil or closed
+	_ = l.owner.Close()
+}
+
+// awaitLock locks a file as soon as no other process does. Until then it calls held with the time that
+// has passed. It returns ErrInUse after limit.
+func awaitLock(ctx context.Context, path string, limit time.Duration, held func(time.Duration)) (*os.File, error) {
+	for start := time.Now(); ; {
+		lock, err := tryLock(path)
+		waited := time.Since(start)
+		if !errors.Is(err, ErrInUse) || waited > limit {
+			return lock, err
+		}
+		held(waited)
+		select {
+		case <-time.After(lockPause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 }
 
 // tryLock locks a file and writes our process id into it, for the next caller's error. It returns
@@ -96,25 +117,4 @@ func tryLock(path string) (file *os.File, err error) {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), file.Close())
 	}
 	return file, nil
-}
-
-// alive reports whether a process with this id exists, of any user.
-func alive(pid int) bool {
-	if pid <= 0 {
-		return false
-	}
-	err := syscall.Kill(pid, 0)
-	return err == nil || errors.Is(err, syscall.EPERM)
-}
-
-// pause waits until it is time to try a lock again, or returns ctx's error.
-func pause(ctx context.Context) error {
-	timer := time.NewTimer(lockPause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

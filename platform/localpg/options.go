@@ -96,6 +96,7 @@ func postmasterFile(dir string) string { return filepath.Join(dataDir(dir), "pos
 func passwordFile(dir string) string   { return filepath.Join(dir, "password") }
 func portFile(dir string) string       { return filepath.Join(dir, "port") }
 func logFile(dir string) string        { return filepath.Join(dir, "server.log") }
+func runningFile(dir string) string    { return filepath.Join(dir, "running") }
 func lockFile(dir string) string       { return filepath.Join(dir, "lock") }
 
 // exists reports whether there is a file or folder at path.

@@ -34,7 +34,7 @@ type Server struct {
 	bin      installation
 	user     *guard.User
 	password string
-	lock     *os.File
+	locks    *locks
 }
 
 // The server's own signals, see "Shutting Down the Server" in PostgreSQL's manual.
@@ -63,11 +63,11 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	lock, err := acquire(ctx, o, dir)
+	locks, err := acquire(ctx, o, dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{opts: o, dir: dir, user: user, lock: lock}
+	s := &Server{opts: o, dir: dir, user: user, locks: locks}
 	s.Server = guard.NewServer(guard.Config{
 		Name: "PostgreSQL", Spec: s.spec, LogFile: logFile(dir), Stop: fastShutdown, Kill: immediateShutdown,
 		Ready: func(context.Context) error { return postmasterReady(postmasterFile(dir), s.PID()) },
@@ -126,7 +126,7 @@ func (s *Server) spec(port int) (guard.Spec, error) {
 // program returns what runs one of PostgreSQL's programs.
 func (s *Server) program(name string, args ...string) guard.Spec {
 	spec := guard.Spec{
-		Path: filepath.Join(s.bin.binDir, name), Args: args, Env: s.opts.serverEnv(), Dir: "/", User: s.user, Hold: s.lock,
+		Path: filepath.Join(s.bin.binDir, name), Args: args, Env: s.opts.serverEnv(), Dir: "/", User: s.user, Hold: s.locks.running,
 	}
 	if s.temporary() {
 		spec.Remove = s.dir
@@ -180,12 +180,9 @@ func (s *Server) Stop(ctx context.Context) error {
 
 // release gives the folder of a server that does not run to the next one.
 func (s *Server) release() error {
-	var err error
-	if s.temporary() {
-		err = os.RemoveAll(s.dir)
+	defer s.locks.release()
+	if !s.temporary() {
+		return nil
 	}
-	if closeErr := s.lock.Close(); !errors.Is(closeErr, os.ErrClosed) {
-		err = errors.Join(err, closeErr)
-	}
-	return err
+	return os.RemoveAll(s.dir) //nolint:wrapcheck // names what it could not remove
 }

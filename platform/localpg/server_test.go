@@ -196,11 +196,15 @@ func TestStartAgain(t *testing.T) {
 	if len(lines) != 2 {
 		t.Fatal("the test is worth nothing: no postmaster.pid is left")
 	}
+	stop(t, s)
+	waittest.Eventually(t, "the server's children end", func() bool {
+		lock, err := tryLock(runningFile(dir))
+		return err == nil && lock.Close() == nil
+	})
 	stale := strconv.Itoa(os.Getppid()) + "\n" + lines[1]
 	if err := os.WriteFile(postmasterFile(dir), []byte(stale), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	stop(t, s)
 	s, _ = start(t, Options{Dir: dir})
 	text(t, s.URL("postgres"), "SELECT count(*) FROM kept")
 }
