@@ -32,37 +32,23 @@ func observe(ctx context.Context, replicas []int, databasePID int, warmup, windo
 		return nil
 	}
 	before, half := used(replicas, databasePID), cmp.Or(window, unbounded)/2
-	middle := 0.0
+	middle := Figures{}
 	if sleep(ctx, half) {
-		middle = resident(replicas)
+		middle = used(replicas, databasePID)
 		sleep(ctx, half)
 	}
 	seen := used(replicas, databasePID)
-	for figure, cpu := range before {
-		seen[figure] -= cpu
+	for _, figure := range []string{clientCPU, replicaCPU, databaseCPU, othersCPU} {
+		seen[figure] -= before[figure]
 	}
-	if seen[memory] = resident(replicas); middle > 0 {
-		seen[memoryGrowth] = seen[memory] / middle
+	if middle[memory] > 0 {
+		seen[memoryGrowth] = seen[memory] / middle[memory]
 	}
 	return seen
 }
 
-// resident returns the memory of processes in MiB. It reads no other process: the client's CPU counts.
-func resident(pids []int) (mib float64) {
-	for _, pid := range pids {
-		p, err := procfs.NewProc(pid)
-		if err != nil {
-			continue
-		}
-		if stat, err := p.Stat(); err == nil {
-			mib += float64(stat.ResidentMemory()) / (1 << 20)
-		}
-	}
-	return mib
-}
-
-// used returns the CPU time used until now. It leaves out what cannot be read, such as
-// where there is no /proc.
+// used returns the CPU time used until now, and the memory of the replicas in MiB. It leaves out what cannot be read,
+// such as where there is no /proc.
 //
 // PostgreSQL has one process for each connection. Those of the replicas' pools outlast a run, so none of its CPU is
 // lost with a process that ended.
@@ -80,6 +66,7 @@ func used(replicas []int, databasePID int) Figures {
 			seen[clientCPU] += cpu
 		case slices.Contains(replicas, p.PID):
 			seen[replicaCPU] += cpu
+			seen[memory] += float64(stat.ResidentMemory()) / (1 << 20)
 		case databasePID > 0 && (p.PID == databasePID || stat.PPID == databasePID):
 			seen[databaseCPU] += cpu
 		}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	rowlock "github.com/rowlock/rowlock/client"
 )
 
@@ -85,29 +87,24 @@ func Drive(ctx context.Context, l Load, stop <-chan struct{}) (*Report, error) {
 	return r, nil
 }
 
-// load begins operations at the rate, each by the next free client, and waits for all of them.
+// load begins operations at the rate, each as soon as a client is free, and waits for all of them.
 func (r *Report) load(ctx context.Context, l Load, w workload, stop <-chan struct{}) {
-	next := make(chan int)
 	var mu sync.Mutex
-	var clients sync.WaitGroup
-	for range l.Clients {
-		clients.Go(func() {
-			for n := range next {
-				err := w.operate(context.WithoutCancel(ctx), n)
-				mu.Lock()
-				r.record(err)
-				mu.Unlock()
-			}
-		})
-	}
-	defer clients.Wait()
-	defer close(next)
+	var clients errgroup.Group
+	clients.SetLimit(l.Clients)
+	defer func() { _ = clients.Wait() }() // none returns an error
 	ticker := time.NewTicker(time.Second / time.Duration(l.Rate))
 	defer ticker.Stop()
 	for n := 0; ; n++ {
 		select {
 		case <-ticker.C:
-			next <- n
+			clients.Go(func() error {
+				err := w.operate(context.WithoutCancel(ctx), n)
+				mu.Lock()
+				defer mu.Unlock()
+				r.record(err)
+				return nil
+			})
 		case <-stop:
 			return
 		case <-ctx.Done():

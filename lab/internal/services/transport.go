@@ -57,11 +57,9 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			return resp, err //nolint:wrapcheck // the clients classify it
 		}
 		t.redials.Add(1)
-		timer := time.NewTimer(redialWait)
 		select {
-		case <-timer.C:
+		case <-time.After(redialWait):
 		case <-req.Context().Done():
-			timer.Stop()
 			return nil, err //nolint:wrapcheck // as above
 		}
 	}

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Target names a running service.
@@ -57,30 +58,26 @@ func poll[T any](
 	ctx context.Context, every time.Duration, deadline time.Time, read func(context.Context) (T, error),
 	done func(T, error) bool,
 ) (T, error) {
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
 	for {
 		value, err := read(ctx)
 		if done(value, err) || time.Now().After(deadline) {
 			return value, err
 		}
 		select {
-		case <-ticker.C:
+		case <-time.After(every):
 		case <-ctx.Done():
 			return value, errors.Join(err, ctx.Err())
 		}
 	}
 }
 
-// together calls do(0) to do(n-1) at once and joins their errors.
+// together calls do(0) to do(n-1) at once and returns the first error.
 func together(n int, do func(i int) error) error {
-	errs := make([]error, n)
-	var all sync.WaitGroup
+	var all errgroup.Group
 	for i := range n {
-		all.Go(func() { errs[i] = do(i) })
+		all.Go(func() error { return do(i) })
 	}
-	all.Wait()
-	return errors.Join(errs...)
+	return all.Wait() //nolint:wrapcheck // do's own
 }
 
 // isEach reports whether values are first to first+len-1, each once.
