@@ -1,5 +1,7 @@
 package dashboard
 
+import "slices"
+
 // overview shows all services side by side.
 func overview() *Dashboard {
 	return &Dashboard{
@@ -16,15 +18,15 @@ func overview() *Dashboard {
 }
 
 func glance() Row {
-	return Row{Title: atAGlance, Panels: []Panel{
-		stat("Alerts", UnitShort,
+	return Row{Title: atAGlance, Panels: slices.Concat(
+		[]Panel{stat("Alerts", UnitShort,
 			"Alerts of all services that fire now. Each has a section in docs/runbook.md.",
-			query("count("+AlertsExpr+") or vector(0)", "firing")).limits(0, 1),
-		statReplicas(), statRequests(), statFailed(), statLatency(),
-		stat("Fullest pool", UnitShare,
+			query("count("+AlertsExpr+") or vector(0)", "firing")).limits(0, 1)},
+		figures(),
+		[]Panel{stat("Fullest pool", UnitShare,
 			"Connections in use on the replica with the fewest left. At 100 % its calls wait for a connection.",
-			query(poolShare(), "in use")).limits(0.8, 1),
-	}}
+			query(poolShare(), "in use")).limits(0.8, 1)},
+	)}
 }
 
 func traffic() Row {

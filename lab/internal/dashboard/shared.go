@@ -110,39 +110,31 @@ func poolShare(by ...string) string {
 		matched("rowlock_db_connections_max"))
 }
 
-func statReplicas() Panel {
-	return stat("Replicas", UnitShort,
-		"Processes that Prometheus reaches, workers included. down: listed by Kubernetes, but without an answer.",
-		query("sum(up{$sel})", "up"), query("sum(1 - up{$sel})", "down"))
-}
-
-func statRequests() Panel {
-	return stat("Requests", UnitRate,
-		"Requests to the API per second, over all replicas.",
-		query(rate(requestCount), "requests"))
-}
-
-func statFailed() Panel {
-	return stat("Failed", UnitShare,
-		"Part of the requests that were answered 5xx. 503 was not applied and may be repeated; 500 OUTCOME_UNKNOWN may "+
-			"have been applied. Objective: below 0.1 %.",
-		query(failedShare(), "5xx")).limits(0.001, 0.01)
-}
-
-func statLatency() Panel {
-	return stat("99th percentile", UnitSeconds,
-		"Time in which 99 of 100 requests were answered, over all routes. Objective: below 0.2 s.",
-		query(quantile(0.99, requestSeconds), "p99")).limits(0.2, 1)
-}
-
 // atAGlance titles the first row.
 const atAGlance = "At a glance"
 
+// figures returns the panels of the first row that all dashboards have.
+func figures() []Panel {
+	return []Panel{
+		stat("Replicas", UnitShort,
+			"Processes that Prometheus reaches, workers included. down: listed by Kubernetes, but without an answer.",
+			query("sum(up{$sel})", "up"), query("sum(1 - up{$sel})", "down")),
+		stat("Requests", UnitRate,
+			"Requests to the API per second, over all replicas.",
+			query(rate(requestCount), "requests")),
+		stat("Failed", UnitShare,
+			"Part of the requests that were answered 5xx. 503 was not applied and may be repeated; 500 OUTCOME_UNKNOWN may "+
+				"have been applied. Objective: below 0.1 %.",
+			query(failedShare(), "5xx")).limits(0.001, 0.01),
+		stat("99th percentile", UnitSeconds,
+			"Time in which 99 of 100 requests were answered, over all routes. Objective: below 0.2 s.",
+			query(quantile(0.99, requestSeconds), "p99")).limits(0.2, 1),
+	}
+}
+
 // serviceGlance returns the first row of one service: what all services have, and its own panels.
 func serviceGlance(own ...Panel) Row {
-	return Row{
-		Title: atAGlance, Panels: append([]Panel{statReplicas(), statRequests(), statFailed(), statLatency()}, own...),
-	}
+	return Row{Title: atAGlance, Panels: append(figures(), own...)}
 }
 
 // apiRow shows the traffic of one service.
