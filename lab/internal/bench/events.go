@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -59,23 +60,40 @@ func newEvents(r *runner) suite {
 	}}
 }
 
-// prepare fills tables with processed events.
+// prepare makes databases with processed events, those on MariaDB where it is installed.
 func (e *events) prepare(ctx context.Context) error {
+	type server struct {
+		url       func(database string) string
+		admin     string // a database that is there
+		mysql     bool
+		processed map[string]int // by database
+	}
+	servers := []server{{e.postgres.URL, "postgres", false, map[string]int{small: e.few, large: e.many}}}
+	maria, err := localmaria.Start(ctx, localmaria.Options{Parent: serverParent})
+	switch {
+	case err == nil:
+		e.onStop(func(context.Context) error { return maria.Stop() })
+		servers = append(servers, server{maria.URL, "mysql", true, map[string]int{mariaLarge: e.many, mariaFresh: 0}})
+	case !errors.Is(err, localmaria.ErrNotInstalled):
+		return fmt.Errorf("start MariaDB: %w", err)
+	}
 	e.tables = map[string]eventTable{own: {url: e.url}}
-	for name, processed := range map[string]int{small: e.few, large: e.many, mariaLarge: e.many, mariaFresh: 0} {
-		maria := name == mariaLarge || name == mariaFresh
-		url, err := e.database(ctx, maria, name)
-		if errors.Is(err, localmaria.ErrNotInstalled) {
-			continue
+	for _, s := range servers {
+		for name, processed := range s.processed {
+			table, environ := eventTable{s.url(name), s.mysql}, maps.Clone(e.environ)
+			environ["DATABASE_URL"] = table.url
+			err := execute(ctx, s.url(s.admin), "CREATE DATABASE "+name)
+			if err == nil {
+				err = local.Migrate(ctx, e.binary, environ)
+			}
+			if err == nil && processed > 0 {
+				err = table.fill(ctx, processed)
+			}
+			if err != nil {
+				return fmt.Errorf("make the database %s: %w", name, err)
+			}
+			e.tables[name] = table
 		}
-		table := eventTable{url, maria}
-		if err == nil && processed > 0 {
-			err = table.fill(ctx, processed)
-		}
-		if err != nil {
-			return fmt.Errorf("make the database %s: %w", name, err)
-		}
-		e.tables[name] = table
 	}
 	return nil
 }

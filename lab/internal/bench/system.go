@@ -15,7 +15,6 @@ import (
 
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/services"
-	"github.com/rowlock/rowlock/platform/localmaria"
 	"github.com/rowlock/rowlock/platform/localpg"
 )
 
@@ -52,8 +51,7 @@ type runner struct {
 	databasePID int
 	pgbench     string // the program; empty without one
 	postgres    *localpg.Server
-	maria       *localmaria.Server // nil until it is needed
-	sinkURL     string             // receives the spans of traced replicas
+	sinkURL     string // receives the spans of traced replicas
 
 	stops []func(context.Context) error
 }
@@ -132,38 +130,6 @@ func (r *runner) launch(ctx context.Context, spec local.Spec, n int) (*local.Set
 	maps.Copy(environ, spec.Environ)
 	spec.Service, spec.Path, spec.Environ, spec.Line = r.Service, r.binary, environ, r.host.Line
 	return local.Start(ctx, spec, n)
-}
-
-// database makes an empty, migrated database on PostgreSQL or MariaDB. The error is [localmaria.ErrNotInstalled], by
-// errors.Is, where there is no MariaDB.
-func (r *runner) database(ctx context.Context, maria bool, name string) (url string, err error) {
-	if maria {
-		if err := r.startMaria(ctx); err != nil {
-			return "", err
-		}
-		url, err = r.maria.URL(name), execute(ctx, r.maria.URL("mysql"), "CREATE DATABASE "+name)
-	} else {
-		url, err = r.postgres.URL(name), local.Database(ctx, r.postgres.URL("postgres"), name)
-	}
-	if err != nil {
-		return "", err
-	}
-	environ := maps.Clone(r.environ)
-	environ["DATABASE_URL"] = url
-	return url, local.Migrate(ctx, r.binary, environ)
-}
-
-// startMaria starts MariaDB, with its own defaults, unless it runs.
-func (r *runner) startMaria(ctx context.Context) error {
-	if r.maria != nil {
-		return nil
-	}
-	server, err := localmaria.Start(ctx, localmaria.Options{Parent: serverParent})
-	if err == nil {
-		r.maria = server
-		r.onStop(func(context.Context) error { return server.Stop() })
-	}
-	return err
 }
 
 func (r *runner) onStop(f func(context.Context) error) { r.stops = append(r.stops, f) }
