@@ -32,14 +32,17 @@ func workloads() (names []string) {
 func TestDefaultObjects(t *testing.T) {
 	t.Parallel()
 	eachHelm(t, func(t *testing.T, helm string) {
-		var want []string
+		want := []string{"Pod/rowlock-check"}
 		for _, w := range workloads() {
 			want = append(want, "Deployment/"+w, "HorizontalPodAutoscaler/"+w, "PodDisruptionBudget/"+w)
-			if !strings.HasSuffix(w, "-work") {
-				want = append(want, "ConfigMap/"+w, "Service/"+w, "ServiceAccount/"+w)
+		}
+		for _, s := range services.All() {
+			name := "rowlock-" + s.Name
+			want = append(want, "ConfigMap/"+name, "Service/"+name, "ServiceAccount/"+name)
+			if s.InternalPath != "" {
+				want = append(want, "Service/"+name+"-internal")
 			}
 		}
-		want = append(want, "Service/rowlock-counts-internal", "Pod/rowlock-check")
 		slices.Sort(want)
 		all := render(t, helm, umbrella, "{}")
 		if got := slices.Sorted(maps.Keys(all)); !slices.Equal(got, want) {
