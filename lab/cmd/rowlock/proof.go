@@ -111,7 +111,8 @@ func (v *proof) onRemote(ctx context.Context) error {
 	v.Admin, v.TLS, v.Shared = v.remote.Admin, v.remote.TLS, v.remote.Server
 	say(v.stdout, "On %s; the database and roles of this run are %s and %[2]s_...", v.Shared, v.remote.Name)
 	err := v.remote.Create(ctx)
-	v.Notes = append(v.remote.Notes, "window restart: only the owner of the server can restart it", "events on MariaDB")
+	v.Notes = append(v.Notes, "window restart: only the owner of the server can restart it", "events on MariaDB")
+	v.Notes = append(v.Notes, v.remote.Notes...)
 	return err
 }
 

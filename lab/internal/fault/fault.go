@@ -107,7 +107,9 @@ func (t *Target) count(a Action, n int) {
 
 // Server is a database server that can be killed and started again.
 type Server interface {
+	// Kill ends the server at once.
 	Kill() error
+	// Restart starts it again, and returns when it takes connections.
 	Restart(ctx context.Context) error
 }
 

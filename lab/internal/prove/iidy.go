@@ -18,8 +18,8 @@ const (
 	activeLists = 8
 	// workLease is the shortest lease that there is, so that many run out in a window.
 	workLease = time.Second
-	// rememberedClaims of a list are worked on: the last ones, most of which are over.
-	rememberedClaims = 6
+	// recentClaims of a list are worked on: the last ones, most of which are over.
+	recentClaims = 6
 )
 
 // The signs of iidy's windows.
@@ -45,7 +45,7 @@ type iidy struct {
 	api *api.Client
 
 	mu     sync.Mutex
-	claims map[*key][]string // the last ones, alive or not
+	claims map[*key][]string // alive or not
 
 	late     []*lateLock
 	lateSent sync.WaitGroup
@@ -84,11 +84,12 @@ func (w *iidy) step(ctx context.Context, client int, random *rand.Rand) {
 	w.work(ctx, client, list, in)
 }
 
-// claimOf picks a claim of the list, "" when there is none.
+// claimOf picks a recent claim of the list, "" when there is none.
 func (w *iidy) claimOf(list *key, random *rand.Rand) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	claims := w.claims[list]
+	claims = claims[max(0, len(claims)-recentClaims):]
 	if len(claims) == 0 {
 		return ""
 	}
@@ -102,8 +103,7 @@ func (w *iidy) work(ctx context.Context, client int, list *key, in itemInput) se
 	a, answered := op.Output.(itemAnswer)
 	if a.ID != "" {
 		w.mu.Lock()
-		claims := append(w.claims[list], a.ID)
-		w.claims[list] = claims[max(0, len(claims)-rememberedClaims):]
+		w.claims[list] = append(w.claims[list], a.ID)
 		w.mu.Unlock()
 	}
 	items := in.items

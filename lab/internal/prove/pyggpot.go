@@ -69,47 +69,46 @@ func (in potInput) isRead() bool { return in == potInput{} }
 func potModel() porcupine.Model { return history.NewModel(coins{}, coins.after) }
 
 // after returns what may be in the pot after the operation.
-func (pot coins) after(in potInput, op history.Op) []coins {
+func (c coins) after(in potInput, op history.Op) []coins {
 	out, _ := op.Output.(coins)
 	known := op.Outcome == history.OK
-	fits := pot.sum()+in.add.sum() <= potSize
+	fits := c.sum()+in.add.sum() <= potSize
 	switch {
 	case op.Outcome == history.Refused: // because the pot is full
-		return history.When(!fits, pot)
+		return history.When(!fits, c)
 	case in.isRead():
-		return history.When(out == pot, pot)
+		return history.When(out == c, c)
 	case in.add != coins{}:
-		after := pot
+		after := c
 		for i, n := range in.add {
 			after[i] += n
 		}
 		if !fits {
-			after = pot
+			after = c
 		}
 		return history.When(!known || fits && out == in.add, after)
 	case in.draw > 0:
-		drawn := min(in.draw, pot.sum())
+		drawn := min(in.draw, c.sum())
 		if !known {
-			return draws(pot, drawn)
+			return c.draws(drawn)
 		}
-		after, ok := pot.minus(out)
+		after, ok := c.minus(out)
 		return history.When(ok && out.sum() == drawn, after)
 	default:
 		taken := coins{}
 		for i, n := range in.remove {
-			taken[i] = min(n, pot[i])
+			taken[i] = min(n, c[i])
 		}
-		after, _ := pot.minus(taken)
+		after, _ := c.minus(taken)
 		return history.When(!known || out == taken, after)
 	}
 }
 
-// draws returns all pots that are left when n coins are drawn.
-func draws(pot coins, n int32) []coins {
-	var all []coins
-	for bronze := int32(0); bronze <= min(n, pot[0]); bronze++ {
-		for silver := int32(0); silver <= min(n-bronze, pot[1]); silver++ {
-			if after, ok := pot.minus(coins{bronze, silver, n - bronze - silver}); ok {
+// draws returns all pots that may be left when n coins are drawn.
+func (c coins) draws(n int32) (all []coins) {
+	for bronze := int32(0); bronze <= min(n, c[0]); bronze++ {
+		for silver := int32(0); silver <= min(n-bronze, c[1]); silver++ {
+			if after, ok := c.minus(coins{bronze, silver, n - bronze - silver}); ok {
 				all = append(all, after)
 			}
 		}

@@ -84,7 +84,8 @@ func Open(ctx context.Context, dsn string, connections int) (*Session, error) {
 	// Connected as the services connect: a pooler, and a server before PostgreSQL 14, refuse their settings of a session.
 	err = s.onServer(ctx, func(db *sqldb.DB) error { return db.GetContext(ctx, &f, factsSQL) })
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be used (%s); it must be a PostgreSQL 14 or newer, and no pooler", u.Host, reason(err))
+		return nil, fmt.Errorf("%s cannot be used (%s); it must be a PostgreSQL 14 or newer, and no pooler",
+			u.Host, reason(err))
 	}
 	s.Server = "PostgreSQL " + f.Version + " at " + u.Host
 	if !f.Activity {

@@ -22,7 +22,8 @@ func parse(dsn string) (*url.URL, *tls.Config, error) {
 	if err != nil || !slices.Contains([]string{"postgres", "postgresql"}, u.Scheme) ||
 		u.Hostname() == "" || strings.ContainsAny(u.Host, ",/") {
 		// err repeats the password.
-		return nil, nil, errors.New("it is no URL of the form postgres://user@host:5432/database?sslmode=disable with one host")
+		const form = "postgres://user@host:5432/database?sslmode=disable"
+		return nil, nil, errors.New("it is no URL of the form " + form + " with one host")
 	}
 	query := u.Query()
 	for name := range query {
