@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/rowlock/rowlock/platform/localpg/guard"
@@ -68,7 +69,7 @@ const (
 )
 
 // sweep removes the temporary servers of processes that were killed together with their guards a day
-// ago or more. It ignores what it cannot remove, such as another user's or one in use.
+// ago or more. It ignores those of other users, and what it cannot remove, such as one in use.
 func sweep(ctx context.Context) {
 	for _, parent := range guard.TempFolders() {
 		folders, err := filepath.Glob(filepath.Join(parent, tempPattern))
@@ -76,7 +77,12 @@ func sweep(ctx context.Context) {
 			return
 		}
 		for _, dir := range folders {
-			if info, err := os.Stat(dir); err != nil || time.Since(info.ModTime()) < sweepAfter {
+			info, err := os.Lstat(dir)
+			if err != nil || time.Since(info.ModTime()) < sweepAfter {
+				continue
+			}
+			// The parent is open to all users: root must not follow the files of another one.
+			if stat, ok := info.Sys().(*syscall.Stat_t); !ok || int(stat.Uid) != os.Geteuid() || !info.IsDir() {
 				continue
 			}
 			if locks, err := acquire(ctx, Options{}.withDefaults(), dir); err == nil {

@@ -115,26 +115,6 @@ func TestPoolDoublesAWrite(t *testing.T) {
 	}
 }
 
-func TestMatchingAndTimes(t *testing.T) {
-	t.Parallel()
-	b := setUp(t, "")
-	b.proxy.Cut(faultproxy.AfterStatement, faultproxy.RST, faultproxy.Matching("update C"), faultproxy.Times(2))
-	failed := 0
-	for range 5 {
-		conn := pin(t, b.through)
-		if _, err := conn.ExecContext(t.Context(), "SELECT 1"); err != nil {
-			t.Fatalf("a statement that does not match: %v", err)
-		}
-		if _, err := conn.ExecContext(t.Context(), increase); err != nil {
-			failed++
-		}
-	}
-	if failed != 2 || b.proxy.Cuts() != 2 || b.n(t) != 5 {
-		t.Errorf("%d failed, %d cuts, want 2 and 2; n = %d, want 5: the server had every statement",
-			failed, b.proxy.Cuts(), b.n(t))
-	}
-}
-
 // Many clients, every seventh reply lost: what the server did is what the clients know of plus
 // what was cut, exactly.
 func TestCutEvery(t *testing.T) {

@@ -117,17 +117,3 @@ func TestOwnerAlive(t *testing.T) {
 		t.Errorf("output %q %v: the program gets its own environment and folder, and not the guard's pipe", text, err)
 	}
 }
-
-func TestNoSuchProgram(t *testing.T) {
-	t.Parallel()
-	p, err := guard.Start(guard.Spec{Path: "/nonexistent/program", Dir: "/"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if failure, ok := errors.AsType[*exec.ExitError](p.Err()); !ok || failure.ExitCode() != 127 {
-		t.Errorf("end: %v, want the shell's 127", p.Err())
-	}
-	if _, err := guard.Start(guard.Spec{Path: "/bin/true", Dir: "/nonexistent"}); err == nil {
-		t.Error("started in a folder that does not exist")
-	}
-}
