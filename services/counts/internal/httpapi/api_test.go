@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/url"
@@ -163,7 +164,16 @@ func TestEverySentinelIsMapped(t *testing.T) {
 	}
 }
 
-// A failing repository: no call answers 2xx, and nothing of the failure leaks.
+// failing is a repository whose Add fails.
+type failing struct {
+	counting.CountValueRepository
+
+	err error
+}
+
+func (f failing) Add(context.Context, counting.ItemID, int64) (int64, error) { return 0, f.err }
+
+// Nothing of a repository's failure leaks.
 func TestFailingRepository(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -177,24 +187,9 @@ func TestFailingRepository(t *testing.T) {
 		{coalesce.ErrClosed, 503, "NOT_APPLIED"},
 		{coalesce.ErrUnknown, 500, "OUTCOME_UNKNOWN"},
 	} {
-		s := newServer(t, countingtest.Failing{Err: tc.err})
-		for _, call := range [][3]string{
-			{"POST", external + "a/increase", ""},
-			{"POST", external + "a/decrease", ""},
-			{"POST", external + "a/reset", ""},
-			{"POST", internal, `{"itemId":"a"}`},
-			{"GET", internal + "?itemIds=a", ""},
-			{"GET", internal + "/a", ""},
-			{"PUT", internal + "/a", `{"value":1}`},
-			{"DELETE", internal + "/a", ""},
-		} {
-			a := s.Do(call[0], call[1], call[2])
-			if a.Status != tc.status || a.Code != tc.code || strings.Contains(a.Body, "secret host") {
-				t.Errorf("%v: %d %s", call, a.Status, a.Body)
-			}
-			if retry := a.Header.Get("Retry-After"); (tc.status == 503) != (retry != "") {
-				t.Errorf("%v: %d with Retry-After %q", call, a.Status, retry)
-			}
+		a := newServer(t, failing{err: tc.err}).WantProblem("POST", external+"a/increase", "", tc.status, tc.code, "")
+		if strings.Contains(a.Body, "secret host") || (tc.status == 503) != (a.Header.Get("Retry-After") != "") {
+			t.Errorf("%v: %s with Retry-After %q", tc.err, a, a.Header.Get("Retry-After"))
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/rowlock/rowlock/services/events/internal/event"
-	"github.com/rowlock/rowlock/services/events/internal/event/eventtest"
 )
 
 func TestParseID(t *testing.T) {
@@ -38,21 +37,5 @@ func TestRandomWord(t *testing.T) {
 	// 100,000 draws from 3,900 words miss one with a chance of one in ten million.
 	if len(seen) < 3800 || len(seen) > 4000 {
 		t.Errorf("%d different words", len(seen))
-	}
-}
-
-// TestServicePassesErrorsOn: an error of the repository is returned unchanged.
-func TestServicePassesErrorsOn(t *testing.T) {
-	t.Parallel()
-	broken := errors.New("broken")
-	s := event.NewService(eventtest.Failing{Err: broken}, event.RandomWord)
-	_, create := s.Create(t.Context())
-	_, enqueue := s.Enqueue(t.Context())
-	_, get := s.Get(t.Context(), 1)
-	_, count := s.Count(t.Context())
-	for _, err := range []error{create, enqueue, get, count} {
-		if err != broken { //nolint:errorlint // unchanged
-			t.Errorf("got %v", err)
-		}
 	}
 }

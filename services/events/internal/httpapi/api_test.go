@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"testing"
@@ -17,7 +18,6 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/events/api"
 	"github.com/rowlock/rowlock/services/events/internal/event"
-	"github.com/rowlock/rowlock/services/events/internal/event/eventtest"
 	"github.com/rowlock/rowlock/services/events/internal/httpapi"
 	"github.com/rowlock/rowlock/services/events/internal/postgres"
 )
@@ -92,6 +92,13 @@ func TestBadRequests(t *testing.T) {
 	s.Want("GET", "/events", "", 200, `{"count":1}`)
 }
 
+// failing is a store that fails.
+type failing struct{ err error }
+
+func (f failing) Add(context.Context, event.New) (event.ID, error)    { return 0, f.err }
+func (f failing) Find(context.Context, event.ID) (event.Event, error) { return event.Event{}, f.err }
+func (f failing) Count(context.Context) (int64, error)                { return 0, f.err }
+
 func TestErrorsOfTheStore(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -105,7 +112,7 @@ func TestErrorsOfTheStore(t *testing.T) {
 		{coalesce.ErrUnknown, 500, "OUTCOME_UNKNOWN"},
 		{errors.New("a bug"), 500, "INTERNAL"},
 	} {
-		s := newServer(t, eventtest.Failing{Err: tc.err})
+		s := newServer(t, failing{tc.err})
 		s.WantProblem("POST", "/events", "", tc.status, tc.code, "")
 		s.WantProblem("POST", "/events/async", "", tc.status, tc.code, "")
 		s.WantProblem("GET", "/events", "", tc.status, tc.code, "")

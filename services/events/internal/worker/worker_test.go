@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/services/events/internal/event"
-	"github.com/rowlock/rowlock/services/events/internal/event/eventtest"
 	"github.com/rowlock/rowlock/services/events/internal/worker"
 )
 
@@ -120,13 +119,19 @@ func TestPollsAndWorks(t *testing.T) {
 	})
 }
 
+// failing is a queue that fails.
+type failing struct{ event.Queue }
+
+func (failing) Work(context.Context, int, func(event.ID) string) (int, error) {
+	return 0, errors.New("the database is away")
+}
+
 func TestFailuresAreTriedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var s seen
 		var log strings.Builder
-		queue := eventtest.Failing{Err: errors.New("the database is away")}
-		stop := run(t, queue, worker.Options{Batch: 10, Concurrency: 1}, &s, slog.New(slog.NewTextHandler(&log, nil)))
+		stop := run(t, failing{}, worker.Options{Batch: 10, Concurrency: 1}, &s, slog.New(slog.NewTextHandler(&log, nil)))
 		time.Sleep(30 * time.Second)
 		stop()
 		batches, empty, failed := s.look()
@@ -139,7 +144,7 @@ func TestFailuresAreTriedAgain(t *testing.T) {
 
 // slow is a queue whose batch takes 3 s and ends with its context.
 type slow struct {
-	eventtest.Failing
+	event.Queue
 
 	begun, finished atomic.Int64
 }

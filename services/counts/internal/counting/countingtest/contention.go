@@ -2,7 +2,6 @@ package countingtest
 
 import (
 	"errors"
-	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -47,35 +46,6 @@ func oneCreator(t *testing.T, repo counting.CountValueRepository) {
 	if won.Load() != 1 {
 		t.Errorf("%d creators won, want 1", won.Load())
 	}
-}
-
-// edgeRace: of 50 callers that add 1 where 20 steps are left, exactly 20 succeed; other counts go on.
-func edgeRace(t *testing.T, repo counting.CountValueRepository) {
-	ctx := t.Context()
-	const left, callers = 20, 50
-	must[counting.CountValue](t)(repo.Create(ctx, "edge", math.MaxInt64-left))
-	must[counting.CountValue](t)(repo.Create(ctx, "other", 0))
-	var won, refused atomic.Int64
-	waittest.Together(t, 2*callers, func(i int) error {
-		if i%2 == 0 {
-			_, err := repo.Add(ctx, "other", 1)
-			return err
-		}
-		switch _, err := repo.Add(ctx, "edge", 1); {
-		case err == nil:
-			won.Add(1)
-		case errors.Is(err, counting.ErrOverflow):
-			refused.Add(1)
-		default:
-			return err
-		}
-		return nil
-	})
-	if won.Load() != left || refused.Load() != callers-left {
-		t.Errorf("%d won and %d were refused, want %d and %d", won.Load(), refused.Load(), left, callers-left)
-	}
-	wantValue(ctx, t, repo, "edge", math.MaxInt64)
-	wantValue(ctx, t, repo, "other", callers)
 }
 
 // deleteRace: each caller gets a value or "not found", and no count is created again.

@@ -1,4 +1,4 @@
 // Package countingtest is the suite that every counting.CountValueRepository
-// must pass, with two repositories of its own: one in memory, which passes it
-// and serves the port tests, and one that fails on purpose.
+// must pass, with a repository in memory, which passes it and serves the port
+// tests.
 package countingtest
