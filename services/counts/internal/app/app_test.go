@@ -18,7 +18,6 @@ import (
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
 const (
-	readme         = "../../README.md"
 	counts         = "/api/v1/counts/"
 	internalCounts = "/api/v1/internal/counts"
 )
@@ -101,46 +100,4 @@ func TestDrainLosesNothing(t *testing.T) {
 	}
 	done.Wait()
 	want(t, "GET", witness.API+internalCounts+"/a", "", 200, fmt.Sprintf(`"currentValue":%d,`, acknowledged.Load()))
-}
-
-func TestConfigRefuses(t *testing.T) {
-	t.Parallel()
-	apptest.ConfigRefuses[app.Config](t, map[string]map[string]string{
-		"bad internal address":         {"INTERNAL_HTTP_ADDR": "nonsense"},
-		"groups take every connection": {"COALESCE_IN_FLIGHT": "3", "DB_MAX_OPEN_CONNS": "4"},
-	})
-}
-
-func TestReadme(t *testing.T) {
-	t.Parallel()
-	apptest.ReadmeShowsConfiguration(t, readme, new(app.Config))
-	r := start(t, dbtest.Postgres(t, postgres.Migrations()))
-	want(t, "POST", r.API+internalCounts, `{"itemId":"a"}`, 201, "")
-	apptest.ReadmeNamesMetrics(t, readme, r)
-}
-
-// Nothing that a client sends adds a series to /metrics.
-func TestClientsMakeNoSeries(t *testing.T) {
-	t.Parallel()
-	r := start(t, dbtest.Postgres(t, postgres.Migrations()))
-	apptest.SeriesAreBounded(t, r, r.API, counts+"%s/increase", counts+"%s/%s", internalCounts, internalCounts+"/%s")
-}
-
-// With tracing on every operation has a span of its own, in the caller's trace. lab/traces looks at the whole tree.
-//
-//nolint:paralleltest // the exporter reads the environment of the process
-func TestOperationsAreTraced(t *testing.T) {
-	spans := apptest.CollectSpans(t)
-	r := start(t, dbtest.Postgres(t, postgres.Migrations()), spans.Environ())
-	a, internal := r.API+counts+"a", r.API+internalCounts
-	spans.AreTraced(t, r.Stop, []apptest.Operation{
-		spans.Sending("counts.initialize", http.MethodPost, internal, `{"itemId":"a"}`),
-		spans.Sending("counts.increase", http.MethodPost, a+"/increase", ""),
-		spans.Sending("counts.decrease", http.MethodPost, a+"/decrease", ""),
-		spans.Sending("counts.reset", http.MethodPost, a+"/reset", ""),
-		spans.Sending("counts.set", http.MethodPut, internal+"/a", `{"value":7}`),
-		spans.Sending("counts.get", http.MethodGet, internal+"/a", ""),
-		spans.Sending("counts.get_many", http.MethodGet, internal+"?itemIds=a", ""),
-		spans.Sending("counts.delete", http.MethodDelete, internal+"/a", ""),
-	})
 }

@@ -1,15 +1,37 @@
 package app_test
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/chassis"
+	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/events/internal/app"
 )
+
+// execute runs a statement on the table status without the service.
+func execute(t *testing.T, dsn, statement string) {
+	t.Helper()
+	table := "events.status"
+	if strings.HasPrefix(dsn, "mysql://") {
+		table = "status"
+	}
+	db := apptest.Pool(t, sqldb.Settings{URL: dsn, Engines: []sqldb.Engine{sqldb.PostgreSQL, sqldb.MySQL}}, nil)
+	err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, fmt.Sprintf(statement, table))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // TestStartNeedsOneRowOfStatus: start refuses a database in which ids would be given twice, or not at all.
 func TestStartNeedsOneRowOfStatus(t *testing.T) {
@@ -33,17 +55,6 @@ func TestStartNeedsOneRowOfStatus(t *testing.T) {
 				}
 			}
 		}
-	})
-}
-
-func TestConfigRefuses(t *testing.T) {
-	t.Parallel()
-	apptest.ConfigRefuses[app.Config](t, map[string]map[string]string{
-		"another engine":               {"DATABASE_URL": "oracle://u:s3cret@h/db"},
-		"groups take every connection": {"COALESCE_IN_FLIGHT": "3", "DB_MAX_OPEN_CONNS": "4"},
-		"workers do":                   {"WORKER_CONCURRENCY": "8"},
-		"no batch":                     {"WORKER_BATCH": "0"},
-		"migrations go elsewhere":      {"MIGRATE_DATABASE_URL": "mysql://u:s3cret@h/db"},
 	})
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/rowlock/rowlock/platform/apptest"
 )
 
-// With tracing on every operation has a span in the caller's trace. lab/traces tests the whole tree.
+// With tracing on every operation has a span in the caller's trace. lab/observe tests the whole tree.
 //
 //nolint:paralleltest // the exporter reads the environment of the process
 func TestOperationsAreTraced(t *testing.T) {

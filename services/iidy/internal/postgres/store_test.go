@@ -77,7 +77,7 @@ func (r *rig) another() *rig {
 	return rigOn(r.T, r.dsn, sqldb.PoolerNone, 2*time.Second)
 }
 
-func TestStore(t *testing.T) {
+func TestStorePassesTheSuite(t *testing.T) {
 	t.Parallel()
 	attempttest.Exercise(t, func(t *testing.T) attempt.Repository {
 		t.Helper()
@@ -87,7 +87,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-func TestStoreBehindATransactionPooler(t *testing.T) {
+func TestStorePassesTheSuiteBehindATransactionPooler(t *testing.T) {
 	t.Parallel()
 	attempttest.Exercise(t, func(t *testing.T) attempt.Repository {
 		t.Helper()

@@ -6,7 +6,6 @@ import (
 
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/waittest"
-	"github.com/rowlock/rowlock/services/payments/internal/app"
 )
 
 // The same request in another spelling is a repeat; another amount is a conflict.
@@ -68,16 +67,6 @@ func TestCleanup(t *testing.T) {
 	})
 	rs[1].pay(t, "live", body(1, goodCard)).repeats(t, live)
 	db.counts(t, 1, 3, 1)
-}
-
-func TestConfigRefuses(t *testing.T) {
-	t.Parallel()
-	apptest.ConfigRefuses[app.Config](t, map[string]map[string]string{
-		"lock wait beyond the statement":   {"LOCK_WAIT": "9s"},
-		"processor beyond the request":     {"PROCESSOR_TIMEOUT": "8s"},
-		"too few connections":              {"DB_MAX_OPEN_CONNS": "2"},
-		"previous secret without a secret": {"FINGERPRINT_SECRET_PREVIOUS": "s3cret"},
-	})
 }
 
 // A record of the old secret is still compared after a rotation. Without a secret the

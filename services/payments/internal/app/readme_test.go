@@ -9,16 +9,23 @@ import (
 
 const readme = "../../README.md"
 
-func TestReadmeShowsTheConfiguration(t *testing.T) {
+// The README shows configuration and metrics, and nothing that a client sends adds a series to these.
+func TestReadme(t *testing.T) {
 	t.Parallel()
 	apptest.ReadmeShowsConfiguration(t, readme, new(app.Config))
-}
-
-func TestReadmeNamesTheMetrics(t *testing.T) {
-	t.Parallel()
 	dsn, _ := open(t)
 	r := start(t, dsn, nil)
 	r.pay(t, "k", body(1, goodCard)).paid(t)
 	apptest.ReadmeNamesMetrics(t, readme, r.Replica, "payments_")
 	apptest.SeriesAreBounded(t, r.Replica, r.api, "/v1/payments", "/v1/payments/%s")
+}
+
+func TestConfigRefuses(t *testing.T) {
+	t.Parallel()
+	apptest.ConfigRefuses[app.Config](t, map[string]map[string]string{
+		"lock wait beyond the statement":   {"LOCK_WAIT": "9s"},
+		"processor beyond the request":     {"PROCESSOR_TIMEOUT": "8s"},
+		"too few connections":              {"DB_MAX_OPEN_CONNS": "2"},
+		"previous secret without a secret": {"FINGERPRINT_SECRET_PREVIOUS": "s3cret"},
+	})
 }

@@ -9,17 +9,13 @@ import (
 
 const readme = "../../README.md"
 
-func TestReadmeShowsTheConfiguration(t *testing.T) {
+// The README shows configuration and metrics, and nothing that a client sends adds a series to these.
+func TestReadme(t *testing.T) {
 	t.Parallel()
 	apptest.ReadmeShowsConfiguration(t, readme, new(app.Config))
-}
-
-func TestMetrics(t *testing.T) {
-	t.Parallel()
 	r := start(t, nil)
 	r.want(t, "POST", items+"/a", "", 201, "ADDED 1")
 	apptest.ReadmeNamesMetrics(t, readme, r.Replica, "iidy_")
-	// No request adds a time series.
 	apptest.SeriesAreBounded(t, r.Replica, r.API,
 		"/iidy/v1/lists/%s", "/iidy/v1/lists/%s/%s", "/iidy/v1/batch/lists/%s", "/iidy/v1/%s/lists/%s/%s")
 }

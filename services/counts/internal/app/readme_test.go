@@ -1,0 +1,30 @@
+package app_test
+
+import (
+	"testing"
+
+	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/services/counts/internal/app"
+	"github.com/rowlock/rowlock/services/counts/internal/postgres"
+)
+
+const readme = "../../README.md"
+
+// The README shows configuration and metrics, and nothing that a client sends adds a series to these.
+func TestReadme(t *testing.T) {
+	t.Parallel()
+	apptest.ReadmeShowsConfiguration(t, readme, new(app.Config))
+	r := start(t, dbtest.Postgres(t, postgres.Migrations()))
+	want(t, "POST", r.API+internalCounts, `{"itemId":"a"}`, 201, "")
+	apptest.ReadmeNamesMetrics(t, readme, r)
+	apptest.SeriesAreBounded(t, r, r.API, counts+"%s/increase", counts+"%s/%s", internalCounts, internalCounts+"/%s")
+}
+
+func TestConfigRefuses(t *testing.T) {
+	t.Parallel()
+	apptest.ConfigRefuses[app.Config](t, map[string]map[string]string{
+		"bad internal address":         {"INTERNAL_HTTP_ADDR": "nonsense"},
+		"groups take every connection": {"COALESCE_IN_FLIGHT": "3", "DB_MAX_OPEN_CONNS": "4"},
+	})
+}

@@ -1,0 +1,36 @@
+package app_test
+
+import (
+	"testing"
+
+	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/services/events/internal/app"
+)
+
+const readme = "../../README.md"
+
+// The README shows configuration and metrics, and nothing that a client sends adds a series to these.
+func TestReadme(t *testing.T) {
+	t.Parallel()
+	apptest.ReadmeShowsConfiguration(t, readme, new(app.Config))
+	onBoth(t, func(t *testing.T, open func(bool) string) {
+		t.Helper()
+		r := serve(t, open(false))
+		if a := post(t, r.api+"/events"); a.Status != 201 {
+			t.Fatal(a)
+		}
+		apptest.ReadmeNamesMetrics(t, readme, r.Replica, "events_")
+		apptest.SeriesAreBounded(t, r.Replica, r.api, "/events", "/events/async", "/events/%s")
+	})
+}
+
+func TestConfigRefuses(t *testing.T) {
+	t.Parallel()
+	apptest.ConfigRefuses[app.Config](t, map[string]map[string]string{
+		"another engine":               {"DATABASE_URL": "oracle://u:s3cret@h/db"},
+		"groups take every connection": {"COALESCE_IN_FLIGHT": "3", "DB_MAX_OPEN_CONNS": "4"},
+		"workers do":                   {"WORKER_CONCURRENCY": "8"},
+		"no batch":                     {"WORKER_BATCH": "0"},
+		"migrations go elsewhere":      {"MIGRATE_DATABASE_URL": "mysql://u:s3cret@h/db"},
+	})
+}
