@@ -3,7 +3,6 @@ package observe
 import (
 	"fmt"
 	"net/http"
-	"testing"
 
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
@@ -13,8 +12,7 @@ var _ = register(subject{
 	prepare: []request{newCounter("hot", 0), newCounter("a", 0), newCounter("b", 0), newCounter("c", 0)},
 	next:    countsLoad, perSecond: 60,
 
-	read: get("/api/v1/internal/counts/hot"), rows: `SELECT FROM counts.count_values WHERE item_id = 'hot' FOR UPDATE`,
-	stalls: []fault{{"callers set the counter that is locked", nil, setHotCounter}},
+	rows: `SELECT FROM counts.count_values WHERE item_id = 'hot' FOR UPDATE`,
 
 	healthy: map[string]string{`rowlock_coalesce_locked_out_total{coalescer="counts_add"}`: "0x100"},
 
@@ -83,11 +81,4 @@ func countsLoad(n int) request {
 		item = "hot"
 	}
 	return increase(item, "")
-}
-
-// setHotCounter: a PUT is no part of a group, and waits for the row by itself.
-func setHotCounter(t *testing.T, r *rig) func() {
-	t.Helper()
-	put := request{method: http.MethodPut, path: "/api/v1/internal/counts/hot", body: `{"value":1}`}
-	return r.crowd(t, services.Counts, 4, put)
 }

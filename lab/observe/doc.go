@@ -5,8 +5,10 @@
 // ServiceMonitors give it. The test then asks Prometheus:
 //
 //   - every panel of every dashboard, with its variables filled in as Grafana does, for figures;
-//   - every matcher of every expression, of dashboards and alerts, for a series that it finds;
-//   - every alert, to be inactive while all is well, and to fire when its cause is injected.
+//   - every selector of every expression, of dashboards and alerts, for a series that it finds;
+//   - every alert, to be inactive while all is well; faults then make some of them fire.
+//
+// That each alert fires where its cause is, promtool tests.
 //
 // What Kubernetes reports (autoscalers) comes from a stand-in for kube-state-metrics.
 //

@@ -1,27 +1,19 @@
 package observe
 
 import (
-	"cmp"
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
-	"testing"
 
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
 var _ = register(subject{
 	service: services.Iidy,
-	// A batch must be able to take longer than RowlockBatchesSlow allows.
-	environ: map[string]string{"DB_LOCK_TIMEOUT": "4s", "DB_STATEMENT_TIMEOUT": "5s", "REQUEST_TIMEOUT": "7s"},
-	prepare: []request{post("/iidy/v1/lists/held/one", ""), batch("held", "", lines(0, 40))},
 	next:    iidyLoad(), perSecond: 60,
 
-	read: get("/iidy/v1/lists/files"), rows: `SELECT FROM iidy.lists WHERE list = 'held' FOR UPDATE`,
-	faults: []fault{{"workers of iidy let their claims run out", []string{"RowlockClaimsRunOut"}, letClaimsRunOut}},
-	stalls: []fault{{"items of batches are locked", []string{"RowlockBatchesSlow"}, reportHeldItems}},
+	rows: `SELECT FROM iidy.lists FOR UPDATE`,
 
 	healthy: map[string]string{
 		`rowlock_coalesce_locked_out_total{coalescer="iidy_add"}`: "0x100",
@@ -66,13 +58,11 @@ func lines(from, n int) string {
 	return text.String()
 }
 
-func claimOf(a answer) string { return a.header.Get("X-Iidy-Claim") }
-
 // iidyLoad returns what makes requests for single items and batches, and those of workers that claim and finish.
 func iidyLoad() func(n int) request {
 	var last atomic.Pointer[string] // the last claim
 	keep := func(a answer) {
-		if claim := claimOf(a); claim != "" {
+		if claim := a.header.Get("X-Iidy-Claim"); claim != "" {
 			last.Store(&claim)
 		}
 	}
@@ -110,42 +100,4 @@ func iidyLoad() func(n int) request {
 		}
 		return get(batches + "files?count=10")
 	}
-}
-
-// reportHeldItems: workers report what they did with items that are locked, one by one and in batches, and in more long
-// batches than the replicas take.
-func reportHeldItems(t *testing.T, r *rig) func() {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	const most = 2 * perService // BULK_IN_FLIGHT of each
-	for range most + 1 {
-		go r.load.send(ctx, services.Iidy, batch("held", "action=increment", lines(0, 20_000)))
-	}
-	one := r.crowd(t, services.Iidy, 4, post("/iidy/v1/lists/held/one?action=increment", ""))
-	many := r.crowd(t, services.Iidy, 16, batch("held", "action=increment", lines(0, 40)))
-	return func() {
-		cancel()
-		one()
-		many()
-	}
-}
-
-// letClaimsRunOut: leases of iidy's workers expire, and others take over their items, three times. A claim that begins
-// while a lease ends finds a part of its items, so items are counted, not claims. The first worker reports items that
-// it no longer holds.
-func letClaimsRunOut(t *testing.T, r *rig) func() {
-	t.Helper()
-	const many, times = 10_000, 4
-	addr := r.of(services.Iidy).Ready()[0].API
-	r.load.to(t.Context(), addr, batch("stalled", "", lines(0, many)))
-	first, items := "", 0
-	eventually(t, "all items are claimed again and again", 2*fireWithin, func() bool {
-		a := r.load.to(t.Context(), addr, batch("stalled", fmt.Sprintf("action=claim&count=%d&lease=1s", many), ""))
-		if claim := claimOf(a); claim != "" {
-			first, items = cmp.Or(first, claim), items+strings.Count(a.body, "\n")
-		}
-		return items >= times*many
-	})
-	r.load.to(t.Context(), addr, remove(batches+"stalled?claim="+first, lines(0, 100)))
-	return func() {}
 }

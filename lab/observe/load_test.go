@@ -20,8 +20,6 @@ type load struct {
 	// by counts the answers by status, 0 for none.
 	mu sync.Mutex
 	by map[int]int
-	// silent holds the services whose callers send nothing.
-	silent sync.Map
 }
 
 const (
@@ -72,9 +70,6 @@ func (l *load) pace(ctx context.Context, s subject, calls chan<- int) {
 		case <-ctx.Done():
 			return
 		}
-		if _, silent := l.silent.Load(s.service); silent {
-			continue
-		}
 		for i := range burst {
 			select {
 			case calls <- n + i:
@@ -85,18 +80,13 @@ func (l *load) pace(ctx context.Context, s subject, calls chan<- int) {
 }
 
 // send sends to one of the replicas that are ready, drawn at random: by turns one replica would get all requests for
-// one key.
+// one key. It counts the answer, whose status is 0 for none.
 func (l *load) send(ctx context.Context, service string, q request) answer {
 	ready := l.rig.of(service).Ready()
 	if len(ready) == 0 {
 		return answer{}
 	}
-	return l.to(ctx, ready[rand.N(len(ready))].API, q)
-}
-
-// to sends to an address and counts the answer; without one its status is 0.
-func (l *load) to(ctx context.Context, addr string, q request) answer {
-	a, err := send(ctx, l.http, addr, q)
+	a, err := send(ctx, l.http, ready[rand.N(len(ready))].API, q)
 	if err != nil {
 		a = answer{body: err.Error()}
 	} else if q.then != nil {

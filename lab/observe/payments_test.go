@@ -1,14 +1,10 @@
 package observe
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
@@ -18,24 +14,16 @@ const (
 	cardGood     = "4242424242424242"
 	cardDeclined = "4000000000000002"
 	cardError    = "4000000000000119"
-	cardTimeout  = "4000000000000259"
 )
 
 var _ = register(subject{
 	service: services.Payments,
 	environ: map[string]string{
-		"LOCK_WAIT": "500ms", "PROCESSOR_TIMEOUT": "1s", "CLEANUP_INTERVAL": "1s", "IDEMPOTENCY_TTL": "4s",
+		"LOCK_WAIT": "300ms", "PROCESSOR_TIMEOUT": "500ms", "CLEANUP_INTERVAL": "1s", "DB_STATEMENT_TIMEOUT": "3500ms",
 	},
 	next: paymentsLoad, perSecond: 30,
 
-	read: get("/v1/payments?ride_id=ride"),
-	rows: `SELECT FROM payments.idempotency_records WHERE key LIKE 'key-%' FOR UPDATE`,
-	faults: []fault{{
-		"payments' connections hang", []string{"RowlockPaymentHangs", "RowlockPaymentsSlow"}, hangPayments,
-	}},
-	stalls: []fault{{
-		"the processor fails, and a card is charged for nothing", []string{"RowlockUnsettledCharges"}, chargeForNothing,
-	}},
+	faults: []fault{{[]string{"RowlockPaymentHangs", "RowlockPaymentsSlow"}, slowPayments}},
 
 	healthy: map[string]string{
 		"payments_unsettled_charges": "0x100", "payments_transaction_oldest_seconds": "2x100",
@@ -117,47 +105,15 @@ func paymentsLoad(n int) request {
 	return again(0)
 }
 
-// chargeForNothing: the processor fails, then charges and does not answer in time; the client does not repeat, and
-// IDEMPOTENCY_TTL passes.
-func chargeForNothing(t *testing.T, r *rig) func() {
+// slowPayments: the processor fails once. Then each payment takes three seconds to store, as on a disk that is full of
+// other work.
+func slowPayments(t *testing.T, r *rig) {
 	t.Helper()
-	addr := r.of(services.Payments).Ready()[0].API
-	expect := func(key, card string, status int) {
-		if a := r.load.to(t.Context(), addr, pay(key, "ride", card, 4200)); a.status != status {
-			t.Errorf("a processor that fails was answered %d %s, want %d", a.status, a.body, status)
-		}
-	}
-	expect("never-again", cardTimeout, http.StatusGatewayTimeout)
-	for range enough { // the first failure begins a series, which has no rate yet
-		began := time.Now()
-		expect("fails", cardError, http.StatusBadGateway)
-		r.awaitScrapes(t, began, enough)
-	}
-	return func() {}
-}
-
-// hangPayments: the server's side of payments' connections stands still, as on a machine that swaps. New ones are
-// stopped as they come. All are stopped while they are idle: one at work may have locked what the whole server needs.
-func hangPayments(t *testing.T, r *rig) func() {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	stopped := map[int64]bool{}
-	var stopping sync.WaitGroup
-	stopping.Go(func() {
-		for ticker := time.Tick(50 * time.Millisecond); ctx.Err() == nil; <-ticker {
-			for _, pid := range r.numbers(t,
-				`SELECT pid FROM pg_stat_activity WHERE application_name = 'payments' AND state LIKE 'idle%'`) {
-				if !stopped[pid] && syscall.Kill(int(pid), syscall.SIGSTOP) == nil {
-					stopped[pid] = true
-				}
-			}
-		}
-	})
-	return func() {
-		cancel()
-		stopping.Wait()
-		for pid := range stopped {
-			_ = syscall.Kill(int(pid), syscall.SIGCONT) // one that has ended needs no more
-		}
+	r.load.send(t.Context(), services.Payments, pay("fails", "ride", cardError, 1250))
+	const slow = `CREATE FUNCTION payments.slow() RETURNS trigger LANGUAGE plpgsql AS
+			$$ BEGIN PERFORM pg_sleep(3); RETURN NEW; END $$;
+		CREATE TRIGGER slow BEFORE INSERT ON payments.payments FOR EACH ROW EXECUTE FUNCTION payments.slow()`
+	if _, err := r.other.ExecContext(t.Context(), slow); err != nil {
+		t.Fatal(err)
 	}
 }

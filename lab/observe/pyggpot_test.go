@@ -3,24 +3,16 @@ package observe
 import (
 	"fmt"
 	"net/http"
-	"testing"
 
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
 var _ = register(subject{
 	service: services.Pyggpot,
-	// A lease must be able to expire while its holder waits for a row.
-	environ: map[string]string{
-		"DB_LOCK_TIMEOUT": "4s", "DB_STATEMENT_TIMEOUT": "5s", "REQUEST_TIMEOUT": "7s", "LOCK_TTL": "2s",
-	},
 	prepare: []request{newPot("first", 1e6), newPot("second", 1e6), newPot("third", 1e6), newPot("fourth", 1e6)},
 	next:    pyggpotLoad, perSecond: 40,
 
-	read: post("/pyggpot.pot.Pot/ListPots", `{"page":1,"limit":10}`), rows: `SELECT FROM pyggpot.pot FOR UPDATE`,
-	faults: []fault{{
-		"holders of leases stall", []string{"RowlockLeaseConflicts", "RowlockLeaseTakeOvers"}, loseLeases,
-	}},
+	rows: `SELECT FROM pyggpot.pot FOR UPDATE`,
 
 	healthy: map[string]string{
 		waits + `_count{lock="pot",where="database"}`:  "0+6000x100",
@@ -73,11 +65,4 @@ func pyggpotLoad(n int) request {
 		return post("/pyggpot.coin.Coin/RemoveCoins", fmt.Sprintf(`{"pot_id":%d,"count":2}`, pot))
 	}
 	return addCoins(pot, 3)
-}
-
-// loseLeases: holders wait so long for a table that their leases run out, others take these over, and what the first
-// ones then do is refused.
-func loseLeases(t *testing.T, r *rig) func() {
-	t.Helper()
-	return r.hold(t, `LOCK TABLE pyggpot.coin IN EXCLUSIVE MODE`) // it may be read
 }

@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -186,32 +185,19 @@ func eventually(t *testing.T, what string, within time.Duration, cond func() boo
 
 // rig holds what TestObserved runs.
 type rig struct {
-	database *localpg.Server
 	// other is a superuser's connection pool, for the transactions of other sessions.
 	other  *sql.DB
 	prom   *prometheus.Server
-	kube   *kubeState
 	fleets []*fleet
 	load   *load
-
-	mu     sync.Mutex
-	frozen bool // the targets stay as they are when a replica is restarted
-}
-
-// timeouts returns the variables of a service's processes, which let timeouts pass within a test.
-func timeouts(service string) map[string]string {
-	environ := map[string]string{
-		"DB_LOCK_TIMEOUT": "1s", "DB_STATEMENT_TIMEOUT": "2s", "REQUEST_TIMEOUT": "4s", "SHUTDOWN_TIMEOUT": "8s",
-	}
-	maps.Copy(environ, registered[service].environ)
-	return environ
 }
 
 // newRig starts the database, Prometheus with the rules, and all workloads; everything ends with the test.
 func newRig(t *testing.T, rules string) *rig {
 	t.Helper()
-	r := &rig{database: dbtest.Server(t), kube: newKubeState(t), fleets: fleets()}
-	connector, err := pq.NewConnector(r.database.URL("postgres"))
+	server := dbtest.Server(t)
+	r := &rig{fleets: fleets()}
+	connector, err := pq.NewConnector(server.URL("postgres"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,73 +221,34 @@ func newRig(t *testing.T, rules string) *rig {
 		}
 	}
 	for _, f := range r.fleets {
-		f.line, f.environ = line, timeouts(f.service)
+		f.line, f.environ = line, maps.Clone(timeouts)
+		maps.Copy(f.environ, registered[f.service].environ)
 		if f.component == "work" { // its collector does not answer, so that spans are lost
 			f.environ["OTEL_EXPORTER_OTLP_ENDPOINT"], f.environ["OTEL_EXPORTER_OTLP_TIMEOUT"] = "http://127.0.0.1:1", "200"
 		}
 	}
-	startAll(t, r.fleets, perService, r.database)
-	r.follow(t)
+	startAll(t, r.fleets, perService, server)
+	targets := []prometheus.Target{{Addr: autoscalers(t), Labels: map[string]string{"job": "kube-state-metrics"}}}
+	for _, f := range r.fleets {
+		for i, one := range f.set.Replicas() {
+			targets = append(targets, prometheus.Target{Addr: one.Status().Admin, Labels: f.labels(i)})
+		}
+	}
+	if err := r.prom.Scrape(targets); err != nil {
+		t.Fatal(err)
+	}
 	return r
+}
+
+// timeouts are those of the processes of TestObserved: they pass within it.
+var timeouts = map[string]string{ //nolint:gochecknoglobals // a constant
+	"DB_LOCK_TIMEOUT": "1s", "DB_STATEMENT_TIMEOUT": "2s", "REQUEST_TIMEOUT": "4s", "SHUTDOWN_TIMEOUT": "8s",
 }
 
 // of returns the replicas of a service's API.
 func (r *rig) of(service string) *local.Set {
 	i := slices.IndexFunc(r.fleets, func(f *fleet) bool { return f.service == service && f.component == "serve" })
 	return r.fleets[i].set
-}
-
-// follow keeps Prometheus' targets those that run, as the operator would.
-func (r *rig) follow(t *testing.T) {
-	t.Helper()
-	ctx := t.Context()
-	var last []prometheus.Target
-	look := func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		targets := r.targets()
-		if r.frozen || slices.EqualFunc(last, targets, func(a, b prometheus.Target) bool { return a.Addr == b.Addr }) {
-			return
-		}
-		last = targets
-		if err := r.prom.Scrape(targets); err != nil {
-			t.Error(err)
-		}
-	}
-	look()
-	done := make(chan struct{})
-	t.Cleanup(func() { <-done })
-	go func() {
-		defer close(done)
-		for ticker := time.Tick(200 * time.Millisecond); ; {
-			select {
-			case <-ticker:
-				look()
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-}
-
-func (r *rig) targets() []prometheus.Target {
-	targets := []prometheus.Target{{Addr: r.kube.addr, Labels: map[string]string{"job": "kube-state-metrics"}}}
-	for _, f := range r.fleets {
-		for i, one := range f.set.Replicas() {
-			if addr := one.Status().Admin; addr != "" {
-				targets = append(targets, prometheus.Target{Addr: addr, Labels: f.labels(i)})
-			}
-		}
-	}
-	return targets
-}
-
-// freeze keeps the targets as they are: a replica that dies is then one that does not answer, as a pod whose container
-// restarts.
-func (r *rig) freeze(frozen bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.frozen = frozen
 }
 
 // labels returns what the operator makes of the chart's ServiceMonitor for the i-th pod.
@@ -312,12 +259,11 @@ func (f *fleet) labels(i int) map[string]string {
 		workload += "-" + f.component
 	}
 	return map[string]string{
-		"job":       name + "-metrics",
-		"service":   name + "-metrics",
-		"namespace": namespace,
-		"endpoint":  "admin",
-		"container": f.component,
-		// A pod whose container restarts keeps its address.
+		"job":                         name + "-metrics",
+		"service":                     name + "-metrics",
+		"namespace":                   namespace,
+		"endpoint":                    "admin",
+		"container":                   f.component,
 		"instance":                    fmt.Sprintf("10.244.%d.%d:9090", len(f.service)*16+len(f.component), i+2),
 		"pod":                         fmt.Sprintf("%s-5d8f7c9b6-%c2x7k", workload, 'a'+rune(i)),
 		"app_kubernetes_io_name":      f.service,

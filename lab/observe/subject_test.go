@@ -18,11 +18,9 @@ type subject struct {
 	next      func(n int) request
 	perSecond int
 
-	// read waits for its tables when they are locked whole; rows locks rows that all of its callers need.
-	read request
-	rows string
-	// faults are injected in the first round, stalls, which hold up the load, in the second.
-	faults, stalls []fault
+	// rows locks rows that its callers need; empty where a fault of its own stops them.
+	rows   string
+	faults []fault
 
 	// healthy and idle are figures that only this service has, under load and without, in promtool's notation.
 	healthy, idle map[string]string
