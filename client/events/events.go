@@ -51,11 +51,7 @@ func (c *Client) CreateAsync(ctx context.Context) (id int64, err error) {
 // Get reads an event. It returns ErrNotFound when there is none.
 func (c *Client) Get(ctx context.Context, id int64) (Event, error) {
 	found, err := call.Read[api.Event](c.api.GetEvent(ctx, id))
-	e := Event{ID: found.Id}
-	if found.Value != nil {
-		e.Value = *found.Value
-	}
-	return e, err
+	return Event{found.Id, call.Value(found.Value)}, err
 }
 
 // Count returns the number of all events, pending ones included.

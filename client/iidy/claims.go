@@ -38,13 +38,13 @@ func (l *List) Claim(ctx context.Context, count int, lease time.Duration) (Claim
 func (l *List) Extend(ctx context.Context, claim string, lease time.Duration) (int64, error) {
 	text := lease.String()
 	changed, err := l.claimed(ctx, claim, api.PostBatchParams{Lease: &text}, api.PostBatchParamsActionExtend)
-	return number(changed.Extended), err
+	return call.Value(changed.Extended), err
 }
 
 // Release makes free what the claim still holds, and returns the number of items.
 func (l *List) Release(ctx context.Context, claim string) (int64, error) {
 	changed, err := l.claimed(ctx, claim, api.PostBatchParams{}, api.PostBatchParamsActionRelease)
-	return number(changed.Released), err
+	return call.Value(changed.Released), err
 }
 
 func (l *List) claimed(
@@ -84,11 +84,4 @@ func parse(claim string) (*uuid.UUID, error) {
 		return nil, &rowlock.Error{Code: rowlock.ErrInvalidField, Field: "claim", Detail: "a claim is a UUID", Err: err}
 	}
 	return &id, nil
-}
-
-func number(p *int64) int64 {
-	if p == nil {
-		return 0
-	}
-	return *p
 }

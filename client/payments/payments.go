@@ -125,21 +125,13 @@ func (c *Client) List(
 	for i := range found.Payments {
 		page = append(page, payment(found.Payments[i]))
 	}
-	return page, value(found.NextAfter), err
+	return page, call.Value(found.NextAfter), err
 }
 
 func payment(p api.Payment) Payment {
 	return Payment{
 		ID: p.Id.String(), RideID: p.RideId, RiderID: p.RiderId, Amount: p.Amount, Currency: p.Currency,
-		Status: Status(p.Status), DeclineCode: value(p.DeclineCode), CreatedAt: p.CreatedAt,
+		Status: Status(p.Status), DeclineCode: call.Value(p.DeclineCode), CreatedAt: p.CreatedAt,
 		Card: Card{Brand: p.Card.Brand, Last4: p.Card.Last4, ExpMonth: p.Card.ExpMonth, ExpYear: p.Card.ExpYear},
 	}
-}
-
-// value returns what p points to, and "" for nil.
-func value(p *string) string {
-	if p == nil {
-		return ""
-	}
-	return *p
 }

@@ -101,6 +101,14 @@ func problem(resp *http.Response, body []byte, read bool) *rowlock.Error {
 	return e
 }
 
+// Value returns what p points to, and the zero value for nil.
+func Value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
 // shorten returns at most the first 200 bytes.
 func shorten(body []byte) string {
 	const most = 200

@@ -113,14 +113,11 @@ func (w *paying) stored(ctx context.Context) (int, error) {
 			return 0, fmt.Errorf("a payment has no answer in the end: %w", err)
 		}
 	}
-	n := 0
-	for after, more := "", true; more; more = after != "" {
-		page, err := retry(ctx, func(ctx context.Context) ([]payments.Payment, error) {
+	n, next := 0, ""
+	for after, more := "", true; more; after, more = next, next != "" {
+		page, err := retry(ctx, func(ctx context.Context) (page []payments.Payment, err error) {
 			const most = 100
-			page, next, err := w.api.List(ctx, w.ride, most, after)
-			if err == nil {
-				after = next
-			}
+			page, next, err = w.api.List(ctx, w.ride, most, after)
 			return page, err
 		})
 		if err != nil {
