@@ -30,8 +30,8 @@ func schemaOf(t *testing.T, chart string) (schema dict) {
 }
 
 // The schemas are strict at every level that is ours: an object either lists its properties and allows no others, or
-// says what any of its values is, as the umbrella does of the services. What Kubernetes defines (extraEnv, affinity and such) is checked by Kubernetes;
-// global belongs to all charts of a release.
+// says what any of its values is, as the umbrella does of the services. What Kubernetes defines (extraEnv, affinity and
+// such) is checked by Kubernetes; global belongs to all charts of a release.
 func TestSchemasAreStrict(t *testing.T) {
 	t.Parallel()
 	open := []string{"/affinity", "/test/affinity", "/global", "/*"}

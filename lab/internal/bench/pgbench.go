@@ -44,7 +44,7 @@ func findPgbench(binDir string) (string, error) {
 var errNoTransactions = errors.New("no transaction ended in the time it had")
 
 // bare returns a run of a transaction, in pgbench's language, for the duration in whole seconds. Where that is not
-// enough to make the connections, on a machine that is overloaded, it runs again for twice as long, three times at most.
+// enough to make the connections, on a machine that is overloaded, it runs again for twice as long, thrice at most.
 func (r *runner) bare(transaction string) func(context.Context) (Result, error) {
 	return func(ctx context.Context) (Result, error) {
 		if r.pgbench == "" {
@@ -64,7 +64,7 @@ func (r *runner) bare(transaction string) func(context.Context) (Result, error) 
 }
 
 // runPgbench passes the URL by the environment: among the arguments it would show the password in the process list.
-func (r *runner) runPgbench(ctx context.Context, transaction string, duration time.Duration) (output string, err error) {
+func (r *runner) runPgbench(ctx context.Context, transaction string, duration time.Duration) (string, error) {
 	const stopWait = 5 * time.Second // after an interrupt
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, r.pgbench, "--no-vacuum", "--protocol=prepared",
