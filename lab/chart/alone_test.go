@@ -2,7 +2,6 @@ package chart
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -10,67 +9,50 @@ import (
 	batch "k8s.io/api/batch/v1"
 
 	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/tour"
 )
 
 // The generic chart, released alone with the umbrella's values of a service, as README.md shows it, renders the same
 // pod under the release's own name.
 func TestOneServiceAlone(t *testing.T) {
 	t.Parallel()
-	eachHelm(t, func(t *testing.T, helm string) {
-		together := render(t, helm, umbrella, "global: {database: {parameters: sslmode=disable}}")
-		for _, registered := range services.All() {
-			service := registered.Name
-			values, err := run(t, helm, "", "show", "values", umbrella, "--jsonpath", "{."+service+"}")
-			if err != nil {
-				t.Fatal(err)
-			}
-			manifests, err := run(t, helm, values, "template", service, alone, "--kube-version="+kubernetes, "--namespace=ns",
-				"--values=-", "--set=database.parameters=sslmode=disable")
-			if err != nil {
-				t.Fatalf("%s: %v", service, err)
-			}
-			got := decode(t, manifests)
-			for _, w := range registered.Workloads() {
-				want := get[apps.Deployment](t, together, "Deployment/rowlock-"+service+w).Spec.Template.Spec
-				mine := get[apps.Deployment](t, got, "Deployment/"+service+w).Spec.Template.Spec
-				a, b := strings.ReplaceAll(string(raw(t, mine)), "rowlock-", ""), strings.ReplaceAll(string(raw(t, want)),
-					"rowlock-", "")
-				if b = strings.ReplaceAll(b, `io/instance":"rowlock"`, `io/instance":"`+service+`"`); a != b {
-					t.Errorf("%s%s alone is\n%s\ntogether\n%s", service, w, a, b)
-				}
+	const parameters = "database.parameters=sslmode=disable"
+	together := render(t, umbrella, "", "--set=global."+parameters)
+	for _, service := range services.All() {
+		values, err := run(t, helm4, "", "show", "values", umbrella, "--jsonpath", "{."+service.Name+"}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := "rowlock-" + service.Name
+		got := render(t, alone, values, "--set="+parameters, "--set=fullnameOverride="+name)
+		for _, w := range service.Workloads() {
+			want := string(raw(t, get[apps.Deployment](t, together, "Deployment/"+name+w).Spec.Template.Spec))
+			pod := string(raw(t, get[apps.Deployment](t, got, "Deployment/"+name+w).Spec.Template.Spec))
+			if pod != want {
+				t.Errorf("%s%s alone is\n%s\ntogether\n%s", service.Name, w, pod, want)
 			}
 		}
-	})
+	}
 }
 
 // A service alone has the same budget of connections.
 func TestTheBudgetOfOneServiceAlone(t *testing.T) {
 	t.Parallel()
-	eachHelm(t, func(t *testing.T, helm string) {
-		// (6 + 1 of surge + 1 that is ending) x (7 + 7 - 3)
-		values := bare + "\ndatabase: {existingSecret: db, secondPool: {enabled: true, smallerBy: 3}, maxConnections: "
-		values = strings.Replace(values, "database: {existingSecret: db}\n", "", 1)
-		if _, err := template(t, helm, alone, values+"88}"); err != nil {
-			t.Error(err)
-		}
-		_, err := template(t, helm, alone, values+"87}")
-		want := "the replicas may open 88 connections, and database.maxConnections says that there are 87"
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %s", err, want)
-		}
-	})
+	// (6 + 1 of surge + 1 that is ending) x (7 + 7 - 3)
+	values := "database: {secondPool: {enabled: true, smallerBy: 3}, maxConnections: %d}"
+	render(t, alone, fmt.Sprintf(values, 88))
+	wantRefused(t, alone, fmt.Sprintf(values, 87),
+		"the replicas may open 88 connections, and database.maxConnections says that there are 87")
 }
 
 // The Job in README.md is valid.
 func TestTheMigrationJobOfTheReadme(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(umbrella + "/README.md")
+	all, err := decode(tour.Block(read(t, umbrella+"/README.md"), "yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(page), "\n```yaml\n")
-	manifest, _, _ := strings.Cut(rest, "\n```\n")
-	job := get[batch.Job](t, decode(t, manifest), "Job/counts-migrate").Spec.Template.Spec
+	job := get[batch.Job](t, all, "Job/counts-migrate").Spec.Template.Spec
 	c := job.Containers[0]
 	if c.Args[0] != "migrate" || !*c.SecurityContext.ReadOnlyRootFilesystem || !*job.SecurityContext.RunAsNonRoot {
 		t.Errorf("the Job is %+v", job)
@@ -81,25 +63,20 @@ func TestTheMigrationJobOfTheReadme(t *testing.T) {
 // which the chart refuses.
 func TestNotes(t *testing.T) {
 	t.Parallel()
-	paths, err := helms()
-	if err != nil {
-		t.Fatal(err)
-	}
-	needed := connections(t, render(t, paths["helm4"], umbrella, "{}"))
+	needed := connections(t, render(t, umbrella, ""))
 	for values, want := range map[string][]string{
 		"{}": {
 			"counts  http://rowlock-counts.default.svc:80", "counts, internal  http://rowlock-counts-internal.default.svc:8081",
 			fmt.Sprintf("Connections: at most %d of 400", needed), "helm test rowlock",
 		},
-		fmt.Sprintf("global: {database: {maxConnections: %d}}", needed): {"WARNING: that is more than 95 %"},
-		"global: {database: {pooler: transaction}}": {
-			"WARNING: iidy migrates through the pooler", "WARNING: behind a pooler payments' ledger needs a pool of its own",
-		},
-		"payments: {secretEnv: {FINGERPRINT_SECRET: {existingSecret: ''}}}": {
+		fmt.Sprintf("global: {database: {maxConnections: %d, pooler: transaction}}", needed) +
+			"\npayments: {secretEnv: {FINGERPRINT_SECRET: {existingSecret: ''}}}": {
+			"WARNING: that is more than 95 %", "WARNING: iidy migrates through the pooler",
+			"WARNING: behind a pooler payments' ledger needs a pool of its own",
 			"WARNING: payments runs without FINGERPRINT_SECRET",
 		},
 	} {
-		out, err := run(t, paths["helm4"], values, "install", release, umbrella, "--dry-run=client", "--values=-")
+		out, err := run(t, helm4, values, "install", release, umbrella, "--dry-run=client", "--values=-")
 		if err != nil {
 			t.Fatal(err)
 		}

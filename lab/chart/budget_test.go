@@ -90,43 +90,35 @@ func mostAlive(p pace) (most int) {
 // migrations and operators.
 func TestDefaultsFitTheDatabase(t *testing.T) {
 	t.Parallel()
-	eachHelm(t, func(t *testing.T, helm string) {
-		if got := connections(t, render(t, helm, umbrella, "{}")); got > 380 {
-			t.Errorf("by default the replicas may open %d connections, want at most 380 of 400", got)
-		}
-	})
+	if got := connections(t, render(t, umbrella, "")); got > 380 {
+		t.Errorf("by default the replicas may open %d connections, want at most 380 of 400", got)
+	}
 }
 
-// The chart counts as this test does: it renders at exactly that limit, and not below it.
+// The chart counts as this test does, and refuses one connection less. TestNotes renders with exactly as many.
 func TestTheBudgetIsExact(t *testing.T) {
 	t.Parallel()
-	eachHelm(t, func(t *testing.T, helm string) {
-		for _, values := range []string{
-			"",
-			`counts: {autoscaling: {maxReplicas: 12}, maxSurge: 25%}`,
-			`counts: {autoscaling: {maxReplicas: 9}, maxSurge: 34%}`,
-			`payments: {autoscaling: {enabled: false}, replicas: 3, database: {maxOpenConns: 5}}`,
-			`payments: {maxSurge: 10, shutdown: {timeoutSeconds: 60}}`,
-			`events: {workloads: {work: {autoscaling: {maxReplicas: 20}, database: {maxOpenConns: 9}}}}`,
-			`events: {workloads: {work: {enabled: false}}}`,
-			`iidy: {minReadySeconds: 0}`,
-			`iidy: {minReadySeconds: 5, autoscaling: {maxReplicas: 11}}`,
-			`pyggpot: {minReadySeconds: 32, autoscaling: {enabled: false}, replicas: 5, maxSurge: 2}`,
-			`pyggpot: {minReadySeconds: 33, autoscaling: {enabled: false}, replicas: 5, maxSurge: 2}`,
-			`counts: {autoscaling: {enabled: false}, replicas: 0}`,
-			"iidy: {enabled: false}\npyggpot: {enabled: false}",
-		} {
-			limit := "\nglobal: {database: {maxConnections: %d}}"
-			need := connections(t, render(t, helm, umbrella, values+fmt.Sprintf(limit, math.MaxInt32)))
-			if _, err := template(t, helm, umbrella, values+fmt.Sprintf(limit, need)); err != nil {
-				t.Errorf("%s needs %d connections, and is refused with them: %v", values, need, err)
-			}
-			_, err := template(t, helm, umbrella, values+fmt.Sprintf(limit, need-1))
-			want := fmt.Sprintf(
-				"the replicas may open %d connections, and global.database.maxConnections says that there are %d", need, need-1)
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s with one connection too few: %v, want %s", values, err, want)
-			}
-		}
-	})
+	for _, values := range []string{
+		`
+counts: {autoscaling: {maxReplicas: 12}, maxSurge: 25%}
+events: {workloads: {work: {autoscaling: {maxReplicas: 20}, database: {maxOpenConns: 9}}}}
+iidy: {minReadySeconds: 0}
+payments: {autoscaling: {enabled: false}, replicas: 3, database: {maxOpenConns: 5}}
+pyggpot: {minReadySeconds: 32, autoscaling: {enabled: false}, replicas: 5, maxSurge: 2}`,
+		`
+counts: {autoscaling: {maxReplicas: 9}, maxSurge: 34%}
+events: {workloads: {work: {enabled: false}}}
+iidy: {minReadySeconds: 5, autoscaling: {maxReplicas: 11}}
+payments: {maxSurge: 10, shutdown: {timeoutSeconds: 60}}
+pyggpot: {minReadySeconds: 33, autoscaling: {enabled: false}, replicas: 5, maxSurge: 2}`,
+		`
+counts: {autoscaling: {enabled: false}, replicas: 0}
+iidy: {enabled: false}
+pyggpot: {enabled: false}`,
+	} {
+		const limit = "\nglobal: {database: {maxConnections: %d}}"
+		need := connections(t, render(t, umbrella, values+fmt.Sprintf(limit, math.MaxInt32)))
+		wantRefused(t, umbrella, values+fmt.Sprintf(limit, need-1), fmt.Sprintf(
+			"the replicas may open %d connections, and global.database.maxConnections says that there are %d", need, need-1))
+	}
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,16 +21,18 @@ const (
 	release  = "rowlock"
 	// kubernetes is the version that the charts are rendered for, as Helm built as a Go tool knows none.
 	kubernetes = "1.34.0"
+
+	helm3 = "helm.sh/helm/v3/cmd/helm"
+	helm4 = "helm.sh/helm/v4/cmd/helm"
 )
 
-// helms builds Helm 3 and Helm 4 once, or finds them in Go's build cache.
+// helms builds Helm 3 and Helm 4 once, or finds them in Go's build cache, and returns their paths by those names.
 //
 //nolint:gochecknoglobals // it is a function, and what it keeps is the same for all tests
 var helms = sync.OnceValues(func() (map[string]string, error) {
 	paths := map[string]string{}
-	for _, major := range []string{"helm3", "helm4"} {
+	for _, tool := range []string{helm3, helm4} {
 		var stderr bytes.Buffer
-		tool := strings.Replace(major, "helm", "helm.sh/helm/v", 1) + "/cmd/helm"
 		cmd := exec.CommandContext(context.Background(), "go", "tool", "-n", tool)
 		cmd.Dir, cmd.Stderr = "../../tools/cluster", &stderr
 		cmd.Env = append(os.Environ(), "GOWORK=off")
@@ -36,32 +40,21 @@ var helms = sync.OnceValues(func() (map[string]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("build %s: %w: %s", tool, err, stderr.String())
 		}
-		paths[major] = strings.TrimSpace(string(out))
+		paths[tool] = strings.TrimSpace(string(out))
 	}
 	return paths, nil
 })
 
-// eachHelm runs a test with Helm 3 and Helm 4.
-func eachHelm(t *testing.T, test func(t *testing.T, helm string)) {
+// run runs a command of a Helm with a home of its own and no cluster. It does not collect garbage: it soon ends.
+func run(t *testing.T, helm, stdin string, args ...string) (stdout string, err error) {
 	t.Helper()
 	paths, err := helms()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for major, path := range paths {
-		t.Run(major, func(t *testing.T) {
-			t.Parallel()
-			test(t, path)
-		})
-	}
-}
-
-// run runs a helm command with a home of its own and no cluster.
-func run(t *testing.T, helm, stdin string, args ...string) (stdout string, err error) {
-	t.Helper()
 	home := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), helm, args...)
-	cmd.Env = []string{"PATH=/nowhere", "HOME=" + home, "KUBECONFIG=" + filepath.Join(home, "none")}
+	cmd := exec.CommandContext(t.Context(), paths[helm], args...)
+	cmd.Env = []string{"PATH=/nowhere", "HOME=" + home, "KUBECONFIG=" + filepath.Join(home, "none"), "GOGC=off"}
 	cmd.Stdin = strings.NewReader(stdin)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -71,18 +64,40 @@ func run(t *testing.T, helm, stdin string, args ...string) (stdout string, err e
 	return out.String(), nil
 }
 
-// template renders a chart with values in YAML.
-func template(t *testing.T, helm, chart, values string) (string, error) {
+// template renders a chart by a Helm, with values in YAML. The service's chart also gets what it requires.
+func template(t *testing.T, helm, chart, values string, args ...string) (manifests string, err error) {
 	t.Helper()
-	return run(t, helm, values, "template", release, chart, "--namespace=ns", "--kube-version="+kubernetes, "--values=-")
+	command := []string{"template", release, chart, "--namespace=ns", "--kube-version=" + kubernetes}
+	if chart == alone {
+		command = append(command, "--values=testdata/bare.yaml")
+	}
+	return run(t, helm, values, slices.Concat(command, []string{"--values=-"}, args)...)
 }
 
-// render renders a chart and decodes the manifests.
-func render(t *testing.T, helm, chart, values string) objects {
+// renderings keeps what render has returned.
+var renderings sync.Map //nolint:gochecknoglobals // the tests share them, and change none
+
+// blank matches the empty lines that Helm 4 leaves between objects, and Helm 3 does not.
+var blank = regexp.MustCompile(`(?m)^\s*\n`)
+
+// render renders a chart by Helm 3 and by Helm 4, which must agree, and returns the decoded manifests. Equal arguments
+// are rendered once.
+func render(t *testing.T, chart, values string, args ...string) objects {
 	t.Helper()
-	manifests, err := template(t, helm, chart, values)
+	once, _ := renderings.LoadOrStore(fmt.Sprint(chart, values, args), sync.OnceValues(func() (objects, error) {
+		three, err3 := template(t, helm3, chart, values, args...)
+		four, err4 := template(t, helm4, chart, values, args...)
+		if err := errors.Join(err3, err4); err != nil {
+			return nil, err
+		}
+		if blank.ReplaceAllString(three, "") != blank.ReplaceAllString(four, "") {
+			return nil, fmt.Errorf("Helm 3 renders\n%s\nHelm 4\n%s", three, four)
+		}
+		return decode(four)
+	}))
+	all, err := once.(func() (objects, error))() //nolint:forcetypeassert // nothing else is stored
 	if err != nil {
 		t.Fatalf("%s\n%v", values, err)
 	}
-	return decode(t, manifests)
+	return all
 }

@@ -35,16 +35,6 @@ const (
 	digest     = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 )
 
-// bare holds the values that the service chart requires.
-const bare = `
-image: {repository: counts}
-database: {existingSecret: db}
-`
-
-type list = []any
-
-type dict = map[string]any
-
 func scenarios() []scenario {
 	return slices.Concat(serviceScenarios(), umbrellaScenarios())
 }
@@ -84,22 +74,22 @@ priorityClassName: high
 `,
 		turns: []turn{
 			{"name", deployment, labelName, "tally"},
-			{"image.registry image.repository", deployment, container + "image", "ghcr.io/me/counts:v9@" + digest},
-			{"image.tag", deployment, container + "image", "ghcr.io/me/counts:v9@" + digest},
+			{"image.registry image.repository image.tag", deployment, container + "image", "ghcr.io/me/counts:v9@" + digest},
 			{"image.tag", deployment, "metadata.labels.app~kubernetes~io/version", "v9"},
 			{"image.tag", deployment, "spec.template.metadata.labels.app~kubernetes~io/version", "v9"},
 			{"image.pullPolicy", deployment, container + "imagePullPolicy", "Always"},
 			{"imagePullSecrets", deployment, pod + "imagePullSecrets", list{dict{"name": "pull"}}},
-			{"database.existingSecret", deployment, container + "env.0" + ref + ".name", "db"},
-			{"database.keys.host", deployment, container + "env.0", secretVar("PGHOST", "db", "h")},
+			{"database.existingSecret database.keys.host", deployment, container + "env.0", secretVar("PGHOST", "db", "h")},
 			{"database.keys.port", deployment, container + "env.1", secretVar("PGPORT", "db", "p")},
 			{"database.keys.name", deployment, container + "env.2", secretVar("PGDATABASE", "db", "db")},
 			{"database.keys.user", deployment, container + "env.3", secretVar("PGUSER", "db", "u")},
 			{"database.keys.password", deployment, container + "env.4", secretVar("PGPASSWORD", "db", "s")},
 			{"database.parameters", deployment, container + "env.5.value", url},
 			{"database.pooler", "ConfigMap/rowlock", "data.DB_POOLER", "transaction"},
-			{"migrations.existingSecret", deployment, container + "env.6", secretVar("MIGRATE_DATABASE_URL", "owner", "dsn")},
-			{"migrations.uriKey", deployment, container + "env.6", secretVar("MIGRATE_DATABASE_URL", "owner", "dsn")},
+			{
+				"migrations.existingSecret migrations.uriKey", deployment, container + "env.6",
+				secretVar("MIGRATE_DATABASE_URL", "owner", "dsn"),
+			},
 			{"database.maxOpenConns", deployment, container + "env.7", dict{"name": "DB_MAX_OPEN_CONNS", "value": "3"}},
 			{"secretEnv", deployment, container + "env.8" + ref, dict{"name": "tokens", "key": "t", "optional": true}},
 			{"extraEnv", deployment, container + "env.9", dict{"name": "EXTRA", "value": "$(PGHOST)"}},
@@ -191,7 +181,7 @@ internalService: {enabled: true}
 		},
 	}, {
 		name: "a network policy's own peers", chart: alone,
-		values: bare + "networkPolicy: {enabled: true}\nfullnameOverride: other",
+		values: "networkPolicy: {enabled: true}\nfullnameOverride: other",
 		turns: []turn{
 			{"fullnameOverride", "Deployment/other", "metadata.name", "other"},
 			{"networkPolicy.enabled", "NetworkPolicy/other", "spec.ingress.0.from", list{dict{"podSelector": dict{}}}},
@@ -235,7 +225,6 @@ global:
   database: {parameters: sslmode=disable, pooler: transaction, maxConnections: 1000}
   serviceMonitor: {enabled: true, labels: {release: prometheus}}
 prometheusRule: {enabled: true, labels: {r: s}}
-dashboards: {enabled: true, labels: {grafana_dashboard: yes please}, annotations: {grafana_folder: Rowlock}}
 test: {image: {repository: my/lab, tag: "3@` + digest + `"},
   extraEnv: [{name: OTEL_EXPORTER_OTLP_ENDPOINT, value: http://otel:4317}],
   nodeSelector: {disk: ssd}, tolerations: [{key: k, operator: Exists}], affinity: {podAffinity: {}}}
@@ -272,23 +261,21 @@ func secretVar(name, secret, key string) dict {
 // Each value changes what it is for, which differs by default.
 func TestKnobs(t *testing.T) {
 	t.Parallel()
-	eachHelm(t, func(t *testing.T, helm string) {
-		plain := map[string]objects{alone: render(t, helm, alone, bare), umbrella: render(t, helm, umbrella, "{}")}
-		for _, s := range scenarios() {
-			got := render(t, helm, s.chart, s.values)
-			for _, turn := range s.turns {
-				want := string(raw(t, turn.want))
-				if value := string(raw(t, at(got[turn.object].plain, turn.path))); value != want {
-					t.Errorf("%s: %s: %s has %s at %s, want %s", s.name, turn.knobs, turn.object, value, turn.path, want)
-				}
-				before := string(raw(t, at(plain[s.chart][turn.object].plain, turn.path)))
-				if before == want && !strings.HasSuffix(turn.knobs, "database.existingSecret") { // without one there is no default
-					t.Errorf("%s: %s: %s has %s at %s by default too: the test turns nothing", s.name, turn.knobs, turn.object, want,
-						turn.path)
-				}
+	plain := map[string]objects{alone: render(t, alone, ""), umbrella: render(t, umbrella, "")}
+	for _, s := range scenarios() {
+		got := render(t, s.chart, s.values)
+		for _, turn := range s.turns {
+			want := string(raw(t, turn.want))
+			if value := string(raw(t, at(got[turn.object].plain, turn.path))); value != want {
+				t.Errorf("%s: %s: %s has %s at %s, want %s", s.name, turn.knobs, turn.object, value, turn.path, want)
+			}
+			before := string(raw(t, at(plain[s.chart][turn.object].plain, turn.path)))
+			if before == want && !strings.HasSuffix(turn.knobs, "database.existingSecret") { // without one there is no default
+				t.Errorf("%s: %s: %s has %s at %s by default too: the test turns nothing", s.name, turn.knobs, turn.object, want,
+					turn.path)
 			}
 		}
-	})
+	}
 }
 
 // Every value is set by a test. What the umbrella's values say of a service are values of its chart, set there.

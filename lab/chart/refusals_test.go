@@ -8,158 +8,173 @@ import (
 	apps "k8s.io/api/apps/v1"
 )
 
-// uri ends the values of a service whose secret has a whole URI.
-const uri = `database: {keys: {uri: uri}}}`
+// wantRefused demands that a chart with these values is refused, with the sentence.
+func wantRefused(t *testing.T, chart, values, want string) {
+	t.Helper()
+	if _, err := template(t, helm4, chart, values); err == nil {
+		t.Errorf("%s is accepted", values)
+	} else if !strings.Contains(err.Error(), want) {
+		t.Errorf("%s is refused by %v, want %s", values, err, want)
+	}
+}
 
-// Wrong values are refused when the chart is rendered, with the name of the value.
-func TestWrongValuesAreRefused(t *testing.T) {
+// The schemas refuse wrong values with the name of the value, by either Helm. One rendering names all of them.
+func TestTheSchemaRefuses(t *testing.T) {
 	t.Parallel()
-	eachHelm(t, func(t *testing.T, helm string) {
-		for _, c := range [][2]string{
-			{`bogus: 1`, `at '/bogus': got number, want object`},
-			{`count: {replicas: 3}`, `at '/count': missing properties 'database', 'enabled', 'image'`},
-			{`counts: {replica: 3}`, `additional properties 'replica' not allowed`},
-			{`counts: {image: {tga: x}}`, `at '/image': additional properties 'tga' not allowed`},
-			{`counts: {replicas: three}`, `at '/replicas': got string, want integer`},
-			{`counts: {replicas: -1}`, `at '/replicas': minimum: got -1, want 0`},
-			{`counts: {maxSurge: 0}`, `at '/maxSurge': minimum: got 0, want 1`},
-			{`counts: {maxSurge: 1.5}`, `at '/maxSurge': got number, want integer or string`},
-			{`counts: {podDisruptionBudget: {maxUnavailable: 0%}}`, `at '/podDisruptionBudget/maxUnavailable': '0%' does not`},
-			{`counts: {database: {pooler: session}}`, `at '/database/pooler': value must be one of '', 'none', 'transaction'`},
-			{`counts: {database: {parameters: "?sslmode=require"}}`, `at '/database/parameters'`},
-			{`counts: {database: {password: secret}}`, `additional properties 'password' not allowed`},
-			{`counts: {database: {existingSecret: ""}}`, `counts.database.existingSecret is required`},
-			{`counts: {image: {repository: ""}}`, `counts.image.repository is required`},
-			{`counts: {migrations: {mode: job}}`, `at '/migrations/mode': value must be one of 'startup', 'none'`},
-			{`counts: {config: {log_level: debug}}`, `log_level`},
-			{`counts: {config: {SHUTDOWN_DELAY: 9s}}`, `counts.config.SHUTDOWN_DELAY: the chart sets SHUTDOWN_DELAY by a value`},
-			{`counts: {config: {DATABASE_URL: x}}`, `counts.config.DATABASE_URL: the chart sets DATABASE_URL`},
-			{`counts: {secretEnv: {X: {existingSecret: a}}}`, `at '/secretEnv/X': missing property 'key'`},
-			{`counts: {autoscaling: {minReplicas: 7}}`, `counts: autoscaling.minReplicas (7) is more than`},
-			{`counts: {resources: {requests: {cpu: null}}}`, `resources.requests.cpu must be set`},
-			{`counts: {autoscaling: {behavior: {scaleUpp: {}}}}`, `additional properties 'scaleUpp' not allowed`},
-			{`counts: {workloads: {serve: {args: []}}}`, `additional properties 'args' not allowed`},
-			{`counts: {shutdown: {preStopSeconds: 0}}`, `at '/shutdown/preStopSeconds': minimum: got 0, want 1`},
-			{`counts: {service: {type: ExternalName}}`, `at '/service/type'`},
-			{`global: {database: {maxConnection: 1}}`, `additional properties 'maxConnection' not allowed`},
-			{`global: {database: {pooler: ""}}`, `at '/global/database/pooler': value must be one of 'none', 'transaction'`},
-			{`global: {image: {tag: 1234567}}`, `at '/global/image/tag': got number, want string`},
-			{`payments: {database: {maxOpenConns: 0}}`, `at '/database/maxOpenConns': minimum: got 0, want 1`},
-			{`payments: {config: {FINGERPRINT_SECRET: x}}`, `payments.config.FINGERPRINT_SECRET: config ends in`},
-			{`payments: {config: {PGPASSWORD: x}}`, `payments.config.PGPASSWORD: the chart sets PGPASSWORD by a value`},
-			{`counts: {extraEnv: [{name: DB_MAX_OPEN_CONNS}]}`, `counts.extraEnv: the chart sets DB_MAX_OPEN_CONNS by a value`},
-			{`counts: {extraEnv: [{name: DATABASE_URL}]}`, `counts.extraEnv: the chart sets DATABASE_URL by a value`},
-			{`iidy: {secretEnv: {DATABASE_URL: {key: b}}}`, `at '/secretEnv/DATABASE_URL': missing property 'existingSecret'`},
-			{`iidy: {shutdown: {timeoutSeconds: 10}}`, `iidy.shutdown.timeoutSeconds is 10: no replica starts`},
-			{`iidy: {config: {REQUEST_TIMEOUT: 20s}}`, `and REQUEST_TIMEOUT is 20 s`},
-			{`iidy: {config: {REQUEST_TIMEOUT: 1m}}`, `and REQUEST_TIMEOUT is 60 s`},
-			{`iidy: {minReadySeconds: soon}`, `at '/minReadySeconds': 'soon' does not match`},
-			{`iidy: {image: {tag: "a b"}}`, `at '/image/tag': 'a b' does not match`},
-			{`global: {image: {tag: "1@sha256:12"}}`, `at '/global/image/tag': '1@sha256:12' does not match`},
-
-			{`counts: {maxSurge: null}`, `missing property 'maxSurge'`},
-			{`counts: {minReadySeconds: null}`, `missing property 'minReadySeconds'`},
-			{`counts: {workloads: null}`, `missing property 'workloads'`},
-			{`counts: {networkPolicy: {databasePorts: null}}`, `at '/networkPolicy': missing property 'databasePorts'`},
-			{`counts: {shutdown: {delaySeconds: null}}`, `at '/shutdown': missing property 'delaySeconds'`},
-			{`counts: {autoscaling: {maxReplicas: null}}`, `at '/autoscaling': missing property 'maxReplicas'`},
-			{`counts: {serviceMonitor: {interval: null}}`, `at '/serviceMonitor': missing property 'interval'`},
-			{`counts: {database: null}`, `missing property 'database'`},
-			{`global: null`, `missing property 'global'`},
-			{`test: {image: {repository: null}}`, `at '/test/image': missing property 'repository'`},
-
-			{`counts: {secretEnv: {PGHOST: {existingSecret: a, key: b}}}`, `counts.secretEnv.PGHOST: the chart sets PGHOST by`},
-			{`counts: {extraEnv: [{name: PGDATABASE}]}`, `counts.extraEnv: the chart sets PGDATABASE by`},
-			{`counts: {config: {PGPORT: 5432}}`, `counts.config.PGPORT: the chart sets PGPORT by`},
-			{`counts: {extraEnv: [{name: DATABASE_URI}], ` + uri, `counts.extraEnv: the chart sets DATABASE_URI by`},
-			{`counts: {config: {PGPASSWORD: x}, ` + uri, `counts.config.PGPASSWORD: config ends in`},
-			{`counts: {config: {MY_PASSWORD: x}}`, `counts.config.MY_PASSWORD: config ends in`},
-			{`counts: {config: {OTEL_EXPORTER_OTLP_HEADERS: x}}`, `counts.config.OTEL_EXPORTER_OTLP_HEADERS: config ends in`},
-			{`counts: {config: {OTEL_EXPORTER_OTLP_TRACES_HEADERS: x}}`, `OTLP_TRACES_HEADERS: config ends in`},
-			{`counts: {config: {FINGERPRINT_SECRET: x}}`, `counts.config.FINGERPRINT_SECRET: config ends in`},
-			{`counts: {config: {FINGERPRINT_SECRET_PREVIOUS: x}}`, `counts.config.FINGERPRINT_SECRET_PREVIOUS: config ends in`},
-			{`counts: {config: {PROCESSOR_DATABASE_URL: x}}`, `counts.config.PROCESSOR_DATABASE_URL: config ends in`},
-			{`counts: {extraEnv: [{name: A}, {name: B}, {name: A}]}`, `counts.extraEnv: A is set twice`},
-			{`counts: {extraEnv: [{name: A}], config: {A: 1}}`, `counts.extraEnv: A is set twice`},
-			{`counts: {extraEnv: [{value: a}]}`, `at '/extraEnv/0': missing property 'name'`},
-			{`payments: {extraEnv: [{name: FINGERPRINT_SECRET}]}`, `payments.extraEnv: FINGERPRINT_SECRET is set twice`},
-			{`iidy: {extraEnv: [{name: REQUEST_TIMEOUT, value: 60s}]}`, `and REQUEST_TIMEOUT is 60 s`},
-
-			{`counts: {config: {C: 12345678901234567890}}`, `counts.config.C: write so large a number in quotes`},
-			{`counts: {config: {C: -12345678901234567890}}`, `counts.config.C: write so large a number in quotes`},
-			{`counts: {maxSurge: 1000000}`, `at '/maxSurge': maximum: got`},
-			{`counts: {replicas: 1000000}`, `at '/replicas': maximum: got`},
-			{`counts: {serviceMonitor: {enabled: yes sir}}`, `at '/serviceMonitor/enabled': value must be one of`},
-			{`payments: {database: {maxOpenConns: 2}}`, `payments.database.maxOpenConns is 2, and the second pool is`},
-
-			{`iidy: {secretEnv: {DATABASE_URL: {existingSecret: a, key: b}}}`, `iidy.secretEnv.DATABASE_URL: the chart sets`},
-		} {
-			values, want := c[0], c[1]
-			_, err := template(t, helm, umbrella, values)
-			if err == nil {
-				t.Errorf("%s is accepted", values)
-			} else if !strings.Contains(err.Error(), want) {
-				t.Errorf("%s is refused by %v, want %s", values, err, want)
+	for _, wrong := range [][][2]string{
+		{
+			{`bogus=1`, `at '/bogus': got number, want object`},
+			{`count.replicas=3`, `at '/count': missing properties 'database', 'enabled', 'image'`},
+			{`counts.replica=3`, `additional properties 'replica' not allowed`},
+			{`counts.image.tga="x"`, `at '/image': additional properties 'tga' not allowed`},
+			{`counts.replicas="three"`, `at '/replicas': got string, want integer`},
+			{`events.replicas=-1`, `at '/replicas': minimum: got -1, want 0`},
+			{`iidy.replicas=1000000`, `at '/replicas': maximum: got`},
+			{`counts.maxSurge=0`, `at '/maxSurge': minimum: got 0, want 1`},
+			{`events.maxSurge=1.5`, `at '/maxSurge': got number, want integer or string`},
+			{`iidy.maxSurge=1000000`, `at '/maxSurge': maximum: got`},
+			{`payments.maxSurge=null`, `missing property 'maxSurge'`},
+			{`counts.podDisruptionBudget.maxUnavailable="0%"`, `at '/podDisruptionBudget/maxUnavailable': '0%' does not`},
+			{`counts.database.pooler="session"`, `at '/database/pooler': value must be one of '', 'none', 'transaction'`},
+			{`counts.database.parameters="?sslmode=require"`, `at '/database/parameters'`},
+			{`counts.database.password="secret"`, `additional properties 'password' not allowed`},
+			{`counts.database.maxOpenConns=0`, `at '/database/maxOpenConns': minimum: got 0, want 1`},
+			{`counts.migrations.mode="job"`, `at '/migrations/mode': value must be one of 'startup', 'none'`},
+			{`counts.config.log_level="debug"`, `'log_level' does not match`},
+			{`counts.secretEnv.X.existingSecret="a"`, `at '/secretEnv/X': missing property 'key'`},
+			{`counts.secretEnv.Y.key="b"`, `at '/secretEnv/Y': missing property 'existingSecret'`},
+			{`counts.extraEnv=[{"value": "a"}]`, `at '/extraEnv/0': missing property 'name'`},
+			{`counts.autoscaling.behavior.scaleUpp={}`, `additional properties 'scaleUpp' not allowed`},
+			{`counts.workloads.serve.args=[]`, `additional properties 'args' not allowed`},
+			{`counts.shutdown.preStopSeconds=0`, `at '/shutdown/preStopSeconds': minimum: got 0, want 1`},
+			{`counts.service.type="ExternalName"`, `at '/service/type'`},
+			{`counts.serviceMonitor.enabled="yes sir"`, `at '/serviceMonitor/enabled': value must be one of`},
+			{`counts.networkPolicy.databasePorts=null`, `at '/networkPolicy': missing property 'databasePorts'`},
+			{`iidy.minReadySeconds="soon"`, `at '/minReadySeconds': 'soon' does not match`},
+			{`iidy.image.tag="a b"`, `at '/image/tag': 'a b' does not match`},
+			{`payments.image.tag="1@sha256:12"`, `at '/image/tag': '1@sha256:12' does not match`},
+			{`global.image.tag=1234567`, `at '/global/image/tag': got number, want string`},
+			{`global.database.maxConnection=1`, `additional properties 'maxConnection' not allowed`},
+			{`global.database.pooler=""`, `at '/global/database/pooler': value must be one of 'none', 'transaction'`},
+			{`test.image.repository=null`, `at '/test/image': missing property 'repository'`},
+		},
+		{{`global=null`, `missing property 'global'`}, {`counts.database=null`, `at '/counts': missing property 'database'`}},
+	} {
+		var args []string
+		for _, value := range wrong {
+			args = append(args, "--set-json="+value[0])
+		}
+		for _, helm := range []string{helm3, helm4} {
+			_, err := template(t, helm, umbrella, "", args...)
+			for _, value := range wrong {
+				if err == nil || !strings.Contains(err.Error(), value[1]) {
+					t.Errorf("%s: %s is not refused by %s, but %v", helm, value[0], value[1], err)
+				}
 			}
 		}
-	})
+	}
+}
+
+// What no schema can say is refused by the templates, with the name of the value.
+func TestTheTemplatesRefuse(t *testing.T) {
+	t.Parallel()
+	const uri, secret = `database: {keys: {uri: uri}}`, `{existingSecret: a, key: b}`
+	wantRefused(t, umbrella, `counts: {config: {PGPORT: 5432}}`, `counts.config.PGPORT: the chart sets PGPORT by`)
+	for _, c := range [][2]string{
+		{`database: {existingSecret: ""}`, `service.database.existingSecret is required`},
+		{`database: {maxOpenConns: 2, secondPool: {enabled: true}}`, `service.database.maxOpenConns is 2, and the second`},
+		{`image: {repository: ""}`, `service.image.repository is required`},
+		{`autoscaling: {minReplicas: 7}`, `service: autoscaling.minReplicas (7) is more than`},
+		{`resources: {requests: {cpu: null}}`, `resources.requests.cpu must be set`},
+
+		{`config: {SHUTDOWN_DELAY: 9s}`, `service.config.SHUTDOWN_DELAY: the chart sets SHUTDOWN_DELAY by a value`},
+		{`config: {DATABASE_URL: x}`, `service.config.DATABASE_URL: the chart sets DATABASE_URL`},
+		{`config: {PGPASSWORD: x}`, `service.config.PGPASSWORD: the chart sets PGPASSWORD by a value`},
+		{`secretEnv: {PGHOST: ` + secret + `}`, `service.secretEnv.PGHOST: the chart sets PGHOST by`},
+		{`secretEnv: {DATABASE_URL: ` + secret + `}`, `service.secretEnv.DATABASE_URL: the chart sets`},
+		{`extraEnv: [{name: DB_MAX_OPEN_CONNS}]`, `service.extraEnv: the chart sets DB_MAX_OPEN_CONNS by a value`},
+		{`extraEnv: [{name: PGDATABASE}]`, `service.extraEnv: the chart sets PGDATABASE by`},
+		{"extraEnv: [{name: DATABASE_URI}]\n" + uri, `service.extraEnv: the chart sets DATABASE_URI by`},
+
+		{"config: {PGPASSWORD: x}\n" + uri, `service.config.PGPASSWORD: config ends in`},
+		{`config: {OTEL_EXPORTER_OTLP_HEADERS: x}`, `service.config.OTEL_EXPORTER_OTLP_HEADERS: config ends in`},
+		{`config: {OTEL_EXPORTER_OTLP_TRACES_HEADERS: x}`, `OTLP_TRACES_HEADERS: config ends in`},
+		{`config: {FINGERPRINT_SECRET: x}`, `service.config.FINGERPRINT_SECRET: config ends in`},
+		{`config: {FINGERPRINT_SECRET_PREVIOUS: x}`, `service.config.FINGERPRINT_SECRET_PREVIOUS: config ends in`},
+		{`config: {PROCESSOR_DATABASE_URL: x}`, `service.config.PROCESSOR_DATABASE_URL: config ends in`},
+		{"config: {TOKEN: x}\nsecretEnv: {TOKEN: " + secret + `}`, `service.config.TOKEN: config ends in`},
+
+		{`extraEnv: [{name: A}, {name: B}, {name: A}]`, `service.extraEnv: A is set twice`},
+		{"extraEnv: [{name: A}]\nconfig: {A: 1}", `service.extraEnv: A is set twice`},
+		{"extraEnv: [{name: A}]\nsecretEnv: {A: " + secret + `}`, `service.extraEnv: A is set twice`},
+
+		{`shutdown: {timeoutSeconds: 10}`, `service.shutdown.timeoutSeconds is 10: no replica starts`},
+		{`config: {REQUEST_TIMEOUT: 20s}`, `and REQUEST_TIMEOUT is 20 s`},
+		{`config: {REQUEST_TIMEOUT: 1m}`, `and REQUEST_TIMEOUT is 60 s`},
+		{`extraEnv: [{name: REQUEST_TIMEOUT, value: 60s}]`, `and REQUEST_TIMEOUT is 60 s`},
+
+		{`config: {C: 12345678901234567890}`, `service.config.C: write so large a number in quotes`},
+		{`config: {C: -12345678901234567890}`, `service.config.C: write so large a number in quotes`},
+	} {
+		wantRefused(t, alone, c[0], c[1])
+	}
 }
 
 // Unusual values that are right are accepted.
 func TestUnusualValuesAreAccepted(t *testing.T) {
 	t.Parallel()
-	eachHelm(t, func(t *testing.T, helm string) {
-		for _, values := range []string{
-			`iidy: {config: {DB_LOCK_TIMEOUT: 1s, DB_STATEMENT_TIMEOUT: 2s, REQUEST_TIMEOUT: 3s},
-  shutdown: {timeoutSeconds: 4}}`,
-			`iidy: {config: null}`,
-			`iidy: {config: {A: 1}, secretEnv: null, extraEnv: null}`,
-			`iidy: {config: {REQUEST_TIMEOUT: 1m30s}}`, // the service judges these two
-			`iidy: {config: {REQUEST_TIMEOUT: 5}}`,
-			`counts: {extraEnv: [{name: LOG_LEVEL, value: debug}]}`,
-			// A URI without a role: the chart sets neither of these then.
-			`counts: {extraEnv: [{name: PGUSER, value: me}], secretEnv: {PGPASSWORD: {existingSecret: a, key: b}}, ` + uri,
-			`counts: {config: {PGUSER: me}, ` + uri,
-			`payments: {extraEnv: [{name: PROCESSOR_DATABASE_URL, value: x}]}`, // whose secretEnv is off
-			`iidy: {config: {DB_LOCK_TIMEOUT: 1s, DB_STATEMENT_TIMEOUT: 2s}, extraEnv: [{name: REQUEST_TIMEOUT, value: 3s}],
-  shutdown: {timeoutSeconds: 4}}`,
-			`iidy: {secretEnv: {REQUEST_TIMEOUT: {existingSecret: a, key: b}}, shutdown: {timeoutSeconds: 4}}`,
-			`iidy: {extraEnv: [{name: REQUEST_TIMEOUT, valueFrom: {}}], shutdown: {timeoutSeconds: 4}}`,
-			`counts: {config: {OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector:4317",
-  OTEL_EXPORTER_OTLP_PROTOCOL: grpc, OTEL_SERVICE_NAME: c}}`,
-			`counts: {config: {C: 9007199254740992}}`,
-			`counts: {config: {C: "12345678901234567890"}}`,
-		} {
-			if _, err := template(t, helm, umbrella, values); err != nil {
-				t.Errorf("%s is refused: %v", values, err)
-			}
-		}
-	})
+	for _, values := range []string{
+		`
+counts: {config: {DB_LOCK_TIMEOUT: 1s, DB_STATEMENT_TIMEOUT: 2s, REQUEST_TIMEOUT: 3s}, shutdown: {timeoutSeconds: 4}}
+events: {config: null}
+iidy: {config: {REQUEST_TIMEOUT: 1m30s}} # the service judges these two
+pyggpot: {config: {REQUEST_TIMEOUT: 5}}
+payments: {extraEnv: [{name: PROCESSOR_DATABASE_URL, value: x}]} # whose secretEnv is off
+`, `
+counts: {config: {A: 1}, secretEnv: null, extraEnv: null}
+events: {extraEnv: [{name: REQUEST_TIMEOUT, value: 3s}], shutdown: {timeoutSeconds: 4}}
+iidy: {secretEnv: {REQUEST_TIMEOUT: {existingSecret: a, key: b}}, shutdown: {timeoutSeconds: 4}}
+pyggpot: {extraEnv: [{name: REQUEST_TIMEOUT, valueFrom: {}}], shutdown: {timeoutSeconds: 4}}
+`, `
+# A URI without a role: the chart sets neither PGUSER nor PGPASSWORD then.
+counts: {config: {PGUSER: me}, database: {keys: {uri: uri}}}
+events: {extraEnv: [{name: PGUSER, value: me}], secretEnv: {PGPASSWORD: {existingSecret: a, key: b}},
+  database: {keys: {uri: uri}}}
+iidy: {config: {OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector:4317", OTEL_EXPORTER_OTLP_PROTOCOL: grpc,
+  OTEL_SERVICE_NAME: c}}
+pyggpot: {config: {C: 9007199254740992, D: "12345678901234567890"}, extraEnv: [{name: LOG_LEVEL, value: debug}]}
+`,
+	} {
+		render(t, umbrella, values)
+	}
 }
 
 // A release's name may have 53 characters. The services' names follow it, and are neither cut off nor equal.
 func TestLongReleaseNames(t *testing.T) {
 	t.Parallel()
-	eachHelm(t, func(t *testing.T, helm string) {
-		for _, n := range []int{43, 44, 47, 53} {
-			name := strings.Repeat("r", n-4) + "-end"
-			manifests, err := run(t, helm, everything, "template", name, umbrella, "--kube-version="+kubernetes, "--values=-")
-			if err != nil {
-				t.Fatalf("%d characters: %v", n, err)
+	const everything = "counts: {networkPolicy: {enabled: true}}\nglobal: {serviceMonitor: {enabled: true}}"
+	for _, n := range []int{44, 47, 53} {
+		name := strings.Repeat("r", n-4) + "-end"
+		manifests, err := run(t, helm4, everything, "template", name, umbrella, "--kube-version="+kubernetes, "--values=-")
+		if err != nil {
+			t.Fatalf("%d characters: %v", n, err)
+		}
+		all, err := decode(manifests) // an error when two objects have one name
+		if err != nil {
+			t.Fatalf("%d characters: %v", n, err)
+		}
+		var deployments []string
+		for id, o := range all {
+			if _, object, _ := strings.Cut(id, "/"); len(object) > 63 {
+				t.Errorf("%d characters: %s is too long", n, id)
 			}
-			var deployments []string
-			for id, o := range decode(t, manifests) { // which reports duplicates
-				kind, object, _ := strings.Cut(id, "/")
-				if kind != "ConfigMap" && len(object) > 63 {
-					t.Errorf("%d characters: %s is too long", n, id)
-				}
-				if _, ok := o.typed.(*apps.Deployment); ok {
-					deployments = append(deployments, "rowlock"+object[strings.LastIndex(strings.TrimSuffix(object, "-work"), "-"):])
-				}
-			}
-			if slices.Sort(deployments); !slices.Equal(deployments, workloads()) {
-				t.Errorf("%d characters: the Deployments end in %v", n, deployments)
+			if d, ok := o.typed.(*apps.Deployment); ok {
+				end := strings.LastIndex(strings.TrimSuffix(d.Name, "-work"), "-")
+				deployments = append(deployments, "rowlock"+d.Name[end:])
 			}
 		}
-	})
+		if slices.Sort(deployments); !slices.Equal(deployments, workloads()) {
+			t.Errorf("%d characters: the Deployments end in %v", n, deployments)
+		}
+	}
 }

@@ -26,14 +26,10 @@ func TestReleasesSpeakForThemselves(t *testing.T) {
 		}
 		t.Skip(err)
 	}
-	paths, err := helms()
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
 	var files []string
 	for i, name := range [][2]string{{"shop", "blue"}, {"shop", "green"}, {"other", "blue"}} {
-		manifests, err := run(t, paths["helm4"], signals, "template", name[1], umbrella, "--namespace="+name[0],
+		manifests, err := run(t, helm4, signals, "template", name[1], umbrella, "--namespace="+name[0],
 			"--kube-version="+kubernetes, "--values=-", "--show-only=templates/prometheusrule.yaml")
 		if err != nil {
 			t.Fatal(err)
