@@ -2,7 +2,6 @@ package prove
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 
 	"github.com/anishathalye/porcupine"
@@ -65,7 +64,7 @@ func (w *counts) step(ctx context.Context, client int, random *rand.Rand) {
 		return
 	}
 	seed := random.Uint64()
-	together(crowd, client, func(client int) { w.one(ctx, client, newRandom(seed, uint64(client))) })
+	together(crowd, client, func(client int) { w.one(ctx, client, newRandom(seed, client)) })
 }
 
 // one changes or reads a random counter.
@@ -100,10 +99,7 @@ func (w *counts) change(ctx context.Context, client int, key *key, delta int64) 
 
 // probe reads a counter, which need not be there.
 func (w *counts) probe(ctx context.Context) error {
-	_, err := w.api.Get(ctx, w.first())
-	if errors.Is(err, api.ErrNotFound) {
-		return nil
-	}
+	_, err := w.api.GetMany(ctx, w.first())
 	return err
 }
 

@@ -2,7 +2,6 @@ package prove
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/fault"
@@ -41,17 +40,10 @@ func did(a fault.Action, least int) effect { return effect{string(a), least} }
 
 // seen returns how often an effect was seen.
 func (r *ServiceResult) seen(name string) int {
-	switch name {
-	case load:
-		return r.OK
-	case outcomeUnknown:
-		return r.Unknown
-	case notApplied:
-		return r.NotApplied
-	case notInTime:
-		return r.NotApplied + r.Unknown
+	outcomes := map[string]int{
+		load: r.OK, outcomeUnknown: r.Unknown, notApplied: r.NotApplied, notInTime: r.NotApplied + r.Unknown,
 	}
-	return r.Done[fault.Action(name)] + r.Signs[name]
+	return outcomes[name] + r.Done[fault.Action(name)] + r.Signs[name]
 }
 
 // judgeEffects checks that there was load and that the window's fault had its effects.
@@ -82,13 +74,12 @@ const (
 // judge checks what every service promises in such a window. flips is how often a
 // replica became unready by itself.
 func (w Window) judge(r ServiceResult, flips int) []Check {
-	outages := 0 // one that was killed may be asked before it is gone
-	for a, n := range r.Done {
-		if slices.Contains([]fault.Action{
-			fault.RestartDB, fault.RestartPool, fault.BlackHole, fault.Exhaust, fault.Stop, fault.Kill,
-		}, a) {
-			outages += n
-		}
+	outages := 0
+	for _, a := range []fault.Action{
+		fault.RestartDB, fault.RestartPool, fault.BlackHole, fault.Exhaust, fault.Stop,
+		fault.Kill, // one that was killed may be asked before it is gone
+	} {
+		outages += r.Done[a]
 	}
 	checks := []Check{
 		check("no hang", w.Name == windowStop || r.Slowest < hang, "slowest %s", round(r.Slowest)),

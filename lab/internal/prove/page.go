@@ -17,12 +17,9 @@ var pageText string
 func (r *Report) WritePage(out io.Writer) error {
 	tmpl := template.Must(template.New("page").Funcs(template.FuncMap{
 		"seconds": func(d time.Duration) string { return round(d).String() },
-		"picture": func(path string) string {
+		"picture": func(path string) (string, error) {
 			text, err := os.ReadFile(path)
-			if err != nil {
-				return err.Error()
-			}
-			return string(text)
+			return string(text), err
 		},
 	}).Parse(pageText))
 	if err := tmpl.Execute(out, r); err != nil {

@@ -167,7 +167,7 @@ func (p *prover) load(ctx context.Context, parts []*subject) (stop func()) {
 	var wg sync.WaitGroup
 	for i, s := range parts {
 		for client := range p.Clients {
-			random := newRandom(p.Seed, uint64(p.windows), uint64(i), uint64(client))
+			random := newRandom(p.Seed, p.windows, i, client)
 			wg.Go(func() {
 				for ctx.Err() == nil {
 					s.clients.step(whole, client, random)

@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -190,11 +191,7 @@ func Schedule(seed uint64, l time.Duration, names []string) ([]Window, error) {
 
 // window returns one window, which has a random source of its own.
 func (s shape) window(seed uint64, l time.Duration, dose int) Window {
-	var name uint64
-	for _, b := range []byte(s.name) {
-		name = name*257 + uint64(b)
-	}
-	events := s.events(newRandom(seed, name, uint64(dose)), l, dose)
+	events := s.events(newRandom(seed, s.name, dose), l, dose)
 	slices.SortStableFunc(events, func(a, b fault.Event) int { return int(a.At - b.At) })
 	return Window{Name: s.name, For: l, Events: events, Dose: dose, shape: s}
 }
@@ -205,24 +202,16 @@ func (w Window) doubled(seed uint64) Window { return w.shape.window(seed, w.For,
 // NeedsOwner reports whether only the owner of the PostgreSQL server can inject the fault.
 func (w Window) NeedsOwner() bool { return w.shape.owner }
 
-// newRandom returns a random source that is the same for the same numbers.
-func newRandom(seed uint64, more ...uint64) *rand.Rand {
-	var other uint64
-	for _, n := range more {
-		other = other*1_000_003 + n
-	}
-	return rand.New(rand.NewPCG(seed, other))
+// newRandom returns a random source that is the same for the same words.
+func newRandom(words ...any) *rand.Rand {
+	return rand.New(rand.NewChaCha8(sha256.Sum256(fmt.Appendln(nil, words...))))
 }
 
 // String returns the window's schedule in one line.
 func (w Window) String() string {
 	const most = 6
-	parts := []string{fmt.Sprintf("%-10s", w.Name)}
-	for _, e := range w.Events[:min(most, len(w.Events))] {
-		parts = append(parts, e.String()+";")
-	}
 	if more := len(w.Events) - most; more > 0 {
-		parts = append(parts, fmt.Sprintf("... %d more", more))
+		return fmt.Sprintf("%-10s %v and %d more", w.Name, w.Events[:most], more)
 	}
-	return strings.Join(parts, " ")
+	return fmt.Sprintf("%-10s %v", w.Name, w.Events)
 }
