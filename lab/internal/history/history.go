@@ -20,14 +20,6 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
-// The outcomes of an operation, of package workload.
-const (
-	OK         = services.OK
-	Refused    = services.Refused
-	NotApplied = services.NotApplied
-	Unknown    = services.Unknown
-)
-
 // Op records one operation of one client.
 type Op struct {
 	Client int

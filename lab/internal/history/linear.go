@@ -11,6 +11,8 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
 // The checker's time grows exponentially with the operations of unknown outcome, so
@@ -111,10 +113,10 @@ func operations(ops []Op) []porcupine.Operation {
 	rows := map[int]int{} // of the picture, by client
 	for i, op := range ops {
 		client, end := op.Client, op.Return
-		if op.Outcome == NotApplied {
+		if op.Outcome == services.NotApplied {
 			continue
 		}
-		if op.Outcome == Unknown {
+		if op.Outcome == services.Unknown {
 			client, end = math.MinInt+i, Never
 		}
 		if _, known := rows[client]; !known {

@@ -32,11 +32,11 @@ var _ = register(services.Counts, kind{
 // for a read; the output is the counter's value. Both are int64.
 func countModel() porcupine.Model {
 	return history.NewModel(int64(0), func(value, delta int64, op history.Op) []int64 {
-		if op.Outcome == history.Refused {
+		if op.Outcome == services.Refused {
 			return []int64{value}
 		}
 		value += delta
-		return history.When(op.Outcome == history.Unknown || op.Output == value, value)
+		return history.When(op.Outcome == services.Unknown || op.Output == value, value)
 	})
 }
 

@@ -131,11 +131,11 @@ func (w *events) settle(ctx context.Context) error {
 	w.mu.Unlock()
 	for deadline := time.Now().Add(settleTimeout); len(ids) > 0; {
 		op := w.get(ctx, settling, ids[0])
-		if e, _ := op.Output.(api.Event); op.Outcome == history.OK && !e.Pending() {
+		if e, _ := op.Output.(api.Event); op.Outcome == services.OK && !e.Pending() {
 			ids = ids[1:]
 			continue
 		}
-		if op.Outcome == history.Refused || time.Now().After(deadline) {
+		if op.Outcome == services.Refused || time.Now().After(deadline) {
 			return fmt.Errorf("event %d is answered %s and has no value", ids[0], op.Outcome)
 		}
 		fault.Wait(ctx, 50*time.Millisecond)

@@ -199,10 +199,10 @@ func (w *iidy) check(ctx context.Context, f *findings) {
 		if out.claim != "" {
 			ends[out.claim] = out.until
 		}
-		if len(in.items) > 1 && op.Outcome == history.OK {
+		if len(in.items) > 1 && op.Outcome == services.OK {
 			batches++
 		}
-		if end, known := ends[in.claim]; known && op.Outcome == history.OK && op.Call > end {
+		if end, known := ends[in.claim]; known && op.Outcome == services.OK && op.Call > end {
 			late++
 		}
 	}

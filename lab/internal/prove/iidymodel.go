@@ -7,6 +7,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/rowlock/rowlock/lab/internal/history"
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
 // itemVerb says what is done to the items of a list.
@@ -65,11 +66,11 @@ func itemModel() porcupine.Model { return history.NewModel(item{attempts: absent
 func (s item) after(in itemInput, op history.Op) (after []item) {
 	out, _ := op.Output.(itemOutput)
 	switch op.Outcome {
-	case history.Refused:
+	case services.Refused:
 		return []item{s}
-	case history.Unknown:
+	case services.Unknown:
 		out, op.Return = itemOutput{}, history.Never // it may take effect at any time
-	case history.OK, history.NotApplied:
+	case services.OK, services.NotApplied:
 	}
 	there := s.attempts != absent
 	// allow adds a state that follows an answer of n.

@@ -88,7 +88,7 @@ func (k *keys) do(client int, one *key, input any, call func() (any, error)) ser
 func (k *keys) note(one *key, outcome services.Outcome) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if outcome == history.Unknown {
+	if outcome == services.Unknown {
 		one.unknown++
 	}
 }
@@ -109,7 +109,7 @@ func (k *keys) each(read func(*key) services.Outcome) error {
 		if !one.created {
 			continue
 		}
-		if outcome := read(one); outcome != history.OK {
+		if outcome := read(one); outcome != services.OK {
 			return fmt.Errorf("the last read of %s is answered %s", one.name, outcome)
 		}
 	}

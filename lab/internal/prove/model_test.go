@@ -15,10 +15,10 @@ type ops = []history.Op
 
 // Short names of the outcomes.
 const (
-	done    = history.OK
-	refused = history.Refused
-	lost    = history.Unknown
-	undone  = history.NotApplied
+	done    = services.OK
+	refused = services.Refused
+	lost    = services.Unknown
+	undone  = services.NotApplied
 )
 
 // op is a shorthand: times are in milliseconds.

@@ -63,21 +63,21 @@ func paymentModel() porcupine.Model {
 		isOver := s.to != history.Never && op.Call > s.to+keyLife+history.ClockSlack
 		free := !s.paid || mayBeOver
 		switch op.Outcome {
-		case history.OK:
+		case services.OK:
 			out, _ := op.Output.(paymentOutput)
 			if !out.replayed {
 				return history.When(free, payment{true, amount, out.id, op.Call, op.Return})
 			}
 			same := amount == s.amount && (s.id == "" || s.id == out.id)
 			return history.When(s.paid && !isOver && same, payment{true, s.amount, out.id, s.from, min(s.to, op.Return)})
-		case history.Unknown:
+		case services.Unknown:
 			// One that changed nothing is placed after all others, where it has no effect.
 			if free {
 				s = payment{true, amount, "", op.Call, history.Never}
 			}
-		case history.Refused:
+		case services.Refused:
 			return history.When(free || amount != s.amount, s)
-		case history.NotApplied:
+		case services.NotApplied:
 		}
 		return history.When(true, s)
 	})
@@ -156,7 +156,7 @@ func (w *payments) pay(ctx context.Context, client int, key string, amount int64
 		return paymentOutput{p.ID, replayed}, err
 	})
 	if op.Code == string(api.ErrProcessorError) || op.Code == string(api.ErrProcessorTimeout) {
-		op.Outcome = history.NotApplied // the payment; the charge is the ledger's
+		op.Outcome = services.NotApplied // the payment; the charge is the ledger's
 	}
 	w.history.Add(op)
 	return op
@@ -178,10 +178,10 @@ func (w *payments) settle(ctx context.Context) error {
 		for _, op := range ops {
 			amount, _ := op.Input.(int64)
 			amounts[amount] = true
-			open = open || op.Outcome == history.Unknown || op.Outcome == history.NotApplied
+			open = open || op.Outcome == services.Unknown || op.Outcome == services.NotApplied
 		}
 		for amount := range amounts {
-			open = open && w.pay(ctx, settling, key, amount).Outcome != history.OK
+			open = open && w.pay(ctx, settling, key, amount).Outcome != services.OK
 		}
 		if open {
 			return fmt.Errorf("%s is not settled by a repeat", key)
@@ -230,7 +230,7 @@ func (w *payments) check(ctx context.Context, f *findings) {
 		w.prefix+"-", surely.Microseconds())
 	var acknowledged []string
 	for _, op := range f.ops {
-		if out, _ := op.Output.(paymentOutput); op.Outcome == history.OK {
+		if out, _ := op.Output.(paymentOutput); op.Outcome == services.OK {
 			acknowledged = append(acknowledged, out.id)
 		}
 	}

@@ -71,10 +71,10 @@ func potModel() porcupine.Model { return history.NewModel(coins{}, coins.after) 
 // after returns what may be in the pot after the operation.
 func (c coins) after(in potInput, op history.Op) []coins {
 	out, _ := op.Output.(coins)
-	known := op.Outcome == history.OK
+	known := op.Outcome == services.OK
 	fits := c.sum()+in.add.sum() <= potSize
 	switch {
-	case op.Outcome == history.Refused: // because the pot is full
+	case op.Outcome == services.Refused: // because the pot is full
 		return history.When(!fits, c)
 	case in.isRead():
 		return history.When(out == c, c)

@@ -65,7 +65,7 @@ func (r *ServiceResult) Failed() bool { return failures("", r.Service, r.Checks.
 // summarize counts the operations and measures their times.
 func (r *ServiceResult) summarize(ops []history.Op) {
 	counts := map[services.Outcome]*int{
-		history.OK: &r.OK, history.Refused: &r.Refused, history.NotApplied: &r.NotApplied, history.Unknown: &r.Unknown,
+		services.OK: &r.OK, services.Refused: &r.Refused, services.NotApplied: &r.NotApplied, services.Unknown: &r.Unknown,
 	}
 	r.Codes = map[string]int{}
 	times := make([]time.Duration, len(ops))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
 // proven returns the report of a run of one window in which everything held.
@@ -20,7 +21,7 @@ func proven(t *testing.T, window string) *Report {
 	}
 	w := &WindowResult{Window: windows[0]}
 	s := ServiceResult{Service: "counts", Done: map[fault.Action]int{fault.Kill: 1}}
-	ops := []history.Op{{Outcome: history.Unknown, Code: "lost", Call: time.Second, Return: 2 * time.Second}}
+	ops := []history.Op{{Outcome: services.Unknown, Code: "lost", Call: time.Second, Return: 2 * time.Second}}
 	for i := range 200 {
 		at := time.Duration(i) * 10 * time.Millisecond
 		ops = append(ops, history.Op{Call: at, Return: at + 5*time.Millisecond})

@@ -94,13 +94,13 @@ func TestKeys(t *testing.T) {
 	}
 	second := k.pick(t.Context(), random)
 	for range history.MaxUnknown {
-		k.note(second, history.Unknown)
+		k.note(second, services.Unknown)
 	}
 	if third := k.pick(t.Context(), random); second == first || third == second || created != 4 {
 		t.Errorf("%s, %s and %s: %d keys were created", first.name, second.name, third.name, created)
 	}
 	read := 0
-	err := k.each(func(*key) services.Outcome { read++; return history.OK })
+	err := k.each(func(*key) services.Outcome { read++; return services.OK })
 	if err != nil || read != 3 {
 		t.Errorf("%d of 3 keys are read at the end, %v", read, err)
 	}

@@ -137,7 +137,7 @@ func (f *findings) answers(refusals ...rowlock.Code) {
 	codes := map[string]int{}
 	for _, op := range f.ops {
 		bad := op.Code == string(rowlock.ErrInternal) || op.Code == string(rowlock.ErrBadAnswer)
-		if bad || op.Outcome == history.Refused && !slices.Contains(refusals, rowlock.Code(op.Code)) {
+		if bad || op.Outcome == services.Refused && !slices.Contains(refusals, rowlock.Code(op.Code)) {
 			codes[op.Code]++
 		}
 	}
