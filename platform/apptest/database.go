@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/jmoiron/sqlx"
-	_ "github.com/lib/pq" // the driver
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/waittest"
 )
@@ -18,21 +18,6 @@ import (
 func Pool(t *testing.T, s sqldb.Settings, reg prometheus.Registerer) *sqldb.DB {
 	t.Helper()
 	db, err := sqldb.Open(t.Context(), s, slog.New(slog.DiscardHandler), reg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return db
-}
-
-// Open opens a pool on a PostgreSQL database, without the service, until the test ends.
-func Open(t *testing.T, dsn string) *sqlx.DB {
-	t.Helper()
-	db, err := sqlx.ConnectContext(t.Context(), "postgres", dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +105,7 @@ func WaitForBlocked(t *testing.T, db *sqlx.DB, n int) {
 // any other connection to the database is opened.
 func WatchDeadlocks(t *testing.T, dsn string) {
 	t.Helper()
-	db := Open(t, dsn)
+	db := dbtest.Dial(t, dsn)
 	Execute(t, db, `DO $$ BEGIN
 		EXECUTE format('ALTER DATABASE %I SET deadlock_timeout = ''5ms''', current_database()); END $$`)
 	t.Cleanup(func() {

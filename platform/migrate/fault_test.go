@@ -52,7 +52,7 @@ func TestEndInTheMiddle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := dbtest.Empty(t)
-			db := apptest.Open(t, url)
+			db := dbtest.Dial(t, url)
 			proxy := faultproxy.New(t, url)
 			apptest.Execute(t, db, `CREATE SCHEMA shop`)
 			// The name of the first table is taken by a transaction that has not ended, so that the

@@ -75,7 +75,7 @@ func TestReplicasStartTogether(t *testing.T) {
 			dsn = dbtest.PgBouncer(t, direct, 4)
 		}
 		waittest.Together(t, 10, func(int) error { return migrate.Up(t.Context(), dsn, source(), quiet()) })
-		wantComplete(t, apptest.Open(t, direct))
+		wantComplete(t, dbtest.Dial(t, direct))
 	}
 }
 
@@ -88,7 +88,7 @@ func TestUpThenVerify(t *testing.T) {
 	}
 	for range 2 {
 		up(t, url, source())
-		wantComplete(t, apptest.Open(t, url))
+		wantComplete(t, dbtest.Dial(t, url))
 		verify(t, url, source())
 	}
 	newer := with("00004_more.sql", "-- +goose Up\nCREATE TABLE shop.more ();\n")
@@ -107,7 +107,7 @@ func TestNothingPendingNeedsNoRights(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Empty(t)
 	up(t, url, source())
-	db := apptest.Open(t, url)
+	db := dbtest.Dial(t, url)
 	role, roleURL := newRole(t, db, url)
 	apptest.Execute(t, db, `GRANT USAGE ON SCHEMA shop TO `+role+`; GRANT SELECT ON shop.goose_db_version TO `+role)
 	// Another process's lock is no reason to wait either.
@@ -126,7 +126,7 @@ func TestNothingPendingNeedsNoRights(t *testing.T) {
 func TestSchemaMadeByAnother(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Empty(t)
-	db := apptest.Open(t, url)
+	db := dbtest.Dial(t, url)
 	role, roleURL := newRole(t, db, url)
 	apptest.Execute(t, db, `CREATE SCHEMA shop AUTHORIZATION `+role, `CREATE SCHEMA shop_meta AUTHORIZATION `+role)
 	src := source()
@@ -148,7 +148,7 @@ func TestFailedMigrationLeavesNothing(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "00004_bad.sql") || sqldb.SQLState(err) != "22012" {
 		t.Fatalf("got %v", err)
 	}
-	db := apptest.Open(t, url)
+	db := dbtest.Dial(t, url)
 	wantComplete(t, db)
 	var absent bool
 	scan(t, db, `SELECT to_regclass('shop.more') IS NULL`, &absent)
@@ -166,7 +166,7 @@ func TestReaderIsNotBlockedForLong(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Empty(t)
 	up(t, url, source())
-	db := apptest.Open(t, url)
+	db := dbtest.Dial(t, url)
 	reader := apptest.Hold(t, db, `SELECT count(*) FROM shop.item`)
 	logs := new(apptest.Log)
 	done := make(chan error, 1)
@@ -187,7 +187,7 @@ func TestReaderIsNotBlockedForLong(t *testing.T) {
 func TestUpWaitsForTheLock(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Empty(t)
-	db := apptest.Open(t, url)
+	db := dbtest.Dial(t, url)
 	holder := holdLock(t, db)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
@@ -211,7 +211,7 @@ func TestLostLock(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Empty(t)
 	up(t, url, source())
-	db := apptest.Open(t, url)
+	db := dbtest.Dial(t, url)
 	src := with("00004_slow.sql",
 		"-- +goose Up\nSELECT pg_sleep(1);\nINSERT INTO shop.item VALUES ('slow' || random(), 1);\n")
 	errs := make([]error, 2)

@@ -29,7 +29,7 @@ func TestWaitsForACountAreRecorded(t *testing.T) {
 			if queued, _ := seen.Waits(t, contention.InProcess); before != 2 || queued != 2 {
 				t.Errorf("two new counts waited %g times, and %g in the queue", before, queued)
 			}
-			db := apptest.Open(t, dsn)
+			db := dbtest.Dial(t, dsn)
 			holder := apptest.Hold(t, db, statement)
 			done := make(chan error, 1)
 			go func() {

@@ -19,7 +19,7 @@ import (
 func TestResetsOfALockedRowLeaveThePool(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
+	s, db := openStore(t, dsn, sqldb.PoolerNone), dbtest.Dial(t, dsn)
 	mustCreate(t, s, "locked", "free")
 	holder := lock(t, db, "locked")
 	resets := make(chan error, 60)
@@ -56,7 +56,7 @@ func TestResetsOfALockedRowLeaveThePool(t *testing.T) {
 func TestChangesOfARowLockedForTooLong(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
+	s, db := openStore(t, dsn, sqldb.PoolerNone), dbtest.Dial(t, dsn)
 	mustCreate(t, s, "locked")
 	holder := lock(t, db, "locked")
 	resets := make(chan error, 5)
@@ -79,7 +79,7 @@ func TestChangesOfARowLockedForTooLong(t *testing.T) {
 func TestHugeAddsOnALockedRowDelayNoOtherCount(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
+	s, db := openStore(t, dsn, sqldb.PoolerNone), dbtest.Dial(t, dsn)
 	mustCreate(t, s, "locked", "free")
 	holder := lock(t, db, "locked")
 	huge := make(chan error, 60)
@@ -119,7 +119,7 @@ func TestHugeAddsOnALockedRowDelayNoOtherCount(t *testing.T) {
 func TestLockedTableIsSurelyNotApplied(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
+	s, db := openStore(t, dsn, sqldb.PoolerNone), dbtest.Dial(t, dsn)
 	mustCreate(t, s, "a")
 	holder := apptest.Hold(t, db, `LOCK TABLE counts.count_values IN ACCESS EXCLUSIVE MODE`)
 	if _, err := s.Add(t.Context(), "a", 1); !errors.Is(err, coalesce.ErrLocked) {

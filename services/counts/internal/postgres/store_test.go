@@ -100,7 +100,7 @@ func wantValue(t *testing.T, s *postgres.Store, id counting.ItemID, want int64) 
 func TestLockedRowDelaysOnlyItsOwnCallers(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
+	s, db := openStore(t, dsn, sqldb.PoolerNone), dbtest.Dial(t, dsn)
 	mustCreate(t, s, "locked", "free")
 	holder := lock(t, db, "locked")
 
@@ -137,7 +137,7 @@ func TestLockedRowDelaysOnlyItsOwnCallers(t *testing.T) {
 func TestRowLockedForTooLongIsSurelyNotApplied(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
+	s, db := openStore(t, dsn, sqldb.PoolerNone), dbtest.Dial(t, dsn)
 	mustCreate(t, s, "locked")
 	holder := lock(t, db, "locked")
 	_, err := s.Add(t.Context(), "locked", 1)
@@ -155,7 +155,7 @@ func TestRowLockedForTooLongIsSurelyNotApplied(t *testing.T) {
 func TestWaitSeesTheNewValue(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
+	s, db := openStore(t, dsn, sqldb.PoolerNone), dbtest.Dial(t, dsn)
 	mustCreate(t, s, "a", "b")
 	holder := apptest.Hold(t, db, `UPDATE counts.count_values SET current_value = 1000 WHERE item_id = 'a'`)
 	var answers sync.WaitGroup
@@ -177,7 +177,7 @@ func TestWaitSeesTheNewValue(t *testing.T) {
 func TestUncommittedDeleteAndInsert(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
+	s, db := openStore(t, dsn, sqldb.PoolerNone), dbtest.Dial(t, dsn)
 	mustCreate(t, s, "going")
 	holder := apptest.Hold(t, db, `DELETE FROM counts.count_values WHERE item_id = 'going'`)
 	holder.Execute(`INSERT INTO counts.count_values (item_id) VALUES ('coming')`)

@@ -15,7 +15,7 @@ import (
 // TestCatalogueKeepsTheRules reads the source's rules from the catalogue: only tables, and only their columns.
 func TestCatalogueKeepsTheRules(t *testing.T) {
 	t.Parallel()
-	db := apptest.Open(t, dbtest.Postgres(t, postgres.Migrations()))
+	db := dbtest.Dial(t, dbtest.Postgres(t, postgres.Migrations()))
 	for what, query := range map[string]string{
 		"indexes": `SELECT count(*) FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
 		              WHERE c.relnamespace = 'events'::regnamespace`,
@@ -55,7 +55,7 @@ func TestCatalogueKeepsTheRules(t *testing.T) {
 // TestPlansReadFewPartitions: a claim, a finish, a lookup and a count read only the partitions that they need.
 func TestPlansReadFewPartitions(t *testing.T) {
 	t.Parallel()
-	db := apptest.Open(t, dbtest.Postgres(t, postgres.Migrations()))
+	db := dbtest.Dial(t, dbtest.Postgres(t, postgres.Migrations()))
 	for query, want := range map[string]int{
 		`SELECT value FROM events.events WHERE id = 77 LIMIT 1`: 2,
 		`SELECT id, ctid::text AS place FROM events.events
@@ -84,7 +84,7 @@ func TestStatusOfOneRow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dsn := dbtest.Postgres(t, postgres.Migrations())
-			s, db := openStore(t, dsn, sqldb.PoolerNone), apptest.Open(t, dsn)
+			s, db := openStore(t, dsn, sqldb.PoolerNone), dbtest.Dial(t, dsn)
 			apptest.Execute(t, db, damage)
 			if id, err := s.Add(t.Context(), event.New{Value: "x"}); !errors.Is(err, event.ErrStatus) {
 				t.Errorf("add: %d, %v", id, err)

@@ -23,7 +23,7 @@ func TestLockedStatus(t *testing.T) {
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	seen := apptest.NewContention(t, contention.Settings{Lock: "id"})
 	s := openSeen(t, dsn, sqldb.PoolerNone, prometheus.NewRegistry(), seen.Metrics)
-	db := apptest.Open(t, dsn)
+	db := dbtest.Dial(t, dsn)
 	const adds = 20
 	answers := make(chan error, adds)
 	for _, long := range []bool{false, true} {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
@@ -50,7 +49,7 @@ func TestLostReplies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dsn := dbtest.Postgres(t, postgres.Migrations())
-			proxy, db := faultproxy.New(t, dsn), apptest.Open(t, dsn)
+			proxy, db := faultproxy.New(t, dsn), dbtest.Dial(t, dsn)
 			s := openStore(t, proxy.DSN(dsn), sqldb.PoolerNone)
 			proxy.CutEvery(5, faultproxy.AfterStatement, how)
 			var mu sync.Mutex
@@ -93,7 +92,7 @@ func TestLostReplies(t *testing.T) {
 func TestLostRepliesOfWorkers(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	proxy, db := faultproxy.New(t, dsn), apptest.Open(t, dsn)
+	proxy, db := faultproxy.New(t, dsn), dbtest.Dial(t, dsn)
 	direct := openStore(t, dsn, sqldb.PoolerNone)
 	const pending = 400
 	waittest.Together(t, 50, func(int) (err error) {

@@ -103,7 +103,7 @@ func TestExamples(t *testing.T) {
 			command.Dir = filepath.Dir(to)
 			command.Env = append(append(tc.environ, "IIDY="+r.API, "JOBS=4"), "PATH="+config.Environ()["PATH"])
 			command.Stdin = strings.NewReader(strings.Join(names, "\n") + "\n")
-			db, ended := apptest.Open(t, dsn), make(chan struct{})
+			db, ended := dbtest.Dial(t, dsn), make(chan struct{})
 			var wg sync.WaitGroup
 			wg.Go(func() { endLeases(t, db, ended) })
 			out, err := command.CombinedOutput()

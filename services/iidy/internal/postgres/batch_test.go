@@ -33,7 +33,7 @@ func TestNeighboursAreLockedInOrder(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	readByTable(t, dsn)
-	db := apptest.Open(t, dsn)
+	db := dbtest.Dial(t, dsn)
 	scatter(t, db, "a", 1000)
 	for _, change := range []attempt.Change{attempt.Increment, attempt.Delete} {
 		got := plan(t, db, postgres.SentSQL(change), "a", items(0, 100), "")
@@ -49,7 +49,7 @@ func TestNeighboursAreLockedInOrder(t *testing.T) {
 // readByTable makes the planner read rows in the order of the table, as a list that grew in random order makes it do.
 func readByTable(t *testing.T, dsn string) {
 	t.Helper()
-	db := apptest.Open(t, dsn)
+	db := dbtest.Dial(t, dsn)
 	execute(t, db, `ALTER DATABASE "`+one[string](t, db, `SELECT current_database()`)+`" SET enable_indexscan = off`)
 }
 
@@ -144,7 +144,7 @@ func TestBatchesOfEveryShapeMeet(t *testing.T) {
 // more rows than that were read in vain.
 func TestOnlyNeighboursAreReadTogether(t *testing.T) {
 	t.Parallel()
-	db := apptest.Open(t, dbtest.Postgres(t, postgres.Migrations()))
+	db := dbtest.Dial(t, dbtest.Postgres(t, postgres.Migrations()))
 	scatter(t, db, "a", 100_000)
 	for _, c := range []struct {
 		name     string

@@ -10,7 +10,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
@@ -34,7 +33,7 @@ var wasted = regexp.MustCompile(`Seq Scan on lists|(Hash|Merge) Join|Rows Remove
 // table that was never analyzed, on one that was just analyzed, and when the list is newer than the statistics.
 func TestPlans(t *testing.T) {
 	t.Parallel()
-	db := apptest.Open(t, dbtest.Postgres(t, postgres.Migrations()))
+	db := dbtest.Dial(t, dbtest.Postgres(t, postgres.Migrations()))
 	execute(t, db, `ALTER TABLE iidy.lists SET (autovacuum_enabled = off)`)
 	look := func(when, list string) {
 		t.Helper()
@@ -80,7 +79,7 @@ func TestKeptPlansOfAShortList(t *testing.T) {
 	for name, value := range postgres.Session() {
 		session.Set(name, value)
 	}
-	db := apptest.Open(t, dbtest.Postgres(t, postgres.Migrations())+"&"+session.Encode())
+	db := dbtest.Dial(t, dbtest.Postgres(t, postgres.Migrations())+"&"+session.Encode())
 	seed(t, db, "a", 2)
 	execute(t, db, `VACUUM ANALYZE iidy.lists`)
 	conn, err := db.Connx(t.Context())

@@ -68,7 +68,7 @@ func rigOn(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Durat
 			t.Error(err)
 		}
 	})
-	return &rig{t, s, dsn, apptest.Open(t, dsn), seen, reg}
+	return &rig{t, s, dsn, dbtest.Dial(t, dsn), seen, reg}
 }
 
 // another opens the store of another replica on the same database.

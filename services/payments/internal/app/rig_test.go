@@ -122,7 +122,7 @@ type base struct{ *sqlx.DB }
 func open(t *testing.T) (dsn string, b base) {
 	t.Helper()
 	dsn = dbtest.Postgres(t, postgres.Migrations())
-	return dsn, base{apptest.Open(t, dsn)}
+	return dsn, base{dbtest.Dial(t, dsn)}
 }
 
 // counts demands how many payments, charges and records there are.

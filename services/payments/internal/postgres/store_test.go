@@ -129,7 +129,7 @@ func TestCommittedProcessingRow(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	r := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{})
-	apptest.Execute(t, apptest.Open(t, dsn), `INSERT INTO payments.idempotency_records
+	apptest.Execute(t, dbtest.Dial(t, dsn), `INSERT INTO payments.idempotency_records
 		(key, status, request_fingerprint, fingerprint_version, expires_at)
 		VALUES ('k', 'PROCESSING', decode(repeat('00', 32), 'hex'), 'test', now() + interval '1 h')`)
 	if _, err := pay(t.Context(), r, "k"); !errors.Is(err, payment.ErrProcessing) {
@@ -148,7 +148,7 @@ func TestCleanerDoesNotWait(t *testing.T) {
 		}
 	}
 	const lock = `SELECT FROM payments.idempotency_records WHERE key = 'held' FOR UPDATE`
-	holder := apptest.Hold(t, apptest.Open(t, dsn), lock)
+	holder := apptest.Hold(t, dbtest.Dial(t, dsn), lock)
 	if n, err := r.DeleteExpired(t.Context(), 10); n != 1 || err != nil {
 		t.Errorf("deleted %d, %v, want 1", n, err)
 	}
@@ -161,7 +161,7 @@ func TestCleanerDoesNotWait(t *testing.T) {
 // The statements that must not read a whole table do not.
 func TestStatementsUseTheirIndexes(t *testing.T) {
 	t.Parallel()
-	tx, err := apptest.Open(t, dbtest.Postgres(t, postgres.Migrations())).BeginTxx(t.Context(), nil)
+	tx, err := dbtest.Dial(t, dbtest.Postgres(t, postgres.Migrations())).BeginTxx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

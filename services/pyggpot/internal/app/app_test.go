@@ -12,6 +12,7 @@ import (
 	"github.com/rowlock/rowlock/client/pyggpot/coin"
 	potpb "github.com/rowlock/rowlock/client/pyggpot/pot"
 	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/dbtest"
 )
 
 // TestLifeOfAPot runs the life of a pot by every protocol. The domain's tests have the cases of its rules.
@@ -131,7 +132,7 @@ func TestLockedPot(t *testing.T) {
 	t.Parallel()
 	r, dsn := start(t, map[string]string{"LOCK_RETRIES": "2", "LOCK_RETRY_WAIT": "1ms"})
 	ways := callers(t, r)
-	apptest.Execute(t, apptest.Open(t, dsn), `INSERT INTO pyggpot.pot (pot_name, max_coins, lock, lock_expire_time)
+	apptest.Execute(t, dbtest.Dial(t, dsn), `INSERT INTO pyggpot.pot (pot_name, max_coins, lock, lock_expire_time)
 		VALUES ('pot', 6, gen_random_uuid(), clock_timestamp() + interval '1h')`)
 	for way, c := range ways {
 		refused := c.call(t, &coin.AddCoinsRequest{PotId: 1, Coins: kinds(1, 1)}, new(coin.CoinsListResponse))

@@ -51,7 +51,7 @@ func openStore(t *testing.T, dsn string, pooler sqldb.Pooler, change ...func(*Op
 func open(t *testing.T, change ...func(*Options)) (replica, *sqlx.DB, string) {
 	t.Helper()
 	dsn := dbtest.Postgres(t, Migrations())
-	return openStore(t, dsn, sqldb.PoolerNone, change...), apptest.Open(t, dsn), dsn
+	return openStore(t, dsn, sqldb.PoolerNone, change...), dbtest.Dial(t, dsn), dsn
 }
 
 func mustCreate(t *testing.T, r pot.Repository, maxCoins int32) pot.ID {
@@ -120,7 +120,7 @@ func TestThreeReplicasPassTheSuite(t *testing.T) {
 			openStore(t, dsn, sqldb.PoolerNone), openStore(t, dsn, sqldb.PoolerNone), openStore(t, dsn, sqldb.PoolerNone),
 		}}
 		r.replica = r.all[0]
-		db := apptest.Open(t, dsn)
+		db := dbtest.Dial(t, dsn)
 		t.Cleanup(func() {
 			var wrong int
 			err := db.GetContext(context.WithoutCancel(t.Context()), &wrong, `SELECT count(*) FROM pyggpot.pot
