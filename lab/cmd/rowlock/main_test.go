@@ -87,7 +87,7 @@ func TestRefusals(t *testing.T) {
 func runHere(t *testing.T, environ map[string]string, line string) (status int, said string) {
 	t.Helper()
 	var out bytes.Buffer
-	p := process{environ: environ, stdin: strings.NewReader(""), stdout: &out, stderr: &out}
+	p := process{environ: environ, stdin: strings.NewReader(""), stdout: &out, stderr: &out, hurry: t.Context()}
 	status = run(t.Context(), p, strings.Fields(line))
 	return status, out.String()
 }

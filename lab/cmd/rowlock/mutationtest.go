@@ -77,7 +77,7 @@ func (m mutationTest) run(ctx context.Context) error {
 			return err
 		}
 		if found != nil {
-			say(m.stdout, "%s: found by %s (%s) after %s", mutant.Tag, found.Name, found.Detail, took.Round(100*time.Millisecond))
+			say(m.stdout, "%s: found by %s (%s) after %.1fs", mutant.Tag, found.Name, found.Detail, took.Seconds())
 		} else {
 			say(m.stdout, "%s: NOT FOUND within %s (%v)", mutant.Tag, mutantTimeout, err)
 			missed = append(missed, mutant.Tag)

@@ -127,9 +127,9 @@ func (v *proof) onPrivate(ctx context.Context) error {
 	}
 	v.Server, v.Admin = server, server.URL(database)
 	v.leave = append(v.leave, func() error {
-		stopping, cancel := stopContext(ctx, v.process)
+		ctx, cancel := v.stopping()
 		defer cancel()
-		return server.Stop(stopping)
+		return server.Stop(ctx)
 	})
 	return nil
 }

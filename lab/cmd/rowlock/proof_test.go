@@ -58,7 +58,8 @@ func openShared(t *testing.T) *sharedServer {
 		t.Fatal(err)
 	}
 	f.prover = f.as(t, "prover", proverPassword, "postgres")
-	if f.bystander, err = dbtest.Dial(t, f.as(t, "counts_app", installedPassword, "rowlock")).Conn(t.Context()); err != nil {
+	installed := dbtest.Dial(t, f.as(t, "counts_app", installedPassword, database))
+	if f.bystander, err = installed.Conn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	f.pid = f.backend(t)
@@ -113,7 +114,7 @@ func (f *sharedServer) unharmed(t *testing.T) {
 	}
 	for _, s := range services.All() {
 		for _, role := range local.SchemaOf(s).RoleNames() {
-			if err := dbtest.Dial(t, f.as(t, role, installedPassword, "rowlock")).PingContext(t.Context()); err != nil {
+			if err := dbtest.Dial(t, f.as(t, role, installedPassword, database)).PingContext(t.Context()); err != nil {
 				t.Errorf("%s cannot log in any more: %v", role, err)
 			}
 		}
@@ -132,7 +133,7 @@ func TestProveRemote(t *testing.T) {
 	}
 	dir := t.TempDir()
 	var said bytes.Buffer
-	p := process{environ: config.Environ(), stdout: &said, stderr: &said}
+	p := process{environ: config.Environ(), stdout: &said, stderr: &said, hurry: t.Context()}
 	// For another server, and not for the replicas.
 	p.environ["PGPASSWORD"], p.environ["DB_POOLER"] = proverPassword, "transaction"
 	run := proof{process: p, proveOptions: proveOptions{

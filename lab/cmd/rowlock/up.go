@@ -118,11 +118,9 @@ func up(ctx context.Context, p process, o upOptions) error {
 
 	// The parts report their steps on the console, so lifecycle's log is dropped.
 	err := lifecycle.Run(ctx, slog.New(slog.DiscardHandler), upStopTimeout, parts...)
-	select {
-	case <-p.hurry:
+	if p.hurry.Err() != nil {
 		s.console.say("Killed what had not stopped yet.")
 		return exitStatus(exitKilled) // err only says that
-	default:
 	}
 	if err == nil {
 		s.console.say("All stopped.")
@@ -180,10 +178,7 @@ func (s *system) keepServer(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			s.console.say("Stopping PostgreSQL")
-			ctx, cancel := stopContext(ctx, s.process)
-			defer cancel()
-			return s.server.Stop(ctx)
+			return s.stopServer()
 		case <-s.server.Done():
 		}
 		s.console.say("PostgreSQL ended by itself; starting it again")
@@ -194,6 +189,13 @@ func (s *system) keepServer(ctx context.Context) error {
 			return fmt.Errorf("it ended by itself and could not be started again, see %s: %w", s.server.LogFile(), err)
 		}
 	}
+}
+
+func (s *system) stopServer() error {
+	s.console.say("Stopping PostgreSQL")
+	ctx, cancel := s.stopping()
+	defer cancel()
+	return s.server.Stop(ctx)
 }
 
 // replicaEnviron returns the environment of the replicas.

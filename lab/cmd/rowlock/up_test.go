@@ -238,8 +238,9 @@ func superuser(t *testing.T, data string) string {
 func users(t *testing.T, dsn string) string {
 	t.Helper()
 	var names string
-	if err := dbtest.Dial(t, dsn).QueryRowContext(t.Context(), `SELECT string_agg(DISTINCT usename, ',') FROM pg_stat_activity
-		WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`).Scan(&names); err != nil {
+	const query = `SELECT string_agg(DISTINCT usename, ',') FROM pg_stat_activity
+		WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`
+	if err := dbtest.Dial(t, dsn).QueryRowContext(t.Context(), query).Scan(&names); err != nil {
 		t.Fatal(err)
 	}
 	return names

@@ -67,8 +67,8 @@ func (r *running) startBalancer(ctx context.Context) (err error) {
 }
 
 // stopBalancer cuts off slow clients, which are no failure.
-func (r *running) stopBalancer(ctx context.Context) error {
-	ctx, cancel := hurried(ctx, r.system.hurry)
+func (r *running) stopBalancer(context.Context) error {
+	ctx, cancel := r.system.stopping()
 	defer cancel()
 	if r.balancer.Stop(ctx) != nil {
 		r.system.console.say("Cut off clients of %s that had not sent or read to the end", r.service.Name)
@@ -91,9 +91,9 @@ func (r *running) processes(what string, spec local.Spec, n int, started func(*l
 			}
 			return err
 		},
-		Stop: func(ctx context.Context) error {
+		Stop: func(context.Context) error {
 			r.system.console.say("Stopping %s", what)
-			ctx, cancel := hurried(ctx, r.system.hurry)
+			ctx, cancel := r.system.stopping()
 			defer cancel()
 			return set.Stop(ctx)
 		},

@@ -59,9 +59,9 @@ func withPostgres(ctx context.Context, p process, args []string) error {
 	environ := maps.Clone(p.environ)
 	environ[testDatabaseURL] = server.URL("postgres")
 	err = runCommand(ctx, p, environ, args)
-	stopCtx, cancel := stopContext(ctx, p)
+	stopping, cancel := p.stopping()
 	defer cancel()
-	return errors.Join(err, server.Stop(stopCtx))
+	return errors.Join(err, server.Stop(stopping))
 }
 
 // runCommand runs a command to its end. A terminal sends Ctrl-C to the command itself; a signal to this process alone
@@ -82,7 +82,7 @@ func runCommand(ctx context.Context, p process, environ map[string]string, args 
 		_ = cmd.Process.Signal(syscall.SIGTERM) // fails when the command has just ended
 		select {
 		case err = <-ended:
-		case <-p.hurry:
+		case <-p.hurry.Done():
 			_ = cmd.Process.Kill()
 			err = <-ended
 		}

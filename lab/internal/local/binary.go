@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"syscall"
 
 	"github.com/rowlock/rowlock/platform/config"
@@ -98,8 +97,8 @@ func build(ctx context.Context, root, service string, progress io.Writer) (_ str
 // Build builds a service of the source tree root into the file path, with the flags of make build, whose packages are
 // in Go's cache, and more.
 func Build(ctx context.Context, root, service, path string, progress io.Writer, flags ...string) error {
-	args := slices.Concat([]string{"build", "-trimpath", "-o", path}, flags, []string{"./services/" + service + "/cmd/" + service})
-	cmd := exec.CommandContext(ctx, "go", args...)
+	args := append([]string{"build", "-trimpath", "-o", path}, flags...)
+	cmd := exec.CommandContext(ctx, "go", append(args, "./services/"+service+"/cmd/"+service)...)
 	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0", "GOWORK=") // the workspace of root
 	cmd.Dir, cmd.Stdout, cmd.Stderr = root, progress, progress
 	if err := cmd.Run(); err != nil {

@@ -133,7 +133,8 @@ func TestPrepareAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	insert := `INSERT INTO ` + pq.QuoteIdentifier(s.Name) + `.things (v) VALUES (1)`
-	if err := execute(dbtest.Dial(t, second.App), insert); err != nil || first.App == second.App || first.Owner == second.Owner {
+	err = execute(dbtest.Dial(t, second.App), insert)
+	if err != nil || first.App == second.App || first.Owner == second.Owner {
 		t.Errorf("with the new password: %v", err)
 	}
 }

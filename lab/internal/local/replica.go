@@ -1,7 +1,6 @@
 package local
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -147,7 +146,10 @@ func (r *Replica) run(life context.Context, ready func(pid int)) (pid int, err e
 	r.mu.Lock()
 	r.process, r.ready = nil, false
 	r.mu.Unlock()
-	return p.pid, cmp.Or(err, p.err)
+	if err == nil {
+		err = p.err
+	}
+	return p.pid, err
 }
 
 // follow lists and unlists the replica by /readyz until the process or life ends, and calls ready the first

@@ -74,21 +74,21 @@ func TestReadinessDecidesWhichReplicasAreListed(t *testing.T) {
 
 func TestStartFailsWithTheReason(t *testing.T) {
 	t.Parallel()
-	refuses, missing := fakeSpec("refuses"), fakeSpec("silent")
+	missing := fakeSpec("silent")
 	missing.Path = "/nonexistent/counts"
-	canceled, cancel := context.WithCancel(t.Context())
-	cancel()
-	for want, c := range map[string]struct {
-		ctx  context.Context
-		spec Spec
-	}{
-		"ended before it was ready: exit status 1 (fake: DATABASE_URL is required)": {t.Context(), refuses},
-		missing.Path:       {t.Context(), missing},
-		"context canceled": {canceled, fakeSpec("silent")},
+	for want, spec := range map[string]Spec{
+		"ended before it was ready: exit status 1 (fake: DATABASE_URL is required)": fakeSpec("refuses"),
+		missing.Path:       missing,
+		"context canceled": fakeSpec("silent"),
 	} {
-		if _, err := Start(c.ctx, c.spec, 2); err == nil || !strings.Contains(err.Error(), want) {
+		ctx, cancel := context.WithCancel(t.Context())
+		if strings.HasPrefix(want, "context") {
+			cancel()
+		}
+		if _, err := Start(ctx, spec, 2); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want it to contain %q", err, want)
 		}
+		cancel()
 	}
 }
 

@@ -75,7 +75,8 @@ func (s *Set) Ready() []Status {
 // than the services' SHUTDOWN_TIMEOUT, is killed; when ctx ends, all are. The error names those that were killed or
 // failed.
 func (s *Set) Stop(ctx context.Context) error {
-	defer context.AfterFunc(ctx, s.kill)()
+	unused := context.AfterFunc(ctx, s.kill)
+	defer unused()
 	s.end()
 	s.wg.Wait()
 	s.client.CloseIdleConnections()
