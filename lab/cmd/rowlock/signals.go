@@ -14,16 +14,15 @@ import (
 func newSignals() (ctx, hurry context.Context, stop func()) {
 	received := make(chan os.Signal, 2)
 	signal.Notify(received, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	stop = func() { signal.Stop(received) }
 	ctx, cancel := context.WithCancelCause(context.Background())
 	hurry, now := context.WithCancel(context.Background())
 	go func() {
 		cancel(fmt.Errorf("received %v: %w", <-received, context.Canceled))
 		<-received
 		now()
-		stop()
+		signal.Stop(received)
 	}()
-	return ctx, hurry, stop
+	return ctx, hurry, func() { signal.Stop(received) }
 }
 
 // stopTimeout bounds the end of what a command runs when it is over or was interrupted.
