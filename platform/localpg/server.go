@@ -126,7 +126,8 @@ func (s *Server) spec(port int) (guard.Spec, error) {
 // program returns what runs one of PostgreSQL's programs.
 func (s *Server) program(name string, args ...string) guard.Spec {
 	spec := guard.Spec{
-		Path: filepath.Join(s.bin.binDir, name), Args: args, Env: s.opts.serverEnv(), Dir: "/", User: s.user, Hold: s.locks.running,
+		Path: filepath.Join(s.bin.binDir, name), Args: args, Env: s.opts.serverEnv(), Dir: "/", User: s.user,
+		Hold: s.locks.running,
 	}
 	if s.temporary() {
 		spec.Remove = s.dir

@@ -84,7 +84,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// ready connects the API and returns nil when it answers queries.
+// ready connects the API and returns nil when it answers.
 func (s *Server) ready(ctx context.Context) error {
 	client, err := api.NewClient(api.Config{
 		Address: "http://" + s.server.Address(), RoundTripper: &http.Transport{IdleConnTimeout: time.Second},
@@ -93,8 +93,10 @@ func (s *Server) ready(ctx context.Context) error {
 		return fmt.Errorf("the client of prometheus: %w", err)
 	}
 	s.API = v1.NewAPI(client)
-	_, _, _, err = s.Query(ctx, "vector(1)", time.Now())
-	return err
+	if _, err := s.Buildinfo(ctx); err != nil {
+		return fmt.Errorf("ask prometheus for its version: %w", err)
+	}
+	return nil
 }
 
 // configure writes the configuration as JSON, which YAML contains.
