@@ -152,10 +152,7 @@ func each[T any](all []T, do func(T) error) error {
 }
 
 func (in *Injector) inject(ctx context.Context, e Event, t *Target) error {
-	how := faultproxy.FIN
-	if e.Pick%2 == 1 {
-		how = faultproxy.RST
-	}
+	how := []faultproxy.How{faultproxy.FIN, faultproxy.RST}[e.Pick%2]
 	switch e.Action {
 	case Kill:
 		t.signal(e, (*local.Replica).Kill)

@@ -161,3 +161,12 @@ func TestFoundBy(t *testing.T) {
 		t.Errorf("%d mutants", len(Mutants()))
 	}
 }
+
+func TestEveryServiceIsProven(t *testing.T) {
+	t.Parallel()
+	for _, name := range services.Names() {
+		if kinds[name].open == nil {
+			t.Errorf("%s is not registered", name)
+		}
+	}
+}
