@@ -7,26 +7,18 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/fault"
-	"github.com/rowlock/rowlock/lab/internal/history"
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
-// proven returns the report of a run of one window in which everything held.
-func proven(t *testing.T, window string) *Report {
+// proven returns the report of a run of one window, with kills, in which everything held.
+func proven(t *testing.T) *Report {
 	t.Helper()
-	const l = 8 * time.Second
-	windows, err := Schedule(1, l, []string{window})
+	windows, err := Schedule(1, 8*time.Second, []string{windowKill})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := &WindowResult{Window: windows[0]}
-	s := ServiceResult{Service: "counts", Done: map[fault.Action]int{fault.Kill: 1}}
-	ops := []history.Op{{Outcome: services.Unknown, Code: "lost", Call: time.Second, Return: 2 * time.Second}}
-	for i := range 200 {
-		at := time.Duration(i) * 10 * time.Millisecond
-		ops = append(ops, history.Op{Call: at, Return: at + 5*time.Millisecond})
-	}
-	s.summarize(ops)
+	s := ServiceResult{Service: "counts", OK: 200, Unknown: 1, Done: map[fault.Action]int{fault.Kill: 1}}
 	s.Checks = slices.Concat([]Check{check(linearizable, true, "fine")}, w.judge(s, 0), w.judgeEffects(s))
 	w.Services = []ServiceResult{s}
 	return &Report{Seed: 1, Replicas: 3, Windows: []*WindowResult{w}}
@@ -36,7 +28,7 @@ func proven(t *testing.T, window string) *Report {
 // with the run itself stands in the command's TestConclude.
 func TestFailures(t *testing.T) {
 	t.Parallel()
-	if f := proven(t, windowKill).Failures(); len(f) != 0 {
+	if f := proven(t).Failures(); len(f) != 0 {
 		t.Fatalf("a run in which everything held: %v", f)
 	}
 	for name, spoil := range map[string]func(r *Report, s *ServiceResult){
@@ -47,7 +39,7 @@ func TestFailures(t *testing.T) {
 			r.Windows[0].Checks = []Check{check(deadlocks, false, "1")}
 		},
 	} {
-		r := proven(t, windowKill)
+		r := proven(t)
 		spoil(r, &r.Windows[0].Services[0])
 		if f := r.Failures(); len(f) != 1 || f[0].OfRun() {
 			t.Errorf("%s: %v", name, f)
@@ -113,7 +105,7 @@ func TestJudge(t *testing.T) {
 // run in which everything held is looked at by the command's test.
 func TestPage(t *testing.T) {
 	t.Parallel()
-	r := proven(t, windowKill)
+	r := proven(t)
 	r.Services, r.Notes = []string{"counts", "events"}, []string{"<b>dark</b>"}
 	r.Windows[0].Services[0].Checks[0] = check(linearizable, false, "<b>key</b>")
 	r.Windows = append(r.Windows, &WindowResult{Services: []ServiceResult{{Service: "events"}}})
@@ -140,7 +132,7 @@ func TestPage(t *testing.T) {
 func TestFoundBy(t *testing.T) {
 	t.Parallel()
 	mutant := Mutant{Service: "counts", Window: windowKill, Checks: []string{linearizable}}
-	r := proven(t, windowKill)
+	r := proven(t)
 	r.Broken = "the replicas do not start"
 	if f := mutant.FoundBy(r); f != nil {
 		t.Errorf("everything held: %+v", f)
