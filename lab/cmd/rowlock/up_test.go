@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -63,12 +64,7 @@ func readTable(t *testing.T, r *rowlock) table {
 func TestUp(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(folder(t), "data")
-	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:8083")
-	if err == nil { // else another program has it
-		defer func() { _ = taken.Close() }()
-	}
 	r := start(t, nil, "up", "--replicas", "2", "--data", data)
-	r.await("Port 8083 is in use: counts is at http://127.0.0.1:")
 	tab := readTable(t, r)
 	if len(tab.replicas) != 2 || len(tab.try) != len(services.All()) {
 		t.Fatalf("replicas %v, want 2; to try %v, want one line of each service", tab.replicas, tab.try)
@@ -264,5 +260,27 @@ func TestUpOnAServerThatIsThere(t *testing.T) {
 	}
 	if out := r.output(); strings.Contains(out, "Starting PostgreSQL") || strings.Contains(out, "Stopping PostgreSQL") {
 		t.Error("it ran a server of its own too")
+	}
+}
+
+func TestUpTakesAnotherPortWhereItsOwnIsInUse(t *testing.T) {
+	t.Parallel()
+	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	var said strings.Builder
+	address, _ := taken.Addr().(*net.TCPAddr)
+	r := &running{
+		system:  &system{process: process{hurry: t.Context()}, console: &console{out: &said}},
+		service: services.Service{Name: "counts", Port: address.Port},
+	}
+	if err := errors.Join(r.startBalancer(t.Context()), r.stopBalancer(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("Port %d is in use: counts is at %s instead\n", address.Port, r.balancer.URL())
+	if said.String() != want {
+		t.Errorf("said %q, want %q", said.String(), want)
 	}
 }
