@@ -2,7 +2,6 @@ package dbtest_test
 
 import (
 	"bytes"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -13,7 +12,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/lib/pq"
+	"github.com/jmoiron/sqlx"
 
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/dbtest"
@@ -32,22 +31,7 @@ func shop(value int) migrate.Source {
 	return migrate.Source{Schema: "shop", FS: fstest.MapFS{"migrations/00001_item.sql": {Data: []byte(up)}}}
 }
 
-func open(t testing.TB, dsn string) *sql.DB {
-	t.Helper()
-	connector, err := pq.NewConnector(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	db := sql.OpenDB(connector)
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return db
-}
-
-func execute(t testing.TB, db *sql.DB, statement string) {
+func execute(t testing.TB, db *sqlx.DB, statement string) {
 	t.Helper()
 	conn, err := db.Conn(t.Context())
 	if err == nil {
@@ -59,10 +43,10 @@ func execute(t testing.TB, db *sql.DB, statement string) {
 	}
 }
 
-func number(t testing.TB, db *sql.DB, query string, args ...any) int {
+func number(t testing.TB, db *sqlx.DB, query string, args ...any) int {
 	t.Helper()
 	var n int
-	if err := db.QueryRowContext(t.Context(), query, args...).Scan(&n); err != nil {
+	if err := db.GetContext(t.Context(), &n, query, args...); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -71,7 +55,7 @@ func number(t testing.TB, db *sql.DB, query string, args ...any) int {
 func TestPostgresIsMigratedAndPrivate(t *testing.T) {
 	t.Parallel()
 	src := shop(7)
-	first, second := open(t, dbtest.Postgres(t, src)), open(t, dbtest.Postgres(t, src))
+	first, second := dbtest.Dial(t, dbtest.Postgres(t, src)), dbtest.Dial(t, dbtest.Postgres(t, src))
 	execute(t, first, "UPDATE shop.item SET n = 8")
 	if n := number(t, first, "SELECT n FROM shop.item"); n != 8 {
 		t.Errorf("first: n = %d, want 8", n)
@@ -80,10 +64,10 @@ func TestPostgresIsMigratedAndPrivate(t *testing.T) {
 		t.Errorf("second: n = %d, want 7: databases are not apart", n)
 	}
 	// Other migrations, same names: another template.
-	if n := number(t, open(t, dbtest.Postgres(t, shop(9))), "SELECT n FROM shop.item"); n != 9 {
+	if n := number(t, dbtest.Dial(t, dbtest.Postgres(t, shop(9))), "SELECT n FROM shop.item"); n != 9 {
 		t.Errorf("other migrations: n = %d, want 9", n)
 	}
-	if n := number(t, open(t, dbtest.Empty(t)), "SELECT count(*) FROM pg_namespace WHERE nspname = 'shop'"); n != 0 {
+	if n := number(t, dbtest.Dial(t, dbtest.Empty(t)), "SELECT count(*) FROM pg_namespace WHERE nspname = 'shop'"); n != 0 {
 		t.Error("an empty database has a schema shop")
 	}
 }
@@ -94,11 +78,11 @@ func TestDatabaseGoesWithTheTest(t *testing.T) {
 	var dsn string
 	t.Run("inner", func(t *testing.T) {
 		dsn = dbtest.Empty(t)
-		if err := open(t, dsn).PingContext(t.Context()); err != nil {
+		if err := dbtest.Dial(t, dsn).PingContext(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	})
-	err := open(t, dsn).PingContext(t.Context())
+	err := dbtest.Dial(t, dsn).PingContext(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "does not exist") {
 		t.Errorf("after the test: %v, want a database that does not exist", err)
 	}
@@ -136,7 +120,7 @@ func TestProcessesShareAServer(t *testing.T) {
 	t.Parallel()
 	// A server of a test's own has the settings that the test asks for.
 	server := dbtest.Server(t, map[string]string{"work_mem": "7MB"})
-	admin := open(t, server.URL("postgres"))
+	admin := dbtest.Dial(t, server.URL("postgres"))
 	if n := number(t, admin, "SELECT setting::int / 1024 FROM pg_settings WHERE name = 'work_mem'"); n != 7 {
 		t.Errorf("work_mem = %d MB, want 7", n)
 	}
@@ -175,7 +159,7 @@ func TestProcessesShareAServer(t *testing.T) {
 func TestSharedByProcesses(t *testing.T) {
 	onlyAsChild(t)
 	waittest.Together(t, 4, func(int) error {
-		if n := number(t, open(t, dbtest.Postgres(t, shop(42))), "SELECT n FROM shop.item"); n != 42 {
+		if n := number(t, dbtest.Dial(t, dbtest.Postgres(t, shop(42))), "SELECT n FROM shop.item"); n != 42 {
 			t.Errorf("n = %d, want 42", n)
 		}
 		return nil
@@ -184,7 +168,7 @@ func TestSharedByProcesses(t *testing.T) {
 
 // A failed test's database stays on a given server, and its DSN is printed; a day later the next run
 // drops it.
-func failedTestKeepsItsDatabase(t *testing.T, server *localpg.Server, admin *sql.DB) {
+func failedTestKeepsItsDatabase(t *testing.T, server *localpg.Server, admin *sqlx.DB) {
 	t.Helper()
 	execute(t, admin, "CREATE DATABASE rowlock_test_1_old")
 	execute(t, admin, "CREATE DATABASE unrelated")
@@ -197,7 +181,7 @@ func failedTestKeepsItsDatabase(t *testing.T, server *localpg.Server, admin *sql
 	if !found {
 		t.Fatalf("no DSN in the output:\n%s", out)
 	}
-	if n := number(t, open(t, dsn), "SELECT n FROM shop.item"); n != 43 {
+	if n := number(t, dbtest.Dial(t, dsn), "SELECT n FROM shop.item"); n != 43 {
 		t.Errorf("n = %d, want 43", n)
 	}
 	const query = "SELECT count(*) FROM pg_database WHERE datname IN ('rowlock_test_1_old', 'unrelated')"
@@ -210,6 +194,6 @@ func failedTestKeepsItsDatabase(t *testing.T, server *localpg.Server, admin *sql
 func TestFails(t *testing.T) {
 	onlyAsChild(t)
 	dsn := dbtest.Postgres(t, shop(42))
-	execute(t, open(t, dsn), "UPDATE shop.item SET n = 43")
+	execute(t, dbtest.Dial(t, dsn), "UPDATE shop.item SET n = 43")
 	t.Fail()
 }

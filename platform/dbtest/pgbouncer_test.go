@@ -15,7 +15,7 @@ func TestPgBouncer(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Empty(t)
 	through := dbtest.PgBouncer(t, dsn, 3)
-	db := open(t, through)
+	db := dbtest.Dial(t, through)
 	execute(t, db, "CREATE TABLE c (n int NOT NULL)")
 	execute(t, db, "INSERT INTO c VALUES (0)")
 	waittest.Together(t, 20, func(int) error {
@@ -34,13 +34,13 @@ func TestPgBouncer(t *testing.T) {
 	if n := number(t, db, "SELECT n FROM c"); n != 200 {
 		t.Errorf("n = %d, want 200", n)
 	}
-	servers := number(t, open(t, dsn), `SELECT count(*) FROM pg_stat_activity
+	servers := number(t, dbtest.Dial(t, dsn), `SELECT count(*) FROM pg_stat_activity
 		WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`)
 	if servers < 1 || servers > 3 {
 		t.Errorf("%d connections to the server, want 1 to 3", servers)
 	}
 	// As in production, startup parameters are refused.
-	if err := open(t, through+"&statement_timeout=1000").PingContext(t.Context()); err == nil {
+	if err := dbtest.Dial(t, through+"&statement_timeout=1000").PingContext(t.Context()); err == nil {
 		t.Error("statement_timeout was accepted as a startup parameter")
 	}
 }
@@ -63,7 +63,7 @@ func TestPgBouncerRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db := open(t, through)
+	db := dbtest.Dial(t, through)
 	for range 3 {
 		tx, err := db.BeginTx(t.Context(), nil)
 		if err != nil {
@@ -86,7 +86,7 @@ func TestPgBouncerRestart(t *testing.T) {
 func TestPgBouncerSpeaksTLS(t *testing.T) {
 	t.Parallel()
 	_, dsn := dbtest.TLSServer(t)
-	through := open(t, dbtest.PgBouncer(t, dsn, 1))
+	through := dbtest.Dial(t, dbtest.PgBouncer(t, dsn, 1))
 	var secure bool
 	err := through.QueryRowContext(t.Context(), "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()").Scan(&secure)
 	if err != nil || !secure {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/lib/pq"
+	"github.com/jmoiron/sqlx"
 
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
@@ -18,31 +18,17 @@ func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 // bench is a database with one row, seen directly and through a proxy.
 type bench struct {
 	proxy           *faultproxy.Proxy
-	direct, through *sql.DB
+	direct, through *sqlx.DB
 }
 
 func setUp(t *testing.T, parameters string) bench {
 	t.Helper()
 	dsn := dbtest.Empty(t)
 	proxy := faultproxy.New(t, dsn)
-	b := bench{proxy: proxy, direct: open(t, dsn), through: open(t, proxy.DSN(dsn)+parameters)}
+	b := bench{proxy: proxy, direct: dbtest.Dial(t, dsn), through: dbtest.Dial(t, proxy.DSN(dsn)+parameters)}
 	b.do(t, "CREATE TABLE c (n int NOT NULL)")
 	b.do(t, "INSERT INTO c VALUES (0)")
 	return b
-}
-
-func open(t *testing.T, dsn string) *sql.DB {
-	t.Helper()
-	db, err := sql.Open("postgres", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return db
 }
 
 func (b bench) do(t *testing.T, statement string) {
@@ -57,7 +43,7 @@ func (b bench) do(t *testing.T, statement string) {
 func (b bench) n(t *testing.T) int {
 	t.Helper()
 	var n int
-	if err := b.direct.QueryRowContext(t.Context(), "SELECT n FROM c").Scan(&n); err != nil {
+	if err := b.direct.GetContext(t.Context(), &n, "SELECT n FROM c"); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -78,7 +64,7 @@ func (b bench) settle(t *testing.T) {
 }
 
 // pin returns a connection that is closed with the test.
-func pin(t *testing.T, db *sql.DB) *sql.Conn {
+func pin(t *testing.T, db *sqlx.DB) *sql.Conn {
 	t.Helper()
 	conn, err := db.Conn(t.Context())
 	if err != nil {

@@ -35,7 +35,7 @@ func TestTLS(t *testing.T) {
 		return proxy
 	}
 	proxy := start(&tls.Config{RootCAs: trusted, ServerName: u.Hostname(), MinVersion: tls.VersionTLS12})
-	b := bench{proxy: proxy, direct: open(t, dsn), through: open(t, proxy.DSN(dsn))}
+	b := bench{proxy: proxy, direct: dbtest.Dial(t, dsn), through: dbtest.Dial(t, proxy.DSN(dsn))}
 	b.do(t, "CREATE TABLE c (n int NOT NULL)")
 	b.do(t, "INSERT INTO c VALUES (0)")
 	var secure bool
@@ -56,7 +56,7 @@ func TestTLS(t *testing.T) {
 		"an unknown signer":  {RootCAs: x509.NewCertPool(), ServerName: u.Hostname(), MinVersion: tls.VersionTLS12},
 		"another one's name": {RootCAs: trusted, ServerName: "elsewhere", MinVersion: tls.VersionTLS12},
 	} {
-		if err := open(t, start(config).DSN(dsn)).PingContext(t.Context()); err == nil {
+		if err := dbtest.Dial(t, start(config).DSN(dsn)).PingContext(t.Context()); err == nil {
 			t.Errorf("%s: the server is talked to", name)
 		}
 	}
@@ -75,7 +75,7 @@ func TestTLSRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(proxy.Close)
-	if err := open(t, proxy.DSN(dsn)).PingContext(t.Context()); err == nil {
+	if err := dbtest.Dial(t, proxy.DSN(dsn)).PingContext(t.Context()); err == nil {
 		t.Error("the server is talked to in plain")
 	}
 }
