@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
-	"time"
 )
 
 // Run runs a program to its end, and kills it when ctx ends first. Its output goes to logFile; the
@@ -85,16 +84,4 @@ func reasons(text string) string {
 		return last
 	}
 	return strings.Join(found, "; ")
-}
-
-// pause waits for d. It returns ctx's error when ctx ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -82,10 +82,12 @@ func (s *Server) start(ctx context.Context, taken func()) error {
 		if !errors.Is(err, errTaken) {
 			return err
 		}
-		if pauseErr := pause(ctx, takenPause); pauseErr != nil {
-			return errors.Join(err, pauseErr)
+		select {
+		case <-time.After(takenPause):
+			taken()
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
 		}
-		taken()
 	}
 }
 
