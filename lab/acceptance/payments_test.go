@@ -97,14 +97,14 @@ func TestPaymentKilledAtEveryStep(t *testing.T) {
 
 // wantLedger demands of the database so many payments and charges, each payment with
 // its charge, and that no key is left open.
-func wantLedger(t *testing.T, db *sqlx.DB, step string, payments, charges int) {
+func wantLedger(t *testing.T, db *sqlx.DB, step string, paid, charged int) {
 	t.Helper()
 	type ledger struct{ Payments, Charges, Settled, Open int }
 	got := get[ledger](t, db, `SELECT (SELECT count(*) FROM payments.payments) AS payments,
 		(SELECT count(*) FROM payments.processor_charges WHERE decline_code IS NULL) AS charges,
 		(SELECT count(*) FROM payments.processor_charges JOIN payments.payments USING (processor_key, amount)) AS settled,
 		(SELECT count(*) FROM payments.idempotency_records WHERE status <> 'COMPLETED') AS open`)
-	if want := (ledger{payments, charges, payments, 0}); got != want {
+	if want := (ledger{paid, charged, paid, 0}); got != want {
 		t.Errorf("%s: the ledger has %+v, want %+v", step, got, want)
 	}
 }

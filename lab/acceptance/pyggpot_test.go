@@ -53,7 +53,7 @@ func wantPot(t *testing.T, db *sqlx.DB, want int) {
 // hold makes a pot and lets a replica add coins to it until it holds the pot's lease
 // and waits in its fence, because the coins are locked by another transaction. It
 // returns the function that unlocks them, and the channel of the replica's answer.
-func hold(t *testing.T, db *sqlx.DB, holder *local.Replica) (free func(), answer chan error) {
+func hold(t *testing.T, db *sqlx.DB, holder *local.Replica) (func(), <-chan error) {
 	t.Helper()
 	request := connect.NewRequest(&pot.CreatePotRequest{PotName: "Piggy", MaxCoins: 1000})
 	if _, err := pyggpot.New(url(holder), options()).Pot.CreatePot(t.Context(), request); err != nil {
@@ -66,13 +66,13 @@ func hold(t *testing.T, db *sqlx.DB, holder *local.Replica) (free func(), answer
 	if _, err := tx.ExecContext(t.Context(), `LOCK TABLE pyggpot.coin IN ACCESS EXCLUSIVE MODE`); err != nil {
 		t.Fatal(err)
 	}
-	free = sync.OnceFunc(func() {
+	free := sync.OnceFunc(func() {
 		if err := tx.Rollback(); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Cleanup(free)
-	answer = make(chan error, 1)
+	answer := make(chan error, 1)
 	go func() { answer <- add(t.Context(), holder, 5) }()
 	waittest.Eventually(t, "it holds the lease and waits in its fence", func() bool {
 		return get[bool](t, db, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()

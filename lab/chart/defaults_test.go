@@ -218,6 +218,22 @@ func TestDefaultEnvironment(t *testing.T) {
 	}
 }
 
+// `helm test` checks every service by its Services.
+func TestEveryServiceIsChecked(t *testing.T) {
+	t.Parallel()
+	want := []string{"check"}
+	for _, s := range services.All() {
+		want = append(want, fmt.Sprintf("--%[1]s=http://rowlock-%[1]s:80", s.Name))
+		if s.InternalPath != "" {
+			want = append(want, fmt.Sprintf("--%[1]s-internal=http://rowlock-%[1]s-internal:8081", s.Name))
+		}
+	}
+	got := get[core.Pod](t, render(t, umbrella, ""), "Pod/rowlock-check").Spec.Containers[0].Args
+	if !slices.Equal(got, want) {
+		t.Errorf("the check runs %q, want %q", got, want)
+	}
+}
+
 func raw(t *testing.T, v any) []byte {
 	t.Helper()
 	data, err := json.Marshal(v)

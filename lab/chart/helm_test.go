@@ -95,7 +95,7 @@ func render(t *testing.T, chart, values string, args ...string) objects {
 		}
 		return decode(four)
 	}))
-	all, err := once.(func() (objects, error))() //nolint:forcetypeassert // nothing else is stored
+	all, err := once.(func() (objects, error))() //nolint:errcheck,forcetypeassert // nothing else is stored
 	if err != nil {
 		t.Fatalf("%s\n%v", values, err)
 	}

@@ -27,31 +27,33 @@ type load struct {
 const restricted = `{runAsNonRoot: true, runAsUser: 65532, allowPrivilegeEscalation: false,
         readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}, seccompProfile: {type: RuntimeDefault}}`
 
+// createPod creates a pod of one restricted container, with these fields.
+func createPod(t *T, name, container string) {
+	t.Helper()
+	apply(t, fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  restartPolicy: Never
+  automountServiceAccountToken: false
+  terminationGracePeriodSeconds: 1
+  containers:
+    - {name: main, securityContext: %s, %s}
+`, name, restricted, container))
+}
+
 // create creates the pod of a load.
 func create(t *T, s settings, service string, rate, clients int) *load {
 	t.Helper()
 	l := &load{name: fmt.Sprintf("load-%s-%d", service, time.Now().UnixMilli()%1e7)}
-	internal := ""
-	if service == "counts" {
-		internal = ", http://rowlock-counts-internal:8081"
+	addresses := "http://rowlock-" + service
+	if service == services.Counts {
+		addresses += ", http://rowlock-counts-internal:8081"
 	}
-	apply(t, fmt.Sprintf(`
-apiVersion: v1
-kind: Pod
-metadata: {name: %s, labels: {app: load}}
-spec:
-  restartPolicy: Never
-  automountServiceAccountToken: false
-  terminationGracePeriodSeconds: 2
-  containers:
-    - name: load
-      image: rowlock/lab:%s
-      stdin: true
-      stdinOnce: true
-      args: [drive, --rate=%d, --clients=%d, %s, http://rowlock-%s%s]
-      securityContext: %s
-      resources: {requests: {cpu: 50m, memory: 32Mi}}
-`, l.name, s.tag, rate, clients, service, service, internal, restricted))
+	createPod(t, l.name, fmt.Sprintf(`image: rowlock/lab:%s, stdin: true, stdinOnce: true,
+        args: [drive, --rate=%d, --clients=%d, %s, %s], resources: {requests: {cpu: 50m, memory: 32Mi}}`,
+		s.tag, rate, clients, service, addresses))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
 		defer cancel()
@@ -102,10 +104,10 @@ func (l *load) report(t *T) *services.Report {
 	return report
 }
 
-// startLoads starts a load on each of the services, and returns when all run.
-func startLoads(t *T, s settings, rate, clients int, services ...string) (all []*load) {
+// startLoads starts a load on each of the services named, and returns when all run.
+func startLoads(t *T, s settings, rate, clients int, names ...string) (all []*load) {
 	t.Helper()
-	for _, name := range services {
+	for _, name := range names {
 		all = append(all, create(t, s, name, rate, clients))
 	}
 	for _, l := range all {

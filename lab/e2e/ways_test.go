@@ -92,19 +92,8 @@ func (s *story) alone(t *T) {
 		}
 		return nil
 	})
-	apply(t, fmt.Sprintf(`
-apiVersion: v1
-kind: Pod
-metadata: {name: check-counts}
-spec:
-  restartPolicy: Never
-  automountServiceAccountToken: false
-  containers:
-    - name: check
-      image: rowlock/lab:%s
-      args: [check, --counts=http://counts:80, --counts-internal=http://counts-internal:8081]
-      securityContext: %s
-`, s.tag, restricted))
+	createPod(t, "check-counts", fmt.Sprintf(`image: rowlock/lab:%s,
+        args: [check, --counts=http://counts:80, --counts-internal=http://counts-internal:8081]`, s.tag))
 	wait(t, time.Minute, "jsonpath={.status.phase}=Succeeded", "pod/check-counts")
 	t.Logf("behind the pooler: %s", strings.TrimSpace(must(t, "logs", "check-counts")))
 
