@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -22,18 +21,16 @@ func (s *story) byHelm4(t *T) {
 	helm := s.helms[1]
 	keep := "counts.autoscaling.behavior.scaleDown.selectPolicy=Disabled"
 	run(t, "", helm, append([]string{"install", release, chart, "--wait", "--timeout=3m"}, s.values(keep)...)...)
-	if slices.Contains(s.services, "counts") {
-		must(t, "scale", "deployment", "rowlock-counts", "--replicas=3")
-		// By the runbook's command for a quick rollback, with the service that scales here and the image that there is.
-		args := documentedUpgrade(t, "../../docs/runbook.md", "## In a cluster: a rollback has to be quick")
-		for i, arg := range args {
-			args[i] = strings.NewReplacer("iidy.", "counts.", "tag=0.1.0", "tag="+s.tag).Replace(arg)
-		}
-		run(t, "", helm, append(args, "--set=counts.podAnnotations.upgrade=by-helm-4")...)
-		counts := fetch[apps.Deployment](t, "deployment", "rowlock-counts").Spec
-		if n, of := *counts.Replicas, counts.Template.Annotations["upgrade"]; n != 3 || of != "by-helm-4" {
-			t.Errorf("after an upgrade by Helm 4 counts has %d replicas, upgraded %q: there were 3", n, of)
-		}
+	must(t, "scale", "deployment", "rowlock-counts", "--replicas=3")
+	// By the runbook's command for a quick rollback, with the service that scales here and the image that there is.
+	args := documentedUpgrade(t, "../../docs/runbook.md", "## In a cluster: a rollback has to be quick")
+	for i, arg := range args {
+		args[i] = strings.NewReplacer("iidy.", "counts.", "tag=0.1.0", "tag="+s.tag).Replace(arg)
+	}
+	run(t, "", helm, append(args, "--set=counts.podAnnotations.upgrade=by-helm-4")...)
+	counts := fetch[apps.Deployment](t, "deployment", "rowlock-counts").Spec
+	if n, of := *counts.Replicas, counts.Template.Annotations["upgrade"]; n != 3 || of != "by-helm-4" {
+		t.Errorf("after an upgrade by Helm 4 counts has %d replicas, upgraded %q: there were 3", n, of)
 	}
 	s.check(t, helm)
 	s.uninstall(t, helm)
@@ -59,9 +56,6 @@ func (s *story) byKubectl(t *T) {
 // in its secret as CloudNativePG writes it. Its replicas may not migrate: the Job
 // of the chart's README does, by a direct connection.
 func (s *story) alone(t *T) {
-	if !slices.Contains(s.services, "counts") {
-		return
-	}
 	must(t, "exec", "postgres-0", "--", "psql", "--username=postgres", "--dbname=rowlock",
 		"--command=DROP SCHEMA counts CASCADE; CREATE SCHEMA counts AUTHORIZATION counts")
 	page, err := os.ReadFile(chart + "/README.md")
