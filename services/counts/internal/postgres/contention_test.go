@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/contention"
@@ -23,7 +24,7 @@ func TestWaitsForACountAreRecorded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dsn := dbtest.Postgres(t, postgres.Migrations())
-			s, seen := openSeen(t, dsn, sqldb.PoolerNone)
+			s, seen := openSeen(t, dsn, sqldb.PoolerNone, 2*time.Second)
 			mustCreate(t, s, "held", "free")
 			before, made := seen.Waits(t, contention.InDatabase)
 			if queued, _ := seen.Waits(t, contention.InProcess); before != 2 || queued != 2 {
