@@ -143,9 +143,10 @@ func TestServicesSelectTheirPods(t *testing.T) {
 				continue
 			}
 			found = append(found, w)
-			leadsTo := service.Spec.Ports[0].TargetPort.String()
-			if !slices.ContainsFunc(pod.Spec.Containers[0].Ports, func(p core.ContainerPort) bool { return p.Name == leadsTo }) {
-				t.Errorf("%s leads to a port %s that %s does not have", name, leadsTo, w)
+			port := service.Spec.Ports[0]
+			leadsTo := func(p core.ContainerPort) bool { return p.Name == port.Name && p.Name == port.TargetPort.String() }
+			if !slices.ContainsFunc(pod.Spec.Containers[0].Ports, leadsTo) {
+				t.Errorf("%s leads to a port that %s does not have, or to another one: %+v", name, w, port)
 			}
 		}
 		if want := strings.TrimSuffix(service.Name, "-internal"); !slices.Equal(found, []string{want}) {
