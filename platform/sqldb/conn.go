@@ -5,7 +5,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/rowlock/rowlock/platform/contention"
@@ -39,11 +38,9 @@ type connector struct {
 	failTx bool
 	// handshake bounds Connect for a driver that does not; 0 for one that does.
 	handshake time.Duration
-	// initStatements are sent once after connecting, followed by settings ("" is
-	// not sent).
+	// initStatements are sent once after connecting; the last one sets what
+	// applySettings changes.
 	initStatements []string
-	settings       string
-
 	// txSettings are the first statements of each transaction.
 	txSettings []string
 
@@ -82,7 +79,7 @@ func (c *connector) connect(ctx context.Context) (*conn, error) {
 	if c.prepare {
 		made.prepared = make(map[string]driverStmt)
 	}
-	for _, statement := range append(slices.Clone(c.initStatements), c.settings) {
+	for _, statement := range c.initStatements {
 		if err := made.applySettings(ctx, statement); err != nil {
 			return nil, errors.Join(err, made.Close())
 		}

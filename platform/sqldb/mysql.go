@@ -87,7 +87,7 @@ func (mysqlEngine) connector(s Settings) (*connector, error) {
 		return nil, err
 	}
 	c.maxWait = s.StatementTimeout + Grace
-	c.settings = mysqlEngine{}.sessionSettings(s, &txOptions{})
+	c.initStatements = append(c.initStatements, mysqlEngine{}.sessionSettings(s, &txOptions{}))
 	return c, nil
 }
 
