@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/lab/internal/services"
@@ -84,119 +86,68 @@ func Database(ctx context.Context, adminURL, name string) error {
 // superuser in the services' database or, with s.Roles, of the database's owner who has CREATEROLE. After the
 // migrations, call [Grant].
 func Prepare(ctx context.Context, adminURL string, s Schema) (Access, error) {
-	passwords := []string{rand.Text(), rand.Text()}
-	owner, app := pq.QuoteIdentifier(s.owner()), pq.QuoteIdentifier(s.app())
-	err := inTx(ctx, adminURL, func(tx *sql.Tx) error {
-		for i, name := range s.RoleNames() {
-			if err := s.role(ctx, tx, name, passwords[i]); err != nil {
-				return err
-			}
-		}
-		for _, name := range s.schemas() {
-			schema := pq.QuoteIdentifier(name)
-			if err := execAll(ctx, tx,
-				`CREATE SCHEMA IF NOT EXISTS `+schema+` AUTHORIZATION `+owner,
-				`GRANT USAGE ON SCHEMA `+schema+` TO `+app,
-			); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return Access{}, fmt.Errorf("roles and schema of %s: %w", s.Name, err)
-	}
 	u, err := url.Parse(adminURL)
 	if err != nil {
 		return Access{}, errAdminURL
 	}
-	as := func(i int) string {
-		u.User = url.UserPassword(s.RoleNames()[i], passwords[i])
-		return u.String()
+	database := pq.QuoteIdentifier(strings.TrimPrefix(u.Path, "/"))
+	var statements, urls []string
+	for _, name := range s.RoleNames() {
+		password, role := rand.Text(), pq.QuoteIdentifier(name)
+		u.User = url.UserPassword(name, password)
+		urls = append(urls, u.String())
+		statements = append(statements, s.makeRole(role, password),
+			`GRANT CONNECT ON DATABASE `+database+` TO `+role,
+			`GRANT `+role+` TO CURRENT_USER`) // an owner who is no superuser makes schemas for it
 	}
-	return Access{Owner: as(0), App: as(1)}, nil
+	for _, name := range s.schemas() {
+		schema := pq.QuoteIdentifier(name)
+		statements = append(statements,
+			`CREATE SCHEMA IF NOT EXISTS `+schema+` AUTHORIZATION `+pq.QuoteIdentifier(s.owner()),
+			`GRANT USAGE ON SCHEMA `+schema+` TO `+pq.QuoteIdentifier(s.app()))
+	}
+	if err := inTx(ctx, adminURL, statements); err != nil {
+		return Access{}, fmt.Errorf("roles and schema of %s: %w", s.Name, err)
+	}
+	return Access{Owner: urls[0], App: urls[1]}, nil
+}
+
+// makeRole returns the statements that make a login role, or renew the password of one that is not for one run.
+func (s Schema) makeRole(role, password string) string {
+	options := ` LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS PASSWORD ` + pq.QuoteLiteral(password)
+	if s.Roles != "" {
+		until := time.Now().Add(newRoleLife).UTC().Format(time.RFC3339)
+		return `CREATE ROLE ` + role + options + ` VALID UNTIL ` + pq.QuoteLiteral(until)
+	}
+	return `DO $$ BEGIN CREATE ROLE ` + role + `; EXCEPTION WHEN duplicate_object THEN NULL; END $$;
+		ALTER ROLE ` + role + options
 }
 
 // Grant lets the app role read and write the rows of all tables of the service, and read the history of the migrations.
 // It covers the tables that exist. adminURL is as for [Prepare].
 func Grant(ctx context.Context, adminURL string, s Schema) error {
 	app := pq.QuoteIdentifier(s.app())
-	err := inTx(ctx, adminURL, func(tx *sql.Tx) error {
-		for _, name := range s.schemas() {
-			schema := pq.QuoteIdentifier(name)
-			if err := execAll(ctx, tx,
-				`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA `+schema+` TO `+app,
-				`GRANT USAGE ON ALL SEQUENCES IN SCHEMA `+schema+` TO `+app,
-			); err != nil {
-				return err
-			}
-		}
-		return execAll(ctx, tx,
-			`REVOKE INSERT, UPDATE, DELETE ON `+pq.QuoteIdentifier(s.historySchema())+`.goose_db_version FROM `+app)
-	})
-	if err != nil {
+	var statements []string
+	for _, name := range s.schemas() {
+		schema := pq.QuoteIdentifier(name)
+		statements = append(statements,
+			`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA `+schema+` TO `+app,
+			`GRANT USAGE ON ALL SEQUENCES IN SCHEMA `+schema+` TO `+app)
+	}
+	history := pq.QuoteIdentifier(s.historySchema()) + `.goose_db_version`
+	statements = append(statements, `REVOKE INSERT, UPDATE, DELETE ON `+history+` FROM `+app)
+	if err := inTx(ctx, adminURL, statements); err != nil {
 		return fmt.Errorf("rights of %s: %w", s.app(), err)
 	}
 	return nil
 }
 
-// role makes a login role, or renews the password of one that is not for one run. The role may connect to the database,
-// and an administrator who is no superuser becomes its member.
-func (s Schema) role(ctx context.Context, tx *sql.Tx, name, password string) error {
-	var exists, super bool
-	var database string
-	if err := tx.QueryRowContext(
-		ctx,
-		`SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1), rolsuper, current_database()
-		FROM pg_roles WHERE rolname = current_user`,
-		name,
-	).Scan(&exists, &super, &database); err != nil {
-		return fmt.Errorf("look for the role %s: %w", name, err)
-	}
-	role, verb, until := pq.QuoteIdentifier(name), "CREATE", ""
-	if s.Roles != "" {
-		until = ` VALID UNTIL ` + pq.QuoteLiteral(time.Now().Add(newRoleLife).UTC().Format(time.RFC3339))
-	} else if exists {
-		verb = "ALTER"
-	}
-	statements := []string{
-		verb + ` ROLE ` + role + ` LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS PASSWORD ` +
-			pq.QuoteLiteral(password) + until,
-		`GRANT CONNECT ON DATABASE ` + pq.QuoteIdentifier(database) + ` TO ` + role,
-	}
-	if !super {
-		statements = append(statements, `GRANT `+role+` TO CURRENT_USER`)
-	}
-	return execAll(ctx, tx, statements...)
-}
-
-func execAll(ctx context.Context, tx *sql.Tx, statements ...string) error {
-	for _, s := range statements {
-		if _, err := tx.ExecContext(ctx, s); err != nil {
-			return err //nolint:wrapcheck // the statement may hold a password; the callers name the purpose
-		}
-	}
-	return nil
-}
-
-// inTx runs fn in a transaction that holds the lock.
-func inTx(ctx context.Context, adminURL string, fn func(tx *sql.Tx) error) error {
+// inTx sends the statements at once, which makes them one transaction, under the lock.
+func inTx(ctx context.Context, adminURL string, statements []string) error {
 	return WithConn(ctx, adminURL, func(conn *sql.Conn) error {
-		tx, err := conn.BeginTx(ctx, nil)
-		if err != nil {
-			return fmt.Errorf("begin: %w", err)
-		}
-		_, err = tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1)`, lockKey)
-		if err == nil {
-			err = fn(tx)
-		}
-		if err != nil {
-			return errors.Join(err, tx.Rollback())
-		}
-		if err := tx.Commit(); err != nil {
-			return fmt.Errorf("commit: %w", err)
-		}
-		return nil
+		lock := fmt.Sprintf("SELECT pg_advisory_xact_lock(%d);", lockKey)
+		_, err := conn.ExecContext(ctx, lock+strings.Join(statements, ";"))
+		return err //nolint:wrapcheck // the statements hold passwords; the callers name the purpose
 	})
 }
 
@@ -218,4 +169,12 @@ func WithConn(ctx context.Context, adminURL string, fn func(conn *sql.Conn) erro
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	return fn(conn)
+}
+
+// Execute sends one statement, once, outside of a transaction.
+func Execute(ctx context.Context, db *sqldb.DB, statement string) error {
+	return db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
+		_, err := conn.ExecContext(ctx, statement)
+		return err //nolint:wrapcheck // Once classifies it
+	})
 }

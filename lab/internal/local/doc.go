@@ -7,7 +7,7 @@
 //	{"msg":"listening","server":"api","addr":"127.0.0.1:43121"}
 //	{"msg":"listening","server":"admin","addr":"127.0.0.1:43122"}
 //
-// From then on /readyz of the admin listener says whether a replica takes requests. [Set.Backends] lists those that do,
+// From then on /readyz of the admin listener says whether a replica takes requests. [Set.Ready] lists those that do,
 // for a [Balancer]. A replica that ends by itself is started again after a pause that doubles while it keeps ending
 // early.
 //
