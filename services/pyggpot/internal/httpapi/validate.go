@@ -17,8 +17,9 @@ import (
 //
 //nolint:ireturn // its package has no other type
 func newValidator() (protovalidate.Validator, error) {
-	var requests []proto.Message
-	for _, op := range operations() {
+	known := operations()
+	requests := make([]proto.Message, 0, len(known))
+	for _, op := range known {
 		requests = append(requests, op.request)
 	}
 	v, err := protovalidate.New(protovalidate.WithDisableLazy(), protovalidate.WithMessages(requests...))
