@@ -27,15 +27,15 @@ func (t Table) Of(err error) *Error {
 			continue
 		}
 		if row.Detail == "" {
-			row.Detail = sentence(err)
+			row.Detail = Sentence(err)
 		}
 		return row.Kind.New(row.Detail, Field(row.Field), RetryAfter(row.RetryAfter), Cause(err))
 	}
 	return nil
 }
 
-// sentence returns an error's text as a sentence.
-func sentence(err error) string {
+// Sentence returns the text of an error that is fit for a client as a sentence.
+func Sentence(err error) string {
 	text := err.Error()
 	if 'a' <= text[0] && text[0] <= 'z' {
 		text = string(text[0]-'a'+'A') + text[1:]

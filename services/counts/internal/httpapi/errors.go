@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"errors"
 	"net/http"
 
 	"github.com/rowlock/rowlock/platform/problem"
@@ -17,32 +16,17 @@ var (
 
 // ProblemOf returns what the client learns about an error of the domain, and nil for any other error.
 func ProblemOf(err error) *problem.Error {
-	for _, row := range []struct {
-		sentinel error
-		kind     problem.Kind
-		detail   string
-		field    string
-	}{
-		{counting.ErrNotFound, countNotFound, "No count has this item id.", fieldItemID},
-		{counting.ErrExists, countExists, "A count has this item id already.", fieldItemID},
+	return problem.Table{
+		{Err: counting.ErrNotFound, Kind: countNotFound, Detail: "No count has this item id.", Field: fieldItemID},
+		{Err: counting.ErrExists, Kind: countExists, Detail: "A count has this item id already.", Field: fieldItemID},
 		{
-			counting.ErrOverflow, countOverflow,
-			"The count would leave the range of a 64-bit integer; it is unchanged.", fieldAmount,
+			Err: counting.ErrOverflow, Kind: countOverflow, Field: fieldAmount,
+			Detail: "The count would leave the range of a 64-bit integer; it is unchanged.",
 		},
-		{counting.ErrInvalidItemID, problem.InvalidField, "", fieldItemID},
-		{counting.ErrInvalidAmount, problem.InvalidField, "", fieldAmount},
-		{counting.ErrTooManyItems, problem.InvalidField, "", fieldItemIDs},
-	} {
-		if !errors.Is(err, row.sentinel) {
-			continue
-		}
-		detail := row.detail
-		if detail == "" {
-			detail = sentence(err) // it never repeats the input
-		}
-		return row.kind.New(detail, problem.Field(row.field), problem.Cause(err))
-	}
-	return nil
+		{Err: counting.ErrInvalidItemID, Kind: problem.InvalidField, Field: fieldItemID},
+		{Err: counting.ErrInvalidAmount, Kind: problem.InvalidField, Field: fieldAmount},
+		{Err: counting.ErrTooManyItems, Kind: problem.InvalidField, Field: fieldItemIDs},
+	}.Of(err)
 }
 
 // The names of the parts of a request that can be at fault.
@@ -51,9 +35,3 @@ const (
 	fieldItemIDs = "itemIds"
 	fieldAmount  = "amount"
 )
-
-// sentence returns the text of an error as a sentence.
-func sentence(err error) string {
-	text := err.Error()
-	return string(text[0]-'a'+'A') + text[1:] + "."
-}

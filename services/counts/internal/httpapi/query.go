@@ -21,7 +21,7 @@ func itemIDs(query string) ([]counting.ItemID, error) {
 		for _, value := range append(values[fieldItemIDs], values[fieldItemIDs+"[]"]...) {
 			id, err := counting.NewItemID(value)
 			if err != nil {
-				return nil, problem.InvalidField.New(sentence(err), problem.Field(fieldItemIDs), problem.Cause(err))
+				return nil, problem.InvalidField.New(problem.Sentence(err), problem.Field(fieldItemIDs), problem.Cause(err))
 			}
 			ids = append(ids, id)
 		}
