@@ -50,6 +50,11 @@ var _ = register(subject{
 			"User-Agent": marked, "X-Forwarded-For": marked, "X-Request-Id": marked, "Referer": marked, "Baggage": marked,
 		}), http.StatusNotFound, "GET\n"},
 		{request{method: "PROPFIND" + mark, path: "/api/v1/internal/counts"}, http.StatusMethodNotAllowed, "HTTP\n"},
+		{post("/api/v1/counts/"+marked+"/decrease", ""), http.StatusOK, "counts.decrease"},
+		{post("/api/v1/counts/"+marked+"/reset", ""), http.StatusOK, "counts.reset"},
+		{put("/api/v1/internal/counts/"+marked, `{"value":7}`), http.StatusOK, "counts.set"},
+		{get("/api/v1/internal/counts/" + marked), http.StatusOK, "counts.get"},
+		{remove("/api/v1/internal/counts/"+marked, ""), http.StatusNoContent, "counts.delete"},
 	},
 	down: []request{increase(mark, ""), get("/api/v1/internal/counts/" + mark)},
 	chain: []string{

@@ -30,8 +30,9 @@ var _ = register(subject{
     batch events_add
       UPDATE events.status INSERT events.events
 `},
-		{post("/events/async", marked), http.StatusAccepted, ""},
-		{get("/events/1"), http.StatusOK, ""},
+		{post("/events/async", marked), http.StatusAccepted, "events.enqueue"},
+		{get("/events/1"), http.StatusOK, "events.get"},
+		{get("/events"), http.StatusOK, "events.count"},
 		{get("/events/" + marked), http.StatusBadRequest, ""},
 		{get("/events/9000000000000000000"), http.StatusNotFound, ""},
 	},

@@ -15,7 +15,7 @@ const (
 	failures  = "http_server_requests_failed_total"
 	waits     = "rowlock_lock_wait_seconds"
 	conflicts = "rowlock_lock_conflicts_total"
-	unknowns  = "rowlock_outcome_unknown_total"
+	outcomes  = "rowlock_outcome_unknown_total"
 	dbWaits   = "rowlock_db_wait_seconds_total"
 )
 
@@ -26,7 +26,7 @@ func busy() map[string]string {
 		"up": "1x100", "rowlock_build_info": "1x100",
 		answers + `_count{status="200"}`: "0+6000x100", answers + `_count{status="503"}`: "0+3x100",
 		answers + `_bucket{status="200",le="0.2"}`: "0+5990x100", answers + `_bucket{status="200",le="2.5"}`: "0+5999x100",
-		failures: "0+3x100", unknowns: "0x100", dbWaits: "0+6x100",
+		failures: "0+3x100", outcomes: "0x100", dbWaits: "0+6x100",
 		waits + `_bucket{where="database",le="1"}`: "0+6000x100", waits + `_bucket{where="lane",le="1"}`: "0x100",
 		waits + `_bucket{where="database",le="+Inf"}`: "0+6000x100", waits + `_bucket{where="lane",le="+Inf"}`: "0x100",
 		waits + `_count{where="database"}`: "0+6000x100", waits + `_count{where="lane"}`: "0x100",

@@ -69,7 +69,8 @@ var _ = register(subject{
       SELECT payments.processor_charges
     ROLLBACK
 `},
-		{get("/v1/payments?ride_id=" + mark), http.StatusOK, ""},
+		{get("/v1/payments?ride_id=" + mark), http.StatusOK, "payments.list"},
+		{get("/v1/payments/" + unknown), http.StatusNotFound, "payments.get"},
 		{get("/v1/payments/" + marked), http.StatusBadRequest, ""},
 	},
 	down: []request{pay("away"+mark, mark, cardGood, 1)},

@@ -21,7 +21,7 @@ var _ = register(subject{
 	},
 
 	story: []step{
-		{newPot(marked, 100), http.StatusOK, ""},
+		{newPot(marked, 100), http.StatusOK, "pyggpot.create"},
 		{addCoins(1, 3), http.StatusOK, `POST /pyggpot.coin.Coin/AddCoins
   pyggpot.coin.Coin/AddCoins
     pyggpot.add
@@ -31,7 +31,10 @@ var _ = register(subject{
       INSERT pyggpot.coin UPDATE pyggpot.pot
       COMMIT
 `},
-		{post("/twirp/pyggpot.coin.Coin/RemoveCoins", `{"pot_id":1,"count":1}`), http.StatusOK, ""},
+		{post("/twirp/pyggpot.coin.Coin/RemoveCoins", `{"pot_id":1,"count":1}`), http.StatusOK, "pyggpot.remove"},
+		{post("/pyggpot.pot.Pot/ViewPot", `{"pot_id":1}`), http.StatusOK, "pyggpot.view"},
+		{post("/pyggpot.pot.Pot/ViewPotByName", `{"pot_name":"`+marked+`"}`), http.StatusOK, "pyggpot.view_by_name"},
+		{post("/pyggpot.pot.Pot/ListPots", `{"page":1,"limit":10}`), http.StatusOK, "pyggpot.list"},
 		{newPot(marked, 100), http.StatusConflict, ""},
 		{post("/pyggpot.pot.Pot/ViewPotByName", `{"pot_name":"x`+marked+`"}`), http.StatusNotFound, ""},
 		{newPot(marked+" !", 1), http.StatusBadRequest, ""},

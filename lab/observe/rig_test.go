@@ -104,6 +104,8 @@ type request struct {
 
 func post(path, body string) request { return request{method: http.MethodPost, path: path, body: body} }
 
+func put(path, body string) request { return request{method: http.MethodPut, path: path, body: body} }
+
 func remove(path, body string) request {
 	return request{method: http.MethodDelete, path: path, body: body}
 }

@@ -12,19 +12,15 @@ import (
 	"testing"
 	"time"
 
-	"go.opentelemetry.io/otel/trace/noop"
-
 	"github.com/rowlock/rowlock/platform/problem"
-	"github.com/rowlock/rowlock/platform/telemetry"
 )
 
-// client keeps enough connections for the tests' crowds, and passes on the trace of a request's context.
+// client keeps enough connections for the tests' crowds.
 var client = &http.Client{ //nolint:gochecknoglobals // safe for concurrent use
 	// Idle connections are closed before the server closes them, after five seconds for one that carried no request: a
 	// POST that meets the server's close is lost.
-	Transport: telemetry.NewTransport(
-		&http.Transport{MaxIdleConnsPerHost: 400, IdleConnTimeout: 2 * time.Second}, noop.NewTracerProvider()),
-	Timeout: 30 * time.Second,
+	Transport: &http.Transport{MaxIdleConnsPerHost: 400, IdleConnTimeout: 2 * time.Second},
+	Timeout:   30 * time.Second,
 }
 
 // Answer is the answer to a request.

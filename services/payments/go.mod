@@ -7,7 +7,6 @@ require (
 	github.com/oapi-codegen/runtime v1.8.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/rowlock/rowlock/platform v0.0.0
-	go.uber.org/goleak v1.3.0
 )
 
 require (
@@ -28,6 +27,7 @@ require (
 	github.com/swaggest/swgui v1.8.5 // indirect
 	github.com/ulikunitz/xz v0.5.17 // indirect
 	github.com/vearutop/statigz v1.4.0 // indirect
+	go.uber.org/goleak v1.3.0 // indirect
 	golang.org/x/time v0.15.0 // indirect
 )
 

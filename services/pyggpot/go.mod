@@ -67,7 +67,6 @@ require (
 	connectrpc.com/grpchealth v1.5.0
 	connectrpc.com/grpcreflect v1.3.0
 	connectrpc.com/otelconnect v0.8.0
-	go.uber.org/goleak v1.3.0
 )
 
 require (
@@ -89,6 +88,7 @@ require (
 	github.com/swaggest/swgui v1.8.5 // indirect
 	github.com/ulikunitz/xz v0.5.17 // indirect
 	github.com/vearutop/statigz v1.4.0 // indirect
+	go.uber.org/goleak v1.3.0 // indirect
 	golang.org/x/exp v0.0.0-20261011100332-faecfb24eb49 // indirect
 	golang.org/x/time v0.15.0 // indirect
 )
