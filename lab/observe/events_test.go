@@ -75,7 +75,7 @@ func stallWorkers(t *testing.T, r *rig) {
 		}
 	}
 	eventually(t, "events pend", fireWithin, func() (pending bool) {
-		err := r.other.QueryRowContext(t.Context(), `SELECT count(*) > 9 FROM events.events WHERE value IS NULL`).Scan(&pending)
+		err := r.other.GetContext(t.Context(), &pending, `SELECT count(*) > 9 FROM events.events WHERE value IS NULL`)
 		return err == nil && pending
 	})
 }

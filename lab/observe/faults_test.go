@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/rowlock/rowlock/platform/apptest"
 )
 
 // fireWithin bounds the time from the causes to the alerts.
@@ -54,15 +56,8 @@ func injectFaults(t *testing.T, r *rig) {
 func holdRows(t *testing.T, r *rig) {
 	t.Helper()
 	for _, s := range subjects() {
-		if s.rows == "" {
-			continue
-		}
-		tx, err := r.other.BeginTx(t.Context(), nil) // is rolled back when the test ends
-		if err == nil {
-			_, err = tx.ExecContext(t.Context(), s.rows)
-		}
-		if err != nil {
-			t.Fatalf("%s: %v", s.rows, err)
+		if s.rows != "" {
+			apptest.Hold(t, r.other, s.rows) // until the test ends
 		}
 	}
 }

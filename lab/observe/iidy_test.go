@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/platform/apptest"
 )
 
 var _ = register(subject{
@@ -71,8 +72,8 @@ func lines(from, n int) string {
 // iidyLoad returns what makes requests for single items and batches, and those of workers that claim and finish.
 func iidyLoad() func(n int) request {
 	var last atomic.Pointer[string] // the last claim
-	keep := func(a answer) {
-		if claim := a.header.Get("X-Iidy-Claim"); claim != "" {
+	keep := func(a apptest.Answer) {
+		if claim := a.Header.Get("X-Iidy-Claim"); claim != "" {
 			last.Store(&claim)
 		}
 	}

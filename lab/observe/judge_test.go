@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rowlock/rowlock/platform/apptest"
 )
 
 // judge collects what services answered, exported and logged, and compares it with what they may show.
@@ -20,7 +22,7 @@ type judge struct {
 // judged is a request that was answered.
 type judged struct {
 	request
-	answer
+	apptest.Answer
 
 	service, trace, code string
 }
@@ -32,11 +34,12 @@ func (r judged) String() string { return r.service + ": " + r.method + " " + r.p
 func (j *judge) send(t *testing.T, service string, q request) judged {
 	t.Helper()
 	q, trace := traced(q, true)
-	done := judged{request: q, answer: j.processes[service].send(t, q), service: service, trace: trace}
-	if done.status >= http.StatusBadRequest {
+	addr := j.processes[service].set.Replicas()[0].Status().API
+	done := judged{request: q, Answer: q.send(t, addr), service: service, trace: trace}
+	if done.Status >= http.StatusBadRequest {
 		var named string
-		if done.code, named = problemOf(t, done.answer.body); named != trace {
-			t.Errorf("%s: trace_id %q, want that of the traceparent, %s: %s", done, named, trace, done.answer.body)
+		if done.code, named = problemOf(t, done.Body); named != trace {
+			t.Errorf("%s: trace_id %q, want that of the traceparent, %s: %s", done, named, trace, done.Body)
 		}
 	}
 	j.requests = append(j.requests, done)
@@ -158,9 +161,9 @@ func (j *judge) judgeRequest(t *testing.T, r judged) {
 		t.Errorf("%s: no span", r)
 		return
 	}
-	s, failed := trace[i], r.status >= http.StatusInternalServerError
+	s, failed := trace[i], r.Status >= http.StatusInternalServerError
 	if s.failed != failed || s.kind != "server" || s.state != "rowlock-test=1" || s.attributes["rowlock.code"] != r.code {
-		t.Errorf("%s answered %d %s: its span is %+v", r, r.status, r.code, s)
+		t.Errorf("%s answered %d %s: its span is %+v", r, r.Status, r.code, s)
 	}
 }
 
@@ -185,17 +188,17 @@ func (j *judge) judgeLogs(t *testing.T) {
 	}
 	refused := map[string]bool{}
 	for _, r := range j.requests {
-		got, status := lines[r.trace], r.status
+		got, status := lines[r.trace], r.Status
 		refused[r.service] = refused[r.service] || status >= http.StatusBadGateway
 		least, most := 0, 1 // refusals are sampled
 		switch {
 		case status >= http.StatusBadRequest && status < http.StatusBadGateway:
 			least = 1
-		case status < http.StatusBadRequest && r.took <= time.Second:
+		case status < http.StatusBadRequest && r.Took <= time.Second:
 			most = 0
 		}
 		if got < least || got > most {
-			t.Errorf("%s answered %d after %s: %d lines", r, status, r.took, got)
+			t.Errorf("%s answered %d after %s: %d lines", r, status, r.Took, got)
 		}
 	}
 	if len(refused) < len(j.processes)-1 {

@@ -3,18 +3,16 @@ package observe
 import (
 	"context"
 	"math/rand/v2"
-	"net/http"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/rowlock/rowlock/platform/apptest"
 )
 
 // load sends the requests of all services' callers.
 type load struct {
-	rig  *rig
-	http *http.Client
-	sent atomic.Int64
+	rig *rig
 	// stop ends it, once and for all.
 	stop func()
 	// by counts the answers by status, 0 for none.
@@ -32,7 +30,7 @@ const (
 // startLoad starts the callers; they end with stop or with the test.
 func startLoad(t *testing.T, r *rig) *load {
 	t.Helper()
-	l := &load{rig: r, http: newClient(t), by: map[int]int{}}
+	l := &load{rig: r, by: map[int]int{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	var calling sync.WaitGroup
 	l.stop = func() {
@@ -42,8 +40,8 @@ func startLoad(t *testing.T, r *rig) *load {
 	t.Cleanup(l.stop)
 	for _, s := range subjects() {
 		for _, q := range s.prepare {
-			if a := l.send(ctx, s.service, q); a.status/100 != 2 {
-				t.Fatalf("%s %s: %d %s", q.method, q.path, a.status, a.body)
+			if a := l.send(t, s.service, q); a.Status/100 != 2 {
+				t.Fatalf("%s %s: %s", q.method, q.path, a)
 			}
 		}
 		calls := make(chan int)
@@ -51,7 +49,7 @@ func startLoad(t *testing.T, r *rig) *load {
 		for range clients {
 			calling.Go(func() {
 				for n := range calls {
-					l.send(ctx, s.service, s.next(n))
+					l.send(t, s.service, s.next(n))
 				}
 			})
 		}
@@ -81,20 +79,16 @@ func (l *load) pace(ctx context.Context, s subject, calls chan<- int) {
 
 // send sends to one of the replicas that are ready, drawn at random: by turns one replica would get all requests for
 // one key. It counts the answer, whose status is 0 for none.
-func (l *load) send(ctx context.Context, service string, q request) answer {
-	ready := l.rig.of(service).Ready()
-	if len(ready) == 0 {
-		return answer{}
+func (l *load) send(t *testing.T, service string, q request) (a apptest.Answer) {
+	t.Helper()
+	if ready := l.rig.of(service).Ready(); len(ready) > 0 {
+		a = q.send(t, ready[rand.N(len(ready))].API)
 	}
-	a, err := send(ctx, l.http, ready[rand.N(len(ready))].API, q)
-	if err != nil {
-		a = answer{body: err.Error()}
-	} else if q.then != nil {
+	if q.then != nil {
 		q.then(a)
 	}
-	l.sent.Add(1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.by[a.status]++
+	l.by[a.Status]++
 	return a
 }

@@ -40,7 +40,8 @@ func TestObserved(t *testing.T) {
 
 	injectFaults(t, r)
 	selectorsFind(t, r, panels, true)
-	t.Logf("%d requests, answered %v", r.load.sent.Load(), r.load.by)
+	r.load.stop()
+	t.Logf("requests by the status of their answer: %v", r.load.by)
 }
 
 // fill returns the expressions of all panels by name, with values for the variables as Grafana fills in for "All":

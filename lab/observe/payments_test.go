@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/platform/apptest"
 )
 
 // The simulated processor's cards.
@@ -110,11 +111,9 @@ func paymentsLoad(n int) request {
 // other work.
 func slowPayments(t *testing.T, r *rig) {
 	t.Helper()
-	r.load.send(t.Context(), services.Payments, pay("fails", "ride", cardError, 1250))
-	const slow = `CREATE FUNCTION payments.slow() RETURNS trigger LANGUAGE plpgsql AS
-			$$ BEGIN PERFORM pg_sleep(3); RETURN NEW; END $$;
-		CREATE TRIGGER slow BEFORE INSERT ON payments.payments FOR EACH ROW EXECUTE FUNCTION payments.slow()`
-	if _, err := r.other.ExecContext(t.Context(), slow); err != nil {
-		t.Fatal(err)
-	}
+	r.load.send(t, services.Payments, pay("fails", "ride", cardError, 1250))
+	apptest.Execute(t, r.other,
+		`CREATE FUNCTION payments.slow() RETURNS trigger LANGUAGE plpgsql AS
+			$$ BEGIN PERFORM pg_sleep(3); RETURN NEW; END $$`,
+		`CREATE TRIGGER slow BEFORE INSERT ON payments.payments FOR EACH ROW EXECUTE FUNCTION payments.slow()`)
 }

@@ -2,7 +2,6 @@ package observe
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -13,24 +12,14 @@ import (
 type process struct {
 	*fleet
 
-	client *http.Client
-	mu     sync.Mutex
-	log    []string
+	mu  sync.Mutex
+	log []string
 }
 
 func (p *process) keep(_ string, line []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.log = append(p.log, string(line))
-}
-
-func (p *process) send(t *testing.T, q request) answer {
-	t.Helper()
-	a, err := send(t.Context(), p.client, p.set.Replicas()[0].Status().API, q)
-	if err != nil {
-		t.Errorf("%s %s: %v", q.method, q.path, err)
-	}
-	return a
 }
 
 // lines returns what it has logged.

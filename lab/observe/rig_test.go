@@ -2,10 +2,7 @@ package observe
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -15,12 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lib/pq"
+	"github.com/jmoiron/sqlx"
 
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/local/localtest"
 	"github.com/rowlock/rowlock/lab/internal/prometheus"
 	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/localpg"
@@ -99,7 +97,7 @@ func (f *fleet) start(t *testing.T, n int, dsn string) error {
 type request struct {
 	method, path, body string
 	header             map[string]string
-	then               func(answer) // is called with the answer, when it is set
+	then               func(apptest.Answer) // is called with the answer, when it is set
 }
 
 func post(path, body string) request { return request{method: http.MethodPost, path: path, body: body} }
@@ -117,41 +115,15 @@ func (q request) with(header map[string]string) request {
 	return q
 }
 
-// answer is what came back.
-type answer struct {
-	status int
-	header http.Header
-	body   string
-	took   time.Duration
-}
-
-// newClient returns a client that leaves no connection behind the test.
-func newClient(t *testing.T) *http.Client {
+// send sends the request to the host and port addr.
+func (q request) send(t *testing.T, addr string) apptest.Answer {
 	t.Helper()
-	transport := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 2 * time.Second}
-	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: 12 * time.Second}
-}
-
-// send sends a request to the host and port addr.
-func send(ctx context.Context, c *http.Client, addr string, q request) (a answer, err error) {
-	req, err := http.NewRequestWithContext(ctx, q.method, "http://"+addr+q.path, strings.NewReader(q.body))
-	if err != nil {
-		return a, err
-	}
+	header := map[string]string{}
 	if strings.HasPrefix(q.body, "{") {
-		req.Header.Set("Content-Type", "application/json")
+		header = apptest.JSON()
 	}
-	for name, value := range q.header {
-		req.Header.Set(name, value)
-	}
-	begin := time.Now()
-	resp, err := c.Do(req)
-	if err != nil {
-		return a, err
-	}
-	raw, err := io.ReadAll(resp.Body)
-	return answer{resp.StatusCode, resp.Header, string(raw), time.Since(begin)}, errors.Join(err, resp.Body.Close())
+	maps.Copy(header, q.header)
+	return apptest.Send(t, q.method, "http://"+addr+q.path, q.body, header)
 }
 
 func read(t *testing.T, file string) string {
@@ -188,7 +160,7 @@ func eventually(t *testing.T, what string, within time.Duration, cond func() boo
 // rig holds what TestObserved runs.
 type rig struct {
 	// other is a superuser's connection pool, for the transactions of other sessions.
-	other  *sql.DB
+	other  *sqlx.DB
 	prom   *prometheus.Server
 	fleets []*fleet
 	load   *load
@@ -198,14 +170,8 @@ type rig struct {
 func newRig(t *testing.T, rules string) *rig {
 	t.Helper()
 	server := dbtest.Server(t)
-	r := &rig{fleets: fleets()}
-	connector, err := pq.NewConnector(server.URL("postgres"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.other = sql.OpenDB(connector)
-	t.Cleanup(func() { _ = r.other.Close() })
-
+	r := &rig{fleets: fleets(), other: apptest.Open(t, server.URL("postgres"))}
+	var err error
 	r.prom, err = prometheus.Start(t.Context(),
 		prometheus.Options{Dir: t.TempDir(), Interval: interval, Rules: []string{rules}})
 	if err != nil {

@@ -39,7 +39,7 @@ func TestTraces(t *testing.T) {
 	j := &judge{spans: newCollector(t), processes: map[string]*process{}}
 	var all []*fleet
 	for _, f := range fleets() {
-		p := &process{fleet: f, client: newClient(t)}
+		p := &process{fleet: f}
 		f.line, f.environ = p.keep, j.spans.environ()
 		f.environ["OTEL_RESOURCE_ATTRIBUTES"] = "deployment.environment.name=test"
 		all, j.processes[strings.TrimSuffix(f.service+"-"+f.component, "-serve")] = append(all, f), p
@@ -82,8 +82,8 @@ func (j *judge) tell(t *testing.T, of subject) {
 	t.Helper()
 	for _, s := range of.story {
 		done := j.send(t, of.service, s.request)
-		if done.status != s.status {
-			t.Errorf("%s: answered %d, want %d", done, done.status, s.status)
+		if done.Status != s.status {
+			t.Errorf("%s: answered %d, want %d", done, done.Status, s.status)
 		}
 		got := tree(j.spans.await(t, done.String(),
 			func(one span) bool { return one.trace == done.trace && one.parent == caller }))
@@ -105,5 +105,5 @@ func (j *judge) tell(t *testing.T, of subject) {
 func (j *judge) until(t *testing.T, when, service string, q request, wanted func(status int) bool) {
 	t.Helper()
 	waittest.Eventually(t, when+": "+service+": "+q.path,
-		func() bool { return wanted(j.send(t, service, q).status) })
+		func() bool { return wanted(j.send(t, service, q).Status) })
 }
