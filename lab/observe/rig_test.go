@@ -170,7 +170,7 @@ type rig struct {
 func newRig(t *testing.T, rules string) *rig {
 	t.Helper()
 	server := dbtest.Server(t)
-	r := &rig{fleets: fleets(), other: apptest.Open(t, server.URL("postgres"))}
+	r := &rig{fleets: fleets(), other: dbtest.Dial(t, server.URL("postgres"))}
 	var err error
 	r.prom, err = prometheus.Start(t.Context(),
 		prometheus.Options{Dir: t.TempDir(), Interval: interval, Rules: []string{rules}})
