@@ -10,9 +10,9 @@ import (
 )
 
 // TestAddingAService compares docs/adding-a-service.md with the repository. The table has at most twelve files. Every
-// service has each of them, but for those that say "where it has" what they are about. Every file outside services/ that
-// names all services or that each of them has, tests and pages included, stands on the page, and everything on the page
-// exists.
+// service has each of them, but for those that say "where it has" what they are about. Every file outside services/
+// that names all services or that each of them has, tests and pages included, stands on the page, and everything on the
+// page exists.
 func TestAddingAService(t *testing.T) {
 	t.Parallel()
 
