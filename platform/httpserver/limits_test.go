@@ -119,3 +119,15 @@ func TestBodyLimit(t *testing.T) {
 		}
 	}
 }
+
+// An answer that does not depend on the body comes at once to a client that waits for 100 Continue before it sends one.
+func TestAnswerBeforeBody(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{})
+	f.handle(http.MethodPost, "/", answer)
+	start := time.Now()
+	a := exchangeRaw(t, f.start(t), "POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
+	if took := time.Since(start); a.status != http.StatusOK || !a.closed || took > 5*time.Second {
+		t.Errorf("%+v after %v", a, took)
+	}
+}

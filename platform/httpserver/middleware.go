@@ -24,8 +24,8 @@ func (s *Server) use() {
 		requestID(),     // X-Request-Id: the client's when it is a UUID, else a new one
 		s.observe,       // span, metrics and a line of the log, by route template; turns an error into the answer
 		s.limitInFlight, // above MAX_IN_FLIGHT: 503 OVERLOADED, before any work
+		s.timeout(),     // REQUEST_TIMEOUT is the deadline of the context, in a copy of the request
 		s.limitBody(),   // above MAX_BODY: 413
-		s.timeout(),     // REQUEST_TIMEOUT is the deadline of the request's context
 		recoverPanic(),  // a panic is INTERNAL, logged with its stack
 		decodeParams,    // path parameters, once
 	}
@@ -102,7 +102,8 @@ func (s *Server) limitInFlight(next echo.HandlerFunc) echo.HandlerFunc {
 }
 
 // limitBody refuses a body above MAX_BODY, by its declared length or by what arrives. A request without a route is 404
-// or 405 whatever its body.
+// or 405 whatever its body. It comes after timeout, because it replaces the body, by which net/http, in its own request,
+// knows a client that waits for 100 Continue: the answer would otherwise wait for the body.
 func (s *Server) limitBody() echo.MiddlewareFunc {
 	return middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{
 		Limit:   strconv.FormatInt(s.cfg.MaxBody, 10) + "B",
