@@ -146,6 +146,9 @@ func TestDetails(t *testing.T) {
 		`{"amount":1,"amount":1}`:         "The member amount is there twice.",
 		`{"amont":1}`:                     "There is no member amont.",
 		`{"4242424242424242":"a secret"}`: "There is a member with an unknown name.",
+		`{"amount":1,}`:                   "The body is not valid JSON at byte 11.",
+		`{"amount":1`:                     "The body is not valid JSON at byte 11.",
+		"{\"text\":\"\xff\"}":             "The body is not valid JSON at byte 9.",
 	} {
 		p, ok := errors.AsType[*problem.Error](Unmarshal([]byte(body), new(everything)))
 		if !ok || p.Detail() != want {

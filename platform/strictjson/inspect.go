@@ -3,6 +3,7 @@ package strictjson
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -57,7 +58,7 @@ func (in *inspection) value(t reflect.Type) error {
 	}
 	kind := token.Kind()
 	if in.decoder.StackDepth() > maxDepth {
-		return problem.InvalidJSON.New("The body is nested too deeply.")
+		return problem.InvalidJSON.New(fmt.Sprintf("The body is nested deeper than %d levels.", maxDepth))
 	}
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -124,10 +125,14 @@ func (in *inspection) found(at jsontext.Pointer, what string) {
 	}
 }
 
-// notJSON returns INVALID_JSON for an error of the tokenizer. Its text may quote the body and does not reach the
-// client.
+// notJSON returns INVALID_JSON for an error of the tokenizer. Its text may quote the body: of it only the offset reaches
+// the client.
 func notJSON(err error) *problem.Error {
-	return problem.InvalidJSON.New("The body is not valid JSON.", problem.Cause(err))
+	detail := "The body is not valid JSON."
+	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		detail = fmt.Sprintf("The body is not valid JSON at byte %d.", syntax.ByteOffset)
+	}
+	return problem.InvalidJSON.New(detail, problem.Cause(err))
 }
 
 // field is one member that a struct takes.

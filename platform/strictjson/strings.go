@@ -175,7 +175,7 @@ func (s *Strings) broken(err error) error {
 		return problem.InvalidJSON.New("The body is empty; a JSON object is expected.")
 	}
 	if _, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		return notJSON(err)
+		return problem.InvalidJSON.New("The body is not valid JSON.", problem.Cause(err)) // bounded changes offsets
 	}
 	return fmt.Errorf("strictjson: read: %w", err)
 }
