@@ -102,8 +102,8 @@ func (s *Server) limitInFlight(next echo.HandlerFunc) echo.HandlerFunc {
 }
 
 // limitBody refuses a body above MAX_BODY, by its declared length or by what arrives. A request without a route is 404
-// or 405 whatever its body. It comes after timeout, because it replaces the body, by which net/http, in its own request,
-// knows a client that waits for 100 Continue: the answer would otherwise wait for the body.
+// or 405 whatever its body. It replaces the body, so it comes after timeout, which copies the request: by the body of
+// its own request net/http knows a client that waits for 100 Continue, and answers it without reading on.
 func (s *Server) limitBody() echo.MiddlewareFunc {
 	return middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{
 		Limit:   strconv.FormatInt(s.cfg.MaxBody, 10) + "B",

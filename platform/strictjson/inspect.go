@@ -125,7 +125,7 @@ func (in *inspection) found(at jsontext.Pointer, what string) {
 	}
 }
 
-// notJSON returns INVALID_JSON for an error of the tokenizer. Its text may quote the body: of it only the offset reaches
+// notJSON returns INVALID_JSON for an error of the tokenizer. Its text may quote the body, so only the offset reaches
 // the client.
 func notJSON(err error) *problem.Error {
 	detail := "The body is not valid JSON."
