@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/pressly/goose/v3/database"
@@ -15,8 +16,8 @@ type dialect struct {
 	// txSettings begin each transaction of a migration. A change of a table waits for a second at most, because all other
 	// users of the table wait behind it; a long migration is not cut off.
 	txSettings string
-	// history is the name of the history table.
-	history string
+	// history is the name of the history table; hasIndex answers with one boolean whether it has onceIndex.
+	history, hasIndex string
 	// schemas creates what must exist before the first migration; "" where that is the URL's.
 	schemas string
 	// begin precedes tryLock where it is set; tryLock answers with one boolean, and unlock frees the lock.
@@ -53,6 +54,7 @@ SET LOCAL idle_in_transaction_session_timeout = 0;`
 		goose:      database.DialectPostgres,
 		txSettings: settings,
 		history:    src.historySchema() + "." + historyTable,
+		hasIndex:   fmt.Sprintf("SELECT to_regclass('%s.%s') IS NOT NULL", src.historySchema(), onceIndex),
 		schemas:    createSchema(src.Schema) + createSchema(src.historySchema()),
 		begin:      "BEGIN ISOLATION LEVEL READ COMMITTED;" + settings,
 		tryLock:    fmt.Sprintf("SELECT pg_try_advisory_xact_lock(%d)", src.lockKey()),
@@ -79,19 +81,45 @@ func mysqlDialect(src Source) dialect {
 		txSettings: "SET lock_wait_timeout = 1, innodb_lock_wait_timeout = 1" +
 			" /*M! , max_statement_time = 0, idle_transaction_timeout = 0 */",
 		history: history,
+		hasIndex: fmt.Sprintf("SELECT count(*) > 0 FROM information_schema.statistics WHERE table_schema = DATABASE()"+
+			" AND table_name = '%s' AND index_name = '%s'", history, onceIndex),
 		tryLock: "SELECT coalesce(GET_LOCK(" + lock + ", 0), 0)",
 		unlock:  "DO RELEASE_LOCK(" + lock + ")",
 	}
 }
 
-// store is goose's history table with onceIndex.
-type store struct{ database.StoreExtender }
+// store is goose's history table with onceIndex. MySQL commits the table, the index and the first row (version 0) one
+// after another, and a process may die in between.
+type store struct {
+	database.StoreExtender
 
-// CreateVersionTable creates the table and the index.
-func (s store) CreateVersionTable(ctx context.Context, db database.DBTxConn) error {
-	if err := s.StoreExtender.CreateVersionTable(ctx, db); err != nil {
-		return err //nolint:wrapcheck // goose and its caller wrap it
+	hasIndex string
+}
+
+// TableExists reports whether the table has its first row, which goose inserts last.
+func (s store) TableExists(ctx context.Context, db database.DBTxConn) (bool, error) {
+	exists, err := s.StoreExtender.TableExists(ctx, db)
+	if err != nil || !exists {
+		return false, err //nolint:wrapcheck // goose and its caller wrap it
 	}
-	_, err := db.ExecContext(ctx, "CREATE UNIQUE INDEX "+onceIndex+" ON "+s.Tablename()+" (version_id)")
+	if _, err = s.GetLatestVersion(ctx, db); errors.Is(err, database.ErrVersionNotFound) {
+		return false, nil
+	}
+	return err == nil, err //nolint:wrapcheck // as above
+}
+
+// CreateVersionTable creates what is missing of the table and the index.
+func (s store) CreateVersionTable(ctx context.Context, db database.DBTxConn) error {
+	exists, err := s.StoreExtender.TableExists(ctx, db)
+	if err == nil && !exists {
+		err = s.StoreExtender.CreateVersionTable(ctx, db)
+	}
+	indexed := false
+	if err == nil {
+		err = db.QueryRowContext(ctx, s.hasIndex).Scan(&indexed)
+	}
+	if err == nil && !indexed {
+		_, err = db.ExecContext(ctx, "CREATE UNIQUE INDEX "+onceIndex+" ON "+s.Tablename()+" (version_id)")
+	}
 	return err //nolint:wrapcheck // as above
 }

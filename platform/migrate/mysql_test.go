@@ -79,6 +79,27 @@ func TestMariaDBRepairsAHalfAppliedMigration(t *testing.T) {
 	wantOne(t, url, `SELECT id FROM one`, 7)
 }
 
+// A crash while the history was made: its table is there without the index, or without its first row. The next process
+// completes it.
+func TestMariaDBCompletesTheHistory(t *testing.T) {
+	t.Parallel()
+	for _, missing := range [][]string{nil, {"DROP INDEX goose_db_version_once ON one_goose_db_version"}} {
+		url := dbtest.EmptyMariaDB(t)
+		up(t, url, mariaSource(nil))
+		onMaria(t, url, func(conn *sql.Conn) (err error) {
+			for _, statement := range append(missing, "DROP TABLE one", "DELETE FROM one_goose_db_version") {
+				_, execErr := conn.ExecContext(t.Context(), statement)
+				err = errors.Join(err, execErr)
+			}
+			return err
+		})
+		up(t, url, mariaSource(nil))
+		wantOne(t, url, `SELECT id FROM one`, 7)
+		wantOne(t, url, `SELECT count(*) FROM information_schema.statistics
+			WHERE table_schema = database() AND index_name = 'goose_db_version_once'`, 1)
+	}
+}
+
 // A migration that failed is not in the history, its rows are gone, and the
 // corrected one is applied. The lock is free again.
 func TestMariaDBFailedMigration(t *testing.T) {

@@ -101,7 +101,7 @@ func open(url string, src Source) (*migrator, error) {
 	const connections = 2
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
-	return &migrator{d, src, db, store{extended}}, nil
+	return &migrator{d, src, db, store{extended, d.hasIndex}}, nil
 }
 
 // provider returns a new goose provider: one that failed does not look for the history table again.
@@ -139,9 +139,6 @@ func (m *migrator) look(ctx context.Context) (pending bool, err error) {
 		return true, nil
 	}
 	current, err := m.store.GetLatestVersion(bounded, m.db)
-	if errors.Is(err, database.ErrVersionNotFound) {
-		return true, nil // on MySQL the table is there before its first row: the process that holds the lock will add it
-	}
 	sources := p.ListSources()
 	if target := sources[len(sources)-1].Version; current > target {
 		return false, fmt.Errorf("schema %s: %w: it has version %d, the program knows up to %d; run the newer program",
