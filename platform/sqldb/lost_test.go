@@ -146,6 +146,17 @@ func TestReadsAreRepeated(t *testing.T) {
 	wantError(t, err, sqldb.NotApplied, sqldb.Connection)
 }
 
+// TestReadThatTimedOutIsNotRepeated: the next would time out too.
+func TestReadThatTimedOutIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	url := counterDatabase(t)
+	proxy := faultproxy.New(t, url)
+	db := open(t, proxy.DSN(url), quick)
+	proxy.Cut(faultproxy.AfterStatement, faultproxy.Hang) // once: a second one would be answered
+	err := db.GetContext(t.Context(), new(int), `SELECT n FROM counter WHERE id = $1`, "a")
+	wantError(t, err, sqldb.NotApplied, sqldb.Connection)
+}
+
 // TestIdleConnectionsAreChecked: connections that ended while they were idle
 // cost no caller an error, however they ended.
 func TestIdleConnectionsAreChecked(t *testing.T) {

@@ -65,12 +65,12 @@ func (u *User) WriteFile(path, text string) error {
 	return u.Own(path)
 }
 
-// MayEnter reports whether the user can enter the folder.
+// MayEnter reports whether the user can enter the folder, also after ctx has ended.
 func (u *User) MayEnter(ctx context.Context, dir string) bool {
 	if u == nil {
 		return true
 	}
-	cmd := exec.CommandContext(ctx, shell, "-c", ":")
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), shell, "-c", ":")
 	cmd.Dir = dir // entered as the user
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: u.credential()}
 	return cmd.Run() == nil
