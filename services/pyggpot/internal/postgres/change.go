@@ -25,6 +25,7 @@ func (s *Store) Change(ctx context.Context, id pot.ID, change func(pot.Pot) (pot
 	defer turn.Leave()
 	wait := leaseWait{lock: s.lock}
 	defer wait.end()
+	var timer retryTimer
 	for try := 0; ; try++ {
 		err := s.try(ctx, id, change, &wait)
 		if !errors.Is(err, errHeld) && !errors.Is(err, errLost) && !errors.Is(err, errUnsure) {
@@ -33,7 +34,7 @@ func (s *Store) Change(ctx context.Context, id pot.ID, change func(pot.Pot) (pot
 		if try == s.options.Retries {
 			return fmt.Errorf("%w: %w", pot.ErrLocked, err)
 		}
-		if err := pause(ctx, s.options.RetryWait); err != nil {
+		if err := timer.wait(ctx, s.options.RetryWait); err != nil {
 			return fmt.Errorf("%w: %w", pot.ErrTimeOver, err)
 		}
 		recordRetry(ctx, err)
@@ -102,12 +103,21 @@ func (w *leaseWait) end() {
 	}
 }
 
-// pause waits for about d. It returns ctx's error when that ends first.
-func pause(ctx context.Context, d time.Duration) error {
+// retryTimer holds the one timer of all waits of a change between its tries.
+type retryTimer struct{ timer *time.Timer }
+
+// wait waits for about d. It returns ctx's error, and stops the timer, when that ends first.
+func (r *retryTimer) wait(ctx context.Context, d time.Duration) error {
+	if r.timer == nil {
+		r.timer = time.NewTimer(jitter(d))
+	} else {
+		r.timer.Reset(jitter(d))
+	}
 	select {
-	case <-time.After(jitter(d)):
+	case <-r.timer.C:
 		return nil
 	case <-ctx.Done():
+		r.timer.Stop()
 		return ctx.Err()
 	}
 }

@@ -110,6 +110,7 @@ const resolveWithin = 5 * time.Second
 func (s *Store) resolve(ctx context.Context, l lease, lost error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveWithin)
 	defer cancel()
+	var timer retryTimer
 	for {
 		var answer struct {
 			Ours  bool `db:"ours"`
@@ -127,7 +128,7 @@ func (s *Store) resolve(ctx context.Context, l lease, lost error) error {
 		case err == nil:
 			return lost
 		}
-		if pause(ctx, s.options.RetryWait) != nil {
+		if timer.wait(ctx, s.options.RetryWait) != nil {
 			return lost
 		}
 	}

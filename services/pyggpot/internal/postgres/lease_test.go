@@ -67,6 +67,21 @@ func TestWaitingEndsWithTheRequest(t *testing.T) {
 	}
 }
 
+// TestWaitsShareATimer: a change has one timer for all its waits, which is stopped when its request ends.
+func TestWaitsShareATimer(t *testing.T) {
+	t.Parallel()
+	var r retryTimer
+	if err := r.wait(t.Context(), time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	first := r.timer
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.wait(ctx, time.Hour); !errors.Is(err, context.Canceled) || r.timer != first || r.timer.Stop() {
+		t.Errorf("%v, the same timer: %t, or it still runs", err, r.timer == first)
+	}
+}
+
 // TestLostLeasesAreCounted: the fence refuses every try whose lease has expired before it.
 func TestLostLeasesAreCounted(t *testing.T) {
 	t.Parallel()
