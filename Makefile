@@ -77,8 +77,8 @@ verify: ## Check generated code, go.mod files, and that both ways of building wo
 generate: ## Generate code from the contracts
 	@set -e; for module in $(MODULES); do (cd $$module && GOWORK=off go generate ./...); done
 
-# Tidied first, for go work sync to see what each module really needs; tidied again, for what it wrote. Listing all modules completes
-# go.work.sum, which no go command ever shortens.
+# Tidied first, for go work sync to see what each module really needs; tidied again, for what it wrote. go work sync drops the sums of
+# go.work.sum that nothing needs any more, and listing all modules adds those that are missing.
 tidy: ## Bring go.work and every go.mod in order
 	go work use $(wildcard services/*)
 	@set -e; for module in $(MODULES) $(TOOLS); do (cd $$module && GOWORK=off go mod tidy); done
