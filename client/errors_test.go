@@ -11,6 +11,7 @@ import (
 
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/client/counts"
+	"github.com/rowlock/rowlock/client/payments"
 )
 
 // open returns a client of a service that answers by handle.
@@ -128,6 +129,32 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
+// A payment that was sent may have been made, though net/http would send a request with a key again by itself, and fail
+// to connect.
+func TestLostPayment(t *testing.T) {
+	t.Parallel()
+	var service *httptest.Server
+	service = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			_ = service.Listener.Close()
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = io.WriteString(w, `{"payments":[]}`)
+	}))
+	t.Cleanup(service.Close)
+	c, err := payments.New(service.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err = c.List(t.Context(), "ride", 1, ""); err != nil { // net/http repeats on a used connection alone
+		t.Fatal(err)
+	}
+	_, _, err = c.Create(t.Context(), "key", payments.NewPayment{})
+	if !errors.Is(err, rowlock.ErrAnswerLost) || !rowlock.OutcomeUnknown(err) || rowlock.NotApplied(err) {
+		t.Errorf("a payment without an answer: %v", err)
+	}
+}
+
 // Ids arrive as they were given, those of dots too.
 func TestSegments(t *testing.T) {
 	t.Parallel()
@@ -136,7 +163,7 @@ func TestSegments(t *testing.T) {
 		path = r.URL.Path
 		w.WriteHeader(http.StatusNoContent)
 	})
-	for _, id := range []string{"a/b", "100%", "%2F", "a+b", ".", "..", "...", "a;b", "é 🎉", "?x=1#y"} {
+	for _, id := range []string{"a/b", "100%", "%2F", "a+b", ".", "..", "...", "a;b", "é 🎉", "?x=1#y", "\x00.", "a\x00.b"} {
 		if err := c.Delete(t.Context(), id); err != nil || path != "/api/v1/internal/counts/"+id {
 			t.Errorf("%q arrived at %q, %v", id, path, err)
 		}

@@ -13,9 +13,10 @@ type Option func(*settings.Settings)
 // the time that a request may take. Without it a client has connections of its
 // own and no bound but the context's deadline.
 //
-// The services close a connection that was idle for five seconds. A transport
-// should close it earlier, by IdleConnTimeout: a request that meets the close is
-// lost, and its outcome unknown.
+// The services close a connection that carries no request within five seconds,
+// and a used one that is idle for a minute. A transport should close it earlier,
+// by IdleConnTimeout: a request that meets the close is lost, and its outcome
+// unknown.
 func WithHTTPClient(c *http.Client) Option {
 	return func(s *settings.Settings) { s.HTTP = c }
 }

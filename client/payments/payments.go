@@ -32,7 +32,7 @@ type Client struct{ api *api.Client }
 // New returns a client of the service at baseURL, such as
 // "http://rowlock-payments". It sends nothing yet.
 func New(baseURL string, options ...rowlock.Option) (*Client, error) {
-	c, err := api.NewClient(baseURL, api.WithHTTPClient(call.Settings(options).HTTP))
+	c, err := api.NewClient(baseURL, api.WithHTTPClient(call.Settings(options).HTTP), api.WithRequestEditorFn(call.Once))
 	return &Client{c}, err
 }
 

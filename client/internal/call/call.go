@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -115,23 +116,37 @@ func shorten(body []byte) string {
 	return strings.ToValidUTF8(string(body[:min(len(body), most)]), "")
 }
 
-// mark stands before a segment of dots, until Dots replaces it. No service takes it in an id.
+// mark stands before a segment of dots, and before one that begins with it, until Dots removes it.
 const mark = "\x00"
 
 // Segment returns one segment of a path as the generated requests take it. They
 // would resolve the segments "." and "..".
 func Segment(s string) string {
-	if s == "." || s == ".." {
+	if s == "." || s == ".." || strings.HasPrefix(s, mark) {
 		return mark + s
 	}
 	return s
 }
 
-// Dots escapes the segments that Segment marked.
-func Dots(_ context.Context, req *http.Request) error {
-	if strings.Contains(req.URL.Path, mark+".") {
-		req.URL.RawPath = strings.ReplaceAll(req.URL.EscapedPath(), "%00.", "%2E")
-		req.URL.Path = strings.ReplaceAll(req.URL.Path, mark, "")
+// Dots escapes the dots of the segments that Segment marked.
+func Dots(_ context.Context, req *http.Request) (err error) {
+	if !strings.Contains(req.URL.Path, "/"+mark) {
+		return nil
 	}
+	segments := strings.Split(req.URL.EscapedPath(), "/")
+	for i, segment := range segments {
+		if rest, marked := strings.CutPrefix(segment, "%00"); marked {
+			segments[i] = strings.ReplaceAll(rest, ".", "%2E")
+		}
+	}
+	req.URL.RawPath = strings.Join(segments, "/")
+	req.URL.Path, err = url.PathUnescape(req.URL.RawPath)
+	return err
+}
+
+// Once keeps net/http from repeating a request that has a key: the error of the
+// second attempt would hide that the first was sent.
+func Once(_ context.Context, req *http.Request) error {
+	req.GetBody = nil
 	return nil
 }

@@ -15,7 +15,7 @@ type Settings struct {
 }
 
 const (
-	// idleTimeout is shorter than the five seconds after which the services close idle connections.
+	// idleTimeout is shorter than the five seconds after which the services close a connection that carried no request.
 	idleTimeout = 2 * time.Second
 	idlePerHost = 64
 )
