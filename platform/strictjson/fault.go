@@ -75,15 +75,18 @@ func wanted(t reflect.Type) string {
 // problem returns INVALID_FIELD. A name that is not the contract's appears only if it looks like the name of a member:
 // clients put secrets in wrong places.
 func (f *fault) problem() *problem.Error {
-	if f.what != isUnknown {
-		field := path(f.pointer)
-		return problem.InvalidField.New("The member "+field+" "+f.what+".", problem.Field(field))
+	var shown jsontext.Pointer
+	for name := range f.pointer.Tokens() {
+		if !looksLikeName(name) {
+			return problem.InvalidField.New("There is a member with an unknown name.", problem.Field(path(shown)))
+		}
+		shown = shown.AppendToken(name)
 	}
-	if name := f.pointer.LastToken(); !looksLikeName(name) {
-		return problem.InvalidField.New("There is a member with an unknown name.", problem.Field(path(f.pointer.Parent())))
+	field := path(shown)
+	if f.what == isUnknown {
+		return problem.InvalidField.New("There is no member "+field+".", problem.Field(field))
 	}
-	field := path(f.pointer)
-	return problem.InvalidField.New("There is no member "+field+".", problem.Field(field))
+	return problem.InvalidField.New("The member "+field+" "+f.what+".", problem.Field(field))
 }
 
 // path writes a JSON pointer as people write it: cards[1].number.
