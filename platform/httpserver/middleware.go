@@ -57,7 +57,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 			s.metrics.observe(r, r.status(), time.Since(r.start))
 		}()
 		if err := next(c); err != nil {
-			s.echo.HTTPErrorHandler(err, r) // c.Error would pass echo's own context
+			r.Error(err)
 		}
 		returned = true
 		s.log(r)

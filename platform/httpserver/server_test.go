@@ -122,6 +122,10 @@ func TestErrors(t *testing.T) {
 		"/deadline": fmt.Errorf("query: %w", context.DeadlineExceeded),
 		"/canceled": context.Canceled,
 	} {
+		f.handle(http.MethodPut, path, func(c echo.Context) error {
+			c.Error(err) // echo's other way to answer an error
+			return nil
+		})
 		fail := func(c echo.Context) error {
 			c.Response().Header().Set("Location", "/nowhere")
 			return err
@@ -129,9 +133,9 @@ func TestErrors(t *testing.T) {
 		f.handle(http.MethodGet, path, fail)
 		f.handle(http.MethodPost, path, fail)
 	}
-	for _, method := range []string{"GET", "POST"} {
+	for _, method := range []string{"GET", "POST", "PUT"} {
 		outcome := problem.NotApplied
-		if method == "POST" {
+		if method != "GET" {
 			outcome = problem.OutcomeUnknown
 		}
 		wantProblem(t, f.do(t, method, "/problem", ""), problem.DatabaseUnavailable, "")
