@@ -163,7 +163,9 @@ func TestSegments(t *testing.T) {
 		path = r.URL.Path
 		w.WriteHeader(http.StatusNoContent)
 	})
-	for _, id := range []string{"a/b", "100%", "%2F", "a+b", ".", "..", "...", "a;b", "é 🎉", "?x=1#y", "\x00.", "a\x00.b"} {
+	for _, id := range []string{
+		"a/b", "100%", "%2F", "a+b", ".", "..", "...", "a;b", "é 🎉", "?x=1#y", "\x00.", "a\x00.b", "a/\x00.",
+	} {
 		if err := c.Delete(t.Context(), id); err != nil || path != "/api/v1/internal/counts/"+id {
 			t.Errorf("%q arrived at %q, %v", id, path, err)
 		}

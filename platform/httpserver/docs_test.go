@@ -44,6 +44,9 @@ func TestDocs(t *testing.T) {
 			t.Errorf("%s without a contract: %d", path, w.Code)
 		}
 	}
+	if got := f.do(t, "GET", "/docs", "").Header().Get("Content-Security-Policy"); got != pagePolicy {
+		t.Errorf("the page's Content-Security-Policy: %q", got)
+	}
 	sent := f.do(t, "HEAD", "/openapi.yaml", "").Header()
 	if sent.Get("Content-Length") != strconv.Itoa(len(contract)) {
 		t.Errorf("HEAD: %v", sent)

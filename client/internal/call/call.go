@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -129,7 +130,7 @@ func Segment(s string) string {
 }
 
 // Dots escapes the dots of the segments that Segment marked.
-func Dots(_ context.Context, req *http.Request) (err error) {
+func Dots(_ context.Context, req *http.Request) error {
 	if !strings.Contains(req.URL.Path, "/"+mark) {
 		return nil
 	}
@@ -139,9 +140,13 @@ func Dots(_ context.Context, req *http.Request) (err error) {
 			segments[i] = strings.ReplaceAll(rest, ".", "%2E")
 		}
 	}
-	req.URL.RawPath = strings.Join(segments, "/")
-	req.URL.Path, err = url.PathUnescape(req.URL.RawPath)
-	return err
+	raw := strings.Join(segments, "/")
+	decoded, err := url.PathUnescape(raw)
+	if err != nil {
+		return fmt.Errorf("escape the path of a request: %w", err)
+	}
+	req.URL.Path, req.URL.RawPath = decoded, raw
+	return nil
 }
 
 // Once keeps net/http from repeating a request that has a key: the error of the
