@@ -40,7 +40,7 @@ func requestOf(c echo.Context) *request {
 	return r
 }
 
-// Error answers err as if the handler had returned it. echo's own Error would pass echo's context, which has no request.
+// Error answers err as if the handler had returned it. echo's own Error would pass echo's context, without the request.
 func (r *request) Error(err error) { r.server.handleError(err, r) }
 
 // requestKey finds the request in a context.Context.
