@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
-	"github.com/lib/pq"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -72,15 +71,6 @@ func Connector(url string, txSettings ...string) (driver.Connector, error) {
 	}
 	c.txSettings = txSettings
 	return c, nil
-}
-
-func newConnector(cfg pq.Config, maxWait time.Duration) (*connector, error) {
-	inner, err := pq.NewConnectorConfig(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("the database URL cannot be used: %w", err)
-	}
-	inner.Dialer(newDialer())
-	return &connector{Connector: inner, maxWait: maxWait}, nil
 }
 
 // Ping checks that the database answers, on a new connection where the pool has

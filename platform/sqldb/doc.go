@@ -1,5 +1,5 @@
-// Package sqldb gives a service access to PostgreSQL: one pool, three ways to
-// use it, and errors that say whether the change was made.
+// Package sqldb gives a service access to PostgreSQL, or to MySQL and MariaDB: one
+// pool, three ways to use it, and errors that say whether the change was made.
 //
 //   - [DB.GetContext] and [DB.SelectContext] read. They may be sent twice.
 //   - [DB.Once] sends one autocommit statement. It is sent again only when the
@@ -25,4 +25,12 @@
 // nor statement_timeout ends a read from a network that drops packets, and it
 // detects a connection that the server closed while it was idle before anything
 // is sent on it.
+//
+// # Where things are
+//
+// Reads are in read.go, Once in once.go, InTx in tx.go, and the look-up of a lost COMMIT
+// in resolve.go. conn.go, conn_tx.go, rows.go and socket.go are the wrapper, which
+// database/sql calls; errors.go classifies its errors. What differs between the servers
+// is in postgres.go, mysql.go, answer_postgres.go and answer_mysql.go, behind the
+// interface of engine.go. pooled.go stands alone because a mutant replaces it.
 package sqldb

@@ -74,6 +74,9 @@ func (e *connectError) Unwrap() error { return e.cause }
 // MySQL's errors are proof in the same way, but for those that end the session
 // and 1180, which is an error during COMMIT by its very name.
 func Classify(err error, sent bool) *Error {
+	if err == nil {
+		return nil
+	}
 	if known, ok := errors.AsType[*Error](err); ok {
 		return known
 	}

@@ -2,16 +2,9 @@ package sqldb
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
-	"maps"
-	"net/url"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/lib/pq"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/rowlock/rowlock/platform/contention"
@@ -94,92 +87,6 @@ func (s *Settings) setDefaults() {
 	s.LockTimeout = cmp.Or(s.LockTimeout, defaultLockTimeout)
 	s.StatementTimeout = cmp.Or(s.StatementTimeout, defaultStatementTimeout)
 	s.IdleTxTimeout = cmp.Or(s.IdleTxTimeout, defaultIdleTxTimeout)
-}
-
-// driverConfig checks a URL and returns the driver's configuration of it, without
-// session settings, together with the URL's parameters.
-func driverConfig(rawURL string) (pq.Config, url.Values, error) {
-	parsed, err := parseURL(rawURL)
-	if err != nil {
-		return pq.Config{}, nil, err
-	}
-	query, err := url.ParseQuery(parsed.RawQuery)
-	if err != nil {
-		return pq.Config{}, nil, errors.New("the database URL has a parameter that cannot be decoded")
-	}
-	cfg, err := pq.NewConfig(rawURL)
-	if err != nil {
-		return pq.Config{}, nil, fmt.Errorf("the database URL cannot be used: %w", err)
-	}
-	onSocket := strings.HasPrefix(cfg.Host, "/") || strings.HasPrefix(cfg.Host, "@") // there is no TLS
-	if !query.Has("sslmode") && !onSocket {
-		return pq.Config{}, nil, errors.New("the database URL must say sslmode=disable, require, verify-ca or verify-full: " +
-			"the driver's default changes between versions")
-	}
-	if cfg.ConnectTimeout <= 0 {
-		cfg.ConnectTimeout = defaultConnectTimeout
-	}
-	return cfg, query, nil
-}
-
-// sessionConfig returns the driver's configuration of a pool.
-func sessionConfig(s Settings) (pq.Config, error) {
-	cfg, query, err := driverConfig(s.URL)
-	if err != nil {
-		return pq.Config{}, err
-	}
-	if s.ApplicationName != "" && !query.Has("application_name") {
-		cfg.ApplicationName = s.ApplicationName
-	}
-	if s.Pooler == PoolerTransaction {
-		return pooled(cfg)
-	}
-	if !query.Has("binary_parameters") {
-		// One round trip a statement instead of two.
-		cfg.BinaryParameters = true
-	}
-	cfg.Runtime, err = startupParameters(s, cfg.Runtime)
-	return cfg, err
-}
-
-// checkPooled returns an error for settings that fail, some of them silently, behind
-// a pooler in transaction mode.
-func checkPooled(cfg pq.Config) error {
-	if !cfg.BinaryParameters {
-		return errors.New("behind a transaction pooler the database URL must say binary_parameters=yes: " +
-			"without it one client can receive the rows of another")
-	}
-	names := slices.Sorted(maps.Keys(cfg.Runtime))
-	if cfg.Options != "" {
-		names = append(names, "options")
-	}
-	if len(names) > 0 {
-		return fmt.Errorf(
-			"behind a transaction pooler the database URL cannot set %s: use ALTER ROLE ... SET on the server",
-			strings.Join(names, ", "))
-	}
-	return nil
-}
-
-// startupParameters returns the settings that are sent once per connection, in its
-// first message. given are those of the URL.
-func startupParameters(s Settings, given map[string]string) (map[string]string, error) {
-	params := map[string]string{
-		"lock_timeout":                        Milliseconds(s.LockTimeout),
-		"statement_timeout":                   Milliseconds(s.StatementTimeout),
-		"idle_in_transaction_session_timeout": Milliseconds(s.IdleTxTimeout),
-		"client_connection_check_interval":    Milliseconds(clientCheckInterval),
-		"default_transaction_isolation":       "read committed", // for single statements: a transaction sets its own
-	}
-	maps.Copy(params, s.Session)
-	for name, value := range given {
-		if name == "lock_timeout" || name == "statement_timeout" {
-			return nil, fmt.Errorf("the database URL sets %s, which has a setting of its own: the two would disagree",
-				name)
-		}
-		params[name] = value
-	}
-	return params, nil
 }
 
 // Milliseconds formats d as PostgreSQL reads a timeout: in whole milliseconds, at
