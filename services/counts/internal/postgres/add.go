@@ -75,7 +75,7 @@ func (s *Store) addSingle(ctx context.Context, wait time.Duration, sum *itemSum)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
-		r.exists, r.locked, r.changed = err == nil, err == nil, err == nil
+		r.exists, r.held, r.changed = err == nil, err == nil, err == nil
 		return err
 	})
 	if r.changed || err != nil {
@@ -84,8 +84,8 @@ func (s *Store) addSingle(ctx context.Context, wait time.Duration, sum *itemSum)
 	return r, err
 }
 
-// addFreeSQL is addGroupSQL for the rows that no other transaction has locked. It also returns the rows that another
-// transaction has locked, so that they are not taken for missing ones.
+// addFreeSQL is addGroupSQL (group.go) for the rows that no other transaction has locked. It also returns the rows
+// that another transaction has locked, so that they are not taken for missing ones.
 const addFreeSQL = `
 WITH asked AS MATERIALIZED (
     SELECT c.item_id, c.n, c.delta, c.lowest, c.highest
@@ -137,7 +137,7 @@ func (s *Store) addSeveral(ctx context.Context, pass coalesce.Pass, sums []*item
 			r := result{exists: true}
 			var value sql.NullInt64 // unknown for a row that another transaction has locked
 			var waited float64
-			if err := rows.Scan(&n, &r.locked, &r.changed, &value, &waited); err != nil {
+			if err := rows.Scan(&n, &r.held, &r.changed, &value, &waited); err != nil {
 				return err
 			}
 			longest = max(longest, waited)

@@ -25,7 +25,7 @@ func Migrations() migrate.Source {
 type Store struct {
 	db          *sqldb.DB
 	adds        *coalesce.Coalescer[string, add, int64]
-	singles     *bulkhead.Bulkhead[string] // for the changes that are not grouped
+	ungrouped   *bulkhead.Bulkhead[string] // for Create, Set and Delete
 	lock        *contention.Metrics
 	lockTimeout time.Duration
 }
@@ -36,7 +36,7 @@ var _ counting.CountValueRepository = (*Store)(nil)
 func New(db *sqldb.DB, maxOpenConns int, limits coalesce.Limits) (*Store, error) {
 	s := &Store{
 		db: db, lock: limits.Contention, lockTimeout: limits.LockTimeout,
-		singles: bulkhead.New[string](maxOpenConns-max(limits.InFlight, 1)-ReservedConns, limits.Contention),
+		ungrouped: bulkhead.New[string](maxOpenConns-max(limits.InFlight, 1)-ReservedConns, limits.Contention),
 	}
 	var err error
 	s.adds, err = coalesce.New(coalesce.Config[string, add, int64]{
@@ -49,8 +49,8 @@ func New(db *sqldb.DB, maxOpenConns int, limits coalesce.Limits) (*Store, error)
 	return s, err
 }
 
-// ReservedConns is how many connections of the pool neither the changes that are not grouped nor COALESCE_IN_FLIGHT
-// may use: one for the slow lane, one for reads and probes.
+// ReservedConns is how many connections of the pool are left when COALESCE_IN_FLIGHT groups run and as many ungrouped
+// changes as may: one for the slow lane, one for reads and probes.
 const ReservedConns = 2
 
 // Close waits until every change in flight is answered. The pool stays open.

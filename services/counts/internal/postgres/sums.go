@@ -73,9 +73,9 @@ func arrays(sums []*itemSum) (ids []string, deltas, lowest, highest []int64) {
 // result is what a statement returns about one count. The zero value says that there is no such row.
 type result struct {
 	exists  bool
-	locked  bool // by the statement, not by another transaction
+	held    bool // the statement had the row locked; false when another transaction has
 	changed bool
-	value   int64 // of a row that was locked: after the change, or as it is
+	value   int64 // of a row that was held: after the change, or as it is
 }
 
 // distribute answers the callers of each sum by its result: the value after the caller's own step. It returns the
@@ -97,7 +97,7 @@ func distribute(group []add, sums []*itemSum, results []result, answers []coales
 		switch {
 		case !r.exists:
 			left.refuse(counting.ErrNotFound, answers)
-		case !r.locked:
+		case !r.held:
 			left.retryLater(answers)
 		case len(left.callers) > 0:
 			leftovers = append(leftovers, left)

@@ -22,7 +22,7 @@ func (r rows) apply(sums []*itemSum) []result {
 	for n, c := range sums {
 		v, exists := r[c.id]
 		lowest, highest := c.bounds()
-		o := result{exists: exists, locked: exists, value: v}
+		o := result{exists: exists, held: exists, value: v}
 		if exists && v >= lowest && v <= highest {
 			o.changed, o.value = true, v+c.delta
 			r[c.id] = o.value
@@ -126,7 +126,7 @@ func TestLeftoverOfACountThatChanged(t *testing.T) {
 	group := []add{{"a", 1}, {"a", 2}, {"a", 3}}
 	answers := make([]coalesce.Answer[int64], 3)
 	l := &leftover{callers: []int{0, 1, 2}, value: 10}
-	l.answerFirst(result{exists: true, locked: true, value: math.MaxInt64 - 2}, nil, answers)
+	l.answerFirst(result{exists: true, held: true, value: math.MaxInt64 - 2}, nil, answers)
 	if !errors.Is(answers[0].Err, counting.ErrOverflow) {
 		t.Errorf("locked but not changed: %+v", answers[0])
 	}

@@ -62,7 +62,7 @@ func (s *Store) change(
 	ctx context.Context, id counting.ItemID, none error, query string, args ...any,
 ) (counting.CountValue, error) {
 	var r row
-	err := s.singles.Do(ctx, string(id), s.lockTimeout, func() error {
+	err := s.ungrouped.Do(ctx, string(id), s.lockTimeout, func() error {
 		return s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
 			begin := time.Now()
 			err := tx.GetContext(ctx, &r, query, args...)
