@@ -4,9 +4,9 @@
 //
 // One commit per request costs a round trip and an fsync each, and a hot row then
 // serialises at commit speed. Here the next group forms while the current one runs:
-// no timer, no added wait when idle, and groups grow with the load. The idea is the group commit of database logs
-// (DeWitt et al., "Implementation Techniques for Main Memory Database Systems",
-// SIGMOD 1984), moved to the client's side of the wire.
+// no timer, no added wait when idle, and groups grow with the load. The idea is the
+// group commit of database logs (DeWitt et al., "Implementation Techniques for Main
+// Memory Database Systems", SIGMOD 1984), moved to the client's side of the wire.
 //
 // # Promises
 //
@@ -14,7 +14,7 @@
 //     returned: an acknowledged request is committed.
 //   - A request is handed to [Config.Run] again only after Run said that nothing
 //     of it was applied ([ErrLockWait], [ErrSplit], or [Answer.Locked]).
-//   - A row that another transaction holds delays only its own callers: see Lanes.
+//   - A row locked by another transaction delays only its own callers: see Lanes.
 //   - The request of a caller whose context ends before it was sent is withdrawn
 //     ([ErrLeft], surely not applied). Later it cannot be, and the caller gets
 //     [ErrUnknown].

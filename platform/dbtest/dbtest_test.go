@@ -67,7 +67,8 @@ func TestPostgresIsMigratedAndPrivate(t *testing.T) {
 	if n := number(t, dbtest.Dial(t, dbtest.Postgres(t, shop(9))), "SELECT n FROM shop.item"); n != 9 {
 		t.Errorf("other migrations: n = %d, want 9", n)
 	}
-	if n := number(t, dbtest.Dial(t, dbtest.Empty(t)), "SELECT count(*) FROM pg_namespace WHERE nspname = 'shop'"); n != 0 {
+	const schemas = "SELECT count(*) FROM pg_namespace WHERE nspname = 'shop'"
+	if n := number(t, dbtest.Dial(t, dbtest.Empty(t)), schemas); n != 0 {
 		t.Error("an empty database has a schema shop")
 	}
 }

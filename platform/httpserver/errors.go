@@ -143,10 +143,10 @@ func methodNotAllowed(c echo.Context) *problem.Error {
 		problem.Header("Allow", allow))
 }
 
-// Refuse returns what the client learns about err, by the translations of Deps.Errors, and notes it for the access
-// log and the metrics of the request whose context, by Request, is ctx. It is for a handler that speaks a protocol with
-// errors of its own, in which the status line may not show them (gRPC answers 200), and that writes them itself; any
-// other handler returns its error. traceID is the one in the log.
+// Refuse returns what the client learns about err, by the translations of Deps.Errors, and notes it for the access log
+// and the metrics. ctx is that of the HTTP request that [Request] returned. Refuse is for a handler whose protocol has
+// errors of its own, which the status line may not show (gRPC answers 200), and that writes them itself; any other
+// handler returns its error. traceID is the one in the log.
 func Refuse(ctx context.Context, err error) (p *problem.Error, traceID string) {
 	r := carriedBy(ctx)
 	if r == nil { // no request of a Server

@@ -20,7 +20,8 @@ type handlers struct {
 }
 
 // Register registers the operations of the contract: those of the internal port on internal, all others on external,
-// which may be the same. Each has a span of ops, which is nil without tracing.
+// which may be the same. Each has a span of ops, which is nil without tracing. The route of listCounts is not
+// generated: itemIDs accepts two spellings of its parameter.
 func Register(external, internal *echo.Echo, service *counting.Service, ops *telemetry.Operations) {
 	h := handlers{external: service, internal: service}
 	spans := httpserver.Operations(ops, map[string]string{

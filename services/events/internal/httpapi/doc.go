@@ -4,4 +4,5 @@
 // The types of bodies and the routes are generated from the contract into api.gen.go.
 package httpapi
 
-//go:generate go tool -modfile=../../../../tools/go.mod oapi-codegen --config=../../api/server.yaml ../../api/openapi.yaml
+//go:generate -command oapi go tool -modfile=../../../../tools/go.mod oapi-codegen
+//go:generate oapi --config=../../api/server.yaml ../../api/openapi.yaml
