@@ -121,7 +121,8 @@ func TestKilledWorker(t *testing.T) {
 	wantWhole(t, db)
 }
 
-// TestServerKilled: the server is killed under load and started again. What was acknowledged is stored, once.
+// TestServerKilled: the server is killed under load and started again. What was acknowledged is stored, once, and adds
+// and work go on.
 func TestServerKilled(t *testing.T) {
 	t.Parallel()
 	server, dsn := dbtest.MariaServer(t)
@@ -155,11 +156,11 @@ func TestServerKilled(t *testing.T) {
 	if err := server.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	before := given.Load()
+	before, worked := given.Load(), workedOK.Load()
 	if err := server.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	waittest.Eventually(t, "it goes on", func() bool { return given.Load() > before+50 })
+	waittest.Eventually(t, "it goes on", func() bool { return given.Load() > before+50 && workedOK.Load() > worked+20 })
 	stop()
 	all.Wait()
 	if n := wantWhole(t, db); n < given.Load() || n > given.Load()+unknown.Load() {

@@ -174,15 +174,16 @@ func TestLines(t *testing.T) {
 	s.want("POST", batch, "", plain, 201, "ADDED 0")
 }
 
-// Items make the round trip through a path, byte by byte.
+// Items and lists make the round trip through a path, byte by byte.
 func TestPaths(t *testing.T) {
 	t.Parallel()
 	s := onDatabase(t)
+	const list = "%2E%2E"
 	var all []string
 	for _, item := range []string{
 		"a/b", "100%", "a+b", "..", ".", ";", "🦀", "//", " ", "?", "#", "%2F", "é", "e\u0301", "a b 7", "\u0001",
 	} {
-		path := items + "/" + strings.ReplaceAll(url.PathEscape(item), ".", "%2E")
+		path := "/iidy/v1/lists/" + list + "/" + strings.ReplaceAll(url.PathEscape(item), ".", "%2E")
 		s.want("POST", path, "", plain, 201, "ADDED 1")
 		s.want("POST", path+"?action=increment", "", plain, 200, "INCREMENTED 1")
 		s.want("GET", path, "", plain, 200, "1")
@@ -190,7 +191,7 @@ func TestPaths(t *testing.T) {
 	}
 	slices.Sort(all)
 	var got []string
-	next := batch + "?count=1"
+	next := "/iidy/v1/batch/lists/" + list + "?count=1"
 	for next != "" {
 		a := s.do("GET", next, "", plain.accept("application/json"))
 		var page struct {
@@ -207,6 +208,9 @@ func TestPaths(t *testing.T) {
 			}
 		}
 		next, _, _ = strings.Cut(strings.TrimPrefix(a.Header.Get("Link"), "<"), ">")
+		if strings.Contains(next, "/..") {
+			t.Errorf("clients take %s for another path", next)
+		}
 	}
 	if !slices.Equal(got, all) {
 		t.Errorf("followed the links to %q, want %q", got, all)

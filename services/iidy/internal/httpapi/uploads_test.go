@@ -41,6 +41,14 @@ func TestChunkedBodies(t *testing.T) {
 		t.Errorf("two types: %d %s", two.Code, two.Body)
 	}
 	s.want("GET", batch+"?count=9", "", plain, 200, "b 0")
+	limited := newServer(t, sink{}, 100)
+	for contentType, body := range map[string]string{
+		"text/plain": strings.Repeat("a\n", 51), "application/json": `{"items":["a"` + strings.Repeat(" ", 100) + `]}`,
+	} {
+		if w := limited.chunked("POST", batch, strings.NewReader(body), contentType); w.Code != 413 {
+			t.Errorf("%s above MAX_BODY: %d %s", contentType, w.Code, w.Body)
+		}
+	}
 }
 
 // The number of concurrent requests with the time of a long one is bounded.

@@ -35,8 +35,8 @@ const (
 )
 
 // The parts of a batch's statement. $1 is the list, $2 the items, each once, unless they
-// are staged, and the last parameter the claim, ” for none. The claim is compared inside
-// IS TRUE so that the planner does not look it up by its index for each item.
+// are staged, and the last parameter the claim, empty for none. The claim is compared
+// inside IS TRUE so that the planner does not look it up by its index for each item.
 const (
 	addBeginSQL = `
 INSERT INTO iidy.lists (list, item)
