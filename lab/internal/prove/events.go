@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -41,10 +40,9 @@ type events struct {
 
 	api *api.Client
 
-	count atomic.Int64 // that was answered lately
-
-	mu  sync.Mutex
-	ids []int64 // that were acknowledged in this window
+	mu    sync.Mutex
+	ids   []int64 // that were acknowledged in this window
+	count int64   // the most that was answered
 }
 
 func newEvents(_ context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
@@ -104,13 +102,17 @@ func (w *events) get(ctx context.Context, client int, id int64) history.Op {
 
 // countAll counts the events, which never become fewer.
 func (w *events) countAll(ctx context.Context, client int) {
-	least := w.count.Load()
+	w.mu.Lock()
+	least := w.count
+	w.mu.Unlock()
 	w.record(client, "count", nil, func() (any, error) {
 		n, err := w.api.Count(ctx)
 		if err == nil && n < least {
 			err = badAnswer(fmt.Sprintf("%d events after %d", n, least))
 		}
-		w.count.Store(max(n, least))
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.count = max(w.count, n)
 		return nil, err
 	})
 }

@@ -49,10 +49,10 @@ func (s *subject) leaks(ctx context.Context) []Check {
 		fault.Wait(ctx, 200*time.Millisecond)
 		_, now = s.metric(ctx, goroutines)
 	}
-	checks := []Check{check(s.Name+": goroutines", now <= limit, "%.0f before, %.0f after", s.idle, now)}
+	checks := []Check{check(s.Name+": goroutines", 0 < now && now <= limit, "%.0f before, %.0f after", s.idle, now)}
 	if s.memory > 0 {
 		const mebi = 1 << 20
-		checks = append(checks, check(s.Name+": memory", memory <= growth*s.memory,
+		checks = append(checks, check(s.Name+": memory", 0 < memory && memory <= growth*s.memory,
 			"%.0f MiB without faults, %.0f MiB after all", s.memory/mebi, memory/mebi))
 	}
 	query := `SELECT count(*) FROM pg_stat_activity WHERE usename = $1 AND state NOT IN ('idle', 'disabled')`

@@ -125,14 +125,16 @@ func (w *WindowResult) Failures() (all []Failure) {
 	return append(all, failures(w.Name, "", w.Checks...)...)
 }
 
-// missed names the first effect that was not seen; "" when the fault had all of them.
-func (w *WindowResult) missed() string {
+// missed names the last effect that was not seen; "" when the fault had all of them, or when a promise was broken: then
+// the window must not be repeated, because the repeat would take the place of what was found.
+func (w *WindowResult) missed() (effect string) {
 	for _, f := range w.Failures() {
-		if f.Effect {
-			return f.String()
+		if !f.Effect {
+			return ""
 		}
+		effect = f.String()
 	}
-	return ""
+	return effect
 }
 
 // Failures lists what does not hold; when there is none, everything was proven.

@@ -47,6 +47,19 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// A window in which a promise was broken is not repeated, because its result would be replaced.
+func TestBrokenPromiseIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	w := proven(t).Windows[0]
+	checks := w.Services[0].Checks
+	if checks[len(checks)-1].OK = false; w.missed() == "" {
+		t.Error("an effect was missed, and the window is not repeated")
+	}
+	if checks[0].OK = false; w.missed() != "" {
+		t.Errorf("it is repeated because of %s", w.missed())
+	}
+}
+
 // A window in which nothing was done, or no operation succeeded, misses an effect.
 func TestWindowsDemandAnEffect(t *testing.T) {
 	t.Parallel()

@@ -93,7 +93,7 @@ func (p *prover) run(ctx context.Context, report *Report) error {
 	for _, s := range p.subjects {
 		report.After = append(report.After, s.leaks(ctx)...)
 	}
-	return nil
+	return context.Cause(ctx) // interrupted, the checks show nothing
 }
 
 // window runs one window and checks what came of it.

@@ -62,6 +62,10 @@ func TestWindows(t *testing.T) {
 			if w.NeedsOwner() != (w.Name == "restart") {
 				t.Errorf("%s needs the server's owner: %t", w.Name, w.NeedsOwner())
 			}
+			onMariaDB := []string{windowNone, windowKill, windowTerm, windowBackends, "restart"}
+			if w.shape.maria != slices.Contains(onMariaDB, w.Name) {
+				t.Errorf("%s: services on MariaDB take part: %t", w.Name, w.shape.maria)
+			}
 			for _, e := range slices.Concat(w.Events, double.Events) {
 				if e.At < quiet || e.At+e.For > l-quiet {
 					t.Errorf("%s of %s: %s for %s", w.Name, l, e, e.For)
