@@ -55,7 +55,8 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f.calls > 1 {
 		w.Header().Set("Idempotent-Replayed", "true")
 	}
-	if f.bug == "gap" && r.URL.Path == "/events/13" {
+	if f.bug == "gap" && r.URL.Path == "/events/13" ||
+		f.bug == "loses the last" && r.URL.Path == fmt.Sprintf("/events/%d", f.n) {
 		w.WriteHeader(http.StatusNotFound)
 		_, _ = io.WriteString(w, `{"code":"EVENT_NOT_FOUND"}`)
 		return
@@ -94,6 +95,8 @@ func (f *fake) answer(r *http.Request) string {
 		return fmt.Sprintf(`{"currentValue":%d}`, f.n)
 	case path == "GET /v1/payments":
 		return fmt.Sprintf(`{"payments":[%s]}`, strings.TrimSuffix(strings.Repeat("{},", f.n), ","))
+	case path == "GET /events" && f.bug == "loses the last":
+		return fmt.Sprintf(`{"count":%d}`, max(0, f.n-1))
 	case path == "GET /events":
 		return fmt.Sprintf(`{"count":%d}`, f.n)
 	case strings.HasPrefix(path, "GET /events/"):
@@ -198,6 +201,7 @@ func TestDrive(t *testing.T) {
 		{service: "iidy", bug: "doubles", fault: "are stored"},
 		{service: "payments", bug: "doubles", fault: "keys made"},
 		{service: "events", bug: "gap", fault: "there is a gap at 13"},
+		{service: "events", bug: "loses the last", fault: "there is a gap at "},
 	} {
 		t.Run(tc.service+" "+tc.bug, func(t *testing.T) {
 			t.Parallel()
