@@ -24,7 +24,10 @@ func newBench(p process) *cobra.Command {
 			if o.Service = services.Counts; len(args) > 0 {
 				o.Service, args = args[0], args[1:]
 			}
-			if err := errors.Join(noWords(cmd, args), o.Validate()); err != nil {
+			if err := noWords(cmd, args); err != nil {
+				return err
+			}
+			if err := o.Validate(); err != nil {
 				return usageError{fmt.Sprintf("bench: %v", err)}
 			}
 			return runBench(cmd.Context(), o, out, p)

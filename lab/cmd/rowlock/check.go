@@ -24,12 +24,14 @@ names its parent.`,
 		Example: "  rowlock check --counts=http://127.0.0.1:8083 --iidy=http://127.0.0.1:8084",
 		Args:    noWords,
 	}
-	targets := make([]services.Target, len(services.Names()))
-	for i, name := range services.Names() {
-		targets[i].Service = name
-		cmd.Flags().StringVar(&targets[i].URL, name, "", "`URL` of "+name)
-		cmd.Flags().StringVar(&targets[i].Internal, name+"-internal", "",
-			"`URL` of its internal API where that has a listener of its own")
+	targets := make([]services.Target, len(services.All()))
+	for i, s := range services.All() {
+		targets[i].Service = s.Name
+		cmd.Flags().StringVar(&targets[i].URL, s.Name, "", "`URL` of "+s.Name)
+		if s.InternalPath != "" {
+			cmd.Flags().StringVar(&targets[i].Internal, s.Name+"-internal", "",
+				"`URL` of its internal API where that has a listener of its own")
+		}
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var named []services.Target

@@ -37,6 +37,9 @@ func newDrive(p process) *cobra.Command {
 			if len(args) > 2 { //nolint:mnd // the third argument
 				load.Internal = args[2]
 			}
+			if err := load.Validate(); err != nil {
+				return usageError{fmt.Sprintf("drive: %v", err)}
+			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), limit)
 			defer cancel()
 			return runDrive(ctx, p, load)

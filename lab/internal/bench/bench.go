@@ -56,6 +56,11 @@ func (o Options) Validate() error {
 	for i, s := range scenarios {
 		names[i] = s.Name
 	}
+	for _, s := range scenarios {
+		if s.needs != "" && slices.Contains(o.Only, s.Name) && !slices.Contains(o.Only, s.needs) {
+			return fmt.Errorf("the scenario %s needs %s before it: name both", s.Name, s.needs)
+		}
+	}
 	unknown := slices.IndexFunc(o.Only, func(name string) bool { return !slices.Contains(names, name) })
 	switch {
 	case len(scenarios) == 0:

@@ -148,10 +148,10 @@ func (e *events) claim(name string) func(context.Context) (Result, error) {
 				claimed, begin := 0, time.Now()
 				err = tx.QueryRowContext(ctx, query).Scan(&claimed)
 				took = time.Since(begin)
-				if err = errors.Join(err, tx.Rollback()); err != nil || claimed != 100 {
-					return 0, fmt.Errorf("claim: %d events, %w", claimed, err)
+				if claimed != 100 {
+					err = errors.Join(fmt.Errorf("claim: %d events", claimed), err)
 				}
-				return took, nil
+				return took, errors.Join(err, tx.Rollback())
 			})
 			return err
 		})

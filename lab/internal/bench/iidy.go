@@ -58,7 +58,11 @@ func newIidy(r *runner) suite {
 		{"increment-one", "single increments", 6_300, 1, l.single(http.MethodPost, increment), tried},
 		{"delete-one", "single deletes", 6_800, 1, l.single(http.MethodDelete, ""), gone},
 	} {
-		row := Scenario{Name: one.name, Title: one.title, Baseline: bareUniform, run: r.driving(func() drive {
+		needs := "add"
+		if one.items == 1 {
+			needs = "add-one"
+		}
+		row := Scenario{Name: one.name, Title: one.title, Baseline: bareUniform, needs: needs, run: r.driving(func() drive {
 			if one.name == "add" || l.list == "" {
 				l.round++
 				l.list = fmt.Sprintf("bench-%d", l.round)

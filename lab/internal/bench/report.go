@@ -44,6 +44,8 @@ type Scenario struct {
 	// Median holds each figure's median over the runs, or the highest of those that count faults or are a maximum.
 	Median Figures `json:"median"`
 
+	// needs names the scenario that makes what this one works on; empty, or its own name, for none.
+	needs string
 	// run runs it one time. The error is errLeftOut, by errors.Is, where it cannot.
 	run func(ctx context.Context) (Result, error)
 }

@@ -23,6 +23,15 @@ type Load struct {
 	Clients int
 }
 
+// Validate returns an error that names what is out of bounds.
+func (l Load) Validate() error {
+	if l.Rate < 1 || l.Clients < 1 {
+		return errors.New("rate and clients must be at least 1")
+	}
+	_, err := Named(l.Service)
+	return err
+}
+
 // Report says what a load met.
 type Report struct {
 	Service string `json:"service"`
@@ -64,8 +73,8 @@ const (
 // Drive sends the load until stop is closed or ctx ends, compares the sums, and
 // reports. Its error says that there was no load at all.
 func Drive(ctx context.Context, l Load, stop <-chan struct{}) (*Report, error) {
-	if l.Rate < 1 || l.Clients < 1 {
-		return nil, errors.New("rate and clients are at least 1")
+	if err := l.Validate(); err != nil {
+		return nil, err
 	}
 	t := newTransport()
 	t.redialFor, t.perConnection = loadRedials, loadPerConnection
