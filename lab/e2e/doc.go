@@ -4,5 +4,5 @@
 //
 // It is one test with chapters that build on one another: install, use, inject
 // faults, scale, upgrade, uninstall. The loads and checks are those of package
-// workload.
+// services.
 package e2e

@@ -127,7 +127,7 @@ func (s Schema) makeRole(role, password string) string {
 // It covers the tables that exist. adminURL is as for [Prepare].
 func Grant(ctx context.Context, adminURL string, s Schema) error {
 	app := pq.QuoteIdentifier(s.app())
-	var statements []string
+	statements := make([]string, 0, 2*len(s.schemas())+1)
 	for _, name := range s.schemas() {
 		schema := pq.QuoteIdentifier(name)
 		statements = append(statements,
