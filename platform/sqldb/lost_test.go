@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/apptest"
@@ -231,6 +232,29 @@ func TestBlackHole(t *testing.T) {
 		}
 	}
 	all.Wait()
+}
+
+// TestOwnStatementTimeoutBoundsTheWait: a transaction with a longer statement timeout than the pool's is waited for
+// longer, and the next call as long as any other.
+func TestOwnStatementTimeoutBoundsTheWait(t *testing.T) {
+	t.Parallel()
+	url := counterDatabase(t)
+	proxy := faultproxy.New(t, url)
+	db := open(t, proxy.DSN(url), quick)
+	err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, `SELECT pg_sleep(1.5)`)
+		return err
+	}, sqldb.WithStatementTimeout(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy.Pause()
+	start := time.Now()
+	err = incrementOnce(db)(t.Context())
+	wantError(t, err, sqldb.Unknown, sqldb.Connection)
+	if took := time.Since(start); took > 30*time.Second {
+		t.Errorf("the next call took %s", took)
+	}
 }
 
 // TestDeadClientsStatementIsNotApplied: a statement that waits for a lock when

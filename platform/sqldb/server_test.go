@@ -2,6 +2,8 @@ package sqldb_test
 
 import (
 	"context"
+	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -109,7 +111,8 @@ func TestServerRestarts(t *testing.T) {
 	}
 }
 
-// TestResolveAfterCrash: a lost COMMIT is looked up once the server can be reached again. When the
+// TestResolveAfterCrash: a lost COMMIT is looked up once the server can be reached again, though
+// the caller does not wait any more. When the
 // server has crashed in between, its postmaster and start time are the same, but the answer
 // "committed" might be another transaction's.
 func TestResolveAfterCrash(t *testing.T) {
@@ -124,8 +127,9 @@ func TestResolveAfterCrash(t *testing.T) {
 			t.Fatal(err)
 		}
 		done := make(chan error, 1)
+		ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 		go func() {
-			done <- db.InTx(context.WithoutCancel(t.Context()), func(ctx context.Context, tx *sqlx.Tx) error {
+			done <- db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
 				proxy.Cut(faultproxy.AfterCommit, faultproxy.FIN)
 				proxy.Refuse() // the look-up has to wait
 				return add(ctx, tx, "a", 1)
@@ -134,6 +138,7 @@ func TestResolveAfterCrash(t *testing.T) {
 		waittest.Eventually(t, "the change is committed and the answer lost", func() bool {
 			return proxy.Cuts() == i+1 && value(t, direct, "a") == int64(i+1)
 		})
+		cancel()
 		if crash {
 			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
@@ -154,6 +159,28 @@ func TestResolveAfterCrash(t *testing.T) {
 		}
 	}
 	wantValue(t, direct, "a", 2)
+}
+
+// TestSilentServer: a server that takes connections and says nothing is unavailable, to a caller
+// without a deadline too.
+func TestSilentServer(t *testing.T) {
+	t.Parallel()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	waittest.Together(t, 2, func(i int) error {
+		url := []string{"postgres://app@%s/x?sslmode=disable", "mysql://app@%s/x?tls=false"}[i]
+		db := open(t, fmt.Sprintf(url, listener.Addr()))
+		start := time.Now()
+		err := db.Ping(context.WithoutCancel(t.Context()))
+		took, p := time.Since(start), sqldb.Problem(err)
+		if p == nil || p.Kind().Code() != "DATABASE_UNAVAILABLE" || took > 15*time.Second {
+			return fmt.Errorf("%s: after %s: %w", url, took, err)
+		}
+		return nil
+	})
 }
 
 // TestTooManyConnections: 53300 is OVERLOADED, not DATABASE_UNAVAILABLE.
