@@ -50,6 +50,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 			return err
 		}
 	}
-	httpapi.Register(external.Echo(), internal.Echo(), counting.NewService(store), c.Operations())
+	service := counting.NewService(store)
+	httpapi.Register(external.Echo(), internal.Echo(), service, service, c.Operations())
 	return nil
 }

@@ -102,3 +102,25 @@ func TestGetManyBounds(t *testing.T) {
 		}
 	}
 }
+
+// A failure of the repository reaches the caller of each port unchanged.
+func TestPortsReturnFailures(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	boom := errors.New("the disk is on fire")
+	s := counting.NewService(countingtest.Failing{Err: boom})
+	for name, call := range map[string]func() error{
+		"Increase":   func() error { _, err := s.Increase(ctx, "a", 1); return err },
+		"Decrease":   func() error { _, err := s.Decrease(ctx, "a", 1); return err },
+		"Reset":      func() error { _, err := s.Reset(ctx, "a"); return err },
+		"Initialize": func() error { _, err := s.Initialize(ctx, "a", 1); return err },
+		"Get":        func() error { _, err := s.Get(ctx, "a"); return err },
+		"GetMany":    func() error { _, err := s.GetMany(ctx, []counting.ItemID{"a"}); return err },
+		"Set":        func() error { _, err := s.Set(ctx, "a", 1); return err },
+		"Delete":     func() error { return s.Delete(ctx, "a") },
+	} {
+		if err := call(); !errors.Is(err, boom) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

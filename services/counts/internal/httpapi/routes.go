@@ -22,8 +22,11 @@ type handlers struct {
 // Register registers the operations of the contract: those of the internal port on internal, all others on external,
 // which may be the same. Each has a span of ops, which is nil without tracing. The route of listCounts is not
 // generated: itemIDs accepts two spellings of its parameter.
-func Register(external, internal *echo.Echo, service *counting.Service, ops *telemetry.Operations) {
-	h := handlers{external: service, internal: service}
+func Register(
+	external, internal *echo.Echo,
+	updates counting.ExternalCountUpdateAPI, values counting.InternalCountValueAPI, ops *telemetry.Operations,
+) {
+	h := handlers{external: updates, internal: values}
 	spans := httpserver.Operations(ops, map[string]string{
 		"increaseCount": "counts.increase", "decreaseCount": "counts.decrease", "resetCount": "counts.reset",
 		"initializeCount": "counts.initialize", "getCount": "counts.get", "listCounts": "counts.get_many",

@@ -1,4 +1,3 @@
-// Package countingtest is the suite that every counting.CountValueRepository
-// must pass, with a repository in memory, which passes it and serves the port
-// tests.
+// Package countingtest is the suite that every counting.CountValueRepository must pass. Beside it are the repositories
+// of the port tests: Memory, which passes the suite, and Failing.
 package countingtest
