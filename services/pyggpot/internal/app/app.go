@@ -45,6 +45,6 @@ func build(c *chassis.Chassis, cfg Config) error {
 	}
 	server.AllowHTTP2()
 	return httpapi.Register(server.Echo(), service, service, httpapi.Options{
-		MaxBody: int64(cfg.MaxBody), Ready: c.Ready, TracerProvider: c.Telemetry().Tracing(), Operations: c.Operations(),
-	})
+		MaxBody: int64(cfg.MaxBody), Ready: c.Ready, TracerProvider: c.Telemetry().Tracing(),
+	}, c.Operations())
 }

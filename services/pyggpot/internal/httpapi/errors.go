@@ -38,7 +38,7 @@ func ProblemOf(err error) *problem.Error {
 		{Err: pot.ErrFull, Kind: potFull, Detail: "The coins do not fit into the pot. Nothing was added.", Field: "coins"},
 		{
 			Err: pot.ErrBusy, Kind: problem.Overloaded,
-			Detail: "This replica has as many changes under way as it may. Nothing was changed; try again.",
+			Detail: "This replica has as many changes in flight as it may. Nothing was changed; try again.",
 		},
 		{
 			Err: pot.ErrTimeOver, Kind: problem.NotApplied,

@@ -52,7 +52,7 @@ func (h pots) ListPots(
 		Pots:          make([]*potpb.PotResponse, len(list)),
 	}
 	for i, p := range list {
-		answer.Pots[i] = ofPot(p)
+		answer.Pots[i] = toPot(p)
 	}
 	return connect.NewResponse(answer), nil
 }
@@ -61,7 +61,7 @@ func potAnswer(p pot.Pot, err error) (*connect.Response[potpb.PotResponse], erro
 	if err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(ofPot(p)), nil
+	return connect.NewResponse(toPot(p)), nil
 }
 
 // coins serves pyggpot.coin.Coin.
@@ -73,19 +73,19 @@ var _ coinconnect.CoinHandler = coins{}
 func (h coins) AddCoins(
 	ctx context.Context, r *connect.Request[coin.AddCoinsRequest],
 ) (*connect.Response[coin.CoinsListResponse], error) {
-	return coinsAnswer(h.Add(ctx, pot.ID(r.Msg.GetPotId()), toCoins(r.Msg.GetCoins())))
+	return coinsAnswer(h.Add(ctx, pot.ID(r.Msg.GetPotId()), fromCoins(r.Msg.GetCoins())))
 }
 
 // RemoveCoins removes coins from a pot.
 func (h coins) RemoveCoins(
 	ctx context.Context, r *connect.Request[coin.RemoveCoinsRequest],
 ) (*connect.Response[coin.CoinsListResponse], error) {
-	return coinsAnswer(h.Remove(ctx, pot.ID(r.Msg.GetPotId()), toCoins(r.Msg.GetCoins()), int64(r.Msg.GetCount())))
+	return coinsAnswer(h.Remove(ctx, pot.ID(r.Msg.GetPotId()), fromCoins(r.Msg.GetCoins()), int64(r.Msg.GetCount())))
 }
 
 func coinsAnswer(list []pot.Coins, err error) (*connect.Response[coin.CoinsListResponse], error) {
 	if err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(&coin.CoinsListResponse{Coins: ofCoins(list)}), nil
+	return connect.NewResponse(&coin.CoinsListResponse{Coins: toCoins(list)}), nil
 }

@@ -37,8 +37,6 @@ type Options struct {
 	Ready func() (ready bool, why string)
 	// TracerProvider starts a span for each call below that of its HTTP request; nil without tracing.
 	TracerProvider trace.TracerProvider
-	// Operations starts a span for each operation below that of its call; nil without tracing.
-	Operations *telemetry.Operations
 }
 
 // operation is a procedure of the contract.
@@ -60,9 +58,12 @@ func operations() map[string]operation {
 }
 
 // Register registers the procedures of both ports on e, each also under /twirp, and gRPC's health check and reflection.
-// Each procedure has a route of its own, so that metrics, logs and limits are those of any other API.
-func Register(e *echo.Echo, potAPI pot.PotsAPI, coinAPI pot.CoinsAPI, o Options) error {
-	interceptors, err := o.interceptors()
+// Each procedure has a route of its own, so that metrics, logs and limits are those of any other API, and a span of
+// ops, which is nil without tracing.
+func Register(
+	e *echo.Echo, potAPI pot.PotsAPI, coinAPI pot.CoinsAPI, o Options, ops *telemetry.Operations,
+) error {
+	interceptors, err := interceptors(o.TracerProvider, ops)
 	if err != nil {
 		return err
 	}
@@ -92,14 +93,14 @@ func Register(e *echo.Echo, potAPI pot.PotsAPI, coinAPI pot.CoinsAPI, o Options)
 }
 
 // interceptors returns what a call of the contract passes, in this order.
-func (o Options) interceptors() ([]connect.Interceptor, error) {
+func interceptors(tracers trace.TracerProvider, ops *telemetry.Operations) ([]connect.Interceptor, error) {
 	validator, err := newValidator()
 	if err != nil {
 		return nil, err
 	}
 	var all []connect.Interceptor
-	if o.TracerProvider != nil {
-		traced, err := otelconnect.NewInterceptor(otelconnect.WithTracerProvider(o.TracerProvider),
+	if tracers != nil {
+		traced, err := otelconnect.NewInterceptor(otelconnect.WithTracerProvider(tracers),
 			otelconnect.WithoutMetrics(), otelconnect.WithoutTraceEvents(), otelconnect.WithoutServerPeerAttributes())
 		if err != nil {
 			return nil, fmt.Errorf("trace calls: %w", err)
@@ -107,8 +108,8 @@ func (o Options) interceptors() ([]connect.Interceptor, error) {
 		all = append(all, traced, interceptor(failPanicked), interceptor(cancelAbandoned))
 	}
 	all = append(all, interceptor(refuse), validated(validator))
-	if o.Operations != nil {
-		all = append(all, startSpans(o.Operations))
+	if ops != nil {
+		all = append(all, startSpans(ops))
 	}
 	return all, nil
 }

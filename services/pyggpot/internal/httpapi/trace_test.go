@@ -57,7 +57,7 @@ func traced(t *testing.T, coins pot.CoinsAPI) (base string, spans *tracetest.Spa
 	}
 	err = httpapi.Register(server.Echo(), nil, coins, httpapi.Options{
 		MaxBody: 1 << 16, Ready: func() (bool, string) { return true, "" }, TracerProvider: provider,
-	})
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
-// toCoins returns the coins of a request, which has passed the contract's rules.
-func toCoins(list []*coin.Coins) []pot.Coins {
+// fromCoins returns the coins of a request, which has passed the contract's rules.
+func fromCoins(list []*coin.Coins) []pot.Coins {
 	coins := make([]pot.Coins, len(list))
 	for i, c := range list {
 		coins[i] = pot.Coins{Kind: pot.Kind(c.GetKind()), Count: int64(c.GetCount())}
@@ -17,8 +17,8 @@ func toCoins(list []*coin.Coins) []pot.Coins {
 	return coins
 }
 
-// ofCoins returns the coins of an answer. A count is never more than fits into a pot.
-func ofCoins(coins []pot.Coins) []*coin.Coins {
+// toCoins returns the coins of an answer. A count is never more than fits into a pot.
+func toCoins(coins []pot.Coins) []*coin.Coins {
 	list := make([]*coin.Coins, len(coins))
 	for i, c := range coins {
 		list[i] = &coin.Coins{Kind: coin.Coins_Kind(c.Kind), Count: int32(c.Count)} //nolint:gosec // see above
@@ -26,10 +26,10 @@ func ofCoins(coins []pot.Coins) []*coin.Coins {
 	return list
 }
 
-// ofPot returns the pot of an answer.
-func ofPot(p pot.Pot) *potpb.PotResponse {
+// toPot returns the pot of an answer.
+func toPot(p pot.Pot) *potpb.PotResponse {
 	return &potpb.PotResponse{
 		PotId: int32(p.ID), PotName: p.Name, MaxCoins: p.MaxCoins, CreateTime: timestamppb.New(p.CreateTime),
-		Coins: ofCoins(p.Contents.List()),
+		Coins: toCoins(p.Contents.List()),
 	}
 }

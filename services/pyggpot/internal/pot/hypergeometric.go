@@ -107,9 +107,8 @@ func (h hat) logRatio(x int64) float64 {
 // is 16 deviations of the widest such distribution.
 //
 // The difference of two logarithms of factorials would be off by 4e-6: each is as large as 4e10. Stirling's series
-// (DLMF
-// 5.11.1) is therefore subtracted term by term: the rest is as large as d*log(n) = 2^18*21.5 = 5.6e6, of which rounding
-// takes a few times 2^-53.
+// (DLMF 5.11.1) is therefore subtracted term by term: the rest is as large as d*log(n) = 2^18*21.5 = 5.6e6, of which
+// rounding takes a few times 2^-53.
 func logFactorialRatio(n, d int64) float64 {
 	if n == 0 || n+d == 0 || n < small && n+d < small { // Stirling's series has log(n)
 		return logFactorial(n+d) - logFactorial(n)
