@@ -273,7 +273,7 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/payments (the `CreatePayment` operationId).
 	CreatePayment(ctx context.Context, params *CreatePaymentParams, body CreatePaymentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetPayment Get a payment
+	// GetPayment Read a payment
 	//
 	// Corresponds with GET /v1/payments/{id} (the `GetPayment` operationId).
 	GetPayment(ctx context.Context, id openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -330,7 +330,7 @@ func (c *Client) CreatePayment(ctx context.Context, params *CreatePaymentParams,
 	return c.Client.Do(req)
 }
 
-// GetPayment Get a payment
+// GetPayment Read a payment
 //
 // Corresponds with GET /v1/payments/{id} (the `GetPayment` operationId).
 func (c *Client) GetPayment(ctx context.Context, id openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error) {

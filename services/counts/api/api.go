@@ -3,7 +3,7 @@ package api
 
 import _ "embed" // for the contract
 
-// OpenAPI is openapi.yaml as it stands.
+// OpenAPI holds openapi.yaml.
 //
 //go:embed openapi.yaml
 var OpenAPI []byte

@@ -1,4 +1,4 @@
-// Command counts is one replica of the counts service; see ../../README.md.
+// Command counts runs a replica of the counts service; see ../../README.md.
 package main
 
 import (

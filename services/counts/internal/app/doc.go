@@ -1,2 +1,2 @@
-// Package app composes the counts service: it is the only package that imports every other one.
+// Package app builds the counts service. It is the only package that imports all others.
 package app

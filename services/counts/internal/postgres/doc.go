@@ -1,4 +1,4 @@
-// Package postgres keeps counts in PostgreSQL, table counts.count_values.
+// Package postgres stores counts in PostgreSQL, table counts.count_values.
 //
 // Changes go through group commit (platform/coalesce): concurrent calls of Add share one statement, which locks its
 // rows in the order of their ids and changes them. add.go has the whole path; sums.go the arithmetic of a group. No

@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"github.com/labstack/echo/v4"
+
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/telemetry"
 	"github.com/rowlock/rowlock/services/events/internal/event"
@@ -11,7 +13,7 @@ type handlers struct{ events event.API }
 
 // Register registers the operations of the contract on e. Each has a span of ops, which is nil without tracing.
 // The route of getEvent is not generated: event.ParseID refuses more than the generated binding would.
-func Register(e EchoRouter, events event.API, ops *telemetry.Operations) {
+func Register(e *echo.Echo, events event.API, ops *telemetry.Operations) {
 	h := handlers{events: events}
 	spans := httpserver.Operations(ops, map[string]string{
 		"createEvent": "events.create", "enqueueEvent": "events.enqueue",

@@ -1,4 +1,4 @@
-// Command iidy is one replica of the iidy service; see ../../README.md.
+// Command iidy runs a replica of the iidy service; see ../../README.md.
 package main
 
 import (

@@ -1,2 +1,2 @@
-// Package app composes a replica of iidy.
+// Package app builds the iidy service. It is the only package that imports all others.
 package app

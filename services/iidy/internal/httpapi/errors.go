@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
-// The service's own problem kinds, beside the platform's.
+// The kinds of problems that only this service has.
 var (
 	itemNotFound = problem.Define("ITEM_NOT_FOUND", http.StatusNotFound, "Item not found")
 	listNotFound = problem.Define("LIST_NOT_FOUND", http.StatusNotFound, "List not found")

@@ -1,4 +1,4 @@
-// Command payments is one replica of the payments service; see ../../README.md.
+// Command payments runs a replica of the payments service; see ../../README.md.
 package main
 
 import (

@@ -6,7 +6,7 @@ import (
 	"github.com/rowlock/rowlock/platform/config"
 )
 
-// Config configures a replica.
+// Config is the configuration of a replica.
 type Config struct {
 	config.Common
 
@@ -43,7 +43,7 @@ func (Config) Help() map[string]string {
 	}
 }
 
-// Validate checks the rules that span several variables. Load calls it and Common's.
+// Validate checks what no tag can express. Load calls it beside that of Common.
 func (c Config) Validate(f *config.Faults) {
 	if c.ProcessorDatabaseURL != "" {
 		f.URL("PROCESSOR_DATABASE_URL", c.ProcessorDatabaseURL)

@@ -1,3 +1,2 @@
-// Package app composes the payments service: it is the only package that imports all
-// the others.
+// Package app builds the payments service. It is the only package that imports all others.
 package app

@@ -180,7 +180,7 @@ type ServerInterface interface {
 	// CreatePayment Pay for a ride
 	// (POST /v1/payments)
 	CreatePayment(ctx echo.Context, params CreatePaymentParams) error
-	// GetPayment Get a payment
+	// GetPayment Read a payment
 	// (GET /v1/payments/{id})
 	GetPayment(ctx echo.Context, id string) error
 }

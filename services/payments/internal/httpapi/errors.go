@@ -12,7 +12,7 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
-// The service's own problem kinds, beside the platform's.
+// The kinds of problems that only this service has.
 var (
 	keyRequired      = problem.Define("IDEMPOTENCY_KEY_REQUIRED", http.StatusBadRequest, "Idempotency key required")
 	keyConflict      = problem.Define("IDEMPOTENCY_KEY_CONFLICT", http.StatusConflict, "Idempotency key conflict")
@@ -28,8 +28,8 @@ const retryProcessing = time.Second
 const maybeCharged = "No payment is recorded, but the card may have been charged: " +
 	"repeat with the same key, which charges no second time."
 
-// ProblemOf maps the errors of the domain, and of the queue in front of a key, to what the
-// client gets. It returns nil for any other error.
+// ProblemOf returns what the client learns about an error of the domain or of the queue in
+// front of a key, and nil for any other error.
 func ProblemOf(err error) *problem.Error {
 	if bad, ok := errors.AsType[*payment.InvalidError](err); ok {
 		return problem.InvalidField.New(bad.Error()+".", problem.Field(bad.Field), problem.Cause(err))

@@ -19,7 +19,7 @@ type handlers struct {
 
 // Register registers the operations of the contract on e. Each has a span of ops, which is
 // nil without tracing.
-func Register(e EchoRouter, pay payment.PayAPI, payments payment.LookupAPI, ops *telemetry.Operations) {
+func Register(e *echo.Echo, pay payment.PayAPI, payments payment.LookupAPI, ops *telemetry.Operations) {
 	middlewares := httpserver.Operations(ops, map[string]string{
 		"createPayment": "payments.pay", "getPayment": "payments.get", "listPayments": "payments.list",
 	})

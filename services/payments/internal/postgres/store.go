@@ -42,7 +42,7 @@ type Options struct {
 	Contention *contention.Metrics
 }
 
-// Store stores payments in PostgreSQL. It implements payment.Repository.
+// Store is a payment.Repository on PostgreSQL.
 type Store struct {
 	db       *sqldb.DB
 	options  Options

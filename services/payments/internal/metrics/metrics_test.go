@@ -1,0 +1,46 @@
+package metrics_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/services/payments/internal/metrics"
+)
+
+// The gauges show the transactions that are open, of which the oldest; one that took a second longer than its limit is
+// counted when it ends.
+func TestOpenTransactions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewRegistry()
+		m, err := metrics.New(registry, 6*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := func(open, oldest, overdue float64) {
+			t.Helper()
+			for series, want := range map[string]float64{
+				"payments_transactions_open": open, "payments_transaction_oldest_seconds": oldest,
+				"payments_transactions_overdue_total": overdue, "payments_transaction_limit_seconds": 6,
+			} {
+				if got := apptest.Gathered(t, registry, series); got != want {
+					t.Errorf("%s is %g, want %g", series, got, want)
+				}
+			}
+		}
+		want(0, 0, 0)
+		slow := m.Opened()
+		time.Sleep(5 * time.Second)
+		quick := m.Opened()
+		want(2, 5, 0)
+		time.Sleep(3 * time.Second)
+		slow()
+		want(1, 3, 1)
+		quick()
+		want(0, 0, 1)
+	})
+}
