@@ -53,7 +53,7 @@ type PotClient interface {
 	CreatePot(context.Context, *connect.Request[pot.CreatePotRequest]) (*connect.Response[pot.PotResponse], error)
 	// Read a pot
 	ViewPot(context.Context, *connect.Request[pot.ViewPotRequest]) (*connect.Response[pot.PotResponse], error)
-	// Read the pot of a name
+	// Read a pot by its name
 	ViewPotByName(context.Context, *connect.Request[pot.ViewPotByNameRequest]) (*connect.Response[pot.PotResponse], error)
 	// List pots
 	//
@@ -135,7 +135,7 @@ type PotHandler interface {
 	CreatePot(context.Context, *connect.Request[pot.CreatePotRequest]) (*connect.Response[pot.PotResponse], error)
 	// Read a pot
 	ViewPot(context.Context, *connect.Request[pot.ViewPotRequest]) (*connect.Response[pot.PotResponse], error)
-	// Read the pot of a name
+	// Read a pot by its name
 	ViewPotByName(context.Context, *connect.Request[pot.ViewPotByNameRequest]) (*connect.Response[pot.PotResponse], error)
 	// List pots
 	//
