@@ -11,6 +11,7 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/api"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 	"github.com/rowlock/rowlock/services/iidy/internal/httpapi"
+	"github.com/rowlock/rowlock/services/iidy/internal/metrics"
 	"github.com/rowlock/rowlock/services/iidy/internal/postgres"
 )
 
@@ -36,8 +37,12 @@ func settings(Config) chassis.Settings {
 }
 
 func build(c *chassis.Chassis, cfg Config) error {
+	m, err := metrics.New(c.Telemetry().Registry())
+	if err != nil {
+		return err
+	}
 	store, err := postgres.New(c.DB(), postgres.Options{
-		Limits: c.GroupCommit(cfg.CoalesceInFlight), MaxOpenConns: cfg.DBMaxOpenConns,
+		Limits: c.GroupCommit(cfg.CoalesceInFlight), Metrics: m, MaxOpenConns: cfg.DBMaxOpenConns,
 		BulkTimeout: cfg.BulkTimeout, BulkStall: cfg.RequestTimeout, BulkInFlight: cfg.BulkInFlight,
 	})
 	if err != nil {

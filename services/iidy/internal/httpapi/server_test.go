@@ -19,6 +19,7 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/api"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 	"github.com/rowlock/rowlock/services/iidy/internal/httpapi"
+	"github.com/rowlock/rowlock/services/iidy/internal/metrics"
 	"github.com/rowlock/rowlock/services/iidy/internal/postgres"
 )
 
@@ -57,8 +58,13 @@ func onDatabase(t *testing.T) *server {
 		URL: dbtest.Postgres(t, postgres.Migrations()), MaxOpenConns: 8, Session: postgres.Session(),
 		LockTimeout: time.Minute, StatementTimeout: 2 * time.Minute,
 	}, reg)
+	m, err := metrics.New(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
 	store, err := postgres.New(db, postgres.Options{
 		Limits:       coalesce.Limits{LockTimeout: time.Minute, StatementTimeout: 2 * time.Minute, Registry: reg},
+		Metrics:      m,
 		MaxOpenConns: 8, BulkTimeout: time.Minute, BulkStall: time.Minute,
 	})
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 func (s *Store) ApplyBatch(
 	ctx context.Context, change attempt.Change, list attempt.List, items *attempt.Items, claim attempt.Claim,
 ) (int64, error) {
-	s.metrics.batch(change, items.Len())
+	s.metrics.Batch(change, items.Len())
 	var n int64
 	var err error
 	if change == attempt.Add {
@@ -152,7 +152,7 @@ func (s *Store) ApplyStaged(
 	if err != nil {
 		return 0, err
 	}
-	s.metrics.batch(change, sent)
+	s.metrics.Batch(change, sent)
 	s.noteLost(claim, sent, n)
 	s.noteChange(change, list, n)
 	return n, nil
@@ -188,7 +188,7 @@ func (s *Store) noteLost(claim attempt.Claim, named int, changed int64) {
 
 // noteChange counts a change that was made.
 func (s *Store) noteChange(change attempt.Change, list attempt.List, n int64) {
-	s.metrics.count(changeLabel(change), n)
+	s.metrics.Changed(change, n)
 	if change == attempt.Add && n > 0 {
 		s.freeFrom.forget(string(list))
 	}

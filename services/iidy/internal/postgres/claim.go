@@ -62,7 +62,7 @@ func (s *Store) Claim(ctx context.Context, list attempt.List, count int, lease t
 	if from == "" && t.Passed > longHead {
 		s.freeFrom.put(string(list), position{string(all[0].Item), time.Now().Add(positionTTL)})
 	}
-	s.metrics.count(claimed, int64(len(all)))
+	s.metrics.Claimed(len(all))
 	s.contention.Conflicts(contention.TakenOver, t.Expired)
 	return attempt.Lease{Claim: attempt.Claim(t.Claim), Until: t.Until.UTC(), Entries: all}, nil
 }
@@ -85,7 +85,7 @@ func (s *Store) Extend(
 	if err == nil {
 		s.noteLost(claim, 1, n) // a claim holds at least one item while it lasts
 	}
-	s.metrics.count(extended, n)
+	s.metrics.Extended(n)
 	return n, err
 }
 
@@ -95,7 +95,7 @@ func (s *Store) Release(ctx context.Context, list attempt.List, claim attempt.Cl
 	if n > 0 {
 		s.freeFrom.forget(string(list))
 	}
-	s.metrics.count(released, n)
+	s.metrics.Released(n)
 	return n, err
 }
 
@@ -111,6 +111,6 @@ func (s *Store) Abandon(
 	if err != nil {
 		return 0, err
 	}
-	s.metrics.count(abandoned, n)
+	s.metrics.Abandoned(n)
 	return n, nil
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -23,22 +22,14 @@ type queue struct {
 	slots   *bulkhead.Bulkhead[int64]
 	callers atomic.Int64  // gives each caller a key of its own: none waits for another's
 	long    chan struct{} // holds an element for each long transaction
-	refused prometheus.Counter
 }
 
-func newQueue(db *sqldb.DB, o Options) (*queue, error) {
-	q := &queue{
+func newQueue(db *sqldb.DB, o Options) *queue {
+	return &queue{
 		db: db, options: o,
 		slots: bulkhead.New[int64](o.MaxOpenConns-LaneConns*max(o.InFlight, 1), nil),
 		long:  make(chan struct{}, max(o.BulkInFlight, 1)),
-		refused: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "iidy_bulk_refused_total", Help: "Long batches refused because BULK_IN_FLIGHT others were in flight.",
-		}),
 	}
-	inFlight := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "iidy_bulk_in_flight", Help: "Long batches in flight, each with a connection of its own.",
-	}, func() float64 { return float64(len(q.long)) })
-	return q, register(o.Registry, q.refused, inFlight)
 }
 
 // wait calls f when a connection is free.
@@ -69,10 +60,11 @@ func (q *queue) inTx(ctx context.Context, fn func(context.Context, *sqlx.Tx) err
 // running and none ends within wait.
 func (q *queue) inLongTx(ctx context.Context, wait time.Duration, fn func(context.Context, *sqlx.Tx) error) error {
 	if !q.takeSlot(ctx, wait) {
-		q.refused.Inc()
+		q.options.Metrics.LongBatchRefused()
 		return errors.Join(attempt.ErrBusy, ctx.Err())
 	}
-	defer func() { <-q.long }()
+	ended := q.options.Metrics.LongBatch()
+	defer func() { ended(); <-q.long }()
 	return q.wait(ctx, func() error {
 		return q.db.InTx(ctx, fn, sqldb.ResolveOutcome(),
 			// Another long batch over the same items holds its locks until it ends.

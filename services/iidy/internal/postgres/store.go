@@ -10,6 +10,7 @@ import (
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
+	"github.com/rowlock/rowlock/services/iidy/internal/metrics"
 )
 
 //go:embed migrations/*.sql
@@ -34,6 +35,7 @@ func Session() map[string]string {
 type Options struct {
 	coalesce.Limits
 
+	Metrics      *metrics.Metrics
 	MaxOpenConns int           // of the pool
 	BulkTimeout  time.Duration // the deadline of a long batch, its upload included
 	BulkStall    time.Duration // how long the upload of a long batch may pause
@@ -53,23 +55,15 @@ type Store struct {
 	freeFrom   hints[position]  // the first free item behind many claimed ones
 	allNew     hints[time.Time] // from when on batches are expected to have only new items
 	contention *contention.Metrics
-	metrics    *metrics
+	metrics    *metrics.Metrics
 }
 
 var _ attempt.Repository = (*Store)(nil)
 
 // New returns a store on db, whose schema must have been migrated.
 func New(db *sqldb.DB, o Options) (*Store, error) {
-	q, err := newQueue(db, o)
-	if err != nil {
-		return nil, err
-	}
 	l, err := newLanes(db, o.Limits)
-	if err != nil {
-		return nil, err
-	}
-	m, err := newMetrics(o.Registry)
-	return &Store{lanes: l, queue: q, reads: db, contention: o.Contention, metrics: m}, err
+	return &Store{lanes: l, queue: newQueue(db, o), reads: db, contention: o.Contention, metrics: o.Metrics}, err
 }
 
 // Close waits until every call in flight has been answered. The pool stays open.

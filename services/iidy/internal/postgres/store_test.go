@@ -19,6 +19,7 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt/attempttest"
+	"github.com/rowlock/rowlock/services/iidy/internal/metrics"
 	"github.com/rowlock/rowlock/services/iidy/internal/postgres"
 )
 
@@ -57,8 +58,12 @@ func rigOn(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Durat
 	limits := coalesce.Limits{
 		LockTimeout: lockTimeout, StatementTimeout: 2 * lockTimeout, Contention: seen.Metrics, Registry: reg,
 	}
+	m, err := metrics.New(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
 	s, err := postgres.New(db, postgres.Options{
-		Limits: limits, MaxOpenConns: 8, BulkTimeout: time.Minute, BulkStall: 2 * time.Second, BulkInFlight: 3,
+		Limits: limits, Metrics: m, MaxOpenConns: 8, BulkTimeout: time.Minute, BulkStall: 2 * time.Second, BulkInFlight: 3,
 	})
 	if err != nil {
 		t.Fatal(err)
