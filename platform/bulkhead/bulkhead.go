@@ -31,12 +31,12 @@ type Bulkhead[K comparable] struct {
 	slots   chan struct{}
 	metrics *contention.Metrics
 
-	mu    sync.Mutex
-	lanes map[K]*lane
+	mu     sync.Mutex
+	queues map[K]*queue
 }
 
-// lane is the queue of one key's callers; it exists while there are any.
-type lane struct {
+// queue holds the turn of one key's callers; it exists while there are any.
+type queue struct {
 	turn    chan struct{} // holds an element while a caller is inside
 	callers int
 }
@@ -44,7 +44,7 @@ type lane struct {
 // New returns a bulkhead with this many slots, at least one. It records the waits for
 // a key in m, which may be nil; waits for a slot are not waits for a lock.
 func New[K comparable](slots int, m *contention.Metrics) *Bulkhead[K] {
-	return &Bulkhead[K]{slots: make(chan struct{}, max(slots, 1)), lanes: make(map[K]*lane), metrics: m}
+	return &Bulkhead[K]{slots: make(chan struct{}, max(slots, 1)), queues: make(map[K]*queue), metrics: m}
 }
 
 // Do calls f between Enter and Leave. It returns f's error, or Enter's.
@@ -61,38 +61,38 @@ func (b *Bulkhead[K]) Do(ctx context.Context, key K, wait time.Duration, f func(
 type Place[K comparable] struct {
 	bulkhead *Bulkhead[K]
 	key      K
-	lane     *lane
+	queue    *queue
 }
 
 // Enter waits, for at most wait, until no other caller of the key is inside and a slot
 // is free. The caller must then call Leave, once. Otherwise Enter returns ErrBusy
 // (ErrFull where a slot was missing), joined with ctx's error if that was the reason.
 func (b *Bulkhead[K]) Enter(ctx context.Context, key K, wait time.Duration) (Place[K], error) {
-	l := b.join(key)
+	q := b.join(key)
 	d := deadline{wait: wait, begin: time.Now()}
 	defer d.stop()
-	err := d.enter(ctx, l.turn, ErrBusy)
+	err := d.enter(ctx, q.turn, ErrBusy)
 	b.metrics.Waited(contention.InProcess, time.Since(d.begin))
 	if err != nil {
-		b.leave(key, l)
+		b.leave(key, q)
 		if ctx.Err() == nil { // a cancelled caller did not give up because of the queue
 			b.metrics.Conflict(contention.QueueTimeout)
 		}
 		return Place[K]{}, err
 	}
 	if err := d.enter(ctx, b.slots, ErrFull); err != nil {
-		<-l.turn
-		b.leave(key, l)
+		<-q.turn
+		b.leave(key, q)
 		return Place[K]{}, err
 	}
-	return Place[K]{b, key, l}, nil
+	return Place[K]{b, key, q}, nil
 }
 
 // Leave admits the next caller.
 func (p Place[K]) Leave() {
 	<-p.bulkhead.slots
-	<-p.lane.turn
-	p.bulkhead.leave(p.key, p.lane)
+	<-p.queue.turn
+	p.bulkhead.leave(p.key, p.queue)
 }
 
 // deadline bounds a caller's wait. Its timer is created only when the caller has to
@@ -133,24 +133,24 @@ func (d *deadline) stop() {
 	}
 }
 
-func (b *Bulkhead[K]) join(key K) *lane {
+func (b *Bulkhead[K]) join(key K) *queue {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	l, ok := b.lanes[key]
+	q, ok := b.queues[key]
 	if !ok {
-		l = &lane{turn: make(chan struct{}, 1)}
-		b.lanes[key] = l
+		q = &queue{turn: make(chan struct{}, 1)}
+		b.queues[key] = q
 	}
-	l.callers++
-	return l
+	q.callers++
+	return q
 }
 
-func (b *Bulkhead[K]) leave(key K, l *lane) {
+func (b *Bulkhead[K]) leave(key K, q *queue) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	l.callers--
-	if l.callers == 0 {
-		delete(b.lanes, key)
+	q.callers--
+	if q.callers == 0 {
+		delete(b.queues, key)
 	}
 }
 

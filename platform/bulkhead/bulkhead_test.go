@@ -147,7 +147,7 @@ func TestProblem(t *testing.T) {
 	}
 }
 
-// A caller that need not wait costs a lane and its channel, and no timer.
+// A caller that need not wait costs a queue and its channel, and no timer.
 func TestNoTimerWithoutAWait(t *testing.T) { //nolint:paralleltest // AllocsPerRun must be alone
 	b := bulkhead.New[int](1, nil)
 	nothing := func() error { return nil }
@@ -157,6 +157,6 @@ func TestNoTimerWithoutAWait(t *testing.T) { //nolint:paralleltest // AllocsPerR
 		}
 	})
 	if allocations > 2 {
-		t.Errorf("%g allocations, want the lane and its channel", allocations)
+		t.Errorf("%g allocations, want the queue and its channel", allocations)
 	}
 }
