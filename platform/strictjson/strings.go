@@ -175,7 +175,11 @@ func (s *Strings) broken(err error) error {
 		return problem.InvalidJSON.New("The body is empty; a JSON object is expected.")
 	}
 	if _, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		return problem.InvalidJSON.New("The body is not valid JSON.", problem.Cause(err)) // bounded changes offsets
+		after := "" // instead of the offset, which bounded changes
+		if s.next > 0 {
+			after = fmt.Sprintf(" after %s[%d]", s.member, s.next-1)
+		}
+		return problem.InvalidJSON.New("The body is not valid JSON"+after+".", problem.Cause(err))
 	}
 	return fmt.Errorf("strictjson: read: %w", err)
 }

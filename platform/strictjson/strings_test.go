@@ -78,6 +78,11 @@ func TestStringsFaults(t *testing.T) {
 			}
 		}
 	}
+	// The place of a syntax error in a long document.
+	_, err := all(NewStrings(strings.NewReader(`{"items":["a","b",x]}`), "items", 10))
+	if p, ok := errors.AsType[*problem.Error](err); !ok || p.Detail() != "The body is not valid JSON after items[1]." {
+		t.Errorf("a bare word: %v", err)
+	}
 	broken := io.MultiReader(strings.NewReader(`{"items":["a",`), iotest.ErrReader(errors.New("cut")))
 	if got, err := all(NewStrings(broken, "items", 10)); err == nil || len(got) != 1 {
 		t.Errorf("a body that was cut: %q %v", got, err)
