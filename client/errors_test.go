@@ -44,11 +44,13 @@ func TestOutcomes(t *testing.T) {
 		"a bug":           {500, `{"code":"INTERNAL"}`, rowlock.ErrInternal, false, true},
 		"processor":       {502, `{"code":"PROCESSOR_ERROR"}`, rowlock.Code("PROCESSOR_ERROR"), false, true},
 		"a proxy's":       {503, `upstream reset`, rowlock.ErrBadAnswer, false, true},
+		"a redirection":   {301, ``, rowlock.ErrBadAnswer, false, true}, // by which a change would become a read
 		"unreadable":      {200, `{"value":`, rowlock.ErrBadAnswer, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := open(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Location", "/elsewhere")
 				w.WriteHeader(tc.status)
 				_, _ = io.WriteString(w, tc.body)
 			})

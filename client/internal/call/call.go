@@ -18,12 +18,16 @@ import (
 	"github.com/rowlock/rowlock/client/internal/settings"
 )
 
-// Settings returns the default settings, changed by the options.
+// Settings returns the default settings, changed by the options. Their HTTP
+// client follows no redirection, which would make a read of a change.
 func Settings(options []rowlock.Option) settings.Settings {
 	s := settings.Default()
 	for _, option := range options {
 		option(&s)
 	}
+	direct := *s.HTTP
+	direct.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	s.HTTP = &direct
 	return s
 }
 
