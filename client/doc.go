@@ -15,5 +15,5 @@
 // A call that only reads changes nothing, so its outcome is never unknown: when
 // its answer is lost, NotApplied reports true and Error.Read is set.
 //
-// No call is repeated by these packages.
+// These packages repeat no call and follow no redirection.
 package rowlock
