@@ -132,9 +132,9 @@ func (c *Chassis) describe(ctx context.Context, err error) (code string, fault b
 	return p.Kind().Code(), p.Kind().Status() >= http.StatusInternalServerError
 }
 
-// Listen adds an API listener with the service's limits. name is its label in metrics and logs, such as "api".
-// Register its routes before Run.
-func (c *Chassis) Listen(name, addr string, docs httpserver.Docs) (*httpserver.Server, error) {
+// AddListener adds an API listener with the service's limits, which Run starts. name is its label in metrics and logs,
+// such as "api". Register its routes before Run.
+func (c *Chassis) AddListener(name, addr string, docs httpserver.Docs) (*httpserver.Server, error) {
 	common := c.common
 	server, err := httpserver.New(httpserver.Config{
 		Name: name, Addr: addr, MaxBody: int64(common.MaxBody), MaxInFlight: common.MaxInFlight,
@@ -154,8 +154,8 @@ func (c *Chassis) Listen(name, addr string, docs httpserver.Docs) (*httpserver.S
 	return server, nil
 }
 
-// GroupCommit returns the limits of the service's coalescers, of which each runs inFlight groups at once.
-func (c *Chassis) GroupCommit(inFlight int) coalesce.Limits {
+// GroupLimits returns the limits of the service's coalescers, of which each runs inFlight groups at once.
+func (c *Chassis) GroupLimits(inFlight int) coalesce.Limits {
 	return coalesce.Limits{
 		Queue: c.common.MaxInFlight, InFlight: inFlight,
 		LockTimeout: c.common.DBLockTimeout, StatementTimeout: c.common.DBStatementTimeout,

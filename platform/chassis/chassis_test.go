@@ -188,11 +188,11 @@ func TestListenersAreBoundTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, err := c.Listen("api", "127.0.0.1:0", httpserver.Docs{})
+	api, err := c.AddListener("api", "127.0.0.1:0", httpserver.Docs{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = c.Listen("internal", "203.0.113.1:1", httpserver.Docs{}); err != nil {
+	if _, err = c.AddListener("internal", "203.0.113.1:1", httpserver.Docs{}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -248,10 +248,10 @@ func TestOrderOfTheEnd(t *testing.T) {
 	p.build = func(c *chassis.Chassis) {
 		c.Add(own)
 		var err error
-		if api, err = c.Listen("api", "127.0.0.1:0", httpserver.Docs{}); err != nil {
+		if api, err = c.AddListener("api", "127.0.0.1:0", httpserver.Docs{}); err != nil {
 			t.Fatal(err)
 		}
-		if internal, err = c.Listen("internal", "127.0.0.1:0", httpserver.Docs{}); err != nil {
+		if internal, err = c.AddListener("internal", "127.0.0.1:0", httpserver.Docs{}); err != nil {
 			t.Fatal(err)
 		}
 		api.Echo().GET("/slow", func(c echo.Context) error {

@@ -33,20 +33,20 @@ func settings(Config) chassis.Settings {
 }
 
 func build(c *chassis.Chassis, cfg Config) error {
-	store, err := postgres.New(c.DB(), cfg.DBMaxOpenConns, c.GroupCommit(cfg.CoalesceInFlight))
+	store, err := postgres.New(c.DB(), cfg.DBMaxOpenConns, c.GroupLimits(cfg.CoalesceInFlight))
 	if err != nil {
 		return err
 	}
 	c.Add(lifecycle.Part{Name: "group commit", Stop: store.Close})
 
 	docs := httpserver.Docs{Title: "Rowlock counts", OpenAPI: api.OpenAPI}
-	external, err := c.Listen("api", cfg.HTTPAddr, docs)
+	external, err := c.AddListener("api", cfg.HTTPAddr, docs)
 	if err != nil {
 		return err
 	}
 	internal := external
 	if cfg.InternalHTTPAddr != "" {
-		if internal, err = c.Listen("internal", cfg.InternalHTTPAddr, docs); err != nil {
+		if internal, err = c.AddListener("internal", cfg.InternalHTTPAddr, docs); err != nil {
 			return err
 		}
 	}

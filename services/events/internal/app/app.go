@@ -43,7 +43,7 @@ func buildServer(c *chassis.Chassis, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	server, err := c.Listen("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock events", OpenAPI: api.OpenAPI})
+	server, err := c.AddListener("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock events", OpenAPI: api.OpenAPI})
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func common(c *chassis.Chassis, cfg Config) (store, *metrics.Metrics, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := openStore(cfg, c.DB(), c.GroupCommit(cfg.CoalesceInFlight))
+	s, err := openStore(cfg, c.DB(), c.GroupLimits(cfg.CoalesceInFlight))
 	if err != nil {
 		return nil, nil, err
 	}

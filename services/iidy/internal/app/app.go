@@ -42,14 +42,14 @@ func build(c *chassis.Chassis, cfg Config) error {
 		return err
 	}
 	store, err := postgres.New(c.DB(), postgres.Options{
-		Limits: c.GroupCommit(cfg.CoalesceInFlight), Metrics: m, MaxOpenConns: cfg.DBMaxOpenConns,
+		Limits: c.GroupLimits(cfg.CoalesceInFlight), Metrics: m, MaxOpenConns: cfg.DBMaxOpenConns,
 		BulkTimeout: cfg.BulkTimeout, BulkStall: cfg.RequestTimeout, BulkInFlight: cfg.BulkInFlight,
 	})
 	if err != nil {
 		return err
 	}
 	c.Add(lifecycle.Part{Name: "group commit", Stop: store.Close})
-	server, err := c.Listen("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock iidy", OpenAPI: api.OpenAPI})
+	server, err := c.AddListener("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock iidy", OpenAPI: api.OpenAPI})
 	if err != nil {
 		return err
 	}

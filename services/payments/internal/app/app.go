@@ -44,7 +44,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	server, err := c.Listen("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock payments", OpenAPI: api.OpenAPI})
+	server, err := c.AddListener("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock payments", OpenAPI: api.OpenAPI})
 	if err != nil {
 		return err
 	}

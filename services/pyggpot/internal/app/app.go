@@ -39,7 +39,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 		Contention: c.Contention(),
 	})
 	service := pot.NewService(store, func() pot.Source { return pot.NewSource() })
-	server, err := c.Listen("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock pyggpot", OpenAPI: api.OpenAPI})
+	server, err := c.AddListener("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock pyggpot", OpenAPI: api.OpenAPI})
 	if err != nil {
 		return err
 	}
