@@ -37,7 +37,7 @@ func (Config) Defaults() map[string]string { return map[string]string{"MAX_BODY"
 // Validate checks relations between variables.
 func (c Config) Validate(f *config.Faults) {
 	f.Less("REQUEST_TIMEOUT", c.RequestTimeout, "BULK_TIMEOUT", c.BulkTimeout)
-	if c.BulkInFlight+postgres.LaneConns*c.CoalesceInFlight >= c.DBMaxOpenConns {
+	if c.BulkInFlight+postgres.GroupConns*c.CoalesceInFlight >= c.DBMaxOpenConns {
 		f.Add("BULK_IN_FLIGHT and four times COALESCE_IN_FLIGHT must leave one of DB_MAX_OPEN_CONNS to everything else",
 			"BULK_IN_FLIGHT", "COALESCE_IN_FLIGHT", "DB_MAX_OPEN_CONNS")
 	}

@@ -39,6 +39,6 @@ func (s *Store) AddFree(ctx context.Context, list attempt.List, items ...attempt
 	}
 	answers := make([]answer, len(calls))
 	waits := maxGlances
-	s.lanes.addFree(ctx, newGroup(calls), answers, &waits)
+	s.coalescers.addFree(ctx, newGroup(calls), answers, &waits)
 	return answers
 }

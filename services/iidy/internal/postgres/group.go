@@ -17,7 +17,7 @@ import (
 
 // Get implements attempt.Repository.
 func (s *Store) Get(ctx context.Context, list attempt.List, item attempt.Item) (int64, error) {
-	attempts, err := s.lanes.gets.Do(ctx, key{string(list), string(item)})
+	attempts, err := s.coalescers.gets.Do(ctx, key{string(list), string(item)})
 	switch {
 	case errors.Is(err, coalesce.ErrUnknown):
 		// The outcome of a read is never in doubt.
@@ -38,7 +38,7 @@ func (s *Store) Apply(
 	if claim != "" {
 		return s.ApplyBatch(ctx, change, list, attempt.ItemsOf(item), claim)
 	}
-	n, err := s.lanes.changes[change].Do(ctx, key{string(list), string(item)})
+	n, err := s.coalescers.changes[change].Do(ctx, key{string(list), string(item)})
 	s.noteChange(change, list, n)
 	return n, err
 }
@@ -53,21 +53,21 @@ func (k key) size() int {
 }
 
 type (
-	lane   = coalesce.Coalescer[key, key, int64]
-	answer = coalesce.Answer[int64]
+	coalescer = coalesce.Coalescer[key, key, int64]
+	answer    = coalesce.Answer[int64]
 )
 
-// lanes are the group commits of calls for single items, one for each kind of call.
-type lanes struct {
+// coalescers are the group commits of calls for single items, one for each kind of call.
+type coalescers struct {
 	db         *sqldb.DB
 	contention *contention.Metrics
-	gets       *lane
-	changes    [attempt.Delete + 1]*lane // by attempt.Change
+	gets       *coalescer
+	changes    [attempt.Delete + 1]*coalescer // by attempt.Change
 }
 
-func newLanes(db *sqldb.DB, limits coalesce.Limits) (*lanes, error) {
-	l := &lanes{db: db, contention: limits.Contention}
-	open := func(name string, run func(context.Context, coalesce.Pass, []key) ([]answer, error)) (*lane, error) {
+func newCoalescers(db *sqldb.DB, limits coalesce.Limits) (*coalescers, error) {
+	c := &coalescers{db: db, contention: limits.Contention}
+	open := func(name string, run func(context.Context, coalesce.Pass, []key) ([]answer, error)) (*coalescer, error) {
 		return coalesce.New(coalesce.Config[key, key, int64]{
 			Name: name, Key: func(k key) key { return k }, Size: key.size, Run: run, Limits: limits,
 		})
@@ -75,30 +75,30 @@ func newLanes(db *sqldb.DB, limits coalesce.Limits) (*lanes, error) {
 	var err error
 	for _, change := range attempt.Changes() {
 		run := func(ctx context.Context, p coalesce.Pass, calls []key) ([]answer, error) {
-			return l.runChanges(ctx, change, p, calls)
+			return c.runChanges(ctx, change, p, calls)
 		}
-		if l.changes[change], err = open("iidy_"+change.String(), run); err != nil {
+		if c.changes[change], err = open("iidy_"+change.String(), run); err != nil {
 			return nil, err
 		}
 	}
-	l.gets, err = open("iidy_get", l.runGets)
-	return l, err
+	c.gets, err = open("iidy_get", c.runGets)
+	return c, err
 }
 
-func (l *lanes) close(ctx context.Context) error {
-	err := l.gets.Close(ctx)
+func (c *coalescers) close(ctx context.Context) error {
+	err := c.gets.Close(ctx)
 	for _, change := range attempt.Changes() {
-		err = errors.Join(err, l.changes[change].Close(ctx))
+		err = errors.Join(err, c.changes[change].Close(ctx))
 	}
 	return err
 }
 
 // runGets reads a group. The statement is sent after all its calls have arrived, so
 // each sees the changes that were acknowledged before it.
-func (l *lanes) runGets(ctx context.Context, _ coalesce.Pass, calls []key) ([]answer, error) {
+func (c *coalescers) runGets(ctx context.Context, _ coalesce.Pass, calls []key) ([]answer, error) {
 	lists, items := arrays(calls)
 	var attempts pq.Int64Array
-	if err := l.db.GetContext(ctx, &attempts, getGroupSQL, lists, items); err != nil {
+	if err := c.db.GetContext(ctx, &attempts, getGroupSQL, lists, items); err != nil {
 		return nil, err
 	}
 	answers := make([]answer, len(calls))
@@ -109,15 +109,17 @@ func (l *lanes) runGets(ctx context.Context, _ coalesce.Pass, calls []key) ([]an
 }
 
 // runChanges applies a group of one change.
-func (l *lanes) runChanges(ctx context.Context, change attempt.Change, p coalesce.Pass, calls []key) ([]answer, error) {
+func (c *coalescers) runChanges(
+	ctx context.Context, change attempt.Change, p coalesce.Pass, calls []key,
+) ([]answer, error) {
 	answers := make([]answer, len(calls))
 	g := newGroup(calls)
 	if change == attempt.Add && p.SkipLocked {
 		waits := maxGlances
-		l.addFree(ctx, g, answers, &waits)
+		c.addFree(ctx, g, answers, &waits)
 		return answers, nil
 	}
-	return answers, l.apply(ctx, change, p, g, answers)
+	return answers, c.apply(ctx, change, p, g, answers)
 }
 
 // group is a group of calls by item.
@@ -151,7 +153,9 @@ func (g group) each(answers []answer, f func(*answer)) {
 }
 
 // apply runs the group's statement and sets the answers to its calls.
-func (l *lanes) apply(ctx context.Context, change attempt.Change, p coalesce.Pass, g group, answers []answer) error {
+func (c *coalescers) apply(
+	ctx context.Context, change attempt.Change, p coalesce.Pass, g group, answers []answer,
+) error {
 	lists, items := arrays(g.keys)
 	times := make(pq.Int64Array, len(g.keys))
 	for n, calls := range g.calls {
@@ -159,19 +163,19 @@ func (l *lanes) apply(ctx context.Context, change attempt.Change, p coalesce.Pas
 	}
 	var done, locked pq.Int64Array // ordinals of keys, counted from 1
 	var waited float64
-	err := l.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
+	err := c.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
 		return conn.QueryRowContext(ctx, groupSQL(change, p.SkipLocked), lists, items, times, sqldb.Milliseconds(p.Wait)).
 			Scan(&done, &locked, &waited)
 	})
 	if sqldb.LockTimedOut(err) {
-		l.contention.Waited(contention.InDatabase, p.Wait)
+		c.contention.Waited(contention.InDatabase, p.Wait)
 		return fmt.Errorf("%w: %w", coalesce.ErrLockWait, err)
 	}
 	if err != nil {
 		return err
 	}
 	if !p.SkipLocked {
-		l.contention.Waited(contention.InDatabase, time.Duration(waited*float64(time.Second)))
+		c.contention.Waited(contention.InDatabase, time.Duration(waited*float64(time.Second)))
 	}
 	for _, n := range done {
 		calls := g.calls[n-1]
@@ -202,10 +206,10 @@ const (
 // is locked stands alone. When no waits are left the remaining calls are answered
 // Locked, and wait in the slow lane. Each part commits by itself, so an error concerns
 // the calls of its part alone.
-func (l *lanes) addFree(ctx context.Context, g group, answers []answer, waits *int) {
+func (c *coalescers) addFree(ctx context.Context, g group, answers []answer, waits *int) {
 	err := coalesce.ErrLockWait
 	if *waits > 0 {
-		err = l.apply(ctx, attempt.Add, coalesce.Pass{Wait: glance}, g, answers)
+		err = c.apply(ctx, attempt.Add, coalesce.Pass{Wait: glance}, g, answers)
 	}
 	if err == nil {
 		return
@@ -220,8 +224,8 @@ func (l *lanes) addFree(ctx context.Context, g group, answers []answer, waits *i
 		return
 	}
 	half := len(g.keys) / 2
-	l.addFree(ctx, group{g.keys[:half], g.calls[:half]}, answers, waits)
-	l.addFree(ctx, group{g.keys[half:], g.calls[half:]}, answers, waits)
+	c.addFree(ctx, group{g.keys[:half], g.calls[:half]}, answers, waits)
+	c.addFree(ctx, group{g.keys[half:], g.calls[half:]}, answers, waits)
 }
 
 // arrays returns the lists and the items of keys.

@@ -14,7 +14,7 @@ import (
 )
 
 // queue runs the statements that are not grouped, a bounded number at a time, so that
-// they leave connections of the pool to the lanes. Its methods return attempt.ErrBusy
+// they leave connections of the pool to the coalescers. Its methods return attempt.ErrBusy
 // when no connection was free within LockTimeout.
 type queue struct {
 	db      *sqldb.DB
@@ -27,7 +27,7 @@ type queue struct {
 func newQueue(db *sqldb.DB, o Options) *queue {
 	return &queue{
 		db: db, options: o,
-		slots: bulkhead.New[int64](o.MaxOpenConns-LaneConns*max(o.InFlight, 1), nil),
+		slots: bulkhead.New[int64](o.MaxOpenConns-GroupConns*max(o.InFlight, 1), nil),
 		long:  make(chan struct{}, max(o.BulkInFlight, 1)),
 	}
 }

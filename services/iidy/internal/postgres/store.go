@@ -42,14 +42,14 @@ type Options struct {
 	BulkInFlight int           // concurrent long batches
 }
 
-// LaneConns is the number of connections that group commit uses with InFlight 1: one
+// GroupConns is the number of connections that group commit uses with InFlight 1: one
 // each for adds, increments, deletes and reads.
-const LaneConns = 4
+const GroupConns = 4
 
 // Store implements attempt.Repository on PostgreSQL. It has no access to the database
-// but through its lanes, its queue, and reads that look up a few rows by the key.
+// but through its coalescers, its queue, and reads that look up a few rows by the key.
 type Store struct {
-	lanes      *lanes
+	coalescers *coalescers
 	queue      *queue
 	reads      reader
 	freeFrom   hints[position]  // the first free item behind many claimed ones
@@ -62,9 +62,9 @@ var _ attempt.Repository = (*Store)(nil)
 
 // New returns a store on db, whose schema must have been migrated.
 func New(db *sqldb.DB, o Options) (*Store, error) {
-	l, err := newLanes(db, o.Limits)
-	return &Store{lanes: l, queue: newQueue(db, o), reads: db, contention: o.Contention, metrics: o.Metrics}, err
+	c, err := newCoalescers(db, o.Limits)
+	return &Store{coalescers: c, queue: newQueue(db, o), reads: db, contention: o.Contention, metrics: o.Metrics}, err
 }
 
 // Close waits until every call in flight has been answered. The pool stays open.
-func (s *Store) Close(ctx context.Context) error { return s.lanes.close(ctx) }
+func (s *Store) Close(ctx context.Context) error { return s.coalescers.close(ctx) }
