@@ -2,6 +2,7 @@ package countingtest
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -75,4 +76,32 @@ func deleteRace(t *testing.T, repo counting.CountValueRepository) {
 	}
 	_, err := repo.Find(ctx, "a")
 	wantErr(t, err, counting.ErrNotFound)
+}
+
+// overflowAtTheEdge: of callers that count up to the edge together, those whose change fits get it and the others are
+// refused, whatever their sum is; other counts go on.
+func overflowAtTheEdge(t *testing.T, repo counting.CountValueRepository) {
+	ctx := t.Context()
+	const left, callers = 20, 50
+	must[counting.CountValue](t)(repo.Create(ctx, "edge", math.MaxInt64-left))
+	must[counting.CountValue](t)(repo.Create(ctx, "other", 0))
+	var won atomic.Int64
+	waittest.Together(t, 2*callers, func(i int) error {
+		if i%2 == 0 {
+			_, err := repo.Add(ctx, "other", 1)
+			return err
+		}
+		switch _, err := repo.Add(ctx, "edge", 1); {
+		case err == nil:
+			won.Add(1)
+		case !errors.Is(err, counting.ErrOverflow):
+			return err
+		}
+		return nil
+	})
+	if won.Load() != left {
+		t.Errorf("%d changes fitted, want %d", won.Load(), left)
+	}
+	wantValue(ctx, t, repo, "edge", math.MaxInt64)
+	wantValue(ctx, t, repo, "other", callers)
 }

@@ -25,6 +25,7 @@ func Exercise(t *testing.T, open func(t *testing.T) counting.CountValueRepositor
 		"transactions/ended context":       endedContext,
 		"contention/one hot item":          hotItem,
 		"contention/one creator":           oneCreator,
+		"contention/overflow at the edge":  overflowAtTheEdge,
 		"contention/delete while counting": deleteRace,
 	} {
 		t.Run(name, func(t *testing.T) {
