@@ -78,6 +78,14 @@ func TestChargesOncePerKey(t *testing.T) {
 	if _, err := unknown.Charge(t.Context(), charge(t, "k", good)); !errors.Is(err, payment.ErrProcessorFault) {
 		t.Errorf("a foreign fingerprint: %v", err)
 	}
+	// A charge with OnlyRepeat gets the answer that is there, and makes none.
+	for key, want := range map[string]error{"k": nil, "another": payment.ErrNotCharged} {
+		c := charge(t, key, good)
+		c.OnlyRepeat = true
+		if _, err := simulators[0].Charge(t.Context(), c); !errors.Is(err, want) {
+			t.Errorf("only a repeat of %s: %v, want %v", key, err, want)
+		}
+	}
 	if n := charges(t, db); n != 1 {
 		t.Errorf("%d charges, want 1", n)
 	}
