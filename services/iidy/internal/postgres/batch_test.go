@@ -140,6 +140,40 @@ func TestBatchesOfEveryShapeMeet(t *testing.T) {
 	}
 }
 
+// The group of calls for single items, whatever their order, and the changes of a claim lock rows in the order of the
+// key, which is not that of the table.
+func TestRowsAreLockedInOrder(t *testing.T) {
+	t.Parallel()
+	changes := map[string]func(*rig) (int64, error){
+		"extend":  func(r *rig) (int64, error) { return r.Extend(r.Context(), list, claim, time.Hour) },
+		"release": func(r *rig) (int64, error) { return r.Release(r.Context(), list, claim) },
+		"abandon": func(r *rig) (int64, error) { return r.Abandon(r.Context(), list, 0, "") },
+	}
+	for _, change := range attempt.Changes() {
+		changes[change.String()] = func(r *rig) (int64, error) { return r.RunGroup(r.Context(), change, list, "z", "a") }
+	}
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			lock := `INSERT INTO iidy.lists (list, item) VALUES ('l', $1)`
+			if name != attempt.Add.String() {
+				r.add("z")
+				r.add("a")
+				execute(t, r.db, `UPDATE iidy.lists SET claim = $1, lease_until = clock_timestamp() + '1 hour'`, string(claim))
+				lock = `SELECT FROM iidy.lists WHERE item = $1 FOR UPDATE`
+			}
+			other := apptest.Hold(t, r.db, lock, "a")
+			changed := async(func() (int64, error) { return change(r) })
+			r.waitForBlocked(1)
+			other.Execute(`SET LOCAL lock_timeout = '200ms'`)
+			other.Execute(lock, "z") // fails when the change has locked it
+			other.Rollback()
+			want(t, "change", changed, "2 <nil>")
+		})
+	}
+}
+
 // Neighbours are read together with at most a quarter more rows; other items are looked up one by one, after no
 // more rows than that were read in vain.
 func TestOnlyNeighboursAreReadTogether(t *testing.T) {

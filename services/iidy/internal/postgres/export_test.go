@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"time"
 
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
@@ -33,12 +34,28 @@ func Kept() map[string]int {
 
 // AddFree runs the pass of a group of adds that leaves out locked items.
 func (s *Store) AddFree(ctx context.Context, list attempt.List, items ...attempt.Item) []coalesce.Answer[int64] {
+	answers := make([]answer, len(items))
+	waits := maxGlances
+	s.coalescers.addFree(ctx, groupOf(list, items), answers, &waits)
+	return answers
+}
+
+// RunGroup runs the statement of a group, which waits for locks, and returns how many items it changed.
+func (s *Store) RunGroup(
+	ctx context.Context, change attempt.Change, list attempt.List, items ...attempt.Item,
+) (n int64, err error) {
+	answers := make([]answer, len(items))
+	err = s.coalescers.apply(ctx, change, coalesce.Pass{Wait: time.Minute}, groupOf(list, items), answers)
+	for _, a := range answers {
+		n += a.Value
+	}
+	return n, err
+}
+
+func groupOf(list attempt.List, items []attempt.Item) group {
 	calls := make([]key, 0, len(items))
 	for _, item := range items {
 		calls = append(calls, key{string(list), string(item)})
 	}
-	answers := make([]answer, len(calls))
-	waits := maxGlances
-	s.coalescers.addFree(ctx, newGroup(calls), answers, &waits)
-	return answers
+	return newGroup(calls)
 }
