@@ -136,6 +136,20 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// A server that has stopped reading does not keep a long request, and with it the run, for ever.
+func TestTimeoutOfALongRequest(t *testing.T) {
+	t.Parallel()
+	target := serve(t, func(http.ResponseWriter, *http.Request) { <-t.Context().Done() })
+	const long = 32 << 20 // more than fits between the two
+	post := fmt.Appendf(nil, "POST / HTTP/1.1\r\nHost: test\r\nContent-Length: %d\r\n\r\n", long)
+	cfg := Config{
+		Next: Each([][]byte{append(post, make([]byte, long)...)}), Connections: 1, Timeout: 100 * time.Millisecond,
+	}
+	if result := drive(t, cfg, target); result.Errors[FailureTimeout] != 1 || result.Tally.Unknown != 1 {
+		t.Errorf("failures %v, tally %+v; want 1 timeout, unknown", result.Errors, result.Tally)
+	}
+}
+
 // A dial that is refused sent nothing.
 func TestRefusedDialIsNotUnknown(t *testing.T) {
 	t.Parallel()

@@ -169,7 +169,7 @@ type worker struct {
 	conn     net.Conn // nil after it broke
 	reader   *bufio.Reader
 	response fasthttp.Response // its body is overwritten by the next one
-	armed    time.Duration     // when the read deadline was last set, on the clock of the run
+	armed    time.Duration     // when the deadline was last set, on the clock of the run
 }
 
 // redialPause bounds the random pause after a dial that failed.
@@ -228,7 +228,7 @@ func (w *worker) roundTrip(request []byte, now time.Duration) (status int, failu
 	// A new deadline for each request would cost as much as the rest of this function: it is renewed ten times per
 	// timeout.
 	if slack := w.Timeout / 10; now-w.armed > slack {
-		err, w.armed = w.conn.SetReadDeadline(time.Now().Add(w.Timeout+slack)), now
+		err, w.armed = w.conn.SetDeadline(time.Now().Add(w.Timeout+slack)), now
 	}
 	if err == nil {
 		_, err = w.conn.Write(request)
