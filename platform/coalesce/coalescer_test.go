@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/platform/coalesce"
+	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/waittest"
 )
 
@@ -134,6 +135,54 @@ func TestGroupsKeepTheirBounds(t *testing.T) {
 	}
 }
 
+// A long queue gives its memory back while it drains, and loses no request by that.
+func TestLongQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tbl := newTable("a")
+		gate := tbl.gate()
+		cfg := tbl.config()
+		cfg.Queue = 3000
+		c := start(t, cfg)
+		results := make([]<-chan result, 3000)
+		for i, q := range adds(len(results), "a") {
+			results[i] = doAsync(t.Context(), c, q)
+		}
+		synctest.Wait()
+		close(gate)
+		wantAll(t, results...)
+		if tbl.value("a") != len(results) {
+			t.Errorf("value %d, want %d", tbl.value("a"), len(results))
+		}
+	})
+}
+
+// As many groups as allowed run at once, each for as long as its statements may take.
+func TestGroupsInFlight(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := newTable("a").config()
+		cfg.InFlight, cfg.Statements = 2, 3
+		begin, running := time.Now(), 0
+		cfg.Run = func(ctx context.Context, _ coalesce.Pass, _ []add) ([]coalesce.Answer[int], error) {
+			running++
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		c := start(t, cfg)
+		results := send(t.Context(), c, adds(2, "a")...)
+		if running != 2 {
+			t.Errorf("%d groups run at once, want 2", running)
+		}
+		for _, r := range results {
+			got, limit := <-r, 3*cfg.StatementTimeout+2*sqldb.Grace
+			if !errors.Is(got.err, context.DeadlineExceeded) || time.Since(begin) != limit {
+				t.Errorf("got %v after %s, want the end of the time after %s", got.err, time.Since(begin), limit)
+			}
+		}
+	})
+}
+
 func TestFullQueueRefuses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -174,6 +223,29 @@ func TestCallersContextEnds(t *testing.T) {
 		}
 		if _, err := c.Do(ctx, add{id: 4, key: "a", n: 1}); !errors.Is(err, coalesce.ErrLeft) {
 			t.Errorf("ended context: got %v, want ErrLeft", err)
+		}
+	})
+}
+
+// endedContext ends, as a caller sees it, at the moment when its request is answered.
+type endedContext struct{ context.Context } //nolint:containedctx // it is a context
+
+func (endedContext) Done() <-chan struct{} {
+	synctest.Wait()
+	done := make(chan struct{})
+	close(done)
+	return done
+}
+
+// A request that was applied is not reported as withdrawn.
+func TestAnswerAtTheEndOfTheContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, c := startTable(t, "a")
+		for i := range 50 {
+			if v, err := c.Do(endedContext{t.Context()}, add{id: i, key: "a", n: 1}); v != i+1 || err != nil {
+				t.Fatalf("got %d, %v; want %d", v, err, i+1)
+			}
 		}
 	})
 }

@@ -8,8 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"pgregory.net/rapid"
 
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/coalesce"
 )
 
@@ -39,21 +41,24 @@ func TestPromises(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		history := steps.Draw(rt, "history")
 		inFlight := rapid.IntRange(1, 3).Draw(rt, "in flight")
-		maxItems := rapid.IntRange(1, 5).Draw(rt, "max items")
-		synctest.Test(t, func(*testing.T) { replay(rt, keys, history, inFlight, maxItems) })
+		maxItems, maxBytes := rapid.IntRange(1, 5).Draw(rt, "max items"), rapid.IntRange(1, 5).Draw(rt, "max bytes")
+		synctest.Test(t, func(t *testing.T) { replay(t, rt, keys, history, inFlight, maxItems, maxBytes) })
 	})
 }
 
-func replay(rt *rapid.T, keys []string, history []step, inFlight, maxItems int) {
+func replay(t *testing.T, rt *rapid.T, keys []string, history []step, inFlight, maxItems, maxBytes int) {
+	t.Helper()
 	tbl := newTable(keys...)
 	tbl.before = func([]add) { time.Sleep(3 * time.Millisecond) }
 	cfg := tbl.config()
-	cfg.InFlight, cfg.MaxItems, cfg.LockTimeout = inFlight, maxItems, time.Second
+	cfg.InFlight, cfg.MaxItems, cfg.MaxBytes, cfg.LockTimeout = inFlight, maxItems, maxBytes, time.Second
+	registry := prometheus.NewRegistry()
+	cfg.Registry = registry
 	c, err := coalesce.New(cfg)
 	if err != nil {
 		rt.Fatal(err)
 	}
-	all, cancelAll := context.WithCancel(context.Background())
+	all, cancelAll := context.WithCancel(t.Context())
 	defer cancelAll()
 	var requests []add
 	var results []<-chan result
@@ -82,7 +87,7 @@ func replay(rt *rapid.T, keys []string, history []step, inFlight, maxItems int) 
 	for _, k := range keys {
 		tbl.free(k)
 	}
-	if err := c.Close(context.Background()); err != nil {
+	if err := c.Close(t.Context()); err != nil {
 		rt.Fatal(err)
 	}
 	got := make([]result, len(results))
@@ -90,6 +95,14 @@ func replay(rt *rapid.T, keys []string, history []step, inFlight, maxItems int) 
 		got[i] = <-r
 	}
 	check(rt, tbl, keys, requests, got)
+	if largest := slices.Max(append(tbl.groupSizes(), 0)); largest > min(maxItems, maxBytes) { // a key has one byte
+		rt.Fatalf("a group has %d requests, of at most %d and %d bytes", largest, maxItems, maxBytes)
+	}
+	waiting := apptest.Gathered(t, registry, `rowlock_coalesce_queue_length{coalescer="test"}`)
+	waits := apptest.Gathered(t, registry, `rowlock_coalesce_wait_seconds_count{coalescer="test"}`)
+	if waiting != 0 || waits > float64(len(requests)) {
+		rt.Fatalf("in the end %g requests wait, and %g waits of %d requests were recorded", waiting, waits, len(requests))
+	}
 }
 
 // check compares each answer with what the table has applied.
