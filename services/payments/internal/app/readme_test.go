@@ -17,7 +17,7 @@ func TestReadme(t *testing.T) {
 	r := start(t, dsn, nil)
 	r.pay(t, "k", body(1, goodCard)).paid(t)
 	apptest.ReadmeNamesMetrics(t, readme, r.Replica, "payments_")
-	apptest.SeriesAreBounded(t, r.Replica, r.api, "/v1/payments", "/v1/payments/%s")
+	apptest.SeriesAreBounded(t, r.Replica, r.API, "/v1/payments", "/v1/payments/%s")
 }
 
 func TestConfigRefuses(t *testing.T) {
