@@ -56,27 +56,44 @@ SELECT ` + paymentColumns + `
 	return r.payment(), nil
 }
 
-// FindOfRide implements payment.Repository.
-func (s *Store) FindOfRide(
-	ctx context.Context, ride payment.RideID, after *payment.Position, limit int,
-) ([]payment.Payment, error) {
-	const (
-		first = `
+const (
+	pageSQL = `
 SELECT ` + paymentColumns + `
   FROM payments.payments
  WHERE ride_id = $1
  ORDER BY created_at DESC, id DESC
  LIMIT $2`
-		next = `
+
+	pageAfterSQL = `
 SELECT ` + paymentColumns + `
   FROM payments.payments
  WHERE ride_id = $1 AND (created_at, id) < ($3, $4)
  ORDER BY created_at DESC, id DESC
  LIMIT $2`
-	)
-	query, args := first, []any{string(ride), limit}
+
+	// deleteExpiredSQL skips rows that other transactions have locked, cleaners or claimers, and so never waits. The time
+	// is read in a sub-select: as a constant of the statement it can use the index.
+	deleteExpiredSQL = `
+WITH expired AS MATERIALIZED (
+    SELECT key
+      FROM payments.idempotency_records
+     WHERE expires_at <= (SELECT clock_timestamp())
+     ORDER BY expires_at
+     LIMIT $1
+       FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM payments.idempotency_records r USING expired e WHERE r.key = e.key RETURNING 1
+)
+SELECT count(*) FROM gone`
+)
+
+// FindOfRide implements payment.Repository.
+func (s *Store) FindOfRide(
+	ctx context.Context, ride payment.RideID, after *payment.Position, limit int,
+) ([]payment.Payment, error) {
+	query, args := pageSQL, []any{string(ride), limit}
 	if after != nil {
-		query, args = next, append(args, after.CreatedAt, string(after.ID))
+		query, args = pageAfterSQL, append(args, after.CreatedAt, string(after.ID))
 	}
 	var rows []row
 	if err := s.db.SelectContext(ctx, &rows, query, args...); err != nil {
@@ -89,24 +106,10 @@ SELECT ` + paymentColumns + `
 	return page, nil
 }
 
-// DeleteExpired implements payment.Repository. It skips rows that other transactions
-// have locked, cleaners or claimers, and so never waits. The time is read in a
-// sub-select: as a constant of the statement it can use the index.
+// DeleteExpired implements payment.Repository.
 func (s *Store) DeleteExpired(ctx context.Context, limit int) (deleted int, err error) {
-	const query = `
-WITH expired AS MATERIALIZED (
-    SELECT key
-      FROM payments.idempotency_records
-     WHERE expires_at <= (SELECT clock_timestamp())
-     ORDER BY expires_at
-     LIMIT $1
-       FOR UPDATE SKIP LOCKED
-), gone AS (
-    DELETE FROM payments.idempotency_records r USING expired e WHERE r.key = e.key RETURNING 1
-)
-SELECT count(*) FROM gone`
 	err = s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		return conn.GetContext(ctx, &deleted, query, limit)
+		return conn.GetContext(ctx, &deleted, deleteExpiredSQL, limit)
 	})
 	return deleted, err
 }

@@ -3,7 +3,6 @@ package postgres_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -170,19 +169,23 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 	if _, err := tx.ExecContext(t.Context(), onlyIndexes); err != nil {
 		t.Fatal(err)
 	}
-	for statement, index := range map[string]string{
-		`SELECT key FROM payments.idempotency_records WHERE expires_at <= (SELECT clock_timestamp())
-			ORDER BY expires_at LIMIT 5 FOR UPDATE SKIP LOCKED`: "Index Cond: (expires_at <= $0)",
-		`SELECT count(*) FROM payments.payments WHERE idempotency_key = 'k'`: "payments_idempotency_key",
-		`SELECT id FROM payments.payments WHERE ride_id = 'r' AND (created_at, id) < (now(), gen_random_uuid())
-			ORDER BY created_at DESC, id DESC LIMIT 5`: "payments_ride",
+	for name, statement := range map[string]struct {
+		sql   string
+		args  []any
+		index string
+	}{
+		"cleanup": {postgres.DeleteExpiredSQL, []any{5}, "Index Cond: (expires_at <= $0)"},
+		"earlier": {postgres.EarlierSQL, []any{"k"}, "payments_idempotency_key"},
+		"page": {
+			postgres.PageAfterSQL, []any{"r", 5, time.Now(), string(payment.NewID(time.Now()))}, "payments_ride",
+		},
 	} {
 		var plan []string
-		if err := tx.SelectContext(t.Context(), &plan, `EXPLAIN `+statement); err != nil {
+		if err := tx.SelectContext(t.Context(), &plan, `EXPLAIN `+statement.sql, statement.args...); err != nil {
 			t.Fatal(err)
 		}
-		if text := fmt.Sprint(plan); !strings.Contains(text, index) || strings.Contains(text, "Sort") {
-			t.Errorf("%s\nis planned as %s", statement, text)
+		if text := strings.Join(plan, "\n"); !strings.Contains(text, statement.index) || strings.Contains(text, "Sort") {
+			t.Errorf("%s is planned as\n%s", name, text)
 		}
 	}
 }

@@ -1,0 +1,8 @@
+package postgres
+
+// The statements whose plans are tested.
+const (
+	PageAfterSQL     = pageAfterSQL
+	DeleteExpiredSQL = deleteExpiredSQL
+	EarlierSQL       = earlierSQL
+)
