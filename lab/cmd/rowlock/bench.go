@@ -56,7 +56,7 @@ func runBench(ctx context.Context, o bench.Options, folder string, p process) er
 			}
 		},
 	})
-	if report == nil || ctx.Err() != nil {
+	if report == nil || err != nil && ctx.Err() != nil {
 		return err
 	}
 	err = errors.Join(err, report.WriteTable(p.stdout))

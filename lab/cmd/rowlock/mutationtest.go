@@ -73,7 +73,7 @@ func (m mutationTest) run(ctx context.Context) error {
 	for _, mutant := range m.mutants {
 		say(m.stdout, "%s: %s in %s, window %s", mutant.Tag, mutant.What, mutant.Service, mutant.Window)
 		found, took, err := m.test(ctx, mutant)
-		if ctx.Err() != nil {
+		if err != nil && ctx.Err() != nil {
 			return err
 		}
 		if found != nil {
@@ -90,7 +90,7 @@ func (m mutationTest) run(ctx context.Context) error {
 		return err
 	}
 	sound, err := m.prove(ctx, names, "none", &proof{proveOptions: proveOptions{Setup: prove.Setup{Windows: schedule}}})
-	if sound == nil || ctx.Err() != nil {
+	if sound == nil || err != nil && ctx.Err() != nil {
 		return err
 	}
 	return errors.Join(m.conclude(missed, sound), err)

@@ -100,7 +100,7 @@ func runProve(ctx context.Context, p process, o proveOptions) error {
 		say(p.stdout, "  %s", w)
 	}
 	report, err := run.run(ctx)
-	if report == nil || ctx.Err() != nil {
+	if report == nil || err != nil && ctx.Err() != nil {
 		return err
 	}
 	return conclude(report, err, o.Out, p)
