@@ -153,6 +153,30 @@ func TestWaitingBatchesLeaveThePool(t *testing.T) {
 	}
 }
 
+// A long batch that was the victim of a deadlock is not run again, because its items have been read: nothing is changed.
+func TestDeadlockOfALongBatch(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.add("a", "b")
+	const lock = `SELECT FROM iidy.lists WHERE item = $1 FOR UPDATE`
+	other := apptest.Hold(t, r.db, lock, "b")
+	other.Execute(`SET LOCAL deadlock_timeout = '1min'`) // so that the batch is the victim
+	answer := make(chan error, 1)
+	go func() {
+		_, err := r.ApplyStaged(t.Context(), attempt.Increment, list, parts(attempt.ItemsOf("a", "b")), "")
+		answer <- err
+	}()
+	r.waitForBlocked(1)
+	other.Execute(lock, "a")
+	other.Rollback()
+	if err := <-answer; !errors.Is(err, attempt.ErrConflict) {
+		t.Errorf("got %v, want ErrConflict", err)
+	}
+	if sum := one[int](t, r.db, `SELECT sum(attempts) FROM iidy.lists`); sum != 0 {
+		t.Errorf("%d attempts, want none", sum)
+	}
+}
+
 // One long batch more than BulkInFlight is refused at once. The batches run inside of each other.
 func TestTooManyLongBatches(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,51 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/services/events/internal/event"
+	"github.com/rowlock/rowlock/services/events/internal/metrics"
+)
+
+// queue has a backlog that is an error now and then.
+type queue struct {
+	event.Queue
+
+	backlog event.Backlog
+	err     error
+}
+
+func (q *queue) Backlog(context.Context) (event.Backlog, error) { return q.backlog, q.err }
+
+// TestWatch: the metrics show the backlog that was counted last, and NaN when that failed.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	reg := prometheus.NewRegistry()
+	m, err := metrics.New(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := &queue{backlog: event.Backlog{Pending: 2, Distance: 3}}
+	w := watch{queue: q, metrics: m, log: slog.New(slog.DiscardHandler)}
+	want := func(pending, distance float64) {
+		t.Helper()
+		for name, want := range map[string]float64{"events_pending": pending, "events_oldest_pending_distance": distance} {
+			if got := apptest.Gathered(t, reg, name); got != want && !(math.IsNaN(got) && math.IsNaN(want)) {
+				t.Errorf("%s is %g, want %g", name, got, want)
+			}
+		}
+	}
+	want(math.NaN(), math.NaN())
+	w.count(t.Context())
+	want(2, 3)
+	q.err = errors.New("the database is away")
+	w.count(t.Context())
+	want(math.NaN(), math.NaN())
+}
