@@ -75,6 +75,7 @@ func TestRefusalsOfTheServer(t *testing.T) {
 		{"/pyggpot.coin.Coin/Nope", json, "{}", 404, "unimplemented", "NOT_FOUND", ""},
 		{"/twirp/Nope/Nope", json, "{}", 404, "unimplemented", "NOT_FOUND", ""},
 		{addCoins, "application/x-www-form-urlencoded", "a=1", 415, invalid, "UNSUPPORTED_MEDIA_TYPE", ""},
+		{"/grpc.health.v1.Health/Watch", json, "{}", 415, invalid, "UNSUPPORTED_MEDIA_TYPE", ""},
 		{addCoins, json, `{"coins":[` + strings.Repeat(" ", 2000) + `]}`, 413, large, "BODY_TOO_LARGE", ""},
 		{addCoins, json, "", 400, invalid, "INVALID_JSON", ""},
 		{addCoins, json, "{}{}", 400, invalid, "INVALID_JSON", ""},
@@ -153,6 +154,7 @@ func TestCompressedBodies(t *testing.T) {
 		{"gzip", zipped(`{"foo":1}`), 400, "invalid_argument", "INVALID_FIELD", "foo"},
 		{"gzip", zipped(strings.Repeat(" ", 1<<20)), 413, "resource_exhausted", "BODY_TOO_LARGE", ""},
 		{"gzip", "no gzip", 400, "invalid_argument", "INVALID_JSON", ""},
+		{"gzip", zipped("{}")[:20], 400, "invalid_argument", "INVALID_JSON", ""},
 		{"br", "{}", 415, "invalid_argument", "UNSUPPORTED_MEDIA_TYPE", ""},
 	} {
 		header := apptest.JSON()
