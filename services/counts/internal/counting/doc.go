@@ -24,6 +24,6 @@
 // An acknowledged change is committed. When a replica dies, changes that it had
 // not acknowledged may or may not be applied; each is applied at most once. There
 // is no request key, so repeating a change whose outcome is unknown may count it
-// twice; a change that was answered with an error other than "outcome unknown"
-// was surely not applied and may be repeated.
+// twice. An error of this package means that nothing was changed; what an error of
+// the repository means is for its package to say.
 package counting

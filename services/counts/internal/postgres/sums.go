@@ -70,7 +70,7 @@ func arrays(sums []*itemSum) (ids []string, deltas, lowest, highest []int64) {
 	return ids, deltas, lowest, highest
 }
 
-// result is what a statement returns about one count. The zero value says that there is no such row.
+// result holds what a statement returned about one count. The zero value says that there is no such row.
 type result struct {
 	exists  bool
 	held    bool // the statement had the row locked; false when another transaction has

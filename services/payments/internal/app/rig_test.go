@@ -25,7 +25,7 @@ const (
 	timeoutCard  = "4000000000000259"
 )
 
-// replica is one running App.
+// replica is a running replica.
 type replica struct {
 	*apptest.Replica
 
