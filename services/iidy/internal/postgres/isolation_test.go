@@ -153,7 +153,8 @@ func TestWaitingBatchesLeaveThePool(t *testing.T) {
 	}
 }
 
-// A long batch that was the victim of a deadlock is not run again, because its items have been read: nothing is changed.
+// A long batch that was the victim of a deadlock is not run again, because its items have been read; nothing is
+// changed.
 func TestDeadlockOfALongBatch(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -175,6 +176,25 @@ func TestDeadlockOfALongBatch(t *testing.T) {
 	if sum := one[int](t, r.db, `SELECT sum(attempts) FROM iidy.lists`); sum != 0 {
 		t.Errorf("%d attempts, want none", sum)
 	}
+}
+
+// A read whose caller leaves while its group is in flight changed nothing: its outcome is not unknown.
+func TestReadThatItsCallerLeaves(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	other := apptest.Hold(t, r.db, `LOCK TABLE iidy.lists`)
+	ctx, leave := context.WithCancel(t.Context())
+	answer := make(chan error, 1)
+	go func() {
+		_, err := r.Get(ctx, list, "a")
+		answer <- err
+	}()
+	r.waitForBlocked(1)
+	leave()
+	if err := <-answer; !errors.Is(err, coalesce.ErrLeft) || errors.Is(err, coalesce.ErrUnknown) {
+		t.Errorf("got %v, want ErrLeft", err)
+	}
+	other.Rollback()
 }
 
 // One long batch more than BulkInFlight is refused at once. The batches run inside of each other.
