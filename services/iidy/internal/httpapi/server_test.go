@@ -84,12 +84,16 @@ var (
 
 func (h header) accept(value string) header { return append(header{"Accept", value}, h...) }
 
-// do sends a request and checks the answer against the contract. Every answer ends in a line break.
+// do sends a request and checks the answer against the contract. Every answer ends in a line break, and no browser takes
+// it for a page.
 func (s *server) do(method, path, body string, h header) apptest.Answer {
 	s.Helper()
 	a := s.Do(method, path, body, h...)
 	if a.Body != "" && !strings.HasSuffix(a.Body, "\n") {
 		s.Errorf("%s %s: the answer does not end in a line break: %s", method, path, a)
+	}
+	if a.Header.Get("X-Content-Type-Options") != "nosniff" {
+		s.Errorf("%s %s: the answer lacks nosniff: %v", method, path, a.Header)
 	}
 	return a
 }

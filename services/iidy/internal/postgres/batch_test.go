@@ -111,6 +111,28 @@ func rowsThatMove(t *testing.T, change attempt.Change, step int, fence attempt.C
 	}
 }
 
+// A row that moves while a long delete, or one by attempts, waits for it is deleted by the next pass.
+func TestMovedRowsAreDeleted(t *testing.T) {
+	t.Parallel()
+	for name, remove := range map[string]func(*rig) (int64, error){
+		"long delete": func(r *rig) (int64, error) {
+			return r.ApplyStaged(r.Context(), attempt.Delete, list, parts(attempt.ItemsOf("a", "b")), "")
+		},
+		"abandon": func(r *rig) (int64, error) { return r.Abandon(r.Context(), list, 0, "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.add("a", "b")
+			other := apptest.Hold(t, r.db, `UPDATE iidy.lists SET attempts = 1 WHERE item = 'a'`)
+			removed := async(func() (int64, error) { return remove(r) })
+			r.waitForBlocked(1)
+			other.Commit()
+			want(t, name, removed, "2 <nil>")
+		})
+	}
+}
+
 // Concurrent batches of neighbours and of scattered items lock their rows in one order: none deadlocks, and each
 // counts.
 func TestBatchesOfEveryShapeMeet(t *testing.T) {
