@@ -57,7 +57,7 @@ type slowBody struct {
 	stall    time.Duration
 }
 
-// Read moves the connection's deadline ahead of each read.
+// Read moves the connection's deadline ahead of each read. At the body's end net/http takes the deadline away.
 func (b *slowBody) Read(p []byte) (int, error) {
 	until := time.Now().Add(b.stall)
 	if until.After(b.deadline) {
@@ -66,11 +66,5 @@ func (b *slowBody) Read(p []byte) (int, error) {
 	if err := b.conn.SetReadDeadline(until); err != nil {
 		return 0, fmt.Errorf("httpserver: extend the time for the body: %w", err)
 	}
-	n, err := b.ReadCloser.Read(p)
-	if err != nil {
-		// From here on net/http reads in the background, to notice that the client leaves; a deadline that passed would look
-		// like that. The error is the connection's, and its next user meets it.
-		_ = b.conn.SetReadDeadline(b.deadline.Add(answerGrace))
-	}
-	return n, err //nolint:wrapcheck // an io.Reader returns what it got
+	return b.ReadCloser.Read(p) //nolint:wrapcheck // an io.Reader returns what it got
 }

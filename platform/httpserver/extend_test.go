@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/rowlock/rowlock/platform/problem"
 )
@@ -93,16 +94,21 @@ func TestExtendEndsAStalledBody(t *testing.T) {
 	}
 }
 
-// The new deadline ends the context, whatever REQUEST_TIMEOUT was.
+// The new deadline ends the context, whatever REQUEST_TIMEOUT was, and spans go on below the handler's.
 func TestExtendedContextEnds(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{RequestTimeout: time.Nanosecond})
 	f.handle(http.MethodPost, "/:name", func(c echo.Context) error {
+		span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}})
+		c.SetRequest(c.Request().WithContext(trace.ContextWithSpanContext(c.Request().Context(), span)))
 		cancel, err := Extend(c, Allowance{Timeout: 10 * time.Millisecond, Stall: time.Minute})
 		if err != nil {
 			return err
 		}
 		defer cancel()
+		if !trace.SpanContextFromContext(c.Request().Context()).Equal(span) {
+			t.Error("the handler's span is lost")
+		}
 		if c.Request().Context().Err() != nil {
 			t.Error("the context ended before its new deadline")
 		}

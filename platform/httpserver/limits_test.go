@@ -65,6 +65,15 @@ func TestDeadline(t *testing.T) {
 	})
 }
 
+// The connection lasts longer than REQUEST_TIMEOUT: the answer at the deadline still arrives.
+func TestDeadlinesOfTheConnection(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Config{RequestTimeout: time.Minute})
+	if f.http.ReadTimeout <= time.Minute || f.http.WriteTimeout <= f.http.ReadTimeout {
+		t.Errorf("a body has %s, its answer %s", f.http.ReadTimeout, f.http.WriteTimeout)
+	}
+}
+
 func TestBodyLimit(t *testing.T) {
 	t.Parallel()
 	const limit = 100

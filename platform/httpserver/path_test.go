@@ -21,6 +21,7 @@ func TestPathRoundTrip(t *testing.T) {
 	}
 	f.handle(http.MethodPost, "/counts/:itemId/increase", echoID)
 	f.handle(http.MethodGet, "/counts/:itemId", echoID)
+	f.handle(http.MethodGet, "/counts/:itemId/value", echoID)
 	f.handle(http.MethodGet, "/counts", answer)
 	addr := f.start(t)
 	for sent, want := range map[string]string{
@@ -42,7 +43,7 @@ func TestPathRoundTrip(t *testing.T) {
 	}
 	for sent, want := range map[string]string{
 		"/counts/%ff": "INVALID_FIELD", "/counts/%00": "INVALID_FIELD", "/counts/\xff": "INVALID_FIELD",
-		"/counts/": "NOT_FOUND", "/counts//": "NOT_FOUND", "/counts/a/b": "NOT_FOUND", "//counts/a": "NOT_FOUND",
+		"/counts/": "NOT_FOUND", "/counts//": "NOT_FOUND", "/counts//value": "NOT_FOUND", "//counts/a": "NOT_FOUND",
 		"/counts/../counts/a": "NOT_FOUND", "/": "NOT_FOUND", "/count": "NOT_FOUND", "/counts/a%2Fincrease/": "NOT_FOUND",
 		"/%63ounts/a": "NOT_FOUND", "/counts/a/increase": "METHOD_NOT_ALLOWED", "/counts/a/b/increase": "NOT_FOUND",
 	} {

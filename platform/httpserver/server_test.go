@@ -46,11 +46,14 @@ func TestMethods(t *testing.T) {
 	f.handle(http.MethodGet, "/things/:id", answer)
 	f.handle(http.MethodDelete, "/things/:name", answer)
 	f.handle(http.MethodPost, "/things", answer)
-	f.handle(http.MethodGet, "/own", answer)
-	f.handle(http.MethodHead, "/own", func(c echo.Context) error {
+	own := func(c echo.Context) error {
 		c.Response().Header().Set("X-Own", "yes")
 		return nil
-	})
+	}
+	f.handle(http.MethodGet, "/own", answer)
+	f.handle(http.MethodHead, "/own", own)
+	f.handle(http.MethodHead, "/first", own)
+	f.handle(http.MethodGet, "/first", answer)
 	w := f.do(t, "PUT", "/things/1", "")
 	wantProblem(t, w, problem.MethodNotAllowed, "")
 	if got := w.Header().Get("Allow"); got != "DELETE, GET, HEAD, OPTIONS" {
@@ -64,10 +67,11 @@ func TestMethods(t *testing.T) {
 	if w.Code != http.StatusNoContent || w.Header().Get("Allow") != "OPTIONS, POST" {
 		t.Errorf("OPTIONS: %d %v", w.Code, w.Header())
 	}
-	if w = f.do(t, "HEAD", "/own", ""); w.Header().Get("X-Own") != "yes" {
-		t.Errorf("HEAD of its own: %v", w.Header())
+	for _, path := range []string{"/own", "/first"} {
+		if w = f.do(t, "HEAD", path, ""); w.Header().Get("X-Own") != "yes" {
+			t.Errorf("HEAD of its own: %s: %v", path, w.Header())
+		}
 	}
-
 	if w = f.do(t, "HEAD", "/things/1", ""); w.Code != http.StatusOK {
 		t.Errorf("HEAD beside GET: %d", w.Code)
 	}
