@@ -126,12 +126,30 @@ func TestTurnThatDoesNotCome(t *testing.T) {
 			}
 			cancel()
 		}
+		// One that gives up for want of a slot lets the next of its key try.
+		next := make(chan error, 1)
+		go func() { _ = b.Do(t.Context(), "b", time.Second, called) }()
+		synctest.Wait()
+		go func() { next <- b.Do(t.Context(), "b", time.Minute, func() error { return nil }) }()
+		time.Sleep(2 * time.Second)
 		close(leave)
-		if err := <-held; err != nil {
+		if err := errors.Join(<-held, <-next); err != nil {
 			t.Error(err)
 		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := b.Do(ended, "a", time.Second, called); !errors.Is(err, bulkhead.ErrBusy) {
+			t.Errorf("ended before, and free: %v", err)
+		}
+		func() { // a panic leaves the place too
+			defer func() { _ = recover() }()
+			_ = b.Do(t.Context(), "a", time.Second, func() error { panic("boom") })
+		}()
 		if err := b.Do(t.Context(), "a", time.Second, func() error { return nil }); err != nil {
 			t.Errorf("afterwards: %v", err)
+		}
+		if n := b.Queues(); n != 0 {
+			t.Errorf("%d keys without callers have a queue", n)
 		}
 	})
 }
