@@ -84,8 +84,7 @@ var (
 
 func (h header) accept(value string) header { return append(header{"Accept", value}, h...) }
 
-// do sends a request and checks the answer against the contract. Every answer ends in a line break, and no browser takes
-// it for a page.
+// do sends a request and checks the answer against the contract. Every answer ends in a line break, and has nosniff.
 func (s *server) do(method, path, body string, h header) apptest.Answer {
 	s.Helper()
 	a := s.Do(method, path, body, h...)
