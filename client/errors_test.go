@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"syscall"
 	"testing"
 	"time"
 
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/client/counts"
+	"github.com/rowlock/rowlock/client/iidy"
 	"github.com/rowlock/rowlock/client/payments"
 )
 
@@ -45,6 +48,7 @@ func TestOutcomes(t *testing.T) {
 		"processor":       {502, `{"code":"PROCESSOR_ERROR"}`, rowlock.Code("PROCESSOR_ERROR"), false, true},
 		"a proxy's":       {503, `upstream reset`, rowlock.ErrBadAnswer, false, true},
 		"a redirection":   {301, ``, rowlock.ErrBadAnswer, false, true}, // by which a change would become a read
+		"no code":         {404, `{}`, rowlock.ErrBadAnswer, false, true},
 		"unreadable":      {200, `{"value":`, rowlock.ErrBadAnswer, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,9 +100,20 @@ func TestMembers(t *testing.T) {
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	c := open(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPut {
+		switch r.Method {
+		case http.MethodPut: // an answer that breaks off, though it could be read
 			w.Header().Set("Content-Length", "100")
-			_, _ = io.WriteString(w, `{"itemId"`)
+			_, _ = io.WriteString(w, `{"itemId":"a"}`)
+			_ = http.NewResponseController(w).Flush()
+		case http.MethodDelete: // a reset
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if tcp, ok := conn.(*net.TCPConn); ok {
+				err = errors.Join(err, tcp.SetLinger(0), tcp.Close())
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			return
 		}
 		panic(http.ErrAbortHandler)
 	})
@@ -108,6 +123,9 @@ func TestLostAnswers(t *testing.T) {
 	}
 	if _, err = c.Set(t.Context(), "a", 1); !errors.Is(err, rowlock.ErrAnswerLost) || !rowlock.OutcomeUnknown(err) {
 		t.Errorf("half an answer: %v", err)
+	}
+	if err = c.Delete(t.Context(), "a"); !errors.Is(err, syscall.ECONNRESET) || !rowlock.OutcomeUnknown(err) {
+		t.Errorf("a reset: %v", err)
 	}
 	_, err = c.Get(t.Context(), "a")
 	if e, ok := errors.AsType[*rowlock.Error](err); !ok || !e.Read || !rowlock.NotApplied(err) ||
@@ -171,5 +189,35 @@ func TestSegments(t *testing.T) {
 		if err := c.Delete(t.Context(), id); err != nil || path != "/api/v1/internal/counts/"+id {
 			t.Errorf("%q arrived at %q, %v", id, path, err)
 		}
+	}
+}
+
+// The internal API of counts may have an address of its own.
+func TestInternalURL(t *testing.T) {
+	t.Parallel()
+	service := serve(http.StatusOK, `{"itemId":"a","currentValue":7,"value":8}`)
+	t.Cleanup(service.Close)
+	c, err := counts.New("http://127.0.0.1:1", rowlock.WithInternalURL(service.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found, err := c.Get(t.Context(), "a"); err != nil || found.Value != 7 {
+		t.Errorf("the internal API: %+v, %v", found, err)
+	}
+	if _, err := c.Increase(t.Context(), "a", 1); !errors.Is(err, rowlock.ErrUnreachable) {
+		t.Errorf("the API: %v", err)
+	}
+}
+
+func TestNothingToClaim(t *testing.T) {
+	t.Parallel()
+	service := serve(http.StatusOK, `{"claim":"","lease_until":"","listentries":[]}`)
+	t.Cleanup(service.Close)
+	c, err := iidy.New(service.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if claim, err := c.List("l").Claim(t.Context(), 1, time.Second); err != nil || claim.ID != "" || claim.Entries != nil {
+		t.Errorf("%+v, %v", claim, err)
 	}
 }

@@ -75,6 +75,11 @@ func TestErrors(t *testing.T) {
 			rowlock.Error{Code: pyggpot.ErrPotLocked, Detail: "no", TraceID: "7f", RetryAfter: time.Second, Repeat: true},
 			true, false,
 		},
+		"outcome unknown": {
+			failing(connect.CodeUnknown, reason(rowlock.ErrOutcomeUnknown)),
+			rowlock.Error{Code: rowlock.ErrOutcomeUnknown, Detail: "no", TraceID: "7f"},
+			false, true,
+		},
 		"a proxy's": {
 			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }),
 			rowlock.Error{Code: rowlock.ErrAnswerLost, Detail: "unavailable: 503 Service Unavailable"},

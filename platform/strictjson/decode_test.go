@@ -112,7 +112,7 @@ func TestUnmarshalRefuses(t *testing.T) {
 		{"bad escape", `{"text":"\x41"}`, problem.InvalidJSON, noField},
 		{"string without end", `{"text":"x`, problem.InvalidJSON, noField},
 		{"line break in a string", "{\"text\":\"\n\"}", problem.InvalidJSON, noField},
-		{"deep", `{"x":` + deep + `}`, problem.InvalidJSON, noField},
+		{"deep", `{"x":` + deep[1:len(deep)-1] + `}`, problem.InvalidJSON, noField},
 		{"very deep", `{"x":` + strings.Repeat(`{"a":`, 20000), problem.InvalidJSON, noField},
 		{"not JSON after a fault", `{"x":1,"amount":}`, problem.InvalidJSON, noField},
 		{"trailing data after a fault", `{"x":1}}`, problem.InvalidJSON, noField},
