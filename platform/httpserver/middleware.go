@@ -101,13 +101,14 @@ func (s *Server) limitInFlight(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// limitBody refuses a body above MAX_BODY, by its declared length or by what arrives. A request without a route is 404
-// or 405 whatever its body. It replaces the body, so it comes after timeout, which copies the request: by the body of
-// its own request net/http knows a client that waits for 100 Continue, and answers it without reading on.
+// limitBody refuses a body above MAX_BODY, by its declared length or by what arrives. It leaves alone a request without
+// a body, and one without a route, which is 404 or 405 whatever its body. It replaces the body, so it comes after
+// timeout, which copies the request: by the body of its own request net/http knows a client that waits for 100
+// Continue, and answers it without reading on.
 func (s *Server) limitBody() echo.MiddlewareFunc {
 	return middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{
 		Limit:   strconv.FormatInt(s.cfg.MaxBody, 10) + "B",
-		Skipper: func(c echo.Context) bool { return requestOf(c).route == "" },
+		Skipper: func(c echo.Context) bool { return requestOf(c).route == "" || c.Request().Body == http.NoBody },
 	})
 }
 

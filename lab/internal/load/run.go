@@ -13,6 +13,7 @@ package load
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -75,9 +77,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if len(cfg.Targets) == 0 || cfg.Connections < len(cfg.Targets) {
 		return nil, fmt.Errorf("load: %d connections to %d targets", cfg.Connections, len(cfg.Targets))
 	}
-	if cfg.Timeout == 0 {
-		cfg.Timeout = defaultTimeout
-	}
+	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
 	p := &plan{Config: cfg}
 	result := &Result{Errors: map[string]int64{}, Latency: NewHistogram()}
 	workers := make([]*worker, cfg.Connections)
@@ -166,10 +166,14 @@ type worker struct {
 
 	result   *Result
 	target   string
-	conn     net.Conn // nil after it broke
+	conn     *net.TCPConn // nil after it broke
+	raw      syscall.RawConn
 	reader   *bufio.Reader
 	response fasthttp.Response // its body is overwritten by the next one
 	armed    time.Duration     // when the deadline was last set, on the clock of the run
+	unsent   []byte            // the next request, until write has taken it
+	writeErr error
+	step     func(uintptr) bool // write, bound once: binding it for each request would allocate
 }
 
 // redialPause bounds the random pause after a dial that failed.
@@ -196,11 +200,17 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-func (w *worker) dial(ctx context.Context) (err error) {
+func (w *worker) dial(ctx context.Context) error {
 	dialer := net.Dialer{Timeout: dialTimeout}
-	if w.conn, err = dialer.DialContext(ctx, "tcp", w.target); err != nil {
+	conn, err := dialer.DialContext(ctx, "tcp", w.target)
+	if err != nil {
 		return fmt.Errorf("dial %s: %w", w.target, err)
 	}
+	w.conn, _ = conn.(*net.TCPConn) // which "tcp" says
+	if w.raw, err = w.conn.SyscallConn(); err != nil {
+		return fmt.Errorf("dial %s: %w", w.target, err)
+	}
+	w.step = w.write
 	w.reader, w.armed = bufio.NewReaderSize(w.conn, readBuffer), -w.Timeout
 	return nil
 }
@@ -230,8 +240,8 @@ func (w *worker) roundTrip(request []byte, now time.Duration) (status int, failu
 	if slack := w.Timeout / 10; now-w.armed > slack {
 		err, w.armed = w.conn.SetDeadline(time.Now().Add(w.Timeout+slack)), now
 	}
-	if err == nil {
-		_, err = w.conn.Write(request)
+	if w.unsent = request; err == nil {
+		err = cmp.Or(w.raw.Read(w.step), w.writeErr)
 	}
 	if err == nil {
 		err = w.response.Read(w.reader)
@@ -247,4 +257,15 @@ func (w *worker) roundTrip(request []byte, now time.Duration) (status int, failu
 	default:
 		return 0, FailureBroken
 	}
+}
+
+// write sends the request when it is first called, and reports whether a read may begin. Called by RawConn.Read it is
+// called again when the answer is there; net.Conn would read at once as well, nearly always in vain.
+func (w *worker) write(uintptr) bool {
+	if w.unsent == nil {
+		return true
+	}
+	_, w.writeErr = w.conn.Write(w.unsent)
+	w.unsent = nil
+	return w.writeErr != nil
 }
