@@ -112,9 +112,8 @@ func TestServerRestarts(t *testing.T) {
 }
 
 // TestResolveAfterCrash: a lost COMMIT is looked up once the server can be reached again, though
-// the caller does not wait any more. When the
-// server has crashed in between, its postmaster and start time are the same, but the answer
-// "committed" might be another transaction's.
+// the caller does not wait any more. When the server has crashed in between, its postmaster and
+// start time are the same, but the answer "committed" might be another transaction's.
 func TestResolveAfterCrash(t *testing.T) {
 	t.Parallel()
 	_, url := counterServer(t)

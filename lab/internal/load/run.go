@@ -208,10 +208,10 @@ func (w *worker) dial(ctx context.Context) error {
 	}
 	w.conn, _ = conn.(*net.TCPConn) // which "tcp" says
 	if w.raw, err = w.conn.SyscallConn(); err != nil {
+		w.drop()
 		return fmt.Errorf("dial %s: %w", w.target, err)
 	}
-	w.step = w.write
-	w.reader, w.armed = bufio.NewReaderSize(w.conn, readBuffer), -w.Timeout
+	w.step, w.reader, w.armed = w.write, bufio.NewReaderSize(w.conn, readBuffer), -w.Timeout
 	return nil
 }
 
@@ -259,8 +259,8 @@ func (w *worker) roundTrip(request []byte, now time.Duration) (status int, failu
 	}
 }
 
-// write sends the request when it is first called, and reports whether a read may begin. Called by RawConn.Read it is
-// called again when the answer is there; net.Conn would read at once as well, nearly always in vain.
+// write sends the request and reports whether the wait for the answer is over. RawConn.Read calls it at once, and again
+// when the answer is there. Read of net.Conn would try to read before it waits, nearly always in vain.
 func (w *worker) write(uintptr) bool {
 	if w.unsent == nil {
 		return true
