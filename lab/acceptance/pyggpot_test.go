@@ -2,6 +2,11 @@ package acceptance
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -81,6 +86,21 @@ func hold(t *testing.T, db *sqlx.DB, holder *local.Replica) (func(), <-chan erro
 	return free, answer
 }
 
+// stopped reports whether every thread of the replica's process has stopped. SIGSTOP reaches one after the other, and
+// on a busy machine some go on for a while.
+func stopped(t *testing.T, replica *local.Replica) bool {
+	t.Helper()
+	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", replica.Status().PID))
+	if err != nil || len(stats) == 0 {
+		t.Fatalf("the process of the replica has no threads: %v", err)
+	}
+	return !slices.ContainsFunc(stats, func(name string) bool {
+		stat, err := os.ReadFile(name)
+		_, state, _ := strings.Cut(string(stat), ") ") // behind the program's name
+		return err != nil || !strings.HasPrefix(state, "T")
+	})
+}
+
 // TestStoppedHolder stops a holder (SIGSTOP) while it has the lease, until the lease
 // is over, in its fence or within its transaction. Another replica takes the pot
 // over; when the holder goes on, its change is refused, and nothing is applied
@@ -98,6 +118,7 @@ func TestStoppedHolder(t *testing.T) {
 			if err := holder.Pause(); err != nil {
 				t.Fatal(err)
 			}
+			waittest.Eventually(t, "the holder has stopped", func() bool { return stopped(t, holder) })
 			if within { // its fence succeeds, and its session waits for a client that is stopped
 				free()
 				wantNoCoins(t, other)
