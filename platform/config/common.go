@@ -71,7 +71,7 @@ func (Common) Help() map[string]string {
 		"ADMIN_ADDR":           "address of /livez, /readyz and /metrics; port 0 takes a free one",
 		"PPROF":                "serve /debug/pprof on ADMIN_ADDR",
 		"MAX_BODY":             "a longer body is answered 413",
-		"MAX_IN_FLIGHT":        "requests at once; one more is answered 503 OVERLOADED",
+		"MAX_IN_FLIGHT":        "requests worked on at once; others wait 250ms at most, then 503 OVERLOADED",
 		"LOG_LEVEL":            "debug, info, warn or error",
 		"LOG_FORMAT":           "json or text",
 		"LOG_REQUESTS":         "all, errors (4xx, 5xx and slower than 1s; 502 to 504 ten a second of each code) or none",

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,7 +23,7 @@ type metrics struct {
 	failed   prometheus.Counter
 }
 
-func newMetrics(server string, reg prometheus.Registerer, inFlight *atomic.Int64) (*metrics, error) {
+func newMetrics(server string, reg prometheus.Registerer, slots slots) (*metrics, error) {
 	labels := prometheus.Labels{"server": server}
 	m := &metrics{duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:        "http_server_request_duration_seconds",
@@ -37,7 +36,7 @@ func newMetrics(server string, reg prometheus.Registerer, inFlight *atomic.Int64
 		Name:        "http_server_requests_in_flight",
 		Help:        "Requests being worked on.",
 		ConstLabels: labels,
-	}, func() float64 { return float64(inFlight.Load()) })
+	}, func() float64 { return float64(slots.taken()) })
 	// A series of the histogram begins with its first request, which increase() does not see: a burst of failures that
 	// begins a series would not count.
 	m.failed = prometheus.NewCounter(prometheus.CounterOpts{

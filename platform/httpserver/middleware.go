@@ -23,9 +23,9 @@ func (s *Server) use() {
 	list := []echo.MiddlewareFunc{
 		requestID(),     // X-Request-Id: the client's when it is a UUID, else a new one
 		s.observe,       // span, metrics and a line of the log, by route template; turns an error into the answer
-		s.limitInFlight, // above MAX_IN_FLIGHT: 503 OVERLOADED, before any work
 		s.timeout(),     // REQUEST_TIMEOUT is the deadline of the context, in a copy of the request
 		s.limitBody(),   // above MAX_BODY: 413
+		s.limitInFlight, // above MAX_IN_FLIGHT: a short wait, then 503 OVERLOADED, before any work
 		recoverPanic(),  // a panic is INTERNAL, logged with its stack
 		decodeParams,    // path parameters, once
 	}
@@ -82,23 +82,6 @@ func requestID() echo.MiddlewareFunc {
 			requestOf(c).id = id
 		},
 	})
-}
-
-// limitInFlight refuses a request beyond MAX_IN_FLIGHT. It comes after routing, which neither waits nor allocates, so
-// that a refusal is counted under its route.
-func (s *Server) limitInFlight(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		r := requestOf(c)
-		if r.route == "" {
-			return next(c)
-		}
-		defer s.inFlight.Add(-1)
-		if s.inFlight.Add(1) > int64(s.cfg.MaxInFlight) {
-			return problem.Overloaded.New(
-				"This replica is working on as many requests as it may. Nothing was applied; try again.")
-		}
-		return next(c)
-	}
 }
 
 // limitBody refuses a body above MAX_BODY, by its declared length or by what arrives. It leaves alone a request without

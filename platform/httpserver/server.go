@@ -29,7 +29,8 @@ type Config struct {
 	Addr string
 	// MaxBody is the largest request body in bytes; 0 stands for 64 KiB.
 	MaxBody int64
-	// MaxInFlight is how many requests are worked on at once; 0 stands for 1024.
+	// MaxInFlight is how many requests are worked on at once; 0 stands for 1024. Up to 16 times as many wait for a moment
+	// until one of these ends.
 	MaxInFlight int
 	// RequestTimeout is the deadline of a request's context; 0 stands for 10 s.
 	RequestTimeout time.Duration
@@ -103,7 +104,7 @@ type Server struct {
 	metrics  *metrics
 	tracer   trace.Tracer // nil: tracing is off
 	sparse   sync.Map     // code -> *telemetry.Sparse: the lines of the access log
-	inFlight atomic.Int64
+	slots    slots
 	draining atomic.Bool
 }
 
@@ -121,7 +122,8 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		deps.WriteError = writeProblem
 	}
 	s := &Server{cfg: cfg, deps: deps, echo: echo.New(), routes: make(map[routeKey]string)}
-	if s.metrics, err = newMetrics(cfg.Name, deps.Registry, &s.inFlight); err != nil {
+	s.slots = newSlots(cfg.MaxInFlight)
+	if s.metrics, err = newMetrics(cfg.Name, deps.Registry, s.slots); err != nil {
 		return nil, err
 	}
 	if deps.Tracing {
