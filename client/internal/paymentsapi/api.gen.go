@@ -56,10 +56,12 @@ type NewCard struct {
 
 // NewPayment defines model for NewPayment.
 type NewPayment struct {
-	// RideId An id of the client. Refused when it holds a card number (13 to 19 digits that pass the Luhn check).
+	// RideId An id of the client. Refused when it holds a card number: 13 to 19 digits that pass the Luhn check, whatever but
+	// letters stands between them. A UUID is never refused.
 	RideId Reference `json:"ride_id"`
 
-	// RiderId An id of the client. Refused when it holds a card number (13 to 19 digits that pass the Luhn check).
+	// RiderId An id of the client. Refused when it holds a card number: 13 to 19 digits that pass the Luhn check, whatever but
+	// letters stands between them. A UUID is never refused.
 	RiderId Reference `json:"rider_id"`
 
 	// Amount In minor units, written as digits; 1250 EUR are 12.50 euros, 1250 JPY are 1250 yen.
@@ -76,10 +78,12 @@ type NewPayment struct {
 type Payment struct {
 	Id openapi_types.UUID `json:"id"`
 
-	// RideId An id of the client. Refused when it holds a card number (13 to 19 digits that pass the Luhn check).
+	// RideId An id of the client. Refused when it holds a card number: 13 to 19 digits that pass the Luhn check, whatever but
+	// letters stands between them. A UUID is never refused.
 	RideId Reference `json:"ride_id"`
 
-	// RiderId An id of the client. Refused when it holds a card number (13 to 19 digits that pass the Luhn check).
+	// RiderId An id of the client. Refused when it holds a card number: 13 to 19 digits that pass the Luhn check, whatever but
+	// letters stands between them. A UUID is never refused.
 	RiderId  Reference `json:"rider_id"`
 	Amount   int64     `json:"amount"`
 	Currency string    `json:"currency"`
@@ -126,7 +130,8 @@ type Problem struct {
 	Type    string  `json:"type"`
 }
 
-// Reference An id of the client. Refused when it holds a card number (13 to 19 digits that pass the Luhn check).
+// Reference An id of the client. Refused when it holds a card number: 13 to 19 digits that pass the Luhn check, whatever but
+// letters stands between them. A UUID is never refused.
 type Reference = string
 
 // IdempotencyKey defines model for IdempotencyKey.
@@ -171,7 +176,7 @@ type ListPaymentsParams struct {
 // CreatePaymentParams defines parameters for CreatePayment.
 type CreatePaymentParams struct {
 	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each payment,
-	// the same one for each repeat. Refused when it holds a card number.
+	// the same one for each repeat. Refused when it holds a card number, as a Reference is.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
 }
 

@@ -1,6 +1,9 @@
 package payment
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // Request asks for a ride to be paid. [NewRequest] makes one, of checked values.
 type Request struct {
@@ -71,7 +74,7 @@ func checkReference(field, s string) error {
 		return invalid(field, "must have 1 to 64 characters")
 	}
 	for i := range len(s) {
-		if !isAlphanumeric(s[i]) && strings.IndexByte("._:-", s[i]) < 0 {
+		if s[i] >= utf8.RuneSelf || !isAlphanumeric(rune(s[i])) && strings.IndexByte("._:-", s[i]) < 0 {
 			return invalid(field, "may hold letters, digits and . _ : - only")
 		}
 	}
