@@ -75,7 +75,10 @@ func (s *Server) attributes(r *request, status int, took time.Duration, size int
 	if omitted > 0 {
 		attrs = append(attrs, slog.Int("omitted", omitted))
 	}
-	if r.clientLeft() {
+	switch {
+	case r.answer.cut:
+		attrs = append(attrs, slog.Bool("client_slow", true))
+	case r.clientLeft():
 		attrs = append(attrs, slog.Bool("client_left", true))
 	}
 	return attrs

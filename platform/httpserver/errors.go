@@ -36,7 +36,7 @@ func (s *Server) handleError(err error, c echo.Context) {
 	}
 	if c.Response().Committed {
 		r.aborted = true
-		if r.clientLeft() {
+		if r.clientGone() {
 			return // the error is that of the connection
 		}
 	}

@@ -36,7 +36,8 @@ func Extend(c echo.Context, by Allowance) (cancel context.CancelFunc, err error)
 	ctx, cancel := context.WithDeadline(trace.ContextWithSpan(r.outer, trace.SpanFromContext(in.Context())), deadline)
 	extended := in.WithContext(ctx)
 	conn := http.NewResponseController(c.Response())
-	switch err := conn.SetWriteDeadline(deadline.Add(answerGrace)); {
+	r.answer.by = deadline.Add(answerGrace)
+	switch err := conn.SetWriteDeadline(r.answer.by); {
 	case errors.Is(err, http.ErrNotSupported):
 	case err != nil:
 		cancel()

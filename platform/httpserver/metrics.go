@@ -21,6 +21,7 @@ const (
 type metrics struct {
 	duration *prometheus.HistogramVec
 	failed   prometheus.Counter
+	cut      prometheus.Counter
 }
 
 func newMetrics(server string, reg prometheus.Registerer, slots slots) (*metrics, error) {
@@ -44,7 +45,12 @@ func newMetrics(server string, reg prometheus.Registerer, slots slots) (*metrics
 		Help:        "Requests that were answered 5xx.",
 		ConstLabels: labels,
 	})
-	for _, c := range []prometheus.Collector{m.duration, m.failed, gauge} {
+	m.cut = prometheus.NewCounter(prometheus.CounterOpts{
+		Name:        "http_server_answers_cut_total",
+		Help:        "Answers that were cut because the client read too slowly.",
+		ConstLabels: labels,
+	})
+	for _, c := range []prometheus.Collector{m.duration, m.failed, m.cut, gauge} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("httpserver: metrics of the %s listener: %w", server, err)
 		}

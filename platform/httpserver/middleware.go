@@ -54,12 +54,16 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		returned := false
 		defer func() {
 			r.aborted = r.aborted || !returned
+			if r.answer.cut {
+				s.metrics.cut.Inc()
+			}
 			s.metrics.observe(r, r.status(), time.Since(r.start))
 		}()
 		if err := next(c); err != nil {
 			r.Error(err)
 		}
 		returned = true
+		r.aborted = r.aborted || r.answer.cut
 		s.log(r)
 		conclude(span, r, r.status())
 		if r.aborted {

@@ -86,6 +86,8 @@ func TestMetrics(t *testing.T) {
 		name + `{method="GET",route="/a/{id}",server="internal",status="202"}`: 1,
 		`http_server_requests_failed_total{server="api"}`:                      1,
 		`http_server_requests_failed_total{server="internal"}`:                 0,
+		`http_server_answers_cut_total{server="api"}`:                          0,
+		`http_server_answers_cut_total{server="internal"}`:                     0,
 		`http_server_requests_in_flight{server="api"}`:                         0,
 		`http_server_requests_in_flight{server="internal"}`:                    0,
 	}

@@ -26,6 +26,7 @@ type request struct {
 	id      string           // X-Request-Id
 	outer   context.Context  //nolint:containedctx // the request's, without the deadline, for Extend
 	body    io.ReadCloser    // the connection's
+	answer  answerWriter     // between echo's writer and the connection's
 
 	problem *problem.Error // the answer, when it is an error
 	err     error          // what the handler returned, for the log
@@ -72,6 +73,8 @@ func (s *Server) begin(c echo.Context, handler echo.HandlerFunc) *request {
 	r := &request{
 		Context: c, server: s, start: time.Now(), method: in.Method, handler: handler, outer: in.Context(), body: in.Body,
 	}
+	r.answer = newAnswerWriter(c.Response().Writer, s.partTime, r.start.Add(s.http.WriteTimeout))
+	c.Response().Writer = &r.answer
 	// echo lets a parameter at a path's end take the slashes that follow, and one in the middle be empty.
 	r.fits = strings.Count(c.Path(), "/") == strings.Count(in.URL.RawPath, "/")
 	for _, value := range c.ParamValues() {
@@ -88,7 +91,7 @@ func (r *request) status() int {
 	switch {
 	case r.noted:
 		return r.problem.Kind().Status()
-	case r.aborted && !r.clientLeft():
+	case r.aborted && !r.clientGone():
 		return http.StatusInternalServerError // the client got a part
 	}
 	return r.Response().Status
@@ -104,6 +107,9 @@ func (r *request) code() string {
 
 // clientLeft reports whether the client closed its connection before it had its answer.
 func (r *request) clientLeft() bool { return r.outer.Err() != nil }
+
+// clientGone reports whether the client does not get the rest of the answer because it left or read too slowly.
+func (r *request) clientGone() bool { return r.answer.cut || r.clientLeft() }
 
 // traceID returns the id by which the log finds the request.
 func (r *request) traceID() string {

@@ -106,6 +106,7 @@ type Server struct {
 	sparse   sync.Map     // code -> *telemetry.Sparse: the lines of the access log
 	slots    slots
 	draining atomic.Bool
+	partTime time.Duration // that of slowreader.go; shorter in tests
 }
 
 // New makes a server and registers its metrics, labelled with its name. It fails on a setting that cannot work and on a
@@ -121,7 +122,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if deps.WriteError == nil {
 		deps.WriteError = writeProblem
 	}
-	s := &Server{cfg: cfg, deps: deps, echo: echo.New(), routes: make(map[routeKey]string)}
+	s := &Server{cfg: cfg, deps: deps, echo: echo.New(), routes: make(map[routeKey]string), partTime: partTime}
 	s.slots = newSlots(cfg.MaxInFlight)
 	if s.metrics, err = newMetrics(cfg.Name, deps.Registry, s.slots); err != nil {
 		return nil, err
@@ -139,6 +140,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	s.endpoint = newEndpoint(cfg.Name, cfg.Addr, s, deps.Log)
 	s.http.ReadTimeout = cfg.RequestTimeout + bodyGrace
 	s.http.WriteTimeout = cfg.RequestTimeout + answerGrace
+	s.http.ConnContext = limitSendBuffer
 	if len(cfg.Docs.OpenAPI) > 0 {
 		if err := s.serveDocs(cfg.Docs); err != nil {
 			return nil, err

@@ -121,26 +121,6 @@ func TestClientLeaves(t *testing.T) {
 	}
 }
 
-// A client that reads nothing is no bug of the service.
-func TestClientDoesNotRead(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, Config{LogRequests: logAll})
-	f.http.WriteTimeout = 300 * time.Millisecond
-	f.handle(http.MethodGet, "/", func(c echo.Context) error {
-		return c.Blob(http.StatusOK, "text/plain", make([]byte, 64<<20))
-	})
-	c := dial(t, f.start(t))
-	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	const name = `http_server_request_duration_seconds_count{method="GET",route="/",server="api",status="200"}`
-	waittest.Eventually(t, "the request ends", func() bool { return metric(t, f.registry, name) == 1 })
-	line := f.log.lines(t, "request")[0]
-	if line["level"] != "INFO" || line["code"] != nil || line["error"] != nil || line["client_left"] != true {
-		t.Errorf("log: %v", line)
-	}
-}
-
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{ShutdownDelay: 300 * time.Millisecond})
