@@ -168,6 +168,27 @@ func TestStartIsRefused(t *testing.T) {
 	}
 }
 
+// A database that stores text in another encoding than UTF-8 is refused, before anything is created in it.
+func TestOtherEncodingsAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, encoding := range []string{"SQL_ASCII", "LATIN1"} {
+		dsn := dbtest.Encoded(t, encoding)
+		c, err := newProbe(t, dsn, nil).new(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		err = c.Run(ctx)
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), "stores text as "+encoding) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: got %v, want one sentence that names it", encoding, err)
+		}
+		if err := migrate.Verify(t.Context(), dsn, migrations()); !errors.Is(err, migrate.ErrPending) {
+			t.Errorf("%s: it was migrated: %v", encoding, err)
+		}
+	}
+}
+
 // wantClosed checks that nothing of the pool is left.
 func wantClosed(t *testing.T, c *chassis.Chassis) {
 	t.Helper()

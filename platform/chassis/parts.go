@@ -95,10 +95,13 @@ func (c *Chassis) forServers(do func(*httpserver.Server) error) error {
 	return all
 }
 
-// prepareDatabase reaches the database, applies the pending migrations, or only verifies that there are none where
-// MIGRATE_ON_START is false, and checks it.
+// prepareDatabase reaches the database, refuses one that does not store UTF-8, applies the pending migrations, or only
+// verifies that there are none where MIGRATE_ON_START is false, and checks it.
 func (c *Chassis) prepareDatabase(ctx context.Context) error {
 	err := c.reach(ctx)
+	if err == nil {
+		err = c.db.CheckEncoding(ctx)
+	}
 	switch {
 	case err != nil:
 	case c.common.MigrateOnStart:

@@ -54,6 +54,16 @@ func Empty(t testing.TB) string {
 	return clone(ctx, t, admin, "template0")
 }
 
+// Encoded returns the DSN of a new empty database that stores text in an encoding such as LATIN1. It is dropped with
+// the test, as that of [Postgres].
+func Encoded(t testing.TB, encoding string) string {
+	t.Helper()
+	admin := process.start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+	defer cancel()
+	return clone(ctx, t, admin, "template0", "ENCODING "+pq.QuoteLiteral(encoding), "LOCALE 'C'")
+}
+
 // Dial opens a pool on a PostgreSQL database, without the code that is tested, until the test ends.
 func Dial(t testing.TB, dsn string) *sqlx.DB {
 	t.Helper()
@@ -65,7 +75,8 @@ func Dial(t testing.TB, dsn string) *sqlx.DB {
 	return db
 }
 
-func clone(ctx context.Context, t testing.TB, admin, template string) string {
+// clone creates a database, with these options of CREATE DATABASE, until the test ends.
+func clone(ctx context.Context, t testing.TB, admin, template string, options ...string) string {
 	t.Helper()
 	random := strings.ToLower(rand.Text()[:8])
 	name := fmt.Sprintf("%s%d_%s_%s", testPrefix, hours(time.Now()), random, plain(t.Name()))
@@ -75,7 +86,8 @@ func clone(ctx context.Context, t testing.TB, admin, template string) string {
 		t.Fatalf("dbtest: %v", err)
 	}
 	err = onAdmin(ctx, admin, func(conn *sql.Conn) error {
-		return run(ctx, conn, "CREATE DATABASE "+pq.QuoteIdentifier(name)+" TEMPLATE "+pq.QuoteIdentifier(template))
+		return run(ctx, conn, "CREATE DATABASE "+pq.QuoteIdentifier(name)+" TEMPLATE "+pq.QuoteIdentifier(template)+
+			" "+strings.Join(options, " "))
 	})
 	if err != nil {
 		t.Fatalf("dbtest: create a database: %v", err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -28,7 +27,7 @@ func (s *Store) applyGroup(ctx context.Context, pass coalesce.Pass, group []add)
 	sums := sumByItem(group)
 	results, err := s.addSums(ctx, pass, sums)
 	if err != nil {
-		return nil, classify(err)
+		return nil, coalesce.Classify(err)
 	}
 	answers := make([]coalesce.Answer[int64], len(group))
 	leftovers := distribute(group, sums, results, answers)
@@ -186,7 +185,7 @@ func (s *Store) addOneByOne(
 			}
 			statements++
 			results, err := s.addSeveral(ctx, coalesce.Pass{Wait: wait}, sumByItem(group[l.callers[0]:l.callers[0]+1]))
-			if err = classify(err); errors.Is(err, coalesce.ErrLockWait) {
+			if err = coalesce.Classify(err); errors.Is(err, coalesce.ErrLockWait) {
 				l.retryLater(answers)
 				break
 			}
@@ -195,24 +194,3 @@ func (s *Store) addOneByOne(
 		}
 	}
 }
-
-// classify wraps the error of a statement by what the coalescer may do about it.
-func classify(err error) error {
-	if outcome, ok := sqldb.OutcomeOf(err); !ok || outcome != sqldb.NotApplied {
-		return err
-	}
-	switch state := sqldb.SQLState(err); {
-	case state == lockNotAvailable:
-		return fmt.Errorf("%w: %w", coalesce.ErrLockWait, err)
-	case len(state) == 5 && (state[:2] == dataException || state[:2] == programLimit):
-		return fmt.Errorf("%w: %w", coalesce.ErrSplit, err)
-	}
-	return err
-}
-
-// SQLSTATEs and classes, PostgreSQL manual, appendix A.
-const (
-	lockNotAvailable = "55P03"
-	dataException    = "22"
-	programLimit     = "54"
-)

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -167,9 +166,8 @@ func (c *coalescers) apply(
 		return conn.QueryRowContext(ctx, groupSQL(change, p.SkipLocked), lists, items, times, sqldb.Milliseconds(p.Wait)).
 			Scan(&done, &locked, &waited)
 	})
-	if sqldb.LockTimedOut(err) {
+	if err = coalesce.Classify(err); errors.Is(err, coalesce.ErrLockWait) {
 		c.contention.Waited(contention.InDatabase, p.Wait)
-		return fmt.Errorf("%w: %w", coalesce.ErrLockWait, err)
 	}
 	if err != nil {
 		return err
@@ -203,9 +201,9 @@ const (
 
 // addFree adds the items that no other transaction is adding or deleting. Such rows
 // are invisible and cannot be skipped, so it halves the group until the item that
-// is locked stands alone. When no waits are left the remaining calls are answered
-// Locked, and wait in the slow lane. Each part commits by itself, so an error concerns
-// the calls of its part alone.
+// is locked stands alone, and so it does until an item that makes the statement fail
+// does. When no waits are left the remaining calls are answered Locked, and wait in the
+// slow lane. Each part commits by itself, so an error concerns the calls of its part alone.
 func (c *coalescers) addFree(ctx context.Context, g group, answers []answer, waits *int) {
 	err := coalesce.ErrLockWait
 	if *waits > 0 {
@@ -214,13 +212,16 @@ func (c *coalescers) addFree(ctx context.Context, g group, answers []answer, wai
 	if err == nil {
 		return
 	}
-	if !errors.Is(err, coalesce.ErrLockWait) {
-		g.each(answers, func(a *answer) { a.Err = err })
-		return
+	locked, split := errors.Is(err, coalesce.ErrLockWait), errors.Is(err, coalesce.ErrSplit) && len(g.keys) > 1
+	if locked {
+		*waits--
 	}
-	*waits--
-	if len(g.keys) == 1 || *waits <= 0 {
+	switch {
+	case locked && (len(g.keys) == 1 || *waits <= 0):
 		g.each(answers, func(a *answer) { a.Locked = true })
+		return
+	case !locked && !split:
+		g.each(answers, func(a *answer) { a.Err = err })
 		return
 	}
 	half := len(g.keys) / 2

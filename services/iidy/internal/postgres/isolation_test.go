@@ -232,3 +232,56 @@ func TestTooManyLongBatches(t *testing.T) {
 		t.Errorf("the metric counts %g refused batches, want 2", refused)
 	}
 }
+
+// badItems makes the server refuse the items bad-...: on UTF-8 no item that a client may send does.
+func badItems(r *rig) {
+	r.Helper()
+	execute(r.T, r.db, `ALTER TABLE iidy.lists ADD CONSTRAINT good CHECK (item NOT LIKE 'bad%')`)
+}
+
+// Five items among 200 concurrent adds, which the server refuses, fail; the others of their groups are added.
+func TestOneBadItemFailsAlone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	badItems(r)
+	waittest.Together(t, 200, func(i int) error {
+		if i%40 == 0 {
+			n, err := r.Apply(t.Context(), attempt.Add, list, attempt.Item(fmt.Sprintf("bad-%03d", i)), "")
+			if n != 0 || sqldb.SQLState(err) != "23514" {
+				return fmt.Errorf("bad item %d: %d, %w", i, n, err)
+			}
+			return nil
+		}
+		n, err := r.Apply(t.Context(), attempt.Add, list, attempt.Item(fmt.Sprintf("item-%03d", i)), "")
+		if n != 1 || err != nil {
+			return fmt.Errorf("item %d: %d, %w", i, n, err)
+		}
+		return nil
+	})
+	if n := one[int](t, r.db, `SELECT count(*) FROM iidy.lists`); n != 195 {
+		t.Errorf("%d items were added, want 195", n)
+	}
+}
+
+// The same in the pass that leaves out locked items.
+func TestOneBadItemFailsAloneBesideALockedOne(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	badItems(r)
+	defer r.insert("held")()
+	items := []attempt.Item{"a", "bad-1", "b", "c", "held", "d", "bad-2"}
+	for i, a := range r.AddFree(t.Context(), list, items...) {
+		var as string
+		switch items[i] {
+		case "held":
+			as = "0 true "
+		case "bad-1", "bad-2":
+			as = "0 false 23514"
+		default:
+			as = "1 false "
+		}
+		if got := fmt.Sprint(a.Value, " ", a.Locked, " ", sqldb.SQLState(a.Err)); got != as {
+			t.Errorf("%s: %s, want %s", items[i], got, as)
+		}
+	}
+}
