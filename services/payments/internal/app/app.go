@@ -39,6 +39,9 @@ func settings(Config) chassis.Settings {
 }
 
 func build(c *chassis.Chassis, cfg Config) error {
+	if err := cfg.checkSecret(); err != nil {
+		return err
+	}
 	tel := c.Telemetry()
 	observer, err := metrics.New(tel.Registry(), cfg.LockWait+cfg.ProcessorTimeout)
 	if err != nil {
@@ -66,6 +69,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 	})
 	cleaner := &cleaner{
 		store: store, metrics: observer, log: tel.Logger(), interval: cfg.CleanupInterval, ttl: cfg.IdempotencyTTL,
+		retention: cfg.LedgerRetention,
 	}
 	c.Add(lifecycle.Part{Name: "processor", Stop: func(context.Context) error { return ledger.Close() }},
 		lifecycle.Part{Name: "cleanup", Run: cleaner.run})

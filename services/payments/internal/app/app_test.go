@@ -1,11 +1,14 @@
 package app_test
 
 import (
+	"io"
 	"strings"
 	"testing"
 
 	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/services/payments/internal/app"
 )
 
 // The same request in another spelling is a repeat; another amount is a conflict.
@@ -44,7 +47,31 @@ func TestTimeoutAfterTheCharge(t *testing.T) {
 	db.counts(t, 1, 1, 1)
 }
 
-// Two cleaners delete expired records, keep live ones, and count unsettled charges.
+// After the charge is lost, another rider's request with the key neither gets it nor leaves anything behind, and the
+// rider whose card was charged gets the payment.
+func TestALostChargeBelongsToItsRide(t *testing.T) {
+	t.Parallel()
+	dsn, db := open(t)
+	rs := startAll(t, dsn, 2, map[string]string{"PROCESSOR_TIMEOUT": "1s"})
+	alice := body(100, timeoutCard)
+	rs[0].pay(t, "K1", alice).want(t, 504, "PROCESSOR_TIMEOUT")
+	for _, bob := range []string{
+		strings.NewReplacer("ride-1", "ride-bob", "rider-1", "bob").Replace(alice),
+		strings.Replace(alice, "ride-1", "ride-bob", 1), strings.Replace(alice, "rider-1", "bob", 1),
+	} {
+		rs[1].pay(t, "K1", bob).want(t, 409, "IDEMPOTENCY_KEY_CONFLICT")
+	}
+	db.counts(t, 0, 1, 0)
+	first := rs[1].pay(t, "K1", alice).paid(t)
+	if !strings.Contains(first.Body, `"ride_id":"ride-1","rider_id":"rider-1"`) {
+		t.Errorf("alice got %s", first)
+	}
+	rs[0].pay(t, "K1", strings.Replace(alice, `"123"`, `"124"`, 1)).repeats(t, first)
+	db.counts(t, 1, 1, 1)
+}
+
+// Two cleaners delete expired records and the ledger's settled entries, keep what a repeat may need, and count unsettled
+// charges.
 func TestCleanup(t *testing.T) {
 	t.Parallel()
 	dsn, db := open(t)
@@ -59,32 +86,76 @@ func TestCleanup(t *testing.T) {
 		SELECT k, 1, 'EUR', decode(repeat('00', 32), 'hex'), 'x', at
 		  FROM (VALUES ('lost', now() - interval '25h'), ('young', now())) v (k, at)`,
 		`UPDATE payments.processor_charges SET created_at = now() - interval '25h'
-		WHERE processor_key = (SELECT processor_key FROM payments.payments)`)
+		WHERE processor_key = (SELECT processor_key FROM payments.payments)`,
+		// Payments of longer than LEDGER_RETENTION ago.
+		`WITH old AS (INSERT INTO payments.payments (id, idempotency_key, processor_key, ride_id, rider_id, amount,
+				currency, status, card_brand, card_last4, card_exp_month, card_exp_year, created_at)
+			SELECT gen_random_uuid(), 'old' || i, 'old' || i, 'r', 'r', 1, 'EUR', 'SUCCEEDED', 'visa', '4242', 1, 2030,
+				now() - interval '31d' FROM generate_series(1, 1200) i
+			RETURNING *)
+		INSERT INTO payments.processor_charges
+			(processor_key, amount, currency, card_fingerprint, fingerprint_version, created_at)
+		SELECT processor_key, 1, 'EUR', decode(repeat('00', 32), 'hex'), 'x', created_at FROM old`)
 	waittest.Eventually(t, "both replicas have cleaned up", func() bool {
 		deleted, unsettled := "payments_cleanup_deleted_total", "payments_unsettled_charges"
+		ledger := "payments_ledger_deleted_total"
 		return rs[0].Metric(t, deleted)+rs[1].Metric(t, deleted) == 2000 &&
-			rs[0].Metric(t, unsettled) == 1 && rs[1].Metric(t, unsettled) == 1
+			rs[0].Metric(t, ledger)+rs[1].Metric(t, ledger) == 1200 && rs[0].Metric(t, unsettled) == 1 && rs[1].Metric(t, unsettled) == 1
 	})
 	rs[1].pay(t, "live", body(1, goodCard)).repeats(t, live)
-	db.counts(t, 1, 3, 1)
+	db.counts(t, 1201, 3, 1)
 }
 
-// A record of the old secret is still compared after a rotation. Without a secret the
-// start warns.
+// A record of the old secret is still compared after a rotation, also of one that was too short. Without a secret, which
+// has to be allowed, the start warns.
 func TestFingerprintSecrets(t *testing.T) {
 	t.Parallel()
-	const warning = "FINGERPRINT_SECRET is not set"
-	dsn, _ := open(t)
-	old := start(t, dsn, map[string]string{"FINGERPRINT_SECRET": "one"})
-	rotated := start(t, dsn, map[string]string{"FINGERPRINT_SECRET": "two", "FINGERPRINT_SECRET_PREVIOUS": "one"})
-	bare := start(t, dsn, map[string]string{"FINGERPRINT_SECRET": ""})
+	const warning, short = "FINGERPRINT_SECRET is not set", "one"
+	dsn, db := open(t)
+	old := start(t, dsn, nil)
+	rotated := start(t, dsn, map[string]string{"FINGERPRINT_SECRET": secretTwo, "FINGERPRINT_SECRET_PREVIOUS": secretOne})
+	shortened := start(t, dsn, map[string]string{"FINGERPRINT_SECRET_PREVIOUS": short})
+	bare := start(t, dsn, map[string]string{"FINGERPRINT_SECRET": "", "ALLOW_BARE_FINGERPRINTS": "true"})
 	first := old.pay(t, "k", body(1, goodCard)).paid(t)
 	rotated.pay(t, "k", body(1, goodCard)).repeats(t, first)
+	shortened.pay(t, "k", body(1, goodCard)).repeats(t, first)
 	bare.pay(t, "k", body(1, goodCard)).want(t, 503, "NOT_APPLIED")
+	first = bare.pay(t, "bare", body(1, goodCard)).paid(t)
+	old.pay(t, "bare", body(1, goodCard)).repeats(t, first)
+	var versions string
+	err := db.GetContext(t.Context(), &versions, `SELECT string_agg(v, ' ' ORDER BY v) FROM (SELECT fingerprint_version v
+		FROM payments.idempotency_records UNION ALL SELECT fingerprint_version FROM payments.processor_charges) all_of_them`)
+	if want := "hmac-sha256-2 hmac-sha256-2 sha256-2 sha256-2"; versions != want || err != nil {
+		t.Errorf("the versions are %s, %v, want %s", versions, err, want)
+	}
 	if log := bare.Log.String(); strings.Count(log, warning) != 1 {
 		t.Errorf("without a secret: %s", log)
 	}
-	if log := old.Log.String(); strings.Contains(log, warning) || strings.Contains(log, `"one"`) {
-		t.Errorf("with a secret: %s", log)
+	for _, r := range []*replica{old, rotated, shortened} {
+		log := r.Log.String()
+		if strings.Contains(log, warning) || strings.Contains(log, secretOne) || strings.Contains(log, secretTwo) ||
+			strings.Contains(log, `"`+short+`"`) {
+			t.Errorf("with a secret: %s", log)
+		}
+	}
+}
+
+// A replica that would protect no card is not built; the one sentence does not hold the secret.
+func TestStartWithoutASecret(t *testing.T) {
+	t.Parallel()
+	const short = "31 bytes are one byte too short"
+	for _, tc := range []struct{ secret, allow, want string }{
+		{"", "", "FINGERPRINT_SECRET is not set: give it 32 bytes or more"},
+		{"", "false", "or set ALLOW_BARE_FINGERPRINTS=true"},
+		{short, "", "FINGERPRINT_SECRET has fewer than 32 bytes"},
+		{short, "true", "FINGERPRINT_SECRET has fewer than 32 bytes"},
+	} {
+		cfg := apptest.Config[app.Config](t, "postgres://u@h/db?sslmode=disable", map[string]string{
+			"FINGERPRINT_SECRET": tc.secret, "ALLOW_BARE_FINGERPRINTS": tc.allow,
+		})
+		_, err := app.Service().New(t.Context(), cfg, chassis.Process{Output: io.Discard})
+		if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), short) {
+			t.Errorf("with %q, allowed %q: %v; want %s", tc.secret, tc.allow, err, tc.want)
+		}
 	}
 }

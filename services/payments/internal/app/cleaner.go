@@ -10,17 +10,18 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/postgres"
 )
 
-// cleaner deletes expired keys and counts unsettled charges, on every replica. The
+// cleaner deletes expired keys and settled entries of the ledger, and counts unsettled charges, on every replica. The
 // replicas share the work by skipping rows that another has locked.
 type cleaner struct {
-	store    *postgres.Store
-	metrics  *metrics.Metrics
-	log      *slog.Logger
-	interval time.Duration
-	ttl      time.Duration
+	store     *postgres.Store
+	metrics   *metrics.Metrics
+	log       *slog.Logger
+	interval  time.Duration
+	ttl       time.Duration
+	retention time.Duration // of the ledger
 }
 
-// cleanupBatch is how many records one statement deletes: it holds their locks for
+// cleanupBatch is how many rows one statement deletes: it holds their locks for
 // milliseconds.
 const cleanupBatch = 500
 
@@ -40,22 +41,28 @@ func (c *cleaner) run(ctx context.Context) error {
 
 // clean cleans once. A failure is logged and tried again at the next time.
 func (c *cleaner) clean(ctx context.Context) {
-	c.deleteExpired(ctx)
+	if err := inBatches(ctx, c.store.DeleteExpired, c.metrics.Deleted); err != nil {
+		c.fail(ctx, "expired keys could not be deleted", err)
+	}
+	settled := func(ctx context.Context, limit int) (int, error) {
+		return c.store.DeleteSettled(ctx, c.retention, limit)
+	}
+	if err := inBatches(ctx, settled, c.metrics.LedgerDeleted); err != nil {
+		c.fail(ctx, "settled entries of the ledger could not be deleted", err)
+	}
 	c.countUnsettled(ctx)
 }
 
-func (c *cleaner) deleteExpired(ctx context.Context) {
-	for {
-		n, err := c.store.DeleteExpired(ctx, cleanupBatch)
-		if err != nil {
-			c.fail(ctx, "expired keys could not be deleted", err)
-			return
+// inBatches calls remove until it finds less than a batch, and count with the number that each call has removed.
+func inBatches(ctx context.Context, remove func(ctx context.Context, limit int) (int, error), count func(int)) error {
+	for n := cleanupBatch; n == cleanupBatch && ctx.Err() == nil; {
+		var err error
+		if n, err = remove(ctx, cleanupBatch); err != nil {
+			return err
 		}
-		c.metrics.Deleted(n)
-		if n < cleanupBatch || ctx.Err() != nil {
-			return
-		}
+		count(n)
 	}
+	return nil
 }
 
 func (c *cleaner) countUnsettled(ctx context.Context) {
@@ -74,6 +81,6 @@ func (c *cleaner) countUnsettled(ctx context.Context) {
 
 func (c *cleaner) fail(ctx context.Context, what string, err error) {
 	if ctx.Err() == nil { // else the replica is stopping
-		c.log.WarnContext(ctx, what, slog.Any("error", err)) //nolint:sloglint // one of two constants
+		c.log.WarnContext(ctx, what, slog.Any("error", err)) //nolint:sloglint // one of three constants
 	}
 }

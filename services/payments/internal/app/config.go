@@ -1,9 +1,11 @@
 package app
 
 import (
+	"errors"
 	"time"
 
 	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
 // Config is the configuration of a replica.
@@ -22,10 +24,14 @@ type Config struct {
 	ProcessorLatency time.Duration `env:"PROCESSOR_LATENCY" envDefault:"0s" min:"0s"`
 	// ProcessorDatabaseURL is where the simulated processor keeps its ledger.
 	ProcessorDatabaseURL string `env:"PROCESSOR_DATABASE_URL" secret:"url"`
+	// LedgerRetention is how long the simulated processor's ledger keeps an entry that has its payment.
+	LedgerRetention time.Duration `env:"LEDGER_RETENTION" envDefault:"720h"`
 	// FingerprintSecret is the key of the fingerprints.
 	FingerprintSecret string `env:"FINGERPRINT_SECRET" secret:"true"`
 	// FingerprintSecretPrevious is a second key that stored fingerprints are compared by.
 	FingerprintSecretPrevious string `env:"FINGERPRINT_SECRET_PREVIOUS" secret:"true"`
+	// AllowBareFingerprints lets the service start without a secret.
+	AllowBareFingerprints bool `env:"ALLOW_BARE_FINGERPRINTS" envDefault:"false"`
 }
 
 // Help describes the variables.
@@ -33,13 +39,16 @@ func (Config) Help() map[string]string {
 	return map[string]string{ //nolint:gosec // names of variables, no credentials
 		"LOCK_WAIT":         "how long a request waits for another one with its key, then 409 PAYMENT_PROCESSING",
 		"IDEMPOTENCY_TTL":   "how long the answer to a key is kept; afterwards the key counts as new",
-		"CLEANUP_INTERVAL":  "how often expired keys are deleted and unsettled charges counted",
+		"CLEANUP_INTERVAL":  "how often expired keys and old settled ledger entries are deleted, and unsettled charges counted",
 		"PROCESSOR_TIMEOUT": "how long the processor may take; with LOCK_WAIT less than REQUEST_TIMEOUT",
 		"PROCESSOR_LATENCY": "how long the simulated processor waits before it charges",
 		"PROCESSOR_DATABASE_URL": "the same database for the simulated processor's ledger; behind a pooler one that " +
 			"gives it a pool of its own; empty stands for DATABASE_URL",
-		"FINGERPRINT_SECRET":          "key of the request fingerprints; the same on all replicas",
+		"LEDGER_RETENTION": "how long the ledger keeps an entry that has its payment; more than IDEMPOTENCY_TTL and " +
+			"REQUEST_TIMEOUT",
+		"FINGERPRINT_SECRET":          "key of the fingerprints, 32 bytes or more; the same on all replicas",
 		"FINGERPRINT_SECRET_PREVIOUS": "another key that stored fingerprints may have been made with, while rotating",
+		"ALLOW_BARE_FINGERPRINTS":     "start without FINGERPRINT_SECRET, for tests: bare hashes protect no card",
 	}
 }
 
@@ -57,9 +66,25 @@ func (c Config) Validate(f *config.Faults) {
 		f.Add("DB_MAX_OPEN_CONNS must be at least 3: payments leave two connections to everything else",
 			"DB_MAX_OPEN_CONNS")
 	}
+	f.Less("IDEMPOTENCY_TTL", c.IdempotencyTTL, "LEDGER_RETENTION", c.LedgerRetention)
+	f.Less("REQUEST_TIMEOUT", c.RequestTimeout, "LEDGER_RETENTION", c.LedgerRetention)
 	if c.FingerprintSecretPrevious != "" && c.FingerprintSecret == "" {
 		f.Add("FINGERPRINT_SECRET_PREVIOUS needs a FINGERPRINT_SECRET beside it",
 			"FINGERPRINT_SECRET_PREVIOUS", "FINGERPRINT_SECRET")
+	}
+}
+
+// checkSecret returns an error when fingerprints would not protect the cards. Only serve needs it: migrate makes none.
+func (c Config) checkSecret() error {
+	switch n := len(c.FingerprintSecret); {
+	case n >= payment.MinSecret, n == 0 && c.AllowBareFingerprints:
+		return nil
+	case n == 0:
+		return errors.New("configuration: FINGERPRINT_SECRET is not set: give it 32 bytes or more (openssl rand -hex 32), " +
+			"or set ALLOW_BARE_FINGERPRINTS=true where no real card is sent")
+	default:
+		return errors.New("configuration: FINGERPRINT_SECRET has fewer than 32 bytes, so that it can be guessed: " +
+			"make a new one (openssl rand -hex 32), and keep this one in FINGERPRINT_SECRET_PREVIOUS for a while")
 	}
 }
 

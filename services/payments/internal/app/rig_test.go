@@ -25,6 +25,12 @@ const (
 	timeoutCard  = "4000000000000259"
 )
 
+// Secrets of the least length.
+const (
+	secretOne = "the first secret, of 32 bytes..."
+	secretTwo = "the second secret, of 32 bytes.."
+)
+
 // replica is a running replica.
 type replica struct {
 	*apptest.Replica
@@ -35,7 +41,7 @@ type replica struct {
 // start runs a replica on dsn until the test ends or Stop is called.
 func start(t *testing.T, dsn string, environ map[string]string) *replica {
 	t.Helper()
-	defaults := map[string]string{"LOG_REQUESTS": "all", "FINGERPRINT_SECRET": "for tests"}
+	defaults := map[string]string{"LOG_REQUESTS": "all", "FINGERPRINT_SECRET": secretOne}
 	r := apptest.Run(t, app.Service(), dsn, defaults, environ)
 	return &replica{r, r.API + "/v1/payments"}
 }

@@ -19,6 +19,7 @@ type Metrics struct {
 	replays   prometheus.Counter
 	conflicts prometheus.Counter
 	deleted   prometheus.Counter
+	ledger    prometheus.Counter
 	unsettled prometheus.Gauge
 	overdue   prometheus.Counter
 	limit     time.Duration
@@ -49,6 +50,9 @@ func New(reg prometheus.Registerer, limit time.Duration) (*Metrics, error) {
 		deleted: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "payments_cleanup_deleted_total", Help: "Expired idempotency records that this replica deleted.",
 		}),
+		ledger: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "payments_ledger_deleted_total", Help: "Settled entries of the ledger that this replica deleted.",
+		}),
 		unsettled: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "payments_unsettled_charges",
 			Help: "Charges older than IDEMPOTENCY_TTL without a payment, as of this replica's last cleanup.",
@@ -66,7 +70,7 @@ func New(reg prometheus.Registerer, limit time.Duration) (*Metrics, error) {
 	}
 	m.UnsettledUnknown()
 	for _, c := range []prometheus.Collector{
-		m.payments, m.replays, m.conflicts, m.deleted, m.unsettled, m.overdue,
+		m.payments, m.replays, m.conflicts, m.deleted, m.ledger, m.unsettled, m.overdue,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "payments_transactions_open", Help: "Payment transactions that are open on this replica.",
 		}, func() float64 { n, _ := m.open(time.Now()); return float64(n) }),
@@ -126,6 +130,9 @@ func (m *Metrics) open(now time.Time) (n int, oldest time.Duration) {
 
 // Deleted counts the records that a cleanup removed.
 func (m *Metrics) Deleted(n int) { m.deleted.Add(float64(n)) }
+
+// LedgerDeleted counts the entries of the ledger that a cleanup removed.
+func (m *Metrics) LedgerDeleted(n int) { m.ledger.Add(float64(n)) }
 
 // UnsettledUnknown sets the gauge to NaN when the charges could not be counted: an old
 // figure, or the zero of the start, would look like an answer.

@@ -22,9 +22,10 @@ var (
 	// not known whether the payment was recorded. A repeat with the same key
 	// settles it.
 	ErrOutcomeUnknown = errors.New("it is not known whether the payment was recorded")
-	// ErrForeignFingerprint reports that the stored request was fingerprinted with
-	// a secret that this replica does not have. Nothing was done.
-	ErrForeignFingerprint = errors.New("the stored fingerprint was made with a secret that is not configured here")
+	// ErrForeignFingerprint reports that this replica cannot compare the stored
+	// fingerprint: it has no secret, or not the one that the fingerprint names, or the
+	// version is of a later release. Nothing was done.
+	ErrForeignFingerprint = errors.New("the stored fingerprint is of a version or a secret that this replica does not have")
 	// ErrNotFound reports that no payment has the id.
 	ErrNotFound = errors.New("there is no such payment")
 )

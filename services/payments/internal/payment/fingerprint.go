@@ -8,78 +8,64 @@ import (
 	"strconv"
 )
 
-// Fingerprint identifies the content of a request without holding it.
+// Fingerprint identifies content without holding it.
 type Fingerprint struct {
 	Sum []byte // SHA-256 or HMAC-SHA-256: 32 bytes
-	// Version names the algorithm and, where there is one, the secret.
+	// Version names the algorithm and the form of the content, and no secret.
 	Version string
 }
 
-// bareVersion is SHA-256 without a secret.
-const bareVersion = "sha256-1"
+// The versions that are made.
+const (
+	keyedVersion = "hmac-sha256-2"
+	bareVersion  = "sha256-2" // SHA-256 without a secret
+)
+
+// MinSecret is the least length of a secret, in bytes: that of an HMAC-SHA-256.
+const MinSecret = sha256.Size
 
 // Fingerprints makes and compares fingerprints. With a secret they are HMACs. A bare
 // hash does not protect the card: a reader of the table knows the other fields and can
 // try all card numbers.
 type Fingerprints struct {
-	makers []maker // the first makes, all compare
-}
-
-type maker struct {
-	version string
-	secret  []byte // nil: bare
+	secrets [][]byte // the first makes, all compare; none: bare
 }
 
 // NewFingerprints returns a maker of fingerprints with the secret, of bare ones when it
 // is empty. It also compares those made with the previous secret, so that a secret can
-// be rotated.
+// be rotated, and bare ones.
 func NewFingerprints(secret, previous string) *Fingerprints {
-	bare := maker{version: bareVersion}
-	if secret == "" {
-		return &Fingerprints{[]maker{bare}}
-	}
-	f := &Fingerprints{[]maker{keyed(secret), bare}}
-	if previous != "" {
-		f.makers = append(f.makers, keyed(previous))
+	f := &Fingerprints{}
+	for _, s := range []string{secret, previous} {
+		if s != "" {
+			f.secrets = append(f.secrets, []byte(s))
+		}
 	}
 	return f
 }
 
-// keyed returns a maker whose version names the secret by a MAC under it, which does not
-// reveal it.
-func keyed(secret string) maker {
-	const nameBytes = 4
-	name := digest([]byte(secret), []byte("rowlock payments: name of the secret"))
-	return maker{version: "hmac-sha256-1:" + hex.EncodeToString(name[:nameBytes]), secret: []byte(secret)}
-}
-
-func digest(secret, data []byte) []byte {
-	if secret == nil {
-		sum := sha256.Sum256(data)
-		return sum[:]
-	}
-	mac := hmac.New(sha256.New, secret)
-	mac.Write(data)
-	return mac.Sum(nil)
-}
-
 // canonicalRequest returns the hashed form of a request, which is JSON: the members in
 // this order, numbers as digits, no white space. No value holds a character that JSON
-// escapes. A change of the form needs a new version.
-func canonicalRequest(r Request) []byte {
-	card := r.Card
+// escapes. The security code is no part of it: a stored fingerprint would tell right
+// codes from wrong ones. A change of the form needs a new version.
+func canonicalRequest(r Request) []byte { return formOf(r, "") }
+
+func formOf(r Request, more string) []byte {
 	return fmt.Appendf(nil, `{"ride_id":%q,"rider_id":%q,"amount":%d,"currency":%q,`+
-		`"card":{"number":%q,"exp_month":%d,"exp_year":%d,"cvc":%q}}`,
-		r.RideID, r.RiderID, r.Amount, r.Currency, card.Number.Reveal(), card.ExpMonth, card.ExpYear, card.CVC.Reveal())
+		`"card":{"number":%q,"exp_month":%d,"exp_year":%d%s}}`,
+		r.RideID, r.RiderID, r.Amount, r.Currency, r.Card.Number.Reveal(), r.Card.ExpMonth, r.Card.ExpYear, more)
 }
 
 // Of returns the fingerprint of a request under the current secret.
 func (f *Fingerprints) Of(r Request) Fingerprint { return f.of(canonicalRequest(r)) }
 
 // Same reports whether a stored fingerprint is that of r, by the stored one's own
-// version. It returns ErrForeignFingerprint for a version whose secret it does not have.
+// version. It returns ErrForeignFingerprint for a version that it cannot compare.
 func (f *Fingerprints) Same(stored Fingerprint, r Request) (bool, error) {
-	return f.same(stored, canonicalRequest(r))
+	if stored.Version == keyedVersion || stored.Version == bareVersion {
+		return f.same(stored, canonicalRequest(r))
+	}
+	return f.same(stored, formerRequest(r))
 }
 
 // OfCard returns the fingerprint of a card's number and expiry.
@@ -94,18 +80,56 @@ func canonicalCard(c Card) []byte {
 	return fmt.Appendf(nil, "card %s %d %d", c.Number.Reveal(), c.ExpMonth, c.ExpYear)
 }
 
+// OfRide returns the fingerprint of a ride and its rider.
+func (f *Fingerprints) OfRide(ride RideID, rider string) Fingerprint {
+	return f.of(canonicalRide(ride, rider))
+}
+
+// SameRide does what Same does, for a fingerprint made by OfRide.
+func (f *Fingerprints) SameRide(stored Fingerprint, ride RideID, rider string) (bool, error) {
+	return f.same(stored, canonicalRide(ride, rider))
+}
+
+// canonicalRide returns the hashed form of a ride and its rider, whose ids hold no space.
+func canonicalRide(ride RideID, rider string) []byte {
+	return fmt.Appendf(nil, "ride %s %s", ride, rider)
+}
+
 func (f *Fingerprints) of(data []byte) Fingerprint {
-	m := f.makers[0]
-	return Fingerprint{Sum: digest(m.secret, data), Version: m.version}
+	if len(f.secrets) == 0 {
+		return Fingerprint{Sum: bare(data), Version: bareVersion}
+	}
+	return Fingerprint{Sum: keyed(f.secrets[0], data), Version: keyedVersion}
 }
 
 func (f *Fingerprints) same(stored Fingerprint, data []byte) (bool, error) {
-	for _, m := range f.makers {
-		if m.version == stored.Version {
-			return hmac.Equal(digest(m.secret, data), stored.Sum), nil
+	if stored.Version == bareVersion || stored.Version == formerBareVersion {
+		return hmac.Equal(bare(data), stored.Sum), nil
+	}
+	known := false
+	for _, secret := range f.secrets {
+		if stored.Version == keyedVersion || stored.Version == formerKeyedVersion(secret) {
+			known = true
+			if hmac.Equal(keyed(secret, data), stored.Sum) {
+				return true, nil
+			}
 		}
 	}
-	return false, ErrForeignFingerprint
+	if !known {
+		return false, ErrForeignFingerprint
+	}
+	return false, nil
+}
+
+func bare(data []byte) []byte {
+	sum := sha256.Sum256(data)
+	return sum[:]
+}
+
+func keyed(secret, data []byte) []byte {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write(data)
+	return mac.Sum(nil)
 }
 
 // ProcessorKey returns the key under which the processor charges once: SHA-256(key,

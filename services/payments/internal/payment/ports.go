@@ -81,6 +81,8 @@ type Charge struct {
 	// Key makes the charge happen once: the same key with the same values gets the
 	// same result, with other values ErrKeyConflict.
 	Key      string
+	RideID   RideID
+	RiderID  string
 	Amount   int64
 	Currency Currency
 	Card     Card
@@ -100,8 +102,9 @@ type Processor interface {
 	// Charge charges a card at most once per Charge.Key. An error is
 	// ErrKeyConflict, ErrNotCharged, ErrProcessorFault or ErrProcessorTimeout; the
 	// latter two leave open whether the card was charged. A definitive result, a
-	// decline too, stays the result of its key: another card under the same key is a
-	// conflict, whatever that card would have got.
+	// decline too, stays the result of its key: another ride, rider or card under the
+	// same key is a conflict, whatever it would have got. The security code is not
+	// compared.
 	Charge(ctx context.Context, c Charge) (Result, error)
 }
 

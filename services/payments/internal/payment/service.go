@@ -68,7 +68,8 @@ func (s *Service) charge(ctx context.Context, key Key, r Request, c Claimed) (Se
 	expired := r.Card.CheckExpiry(c.Now)
 	processorKey := ProcessorKey(key, c.Earlier)
 	result, err := s.parts.Processor.Charge(ctx, Charge{
-		Key: processorKey, Amount: r.Amount, Currency: r.Currency, Card: r.Card, OnlyRepeat: expired != nil,
+		Key: processorKey, RideID: r.RideID, RiderID: r.RiderID, Amount: r.Amount, Currency: r.Currency, Card: r.Card,
+		OnlyRepeat: expired != nil,
 	})
 	if errors.Is(err, ErrNotCharged) {
 		err = expired

@@ -117,7 +117,9 @@ func TestPay(t *testing.T) {
 			Card: request.Card.Face(), CreatedAt: r.claimed.Now,
 		}
 		key := payment.ProcessorKey("k", 2)
-		charge := payment.Charge{Key: key, Amount: 1250, Currency: "EUR", Card: request.Card}
+		charge := payment.Charge{
+			Key: key, RideID: "ride", RiderID: "rider", Amount: 1250, Currency: "EUR", Card: request.Card,
+		}
 		if p != want || r.settled.ProcessorKey != key || !slices.Equal(r.charges, []payment.Charge{charge}) {
 			t.Errorf("settled %+v after %+v, want %+v after %+v", r.settled, r.charges, want, charge)
 		}
@@ -140,8 +142,9 @@ func TestLiveRecord(t *testing.T) {
 	t.Parallel()
 	first := newRequest(t)
 	live := &payment.Record{Fingerprint: secret.Of(first), PaymentID: "id", Receipt: payment.Receipt{Data: []byte("x")}}
-	other := first
+	other, cvc := first, first
 	other.Amount++
+	cvc.Card.CVC = payment.NewSecret("124")
 	for name, tc := range map[string]struct {
 		fingerprints *payment.Fingerprints
 		request      payment.Request
@@ -150,7 +153,9 @@ func TestLiveRecord(t *testing.T) {
 	}{
 		"the same request":  {secret, first, nil, []string{"replayed"}},
 		"another request":   {secret, other, payment.ErrKeyConflict, []string{"conflict"}},
-		"an unknown secret": {payment.NewFingerprints("another", ""), first, payment.ErrForeignFingerprint, nil},
+		"another cvc":       {secret, cvc, nil, []string{"replayed"}},
+		"an unknown secret": {payment.NewFingerprints("another", ""), first, payment.ErrKeyConflict, []string{"conflict"}},
+		"no secret":         {payment.NewFingerprints("", ""), first, payment.ErrForeignFingerprint, nil},
 		"a rotated secret":  {payment.NewFingerprints("another", "secret"), first, nil, []string{"replayed"}},
 	} {
 		r := &rig{live: live}

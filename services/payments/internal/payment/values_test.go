@@ -2,7 +2,6 @@ package payment_test
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -193,69 +192,6 @@ func TestBrands(t *testing.T) {
 		if err != nil || c.Face().Brand != want || !strings.HasSuffix(number, c.Face().Last4) {
 			t.Errorf("%s: %+v, %v, want %s", number, c.Face(), err, want)
 		}
-	}
-}
-
-// A change of any value changes the fingerprint.
-func TestFingerprintTellsRequestsApart(t *testing.T) {
-	t.Parallel()
-	for _, f := range []*payment.Fingerprints{payment.NewFingerprints("", ""), payment.NewFingerprints("s", "")} {
-		first := f.Of(newRequest(t))
-		for name, change := range map[string]func(*payment.Request){
-			"ride": func(r *payment.Request) { r.RideID = "x" }, "rider": func(r *payment.Request) { r.RiderID = "x" },
-			"amount": func(r *payment.Request) { r.Amount++ }, "currency": func(r *payment.Request) { r.Currency = "USD" },
-			"number": func(r *payment.Request) { r.Card.Number = payment.NewSecret("4000000000000002") },
-			"month":  func(r *payment.Request) { r.Card.ExpMonth-- }, "year": func(r *payment.Request) { r.Card.ExpYear++ },
-			"cvc": func(r *payment.Request) { r.Card.CVC = payment.NewSecret("124") },
-		} {
-			r := newRequest(t)
-			if same, err := f.Same(first, r); !same || err != nil {
-				t.Errorf("the same request: %t, %v", same, err)
-			}
-			change(&r)
-			if same, err := f.Same(first, r); same || err != nil {
-				t.Errorf("another %s: %t, %v", name, same, err)
-			}
-		}
-	}
-}
-
-func TestFingerprintVersions(t *testing.T) {
-	t.Parallel()
-	r := newRequest(t)
-	bare, old := payment.NewFingerprints("", ""), payment.NewFingerprints("one", "")
-	rotated := payment.NewFingerprints("two", "one")
-	versions := map[string]bool{}
-	for _, f := range []*payment.Fingerprints{bare, old, rotated} {
-		made := f.Of(r)
-		versions[made.Version] = true
-		if strings.Contains(made.Version, "one") || strings.Contains(made.Version, "two") {
-			t.Errorf("the version %s contains the secret", made.Version)
-		}
-		if same, err := rotated.Same(made, r); !same || err != nil {
-			t.Errorf("%s under the rotated secret: %t, %v", made.Version, same, err)
-		}
-		if same, err := rotated.SameCard(f.OfCard(r.Card), r.Card); !same || err != nil {
-			t.Errorf("%s: the card under the rotated secret: %t, %v", made.Version, same, err)
-		}
-	}
-	if len(versions) != 3 {
-		t.Errorf("versions %v", versions)
-	}
-	if _, err := old.Same(rotated.Of(r), r); !errors.Is(err, payment.ErrForeignFingerprint) {
-		t.Errorf("a secret that is not there: %v", err)
-	}
-}
-
-// TestFingerprintForm: the stored fingerprints are of this form.
-func TestFingerprintForm(t *testing.T) {
-	t.Parallel()
-	r := newRequest(t)
-	r.Card.ExpYear = 2030
-	want := sha256.Sum256([]byte(`{"ride_id":"ride","rider_id":"rider","amount":1250,"currency":"EUR",` +
-		`"card":{"number":"4242424242424242","exp_month":12,"exp_year":2030,"cvc":"123"}}`))
-	if got := payment.NewFingerprints("", "").Of(r); got.Version != "sha256-1" || !bytes.Equal(got.Sum, want[:]) {
-		t.Errorf("%+v, want %x", got, want)
 	}
 }
 

@@ -4,5 +4,6 @@ package postgres
 const (
 	PageAfterSQL     = pageAfterSQL
 	DeleteExpiredSQL = deleteExpiredSQL
+	DeleteSettledSQL = deleteSettledSQL
 	EarlierSQL       = earlierSQL
 )

@@ -121,8 +121,9 @@ func (s *Simulator) call(ctx context.Context, c payment.Charge, decline sql.Null
 type entry struct {
 	Amount      int64          `db:"amount"`
 	Currency    string         `db:"currency"`
-	Fingerprint []byte         `db:"card_fingerprint"`
-	Version     string         `db:"fingerprint_version"`
+	Card        []byte         `db:"card_fingerprint"`
+	Ride        []byte         `db:"ride_fingerprint"`    // nil: of a release that did not compare rides
+	Version     string         `db:"fingerprint_version"` // of both
 	DeclineCode sql.NullString `db:"decline_code"`
 	Fresh       bool           `db:"fresh"` // entered by this call
 }
@@ -132,13 +133,14 @@ type entry struct {
 // there.
 const enterSQL = `
 INSERT INTO payments.processor_charges AS c
-       (processor_key, amount, currency, card_fingerprint, fingerprint_version, decline_code)
-VALUES ($1, $2, $3, $4, $5, $6)
+       (processor_key, amount, currency, card_fingerprint, ride_fingerprint, fingerprint_version, decline_code)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT (processor_key) DO UPDATE SET processor_key = c.processor_key
-RETURNING amount, currency, card_fingerprint, fingerprint_version, decline_code, (xmax = 0) AS fresh`
+RETURNING amount, currency, card_fingerprint, ride_fingerprint, fingerprint_version, decline_code,
+          (xmax = 0) AS fresh`
 
 const findSQL = `
-SELECT amount, currency, card_fingerprint, fingerprint_version, decline_code, false AS fresh
+SELECT amount, currency, card_fingerprint, ride_fingerprint, fingerprint_version, decline_code, false AS fresh
   FROM payments.processor_charges
  WHERE processor_key = $1`
 
@@ -149,9 +151,10 @@ func (s *Simulator) enter(ctx context.Context, c payment.Charge, decline sql.Nul
 	if c.OnlyRepeat || fails {
 		err = s.ledger.GetContext(ctx, &there, findSQL, c.Key)
 	} else {
-		card := s.fingerprints.OfCard(c.Card)
+		card, ride := s.fingerprints.OfCard(c.Card), s.fingerprints.OfRide(c.RideID, c.RiderID)
 		err = s.ledger.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-			return conn.GetContext(ctx, &there, enterSQL, c.Key, c.Amount, string(c.Currency), card.Sum, card.Version, decline)
+			return conn.GetContext(ctx, &there, enterSQL,
+				c.Key, c.Amount, string(c.Currency), card.Sum, ride.Sum, card.Version, decline)
 		})
 	}
 	switch {
@@ -161,15 +164,30 @@ func (s *Simulator) enter(ctx context.Context, c payment.Charge, decline sql.Nul
 		return entry{}, payment.ErrNotCharged
 	case err != nil:
 		return entry{}, fault(ctx, err)
+	case there.Fresh:
+		return there, nil
 	}
-	sameCard, err := s.fingerprints.SameCard(payment.Fingerprint{Sum: there.Fingerprint, Version: there.Version}, c.Card)
+	same, err := s.same(there, c)
 	if err != nil {
 		return entry{}, fmt.Errorf("%w: %w", payment.ErrProcessorFault, err)
 	}
-	if there.Amount != c.Amount || there.Currency != string(c.Currency) || !sameCard {
+	if !same {
 		return entry{}, fmt.Errorf("%w: it was charged with other values", payment.ErrKeyConflict)
 	}
 	return there, nil
+}
+
+// same reports whether the entry was made for the same values. It returns
+// payment.ErrForeignFingerprint when it cannot compare them.
+func (s *Simulator) same(there entry, c payment.Charge) (bool, error) {
+	if there.Amount != c.Amount || there.Currency != string(c.Currency) {
+		return false, nil
+	}
+	same, err := s.fingerprints.SameCard(payment.Fingerprint{Sum: there.Card, Version: there.Version}, c.Card)
+	if err != nil || !same || there.Ride == nil {
+		return same, err
+	}
+	return s.fingerprints.SameRide(payment.Fingerprint{Sum: there.Ride, Version: there.Version}, c.RideID, c.RiderID)
 }
 
 // fault returns the processor's error for an error of the ledger, which it keeps as text

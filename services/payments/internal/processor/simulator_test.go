@@ -41,7 +41,7 @@ func charge(t *testing.T, key, number string) payment.Charge {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return payment.Charge{Key: key, Amount: 100, Currency: "EUR", Card: card}
+	return payment.Charge{Key: key, RideID: "ride", RiderID: "rider", Amount: 100, Currency: "EUR", Card: card}
 }
 
 const good = "4242424242424242"
@@ -63,6 +63,7 @@ func TestChargesOncePerKey(t *testing.T) {
 		t.Errorf("%d charges, want 1", n)
 	}
 	for name, change := range map[string]func(*payment.Charge){
+		"ride": func(c *payment.Charge) { c.RideID = "x" }, "rider": func(c *payment.Charge) { c.RiderID = "x" },
 		"amount": func(c *payment.Charge) { c.Amount++ }, "currency": func(c *payment.Charge) { c.Currency = "USD" },
 		"number": func(c *payment.Charge) { c.Card.Number = payment.NewSecret("4000056655665556") },
 		"month":  func(c *payment.Charge) { c.Card.ExpMonth-- }, "year": func(c *payment.Charge) { c.Card.ExpYear-- },
@@ -73,8 +74,13 @@ func TestChargesOncePerKey(t *testing.T) {
 			t.Errorf("another %s: %v", name, err)
 		}
 	}
+	cvc := charge(t, "k", good)
+	cvc.Card.CVC = payment.NewSecret("124")
+	if _, err := simulators[0].Charge(t.Context(), cvc); err != nil {
+		t.Errorf("another security code: %v", err)
+	}
 	// An entry that cannot be compared is a fault: neither a charge nor a conflict.
-	unknown := processor.New(db, payment.NewFingerprints("another", ""), processor.Options{Timeout: time.Second})
+	unknown := processor.New(db, payment.NewFingerprints("", ""), processor.Options{Timeout: time.Second})
 	if _, err := unknown.Charge(t.Context(), charge(t, "k", good)); !errors.Is(err, payment.ErrProcessorFault) {
 		t.Errorf("a foreign fingerprint: %v", err)
 	}
@@ -88,6 +94,29 @@ func TestChargesOncePerKey(t *testing.T) {
 	}
 	if n := charges(t, db); n != 1 {
 		t.Errorf("%d charges, want 1", n)
+	}
+}
+
+// Entries of 25f2bb3, whose statement this is, match every ride, and their cards are compared by their own version.
+func TestEntriesOfEarlierReleases(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	s := processor.New(ledger(t, dsn), payment.NewFingerprints("two", "one"), processor.Options{Timeout: 5 * time.Second})
+	apptest.Execute(t, dbtest.Dial(t, dsn), `INSERT INTO payments.processor_charges AS c
+		       (processor_key, amount, currency, card_fingerprint, fingerprint_version, decline_code)
+		VALUES ('bare', 100, 'EUR', decode('2bdfd5aece36290d61ec22af937e7c40eb17fbb3532935a9b1522fefb160d9fb', 'hex'),
+				'sha256-1', NULL),
+			('keyed', 100, 'EUR', decode('b2b40da49a0376c1a67cc226d895b7d08a3027928d7265cb75e91d381717d39b', 'hex'),
+				'hmac-sha256-1:b04aae57', NULL)`)
+	for _, key := range []string{"bare", "keyed"} {
+		c := charge(t, key, good)
+		c.RideID = payment.RideID("ride of " + key)
+		if _, err := s.Charge(t.Context(), c); err != nil {
+			t.Errorf("%s: %v", key, err)
+		}
+		if _, err := s.Charge(t.Context(), charge(t, key, "4000056655665556")); !errors.Is(err, payment.ErrKeyConflict) {
+			t.Errorf("%s, another card: %v", key, err)
+		}
 	}
 }
 

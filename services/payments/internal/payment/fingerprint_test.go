@@ -1,0 +1,141 @@
+package payment_test
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"testing"
+
+	"github.com/rowlock/rowlock/services/payments/internal/payment"
+)
+
+// The security code has no part in what is stored; every other value has.
+func TestFingerprintTellsRequestsApart(t *testing.T) {
+	t.Parallel()
+	for _, f := range []*payment.Fingerprints{payment.NewFingerprints("", ""), payment.NewFingerprints("s", "")} {
+		first := f.Of(newRequest(t))
+		for name, change := range map[string]func(*payment.Request){
+			"ride": func(r *payment.Request) { r.RideID = "x" }, "rider": func(r *payment.Request) { r.RiderID = "x" },
+			"amount": func(r *payment.Request) { r.Amount++ }, "currency": func(r *payment.Request) { r.Currency = "USD" },
+			"number": func(r *payment.Request) { r.Card.Number = payment.NewSecret("4000000000000002") },
+			"month":  func(r *payment.Request) { r.Card.ExpMonth-- }, "year": func(r *payment.Request) { r.Card.ExpYear++ },
+			"cvc": func(r *payment.Request) { r.Card.CVC = payment.NewSecret("124") },
+		} {
+			r := newRequest(t)
+			change(&r)
+			if same, err := f.Same(first, r); same != (name == "cvc") || err != nil {
+				t.Errorf("another %s: %t, %v", name, same, err)
+			}
+			if name == "cvc" && !bytes.Equal(f.Of(r).Sum, first.Sum) {
+				t.Error("another security code changes the fingerprint of the request")
+			}
+		}
+	}
+}
+
+// formed returns a request of constant values, and forms what is hashed of it.
+func formed(t *testing.T) (r payment.Request, forms []string) {
+	t.Helper()
+	r = newRequest(t)
+	r.Card.ExpYear = 2030
+	return r, []string{
+		`{"ride_id":"ride","rider_id":"rider","amount":1250,"currency":"EUR",` +
+			`"card":{"number":"4242424242424242","exp_month":12,"exp_year":2030}}`,
+		"card 4242424242424242 12 2030", "ride ride rider",
+	}
+}
+
+// The stored fingerprints are of these forms, without the security code, and their versions name the algorithm alone.
+func TestFingerprintForm(t *testing.T) {
+	t.Parallel()
+	r, forms := formed(t)
+	for secret, version := range map[string]string{"": "sha256-2", "one": "hmac-sha256-2", "two": "hmac-sha256-2"} {
+		f := payment.NewFingerprints(secret, "")
+		for i, got := range []payment.Fingerprint{f.Of(r), f.OfCard(r.Card), f.OfRide(r.RideID, r.RiderID)} {
+			hash := sha256.New()
+			if secret != "" {
+				hash = hmac.New(sha256.New, []byte(secret))
+			}
+			hash.Write([]byte(forms[i]))
+			if want := hash.Sum(nil); got.Version != version || !bytes.Equal(got.Sum, want) {
+				t.Errorf("with the secret %q %s is %s %x, want %s %x", secret, forms[i], got.Version, got.Sum, version, want)
+			}
+		}
+	}
+}
+
+// What was made under the present secret, the previous one or none is compared, in any step of a rotation and after a
+// start without a secret. A replica without any secret says that it cannot compare a keyed one.
+func TestFingerprintSecrets(t *testing.T) {
+	t.Parallel()
+	r := newRequest(t)
+	other := r
+	other.RideID, other.Card.ExpMonth = "x", 11
+	bare, old := payment.NewFingerprints("", ""), payment.NewFingerprints("one", "")
+	for _, f := range []*payment.Fingerprints{payment.NewFingerprints("two", "one"), payment.NewFingerprints("one", "two")} {
+		for _, made := range []*payment.Fingerprints{bare, old, payment.NewFingerprints("two", "")} {
+			for _, asked := range []payment.Request{r, other} {
+				request, err1 := f.Same(made.Of(r), asked)
+				card, err2 := f.SameCard(made.OfCard(r.Card), asked.Card)
+				ride, err3 := f.SameRide(made.OfRide(r.RideID, r.RiderID), asked.RideID, asked.RiderID)
+				want := asked == r
+				if err := errors.Join(err1, err2, err3); request != want || card != want || ride != want || err != nil {
+					t.Errorf("request %t, card %t, ride %t, %v, want %t", request, card, ride, err, want)
+				}
+			}
+		}
+	}
+	if same, err := old.Same(payment.NewFingerprints("two", "").Of(r), r); same || err != nil {
+		t.Errorf("an unknown secret: %t, %v", same, err)
+	}
+	later := old.Of(r)
+	later.Version = "hmac-sha256-3"
+	for _, stored := range []payment.Fingerprint{old.Of(r), later} {
+		if _, err := bare.Same(stored, r); !errors.Is(err, payment.ErrForeignFingerprint) {
+			t.Errorf("%s without a secret: %v", stored.Version, err)
+		}
+	}
+}
+
+// Fingerprints of earlier releases, made by 25f2bb3, are compared in the form that they have, security code included.
+func TestFormerFingerprints(t *testing.T) {
+	t.Parallel()
+	r, _ := formed(t)
+	for _, stored := range []struct{ version, request, card string }{
+		{
+			"sha256-1", "93e1b499ede47624403a4ee3f59ab67a5a8890dc01118178a3577285f88b9e2d",
+			"3120e2a14c7e6483035c6631b804aecbf4a15ab4475475de41a38dbbe49690c0",
+		},
+		{ // under the secret "one"
+			"hmac-sha256-1:b04aae57", "cc876fbe8224e4a890b8ad3be0f4724bc510cbe758a08147f14033f89d95388d",
+			"375d03dad48f622b47906537f0770d49618b59ea466d80dd3db6b222033eea7d",
+		},
+	} {
+		request, card := payment.Fingerprint{Version: stored.version}, payment.Fingerprint{Version: stored.version}
+		var err1, err2 error
+		request.Sum, err1 = hex.DecodeString(stored.request)
+		card.Sum, err2 = hex.DecodeString(stored.card)
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		f := payment.NewFingerprints("two", "one")
+		same, err1 := f.Same(request, r)
+		sameCard, err2 := f.SameCard(card, r.Card)
+		if err := errors.Join(err1, err2); !same || !sameCard || err != nil {
+			t.Errorf("%s: %t, the card %t, %v", stored.version, same, sameCard, err)
+		}
+		another := r
+		another.Card.CVC, another.Card.ExpMonth = payment.NewSecret("124"), 11
+		same, err1 = f.Same(request, another)
+		sameCard, err2 = f.SameCard(card, another.Card)
+		if err := errors.Join(err1, err2); same || sameCard || err != nil {
+			t.Errorf("%s, another request: %t, the card %t, %v", stored.version, same, sameCard, err)
+		}
+		_, err := payment.NewFingerprints("two", "").Same(request, r)
+		if keyed := stored.version != "sha256-1"; errors.Is(err, payment.ErrForeignFingerprint) != keyed {
+			t.Errorf("%s under another secret: %v", stored.version, err)
+		}
+	}
+}

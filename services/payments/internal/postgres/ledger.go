@@ -1,0 +1,51 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// deleteSettledSQL deletes entries of the processor's ledger whose payment is stored, when both are older than $2
+// microseconds. The payment's age counts too: a request that stalled while its payment was stored by another one may
+// still ask for the entry, and would find none and charge again. The wait, the time and the index are those of
+// deleteExpiredSQL. It reads past the unsettled entries, which stay and are few.
+const deleteSettledSQL = `
+WITH settled AS MATERIALIZED (
+    SELECT c.processor_key
+      FROM payments.processor_charges c
+     WHERE c.created_at <= (SELECT clock_timestamp()) - $2 * interval '1 microsecond'
+       AND EXISTS (SELECT FROM payments.payments p
+                    WHERE p.processor_key = c.processor_key
+                      AND p.created_at <= (SELECT clock_timestamp()) - $2 * interval '1 microsecond')
+     ORDER BY c.created_at
+     LIMIT $1
+       FOR UPDATE OF c SKIP LOCKED
+), gone AS (
+    DELETE FROM payments.processor_charges c USING settled s WHERE c.processor_key = s.processor_key RETURNING 1
+)
+SELECT count(*) FROM gone`
+
+// DeleteSettled removes up to limit entries of the processor's ledger, charges and declines, that are older than age and
+// whose payment is too, none that another transaction has locked, and returns how many.
+func (s *Store) DeleteSettled(ctx context.Context, age time.Duration, limit int) (deleted int, err error) {
+	err = s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
+		return conn.GetContext(ctx, &deleted, deleteSettledSQL, limit, age.Microseconds())
+	})
+	return deleted, err
+}
+
+// Unsettled counts the charges in the processor's ledger that are older than age
+// and have no payment: their request failed after the charge and was never
+// repeated. It reads all of the ledger.
+func (s *Store) Unsettled(ctx context.Context, age time.Duration) (n int, err error) {
+	const query = `
+SELECT count(*)
+  FROM payments.processor_charges c
+ WHERE c.created_at <= (SELECT clock_timestamp()) - $1 * interval '1 microsecond'
+   AND c.decline_code IS NULL
+   AND NOT EXISTS (SELECT FROM payments.payments p WHERE p.processor_key = c.processor_key)`
+	err = s.db.GetContext(ctx, &n, query, age.Microseconds())
+	return n, err
+}
