@@ -63,7 +63,7 @@ DB_MAX_OPEN_CONNS, OTEL_..., see bin/counts --help) reach the replicas.`,
 		},
 	}
 	cmd.Flags().IntVar(&o.replicas, "replicas", 2, fmt.Sprintf("replicas of each service, 1 to %d", maxReplicas))
-	cmd.Flags().StringVar(&o.data, "data", ".rowlock", "folder for the private PostgreSQL and the logs")
+	cmd.Flags().StringVar(&o.data, "data", ".rowlock", "folder for the private PostgreSQL, the secrets and the logs")
 	cmd.Flags().BoolVar(&o.fresh, "fresh", false, "remove the data of the private PostgreSQL first")
 	cmd.Flags().BoolVar(&o.verbose, "verbose", false, "print all log lines of the replicas, not only warnings and errors")
 	serviceFlag(cmd, &names, "run")

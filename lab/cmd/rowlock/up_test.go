@@ -110,6 +110,12 @@ func TestUp(t *testing.T) {
 	if _, body, _ := get(t, tab.url+"/api/v1/internal/counts/apples"); !strings.Contains(body, `"currentValue":`) {
 		t.Errorf("apples are gone: %s", body)
 	}
+	if got := shell(t, tab.try[services.Payments]); !strings.Contains(got, "Idempotent-Replayed: true") {
+		t.Errorf("a payment before the restart is not repeated, so the secret has changed: %s", got)
+	}
+	if secret, err := os.Stat(filepath.Join(data, "fingerprint-secret")); err != nil || secret.Mode().Perm() != 0o600 {
+		t.Errorf("the secret of payments: %v, %v", secret, err)
+	}
 	survivesKill9(t, r, data)
 }
 

@@ -44,10 +44,15 @@ func (r *running) parts() []lifecycle.Part {
 	return parts
 }
 
-// provision makes roles and schema on the private server. On the server of DATABASE_URL the replicas migrate at their
-// start, with the role that it names.
-func (r *running) provision(ctx context.Context) error {
+// provision makes the service's secret, and roles and schema on the private server. On the server of DATABASE_URL the
+// replicas migrate at their start, with the role that it names.
+func (r *running) provision(ctx context.Context) (err error) {
 	r.environ = r.system.replicaEnviron()
+	if variable := r.service.Secret; variable != "" && r.environ[variable] == "" {
+		if r.environ[variable], err = keptSecret(r.system.data, variable); err != nil {
+			return err
+		}
+	}
 	if r.system.server == nil {
 		return nil
 	}

@@ -30,6 +30,8 @@ type Service struct {
 	SecondPool bool
 	// Environ are the variables that its processes need in a run of the lab, with values for it.
 	Environ map[string]string
+	// Secret names the variable that holds a secret of 32 bytes or more, which `rowlock up` makes once; empty for none.
+	Secret string
 	// Try is a line for a shell that shows something each time it is run; URL stands for the API's address.
 	Try string
 	// TryPrints holds a part of what it prints when it is run for the first time, the second time and so on.

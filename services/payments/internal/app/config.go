@@ -39,7 +39,7 @@ func (Config) Help() map[string]string {
 	return map[string]string{ //nolint:gosec // names of variables, no credentials
 		"LOCK_WAIT":         "how long a request waits for another one with its key, then 409 PAYMENT_PROCESSING",
 		"IDEMPOTENCY_TTL":   "how long the answer to a key is kept; afterwards the key counts as new",
-		"CLEANUP_INTERVAL":  "how often expired keys and old settled ledger entries are deleted, and unsettled charges counted",
+		"CLEANUP_INTERVAL":  "how often old keys and ledger entries are deleted, and unsettled charges counted",
 		"PROCESSOR_TIMEOUT": "how long the processor may take; with LOCK_WAIT less than REQUEST_TIMEOUT",
 		"PROCESSOR_LATENCY": "how long the simulated processor waits before it charges",
 		"PROCESSOR_DATABASE_URL": "the same database for the simulated processor's ledger; behind a pooler one that " +

@@ -25,7 +25,7 @@ var (
 	// ErrForeignFingerprint reports that this replica cannot compare the stored
 	// fingerprint: it has no secret, or not the one that the fingerprint names, or the
 	// version is of a later release. Nothing was done.
-	ErrForeignFingerprint = errors.New("the stored fingerprint is of a version or a secret that this replica does not have")
+	ErrForeignFingerprint = errors.New("the stored fingerprint is of a version or secret that this replica does not have")
 	// ErrNotFound reports that no payment has the id.
 	ErrNotFound = errors.New("there is no such payment")
 )

@@ -43,7 +43,7 @@ func formed(t *testing.T) (r payment.Request, forms []string) {
 	return r, []string{
 		`{"ride_id":"ride","rider_id":"rider","amount":1250,"currency":"EUR",` +
 			`"card":{"number":"4242424242424242","exp_month":12,"exp_year":2030}}`,
-		"card 4242424242424242 12 2030", "ride ride rider",
+		"card 4242424242424242 12 2030", "ride " + `ride rider`,
 	}
 }
 
@@ -74,7 +74,9 @@ func TestFingerprintSecrets(t *testing.T) {
 	other := r
 	other.RideID, other.Card.ExpMonth = "x", 11
 	bare, old := payment.NewFingerprints("", ""), payment.NewFingerprints("one", "")
-	for _, f := range []*payment.Fingerprints{payment.NewFingerprints("two", "one"), payment.NewFingerprints("one", "two")} {
+	for _, f := range []*payment.Fingerprints{
+		payment.NewFingerprints("two", "one"), payment.NewFingerprints("one", "two"),
+	} {
 		for _, made := range []*payment.Fingerprints{bare, old, payment.NewFingerprints("two", "")} {
 			for _, asked := range []payment.Request{r, other} {
 				request, err1 := f.Same(made.Of(r), asked)

@@ -48,7 +48,7 @@ func TestHoldsCardNumber(t *testing.T) {
 // No UUID is refused, in none of the forms in which one stands in a key.
 func TestUUIDsAreNoCardNumbers(t *testing.T) {
 	t.Parallel()
-	for i := range 50_000 {
+	for i := range 20_000 {
 		h := sha256.Sum256([]byte(strconv.Itoa(i)))
 		x := hex.EncodeToString(h[:16])
 		key := fmt.Sprintf("ride-%d/%s-%s-4%s-8%s-%s:pay", i%1000, x[:8], x[8:12], x[13:16], x[17:20], x[20:])
@@ -90,7 +90,7 @@ func holdsCardNumber(s string) bool {
 func TestHoldsCardNumberByItsDefinition(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2)) // the same texts in each run
-	const texts = 3000
+	const texts = 500
 	found := 0
 	for range texts {
 		var s strings.Builder
