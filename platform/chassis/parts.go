@@ -105,7 +105,7 @@ func (c *Chassis) prepareDatabase(ctx context.Context) error {
 	switch {
 	case err != nil:
 	case c.common.MigrateOnStart:
-		err = migrate.Up(ctx, c.common.MigrationURL(), c.settings.Migrations, c.log)
+		err = migrate.Up(ctx, c.common.MigrationURL(), c.settings.Migrations, c.common.MigrateTimeout, c.log)
 	default:
 		err = migrate.Verify(ctx, c.common.DatabaseURL, c.settings.Migrations)
 	}

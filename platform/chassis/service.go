@@ -94,5 +94,5 @@ func (s Service[C]) migrate(ctx context.Context, environ map[string]string) erro
 	if err != nil {
 		return err
 	}
-	return migrate.Up(ctx, common.MigrationURL(), s.Settings(cfg).Migrations, tel.Logger())
+	return migrate.Up(ctx, common.MigrationURL(), s.Settings(cfg).Migrations, common.MigrateTimeout, tel.Logger())
 }

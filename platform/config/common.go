@@ -33,6 +33,9 @@ type Common struct {
 	// MigrateDatabaseURL is for migrations; read it by MigrationURL.
 	MigrateDatabaseURL string `env:"MIGRATE_DATABASE_URL" secret:"url"`
 
+	// MigrateTimeout bounds the wait for the lock of the migrations.
+	MigrateTimeout time.Duration `env:"MIGRATE_TIMEOUT" envDefault:"5m" min:"1ms" max:"24h"`
+
 	// HTTPAddr is the address of the API.
 	HTTPAddr string `env:"HTTP_ADDR" envDefault:":8080"`
 	// AdminAddr is the address of the probes and metrics.
@@ -65,6 +68,7 @@ func (Common) Help() map[string]string {
 		"SHUTDOWN_TIMEOUT":     "how long finishing, flushing and closing may take after SIGTERM; more than REQUEST_TIMEOUT",
 		"SHUTDOWN_DELAY": "how long to go on serving after SIGTERM, while load balancers notice; comes before " +
 			"SHUTDOWN_TIMEOUT",
+		"MIGRATE_TIMEOUT":      "how long to wait for the lock of pending migrations; more than the longest of them takes",
 		"MIGRATE_ON_START":     "apply pending migrations at start, under a lock",
 		"MIGRATE_DATABASE_URL": "a direct connection with DDL rights for migrations; empty stands for DATABASE_URL",
 		"HTTP_ADDR":            "address of the API; port 0 takes a free one",

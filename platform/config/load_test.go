@@ -97,6 +97,8 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 		{"MAX_BODY=0", " MAX_BODY: 0B must be at least 1B"},
 		{"BATCH=0", " BATCH: 0 must be at least 1"},
 		{"SHUTDOWN_DELAY=-1s", " SHUTDOWN_DELAY: -1s must be at least 0s"},
+		{"MIGRATE_TIMEOUT=0s", " MIGRATE_TIMEOUT: 0s must be at least 1ms"},
+		{"MIGRATE_TIMEOUT=25h", " MIGRATE_TIMEOUT: 25h0m0s must be at most 24h"},
 		{"SHUTDOWN_DELAY=1h", " SHUTDOWN_DELAY: 1h0m0s must be at most 10m"},
 		{"RATIO=1.5", " RATIO: 1.5 must be at most 1"},
 		{"WORKER_PAUSE=x", ` WORKER_PAUSE: "x" is not a duration such as 500ms, 5s or 1m30s`},

@@ -158,7 +158,7 @@ func build(ctx context.Context, t testing.TB, conn *sql.Conn, admin, name string
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	if err := migrate.Up(ctx, dsn, src, log); err != nil {
+	if err := migrate.Up(ctx, dsn, src, waitLimit, log); err != nil {
 		return err
 	}
 	// A database with sessions cannot be copied; CREATE DATABASE waits for those that are ending.

@@ -45,7 +45,7 @@ func MariaDB(t testing.TB, src migrate.Source) string {
 	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	if err := migrate.Up(ctx, dsn, src, log); err != nil {
+	if err := migrate.Up(ctx, dsn, src, waitLimit, log); err != nil {
 		t.Fatalf("dbtest: migrate: %v", err)
 	}
 	return dsn

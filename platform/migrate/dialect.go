@@ -22,6 +22,9 @@ type dialect struct {
 	schemas string
 	// begin precedes tryLock where it is set; tryLock answers with one boolean, and unlock frees the lock.
 	begin, tryLock, unlock string
+	// holder answers with the pid, the role and the application_name of the session that holds the lock, the last two
+	// "" where they cannot be seen, and with no row when no session holds it.
+	holder string
 }
 
 const (
@@ -50,6 +53,7 @@ func postgresDialect(src Source) dialect {
 	const settings = `SET LOCAL lock_timeout = '1s';
 SET LOCAL statement_timeout = 0;
 SET LOCAL idle_in_transaction_session_timeout = 0;`
+	key := uint64(src.lockKey()) //nolint:gosec // any bits
 	return dialect{
 		goose:      database.DialectPostgres,
 		txSettings: settings,
@@ -59,6 +63,11 @@ SET LOCAL idle_in_transaction_session_timeout = 0;`
 		begin:      "BEGIN ISOLATION LEVEL READ COMMITTED;" + settings,
 		tryLock:    fmt.Sprintf("SELECT pg_try_advisory_xact_lock(%d)", src.lockKey()),
 		unlock:     "ROLLBACK",
+		// Every role may see these columns of another role's session. A bigint key is two oids in pg_locks.
+		holder: fmt.Sprintf(`SELECT l.pid, coalesce(a.usename, ''), coalesce(a.application_name, '')
+  FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+ WHERE l.locktype = 'advisory' AND l.granted AND l.classid = %d AND l.objid = %d AND l.objsubid = 1
+   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`, key>>32, uint32(key)),
 	}
 }
 
@@ -85,6 +94,9 @@ func mysqlDialect(src Source) dialect {
 			" AND table_name = '%s' AND index_name = '%s'", history, onceIndex),
 		tryLock: "SELECT coalesce(GET_LOCK(" + lock + ", 0), 0)",
 		unlock:  "DO RELEASE_LOCK(" + lock + ")",
+		// The user of another account's connection is seen with the right PROCESS.
+		holder: "SELECT h.id, coalesce(p.user, ''), '' FROM (SELECT IS_USED_LOCK(" + lock + ") AS id) AS h" +
+			" LEFT JOIN information_schema.processlist AS p ON p.id = h.id WHERE h.id IS NOT NULL",
 	}
 }
 

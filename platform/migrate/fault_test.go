@@ -31,7 +31,7 @@ func TestSilentNetwork(t *testing.T) {
 			logs := new(apptest.Log)
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
-			err := migrate.Up(ctx, proxy.DSN(url), source(), slog.New(slog.NewTextHandler(logs, nil)))
+			err := migrate.Up(ctx, proxy.DSN(url), source(), patience, slog.New(slog.NewTextHandler(logs, nil)))
 			if got := logs.String(); err != nil || proxy.Cuts() != 1 || !strings.Contains(got, "did not answer within 5s") {
 				t.Errorf("%s: %v, %d cuts, log %s", what, err, proxy.Cuts(), got)
 			}
@@ -61,7 +61,7 @@ func TestEndInTheMiddle(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			done := make(chan error, 1)
-			go func() { done <- migrate.Up(ctx, proxy.DSN(url), source(), quiet()) }()
+			go func() { done <- migrate.Up(ctx, proxy.DSN(url), source(), patience, quiet()) }()
 			apptest.WaitForBlocked(t, db, 1)
 			end(proxy)
 			cancel()

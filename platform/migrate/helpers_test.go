@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/url"
 	"testing"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -49,10 +50,13 @@ func holdLock(t *testing.T, db *sqlx.DB) apptest.Holder {
 	return apptest.Hold(t, db, `SELECT pg_advisory_xact_lock($1)`, int64(binary.BigEndian.Uint64(sum[:8])))
 }
 
+// patience is how long the migrations of a test wait for the lock: longer than any test.
+const patience = 5 * time.Minute
+
 // up applies the migrations.
 func up(t *testing.T, dsn string, src migrate.Source) {
 	t.Helper()
-	if err := migrate.Up(t.Context(), dsn, src, quiet()); err != nil {
+	if err := migrate.Up(t.Context(), dsn, src, patience, quiet()); err != nil {
 		t.Fatal(err)
 	}
 }

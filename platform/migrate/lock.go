@@ -51,6 +51,49 @@ func (m *migrator) tryLock(ctx context.Context) (conn *sql.Conn, err error) {
 	return nil, err
 }
 
+// awaitLock pauses before the next try for a lock that another session holds. It returns an error that names the
+// session once the lock was waited for longer than lockWait.
+func (m *migrator) awaitLock(ctx context.Context) error {
+	if m.waiting.IsZero() {
+		m.waiting = time.Now()
+	}
+	left := m.lockWait - time.Since(m.waiting)
+	if left > 0 {
+		pause(ctx, min(left, pollInterval))
+		return nil
+	}
+	holder, err := m.lockHolder(ctx)
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("schema %s: the lock of its migrations was held by %s for all of MIGRATE_TIMEOUT (%s): "+
+		"wait for it when it migrates, else end that session, and start again", m.src.Schema, holder, m.lockWait)
+}
+
+// lockHolder describes the session that holds the lock. Its names are quoted, because its client has chosen them.
+func (m *migrator) lockHolder(ctx context.Context) (_ string, err error) {
+	bounded, cancel := context.WithTimeoutCause(ctx, lookTimeout, errSilent)
+	defer cancel()
+	defer func() { err = silent(bounded, err) }()
+	var pid int64
+	var role, application string
+	err = m.db.QueryRowContext(bounded, m.holder).Scan(&pid, &role, &application)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return "a session that has just given it back", nil
+	case err != nil:
+		return "", databaseError("look for the holder of the lock", err)
+	}
+	description := fmt.Sprintf("the session with pid %d", pid)
+	if role != "" {
+		description += fmt.Sprintf(" of the role %q", role)
+	}
+	if application != "" {
+		description += fmt.Sprintf(" (application_name %q)", application)
+	}
+	return description, nil
+}
+
 // unlock frees the lock and gives the connection back. A connection on which that fails is closed, which frees it too.
 func (m *migrator) unlock(ctx context.Context, conn *sql.Conn) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTimeout)

@@ -3,6 +3,7 @@ package migrate_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -74,7 +75,7 @@ func TestReplicasStartTogether(t *testing.T) {
 		if round%4 == 0 {
 			dsn = dbtest.PgBouncer(t, direct, 4)
 		}
-		waittest.Together(t, 10, func(int) error { return migrate.Up(t.Context(), dsn, source(), quiet()) })
+		waittest.Together(t, 10, func(int) error { return migrate.Up(t.Context(), dsn, source(), patience, quiet()) })
 		wantComplete(t, dbtest.Dial(t, direct))
 	}
 }
@@ -94,7 +95,7 @@ func TestUpThenVerify(t *testing.T) {
 	newer := with("00004_more.sql", "-- +goose Up\nCREATE TABLE shop.more ();\n")
 	up(t, url, newer)
 	for _, err := range []error{
-		migrate.Up(t.Context(), url, source(), quiet()), migrate.Verify(t.Context(), url, source()),
+		migrate.Up(t.Context(), url, source(), patience, quiet()), migrate.Verify(t.Context(), url, source()),
 	} {
 		if !errors.Is(err, migrate.ErrSchemaNewer) || !strings.Contains(err.Error(), "version 4") {
 			t.Errorf("an older program: %v", err)
@@ -116,7 +117,8 @@ func TestNothingPendingNeedsNoRights(t *testing.T) {
 	verify(t, roleURL, source())
 	holder.Rollback()
 	// Something pending needs them, and says so.
-	err := migrate.Up(t.Context(), roleURL, with("00004_more.sql", "-- +goose Up\nCREATE TABLE shop.more ();\n"), quiet())
+	newer := with("00004_more.sql", "-- +goose Up\nCREATE TABLE shop.more ();\n")
+	err := migrate.Up(t.Context(), roleURL, newer, patience, quiet())
 	if sqldb.SQLState(err) != "42501" {
 		t.Errorf("Up without rights: %v", err)
 	}
@@ -144,7 +146,7 @@ func TestFailedMigrationLeavesNothing(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Empty(t)
 	err := migrate.Up(t.Context(), url,
-		with("00004_bad.sql", "-- +goose Up\nCREATE TABLE shop.more ();\nSELECT 1 / 0;\n"), quiet())
+		with("00004_bad.sql", "-- +goose Up\nCREATE TABLE shop.more ();\nSELECT 1 / 0;\n"), patience, quiet())
 	if err == nil || !strings.Contains(err.Error(), "00004_bad.sql") || sqldb.SQLState(err) != "22012" {
 		t.Fatalf("got %v", err)
 	}
@@ -172,7 +174,7 @@ func TestReaderIsNotBlockedForLong(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		src := with("00004_more.sql", "-- +goose Up\nALTER TABLE shop.item ADD COLUMN more int;\n")
-		done <- migrate.Up(t.Context(), url, src, slog.New(slog.NewTextHandler(logs, nil)))
+		done <- migrate.Up(t.Context(), url, src, patience, slog.New(slog.NewTextHandler(logs, nil)))
 	}()
 	waittest.Eventually(t, "the migration gives way", func() bool { return strings.Contains(logs.String(), "55P03") })
 	var n int
@@ -180,6 +182,30 @@ func TestReaderIsNotBlockedForLong(t *testing.T) {
 	reader.Rollback()
 	if err := <-done; err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A session that holds the lock for too long is named, by pid and role, also to a role that may see nothing of it
+// but that; the schema is untouched.
+func TestHolderOfTheLockIsNamed(t *testing.T) {
+	t.Parallel()
+	url := dbtest.Empty(t)
+	db := dbtest.Dial(t, url+"&application_name=mallory%20%22x%22")
+	db.SetMaxOpenConns(1)
+	var pid int
+	var role string
+	scan(t, db, `SELECT pg_backend_pid(), current_user`, &pid, &role)
+	_, roleURL := newRole(t, dbtest.Dial(t, url), url)
+	holder := holdLock(t, db)
+	err := migrate.Up(t.Context(), roleURL, source(), 200*time.Millisecond, quiet())
+	want := fmt.Sprintf(`the lock of its migrations was held by the session with pid %d of the role %q `+
+		`(application_name "mallory \"x\"") for all of MIGRATE_TIMEOUT (200ms)`, pid, role)
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want an error with %s", err, want)
+	}
+	holder.Rollback()
+	if err := migrate.Verify(t.Context(), url, source()); !errors.Is(err, migrate.ErrPending) {
+		t.Errorf("afterwards: %v", err)
 	}
 }
 
@@ -191,12 +217,12 @@ func TestUpWaitsForTheLock(t *testing.T) {
 	holder := holdLock(t, db)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	err := migrate.Up(ctx, url, source(), quiet())
+	err := migrate.Up(ctx, url, source(), patience, quiet())
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("got %v", err)
 	}
 	done := make(chan error, 1)
-	go func() { done <- migrate.Up(t.Context(), url, source(), quiet()) }()
+	go func() { done <- migrate.Up(t.Context(), url, source(), patience, quiet()) }()
 	holder.Rollback()
 	if err = <-done; err != nil {
 		t.Fatal(err)
@@ -224,11 +250,11 @@ func TestLostLock(t *testing.T) {
 			return slow == n
 		}
 	}
-	wg.Go(func() { errs[0] = migrate.Up(t.Context(), url, src, quiet()) })
+	wg.Go(func() { errs[0] = migrate.Up(t.Context(), url, src, patience, quiet()) })
 	waittest.Eventually(t, "the first runs", running(1))
 	apptest.Execute(t, db, `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted
 		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
-	wg.Go(func() { errs[1] = migrate.Up(t.Context(), url, src, quiet()) })
+	wg.Go(func() { errs[1] = migrate.Up(t.Context(), url, src, patience, quiet()) })
 	waittest.Eventually(t, "the second runs too", running(2))
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
@@ -276,7 +302,8 @@ func TestBadSources(t *testing.T) {
 		{"postgres://app@db/x", source(), "sslmode"},
 		{"mysql://app@db/x", source(), "postgres://"},
 	} {
-		if err := migrate.Up(t.Context(), tt.url, tt.src, quiet()); err == nil || !strings.Contains(err.Error(), tt.want) {
+		err := migrate.Up(t.Context(), tt.url, tt.src, patience, quiet())
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("Up: %v, want %q", err, tt.want)
 		}
 	}

@@ -3,9 +3,11 @@ package migrate_test
 import (
 	"database/sql"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/migrate"
@@ -60,7 +62,7 @@ func TestMariaDBTenAtOnce(t *testing.T) {
 	t.Parallel()
 	url := dbtest.EmptyMariaDB(t)
 	waittest.Together(t, 10, func(int) error {
-		return migrate.Up(t.Context(), url, mariaSource(nil), quiet())
+		return migrate.Up(t.Context(), url, mariaSource(nil), patience, quiet())
 	})
 	wantOne(t, url, `SELECT count(*) FROM one`, 1)
 	wantOne(t, url, `SELECT count(*) FROM one_goose_db_version WHERE version_id > 0`, 2)
@@ -108,7 +110,7 @@ func TestMariaDBFailedMigration(t *testing.T) {
 	bad := mariaSource(map[string]string{
 		"00003_bad.sql": "-- +goose Up\nINSERT INTO one (id) VALUES (8);\nINSERT INTO nowhere (id) VALUES (1);\n",
 	})
-	err := migrate.Up(t.Context(), url, bad, quiet())
+	err := migrate.Up(t.Context(), url, bad, patience, quiet())
 	if err == nil || !strings.Contains(err.Error(), "00003_bad.sql") {
 		t.Fatalf("got %v", err)
 	}
@@ -129,11 +131,19 @@ func TestMariaDBWaitsForTheLock(t *testing.T) {
 		if err := conn.QueryRowContext(t.Context(), query).Scan(&got); err != nil || got != 1 {
 			t.Fatalf("lock: %d, %v", got, err)
 		}
-		if err := migrate.Up(t.Context(), other, mariaSource(nil), quiet()); err != nil {
+		if err := migrate.Up(t.Context(), other, mariaSource(nil), patience, quiet()); err != nil {
 			t.Errorf("another database: %v", err)
 		}
+		var id int
+		if err := conn.QueryRowContext(t.Context(), "SELECT connection_id()").Scan(&id); err != nil {
+			return err
+		}
+		err := migrate.Up(t.Context(), url, mariaSource(nil), 200*time.Millisecond, quiet())
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("pid %d of the role ", id)) {
+			t.Errorf("the holder is not named: %v", err)
+		}
 		done := make(chan error, 1)
-		go func() { done <- migrate.Up(t.Context(), url, mariaSource(nil), quiet()) }()
+		go func() { done <- migrate.Up(t.Context(), url, mariaSource(nil), patience, quiet()) }()
 		waittest.Eventually(t, "it asks for the lock", func() bool {
 			return count(t, url, `SELECT count(*) FROM information_schema.processlist
 				WHERE db = database() AND id <> connection_id() AND time_ms > 0`) > 1

@@ -31,18 +31,19 @@ const (
 )
 
 // Up applies what is pending. Any number of processes may call it at once; each returns when the schema is complete,
-// and exactly one applies each migration. With nothing pending it only reads. While another process works it waits as
-// long as ctx lasts; a database that is away, and a table that stays locked, it tries again for some 17 seconds; a
-// database that takes connections and answers nothing, for about a minute. A migration that was cut off in the middle
-// is rolled back by the server and applied by the next call.
+// and exactly one applies each migration. With nothing pending it only reads. While another session holds the lock it
+// waits for at most lockWait, and then returns an error that names the session; a database that is away, and a table
+// that stays locked, it tries again for some 17 seconds; a database that takes connections and answers nothing, for
+// about a minute. A migration that was cut off in the middle is rolled back by the server and applied by the next call.
 //
 // A schema newer than the program is [ErrSchemaNewer]. When ctx ends, in the middle of a migration too, the error is
 // ctx.Err().
-func Up(ctx context.Context, url string, src Source, log *slog.Logger) (err error) {
+func Up(ctx context.Context, url string, src Source, lockWait time.Duration, log *slog.Logger) (err error) {
 	m, err := open(url, src)
 	if err != nil {
 		return err
 	}
+	m.lockWait = lockWait
 	defer func() { err = errors.Join(err, m.db.Close()) }()
 	for failures, retry := 0, firstRetry; ; failures, retry = failures+1, min(2*retry, lastRetry) {
 		err = m.apply(ctx, log)
@@ -74,9 +75,11 @@ func Verify(ctx context.Context, url string, src Source) (err error) {
 type migrator struct {
 	dialect
 
-	src   Source
-	db    *sql.DB
-	store store
+	src      Source
+	db       *sql.DB
+	store    store
+	lockWait time.Duration
+	waiting  time.Time // since when the lock is waited for; zero before
 }
 
 // open makes a pool of two connections, one for the lock and one for the work. It opens none of them.
@@ -101,7 +104,7 @@ func open(url string, src Source) (*migrator, error) {
 	const connections = 2
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
-	return &migrator{d, src, db, store{extended, d.hasIndex}}, nil
+	return &migrator{dialect: d, src: src, db: db, store: store{extended, d.hasIndex}}, nil
 }
 
 // provider returns a new goose provider: one that failed does not look for the history table again.
@@ -164,7 +167,9 @@ func (m *migrator) apply(ctx context.Context, log *slog.Logger) error {
 			return err
 		}
 		if conn == nil {
-			pause(ctx, pollInterval)
+			if err = m.awaitLock(ctx); err != nil {
+				return err
+			}
 			continue
 		}
 		err = m.applyLocked(ctx, log)

@@ -126,7 +126,7 @@ func TestKilledWorker(t *testing.T) {
 func TestServerKilled(t *testing.T) {
 	t.Parallel()
 	server, dsn := dbtest.MariaServer(t)
-	if err := migrate.Up(t.Context(), dsn, mysql.Migrations(), slog.New(slog.DiscardHandler)); err != nil {
+	if err := migrate.Up(t.Context(), dsn, mysql.Migrations(), time.Minute, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	s, db := openStore(t, dsn, nil), openPool(t, dsn, nil)
