@@ -268,7 +268,8 @@ func TestOneBadItemFailsAloneBesideALockedOne(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	badItems(r)
-	defer r.insert("held")()
+	release := r.insert("held")
+	defer release()
 	items := []attempt.Item{"a", "bad-1", "b", "c", "held", "d", "bad-2"}
 	for i, a := range r.AddFree(t.Context(), list, items...) {
 		var as string
