@@ -2,6 +2,7 @@ package chart
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,10 +65,13 @@ func TestTheMigrationJobOfTheReadme(t *testing.T) {
 func TestNotes(t *testing.T) {
 	t.Parallel()
 	needed := connections(t, render(t, umbrella, ""))
+	all := strings.Join(slices.Sorted(slices.Values(services.Names())), ", ")
 	for values, want := range map[string][]string{
 		"{}": {
 			"counts  http://rowlock-counts.default.svc:80", "counts, internal  http://rowlock-counts-internal.default.svc:8081",
 			fmt.Sprintf("Connections: at most %d of 400", needed), "helm test rowlock",
+			"Pods that call " + all + ` need the label rowlock.dev/client: "true"`,
+			"not verified by " + all + " (sslmode=require)",
 		},
 		fmt.Sprintf("global: {database: {maxConnections: %d, pooler: transaction}}", needed) +
 			"\npayments: {secretEnv: {FINGERPRINT_SECRET: {existingSecret: ''}}}": {

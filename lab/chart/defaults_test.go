@@ -37,7 +37,7 @@ func TestDefaultObjects(t *testing.T) {
 	}
 	for _, s := range services.All() {
 		name := "rowlock-" + s.Name
-		want = append(want, "ConfigMap/"+name, "Service/"+name, "ServiceAccount/"+name)
+		want = append(want, "ConfigMap/"+name, "Service/"+name, "ServiceAccount/"+name, "NetworkPolicy/"+name)
 		if s.InternalPath != "" {
 			want = append(want, "Service/"+name+"-internal")
 		}

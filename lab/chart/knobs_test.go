@@ -46,9 +46,10 @@ func serviceScenarios() []scenario {
 name: tally
 image: {registry: ghcr.io/me/, repository: counts, tag: "v9@` + digest + `", pullPolicy: Always}
 imagePullSecrets: [pull]
-database: {existingSecret: db, maxOpenConns: 3, pooler: transaction, parameters: sslmode=disable,
+database: {existingSecret: db, caSecret: tls, maxOpenConns: 3, pooler: transaction, parameters: sslmode=disable,
   keys: {host: h, port: p, name: db, user: u, password: s}}
-migrations: {mode: none, existingSecret: owner, uriKey: dsn}
+migrations: {mode: none, existingSecret: owner}
+networkPolicy: {enabled: false}
 config: {LOG_LEVEL: debug, MAX_IN_FLIGHT: 7, MAX_BODY: 268435456}
 secretEnv: {TOKEN: {existingSecret: tokens, key: t, optional: true}}
 extraEnv: [{name: EXTRA, value: "$(PGHOST)"}]
@@ -86,19 +87,18 @@ priorityClassName: high
 			{"database.keys.password", deployment, container + "env.4", secretVar("PGPASSWORD", "db", "s")},
 			{"database.parameters", deployment, container + "env.5.value", url},
 			{"database.pooler", "ConfigMap/rowlock", "data.DB_POOLER", "transaction"},
-			{
-				"migrations.existingSecret migrations.uriKey", deployment, container + "env.6",
-				secretVar("MIGRATE_DATABASE_URL", "owner", "dsn"),
-			},
-			{"database.maxOpenConns", deployment, container + "env.7", dict{"name": "DB_MAX_OPEN_CONNS", "value": "3"}},
-			{"secretEnv", deployment, container + "env.8" + ref, dict{"name": "tokens", "key": "t", "optional": true}},
-			{"extraEnv", deployment, container + "env.9", dict{"name": "EXTRA", "value": "$(PGHOST)"}},
+			{"database.maxOpenConns", deployment, container + "env.6", dict{"name": "DB_MAX_OPEN_CONNS", "value": "3"}},
+			{"secretEnv", deployment, container + "env.7" + ref, dict{"name": "tokens", "key": "t", "optional": true}},
+			{"extraEnv", deployment, container + "env.8", dict{"name": "EXTRA", "value": "$(PGHOST)"}},
 			{"migrations.mode", "ConfigMap/rowlock", "data.MIGRATE_ON_START", "false"},
 			{"config", "ConfigMap/rowlock", "data.LOG_LEVEL", "debug"},
 			{"config", "ConfigMap/rowlock", "data.MAX_IN_FLIGHT", "7"},
 			{"config", "ConfigMap/rowlock", "data.MAX_BODY", "268435456"},
-			{"extraVolumes", deployment, pod + "volumes", list{dict{"name": "ca", "secret": dict{"secretName": "ca"}}}},
-			{"extraVolumeMounts", deployment, container + "volumeMounts", list{dict{"name": "ca", "mountPath": "/ca"}}},
+			{"database.caSecret", deployment, pod + "volumes.0.secret.secretName", "tls"},
+			{"database.caSecret", deployment, container + "volumeMounts.0.mountPath", "/etc/database-ca"},
+			{"extraVolumes", deployment, pod + "volumes.1", dict{"name": "ca", "secret": dict{"secretName": "ca"}}},
+			{"extraVolumeMounts", deployment, container + "volumeMounts.1", dict{"name": "ca", "mountPath": "/ca"}},
+			{"networkPolicy.enabled", policies, "kind", nil},
 			{"replicas", deployment, "spec.replicas", 3},
 			{"autoscaling.enabled", scaler, "kind", nil},
 			{"maxSurge", deployment, "spec.strategy.rollingUpdate.maxSurge", "50%"},
@@ -147,9 +147,12 @@ serviceAccount: {create: false}
 workloads: {serve: {database: {maxOpenConns: 5}},
   work: {replicas: 1, autoscaling: {enabled: false}, resources: {limits: {memory: 9Mi}}}}
 serviceMonitor: {enabled: true, labels: {prom: one}, interval: 7s}
-networkPolicy: {enabled: true, databasePorts: [6432], from: [{podSelector: {matchLabels: {a: b}}}],
-  adminFrom: [{namespaceSelector: {}}],
-  egress: [{ports: [{port: 4317}]}], internalFrom: [{podSelector: {matchLabels: {c: d}}}]}
+networkPolicy: {databasePorts: [6432], from: [{podSelector: {matchLabels: {a: b}}}],
+  adminFrom: [{namespaceSelector: {}}], dnsTo: [{ipBlock: {cidr: 10.0.0.10/32}}],
+  databaseTo: [{ipBlock: {cidr: 10.0.0.5/32}}], otlpTo: [{podSelector: {matchLabels: {app: collector}}}],
+  egress: [{ports: [{port: 443}]}], internalFrom: [{podSelector: {matchLabels: {c: d}}}]}
+config: {OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "http://collector:4318"}
+migrations: {mode: init, existingSecret: owner}
 internalService: {enabled: true}
 `,
 		turns: []turn{
@@ -172,20 +175,36 @@ internalService: {enabled: true}
 			{"serviceMonitor.enabled", "Service/rowlock-metrics", "spec.clusterIP", "None"},
 			{"serviceMonitor.labels", "ServiceMonitor/rowlock", "metadata.labels.prom", "one"},
 			{"serviceMonitor.interval", "ServiceMonitor/rowlock", "spec.endpoints.0.interval", "7s"},
-			{"networkPolicy.enabled", policies, "spec.policyTypes", list{"Ingress", "Egress"}},
+			{"migrations.mode", deployment, pod + "initContainers.0.args", list{"migrate"}},
+			{
+				"migrations.existingSecret", deployment, pod + "initContainers.0.env.0", secretVar("DATABASE_URI", "owner", "uri"),
+			},
 			{"networkPolicy.from", policies, "spec.ingress.0.from.0.podSelector.matchLabels", dict{"a": "b"}},
 			{"networkPolicy.internalFrom", policies, "spec.ingress.1.from.0.podSelector.matchLabels", dict{"c": "d"}},
 			{"networkPolicy.adminFrom", policies, "spec.ingress.2.from", list{dict{"namespaceSelector": dict{}}}},
+			{"networkPolicy.dnsTo", policies, "spec.egress.0.to", list{dict{"ipBlock": dict{"cidr": "10.0.0.10/32"}}}},
 			{"networkPolicy.databasePorts", policies, "spec.egress.1.ports", list{dict{"port": 6432, "protocol": "TCP"}}},
-			{"networkPolicy.egress", policies, "spec.egress.2.ports.0.port", 4317},
+			{"networkPolicy.databaseTo", policies, "spec.egress.1.to", list{dict{"ipBlock": dict{"cidr": "10.0.0.5/32"}}}},
+			{"networkPolicy.otlpTo", policies, "spec.egress.2.to.0.podSelector.matchLabels.app", "collector"},
+			{"networkPolicy.egress", policies, "spec.egress.3.ports.0.port", 443},
 		},
 	}, {
-		name: "a network policy's own peers", chart: alone,
-		values: "networkPolicy: {enabled: true}\nfullnameOverride: other",
+		name: "callers of another namespace, and replicas that migrate as the owner", chart: alone,
+		values: `
+fullnameOverride: other
+networkPolicy: {clientNamespaces: [shop]}
+migrations: {mode: startup, existingSecret: owner, uriKey: dsn}
+`,
 		turns: []turn{
 			{"fullnameOverride", "Deployment/other", "metadata.name", "other"},
-			{"networkPolicy.enabled", "NetworkPolicy/other", "spec.ingress.0.from", list{dict{"podSelector": dict{}}}},
-			{"networkPolicy.enabled", "NetworkPolicy/other", "spec.ingress.1", dict{"ports": list{dict{"port": "admin"}}}},
+			{"networkPolicy.clientNamespaces", "NetworkPolicy/other", "spec.ingress.0.from.1", dict{
+				"podSelector":       dict{"matchLabels": dict{"rowlock.dev/client": "true"}},
+				"namespaceSelector": dict{"matchLabels": dict{"kubernetes.io/metadata.name": "shop"}},
+			}},
+			{
+				"migrations.existingSecret migrations.uriKey", "Deployment/other", container + "env.6",
+				secretVar("MIGRATE_DATABASE_URL", "owner", "dsn"),
+			},
 		},
 	}}
 }
@@ -222,7 +241,9 @@ func umbrellaScenarios() []scenario {
 global:
   image: {registry: ghcr.io/you, tag: "1.2"}
   imagePullSecrets: [pull]
-  database: {parameters: sslmode=disable, pooler: transaction, maxConnections: 1000}
+  database: {parameters: sslmode=disable, pooler: transaction, maxConnections: 1000, caSecret: tls}
+  migrations: {mode: init}
+  networkPolicy: {enabled: false}
   serviceMonitor: {enabled: true, labels: {release: prometheus}}
 prometheusRule: {enabled: true, labels: {r: s}}
 test: {image: {repository: my/lab, tag: "3@` + digest + `"},
@@ -242,6 +263,9 @@ test: {image: {repository: my/lab, tag: "3@` + digest + `"},
 			{"global.imagePullSecrets", "Pod/rowlock-check", "spec.imagePullSecrets", list{dict{"name": "pull"}}},
 			{"global.database.parameters", "Deployment/rowlock-pyggpot", container + "env.5.value", url},
 			{"global.database.pooler", "ConfigMap/rowlock-events", "data.DB_POOLER", "transaction"},
+			{"global.database.caSecret", "Deployment/rowlock-iidy", pod + "volumes.0.secret.secretName", "tls"},
+			{"global.migrations.mode", "Deployment/rowlock-iidy", pod + "initContainers.0.env.0" + ref + ".name", "i-owner"},
+			{"global.networkPolicy.enabled", "NetworkPolicy/rowlock-counts", "kind", nil},
 			{"global.serviceMonitor.enabled", "ServiceMonitor/rowlock-events", "spec.endpoints.0.port", "admin"},
 			{"global.serviceMonitor.labels", "ServiceMonitor/rowlock-counts", "metadata.labels.release", "prometheus"},
 			{"prometheusRule.enabled", "PrometheusRule/rowlock", "kind", "PrometheusRule"},

@@ -27,13 +27,13 @@ type load struct {
 const restricted = `{runAsNonRoot: true, runAsUser: 65532, allowPrivilegeEscalation: false,
         readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}, seccompProfile: {type: RuntimeDefault}}`
 
-// createPod creates a pod of one restricted container, with these fields.
+// createPod creates a pod of one restricted container, with these fields. It has the label of a caller.
 func createPod(t *T, name, container string) {
 	t.Helper()
 	apply(t, fmt.Sprintf(`
 apiVersion: v1
 kind: Pod
-metadata: {name: %s}
+metadata: {name: %s, labels: {rowlock.dev/client: "true"}}
 spec:
   restartPolicy: Never
   automountServiceAccountToken: false

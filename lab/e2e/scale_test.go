@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apps "k8s.io/api/apps/v1"
+	networking "k8s.io/api/networking/v1"
 
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
@@ -115,6 +116,11 @@ func (s *story) upgrade(t *T) {
 	if int(slices.Max(connections)) > s.budget {
 		t.Errorf("%.0f connections were open, and the chart says that there are %d at most", slices.Max(connections),
 			s.budget)
+	}
+	// No value says so: the upgrade has found them.
+	policies := fetch[networking.NetworkPolicyList](t, "networkpolicies", "--selector=app.kubernetes.io/instance="+release)
+	if len(policies.Items) != len(s.rows) {
+		t.Errorf("after the upgrade there are %d NetworkPolicies for %d services", len(policies.Items), len(s.rows))
 	}
 	for _, pod := range s.pods(t) {
 		if pod.Annotations["upgrade"] != "done" {

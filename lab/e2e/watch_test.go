@@ -150,7 +150,11 @@ func (s *story) defineOperator(t *T) {
 		})
 		must(t, "apply", "--server-side", "-f",
 			filepath.Join(module.Dir, "example/prometheus-operator-crd/monitoring.coreos.com_"+kind+".yaml"))
-		wait(t, time.Minute, "condition=Established", "customresourcedefinition/"+name)
+		eventually(t, time.Minute, func() error { // kubectl wait fails while there is no condition at all
+			_, err := kubectl(t.Context(), "wait", "--for=condition=Established", "--timeout=1s",
+				"customresourcedefinition/"+name)
+			return err
+		})
 	}
 	// They are in force when a wrong one is refused.
 	eventually(t, time.Minute, func() error {

@@ -2,16 +2,22 @@ package mysql_test
 
 import (
 	"context"
+	"crypto/rand"
+	"log/slog"
+	"net/url"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/events/internal/event/eventtest"
 	"github.com/rowlock/rowlock/services/events/internal/mysql"
@@ -47,11 +53,49 @@ func openStore(t *testing.T, dsn string, seen *contention.Metrics) *mysql.Store 
 	return s
 }
 
+// asRuntime makes the two accounts of README.md, migrates as the owner and returns the DSN of the other.
+func asRuntime(t *testing.T) string {
+	t.Helper()
+	u, err := url.Parse(dbtest.EmptyMariaDB(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(page), "```sql\n")
+	block, _, _ = strings.Cut(block, "```")
+	// Accounts belong to the server, which other tests use too.
+	database, account := strings.TrimPrefix(u.Path, "/"), strings.ToLower(rand.Text()[:8])
+	block = strings.NewReplacer("events.*", database+".*", "events", account).Replace(block)
+	admin := openPool(t, u.String(), nil)
+	for statement := range strings.SplitSeq(strings.TrimSpace(block), ";\n") {
+		if err := admin.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
+			_, err := conn.ExecContext(ctx, statement)
+			return err
+		}); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	log := slog.New(slog.DiscardHandler)
+	u.User = url.UserPassword(account+"_owner", "...")
+	if err := migrate.Up(t.Context(), u.String(), mysql.Migrations(), time.Minute, log); err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(account, "...")
+	if err := migrate.Verify(t.Context(), u.String(), mysql.Migrations()); err != nil {
+		t.Fatal(err)
+	}
+	return u.String()
+}
+
+// The account of a replica needs no more rights than README.md gives it.
 func TestStorePassesTheSuite(t *testing.T) {
 	t.Parallel()
 	eventtest.Exercise(t, func(t *testing.T) (one, other eventtest.Store) {
 		t.Helper()
-		dsn := dbtest.MariaDB(t, mysql.Migrations())
+		dsn := asRuntime(t)
 		return openStore(t, dsn, nil), openStore(t, dsn, nil)
 	})
 }

@@ -14,7 +14,8 @@
 {{- define "service.parameters" -}}
 {{- $parameters := .Values.database.parameters -}}
 {{- if and (not $parameters) (not .Values.database.keys.uri) -}}
-{{- $parameters = dig "database" "parameters" "" (.Values.global | default dict) | default "sslmode=require" -}}
+{{- $verified := ternary "sslmode=verify-full&sslrootcert=/etc/database-ca/ca.crt" "sslmode=require" (ne (include "service.caSecret" .) "") -}}
+{{- $parameters = dig "database" "parameters" "" (.Values.global | default dict) | default $verified -}}
 {{- end -}}
 {{- if and $parameters (eq (include "service.pooler" .) "transaction") (not (contains "binary_parameters=" $parameters)) -}}
 {{- $parameters = printf "%s&binary_parameters=yes" $parameters -}}
@@ -22,12 +23,27 @@
 {{- with $parameters }}?{{ . }}{{ end -}}
 {{- end -}}
 
+{{/* The secret with the certificate of the authority that signed the database's, or nothing. */}}
+{{- define "service.caSecret" -}}
+{{- .Values.database.caSecret | default (dig "database" "caSecret" "" (.Values.global | default dict)) -}}
+{{- end -}}
+
+{{- define "service.databaseSecret" -}}
+{{- .Values.database.existingSecret | required (printf "%s.database.existingSecret is required: the secret with the way to the database" .Chart.Name) -}}
+{{- end -}}
+
+{{/* Who migrates: startup, init or none. */}}
+{{- define "service.migrations" -}}
+{{- .Values.migrations.mode | default (dig "migrations" "mode" "" (.Values.global | default dict)) | default "startup" -}}
+{{- end -}}
+
 {{/*
-The way to the database. Role and password are not put into the URL, where they would have to be escaped: the driver reads PGUSER and
-PGPASSWORD. $(NAME) is put in by Kubernetes.
+The way to the database out of a secret; takes a dict of root and secret. Role and password are not put into the URL, where they would have to
+be escaped: the driver reads PGUSER and PGPASSWORD. $(NAME) is put in by Kubernetes.
 */}}
 {{- define "service.databaseEnv" -}}
-{{- $secret := .Values.database.existingSecret | required (printf "%s.database.existingSecret is required: the secret with the way to the database" .Chart.Name) -}}
+{{- $secret := .secret -}}
+{{- with .root -}}
 {{- $keys := .Values.database.keys -}}
 {{- if $keys.uri -}}
 {{ include "service.secretVariable" (dict "name" "DATABASE_URI" "secret" $secret "key" $keys.uri) }}
@@ -42,15 +58,23 @@ PGPASSWORD. $(NAME) is put in by Kubernetes.
 - name: DATABASE_URL
   value: "postgres://$(PGHOST):$(PGPORT)/$(PGDATABASE){{ include "service.parameters" . }}"
 {{- end }}
-{{- with .Values.migrations.existingSecret }}
-{{ include "service.secretVariable" (dict "name" "MIGRATE_DATABASE_URL" "secret" . "key" $.Values.migrations.uriKey) }}
+{{- end -}}
+{{- end -}}
+
+{{/*
+What a serving container gets of it. The owner's secret is only for replicas that migrate themselves.
+*/}}
+{{- define "service.servingEnv" -}}
+{{ include "service.databaseEnv" (dict "root" . "secret" (include "service.databaseSecret" .)) }}
+{{- if and .Values.migrations.existingSecret (eq (include "service.migrations" .) "startup") }}
+{{ include "service.secretVariable" (dict "name" "MIGRATE_DATABASE_URL" "secret" .Values.migrations.existingSecret "key" .Values.migrations.uriKey) }}
 {{- end }}
 {{- end -}}
 
 {{/* What the chart says itself; .Values.config must not. */}}
 {{- define "service.config" -}}
 DB_POOLER: {{ include "service.pooler" . }}
-MIGRATE_ON_START: {{ eq .Values.migrations.mode "startup" | quote }}
+MIGRATE_ON_START: {{ eq (include "service.migrations" .) "startup" | quote }}
 HTTP_ADDR: ":8080"
 ADMIN_ADDR: ":9090"
 {{- if .Values.internalService.enabled }}
@@ -66,7 +90,7 @@ longer than the one to end in: then no replica starts. The service itself judges
 */}}
 {{- define "service.checkConfig" -}}
 {{- $taken := merge (dict "DATABASE_URL" "" "MIGRATE_DATABASE_URL" "" "DB_MAX_OPEN_CONNS" "" "INTERNAL_HTTP_ADDR" "") (include "service.config" . | fromYaml) -}}
-{{- range include "service.databaseEnv" . | fromYamlArray -}}
+{{- range include "service.servingEnv" . | fromYamlArray -}}
 {{- $_ := set $taken .name "" -}}
 {{- end -}}
 {{- $config := .Values.config | default dict -}}

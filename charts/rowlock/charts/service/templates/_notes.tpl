@@ -5,8 +5,35 @@ WARNING: that is more than 95 %. Migrations, monitoring and people need a few to
 {{- end }}
 {{- end -}}
 
+{{/* Who may call, and whether the database is verified. Takes a list of services. */}}
+{{- define "service.accessNotes" -}}
+{{- $labelled := list -}}
+{{- $open := list -}}
+{{- $unverified := list -}}
+{{- range . -}}
+{{- $name := include "service.name" . -}}
+{{- if not (include "service.networkPolicy" .) -}}
+{{- $open = append $open $name -}}
+{{- else if not .Values.networkPolicy.from -}}
+{{- $labelled = append $labelled $name -}}
+{{- end -}}
+{{- if contains "sslmode=require" (include "service.parameters" .) -}}
+{{- $unverified = append $unverified $name -}}
+{{- end -}}
+{{- end -}}
+{{- with sortAlpha $labelled }}
+Pods that call {{ join ", " . }} need the label rowlock.dev/client: "true" (NetworkPolicy).
+{{- end }}
+{{- with sortAlpha $open }}
+Any pod may call {{ join ", " . }}: there is no NetworkPolicy.
+{{- end }}
+{{- with sortAlpha $unverified }}
+The database's certificate is not verified by {{ join ", " . }} (sslmode=require): database.caSecret names the secret with its CA's.
+{{- end }}
+{{- end -}}
+
 {{- define "service.warnings" -}}
-{{- if and (eq (include "service.pooler" .) "transaction") (eq .Values.migrations.mode "startup") (not .Values.migrations.existingSecret) }}
+{{- if and (eq (include "service.pooler" .) "transaction") (eq (include "service.migrations" .) "startup") (not .Values.migrations.existingSecret) }}
 WARNING: {{ include "service.name" . }} migrates through the pooler; migrations.existingSecret names a direct way.
 {{- end }}
 {{- range $name, $from := .Values.secretEnv }}

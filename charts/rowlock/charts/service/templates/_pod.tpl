@@ -42,26 +42,77 @@ tolerations:
 affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- if eq (include "service.migrations" .root) "init" }}
+initContainers:
+  - name: migrate
+    image: {{ include "service.image" .root | quote }}
+    imagePullPolicy: {{ $values.image.pullPolicy }}
+    args: [migrate]
+    {{- include "service.migrateContainer" . | nindent 4 }}
+{{- end }}
 containers:
   - name: {{ .name }}
     image: {{ include "service.image" .root | quote }}
     imagePullPolicy: {{ $values.image.pullPolicy }}
     args: [{{ .name }}]
     {{- include "service.container" . | nindent 4 }}
-{{- with $values.extraVolumes }}
+{{- $ca := include "service.caSecret" .root }}
+{{- if or $ca $values.extraVolumes }}
 volumes:
+  {{- with $ca }}
+  - name: database-ca
+    secret:
+      secretName: {{ . }}
+  {{- end }}
+  {{- with $values.extraVolumes }}
   {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end }}
 {{- end -}}
 
-{{/* The rest of its container. */}}
-{{- define "service.container" -}}
-{{- $values := .root.Values -}}
+{{- define "service.containerSecurity" -}}
 securityContext:
   allowPrivilegeEscalation: false
   readOnlyRootFilesystem: true
   capabilities:
     drop: [ALL]
+{{- end -}}
+
+{{- define "service.volumeMounts" -}}
+{{- $ca := include "service.caSecret" . }}
+{{- if or $ca .Values.extraVolumeMounts }}
+volumeMounts:
+  {{- if $ca }}
+  - {name: database-ca, mountPath: /etc/database-ca, readOnly: true}
+  {{- end }}
+  {{- with .Values.extraVolumeMounts }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* The rest of the container that migrates as the schema's owner and ends, before the replica's starts. */}}
+{{- define "service.migrateContainer" -}}
+{{- $values := .root.Values -}}
+{{ include "service.containerSecurity" . }}
+envFrom:
+  - configMapRef:
+      name: {{ include "service.fullname" .root }}
+env:
+  {{- $owner := $values.migrations.existingSecret | default (printf "%s-owner" (include "service.databaseSecret" .root)) }}
+  {{- include "service.databaseEnv" (dict "root" .root "secret" $owner) | nindent 2 }}
+  {{- with $values.extraEnv }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+resources:
+  {{- toYaml .workload.resources | nindent 2 }}
+{{- include "service.volumeMounts" .root }}
+{{- end -}}
+
+{{/* The rest of its container. */}}
+{{- define "service.container" -}}
+{{- $values := .root.Values -}}
+{{ include "service.containerSecurity" . }}
 ports:
   {{- if eq .name "serve" }}
   - {name: http, containerPort: 8080}
@@ -74,7 +125,7 @@ envFrom:
   - configMapRef:
       name: {{ include "service.fullname" .root }}
 env:
-  {{- include "service.databaseEnv" .root | nindent 2 }}
+  {{- include "service.servingEnv" .root | nindent 2 }}
   - name: DB_MAX_OPEN_CONNS
     value: {{ .workload.database.maxOpenConns | quote }}
   {{- range $name, $from := $values.secretEnv }}
@@ -106,8 +157,5 @@ lifecycle:
       seconds: {{ $values.shutdown.preStopSeconds }}
 resources:
   {{- toYaml .workload.resources | nindent 2 }}
-{{- with $values.extraVolumeMounts }}
-volumeMounts:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
+{{- include "service.volumeMounts" .root }}
 {{- end -}}

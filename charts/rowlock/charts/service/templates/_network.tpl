@@ -1,0 +1,30 @@
+{{/*
+Whether there is a NetworkPolicy: anything or nothing. `auto` is yes for an installation. An upgrade keeps what the release had: where nothing
+says it, the cluster is asked, which `helm template` cannot.
+*/}}
+{{- define "service.networkPolicy" -}}
+{{- $enabled := .Values.networkPolicy.enabled -}}
+{{- if kindIs "string" $enabled -}}
+{{- $enabled = dig "networkPolicy" "enabled" "auto" (.Values.global | default dict) -}}
+{{- end -}}
+{{- if kindIs "string" $enabled -}}
+{{- $enabled = or .Release.IsInstall (lookup "networking.k8s.io/v1" "NetworkPolicy" .Release.Namespace (include "service.fullname" .)) -}}
+{{- end -}}
+{{- if $enabled }}yes{{ end -}}
+{{- end -}}
+
+{{/* Who may call by default: pods with the label, of this namespace and of those of clientNamespaces. */}}
+{{- define "service.clients" -}}
+- podSelector: {matchLabels: {rowlock.dev/client: "true"}}
+{{- range .clientNamespaces }}
+- podSelector: {matchLabels: {rowlock.dev/client: "true"}}
+  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: {{ . }}}}
+{{- end }}
+{{- end -}}
+
+{{/* Whether traces go to a collector: anything or nothing. */}}
+{{- define "service.traces" -}}
+{{- range $name, $_ := .Values.config -}}
+{{- if regexMatch "^OTEL_EXPORTER_OTLP_([A-Z]+_)?ENDPOINT$" $name }}yes{{ end -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,87 @@
+package chart
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	core "k8s.io/api/core/v1"
+	networking "k8s.io/api/networking/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rowlock/rowlock/lab/internal/services"
+)
+
+// An installation gets policies, an upgrade of a release without them does not, and a value decides for both. (That an
+// upgrade keeps those that there are takes a cluster: lab/e2e.)
+func TestPoliciesOfAnInstallationAndAnUpgrade(t *testing.T) {
+	t.Parallel()
+	all := services.Names()
+	none := []string{}
+	for _, c := range []struct {
+		values, upgrade string
+		want            []string
+	}{
+		{"", "", all},
+		{"", "--is-upgrade", none},
+		{"global: {networkPolicy: {enabled: true}}", "--is-upgrade", all},
+		{"global: {networkPolicy: {enabled: false}}", "", none},
+		{"iidy: {networkPolicy: {enabled: true}}", "--is-upgrade", []string{"iidy"}},
+		{"iidy: {networkPolicy: {enabled: true}}\nglobal: {networkPolicy: {enabled: false}}", "", []string{"iidy"}},
+	} {
+		got := []string{}
+		for name := range render(t, umbrella, c.values, strings.Fields(c.upgrade)...) {
+			if service, ok := strings.CutPrefix(name, "NetworkPolicy/rowlock-"); ok {
+				got = append(got, service)
+			}
+		}
+		slices.Sort(got)
+		if want := slices.Sorted(slices.Values(c.want)); !slices.Equal(got, want) {
+			t.Errorf("%s %s: policies of %v, want %v", c.values, c.upgrade, got, want)
+		}
+	}
+}
+
+// By default no rule is without peers, which would admit all; callers are the pods with the label, as the pod of `helm
+// test` is; the admin port is for the namespace monitoring; and there is no way to Kubernetes' API.
+func TestPoliciesNameTheirPeers(t *testing.T) {
+	t.Parallel()
+	all := render(t, umbrella, "")
+	clients := []networking.NetworkPolicyPeer{{
+		PodSelector: &meta.LabelSelector{MatchLabels: map[string]string{"rowlock.dev/client": "true"}},
+	}}
+	if label := get[core.Pod](t, all, "Pod/rowlock-check").Labels["rowlock.dev/client"]; label != "true" {
+		t.Errorf("helm test's pod is no caller: %q", label)
+	}
+	for _, service := range services.All() {
+		spec := get[networking.NetworkPolicy](t, all, "NetworkPolicy/rowlock-"+service.Name).Spec
+		ports := map[string]bool{}
+		for _, rule := range spec.Ingress {
+			port := rule.Ports[0].Port.String()
+			ports[port] = true
+			if port == "admin" {
+				of := rule.From[0].NamespaceSelector
+				if len(rule.From) != 1 || of == nil || of.MatchLabels[core.LabelMetadataName] != "monitoring" {
+					t.Errorf("%s: metrics are for %s", service.Name, raw(t, rule.From))
+				}
+			} else if !bytes.Equal(raw(t, rule.From), raw(t, clients)) {
+				t.Errorf("%s: %s is for %s", service.Name, port, raw(t, rule.From))
+			}
+		}
+		if !ports["http"] || !ports["admin"] || ports["internal"] != (service.InternalPath != "") {
+			t.Errorf("%s: rules for %v", service.Name, ports)
+		}
+		for _, rule := range spec.Egress {
+			number := rule.Ports[0].Port.IntValue()
+			if len(rule.To) == 0 || number != 53 && number != 5432 {
+				t.Errorf("%s: a way out %s", service.Name, raw(t, rule))
+			}
+		}
+	}
+	// Without peers there is no rule: Kubernetes would take it for all.
+	got := get[networking.NetworkPolicy](t, render(t, alone, "networkPolicy: {adminFrom: []}"), "NetworkPolicy/rowlock")
+	if len(got.Spec.Ingress) != 1 {
+		t.Errorf("metrics for none are %s", raw(t, got.Spec.Ingress))
+	}
+}

@@ -1,0 +1,91 @@
+package local
+
+import (
+	"crypto/rand"
+	"errors"
+	"net/url"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/lib/pq"
+
+	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/platform/dbtest"
+)
+
+// k8s/roles.psql makes a runtime role with DML alone, on tables that were there and on those of later migrations, each
+// with a limit of its own. Where the runtime role owned everything, the owner takes it over. It can run again.
+func TestRolesOfACluster(t *testing.T) {
+	t.Parallel()
+	psql, err := exec.LookPath("psql")
+	if err != nil {
+		if config.Environ()["CI"] != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	admin := dbtest.Empty(t)
+	// The one role of a release before there were two.
+	service := `it's "` + strings.ToLower(rand.Text()[:8])
+	role, owner := pq.QuoteIdentifier(service), pq.QuoteIdentifier(service+"_owner")
+	db := dbtest.Dial(t, admin)
+	for _, q := range []string{
+		`CREATE ROLE ` + role + ` LOGIN`, `CREATE SCHEMA ` + role + ` AUTHORIZATION ` + role, `SET ROLE ` + role +
+			`; CREATE TABLE ` + role + `.goose_db_version (id int); CREATE TABLE ` + role + `.old (n serial, v int); RESET ROLE`,
+	} {
+		if err := execute(db, q); err != nil {
+			t.Fatalf("%s: %v", q, err)
+		}
+	}
+	t.Cleanup(func() {
+		for _, name := range []string{owner, role} {
+			err := errors.Join(execute(db, `DROP OWNED BY `+name+` CASCADE`), execute(db, `DROP ROLE `+name))
+			if err != nil {
+				t.Errorf("clean up: %v", err)
+			}
+		}
+	})
+	for range 2 {
+		out, err := exec.CommandContext(t.Context(), psql, admin, "--no-psqlrc", "--set=service="+service,
+			"--set=connections=30", "--set=password=it's", "--set=owner_password=that's",
+			"--file=../../../k8s/roles.psql").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	for _, tt := range []struct{ who, password, query, want string }{
+		{"_owner", "that's", `CREATE TABLE ` + role + `.new (id int GENERATED ALWAYS AS IDENTITY, n serial, v int)`, "<nil>"},
+		{"_owner", "that's", `ALTER TABLE ` + role + `.old ADD x int`, "<nil>"},
+		{"_owner", "that's", `CREATE SCHEMA mine`, "42501"},
+		{"", "it's", `INSERT INTO ` + role + `.old (v) VALUES (1)`, "<nil>"},
+		{"", "it's", `INSERT INTO ` + role + `.new (v) VALUES (1)`, "<nil>"},
+		{"", "it's", `UPDATE ` + role + `.new SET v = 2`, "<nil>"},
+		{"", "it's", `SELECT FROM ` + role + `.new FOR UPDATE`, "<nil>"},
+		{"", "it's", `DELETE FROM ` + role + `.new`, "<nil>"},
+		{"", "it's", `SELECT FROM ` + role + `.goose_db_version`, "<nil>"},
+		{"", "it's", `CREATE TEMP TABLE t (x int)`, "<nil>"}, // iidy's long requests
+		{"", "it's", `CREATE TABLE ` + role + `.mine (x int)`, "42501"},
+		{"", "it's", `ALTER TABLE ` + role + `.old ADD y int`, "42501"},
+		{"", "it's", `DROP TABLE ` + role + `.new`, "42501"},
+		{"", "it's", `TRUNCATE ` + role + `.old`, "42501"},
+		{"", "it's", `CREATE SCHEMA mine`, "42501"},
+		{"", "it's", `SET ROLE ` + owner, "42501"},
+	} {
+		u, err := url.Parse(admin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.User = url.UserPassword(service+tt.who, tt.password)
+		if got := state(execute(dbtest.Dial(t, u.String()), tt.query)); got != tt.want {
+			t.Errorf("%s%s: %s: %s, want %s", service, tt.who, tt.query, got, tt.want)
+		}
+	}
+	var runtime, owning int
+	const limits = `SELECT max(rolconnlimit) FILTER (WHERE rolname = $1), max(rolconnlimit) FILTER (WHERE rolname = $2)
+		FROM pg_roles`
+	if err := db.QueryRowContext(t.Context(), limits, service, service+"_owner").Scan(&runtime, &owning); err != nil ||
+		runtime != 30 || owning != 8 {
+		t.Errorf("limits of %d and %d connections, %v", runtime, owning, err)
+	}
+}
