@@ -32,7 +32,7 @@ func importsOfAdapters(t *testing.T, root string) []string {
 	t.Helper()
 
 	// The packages of a service that only internal/app may import.
-	adapters := []string{"app", "httpapi", "mysql", "postgres", "processor", "worker"}
+	adapters := []string{"app", "httpapi", "mysql", "postgres", "processor", "spool", "worker"}
 
 	files, err := filepath.Glob(filepath.Join(root, "services", "*", "internal"))
 	if err != nil || len(files) == 0 {

@@ -12,6 +12,7 @@ import (
 	autoscaling "k8s.io/api/autoscaling/v2"
 	core "k8s.io/api/core/v1"
 	policy "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -92,6 +93,36 @@ func TestEveryPodIsRestrictedAndDrains(t *testing.T) {
 		}
 	}
 	restricted(t, "check", get[core.Pod](t, all, "Pod/rowlock-check").Spec)
+}
+
+// The root file system is read-only: iidy alone has a folder for files, which holds all that SPOOL_MAX lets it keep.
+// No other value may say SPOOL_MAX.
+func TestSpoolHasItsVolume(t *testing.T) {
+	t.Parallel()
+	for values, want := range map[string]string{"": "1024MiB", "iidy: {spool: {maxMiB: 3000}}": "3000MiB"} {
+		all := render(t, umbrella, values)
+		for _, w := range workloads() {
+			pod := get[apps.Deployment](t, all, "Deployment/"+w).Spec.Template.Spec
+			at := slices.IndexFunc(pod.Volumes, func(v core.Volume) bool { return v.EmptyDir != nil })
+			if spools := w == "rowlock-"+services.Iidy; !spools || at < 0 {
+				if spools || at >= 0 {
+					t.Errorf("%s: the volumes are %s", w, raw(t, pod.Volumes))
+				}
+				continue
+			}
+			volume, mounts := pod.Volumes[at], pod.Containers[0].VolumeMounts
+			spoolMax := environment(t, all, w)["SPOOL_MAX"]
+			most, size := resource.MustParse(strings.TrimSuffix(want, "B")), volume.EmptyDir.SizeLimit
+			if spoolMax != want || size.Cmp(most) <= 0 || volume.EmptyDir.Medium != core.StorageMediumDefault {
+				t.Errorf("SPOOL_MAX is %q, want %s, and the volume %s", spoolMax, want, raw(t, volume))
+			}
+			if !slices.ContainsFunc(mounts, func(m core.VolumeMount) bool {
+				return m.Name == volume.Name && m.MountPath == "/tmp" && !m.ReadOnly
+			}) {
+				t.Errorf("it is mounted as %s", raw(t, mounts))
+			}
+		}
+	}
 }
 
 // restricted checks the pod security standard of that name, and that there is no token.

@@ -154,6 +154,7 @@ networkPolicy: {databasePorts: [6432], from: [{podSelector: {matchLabels: {a: b}
 config: {OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "http://collector:4318"}
 migrations: {mode: init, existingSecret: owner}
 internalService: {enabled: true}
+spool: {enabled: true, maxMiB: 300}
 `,
 		turns: []turn{
 			{"database.keys.uri", deployment, container + "env.0", secretVar("DATABASE_URI", "cnpg", "uri")},
@@ -187,6 +188,8 @@ internalService: {enabled: true}
 			{"networkPolicy.databaseTo", policies, "spec.egress.1.to", list{dict{"ipBlock": dict{"cidr": "10.0.0.5/32"}}}},
 			{"networkPolicy.otlpTo", policies, "spec.egress.2.to.0.podSelector.matchLabels.app", "collector"},
 			{"networkPolicy.egress", policies, "spec.egress.3.ports.0.port", 443},
+			{"spool.enabled", deployment, container + "volumeMounts.0", dict{"mountPath": "/tmp", "name": "spool"}},
+			{"spool.maxMiB", "ConfigMap/rowlock", "data.SPOOL_MAX", "300MiB"},
 		},
 	}, {
 		name: "callers of another namespace, and replicas that migrate as the owner", chart: alone,

@@ -90,6 +90,7 @@ func TestTheTemplatesRefuse(t *testing.T) {
 		{`resources: {requests: {cpu: null}}`, `resources.requests.cpu must be set`},
 
 		{`config: {SHUTDOWN_DELAY: 9s}`, `service.config.SHUTDOWN_DELAY: the chart sets SHUTDOWN_DELAY by a value`},
+		{"config: {SPOOL_MAX: 2GiB}\nspool: {enabled: true}", `service.config.SPOOL_MAX: the chart sets SPOOL_MAX by a`},
 		{`config: {DATABASE_URL: x}`, `service.config.DATABASE_URL: the chart sets DATABASE_URL`},
 		{`config: {PGPASSWORD: x}`, `service.config.PGPASSWORD: the chart sets PGPASSWORD by a value`},
 		{`secretEnv: {PGHOST: ` + secret + `}`, `service.secretEnv.PGHOST: the chart sets PGHOST by`},

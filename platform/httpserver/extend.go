@@ -6,20 +6,27 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/labstack/echo/v4"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/rowlock/rowlock/platform/problem"
 )
 
 // Allowance is the time that Extend gives to a request.
 type Allowance struct {
 	// Timeout counts from now and replaces what is left of Config.RequestTimeout.
 	Timeout time.Duration
-	// Stall is how long the body may pause: a Read that gets nothing for so long fails, so that a silent client does not
-	// hold its request for ever.
-	Stall time.Duration
+	// Patience is how long the body may be waited for at first. Waiting uses it up, and what arrives brings it back up to
+	// its first value, a second for MinRate bytes. Without any left a Read fails: no burst pays for a long pause, and a
+	// client that is slower than MinRate does not hold its request until Timeout.
+	Patience time.Duration
 }
+
+// MinRate is the least rate of the body of an extended request, in bytes a second.
+const MinRate = 1 << 10
 
 // Extend gives the request of c more time than Config.RequestTimeout, for one that carries a large body or starts
 // long work. It replaces c.Request() by one whose context ends at the new deadline, when the client leaves, or when
@@ -43,29 +50,43 @@ func Extend(c echo.Context, by Allowance) (cancel context.CancelFunc, err error)
 		cancel()
 		return nil, fmt.Errorf("httpserver: extend the time for the answer: %w", err)
 	case in.Body != nil && in.Body != http.NoBody:
-		extended.Body = &slowBody{ReadCloser: in.Body, conn: conn, deadline: deadline, stall: by.Stall}
+		extended.Body = &slowBody{
+			ReadCloser: in.Body, conn: conn, deadline: deadline, most: by.Patience, patience: by.Patience,
+		}
 	}
 	c.SetRequest(extended)
 	return cancel, nil
 }
 
-// slowBody is a body that may take until deadline, without a pause longer than stall.
+// slowBody is a body that may take until deadline, at MinRate or faster.
 type slowBody struct {
 	io.ReadCloser
 
 	conn     *http.ResponseController
 	deadline time.Time
-	stall    time.Duration
+	most     time.Duration // of patience
+	patience time.Duration // how long Read may still wait
 }
 
-// Read moves the connection's deadline ahead of each read. At the body's end net/http takes the deadline away.
+// Read moves the connection's deadline ahead of each read, and takes it away at the body's end. For a client that is
+// too slow it returns a problem that wraps os.ErrDeadlineExceeded.
 func (b *slowBody) Read(p []byte) (int, error) {
-	until := time.Now().Add(b.stall)
+	begin := time.Now()
+	until := begin.Add(b.patience)
 	if until.After(b.deadline) {
 		until = b.deadline
 	}
 	if err := b.conn.SetReadDeadline(until); err != nil {
 		return 0, fmt.Errorf("httpserver: extend the time for the body: %w", err)
 	}
-	return b.ReadCloser.Read(p) //nolint:wrapcheck // an io.Reader returns what it got
+	n, err := b.ReadCloser.Read(p)
+	b.patience = min(b.patience-time.Since(begin)+time.Duration(n)*time.Second/MinRate, b.most)
+	switch {
+	case errors.Is(err, io.EOF): // net/http takes it away as well, but may have done so before
+		_ = b.conn.SetReadDeadline(time.Time{})
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return n, problem.InvalidField.New(
+			fmt.Sprintf("The body came too slowly: it must bring %d bytes a second.", MinRate), problem.Cause(err))
+	}
+	return n, err //nolint:wrapcheck // an io.Reader returns what it got
 }

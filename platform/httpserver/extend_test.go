@@ -72,7 +72,7 @@ func TestExtendOutlivesTheRequestTimeout(t *testing.T) {
 	f := newFixture(t, Config{RequestTimeout: 50 * time.Millisecond})
 	// The connection's own deadlines are some seconds beyond; here they are not.
 	f.http.ReadTimeout, f.http.WriteTimeout = 100*time.Millisecond, 200*time.Millisecond
-	f.handle(http.MethodPost, "/extended/:name", reading(Allowance{Timeout: 20 * time.Second, Stall: 10 * time.Second}))
+	f.handle(http.MethodPost, "/extended/:name", reading(Allowance{Timeout: 20 * time.Second, Patience: 10 * time.Second}))
 	addr := f.start(t)
 	body := dribble(t, 20, 20*time.Millisecond)
 	if a := send(t, newClient(t), "POST", "http://"+addr+"/extended/a", body); a.status != 200 || a.body != `"a20"`+"\n" {
@@ -80,11 +80,11 @@ func TestExtendOutlivesTheRequestTimeout(t *testing.T) {
 	}
 }
 
-// A body that pauses for longer than Stall ends its request, well before Timeout.
+// A body that pauses for longer than Patience ends its request, well before Timeout.
 func TestExtendEndsAStalledBody(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{})
-	f.handle(http.MethodPost, "/:name", reading(Allowance{Timeout: 20 * time.Second, Stall: 100 * time.Millisecond}))
+	f.handle(http.MethodPost, "/:name", reading(Allowance{Timeout: 20 * time.Second, Patience: 100 * time.Millisecond}))
 	addr := f.start(t)
 	begin := time.Now()
 	body := io.MultiReader(strings.NewReader("xy"), dribble(t, 1, 25*time.Second))
@@ -101,7 +101,7 @@ func TestExtendedContextEnds(t *testing.T) {
 	f.handle(http.MethodPost, "/:name", func(c echo.Context) error {
 		span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}})
 		c.SetRequest(c.Request().WithContext(trace.ContextWithSpanContext(c.Request().Context(), span)))
-		cancel, err := Extend(c, Allowance{Timeout: 10 * time.Millisecond, Stall: time.Minute})
+		cancel, err := Extend(c, Allowance{Timeout: 10 * time.Millisecond, Patience: time.Minute})
 		if err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ func TestExtendedRequestIsNotEndedByItsOwnReadDeadline(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, Config{})
 	f.handle(http.MethodPost, "/:name", func(c echo.Context) error {
-		cancel, err := Extend(c, Allowance{Timeout: 20 * time.Second, Stall: 20 * time.Millisecond})
+		cancel, err := Extend(c, Allowance{Timeout: 20 * time.Second, Patience: 20 * time.Millisecond})
 		if err != nil {
 			return err
 		}

@@ -4,14 +4,14 @@ var _ = register(iidy)
 
 func iidy() *Dashboard {
 	d := ofService("iidy", "Attempt lists. Requests for single items share statements, a batch is a "+
-		"statement of its own, and a long one is streamed. Workers share lists by claims.")
+		"statement of its own, and a long one goes through a file. Workers share lists by claims.")
 	d.Rows = []Row{
 		serviceGlance(
 			stat("Items changed", UnitOps,
 				"Items added, incremented, deleted, claimed and so on, per second. One request may carry millions.",
 				query(rate("iidy_items_total"), "items")),
 			stat("Long batches", UnitShort,
-				"Long batches in flight on the busiest replica. At BULK_IN_FLIGHT (2) the next one is answered 503.",
+				"Long batches that are applied on the busiest replica. At BULK_IN_FLIGHT (2) the next one waits its turn.",
 				query("max(iidy_bulk_in_flight{$sel})", "under way")).limits(2, 0),
 		),
 		apiRow(),
@@ -25,9 +25,13 @@ func iidy() *Dashboard {
 					"table.",
 				query(mean("iidy_batch_items", "change"), "{{change}}")),
 			series("Long batches", UnitShort,
-				"In flight, per replica, and refused per second because BULK_IN_FLIGHT (2) were in flight.",
+				"Applied at once, per replica, and refused per second because no turn among BULK_IN_FLIGHT (2) came in time.",
 				query("iidy_bulk_in_flight{$sel}", "{{pod}}"),
 				query(rate("iidy_bulk_refused_total"), "refused per second")).limits(2, 0),
+			series("Spool", UnitBytes,
+				"Bytes of batches in temporary files, per replica, while they arrive and are applied. At SPOOL_MAX uploads are "+
+					"answered 503.",
+				query("iidy_spool_bytes{$sel}", "{{pod}}")),
 		}},
 		{Title: "Claims", Panels: []Panel{
 			series("Claimed and finished", UnitOps,

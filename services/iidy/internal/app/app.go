@@ -1,6 +1,8 @@
 package app
 
 import (
+	"os"
+
 	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/coalesce"
@@ -13,6 +15,7 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/httpapi"
 	"github.com/rowlock/rowlock/services/iidy/internal/metrics"
 	"github.com/rowlock/rowlock/services/iidy/internal/postgres"
+	"github.com/rowlock/rowlock/services/iidy/internal/spool"
 )
 
 // Service describes the service: its command line, and how a replica is built.
@@ -36,6 +39,10 @@ func settings(Config) chassis.Settings {
 	}
 }
 
+// longShare is the part of MAX_IN_FLIGHT that requests with the time of a long one may have: those of slow clients
+// leave the rest to short ones.
+const longShare = 4
+
 func build(c *chassis.Chassis, cfg Config) error {
 	m, err := metrics.New(c.Telemetry().Registry())
 	if err != nil {
@@ -43,8 +50,12 @@ func build(c *chassis.Chassis, cfg Config) error {
 	}
 	store, err := postgres.New(c.DB(), postgres.Options{
 		Limits: c.GroupLimits(cfg.CoalesceInFlight), Metrics: m, MaxOpenConns: cfg.DBMaxOpenConns,
-		BulkTimeout: cfg.BulkTimeout, BulkStall: cfg.RequestTimeout, BulkInFlight: cfg.BulkInFlight,
+		BulkTimeout: cfg.BulkTimeout, BulkInFlight: cfg.BulkInFlight,
 	})
+	if err != nil {
+		return err
+	}
+	files, err := spool.New(os.TempDir(), int64(cfg.SpoolMax), c.Telemetry().Registry())
 	if err != nil {
 		return err
 	}
@@ -53,7 +64,9 @@ func build(c *chassis.Chassis, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	options := httpapi.Options{BulkTimeout: cfg.BulkTimeout, BulkStall: cfg.RequestTimeout}
-	httpapi.Register(server.Echo(), attempt.NewService(store), options, c.Operations())
+	options := httpapi.Options{
+		BulkTimeout: cfg.BulkTimeout, Patience: cfg.RequestTimeout, MaxLong: max(cfg.MaxInFlight/longShare, 1),
+	}
+	httpapi.Register(server.Echo(), attempt.NewService(store, files), options, c.Operations())
 	return nil
 }

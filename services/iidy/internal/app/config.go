@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/rowlock/rowlock/platform/config"
@@ -11,10 +12,12 @@ import (
 type Config struct {
 	config.Common
 
-	// BulkTimeout bounds a batch that is too long for memory, its upload included.
+	// BulkTimeout bounds a request with a long body, its upload included.
 	BulkTimeout time.Duration `env:"BULK_TIMEOUT" envDefault:"10m" min:"1ms"`
-	// BulkInFlight bounds the number of these batches.
+	// BulkInFlight bounds the number of batches that are too long for memory and have arrived.
 	BulkInFlight int `env:"BULK_IN_FLIGHT" envDefault:"2" min:"1"`
+	// SpoolMax bounds the bytes of batches in temporary files.
+	SpoolMax config.Bytes `env:"SPOOL_MAX" envDefault:"1GiB" min:"1B"`
 	// CoalesceInFlight bounds the number of concurrent groups of single-item calls of one kind.
 	CoalesceInFlight int `env:"COALESCE_IN_FLIGHT" envDefault:"1" min:"1"`
 }
@@ -24,8 +27,10 @@ func (Config) Help() map[string]string {
 	return map[string]string{
 		"BULK_TIMEOUT": "how long a request with more than 64KiB of items may take, its upload included; more than " +
 			"REQUEST_TIMEOUT",
-		"BULK_IN_FLIGHT": "batches of more than 10000 items or 2MiB at once, each with a connection; one more is " +
-			"answered 503 OVERLOADED",
+		"BULK_IN_FLIGHT": "batches of more than 10000 items or 2MiB that are applied at once, each with a connection; " +
+			"others wait their turn for what is left of BULK_TIMEOUT",
+		"SPOOL_MAX": "bytes of batches in temporary files (in TMPDIR) while they arrive and are applied; above it 503 " +
+			"OVERLOADED; more than MAX_BODY",
 		"COALESCE_IN_FLIGHT": "groups of single-item calls of one kind that run at once; a distant database wants more " +
 			"than 1",
 	}
@@ -37,6 +42,9 @@ func (Config) Defaults() map[string]string { return map[string]string{"MAX_BODY"
 // Validate checks relations between variables.
 func (c Config) Validate(f *config.Faults) {
 	f.Less("REQUEST_TIMEOUT", c.RequestTimeout, "BULK_TIMEOUT", c.BulkTimeout)
+	if c.SpoolMax <= c.MaxBody { // a text may get a line break at its end
+		f.Add(fmt.Sprintf("SPOOL_MAX (%s) must be more than MAX_BODY (%s)", c.SpoolMax, c.MaxBody), "SPOOL_MAX", "MAX_BODY")
+	}
 	if c.BulkInFlight+postgres.GroupConns*c.CoalesceInFlight >= c.DBMaxOpenConns {
 		f.Add("BULK_IN_FLIGHT and four times COALESCE_IN_FLIGHT must leave one of DB_MAX_OPEN_CONNS to everything else",
 			"BULK_IN_FLIGHT", "COALESCE_IN_FLIGHT", "DB_MAX_OPEN_CONNS")

@@ -1,10 +1,11 @@
 package attempt
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"io"
-	"math"
-	"time"
+	"iter"
 )
 
 // Source yields the items of a batch one after the other.
@@ -18,59 +19,105 @@ type Source interface {
 }
 
 const (
-	// partTime bounds how long a part of a long batch is gathered, so that the
-	// database session is not taken for idle while a slow source is read.
-	partTime = time.Second
-	noLimit  = time.Duration(math.MaxInt64)
+	// keptBytes bounds what is in memory of a batch while it arrives.
+	keptBytes = 64 << 10
+	// partBytes bounds a part of a long batch.
+	partBytes = 256 << 10
 )
 
-// batch reads and checks the items of a source, a part at a time.
+// batch holds the items of a source: those of a short one in memory, those of a longer
+// one in a file of the spool.
 type batch struct {
-	list   List
-	source Source
-	items  Items // of the current part
-	passed bool  // the current part was returned by next
-	ended  bool  // the source has no further item
+	items Items // those that are not in the file
+	file  File  // nil for a short batch
+	n     int   // of the items in the file
+	size  int64 // of the file
 }
 
-// next returns the part that has been read, and on further calls the parts that
-// follow, and io.EOF after the last.
-func (b *batch) next() (*Items, error) {
-	if b.passed {
-		b.items.Reset()
-		if !b.ended {
-			if err := b.read(partTime); err != nil {
-				return nil, err
-			}
-		}
-	}
-	b.passed = true
-	if b.items.Len() == 0 {
-		return nil, io.EOF
-	}
-	return &b.items, nil
-}
-
-// read appends items until the source ends, the limits of a batch in memory are
-// exceeded, or the time is over.
-func (b *batch) read(limit time.Duration) error {
-	begin := time.Now()
-	for b.items.Len() <= MaxBatch && b.items.Size() <= MaxBatchBytes && (b.items.Len() == 0 || time.Since(begin) < limit) {
-		item, err := b.source.Next()
+// gather reads and checks all items of the source. The caller closes the batch, also
+// after an error.
+func (b *batch) gather(list List, source Source, spool Spool) error {
+	for {
+		item, err := source.Next()
 		if errors.Is(err, io.EOF) {
-			b.ended = true
-			return nil
+			if b.file == nil {
+				return nil
+			}
+			return b.spill(spool)
 		}
 		if err == nil {
-			err = checkItem(b.list, item)
+			err = checkItem(list, item)
 		}
 		if errors.Is(err, ErrInvalidItem) || errors.Is(err, ErrTooLong) {
-			return &PlaceError{Place: b.source.Place(), Err: err}
+			return &PlaceError{Place: source.Place(), Err: err}
 		}
 		if err != nil {
 			return err
 		}
 		b.items.Add(item)
+		if b.items.Size() >= keptBytes || b.items.Len() > MaxBatch {
+			if err := b.spill(spool); err != nil {
+				return err
+			}
+		}
 	}
+}
+
+// spill moves the items that are in memory to the file.
+func (b *batch) spill(spool Spool) error {
+	if b.file == nil {
+		file, err := spool.Create()
+		if err != nil {
+			return err
+		}
+		b.file = file
+	}
+	if _, err := b.file.Write(b.items.text); err != nil {
+		return fmt.Errorf("spool a batch: %w", err)
+	}
+	b.n += b.items.Len()
+	b.size += int64(b.items.Size())
+	b.items.Reset()
 	return nil
+}
+
+// fits reports whether the batch may be held in memory.
+func (b *batch) fits() bool { return b.file == nil || b.n <= MaxBatch && b.size <= MaxBatchBytes }
+
+// load returns all items of a batch that fits.
+func (b *batch) load() (*Items, error) {
+	if b.file == nil {
+		return &b.items, nil
+	}
+	text := make([]byte, b.size)
+	if _, err := b.file.ReadAt(text, 0); err != nil {
+		return nil, fmt.Errorf("read a spooled batch: %w", err)
+	}
+	return &Items{text: text, n: b.n}, nil
+}
+
+// parts yields the items of the file part by part, each valid until the next.
+func (b *batch) parts() iter.Seq2[*Items, error] {
+	return func(yield func(*Items, error) bool) {
+		text := make([]byte, min(partBytes, b.size))
+		for at := int64(0); at < b.size; {
+			part := text[:min(partBytes, b.size-at)]
+			if _, err := b.file.ReadAt(part, at); err != nil {
+				yield(nil, fmt.Errorf("read a spooled batch: %w", err))
+				return
+			}
+			part = part[:bytes.LastIndexByte(part, '\n')+1] // an item is shorter than a part
+			if !yield(&Items{text: part, n: bytes.Count(part, []byte{'\n'})}, nil) {
+				return
+			}
+			at += int64(len(part))
+		}
+	}
+}
+
+// close removes the file.
+func (b *batch) close() {
+	if b.file != nil {
+		_ = b.file.Close() // nothing of it is needed any more
+	}
 }

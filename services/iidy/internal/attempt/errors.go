@@ -28,8 +28,10 @@ var (
 	ErrNotFound = errors.New("the item is not in the list")
 	// ErrBusy reports that the limit of concurrent batches is reached. Nothing was applied.
 	ErrBusy = errors.New("the limit of concurrent batches is reached")
-	// ErrConflict reports a batch that cannot be run again after other transactions
-	// changed the same items. Nothing was applied.
+	// ErrSpoolFull reports that there is no room for a batch that is arriving. Nothing was applied.
+	ErrSpoolFull = errors.New("the spool is full")
+	// ErrConflict reports a batch that was not applied because other transactions went on
+	// changing the same items. Nothing was applied.
 	ErrConflict = errors.New("other changes of the same items were in the way")
 )
 

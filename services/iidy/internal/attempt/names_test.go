@@ -10,7 +10,7 @@ import (
 
 func TestItemsAreChecked(t *testing.T) {
 	t.Parallel()
-	s := attempt.NewService(new(recorder))
+	s := attempt.NewService(new(recorder), nil)
 	for item, want := range map[string]error{
 		"a": nil, " ": nil, "a\tb": nil, "\x01": nil, "é": nil, "🦀": nil, "..": nil, "\u2028": nil,
 		strings.Repeat("x", 1996): nil,
@@ -30,7 +30,7 @@ func TestItemsAreChecked(t *testing.T) {
 
 func TestListsAreChecked(t *testing.T) {
 	t.Parallel()
-	s := attempt.NewService(new(recorder))
+	s := attempt.NewService(new(recorder), nil)
 	for list, want := range map[string]error{
 		"a": nil, "a/b c": nil, strings.Repeat("x", 1999): nil, strings.Repeat("x", 2000): attempt.ErrTooLong,
 		"": attempt.ErrInvalidList, "\x00": attempt.ErrInvalidList, "a\nb": attempt.ErrInvalidList,

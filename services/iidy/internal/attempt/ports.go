@@ -2,6 +2,8 @@ package attempt
 
 import (
 	"context"
+	"io"
+	"iter"
 	"time"
 )
 
@@ -26,11 +28,13 @@ type Repository interface {
 	Apply(ctx context.Context, change Change, list List, item Item, claim Claim) (int64, error)
 	// ApplyBatch changes the items of a batch that fits into memory.
 	ApplyBatch(ctx context.Context, change Change, list List, items *Items, claim Claim) (int64, error)
-	// ApplyStaged changes the items of a batch of any length. next returns them part
-	// by part, each valid until the next call, and io.EOF after the last part;
-	// ApplyStaged returns any other error of it, having changed nothing. It returns
+	// ApplyStaged changes the items of a batch of any length. parts yields them part by
+	// part, each valid until the next, from the first on each time that it is ranged
+	// over; ApplyStaged returns an error of it, having changed nothing. It returns
 	// ErrBusy or ErrConflict when the batch could not be applied.
-	ApplyStaged(ctx context.Context, change Change, list List, next func() (*Items, error), claim Claim) (int64, error)
+	ApplyStaged(
+		ctx context.Context, change Change, list List, parts iter.Seq2[*Items, error], claim Claim,
+	) (int64, error)
 	// Abandon deletes the items with at least that many attempts.
 	Abandon(ctx context.Context, list List, attempts int64, claim Claim) (int64, error)
 }
@@ -44,4 +48,20 @@ type Claimer interface {
 	Extend(ctx context.Context, list List, claim Claim, lease time.Duration) (int64, error)
 	// Release frees the items that the claim still holds.
 	Release(ctx context.Context, list List, claim Claim) (int64, error)
+}
+
+// Spool keeps the items of long batches until all of them have arrived.
+type Spool interface {
+	// Create returns an empty file, or an error.
+	Create() (File, error)
+	// Free returns how many bytes all files together may still get.
+	Free() int64
+}
+
+// File keeps what was written to it until Close. Write returns ErrSpoolFull when there
+// is no room left.
+type File interface {
+	io.Writer
+	io.ReaderAt
+	io.Closer
 }

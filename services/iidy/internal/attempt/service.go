@@ -2,19 +2,29 @@ package attempt
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 	"unicode/utf8"
 )
 
-// Service checks arguments and passes them to a repository. It holds no state, so
-// any number of replicas may run.
+// Service checks arguments and passes them to a repository. It holds no state of the
+// lists, so any number of replicas may run.
 type Service struct {
-	repo Repository
+	repo  Repository
+	spool Spool
+	loads chan struct{} // holds an element for each spooled batch in memory
 }
 
-// NewService returns a service on repo.
-func NewService(repo Repository) *Service { return &Service{repo} }
+// maxLoads bounds the batches of a replica that are in memory whole although they have
+// more than keptBytes, some MiB each. Few of them get a connection at a time.
+const maxLoads = 16
+
+// NewService returns a service on repo, which keeps long batches in spool until they
+// have arrived.
+func NewService(repo Repository, spool Spool) *Service {
+	return &Service{repo: repo, spool: spool, loads: make(chan struct{}, maxLoads)}
+}
 
 // Get returns the attempts of an item, or ErrNotFound.
 func (s *Service) Get(ctx context.Context, list List, item Item) (int64, error) {
@@ -67,24 +77,44 @@ func (s *Service) Apply(ctx context.Context, change Change, list List, item Item
 	return s.repo.Apply(ctx, change, list, item, claim)
 }
 
+// Fits returns ErrSpoolFull when a batch of so many bytes has no room in the spool now.
+// The answer may be another once it has arrived.
+func (s *Service) Fits(bytes int64) error {
+	if bytes > s.spool.Free() {
+		return ErrSpoolFull
+	}
+	return nil
+}
+
 // ApplyBatch changes all items of a source, or none when it returns an error, and
-// returns how many were changed. It reads a short batch whole before the repository
-// gets it, and passes a longer one on part by part. An invalid item is reported as
-// a PlaceError.
+// returns how many were changed. It reads the source to its end before the repository
+// learns of it: a batch that is slow to arrive costs a place in the spool and nothing
+// of the database. An invalid item is reported as a PlaceError.
 func (s *Service) ApplyBatch(ctx context.Context, change Change, list List, source Source, claim Claim) (int64, error) {
 	if err := firstOf(list.check(), claim.checkOptional()); err != nil {
 		return 0, err
 	}
-	b := batch{list: list, source: source}
-	switch err := b.read(noLimit); {
-	case err != nil:
+	var b batch
+	defer b.close()
+	if err := b.gather(list, source, s.spool); err != nil {
 		return 0, err
-	case b.ended && b.items.Len() == 0:
-		return 0, nil
-	case b.ended:
-		return s.repo.ApplyBatch(ctx, change, list, &b.items, claim)
 	}
-	return s.repo.ApplyStaged(ctx, change, list, b.next, claim)
+	switch {
+	case !b.fits():
+		return s.repo.ApplyStaged(ctx, change, list, b.parts(), claim)
+	case b.file != nil:
+		select {
+		case s.loads <- struct{}{}:
+			defer func() { <-s.loads }()
+		case <-ctx.Done():
+			return 0, errors.Join(ErrBusy, ctx.Err())
+		}
+	}
+	items, err := b.load()
+	if err != nil || items.Len() == 0 {
+		return 0, err
+	}
+	return s.repo.ApplyBatch(ctx, change, list, items, claim)
 }
 
 // Abandon deletes the items with at least that many attempts, which must be

@@ -221,7 +221,7 @@ func TestPaths(t *testing.T) {
 func TestRoutes(t *testing.T) {
 	t.Parallel()
 	e := echo.New()
-	httpapi.Register(e, attempt.NewService(nil), httpapi.Options{}, nil)
+	httpapi.Register(e, attempt.NewService(nil, nil), httpapi.Options{}, nil)
 	for _, a := range e.Routes() {
 		for _, b := range e.Routes() {
 			as, bs := strings.Split(a.Path, "/"), strings.Split(b.Path, "/")

@@ -21,6 +21,9 @@ func (h handlers) applyBatch(change attempt.Change) handler {
 			return err
 		}
 		if length := c.Request().ContentLength; length < 0 || length > shortBody {
+			if err := h.service.Fits(length); err != nil {
+				return err // before the client has sent it all in vain
+			}
 			end, err := h.extendTime(c)
 			if err != nil {
 				return err
@@ -75,20 +78,21 @@ func (h handlers) page(c echo.Context, q *query) error {
 const shortBody = 64 << 10
 
 // extendTime gives a request the time of a long one, until the returned function is called. It returns
-// attempt.ErrBusy when maxUploads others have it.
+// attempt.ErrBusy when Options.MaxLong others have it. While its body arrives, such a request costs no more than a
+// short one, and disk.
 func (h handlers) extendTime(c echo.Context) (end func(), err error) {
 	select {
-	case h.uploads <- struct{}{}:
+	case h.long <- struct{}{}:
 	default:
 		return nil, attempt.ErrBusy
 	}
 	var cancel context.CancelFunc
-	cancel, err = httpserver.Extend(c, httpserver.Allowance{Timeout: h.options.BulkTimeout, Stall: h.options.BulkStall})
+	cancel, err = httpserver.Extend(c, httpserver.Allowance{Timeout: h.options.BulkTimeout, Patience: h.options.Patience})
 	if err != nil {
-		<-h.uploads
+		<-h.long
 		return nil, err
 	}
-	return func() { cancel(); <-h.uploads }, nil
+	return func() { cancel(); <-h.long }, nil
 }
 
 // hasBody reports whether the body has at least a byte. It reads the first one when no length is declared.

@@ -31,6 +31,10 @@ func ProblemOf(err error) *problem.Error {
 	}
 	return problem.Table{
 		{Err: attempt.ErrNotFound, Kind: itemNotFound, Detail: notFound},
+		{
+			Err: attempt.ErrSpoolFull, Kind: problem.Overloaded,
+			Detail: "This replica keeps as many bytes of arriving batches as it may. " + tryAgain,
+		},
 		{Err: attempt.ErrBusy, Kind: problem.Overloaded, Detail: "The limit of concurrent batches is reached. " + tryAgain},
 		{
 			Err: attempt.ErrConflict, Kind: problem.NotApplied,

@@ -13,16 +13,14 @@ import (
 // Options bounds requests with long bodies.
 type Options struct {
 	BulkTimeout time.Duration // how long such a request may take
-	BulkStall   time.Duration // how long its body may pause
+	Patience    time.Duration // how long its body may be waited for, see httpserver.Allowance
+	MaxLong     int           // how many of them there may be
 }
-
-// maxUploads bounds the requests of a replica that have the time of a long one: each may hold some MiB.
-const maxUploads = 64
 
 type handlers struct {
 	service *attempt.Service
 	options Options
-	uploads chan struct{} // holds an element for each request that has the time of a long one
+	long    chan struct{} // holds an element for each request that has the time of a long one
 	ops     *telemetry.Operations
 }
 
@@ -32,7 +30,7 @@ const batchPath = "/iidy/v1/batch/lists/"
 
 // Register registers the service's routes on e. Each operation has a span of ops, which is nil without tracing.
 func Register(e *echo.Echo, service *attempt.Service, o Options, ops *telemetry.Operations) {
-	h := handlers{service: service, options: o, uploads: make(chan struct{}, maxUploads), ops: ops}
+	h := handlers{service: service, options: o, long: make(chan struct{}, o.MaxLong), ops: ops}
 	e.Use(noSniff)
 
 	const list, item = "/iidy/v1/lists/:list", "/iidy/v1/lists/:list/:item"

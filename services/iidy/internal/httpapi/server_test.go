@@ -21,6 +21,7 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/httpapi"
 	"github.com/rowlock/rowlock/services/iidy/internal/metrics"
 	"github.com/rowlock/rowlock/services/iidy/internal/postgres"
+	"github.com/rowlock/rowlock/services/iidy/internal/spool"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
@@ -37,17 +38,28 @@ const (
 type server struct {
 	*testing.T
 	*apptest.API
+
+	spool *spool.Spool
 }
+
+const (
+	maxLong  = 3       // requests with the time of a long one
+	maxSpool = 1 << 20 // bytes
+)
 
 func newServer(t *testing.T, repo attempt.Repository, maxBody int64) *server {
 	t.Helper()
+	files, err := spool.New(t.TempDir(), maxSpool, prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
 	deps := httpserver.Deps{
 		Errors: []func(error) *problem.Error{httpapi.ProblemOf, coalesce.Problem}, WriteError: httpapi.WriteError,
 	}
-	options := httpapi.Options{BulkTimeout: time.Minute, BulkStall: time.Second}
+	options := httpapi.Options{BulkTimeout: time.Minute, Patience: time.Second, MaxLong: maxLong}
 	return &server{t, apptest.NewAPI(t, api.OpenAPI, maxBody, deps, func(e *echo.Echo) {
-		httpapi.Register(e, attempt.NewService(repo), options, nil)
-	})}
+		httpapi.Register(e, attempt.NewService(repo, files), options, nil)
+	}), files}
 }
 
 // onDatabase serves a database of its own.
@@ -65,7 +77,7 @@ func onDatabase(t *testing.T) *server {
 	store, err := postgres.New(db, postgres.Options{
 		Limits:       coalesce.Limits{LockTimeout: time.Minute, StatementTimeout: 2 * time.Minute, Registry: reg},
 		Metrics:      m,
-		MaxOpenConns: 8, BulkTimeout: time.Minute, BulkStall: time.Minute,
+		MaxOpenConns: 8, BulkTimeout: time.Minute,
 	})
 	if err != nil {
 		t.Fatal(err)

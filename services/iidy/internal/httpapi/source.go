@@ -64,9 +64,12 @@ func (s *lines) Next() ([]byte, error) {
 // Place implements attempt.Source.
 func (s *lines) Place() string { return fmt.Sprintf("line %d", s.number) }
 
-// brokenText returns the error of a text that could not be read: err if it is echo's, which is 413.
+// brokenText returns the error of a text that could not be read: err if it says what the answer is, such as 413.
 func brokenText(err error) error {
 	if _, ok := errors.AsType[*echo.HTTPError](err); ok {
+		return err
+	}
+	if _, ok := errors.AsType[*problem.Error](err); ok {
 		return err
 	}
 	return problem.InvalidField.New("The body did not arrive whole. Nothing was applied.", problem.Cause(err))

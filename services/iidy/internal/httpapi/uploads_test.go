@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -55,7 +56,7 @@ func TestChunkedBodies(t *testing.T) {
 func TestUploadsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := onDatabase(t)
-	const most = 64
+	const most = maxLong
 	answers := make(chan int, most)
 	var bodies []*io.PipeWriter
 	for range most {
@@ -74,4 +75,57 @@ func TestUploadsAreBounded(t *testing.T) {
 			t.Errorf("an upload was answered %d", status)
 		}
 	}
+}
+
+// A long body goes to the spool while it arrives. One for which there is no room is 503, before it is sent where its
+// length is declared, and applies nothing; whatever the answer, the bytes are given back.
+func TestSpoolIsBounded(t *testing.T) {
+	t.Parallel()
+	s := onDatabase(t)
+	lines := numbered(60_000) // 480 KiB
+	first, w := io.Pipe()
+	answer := make(chan int, 1)
+	go func() { answer <- s.chunked(http.MethodPost, batch, first).Code }()
+	_, _ = io.WriteString(w, lines)
+	_, _ = io.WriteString(w, lines) // returns when at least the first 470 KiB are in the spool
+	second := strings.Repeat(lines, 2)
+	refused := s.chunked(http.MethodPost, batch, strings.NewReader(second))
+	h := refused.Header()
+	if refused.Code != 503 || h.Get("X-Error-Code") != "OVERLOADED" || h.Get("Retry-After") == "" {
+		t.Errorf("a body that the spool cannot keep: %d %v %s", refused.Code, h, refused.Body)
+	}
+	unread := strings.NewReader(second)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, batch, unread)
+	rec := httptest.NewRecorder()
+	s.ServeHTTP(rec, r)
+	if rec.Code != 503 || unread.Len() != len(second) {
+		t.Errorf("a declared length: %d, and %d of %d bytes were read", rec.Code, len(second)-unread.Len(), len(second))
+	}
+	s.want("GET", batch+"?count=1", "", plain, 200, "")
+	_ = w.CloseWithError(io.ErrUnexpectedEOF) // the client leaves
+	if status := <-answer; status != 400 {
+		t.Errorf("the client that left: %d", status)
+	}
+	for _, c := range []struct {
+		body, want string
+		status     int
+	}{
+		{strings.Repeat(lines, 2), "ADDED 60000", 201},
+		{numbered(10_000), "ADDED 0", 201},
+		{lines + "\xff", "Line 60001: the item is not valid: it is not valid UTF-8.", 400},
+	} {
+		s.want("POST", batch, c.body, plain, c.status, c.want)
+		if free := s.spool.Free(); free != maxSpool {
+			t.Errorf("after %d %s %d bytes of the spool are free, want %d", c.status, c.want, free, maxSpool)
+		}
+	}
+}
+
+// numbered returns n lines of 8 bytes.
+func numbered(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "%07d\n", i)
+	}
+	return b.String()
 }

@@ -43,10 +43,10 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 			Buckets: []float64{1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000},
 		}, []string{"change"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "iidy_bulk_in_flight", Help: "Long batches in flight, each with a connection of its own.",
+			Name: "iidy_bulk_in_flight", Help: "Long batches that are being applied, each with a connection of its own.",
 		}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "iidy_bulk_refused_total", Help: "Long batches refused because BULK_IN_FLIGHT others were in flight.",
+			Name: "iidy_bulk_refused_total", Help: "Long batches refused because BULK_IN_FLIGHT others took all the time.",
 		}),
 	}
 	// A counter that is absent until its first event hides that event from rate().
@@ -86,7 +86,7 @@ func (m *Metrics) Batch(c attempt.Change, items int) {
 	m.batches.WithLabelValues(label(c)).Observe(float64(items))
 }
 
-// LongBatch records a long batch in flight until ended is called.
+// LongBatch records a long batch that is being applied until ended is called.
 func (m *Metrics) LongBatch() (ended func()) {
 	m.inFlight.Inc()
 	return m.inFlight.Dec

@@ -2,9 +2,8 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -122,20 +121,15 @@ func executeUntilNoneMoved(ctx context.Context, tx *sqlx.Tx, query string, args 
 // table, and one statement applies them all: the rows are locked in one order although
 // the replica never holds all items at once, and it is all or nothing.
 //
-// The connection is held while the client uploads. Hence the bound of BulkInFlight and
-// BulkTimeout, and the server ends a transaction whose client pauses.
+// The batch has arrived: it waits its turn among those of BulkInFlight for as long as
+// its time lasts, and after a deadlock it is staged again.
 func (s *Store) ApplyStaged(
 	ctx context.Context, change attempt.Change, list attempt.List,
-	next func() (*attempt.Items, error), claim attempt.Claim,
+	parts iter.Seq2[*attempt.Items, error], claim attempt.Claim,
 ) (int64, error) {
 	sent, n := 0, int64(0)
-	ran := false
-	err := s.queue.inLongTx(ctx, 0, func(ctx context.Context, tx *sqlx.Tx) (err error) {
-		if ran {
-			return attempt.ErrConflict // the source has been read
-		}
-		ran = true
-		if sent, err = stage(ctx, tx, next); err != nil {
+	err := s.queue.inLongTx(ctx, s.queue.options.BulkTimeout, func(ctx context.Context, tx *sqlx.Tx) (err error) {
+		if sent, err = stage(ctx, tx, parts); err != nil {
 			return err
 		}
 		query := batchSQL(change, stagedItems)
@@ -159,15 +153,11 @@ func (s *Store) ApplyStaged(
 }
 
 // stage fills the temporary table and returns the number of items.
-func stage(ctx context.Context, tx *sqlx.Tx, next func() (*attempt.Items, error)) (int, error) {
+func stage(ctx context.Context, tx *sqlx.Tx, parts iter.Seq2[*attempt.Items, error]) (total int, err error) {
 	if _, err := execute(ctx, tx, createStagedSQL); err != nil {
 		return 0, err
 	}
-	for total := 0; ; {
-		items, err := next()
-		if errors.Is(err, io.EOF) {
-			return total, nil
-		}
+	for items, err := range parts {
 		if err != nil {
 			return 0, err
 		}
@@ -176,6 +166,7 @@ func stage(ctx context.Context, tx *sqlx.Tx, next func() (*attempt.Items, error)
 		}
 		total += items.Len()
 	}
+	return total, nil
 }
 
 // noteLost counts a change whose claim no longer holds all the items that it names. A

@@ -2,7 +2,7 @@ package postgres_test
 
 import (
 	"fmt"
-	"io"
+	"iter"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -293,14 +293,13 @@ func TestLeaseEndsWhileItsChangeWaits(t *testing.T) {
 	}
 }
 
-// parts returns the argument next of ApplyStaged.
-func parts(all ...*attempt.Items) func() (*attempt.Items, error) {
-	return func() (*attempt.Items, error) {
-		if len(all) == 0 {
-			return nil, io.EOF
+// parts returns the argument of ApplyStaged.
+func parts(all ...*attempt.Items) iter.Seq2[*attempt.Items, error] {
+	return func(yield func(*attempt.Items, error) bool) {
+		for _, items := range all {
+			if !yield(items, nil) {
+				return
+			}
 		}
-		first := all[0]
-		all = all[1:]
-		return first, nil
 	}
 }

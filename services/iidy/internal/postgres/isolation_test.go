@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"testing"
@@ -153,8 +152,7 @@ func TestWaitingBatchesLeaveThePool(t *testing.T) {
 	}
 }
 
-// A long batch that was the victim of a deadlock is not run again, because its items have been read; nothing is
-// changed.
+// A long batch that was the victim of a deadlock is staged and run again: it counts once.
 func TestDeadlockOfALongBatch(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -162,19 +160,18 @@ func TestDeadlockOfALongBatch(t *testing.T) {
 	const lock = `SELECT FROM iidy.lists WHERE item = $1 FOR UPDATE`
 	other := apptest.Hold(t, r.db, lock, "b")
 	other.Execute(`SET LOCAL deadlock_timeout = '1min'`) // so that the batch is the victim
-	answer := make(chan error, 1)
-	go func() {
-		_, err := r.ApplyStaged(t.Context(), attempt.Increment, list, parts(attempt.ItemsOf("a", "b")), "")
-		answer <- err
-	}()
+	changed := async(func() (int64, error) {
+		return r.ApplyStaged(t.Context(), attempt.Increment, list, parts(attempt.ItemsOf("a"), attempt.ItemsOf("b")), "")
+	})
 	r.waitForBlocked(1)
-	other.Execute(lock, "a")
+	other.Execute(lock, "a") // returns when the batch has been rolled back
 	other.Rollback()
-	if err := <-answer; !errors.Is(err, attempt.ErrConflict) {
-		t.Errorf("got %v, want ErrConflict", err)
+	want(t, "increment", changed, "2 <nil>")
+	if sum := one[int](t, r.db, `SELECT sum(attempts) FROM iidy.lists`); sum != 2 {
+		t.Errorf("%d attempts, want 2", sum)
 	}
-	if sum := one[int](t, r.db, `SELECT sum(attempts) FROM iidy.lists`); sum != 0 {
-		t.Errorf("%d attempts, want none", sum)
+	if again := apptest.Gathered(t, r.reg, `rowlock_retries_total{pool="main",sqlstate="40P01"}`); again != 1 {
+		t.Errorf("%g transactions were run again, want 1", again)
 	}
 }
 
@@ -197,37 +194,39 @@ func TestReadThatItsCallerLeaves(t *testing.T) {
 	other.Rollback()
 }
 
-// One long batch more than BulkInFlight is refused at once. The batches run inside of each other.
+// One long batch more than BulkInFlight waits, for no longer than its time. The batches run inside of each other.
 func TestTooManyLongBatches(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ended, cancel := context.WithCancel(t.Context())
-	cancel() // so that Abandon does not wait
-	var running int
-	var stage func() (int64, error)
-	stage = func() (int64, error) {
-		inside := false
-		return r.ApplyStaged(t.Context(), attempt.Add, list, func() (*attempt.Items, error) {
-			if inside {
-				return nil, io.EOF
-			}
-			inside = true
+	cancel() // so that what is refused does not wait
+	running, waits := 0, make(chan (<-chan string), 1)
+	var stage func(context.Context) (int64, error)
+	stage = func(ctx context.Context) (int64, error) {
+		return r.ApplyStaged(ctx, attempt.Add, list, func(yield func(*attempt.Items, error) bool) {
 			running++
 			item := attempt.ItemsOf(attempt.Item(strconv.Itoa(running)))
-			n, err := stage()
-			if running == 3 && !errors.Is(err, attempt.ErrBusy) || running < 3 && (n != 1 || err != nil) {
-				t.Errorf("a batch inside of %d: %d %v", running, n, err)
+			if running < 3 {
+				if n, err := stage(t.Context()); n != 1 || err != nil {
+					t.Errorf("a batch inside of %d: %d %v", running, n, err)
+				}
+			} else {
+				_, staged := r.ApplyStaged(ended, attempt.Add, list, parts(item), "")
+				_, abandoned := r.Abandon(ended, list, 1, "")
+				if !errors.Is(staged, attempt.ErrBusy) || !errors.Is(abandoned, attempt.ErrBusy) {
+					t.Errorf("beside three: %v and %v", staged, abandoned)
+				}
+				waits <- async(func() (int64, error) {
+					return r.ApplyStaged(t.Context(), attempt.Add, list, parts(attempt.ItemsOf("waits")), "")
+				})
 			}
-			if _, err := r.Abandon(ended, list, 1, ""); running == 3 && !errors.Is(err, attempt.ErrBusy) {
-				t.Errorf("abandon beside three: %v", err)
-			}
-			running--
-			return item, nil
+			yield(item, nil)
 		}, "")
 	}
-	if n, err := stage(); n != 1 || err != nil {
+	if n, err := stage(t.Context()); n != 1 || err != nil {
 		t.Errorf("the first batch: %d %v", n, err)
 	}
+	want(t, "a batch that waited", <-waits, "1 <nil>")
 	if refused := apptest.Gathered(t, r.reg, "iidy_bulk_refused_total"); refused != 2 {
 		t.Errorf("the metric counts %g refused batches, want 2", refused)
 	}

@@ -15,7 +15,7 @@ import (
 
 // queue runs the statements that are not grouped, a bounded number at a time, so that
 // they leave connections of the pool to the coalescers. Its methods return attempt.ErrBusy
-// when no connection was free within LockTimeout.
+// when no connection was free in time.
 type queue struct {
 	db      *sqldb.DB
 	options Options
@@ -32,9 +32,13 @@ func newQueue(db *sqldb.DB, o Options) *queue {
 	}
 }
 
-// wait calls f when a connection is free.
+// wait calls f when a connection is free, within LockTimeout.
 func (q *queue) wait(ctx context.Context, f func() error) error {
-	err := q.slots.Do(ctx, q.callers.Add(1), q.options.LockTimeout, f)
+	return q.waitFor(ctx, q.options.LockTimeout, f)
+}
+
+func (q *queue) waitFor(ctx context.Context, limit time.Duration, f func() error) error {
+	err := q.slots.Do(ctx, q.callers.Add(1), limit, f)
 	if errors.Is(err, bulkhead.ErrBusy) {
 		return errors.Join(attempt.ErrBusy, err)
 	}
@@ -57,7 +61,7 @@ func (q *queue) inTx(ctx context.Context, fn func(context.Context, *sqlx.Tx) err
 }
 
 // inLongTx runs a transaction that may take BulkTimeout, unless BulkInFlight others are
-// running and none ends within wait.
+// running and none ends within wait, or no connection is free within it.
 func (q *queue) inLongTx(ctx context.Context, wait time.Duration, fn func(context.Context, *sqlx.Tx) error) error {
 	if !q.takeSlot(ctx, wait) {
 		q.options.Metrics.LongBatchRefused()
@@ -65,11 +69,10 @@ func (q *queue) inLongTx(ctx context.Context, wait time.Duration, fn func(contex
 	}
 	ended := q.options.Metrics.LongBatch()
 	defer func() { ended(); <-q.long }()
-	return q.wait(ctx, func() error {
+	return q.waitFor(ctx, wait, func() error {
 		return q.db.InTx(ctx, fn, sqldb.ResolveOutcome(),
 			// Another long batch over the same items holds its locks until it ends.
-			sqldb.WithLockTimeout(q.options.BulkTimeout), sqldb.WithStatementTimeout(q.options.BulkTimeout),
-			sqldb.WithIdleTimeout(2*q.options.BulkStall+sqldb.Grace))
+			sqldb.WithLockTimeout(q.options.BulkTimeout), sqldb.WithStatementTimeout(q.options.BulkTimeout))
 	})
 }
 

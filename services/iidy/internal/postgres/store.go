@@ -37,8 +37,7 @@ type Options struct {
 
 	Metrics      *metrics.Metrics
 	MaxOpenConns int           // of the pool
-	BulkTimeout  time.Duration // the deadline of a long batch, its upload included
-	BulkStall    time.Duration // how long the upload of a long batch may pause
+	BulkTimeout  time.Duration // the deadline of a long batch
 	BulkInFlight int           // concurrent long batches
 }
 

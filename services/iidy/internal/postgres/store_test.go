@@ -63,7 +63,7 @@ func rigOn(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Durat
 		t.Fatal(err)
 	}
 	s, err := postgres.New(db, postgres.Options{
-		Limits: limits, Metrics: m, MaxOpenConns: 8, BulkTimeout: time.Minute, BulkStall: 2 * time.Second, BulkInFlight: 3,
+		Limits: limits, Metrics: m, MaxOpenConns: 8, BulkTimeout: time.Minute, BulkInFlight: 3,
 	})
 	if err != nil {
 		t.Fatal(err)

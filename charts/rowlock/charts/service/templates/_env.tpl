@@ -80,6 +80,9 @@ ADMIN_ADDR: ":9090"
 {{- if .Values.internalService.enabled }}
 INTERNAL_HTTP_ADDR: ":8081"
 {{- end }}
+{{- if .Values.spool.enabled }}
+SPOOL_MAX: {{ printf "%dMiB" (int .Values.spool.maxMiB) }}
+{{- end }}
 SHUTDOWN_DELAY: {{ printf "%ds" (int .Values.shutdown.delaySeconds) }}
 SHUTDOWN_TIMEOUT: {{ printf "%ds" (int .Values.shutdown.timeoutSeconds) }}
 {{- end -}}

@@ -57,8 +57,13 @@ containers:
     args: [{{ .name }}]
     {{- include "service.container" . | nindent 4 }}
 {{- $ca := include "service.caSecret" .root }}
-{{- if or $ca $values.extraVolumes }}
+{{- if or $ca $values.spool.enabled $values.extraVolumes }}
 volumes:
+  {{- if $values.spool.enabled }}
+  - name: spool
+    emptyDir:
+      sizeLimit: {{ add $values.spool.maxMiB 64 }}Mi
+  {{- end }}
   {{- with $ca }}
   - name: database-ca
     secret:
@@ -80,8 +85,11 @@ securityContext:
 
 {{- define "service.volumeMounts" -}}
 {{- $ca := include "service.caSecret" . }}
-{{- if or $ca .Values.extraVolumeMounts }}
+{{- if or $ca .Values.spool.enabled .Values.extraVolumeMounts }}
 volumeMounts:
+  {{- if .Values.spool.enabled }}
+  - {name: spool, mountPath: /tmp}
+  {{- end }}
   {{- if $ca }}
   - {name: database-ca, mountPath: /etc/database-ca, readOnly: true}
   {{- end }}

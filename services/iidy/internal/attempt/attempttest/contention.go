@@ -3,7 +3,6 @@ package attempttest
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -107,13 +106,8 @@ func overlappingBatches(f fixture) {
 				n, err = f.repo.ApplyBatch(ctx, attempt.Delete, list, shuffled(moving, each), "")
 				deleted.Add(n)
 			case 2:
-				passed := false
-				n, err = f.repo.ApplyStaged(ctx, attempt.Increment, list, func() (*attempt.Items, error) {
-					if passed {
-						return nil, io.EOF
-					}
-					passed = true
-					return shuffled(stable, each), nil
+				n, err = f.repo.ApplyStaged(ctx, attempt.Increment, list, func(yield func(*attempt.Items, error) bool) {
+					yield(shuffled(stable, each), nil)
 				}, "")
 				if errors.Is(err, attempt.ErrBusy) {
 					continue
@@ -145,7 +139,7 @@ func oppositeOrder(f fixture) {
 	for _, change := range attempt.Changes() {
 		var total atomic.Int64
 		waittest.Together(f, 2, func(i int) error {
-			next := parts([][]attempt.Item{forth, back}[i], 700, io.EOF)
+			next := parts([][]attempt.Item{forth, back}[i], 700, nil)
 			n, err := f.repo.ApplyStaged(f.Context(), change, list, next, "")
 			total.Add(n)
 			return err

@@ -3,7 +3,6 @@ package attempttest
 import (
 	"context"
 	"errors"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -274,7 +273,7 @@ func endedContext(f fixture) {
 	cancel()
 	_, one := f.repo.Apply(ctx, attempt.Increment, list, "a", "")
 	_, many := f.repo.ApplyBatch(ctx, attempt.Increment, list, attempt.ItemsOf("a"), "")
-	_, stage := f.repo.ApplyStaged(ctx, attempt.Increment, list, parts([]attempt.Item{"a"}, 1, io.EOF), "")
+	_, stage := f.repo.ApplyStaged(ctx, attempt.Increment, list, parts([]attempt.Item{"a"}, 1, nil), "")
 	_, claim := f.repo.Claim(ctx, list, 1, time.Minute)
 	_, abandon := f.repo.Abandon(ctx, list, 1, "")
 	for name, err := range map[string]error{

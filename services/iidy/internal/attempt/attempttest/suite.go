@@ -2,7 +2,7 @@ package attempttest
 
 import (
 	"errors"
-	"io"
+	"iter"
 	"slices"
 	"testing"
 	"time"
@@ -84,7 +84,7 @@ func (f fixture) one(change attempt.Change, item attempt.Item, claim attempt.Cla
 
 func (f fixture) staged(change attempt.Change, claim attempt.Claim, want int64, items ...attempt.Item) {
 	f.Helper()
-	n, err := f.repo.ApplyStaged(f.Context(), change, list, parts(items, 2, io.EOF), claim)
+	n, err := f.repo.ApplyStaged(f.Context(), change, list, parts(items, 2, nil), claim)
 	f.want("staged "+change.String(), n, err, want)
 }
 
@@ -137,15 +137,16 @@ func itemsOf(entries []attempt.Entry) []attempt.Item {
 	return items
 }
 
-// parts returns the argument next of ApplyStaged: items, so many at a time, and then err.
-func parts(items []attempt.Item, size int, err error) func() (*attempt.Items, error) {
-	chunks := slices.Collect(slices.Chunk(items, size))
-	return func() (*attempt.Items, error) {
-		if len(chunks) == 0 {
-			return nil, err
+// parts returns the argument of ApplyStaged: items, so many at a time, and then err unless it is nil.
+func parts(items []attempt.Item, size int, err error) iter.Seq2[*attempt.Items, error] {
+	return func(yield func(*attempt.Items, error) bool) {
+		for chunk := range slices.Chunk(items, size) {
+			if !yield(attempt.ItemsOf(chunk...), nil) {
+				return
+			}
 		}
-		first := chunks[0]
-		chunks = chunks[1:]
-		return attempt.ItemsOf(first...), nil
+		if err != nil {
+			yield(nil, err)
+		}
 	}
 }
