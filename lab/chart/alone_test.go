@@ -74,7 +74,7 @@ func TestNotes(t *testing.T) {
 			"not verified by " + all + " (sslmode=require)",
 		},
 		fmt.Sprintf("global: {database: {maxConnections: %d, pooler: transaction}}", needed) +
-			"\npayments: {secretEnv: {FINGERPRINT_SECRET: {existingSecret: ''}}}": {
+			"\npayments: {config: {ALLOW_BARE_FINGERPRINTS: true}, secretEnv: {FINGERPRINT_SECRET: {existingSecret: ''}}}": {
 			"WARNING: that is more than 95 %", "WARNING: iidy migrates through the pooler",
 			"WARNING: behind a pooler payments' ledger needs a pool of its own",
 			"WARNING: payments runs without FINGERPRINT_SECRET",

@@ -309,9 +309,10 @@ func TestKnobs(t *testing.T) {
 func TestEveryKnobIsTurned(t *testing.T) {
 	t.Parallel()
 	knobs := map[string][]string{
-		// These are set in budget_test.go, shipped_test.go and alone_test.go, which look at more than a field.
+		// These are set in other files, whose tests look at more than a field.
 		alone: {
 			"database.secondPool.enabled", "database.secondPool.smallerBy", "database.maxConnections", "global", "enabled",
+			"requiredSecrets",
 		},
 		umbrella: {
 			"global.database.maxConnections", "dashboards.enabled", "dashboards.labels", "dashboards.annotations",

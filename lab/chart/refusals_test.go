@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -43,6 +44,7 @@ func TestTheSchemaRefuses(t *testing.T) {
 			{`counts.config.log_level="debug"`, `'log_level' does not match`},
 			{`counts.secretEnv.X.existingSecret="a"`, `at '/secretEnv/X': missing property 'key'`},
 			{`counts.secretEnv.Y.key="b"`, `at '/secretEnv/Y': missing property 'existingSecret'`},
+			{`payments.requiredSecrets.FINGERPRINT_SECRET=true`, `at '/requiredSecrets/FINGERPRINT_SECRET': got boolean`},
 			{`counts.extraEnv=[{"value": "a"}]`, `at '/extraEnv/0': missing property 'name'`},
 			{`counts.autoscaling.behavior.scaleUpp={}`, `additional properties 'scaleUpp' not allowed`},
 			{`counts.workloads.serve.args=[]`, `additional properties 'args' not allowed`},
@@ -178,6 +180,48 @@ func TestLongReleaseNames(t *testing.T) {
 		}
 		if slices.Sort(deployments); !slices.Equal(deployments, workloads()) {
 			t.Errorf("%d characters: the Deployments end in %v", n, deployments)
+		}
+	}
+}
+
+// payments does not render without a secret, together or alone, upgrades of releases without one included, unless bare
+// fingerprints are allowed; the sentence names both ways. The environment of the replicas has what was chosen.
+func TestPaymentsNeedASecret(t *testing.T) {
+	t.Parallel()
+	const empty, flag = `secretEnv: {FINGERPRINT_SECRET: {existingSecret: ""}}`, "ALLOW_BARE_FINGERPRINTS"
+	ofPayments, err := run(t, helm4, "", "show", "values", umbrella, "--jsonpath", "{.payments}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "values.yaml")
+	for _, more := range []string{"", "config: {" + flag + ": false}", "extraEnv: [{name: " + flag + ", value: 'no'}]"} {
+		values := "{" + empty + ", " + more + "}"
+		write(t, file, values)
+		for _, helm := range []string{helm3, helm4} {
+			_, together := template(t, helm, umbrella, "payments: "+values)
+			_, apart := template(t, helm, alone, ofPayments, "--values="+file)
+			for name, err := range map[string]error{"payments": together, "service": apart} {
+				for _, want := range []string{
+					name + `.secretEnv.FINGERPRINT_SECRET.existingSecret is empty: name a secret whose key "current" holds 32 bytes`,
+					"set " + name + ".config.ALLOW_BARE_FINGERPRINTS to true",
+				} {
+					if err == nil || !strings.Contains(err.Error(), want) {
+						t.Errorf("%s: %s: %v, want %s", helm, values, err, want)
+					}
+				}
+			}
+		}
+	}
+	for values, want := range map[string][2]string{
+		"": {"rowlock-payments-fingerprint/current", ""},
+		"secretEnv: {FINGERPRINT_SECRET: {existingSecret: mine, key: k}}":        {"mine/k", ""},
+		empty + ", config: {ALLOW_BARE_FINGERPRINTS: true}":                      {"", "true"},
+		empty + ", extraEnv: [{name: ALLOW_BARE_FINGERPRINTS, value: 'true'}]":   {"", "true"},
+		empty + ", extraEnv: [{name: FINGERPRINT_SECRET, value: of my own way}]": {"of my own way", ""},
+	} {
+		env := environment(t, render(t, umbrella, "payments: {"+values+"}"), "rowlock-payments")
+		if got := [2]string{env["FINGERPRINT_SECRET"], env[flag]}; got != want {
+			t.Errorf("%s gives %q, want %q", values, got, want)
 		}
 	}
 }

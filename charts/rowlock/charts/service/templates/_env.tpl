@@ -123,9 +123,15 @@ longer than the one to end in: then no replica starts. The service itself judges
 {{- if or (hasKey $config .name) (dig .name "existingSecret" "" $secrets) (hasKey $extra .name) -}}
 {{- fail (printf "%s.extraEnv: %s is set twice, here or in config and secretEnv" $.Chart.Name .name) -}}
 {{- end -}}
-{{- $_ := set $extra .name "" -}}
+{{- $_ := set $extra .name (.value | default "") -}}
 {{- if eq .name "REQUEST_TIMEOUT" -}}
 {{- $request = .value | default "unknown" -}}
+{{- end -}}
+{{- end -}}
+{{- range $name, $flag := .Values.requiredSecrets -}}
+{{- $allowed := or (eq (toString (get $config $flag)) "true") (eq (toString (get $extra $flag)) "true") -}}
+{{- if not (or $allowed (dig $name "existingSecret" "" $secrets) (hasKey $extra $name)) -}}
+{{- fail (printf "%s.secretEnv.%s.existingSecret is empty: name a secret whose key %q holds 32 bytes or more (openssl rand -hex 32), or, for tests alone, set %s.config.%s to true" $.Chart.Name $name (dig $name "key" "current" $secrets) $.Chart.Name $flag) -}}
 {{- end -}}
 {{- end -}}
 {{- $request = include "service.seconds" (toString $request) -}}
