@@ -25,7 +25,8 @@ type Allowance struct {
 	Patience time.Duration
 }
 
-// MinRate is the least rate of the body of an extended request, in bytes a second.
+// MinRate is the least rate of the body of an extended request, and of one above 64 KiB before it has a slot, in bytes
+// a second.
 const MinRate = 1 << 10
 
 // Extend gives the request of c more time than Config.RequestTimeout, for one that carries a large body or starts
@@ -49,7 +50,7 @@ func Extend(c echo.Context, by Allowance) (cancel context.CancelFunc, err error)
 	case err != nil:
 		cancel()
 		return nil, fmt.Errorf("httpserver: extend the time for the answer: %w", err)
-	case in.Body != nil && in.Body != http.NoBody:
+	case in.Body != nil && in.Body != http.NoBody && (r.arrival == nil || !r.arrival.whole):
 		extended.Body = &slowBody{
 			ReadCloser: in.Body, conn: conn, deadline: deadline, most: by.Patience, patience: by.Patience,
 		}

@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -15,6 +16,9 @@ import (
 
 	"github.com/rowlock/rowlock/platform/problem"
 )
+
+// firstPart returns what the server reads of a body before the handler is called.
+func firstPart() string { return strings.Repeat("x", readAhead+1) }
 
 // reading is a handler that extends its request and answers how much it read.
 func reading(by Allowance) echo.HandlerFunc {
@@ -69,13 +73,14 @@ func dribble(t *testing.T, n int, pause time.Duration) io.Reader {
 // deadlines, as long as it does not pause.
 func TestExtendOutlivesTheRequestTimeout(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, Config{RequestTimeout: 50 * time.Millisecond})
+	f := newFixture(t, Config{RequestTimeout: 50 * time.Millisecond, MaxBody: 1 << 20})
 	// The connection's own deadlines are some seconds beyond; here they are not.
 	f.http.ReadTimeout, f.http.WriteTimeout = 100*time.Millisecond, 200*time.Millisecond
 	f.handle(http.MethodPost, "/extended/:name", reading(Allowance{Timeout: 20 * time.Second, Patience: 10 * time.Second}))
 	addr := f.start(t)
-	body := dribble(t, 20, 20*time.Millisecond)
-	if a := send(t, newClient(t), "POST", "http://"+addr+"/extended/a", body); a.status != 200 || a.body != `"a20"`+"\n" {
+	body := io.MultiReader(strings.NewReader(firstPart()), dribble(t, 20, 20*time.Millisecond))
+	want := fmt.Sprintf("%q\n", "a"+strconv.Itoa(len(firstPart())+20))
+	if a := send(t, newClient(t), "POST", "http://"+addr+"/extended/a", body); a.status != 200 || a.body != want {
 		t.Errorf("%+v", a)
 	}
 }
@@ -83,13 +88,14 @@ func TestExtendOutlivesTheRequestTimeout(t *testing.T) {
 // A body that pauses for longer than Patience ends its request, well before Timeout.
 func TestExtendEndsAStalledBody(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, Config{})
+	f := newFixture(t, Config{MaxBody: 1 << 20})
 	f.handle(http.MethodPost, "/:name", reading(Allowance{Timeout: 20 * time.Second, Patience: 100 * time.Millisecond}))
 	addr := f.start(t)
 	begin := time.Now()
-	body := io.MultiReader(strings.NewReader("xy"), dribble(t, 1, 25*time.Second))
+	body := io.MultiReader(strings.NewReader(firstPart()), dribble(t, 1, 25*time.Second))
+	want := fmt.Sprintf("%q\n", strconv.Itoa(len(firstPart())))
 	a := send(t, newClient(t), "POST", "http://"+addr+"/a", body)
-	if took := time.Since(begin); a.status != http.StatusRequestTimeout || a.body != `"2"`+"\n" || took > 10*time.Second {
+	if took := time.Since(begin); a.status != http.StatusRequestTimeout || a.body != want || took > 10*time.Second {
 		t.Errorf("%+v after %s", a, took)
 	}
 }
@@ -121,7 +127,7 @@ func TestExtendedContextEnds(t *testing.T) {
 // Once the body has been read, a pause of the client's is nothing: it waits for the answer.
 func TestExtendedRequestIsNotEndedByItsOwnReadDeadline(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, Config{})
+	f := newFixture(t, Config{MaxBody: 1 << 20})
 	f.handle(http.MethodPost, "/:name", func(c echo.Context) error {
 		cancel, err := Extend(c, Allowance{Timeout: 20 * time.Second, Patience: 20 * time.Millisecond})
 		if err != nil {
@@ -140,8 +146,11 @@ func TestExtendedRequestIsNotEndedByItsOwnReadDeadline(t *testing.T) {
 			return c.JSON(http.StatusOK, "done")
 		}
 	})
-	a := send(t, newClient(t), "POST", "http://"+f.start(t)+"/a", strings.NewReader("x"))
-	if a.status != 200 || a.body != `"done"`+"\n" {
-		t.Errorf("%+v", a)
+	addr, client := f.start(t), newClient(t)
+	for _, body := range []string{"x", firstPart() + "x"} {
+		a := send(t, client, "POST", "http://"+addr+"/a", strings.NewReader(body))
+		if a.status != 200 || a.body != `"done"`+"\n" {
+			t.Errorf("%d bytes: %+v", len(body), a)
+		}
 	}
 }

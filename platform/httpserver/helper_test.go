@@ -221,7 +221,13 @@ func exchangeRaw(t *testing.T, addr, request string) rawAnswer {
 	if _, err := io.WriteString(c, request); err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	return readRaw(t, c)
+}
+
+// readRaw reads one answer, and perhaps more.
+func readRaw(t *testing.T, from io.Reader) rawAnswer {
+	t.Helper()
+	resp, err := http.ReadResponse(bufio.NewReader(from), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

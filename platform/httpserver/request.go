@@ -27,6 +27,7 @@ type request struct {
 	outer   context.Context  //nolint:containedctx // the request's, without the deadline, for Extend
 	body    io.ReadCloser    // the connection's
 	answer  answerWriter     // between echo's writer and the connection's
+	arrival *arrival         // what was read of the body before the slot; nil: nothing
 
 	problem *problem.Error // the answer, when it is an error
 	err     error          // what the handler returned, for the log

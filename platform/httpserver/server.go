@@ -30,7 +30,7 @@ type Config struct {
 	// MaxBody is the largest request body in bytes; 0 stands for 64 KiB.
 	MaxBody int64
 	// MaxInFlight is how many requests are worked on at once; 0 stands for 1024. Up to 16 times as many wait for a moment
-	// until one of these ends.
+	// until one of these ends, and the bodies of up to 8 times as many are awaited before that.
 	MaxInFlight int
 	// RequestTimeout is the deadline of a request's context; 0 stands for 10 s.
 	RequestTimeout time.Duration
@@ -105,6 +105,9 @@ type Server struct {
 	tracer   trace.Tracer // nil: tracing is off
 	sparse   sync.Map     // code -> *telemetry.Sparse: the lines of the access log
 	slots    slots
+	arrivals arrivals
+	sending  chan struct{}   // one for each request with a slot whose client may still be sending
+	streams  map[string]bool // routes
 	draining atomic.Bool
 	partTime time.Duration // that of slowreader.go; shorter in tests
 }
@@ -124,6 +127,8 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, deps: deps, echo: echo.New(), routes: make(map[routeKey]string), partTime: partTime}
 	s.slots = newSlots(cfg.MaxInFlight)
+	s.arrivals.mostAwaited, s.arrivals.mostBytes = arrivingPerSlot*cfg.MaxInFlight, arrivedBytes
+	s.sending = make(chan struct{}, (cfg.MaxInFlight+sendingShare-1)/sendingShare)
 	if s.metrics, err = newMetrics(cfg.Name, deps.Registry, s.slots); err != nil {
 		return nil, err
 	}
@@ -178,6 +183,15 @@ func (s *Server) AllowHTTP2() {
 	protocols.SetUnencryptedHTTP2(true)
 	s.http.Protocols = &protocols
 	s.http.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: pingAfter, PingTimeout: pongWithin}
+}
+
+// Stream leaves the bodies of these paths to their handlers, which may answer before a body has ended. The bodies of
+// other routes arrive before their requests are in flight. Call it before Serve.
+func (s *Server) Stream(paths ...string) {
+	s.streams = make(map[string]bool, len(paths))
+	for _, path := range paths {
+		s.streams[path] = true
+	}
 }
 
 // Shutdown adds "Connection: close" to answers, goes on serving for Config.ShutdownDelay, stops accepting, and waits

@@ -65,7 +65,11 @@ func (s *Server) limitInFlight(next echo.HandlerFunc) echo.HandlerFunc {
 		if r.route == "" {
 			return next(c)
 		}
-		if err := s.slots.take(c.Request().Context()); err != nil {
+		err := s.slots.take(c.Request().Context())
+		if r.arrival != nil {
+			r.arrival.release()
+		}
+		if err != nil {
 			return problem.Overloaded.New(
 				"This replica is working on as many requests as it may. Nothing was applied; try again.",
 				problem.Cause(err))

@@ -58,14 +58,16 @@ func TestUploadsAreBounded(t *testing.T) {
 	s := onDatabase(t)
 	const most = maxLong
 	answers := make(chan int, most)
+	long := strings.Repeat("\n", 64<<10+1) // more than is read before the handler is called
 	var bodies []*io.PipeWriter
 	for range most {
 		body, w := io.Pipe()
 		bodies = append(bodies, w)
 		go func() { answers <- s.chunked(http.MethodPost, batch, body).Code }()
+		_, _ = io.WriteString(w, long)
 		_, _ = w.Write(nil) // returns when the handler reads
 	}
-	if w := s.chunked("POST", batch, strings.NewReader("a")); w.Code != 503 || w.Header().Get("Retry-After") == "" {
+	if w := s.chunked("POST", batch, strings.NewReader(long+"a")); w.Code != 503 || w.Header().Get("Retry-After") == "" {
 		t.Errorf("one more: %d %q", w.Code, w.Body)
 	}
 	s.want("POST", batch, "short", plain, 201, "ADDED 1")
@@ -98,7 +100,7 @@ func TestSpoolIsBounded(t *testing.T) {
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, batch, unread)
 	rec := httptest.NewRecorder()
 	s.ServeHTTP(rec, r)
-	if rec.Code != 503 || unread.Len() != len(second) {
+	if rec.Code != 503 || len(second)-unread.Len() > 64<<10+1 { // what is read before the handler is called
 		t.Errorf("a declared length: %d, and %d of %d bytes were read", rec.Code, len(second)-unread.Len(), len(second))
 	}
 	s.want("GET", batch+"?count=1", "", plain, 200, "")

@@ -44,6 +44,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 		return err
 	}
 	server.AllowHTTP2()
+	server.Stream(httpapi.Streams()...)
 	return httpapi.Register(server.Echo(), service, service, httpapi.Options{
 		MaxBody: int64(cfg.MaxBody), Ready: c.Ready, TracerProvider: c.Telemetry().Tracing(),
 	}, c.Operations())

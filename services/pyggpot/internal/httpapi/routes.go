@@ -57,6 +57,14 @@ func operations() map[string]operation {
 	}
 }
 
+// Streams returns the paths of the procedures that may answer before their request has ended.
+func Streams() []string {
+	return []string{
+		"/grpc.health.v1.Health/Watch", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+		"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+	}
+}
+
 // Register registers the procedures of both ports on e, each also under /twirp, and gRPC's health check and reflection.
 // Each procedure has a route of its own, so that metrics, logs and limits are those of any other API, and a span of
 // ops, which is nil without tracing.
@@ -83,10 +91,7 @@ func Register(
 			procedure{handler: http.StripPrefix(twirp, mux), request: op.request, maxBody: o.MaxBody}.serve)
 	}
 	e.POST("/grpc.health.v1.Health/Check", procedure{handler: mux, maxBody: o.MaxBody}.serve)
-	for _, path := range []string{
-		"/grpc.health.v1.Health/Watch", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
-		"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-	} {
+	for _, path := range Streams() {
 		e.POST(path, procedure{handler: mux, stream: true, maxBody: o.MaxBody}.serve)
 	}
 	return nil

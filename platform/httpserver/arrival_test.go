@@ -1,0 +1,300 @@
+package httpserver
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/rowlock/rowlock/platform/waittest"
+)
+
+// echoBody answers the request's body.
+func echoBody(c echo.Context) error {
+	body, err := io.ReadAll(c.Request().Body)
+	if err != nil {
+		return BodyError(err)
+	}
+	return c.Blob(http.StatusOK, "text/plain", body)
+}
+
+// newReceiver serves POST / by echoBody.
+func newReceiver(t *testing.T, cfg Config) (f *fixture, addr string) {
+	t.Helper()
+	f = newFixture(t, cfg)
+	f.handle(http.MethodPost, "/", echoBody)
+	f.AllowHTTP2()
+	addr = f.start(t)
+	return f, addr
+}
+
+// awaited returns how many bodies the server awaits, and the bytes of those without a slot.
+func (f *fixture) awaited() (n, bytes int) {
+	f.arrivals.mu.Lock()
+	defer f.arrivals.mu.Unlock()
+	return f.arrivals.awaited.Len(), f.arrivals.bytes
+}
+
+// begin sends the header of a request, and a part of its body.
+func begin(t *testing.T, addr, part string) *net.TCPConn {
+	t.Helper()
+	c := dial(t, addr)
+	if _, err := fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n%s", part); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Many more clients that do not send their bodies than the server awaits or works on do not keep out one that does.
+func TestBodiesThatDoNotArrive(t *testing.T) {
+	t.Parallel()
+	const limit, most, attackers, others = 4, 4 * arrivingPerSlot, 10 * 4 * arrivingPerSlot, 200
+	for name, test := range map[string]struct {
+		client *http.Client
+		begin  func(client *http.Client, addr string) (status func() int)
+	}{
+		"HTTP/1": {newClient(t), func(_ *http.Client, addr string) func() int {
+			c := begin(t, addr, "h")
+			return func() int { return readRaw(t, c).status }
+		}},
+		"HTTP/2": {newHTTP2Client(t), func(client *http.Client, addr string) func() int {
+			return beginStream(t, client, addr)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, addr := newReceiver(t, Config{MaxInFlight: limit})
+			statuses := map[int]int{}
+			var answers []func() int
+			for range attackers {
+				answers = append(answers, test.begin(test.client, addr))
+			}
+			for range others {
+				a := send(t, test.client, "POST", "http://"+addr, strings.NewReader("hello"))
+				if a.status != 200 || a.body != "hello" {
+					t.Fatalf("another client: %+v", a)
+				}
+			}
+			if n, _ := f.awaited(); n > most {
+				t.Errorf("%d bodies are awaited, want %d at most", n, most)
+			}
+			for _, status := range answers {
+				statuses[status()]++
+			}
+			if statuses[503] < attackers-most || statuses[503]+statuses[400] != attackers {
+				t.Errorf("bodies that do not arrive are answered %v", statuses)
+			}
+			if n, bytes := f.awaited(); n != 0 || bytes != 0 {
+				t.Errorf("%d bodies are awaited, with %d bytes", n, bytes)
+			}
+		})
+	}
+}
+
+// beginStream sends a request with one byte of its body, and returns a function that waits for the answer's status.
+func beginStream(t *testing.T, client *http.Client, addr string) (status func() int) {
+	t.Helper()
+	body, w := io.Pipe()
+	t.Cleanup(func() { _ = w.Close() })
+	answered := make(chan int, 1)
+	go func() { answered <- send(t, client, "POST", "http://"+addr, body).status }()
+	if _, err := io.WriteString(w, "h"); err != nil {
+		t.Fatal(err)
+	}
+	return func() int { return <-answered }
+}
+
+// The body that was awaited longest is cut, for their number and for their bytes.
+func TestOldestBodyIsCut(t *testing.T) {
+	t.Parallel()
+	const most = 3
+	for name, c := range map[string]struct {
+		part  string
+		bytes int
+	}{
+		"number": {"h", arrivedBytes},
+		"bytes":  {strings.Repeat("h", 20<<10), most * 32 << 10}, // each has 32 KiB
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, addr := newReceiver(t, Config{})
+			f.arrivals.mostBytes = c.bytes
+			if name == "number" {
+				f.arrivals.mostAwaited = most
+			}
+			var conns []*net.TCPConn
+			for i := range 3 * most {
+				conns = append(conns, begin(t, addr, c.part))
+				waittest.Eventually(t, "it is awaited", func() bool {
+					n, bytes := f.awaited()
+					return n == min(i+1, most) && bytes <= c.bytes && bytes/n > len(c.part)
+				})
+				if i < most {
+					continue
+				}
+				if a := readRaw(t, conns[i-most]); a.status != 503 || !a.closed || !strings.Contains(a.body, "OVERLOADED") {
+					t.Errorf("the oldest: %+v", a)
+				}
+			}
+			for _, other := range conns[2*most : 3*most-1] {
+				if err := other.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, c2 := range conns[3*most-1:] {
+				if _, err := io.WriteString(c2, strings.Repeat("x", 60000-len(c.part))); err != nil {
+					t.Fatal(err)
+				}
+				if a := readRaw(t, c2); a.status != 200 || len(a.body) != 60000 {
+					t.Errorf("a body that arrived: %d with %d bytes", a.status, len(a.body))
+				}
+			}
+			waittest.Eventually(t, "no body is awaited", func() bool {
+				n, bytes := f.awaited()
+				return n == 0 && bytes == 0
+			})
+		})
+	}
+}
+
+// What follows the answer to a body that was cut is not read as a request.
+func TestCutBodyEndsItsConnection(t *testing.T) {
+	t.Parallel()
+	f, addr := newReceiver(t, Config{})
+	f.arrivals.mostAwaited = 0
+	c := begin(t, addr, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nh")
+	all, err := io.ReadAll(c)
+	if err != nil && !errors.Is(err, syscall.ECONNRESET) {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(all), "HTTP/1.1 "); n != 1 || !strings.HasPrefix(string(all), "HTTP/1.1 503 ") {
+		t.Errorf("the connection got %q", all)
+	}
+}
+
+// A body of any length arrives as it was sent, and its connection serves the next request.
+func TestBodiesArriveWhole(t *testing.T) {
+	t.Parallel()
+	_, addr := newReceiver(t, Config{MaxBody: 1 << 20})
+	for _, client := range []*http.Client{newClient(t), newHTTP2Client(t)} {
+		for _, size := range []int{
+			0, 1, smallestRead - 1, smallestRead, smallestRead + 1, largestRead - 1, largestRead, largestRead + 1,
+			readAhead - 1, readAhead, readAhead + 1, readAhead + 2, 300 << 10,
+		} {
+			text := strings.Repeat("0123456789", size/10+1)[:size]
+			for _, body := range []io.Reader{strings.NewReader(text), io.MultiReader(strings.NewReader(text))} {
+				if a := send(t, client, "POST", "http://"+addr, body); a.status != 200 || a.body != text {
+					t.Errorf("%d bytes over HTTP/%d: %d with %d bytes", size, a.major, a.status, len(a.body))
+				}
+			}
+		}
+		if a := send(t, client, "POST", "http://"+addr, strings.NewReader("x")); !a.reused {
+			t.Errorf("HTTP/%d: the connection was closed", a.major)
+		}
+	}
+}
+
+// Streams and long bodies hold a share of the slots: their clients may stop to send.
+func TestOpenBodiesLeaveSlots(t *testing.T) {
+	t.Parallel()
+	const limit = 8
+	f, addr := newReceiver(t, Config{MaxInFlight: limit, MaxBody: 1 << 20})
+	entered := make(chan struct{}, limit)
+	f.handle(http.MethodPost, "/stream", func(c echo.Context) error {
+		entered <- struct{}{}
+		return echoBody(c)
+	})
+	f.Stream("/stream")
+	var conns []*net.TCPConn
+	for range limit / sendingShare {
+		c := dial(t, addr)
+		conns = append(conns, c)
+		if _, err := io.WriteString(c, "POST /stream HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nh"); err != nil {
+			t.Fatal(err)
+		}
+		<-entered // although its body has not ended
+	}
+	client, long := newClient(t), firstPart()+"x"
+	if a := send(t, client, "POST", "http://"+addr, strings.NewReader(long)); a.status != http.StatusServiceUnavailable {
+		t.Errorf("a long body beside them: %d", a.status)
+	}
+	if a := send(t, client, "POST", "http://"+addr, strings.NewReader("short")); a.body != "short" {
+		t.Errorf("a short body beside them: %+v", a)
+	}
+	for _, c := range conns {
+		if _, err := io.WriteString(c, "i"); err != nil {
+			t.Fatal(err)
+		}
+		if a := readRaw(t, c); a.body != "hi" {
+			t.Errorf("a stream: %+v", a)
+		}
+	}
+	if a := send(t, client, "POST", "http://"+addr, strings.NewReader(long)); a.body != long {
+		t.Errorf("a long body after them: %d", a.status)
+	}
+	if _, bytes := f.awaited(); bytes != 0 {
+		t.Errorf("%d bytes are held", bytes)
+	}
+}
+
+// paced is a body of which MinRate bytes come at a time.
+type paced struct {
+	left  int64
+	pause time.Duration
+}
+
+// Read implements io.Reader.
+func (p *paced) Read(b []byte) (int, error) {
+	if p.left == 0 {
+		return 0, io.EOF
+	}
+	time.Sleep(p.pause)
+	n := int(min(p.left, MinRate, int64(len(b))))
+	p.left -= int64(n)
+	return n, nil
+}
+
+// A long body that comes slowly, but steadily, is let on before its first part is whole; others have bodyTime.
+func TestSlowBodies(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		parts   int64
+		pause   time.Duration
+		status  int
+		entered time.Duration
+	}{
+		"long and steady": {100, 900 * time.Millisecond, 200, 2700 * time.Millisecond},
+		"long":            {100, 1100 * time.Millisecond, 400, 0},
+		"short":           {10, 900 * time.Millisecond, 400, 0},
+		"in time":         {10, 400 * time.Millisecond, 200, 4 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, Config{MaxBody: 1 << 20})
+				start := time.Now()
+				var entered time.Duration
+				f.handle(http.MethodPost, "/", func(c echo.Context) error {
+					entered = time.Since(start)
+					return echoBody(c)
+				})
+				r := httptest.NewRequestWithContext(t.Context(), "POST", "/", &paced{c.parts * MinRate, c.pause})
+				r.ContentLength = c.parts * MinRate
+				w := httptest.NewRecorder()
+				f.ServeHTTP(w, r)
+				if w.Code != c.status || entered != c.entered || w.Code == 200 && int64(w.Body.Len()) != r.ContentLength {
+					t.Errorf("%d with %d bytes; the handler began after %s", w.Code, w.Body.Len(), entered)
+				}
+			})
+		})
+	}
+}
