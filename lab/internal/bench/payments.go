@@ -56,10 +56,12 @@ const paymentScript = `\set k random(1, 9223372036854775807)
 SELECT status, request_fingerprint, fingerprint_version, payment_id, response_status, response_body
   FROM payments.idempotency_records
  WHERE key = 'pgbench-' || :k AND status = 'COMPLETED' AND expires_at > clock_timestamp();
-INSERT INTO payments.processor_charges AS c (processor_key, amount, currency, card_fingerprint, fingerprint_version)
-VALUES (lpad('pgbench-' || :k, 64, '0'), 1250, 'EUR', decode(repeat('00', 32), 'hex'), 'pgbench')
+INSERT INTO payments.processor_charges AS c
+       (processor_key, amount, currency, card_fingerprint, ride_fingerprint, fingerprint_version)
+VALUES (lpad('pgbench-' || :k, 64, '0'), 1250, 'EUR', decode(repeat('00', 32), 'hex'), decode(repeat('00', 32), 'hex'),
+        'pgbench')
 ON CONFLICT (processor_key) DO UPDATE SET processor_key = c.processor_key
-RETURNING amount, currency, card_fingerprint, fingerprint_version, (xmax = 0) AS fresh;
+RETURNING amount, currency, card_fingerprint, ride_fingerprint, fingerprint_version, (xmax = 0) AS fresh;
 BEGIN;
 SELECT set_config('lock_timeout', '3000', true), set_config('idle_in_transaction_session_timeout', '8000', true);
 INSERT INTO payments.idempotency_records AS r (key, status, request_fingerprint, fingerprint_version, expires_at)
