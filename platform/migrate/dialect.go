@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/pressly/goose/v3/database"
 
@@ -67,7 +68,7 @@ SET LOCAL idle_in_transaction_session_timeout = 0;`
 		holder: fmt.Sprintf(`SELECT l.pid, coalesce(a.usename, ''), coalesce(a.application_name, '')
   FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
  WHERE l.locktype = 'advisory' AND l.granted AND l.classid = %d AND l.objid = %d AND l.objsubid = 1
-   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`, key>>32, uint32(key)),
+   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`, key>>32, key&math.MaxUint32),
 	}
 }
 

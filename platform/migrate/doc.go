@@ -1,8 +1,8 @@
 // Package migrate brings a service's schema to the version that its binary needs, however many replicas start at once.
 //
 // The migrations are SQL files that goose applies. [Up] first looks whether anything is pending: with nothing to do a
-// start needs no DDL right and waits for no lock. Else it polls, for a bounded time, for an advisory lock that lives in a
-// transaction of its own, and applies what is pending while it holds it. A unique index on the history is the last
+// start needs no DDL right and waits for no lock. Else it polls, for a bounded time, for an advisory lock that lives in
+// a transaction of its own, and applies what is pending while it holds it. A unique index on the history is the last
 // guard: when the lock's connection is lost in the middle, the second application of a migration fails as a whole.
 //
 // goose's own locks are not used. It creates the history before it takes them; its session lock would stay, behind a

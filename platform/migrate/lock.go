@@ -75,9 +75,14 @@ func (m *migrator) lockHolder(ctx context.Context) (_ string, err error) {
 	bounded, cancel := context.WithTimeoutCause(ctx, lookTimeout, errSilent)
 	defer cancel()
 	defer func() { err = silent(bounded, err) }()
+	conn, err := m.db.Conn(bounded)
+	if err != nil {
+		return "", databaseError("connect", err)
+	}
+	defer func() { _ = conn.Close() }()
 	var pid int64
 	var role, application string
-	err = m.db.QueryRowContext(bounded, m.holder).Scan(&pid, &role, &application)
+	err = conn.QueryRowContext(bounded, m.dialect.holder).Scan(&pid, &role, &application)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return "a session that has just given it back", nil

@@ -167,7 +167,7 @@ func (m *migrator) apply(ctx context.Context, log *slog.Logger) error {
 			return err
 		}
 		if conn == nil {
-			if err = m.awaitLock(ctx); err != nil {
+			if err := m.awaitLock(ctx); err != nil {
 				return err
 			}
 			continue

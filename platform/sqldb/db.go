@@ -17,6 +17,7 @@ import (
 // use.
 type DB struct {
 	pool     *sqlx.DB
+	reads    *readPlaces
 	kind     Engine
 	engine   engine
 	settings Settings
@@ -48,12 +49,16 @@ func Open(_ context.Context, s Settings, log *slog.Logger, reg prometheus.Regist
 	pool.SetMaxIdleConns(s.MaxOpenConns)
 	pool.SetConnMaxIdleTime(connMaxIdleTime)
 	pool.SetConnMaxLifetime(connMaxLifetime)
-	m, err := newMetrics(reg, s.Name, kind, pool.Stats)
+	reads := newReadPlaces(s.MaxOpenConns)
+	stats := func() sql.DBStats { return reads.addTo(pool.Stats()) }
+	m, err := newMetrics(reg, s.Name, kind, stats)
 	if err != nil {
 		return nil, errors.Join(err, pool.Close())
 	}
 	db := sqlx.NewDb(pool, string(kind))
-	return &DB{pool: db, kind: kind, engine: kind.implementation(), settings: s, log: log, metrics: m}, nil
+	return &DB{
+		pool: db, reads: reads, kind: kind, engine: kind.implementation(), settings: s, log: log, metrics: m,
+	}, nil
 }
 
 // Connector returns a connector for a plain *sql.DB, which migrations and tools use.
@@ -90,8 +95,8 @@ func (db *DB) Close() error {
 	return nil
 }
 
-// Stats returns the pool's statistics.
-func (db *DB) Stats() sql.DBStats { return db.pool.Stats() }
+// Stats returns the pool's statistics. A read that waits for a place counts as a wait.
+func (db *DB) Stats() sql.DBStats { return db.reads.addTo(db.pool.Stats()) }
 
 // acquire takes a connection out of the pool for the caller alone.
 func (db *DB) acquire(ctx context.Context) (*sqlx.Conn, *conn, error) {

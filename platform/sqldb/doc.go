@@ -1,7 +1,8 @@
 // Package sqldb gives a service access to PostgreSQL, or to MySQL and MariaDB: one
 // pool, three ways to use it, and errors that say whether the change was made.
 //
-//   - [DB.GetContext] and [DB.SelectContext] read. They may be sent twice.
+//   - [DB.GetContext] and [DB.SelectContext] read. They may be sent twice, and leave half
+//     of the connections to changes.
 //   - [DB.Once] sends one autocommit statement. It is sent again only when the
 //     server itself has said that nothing of it was applied.
 //   - [DB.InTx] runs a READ COMMITTED transaction and repeats it after a
@@ -28,7 +29,7 @@
 //
 // # Where things are
 //
-// Reads are in read.go, Once in once.go, InTx in tx.go, and the look-up of a lost COMMIT
+// Reads are in read.go and places.go, Once in once.go, InTx in tx.go, and the look-up of a lost COMMIT
 // in resolve.go. conn.go, conn_tx.go, rows.go and socket.go are the wrapper, which
 // database/sql calls; errors.go classifies its errors. What differs between the servers
 // is in postgres.go, mysql.go, answer_postgres.go and answer_mysql.go, behind the

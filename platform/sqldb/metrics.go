@@ -100,7 +100,7 @@ func poolCollectors(labels prometheus.Labels, stats func() sql.DBStats) []promet
 			func(s sql.DBStats) int { return s.OpenConnections }),
 		gauge("connections_in_use", "Connections in use.",
 			func(s sql.DBStats) int { return s.InUse }),
-		counter("waits_total", "Calls that had to wait for a connection.",
+		counter("waits_total", "Calls that had to wait for a connection, and reads that left it to changes.",
 			func(s sql.DBStats) float64 { return float64(s.WaitCount) }),
 		counter("wait_seconds_total", "Time that calls waited for a connection.",
 			func(s sql.DBStats) float64 { return s.WaitDuration.Seconds() }),

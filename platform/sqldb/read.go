@@ -9,15 +9,33 @@ import (
 // GetContext reads one row into dest, as sqlx does. It is for reads only: after
 // a lost connection the query may be sent twice. No row is sql.ErrNoRows; an
 // error of the database is an [*Error] and always NotApplied.
+//
+// Reads use half of the pool's connections at most, one at least, and leave the others to
+// changes: a read waits in order of arrival, until ctx ends, and is then refused as
+// Overloaded.
 func (db *DB) GetContext(ctx context.Context, dest any, query string, args ...any) error {
+	if err := db.reads.enter(ctx); err != nil {
+		return db.acquireError(err)
+	}
+	defer db.reads.leave()
+	return db.GetUnqueued(ctx, dest, query, args...)
+}
+
+// GetUnqueued reads as GetContext does and waits for no other reads. It is for a short
+// read that a change waits for, and for one whose caller bounds how many run at once.
+func (db *DB) GetUnqueued(ctx context.Context, dest any, query string, args ...any) error {
 	return db.read(ctx, func() error {
 		return db.pool.GetContext(ctx, dest, query, args...) //nolint:forbidigo // the rule points here
 	})
 }
 
 // SelectContext reads all rows into the slice at dest, as sqlx does. It is for
-// reads only, as GetContext.
+// reads only, and waits, as GetContext.
 func (db *DB) SelectContext(ctx context.Context, dest any, query string, args ...any) error {
+	if err := db.reads.enter(ctx); err != nil {
+		return db.acquireError(err)
+	}
+	defer db.reads.leave()
 	return db.read(ctx, func() error {
 		return db.pool.SelectContext(ctx, dest, query, args...) //nolint:forbidigo // as above
 	})

@@ -76,7 +76,7 @@ func (db *DB) poll(ctx context.Context, id *xact) xactStatus {
 			Status string `db:"status"`
 			Same   bool   `db:"same"`
 		}
-		err := db.GetContext(ctx, &answer, statusOfXact, id.ID.String, id.Started, id.Workers)
+		err := db.GetUnqueued(ctx, &answer, statusOfXact, id.ID.String, id.Started, id.Workers)
 		switch {
 		case err != nil && SQLState(err) != "":
 			// The server does not know the id: it is in the future (22023), or too

@@ -93,11 +93,12 @@ func (c *coalescers) close(ctx context.Context) error {
 }
 
 // runGets reads a group. The statement is sent after all its calls have arrived, so
-// each sees the changes that were acknowledged before it.
+// each sees the changes that were acknowledged before it. A group has a connection of its
+// own (GroupConns), so single items do not queue behind pages.
 func (c *coalescers) runGets(ctx context.Context, _ coalesce.Pass, calls []key) ([]answer, error) {
 	lists, items := arrays(calls)
 	var attempts pq.Int64Array
-	if err := c.db.GetContext(ctx, &attempts, getGroupSQL, lists, items); err != nil {
+	if err := c.db.GetUnqueued(ctx, &attempts, getGroupSQL, lists, items); err != nil {
 		return nil, err
 	}
 	answers := make([]answer, len(calls))

@@ -45,11 +45,6 @@ func (q *queue) waitFor(ctx context.Context, limit time.Duration, f func() error
 	return err
 }
 
-// read scans the one row of a SELECT into dest.
-func (q *queue) read(ctx context.Context, dest any, query string, args ...any) error {
-	return q.wait(ctx, func() error { return q.db.GetContext(ctx, dest, query, args...) })
-}
-
 // once runs one statement in autocommit.
 func (q *queue) once(ctx context.Context, fn func(context.Context, *sqlx.Conn) error) error {
 	return q.wait(ctx, func() error { return q.db.Once(ctx, fn) })

@@ -9,8 +9,8 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
-// reader runs reads that look up a few rows by the key. They wait for no lock and
-// need no place in the queue.
+// reader runs reads. They wait for no lock and need no place in the queue, which is for
+// changes: the pool bounds them.
 type reader interface {
 	GetContext(ctx context.Context, dest any, query string, args ...any) error
 }
@@ -36,7 +36,7 @@ func (s *Store) Count(ctx context.Context, list attempt.List) (attempt.Counts, e
 		Items, Claimed         int64
 		A0, A1, A2, A3, A4, A5 int64
 	}
-	if err := s.queue.read(ctx, &row, countSQL, string(list)); err != nil {
+	if err := s.reads.GetContext(ctx, &row, countSQL, string(list)); err != nil {
 		return attempt.Counts{}, err
 	}
 	return attempt.Counts{

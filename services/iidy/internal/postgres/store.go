@@ -46,7 +46,7 @@ type Options struct {
 const GroupConns = 4
 
 // Store implements attempt.Repository on PostgreSQL. It has no access to the database
-// but through its coalescers, its queue, and reads that look up a few rows by the key.
+// but through its coalescers, its queue, and reads.
 type Store struct {
 	coalescers *coalescers
 	queue      *queue

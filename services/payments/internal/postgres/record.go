@@ -46,14 +46,14 @@ func (r record) domain() payment.Record {
 }
 
 // completed returns the live record of a key that was settled. Most repeats end here,
-// with one plain read and no lock.
+// with one plain read and no lock. A payment does not queue behind pages for it.
 func (s *Store) completed(ctx context.Context, key payment.Key) (r payment.Record, found bool, err error) {
 	const query = `
 SELECT ` + recordColumns + `
   FROM payments.idempotency_records
  WHERE key = $1 AND status = 'COMPLETED' AND expires_at > clock_timestamp()`
 	var row record
-	err = s.db.GetContext(ctx, &row, query, string(key))
+	err = s.db.GetUnqueued(ctx, &row, query, string(key))
 	if errors.Is(err, sql.ErrNoRows) {
 		return payment.Record{}, false, nil
 	}
