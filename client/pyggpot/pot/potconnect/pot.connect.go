@@ -57,7 +57,8 @@ type PotClient interface {
 	ViewPotByName(context.Context, *connect.Request[pot.ViewPotByNameRequest]) (*connect.Response[pot.PotResponse], error)
 	// List pots
 	//
-	// One page, in the order of their ids.
+	// One page, in the order of their ids, with the number of all pots, which takes time in proportion to it. A page behind
+	// the last one is empty. A page that has pots and begins after more than 1,000,000 others is out_of_range.
 	ListPots(context.Context, *connect.Request[pot.ListPotsRequest]) (*connect.Response[pot.PotListResponse], error)
 }
 
@@ -139,7 +140,8 @@ type PotHandler interface {
 	ViewPotByName(context.Context, *connect.Request[pot.ViewPotByNameRequest]) (*connect.Response[pot.PotResponse], error)
 	// List pots
 	//
-	// One page, in the order of their ids.
+	// One page, in the order of their ids, with the number of all pots, which takes time in proportion to it. A page behind
+	// the last one is empty. A page that has pots and begins after more than 1,000,000 others is out_of_range.
 	ListPots(context.Context, *connect.Request[pot.ListPotsRequest]) (*connect.Response[pot.PotListResponse], error)
 }
 

@@ -18,6 +18,7 @@ import (
 // The kinds of problems that only this service has, with the statuses that Connect gives their codes.
 var (
 	potNotFound = problem.Define("POT_NOT_FOUND", http.StatusNotFound, "Pot not found")
+	outOfRange  = problem.Define("PAGE_OUT_OF_RANGE", http.StatusBadRequest, "Page out of range")
 	potExists   = problem.Define("POT_EXISTS", http.StatusConflict, "Pot exists")
 	potFull     = problem.Define("POT_FULL", http.StatusBadRequest, "Pot is full")
 	potLocked   = problem.Define("POT_LOCKED", http.StatusConflict, "Pot is locked")
@@ -34,6 +35,10 @@ func ProblemOf(err error) *problem.Error {
 	}
 	return problem.Table{
 		{Err: pot.ErrNotFound, Kind: potNotFound, Detail: "There is no such pot."},
+		{
+			Err: pot.ErrOutOfRange, Kind: outOfRange, Field: "page",
+			Detail: "The page begins after more than 1,000,000 pots, and such pages are not listed.",
+		},
 		{Err: pot.ErrExists, Kind: potExists, Detail: "A pot has this name already.", Field: "pot_name"},
 		{Err: pot.ErrFull, Kind: potFull, Detail: "The coins do not fit into the pot. Nothing was added.", Field: "coins"},
 		{
@@ -67,6 +72,8 @@ func codeOf(kind problem.Kind) connect.Code {
 		return connect.CodeUnknown
 	case potNotFound:
 		return connect.CodeNotFound
+	case outOfRange:
+		return connect.CodeOutOfRange
 	case potExists:
 		return connect.CodeAlreadyExists
 	case potFull:

@@ -44,15 +44,16 @@ const (
 	findSQL       = `SELECT ` + potColumns + ` FROM pyggpot.pot AS p ` + ofPot + ` WHERE p.id = $1`
 	findByNameSQL = `SELECT ` + potColumns + ` FROM pyggpot.pot AS p ` + ofPot + ` WHERE p.pot_name = $1`
 
-	// Every row has the total; a page beyond the last one has a row without a pot, for the total.
+	// Every row has the total; a page beyond the last one has a row without a pot, for the total. The comparison with the
+	// total is evaluated before the page is read: behind the last pot OFFSET passes over none.
 	listSQL = `
 SELECT t.total, coalesce(p.id, 0) AS id, coalesce(p.pot_name, '') AS pot_name, coalesce(p.max_coins, 0) AS max_coins,
        coalesce(p.create_time, 'epoch') AS create_time,
        coalesce(p.denominations, '{}') AS denominations, coalesce(p.counts, '{}') AS counts
   FROM (SELECT count(*) AS total FROM pyggpot.pot) AS t
-  LEFT JOIN (SELECT ` + potColumns + `
+  LEFT JOIN LATERAL (SELECT ` + potColumns + `
                FROM (SELECT id, pot_name, max_coins, create_time
-                       FROM pyggpot.pot ORDER BY id LIMIT $1 OFFSET $2) AS p ` + ofPot + `
+                       FROM pyggpot.pot WHERE $2 < t.total ORDER BY id LIMIT $1 OFFSET $2) AS p ` + ofPot + `
             ) AS p ON true
  ORDER BY p.id`
 )

@@ -133,6 +133,31 @@ func TestThreeReplicasPassTheSuite(t *testing.T) {
 	})
 }
 
+// TestListPassesOverNoPotsBehindTheLast: a page that begins behind the total costs the total and no scan of its own.
+func TestListPassesOverNoPotsBehindTheLast(t *testing.T) {
+	t.Parallel()
+	_, db, _ := open(t)
+	apptest.Execute(t, db, `INSERT INTO pyggpot.pot (pot_name, max_coins) SELECT 'pot-' || n, 6
+		FROM generate_series(1, 200) AS n`)
+	for _, tt := range []struct {
+		limit, offset int64
+		scans         int // of pots: the count's, and the page's unless it is skipped
+	}{{25, 199, 2}, {25, 200, 1}, {100, (1<<31 - 2) * 100, 1}, {0, 0, 1}} {
+		var lines []string
+		err := db.SelectContext(t.Context(), &lines, `EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) `+listSQL,
+			tt.limit, tt.offset)
+		scans := 0
+		for _, line := range lines {
+			if strings.Contains(line, "Scan") && strings.Contains(line, " on pot ") && !strings.Contains(line, "never executed") {
+				scans++
+			}
+		}
+		if err != nil || scans != tt.scans {
+			t.Errorf("%+v: %d scans, %v\n%s", tt, scans, err, strings.Join(lines, "\n"))
+		}
+	}
+}
+
 // TestConstraints: the schema refuses these changes of any client.
 func TestConstraints(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,8 @@ import "errors"
 var (
 	// ErrNotFound reports that there is no such pot.
 	ErrNotFound = errors.New("there is no such pot")
+	// ErrOutOfRange reports that a page has pots and begins after more than MaxOffset others.
+	ErrOutOfRange = errors.New("the page begins too far behind the first")
 	// ErrExists reports that another pot has the name.
 	ErrExists = errors.New("a pot has this name already")
 	// ErrFull reports that the coins do not fit into the pot.

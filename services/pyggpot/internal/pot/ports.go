@@ -10,7 +10,8 @@ type PotsAPI interface {
 	View(ctx context.Context, id ID) (Pot, error)
 	// ViewByName returns the pot of a name, or ErrNotFound.
 	ViewByName(ctx context.Context, name string) (Pot, error)
-	// List returns a page of pots and the number of all pots. A page beyond the last one is empty.
+	// List returns a page of pots and the number of all pots. A page beyond the last one is empty. One that has pots and
+	// begins after more than MaxOffset others is ErrOutOfRange.
 	List(ctx context.Context, page Page) (pots []Pot, total int64, err error)
 }
 
@@ -33,7 +34,7 @@ type Repository interface {
 	// FindByName returns the pot of a name, or ErrNotFound.
 	FindByName(ctx context.Context, name string) (Pot, error)
 	// List returns up to limit pots after the first offset ones, in the order of their ids, and the number of all pots,
-	// all as of one moment.
+	// all as of one moment. With an offset of that number or more it counts and passes over no pots.
 	List(ctx context.Context, limit, offset int64) (pots []Pot, total int64, err error)
 	// Change calls change with the pot while no other change of it runs, and stores the contents that change returns,
 	// all or nothing; a kind that is not in them keeps its coins. It returns an error of change as it is and stores

@@ -33,5 +33,8 @@ func (p Page) Limit() int64 {
 	return int64(p.Size)
 }
 
+// MaxOffset is how many pots a page may begin after: the store passes over each of them.
+const MaxOffset = 1_000_000
+
 // Offset returns how many pots are on the pages before. It overflows for no page.
 func (p Page) Offset() int64 { return (int64(p.Number) - 1) * p.Limit() }

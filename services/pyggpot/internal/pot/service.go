@@ -32,7 +32,14 @@ func (s *Service) ViewByName(ctx context.Context, name string) (Pot, error) {
 
 // List implements PotsAPI.
 func (s *Service) List(ctx context.Context, page Page) ([]Pot, int64, error) {
-	return s.repository.List(ctx, page.Limit(), page.Offset())
+	if page.Offset() <= MaxOffset {
+		return s.repository.List(ctx, page.Limit(), page.Offset())
+	}
+	_, total, err := s.repository.List(ctx, 0, 0) // the number alone
+	if err == nil && page.Offset() < total {
+		err = ErrOutOfRange
+	}
+	return nil, total, err
 }
 
 // Add implements CoinsAPI.

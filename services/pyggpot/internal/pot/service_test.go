@@ -16,6 +16,7 @@ type onePot struct {
 	pot.Repository
 
 	pot           pot.Pot
+	total         int64
 	limit, offset int64
 }
 
@@ -29,7 +30,7 @@ func (r *onePot) Change(_ context.Context, _ pot.ID, change func(pot.Pot) (pot.C
 
 func (r *onePot) List(_ context.Context, limit, offset int64) ([]pot.Pot, int64, error) {
 	r.limit, r.offset = limit, offset
-	return nil, 0, nil
+	return nil, r.total, nil
 }
 
 func newService(r pot.Repository) *pot.Service {
@@ -81,13 +82,26 @@ func TestAddAndRemove(t *testing.T) {
 
 func TestPages(t *testing.T) {
 	t.Parallel()
-	r := &onePot{}
-	for page, want := range map[pot.Page][2]int64{
-		{Number: 1}: {25, 0}, {Number: 2}: {25, 25}, {Number: 3, Size: 100}: {100, 200},
-		{Number: math.MaxInt32, Size: 100}: {100, (math.MaxInt32 - 1) * 100},
+	for _, tt := range []struct {
+		page          pot.Page
+		total         int64
+		limit, offset int64 // that the repository is asked for; a limit of 0 for the total alone
+		err           error
+	}{
+		{pot.Page{Number: 1}, 10, 25, 0, nil},
+		{pot.Page{Number: 2}, 10, 25, 25, nil},
+		{pot.Page{Number: 3, Size: 100}, 10, 100, 200, nil},
+		// The last page that is listed begins after 10^6 pots.
+		{pot.Page{Number: 10_001, Size: 100}, math.MaxInt32, 100, 1_000_000, nil},
+		{pot.Page{Number: 1_000_002, Size: 1}, 1_000_002, 0, 0, pot.ErrOutOfRange},
+		{pot.Page{Number: 1_000_002, Size: 1}, 1_000_001, 0, 0, nil}, // the first page without pots
+		{pot.Page{Number: 10_002, Size: 100}, math.MaxInt32, 0, 0, pot.ErrOutOfRange},
+		{pot.Page{Number: math.MaxInt32, Size: 100}, math.MaxInt32, 0, 0, nil}, // after 2*10^11: behind any total
 	} {
-		if _, _, err := newService(r).List(t.Context(), page); err != nil || [2]int64{r.limit, r.offset} != want {
-			t.Errorf("%+v: %d after %d (%v), want %d", page, r.limit, r.offset, err, want)
+		r := &onePot{total: tt.total, limit: -1, offset: -1}
+		_, total, err := newService(r).List(t.Context(), tt.page)
+		if !errors.Is(err, tt.err) || err == nil && total != tt.total || r.limit != tt.limit || r.offset != tt.offset {
+			t.Errorf("%d after %d, total %d, %v; want %+v", r.limit, r.offset, total, err, tt)
 		}
 	}
 }
