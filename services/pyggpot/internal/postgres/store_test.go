@@ -148,7 +148,8 @@ func TestListPassesOverNoPotsBehindTheLast(t *testing.T) {
 			tt.limit, tt.offset)
 		scans := 0
 		for _, line := range lines {
-			if strings.Contains(line, "Scan") && strings.Contains(line, " on pot ") && !strings.Contains(line, "never executed") {
+			ofPots := strings.Contains(line, "Scan") && strings.Contains(line, " on pot ")
+			if ofPots && !strings.Contains(line, "never executed") {
 				scans++
 			}
 		}
