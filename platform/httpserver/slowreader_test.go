@@ -94,7 +94,7 @@ func TestClientThatDoesNotReadIsCut(t *testing.T) {
 			})
 			f.AllowHTTP2()
 			url := "http://" + f.start(t) + "/large"
-			in, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+			in, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,6 +3,7 @@ package strictjson
 import (
 	"fmt"
 	"io"
+	"iter"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -44,4 +45,21 @@ func Write(w io.Writer, v any) error {
 		return fmt.Errorf("strictjson: encode: %w", err)
 	}
 	return nil
+}
+
+// Array is a sequence that Write encodes as a JSON array, value by value: neither the values nor their encoding are
+// held together.
+type Array[T any] iter.Seq[T]
+
+// MarshalJSONTo implements json.MarshalerTo.
+func (a Array[T]) MarshalJSONTo(out *jsontext.Encoder) error {
+	if err := out.WriteToken(jsontext.BeginArray); err != nil {
+		return err //nolint:wrapcheck // Write wraps it
+	}
+	for value := range a {
+		if err := json.MarshalEncode(out, value); err != nil {
+			return err //nolint:wrapcheck // as above
+		}
+	}
+	return out.WriteToken(jsontext.EndArray) //nolint:wrapcheck // as above
 }

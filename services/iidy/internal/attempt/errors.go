@@ -30,6 +30,8 @@ var (
 	ErrBusy = errors.New("the limit of concurrent batches is reached")
 	// ErrSpoolFull reports that there is no room for a batch that is arriving. Nothing was applied.
 	ErrSpoolFull = errors.New("the spool is full")
+	// ErrMemory reports that other large answers hold the memory of the replica. Nothing was claimed.
+	ErrMemory = errors.New("other large answers hold the memory of the replica")
 	// ErrConflict reports a batch that was not applied because other transactions went on
 	// changing the same items. Nothing was applied.
 	ErrConflict = errors.New("other changes of the same items were in the way")

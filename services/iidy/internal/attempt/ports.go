@@ -19,8 +19,9 @@ type Repository interface {
 	// Exists reports whether the list has an item.
 	Exists(ctx context.Context, list List) (bool, error)
 	// Page returns up to count entries after a position, in byte order; "" is the
-	// position before the first.
-	Page(ctx context.Context, list List, after string, count int) ([]Entry, error)
+	// position before the first. It returns ErrMemory when other large answers hold the
+	// memory of the replica, as Claim does.
+	Page(ctx context.Context, list List, after string, count int) (Entries, error)
 	// Count counts the list's items in time proportional to their number.
 	Count(ctx context.Context, list List) (Counts, error)
 
@@ -41,7 +42,8 @@ type Repository interface {
 
 // Claimer leases items to workers.
 type Claimer interface {
-	// Claim takes up to count free items in byte order, for the time of the lease.
+	// Claim takes up to count free items in byte order, for the time of the lease. It
+	// claims none when it returns ErrMemory.
 	Claim(ctx context.Context, list List, count int, lease time.Duration) (Lease, error)
 	// Extend replaces the lease of the items that the claim still holds by one that
 	// begins now.

@@ -44,18 +44,18 @@ func (s *Service) Exists(ctx context.Context, list List) (bool, error) {
 
 // Page returns up to count entries (0 to MaxPage) after a position, in byte order;
 // "" is the position before the first item, and other positions need not be items.
-func (s *Service) Page(ctx context.Context, list List, after string, count int) ([]Entry, error) {
+func (s *Service) Page(ctx context.Context, list List, after string, count int) (Entries, error) {
 	if err := list.check(); err != nil {
-		return nil, err
+		return Entries{}, err
 	}
 	if count < 0 || count > MaxPage {
-		return nil, invalid(ErrInvalidCount, "it must be 0 to %d", MaxPage)
+		return Entries{}, invalid(ErrInvalidCount, "it must be 0 to %d", MaxPage)
 	}
 	if !utf8.ValidString(after) || strings.Contains(after, "\x00") {
-		return nil, invalid(ErrInvalidPosition, "it is not valid UTF-8 or holds a NUL")
+		return Entries{}, invalid(ErrInvalidPosition, "it is not valid UTF-8 or holds a NUL")
 	}
 	if count == 0 {
-		return nil, nil
+		return Entries{}, nil
 	}
 	return s.repo.Page(ctx, list, after, count)
 }

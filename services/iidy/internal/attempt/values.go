@@ -44,7 +44,7 @@ type Entry struct {
 type Lease struct {
 	Claim   Claim
 	Until   time.Time // by the database's clock
-	Entries []Entry   // in byte order
+	Entries Entries
 }
 
 // Buckets counts the items with 0, 1, 2, 3, 4, and 5 or more attempts.

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
@@ -57,9 +56,8 @@ func writeCounts(c echo.Context, counts attempt.Counts) error {
 }
 
 // writePage writes a page, with the position of the next one in its headers.
-func writePage(c echo.Context, count int, entries []attempt.Entry) error {
-	if len(entries) > 0 {
-		last := string(entries[len(entries)-1].Item)
+func writePage(c echo.Context, count int, entries attempt.Entries) error {
+	if last := string(entries.Last()); last != "" {
 		h := c.Response().Header()
 		if inHeader(last) {
 			h.Set("X-Iidy-Last-Item", last)
@@ -68,49 +66,21 @@ func writePage(c echo.Context, count int, entries []attempt.Entry) error {
 			batchPath, pathSegment(c.Param(fieldList)), count, queryValue(last)))
 	}
 	if answerFormat(c.Request()) == inJSON {
-		return c.JSON(http.StatusOK, Page{toEntries(entries)})
+		return writeDocument(c, len(entries.Lines()), pageDocument{arrayOf(entries)})
 	}
-	return writeLines(c, entries)
+	return writeLines(c, entries.Lines())
 }
 
 // writeLease writes the items of a claim; without items it is an empty page.
 func writeLease(c echo.Context, l attempt.Lease) error {
 	if l.Claim == "" {
-		return writePage(c, 0, nil)
+		return writePage(c, 0, attempt.Entries{})
 	}
 	c.Response().Header().Set("X-Iidy-Claim", string(l.Claim))
-	if answerFormat(c.Request()) == text {
-		return writeLines(c, l.Entries)
+	if answerFormat(c.Request()) == inJSON {
+		return writeDocument(c, len(l.Entries.Lines()), leaseDocument{l.Claim, l.Until, arrayOf(l.Entries)})
 	}
-	claim, err := uuid.Parse(string(l.Claim))
-	if err != nil {
-		return fmt.Errorf("the claim: %w", err)
-	}
-	entries := toEntries(l.Entries)
-	return c.JSON(http.StatusOK, Changed{Claim: &claim, LeaseUntil: &l.Until, Listentries: &entries})
-}
-
-func toEntries(entries []attempt.Entry) []Entry {
-	all := make([]Entry, len(entries))
-	for i, e := range entries {
-		all[i] = Entry{string(e.Item), e.Attempts}
-	}
-	return all
-}
-
-// writeLines writes entries, one a line.
-func writeLines(c echo.Context, entries []attempt.Entry) error {
-	size := 0
-	const digits = 21
-	for _, e := range entries {
-		size += len(e.Item) + digits
-	}
-	body := make([]byte, 0, size)
-	for _, e := range entries {
-		body = append(append(body, e.Item...), ' ')
-		body = append(strconv.AppendInt(body, e.Attempts, 10), '\n')
-	}
-	return writeText(c, http.StatusOK, body)
+	return writeLines(c, l.Entries.Lines())
 }
 
 // inHeader reports whether an item arrives unchanged as the value of a header: it has no control character and no

@@ -71,6 +71,7 @@ func (h handlers) page(c echo.Context, q *query) error {
 	if err != nil {
 		return err
 	}
+	defer entries.Close()
 	return writePage(c, count, entries)
 }
 

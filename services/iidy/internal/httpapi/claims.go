@@ -16,6 +16,7 @@ func (h handlers) claim(c echo.Context, q *query) error {
 	if err != nil {
 		return err
 	}
+	defer taken.Entries.Close()
 	return writeLease(c, taken)
 }
 

@@ -37,6 +37,10 @@ func ProblemOf(err error) *problem.Error {
 		},
 		{Err: attempt.ErrBusy, Kind: problem.Overloaded, Detail: "The limit of concurrent batches is reached. " + tryAgain},
 		{
+			Err: attempt.ErrMemory, Kind: problem.Overloaded,
+			Detail: "Other large answers hold the memory of this replica. Nothing was claimed; try again, or ask for less.",
+		},
+		{
 			Err: attempt.ErrConflict, Kind: problem.NotApplied,
 			Detail: "Other changes of the same items were in the way. " + tryAgain,
 		},

@@ -15,6 +15,8 @@ type Metrics struct {
 	batches  *prometheus.HistogramVec
 	inFlight prometheus.Gauge
 	refused  prometheus.Counter
+	answers  prometheus.Gauge
+	noMemory prometheus.Counter
 }
 
 // The values of the label change.
@@ -48,6 +50,12 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "iidy_bulk_refused_total", Help: "Long batches refused because BULK_IN_FLIGHT others took all the time.",
 		}),
+		answers: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "iidy_large_answer_bytes", Help: "What answers above 1 MiB hold of the replica's 64 MiB.",
+		}),
+		noMemory: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "iidy_large_answers_refused_total", Help: "Pages and claims refused because others held these 64 MiB.",
+		}),
 	}
 	// A counter that is absent until its first event hides that event from rate().
 	for _, change := range []string{added, incremented, deleted, claimed, extended, released, abandoned} {
@@ -56,7 +64,7 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 	for _, c := range attempt.Changes() {
 		m.batches.WithLabelValues(label(c))
 	}
-	for _, c := range []prometheus.Collector{m.items, m.batches, m.inFlight, m.refused} {
+	for _, c := range []prometheus.Collector{m.items, m.batches, m.inFlight, m.refused, m.answers, m.noMemory} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register the metrics of iidy: %w", err)
 		}
@@ -94,3 +102,9 @@ func (m *Metrics) LongBatch() (ended func()) {
 
 // LongBatchRefused records that a long batch was refused because of others.
 func (m *Metrics) LongBatchRefused() { m.refused.Inc() }
+
+// AnswerBytes records that large answers hold n bytes more, or less for a negative n.
+func (m *Metrics) AnswerBytes(n int64) { m.answers.Add(float64(n)) }
+
+// AnswerRefused records that a large answer was refused.
+func (m *Metrics) AnswerRefused() { m.noMemory.Inc() }

@@ -33,6 +33,8 @@ type position struct {
 type taken struct {
 	Claim   string    `db:"claim"`
 	Until   time.Time `db:"until"`
+	Size    int       `db:"size"` // of the entries to claim, at most; when it is too large there are none
+	First   string    `db:"first"`
 	Entries string    `db:"entries"`
 	Expired int64     `db:"expired"` // the entries that were under a lease that has ended
 	Passed  int64     `db:"passed"`  // the rows before the first entry
@@ -41,38 +43,48 @@ type taken struct {
 // Claim implements attempt.Repository. When its reply is lost the items stay claimed
 // without a worker until the lease ends.
 func (s *Store) Claim(ctx context.Context, list attempt.List, count int, lease time.Duration) (attempt.Lease, error) {
-	from := ""
-	if p, ok := s.freeFrom.get(string(list)); ok && time.Now().Before(p.until) {
-		from = p.item
-	}
-	t, err := s.claim(ctx, list, from, count, lease)
-	if err == nil && t.Entries == "" && from != "" {
-		// Nothing is free behind the position; before it there may be.
-		s.freeFrom.forget(string(list))
-		from = ""
-		t, err = s.claim(ctx, list, from, count, lease)
-	}
+	var t taken
+	free, err := s.answers.read(ctx, count, func(limit int) (size int, err error) {
+		t, err = s.claimFree(ctx, list, count, lease, limit)
+		if t.Entries != "" {
+			return len(t.Entries), err
+		}
+		return t.Size, err
+	})
 	if err != nil || t.Entries == "" {
 		return attempt.Lease{}, err
 	}
-	all, err := entries(t.Entries)
-	if err != nil {
-		return attempt.Lease{}, err
-	}
-	if from == "" && t.Passed > longHead {
-		s.freeFrom.put(string(list), position{string(all[0].Item), time.Now().Add(positionTTL)})
-	}
-	s.metrics.Claimed(len(all))
+	entries := attempt.NewEntries(t.Entries, free)
+	s.metrics.Claimed(entries.Len())
 	s.contention.Conflicts(contention.TakenOver, t.Expired)
-	return attempt.Lease{Claim: attempt.Claim(t.Claim), Until: t.Until.UTC(), Entries: all}, nil
+	return attempt.Lease{Claim: attempt.Claim(t.Claim), Until: t.Until.UTC(), Entries: entries}, nil
+}
+
+// claimFree takes free items from the remembered position on, and from the start of the list when none is free there.
+func (s *Store) claimFree(
+	ctx context.Context, list attempt.List, count int, lease time.Duration, limit int,
+) (t taken, err error) {
+	if p, ok := s.freeFrom.get(string(list)); ok && time.Now().Before(p.until) {
+		if t, err = s.claim(ctx, list, p.item, count, lease, limit); err != nil || t.Size > 0 {
+			return t, err
+		}
+		// Nothing is free behind the position; before it there may be.
+		s.freeFrom.forget(string(list))
+	}
+	t, err = s.claim(ctx, list, "", count, lease, limit)
+	if err == nil && t.Passed > longHead {
+		s.freeFrom.put(string(list), position{t.First, time.Now().Add(positionTTL)})
+	}
+	return t, err
 }
 
 // claim takes free items from an item on.
 func (s *Store) claim(
-	ctx context.Context, list attempt.List, from string, count int, lease time.Duration,
+	ctx context.Context, list attempt.List, from string, count int, lease time.Duration, limit int,
 ) (t taken, err error) {
 	err = s.queue.once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		return conn.QueryRowxContext(ctx, claimSQL, string(list), from, count, lease.Microseconds(), longHead).StructScan(&t)
+		row := conn.QueryRowxContext(ctx, claimSQL, string(list), from, count, lease.Microseconds(), longHead, limit)
+		return row.StructScan(&t)
 	})
 	return t, err
 }

@@ -39,7 +39,7 @@ func TestLostClaimsAreRecorded(t *testing.T) {
 	r.add("a", "b", "c")
 	claim := func() attempt.Claim {
 		lease, err := r.Claim(ctx, list, 10, time.Hour)
-		if err != nil || len(lease.Entries) != 3 {
+		if err != nil || lease.Entries.Len() != 3 {
 			t.Fatalf("%+v, %v", lease, err)
 		}
 		return lease.Claim

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
+	"github.com/rowlock/rowlock/services/iidy/internal/metrics"
 )
 
 // The statements whose plans are tested.
@@ -22,7 +23,7 @@ func SentSQL(change attempt.Change) string { return batchSQL(change, sentItems) 
 // Kept returns the statements that connections keep prepared, with the number of their parameters.
 func Kept() map[string]int {
 	kept := map[string]int{
-		getGroupSQL: 2, existsSQL: 1, pageSQL: 3, countSQL: 1, claimSQL: 5, extendSQL: 3, releaseSQL: 2, abandonSQL: 3,
+		getGroupSQL: 2, existsSQL: 1, pageSQL: 4, countSQL: 1, claimSQL: 6, extendSQL: 3, releaseSQL: 2, abandonSQL: 3,
 	}
 	for _, change := range attempt.Changes() {
 		kept[SentSQL(change)] = 3
@@ -59,3 +60,27 @@ func groupOf(list attempt.List, items []attempt.Item) group {
 	}
 	return newGroup(calls)
 }
+
+// What a test of the budget needs.
+const (
+	SmallAnswer  = smallAnswer
+	AnswerBudget = answerBudget
+	MaxEntry     = maxEntry
+)
+
+// Budget is a budget.
+type Budget struct{ *budget }
+
+// NewBudget returns a budget.
+func NewBudget(waiting int, m *metrics.Metrics) Budget { return Budget{newBudget(waiting, m)} }
+
+// Read calls read.
+func (b Budget) Read(ctx context.Context, count int, send func(limit int) (int, error)) (free func(), err error) {
+	return b.read(ctx, count, send)
+}
+
+// Waiting returns how many callers wait.
+func (b Budget) Waiting() int { return len(b.waiting) }
+
+// Budget returns the store's.
+func (s *Store) Budget() Budget { return Budget{s.answers} }

@@ -37,8 +37,8 @@ func TestPlans(t *testing.T) {
 	execute(t, db, `ALTER TABLE iidy.lists SET (autovacuum_enabled = off)`)
 	look := func(when, list string) {
 		t.Helper()
-		page := plan(t, db, postgres.PageSQL, list, "0018000", 1000)
-		taken := plan(t, db, postgres.ClaimSQL, list, "", 100, int64(time.Hour), int64(1))
+		page := plan(t, db, postgres.PageSQL, list, "0018000", 1000, 1<<20)
+		taken := plan(t, db, postgres.ClaimSQL, list, "", 100, int64(time.Hour), int64(1), int64(1<<20))
 		for name, got := range map[string]string{
 			"page": page, "claim": taken,
 			"increment": plan(t, db, postgres.SentSQL(attempt.Increment), list, items(9000, 900), ""),
@@ -126,8 +126,9 @@ func TestLongHead(t *testing.T) {
 			t.Fatal(err)
 		}
 		first := "nothing"
-		if len(l.Entries) > 0 {
-			first = string(l.Entries[0].Item)
+		for e := range l.Entries.All() {
+			first = string(e.Item)
+			break
 		}
 		if first != want {
 			t.Errorf("claimed from %s on, want %s", first, want)
@@ -153,7 +154,7 @@ func TestLongHead(t *testing.T) {
 		if err != nil || l.Claim == "" {
 			t.Fatalf("%+v %v", l, err)
 		}
-		return l.Entries[0].Item == "0000002-new"
+		return l.Entries.Last() == "0000002-new"
 	})
 	claim(attempt.MaxPage, one[string](t, r.db, `SELECT min(item) FROM iidy.lists WHERE lease_until IS NULL`))
 	other.add("0000003-new")

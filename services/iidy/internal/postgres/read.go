@@ -2,9 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
@@ -22,12 +19,16 @@ func (s *Store) Exists(ctx context.Context, list attempt.List) (exists bool, err
 }
 
 // Page implements attempt.Repository.
-func (s *Store) Page(ctx context.Context, list attempt.List, after string, count int) ([]attempt.Entry, error) {
-	var lines string
-	if err := s.reads.GetContext(ctx, &lines, pageSQL, string(list), after, count); err != nil {
-		return nil, err
+func (s *Store) Page(ctx context.Context, list attempt.List, after string, count int) (attempt.Entries, error) {
+	var page struct {
+		Size  int
+		Lines string
 	}
-	return entries(lines)
+	free, err := s.answers.read(ctx, count, func(limit int) (int, error) {
+		err := s.reads.GetContext(ctx, &page, pageSQL, string(list), after, count, limit)
+		return page.Size, err
+	})
+	return attempt.NewEntries(page.Lines, free), err
 }
 
 // Count implements attempt.Repository.
@@ -43,25 +44,4 @@ func (s *Store) Count(ctx context.Context, list attempt.List) (attempt.Counts, e
 		Items: row.Items, Claimed: row.Claimed,
 		Attempts: attempt.Buckets{row.A0, row.A1, row.A2, row.A3, row.A4, row.A5},
 	}, nil
-}
-
-// entries parses the lines that pageSQL and claimSQL return: the item, a space, the
-// attempts. An item may contain spaces; the last one separates.
-func entries(lines string) ([]attempt.Entry, error) {
-	if lines == "" {
-		return nil, nil
-	}
-	all := make([]attempt.Entry, 0, strings.Count(lines, "\n")+1)
-	for line := range strings.SplitSeq(lines, "\n") {
-		at := strings.LastIndexByte(line, ' ')
-		if at < 0 {
-			return nil, fmt.Errorf("an entry of %d bytes has no attempts", len(line))
-		}
-		attempts, err := strconv.ParseInt(line[at+1:], 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("an entry's attempts: %w", err)
-		}
-		all = append(all, attempt.Entry{Item: attempt.Item(line[:at]), Attempts: attempts})
-	}
-	return all, nil
 }

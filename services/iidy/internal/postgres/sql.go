@@ -109,17 +109,19 @@ SELECT array_agg(coalesce((SELECT l.attempts FROM iidy.lists l WHERE l.list = c.
 const (
 	existsSQL = `SELECT EXISTS (SELECT FROM (SELECT item FROM iidy.lists WHERE list = $1 ORDER BY item LIMIT 1) AS first)`
 
+	// pageSQL returns no lines when they have more than $4 bytes.
 	pageSQL = `
-SELECT coalesce(string_agg(p.item || ' ' || p.attempts, E'\n' ORDER BY p.item), '')
-  FROM (SELECT item, attempts
+SELECT octet_length(t.lines) AS size, CASE WHEN octet_length(t.lines) <= $4 THEN t.lines ELSE '' END AS lines
+  FROM (SELECT coalesce(string_agg(p.item || ' ' || p.attempts, E'\n' ORDER BY p.item), '') AS lines
           FROM (SELECT item, attempts
                   FROM (SELECT item, attempts
-                          FROM iidy.lists
-                         WHERE list = $1 AND item > $2
-                         ORDER BY item
+                          FROM (SELECT item, attempts
+                                  FROM iidy.lists
+                                 WHERE list = $1 AND item > $2
+                                 ORDER BY item
+                                 LIMIT (SELECT $3::bigint)) AS p
                          LIMIT (SELECT $3::bigint)) AS p
-                 LIMIT (SELECT $3::bigint)) AS p
-         LIMIT (SELECT $3::bigint)) AS p`
+                 LIMIT (SELECT $3::bigint)) AS p) AS t`
 
 	countSQL = `
 SELECT count(*) AS items,
@@ -136,9 +138,10 @@ SELECT count(*) AS items,
 
 // The statements of claims. $1 is the list; leases are in microseconds.
 const (
-	// claimSQL takes free items from $2 on, $3 at most, for $4. It also returns how many
-	// of them were under a lease that has ended, and how many rows before the first it
-	// had to pass, up to $5 + 1.
+	// claimSQL takes free items from $2 on, $3 at most, for $4, but none when their lines
+	// could have more than $6 bytes, which size bounds. It also returns how many of them
+	// were under a lease that has ended, and how many rows before the first it had to
+	// pass, up to $5 + 1.
 	claimSQL = `
 WITH free AS MATERIALIZED (
     SELECT item, expired
@@ -150,17 +153,21 @@ WITH free AS MATERIALIZED (
                        FOR UPDATE SKIP LOCKED) AS f
              LIMIT (SELECT $3::bigint)) AS f
      LIMIT (SELECT $3::bigint)
+), need AS MATERIALIZED (
+    SELECT coalesce(sum(octet_length(item) + 21), 0) AS size FROM free
 ), lease AS MATERIALIZED (
     SELECT gen_random_uuid() AS claim, clock_timestamp() + $4::bigint * interval '1 microsecond' AS until
 ), taken AS (
     INSERT INTO iidy.lists AS l (list, item)
     SELECT $1, f.item
       FROM free f
+     WHERE (SELECT size FROM need) <= $6
     ON CONFLICT (list, item) DO UPDATE
        SET claim = (SELECT claim FROM lease), lease_until = (SELECT until FROM lease)
     RETURNING l.item, l.attempts
 )
 SELECT (SELECT claim FROM lease)::text AS claim, (SELECT until FROM lease) AS until,
+       (SELECT size FROM need) AS size, coalesce((SELECT min(item) FROM free), '') AS first,
        coalesce(string_agg(t.item || ' ' || t.attempts, E'\n' ORDER BY t.item), '') AS entries,
        (SELECT count(*) FROM free WHERE expired) AS expired,
        (SELECT count(*) FROM (SELECT FROM iidy.lists

@@ -41,6 +41,9 @@ type Options struct {
 	BulkInFlight int           // concurrent long batches
 }
 
+// waitingShare is the part of the replica's requests that may wait for the memory of a large answer, as a divisor.
+const waitingShare = 4
+
 // GroupConns is the number of connections that group commit uses with InFlight 1: one
 // each for adds, increments, deletes and reads.
 const GroupConns = 4
@@ -51,6 +54,7 @@ type Store struct {
 	coalescers *coalescers
 	queue      *queue
 	reads      reader
+	answers    *budget
 	freeFrom   hints[position]  // the first free item behind many claimed ones
 	allNew     hints[time.Time] // from when on batches are expected to have only new items
 	contention *contention.Metrics
@@ -62,7 +66,10 @@ var _ attempt.Repository = (*Store)(nil)
 // New returns a store on db, whose schema must have been migrated.
 func New(db *sqldb.DB, o Options) (*Store, error) {
 	c, err := newCoalescers(db, o.Limits)
-	return &Store{coalescers: c, queue: newQueue(db, o), reads: db, contention: o.Contention, metrics: o.Metrics}, err
+	return &Store{
+		coalescers: c, queue: newQueue(db, o), reads: db, answers: newBudget(o.Queue/waitingShare, o.Metrics),
+		contention: o.Contention, metrics: o.Metrics,
+	}, err
 }
 
 // Close waits until every call in flight has been answered. The pool stays open.

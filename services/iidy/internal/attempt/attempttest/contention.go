@@ -165,12 +165,12 @@ func claimers(f fixture) {
 				return err
 			}
 			mu.Lock()
-			for _, e := range l.Entries {
+			for e := range l.Entries.All() {
 				worked[e.Item]++
 			}
 			mu.Unlock()
-			n, err := f.repo.ApplyBatch(ctx, attempt.Delete, list, attempt.ItemsOf(itemsOf(l.Entries)...), l.Claim)
-			f.want("delete", n, err, int64(len(l.Entries)))
+			n, err := f.repo.ApplyBatch(ctx, attempt.Delete, list, attempt.ItemsOf(itemsOf(listed(l.Entries))...), l.Claim)
+			f.want("delete", n, err, int64(l.Entries.Len()))
 		}
 	})
 	for _, item := range items {

@@ -102,7 +102,7 @@ func pages(f fixture) {
 	f.many(attempt.Add, "", int64(len(items)), items...)
 	var got []attempt.Item
 	for after := ""; ; {
-		entries := must(f.repo.Page(f.Context(), list, after, 2))(f.T)
+		entries := f.page(after, 2)
 		if len(entries) == 0 {
 			break
 		}
@@ -113,7 +113,7 @@ func pages(f fixture) {
 		f.Errorf("paged %q, want %q", got, items)
 	}
 	for after, want := range map[string]attempt.Item{"0": "B", "a0": "b", "bb": "c"} { // positions between two items
-		if e := must(f.repo.Page(f.Context(), list, after, 1))(f.T); len(e) != 1 || e[0].Item != want {
+		if e := f.page(after, 1); len(e) != 1 || e[0].Item != want {
 			f.Errorf("after %q comes %v, want %q", after, e, want)
 		}
 	}
@@ -141,8 +141,8 @@ func claims(f fixture) {
 	f.one(attempt.Increment, "b", "", 1)
 	before := time.Now()
 	l := must(f.repo.Claim(f.Context(), list, 2, time.Minute))(f.T)
-	if want := []attempt.Entry{{Item: "a"}, {Item: "b", Attempts: 1}}; !slices.Equal(l.Entries, want) {
-		f.Errorf("claimed %v, want %v", l.Entries, want)
+	if want := []attempt.Entry{{Item: "a"}, {Item: "b", Attempts: 1}}; !slices.Equal(listed(l.Entries), want) {
+		f.Errorf("claimed %q, want %v", l.Entries.Lines(), want)
 	}
 	if _, err := attempt.ParseClaim(string(l.Claim)); err != nil {
 		f.Error(err)

@@ -98,7 +98,24 @@ func (f fixture) attempts(list attempt.List, item attempt.Item, want int64) {
 // all returns the whole list.
 func (f fixture) all() []attempt.Entry {
 	f.Helper()
-	return must(f.repo.Page(f.Context(), list, "", attempt.MaxPage))(f.T)
+	return f.page("", attempt.MaxPage)
+}
+
+// page returns a page, whose entries must be what it says of itself.
+func (f fixture) page(after string, count int) []attempt.Entry {
+	f.Helper()
+	p := must(f.repo.Page(f.Context(), list, after, count))(f.T)
+	all := listed(p)
+	if len(all) != p.Len() || len(all) > 0 && all[len(all)-1].Item != p.Last() || len(all) == 0 && p.Last() != "" {
+		f.Errorf("a page of %d entries that ends in %q has %v", p.Len(), p.Last(), all)
+	}
+	return all
+}
+
+// listed closes entries and returns them.
+func listed(entries attempt.Entries) []attempt.Entry {
+	defer entries.Close()
+	return slices.Collect(entries.All())
 }
 
 // entries compares the whole list.
@@ -113,7 +130,7 @@ func (f fixture) entries(want ...attempt.Entry) {
 func (f fixture) claim(count int, lease time.Duration, want ...attempt.Item) attempt.Claim {
 	f.Helper()
 	l := must(f.repo.Claim(f.Context(), list, count, lease))(f.T)
-	if got := itemsOf(l.Entries); !slices.Equal(got, want) {
+	if got := itemsOf(listed(l.Entries)); !slices.Equal(got, want) {
 		f.Errorf("claimed %q, want %q", got, want)
 	}
 	if (l.Claim == "") != (len(want) == 0) {

@@ -1,0 +1,99 @@
+package httpapi
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/rowlock/rowlock/platform/strictjson"
+	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
+)
+
+const (
+	// chunk is how many bytes of an answer are made at a time.
+	chunk = 32 << 10
+	// shortText is the size in bytes of entries of which the JSON is made whole. That of a longer text is made twice,
+	// the first time for its length alone, and not held.
+	shortText = 256 << 10
+)
+
+// pageDocument is the contract's Page, whose entries are encoded one by one.
+type pageDocument struct {
+	Entries strictjson.Array[Entry] `json:"listentries"`
+}
+
+// leaseDocument is what the contract's Changed has of a claim.
+type leaseDocument struct {
+	Claim   attempt.Claim           `json:"claim"`
+	Until   time.Time               `json:"lease_until"`
+	Entries strictjson.Array[Entry] `json:"listentries"`
+}
+
+// arrayOf returns the entries as they are in JSON.
+func arrayOf(entries attempt.Entries) strictjson.Array[Entry] {
+	return func(yield func(Entry) bool) {
+		for e := range entries.All() {
+			if !yield(Entry{string(e.Item), e.Attempts}) {
+				return
+			}
+		}
+	}
+}
+
+// writeLines writes lines, and a line break after the last.
+func writeLines(c echo.Context, lines string) error {
+	if lines == "" {
+		return writeText(c, http.StatusOK, nil)
+	}
+	return stream(c, textPlain, len(lines)+1, func(w *bufio.Writer) error {
+		_, err := w.WriteString(lines)
+		return err //nolint:wrapcheck // stream wraps it
+	})
+}
+
+// writeDocument writes a document in JSON that has a text of this size.
+func writeDocument(c echo.Context, size int, document any) error {
+	if size <= shortText {
+		return c.JSON(http.StatusOK, document)
+	}
+	var length counter
+	if err := strictjson.Write(&length, document); err != nil {
+		return err
+	}
+	return stream(c, echo.MIMEApplicationJSON, int(length)+1, func(w *bufio.Writer) error {
+		return strictjson.Write(w, document)
+	})
+}
+
+// stream writes an answer of a known length while it is made, and a line break at its end. A client that gets only a
+// part can tell by the length.
+func stream(c echo.Context, contentType string, length int, write func(*bufio.Writer) error) error {
+	h := c.Response().Header()
+	h.Set(echo.HeaderContentType, contentType)
+	h.Set(echo.HeaderContentLength, strconv.Itoa(length))
+	c.Response().WriteHeader(http.StatusOK)
+	w := bufio.NewWriterSize(c.Response(), min(length, chunk))
+	if err := write(w); err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	if err := w.WriteByte('\n'); err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	return nil
+}
+
+// counter counts what is written to it.
+type counter int
+
+// Write implements io.Writer.
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
+}
