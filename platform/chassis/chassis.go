@@ -50,6 +50,7 @@ type Chassis struct {
 	telemetry *telemetry.Telemetry
 	log       *slog.Logger
 	lock      *contention.Metrics
+	share     *contention.Share
 	db        *sqldb.DB
 	readiness *httpserver.Readiness
 	admin     *httpserver.Admin
@@ -71,6 +72,7 @@ func (c *Chassis) open(ctx context.Context, p Process) (err error) {
 	if c.lock, err = contention.New(registry, c.settings.Lock); err != nil {
 		return errors.Join(err, c.telemetry.Shutdown(ctx))
 	}
+	c.share = contention.NewShare(c.common.MaxInFlight, c.lock)
 	c.db, err = sqldb.Open(ctx, sqldb.Settings{
 		URL: c.common.DatabaseURL, Engines: c.settings.Engines, Pooler: sqldb.Pooler(c.common.DBPooler),
 		MaxOpenConns: c.common.DBMaxOpenConns, LockTimeout: c.common.DBLockTimeout,
@@ -98,6 +100,9 @@ func (c *Chassis) DB() *sqldb.DB { return c.db }
 // Contention returns the metrics of the service's lock. Statements that give up waiting are counted already.
 func (c *Chassis) Contention() *contention.Metrics { return c.lock }
 
+// Share returns the places of the callers of locked keys, a quarter of MAX_IN_FLIGHT.
+func (c *Chassis) Share() *contention.Share { return c.share }
+
 // Ready reports whether the replica takes requests and, if not, why: what /readyz answers, for an API that has a health
 // check of its own.
 func (c *Chassis) Ready() (ready bool, why string) { return c.readiness.Ready() }
@@ -121,7 +126,7 @@ func (c *Chassis) describe(ctx context.Context, err error) (code string, fault b
 	if p == nil {
 		p, _ = errors.AsType[*problem.Error](err)
 	}
-	for _, translate := range append(slices.Clip(c.settings.Errors), sqldb.Problem) {
+	for _, translate := range c.translators() {
 		if p == nil {
 			p = translate(err)
 		}
@@ -130,6 +135,11 @@ func (c *Chassis) describe(ctx context.Context, err error) (code string, fault b
 		return problem.Internal.Code(), true
 	}
 	return p.Kind().Code(), p.Kind().Status() >= http.StatusInternalServerError
+}
+
+// translators returns what turns errors into problems, the service's own first.
+func (c *Chassis) translators() []func(error) *problem.Error {
+	return append(slices.Clip(c.settings.Errors), contention.Problem, sqldb.Problem)
 }
 
 // AddListener adds an API listener with the service's limits, which Run starts. name is its label in metrics and logs,
@@ -145,7 +155,7 @@ func (c *Chassis) AddListener(name, addr string, docs httpserver.Docs) (*httpser
 		// Without baggage: no code reads it, and the SDK logs what it cannot parse of it.
 		TracerProvider: c.telemetry.TracerProvider(), Propagator: propagation.TraceContext{},
 		Tracing: c.telemetry.Tracing() != nil,
-		Errors:  append(c.settings.Errors, sqldb.Problem), WriteError: c.settings.WriteError,
+		Errors:  c.translators(), WriteError: c.settings.WriteError,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the %s listener: %w", name, err)
@@ -159,7 +169,8 @@ func (c *Chassis) GroupLimits(inFlight int) coalesce.Limits {
 	return coalesce.Limits{
 		Queue: c.common.MaxInFlight, InFlight: inFlight,
 		LockTimeout: c.common.DBLockTimeout, StatementTimeout: c.common.DBStatementTimeout,
-		Contention: c.lock, Registry: c.telemetry.Registry(), TracerProvider: c.telemetry.Tracing(),
+		Contention: c.lock, Share: c.share,
+		Registry: c.telemetry.Registry(), TracerProvider: c.telemetry.Tracing(),
 	}
 }
 

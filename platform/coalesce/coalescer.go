@@ -73,6 +73,8 @@ type Limits struct {
 
 	// Contention records the waits for locked rows; it may be nil.
 	Contention *contention.Metrics
+	// Share bounds the requests in the slow lanes; nil bounds nothing.
+	Share *contention.Share
 	// Registry registers the metrics; it may be nil.
 	Registry prometheus.Registerer
 	// TracerProvider makes a span of each group; nil makes none, and costs nothing.
@@ -91,12 +93,14 @@ type Coalescer[K comparable, Q, R any] struct {
 	tracer  trace.Tracer // nil where tracing is off
 
 	mu          sync.Mutex
-	queue       fifo[*call[Q, R]]   // the main lane, in order of arrival
-	slow        map[K][]*call[Q, R] // the slow lane: callers by locked key
-	slowKeys    []K                 // the keys of slow; the first is waited for next
-	waiting     int                 // calls in queue and slow that were not sent
-	running     int                 // groups of the main lane in flight
-	slowRunning bool                // the slow lane's goroutine runs
+	queue       fifo[*call[Q, R]]      // the main lane, in order of arrival
+	locked      map[K]*lockedKey[Q, R] // the keys that are known to be locked
+	slowKeys    []K                    // those with callers in the slow lane; the first is waited for next
+	probes      []*call[Q, R]          // callers that find out whether a locked key has come free
+	waiting     int                    // calls in queue, the slow lane and probes that were not sent
+	running     int                    // groups of the main lane in flight
+	slowRunning bool                   // the slow lane's goroutine runs
+	probing     bool                   // the probes' goroutine runs
 	closed      bool
 	idle        sync.Cond // signalled when nothing waits and nothing runs
 }
@@ -122,7 +126,7 @@ func New[K comparable, Q, R any](cfg Config[K, Q, R]) (*Coalescer[K, Q, R], erro
 	if err != nil {
 		return nil, fmt.Errorf("coalesce: register the metrics of %s: %w", cfg.Name, err)
 	}
-	c := &Coalescer[K, Q, R]{cfg: cfg, metrics: m, slow: make(map[K][]*call[Q, R])}
+	c := &Coalescer[K, Q, R]{cfg: cfg, metrics: m, locked: make(map[K]*lockedKey[Q, R])}
 	if cfg.TracerProvider != nil {
 		c.tracer = cfg.TracerProvider.Tracer("github.com/rowlock/rowlock/platform/coalesce")
 	}
@@ -131,7 +135,7 @@ func New[K comparable, Q, R any](cfg Config[K, Q, R]) (*Coalescer[K, Q, R], erro
 }
 
 // Do puts q into the next group and waits for its answer. Beside the errors of Run it
-// returns ErrQueueFull, ErrClosed, ErrLocked, ErrLeft or ErrUnknown.
+// returns ErrQueueFull, ErrClosed, ErrLocked, contention.ErrCrowded, ErrLeft or ErrUnknown.
 func (c *Coalescer[K, Q, R]) Do(ctx context.Context, q Q) (R, error) {
 	var zero R
 	if err := ctx.Err(); err != nil {
@@ -168,6 +172,7 @@ func (c *Coalescer[K, Q, R]) Do(ctx context.Context, q Q) (R, error) {
 		return a.Value, a.Err
 	default:
 	}
+	c.givePlace(w)
 	if w.state == sent {
 		w.abandoned = true // the statement goes on, but the call will not wait in a lane again
 		return zero, errors.Join(ErrUnknown, ctx.Err())
@@ -177,14 +182,14 @@ func (c *Coalescer[K, Q, R]) Do(ctx context.Context, q Q) (R, error) {
 	return zero, errors.Join(ErrLeft, ctx.Err())
 }
 
-// enqueue appends w to its lane and makes sure that a goroutine serves the lane.
-// The caller holds c.mu.
+// enqueue appends w to its lane and makes sure that a goroutine serves the lane, or
+// refuses w. The caller holds c.mu.
 func (c *Coalescer[K, Q, R]) enqueue(w *call[Q, R]) {
 	c.addWaiting(1)
 	key := c.cfg.Key(w.req)
-	if callers, isSlow := c.slow[key]; isSlow {
-		c.slow[key] = append(callers, w)
-		return // the slow lane's goroutine runs already
+	if k := c.known(key); k != nil {
+		c.enterLocked(key, k, w)
+		return
 	}
 	c.queue.push(w)
 	c.startServing()
@@ -221,7 +226,7 @@ func (c *Coalescer[K, Q, R]) Close(ctx context.Context) error {
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.running > 0 || c.slowRunning {
+	for c.busy() {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("coalesce: %d requests were still waiting: %w", c.waiting, err)
 		}

@@ -26,17 +26,24 @@
 //	Do ──► main queue ──► group ──► Run(wait briefly) ──► answers
 //	          ▲                        │ a lock wait timed out
 //	          │                        ▼
-//	     key is not slow          Run(skip locked) ──► answers for the free rows
+//	     key is not locked        Run(skip locked) ──► answers for the free rows
 //	                                   │ requests of locked rows
-//	     key is slow                   ▼
+//	     key is locked                 ▼
 //	Do ─────────────────────────► slow lane ──► Run, key by key, with growing waits
+//	   └─► probe ──► Run(skip locked) ──► an answer, or the slow lane
 //
 // Replicas collide on a hot row for milliseconds all the time, so a group first
 // waits for its locks briefly ([Config.BriefWait]). Only when that wait times out does
 // it change the rows that are free, and the keys of the locked rows become slow: their
 // callers, those that arrive meanwhile included, queue in a lane of their own until
 // the row is free or [Config.LockTimeout] has passed ([ErrLocked], surely not applied).
-// A key leaves the slow lane as soon as no caller waits for it there.
+// A request in the slow lane holds a place of [Limits.Share], which bounds the callers of
+// locked keys; one that gets none is refused at once ([contention.ErrCrowded]).
+//
+// A key stays known as locked for LockTimeout after its last caller, unless a run finds its
+// row free: the next crowd would fill the main lane anew. While no statement of the slow lane
+// waits for the row, one caller of the key at a time is a probe, which skips locked rows, so
+// never waits, and needs no place: a row that has come free is found by its next caller.
 //
 // # Traces
 //

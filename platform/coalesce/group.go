@@ -25,15 +25,18 @@ func (c *Coalescer[K, Q, R]) serve() {
 	}
 }
 
+// busy reports whether a goroutine runs groups. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) busy() bool { return c.running > 0 || c.slowRunning || c.probing }
+
 // signalIdle wakes Close when nothing runs any more. The caller holds c.mu.
 func (c *Coalescer[K, Q, R]) signalIdle() {
-	if c.running == 0 && !c.slowRunning {
+	if !c.busy() {
 		c.idle.Broadcast()
 	}
 }
 
 // take removes the next group from the main queue and marks it sent. A call whose key
-// became slow since it was queued moves to the slow lane. The caller holds c.mu.
+// became known as locked since it was queued leaves the queue. The caller holds c.mu.
 func (c *Coalescer[K, Q, R]) take() []*call[Q, R] {
 	var group []*call[Q, R]
 	size := 0
@@ -44,9 +47,9 @@ func (c *Coalescer[K, Q, R]) take() []*call[Q, R] {
 			continue
 		}
 		key := c.cfg.Key(w.req)
-		if callers, isSlow := c.slow[key]; isSlow {
+		if k := c.known(key); k != nil {
 			c.queue.pop()
-			c.slow[key] = append(callers, w)
+			c.enterLocked(key, k, w)
 			continue
 		}
 		size += c.cfg.Size(w.req)
@@ -167,26 +170,24 @@ func (c *Coalescer[K, Q, R]) distribute(group []*call[Q, R], answers []Answer[R]
 			c.makeSlow(w)
 			continue
 		}
-		w.state = finished
-		w.done <- a
+		c.finish(w, a)
 	}
 }
 
-// makeSlow puts a call that was not applied into the slow lane. The caller
-// holds c.mu.
+// finish answers a call. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) finish(w *call[Q, R], a Answer[R]) {
+	c.givePlace(w)
+	w.state = finished
+	w.done <- a
+}
+
+// makeSlow puts a call that was not applied into the slow lane, or refuses it. Its key
+// is known as locked from now on. The caller holds c.mu.
 func (c *Coalescer[K, Q, R]) makeSlow(w *call[Q, R]) {
-	if !c.queueAgain(w) {
-		return
-	}
 	key := c.cfg.Key(w.req)
-	if _, isSlow := c.slow[key]; !isSlow {
-		c.slowKeys = append(c.slowKeys, key)
-		c.metrics.slow.Set(float64(len(c.slowKeys)))
-	}
-	c.slow[key] = append(c.slow[key], w)
-	if !c.slowRunning {
-		c.slowRunning = true
-		go c.serveSlow()
+	k := c.setLocked(key)
+	if c.queueAgain(w) {
+		c.enterSlow(key, k, w)
 	}
 }
 

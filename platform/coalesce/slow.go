@@ -20,14 +20,12 @@ func (c *Coalescer[K, Q, R]) serveSlow() {
 		if c.runFree() {
 			wait = c.cfg.BriefWait
 		}
-		group, keyWait, ok := c.takeSlowKey(wait)
-		if !ok {
+		key, group, keyWait := c.takeSlowKey(wait)
+		if len(group) == 0 {
 			return
 		}
-		if len(group) == 0 {
-			continue // every call of that key was withdrawn or has timed out
-		}
 		answers, err := c.run(Pass{Wait: keyWait}, group)
+		c.answered(key)
 		if errors.Is(err, ErrLockWait) {
 			c.mu.Lock()
 			c.putBack(group)
@@ -73,42 +71,63 @@ func (c *Coalescer[K, Q, R]) runFree() bool {
 
 // takeSlowKey takes the calls of the next slow key and returns how long to wait for
 // its row: at most wait, and not beyond its first caller's LockTimeout. When no key is
-// slow any more it ends the lane and returns ok false.
-func (c *Coalescer[K, Q, R]) takeSlowKey(wait time.Duration) (group []*call[Q, R], keyWait time.Duration, ok bool) {
+// slow any more it ends the lane and returns no calls.
+func (c *Coalescer[K, Q, R]) takeSlowKey(wait time.Duration) (key K, group []*call[Q, R], keyWait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.expireSlow()
 	if len(c.slowKeys) == 0 {
 		c.slowRunning = false
 		c.signalIdle()
-		return nil, 0, false
+		return key, nil, 0
 	}
-	key := c.slowKeys[0]
+	key = c.slowKeys[0]
 	c.slowKeys = append(c.slowKeys[1:], key)
 	group, _ = c.fill(nil, 0, key)
-	if len(group) == 0 {
-		return nil, 0, true
-	}
+	c.locked[key].asked = true
 	remaining := c.cfg.LockTimeout - time.Since(group[0].since)
 	c.markSent(group)
 	// Not shorter than the brief wait, or callers whose time runs out one after
 	// the other would keep the others from ever queueing at the server.
-	return group, max(min(wait, remaining), c.cfg.BriefWait), true
+	return key, group, max(min(wait, remaining), c.cfg.BriefWait)
+}
+
+// answered notes that the statement that waited for the key's row has ended.
+func (c *Coalescer[K, Q, R]) answered(key K) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k := c.locked[key]; k != nil {
+		k.asked = false
+	}
+}
+
+// startSlow gives a key its turn in the slow lane, unless it has one. The caller holds
+// c.mu.
+func (c *Coalescer[K, Q, R]) startSlow(key K, k *lockedKey[Q, R]) {
+	if !k.inTurn {
+		k.inTurn = true
+		c.slowKeys = append(c.slowKeys, key)
+		c.metrics.slow.Set(float64(len(c.slowKeys)))
+	}
+	if !c.slowRunning {
+		c.slowRunning = true
+		go c.serveSlow()
+	}
 }
 
 // fill adds the callers of a slow key to group as far as its bounds allow, and
 // removes them from the lane; the key stays slow. The caller holds c.mu.
 func (c *Coalescer[K, Q, R]) fill(group []*call[Q, R], size int, key K) ([]*call[Q, R], int) {
-	callers := c.slow[key]
-	for i, w := range callers {
+	k := c.locked[key]
+	for i, w := range k.callers {
 		size += c.cfg.Size(w.req)
 		if len(group) == c.cfg.MaxItems || len(group) > 0 && size > c.cfg.MaxBytes {
-			c.slow[key] = callers[i:]
+			k.callers = k.callers[i:]
 			return group, size
 		}
 		group = append(group, w)
 	}
-	c.slow[key] = nil
+	k.callers = nil
 	return group, size
 }
 
@@ -119,25 +138,25 @@ func (c *Coalescer[K, Q, R]) expireSlow() {
 	now := time.Now()
 	keys := c.slowKeys[:0]
 	for _, key := range c.slowKeys {
-		callers := c.slow[key][:0]
-		for _, w := range c.slow[key] {
+		k := c.locked[key]
+		callers := k.callers[:0]
+		for _, w := range k.callers {
 			switch {
 			case w.state == finished:
 			case now.Sub(w.since) >= c.cfg.LockTimeout:
-				w.state = finished
 				c.addWaiting(-1)
 				c.metrics.gaveUp.Inc()
 				c.cfg.Contention.Waited(contention.InLane, now.Sub(w.since))
-				w.done <- Answer[R]{Err: ErrLocked}
+				c.finish(w, Answer[R]{Err: ErrLocked})
 			default:
 				callers = append(callers, w)
 			}
 		}
+		k.callers = callers
 		if len(callers) == 0 {
-			delete(c.slow, key)
+			k.inTurn, k.until = false, now.Add(c.cfg.LockTimeout)
 			continue
 		}
-		c.slow[key] = callers
 		keys = append(keys, key)
 	}
 	clear(c.slowKeys[len(keys):])
@@ -160,7 +179,9 @@ func (c *Coalescer[K, Q, R]) distributeSlow(group []*call[Q, R], answers []Answe
 			continue
 		}
 		free = append(free, w)
-		c.cfg.Contention.Waited(contention.InLane, time.Since(w.since))
+		if w.slow {
+			c.cfg.Contention.Waited(contention.InLane, time.Since(w.since))
+		}
 		if err == nil {
 			results = append(results, answers[i])
 			if _, seen := served[key]; !seen {
@@ -180,21 +201,32 @@ func (c *Coalescer[K, Q, R]) distributeSlow(group []*call[Q, R], answers []Answe
 	}
 }
 
-// endSlow moves a key and its calls from the slow lane to the main queue. The caller
-// holds c.mu.
+// endSlow forgets that a key is locked and moves its calls from the slow lane to the
+// main queue. The caller holds c.mu.
 func (c *Coalescer[K, Q, R]) endSlow(key K) {
-	callers := c.slow[key]
-	delete(c.slow, key)
+	k := c.locked[key]
+	if k == nil {
+		return
+	}
+	delete(c.locked, key)
 	c.slowKeys = slices.DeleteFunc(c.slowKeys, func(k K) bool { return k == key })
 	c.metrics.slow.Set(float64(len(c.slowKeys)))
-	for _, w := range callers {
+	c.queueMain(k.callers)
+}
+
+// queueMain appends calls whose row is free to the main queue. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) queueMain(calls []*call[Q, R]) {
+	for _, w := range calls {
+		c.givePlace(w)
 		c.queue.push(w)
 	}
 	c.startServing()
 }
 
 // putBack returns calls that were not applied to the front of the slow lane, in their
-// order. The caller holds c.mu.
+// order, and refuses those that come into it for the first time and get no place. Where
+// another statement has found the row free meanwhile, they go to the main queue. The
+// caller holds c.mu.
 func (c *Coalescer[K, Q, R]) putBack(group []*call[Q, R]) {
 	back := make(map[K][]*call[Q, R])
 	for _, w := range group {
@@ -204,6 +236,16 @@ func (c *Coalescer[K, Q, R]) putBack(group []*call[Q, R]) {
 		}
 	}
 	for key, calls := range back {
-		c.slow[key] = append(calls, c.slow[key]...)
+		k := c.locked[key]
+		if k == nil {
+			c.queueMain(calls)
+			continue
+		}
+		c.setLocked(key)
+		calls = slices.DeleteFunc(calls, func(w *call[Q, R]) bool { return !c.takePlace(w) })
+		if len(calls) > 0 {
+			k.callers = append(calls, k.callers...)
+			c.startSlow(key, k)
+		}
 	}
 }

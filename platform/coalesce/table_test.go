@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rowlock/rowlock/platform/coalesce"
@@ -32,6 +33,7 @@ type table struct {
 	groups  [][]add
 	freed   chan struct{} // closed and replaced whenever a row is freed
 	before  func(group []add)
+	panics  atomic.Bool // each statement
 }
 
 func newTable(keys ...string) *table {
@@ -58,6 +60,12 @@ func (t *table) hold(key string) {
 	t.held[key] = true
 }
 
+func (t *table) remove(key string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.rows, key)
+}
+
 func (t *table) free(key string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -70,6 +78,9 @@ func (t *table) free(key string) {
 func (t *table) run(ctx context.Context, pass coalesce.Pass, group []add) ([]coalesce.Answer[int], error) {
 	if t.before != nil {
 		t.before(group)
+	}
+	if t.panics.Load() {
+		panic("boom")
 	}
 	timeout := time.After(pass.Wait)
 	for {

@@ -39,6 +39,8 @@ const (
 	LockTimeout Reason = "lock_timeout"
 	// QueueTimeout is a request that gave up waiting for another one of its replica.
 	QueueTimeout Reason = "queue_timeout"
+	// Crowded is a request that was refused at once because its lock was known to be held and Share had no free place.
+	Crowded Reason = "crowded"
 	// Held is a lease that was not taken because another holder has it.
 	Held Reason = "held"
 	// Lost is a change that its own fence refused: its lease or claim had expired
@@ -99,6 +101,7 @@ func New(reg prometheus.Registerer, s Settings) (*Metrics, error) {
 		}
 	}
 	conflicts.WithLabelValues(string(LockTimeout))
+	conflicts.WithLabelValues(string(Crowded))
 	if s.Queued {
 		wait.WithLabelValues(string(InProcess))
 		conflicts.WithLabelValues(string(QueueTimeout))

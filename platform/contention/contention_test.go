@@ -29,7 +29,7 @@ func TestWhatCanOccurBeginsAtZero(t *testing.T) {
 	for _, family := range families {
 		series[family.GetName()] = len(family.GetMetric())
 	}
-	if series["rowlock_lock_wait_seconds"] != 3 || series["rowlock_lock_conflicts_total"] != 5 {
+	if series["rowlock_lock_wait_seconds"] != 3 || series["rowlock_lock_conflicts_total"] != 6 {
 		t.Errorf("series: %v", series)
 	}
 	m.Waited(contention.InLane, 2*time.Second)

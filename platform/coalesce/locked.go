@@ -1,0 +1,159 @@
+package coalesce
+
+import (
+	"errors"
+	"time"
+
+	"github.com/rowlock/rowlock/platform/contention"
+)
+
+// lockedKey holds what is known of a key whose row was found locked by another
+// transaction. It outlives the key's callers by LockTimeout, or the next crowd would be
+// let into the main lane before the lock is found again.
+type lockedKey[Q, R any] struct {
+	callers []*call[Q, R] // in the slow lane and not sent, in order of arrival
+	inTurn  bool          // the key is one of Coalescer.slowKeys
+	asked   bool          // a statement of the slow lane waits for the row: it finds the row free at once
+	probed  bool          // one of Coalescer.probes, or of their statement, has the key
+	until   time.Time     // when the key is forgotten if it has no callers
+}
+
+func (k *lockedKey[Q, R]) idle() bool { return !k.inTurn && !k.probed }
+
+// known returns what is known of a locked key, or nil. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) known(key K) *lockedKey[Q, R] {
+	k := c.locked[key]
+	if k != nil && k.idle() && time.Now().After(k.until) {
+		delete(c.locked, key)
+		return nil
+	}
+	return k
+}
+
+// setLocked notes that the key's row is locked. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) setLocked(key K) *lockedKey[Q, R] {
+	k := c.locked[key]
+	if k == nil {
+		if len(c.locked) >= c.cfg.Queue {
+			c.forgetIdle()
+		}
+		k = new(lockedKey[Q, R])
+		c.locked[key] = k
+	}
+	k.until = time.Now().Add(c.cfg.LockTimeout)
+	return k
+}
+
+// forgetIdle bounds the memory of locked keys. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) forgetIdle() {
+	for key, k := range c.locked {
+		if k.idle() {
+			delete(c.locked, key)
+		}
+	}
+}
+
+// enterLocked lets a call of a locked key wait in the slow lane, or refuses it. When no
+// statement would find out that the row has come free, the call becomes that statement's
+// only one. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) enterLocked(key K, k *lockedKey[Q, R], w *call[Q, R]) {
+	if k.asked || k.probed {
+		c.enterSlow(key, k, w)
+		return
+	}
+	k.probed = true
+	c.probes = append(c.probes, w)
+	if !c.probing {
+		c.probing = true
+		go c.serveProbes()
+	}
+}
+
+// enterSlow appends a call to the slow lane, if it has a place of Limits.Share or gets
+// one; otherwise it answers ErrCrowded. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) enterSlow(key K, k *lockedKey[Q, R], w *call[Q, R]) {
+	if c.takePlace(w) {
+		k.callers = append(k.callers, w)
+		c.startSlow(key, k)
+	}
+}
+
+// takePlace gives a call a place of Limits.Share, unless it has one, or answers
+// ErrCrowded. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) takePlace(w *call[Q, R]) bool {
+	if !w.place && !c.cfg.Share.Take() {
+		c.addWaiting(-1)
+		c.finish(w, Answer[R]{Err: contention.ErrCrowded})
+		return false
+	}
+	w.place, w.slow = true, true
+	return true
+}
+
+// givePlace gives a call's place back, if it has one. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) givePlace(w *call[Q, R]) {
+	if w.place {
+		w.place = false
+		c.cfg.Share.Give()
+	}
+}
+
+// serveProbes runs the probes until there are none. They skip locked rows, so they never
+// wait, and have a goroutine of their own: neither the main lane nor a wait of the slow
+// lane for another key delays them.
+func (c *Coalescer[K, Q, R]) serveProbes() {
+	for {
+		c.mu.Lock()
+		group := c.takeProbes()
+		if len(group) == 0 {
+			c.probing = false
+			c.signalIdle()
+			c.mu.Unlock()
+			return
+		}
+		c.mu.Unlock()
+
+		answers, err := c.run(Pass{SkipLocked: true}, group)
+		if errors.Is(err, ErrSplit) && len(group) > 1 {
+			c.runEach(group)
+		} else {
+			c.distributeSlow(group, answers, err)
+		}
+		c.mu.Lock()
+		for _, w := range group {
+			c.endProbe(w)
+		}
+		c.mu.Unlock()
+	}
+}
+
+// takeProbes removes a group of probes and marks it sent. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) takeProbes() []*call[Q, R] {
+	var group []*call[Q, R]
+	size := 0
+	for len(c.probes) > 0 && len(group) < c.cfg.MaxItems {
+		w := c.probes[0]
+		if w.state == finished {
+			c.endProbe(w)
+		} else {
+			size += c.cfg.Size(w.req)
+			if len(group) > 0 && size > c.cfg.MaxBytes {
+				break
+			}
+			group = append(group, w)
+		}
+		c.probes = c.probes[1:]
+	}
+	if len(c.probes) == 0 {
+		c.probes = nil
+	}
+	c.markSent(group)
+	return group
+}
+
+// endProbe lets another call probe the key of w. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) endProbe(w *call[Q, R]) {
+	if k := c.locked[c.cfg.Key(w.req)]; k != nil {
+		k.probed = false
+	}
+}

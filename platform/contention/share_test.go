@@ -1,0 +1,58 @@
+package contention_test
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/contention"
+	"github.com/rowlock/rowlock/platform/problem"
+	"github.com/rowlock/rowlock/platform/waittest"
+)
+
+// A share has a quarter of the slots, at least one place, and never gives more. Refusals are counted.
+func TestShareIsExact(t *testing.T) {
+	t.Parallel()
+	const callers = 100
+	for maxInFlight, places := range map[int]int{1: 1, 7: 1, 40: 10} {
+		reg := prometheus.NewRegistry()
+		m, err := contention.New(reg, contention.Settings{Lock: "row"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := contention.NewShare(maxInFlight, m)
+		var taken atomic.Int64
+		waittest.Together(t, callers, func(int) error {
+			if s.Take() {
+				taken.Add(1)
+			}
+			return nil
+		})
+		refused := apptest.Gathered(t, reg, `rowlock_lock_conflicts_total{lock="row",reason="crowded"}`)
+		if int(taken.Load()) != places || s.Free() != 0 || int(refused) != callers-places {
+			t.Errorf("%d of %d got a place, %d are free, %g were refused", taken.Load(), places, s.Free(), refused)
+		}
+		waittest.Together(t, places, func(int) error { s.Give(); return nil })
+		if s.Free() != places {
+			t.Errorf("%d places are free, want %d", s.Free(), places)
+		}
+	}
+	var none *contention.Share
+	if none.Give(); !none.Take() {
+		t.Error("no share refused a caller")
+	}
+}
+
+func TestProblemOfAShare(t *testing.T) {
+	t.Parallel()
+	p := contention.Problem(contention.ErrCrowded)
+	if p == nil || p.Kind() != problem.Overloaded || p.RetryAfter() <= 0 {
+		t.Errorf("a crowd is answered %v", p)
+	}
+	if p := contention.Problem(errors.New("other")); p != nil {
+		t.Errorf("a foreign error is answered %v", p)
+	}
+}
