@@ -1,10 +1,19 @@
-// Package bulkhead limits how much of the connection pool the callers of locked rows
-// use: the callers of one key queue in the process, without a connection, and all
-// keys together use no more than a part of the pool. (The pattern's name is Michael
-// Nygard's, "Release It!".)
+// Package bulkhead limits how much of the connection pool and of the request slots the
+// callers of locked rows use: the callers of one key queue in the process, without a
+// connection; all keys together use no more than a part of the pool; those that wait for a
+// lock that another session holds use no more than a part of that, and no more than a
+// share of the replica's requests. (The pattern's name is Michael Nygard's, "Release It!".)
 //
 // Without it, as many callers as the pool has connections, all waiting for one
 // locked row, would stop every other call of the replica.
+//
+// # Stuck keys
+//
+// A key whose caller is inside for longer than 100 ms while others wait is stuck: its row
+// is locked by another session, its pot is leased, its payment is being charged. From then
+// on callers that wait for the key hold a place of the [contention.Share], and those that
+// get none are refused at once, until a caller leaves without an error or within that time.
+// Callers of a key that is merely busy are not refused.
 package bulkhead
 
 import (
@@ -29,32 +38,24 @@ var ErrFull = fmt.Errorf("%w: all slots are taken", ErrBusy)
 // returns one.
 type Bulkhead[K comparable] struct {
 	slots   chan struct{}
+	patient chan struct{} // holds an element for each slot whose caller waits for a lock
 	metrics *contention.Metrics
+	share   *contention.Share
+	created time.Time // the clock of queue.since begins here
 
 	mu     sync.Mutex
 	queues map[K]*queue
 }
 
-// queue holds the turn of one key's callers; it exists while there are any.
-type queue struct {
-	turn    chan struct{} // holds an element while a caller is inside
-	callers int
-}
-
 // New returns a bulkhead with this many slots, at least one. It records the waits for
-// a key in m, which may be nil; waits for a slot are not waits for a lock.
-func New[K comparable](slots int, m *contention.Metrics) *Bulkhead[K] {
-	return &Bulkhead[K]{slots: make(chan struct{}, max(slots, 1)), queues: make(map[K]*queue), metrics: m}
-}
-
-// Do calls f between Enter and Leave. It returns f's error, or Enter's.
-func (b *Bulkhead[K]) Do(ctx context.Context, key K, wait time.Duration, f func() error) error {
-	place, err := b.Enter(ctx, key, wait)
-	if err != nil {
-		return err
+// a key in m, which may be nil; waits for a slot are not waits for a lock. Callers of stuck
+// keys hold places of share, which may be nil.
+func New[K comparable](slots int, m *contention.Metrics, share *contention.Share) *Bulkhead[K] {
+	slots = max(slots, 1)
+	return &Bulkhead[K]{
+		slots: make(chan struct{}, slots), patient: make(chan struct{}, max(slots/2, 1)), metrics: m, share: share,
+		created: time.Now(), queues: make(map[K]*queue),
 	}
-	defer place.Leave()
-	return f()
 }
 
 // Place is the admission of one caller, returned by Enter.
@@ -62,37 +63,114 @@ type Place[K comparable] struct {
 	bulkhead *Bulkhead[K]
 	key      K
 	queue    *queue
+	holds    bool // a place of the share
 }
 
 // Enter waits, for at most wait, until no other caller of the key is inside and a slot
 // is free. The caller must then call Leave, once. Otherwise Enter returns ErrBusy
-// (ErrFull where a slot was missing), joined with ctx's error if that was the reason.
+// (ErrFull where a slot was missing), joined with ctx's error if that was the reason, or
+// contention.ErrCrowded.
 func (b *Bulkhead[K]) Enter(ctx context.Context, key K, wait time.Duration) (Place[K], error) {
-	q := b.join(key)
 	d := deadline{wait: wait, begin: time.Now()}
 	defer d.stop()
-	err := d.enter(ctx, q.turn, ErrBusy)
+	return b.enter(ctx, key, &d)
+}
+
+func (b *Bulkhead[K]) enter(ctx context.Context, key K, d *deadline) (Place[K], error) {
+	p := Place[K]{bulkhead: b, key: key, queue: b.join(key)}
+	err := p.waitTurn(ctx, d)
 	b.metrics.Waited(contention.InProcess, time.Since(d.begin))
 	if err != nil {
-		b.leave(key, q)
-		if ctx.Err() == nil { // a cancelled caller did not give up because of the queue
+		p.drop()
+		b.leave(key, p.queue)
+		if ctx.Err() == nil && errors.Is(err, ErrBusy) { // a cancelled caller did not give up because of the queue
 			b.metrics.Conflict(contention.QueueTimeout)
 		}
 		return Place[K]{}, err
 	}
 	if err := d.enter(ctx, b.slots, ErrFull); err != nil {
-		<-q.turn
-		b.leave(key, q)
+		p.endTurn(false)
 		return Place[K]{}, err
 	}
-	return Place[K]{b, key, q}, nil
+	return p, nil
 }
 
-// Leave admits the next caller.
-func (p Place[K]) Leave() {
+// Hold takes a place of the share, until Leave, for a caller that knows that another session
+// holds its key. It returns false when none is free: the caller should then leave with
+// contention.ErrCrowded.
+func (p *Place[K]) Hold() bool {
+	p.holds = p.holds || p.bulkhead.share.Take()
+	return p.holds
+}
+
+// drop gives the place of the share back, if there is one.
+func (p *Place[K]) drop() {
+	if p.holds {
+		p.holds = false
+		p.bulkhead.share.Give()
+	}
+}
+
+// Leave admits the next caller. done says that the caller has had what the key locks, so
+// that the key is no longer stuck.
+func (p *Place[K]) Leave(done bool) {
 	<-p.bulkhead.slots
+	p.endTurn(done)
+}
+
+func (p *Place[K]) endTurn(done bool) {
+	p.drop()
+	p.queue.end(p.bulkhead.now(), done)
 	<-p.queue.turn
 	p.bulkhead.leave(p.key, p.queue)
+}
+
+// briefWait is how long a call of Do first waits for locks: as long as a group does
+// (platform/coalesce).
+const briefWait = 50 * time.Millisecond
+
+// Do calls f when the caller has a turn and a slot, with the time for which it may wait for
+// a lock: first briefly. When f then returns an error that timedOut reports, it has not been
+// applied and another session holds the lock: Do calls f again with all of wait, in
+// one of the half of the slots in which callers may wait for locks, while the caller holds a
+// place of the share. So callers of locked keys, however many keys there are, leave slots to
+// others. Do returns f's error or Enter's.
+func (b *Bulkhead[K]) Do(
+	ctx context.Context, key K, wait time.Duration, f func(lockWait time.Duration) error, timedOut func(error) bool,
+) (err error) {
+	d := deadline{wait: wait, begin: time.Now()}
+	defer d.stop()
+	place, err := b.enter(ctx, key, &d)
+	if err != nil {
+		return err
+	}
+	done, inSlot := false, true // after a panic, too
+	defer func() {
+		if inSlot {
+			<-b.slots
+		}
+		place.endTurn(done)
+	}()
+	if err = f(min(briefWait, wait)); !timedOut(err) || d.left() <= 0 {
+		done = err == nil
+		return err
+	}
+	<-b.slots
+	inSlot = false
+	if !place.Hold() {
+		return contention.ErrCrowded
+	}
+	if err := d.enter(ctx, b.patient, ErrFull); err != nil {
+		return err
+	}
+	defer func() { <-b.patient }()
+	if err := d.enter(ctx, b.slots, ErrFull); err != nil {
+		return err
+	}
+	inSlot = true
+	err = f(wait)
+	done = err == nil
+	return err
 }
 
 // deadline bounds a caller's wait. Its timer is created only when the caller has to
@@ -103,54 +181,56 @@ type deadline struct {
 	timer *time.Timer
 }
 
+func (d *deadline) left() time.Duration { return d.wait - time.Since(d.begin) }
+
 // enter puts an element into the gate. It returns refusal when the time is over, joined
 // with ctx's error when ctx ended first.
 func (d *deadline) enter(ctx context.Context, gate chan<- struct{}, refusal error) error {
-	if ctx.Err() != nil { // with a free gate, select would choose at random
-		return errors.Join(refusal, ctx.Err())
-	}
-	select {
-	case gate <- struct{}{}:
-		return nil
-	default:
-	}
-	if d.timer == nil {
-		d.timer = time.NewTimer(d.wait - time.Since(d.begin))
-	}
-	select {
-	case gate <- struct{}{}:
-		return nil
-	case <-d.timer.C:
+	entered, err := d.try(ctx, gate, d.wait, refusal)
+	if err == nil && !entered {
 		return refusal
+	}
+	return err
+}
+
+// try puts an element into the gate and reports whether it could, within the time that is left or most, if that is
+// less. It returns refusal, joined with ctx's error, when ctx has ended.
+func (d *deadline) try(ctx context.Context, gate chan<- struct{}, most time.Duration, refusal error) (bool, error) {
+	if entered, err := tryNow(ctx, gate, refusal); entered || err != nil {
+		return entered, err
+	}
+	wait := min(d.left(), most)
+	if d.timer == nil {
+		d.timer = time.NewTimer(wait)
+	} else {
+		d.timer.Reset(wait)
+	}
+	select {
+	case gate <- struct{}{}:
+		return true, nil
+	case <-d.timer.C:
+		return false, nil
 	case <-ctx.Done():
-		return errors.Join(refusal, ctx.Err())
+		return false, errors.Join(refusal, ctx.Err())
+	}
+}
+
+// tryNow is try without a wait.
+func tryNow(ctx context.Context, gate chan<- struct{}, refusal error) (bool, error) {
+	if ctx.Err() != nil { // with a free gate, select would choose at random
+		return false, errors.Join(refusal, ctx.Err())
+	}
+	select {
+	case gate <- struct{}{}:
+		return true, nil
+	default:
+		return false, nil
 	}
 }
 
 func (d *deadline) stop() {
 	if d.timer != nil {
 		d.timer.Stop()
-	}
-}
-
-func (b *Bulkhead[K]) join(key K) *queue {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	q, ok := b.queues[key]
-	if !ok {
-		q = &queue{turn: make(chan struct{}, 1)}
-		b.queues[key] = q
-	}
-	q.callers++
-	return q
-}
-
-func (b *Bulkhead[K]) leave(key K, q *queue) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	q.callers--
-	if q.callers == 0 {
-		delete(b.queues, key)
 	}
 }
 

@@ -17,16 +17,23 @@ import (
 
 var errOwn = errors.New("the function's own error")
 
+// do calls f, which waits for no lock.
+func do[K comparable](
+	ctx context.Context, b *bulkhead.Bulkhead[K], key K, wait time.Duration, f func() error,
+) error {
+	return b.Do(ctx, key, wait, func(time.Duration) error { return f() }, func(error) bool { return false })
+}
+
 // Many callers of one slow key take one slot: others pass at once.
 func TestCrowdOnOneKeyLeavesRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := bulkhead.New[string](2, nil)
+		b := bulkhead.New[string](2, nil, nil)
 		var crowd sync.WaitGroup
 		var inside, most atomic.Int32
 		for range 20 {
 			crowd.Go(func() {
-				err := b.Do(t.Context(), "slow", time.Hour, func() error {
+				err := do(t.Context(), b, "slow", time.Hour, func() error {
 					most.Store(max(most.Load(), inside.Add(1)))
 					time.Sleep(time.Second)
 					inside.Add(-1)
@@ -40,7 +47,7 @@ func TestCrowdOnOneKeyLeavesRoom(t *testing.T) {
 		synctest.Wait()
 		begin := time.Now()
 		for range 50 {
-			if err := b.Do(t.Context(), "other", time.Second, func() error { return errOwn }); !errors.Is(err, errOwn) {
+			if err := do(t.Context(), b, "other", time.Second, func() error { return errOwn }); !errors.Is(err, errOwn) {
 				t.Fatal(err)
 			}
 		}
@@ -60,11 +67,11 @@ func TestWaitsAreNoted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		seen := apptest.NewContention(t, contention.Settings{Lock: "key", Queued: true})
-		b := bulkhead.New[string](1, seen.Metrics)
+		b := bulkhead.New[string](1, seen.Metrics, nil)
 		var done sync.WaitGroup
 		call := func(key string, wait time.Duration) {
 			done.Go(func() {
-				_ = b.Do(t.Context(), key, wait, func() error { time.Sleep(time.Second); return nil })
+				_ = do(t.Context(), b, key, wait, func() error { time.Sleep(time.Second); return nil })
 			})
 			synctest.Wait() // they come in this order
 		}
@@ -83,12 +90,12 @@ func TestWaitsAreNoted(t *testing.T) {
 func TestSlotsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := bulkhead.New[int](3, nil)
+		b := bulkhead.New[int](3, nil, nil)
 		var done sync.WaitGroup
 		begin := time.Now()
 		for key := range 9 {
 			done.Go(func() {
-				if err := b.Do(t.Context(), key, time.Hour, func() error { time.Sleep(time.Second); return nil }); err != nil {
+				if err := do(t.Context(), b, key, time.Hour, func() error { time.Sleep(time.Second); return nil }); err != nil {
 					t.Error(err)
 				}
 			})
@@ -103,34 +110,34 @@ func TestSlotsAreBounded(t *testing.T) {
 func TestTurnThatDoesNotCome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := bulkhead.New[string](0, nil) // one slot
+		b := bulkhead.New[string](0, nil, nil) // one slot
 		leave := make(chan struct{})
 		held := make(chan error, 1)
-		go func() { held <- b.Do(t.Context(), "a", time.Hour, func() error { <-leave; return nil }) }()
+		go func() { held <- do(t.Context(), b, "a", time.Hour, func() error { <-leave; return nil }) }()
 		synctest.Wait()
 		called := func() error { t.Error("called"); return nil }
 		for _, key := range []string{"a", "b"} { // behind the key, and behind the slot
 			begin := time.Now()
-			err := b.Do(t.Context(), key, time.Second, called)
+			err := do(t.Context(), b, key, time.Second, called)
 			if !errors.Is(err, bulkhead.ErrBusy) || time.Since(begin) != time.Second ||
 				errors.Is(err, bulkhead.ErrFull) != (key == "b") { // the caller is told which was missing
 				t.Errorf("%s: %v after %v", key, err, time.Since(begin))
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			err = b.Do(ctx, key, time.Second, called)
+			err = do(ctx, b, key, time.Second, called)
 			if !errors.Is(err, bulkhead.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%s: %v", key, err)
 			}
-			if err := b.Do(ctx, key, time.Second, called); !errors.Is(err, bulkhead.ErrBusy) {
+			if err := do(ctx, b, key, time.Second, called); !errors.Is(err, bulkhead.ErrBusy) {
 				t.Errorf("%s, ended before: %v", key, err)
 			}
 			cancel()
 		}
 		// One that gives up for want of a slot lets the next of its key try.
 		next := make(chan error, 1)
-		go func() { _ = b.Do(t.Context(), "b", time.Second, called) }()
+		go func() { _ = do(t.Context(), b, "b", time.Second, called) }()
 		synctest.Wait()
-		go func() { next <- b.Do(t.Context(), "b", time.Minute, func() error { return nil }) }()
+		go func() { next <- do(t.Context(), b, "b", time.Minute, func() error { return nil }) }()
 		time.Sleep(2 * time.Second)
 		close(leave)
 		if err := errors.Join(<-held, <-next); err != nil {
@@ -138,14 +145,14 @@ func TestTurnThatDoesNotCome(t *testing.T) {
 		}
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := b.Do(ended, "a", time.Second, called); !errors.Is(err, bulkhead.ErrBusy) {
+		if err := do(ended, b, "a", time.Second, called); !errors.Is(err, bulkhead.ErrBusy) {
 			t.Errorf("ended before, and free: %v", err)
 		}
 		func() { // a panic leaves the place too
 			defer func() { _ = recover() }()
-			_ = b.Do(t.Context(), "a", time.Second, func() error { panic("boom") })
+			_ = do(t.Context(), b, "a", time.Second, func() error { panic("boom") })
 		}()
-		if err := b.Do(t.Context(), "a", time.Second, func() error { return nil }); err != nil {
+		if err := do(t.Context(), b, "a", time.Second, func() error { return nil }); err != nil {
 			t.Errorf("afterwards: %v", err)
 		}
 		if n := b.Queues(); n != 0 {
@@ -167,10 +174,10 @@ func TestProblem(t *testing.T) {
 
 // A caller that need not wait costs a queue and its channel, and no timer.
 func TestNoTimerWithoutAWait(t *testing.T) { //nolint:paralleltest // AllocsPerRun must be alone
-	b := bulkhead.New[int](1, nil)
+	b := bulkhead.New[int](1, nil, nil)
 	nothing := func() error { return nil }
 	allocations := testing.AllocsPerRun(100, func() {
-		if err := b.Do(t.Context(), 1, time.Minute, nothing); err != nil {
+		if err := do(t.Context(), b, 1, time.Minute, nothing); err != nil {
 			t.Error(err)
 		}
 	})

@@ -11,17 +11,15 @@ import (
 
 // While one caller of a key is inside, another caller of that key waits for its turn, and
 // callers of other keys pass.
-func ExampleBulkhead_Do() {
-	b := bulkhead.New[string](2, nil)
+func ExampleBulkhead_Enter() {
+	b := bulkhead.New[string](2, nil, nil)
 	ctx := context.Background()
-	err := b.Do(ctx, "pot 1", time.Second, func() error {
-		other := b.Do(ctx, "pot 2", time.Second, func() error { return nil })
-		same := b.Do(ctx, "pot 1", time.Millisecond, func() error { return nil })
-		fmt.Println(other, errors.Is(same, bulkhead.ErrBusy))
-		return nil
-	})
-	fmt.Println(err)
+	inside, err := b.Enter(ctx, "pot 1", time.Second)
+	other, otherErr := b.Enter(ctx, "pot 2", time.Second)
+	_, sameErr := b.Enter(ctx, "pot 1", time.Millisecond)
+	fmt.Println(err, otherErr, errors.Is(sameErr, bulkhead.ErrBusy))
+	other.Leave(true)
+	inside.Leave(true)
 	// Output:
-	// <nil> true
-	// <nil>
+	// <nil> <nil> true
 }

@@ -52,6 +52,36 @@ func TestResetsOfALockedRowLeaveThePool(t *testing.T) {
 	wantValue(t, s, "locked", 5)
 }
 
+// Changes of as many locked counts as there are connections, and more, do not stop those of other counts.
+func TestManyLockedRowsLeaveThePool(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	s, db := openPatient(t, dsn), dbtest.Dial(t, dsn)
+	ids := []counting.ItemID{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
+	mustCreate(t, s, ids...)
+	mustCreate(t, s, "free")
+	holder := apptest.Hold(t, db, `SELECT FROM counts.count_values WHERE item_id <> 'free' FOR UPDATE`)
+	sets := make(chan error, len(ids))
+	for _, id := range ids {
+		go func() {
+			_, err := s.Set(t.Context(), id, 5)
+			sets <- err
+		}()
+	}
+	apptest.WaitForBlocked(t, db, 2)
+	for i := range 20 {
+		if v, err := s.Set(t.Context(), "free", int64(i)); err != nil || v.Current != int64(i) {
+			t.Errorf("free: %d, %v", v.Current, err)
+		}
+	}
+	holder.Rollback()
+	for range ids {
+		if err := <-sets; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // A change that gives up waiting in the queue was surely not applied.
 func TestChangesOfARowLockedForTooLong(t *testing.T) {
 	t.Parallel()

@@ -36,7 +36,8 @@ var _ counting.CountValueRepository = (*Store)(nil)
 func New(db *sqldb.DB, maxOpenConns int, limits coalesce.Limits) (*Store, error) {
 	s := &Store{
 		db: db, lock: limits.Contention, lockTimeout: limits.LockTimeout,
-		ungrouped: bulkhead.New[string](maxOpenConns-max(limits.InFlight, 1)-ReservedConns, limits.Contention),
+		ungrouped: bulkhead.New[string](
+			maxOpenConns-max(limits.InFlight, 1)-ReservedConns, limits.Contention, limits.Share),
 	}
 	var err error
 	s.adds, err = coalesce.New(coalesce.Config[string, add, int64]{

@@ -29,50 +29,55 @@ func (r row) value() counting.CountValue {
 func (s *Store) Create(ctx context.Context, id counting.ItemID, initial int64) (counting.CountValue, error) {
 	const query = `
 INSERT INTO counts.count_values (item_id, current_value)
-VALUES ($1, $2)
+SELECT $2, $3::bigint
+ WHERE (SELECT set_config('lock_timeout', $1, true)) IS NOT NULL
 ON CONFLICT (item_id) DO NOTHING
 RETURNING item_id, current_value, last_updated_at`
-	return s.change(ctx, id, counting.ErrExists, query, string(id), initial)
+	return s.change(ctx, id, counting.ErrExists, query, initial)
 }
 
 // Set implements counting.CountValueRepository.
 func (s *Store) Set(ctx context.Context, id counting.ItemID, value int64) (counting.CountValue, error) {
 	const query = `
 UPDATE counts.count_values
-   SET current_value = $2, last_updated_at = clock_timestamp()
- WHERE item_id = $1
+   SET current_value = $3, last_updated_at = clock_timestamp()
+ WHERE item_id = $2
+   AND (SELECT set_config('lock_timeout', $1, true)) IS NOT NULL
 RETURNING item_id, current_value, last_updated_at`
-	return s.change(ctx, id, counting.ErrNotFound, query, string(id), value)
+	return s.change(ctx, id, counting.ErrNotFound, query, value)
 }
 
 // Delete implements counting.CountValueRepository.
 func (s *Store) Delete(ctx context.Context, id counting.ItemID) error {
 	const query = `
 DELETE FROM counts.count_values
- WHERE item_id = $1
+ WHERE item_id = $2
+   AND (SELECT set_config('lock_timeout', $1, true)) IS NOT NULL
 RETURNING item_id, current_value, last_updated_at`
-	_, err := s.change(ctx, id, counting.ErrNotFound, query, string(id))
+	_, err := s.change(ctx, id, counting.ErrNotFound, query)
 	return err
 }
 
 // change runs one statement that changes at most one row, and returns that row; it returns none when there was
-// nothing to change. Callers of one count queue without a connection, and all of them together leave some connections
-// to the groups: otherwise many resets of a locked count would stop every increment.
+// nothing to change. The statement's first parameters are its lock_timeout, which it sets for itself as those of
+// add.go do, and the id. Callers of one count queue without a connection, and all of them together leave some
+// connections to the groups, those of locked counts some to the others: otherwise many resets of locked counts would
+// stop every other change.
 func (s *Store) change(
 	ctx context.Context, id counting.ItemID, none error, query string, args ...any,
 ) (counting.CountValue, error) {
 	var r row
-	err := s.ungrouped.Do(ctx, string(id), s.lockTimeout, func() error {
+	err := s.ungrouped.Do(ctx, string(id), s.lockTimeout, func(lockWait time.Duration) error {
 		return s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
 			begin := time.Now()
-			err := tx.GetContext(ctx, &r, query, args...)
+			err := tx.GetContext(ctx, &r, query, append([]any{sqldb.Milliseconds(lockWait), string(id)}, args...)...)
 			s.lock.Waited(contention.InDatabase, time.Since(begin))
 			if errors.Is(err, sql.ErrNoRows) {
 				return none
 			}
 			return err
 		}, sqldb.ResolveOutcome())
-	})
+	}, sqldb.LockTimedOut)
 	if err != nil {
 		return counting.CountValue{}, err
 	}

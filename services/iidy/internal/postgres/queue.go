@@ -27,7 +27,7 @@ type queue struct {
 func newQueue(db *sqldb.DB, o Options) *queue {
 	return &queue{
 		db: db, options: o,
-		slots: bulkhead.New[int64](o.MaxOpenConns-GroupConns*max(o.InFlight, 1), nil),
+		slots: bulkhead.New[int64](o.MaxOpenConns-GroupConns*max(o.InFlight, 1), nil, o.Share),
 		long:  make(chan struct{}, max(o.BulkInFlight, 1)),
 	}
 }
@@ -38,7 +38,16 @@ func (q *queue) wait(ctx context.Context, f func() error) error {
 }
 
 func (q *queue) waitFor(ctx context.Context, limit time.Duration, f func() error) error {
-	err := q.slots.Do(ctx, q.callers.Add(1), limit, f)
+	place, err := q.slots.Enter(ctx, q.callers.Add(1), limit)
+	if err != nil {
+		return busy(err)
+	}
+	defer place.Leave(true)
+	return f()
+}
+
+// busy joins the bulkhead's error with attempt.ErrBusy.
+func busy(err error) error {
 	if errors.Is(err, bulkhead.ErrBusy) {
 		return errors.Join(attempt.ErrBusy, err)
 	}
@@ -50,9 +59,12 @@ func (q *queue) once(ctx context.Context, fn func(context.Context, *sqlx.Conn) e
 	return q.wait(ctx, func() error { return q.db.Once(ctx, fn) })
 }
 
-// inTx runs a transaction, and looks up the outcome of a COMMIT whose reply was lost.
+// inTx runs a transaction, and looks up the outcome of a COMMIT whose reply was lost. A transaction that meets a
+// locked item is rolled back and run again, in one of the half of the connections that may wait for locks.
 func (q *queue) inTx(ctx context.Context, fn func(context.Context, *sqlx.Tx) error) error {
-	return q.wait(ctx, func() error { return q.db.InTx(ctx, fn, sqldb.ResolveOutcome()) })
+	return busy(q.slots.Do(ctx, q.callers.Add(1), q.options.LockTimeout, func(lockWait time.Duration) error {
+		return q.db.InTx(ctx, fn, sqldb.ResolveOutcome(), sqldb.WithLockTimeout(lockWait))
+	}, sqldb.LockTimedOut))
 }
 
 // inLongTx runs a transaction that may take BulkTimeout, unless BulkInFlight others are

@@ -34,7 +34,12 @@ type rig struct {
 	db   *sqlx.DB            // a direct connection
 	seen *apptest.Contention // what the store recorded about locks
 	reg  *prometheus.Registry
+
+	share *contention.Share
 }
+
+// places is how many calls of a rig may wait for locked items.
+const places = 64
 
 // newRig opens a store on a database of its own, with timeouts that a test can wait for.
 func newRig(t *testing.T) *rig {
@@ -57,6 +62,7 @@ func rigOn(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Durat
 	}, reg)
 	limits := coalesce.Limits{
 		LockTimeout: lockTimeout, StatementTimeout: 2 * lockTimeout, Contention: seen.Metrics, Registry: reg,
+		Share: contention.NewShare(4*places, nil),
 	}
 	m, err := metrics.New(reg)
 	if err != nil {
@@ -73,7 +79,7 @@ func rigOn(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Durat
 			t.Error(err)
 		}
 	})
-	return &rig{t, s, dsn, dbtest.Dial(t, dsn), seen, reg}
+	return &rig{t, s, dsn, dbtest.Dial(t, dsn), seen, reg, limits.Share}
 }
 
 // another opens the store of another replica on the same database.

@@ -57,7 +57,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 	}
 	store := postgres.New(c.DB(), postgres.Options{
 		Encode: httpapi.Encode, LockWait: cfg.LockWait, Transactions: cfg.transactions(),
-		IdleTimeout: cfg.ProcessorTimeout + idleGrace, Contention: c.Contention(),
+		IdleTimeout: cfg.ProcessorTimeout + idleGrace, Contention: c.Contention(), Share: c.Share(),
 	}, observer)
 	fingerprints := payment.NewFingerprints(cfg.FingerprintSecret, cfg.FingerprintSecretPrevious)
 	service := payment.NewService(payment.Parts{

@@ -20,7 +20,9 @@ import (
 const alreadyWaited = 10 * time.Millisecond
 
 // Settle implements payment.Repository. It returns the bulkhead's errors unchanged.
-func (s *Store) Settle(ctx context.Context, c payment.Claim, charge payment.ChargeFunc) (payment.Record, bool, error) {
+func (s *Store) Settle(
+	ctx context.Context, c payment.Claim, charge payment.ChargeFunc,
+) (_ payment.Record, _ bool, err error) {
 	if record, found, err := s.completed(ctx, c.Key); found || err != nil {
 		return record, false, err
 	}
@@ -29,7 +31,7 @@ func (s *Store) Settle(ctx context.Context, c payment.Claim, charge payment.Char
 	if err != nil {
 		return payment.Record{}, false, err
 	}
-	defer place.Leave()
+	defer func() { place.Leave(err == nil) }()
 	waited := time.Since(begin)
 	if waited > alreadyWaited {
 		if record, found, err := s.completed(ctx, c.Key); found || err != nil {

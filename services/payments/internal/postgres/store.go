@@ -26,7 +26,7 @@ type Observer interface {
 	Opened() (closed func())
 }
 
-// Options configure a store. All but Contention are required, and all bounds must be
+// Options configure a store. All but Contention and Share are required, and all bounds must be
 // positive.
 type Options struct {
 	// Encode returns the receipt that is stored with a payment.
@@ -40,6 +40,9 @@ type Options struct {
 	IdleTimeout time.Duration
 	// Contention counts the waits for keys; it may be nil.
 	Contention *contention.Metrics
+	// Share bounds the requests that wait behind one whose key another session holds, or
+	// whose charge takes long; nil bounds nothing.
+	Share *contention.Share
 }
 
 // Store is a payment.Repository on PostgreSQL.
@@ -54,6 +57,6 @@ var _ payment.Repository = (*Store)(nil)
 
 // New returns a store on db, whose schema must have been migrated.
 func New(db *sqldb.DB, o Options, observer Observer) *Store {
-	keys := bulkhead.New[payment.Key](o.Transactions, o.Contention)
+	keys := bulkhead.New[payment.Key](o.Transactions, o.Contention, o.Share)
 	return &Store{db: db, options: o, observer: observer, keys: keys}
 }

@@ -36,7 +36,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 	store := postgres.New(c.DB(), postgres.Options{
 		TTL: cfg.LockTTL, Retries: cfg.LockRetries, RetryWait: cfg.LockRetryWait,
 		QueueWait: cfg.DBStatementTimeout, Changes: cfg.DBMaxOpenConns - reservedConns,
-		Contention: c.Contention(),
+		Contention: c.Contention(), Share: c.Share(),
 	})
 	service := pot.NewService(store, func() pot.Source { return pot.NewSource() })
 	server, err := c.AddListener("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock pyggpot", OpenAPI: api.OpenAPI})

@@ -15,14 +15,19 @@ import (
 	"github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 )
 
+// knownAfter is how long a pot is found leased before its change needs a place of Options.Share: replicas lease a pot
+// that they share for milliseconds.
+const knownAfter = 50 * time.Millisecond
+
 // Change implements pot.Repository. It waits until no other caller of this replica changes the pot, and then tries to
-// lease and change it until that is done or refused, Options.Retries more times at most.
-func (s *Store) Change(ctx context.Context, id pot.ID, change func(pot.Pot) (pot.Contents, error)) error {
+// lease and change it until that is done or refused, Options.Retries more times at most. It returns
+// contention.ErrCrowded when the pot stays leased and too many changes wait for such pots.
+func (s *Store) Change(ctx context.Context, id pot.ID, change func(pot.Pot) (pot.Contents, error)) (err error) {
 	turn, err := s.queues.Enter(ctx, id, s.options.QueueWait)
 	if err != nil {
 		return notBegun(ctx, pot.ErrLocked, err)
 	}
-	defer turn.Leave()
+	defer func() { turn.Leave(err == nil) }()
 	wait := leaseWait{lock: s.lock}
 	defer wait.end()
 	var timer retryTimer
@@ -33,6 +38,9 @@ func (s *Store) Change(ctx context.Context, id pot.ID, change func(pot.Pot) (pot
 		}
 		if try == s.options.Retries {
 			return fmt.Errorf("%w: %w", pot.ErrLocked, err)
+		}
+		if time.Since(wait.begin) > knownAfter && !turn.Hold() {
+			return contention.ErrCrowded
 		}
 		if err := timer.wait(ctx, s.options.RetryWait); err != nil {
 			return fmt.Errorf("%w: %w", pot.ErrTimeOver, err)
@@ -50,7 +58,7 @@ func (s *Store) try(
 	if err != nil {
 		return notBegun(ctx, pot.ErrBusy, err)
 	}
-	defer slot.Leave()
+	defer slot.Leave(true)
 	wait.start()
 	l, err := s.acquire(ctx, id)
 	if err != nil {
@@ -73,8 +81,12 @@ func (s *Store) try(
 	return err
 }
 
-// notBegun returns the error of a change whose turn did not come: reason, or pot.ErrTimeOver when ctx has ended.
+// notBegun returns the error of a change whose turn did not come: reason, or pot.ErrTimeOver when ctx has ended, or
+// contention.ErrCrowded.
 func notBegun(ctx context.Context, reason, err error) error {
+	if errors.Is(err, contention.ErrCrowded) {
+		return err
+	}
 	if ctx.Err() != nil {
 		reason = pot.ErrTimeOver
 	}

@@ -18,7 +18,7 @@ import (
 const (
 	leasedForever = `UPDATE pyggpot.pot
 		SET lock = gen_random_uuid(), lock_expire_time = clock_timestamp() + interval '1 hour'`
-	expire = `UPDATE pyggpot.pot SET lock_expire_time = clock_timestamp()`
+	expire = `UPDATE pyggpot.pot SET lock_expire_time = clock_timestamp() WHERE lock IS NOT NULL`
 )
 
 // TestRetries: while a pot stays leased, a change tries Retries times more.

@@ -33,6 +33,8 @@ type Options struct {
 	Changes int
 	// Contention records waits and conflicts; it may be nil.
 	Contention *contention.Metrics
+	// Share bounds the changes that wait for leased pots; nil bounds nothing.
+	Share *contention.Share
 }
 
 // Store is a pot.Repository on PostgreSQL.
@@ -53,6 +55,6 @@ const pots = 1 << 20
 func New(db *sqldb.DB, o Options) *Store {
 	return &Store{
 		db: db, options: o, lock: o.Contention,
-		queues: bulkhead.New[pot.ID](pots, o.Contention), slots: bulkhead.New[pot.ID](o.Changes, nil),
+		queues: bulkhead.New[pot.ID](pots, o.Contention, o.Share), slots: bulkhead.New[pot.ID](o.Changes, nil, nil),
 	}
 }

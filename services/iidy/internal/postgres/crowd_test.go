@@ -1,0 +1,74 @@
+package postgres_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/platform/contention"
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
+	"github.com/rowlock/rowlock/services/iidy/internal/postgres"
+)
+
+// Of the calls for a locked item, single or in batches, as many wait as there are places, and the others are refused.
+// All other calls go on: the batches that wait leave connections to others. Those that waited are applied.
+func TestCallsForALockedItemHoldAShare(t *testing.T) {
+	t.Parallel()
+	const calls = 100
+	for name, call := range map[string]func(*rig) (int64, error){
+		"single": func(r *rig) (int64, error) { return r.Apply(r.Context(), attempt.Increment, list, "held", "") },
+		"batch": func(r *rig) (int64, error) {
+			return r.ApplyBatch(r.Context(), attempt.Increment, list, attempt.ItemsOf("held"), "")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rigOn(t, dbtest.Postgres(t, postgres.Migrations()), sqldb.PoolerNone, slow)
+			r.add("a", "b", "held", "z")
+			release := r.lock("held")
+			answers := make(chan error, calls)
+			for range calls {
+				go func() {
+					n, err := call(r)
+					if err == nil && n != 1 {
+						t.Errorf("%d items were changed, want 1", n)
+					}
+					answers <- err
+				}()
+			}
+			waittest.Eventually(t, "those without a place are refused", func() bool { return len(answers) >= calls-places })
+			for range 10 {
+				n, err := r.ApplyBatch(t.Context(), attempt.Increment, list, attempt.ItemsOf("a", "b"), "")
+				if n != 2 || err != nil {
+					t.Errorf("another batch: %d, %v", n, err)
+				}
+				if n, err := r.Apply(t.Context(), attempt.Increment, list, "z", ""); n != 1 || err != nil {
+					t.Errorf("another item: %d, %v", n, err)
+				}
+				if _, err := r.Claim(t.Context(), "empty", 10, time.Second); err != nil {
+					t.Errorf("a claim: %v", err)
+				}
+			}
+			for range calls - places {
+				if err := <-answers; !errors.Is(err, contention.ErrCrowded) {
+					t.Errorf("got %v, want ErrCrowded", err)
+				}
+			}
+			release()
+			for range places {
+				if err := <-answers; err != nil {
+					t.Error(err)
+				}
+			}
+			if n := one[int](t, r.db, `SELECT attempts FROM iidy.lists WHERE item = 'held'`); n != places {
+				t.Errorf("%d attempts, want %d", n, places)
+			}
+			if r.share.Free() != places {
+				t.Errorf("%d places are free, want %d", r.share.Free(), places)
+			}
+		})
+	}
+}
