@@ -167,8 +167,9 @@ func lockRow(what string) Row {
 				"its lock (the runbook has the query that finds it).",
 			query(rate("rowlock_lock_wait_seconds_sum", "lock", "where"), "{{lock}}, {{where}}")).stacked(),
 		series("Lock conflicts", UnitOps,
-			"lock_timeout: the wait for a row ended. queue_timeout: the wait behind a request of this replica ended. held: "+
-				"leased to another replica, tried again. lost: refused, as its own lease or claim had expired. taken_over: the "+
+			"lock_timeout: the wait for a row ended. queue_timeout: the wait behind a request of this replica ended. crowded: "+
+				"refused at once, as the lock is known to be held and as many as may wait do. held: leased to another replica, "+
+				"tried again. lost: refused, as its own lease or claim had expired. taken_over: the "+
 				"previous holder's lease had expired.",
 			query(rate("rowlock_lock_conflicts_total", "lock", "reason"), "{{lock}}, {{reason}}")),
 	}}
