@@ -59,15 +59,15 @@ containers:
 {{- $ca := include "service.caSecret" .root }}
 {{- if or $ca $values.spool.enabled $values.extraVolumes }}
 volumes:
-  {{- if $values.spool.enabled }}
-  - name: spool
-    emptyDir:
-      sizeLimit: {{ add $values.spool.maxMiB 64 }}Mi
-  {{- end }}
   {{- with $ca }}
   - name: database-ca
     secret:
       secretName: {{ . }}
+  {{- end }}
+  {{- if $values.spool.enabled }}
+  - name: spool
+    emptyDir:
+      sizeLimit: {{ add $values.spool.maxMiB 64 }}Mi
   {{- end }}
   {{- with $values.extraVolumes }}
   {{- toYaml . | nindent 2 }}
@@ -87,11 +87,11 @@ securityContext:
 {{- $ca := include "service.caSecret" . }}
 {{- if or $ca .Values.spool.enabled .Values.extraVolumeMounts }}
 volumeMounts:
-  {{- if .Values.spool.enabled }}
-  - {name: spool, mountPath: /tmp}
-  {{- end }}
   {{- if $ca }}
   - {name: database-ca, mountPath: /etc/database-ca, readOnly: true}
+  {{- end }}
+  {{- if .Values.spool.enabled }}
+  - {name: spool, mountPath: /tmp}
   {{- end }}
   {{- with .Values.extraVolumeMounts }}
   {{- toYaml . | nindent 2 }}
