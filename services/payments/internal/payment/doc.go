@@ -14,7 +14,8 @@
 // # Invariants
 //
 //   - A live key has at most one payment and one receipt. Every request with the
-//     same key and the same content gets that receipt, byte for byte.
+//     same key and the same content, the security code apart, gets that receipt,
+//     byte for byte.
 //   - The same key with other content is [ErrKeyConflict] and changes nothing.
 //   - The processor charges once per [ProcessorKey]. That key follows from the
 //     idempotency key and the number of payments stored under it, so it is the same
@@ -23,7 +24,8 @@
 //     the processor is neither: nothing is stored, and the next request with the key
 //     runs again.
 //   - The card number and the security code are held in memory while a request
-//     lasts, given to the processor, and stored nowhere.
+//     lasts, given to the processor, and stored nowhere. No digest has the code: it
+//     would tell right codes from wrong ones.
 //
 // # On failure
 //
