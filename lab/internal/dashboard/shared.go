@@ -207,12 +207,12 @@ func databaseRow(legend string, by ...string) Row {
 	operation, operationLegend := with("operation")
 	return Row{Title: "Database", Panels: []Panel{
 		series("Pool in use", UnitShare,
-			"Connections in use, as a part of DB_MAX_OPEN_CONNS, on the fullest replica. At 100 % calls wait: see the next "+
-				"panel.",
+			"Connections in use, as a part of DB_MAX_OPEN_CONNS, on the fullest replica. At 100 % calls wait, and reads from "+
+				"50 % on: see the next panel.",
 			query(poolShare(pool...), poolLegend)).limits(0.8, 1),
 		series("Calls waiting for a connection", UnitShort,
-			"On average at any moment (seconds waited per second). Above 1 for a long time: the database is slow, or the "+
-				"pool is too small.",
+			"On average at any moment (seconds waited per second), reads that leave connections to changes included. Above 1 "+
+				"for a long time: the database is slow, or the pool is too small.",
 			query(rate("rowlock_db_wait_seconds_total", pool...), poolLegend)).stacked().limits(1, 0),
 		series("Transactions run again", UnitOps,
 			"Transactions that the database rolled back and that ran again: 40P01 is a deadlock, 40001 a serialization "+
