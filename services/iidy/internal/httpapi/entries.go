@@ -16,9 +16,9 @@ import (
 const (
 	// chunk is how many bytes of an answer are made at a time.
 	chunk = 32 << 10
-	// shortText is the size in bytes of entries of which the JSON is made whole. That of a longer text is made twice,
-	// the first time for its length alone, and not held.
-	shortText = 256 << 10
+	// shortText is the size in bytes of entries of which the JSON is made whole: those that need no budget. That of a
+	// longer text is made twice, the first time for its length alone, and not held.
+	shortText = 1 << 20
 )
 
 // pageDocument is the contract's Page, whose entries are encoded one by one.

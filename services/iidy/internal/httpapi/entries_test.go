@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -64,8 +65,8 @@ func TestEntriesAreEncodedAsTheContractSays(t *testing.T) {
 	t.Parallel()
 	every := everyCharacter()
 	for name, entries := range map[string][]attempt.Entry{
-		"none": nil, "one": every[:1], "short": every[:200], "long": every,
-		"longest": {{Item: attempt.Item(strings.Repeat("x", 300<<10)), Attempts: 1<<63 - 1}},
+		"none": nil, "one": every[:1], "short": every[:200], "all": every, "long": slices.Repeat(every, 8),
+		"longest": {{Item: attempt.Item(strings.Repeat("x", 1<<20)), Attempts: 1<<63 - 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
