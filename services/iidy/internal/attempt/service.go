@@ -18,7 +18,7 @@ type Service struct {
 
 // maxLoads bounds the batches of a replica that are in memory whole although they have
 // more than keptBytes, some MiB each. Few of them get a connection at a time.
-const maxLoads = 16
+const maxLoads = 8
 
 // NewService returns a service on repo, which keeps long batches in spool until they
 // have arrived.
