@@ -33,6 +33,7 @@ const (
 	ErrInternal             Code = "INTERNAL"
 	ErrInvalidJSON          Code = "INVALID_JSON"
 	ErrInvalidField         Code = "INVALID_FIELD"
+	ErrCrossSite            Code = "CROSS_SITE"
 	ErrNotFound             Code = "NOT_FOUND"
 	ErrMethodNotAllowed     Code = "METHOD_NOT_ALLOWED"
 	ErrBodyTooLarge         Code = "BODY_TOO_LARGE"

@@ -21,14 +21,15 @@ import (
 // 5 s and 32 KiB, and answers by itself what it cannot read.
 func (s *Server) use() {
 	list := []echo.MiddlewareFunc{
-		requestID(),     // X-Request-Id: the client's when it is a UUID, else a new one
-		s.observe,       // span, metrics and a line of the log, by route template; turns an error into the answer
-		s.timeout(),     // REQUEST_TIMEOUT is the deadline of the context, in a copy of the request
-		s.limitBody(),   // above MAX_BODY: 413
-		s.receiveBody,   // a short body, or the first part of a longer one, into memory within 5 s
-		s.limitInFlight, // above MAX_IN_FLIGHT: a short wait, then 503 OVERLOADED, before any work
-		recoverPanic(),  // a panic is INTERNAL, logged with its stack
-		decodeParams,    // path parameters, once
+		requestID(),       // X-Request-Id: the client's when it is a UUID, else a new one
+		s.observe,         // span, metrics and a line of the log, by route template; turns an error into the answer
+		refuseCrossSite(), // a change that a page of another origin sends: 403
+		s.timeout(),       // REQUEST_TIMEOUT is the deadline of the context, in a copy of the request
+		s.limitBody(),     // above MAX_BODY: 413
+		s.receiveBody,     // a short body, or the first part of a longer one, into memory within 5 s
+		s.limitInFlight,   // above MAX_IN_FLIGHT: a short wait, then 503 OVERLOADED, before any work
+		recoverPanic(),    // a panic is INTERNAL, logged with its stack
+		decodeParams,      // path parameters, once
 	}
 	// echo would link the list to the handler anew for each request; this links it once.
 	chain := func(c echo.Context) error { return requestOf(c).handler(c) }

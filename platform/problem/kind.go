@@ -20,6 +20,8 @@ var (
 	InvalidJSON = Define("INVALID_JSON", http.StatusBadRequest, "")
 	// InvalidField is one member, parameter or path segment at fault; name it with [Field].
 	InvalidField = Define("INVALID_FIELD", http.StatusBadRequest, "")
+	// CrossSite is a change that a browser sends for a page of another origin.
+	CrossSite = Define("CROSS_SITE", http.StatusForbidden, "")
 	// NotFound is a path that no route serves. A missing thing has a code of its own, <THING>_NOT_FOUND.
 	NotFound = Define("NOT_FOUND", http.StatusNotFound, "")
 	// MethodNotAllowed needs the header Allow; add it with [Header].

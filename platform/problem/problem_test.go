@@ -18,14 +18,16 @@ func TestTheTable(t *testing.T) {
 	t.Parallel()
 	var rows []string
 	for _, k := range []problem.Kind{
-		problem.InvalidJSON, problem.InvalidField, problem.NotFound, problem.MethodNotAllowed, problem.BodyTooLarge,
-		problem.UnsupportedMediaType, problem.NotApplied, problem.DatabaseUnavailable, problem.Overloaded,
-		problem.OutcomeUnknown, problem.Internal, problem.Define("COUNT_OVERFLOW", 422, "The count would overflow"),
+		problem.InvalidJSON, problem.InvalidField, problem.CrossSite, problem.NotFound, problem.MethodNotAllowed,
+		problem.BodyTooLarge, problem.UnsupportedMediaType, problem.NotApplied, problem.DatabaseUnavailable,
+		problem.Overloaded, problem.OutcomeUnknown, problem.Internal,
+		problem.Define("COUNT_OVERFLOW", 422, "The count would overflow"),
 	} {
 		rows = append(rows, fmt.Sprintf("%s %d %s", k.Code(), k.Status(), k.New("").Detail()))
 	}
 	const want = `INVALID_JSON 400 Bad Request
 INVALID_FIELD 400 Bad Request
+CROSS_SITE 403 Forbidden
 NOT_FOUND 404 Not Found
 METHOD_NOT_ALLOWED 405 Method Not Allowed
 BODY_TOO_LARGE 413 Request Entity Too Large

@@ -143,6 +143,9 @@ type BadRequest = Problem
 // Conflict RFC 9457.
 type Conflict = Problem
 
+// CrossSite RFC 9457.
+type CrossSite = Problem
+
 // Internal RFC 9457.
 type Internal = Problem
 

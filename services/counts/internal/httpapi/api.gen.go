@@ -73,6 +73,9 @@ type Problem struct {
 // BadRequest RFC 9457.
 type BadRequest = Problem
 
+// CrossSite RFC 9457.
+type CrossSite = Problem
+
 // Exists RFC 9457.
 type Exists = Problem
 

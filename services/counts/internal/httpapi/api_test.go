@@ -63,6 +63,27 @@ func TestLifeOfACount(t *testing.T) {
 	s.WantProblem("PUT", internal+"/a%20b%2Fc", `{"value":1}`, 404, "COUNT_NOT_FOUND", "itemId")
 }
 
+// A page of another origin changes nothing, on neither group of routes.
+func TestCrossSite(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, countingtest.NewMemory())
+	s.Want("POST", internal, `{"itemId":"a"}`, 201, "", "Sec-Fetch-Site", "same-origin")
+	for _, header := range [][2]string{{"Sec-Fetch-Site", "cross-site"}, {"Origin", "https://evil.example"}} {
+		for _, call := range [][3]string{
+			{"POST", external + "a/increase"},
+			{"POST", external + "a/decrease"},
+			{"POST", external + "a/reset"},
+			{"POST", internal, `{"itemId":"b"}`},
+			{"PUT", internal + "/a", `{"value":1}`},
+			{"DELETE", internal + "/a"},
+		} {
+			s.WantProblem(call[0], call[1], call[2], 403, "CROSS_SITE", "", header[0], header[1])
+		}
+	}
+	s.Want("POST", external+"a/increase", "", 200, `{"itemId":"a","value":1}`, "Origin", "http://example.com")
+	s.WantProblem("GET", internal+"/b", "", 404, "COUNT_NOT_FOUND", "itemId", "Sec-Fetch-Site", "cross-site")
+}
+
 // Reset takes no members; a body that is not JSON is refused.
 func TestResetLooksAtItsBody(t *testing.T) {
 	t.Parallel()

@@ -56,6 +56,12 @@ type Problem struct {
 // BadRequest RFC 9457.
 type BadRequest = Problem
 
+// BrokenBody RFC 9457.
+type BrokenBody = Problem
+
+// CrossSite RFC 9457.
+type CrossSite = Problem
+
 // Internal RFC 9457.
 type Internal = Problem
 

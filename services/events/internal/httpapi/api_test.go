@@ -65,6 +65,17 @@ func TestLifeOfEvents(t *testing.T) {
 	s.Want("GET", "/events/2", "", 200, `{"id":2,"value":"done"}`)
 }
 
+// TestCrossSite: a page of another origin adds nothing.
+func TestCrossSite(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, openStore(t))
+	for _, path := range []string{"/events", "/events/async"} {
+		s.WantProblem("POST", path, "", 403, "CROSS_SITE", "", "Sec-Fetch-Site", "cross-site")
+		s.WantProblem("POST", path, "", 403, "CROSS_SITE", "", "Origin", "https://evil.example")
+	}
+	s.Want("POST", "/events", "", 201, `{"id":1,"value":"word"}`, "Sec-Fetch-Site", "same-origin")
+}
+
 // TestBodiesAreIgnored: a body is not read, whatever its type.
 func TestBodiesAreIgnored(t *testing.T) {
 	t.Parallel()

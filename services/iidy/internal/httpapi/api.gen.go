@@ -196,6 +196,9 @@ type Attempts = Entry
 // BadRequest defines model for BadRequest.
 type BadRequest = Problem
 
+// CrossSite defines model for CrossSite.
+type CrossSite = Problem
+
 // Entries defines model for Entries.
 type Entries = Page
 

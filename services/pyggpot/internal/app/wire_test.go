@@ -111,6 +111,31 @@ func TestRefusalsOfTheServer(t *testing.T) {
 	}
 }
 
+// TestCrossSite: a page of another origin changes nothing, in any protocol that a browser speaks.
+func TestCrossSite(t *testing.T) {
+	t.Parallel()
+	r, _ := start(t, nil)
+	const create, body = "/pyggpot.pot.Pot/CreatePot", `{"pot_name":"Piggy","max_coins":100}`
+	post := func(path, contentType, site string) apptest.Answer {
+		return apptest.Send(t, http.MethodPost, r.API+path, body,
+			map[string]string{"Content-Type": contentType, "Sec-Fetch-Site": site})
+	}
+	for _, path := range []string{create, "/twirp" + create} {
+		a := post(path, "application/json", "cross-site")
+		if a.Status != http.StatusForbidden {
+			t.Errorf("%s: %s", path, a)
+		}
+		wantRefusal(t, path, readJSON(t, a), "permission_denied", "CROSS_SITE", "")
+	}
+	if a := post(create, "application/grpc-web+json", "cross-site"); !strings.Contains(a.Body, "grpc-status: 7") &&
+		a.Header.Get("Grpc-Status") != "7" {
+		t.Errorf("gRPC-Web: %s %v", a, a.Header)
+	}
+	if a := post(create, "application/json", "same-origin"); a.Status != http.StatusOK {
+		t.Errorf("the same origin: %s", a)
+	}
+}
+
 // TestTimeIsOver: a request whose time is over before its method runs is not applied.
 func TestTimeIsOver(t *testing.T) {
 	t.Parallel()

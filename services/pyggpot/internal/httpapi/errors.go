@@ -62,6 +62,8 @@ func codeOf(kind problem.Kind) connect.Code {
 	switch kind {
 	case problem.InvalidField, problem.InvalidJSON, problem.UnsupportedMediaType:
 		return connect.CodeInvalidArgument
+	case problem.CrossSite:
+		return connect.CodePermissionDenied
 	case problem.NotFound, problem.MethodNotAllowed:
 		return connect.CodeUnimplemented
 	case problem.BodyTooLarge:
