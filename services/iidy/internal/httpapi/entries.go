@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -21,27 +22,31 @@ const (
 	shortText = 1 << 20
 )
 
-// pageDocument is the contract's Page, whose entries are encoded one by one.
+// pageDocument is the contract's Page.
 type pageDocument struct {
-	Entries strictjson.Array[Entry] `json:"listentries"`
+	Entries any `json:"listentries"`
 }
 
 // leaseDocument is what the contract's Changed has of a claim.
 type leaseDocument struct {
-	Claim   attempt.Claim           `json:"claim"`
-	Until   time.Time               `json:"lease_until"`
-	Entries strictjson.Array[Entry] `json:"listentries"`
+	Claim   attempt.Claim `json:"claim"`
+	Until   time.Time     `json:"lease_until"`
+	Entries any           `json:"listentries"`
 }
 
-// arrayOf returns the entries as they are in JSON.
-func arrayOf(entries attempt.Entries) strictjson.Array[Entry] {
-	return func(yield func(Entry) bool) {
+// arrayOf returns what is encoded as an array of the contract's Entry: a slice, which is faster, of a short text.
+func arrayOf(entries attempt.Entries) any {
+	array := func(yield func(Entry) bool) {
 		for e := range entries.All() {
 			if !yield(Entry{string(e.Item), e.Attempts}) {
 				return
 			}
 		}
 	}
+	if len(entries.Lines()) > shortText {
+		return strictjson.Array[Entry](array)
+	}
+	return slices.AppendSeq(make([]Entry, 0, entries.Len()), array)
 }
 
 // writeLines writes lines, and a line break after the last.
