@@ -66,13 +66,10 @@ func (o *proveOptions) schedule() (err error) {
 	if o.Replicas < 2 || o.Replicas > 10 || o.Clients < 1 || o.Clients > 64 {
 		return usageError{"prove: --replicas must be between 2 and 10, --clients between 1 and 64"}
 	}
-	n := len(prove.Names())
-	if len(o.faults) > 0 {
-		n = len(o.faults)
-	}
-	length := o.length / time.Duration(n)
+	parts := prove.Parts(o.faults)
+	length := o.length / time.Duration(max(parts, 1))
 	if length < shortestWindow {
-		return usageError{fmt.Sprintf("prove: %s for %d windows are less than %s for each", o.length, n, shortestWindow)}
+		return usageError{fmt.Sprintf("prove: %s for %d windows are less than %s for each", o.length, parts, shortestWindow)}
 	}
 	if o.Windows, err = prove.Schedule(o.Seed, length, o.faults); err != nil {
 		return usageError{"prove: " + err.Error()}

@@ -45,6 +45,21 @@ const (
 	Exhaust   Action = "exhaust connections" // the role may open none, and loses those it has
 )
 
+// The attacks, which last for an event's time. Package hostile has the general ones.
+const (
+	OneByte    Action = "one byte of a body"
+	SlowUpload Action = "slow uploads"
+	NotReading Action = "answers not read"
+	CrossSite  Action = "cross-site requests"
+	Malformed  Action = "malformed requests"
+	LockedKey  Action = "calls for a locked key"
+	Pages      Action = "pages read"
+	Upload     Action = "normal uploads"
+)
+
+// Attack sends requests until ctx ends and returns how many.
+type Attack func(ctx context.Context) int
+
 // Event schedules an action.
 type Event struct {
 	At     time.Duration `json:"at_ns"` // since the window's start
@@ -71,6 +86,8 @@ type Target struct {
 	Workers  *local.Set // nil when the service has none
 	// Lock locks a row in the transaction and calls hold with the result.
 	Lock func(ctx context.Context, tx *sqlx.Tx, hold Hold) error
+	// Attacks are those that the service can be attacked by.
+	Attacks map[Action]Attack
 
 	mu   sync.Mutex
 	done map[Action]int
@@ -185,6 +202,12 @@ func (in *Injector) inject(ctx context.Context, e Event, t *Target) error {
 		return in.lock(ctx, t, e.For)
 	case Exhaust:
 		return in.exhaust(ctx, t, e.For)
+	case OneByte, SlowUpload, NotReading, CrossSite, Malformed, LockedKey, Pages, Upload:
+		if attack := t.Attacks[e.Action]; attack != nil {
+			ctx, cancel := context.WithTimeout(ctx, e.For)
+			defer cancel()
+			t.count(e.Action, attack(ctx))
+		}
 	}
 	return nil
 }

@@ -2,7 +2,9 @@ package prove
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
+	"net/url"
 
 	"github.com/anishathalye/porcupine"
 	"github.com/jmoiron/sqlx"
@@ -12,6 +14,8 @@ import (
 	api "github.com/rowlock/rowlock/client/counts"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
+	"github.com/rowlock/rowlock/lab/internal/hostile"
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
@@ -20,7 +24,8 @@ import (
 const activeCounters = 12
 
 var _ = register(services.Counts, kind{
-	open: newCounts, writes: "update counts.count_values", singles: true,
+	open: newCounts, writes: "update counts.count_values", singles: true, attack: attackCounts,
+	signs: map[string][]string{windowHostile: {string(fault.LockedKey)}},
 	mutants: []Mutant{
 		mutant("bug_autocommit", "a statement is sent again by the pool", windowReplies, linearizable),
 		mutant("bug_unordered", "a batch without ordered locks", windowNone, deadlocks),
@@ -110,7 +115,44 @@ func (w *counts) settle(ctx context.Context) error {
 
 // lock locks the row of a counter.
 func (w *counts) lock(ctx context.Context, tx *sqlx.Tx, hold fault.Hold) error {
-	return hold(tx.ExecContext(ctx, `SELECT FROM counts.count_values WHERE item_id = $1 FOR UPDATE`, w.first()))
+	return lockCounter(ctx, tx, w.first(), hold)
+}
+
+func lockCounter(ctx context.Context, tx *sqlx.Tx, id string, hold fault.Hold) error {
+	return hold(tx.ExecContext(ctx, `SELECT FROM counts.count_values WHERE item_id = $1 FOR UPDATE`, id))
+}
+
+// attackCounts has a counter that is locked, and reads 500 counters at once.
+func attackCounts(ctx context.Context, v *victim, s site) error {
+	client, err := api.New(s.url, rowlock.WithHTTPClient(s.client))
+	if err != nil {
+		return err
+	}
+	const internal, path, most = "/api/v1/internal/counts", "/api/v1/counts/", 500
+	ids := make([]string, most)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("%s-%d", s.prefix, i)
+	}
+	locked, crossed := ids[0], ids[1]
+	change := path + crossed + "/increase"
+	v.Change, v.Begun = hostile.Post(change, jsonType, `{"amount":1}`, 0), hostile.Post(change, jsonType, `{`, missing)
+	v.Upload = hostile.Post(internal, jsonType, `{"itemId":"`, longBody)
+	v.Large = []string{hostile.Get(internal + "?" + url.Values{"itemIds": ids}.Encode())}
+	v.Bad = []string{
+		hostile.Post(path+"a%00b/increase", jsonType, `{}`, 0), hostile.Post(change, jsonType, `{"amount":`, 0),
+		hostile.Post(internal, jsonType, `{"itemId":"a\u0000b"}`, 0),
+	}
+	v.lock = func(ctx context.Context, tx *sqlx.Tx, hold fault.Hold) error {
+		return lockCounter(ctx, tx, locked, hold)
+	}
+	v.call = func(ctx context.Context) (int64, error) {
+		_, err := client.Increase(ctx, locked, 1)
+		return 1, err
+	}
+	const value = `SELECT current_value FROM counts.count_values WHERE item_id = `
+	v.stored, v.crossed = value+pq.QuoteLiteral(locked), value+pq.QuoteLiteral(crossed)
+	return local.Execute(ctx, s.db, `INSERT INTO counts.count_values (item_id)
+		SELECT '`+s.prefix+`-' || n FROM generate_series(0, 499) n`)
 }
 
 // check demands that every counter is linearizable, and that the database holds what was

@@ -14,6 +14,7 @@ import (
 	api "github.com/rowlock/rowlock/client/events"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
+	"github.com/rowlock/rowlock/lab/internal/hostile"
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -25,7 +26,7 @@ const EventsOnMariaDB = services.Events + "-mariadb"
 var (
 	_ = register(EventsOnMariaDB, kind{open: newEvents})
 	_ = register(services.Events, kind{
-		open: newEvents, writes: "update events.status", prepare: auditEvents,
+		open: newEvents, writes: "update events.status", prepare: auditEvents, attack: attackEvents,
 		mutants: []Mutant{
 			mutant("bug_sequence", "ids given out before the insert, as by a sequence", windowKill, "ids"),
 			mutant("bug_finish", "finish what was claimed without value IS NULL", windowBackends, "worked once"),
@@ -148,6 +149,16 @@ func (w *events) settle(ctx context.Context) error {
 // lock locks the row of the ids.
 func (w *events) lock(ctx context.Context, tx *sqlx.Tx, hold fault.Hold) error {
 	return hold(tx.ExecContext(ctx, `SELECT FROM events.status FOR UPDATE`))
+}
+
+// attackEvents has no key that is locked: every event needs the one row of status.
+func attackEvents(_ context.Context, v *victim, _ site) error {
+	const path, async = "/events", "/events/async"
+	v.Change, v.Begun = hostile.Post(path, jsonType, "", 0), hostile.Post(path, jsonType, "{", missing)
+	v.Upload = hostile.Post(async, jsonType, "", longBody)
+	v.Large = []string{hostile.Get("/openapi.json")}
+	v.Bad = []string{hostile.Get(path + "/a%00b"), hostile.Get(path + "/-1")}
+	return nil
 }
 
 // auditEvents records each time that an event is stored with a value, in the transaction

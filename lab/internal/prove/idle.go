@@ -30,6 +30,7 @@ func (s *subject) metric(ctx context.Context, name string) (sum, most float64) {
 
 const (
 	goroutines     = "go_goroutines"
+	inFlight       = `http_server_requests_in_flight{server="api"}`
 	residentMemory = "process_resident_memory_bytes"
 	// leakSlack is how many more goroutines an idle replica may have after the run:
 	// connections of the pool and the balancer that are still open.
@@ -41,25 +42,32 @@ const (
 
 // leaks waits until the service is idle and checks what was left behind.
 func (s *subject) leaks(ctx context.Context) []Check {
-	_, memory := s.metric(ctx, residentMemory)
 	s.http.CloseIdleConnections()
-	_, now := s.metric(ctx, goroutines)
 	limit := s.idle + leakSlack
-	for deadline := time.Now().Add(10 * time.Second); now > limit && time.Now().Before(deadline); {
-		fault.Wait(ctx, 200*time.Millisecond)
-		_, now = s.metric(ctx, goroutines)
+	query := `SELECT count(*) FROM pg_stat_activity WHERE usename = $1 AND state NOT IN ('idle', 'disabled')`
+	if s.Maria != nil {
+		query = `SELECT count(*) FROM information_schema.processlist WHERE user = ? AND command <> 'Sleep'`
 	}
-	checks := []Check{check(s.Name+": goroutines", 0 < now && now <= limit, "%.0f before, %.0f after", s.idle, now)}
+	var now, running, memory float64
+	var busy int
+	var err error
+	for deadline := time.Now().Add(10 * time.Second); ; fault.Wait(ctx, 200*time.Millisecond) {
+		_, now = s.metric(ctx, goroutines)
+		_, running = s.metric(ctx, inFlight)
+		_, memory = s.metric(ctx, residentMemory)
+		err = s.db.GetContext(ctx, &busy, query, s.Role)
+		if now <= limit && running == 0 && busy == 0 || time.Now().After(deadline) {
+			break
+		}
+	}
+	checks := []Check{
+		check(s.Name+": goroutines", 0 < now && now <= limit, "%.0f before, %.0f after", s.idle, now),
+		check(s.Name+": in flight", running == 0, "%.0f requests in a replica", running),
+	}
 	if s.memory > 0 {
 		const mebi = 1 << 20
 		checks = append(checks, check(s.Name+": memory", 0 < memory && memory <= growth*s.memory,
 			"%.0f MiB without faults, %.0f MiB after all", s.memory/mebi, memory/mebi))
 	}
-	query := `SELECT count(*) FROM pg_stat_activity WHERE usename = $1 AND state NOT IN ('idle', 'disabled')`
-	if s.Maria != nil {
-		query = `SELECT count(*) FROM information_schema.processlist WHERE user = ? AND command <> 'Sleep'`
-	}
-	var busy int
-	err := s.db.GetContext(ctx, &busy, query, s.Role)
 	return append(checks, check(s.Name+": connections", err == nil && busy == 0, "%d not idle", busy))
 }

@@ -9,6 +9,7 @@ import (
 
 	rowlock "github.com/rowlock/rowlock/client"
 	api "github.com/rowlock/rowlock/client/iidy"
+	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
@@ -29,8 +30,10 @@ const (
 )
 
 var _ = register(services.Iidy, kind{
-	open: newIidy, writes: "iidy.lists",
-	signs:   map[string][]string{windowNone: {signLate}, windowHeld: {signHeldLate}},
+	open: newIidy, writes: "iidy.lists", attack: attackIidy,
+	signs: map[string][]string{
+		windowNone: {signLate}, windowHeld: {signHeldLate}, windowHostile: {string(fault.LockedKey), string(fault.Pages)},
+	},
 	mutants: []Mutant{mutant("bug_now", "now() for clock_timestamp() in a lease", windowHeld, lateChanges)},
 })
 

@@ -2,9 +2,11 @@ package prove
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -15,6 +17,7 @@ import (
 	api "github.com/rowlock/rowlock/client/payments"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
+	"github.com/rowlock/rowlock/lab/internal/hostile"
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
@@ -32,7 +35,8 @@ const (
 const keyReused = "key used again after its life"
 
 var _ = register(services.Payments, kind{
-	open: newPayments, writes: "insert into payments.", signs: map[string][]string{windowNone: {keyReused}},
+	open: newPayments, writes: "insert into payments.", attack: attackPayments,
+	signs:   map[string][]string{windowNone: {keyReused}, windowHostile: {string(fault.LockedKey)}},
 	mutants: []Mutant{mutant("bug_donothing", "DO NOTHING for a key that has expired", windowNone, linearizable)},
 })
 
@@ -196,20 +200,67 @@ func (w *payments) lock(ctx context.Context, tx *sqlx.Tx, hold fault.Hold) error
 	w.mu.Lock()
 	key := w.fresh(100)
 	w.mu.Unlock()
-	locked, err := tx.ExecContext(ctx, `INSERT INTO payments.idempotency_records
+	return claimKey(ctx, tx, key.name, func(locked sql.Result, err error) error {
+		w.mu.Lock()
+		recent := w.recent()
+		for i := 0; i < len(recent); i += 3 {
+			recent[i] = key
+		}
+		w.mu.Unlock()
+		return hold(locked, err)
+	})
+}
+
+// claimKey claims a key, calls hold, and drops the claim.
+func claimKey(ctx context.Context, tx *sqlx.Tx, key string, hold fault.Hold) error {
+	err := hold(tx.ExecContext(ctx, `INSERT INTO payments.idempotency_records
 		(key, status, request_fingerprint, fingerprint_version, expires_at)
-		VALUES ($1, 'PROCESSING', decode(repeat('00', 32), 'hex'), 'x', clock_timestamp() + interval '1h')`, key.name)
-	w.mu.Lock()
-	recent := w.recent()
-	for i := 0; i < len(recent); i += 3 {
-		recent[i] = key
-	}
-	w.mu.Unlock()
-	if err := hold(locked, err); err != nil {
+		VALUES ($1, 'PROCESSING', decode(repeat('00', 32), 'hex'), 'x', clock_timestamp() + interval '1h')`, key))
+	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `DELETE FROM payments.idempotency_records WHERE key = $1`, key.name)
+	_, err = tx.ExecContext(ctx, `DELETE FROM payments.idempotency_records WHERE key = $1`, key)
 	return err //nolint:wrapcheck // the fault names itself
+}
+
+// attackPayments has a key that is claimed, a new one each time, and lists payments.
+func attackPayments(_ context.Context, v *victim, s site) error {
+	client, err := api.New(s.url, rowlock.WithHTTPClient(s.client))
+	if err != nil {
+		return err
+	}
+	const path = "/v1/payments"
+	v.Change, v.Begun = hostile.Post(path, jsonType, `{}`, 0), hostile.Post(path, jsonType, `{`, missing)
+	v.Upload = hostile.Post(path, jsonType, `{"ride_id":"`, longBody)
+	v.Large = []string{hostile.Get(path + "?limit=100&ride_id=prove")}
+	v.Bad = []string{
+		hostile.Get(path + "/a%00b"), hostile.Get(path + "?ride_id=a%00b"), hostile.Post(path, jsonType, `{"ride_id":`, 0),
+	}
+	prefix := s.prefix + "-locked-"
+	pay := func(ctx context.Context, n int64) (int64, error) {
+		_, replayed, err := client.Create(ctx, fmt.Sprint(prefix, n), services.Ride(s.prefix))
+		if replayed {
+			return 0, err
+		}
+		return 1, err
+	}
+	var last atomic.Int64
+	v.lock = func(ctx context.Context, tx *sqlx.Tx, hold fault.Hold) error {
+		n := last.Load() + 1
+		return claimKey(ctx, tx, fmt.Sprint(prefix, n), func(locked sql.Result, err error) error {
+			last.Store(n)
+			return hold(locked, err)
+		})
+	}
+	v.call = func(ctx context.Context) (int64, error) { return pay(ctx, last.Load()) }
+	v.settle = func(ctx context.Context) (err error) {
+		for n := last.Load(); n >= 0 && err == nil; n-- {
+			err = v.ask(ctx, func(ctx context.Context) (int64, error) { return pay(ctx, n) })
+		}
+		return err
+	}
+	v.stored = `SELECT count(*) FROM payments.payments WHERE starts_with(idempotency_key, ` + pq.QuoteLiteral(prefix) + `)`
+	return nil
 }
 
 // check demands that every key is linearizable, and that each acknowledged payment is

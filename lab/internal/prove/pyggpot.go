@@ -2,6 +2,9 @@ package prove
 
 import (
 	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 
@@ -15,6 +18,8 @@ import (
 	"github.com/rowlock/rowlock/client/pyggpot/pot"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
+	"github.com/rowlock/rowlock/lab/internal/hostile"
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
@@ -32,7 +37,8 @@ const (
 )
 
 var _ = register(services.Pyggpot, kind{
-	open: newPots, writes: "update pyggpot.pot", signs: map[string][]string{windowStop: {signTaken}},
+	open: newPots, writes: "update pyggpot.pot", attack: attackPots,
+	signs:   map[string][]string{windowStop: {signTaken}, windowHostile: {string(fault.LockedKey), string(fault.Pages)}},
 	mutants: []Mutant{mutant("bug_unfenced", "a lease without its fence", windowStop, linearizable)},
 })
 
@@ -224,6 +230,49 @@ func (w *pots) settle(ctx context.Context) error {
 // lock locks a pot's row.
 func (w *pots) lock(ctx context.Context, tx *sqlx.Tx, hold fault.Hold) error {
 	return hold(tx.ExecContext(ctx, `SELECT FROM pyggpot.pot WHERE pot_name = $1 FOR UPDATE`, w.first()))
+}
+
+// attackPots has a pot that another holder leases, and reads pages far behind the last pot.
+func attackPots(ctx context.Context, v *victim, s site) error {
+	w := &pots{api: api.New(s.url, rowlock.WithHTTPClient(s.client))}
+	locked, err := w.create(ctx, s.prefix+"-locked")
+	if err != nil {
+		return err
+	}
+	crossed, err := w.create(ctx, s.prefix+"-crossed")
+	if err != nil {
+		return err
+	}
+	const add, list, last = "/pyggpot.coin.Coin/AddCoins", "/pyggpot.pot.Pot/ListPots", 1 << 30
+	v.Change = hostile.Post(add, jsonType, fmt.Sprintf(`{"pot_id":%d,"coins":[{"kind":"GOLD","count":1}]}`, crossed), 0)
+	v.Begun, v.Upload = hostile.Post(add, jsonType, `{`, missing), hostile.Post(add, jsonType, `{"pot_id":"`, longBody)
+	v.Large = []string{hostile.Post(list, jsonType, `{"page":1,"limit":100}`, 0)}
+	v.Bad = []string{
+		hostile.Post(add, jsonType, `{"pot_id":`, 0), hostile.Post(add, jsonType, `{"pot_id":-1}`, 0),
+		hostile.Post("/pyggpot.pot.Pot/ViewPotByName", jsonType, `{"pot_name":"a\u0000b"}`, 0),
+	}
+	v.lock = func(ctx context.Context, _ *sqlx.Tx, hold fault.Hold) error {
+		// Committed, as the lease of a replica that stalls, and not another holder's.
+		return hold(driver.RowsAffected(1), local.Execute(ctx, s.db, fmt.Sprintf(`DO $$ BEGIN LOOP UPDATE pyggpot.pot
+			SET lock = gen_random_uuid(), lock_expire_time = clock_timestamp() + %d * interval '1 microsecond'
+			WHERE id = %d AND (lock IS NULL OR lock_expire_time <= clock_timestamp());
+			EXIT WHEN FOUND; PERFORM pg_sleep(0.002); END LOOP; END $$`, keyLocked.Microseconds(), locked)))
+	}
+	v.call = func(ctx context.Context) (int64, error) {
+		request := &coin.AddCoinsRequest{PotId: locked, Coins: sent(coins{0, 0, 1})}
+		_, err := w.api.Coin.AddCoins(ctx, connect.NewRequest(request))
+		return 1, err
+	}
+	v.page = func(ctx context.Context) error {
+		_, err := w.api.Pot.ListPots(ctx, connect.NewRequest(&pot.ListPotsRequest{Page: last, Limit: 100}))
+		return err
+	}
+	const held = `SELECT coins FROM pyggpot.pot WHERE id = %d`
+	v.stored, v.crossed = fmt.Sprintf(held, locked), fmt.Sprintf(held, crossed)
+	return errors.Join(
+		local.Execute(ctx, s.db, fmt.Sprintf(`UPDATE pyggpot.pot SET max_coins = %d WHERE id = %d`, last, locked)),
+		local.Execute(ctx, s.db, `INSERT INTO pyggpot.pot (pot_name, max_coins)
+			SELECT '`+s.prefix+`-' || n, 10 FROM generate_series(1, 5000) n`))
 }
 
 // check demands that every pot is linearizable, and that what the database holds is in

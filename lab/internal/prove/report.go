@@ -42,17 +42,23 @@ type WindowResult struct {
 
 // ServiceResult holds the result of one window for one service.
 type ServiceResult struct {
-	Service    string               `json:"service"`
-	OK         int                  `json:"ok"`
-	Refused    int                  `json:"refused"`
-	NotApplied int                  `json:"not_applied"`
-	Unknown    int                  `json:"unknown"`
-	Codes      map[string]int       `json:"codes"`
-	P50        time.Duration        `json:"p50_ns"`
-	P99        time.Duration        `json:"p99_ns"`
-	Slowest    time.Duration        `json:"slowest_ns"`
-	Recovery   time.Duration        `json:"recovery_ns"`
-	Done       map[fault.Action]int `json:"done"`
+	Service    string         `json:"service"`
+	OK         int            `json:"ok"`
+	Refused    int            `json:"refused"`
+	NotApplied int            `json:"not_applied"`
+	Unknown    int            `json:"unknown"`
+	Codes      map[string]int `json:"codes"`
+	P50        time.Duration  `json:"p50_ns"`
+	P99        time.Duration  `json:"p99_ns"`
+	Slowest    time.Duration  `json:"slowest_ns"`
+	// Calm and Attacked are the p99 before and during the attacks of window hostile; 0 in others.
+	Calm     time.Duration `json:"calm_p99_ns,omitempty"`
+	Attacked time.Duration `json:"attacked_p99_ns,omitempty"`
+	// Beside is how many other services were attacked at the same time.
+	Beside int `json:"beside,omitempty"`
+
+	Recovery time.Duration        `json:"recovery_ns"`
+	Done     map[fault.Action]int `json:"done"`
 	// Signs counts what the window was to provoke.
 	Signs map[string]int `json:"signs,omitempty"`
 	// Checks are the demands on the service and on the fault.
@@ -68,18 +74,27 @@ func (r *ServiceResult) summarize(ops []history.Op) {
 		services.OK: &r.OK, services.Refused: &r.Refused, services.NotApplied: &r.NotApplied, services.Unknown: &r.Unknown,
 	}
 	r.Codes = map[string]int{}
-	times := make([]time.Duration, len(ops))
-	for i, op := range ops {
+	for _, op := range ops {
 		*counts[op.Outcome]++
 		if op.Code != "" {
 			r.Codes[op.Code]++
 		}
-		times[i] = op.Return - op.Call
 	}
-	if last := len(times) - 1; last >= 0 {
-		slices.Sort(times)
-		r.P50, r.P99, r.Slowest = times[last/2], times[last*99/100], times[last]
+	r.P50, r.P99, r.Slowest = times(ops)
+}
+
+// times returns how long the operations took; 0 when there are none.
+func times(ops []history.Op) (p50, p99, slowest time.Duration) {
+	took := make([]time.Duration, len(ops))
+	for i, op := range ops {
+		took[i] = op.Return - op.Call
 	}
+	last := len(took) - 1
+	if last < 0 {
+		return 0, 0, 0
+	}
+	slices.Sort(took)
+	return took[last/2], took[last*99/100], took[last]
 }
 
 // Failure names a check that does not hold.
@@ -159,6 +174,9 @@ func (w *WindowResult) lines() string {
 			"%-10s %-15s %-8s %6d ok, %4d refused, %4d not applied, %3d unknown; p99 %s, slowest %s; %s",
 			w.Name, s.Service, result, s.OK, s.Refused, s.NotApplied, s.Unknown,
 			round(s.P99), round(s.Slowest), s.Actions())
+		if s.Attacked > 0 {
+			lines[i] += fmt.Sprintf("; p99 %s under attack, %s before", round(s.Attacked), round(s.Calm))
+		}
 	}
 	return strings.Join(lines, "\n")
 }

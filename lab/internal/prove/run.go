@@ -110,8 +110,9 @@ func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 		return result, err
 	}
 	p.Say("%-10s starts: %d faults in %s", w.Name, len(w.Events), round(w.For))
-	stopLoad := p.load(ctx, parts)
+	stopLoad, stopWatch := p.load(ctx, w, parts), p.watch(ctx, parts)
 	err = p.inject(ctx, w, parts)
+	stopWatch()
 	stopLoad()
 	if ctx.Err() != nil {
 		return result, fmt.Errorf("interrupted: %w", ctx.Err())
@@ -144,24 +145,39 @@ func (p *prover) take(ctx context.Context, w Window) (parts []*subject, err erro
 			continue
 		}
 		s.history, s.flips = history.New(p.begun), s.readFlips()
-		s.clients, err = s.kind.open(ctx, site{
+		normal := site{
 			url: s.balancer.URL(), client: s.http, history: s.history,
-			prefix: fmt.Sprintf("%s%d", w.Name, p.windows), maria: s.Maria != nil, metric: s.metric,
-		})
-		if err != nil {
+			prefix: fmt.Sprintf("%s%d", w.Name, p.windows), maria: s.Maria != nil, db: s.db, metric: s.metric,
+		}
+		if s.clients, err = s.kind.open(ctx, normal); err != nil {
 			return nil, err
 		}
-		s.Lock = s.clients.lock
+		s.Lock, s.Attacks, s.attacked = s.clients.lock, nil, nil
+		if w.Name == windowHostile {
+			if err := p.attack(ctx, s, normal, p.others(s)); err != nil {
+				return nil, err
+			}
+		}
 		s.Begin()
 		parts = append(parts, s)
 	}
 	return parts, nil
 }
 
+// others counts the other services on PostgreSQL.
+func (p *prover) others(s *subject) (n int) {
+	for _, other := range p.subjects {
+		if other != s && other.Maria == nil {
+			n++
+		}
+	}
+	return n
+}
+
 // load runs the clients until the function that it returns is called, which waits for
 // their last answers.
-func (p *prover) load(ctx context.Context, parts []*subject) (stop func()) {
-	const longestPause = 40 * time.Millisecond // between two operations of a client
+func (p *prover) load(ctx context.Context, w Window, parts []*subject) (stop func()) {
+	longestPause := 40 * time.Millisecond * time.Duration(max(w.shape.pause, 1)) // between two operations of a client
 	ctx, cancel := context.WithCancel(ctx)
 	whole := context.WithoutCancel(ctx) // an operation that has started gets its answer
 	var wg sync.WaitGroup
@@ -238,6 +254,9 @@ func (p *prover) judge(ctx context.Context, s *subject, w Window) (ServiceResult
 		found.addf("settled", false, "%v", settled)
 	}
 	result.summarize(found.ops)
+	if s.attacked != nil {
+		s.attacked.account(ctx, w, &found, &result)
+	}
 	result.Checks = slices.Concat(found.checks, w.judge(result, flips), w.judgeEffects(result))
 	return result, found.err
 }

@@ -34,6 +34,9 @@ type shape struct {
 	maria bool
 	// commits says that only services that send COMMIT have to show the effects.
 	commits bool
+	// parts is how many times as long as others the window is, and pause how many times as long its clients rest between
+	// two operations; 0 stands for 1.
+	parts, pause int
 	// events makes the events.
 	events plan
 	// effects are demands on the fault, not on the services: what has to be seen of it.
@@ -53,6 +56,7 @@ const (
 	windowPooler   = "pooler"
 	windowStop     = "stop"
 	windowHeld     = "held"
+	windowHostile  = "hostile"
 )
 
 // shapes returns the windows in the order of a run.
@@ -96,6 +100,13 @@ func shapes() []shape {
 		{
 			name: "exhausted", events: lasting(longest, fault.Exhaust),
 			effects: []effect{did(fault.Exhaust, 1), {notApplied, 1}},
+		},
+		{
+			name: windowHostile, parts: 2, pause: 4, events: attacks,
+			effects: []effect{
+				did(fault.OneByte, 1), did(fault.SlowUpload, 1), did(fault.NotReading, 1),
+				did(fault.CrossSite, 1), did(fault.Malformed, 1),
+			},
 		},
 	}
 }
@@ -160,6 +171,19 @@ func stops(r *rand.Rand, l time.Duration, dose int) []fault.Event {
 		fault.Event{At: quiet, For: l - 2*quiet, Action: fault.Latency, Pick: slowest})
 }
 
+// attacks has every attack at once, after a quarter of the window.
+func attacks(_ *rand.Rand, l time.Duration, dose int) (events []fault.Event) {
+	for range dose {
+		for _, action := range []fault.Action{
+			fault.OneByte, fault.SlowUpload, fault.NotReading, fault.CrossSite, fault.Malformed, fault.LockedKey, fault.Pages,
+			fault.Upload,
+		} {
+			events = append(events, fault.Event{At: l / 4, For: l - quiet - l/4, Action: action})
+		}
+	}
+	return events
+}
+
 // slow is latency in the first third and a black hole after it, which lasts longer than
 // DB_LOCK_TIMEOUT.
 func slow(r *rand.Rand, l time.Duration, dose int) []fault.Event {
@@ -172,7 +196,17 @@ func slow(r *rand.Rand, l time.Duration, dose int) []fault.Event {
 	}
 }
 
-// Schedule returns the named windows, all when none is named, each of length l. The
+// Parts returns how many times the length of a window the named windows last together, all when none is named.
+func Parts(names []string) (n int) {
+	for _, s := range shapes() {
+		if len(names) == 0 || slices.Contains(names, s.name) {
+			n += max(s.parts, 1)
+		}
+	}
+	return n
+}
+
+// Schedule returns the named windows, all when none is named, each of length l or, as its shape says, longer. The
 // same seed gives the same schedule of a window, whichever others are named.
 func Schedule(seed uint64, l time.Duration, names []string) ([]Window, error) {
 	for _, name := range names {
@@ -191,13 +225,16 @@ func Schedule(seed uint64, l time.Duration, names []string) ([]Window, error) {
 
 // window returns one window, which has a random source of its own.
 func (s shape) window(seed uint64, l time.Duration, dose int) Window {
+	l *= time.Duration(max(s.parts, 1))
 	events := s.events(newRandom(seed, s.name, dose), l, dose)
 	slices.SortStableFunc(events, func(a, b fault.Event) int { return int(a.At - b.At) })
 	return Window{Name: s.name, For: l, Events: events, Dose: dose, shape: s}
 }
 
 // doubled returns the window with a double dose.
-func (w Window) doubled(seed uint64) Window { return w.shape.window(seed, w.For, 2*w.Dose) }
+func (w Window) doubled(seed uint64) Window {
+	return w.shape.window(seed, w.For/time.Duration(max(w.shape.parts, 1)), 2*w.Dose)
+}
 
 // NeedsOwner reports whether only the owner of the PostgreSQL server can inject the fault.
 func (w Window) NeedsOwner() bool { return w.shape.owner }

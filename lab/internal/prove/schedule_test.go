@@ -45,6 +45,14 @@ func TestScheduleBySeed(t *testing.T) {
 	}
 }
 
+// All windows together last as long as they are long, the one with the attackers twice as long as another.
+func TestParts(t *testing.T) {
+	t.Parallel()
+	if n := Parts(nil); n != len(Names())+1 || Parts([]string{windowHostile}) != 2 || Parts([]string{windowKill}) != 1 {
+		t.Errorf("%d parts of %d windows", n, len(Names()))
+	}
+}
+
 // Every window leaves a second of quiet at both ends, whatever its length; a double dose is
 // one.
 func TestWindows(t *testing.T) {
@@ -59,6 +67,9 @@ func TestWindows(t *testing.T) {
 			if w.Name != windowNone && w.Name != "slow" && len(double.Events) <= len(w.Events) {
 				t.Errorf("%s: %d faults, the double dose has %d", w.Name, len(w.Events), len(double.Events))
 			}
+			if parts := Parts([]string{w.Name}); w.For != l*time.Duration(parts) || double.For != w.For {
+				t.Errorf("%s of %d parts of %s lasts %s, with the double dose %s", w.Name, parts, l, w.For, double.For)
+			}
 			if w.NeedsOwner() != (w.Name == "restart") {
 				t.Errorf("%s needs the server's owner: %t", w.Name, w.NeedsOwner())
 			}
@@ -67,7 +78,7 @@ func TestWindows(t *testing.T) {
 				t.Errorf("%s: services on MariaDB take part: %t", w.Name, w.shape.maria)
 			}
 			for _, e := range slices.Concat(w.Events, double.Events) {
-				if e.At < quiet || e.At+e.For > l-quiet {
+				if e.At < quiet || e.At+e.For > w.For-quiet {
 					t.Errorf("%s of %s: %s for %s", w.Name, l, e, e.For)
 				}
 			}

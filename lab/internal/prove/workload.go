@@ -30,6 +30,8 @@ type kind struct {
 	signs map[string][]string
 	// mutants are the known mistakes that the proof must find in the service.
 	mutants []Mutant
+	// attack prepares what the attackers of one window attack, through a site of their own.
+	attack func(ctx context.Context, v *victim, s site) error
 	// prepare is called once before a run; nil when there is nothing to prepare.
 	prepare func(ctx context.Context, db *sqldb.DB) error
 }
@@ -71,8 +73,9 @@ type site struct {
 	url     string
 	client  *http.Client
 	history *history.History
-	prefix  string // of the names of its keys
-	maria   bool   // the service is on MariaDB
+	prefix  string    // of the names of its keys
+	maria   bool      // the service is on MariaDB
+	db      *sqldb.DB // the service's database, by an administrator
 	// metric returns the sum of a metric of the service's replicas, and the largest value.
 	metric func(ctx context.Context, name string) (sum, most float64)
 }

@@ -1,0 +1,120 @@
+package hostile
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	rowlock "github.com/rowlock/rowlock/client"
+	"github.com/rowlock/rowlock/lab/internal/fault"
+)
+
+// target returns a victim that answers every request with the status, and ends the attack after so many.
+func target(t *testing.T, status int, requests int64) (*Victim, context.Context) {
+	t.Helper()
+	ctx, end := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(end)
+	var seen atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if w.WriteHeader(status); seen.Add(1) > requests {
+			end()
+		}
+	}))
+	t.Cleanup(server.Close)
+	v := &Victim{
+		Addrs:  func() []string { return []string{server.Listener.Addr().String()} },
+		Change: Post("/", "application/json", "{}", 0),
+		Bad:    []string{Get("/bad")},
+	}
+	return v, ctx
+}
+
+// An answer that should not have been given is counted, and one that should is not.
+func TestWrongAnswers(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		attack fault.Action
+		status int
+		wrong  string // a part of what is counted
+	}{
+		"cross-site allowed":   {fault.CrossSite, http.StatusCreated, "answered 201"},
+		"cross-site refused":   {fault.CrossSite, http.StatusForbidden, ""},
+		"malformed failed":     {fault.Malformed, http.StatusInternalServerError, "answered 500"},
+		"malformed overload":   {fault.Malformed, http.StatusServiceUnavailable, "answered 503"},
+		"malformed understood": {fault.Malformed, http.StatusBadRequest, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v, ctx := target(t, tc.status, 3)
+			if n := v.Attacks()[tc.attack](ctx); n < 3 {
+				t.Errorf("%d requests", n)
+			}
+			found := tc.wrong == "" && len(v.Wrong()) == 0
+			for what := range v.Wrong() {
+				found = found || tc.wrong != "" && strings.Contains(what, tc.wrong)
+			}
+			if !found {
+				t.Errorf("%v, want %q", v.Wrong(), tc.wrong)
+			}
+		})
+	}
+}
+
+// Every connection of an attack is closed when it ends.
+func TestAttackEnds(t *testing.T) {
+	t.Parallel()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	v := &Victim{Addrs: func() []string { return []string{listener.Addr().String()} }}
+	ctx, end := context.WithCancel(t.Context())
+	opened, sessions := make(chan int), make(chan bool, 2)
+	go func() {
+		opened <- v.connections(ctx, 2, func(conn net.Conn, _ int) {
+			sessions <- true
+			_, _ = conn.Read(make([]byte, 1))
+		})
+	}()
+	var held []net.Conn
+	for range 2 {
+		conn, err := listener.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, conn)
+		<-sessions
+	}
+	end()
+	if n := <-opened; n != 2 {
+		t.Errorf("%d connections", n)
+	}
+	for _, conn := range held {
+		if _, err := conn.Read(make([]byte, 1)); err == nil {
+			t.Error("a connection is open after the attack")
+		}
+		_ = conn.Close()
+	}
+}
+
+// Every caller gets its answer although the attack ends meanwhile.
+func TestCallersAreAnswered(t *testing.T) {
+	t.Parallel()
+	ctx, end := context.WithCancel(t.Context())
+	calls := Callers(ctx, 1, func(ctx context.Context) error {
+		end()
+		if ctx.Err() != nil {
+			t.Error("the call ends with the attack")
+		}
+		return &rowlock.Error{Code: rowlock.ErrOverloaded, RetryAfter: time.Hour}
+	})
+	if calls != 1 {
+		t.Errorf("%d calls", calls)
+	}
+}
