@@ -53,7 +53,7 @@ func with(request, line string) string {
 
 // How many connections each attack holds to the replicas of a service together.
 const (
-	holders   = 300 // that have sent one byte of a body
+	holders   = 900 // that have sent one byte of a body
 	uploaders = 210
 	readers   = 12
 )
