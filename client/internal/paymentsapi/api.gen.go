@@ -57,11 +57,11 @@ type NewCard struct {
 // NewPayment defines model for NewPayment.
 type NewPayment struct {
 	// RideId An id of the client. Refused when it holds a card number: 13 to 19 digits that pass the Luhn check, whatever but
-	// letters stands between them. A UUID is never refused.
+	// letters stands between them. UUIDs and dates such as 2026-11-22 are skipped.
 	RideId Reference `json:"ride_id"`
 
 	// RiderId An id of the client. Refused when it holds a card number: 13 to 19 digits that pass the Luhn check, whatever but
-	// letters stands between them. A UUID is never refused.
+	// letters stands between them. UUIDs and dates such as 2026-11-22 are skipped.
 	RiderId Reference `json:"rider_id"`
 
 	// Amount In minor units, written as digits; 1250 EUR are 12.50 euros, 1250 JPY are 1250 yen.
@@ -79,11 +79,11 @@ type Payment struct {
 	Id openapi_types.UUID `json:"id"`
 
 	// RideId An id of the client. Refused when it holds a card number: 13 to 19 digits that pass the Luhn check, whatever but
-	// letters stands between them. A UUID is never refused.
+	// letters stands between them. UUIDs and dates such as 2026-11-22 are skipped.
 	RideId Reference `json:"ride_id"`
 
 	// RiderId An id of the client. Refused when it holds a card number: 13 to 19 digits that pass the Luhn check, whatever but
-	// letters stands between them. A UUID is never refused.
+	// letters stands between them. UUIDs and dates such as 2026-11-22 are skipped.
 	RiderId  Reference `json:"rider_id"`
 	Amount   int64     `json:"amount"`
 	Currency string    `json:"currency"`
@@ -131,7 +131,7 @@ type Problem struct {
 }
 
 // Reference An id of the client. Refused when it holds a card number: 13 to 19 digits that pass the Luhn check, whatever but
-// letters stands between them. A UUID is never refused.
+// letters stands between them. UUIDs and dates such as 2026-11-22 are skipped.
 type Reference = string
 
 // IdempotencyKey defines model for IdempotencyKey.

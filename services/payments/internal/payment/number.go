@@ -38,16 +38,21 @@ func luhn(digits string) bool {
 
 // HoldsCardNumber reports whether s holds what may be a card number: 13 to 19 digits that pass the Luhn check, with
 // any characters but letters between them. Digits that stand side by side count together or not at all, because nearly
-// every longer number contains a shorter one that passes. A UUID is skipped: one in a few hundred would pass by chance.
-// It takes time in proportion to the length of s.
+// every longer number contains a shorter one that passes. UUIDs and dates are skipped, because beside an id
+// one date with a time in four would pass by chance. It takes time in proportion to the length of s.
 func HoldsCardNumber(s string) bool {
 	begin := 0      // of the digits and separators that stand before s[i]
 	inWord := false // a letter or a digit stands before s[i]
 	for i := 0; i < len(s); {
-		if !inWord && beginsWithUUID(s[i:]) {
-			i += uuidLength
-			begin = i
-			continue
+		if !inWord {
+			if length, head := beginsWithNoCard(s[i:]); length > 0 {
+				if endsWithCardNumber(s[begin : i+head]) {
+					return true
+				}
+				i += length
+				begin = i
+				continue
+			}
 		}
 		r, size := utf8.DecodeRuneInString(s[i:])
 		digit := isDigit(s[i])
@@ -81,28 +86,44 @@ func endsWithCardNumber(s string) bool {
 	return false
 }
 
-const uuidLength = len("00000000-0000-0000-0000-000000000000")
-
-// beginsWithUUID reports whether s begins with a UUID that no letter or digit follows.
-func beginsWithUUID(s string) bool {
-	if len(s) < uuidLength {
-		return false
-	}
-	for i := range uuidLength {
-		switch c := s[i]; i {
-		case 8, 13, 18, 23:
-			if c != '-' {
-				return false
-			}
-		default:
-			if !isDigit(c) && (c|0x20 < 'a' || c|0x20 > 'f') {
-				return false
-			}
+// beginsWithNoCard returns the length of the UUID or date with which s begins, zero for none. No card number is written
+// in their groups, and none begins with 20; a hexadecimal digit of a shape stands for itself and for those below. But
+// one may end with the first digits of a date, head many: in 4242-4242-4242-2006-12-30 an expiry follows.
+func beginsWithNoCard(s string) (length, head int) {
+	for _, no := range [...]struct {
+		shape string
+		head  int
+	}{
+		{"ffffffff-ffff-ffff-ffff-ffffffffffff", 0},
+		{"2099-19-39T29:59:59", 4},
+		{"2099-19-39 29:59:59", 4},
+		{"2099-19-39", 4},
+		{"20991939T295959", 8},
+		{"20991939", 8},
+	} {
+		if hasShape(s, no.shape) {
+			return len(no.shape), no.head
 		}
 	}
-	next, _ := utf8.DecodeRuneInString(s[uuidLength:])
-	return len(s) == uuidLength || !isAlphanumeric(next)
+	return 0, 0
 }
+
+// hasShape reports whether s begins with the shape, and no letter or digit follows.
+func hasShape(s, shape string) bool {
+	if len(s) < len(shape) {
+		return false
+	}
+	for i := range len(shape) {
+		if isHex(shape[i]) && isHex(s[i]) && s[i]|0x20 <= shape[i] || s[i] == shape[i] {
+			continue
+		}
+		return false
+	}
+	next, _ := utf8.DecodeRuneInString(s[len(shape):])
+	return !isAlphanumeric(next)
+}
+
+func isHex(c byte) bool { return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
