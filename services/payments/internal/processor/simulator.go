@@ -149,7 +149,7 @@ SELECT amount, currency, card_fingerprint, ride_fingerprint, fingerprint_version
 func (s *Simulator) enter(ctx context.Context, c payment.Charge, decline sql.NullString) (there entry, err error) {
 	fails := c.Card.Number.Reveal() == cardFault
 	if c.OnlyRepeat || fails {
-		err = s.ledger.GetContext(ctx, &there, findSQL, c.Key)
+		err = s.ledger.GetUnqueued(ctx, &there, findSQL, c.Key) // its payment holds a row
 	} else {
 		card, ride := s.fingerprints.OfCard(c.Card), s.fingerprints.OfRide(c.RideID, c.RiderID)
 		err = s.ledger.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {

@@ -144,6 +144,35 @@ func TestSpecialCards(t *testing.T) {
 	}
 }
 
+// A payment holds its key's row while it looks into the ledger: it waits for no more than a connection.
+func TestLookUpsUseAllConnections(t *testing.T) {
+	t.Parallel()
+	const conns = 4
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	db := apptest.Pool(t, sqldb.Settings{
+		URL: dsn, MaxOpenConns: conns, LockTimeout: time.Minute, StatementTimeout: 2 * time.Minute,
+	}, nil)
+	s := processor.New(db, payment.NewFingerprints("", ""), processor.Options{Timeout: time.Minute})
+	direct := dbtest.Dial(t, dsn)
+	lock := apptest.Hold(t, direct, `LOCK TABLE payments.processor_charges IN ACCESS EXCLUSIVE MODE`)
+	done := make(chan error, conns)
+	for range conns {
+		c := charge(t, "k", good)
+		c.OnlyRepeat = true
+		go func() {
+			_, err := s.Charge(t.Context(), c)
+			done <- err
+		}()
+	}
+	apptest.WaitForBlocked(t, direct, conns)
+	lock.Rollback()
+	for range conns {
+		if err := <-done; !errors.Is(err, payment.ErrNotCharged) {
+			t.Error(err)
+		}
+	}
+}
+
 // An error of the ledger is a fault or a timeout of the processor, and not an error of the
 // payment's own database.
 func TestLedgerTrouble(t *testing.T) {
