@@ -39,8 +39,8 @@ func as(ctx context.Context, secret *core.Secret, statement string) error {
 }
 
 // roles demands that a service's runtime role reads its own tables and no other's, that
-// it cannot change a table, which its owner can, and that all services are connected as
-// their runtime roles, by TLS.
+// it cannot change a table, which its owner can, nor make one (iidy: a temporary one), and
+// that all services are connected as their runtime roles, by TLS.
 func (s *story) roles(t *T) {
 	for _, mine := range s.rows {
 		secret := fetch[core.Secret](t, "secret", "rowlock-"+mine.Name+"-db")
@@ -53,6 +53,10 @@ func (s *story) roles(t *T) {
 			case mine.Name != other.Name && (err == nil || !strings.Contains(err.Error(), "permission denied for schema")):
 				t.Errorf("%s reads %s: %v", mine.Name, other.Tables[0], err)
 			}
+		}
+		err := as(t.Context(), secret, "CREATE TEMPORARY TABLE mine (n int)")
+		if may := mine.Name == "iidy"; may != (err == nil) { // for its large batches
+			t.Errorf("%s makes a temporary table: %v, want %t", mine.Name, err, may)
 		}
 		for statement, refusal := range map[string]string{
 			"COMMENT ON TABLE " + mine.Tables[0] + " IS 'mine'": "must be owner of table",
