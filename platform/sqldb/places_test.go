@@ -7,19 +7,21 @@ import (
 
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 // Reads that do not end, here because their table is locked, leave half of the pool to changes, to reads that changes
-// wait for, and to pings. The other reads wait, and finish afterwards.
+// wait for, as the look-up of a lost COMMIT, and to pings. The other reads wait, and finish afterwards.
 func TestReadsLeaveHalfThePoolToChanges(t *testing.T) {
 	t.Parallel()
 	const conns, readers = 4, 24
 	url := counterDatabase(t)
 	direct := dbtest.Dial(t, url)
 	apptest.Execute(t, direct, `CREATE TABLE page AS SELECT 7 AS line`)
-	db := open(t, url, func(s *sqldb.Settings) {
+	proxy := faultproxy.New(t, url)
+	db := open(t, proxy.DSN(url), func(s *sqldb.Settings) {
 		s.MaxOpenConns, s.LockTimeout, s.StatementTimeout = conns, time.Minute, 2*time.Minute
 	})
 	holder := apptest.Hold(t, direct, `LOCK TABLE page IN ACCESS EXCLUSIVE MODE`)
@@ -37,6 +39,7 @@ func TestReadsLeaveHalfThePoolToChanges(t *testing.T) {
 	apptest.WaitForBlocked(t, direct, conns/2)
 	waittest.Eventually(t, "the other reads wait", func() bool { return db.Stats().WaitCount >= readers-conns })
 
+	proxy.Cut(faultproxy.AfterCommit, faultproxy.RST, faultproxy.Matching("UPDATE counter")) // which is then looked up
 	within, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	var n int
@@ -49,6 +52,9 @@ func TestReadsLeaveHalfThePoolToChanges(t *testing.T) {
 		if err := call(); err != nil {
 			t.Errorf("%s beside the reads: %v", what, err)
 		}
+	}
+	if proxy.Cuts() != 1 {
+		t.Errorf("%d cuts, want that of the transaction", proxy.Cuts())
 	}
 	if s := db.Stats(); s.InUse != conns/2 || s.WaitCount != readers-conns/2 {
 		t.Errorf("%d connections in use and %d waits, want %d and %d", s.InUse, s.WaitCount, conns/2, readers-conns/2)

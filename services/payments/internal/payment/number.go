@@ -87,17 +87,17 @@ func endsWithCardNumber(s string) bool {
 }
 
 // beginsWithNoCard returns the length of the UUID or date with which s begins, zero for none. No card number is written
-// in their groups, and none begins with 20; a hexadecimal digit of a shape stands for itself and for those below. But
-// one may end with the first digits of a date, head many: in 4242-4242-4242-2006-12-30 an expiry follows.
+// in their groups, and none begins with 20. But one may end with the first digits of a date, head many: in
+// 4242-4242-4242-2006-12-30 an expiry follows.
 func beginsWithNoCard(s string) (length, head int) {
 	for _, no := range [...]struct {
 		shape string
 		head  int
 	}{
 		{"ffffffff-ffff-ffff-ffff-ffffffffffff", 0},
-		{"2099-19-39T29:59:59", 4},
-		{"2099-19-39 29:59:59", 4},
-		{"2099-19-39", 4},
+		{"2099_19_39T29:59:59", 4},
+		{"2099_19_39 29:59:59", 4},
+		{"2099_19_39", 4},
 		{"20991939T295959", 8},
 		{"20991939", 8},
 	} {
@@ -108,16 +108,23 @@ func beginsWithNoCard(s string) (length, head int) {
 	return 0, 0
 }
 
-// hasShape reports whether s begins with the shape, and no letter or digit follows.
+// hasShape reports whether s begins with the shape, and no letter or digit follows. A hexadecimal digit of the shape
+// stands for itself and for those below, and _ for any separator.
 func hasShape(s, shape string) bool {
 	if len(s) < len(shape) {
 		return false
 	}
 	for i := range len(shape) {
-		if isHex(shape[i]) && isHex(s[i]) && s[i]|0x20 <= shape[i] || s[i] == shape[i] {
-			continue
+		same := s[i] == shape[i]
+		switch {
+		case isHex(shape[i]):
+			same = isHex(s[i]) && s[i]|0x20 <= shape[i]
+		case shape[i] == '_':
+			same = s[i] < utf8.RuneSelf && !isAlphanumeric(rune(s[i]))
 		}
-		return false
+		if !same {
+			return false
+		}
 	}
 	next, _ := utf8.DecodeRuneInString(s[len(shape):])
 	return !isAlphanumeric(next)
