@@ -285,3 +285,32 @@ func TestOneBadItemFailsAloneBesideALockedOne(t *testing.T) {
 		}
 	}
 }
+
+// A single item is read while reads such as pages have all the connections that they may, and more of them wait.
+func TestSingleReadsDoNotQueueBehindPages(t *testing.T) {
+	t.Parallel()
+	r := rigOn(t, dbtest.Postgres(t, postgres.Migrations()), sqldb.PoolerNone, slow)
+	r.add("item")
+	const lock = `SELECT count(pg_advisory_xact_lock(1))`
+	holder := apptest.Hold(t, r.db, lock)
+	const pages = 12
+	done := make(chan error, pages)
+	for range pages {
+		go func() {
+			var n int
+			done <- r.pool.GetContext(t.Context(), &n, lock)
+		}()
+	}
+	apptest.WaitForBlocked(t, r.db, 4) // of the pool's eight connections
+	within, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := r.Get(within, list, "item"); err != nil || len(done) > 0 {
+		t.Errorf("a single item: %v, after %d pages", err, len(done))
+	}
+	holder.Rollback()
+	for range pages {
+		if err := <-done; err != nil {
+			t.Errorf("a page afterwards: %v", err)
+		}
+	}
+}

@@ -32,6 +32,7 @@ type rig struct {
 
 	dsn  string
 	db   *sqlx.DB            // a direct connection
+	pool *sqldb.DB           // the store's
 	seen *apptest.Contention // what the store recorded about locks
 	reg  *prometheus.Registry
 
@@ -79,7 +80,7 @@ func rigOn(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Durat
 			t.Error(err)
 		}
 	})
-	return &rig{t, s, dsn, dbtest.Dial(t, dsn), seen, reg, limits.Share}
+	return &rig{t, s, dsn, dbtest.Dial(t, dsn), db, seen, reg, limits.Share}
 }
 
 // another opens the store of another replica on the same database.
