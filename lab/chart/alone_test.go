@@ -73,11 +73,12 @@ func TestNotes(t *testing.T) {
 			"Pods that call " + all + ` need the label rowlock.dev/client: "true"`,
 			"not verified by " + all + " (sslmode=require)",
 		},
-		fmt.Sprintf("global: {database: {maxConnections: %d, pooler: transaction}}", needed) +
+		fmt.Sprintf("global: {database: {maxConnections: %d, pooler: transaction}", needed) +
+			", networkPolicy: {enabled: false}}" +
 			"\npayments: {config: {ALLOW_BARE_FINGERPRINTS: true}, secretEnv: {FINGERPRINT_SECRET: {existingSecret: ''}}}": {
 			"WARNING: that is more than 95 %", "WARNING: iidy migrates through the pooler",
 			"WARNING: behind a pooler payments' ledger needs a pool of its own",
-			"WARNING: payments runs without FINGERPRINT_SECRET",
+			"WARNING: payments runs without FINGERPRINT_SECRET", "Any pod may call " + all + ": there is no NetworkPolicy",
 		},
 	} {
 		out, err := run(t, helm4, values, "install", release, umbrella, "--dry-run=client", "--values=-")

@@ -153,6 +153,7 @@ networkPolicy: {databasePorts: [6432], from: [{podSelector: {matchLabels: {a: b}
   egress: [{ports: [{port: 443}]}], internalFrom: [{podSelector: {matchLabels: {c: d}}}]}
 config: {OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "http://collector:4318"}
 migrations: {mode: init, existingSecret: owner}
+extraEnv: [{name: EXTRA, value: more}]
 internalService: {enabled: true}
 spool: {enabled: true, maxMiB: 300}
 `,
@@ -180,6 +181,7 @@ spool: {enabled: true, maxMiB: 300}
 			{
 				"migrations.existingSecret", deployment, pod + "initContainers.0.env.0", secretVar("DATABASE_URI", "owner", "uri"),
 			},
+			{"extraEnv", deployment, pod + "initContainers.0.env.2.value", "more"},
 			{"networkPolicy.from", policies, "spec.ingress.0.from.0.podSelector.matchLabels", dict{"a": "b"}},
 			{"networkPolicy.internalFrom", policies, "spec.ingress.1.from.0.podSelector.matchLabels", dict{"c": "d"}},
 			{"networkPolicy.adminFrom", policies, "spec.ingress.2.from", list{dict{"namespaceSelector": dict{}}}},
