@@ -8,7 +8,8 @@ set -euo pipefail
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30 -subj /CN=postgres \
-	-addext subjectAltName=DNS:postgres -keyout "$dir/tls.key" -out "$dir/tls.crt" 2>/dev/null
+	-addext subjectAltName=DNS:postgres -keyout "$dir/tls.key" -out "$dir/tls.crt" 2>"$dir/log" ||
+	{ cat "$dir/log" >&2; exit 1; }
 secret() { kubectl create secret "$@" --dry-run=client --output=yaml; }
 secret tls postgres-tls --cert="$dir/tls.crt" --key="$dir/tls.key"
 echo ---
