@@ -99,7 +99,12 @@ func (b *Bulkhead[K]) enter(ctx context.Context, key K, d *deadline) (Place[K], 
 // holds its key. It returns false when none is free: the caller should then leave with
 // contention.ErrCrowded.
 func (p *Place[K]) Hold() bool {
-	p.holds = p.holds || p.bulkhead.share.Take()
+	if !p.holds {
+		before := p.queue.places.Add(1) - 1
+		if p.holds = p.bulkhead.share.Take(int(before)); !p.holds {
+			p.queue.places.Add(-1)
+		}
+	}
 	return p.holds
 }
 
@@ -107,6 +112,7 @@ func (p *Place[K]) Hold() bool {
 func (p *Place[K]) drop() {
 	if p.holds {
 		p.holds = false
+		p.queue.places.Add(-1)
 		p.bulkhead.share.Give()
 	}
 }

@@ -18,6 +18,8 @@ type queue struct {
 
 	since atomic.Int64 // when the caller that is inside entered, by Bulkhead.now; 0: none is
 	stuck atomic.Bool
+	// places counts those of the share that the key's callers hold.
+	places atomic.Int64
 }
 
 // now returns the nanoseconds since the bulkhead was created, counted from 1.

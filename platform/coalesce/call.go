@@ -22,7 +22,7 @@ type call[Q, R any] struct {
 	done  chan Answer[R] // buffered: sending the answer never waits for the caller
 	state state
 
-	place     bool // holds a place of Limits.Share
+	place     *int // the places of Limits.Share that callers of its key hold, this one among them; nil: it holds none
 	slow      bool // has been in the slow lane
 	abandoned bool // the caller got ErrUnknown while the call was sent
 	observed  bool // its wait is recorded; used only by the group's goroutine

@@ -15,6 +15,7 @@ type lockedKey[Q, R any] struct {
 	inTurn  bool          // the key is one of Coalescer.slowKeys
 	asked   bool          // a statement of the slow lane waits for the row: it finds the row free at once
 	probed  bool          // one of Coalescer.probes, or of their statement, has the key
+	places  int           // of Limits.Share that callers hold, those that were sent included
 	until   time.Time     // when the key is forgotten if it has no callers
 }
 
@@ -72,7 +73,7 @@ func (c *Coalescer[K, Q, R]) enterLocked(key K, k *lockedKey[Q, R], w *call[Q, R
 // enterSlow appends a call to the slow lane, if it has a place of Limits.Share or gets
 // one; otherwise it answers ErrCrowded. The caller holds c.mu.
 func (c *Coalescer[K, Q, R]) enterSlow(key K, k *lockedKey[Q, R], w *call[Q, R]) {
-	if c.takePlace(w) {
+	if c.takePlace(k, w) {
 		k.callers = append(k.callers, w)
 		c.startSlow(key, k)
 	}
@@ -80,20 +81,25 @@ func (c *Coalescer[K, Q, R]) enterSlow(key K, k *lockedKey[Q, R], w *call[Q, R])
 
 // takePlace gives a call a place of Limits.Share, unless it has one, or answers
 // ErrCrowded. The caller holds c.mu.
-func (c *Coalescer[K, Q, R]) takePlace(w *call[Q, R]) bool {
-	if !w.place && !c.cfg.Share.Take() {
+func (c *Coalescer[K, Q, R]) takePlace(k *lockedKey[Q, R], w *call[Q, R]) bool {
+	if w.place != nil {
+		return true
+	}
+	if !c.cfg.Share.Take(k.places) {
 		c.addWaiting(-1)
 		c.finish(w, Answer[R]{Err: contention.ErrCrowded})
 		return false
 	}
-	w.place, w.slow = true, true
+	k.places++
+	w.place, w.slow = &k.places, true
 	return true
 }
 
 // givePlace gives a call's place back, if it has one. The caller holds c.mu.
 func (c *Coalescer[K, Q, R]) givePlace(w *call[Q, R]) {
-	if w.place {
-		w.place = false
+	if w.place != nil {
+		*w.place--
+		w.place = nil
 		c.cfg.Share.Give()
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/rowlock/rowlock/platform/contention"
 )
 
-// places is the size of the tests' share.
+// places is how many places of the tests' share one key may have; all have twice as many.
 const places = 4
 
 // startShare starts a coalescer whose slow lane may hold so many requests.
@@ -60,8 +60,8 @@ func wantCrowded(t *testing.T, n int, within time.Duration, results []<-chan res
 func wantFree(t *testing.T, s *contention.Share) {
 	t.Helper()
 	synctest.Wait()
-	if s.Free() != places {
-		t.Errorf("%d places are free, want %d", s.Free(), places)
+	if s.Free() != 2*places {
+		t.Errorf("%d places are free, want %d", s.Free(), 2*places)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestPlacesAreGivenBack(t *testing.T) {
 				}
 				doAsync(ctx, c, add{id: 99, key: "locked too", n: 1})
 				time.Sleep(60 * time.Millisecond)
-				if share.Free() != 0 {
+				if share.Free() != places {
 					t.Fatalf("%d places are free: the test proves nothing", share.Free())
 				}
 				leave(tbl, cancel)
@@ -203,15 +203,16 @@ func TestLockedKeyIsRemembered(t *testing.T) {
 func TestFreedKeyIsFoundBesideALockedOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		tbl, c, share := startShare(t, "locked", "freed")
+		tbl, c, share := startShare(t, "locked", "locked too", "freed")
 		tbl.hold("locked")
+		tbl.hold("locked too")
 		tbl.hold("freed")
-		first := crowd(t, c, 50, "locked")
-		time.Sleep(60 * time.Millisecond)
+		first := append(crowd(t, c, 50, "locked"), crowd(t, c, 50, "locked too")...)
+		time.Sleep(110 * time.Millisecond) // two groups
 		second := crowd(t, c, 50, "freed")
 		time.Sleep(60 * time.Millisecond)
 		synctest.Wait()
-		waiting := wantCrowded(t, 50-places, 50*time.Millisecond, first)
+		waiting := wantCrowded(t, 2*(50-places), 100*time.Millisecond, first)
 		wantCrowded(t, 50, 50*time.Millisecond, second)
 		time.Sleep(time.Second)
 		wantCrowded(t, 10, 0, crowd(t, c, 10, "freed")) // one of them has asked
@@ -222,7 +223,29 @@ func TestFreedKeyIsFoundBesideALockedOne(t *testing.T) {
 		}
 		wantAll(t, crowd(t, c, 50, "freed")...)
 		tbl.free("locked")
+		tbl.free("locked too")
 		wantAll(t, waiting...)
+		wantFree(t, share)
+	})
+}
+
+// Callers of a second locked key have places although those of the first come for more than theirs.
+func TestOneLockedKeyLeavesPlacesToAnother(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tbl, c, share := startShare(t, "crowded", "other")
+		tbl.hold("crowded")
+		tbl.hold("other")
+		first := crowd(t, c, 50, "crowded")
+		time.Sleep(60 * time.Millisecond)
+		second := crowd(t, c, places, "other")
+		time.Sleep(60 * time.Millisecond)
+		synctest.Wait()
+		waiting := wantCrowded(t, 50-places, 50*time.Millisecond, first)
+		wantCrowded(t, 0, 0, second)
+		tbl.free("crowded")
+		tbl.free("other")
+		wantAll(t, append(waiting, second...)...)
 		wantFree(t, share)
 	})
 }

@@ -242,7 +242,7 @@ func (c *Coalescer[K, Q, R]) putBack(group []*call[Q, R]) {
 			continue
 		}
 		c.setLocked(key)
-		calls = slices.DeleteFunc(calls, func(w *call[Q, R]) bool { return !c.takePlace(w) })
+		calls = slices.DeleteFunc(calls, func(w *call[Q, R]) bool { return !c.takePlace(k, w) })
 		if len(calls) > 0 {
 			k.callers = append(calls, k.callers...)
 			c.startSlow(key, k)

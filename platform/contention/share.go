@@ -11,29 +11,32 @@ import (
 // for such locks do already. The request was surely not applied.
 var ErrCrowded = errors.New("contention: too many requests wait for locks that other sessions hold")
 
-// Share bounds how many requests of a replica may wait, over all keys together, for locks that are known to be held by
-// other sessions. Without it the callers of one locked row would take every request slot of the replica. A nil Share
-// bounds nothing.
+// Share bounds how many requests of a replica may wait for locks that are known to be held by other sessions: for one
+// lock, and over all locks together. Without it the callers of one locked row would take every request slot of the
+// replica; and without the bound of one lock they would leave no place to those of another. A nil Share bounds nothing.
 type Share struct {
 	free    atomic.Int64
+	perKey  int
 	metrics *Metrics
 }
 
-// NewShare returns a share of a quarter of maxInFlight places, at least one. It counts refusals in m, which may be nil.
+// NewShare returns a share of half of maxInFlight places, half of these for the callers of one key, and at least one of
+// each. It counts refusals in m, which may be nil.
 func NewShare(maxInFlight int, m *Metrics) *Share {
-	s := &Share{metrics: m}
-	s.free.Store(int64(max(maxInFlight/4, 1)))
+	s := &Share{perKey: max(maxInFlight/4, 1), metrics: m}
+	s.free.Store(int64(max(maxInFlight/2, 1)))
 	return s
 }
 
-// Take takes a place and reports whether one was free. The caller that got one must call Give, once.
-func (s *Share) Take() bool {
+// Take takes a place for a caller of a key whose callers hold so many already, and reports whether it got one. The
+// caller that did must call Give, once.
+func (s *Share) Take(held int) bool {
 	if s == nil {
 		return true
 	}
 	for {
 		free := s.free.Load()
-		if free <= 0 {
+		if free <= 0 || held >= s.perKey {
 			s.metrics.Conflict(Crowded)
 			return false
 		}

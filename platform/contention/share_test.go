@@ -13,11 +13,12 @@ import (
 	"github.com/rowlock/rowlock/platform/waittest"
 )
 
-// A share has a quarter of the slots, at least one place, and never gives more. Refusals are counted.
+// A share has half of the slots, a quarter for one key and at least one place, and never gives more. Refusals are
+// counted.
 func TestShareIsExact(t *testing.T) {
 	t.Parallel()
 	const callers = 100
-	for maxInFlight, places := range map[int]int{1: 1, 7: 1, 40: 10} {
+	for maxInFlight, places := range map[int]int{1: 1, 7: 3, 40: 20} {
 		reg := prometheus.NewRegistry()
 		m, err := contention.New(reg, contention.Settings{Lock: "row"})
 		if err != nil {
@@ -26,7 +27,7 @@ func TestShareIsExact(t *testing.T) {
 		s := contention.NewShare(maxInFlight, m)
 		var taken atomic.Int64
 		waittest.Together(t, callers, func(int) error {
-			if s.Take() {
+			if s.Take(0) {
 				taken.Add(1)
 			}
 			return nil
@@ -36,12 +37,16 @@ func TestShareIsExact(t *testing.T) {
 			t.Errorf("%d of %d got a place, %d are free, %g were refused", taken.Load(), places, s.Free(), refused)
 		}
 		waittest.Together(t, places, func(int) error { s.Give(); return nil })
+		if perKey := max(maxInFlight/4, 1); s.Take(perKey) || !s.Take(perKey-1) {
+			t.Errorf("of %d slots not %d are for one key", maxInFlight, perKey)
+		}
+		s.Give()
 		if s.Free() != places {
 			t.Errorf("%d places are free, want %d", s.Free(), places)
 		}
 	}
 	var none *contention.Share
-	if none.Give(); !none.Take() {
+	if none.Give(); !none.Take(9) {
 		t.Error("no share refused a caller")
 	}
 }
