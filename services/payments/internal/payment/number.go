@@ -45,8 +45,8 @@ func HoldsCardNumber(s string) bool {
 	inWord := false // a letter or a digit stands before s[i]
 	for i := 0; i < len(s); {
 		if !inWord {
-			if length, head := beginsWithNoCard(s[i:]); length > 0 {
-				if endsWithCardNumber(s[begin : i+head]) {
+			if length, heads := beginsWithNoCard(s[i:]); length > 0 {
+				if endsWithCardNumber(s[begin:i+heads[0]]) || endsWithCardNumber(s[begin:i+heads[1]]) {
 					return true
 				}
 				i += length
@@ -87,25 +87,24 @@ func endsWithCardNumber(s string) bool {
 }
 
 // beginsWithNoCard returns the length of the UUID or date with which s begins, zero for none. No card number is written
-// in their groups, and none begins with 20. But one may end with the first digits of a date, head many: in
-// 4242-4242-4242-2006-12-30 an expiry follows.
-func beginsWithNoCard(s string) (length, head int) {
+// in their groups, and none begins with 20. But one may end with one of the heads of a date, the year or the month: in
+// 4242-4242-4242-2006-12-30 and 3614-4200-2020-04-12-30 an expiry follows.
+func beginsWithNoCard(s string) (length int, heads [2]int) {
 	for _, no := range [...]struct {
 		shape string
-		head  int
+		heads [2]int
 	}{
-		{"ffffffff-ffff-ffff-ffff-ffffffffffff", 0},
-		{"2099_19_39T29:59:59", 4},
-		{"2099_19_39 29:59:59", 4},
-		{"2099_19_39", 4},
-		{"20991939T295959", 8},
-		{"20991939", 8},
+		{"ffffffff-ffff-ffff-ffff-ffffffffffff", [2]int{}},
+		{"2099_19_39T29:59:59", [2]int{4, 7}},
+		{"2099_19_39", [2]int{4, 7}},
+		{"20991939T295959", [2]int{8, 8}},
+		{"20991939", [2]int{8, 8}},
 	} {
-		if hasShape(s, no.shape) {
-			return len(no.shape), no.head
+		if (no.heads[0] == 0 || s[0] == '2') && hasShape(s, no.shape) {
+			return len(no.shape), no.heads
 		}
 	}
-	return 0, 0
+	return 0, heads
 }
 
 // hasShape reports whether s begins with the shape, and no letter or digit follows. A hexadecimal digit of the shape
