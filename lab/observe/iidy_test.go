@@ -31,6 +31,7 @@ var _ = register(subject{
 		{batch(marked, "", `{"items":["a`+marked+`","b`+marked+`"]}`), http.StatusCreated, `POST /iidy/v1/batch/lists/{list}
   iidy.add_batch
     BEGIN
+    SET
     INSERT iidy.lists
     SELECT pg_current_xact_id
     COMMIT
