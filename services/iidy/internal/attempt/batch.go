@@ -25,8 +25,8 @@ const (
 	partBytes = 256 << 10
 )
 
-// batch holds the items of a source: those of a short one in memory, those of a longer
-// one in a file of the spool.
+// batch implements Batch. It holds the items of a source: those of a short one in memory,
+// those of a longer one in a file of the spool.
 type batch struct {
 	items Items // those that are not in the file
 	file  File  // nil for a short batch
@@ -84,8 +84,14 @@ func (b *batch) spill(spool Spool) error {
 // fits reports whether the batch may be held in memory.
 func (b *batch) fits() bool { return b.file == nil || b.n <= MaxBatch && b.size <= MaxBatchBytes }
 
-// load returns all items of a batch that fits.
-func (b *batch) load() (*Items, error) {
+// Len implements Batch, for one that fits.
+func (b *batch) Len() int { return b.n + b.items.Len() }
+
+// Spooled implements Batch.
+func (b *batch) Spooled() bool { return b.file != nil }
+
+// Load implements Batch, for one that fits.
+func (b *batch) Load() (*Items, error) {
 	if b.file == nil {
 		return &b.items, nil
 	}

@@ -58,5 +58,11 @@ func (s *Items) Distinct() string {
 	return strings.Join(slices.Compact(all), "\n")
 }
 
+// Spooled implements Batch: false.
+func (*Items) Spooled() bool { return false }
+
+// Load implements Batch.
+func (s *Items) Load() (*Items, error) { return s, nil }
+
 // Reset removes all items and keeps the memory.
 func (s *Items) Reset() { s.text, s.n = s.text[:0], 0 }

@@ -27,8 +27,9 @@ type Repository interface {
 
 	// Apply changes one item.
 	Apply(ctx context.Context, change Change, list List, item Item, claim Claim) (int64, error)
-	// ApplyBatch changes the items of a batch that fits into memory.
-	ApplyBatch(ctx context.Context, change Change, list List, items *Items, claim Claim) (int64, error)
+	// ApplyBatch changes the items of a batch that fits into memory. A spooled one waits
+	// its turn for as long as ctx lasts, and is loaded only then.
+	ApplyBatch(ctx context.Context, change Change, list List, items Batch, claim Claim) (int64, error)
 	// ApplyStaged changes the items of a batch of any length. parts yields them part by
 	// part, each valid until the next, from the first on each time that it is ranged
 	// over; ApplyStaged returns an error of it, having changed nothing. It returns
@@ -50,6 +51,16 @@ type Claimer interface {
 	Extend(ctx context.Context, list List, claim Claim, lease time.Duration) (int64, error)
 	// Release frees the items that the claim still holds.
 	Release(ctx context.Context, list List, claim Claim) (int64, error)
+}
+
+// Batch is a batch that fits into memory: *Items, or one that is spooled.
+type Batch interface {
+	// Len returns the number of items, repeated ones included.
+	Len() int
+	// Spooled reports whether the items are in a file.
+	Spooled() bool
+	// Load returns the items, read from the file each time if they are in one.
+	Load() (*Items, error)
 }
 
 // Spool keeps the items of long batches until all of them have arrived.

@@ -2,7 +2,6 @@ package attempt
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -13,17 +12,12 @@ import (
 type Service struct {
 	repo  Repository
 	spool Spool
-	loads chan struct{} // holds an element for each spooled batch in memory
 }
-
-// maxLoads bounds the batches of a replica that are in memory whole although they have
-// more than keptBytes, some MiB each. Few of them get a connection at a time.
-const maxLoads = 8
 
 // NewService returns a service on repo, which keeps long batches in spool until they
 // have arrived.
 func NewService(repo Repository, spool Spool) *Service {
-	return &Service{repo: repo, spool: spool, loads: make(chan struct{}, maxLoads)}
+	return &Service{repo: repo, spool: spool}
 }
 
 // Get returns the attempts of an item, or ErrNotFound.
@@ -102,19 +96,10 @@ func (s *Service) ApplyBatch(ctx context.Context, change Change, list List, sour
 	switch {
 	case !b.fits():
 		return s.repo.ApplyStaged(ctx, change, list, b.parts(), claim)
-	case b.file != nil:
-		select {
-		case s.loads <- struct{}{}:
-			defer func() { <-s.loads }()
-		case <-ctx.Done():
-			return 0, errors.Join(ErrBusy, ctx.Err())
-		}
+	case b.Len() == 0:
+		return 0, nil
 	}
-	items, err := b.load()
-	if err != nil || items.Len() == 0 {
-		return 0, err
-	}
-	return s.repo.ApplyBatch(ctx, change, list, items, claim)
+	return s.repo.ApplyBatch(ctx, change, list, &b, claim)
 }
 
 // Abandon deletes the items with at least that many attempts, which must be

@@ -46,11 +46,18 @@ func (*recorder) Get(context.Context, attempt.List, attempt.Item) (int64, error)
 func (*recorder) Exists(context.Context, attempt.List) (bool, error) { return true, nil }
 
 func (r *recorder) ApplyBatch(
-	_ context.Context, _ attempt.Change, _ attempt.List, items *attempt.Items, _ attempt.Claim,
+	_ context.Context, _ attempt.Change, _ attempt.List, batch attempt.Batch, _ attempt.Claim,
 ) (int64, error) {
 	r.calls++
-	_, _ = io.WriteString(r.items, items.Lines()+"\n")
-	return int64(items.Len()), nil
+	for range 2 { // the second time is a transaction that is run again
+		items, err := batch.Load()
+		if err != nil || items.Len() != batch.Len() {
+			return 0, fmt.Errorf("%d of %d items: %w", items.Len(), batch.Len(), err)
+		}
+		r.items.Reset()
+		_, _ = io.WriteString(r.items, items.Lines()+"\n")
+	}
+	return int64(batch.Len()), nil
 }
 
 func (r *recorder) ApplyStaged(

@@ -241,7 +241,7 @@ func TestRoutes(t *testing.T) {
 type sink struct{ attempt.Repository }
 
 func (sink) ApplyBatch(
-	context.Context, attempt.Change, attempt.List, *attempt.Items, attempt.Claim,
+	context.Context, attempt.Change, attempt.List, attempt.Batch, attempt.Claim,
 ) (int64, error) {
 	return 0, nil
 }

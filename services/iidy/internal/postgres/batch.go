@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -18,15 +17,15 @@ import (
 // ApplyBatch implements attempt.Repository by one statement, in a transaction so that
 // a lost reply to its COMMIT can be looked up.
 func (s *Store) ApplyBatch(
-	ctx context.Context, change attempt.Change, list attempt.List, items *attempt.Items, claim attempt.Claim,
+	ctx context.Context, change attempt.Change, list attempt.List, items attempt.Batch, claim attempt.Claim,
 ) (int64, error) {
 	s.metrics.Batch(change, items.Len())
 	var n int64
 	var err error
 	if change == attempt.Add {
-		n, err = s.addBatch(ctx, string(list), items.Distinct())
+		n, err = s.addBatch(ctx, list, items)
 	} else {
-		n, err = s.run(ctx, executeUntilNoneMoved, batchSQL(change, sentItems), string(list), items.Distinct(), string(claim))
+		n, err = s.runBatch(ctx, executeUntilNoneMoved, batchSQL(change, sentItems), list, items, string(claim))
 	}
 	if err != nil {
 		return 0, err
@@ -40,21 +39,21 @@ func (s *Store) ApplyBatch(
 // once that was wrong: a batch was inserted and rolled back, which leaves dead rows.
 const addRetryAfter = time.Minute
 
-// addBatch adds the lines of a batch. An INSERT without ON CONFLICT costs half of one
+// addBatch adds the items of a batch. An INSERT without ON CONFLICT costs half of one
 // with it, so a list whose last batch was all new gets that first; when an item is in
 // the list after all the statement fails as a whole and is made again with it.
-func (s *Store) addBatch(ctx context.Context, list, lines string) (int64, error) {
-	begin, hinted := s.allNew.get(list)
+func (s *Store) addBatch(ctx context.Context, list attempt.List, items attempt.Batch) (int64, error) {
+	begin, hinted := s.allNew.get(string(list))
 	if hinted && !time.Now().Before(begin) {
-		n, err := s.run(ctx, execute, addNewSQL, list, lines)
+		n, err := s.runBatch(ctx, execute, addNewSQL, list, items)
 		if !sqldb.IsUniqueViolation(err) {
 			return n, err
 		}
-		s.allNew.put(list, time.Now().Add(addRetryAfter))
+		s.allNew.put(string(list), time.Now().Add(addRetryAfter))
 	}
-	n, err := s.run(ctx, execute, batchSQL(attempt.Add, sentItems), list, lines)
-	if allNew := n == int64(strings.Count(lines, "\n"))+1; allNew && err == nil && !hinted {
-		s.allNew.put(list, time.Now())
+	n, err := s.runBatch(ctx, execute, batchSQL(attempt.Add, sentItems), list, items)
+	if allNew := n == int64(items.Len()); allNew && err == nil && !hinted {
+		s.allNew.put(string(list), time.Now())
 	}
 	return n, err
 }
@@ -62,12 +61,26 @@ func (s *Store) addBatch(ctx context.Context, list, lines string) (int64, error)
 // runner runs a statement and returns the number of rows that it changed.
 type runner func(ctx context.Context, tx *sqlx.Tx, query string, args ...any) (int64, error)
 
-// run runs one statement in a transaction and returns the number of rows that it
-// changed, 0 on an error.
-func (s *Store) run(ctx context.Context, run runner, query string, args ...any) (n int64, err error) {
-	err = s.queue.inTx(ctx, func(ctx context.Context, tx *sqlx.Tx) (err error) {
-		n, err = run(ctx, tx, query, slices.Clone(args)...)
-		return err
+// runBatch runs a statement over the items of a batch in a transaction and returns the
+// number of rows that it changed, 0 on an error. A spooled batch is loaded when it is its
+// turn: while it waits, for its turn or for a lock, it is not in memory.
+func (s *Store) runBatch(
+	ctx context.Context, run runner, query string, list attempt.List, items attempt.Batch, more ...any,
+) (n int64, err error) {
+	inTurn := s.queue.inTurn
+	if items.Spooled() {
+		inTurn = s.queue.inSpooledTurn
+	}
+	err = inTurn(ctx, func(lockWait time.Duration) error {
+		loaded, err := items.Load()
+		if err != nil {
+			return err
+		}
+		args := append([]any{string(list), loaded.Distinct()}, more...)
+		return s.queue.tx(ctx, lockWait, func(ctx context.Context, tx *sqlx.Tx) (err error) {
+			n, err = run(ctx, tx, query, slices.Clone(args)...)
+			return err
+		})
 	})
 	if err != nil {
 		return 0, err

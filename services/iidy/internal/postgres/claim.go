@@ -93,7 +93,7 @@ func (s *Store) claim(
 func (s *Store) Extend(
 	ctx context.Context, list attempt.List, claim attempt.Claim, lease time.Duration,
 ) (int64, error) {
-	n, err := s.run(ctx, execute, extendSQL, string(list), string(claim), lease.Microseconds())
+	n, err := s.run(ctx, extendSQL, string(list), string(claim), lease.Microseconds())
 	if err == nil {
 		s.noteLost(claim, 1, n) // a claim holds at least one item while it lasts
 	}
@@ -103,12 +103,27 @@ func (s *Store) Extend(
 
 // Release implements attempt.Repository.
 func (s *Store) Release(ctx context.Context, list attempt.List, claim attempt.Claim) (int64, error) {
-	n, err := s.run(ctx, execute, releaseSQL, string(list), string(claim))
+	n, err := s.run(ctx, releaseSQL, string(list), string(claim))
 	if n > 0 {
 		s.freeFrom.forget(string(list))
 	}
 	s.metrics.Released(n)
 	return n, err
+}
+
+// run runs one statement in a transaction and returns the number of rows that it
+// changed, 0 on an error.
+func (s *Store) run(ctx context.Context, query string, args ...any) (n int64, err error) {
+	err = s.queue.inTurn(ctx, func(lockWait time.Duration) error {
+		return s.queue.tx(ctx, lockWait, func(ctx context.Context, tx *sqlx.Tx) (err error) {
+			n, err = execute(ctx, tx, query, args...)
+			return err
+		})
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
 }
 
 // Abandon implements attempt.Repository. It reads the whole list, so it has the

@@ -2,6 +2,9 @@ package postgres_test
 
 import (
 	"errors"
+	"io"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +15,26 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 	"github.com/rowlock/rowlock/services/iidy/internal/postgres"
 )
+
+// upload sends a batch that is long enough for the spool: an item, and 39 that are not in the list.
+func (r *rig) upload(item string) (int64, error) {
+	lines := append(slices.Repeat([]string{strings.Repeat("x", 1900)}, 39), item)
+	return r.service.ApplyBatch(r.Context(), attempt.Increment, list, &source{lines}, "")
+}
+
+// source yields lines.
+type source struct{ lines []string }
+
+func (s *source) Next() ([]byte, error) {
+	if len(s.lines) == 0 {
+		return nil, io.EOF
+	}
+	line := s.lines[0]
+	s.lines = s.lines[1:]
+	return []byte(line), nil
+}
+
+func (s *source) Place() string { return "" }
 
 // Of the calls for a locked item, single or in batches, as many wait as there are places, and the others are refused.
 // All other calls go on: the batches that wait leave connections to others. Those that waited are applied.
@@ -28,6 +51,7 @@ func TestCallsForALockedItemHoldAShare(t *testing.T) {
 		"batch": {2 * places, func(r *rig) (int64, error) {
 			return r.ApplyBatch(r.Context(), attempt.Increment, list, attempt.ItemsOf("held"), "")
 		}},
+		"spooled": {2 * places, func(r *rig) (int64, error) { return r.upload("held") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -49,6 +73,9 @@ func TestCallsForALockedItemHoldAShare(t *testing.T) {
 				n, err := r.ApplyBatch(t.Context(), attempt.Increment, list, attempt.ItemsOf("a", "b"), "")
 				if n != 2 || err != nil {
 					t.Errorf("another batch: %d, %v", n, err)
+				}
+				if n, err := r.upload("a"); n != 1 || err != nil {
+					t.Errorf("another spooled batch: %d, %v", n, err)
 				}
 				if n, err := r.Apply(t.Context(), attempt.Increment, list, "z", ""); n != 1 || err != nil {
 					t.Errorf("another item: %d, %v", n, err)

@@ -82,5 +82,8 @@ func (b Budget) Read(ctx context.Context, count int, send func(limit int) (int, 
 // Waiting returns how many callers wait.
 func (b Budget) Waiting() int { return len(b.waiting) }
 
+// LongWaiting returns how many calls wait for the end of a long transaction.
+func (s *Store) LongWaiting() int { return len(s.queue.waiting) }
+
 // Budget returns the store's.
 func (s *Store) Budget() Budget { return Budget{s.answers} }

@@ -194,7 +194,8 @@ func TestReadThatItsCallerLeaves(t *testing.T) {
 	other.Rollback()
 }
 
-// One long batch more than BulkInFlight waits, for no longer than its time. The batches run inside of each other.
+// One long batch more than BulkInFlight waits, for no longer than its time, and not behind too many others. The batches
+// run inside of each other.
 func TestTooManyLongBatches(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -219,6 +220,10 @@ func TestTooManyLongBatches(t *testing.T) {
 				waits <- async(func() (int64, error) {
 					return r.ApplyStaged(t.Context(), attempt.Add, list, parts(attempt.ItemsOf("waits")), "")
 				})
+				waittest.Eventually(t, "a batch waits", func() bool { return r.LongWaiting() == 1 })
+				if _, err := r.ApplyStaged(t.Context(), attempt.Add, list, parts(item), ""); !errors.Is(err, attempt.ErrBusy) {
+					t.Errorf("behind as many as may wait: %v", err)
+				}
 			}
 			yield(item, nil)
 		}, "")
@@ -227,8 +232,8 @@ func TestTooManyLongBatches(t *testing.T) {
 		t.Errorf("the first batch: %d %v", n, err)
 	}
 	want(t, "a batch that waited", <-waits, "1 <nil>")
-	if refused := apptest.Gathered(t, r.reg, "iidy_bulk_refused_total"); refused != 2 {
-		t.Errorf("the metric counts %g refused batches, want 2", refused)
+	if refused := apptest.Gathered(t, r.reg, "iidy_bulk_refused_total"); refused != 3 {
+		t.Errorf("the metric counts %g refused batches, want 3", refused)
 	}
 }
 

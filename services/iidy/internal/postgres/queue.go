@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,14 +22,23 @@ type queue struct {
 	options Options
 	slots   *bulkhead.Bulkhead[int64]
 	callers atomic.Int64  // gives each caller a key of its own: none waits for another's
+	spooled chan struct{} // holds an element for each spooled batch that wants a connection for the first time
 	long    chan struct{} // holds an element for each long transaction
+	waiting chan struct{} // holds an element for each call that waits for one of them to end
 }
 
+// longWaitingShare is the part of the replica's requests that may wait for the end of long transactions, as a divisor.
+// It is half of those that may upload: the others are left to shorter batches.
+const longWaitingShare = 8
+
 func newQueue(db *sqldb.DB, o Options) *queue {
+	conns := max(o.MaxOpenConns-GroupConns*max(o.InFlight, 1), 1)
 	return &queue{
 		db: db, options: o,
-		slots: bulkhead.New[int64](o.MaxOpenConns-GroupConns*max(o.InFlight, 1), nil, o.Share),
-		long:  make(chan struct{}, max(o.BulkInFlight, 1)),
+		slots:   bulkhead.New[int64](conns, nil, o.Share),
+		spooled: make(chan struct{}, conns),
+		long:    make(chan struct{}, max(o.BulkInFlight, 1)),
+		waiting: make(chan struct{}, max(o.Queue/longWaitingShare, 1)),
 	}
 }
 
@@ -59,16 +69,36 @@ func (q *queue) once(ctx context.Context, fn func(context.Context, *sqlx.Conn) e
 	return q.wait(ctx, func() error { return q.db.Once(ctx, fn) })
 }
 
-// inTx runs a transaction, and looks up the outcome of a COMMIT whose reply was lost. A transaction that meets a
-// locked item is rolled back and run again, in one of the half of the connections that may wait for locks.
-func (q *queue) inTx(ctx context.Context, fn func(context.Context, *sqlx.Tx) error) error {
-	return busy(q.slots.Do(ctx, q.callers.Add(1), q.options.LockTimeout, func(lockWait time.Duration) error {
-		return q.db.InTx(ctx, fn, sqldb.ResolveOutcome(), sqldb.WithLockTimeout(lockWait))
-	}, sqldb.LockTimedOut))
+// inTurn calls f, which runs a transaction by tx. A transaction that meets a locked item is rolled back and f called
+// again, in one of the half of the connections that may wait for locks.
+func (q *queue) inTurn(ctx context.Context, f func(lockWait time.Duration) error) error {
+	return busy(q.slots.Do(ctx, q.callers.Add(1), q.options.LockTimeout, f, sqldb.LockTimedOut))
+}
+
+// inSpooledTurn is inTurn for a spooled batch, which waits for a connection as long as ctx lasts: it has arrived, and to
+// refuse it is dear. When its transaction met a locked item, others no longer wait for it.
+func (q *queue) inSpooledTurn(ctx context.Context, f func(lockWait time.Duration) error) error {
+	select {
+	case q.spooled <- struct{}{}:
+	case <-ctx.Done():
+		return errors.Join(attempt.ErrBusy, ctx.Err())
+	}
+	end := sync.OnceFunc(func() { <-q.spooled })
+	defer end()
+	return q.inTurn(ctx, func(lockWait time.Duration) error {
+		defer end()
+		return f(lockWait)
+	})
+}
+
+// tx runs a transaction, and looks up the outcome of a COMMIT whose reply was lost.
+func (q *queue) tx(ctx context.Context, lockWait time.Duration, fn func(context.Context, *sqlx.Tx) error) error {
+	return q.db.InTx(ctx, fn, sqldb.ResolveOutcome(), sqldb.WithLockTimeout(lockWait))
 }
 
 // inLongTx runs a transaction that may take BulkTimeout, unless BulkInFlight others are
-// running and none ends within wait, or no connection is free within it.
+// running and none ends within wait, or no connection is free within it, or an eighth of
+// the replica's requests wait for that.
 func (q *queue) inLongTx(ctx context.Context, wait time.Duration, fn func(context.Context, *sqlx.Tx) error) error {
 	if !q.takeSlot(ctx, wait) {
 		q.options.Metrics.LongBatchRefused()
@@ -83,12 +113,18 @@ func (q *queue) inLongTx(ctx context.Context, wait time.Duration, fn func(contex
 	})
 }
 
-// takeSlot waits for the end of another long transaction if it must.
+// takeSlot waits for the end of another long transaction if it must, unless too many calls do.
 func (q *queue) takeSlot(ctx context.Context, wait time.Duration) bool {
 	select {
 	case q.long <- struct{}{}: // first alone, because select chooses at random when wait is 0
 		return true
 	default:
+	}
+	select {
+	case q.waiting <- struct{}{}:
+		defer func() { <-q.waiting }()
+	default:
+		return false
 	}
 	select {
 	case q.long <- struct{}{}:

@@ -21,6 +21,7 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt/attempttest"
 	"github.com/rowlock/rowlock/services/iidy/internal/metrics"
 	"github.com/rowlock/rowlock/services/iidy/internal/postgres"
+	"github.com/rowlock/rowlock/services/iidy/internal/spool"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.MainWithoutLeaks(m)) }
@@ -36,7 +37,8 @@ type rig struct {
 	seen *apptest.Contention // what the store recorded about locks
 	reg  *prometheus.Registry
 
-	share *contention.Share
+	share   *contention.Share
+	service *attempt.Service // of the store
 }
 
 // places is how many calls of a rig may wait for locked items.
@@ -80,7 +82,11 @@ func rigOn(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Durat
 			t.Error(err)
 		}
 	})
-	return &rig{t, s, dsn, dbtest.Dial(t, dsn), db, seen, reg, limits.Share}
+	files, err := spool.New(t.TempDir(), 64<<20, reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &rig{t, s, dsn, dbtest.Dial(t, dsn), db, seen, reg, limits.Share, attempt.NewService(s, files)}
 }
 
 // another opens the store of another replica on the same database.
