@@ -38,7 +38,7 @@ func newAnswers(t *testing.T, waiting int) answers {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answers{t, postgres.NewBudget(waiting, m), reg}
+	return answers{t, postgres.NewBudget(waiting, 2, m), reg}
 }
 
 // holds compares the bytes that large answers hold.
@@ -61,7 +61,7 @@ func sized(size int, limits *[]int) func(int) (int, error) {
 func (a answers) take(n int) (free func()) {
 	a.Helper()
 	var limits []int
-	free, err := a.Read(a.Context(), n/postgres.MaxEntry+1, sized(n, &limits))
+	free, err := a.Read(a.Context(), (n+postgres.MaxEntry-1)/postgres.MaxEntry, sized(n, &limits))
 	if err != nil || len(limits) != 1 || limits[0] < n {
 		a.Fatalf("statements with limits %v, %v", limits, err)
 	}
@@ -164,6 +164,49 @@ func TestBudgetIsWaitedFor(t *testing.T) {
 		a.holds("in the end", 0)
 		if got := apptest.Gathered(t, a.reg, "iidy_large_answers_refused_total"); got != 2 {
 			t.Errorf("%g refusals are counted", got)
+		}
+	})
+}
+
+// Of the statements that may find a large text so many run at a time. One that cannot does not wait for them.
+func TestLargeStatementsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newAnswers(t, 1)
+		running, end := 0, make(chan struct{})
+		large := func(ctx context.Context) error {
+			free, err := a.Read(ctx, attempt.MaxPage, func(int) (int, error) {
+				running++
+				<-end
+				return 1, nil
+			})
+			if err == nil {
+				free()
+			}
+			return err
+		}
+		for range 3 {
+			go func() {
+				if err := large(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}()
+			synctest.Wait()
+		}
+		if running != 2 {
+			t.Errorf("%d of 3 run, want 2", running)
+		}
+		a.take(500 * postgres.MaxEntry)()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := large(ctx); !errors.Is(err, attempt.ErrMemory) {
+			t.Errorf("one whose time is over: %v", err)
+		}
+		close(end)
+		synctest.Wait()
+		a.holds("in the end", 0)
+		if running != 3 {
+			t.Errorf("%d ran in the end", running)
 		}
 	})
 }

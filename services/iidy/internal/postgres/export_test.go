@@ -72,7 +72,9 @@ const (
 type Budget struct{ *budget }
 
 // NewBudget returns a budget.
-func NewBudget(waiting int, m *metrics.Metrics) Budget { return Budget{newBudget(waiting, m)} }
+func NewBudget(waiting, running int, m *metrics.Metrics) Budget {
+	return Budget{newBudget(waiting, running, m)}
+}
 
 // Read calls read.
 func (b Budget) Read(ctx context.Context, count int, send func(limit int) (int, error)) (free func(), err error) {

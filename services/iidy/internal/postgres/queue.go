@@ -20,6 +20,7 @@ import (
 type queue struct {
 	db      *sqldb.DB
 	options Options
+	conns   int // that it uses
 	slots   *bulkhead.Bulkhead[int64]
 	callers atomic.Int64  // gives each caller a key of its own: none waits for another's
 	spooled chan struct{} // holds an element for each spooled batch that wants a connection for the first time
@@ -34,7 +35,7 @@ const longWaitingShare = 8
 func newQueue(db *sqldb.DB, o Options) *queue {
 	conns := max(o.MaxOpenConns-GroupConns*max(o.InFlight, 1), 1)
 	return &queue{
-		db: db, options: o,
+		db: db, options: o, conns: conns,
 		slots:   bulkhead.New[int64](conns, nil, o.Share),
 		spooled: make(chan struct{}, conns),
 		long:    make(chan struct{}, max(o.BulkInFlight, 1)),

@@ -66,8 +66,11 @@ var _ attempt.Repository = (*Store)(nil)
 // New returns a store on db, whose schema must have been migrated.
 func New(db *sqldb.DB, o Options) (*Store, error) {
 	c, err := newCoalescers(db, o.Limits)
+	q := newQueue(db, o)
+	// Pages have half of the pool, claims have the queue's connections: each keeps one for small answers.
+	running := min(o.MaxOpenConns/2, q.conns) - 1
 	return &Store{
-		coalescers: c, queue: newQueue(db, o), reads: db, answers: newBudget(o.Queue/waitingShare, o.Metrics),
+		coalescers: c, queue: q, reads: db, answers: newBudget(o.Queue/waitingShare, running, o.Metrics),
 		contention: o.Contention, metrics: o.Metrics,
 	}, err
 }
