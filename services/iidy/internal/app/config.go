@@ -28,7 +28,7 @@ func (Config) Help() map[string]string {
 		"BULK_TIMEOUT": "how long a request with more than 64KiB of items may take, its upload included; more than " +
 			"REQUEST_TIMEOUT",
 		"BULK_IN_FLIGHT": "batches of more than 10000 items or 2MiB that are applied at once, each with a connection; " +
-			"others wait their turn for what is left of BULK_TIMEOUT",
+			"others, up to an eighth of MAX_IN_FLIGHT, wait their turn for what is left of BULK_TIMEOUT",
 		"SPOOL_MAX": "bytes of batches in temporary files (in TMPDIR) while they arrive and are applied; above it 503 " +
 			"OVERLOADED; more than MAX_BODY",
 		"COALESCE_IN_FLIGHT": "groups of single-item calls of one kind that run at once; a distant database wants more " +

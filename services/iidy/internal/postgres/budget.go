@@ -88,7 +88,8 @@ func (b *budget) enter(ctx context.Context) error {
 	}
 }
 
-// send calls send once, lets another statement run, and gives back of what is held all but the size of the text, or all without one.
+// send calls send once, lets another statement run, and gives back of what is held all but the size of the text, or all
+// without one.
 func (b *budget) send(limit int, held int64, send func(int) (int, error)) (size int, kept int64, err error) {
 	defer func() { <-b.running; b.give(held - kept) }()
 	size, err = send(limit)

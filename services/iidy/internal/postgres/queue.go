@@ -76,8 +76,8 @@ func (q *queue) inTurn(ctx context.Context, f func(lockWait time.Duration) error
 	return busy(q.slots.Do(ctx, q.callers.Add(1), q.options.LockTimeout, f, sqldb.LockTimedOut))
 }
 
-// inSpooledTurn is inTurn for a spooled batch, which waits for a connection as long as ctx lasts: it has arrived, and to
-// refuse it is dear. When its transaction met a locked item, others no longer wait for it.
+// inSpooledTurn is inTurn for a spooled batch, which waits for a connection as long as ctx lasts: it has arrived, and
+// to refuse it is dear. Once its transaction has met a locked item, others do not wait for it.
 func (q *queue) inSpooledTurn(ctx context.Context, f func(lockWait time.Duration) error) error {
 	select {
 	case q.spooled <- struct{}{}:
