@@ -84,7 +84,7 @@ func (b Budget) Read(ctx context.Context, count int, send func(limit int) (int, 
 // Waiting returns how many callers wait.
 func (b Budget) Waiting() int { return len(b.waiting) }
 
-// LongWaiting returns how many calls wait for the end of a long transaction.
+// LongWaiting returns how many uploads wait for a long transaction or a locked item.
 func (s *Store) LongWaiting() int { return len(s.queue.waiting) }
 
 // Budget returns the store's.

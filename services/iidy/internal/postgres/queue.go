@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/rowlock/rowlock/platform/bulkhead"
+	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
@@ -25,12 +26,12 @@ type queue struct {
 	callers atomic.Int64  // gives each caller a key of its own: none waits for another's
 	spooled chan struct{} // holds an element for each spooled batch that wants a connection for the first time
 	long    chan struct{} // holds an element for each long transaction
-	waiting chan struct{} // holds an element for each call that waits for one of them to end
+	waiting chan struct{} // holds an element for each upload or abandon that waits for a long one, or for a locked item
 }
 
-// longWaitingShare is the part of the replica's requests that may wait for the end of long transactions, as a divisor.
-// It is half of those that may upload: the others are left to shorter batches.
-const longWaitingShare = 8
+// waitingUploads is the part of the replica's requests that may wait so, as a divisor. It is half of those that may
+// upload.
+const waitingUploads = 8
 
 func newQueue(db *sqldb.DB, o Options) *queue {
 	conns := max(o.MaxOpenConns-GroupConns*max(o.InFlight, 1), 1)
@@ -39,7 +40,7 @@ func newQueue(db *sqldb.DB, o Options) *queue {
 		slots:   bulkhead.New[int64](conns, nil, o.Share),
 		spooled: make(chan struct{}, conns),
 		long:    make(chan struct{}, max(o.BulkInFlight, 1)),
-		waiting: make(chan struct{}, max(o.Queue/longWaitingShare, 1)),
+		waiting: make(chan struct{}, max(o.Queue/waitingUploads, 1)),
 	}
 }
 
@@ -77,7 +78,8 @@ func (q *queue) inTurn(ctx context.Context, f func(lockWait time.Duration) error
 }
 
 // inSpooledTurn is inTurn for a spooled batch, which waits for a connection as long as ctx lasts: it has arrived, and
-// to refuse it is dear. Once its transaction has met a locked item, others do not wait for it.
+// to refuse it is dear. Once its transaction has met a locked item, others do not wait for it, and it is refused when
+// too many uploads wait.
 func (q *queue) inSpooledTurn(ctx context.Context, f func(lockWait time.Duration) error) error {
 	select {
 	case q.spooled <- struct{}{}:
@@ -86,10 +88,34 @@ func (q *queue) inSpooledTurn(ctx context.Context, f func(lockWait time.Duration
 	}
 	end := sync.OnceFunc(func() { <-q.spooled })
 	defer end()
+	waits := false
+	defer func() {
+		if waits {
+			<-q.waiting
+		}
+	}()
 	return q.inTurn(ctx, func(lockWait time.Duration) error {
 		defer end()
-		return f(lockWait)
+		err := f(lockWait)
+		if waits || !sqldb.LockTimedOut(err) {
+			return err
+		}
+		if waits = q.mayWait(); !waits {
+			q.options.Contention.Conflict(contention.Crowded)
+			return contention.ErrCrowded
+		}
+		return err
 	})
+}
+
+// mayWait reports whether one more upload may wait. The caller must then take an element from q.waiting at the end.
+func (q *queue) mayWait() bool {
+	select {
+	case q.waiting <- struct{}{}:
+		return true
+	default:
+		return false
+	}
 }
 
 // tx runs a transaction, and looks up the outcome of a COMMIT whose reply was lost.
@@ -121,12 +147,10 @@ func (q *queue) takeSlot(ctx context.Context, wait time.Duration) bool {
 		return true
 	default:
 	}
-	select {
-	case q.waiting <- struct{}{}:
-		defer func() { <-q.waiting }()
-	default:
+	if !q.mayWait() {
 		return false
 	}
+	defer func() { <-q.waiting }()
 	select {
 	case q.long <- struct{}{}:
 		return true
