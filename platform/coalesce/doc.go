@@ -44,6 +44,7 @@
 // row free: the next crowd would fill the main lane anew. While no statement of the slow lane
 // waits for the row, one caller of the key at a time is a probe, which skips locked rows, so
 // never waits, and needs no place: a row that has come free is found by its next caller.
+// Those that come until it is answered wait for that, without a place.
 //
 // # Traces
 //

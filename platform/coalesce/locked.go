@@ -14,12 +14,13 @@ type lockedKey[Q, R any] struct {
 	callers []*call[Q, R] // in the slow lane and not sent, in order of arrival
 	inTurn  bool          // the key is one of Coalescer.slowKeys
 	asked   bool          // a statement of the slow lane waits for the row: it finds the row free at once
-	probed  bool          // one of Coalescer.probes, or of their statement, has the key
+	probe   *call[Q, R]   // one of Coalescer.probes, or of their statement; nil: none has the key
+	behind  []*call[Q, R] // came while the probe was on its way, in order of arrival
 	places  int           // of Limits.Share that callers hold, those that were sent included
 	until   time.Time     // when the key is forgotten if it has no callers
 }
 
-func (k *lockedKey[Q, R]) idle() bool { return !k.inTurn && !k.probed }
+func (k *lockedKey[Q, R]) idle() bool { return !k.inTurn && k.probe == nil }
 
 // known returns what is known of a locked key, or nil. The caller holds c.mu.
 func (c *Coalescer[K, Q, R]) known(key K) *lockedKey[Q, R] {
@@ -56,13 +57,18 @@ func (c *Coalescer[K, Q, R]) forgetIdle() {
 
 // enterLocked lets a call of a locked key wait in the slow lane, or refuses it. When no
 // statement would find out that the row has come free, the call becomes that statement's
-// only one. The caller holds c.mu.
+// only one, and those that come until its answer wait for it: a crowd that comes for a row
+// that is free by now must not be refused. The caller holds c.mu.
 func (c *Coalescer[K, Q, R]) enterLocked(key K, k *lockedKey[Q, R], w *call[Q, R]) {
-	if k.asked || k.probed {
+	switch {
+	case k.asked:
 		c.enterSlow(key, k, w)
 		return
+	case k.probe != nil:
+		k.behind = append(k.behind, w)
+		return
 	}
-	k.probed = true
+	k.probe = w
 	c.probes = append(c.probes, w)
 	if !c.probing {
 		c.probing = true
@@ -127,7 +133,7 @@ func (c *Coalescer[K, Q, R]) serveProbes() {
 		}
 		c.mu.Lock()
 		for _, w := range group {
-			c.endProbe(w)
+			c.endProbe(w, c.enterSlow)
 		}
 		c.mu.Unlock()
 	}
@@ -140,7 +146,7 @@ func (c *Coalescer[K, Q, R]) takeProbes() []*call[Q, R] {
 	for len(c.probes) > 0 && len(group) < c.cfg.MaxItems {
 		w := c.probes[0]
 		if w.state == finished {
-			c.endProbe(w)
+			c.endProbe(w, c.enterLocked) // the next one behind it is the probe
 		} else {
 			size += c.cfg.Size(w.req)
 			if len(group) > 0 && size > c.cfg.MaxBytes {
@@ -157,9 +163,19 @@ func (c *Coalescer[K, Q, R]) takeProbes() []*call[Q, R] {
 	return group
 }
 
-// endProbe lets another call probe the key of w. The caller holds c.mu.
-func (c *Coalescer[K, Q, R]) endProbe(w *call[Q, R]) {
-	if k := c.locked[c.cfg.Key(w.req)]; k != nil {
-		k.probed = false
+// endProbe lets another call probe the key of w, and those behind w enter, unless the row
+// was found free. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) endProbe(w *call[Q, R], enter func(K, *lockedKey[Q, R], *call[Q, R])) {
+	key := c.cfg.Key(w.req)
+	k := c.locked[key]
+	if k == nil || k.probe != w {
+		return
+	}
+	behind := k.behind
+	k.probe, k.behind = nil, nil
+	for _, next := range behind {
+		if next.state != finished {
+			enter(key, k, next)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
 )
 
@@ -246,6 +247,53 @@ func TestOneLockedKeyLeavesPlacesToAnother(t *testing.T) {
 		tbl.free("crowded")
 		tbl.free("other")
 		wantAll(t, append(waiting, second...)...)
+		wantFree(t, share)
+	})
+}
+
+// A crowd that comes at once for a row that has come free meanwhile is not refused: its callers wait for the answer of
+// the one that asks, or of the next one where that has left.
+func TestCrowdOfAFreedKeyIsNotRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tbl, c, share := startShare(t, "freed", "other")
+		tbl.hold("freed")
+		tbl.hold("other")
+		wantLocked(t, append(crowd(t, c, 1, "freed"), crowd(t, c, 1, "other")...)...)
+		tbl.free("freed")
+		gate := tbl.gate()
+		other := doAsync(t.Context(), c, add{key: "other", n: 1}) // its statement delays the next
+		synctest.Wait()
+		ctx, leave := context.WithCancel(t.Context())
+		left := doAsync(ctx, c, add{key: "freed", n: 1})
+		synctest.Wait()
+		results := crowd(t, c, 50, "freed")
+		leave()
+		if got := <-left; !errors.Is(got.err, coalesce.ErrLeft) {
+			t.Errorf("the first caller left: %v", got.err)
+		}
+		close(gate)
+		wantAll(t, results...)
+		wantLocked(t, other)
+		wantFree(t, share)
+	})
+}
+
+// Those that come while a caller asks hold no place, and are refused when it has found the row locked.
+func TestCrowdOfALockedKeyIsRefusedWhenItIsKnown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tbl, c, share := startShare(t, "locked")
+		tbl.hold("locked")
+		wantLocked(t, crowd(t, c, 1, "locked")...)
+		gate := tbl.gate()
+		results := crowd(t, c, 50, "locked")
+		if share.Free() != 2*places {
+			t.Errorf("%d places are free before the lock is known, want %d", share.Free(), 2*places)
+		}
+		close(gate)
+		synctest.Wait()
+		wantLocked(t, wantCrowded(t, 50-places, 0, results)...)
 		wantFree(t, share)
 	})
 }

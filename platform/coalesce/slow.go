@@ -212,6 +212,7 @@ func (c *Coalescer[K, Q, R]) endSlow(key K) {
 	c.slowKeys = slices.DeleteFunc(c.slowKeys, func(k K) bool { return k == key })
 	c.metrics.slow.Set(float64(len(c.slowKeys)))
 	c.queueMain(k.callers)
+	c.queueMain(k.behind)
 }
 
 // queueMain appends calls whose row is free to the main queue. The caller holds c.mu.
