@@ -27,16 +27,13 @@ const (
 	// The first read of a body has at most largestRead bytes, and smallestRead where its length is not declared.
 	smallestRead = 512
 	largestRead  = 4 << 10
-	// sendingShare is the divisor of MAX_IN_FLIGHT for streams and for bodies of more than readAhead: their requests
-	// hold their slots while their clients send.
-	sendingShare = 4
 )
 
 // errCut is why a body was not awaited longer, although its time was not over.
 var errCut = errors.New("others needed the place of a body that had not arrived")
 
 // receiveBody reads a body before its request takes a slot: a slow client, or thousands, must not hold one. Of a longer
-// body it reads the first part; such requests, and streams, hold a quarter of the slots at most.
+// body it reads the first part; such requests, and streams, may last.
 func (s *Server) receiveBody(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r, in := requestOf(c), c.Request()
@@ -47,9 +44,6 @@ func (s *Server) receiveBody(next echo.HandlerFunc) echo.HandlerFunc {
 			r.arrival = &arrival{all: &s.arrivals, writer: c.Response(), start: r.start}
 			if err := r.arrival.read(in.Body, in.ContentLength, s.cfg.MaxBody); err != nil {
 				r.arrival.release()
-				if in.ProtoMajor < 2 { // the rest of the body is not to be taken for a request
-					c.Response().Header().Set(echo.HeaderConnection, "close")
-				}
 				return notReceived(err)
 			}
 			in.Body = r.arrival
@@ -58,17 +52,15 @@ func (s *Server) receiveBody(next echo.HandlerFunc) echo.HandlerFunc {
 				return next(c)
 			}
 		}
-		select {
-		case s.sending <- struct{}{}:
-			defer func() { <-s.sending }()
-			return next(c)
-		default:
+		end, err := r.mayLast()
+		if err != nil {
 			if r.arrival != nil {
 				r.arrival.release()
 			}
-			return problem.Overloaded.New(
-				"This replica is receiving as many long bodies as it may. Nothing was applied; try again.")
+			return err
 		}
+		defer end()
+		return next(c)
 	}
 }
 

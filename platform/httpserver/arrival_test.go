@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,6 +24,9 @@ func echoBody(c echo.Context) error {
 	body, err := io.ReadAll(c.Request().Body)
 	if err != nil {
 		return BodyError(err)
+	}
+	if declared := c.Request().ContentLength; declared != int64(len(body)) && (declared >= 0 || len(body) <= readAhead) {
+		return fmt.Errorf("%d bytes, of which the handler was told %d", len(body), declared)
 	}
 	return c.Blob(http.StatusOK, "text/plain", body)
 }
@@ -203,7 +207,41 @@ func TestBodiesArriveWhole(t *testing.T) {
 	}
 }
 
-// Streams and long bodies hold a share of the slots: their clients may stop to send.
+// cutAt is a connection that notes when its read is ended.
+type cutAt struct {
+	http.ResponseWriter
+
+	time time.Time
+}
+
+// SetReadDeadline implements what http.ResponseController looks for.
+func (c *cutAt) SetReadDeadline(time.Time) error {
+	c.time = time.Now()
+	return nil
+}
+
+// Each body has bodyTime from its own beginning, those that come after a pause too.
+func TestEachBodyHasItsTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		all := &arrivals{mostAwaited: 10, mostBytes: arrivedBytes}
+		for _, pause := range []time.Duration{0, 2 * time.Second, time.Second, time.Minute} {
+			time.Sleep(pause)
+			conn := new(cutAt)
+			a := &arrival{all: all, writer: conn, start: time.Now()}
+			a.await()
+			defer func() {
+				if err := a.end(); !errors.Is(err, os.ErrDeadlineExceeded) || conn.time.Sub(a.start) != bodyTime {
+					t.Errorf("a body ended %v after its beginning: %v", conn.time.Sub(a.start), err)
+				}
+			}()
+		}
+		time.Sleep(bodyTime)
+		synctest.Wait()
+	})
+}
+
+// Streams, long bodies and extended requests hold a share of the slots: their clients may stop to send.
 func TestOpenBodiesLeaveSlots(t *testing.T) {
 	t.Parallel()
 	const limit = 8
@@ -214,8 +252,9 @@ func TestOpenBodiesLeaveSlots(t *testing.T) {
 		return echoBody(c)
 	})
 	f.Stream("/stream")
+	f.handle(http.MethodPost, "/extended", reading(Allowance{Timeout: time.Minute}))
 	var conns []*net.TCPConn
-	for range limit / sendingShare {
+	for range limit / lastingShare {
 		c := dial(t, addr)
 		conns = append(conns, c)
 		if _, err := io.WriteString(c, "POST /stream HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nh"); err != nil {
@@ -226,6 +265,11 @@ func TestOpenBodiesLeaveSlots(t *testing.T) {
 	client, long := newClient(t), firstPart()+"x"
 	if a := send(t, client, "POST", "http://"+addr, strings.NewReader(long)); a.status != http.StatusServiceUnavailable {
 		t.Errorf("a long body beside them: %d", a.status)
+	}
+	for _, body := range []io.Reader{nil, strings.NewReader("short")} {
+		if a := send(t, client, "POST", "http://"+addr+"/extended", body); a.status != http.StatusServiceUnavailable {
+			t.Errorf("an extended request beside them: %d", a.status)
+		}
 	}
 	if a := send(t, client, "POST", "http://"+addr, strings.NewReader("short")); a.body != "short" {
 		t.Errorf("a short body beside them: %+v", a)
@@ -241,8 +285,16 @@ func TestOpenBodiesLeaveSlots(t *testing.T) {
 	if a := send(t, client, "POST", "http://"+addr, strings.NewReader(long)); a.body != long {
 		t.Errorf("a long body after them: %d", a.status)
 	}
-	if _, bytes := f.awaited(); bytes != 0 {
-		t.Errorf("%d bytes are held", bytes)
+	for range 2 * limit { // each gives its place back, whether its body was long or not
+		for _, body := range []string{"", long} {
+			a := send(t, client, "POST", "http://"+addr+"/extended", strings.NewReader(body))
+			if a.status != http.StatusOK {
+				t.Errorf("an extended request after them: %d", a.status)
+			}
+		}
+	}
+	if _, bytes := f.awaited(); bytes != 0 || len(f.lasting) != 0 {
+		t.Errorf("%d bytes and %d places are held", bytes, len(f.lasting))
 	}
 }
 

@@ -28,6 +28,7 @@ type request struct {
 	body    io.ReadCloser    // the connection's
 	answer  answerWriter     // between echo's writer and the connection's
 	arrival *arrival         // what was read of the body before the slot; nil: nothing
+	lasting bool             // it has a place of those that may last
 
 	problem *problem.Error // the answer, when it is an error
 	err     error          // what the handler returned, for the log

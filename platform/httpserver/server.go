@@ -106,7 +106,7 @@ type Server struct {
 	sparse   sync.Map     // code -> *telemetry.Sparse: the lines of the access log
 	slots    slots
 	arrivals arrivals
-	sending  chan struct{}   // one for each request with a slot whose client may still be sending
+	lasting  chan struct{}   // one for each request that may last
 	streams  map[string]bool // routes
 	draining atomic.Bool
 	partTime time.Duration // that of slowreader.go; shorter in tests
@@ -128,7 +128,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	s := &Server{cfg: cfg, deps: deps, echo: echo.New(), routes: make(map[routeKey]string), partTime: partTime}
 	s.slots = newSlots(cfg.MaxInFlight)
 	s.arrivals.mostAwaited, s.arrivals.mostBytes = arrivingPerSlot*cfg.MaxInFlight, arrivedBytes
-	s.sending = make(chan struct{}, (cfg.MaxInFlight+sendingShare-1)/sendingShare)
+	s.lasting = make(chan struct{}, max(cfg.MaxInFlight/lastingShare, 1))
 	if s.metrics, err = newMetrics(cfg.Name, deps.Registry, s.slots); err != nil {
 		return nil, err
 	}

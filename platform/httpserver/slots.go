@@ -18,6 +18,9 @@ const (
 	slotWait = 250 * time.Millisecond
 	// waitingPerSlot bounds the requests that wait, as a multiple of MAX_IN_FLIGHT.
 	waitingPerSlot = 16
+	// lastingShare is the divisor of MAX_IN_FLIGHT for requests that may last: streams, those with bodies of more than
+	// readAhead, and extended ones. They hold their slots while their clients send, or for longer than others.
+	lastingShare = 4
 )
 
 var errCrowded = errors.New("too many requests wait for a slot already")
@@ -76,5 +79,20 @@ func (s *Server) limitInFlight(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		defer s.slots.give()
 		return next(c)
+	}
+}
+
+// mayLast takes a place of those of requests that may last, unless r has one, until end is called.
+func (r *request) mayLast() (end func(), err error) {
+	if r.lasting {
+		return func() {}, nil
+	}
+	select {
+	case r.server.lasting <- struct{}{}:
+		r.lasting = true
+		return func() { r.lasting = false; <-r.server.lasting }, nil
+	default:
+		return nil, problem.Overloaded.New(
+			"This replica is working on as many long requests as it may. Nothing was applied; try again.")
 	}
 }

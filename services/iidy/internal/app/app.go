@@ -39,10 +39,6 @@ func settings(Config) chassis.Settings {
 	}
 }
 
-// longShare is the part of MAX_IN_FLIGHT that requests with the time of a long one may have: those of slow clients
-// leave the rest to short ones.
-const longShare = 4
-
 func build(c *chassis.Chassis, cfg Config) error {
 	m, err := metrics.New(c.Telemetry().Registry())
 	if err != nil {
@@ -64,9 +60,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	options := httpapi.Options{
-		BulkTimeout: cfg.BulkTimeout, Patience: cfg.RequestTimeout, MaxLong: max(cfg.MaxInFlight/longShare, 1),
-	}
+	options := httpapi.Options{BulkTimeout: cfg.BulkTimeout, Patience: cfg.RequestTimeout}
 	httpapi.Register(server.Echo(), attempt.NewService(store, files), options, c.Operations())
 	return nil
 }

@@ -1,12 +1,6 @@
 package httpapi
 
 import (
-	"bufio"
-	"context"
-	"errors"
-	"io"
-	"net/http"
-
 	"github.com/labstack/echo/v4"
 
 	"github.com/rowlock/rowlock/platform/httpserver"
@@ -78,34 +72,8 @@ func (h handlers) page(c echo.Context, q *query) error {
 // shortBody is the length in bytes of a body that must arrive within REQUEST_TIMEOUT; a longer one has BULK_TIMEOUT.
 const shortBody = 64 << 10
 
-// extendTime gives a request the time of a long one, until the returned function is called. It returns
-// attempt.ErrBusy when Options.MaxLong others have it. While its body arrives, such a request costs no more than a
-// short one, and disk.
+// extendTime gives a request the time of a long one, until the returned function is called. While its body arrives,
+// such a request costs no more than a short one, and disk.
 func (h handlers) extendTime(c echo.Context) (end func(), err error) {
-	select {
-	case h.long <- struct{}{}:
-	default:
-		return nil, attempt.ErrBusy
-	}
-	var cancel context.CancelFunc
-	cancel, err = httpserver.Extend(c, httpserver.Allowance{Timeout: h.options.BulkTimeout, Patience: h.options.Patience})
-	if err != nil {
-		<-h.long
-		return nil, err
-	}
-	return func() { cancel(); <-h.long }, nil
-}
-
-// hasBody reports whether the body has at least a byte. It reads the first one when no length is declared.
-func hasBody(r *http.Request) bool {
-	if r.Body == nil || r.Body == http.NoBody || r.ContentLength >= 0 {
-		return r.ContentLength > 0
-	}
-	begin := bufio.NewReader(r.Body)
-	_, err := begin.Peek(1)
-	r.Body = struct {
-		io.Reader
-		io.Closer
-	}{begin, r.Body}
-	return !errors.Is(err, io.EOF)
+	return httpserver.Extend(c, httpserver.Allowance{Timeout: h.options.BulkTimeout, Patience: h.options.Patience})
 }

@@ -14,13 +14,11 @@ import (
 type Options struct {
 	BulkTimeout time.Duration // how long such a request may take
 	Patience    time.Duration // how long its body may be waited for, see httpserver.Allowance
-	MaxLong     int           // how many of them there may be
 }
 
 type handlers struct {
 	service *attempt.Service
 	options Options
-	long    chan struct{} // holds an element for each request that has the time of a long one
 	ops     *telemetry.Operations
 }
 
@@ -30,7 +28,7 @@ const batchPath = "/iidy/v1/batch/lists/"
 
 // Register registers the service's routes on e. Each operation has a span of ops, which is nil without tracing.
 func Register(e *echo.Echo, service *attempt.Service, o Options, ops *telemetry.Operations) {
-	h := handlers{service: service, options: o, long: make(chan struct{}, o.MaxLong), ops: ops}
+	h := handlers{service: service, options: o, ops: ops}
 	e.Use(noSniff)
 
 	const list, item = "/iidy/v1/lists/:list", "/iidy/v1/lists/:list/:item"
@@ -103,7 +101,7 @@ func (h handlers) routeByAction(want string, operations map[string]operation) ec
 // requires one of the two: a request whose body was lost must not delete anything.
 func (h handlers) deleteBatchOrAbandon(c echo.Context) error {
 	q := readQuery(c.Request())
-	body := hasBody(c.Request())
+	body := c.Request().ContentLength != 0 // httpserver knows the length of a short one
 	switch abandon := q.has(paramMinAttempts); {
 	case abandon && body:
 		q.fail(badParam(paramMinAttempts, "stands for a body; send one of the two"))

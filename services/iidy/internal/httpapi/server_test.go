@@ -42,10 +42,7 @@ type server struct {
 	spool *spool.Spool
 }
 
-const (
-	maxLong  = 3       // requests with the time of a long one
-	maxSpool = 1 << 20 // bytes
-)
+const maxSpool = 1 << 20 // bytes
 
 func newServer(t *testing.T, repo attempt.Repository, maxBody int64) *server {
 	t.Helper()
@@ -56,7 +53,7 @@ func newServer(t *testing.T, repo attempt.Repository, maxBody int64) *server {
 	deps := httpserver.Deps{
 		Errors: []func(error) *problem.Error{httpapi.ProblemOf, coalesce.Problem}, WriteError: httpapi.WriteError,
 	}
-	options := httpapi.Options{BulkTimeout: time.Minute, Patience: time.Second, MaxLong: maxLong}
+	options := httpapi.Options{BulkTimeout: time.Minute, Patience: time.Second}
 	return &server{t, apptest.NewAPI(t, api.OpenAPI, maxBody, deps, func(e *echo.Echo) {
 		httpapi.Register(e, attempt.NewService(repo, files), options, nil)
 	}), files}

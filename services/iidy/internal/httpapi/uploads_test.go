@@ -52,33 +52,6 @@ func TestChunkedBodies(t *testing.T) {
 	}
 }
 
-// The number of concurrent requests with the time of a long one is bounded.
-func TestUploadsAreBounded(t *testing.T) {
-	t.Parallel()
-	s := onDatabase(t)
-	const most = maxLong
-	answers := make(chan int, most)
-	long := strings.Repeat("\n", 64<<10+1) // more than is read before the handler is called
-	var bodies []*io.PipeWriter
-	for range most {
-		body, w := io.Pipe()
-		bodies = append(bodies, w)
-		go func() { answers <- s.chunked(http.MethodPost, batch, body).Code }()
-		_, _ = io.WriteString(w, long)
-		_, _ = w.Write(nil) // returns when the handler reads
-	}
-	if w := s.chunked("POST", batch, strings.NewReader(long+"a")); w.Code != 503 || w.Header().Get("Retry-After") == "" {
-		t.Errorf("one more: %d %q", w.Code, w.Body)
-	}
-	s.want("POST", batch, "short", plain, 201, "ADDED 1")
-	for _, w := range bodies {
-		_ = w.Close()
-		if status := <-answers; status != 201 {
-			t.Errorf("an upload was answered %d", status)
-		}
-	}
-}
-
 // A long body goes to the spool while it arrives. One for which there is no room is 503, before it is sent where its
 // length is declared, and applies nothing; whatever the answer, the bytes are given back.
 func TestSpoolIsBounded(t *testing.T) {
