@@ -76,9 +76,10 @@ func TestWaitsAreNoted(t *testing.T) {
 			synctest.Wait() // they come in this order
 		}
 		call("a", time.Hour)
-		call("a", time.Hour)             // waits 1 s
-		call("a", 1500*time.Millisecond) // gives up
-		call("b", time.Hour)             // has its key at once, and waits for the slot
+		call("a", time.Hour)               // waits 1 s
+		time.Sleep(200 * time.Millisecond) // when a key gets stuck, those that wait for it queue anew, in any order
+		call("a", 1500*time.Millisecond)   // gives up
+		call("b", time.Hour)               // has its key at once, and waits for the slot
 		done.Wait()
 		n, seconds := seen.Waits(t, contention.InProcess)
 		if timeouts := seen.Conflicts(t, contention.QueueTimeout); n != 4 || seconds != 2.5 || timeouts != 1 {
