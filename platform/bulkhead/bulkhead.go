@@ -127,7 +127,7 @@ func (p *Place[K]) Leave(done bool) {
 func (p *Place[K]) endTurn(done bool) {
 	p.drop()
 	p.queue.end(p.bulkhead.now(), done)
-	<-p.queue.turn
+	p.queue.turn.pass()
 	p.bulkhead.leave(p.key, p.queue)
 }
 
@@ -192,46 +192,32 @@ func (d *deadline) left() time.Duration { return d.wait - time.Since(d.begin) }
 // enter puts an element into the gate. It returns refusal when the time is over, joined
 // with ctx's error when ctx ended first.
 func (d *deadline) enter(ctx context.Context, gate chan<- struct{}, refusal error) error {
-	entered, err := d.try(ctx, gate, d.wait, refusal)
-	if err == nil && !entered {
-		return refusal
+	if ctx.Err() != nil { // with a free gate, select would choose at random
+		return errors.Join(refusal, ctx.Err())
 	}
-	return err
+	select {
+	case gate <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case gate <- struct{}{}:
+		return nil
+	case <-d.after(d.left()):
+		return refusal
+	case <-ctx.Done():
+		return errors.Join(refusal, ctx.Err())
+	}
 }
 
-// try puts an element into the gate and reports whether it could, within the time that is left or most, if that is
-// less. It returns refusal, joined with ctx's error, when ctx has ended.
-func (d *deadline) try(ctx context.Context, gate chan<- struct{}, most time.Duration, refusal error) (bool, error) {
-	if entered, err := tryNow(ctx, gate, refusal); entered || err != nil {
-		return entered, err
-	}
-	wait := min(d.left(), most)
+// after returns a channel that gets an element after a time; the one before gets none any more.
+func (d *deadline) after(wait time.Duration) <-chan time.Time {
 	if d.timer == nil {
 		d.timer = time.NewTimer(wait)
 	} else {
 		d.timer.Reset(wait)
 	}
-	select {
-	case gate <- struct{}{}:
-		return true, nil
-	case <-d.timer.C:
-		return false, nil
-	case <-ctx.Done():
-		return false, errors.Join(refusal, ctx.Err())
-	}
-}
-
-// tryNow is try without a wait.
-func tryNow(ctx context.Context, gate chan<- struct{}, refusal error) (bool, error) {
-	if ctx.Err() != nil { // with a free gate, select would choose at random
-		return false, errors.Join(refusal, ctx.Err())
-	}
-	select {
-	case gate <- struct{}{}:
-		return true, nil
-	default:
-		return false, nil
-	}
+	return d.timer.C
 }
 
 func (d *deadline) stop() {

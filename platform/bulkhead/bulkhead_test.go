@@ -3,6 +3,7 @@ package bulkhead_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -76,14 +77,40 @@ func TestWaitsAreNoted(t *testing.T) {
 			synctest.Wait() // they come in this order
 		}
 		call("a", time.Hour)
-		call("a", time.Hour)               // waits 1 s
-		time.Sleep(200 * time.Millisecond) // when a key gets stuck, those that wait for it queue anew, in any order
-		call("a", 1500*time.Millisecond)   // gives up
-		call("b", time.Hour)               // has its key at once, and waits for the slot
+		call("a", time.Hour)             // waits 1 s
+		call("a", 1500*time.Millisecond) // gives up
+		call("b", time.Hour)             // has its key at once, and waits for the slot
 		done.Wait()
 		n, seconds := seen.Waits(t, contention.InProcess)
 		if timeouts := seen.Conflicts(t, contention.QueueTimeout); n != 4 || seconds != 2.5 || timeouts != 1 {
 			t.Errorf("%g waits of %g s, %g timeouts", n, seconds, timeouts)
+		}
+	})
+}
+
+// Callers of one key enter in the order in which they came, however long they have waited.
+func TestOrderOfArrivalIsKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := bulkhead.New[string](1, nil, contention.NewShare(4, nil))
+		var done sync.WaitGroup
+		var order []int // written by the caller that is inside
+		for i := range 200 {
+			done.Go(func() {
+				err := do(t.Context(), b, "key", time.Hour, func() error {
+					order = append(order, i)
+					time.Sleep(20 * time.Millisecond)
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+			time.Sleep(time.Millisecond)
+		}
+		done.Wait()
+		if !slices.IsSorted(order) || len(order) != 200 {
+			t.Errorf("entered in the order %v", order)
 		}
 	})
 }

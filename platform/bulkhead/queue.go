@@ -2,6 +2,7 @@ package bulkhead
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -13,8 +14,8 @@ const stuckAfter = 100 * time.Millisecond
 
 // queue holds the turn of one key's callers; it exists while there are any.
 type queue struct {
-	turn    chan struct{} // holds an element while a caller is inside
-	callers int           // guarded by Bulkhead.mu
+	turn    turn // of the caller that is inside
+	callers int  // guarded by Bulkhead.mu
 
 	since atomic.Int64 // when the caller that is inside entered, by Bulkhead.now; 0: none is
 	stuck atomic.Bool
@@ -54,25 +55,38 @@ func (q *queue) stuckIn(now int64) time.Duration {
 // the queue is stuck, and returns contention.ErrCrowded when there is none.
 func (p *Place[K]) waitTurn(ctx context.Context, d *deadline) error {
 	b, q := p.bulkhead, p.queue
-	entered, err := tryNow(ctx, q.turn, ErrBusy)
-	for !entered && err == nil {
-		most := d.wait
+	if ctx.Err() != nil {
+		return errors.Join(ErrBusy, ctx.Err())
+	}
+	for wait := q.turn.take(); wait != nil; {
+		most := d.left()
 		if !p.holds {
-			most = q.stuckIn(b.now())
+			most = min(most, q.stuckIn(b.now()))
 		}
+		var err error
 		switch {
+		case most > 0:
+			select {
+			case <-wait:
+				wait = nil
+			case <-d.after(most):
+			case <-ctx.Done():
+				err = errors.Join(ErrBusy, ctx.Err())
+			}
 		case d.left() <= 0:
 			err = ErrBusy
-		case most > 0:
-			entered, err = d.try(ctx, q.turn, most, ErrBusy)
 		case !p.Hold():
 			err = contention.ErrCrowded
 		}
+		if err != nil {
+			if !q.turn.withdraw(wait) {
+				q.turn.pass()
+			}
+			return err
+		}
 	}
-	if entered {
-		q.since.Store(b.now())
-	}
-	return err
+	q.since.Store(b.now())
+	return nil
 }
 
 func (b *Bulkhead[K]) join(key K) *queue {
@@ -80,7 +94,7 @@ func (b *Bulkhead[K]) join(key K) *queue {
 	defer b.mu.Unlock()
 	q, ok := b.queues[key]
 	if !ok {
-		q = &queue{turn: make(chan struct{}, 1)}
+		q = new(queue)
 		b.queues[key] = q
 	}
 	q.callers++
