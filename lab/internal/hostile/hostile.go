@@ -53,17 +53,17 @@ func with(request, line string) string {
 
 // How many connections each attack holds to the replicas of a service together.
 const (
-	holders   = 900 // that have sent one byte of a body
-	uploaders = 210
-	readers   = 12
+	holders   = 800 // that have sent one byte of a body
+	uploaders = 150
+	readers   = 6
 )
 
 // apart is the shortest time from one connection of a client to its next, and rest from one call of a caller to its
 // next. The attackers share the machine with those whom they attack, and must not be short of its processors.
 const (
 	apart = 8 * time.Second
-	rest  = 2 * time.Second
-	ramp  = 3 * time.Second // in which they begin
+	rest  = 5 * time.Second / 2
+	ramp  = 5 * time.Second / 2 // in which they begin
 )
 
 // Attacks returns the attacks. Each lasts until its context ends, closes its connections and returns how many requests

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/lab/internal/fault"
-	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
 // Check holds the outcome of one check.
@@ -65,16 +63,6 @@ func (w Window) judgeEffects(r ServiceResult) (checks []Check) {
 	return checks
 }
 
-// notYetHeld is what window hostile does not yet demand: in how many of a thousand operations a normal client of the
-// service may be answered 503 OVERLOADED. A caller whose own pot or item another replica has at that moment counts as
-// one of a locked key, and is refused while the attackers have all of the share of such callers.
-//
-//nolint:gochecknoglobals // a table
-var notYetHeld = map[string]int{services.Pyggpot: 100, services.Iidy: 20}
-
-// notYetHeldTogether is the same for every service that is attacked while others are: the processors are short then.
-const notYetHeldTogether = 20
-
 const (
 	// hang is longer than REQUEST_TIMEOUT and the five seconds that the driver may take
 	// to give up a silent server.
@@ -99,17 +87,8 @@ func (w Window) judge(r ServiceResult, flips int) []Check {
 		check("live", r.Recovery <= recoveryLimit, "answers %s after the faults", round(r.Recovery)),
 	}
 	if w.Name == windowNone || w.Name == windowTerm || w.Name == windowHostile {
-		allowed := 0
-		if w.Name == windowHostile {
-			share := notYetHeld[r.Service]
-			if r.Beside > 0 {
-				share = max(share, notYetHeldTogether)
-			}
-			allowed = min(r.Codes[string(rowlock.ErrOverloaded)], (r.OK+r.NotApplied)*share/1000)
-		}
-		checks = append(checks, check("unnoticed", r.Unknown == 0 && r.NotApplied <= allowed,
-			"unknown %d, not applied %d, of which %d OVERLOADED are not yet a failure: %v", r.Unknown, r.NotApplied, allowed,
-			r.Codes))
+		checks = append(checks, check("unnoticed", r.Unknown == 0 && r.NotApplied == 0, "unknown %d, not applied %d: %v",
+			r.Unknown, r.NotApplied, r.Codes))
 	}
 	return checks
 }

@@ -17,9 +17,9 @@ import (
 
 const (
 	// slower is how much slower the normal clients may be at p99 while others attack, and calmFloor what counts as their
-	// p99 before, at least: two busy cores alone make some answers so slow.
+	// p99 before, at least: a pause of the machine alone makes so many answers of a few seconds so slow.
 	slower    = 3
-	calmFloor = 20 * time.Millisecond
+	calmFloor = 100 * time.Millisecond
 	// mostMemory is the resident memory of a replica under attack, in bytes.
 	mostMemory = 400 << 20
 	// mostIdle is how long a session may be idle in a transaction.
@@ -28,8 +28,8 @@ const (
 	keyLocked = lockWait + lockWait/5
 	keyFree   = 100 * time.Millisecond
 	// callers come for the locked key; pagers read pages.
-	callers = 300
-	pagers  = 24
+	callers = 800
+	pagers  = 12
 	uploads = 4
 
 	jsonType = "application/json"
@@ -83,16 +83,36 @@ func (v *victim) adds(stored int64) bool { return v.acked <= stored && stored <=
 type attacked struct {
 	*victim
 
-	// beside is how many other services are attacked at the same time. NOT YET HELD: with others, two processors are too
-	// few for all, and the p99 is reported and not demanded.
-	beside int
+	// turn is the service's among those that are attacked, one after the other: the attackers of all at once would be
+	// short of processors, and with them everybody else.
+	turn, turns int
+
 	begun  time.Duration // of the window, in the history's time
 	memory float64       // of the largest replica, in bytes
 	idle   time.Duration // the longest of a session in a transaction
 }
 
-// attack prepares the attacks on a service.
-func (p *prover) attack(ctx context.Context, s *subject, normal site, beside int) error {
+// times returns when the attacks on the service begin, from the event's begin on, and how long they last.
+func (a *attacked) times(event fault.Event) (from, lasting time.Duration) {
+	lasting = event.For / time.Duration(a.turns)
+	return time.Duration(a.turn) * lasting, lasting
+}
+
+// inTurn returns the attack in the service's turn.
+func (a *attacked) inTurn(event fault.Event, attack fault.Attack) fault.Attack {
+	from, lasting := a.times(event)
+	return func(ctx context.Context) int {
+		if !fault.Wait(ctx, from) {
+			return 0
+		}
+		ctx, cancel := context.WithTimeout(ctx, lasting)
+		defer cancel()
+		return attack(ctx)
+	}
+}
+
+// attack prepares the attacks of the window on a service, in its turn of so many.
+func (p *prover) attack(ctx context.Context, w Window, s *subject, normal site, turn, turns int) error {
 	v := &victim{}
 	v.Addrs = func() (addrs []string) {
 		for _, one := range s.Replicas.Ready() {
@@ -104,7 +124,7 @@ func (p *prover) attack(ctx context.Context, s *subject, normal site, beside int
 	if err := s.kind.attack(ctx, v, normal); err != nil {
 		return fmt.Errorf("prepare the attacks on %s: %w", s.Name, err)
 	}
-	s.attacked, s.Attacks = &attacked{victim: v, beside: beside}, v.Attacks()
+	s.attacked, s.Attacks = &attacked{victim: v, turn: turn, turns: turns}, v.Attacks()
 	if v.lock != nil {
 		s.Lock, s.Attacks[fault.LockedKey] = v.lock, func(ctx context.Context) int { return p.lockedKey(ctx, s) }
 	}
@@ -121,6 +141,9 @@ func (p *prover) attack(ctx context.Context, s *subject, normal site, beside int
 				return err
 			})
 		}
+	}
+	for action, attack := range s.Attacks {
+		s.Attacks[action] = s.attacked.inTurn(w.Events[0], attack)
 	}
 	return nil
 }
@@ -174,14 +197,13 @@ func (s *subject) look(ctx context.Context) {
 
 // account checks what came of the attacks on the service, and that they did not slow the normal clients down.
 func (a *attacked) account(ctx context.Context, w Window, f *findings, r *ServiceResult) {
-	from := a.begun + w.Events[0].At
-	_, r.Calm, _ = times(between(f.ops, a.begun+quiet, from))
-	_, r.Attacked, _ = times(between(f.ops, from, from+w.Events[0].For))
-	r.Beside = a.beside
+	attacks := a.begun + w.Events[0].At
+	from, lasting := a.times(w.Events[0])
+	_, r.Calm, _ = times(between(f.ops, a.begun+quiet, attacks))
+	_, r.Attacked, _ = times(between(f.ops, attacks+from, attacks+from+lasting))
 	limit := slower * max(r.Calm, calmFloor)
-	f.addf("isolated", a.beside > 0 || r.Attacked <= limit,
-		"p99 %s, before the attacks %s; at most %s, demanded where no other service is attacked (%d are)",
-		round(r.Attacked), round(r.Calm), round(limit), a.beside)
+	f.addf("isolated", r.Attacked <= limit, "p99 %s, before the attacks %s; at most %s",
+		round(r.Attacked), round(r.Calm), round(limit))
 	f.addf("memory", a.memory <= mostMemory, "%.0f MiB in the largest replica, at most %d",
 		a.memory/(1<<20), mostMemory>>20)
 	f.addf("idle in transaction", a.idle <= mostIdle, "%s at most", round(a.idle))

@@ -39,7 +39,7 @@ const (
 	// window without faults.
 	growth = 1.5
 	// afterAttack is how many bytes a replica may have right after window hostile: Go gives memory back within minutes.
-	afterAttack = 128 << 20
+	afterAttack = 256 << 20
 )
 
 // leaks waits until the service is idle and checks what was left behind.

@@ -54,8 +54,6 @@ type ServiceResult struct {
 	// Calm and Attacked are the p99 before and during the attacks of window hostile; 0 in others.
 	Calm     time.Duration `json:"calm_p99_ns,omitempty"`
 	Attacked time.Duration `json:"attacked_p99_ns,omitempty"`
-	// Beside is how many other services were attacked at the same time.
-	Beside int `json:"beside,omitempty"`
 
 	Recovery time.Duration        `json:"recovery_ns"`
 	Done     map[fault.Action]int `json:"done"`

@@ -91,11 +91,6 @@ func TestJudge(t *testing.T) {
 		}
 		return names
 	}
-	overloaded := func(service string, n int) ServiceResult {
-		return ServiceResult{Service: service, OK: 1000 - n, NotApplied: n, Codes: map[string]int{"OVERLOADED": n}}
-	}
-	together := overloaded("counts", 20)
-	together.Beside = 1
 	outages := map[fault.Action]int{fault.RestartDB: 2, fault.Backend: 9}
 	for _, c := range []struct {
 		window string
@@ -108,10 +103,6 @@ func TestJudge(t *testing.T) {
 		{windowTerm, ServiceResult{Unknown: 1}, 0, []string{"unnoticed"}},
 		{windowHostile, ServiceResult{OK: 1}, 0, nil},
 		{windowHostile, ServiceResult{NotApplied: 1}, 0, []string{"unnoticed"}},
-		{windowHostile, overloaded("counts", 1), 0, []string{"unnoticed"}},
-		{windowHostile, together, 0, nil},
-		{windowHostile, overloaded("pyggpot", 100), 0, nil},
-		{windowHostile, overloaded("pyggpot", 101), 0, []string{"unnoticed"}},
 		{windowKill, ServiceResult{Unknown: 1}, 0, nil},
 		{windowKill, ServiceResult{Slowest: time.Minute}, 0, []string{"no hang"}},
 		{windowStop, ServiceResult{Slowest: time.Minute}, 0, nil},

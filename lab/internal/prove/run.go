@@ -154,7 +154,7 @@ func (p *prover) take(ctx context.Context, w Window) (parts []*subject, err erro
 		}
 		s.Lock, s.Attacks, s.attacked = s.clients.lock, nil, nil
 		if w.Name == windowHostile {
-			if err := p.attack(ctx, s, normal, p.others(s)); err != nil {
+			if err := p.attack(ctx, w, s, normal, len(parts), p.onPostgres()); err != nil {
 				return nil, err
 			}
 		}
@@ -164,10 +164,10 @@ func (p *prover) take(ctx context.Context, w Window) (parts []*subject, err erro
 	return parts, nil
 }
 
-// others counts the other services on PostgreSQL.
-func (p *prover) others(s *subject) (n int) {
-	for _, other := range p.subjects {
-		if other != s && other.Maria == nil {
+// onPostgres counts the services on PostgreSQL.
+func (p *prover) onPostgres() (n int) {
+	for _, s := range p.subjects {
+		if s.Maria == nil {
 			n++
 		}
 	}

@@ -45,10 +45,10 @@ func TestScheduleBySeed(t *testing.T) {
 	}
 }
 
-// All windows together last as long as they are long, the one with the attackers twice as long as another.
+// All windows together last as long as they are long, the one with the attackers four times as long as another.
 func TestParts(t *testing.T) {
 	t.Parallel()
-	if n := Parts(nil); n != len(Names())+1 || Parts([]string{windowHostile}) != 2 || Parts([]string{windowKill}) != 1 {
+	if n := Parts(nil); n != len(Names())+3 || Parts([]string{windowHostile}) != 4 || Parts([]string{windowKill}) != 1 {
 		t.Errorf("%d parts of %d windows", n, len(Names()))
 	}
 }

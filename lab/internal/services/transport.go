@@ -13,7 +13,7 @@ const (
 	answerTimeout = 18 * time.Second
 	// idleTimeout is shorter than the five seconds after which a server closes an idle connection.
 	idleTimeout = 2 * time.Second
-	idlePerHost = 64
+	idlePerHost = 1024 // more than window hostile has callers
 )
 
 // HTTPClient returns a client for many goroutines that keeps connections and
