@@ -117,7 +117,8 @@ func locks() Row {
 			"On average at any moment, in the process and in the database (seconds waited per second).",
 			query(rate("rowlock_lock_wait_seconds_sum", service), byService)).stacked().byService(),
 		series("Lock conflicts", UnitOps,
-			"lock_timeout, queue_timeout: the wait ended, 503 or 409. crowded: refused at once, 503. held: a pot leased to another replica, tried again. "+
+			"lock_timeout, queue_timeout: the wait ended, 503 or 409. crowded: refused at once, 503. "+
+				"held: a pot leased to another replica, tried again. "+
 				"lost, taken_over: holders that died or stalled.",
 			query(rate("rowlock_lock_conflicts_total", service, "reason"), byService+", {{reason}}")).byService(),
 		series("Requests per statement", UnitShort,
