@@ -64,7 +64,7 @@ func shapes() []shape {
 	return []shape{
 		{name: windowNone, maria: true, events: none},
 		{
-			name: windowKill, maria: true, events: every(3*time.Second, fault.Kill),
+			name: windowKill, maria: true, events: every(2*time.Second, fault.Kill),
 			effects: []effect{did(fault.Kill, 1), {outcomeUnknown, 1}},
 		},
 		{
