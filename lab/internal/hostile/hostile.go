@@ -55,7 +55,7 @@ func with(request, line string) string {
 const (
 	holders   = 800 // that have sent one byte of a body
 	uploaders = 150
-	readers   = 6
+	readers   = 3
 )
 
 // apart is the shortest time from one connection of a client to its next, and rest from one call of a caller to its
