@@ -16,6 +16,8 @@ import (
 )
 
 const (
+	// isolated names the check of the normal clients' p99.
+	isolated = "isolated"
 	// slower is how much slower the normal clients may be at p99 while others attack, and calmFloor what counts as their
 	// p99 before, at least: a pause of the machine alone makes so many answers of a few seconds so slow.
 	slower    = 3
@@ -202,7 +204,7 @@ func (a *attacked) account(ctx context.Context, w Window, f *findings, r *Servic
 	_, r.Calm, _ = times(between(f.ops, a.begun+quiet, attacks))
 	_, r.Attacked, _ = times(between(f.ops, attacks+from, attacks+from+lasting))
 	limit := slower * max(r.Calm, calmFloor)
-	f.addf("isolated", r.Attacked <= limit, "p99 %s, before the attacks %s; at most %s",
+	f.addf(isolated, r.Attacked <= limit, "p99 %s, before the attacks %s; at most %s",
 		round(r.Attacked), round(r.Calm), round(limit))
 	f.addf("memory", a.memory <= mostMemory, "%.0f MiB in the largest replica, at most %d",
 		a.memory/(1<<20), mostMemory>>20)
