@@ -76,6 +76,11 @@ func (p *prover) run(ctx context.Context, report *Report) error {
 		_, s.idle = s.metric(ctx, goroutines)
 	}
 	for _, w := range p.Windows {
+		if w.Name == windowHostile { // after which a replica may hold more memory
+			for _, s := range p.subjects {
+				report.After = append(report.After, s.leaks(ctx)...)
+			}
+		}
 		result, err := p.window(ctx, w)
 		if missed := result.missed(); err == nil && missed != "" {
 			p.Say("%-10s the fault had no effect (%s): repeated with a double dose", w.Name, missed)
