@@ -150,6 +150,7 @@ serviceMonitor: {enabled: true, labels: {prom: one}, interval: 7s}
 networkPolicy: {databasePorts: [6432], from: [{podSelector: {matchLabels: {a: b}}}],
   adminFrom: [{namespaceSelector: {}}], dnsTo: [{ipBlock: {cidr: 10.0.0.10/32}}],
   databaseTo: [{ipBlock: {cidr: 10.0.0.5/32}}], otlpTo: [{podSelector: {matchLabels: {app: collector}}}],
+  apiServerTo: [{ipBlock: {cidr: 10.0.0.1/32}}], apiServerPorts: [8443],
   egress: [{ports: [{port: 443}]}], internalFrom: [{podSelector: {matchLabels: {c: d}}}]}
 config: {OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "http://collector:4318"}
 migrations: {mode: init, existingSecret: owner}
@@ -189,7 +190,9 @@ spool: {enabled: true, maxMiB: 300}
 			{"networkPolicy.databasePorts", policies, "spec.egress.1.ports", list{dict{"port": 6432, "protocol": "TCP"}}},
 			{"networkPolicy.databaseTo", policies, "spec.egress.1.to", list{dict{"ipBlock": dict{"cidr": "10.0.0.5/32"}}}},
 			{"networkPolicy.otlpTo", policies, "spec.egress.2.to.0.podSelector.matchLabels.app", "collector"},
-			{"networkPolicy.egress", policies, "spec.egress.3.ports.0.port", 443},
+			{"networkPolicy.apiServerTo", policies, "spec.egress.3.to", list{dict{"ipBlock": dict{"cidr": "10.0.0.1/32"}}}},
+			{"networkPolicy.apiServerPorts", policies, "spec.egress.3.ports", list{dict{"port": 8443, "protocol": "TCP"}}},
+			{"networkPolicy.egress", policies, "spec.egress.4.ports.0.port", 443},
 			{"spool.enabled", deployment, container + "volumeMounts.0", dict{"mountPath": "/tmp", "name": "spool"}},
 			{"spool.maxMiB", "ConfigMap/rowlock", "data.SPOOL_MAX", "300MiB"},
 		},

@@ -44,7 +44,8 @@ func TestPoliciesOfAnInstallationAndAnUpgrade(t *testing.T) {
 }
 
 // By default no rule is without peers, which would admit all; callers are the pods with the label, as the pod of `helm
-// test` is; the admin port is for the namespace monitoring; and there is no way to Kubernetes' API.
+// test` is; the admin port is for the namespace monitoring; and the way to the API server, on both of its usual ports, leads to
+// private addresses, not to the Internet.
 func TestPoliciesNameTheirPeers(t *testing.T) {
 	t.Parallel()
 	all := render(t, umbrella, "")
@@ -54,6 +55,7 @@ func TestPoliciesNameTheirPeers(t *testing.T) {
 	if label := get[core.Pod](t, all, "Pod/rowlock-check").Labels["rowlock.dev/client"]; label != "true" {
 		t.Errorf("helm test's pod is no caller: %q", label)
 	}
+	private := []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"}
 	for _, service := range services.All() {
 		spec := get[networking.NetworkPolicy](t, all, "NetworkPolicy/rowlock-"+service.Name).Spec
 		ports := map[string]bool{}
@@ -72,16 +74,30 @@ func TestPoliciesNameTheirPeers(t *testing.T) {
 		if !ports["http"] || !ports["admin"] || ports["internal"] != (service.InternalPath != "") {
 			t.Errorf("%s: rules for %v", service.Name, ports)
 		}
+		out := []int{}
 		for _, rule := range spec.Egress {
-			number := rule.Ports[0].Port.IntValue()
-			if len(rule.To) == 0 || number != 53 && number != 5432 {
+			blocks := []string{}
+			for _, peer := range rule.To {
+				if peer.IPBlock != nil {
+					blocks = append(blocks, peer.IPBlock.CIDR)
+				}
+			}
+			for _, port := range rule.Ports {
+				out = append(out, port.Port.IntValue())
+			}
+			server := rule.Ports[0].Port.IntValue() == 443
+			if len(rule.To) == 0 || server && (len(blocks) != len(rule.To) || !slices.Equal(blocks, private)) {
 				t.Errorf("%s: a way out %s", service.Name, raw(t, rule))
 			}
 		}
+		if !slices.Equal(out, []int{53, 53, 5432, 443, 6443}) {
+			t.Errorf("%s: ways out on %v", service.Name, out)
+		}
 	}
 	// Without peers there is no rule: Kubernetes would take it for all.
-	got := get[networking.NetworkPolicy](t, render(t, alone, "networkPolicy: {adminFrom: []}"), "NetworkPolicy/rowlock")
-	if len(got.Spec.Ingress) != 1 {
-		t.Errorf("metrics for none are %s", raw(t, got.Spec.Ingress))
+	none := render(t, alone, "networkPolicy: {adminFrom: [], apiServerTo: []}")
+	got := get[networking.NetworkPolicy](t, none, "NetworkPolicy/rowlock").Spec
+	if len(got.Ingress) != 1 || len(got.Egress) != 2 {
+		t.Errorf("metrics for none and no API server are %s", raw(t, got))
 	}
 }

@@ -53,6 +53,8 @@ func TestTheSchemaRefuses(t *testing.T) {
 			{`counts.serviceMonitor.enabled="yes sir"`, `at '/serviceMonitor/enabled': value must be one of`},
 			{`counts.networkPolicy.databasePorts=null`, `at '/networkPolicy': missing property 'databasePorts'`},
 			{`events.networkPolicy.databaseTo=[]`, `at '/networkPolicy/databaseTo': minItems: got 0, want 1`},
+			{`iidy.networkPolicy.apiServerPorts=[]`, `at '/networkPolicy/apiServerPorts': minItems: got 0, want 1`},
+			{`pyggpot.networkPolicy.apiserverTo=[]`, `at '/networkPolicy': additional properties 'apiserverTo' not allowed`},
 			{`global.networkPolicy.enabled="yes"`, `at '/global/networkPolicy/enabled': value must be one of`},
 			{`iidy.minReadySeconds="soon"`, `at '/minReadySeconds': 'soon' does not match`},
 			{`iidy.image.tag="a b"`, `at '/image/tag': 'a b' does not match`},
