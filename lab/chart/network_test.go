@@ -44,8 +44,8 @@ func TestPoliciesOfAnInstallationAndAnUpgrade(t *testing.T) {
 }
 
 // By default no rule is without peers, which would admit all; callers are the pods with the label, as the pod of `helm
-// test` is; the admin port is for the namespace monitoring; and the way to the API server, on both of its usual ports, leads to
-// private addresses, not to the Internet.
+// test` is; the admin port is for the namespace monitoring; and the way to the API server, on
+// both of its usual ports, leads to private addresses, not to the Internet.
 func TestPoliciesNameTheirPeers(t *testing.T) {
 	t.Parallel()
 	all := render(t, umbrella, "")
