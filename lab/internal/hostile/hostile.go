@@ -53,8 +53,8 @@ func with(request, line string) string {
 
 // How many connections each attack holds to the replicas of a service together.
 const (
-	holders   = 800 // that have sent one byte of a body
-	uploaders = 150
+	holders   = 120 // that have sent one byte of a body
+	uploaders = 60
 	readers   = 3
 )
 
@@ -63,7 +63,7 @@ const (
 const (
 	apart = 8 * time.Second
 	rest  = 5 * time.Second / 2
-	ramp  = 5 * time.Second / 2 // in which they begin
+	ramp  = 5 * time.Second // in which they begin
 )
 
 // Attacks returns the attacks. Each lasts until its context ends, closes its connections and returns how many requests

@@ -23,22 +23,22 @@ func TestAccount(t *testing.T) {
 		spoil       func(a *attacked)
 		want        []string
 	}{
-		"holds":          {calm: 90 * time.Millisecond, under: 260 * time.Millisecond},
-		"slow, but calm": {calm: time.Millisecond, under: 300 * time.Millisecond},
-		"too slow":       {calm: time.Millisecond, under: 301 * time.Millisecond, want: []string{"isolated"}},
-		"slower":         {calm: 110 * time.Millisecond, under: 331 * time.Millisecond, want: []string{"isolated"}},
+		"holds":          {calm: 40 * time.Millisecond, under: 140 * time.Millisecond},
+		"slow, but calm": {calm: time.Millisecond, under: 150 * time.Millisecond},
+		"too slow":       {calm: time.Millisecond, under: 151 * time.Millisecond, want: []string{"isolated"}},
+		"slower":         {calm: 60 * time.Millisecond, under: 181 * time.Millisecond, want: []string{"isolated"}},
 		"a wrong answer": {spoil: func(a *attacked) { a.Accuse("201") }, want: []string{"attackers"}},
 		"memory":         {spoil: func(a *attacked) { a.memory = mostMemory + 1 }, want: []string{"memory"}},
 		"idle":           {spoil: func(a *attacked) { a.idle = 2 * time.Second }, want: []string{"idle in transaction"}},
 	} {
-		a := &attacked{victim: &victim{}, turn: 1, turns: 2}
+		a := &attacked{victim: &victim{}}
 		if tc.spoil != nil {
 			tc.spoil(a)
 		}
 		w, f, r := windows[0], &findings{}, &ServiceResult{}
-		from := w.Events[0].At + w.Events[0].For/2 // where its turn begins
+		from := w.Events[0].At
 		for at, took := range map[time.Duration]time.Duration{
-			0: time.Minute, w.Events[0].At - 1: tc.calm, from - 1: time.Minute, from: tc.under, w.For - quiet: time.Minute,
+			0: time.Minute, from - 1: tc.calm, from: tc.under, w.For - quiet: time.Minute,
 		} {
 			f.ops = append(f.ops, history.Op{Call: at, Return: at + took})
 		}

@@ -165,7 +165,7 @@ func (p *prover) take(ctx context.Context, w Window) (parts []*subject, err erro
 		}
 		s.Lock, s.Attacks, s.attacked = s.clients.lock, nil, nil
 		if w.Name == windowHostile {
-			if err := p.attack(ctx, w, s, normal, len(parts), p.onPostgres()); err != nil {
+			if err := p.attack(ctx, s, normal); err != nil {
 				return nil, err
 			}
 		}
@@ -173,16 +173,6 @@ func (p *prover) take(ctx context.Context, w Window) (parts []*subject, err erro
 		parts = append(parts, s)
 	}
 	return parts, nil
-}
-
-// onPostgres counts the services on PostgreSQL.
-func (p *prover) onPostgres() (n int) {
-	for _, s := range p.subjects {
-		if s.Maria == nil {
-			n++
-		}
-	}
-	return n
 }
 
 // load runs the clients until the function that it returns is called, which waits for

@@ -102,7 +102,7 @@ func shapes() []shape {
 			effects: []effect{did(fault.Exhaust, 1), {notApplied, 1}},
 		},
 		{
-			name: windowHostile, parts: 4, pause: 6, events: attacks,
+			name: windowHostile, parts: 4, pause: 20, events: attacks,
 			effects: []effect{
 				did(fault.OneByte, 1), did(fault.SlowUpload, 1), did(fault.NotReading, 1),
 				did(fault.CrossSite, 1), did(fault.Malformed, 1),
@@ -171,14 +171,14 @@ func stops(r *rand.Rand, l time.Duration, dose int) []fault.Event {
 		fault.Event{At: quiet, For: l - 2*quiet, Action: fault.Latency, Pick: slowest})
 }
 
-// attacks has every attack at once, after a sixth of the window.
+// attacks has every attack at once, after a third of the window.
 func attacks(_ *rand.Rand, l time.Duration, dose int) (events []fault.Event) {
 	for range dose {
 		for _, action := range []fault.Action{
 			fault.OneByte, fault.SlowUpload, fault.NotReading, fault.CrossSite, fault.Malformed, fault.LockedKey, fault.Pages,
 			fault.Upload,
 		} {
-			events = append(events, fault.Event{At: l / 6, For: l - quiet - l/6, Action: action})
+			events = append(events, fault.Event{At: l / 3, For: l - quiet - l/3, Action: action})
 		}
 	}
 	return events
