@@ -106,6 +106,12 @@ type Processor interface {
 	// same key is a conflict, whatever it would have got. The security code is not
 	// compared.
 	Charge(ctx context.Context, c Charge) (Result, error)
+	// Find returns the definitive result that Charge.Key has already, a decline too, and
+	// charges nothing. Charge.Card is not set and not compared. An error is ErrNotCharged
+	// when the key has no result, though a charge that is on its way may still give it one;
+	// ErrKeyConflict when it has that of another ride, rider, amount or currency;
+	// ErrProcessorFault or ErrProcessorTimeout when the processor did not say.
+	Find(ctx context.Context, c Charge) (Result, error)
 }
 
 // Observer counts what happens.

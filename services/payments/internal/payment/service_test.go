@@ -48,7 +48,7 @@ type rig struct {
 
 func (r *rig) service(f *payment.Fingerprints) *payment.Service {
 	return payment.NewService(payment.Parts{
-		Repository: r, Processor: r, Observer: r, Fingerprints: f, TTL: time.Hour,
+		Repository: r, Processor: processorOf{r}, Observer: r, Fingerprints: f, TTL: time.Hour,
 		Currencies: func(c payment.Currency) bool { return c == "EUR" },
 	})
 }
@@ -79,6 +79,13 @@ func (r *rig) DeleteExpired(context.Context, int) (int, error) { return 0, r.err
 
 func (r *rig) Charge(_ context.Context, c payment.Charge) (payment.Result, error) {
 	r.charges = append(r.charges, c)
+	return r.result, r.fault
+}
+
+// processorOf is the rig as a processor, which finds what it would charge.
+type processorOf struct{ *rig }
+
+func (r processorOf) Find(context.Context, payment.Charge) (payment.Result, error) {
 	return r.result, r.fault
 }
 

@@ -73,6 +73,28 @@ func (s *Simulator) Charge(ctx context.Context, c payment.Charge) (r payment.Res
 	return payment.Result{}, nil
 }
 
+// Find implements payment.Processor.
+func (s *Simulator) Find(ctx context.Context, c payment.Charge) (payment.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
+	defer cancel()
+	var there entry
+	err := s.ledger.GetUnqueued(ctx, &there, findSQL, c.Key)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return payment.Result{}, payment.ErrNotCharged
+	case err != nil:
+		return payment.Result{}, fault(ctx, err)
+	}
+	same, err := s.sameRide(there, c)
+	switch {
+	case err != nil:
+		return payment.Result{}, fmt.Errorf("%w: %w", payment.ErrProcessorFault, err)
+	case !same:
+		return payment.Result{}, fmt.Errorf("%w: it was charged with other values", payment.ErrKeyConflict)
+	}
+	return payment.Result{DeclineCode: there.DeclineCode.String}, nil
+}
+
 // decline returns the issuer's reason to decline; null for a card that is charged.
 func decline(c payment.Card) sql.NullString {
 	switch c.Number.Reveal() {
@@ -180,12 +202,20 @@ func (s *Simulator) enter(ctx context.Context, c payment.Charge, decline sql.Nul
 // same reports whether the entry was made for the same values. It returns
 // payment.ErrForeignFingerprint when it cannot compare them.
 func (s *Simulator) same(there entry, c payment.Charge) (bool, error) {
+	same, err := s.sameRide(there, c)
+	if err != nil || !same {
+		return same, err
+	}
+	return s.fingerprints.SameCard(payment.Fingerprint{Sum: there.Card, Version: there.Version}, c.Card)
+}
+
+// sameRide does what same does, without the card.
+func (s *Simulator) sameRide(there entry, c payment.Charge) (bool, error) {
 	if there.Amount != c.Amount || there.Currency != string(c.Currency) {
 		return false, nil
 	}
-	same, err := s.fingerprints.SameCard(payment.Fingerprint{Sum: there.Card, Version: there.Version}, c.Card)
-	if err != nil || !same || there.Ride == nil {
-		return same, err
+	if there.Ride == nil {
+		return true, nil
 	}
 	return s.fingerprints.SameRide(payment.Fingerprint{Sum: there.Ride, Version: there.Version}, c.RideID, c.RiderID)
 }

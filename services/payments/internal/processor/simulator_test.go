@@ -97,6 +97,42 @@ func TestChargesOncePerKey(t *testing.T) {
 	}
 }
 
+// Find returns what a key was answered, a decline too, to the same ride alone, and charges nothing.
+func TestFind(t *testing.T) {
+	t.Parallel()
+	db := ledger(t, dbtest.Postgres(t, postgres.Migrations()))
+	s := processor.New(db, payment.NewFingerprints("s", ""), processor.Options{Timeout: 5 * time.Second})
+	for key, card := range map[string]string{"charged": good, "declined": "4000000000000002"} {
+		if _, err := s.Charge(t.Context(), charge(t, key, card)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, tc := range map[string]struct {
+		key     string
+		change  func(*payment.Charge)
+		decline string
+		err     error
+	}{
+		"a charge":         {"charged", func(*payment.Charge) {}, "", nil},
+		"a decline":        {"declined", func(*payment.Charge) {}, "card_declined", nil},
+		"an unknown key":   {"unknown", func(*payment.Charge) {}, "", payment.ErrNotCharged},
+		"another ride":     {"charged", func(c *payment.Charge) { c.RideID = "x" }, "", payment.ErrKeyConflict},
+		"another rider":    {"charged", func(c *payment.Charge) { c.RiderID = "x" }, "", payment.ErrKeyConflict},
+		"another amount":   {"charged", func(c *payment.Charge) { c.Amount++ }, "", payment.ErrKeyConflict},
+		"another currency": {"charged", func(c *payment.Charge) { c.Currency = "USD" }, "", payment.ErrKeyConflict},
+	} {
+		c := charge(t, tc.key, good)
+		c.Card = payment.Card{}
+		tc.change(&c)
+		if r, err := s.Find(t.Context(), c); r.DeclineCode != tc.decline || !errors.Is(err, tc.err) {
+			t.Errorf("%s: %+v, %v; want %q, %v", name, r, err, tc.decline, tc.err)
+		}
+	}
+	if n := charges(t, db); n != 1 {
+		t.Errorf("%d charges, want 1", n)
+	}
+}
+
 // Entries of 25f2bb3, whose statement this is, match every ride, and their cards are compared by their own version.
 func TestEntriesOfEarlierReleases(t *testing.T) {
 	t.Parallel()
