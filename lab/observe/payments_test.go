@@ -46,7 +46,8 @@ var _ = register(subject{
     INSERT payments.idempotency_records
     SELECT payments.payments
     processor.charge
-      INSERT payments.processor_charges
+      batch payments_ledger
+        INSERT payments.processor_charges
     INSERT payments.payments UPDATE payments.idempotency_records
     COMMIT
 `},
@@ -76,7 +77,7 @@ var _ = register(subject{
 	},
 	down: []request{pay("away"+mark, mark, cardGood, 1)},
 	chain: []string{
-		"INSERT payments.processor_charges", "processor.charge", "payments.pay", "POST /v1/payments", "POST",
+		"INSERT payments.processor_charges", "batch payments_ledger", "processor.charge", "payments.pay", "POST /v1/payments", "POST",
 		"check payments",
 	},
 	secrets: []string{cardGood, cardDeclined, cardError, "a secret of the lab"},

@@ -2,8 +2,10 @@ package app
 
 import (
 	"context"
+	"errors"
 
 	"github.com/rowlock/rowlock/platform/chassis"
+	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
@@ -55,23 +57,29 @@ func build(c *chassis.Chassis, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	fingerprints := payment.NewFingerprints(cfg.FingerprintSecret, cfg.FingerprintSecretPrevious)
+	simulator, err := processor.New(ledger, fingerprints, processor.Options{
+		Latency: cfg.ProcessorLatency, LatencyMax: cfg.ProcessorLatencyMax, Timeout: cfg.ProcessorTimeout,
+		Limits: ledgerLimits(c), Operations: c.Operations(),
+	})
+	if err != nil {
+		return errors.Join(err, ledger.Close())
+	}
 	store := postgres.New(c.DB(), postgres.Options{
 		Encode: httpapi.Encode, LockWait: cfg.LockWait, Transactions: cfg.transactions(),
 		IdleTimeout: cfg.ProcessorTimeout + idleGrace, Contention: c.Contention(), Share: c.Share(),
 	}, observer)
-	fingerprints := payment.NewFingerprints(cfg.FingerprintSecret, cfg.FingerprintSecretPrevious)
 	service := payment.NewService(payment.Parts{
-		Repository: store,
-		Processor: processor.New(ledger, fingerprints, processor.Options{
-			Latency: cfg.ProcessorLatency, Timeout: cfg.ProcessorTimeout, Operations: c.Operations(),
-		}),
+		Repository: store, Processor: simulator,
 		Currencies: iso4217.Known(), Fingerprints: fingerprints, Observer: observer, TTL: cfg.IdempotencyTTL,
 	})
 	cleaner := &cleaner{
 		store: store, metrics: observer, log: tel.Logger(), interval: cfg.CleanupInterval, ttl: cfg.IdempotencyTTL,
 		retention: cfg.LedgerRetention,
 	}
-	c.Add(lifecycle.Part{Name: "processor", Stop: func(context.Context) error { return ledger.Close() }},
+	c.Add(lifecycle.Part{Name: "processor", Stop: func(ctx context.Context) error {
+		return errors.Join(simulator.Close(ctx), ledger.Close())
+	}},
 		lifecycle.Part{Name: "cleanup", Run: cleaner.run})
 	for _, warning := range cfg.warnings() {
 		tel.Logger().Warn(warning) //nolint:sloglint // constants
@@ -80,13 +88,21 @@ func build(c *chassis.Chassis, cfg Config) error {
 	return nil
 }
 
-// openLedger opens the pool of the simulated processor. A payment that holds a
-// connection of the service's pool must never wait for another of the same pool.
+// openLedger opens the pool of the simulated processor, which is another company's: what it does waits for no
+// connection of payments.
 func openLedger(c *chassis.Chassis, cfg Config) (*sqldb.DB, error) {
 	settings := sqldb.Settings{
-		URL: cfg.ledgerURL(), Pooler: sqldb.Pooler(cfg.DBPooler), Name: "processor", MaxOpenConns: cfg.transactions(),
+		URL: cfg.ledgerURL(), Pooler: sqldb.Pooler(cfg.DBPooler), Name: "processor", MaxOpenConns: processor.LedgerConns,
 		LockTimeout: cfg.DBLockTimeout, StatementTimeout: cfg.DBStatementTimeout, ApplicationName: name + "-processor",
 		TracerProvider: c.Telemetry().Tracing(),
 	}
 	return sqldb.Open(context.Background(), settings, c.Telemetry().Logger(), c.Telemetry().Registry())
+}
+
+// ledgerLimits returns the limits of the ledger's groups. Its locks are not the service's: they are in no metric of
+// those.
+func ledgerLimits(c *chassis.Chassis) coalesce.Limits {
+	limits := c.GroupLimits(1)
+	limits.Contention, limits.Share = nil, nil
+	return limits
 }

@@ -22,6 +22,8 @@ type Config struct {
 	ProcessorTimeout time.Duration `env:"PROCESSOR_TIMEOUT" envDefault:"3s" min:"1ms"`
 	// ProcessorLatency is how long the simulator waits before it charges.
 	ProcessorLatency time.Duration `env:"PROCESSOR_LATENCY" envDefault:"0s" min:"0s"`
+	// ProcessorLatencyMax is how long it waits at most, at random.
+	ProcessorLatencyMax time.Duration `env:"PROCESSOR_LATENCY_MAX" envDefault:"0s" min:"0s"`
 	// ProcessorDatabaseURL is where the simulated processor keeps its ledger.
 	ProcessorDatabaseURL string `env:"PROCESSOR_DATABASE_URL" secret:"url"`
 	// LedgerRetention is how long the simulated processor's ledger keeps an entry that has its payment.
@@ -37,11 +39,12 @@ type Config struct {
 // Help describes the variables.
 func (Config) Help() map[string]string {
 	return map[string]string{ //nolint:gosec // names of variables, no credentials
-		"LOCK_WAIT":         "how long a request waits for another one with its key, then 409 PAYMENT_PROCESSING",
-		"IDEMPOTENCY_TTL":   "how long the answer to a key is kept; afterwards the key counts as new",
-		"CLEANUP_INTERVAL":  "how often old keys and ledger entries are deleted, and unsettled charges counted",
-		"PROCESSOR_TIMEOUT": "how long the processor may take; with LOCK_WAIT less than REQUEST_TIMEOUT",
-		"PROCESSOR_LATENCY": "how long the simulated processor waits before it charges",
+		"LOCK_WAIT":             "how long a request waits for another one with its key, then 409 PAYMENT_PROCESSING",
+		"IDEMPOTENCY_TTL":       "how long the answer to a key is kept; afterwards the key counts as new",
+		"CLEANUP_INTERVAL":      "how often old keys and ledger entries are deleted, and unsettled charges counted",
+		"PROCESSOR_TIMEOUT":     "how long the processor may take; with LOCK_WAIT less than REQUEST_TIMEOUT",
+		"PROCESSOR_LATENCY":     "how long the simulated processor waits before it charges",
+		"PROCESSOR_LATENCY_MAX": "when longer: it waits for a random time between the two",
 		"PROCESSOR_DATABASE_URL": "the same database for the simulated processor's ledger; behind a pooler one that " +
 			"gives it a pool of its own; empty stands for DATABASE_URL",
 		"LEDGER_RETENTION": "how long the ledger keeps an entry that has its payment; more than IDEMPOTENCY_TTL and " +

@@ -12,8 +12,9 @@ var (
 	// ErrProcessorFault reports an error of the processor. Whether it charged is
 	// unknown until the request is repeated with the same key.
 	ErrProcessorFault = errors.New("the payment processor failed")
-	// ErrNotCharged reports that a processor that was asked for Charge.OnlyRepeat
-	// does not know the key.
+	// ErrNotCharged reports that the processor has neither charged nor declined under
+	// the key: it was asked for what there is, or, together with ErrProcessorFault, it
+	// failed and said so.
 	ErrNotCharged = errors.New("the processor has no answer for this key")
 	// ErrProcessorTimeout reports that the processor did not answer in time. Whether
 	// it charged is unknown until the request is repeated with the same key.

@@ -101,7 +101,8 @@ type Result struct {
 type Processor interface {
 	// Charge charges a card at most once per Charge.Key. An error is
 	// ErrKeyConflict, ErrNotCharged, ErrProcessorFault or ErrProcessorTimeout; the
-	// latter two leave open whether the card was charged. A definitive result, a
+	// latter two leave open whether the card was charged, unless the error is also
+	// ErrNotCharged. A definitive result, a
 	// decline too, stays the result of its key: another ride, rider or card under the
 	// same key is a conflict, whatever it would have got. The security code is not
 	// compared.

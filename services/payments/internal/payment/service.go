@@ -71,7 +71,7 @@ func (s *Service) charge(ctx context.Context, key Key, r Request, c Claimed) (Se
 		Key: processorKey, RideID: r.RideID, RiderID: r.RiderID, Amount: r.Amount, Currency: r.Currency, Card: r.Card,
 		OnlyRepeat: expired != nil,
 	})
-	if errors.Is(err, ErrNotCharged) {
+	if errors.Is(err, ErrNotCharged) && expired != nil {
 		err = expired
 	}
 	if err != nil {

@@ -5,11 +5,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
-	"github.com/jmoiron/sqlx"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/telemetry"
 	"github.com/rowlock/rowlock/services/payments/internal/failpoint"
@@ -26,27 +27,34 @@ const (
 
 // Options configure the simulator.
 type Options struct {
-	// Latency is how long it waits before it charges.
-	Latency time.Duration
-	// Timeout bounds Charge. After it the charge may have been made or not.
+	// Latency is how long it waits before it charges, and LatencyMax, when it is longer, how long at most: each call waits
+	// for a random time in between.
+	Latency, LatencyMax time.Duration
+	// Timeout bounds a call. After it the charge may have been made or not.
 	Timeout time.Duration
-	// Operations makes a span of each charge; it may be nil.
+	// Limits are those of the ledger's groups.
+	Limits coalesce.Limits
+	// Operations makes a span of each call; it may be nil.
 	Operations *telemetry.Operations
 }
 
 // Simulator implements payment.Processor on a durable ledger.
 type Simulator struct {
-	ledger       *sqldb.DB
+	ledger       *ledger
 	fingerprints *payment.Fingerprints
 	options      Options
 }
 
 var _ payment.Processor = (*Simulator)(nil)
 
-// New returns a simulator with its ledger in a pool that payments do not use.
-func New(ledger *sqldb.DB, fingerprints *payment.Fingerprints, o Options) *Simulator {
-	return &Simulator{ledger: ledger, fingerprints: fingerprints, options: o}
+// New returns a simulator with its ledger on db, a pool of LedgerConns connections that payments do not use.
+func New(db *sqldb.DB, fingerprints *payment.Fingerprints, o Options) (*Simulator, error) {
+	l, err := newLedger(db, o.Limits)
+	return &Simulator{ledger: l, fingerprints: fingerprints, options: o}, err
 }
+
+// Close waits until every call in flight is answered. The pool stays open.
+func (s *Simulator) Close(ctx context.Context) error { return s.ledger.entries.Close(ctx) }
 
 // Charge implements payment.Processor.
 func (s *Simulator) Charge(ctx context.Context, c payment.Charge) (r payment.Result, err error) {
@@ -55,14 +63,17 @@ func (s *Simulator) Charge(ctx context.Context, c payment.Charge) (r payment.Res
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
 	failpoint.Hit(failpoint.Charging)
-	if err := pause(ctx, s.options.Latency); err != nil {
+	if err := s.options.wait(ctx); err != nil {
 		return payment.Result{}, err
 	}
-	there, err := s.call(ctx, c, decline(c.Card))
-	if err != nil {
-		return payment.Result{}, err
+	there, err := s.answer(ctx, c)
+	if err == nil && !there.Fresh {
+		err = compare(there, c, s.same)
 	}
-	if there.DeclineCode.Valid {
+	switch {
+	case err != nil:
+		return payment.Result{}, err
+	case there.DeclineCode.Valid:
 		return payment.Result{DeclineCode: there.DeclineCode.String}, nil
 	}
 	failpoint.Hit(failpoint.Charged)
@@ -74,25 +85,48 @@ func (s *Simulator) Charge(ctx context.Context, c payment.Charge) (r payment.Res
 }
 
 // Find implements payment.Processor.
-func (s *Simulator) Find(ctx context.Context, c payment.Charge) (payment.Result, error) {
+func (s *Simulator) Find(ctx context.Context, c payment.Charge) (r payment.Result, err error) {
+	ctx, end := s.options.Operations.Start(ctx, "processor.find", trace.WithSpanKind(trace.SpanKindClient))
+	defer end(&err)
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
-	var there entry
-	err := s.ledger.GetUnqueued(ctx, &there, findSQL, c.Key)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return payment.Result{}, payment.ErrNotCharged
-	case err != nil:
+	if err := s.options.wait(ctx); err != nil {
+		return payment.Result{}, err
+	}
+	there, err := s.ledger.find(ctx, c.Key)
+	if err != nil {
 		return payment.Result{}, fault(ctx, err)
 	}
-	same, err := s.sameRide(there, c)
-	switch {
-	case err != nil:
-		return payment.Result{}, fmt.Errorf("%w: %w", payment.ErrProcessorFault, err)
-	case !same:
-		return payment.Result{}, fmt.Errorf("%w: it was charged with other values", payment.ErrKeyConflict)
+	if err := compare(there, c, s.sameRide); err != nil {
+		return payment.Result{}, err
 	}
 	return payment.Result{DeclineCode: there.DeclineCode.String}, nil
+}
+
+// answer returns the ledger's entry of a charge, and enters it when the key has none. For a charge with OnlyRepeat,
+// and for the card at which the processor fails, it only looks.
+func (s *Simulator) answer(ctx context.Context, c payment.Charge) (there entry, err error) {
+	fails := c.Card.Number.Reveal() == cardFault
+	if c.OnlyRepeat || fails {
+		there, err = s.ledger.find(ctx, c.Key)
+	} else {
+		there, err = s.ledger.enter(ctx, s.entryOf(c))
+	}
+	switch {
+	case errors.Is(err, payment.ErrNotCharged) && fails:
+		return entry{}, fmt.Errorf("%w: it answered with an error: %w", payment.ErrProcessorFault, err)
+	case err != nil:
+		return entry{}, fault(ctx, err)
+	}
+	return there, nil
+}
+
+func (s *Simulator) entryOf(c payment.Charge) entry {
+	card, ride := s.fingerprints.OfCard(c.Card), s.fingerprints.OfRide(c.RideID, c.RiderID)
+	return entry{
+		Key: c.Key, Amount: c.Amount, Currency: string(c.Currency), Card: card.Sum, Ride: ride.Sum, Version: card.Version,
+		DeclineCode: decline(c.Card),
+	}
 }
 
 // decline returns the issuer's reason to decline; null for a card that is charged.
@@ -106,8 +140,12 @@ func decline(c payment.Card) sql.NullString {
 	return sql.NullString{}
 }
 
-// pause waits for the latency. It returns payment.ErrProcessorTimeout when ctx ends first.
-func pause(ctx context.Context, latency time.Duration) error {
+// wait waits for the latency, without a connection. It returns payment.ErrProcessorTimeout when ctx ends first.
+func (o Options) wait(ctx context.Context) error {
+	latency := o.Latency
+	if o.LatencyMax > latency {
+		latency += rand.N(o.LatencyMax - latency)
+	}
 	if latency <= 0 {
 		return nil
 	}
@@ -119,84 +157,16 @@ func pause(ctx context.Context, latency time.Duration) error {
 	}
 }
 
-// call calls enter and returns payment.ErrProcessorTimeout when ctx ends before the
-// ledger answers. The charge may then be made or not.
-func (s *Simulator) call(ctx context.Context, c payment.Charge, decline sql.NullString) (entry, error) {
-	type outcome struct {
-		there entry
-		err   error
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		there, err := s.enter(ctx, c, decline)
-		done <- outcome{there, err}
-	}()
-	select {
-	case o := <-done:
-		return o.there, o.err
-	case <-ctx.Done():
-		return entry{}, payment.ErrProcessorTimeout
-	}
-}
-
-// entry holds a row of the ledger.
-type entry struct {
-	Amount      int64          `db:"amount"`
-	Currency    string         `db:"currency"`
-	Card        []byte         `db:"card_fingerprint"`
-	Ride        []byte         `db:"ride_fingerprint"`    // nil: of a release that did not compare rides
-	Version     string         `db:"fingerprint_version"` // of both
-	DeclineCode sql.NullString `db:"decline_code"`
-	Fresh       bool           `db:"fresh"` // entered by this call
-}
-
-// enterSQL enters an answer once per key. The update changes nothing: it makes the
-// statement wait for another transaction with the same key, and return the row that is
-// there.
-const enterSQL = `
-INSERT INTO payments.processor_charges AS c
-       (processor_key, amount, currency, card_fingerprint, ride_fingerprint, fingerprint_version, decline_code)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
-ON CONFLICT (processor_key) DO UPDATE SET processor_key = c.processor_key
-RETURNING amount, currency, card_fingerprint, ride_fingerprint, fingerprint_version, decline_code,
-          (xmax = 0) AS fresh`
-
-const findSQL = `
-SELECT amount, currency, card_fingerprint, ride_fingerprint, fingerprint_version, decline_code, false AS fresh
-  FROM payments.processor_charges
- WHERE processor_key = $1`
-
-// enter enters the answer into the ledger, or finds the one that is there. For a charge
-// with OnlyRepeat, and for the card at which the processor fails, it only looks.
-func (s *Simulator) enter(ctx context.Context, c payment.Charge, decline sql.NullString) (there entry, err error) {
-	fails := c.Card.Number.Reveal() == cardFault
-	if c.OnlyRepeat || fails {
-		err = s.ledger.GetUnqueued(ctx, &there, findSQL, c.Key) // its payment holds a row
-	} else {
-		card, ride := s.fingerprints.OfCard(c.Card), s.fingerprints.OfRide(c.RideID, c.RiderID)
-		err = s.ledger.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-			return conn.GetContext(ctx, &there, enterSQL,
-				c.Key, c.Amount, string(c.Currency), card.Sum, ride.Sum, card.Version, decline)
-		})
-	}
+// compare returns payment.ErrKeyConflict unless the entry was made for the same values.
+func compare(there entry, c payment.Charge, isSame func(entry, payment.Charge) (bool, error)) error {
+	same, err := isSame(there, c)
 	switch {
-	case errors.Is(err, sql.ErrNoRows) && fails:
-		return entry{}, fmt.Errorf("%w: it answered with an error", payment.ErrProcessorFault)
-	case errors.Is(err, sql.ErrNoRows):
-		return entry{}, payment.ErrNotCharged
 	case err != nil:
-		return entry{}, fault(ctx, err)
-	case there.Fresh:
-		return there, nil
+		return fmt.Errorf("%w: %w", payment.ErrProcessorFault, err)
+	case !same:
+		return fmt.Errorf("%w: it was charged with other values", payment.ErrKeyConflict)
 	}
-	same, err := s.same(there, c)
-	if err != nil {
-		return entry{}, fmt.Errorf("%w: %w", payment.ErrProcessorFault, err)
-	}
-	if !same {
-		return entry{}, fmt.Errorf("%w: it was charged with other values", payment.ErrKeyConflict)
-	}
-	return there, nil
+	return nil
 }
 
 // same reports whether the entry was made for the same values. It returns
@@ -220,11 +190,16 @@ func (s *Simulator) sameRide(there entry, c payment.Charge) (bool, error) {
 	return s.fingerprints.SameRide(payment.Fingerprint{Sum: there.Ride, Version: there.Version}, c.RideID, c.RiderID)
 }
 
-// fault returns the processor's error for an error of the ledger, which it keeps as text
-// alone: in the chain it would be taken for an error of the payment's own transaction.
+// fault returns the processor's error for an error of the ledger, which it keeps as text alone: in the chain it would
+// be taken for an error of the payment's own database. A lost answer is a time-out: the charge may be made.
 func fault(ctx context.Context, err error) error {
-	var e *sqldb.Error
-	if ctx.Err() != nil || errors.As(err, &e) && e.Reason == sqldb.Timeout {
+	if errors.Is(err, payment.ErrNotCharged) {
+		return err
+	}
+	e, ok := errors.AsType[*sqldb.Error](err)
+	unclear := ctx.Err() != nil || errors.Is(err, coalesce.ErrUnknown) ||
+		ok && (e.Outcome == sqldb.Unknown || e.Reason == sqldb.Timeout)
+	if unclear {
 		return fmt.Errorf("%w: %s", payment.ErrProcessorTimeout, err.Error())
 	}
 	return fmt.Errorf("%w: %s", payment.ErrProcessorFault, err.Error())

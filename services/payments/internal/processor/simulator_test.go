@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
@@ -23,7 +21,7 @@ func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
 func ledger(t *testing.T, dsn string) *sqldb.DB {
 	t.Helper()
-	return apptest.Pool(t, sqldb.Settings{URL: dsn}, prometheus.NewRegistry())
+	return apptest.Pool(t, sqldb.Settings{URL: dsn, MaxOpenConns: processor.LedgerConns}, nil)
 }
 
 func charges(t *testing.T, db *sqldb.DB) (n int) {
@@ -52,8 +50,8 @@ func TestChargesOncePerKey(t *testing.T) {
 	db := ledger(t, dbtest.Postgres(t, postgres.Migrations()))
 	secret := payment.NewFingerprints("s", "")
 	simulators := []*processor.Simulator{
-		processor.New(db, secret, processor.Options{Timeout: 5 * time.Second}),
-		processor.New(db, secret, processor.Options{Timeout: 5 * time.Second, Latency: time.Millisecond}),
+		simulator(t, db, secret, processor.Options{Timeout: 5 * time.Second}),
+		simulator(t, db, secret, processor.Options{Timeout: 5 * time.Second, Latency: time.Millisecond}),
 	}
 	waittest.Together(t, 40, func(i int) error {
 		_, err := simulators[i%2].Charge(t.Context(), charge(t, "k", good))
@@ -80,7 +78,7 @@ func TestChargesOncePerKey(t *testing.T) {
 		t.Errorf("another security code: %v", err)
 	}
 	// An entry that cannot be compared is a fault: neither a charge nor a conflict.
-	unknown := processor.New(db, payment.NewFingerprints("", ""), processor.Options{Timeout: time.Second})
+	unknown := simulator(t, db, payment.NewFingerprints("", ""), processor.Options{Timeout: time.Second})
 	if _, err := unknown.Charge(t.Context(), charge(t, "k", good)); !errors.Is(err, payment.ErrProcessorFault) {
 		t.Errorf("a foreign fingerprint: %v", err)
 	}
@@ -101,7 +99,7 @@ func TestChargesOncePerKey(t *testing.T) {
 func TestFind(t *testing.T) {
 	t.Parallel()
 	db := ledger(t, dbtest.Postgres(t, postgres.Migrations()))
-	s := processor.New(db, payment.NewFingerprints("s", ""), processor.Options{Timeout: 5 * time.Second})
+	s := simulator(t, db, payment.NewFingerprints("s", ""), processor.Options{Timeout: 5 * time.Second})
 	for key, card := range map[string]string{"charged": good, "declined": "4000000000000002"} {
 		if _, err := s.Charge(t.Context(), charge(t, key, card)); err != nil {
 			t.Fatal(err)
@@ -137,7 +135,7 @@ func TestFind(t *testing.T) {
 func TestEntriesOfEarlierReleases(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s := processor.New(ledger(t, dsn), payment.NewFingerprints("two", "one"), processor.Options{Timeout: 5 * time.Second})
+	s := simulator(t, ledger(t, dsn), payment.NewFingerprints("two", "one"), processor.Options{Timeout: 5 * time.Second})
 	apptest.Execute(t, dbtest.Dial(t, dsn), `INSERT INTO payments.processor_charges AS c
 		       (processor_key, amount, currency, card_fingerprint, fingerprint_version, decline_code)
 		VALUES ('bare', 100, 'EUR', decode('2bdfd5aece36290d61ec22af937e7c40eb17fbb3532935a9b1522fefb160d9fb', 'hex'),
@@ -159,7 +157,7 @@ func TestEntriesOfEarlierReleases(t *testing.T) {
 func TestSpecialCards(t *testing.T) {
 	t.Parallel()
 	db := ledger(t, dbtest.Postgres(t, postgres.Migrations()))
-	s := processor.New(db, payment.NewFingerprints("", ""), processor.Options{Timeout: time.Second})
+	s := simulator(t, db, payment.NewFingerprints("", ""), processor.Options{Timeout: time.Second})
 	for _, step := range []struct {
 		number, decline string
 		err             error
@@ -168,7 +166,7 @@ func TestSpecialCards(t *testing.T) {
 		{"4000000000000002", "card_declined", nil, 0},
 		{"4000000000009995", "insufficient_funds", nil, 0},
 		{"4000000000000119", "", payment.ErrProcessorFault, 0},
-		{"4000000000000119", "", payment.ErrProcessorFault, 0},
+		{"4000000000000119", "", payment.ErrNotCharged, 0},
 		{"4000000000000259", "", payment.ErrProcessorTimeout, 1},
 		{"4000000000000259", "", nil, 1}, // the repeat settles
 		{good, "", nil, 2},
@@ -180,35 +178,6 @@ func TestSpecialCards(t *testing.T) {
 	}
 }
 
-// A payment holds its key's row while it looks into the ledger: it waits for no more than a connection.
-func TestLookUpsUseAllConnections(t *testing.T) {
-	t.Parallel()
-	const conns = 4
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	db := apptest.Pool(t, sqldb.Settings{
-		URL: dsn, MaxOpenConns: conns, LockTimeout: time.Minute, StatementTimeout: 2 * time.Minute,
-	}, nil)
-	s := processor.New(db, payment.NewFingerprints("", ""), processor.Options{Timeout: time.Minute})
-	direct := dbtest.Dial(t, dsn)
-	lock := apptest.Hold(t, direct, `LOCK TABLE payments.processor_charges IN ACCESS EXCLUSIVE MODE`)
-	done := make(chan error, conns)
-	for range conns {
-		c := charge(t, "k", good)
-		c.OnlyRepeat = true
-		go func() {
-			_, err := s.Charge(t.Context(), c)
-			done <- err
-		}()
-	}
-	apptest.WaitForBlocked(t, direct, conns)
-	lock.Rollback()
-	for range conns {
-		if err := <-done; !errors.Is(err, payment.ErrNotCharged) {
-			t.Error(err)
-		}
-	}
-}
-
 // An error of the ledger is a fault or a timeout of the processor, and not an error of the
 // payment's own database.
 func TestLedgerTrouble(t *testing.T) {
@@ -216,25 +185,30 @@ func TestLedgerTrouble(t *testing.T) {
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	proxy := faultproxy.New(t, dsn)
 	db := ledger(t, proxy.DSN(dsn))
-	s := processor.New(db, payment.NewFingerprints("", ""), processor.Options{Timeout: time.Second})
+	s := simulator(t, db, payment.NewFingerprints("", ""), processor.Options{Timeout: time.Second})
 	want := func(ctx context.Context, want error) {
 		t.Helper()
 		_, err := s.Charge(ctx, charge(t, "k", good))
-		if _, ours := sqldb.OutcomeOf(err); !errors.Is(err, want) || ours {
+		if _, ours := sqldb.OutcomeOf(err); !errors.Is(err, want) || ours || errors.Is(err, payment.ErrNotCharged) {
 			t.Errorf("%v, want %v alone", err, want)
 		}
 	}
 	proxy.Cut(faultproxy.AfterStatement, faultproxy.RST, faultproxy.Matching("processor_charges"))
-	want(t.Context(), payment.ErrProcessorFault)
+	want(t.Context(), payment.ErrProcessorTimeout) // it may have charged
 	want(t.Context(), nil)
 	proxy.Pause()
 	want(t.Context(), payment.ErrProcessorTimeout)
 	proxy.Resume()
 	want(t.Context(), nil)
-	o := processor.Options{Timeout: 10 * time.Millisecond, Latency: time.Hour}
-	s = processor.New(db, payment.NewFingerprints("", ""), o)
-	if _, err := s.Charge(t.Context(), charge(t, "slow", good)); !errors.Is(err, payment.ErrProcessorTimeout) {
-		t.Errorf("a slow processor: %v", err)
+	for _, o := range []processor.Options{{Latency: time.Hour}, {LatencyMax: 9999 * time.Hour}} {
+		o.Timeout = 10 * time.Millisecond
+		s = simulator(t, db, payment.NewFingerprints("", ""), o)
+		if _, err := s.Charge(t.Context(), charge(t, "slow", good)); !errors.Is(err, payment.ErrProcessorTimeout) {
+			t.Errorf("a slow processor: %v", err)
+		}
+		if _, err := s.Find(t.Context(), charge(t, "k", good)); !errors.Is(err, payment.ErrProcessorTimeout) {
+			t.Errorf("a slow processor that is asked: %v", err)
+		}
 	}
 	if n := charges(t, db); n != 1 {
 		t.Errorf("%d charges, want 1", n)

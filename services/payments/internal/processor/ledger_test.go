@@ -1,0 +1,188 @@
+package processor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/coalesce"
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/services/payments/internal/payment"
+	"github.com/rowlock/rowlock/services/payments/internal/postgres"
+	"github.com/rowlock/rowlock/services/payments/internal/processor"
+)
+
+// insertSQL enters a charge as another replica would.
+const insertSQL = `INSERT INTO payments.processor_charges
+	(processor_key, amount, currency, card_fingerprint, fingerprint_version)
+	VALUES ($1, 100, 'EUR', decode(repeat('00', 32), 'hex'), 'x')`
+
+// In a group each key is charged once: the first call that may charges, and all others get its entry.
+func TestGroup(t *testing.T) {
+	t.Parallel()
+	db := ledger(t, dbtest.Postgres(t, postgres.Migrations()))
+	s := simulator(t, db, payment.NewFingerprints("", ""), processor.Options{})
+	group := func(keys ...string) (charges []payment.Charge) {
+		for _, key := range keys {
+			charges = append(charges, charge(t, key, good))
+		}
+		return charges
+	}
+	for _, tc := range []struct {
+		pass coalesce.Pass
+		keys []string
+		want []string
+	}{
+		{coalesce.Pass{Wait: time.Second}, []string{"a"}, []string{"charged"}},
+		{
+			coalesce.Pass{Wait: time.Second},
+			[]string{"c", "b", "a", "b", "c", "b"},
+			[]string{"charged", "charged", "there", "there", "there", "there"},
+		},
+		{coalesce.Pass{SkipLocked: true}, []string{"e", "a", "d", "e"}, []string{"charged", "there", "charged", "there"}},
+	} {
+		if got, err := s.Group(t.Context(), tc.pass, group(tc.keys...)...); !slices.Equal(got, tc.want) || err != nil {
+			t.Errorf("%v: %v, %v; want %v", tc.keys, got, err, tc.want)
+		}
+	}
+	if n := charges(t, db); n != 5 {
+		t.Errorf("%d charges, want 5", n)
+	}
+}
+
+// A key that another session is entering is locked, and delays its own callers alone; one that is there is read without
+// a lock.
+func TestLockedKeys(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	s := simulator(t, ledger(t, dsn), payment.NewFingerprints("", ""), processor.Options{Timeout: time.Minute})
+	direct := dbtest.Dial(t, dsn)
+	if _, err := s.Charge(t.Context(), charge(t, "there", good)); err != nil {
+		t.Fatal(err)
+	}
+	held := apptest.Hold(t, direct, insertSQL, "held")
+	held.Execute(`SELECT FROM payments.processor_charges WHERE processor_key = 'there' FOR UPDATE`)
+
+	got, err := s.Group(t.Context(), coalesce.Pass{SkipLocked: true},
+		charge(t, "1", good), charge(t, "held", good), charge(t, "2", good), charge(t, "there", good))
+	if want := []string{"charged", "locked", "charged", "there"}; !slices.Equal(got, want) || err != nil {
+		t.Errorf("beside a locked key: %v, %v; want %v", got, err, want)
+	}
+
+	blocked := make(chan error, 1)
+	go func() {
+		_, err := s.Charge(t.Context(), charge(t, "held", good))
+		blocked <- err
+	}()
+	apptest.WaitForBlocked(t, direct, 1)
+	waittest.Together(t, 20, func(i int) error {
+		_, err := s.Charge(t.Context(), charge(t, fmt.Sprint("other-", i), good))
+		return err
+	})
+	if len(blocked) > 0 {
+		t.Errorf("the locked key was answered: %v", <-blocked)
+	}
+	if _, err := s.Find(t.Context(), charge(t, "held", good)); !errors.Is(err, payment.ErrNotCharged) {
+		t.Errorf("Find of a charge that is not committed: %v", err)
+	}
+	held.Rollback()
+	if err := <-blocked; err != nil {
+		t.Errorf("after the lock: %v", err)
+	}
+}
+
+// Two replicas whose groups share keys enter them in one order.
+func TestGroupsDoNotDeadlock(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	apptest.WatchDeadlocks(t, dsn)
+	s := simulator(t, ledger(t, dsn), payment.NewFingerprints("", ""), processor.Options{})
+	direct := dbtest.Dial(t, dsn)
+	held := apptest.Hold(t, direct, insertSQL, "m")
+	done := make(chan error, 2)
+	for i, keys := range [][]string{{"z", "m", "a"}, {"a", "z"}} {
+		var group []payment.Charge
+		for _, key := range keys {
+			group = append(group, charge(t, key, good))
+		}
+		go func() {
+			_, err := s.Group(t.Context(), coalesce.Pass{Wait: time.Minute}, group...)
+			done <- err
+		}()
+		apptest.WaitForBlocked(t, direct, i+1)
+	}
+	held.Rollback()
+	for range cap(done) {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The charge that a call waited for is the one that it finds.
+func TestWaitsForTheEntryOfAnotherSession(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	db := ledger(t, dsn)
+	s := simulator(t, db, payment.NewFingerprints("", ""), processor.Options{Timeout: time.Minute})
+	direct := dbtest.Dial(t, dsn)
+	held := apptest.Hold(t, direct, insertSQL, "k")
+	done := make(chan error, 1)
+	go func() {
+		c := charge(t, "k", good)
+		c.Amount++
+		_, err := s.Charge(t.Context(), c)
+		done <- err
+	}()
+	apptest.WaitForBlocked(t, direct, 1)
+	held.Commit()
+	if err := <-done; !errors.Is(err, payment.ErrKeyConflict) || charges(t, db) != 1 {
+		t.Errorf("%v, %d charges", err, charges(t, db))
+	}
+}
+
+// The processor's time is waited for without a connection: 200 callers of 100 ms share two connections for much less
+// than the 10 s that they would hold them.
+func TestLatencyHoldsNoConnection(t *testing.T) {
+	t.Parallel()
+	db := ledger(t, dbtest.Postgres(t, postgres.Migrations()))
+	o := processor.Options{Timeout: 5 * time.Second, Latency: 100 * time.Millisecond}
+	s := simulator(t, db, payment.NewFingerprints("", ""), o)
+	const callers = 200
+	waittest.Together(t, callers, func(i int) error {
+		_, err := s.Charge(t.Context(), charge(t, strconv.Itoa(i), good))
+		return err
+	})
+	if n := charges(t, db); n != callers {
+		t.Errorf("%d charges, want %d", n, callers)
+	}
+	if n := db.Stats().OpenConnections; n > processor.LedgerConns {
+		t.Errorf("%d connections", n)
+	}
+}
+
+// simulator returns a simulator on db, with a time-out of a second unless o has one.
+func simulator(t *testing.T, db *sqldb.DB, f *payment.Fingerprints, o processor.Options) *processor.Simulator {
+	t.Helper()
+	if o.Timeout == 0 {
+		o.Timeout = time.Second
+	}
+	o.Limits = coalesce.Limits{LockTimeout: 10 * time.Second, StatementTimeout: 20 * time.Second}
+	s, err := processor.New(db, f, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
