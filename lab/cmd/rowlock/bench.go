@@ -15,7 +15,7 @@ import (
 )
 
 func newBench(p process) *cobra.Command {
-	out, o := filepath.Join(".tmp", "bench"), bench.Options{Runs: 3}
+	o, to := bench.Options{Runs: 3}, benchOutput{folder: filepath.Join(".tmp", "bench")}
 	cmd := &cobra.Command{
 		Use: "bench [SERVICE]", Short: "Measure a service beside bare pgbench", ValidArgs: services.Names(),
 		Long: "Measure a service beside bare pgbench, " + services.Counts + " where none is named.\n" +
@@ -27,25 +27,60 @@ func newBench(p process) *cobra.Command {
 			if err := noWords(cmd, args); err != nil {
 				return err
 			}
+			if to.page != "" && (o.Quick || o.Trace || len(o.Only) > 0) {
+				return usageError{"bench: --publish is for whole measurements, without --quick, --trace and --only"}
+			}
+			if to.from != "" {
+				return to.publish(o.Service, p)
+			}
 			if err := o.Validate(); err != nil {
 				return usageError{fmt.Sprintf("bench: %v", err)}
 			}
-			return runBench(cmd.Context(), o, out, p)
+			return runBench(cmd.Context(), o, to, p)
 		},
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&o.Runs, "runs", o.Runs, "runs of each scenario; the report gives medians")
-	flags.DurationVar(&o.Duration, "duration", 10*time.Second, "length of a run; of an open loop three times that")
-	flags.StringVar(&out, "out", out, "folder for the JSON report; empty for none")
+	flags.DurationVar(&o.Duration, "duration", 10*time.Second,
+		"length of a run; of an open loop three times that, of the sweep 2s at most")
+	flags.StringVar(&to.folder, "out", to.folder, "folder for the JSON report; empty for none")
+	flags.StringVar(&to.page, "publish", "", "page to put the tables and the plot into: docs/performance.md")
+	flags.StringVar(&to.from, "from", "", "JSON report to publish instead of measuring")
+	flags.StringVar(&o.Peer, "peer", "", "of iidy: program of the older IIDY (github.com/manniwood/iidy) to compare with")
 	flags.BoolVar(&o.Trace, "trace", false, "of counts: measure what tracing costs, off against 1 % and 100 %")
-	flags.StringSliceVar(&o.Only, "only", nil, "scenarios to run instead of all, such as pgbench-uniform,uniform")
+	flags.StringSliceVar(&o.Only, "only", nil,
+		"scenarios to run instead of all, such as pgbench-uniform,uniform; sweep for those of the sweep")
 	flags.BoolVar(&o.Quick, "quick", false, "a smoke test of seconds: one run of a second each, and no bar is judged")
 	return cmd
 }
 
+// benchOutput says where a report goes to.
+type benchOutput struct {
+	folder string // of the JSON report; empty for none
+	page   string // that has the tables; empty for none
+	from   string // JSON report that is published instead of a new one; empty for none
+}
+
+// publish puts a saved report into the page.
+func (to benchOutput) publish(service string, p process) error {
+	report, err := bench.Load(to.from)
+	switch {
+	case err != nil:
+		return err
+	case to.page == "" || report.Options.Service != service || report.Options.Quick || report.Options.Trace ||
+		len(report.Options.Only) > 0:
+		return usageError{"bench: --from is for --publish, of a whole measurement of " + service}
+	}
+	if err := report.Publish(to.page); err != nil {
+		return err
+	}
+	say(p.stdout, "Published: %s", to.page)
+	return nil
+}
+
 // runBench measures a service, and prints and saves the report. A missed bar is printed and is no error; a state that
 // does not add up is one.
-func runBench(ctx context.Context, o bench.Options, folder string, p process) error {
+func runBench(ctx context.Context, o bench.Options, to benchOutput, p process) error {
 	out := &console{out: p.stderr}
 	report, err := bench.Run(ctx, p.hurry, o, bench.Host{
 		Environ: p.environ, Progress: out,
@@ -60,12 +95,15 @@ func runBench(ctx context.Context, o bench.Options, folder string, p process) er
 		return err
 	}
 	err = errors.Join(err, report.WriteTable(p.stdout))
-	if folder == "" {
-		return err
+	if to.folder != "" {
+		path, saveErr := report.Save(to.folder)
+		if saveErr == nil {
+			say(p.stdout, "\nReport: %s", path)
+		}
+		err = errors.Join(err, saveErr)
 	}
-	path, saveErr := report.Save(folder)
-	if saveErr == nil {
-		say(p.stdout, "\nReport: %s", path)
+	if to.page != "" && err == nil {
+		err = report.Publish(to.page)
 	}
-	return errors.Join(err, saveErr)
+	return err
 }

@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/load"
-	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 )
@@ -40,8 +39,10 @@ type Options struct {
 	// Duration is the measured part of a closed-loop run, and of one of pgbench (there in whole seconds). An open-loop
 	// run is three times as long, the warm-up a fifth.
 	Duration time.Duration `json:"duration_ns"`
-	// Only names the scenarios to run; empty means all.
+	// Only names the scenarios to run, [Sweep] all of the sweep; empty means all.
 	Only []string `json:"only,omitempty"`
+	// Peer is the program of the older IIDY (github.com/manniwood/iidy), to be compared with iidy; empty for none.
+	Peer string `json:"peer,omitempty"`
 	// Trace measures what tracing costs instead: the uniform load with tracing off, at 1 % and at 100 %.
 	Trace bool `json:"trace,omitempty"`
 	// Quick makes it a smoke test: each scenario once, for a second, with fewer rows and connections, and no bar is
@@ -54,8 +55,9 @@ func (o Options) Validate() error {
 	scenarios := (&runner{Options: o}).suite().scenarios
 	names := make([]string, len(scenarios))
 	for i, s := range scenarios {
-		names[i] = s.Name
+		names[i] = s.wanted()
 	}
+	names = slices.Compact(names) // the sweep stands in a row
 	for _, s := range scenarios {
 		if s.needs != "" && slices.Contains(o.Only, s.Name) && !slices.Contains(o.Only, s.needs) {
 			return fmt.Errorf("the scenario %s needs %s before it: name both", s.Name, s.needs)
@@ -69,13 +71,18 @@ func (o Options) Validate() error {
 		return fmt.Errorf("there is no scenario %q; there are %q", o.Only[unknown], names)
 	case o.Trace && o.Service != services.Counts:
 		return errors.New("trace is measured with counts alone")
+	case o.Peer != "" && o.Service != services.Iidy:
+		return errors.New("a peer is measured with iidy alone")
 	case o.Runs < 1 || o.Duration < time.Second:
 		return fmt.Errorf("runs must be at least 1 and duration at least 1s, not %d and %v", o.Runs, o.Duration)
 	}
 	return nil
 }
 
-func (o Options) warmup() time.Duration { return o.Duration / 5 }
+// warmupShare is the share of a run's measured part that its warm-up takes on top.
+const warmupShare = 5
+
+func (o Options) warmup() time.Duration { return o.Duration / warmupShare }
 
 // pick returns the number for a published measurement or that for a smoke test.
 func (o Options) pick(full, quick int) int {
@@ -150,7 +157,7 @@ func (r *runner) measure(ctx context.Context, s suite) (*Report, error) {
 		}
 	}
 	chosen := slices.DeleteFunc(s.scenarios, func(one Scenario) bool {
-		return len(r.Only) > 0 && !slices.Contains(r.Only, one.Name)
+		return len(r.Only) > 0 && !slices.Contains(r.Only, one.wanted())
 	})
 	report := &Report{
 		Started: time.Now().UTC(), Version: lifecycle.Version(), Options: r.Options, Machine: r.machine, Scenarios: chosen,
@@ -170,7 +177,7 @@ func (r *runner) rounds(ctx context.Context, scenarios []Scenario) (inexact erro
 	for round := range r.Runs {
 		for i := range scenarios {
 			s := &scenarios[i]
-			r.printf("round %d/%d  %-44s ", round+1, r.Runs, s.Title)
+			r.printf("round %d/%d  %-52s ", round+1, r.Runs, s.Title)
 			run, err := s.run(ctx)
 			if err != nil {
 				r.printf("%v\n", err)
@@ -206,117 +213,3 @@ func (r *runner) oneByOne(work func() (took time.Duration, err error)) (Result, 
 	run.Figures[perSecond] = float64(time.Second) / max(times.Mean(), 1)
 	return run, nil
 }
-
-// drive says how replicas are loaded, and what must come of it.
-type drive struct {
-	// Config is the load; Targets, Connections, Warmup and Duration have the options' values where they are zero.
-	load.Config
-
-	// replicas is how many replicas are driven.
-	replicas int
-	// environ is that of replicas that run for this run alone and are driven instead of the service's own.
-	environ map[string]string
-	// once says that Next ends the run.
-	once bool
-	// items is how many items a request is about, for the figure and the check; 0 means 1.
-	items int64
-	// state reads the number that grows by the items of every acknowledged request; nil for reads.
-	state func(ctx context.Context) (int64, error)
-	// replay says that acknowledged requests must not change the state.
-	replay bool
-}
-
-// driving returns a run of a load.
-func (r *runner) driving(next func() drive) func(context.Context) (Result, error) {
-	return func(ctx context.Context) (Result, error) { return r.load(ctx, next()) }
-}
-
-// load drives replicas, watches the processes meanwhile, and checks what must come of it.
-func (r *runner) load(ctx context.Context, d drive) (run Result, err error) {
-	driven := r.replicas
-	if d.environ != nil {
-		set, startErr := r.launch(ctx, local.Spec{Environ: d.environ}, d.replicas)
-		if startErr != nil {
-			return Result{}, startErr
-		}
-		defer func() { err = errors.Join(err, set.Stop(context.WithoutCancel(ctx))) }()
-		driven = statuses(set)
-	}
-	var pids []int
-	for _, replica := range driven[:d.replicas] {
-		d.Targets, pids = append(d.Targets, replica.API), append(pids, replica.PID)
-	}
-	d.Connections = cmp.Or(d.Connections, r.connections)
-	if !d.once {
-		d.Warmup, d.Duration = r.warmup(), cmp.Or(d.Duration, r.Duration)
-	}
-	before, err := d.read(ctx)
-	if err != nil {
-		return Result{}, err
-	}
-	watch, stop := context.WithCancel(ctx)
-	defer stop()
-	observed := make(chan Figures, 1)
-	go func() { observed <- observe(watch, pids, r.databasePID, d.Warmup, d.Duration) }()
-	result, err := load.Run(ctx, d.Config)
-	if err != nil {
-		return Result{}, fmt.Errorf("drive the load: %w", err)
-	}
-	stop() // where the run was shorter than the window
-	run = runOf(result, <-observed)
-	items := max(d.items, 1)
-	run.Figures[perSecond] *= float64(items)
-	for _, replica := range driven {
-		if r.Trace {
-			sent, failed := local.Metric(ctx, replica.Admin, `rowlock_trace_spans_total{outcome="exported"}`)
-			run.Figures[spans] += sent
-			err = errors.Join(err, failed)
-		}
-	}
-	after, err := d.read(ctx)
-	if d.state != nil {
-		if d.replay {
-			items = 0
-		}
-		run.check(result.Tally, items, after-before)
-	}
-	return run, err
-}
-
-// read reads the state, 0 where there is none.
-func (d drive) read(ctx context.Context) (int64, error) {
-	if d.state == nil {
-		return 0, nil
-	}
-	return d.state(ctx)
-}
-
-// SumCheck compares what the database gained in a run with what was acknowledged to the generator.
-type SumCheck struct {
-	load.Tally
-
-	// Gained is how much the state grew.
-	Gained int64 `json:"gained"`
-}
-
-// Holds reports whether every acknowledged change is there once, no refused one is, and nothing else but unknown ones
-// can be.
-func (s SumCheck) Holds() bool {
-	return s.Acknowledged <= s.Gained && s.Gained <= s.Acknowledged+s.Unknown
-}
-
-// check compares what the state gained with the items of the requests that were acknowledged.
-func (r *Result) check(tally load.Tally, items, gained int64) {
-	tally.Acknowledged *= items
-	tally.Unknown *= items
-	r.Sum = &SumCheck{Tally: tally, Gained: gained}
-	r.Figures[lostChanges] = float64(max(0, tally.Acknowledged-gained))
-}
-
-// request returns the bytes of an HTTP request. The headers end with a line break each.
-func request(method, path, headers, body string) []byte {
-	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: bench\r\n%sContent-Length: %d\r\n\r\n%s",
-		method, path, headers, len(body), body)
-}
-
-const jsonHeader = "Content-Type: application/json\r\n"

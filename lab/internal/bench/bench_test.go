@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -95,7 +96,7 @@ func TestEveryKindOfLoadIsReported(t *testing.T) {
 	if err := report.WriteTable(&table); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"closed loop", clientCPU, "NOT JUDGED", "at least 0.5 x closed", "fillfactor (50)"} {
+	for _, want := range []string{"closed loop", clientCPU, "NOT JUDGED", "at least 0.5 x closed", "-c 32 -j 2"} {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, &table)
 		}
@@ -138,6 +139,12 @@ func TestSumCheck(t *testing.T) {
 		{Tally: load.Tally{Acknowledged: 10, Refused: 1}, Gained: 11}: false,
 		{Tally: load.Tally{Acknowledged: 10, Unknown: 2}, Gained: 12}: true,
 		{Tally: load.Tally{Acknowledged: 10, Unknown: 2}, Gained: 13}: false,
+		// A second charge for a payment, and one of a request without an answer.
+		{Tally: load.Tally{Acknowledged: 10}, Gained: 10, Beside: 1}:             false,
+		{Tally: load.Tally{Acknowledged: 10, Unknown: 1}, Gained: 10, Beside: 1}: true,
+		{Tally: load.Tally{Acknowledged: 10, Unknown: 1}, Gained: 11, Beside: 1}: false,
+		// What was such a charge before the run has its payment now.
+		{Tally: load.Tally{Acknowledged: 10}, Gained: 10, Beside: -1}: true,
 	} {
 		if sum.Holds() != want {
 			t.Errorf("%+v holds: %t, want %t", sum, sum.Holds(), want)
@@ -184,9 +191,13 @@ func TestBars(t *testing.T) {
 		{"", p99, 50, Bar{Want: "at most 50", Got: "-", Outcome: "not measured"}},
 		{"base", errorCount, 2, Bar{Want: "at most 2 x base", Got: "-", Outcome: "not measured"}},
 	} {
-		s := &Scenario{Baseline: tc.baseline, Median: Figures{perSecond: 200, p50: 1, errorCount: 3}}
+		s := &Scenario{Baseline: "base", Median: Figures{perSecond: 200, p50: 1, errorCount: 3}}
 		tc.want.Figure = tc.figure
-		if got := s.judge(tc.figure, tc.limit, base, true); got != tc.want {
+		beside := base
+		if tc.baseline == "" {
+			beside = nil
+		}
+		if got := s.judge(tc.figure, tc.limit, beside, true); got != tc.want {
 			t.Errorf("%+v, want %+v", got, tc.want)
 		}
 	}
@@ -195,14 +206,17 @@ func TestBars(t *testing.T) {
 // Every baseline and every name of a scenario stands once, the baseline first, and every bar is a figure of the table.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
-	for _, o := range append([]Options{{Service: services.Counts, Trace: true}}, all()...) {
+	for _, o := range append([]Options{
+		{Service: services.Counts, Trace: true}, {Service: services.Iidy, Peer: "iidy"},
+	}, all()...) {
 		names := map[string]bool{"": true}
 		for _, one := range (&runner{Options: o}).suite().scenarios {
 			if names[one.Name] || !names[one.Baseline] || one.run == nil {
 				t.Errorf("%s: scenario %s stands twice or before its baseline %q", o.Service, one.Name, one.Baseline)
 			}
 			names[one.Name] = true
-			for figure := range one.Bars {
+			for figure := range slices.Values(slices.Concat(slices.Collect(maps.Keys(one.Bars)),
+				slices.Collect(maps.Keys(one.Limits)))) {
 				if !slices.Contains(columns(), figure) {
 					t.Errorf("%s: a bar of %s names no figure: %s", o.Service, one.Name, figure)
 				}
@@ -228,6 +242,8 @@ func TestValidateNamesWhatIsWrong(t *testing.T) {
 		`"lukewarm"`: func(o *Options) { o.Only = []string{"uniform", "lukewarm"} },
 		`"tea"`:      func(o *Options) { o.Service = "tea" },
 		"trace":      func(o *Options) { o.Service, o.Trace = services.Iidy, true },
+		"peer":       func(o *Options) { o.Peer = "iidy" },
+		"add-8":      func(o *Options) { o.Service, o.Only = services.Iidy, []string{Sweep, "get-8"} },
 	} {
 		o := Options{Service: services.Counts, Runs: 3, Duration: time.Second}
 		if err := o.Validate(); err != nil {

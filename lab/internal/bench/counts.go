@@ -27,7 +27,7 @@ func newCounts(r *runner) suite {
 	hot := func(replicas int) func(context.Context) (Result, error) {
 		return r.driving(func() drive { return r.increases(1, replicas) })
 	}
-	return suite{replicas: 3, prepare: r.prepareCounts, scenarios: []Scenario{
+	return suite{replicas: 3, prepare: r.prepareCounts, scenarios: append([]Scenario{
 		{Name: bareUniform, Title: "bare pgbench, uniform", run: r.bare(updateScript(r.rows()))},
 		{
 			Name: "uniform", Title: "uniform, 2 replicas", Baseline: bareUniform, Bars: Figures{perSecond: 1},
@@ -47,7 +47,7 @@ func newCounts(r *runner) suite {
 				return d
 			}),
 		},
-	}}
+	}, r.sweep(updateScript(r.rows()), r.swept(services.Counts, uniform))...)}
 }
 
 // newTrace drives replicas that differ in nothing but their sampling of traces.

@@ -40,9 +40,10 @@ type events struct {
 func newEvents(r *runner) suite {
 	e := &events{runner: r, few: r.pick(10_000, 1000), many: r.pick(1_000_000, 20_000)}
 	const bare, many = "pgbench-event", "1,000,000 processed"
-	return suite{replicas: 1, prepare: e.prepare, scenarios: []Scenario{
+	post := func() drive { return e.post(e.tables[own]) }
+	return suite{replicas: 2, prepare: e.prepare, scenarios: append([]Scenario{
 		{Name: bare, Title: "bare pgbench, one transaction per id", run: r.bare(eventScript)},
-		{Name: "add", Title: "POST /events, 2 replicas", Baseline: bare, Bars: Figures{perSecond: 6}, run: e.add(own)},
+		{Name: "add", Title: "POST /events, 2 replicas", Baseline: bare, Bars: Figures{perSecond: 6}, run: r.driving(post)},
 		{Name: "claim-few", Title: "claim of 100, 10,000 processed", run: e.claim(small)},
 		{
 			Name: "claim-many", Title: "claim of 100, " + many, Baseline: "claim-few", Bars: Figures{p50: 2},
@@ -57,7 +58,7 @@ func newEvents(r *runner) suite {
 		{Name: "mariadb-lookup", Title: "MariaDB: GET /events/{id}, " + many, run: e.read(mariaLarge, e.lookup)},
 		{Name: "mariadb-work-1", Title: "MariaDB: work, 1 worker", run: e.work(mariaFresh, 1)},
 		{Name: "mariadb-work-4", Title: "MariaDB: work, 4 workers in 2 processes", run: e.work(mariaFresh, 2)},
-	}}
+	}, r.sweep(eventScript, r.swept(services.Events, post))...)}
 }
 
 // prepare makes databases with processed events, those on MariaDB where it is installed.
@@ -111,14 +112,21 @@ func (e *events) on(
 	}
 }
 
-// add drives POST /events.
+// post drives POST /events, and compares with the table.
+func (e *events) post(t eventTable) drive {
+	requests := [][]byte{request(http.MethodPost, "/events", "", "")}
+	return drive{
+		replicas: 2, Config: load.Config{Next: load.Draw(requests)},
+		state: number(t.url, t.sql(`SELECT count(*) FROM events.events`)),
+	}
+}
+
+// add drives replicas that use the table of that name.
 func (e *events) add(name string) func(context.Context) (Result, error) {
-	post := [][]byte{request(http.MethodPost, "/events", "", "")}
 	return e.on(name, func(ctx context.Context, t eventTable) (Result, error) {
-		return e.load(ctx, drive{
-			replicas: 2, environ: map[string]string{"DATABASE_URL": t.url}, Config: load.Config{Next: load.Draw(post)},
-			state: number(t.url, t.sql(`SELECT count(*) FROM events.events`)),
-		})
+		d := e.post(t)
+		d.environ = map[string]string{"DATABASE_URL": t.url}
+		return e.load(ctx, d)
 	})
 }
 
@@ -185,7 +193,7 @@ func (e *events) work(name string, n int) func(context.Context) (Result, error) 
 		}
 		after, err := processed(ctx)
 		run = Result{Figures: Figures{perSecond: float64(backlog) / took.Seconds()}}
-		run.check(load.Tally{Acknowledged: int64(backlog)}, 1, after-before)
+		run.check(load.Tally{Acknowledged: int64(backlog)}, 1, reading{changes: after - before})
 		return run, err
 	})
 }

@@ -1,12 +1,15 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/rowlock/rowlock/lab/internal/load"
+	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
@@ -18,105 +21,188 @@ const (
 	// batched and singly are how many items the batches and the single calls work on, as multiples of Options.rows.
 	batched = 30
 	singly  = 3
+	// batchCallers is how many callers send batches.
+	batchCallers = 8
+	// faster is the least multiple of the older IIDY's throughput.
+	faster = 1.2
 )
 
-// iidyPGBench is the figure of bare pgbench, in single-row updates a second, beside which an implementation on COPY and
-// pgx reached the bars of the suite on 8 connections.
-const iidyPGBench = 18_200
+// newIidy measures items a second, not requests, each kind of request of the older IIDY before the same of ours. Every
+// request is sent once; each round has lists of its own.
+func newIidy(r *runner) suite {
+	ours, older := &lists{runner: r}, &lists{runner: r}
+	swept := []series{r.swept(services.Iidy, ours.increaseAny)}
+	if r.Peer != "" {
+		swept = append(swept, r.swept("older IIDY", older.increaseAny))
+	}
+	prepare := func(ctx context.Context) error {
+		if err := r.updateTable(ctx); err != nil {
+			return err
+		}
+		ours.url = r.url
+		if r.Peer != "" {
+			peer, databaseURL, err := r.startPeer(ctx)
+			if err != nil {
+				return err
+			}
+			older.peer, older.url = &peer, databaseURL
+			if err := older.makeSweptList(ctx); err != nil {
+				return err
+			}
+		}
+		return ours.makeSweptList(ctx)
+	}
+	s := suite{replicas: 1, connections: batchCallers, prepare: prepare, scenarios: []Scenario{
+		{Name: bareUniform, Title: "bare pgbench, single-row updates", run: r.bare(updateScript(r.rows()))},
+	}}
+	for _, g := range groups(r.rows()) {
+		for _, one := range g.calls {
+			name := one.name + "-" + g.suffix
+			row := Scenario{
+				Name: name, Title: one.title + g.title, Baseline: bareUniform, needs: g.calls[0].name + "-" + g.suffix,
+				run: r.driving(func() drive { return ours.drive(g, one) }),
+			}
+			if r.Peer != "" {
+				s.scenarios = append(s.scenarios, Scenario{
+					Name: "peer-" + name, Title: "older IIDY: " + row.Title, Baseline: bareUniform,
+					needs: "peer-" + row.needs, run: r.driving(func() drive { return older.drive(g, one) }),
+				})
+				row.Baseline, row.Bars = "peer-"+name, Figures{perSecond: faster}
+			}
+			s.scenarios = append(s.scenarios, row)
+		}
+	}
+	s.scenarios = append(s.scenarios, r.sweep(updateScript(r.rows()), swept...)...)
+	return s
+}
 
-// lists works on a list of its own in each round: adds, pages, increments and deletes items in batches, then others one
-// at a time.
+// group holds calls that work on the items of one list, one after the other. The first makes them.
+type group struct {
+	suffix, title   string
+	callers         int
+	requests, items int // how many, and of one request
+	calls           []call
+}
+
+// call is one kind of request.
+type call struct {
+	name, title string
+	// request returns the i-th request.
+	request func(list string, i int) []byte
+	// state is the column that grows by the items; empty for reads.
+	state string
+}
+
+func groups(rows int) []group {
+	const added, gone, tried = "count(*)", "-count(*)", "count(*) FILTER (WHERE attempts = 1)"
+	pages := rows * batched / aRequest
+	all := []group{}
+	for _, callers := range []int{8, 64} {
+		all = append(all, group{
+			suffix: strconv.Itoa(callers), title: fmt.Sprintf(", %d callers", callers), callers: callers,
+			requests: rows * singly, items: 1,
+			calls: []call{
+				{"add", "single adds", single(http.MethodPost, ""), added},
+				{"get", "single gets", single(http.MethodGet, ""), ""},
+				{"increment", "single increments", single(http.MethodPost, "increment/"), tried},
+				{"delete", "single deletes", single(http.MethodDelete, ""), gone},
+			},
+		})
+	}
+	return append(all, group{
+		suffix: "batch", title: ", 1,000 a request, 8 callers", callers: batchCallers, requests: pages, items: aRequest,
+		calls: []call{
+			{"add", "items added", batch(http.MethodPost, ""), added},
+			{"page", "items paged", page, ""},
+			{"first-page", "items of the first page", func(list string, _ int) []byte { return page(list, 0) }, ""},
+			{"last-page", "items of the last page", func(list string, _ int) []byte { return page(list, pages-1) }, ""},
+			{"increment", "items incremented", batch(http.MethodPost, "increment/"), tried},
+			{"delete", "items deleted", batch(http.MethodDelete, ""), gone},
+		},
+	})
+}
+
+// lists are those of one server, ours or the older one.
 type lists struct {
-	pages int // and batches
+	*runner
+
+	url   string        // of the server's database
+	peer  *local.Status // nil for our replicas
 	round int
 	list  string
 }
 
-// newIidy measures items a second, not requests. Every request is sent once.
-func newIidy(r *runner) suite {
-	l := &lists{pages: r.rows() * batched / aRequest}
-	s := suite{replicas: 1, connections: 8, prepare: r.updateTable, scenarios: []Scenario{
-		{Name: bareUniform, Title: "bare pgbench, single-row updates", run: r.bare(updateScript(r.rows()))},
-	}}
-	const added, gone, tried = "count(*)", "-count(*)", "count(*) FILTER (WHERE attempts = 1)"
-	const increment = "?action=increment"
-	for _, one := range []struct {
-		name, title string
-		least       float64 // items a second, beside iidyPGBench; 0 for one page over and over, which has no bar
-		items       int     // of a request
-		request     func(i int) []byte
-		state       string // the column that grows by the items; empty for reads
-	}{
-		{"add", "items added, 1,000 a request", 242_000, aRequest, l.batch(http.MethodPost, ""), added},
-		{"page", "items paged, 1,000 a request", 361_000, aRequest, l.page, ""},
-		{"first-page", "items paged, the first page alone", 0, aRequest, func(int) []byte { return l.page(0) }, ""},
-		{"last-page", "items paged, the last page alone", 0, aRequest, func(int) []byte { return l.page(l.pages - 1) }, ""},
-		{"increment", "items incremented, 1,000 a request", 164_000, aRequest, l.batch(http.MethodPost, increment), tried},
-		{"delete", "items deleted, 1,000 a request", 305_000, aRequest, l.batch(http.MethodDelete, ""), gone},
-		{"add-one", "single adds", 5_200, 1, l.single(http.MethodPost, ""), added},
-		{"get-one", "single gets", 15_000, 1, l.single(http.MethodGet, ""), ""},
-		{"increment-one", "single increments", 6_300, 1, l.single(http.MethodPost, increment), tried},
-		{"delete-one", "single deletes", 6_800, 1, l.single(http.MethodDelete, ""), gone},
-	} {
-		needs := "add"
-		if one.items == 1 {
-			needs = "add-one"
-		}
-		row := Scenario{Name: one.name, Title: one.title, Baseline: bareUniform, needs: needs, run: r.driving(func() drive {
-			if one.name == "add" || l.list == "" {
-				l.round++
-				l.list = fmt.Sprintf("bench-%d", l.round)
-			}
-			requests := make([][]byte, l.pages)
-			if one.items == 1 {
-				requests = make([][]byte, r.rows()*singly)
-			}
-			for i := range requests {
-				requests[i] = one.request(i)
-			}
-			d := drive{Config: load.Config{Next: load.Each(requests)}, replicas: 1, items: int64(one.items), once: true}
-			if one.state != "" {
-				d.state = number(r.url, `SELECT `+one.state+` FROM iidy.lists WHERE list = '`+l.list+`'`)
-			}
-			return d
-		})}
-		if one.least > 0 {
-			row.Bars = Figures{perSecond: one.least / iidyPGBench}
-		}
-		s.scenarios = append(s.scenarios, row)
+// drive sends every request of a call once.
+func (l *lists) drive(g group, c call) drive {
+	if c.name == g.calls[0].name {
+		l.round++
+		l.list = fmt.Sprintf("bench-%d", l.round)
 	}
-	return s
+	requests := make([][]byte, g.requests)
+	for i := range requests {
+		requests[i] = c.request(l.list, i)
+	}
+	d := drive{
+		Config:   load.Config{Next: load.Each(requests), Connections: g.callers},
+		replicas: 1, peer: l.peer, items: int64(g.items), once: true,
+	}
+	if c.state != "" {
+		d.state = number(l.url, `SELECT `+c.state+` FROM iidy.lists WHERE list = '`+l.list+`'`)
+	}
+	return d
+}
+
+// sweptList has as many items as the table of pgbench has rows.
+const sweptList = "sweep"
+
+func (l *lists) makeSweptList(ctx context.Context) error {
+	return execute(ctx, l.url, fmt.Sprintf(`INSERT INTO iidy.lists (list, item)
+		SELECT '%s', 'single/files/' || lpad(n::text, 7, '0') || '.tar.gz' FROM generate_series(0, %d) AS n`,
+		sweptList, l.rows()-1), `VACUUM (ANALYZE) iidy.lists`)
+}
+
+// increaseAny draws from increments of single items.
+func (l *lists) increaseAny() drive {
+	requests := make([][]byte, l.rows())
+	for i := range requests {
+		requests[i] = single(http.MethodPost, "increment/")(sweptList, i)
+	}
+	return drive{
+		Config: load.Config{Next: load.Draw(requests)}, replicas: 1, peer: l.peer,
+		state: number(l.url, `SELECT sum(attempts)::bigint FROM iidy.lists WHERE list = '`+sweptList+`'`),
+	}
 }
 
 // batchItem looks like the file of a download.
 func batchItem(i int) string { return fmt.Sprintf("mirror/files/%07d.tar.gz", i) }
 
-// batch returns a function that makes the i-th request of aRequest items.
-func (l *lists) batch(method, query string) func(i int) []byte {
-	return func(i int) []byte {
+// batch returns a function that makes the i-th request of aRequest items. The action stands before the path, as the
+// older IIDY has it too.
+func batch(method, action string) func(list string, i int) []byte {
+	return func(list string, i int) []byte {
 		var body strings.Builder
 		for item := range aRequest {
 			body.WriteString(batchItem(i*aRequest+item) + "\n")
 		}
-		path := "/iidy/v1/batch/lists/" + l.list + query
+		path := "/iidy/v1/" + action + "batch/lists/" + list
 		return request(method, path, "Content-Type: text/plain\r\n", body.String())
 	}
 }
 
 // page returns a request for the i-th page.
-func (l *lists) page(i int) []byte {
+func page(list string, i int) []byte {
 	after := ""
 	if i > 0 {
 		after = url.QueryEscape(batchItem(i*aRequest - 1))
 	}
-	path := fmt.Sprintf("/iidy/v1/batch/lists/%s?count=%d&after_id=%s", l.list, aRequest, after)
+	path := fmt.Sprintf("/iidy/v1/batch/lists/%s?count=%d&after_id=%s", list, aRequest, after)
 	return request(http.MethodGet, path, "", "")
 }
 
-// single returns a function that makes the i-th request of one item, which sorts behind those of the batches.
-func (l *lists) single(method, query string) func(i int) []byte {
-	return func(i int) []byte {
+// single returns a function that makes the i-th request of one item.
+func single(method, action string) func(list string, i int) []byte {
+	return func(list string, i int) []byte {
 		item := url.PathEscape(fmt.Sprintf("single/files/%07d.tar.gz", i))
-		return request(method, "/iidy/v1/lists/"+l.list+"/"+item+query, "", "")
+		return request(method, "/iidy/v1/"+action+"lists/"+list+"/"+item, "", "")
 	}
 }

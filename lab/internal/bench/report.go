@@ -2,17 +2,12 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"math"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
-	"text/tabwriter"
+	"strconv"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -20,7 +15,8 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/load"
 )
 
-// Report holds all that a bench measured. [Report.WriteTable] prints it for people, [Report.Save] writes its JSON form.
+// Report holds all that a bench measured. [Report.WriteTable] prints it for a terminal, [Report.Save] writes its JSON
+// form, [Report.Publish] puts it into a page.
 type Report struct {
 	Started time.Time `json:"started"`
 	// Version is that of this program, which `make bench` builds together with the service.
@@ -39,8 +35,13 @@ type Scenario struct {
 	// Baseline names the scenario that this one is compared with; empty for none.
 	Baseline string `json:"baseline,omitempty"`
 	// Bars bounds medians: perSecond from below, others from above. With a baseline they are multiples of its median.
-	Bars Figures  `json:"bars,omitempty"`
-	Runs []Result `json:"runs"`
+	Bars Figures `json:"bars,omitempty"`
+	// Limits bounds medians as Bars does, but is never a multiple.
+	Limits Figures `json:"limits,omitempty"`
+	// Series and Callers say which point of the sweep this is; empty and 0 for what belongs to the table.
+	Series  string   `json:"series,omitempty"`
+	Callers int      `json:"callers,omitempty"`
+	Runs    []Result `json:"runs"`
 	// Median holds each figure's median over the runs, or the highest of those that count faults or are a maximum.
 	Median Figures `json:"median"`
 
@@ -48,6 +49,14 @@ type Scenario struct {
 	needs string
 	// run runs it one time. The error is errLeftOut, by errors.Is, where it cannot.
 	run func(ctx context.Context) (Result, error)
+}
+
+// wanted returns the name by which [Options.Only] names the scenario.
+func (s *Scenario) wanted() string {
+	if s.Callers > 0 {
+		return Sweep
+	}
+	return s.Name
 }
 
 // Result holds one run of a scenario.
@@ -95,10 +104,12 @@ func highest(figure string) bool {
 
 // format prints a figure: a whole number from 100 on, with up to two digits behind the point below.
 func format(v float64) string {
-	if v >= 100 {
-		return fmt.Sprint(math.Round(v))
+	digits := 0
+	if v < 100 {
+		v = math.Round(100*v) / 100
+		digits = -1
 	}
-	return fmt.Sprint(math.Round(100*v) / 100)
+	return strconv.FormatFloat(v, 'f', digits, 64)
 }
 
 // runOf returns the figures of a load and of the processes meanwhile.
@@ -139,12 +150,18 @@ func (r *Report) summarize() {
 		s.summarize()
 		medians[s.Name] = s.Median
 		base := medians[s.Baseline]
+		if s.Baseline != "" && base == nil {
+			base = Figures{} // it did not run
+		}
 		if v, ok := s.Median[perSecond]; ok && base[perSecond] > 0 {
 			s.Median[ratio] = v / base[perSecond]
 		}
 		for _, figure := range columns() {
 			if limit, ok := s.Bars[figure]; ok {
 				r.Bars = append(r.Bars, s.judge(figure, limit, base, !r.Options.Quick))
+			}
+			if limit, ok := s.Limits[figure]; ok {
+				r.Bars = append(r.Bars, s.judge(figure, limit, nil, !r.Options.Quick))
 			}
 		}
 	}
@@ -184,11 +201,11 @@ type Bar struct {
 	Outcome string `json:"outcome"`
 }
 
-// judge compares a median with its bar.
+// judge compares a median with its bar, a multiple of that of the baseline unless base is nil.
 func (s *Scenario) judge(figure string, limit float64, base Figures, judged bool) Bar {
 	v, ok := s.Median[figure]
 	unit := ""
-	if s.Baseline != "" {
+	if base != nil {
 		unit = " x " + s.Baseline
 		v, ok = v/base[figure], ok && base[figure] > 0
 	}
@@ -208,74 +225,6 @@ func (s *Scenario) judge(figure string, limit float64, base Figures, judged bool
 		b.Outcome = "missed"
 	}
 	return b
-}
-
-// Save writes the report's JSON form into the folder, named after the service, over that of the last time. It returns
-// the file's path.
-func (r *Report) Save(dir string) (path string, err error) {
-	path = filepath.Join(dir, r.Options.Service+".json")
-	raw, err := json.MarshalIndent(r, "", "  ")
-	if err == nil {
-		err = os.MkdirAll(dir, 0o755)
-	}
-	if err == nil {
-		err = os.WriteFile(path, append(raw, '\n'), 0o644)
-	}
-	if err != nil {
-		return "", fmt.Errorf("save the report: %w", err)
-	}
-	return path, nil
-}
-
-// WriteTable prints the report for a terminal.
-func (r *Report) WriteTable(w io.Writer) error {
-	o := r.Options
-	// All cells are aligned right but the first ones, which are padded here: tabwriter has one alignment. It returns the
-	// errors of all writes in the end.
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	_, _ = fmt.Fprintf(table, `
-%s %s  %s
-%s; client, replicas and database share it
-%d x %v after %v of warm-up; pgbench -M prepared -c %d -j %d, its table with the same fillfactor (%d) as the service's
-
-`, o.Service, r.Version, r.Started.Format(time.RFC3339), r.Machine, o.Runs, o.Duration, o.warmup(), pgbenchClients,
-		pgbenchThreads, fillFactor)
-	r.writeFigures(table)
-	_, _ = fmt.Fprint(table, `
-Figures are medians. CPU is per request. Latencies of a closed loop are queueing at full load; those of the open loop
-count from when a request was due. Lost changes were acknowledged and are not in the database.
-
-`)
-	for _, b := range r.Bars {
-		outcome, bar := strings.ToUpper(b.Outcome), b.Scenario+": "+b.Figure
-		_, _ = fmt.Fprintf(table, "%-12s\t%-56s\t%s\t%s\t\n", outcome, bar, b.Got, b.Want)
-	}
-	if err := table.Flush(); err != nil {
-		return fmt.Errorf("print the report: %w", err)
-	}
-	return nil
-}
-
-// writeFigures prints a line for each scenario and a column for each figure that was measured.
-func (r *Report) writeFigures(table io.Writer) {
-	measured := slices.DeleteFunc(columns(), func(figure string) bool {
-		return !slices.ContainsFunc(r.Scenarios, func(s Scenario) bool { _, ok := s.Median[figure]; return ok })
-	})
-	_, _ = fmt.Fprintf(table, "%-44s\t%s\t\n", "scenario", strings.Join(measured, "\t"))
-	for _, s := range r.Scenarios {
-		if len(s.Runs) == 0 {
-			continue
-		}
-		_, _ = fmt.Fprintf(table, "%-44s\t", s.Title)
-		for _, figure := range measured {
-			cell := "-"
-			if v, ok := s.Median[figure]; ok {
-				cell = format(v)
-			}
-			_, _ = fmt.Fprintf(table, "%s\t", cell)
-		}
-		_, _ = fmt.Fprintln(table)
-	}
 }
 
 // remarks returns what the progress line says of one run.

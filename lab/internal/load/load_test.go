@@ -135,6 +135,8 @@ func TestOutcomes(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		case "/unknown":
 			w.WriteHeader(http.StatusInternalServerError)
+		case "/charged":
+			w.WriteHeader(http.StatusGatewayTimeout)
 		case "/cut":
 			panic(http.ErrAbortHandler)
 		case "/half":
@@ -146,13 +148,15 @@ func TestOutcomes(t *testing.T) {
 			<-r.Context().Done()
 		}
 	})
-	paths := []string{"/", "/made", "/", "/overloaded", "/overloaded", "/unknown", "/cut", "/half", "/", "/silent"}
+	paths := []string{
+		"/", "/made", "/", "/overloaded", "/overloaded", "/unknown", "/charged", "/cut", "/half", "/", "/silent",
+	}
 	cfg := Config{Next: Each(slices.Repeat(requests(paths...), 3)), Connections: 2, Timeout: 100 * time.Millisecond}
 	result := drive(t, cfg, target)
-	if want := (Tally{Acknowledged: 12, Refused: 6, Unknown: 12}); result.Tally != want {
+	if want := (Tally{Acknowledged: 12, Refused: 6, Unknown: 15}); result.Tally != want {
 		t.Errorf("tally %+v, want %+v", result.Tally, want)
 	}
-	want := map[string]int64{"503": 6, "500": 3, FailureBroken: 6, FailureTimeout: 3}
+	want := map[string]int64{"503": 6, "500": 3, "504": 3, FailureBroken: 6, FailureTimeout: 3}
 	if !maps.Equal(result.Errors, want) {
 		t.Errorf("errors %v, want %v", result.Errors, want)
 	}

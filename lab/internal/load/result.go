@@ -13,10 +13,10 @@ import (
 type Tally struct {
 	// Acknowledged requests were answered with a 2xx status.
 	Acknowledged int64 `json:"acknowledged"`
-	// Refused requests surely had no effect: another status than 2xx and 500, or the dial failed.
+	// Refused requests surely had no effect: any other status, or the dial failed.
 	Refused int64 `json:"refused"`
-	// Unknown requests may have had their effect: status 500 (OUTCOME_UNKNOWN), or the connection broke after the
-	// request was sent.
+	// Unknown requests may have had their effect: status 500 (OUTCOME_UNKNOWN), 502 or 504 (payments: the processor may
+	// have charged), or the connection broke after the request was sent.
 	Unknown int64 `json:"unknown"`
 }
 
@@ -53,7 +53,7 @@ func (r *Result) add(status int, failure string, measured bool, latency time.Dur
 	switch {
 	case succeeded:
 		r.Tally.Acknowledged++
-	case status == 500, status == 0 && failure != FailureDial:
+	case status == 500, status == 502, status == 504, status == 0 && failure != FailureDial:
 		r.Tally.Unknown++
 	default:
 		r.Tally.Refused++

@@ -1,0 +1,143 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rowlock/rowlock/lab/internal/load"
+	"github.com/rowlock/rowlock/lab/internal/local"
+)
+
+// drive says how replicas are loaded, and what must come of it.
+type drive struct {
+	// Config is the load; Targets, Connections, Warmup and Duration have the options' values where they are zero.
+	load.Config
+
+	// replicas is how many replicas are driven, at most one for each connection.
+	replicas int
+	// environ is that of replicas that run for this run alone and are driven instead of the service's own.
+	environ map[string]string
+	// peer is driven instead of the replicas.
+	peer *local.Status
+	// once says that Next ends the run.
+	once bool
+	// items is how many items a request is about, for the figure and the check; 0 means 1.
+	items int64
+	// state reads the number that grows by the items of every acknowledged request; nil for reads.
+	state func(ctx context.Context) (int64, error)
+	// beside reads how many effects belong to no change, such as charges without a payment; nil where there are none.
+	// Only requests without a clear answer may add to them.
+	beside func(ctx context.Context) (int64, error)
+	// replay says that acknowledged requests must not change the state.
+	replay bool
+}
+
+// driving returns a run of a load.
+func (r *runner) driving(next func() drive) func(context.Context) (Result, error) {
+	return func(ctx context.Context) (Result, error) { return r.load(ctx, next()) }
+}
+
+// load drives replicas, watches the processes meanwhile, and checks what must come of it.
+func (r *runner) load(ctx context.Context, d drive) (run Result, err error) {
+	driven := r.replicas
+	switch {
+	case d.peer != nil:
+		driven = []local.Status{*d.peer}
+	case d.environ != nil:
+		set, startErr := r.launch(ctx, local.Spec{Environ: d.environ}, d.replicas)
+		if startErr != nil {
+			return Result{}, startErr
+		}
+		defer func() { err = errors.Join(err, set.Stop(context.WithoutCancel(ctx))) }()
+		driven = statuses(set)
+	}
+	d.Connections = cmp.Or(d.Connections, r.connections)
+	driven = driven[:min(d.replicas, d.Connections)]
+	var pids []int
+	for _, replica := range driven {
+		d.Targets, pids = append(d.Targets, replica.API), append(pids, replica.PID)
+	}
+	if !d.once {
+		d.Duration = cmp.Or(d.Duration, r.Duration)
+		d.Warmup = cmp.Or(d.Warmup, min(d.Duration, r.Duration)/warmupShare)
+	}
+	before, err := d.read(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	watch, stop := context.WithCancel(ctx)
+	defer stop()
+	observed := make(chan Figures, 1)
+	go func() { observed <- observe(watch, pids, r.databasePID, d.Warmup, d.Duration) }()
+	result, err := load.Run(ctx, d.Config)
+	if err != nil {
+		return Result{}, fmt.Errorf("drive the load: %w", err)
+	}
+	stop() // where the run was shorter than the window
+	run = runOf(result, <-observed)
+	items := max(d.items, 1)
+	run.Figures[perSecond] *= float64(items)
+	for _, replica := range driven {
+		if r.Trace {
+			sent, failed := local.Metric(ctx, replica.Admin, `rowlock_trace_spans_total{outcome="exported"}`)
+			run.Figures[spans] += sent
+			err = errors.Join(err, failed)
+		}
+	}
+	after, readErr := d.read(ctx)
+	if d.state != nil {
+		if d.replay {
+			items = 0
+		}
+		run.check(result.Tally, items, reading{after.changes - before.changes, after.beside - before.beside})
+	}
+	return run, errors.Join(err, readErr)
+}
+
+// reading holds what [drive.state] and [drive.beside] read, or by how much it grew.
+type reading struct{ changes, beside int64 }
+
+// read reads the state, 0 where there is none.
+func (d drive) read(ctx context.Context) (n reading, err error) {
+	if d.state != nil {
+		n.changes, err = d.state(ctx)
+	}
+	if d.beside != nil && err == nil {
+		n.beside, err = d.beside(ctx)
+	}
+	return n, err
+}
+
+// SumCheck compares what the database gained in a run with what was acknowledged to the generator.
+type SumCheck struct {
+	load.Tally
+
+	// Gained is how much the state grew.
+	Gained int64 `json:"gained"`
+	// Beside is by how many the effects grew that belong to no change.
+	Beside int64 `json:"beside,omitempty"`
+}
+
+// Holds reports whether every acknowledged change is there once, no refused one is, and nothing else but unknown ones
+// can be, whole or in part.
+func (s SumCheck) Holds() bool {
+	return s.Acknowledged <= s.Gained && s.Gained+max(0, s.Beside) <= s.Acknowledged+s.Unknown
+}
+
+// check compares what the state gained with the items of the requests that were acknowledged.
+func (r *Result) check(tally load.Tally, items int64, gained reading) {
+	tally.Acknowledged *= items
+	tally.Unknown *= items
+	r.Sum = &SumCheck{Tally: tally, Gained: gained.changes, Beside: gained.beside}
+	r.Figures[lostChanges] = float64(max(0, tally.Acknowledged-gained.changes))
+}
+
+// request returns the bytes of an HTTP request. The headers end with a line break each.
+func request(method, path, headers, body string) []byte {
+	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: bench\r\n%sContent-Length: %d\r\n\r\n%s",
+		method, path, headers, len(body), body)
+}
+
+const jsonHeader = "Content-Type: application/json\r\n"
