@@ -53,7 +53,7 @@ func with(request, line string) string {
 
 // How many connections each attack holds to the replicas of a service together.
 const (
-	holders   = 120 // that have sent one byte of a body
+	holders   = 320 // that have sent one byte of a body
 	uploaders = 60
 	readers   = 3
 )

@@ -31,7 +31,7 @@ const (
 	keyLocked = lockWait + lockWait/5
 	keyFree   = 100 * time.Millisecond
 	// callers come for the locked key; pagers read pages.
-	callers = 120
+	callers = 320
 	pagers  = 12
 	uploads = 4
 
