@@ -39,8 +39,8 @@ func TestOneServiceAlone(t *testing.T) {
 // A service alone has the same budget of connections.
 func TestTheBudgetOfOneServiceAlone(t *testing.T) {
 	t.Parallel()
-	// (6 + 1 of surge + 1 that is ending) x (7 + 7 - 3)
-	values := "database: {secondPool: {enabled: true, smallerBy: 3}, maxConnections: %d}"
+	// (6 + 1 of surge + 1 that is ending) x (7 + 4)
+	values := "database: {secondPoolConns: 4, maxConnections: %d}"
 	render(t, alone, fmt.Sprintf(values, 88))
 	wantRefused(t, alone, fmt.Sprintf(values, 87),
 		"the replicas may open 88 connections, and database.maxConnections says that there are 87")

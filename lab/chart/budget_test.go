@@ -15,8 +15,7 @@ import (
 )
 
 // connections counts, from the rendered objects alone, what all replicas may open at most while new versions roll out:
-// each that there may be, times what a replica of the service opens. A second pool is smaller by two
-// (services/payments/README.md).
+// each that there may be, times what a replica of the service opens.
 func connections(t *testing.T, all objects) (sum int) {
 	t.Helper()
 	for name, o := range all {
@@ -28,8 +27,8 @@ func connections(t *testing.T, all objects) (sum int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s, err := services.Named(d.Spec.Template.Labels["app.kubernetes.io/name"]); err == nil && s.SecondPool {
-			each += each - 2
+		if s, err := services.Named(d.Spec.Template.Labels["app.kubernetes.io/name"]); err == nil {
+			each += s.SecondPool
 		}
 		sum += mostAlive(rollout(t, all, d)) * each
 	}

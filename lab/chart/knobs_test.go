@@ -316,7 +316,7 @@ func TestEveryKnobIsTurned(t *testing.T) {
 	knobs := map[string][]string{
 		// These are set in other files, whose tests look at more than a field.
 		alone: {
-			"database.secondPool.enabled", "database.secondPool.smallerBy", "database.maxConnections", "global", "enabled",
+			"database.secondPoolConns", "database.maxConnections", "global", "enabled",
 			"requiredSecrets",
 		},
 		umbrella: {

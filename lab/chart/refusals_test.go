@@ -88,7 +88,6 @@ func TestTheTemplatesRefuse(t *testing.T) {
 	wantRefused(t, umbrella, `counts: {config: {PGPORT: 5432}}`, `counts.config.PGPORT: the chart sets PGPORT by`)
 	for _, c := range [][2]string{
 		{`database: {existingSecret: ""}`, `service.database.existingSecret is required`},
-		{`database: {maxOpenConns: 2, secondPool: {enabled: true}}`, `service.database.maxOpenConns is 2, and the second`},
 		{`image: {repository: ""}`, `service.image.repository is required`},
 		{`autoscaling: {minReplicas: 7}`, `service: autoscaling.minReplicas (7) is more than`},
 		{`resources: {requests: {cpu: null}}`, `resources.requests.cpu must be set`},

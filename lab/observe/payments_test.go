@@ -77,8 +77,8 @@ var _ = register(subject{
 	},
 	down: []request{pay("away"+mark, mark, cardGood, 1)},
 	chain: []string{
-		"INSERT payments.processor_charges", "batch payments_ledger", "processor.charge", "payments.pay", "POST /v1/payments", "POST",
-		"check payments",
+		"INSERT payments.processor_charges", "batch payments_ledger", "processor.charge", "payments.pay", "POST /v1/payments",
+		"POST", "check payments",
 	},
 	secrets: []string{cardGood, cardDeclined, cardError, "a secret of the lab"},
 })

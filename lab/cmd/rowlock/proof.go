@@ -151,7 +151,6 @@ func (v *proof) openRemote(ctx context.Context) (err error) {
 func (v *proof) mostConnections() (n int) {
 	const (
 		ourselves = 8 // the prover's pool
-		reserved  = 2 // of a pool, which a second pool has not
 		workers   = 3
 	)
 	pool, err := strconv.Atoi(v.environ["DB_MAX_OPEN_CONNS"])
@@ -160,10 +159,7 @@ func (v *proof) mostConnections() (n int) {
 	}
 	n = ourselves
 	for _, s := range v.chosen {
-		n += (v.Replicas + 1) * pool
-		if s.SecondPool {
-			n += (v.Replicas + 1) * (pool - reserved)
-		}
+		n += (v.Replicas + 1) * (pool + s.SecondPool)
 		if s.Worker != "" {
 			n += workers * pool
 		}

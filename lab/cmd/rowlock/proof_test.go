@@ -233,7 +233,7 @@ func TestReplicaEnviron(t *testing.T) {
 // The most connections of a run are those that lab/README.md names.
 func TestMostConnections(t *testing.T) {
 	t.Parallel()
-	for want, names := range map[int][]string{40: {services.Counts}, 120: {services.Payments, services.Events}} {
+	for want, names := range map[int][]string{40: {services.Counts}, 104: {services.Payments, services.Events}} {
 		chosen, err := choose(names)
 		if err != nil {
 			t.Fatal(err)

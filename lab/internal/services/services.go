@@ -26,8 +26,8 @@ type Service struct {
 	Engines []string
 	// Worker is the command that runs its workers; empty for none.
 	Worker string
-	// SecondPool reports that a replica opens a second pool of connections.
-	SecondPool bool
+	// SecondPool is how many connections a replica's second pool has; 0 where it has none.
+	SecondPool int
 	// Environ are the variables that its processes need in a run of the lab, with values for it.
 	Environ map[string]string
 	// Secret names the variable that holds a secret of 32 bytes or more, which `rowlock up` makes once; empty for none.

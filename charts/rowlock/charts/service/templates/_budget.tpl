@@ -47,16 +47,7 @@ worst all old ones stand beside all new ones. (Deployments do not count what is 
 {{- end -}}
 
 {{- define "service.connectionsPerReplica" -}}
-{{- $n := int .settings.database.maxOpenConns -}}
-{{- with .root.Values.database.secondPool -}}
-{{- if .enabled -}}
-{{- if le $n (int .smallerBy) -}}
-{{- fail (printf "%s.database.maxOpenConns is %d, and the second pool is smaller by %d (secondPool.smallerBy): nothing is left for it" $.root.Chart.Name $n (int .smallerBy)) -}}
-{{- end -}}
-{{- $n = add $n (sub $n (int .smallerBy)) -}}
-{{- end -}}
-{{- end -}}
-{{- $n -}}
+{{- add .settings.database.maxOpenConns .root.Values.database.secondPoolConns -}}
 {{- end -}}
 
 {{/* Fails when the replicas need more connections than there are. Takes a dict of needed, limit and where (the limit's name). */}}
