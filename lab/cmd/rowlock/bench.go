@@ -63,13 +63,15 @@ type benchOutput struct {
 
 // publish puts a saved report into the page.
 func (to benchOutput) publish(service string, p process) error {
+	if to.page == "" {
+		return usageError{"bench: --from is for --publish"}
+	}
 	report, err := bench.Load(to.from)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case to.page == "" || report.Options.Service != service || report.Options.Quick || report.Options.Trace ||
-		len(report.Options.Only) > 0:
-		return usageError{"bench: --from is for --publish, of a whole measurement of " + service}
+	}
+	if o := report.Options; o.Service != service || o.Quick || o.Trace || len(o.Only) > 0 {
+		return usageError{fmt.Sprintf("bench: %s holds no whole measurement of %s", to.from, service)}
 	}
 	if err := report.Publish(to.page); err != nil {
 		return err

@@ -65,7 +65,10 @@ func TestRefusals(t *testing.T) {
 			"drive --rate=x counts http://x": "invalid argument",
 			"drive --rate=0 counts http://x": "drive: rate and clients must be at least 1",
 			"drive gin http://x":             `no service "gin"`,
-			"bench iidy --only delete":       "the scenario delete needs add",
+			"bench iidy --only delete-8":     "the scenario delete-8 needs add-8",
+			"bench counts --peer x":          "a peer is measured with iidy alone",
+			"bench --quick --publish x.md":   "--publish is for whole measurements",
+			"bench --from x.json":            "--from is for --publish",
 			"bench payments --only replays":  "the scenario replays needs new-keys",
 			"check --iidy-internal=http://x": "unknown flag", // it has no internal API
 		},

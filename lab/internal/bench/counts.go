@@ -28,12 +28,12 @@ func newCounts(r *runner) suite {
 		return r.driving(func() drive { return r.increases(1, replicas) })
 	}
 	return suite{replicas: 3, prepare: r.prepareCounts, scenarios: append([]Scenario{
-		{Name: bareUniform, Title: "bare pgbench, uniform", run: r.bare(updateScript(r.rows()))},
+		{Name: bareUniform, Anchor: true, Title: "bare pgbench, uniform", run: r.bare(updateScript(r.rows()))},
 		{
 			Name: "uniform", Title: "uniform, 2 replicas", Baseline: bareUniform, Bars: Figures{perSecond: 1},
 			run: r.driving(uniform),
 		},
-		{Name: bareRow, Title: "bare pgbench, one row", run: r.bare(updateScript(1))},
+		{Name: bareRow, Anchor: true, Title: "bare pgbench, one row", run: r.bare(updateScript(1))},
 		{Name: "hot-1", Title: "one hot item, 1 replica", Baseline: bareRow, run: hot(1)},
 		{Name: "hot-2", Title: "one hot item, 2 replicas", Baseline: bareRow, Bars: Figures{perSecond: 6}, run: hot(2)},
 		{Name: "hot-3", Title: "one hot item, 3 replicas", Baseline: bareRow, run: hot(3)},

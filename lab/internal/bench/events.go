@@ -42,7 +42,7 @@ func newEvents(r *runner) suite {
 	const bare, many = "pgbench-event", "1,000,000 processed"
 	post := func() drive { return e.post(e.tables[own]) }
 	return suite{replicas: 2, prepare: e.prepare, scenarios: append([]Scenario{
-		{Name: bare, Title: "bare pgbench, one transaction per id", run: r.bare(eventScript)},
+		{Name: bare, Anchor: true, Title: "bare pgbench, one transaction per id", run: r.bare(eventScript)},
 		{Name: "add", Title: "POST /events, 2 replicas", Baseline: bare, Bars: Figures{perSecond: 6}, run: r.driving(post)},
 		{Name: "claim-few", Title: "claim of 100, 10,000 processed", run: e.claim(small)},
 		{

@@ -53,7 +53,7 @@ func newIidy(r *runner) suite {
 		return ours.makeSweptList(ctx)
 	}
 	s := suite{replicas: 1, connections: batchCallers, prepare: prepare, scenarios: []Scenario{
-		{Name: bareUniform, Title: "bare pgbench, single-row updates", run: r.bare(updateScript(r.rows()))},
+		{Name: bareUniform, Anchor: true, Title: "bare pgbench, single-row updates", run: r.bare(updateScript(r.rows()))},
 	}}
 	for _, g := range groups(r.rows()) {
 		for _, one := range g.calls {
@@ -64,7 +64,7 @@ func newIidy(r *runner) suite {
 			}
 			if r.Peer != "" {
 				s.scenarios = append(s.scenarios, Scenario{
-					Name: "peer-" + name, Title: "older IIDY: " + row.Title, Baseline: bareUniform,
+					Name: "peer-" + name, Anchor: true, Title: "older IIDY: " + row.Title, Baseline: bareUniform,
 					needs: "peer-" + row.needs, run: r.driving(func() drive { return older.drive(g, one) }),
 				})
 				row.Baseline, row.Bars = "peer-"+name, Figures{perSecond: faster}

@@ -17,8 +17,13 @@ const pageColumns = 100
 func (r *Report) markdown(plot string) []byte {
 	var text bytes.Buffer
 	o := r.Options
-	about := fmt.Sprintf("Medians of %d runs of %v each, %s; %s; revision %s.",
-		o.Runs, o.Duration, r.Started.Format("2 January 2006"), r.Machine, r.Version)
+	busy := 0.0
+	for _, s := range r.Scenarios {
+		busy = max(busy, s.Median[othersCPU])
+	}
+	about := fmt.Sprintf("Medians of %d runs of %v each, %s; %s; revision %s. "+
+		"Other programs used %.0f %% of the machine at most.",
+		o.Runs, o.Duration, r.Started.Format("2 January 2006"), r.Machine, r.Version, busy)
 	for width := 0; about != ""; {
 		var word string
 		word, about, _ = strings.Cut(about, " ")
@@ -30,12 +35,15 @@ func (r *Report) markdown(plot string) []byte {
 		}
 		text.WriteString(word)
 	}
-	text.WriteString("\n\n| | per second | beside | p50 | p99 | errors | goal |\n|" + strings.Repeat(" --- |", 7) + "\n")
+	text.WriteString("\n\n| | per second | anchor | x anchor | p50 | p99 | errors | goal |\n|" +
+		strings.Repeat(" --- |", 8) + "\n")
 	for _, s := range r.Scenarios {
-		if s.Callers == 0 && len(s.Runs) > 0 {
-			fmt.Fprintf(&text, "| %s | %s | %s | %s | %s | %s | %s |\n", s.Title, s.cell(perSecond, ""),
-				s.cell(ratio, " x "+s.Baseline), s.cell(p50, " ms"), s.cell(p99, " ms"), s.cell(errorCount, ""), r.goals(s))
+		compared := func(other Scenario) bool { return other.Callers == 0 && other.Baseline == s.Name }
+		if s.Callers > 0 || len(s.Runs) == 0 || s.Anchor && slices.ContainsFunc(r.Scenarios, compared) {
+			continue
 		}
+		fmt.Fprintf(&text, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", s.Title, s.cell(perSecond, ""), r.anchor(s),
+			s.cell(ratio, ""), s.cell(p50, " ms"), s.cell(p99, " ms"), s.cell(errorCount, ""), r.goals(s))
 	}
 	if levels, names := r.sweptPoints(); len(levels) > 0 {
 		fmt.Fprintf(&text, "\n![%s and pgbench: throughput and latency by the number of callers](%s)\n\n| callers |",
@@ -58,6 +66,16 @@ func (r *Report) markdown(plot string) []byte {
 		}
 	}
 	return text.Bytes()
+}
+
+// anchor returns what a scenario is compared with, nothing where that did not run.
+func (r *Report) anchor(s Scenario) string {
+	for _, other := range r.Scenarios {
+		if other.Name == s.Baseline {
+			return other.cell(perSecond, " ("+other.Name+")")
+		}
+	}
+	return ""
 }
 
 // cell returns a figure and its unit, nothing where it was not measured.

@@ -31,7 +31,7 @@ func newPayments(r *runner) suite {
 	}
 	payNew := func() drive { return pay(func() int64 { return sent.Add(1) }) }
 	return suite{replicas: 2, connections: 32, prepare: r.paymentTables, scenarios: append([]Scenario{
-		{Name: bare, Title: "bare pgbench, the statements of a payment", run: r.bare(paymentScript)},
+		{Name: bare, Anchor: true, Title: "bare pgbench, the statements of a payment", run: r.bare(paymentScript)},
 		{
 			Name: fresh, Title: "new keys, 2 replicas, 32 callers", Baseline: bare, Bars: Figures{perSecond: 0.6},
 			run: r.driving(payNew),

@@ -2,21 +2,20 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/rowlock/rowlock/lab/internal/load"
 )
@@ -49,107 +48,127 @@ func findPgbench(binDir string) (string, error) {
 // takes counts.
 var errNoTransactions = errors.New("no transaction ended in the time it had")
 
+// connecting is the time that pgbench has for each connection on top: it counts as part of the run.
+const connecting = 4 * time.Millisecond
+
 // bare returns a run of a transaction, in pgbench's language, by pgbenchClients for the duration.
 func (r *runner) bare(transaction string) func(context.Context) (Result, error) {
-	return func(ctx context.Context) (Result, error) {
-		figures, err := r.pgbenchRun(ctx, transaction, pgbenchClients, r.Duration, "")
+	return r.repeat(r.Duration, func(ctx context.Context, duration time.Duration) (Result, error) {
+		figures, err := r.runPgbench(ctx, transaction, pgbenchClients, duration)
 		return Result{Figures: figures}, err
-	}
+	})
 }
 
-// timed returns a run of a transaction by as many clients as are named, whose figures have latencies. They come from
-// pgbench's log of all transactions, whose writing takes a little of the machine: nothing is judged by them.
-func (r *runner) timed(transaction string, clients int, duration time.Duration) func(context.Context) (Result, error) {
-	return func(ctx context.Context) (run Result, err error) {
+// timed returns a run of a transaction by as many clients as are named, whose figures have latencies and leave out the
+// warm-up, in which each connection plans its statements and fills its caches. They come from pgbench's log of all
+// transactions, whose writing takes a little of the machine: nothing is judged by them.
+func (r *runner) timed(
+	transaction string, clients int, warmup, duration time.Duration,
+) func(context.Context) (Result, error) {
+	whole := warmup + duration + time.Duration(clients)*connecting
+	return r.repeat(whole, func(ctx context.Context, duration time.Duration) (run Result, err error) {
 		dir, err := os.MkdirTemp("", "rowlock-pgbench-")
 		if err != nil {
-			return Result{}, fmt.Errorf("make a folder for pgbench's log: %w", err)
+			return Result{}, fmt.Errorf("make a folder for its log: %w", err)
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-		figures, err := r.pgbenchRun(ctx, transaction, clients, duration, dir)
+		figures, err := r.runPgbench(ctx, transaction, clients, duration, "--log", "--log-prefix="+filepath.Join(dir, "log"))
 		if err != nil {
 			return Result{}, err
 		}
-		took, err := readLog(dir)
-		if err != nil {
-			return Result{}, fmt.Errorf("read pgbench's log: %w", err)
+		if run, err = readLog(dir, warmup); err == nil {
+			run.Figures[errorCount] = figures[errorCount]
 		}
-		run = runOfLatency(took)
-		maps.Copy(run.Figures, figures)
-		return run, nil
+		return run, err
+	})
+}
+
+// repeat returns a run of pgbench for the duration. Where that is not enough for the first transaction, on a machine
+// that is overloaded, it runs again for twice as long, thrice at most.
+func (r *runner) repeat(
+	least time.Duration, run func(ctx context.Context, duration time.Duration) (Result, error),
+) func(context.Context) (Result, error) {
+	return func(ctx context.Context) (Result, error) {
+		if r.pgbench == "" {
+			return Result{}, errLeftOut
+		}
+		for duration := least; ; duration *= 2 {
+			result, err := run(ctx, duration)
+			if !errors.Is(err, errNoTransactions) || duration >= 8*least {
+				if err != nil {
+					err = fmt.Errorf("pgbench: %w", err)
+				}
+				return result, err
+			}
+		}
 	}
 }
 
-// pgbenchRun runs pgbench for the duration in whole seconds, with its log in the folder if one is named. Where that is
-// not enough to make the connections, on a machine that is overloaded, it runs again for twice as long, thrice at most.
-func (r *runner) pgbenchRun(
-	ctx context.Context, transaction string, clients int, duration time.Duration, logs string,
+// runPgbench runs pgbench for the duration in whole seconds and returns the figures of its summary. It passes the URL
+// by the environment: among the arguments it would show the password in the process list.
+func (r *runner) runPgbench(
+	ctx context.Context, transaction string, clients int, duration time.Duration, more ...string,
 ) (Figures, error) {
-	if r.pgbench == "" {
-		return nil, errLeftOut
-	}
-	for most := 8 * duration; ; duration *= 2 {
-		args := []string{
-			"--no-vacuum", "--protocol=prepared", "--client=" + strconv.Itoa(clients),
-			"--jobs=" + strconv.Itoa(min(clients, pgbenchThreads)),
-			"--time=" + strconv.Itoa(int(math.Ceil(duration.Seconds()))), "--file=-",
-		}
-		if logs != "" {
-			args = append(args, "--log", "--log-prefix="+filepath.Join(logs, "log"))
-		}
-		output, err := r.runPgbench(ctx, transaction, args)
-		if err != nil {
-			return nil, fmt.Errorf("pgbench: %w", err)
-		}
-		figures, err := parsePgbench(output)
-		if !errors.Is(err, errNoTransactions) || duration >= most {
-			return figures, err
-		}
-	}
-}
-
-// runPgbench passes the URL by the environment: among the arguments it would show the password in the process list.
-func (r *runner) runPgbench(ctx context.Context, transaction string, args []string) (string, error) {
 	const stopWait = 5 * time.Second // after an interrupt
 	var stdout, stderr bytes.Buffer
+	args := append([]string{
+		"--no-vacuum", "--protocol=prepared", "--client=" + strconv.Itoa(clients),
+		"--jobs=" + strconv.Itoa(min(clients, pgbenchThreads)),
+		"--time=" + strconv.Itoa(int(math.Ceil(duration.Seconds()))), "--file=-",
+	}, more...)
 	cmd := exec.CommandContext(ctx, r.pgbench, args...)
 	cmd.Env = append(cmd.Environ(), "PGDATABASE="+r.url, "LC_ALL=C") // the summary is parsed
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(transaction), &stdout, &stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	cmd.WaitDelay = stopWait
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%w: %s", errors.Join(context.Cause(ctx), err), strings.TrimSpace(stderr.String()))
+		return nil, fmt.Errorf("%w: %s", errors.Join(context.Cause(ctx), err), strings.TrimSpace(stderr.String()))
 	}
-	return stdout.String(), nil
+	return parsePgbench(stdout.String())
 }
 
-// readLog returns the latencies in the logs of pgbench's threads, of the transactions that succeeded. A line has the
-// client, the transaction's number, its time in microseconds (or why it failed), the script, and when it ended.
-func readLog(dir string) (*hdrhistogram.Histogram, error) {
-	took := load.NewHistogram()
+// readLog returns the figures of the transactions that succeeded after the warm-up, from the logs of pgbench's threads.
+// A line has the client, the transaction's number, its time in microseconds (or why it failed), the script, and when it
+// ended in seconds and microseconds.
+func readLog(dir string, warmup time.Duration) (Result, error) {
+	type transaction struct{ ended, took int64 } // microseconds
+	var all []transaction
 	files, err := filepath.Glob(filepath.Join(dir, "log.*"))
 	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", dir, err)
+		return Result{}, fmt.Errorf("list %s: %w", dir, err)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			return nil, fmt.Errorf("read a log: %w", err)
+			return Result{}, fmt.Errorf("read its log: %w", err)
 		}
 		for line := range strings.Lines(string(text)) {
 			fields := strings.Fields(line)
 			if len(fields) < 6 {
-				return nil, fmt.Errorf("%s has a line of another form: %q", file, line)
+				return Result{}, fmt.Errorf("its log has a line of another form: %q", line)
 			}
-			if us, err := strconv.ParseInt(fields[2], 10, 64); err == nil {
-				_ = took.RecordValue(us * int64(time.Microsecond)) // below the hour that a histogram holds
+			seconds, err := strconv.ParseInt(fields[4], 10, 64)
+			micros, microsErr := strconv.ParseInt(fields[5], 10, 64)
+			if err := errors.Join(err, microsErr); err != nil {
+				return Result{}, fmt.Errorf("its log has a line of another form: %w", err)
+			}
+			if took, err := strconv.ParseInt(fields[2], 10, 64); err == nil {
+				all = append(all, transaction{1e6*seconds + micros, took})
 			}
 		}
 	}
-	if took.TotalCount() == 0 {
-		return nil, errors.New("it has no transactions")
+	slices.SortFunc(all, func(a, b transaction) int { return cmp.Compare(a.ended, b.ended) })
+	first := slices.IndexFunc(all, func(t transaction) bool { return t.ended >= all[0].ended+warmup.Microseconds() })
+	if first < 0 || first == len(all)-1 {
+		return Result{}, errNoTransactions
 	}
-	return took, nil
+	took, measured := load.NewHistogram(), all[first+1:]
+	for _, t := range measured {
+		_ = took.RecordValue(t.took * int64(time.Microsecond)) // below the hour that a histogram holds
+	}
+	run, window := runOfLatency(took), max(1, all[len(all)-1].ended-all[first].ended)
+	run.Figures[perSecond] = 1e6 * float64(len(measured)) / float64(window)
+	return run, nil
 }
 
 // parsePgbench reads the summary that pgbench prints since PostgreSQL 14: transactions per second without the time that

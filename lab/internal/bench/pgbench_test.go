@@ -96,7 +96,7 @@ esac
 	}
 }
 
-// Latencies come from the logs of all threads, and not from transactions that failed.
+// The figures of a sweep come from the logs of all threads, without the warm-up and transactions that failed.
 func TestTimed(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "pgbench")
@@ -104,28 +104,29 @@ func TestTimed(t *testing.T) {
 for word; do
 	case $word in --log-prefix=*) prefix=${word#*=} ;; esac
 done
-printf '0 1 1000 0 1763856000 1\n0 2 3000 0 1763856000 2\n' >"$prefix.7"
-printf '1 1 2000 0 1763856000 3\n1 2 serialization 0 1763856000 4\n' >"$prefix.7.1"
-printf 'number of transactions actually processed: 3\ntps = 3.5 (without initial connection time)\n'
+printf '0 1 90000 0 1763856000 0\n0 2 1000 0 1763856000 500000\n0 3 3000 0 1763856001 500000\n' >"$prefix.7"
+printf '1 1 2000 0 1763856001 0\n1 2 serialization 0 1763856009 0\n' >"$prefix.7.1"
+printf 'number of transactions actually processed: 4\ntps = 3.5 (without initial connection time)\n'
+printf 'number of failed transactions: 1 (0.001%%)\n'
 `
 	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	got, err := pgbenchOn(program, "").timed("SELECT 1;", 2, time.Second)(t.Context())
+	got, err := pgbenchOn(program, "").timed("SELECT 1;", 2, 400*time.Millisecond, time.Second)(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for figure, want := range map[string]float64{perSecond: 3.5, p50: 2, maxLatency: 3} {
+	for figure, want := range map[string]float64{perSecond: 2, p50: 2, maxLatency: 3, errorCount: 1} {
 		if v := got.Figures[figure]; v < want || v > 1.001*want {
 			t.Errorf("%s is %g, want %g", figure, v, want)
 		}
 	}
-	for _, text := range []string{"", "0 1 1000 0\n"} {
+	for _, text := range []string{"", "0 1 1000 0\n", "0 1 1000 0 now 0\n", "0 1 1000 0 1763856000 0\n"} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "log.7"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := readLog(dir); err == nil {
+		if _, err := readLog(dir, 0); err == nil {
 			t.Errorf("the log %q: no error", text)
 		}
 	}

@@ -36,12 +36,12 @@ func newPyggpot(r *runner) suite {
 	p := &pots{runner: r}
 	add := func() drive { return p.add(manyPots) }
 	return suite{replicas: 2, connections: 32, prepare: p.prepare, scenarios: append([]Scenario{
-		{Name: barePots, Title: "bare pgbench, updates of 1,000 rows", run: r.bare(potScript(manyPots))},
+		{Name: barePots, Anchor: true, Title: "bare pgbench, updates of 1,000 rows", run: r.bare(potScript(manyPots))},
 		{
 			Name: "pots", Title: "1,000 pots, 2 replicas, 32 callers", Baseline: barePots,
 			Bars: Figures{perSecond: 0.3}, run: r.driving(add),
 		},
-		{Name: barePot, Title: "bare pgbench, updates of one row", run: r.bare(potScript(1))},
+		{Name: barePot, Anchor: true, Title: "bare pgbench, updates of one row", run: r.bare(potScript(1))},
 		{
 			Name: "one-pot", Title: "one pot, 2 replicas, 32 callers", Baseline: barePot,
 			Bars: Figures{perSecond: 2}, Limits: Figures{p99: 100}, run: r.driving(func() drive { return p.add(1) }),

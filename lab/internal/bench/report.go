@@ -32,6 +32,8 @@ type Report struct {
 type Scenario struct {
 	Name  string `json:"name"`
 	Title string `json:"title"`
+	// Anchor says that it does not measure the service, but what the service is compared with.
+	Anchor bool `json:"anchor,omitempty"`
 	// Baseline names the scenario that this one is compared with; empty for none.
 	Baseline string `json:"baseline,omitempty"`
 	// Bars bounds medians: perSecond from below, others from above. With a baseline they are multiples of its median.

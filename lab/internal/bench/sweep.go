@@ -11,7 +11,7 @@ const Sweep = "sweep"
 
 // sweepRun is the measured part of each run of a sweep, at most: its figures show a course, and no bar is judged by
 // them.
-const sweepRun = 2 * time.Second
+const sweepRun = 1500 * time.Millisecond
 
 // series measures one thing with a growing number of callers.
 type series struct {
@@ -29,7 +29,7 @@ func (r *runner) sweep(script string, others ...series) (scenarios []Scenario) {
 		levels = []int{1, 16}
 	}
 	all := append([]series{{"pgbench", func(callers int, d time.Duration) func(context.Context) (Result, error) {
-		return r.timed(script, callers, d)
+		return r.timed(script, callers, d/warmupShare, d)
 	}}}, others...)
 	for _, callers := range levels {
 		baseline := ""
