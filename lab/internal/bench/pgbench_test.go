@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"io"
 	"os"
 	"path/filepath"
@@ -22,8 +23,9 @@ func pgbenchOn(program, url string) *runner {
 	return &runner{Options: Options{Duration: time.Second}, host: Host{Progress: io.Discard}, pgbench: program, url: url}
 }
 
-func TestBare(t *testing.T) {
-	t.Parallel()
+// findInstalled returns the program. It skips the test where there is none, but not in CI.
+func findInstalled(t *testing.T) string {
+	t.Helper()
 	binDir, err := localpg.Find(t.Context(), config.Environ())
 	if err != nil {
 		t.Log(err) // pgbench may be on PATH still
@@ -32,7 +34,12 @@ func TestBare(t *testing.T) {
 	if err != nil && config.Environ()["CI"] != "true" {
 		t.Skip(err)
 	}
-	r := pgbenchOn(program, dbtest.Empty(t))
+	return program
+}
+
+func TestBare(t *testing.T) {
+	t.Parallel()
+	r := pgbenchOn(findInstalled(t), dbtest.Empty(t))
 	if err := execute(t.Context(), r.url, `CREATE TABLE counter AS SELECT 0::bigint AS value`); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +111,7 @@ func TestTimed(t *testing.T) {
 for word; do
 	case $word in --log-prefix=*) prefix=${word#*=} ;; esac
 done
-printf '0 1 90000 0 1763856000 0\n0 2 1000 0 1763856000 500000\n0 3 3000 0 1763856001 500000\n' >"$prefix.7"
+printf '0 0 9000 0 1763856000 0\n0 1 9000 0 1763856000 100000\n0 2 1000 0 1763856000 500000\n0 3 3000 0 1763856001 500000\n' >"$prefix.7"
 printf '1 1 2000 0 1763856001 0\n1 2 serialization 0 1763856009 0\n' >"$prefix.7.1"
 printf 'number of transactions actually processed: 4\ntps = 3.5 (without initial connection time)\n'
 printf 'number of failed transactions: 1 (0.001%%)\n'
@@ -129,5 +136,36 @@ printf 'number of failed transactions: 1 (0.001%%)\n'
 		if _, err := readLog(dir, 0); err == nil {
 			t.Errorf("the log %q: no error", text)
 		}
+	}
+}
+
+// The anchors do what they say: each transaction leaves a payment with its completed key, or a coin.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	program := findInstalled(t)
+	for name, tc := range map[string]struct {
+		tables        func(*runner, context.Context) error
+		script, wrong string
+	}{
+		"payments": {(*runner).paymentTables, paymentScript, `SELECT count(*) FROM rowlock_bench.payments
+			FULL JOIN rowlock_bench.keys USING (key)
+			WHERE (status = 'COMPLETED' AND octet_length(response) = 100 AND id IS NOT NULL) IS NOT TRUE`},
+		"pots":    {(*runner).coinTable, potScript(manyPots), `SELECT greatest(0, 10 - count(*)) FROM rowlock_bench.coin WHERE n > 0`},
+		"one pot": {(*runner).coinTable, potScript(1), `SELECT count(*) FROM rowlock_bench.coin WHERE n > 0 AND pot_id > 1`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := pgbenchOn(program, dbtest.Empty(t))
+			if err := tc.tables(r, t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			got, err := r.bare(tc.script)(t.Context())
+			if err != nil || got.Figures[perSecond] <= 0 || got.Figures[errorCount] != 0 {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			if n, err := number(r.url, tc.wrong)(t.Context()); err != nil || n != 0 {
+				t.Errorf("%d rows are not as the transactions leave them, %v", n, err)
+			}
+		})
 	}
 }

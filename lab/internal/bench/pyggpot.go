@@ -56,12 +56,10 @@ func newPyggpot(r *runner) suite {
 
 // prepare makes the table of pgbench, the pots and the bank.
 func (p *pots) prepare(ctx context.Context) error {
-	if err := execute(ctx, p.url,
-		`CREATE SCHEMA rowlock_bench`,
-		`CREATE TABLE rowlock_bench.coin (pot_id bigint PRIMARY KEY, n bigint NOT NULL)`,
-		fmt.Sprintf(`INSERT INTO rowlock_bench.coin SELECT n, 0 FROM generate_series(1, %d) AS n`, manyPots),
-		`VACUUM (ANALYZE) rowlock_bench.coin`,
-		fmt.Sprintf(`INSERT INTO pyggpot.pot (pot_name, max_coins)
+	if err := p.coinTable(ctx); err != nil {
+		return err
+	}
+	if err := execute(ctx, p.url, fmt.Sprintf(`INSERT INTO pyggpot.pot (pot_name, max_coins)
 		SELECT 'bench-' || n, %d FROM generate_series(1, %d) AS n ORDER BY n`, math.MaxInt32, bank)); err != nil {
 		return err
 	}
@@ -110,6 +108,15 @@ func (p *pots) draw(n int32) func(context.Context) (Result, error) {
 			return took, p.put(ctx, drawn.Msg.GetCoins())
 		})
 	}
+}
+
+// coinTable makes the table of pgbench.
+func (r *runner) coinTable(ctx context.Context) error {
+	return execute(ctx, r.url,
+		`CREATE SCHEMA rowlock_bench`,
+		`CREATE TABLE rowlock_bench.coin (pot_id bigint PRIMARY KEY, n bigint NOT NULL)`,
+		fmt.Sprintf(`INSERT INTO rowlock_bench.coin SELECT n, 0 FROM generate_series(1, %d) AS n`, manyPots),
+		`VACUUM (ANALYZE) rowlock_bench.coin`)
 }
 
 // potScript adds a coin to one of the first pots, without a lease or a bound.
