@@ -168,6 +168,26 @@ func TestLatencyHoldsNoConnection(t *testing.T) {
 	}
 }
 
+// A charge that comes too late for its caller is made all the same, once, and is found.
+func TestLateCharge(t *testing.T) {
+	t.Parallel()
+	db := ledger(t, dbtest.Postgres(t, postgres.Migrations()))
+	s := simulator(t, db, payment.NewFingerprints("", ""), processor.Options{
+		Timeout: 20 * time.Millisecond, Latency: 40 * time.Millisecond,
+	})
+	waittest.Together(t, 2, func(int) error {
+		if _, err := s.Charge(t.Context(), charge(t, "k", good)); !errors.Is(err, payment.ErrProcessorTimeout) {
+			return fmt.Errorf("a late charge: %w", err)
+		}
+		return nil
+	})
+	waittest.Eventually(t, "the charge is made", func() bool { return charges(t, db) == 1 })
+	patient := simulator(t, db, payment.NewFingerprints("", ""), processor.Options{})
+	if _, err := patient.Find(t.Context(), charge(t, "k", good)); err != nil {
+		t.Error(err)
+	}
+}
+
 // simulator returns a simulator on db, with a time-out of a second unless o has one.
 func simulator(t *testing.T, db *sqldb.DB, f *payment.Fingerprints, o processor.Options) *processor.Simulator {
 	t.Helper()

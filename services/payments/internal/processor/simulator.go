@@ -43,6 +43,7 @@ type Simulator struct {
 	ledger       *ledger
 	fingerprints *payment.Fingerprints
 	options      Options
+	closed       chan struct{}
 }
 
 var _ payment.Processor = (*Simulator)(nil)
@@ -50,23 +51,25 @@ var _ payment.Processor = (*Simulator)(nil)
 // New returns a simulator with its ledger on db, a pool of LedgerConns connections that payments do not use.
 func New(db *sqldb.DB, fingerprints *payment.Fingerprints, o Options) (*Simulator, error) {
 	l, err := newLedger(db, o.Limits)
-	return &Simulator{ledger: l, fingerprints: fingerprints, options: o}, err
+	return &Simulator{ledger: l, fingerprints: fingerprints, options: o, closed: make(chan struct{})}, err
 }
 
-// Close waits until every call in flight is answered. The pool stays open.
-func (s *Simulator) Close(ctx context.Context) error { return s.ledger.entries.Close(ctx) }
+// Close drops the charges that still wait for the latency, as a crash would, and waits for those that do not. It must
+// be called once. The pool stays open.
+func (s *Simulator) Close(ctx context.Context) error {
+	close(s.closed)
+	return s.ledger.entries.Close(ctx)
+}
 
-// Charge implements payment.Processor.
+// Charge implements payment.Processor. A charge goes on when its caller has stopped waiting, as a real processor's
+// does.
 func (s *Simulator) Charge(ctx context.Context, c payment.Charge) (r payment.Result, err error) {
 	ctx, end := s.options.Operations.Start(ctx, "processor.charge", trace.WithSpanKind(trace.SpanKindClient))
 	defer end(&err)
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
 	failpoint.Hit(failpoint.Charging)
-	if err := s.options.wait(ctx); err != nil {
-		return payment.Result{}, err
-	}
-	there, err := s.answer(ctx, c)
+	there, err := s.await(ctx, c)
 	if err == nil && !there.Fresh {
 		err = compare(there, c, s.same)
 	}
@@ -90,7 +93,7 @@ func (s *Simulator) Find(ctx context.Context, c payment.Charge) (r payment.Resul
 	defer end(&err)
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
-	if err := s.options.wait(ctx); err != nil {
+	if err := s.pause(ctx); err != nil {
 		return payment.Result{}, err
 	}
 	there, err := s.ledger.find(ctx, c.Key)
@@ -101,6 +104,30 @@ func (s *Simulator) Find(ctx context.Context, c payment.Charge) (r payment.Resul
 		return payment.Result{}, err
 	}
 	return payment.Result{DeclineCode: there.DeclineCode.String}, nil
+}
+
+// await returns the answer to a charge, or payment.ErrProcessorTimeout when ctx ends first: the charge may then be
+// made, or be made later.
+func (s *Simulator) await(ctx context.Context, c payment.Charge) (entry, error) {
+	type outcome struct {
+		there entry
+		err   error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		var o outcome
+		whole := context.WithoutCancel(ctx)
+		if o.err = s.pause(whole); o.err == nil {
+			o.there, o.err = s.answer(whole, c)
+		}
+		done <- o
+	}()
+	select {
+	case o := <-done:
+		return o.there, o.err
+	case <-ctx.Done():
+		return entry{}, payment.ErrProcessorTimeout
+	}
 }
 
 // answer returns the ledger's entry of a charge, and enters it when the key has none. For a charge with OnlyRepeat,
@@ -140,11 +167,12 @@ func decline(c payment.Card) sql.NullString {
 	return sql.NullString{}
 }
 
-// wait waits for the latency, without a connection. It returns payment.ErrProcessorTimeout when ctx ends first.
-func (o Options) wait(ctx context.Context) error {
-	latency := o.Latency
-	if o.LatencyMax > latency {
-		latency += rand.N(o.LatencyMax - latency)
+// pause waits for the latency, without a connection. It returns payment.ErrProcessorTimeout when ctx ends first, or the
+// simulator is closed.
+func (s *Simulator) pause(ctx context.Context) error {
+	latency := s.options.Latency
+	if s.options.LatencyMax > latency {
+		latency += rand.N(s.options.LatencyMax - latency)
 	}
 	if latency <= 0 {
 		return nil
@@ -153,8 +181,9 @@ func (o Options) wait(ctx context.Context) error {
 	case <-time.After(latency):
 		return nil
 	case <-ctx.Done():
-		return payment.ErrProcessorTimeout
+	case <-s.closed:
 	}
+	return payment.ErrProcessorTimeout
 }
 
 // compare returns payment.ErrKeyConflict unless the entry was made for the same values.
