@@ -111,7 +111,8 @@ func TestTimed(t *testing.T) {
 for word; do
 	case $word in --log-prefix=*) prefix=${word#*=} ;; esac
 done
-printf '0 0 9000 0 1763856000 0\n0 1 9000 0 1763856000 100000\n0 2 1000 0 1763856000 500000\n0 3 3000 0 1763856001 500000\n' >"$prefix.7"
+printf '0 0 9000 0 1763856000 0\n0 1 9000 0 1763856000 100000\n' >"$prefix.7"
+printf '0 2 1000 0 1763856000 500000\n0 3 3000 0 1763856001 500000\n' >>"$prefix.7"
 printf '1 1 2000 0 1763856001 0\n1 2 serialization 0 1763856009 0\n' >"$prefix.7.1"
 printf 'number of transactions actually processed: 4\ntps = 3.5 (without initial connection time)\n'
 printf 'number of failed transactions: 1 (0.001%%)\n'
@@ -150,7 +151,8 @@ func TestScripts(t *testing.T) {
 		"payments": {(*runner).paymentTables, paymentScript, `SELECT count(*) FROM rowlock_bench.payments
 			FULL JOIN rowlock_bench.keys USING (key)
 			WHERE (status = 'COMPLETED' AND octet_length(response) = 100 AND id IS NOT NULL) IS NOT TRUE`},
-		"pots":    {(*runner).coinTable, potScript(manyPots), `SELECT greatest(0, 10 - count(*)) FROM rowlock_bench.coin WHERE n > 0`},
+		"pots": {(*runner).coinTable, potScript(manyPots), `SELECT greatest(0, 10 - count(*)) FROM rowlock_bench.coin
+			WHERE n > 0`},
 		"one pot": {(*runner).coinTable, potScript(1), `SELECT count(*) FROM rowlock_bench.coin WHERE n > 0 AND pot_id > 1`},
 	} {
 		t.Run(name, func(t *testing.T) {
