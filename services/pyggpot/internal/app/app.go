@@ -2,8 +2,10 @@ package app
 
 import (
 	"github.com/rowlock/rowlock/platform/chassis"
+	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/httpserver"
+	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/services/pyggpot/api"
 	"github.com/rowlock/rowlock/services/pyggpot/internal/httpapi"
@@ -25,19 +27,22 @@ func settings(Config) chassis.Settings {
 	return chassis.Settings{
 		Migrations: postgres.Migrations(),
 		Lock: contention.Settings{
-			Lock: "pot", Queued: true, Reasons: []contention.Reason{contention.Held, contention.Lost, contention.TakenOver},
+			Lock: "pot", Reasons: []contention.Reason{contention.Held, contention.Lost, contention.TakenOver},
 		},
-		Errors:     []func(error) *problem.Error{httpapi.ProblemOf},
+		Errors:     []func(error) *problem.Error{httpapi.ProblemOf, coalesce.Problem},
 		WriteError: httpapi.ErrorWriter(),
 	}
 }
 
 func build(c *chassis.Chassis, cfg Config) error {
-	store := postgres.New(c.DB(), postgres.Options{
+	store, err := postgres.New(c.DB(), postgres.Options{
 		TTL: cfg.LockTTL, Retries: cfg.LockRetries, RetryWait: cfg.LockRetryWait,
-		QueueWait: cfg.DBStatementTimeout, Changes: cfg.DBMaxOpenConns - reservedConns,
-		Contention: c.Contention(), Share: c.Share(),
+		Limits: c.GroupLimits(cfg.CoalesceInFlight),
 	})
+	if err != nil {
+		return err
+	}
+	c.Add(lifecycle.Part{Name: "group commit", Stop: store.Close})
 	service := pot.NewService(store, func() pot.Source { return pot.NewSource() })
 	server, err := c.AddListener("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock pyggpot", OpenAPI: api.OpenAPI})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/platform/config"
+	"github.com/rowlock/rowlock/services/pyggpot/internal/postgres"
 )
 
 // Config is the configuration of a replica.
@@ -16,6 +17,8 @@ type Config struct {
 	LockRetries int `env:"LOCK_RETRIES" envDefault:"50" min:"0"`
 	// LockRetryWait is how long it waits before each of these tries, half more or less.
 	LockRetryWait time.Duration `env:"LOCK_RETRY_WAIT" envDefault:"20ms" min:"1ms"`
+	// CoalesceInFlight is how many groups of changes run at once.
+	CoalesceInFlight int `env:"COALESCE_IN_FLIGHT" envDefault:"1" min:"1"`
 }
 
 // Help describes the variables.
@@ -24,15 +27,15 @@ func (Config) Help() map[string]string {
 		"LOCK_TTL":        "how long the lease of a holder that died or stalled keeps its pot",
 		"LOCK_RETRIES":    "how often a change tries again to lease a pot that another replica holds, then aborted",
 		"LOCK_RETRY_WAIT": "how long it waits before each of these, half more or less",
+		"COALESCE_IN_FLIGHT": "groups of changes that run at once; a distant database wants more than 1, at most " +
+			"DB_MAX_OPEN_CONNS - 2",
 	}
 }
 
 // Validate checks what no tag can express. Load calls it beside that of Common.
 func (c Config) Validate(f *config.Faults) {
-	if c.DBMaxOpenConns <= reservedConns {
-		f.Add("DB_MAX_OPEN_CONNS must be at least 3: changes leave two connections to reads", "DB_MAX_OPEN_CONNS")
+	if c.DBMaxOpenConns < c.CoalesceInFlight+postgres.ReservedConns {
+		f.Add("COALESCE_IN_FLIGHT must leave two of DB_MAX_OPEN_CONNS to contended pots and to reads", "COALESCE_IN_FLIGHT",
+			"DB_MAX_OPEN_CONNS")
 	}
 }
-
-// reservedConns is how many connections of the pool changes may not use: they are for reads and probes.
-const reservedConns = 2

@@ -42,10 +42,6 @@ func ProblemOf(err error) *problem.Error {
 		{Err: pot.ErrExists, Kind: potExists, Detail: "A pot has this name already.", Field: "pot_name"},
 		{Err: pot.ErrFull, Kind: potFull, Detail: "The coins do not fit into the pot. Nothing was added.", Field: "coins"},
 		{
-			Err: pot.ErrBusy, Kind: problem.Overloaded,
-			Detail: "This replica has as many changes in flight as it may. Nothing was changed; try again.",
-		},
-		{
 			Err: pot.ErrTimeOver, Kind: problem.NotApplied,
 			Detail: "The request's time was over before its turn came. Nothing was changed.",
 		},

@@ -23,7 +23,7 @@ func TestChangesOfLeasedPotsHoldAShare(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, db, _ := open(t, func(o *Options) {
-				o.Share, o.QueueWait = contention.NewShare(4*perPot, nil), time.Hour
+				o.Limits.Share = contention.NewShare(4*perPot, nil)
 				o.Retries, o.RetryWait = 100_000, time.Millisecond
 			})
 			ids := make([]pot.ID, pots)
@@ -59,7 +59,7 @@ func TestChangesOfLeasedPotsHoldAShare(t *testing.T) {
 			}
 			apptest.Execute(t, db, `UPDATE pyggpot.pot SET lock = NULL, lock_expire_time = NULL WHERE coins = 0`)
 			wantTotal(t, db, int64(20+places))
-			if n := r.options.Share.Free(); n != 2*perPot {
+			if n := r.share.Free(); n != 2*perPot {
 				t.Errorf("%d places are free, want %d", n, 2*perPot)
 			}
 		})

@@ -3,11 +3,11 @@ package postgres
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -55,10 +55,10 @@ func TestWaitingEndsWithTheRequest(t *testing.T) {
 	apptest.Execute(t, db, leasedForever)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 2)
-	for range 2 { // one waits for the lease, one in the queue behind it
+	for range 2 {
 		go func() { done <- r.Change(ctx, id, addGold(1)) }()
 	}
-	waittest.Eventually(t, "a try found the pot leased", func() bool { return r.seen.Conflicts(t, contention.Held) == 1 })
+	waittest.Eventually(t, "tries found the pot leased", func() bool { return r.seen.Conflicts(t, contention.Held) == 2 })
 	cancel()
 	for range 2 {
 		if err := <-done; !errors.Is(err, pot.ErrTimeOver) {
@@ -67,18 +67,16 @@ func TestWaitingEndsWithTheRequest(t *testing.T) {
 	}
 }
 
-// TestWaitsShareATimer: a change has one timer for all its waits, which is stopped when its request ends.
+// TestWaitsShareATimer: a queue has one timer for all its pauses, which is stopped when its last caller leaves.
 func TestWaitsShareATimer(t *testing.T) {
 	t.Parallel()
-	var r retryTimer
-	if err := r.wait(t.Context(), time.Millisecond); err != nil {
-		t.Fatal(err)
-	}
-	first := r.timer
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := r.wait(ctx, time.Hour); !errors.Is(err, context.Canceled) || r.timer != first || r.timer.Stop() {
-		t.Errorf("%v, the same timer: %t, or it still runs", err, r.timer == first)
+	s := Store{options: Options{RetryWait: time.Millisecond}}
+	q := &queue{empty: make(chan struct{}, 1)}
+	timer := s.pause(q, nil)
+	s.options.RetryWait = time.Hour
+	q.empty <- struct{}{}
+	if again := s.pause(q, timer); again != timer || timer.Stop() {
+		t.Errorf("the same timer: %t, or it still runs", again == timer)
 	}
 }
 
@@ -95,19 +93,29 @@ func TestLostLeasesAreCounted(t *testing.T) {
 		t.Error(err)
 	}
 	waits, _ := r.seen.Waits(t, contention.InDatabase)
-	queued, _ := r.seen.Waits(t, contention.InProcess)
-	if n := r.seen.Conflicts(t, contention.Lost); n != retries+1 || waits != 1 || queued != 1 {
-		t.Errorf("%g leases lost, %g waits for a lease, %g in the queue", n, waits, queued)
+	if n := r.seen.Conflicts(t, contention.Lost); n != retries+1 || waits != 1 {
+		t.Errorf("%g leases lost, %g waits for a lease", n, waits)
 	}
 	wantTotal(t, db, 0)
 }
 
-// changeUnder runs only the transaction of a change, as the holder of a lease does.
-func (r replica) changeUnder(ctx context.Context, l lease, change func(pot.Pot) (pot.Contents, error)) error {
-	return r.db.InTx(ctx, (&transaction{lease: l, change: change}).run)
+// mustLease leases the pot for callers with these changes, as a group does, and returns their queue.
+func (r replica) mustLease(t *testing.T, id pot.ID, changes ...func(pot.Pot) (pot.Contents, error)) *queue {
+	t.Helper()
+	q := &queue{id: id, asked: time.Now()}
+	for _, change := range changes {
+		q.waiting = append(q.waiting, &call{change: change, done: make(chan error, 1)})
+	}
+	answers := make([]answer, 1)
+	err := r.acquire(t.Context(), coalesce.Pass{SkipLocked: true}, []*queue{q}, answers)
+	if err = errors.Join(err, answers[0].Err); err != nil {
+		t.Fatal(err)
+	}
+	return q
 }
 
-// TestFenceRefusesAStaleHolder: a holder whose lease has expired, was taken over or was released changes nothing.
+// TestFenceRefusesAStaleHolder: a holder whose lease has expired, was taken over or was released changes nothing, and
+// the other pots of its group are changed.
 func TestFenceRefusesAStaleHolder(t *testing.T) {
 	t.Parallel()
 	const release = `UPDATE pyggpot.pot SET lock = NULL, lock_expire_time = NULL`
@@ -121,88 +129,26 @@ func TestFenceRefusesAStaleHolder(t *testing.T) {
 			t.Parallel()
 			r, db, dsn := open(t)
 			id := mustCreate(t, r, 10)
-			stale, err := r.acquire(t.Context(), id)
-			if err != nil {
-				t.Fatal(err)
-			}
+			stale := r.mustLease(t, id, addGold(1))
 			apptest.Execute(t, db, meanwhile.statement)
 			if n := meanwhile.takeOver; n > 0 {
 				if err := openStore(t, dsn, sqldb.PoolerNone).Change(t.Context(), id, addGold(n)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			called := false
-			err = r.changeUnder(t.Context(), stale, func(p pot.Pot) (pot.Contents, error) {
-				called = true
-				return p.Contents, nil
-			})
-			if !errors.Is(err, errLost) || called {
-				t.Errorf("%v, called %t", err, called)
+			other, err := r.Create(t.Context(), "other", 10)
+			if err != nil {
+				t.Fatal(err)
 			}
-			var coins int64
-			err = db.GetContext(t.Context(), &coins, `SELECT coins FROM pyggpot.pot`)
-			if err != nil || coins != meanwhile.takeOver {
-				t.Errorf("%d coins (%v)", coins, err)
+			results, err := r.change(t.Context(), coalesce.Pass{Wait: time.Second},
+				[]*queue{stale, r.mustLease(t, other.ID, addGold(5))})
+			if err != nil || !errors.Is(results[0], errLost) || results[1] != nil {
+				t.Errorf("%v (%v)", results, err)
 			}
+			apptest.Execute(t, db, release)
+			wantTotal(t, db, 5+meanwhile.takeOver)
 		})
 	}
-}
-
-// TestFenceIsHeldToCommit: no holder can take a lease that expires within the transaction before the change is
-// committed.
-func TestFenceIsHeldToCommit(t *testing.T) {
-	t.Parallel()
-	r, db, dsn := open(t, func(o *Options) { o.TTL = 200 * time.Millisecond })
-	taker := openStore(t, dsn, sqldb.PoolerNone)
-	id := mustCreate(t, r, 10)
-	l, err := r.acquire(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	taken := make(chan error, 1)
-	// Without the timeout that would end it, see TestStalledHolderIsEnded.
-	err = r.changeUnder(t.Context(), l, func(p pot.Pot) (pot.Contents, error) {
-		waittest.Eventually(t, "the lease has expired", func() bool {
-			var expired bool
-			err := db.GetContext(t.Context(), &expired, `SELECT lock_expire_time <= clock_timestamp() FROM pyggpot.pot`)
-			return err == nil && expired
-		})
-		go func() { taken <- taker.Change(t.Context(), id, addGold(2)) }()
-		apptest.WaitForBlocked(t, db, 1)
-		return p.Contents.Plus(pot.Contents{pot.Gold: 1}), nil
-	})
-	if err != nil {
-		t.Error(err)
-	}
-	if err := <-taken; err != nil {
-		t.Error(err)
-	}
-	wantTotal(t, db, 3)
-}
-
-// TestStalledHolderIsEnded: the server ends the transaction of a stalled holder when its lease expires. Other holders
-// go on, and its change is not stored.
-func TestStalledHolderIsEnded(t *testing.T) {
-	t.Parallel()
-	r, db, dsn := open(t, func(o *Options) { o.TTL = 300 * time.Millisecond })
-	other := openStore(t, dsn, sqldb.PoolerNone)
-	id := mustCreate(t, r, 10)
-	var once atomic.Bool
-	err := r.Change(t.Context(), id, func(p pot.Pot) (pot.Contents, error) {
-		if !once.Swap(true) {
-			if err := other.Change(t.Context(), id, addGold(2)); err != nil {
-				t.Errorf("another replica: %v", err)
-			}
-		}
-		return p.Contents.Plus(pot.Contents{pot.Gold: 5}), nil
-	})
-	if outcome, known := sqldb.OutcomeOf(err); !known || outcome != sqldb.NotApplied {
-		t.Errorf("the stalled holder got %v", err)
-	}
-	if n := other.seen.Conflicts(t, contention.TakenOver); n != 1 {
-		t.Errorf("%g take-overs", n)
-	}
-	wantTotal(t, db, 2)
 }
 
 // TestLostReplies: an answer or a statement is lost at any step. The change is made once or not at all, and the caller
@@ -217,10 +163,9 @@ func TestLostReplies(t *testing.T) {
 	}{
 		{"acquisition, answer lost", faultproxy.AfterStatement, "expires", true},
 		{"acquisition, statement lost", faultproxy.BeforeStatement, "expires", true},
-		{"fence", faultproxy.AfterStatement, "for update of p", false},
-		{"change", faultproxy.AfterStatement, "unnest", false},
-		{"COMMIT, answer lost", faultproxy.AfterCommit, "", true},
-		{"COMMIT, statement lost", faultproxy.BeforeCommit, "", false},
+		{"read", faultproxy.AfterStatement, "denominations", false},
+		{"change, answer lost", faultproxy.AfterStatement, "fenced", true},
+		{"change, statement lost", faultproxy.BeforeStatement, "fenced", false},
 	} {
 		for how, end := range map[string]faultproxy.How{"FIN": faultproxy.FIN, "RST": faultproxy.RST} {
 			t.Run(tt.name+"/"+how, func(t *testing.T) {
@@ -254,58 +199,33 @@ func TestLostReplies(t *testing.T) {
 }
 
 // TestResolve: a lease that is gone before its time says that the change is committed, one that the pot still has that
-// it is not, and one that is gone and whose time is over nothing.
+// it is not, and one that is gone and whose time is over nothing. Each pot of a group has its own answer.
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	r, db, _ := open(t)
 	id := mustCreate(t, r, 10)
-	l, err := r.acquire(t.Context(), id)
+	other, err := r.Create(t.Context(), "other", 10)
 	if err != nil {
 		t.Fatal(err)
 	}
 	lost := &sqldb.Error{Outcome: sqldb.Unknown, Reason: sqldb.Connection}
-	apptest.Execute(t, db, `UPDATE pyggpot.pot SET lock = NULL, lock_expire_time = NULL`)
-	if err := r.resolve(t.Context(), l, lost); err != nil {
-		t.Errorf("released in time: %v", err)
+	released := `UPDATE pyggpot.pot SET lock = NULL, lock_expire_time = NULL WHERE pot_name = 'pot'`
+	both := []*queue{r.mustLease(t, id), r.mustLease(t, other.ID)}
+	apptest.Execute(t, db, released)
+	results := r.resolve(t.Context(), both, lost)
+	if results[0] != nil || results[1] == nil || unknown(results[1]) {
+		t.Errorf("released in time, and still held: %v", results)
 	}
-	l.expires = l.expires.Add(-time.Hour)
-	if err := r.resolve(t.Context(), l, lost); !unknown(err) {
-		t.Errorf("released, at an unknown time: %v", err)
+	late := r.mustLease(t, id)
+	late.lease.expires = late.lease.expires.Add(-time.Hour)
+	apptest.Execute(t, db, released)
+	if results := r.resolve(t.Context(), []*queue{late}, lost); !unknown(results[0]) {
+		t.Errorf("released, at an unknown time: %v", results)
 	}
-	l, err = r.acquire(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expired := r.mustLease(t, id)
 	apptest.Execute(t, db, expire)
-	if err := r.resolve(t.Context(), l, lost); err == nil || unknown(err) {
-		t.Errorf("still held, but expired: %v", err)
+	if results := r.resolve(t.Context(), []*queue{expired}, lost); results[0] == nil || unknown(results[0]) {
+		t.Errorf("still held, but expired: %v", results)
 	}
 	wantTotal(t, db, 0)
-}
-
-// TestSlots: more changes at once than Options.Changes are refused with ErrBusy.
-func TestSlots(t *testing.T) {
-	t.Parallel()
-	r, db, _ := open(t, func(o *Options) { o.Changes, o.QueueWait = 1, 50*time.Millisecond })
-	id := mustCreate(t, r, 10)
-	second, err := r.Create(t.Context(), "second", 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Change(t.Context(), id, func(p pot.Pot) (pot.Contents, error) {
-		if err := r.Change(t.Context(), second.ID, addGold(1)); !errors.Is(err, pot.ErrBusy) {
-			t.Errorf("a second pot's change: %v", err)
-		}
-		if err := r.Change(t.Context(), id, addGold(1)); !errors.Is(err, pot.ErrLocked) {
-			t.Errorf("a second change of the pot: %v", err)
-		}
-		// The second pot had no slot, which is no conflict.
-		if n := r.seen.Conflicts(t, contention.QueueTimeout); n != 1 {
-			t.Errorf("%g changes gave up in the queue, want 1", n)
-		}
-		return p.Contents.Plus(pot.Contents{pot.Gold: 1}), nil
-	}); err != nil {
-		t.Error(err)
-	}
-	wantTotal(t, db, 1)
 }

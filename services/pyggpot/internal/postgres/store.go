@@ -1,10 +1,13 @@
 package postgres
 
 import (
+	"context"
 	"embed"
+	"errors"
+	"sync"
 	"time"
 
-	"github.com/rowlock/rowlock/platform/bulkhead"
+	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -27,14 +30,8 @@ type Options struct {
 	Retries int
 	// RetryWait is how long it waits before each of these tries, half more or less.
 	RetryWait time.Duration
-	// QueueWait is how long a change waits for other changes of its process.
-	QueueWait time.Duration
-	// Changes is how many changes may use a connection at once.
-	Changes int
-	// Contention records waits and conflicts; it may be nil.
-	Contention *contention.Metrics
-	// Share bounds the changes that wait for leased pots; nil bounds nothing.
-	Share *contention.Share
+	// Limits are those of the group commit; InFlight groups run at once.
+	Limits coalesce.Limits
 }
 
 // Store is a pot.Repository on PostgreSQL.
@@ -42,19 +39,53 @@ type Store struct {
 	db      *sqldb.DB
 	options Options
 	lock    *contention.Metrics
-	queues  *bulkhead.Bulkhead[pot.ID] // one change of a pot at a time
-	slots   *bulkhead.Bulkhead[pot.ID] // changes that may use a connection
+	share   *contention.Share
+
+	groups    *lane // of up to maxPots pots, which skip the pots that are held
+	contended *lane // of one pot that a group found held
+
+	mu     sync.Mutex
+	queues map[pot.ID]*queue // of the pots that have callers
 }
+
+// lane gathers the queues of different pots into groups.
+type lane = coalesce.Coalescer[pot.ID, *queue, struct{}]
 
 var _ pot.Repository = (*Store)(nil)
 
-// pots is how many pots may have a queue at once: more than there are requests at once.
-const pots = 1 << 20
+const (
+	// maxPots is how many pots a group leases and changes at most.
+	maxPots = 32
+	// statements is how many of a group's may take all of the statement timeout: the lease, the read, the change, and
+	// what follows a failure.
+	statements = 4
+)
+
+// ReservedConns is how many connections of the pool are left when COALESCE_IN_FLIGHT groups run: one for contended pots,
+// one for reads and new pots.
+const ReservedConns = 2
 
 // New returns a store on db, whose schema must have been migrated.
-func New(db *sqldb.DB, o Options) *Store {
-	return &Store{
-		db: db, options: o, lock: o.Contention,
-		queues: bulkhead.New[pot.ID](pots, o.Contention, o.Share), slots: bulkhead.New[pot.ID](o.Changes, nil, nil),
+func New(db *sqldb.DB, o Options) (*Store, error) {
+	s := &Store{
+		db: db, options: o, lock: o.Limits.Contention, share: o.Limits.Share, queues: make(map[pot.ID]*queue),
 	}
+	key := func(q *queue) pot.ID { return q.id }
+	var err, contendedErr error
+	s.groups, err = coalesce.New(coalesce.Config[pot.ID, *queue, struct{}]{
+		Name: "pyggpot_change", Key: key, Run: s.runGroup, MaxItems: maxPots, Statements: statements, Limits: o.Limits,
+	})
+	limits := o.Limits
+	limits.InFlight = 1
+	// A statement that waits for a pot's row holds no other.
+	s.contended, contendedErr = coalesce.New(coalesce.Config[pot.ID, *queue, struct{}]{
+		Name: "pyggpot_contended", Key: key, Run: s.runContended, MaxItems: 1, Statements: statements, Limits: limits,
+		BriefWait: min(o.RetryWait, limits.LockTimeout),
+	})
+	return s, errors.Join(err, contendedErr)
+}
+
+// Close waits until every change in flight is answered. The pool stays open.
+func (s *Store) Close(ctx context.Context) error {
+	return errors.Join(s.groups.Close(ctx), s.contended.Close(ctx))
 }

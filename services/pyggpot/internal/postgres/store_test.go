@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -32,20 +33,23 @@ type replica struct {
 func openStore(t *testing.T, dsn string, pooler sqldb.Pooler, change ...func(*Options)) replica {
 	t.Helper()
 	seen := apptest.NewContention(t, contention.Settings{
-		Lock: "pot", Queued: true, Reasons: []contention.Reason{contention.Held, contention.Lost, contention.TakenOver},
+		Lock: "pot", Reasons: []contention.Reason{contention.Held, contention.Lost, contention.TakenOver},
 	})
 	db := apptest.Pool(t, sqldb.Settings{
 		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: 5 * time.Second, StatementTimeout: 15 * time.Second,
 		ApplicationName: "pyggpot", Contention: seen.Metrics,
 	}, prometheus.NewRegistry())
-	o := Options{
-		TTL: 10 * time.Second, Retries: 2000, RetryWait: 5 * time.Millisecond, QueueWait: 20 * time.Second, Changes: 6,
-	}
+	o := Options{TTL: 10 * time.Second, Retries: 2000, RetryWait: 5 * time.Millisecond, Limits: coalesce.Limits{
+		Queue: 10_000, LockTimeout: 5 * time.Second, StatementTimeout: 15 * time.Second, Contention: seen.Metrics,
+	}}
 	for _, c := range change {
 		c(&o)
 	}
-	o.Contention = seen.Metrics
-	return replica{New(db, o), seen}
+	s, err := New(db, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return replica{s, seen}
 }
 
 func open(t *testing.T, change ...func(*Options)) (replica, *sqlx.DB, string) {

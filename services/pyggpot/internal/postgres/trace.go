@@ -8,11 +8,27 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// recordRetry adds an event to the request's span, if it has one, that says why its change is tried again. The
-// statements below the span show the tries themselves.
-func recordRetry(ctx context.Context, err error) {
-	span := trace.SpanFromContext(ctx)
-	if !span.IsRecording() {
+// recordedSpan returns the span of ctx, or nil when it is not recorded.
+func recordedSpan(ctx context.Context) trace.Span {
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
+		return span
+	}
+	return nil
+}
+
+// linkGroup links the request's span to that of the group that ctx is in, if that is in another trace: coalesce knows
+// the first caller of each pot.
+func (c *call) linkGroup(ctx context.Context) {
+	group := trace.SpanContextFromContext(ctx)
+	if c.span != nil && group.IsValid() && c.span.SpanContext().TraceID() != group.TraceID() {
+		c.span.AddLink(trace.Link{SpanContext: group})
+	}
+}
+
+// recordRetry adds an event to the request's span, if it is recorded, that says why its pot is leased again. The
+// statements below the group's span show the tries themselves.
+func (c *call) recordRetry(err error) {
+	if c.span == nil {
 		return
 	}
 	reason := "held"
@@ -22,5 +38,5 @@ func recordRetry(ctx context.Context, err error) {
 	case errors.Is(err, errUnsure):
 		reason = "unsure"
 	}
-	span.AddEvent("lease.retry", trace.WithAttributes(attribute.String("rowlock.lease", reason)))
+	c.span.AddEvent("lease.retry", trace.WithAttributes(attribute.String("rowlock.lease", reason)))
 }

@@ -17,6 +17,4 @@ var (
 	ErrLocked = errors.New("other changes of the pot were in the way for too long")
 	// ErrTimeOver reports that the request ended, by its deadline or because its client left, before its change was begun.
 	ErrTimeOver = errors.New("the request ended before its change was begun")
-	// ErrBusy reports that the replica has as many changes in flight as it may.
-	ErrBusy = errors.New("too many changes are in flight")
 )

@@ -15,8 +15,8 @@ type PotsAPI interface {
 	List(ctx context.Context, page Page) (pots []Pot, total int64, err error)
 }
 
-// CoinsAPI is the inbound port that changes the coins of a pot. Its errors are ErrNotFound, ErrLocked,
-// ErrTimeOver and ErrBusy; after each nothing was changed.
+// CoinsAPI is the inbound port that changes the coins of a pot. Its errors are ErrNotFound, ErrLocked and ErrTimeOver;
+// after each nothing was changed.
 type CoinsAPI interface {
 	// Add adds coins to a pot and returns them, kinds ascending, each once; or it returns ErrFull.
 	Add(ctx context.Context, id ID, coins []Coins) ([]Coins, error)
@@ -36,10 +36,11 @@ type Repository interface {
 	// List returns up to limit pots after the first offset ones, in the order of their ids, and the number of all pots,
 	// all as of one moment. With an offset of that number or more it counts and passes over no pots.
 	List(ctx context.Context, limit, offset int64) (pots []Pot, total int64, err error)
-	// Change calls change with the pot while no other change of it runs, and stores the contents that change returns,
-	// all or nothing; a kind that is not in them keeps its coins. It returns an error of change as it is and stores
-	// nothing then. Beyond that it returns ErrNotFound, ErrLocked, ErrTimeOver and ErrBusy.
+	// Change calls change with the pot as the change before left it, and stores the contents that change returns, all or
+	// nothing; a kind that is not in them keeps its coins. It returns an error of change as it is and stores nothing
+	// then. Beyond that it returns ErrNotFound, ErrLocked and ErrTimeOver.
 	//
-	// change may be called more than once, of which the last call counts. It must be quick and have no side effects.
+	// change may be called more than once, of which the last call counts, and by another goroutine, after Change has
+	// returned with an error, too. It must be quick and have no side effects.
 	Change(ctx context.Context, id ID, change func(Pot) (Contents, error)) error
 }

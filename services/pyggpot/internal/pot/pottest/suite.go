@@ -23,6 +23,7 @@ func Exercise(t *testing.T, open func(t *testing.T) pot.Repository) {
 		"transactions/a refused change": refusedChange,
 		"transactions/ended context":    endedContext,
 		"contention/one name":           oneName,
+		"contention/one pot":            onePot,
 		"contention/several pots":       severalPots,
 		"contention/readers":            readers,
 	} {
@@ -170,15 +171,19 @@ func endedContext(t *testing.T, r pot.Repository) {
 	}
 	ctx, cancel = context.WithCancel(t.Context())
 	both := pot.Contents{pot.Gold: 1, pot.Bronze: 1}
-	if err := r.Change(ctx, p.ID, func(p pot.Pot) (pot.Contents, error) {
+	err := r.Change(ctx, p.ID, func(p pot.Pot) (pot.Contents, error) {
 		cancel()
 		return p.Contents.Plus(both), nil
+	})
+	var seen pot.Contents
+	if err := r.Change(t.Context(), p.ID, func(p pot.Pot) (pot.Contents, error) {
+		seen = p.Contents
+		return pot.Contents{pot.Silver: 1}, nil
 	}); err != nil {
-		both = nil
-	}
-	wantCoins(t, r, p.ID, both)
-	if err := r.Change(t.Context(), p.ID, set(pot.Contents{pot.Silver: 1})); err != nil {
 		t.Errorf("the pot is not free: %v", err)
+	}
+	if !slices.Equal(seen.List(), both.List()) && (err == nil || len(seen) > 0) {
+		t.Errorf("the change returned %v and left %v", err, seen)
 	}
 }
 
@@ -199,25 +204,51 @@ func oneName(t *testing.T, r pot.Repository) {
 	}
 }
 
-// severalPots: many callers change a few pots; all changes are made but those that are refused.
+// onePot: callers of one pot change it one after the other: each sees the pot as one other left it.
+func onePot(t *testing.T, r pot.Repository) {
+	p := mustCreate(t, r, "pot", 1000)
+	const callers, times = 60, 4
+	saw := make([]int64, callers*times)
+	waittest.Together(t, callers, func(i int) (err error) {
+		for j := range times {
+			err = errors.Join(err, r.Change(t.Context(), p.ID, func(p pot.Pot) (pot.Contents, error) {
+				saw[times*i+j] = p.Contents.Total()
+				return p.Contents.Plus(pot.Contents{pot.Gold: 1}), nil
+			}))
+		}
+		return err
+	})
+	slices.Sort(saw)
+	for n, total := range saw {
+		if total != int64(n) {
+			t.Fatalf("the callers saw %v", saw)
+		}
+	}
+	wantCoins(t, r, p.ID, pot.Contents{pot.Gold: callers * times})
+}
+
+// severalPots: many callers change many pots; all changes are made but those that are refused.
 func severalPots(t *testing.T, r pot.Repository) {
-	ids := []pot.ID{mustCreate(t, r, "one", 1000).ID, mustCreate(t, r, "two", 1000).ID}
+	ids := make([]pot.ID, 40)
+	for i := range ids {
+		ids[i] = mustCreate(t, r, fmt.Sprintf("pot-%d", i), 1000).ID
+	}
 	refusal := errors.New("no")
-	waittest.Together(t, 60, func(i int) (err error) {
+	waittest.Together(t, 2*len(ids), func(i int) (err error) {
 		for j := range 4 {
+			id := ids[(i+j*j)%len(ids)]
 			if j == i%4 {
-				refused := r.Change(t.Context(), ids[j%2], func(pot.Pot) (pot.Contents, error) { return nil, refusal })
+				refused := r.Change(t.Context(), id, func(pot.Pot) (pot.Contents, error) { return nil, refusal })
 				if !errors.Is(refused, refusal) {
-					return fmt.Errorf("a refused change returned %w", refused)
+					err = errors.Join(err, fmt.Errorf("a refused change returned %w", refused))
 				}
-				continue
 			}
-			err = errors.Join(err, r.Change(t.Context(), ids[j%2], add(pot.Contents{pot.Gold: 1, pot.Bronze: 2})))
+			err = errors.Join(err, r.Change(t.Context(), id, add(pot.Contents{pot.Gold: 1, pot.Bronze: 2})))
 		}
 		return err
 	})
 	for _, id := range ids {
-		wantCoins(t, r, id, pot.Contents{pot.Gold: 90, pot.Bronze: 180})
+		wantCoins(t, r, id, pot.Contents{pot.Gold: 8, pot.Bronze: 16})
 	}
 }
 

@@ -1,0 +1,17 @@
+//go:build !bug_laststate
+
+package postgres
+
+import "github.com/rowlock/rowlock/services/pyggpot/internal/pot"
+
+// applyAll applies the callers' changes one after the other, and returns the contents after the last one. A change that
+// is refused changes nothing, and its caller gets its own error.
+func applyAll(p pot.Pot, calls []*call) pot.Contents {
+	for _, c := range calls {
+		var after pot.Contents
+		if after, c.refusal = c.change(p); c.refusal == nil {
+			p.Contents = merge(p.Contents, after)
+		}
+	}
+	return p.Contents
+}

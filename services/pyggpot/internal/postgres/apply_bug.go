@@ -1,0 +1,21 @@
+//go:build bug_laststate
+
+package postgres
+
+import "github.com/rowlock/rowlock/services/pyggpot/internal/pot"
+
+// applyAll is the mutant "a group answers all its callers with the last state" (rowlock mutation-test): what is stored
+// is right, but each caller's answer is made from the contents after all changes of the group.
+func applyAll(p pot.Pot, calls []*call) pot.Contents {
+	for _, c := range calls {
+		if after, err := c.change(p); err == nil {
+			p.Contents = merge(p.Contents, after)
+		}
+	}
+	if len(calls) > 1 {
+		for _, c := range calls {
+			_, c.refusal = c.change(p)
+		}
+	}
+	return p.Contents
+}
