@@ -8,7 +8,7 @@ const (
     SELECT p.id, n.coins
       FROM unnest($1::integer[], $2::uuid[], $3::integer[]) AS n (id, number, coins)
       JOIN pyggpot.pot AS p ON p.id = n.id
-     WHERE p.lock = n.number AND p.lock_expire_time > clock_timestamp()
+     WHERE p.id = ANY($1::integer[]) AND p.lock = n.number AND p.lock_expire_time > clock_timestamp()
        AND (SELECT set_config('lock_timeout', $7, true)) IS NOT NULL
      ORDER BY p.id
        FOR UPDATE OF p`

@@ -3,8 +3,8 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
@@ -67,35 +67,38 @@ func (s *Store) run(ctx context.Context, acquire, write coalesce.Pass, group []*
 	return answers, nil
 }
 
-// readSQL reads leased pots, which only the holder of the lease changes: the fence of the write that follows makes sure
-// that this still is their state.
-const readSQL = `SELECT ` + potColumns + ` FROM pyggpot.pot AS p ` + ofPot + ` WHERE p.id = ANY($1::integer[])`
+// readSQL reads the coins of leased pots, which only the holder of the lease changes: the fence of the write that follows
+// makes sure that it still is.
+const readSQL = `
+SELECT coalesce(array_agg(pot_id), '{}') AS pots, coalesce(array_agg(denomination), '{}') AS denominations,
+       coalesce(array_agg(coin_count), '{}') AS counts
+  FROM pyggpot.coin
+ WHERE pot_id = ANY($1::integer[]) AND coin_count > 0`
 
 // change reads the leased pots, computes the changes of their callers, and writes them. It returns what became of each
 // pot, or the error of all.
 func (s *Store) change(ctx context.Context, pass coalesce.Pass, leased []*queue) ([]error, error) {
-	byID := make(map[int32]*queue, len(leased))
-	ids := make(pq.Int32Array, len(leased))
+	contents := make(map[int32]pot.Contents, len(leased))
+	ids, numbers := identify(leased)
 	for i, q := range leased {
-		ids[i], byID[int32(q.id)] = int32(q.id), q
+		q.before.Contents = make(pot.Contents)
+		contents[ids[i]] = q.before.Contents
 	}
-	var rows []row
+	var pots, kinds pq.Int32Array
+	var counts pq.Int64Array
 	err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		rows = nil
-		return conn.SelectContext(ctx, &rows, readSQL, ids)
+		return conn.QueryRowContext(ctx, readSQL, ids).Scan(&pots, &kinds, &counts)
 	})
 	if err != nil {
 		return nil, notApplied(err)
 	}
-	if len(rows) != len(leased) {
-		return nil, fmt.Errorf("%d of %d leased pots were found", len(rows), len(leased))
+	for i, id := range pots {
+		contents[id][pot.Kind(kinds[i])] = counts[i]
 	}
-	for _, r := range rows {
-		q := byID[r.ID]
-		q.before = r.domain()
+	for _, q := range leased {
 		q.after = applyAll(q.before, s.take(ctx, q))
 	}
-	return s.write(ctx, pass, leased)
+	return s.write(ctx, pass, leased, ids, numbers)
 }
 
 // merge returns the contents before with those of after, kind by kind.
@@ -108,8 +111,9 @@ func merge(before, after pot.Contents) pot.Contents {
 
 // write writes the contents of the leased pots and releases their leases, in one statement that changes the pots whose
 // lease is still valid. A pot whose row is locked in a pass that skips such rows is errHeld and keeps its lease.
-func (s *Store) write(ctx context.Context, pass coalesce.Pass, leased []*queue) ([]error, error) {
-	ids, numbers := identify(leased)
+func (s *Store) write(
+	ctx context.Context, pass coalesce.Pass, leased []*queue, ids pq.Int32Array, numbers pq.StringArray,
+) ([]error, error) {
 	totals := make(pq.Int64Array, len(leased))
 	var pots, kinds pq.Int32Array
 	var counts pq.Int64Array
@@ -125,24 +129,19 @@ func (s *Store) write(ctx context.Context, pass coalesce.Pass, leased []*queue) 
 	if pass.SkipLocked {
 		statement = writeFreeSQL
 	}
-	var written []int32
+	var written pq.Int32Array
 	err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		written = nil
-		return conn.SelectContext(ctx, &written, statement,
-			ids, numbers, totals, pots, kinds, counts, sqldb.Milliseconds(pass.Wait))
+		return conn.QueryRowContext(ctx, statement,
+			ids, numbers, totals, pots, kinds, counts, sqldb.Milliseconds(pass.Wait)).Scan(&written)
 	})
 	if err != nil {
 		return nil, coalesce.Classify(err)
-	}
-	stored := make(map[int32]bool, len(written))
-	for _, id := range written {
-		stored[id] = true
 	}
 	results := make([]error, len(leased))
 	var lost []*queue
 	for i, q := range leased {
 		switch {
-		case stored[ids[i]]:
+		case slices.Contains(written, ids[i]):
 			q.lease = nil
 		case pass.SkipLocked:
 			results[i] = errHeld

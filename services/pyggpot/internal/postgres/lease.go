@@ -2,8 +2,8 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,7 +20,7 @@ import (
 // that the server executes later, must not look like the lease of the next try.
 type lease struct {
 	number  uuid.UUID
-	expires time.Time // by the database's clock
+	expires time.Time // by the database's clock, of the first pot
 }
 
 const (
@@ -47,16 +47,21 @@ WITH free AS MATERIALIZED (
        FOR UPDATE
 )` + takeSQL
 
+	// takeSQL leases the pots of free. "others" are the pots that are there and were not leased.
 	takeSQL = `, taken AS (
     UPDATE pyggpot.pot AS p
        SET lock = $2, lock_expire_time = clock_timestamp() + $3 * interval '1 microsecond'
       FROM free
      WHERE p.id = free.id AND (free.lock IS NULL OR free.lock_expire_time <= clock_timestamp())
-    RETURNING p.id, p.lock_expire_time, free.lock IS NOT NULL AS expired
+    RETURNING p.id, p.max_coins, p.lock_expire_time, free.lock IS NOT NULL AS expired
 )
-SELECT p.id, t.lock_expire_time AS expires, coalesce(t.expired, false) AS expired
-  FROM pyggpot.pot AS p LEFT JOIN taken AS t ON t.id = p.id
- WHERE p.id = ANY($1::integer[])`
+SELECT coalesce(array_agg(t.id), '{}') AS ids, coalesce(array_agg(t.max_coins), '{}') AS max_coins,
+       count(*) FILTER (WHERE t.expired) AS expired, coalesce(min(t.lock_expire_time), 'epoch') AS expires,
+       CASE WHEN count(*) < cardinality($1::integer[]) THEN ARRAY(
+           SELECT p.id FROM pyggpot.pot AS p
+            WHERE p.id = ANY($1::integer[]) AND NOT EXISTS (SELECT FROM taken WHERE taken.id = p.id)
+       ) ELSE '{}' END AS others
+  FROM taken AS t`
 
 	// leasedSQL are the pots that have these leases, locked in the order of their ids.
 	leasedSQL = `
@@ -74,7 +79,8 @@ UPDATE pyggpot.pot AS p SET lock = NULL, lock_expire_time = NULL FROM ours WHERE
 	// resolveSQL waits until no transaction changes the pots, and then reads which of them still have these leases, and
 	// whether the leases' time may be over. The inner SELECT has its locks before the clock is read.
 	resolveSQL = `
-SELECT l.id, l.ours, clock_timestamp() < $3 AS alive
+SELECT coalesce(array_agg(l.id) FILTER (WHERE l.ours), '{}') AS ours,
+       coalesce(bool_and(clock_timestamp() < $3), false) AS alive
   FROM (SELECT p.id, coalesce(p.lock = n.number, false) AS ours
           FROM unnest($1::integer[], $2::uuid[]) AS n (id, number)
           JOIN pyggpot.pot AS p ON p.id = n.id
@@ -92,12 +98,14 @@ SELECT l.id, l.ours, clock_timestamp() < $3 AS alive
       JOIN fenced AS f ON f.id = n.pot_id
      ORDER BY n.pot_id, n.denomination
     ON CONFLICT (pot_id, denomination) DO UPDATE SET coin_count = excluded.coin_count
+), written AS (
+    UPDATE pyggpot.pot AS p
+       SET coins = f.coins, lock = NULL, lock_expire_time = NULL
+      FROM fenced AS f
+     WHERE p.id = f.id
+    RETURNING p.id
 )
-UPDATE pyggpot.pot AS p
-   SET coins = f.coins, lock = NULL, lock_expire_time = NULL
-  FROM fenced AS f
- WHERE p.id = f.id
-RETURNING p.id`
+SELECT coalesce(array_agg(id), '{}') AS ids FROM written`
 )
 
 var (
@@ -113,7 +121,6 @@ var (
 // errHeld, errUnsure, pot.ErrNotFound, or an error of the database. It returns coalesce.ErrLockWait when the pass asks
 // for a wait that ran out.
 func (s *Store) acquire(ctx context.Context, pass coalesce.Pass, group []*queue, answers []answer) error {
-	number := uuid.New()
 	asked := make(pq.Int32Array, 0, len(group))
 	for _, q := range group {
 		if q.lease == nil {
@@ -127,51 +134,35 @@ func (s *Store) acquire(ctx context.Context, pass coalesce.Pass, group []*queue,
 	if pass.SkipLocked {
 		statement = acquireFreeSQL
 	}
-	type potAnswer struct {
-		ID      int32        `db:"id"`
-		Expires sql.NullTime `db:"expires"`
-		Expired bool         `db:"expired"`
-	}
-	var found []potAnswer
+	number := uuid.New()
+	var ids, maxCoins, others pq.Int32Array
+	var expired int64
+	var expires time.Time
 	err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		found = nil
-		return conn.SelectContext(ctx, &found, statement, asked, number, s.options.TTL.Microseconds(),
-			sqldb.Milliseconds(pass.Wait))
+		return conn.QueryRowContext(ctx, statement, asked, number, s.options.TTL.Microseconds(),
+			sqldb.Milliseconds(pass.Wait)).Scan(&ids, &maxCoins, &expired, &expires, &others)
 	})
 	if err = coalesce.Classify(err); errors.Is(err, coalesce.ErrLockWait) {
 		return err
 	}
+	reason := pot.ErrNotFound
 	if unknown(err) {
-		numbers := make(pq.StringArray, len(asked))
-		for i := range numbers {
-			numbers[i] = number.String()
-		}
-		s.releaseAll(ctx, asked, numbers)
-		err = errUnsure
+		s.releaseAll(ctx, asked, slices.Repeat(pq.StringArray{number.String()}, len(asked)))
+		reason = errUnsure
+	} else if err != nil {
+		reason = err
 	}
-	byID := make(map[int32]potAnswer, len(found))
-	for _, a := range found {
-		byID[a.ID] = a
-	}
+	s.lock.Conflicts(contention.Held, int64(len(others)))
+	s.lock.Conflicts(contention.TakenOver, expired)
 	for i, q := range group {
 		if q.lease != nil {
 			continue
 		}
-		a, exists := byID[int32(q.id)]
-		switch {
-		case err != nil:
-			answers[i].Err = err
-		case !exists:
-			answers[i].Err = pot.ErrNotFound
-		case !a.Expires.Valid:
-			s.lock.Conflict(contention.Held)
-			answers[i].Err = errHeld
-		default:
-			if a.Expired {
-				s.lock.Conflict(contention.TakenOver)
-			}
-			q.lease = &lease{number: number, expires: a.Expires.Time}
+		if n := slices.Index(ids, int32(q.id)); n >= 0 {
+			q.lease, q.before = &lease{number, expires}, pot.Pot{ID: q.id, MaxCoins: maxCoins[n]}
 			s.recordWait(q)
+		} else if answers[i].Err = reason; slices.Contains(others, int32(q.id)) {
+			answers[i].Err = errHeld
 		}
 	}
 	return nil
@@ -260,39 +251,29 @@ func (s *Store) resolve(ctx context.Context, leased []*queue, lost error) []erro
 			first = q.lease.expires
 		}
 	}
-	type potAnswer struct {
-		ID    int32 `db:"id"`
-		Ours  bool  `db:"ours"`
-		Alive bool  `db:"alive"`
-	}
-	var found []potAnswer
+	var ours pq.Int32Array
+	var alive bool
 	for {
 		err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-			found = nil
-			return conn.SelectContext(ctx, &found, resolveSQL, ids, numbers, first)
+			return conn.QueryRowContext(ctx, resolveSQL, ids, numbers, first).Scan(&ours, &alive)
 		})
-		if err == nil || !s.sleep(ctx) {
+		if err == nil {
 			break
 		}
-	}
-	byID := make(map[int32]potAnswer, len(found))
-	for _, a := range found {
-		byID[a.ID] = a
+		if ours, alive = nil, false; !s.sleep(ctx) {
+			break
+		}
 	}
 	results := make([]error, len(leased))
 	var still []*queue
 	for i, q := range leased {
-		a, known := byID[int32(q.id)]
-		switch {
-		case known && a.Ours:
-			still = append(still, q)
-			results[i] = notApplied(lost)
+		if slices.Contains(ours, ids[i]) {
+			results[i], still = notApplied(lost), append(still, q)
 			continue
-		case known && a.Alive:
-		default:
+		}
+		if q.lease = nil; !alive {
 			results[i] = lost
 		}
-		q.lease = nil
 	}
 	s.release(ctx, still...)
 	return results

@@ -163,7 +163,7 @@ func TestLostReplies(t *testing.T) {
 	}{
 		{"acquisition, answer lost", faultproxy.AfterStatement, "expires", true},
 		{"acquisition, statement lost", faultproxy.BeforeStatement, "expires", true},
-		{"read", faultproxy.AfterStatement, "denominations", false},
+		{"read", faultproxy.AfterStatement, "as denominations", false},
 		{"change, answer lost", faultproxy.AfterStatement, "fenced", true},
 		{"change, statement lost", faultproxy.BeforeStatement, "fenced", false},
 	} {

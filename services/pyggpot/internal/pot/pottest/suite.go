@@ -143,7 +143,7 @@ func change(t *testing.T, r pot.Repository) {
 		seen = p
 		return p.Contents, nil
 	}), nil)
-	if seen.ID != p.ID || seen.Name != "pot" || seen.MaxCoins != math.MaxInt32 || seen.Contents.Total() != 10 {
+	if seen.ID != p.ID || seen.MaxCoins != math.MaxInt32 || seen.Contents.Total() != 10 {
 		t.Errorf("a change was given %+v", seen)
 	}
 }
