@@ -25,11 +25,10 @@ var _ = register(subject{
 		{addCoins(1, 3), http.StatusOK, `POST /pyggpot.coin.Coin/AddCoins
   pyggpot.coin.Coin/AddCoins
     pyggpot.add
-      UPDATE pyggpot.pot
-      BEGIN
-      SELECT pyggpot.pot
-      INSERT pyggpot.coin UPDATE pyggpot.pot
-      COMMIT
+      batch pyggpot_change
+        UPDATE pyggpot.pot
+        SELECT pyggpot.coin
+        INSERT pyggpot.coin UPDATE pyggpot.pot
 `},
 		{post("/twirp/pyggpot.coin.Coin/RemoveCoins", `{"pot_id":1,"count":1}`), http.StatusOK, "pyggpot.remove"},
 		{post("/pyggpot.pot.Pot/ViewPot", `{"pot_id":1}`), http.StatusOK, "pyggpot.view"},
@@ -42,7 +41,7 @@ var _ = register(subject{
 	},
 	down: []request{addCoins(1, 1)},
 	chain: []string{
-		"INSERT pyggpot.coin UPDATE pyggpot.pot", "pyggpot.add", "pyggpot.coin.Coin/AddCoins",
+		"INSERT pyggpot.coin UPDATE pyggpot.pot", "batch pyggpot_change", "pyggpot.add", "pyggpot.coin.Coin/AddCoins",
 		"POST /pyggpot.coin.Coin/AddCoins", "POST", "check pyggpot",
 	},
 })

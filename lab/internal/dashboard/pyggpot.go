@@ -20,12 +20,12 @@ func pyggpot() *Dashboard {
 					"stalled for LOCK_TTL.",
 				query(`sum(increase(rowlock_lock_conflicts_total{$sel,reason="taken_over"}[1h]))`, "in an hour")).limits(1, 0),
 		),
-		apiRow(),
+		apiRow(), groupRow(),
 		lockRow("the lease of a pot"),
 		{Title: "Leases", Panels: []Panel{
-			series("Attempts for one change", UnitShort,
-				"Attempts of a change to lease its pot, on average. 1 means that the pot was free; near LOCK_RETRIES (50) "+
-					"clients get `aborted`. Changes of one pot commit one after the other.",
+			series("Attempts for one lease", UnitShort,
+				"Attempts of a pot's changes to lease it, on average. 1 means that the pot was free; near LOCK_RETRIES (50) "+
+					"clients get `aborted`. The replicas' groups of one pot commit one after the other.",
 				query("1 + ("+conflicts("held")+" + "+conflicts("lost")+") / "+
 					rate(`rowlock_lock_wait_seconds_count{where="database"}`), "tries")).limits(10, 50),
 			series("Leases lost", UnitOps,
@@ -33,7 +33,7 @@ func pyggpot() *Dashboard {
 					"expired lease. Both are zero while replicas are healthy.",
 				query(conflicts("lost"), "lost"), query(conflicts("taken_over"), "taken over")),
 			series("Lease wait", UnitSeconds,
-				"Time in which half of the changes, and 99 of 100, got their lease. LOCK_RETRIES x LOCK_RETRY_WAIT is 1 s.",
+				"Time in which half of the groups of a pot's changes, and 99 of 100, got its lease. LOCK_RETRIES x LOCK_RETRY_WAIT is 1 s.",
 				query(quantile(0.5, "rowlock_lock_wait_seconds"), "median"),
 				query(quantile(0.99, "rowlock_lock_wait_seconds"), "99th percentile")).limits(1, 0),
 		}},

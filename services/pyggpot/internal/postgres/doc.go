@@ -2,24 +2,26 @@
 //
 // # A change
 //
-//	queue     callers of one pot wait in the process, without a connection, so that replicas contend for a pot, not
-//	          clients
-//	acquire   one statement, committed by itself: the lease, for Options.TTL
-//	fence     SELECT ... FOR UPDATE of the pot, if it has this lease and the lease has not expired, and its coins
-//	change    one statement: the kinds that changed, the pot's sum, and the release of the lease
-//	COMMIT
+//	queue     callers of one pot wait in the process, without a connection (queue.go)
+//	group     the queues of up to 32 pots share the statements that follow (group.go, platform/coalesce)
+//	acquire   one statement, committed by itself: the leases, for Options.TTL (lease.go)
+//	read      the coins of the leased pots
+//	apply     the changes of each pot's callers, in order of arrival, in memory (apply.go)
+//	change    one statement, committed by itself: the fence locks the pots whose lease is still valid (fence.go), and
+//	          their kinds and sums are written and their leases released
 //
-// The fence is the change's first statement and its row lock is held to COMMIT: no other holder can take a lease that
-// expires in between until the change is committed or rolled back. Every time is the database's clock_timestamp(),
-// because now() does not advance while a transaction waits: a fence with it would accept a lease that has expired
-// meanwhile.
+// A queue goes through this again and again until it has no callers. A pot that a group finds held by another session
+// goes through it by itself, and waits at the pot's row for the end of the holder's statement.
+//
+// The fence's row locks are held to COMMIT: no other holder can take a lease that expires in between until the change
+// is committed or rolled back. Every time is the database's clock_timestamp(), because now() does not advance while a
+// statement waits: a fence with it would accept a lease that has expired meanwhile.
 //
 // # On failure
 //
-// A change that fails releases its lease; the lease of a process that dies expires. The server ends a transaction that
-// stalls after Options.TTL at the latest (idle_in_transaction_session_timeout); the fence refuses a holder that stalls
-// before it.
+// A group that fails releases its leases; the leases of a process that dies expire. The fence refuses a holder that
+// stalls for longer; no transaction is open between two statements.
 //
-// When the answer to COMMIT is lost, the lease shows what became of the change, since the same COMMIT releases it: see
-// Store.resolve.
+// When the answer to the change is lost, the lease of each pot shows what became of it, since the same COMMIT releases
+// it: see Store.resolve.
 package postgres

@@ -67,8 +67,8 @@ func (s *Store) run(ctx context.Context, acquire, write coalesce.Pass, group []*
 	return answers, nil
 }
 
-// readSQL reads the coins of leased pots, which only the holder of the lease changes: the fence of the write that follows
-// makes sure that it still is.
+// readSQL reads the coins of leased pots, which only the holder of the lease changes: the fence of the write that
+// follows makes sure that it still is.
 const readSQL = `
 SELECT coalesce(array_agg(pot_id), '{}') AS pots, coalesce(array_agg(denomination), '{}') AS denominations,
        coalesce(array_agg(coin_count), '{}') AS counts

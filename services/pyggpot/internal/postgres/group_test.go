@@ -130,8 +130,8 @@ func TestABadPotFailsAlone(t *testing.T) {
 	wantTotal(t, db, 0+1+3+5+6)
 }
 
-// TestALockedRowDelaysItsOwnCallers: a pot whose row another session locks delays its callers alone, be it locked before
-// the pot is leased, or between its lease and its change, whose lease it keeps.
+// TestALockedRowDelaysItsOwnCallers: a pot whose row another session locks delays its callers alone, be it locked
+// before the pot is leased, or between its lease and its change, whose lease it keeps.
 func TestALockedRowDelaysItsOwnCallers(t *testing.T) {
 	t.Parallel()
 	for name, leased := range map[string]bool{"before the lease": false, "under the lease": true} {

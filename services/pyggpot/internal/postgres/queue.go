@@ -212,7 +212,7 @@ func (s *Store) tryAgain(q *queue, err error) {
 	if q.held.IsZero() {
 		q.held = time.Now()
 	}
-	all := append(q.sent, q.waiting...)
+	all := slices.Concat(q.sent, q.waiting)
 	q.sent, q.waiting = nil, nil
 	for _, c := range all {
 		c.isSent = false

@@ -61,8 +61,8 @@ const (
 	statements = 4
 )
 
-// ReservedConns is how many connections of the pool are left when COALESCE_IN_FLIGHT groups run: one for contended pots,
-// one for reads and new pots.
+// ReservedConns is how many connections of the pool are left when COALESCE_IN_FLIGHT groups run: one for contended
+// pots, one for reads and new pots.
 const ReservedConns = 2
 
 // New returns a store on db, whose schema must have been migrated.

@@ -11,7 +11,7 @@
 //
 //   - 0 <= coins in the pot <= MaxCoins, and no kind is below 0.
 //   - Only the holder of the pot's lease changes it, whole or not at all. A holder whose lease has expired changes
-//     nothing, however late it comes.
+//     nothing, however late it comes. Changes that share a lease follow one another, each with its own answer.
 //   - A change returns exactly what it added or removed: the coins in a pot are the sum of all that was added less the
 //     sum of all that was removed.
 //   - Reads do not wait, and see a pot between two changes.
