@@ -38,7 +38,7 @@ const (
 
 var _ = register(services.Pyggpot, kind{
 	open: newPots, writes: "update pyggpot.pot", attack: attackPots,
-	signs:   map[string][]string{windowStop: {signTaken}, windowHostile: {string(fault.LockedKey), string(fault.Pages)}},
+	signs: map[string][]string{windowStop: {signTaken}, windowHostile: {string(fault.LockedKey), string(fault.Pages)}},
 	mutants: []Mutant{
 		mutant("bug_unfenced", "a lease without its fence", windowStop, linearizable),
 		mutant("bug_laststate", "a group answers all its callers with the last state", windowNone, linearizable),
