@@ -97,16 +97,22 @@ func (s *Server) begin(ctx context.Context) (err error) {
 		as = ", as user " + s.user.Name + " because PostgreSQL refuses root"
 	}
 	s.opts.sayf("Starting PostgreSQL %d.%d from %s%s", s.bin.major, s.bin.minor, s.bin.binDir, as)
-	slow := time.AfterFunc(slowStart, func() {
-		s.opts.sayf("PostgreSQL is still starting; after a crash it recovers from its log first (messages: %s)",
-			s.LogFile())
-	})
-	defer slow.Stop()
 	port := readNumber(portFile(s.dir))
 	if port != 0 && !guard.IsFree(ctx, port) {
 		s.opts.sayf("Port %d, where PostgreSQL was last time, is taken: another one is used", port)
 		port = 0
 	}
+	said := make(chan struct{})
+	slow := time.AfterFunc(slowStart, func() {
+		defer close(said)
+		s.opts.sayf("PostgreSQL is still starting; after a crash it recovers from its log first (messages: %s)",
+			s.LogFile())
+	})
+	defer func() {
+		if !slow.Stop() {
+			<-said // the caller may read what was written
+		}
+	}()
 	if err := s.Start(ctx, port); err != nil {
 		return err
 	}
