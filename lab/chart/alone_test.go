@@ -77,7 +77,6 @@ func TestNotes(t *testing.T) {
 			", networkPolicy: {enabled: false}}" +
 			"\npayments: {config: {ALLOW_BARE_FINGERPRINTS: true}, secretEnv: {FINGERPRINT_SECRET: {existingSecret: ''}}}": {
 			"WARNING: that is more than 95 %", "WARNING: iidy migrates through the pooler",
-			"WARNING: behind a pooler payments' ledger needs a pool of its own",
 			"WARNING: payments runs without FINGERPRINT_SECRET", "Any pod may call " + all + ": there is no NetworkPolicy",
 		},
 	} {

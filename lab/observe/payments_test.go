@@ -27,33 +27,36 @@ var _ = register(subject{
 	faults: []fault{{[]string{"RowlockPaymentHangs", "RowlockPaymentsSlow"}, slowPayments}},
 
 	healthy: map[string]string{
-		"payments_unsettled_charges": "0x100", "payments_transaction_oldest_seconds": "2x100",
-		"payments_transaction_limit_seconds": "6x100",
+		"payments_unsettled_charges": "0x100", "payments_claim_oldest_seconds": "2x100",
+		"payments_claim_limit_seconds": "4x100",
 	},
 	idle: map[string]string{
-		// The first count comes with the first cleanup.
-		"payments_unsettled_charges":          strings.Repeat("NaN ", 60) + "0x40",
-		"payments_transaction_oldest_seconds": "0x100", "payments_transaction_limit_seconds": "6x100",
-		"payments_transactions_overdue_total": "0x100",
+		// The first count comes with the first look.
+		"payments_unsettled_charges":    strings.Repeat("NaN ", 60) + "0x40",
+		"payments_claim_oldest_seconds": "0x100", "payments_claim_limit_seconds": "4x100",
+		"payments_claims_overdue_total": "0x100",
 	},
 
 	story: []step{
 		{pay(mark, mark, cardGood, 1250), http.StatusCreated, `POST /v1/payments
   payments.pay
-    SELECT payments.idempotency_records
-    BEGIN
-    SET
-    INSERT payments.idempotency_records
-    SELECT payments.payments
+    batch payments_look
+      SELECT payments.idempotency_records
+    batch payments_claim
+      BEGIN
+      INSERT payments.idempotency_records
+      SELECT payments.payments
+      COMMIT
     processor.charge
       batch payments_ledger
         INSERT payments.processor_charges
-    INSERT payments.payments UPDATE payments.idempotency_records
-    COMMIT
+    batch payments_settle
+      UPDATE payments.idempotency_records INSERT payments.payments
 `},
 		{pay(mark, mark, cardGood, 1250), http.StatusCreated, `POST /v1/payments
   payments.pay
-    SELECT payments.idempotency_records
+    batch payments_look
+      SELECT payments.idempotency_records
 `},
 		{pay(mark, "x"+mark, cardGood, 1250), http.StatusConflict, ""},
 		{pay(marked, mark, cardGood, 1250), http.StatusBadRequest, ""},
@@ -62,14 +65,17 @@ var _ = register(subject{
 		{pay("d"+mark, mark, cardDeclined, 1250), http.StatusCreated, ""},
 		{pay("f"+mark, mark, cardError, 1250), http.StatusBadGateway, `POST /v1/payments !
   payments.pay !
-    SELECT payments.idempotency_records
-    BEGIN
-    SET
-    INSERT payments.idempotency_records
-    SELECT payments.payments
+    batch payments_look
+      SELECT payments.idempotency_records
+    batch payments_claim
+      BEGIN
+      INSERT payments.idempotency_records
+      SELECT payments.payments
+      COMMIT
     processor.charge !
       SELECT payments.processor_charges
-    ROLLBACK
+    batch payments_change
+      UPDATE payments.idempotency_records DELETE payments.idempotency_records
 `},
 		{get("/v1/payments?ride_id=" + mark), http.StatusOK, "payments.list"},
 		{get("/v1/payments/" + unknown), http.StatusNotFound, "payments.get"},

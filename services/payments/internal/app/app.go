@@ -34,9 +34,12 @@ func Service() chassis.Service[Config] {
 
 func settings(Config) chassis.Settings {
 	return chassis.Settings{
-		Migrations: postgres.Migrations(),
-		Lock:       contention.Settings{Lock: "key", Queued: true},
-		Errors:     []func(error) *problem.Error{httpapi.ProblemOf},
+		Migrations: postgres.Migrations(), Session: postgres.Session(),
+		Lock: contention.Settings{
+			Lock: "key", Queued: true, Grouped: true,
+			Reasons: []contention.Reason{contention.Held, contention.Lost, contention.TakenOver},
+		},
+		Errors: []func(error) *problem.Error{httpapi.ProblemOf, coalesce.Problem},
 	}
 }
 
@@ -45,7 +48,7 @@ func build(c *chassis.Chassis, cfg Config) error {
 		return err
 	}
 	tel := c.Telemetry()
-	observer, err := metrics.New(tel.Registry(), cfg.LockWait+cfg.ProcessorTimeout)
+	observer, err := metrics.New(tel.Registry(), cfg.lease())
 	if err != nil {
 		return err
 	}
@@ -65,22 +68,29 @@ func build(c *chassis.Chassis, cfg Config) error {
 	if err != nil {
 		return errors.Join(err, ledger.Close())
 	}
-	store := postgres.New(c.DB(), postgres.Options{
-		Encode: httpapi.Encode, LockWait: cfg.LockWait, Transactions: cfg.transactions(),
-		IdleTimeout: cfg.ProcessorTimeout + idleGrace, Contention: c.Contention(), Share: c.Share(),
+	store, err := postgres.New(c.DB(), postgres.Options{
+		Limits: c.GroupLimits(1), Encode: httpapi.Encode, LockWait: cfg.LockWait,
 	}, observer)
+	if err != nil {
+		return errors.Join(err, ledger.Close())
+	}
 	service := payment.NewService(payment.Parts{
 		Repository: store, Processor: simulator,
 		Currencies: iso4217.Known(), Fingerprints: fingerprints, Observer: observer, TTL: cfg.IdempotencyTTL,
+		Lease: cfg.lease(), ReconcileAfter: cfg.ReconcileAfter,
 	})
 	cleaner := &cleaner{
-		store: store, metrics: observer, log: tel.Logger(), interval: cfg.CleanupInterval, ttl: cfg.IdempotencyTTL,
-		retention: cfg.LedgerRetention,
+		store: store, metrics: observer, log: tel.Logger(), interval: cfg.CleanupInterval, retention: cfg.LedgerRetention,
+	}
+	reconciler := &reconciler{
+		service: service, store: store, metrics: observer, log: tel.Logger(), interval: cfg.ReconcileAfter,
+		lease: cfg.lease(),
 	}
 	c.Add(lifecycle.Part{Name: "processor", Stop: func(ctx context.Context) error {
 		return errors.Join(simulator.Close(ctx), ledger.Close())
 	}},
-		lifecycle.Part{Name: "cleanup", Run: cleaner.run})
+		lifecycle.Part{Name: "group commit", Stop: store.Close},
+		lifecycle.Part{Name: "cleanup", Run: cleaner.run}, lifecycle.Part{Name: "reconcile", Run: reconciler.run})
 	for _, warning := range cfg.warnings() {
 		tel.Logger().Warn(warning) //nolint:sloglint // constants
 	}

@@ -41,7 +41,7 @@ func TestTimeoutAfterTheCharge(t *testing.T) {
 	for _, card := range []string{goodCard, declinedCard, faultCard} {
 		rs[0].pay(t, "k", body(100, card)).want(t, 409, "IDEMPOTENCY_KEY_CONFLICT")
 	}
-	db.counts(t, 0, 1, 0)
+	db.counts(t, 0, 1, 1)
 	first := rs[1].pay(t, "k", body(100, timeoutCard)).paid(t)
 	rs[0].pay(t, "k", body(100, timeoutCard)).repeats(t, first)
 	db.counts(t, 1, 1, 1)
@@ -61,7 +61,7 @@ func TestALostChargeBelongsToItsRide(t *testing.T) {
 	} {
 		rs[1].pay(t, "K1", bob).want(t, 409, "IDEMPOTENCY_KEY_CONFLICT")
 	}
-	db.counts(t, 0, 1, 0)
+	db.counts(t, 0, 1, 1)
 	first := rs[1].pay(t, "K1", alice).paid(t)
 	if !strings.Contains(first.Body, `"ride_id":"ride-1","rider_id":"rider-1"`) {
 		t.Errorf("alice got %s", first)
@@ -70,21 +70,20 @@ func TestALostChargeBelongsToItsRide(t *testing.T) {
 	db.counts(t, 1, 1, 1)
 }
 
-// Two cleaners delete expired records and the ledger's old settled entries, keep what a repeat may need, and count
-// unsettled charges.
+// Two cleaners delete expired records and the ledger's old settled entries, and keep what a repeat may need.
 func TestCleanup(t *testing.T) {
 	t.Parallel()
 	dsn, db := open(t)
 	rs := startAll(t, dsn, 2, map[string]string{"CLEANUP_INTERVAL": "20ms"})
 	live := rs[0].pay(t, "live", body(1, goodCard)).paid(t)
 	apptest.Execute(t, db.DB, `INSERT INTO payments.idempotency_records
-			(key, status, request_fingerprint, fingerprint_version, expires_at)
-		SELECT 'old' || i, 'PROCESSING', decode(repeat('00', 32), 'hex'), 'x', now() FROM generate_series(1, 2000) i`,
-		// A charge without a payment that is older than the keys live, a young one, and a settled one.
+			(key, status, request_fingerprint, fingerprint_version, payment_id, response_status, response_body, expires_at)
+		SELECT 'old' || i, 'COMPLETED', decode(repeat('00', 32), 'hex'), 'x', gen_random_uuid(), 201, '{}', now()
+		  FROM generate_series(1, 2000) i`,
+		// A charge without a payment, and a young payment's.
 		`INSERT INTO payments.processor_charges
 			(processor_key, amount, currency, card_fingerprint, fingerprint_version, created_at)
-		SELECT k, 1, 'EUR', decode(repeat('00', 32), 'hex'), 'x', at
-		  FROM (VALUES ('lost', now() - interval '25h'), ('young', now())) v (k, at)`,
+		VALUES ('lost', 1, 'EUR', decode(repeat('00', 32), 'hex'), 'x', now() - interval '31d')`,
 		`UPDATE payments.processor_charges SET created_at = now() - interval '25h'
 		WHERE processor_key = (SELECT processor_key FROM payments.payments)`,
 		// Payments of longer than LEDGER_RETENTION ago.
@@ -97,14 +96,43 @@ func TestCleanup(t *testing.T) {
 			(processor_key, amount, currency, card_fingerprint, fingerprint_version, created_at)
 		SELECT processor_key, 1, 'EUR', decode(repeat('00', 32), 'hex'), 'x', created_at FROM old`)
 	waittest.Eventually(t, "both replicas have cleaned up", func() bool {
-		deleted, unsettled := "payments_cleanup_deleted_total", "payments_unsettled_charges"
-		ledger := "payments_ledger_deleted_total"
+		deleted, ledger := "payments_cleanup_deleted_total", "payments_ledger_deleted_total"
 		return rs[0].Metric(t, deleted)+rs[1].Metric(t, deleted) == 2000 &&
-			rs[0].Metric(t, ledger)+rs[1].Metric(t, ledger) == 1200 &&
-			rs[0].Metric(t, unsettled) == 1 && rs[1].Metric(t, unsettled) == 1
+			rs[0].Metric(t, ledger)+rs[1].Metric(t, ledger) == 1200
 	})
 	rs[1].pay(t, "live", body(1, goodCard)).repeats(t, live)
-	db.counts(t, 1201, 3, 1)
+	db.counts(t, 1201, 2, 1)
+}
+
+// Requests that failed, and are never repeated, are settled by a replica, although one's charge came late; one without
+// a charge is asked about until its life is over. The gauge counts them, and returns to zero by itself.
+func TestReconcile(t *testing.T) {
+	t.Parallel()
+	dsn, db := open(t)
+	rs := startAll(t, dsn, 2, map[string]string{"PROCESSOR_TIMEOUT": "300ms", "RECONCILE_AFTER": "50ms"})
+	rs[0].pay(t, "charged", body(1, timeoutCard)).want(t, 504, "PROCESSOR_TIMEOUT")
+	slow := start(t, dsn, map[string]string{"PROCESSOR_TIMEOUT": "300ms", "PROCESSOR_LATENCY": "600ms"})
+	slow.pay(t, "late", body(2, goodCard)).want(t, 504, "PROCESSOR_TIMEOUT")
+	apptest.Execute(t, db.DB, `INSERT INTO payments.idempotency_records
+			(key, status, request_fingerprint, fingerprint_version, claim_id, claimed_until, processor_key, ride_id, rider_id,
+			 amount, currency, card_brand, card_last4, card_exp_month, card_exp_year, expires_at)
+		VALUES ('never charged', 'PROCESSING', decode(repeat('00', 32), 'hex'), 'x', gen_random_uuid(), now(), 'x', 'r', 'r',
+			 1, 'EUR', 'visa', '4242', 12, 2099, now() + interval '2s')`)
+	const unsettled = "payments_unsettled_charges"
+	waittest.Eventually(t, "an open claim is counted", func() bool { return rs[0].Metric(t, unsettled) >= 1 })
+	waittest.Eventually(t, "no claim is open", func() (closed bool) {
+		const query = `SELECT NOT EXISTS (SELECT FROM payments.idempotency_records WHERE status = 'PROCESSING')`
+		if err := db.GetContext(t.Context(), &closed, query); err != nil {
+			t.Fatal(err)
+		}
+		return closed
+	})
+	waittest.Eventually(t, "none is counted", func() bool { return rs[0].Metric(t, unsettled) == 0 })
+	db.counts(t, 2, 2, 2)
+	paid := `payments_total{status="SUCCEEDED"}`
+	if n := rs[0].Metric(t, paid) + rs[1].Metric(t, paid); n != 2 {
+		t.Errorf("%g payments were settled, want 2", n)
+	}
 }
 
 // A record of the old secret is still compared after a rotation. The previous secret may be short. Without a secret,

@@ -10,14 +10,13 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/postgres"
 )
 
-// cleaner deletes expired keys and settled entries of the ledger, and counts unsettled charges, on every replica. The
-// replicas share the work by skipping rows that another has locked.
+// cleaner deletes expired keys and settled entries of the ledger on every replica. The replicas share the work by
+// skipping rows that another has locked.
 type cleaner struct {
 	store     *postgres.Store
 	metrics   *metrics.Metrics
 	log       *slog.Logger
 	interval  time.Duration
-	ttl       time.Duration
 	retention time.Duration // of the ledger
 }
 
@@ -50,7 +49,6 @@ func (c *cleaner) clean(ctx context.Context) {
 	if err := inBatches(ctx, settled, c.metrics.LedgerDeleted); err != nil {
 		c.fail(ctx, "settled entries of the ledger could not be deleted", err)
 	}
-	c.countUnsettled(ctx)
 }
 
 // inBatches calls remove until it finds less than a batch, and count with the number that each call has removed.
@@ -65,22 +63,8 @@ func inBatches(ctx context.Context, remove func(ctx context.Context, limit int) 
 	return nil
 }
 
-func (c *cleaner) countUnsettled(ctx context.Context) {
-	n, err := c.store.Unsettled(ctx, c.ttl)
-	if err != nil {
-		c.metrics.UnsettledUnknown()
-		c.fail(ctx, "unsettled charges could not be counted", err)
-		return
-	}
-	c.metrics.Unsettled(n)
-	if n > 0 {
-		c.log.WarnContext(ctx, "charges without a payment: their requests failed after the charge and were never repeated",
-			slog.Int("charges", n))
-	}
-}
-
 func (c *cleaner) fail(ctx context.Context, what string, err error) {
 	if ctx.Err() == nil { // else the replica is stopping
-		c.log.WarnContext(ctx, what, slog.Any("error", err)) //nolint:sloglint // one of three constants
+		c.log.WarnContext(ctx, what, slog.Any("error", err)) //nolint:sloglint // one of two constants
 	}
 }

@@ -20,6 +20,8 @@ type Config struct {
 	CleanupInterval time.Duration `env:"CLEANUP_INTERVAL" envDefault:"1h" min:"1ms"`
 	// ProcessorTimeout is how long the processor may take.
 	ProcessorTimeout time.Duration `env:"PROCESSOR_TIMEOUT" envDefault:"3s" min:"1ms"`
+	// ReconcileAfter is how long a claim has run out before the processor is asked about it.
+	ReconcileAfter time.Duration `env:"RECONCILE_AFTER" envDefault:"1m" min:"1ms"`
 	// ProcessorLatency is how long the simulator waits before it charges.
 	ProcessorLatency time.Duration `env:"PROCESSOR_LATENCY" envDefault:"0s" min:"0s"`
 	// ProcessorLatencyMax is how long it waits at most, at random.
@@ -39,14 +41,14 @@ type Config struct {
 // Help describes the variables.
 func (Config) Help() map[string]string {
 	return map[string]string{ //nolint:gosec // names of variables, no credentials
-		"LOCK_WAIT":             "how long a request waits for another one with its key, then 409 PAYMENT_PROCESSING",
-		"IDEMPOTENCY_TTL":       "how long the answer to a key is kept; afterwards the key counts as new",
-		"CLEANUP_INTERVAL":      "how often old keys and ledger entries are deleted, and unsettled charges counted",
-		"PROCESSOR_TIMEOUT":     "how long the processor may take; with LOCK_WAIT less than REQUEST_TIMEOUT",
-		"PROCESSOR_LATENCY":     "how long the simulated processor waits before it charges",
-		"PROCESSOR_LATENCY_MAX": "when longer: it waits for a random time between the two",
-		"PROCESSOR_DATABASE_URL": "the same database for the simulated processor's ledger; behind a pooler one that " +
-			"gives it a pool of its own; empty stands for DATABASE_URL",
+		"LOCK_WAIT":              "how long a request waits for another one with its key, then 409 PAYMENT_PROCESSING",
+		"IDEMPOTENCY_TTL":        "how long the answer to a key is kept; afterwards the key counts as new",
+		"CLEANUP_INTERVAL":       "how often old keys and ledger entries are deleted",
+		"PROCESSOR_TIMEOUT":      "how long the processor may take; with LOCK_WAIT less than REQUEST_TIMEOUT",
+		"RECONCILE_AFTER":        "how long after a request gave up its payment the processor is asked what became of it",
+		"PROCESSOR_LATENCY":      "how long the simulated processor waits before it charges",
+		"PROCESSOR_LATENCY_MAX":  "when longer: it waits for a random time between the two",
+		"PROCESSOR_DATABASE_URL": "the same database for the simulated processor's ledger; empty stands for DATABASE_URL",
 		"LEDGER_RETENTION": "how long the ledger keeps an entry that has its payment; more than IDEMPOTENCY_TTL and " +
 			"REQUEST_TIMEOUT",
 		"FINGERPRINT_SECRET":          "key of the fingerprints, 32 bytes or more; the same on all replicas",
@@ -64,10 +66,6 @@ func (c Config) Validate(f *config.Faults) {
 	if c.LockWait+c.ProcessorTimeout >= c.RequestTimeout {
 		f.Add("LOCK_WAIT and PROCESSOR_TIMEOUT together must be less than REQUEST_TIMEOUT, "+
 			"or a request is given up while its card is charged", "LOCK_WAIT", "PROCESSOR_TIMEOUT", "REQUEST_TIMEOUT")
-	}
-	if c.DBMaxOpenConns <= reservedConns {
-		f.Add("DB_MAX_OPEN_CONNS must be at least 3: payments leave two connections to everything else",
-			"DB_MAX_OPEN_CONNS")
 	}
 	f.Less("IDEMPOTENCY_TTL", c.IdempotencyTTL, "LEDGER_RETENTION", c.LedgerRetention)
 	f.Less("REQUEST_TIMEOUT", c.RequestTimeout, "LEDGER_RETENTION", c.LedgerRetention)
@@ -91,9 +89,8 @@ func (c Config) checkSecret() error {
 	}
 }
 
-// transactions returns how many payments one replica has in flight at most; each
-// takes a connection of the service's pool and, for a moment, one of the ledger's.
-func (c Config) transactions() int { return c.DBMaxOpenConns - reservedConns }
+// lease returns how long a claim lives: a second longer than the processor may take.
+func (c Config) lease() time.Duration { return c.ProcessorTimeout + time.Second }
 
 // ledgerURL returns the DSN of the simulated processor's ledger.
 func (c Config) ledgerURL() string {
@@ -108,16 +105,5 @@ func (c Config) warnings() (all []string) {
 	if c.FingerprintSecret == "" {
 		all = append(all, "FINGERPRINT_SECRET is not set: a reader of the fingerprints can find the card numbers by trying")
 	}
-	if c.DBPooler == "transaction" && c.ProcessorDatabaseURL == "" {
-		all = append(all, "PROCESSOR_DATABASE_URL is not set: "+
-			"behind one pooler, payments that hold all of its connections wait for one more")
-	}
 	return all
 }
-
-// reservedConns are connections for reads and the cleanup.
-const reservedConns = 2
-
-// idleGrace is how much longer than PROCESSOR_TIMEOUT a payment transaction may be idle
-// before the server ends it.
-const idleGrace = 5 * time.Second

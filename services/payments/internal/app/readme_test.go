@@ -25,7 +25,6 @@ func TestConfigRefuses(t *testing.T) {
 	apptest.ConfigRefuses[app.Config](t, map[string]map[string]string{
 		"lock wait beyond the statement":   {"LOCK_WAIT": "9s"},
 		"processor beyond the request":     {"PROCESSOR_TIMEOUT": "8s"},
-		"too few connections":              {"DB_MAX_OPEN_CONNS": "2"},
 		"ledger shorter than the keys":     {"LEDGER_RETENTION": "24h"},
 		"ledger shorter than a request":    {"LEDGER_RETENTION": "10s", "IDEMPOTENCY_TTL": "1s"},
 		"previous secret without a secret": {"FINGERPRINT_SECRET_PREVIOUS": "s3cret"},

@@ -6,14 +6,14 @@ package failpoint
 // The steps of a payment. A replica built with the tag and started with
 // ROWLOCK_FAILPOINT naming one kills itself (SIGKILL) when it comes to it.
 const (
-	// Claimed: the key is claimed, the processor has not been called.
+	// Claimed: the claim is committed, the processor has not been called.
 	Claimed = "claimed"
 	// Charging: the processor has begun and has not charged.
 	Charging = "charging"
-	// Charged: the charge is in the ledger, the payment is not in the table.
+	// Charged: the charge is in the ledger, its answer was not given.
 	Charged = "charged"
-	// Stored: payment and answer are written, COMMIT was not sent.
-	Stored = "stored"
-	// Committed: COMMIT is done, the client has not been answered.
-	Committed = "committed"
+	// Settling: the processor has answered, the payment is not stored.
+	Settling = "settling"
+	// Settled: the payment is committed, the client has not been answered.
+	Settled = "settled"
 )

@@ -25,7 +25,7 @@ type Metrics struct {
 	limit     time.Duration
 
 	mu     sync.Mutex
-	opened map[int64]time.Time // when each open payment transaction began
+	opened map[int64]time.Time // when each open claim was made
 	next   int64
 }
 
@@ -34,8 +34,7 @@ var (
 	_ postgres.Observer = (*Metrics)(nil)
 )
 
-// New registers the metrics. limit is how long a payment transaction may take, from
-// its wait for the key to the processor's answer.
+// New registers the metrics. limit is how long a claim lives.
 func New(reg prometheus.Registerer, limit time.Duration) (*Metrics, error) {
 	m := &Metrics{
 		payments: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -55,11 +54,11 @@ func New(reg prometheus.Registerer, limit time.Duration) (*Metrics, error) {
 		}),
 		unsettled: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "payments_unsettled_charges",
-			Help: "Charges older than IDEMPOTENCY_TTL without a payment, as of this replica's last cleanup.",
+			Help: "Payments of all replicas that were given up, and of which it is not known yet whether the card was charged.",
 		}),
 		overdue: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "payments_transactions_overdue_total",
-			Help: "Payment transactions that took longer than their limit and a second.",
+			Name: "payments_claims_overdue_total",
+			Help: "Claims of this replica that outlived their limit, so that another request may have taken them over.",
 		}),
 		limit:  limit,
 		opened: make(map[int64]time.Time),
@@ -72,15 +71,15 @@ func New(reg prometheus.Registerer, limit time.Duration) (*Metrics, error) {
 	for _, c := range []prometheus.Collector{
 		m.payments, m.replays, m.conflicts, m.deleted, m.ledger, m.unsettled, m.overdue,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "payments_transactions_open", Help: "Payment transactions that are open on this replica.",
+			Name: "payments_claims_open", Help: "Payments that this replica has claimed and not settled.",
 		}, func() float64 { n, _ := m.open(time.Now()); return float64(n) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "payments_transaction_oldest_seconds",
-			Help: "Age of the oldest open payment transaction of this replica; 0 without one.",
+			Name: "payments_claim_oldest_seconds",
+			Help: "Age of the oldest open claim of this replica; 0 without one.",
 		}, func() float64 { _, age := m.open(time.Now()); return age.Seconds() }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "payments_transaction_limit_seconds",
-			Help: "Age that a payment transaction reaches at most: LOCK_WAIT and PROCESSOR_TIMEOUT.",
+			Name: "payments_claim_limit_seconds",
+			Help: "Life of a claim: PROCESSOR_TIMEOUT and a second.",
 		}, limit.Seconds),
 	} {
 		if err := reg.Register(c); err != nil {
@@ -108,7 +107,7 @@ func (m *Metrics) Opened() (closed func()) {
 	began := time.Now()
 	m.opened[id] = began
 	return func() {
-		if time.Since(began) > m.limit+time.Second {
+		if time.Since(began) > m.limit {
 			m.overdue.Inc() // scrapes of the open ones would miss most
 		}
 		m.mu.Lock()
@@ -117,8 +116,7 @@ func (m *Metrics) Opened() (closed func()) {
 	}
 }
 
-// open returns the number of open transactions, at most the pool's connections, and the
-// age of the oldest.
+// open returns the number of open claims and the age of the oldest.
 func (m *Metrics) open(now time.Time) (n int, oldest time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -134,9 +132,9 @@ func (m *Metrics) Deleted(n int) { m.deleted.Add(float64(n)) }
 // LedgerDeleted counts the entries of the ledger that a cleanup removed.
 func (m *Metrics) LedgerDeleted(n int) { m.ledger.Add(float64(n)) }
 
-// UnsettledUnknown sets the gauge to NaN when the charges could not be counted: an old
+// UnsettledUnknown sets the gauge to NaN when the payments could not be counted: an old
 // figure, or the zero of the start, would look like an answer.
 func (m *Metrics) UnsettledUnknown() { m.unsettled.Set(math.NaN()) }
 
-// Unsettled sets the number of charges without a payment.
+// Unsettled sets the number of payments whose charge is not known.
 func (m *Metrics) Unsettled(n int) { m.unsettled.Set(float64(n)) }

@@ -11,9 +11,8 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/metrics"
 )
 
-// The gauges show the transactions that are open, of which the oldest; one that took a second longer than its limit is
-// counted when it ends.
-func TestOpenTransactions(t *testing.T) {
+// The gauges show the claims that are open, of which the oldest; one that outlived its limit is counted when it ends.
+func TestOpenClaims(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
@@ -24,8 +23,8 @@ func TestOpenTransactions(t *testing.T) {
 		want := func(open, oldest, overdue float64) {
 			t.Helper()
 			for series, want := range map[string]float64{
-				"payments_transactions_open": open, "payments_transaction_oldest_seconds": oldest,
-				"payments_transactions_overdue_total": overdue, "payments_transaction_limit_seconds": 6,
+				"payments_claims_open": open, "payments_claim_oldest_seconds": oldest,
+				"payments_claims_overdue_total": overdue, "payments_claim_limit_seconds": 6,
 			} {
 				if got := apptest.Gathered(t, registry, series); got != want {
 					t.Errorf("%s is %g, want %g", series, got, want)

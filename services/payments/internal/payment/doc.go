@@ -4,12 +4,13 @@
 //
 // # States of an idempotency key
 //
-//	(absent) ──claim──► PROCESSING ──settled──► COMPLETED ──TTL──► expired
-//	    ▲                   │                                        │
-//	    └──rolled back──────┘          a claim takes it like an absent one
+//	(absent) ──claim──► PROCESSING ──settle──► COMPLETED ──TTL──► expired
+//	    ▲                 │  ▲  │                                    │
+//	    └──not charged────┘  └──┘ taken over   a claim takes it like an absent one
 //
-// PROCESSING exists inside one database transaction only: no other transaction reads
-// it. So a key is never stuck, whichever process dies in between.
+// PROCESSING is stored, with a claim that runs out. The same request then takes the key
+// over, under a new [ClaimID], and so does [Service.Reconcile]; another request never does.
+// A holder whose claim was taken over changes nothing.
 //
 // # Invariants
 //
@@ -19,9 +20,9 @@
 //   - The same key with other content is [ErrKeyConflict] and changes nothing.
 //   - The processor charges once per [ProcessorKey]. That key follows from the
 //     idempotency key and the number of payments stored under it, so it is the same
-//     after a rollback and another one after the key has expired.
+//     after a takeover and another one after the key has expired.
 //   - A success and a decline are definitive and stored. A fault or a timeout of
-//     the processor is neither: nothing is stored, and the next request with the key
+//     the processor is neither: no payment is stored, and the next request with the key
 //     runs again.
 //   - The card number and the security code are held in memory while a request
 //     lasts, given to the processor, and stored nowhere. No digest has the code: it
@@ -29,7 +30,7 @@
 //
 // # On failure
 //
-// The processor is called while the transaction is open, and its charge does not roll
-// back with it. Repeating the request with the same key settles the payment; the
-// processor answers with the charge that it made.
+// No transaction is open while the processor is called. Repeating the request with the
+// same key settles the payment, as the processor answers with the charge that it made; a
+// replica settles what is not repeated.
 package payment

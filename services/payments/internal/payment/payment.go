@@ -81,9 +81,8 @@ type Answer struct {
 
 // Record is what is stored under an idempotency key.
 type Record struct {
-	Fingerprint Fingerprint
-	PaymentID   ID
-	Receipt     Receipt
+	PaymentID ID
+	Receipt   Receipt
 }
 
 // Position marks the payment after which a page begins, newest first.

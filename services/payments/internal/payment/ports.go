@@ -24,54 +24,91 @@ type LookupAPI interface {
 	PaymentsOfRide(ctx context.Context, ride RideID, after *Position, limit int) ([]Payment, *Position, error)
 }
 
+// Terms are what a payment needs and may be stored: neither card number nor security code.
+type Terms struct {
+	RideID   RideID
+	RiderID  string
+	Amount   int64 // minor units
+	Currency Currency
+	Card     CardFace
+}
+
+// ClaimID names one claim of a key, a UUID. It is the fence of the claim's holder.
+type ClaimID string
+
 // Claim asks for a key.
 type Claim struct {
 	Key         Key
+	ID          ClaimID
 	Fingerprint Fingerprint
-	// TTL is how long the record lives from the claim on.
-	TTL time.Duration
+	// Same reports whether a stored fingerprint is of this request.
+	Same  func(Fingerprint) (bool, error)
+	Terms Terms
+	// TTL is how long the record lives from the claim on, Lease how long the claim does.
+	TTL, Lease time.Duration
 }
 
-// Claimed describes a key that the caller has claimed.
-type Claimed struct {
-	// Earlier is how many payments are stored under the key, all of them expired.
-	Earlier int
-	// Now is the database's time.
-	Now time.Time
-}
-
-// Settlement holds a payment that was charged or declined, to be stored.
-type Settlement struct {
-	Payment Payment
-	// ProcessorKey is the key that the processor charged under; no two payments
-	// share one.
+// Held describes a key that the caller holds, until its lease ends.
+type Held struct {
+	Key     Key
+	ClaimID ClaimID
+	// ProcessorKey is the key that the processor charges under; no two payments share one.
 	ProcessorKey string
+	Terms        Terms
+	// Now is the database's time of the claim.
+	Now time.Time
+	// TakenOver says that an earlier holder may have asked for the charge, which may still
+	// be on its way.
+	TakenOver bool
 }
 
-// ChargeFunc charges the card for a request that owns its key.
-type ChargeFunc func(ctx context.Context, c Claimed) (Settlement, error)
+// Claimed is the answer to a Claim: the key's record, or the key itself.
+type Claimed struct {
+	// Record is the stored answer to the request; nil when the caller holds the key.
+	Record *Record
+	Held   Held
+	// Leave lets the next request with the key in. The holder calls it once, and says
+	// whether it has settled the payment.
+	Leave func(settled bool)
+}
+
+// Overdue describes a key whose claim ran out, and which the caller holds now.
+type Overdue struct {
+	Held
+
+	// Expired says that the record's life is over.
+	Expired bool
+}
 
 // Repository stores payments and idempotency records. It is an outbound port; the suite
 // paymenttest.Exercise tests its implementations.
 type Repository interface {
-	// Settle returns the record of the claim's key. When the key is absent or
-	// expired, the caller owns it: Settle calls charge, and stores the payment that
-	// it returns together with the receipt, all or nothing; fresh is then true. Of
-	// concurrent callers of one key one owns it and the others wait for it, up to
-	// the store's own bound, then they get ErrProcessing or the error of the queue
-	// that they waited in. An error of charge is returned as it is, stores nothing,
-	// and leaves the key free.
-	//
-	// Settle may call charge more than once, because it runs a transaction that lost
-	// against another one again. An effect of charge outside the transaction must
-	// therefore happen once only.
-	Settle(ctx context.Context, c Claim, charge ChargeFunc) (r Record, fresh bool, err error)
+	// Claim claims a key that is absent or expired, or whose claim ran out and was of the
+	// same request. The claim is stored when Claim returns. Otherwise it returns the
+	// record of the same request, for which it waits up to the store's own bound while
+	// another caller holds the key; then ErrProcessing. It returns ErrKeyConflict for the
+	// record or claim of another request, and the errors of Claim.Same.
+	Claim(ctx context.Context, c Claim) (Claimed, error)
+	// Settle stores the payment and its receipt under the claim, all or nothing, and
+	// returns the record. When the claim was taken over, fresh is false and the record is
+	// that of the payment which was stored instead; ErrOutcomeUnknown when there is none
+	// yet, or when it is not known what was stored.
+	Settle(ctx context.Context, h Held, p Payment) (r Record, fresh bool, err error)
+	// GiveBack ends a claim whose charge is in doubt: the same request may take the key
+	// over at once. It does nothing when the claim was taken over.
+	GiveBack(ctx context.Context, h Held) error
+	// Drop removes a claim under which nothing was charged, unless it was taken over.
+	Drop(ctx context.Context, h Held) error
+	// Overdue takes over up to limit claims that ran out longer than after ago, none that
+	// another transaction has locked. Of a claim that was given back before it leaves
+	// longer and longer pauses.
+	Overdue(ctx context.Context, after, lease time.Duration, limit int) ([]Overdue, error)
 	// Find returns one payment, or ErrNotFound.
 	Find(ctx context.Context, id ID) (Payment, error)
 	// FindOfRide returns up to limit payments of a ride that come after the
 	// position, newest first; nil begins with the newest.
 	FindOfRide(ctx context.Context, ride RideID, after *Position, limit int) ([]Payment, error)
-	// DeleteExpired removes up to limit expired records, none that is live or
+	// DeleteExpired removes up to limit expired records, none that is live, claimed or
 	// locked by another transaction, and returns how many.
 	DeleteExpired(ctx context.Context, limit int) (int, error)
 }

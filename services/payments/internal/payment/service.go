@@ -26,6 +26,10 @@ type Parts struct {
 	Observer     Observer
 	// TTL is how long a key lives.
 	TTL time.Duration
+	// Lease is how long a claim lives: longer than a charge takes.
+	Lease time.Duration
+	// ReconcileAfter is how long a claim has run out before Reconcile asks about it.
+	ReconcileAfter time.Duration
 }
 
 // NewService returns the domain's service.
@@ -36,64 +40,94 @@ func (s *Service) Pay(ctx context.Context, key Key, r Request) (Answer, error) {
 	if !s.parts.Currencies(r.Currency) {
 		return Answer{}, invalid(fieldCurrency, "must be a currency of ISO 4217")
 	}
-	var status Status
-	claim := Claim{Key: key, Fingerprint: s.parts.Fingerprints.Of(r), TTL: s.parts.TTL}
-	charge := func(ctx context.Context, c Claimed) (Settlement, error) {
-		settlement, err := s.charge(ctx, key, r, c)
-		status = settlement.Payment.Status
-		return settlement, err
-	}
-	record, fresh, err := s.parts.Repository.Settle(ctx, claim, charge)
-	if err == nil && !fresh {
-		err = s.compare(record, r)
-	}
+	claimed, err := s.parts.Repository.Claim(ctx, s.claim(key, r))
 	switch {
 	case errors.Is(err, ErrKeyConflict):
 		s.parts.Observer.Conflict()
 		return Answer{}, err
 	case err != nil:
 		return Answer{}, err
-	case fresh:
-		s.parts.Observer.Settled(status)
-	default:
-		s.parts.Observer.Replayed()
+	case claimed.Record != nil:
+		return s.replay(*claimed.Record), nil
 	}
-	return Answer{PaymentID: record.PaymentID, Receipt: record.Receipt, Replayed: !fresh}, nil
+	defer func() { claimed.Leave(err == nil) }()
+	// From here on a client that leaves cancels nothing: a charge must not be left without
+	// its payment.
+	ctx = context.WithoutCancel(ctx)
+	result, err := s.charge(ctx, claimed.Held, r)
+	if err != nil {
+		return Answer{}, err
+	}
+	p := newPayment(claimed.Held, result)
+	record, fresh, err := s.parts.Repository.Settle(ctx, claimed.Held, p)
+	switch {
+	case err != nil:
+		_ = s.parts.Repository.GiveBack(ctx, claimed.Held) // a repeat need not wait until the claim runs out
+		return Answer{}, err
+	case !fresh:
+		return s.replay(record), nil
+	}
+	s.parts.Observer.Settled(p.Status)
+	return Answer{PaymentID: record.PaymentID, Receipt: record.Receipt}, nil
 }
 
-// charge charges the card of a request that owns its key. It checks the card's expiry
-// here and not before, and an expired card may still settle the charge that was made
-// before its month ended: a repeat gets its answer all the same.
-func (s *Service) charge(ctx context.Context, key Key, r Request, c Claimed) (Settlement, error) {
-	expired := r.Card.CheckExpiry(c.Now)
-	processorKey := ProcessorKey(key, c.Earlier)
+// claim returns the request's claim of its key.
+func (s *Service) claim(key Key, r Request) Claim {
+	return Claim{
+		Key: key, ID: ClaimID(NewID(time.Now())), Fingerprint: s.parts.Fingerprints.Of(r),
+		Same: func(stored Fingerprint) (bool, error) { return s.parts.Fingerprints.Same(stored, r) },
+		Terms: Terms{
+			RideID: r.RideID, RiderID: r.RiderID, Amount: r.Amount, Currency: r.Currency, Card: r.Card.Face(),
+		},
+		TTL: s.parts.TTL, Lease: s.parts.Lease,
+	}
+}
+
+func (s *Service) replay(r Record) Answer {
+	s.parts.Observer.Replayed()
+	return Answer{PaymentID: r.PaymentID, Receipt: r.Receipt, Replayed: true}
+}
+
+// charge charges the card of a request that holds its key, or ends the claim. It checks the
+// card's expiry here and not before, and an expired card may still settle the charge that was
+// made before its month ended: a repeat gets its answer all the same.
+func (s *Service) charge(ctx context.Context, h Held, r Request) (Result, error) {
+	expired := r.Card.CheckExpiry(h.Now)
 	result, err := s.parts.Processor.Charge(ctx, Charge{
-		Key: processorKey, RideID: r.RideID, RiderID: r.RiderID, Amount: r.Amount, Currency: r.Currency, Card: r.Card,
+		Key: h.ProcessorKey, RideID: r.RideID, RiderID: r.RiderID, Amount: r.Amount, Currency: r.Currency, Card: r.Card,
 		OnlyRepeat: expired != nil,
 	})
-	if errors.Is(err, ErrNotCharged) && expired != nil {
+	if err == nil {
+		return result, nil
+	}
+	// A claim that is not ended runs out by itself, so that the answer stays what it is.
+	// After a takeover a charge of the earlier holder may be on its way.
+	switch {
+	case errors.Is(err, ErrKeyConflict):
+		s.parts.Observer.Conflict()
+		_ = s.parts.Repository.Drop(ctx, h)
+	case errors.Is(err, ErrNotCharged) && !h.TakenOver:
+		_ = s.parts.Repository.Drop(ctx, h)
+	default:
+		_ = s.parts.Repository.GiveBack(ctx, h)
+	}
+	if expired != nil && errors.Is(err, ErrNotCharged) {
 		err = expired
 	}
-	if err != nil {
-		return Settlement{}, err
-	}
+	return Result{}, err
+}
+
+// newPayment returns the payment of a charge or a decline.
+func newPayment(h Held, result Result) Payment {
+	t := h.Terms
 	p := Payment{
-		ID: NewID(c.Now), RideID: r.RideID, RiderID: r.RiderID, Amount: r.Amount, Currency: r.Currency,
-		Status: Succeeded, DeclineCode: result.DeclineCode, Card: r.Card.Face(), CreatedAt: c.Now,
+		ID: NewID(h.Now), RideID: t.RideID, RiderID: t.RiderID, Amount: t.Amount, Currency: t.Currency,
+		Status: Succeeded, DeclineCode: result.DeclineCode, Card: t.Card, CreatedAt: h.Now,
 	}
 	if result.DeclineCode != "" {
 		p.Status = Declined
 	}
-	return Settlement{Payment: p, ProcessorKey: processorKey}, nil
-}
-
-// compare returns ErrKeyConflict when the record answers another request than r.
-func (s *Service) compare(record Record, r Request) error {
-	same, err := s.parts.Fingerprints.Same(record.Fingerprint, r)
-	if err == nil && !same {
-		err = ErrKeyConflict
-	}
-	return err
+	return p
 }
 
 // Payment implements LookupAPI.

@@ -3,6 +3,7 @@ package payment_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -30,45 +31,72 @@ func newRequest(t *testing.T) payment.Request {
 	return r
 }
 
-// rig is a service whose outbound ports answer as its fields say. The repository returns
-// live, if there is one, and otherwise lets each caller own its key; every method of it
-// fails with err. The processor records what it is asked.
+// rig is a service whose outbound ports answer as its fields say. The repository has the
+// record stored, if there is one, and otherwise lets each caller hold its key; every method of
+// it fails with err. The processor records what it is asked.
 type rig struct {
-	live    *payment.Record
-	claimed payment.Claimed
+	stored  *payment.Record
+	of      payment.Fingerprint // of the request that was stored
+	held    payment.Held
+	fenced  *payment.Record // found by a holder whose claim was taken over
+	overdue []payment.Overdue
 	page    []payment.Payment
 	err     error
 	result  payment.Result
 	fault   error
 
-	settled payment.Settlement
+	settled payment.Payment
 	charges []payment.Charge
 	events  []string
 }
 
 func (r *rig) service(f *payment.Fingerprints) *payment.Service {
 	return payment.NewService(payment.Parts{
-		Repository: r, Processor: processorOf{r}, Observer: r, Fingerprints: f, TTL: time.Hour,
+		Repository: r, Processor: processorOf{r}, Observer: r, Fingerprints: f, TTL: time.Hour, Lease: time.Minute,
 		Currencies: func(c payment.Currency) bool { return c == "EUR" },
 	})
 }
 
-func (r *rig) Settle(ctx context.Context, c payment.Claim, charge payment.ChargeFunc) (payment.Record, bool, error) {
+func (r *rig) Claim(_ context.Context, c payment.Claim) (payment.Claimed, error) {
 	if r.err != nil {
-		return payment.Record{}, false, r.err
+		return payment.Claimed{}, r.err
 	}
-	if r.live != nil {
-		return *r.live, false, nil
+	if r.stored != nil {
+		same, err := c.Same(r.of)
+		if err == nil && !same {
+			err = payment.ErrKeyConflict
+		}
+		return payment.Claimed{Record: r.stored}, err
 	}
-	var err error
-	if r.settled, err = charge(ctx, r.claimed); err != nil {
-		return payment.Record{}, false, err
+	h := r.held
+	h.Key, h.ClaimID, h.Terms = c.Key, c.ID, c.Terms
+	return payment.Claimed{Held: h, Leave: func(bool) { r.events = append(r.events, "left") }}, nil
+}
+
+func (r *rig) Settle(_ context.Context, _ payment.Held, p payment.Payment) (payment.Record, bool, error) {
+	if r.fenced != nil {
+		return *r.fenced, false, nil
 	}
-	return payment.Record{Fingerprint: c.Fingerprint, PaymentID: r.settled.Payment.ID}, true, nil
+	r.settled = p
+	return payment.Record{PaymentID: p.ID}, true, nil
+}
+
+func (r *rig) GiveBack(ctx context.Context, _ payment.Held) error {
+	r.events = append(r.events, "given back")
+	return ctx.Err()
+}
+
+func (r *rig) Drop(context.Context, payment.Held) error {
+	r.events = append(r.events, "dropped")
+	return nil
+}
+
+func (r *rig) Overdue(context.Context, time.Duration, time.Duration, int) ([]payment.Overdue, error) {
+	return r.overdue, r.err
 }
 
 func (r *rig) Find(context.Context, payment.ID) (payment.Payment, error) {
-	return r.settled.Payment, r.err
+	return r.settled, r.err
 }
 
 func (r *rig) FindOfRide(_ context.Context, _ payment.RideID, _ *payment.Position, n int) ([]payment.Payment, error) {
@@ -85,7 +113,8 @@ func (r *rig) Charge(_ context.Context, c payment.Charge) (payment.Result, error
 // processorOf is the rig as a processor, which finds what it would charge.
 type processorOf struct{ *rig }
 
-func (r processorOf) Find(context.Context, payment.Charge) (payment.Result, error) {
+func (r processorOf) Find(_ context.Context, c payment.Charge) (payment.Result, error) {
+	r.charges = append(r.charges, c)
 	return r.result, r.fault
 }
 
@@ -112,25 +141,98 @@ func TestPay(t *testing.T) {
 		status  payment.Status
 	}{{"", payment.Succeeded}, {"card_declined", payment.Declined}} {
 		r := &rig{result: payment.Result{DeclineCode: tc.decline}}
-		r.claimed = payment.Claimed{Earlier: 2, Now: time.Now().UTC()}
+		r.held = payment.Held{ProcessorKey: "processor key", Now: time.Now().UTC()}
 		answer, err := r.service(secret).Pay(t.Context(), "k", request)
-		p := r.settled.Payment
+		p := r.settled
 		if err != nil || answer.Replayed || answer.PaymentID != p.ID {
 			t.Errorf("%+v, %v", answer, err)
 		}
 		want := payment.Payment{
 			ID: p.ID, RideID: "ride", RiderID: "rider", Amount: 1250, Currency: "EUR",
 			Status: tc.status, DeclineCode: tc.decline,
-			Card: request.Card.Face(), CreatedAt: r.claimed.Now,
+			Card: request.Card.Face(), CreatedAt: r.held.Now,
 		}
-		key := payment.ProcessorKey("k", 2)
 		charge := payment.Charge{
-			Key: key, RideID: "ride", RiderID: "rider", Amount: 1250, Currency: "EUR", Card: request.Card,
+			Key: "processor key", RideID: "ride", RiderID: "rider", Amount: 1250, Currency: "EUR", Card: request.Card,
 		}
-		if p != want || r.settled.ProcessorKey != key || !slices.Equal(r.charges, []payment.Charge{charge}) {
-			t.Errorf("settled %+v after %+v, want %+v after %+v", r.settled, r.charges, want, charge)
+		if p != want || !slices.Equal(r.charges, []payment.Charge{charge}) {
+			t.Errorf("settled %+v after %+v, want %+v after %+v", p, r.charges, want, charge)
 		}
-		r.wantEvents(t, string(tc.status))
+		r.wantEvents(t, string(tc.status), "left")
+	}
+}
+
+// A client that leaves once its card is to be charged cancels nothing; what the processor says decides what becomes of
+// the claim.
+func TestEndOfAClaim(t *testing.T) {
+	t.Parallel()
+	refused := fmt.Errorf("%w: %w", payment.ErrProcessorFault, payment.ErrNotCharged)
+	for name, tc := range map[string]struct {
+		fault     error
+		takenOver bool
+		events    []string
+	}{
+		"it did not charge":           {refused, false, []string{"dropped", "left"}},
+		"after a takeover":            {refused, true, []string{"given back", "left"}},
+		"it failed":                   {payment.ErrProcessorFault, false, []string{"given back", "left"}},
+		"it did not answer":           {payment.ErrProcessorTimeout, false, []string{"given back", "left"}},
+		"it charged another request":  {payment.ErrKeyConflict, false, []string{"conflict", "dropped", "left"}},
+		"so it did before a takeover": {payment.ErrKeyConflict, true, []string{"conflict", "dropped", "left"}},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		r := &rig{fault: tc.fault, held: payment.Held{TakenOver: tc.takenOver}}
+		if _, err := r.service(secret).Pay(ctx, "k", newRequest(t)); !errors.Is(err, tc.fault) {
+			t.Errorf("%s: %v", name, err)
+		}
+		r.wantEvents(t, tc.events...)
+	}
+}
+
+// A holder whose claim was taken over answers what is stored.
+func TestFencedHolder(t *testing.T) {
+	t.Parallel()
+	r := &rig{fenced: &payment.Record{PaymentID: "stored"}}
+	a, err := r.service(secret).Pay(t.Context(), "k", newRequest(t))
+	if err != nil || !a.Replayed || a.PaymentID != "stored" {
+		t.Errorf("%+v, %v", a, err)
+	}
+	r.wantEvents(t, "replayed", "left")
+}
+
+// Reconciling settles what the processor knows, asks again about what it does not, until the record's life is over, and
+// never charges.
+func TestReconcile(t *testing.T) {
+	t.Parallel()
+	terms := payment.Terms{RideID: "ride", RiderID: "rider", Amount: 1250, Currency: "EUR"}
+	for name, tc := range map[string]struct {
+		result  payment.Result
+		fault   error
+		expired bool
+		events  []string
+	}{
+		"charged":                   {payment.Result{}, nil, false, []string{"SUCCEEDED"}},
+		"declined":                  {payment.Result{DeclineCode: "x"}, nil, false, []string{"DECLINED"}},
+		"charged, and expired":      {payment.Result{}, nil, true, []string{"SUCCEEDED"}},
+		"unknown":                   {payment.Result{}, payment.ErrNotCharged, false, []string{"given back"}},
+		"unknown, and expired":      {payment.Result{}, payment.ErrNotCharged, true, []string{"dropped"}},
+		"no answer, and expired":    {payment.Result{}, payment.ErrProcessorTimeout, true, []string{"given back"}},
+		"charged for other content": {payment.Result{}, payment.ErrKeyConflict, false, []string{"dropped"}},
+	} {
+		r := &rig{result: tc.result, fault: tc.fault}
+		r.overdue = []payment.Overdue{{Expired: tc.expired, Held: payment.Held{ProcessorKey: "p", Terms: terms}}}
+		if n, err := r.service(secret).Reconcile(t.Context(), 5); n != 1 || err != nil {
+			t.Errorf("%s: %d, %v", name, n, err)
+		}
+		want := []payment.Charge{{Key: "p", RideID: "ride", RiderID: "rider", Amount: 1250, Currency: "EUR"}}
+		if !slices.Equal(r.charges, want) {
+			t.Errorf("%s: it asked %+v, want %+v", name, r.charges, want)
+		}
+		r.wantEvents(t, tc.events...)
+	}
+	broken := &rig{err: errors.New("away")}
+	if _, err := broken.service(secret).Reconcile(t.Context(), 5); !errors.Is(err, broken.err) {
+		t.Errorf("%v", err)
 	}
 }
 
@@ -148,7 +250,7 @@ func TestUnknownCurrencyIsRefused(t *testing.T) {
 func TestLiveRecord(t *testing.T) {
 	t.Parallel()
 	first := newRequest(t)
-	live := &payment.Record{Fingerprint: secret.Of(first), PaymentID: "id", Receipt: payment.Receipt{Data: []byte("x")}}
+	live := &payment.Record{PaymentID: "id", Receipt: payment.Receipt{Data: []byte("x")}}
 	other, cvc := first, first
 	other.Amount++
 	cvc.Card.CVC = payment.NewSecret("124")
@@ -165,7 +267,7 @@ func TestLiveRecord(t *testing.T) {
 		"no secret":         {payment.NewFingerprints("", ""), first, payment.ErrForeignFingerprint, nil},
 		"a rotated secret":  {payment.NewFingerprints("another", "secret"), first, nil, []string{"replayed"}},
 	} {
-		r := &rig{live: live}
+		r := &rig{stored: live, of: secret.Of(first)}
 		answer, err := r.service(tc.fingerprints).Pay(t.Context(), "k", tc.request)
 		if !errors.Is(err, tc.err) || len(r.charges) != 0 {
 			t.Errorf("%s: %v after %d charges", name, err, len(r.charges))
@@ -183,7 +285,7 @@ func TestExpiredCard(t *testing.T) {
 	t.Parallel()
 	expired := newRequest(t)
 	expired.Card.ExpYear = time.Now().Year() - 1
-	r := &rig{claimed: payment.Claimed{Now: time.Now()}}
+	r := &rig{held: payment.Held{Now: time.Now()}}
 	if _, err := r.service(secret).Pay(t.Context(), "k", expired); err != nil || !r.charges[0].OnlyRepeat {
 		t.Errorf("its charge is not settled: %v after %+v", err, r.charges)
 	}
@@ -191,7 +293,7 @@ func TestExpiredCard(t *testing.T) {
 	if _, err := r.service(secret).Pay(t.Context(), "k", expired); fieldOf(t, err) != "card.exp_year" {
 		t.Errorf("without a charge: %v", err)
 	}
-	r.live = &payment.Record{Fingerprint: secret.Of(expired)}
+	r.stored, r.of = &payment.Record{}, secret.Of(expired)
 	if a, err := r.service(secret).Pay(t.Context(), "k", expired); err != nil || !a.Replayed {
 		t.Errorf("a repeat: %+v, %v", a, err)
 	}
@@ -236,5 +338,5 @@ func TestPortsReturnFailures(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	broken.wantEvents(t)
-	faulty.wantEvents(t)
+	faulty.wantEvents(t, "given back", "left")
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -18,15 +19,15 @@ import (
 func TestRequestsOfABusyKeyHoldAShare(t *testing.T) {
 	t.Parallel()
 	const requests, places = 20, 4
-	for name, inside := range map[string]int{"this replica": 0, "another replica": 1} {
+	for name, elsewhere := range map[string]bool{"this replica": false, "another replica": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dsn := dbtest.Postgres(t, postgres.Migrations())
 			share := contention.NewShare(4*places, nil)
 			r := openStore(t, dsn, sqldb.PoolerNone,
-				postgres.Options{LockWait: 2 * time.Minute, Transactions: 6, Share: share})
+				postgres.Options{LockWait: 2 * time.Minute, Limits: coalesce.Limits{Share: share}})
 			charging := r
-			if inside == 1 { // the first request of this replica waits for the row
+			if elsewhere { // the first request of this replica looks for it, and holds a place too
 				charging = openStore(t, dsn, sqldb.PoolerNone, postgres.Options{})
 			}
 			release := holder(t, charging, "busy")
@@ -41,7 +42,7 @@ func TestRequestsOfABusyKeyHoldAShare(t *testing.T) {
 					answers <- err
 				}()
 			}
-			refused := requests - places - inside
+			refused := requests - places
 			waittest.Eventually(t, "those without a place are refused", func() bool { return len(answers) >= refused })
 			for _, key := range []payment.Key{"a", "b", "c", "d", "e", "f", "g", "h"} {
 				if fresh, err := pay(t.Context(), r, key); !fresh || err != nil {

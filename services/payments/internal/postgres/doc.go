@@ -1,15 +1,22 @@
 // Package postgres stores payments and idempotency records in PostgreSQL, schema
 // payments.
 //
-// A payment is settled in one READ COMMITTED transaction: claim, processor, payment,
-// COMPLETED with the receipt, COMMIT. The claim is an INSERT ... ON CONFLICT DO
-// UPDATE ... WHERE expired: a SELECT ... FOR UPDATE of a key that does not exist locks
-// nothing in PostgreSQL. Of concurrent claims of one key one gets the row; the
-// others wait for it and find it live.
+// A payment is claimed and settled in two short transactions; in between it holds no
+// connection and no lock. The claim is an INSERT ... ON CONFLICT DO UPDATE ... WHERE
+// expired: a SELECT ... FOR UPDATE of a key that does not exist locks nothing in
+// PostgreSQL. Each change of a claim is fenced by its claim_id.
+//
+//	request ──► look ──► queue of its key ──► claim ──► (processor) ──► settle
+//	             │                             │  ▲ take over, look again
+//	             ▼ the record                  └──┘                  └──► give back, drop
+//
+// Looks, claims, settlements and other changes are group commits of their own.
 //
 // # Bounds
 //
-//	callers of one key, one replica   one transaction; the others wait in the process without a connection
-//	payment transactions, one replica Options.Transactions: reads always find a connection
-//	wait for a key                    Options.LockWait, in the process's queue and for the row lock together
+//	callers of one key, one replica   one claims; the others wait in the process
+//	payments in flight, one replica   Limits.Queue
+//	wait for a key                    Options.LockWait, in the process and for another replica's claim together; as long
+//	                                  again for a row that another session has locked
+//	callers that wait for a claim     a place of Limits.Share each
 package postgres

@@ -6,4 +6,7 @@ const (
 	DeleteExpiredSQL = deleteExpiredSQL
 	DeleteSettledSQL = deleteSettledSQL
 	EarlierSQL       = earlierSQL
+	LookSQL          = lookSQL
+	OverdueSQL       = overdueSQL
+	OpenSQL          = openSQL
 )

@@ -35,17 +35,3 @@ func (s *Store) DeleteSettled(ctx context.Context, age time.Duration, limit int)
 	})
 	return deleted, err
 }
-
-// Unsettled counts the charges in the processor's ledger that are older than age
-// and have no payment: their request failed after the charge and was never
-// repeated. It reads all of the ledger, so requests that read do not queue behind it.
-func (s *Store) Unsettled(ctx context.Context, age time.Duration) (n int, err error) {
-	const query = `
-SELECT count(*)
-  FROM payments.processor_charges c
- WHERE c.created_at <= (SELECT clock_timestamp()) - $1 * interval '1 microsecond'
-   AND c.decline_code IS NULL
-   AND NOT EXISTS (SELECT FROM payments.payments p WHERE p.processor_key = c.processor_key)`
-	err = s.db.GetUnqueued(ctx, &n, query, age.Microseconds())
-	return n, err
-}

@@ -77,7 +77,7 @@ SELECT ` + paymentColumns + `
 WITH expired AS MATERIALIZED (
     SELECT key
       FROM payments.idempotency_records
-     WHERE expires_at <= (SELECT clock_timestamp())
+     WHERE expires_at <= (SELECT clock_timestamp()) AND status = 'COMPLETED'
      ORDER BY expires_at
      LIMIT $1
        FOR UPDATE SKIP LOCKED

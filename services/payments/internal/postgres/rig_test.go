@@ -35,19 +35,27 @@ type replica struct {
 
 func openStore(t *testing.T, dsn string, pooler sqldb.Pooler, o postgres.Options) replica {
 	t.Helper()
-	waits := apptest.NewContention(t, contention.Settings{Lock: "key", Queued: true})
+	waits := apptest.NewContention(t, contention.Settings{
+		Lock: "key", Queued: true, Grouped: true,
+		Reasons: []contention.Reason{contention.Held, contention.Lost, contention.TakenOver},
+	})
 	db := apptest.Pool(t, sqldb.Settings{
 		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: 2 * time.Second, StatementTimeout: 15 * time.Second,
 		ApplicationName: "payments", Contention: waits.Metrics,
 	}, prometheus.NewRegistry())
 	if o.LockWait == 0 {
-		o.LockWait, o.Transactions = 10*time.Second, 6
+		o.LockWait = 10 * time.Second
 	}
-	o.IdleTimeout, o.Encode, o.Contention = 10*time.Second, paymenttest.Encode, waits.Metrics
-	return replica{postgres.New(db, o, unobserved{}), waits}
+	o.Encode, o.Contention, o.Queue = paymenttest.Encode, waits.Metrics, 1024
+	o.LockTimeout, o.StatementTimeout = 2*time.Second, 15*time.Second
+	store, err := postgres.New(db, o, unobserved{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return replica{store, waits}
 }
 
-// replicas passes each call of Settle to the next of several stores on one database.
+// replicas passes each claim to the next of several stores on one database.
 type replicas struct {
 	replica
 
@@ -55,10 +63,8 @@ type replicas struct {
 	next atomic.Int64
 }
 
-func (r *replicas) Settle(
-	ctx context.Context, c payment.Claim, charge payment.ChargeFunc,
-) (payment.Record, bool, error) {
-	return r.all[int(r.next.Add(1))%len(r.all)].Settle(ctx, c, charge)
+func (r *replicas) Claim(ctx context.Context, c payment.Claim) (payment.Claimed, error) {
+	return r.all[int(r.next.Add(1))%len(r.all)].Claim(ctx, c)
 }
 
 func pay(ctx context.Context, r replica, key payment.Key) (fresh bool, err error) {
@@ -71,16 +77,20 @@ func pay(ctx context.Context, r replica, key payment.Key) (fresh bool, err error
 func holder(t *testing.T, r replica, key payment.Key) (release func()) {
 	t.Helper()
 	charging, finish, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	charge := func(_ context.Context, c payment.Claimed) (payment.Settlement, error) {
+	charge := func(h payment.Held) (payment.Payment, error) {
 		close(charging)
 		<-finish
-		return paymenttest.NewSettlement(key, c), nil
+		return paymenttest.NewPayment(h), nil
 	}
 	go func() {
-		_, _, err := r.Settle(t.Context(), paymenttest.NewClaim(key, time.Hour), charge)
+		_, _, err := paymenttest.Settle(t.Context(), r, paymenttest.NewClaim(key, time.Hour), charge)
 		done <- err
 	}()
-	<-charging
+	select {
+	case <-charging:
+	case err := <-done:
+		t.Fatalf("%s is not charged: %v", key, err)
+	}
 	return sync.OnceFunc(func() {
 		close(finish)
 		if err := <-done; err != nil {

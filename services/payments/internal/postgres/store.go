@@ -1,11 +1,13 @@
 package postgres
 
 import (
+	"context"
 	"embed"
+	"errors"
 	"time"
 
 	"github.com/rowlock/rowlock/platform/bulkhead"
-	"github.com/rowlock/rowlock/platform/contention"
+	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
@@ -19,30 +21,27 @@ func Migrations() migrate.Source {
 	return migrate.Source{FS: migrations, Schema: "payments"}
 }
 
-// Observer measures payment transactions.
+// Session returns the session settings that the statements are written for: each is planned once for groups of any
+// size, and never reads a whole table, which its plan may outlive the smallness of.
+func Session() map[string]string {
+	return map[string]string{"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
+}
+
+// Observer measures claims.
 type Observer interface {
-	// Opened is called when a payment transaction begins; the returned function is
-	// called when it has ended.
+	// Opened is called when this replica has claimed a key; the returned function is
+	// called when the claim has ended.
 	Opened() (closed func())
 }
 
-// Options configure a store. All but Contention and Share are required, and all bounds must be
-// positive.
+// Options configure a store. All are required, and all bounds must be positive.
 type Options struct {
+	coalesce.Limits
+
 	// Encode returns the receipt that is stored with a payment.
 	Encode func(payment.Payment) (payment.Receipt, error)
 	// LockWait is how long a request waits for its key.
 	LockWait time.Duration
-	// Transactions is how many payments may be in flight at once.
-	Transactions int
-	// IdleTimeout is how long the server lets a payment transaction wait for the
-	// processor before it ends it.
-	IdleTimeout time.Duration
-	// Contention counts the waits for keys; it may be nil.
-	Contention *contention.Metrics
-	// Share bounds the requests that wait behind one whose key another session holds, or
-	// whose charge takes long; nil bounds nothing.
-	Share *contention.Share
 }
 
 // Store is a payment.Repository on PostgreSQL.
@@ -51,12 +50,52 @@ type Store struct {
 	options  Options
 	observer Observer
 	keys     *bulkhead.Bulkhead[payment.Key]
+
+	looks   *coalesce.Coalescer[payment.Key, payment.Key, state]
+	claims  *coalesce.Coalescer[payment.Key, payment.Claim, state]
+	changes *coalesce.Coalescer[payment.Key, change, state]
+	settles *coalesce.Coalescer[payment.Key, settlement, settled]
 }
 
 var _ payment.Repository = (*Store)(nil)
 
 // New returns a store on db, whose schema must have been migrated.
-func New(db *sqldb.DB, o Options, observer Observer) *Store {
-	keys := bulkhead.New[payment.Key](o.Transactions, o.Contention, o.Share)
-	return &Store{db: db, options: o, observer: observer, keys: keys}
+func New(db *sqldb.DB, o Options, observer Observer) (*Store, error) {
+	s := &Store{
+		db: db, options: o, observer: observer, keys: bulkhead.New[payment.Key](o.Queue, o.Contention, o.Share),
+	}
+	forKey := o.Limits // a claim waits for its key
+	forKey.LockTimeout = o.LockWait
+	var looks, claims, changes, settles error
+	s.looks, looks = coalesce.New(coalesce.Config[payment.Key, payment.Key, state]{
+		Limits: o.Limits, Name: "payments_look", Key: func(k payment.Key) payment.Key { return k }, Run: s.runLooks,
+	})
+	s.claims, claims = coalesce.New(coalesce.Config[payment.Key, payment.Claim, state]{
+		Limits: forKey, Name: "payments_claim", Key: func(c payment.Claim) payment.Key { return c.Key }, Run: s.runClaims,
+		Size: func(c payment.Claim) int { return claimBytes + len(c.Key) }, Statements: claimStatements,
+	})
+	s.changes, changes = coalesce.New(coalesce.Config[payment.Key, change, state]{
+		Limits: o.Limits, Name: "payments_change", Key: func(c change) payment.Key { return c.held.Key }, Run: s.runChanges,
+	})
+	s.settles, settles = coalesce.New(coalesce.Config[payment.Key, settlement, settled]{
+		Limits: o.Limits, Name: "payments_settle", Key: func(c settlement) payment.Key { return c.held.Key },
+		Run: s.runSettles, Size: func(c settlement) int { return settleBytes + len(c.held.Key) + len(c.receipt.Data) },
+	})
+	return s, errors.Join(looks, claims, changes, settles)
+}
+
+// Close waits until every request in flight is answered. The pool stays open.
+func (s *Store) Close(ctx context.Context) error {
+	return errors.Join(s.looks.Close(ctx), s.claims.Close(ctx), s.changes.Close(ctx), s.settles.Close(ctx))
+}
+
+// do lets a request join the next group. A request whose connection was lost is asked once more, because each of them
+// recognises that it was applied. A client that leaves cancels nothing.
+func do[Q, R any](ctx context.Context, c *coalesce.Coalescer[payment.Key, Q, R], q Q) (R, error) {
+	bounded := context.WithoutCancel(ctx) // by the statements' own bounds
+	r, err := c.Do(bounded, q)
+	if e, ok := errors.AsType[*sqldb.Error](err); ok && e.Reason == sqldb.Connection && ctx.Err() == nil {
+		return c.Do(bounded, q)
+	}
+	return r, err
 }

@@ -3,9 +3,12 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/bulkhead"
@@ -50,12 +53,12 @@ func TestThreeReplicasPassTheSuite(t *testing.T) {
 }
 
 // A key that is held for longer than LockWait is refused after LockWait, on the holder's
-// replica and on another; once it is free, its record is there.
+// replica and on another; once it is settled, its record is there.
 func TestHeldKeyIsRefusedAfterLockWait(t *testing.T) {
 	t.Parallel()
 	const lockWait = 200 * time.Millisecond
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	o := postgres.Options{LockWait: lockWait, Transactions: 2}
+	o := postgres.Options{LockWait: lockWait}
 	same, other := openStore(t, dsn, sqldb.PoolerNone, o), openStore(t, dsn, sqldb.PoolerNone, o)
 	release := holder(t, same, "k")
 	defer release()
@@ -66,7 +69,7 @@ func TestHeldKeyIsRefusedAfterLockWait(t *testing.T) {
 		err    error
 	}{
 		{contention.InProcess, contention.QueueTimeout, same, bulkhead.ErrBusy},
-		{contention.InDatabase, contention.LockTimeout, other, payment.ErrProcessing},
+		{contention.InDatabase, contention.Held, other, payment.ErrProcessing},
 	} {
 		beforeN, before := tc.r.waits.Waits(t, tc.where)
 		if _, err := pay(t.Context(), tc.r, "k"); !errors.Is(err, tc.err) || errors.Is(err, bulkhead.ErrFull) {
@@ -85,52 +88,32 @@ func TestHeldKeyIsRefusedAfterLockWait(t *testing.T) {
 	}
 }
 
-// With all slots taken another key waits for one up to LockWait; reads go on.
-func TestAllSlotsTaken(t *testing.T) {
-	t.Parallel()
-	r := openStore(t, dbtest.Postgres(t, postgres.Migrations()), sqldb.PoolerNone, postgres.Options{
-		Transactions: 2, LockWait: 300 * time.Millisecond,
-	})
-	for _, key := range []payment.Key{"held0", "held1"} {
-		t.Cleanup(holder(t, r, key))
-	}
-	if _, err := pay(t.Context(), r, "k"); !errors.Is(err, bulkhead.ErrFull) {
-		t.Errorf("%v, want ErrFull", err)
-	}
-	for _, key := range []payment.Key{"k", "held0"} { // behind a slot, and behind its key
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(20*time.Millisecond, cancel)
-		if _, err := pay(ctx, r, key); !errors.Is(err, bulkhead.ErrBusy) || !errors.Is(err, context.Canceled) {
-			t.Errorf("a client that disconnects while it waits with the key %s: %v", key, err)
-		}
-	}
-	if _, err := r.Find(t.Context(), payment.NewID(time.Now())); !errors.Is(err, payment.ErrNotFound) {
-		t.Errorf("a read: %v", err)
-	}
-}
-
-// The client disconnects while its card is charged: the payment is stored all the same.
-func TestDisconnectDoesNotUndoTheCharge(t *testing.T) {
+// While more keys are charged than the pool has connections, others are paid, and a client that leaves the queue of its
+// key is let go.
+func TestChargesHoldNoConnection(t *testing.T) {
 	t.Parallel()
 	r := openStore(t, dbtest.Postgres(t, postgres.Migrations()), sqldb.PoolerNone, postgres.Options{})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	charge := func(ctx context.Context, c payment.Claimed) (payment.Settlement, error) {
-		cancel()
-		return paymenttest.NewSettlement("k", c), ctx.Err()
+	for i := range 20 {
+		t.Cleanup(holder(t, r, payment.Key(fmt.Sprint("held", i))))
 	}
-	if _, fresh, err := r.Settle(ctx, paymenttest.NewClaim("k", time.Hour), charge); err != nil || !fresh {
-		t.Errorf("fresh %t, %v", fresh, err)
+	if fresh, err := pay(t.Context(), r, "k"); !fresh || err != nil {
+		t.Errorf("another key: fresh %t, %v", fresh, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	if _, err := pay(ctx, r, "held0"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a client that disconnects while it waits: %v", err)
 	}
 }
 
-// A committed PROCESSING row, of another version of the service, is not taken over.
+// A committed PROCESSING row without a claim, which no release makes, is not taken over.
 func TestCommittedProcessingRow(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	r := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{})
+	r := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{LockWait: 50 * time.Millisecond})
 	apptest.Execute(t, dbtest.Dial(t, dsn), `INSERT INTO payments.idempotency_records
 		(key, status, request_fingerprint, fingerprint_version, expires_at)
-		VALUES ('k', 'PROCESSING', decode(repeat('00', 32), 'hex'), 'test', now() + interval '1 h')`)
+		VALUES ('k', 'PROCESSING', sha256('k'), 'test', now() + interval '1 h')`)
 	if _, err := pay(t.Context(), r, "k"); !errors.Is(err, payment.ErrProcessing) {
 		t.Errorf("%v, want ErrProcessing", err)
 	}
@@ -210,9 +193,6 @@ func TestDeleteSettled(t *testing.T) {
 	if want := "late, lost, lost decline, young"; left != want || err != nil {
 		t.Errorf("left are %s, %v, want %s", left, err, want)
 	}
-	if n, err := r.Unsettled(t.Context(), 24*time.Hour); n != 1 || err != nil {
-		t.Errorf("%d unsettled charges, %v, want 1", n, err)
-	}
 }
 
 // The statements that must not read a whole table do not.
@@ -234,7 +214,10 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 	}{
 		"cleanup": {postgres.DeleteExpiredSQL, []any{5}, "Index Cond: (expires_at <= $0)"},
 		"ledger":  {postgres.DeleteSettledSQL, []any{5, 1000}, "processor_charges_created_at"},
-		"earlier": {postgres.EarlierSQL, []any{"k"}, "payments_idempotency_key"},
+		"earlier": {postgres.EarlierSQL, []any{pq.StringArray{"k"}}, "payments_idempotency_key"},
+		"look":    {postgres.LookSQL, []any{pq.StringArray{"k", "l"}}, "idempotency_records_pkey"},
+		"overdue": {postgres.OverdueSQL, []any{1, 1, payment.NewID(time.Now()), 16}, "idempotency_records_claimed_until"},
+		"open":    {postgres.OpenSQL, []any{1}, "idempotency_records_claimed_until"},
 		"page": {
 			postgres.PageAfterSQL, []any{"r", 5, time.Now(), string(payment.NewID(time.Now()))}, "payments_ride",
 		},

@@ -1,7 +1,6 @@
 package paymenttest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -17,12 +16,12 @@ func oneOwnerAmong(t *testing.T, repo payment.Repository, n int) {
 	t.Helper()
 	var fresh, charged atomic.Int64
 	records := make([]payment.Record, n)
-	charge := func(_ context.Context, c payment.Claimed) (payment.Settlement, error) {
+	charge := func(h payment.Held) (payment.Payment, error) {
 		charged.Add(1)
-		return NewSettlement("k", c), nil
+		return NewPayment(h), nil
 	}
 	waittest.Together(t, n, func(i int) error {
-		r, owner, err := repo.Settle(t.Context(), NewClaim("k", long), charge)
+		r, owner, err := Settle(t.Context(), repo, NewClaim("k", long), charge)
 		if owner {
 			fresh.Add(1)
 		}
@@ -56,14 +55,14 @@ func failingOwners(t *testing.T, repo payment.Repository) {
 	boom := errors.New("boom")
 	const callers, failures = 20, 5
 	var owners, failed, fresh atomic.Int64
-	charge := func(_ context.Context, c payment.Claimed) (payment.Settlement, error) {
+	charge := func(h payment.Held) (payment.Payment, error) {
 		if owners.Add(1) <= failures {
-			return payment.Settlement{}, boom
+			return payment.Payment{}, boom
 		}
-		return NewSettlement("k", c), nil
+		return NewPayment(h), nil
 	}
 	waittest.Together(t, callers, func(int) error {
-		_, owner, err := repo.Settle(t.Context(), NewClaim("k", long), charge)
+		_, owner, err := Settle(t.Context(), repo, NewClaim("k", long), charge)
 		if owner {
 			fresh.Add(1)
 		}

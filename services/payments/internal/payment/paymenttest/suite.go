@@ -24,6 +24,9 @@ func Exercise(t *testing.T, open func(t *testing.T) payment.Repository) {
 		"contract/expired counts as new":   expiredCountsAsNew,
 		"contract/cleanup":                 cleanup,
 		"transactions/error stores none":   errorStoresNothing,
+		"claims/taken over":                takenOver,
+		"claims/given back":                givenBack,
+		"claims/reconciled":                reconciled,
 		"transactions/ended context":       endedContext,
 		"contention/one owner per key":     oneOwner,
 		"contention/one expired key":       oneOwnerOfExpired,
@@ -47,21 +50,27 @@ func Encode(p payment.Payment) (payment.Receipt, error) {
 	return payment.Receipt{Code: 201, Data: []byte(`{"b":1, "a":[ ],"a":1.50,"id":"` + string(p.ID) + "\"}\n")}, nil
 }
 
-// NewClaim returns a claim of the key with a fingerprint made of it.
+// NewClaim returns a claim of the key with a fingerprint made of it, for a lease that does
+// not end.
 func NewClaim(key payment.Key, ttl time.Duration) payment.Claim {
 	sum := sha256.Sum256([]byte(key))
-	return payment.Claim{Key: key, Fingerprint: payment.Fingerprint{Sum: sum[:], Version: "test"}, TTL: ttl}
+	return payment.Claim{
+		Key: key, ID: payment.ClaimID(payment.NewID(time.Now())), TTL: ttl, Lease: time.Hour,
+		Fingerprint: payment.Fingerprint{Sum: sum[:], Version: "test"},
+		Same:        func(f payment.Fingerprint) (bool, error) { return bytes.Equal(f.Sum, sum[:]), nil },
+		Terms: payment.Terms{
+			RideID: "ride", RiderID: "rider", Amount: payment.MaxAmount, Currency: "EUR",
+			Card: payment.CardFace{Brand: "visa", Last4: "4242", ExpMonth: 12, ExpYear: 2030},
+		},
+	}
 }
 
-// NewSettlement returns what the owner of a claimed key may store.
-func NewSettlement(key payment.Key, c payment.Claimed) payment.Settlement {
-	return payment.Settlement{
-		Payment: payment.Payment{
-			ID: payment.NewID(c.Now), RideID: "ride", RiderID: "rider", Amount: payment.MaxAmount, Currency: "EUR",
-			Status: payment.Succeeded, Card: payment.CardFace{Brand: "visa", Last4: "4242", ExpMonth: 12, ExpYear: 2030},
-			CreatedAt: c.Now,
-		},
-		ProcessorKey: payment.ProcessorKey(key, c.Earlier),
+// NewPayment returns what the holder of a key may store.
+func NewPayment(h payment.Held) payment.Payment {
+	t := h.Terms
+	return payment.Payment{
+		ID: payment.NewID(h.Now), RideID: t.RideID, RiderID: t.RiderID, Amount: t.Amount, Currency: t.Currency,
+		Status: payment.Succeeded, Card: t.Card, CreatedAt: h.Now,
 	}
 }
 
@@ -69,14 +78,29 @@ func NewSettlement(key payment.Key, c payment.Claimed) payment.Settlement {
 func Pay(
 	ctx context.Context, repo payment.Repository, key payment.Key, ttl time.Duration,
 ) (r payment.Record, fresh bool, err error) {
-	return repo.Settle(ctx, NewClaim(key, ttl), Charge(key))
+	return Settle(ctx, repo, NewClaim(key, ttl), func(h payment.Held) (payment.Payment, error) {
+		return NewPayment(h), nil
+	})
 }
 
-// Charge returns a ChargeFunc that succeeds at once.
-func Charge(key payment.Key) payment.ChargeFunc {
-	return func(_ context.Context, c payment.Claimed) (payment.Settlement, error) {
-		return NewSettlement(key, c), nil
+// Settle claims a key, calls charge if it holds it, and settles the payment, or drops the
+// claim when charge fails.
+func Settle(
+	ctx context.Context, repo payment.Repository, c payment.Claim, charge func(payment.Held) (payment.Payment, error),
+) (r payment.Record, fresh bool, err error) {
+	claimed, err := repo.Claim(ctx, c)
+	if err != nil || claimed.Record != nil {
+		if claimed.Record != nil {
+			r = *claimed.Record
+		}
+		return r, false, err
 	}
+	defer func() { claimed.Leave(err == nil) }()
+	p, err := charge(claimed.Held)
+	if err != nil {
+		return r, false, errors.Join(err, repo.Drop(ctx, claimed.Held))
+	}
+	return repo.Settle(ctx, claimed.Held, p)
 }
 
 func mustPay(t *testing.T, repo payment.Repository, key payment.Key, ttl time.Duration) payment.Record {
@@ -108,18 +132,18 @@ func roundTrip(t *testing.T, repo payment.Repository) {
 	for _, decline := range []string{"", "card_declined"} {
 		key := payment.Key("key " + decline)
 		var want payment.Payment
-		charge := func(_ context.Context, c payment.Claimed) (payment.Settlement, error) {
-			if c.Earlier != 0 || time.Since(c.Now).Abs() > time.Minute || c.Now.Location() != time.UTC {
-				t.Errorf("claimed %+v", c)
+		charge := func(h payment.Held) (payment.Payment, error) {
+			if h.TakenOver || h.ProcessorKey != payment.ProcessorKey(key, 0) ||
+				time.Since(h.Now).Abs() > time.Minute || h.Now.Location() != time.UTC {
+				t.Errorf("holds %+v", h)
 			}
-			s := NewSettlement(key, c)
+			want = NewPayment(h)
 			if decline != "" {
-				s.Payment.Status, s.Payment.DeclineCode = payment.Declined, decline
+				want.Status, want.DeclineCode = payment.Declined, decline
 			}
-			want = s.Payment
-			return s, nil
+			return want, nil
 		}
-		if _, _, err := repo.Settle(ctx, NewClaim(key, long), charge); err != nil {
+		if _, _, err := Settle(ctx, repo, NewClaim(key, long), charge); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := repo.Find(ctx, want.ID); err != nil || got != want {
@@ -179,14 +203,14 @@ func pages(t *testing.T, repo payment.Repository) {
 
 func expiredCountsAsNew(t *testing.T, repo payment.Repository) {
 	for want := range 3 {
-		earlier := -1
-		charge := func(_ context.Context, c payment.Claimed) (payment.Settlement, error) {
-			earlier = c.Earlier
-			return NewSettlement("k", c), nil
+		var processorKey string
+		charge := func(h payment.Held) (payment.Payment, error) {
+			processorKey = h.ProcessorKey
+			return NewPayment(h), nil
 		}
-		_, fresh, err := repo.Settle(t.Context(), NewClaim("k", instant), charge)
-		if err != nil || !fresh || earlier != want {
-			t.Fatalf("fresh %t, %v, %d earlier payments, want %d", fresh, err, earlier, want)
+		_, fresh, err := Settle(t.Context(), repo, NewClaim("k", instant), charge)
+		if err != nil || !fresh || processorKey != payment.ProcessorKey("k", want) {
+			t.Fatalf("fresh %t, %v, charged under %s; want the key of payment %d", fresh, err, processorKey, want)
 		}
 		if want == 1 { // also when the record is gone
 			if n, err := repo.DeleteExpired(t.Context(), 10); n != 1 || err != nil {
@@ -213,8 +237,8 @@ func cleanup(t *testing.T, repo payment.Repository) {
 
 func errorStoresNothing(t *testing.T, repo payment.Repository) {
 	boom := errors.New("boom")
-	fail := func(context.Context, payment.Claimed) (payment.Settlement, error) { return payment.Settlement{}, boom }
-	if _, _, err := repo.Settle(t.Context(), NewClaim("k", long), fail); !errors.Is(err, boom) {
+	fail := func(payment.Held) (payment.Payment, error) { return payment.Payment{}, boom }
+	if _, _, err := Settle(t.Context(), repo, NewClaim("k", long), fail); !errors.Is(err, boom) {
 		t.Errorf("got error %v, want %v", err, boom)
 	}
 	mustPay(t, repo, "k", long)

@@ -1,0 +1,60 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/rowlock/rowlock/services/payments/internal/metrics"
+	"github.com/rowlock/rowlock/services/payments/internal/payment"
+	"github.com/rowlock/rowlock/services/payments/internal/postgres"
+)
+
+// reconciler settles the payments of claims that ran out, and counts those that are open, on every replica. The
+// replicas share the work by skipping rows that another has locked.
+type reconciler struct {
+	service  *payment.Service
+	store    *postgres.Store
+	metrics  *metrics.Metrics
+	log      *slog.Logger
+	interval time.Duration
+	lease    time.Duration // of a claim
+}
+
+// reconcileBatch is how many claims are asked about at once.
+const reconcileBatch = 16
+
+// run reconciles until ctx ends, at the interval, half of it more or less, so that replicas which started together do
+// not stay together. It begins within seconds of the start.
+func (r *reconciler) run(ctx context.Context) error {
+	const first = 2 * time.Second
+	for wait := min(first, r.interval); ; wait = r.interval {
+		select {
+		case <-time.After(wait/2 + rand.N(wait)):
+			r.reconcile(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// reconcile looks at all claims that are due. A failure is logged and tried again at the next time.
+func (r *reconciler) reconcile(ctx context.Context) {
+	for n := reconcileBatch; n == reconcileBatch && ctx.Err() == nil; {
+		var err error
+		if n, err = r.service.Reconcile(ctx, reconcileBatch); err != nil && ctx.Err() == nil {
+			r.log.WarnContext(ctx, "open payments could not be settled", slog.Any("error", err))
+			break
+		}
+	}
+	n, err := r.store.Open(ctx, r.lease)
+	switch {
+	case ctx.Err() != nil: // the replica is stopping
+	case err != nil:
+		r.metrics.UnsettledUnknown()
+		r.log.WarnContext(ctx, "unsettled charges could not be counted", slog.Any("error", err))
+	default:
+		r.metrics.Unsettled(n)
+	}
+}

@@ -1,0 +1,120 @@
+package paymenttest
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/services/payments/internal/payment"
+)
+
+// mustHold claims a key for a lease, and lets the next request with it in at once.
+func mustHold(t *testing.T, repo payment.Repository, lease time.Duration) payment.Held {
+	t.Helper()
+	c := NewClaim("k", long)
+	c.Lease = lease
+	claimed, err := repo.Claim(t.Context(), c)
+	if err != nil || claimed.Record != nil {
+		t.Fatalf("claimed %+v, %v", claimed, err)
+	}
+	claimed.Leave(false)
+	return claimed.Held
+}
+
+// takenOver: a claim that ran out goes to the next request, under the same processor's key. Its holder, who comes back,
+// changes nothing and gets what is stored; so does each of them when the reply to its settlement was lost.
+func takenOver(t *testing.T, repo payment.Repository) {
+	first := mustHold(t, repo, instant)
+	other := NewClaim("k", long)
+	other.Same = func(payment.Fingerprint) (bool, error) { return false, nil }
+	if _, err := repo.Claim(t.Context(), other); !errors.Is(err, payment.ErrKeyConflict) {
+		t.Errorf("another request: %v", err)
+	}
+	second := mustHold(t, repo, long)
+	if !second.TakenOver || second.ProcessorKey != first.ProcessorKey || second.ClaimID == first.ClaimID {
+		t.Errorf("%+v was taken over as %+v", first, second)
+	}
+	// None of these is the first holder's to do any more.
+	if err := errors.Join(repo.Drop(t.Context(), first), repo.GiveBack(t.Context(), first)); err != nil {
+		t.Error(err)
+	}
+	if r, _, err := repo.Settle(t.Context(), first, NewPayment(first)); !errors.Is(err, payment.ErrOutcomeUnknown) {
+		t.Errorf("the first holder settled %+v, %v", r, err)
+	}
+	p := NewPayment(second)
+	var stored payment.Record
+	for range 2 {
+		r, fresh, err := repo.Settle(t.Context(), second, p)
+		if err != nil || !fresh || r.PaymentID != p.ID {
+			t.Errorf("settled %+v, fresh %t, %v", r, fresh, err)
+		}
+		stored = r
+	}
+	r, fresh, err := repo.Settle(t.Context(), first, NewPayment(first))
+	if err != nil || fresh || !reflect.DeepEqual(r, stored) {
+		t.Errorf("the first holder got %+v, fresh %t, %v; want %+v", r, fresh, err, stored)
+	}
+	mustReplay(t, repo, "k", stored)
+	wantPayments(t, repo, 1)
+}
+
+// givenBack: the same request takes the key over at once, another one never does.
+func givenBack(t *testing.T, repo payment.Repository) {
+	first := mustHold(t, repo, long)
+	if err := repo.GiveBack(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	other := NewClaim("k", long)
+	other.Same = func(payment.Fingerprint) (bool, error) { return false, nil }
+	if _, err := repo.Claim(t.Context(), other); !errors.Is(err, payment.ErrKeyConflict) {
+		t.Errorf("another request: %v", err)
+	}
+	if h := mustHold(t, repo, long); !h.TakenOver || h.ProcessorKey != first.ProcessorKey {
+		t.Errorf("%+v was taken over as %+v", first, h)
+	}
+}
+
+// reconciled: a claim that ran out is handed out once, with the terms of its payment, and again after it was given
+// back; it is no cleaner's.
+func reconciled(t *testing.T, repo payment.Repository) {
+	first := mustHold(t, repo, instant)
+	overdue := func(after, lease time.Duration) []payment.Overdue {
+		t.Helper()
+		all, err := repo.Overdue(t.Context(), after, lease, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	if all := overdue(long, long); len(all) != 0 {
+		t.Errorf("%+v is not yet due", all)
+	}
+	all := overdue(0, long)
+	if len(all) != 1 {
+		t.Fatalf("%d are due, want 1", len(all))
+	}
+	h := all[0].Held
+	if all[0].Expired || !h.TakenOver || h.Terms != first.Terms || h.ProcessorKey != first.ProcessorKey ||
+		h.ClaimID == first.ClaimID {
+		t.Errorf("%+v is due as %+v", first, all[0])
+	}
+	if all := overdue(0, long); len(all) != 0 {
+		t.Errorf("%+v is handed out twice", all)
+	}
+	if err := repo.GiveBack(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := repo.DeleteExpired(t.Context(), 10); n != 0 || err != nil {
+		t.Errorf("the cleaner deleted %d claims, %v", n, err)
+	}
+	for { // the pause is half of the claim's age
+		if all = overdue(0, long); len(all) == 1 {
+			break
+		}
+	}
+	if r, fresh, err := repo.Settle(t.Context(), all[0].Held, NewPayment(all[0].Held)); err != nil || !fresh {
+		t.Errorf("settled %+v, fresh %t, %v", r, fresh, err)
+	}
+	wantPayments(t, repo, 1)
+}

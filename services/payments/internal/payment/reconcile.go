@@ -1,0 +1,47 @@
+package payment
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// Reconcile settles up to limit payments whose request was given up: it asks the processor
+// what became of their charges, and never charges. It returns how many claims it has looked
+// at, and the errors of the repository. Any number of replicas may call it.
+func (s *Service) Reconcile(ctx context.Context, limit int) (int, error) {
+	overdue, err := s.parts.Repository.Overdue(ctx, s.parts.ReconcileAfter, s.parts.Lease, limit)
+	if err != nil {
+		return 0, err
+	}
+	errs := make([]error, len(overdue))
+	var all sync.WaitGroup
+	for i, o := range overdue { // all at once, because their leases run
+		all.Go(func() { errs[i] = s.reconcile(ctx, o) })
+	}
+	all.Wait()
+	return len(overdue), errors.Join(errs...)
+}
+
+// reconcile settles the charge of one claim. A charge that the processor does not know may
+// be on its way, so that it is asked for again until the record's life is over.
+func (s *Service) reconcile(ctx context.Context, o Overdue) error {
+	t := o.Terms
+	result, err := s.parts.Processor.Find(ctx, Charge{
+		Key: o.ProcessorKey, RideID: t.RideID, RiderID: t.RiderID, Amount: t.Amount, Currency: t.Currency,
+	})
+	ctx = context.WithoutCancel(ctx)
+	switch {
+	case err == nil:
+		p := newPayment(o.Held, result)
+		_, fresh, err := s.parts.Repository.Settle(ctx, o.Held, p)
+		if fresh {
+			s.parts.Observer.Settled(p.Status)
+		}
+		return err
+	case errors.Is(err, ErrKeyConflict), errors.Is(err, ErrNotCharged) && o.Expired:
+		return s.parts.Repository.Drop(ctx, o.Held)
+	default:
+		return s.parts.Repository.GiveBack(ctx, o.Held)
+	}
+}

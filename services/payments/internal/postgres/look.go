@@ -1,0 +1,101 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/lib/pq"
+
+	"github.com/rowlock/rowlock/platform/coalesce"
+	"github.com/rowlock/rowlock/services/payments/internal/payment"
+)
+
+const statusCompleted = "COMPLETED"
+
+// record holds a row of idempotency_records.
+type record struct {
+	Key         string         `db:"key"`
+	Status      string         `db:"status"`
+	Fingerprint []byte         `db:"request_fingerprint"`
+	Version     string         `db:"fingerprint_version"`
+	PaymentID   sql.NullString `db:"payment_id"`
+	Response    sql.NullInt32  `db:"response_status"`
+	Body        []byte         `db:"response_body"`
+	ClaimID     sql.NullString `db:"claim_id"`
+	// Left is how long the claim lives, in microseconds by the database's clock.
+	Left sql.NullInt64 `db:"left_us"`
+}
+
+func (r record) fingerprint() payment.Fingerprint {
+	return payment.Fingerprint{Sum: r.Fingerprint, Version: r.Version}
+}
+
+func (r record) domain() *payment.Record {
+	return &payment.Record{
+		PaymentID: payment.ID(r.PaymentID.String), Receipt: payment.Receipt{Code: int(r.Response.Int32), Data: r.Body},
+	}
+}
+
+// state is what a group has found, or made, of a key: the caller's claim, another's record or claim, or nothing.
+type state struct {
+	held  *payment.Held
+	row   record
+	found bool // row is there
+}
+
+// left returns how long the claim that was found lives.
+func (s state) left() time.Duration { return time.Duration(s.row.Left.Int64) * time.Microsecond }
+
+// recordColumns include how long a claim has left. A PROCESSING row without a claim is of no release's making, and is
+// left alone.
+const recordColumns = `key, status, request_fingerprint, fingerprint_version, payment_id, response_status,
+       response_body, claim_id, CASE WHEN status = 'PROCESSING' THEN
+           coalesce((date_part('epoch', claimed_until - clock_timestamp()) * 1000000)::bigint, 1000000) END AS left_us`
+
+// lookSQL reads the live records and the claims of a group. Most repeats end here, with one plain read and no lock.
+const lookSQL = `
+SELECT ` + recordColumns + `
+  FROM payments.idempotency_records
+ WHERE key = ANY ($1::text[]) AND (status = 'PROCESSING' OR expires_at > clock_timestamp())`
+
+// look reads what is stored under a key. Unlike the other groups' requests it ends with ctx.
+func (s *Store) look(ctx context.Context, key payment.Key) (state, error) {
+	found, err := s.looks.Do(ctx, key)
+	if errors.Is(err, coalesce.ErrUnknown) { // the outcome of a read is never in doubt
+		err = errors.Join(coalesce.ErrLeft, ctx.Err())
+	}
+	return found, err
+}
+
+func (s *Store) runLooks(
+	ctx context.Context, _ coalesce.Pass, group []payment.Key,
+) ([]coalesce.Answer[state], error) {
+	keys := make(pq.StringArray, len(group))
+	for i, key := range group {
+		keys[i] = string(key)
+	}
+	var rows []record
+	// A payment does not queue behind pages for it.
+	if err := s.db.SelectUnqueued(ctx, &rows, lookSQL, keys); err != nil {
+		return nil, err
+	}
+	answers := make([]coalesce.Answer[state], len(group))
+	byKey := index(rows)
+	for i, key := range keys {
+		if row, ok := byKey[key]; ok {
+			answers[i].Value = state{row: rows[row], found: true}
+		}
+	}
+	return answers, nil
+}
+
+// index returns the place of each key's row.
+func index(rows []record) map[string]int {
+	places := make(map[string]int, len(rows))
+	for i, r := range rows {
+		places[r.Key] = i
+	}
+	return places
+}

@@ -1,0 +1,81 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/rowlock/rowlock/services/payments/internal/payment"
+)
+
+// overdueSQL takes over claims that ran out, none that another replica looks at. A claim that was given back after a
+// look, when claimed_until became that time, is due again after half of its age, but not before $1 microseconds; and
+// once its record's life is over.
+const overdueSQL = `
+WITH due AS MATERIALIZED (
+    SELECT key
+      FROM payments.idempotency_records
+     WHERE status = 'PROCESSING'
+       AND claimed_until <= (SELECT clock_timestamp()) - $1 * interval '1 microsecond'
+       AND (claimed_until + (claimed_until - created_at) / 2 <= (SELECT clock_timestamp())
+            OR expires_at <= (SELECT clock_timestamp()))
+     ORDER BY claimed_until
+     LIMIT $4
+       FOR UPDATE SKIP LOCKED
+)
+UPDATE payments.idempotency_records r
+   SET claim_id = $3, claimed_until = clock_timestamp() + $2 * interval '1 microsecond'
+  FROM due
+ WHERE r.key = due.key
+RETURNING r.key, r.processor_key, r.ride_id, r.rider_id, r.amount, r.currency, r.card_brand, r.card_last4,
+          r.card_exp_month, r.card_exp_year, clock_timestamp() AS now, r.expires_at <= clock_timestamp() AS expired`
+
+// Overdue implements payment.Repository.
+func (s *Store) Overdue(ctx context.Context, after, lease time.Duration, limit int) ([]payment.Overdue, error) {
+	var rows []struct {
+		Key          string    `db:"key"`
+		ProcessorKey string    `db:"processor_key"`
+		RideID       string    `db:"ride_id"`
+		RiderID      string    `db:"rider_id"`
+		Amount       int64     `db:"amount"`
+		Currency     string    `db:"currency"`
+		Brand        string    `db:"card_brand"`
+		Last4        string    `db:"card_last4"`
+		ExpMonth     int       `db:"card_exp_month"`
+		ExpYear      int       `db:"card_exp_year"`
+		Now          time.Time `db:"now"`
+		Expired      bool      `db:"expired"`
+	}
+	id := payment.ClaimID(payment.NewID(time.Now()))
+	err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
+		rows = rows[:0]
+		return conn.SelectContext(ctx, &rows, overdueSQL, after.Microseconds(), lease.Microseconds(), string(id), limit)
+	})
+	overdue := make([]payment.Overdue, len(rows))
+	for i, r := range rows {
+		overdue[i] = payment.Overdue{Expired: r.Expired, Held: payment.Held{
+			Key: payment.Key(r.Key), ClaimID: id, ProcessorKey: r.ProcessorKey, Now: r.Now.UTC(), TakenOver: true,
+			Terms: payment.Terms{
+				RideID: payment.RideID(r.RideID), RiderID: r.RiderID, Amount: r.Amount, Currency: payment.Currency(r.Currency),
+				Card: payment.CardFace{Brand: r.Brand, Last4: r.Last4, ExpMonth: r.ExpMonth, ExpYear: r.ExpYear},
+			},
+		}}
+	}
+	return overdue, err
+}
+
+// openSQL counts by an index of the claims alone, whatever the size of the tables. One that Overdue has taken over is
+// still open: its first claim ran out.
+const openSQL = `
+SELECT count(*)
+  FROM payments.idempotency_records
+ WHERE status = 'PROCESSING'
+   AND least(claimed_until, created_at + $1 * interval '1 microsecond') <= (SELECT clock_timestamp())`
+
+// Open counts the payments whose first claim, which lived as long as lease, ran out or was given back: it is not known
+// yet whether they were charged.
+func (s *Store) Open(ctx context.Context, lease time.Duration) (n int, err error) {
+	err = s.db.GetUnqueued(ctx, &n, openSQL, lease.Microseconds())
+	return n, err
+}
