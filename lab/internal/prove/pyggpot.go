@@ -37,7 +37,7 @@ const (
 )
 
 var _ = register(services.Pyggpot, kind{
-	open: newPots, writes: "update pyggpot.pot", attack: attackPots,
+	open: newPots, writes: "update pyggpot.pot", singles: true, attack: attackPots,
 	signs: map[string][]string{windowStop: {signTaken}, windowHostile: {string(fault.LockedKey), string(fault.Pages)}},
 	mutants: []Mutant{
 		mutant("bug_unfenced", "a lease without its fence", windowStop, linearizable),

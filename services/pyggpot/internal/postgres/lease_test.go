@@ -70,12 +70,10 @@ func TestWaitingEndsWithTheRequest(t *testing.T) {
 // TestWaitsShareATimer: a queue has one timer for all its pauses, which is stopped when its last caller leaves.
 func TestWaitsShareATimer(t *testing.T) {
 	t.Parallel()
-	s := Store{options: Options{RetryWait: time.Millisecond}}
 	q := &queue{empty: make(chan struct{}, 1)}
-	timer := s.pause(q, nil)
-	s.options.RetryWait = time.Hour
+	timer := pause(q, nil, time.Millisecond)
 	q.empty <- struct{}{}
-	if again := s.pause(q, timer); again != timer || timer.Stop() {
+	if again := pause(q, timer, time.Hour); again != timer || timer.Stop() {
 		t.Errorf("the same timer: %t, or it still runs", again == timer)
 	}
 }

@@ -118,10 +118,11 @@ func (s *Store) leave(ctx context.Context, q *queue, c *call) error {
 }
 
 // serve leases and changes the pot until its queue is empty. A pot that a group found held is tried again at once, in a
-// lane in which the statement waits for the end of the holder's; if that holds it still, after RetryWait.
+// lane in which the statement waits for the end of the holder's; if that holds it still, every RetryWait.
 func (s *Store) serve(q *queue) {
 	var timer *time.Timer
 	for lane := s.groups; ; {
+		begin := time.Now()
 		_, err := lane.Do(s.beginTry(q), q)
 		again, left := s.endTry(q, err)
 		switch {
@@ -135,14 +136,14 @@ func (s *Store) serve(q *queue) {
 		case lane == s.groups:
 			lane = s.contended
 		default:
-			timer = s.pause(q, timer)
+			timer = pause(q, timer, jitter(s.options.RetryWait)-time.Since(begin))
 		}
 	}
 }
 
-// pause waits for about RetryWait, or until the last caller has left. It returns the one timer of all pauses.
-func (s *Store) pause(q *queue, timer *time.Timer) *time.Timer {
-	if wait := jitter(s.options.RetryWait); timer == nil {
+// pause waits, or until the last caller has left. It returns the one timer of all pauses.
+func pause(q *queue, timer *time.Timer, wait time.Duration) *time.Timer {
+	if timer == nil {
 		timer = time.NewTimer(wait)
 	} else {
 		timer.Reset(wait)

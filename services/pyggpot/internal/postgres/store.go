@@ -80,7 +80,7 @@ func New(db *sqldb.DB, o Options) (*Store, error) {
 	// A statement that waits for a pot's row holds no other.
 	s.contended, contendedErr = coalesce.New(coalesce.Config[pot.ID, *queue, struct{}]{
 		Name: "pyggpot_contended", Key: key, Run: s.runContended, MaxItems: 1, Statements: statements, Limits: limits,
-		BriefWait: min(o.RetryWait, limits.LockTimeout),
+		BriefWait: min(o.RetryWait/2, limits.LockTimeout), // so that a locked row leaves half of the lane to others
 	})
 	return s, errors.Join(err, contendedErr)
 }
