@@ -121,9 +121,9 @@ type SumCheck struct {
 }
 
 // Holds reports whether every acknowledged change is there once, no refused one is, and nothing else but unknown ones
-// can be, whole or in part.
+// can be, whole or in part. What was there in part before the run may have been completed meanwhile.
 func (s SumCheck) Holds() bool {
-	return s.Acknowledged <= s.Gained && s.Gained+max(0, s.Beside) <= s.Acknowledged+s.Unknown
+	return s.Acknowledged <= s.Gained && s.Gained+s.Beside <= s.Acknowledged+s.Unknown
 }
 
 // check compares what the state gained with the items of the requests that were acknowledged.
