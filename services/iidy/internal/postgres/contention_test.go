@@ -9,7 +9,7 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
-// Every statement of a group records one wait, and one conflict when it gives up on a lock.
+// Every statement of a group that changes an item records one wait, and one conflict when it gives up on a lock.
 func TestWaitsAreRecorded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

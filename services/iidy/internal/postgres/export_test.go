@@ -27,9 +27,11 @@ func Kept() map[string]int {
 	}
 	for _, change := range attempt.Changes() {
 		kept[SentSQL(change)] = 3
-		kept[groupSQL(change, false)], kept[groupSQL(change, true)] = 4, 4
+		statements := itemStatementsOf(change)
+		kept[statements.one], kept[statements.group], kept[statements.free] = 3, 3, 4
 	}
-	kept[SentSQL(attempt.Add)], kept[addNewSQL] = 2, 2
+	kept[SentSQL(attempt.Add)], kept[addNewSQL], kept[addGroupSQL] = 2, 2, 3
+	kept[incrementOneSQL], kept[incrementGroupSQL] = 4, 4
 	return kept
 }
 

@@ -125,47 +125,85 @@ func (c *coalescers) runChanges(
 // group is a group of calls by item.
 type group struct {
 	keys  []key
-	calls [][]int // by key: indexes of the calls, in order of arrival
+	calls map[key][]int // indexes of the calls, in order of arrival
 }
 
 func newGroup(calls []key) group {
-	var g group
-	index := make(map[key]int, len(calls))
+	g := group{make([]key, 0, len(calls)), make(map[key][]int, len(calls))}
 	for i, k := range calls {
-		n, seen := index[k]
-		if !seen {
-			n = len(g.keys)
-			index[k] = n
-			g.keys, g.calls = append(g.keys, k), append(g.calls, nil)
+		if _, seen := g.calls[k]; !seen {
+			g.keys = append(g.keys, k)
 		}
-		g.calls[n] = append(g.calls[n], i)
+		g.calls[k] = append(g.calls[k], i)
 	}
 	return g
 }
 
 // each calls f with the answer to every call of the group.
 func (g group) each(answers []answer, f func(*answer)) {
-	for _, calls := range g.calls {
-		for _, i := range calls {
+	for _, k := range g.keys {
+		for _, i := range g.calls[k] {
 			f(&answers[i])
 		}
 	}
+}
+
+// statement returns the group's statement of a change and its arguments.
+func (g group) statement(change attempt.Change, p coalesce.Pass) (query string, args []any) {
+	statements, wait := itemStatementsOf(change), sqldb.Milliseconds(p.Wait)
+	if len(g.keys) == 1 && !p.SkipLocked {
+		k := g.keys[0]
+		args = []any{k.list, k.item, wait}
+		if change == attempt.Increment {
+			args = append(args, len(g.calls[k]))
+		}
+		return statements.one, args
+	}
+	lists, items := arrays(g.keys)
+	args = []any{lists, items, wait}
+	if change == attempt.Increment || p.SkipLocked {
+		times := make(pq.Int64Array, len(g.keys))
+		for n, k := range g.keys {
+			times[n] = int64(len(g.calls[k]))
+		}
+		args = append(args, times)
+	}
+	if p.SkipLocked {
+		return statements.free, args
+	}
+	return statements.group, args
+}
+
+// changed is an item that a group's statement changed, or found locked.
+type changed struct {
+	key
+
+	locked bool
 }
 
 // apply runs the group's statement and sets the answers to its calls.
 func (c *coalescers) apply(
 	ctx context.Context, change attempt.Change, p coalesce.Pass, g group, answers []answer,
 ) error {
-	lists, items := arrays(g.keys)
-	times := make(pq.Int64Array, len(g.keys))
-	for n, calls := range g.calls {
-		times[n] = int64(len(calls))
-	}
-	var done, locked pq.Int64Array // ordinals of keys, counted from 1
-	var waited float64
-	err := c.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		return conn.QueryRowContext(ctx, groupSQL(change, p.SkipLocked), lists, items, times, sqldb.Milliseconds(p.Wait)).
-			Scan(&done, &locked, &waited)
+	query, args := g.statement(change, p)
+	var items []changed
+	var waited float64 // of the item that was waited for longest
+	err := c.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) (err error) {
+		items, waited = make([]changed, 0, len(g.keys)), 0 // the statement may be run again
+		rows, err := conn.QueryContext(ctx, query, args...)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, rows.Close()) }()
+		for rows.Next() {
+			var item changed
+			var seconds float64
+			if err := rows.Scan(&item.list, &item.item, &item.locked, &seconds); err != nil {
+				return err
+			}
+			items, waited = append(items, item), max(waited, seconds)
+		}
+		return rows.Err()
 	})
 	if err = coalesce.Classify(err); errors.Is(err, coalesce.ErrLockWait) {
 		c.contention.Waited(contention.InDatabase, p.Wait)
@@ -173,21 +211,15 @@ func (c *coalescers) apply(
 	if err != nil {
 		return err
 	}
-	if !p.SkipLocked {
+	if !p.SkipLocked && len(items) > 0 {
 		c.contention.Waited(contention.InDatabase, time.Duration(waited*float64(time.Second)))
 	}
-	for _, n := range done {
-		calls := g.calls[n-1]
-		if change != attempt.Increment {
-			calls = calls[:1] // the first call added or deleted it
-		}
-		for _, i := range calls {
-			answers[i].Value = 1
-		}
-	}
-	for _, n := range locked {
-		for _, i := range g.calls[n-1] {
-			answers[i].Locked = true
+	for _, item := range items {
+		for n, i := range g.calls[item.key] {
+			answers[i].Locked = item.locked
+			if !item.locked && (n == 0 || change == attempt.Increment) { // the first call added or deleted it
+				answers[i].Value = 1
+			}
 		}
 	}
 	return nil
@@ -226,8 +258,8 @@ func (c *coalescers) addFree(ctx context.Context, g group, answers []answer, wai
 		return
 	}
 	half := len(g.keys) / 2
-	c.addFree(ctx, group{g.keys[:half], g.calls[:half]}, answers, waits)
-	c.addFree(ctx, group{g.keys[half:], g.calls[half:]}, answers, waits)
+	c.addFree(ctx, group{g.keys[:half], g.calls}, answers, waits)
+	c.addFree(ctx, group{g.keys[half:], g.calls}, answers, waits)
 }
 
 // arrays returns the lists and the items of keys.
