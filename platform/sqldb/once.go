@@ -89,14 +89,21 @@ type detached struct{ context.Context } //nolint:containedctx // it is a context
 func (detached) Done() <-chan struct{} { return nil }
 func (detached) Err() error            { return nil }
 
+// endsBefore reports whether the server ends a statement that is sent now before ctx's
+// deadline does. A pooler's server connection has no statement_timeout of ours.
+func (db *DB) endsBefore(ctx context.Context) bool {
+	deadline, bounded := ctx.Deadline()
+	limit := time.Now().Add(db.settings.StatementTimeout + Grace)
+	return db.settings.Pooler == PoolerNone && (!bounded || deadline.After(limit))
+}
+
 // statementContext returns the context that a statement of Once runs under.
 func (db *DB) statementContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	deadline, bounded := ctx.Deadline()
-	limit := time.Now().Add(db.settings.StatementTimeout)
-	// A pooler's server connection has no statement_timeout of ours.
-	if db.settings.Pooler == PoolerNone && (!bounded || deadline.After(limit.Add(Grace))) {
+	if db.endsBefore(ctx) {
 		return detached{ctx}, func() {}
 	}
+	deadline, bounded := ctx.Deadline()
+	limit := time.Now().Add(db.settings.StatementTimeout)
 	if !bounded || deadline.After(limit) {
 		deadline = limit
 	}

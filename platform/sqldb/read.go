@@ -3,6 +3,7 @@ package sqldb
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 )
 
@@ -18,14 +19,27 @@ func (db *DB) GetContext(ctx context.Context, dest any, query string, args ...an
 		return db.acquireError(err)
 	}
 	defer db.reads.leave()
-	return db.GetUnqueued(ctx, dest, query, args...)
+	return db.read(ctx, func() error {
+		return db.pool.GetContext(ctx, dest, query, args...) //nolint:forbidigo // the rule points here
+	})
 }
 
 // GetUnqueued reads as GetContext does and waits for no other reads. It is for a short
-// read that a change waits for, and for one whose caller bounds how many run at once.
+// read that a change waits for, and for one whose caller bounds how many run at once. Once
+// sent it runs to its end, as a statement of Once does, where ctx has no deadline that ends
+// it before the server's own timeouts.
 func (db *DB) GetUnqueued(ctx context.Context, dest any, query string, args ...any) error {
 	return db.read(ctx, func() error {
-		return db.pool.GetContext(ctx, dest, query, args...) //nolint:forbidigo // the rule points here
+		pinned, err := db.pool.Connx(ctx)
+		if err != nil {
+			return err //nolint:wrapcheck // read looks at it
+		}
+		defer db.release(pinned)
+		statementCtx := ctx
+		if db.endsBefore(ctx) {
+			statementCtx = detached{ctx}
+		}
+		return pinned.GetContext(statementCtx, dest, query, args...)
 	})
 }
 
@@ -42,7 +56,7 @@ func (db *DB) SelectContext(ctx context.Context, dest any, query string, args ..
 // SelectUnqueued reads as SelectContext does and waits for no other reads, as GetUnqueued.
 func (db *DB) SelectUnqueued(ctx context.Context, dest any, query string, args ...any) error {
 	return db.read(ctx, func() error {
-		return db.pool.SelectContext(ctx, dest, query, args...) //nolint:forbidigo // as above
+		return db.pool.SelectContext(ctx, dest, query, args...)
 	})
 }
 
@@ -67,10 +81,17 @@ func (db *DB) read(ctx context.Context, send func() error) error {
 }
 
 // repeatableRead reports whether a read failed because its connection was lost before
-// the first row. One that timed out is not repeated: the next would time out too.
+// the first row, or before it was sent. One that timed out is not repeated: the next would
+// time out too.
 func repeatableRead(ctx context.Context, err error) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	if errors.Is(err, driver.ErrBadConn) {
+		return true
+	}
 	lost, ok := errors.AsType[*lostError](err)
-	if !ok || ctx.Err() != nil {
+	if !ok {
 		return false
 	}
 	timeout, ok := lost.cause.(interface{ Timeout() bool })
