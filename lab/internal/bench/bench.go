@@ -6,7 +6,8 @@
 // once.
 //
 // A service has a table of scenarios with their bars (counts.go, payments.go, ...). One runner drives them all, as a
-// closed loop, as an open loop, or with every request once.
+// closed loop, as an open loop, or with every request once. Behind the table comes a sweep: the service's main load by
+// 1 to 256 callers, beside pgbench with as many clients.
 package bench
 
 import (
