@@ -74,6 +74,12 @@ func (o *proveOptions) schedule() (err error) {
 	if o.Windows, err = prove.Schedule(o.Seed, length, o.faults); err != nil {
 		return usageError{"prove: " + err.Error()}
 	}
+	o.Windows = slices.DeleteFunc(o.Windows, func(w prove.Window) bool {
+		return w.Needs() != "" && !slices.ContainsFunc(o.chosen, func(s services.Service) bool { return s.Name == w.Needs() })
+	})
+	if len(o.Windows) == 0 {
+		return usageError{"prove: no chosen service takes part in that, so there is nothing to run"}
+	}
 	if o.dsn != "" {
 		o.Windows = slices.DeleteFunc(o.Windows, prove.Window.NeedsOwner)
 	}

@@ -8,9 +8,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/prove"
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
 // A broken promise has an exit status of its own, which a run that fails by itself has not. What
@@ -47,6 +49,28 @@ func TestConclude(t *testing.T) {
 		}
 		if errors.Is(c.err, left) && !strings.HasSuffix(said.String(), left.Error()+"\n") {
 			t.Errorf("%s: the last line does not name what is left:\n%s", name, said.String())
+		}
+	}
+}
+
+// A window of one service is left out where that service is.
+func TestScheduleOfSomeServices(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]int{services.Payments: 2, services.Counts: 1} {
+		chosen, err := choose([]string{name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := proveOptions{
+			Setup: prove.Setup{Replicas: 3, Clients: 8}, chosen: chosen, length: time.Minute,
+			faults: []string{"kill", "slow-processor"},
+		}
+		if err := o.schedule(); err != nil || len(o.Windows) != want {
+			t.Errorf("%s: %d windows, %v; want %d", name, len(o.Windows), err, want)
+		}
+		o.faults = []string{"slow-processor"}
+		if _, refused := errors.AsType[usageError](o.schedule()); refused != (want == 1) {
+			t.Errorf("%s alone is refused: %t", name, refused)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package prove
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
+	"golang.org/x/sync/errgroup"
 
 	rowlock "github.com/rowlock/rowlock/client"
 	api "github.com/rowlock/rowlock/client/payments"
@@ -31,12 +33,21 @@ const (
 	lockWait = time.Second
 )
 
-// keyReused counts keys that were paid with again after their life.
-const keyReused = "key used again after its life"
+// What a window has to see of payments.
+const (
+	// keyReused counts keys that were paid with again after their life.
+	keyReused = "key used again after its life"
+	// timedOut counts payments that were answered PROCESSOR_TIMEOUT.
+	timedOut = "processor timed out"
+	// reconciled counts payments that no caller was answered first: the service settled them by itself.
+	reconciled = "settled by no caller"
+)
 
 var _ = register(services.Payments, kind{
 	open: newPayments, writes: "insert into payments.", attack: attackPayments,
-	signs:   map[string][]string{windowNone: {keyReused}, windowHostile: {string(fault.LockedKey)}},
+	signs: map[string][]string{
+		windowNone: {keyReused}, windowHostile: {string(fault.LockedKey)}, windowSlow: {timedOut, reconciled},
+	},
 	mutants: []Mutant{mutant("bug_donothing", "DO NOTHING for a key that has expired", windowNone, linearizable)},
 })
 
@@ -59,8 +70,9 @@ type payment struct {
 // request pays, the others get its answer, and another amount is a conflict. When the
 // key's life is over, the next request pays anew. The input is the amount, an int64.
 //
-// Before the payment stands, a charge whose transaction was lost may already bind the
-// key to an amount, so any conflict is explained then; afterwards only by another amount.
+// Before the payment stands, a claim or a charge whose request was lost may already bind
+// the key to an amount, so any conflict is explained then; afterwards only by another
+// amount. A request that the processor kept waiting may still be settled: it is unknown.
 func paymentModel() porcupine.Model {
 	return history.NewModel(payment{}, func(s payment, amount int64, op history.Op) []payment {
 		mayBeOver := op.Return > s.from+keyLife-history.ClockSlack
@@ -103,8 +115,15 @@ type payments struct {
 type payKey struct {
 	name   string
 	amount int64
+	card   string
 	since  time.Time
 }
+
+const (
+	goodCard = "4242424242424242"
+	// lateCard is charged without an answer, once.
+	lateCard = "4000000000000259"
+)
 
 func newPayments(_ context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
 	client, err := api.New(s.url, rowlock.WithHTTPClient(s.client))
@@ -118,7 +137,7 @@ func (w *payments) step(ctx context.Context, client int, random *rand.Rand) {
 	if random.IntN(10) == 0 {
 		amount++
 	}
-	w.pay(ctx, client, key.name, amount)
+	w.pay(ctx, client, key, amount)
 }
 
 func (w *payments) pick(random *rand.Rand) payKey {
@@ -146,22 +165,24 @@ func (w *payments) recent() []payKey { return w.keys[max(0, len(w.keys)-recentKe
 // fresh makes a key; the caller has the lock.
 func (w *payments) fresh(amount int64) payKey {
 	w.made++
-	return payKey{fmt.Sprintf("%s-%05d", w.prefix, w.made), amount, time.Now()}
+	card := goodCard
+	const oneIn = 6
+	if w.window == windowSlow && w.made%oneIn == 0 {
+		card = lateCard
+	}
+	return payKey{fmt.Sprintf("%s-%05d", w.prefix, w.made), amount, card, time.Now()}
 }
 
-func (w *payments) pay(ctx context.Context, client int, key string, amount int64) history.Op {
-	op := w.send(client, key, amount, func() (any, error) {
+func (w *payments) pay(ctx context.Context, client int, key payKey, amount int64) history.Op {
+	op := w.send(client, key.name, amount, func() (any, error) {
 		ride := services.Ride("prove")
-		ride.Amount = amount
-		p, replayed, err := w.api.Create(ctx, key, ride)
+		ride.Amount, ride.Card.Number = amount, key.card
+		p, replayed, err := w.api.Create(ctx, key.name, ride)
 		if err == nil && p.Amount != amount {
 			err = badAnswer("a payment of another amount")
 		}
 		return paymentOutput{p.ID, replayed}, err
 	})
-	if op.Code == string(api.ErrProcessorError) || op.Code == string(api.ErrProcessorTimeout) {
-		op.Outcome = services.NotApplied // the payment; the charge is the ledger's
-	}
 	w.history.Add(op)
 	return op
 }
@@ -172,24 +193,65 @@ func (w *payments) probe(ctx context.Context) error {
 	return err
 }
 
+// patience is how long a caller repeats: much longer than the claim of a replica that was killed lives, which is
+// PROCESSOR_TIMEOUT and a second.
+const patience = 10 * time.Second
+
 // settle repeats every key of which something is unknown, as a caller would, until
-// it has an answer: with an amount that was sent. A charge whose request was lost
-// gets its payment then.
+// it has an answer: with an amount that was sent. In window slow-processor the service
+// has to settle by itself what is charged, before the callers repeat.
 func (w *payments) settle(ctx context.Context) error {
-	for key, ops := range history.ByKey(w.history.Ops()) {
-		open := false
-		amounts := map[int64]bool{}
-		for _, op := range ops {
-			amount, _ := op.Input.(int64)
-			amounts[amount] = true
-			open = open || op.Outcome == services.Unknown || op.Outcome == services.NotApplied
+	if w.window == windowSlow {
+		if err := w.awaitPayments(ctx); err != nil {
+			return err
 		}
+	}
+	known := map[string]payKey{}
+	for _, key := range w.keys {
+		known[key.name] = key
+	}
+	const atOnce = 32
+	var all errgroup.Group
+	all.SetLimit(atOnce)
+	for name, ops := range history.ByKey(w.history.Ops()) {
+		all.Go(func() error { return w.settleKey(ctx, known[name], ops) })
+	}
+	return all.Wait() //nolint:wrapcheck // it names the key
+}
+
+func (w *payments) settleKey(ctx context.Context, key payKey, ops []history.Op) error {
+	open := false
+	amounts := map[int64]bool{}
+	for _, op := range ops {
+		amount, _ := op.Input.(int64)
+		amounts[amount] = true
+		open = open || op.Outcome == services.Unknown || op.Outcome == services.NotApplied
+	}
+	for begin := time.Now(); open && time.Since(begin) < patience; {
 		for amount := range amounts {
 			open = open && w.pay(ctx, settling, key, amount).Outcome != services.OK
 		}
-		if open {
-			return fmt.Errorf("%s is not settled by a repeat", key)
+	}
+	if open {
+		return fmt.Errorf("%s is not settled by repeats", key.name)
+	}
+	return nil
+}
+
+// orphansSQL counts charges without a payment.
+const orphansSQL = `SELECT count(*) FROM payments.processor_charges c WHERE c.decline_code IS NULL
+	AND NOT EXISTS (SELECT FROM payments.payments p WHERE p.processor_key = c.processor_key)`
+
+// awaitPayments waits until every charge has its payment.
+func (w *payments) awaitPayments(ctx context.Context) (err error) {
+	open := -1
+	for deadline := time.Now().Add(patience); open != 0 && time.Now().Before(deadline); {
+		if err = w.db.GetContext(ctx, &open, orphansSQL); err != nil || !fault.Wait(ctx, 50*time.Millisecond) {
+			return fmt.Errorf("count the open charges: %w", errors.Join(err, ctx.Err()))
 		}
+	}
+	if open > 0 {
+		return fmt.Errorf("%d charges have no payment %s after the last caller", open, patience)
 	}
 	return nil
 }
@@ -266,31 +328,44 @@ func attackPayments(_ context.Context, v *victim, s site) error {
 // check demands that every key is linearizable, and that each acknowledged payment is
 // stored and charged once in its key's life.
 func (w *payments) check(ctx context.Context, f *findings) {
-	// A life counts from the claim's start, which may wait for a lock, and a payment is dated when the claim has its
-	// row. What is paid again in between is left to the check of the history.
-	const surely = keyLife - lockWait - history.ClockSlack
-	var rows struct{ Again, Early, Unpaid, Orphans int }
-	f.get(ctx, &rows, `SELECT count(*) FILTER (WHERE since IS NOT NULL) AS again,
-			count(*) FILTER (WHERE since < $2 * interval '1 microsecond') AS early,
-			count(*) FILTER (WHERE NOT EXISTS (SELECT FROM payments.processor_charges c
-				WHERE c.processor_key = p.processor_key AND c.decline_code IS NULL)) AS unpaid,
-			(SELECT count(*) FROM payments.processor_charges c WHERE c.decline_code IS NULL AND NOT EXISTS
-				(SELECT FROM payments.payments a WHERE a.processor_key = c.processor_key)) AS orphans
-		FROM (SELECT *, created_at - lag(created_at) OVER (PARTITION BY idempotency_key ORDER BY created_at) AS since
-			FROM payments.payments WHERE starts_with(idempotency_key, $1)) p`,
-		w.prefix+"-", surely.Microseconds())
-	var acknowledged []string
+	// Ids, those of them that were no repeats, and keys with an answer that was lost.
+	acknowledged, first, lost := []string{}, []string{}, []string{}
 	for _, op := range f.ops {
-		if out, _ := op.Output.(paymentOutput); op.Outcome == services.OK {
+		out, _ := op.Output.(paymentOutput)
+		switch {
+		case op.Code == string(api.ErrProcessorTimeout):
+			f.signs[timedOut]++
+		case op.Outcome == services.Unknown:
+			lost = append(lost, op.Key)
+		case op.Outcome != services.OK:
+		case !out.replayed:
+			first = append(first, out.id)
+			fallthrough
+		default:
 			acknowledged = append(acknowledged, out.id)
 		}
 	}
-	lost := f.count(ctx, `SELECT count(*) FROM unnest($1::text[]) AS answered (id)
+	// A life counts from the claim's start, which may wait for a lock, and a payment is dated when the claim has its
+	// row; one that the service settled by itself is dated later. What is paid again in between is left to the check of
+	// the history.
+	const surely = keyLife - lockWait - history.ClockSlack
+	var rows struct{ Again, Early, Unpaid, Alone, Orphans int }
+	f.get(ctx, &rows, `SELECT count(*) FILTER (WHERE since IS NOT NULL) AS again,
+			count(*) FILTER (WHERE since < $2 * interval '1 microsecond' AND previous::text = ANY ($3)) AS early,
+			count(*) FILTER (WHERE NOT EXISTS (SELECT FROM payments.processor_charges c
+				WHERE c.processor_key = p.processor_key AND c.decline_code IS NULL)) AS unpaid,
+			count(*) FILTER (WHERE id::text <> ALL ($3) AND idempotency_key <> ALL ($4)) AS alone,
+			(`+orphansSQL+`) AS orphans
+		FROM (SELECT *, created_at - lag(created_at) OVER lives AS since, lag(id) OVER lives AS previous
+			FROM payments.payments WHERE starts_with(idempotency_key, $1)
+			WINDOW lives AS (PARTITION BY idempotency_key ORDER BY created_at)) p`,
+		w.prefix+"-", surely.Microseconds(), pq.Array(first), pq.Array(lost))
+	missing := f.count(ctx, `SELECT count(*) FROM unnest($1::text[]) AS answered (id)
 		WHERE NOT EXISTS (SELECT FROM payments.payments p WHERE p.id::text = answered.id)`, pq.Array(acknowledged))
 	f.histories(paymentModel())
 	f.answers(api.ErrKeyConflict)
-	f.addf("one charge", lost+rows.Early+rows.Unpaid+rows.Orphans == 0, "acknowledged and lost %d, "+
+	f.addf("one charge", missing+rows.Early+rows.Unpaid+rows.Orphans == 0, "acknowledged and lost %d, "+
 		"paid twice within a life %d, paid without a charge %d, charges without a payment %d",
-		lost, rows.Early, rows.Unpaid, rows.Orphans)
-	f.signs[keyReused] = rows.Again
+		missing, rows.Early, rows.Unpaid, rows.Orphans)
+	f.signs[keyReused], f.signs[reconciled] = rows.Again, rows.Alone
 }

@@ -39,7 +39,7 @@ func environ() map[string]string {
 	return map[string]string{
 		"DB_LOCK_TIMEOUT": lockWait.String(), "DB_STATEMENT_TIMEOUT": "2s", "REQUEST_TIMEOUT": "4s", "SHUTDOWN_TIMEOUT": "8s",
 		"SHUTDOWN_DELAY": "300ms", "LOCK_WAIT": lockWait.String(), "PROCESSOR_TIMEOUT": "1s", "MIGRATE_ON_START": "false",
-		"IDEMPOTENCY_TTL": keyLife.String(), "CLEANUP_INTERVAL": "4s",
+		"IDEMPOTENCY_TTL": keyLife.String(), "CLEANUP_INTERVAL": "4s", "RECONCILE_AFTER": "500ms",
 		"MAX_IN_FLIGHT": "96",                            // less than the attackers of a replica, and more than a crowd
 		"LOCK_TTL":      "700ms",                         // less than a replica is frozen
 		"WORKER_BATCH":  "10", "WORKER_CONCURRENCY": "4", // so that workers meet
@@ -60,6 +60,7 @@ type subject struct {
 	memory float64 // of the largest replica after the window without faults; 0 before
 
 	// Of the window.
+	environ  map[string]string // of the replicas, beside that of all windows
 	clients  clients
 	history  *history.History
 	flips    []int
@@ -151,12 +152,11 @@ const workerProcesses = 2
 func (p *prover) startSubject(ctx context.Context, s *subject) (err error) {
 	own := maps.Clone(s.service.Environ)
 	maps.Copy(own, environ())
+	maps.Copy(own, s.environ)
 	if s.Proxy != nil {
 		own["DATABASE_URL"] = s.Proxy.DSN(s.service.Environ["DATABASE_URL"])
 	}
 	if p.injector.Pooler != nil && s.Proxy != nil {
-		// The processor's ledger wants a pool of its own; see services/payments/README.md.
-		own["PROCESSOR_DATABASE_URL"] = own["DATABASE_URL"] + "&binary_parameters=yes"
 		own["DB_POOLER"] = "transaction"
 		if own["DATABASE_URL"], err = p.injector.Pooler.DSN(s.service.Environ["DATABASE_URL"]); err != nil {
 			return err
@@ -174,17 +174,17 @@ func (p *prover) startSubject(ctx context.Context, s *subject) (err error) {
 	return err
 }
 
+// restart starts a service's replicas again with these settings beside those of all windows.
+func (p *prover) restart(ctx context.Context, s *subject, environ map[string]string) error {
+	s.environ = environ
+	return errors.Join(s.stop(ctx), p.startSubject(ctx, s))
+}
+
 // stop ends the replicas, and the pooler if there is one.
 func (p *prover) stop(ctx context.Context) error {
 	var group errgroup.Group
 	for _, s := range p.subjects {
-		for _, set := range []*local.Set{s.Replicas, s.Workers} {
-			if set != nil {
-				group.Go(func() error { return set.Stop(ctx) })
-			}
-		}
-		s.balancer.To(nil)
-		s.Replicas, s.Workers = nil, nil
+		group.Go(func() error { return s.stop(ctx) })
 	}
 	err := group.Wait()
 	if p.injector.Pooler != nil {
@@ -192,6 +192,19 @@ func (p *prover) stop(ctx context.Context) error {
 		p.injector.Pooler = nil
 	}
 	return err
+}
+
+// stop ends the replicas and the workers.
+func (s *subject) stop(ctx context.Context) error {
+	var group errgroup.Group
+	for _, set := range []*local.Set{s.Replicas, s.Workers} {
+		if set != nil {
+			group.Go(func() error { return set.Stop(ctx) })
+		}
+	}
+	s.balancer.To(nil)
+	s.Replicas, s.Workers = nil, nil
+	return group.Wait() //nolint:wrapcheck // it names the replica
 }
 
 func (p *prover) close(ctx context.Context) error {

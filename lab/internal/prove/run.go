@@ -152,12 +152,17 @@ func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 // take makes the clients of every service that takes part in the window.
 func (p *prover) take(ctx context.Context, w Window) (parts []*subject, err error) {
 	for _, s := range p.subjects {
-		if s.Maria != nil && !w.shape.maria {
+		if !w.has(s) {
 			continue
+		}
+		if w.shape.environ != nil {
+			if err := p.restart(ctx, s, w.shape.environ); err != nil {
+				return nil, err
+			}
 		}
 		s.history, s.flips = history.New(p.begun), s.readFlips()
 		normal := site{
-			url: s.balancer.URL(), client: s.http, history: s.history,
+			window: w.Name, url: s.balancer.URL(), client: s.http, history: s.history,
 			prefix: fmt.Sprintf("%s%d", w.Name, p.windows), maria: s.Maria != nil, db: s.db, metric: s.metric,
 		}
 		if s.clients, err = s.kind.open(ctx, normal); err != nil {
@@ -183,7 +188,7 @@ func (p *prover) load(ctx context.Context, w Window, parts []*subject) (stop fun
 	whole := context.WithoutCancel(ctx) // an operation that has started gets its answer
 	var wg sync.WaitGroup
 	for i, s := range parts {
-		for client := range p.Clients {
+		for client := range p.Clients * max(w.shape.clients, 1) {
 			random := newRandom(p.Seed, p.windows, i, client)
 			wg.Go(func() {
 				for ctx.Err() == nil {
@@ -246,6 +251,11 @@ func (p *prover) judge(ctx context.Context, s *subject, w Window) (ServiceResult
 		flips = max(flips, now-s.flips[i])
 	}
 	result := ServiceResult{Service: s.Name, Recovery: s.recovery, Done: s.Done(), Signs: map[string]int{}}
+	if w.shape.environ != nil { // these faults end now
+		if err := p.restart(ctx, s, nil); err != nil {
+			return result, err
+		}
+	}
 	settled := s.clients.settle(ctx)
 	found := findings{ops: s.history.Ops(), db: s.db, pictures: p.Out, signs: result.Signs}
 	s.clients.check(ctx, &found)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/lab/internal/fault"
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
 // Window schedules the injection of one kind of fault.
@@ -32,11 +33,14 @@ type shape struct {
 	// maria says that services on MariaDB take part: the fault needs nothing between
 	// them and their server.
 	maria bool
+	// only names the service that takes part alone, "" is all, and environ what its replicas are started with.
+	only    string
+	environ map[string]string
 	// commits says that only services that send COMMIT have to show the effects.
 	commits bool
-	// parts is how many times as long as others the window is, and pause how many times as long its clients rest between
-	// two operations; 0 stands for 1.
-	parts, pause int
+	// parts is how many times as long as others the window is, pause how many times as long its clients rest between two
+	// operations, and clients how many times as many there are; 0 stands for 1.
+	parts, pause, clients int
 	// events makes the events.
 	events plan
 	// effects are demands on the fault, not on the services: what has to be seen of it.
@@ -54,6 +58,7 @@ const (
 	windowBackends = "backends"
 	windowReplies  = "replies"
 	windowPooler   = "pooler"
+	windowSlow     = "slow-processor"
 	windowStop     = "stop"
 	windowHeld     = "held"
 	windowHostile  = "hostile"
@@ -86,6 +91,14 @@ func shapes() []shape {
 		{
 			name: "restart", maria: true, owner: true, events: every(restarts, fault.RestartDB),
 			effects: []effect{did(fault.RestartDB, 2), {notApplied, 1}},
+		},
+		{
+			name: windowSlow, only: services.Payments, events: every(2*time.Second, fault.Kill),
+			environ: map[string]string{
+				"PROCESSOR_LATENCY": "200ms", "PROCESSOR_LATENCY_MAX": "2s", "PROCESSOR_TIMEOUT": "1500ms",
+			},
+			clients: 2, // they wait for the processor most of the time
+			effects: []effect{did(fault.Kill, 2)},
 		},
 		{
 			name: windowPooler, pooler: true, events: every(restarts, fault.RestartPool),
@@ -234,6 +247,14 @@ func (s shape) window(seed uint64, l time.Duration, dose int) Window {
 // doubled returns the window with a double dose.
 func (w Window) doubled(seed uint64) Window {
 	return w.shape.window(seed, w.For/time.Duration(max(w.shape.parts, 1)), 2*w.Dose)
+}
+
+// Needs returns the name of the service that takes part alone, "" where all do.
+func (w Window) Needs() string { return w.shape.only }
+
+// has reports whether the service takes part.
+func (w Window) has(s *subject) bool {
+	return (s.Maria == nil || w.shape.maria) && (w.shape.only == "" || w.shape.only == s.Name)
 }
 
 // NeedsOwner reports whether only the owner of the PostgreSQL server can inject the fault.

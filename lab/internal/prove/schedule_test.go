@@ -73,6 +73,9 @@ func TestWindows(t *testing.T) {
 			if w.NeedsOwner() != (w.Name == "restart") {
 				t.Errorf("%s needs the server's owner: %t", w.Name, w.NeedsOwner())
 			}
+			if alone := w.Name == windowSlow; (w.Needs() == services.Payments) != alone || alone != (w.shape.environ != nil) {
+				t.Errorf("%s needs %q alone, with %v", w.Name, w.Needs(), w.shape.environ)
+			}
 			onMariaDB := []string{windowNone, windowKill, windowTerm, windowBackends, "restart"}
 			if w.shape.maria != slices.Contains(onMariaDB, w.Name) {
 				t.Errorf("%s: services on MariaDB take part: %t", w.Name, w.shape.maria)

@@ -70,6 +70,7 @@ const settling = -1
 
 // site says where a workload sends its requests, and records them.
 type site struct {
+	window  string // its name
 	url     string
 	client  *http.Client
 	history *history.History
