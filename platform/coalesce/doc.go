@@ -32,6 +32,8 @@
 //	Do ─────────────────────────► slow lane ──► Run, key by key, with growing waits
 //	   └─► probe ──► Run(skip locked) ──► an answer, or the slow lane
 //
+// [Halve] makes the pass that skips locked rows for groups that insert.
+//
 // Replicas collide on a hot row for milliseconds all the time, so a group first
 // waits for its locks briefly ([Config.BriefWait]). Only when that wait times out does
 // it change the rows that are free, and the keys of the locked rows become slow: their

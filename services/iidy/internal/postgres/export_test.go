@@ -37,9 +37,7 @@ func Kept() map[string]int {
 
 // AddFree runs the pass of a group of adds that leaves out locked items.
 func (s *Store) AddFree(ctx context.Context, list attempt.List, items ...attempt.Item) []coalesce.Answer[int64] {
-	answers := make([]answer, len(items))
-	waits := maxGlances
-	s.coalescers.addFree(ctx, groupOf(list, items), answers, &waits)
+	answers, _ := s.coalescers.runChanges(ctx, attempt.Add, coalesce.Pass{SkipLocked: true}, callsOf(list, items))
 	return answers
 }
 
@@ -48,19 +46,19 @@ func (s *Store) RunGroup(
 	ctx context.Context, change attempt.Change, list attempt.List, items ...attempt.Item,
 ) (n int64, err error) {
 	answers := make([]answer, len(items))
-	err = s.coalescers.apply(ctx, change, coalesce.Pass{Wait: time.Minute}, groupOf(list, items), answers)
+	err = s.coalescers.apply(ctx, change, coalesce.Pass{Wait: time.Minute}, newGroup(callsOf(list, items)), answers)
 	for _, a := range answers {
 		n += a.Value
 	}
 	return n, err
 }
 
-func groupOf(list attempt.List, items []attempt.Item) group {
+func callsOf(list attempt.List, items []attempt.Item) []key {
 	calls := make([]key, 0, len(items))
 	for _, item := range items {
 		calls = append(calls, key{string(list), string(item)})
 	}
-	return newGroup(calls)
+	return calls
 }
 
 // What a test of the budget needs.

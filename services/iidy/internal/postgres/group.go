@@ -112,14 +112,14 @@ func (c *coalescers) runGets(ctx context.Context, _ coalesce.Pass, calls []key) 
 func (c *coalescers) runChanges(
 	ctx context.Context, change attempt.Change, p coalesce.Pass, calls []key,
 ) ([]answer, error) {
-	answers := make([]answer, len(calls))
-	g := newGroup(calls)
 	if change == attempt.Add && p.SkipLocked {
-		waits := maxGlances
-		c.addFree(ctx, g, answers, &waits)
-		return answers, nil
+		// An item that another session is adding or deleting is invisible, and cannot be skipped.
+		return coalesce.Halve(calls, func(wait time.Duration, part []key) ([]answer, error) {
+			return c.runChanges(ctx, change, coalesce.Pass{Wait: wait}, part)
+		}), nil
 	}
-	return answers, c.apply(ctx, change, p, g, answers)
+	answers := make([]answer, len(calls))
+	return answers, c.apply(ctx, change, p, newGroup(calls), answers)
 }
 
 // group is a group of calls by item.
@@ -137,15 +137,6 @@ func newGroup(calls []key) group {
 		g.calls[k] = append(g.calls[k], i)
 	}
 	return g
-}
-
-// each calls f with the answer to every call of the group.
-func (g group) each(answers []answer, f func(*answer)) {
-	for _, k := range g.keys {
-		for _, i := range g.calls[k] {
-			f(&answers[i])
-		}
-	}
 }
 
 // statement returns the group's statement of a change and its arguments.
@@ -223,43 +214,6 @@ func (c *coalescers) apply(
 		}
 	}
 	return nil
-}
-
-const (
-	// glance is how long addFree waits for a row that is being added or deleted.
-	glance = 5 * time.Millisecond
-	// maxGlances bounds the number of these waits in one pass.
-	maxGlances = 24
-)
-
-// addFree adds the items that no other transaction is adding or deleting. Such rows
-// are invisible and cannot be skipped, so it halves the group until the item that
-// is locked stands alone, and so it does until an item that makes the statement fail
-// does. When no waits are left the remaining calls are answered Locked, and wait in the
-// slow lane. Each part commits by itself, so an error concerns the calls of its part alone.
-func (c *coalescers) addFree(ctx context.Context, g group, answers []answer, waits *int) {
-	err := coalesce.ErrLockWait
-	if *waits > 0 {
-		err = c.apply(ctx, attempt.Add, coalesce.Pass{Wait: glance}, g, answers)
-	}
-	if err == nil {
-		return
-	}
-	locked, split := errors.Is(err, coalesce.ErrLockWait), errors.Is(err, coalesce.ErrSplit) && len(g.keys) > 1
-	if locked {
-		*waits--
-	}
-	switch {
-	case locked && (len(g.keys) == 1 || *waits <= 0):
-		g.each(answers, func(a *answer) { a.Locked = true })
-		return
-	case !locked && !split:
-		g.each(answers, func(a *answer) { a.Err = err })
-		return
-	}
-	half := len(g.keys) / 2
-	c.addFree(ctx, group{g.keys[:half], g.calls}, answers, waits)
-	c.addFree(ctx, group{g.keys[half:], g.calls}, answers, waits)
 }
 
 // arrays returns the lists and the items of keys.

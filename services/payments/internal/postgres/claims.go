@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -71,52 +70,13 @@ func (s *Store) runClaims(
 	ctx context.Context, p coalesce.Pass, group []payment.Claim,
 ) ([]coalesce.Answer[state], error) {
 	if p.SkipLocked {
-		answers := make([]coalesce.Answer[state], len(group))
-		waits := maxGlances
-		s.claimFree(ctx, group, answers, &waits)
-		return answers, nil
+		// Rows that are locked are skipped. Those that a replica of an earlier release is inserting, for as long as its
+		// processor takes, cannot be.
+		return coalesce.Halve(group, func(wait time.Duration, part []payment.Claim) ([]coalesce.Answer[state], error) {
+			return s.claimAll(ctx, coalesce.Pass{Wait: wait, SkipLocked: true}, part)
+		}), nil
 	}
 	return s.claimAll(ctx, p, group)
-}
-
-const (
-	// glance is how long claimFree waits for a row that is being inserted.
-	glance = 5 * time.Millisecond
-	// maxGlances bounds the number of these waits in one pass.
-	maxGlances = 24
-)
-
-// claimFree claims the keys that no other transaction holds. Rows that are locked are skipped. Rows that are being
-// inserted, by a replica of an earlier release for as long as its processor takes, are invisible and cannot be skipped:
-// it halves the group until such a key stands alone. When no waits are left the remaining calls are answered Locked.
-// Each part commits by itself, so an error concerns the calls of its part alone.
-func (s *Store) claimFree(
-	ctx context.Context, group []payment.Claim, answers []coalesce.Answer[state], waits *int,
-) {
-	err := coalesce.ErrLockWait
-	if *waits > 0 {
-		var part []coalesce.Answer[state]
-		if part, err = s.claimAll(ctx, coalesce.Pass{Wait: glance, SkipLocked: true}, group); err == nil {
-			copy(answers, part)
-			return
-		}
-	}
-	locked := errors.Is(err, coalesce.ErrLockWait)
-	if locked {
-		*waits--
-	}
-	half := len(group) / 2
-	if half > 0 && *waits > 0 && (locked || errors.Is(err, coalesce.ErrSplit)) {
-		s.claimFree(ctx, group[:half], answers[:half], waits)
-		s.claimFree(ctx, group[half:], answers[half:], waits)
-		return
-	}
-	for i := range group {
-		answers[i] = coalesce.Answer[state]{Locked: locked}
-		if !locked {
-			answers[i].Err = err
-		}
-	}
 }
 
 // claimAll runs the transaction of a group of claims.

@@ -67,58 +67,22 @@ func (l *ledger) find(ctx context.Context, key string) (entry, error) {
 
 // run enters a group.
 func (l *ledger) run(ctx context.Context, pass coalesce.Pass, group []entry) ([]answer, error) {
-	answers := make([]answer, len(group))
 	if pass.SkipLocked {
-		waits := maxGlances
-		l.enterFree(ctx, group, answers, &waits)
-		return answers, nil
+		return coalesce.Halve(group, func(wait time.Duration, part []entry) ([]answer, error) {
+			return l.enterGroup(ctx, wait, part)
+		}), nil
 	}
-	return answers, l.enterGroup(ctx, pass.Wait, group, answers)
-}
-
-const (
-	// glance is how long enterFree waits for a key that another session is entering.
-	glance = 5 * time.Millisecond
-	// maxGlances bounds the number of these waits in one pass.
-	maxGlances = 24
-)
-
-// enterFree enters the keys that no other session is entering. Such rows are invisible and cannot be skipped, so it
-// halves the group until the one that waits stands alone; that one, and all that are left when no waits are, is
-// answered Locked.
-func (l *ledger) enterFree(ctx context.Context, group []entry, answers []answer, waits *int) {
-	err := coalesce.ErrLockWait
-	if *waits > 0 {
-		err = l.enterGroup(ctx, glance, group, answers)
-	}
-	locked := errors.Is(err, coalesce.ErrLockWait)
-	if locked && *waits > 0 {
-		*waits--
-	}
-	switch {
-	case err == nil:
-	case locked && *waits > 0 && len(group) > 1:
-		half := len(group) / 2
-		l.enterFree(ctx, group[:half], answers[:half], waits)
-		l.enterFree(ctx, group[half:], answers[half:], waits)
-	case locked:
-		for i := range answers {
-			answers[i].Locked = true
-		}
-	default:
-		for i := range answers {
-			answers[i].Err = err
-		}
-	}
+	return l.enterGroup(ctx, pass.Wait, group)
 }
 
 // enterGroup enters the entries whose keys have none, and reads the others in a younger snapshot: what stood in the way
 // is committed by then. An entry behind another one with its key in the group gets the other one.
-func (l *ledger) enterGroup(ctx context.Context, wait time.Duration, group []entry, answers []answer) error {
+func (l *ledger) enterGroup(ctx context.Context, wait time.Duration, group []entry) ([]answer, error) {
 	entered, err := l.insert(ctx, wait, group)
 	if err != nil {
-		return coalesce.Classify(err)
+		return nil, coalesce.Classify(err)
 	}
+	answers := make([]answer, len(group))
 	var others []string
 	for i, e := range group {
 		if e.Fresh = entered[e.Key]; e.Fresh {
@@ -129,7 +93,7 @@ func (l *ledger) enterGroup(ctx context.Context, wait time.Duration, group []ent
 		}
 	}
 	if len(others) == 0 {
-		return nil
+		return answers, nil
 	}
 	there, err := l.read(ctx, others)
 	for i, e := range group {
@@ -141,7 +105,7 @@ func (l *ledger) enterGroup(ctx context.Context, wait time.Duration, group []ent
 			answers[i].Err = errRemoved
 		}
 	}
-	return nil
+	return answers, nil
 }
 
 // errRemoved reports an entry that was removed, after LEDGER_RETENTION, at the moment when it was asked for.
