@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -41,8 +42,8 @@ func (s *Store) Drop(ctx context.Context, h payment.Held) error {
 	return err
 }
 
-// changesSQL changes claims whose fence holds, each row for itself. A claim that is given back has run out. A row that
-// is there and was not locked is another transaction's: it was skipped.
+// changesSQL changes claims whose fence holds, each row for itself. The fence is read from the locked row, and so after
+// the wait for it. A claim that is given back has run out.
 func changesSQL(skipLocked bool) string {
 	if skipLocked {
 		return changesHead + " SKIP LOCKED" + changesTail
@@ -52,38 +53,32 @@ func changesSQL(skipLocked bool) string {
 
 const (
 	changesHead = `
-WITH c AS MATERIALIZED (
-    SELECT c.key, c.kind, c.fence, c.claim_id, c.lease, c.ttl, c.n
+WITH held AS MATERIALIZED (
+    SELECT c.n, r.key, c.kind, c.claim_id, c.lease, c.ttl, r.processor_key,
+           r.status = 'PROCESSING' AND (
+               r.claim_id = c.fence AND (c.kind <> 'take over' OR r.claimed_until <= clock_timestamp())
+               OR c.kind = 'take over' AND r.claim_id = c.claim_id) AS mine
       FROM unnest($1::text[], $2::text[], $3::uuid[], $4::uuid[], $5::bigint[], $6::bigint[])
            WITH ORDINALITY AS c (key, kind, fence, claim_id, lease, ttl, n)
-), held AS MATERIALIZED (
-    SELECT c.n
-      FROM c JOIN payments.idempotency_records r ON r.key = c.key
+      JOIN payments.idempotency_records r ON r.key = c.key
      WHERE (SELECT set_config('lock_timeout', $7, true)) IS NOT NULL
      ORDER BY r.key
        FOR UPDATE OF r`
 	changesTail = `
 ), changed AS (
     UPDATE payments.idempotency_records r
-       SET claim_id = c.claim_id, claimed_until = clock_timestamp() + c.lease * interval '1 microsecond',
-           expires_at = CASE c.kind WHEN 'take over' THEN clock_timestamp() + c.ttl * interval '1 microsecond'
+       SET claim_id = h.claim_id, claimed_until = clock_timestamp() + h.lease * interval '1 microsecond',
+           expires_at = CASE h.kind WHEN 'take over' THEN clock_timestamp() + h.ttl * interval '1 microsecond'
                                     ELSE r.expires_at END
-      FROM c JOIN held h ON h.n = c.n
-     WHERE r.key = c.key AND r.status = 'PROCESSING'
-       AND CASE c.kind WHEN 'take over' THEN r.claim_id = c.claim_id
-                                             OR r.claim_id = c.fence AND r.claimed_until <= clock_timestamp()
-                       WHEN 'give back' THEN r.claim_id = c.fence END
-    RETURNING c.n, r.processor_key, clock_timestamp() AS now
+      FROM held h
+     WHERE h.mine AND h.kind <> 'drop' AND r.key = h.key
+    RETURNING h.n
 ), dropped AS (
-    DELETE FROM payments.idempotency_records r
-     USING c JOIN held h ON h.n = c.n
-     WHERE r.key = c.key AND r.status = 'PROCESSING' AND c.kind = 'drop' AND r.claim_id = c.fence
+    DELETE FROM payments.idempotency_records r USING held h WHERE h.mine AND h.kind = 'drop' AND r.key = h.key
 )
-SELECT c.n, changed.processor_key, changed.now,
-       h.n IS NULL AND EXISTS (SELECT FROM payments.idempotency_records r WHERE r.key = c.key) AS locked
-  FROM c
-  LEFT JOIN held h ON h.n = c.n
-  LEFT JOIN changed ON changed.n = c.n`
+SELECT h.n, changed.n IS NOT NULL AS changed, h.processor_key, clock_timestamp() AS now
+  FROM held h
+  LEFT JOIN changed ON changed.n = h.n`
 )
 
 func (s *Store) runChanges(ctx context.Context, p coalesce.Pass, group []change) ([]coalesce.Answer[state], error) {
@@ -94,10 +89,10 @@ func (s *Store) runChanges(ctx context.Context, p coalesce.Pass, group []change)
 		leases[i], ttls[i] = c.lease.Microseconds(), c.ttl.Microseconds()
 	}
 	var rows []struct {
-		N            int        `db:"n"`
-		ProcessorKey *string    `db:"processor_key"`
-		Now          *time.Time `db:"now"`
-		Locked       bool       `db:"locked"`
+		N            int            `db:"n"`
+		Changed      bool           `db:"changed"`
+		ProcessorKey sql.NullString `db:"processor_key"`
+		Now          time.Time      `db:"now"`
 	}
 	err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
 		rows = rows[:0]
@@ -108,12 +103,14 @@ func (s *Store) runChanges(ctx context.Context, p coalesce.Pass, group []change)
 		return nil, coalesce.Classify(err)
 	}
 	answers := make([]coalesce.Answer[state], n)
+	for i := range answers {
+		answers[i].Locked = p.SkipLocked // or gone, which a pass that waits will tell
+	}
 	for _, row := range rows {
-		a, c := &answers[row.N-1], group[row.N-1]
-		a.Locked = row.Locked
-		if row.Now != nil && row.ProcessorKey != nil {
-			h := c.held
-			h.ProcessorKey, h.Now, h.TakenOver = *row.ProcessorKey, row.Now.UTC(), true
+		a, h := &answers[row.N-1], group[row.N-1].held
+		a.Locked = false
+		if row.Changed {
+			h.ProcessorKey, h.Now, h.TakenOver = row.ProcessorKey.String, row.Now.UTC(), true
 			a.Value.held = &h
 		}
 	}

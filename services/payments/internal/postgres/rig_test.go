@@ -41,7 +41,7 @@ func openStore(t *testing.T, dsn string, pooler sqldb.Pooler, o postgres.Options
 	})
 	db := apptest.Pool(t, sqldb.Settings{
 		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: 2 * time.Second, StatementTimeout: 15 * time.Second,
-		ApplicationName: "payments", Contention: waits.Metrics,
+		ApplicationName: "payments", Contention: waits.Metrics, Session: session(pooler),
 	}, prometheus.NewRegistry())
 	if o.LockWait == 0 {
 		o.LockWait = 10 * time.Second
@@ -97,4 +97,12 @@ func holder(t *testing.T, r replica, key payment.Key) (release func()) {
 			t.Error(err)
 		}
 	})
+}
+
+// session returns the settings that a session has without a pooler.
+func session(pooler sqldb.Pooler) map[string]string {
+	if pooler != sqldb.PoolerNone {
+		return nil
+	}
+	return postgres.Session()
 }

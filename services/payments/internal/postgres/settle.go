@@ -52,8 +52,8 @@ func (s *Store) Settle(ctx context.Context, h payment.Held, p payment.Payment) (
 	return *r.row.domain(), false, nil
 }
 
-// settleSQL stores the payments of a group and completes their records, each one whose fence holds. The payment's
-// values are those of the claim.
+// settleSQL stores the payments of a group and completes their records, each one whose fence holds. The fence is read
+// from the locked row, and so after the wait for it. The payment's values are those of the claim.
 func settleSQL(skipLocked bool) string {
 	if skipLocked {
 		return settleHead + " SKIP LOCKED" + settleTail
@@ -63,23 +63,22 @@ func settleSQL(skipLocked bool) string {
 
 const (
 	settleHead = `
-WITH c AS MATERIALIZED (
-    SELECT c.key, c.claim_id, c.payment_id, c.decline_code, c.created_us, c.code, c.body, c.n
+WITH held AS MATERIALIZED (
+    SELECT c.n, r.key, r.status = 'PROCESSING' AND r.claim_id = c.claim_id AS mine, r.status, r.payment_id AS stored_id,
+           r.response_status, r.response_body, c.payment_id, c.decline_code, c.created_us, c.code, c.body
       FROM unnest($1::text[], $2::uuid[], $3::uuid[], $4::text[], $5::bigint[], $6::smallint[], $7::text[])
            WITH ORDINALITY AS c (key, claim_id, payment_id, decline_code, created_us, code, body, n)
-), held AS MATERIALIZED (
-    SELECT c.n, r.status, r.payment_id, r.response_status, r.response_body
-      FROM c JOIN payments.idempotency_records r ON r.key = c.key
+      JOIN payments.idempotency_records r ON r.key = c.key
      WHERE (SELECT set_config('lock_timeout', $8, true)) IS NOT NULL
      ORDER BY r.key
        FOR UPDATE OF r`
 	settleTail = `
 ), done AS (
     UPDATE payments.idempotency_records r
-       SET status = 'COMPLETED', payment_id = c.payment_id, response_status = c.code, response_body = c.body::json
-      FROM c JOIN held h ON h.n = c.n
-     WHERE r.key = c.key AND r.status = 'PROCESSING' AND r.claim_id = c.claim_id
-    RETURNING c.n, c.payment_id AS id, nullif(c.decline_code, '') AS decline_code, c.created_us, r.key, r.processor_key,
+       SET status = 'COMPLETED', payment_id = h.payment_id, response_status = h.code, response_body = h.body::json
+      FROM held h
+     WHERE h.mine AND r.key = h.key
+    RETURNING h.payment_id AS id, nullif(h.decline_code, '') AS decline_code, h.created_us, r.key, r.processor_key,
               r.ride_id, r.rider_id, r.amount, r.currency, r.card_brand, r.card_last4, r.card_exp_month, r.card_exp_year
 ), paid AS (
     INSERT INTO payments.payments (id, idempotency_key, processor_key, ride_id, rider_id, amount, currency, status,
@@ -90,12 +89,7 @@ WITH c AS MATERIALIZED (
            timestamptz 'epoch' + created_us * interval '1 microsecond'
       FROM done
 )
-SELECT c.n, done.n IS NOT NULL AS stored,
-       h.n IS NULL AND EXISTS (SELECT FROM payments.idempotency_records r WHERE r.key = c.key) AS locked,
-       coalesce(h.status, '') AS status, h.payment_id, h.response_status, h.response_body
-  FROM c
-  LEFT JOIN done ON done.n = c.n
-  LEFT JOIN held h ON h.n = c.n`
+SELECT n, mine AS stored, status, stored_id AS payment_id, response_status, response_body FROM held`
 )
 
 func (s *Store) runSettles(
@@ -114,7 +108,6 @@ func (s *Store) runSettles(
 
 		N      int  `db:"n"`
 		Stored bool `db:"stored"`
-		Locked bool `db:"locked"`
 	}
 	err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
 		rows = rows[:0]
@@ -125,8 +118,11 @@ func (s *Store) runSettles(
 		return nil, coalesce.Classify(err)
 	}
 	answers := make([]coalesce.Answer[settled], n)
+	for i := range answers {
+		answers[i].Locked = p.SkipLocked // or gone, which a pass that waits will tell
+	}
 	for _, row := range rows {
-		answers[row.N-1] = coalesce.Answer[settled]{Value: settled{row.Stored, row.record}, Locked: row.Locked}
+		answers[row.N-1] = coalesce.Answer[settled]{Value: settled{row.Stored, row.record}}
 	}
 	return answers, nil
 }

@@ -106,6 +106,32 @@ func TestChargesHoldNoConnection(t *testing.T) {
 	}
 }
 
+// However many records of a group other transactions have locked, the free keys are claimed: what is there is skipped,
+// and what is being inserted is found.
+func TestFreeKeysAreClaimed(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	r, db := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}), dbtest.Dial(t, dsn)
+	const held = 100
+	var group []payment.Claim
+	for i := range held {
+		key := payment.Key(fmt.Sprint("held", i))
+		if _, _, err := paymenttest.Pay(t.Context(), r, key, time.Microsecond); err != nil {
+			t.Fatal(err)
+		}
+		group = append(group, paymenttest.NewClaim(key, time.Hour))
+	}
+	group = append(group, paymenttest.NewClaim("inserted", time.Hour), paymenttest.NewClaim("z", time.Hour))
+	apptest.Hold(t, db, `SELECT FROM payments.idempotency_records FOR UPDATE`)
+	if _, owned := begin(t, db, "inserted"); !owned {
+		t.Fatal("the former replica does not get a new key")
+	}
+	claimed, locked, err := r.ClaimFree(t.Context(), group)
+	if err != nil || len(locked) != held+1 || len(claimed) != 1 || claimed[0] != "z" {
+		t.Errorf("claimed %v, %d are locked, %v; want z, %d", claimed, len(locked), err, held+1)
+	}
+}
+
 // A committed PROCESSING row without a claim, which no release makes, is not taken over.
 func TestCommittedProcessingRow(t *testing.T) {
 	t.Parallel()
