@@ -32,15 +32,14 @@
 //	Do ─────────────────────────► slow lane ──► Run, key by key, with growing waits
 //	   └─► probe ──► Run(skip locked) ──► an answer, or the slow lane
 //
-// [Halve] makes the pass that skips locked rows for groups that insert.
-//
 // Replicas collide on a hot row for milliseconds all the time, so a group first
 // waits for its locks briefly ([Config.BriefWait]). Only when that wait times out does
 // it change the rows that are free, and the keys of the locked rows become slow: their
 // callers, those that arrive meanwhile included, queue in a lane of their own until
 // the row is free or [Config.LockTimeout] has passed ([ErrLocked], surely not applied).
 // A request in the slow lane holds a place of [Limits.Share], which bounds the callers of
-// locked keys; one that gets none is refused at once ([contention.ErrCrowded]).
+// locked keys; one that gets none is refused at once ([contention.ErrCrowded]). A row that
+// another session is inserting cannot be skipped: groups that insert use [Halve].
 //
 // A key stays known as locked for LockTimeout after its last caller, unless a run finds its
 // row free: the next crowd would fill the main lane anew. While no statement of the slow lane
