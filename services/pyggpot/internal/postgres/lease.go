@@ -77,15 +77,21 @@ WITH ours AS MATERIALIZED (` + leasedSQL + ` SKIP LOCKED)
 UPDATE pyggpot.pot AS p SET lock = NULL, lock_expire_time = NULL FROM ours WHERE p.id = ours.id`
 
 	// resolveSQL waits until no transaction changes the pots, and then reads which of them still have these leases, and
-	// whether the leases' time may be over. The inner SELECT has its locks before the clock is read.
+	// whether the leases' time may be over: it has a pot's lock before it reads the clock for it. The leases get another
+	// number, since the server may execute the lost statement later. It may be sent again: it knows both numbers.
 	resolveSQL = `
+WITH locked AS MATERIALIZED (
+    SELECT p.id, coalesce(p.lock IN (n.number, $4::uuid), false) AS ours
+      FROM unnest($1::integer[], $2::uuid[]) AS n (id, number)
+      JOIN pyggpot.pot AS p ON p.id = n.id
+     ORDER BY p.id
+       FOR UPDATE OF p
+), revoked AS (
+    UPDATE pyggpot.pot AS p SET lock = $4::uuid FROM locked AS l WHERE p.id = l.id AND l.ours
+)
 SELECT coalesce(array_agg(l.id) FILTER (WHERE l.ours), '{}') AS ours,
        coalesce(bool_and(clock_timestamp() < $3), false) AS alive
-  FROM (SELECT p.id, coalesce(p.lock = n.number, false) AS ours
-          FROM unnest($1::integer[], $2::uuid[]) AS n (id, number)
-          JOIN pyggpot.pot AS p ON p.id = n.id
-         ORDER BY p.id
-           FOR UPDATE OF p) AS l`
+  FROM locked AS l`
 
 	writeSQL     = `WITH fenced AS MATERIALIZED (` + fenceSQL + `)` + changeSQL
 	writeFreeSQL = `WITH fenced AS MATERIALIZED (` + fenceSQL + ` SKIP LOCKED)` + changeSQL
@@ -238,7 +244,8 @@ const resolveWithin = 5 * time.Second
 // whose change is committed, a [*sqldb.Error] that is NotApplied when it is not, and lost when that cannot be known.
 //
 // The change and the release of its lease are one COMMIT, and until the lease's time is over no other holder can take
-// it. So when the pot still has the lease nothing was committed, and when the lease is gone before its time all was.
+// it. So when the pot still has the lease nothing was committed, nor will be as resolve changes the lease's number, and
+// when the lease is gone before its time all was.
 // This is stored with the data: unlike a transaction's id (sqldb.ResolveOutcome) it is right after a crash of the
 // server, too, and costs nothing while no answer is lost. A lease that is gone and whose time is over proves nothing.
 func (s *Store) resolve(ctx context.Context, leased []*queue, lost error) []error {
@@ -251,11 +258,12 @@ func (s *Store) resolve(ctx context.Context, leased []*queue, lost error) []erro
 			first = q.lease.expires
 		}
 	}
+	number := uuid.New()
 	var ours pq.Int32Array
 	var alive bool
 	for {
 		err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-			return conn.QueryRowContext(ctx, resolveSQL, ids, numbers, first).Scan(&ours, &alive)
+			return conn.QueryRowContext(ctx, resolveSQL, ids, numbers, first, number).Scan(&ours, &alive)
 		})
 		if err == nil {
 			break
@@ -268,6 +276,7 @@ func (s *Store) resolve(ctx context.Context, leased []*queue, lost error) []erro
 	var still []*queue
 	for i, q := range leased {
 		if slices.Contains(ours, ids[i]) {
+			q.lease = &lease{number, q.lease.expires}
 			results[i], still = notApplied(lost), append(still, q)
 			continue
 		}

@@ -227,3 +227,40 @@ func TestResolve(t *testing.T) {
 	}
 	wantTotal(t, db, 0)
 }
+
+// TestAChangeThatResolveDeniesIsNotMadeLater: the server may begin a change only after its connection was lost and
+// resolve has found its lease, which the change has no longer then, be it released yet or not.
+func TestAChangeThatResolveDeniesIsNotMadeLater(t *testing.T) {
+	t.Parallel()
+	r, db, _ := open(t)
+	id := mustCreate(t, r, 10)
+	q := r.mustLease(t, id, addGold(1))
+	late := *q
+	apptest.Execute(t, db, `CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$`,
+		`CREATE TRIGGER keep BEFORE UPDATE ON pyggpot.pot FOR EACH ROW WHEN (NEW.lock IS NULL) EXECUTE FUNCTION keep()`)
+	denied := r.resolve(t.Context(), []*queue{q}, &sqldb.Error{Outcome: sqldb.Unknown})
+	if denied[0] == nil || unknown(denied[0]) {
+		t.Errorf("got %v, want that nothing was applied", denied)
+	}
+	apptest.Execute(t, db, `DROP TRIGGER keep ON pyggpot.pot`)
+	results, err := r.change(t.Context(), coalesce.Pass{Wait: time.Second}, []*queue{&late})
+	if err != nil || !errors.Is(results[0], errLost) {
+		t.Errorf("the late change: %v (%v)", results, err)
+	}
+}
+
+// TestResolveIsAskedAgain: the answer to resolve's own statement is lost, which has found the lease.
+func TestResolveIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	direct, db, dsn := open(t)
+	id := mustCreate(t, direct, 10)
+	proxy := faultproxy.New(t, dsn)
+	r := openStore(t, proxy.DSN(dsn), sqldb.PoolerNone)
+	q := r.mustLease(t, id)
+	proxy.Cut(faultproxy.AfterStatement, faultproxy.RST, faultproxy.Matching("revoked"))
+	results := r.resolve(t.Context(), []*queue{q}, &sqldb.Error{Outcome: sqldb.Unknown})
+	if results[0] == nil || unknown(results[0]) || proxy.Cuts() != 1 {
+		t.Errorf("got %v after %d cuts, want that nothing was applied", results, proxy.Cuts())
+	}
+	wantTotal(t, db, 0)
+}
