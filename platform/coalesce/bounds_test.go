@@ -3,6 +3,7 @@ package coalesce_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -42,6 +43,24 @@ func TestGroupsKeepTheirBounds(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Callers that are ready to run when a group is about to be taken come into it, without a timer: on one processor the
+// first caller's group would otherwise be sent before the others run.
+//
+//nolint:paralleltest // it takes the processors from all other tests
+func TestReadyCallersJoinTheGroup(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const callers = 8
+	tbl, c := startTable(t, "a")
+	results := make([]<-chan result, callers)
+	for i, q := range adds(callers, "a") {
+		results[i] = doAsync(t.Context(), c, q)
+	}
+	wantAll(t, results...)
+	if got := tbl.groupSizes(); !slices.Equal(got, []int{callers}) {
+		t.Errorf("groups of %v, want one of %d", got, callers)
 	}
 }
 

@@ -38,7 +38,9 @@ type fifo[T any] struct {
 
 func (f *fifo[T]) push(v T) { f.items = append(f.items, v) }
 
-func (f *fifo[T]) empty() bool { return f.head == len(f.items) }
+func (f *fifo[T]) len() int { return len(f.items) - f.head }
+
+func (f *fifo[T]) empty() bool { return f.len() == 0 }
 
 func (f *fifo[T]) peek() T { return f.items[f.head] }
 

@@ -4,9 +4,10 @@
 //
 // One commit per request costs a round trip and an fsync each, and a hot row then
 // serialises at commit speed. Here the next group forms while the current one runs:
-// no timer, no added wait when idle, and groups grow with the load. The idea is the
-// group commit of database logs (DeWitt et al., "Implementation Techniques for Main
-// Memory Database Systems", SIGMOD 1984), moved to the client's side of the wire.
+// no timer, no added wait when idle, and groups grow with the load. Goroutines that are
+// ready to run when a group is about to be taken may join it. The idea is the group commit
+// of database logs (DeWitt et al., "Implementation Techniques for Main Memory Database
+// Systems", SIGMOD 1984), moved to the client's side of the wire.
 //
 // # Promises
 //

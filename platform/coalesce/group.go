@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -12,6 +13,7 @@ import (
 // serve runs groups of the main lane until nothing waits there.
 func (c *Coalescer[K, Q, R]) serve() {
 	for {
+		c.gather()
 		c.mu.Lock()
 		group := c.take()
 		if len(group) == 0 {
@@ -22,6 +24,23 @@ func (c *Coalescer[K, Q, R]) serve() {
 		}
 		c.mu.Unlock()
 		c.runGroup(group)
+	}
+}
+
+// gather yields the processor as long as that brings callers into the main queue.
+// Goroutines that are ready to run belong to requests that have just arrived, or to callers
+// that have just been answered: run before the group is taken, they make it larger instead
+// of waiting for the next one. Where none is ready a yield returns at once.
+func (c *Coalescer[K, Q, R]) gather() {
+	for before := -1; ; {
+		c.mu.Lock()
+		waiting := c.queue.len()
+		c.mu.Unlock()
+		if waiting <= before || waiting >= c.cfg.MaxItems {
+			return
+		}
+		before = waiting
+		runtime.Gosched()
 	}
 }
 

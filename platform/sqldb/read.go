@@ -56,7 +56,7 @@ func (db *DB) SelectContext(ctx context.Context, dest any, query string, args ..
 // SelectUnqueued reads as SelectContext does and waits for no other reads, as GetUnqueued.
 func (db *DB) SelectUnqueued(ctx context.Context, dest any, query string, args ...any) error {
 	return db.read(ctx, func() error {
-		return db.pool.SelectContext(ctx, dest, query, args...)
+		return db.pool.SelectContext(ctx, dest, query, args...) //nolint:forbidigo // as above
 	})
 }
 
