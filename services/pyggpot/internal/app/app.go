@@ -25,7 +25,7 @@ func Service() chassis.Service[Config] {
 
 func settings(Config) chassis.Settings {
 	return chassis.Settings{
-		Migrations: postgres.Migrations(),
+		Migrations: postgres.Migrations(), Session: postgres.Session(),
 		Lock: contention.Settings{
 			Lock: "pot", Reasons: []contention.Reason{contention.Held, contention.Lost, contention.TakenOver},
 		},

@@ -22,6 +22,12 @@ func Migrations() migrate.Source {
 	return migrate.Source{FS: migrations, Schema: "pyggpot"}
 }
 
+// Session returns the server's parameters for which the statements are written. A group's arrays are short at first and
+// long under load: the statements are planned once, for any length, and find pots and coins by their indexes.
+func Session() map[string]string {
+	return map[string]string{"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
+}
+
 // Options are the bounds of a store. All but Retries must be positive.
 type Options struct {
 	// TTL is how long a lease lasts.

@@ -37,7 +37,7 @@ func openStore(t *testing.T, dsn string, pooler sqldb.Pooler, change ...func(*Op
 	})
 	db := apptest.Pool(t, sqldb.Settings{
 		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: 5 * time.Second, StatementTimeout: 15 * time.Second,
-		ApplicationName: "pyggpot", Contention: seen.Metrics,
+		ApplicationName: "pyggpot", Contention: seen.Metrics, Session: Session(),
 	}, prometheus.NewRegistry())
 	o := Options{TTL: 10 * time.Second, Retries: 2000, RetryWait: 5 * time.Millisecond, Limits: coalesce.Limits{
 		Queue: 10_000, LockTimeout: 5 * time.Second, StatementTimeout: 15 * time.Second, Contention: seen.Metrics,
