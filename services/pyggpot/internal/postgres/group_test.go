@@ -130,6 +130,23 @@ func TestABadPotFailsAlone(t *testing.T) {
 	wantTotal(t, db, 0+1+3+5+6)
 }
 
+// TestAFailureIsOfThoseWhoHadCome: a caller that comes while a try fails has a try of its own: the pot may have been
+// created meanwhile.
+func TestAFailureIsOfThoseWhoHadCome(t *testing.T) {
+	t.Parallel()
+	r, _, _ := open(t)
+	early, late := &call{done: make(chan error, 1)}, &call{done: make(chan error, 1)}
+	q := &queue{id: 1, waiting: []*call{early}}
+	r.queues[q.id] = q
+	r.beginTry(q)
+	if _, err := r.enter(q.id, late); err != nil {
+		t.Fatal(err)
+	}
+	if _, left := r.endTry(q, pot.ErrNotFound); left != 1 || len(late.done) != 0 || !errors.Is(<-early.done, pot.ErrNotFound) {
+		t.Errorf("%d callers are left, want the one that came late", left)
+	}
+}
+
 // TestALockedRowDelaysItsOwnCallers: a pot whose row another session locks delays its callers alone, be it locked
 // before the pot is leased, or between its lease and its change, whose lease it keeps.
 func TestALockedRowDelaysItsOwnCallers(t *testing.T) {

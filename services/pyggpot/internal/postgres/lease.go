@@ -68,12 +68,14 @@ SELECT coalesce(array_agg(t.id), '{}') AS ids, coalesce(array_agg(t.max_coins), 
     SELECT p.id
       FROM unnest($1::integer[], $2::uuid[]) AS n (id, number)
       JOIN pyggpot.pot AS p ON p.id = n.id
-     WHERE p.lock = n.number
+     WHERE p.lock = n.number AND (SELECT set_config('lock_timeout', $3, true)) IS NOT NULL
      ORDER BY p.id
        FOR UPDATE OF p`
 
-	releaseSQL = `
-WITH ours AS MATERIALIZED (` + leasedSQL + ` SKIP LOCKED)
+	releaseSQL     = `WITH ours AS MATERIALIZED (` + leasedSQL + `)` + clearSQL
+	releaseFreeSQL = `WITH ours AS MATERIALIZED (` + leasedSQL + ` SKIP LOCKED)` + clearSQL
+
+	clearSQL = `
 UPDATE pyggpot.pot AS p SET lock = NULL, lock_expire_time = NULL FROM ours WHERE p.id = ours.id`
 
 	// resolveSQL waits until no transaction changes the pots, and then reads which of them still have these leases, and
@@ -215,7 +217,8 @@ func unknown(err error) bool {
 // releaseWithin bounds a release.
 const releaseWithin = time.Second
 
-// release ends the leases that the pots still have. It returns no error: a lease that is not released expires.
+// release ends the leases that the pots still have. It waits for rows that other replicas lock to try for a lease, and
+// leaves those that stay locked. It returns no error: a lease that is not released expires.
 func (s *Store) release(ctx context.Context, leased ...*queue) {
 	if len(leased) == 0 {
 		return
@@ -230,11 +233,16 @@ func (s *Store) release(ctx context.Context, leased ...*queue) {
 func (s *Store) releaseAll(ctx context.Context, ids pq.Int32Array, numbers pq.StringArray) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseWithin)
 	defer cancel()
-	// The error is the database's, which the next statement meets as well.
-	_ = s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		_, err := conn.ExecContext(ctx, releaseSQL, ids, numbers)
-		return err
-	})
+	wait := sqldb.Milliseconds(min(s.options.RetryWait, releaseWithin/2))
+	for _, statement := range [...]string{releaseSQL, releaseFreeSQL} {
+		err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
+			_, err := conn.ExecContext(ctx, statement, ids, numbers, wait)
+			return err
+		})
+		if !errors.Is(coalesce.Classify(err), coalesce.ErrLockWait) {
+			return // any other error is the database's, which the next statement meets as well
+		}
+	}
 }
 
 // resolveWithin bounds the look-up of a lost COMMIT.

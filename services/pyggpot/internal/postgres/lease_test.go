@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -193,6 +194,39 @@ func TestLostReplies(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestReleaseWaitsForAnothersTry: a replica that tries to lease a pot locks its row for a moment. The release waits for
+// that, or the pot would stay leased for LOCK_TTL.
+func TestReleaseWaitsForAnothersTry(t *testing.T) {
+	t.Parallel()
+	r, db, _ := open(t, func(o *Options) { o.RetryWait = time.Hour })
+	q := r.mustLease(t, mustCreate(t, r, 10))
+	other := apptest.Hold(t, db, `SELECT FROM pyggpot.pot FOR UPDATE`)
+	done := make(chan bool)
+	go func() {
+		r.release(context.WithoutCancel(t.Context()), q)
+		close(done)
+	}()
+	apptest.WaitForBlocked(t, db, 1)
+	other.Rollback()
+	<-done
+	wantTotal(t, db, 0)
+}
+
+// TestALockedRowKeepsNoOtherLease: a pot whose row stays locked keeps its lease, and the others of its group are released.
+func TestALockedRowKeepsNoOtherLease(t *testing.T) {
+	t.Parallel()
+	r, db, _ := open(t)
+	locked, free := r.mustLease(t, mustCreate(t, r, 10)), r.mustLease(t, r.mustCreate(t, "free", 10))
+	holder := apptest.Hold(t, db, `SELECT FROM pyggpot.pot WHERE id = $1 FOR UPDATE`, int32(locked.id))
+	r.release(t.Context(), locked, free)
+	holder.Rollback()
+	var leased []int32
+	err := db.SelectContext(t.Context(), &leased, `SELECT id FROM pyggpot.pot WHERE lock IS NOT NULL`)
+	if err != nil || !slices.Equal(leased, []int32{int32(locked.id)}) {
+		t.Errorf("leased: %v (%v), want only %d", leased, err, locked.id)
 	}
 }
 

@@ -47,6 +47,7 @@ type call struct {
 
 	refusal error // change's own
 	tries   int   // for a lease, that failed
+	begun   bool  // had come when a try began
 
 	// Guarded by Store.mu.
 	isSent    bool
@@ -159,12 +160,15 @@ func pause(q *queue, timer *time.Timer, wait time.Duration) *time.Timer {
 // jitter returns d, half more or less, so that replicas do not try at the same moment again.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d+1) }
 
-// beginTry notes when the pot's lease is first asked for. It returns a context with the span of the first caller.
+// beginTry notes when the pot's lease is first asked for, and for whom. It returns a context with the span of the first caller.
 func (s *Store) beginTry(q *queue) context.Context {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if q.asked.IsZero() {
 		q.asked, q.recorded = time.Now(), false
+	}
+	for _, c := range q.waiting {
+		c.begun = true
 	}
 	if len(q.waiting) == 0 || q.waiting[0].span == nil {
 		return context.Background()
@@ -180,18 +184,17 @@ func (s *Store) endTry(q *queue, err error) (again bool, left int) {
 	if again = errors.Is(err, errHeld) || errors.Is(err, errLost) || errors.Is(err, errUnsure); again {
 		s.tryAgain(q, err)
 	} else {
-		answered := &q.sent
-		if err != nil && len(q.sent) == 0 {
-			answered = &q.waiting // it failed before any was sent
+		if err != nil && len(q.sent) == 0 { // it failed before any was sent
+			q.sent, q.waiting = begun(q.waiting)
 		}
-		for _, c := range *answered {
+		for _, c := range q.sent {
 			if err == nil {
 				s.answer(q, c, c.refusal)
 			} else {
 				s.answer(q, c, err)
 			}
 		}
-		*answered = nil
+		q.sent = nil
 		for _, c := range q.waiting {
 			s.givePlace(q, c)
 		}
@@ -205,6 +208,16 @@ func (s *Store) endTry(q *queue, err error) (again bool, left int) {
 		delete(s.queues, q.id)
 	}
 	return again, left
+}
+
+// begun splits callers, in order of arrival, in those that had come when the try began and those that came later: of
+// these it says nothing, such as that there is no such pot.
+func begun(calls []*call) (early, late []*call) {
+	n := slices.IndexFunc(calls, func(c *call) bool { return !c.begun })
+	if n < 0 {
+		return calls, nil
+	}
+	return calls[:n], calls[n:]
 }
 
 // tryAgain returns the callers that were sent to the queue, and answers those that have tried often enough, and those
