@@ -32,3 +32,9 @@ const (
 	OverdueSQL       = overdueSQL
 	OpenSQL          = openSQL
 )
+
+// Those that change claims.
+var (
+	ChangesSQL = changesSQL(false)
+	SettleSQL  = settleSQL(false)
+)

@@ -256,4 +256,22 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 			t.Errorf("%s is planned as\n%s", name, text)
 		}
 	}
+	// A change of a claim finds it by its key: the index of all open claims has an entry for each payment since the last
+	// vacuum.
+	texts, ids, ns := pq.StringArray{"k"}, pq.StringArray{string(payment.NewID(time.Now()))}, pq.Int64Array{1}
+	for name, statement := range map[string]struct {
+		sql  string
+		args []any
+	}{
+		"settle": {postgres.SettleSQL, []any{texts, ids, ids, texts, ns, ns, texts, "1"}},
+		"change": {postgres.ChangesSQL, []any{texts, texts, ids, ids, ns, ns, "1"}},
+	} {
+		var plan []string
+		if err := tx.SelectContext(t.Context(), &plan, `EXPLAIN `+statement.sql, statement.args...); err != nil {
+			t.Fatal(err)
+		}
+		if text := strings.Join(plan, "\n"); strings.Contains(text, "idempotency_records_claimed_until") {
+			t.Errorf("%s is planned as\n%s", name, text)
+		}
+	}
 }
