@@ -43,7 +43,8 @@ func (s *Store) Drop(ctx context.Context, h payment.Held) error {
 }
 
 // changesSQL changes claims whose fence holds, each row for itself. The fence is read from the locked row, and so after
-// the wait for it. A claim that is given back has run out.
+// the wait for it. A claim that is given back has run out. A takeover begins the record's life anew, and with it the
+// pauses of overdueSQL.
 func changesSQL(skipLocked bool) string {
 	if skipLocked {
 		return changesHead + " SKIP LOCKED" + changesTail
@@ -69,7 +70,8 @@ WITH held AS MATERIALIZED (
     UPDATE payments.idempotency_records r
        SET claim_id = h.claim_id, claimed_until = clock_timestamp() + h.lease * interval '1 microsecond',
            expires_at = CASE h.kind WHEN 'take over' THEN clock_timestamp() + h.ttl * interval '1 microsecond'
-                                    ELSE r.expires_at END
+                                    ELSE r.expires_at END,
+           created_at = CASE h.kind WHEN 'take over' THEN clock_timestamp() ELSE r.created_at END
       FROM held h
      WHERE h.mine AND h.kind <> 'drop' AND r.key = h.key
     RETURNING h.n

@@ -66,15 +66,15 @@ func (s *Store) Overdue(ctx context.Context, after, lease time.Duration, limit i
 }
 
 // openSQL counts by an index of the claims alone, whatever the size of the tables. One that Overdue has taken over is
-// still open: its first claim ran out.
+// still open: the claim of its request ran out.
 const openSQL = `
 SELECT count(*)
   FROM payments.idempotency_records
  WHERE status = 'PROCESSING'
    AND least(claimed_until, created_at + $1 * interval '1 microsecond') <= (SELECT clock_timestamp())`
 
-// Open counts the payments whose first claim, which lived as long as lease, ran out or was given back: it is not known
-// yet whether they were charged.
+// Open counts the payments whose request had a claim, which lived as long as lease, that ran out or was given back: it
+// is not known yet whether they were charged.
 func (s *Store) Open(ctx context.Context, lease time.Duration) (n int, err error) {
 	err = s.db.GetUnqueued(ctx, &n, openSQL, lease.Microseconds())
 	return n, err

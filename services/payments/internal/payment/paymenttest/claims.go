@@ -130,3 +130,22 @@ func noCleaners(t *testing.T, repo payment.Repository) {
 		t.Errorf("overdue are %+v, %v, want the expired claim", all, err)
 	}
 }
+
+// reconciledAfterATakeover: a claim that took over an old one is due as soon as one of an absent key.
+func reconciledAfterATakeover(t *testing.T, repo payment.Repository) {
+	const age = 200 * time.Millisecond
+	due := func() int {
+		all, err := repo.Overdue(t.Context(), 0, instant, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
+	mustHold(t, repo, age)
+	for due() == 0 { // then the next pause is half of its age
+	}
+	mustHold(t, repo, instant)
+	if n := due(); n != 1 {
+		t.Errorf("%d are due after a takeover, want 1", n)
+	}
+}

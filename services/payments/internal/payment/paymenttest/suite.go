@@ -27,6 +27,7 @@ func Exercise(t *testing.T, open func(t *testing.T) payment.Repository) {
 		"claims/taken over":                takenOver,
 		"claims/given back":                givenBack,
 		"claims/reconciled":                reconciled,
+		"claims/reconciled after takeover": reconciledAfterATakeover,
 		"claims/no cleaner's":              noCleaners,
 		"transactions/ended context":       endedContext,
 		"contention/one owner per key":     oneOwner,
