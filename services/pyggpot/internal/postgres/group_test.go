@@ -142,8 +142,9 @@ func TestAFailureIsOfThoseWhoHadCome(t *testing.T) {
 	if _, err := r.enter(q.id, late); err != nil {
 		t.Fatal(err)
 	}
-	if _, left := r.endTry(q, pot.ErrNotFound); left != 1 || len(late.done) != 0 || !errors.Is(<-early.done, pot.ErrNotFound) {
-		t.Errorf("%d callers are left, want the one that came late", left)
+	_, left := r.endTry(q, pot.ErrNotFound)
+	if err := <-early.done; left != 1 || len(late.done) != 0 || !errors.Is(err, pot.ErrNotFound) {
+		t.Errorf("%d callers are left, want the one that came late (%v)", left, err)
 	}
 }
 

@@ -215,7 +215,7 @@ func TestReleaseWaitsForAnothersTry(t *testing.T) {
 	wantTotal(t, db, 0)
 }
 
-// TestALockedRowKeepsNoOtherLease: a pot whose row stays locked keeps its lease, and the others of its group are released.
+// TestALockedRowKeepsNoOtherLease: a pot whose row stays locked keeps its lease, its neighbours lose theirs.
 func TestALockedRowKeepsNoOtherLease(t *testing.T) {
 	t.Parallel()
 	r, db, _ := open(t)

@@ -160,7 +160,8 @@ func pause(q *queue, timer *time.Timer, wait time.Duration) *time.Timer {
 // jitter returns d, half more or less, so that replicas do not try at the same moment again.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d+1) }
 
-// beginTry notes when the pot's lease is first asked for, and for whom. It returns a context with the span of the first caller.
+// beginTry notes when the pot's lease is first asked for, and for whom. It returns a context with the span of the first
+// caller.
 func (s *Store) beginTry(q *queue) context.Context {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,8 +211,8 @@ func (s *Store) endTry(q *queue, err error) (again bool, left int) {
 	return again, left
 }
 
-// begun splits callers, in order of arrival, in those that had come when the try began and those that came later: of
-// these it says nothing, such as that there is no such pot.
+// begun splits callers, in order of arrival, into those that had come when the try began and those that came later. A
+// pot that was not found may have been created for the latter.
 func begun(calls []*call) (early, late []*call) {
 	n := slices.IndexFunc(calls, func(c *call) bool { return !c.begun })
 	if n < 0 {
