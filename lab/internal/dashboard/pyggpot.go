@@ -33,7 +33,8 @@ func pyggpot() *Dashboard {
 					"expired lease. Both are zero while replicas are healthy.",
 				query(conflicts("lost"), "lost"), query(conflicts("taken_over"), "taken over")),
 			series("Lease wait", UnitSeconds,
-				"Time in which half of the groups of a pot's changes, and 99 of 100, got its lease. LOCK_RETRIES x LOCK_RETRY_WAIT is 1 s.",
+				"Time in which half of the groups of a pot's changes, and 99 of 100, got its lease. "+
+					"LOCK_RETRIES x LOCK_RETRY_WAIT is 1 s.",
 				query(quantile(0.5, "rowlock_lock_wait_seconds"), "median"),
 				query(quantile(0.99, "rowlock_lock_wait_seconds"), "99th percentile")).limits(1, 0),
 		}},
