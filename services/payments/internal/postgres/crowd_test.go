@@ -5,12 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
+	"github.com/rowlock/rowlock/services/payments/internal/payment/paymenttest"
 	"github.com/rowlock/rowlock/services/payments/internal/postgres"
 )
 
@@ -64,5 +66,49 @@ func TestRequestsOfABusyKeyHoldAShare(t *testing.T) {
 				t.Errorf("%d places are free, want %d", share.Free(), 2*places)
 			}
 		})
+	}
+}
+
+// A settlement waits for its row though other callers hold all places of the share: its card is charged.
+func TestASettlementIsNotRefusedForACrowd(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	share := contention.NewShare(1, nil)
+	r := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{Limits: coalesce.Limits{Share: share}})
+	claimed, err := r.Claim(t.Context(), paymenttest.NewClaim("k", time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer claimed.Leave(true)
+	for share.Take(0) {
+	}
+	lock := apptest.Hold(t, dbtest.Dial(t, dsn), `SELECT FROM payments.idempotency_records FOR UPDATE`)
+	time.AfterFunc(200*time.Millisecond, lock.Rollback) // longer than a group waits
+	if _, fresh, err := r.Settle(t.Context(), claimed.Held, paymenttest.NewPayment(claimed.Held)); !fresh || err != nil {
+		t.Errorf("fresh %t, %v", fresh, err)
+	}
+}
+
+// A takeover waits for a locked row as long as a claim does, LockWait, and not DB_LOCK_TIMEOUT.
+func TestATakeoverIsRefusedAfterLockWait(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	r := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{LockWait: 100 * time.Millisecond})
+	claimed, err := r.Claim(t.Context(), paymenttest.NewClaim("k", time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.GiveBack(t.Context(), claimed.Held); err != nil {
+		t.Fatal(err)
+	}
+	claimed.Leave(false)
+	lock := apptest.Hold(t, dbtest.Dial(t, dsn), `SELECT FROM payments.idempotency_records FOR UPDATE`)
+	defer lock.Rollback()
+	begin := time.Now()
+	if _, err := pay(t.Context(), r, "k"); !errors.Is(err, payment.ErrProcessing) {
+		t.Errorf("%v, want ErrProcessing", err)
+	}
+	if took := time.Since(begin); took > time.Second {
+		t.Errorf("it took %s", took)
 	}
 }

@@ -64,8 +64,9 @@ func New(db *sqldb.DB, o Options, observer Observer) (*Store, error) {
 	s := &Store{
 		db: db, options: o, observer: observer, keys: bulkhead.New[payment.Key](o.Queue, o.Contention, o.Share),
 	}
-	forKey := o.Limits // a claim waits for its key
-	forKey.LockTimeout = o.LockWait
+	forKey, charged := o.Limits, o.Limits
+	forKey.LockTimeout = o.LockWait // a claim waits for its key, and so does a takeover
+	charged.Share = nil             // a payment that was charged is not refused for a crowd
 	var looks, claims, changes, settles error
 	s.looks, looks = coalesce.New(coalesce.Config[payment.Key, payment.Key, state]{
 		Limits: o.Limits, Name: "payments_look", Key: func(k payment.Key) payment.Key { return k }, Run: s.runLooks,
@@ -75,10 +76,10 @@ func New(db *sqldb.DB, o Options, observer Observer) (*Store, error) {
 		Size: func(c payment.Claim) int { return claimBytes + len(c.Key) }, Statements: claimStatements,
 	})
 	s.changes, changes = coalesce.New(coalesce.Config[payment.Key, change, state]{
-		Limits: o.Limits, Name: "payments_change", Key: func(c change) payment.Key { return c.held.Key }, Run: s.runChanges,
+		Limits: forKey, Name: "payments_change", Key: func(c change) payment.Key { return c.held.Key }, Run: s.runChanges,
 	})
 	s.settles, settles = coalesce.New(coalesce.Config[payment.Key, settlement, settled]{
-		Limits: o.Limits, Name: "payments_settle", Key: func(c settlement) payment.Key { return c.held.Key },
+		Limits: charged, Name: "payments_settle", Key: func(c settlement) payment.Key { return c.held.Key },
 		Run: s.runSettles, Size: func(c settlement) int { return settleBytes + len(c.held.Key) + len(c.receipt.Data) },
 	})
 	return s, errors.Join(looks, claims, changes, settles)
