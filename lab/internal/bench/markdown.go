@@ -21,9 +21,12 @@ func (r *Report) markdown(plot string) []byte {
 	for _, s := range r.Scenarios {
 		busy = max(busy, s.Median[othersCPU])
 	}
-	about := fmt.Sprintf("Medians of %d runs of %v each, %s; %s; revision %s. "+
-		"Other programs used %.0f %% of the machine at most.",
-		o.Runs, o.Duration, r.Started.Format("2 January 2006"), r.Machine, r.Version, busy)
+	runs := fmt.Sprintf("Medians of %d runs", o.Runs)
+	if o.Runs == 1 {
+		runs = "Single runs"
+	}
+	about := fmt.Sprintf("%s of %v each, %s; %s; revision %s. Other programs used up to %.0f%% of the machine.",
+		runs, o.Duration, r.Started.Format("2 January 2006"), r.Machine, r.Version, busy)
 	for width := 0; about != ""; {
 		var word string
 		word, about, _ = strings.Cut(about, " ")

@@ -68,8 +68,8 @@ func TestPublish(t *testing.T) {
 	}
 	const want = "# Performance\n\n" + other + `before
 <!-- bench payments -->
-Medians of 3 runs of 1s each, 23 November 2026; a machine; revision abc. Other programs used 3 % of
-the machine at most.
+Medians of 3 runs of 1s each, 23 November 2026; a machine; revision abc. Other programs used up to
+3% of the machine.
 
 | | per second | anchor | x anchor | p50 | p99 | errors | goal |
 | --- | --- | --- | --- | --- | --- | --- | --- |
