@@ -122,7 +122,7 @@ func locks() Row {
 				"lost, taken_over: holders that died or stalled.",
 			query(rate("rowlock_lock_conflicts_total", service, "reason"), byService+", {{reason}}")).byService(),
 		series("Requests per statement", UnitShort,
-			"Mean size of the groups that share one statement and one commit (counts, events, iidy). It grows with the load: "+
+			"Mean size of the groups that share one statement and one commit. It grows with the load: "+
 				"that is how a hot row stays fast.",
 			query(mean("rowlock_coalesce_batch_size", "coalescer"), "{{coalescer}}")),
 	}}

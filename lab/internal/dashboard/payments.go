@@ -48,7 +48,7 @@ func payments() *Dashboard {
 					"in: it does not run.",
 				query(rate("payments_cleanup_deleted_total"), "deleted")),
 		}},
-		lockRow("the idempotency key"), databaseRow(""), processRow(),
+		groupRow(), lockRow("the idempotency key"), databaseRow(""), processRow(),
 	}
 	return d
 }

@@ -179,7 +179,7 @@ func lockRow(what string) Row {
 func groupRow() Row {
 	return Row{Title: "Group commit", Panels: []Panel{
 		series("Requests per statement", UnitShort,
-			"Mean size of a group: 1 when idle, larger under load. Near 500 groups are full, and requests queue.",
+			"Mean size of a group: 1 when idle, larger under load. Near 500 (pots: 32) groups are full, and requests queue.",
 			query(mean("rowlock_coalesce_batch_size", "coalescer"), "{{coalescer}}")),
 		series("Wait for a group, 99th percentile", UnitSeconds,
 			"From a request's arrival until its statement was sent: about the duration of the previous statement.",
