@@ -275,3 +275,29 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 		}
 	}
 }
+
+// A settlement that waited for its row while the claim was taken over is fenced.
+func TestTheFenceHoldsAfterAWait(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	r, db := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}), dbtest.Dial(t, dsn)
+	claimed, err := r.Claim(t.Context(), paymenttest.NewClaim("k", time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer claimed.Leave(false)
+	takeover := apptest.Hold(t, db, `UPDATE payments.idempotency_records SET claim_id = gen_random_uuid()`)
+	done := make(chan error, 1)
+	go func() {
+		_, _, err := r.Settle(t.Context(), claimed.Held, paymenttest.NewPayment(claimed.Held))
+		done <- err
+	}()
+	apptest.WaitForBlocked(t, db, 1)
+	takeover.Commit()
+	if err := <-done; !errors.Is(err, payment.ErrOutcomeUnknown) {
+		t.Errorf("%v, want ErrOutcomeUnknown", err)
+	}
+	if all, err := r.FindOfRide(t.Context(), "ride", nil, 1); len(all) != 0 || err != nil {
+		t.Errorf("%d payments, %v", len(all), err)
+	}
+}
