@@ -82,6 +82,5 @@ func (e Engine) implementation() engine {
 
 // timeouts returns the transaction's own timeouts, or the session's where it has none.
 func (o *txOptions) timeouts(s Settings) (lock, statement, idle time.Duration) {
-	return cmp.Or(o.lockTimeout, s.LockTimeout), cmp.Or(o.statementTimeout, s.StatementTimeout),
-		cmp.Or(o.idleTimeout, s.IdleTxTimeout)
+	return cmp.Or(o.lockTimeout, s.LockTimeout), cmp.Or(o.statementTimeout, s.StatementTimeout), s.IdleTxTimeout
 }

@@ -139,7 +139,7 @@ func (postgresEngine) sessionSettings(Settings, *txOptions) string { return "" }
 // localSettings returns the SET LOCAL of a transaction: what its options ask for and,
 // behind a pooler, what would be settings of the session.
 func (postgresEngine) localSettings(s Settings, o *txOptions) string {
-	lock, statement, idle := o.lockTimeout, o.statementTimeout, o.idleTimeout
+	lock, statement, idle := o.lockTimeout, o.statementTimeout, time.Duration(0)
 	if s.Pooler == PoolerTransaction {
 		lock, statement, idle = o.timeouts(s)
 	}

@@ -37,17 +37,17 @@ func TestSettings(t *testing.T) {
 	}{
 		"PostgreSQL": {
 			dbtest.Empty, sqldb.PoolerNone, showPostgres,
-			"read committed, 1500ms, 2min, 3s, 200ms", "read committed, 5s, 8s, 10s, 200ms",
+			"read committed, 1500ms, 2min, 10s, 200ms", "read committed, 5s, 8s, 10s, 200ms",
 			"read committed, 5s, 8s, 10s, 200ms",
 		},
 		"PgBouncer": {
 			throughPgBouncer, sqldb.PoolerTransaction, showPostgres,
-			"read committed, 1500ms, 2min, 3s, 0", "read committed, 5s, 8s, 10s, 0",
+			"read committed, 1500ms, 2min, 10s, 0", "read committed, 5s, 8s, 10s, 0",
 			"read committed, 0, 0, 0, 0",
 		},
 		"MariaDB": {
 			dbtest.EmptyMariaDB, sqldb.PoolerNone, showMariaDB,
-			"READ-COMMITTED, 2, 120.000000, 3", "READ-COMMITTED, 5, 8.000000, 10",
+			"READ-COMMITTED, 2, 120.000000, 10", "READ-COMMITTED, 5, 8.000000, 10",
 			"READ-COMMITTED, 5, 8.000000, 10",
 		},
 	} {
@@ -66,7 +66,6 @@ func TestSettings(t *testing.T) {
 			}
 			own := []sqldb.TxOption{
 				sqldb.WithLockTimeout(1500 * time.Millisecond), sqldb.WithStatementTimeout(2 * time.Minute),
-				sqldb.WithIdleTimeout(3 * time.Second),
 			}
 			inTx(c.pools)
 			inTx(c.own, own...)

@@ -19,7 +19,6 @@ type txOptions struct {
 	resolve          bool
 	lockTimeout      time.Duration
 	statementTimeout time.Duration
-	idleTimeout      time.Duration
 }
 
 // ResolveOutcome makes InTx look up the outcome of a COMMIT whose answer was lost,
@@ -36,10 +35,6 @@ func WithLockTimeout(d time.Duration) TxOption { return func(o *txOptions) { o.l
 func WithStatementTimeout(d time.Duration) TxOption {
 	return func(o *txOptions) { o.statementTimeout = d }
 }
-
-// WithIdleTimeout sets idle_in_transaction_session_timeout for this
-// transaction: how long fn may send nothing.
-func WithIdleTimeout(d time.Duration) TxOption { return func(o *txOptions) { o.idleTimeout = d } }
 
 const (
 	maxTries  = 3
