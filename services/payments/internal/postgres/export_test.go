@@ -7,8 +7,8 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
-// ClaimFree claims a group as it is claimed once a wait for its locks ran out. It returns the keys that were claimed and
-// those that were found locked.
+// ClaimFree claims a group as it is claimed once a wait for its locks ran out. It returns the keys that were claimed
+// and those that were found locked.
 func (s *Store) ClaimFree(ctx context.Context, group []payment.Claim) (claimed, locked []payment.Key, err error) {
 	answers, err := s.runClaims(ctx, coalesce.Pass{SkipLocked: true}, group)
 	for i, a := range answers {
@@ -33,8 +33,8 @@ const (
 	OpenSQL          = openSQL
 )
 
-// Those that change claims.
-var (
-	ChangesSQL = changesSQL(false)
-	SettleSQL  = settleSQL(false)
-)
+// ChangesSQL returns the statement that changes claims.
+func ChangesSQL() string { return changesSQL(false) }
+
+// SettleSQL returns the statement that settles payments.
+func SettleSQL() string { return settleSQL(false) }

@@ -263,8 +263,8 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 		sql  string
 		args []any
 	}{
-		"settle": {postgres.SettleSQL, []any{texts, ids, ids, texts, ns, ns, texts, "1"}},
-		"change": {postgres.ChangesSQL, []any{texts, texts, ids, ids, ns, ns, "1"}},
+		"settle": {postgres.SettleSQL(), []any{texts, ids, ids, texts, ns, ns, texts, "1"}},
+		"change": {postgres.ChangesSQL(), []any{texts, texts, ids, ids, ns, ns, "1"}},
 	} {
 		var plan []string
 		if err := tx.SelectContext(t.Context(), &plan, `EXPLAIN `+statement.sql, statement.args...); err != nil {
