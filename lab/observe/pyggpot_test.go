@@ -9,6 +9,7 @@ import (
 
 var _ = register(subject{
 	service: services.Pyggpot,
+	environ: map[string]string{"MAX_IN_FLIGHT": "16"}, // callers of a locked pot are answered 409, or 503 beyond a share
 	prepare: []request{newPot("first", 1e6), newPot("second", 1e6), newPot("third", 1e6), newPot("fourth", 1e6)},
 	next:    pyggpotLoad, perSecond: 40,
 
