@@ -142,10 +142,8 @@ func reconciledAfterATakeover(t *testing.T, repo payment.Repository) {
 		return len(all)
 	}
 	mustHold(t, repo, age)
-	for { // the next pause is half of its age
-		if due() == 1 {
-			break
-		}
+	for n := 0; n == 0; {
+		n = due() // the next pause is half of its age
 	}
 	mustHold(t, repo, instant)
 	if n := due(); n != 1 {
