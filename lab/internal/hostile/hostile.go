@@ -25,6 +25,8 @@ import (
 type Victim struct {
 	// Addrs returns the addresses of the replicas that take requests.
 	Addrs func() []string
+	// Crowd is how many clients each hold one request open: more than the replicas may have in flight.
+	Crowd int
 	// Change changes something that no other client uses. Begun lacks most of a short body, and Upload of a long one.
 	Change, Begun, Upload string
 	// Large have answers as long as there are.
@@ -53,7 +55,6 @@ func with(request, line string) string {
 
 // How many connections each attack holds to the replicas of a service together.
 const (
-	holders   = 320 // that have sent one byte of a body
 	uploaders = 60
 	readers   = 3
 )
@@ -97,7 +98,7 @@ func (v *Victim) Accuse(what string) {
 
 // oneByte sends headers and one byte of each body, and waits.
 func (v *Victim) oneByte(ctx context.Context) int {
-	return v.connections(ctx, holders, func(conn net.Conn, _ int) {
+	return v.connections(ctx, v.Crowd, func(conn net.Conn, _ int) {
 		if _, err := conn.Write([]byte(v.Begun)); err == nil {
 			_, _ = conn.Read(make([]byte, 1)) // until it is answered or cut
 		}

@@ -23,10 +23,14 @@ import (
 // EventsOnMariaDB names events on their second engine.
 const EventsOnMariaDB = services.Events + "-mariadb"
 
+// eventsInFlight lets a crowd wait for the id row, whose waiters may have a quarter of it.
+const eventsInFlight = 96
+
 var (
-	_ = register(EventsOnMariaDB, kind{open: newEvents})
+	_ = register(EventsOnMariaDB, kind{open: newEvents, inFlight: eventsInFlight})
 	_ = register(services.Events, kind{
 		open: newEvents, writes: "update events.status", prepare: auditEvents, attack: attackEvents,
+		inFlight: eventsInFlight,
 		mutants: []Mutant{
 			mutant("bug_sequence", "ids given out before the insert, as by a sequence", windowKill, "ids"),
 			mutant("bug_finish", "finish what was claimed without value IS NULL", windowBackends, "worked once"),

@@ -30,8 +30,7 @@ const (
 	// keyLocked and keyFree are how long the attacked key is locked, longer than the services wait, and then free.
 	keyLocked = lockWait + lockWait/5
 	keyFree   = 100 * time.Millisecond
-	// callers come for the locked key; pagers read pages.
-	callers = 320
+	// pagers read pages.
 	pagers  = 12
 	uploads = 4
 
@@ -94,6 +93,7 @@ type attacked struct {
 // attack prepares the attacks of the window on a service.
 func (p *prover) attack(ctx context.Context, s *subject, normal site) error {
 	v := &victim{}
+	v.Crowd = s.kind.slots() * p.Replicas * 5 / 4
 	v.Addrs = func() (addrs []string) {
 		for _, one := range s.Replicas.Ready() {
 			addrs = append(addrs, one.API)
@@ -129,7 +129,9 @@ func (p *prover) attack(ctx context.Context, s *subject, normal site) error {
 func (p *prover) lockedKey(ctx context.Context, s *subject) (calls int) {
 	var all sync.WaitGroup
 	all.Go(func() {
-		calls = hostile.Callers(ctx, callers, func(ctx context.Context) error { return s.attacked.ask(ctx, s.attacked.call) })
+		calls = hostile.Callers(ctx, s.attacked.Crowd, func(ctx context.Context) error {
+			return s.attacked.ask(ctx, s.attacked.call)
+		})
 	})
 	for again := true; again; again = fault.Wait(ctx, keyFree+rand.N(4*keyFree)) {
 		event := fault.Event{Action: fault.LockRow, For: keyLocked}

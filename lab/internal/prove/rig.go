@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -40,9 +41,8 @@ func environ() map[string]string {
 		"DB_LOCK_TIMEOUT": lockWait.String(), "DB_STATEMENT_TIMEOUT": "2s", "REQUEST_TIMEOUT": "4s", "SHUTDOWN_TIMEOUT": "8s",
 		"SHUTDOWN_DELAY": "300ms", "LOCK_WAIT": lockWait.String(), "PROCESSOR_TIMEOUT": "1s", "MIGRATE_ON_START": "false",
 		"IDEMPOTENCY_TTL": keyLife.String(), "CLEANUP_INTERVAL": "4s", "RECONCILE_AFTER": "500ms",
-		"MAX_IN_FLIGHT": "96",                            // less than the attackers of a replica, and more than a crowd
-		"LOCK_TTL":      "700ms",                         // less than a replica is frozen
-		"WORKER_BATCH":  "10", "WORKER_CONCURRENCY": "4", // so that workers meet
+		"LOCK_TTL":     "700ms",                         // less than a replica is frozen
+		"WORKER_BATCH": "10", "WORKER_CONCURRENCY": "4", // so that workers meet
 	}
 }
 
@@ -152,6 +152,7 @@ const workerProcesses = 2
 func (p *prover) startSubject(ctx context.Context, s *subject) (err error) {
 	own := maps.Clone(s.service.Environ)
 	maps.Copy(own, environ())
+	own["MAX_IN_FLIGHT"] = strconv.Itoa(s.kind.slots())
 	maps.Copy(own, s.environ)
 	if s.Proxy != nil {
 		own["DATABASE_URL"] = s.Proxy.DSN(s.service.Environ["DATABASE_URL"])

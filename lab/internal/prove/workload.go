@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -30,11 +31,17 @@ type kind struct {
 	signs map[string][]string
 	// mutants are the known mistakes that the proof must find in the service.
 	mutants []Mutant
+	// inFlight is MAX_IN_FLIGHT of a replica where a few would refuse a crowd of the service's clients; 0 stands for 32.
+	inFlight int
 	// attack prepares what the attackers of one window attack, through a site of their own.
 	attack func(ctx context.Context, v *victim, s site) error
 	// prepare is called once before a run; nil when there is nothing to prepare.
 	prepare func(ctx context.Context, db *sqldb.DB) error
 }
+
+// slots returns MAX_IN_FLIGHT of a replica: so few that attackers could take all of them and leave the machine's
+// processors to others.
+func (k kind) slots() int { return cmp.Or(k.inFlight, 32) }
 
 // kinds holds every service that there is a workload of.
 var kinds = map[string]kind{} //nolint:gochecknoglobals // filled before main, by register
