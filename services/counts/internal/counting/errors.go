@@ -6,10 +6,16 @@ import "errors"
 var (
 	// ErrInvalidItemID says that an item id breaks the rules of ItemID.
 	ErrInvalidItemID = errors.New("the item id is not valid")
-	// ErrInvalidAmount says that an amount is below 1.
+	// ErrInvalidAmount says that an amount is below 1, or in an Update 0 or the smallest int64.
 	ErrInvalidAmount = errors.New("the amount is not valid")
 	// ErrTooManyItems says that a read asked for no id or for more than MaxItemsPerRead.
 	ErrTooManyItems = errors.New("the number of item ids is not valid")
+	// ErrTooManyChanges says that an Update has no change or more than MaxChanges.
+	ErrTooManyChanges = errors.New("the number of changes is not valid")
+	// ErrInvalidPage says that a page was asked for with a bad prefix, position or limit.
+	ErrInvalidPage = errors.New("the page is not valid")
+	// ErrKeyConflict says that the key was used for another request; this one did nothing.
+	ErrKeyConflict = errors.New("the idempotency key was used for another request")
 	// ErrNotFound says that no count has this id.
 	ErrNotFound = errors.New("no count has this item id")
 	// ErrExists says that a count has this id already.

@@ -32,6 +32,10 @@ type InternalCountValueAPI interface {
 
 // CountValueRepository is the outbound port. Each method is one atomic change that has committed when it returns;
 // none reads a value in order to write it. countingtest.Exercise tests what a repository promises.
+//
+// A change with a Key takes it in the same transaction. What it is answered first, values as well as ErrNotFound and
+// ErrOverflow, every repeat is answered too, marked as replayed; ErrKeyConflict when the fingerprint differs. Two at
+// once wait for each other. Every other error leaves the key free.
 type CountValueRepository interface {
 	// Create stores a new count, or ErrExists.
 	Create(ctx context.Context, id ItemID, initial int64) (CountValue, error)
@@ -40,11 +44,17 @@ type CountValueRepository interface {
 	// FindMany returns the counts of distinct ids, in any order, absent ones
 	// left out, all as of one moment.
 	FindMany(ctx context.Context, ids []ItemID) ([]CountValue, error)
-	// Add changes the value by delta, which is not the smallest int64, and
-	// returns the new value; ErrNotFound, ErrOverflow.
-	Add(ctx context.Context, id ItemID, delta int64) (int64, error)
-	// Set sets the value of the count, or ErrNotFound.
-	Set(ctx context.Context, id ItemID, value int64) (CountValue, error)
+	// Page returns the first limit counts, in byte order of their ids, whose
+	// id begins with prefix and is greater than after. Both are valid UTF-8
+	// without control characters, or empty.
+	Page(ctx context.Context, prefix, after string, limit int) ([]CountValue, error)
+	// Apply applies all changes of an update or none. It returns ErrNotFound
+	// for the first change whose count is absent or, when there is none,
+	// ErrOverflow for the first that does not fit: within a *ChangeError when
+	// the update has several changes.
+	Apply(ctx context.Context, update Update) (Result, error)
+	// Set sets the value of the count, or ErrNotFound; replayed as in Result.
+	Set(ctx context.Context, key Key, id ItemID, value int64) (v CountValue, replayed bool, err error)
 	// Delete deletes the count, or ErrNotFound.
 	Delete(ctx context.Context, id ItemID) error
 }

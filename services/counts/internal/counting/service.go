@@ -21,17 +21,26 @@ func NewService(repo CountValueRepository) *Service { return &Service{repo: repo
 
 // Increase adds by to the count.
 func (s *Service) Increase(ctx context.Context, id ItemID, by Amount) (int64, error) {
-	return s.repo.Add(ctx, id, int64(by))
+	return s.apply(ctx, Change{ItemID: id, Delta: int64(by)})
 }
 
 // Decrease subtracts by from the count; a value may become negative.
 func (s *Service) Decrease(ctx context.Context, id ItemID, by Amount) (int64, error) {
-	return s.repo.Add(ctx, id, -int64(by))
+	return s.apply(ctx, Change{ItemID: id, Delta: -int64(by)})
+}
+
+// apply applies one change and returns the value after it.
+func (s *Service) apply(ctx context.Context, c Change) (int64, error) {
+	r, err := s.repo.Apply(ctx, Update{Changes: []Change{c}})
+	if err != nil {
+		return 0, err
+	}
+	return r.Values[0], nil
 }
 
 // Reset sets the count to zero.
 func (s *Service) Reset(ctx context.Context, id ItemID) (int64, error) {
-	v, err := s.repo.Set(ctx, id, 0)
+	v, _, err := s.repo.Set(ctx, Key{}, id, 0)
 	return v.Current, err
 }
 
@@ -77,7 +86,8 @@ func (s *Service) GetMany(ctx context.Context, ids []ItemID) ([]CountValue, erro
 
 // Set sets the value of the count.
 func (s *Service) Set(ctx context.Context, id ItemID, value int64) (CountValue, error) {
-	return s.repo.Set(ctx, id, value)
+	v, _, err := s.repo.Set(ctx, Key{}, id, value)
+	return v, err
 }
 
 // Delete deletes the count.

@@ -15,10 +15,21 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// Add changes a count by delta and returns its new value. Concurrent adds share one statement: the coalescer calls
+// errNotYet says that an update has a key or several changes, which no caller of this version sends.
+var errNotYet = errors.New("keys and batches are not there yet")
+
+// Apply implements counting.CountValueRepository. Concurrent updates share one statement: the coalescer calls
 // applyGroup with those that came while the statement before was under way, and returns to each caller its own answer.
-func (s *Store) Add(ctx context.Context, id counting.ItemID, delta int64) (int64, error) {
-	return s.adds.Do(ctx, add{id: string(id), delta: delta})
+func (s *Store) Apply(ctx context.Context, update counting.Update) (counting.Result, error) {
+	if update.Key.Value != "" || len(update.Changes) != 1 || update.Create {
+		return counting.Result{}, errNotYet
+	}
+	c := update.Changes[0]
+	value, err := s.adds.Do(ctx, add{id: string(c.ItemID), delta: c.Delta})
+	if err != nil {
+		return counting.Result{}, err
+	}
+	return counting.Result{Values: []int64{value}}, nil
 }
 
 // applyGroup applies a group of adds and returns their answers, in the group's order: the values that the callers would

@@ -10,6 +10,7 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
+	"github.com/rowlock/rowlock/services/counts/internal/counting/countingtest"
 	"github.com/rowlock/rowlock/services/counts/internal/postgres"
 )
 
@@ -34,7 +35,7 @@ func TestWaitsForACountAreRecorded(t *testing.T) {
 			holder := apptest.Hold(t, db, statement)
 			done := make(chan error, 1)
 			go func() {
-				_, err := s.Add(t.Context(), "held", 1)
+				_, err := countingtest.Add(t.Context(), s, "held", 1)
 				done <- err
 			}()
 			waittest.Eventually(t, "it has given up three times",
@@ -62,7 +63,7 @@ func TestWaitsForACountAreRecorded(t *testing.T) {
 
 			// Without another transaction in the way: one more wait of a group, or two, and no conflict.
 			waittest.Together(t, 2, func(i int) error {
-				_, err := s.Add(t.Context(), []counting.ItemID{"held", "free"}[i], 1)
+				_, err := countingtest.Add(t.Context(), s, []counting.ItemID{"held", "free"}[i], 1)
 				return err
 			})
 			again, _ := seen.Waits(t, contention.InDatabase)

@@ -12,6 +12,7 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
+	"github.com/rowlock/rowlock/services/counts/internal/counting/countingtest"
 	"github.com/rowlock/rowlock/services/counts/internal/postgres"
 )
 
@@ -56,7 +57,7 @@ func TestLostReplyToAStatement(t *testing.T) {
 
 			var y tally
 			concurrently(t, func(int, int) {
-				_, err := s.Add(t.Context(), "a", 1)
+				_, err := countingtest.Add(t.Context(), s, "a", 1)
 				y.add(err)
 			})
 			v, err := direct.Find(t.Context(), "a")

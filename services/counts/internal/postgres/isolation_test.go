@@ -11,6 +11,7 @@ import (
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
+	"github.com/rowlock/rowlock/services/counts/internal/counting/countingtest"
 	"github.com/rowlock/rowlock/services/counts/internal/postgres"
 )
 
@@ -25,13 +26,13 @@ func TestResetsOfALockedRowLeaveThePool(t *testing.T) {
 	resets := make(chan error, 60)
 	for range cap(resets) {
 		go func() {
-			_, err := s.Set(t.Context(), "locked", 5)
+			_, err := countingtest.Set(t.Context(), s, "locked", 5)
 			resets <- err
 		}()
 	}
 	apptest.WaitForBlocked(t, db, 1)
 	for i := range 100 {
-		if v, err := s.Add(t.Context(), "free", 1); err != nil || v != int64(i+1) {
+		if v, err := countingtest.Add(t.Context(), s, "free", 1); err != nil || v != int64(i+1) {
 			t.Fatalf("free: %d, %v", v, err)
 		}
 		if _, err := s.Find(t.Context(), "locked"); err != nil {
@@ -64,13 +65,13 @@ func TestManyLockedRowsLeaveThePool(t *testing.T) {
 	sets := make(chan error, len(ids))
 	for _, id := range ids {
 		go func() {
-			_, err := s.Set(t.Context(), id, 5)
+			_, err := countingtest.Set(t.Context(), s, id, 5)
 			sets <- err
 		}()
 	}
 	apptest.WaitForBlocked(t, db, 2)
 	for i := range 20 {
-		if v, err := s.Set(t.Context(), "free", int64(i)); err != nil || v.Current != int64(i) {
+		if v, err := countingtest.Set(t.Context(), s, "free", int64(i)); err != nil || v.Current != int64(i) {
 			t.Errorf("free: %d, %v", v.Current, err)
 		}
 	}
@@ -115,13 +116,13 @@ func TestHugeAddsOnALockedRowDelayNoOtherCount(t *testing.T) {
 	huge := make(chan error, 60)
 	for range cap(huge) {
 		go func() {
-			_, err := s.Add(t.Context(), "locked", math.MaxInt64)
+			_, err := countingtest.Add(t.Context(), s, "locked", math.MaxInt64)
 			huge <- err
 		}()
 	}
 	apptest.WaitForBlocked(t, db, 1)
 	for range 20 {
-		if _, err := s.Add(t.Context(), "free", 1); err != nil {
+		if _, err := countingtest.Add(t.Context(), s, "free", 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -152,11 +153,11 @@ func TestLockedTableIsSurelyNotApplied(t *testing.T) {
 	s, db := openStore(t, dsn, sqldb.PoolerNone), dbtest.Dial(t, dsn)
 	mustCreate(t, s, "a")
 	holder := apptest.Hold(t, db, `LOCK TABLE counts.count_values IN ACCESS EXCLUSIVE MODE`)
-	if _, err := s.Add(t.Context(), "a", 1); !errors.Is(err, coalesce.ErrLocked) {
+	if _, err := countingtest.Add(t.Context(), s, "a", 1); !errors.Is(err, coalesce.ErrLocked) {
 		t.Errorf("got %v, want ErrLocked", err)
 	}
 	holder.Rollback()
-	if v, err := s.Add(t.Context(), "a", 1); err != nil || v != 1 {
+	if v, err := countingtest.Add(t.Context(), s, "a", 1); err != nil || v != 1 {
 		t.Errorf("afterwards: %d, %v; want 1: the refused add was not applied", v, err)
 	}
 }

@@ -116,16 +116,16 @@ func TestLockedRowDelaysOnlyItsOwnCallers(t *testing.T) {
 	held := make(chan error, 10)
 	for range cap(held) {
 		go func() {
-			_, err := s.Add(t.Context(), "locked", 1)
+			_, err := countingtest.Add(t.Context(), s, "locked", 1)
 			held <- err
 		}()
 	}
 	// Beside the locked row, other counts change and missing ones are refused.
 	for i := range 200 {
-		if v, err := s.Add(t.Context(), "free", 1); err != nil || v != int64(i+1) {
+		if v, err := countingtest.Add(t.Context(), s, "free", 1); err != nil || v != int64(i+1) {
 			t.Fatalf("free: %d, %v", v, err)
 		}
-		if _, err := s.Add(t.Context(), "missing", 1); !errors.Is(err, counting.ErrNotFound) {
+		if _, err := countingtest.Add(t.Context(), s, "missing", 1); !errors.Is(err, counting.ErrNotFound) {
 			t.Fatalf("missing: %v", err)
 		}
 	}
@@ -149,12 +149,12 @@ func TestRowLockedForTooLongIsSurelyNotApplied(t *testing.T) {
 	s, db := openStore(t, dsn, sqldb.PoolerNone), dbtest.Dial(t, dsn)
 	mustCreate(t, s, "locked")
 	holder := lock(t, db, "locked")
-	_, err := s.Add(t.Context(), "locked", 1)
+	_, err := countingtest.Add(t.Context(), s, "locked", 1)
 	if !errors.Is(err, coalesce.ErrLocked) {
 		t.Errorf("got %v, want ErrLocked", err)
 	}
 	holder.Rollback()
-	if v, err := s.Add(t.Context(), "locked", 10); err != nil || v != 10 {
+	if v, err := countingtest.Add(t.Context(), s, "locked", 10); err != nil || v != 10 {
 		t.Errorf("afterwards: %d, %v; want 10", v, err)
 	}
 }
@@ -171,7 +171,7 @@ func TestWaitSeesTheNewValue(t *testing.T) {
 	for _, id := range []counting.ItemID{"a", "b"} {
 		answers.Go(func() {
 			want := map[counting.ItemID]int64{"a": 1001, "b": 1}[id]
-			if v, err := s.Add(t.Context(), id, 1); err != nil || v != want {
+			if v, err := countingtest.Add(t.Context(), s, id, 1); err != nil || v != want {
 				t.Errorf("%s: %d, %v; want %d", id, v, err, want)
 			}
 		})
@@ -190,12 +190,12 @@ func TestUncommittedDeleteAndInsert(t *testing.T) {
 	mustCreate(t, s, "going")
 	holder := apptest.Hold(t, db, `DELETE FROM counts.count_values WHERE item_id = 'going'`)
 	holder.Execute(`INSERT INTO counts.count_values (item_id) VALUES ('coming')`)
-	if _, err := s.Add(t.Context(), "coming", 1); !errors.Is(err, counting.ErrNotFound) {
+	if _, err := countingtest.Add(t.Context(), s, "coming", 1); !errors.Is(err, counting.ErrNotFound) {
 		t.Errorf("an uncommitted insert: %v", err)
 	}
 	going := make(chan error, 1)
 	go func() {
-		_, err := s.Add(t.Context(), "going", 1)
+		_, err := countingtest.Add(t.Context(), s, "going", 1)
 		going <- err
 	}()
 	apptest.WaitForBlocked(t, db, 1)
@@ -229,7 +229,7 @@ func TestReplicasDoNotDeadlock(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, uint64(c)))
 		for range each {
 			k := random.IntN(items)
-			v, err := replicas[c%len(replicas)].Add(t.Context(), ids[k], 1)
+			v, err := countingtest.Add(t.Context(), replicas[c%len(replicas)], ids[k], 1)
 			if err != nil {
 				return err
 			}

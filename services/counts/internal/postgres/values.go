@@ -37,14 +37,20 @@ RETURNING item_id, current_value, last_updated_at`
 }
 
 // Set implements counting.CountValueRepository.
-func (s *Store) Set(ctx context.Context, id counting.ItemID, value int64) (counting.CountValue, error) {
+func (s *Store) Set(
+	ctx context.Context, key counting.Key, id counting.ItemID, value int64,
+) (counting.CountValue, bool, error) {
+	if key.Value != "" {
+		return counting.CountValue{}, false, errNotYet
+	}
 	const query = `
 UPDATE counts.count_values
    SET current_value = $3, last_updated_at = clock_timestamp()
  WHERE item_id = $2
    AND (SELECT set_config('lock_timeout', $1, true)) IS NOT NULL
 RETURNING item_id, current_value, last_updated_at`
-	return s.change(ctx, id, counting.ErrNotFound, query, value)
+	v, err := s.change(ctx, id, counting.ErrNotFound, query, value)
+	return v, false, err
 }
 
 // Delete implements counting.CountValueRepository.
@@ -115,9 +121,13 @@ SELECT item_id, current_value, last_updated_at
 	if err := s.db.SelectContext(ctx, &rows, query, pq.StringArray(names)); err != nil {
 		return nil, err
 	}
+	return toValues(rows), nil
+}
+
+func toValues(rows []row) []counting.CountValue {
 	values := make([]counting.CountValue, len(rows))
 	for i, r := range rows {
 		values[i] = r.value()
 	}
-	return values, nil
+	return values
 }

@@ -19,7 +19,7 @@ func hotItem(t *testing.T, repo counting.CountValueRepository) {
 	must[counting.CountValue](t)(repo.Create(ctx, "hot", 1000))
 	got := make([]int64, n)
 	waittest.Together(t, n, func(i int) (err error) {
-		got[i], err = repo.Add(ctx, "hot", 1)
+		got[i], err = Add(ctx, repo, "hot", 1)
 		return err
 	})
 	slices.Sort(got)
@@ -60,7 +60,7 @@ func deleteRace(t *testing.T, repo counting.CountValueRepository) {
 		if i == 20 {
 			return repo.Delete(ctx, "a")
 		}
-		switch v, err := repo.Add(ctx, "a", 1); {
+		switch v, err := Add(ctx, repo, "a", 1); {
 		case err == nil:
 			won.Add(1)
 			mu.Lock()
@@ -88,10 +88,10 @@ func overflowAtTheEdge(t *testing.T, repo counting.CountValueRepository) {
 	var won atomic.Int64
 	waittest.Together(t, 2*callers, func(i int) error {
 		if i%2 == 0 {
-			_, err := repo.Add(ctx, "other", 1)
+			_, err := Add(ctx, repo, "other", 1)
 			return err
 		}
-		switch _, err := repo.Add(ctx, "edge", 1); {
+		switch _, err := Add(ctx, repo, "edge", 1); {
 		case err == nil:
 			won.Add(1)
 		case !errors.Is(err, counting.ErrOverflow):

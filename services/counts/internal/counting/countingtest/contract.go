@@ -51,7 +51,7 @@ func addChanges(t *testing.T, repo counting.CountValueRepository) {
 	ctx := t.Context()
 	before := must[counting.CountValue](t)(repo.Create(ctx, "a", 10))
 	for _, step := range []struct{ delta, want int64 }{{1, 11}, {-20, -9}, {9, 0}, {math.MaxInt64, math.MaxInt64}} {
-		if got := must[int64](t)(repo.Add(ctx, "a", step.delta)); got != step.want {
+		if got := must[int64](t)(Add(ctx, repo, "a", step.delta)); got != step.want {
 			t.Errorf("add %d gave %d, want %d", step.delta, got, step.want)
 		}
 	}
@@ -65,7 +65,7 @@ func set(t *testing.T, repo counting.CountValueRepository) {
 	ctx := t.Context()
 	before := must[counting.CountValue](t)(repo.Create(ctx, "a", 10))
 	for _, value := range []int64{0, math.MinInt64, math.MaxInt64, 7, 7} {
-		v := must[counting.CountValue](t)(repo.Set(ctx, "a", value))
+		v := must[counting.CountValue](t)(Set(ctx, repo, "a", value))
 		if v.ItemID != "a" || v.Current != value || !v.UpdatedAt.After(before.UpdatedAt) {
 			t.Errorf("set %d gave %+v after %+v", value, v, before)
 		}
@@ -123,7 +123,7 @@ func hostileIDs(t *testing.T, repo counting.CountValueRepository) {
 		must[counting.CountValue](t)(repo.Create(ctx, id, int64(i)*100))
 	}
 	for i, id := range ids {
-		if got := must[int64](t)(repo.Add(ctx, id, 1)); got != int64(i)*100+1 {
+		if got := must[int64](t)(Add(ctx, repo, id, 1)); got != int64(i)*100+1 {
 			t.Errorf("%q is %d after its own change, want %d", id, got, i*100+1)
 		}
 	}
@@ -140,9 +140,9 @@ func hostileIDs(t *testing.T, repo counting.CountValueRepository) {
 
 func refusedChanges(t *testing.T, repo counting.CountValueRepository) {
 	ctx := t.Context()
-	_, err := repo.Add(ctx, "absent", 1)
+	_, err := Add(ctx, repo, "absent", 1)
 	wantErr(t, err, counting.ErrNotFound)
-	_, err = repo.Set(ctx, "absent", 1)
+	_, err = Set(ctx, repo, "absent", 1)
 	wantErr(t, err, counting.ErrNotFound)
 	_, err = repo.Find(ctx, "absent")
 	wantErr(t, err, counting.ErrNotFound) // a refused change created nothing
@@ -154,16 +154,16 @@ func overflow(t *testing.T, repo counting.CountValueRepository) {
 	must[counting.CountValue](t)(repo.Create(ctx, "low", math.MinInt64+1))
 	before := must[counting.CountValue](t)(repo.Find(ctx, "high"))
 	for id, delta := range map[counting.ItemID]int64{"high": 2, "low": -2} {
-		_, err := repo.Add(ctx, id, delta)
+		_, err := Add(ctx, repo, id, delta)
 		wantErr(t, err, counting.ErrOverflow)
 	}
 	if after := must[counting.CountValue](t)(repo.Find(ctx, "high")); after != before {
 		t.Errorf("a refused change made %+v of %+v", after, before)
 	}
-	if got := must[int64](t)(repo.Add(ctx, "high", 1)); got != math.MaxInt64 {
+	if got := must[int64](t)(Add(ctx, repo, "high", 1)); got != math.MaxInt64 {
 		t.Errorf("up to the edge: %d", got)
 	}
-	if got := must[int64](t)(repo.Add(ctx, "low", -1)); got != math.MinInt64 {
+	if got := must[int64](t)(Add(ctx, repo, "low", -1)); got != math.MinInt64 {
 		t.Errorf("down to the edge: %d", got)
 	}
 }
@@ -173,10 +173,10 @@ func endedContext(t *testing.T, repo counting.CountValueRepository) {
 	must[counting.CountValue](t)(repo.Create(t.Context(), "a", 1))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := repo.Add(ctx, "a", 1); err == nil {
+	if _, err := Add(ctx, repo, "a", 1); err == nil {
 		t.Error("add with an ended context succeeded")
 	}
-	if _, err := repo.Set(ctx, "a", 5); err == nil {
+	if _, err := Set(ctx, repo, "a", 5); err == nil {
 		t.Error("set with an ended context succeeded")
 	}
 	wantValue(t.Context(), t, repo, "a", 1)

@@ -26,12 +26,19 @@ func (f Failing) FindMany(context.Context, []counting.ItemID) ([]counting.CountV
 	return nil, f.Err
 }
 
-// Add implements counting.CountValueRepository.
-func (f Failing) Add(context.Context, counting.ItemID, int64) (int64, error) { return 0, f.Err }
+// Page implements counting.CountValueRepository.
+func (f Failing) Page(context.Context, string, string, int) ([]counting.CountValue, error) {
+	return nil, f.Err
+}
+
+// Apply implements counting.CountValueRepository.
+func (f Failing) Apply(context.Context, counting.Update) (counting.Result, error) {
+	return counting.Result{}, f.Err
+}
 
 // Set implements counting.CountValueRepository.
-func (f Failing) Set(context.Context, counting.ItemID, int64) (counting.CountValue, error) {
-	return counting.CountValue{}, f.Err
+func (f Failing) Set(context.Context, counting.Key, counting.ItemID, int64) (counting.CountValue, bool, error) {
+	return counting.CountValue{}, false, f.Err
 }
 
 // Delete implements counting.CountValueRepository.

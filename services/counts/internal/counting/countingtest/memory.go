@@ -2,7 +2,10 @@ package countingtest
 
 import (
 	"context"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,13 +16,14 @@ import (
 type Memory struct {
 	mu     sync.Mutex
 	values map[counting.ItemID]counting.CountValue
+	keys   map[keyID]answer
 }
 
 var _ counting.CountValueRepository = (*Memory)(nil)
 
 // NewMemory returns an empty repository.
 func NewMemory() *Memory {
-	return &Memory{values: make(map[counting.ItemID]counting.CountValue)}
+	return &Memory{values: make(map[counting.ItemID]counting.CountValue), keys: make(map[keyID]answer)}
 }
 
 // Create implements counting.CountValueRepository.
@@ -72,34 +76,114 @@ func (m *Memory) FindMany(ctx context.Context, ids []counting.ItemID) ([]countin
 	return found, nil
 }
 
-// Add implements counting.CountValueRepository.
-func (m *Memory) Add(ctx context.Context, id counting.ItemID, delta int64) (int64, error) {
+// Page implements counting.CountValueRepository.
+func (m *Memory) Page(ctx context.Context, prefix, after string, limit int) ([]counting.CountValue, error) {
 	if err := ctx.Err(); err != nil {
-		return 0, err
+		return nil, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	v, ok := m.values[id]
-	if !ok {
-		return 0, counting.ErrNotFound
+	var page []counting.CountValue
+	for _, id := range slices.Sorted(maps.Keys(m.values)) {
+		if len(page) < limit && string(id) > after && strings.HasPrefix(string(id), prefix) {
+			page = append(page, m.values[id])
+		}
 	}
-	if delta > 0 && v.Current > math.MaxInt64-delta || delta < 0 && v.Current < math.MinInt64-delta {
-		return 0, counting.ErrOverflow
+	return page, nil
+}
+
+// Apply implements counting.CountValueRepository.
+func (m *Memory) Apply(ctx context.Context, update counting.Update) (counting.Result, error) {
+	a, replayed, err := m.once(ctx, update.Key, func() answer {
+		values, err := m.apply(update)
+		return answer{values: values, err: err}
+	})
+	if err != nil {
+		return counting.Result{}, err
 	}
-	return m.put(id, v.Current+delta).Current, nil
+	return counting.Result{Values: slices.Clone(a.values), Replayed: replayed}, a.err
+}
+
+// apply applies all changes or none. The caller holds m.mu.
+func (m *Memory) apply(update counting.Update) ([]int64, error) {
+	refused := func(i int, err error) error {
+		if len(update.Changes) == 1 {
+			return err
+		}
+		return &counting.ChangeError{Index: i, Err: err}
+	}
+	for i, c := range update.Changes {
+		if _, ok := m.values[c.ItemID]; !ok && !update.Create {
+			return nil, refused(i, counting.ErrNotFound)
+		}
+	}
+	values := make([]int64, len(update.Changes))
+	current := make(map[counting.ItemID]int64)
+	for i, c := range update.Changes {
+		value, ok := current[c.ItemID]
+		if !ok {
+			value = m.values[c.ItemID].Current
+		}
+		if c.Delta > 0 && value > math.MaxInt64-c.Delta || c.Delta < 0 && value < math.MinInt64-c.Delta {
+			return nil, refused(i, counting.ErrOverflow)
+		}
+		values[i] = value + c.Delta
+		current[c.ItemID] = values[i]
+	}
+	for id, value := range current {
+		m.put(id, value)
+	}
+	return values, nil
 }
 
 // Set implements counting.CountValueRepository.
-func (m *Memory) Set(ctx context.Context, id counting.ItemID, value int64) (counting.CountValue, error) {
+func (m *Memory) Set(
+	ctx context.Context, key counting.Key, id counting.ItemID, value int64,
+) (counting.CountValue, bool, error) {
+	a, replayed, err := m.once(ctx, key, func() answer {
+		if _, ok := m.values[id]; !ok {
+			return answer{err: counting.ErrNotFound}
+		}
+		return answer{set: m.put(id, value)}
+	})
+	if err != nil {
+		return counting.CountValue{}, false, err
+	}
+	return a.set, replayed, a.err
+}
+
+// keyID is a counting.Key without its fingerprint.
+type keyID struct{ caller, value string }
+
+// answer holds what a change was answered, for the repeats of its key.
+type answer struct {
+	fingerprint [16]byte
+	values      []int64             // of Apply
+	set         counting.CountValue // of Set
+	err         error
+}
+
+// once runs change, or returns what an earlier change with the key was answered. Keys live forever.
+func (m *Memory) once(ctx context.Context, key counting.Key, change func() answer) (answer, bool, error) {
 	if err := ctx.Err(); err != nil {
-		return counting.CountValue{}, err
+		return answer{}, false, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, ok := m.values[id]; !ok {
-		return counting.CountValue{}, counting.ErrNotFound
+	if key.Value == "" {
+		return change(), false, nil
 	}
-	return m.put(id, value), nil
+	id := keyID{key.Caller, key.Value}
+	if first, ok := m.keys[id]; ok {
+		if first.fingerprint != key.Fingerprint {
+			return answer{}, false, counting.ErrKeyConflict
+		}
+		return first, true, nil
+	}
+	a := change()
+	a.fingerprint = key.Fingerprint
+	m.keys[id] = a
+	return a, false, nil
 }
 
 // Delete implements counting.CountValueRepository.

@@ -46,6 +46,23 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
+// Add applies one change without a key and returns the value after it.
+func Add(ctx context.Context, repo counting.CountValueRepository, id counting.ItemID, delta int64) (int64, error) {
+	r, err := repo.Apply(ctx, counting.Update{Changes: []counting.Change{{ItemID: id, Delta: delta}}})
+	if err != nil {
+		return 0, err
+	}
+	return r.Values[0], nil
+}
+
+// Set sets a count without a key.
+func Set(
+	ctx context.Context, repo counting.CountValueRepository, id counting.ItemID, value int64,
+) (counting.CountValue, error) {
+	v, _, err := repo.Set(ctx, counting.Key{}, id, value)
+	return v, err
+}
+
 func wantErr(t *testing.T, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {

@@ -1,0 +1,91 @@
+package counting
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// MaxChanges bounds the changes of one Update.
+const MaxChanges = 1000
+
+// Change adds Delta, which is not the smallest int64, to a count.
+type Change struct {
+	ItemID ItemID
+	Delta  int64
+}
+
+// NewChange checks an id and an amount; the error wraps ErrInvalidItemID or ErrInvalidAmount. The smallest int64 is
+// refused because no int64 undoes it: a decrease cannot say it, and the bounds of a sum of changes need its negative.
+func NewChange(itemID string, amount int64) (Change, error) {
+	id, err := NewItemID(itemID)
+	switch {
+	case err != nil:
+		return Change{}, err
+	case amount == 0:
+		return Change{}, fmt.Errorf("%w: it must not be 0", ErrInvalidAmount)
+	case amount == math.MinInt64:
+		return Change{}, fmt.Errorf("%w: it must be at least %d", ErrInvalidAmount, math.MinInt64+1)
+	}
+	return Change{ItemID: id, Delta: amount}, nil
+}
+
+// Key makes a request repeatable: of all requests with one Caller and Value, the first is applied and the others get
+// its answer, for as long as the repository keeps keys. The zero Value stands for no key.
+type Key struct {
+	// Caller separates the keys of one system from those of another.
+	Caller string
+	// Value has 1 to 255 printable ASCII characters.
+	Value string
+	// Fingerprint tells requests apart: a request with the Key of another one is ErrKeyConflict. Service sets it.
+	Fingerprint [16]byte
+}
+
+// of returns the key with the fingerprint of an operation on changes: of the values, not of the bytes on the wire.
+func (k Key) of(operation string, changes ...Change) Key {
+	if k.Value == "" {
+		return k
+	}
+	text := []byte(operation)
+	for _, c := range changes { // an item id holds no control character, so no two lists have one text
+		text = append(text, '\n')
+		text = append(text, c.ItemID...)
+		text = append(text, '\n')
+		text = strconv.AppendInt(text, c.Delta, 10)
+	}
+	sum := sha256.Sum256(text)
+	copy(k.Fingerprint[:], sum[:])
+	return k
+}
+
+// Update holds 1 to MaxChanges changes, which are applied one after the other, all or none.
+type Update struct {
+	Key     Key
+	Changes []Change
+	// Create creates the counts that do not exist, with 0, before the changes.
+	Create bool
+}
+
+// Result holds what an Update made of the counts.
+type Result struct {
+	// Values are the counts after each change, in the order of the changes.
+	Values []int64
+	// Replayed says that the answer is that of an earlier request with the same key, and nothing was changed now. It
+	// is set beside an error too.
+	Replayed bool
+}
+
+// ChangeError says which change of an Update was refused.
+type ChangeError struct {
+	// Index counts from 0.
+	Index int
+	// Err wraps ErrInvalidItemID, ErrInvalidAmount, ErrNotFound or ErrOverflow.
+	Err error
+}
+
+// Error names the change.
+func (e *ChangeError) Error() string { return fmt.Sprintf("change %d: %v", e.Index, e.Err) }
+
+// Unwrap returns Err.
+func (e *ChangeError) Unwrap() error { return e.Err }

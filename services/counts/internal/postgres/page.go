@@ -1,0 +1,52 @@
+package postgres
+
+import (
+	"context"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rowlock/rowlock/services/counts/internal/counting"
+)
+
+// Page implements counting.CountValueRepository. It reads one range of the primary key, whatever the prefix.
+func (s *Store) Page(ctx context.Context, prefix, after string, limit int) ([]counting.CountValue, error) {
+	const query = `
+SELECT item_id, current_value, last_updated_at
+  FROM counts.count_values
+ WHERE item_id >= $1
+   AND item_id < $2
+   AND item_id > $3
+ ORDER BY item_id
+ LIMIT $4`
+	var rows []row
+	if err := s.db.SelectContext(ctx, &rows, query, prefix, prefixEnd(prefix), after, limit); err != nil {
+		return nil, err
+	}
+	return toValues(rows), nil
+}
+
+// beyond is greater than every item id.
+var beyond = strings.Repeat(string(utf8.MaxRune), counting.MaxItemIDBytes/utf8.UTFMax+1)
+
+// prefixEnd returns the least text that is greater, in byte order, than every item id that begins with prefix. The
+// order of valid UTF-8 by bytes is the one by code points, so it is the prefix with its last code point replaced by
+// the next one; the greatest code point has none and is left out. (The next byte would do for bytes, but is not valid
+// UTF-8 in general.)
+func prefixEnd(prefix string) string {
+	for prefix != "" {
+		last, size := utf8.DecodeLastRuneInString(prefix)
+		prefix = prefix[:len(prefix)-size]
+		if last == utf8.MaxRune {
+			continue
+		}
+		next := last + 1
+		if !utf8.ValidRune(next) { // the surrogates, which have no place in UTF-8
+			next = surrogateMax + 1
+		}
+		return prefix + string(next)
+	}
+	return beyond
+}
+
+// surrogateMax is the last of the code points that UTF-8 leaves out.
+const surrogateMax = 0xDFFF
