@@ -16,8 +16,9 @@ const (
 )
 
 // call is one caller's request.
-type call[Q, R any] struct {
+type call[K comparable, Q, R any] struct {
 	req   Q
+	key   K              // the key whose lane it stands in: the first one, or the one that was found locked
 	since time.Time      // when Do was called: LockTimeout counts from here
 	done  chan Answer[R] // buffered: sending the answer never waits for the caller
 	state state

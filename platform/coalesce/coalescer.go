@@ -40,7 +40,8 @@ type Pass struct {
 type Answer[R any] struct {
 	Value  R
 	Err    error
-	Locked bool // the row is locked by another transaction: not applied, to be tried again
+	Locked bool // a row is locked by another transaction: not applied, to be tried again
+	At     int  // which row is: 0 that of Config.Key, i that of the i-th of Config.Others, counted from 1
 }
 
 // Config configures a coalescer of requests Q with keys K and results R.
@@ -51,14 +52,21 @@ type Config[K comparable, Q, R any] struct {
 	Name string
 	// Key returns the key of the row that a request locks.
 	Key func(Q) K
+	// Others returns the keys of the further rows that a request locks. Nil: it locks none.
+	Others func(Q) []K
+	// Await returns nil once the row of a key is free, and ErrLockWait when it is not within wait. It changes nothing.
+	// It is required with Others: a request that waited for one row by itself would keep its other rows locked.
+	Await func(ctx context.Context, wait time.Duration, key K) error
 	// Size returns a request's share of MaxBytes, in bytes. Nil counts nothing.
 	Size func(Q) int
+	// Weight returns a request's share of MaxItems, at least 1. Nil counts each as 1.
+	Weight func(Q) int
 	// Run applies a group in one statement, commits, and returns one answer per
 	// request, in the group's order. An error goes to every caller of the group. Run
 	// must honour ctx and must not keep the slice.
 	Run func(ctx context.Context, pass Pass, group []Q) ([]Answer[R], error)
 
-	MaxItems   int           // requests in a group; default 500
+	MaxItems   int           // sum of Weight in a group; default 500
 	MaxBytes   int           // sum of Size in a group; default 64 KiB
 	BriefWait  time.Duration // a group's first wait for locks; default 50 ms
 	Statements int           // statements of one Run that may take all of StatementTimeout; default 1
@@ -93,14 +101,14 @@ type Coalescer[K comparable, Q, R any] struct {
 	tracer  trace.Tracer // nil where tracing is off
 
 	mu          sync.Mutex
-	queue       fifo[*call[Q, R]]      // the main lane, in order of arrival
-	locked      map[K]*lockedKey[Q, R] // the keys that are known to be locked
-	slowKeys    []K                    // those with callers in the slow lane; the first is waited for next
-	probes      []*call[Q, R]          // callers that find out whether a locked key has come free
-	waiting     int                    // calls in queue, the slow lane and probes that were not sent
-	running     int                    // groups of the main lane in flight
-	slowRunning bool                   // the slow lane's goroutine runs
-	probing     bool                   // the probes' goroutine runs
+	queue       fifo[*call[K, Q, R]]      // the main lane, in order of arrival
+	locked      map[K]*lockedKey[K, Q, R] // the keys that are known to be locked
+	slowKeys    []K                       // those with callers in the slow lane; the first is waited for next
+	probes      []*call[K, Q, R]          // callers that find out whether a locked key has come free
+	waiting     int                       // calls in queue, the slow lane and probes that were not sent
+	running     int                       // groups of the main lane in flight
+	slowRunning bool                      // the slow lane's goroutine runs
+	probing     bool                      // the probes' goroutine runs
 	closed      bool
 	idle        sync.Cond // signalled when nothing waits and nothing runs
 }
@@ -119,14 +127,20 @@ func New[K comparable, Q, R any](cfg Config[K, Q, R]) (*Coalescer[K, Q, R], erro
 	cfg.InFlight = max(cfg.InFlight, 1)
 	cfg.Statements = max(cfg.Statements, 1)
 	cfg.BriefWait = cmp.Or(max(cfg.BriefWait, 0), min(defaultBriefWait, cfg.LockTimeout))
+	if cfg.Others != nil && cfg.Await == nil {
+		return nil, errors.New("coalesce: Others requires Await")
+	}
 	if cfg.Size == nil {
 		cfg.Size = func(Q) int { return 0 }
+	}
+	if cfg.Weight == nil {
+		cfg.Weight = func(Q) int { return 1 }
 	}
 	m, err := newMetrics(cfg.Registry, cfg.Name)
 	if err != nil {
 		return nil, fmt.Errorf("coalesce: register the metrics of %s: %w", cfg.Name, err)
 	}
-	c := &Coalescer[K, Q, R]{cfg: cfg, metrics: m, locked: make(map[K]*lockedKey[Q, R])}
+	c := &Coalescer[K, Q, R]{cfg: cfg, metrics: m, locked: make(map[K]*lockedKey[K, Q, R])}
 	if cfg.TracerProvider != nil {
 		c.tracer = cfg.TracerProvider.Tracer("github.com/rowlock/rowlock/platform/coalesce")
 	}
@@ -141,7 +155,7 @@ func (c *Coalescer[K, Q, R]) Do(ctx context.Context, q Q) (R, error) {
 	if err := ctx.Err(); err != nil {
 		return zero, errors.Join(ErrLeft, err)
 	}
-	w := &call[Q, R]{req: q, since: time.Now(), done: make(chan Answer[R], 1)}
+	w := &call[K, Q, R]{req: q, key: c.cfg.Key(q), since: time.Now(), done: make(chan Answer[R], 1)}
 	if c.tracer != nil {
 		w.recordSpan(ctx)
 	}
@@ -184,11 +198,10 @@ func (c *Coalescer[K, Q, R]) Do(ctx context.Context, q Q) (R, error) {
 
 // enqueue appends w to its lane and makes sure that a goroutine serves the lane, or
 // refuses w. The caller holds c.mu.
-func (c *Coalescer[K, Q, R]) enqueue(w *call[Q, R]) {
+func (c *Coalescer[K, Q, R]) enqueue(w *call[K, Q, R]) {
 	c.addWaiting(1)
-	key := c.cfg.Key(w.req)
-	if k := c.known(key); k != nil {
-		c.enterLocked(key, k, w)
+	if k := c.findLocked(w); k != nil {
+		c.enterLocked(w.key, k, w)
 		return
 	}
 	c.queue.push(w)

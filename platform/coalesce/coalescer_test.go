@@ -237,6 +237,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		"no key":          func(c *coalesce.Config[string, add, int]) { c.Key = nil },
 		"no run":          func(c *coalesce.Config[string, add, int]) { c.Run = nil },
 		"no lock timeout": func(c *coalesce.Config[string, add, int]) { c.LockTimeout = 0 },
+		"no await":        func(c *coalesce.Config[string, add, int]) { c.Await = nil },
 		"no timeout":      func(c *coalesce.Config[string, add, int]) { c.StatementTimeout = 0 },
 	} {
 		cfg := newTable().config()

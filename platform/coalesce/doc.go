@@ -48,6 +48,14 @@
 // never waits, and needs no place: a row that has come free is found by its next caller.
 // Those that come until it is answered wait for that, without a place.
 //
+// # Several rows
+//
+// A request may lock further rows ([Config.Others]). It stands in the lane of one key that is
+// known as locked, and moves to another's when that one stops it ([Answer.At]). While such
+// requests wait in a lane, their key is awaited by a statement that locks no other row
+// ([Config.Await]); then the group runs as in the main lane. So they neither keep their free
+// rows locked while they wait, nor make the callers of one row wait for another.
+//
 // # Traces
 //
 // With a [Config.TracerProvider] each run of a group is a span: a child of the

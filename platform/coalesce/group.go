@@ -56,23 +56,21 @@ func (c *Coalescer[K, Q, R]) signalIdle() {
 
 // take removes the next group from the main queue and marks it sent. A call whose key
 // became known as locked since it was queued leaves the queue. The caller holds c.mu.
-func (c *Coalescer[K, Q, R]) take() []*call[Q, R] {
-	var group []*call[Q, R]
-	size := 0
-	for !c.queue.empty() && len(group) < c.cfg.MaxItems {
+func (c *Coalescer[K, Q, R]) take() []*call[K, Q, R] {
+	var group []*call[K, Q, R]
+	var l load
+	for !c.queue.empty() {
 		w := c.queue.peek()
 		if w.state == finished {
 			c.queue.pop()
 			continue
 		}
-		key := c.cfg.Key(w.req)
-		if k := c.known(key); k != nil {
+		if k := c.findLocked(w); k != nil {
 			c.queue.pop()
-			c.enterLocked(key, k, w)
+			c.enterLocked(w.key, k, w)
 			continue
 		}
-		size += c.cfg.Size(w.req)
-		if len(group) > 0 && size > c.cfg.MaxBytes {
+		if !c.fits(&l, w.req) {
 			break
 		}
 		c.queue.pop()
@@ -82,9 +80,23 @@ func (c *Coalescer[K, Q, R]) take() []*call[Q, R] {
 	return group
 }
 
+// load is what a group holds, in the units of its bounds.
+type load struct{ items, bytes int }
+
+// fits adds a request to the load of a group and returns true, or returns false when the group has no room for it. A
+// group's first request always fits.
+func (c *Coalescer[K, Q, R]) fits(l *load, q Q) bool {
+	items, bytes := l.items+max(c.cfg.Weight(q), 1), l.bytes+c.cfg.Size(q)
+	if l.items > 0 && (items > c.cfg.MaxItems || bytes > c.cfg.MaxBytes) {
+		return false
+	}
+	l.items, l.bytes = items, bytes
+	return true
+}
+
 // markSent marks the calls sent, so that they cannot be withdrawn. The caller holds
 // c.mu.
-func (c *Coalescer[K, Q, R]) markSent(group []*call[Q, R]) {
+func (c *Coalescer[K, Q, R]) markSent(group []*call[K, Q, R]) {
 	for _, w := range group {
 		w.state = sent
 	}
@@ -93,7 +105,7 @@ func (c *Coalescer[K, Q, R]) markSent(group []*call[Q, R]) {
 
 // observe records a group that is about to be sent, and each request's wait the first
 // time it is sent. It runs without c.mu, which every caller needs.
-func (c *Coalescer[K, Q, R]) observe(group []*call[Q, R]) {
+func (c *Coalescer[K, Q, R]) observe(group []*call[K, Q, R]) {
 	c.metrics.size.Observe(float64(len(group)))
 	now := time.Now()
 	for _, w := range group {
@@ -106,7 +118,7 @@ func (c *Coalescer[K, Q, R]) observe(group []*call[Q, R]) {
 
 // runGroup runs a group of the main lane: with a brief wait for locks, then for the
 // free rows only. Calls of locked rows go to the slow lane.
-func (c *Coalescer[K, Q, R]) runGroup(group []*call[Q, R]) {
+func (c *Coalescer[K, Q, R]) runGroup(group []*call[K, Q, R]) {
 	begin := time.Now()
 	answers, err := c.run(Pass{Wait: c.cfg.BriefWait}, group)
 	if errors.Is(err, ErrLockWait) {
@@ -127,16 +139,16 @@ func (c *Coalescer[K, Q, R]) runGroup(group []*call[Q, R]) {
 }
 
 // runEach runs each call of the slow lane as a group of its own.
-func (c *Coalescer[K, Q, R]) runEach(group []*call[Q, R]) {
+func (c *Coalescer[K, Q, R]) runEach(group []*call[K, Q, R]) {
 	for _, w := range group {
-		c.runGroup([]*call[Q, R]{w})
+		c.runGroup([]*call[K, Q, R]{w})
 	}
 }
 
 // run calls Config.Run with a deadline and checks its answers. A panic becomes
 // ErrUnknown for every caller: it must not end the process, and how far the statement
 // had come is not known.
-func (c *Coalescer[K, Q, R]) run(pass Pass, group []*call[Q, R]) (answers []Answer[R], err error) {
+func (c *Coalescer[K, Q, R]) run(pass Pass, group []*call[K, Q, R]) (answers []Answer[R], err error) {
 	timeout := time.Duration(c.cfg.Statements)*c.cfg.StatementTimeout + statementGrace
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -151,7 +163,7 @@ func (c *Coalescer[K, Q, R]) run(pass Pass, group []*call[Q, R]) (answers []Answ
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			answers, err = nil, fmt.Errorf("%w: %s panicked: %v", ErrUnknown, c.cfg.Name, p)
+			answers, err = nil, c.panicked(p)
 		}
 		endSpan(span, answers, err)
 	}()
@@ -166,6 +178,11 @@ func (c *Coalescer[K, Q, R]) run(pass Pass, group []*call[Q, R]) (answers []Answ
 	return answers, err
 }
 
+// panicked returns the answer to the callers of a group whose function panicked.
+func (c *Coalescer[K, Q, R]) panicked(p any) error {
+	return fmt.Errorf("%w: %s panicked: %v", ErrUnknown, c.cfg.Name, p)
+}
+
 // allLocked returns the answers of a group of n requests of which none was applied.
 func allLocked[R any](n int) []Answer[R] {
 	answers := make([]Answer[R], n)
@@ -177,7 +194,7 @@ func allLocked[R any](n int) []Answer[R] {
 
 // distribute sends each caller its own answer, or err to all. Calls that were skipped
 // because their row is locked go to the slow lane.
-func (c *Coalescer[K, Q, R]) distribute(group []*call[Q, R], answers []Answer[R], err error) {
+func (c *Coalescer[K, Q, R]) distribute(group []*call[K, Q, R], answers []Answer[R], err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, w := range group {
@@ -186,7 +203,7 @@ func (c *Coalescer[K, Q, R]) distribute(group []*call[Q, R], answers []Answer[R]
 			a = answers[i]
 		}
 		if err == nil && a.Locked {
-			c.makeSlow(w)
+			c.makeSlow(w, a.At)
 			continue
 		}
 		c.finish(w, a)
@@ -194,25 +211,28 @@ func (c *Coalescer[K, Q, R]) distribute(group []*call[Q, R], answers []Answer[R]
 }
 
 // finish answers a call. The caller holds c.mu.
-func (c *Coalescer[K, Q, R]) finish(w *call[Q, R], a Answer[R]) {
+func (c *Coalescer[K, Q, R]) finish(w *call[K, Q, R], a Answer[R]) {
 	c.givePlace(w)
 	w.state = finished
 	w.done <- a
 }
 
-// makeSlow puts a call that was not applied into the slow lane, or refuses it. Its key
-// is known as locked from now on. The caller holds c.mu.
-func (c *Coalescer[K, Q, R]) makeSlow(w *call[Q, R]) {
-	key := c.cfg.Key(w.req)
-	k := c.setLocked(key)
+// makeSlow puts a call that was not applied into the slow lane of its key at, or refuses it. This key is known as
+// locked from now on. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) makeSlow(w *call[K, Q, R], at int) {
+	if key := c.keyAt(w, at); key != w.key {
+		c.givePlace(w) // it was one of the other key's
+		w.key = key
+	}
+	k := c.setLocked(w.key)
 	if c.queueAgain(w) {
-		c.enterSlow(key, k, w)
+		c.enterSlow(w.key, k, w)
 	}
 }
 
 // queueAgain marks a call that was not applied as queued. It returns false when the
 // caller has abandoned the call, which is then finished. The caller holds c.mu.
-func (c *Coalescer[K, Q, R]) queueAgain(w *call[Q, R]) bool {
+func (c *Coalescer[K, Q, R]) queueAgain(w *call[K, Q, R]) bool {
 	if w.abandoned {
 		w.state = finished
 		return false

@@ -10,20 +10,20 @@ import (
 // lockedKey holds what is known of a key whose row was found locked by another
 // transaction. It outlives the key's callers by LockTimeout, or the next crowd would be
 // let into the main lane before the lock is found again.
-type lockedKey[Q, R any] struct {
-	callers []*call[Q, R] // in the slow lane and not sent, in order of arrival
-	inTurn  bool          // the key is one of Coalescer.slowKeys
-	asked   bool          // a statement of the slow lane waits for the row: it finds the row free at once
-	probe   *call[Q, R]   // one of Coalescer.probes, or of their statement; nil: none has the key
-	behind  []*call[Q, R] // came while the probe was on its way, in order of arrival
-	places  int           // of Limits.Share that callers hold, those that were sent included
-	until   time.Time     // when the key is forgotten if it has no callers
+type lockedKey[K comparable, Q, R any] struct {
+	callers []*call[K, Q, R] // in the slow lane and not sent, in order of arrival
+	inTurn  bool             // the key is one of Coalescer.slowKeys
+	asked   bool             // a statement of the slow lane waits for the row: it finds the row free at once
+	probe   *call[K, Q, R]   // one of Coalescer.probes, or of their statement; nil: none has the key
+	behind  []*call[K, Q, R] // came while the probe was on its way, in order of arrival
+	places  int              // of Limits.Share that callers hold, those that were sent included
+	until   time.Time        // when the key is forgotten if it has no callers
 }
 
-func (k *lockedKey[Q, R]) idle() bool { return !k.inTurn && k.probe == nil }
+func (k *lockedKey[K, Q, R]) idle() bool { return !k.inTurn && k.probe == nil }
 
 // known returns what is known of a locked key, or nil. The caller holds c.mu.
-func (c *Coalescer[K, Q, R]) known(key K) *lockedKey[Q, R] {
+func (c *Coalescer[K, Q, R]) known(key K) *lockedKey[K, Q, R] {
 	k := c.locked[key]
 	if k != nil && k.idle() && time.Now().After(k.until) {
 		delete(c.locked, key)
@@ -32,14 +32,48 @@ func (c *Coalescer[K, Q, R]) known(key K) *lockedKey[Q, R] {
 	return k
 }
 
+// findLocked returns what is known of the first of the call's keys that is locked, and makes it the call's key, or
+// returns nil. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) findLocked(w *call[K, Q, R]) *lockedKey[K, Q, R] {
+	if len(c.locked) == 0 {
+		return nil
+	}
+	key := c.cfg.Key(w.req)
+	k := c.known(key)
+	if k == nil && c.cfg.Others != nil {
+		for _, key = range c.cfg.Others(w.req) {
+			if k = c.known(key); k != nil {
+				break
+			}
+		}
+	}
+	if k != nil {
+		w.key = key
+	}
+	return k
+}
+
+// keyAt returns the key of a call that Answer.At names.
+func (c *Coalescer[K, Q, R]) keyAt(w *call[K, Q, R], at int) K {
+	if c.cfg.Others == nil || at == 0 {
+		return c.cfg.Key(w.req)
+	}
+	return c.cfg.Others(w.req)[at-1]
+}
+
+// severalKeys reports whether the call locks several rows.
+func (c *Coalescer[K, Q, R]) severalKeys(w *call[K, Q, R]) bool {
+	return c.cfg.Others != nil && len(c.cfg.Others(w.req)) > 0
+}
+
 // setLocked notes that the key's row is locked. The caller holds c.mu.
-func (c *Coalescer[K, Q, R]) setLocked(key K) *lockedKey[Q, R] {
+func (c *Coalescer[K, Q, R]) setLocked(key K) *lockedKey[K, Q, R] {
 	k := c.locked[key]
 	if k == nil {
 		if len(c.locked) >= c.cfg.Queue {
 			c.forgetIdle()
 		}
-		k = new(lockedKey[Q, R])
+		k = new(lockedKey[K, Q, R])
 		c.locked[key] = k
 	}
 	k.until = time.Now().Add(c.cfg.LockTimeout)
@@ -59,7 +93,7 @@ func (c *Coalescer[K, Q, R]) forgetIdle() {
 // statement would find out that the row has come free, the call becomes that statement's
 // only one, and those that come until its answer wait for it: a crowd that comes for a row
 // that is free by now must not be refused. The caller holds c.mu.
-func (c *Coalescer[K, Q, R]) enterLocked(key K, k *lockedKey[Q, R], w *call[Q, R]) {
+func (c *Coalescer[K, Q, R]) enterLocked(key K, k *lockedKey[K, Q, R], w *call[K, Q, R]) {
 	switch {
 	case k.asked:
 		c.enterSlow(key, k, w)
@@ -78,7 +112,7 @@ func (c *Coalescer[K, Q, R]) enterLocked(key K, k *lockedKey[Q, R], w *call[Q, R
 
 // enterSlow appends a call to the slow lane, if it has a place of Limits.Share or gets
 // one; otherwise it answers ErrCrowded. The caller holds c.mu.
-func (c *Coalescer[K, Q, R]) enterSlow(key K, k *lockedKey[Q, R], w *call[Q, R]) {
+func (c *Coalescer[K, Q, R]) enterSlow(key K, k *lockedKey[K, Q, R], w *call[K, Q, R]) {
 	if c.takePlace(k, w) {
 		k.callers = append(k.callers, w)
 		c.startSlow(key, k)
@@ -87,7 +121,7 @@ func (c *Coalescer[K, Q, R]) enterSlow(key K, k *lockedKey[Q, R], w *call[Q, R])
 
 // takePlace gives a call a place of Limits.Share, unless it has one, or answers
 // ErrCrowded. The caller holds c.mu.
-func (c *Coalescer[K, Q, R]) takePlace(k *lockedKey[Q, R], w *call[Q, R]) bool {
+func (c *Coalescer[K, Q, R]) takePlace(k *lockedKey[K, Q, R], w *call[K, Q, R]) bool {
 	if w.place != nil {
 		return true
 	}
@@ -102,7 +136,7 @@ func (c *Coalescer[K, Q, R]) takePlace(k *lockedKey[Q, R], w *call[Q, R]) bool {
 }
 
 // givePlace gives a call's place back, if it has one. The caller holds c.mu.
-func (c *Coalescer[K, Q, R]) givePlace(w *call[Q, R]) {
+func (c *Coalescer[K, Q, R]) givePlace(w *call[K, Q, R]) {
 	if w.place != nil {
 		*w.place--
 		w.place = nil
@@ -125,6 +159,10 @@ func (c *Coalescer[K, Q, R]) serveProbes() {
 		}
 		c.mu.Unlock()
 
+		keys := make([]K, len(group)) // a call may leave with another key
+		for i, w := range group {
+			keys[i] = w.key
+		}
 		answers, err := c.run(Pass{SkipLocked: true}, group)
 		if errors.Is(err, ErrSplit) && len(group) > 1 {
 			c.runEach(group)
@@ -132,24 +170,23 @@ func (c *Coalescer[K, Q, R]) serveProbes() {
 			c.distributeSlow(group, answers, err)
 		}
 		c.mu.Lock()
-		for _, w := range group {
-			c.endProbe(w, c.enterSlow)
+		for i, w := range group {
+			c.endProbe(keys[i], w, c.enterSlow)
 		}
 		c.mu.Unlock()
 	}
 }
 
 // takeProbes removes a group of probes and marks it sent. The caller holds c.mu.
-func (c *Coalescer[K, Q, R]) takeProbes() []*call[Q, R] {
-	var group []*call[Q, R]
-	size := 0
-	for len(c.probes) > 0 && len(group) < c.cfg.MaxItems {
+func (c *Coalescer[K, Q, R]) takeProbes() []*call[K, Q, R] {
+	var group []*call[K, Q, R]
+	var l load
+	for len(c.probes) > 0 {
 		w := c.probes[0]
 		if w.state == finished {
-			c.endProbe(w, c.enterLocked) // the next one behind it is the probe
+			c.endProbe(w.key, w, c.enterLocked) // the next one behind it is the probe
 		} else {
-			size += c.cfg.Size(w.req)
-			if len(group) > 0 && size > c.cfg.MaxBytes {
+			if !c.fits(&l, w.req) {
 				break
 			}
 			group = append(group, w)
@@ -163,10 +200,11 @@ func (c *Coalescer[K, Q, R]) takeProbes() []*call[Q, R] {
 	return group
 }
 
-// endProbe lets another call probe the key of w, and those behind w enter, unless the row
+// endProbe lets another call than w probe the key, and those behind w enter, unless the row
 // was found free. The caller holds c.mu.
-func (c *Coalescer[K, Q, R]) endProbe(w *call[Q, R], enter func(K, *lockedKey[Q, R], *call[Q, R])) {
-	key := c.cfg.Key(w.req)
+func (c *Coalescer[K, Q, R]) endProbe(
+	key K, w *call[K, Q, R], enter func(K, *lockedKey[K, Q, R], *call[K, Q, R]),
+) {
 	k := c.locked[key]
 	if k == nil || k.probe != w {
 		return

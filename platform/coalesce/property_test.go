@@ -19,6 +19,7 @@ import (
 type step struct {
 	kind  int // 0 to 3 a request, 4 another transaction locks a row, 5 frees one, 6 time passes
 	key   int
+	also  int // another key of the request, or none
 	delay time.Duration
 	leave time.Duration // when a request's context ends; 0 means never
 	bad   bool
@@ -33,6 +34,7 @@ func TestPromises(t *testing.T) {
 		return step{
 			kind:  rapid.IntRange(0, 6).Draw(t, "kind"),
 			key:   rapid.IntRange(0, len(keys)-1).Draw(t, "key"),
+			also:  rapid.IntRange(-len(keys), len(keys)-1).Draw(t, "also"),
 			delay: time.Duration(rapid.IntRange(0, 300).Draw(t, "delay")) * time.Millisecond,
 			leave: time.Duration(rapid.SampledFrom([]int{0, 0, 0, 1, 60, 900}).Draw(t, "leave")) * time.Millisecond,
 			bad:   rapid.IntRange(0, 9).Draw(t, "bad") == 0,
@@ -75,6 +77,9 @@ func replay(t *testing.T, rt *rapid.T, keys []string, history []step, inFlight, 
 			if s.bad {
 				q.n = -1
 			}
+			if s.also >= 0 && s.also != s.key {
+				q.also = []string{keys[s.also]}
+			}
 			ctx, cancel := context.WithCancel(all)
 			context.AfterFunc(all, cancel)
 			if s.leave > 0 {
@@ -95,8 +100,14 @@ func replay(t *testing.T, rt *rapid.T, keys []string, history []step, inFlight, 
 		got[i] = <-r
 	}
 	check(rt, tbl, keys, requests, got)
-	if largest := slices.Max(append(tbl.groupSizes(), 0)); largest > min(maxItems, maxBytes) { // a key has one byte
-		rt.Fatalf("a group has %d requests, of at most %d and %d bytes", largest, maxItems, maxBytes)
+	for _, group := range tbl.groups {
+		items := 0
+		for _, q := range group {
+			items += len(q.keys())
+		}
+		if len(group) > 1 && (items > maxItems || len(group) > maxBytes) { // a key has one byte
+			rt.Fatalf("a group has %d items, of at most %d, and %d bytes, of at most %d", items, maxItems, len(group), maxBytes)
+		}
 	}
 	waiting := apptest.Gathered(t, registry, `rowlock_coalesce_queue_length{coalescer="test"}`)
 	waits := apptest.Gathered(t, registry, `rowlock_coalesce_wait_seconds_count{coalescer="test"}`)
@@ -108,17 +119,22 @@ func replay(t *testing.T, rt *rapid.T, keys []string, history []step, inFlight, 
 // check compares each answer with what the table has applied.
 func check(rt *rapid.T, tbl *table, keys []string, requests []add, got []result) {
 	values := make(map[string][]int)
-	unknown := make(map[string]int)
+	acknowledged, unknown := make(map[string]int), make(map[string]int)
 	for i, q := range requests {
 		times := tbl.timesApplied(q.id)
 		switch err := got[i].err; {
 		case err == nil:
 			values[q.key] = append(values[q.key], got[i].value)
+			for _, key := range q.keys() {
+				acknowledged[key]++
+			}
 			if times != 1 {
 				rt.Fatalf("request %d was acknowledged and applied %d times", q.id, times)
 			}
 		case errors.Is(err, coalesce.ErrUnknown):
-			unknown[q.key] += times
+			for _, key := range q.keys() {
+				unknown[key] += times
+			}
 			if times > 1 {
 				rt.Fatalf("request %d was applied %d times", q.id, times)
 			}
@@ -136,8 +152,8 @@ func check(rt *rapid.T, tbl *table, keys []string, requests []add, got []result)
 		if len(slices.Compact(slices.Clone(values[k]))) != len(values[k]) {
 			rt.Fatalf("two callers of %s got one value: %v", k, values[k])
 		}
-		if tbl.value(k) != len(values[k])+unknown[k] {
-			rt.Fatalf("%s is %d after %d acknowledged and %d unknown", k, tbl.value(k), len(values[k]), unknown[k])
+		if tbl.value(k) != acknowledged[k]+unknown[k] {
+			rt.Fatalf("%s is %d after %d acknowledged and %d unknown", k, tbl.value(k), acknowledged[k], unknown[k])
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package coalesce
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"time"
@@ -24,7 +25,7 @@ func (c *Coalescer[K, Q, R]) serveSlow() {
 		if len(group) == 0 {
 			return
 		}
-		answers, err := c.run(Pass{Wait: keyWait}, group)
+		answers, err := c.runSlow(key, group, keyWait)
 		c.answered(key)
 		if errors.Is(err, ErrLockWait) {
 			c.mu.Lock()
@@ -42,16 +43,45 @@ func (c *Coalescer[K, Q, R]) serveSlow() {
 	}
 }
 
+// runSlow runs the calls of a slow key, for whose row it waits. Calls of several keys would keep their other rows
+// locked meanwhile, and those of this key alone would wait for the others' locked rows: with such calls the row is
+// awaited first, and then the group runs as in the main lane.
+func (c *Coalescer[K, Q, R]) runSlow(key K, group []*call[K, Q, R], wait time.Duration) ([]Answer[R], error) {
+	if !slices.ContainsFunc(group, c.severalKeys) {
+		return c.run(Pass{Wait: wait}, group)
+	}
+	if err := c.await(key, wait); err != nil {
+		return nil, err
+	}
+	answers, err := c.run(Pass{Wait: c.cfg.BriefWait}, group)
+	if errors.Is(err, ErrLockWait) {
+		return c.run(Pass{SkipLocked: true}, group)
+	}
+	return answers, err
+}
+
+// await calls Config.Await as run calls Config.Run.
+func (c *Coalescer[K, Q, R]) await(key K, wait time.Duration) (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StatementTimeout+statementGrace)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			err = c.panicked(p)
+		}
+	}()
+	return c.cfg.Await(ctx, wait, key)
+}
+
 // runFree runs the calls of two or more slow keys whose rows are free and reports
 // whether there were any. With one slow key it would only cost a round trip.
 func (c *Coalescer[K, Q, R]) runFree() bool {
 	c.mu.Lock()
 	c.expireSlow()
-	var group []*call[Q, R]
+	var group []*call[K, Q, R]
 	if len(c.slowKeys) > 1 {
-		size := 0
+		var l load
 		for _, key := range c.slowKeys {
-			group, size = c.fill(group, size, key)
+			group = c.fill(group, &l, key)
 		}
 	}
 	c.markSent(group)
@@ -72,7 +102,7 @@ func (c *Coalescer[K, Q, R]) runFree() bool {
 // takeSlowKey takes the calls of the next slow key and returns how long to wait for
 // its row: at most wait, and not beyond its first caller's LockTimeout. When no key is
 // slow any more it ends the lane and returns no calls.
-func (c *Coalescer[K, Q, R]) takeSlowKey(wait time.Duration) (key K, group []*call[Q, R], keyWait time.Duration) {
+func (c *Coalescer[K, Q, R]) takeSlowKey(wait time.Duration) (key K, group []*call[K, Q, R], keyWait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.expireSlow()
@@ -83,7 +113,7 @@ func (c *Coalescer[K, Q, R]) takeSlowKey(wait time.Duration) (key K, group []*ca
 	}
 	key = c.slowKeys[0]
 	c.slowKeys = append(c.slowKeys[1:], key)
-	group, _ = c.fill(nil, 0, key)
+	group = c.fill(nil, new(load), key)
 	c.locked[key].asked = true
 	remaining := c.cfg.LockTimeout - time.Since(group[0].since)
 	c.markSent(group)
@@ -103,7 +133,7 @@ func (c *Coalescer[K, Q, R]) answered(key K) {
 
 // startSlow gives a key its turn in the slow lane, unless it has one. The caller holds
 // c.mu.
-func (c *Coalescer[K, Q, R]) startSlow(key K, k *lockedKey[Q, R]) {
+func (c *Coalescer[K, Q, R]) startSlow(key K, k *lockedKey[K, Q, R]) {
 	if !k.inTurn {
 		k.inTurn = true
 		c.slowKeys = append(c.slowKeys, key)
@@ -117,18 +147,17 @@ func (c *Coalescer[K, Q, R]) startSlow(key K, k *lockedKey[Q, R]) {
 
 // fill adds the callers of a slow key to group as far as its bounds allow, and
 // removes them from the lane; the key stays slow. The caller holds c.mu.
-func (c *Coalescer[K, Q, R]) fill(group []*call[Q, R], size int, key K) ([]*call[Q, R], int) {
+func (c *Coalescer[K, Q, R]) fill(group []*call[K, Q, R], l *load, key K) []*call[K, Q, R] {
 	k := c.locked[key]
 	for i, w := range k.callers {
-		size += c.cfg.Size(w.req)
-		if len(group) == c.cfg.MaxItems || len(group) > 0 && size > c.cfg.MaxBytes {
+		if !c.fits(l, w.req) {
 			k.callers = k.callers[i:]
-			return group, size
+			return group
 		}
 		group = append(group, w)
 	}
 	k.callers = nil
-	return group, size
+	return group
 }
 
 // expireSlow answers the calls whose LockTimeout has passed with ErrLocked, and removes
@@ -165,20 +194,25 @@ func (c *Coalescer[K, Q, R]) expireSlow() {
 }
 
 // distributeSlow is distribute for the slow lane: calls of rows that are still locked
-// go back to the front of their key's callers, and a key whose calls were all served is
-// slow no longer. Calls that arrived for it meanwhile move to the main lane: a hot key
-// always has a waiting call, and would never leave the slow lane otherwise.
-func (c *Coalescer[K, Q, R]) distributeSlow(group []*call[Q, R], answers []Answer[R], err error) {
+// go back to the front of their key's callers, those that another of their keys stopped go
+// to that one's, and a key whose calls were all served is slow no longer. Calls that
+// arrived for it meanwhile move to the main lane: a hot key always has a waiting call, and
+// would never leave the slow lane otherwise.
+func (c *Coalescer[K, Q, R]) distributeSlow(group []*call[K, Q, R], answers []Answer[R], err error) {
 	served := make(map[K]bool)
-	var locked, free []*call[Q, R]
+	var locked, others []*call[K, Q, R]
 	var results []Answer[R]
 	for i, w := range group {
-		key := c.cfg.Key(w.req)
-		if err == nil && answers[i].Locked {
+		key := w.key
+		if err == nil && answers[i].Locked && c.keyAt(w, answers[i].At) == key {
 			locked, served[key] = append(locked, w), false
 			continue
 		}
-		free = append(free, w)
+		others = append(others, w)
+		if err == nil && answers[i].Locked {
+			results = append(results, answers[i]) // it says nothing about the row of this key
+			continue
+		}
 		if w.slow {
 			c.cfg.Contention.Waited(contention.InLane, time.Since(w.since))
 		}
@@ -189,7 +223,7 @@ func (c *Coalescer[K, Q, R]) distributeSlow(group []*call[Q, R], answers []Answe
 			}
 		}
 	}
-	c.distribute(free, results, err)
+	c.distribute(others, results, err)
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -216,7 +250,7 @@ func (c *Coalescer[K, Q, R]) endSlow(key K) {
 }
 
 // queueMain appends calls whose row is free to the main queue. The caller holds c.mu.
-func (c *Coalescer[K, Q, R]) queueMain(calls []*call[Q, R]) {
+func (c *Coalescer[K, Q, R]) queueMain(calls []*call[K, Q, R]) {
 	for _, w := range calls {
 		c.givePlace(w)
 		c.queue.push(w)
@@ -228,12 +262,11 @@ func (c *Coalescer[K, Q, R]) queueMain(calls []*call[Q, R]) {
 // order, and refuses those that come into it for the first time and get no place. Where
 // another statement has found the row free meanwhile, they go to the main queue. The
 // caller holds c.mu.
-func (c *Coalescer[K, Q, R]) putBack(group []*call[Q, R]) {
-	back := make(map[K][]*call[Q, R])
+func (c *Coalescer[K, Q, R]) putBack(group []*call[K, Q, R]) {
+	back := make(map[K][]*call[K, Q, R])
 	for _, w := range group {
 		if c.queueAgain(w) {
-			key := c.cfg.Key(w.req)
-			back[key] = append(back[key], w)
+			back[w.key] = append(back[w.key], w)
 		}
 	}
 	for key, calls := range back {
@@ -243,7 +276,7 @@ func (c *Coalescer[K, Q, R]) putBack(group []*call[Q, R]) {
 			continue
 		}
 		c.setLocked(key)
-		calls = slices.DeleteFunc(calls, func(w *call[Q, R]) bool { return !c.takePlace(k, w) })
+		calls = slices.DeleteFunc(calls, func(w *call[K, Q, R]) bool { return !c.takePlace(k, w) })
 		if len(calls) > 0 {
 			k.callers = append(calls, k.callers...)
 			c.startSlow(key, k)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,12 +13,15 @@ import (
 	"github.com/rowlock/rowlock/platform/coalesce"
 )
 
-// add is a request of the tests: n is added to the row named key.
+// add is a request of the tests: n is added to the row named key and to those named also.
 type add struct {
-	id  int
-	key string
-	n   int
+	id   int
+	key  string
+	n    int
+	also []string
 }
+
+func (q add) keys() []string { return append([]string{q.key}, q.also...) }
 
 var (
 	errMissing = errors.New("no such row")
@@ -28,7 +33,7 @@ var (
 type table struct {
 	mu      sync.Mutex
 	rows    map[string]int
-	held    map[string]bool
+	held    map[string]any // by whom: another transaction, or a statement that waits for a later row
 	applied map[int]int
 	groups  [][]add
 	freed   chan struct{} // closed and replaced whenever a row is freed
@@ -38,7 +43,7 @@ type table struct {
 
 func newTable(keys ...string) *table {
 	t := &table{
-		rows: make(map[string]int), held: make(map[string]bool),
+		rows: make(map[string]int), held: make(map[string]any),
 		applied: make(map[int]int), freed: make(chan struct{}),
 	}
 	for _, k := range keys {
@@ -57,7 +62,7 @@ func (t *table) gate() chan struct{} {
 func (t *table) hold(key string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.held[key] = true
+	t.held[key] = "another transaction"
 }
 
 func (t *table) remove(key string) {
@@ -70,8 +75,55 @@ func (t *table) free(key string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.held, key)
+	t.signal()
+}
+
+func (t *table) signal() {
 	close(t.freed)
 	t.freed = make(chan struct{})
+}
+
+// lock marks the rows that a statement has locked before the first one that it waits for. The caller holds t.mu.
+func (t *table) lock(statement any, group []add) {
+	var keys []string
+	for _, q := range group {
+		keys = append(keys, q.keys()...)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		if by := t.held[key]; by != nil && by != statement {
+			return
+		}
+		t.held[key] = statement
+	}
+}
+
+// unlock frees the rows of a statement.
+func (t *table) unlock(statement any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	maps.DeleteFunc(t.held, func(_ string, by any) bool { return by == statement })
+	t.signal()
+}
+
+// await is a coalesce.Config.Await.
+func (t *table) await(ctx context.Context, wait time.Duration, key string) error {
+	timeout := time.After(wait)
+	for {
+		t.mu.Lock()
+		held, freed := t.held[key] != nil, t.freed
+		t.mu.Unlock()
+		if !held {
+			return nil
+		}
+		select {
+		case <-freed:
+		case <-timeout:
+			return coalesce.ErrLockWait
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // run is a coalesce.Config.Run: all or nothing per statement, like the real one.
@@ -83,14 +135,16 @@ func (t *table) run(ctx context.Context, pass coalesce.Pass, group []add) ([]coa
 		panic("boom")
 	}
 	timeout := time.After(pass.Wait)
+	defer t.unlock(&timeout)
 	for {
 		t.mu.Lock()
-		locked := t.locked(group)
+		locked := t.locked(&timeout, group)
 		if len(locked) == 0 || pass.SkipLocked {
 			answers, err := t.apply(group, locked)
 			t.mu.Unlock()
 			return answers, err
 		}
+		t.lock(&timeout, group)
 		freed := t.freed
 		t.mu.Unlock()
 		select {
@@ -103,17 +157,19 @@ func (t *table) run(ctx context.Context, pass coalesce.Pass, group []add) ([]coa
 	}
 }
 
-func (t *table) locked(group []add) map[string]bool {
-	locked := make(map[string]bool)
+// locked returns which of a request's keys another than the statement has locked, for those of which one is.
+func (t *table) locked(statement any, group []add) map[int]int {
+	locked := make(map[int]int)
 	for _, q := range group {
-		if t.held[q.key] {
-			locked[q.key] = true
+		at := slices.IndexFunc(q.keys(), func(key string) bool { return t.held[key] != nil && t.held[key] != statement })
+		if at >= 0 {
+			locked[q.id] = at
 		}
 	}
 	return locked
 }
 
-func (t *table) apply(group []add, locked map[string]bool) ([]coalesce.Answer[int], error) {
+func (t *table) apply(group []add, locked map[int]int) ([]coalesce.Answer[int], error) {
 	for _, q := range group {
 		if q.n < 0 {
 			if len(group) > 1 {
@@ -126,13 +182,16 @@ func (t *table) apply(group []add, locked map[string]bool) ([]coalesce.Answer[in
 	answers := make([]coalesce.Answer[int], len(group))
 	for i, q := range group {
 		_, exists := t.rows[q.key]
+		at, isLocked := locked[q.id]
 		switch {
-		case locked[q.key]:
-			answers[i].Locked = true
+		case isLocked:
+			answers[i].Locked, answers[i].At = true, at
 		case !exists:
 			answers[i].Err = errMissing
 		default:
-			t.rows[q.key] += q.n
+			for _, key := range q.keys() {
+				t.rows[key] += q.n
+			}
 			t.applied[q.id]++
 			answers[i].Value = t.rows[q.key]
 		}
@@ -167,7 +226,10 @@ func (t *table) config() coalesce.Config[string, add, int] {
 	return coalesce.Config[string, add, int]{
 		Name:   "test",
 		Key:    func(q add) string { return q.key },
+		Others: func(q add) []string { return q.also },
+		Await:  t.await,
 		Size:   func(q add) int { return len(q.key) },
+		Weight: func(q add) int { return 1 + len(q.also) },
 		Run:    t.run,
 		Limits: coalesce.Limits{LockTimeout: 5 * time.Second, StatementTimeout: 8 * time.Second},
 	}

@@ -30,7 +30,7 @@ const (
 )
 
 // recordSpan stores the span of the request's context when it is recorded.
-func (w *call[Q, R]) recordSpan(ctx context.Context) {
+func (w *call[K, Q, R]) recordSpan(ctx context.Context) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		w.span = span
 	}
@@ -39,7 +39,7 @@ func (w *call[Q, R]) recordSpan(ctx context.Context) {
 // startSpan begins the span of a group that is about to run, or returns nil when none
 // of its requests is recorded.
 func (c *Coalescer[K, Q, R]) startSpan(
-	ctx context.Context, pass Pass, group []*call[Q, R],
+	ctx context.Context, pass Pass, group []*call[K, Q, R],
 ) (context.Context, trace.Span) {
 	recorded := 0
 	var parent trace.Span
