@@ -13,7 +13,9 @@ import (
 
 func TestMemoryPassesTheSuite(t *testing.T) {
 	t.Parallel()
-	countingtest.Exercise(t, func(*testing.T) counting.CountValueRepository { return countingtest.NewMemory() })
+	open := func(*testing.T) counting.CountValueRepository { return countingtest.NewMemory() }
+	countingtest.Exercise(t, open)
+	countingtest.ExerciseUpdates(t, open)
 }
 
 func TestItemIDRules(t *testing.T) {

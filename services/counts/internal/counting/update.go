@@ -59,7 +59,8 @@ func (k Key) of(operation string, changes ...Change) Key {
 	return k
 }
 
-// Update holds 1 to MaxChanges changes, which are applied one after the other, all or none.
+// Update holds 1 to MaxChanges changes, which are applied one after the other, all or none. The sum of the changes of
+// one count stays within int64 at each step.
 type Update struct {
 	Key     Key
 	Changes []Change

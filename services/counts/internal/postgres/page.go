@@ -25,9 +25,6 @@ SELECT item_id, current_value, last_updated_at
 	return toValues(rows), nil
 }
 
-// beyond is greater than every item id.
-var beyond = strings.Repeat(string(utf8.MaxRune), counting.MaxItemIDBytes/utf8.UTFMax+1)
-
 // prefixEnd returns the least text that is greater, in byte order, than every item id that begins with prefix. The
 // order of valid UTF-8 by bytes is the one by code points, so it is the prefix with its last code point replaced by
 // the next one; the greatest code point has none and is left out. (The next byte would do for bytes, but is not valid
@@ -45,7 +42,7 @@ func prefixEnd(prefix string) string {
 		}
 		return prefix + string(next)
 	}
-	return beyond
+	return strings.Repeat(string(utf8.MaxRune), counting.MaxItemIDBytes/utf8.UTFMax+1) // greater than every item id
 }
 
 // surrogateMax is the last of the code points that UTF-8 leaves out.

@@ -1,0 +1,261 @@
+package countingtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/services/counts/internal/counting"
+)
+
+// key returns a key whose requests have one fingerprint.
+func key(value string, fingerprint byte) counting.Key {
+	return counting.Key{Value: value, Fingerprint: [16]byte{fingerprint}}
+}
+
+func keyed(value string, list ...by) counting.Update {
+	return counting.Update{Key: key(value, 1), Changes: changes(list...)}
+}
+
+// repeats: a repeat gets the first answer, whatever the count is now, and changes nothing.
+func repeats(t *testing.T, repo counting.CountValueRepository) {
+	ctx := t.Context()
+	must[counting.CountValue](t)(repo.Create(ctx, "a", 10))
+	must[counting.CountValue](t)(repo.Create(ctx, "b", 20))
+	for name, update := range map[string]counting.Update{
+		"one":        keyed("one", by{"a", 5}),
+		"batch":      keyed("batch", by{"a", 1}, by{"b", 2}, by{"a", 3}),
+		"'; DROP \"": keyed("'; DROP \"", by{"b", 1}),
+	} {
+		first := must[counting.Result](t)(repo.Apply(ctx, update))
+		if first.Replayed || len(first.Values) != len(update.Changes) {
+			t.Errorf("%s: the first request got %+v", name, first)
+		}
+		must[int64](t)(Add(ctx, repo, "a", 1000))
+		before := must[counting.CountValue](t)(repo.Find(ctx, "a"))
+		for range 2 {
+			again := must[counting.Result](t)(repo.Apply(ctx, update))
+			if !again.Replayed || !slices.Equal(again.Values, first.Values) {
+				t.Errorf("%s: a repeat got %+v, the first %+v", name, again, first)
+			}
+		}
+		if after := must[counting.CountValue](t)(repo.Find(ctx, "a")); after != before {
+			t.Errorf("%s: a repeat made %+v of %+v", name, after, before)
+		}
+	}
+	wantValue(ctx, t, repo, "a", 10+5+1+3+3000)
+	wantValue(ctx, t, repo, "b", 20+2+1)
+}
+
+// repeatedSet: a repeat gets the first value and time.
+func repeatedSet(t *testing.T, repo counting.CountValueRepository) {
+	ctx := t.Context()
+	must[counting.CountValue](t)(repo.Create(ctx, "a", 10))
+	first, replayed, err := repo.Set(ctx, key("k", 1), "a", 7)
+	if err != nil || replayed || first.Current != 7 {
+		t.Fatalf("set: %+v, replayed %t, %v", first, replayed, err)
+	}
+	must[int64](t)(Add(ctx, repo, "a", 1))
+	again, replayed, err := repo.Set(ctx, key("k", 1), "a", 7)
+	if err != nil || !replayed || again.ItemID != first.ItemID || again.Current != first.Current ||
+		!again.UpdatedAt.Equal(first.UpdatedAt) {
+		t.Errorf("repeated: %+v, replayed %t, %v; the first was %+v", again, replayed, err, first)
+	}
+	wantValue(ctx, t, repo, "a", 8)
+}
+
+// conflicts: another request under a key does nothing, whatever operations the two are; another caller's key is
+// another key.
+func conflicts(t *testing.T, repo counting.CountValueRepository) {
+	ctx := t.Context()
+	must[counting.CountValue](t)(repo.Create(ctx, "a", 0))
+	must[counting.Result](t)(repo.Apply(ctx, keyed("add", by{"a", 1})))
+	if _, _, err := repo.Set(ctx, key("set", 1), "a", 5); err != nil {
+		t.Fatal(err)
+	}
+	for _, used := range []string{"add", "set"} {
+		got, err := repo.Apply(ctx, counting.Update{Key: key(used, 2), Changes: changes(by{"a", 10})})
+		wantErr(t, err, counting.ErrKeyConflict)
+		_, replayed, err := repo.Set(ctx, key(used, 3), "a", 10)
+		wantErr(t, err, counting.ErrKeyConflict)
+		_, err = repo.Apply(ctx, counting.Update{Key: key(used, 4), Changes: changes(by{"absent", 1})})
+		wantErr(t, err, counting.ErrKeyConflict) // not ErrNotFound: the key decides
+		_, err = repo.Apply(ctx, counting.Update{Key: key(used, 5), Changes: changes(by{"absent", 1}), Create: true})
+		wantErr(t, err, counting.ErrKeyConflict)
+		if got.Replayed || replayed {
+			t.Error("a conflict is called a replay")
+		}
+	}
+	wantValue(ctx, t, repo, "a", 5)
+	_, err := repo.Find(ctx, "absent")
+	wantErr(t, err, counting.ErrNotFound)
+
+	other := keyed("add", by{"a", 1})
+	other.Key.Caller, other.Key.Fingerprint = "other", [16]byte{9}
+	if got := must[counting.Result](t)(repo.Apply(ctx, other)); got.Replayed || !slices.Equal(got.Values, []int64{6}) {
+		t.Errorf("another caller's key: %+v, want 6", got)
+	}
+}
+
+// repeatedRefusals: a refusal is an answer like any other, although the change would be possible by now.
+func repeatedRefusals(t *testing.T, repo counting.CountValueRepository) {
+	ctx := t.Context()
+	must[counting.CountValue](t)(repo.Create(ctx, "a", 0))
+	must[counting.CountValue](t)(repo.Create(ctx, "high", math.MaxInt64))
+	create := keyed("create", by{"y", 1}, by{"high", 1})
+	create.Create = true
+	refuse := func(want bool) {
+		for _, tc := range []struct {
+			update counting.Update
+			index  int
+			err    error
+		}{
+			{keyed("absent", by{"x", 1}), 0, counting.ErrNotFound},
+			{keyed("overflow", by{"high", 1}), 0, counting.ErrOverflow},
+			{keyed("batch absent", by{"a", 1}, by{"high", -1}, by{"x", 1}), 2, counting.ErrNotFound},
+			{keyed("batch overflow", by{"a", 1}, by{"high", 1}), 1, counting.ErrOverflow},
+			{create, 1, counting.ErrOverflow},
+		} {
+			got, err := repo.Apply(ctx, tc.update)
+			if wantErr(t, err, tc.err); got.Replayed != want {
+				t.Errorf("%s: replayed is %t, want %t", tc.update.Key.Value, got.Replayed, want)
+			}
+			if len(tc.update.Changes) > 1 {
+				wantRefused(t, tc.update.Key.Value, err, tc.index, tc.err)
+			}
+		}
+		_, replayed, err := repo.Set(ctx, key("set absent", 1), "x", 5)
+		if wantErr(t, err, counting.ErrNotFound); replayed != want {
+			t.Errorf("set: replayed is %t, want %t", replayed, want)
+		}
+	}
+	refuse(false)
+	must[counting.CountValue](t)(repo.Create(ctx, "x", 0))
+	must[counting.CountValue](t)(Set(ctx, repo, "high", 0))
+	refuse(true)
+	wantValue(ctx, t, repo, "a", 0)
+	wantValue(ctx, t, repo, "x", 0)
+	wantValue(ctx, t, repo, "high", 0)
+	_, err := repo.Find(ctx, "y")
+	wantErr(t, err, counting.ErrNotFound)
+}
+
+// repeatedCreate: a repeat does not bring back a count that was deleted since.
+func repeatedCreate(t *testing.T, repo counting.CountValueRepository) {
+	ctx := t.Context()
+	update := keyed("k", by{"x", 3})
+	update.Create = true
+	first := must[counting.Result](t)(repo.Apply(ctx, update))
+	if err := repo.Delete(ctx, "x"); err != nil {
+		t.Fatal(err)
+	}
+	again := must[counting.Result](t)(repo.Apply(ctx, update))
+	if !slices.Equal(first.Values, []int64{3}) || !slices.Equal(again.Values, []int64{3}) || !again.Replayed {
+		t.Errorf("got %+v, then %+v", first, again)
+	}
+	_, err := repo.Find(ctx, "x")
+	wantErr(t, err, counting.ErrNotFound)
+}
+
+// freeKey: a caller that has gone uses no key up.
+func freeKey(t *testing.T, repo counting.CountValueRepository) {
+	must[counting.CountValue](t)(repo.Create(t.Context(), "a", 0))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := repo.Apply(ctx, keyed("k", by{"a", 1})); err == nil {
+		t.Error("a change with an ended context succeeded")
+	}
+	got := must[counting.Result](t)(repo.Apply(t.Context(), keyed("k", by{"a", 1})))
+	if got.Replayed || got.Values[0] != 1 {
+		t.Errorf("got %+v, want 1 and no replay", got)
+	}
+}
+
+// oneOfAKey: of n at once with one key, one is applied and all get its answer.
+func oneOfAKey(t *testing.T, repo counting.CountValueRepository) {
+	ctx := t.Context()
+	const callers = 40
+	for _, id := range []counting.ItemID{"a", "b", "c"} {
+		must[counting.CountValue](t)(repo.Create(ctx, id, 0))
+	}
+	var firsts [3]atomic.Int64
+	waittest.Together(t, callers*len(firsts), func(i int) error {
+		kind := i % len(firsts)
+		switch kind {
+		case 0, 1:
+			update, want := keyed("one", by{"a", 1}), []int64{1}
+			if kind == 1 {
+				update, want = keyed("batch", by{"b", 1}, by{"b", 1}), []int64{1, 2}
+			}
+			got, err := repo.Apply(ctx, update)
+			if err != nil {
+				return err
+			}
+			if !slices.Equal(got.Values, want) {
+				return fmt.Errorf("got %+v, want %v", got, want)
+			}
+			if !got.Replayed {
+				firsts[kind].Add(1)
+			}
+		default:
+			_, err := repo.Apply(ctx, counting.Update{Key: key("many", byte(i)), Changes: changes(by{"c", 10})})
+			switch {
+			case err == nil:
+				firsts[kind].Add(1)
+			case !errors.Is(err, counting.ErrKeyConflict):
+				return err
+			}
+		}
+		return nil
+	})
+	for kind := range firsts {
+		if n := firsts[kind].Load(); n != 1 {
+			t.Errorf("kind %d: %d requests were the first, want 1", kind, n)
+		}
+	}
+	wantValue(ctx, t, repo, "a", 1)
+	wantValue(ctx, t, repo, "b", 2)
+	wantValue(ctx, t, repo, "c", 10)
+}
+
+// keysOnAHotItem: changes with and without keys and batches share a count, each key is sent twice, and each distinct
+// request is counted once.
+func keysOnAHotItem(t *testing.T, repo counting.CountValueRepository) {
+	ctx := t.Context()
+	const keys = 40
+	must[counting.CountValue](t)(repo.Create(ctx, "hot", 0))
+	got := make([][]int64, 4*keys)
+	waittest.Together(t, 4*keys, func(i int) error {
+		var update counting.Update
+		switch name := fmt.Sprintf("key %d", i%keys); i / keys {
+		case 0:
+			update = counting.Update{Changes: changes(by{"hot", 1})}
+		case 1:
+			update = counting.Update{Changes: changes(by{"hot", 1}, by{"hot", 1})}
+		default:
+			update = keyed(name, by{"hot", 1})
+		}
+		r, err := repo.Apply(ctx, update)
+		got[i] = r.Values
+		return err
+	})
+	var values []int64
+	for i, v := range got[:3*keys] {
+		values = append(values, v...)
+		if i >= 2*keys && !slices.Equal(v, got[i+keys]) {
+			t.Errorf("one key got %v and %v", v, got[i+keys])
+		}
+	}
+	slices.Sort(values)
+	for i, v := range values {
+		if v != int64(i+1) {
+			t.Fatalf("value %d stands where %d should: a change is counted twice, or not at all", v, i+1)
+		}
+	}
+	wantValue(ctx, t, repo, "hot", 4*keys)
+}
