@@ -6,17 +6,19 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/rowlock/rowlock/platform/idempotency"
 	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/platform/strictjson"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
-// headerReplayed marks a receipt that was stored by an earlier request.
-const headerReplayed = "Idempotent-Replayed"
-
 // CreatePayment pays for a ride. The response is the stored receipt as it is.
 func (h handlers) CreatePayment(c echo.Context, params CreatePaymentParams) error {
-	key, err := payment.NewKey(params.IdempotencyKey)
+	text, err := idempotency.ParseKey(params.IdempotencyKey)
+	if err != nil {
+		return err
+	}
+	key, err := payment.NewKey(text)
 	if err != nil {
 		return err
 	}
@@ -31,7 +33,7 @@ func (h handlers) CreatePayment(c echo.Context, params CreatePaymentParams) erro
 	header := c.Response().Header()
 	header.Set(echo.HeaderLocation, pathPayments+"/"+string(answer.PaymentID))
 	if answer.Replayed {
-		header.Set(headerReplayed, "true")
+		header.Set(idempotency.Replayed, "true")
 	}
 	return c.Blob(answer.Receipt.Code, echo.MIMEApplicationJSON, answer.Receipt.Data)
 }

@@ -84,49 +84,14 @@ func checkReference(field, s string) error {
 	return nil
 }
 
-// Key is an idempotency key: 1 to 255 printable characters of ASCII that hold no card
-// number. Its scope is PayAPI.Pay.
+// Key is an idempotency key that holds no card number; platform/idempotency has the rest of
+// its grammar. Its scope is PayAPI.Pay.
 type Key string
 
-// NewKey parses the value of the header, bare or quoted: "abc" in quotes is a string of
-// RFC 9651 and the same key as abc. The error is an *InvalidError.
-func NewKey(header string) (Key, error) {
-	const longest = 255
-	key, ok := header, true
-	if strings.HasPrefix(header, `"`) {
-		key, ok = unquote(header)
-	}
-	switch {
-	case !ok:
-		return "", invalid(FieldKey, "begins with a quote and is not a well-formed quoted string")
-	case key == "" || len(key) > longest:
-		return "", invalid(FieldKey, "must have 1 to 255 characters")
-	}
-	for i := range len(key) {
-		if key[i] < ' ' || key[i] > '~' {
-			return "", invalid(FieldKey, "must be printable characters of ASCII")
-		}
-	}
+// NewKey checks a key; the error is an *InvalidError.
+func NewKey(key string) (Key, error) {
 	if HoldsCardNumber(key) {
 		return "", invalid(FieldKey, "must not hold a card number")
 	}
 	return Key(key), nil
-}
-
-// unquote decodes a string of RFC 9651, section 3.3.3.
-func unquote(s string) (string, bool) {
-	var b strings.Builder
-	for i := 1; i < len(s); i++ {
-		switch s[i] {
-		case '"':
-			return b.String(), i == len(s)-1
-		case '\\':
-			i++
-			if i == len(s) || s[i] != '"' && s[i] != '\\' {
-				return "", false
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return "", false
 }
