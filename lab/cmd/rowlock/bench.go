@@ -27,8 +27,8 @@ func newBench(p process) *cobra.Command {
 			if err := noWords(cmd, args); err != nil {
 				return err
 			}
-			if to.page != "" && (o.Quick || o.Trace || len(o.Only) > 0) {
-				return usageError{"bench: --publish is for whole measurements, without --quick, --trace and --only"}
+			if to.page != "" && (o.Quick || o.Trace || o.Bloat > 0 || len(o.Only) > 0) {
+				return usageError{"bench: --publish is for whole measurements, without --quick, --trace, --bloat and --only"}
 			}
 			if to.from != "" {
 				return to.publish(o.Service, p)
@@ -48,6 +48,7 @@ func newBench(p process) *cobra.Command {
 	flags.StringVar(&to.from, "from", "", "JSON report to publish instead of measuring")
 	flags.StringVar(&o.Peer, "peer", "", "of iidy: program of the older IIDY (github.com/manniwood/iidy) to compare with")
 	flags.BoolVar(&o.Trace, "trace", false, "of counts: measure what tracing costs, off against 1 % and 100 %")
+	flags.DurationVar(&o.Bloat, "bloat", 0, "of counts: watch the tables of keys, which live for 1m, for so long: 10m")
 	flags.StringSliceVar(&o.Only, "only", nil,
 		"scenarios to run instead of all, such as pgbench-uniform,uniform; sweep for those of the sweep")
 	flags.BoolVar(&o.Quick, "quick", false, "a smoke test of seconds: one run of a second each, and no bar is judged")
@@ -70,7 +71,7 @@ func (to benchOutput) publish(service string, p process) error {
 	if err != nil {
 		return err
 	}
-	if o := report.Options; o.Service != service || o.Quick || o.Trace || len(o.Only) > 0 {
+	if o := report.Options; o.Service != service || o.Quick || o.Trace || o.Bloat > 0 || len(o.Only) > 0 {
 		return usageError{fmt.Sprintf("bench: %s holds no whole measurement of %s", to.from, service)}
 	}
 	if err := report.Publish(to.page); err != nil {

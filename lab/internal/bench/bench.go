@@ -46,6 +46,8 @@ type Options struct {
 	Peer string `json:"peer,omitempty"`
 	// Trace measures what tracing costs instead: the uniform load with tracing off, at 1 % and at 100 %.
 	Trace bool `json:"trace,omitempty"`
+	// Bloat is how long the tables of counts' keys are watched at full load instead; 0 for a usual bench.
+	Bloat time.Duration `json:"bloat_ns,omitempty"`
 	// Quick makes it a smoke test: each scenario once, for a second, with fewer rows and connections, and no bar is
 	// judged.
 	Quick bool `json:"quick,omitempty"`
@@ -72,6 +74,8 @@ func (o Options) Validate() error {
 		return fmt.Errorf("there is no scenario %q; there are %q", o.Only[unknown], names)
 	case o.Trace && o.Service != services.Counts:
 		return errors.New("trace is measured with counts alone")
+	case o.Bloat != 0 && (o.Service != services.Counts || o.Bloat < leastBloat):
+		return fmt.Errorf("bloat is measured with counts alone, for %s at least", leastBloat)
 	case o.Peer != "" && o.Service != services.Iidy:
 		return errors.New("a peer is measured with iidy alone")
 	case o.Runs < 1 || o.Duration < time.Second:

@@ -2,8 +2,12 @@ package bench
 
 import (
 	"context"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
+	"strings"
 
 	"github.com/rowlock/rowlock/lab/internal/load"
 	"github.com/rowlock/rowlock/lab/internal/services"
@@ -15,17 +19,37 @@ var _ = register(services.Counts, newCounts)
 const (
 	bareUniform = "pgbench-uniform"
 	bareRow     = "pgbench-row"
+	bareIncr    = "redis"
 	traceOff    = "trace-off"
+)
+
+const (
+	// aBatch is how many changes a request has that names several, and redisCallers how many callers send such ones, or
+	// single changes to Redis.
+	aBatch       = 100
+	redisCallers = 32
+	// batches is how many different ones are drawn from.
+	batches = 2000
 )
 
 // newCounts increases counters, all of them and one. They are made once and kept; sums are compared by difference.
 func newCounts(r *runner) suite {
-	if r.Trace {
+	switch {
+	case r.Trace:
 		return newTrace(r)
+	case r.Bloat > 0:
+		return newBloat(r)
 	}
 	uniform := func() drive { return r.increases(r.rows(), 2) }
 	hot := func(replicas int) func(context.Context) (Result, error) {
 		return r.driving(func() drive { return r.increases(1, replicas) })
+	}
+	batch := func(n int) func(context.Context) (Result, error) {
+		return r.driving(func() drive { return r.batches(n) })
+	}
+	open := func(d drive) drive {
+		d.Rate, d.Duration = float64(r.pick(10_000, 1000)), 3*r.Duration
+		return d
 	}
 	return suite{replicas: 3, prepare: r.prepareCounts, scenarios: append([]Scenario{
 		{Name: bareUniform, Anchor: true, Title: "bare pgbench, uniform", run: r.bare(updateScript(r.rows()))},
@@ -33,19 +57,39 @@ func newCounts(r *runner) suite {
 			Name: "uniform", Title: "uniform, 2 replicas", Baseline: bareUniform, Bars: Figures{perSecond: 1},
 			run: r.driving(uniform),
 		},
+		{
+			Name: "uniform-keys", Title: "uniform, a fresh key on each request", Baseline: "uniform",
+			Bars: Figures{perSecond: 0.6}, run: r.driving(func() drive { return withKeys(uniform()) }),
+		},
 		{Name: bareRow, Anchor: true, Title: "bare pgbench, one row", run: r.bare(updateScript(1))},
 		{Name: "hot-1", Title: "one hot item, 1 replica", Baseline: bareRow, run: hot(1)},
 		{Name: "hot-2", Title: "one hot item, 2 replicas", Baseline: bareRow, Bars: Figures{perSecond: 6}, run: hot(2)},
+		{
+			Name: "hot-keys", Title: "one hot item, 2 replicas, a fresh key on each request", Baseline: "hot-2",
+			Bars: Figures{perSecond: 0.6}, run: r.driving(func() drive { return withKeys(r.increases(1, 2)) }),
+		},
 		{Name: "hot-3", Title: "one hot item, 3 replicas", Baseline: bareRow, run: hot(3)},
 		{
 			// 200 ms are promised. The garbage collector moves the memory by a few percent either way.
 			Name: "open", Title: "open loop, uniform, 2 replicas",
 			Bars: Figures{errorCount: 0, p99: 50, memoryGrowth: 1.10},
-			run: r.driving(func() drive {
-				d := uniform()
-				d.Rate, d.Duration = float64(r.pick(10_000, 1000)), 3*r.Duration
-				return d
-			}),
+			run:  r.driving(func() drive { return open(uniform()) }),
+		},
+		{
+			Name: "open-keys", Title: "open loop, uniform, 2 replicas, a fresh key on each request",
+			Bars: Figures{errorCount: 0}, run: r.driving(func() drive { return open(withKeys(uniform())) }),
+		},
+		{
+			Name: bareIncr, Anchor: true, Title: "Redis, INCR, appendfsync always, 32 callers",
+			run: r.incr(redisCallers, r.rows()),
+		},
+		{
+			Name: "batch", Title: "changes, 100 a request, uniform, 2 replicas, 32 callers", Baseline: bareIncr,
+			Bars: Figures{perSecond: 1.5}, run: batch(r.rows()),
+		},
+		{
+			Name: "batch-hot", Title: "changes, 100 a request, one hot item, 2 replicas, 32 callers", Baseline: bareIncr,
+			Bars: Figures{perSecond: 10}, run: batch(1),
 		},
 	}, r.sweep(updateScript(r.rows()), r.swept(services.Counts, uniform))...)}
 }
@@ -92,6 +136,38 @@ func (r *runner) increases(n, replicas int) drive {
 		Config: load.Config{Next: load.Draw(requests)}, replicas: replicas,
 		state: number(r.url, `SELECT sum(current_value)::bigint FROM counts.count_values WHERE item_id LIKE 'bench-%'`),
 	}
+}
+
+// withKeys returns the load with a random key on each request, as a client that makes UUIDs sends them: they are spread
+// over all of an index.
+func withKeys(d drive) drive {
+	next := d.Next
+	d.Next = func() []byte {
+		var id [16]byte
+		binary.NativeEndian.PutUint64(id[:8], rand.Uint64())
+		binary.NativeEndian.PutUint64(id[8:], rand.Uint64())
+		plain := next()
+		const end = "\r\n" // of the header: the requests have no body
+		request := make([]byte, 0, len(plain)+64)
+		request = append(append(request, plain[:len(plain)-len(end)]...), "Idempotency-Key: "...)
+		return append(hex.AppendEncode(request, id[:]), end+end...)
+	}
+	return d
+}
+
+// batches draws from requests of changes of the first n items, each equally likely.
+func (r *runner) batches(n int) drive {
+	d := r.increases(1, 2)
+	requests := make([][]byte, batches)
+	for i := range requests {
+		changes := make([]string, aBatch)
+		for j := range changes {
+			changes[j] = fmt.Sprintf(`{"itemId":"bench-%d","amount":1}`, rand.IntN(n))
+		}
+		requests[i] = request(http.MethodPost, "/api/v1/counts", jsonHeader, `{"changes":[`+strings.Join(changes, ",")+`]}`)
+	}
+	d.Next, d.Connections, d.items = load.Draw(requests), redisCallers, aBatch
+	return d
 }
 
 // updateTable makes the table that bare pgbench updates, with one row for each item and the fillfactor that the table

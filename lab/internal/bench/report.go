@@ -87,15 +87,18 @@ const (
 	memory       = "memory_mib" // of all replicas at the end
 	memoryGrowth = "growth"     // of the memory, from the middle of the window to its end
 	spans        = "spans"
-	spread       = "spread_%" // half the distance of the slowest and the fastest run; of a median alone
-	ratio        = "ratio"    // to the throughput of the baseline; of a median alone
+	tables       = "tables_mib"    // of the tables with their indexes, at the end
+	tablesGrowth = "tables_growth" // from the middle third of the run to its last third
+	deadRows     = "dead_rows"     // of the tables at the end, by PostgreSQL's estimate
+	spread       = "spread_%"      // half the distance of the slowest and the fastest run; of a median alone
+	ratio        = "ratio"         // to the throughput of the baseline; of a median alone
 )
 
 // columns returns all figures in the order of the table.
 func columns() []string {
 	return []string{
 		perSecond, spread, ratio, p50, p99, p999, maxLatency, errorCount, lostChanges, clientCPU, replicaCPU,
-		databaseCPU, othersCPU, memory, memoryGrowth, spans,
+		databaseCPU, othersCPU, memory, memoryGrowth, spans, tables, tablesGrowth, deadRows,
 	}
 }
 
