@@ -34,7 +34,7 @@ func newMetrics(reg prometheus.Registerer, pool string, kind Engine, stats func(
 		unknown: counter("rowlock_outcome_unknown_total",
 			"Changes of which it is not known whether they were made.", "operation"),
 		resolved: counter("rowlock_outcome_resolved_total",
-			"Lost answers to COMMIT that were looked up afterwards.", "result"),
+			"Lost answers to COMMIT and to statements that were looked up afterwards.", "result"),
 	}
 	// A counter that is absent until its first event hides that event from rate().
 	for _, state := range append(repeatedStates(kind), stateOther) {

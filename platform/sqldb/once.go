@@ -29,6 +29,34 @@ import (
 // returned unchanged, and the statement is applied. fn must close the rows it
 // opens.
 func (db *DB) Once(ctx context.Context, fn func(ctx context.Context, conn *sqlx.Conn) error) error {
+	err := db.onceUncounted(ctx, fn)
+	if outcomeIs(err, Unknown) {
+		db.metrics.unknown.WithLabelValues(operationOnce).Inc()
+	}
+	return err
+}
+
+// OnceResolved is Once for a statement that stores its outcome with its data. When the
+// answer was lost, ask reads on another connection whether the statement was applied, and
+// makes sure that it will not be when it was not yet. OnceResolved then returns nil, or an
+// [*Error] with the outcome NotApplied. ask is called again, until ctx ends, after an error
+// that may pass: of the connection, a timeout, a lock. After any other the outcome stays Unknown.
+func (db *DB) OnceResolved(
+	ctx context.Context, fn func(ctx context.Context, conn *sqlx.Conn) error,
+	ask func(ctx context.Context) (applied bool, err error),
+) error {
+	err := db.onceUncounted(ctx, fn)
+	if outcomeIs(err, Unknown) {
+		err = db.resolveOnce(ctx, err, ask)
+	}
+	if outcomeIs(err, Unknown) {
+		db.metrics.unknown.WithLabelValues(operationOnce).Inc()
+	}
+	return err
+}
+
+// onceUncounted is Once without the metric.
+func (db *DB) onceUncounted(ctx context.Context, fn func(ctx context.Context, conn *sqlx.Conn) error) error {
 	return db.repeat(ctx, func() (bool, error) {
 		err := db.once(ctx, fn)
 		return outcomeIs(err, NotApplied), err
@@ -60,9 +88,6 @@ func (db *DB) once(ctx context.Context, fn func(ctx context.Context, conn *sqlx.
 	e := Classify(err, sent)
 	if guarded.statements > 1 {
 		e.Outcome = Unknown
-	}
-	if e.Outcome == Unknown {
-		db.metrics.unknown.WithLabelValues(operationOnce).Inc()
 	}
 	return withContext(statementCtx, e)
 }

@@ -3,6 +3,7 @@ package sqldb
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -67,6 +68,37 @@ func (db *DB) lookUp(ctx context.Context, id *xact) xactStatus {
 	}
 	db.metrics.resolved.WithLabelValues(string(result)).Inc()
 	return result
+}
+
+// resolveOnce is OnceResolved after the answer was lost; lost is its error.
+func (db *DB) resolveOnce(ctx context.Context, lost error, ask func(context.Context) (bool, error)) error {
+	for {
+		applied, err := ask(ctx)
+		switch {
+		case err == nil && applied:
+			db.metrics.resolved.WithLabelValues(string(xactCommitted)).Inc()
+			return nil
+		case err == nil:
+			db.metrics.resolved.WithLabelValues(string(xactAborted)).Inc()
+			return notApplied(lost)
+		case !passes(err) || !pause(ctx, resolveInterval):
+			db.metrics.resolved.WithLabelValues(string(xactUnknown)).Inc()
+			return lost
+		}
+	}
+}
+
+// passes reports whether the same statement may succeed later.
+func passes(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Reason != Other && e.Reason != Constraint && e.Reason != Data
+}
+
+// notApplied returns err with the outcome NotApplied.
+func notApplied(err error) error {
+	e := *Classify(err, true)
+	e.Outcome = NotApplied
+	return &e
 }
 
 // poll repeats the question until the transaction is no longer in progress.

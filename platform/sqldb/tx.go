@@ -203,9 +203,7 @@ func (db *DB) resolveCommit(ctx context.Context, lost *xact, err error) error {
 	case xactCommitted:
 		return nil
 	case xactAborted:
-		e := *Classify(err, true)
-		e.Outcome = NotApplied
-		return &e
+		return notApplied(err)
 	case xactUnknown:
 	}
 	return err

@@ -33,7 +33,9 @@ func settings(Config) chassis.Settings {
 }
 
 func build(c *chassis.Chassis, cfg Config) error {
-	store, err := postgres.New(c.DB(), cfg.DBMaxOpenConns, c.GroupLimits(cfg.CoalesceInFlight))
+	store, err := postgres.New(c.DB(), postgres.Options{
+		Limits: c.GroupLimits(cfg.CoalesceInFlight), MaxOpenConns: cfg.DBMaxOpenConns, JournalTTL: cfg.JournalTTL,
+	})
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
@@ -67,20 +68,29 @@ func (s *Store) addSums(ctx context.Context, pass coalesce.Pass, sums []*itemSum
 
 // addSingleSQL changes one count. No row means that it is absent or would overflow.
 const addSingleSQL = `
-UPDATE counts.count_values
-   SET current_value = current_value + $2, last_updated_at = clock_timestamp()
- WHERE item_id = $1
-   AND current_value BETWEEN $3 AND $4
-   AND (SELECT set_config('lock_timeout', $5, true)) IS NOT NULL
-RETURNING current_value, date_part('epoch', clock_timestamp() - statement_timestamp()) AS waited`
+WITH changed AS (
+    UPDATE counts.count_values
+       SET current_value = current_value + $2, last_updated_at = clock_timestamp()
+     WHERE item_id = $1
+       AND current_value BETWEEN $3 AND $4
+       AND (SELECT set_config('lock_timeout', $5, true)) IS NOT NULL
+    RETURNING current_value, date_part('epoch', clock_timestamp() - statement_timestamp()) AS waited
+), journal AS (
+    INSERT INTO counts.journal (id, results, expires_at)
+    SELECT $6, ARRAY[current_value], clock_timestamp() + $7 * interval '1 microsecond'
+      FROM changed
+)
+SELECT current_value, waited
+  FROM changed`
 
 // addSingle changes one count. The zero result says that it found no row to change.
 func (s *Store) addSingle(ctx context.Context, wait time.Duration, sum *itemSum) (result, error) {
 	var r result
 	var waited float64
 	lowest, highest := sum.bounds()
-	err := s.once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		row := conn.QueryRowContext(ctx, addSingleSQL, sum.id, sum.delta, lowest, highest, sqldb.Milliseconds(wait))
+	stored, err := s.once(ctx, func(ctx context.Context, conn *sqlx.Conn, id uuid.UUID) error {
+		row := conn.QueryRowContext(ctx, addSingleSQL, sum.id, sum.delta, lowest, highest, sqldb.Milliseconds(wait),
+			id, s.journalTTL.Microseconds())
 		err := row.Scan(&r.value, &waited)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
@@ -88,14 +98,17 @@ func (s *Store) addSingle(ctx context.Context, wait time.Duration, sum *itemSum)
 		r.exists, r.held, r.changed = err == nil, err == nil, err == nil
 		return err
 	})
+	if stored != nil {
+		return result{exists: true, held: true, changed: true, value: stored[0].value}, err
+	}
 	if r.changed || err != nil {
 		s.recordWait(waited, wait, err)
 	}
 	return r, err
 }
 
-// addFreeSQL is addGroupSQL (group.go) for the rows that no other transaction has locked. It also returns the rows
-// that another transaction has locked, so that they are not taken for missing ones.
+// addFreeSQL is addGroupSQL (group.go) for the rows that no other transaction has locked. It also returns the places of
+// the rows that another transaction has locked, so that they are not taken for missing ones.
 const addFreeSQL = `
 WITH asked AS MATERIALIZED (
     SELECT c.item_id, c.n, c.delta, c.lowest, c.highest
@@ -115,14 +128,25 @@ WITH asked AS MATERIALIZED (
      WHERE v.item_id = h.item_id
        AND v.current_value BETWEEN h.lowest AND h.highest
     RETURNING h.n, v.current_value
+), result AS MATERIALIZED (
+    SELECT array_agg(changed.current_value ORDER BY c.n) AS changed, array_agg(h.current_value ORDER BY c.n) AS held,
+           count(changed.n) AS n
+      FROM asked c
+      LEFT JOIN held h ON h.n = c.n
+      LEFT JOIN changed ON changed.n = c.n
+), journal AS (
+    INSERT INTO counts.journal (id, results, expires_at)
+    SELECT $6, changed, clock_timestamp() + $7 * interval '1 microsecond'
+      FROM result
+     WHERE n > 0
 )
-SELECT c.n, h.n IS NOT NULL AS held, changed.n IS NOT NULL AS changed,
-       coalesce(changed.current_value, h.current_value) AS current_value,
+SELECT changed, held,
+       (SELECT array_agg(c.n)
+          FROM asked c
+          JOIN counts.count_values v ON v.item_id = c.item_id
+         WHERE NOT EXISTS (SELECT FROM held h WHERE h.n = c.n)) AS locked,
        0 AS waited
-  FROM asked c
-  JOIN counts.count_values v ON v.item_id = c.item_id
-  LEFT JOIN held h ON h.n = c.n
-  LEFT JOIN changed ON changed.n = c.n`
+  FROM result`
 
 // addSeveral changes the counts of sums in one statement.
 func (s *Store) addSeveral(ctx context.Context, pass coalesce.Pass, sums []*itemSum) ([]result, error) {
@@ -131,35 +155,24 @@ func (s *Store) addSeveral(ctx context.Context, pass coalesce.Pass, sums []*item
 		statement = addFreeSQL
 	}
 	ids, deltas, lowest, highest := arrays(sums)
-	results := make([]result, len(sums))
-	var longest float64
-	err := s.once(ctx, func(ctx context.Context, conn *sqlx.Conn) (err error) {
-		rows, err := conn.QueryContext(ctx, statement, pq.StringArray(ids), pq.Int64Array(deltas),
-			pq.Int64Array(lowest), pq.Int64Array(highest), sqldb.Milliseconds(pass.Wait))
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, rows.Close()) }()
-		clear(results) // the statement may be run again
-		longest = 0
-		for rows.Next() {
-			var n int // the sum, counted from 1
-			r := result{exists: true}
-			var value sql.NullInt64 // unknown for a row that another transaction has locked
-			var waited float64
-			if err := rows.Scan(&n, &r.held, &r.changed, &value, &waited); err != nil {
-				return err
-			}
-			longest = max(longest, waited)
-			r.value = value.Int64
-			results[n-1] = r
-		}
-		return rows.Err()
+	var changed, held nullInts
+	var locked pq.Int64Array
+	var waited float64
+	stored, err := s.once(ctx, func(ctx context.Context, conn *sqlx.Conn, id uuid.UUID) error {
+		return conn.QueryRowContext(ctx, statement, pq.StringArray(ids), pq.Int64Array(deltas),
+			pq.Int64Array(lowest), pq.Int64Array(highest), sqldb.Milliseconds(pass.Wait),
+			id, s.journalTTL.Microseconds()).Scan(&changed, &held, &locked, &waited)
 	})
-	if !pass.SkipLocked {
-		s.recordWait(longest, pass.Wait, err)
+	if stored != nil {
+		return resultsStored(stored), err
 	}
-	return results, err
+	if !pass.SkipLocked {
+		s.recordWait(waited, pass.Wait, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return results(changed, held, locked), nil
 }
 
 // recordWait records how long a statement waited for its rows: the seconds that it returned, or all of wait when it

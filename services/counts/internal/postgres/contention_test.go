@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
@@ -13,6 +15,17 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/counting/countingtest"
 	"github.com/rowlock/rowlock/services/counts/internal/postgres"
 )
+
+// waitsFor waits until a statement has waited for a lock for longer than d.
+func waitsFor(t *testing.T, db *sqlx.DB, d time.Duration) {
+	t.Helper()
+	waittest.Eventually(t, "a statement has waited for "+d.String(), func() bool {
+		var waiting bool
+		return db.GetContext(t.Context(), &waiting, `SELECT EXISTS (SELECT FROM pg_stat_activity
+			WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0
+			AND clock_timestamp() - query_start > $1 * interval '1 microsecond')`, d.Microseconds()) == nil && waiting
+	})
+}
 
 // Each statement that waits for counts records one wait, as long as it was, and one conflict if it gave up; the
 // request behind them was in a lane. What the other transaction did with the row does not matter.
@@ -41,13 +54,7 @@ func TestWaitsForACountAreRecorded(t *testing.T) {
 			waittest.Eventually(t, "it has given up three times",
 				func() bool { return seen.Conflicts(t, contention.LockTimeout) >= 3 })
 			_, soFar := seen.Waits(t, contention.InDatabase)
-			waittest.Eventually(t, "a statement has waited for a tenth of a second", func() bool {
-				var waiting bool
-				return db.GetContext(t.Context(), &waiting, `SELECT EXISTS (SELECT FROM pg_stat_activity
-					WHERE datname = current_database()
-					AND cardinality(pg_blocking_pids(pid)) > 0 AND clock_timestamp() - query_start > interval '100ms')`) == nil &&
-					waiting
-			})
+			waitsFor(t, db, 100*time.Millisecond)
 			holder.Rollback()
 			if err := <-done; err != nil {
 				t.Fatal(err)

@@ -22,9 +22,20 @@ WITH held AS MATERIALIZED (
      WHERE v.item_id = h.item_id
        AND v.current_value BETWEEN h.lowest AND h.highest
     RETURNING h.n, v.current_value, date_part('epoch', clock_timestamp() - statement_timestamp()) AS waited
+), result AS MATERIALIZED (
+    SELECT array_agg(changed.current_value ORDER BY c.n) AS changed, count(changed.n) AS n, max(changed.waited) AS waited
+      FROM generate_series(1, cardinality($1)) AS c (n)
+      LEFT JOIN changed ON changed.n = c.n
+), journal AS (
+    INSERT INTO counts.journal (id, results, expires_at)
+    SELECT $6, changed, clock_timestamp() + $7 * interval '1 microsecond'
+      FROM result
+     WHERE n > 0
 )
-SELECT h.n, true AS held, changed.n IS NOT NULL AS changed,
-       coalesce(changed.current_value, h.current_value) AS current_value,
-       coalesce(changed.waited, 0) AS waited
-  FROM held h
-  LEFT JOIN changed ON changed.n = h.n`
+SELECT changed,
+       CASE WHEN n < cardinality($1) THEN (
+           SELECT array_agg(h.current_value ORDER BY c.n)
+             FROM generate_series(1, cardinality($1)) AS c (n)
+             LEFT JOIN held h ON h.n = c.n) END AS held,
+       NULL::bigint[] AS locked, coalesce(waited, 0) AS waited
+  FROM result`

@@ -28,16 +28,25 @@ type Store struct {
 	ungrouped   *bulkhead.Bulkhead[string] // for Create, Set and Delete
 	lock        *contention.Metrics
 	lockTimeout time.Duration
+	journalTTL  time.Duration
 }
 
 var _ counting.CountValueRepository = (*Store)(nil)
 
-// New returns a store on db, a pool of maxOpenConns connections, whose schema must have been migrated.
-func New(db *sqldb.DB, maxOpenConns int, limits coalesce.Limits) (*Store, error) {
+// Options are the settings of a store.
+type Options struct {
+	Limits       coalesce.Limits
+	MaxOpenConns int           // of the pool
+	JournalTTL   time.Duration // how long a statement whose answer got lost can be looked up; twice the time it is tried
+}
+
+// New returns a store on db, whose schema must have been migrated.
+func New(db *sqldb.DB, o Options) (*Store, error) {
+	limits := o.Limits
 	s := &Store{
-		db: db, lock: limits.Contention, lockTimeout: limits.LockTimeout,
+		db: db, lock: limits.Contention, lockTimeout: limits.LockTimeout, journalTTL: o.JournalTTL,
 		ungrouped: bulkhead.New[string](
-			maxOpenConns-max(limits.InFlight, 1)-ReservedConns, limits.Contention, limits.Share),
+			o.MaxOpenConns-max(limits.InFlight, 1)-ReservedConns, limits.Contention, limits.Share),
 	}
 	var err error
 	s.adds, err = coalesce.New(coalesce.Config[string, add, int64]{

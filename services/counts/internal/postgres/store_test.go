@@ -46,15 +46,23 @@ func openSeen(
 	t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Duration,
 ) (*postgres.Store, *apptest.Contention) {
 	t.Helper()
+	return openJournal(t, dsn, pooler, lockTimeout, time.Minute)
+}
+
+// openJournal is openSeen with the time for which the journal keeps a row.
+func openJournal(
+	t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout, journalTTL time.Duration,
+) (*postgres.Store, *apptest.Contention) {
+	t.Helper()
 	seen := apptest.NewContention(t, contention.Settings{Lock: "item", Queued: true, Grouped: true})
 	statementTimeout := 2 * lockTimeout
 	db := apptest.Pool(t, sqldb.Settings{
 		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout,
 		ApplicationName: "counts", Contention: seen.Metrics,
 	}, prometheus.NewRegistry())
-	s, err := postgres.New(db, 8, coalesce.Limits{
+	s, err := postgres.New(db, postgres.Options{MaxOpenConns: 8, JournalTTL: journalTTL, Limits: coalesce.Limits{
 		LockTimeout: lockTimeout, StatementTimeout: statementTimeout, Contention: seen.Metrics,
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

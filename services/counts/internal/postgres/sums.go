@@ -78,6 +78,34 @@ type result struct {
 	value   int64 // of a row that was held: after the change, or as it is
 }
 
+// results returns what a statement returned about each count: the new values of those that it changed, the values of
+// those that it held, if it did not change all, and the places of the locked ones, from 1 on.
+func results(changed, held nullInts, locked []int64) []result {
+	all := make([]result, len(changed))
+	for i, v := range changed {
+		switch {
+		case v.valid:
+			all[i] = result{exists: true, held: true, changed: true, value: v.value}
+		case held[i].valid:
+			all[i] = result{exists: true, held: true, value: held[i].value}
+		}
+	}
+	for _, n := range locked {
+		all[n-1].exists = true
+	}
+	return all
+}
+
+// resultsStored is results for a statement whose answer was lost. What it did not change counts as locked: it is tried
+// again, which finds out why.
+func resultsStored(changed nullInts) []result {
+	all := make([]result, len(changed))
+	for i, v := range changed {
+		all[i] = result{exists: true, held: v.valid, changed: v.valid, value: v.value}
+	}
+	return all
+}
+
 // distribute answers the callers of each sum by its result: the value after the caller's own step. It returns the
 // adds that are left to be applied one by one.
 func distribute(group []add, sums []*itemSum, results []result, answers []coalesce.Answer[int64]) []*leftover {
@@ -132,6 +160,9 @@ func (l *leftover) answerFirst(r result, err error, answers []coalesce.Answer[in
 		first.Err = err
 	case !r.exists:
 		l.refuse(counting.ErrNotFound, answers)
+		return
+	case !r.held:
+		l.retryLater(answers)
 		return
 	case r.changed:
 		first.Value, l.value = r.value, r.value

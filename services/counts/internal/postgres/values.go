@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
@@ -28,12 +29,15 @@ func (r row) value() counting.CountValue {
 // Create implements counting.CountValueRepository.
 func (s *Store) Create(ctx context.Context, id counting.ItemID, initial int64) (counting.CountValue, error) {
 	const query = `
-INSERT INTO counts.count_values (item_id, current_value)
-SELECT $2, $3::bigint
- WHERE (SELECT set_config('lock_timeout', $1, true)) IS NOT NULL
-ON CONFLICT (item_id) DO NOTHING
-RETURNING item_id, current_value, last_updated_at`
-	return s.change(ctx, id, counting.ErrExists, query, initial)
+WITH changed AS (
+    INSERT INTO counts.count_values (item_id, current_value)
+    SELECT $2, $5::bigint
+     WHERE (SELECT set_config('lock_timeout', $1, true)) IS NOT NULL
+    ON CONFLICT (item_id) DO NOTHING
+    RETURNING last_updated_at
+)` + journalChange
+	updated, err := s.change(ctx, id, counting.ErrExists, query, initial)
+	return counting.CountValue{ItemID: id, Current: initial, UpdatedAt: updated}, err
 }
 
 // Set implements counting.CountValueRepository.
@@ -44,50 +48,71 @@ func (s *Store) Set(
 		return counting.CountValue{}, false, errNotYet
 	}
 	const query = `
-UPDATE counts.count_values
-   SET current_value = $3, last_updated_at = clock_timestamp()
- WHERE item_id = $2
-   AND (SELECT set_config('lock_timeout', $1, true)) IS NOT NULL
-RETURNING item_id, current_value, last_updated_at`
-	v, err := s.change(ctx, id, counting.ErrNotFound, query, value)
-	return v, false, err
+WITH changed AS (
+    UPDATE counts.count_values
+       SET current_value = $5, last_updated_at = clock_timestamp()
+     WHERE item_id = $2
+       AND (SELECT set_config('lock_timeout', $1, true)) IS NOT NULL
+    RETURNING last_updated_at
+)` + journalChange
+	updated, err := s.change(ctx, id, counting.ErrNotFound, query, value)
+	return counting.CountValue{ItemID: id, Current: value, UpdatedAt: updated}, false, err
 }
 
 // Delete implements counting.CountValueRepository.
 func (s *Store) Delete(ctx context.Context, id counting.ItemID) error {
 	const query = `
-DELETE FROM counts.count_values
- WHERE item_id = $2
-   AND (SELECT set_config('lock_timeout', $1, true)) IS NOT NULL
-RETURNING item_id, current_value, last_updated_at`
+WITH changed AS (
+    DELETE FROM counts.count_values
+     WHERE item_id = $2
+       AND (SELECT set_config('lock_timeout', $1, true)) IS NOT NULL
+    RETURNING last_updated_at
+)` + journalChange
 	_, err := s.change(ctx, id, counting.ErrNotFound, query)
 	return err
 }
 
-// change runs one statement that changes at most one row, and returns that row; it returns none when there was
-// nothing to change. The statement's first parameters are its lock_timeout, which it sets for itself as those of
-// add.go do, and the id. Callers of one count queue without a connection, and all of them together leave some
-// connections to the groups, those of locked counts some to the others: otherwise many resets of locked counts would
-// stop every other change.
+// journalChange ends the statement of a change, which inserts its row into the journal and returns the time of the
+// change in microseconds.
+const journalChange = `, result AS MATERIALIZED (
+    SELECT (extract(epoch FROM last_updated_at) * 1000000)::bigint AS updated
+      FROM changed
+), journal AS (
+    INSERT INTO counts.journal (id, results, expires_at)
+    SELECT $3, ARRAY[updated], clock_timestamp() + $4 * interval '1 microsecond'
+      FROM result
+)
+SELECT updated
+  FROM result`
+
+// change runs one statement that changes at most one row, and returns the time of the row's last change; it returns
+// none when there was nothing to change. The statement's first parameters are its lock_timeout, which it sets for
+// itself as those of add.go do, the id, and those of journalChange. Callers of one count queue without a connection,
+// and all of them together leave some connections to the groups, those of locked counts some to the others: otherwise
+// many resets of locked counts would stop every other change.
 func (s *Store) change(
 	ctx context.Context, id counting.ItemID, none error, query string, args ...any,
-) (counting.CountValue, error) {
-	var r row
-	err := s.ungrouped.Do(ctx, string(id), s.lockTimeout, func(lockWait time.Duration) error {
-		return s.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
-			begin := time.Now()
-			err := tx.GetContext(ctx, &r, query, append([]any{sqldb.Milliseconds(lockWait), string(id)}, args...)...)
-			s.lock.Waited(contention.InDatabase, time.Since(begin))
-			if errors.Is(err, sql.ErrNoRows) {
-				return none
-			}
-			return err
-		}, sqldb.ResolveOutcome())
+) (updated time.Time, err error) {
+	var micros int64
+	err = s.ungrouped.Do(ctx, string(id), s.lockTimeout, func(lockWait time.Duration) error {
+		begin := time.Now()
+		stored, err := s.once(ctx, func(ctx context.Context, conn *sqlx.Conn, journal uuid.UUID) error {
+			first := []any{sqldb.Milliseconds(lockWait), string(id), journal, s.journalTTL.Microseconds()}
+			return conn.GetContext(ctx, &micros, query, append(first, args...)...)
+		})
+		s.lock.Waited(contention.InDatabase, time.Since(begin))
+		if stored != nil {
+			micros = stored[0].value
+		}
+		if errors.Is(err, sql.ErrNoRows) {
+			return none
+		}
+		return err
 	}, sqldb.LockTimedOut)
 	if err != nil {
-		return counting.CountValue{}, err
+		return time.Time{}, err
 	}
-	return r.value(), nil
+	return time.UnixMicro(micros).UTC(), nil
 }
 
 // Find implements counting.CountValueRepository.
