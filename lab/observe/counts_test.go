@@ -19,15 +19,12 @@ var _ = register(subject{
 	story: []step{
 		{newCounter(marked, 5), http.StatusCreated, `POST /api/v1/internal/counts
   counts.initialize
-    BEGIN
-    INSERT counts.count_values
-    SELECT pg_current_xact_id
-    COMMIT
+    INSERT counts.count_values INSERT counts.journal
 `},
 		{increase(marked, ""), http.StatusOK, `POST /api/v1/counts/{itemId}/increase
   counts.increase
     batch counts_add
-      UPDATE counts.count_values
+      UPDATE counts.count_values INSERT counts.journal
 `},
 		{get("/api/v1/internal/counts?itemIds=" + marked), http.StatusOK, `GET /api/v1/internal/counts
   counts.get_many
@@ -38,8 +35,8 @@ var _ = register(subject{
 		{increase("x"+marked, ""), http.StatusNotFound, `POST /api/v1/counts/{itemId}/increase
   counts.increase
     batch counts_add
-      UPDATE counts.count_values
-      UPDATE counts.count_values
+      UPDATE counts.count_values INSERT counts.journal
+      UPDATE counts.count_values INSERT counts.journal
 `},
 		// The operation begins before the request is decoded.
 		{increase(marked, `{"amount":"`+marked+`"}`), http.StatusBadRequest, `POST /api/v1/counts/{itemId}/increase
@@ -58,8 +55,8 @@ var _ = register(subject{
 	},
 	down: []request{increase(mark, ""), get("/api/v1/internal/counts/" + mark)},
 	chain: []string{
-		"UPDATE counts.count_values", "batch counts_add", "counts.increase", "POST /api/v1/counts/{itemId}/increase", "POST",
-		"check counts",
+		"UPDATE counts.count_values INSERT counts.journal", "batch counts_add", "counts.increase",
+		"POST /api/v1/counts/{itemId}/increase", "POST", "check counts",
 	},
 })
 
