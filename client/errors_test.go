@@ -149,20 +149,53 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// A payment that was sent may have been made, though net/http would send a request with a key again by itself, and fail
-// to connect.
-func TestLostPayment(t *testing.T) {
-	t.Parallel()
+// loseChanges returns a service that answers reads, and ends at the first change.
+func loseChanges(t *testing.T, read string) *httptest.Server {
+	t.Helper()
 	var service *httptest.Server
 	service = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost {
+		if r.Method != http.MethodGet {
 			_ = service.Listener.Close()
 			panic(http.ErrAbortHandler)
 		}
-		_, _ = io.WriteString(w, `{"payments":[]}`)
+		_, _ = io.WriteString(w, read)
 	}))
 	t.Cleanup(service.Close)
-	c, err := payments.New(service.URL)
+	return service
+}
+
+// A change with a key that was sent may have been made, though net/http would send it again by itself, and fail to
+// connect.
+func TestLostChangesWithAKey(t *testing.T) {
+	t.Parallel()
+	key := counts.WithKey("key")
+	for name, change := range map[string]func(*counts.Client) error{
+		"increase": func(c *counts.Client) error { _, err := c.Increase(t.Context(), "a", 1, key); return err },
+		"decrease": func(c *counts.Client) error { _, err := c.Decrease(t.Context(), "a", 1, key); return err },
+		"reset":    func(c *counts.Client) error { return c.Reset(t.Context(), "a", key) },
+		"set":      func(c *counts.Client) error { _, err := c.Set(t.Context(), "a", 1, key); return err },
+		"apply": func(c *counts.Client) error {
+			_, err := c.Apply(t.Context(), []counts.Change{{ID: "a", Amount: 1}}, key)
+			return err
+		},
+	} {
+		c, err := counts.New(loseChanges(t, `{"itemId":"a"}`).URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = c.Get(t.Context(), "a"); err != nil { // net/http repeats on a used connection alone
+			t.Fatal(err)
+		}
+		if err = change(c); !errors.Is(err, rowlock.ErrAnswerLost) || !rowlock.OutcomeUnknown(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The same of a payment.
+func TestLostPayment(t *testing.T) {
+	t.Parallel()
+	c, err := payments.New(loseChanges(t, `{"payments":[]}`).URL)
 	if err != nil {
 		t.Fatal(err)
 	}

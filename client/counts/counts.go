@@ -6,7 +6,10 @@ package counts
 import (
 	"context"
 	"errors"
+	"io"
+	"iter"
 	"net/http"
+	"strings"
 	"time"
 
 	rowlock "github.com/rowlock/rowlock/client"
@@ -22,6 +25,8 @@ const (
 	ErrNotFound rowlock.Code = "COUNT_NOT_FOUND"
 	ErrExists   rowlock.Code = "COUNT_EXISTS"
 	ErrOverflow rowlock.Code = "COUNT_OVERFLOW"
+	// ErrKeyConflict says that the key was used for another request.
+	ErrKeyConflict rowlock.Code = "IDEMPOTENCY_KEY_CONFLICT"
 )
 
 // Client calls one counts service. It is safe for concurrent use.
@@ -42,29 +47,82 @@ func New(baseURL string, options ...rowlock.Option) (*Client, error) {
 	if s.InternalURL == "" {
 		s.InternalURL = baseURL
 	}
-	shared := []api.ClientOption{api.WithHTTPClient(s.HTTP), api.WithRequestEditorFn(call.Dots)}
+	shared := []api.ClientOption{
+		api.WithHTTPClient(s.HTTP), api.WithRequestEditorFn(call.Dots), api.WithRequestEditorFn(once),
+	}
 	external, err1 := api.NewClient(baseURL, shared...)
 	internal, err2 := api.NewClient(s.InternalURL, shared...)
 	return &Client{external, internal}, errors.Join(err1, err2)
 }
 
+// once does what call.Once does, for a request with a key alone; net/http also
+// repeats one without a body.
+func once(ctx context.Context, req *http.Request) error {
+	if req.Header.Get("Idempotency-Key") == "" {
+		return nil
+	}
+	if req.Body == nil {
+		const empty = "{}"
+		req.Body, req.ContentLength = io.NopCloser(strings.NewReader(empty)), int64(len(empty))
+	}
+	return call.Once(ctx, req)
+}
+
 // Increase adds amount, 1 or more, to a counter and returns its new value. It
 // returns ErrNotFound when there is no such counter, and ErrOverflow,
 // with the value unchanged, when the sum is no int64.
-func (c *Client) Increase(ctx context.Context, id string, amount int64) (int64, error) {
-	return value(c.external.IncreaseCount(ctx, call.Segment(id), api.Change{Amount: &amount}))
+func (c *Client) Increase(ctx context.Context, id string, amount int64, options ...Option) (int64, error) {
+	how := collect(options)
+	params := api.IncreaseCountParams{IdempotencyKey: how.key}
+	resp, err := c.external.IncreaseCount(ctx, call.Segment(id), &params, api.Change{Amount: &amount})
+	return value(how, resp, err)
 }
 
 // Decrease subtracts amount, 1 or more; otherwise it is like Increase.
-func (c *Client) Decrease(ctx context.Context, id string, amount int64) (int64, error) {
-	return value(c.external.DecreaseCount(ctx, call.Segment(id), api.Change{Amount: &amount}))
+func (c *Client) Decrease(ctx context.Context, id string, amount int64, options ...Option) (int64, error) {
+	how := collect(options)
+	params := api.DecreaseCountParams{IdempotencyKey: how.key}
+	resp, err := c.external.DecreaseCount(ctx, call.Segment(id), &params, api.Change{Amount: &amount})
+	return value(how, resp, err)
 }
 
 // Reset sets a counter to 0. It returns ErrNotFound when there is no such
 // counter.
-func (c *Client) Reset(ctx context.Context, id string) error {
-	_, err := value(c.external.ResetCount(ctx, call.Segment(id)))
+func (c *Client) Reset(ctx context.Context, id string, options ...Option) error {
+	how := collect(options)
+	params := api.ResetCountParams{IdempotencyKey: how.key}
+	resp, err := c.external.ResetCount(ctx, call.Segment(id), &params)
+	_, err = value(how, resp, err)
 	return err
+}
+
+// Change adds Amount to a counter. It may be negative, but neither 0 nor the smallest int64.
+type Change struct {
+	ID     string
+	Amount int64
+}
+
+// Apply applies 1 to 1,000 changes, all or none, and returns the values after
+// each of them, in their order. It returns ErrNotFound when there is no such
+// counter, unless CreateMissing is among the options, and ErrOverflow as
+// Increase does; the error's Field names the change, as "changes[3].itemId".
+func (c *Client) Apply(ctx context.Context, changes []Change, options ...Option) ([]int64, error) {
+	how := collect(options)
+	params := api.ChangeCountsParams{IdempotencyKey: how.key}
+	if how.create {
+		params.Create = &how.create
+	}
+	body := api.Changes{Changes: make([]api.ItemChange, len(changes))}
+	for i, change := range changes {
+		body.Changes[i] = api.ItemChange{ItemId: change.ID, Amount: change.Amount}
+	}
+	changed, header, err := call.ChangeWithHeader[api.ChangedCounts](c.external.ChangeCounts(ctx, &params, body))
+	how.report(header)
+	values := make([]int64, len(changed.Values))
+	for i := range values {
+		values[i] = changed.Values[i].Value
+	}
+	return values, err
 }
 
 // Create makes a counter. It returns ErrExists when there is one.
@@ -82,17 +140,54 @@ func (c *Client) Get(ctx context.Context, id string) (Count, error) {
 // GetMany reads 1 to 500 counters in the order of the ids, each once. It leaves
 // out those that do not exist.
 func (c *Client) GetMany(ctx context.Context, ids ...string) ([]Count, error) {
-	found, err := call.Read[[]api.Count](c.internal.ListCounts(ctx, &api.ListCountsParams{ItemIds: ids}))
-	counts := make([]Count, len(found))
-	for i := range found {
-		counts[i] = count(found[i])
+	found, err := call.Read[[]api.Count](c.internal.ListCounts(ctx, &api.ListCountsParams{ItemIds: &ids}))
+	return counts(found), err
+}
+
+// List reads a page of at most limit counters, 1 to 1,000, whose ids begin with
+// prefix, in the order of their bytes. after is empty for the first page, and
+// then the next of the page before. next is empty on the last page.
+func (c *Client) List(
+	ctx context.Context, prefix string, limit int, after string,
+) (page []Count, next string, err error) {
+	params := api.ListCountsParams{Prefix: &prefix, Limit: &limit, After: &after}
+	found, header, err := call.ReadWithHeader[[]api.Count](c.internal.ListCounts(ctx, &params))
+	if err == nil && header.Get("Link") != "" {
+		next = found[len(found)-1].ItemId
 	}
-	return counts, err
+	return counts(found), next, err
+}
+
+// All yields every counter whose id begins with prefix, in the order of their
+// bytes, reading page after page. After an error, which it yields, it ends.
+func (c *Client) All(ctx context.Context, prefix string) iter.Seq2[Count, error] {
+	return func(yield func(Count, error) bool) {
+		const limit = 1000
+		for after := ""; ; {
+			page, next, err := c.List(ctx, prefix, limit, after)
+			if err != nil {
+				yield(Count{}, err)
+				return
+			}
+			for _, found := range page {
+				if !yield(found, nil) {
+					return
+				}
+			}
+			if next == "" {
+				return
+			}
+			after = next
+		}
+	}
 }
 
 // Set gives a counter a value. It returns ErrNotFound when there is none.
-func (c *Client) Set(ctx context.Context, id string, value int64) (Count, error) {
-	set, err := call.Change[api.Count](c.internal.SetCount(ctx, call.Segment(id), api.CountUpdate{Value: value}))
+func (c *Client) Set(ctx context.Context, id string, value int64, options ...Option) (Count, error) {
+	how := collect(options)
+	set, header, err := call.ChangeWithHeader[api.Count](c.internal.SetCount(
+		ctx, call.Segment(id), &api.SetCountParams{IdempotencyKey: how.key}, api.CountUpdate{Value: value}))
+	how.report(header)
 	return count(set), err
 }
 
@@ -102,9 +197,18 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 	return err
 }
 
-func value(resp *http.Response, err error) (int64, error) {
-	changed, err := call.Change[api.Changed](resp, err)
+func value(how settings, resp *http.Response, err error) (int64, error) {
+	changed, header, err := call.ChangeWithHeader[api.Changed](resp, err)
+	how.report(header)
 	return changed.Value, err
+}
+
+func counts(found []api.Count) []Count {
+	list := make([]Count, len(found))
+	for i := range found {
+		list[i] = count(found[i])
+	}
+	return list
 }
 
 func count(c api.Count) Count { return Count{c.ItemId, c.CurrentValue, c.LastUpdatedAt} }

@@ -37,6 +37,11 @@ func Read[T any](resp *http.Response, err error) (T, error) {
 	return value, err
 }
 
+// ReadWithHeader returns the header of the answer as well.
+func ReadWithHeader[T any](resp *http.Response, err error) (T, http.Header, error) {
+	return answer[T](resp, err, true)
+}
+
 // Change returns the answer to a request that changes something.
 func Change[T any](resp *http.Response, err error) (T, error) {
 	value, _, err := answer[T](resp, err, false)

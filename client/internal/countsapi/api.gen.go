@@ -35,6 +35,16 @@ type Changed struct {
 	Value int64 `json:"value"`
 }
 
+// ChangedCounts defines model for ChangedCounts.
+type ChangedCounts struct {
+	Values []Changed `json:"values"`
+}
+
+// Changes defines model for Changes.
+type Changes struct {
+	Changes []ItemChange `json:"changes"`
+}
+
 // Count defines model for Count.
 type Count struct {
 	// ItemId 1 to 255 bytes of valid UTF-8 without control characters, compared byte by byte.
@@ -50,6 +60,16 @@ type Count struct {
 // CountUpdate defines model for CountUpdate.
 type CountUpdate struct {
 	Value int64 `json:"value"`
+}
+
+// ItemChange defines model for ItemChange.
+type ItemChange struct {
+	// ItemId 1 to 255 bytes of valid UTF-8 without control characters, compared byte by byte.
+	ItemId ItemId `json:"itemId"`
+
+	// Amount By how much the count changes, as digits: not 0, and not the smallest int64, which no other amount undoes. The
+	// amounts of one count add up to an int64 after each change.
+	Amount int64 `json:"amount"`
 }
 
 // NewCount defines model for NewCount.
@@ -75,6 +95,9 @@ type Problem struct {
 	Type    string  `json:"type"`
 }
 
+// IdempotencyKey defines model for IdempotencyKey.
+type IdempotencyKey = string
+
 // BadRequest RFC 9457.
 type BadRequest = Problem
 
@@ -86,6 +109,9 @@ type Exists = Problem
 
 // Internal RFC 9457.
 type Internal = Problem
+
+// KeyConflict RFC 9457.
+type KeyConflict = Problem
 
 // NotApplied RFC 9457.
 type NotApplied = Problem
@@ -105,10 +131,60 @@ type Unknown = Problem
 // UnsupportedMediaType RFC 9457.
 type UnsupportedMediaType = Problem
 
+// ChangeCountsParams defines parameters for ChangeCounts.
+type ChangeCountsParams struct {
+	// Create true creates counts that do not exist, with 0, before the changes.
+	Create *bool `form:"create,omitempty" json:"create,omitempty"`
+
+	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
+	// the same one for each repeat.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// DecreaseCountParams defines parameters for DecreaseCount.
+type DecreaseCountParams struct {
+	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
+	// the same one for each repeat.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// IncreaseCountParams defines parameters for IncreaseCount.
+type IncreaseCountParams struct {
+	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
+	// the same one for each repeat.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ResetCountParams defines parameters for ResetCount.
+type ResetCountParams struct {
+	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
+	// the same one for each repeat.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListCountsParams defines parameters for ListCounts.
 type ListCountsParams struct {
-	ItemIds []ItemId `form:"itemIds" json:"itemIds"`
+	ItemIds *[]ItemId `form:"itemIds,omitempty" json:"itemIds,omitempty"`
+
+	// Prefix The beginning of the ids; empty for all.
+	Prefix *string `form:"prefix,omitempty" json:"prefix,omitempty"`
+
+	// After The page begins with the next id after this one, which need not exist.
+	After *string `form:"after,omitempty" json:"after,omitempty"`
+
+	// Limit The most counts on the page.
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
 }
+
+// SetCountParams defines parameters for SetCount.
+type SetCountParams struct {
+	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
+	// the same one for each repeat.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ChangeCountsJSONRequestBody defines body for ChangeCounts for application/json ContentType.
+type ChangeCountsJSONRequestBody = Changes
 
 // DecreaseCountJSONRequestBody defines body for DecreaseCount for application/json ContentType.
 type DecreaseCountJSONRequestBody = Change
@@ -196,6 +272,30 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 // The interface specification for the client above.
 type ClientInterface interface {
 
+	// ChangeCountsWithBody Change several counts
+	//
+	// All changes are applied or none. Each value is as if the changes had come one by one, in
+	// the order asked; a count may occur more than once. A problem with one change has its place
+	// in `field`: `changes[3].itemId`. A count that does not exist goes before one that would
+	// overflow.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/counts (the `ChangeCounts` operationId).
+	ChangeCountsWithBody(ctx context.Context, params *ChangeCountsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeCounts Change several counts
+	//
+	// All changes are applied or none. Each value is as if the changes had come one by one, in
+	// the order asked; a count may occur more than once. A problem with one change has its place
+	// in `field`: `changes[3].itemId`. A count that does not exist goes before one that would
+	// overflow.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/counts (the `ChangeCounts` operationId).
+	ChangeCounts(ctx context.Context, params *ChangeCountsParams, body ChangeCountsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// DecreaseCountWithBody Decrease a count
 	//
 	// The value may become negative.
@@ -203,7 +303,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/counts/{itemId}/decrease (the `DecreaseCount` operationId).
-	DecreaseCountWithBody(ctx context.Context, itemId ItemId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	DecreaseCountWithBody(ctx context.Context, itemId ItemId, params *DecreaseCountParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DecreaseCount Decrease a count
 	//
@@ -212,31 +312,38 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/counts/{itemId}/decrease (the `DecreaseCount` operationId).
-	DecreaseCount(ctx context.Context, itemId ItemId, body DecreaseCountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	DecreaseCount(ctx context.Context, itemId ItemId, params *DecreaseCountParams, body DecreaseCountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// IncreaseCountWithBody Increase a count
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/counts/{itemId}/increase (the `IncreaseCount` operationId).
-	IncreaseCountWithBody(ctx context.Context, itemId ItemId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	IncreaseCountWithBody(ctx context.Context, itemId ItemId, params *IncreaseCountParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// IncreaseCount Increase a count
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/counts/{itemId}/increase (the `IncreaseCount` operationId).
-	IncreaseCount(ctx context.Context, itemId ItemId, body IncreaseCountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	IncreaseCount(ctx context.Context, itemId ItemId, params *IncreaseCountParams, body IncreaseCountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ResetCount Reset a count
 	//
 	// Corresponds with POST /api/v1/counts/{itemId}/reset (the `ResetCount` operationId).
-	ResetCount(ctx context.Context, itemId ItemId, reqEditors ...RequestEditorFn) (*http.Response, error)
+	ResetCount(ctx context.Context, itemId ItemId, params *ResetCountParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListCounts Read several counts
 	//
-	// In the order asked, each id once, missing ones left out. A comma is part of an id.
-	// `itemIds[]` is another spelling of `itemIds`.
+	// Either by `itemIds`: in the order asked, each id once, missing ones left out. A comma is
+	// part of an id. `itemIds[]` is another spelling of `itemIds`.
+	//
+	// Or a page, by at least one of `prefix`, `after` and `limit`: the counts whose ids begin with
+	// the prefix, in byte order of the ids. The header Link names the next page; the last one has
+	// none. `?prefix=` pages all counts. Each page is as of its own moment, and a count that is
+	// there all the time is on exactly one page.
+	//
+	// Both in one request, or neither, is 400.
 	//
 	// Corresponds with GET /api/v1/internal/counts (the `ListCounts` operationId).
 	ListCounts(ctx context.Context, params *ListCountsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -270,14 +377,58 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /api/v1/internal/counts/{itemId} (the `SetCount` operationId).
-	SetCountWithBody(ctx context.Context, itemId ItemId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	SetCountWithBody(ctx context.Context, itemId ItemId, params *SetCountParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SetCount Set a count
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /api/v1/internal/counts/{itemId} (the `SetCount` operationId).
-	SetCount(ctx context.Context, itemId ItemId, body SetCountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	SetCount(ctx context.Context, itemId ItemId, params *SetCountParams, body SetCountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+}
+
+// ChangeCountsWithBody Change several counts
+//
+// All changes are applied or none. Each value is as if the changes had come one by one, in
+// the order asked; a count may occur more than once. A problem with one change has its place
+// in `field`: `changes[3].itemId`. A count that does not exist goes before one that would
+// overflow.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/counts (the `ChangeCounts` operationId).
+func (c *Client) ChangeCountsWithBody(ctx context.Context, params *ChangeCountsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeCountsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeCounts Change several counts
+//
+// All changes are applied or none. Each value is as if the changes had come one by one, in
+// the order asked; a count may occur more than once. A problem with one change has its place
+// in `field`: `changes[3].itemId`. A count that does not exist goes before one that would
+// overflow.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/counts (the `ChangeCounts` operationId).
+func (c *Client) ChangeCounts(ctx context.Context, params *ChangeCountsParams, body ChangeCountsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeCountsRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
 }
 
 // DecreaseCountWithBody Decrease a count
@@ -287,8 +438,8 @@ type ClientInterface interface {
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/counts/{itemId}/decrease (the `DecreaseCount` operationId).
-func (c *Client) DecreaseCountWithBody(ctx context.Context, itemId ItemId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDecreaseCountRequestWithBody(c.Server, itemId, contentType, body)
+func (c *Client) DecreaseCountWithBody(ctx context.Context, itemId ItemId, params *DecreaseCountParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDecreaseCountRequestWithBody(c.Server, itemId, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -306,8 +457,8 @@ func (c *Client) DecreaseCountWithBody(ctx context.Context, itemId ItemId, conte
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /api/v1/counts/{itemId}/decrease (the `DecreaseCount` operationId).
-func (c *Client) DecreaseCount(ctx context.Context, itemId ItemId, body DecreaseCountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDecreaseCountRequest(c.Server, itemId, body)
+func (c *Client) DecreaseCount(ctx context.Context, itemId ItemId, params *DecreaseCountParams, body DecreaseCountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDecreaseCountRequest(c.Server, itemId, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -323,8 +474,8 @@ func (c *Client) DecreaseCount(ctx context.Context, itemId ItemId, body Decrease
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/counts/{itemId}/increase (the `IncreaseCount` operationId).
-func (c *Client) IncreaseCountWithBody(ctx context.Context, itemId ItemId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewIncreaseCountRequestWithBody(c.Server, itemId, contentType, body)
+func (c *Client) IncreaseCountWithBody(ctx context.Context, itemId ItemId, params *IncreaseCountParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewIncreaseCountRequestWithBody(c.Server, itemId, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -340,8 +491,8 @@ func (c *Client) IncreaseCountWithBody(ctx context.Context, itemId ItemId, conte
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /api/v1/counts/{itemId}/increase (the `IncreaseCount` operationId).
-func (c *Client) IncreaseCount(ctx context.Context, itemId ItemId, body IncreaseCountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewIncreaseCountRequest(c.Server, itemId, body)
+func (c *Client) IncreaseCount(ctx context.Context, itemId ItemId, params *IncreaseCountParams, body IncreaseCountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewIncreaseCountRequest(c.Server, itemId, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -355,8 +506,8 @@ func (c *Client) IncreaseCount(ctx context.Context, itemId ItemId, body Increase
 // ResetCount Reset a count
 //
 // Corresponds with POST /api/v1/counts/{itemId}/reset (the `ResetCount` operationId).
-func (c *Client) ResetCount(ctx context.Context, itemId ItemId, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewResetCountRequest(c.Server, itemId)
+func (c *Client) ResetCount(ctx context.Context, itemId ItemId, params *ResetCountParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResetCountRequest(c.Server, itemId, params)
 	if err != nil {
 		return nil, err
 	}
@@ -369,8 +520,15 @@ func (c *Client) ResetCount(ctx context.Context, itemId ItemId, reqEditors ...Re
 
 // ListCounts Read several counts
 //
-// In the order asked, each id once, missing ones left out. A comma is part of an id.
-// `itemIds[]` is another spelling of `itemIds`.
+// Either by `itemIds`: in the order asked, each id once, missing ones left out. A comma is
+// part of an id. `itemIds[]` is another spelling of `itemIds`.
+//
+// Or a page, by at least one of `prefix`, `after` and `limit`: the counts whose ids begin with
+// the prefix, in byte order of the ids. The header Link names the next page; the last one has
+// none. `?prefix=` pages all counts. Each page is as of its own moment, and a count that is
+// there all the time is on exactly one page.
+//
+// Both in one request, or neither, is 400.
 //
 // Corresponds with GET /api/v1/internal/counts (the `ListCounts` operationId).
 func (c *Client) ListCounts(ctx context.Context, params *ListCountsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -454,8 +612,8 @@ func (c *Client) GetCount(ctx context.Context, itemId ItemId, reqEditors ...Requ
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PUT /api/v1/internal/counts/{itemId} (the `SetCount` operationId).
-func (c *Client) SetCountWithBody(ctx context.Context, itemId ItemId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewSetCountRequestWithBody(c.Server, itemId, contentType, body)
+func (c *Client) SetCountWithBody(ctx context.Context, itemId ItemId, params *SetCountParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetCountRequestWithBody(c.Server, itemId, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -471,8 +629,8 @@ func (c *Client) SetCountWithBody(ctx context.Context, itemId ItemId, contentTyp
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PUT /api/v1/internal/counts/{itemId} (the `SetCount` operationId).
-func (c *Client) SetCount(ctx context.Context, itemId ItemId, body SetCountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewSetCountRequest(c.Server, itemId, body)
+func (c *Client) SetCount(ctx context.Context, itemId ItemId, params *SetCountParams, body SetCountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetCountRequest(c.Server, itemId, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -483,19 +641,101 @@ func (c *Client) SetCount(ctx context.Context, itemId ItemId, body SetCountJSONR
 	return c.Client.Do(req)
 }
 
-// NewDecreaseCountRequest calls the generic DecreaseCount builder with application/json body
-func NewDecreaseCountRequest(server string, itemId ItemId, body DecreaseCountJSONRequestBody) (*http.Request, error) {
+// NewChangeCountsRequest calls the generic ChangeCounts builder with application/json body
+func NewChangeCountsRequest(server string, params *ChangeCountsParams, body ChangeCountsJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewDecreaseCountRequestWithBody(server, itemId, "application/json", bodyReader)
+	return NewChangeCountsRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewChangeCountsRequestWithBody constructs an http.Request for the ChangeCounts method, with any body, and a specified content type
+func NewChangeCountsRequestWithBody(server string, params *ChangeCountsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/counts")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Create != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "create", *params.Create, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDecreaseCountRequest calls the generic DecreaseCount builder with application/json body
+func NewDecreaseCountRequest(server string, itemId ItemId, params *DecreaseCountParams, body DecreaseCountJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewDecreaseCountRequestWithBody(server, itemId, params, "application/json", bodyReader)
 }
 
 // NewDecreaseCountRequestWithBody constructs an http.Request for the DecreaseCount method, with any body, and a specified content type
-func NewDecreaseCountRequestWithBody(server string, itemId ItemId, contentType string, body io.Reader) (*http.Request, error) {
+func NewDecreaseCountRequestWithBody(server string, itemId ItemId, params *DecreaseCountParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -527,22 +767,37 @@ func NewDecreaseCountRequestWithBody(server string, itemId ItemId, contentType s
 
 	req.Header.Add("Content-Type", contentType)
 
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewIncreaseCountRequest calls the generic IncreaseCount builder with application/json body
-func NewIncreaseCountRequest(server string, itemId ItemId, body IncreaseCountJSONRequestBody) (*http.Request, error) {
+func NewIncreaseCountRequest(server string, itemId ItemId, params *IncreaseCountParams, body IncreaseCountJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewIncreaseCountRequestWithBody(server, itemId, "application/json", bodyReader)
+	return NewIncreaseCountRequestWithBody(server, itemId, params, "application/json", bodyReader)
 }
 
 // NewIncreaseCountRequestWithBody constructs an http.Request for the IncreaseCount method, with any body, and a specified content type
-func NewIncreaseCountRequestWithBody(server string, itemId ItemId, contentType string, body io.Reader) (*http.Request, error) {
+func NewIncreaseCountRequestWithBody(server string, itemId ItemId, params *IncreaseCountParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -574,11 +829,26 @@ func NewIncreaseCountRequestWithBody(server string, itemId ItemId, contentType s
 
 	req.Header.Add("Content-Type", contentType)
 
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewResetCountRequest constructs an http.Request for the ResetCount method
-func NewResetCountRequest(server string, itemId ItemId) (*http.Request, error) {
+func NewResetCountRequest(server string, itemId ItemId, params *ResetCountParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -606,6 +876,21 @@ func NewResetCountRequest(server string, itemId ItemId) (*http.Request, error) {
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -641,7 +926,43 @@ func NewListCountsRequest(server string, params *ListCountsParams) (*http.Reques
 
 		if params.ItemIds != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "itemIds", params.ItemIds, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "itemIds", *params.ItemIds, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Prefix != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "prefix", *params.Prefix, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.After != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "after", *params.After, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -774,18 +1095,18 @@ func NewGetCountRequest(server string, itemId ItemId) (*http.Request, error) {
 }
 
 // NewSetCountRequest calls the generic SetCount builder with application/json body
-func NewSetCountRequest(server string, itemId ItemId, body SetCountJSONRequestBody) (*http.Request, error) {
+func NewSetCountRequest(server string, itemId ItemId, params *SetCountParams, body SetCountJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewSetCountRequestWithBody(server, itemId, "application/json", bodyReader)
+	return NewSetCountRequestWithBody(server, itemId, params, "application/json", bodyReader)
 }
 
 // NewSetCountRequestWithBody constructs an http.Request for the SetCount method, with any body, and a specified content type
-func NewSetCountRequestWithBody(server string, itemId ItemId, contentType string, body io.Reader) (*http.Request, error) {
+func NewSetCountRequestWithBody(server string, itemId ItemId, params *SetCountParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -816,6 +1137,21 @@ func NewSetCountRequestWithBody(server string, itemId ItemId, contentType string
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }

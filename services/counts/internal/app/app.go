@@ -11,6 +11,7 @@ import (
 	"github.com/rowlock/rowlock/services/counts/api"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 	"github.com/rowlock/rowlock/services/counts/internal/httpapi"
+	"github.com/rowlock/rowlock/services/counts/internal/metrics"
 	"github.com/rowlock/rowlock/services/counts/internal/postgres"
 )
 
@@ -52,7 +53,11 @@ func build(c *chassis.Chassis, cfg Config) error {
 			return err
 		}
 	}
-	service := counting.NewService(store)
+	observer, err := metrics.New(c.Telemetry().Registry())
+	if err != nil {
+		return err
+	}
+	service := counting.NewService(store, observer)
 	httpapi.Register(external.Echo(), internal.Echo(), service, service, c.Operations())
 	return nil
 }

@@ -36,6 +36,9 @@ func (Config) Help() map[string]string {
 	}
 }
 
+// Defaults replaces defaults of Common: a body has up to counting.MaxChanges changes of items with long ids.
+func (Config) Defaults() map[string]string { return map[string]string{"MAX_BODY": "512KiB"} }
+
 // Validate checks what no tag can express. Load calls it beside that of Common.
 func (c Config) Validate(f *config.Faults) {
 	if c.InternalHTTPAddr != "" {

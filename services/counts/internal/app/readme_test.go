@@ -17,7 +17,7 @@ func TestReadme(t *testing.T) {
 	apptest.ReadmeShowsConfiguration(t, readme, new(app.Config))
 	r := start(t, dbtest.Postgres(t, postgres.Migrations()))
 	want(t, "POST", r.API+internalCounts, `{"itemId":"a"}`, 201, "")
-	apptest.ReadmeNamesMetrics(t, readme, r)
+	apptest.ReadmeNamesMetrics(t, readme, r, "counts_")
 	apptest.SeriesAreBounded(t, r, r.API, counts+"%s/increase", counts+"%s/%s", internalCounts, internalCounts+"/%s")
 }
 

@@ -12,6 +12,10 @@ const (
 	MaxItemIDBytes = 255
 	// MaxItemsPerRead bounds the ids that one GetMany may ask for.
 	MaxItemsPerRead = 500
+	// MaxPageSize bounds the counts of one Page.
+	MaxPageSize = 1000
+	// DefaultPageSize is the limit of a page that was asked for without one.
+	DefaultPageSize = 100
 )
 
 // ItemID names a counter: 1 to MaxItemIDBytes bytes of valid UTF-8 without

@@ -12,8 +12,8 @@ var (
 	ErrTooManyItems = errors.New("the number of item ids is not valid")
 	// ErrTooManyChanges says that an Update has no change or more than MaxChanges.
 	ErrTooManyChanges = errors.New("the number of changes is not valid")
-	// ErrInvalidPage says that a page was asked for with a bad prefix, position or limit.
-	ErrInvalidPage = errors.New("the page is not valid")
+	// ErrInvalidLimit says that a page was asked for of less than one count or more than MaxPageSize.
+	ErrInvalidLimit = errors.New("the limit is not valid")
 	// ErrKeyConflict says that the key was used for another request; this one did nothing.
 	ErrKeyConflict = errors.New("the idempotency key was used for another request")
 	// ErrNotFound says that no count has this id.

@@ -10,18 +10,22 @@ import (
 
 func ExampleService() {
 	ctx := context.Background()
-	counts := counting.NewService(countingtest.NewMemory())
+	counts := counting.NewService(countingtest.NewMemory(), new(countingtest.Observed))
 
 	_, err := counts.Initialize(ctx, "page-views", 0)
 	fmt.Println("created:", err == nil)
 
-	value, err := counts.Increase(ctx, "page-views", 5)
-	fmt.Println(value, err)
+	key := counting.Key{Value: "1f0a6a4e"}
+	result, err := counts.Increase(ctx, key, "page-views", 5)
+	fmt.Println(result, err)
+	result, err = counts.Increase(ctx, key, "page-views", 5) // a repeat
+	fmt.Println(result, err)
 
-	_, err = counts.Increase(ctx, "no-such-item", 1)
+	_, err = counts.Increase(ctx, counting.Key{}, "no-such-item", 1)
 	fmt.Println(err)
 	// Output:
 	// created: true
-	// 5 <nil>
+	// {[5] false} <nil>
+	// {[5] true} <nil>
 	// no count has this item id
 }

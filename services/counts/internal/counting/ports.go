@@ -3,15 +3,19 @@ package counting
 import "context"
 
 // ExternalCountUpdateAPI is the inbound port of the systems that count: changes
-// at high frequency. Each method returns the value right after its own change.
-// They return ErrNotFound for an absent id; Increase and Decrease ErrOverflow.
+// at high frequency. Each method returns the value right after each of its
+// changes. They return ErrNotFound for an absent id; all but Reset ErrOverflow;
+// with a key ErrKeyConflict. The caller leaves the fingerprint of a key empty.
 type ExternalCountUpdateAPI interface {
 	// Increase adds by to the count.
-	Increase(ctx context.Context, id ItemID, by Amount) (int64, error)
+	Increase(ctx context.Context, key Key, id ItemID, by Amount) (Result, error)
 	// Decrease subtracts by from the count; a value may become negative.
-	Decrease(ctx context.Context, id ItemID, by Amount) (int64, error)
+	Decrease(ctx context.Context, key Key, id ItemID, by Amount) (Result, error)
 	// Reset sets the count to zero.
-	Reset(ctx context.Context, id ItemID) (int64, error)
+	Reset(ctx context.Context, key Key, id ItemID) (Result, error)
+	// Apply applies all changes of an update or none. A refusal is a
+	// *ChangeError, or ErrTooManyChanges.
+	Apply(ctx context.Context, update Update) (Result, error)
 }
 
 // InternalCountValueAPI is the inbound port of the system that manages which
@@ -24,10 +28,24 @@ type InternalCountValueAPI interface {
 	// GetMany returns the counts of 1 to MaxItemsPerRead ids in the order
 	// asked, each once, absent ones left out; ErrTooManyItems otherwise.
 	GetMany(ctx context.Context, ids []ItemID) ([]CountValue, error)
-	// Set sets the value of the count, or ErrNotFound.
-	Set(ctx context.Context, id ItemID, value int64) (CountValue, error)
+	// Page returns the first limit counts, 1 to MaxPageSize, in byte order of
+	// their ids, whose id begins with prefix and is greater than after, and
+	// whether there are more; ErrInvalidLimit otherwise. Each page is as of its
+	// own moment.
+	Page(ctx context.Context, prefix, after string, limit int) (page []CountValue, more bool, err error)
+	// Set sets the value of the count; ErrNotFound, with a key ErrKeyConflict.
+	// replayed says that an earlier request with the key was answered so.
+	Set(ctx context.Context, key Key, id ItemID, value int64) (v CountValue, replayed bool, err error)
 	// Delete deletes the count, or ErrNotFound.
 	Delete(ctx context.Context, id ItemID) error
+}
+
+// Observer is the outbound port to the metrics.
+type Observer interface {
+	// Replayed is called for each stored answer that was returned again.
+	Replayed()
+	// Conflict is called for each ErrKeyConflict.
+	Conflict()
 }
 
 // CountValueRepository is the outbound port. Each method is one atomic change that has committed when it returns;

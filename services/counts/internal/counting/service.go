@@ -2,13 +2,15 @@ package counting
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
 // Service implements both inbound ports on a repository. It holds no state of
 // its own, so any number of replicas may run.
 type Service struct {
-	repo CountValueRepository
+	repo     CountValueRepository
+	observer Observer
 }
 
 var (
@@ -17,31 +19,63 @@ var (
 )
 
 // NewService returns the domain's service on repo.
-func NewService(repo CountValueRepository) *Service { return &Service{repo: repo} }
+func NewService(repo CountValueRepository, observer Observer) *Service {
+	return &Service{repo: repo, observer: observer}
+}
 
 // Increase adds by to the count.
-func (s *Service) Increase(ctx context.Context, id ItemID, by Amount) (int64, error) {
-	return s.apply(ctx, Change{ItemID: id, Delta: int64(by)})
+func (s *Service) Increase(ctx context.Context, key Key, id ItemID, by Amount) (Result, error) {
+	return s.add(ctx, key, Change{ItemID: id, Delta: int64(by)})
 }
 
 // Decrease subtracts by from the count; a value may become negative.
-func (s *Service) Decrease(ctx context.Context, id ItemID, by Amount) (int64, error) {
-	return s.apply(ctx, Change{ItemID: id, Delta: -int64(by)})
+func (s *Service) Decrease(ctx context.Context, key Key, id ItemID, by Amount) (Result, error) {
+	return s.add(ctx, key, Change{ItemID: id, Delta: -int64(by)})
 }
 
-// apply applies one change and returns the value after it.
-func (s *Service) apply(ctx context.Context, c Change) (int64, error) {
-	r, err := s.repo.Apply(ctx, Update{Changes: []Change{c}})
-	if err != nil {
-		return 0, err
-	}
-	return r.Values[0], nil
+// add applies one change.
+func (s *Service) add(ctx context.Context, key Key, c Change) (Result, error) {
+	r, err := s.repo.Apply(ctx, Update{Key: key.of("add", c), Changes: []Change{c}})
+	s.observe(r.Replayed, err)
+	return r, err
 }
 
 // Reset sets the count to zero.
-func (s *Service) Reset(ctx context.Context, id ItemID) (int64, error) {
-	v, _, err := s.repo.Set(ctx, Key{}, id, 0)
-	return v.Current, err
+func (s *Service) Reset(ctx context.Context, key Key, id ItemID) (Result, error) {
+	v, replayed, err := s.repo.Set(ctx, key.of("reset", Change{ItemID: id}), id, 0)
+	s.observe(replayed, err)
+	return Result{Values: []int64{v.Current}, Replayed: replayed}, err
+}
+
+// Apply applies all changes of an update or none.
+func (s *Service) Apply(ctx context.Context, update Update) (Result, error) {
+	if n := len(update.Changes); n == 0 || n > MaxChanges {
+		return Result{}, fmt.Errorf("%w: there are %d, 1 to %d are allowed", ErrTooManyChanges, n, MaxChanges)
+	}
+	if err := checkSums(update.Changes); err != nil {
+		return Result{}, err
+	}
+	operation := "apply"
+	if update.Create {
+		operation = "create and apply"
+	}
+	update.Key = update.Key.of(operation, update.Changes...)
+	r, err := s.repo.Apply(ctx, update)
+	s.observe(r.Replayed, err)
+	if len(update.Changes) == 1 && (errors.Is(err, ErrNotFound) || errors.Is(err, ErrOverflow)) {
+		err = &ChangeError{Index: 0, Err: err}
+	}
+	return r, err
+}
+
+// observe counts replays and conflicts.
+func (s *Service) observe(replayed bool, err error) {
+	switch {
+	case replayed:
+		s.observer.Replayed()
+	case errors.Is(err, ErrKeyConflict):
+		s.observer.Conflict()
+	}
 }
 
 // Initialize creates a count.
@@ -84,10 +118,20 @@ func (s *Service) GetMany(ctx context.Context, ids []ItemID) ([]CountValue, erro
 	return ordered, nil
 }
 
+// Page returns a page of counts, and whether there are more.
+func (s *Service) Page(ctx context.Context, prefix, after string, limit int) ([]CountValue, bool, error) {
+	if limit < 1 || limit > MaxPageSize {
+		return nil, false, fmt.Errorf("%w: it must be 1 to %d", ErrInvalidLimit, MaxPageSize)
+	}
+	page, err := s.repo.Page(ctx, prefix, after, limit+1)
+	return page[:min(len(page), limit)], len(page) > limit, err
+}
+
 // Set sets the value of the count.
-func (s *Service) Set(ctx context.Context, id ItemID, value int64) (CountValue, error) {
-	v, _, err := s.repo.Set(ctx, Key{}, id, value)
-	return v, err
+func (s *Service) Set(ctx context.Context, key Key, id ItemID, value int64) (CountValue, bool, error) {
+	v, replayed, err := s.repo.Set(ctx, key.of("set", Change{ItemID: id, Delta: value}), id, value)
+	s.observe(replayed, err)
+	return v, replayed, err
 }
 
 // Delete deletes the count.

@@ -47,11 +47,16 @@ func TestAmountRules(t *testing.T) {
 	}
 }
 
+//nolint:gochecknoglobals // a constant that Go cannot spell
+var noKey = counting.Key{}
+
+func value(r counting.Result) int64 { return r.Values[0] }
+
 // The port tests drive the inbound ports alone.
 func TestPortsOnMemory(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	s := counting.NewService(countingtest.NewMemory())
+	s := counting.NewService(countingtest.NewMemory(), new(countingtest.Observed))
 	var external counting.ExternalCountUpdateAPI = s
 	var internal counting.InternalCountValueAPI = s
 
@@ -60,22 +65,22 @@ func TestPortsOnMemory(t *testing.T) {
 			t.Fatalf("initialize: %+v, %v", v, err)
 		}
 	}
-	if v, err := external.Increase(ctx, "a", 3); v != 8 || err != nil {
-		t.Errorf("increase: %d, %v", v, err)
+	if v, err := external.Increase(ctx, noKey, "a", 3); value(v) != 8 || err != nil {
+		t.Errorf("increase: %v, %v", v, err)
 	}
-	if v, err := external.Decrease(ctx, "a", 10); v != -2 || err != nil {
-		t.Errorf("decrease: %d, %v", v, err)
+	if v, err := external.Decrease(ctx, noKey, "a", 10); value(v) != -2 || err != nil {
+		t.Errorf("decrease: %v, %v", v, err)
 	}
-	if _, err := external.Decrease(ctx, "a", math.MaxInt64); !errors.Is(err, counting.ErrOverflow) {
+	if _, err := external.Decrease(ctx, noKey, "a", math.MaxInt64); !errors.Is(err, counting.ErrOverflow) {
 		t.Errorf("decrease beyond the edge: %v", err)
 	}
 	if v, err := internal.Get(ctx, "a"); v.Current != -2 || err != nil {
 		t.Errorf("get: %+v, %v", v, err)
 	}
-	if v, err := external.Reset(ctx, "a"); v != 0 || err != nil {
-		t.Errorf("reset: %d, %v", v, err)
+	if v, err := external.Reset(ctx, noKey, "a"); value(v) != 0 || err != nil {
+		t.Errorf("reset: %v, %v", v, err)
 	}
-	if v, err := internal.Set(ctx, "a", 42); v.Current != 42 || err != nil {
+	if v, _, err := internal.Set(ctx, noKey, "a", 42); v.Current != 42 || err != nil {
 		t.Errorf("set: %+v, %v", v, err)
 	}
 	got, err := internal.GetMany(ctx, []counting.ItemID{"b", "absent", "a", "b"})
@@ -92,7 +97,7 @@ func TestPortsOnMemory(t *testing.T) {
 
 func TestGetManyBounds(t *testing.T) {
 	t.Parallel()
-	s := counting.NewService(countingtest.NewMemory())
+	s := counting.NewService(countingtest.NewMemory(), new(countingtest.Observed))
 	const most = counting.MaxItemsPerRead
 	for n, ok := range map[int]bool{0: false, 1: true, most: true, most + 1: false} {
 		ids := make([]counting.ItemID, n)
@@ -110,16 +115,21 @@ func TestPortsReturnFailures(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	boom := errors.New("the disk is on fire")
-	s := counting.NewService(countingtest.Failing{Err: boom})
+	s := counting.NewService(countingtest.Failing{Err: boom}, new(countingtest.Observed))
 	for name, call := range map[string]func() error{
-		"Increase":   func() error { _, err := s.Increase(ctx, "a", 1); return err },
-		"Decrease":   func() error { _, err := s.Decrease(ctx, "a", 1); return err },
-		"Reset":      func() error { _, err := s.Reset(ctx, "a"); return err },
+		"Increase":   func() error { _, err := s.Increase(ctx, noKey, "a", 1); return err },
+		"Decrease":   func() error { _, err := s.Decrease(ctx, noKey, "a", 1); return err },
+		"Reset":      func() error { _, err := s.Reset(ctx, noKey, "a"); return err },
 		"Initialize": func() error { _, err := s.Initialize(ctx, "a", 1); return err },
 		"Get":        func() error { _, err := s.Get(ctx, "a"); return err },
 		"GetMany":    func() error { _, err := s.GetMany(ctx, []counting.ItemID{"a"}); return err },
-		"Set":        func() error { _, err := s.Set(ctx, "a", 1); return err },
-		"Delete":     func() error { return s.Delete(ctx, "a") },
+		"Set":        func() error { _, _, err := s.Set(ctx, noKey, "a", 1); return err },
+		"Apply": func() error {
+			_, err := s.Apply(ctx, counting.Update{Changes: []counting.Change{{ItemID: "a", Delta: 1}}})
+			return err
+		},
+		"Page":   func() error { _, _, err := s.Page(ctx, "", "", 1); return err },
+		"Delete": func() error { return s.Delete(ctx, "a") },
 	} {
 		if err := call(); !errors.Is(err, boom) {
 			t.Errorf("%s: %v", name, err)

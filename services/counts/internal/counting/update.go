@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -66,6 +67,25 @@ type Update struct {
 	Changes []Change
 	// Create creates the counts that do not exist, with 0, before the changes.
 	Create bool
+}
+
+// checkSums returns the *ChangeError of the first change with which the changes of one count add up to no int64: the
+// repository could not even ask whether they fit.
+func checkSums(changes []Change) error {
+	const small = math.MaxInt64 / MaxChanges // of which no number of changes adds up to more
+	if !slices.ContainsFunc(changes, func(c Change) bool { return c.Delta > small || c.Delta < -small }) {
+		return nil
+	}
+	sums := make(map[ItemID]int64)
+	for i, c := range changes {
+		sum := sums[c.ItemID] + c.Delta
+		if (sum > sums[c.ItemID]) != (c.Delta > 0) {
+			return &ChangeError{Index: i, Err: fmt.Errorf("%w: the amounts of this count add up to more than a 64-bit integer",
+				ErrInvalidAmount)}
+		}
+		sums[c.ItemID] = sum
+	}
+	return nil
 }
 
 // Result holds what an Update made of the counts.

@@ -30,6 +30,16 @@ type Changed struct {
 	Value int64 `json:"value"`
 }
 
+// ChangedCounts defines model for ChangedCounts.
+type ChangedCounts struct {
+	Values []Changed `json:"values"`
+}
+
+// Changes defines model for Changes.
+type Changes struct {
+	Changes []ItemChange `json:"changes"`
+}
+
 // Count defines model for Count.
 type Count struct {
 	// ItemId 1 to 255 bytes of valid UTF-8 without control characters, compared byte by byte.
@@ -45,6 +55,16 @@ type Count struct {
 // CountUpdate defines model for CountUpdate.
 type CountUpdate struct {
 	Value int64 `json:"value"`
+}
+
+// ItemChange defines model for ItemChange.
+type ItemChange struct {
+	// ItemId 1 to 255 bytes of valid UTF-8 without control characters, compared byte by byte.
+	ItemId ItemId `json:"itemId"`
+
+	// Amount By how much the count changes, as digits: not 0, and not the smallest int64, which no other amount undoes. The
+	// amounts of one count add up to an int64 after each change.
+	Amount int64 `json:"amount"`
 }
 
 // NewCount defines model for NewCount.
@@ -70,6 +90,9 @@ type Problem struct {
 	Type    string  `json:"type"`
 }
 
+// IdempotencyKey defines model for IdempotencyKey.
+type IdempotencyKey = string
+
 // BadRequest RFC 9457.
 type BadRequest = Problem
 
@@ -81,6 +104,9 @@ type Exists = Problem
 
 // Internal RFC 9457.
 type Internal = Problem
+
+// KeyConflict RFC 9457.
+type KeyConflict = Problem
 
 // NotApplied RFC 9457.
 type NotApplied = Problem
@@ -100,6 +126,47 @@ type Unknown = Problem
 // UnsupportedMediaType RFC 9457.
 type UnsupportedMediaType = Problem
 
+// ChangeCountsParams defines parameters for ChangeCounts.
+type ChangeCountsParams struct {
+	// Create true creates counts that do not exist, with 0, before the changes.
+	Create *bool `form:"create,omitempty" json:"create,omitempty"`
+
+	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
+	// the same one for each repeat.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// DecreaseCountParams defines parameters for DecreaseCount.
+type DecreaseCountParams struct {
+	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
+	// the same one for each repeat.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// IncreaseCountParams defines parameters for IncreaseCount.
+type IncreaseCountParams struct {
+	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
+	// the same one for each repeat.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ResetCountParams defines parameters for ResetCount.
+type ResetCountParams struct {
+	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
+	// the same one for each repeat.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// SetCountParams defines parameters for SetCount.
+type SetCountParams struct {
+	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
+	// the same one for each repeat.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ChangeCountsJSONRequestBody defines body for ChangeCounts for application/json ContentType.
+type ChangeCountsJSONRequestBody = Changes
+
 // DecreaseCountJSONRequestBody defines body for DecreaseCount for application/json ContentType.
 type DecreaseCountJSONRequestBody = Change
 
@@ -114,15 +181,18 @@ type SetCountJSONRequestBody = CountUpdate
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
+	// ChangeCounts Change several counts
+	// (POST /api/v1/counts)
+	ChangeCounts(ctx echo.Context, params ChangeCountsParams) error
 	// DecreaseCount Decrease a count
 	// (POST /api/v1/counts/{itemId}/decrease)
-	DecreaseCount(ctx echo.Context, itemId ItemId) error
+	DecreaseCount(ctx echo.Context, itemId ItemId, params DecreaseCountParams) error
 	// IncreaseCount Increase a count
 	// (POST /api/v1/counts/{itemId}/increase)
-	IncreaseCount(ctx echo.Context, itemId ItemId) error
+	IncreaseCount(ctx echo.Context, itemId ItemId, params IncreaseCountParams) error
 	// ResetCount Reset a count
 	// (POST /api/v1/counts/{itemId}/reset)
-	ResetCount(ctx echo.Context, itemId ItemId) error
+	ResetCount(ctx echo.Context, itemId ItemId, params ResetCountParams) error
 	// InitializeCount Create a count
 	// (POST /api/v1/internal/counts)
 	InitializeCount(ctx echo.Context) error
@@ -134,12 +204,47 @@ type ServerInterface interface {
 	GetCount(ctx echo.Context, itemId ItemId) error
 	// SetCount Set a count
 	// (PUT /api/v1/internal/counts/{itemId})
-	SetCount(ctx echo.Context, itemId ItemId) error
+	SetCount(ctx echo.Context, itemId ItemId, params SetCountParams) error
 }
 
 // ServerInterfaceWrapper converts echo contexts to parameters.
 type ServerInterfaceWrapper struct {
 	Handler ServerInterface
+}
+
+// ChangeCounts converts echo context to params.
+func (w *ServerInterfaceWrapper) ChangeCounts(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ChangeCountsParams
+	// ------------- Optional query parameter "create" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "create", ctx.QueryParams(), &params.Create, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter create: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ChangeCounts(ctx, params)
+	return err
 }
 
 // DecreaseCount converts echo context to params.
@@ -153,8 +258,28 @@ func (w *ServerInterfaceWrapper) DecreaseCount(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter itemId: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DecreaseCountParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.DecreaseCount(ctx, itemId)
+	err = w.Handler.DecreaseCount(ctx, itemId, params)
 	return err
 }
 
@@ -169,8 +294,28 @@ func (w *ServerInterfaceWrapper) IncreaseCount(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter itemId: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params IncreaseCountParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.IncreaseCount(ctx, itemId)
+	err = w.Handler.IncreaseCount(ctx, itemId, params)
 	return err
 }
 
@@ -185,8 +330,28 @@ func (w *ServerInterfaceWrapper) ResetCount(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter itemId: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ResetCountParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.ResetCount(ctx, itemId)
+	err = w.Handler.ResetCount(ctx, itemId, params)
 	return err
 }
 
@@ -242,8 +407,28 @@ func (w *ServerInterfaceWrapper) SetCount(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter itemId: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SetCountParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.SetCount(ctx, itemId)
+	err = w.Handler.SetCount(ctx, itemId, params)
 	return err
 }
 
@@ -294,6 +479,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 		Handler: si,
 	}
 
+	router.POST(options.BaseURL+"/api/v1/counts", wrapper.ChangeCounts, options.OperationMiddlewares["changeCounts"]...)
 	router.POST(options.BaseURL+"/api/v1/counts/:itemId/increase", wrapper.IncreaseCount, options.OperationMiddlewares["increaseCount"]...)
 	router.POST(options.BaseURL+"/api/v1/counts/:itemId/decrease", wrapper.DecreaseCount, options.OperationMiddlewares["decreaseCount"]...)
 	router.POST(options.BaseURL+"/api/v1/counts/:itemId/reset", wrapper.ResetCount, options.OperationMiddlewares["resetCount"]...)

@@ -23,14 +23,15 @@ import (
 func newServer(t testing.TB, repo counting.CountValueRepository) *apptest.API {
 	t.Helper()
 	deps := httpserver.Deps{Errors: []func(error) *problem.Error{httpapi.ProblemOf, coalesce.Problem}}
-	return apptest.NewAPI(t, api.OpenAPI, 0, deps, func(e *echo.Echo) {
-		service := counting.NewService(repo)
+	return apptest.NewAPI(t, api.OpenAPI, 512<<10, deps, func(e *echo.Echo) {
+		service := counting.NewService(repo, new(countingtest.Observed))
 		httpapi.Register(e, e, service, service, nil)
 	})
 }
 
 const (
-	external = "/api/v1/counts/"
+	batch    = "/api/v1/counts"
+	external = batch + "/"
 	internal = "/api/v1/internal/counts"
 )
 
@@ -73,6 +74,7 @@ func TestCrossSite(t *testing.T) {
 			{"POST", external + "a/increase"},
 			{"POST", external + "a/decrease"},
 			{"POST", external + "a/reset"},
+			{"POST", batch, `{"changes":[{"itemId":"a","amount":1}]}`},
 			{"POST", internal, `{"itemId":"b"}`},
 			{"PUT", internal + "/a", `{"value":1}`},
 			{"DELETE", internal + "/a"},
@@ -173,15 +175,19 @@ func TestEverySentinelIsMapped(t *testing.T) {
 	t.Parallel()
 	for sentinel, status := range map[error]int{
 		counting.ErrInvalidItemID: 400, counting.ErrInvalidAmount: 400, counting.ErrTooManyItems: 400,
-		counting.ErrNotFound: 404, counting.ErrExists: 409, counting.ErrOverflow: 422,
+		counting.ErrTooManyChanges: 400, counting.ErrInvalidLimit: 400,
+		counting.ErrNotFound: 404, counting.ErrExists: 409, counting.ErrKeyConflict: 409, counting.ErrOverflow: 422,
 	} {
 		p := httpapi.ProblemOf(errors.Join(errors.New("wrapped"), sentinel))
 		if p == nil || p.Kind().Status() != status || p.Field() == "" || p.Detail() == "" {
 			t.Errorf("%v: %+v", sentinel, p)
 		}
 	}
-	if p := httpapi.ProblemOf(errors.New("unknown")); p != nil {
-		t.Errorf("an unknown error became %v", p)
+	unknown := errors.New("unknown")
+	for _, err := range []error{unknown, &counting.ChangeError{Err: unknown}} {
+		if p := httpapi.ProblemOf(err); p != nil {
+			t.Errorf("the error %v became %v", err, p)
+		}
 	}
 }
 
@@ -204,8 +210,10 @@ func TestFailingRepository(t *testing.T) {
 			{"POST", external + "a/increase", ""},
 			{"POST", external + "a/decrease", ""},
 			{"POST", external + "a/reset", ""},
+			{"POST", batch, `{"changes":[{"itemId":"a","amount":1}]}`},
 			{"POST", internal, `{"itemId":"a"}`},
 			{"GET", internal + "?itemIds=a", ""},
+			{"GET", internal + "?prefix=a", ""},
 			{"GET", internal + "/a", ""},
 			{"PUT", internal + "/a", `{"value":1}`},
 			{"DELETE", internal + "/a", ""},

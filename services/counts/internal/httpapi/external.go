@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"net/url"
 
 	"github.com/labstack/echo/v4"
 
@@ -10,20 +11,21 @@ import (
 )
 
 // IncreaseCount adds an amount to a count.
-func (h handlers) IncreaseCount(c echo.Context, itemID ItemId) error {
-	return change(c, itemID, h.external.Increase)
+func (h handlers) IncreaseCount(c echo.Context, itemID ItemId, params IncreaseCountParams) error {
+	return change(c, itemID, params.IdempotencyKey, h.external.Increase)
 }
 
 // DecreaseCount subtracts an amount from a count.
-func (h handlers) DecreaseCount(c echo.Context, itemID ItemId) error {
-	return change(c, itemID, h.external.Decrease)
+func (h handlers) DecreaseCount(c echo.Context, itemID ItemId, params DecreaseCountParams) error {
+	return change(c, itemID, params.IdempotencyKey, h.external.Decrease)
 }
 
 // change serves increase and decrease, which differ in the port's method alone.
 func change(
-	c echo.Context, itemID ItemId, do func(context.Context, counting.ItemID, counting.Amount) (int64, error),
+	c echo.Context, itemID ItemId, header *IdempotencyKey,
+	do func(context.Context, counting.Key, counting.ItemID, counting.Amount) (counting.Result, error),
 ) error {
-	id, err := counting.NewItemID(itemID)
+	id, key, err := target(itemID, header)
 	if err != nil {
 		return err
 	}
@@ -37,25 +39,60 @@ func change(
 			return err
 		}
 	}
-	value, err := do(c.Request().Context(), id, amount)
+	result, err := do(c.Request().Context(), key, id, amount)
+	markReplayed(c, result.Replayed)
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, &Changed{ItemId: itemID, Value: value})
+	return c.JSON(http.StatusOK, &Changed{ItemId: itemID, Value: result.Values[0]})
 }
 
 // ResetCount sets a count to zero.
-func (h handlers) ResetCount(c echo.Context, itemID ItemId) error {
-	id, err := counting.NewItemID(itemID)
+func (h handlers) ResetCount(c echo.Context, itemID ItemId, params ResetCountParams) error {
+	id, key, err := target(itemID, params.IdempotencyKey)
 	if err != nil {
 		return err
 	}
 	if err := c.Bind(&struct{}{}); err != nil {
 		return err
 	}
-	value, err := h.external.Reset(c.Request().Context(), id)
+	result, err := h.external.Reset(c.Request().Context(), key, id)
+	markReplayed(c, result.Replayed)
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, &Changed{ItemId: itemID, Value: value})
+	return c.JSON(http.StatusOK, &Changed{ItemId: itemID, Value: result.Values[0]})
+}
+
+// ChangeCounts changes several counts, all or none.
+func (h handlers) ChangeCounts(c echo.Context, params ChangeCountsParams) error {
+	if _, err := url.ParseQuery(c.QueryString()); err != nil {
+		return invalid(fieldCreate, "The query is not well formed.", err)
+	}
+	key, err := keyOf(params.IdempotencyKey)
+	if err != nil {
+		return err
+	}
+	var body Changes
+	if err := c.Bind(&body); err != nil {
+		return err
+	}
+	update := counting.Update{
+		Key: key, Changes: make([]counting.Change, len(body.Changes)), Create: params.Create != nil && *params.Create,
+	}
+	for i, asked := range body.Changes {
+		if update.Changes[i], err = counting.NewChange(asked.ItemId, asked.Amount); err != nil {
+			return &counting.ChangeError{Index: i, Err: err}
+		}
+	}
+	result, err := h.external.Apply(c.Request().Context(), update)
+	markReplayed(c, result.Replayed)
+	if err != nil {
+		return err
+	}
+	answer := ChangedCounts{Values: make([]Changed, len(result.Values))}
+	for i, value := range result.Values {
+		answer.Values[i] = Changed{ItemId: body.Changes[i].ItemId, Value: value}
+	}
+	return c.JSON(http.StatusOK, &answer)
 }

@@ -30,13 +30,18 @@ func (h handlers) InitializeCount(c echo.Context) error {
 	return c.JSON(http.StatusCreated, toCount(value))
 }
 
-// listCounts reads several counts.
+// listCounts reads several counts, those of the ids or a page.
 func (h handlers) listCounts(c echo.Context) error {
-	ids, err := itemIDs(c.Request().URL.RawQuery)
+	ids, p, err := parseList(c.Request().URL.RawQuery)
 	if err != nil {
 		return err
 	}
-	values, err := h.internal.GetMany(c.Request().Context(), ids)
+	var values []counting.CountValue
+	if p != nil {
+		values, err = h.readPage(c, p)
+	} else {
+		values, err = h.internal.GetMany(c.Request().Context(), ids)
+	}
 	if err != nil {
 		return err
 	}
@@ -45,6 +50,18 @@ func (h handlers) listCounts(c echo.Context) error {
 		counts[i] = toCount(v)
 	}
 	return c.JSON(http.StatusOK, counts)
+}
+
+// readPage reads a page, and names the next one in the header.
+func (h handlers) readPage(c echo.Context, p *page) ([]counting.CountValue, error) {
+	values, more, err := h.internal.Page(c.Request().Context(), string(p.prefix), string(p.after), p.limit)
+	if err != nil {
+		return nil, err
+	}
+	if more {
+		c.Response().Header().Set("Link", "<"+p.next(values[len(values)-1].ItemID)+`>; rel="next"`)
+	}
+	return values, nil
 }
 
 // GetCount reads one count.
@@ -61,8 +78,8 @@ func (h handlers) GetCount(c echo.Context, itemID ItemId) error {
 }
 
 // SetCount sets the value of a count.
-func (h handlers) SetCount(c echo.Context, itemID ItemId) error {
-	id, err := counting.NewItemID(itemID)
+func (h handlers) SetCount(c echo.Context, itemID ItemId, params SetCountParams) error {
+	id, key, err := target(itemID, params.IdempotencyKey)
 	if err != nil {
 		return err
 	}
@@ -70,7 +87,8 @@ func (h handlers) SetCount(c echo.Context, itemID ItemId) error {
 	if err := c.Bind(&body); err != nil {
 		return err
 	}
-	value, err := h.internal.Set(c.Request().Context(), id, body.Value)
+	value, replayed, err := h.internal.Set(c.Request().Context(), key, id, body.Value)
+	markReplayed(c, replayed)
 	if err != nil {
 		return err
 	}

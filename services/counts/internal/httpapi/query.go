@@ -2,31 +2,97 @@ package httpapi
 
 import (
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// itemIDs reads the ids of a query in the order asked, under either spelling of the parameter. (url.ParseQuery keeps
-// the order only within one spelling, so it gets one pair at a time.)
-func itemIDs(query string) ([]counting.ItemID, error) {
+// parseList reads a query for several counts: the ids in the order asked, under either spelling of their parameter, or
+// the page. (url.ParseQuery keeps the order only within one spelling, so it gets one pair at a time.)
+func parseList(query string) ([]counting.ItemID, *page, error) {
 	var ids []counting.ItemID
+	paging := make(map[string]string)
 	for pair := range strings.SplitSeq(query, "&") {
 		values, err := url.ParseQuery(pair)
 		if err != nil {
-			return nil, problem.InvalidField.New("The query is not well formed.", problem.Field(fieldItemIDs),
-				problem.Cause(err))
+			return nil, nil, invalid(fieldItemIDs, "The query is not well formed.", err)
 		}
-		for _, value := range append(values[fieldItemIDs], values[fieldItemIDs+"[]"]...) {
-			id, err := counting.NewItemID(value)
-			if err != nil {
-				return nil, problem.InvalidField.New(problem.Sentence(err), problem.Field(fieldItemIDs), problem.Cause(err))
+		for name, value := range values { // one at most
+			switch name {
+			case fieldItemIDs, fieldItemIDs + "[]":
+				id, err := parseID(fieldItemIDs, value[0])
+				if err != nil {
+					return nil, nil, err
+				}
+				ids = append(ids, id)
+			case fieldPrefix, fieldAfter, fieldLimit:
+				if _, twice := paging[name]; twice {
+					return nil, nil, invalid(name, "The parameter "+name+" is there twice.", nil)
+				}
+				paging[name] = value[0]
 			}
-			ids = append(ids, id)
 		}
 	}
-	return ids, nil
+	switch {
+	case len(paging) == 0:
+		return ids, nil, nil
+	case len(ids) > 0:
+		return nil, nil, invalid(fieldItemIDs, "Ask by itemIds, or for a page by prefix, after and limit, not both.", nil)
+	}
+	p, err := parsePage(paging)
+	return nil, p, err
+}
+
+// page is a query for a page of counts.
+type page struct {
+	prefix, after counting.ItemID // empty: all, and from the first
+	limit         int
+}
+
+func parsePage(paging map[string]string) (*page, error) {
+	p := page{limit: counting.DefaultPageSize}
+	var err error
+	if text := paging[fieldPrefix]; text != "" {
+		if p.prefix, err = parseID(fieldPrefix, text); err != nil {
+			return nil, err
+		}
+	}
+	if text := paging[fieldAfter]; text != "" {
+		if p.after, err = parseID(fieldAfter, text); err != nil {
+			return nil, err
+		}
+	}
+	if text, ok := paging[fieldLimit]; ok {
+		limit, err := strconv.ParseUint(text, 10, 31)
+		if err != nil {
+			return nil, invalid(fieldLimit, "The limit must be digits.", err)
+		}
+		p.limit = int(limit)
+	}
+	return &p, nil
+}
+
+// next returns the target of the link to the page after the id.
+func (p *page) next(after counting.ItemID) string {
+	query := url.Values{fieldLimit: {strconv.Itoa(p.limit)}, fieldAfter: {string(after)}}
+	if p.prefix != "" {
+		query.Set(fieldPrefix, string(p.prefix))
+	}
+	return internalCounts + "?" + query.Encode()
+}
+
+func parseID(field, text string) (counting.ItemID, error) {
+	id, err := counting.NewItemID(text)
+	if err != nil {
+		return "", invalid(field, problem.Sentence(err), err)
+	}
+	return id, nil
+}
+
+func invalid(field, detail string, cause error) error {
+	return problem.InvalidField.New(detail, problem.Field(field), problem.Cause(cause))
 }
 
 // pathSegment escapes an id as one segment of a path. The dots of the segments "." and ".." are escaped too: they mean

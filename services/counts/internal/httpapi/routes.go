@@ -21,7 +21,7 @@ type handlers struct {
 
 // Register registers the operations of the contract: those of the internal port on internal, all others on external,
 // which may be the same. Each has a span of ops, which is nil without tracing. The route of listCounts is not
-// generated: itemIDs accepts two spellings of its parameter.
+// generated: parseList accepts two spellings of a parameter.
 func Register(
 	external, internal *echo.Echo,
 	updates counting.ExternalCountUpdateAPI, values counting.InternalCountValueAPI, ops *telemetry.Operations,
@@ -29,6 +29,7 @@ func Register(
 	h := handlers{external: updates, internal: values}
 	spans := httpserver.Operations(ops, map[string]string{
 		"increaseCount": "counts.increase", "decreaseCount": "counts.decrease", "resetCount": "counts.reset",
+		"changeCounts":    "counts.apply",
 		"initializeCount": "counts.initialize", "getCount": "counts.get", "listCounts": "counts.get_many",
 		"setCount": "counts.set", "deleteCount": "counts.delete",
 	})

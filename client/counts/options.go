@@ -1,0 +1,47 @@
+package counts
+
+import "net/http"
+
+// Option changes one call. Calls that have no use for an option ignore it.
+type Option func(*settings)
+
+type settings struct {
+	key      *string
+	replayed *bool
+	create   bool
+}
+
+// WithKey makes a change repeatable. key, 1 to 255 printable characters of ASCII,
+// is the caller's name of this change: for as long as the service keeps keys (15
+// minutes unless it is set otherwise), the same call with the same key changes
+// nothing more and returns what the first one did, an ErrNotFound or ErrOverflow
+// too. When NotApplied or OutcomeUnknown of the error report true, repeat the call
+// with the same key. Another change with the key is ErrKeyConflict.
+func WithKey(key string) Option {
+	return func(s *settings) { s.key = &key }
+}
+
+// ReportReplayed sets replayed to whether the values that the call returns were given before.
+func ReportReplayed(replayed *bool) Option {
+	return func(s *settings) { s.replayed = replayed }
+}
+
+// CreateMissing makes Apply create counters that do not exist, with 0, before it changes them.
+func CreateMissing() Option {
+	return func(s *settings) { s.create = true }
+}
+
+func collect(options []Option) settings {
+	var s settings
+	for _, option := range options {
+		option(&s)
+	}
+	return s
+}
+
+// report reads the header of an answer, nil of an error.
+func (s settings) report(header http.Header) {
+	if s.replayed != nil {
+		*s.replayed = header.Get("Idempotent-Replayed") == "true"
+	}
+}

@@ -1,0 +1,39 @@
+// Package metrics counts repeated requests for Prometheus.
+package metrics
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rowlock/rowlock/services/counts/internal/counting"
+)
+
+// Metrics implements the observer of the domain.
+type Metrics struct{ replays, conflicts prometheus.Counter }
+
+var _ counting.Observer = (*Metrics)(nil)
+
+// New registers the metrics.
+func New(reg prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		replays: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "counts_replays_total", Help: "Stored answers that were returned to a repeated request.",
+		}),
+		conflicts: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "counts_conflicts_total", Help: "Requests refused because their key belongs to another request.",
+		}),
+	}
+	for _, c := range []prometheus.Collector{m.replays, m.conflicts} {
+		if err := reg.Register(c); err != nil {
+			return nil, fmt.Errorf("register the metrics of counts: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// Replayed implements counting.Observer.
+func (m *Metrics) Replayed() { m.replays.Inc() }
+
+// Conflict implements counting.Observer.
+func (m *Metrics) Conflict() { m.conflicts.Inc() }
