@@ -35,7 +35,8 @@ func settings(Config) chassis.Settings {
 
 func build(c *chassis.Chassis, cfg Config) error {
 	store, err := postgres.New(c.DB(), postgres.Options{
-		Limits: c.GroupLimits(cfg.CoalesceInFlight), MaxOpenConns: cfg.DBMaxOpenConns, JournalTTL: cfg.JournalTTL,
+		Limits: c.GroupLimits(cfg.CoalesceInFlight), MaxOpenConns: cfg.DBMaxOpenConns,
+		KeyTTL: cfg.KeyTTL, JournalTTL: cfg.JournalTTL,
 	})
 	if err != nil {
 		return err

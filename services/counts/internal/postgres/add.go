@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,32 +17,45 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// errNotYet says that an update has a key or several changes, which no caller of this version sends.
-var errNotYet = errors.New("keys and batches are not there yet")
-
 // Apply implements counting.CountValueRepository. Concurrent updates share one statement: the coalescer calls
 // applyGroup with those that came while the statement before was under way, and returns to each caller its own answer.
 func (s *Store) Apply(ctx context.Context, update counting.Update) (counting.Result, error) {
-	if update.Key.Value != "" || len(update.Changes) != 1 || update.Create {
-		return counting.Result{}, errNotYet
-	}
-	c := update.Changes[0]
-	value, err := s.adds.Do(ctx, add{id: string(c.ItemID), delta: c.Delta})
+	r := newRequest(update)
+	a, err := s.adds.Do(ctx, r)
 	if err != nil {
-		return counting.Result{}, err
+		return counting.Result{Replayed: a.replayed}, err
 	}
-	return counting.Result{Values: []int64{value}}, nil
+	if r.update == nil {
+		a.values = []int64{a.value}
+	}
+	return counting.Result{Values: a.values, Replayed: a.replayed}, nil
 }
 
-// applyGroup applies a group of adds and returns their answers, in the group's order: the values that the callers would
-// have got one after the other.
-func (s *Store) applyGroup(ctx context.Context, pass coalesce.Pass, group []add) ([]coalesce.Answer[int64], error) {
+// applyGroup applies a group of requests and returns their answers, in the group's order: the values that the callers
+// would have got one after the other.
+func (s *Store) applyGroup(
+	ctx context.Context, pass coalesce.Pass, group []request,
+) ([]coalesce.Answer[reply], error) {
+	switch {
+	case !slices.ContainsFunc(group, func(r request) bool { return r.update != nil }):
+		return s.applyAdds(ctx, pass, group)
+	case !pass.SkipLocked:
+		return s.applyUpdates(ctx, pass, group)
+	}
+	// A key that another session is taking cannot be skipped.
+	return coalesce.Halve(group, func(wait time.Duration, part []request) ([]coalesce.Answer[reply], error) {
+		return s.applyUpdates(ctx, coalesce.Pass{Wait: wait, SkipLocked: true}, part)
+	}), nil
+}
+
+// applyAdds is applyGroup for adds alone.
+func (s *Store) applyAdds(ctx context.Context, pass coalesce.Pass, group []request) ([]coalesce.Answer[reply], error) {
 	sums := sumByItem(group)
 	results, err := s.addSums(ctx, pass, sums)
 	if err != nil {
 		return nil, coalesce.Classify(err)
 	}
-	answers := make([]coalesce.Answer[int64], len(group))
+	answers := make([]coalesce.Answer[reply], len(group))
 	leftovers := distribute(group, sums, results, answers)
 	s.addOneByOne(ctx, max(pass.Wait, aloneWait), group, leftovers, answers)
 	return answers, nil
@@ -197,7 +211,7 @@ const (
 // own answer. It runs at most maxAlone statements; the adds that are left after those are tried again in the slow
 // lane, which does not delay the other counts.
 func (s *Store) addOneByOne(
-	ctx context.Context, wait time.Duration, group []add, leftovers []*leftover, answers []coalesce.Answer[int64],
+	ctx context.Context, wait time.Duration, group []request, leftovers []*leftover, answers []coalesce.Answer[reply],
 ) {
 	statements := 0
 	for _, l := range leftovers {

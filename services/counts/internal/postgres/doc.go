@@ -4,6 +4,10 @@
 // rows in the order of their ids and changes them. add.go has the whole path; sums.go the arithmetic of a group. No
 // statement writes a value that another one has read. values.go has what is not grouped.
 //
-// The group's statement and the way it is sent stand alone in group.go and once.go, because mutants replace them:
-// group_bug.go and once_bug.go, which only the build tags bug_* build.
+// A group with an update in it (a request with an Idempotency-Key, of several changes, or that creates counts) has a
+// statement of its own: update.go and statement.go have its arithmetic, updates.go its way, updates_sql.go the
+// statement, replay.go the answers to repeats, lanes.go what its requests wait for. set.go has the set with a key.
+//
+// What mutants replace stands alone, in group.go, once.go, keys.go and first.go: the files *_bug.go beside them are
+// built by the tags bug_* only.
 package postgres

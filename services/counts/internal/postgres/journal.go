@@ -60,6 +60,9 @@ func (a *nullInts) Scan(src any) error {
 	}
 	inner := strings.TrimSuffix(strings.TrimPrefix(string(text), "{"), "}")
 	*a = make(nullInts, 0, strings.Count(inner, ",")+1)
+	if inner == "" {
+		return nil
+	}
 	for element := range strings.SplitSeq(inner, ",") {
 		if element == "NULL" {
 			*a = append(*a, nullInt{})

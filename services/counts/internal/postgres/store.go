@@ -24,11 +24,14 @@ func Migrations() migrate.Source {
 // Store is a counting.CountValueRepository on PostgreSQL.
 type Store struct {
 	db          *sqldb.DB
-	adds        *coalesce.Coalescer[string, add, int64]
+	adds        *coalesce.Coalescer[string, request, reply]
 	ungrouped   *bulkhead.Bulkhead[string] // for Create, Set and Delete
 	lock        *contention.Metrics
 	lockTimeout time.Duration
 	journalTTL  time.Duration
+	keyTTL      time.Duration
+
+	updatesWaitSQL, updatesFreeSQL, setKeyedSQL string
 }
 
 var _ counting.CountValueRepository = (*Store)(nil)
@@ -37,6 +40,7 @@ var _ counting.CountValueRepository = (*Store)(nil)
 type Options struct {
 	Limits       coalesce.Limits
 	MaxOpenConns int           // of the pool
+	KeyTTL       time.Duration // how long a request with a key can be repeated
 	JournalTTL   time.Duration // how long a statement whose answer got lost can be looked up; twice the time it is tried
 }
 
@@ -44,15 +48,19 @@ type Options struct {
 func New(db *sqldb.DB, o Options) (*Store, error) {
 	limits := o.Limits
 	s := &Store{
-		db: db, lock: limits.Contention, lockTimeout: limits.LockTimeout, journalTTL: o.JournalTTL,
+		db: db, lock: limits.Contention, lockTimeout: limits.LockTimeout, journalTTL: o.JournalTTL, keyTTL: o.KeyTTL,
+		updatesWaitSQL: updatesWaitSQL(), updatesFreeSQL: updatesFreeSQL(), setKeyedSQL: setKeyedSQL(),
 		ungrouped: bulkhead.New[string](
 			o.MaxOpenConns-max(limits.InFlight, 1)-ReservedConns, limits.Contention, limits.Share),
 	}
 	var err error
-	s.adds, err = coalesce.New(coalesce.Config[string, add, int64]{
+	s.adds, err = coalesce.New(coalesce.Config[string, request, reply]{
 		Name:   "counts_add",
-		Key:    func(a add) string { return a.id },
-		Size:   func(a add) int { return len(a.id) + addOverheadBytes },
+		Key:    func(r request) string { return r.id },
+		Others: request.others,
+		Await:  s.await,
+		Size:   request.size,
+		Weight: request.steps,
 		Run:    s.applyGroup,
 		Limits: limits,
 	})

@@ -60,9 +60,12 @@ func openJournal(
 		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout,
 		ApplicationName: "counts", Contention: seen.Metrics,
 	}, prometheus.NewRegistry())
-	s, err := postgres.New(db, postgres.Options{MaxOpenConns: 8, JournalTTL: journalTTL, Limits: coalesce.Limits{
-		LockTimeout: lockTimeout, StatementTimeout: statementTimeout, Contention: seen.Metrics,
-	}})
+	s, err := postgres.New(db, postgres.Options{
+		MaxOpenConns: 8, KeyTTL: 15 * time.Minute, JournalTTL: journalTTL,
+		Limits: coalesce.Limits{
+			LockTimeout: lockTimeout, StatementTimeout: statementTimeout, Contention: seen.Metrics,
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,19 +79,23 @@ func openJournal(
 
 func TestStorePassesTheSuite(t *testing.T) {
 	t.Parallel()
-	countingtest.Exercise(t, func(t *testing.T) counting.CountValueRepository {
+	open := func(t *testing.T) counting.CountValueRepository {
 		t.Helper()
 		return openStore(t, dbtest.Postgres(t, postgres.Migrations()), sqldb.PoolerNone)
-	})
+	}
+	countingtest.Exercise(t, open)
+	countingtest.ExerciseUpdates(t, open)
 }
 
 func TestStorePassesTheSuiteBehindATransactionPooler(t *testing.T) {
 	t.Parallel()
-	countingtest.Exercise(t, func(t *testing.T) counting.CountValueRepository {
+	open := func(t *testing.T) counting.CountValueRepository {
 		t.Helper()
 		dsn := dbtest.Postgres(t, postgres.Migrations())
 		return openStore(t, dbtest.PgBouncer(t, dsn, 4), sqldb.PoolerTransaction)
-	})
+	}
+	countingtest.Exercise(t, open)
+	countingtest.ExerciseUpdates(t, open)
 }
 
 // lock locks a row in another transaction.

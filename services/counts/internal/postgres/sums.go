@@ -28,7 +28,7 @@ type itemSum struct {
 }
 
 // sumByItem sums up the adds of a group by count, in order of arrival.
-func sumByItem(group []add) []*itemSum {
+func sumByItem(group []request) []*itemSum {
 	var sums []*itemSum
 	byID := make(map[string]*itemSum, len(group))
 	for i, a := range group {
@@ -56,8 +56,11 @@ func addInt64(a, b int64) (int64, bool) {
 }
 
 // bounds returns the values of the count from which the step of every caller stays within int64.
-func (s *itemSum) bounds() (lowest, highest int64) {
-	return math.MinInt64 - s.low, math.MaxInt64 - s.high
+func (s *itemSum) bounds() (lowest, highest int64) { return bounds(s.low, s.high) }
+
+// bounds returns the values of a count from which a low and a high running sum stay within int64.
+func bounds(low, high int64) (lowest, highest int64) {
+	return math.MinInt64 - low, math.MaxInt64 - high
 }
 
 // arrays returns the parameters of a statement: one element for each sum.
@@ -108,7 +111,7 @@ func resultsStored(changed nullInts) []result {
 
 // distribute answers the callers of each sum by its result: the value after the caller's own step. It returns the
 // adds that are left to be applied one by one.
-func distribute(group []add, sums []*itemSum, results []result, answers []coalesce.Answer[int64]) []*leftover {
+func distribute(group []request, sums []*itemSum, results []result, answers []coalesce.Answer[reply]) []*leftover {
 	var leftovers []*leftover
 	for n, s := range sums {
 		r := results[n]
@@ -117,7 +120,7 @@ func distribute(group []add, sums []*itemSum, results []result, answers []coales
 			value := r.value - s.delta
 			for _, i := range s.callers {
 				value += group[i].delta
-				answers[i].Value = value
+				answers[i].Value.value = value
 			}
 		} else {
 			left.callers = slices.Concat(s.callers, s.rest)
@@ -142,7 +145,7 @@ type leftover struct {
 
 // refuseOverflows refuses the adds that do not fit to the value. It takes no statement: the last one had the row
 // locked and read this value, which is when these refusals take effect.
-func (l *leftover) refuseOverflows(group []add, answers []coalesce.Answer[int64]) {
+func (l *leftover) refuseOverflows(group []request, answers []coalesce.Answer[reply]) {
 	l.callers = slices.DeleteFunc(slices.Clone(l.callers), func(i int) bool {
 		_, fits := addInt64(l.value, group[i].delta)
 		if !fits {
@@ -153,7 +156,7 @@ func (l *leftover) refuseOverflows(group []add, answers []coalesce.Answer[int64]
 }
 
 // answerFirst answers the first caller, whose add was applied by itself with this result or error, and removes it.
-func (l *leftover) answerFirst(r result, err error, answers []coalesce.Answer[int64]) {
+func (l *leftover) answerFirst(r result, err error, answers []coalesce.Answer[reply]) {
 	first := &answers[l.callers[0]]
 	switch {
 	case err != nil:
@@ -165,7 +168,7 @@ func (l *leftover) answerFirst(r result, err error, answers []coalesce.Answer[in
 		l.retryLater(answers)
 		return
 	case r.changed:
-		first.Value, l.value = r.value, r.value
+		first.Value.value, l.value = r.value, r.value
 	default: // another transaction has changed the count since
 		first.Err, l.value = counting.ErrOverflow, r.value
 	}
@@ -173,7 +176,7 @@ func (l *leftover) answerFirst(r result, err error, answers []coalesce.Answer[in
 }
 
 // refuse answers all callers with err and removes them.
-func (l *leftover) refuse(err error, answers []coalesce.Answer[int64]) {
+func (l *leftover) refuse(err error, answers []coalesce.Answer[reply]) {
 	for _, i := range l.callers {
 		answers[i].Err = err
 	}
@@ -181,7 +184,7 @@ func (l *leftover) refuse(err error, answers []coalesce.Answer[int64]) {
 }
 
 // retryLater marks all adds as not applied because of a lock, to be tried again, and removes their callers.
-func (l *leftover) retryLater(answers []coalesce.Answer[int64]) {
+func (l *leftover) retryLater(answers []coalesce.Answer[reply]) {
 	for _, i := range l.callers {
 		answers[i].Locked = true
 	}

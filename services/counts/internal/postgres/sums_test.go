@@ -36,19 +36,19 @@ func (r rows) apply(sums []*itemSum) []result {
 type model struct {
 	t      *rapid.T
 	values rows
-	group  []add
+	group  []request
 }
 
-func (m *model) accept(i int, answer coalesce.Answer[int64]) {
+func (m *model) accept(i int, answer coalesce.Answer[reply]) {
 	v, exists := m.values[m.group[i].id]
 	sum, fits := addInt64(v, m.group[i].delta)
-	if !exists || !fits || answer.Err != nil || answer.Value != sum {
+	if !exists || !fits || answer.Err != nil || answer.Value.value != sum {
 		m.t.Fatalf("add %d of %d to %d got %+v", i, m.group[i].delta, v, answer)
 	}
 	m.values[m.group[i].id] = sum
 }
 
-func (m *model) refuse(i int, answer coalesce.Answer[int64]) {
+func (m *model) refuse(i int, answer coalesce.Answer[reply]) {
 	v, exists := m.values[m.group[i].id]
 	_, fits := addInt64(v, m.group[i].delta)
 	want := counting.ErrOverflow
@@ -68,17 +68,17 @@ func TestGroupGivesWhatOneByOneWouldGive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		starts := []int64{0, 1, -1, math.MaxInt64, math.MinInt64, math.MaxInt64 - 2, math.MinInt64 + 2}
 		table := rows{"a": rapid.SampledFrom(starts).Draw(t, "a"), "b": rapid.SampledFrom(starts).Draw(t, "b")}
-		group := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) add {
-			return add{
+		group := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) request {
+			return request{add: add{
 				id:    rapid.SampledFrom([]string{"a", "b", "absent"}).Draw(t, "id"),
 				delta: rapid.SampledFrom(edge).Draw(t, "delta"),
-			}
+			}}
 		}), 1, 12).Draw(t, "group")
 		m := &model{t: t, values: maps.Clone(table), group: group}
 
 		sums := sumByItem(group)
 		results := table.apply(sums)
-		answers := make([]coalesce.Answer[int64], len(group))
+		answers := make([]coalesce.Answer[reply], len(group))
 		leftovers := distribute(group, sums, results, answers)
 		for n, c := range sums {
 			for _, i := range c.callers {
@@ -102,7 +102,7 @@ func TestGroupGivesWhatOneByOneWouldGive(t *testing.T) {
 }
 
 // oneByOne works leftovers off as addOneByOne does.
-func oneByOne(m *model, table rows, l *leftover, answers []coalesce.Answer[int64]) {
+func oneByOne(m *model, table rows, l *leftover, answers []coalesce.Answer[reply]) {
 	for {
 		before := slices.Clone(l.callers)
 		l.refuseOverflows(m.group, answers)
@@ -123,8 +123,8 @@ func oneByOne(m *model, table rows, l *leftover, answers []coalesce.Answer[int64
 // Between two statements another transaction may have changed or deleted the count.
 func TestLeftoverOfACountThatChanged(t *testing.T) {
 	t.Parallel()
-	group := []add{{"a", 1}, {"a", 2}, {"a", 3}}
-	answers := make([]coalesce.Answer[int64], 3)
+	group := []request{{add: add{"a", 1}}, {add: add{"a", 2}}, {add: add{"a", 3}}}
+	answers := make([]coalesce.Answer[reply], 3)
 	l := &leftover{callers: []int{0, 1, 2}, value: 10}
 	l.answerFirst(result{exists: true, held: true, value: math.MaxInt64 - 2}, nil, answers)
 	if !errors.Is(answers[0].Err, counting.ErrOverflow) {
@@ -142,8 +142,8 @@ func TestLeftoverOfACountThatChanged(t *testing.T) {
 
 func TestLockedIsNotMissing(t *testing.T) {
 	t.Parallel()
-	group := []add{{"locked", 1}, {"missing", 1}, {"locked", 2}}
-	answers := make([]coalesce.Answer[int64], 3)
+	group := []request{{add: add{"locked", 1}}, {add: add{"missing", 1}}, {add: add{"locked", 2}}}
+	answers := make([]coalesce.Answer[reply], 3)
 	if left := distribute(group, sumByItem(group), []result{{exists: true}, {}}, answers); len(left) != 0 {
 		t.Errorf("left to be applied one by one: %v", left)
 	}

@@ -45,7 +45,7 @@ func (s *Store) Set(
 	ctx context.Context, key counting.Key, id counting.ItemID, value int64,
 ) (counting.CountValue, bool, error) {
 	if key.Value != "" {
-		return counting.CountValue{}, false, errNotYet
+		return s.setKeyed(ctx, key, id, value)
 	}
 	const query = `
 WITH changed AS (
