@@ -8,18 +8,24 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
-// Page implements counting.CountValueRepository. It reads one range of the primary key, whatever the prefix.
-func (s *Store) Page(ctx context.Context, prefix, after string, limit int) ([]counting.CountValue, error) {
-	const query = `
+// pageSQL reads at most the limit's rows, in the order of the index. A planner that knew the values would take some
+// ranges for short ones, and read and sort all of them for each page: so the end of the prefix stands outside, and the
+// others in sub-selects, whose results it does not estimate.
+const pageSQL = `
 SELECT item_id, current_value, last_updated_at
-  FROM counts.count_values
- WHERE item_id >= $1
-   AND item_id < $2
-   AND item_id > $3
- ORDER BY item_id
- LIMIT $4`
+  FROM (SELECT item_id, current_value, last_updated_at
+          FROM counts.count_values
+         WHERE item_id >= (SELECT $1::text)
+           AND item_id > (SELECT $2::text)
+         ORDER BY item_id
+         LIMIT $3) page
+ WHERE item_id < $4
+ ORDER BY item_id`
+
+// Page implements counting.CountValueRepository.
+func (s *Store) Page(ctx context.Context, prefix, after string, limit int) ([]counting.CountValue, error) {
 	var rows []row
-	if err := s.db.SelectContext(ctx, &rows, query, prefix, prefixEnd(prefix), after, limit); err != nil {
+	if err := s.db.SelectContext(ctx, &rows, pageSQL, prefix, after, limit, prefixEnd(prefix)); err != nil {
 		return nil, err
 	}
 	return toValues(rows), nil

@@ -1,11 +1,16 @@
 package postgres
 
 import (
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/dbtest"
 )
 
 // An item id lies between prefix and prefixEnd(prefix) if and only if it begins with the prefix.
@@ -28,4 +33,34 @@ func TestPrefixEndBoundsExactlyThePrefix(t *testing.T) {
 			t.Errorf("%q is between %q and %q: %t", id, prefix, end, within)
 		}
 	})
+}
+
+// A page reads no more rows than it may have, however many the prefix has and whatever the planner takes their number
+// for.
+func TestPageReadsNoMoreThanItsRows(t *testing.T) {
+	t.Parallel()
+	db := dbtest.Dial(t, dbtest.Postgres(t, Migrations()))
+	apptest.Execute(t, db, `INSERT INTO counts.count_values (item_id)
+		SELECT 'site-' || (n % 100) || '/page-' || n FROM generate_series(1, 20000) AS n`)
+	apptest.Execute(t, db, `ANALYZE counts.count_values`)
+	const limit = 11
+	rows := regexp.MustCompile(`rows=(\d+)`)
+	for _, asked := range [][2]string{
+		{"", ""}, {"site-42/", ""}, {"site-42/", "site-42/page-4"}, {"site-99/", ""}, {"site-4", "site-42/"}, {"t", ""},
+		{"absent", ""}, {"", "site-98/"}, {"site-0/", "site-99/"},
+	} {
+		var lines []string
+		err := db.SelectContext(t.Context(), &lines, `EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) `+pageSQL,
+			asked[0], asked[1], limit, prefixEnd(asked[0]))
+		plan := strings.Join(lines, "\n")
+		found := rows.FindAllStringSubmatch(plan, -1)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%q: %v\n%s", asked, err, plan)
+		}
+		for _, step := range found {
+			if n, err := strconv.Atoi(step[1]); err != nil || n > limit {
+				t.Errorf("%q: a step has %s rows\n%s", asked, step[1], plan)
+			}
+		}
+	}
 }
