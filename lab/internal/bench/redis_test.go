@@ -19,7 +19,8 @@ func TestParseRedisBenchmark(t *testing.T) {
 	t.Parallel()
 	const names = `"test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms","p99_latency_ms",` +
 		`"max_latency_ms"` + "\n"
-	got, err := parseRedisBenchmark(names + `"INCR x","5301.95","5.762","0.184","3.367","17.471","33.055","255.103"` + "\n")
+	const line = `"INCR x","5301.95","5.762","0.184","3.367","17.471","33.055","255.103"` + "\n"
+	got, err := parseRedisBenchmark(names + line)
 	want := Figures{perSecond: 5301.95, p50: 3.367, p99: 33.055, maxLatency: 255.103}
 	if err != nil || !maps.Equal(got, want) {
 		t.Errorf("%v, %v; want %v", got, err, want)

@@ -15,7 +15,19 @@ func counts() *Dashboard {
 					"lane of their own.",
 				query("sum(rowlock_coalesce_slow_keys{$sel})", "counters")).limits(1, 0),
 		),
-		apiRow(), groupRow(), lockRow("the row of a counter"), databaseRow(""), processRow(),
+		apiRow(),
+		{Title: "Repeats", Panels: []Panel{
+			series("Replayed answers", UnitOps,
+				"Repeated requests that got the stored answer. Many: callers time out before they are answered. other request: "+
+					"one key for two different requests, a caller's bug.",
+				query(rate("counts_replays_total"), "replayed"), query(rate("counts_conflicts_total"), "other request")),
+			series("Lost answers", UnitShort,
+				"Groups and other changes in each interval whose answer from the database got lost, by what the journal says. "+
+					"committed: answered as applied. aborted: not applied, and sent again. unknown: 500 OUTCOME_UNKNOWN, as the "+
+					"database stayed away.",
+				query("sum by (result) (increase(rowlock_outcome_resolved_total{$sel}[$__rate_interval]))", "{{result}}")),
+		}},
+		groupRow(), lockRow("the row of a counter"), databaseRow(""), processRow(),
 	}
 	return d
 }

@@ -30,8 +30,13 @@ type Op struct {
 	Outcome services.Outcome
 	// Code is the error's code, "" for OK.
 	Code string
-	// Call and Return are times since the start of the run.
+	// Call and Return are times since the start of the run, of one request.
 	Call, Return time.Duration
+	// First is the call of the first request of an operation that several requests ask for, by one idempotency key; 0 for
+	// one request.
+	First time.Duration
+	// Aside says that the request is no operation of its own: another one with its key is recorded, or none has an effect.
+	Aside bool
 }
 
 // Never is the return of an operation that may take effect at any later time.

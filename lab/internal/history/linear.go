@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -113,7 +114,7 @@ func operations(ops []Op) []porcupine.Operation {
 	rows := map[int]int{} // of the picture, by client
 	for i, op := range ops {
 		client, end := op.Client, op.Return
-		if op.Outcome == services.NotApplied {
+		if op.Outcome == services.NotApplied || op.Aside {
 			continue
 		}
 		if op.Outcome == services.Unknown {
@@ -123,7 +124,7 @@ func operations(ops []Op) []porcupine.Operation {
 			rows[client] = len(rows)
 		}
 		converted = append(converted, porcupine.Operation{
-			ClientId: rows[client], Input: op.Input, Call: int64(op.Call), Output: op, Return: int64(end),
+			ClientId: rows[client], Input: op.Input, Call: int64(cmp.Or(op.First, op.Call)), Output: op, Return: int64(end),
 		})
 	}
 	return converted

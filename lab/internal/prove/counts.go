@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net/url"
+	"sync"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 	"github.com/jmoiron/sqlx"
@@ -14,8 +15,6 @@ import (
 	api "github.com/rowlock/rowlock/client/counts"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
-	"github.com/rowlock/rowlock/lab/internal/hostile"
-	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
@@ -23,45 +22,92 @@ import (
 // group does not spoil a key's history.
 const activeCounters = 12
 
+// What a window has to see of counts.
+const (
+	// resolved counts changes whose answer was lost between service and database, and of which the service found out what
+	// had become of them.
+	resolved = "outcome resolved"
+	// replays counts repeats of answered requests.
+	replays = "answer replayed"
+)
+
 var _ = register(services.Counts, kind{
-	open: newCounts, writes: "update counts.count_values", singles: true, attack: attackCounts,
-	signs: map[string][]string{windowHostile: {string(fault.LockedKey)}},
+	open: newCounts, writes: "insert into counts.journal", singles: true, attack: attackCounts,
+	signs: map[string][]string{
+		windowNone: {replays}, windowBackends: {resolved}, windowReplies: {resolved},
+		windowHostile: {string(fault.LockedKey)},
+	},
 	mutants: []Mutant{
 		mutant("bug_autocommit", "a statement is sent again by the pool", windowReplies, linearizable),
 		mutant("bug_unordered", "a batch without ordered locks", windowNone, deadlocks),
 		mutant("bug_textparams", "no binary_parameters behind pgbouncer", windowPooler, linearizable, "answers"),
+		mutant("bug_keylookup", "a key is looked up before, not within, the statement",
+			windowNone, linearizable, sameAnswers),
+		mutant("bug_currentvalue", "a replay answers the current value", windowNone, linearizable, sameAnswers),
 	},
 })
 
-// countModel returns the model of a counter that begins at 0. The input is the change, 0
-// for a read; the output is the counter's value. Both are int64.
+// countChange is what one request asks of one counter: to add the amounts one after the other, or to have the value;
+// neither is a read.
+type countChange struct {
+	amounts []int64
+	set     bool // the one amount is the value
+}
+
+// countModel returns the model of a counter that begins at 0. The output is its value after each amount, or as it is.
 func countModel() porcupine.Model {
-	return history.NewModel(int64(0), func(value, delta int64, op history.Op) []int64 {
+	return history.NewModel(int64(0), func(value int64, in countChange, op history.Op) []int64 {
 		if op.Outcome == services.Refused {
 			return []int64{value}
 		}
-		value += delta
-		return history.When(op.Outcome == services.Unknown || op.Output == value, value)
+		values, _ := op.Output.([]int64)
+		answers := func(i int) bool {
+			return op.Outcome == services.Unknown || i < len(values) && values[i] == value
+		}
+		if len(in.amounts) == 0 {
+			return history.When(answers(0), value)
+		}
+		for i, amount := range in.amounts {
+			if value += amount; in.set {
+				value = amount
+			}
+			if !answers(i) {
+				return nil
+			}
+		}
+		return []int64{value}
 	})
 }
 
-// counts increases, decreases and reads counters.
+// counts changes and reads counters, one or several at a time, and sends keys with half of the changes.
 type counts struct {
 	*keys
 
-	api *api.Client
+	api  *api.Client
+	lost float64 // answers that the replicas had resolved before
+
+	mu      sync.Mutex
+	made    int            // idempotency keys
+	created []*key         // counters that requests were to create
+	recent  []keyed        // answered requests
+	open    []countRequest // requests with a key that were not answered for long
+	again   int            // answers that were the first one again
+	wrong   map[string]int // answers that a key forbids
 }
 
-func newCounts(_ context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
+func newCounts(ctx context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
 	client, err := api.New(s.url, rowlock.WithHTTPClient(s.client))
-	return &counts{api: client, keys: newKeys(s, activeCounters, func(ctx context.Context, name string) (int32, error) {
-		_, err := client.Create(ctx, name, 0)
-		return 0, err
-	})}, err
+	w := &counts{api: client, wrong: map[string]int{}, keys: newKeys(s, activeCounters,
+		func(ctx context.Context, name string) (int32, error) {
+			_, err := client.Create(ctx, name, 0)
+			return 0, err
+		})}
+	w.lost, _ = s.metric(ctx, resolvedTotal)
+	return w, err
 }
 
-// step changes or reads a random counter, or now and then many at once: what comes at
-// once to a replica is changed as a group, and groups of several replicas meet.
+// step changes or reads random counters, or now and then many at once: what comes at once to a replica is changed as a
+// group, and groups of several replicas meet.
 func (w *counts) step(ctx context.Context, client int, random *rand.Rand) {
 	const crowd, oneIn = 2 * activeCounters, 20
 	if random.IntN(oneIn) > 0 {
@@ -72,34 +118,176 @@ func (w *counts) step(ctx context.Context, client int, random *rand.Rand) {
 	together(crowd, client, func(client int) { w.one(ctx, client, newRandom(seed, client)) })
 }
 
-// one changes or reads a random counter.
+// one sends a random request, or one with a key again.
 func (w *counts) one(ctx context.Context, client int, random *rand.Rand) {
-	key := w.pick(ctx, random)
-	if key == nil {
+	const again, twice = 8, 4 // one in so many
+	if random.IntN(again) == 0 && w.repeat(ctx, client, random) {
 		return
 	}
-	delta := 1 + random.Int64N(1000)
-	switch random.IntN(4) {
-	case 0:
-		delta = -delta
-	case 1:
-		delta = 0
+	r := w.draw(ctx, random)
+	switch {
+	case r.counters == nil: // what is counted could not be created
+	case r.key == "":
+		w.record(r, w.ask(ctx, client, r))
+	case random.IntN(twice) == 0:
+		w.insist(ctx, client, r, 3)
+	default:
+		w.insist(ctx, client, r, 1)
 	}
-	w.change(ctx, client, key, delta)
 }
 
-func (w *counts) change(ctx context.Context, client int, key *key, delta int64) services.Outcome {
-	return w.do(client, key, delta, func() (any, error) {
-		switch {
-		case delta > 0:
-			return w.api.Increase(ctx, key.name, delta)
-		case delta < 0:
-			return w.api.Decrease(ctx, key.name, -delta)
-		default:
-			count, err := w.api.Get(ctx, key.name)
-			return count.Value, err
+// countRequest is one request: to read a counter, to change one, or to change several.
+type countRequest struct {
+	key string // Idempotency-Key; "" for none
+	// counters has the one of each amount; nil is a counter that is not there. A read has a counter and no amount.
+	counters []*key
+	amounts  []int64
+	set      bool
+	create   bool          // counters that are not there
+	first    time.Duration // when it was first sent
+}
+
+// draw makes a request. Every fifth counter is sometimes given a value; the others are added to, so that their sums can
+// be told.
+func (w *counts) draw(ctx context.Context, random *rand.Rand) (r countRequest) {
+	const several, most, oneIn = 8, 5, 8
+	n, kind := 1, random.IntN(several)
+	if kind == 0 {
+		n = 2 + random.IntN(most-1)
+	}
+	for range n {
+		counter := w.pick(ctx, random)
+		if counter == nil {
+			return countRequest{}
 		}
+		amount := 1 + random.Int64N(1000)
+		if random.IntN(3) == 0 {
+			amount = -amount
+		}
+		r.counters, r.amounts = append(r.counters, counter), append(r.amounts, amount)
+	}
+	switch last := r.counters[0].name; {
+	case n > 1 && random.IntN(oneIn) == 0:
+		r.counters[random.IntN(n)] = nil
+	case n > 1 && random.IntN(oneIn/2) == 0:
+		r.create, r.counters[random.IntN(n)] = true, w.later(random)
+	case n == 1 && kind < 3:
+		r.amounts = nil
+	case n == 1 && kind < 5 && (last[len(last)-1]-'0')%5 == 0:
+		r.set, r.amounts[0] = true, random.Int64N(2)*r.amounts[0] // a reset, or any value
+	}
+	if len(r.amounts) > 0 && random.IntN(2) == 0 {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.made++
+		r.key = fmt.Sprintf("%s-key-%d", w.prefix, w.made)
+	}
+	return r
+}
+
+// later returns a counter that is not there yet, or that another request is to create too.
+func (w *counts) later(random *rand.Rand) *key {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := len(w.created); n > 0 && random.IntN(2) == 0 {
+		return w.created[n-1]
+	}
+	one := &key{name: fmt.Sprintf("%s-later-%d", w.prefix, len(w.created)+1)}
+	w.created = append(w.created, one)
+	return one
+}
+
+// refusal returns the code that the request must be refused with; "" for none.
+func (r countRequest) refusal() rowlock.Code {
+	for _, counter := range r.counters {
+		if counter == nil {
+			return api.ErrNotFound
+		}
+	}
+	return ""
+}
+
+// counter returns the name of a counter; that of none is not created.
+func (k *key) counter() string {
+	if k == nil {
+		return "none"
+	}
+	return k.name
+}
+
+// ask sends the request. The output is a countAnswer.
+func (w *counts) ask(ctx context.Context, client int, r countRequest) history.Op {
+	return w.send(client, r.counters[0].counter(), r, func() (any, error) {
+		var a countAnswer
+		var err error
+		var options []api.Option
+		if r.key != "" {
+			options = []api.Option{api.WithKey(r.key), api.ReportReplayed(&a.replayed)}
+		}
+		value, counter := int64(0), r.counters[0].counter()
+		switch {
+		case len(r.amounts) == 0:
+			var count api.Count
+			count, err = w.api.Get(ctx, counter)
+			value = count.Value
+		case len(r.amounts) > 1:
+			changes := make([]api.Change, len(r.amounts))
+			for i, amount := range r.amounts {
+				changes[i] = api.Change{ID: r.counters[i].counter(), Amount: amount}
+			}
+			if r.create {
+				options = append(options, api.CreateMissing())
+			}
+			a.values, err = w.api.Apply(ctx, changes, options...)
+			return a, err
+		case r.set && r.amounts[0] == 0:
+			err = w.api.Reset(ctx, counter, options...)
+		case r.set:
+			var count api.Count
+			count, err = w.api.Set(ctx, counter, r.amounts[0], options...)
+			value = count.Value
+		case r.amounts[0] > 0:
+			value, err = w.api.Increase(ctx, counter, r.amounts[0], options...)
+		default:
+			value, err = w.api.Decrease(ctx, counter, -r.amounts[0], options...)
+		}
+		a.values = []int64{value}
+		return a, err
 	})
+}
+
+// record adds the operation to the history of each of its counters.
+func (w *counts) record(r countRequest, op history.Op) {
+	if answered(op) && op.Code != string(r.refusal()) {
+		w.blamef("%q instead of %q", op.Code, r.refusal())
+	}
+	a, _ := op.Output.(countAnswer)
+	parts := map[*key]*history.Op{}
+	for i, counter := range r.counters {
+		if counter == nil {
+			continue
+		}
+		part := parts[counter]
+		if part == nil {
+			one := op
+			one.Key, one.Input, one.Output = counter.name, countChange{set: r.set}, []int64(nil)
+			part = &one
+			parts[counter] = part
+		}
+		in, _ := part.Input.(countChange)
+		out, _ := part.Output.([]int64)
+		if i < len(r.amounts) {
+			in.amounts = append(in.amounts, r.amounts[i])
+		}
+		if i < len(a.values) {
+			out = append(out, a.values[i])
+		}
+		part.Input, part.Output = in, out
+	}
+	for counter, part := range parts {
+		w.history.Add(*part)
+		w.note(counter, part.Outcome)
+	}
 }
 
 // probe reads a counter, which need not be there.
@@ -108,9 +296,32 @@ func (w *counts) probe(ctx context.Context) error {
 	return err
 }
 
-// settle reads every counter.
+// settle repeats what was not answered for long, and reads every counter.
 func (w *counts) settle(ctx context.Context) error {
-	return w.each(func(key *key) services.Outcome { return w.change(ctx, settling, key, 0) })
+	open := w.open
+	w.open = nil
+	for _, r := range open {
+		w.insist(ctx, settling, r, 1)
+	}
+	if len(w.open) > 0 {
+		return fmt.Errorf("%d requests with a key are not answered by repeats", len(w.open))
+	}
+	last := func(counter *key) services.Outcome {
+		r := countRequest{counters: []*key{counter}}
+		op := w.ask(ctx, settling, r)
+		w.record(r, op)
+		return op.Outcome
+	}
+	changed := map[string]bool{}
+	for _, op := range w.history.Ops() {
+		changed[op.Key] = changed[op.Key] || op.Outcome == services.OK
+	}
+	for _, counter := range w.created {
+		if changed[counter.name] && last(counter) != services.OK {
+			return fmt.Errorf("%s was created and cannot be read", counter.name)
+		}
+	}
+	return w.each(last)
 }
 
 // lock locks the row of a counter.
@@ -122,53 +333,32 @@ func lockCounter(ctx context.Context, tx *sqlx.Tx, id string, hold fault.Hold) e
 	return hold(tx.ExecContext(ctx, `SELECT FROM counts.count_values WHERE item_id = $1 FOR UPDATE`, id))
 }
 
-// attackCounts has a counter that is locked, and reads 500 counters at once.
-func attackCounts(ctx context.Context, v *victim, s site) error {
-	client, err := api.New(s.url, rowlock.WithHTTPClient(s.client))
-	if err != nil {
-		return err
-	}
-	const internal, path, most = "/api/v1/internal/counts", "/api/v1/counts/", 500
-	ids := make([]string, most)
-	for i := range ids {
-		ids[i] = fmt.Sprintf("%s-%d", s.prefix, i)
-	}
-	locked, crossed := ids[0], ids[1]
-	change := path + crossed + "/increase"
-	v.Change, v.Begun = hostile.Post(change, jsonType, `{"amount":1}`, 0), hostile.Post(change, jsonType, `{`, missing)
-	v.Upload = hostile.Post(internal, jsonType, `{"itemId":"`, longBody)
-	v.Large = []string{hostile.Get(internal + "?" + url.Values{"itemIds": ids}.Encode())}
-	v.Bad = []string{
-		hostile.Post(path+"a%00b/increase", jsonType, `{}`, 0), hostile.Post(change, jsonType, `{"amount":`, 0),
-		hostile.Post(internal, jsonType, `{"itemId":"a\u0000b"}`, 0),
-	}
-	v.lock = func(ctx context.Context, tx *sqlx.Tx, hold fault.Hold) error {
-		return lockCounter(ctx, tx, locked, hold)
-	}
-	v.call = func(ctx context.Context) (int64, error) {
-		_, err := client.Increase(ctx, locked, 1)
-		return 1, err
-	}
-	const value = `SELECT current_value FROM counts.count_values WHERE item_id = `
-	v.stored, v.crossed = value+pq.QuoteLiteral(locked), value+pq.QuoteLiteral(crossed)
-	return local.Execute(ctx, s.db, `INSERT INTO counts.count_values (item_id)
-		SELECT '`+s.prefix+`-' || n FROM generate_series(0, 499) n`)
-}
-
-// check demands that every counter is linearizable, and that the database holds what was
-// read at the end.
+// check demands that every counter is linearizable, that the database holds what was read at the end, that sums are
+// those of the distinct keys and of the changes without one, and that repeats are answered as the first request was.
 func (w *counts) check(ctx context.Context, f *findings) {
-	var names []string
-	var values []int64
-	for _, op := range f.ops {
-		if value, read := op.Output.(int64); read && op.Client == settling {
-			names, values = append(names, op.Key), append(values, value)
+	sums := tally(f.ops)
+	names, values := make([]string, 0, len(sums)), make([]int64, 0, len(sums))
+	exact, wrong := 0, 0
+	for name, s := range sums {
+		if !s.read {
+			continue
+		}
+		names, values = append(names, name), append(values, s.last)
+		switch {
+		case !s.adds():
+			wrong++
+		case !s.set && len(s.unknown) == 0:
+			exact++
 		}
 	}
-	wrong := f.count(ctx, `SELECT count(*) FROM unnest($1::text[], $2::bigint[]) AS read (id, value)
+	differ := f.count(ctx, `SELECT count(*) FROM unnest($1::text[], $2::bigint[]) AS read (id, value)
 		LEFT JOIN counts.count_values ON item_id = id WHERE current_value IS DISTINCT FROM value`,
 		pq.Array(names), pq.Array(values))
 	f.histories(countModel())
-	f.answers()
-	f.addf("sums", wrong == 0, "%d counters: %d differ from the database", len(names), wrong)
+	f.answers(api.ErrNotFound, api.ErrKeyConflict)
+	f.addf("sums", differ+wrong == 0, "%d counters: %d differ from the database, %d are not the sum of what was "+
+		"answered; %d have nothing unknown", len(names), differ, wrong, exact)
+	f.addf(sameAnswers, len(w.wrong) == 0, "%d keys: answers that they forbid: %v", w.made, w.wrong)
+	f.signs[replays] = w.again
+	w.checkOutcomes(ctx, f)
 }

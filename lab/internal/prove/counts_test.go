@@ -2,31 +2,86 @@ package prove
 
 import "testing"
 
+func add(amounts ...int64) countChange { return countChange{amounts: amounts} }
+
+func values(all ...int64) []int64 { return all }
+
 func TestCountModel(t *testing.T) {
 	t.Parallel()
-	const read = int64(0)
+	read, reset := add(), countChange{amounts: values(0), set: true}
+	aside := op(2, 3, done, add(5), values(5))
+	aside.Aside = true
+	repeated := op(8, 9, done, add(5), values(5))
+	repeated.First = 1
 	for name, tc := range map[string]struct {
 		ops   ops
 		legal bool
 	}{
 		"one after the other": {ops{
-			op(0, 1, done, int64(5), int64(5)), op(2, 3, done, int64(-2), int64(3)), op(4, 5, done, read, int64(3)),
+			op(0, 1, done, add(5), values(5)), op(2, 3, done, add(-2), values(3)), op(4, 5, done, read, values(3)),
 		}, true},
-		"at once, in either order": {ops{op(0, 9, done, int64(5), int64(7)), op(1, 8, done, int64(2), int64(2))}, true},
-		"a lost increase":          {ops{op(0, 1, done, int64(5), int64(5)), op(2, 3, done, read, int64(0))}, false},
-		"an increase made twice":   {ops{op(0, 1, done, int64(5), int64(10))}, false},
+		"at once, in either order": {ops{op(0, 9, done, add(5), values(7)), op(1, 8, done, add(2), values(2))}, true},
+		"a lost increase":          {ops{op(0, 1, done, add(5), values(5)), op(2, 3, done, read, values(0))}, false},
+		"an increase made twice":   {ops{op(0, 1, done, add(5), values(10))}, false},
 		"a stale read": {ops{
-			op(0, 1, done, int64(5), int64(5)), op(2, 3, done, int64(1), int64(6)), op(4, 5, done, read, int64(5)),
+			op(0, 1, done, add(5), values(5)), op(2, 3, done, add(1), values(6)), op(4, 5, done, read, values(5)),
 		}, false},
-		"one answer given twice": {ops{op(0, 9, done, int64(1), int64(1)), op(0, 9, done, int64(1), int64(1))}, false},
-		"unknown and done":       {ops{op(0, 1, lost, int64(5), nil), op(2, 3, done, read, int64(5))}, true},
+		"one answer given twice": {ops{op(0, 9, done, add(1), values(1)), op(0, 9, done, add(1), values(1))}, false},
+		"unknown and done":       {ops{op(0, 1, lost, add(5), nil), op(2, 3, done, read, values(5))}, true},
 		"unknown and done late": {ops{
-			op(0, 1, lost, int64(5), nil), op(2, 3, done, read, int64(0)), op(4, 5, done, read, int64(5)),
+			op(0, 1, lost, add(5), nil), op(2, 3, done, read, values(0)), op(4, 5, done, read, values(5)),
 		}, true},
-		"unknown and not done":   {ops{op(0, 1, lost, int64(5), nil), op(2, 3, done, read, int64(0))}, true},
-		"unknown and done twice": {ops{op(0, 1, lost, int64(5), nil), op(2, 3, done, read, int64(10))}, false},
-		"not applied, but done":  {ops{op(0, 1, undone, int64(5), nil), op(2, 3, done, read, int64(5))}, false},
+		"unknown and not done":   {ops{op(0, 1, lost, add(5), nil), op(2, 3, done, read, values(0))}, true},
+		"unknown and done twice": {ops{op(0, 1, lost, add(5), nil), op(2, 3, done, read, values(10))}, false},
+		"not applied, but done":  {ops{op(0, 1, undone, add(5), nil), op(2, 3, done, read, values(5))}, false},
+		"a batch":                {ops{op(0, 1, done, add(5, -2), values(5, 3)), op(2, 3, done, read, values(3))}, true},
+		"another change within a batch": {ops{
+			op(0, 9, done, add(5, -2), values(5, 4)), op(0, 9, done, add(1), values(6)),
+		}, false},
+		"half a batch, of which the answer was lost": {ops{
+			op(0, 1, lost, add(5, -2), nil), op(2, 3, done, read, values(5)),
+		}, false},
+		"refused, but done": {ops{op(0, 1, refused, add(5), nil), op(2, 3, done, read, values(5))}, false},
+		"a reset": {ops{
+			op(0, 1, done, add(5), values(5)), op(2, 3, done, reset, values(0)), op(4, 5, done, read, values(0)),
+		}, true},
+		"a lost reset": {ops{
+			op(0, 1, done, add(5), values(5)), op(2, 3, done, reset, values(0)), op(4, 5, done, read, values(5)),
+		}, false},
+		"a repeat with the same key": {ops{
+			op(0, 1, done, add(5), values(5)), aside, op(4, 5, done, read, values(5)),
+		}, true},
+		"the first request was applied": {ops{op(2, 3, done, add(1), values(6)), repeated}, true},
 	} {
 		wantLegal(t, name, countModel(), tc.ops, tc.legal)
+	}
+}
+
+// Of requests that share a key one counts, and what is unknown may be applied or not.
+func TestCountSums(t *testing.T) {
+	t.Parallel()
+	again := op(2, 3, done, add(5), values(5))
+	again.Aside = true
+	last := func(value int64) (read ops) {
+		read = ops{op(8, 9, done, add(), values(value))}
+		read[0].Client = settling
+		return read
+	}
+	first, unknown := op(0, 1, done, add(5, 2), values(5, 7)), op(4, 5, lost, add(10), nil)
+	reset := op(6, 7, lost, countChange{amounts: values(0), set: true}, nil)
+	for name, tc := range map[string]struct {
+		ops  ops
+		adds bool
+	}{
+		"exact":                {append(last(7), first, again), true},
+		"a key counted twice":  {append(last(12), first, again), false},
+		"unknown and applied":  {append(last(17), first, unknown), true},
+		"unknown, not applied": {append(last(7), first, unknown), true},
+		"unknown and half":     {append(last(12), first, unknown), false},
+		"a reset ends a sum":   {append(last(12), first, reset), true},
+	} {
+		if got := tally(tc.ops)["k"].adds(); got != tc.adds {
+			t.Errorf("%s: it adds up: %t, want %t", name, got, tc.adds)
+		}
 	}
 }

@@ -35,6 +35,8 @@ const (
 	uploads = 4
 
 	jsonType = "application/json"
+	// hostilePrefix stands before the prefix of the normal clients' names.
+	hostilePrefix = "hostile-"
 	// missing is how many bytes of a short body are never sent, and longBody of one that is as long as small ones may be.
 	missing  = 99
 	longBody = 60 << 10
@@ -100,7 +102,7 @@ func (p *prover) attack(ctx context.Context, s *subject, normal site) error {
 		}
 		return addrs
 	}
-	normal.client, normal.prefix = services.HTTPClient(), "hostile-"+normal.prefix
+	normal.client, normal.prefix = services.HTTPClient(), hostilePrefix+normal.prefix
 	if err := s.kind.attack(ctx, v, normal); err != nil {
 		return fmt.Errorf("prepare the attacks on %s: %w", s.Name, err)
 	}

@@ -57,6 +57,8 @@ const (
 	windowTerm     = "term"
 	windowBackends = "backends"
 	windowReplies  = "replies"
+	windowCommits  = "commits"
+	windowRestart  = "restart"
 	windowPooler   = "pooler"
 	windowSlow     = "slow-processor"
 	windowStop     = "stop"
@@ -85,11 +87,11 @@ func shapes() []shape {
 			effects: []effect{did(fault.CutReply, 5)},
 		},
 		{
-			name: "commits", commits: true, events: every(500*time.Millisecond, fault.CutCommit),
+			name: windowCommits, commits: true, events: every(500*time.Millisecond, fault.CutCommit),
 			effects: []effect{did(fault.CutReply, 3)},
 		},
 		{
-			name: "restart", maria: true, owner: true, events: every(restarts, fault.RestartDB),
+			name: windowRestart, maria: true, owner: true, events: every(restarts, fault.RestartDB),
 			effects: []effect{did(fault.RestartDB, 2), {notApplied, 1}},
 		},
 		{
