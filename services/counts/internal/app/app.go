@@ -27,9 +27,9 @@ func Service() chassis.Service[Config] {
 
 func settings(Config) chassis.Settings {
 	return chassis.Settings{
-		Migrations: postgres.Migrations(),
-		Lock:       contention.Settings{Lock: "item", Grouped: true, Queued: true},
-		Errors:     []func(error) *problem.Error{httpapi.ProblemOf, coalesce.Problem, bulkhead.Problem},
+		Migrations: postgres.Migrations(), Session: postgres.Session(),
+		Lock:   contention.Settings{Lock: "item", Grouped: true, Queued: true},
+		Errors: []func(error) *problem.Error{httpapi.ProblemOf, coalesce.Problem, bulkhead.Problem},
 	}
 }
 

@@ -21,6 +21,12 @@ func Migrations() migrate.Source {
 	return migrate.Source{FS: migrations, Schema: "counts"}
 }
 
+// Session returns the session settings that the statements are written for: each is planned once for groups of any
+// size, and never reads a whole table, which its plan may outlive the smallness of.
+func Session() map[string]string {
+	return map[string]string{"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
+}
+
 // Store is a counting.CountValueRepository on PostgreSQL.
 type Store struct {
 	db          *sqldb.DB

@@ -58,7 +58,7 @@ func openJournal(
 	statementTimeout := 2 * lockTimeout
 	db := apptest.Pool(t, sqldb.Settings{
 		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: statementTimeout,
-		ApplicationName: "counts", Contention: seen.Metrics,
+		ApplicationName: "counts", Contention: seen.Metrics, Session: postgres.Session(),
 	}, prometheus.NewRegistry())
 	s, err := postgres.New(db, postgres.Options{
 		MaxOpenConns: 8, KeyTTL: 15 * time.Minute, JournalTTL: journalTTL,
