@@ -41,7 +41,13 @@ func build(c *chassis.Chassis, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	c.Add(lifecycle.Part{Name: "group commit", Stop: store.Close})
+	observer, err := metrics.New(c.Telemetry().Registry())
+	if err != nil {
+		return err
+	}
+	cleaner := &cleaner{store: store, metrics: observer, log: c.Telemetry().Logger()}
+	c.Add(lifecycle.Part{Name: "group commit", Stop: store.Close},
+		lifecycle.Part{Name: "cleanup", Run: lifecycle.Every(cfg.CleanupInterval, cfg.CleanupInterval, cleaner.clean)})
 
 	docs := httpserver.Docs{Title: "Rowlock counts", OpenAPI: api.OpenAPI}
 	external, err := c.AddListener("api", cfg.HTTPAddr, docs)
@@ -53,10 +59,6 @@ func build(c *chassis.Chassis, cfg Config) error {
 		if internal, err = c.AddListener("internal", cfg.InternalHTTPAddr, docs); err != nil {
 			return err
 		}
-	}
-	observer, err := metrics.New(c.Telemetry().Registry())
-	if err != nil {
-		return err
 	}
 	service := counting.NewService(store, observer)
 	httpapi.Register(external.Echo(), internal.Echo(), service, service, c.Operations())

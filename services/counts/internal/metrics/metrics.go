@@ -1,4 +1,4 @@
-// Package metrics counts repeated requests for Prometheus.
+// Package metrics counts repeated requests and deleted rows for Prometheus.
 package metrics
 
 import (
@@ -7,10 +7,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
+	"github.com/rowlock/rowlock/services/counts/internal/postgres"
 )
 
-// Metrics implements the observer of the domain.
-type Metrics struct{ replays, conflicts prometheus.Counter }
+// Metrics implements the observer of the domain, and counts what is cleaned up.
+type Metrics struct {
+	replays, conflicts prometheus.Counter
+	deleted            *prometheus.CounterVec
+}
 
 var _ counting.Observer = (*Metrics)(nil)
 
@@ -23,8 +27,14 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 		conflicts: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "counts_conflicts_total", Help: "Requests refused because their key belongs to another request.",
 		}),
+		deleted: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "counts_cleanup_deleted_total", Help: "Expired rows that this replica deleted.",
+		}, []string{"table"}),
 	}
-	for _, c := range []prometheus.Collector{m.replays, m.conflicts} {
+	for _, table := range []string{postgres.Journal, postgres.Keys} {
+		m.deleted.WithLabelValues(table)
+	}
+	for _, c := range []prometheus.Collector{m.replays, m.conflicts, m.deleted} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register the metrics of counts: %w", err)
 		}
@@ -37,3 +47,6 @@ func (m *Metrics) Replayed() { m.replays.Inc() }
 
 // Conflict implements counting.Observer.
 func (m *Metrics) Conflict() { m.conflicts.Inc() }
+
+// Deleted counts n expired rows of a table of the store.
+func (m *Metrics) Deleted(table string, n int) { m.deleted.WithLabelValues(table).Add(float64(n)) }

@@ -143,18 +143,15 @@ WITH asked AS MATERIALIZED (
        AND v.current_value BETWEEN h.lowest AND h.highest
     RETURNING h.n, v.current_value
 ), result AS MATERIALIZED (
-    SELECT array_agg(changed.current_value ORDER BY c.n) AS changed, array_agg(h.current_value ORDER BY c.n) AS held,
-           count(changed.n) AS n
-      FROM asked c
-      LEFT JOIN held h ON h.n = c.n
-      LEFT JOIN changed ON changed.n = c.n
+    SELECT array_agg(n) || array_agg(current_value) AS changed, count(*) AS rows
+      FROM changed
 ), journal AS (
     INSERT INTO counts.journal (id, results, expires_at)
     SELECT $6, changed, clock_timestamp() + $7 * interval '1 microsecond'
       FROM result
-     WHERE n > 0
+     WHERE rows > 0
 )
-SELECT changed, held,
+SELECT changed, (SELECT array_agg(n) || array_agg(current_value) FROM held) AS held,
        (SELECT array_agg(c.n)
           FROM asked c
           JOIN counts.count_values v ON v.item_id = c.item_id
@@ -169,8 +166,7 @@ func (s *Store) addSeveral(ctx context.Context, pass coalesce.Pass, sums []*item
 		statement = addFreeSQL
 	}
 	ids, deltas, lowest, highest := arrays(sums)
-	var changed, held nullInts
-	var locked pq.Int64Array
+	var changed, held, locked pq.Int64Array
 	var waited float64
 	stored, err := s.once(ctx, func(ctx context.Context, conn *sqlx.Conn, id uuid.UUID) error {
 		return conn.QueryRowContext(ctx, statement, pq.StringArray(ids), pq.Int64Array(deltas),
@@ -178,15 +174,15 @@ func (s *Store) addSeveral(ctx context.Context, pass coalesce.Pass, sums []*item
 			id, s.journalTTL.Microseconds()).Scan(&changed, &held, &locked, &waited)
 	})
 	if stored != nil {
-		return resultsStored(stored), err
+		return resultsStored(len(sums), stored), err
 	}
 	if !pass.SkipLocked {
 		s.recordWait(waited, pass.Wait, err)
 	}
 	if err != nil {
-		return nil, err
+		return make([]result, len(sums)), err
 	}
-	return results(changed, held, locked), nil
+	return results(len(sums), changed, held, locked), nil
 }
 
 // recordWait records how long a statement waited for its rows: the seconds that it returned, or all of wait when it

@@ -5,7 +5,8 @@ package postgres
 // addGroupSQL locks the rows of a group in the order of their ids and then changes them. Sorted parameters alone
 // would not do: the planner picks the order in which a plain UPDATE locks, and replicas deadlock. A row that is
 // locked but not changed would have overflowed, and is returned with its value; the guard looks at the value after
-// the wait for the lock.
+// the wait for the lock. Rows are returned as one array, of their places in the group and then of their values: it costs
+// less than a row for each count, and what was changed goes into the journal as it is.
 const addGroupSQL = `
 WITH held AS MATERIALIZED (
     SELECT v.item_id, v.current_value, c.n, c.delta, c.lowest, c.highest
@@ -23,19 +24,15 @@ WITH held AS MATERIALIZED (
        AND v.current_value BETWEEN h.lowest AND h.highest
     RETURNING h.n, v.current_value, date_part('epoch', clock_timestamp() - statement_timestamp()) AS waited
 ), result AS MATERIALIZED (
-    SELECT array_agg(changed.current_value ORDER BY c.n) AS changed, count(changed.n) AS n, max(changed.waited) AS waited
-      FROM generate_series(1, cardinality($1)) AS c (n)
-      LEFT JOIN changed ON changed.n = c.n
+    SELECT array_agg(n) || array_agg(current_value) AS changed, count(*) AS rows, max(waited) AS waited
+      FROM changed
 ), journal AS (
     INSERT INTO counts.journal (id, results, expires_at)
     SELECT $6, changed, clock_timestamp() + $7 * interval '1 microsecond'
       FROM result
-     WHERE n > 0
+     WHERE rows > 0
 )
 SELECT changed,
-       CASE WHEN n < cardinality($1) THEN (
-           SELECT array_agg(h.current_value ORDER BY c.n)
-             FROM generate_series(1, cardinality($1)) AS c (n)
-             LEFT JOIN held h ON h.n = c.n) END AS held,
+       CASE WHEN rows < cardinality($1) THEN (SELECT array_agg(n) || array_agg(current_value) FROM held) END AS held,
        NULL::bigint[] AS locked, coalesce(waited, 0) AS waited
   FROM result`

@@ -17,10 +17,19 @@ WITH asked AS (
      WHERE v.item_id = a.item_id
        AND v.current_value BETWEEN a.lowest AND a.highest
     RETURNING a.n, v.current_value, date_part('epoch', clock_timestamp() - statement_timestamp()) AS waited
+), result AS MATERIALIZED (
+    SELECT array_agg(n) || array_agg(current_value) AS changed, count(*) AS rows, max(waited) AS waited
+      FROM changed
+), journal AS (
+    INSERT INTO counts.journal (id, results, expires_at)
+    SELECT $6, changed, clock_timestamp() + $7 * interval '1 microsecond'
+      FROM result
+     WHERE rows > 0
 )
-SELECT a.n, true AS held, changed.n IS NOT NULL AS changed,
-       coalesce(changed.current_value, v.current_value) AS current_value,
-       coalesce(changed.waited, 0) AS waited
-  FROM asked a
-  JOIN counts.count_values v ON v.item_id = a.item_id
-  LEFT JOIN changed ON changed.n = a.n`
+SELECT changed,
+       CASE WHEN rows < cardinality($1) THEN (
+           SELECT array_agg(a.n) || array_agg(v.current_value)
+             FROM asked a
+             JOIN counts.count_values v ON v.item_id = a.item_id) END AS held,
+       NULL::bigint[] AS locked, coalesce(waited, 0) AS waited
+  FROM result`

@@ -81,30 +81,32 @@ type result struct {
 	value   int64 // of a row that was held: after the change, or as it is
 }
 
-// results returns what a statement returned about each count: the new values of those that it changed, the values of
-// those that it held, if it did not change all, and the places of the locked ones, from 1 on.
-func results(changed, held nullInts, locked []int64) []result {
-	all := make([]result, len(changed))
-	for i, v := range changed {
-		switch {
-		case v.valid:
-			all[i] = result{exists: true, held: true, changed: true, value: v.value}
-		case held[i].valid:
-			all[i] = result{exists: true, held: true, value: held[i].value}
-		}
+// results returns what a statement returned about each of n counts: changed and, if it did not change all, held have
+// the places of counts, from 1 on, and then their values; locked has places alone.
+func results(n int, changed, held, locked []int64) []result {
+	all := make([]result, n)
+	for i, place := range held[:len(held)/2] {
+		all[place-1] = result{exists: true, held: true, value: held[len(held)/2+i]}
 	}
-	for _, n := range locked {
-		all[n-1].exists = true
+	for i, place := range changed[:len(changed)/2] {
+		all[place-1] = result{exists: true, held: true, changed: true, value: changed[len(changed)/2+i]}
+	}
+	for _, place := range locked {
+		all[place-1].exists = true
 	}
 	return all
 }
 
 // resultsStored is results for a statement whose answer was lost. What it did not change counts as locked: it is tried
 // again, which finds out why.
-func resultsStored(changed nullInts) []result {
-	all := make([]result, len(changed))
-	for i, v := range changed {
-		all[i] = result{exists: true, held: v.valid, changed: v.valid, value: v.value}
+func resultsStored(n int, stored nullInts) []result {
+	changed := make([]int64, len(stored))
+	for i, v := range stored {
+		changed[i] = v.value
+	}
+	all := results(n, changed, nil, nil)
+	for i := range all {
+		all[i].exists = true
 	}
 	return all
 }
