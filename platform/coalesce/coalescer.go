@@ -54,9 +54,10 @@ type Config[K comparable, Q, R any] struct {
 	Key func(Q) K
 	// Others returns the keys of the further rows that a request locks. Nil: it locks none.
 	Others func(Q) []K
-	// Await returns nil once the row of a key is free, and ErrLockWait when it is not within wait. It changes nothing.
-	// It is required with Others: a request that waited for one row by itself would keep its other rows locked.
-	Await func(ctx context.Context, wait time.Duration, key K) error
+	// Await returns those keys whose rows are free, and changes nothing. It is required with Others: a request that
+	// waited for one row by itself would keep its other rows locked. With Pass.Wait there is one key, for which it waits;
+	// after that it returns ErrLockWait.
+	Await func(ctx context.Context, pass Pass, keys []K) (free []K, err error)
 	// Size returns a request's share of MaxBytes, in bytes. Nil counts nothing.
 	Size func(Q) int
 	// Weight returns a request's share of MaxItems, at least 1. Nil counts each as 1.

@@ -51,10 +51,10 @@
 // # Several rows
 //
 // A request may lock further rows ([Config.Others]). It stands in the lane of one key that is
-// known as locked, and moves to another's when that one stops it ([Answer.At]). While such
-// requests wait in a lane, their key is awaited by a statement that locks no other row
-// ([Config.Await]); then the group runs as in the main lane. So they neither keep their free
-// rows locked while they wait, nor make the callers of one row wait for another.
+// known as locked, which [Answer.At] named. No such request is run in a lane: a statement that
+// locks no other row finds out when its key's row comes free ([Config.Await]), and then it goes
+// back to the main lane. So it neither keeps its free rows locked while it waits, nor makes the
+// callers of one row wait for another, and replicas whose batches collide do not queue up.
 //
 // # Traces
 //

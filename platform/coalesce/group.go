@@ -220,10 +220,7 @@ func (c *Coalescer[K, Q, R]) finish(w *call[K, Q, R], a Answer[R]) {
 // makeSlow puts a call that was not applied into the slow lane of its key at, or refuses it. This key is known as
 // locked from now on. The caller holds c.mu.
 func (c *Coalescer[K, Q, R]) makeSlow(w *call[K, Q, R], at int) {
-	if key := c.keyAt(w, at); key != w.key {
-		c.givePlace(w) // it was one of the other key's
-		w.key = key
-	}
+	w.key = c.keyAt(w, at)
 	k := c.setLocked(w.key)
 	if c.queueAgain(w) {
 		c.enterSlow(w.key, k, w)

@@ -2,6 +2,7 @@ package coalesce
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/rowlock/rowlock/platform/contention"
@@ -64,6 +65,11 @@ func (c *Coalescer[K, Q, R]) keyAt(w *call[K, Q, R], at int) K {
 // severalKeys reports whether the call locks several rows.
 func (c *Coalescer[K, Q, R]) severalKeys(w *call[K, Q, R]) bool {
 	return c.cfg.Others != nil && len(c.cfg.Others(w.req)) > 0
+}
+
+// severalKeysIn reports whether calls of several keys wait in the lane of a key. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) severalKeysIn(key K) bool {
+	return c.cfg.Others != nil && slices.ContainsFunc(c.locked[key].callers, c.severalKeys)
 }
 
 // setLocked notes that the key's row is locked. The caller holds c.mu.
@@ -150,8 +156,8 @@ func (c *Coalescer[K, Q, R]) givePlace(w *call[K, Q, R]) {
 func (c *Coalescer[K, Q, R]) serveProbes() {
 	for {
 		c.mu.Lock()
-		group := c.takeProbes()
-		if len(group) == 0 {
+		group, several := c.takeProbes()
+		if len(group)+len(several) == 0 {
 			c.probing = false
 			c.signalIdle()
 			c.mu.Unlock()
@@ -159,9 +165,9 @@ func (c *Coalescer[K, Q, R]) serveProbes() {
 		}
 		c.mu.Unlock()
 
-		keys := make([]K, len(group)) // a call may leave with another key
-		for i, w := range group {
-			keys[i] = w.key
+		c.probeSeveral(several)
+		if len(group) == 0 {
+			continue
 		}
 		answers, err := c.run(Pass{SkipLocked: true}, group)
 		if errors.Is(err, ErrSplit) && len(group) > 1 {
@@ -170,41 +176,70 @@ func (c *Coalescer[K, Q, R]) serveProbes() {
 			c.distributeSlow(group, answers, err)
 		}
 		c.mu.Lock()
-		for i, w := range group {
-			c.endProbe(keys[i], w, c.enterSlow)
+		for _, w := range group {
+			c.endProbe(w, c.enterSlow)
 		}
 		c.mu.Unlock()
 	}
 }
 
-// takeProbes removes a group of probes and marks it sent. The caller holds c.mu.
-func (c *Coalescer[K, Q, R]) takeProbes() []*call[K, Q, R] {
-	var group []*call[K, Q, R]
+// probeSeveral finds out for calls of several keys whether the row of their lane has come free. If so they go to the
+// main lane: a statement for all their keys would lock the free rows of calls of which another row is locked.
+func (c *Coalescer[K, Q, R]) probeSeveral(calls []*call[K, Q, R]) {
+	if len(calls) == 0 {
+		return
+	}
+	keys := make([]K, len(calls))
+	for i, w := range calls {
+		keys[i] = w.key
+	}
+	free, err := c.await(Pass{SkipLocked: true}, keys)
+	if err != nil {
+		free = nil // the wait in the slow lane finds out
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range calls {
+		k := c.locked[w.key]
+		switch {
+		case w.state == finished:
+		case k == nil || slices.Contains(free, w.key):
+			c.queueMain([]*call[K, Q, R]{w})
+			c.endSlow(w.key)
+		default:
+			c.enterSlow(w.key, k, w)
+		}
+		c.endProbe(w, c.enterSlow)
+	}
+}
+
+// takeProbes removes a group of probes and marks it sent, and those of several keys. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) takeProbes() (group, several []*call[K, Q, R]) {
 	var l load
 	for len(c.probes) > 0 {
 		w := c.probes[0]
-		if w.state == finished {
-			c.endProbe(w.key, w, c.enterLocked) // the next one behind it is the probe
-		} else {
-			if !c.fits(&l, w.req) {
-				break
-			}
+		switch {
+		case w.state == finished:
+			c.endProbe(w, c.enterLocked) // the next one behind it is the probe
+		case c.severalKeys(w):
+			several = append(several, w)
+		case !c.fits(&l, w.req):
+			c.markSent(group)
+			return group, several
+		default:
 			group = append(group, w)
 		}
 		c.probes = c.probes[1:]
 	}
-	if len(c.probes) == 0 {
-		c.probes = nil
-	}
+	c.probes = nil
 	c.markSent(group)
-	return group
+	return group, several
 }
 
-// endProbe lets another call than w probe the key, and those behind w enter, unless the row
+// endProbe lets another call probe the key of w, and those behind w enter, unless the row
 // was found free. The caller holds c.mu.
-func (c *Coalescer[K, Q, R]) endProbe(
-	key K, w *call[K, Q, R], enter func(K, *lockedKey[K, Q, R], *call[K, Q, R]),
-) {
+func (c *Coalescer[K, Q, R]) endProbe(w *call[K, Q, R], enter func(K, *lockedKey[K, Q, R], *call[K, Q, R])) {
+	key := w.key
 	k := c.locked[key]
 	if k == nil || k.probe != w {
 		return

@@ -139,9 +139,9 @@ func TestWeightsBoundAGroup(t *testing.T) {
 func TestAwaitFails(t *testing.T) {
 	t.Parallel()
 	errAway := errors.New("the database is away")
-	for name, await := range map[string]func(context.Context, time.Duration, string) error{
-		"an error": func(context.Context, time.Duration, string) error { return errAway },
-		"a panic":  func(context.Context, time.Duration, string) error { panic("boom") },
+	for name, await := range map[string]func(context.Context, coalesce.Pass, []string) ([]string, error){
+		"an error": func(context.Context, coalesce.Pass, []string) ([]string, error) { return nil, errAway },
+		"a panic":  func(context.Context, coalesce.Pass, []string) ([]string, error) { panic("boom") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -159,4 +159,53 @@ func TestAwaitFails(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A request of several rows that is the first to ask for a row known as locked is not run before the row is free: the
+// statement would lock its other rows.
+func TestProbeOfSeveralRowsLocksNone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tbl, c := startTable(t, "a", "b")
+		tbl.hold("b")
+		wantLocked(t, doAsync(t.Context(), c, add{id: 1, key: "b", n: 1}))
+		sent := 0
+		tbl.before = func([]add) { sent++ }
+		both := doAsync(t.Context(), c, add{id: 2, key: "a", n: 1, also: []string{"b"}})
+		behind := doAsync(t.Context(), c, add{id: 3, key: "a", n: 1, also: []string{"b"}})
+		time.Sleep(time.Second)
+		if sent != 0 {
+			t.Errorf("%d statements while the row was locked", sent)
+		}
+		tbl.free("b")
+		wantAll(t, both, behind)
+	})
+}
+
+// It finds the row free at once, and so do those that came until its answer.
+func TestProbeOfSeveralRowsFindsTheRowFree(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tbl, c := startTable(t, "a", "b")
+		tbl.hold("b")
+		wantLocked(t, doAsync(t.Context(), c, add{id: 1, key: "b", n: 1}))
+		tbl.free("b")
+		for _, r := range send(t.Context(), c, ofBoth(3)...) {
+			if got := <-r; got.err != nil || got.after != 0 {
+				t.Errorf("got %v after %v, want an answer at once", got.err, got.after)
+			}
+		}
+		if c.Known() != 0 {
+			t.Errorf("%d keys are known as locked, and none is", c.Known())
+		}
+	})
+}
+
+// ofBoth returns n requests of the rows a and b.
+func ofBoth(n int) []add {
+	requests := adds(n, "a")
+	for i := range requests {
+		requests[i].also = []string{"b"}
+	}
+	return requests
 }

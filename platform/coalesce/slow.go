@@ -15,6 +15,10 @@ import (
 // So a freed row is found within one wait, the lane uses one connection however many
 // rows other transactions hold, and for a row that other replicas keep busy it queues
 // at the server, where locks are granted in order.
+//
+// Calls of several keys are not run here: they would keep their other rows locked while
+// they wait, and make the calls of this key wait for theirs. The key of their lane is
+// awaited, by a statement that locks nothing else, and then they go to the main lane.
 func (c *Coalescer[K, Q, R]) serveSlow() {
 	wait := c.cfg.BriefWait
 	for {
@@ -22,54 +26,96 @@ func (c *Coalescer[K, Q, R]) serveSlow() {
 			wait = c.cfg.BriefWait
 		}
 		key, group, keyWait := c.takeSlowKey(wait)
-		if len(group) == 0 {
+		var served bool
+		switch {
+		case keyWait == 0:
 			return
+		case len(group) > 0:
+			served = c.runSlow(key, group, keyWait)
+		default:
+			served = c.awaitSlow(key, keyWait)
 		}
-		answers, err := c.runSlow(key, group, keyWait)
-		c.answered(key)
-		if errors.Is(err, ErrLockWait) {
-			c.mu.Lock()
-			c.putBack(group)
-			c.mu.Unlock()
-			wait = min(2*wait, longestWait)
-			continue
-		}
-		wait = c.cfg.BriefWait
-		if errors.Is(err, ErrSplit) && len(group) > 1 {
-			c.runEach(group)
+		if served {
+			wait = c.cfg.BriefWait
 		} else {
-			c.distributeSlow(group, answers, err)
+			wait = min(2*wait, longestWait)
 		}
 	}
 }
 
-// runSlow runs the calls of a slow key, for whose row it waits. Calls of several keys would keep their other rows
-// locked meanwhile, and those of this key alone would wait for the others' locked rows: with such calls the row is
-// awaited first, and then the group runs as in the main lane.
-func (c *Coalescer[K, Q, R]) runSlow(key K, group []*call[K, Q, R], wait time.Duration) ([]Answer[R], error) {
-	if !slices.ContainsFunc(group, c.severalKeys) {
-		return c.run(Pass{Wait: wait}, group)
+// runSlow runs calls of a slow key, and waits for its row. It returns false when the row stayed locked.
+func (c *Coalescer[K, Q, R]) runSlow(key K, group []*call[K, Q, R], wait time.Duration) bool {
+	answers, err := c.run(Pass{Wait: wait}, group)
+	c.answered(key)
+	switch {
+	case errors.Is(err, ErrLockWait):
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.putBack(group)
+		return false
+	case errors.Is(err, ErrSplit) && len(group) > 1:
+		c.runEach(group)
+	default:
+		c.distributeSlow(group, answers, err)
 	}
-	if err := c.await(key, wait); err != nil {
-		return nil, err
+	return true
+}
+
+// awaitSlow waits for the row of a slow key, and lets the key's calls go to the main lane. It returns false when the
+// row stayed locked.
+func (c *Coalescer[K, Q, R]) awaitSlow(key K, wait time.Duration) bool {
+	_, err := c.await(Pass{Wait: wait}, []K{key})
+	c.answered(key)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case errors.Is(err, ErrLockWait):
+		return false
+	case err != nil:
+		c.refuse(key, err)
+	default:
+		c.endLane(key)
 	}
-	answers, err := c.run(Pass{Wait: c.cfg.BriefWait}, group)
-	if errors.Is(err, ErrLockWait) {
-		return c.run(Pass{SkipLocked: true}, group)
+	return true
+}
+
+// endLane is endSlow for a key whose calls were not run in the lane. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) endLane(key K) {
+	if k := c.locked[key]; k != nil {
+		for _, w := range k.callers {
+			if w.state != finished {
+				c.cfg.Contention.Waited(contention.InLane, time.Since(w.since))
+			}
+		}
 	}
-	return answers, err
+	c.endSlow(key)
+}
+
+// refuse answers the calls of a slow key, which were not applied, with err. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) refuse(key K, err error) {
+	k := c.locked[key]
+	if k == nil {
+		return
+	}
+	for _, w := range k.callers {
+		if w.state != finished {
+			c.addWaiting(-1)
+			c.finish(w, Answer[R]{Err: err})
+		}
+	}
+	k.callers = nil
 }
 
 // await calls Config.Await as run calls Config.Run.
-func (c *Coalescer[K, Q, R]) await(key K, wait time.Duration) (err error) {
+func (c *Coalescer[K, Q, R]) await(pass Pass, keys []K) (free []K, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StatementTimeout+statementGrace)
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
-			err = c.panicked(p)
+			free, err = nil, c.panicked(p)
 		}
 	}()
-	return c.cfg.Await(ctx, wait, key)
+	return c.cfg.Await(ctx, pass, keys)
 }
 
 // runFree runs the calls of two or more slow keys whose rows are free and reports
@@ -78,31 +124,57 @@ func (c *Coalescer[K, Q, R]) runFree() bool {
 	c.mu.Lock()
 	c.expireSlow()
 	var group []*call[K, Q, R]
+	var several []K
 	if len(c.slowKeys) > 1 {
 		var l load
 		for _, key := range c.slowKeys {
+			if c.severalKeysIn(key) {
+				several = append(several, key)
+				continue
+			}
 			group = c.fill(group, &l, key)
 		}
 	}
 	c.markSent(group)
 	c.mu.Unlock()
+	found := c.endFree(several)
 	if len(group) == 0 {
-		return false
+		return found
 	}
 	answers, err := c.run(Pass{SkipLocked: true}, group)
 	if errors.Is(err, ErrSplit) && len(group) > 1 {
 		c.runEach(group)
 		return true
 	}
-	found := err != nil || slices.ContainsFunc(answers, func(a Answer[R]) bool { return !a.Locked })
+	found = found || err != nil || slices.ContainsFunc(answers, func(a Answer[R]) bool { return !a.Locked })
 	c.distributeSlow(group, answers, err)
 	return found
 }
 
-// takeSlowKey takes the calls of the next slow key and returns how long to wait for
-// its row: at most wait, and not beyond its first caller's LockTimeout. When no key is
-// slow any more it ends the lane and returns no calls.
-func (c *Coalescer[K, Q, R]) takeSlowKey(wait time.Duration) (key K, group []*call[K, Q, R], keyWait time.Duration) {
+// endFree lets the calls of those keys whose rows are free by now go to the main lane, and reports whether there were
+// any.
+func (c *Coalescer[K, Q, R]) endFree(keys []K) bool {
+	if len(keys) == 0 {
+		return false
+	}
+	free, err := c.await(Pass{SkipLocked: true}, keys)
+	if err != nil {
+		return false // the wait for one of them finds out
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, key := range free {
+		c.endLane(key)
+	}
+	return len(free) > 0
+}
+
+// takeSlowKey takes the calls of the next slow key, or none where some are of several
+// keys, and returns how long to wait for its row: at most wait, and not beyond its first
+// caller's LockTimeout. When no key is slow any more it ends the lane and returns no wait.
+func (c *Coalescer[K, Q, R]) takeSlowKey(
+	wait time.Duration,
+) (key K, group []*call[K, Q, R], keyWait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.expireSlow()
@@ -113,10 +185,13 @@ func (c *Coalescer[K, Q, R]) takeSlowKey(wait time.Duration) (key K, group []*ca
 	}
 	key = c.slowKeys[0]
 	c.slowKeys = append(c.slowKeys[1:], key)
-	group = c.fill(nil, new(load), key)
-	c.locked[key].asked = true
-	remaining := c.cfg.LockTimeout - time.Since(group[0].since)
-	c.markSent(group)
+	k := c.locked[key]
+	k.asked = true
+	remaining := c.cfg.LockTimeout - time.Since(k.callers[0].since)
+	if !c.severalKeysIn(key) {
+		group = c.fill(nil, new(load), key)
+		c.markSent(group)
+	}
 	// Not shorter than the brief wait, or callers whose time runs out one after
 	// the other would keep the others from ever queueing at the server.
 	return key, group, max(min(wait, remaining), c.cfg.BriefWait)
@@ -194,36 +269,30 @@ func (c *Coalescer[K, Q, R]) expireSlow() {
 }
 
 // distributeSlow is distribute for the slow lane: calls of rows that are still locked
-// go back to the front of their key's callers, those that another of their keys stopped go
-// to that one's, and a key whose calls were all served is slow no longer. Calls that
-// arrived for it meanwhile move to the main lane: a hot key always has a waiting call, and
-// would never leave the slow lane otherwise.
+// go back to the front of their key's callers, and a key whose calls were all served is
+// slow no longer. Calls that arrived for it meanwhile move to the main lane: a hot key
+// always has a waiting call, and would never leave the slow lane otherwise.
 func (c *Coalescer[K, Q, R]) distributeSlow(group []*call[K, Q, R], answers []Answer[R], err error) {
 	served := make(map[K]bool)
-	var locked, others []*call[K, Q, R]
+	var locked, free []*call[K, Q, R]
 	var results []Answer[R]
 	for i, w := range group {
-		key := w.key
-		if err == nil && answers[i].Locked && c.keyAt(w, answers[i].At) == key {
-			locked, served[key] = append(locked, w), false
-			continue
-		}
-		others = append(others, w)
 		if err == nil && answers[i].Locked {
-			results = append(results, answers[i]) // it says nothing about the row of this key
+			locked, served[w.key] = append(locked, w), false
 			continue
 		}
+		free = append(free, w)
 		if w.slow {
 			c.cfg.Contention.Waited(contention.InLane, time.Since(w.since))
 		}
 		if err == nil {
 			results = append(results, answers[i])
-			if _, seen := served[key]; !seen {
-				served[key] = true
+			if _, seen := served[w.key]; !seen {
+				served[w.key] = true
 			}
 		}
 	}
-	c.distribute(others, results, err)
+	c.distribute(free, results, err)
 
 	c.mu.Lock()
 	defer c.mu.Unlock()

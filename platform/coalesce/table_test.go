@@ -107,21 +107,22 @@ func (t *table) unlock(statement any) {
 }
 
 // await is a coalesce.Config.Await.
-func (t *table) await(ctx context.Context, wait time.Duration, key string) error {
-	timeout := time.After(wait)
+func (t *table) await(ctx context.Context, pass coalesce.Pass, keys []string) ([]string, error) {
+	timeout := time.After(pass.Wait)
 	for {
 		t.mu.Lock()
-		held, freed := t.held[key] != nil, t.freed
+		free := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return t.held[key] != nil })
+		freed := t.freed
 		t.mu.Unlock()
-		if !held {
-			return nil
+		if len(free) > 0 || pass.SkipLocked {
+			return free, nil
 		}
 		select {
 		case <-freed:
 		case <-timeout:
-			return coalesce.ErrLockWait
+			return nil, coalesce.ErrLockWait
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
 }
