@@ -132,6 +132,24 @@ func incrementOnce(db *sqldb.DB) func(context.Context) error {
 	return func(ctx context.Context) error { return db.Once(ctx, increment) }
 }
 
+// resolvedOnce returns a call that adds 1 to a by a single statement, and looks at a when the answer was lost: the first
+// time it cannot be reached, the second time it gives the answer, or the error.
+func resolvedOnce(err error) func(db *sqldb.DB) func(context.Context) error {
+	return func(db *sqldb.DB) func(context.Context) error {
+		asked := 0
+		return func(ctx context.Context) error {
+			return db.OnceResolved(ctx, increment, func(ctx context.Context) (bool, error) {
+				if asked++; asked == 1 {
+					return false, &sqldb.Error{Outcome: sqldb.NotApplied, Reason: sqldb.Connection}
+				}
+				var n int
+				err := errors.Join(err, db.GetContext(ctx, &n, `SELECT n FROM counter WHERE id = 'a'`))
+				return n == 1, err
+			})
+		}
+	}
+}
+
 // warnings returns what Warn logs for a pool with these settings.
 func warnings(t *testing.T, s sqldb.Settings) string {
 	t.Helper()

@@ -37,6 +37,9 @@ func lostCases() map[string]lostCase {
 	return map[string]lostCase{
 		"Once, applied":                  {incrementOnce, faultproxy.AfterStatement, true, sqldb.Unknown, 1},
 		"Once, not applied":              {incrementOnce, faultproxy.BeforeStatement, true, sqldb.Unknown, 0},
+		"OnceResolved, applied":          {resolvedOnce(nil), faultproxy.AfterStatement, false, 0, 1},
+		"OnceResolved, not applied":      {resolvedOnce(nil), faultproxy.BeforeStatement, true, sqldb.NotApplied, 0},
+		"OnceResolved, unanswered":       {resolvedOnce(errDomain), faultproxy.AfterStatement, true, sqldb.Unknown, 1},
 		"InTx, statement":                {plain, faultproxy.AfterStatement, true, sqldb.NotApplied, 0},
 		"InTx, statement unsent":         {plain, faultproxy.BeforeStatement, true, sqldb.NotApplied, 0},
 		"InTx, COMMIT applied":           {plain, faultproxy.AfterCommit, true, sqldb.Unknown, 1},
