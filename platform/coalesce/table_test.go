@@ -54,10 +54,12 @@ func (t *table) gate() chan struct{} {
 	return gate
 }
 
-func (t *table) hold(key string) {
+func (t *table) hold(keys ...string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.held[key] = true
+	for _, key := range keys {
+		t.held[key] = true
+	}
 }
 
 func (t *table) remove(key string) {
@@ -66,10 +68,12 @@ func (t *table) remove(key string) {
 	delete(t.rows, key)
 }
 
-func (t *table) free(key string) {
+func (t *table) free(keys ...string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.held, key)
+	for _, key := range keys {
+		delete(t.held, key)
+	}
 	close(t.freed)
 	t.freed = make(chan struct{})
 }
