@@ -94,6 +94,7 @@ type Coalescer[K comparable, Q, R any] struct {
 
 	mu          sync.Mutex
 	queue       fifo[*call[Q, R]]      // the main lane, in order of arrival
+	crowd       crowd                  // the callers that the next group waits for
 	locked      map[K]*lockedKey[Q, R] // the keys that are known to be locked
 	slowKeys    []K                    // those with callers in the slow lane; the first is waited for next
 	probes      []*call[Q, R]          // callers that find out whether a locked key has come free
@@ -195,9 +196,10 @@ func (c *Coalescer[K, Q, R]) enqueue(w *call[Q, R]) {
 	c.startServing()
 }
 
-// startServing starts a goroutine for the main queue unless enough run. The caller
-// holds c.mu.
+// startServing serves the main queue, to which calls were added: it starts a goroutine
+// unless enough run. The caller holds c.mu.
 func (c *Coalescer[K, Q, R]) startServing() {
+	c.crowd.arrived(c.queue.len())
 	if !c.queue.empty() && c.running < c.cfg.InFlight {
 		c.running++
 		go c.serve()
