@@ -20,8 +20,9 @@ var _ = register(subject{
 		{newCounter(marked, 5), http.StatusCreated, `POST /api/v1/internal/counts
   counts.initialize
     BEGIN
-    INSERT counts.count_values
+    SELECT pg_postmaster_start_time
     SELECT pg_current_xact_id
+    INSERT counts.count_values
     COMMIT
 `},
 		{increase(marked, ""), http.StatusOK, `POST /api/v1/counts/{itemId}/increase
