@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"time"
 
-	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/platform/coalesce"
@@ -113,7 +112,7 @@ func (s *Store) runClaims(ctx context.Context, p coalesce.Pass, group []bid) ([]
 
 // claimAll runs the statement of a group of claims.
 func (s *Store) claimAll(ctx context.Context, p coalesce.Pass, group []bid) ([]coalesce.Answer[state], error) {
-	var rows []struct {
+	type row struct {
 		record
 
 		N       int           `db:"n"`
@@ -124,10 +123,7 @@ func (s *Store) claimAll(ctx context.Context, p coalesce.Pass, group []bid) ([]c
 	}
 	args := claimArgs(group, p.Wait)
 	begin := time.Now()
-	err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		rows = rows[:0]
-		return conn.SelectContext(ctx, &rows, claimSQL(p.SkipLocked), args...)
-	})
+	rows, err := once[row](ctx, s.db, claimSQL(p.SkipLocked), args...)
 	s.options.Contention.Waited(contention.InDatabase, min(time.Since(begin), p.Wait))
 	if err != nil {
 		return nil, coalesce.Classify(err)

@@ -34,6 +34,16 @@ func (s *Store) ClaimFree(ctx context.Context, group []payment.Claim) (claimed, 
 	return claimed, locked, err
 }
 
+// TakeOver takes the claim over for the same terms, and reports whether it did.
+func (s *Store) TakeOver(ctx context.Context, held payment.Held) (bool, error) {
+	next := held
+	next.ClaimID = payment.ClaimID(payment.NewID(time.Now()))
+	now, err := do(ctx, s.changes, change{
+		kind: takeOver, fence: string(held.ClaimID), held: next, lease: time.Hour, ttl: time.Hour,
+	})
+	return now.held != nil, err
+}
+
 // ClaimWaiting claims a group of keys without earlier payments, waits for their rows, and returns the keys that were
 // claimed.
 func (s *Store) ClaimWaiting(ctx context.Context, group []payment.Claim) (claimed []payment.Key, err error) {

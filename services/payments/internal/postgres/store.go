@@ -6,6 +6,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/migrate"
@@ -99,4 +101,13 @@ func do[Q, R any](ctx context.Context, c *coalesce.Coalescer[payment.Key, Q, R],
 		return c.Do(bounded, q)
 	}
 	return r, err
+}
+
+// once sends one autocommit statement and returns its rows.
+func once[R any](ctx context.Context, db *sqldb.DB, statement string, args ...any) (rows []R, err error) {
+	err = db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
+		rows = nil // the statement may be run again
+		return conn.SelectContext(ctx, &rows, statement, args...)
+	})
+	return rows, err
 }

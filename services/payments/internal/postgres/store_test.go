@@ -316,6 +316,51 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 	}
 }
 
+// Only the database's clock says that a claim ran out: one that lives is not taken over.
+func TestALiveClaimIsNotTakenOver(t *testing.T) {
+	t.Parallel()
+	r := openStore(t, dbtest.Postgres(t, postgres.Migrations()), sqldb.PoolerNone, postgres.Options{})
+	claimed, err := r.Claim(t.Context(), paymenttest.NewClaim("k", time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer claimed.Leave(true)
+	if taken, err := r.TakeOver(t.Context(), claimed.Held); taken || err != nil {
+		t.Errorf("taken over %t, %v", taken, err)
+	}
+	if err := r.GiveBack(t.Context(), claimed.Held); err != nil {
+		t.Fatal(err)
+	}
+	if taken, err := r.TakeOver(t.Context(), claimed.Held); !taken || err != nil {
+		t.Errorf("given back: taken over %t, %v", taken, err)
+	}
+}
+
+// A claim whose record's life is over is looked at once for that. A processor that does not say what became of the
+// charge is asked again with pauses as before.
+func TestPausesGoOnAfterTheRecordsLife(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	r, db := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}), dbtest.Dial(t, dsn)
+	claimed, err := r.Claim(t.Context(), paymenttest.NewClaim("k", time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	claimed.Leave(false)
+	apptest.Execute(t, db, `UPDATE payments.idempotency_records SET created_at = now() - interval '24h',
+		claimed_until = now() - interval '2h', expires_at = now() - interval '1h'`)
+	first, err := r.Overdue(t.Context(), 0, time.Hour, 10)
+	if err != nil || len(first) != 1 || !first[0].Expired {
+		t.Fatalf("%+v, %v; want one that has expired", first, err)
+	}
+	if err := r.GiveBack(t.Context(), first[0].Held); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := r.Overdue(t.Context(), 0, time.Hour, 10); len(again) != 0 || err != nil {
+		t.Errorf("%+v, %v; want none for half of a day", again, err)
+	}
+}
+
 // A settlement that waited for its row while the claim was taken over is fenced.
 func TestTheFenceHoldsAfterAWait(t *testing.T) {
 	t.Parallel()
