@@ -16,9 +16,10 @@ const (
 	maxSkip = 256
 )
 
-// gather lets callers join the group that is about to be taken: those that are expected,
-// or else those that are ready to run.
+// gather lets callers join the group that is about to be taken: those that are ready to
+// run, and then those that are expected.
 func (c *Coalescer[K, Q, R]) gather() {
+	c.yield()
 	c.mu.Lock()
 	var full <-chan struct{}
 	wait := time.Until(c.crowd.until)
@@ -27,7 +28,6 @@ func (c *Coalescer[K, Q, R]) gather() {
 	}
 	c.mu.Unlock()
 	if full == nil {
-		c.yield()
 		return
 	}
 	timer := time.NewTimer(wait)
@@ -36,7 +36,7 @@ func (c *Coalescer[K, Q, R]) gather() {
 	case <-full:
 	case <-timer.C:
 		c.mu.Lock()
-		c.crowd.giveUp()
+		c.crowd.giveUp(c.queue.len())
 		c.mu.Unlock()
 	}
 }
@@ -63,7 +63,8 @@ func (c *Coalescer[K, Q, R]) yield() {
 // has only those that came while the last one ran, and from then on two halves take turns,
 // each with a statement and a commit of its own. So the next group waits, for comeBack at
 // most, until as many callers are there as were answered or waiting when the last one
-// ended. After a wait in vain the next groups do not wait: each time twice as many.
+// ended. After a wait in vain, for which fewer than half of those came that were missing,
+// the next groups do not wait: each time twice as many.
 //
 // Where several groups may be in flight, none waits: the next one keeps the database busy.
 // The fields are guarded by Coalescer.mu.
@@ -72,6 +73,7 @@ type crowd struct {
 	until time.Time     // when they are not waited for any more
 	skip  int           // groups that are taken without a wait
 	vain  int           // waits in vain in a row
+	half  int           // how many have to come for a wait that is not in vain
 	full  chan struct{} // closed when all have come; nil: no goroutine waits
 }
 
@@ -90,7 +92,7 @@ func (c *crowd) await(waiting int) <-chan struct{} {
 		c.skip--
 		return nil
 	}
-	c.full = make(chan struct{})
+	c.full, c.half = make(chan struct{}), (waiting+c.size+1)/2
 	return c.full
 }
 
@@ -103,11 +105,14 @@ func (c *crowd) arrived(waiting int) {
 }
 
 // giveUp ends a wait whose time is over.
-func (c *crowd) giveUp() {
+func (c *crowd) giveUp(waiting int) {
 	if c.full == nil {
 		return // all have come at the same moment
 	}
-	c.full = nil
+	if c.full = nil; waiting >= c.half {
+		c.vain = 0
+		return
+	}
 	c.skip = min(1<<c.vain, maxSkip)
 	if c.skip < maxSkip {
 		c.vain++

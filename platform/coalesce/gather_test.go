@@ -61,6 +61,35 @@ func TestCallersThatComeBackShareAGroup(t *testing.T) {
 	}
 }
 
+// A wait for which half of the expected callers come is not in vain: the others, which take longer to come back, do not
+// end the waits for them.
+func TestCallersThatComeBackAreWaitedForBesideOthers(t *testing.T) {
+	t.Parallel()
+	const fast, all, rounds = 6, 8, 30
+	synctest.Test(t, func(t *testing.T) {
+		tbl, c := startSlowTable(t)
+		var clients sync.WaitGroup
+		for i := range all {
+			between := time.Duration(i) * pause / fast
+			if i >= fast {
+				between = 4 * comeBack
+			}
+			clients.Go(func() {
+				for end := time.Now().Add(rounds * comeBack); time.Now().Before(end); time.Sleep(between) {
+					if _, err := c.Do(t.Context(), add{id: i, key: "a", n: 1}); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		clients.Wait()
+		sizes := tbl.groupSizes()
+		if n := slices.Min(sizes[:len(sizes)-1]); n < fast { // the last one has those that are left
+			t.Errorf("groups of %v, want none of fewer than %d", sizes, fast)
+		}
+	})
+}
+
 // A caller that does not come back delays others by comeBack, and after each such wait twice as many groups not at all.
 func TestCallersThatDoNotComeBackAreWaitedForBriefly(t *testing.T) {
 	t.Parallel()
