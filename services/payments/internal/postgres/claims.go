@@ -45,10 +45,10 @@ const (
 	claimFree = ` free AS MATERIALIZED (
     SELECT key FROM payments.idempotency_records WHERE key = ANY ($1::text[]) ORDER BY key FOR UPDATE SKIP LOCKED
 ),`
-	// claimAsked reads the clock once, so that the life of a claim can be told from its columns.
+	// claimAsked reads the clock once for each row, so that the life of a claim can be told from its columns.
 	claimAsked = ` asked AS MATERIALIZED (
     SELECT c.n, c.key, c.fingerprint, c.version, c.claim_id, c.lease, c.ttl, c.processor_key, c.ride_id, c.rider_id,
-           c.amount, c.currency, c.brand, c.last4, c.month, c.year, c.earlier, t.now,
+           c.amount, c.currency, c.brand, c.last4, c.month, c.year, c.earlier, l.now,
            r.key IS NOT NULL AS there, l.live, r.status, r.request_fingerprint, r.fingerprint_version, r.payment_id,
            r.response_status, r.response_body, r.claim_id AS other_id, ` + leftMicros + ` AS left_us,
            CASE WHEN NOT l.live
@@ -60,11 +60,11 @@ const (
                                  amount, currency, brand, last4, month, year, earlier, n)
       LEFT JOIN payments.idempotency_records r ON r.key = c.key
      CROSS JOIN LATERAL (
-         SELECT r.key IS NOT NULL AND NOT (` + expired + `
+         SELECT clock_timestamp() AS now, r.key IS NOT NULL AND NOT (` + expired + `
                                            OR r.status = 'PROCESSING' AND r.claim_id IS NOT DISTINCT FROM c.claim_id)
                 AS live
      ) AS l
-     CROSS JOIN (SELECT clock_timestamp() AS now FROM (SELECT set_config('lock_timeout', $17, true)) AS s) AS t
+     WHERE (SELECT set_config('lock_timeout', $17, true)) IS NOT NULL
 ), claimed AS (
     INSERT INTO payments.idempotency_records AS r
            (key, status, request_fingerprint, fingerprint_version, claim_id, claimed_until, processor_key,
