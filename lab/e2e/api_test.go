@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	core "k8s.io/api/core/v1"
 )
 
 // api reads objects by one `kubectl proxy`. To start a kubectl for each would take a
@@ -45,6 +47,13 @@ func startAPI(t *testing.T) api {
 		t.Fatalf("kubectl proxy says %q: %v", line, err)
 	}
 	return api{base: "http://" + address, http: &http.Client{Timeout: 20 * time.Second}}
+}
+
+// podsOf reads the pods that a selector finds, ending ones included.
+func (a api) podsOf(ctx context.Context, selector string) ([]core.Pod, error) {
+	list := new(core.PodList)
+	err := a.get(ctx, "/api/v1/namespaces/"+namespace+"/pods", selector, list)
+	return list.Items, err
 }
 
 // get reads an object, or a list by labels.

@@ -19,6 +19,8 @@ type settings struct {
 	// services are installed, from images with the tag.
 	services []string
 	tag      string
+	// earlier is the tag of payments' image of an earlier revision, from which it is upgraded; empty where there is none.
+	earlier string
 	// client names an image with curl and a shell, postgres one of the server, pooler one of PgBouncer.
 	client, postgres, pooler string
 	// helms are the paths of two programs: Helm 3 and Helm 4.
@@ -36,8 +38,8 @@ func fromEnvironment(t *testing.T) settings {
 	}
 	get("KUBECONFIG")
 	return settings{
-		services: strings.Fields(get("E2E_SERVICES")), tag: get("E2E_TAG"), client: get("E2E_CLIENT_IMAGE"),
-		postgres: get("E2E_POSTGRES_IMAGE"), pooler: get("E2E_POOLER_IMAGE"),
+		services: strings.Fields(get("E2E_SERVICES")), tag: get("E2E_TAG"), earlier: os.Getenv("E2E_EARLIER"),
+		client: get("E2E_CLIENT_IMAGE"), postgres: get("E2E_POSTGRES_IMAGE"), pooler: get("E2E_POOLER_IMAGE"),
 		helms: []string{get("E2E_HELM3"), get("E2E_HELM4")},
 	}
 }

@@ -27,10 +27,12 @@ type story struct {
 	budget int
 	// undo deletes what is in no namespace.
 	undo []func(ctx context.Context) error
+	// restarting gets what was seen of the restart of one service alone, once it is over.
+	restarting chan restart
 }
 
-// TestStory installs Rowlock into an empty namespace, uses it, injects faults,
-// scales, upgrades and uninstalls it. The chapters build on one another, so the
+// TestStory installs Rowlock into an empty namespace, upgrades it, uses it, injects
+// faults, scales and uninstalls it. The chapters build on one another, so the
 // first one that fails ends the test.
 func TestStory(t *testing.T) { //nolint:paralleltest // there is one cluster
 	s := &story{settings: fromEnvironment(t), api: startAPI(t)}
@@ -56,18 +58,19 @@ func TestStory(t *testing.T) { //nolint:paralleltest // there is one cluster
 		{"a database in a restricted namespace", s.prepare},
 		{"install from nothing", s.install},
 		{"the tours", s.tours},
+		{"rolling upgrade", s.upgrade},
 		{"helm test", s.helmTest},
 		{"every replica works", s.everyReplica},
 		{"roles have their own rows and nothing else", s.roles},
 		{"the database restarts", s.databaseRestarts},
 		{"a pod is deleted", s.podDeleted},
 		{"autoscaling", s.autoscaling},
-		{"rolling upgrade", s.upgrade},
 		{"watched by an operator", s.watched},
 		{"uninstall leaves nothing", func(t *T) { s.uninstall(t, s.helms[0]) }},
+		{"one service alone, behind a pooler", s.alone}, // it restarts during the next two
 		{"Helm 4 installs and uninstalls", s.byHelm4},
 		{"kubectl applies what Helm renders", s.byKubectl},
-		{"one service alone, behind a pooler", s.alone},
+		{"the service alone has restarted", s.restarted},
 	} {
 		began := time.Now()
 		// Autoscaling takes one or two minutes. The last four of the test are for the dump and for cleaning up.
@@ -142,7 +145,7 @@ func (s *story) values(more ...string) []string {
 	}
 	args = append(args,
 		"--set=counts.autoscaling.minReplicas=2,counts.autoscaling.targetCPUUtilizationPercentage=60",
-		"--set=counts.autoscaling.behavior.scaleDown.stabilizationWindowSeconds=15",
+		"--set=counts.autoscaling.behavior.scaleDown.stabilizationWindowSeconds=5",
 		`--set-json=counts.autoscaling.behavior.scaleDown.policies=[{"type":"Percent","value":100,"periodSeconds":15}]`)
 	for _, pair := range more {
 		args = append(args, "--set="+pair)
@@ -150,9 +153,20 @@ func (s *story) values(more ...string) []string {
 	return args
 }
 
+// install installs the version from which upgrade goes on: that of the images, marked as the earlier one, with payments
+// of an earlier revision where its image is there.
 func (s *story) install(t *T) {
+	var earlier []string
+	for _, row := range services.All() {
+		earlier = append(earlier, row.Name+".podAnnotations.version=earlier")
+	}
+	if s.earlier != "" {
+		// With as many connections as its ledger had.
+		earlier = append(earlier, services.Payments+".image.tag="+s.earlier, services.Payments+".database.secondPoolConns=5")
+	}
 	began := time.Now()
-	out := run(t, "", s.helms[0], append([]string{"install", release, chart, "--wait", "--timeout=3m"}, s.values()...)...)
+	out := run(t, "", s.helms[0],
+		append([]string{"install", release, chart, "--wait", "--timeout=3m"}, s.values(earlier...)...)...)
 	t.Logf("from nothing to ready in %.1f s", time.Since(began).Seconds())
 	_, notes, _ := strings.Cut(out, "\nConnections: at most ")
 	if _, err := fmt.Sscan(notes, &s.budget); err != nil {
@@ -184,11 +198,11 @@ func (s *story) pods(t *T, names ...string) (pods []core.Pod) {
 // allPods returns the pods that a selector finds, ending ones included.
 func (s *story) allPods(t *T, selector string) []core.Pod {
 	t.Helper()
-	list := new(core.PodList)
-	if err := s.get(t.Context(), "/api/v1/namespaces/"+namespace+"/pods", selector, list); err != nil {
+	all, err := s.podsOf(t.Context(), selector)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return list.Items
+	return all
 }
 
 // helmTest runs `helm test` by both Helms.
@@ -232,7 +246,7 @@ func (s *story) wantNothing(t *T) {
 	}
 	eventually(t, time.Minute, func() error {
 		out := must(t, "get", strings.Join(kinds, ","), "-o", "name", "--selector=app.kubernetes.io/instance="+release)
-		out += must(t, "get", "secrets", "-o", "name", "--selector=owner=helm")
+		out += must(t, "get", "secrets", "-o", "name", "--selector=owner=helm,name="+release)
 		if out != "" {
 			return fmt.Errorf("left behind: %s", out)
 		}

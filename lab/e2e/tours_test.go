@@ -2,18 +2,30 @@
 
 package e2e
 
-import "github.com/rowlock/rowlock/lab/internal/tour"
+import (
+	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/lab/internal/tour"
+)
 
-// tours runs the tour of each service's README in another pod, where the Service
-// has a name, and compares what it prints with the page.
+// tours runs the services' tours on the new database that some of them need. That of
+// payments, which may be of an earlier revision yet, comes after the upgrade.
 func (s *story) tours(t *T) {
 	for _, row := range s.rows {
-		page, err := tour.Read("../..", row, "http://rowlock-"+row.Name, "http://rowlock-"+row.Name+"-internal:8081")
-		if err != nil {
-			t.Fatal(err)
+		if row.Name != services.Payments {
+			tourOf(t, row)
 		}
-		if err := page.Compare(must(t, "exec", "client", "--", "sh", "-c", page.Script())); err != nil {
-			t.Errorf("%s: %v", row.Name, err)
-		}
+	}
+}
+
+// tourOf runs the tour of a service's README in another pod, where the Service has a
+// name, and compares what it prints with the page.
+func tourOf(t *T, row services.Service) {
+	t.Helper()
+	page, err := tour.Read("../..", row, "http://rowlock-"+row.Name, "http://rowlock-"+row.Name+"-internal:8081")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := page.Compare(must(t, "exec", "client", "--", "sh", "-c", page.Script())); err != nil {
+		t.Errorf("%s: %v", row.Name, err)
 	}
 }

@@ -54,7 +54,8 @@ func (s *story) byKubectl(t *T) {
 
 // alone installs the generic chart by itself, behind PgBouncer, with the whole URI
 // in its secret as CloudNativePG writes it. Its replicas do not migrate: the Job of
-// the chart's README does, as the owner, by a direct connection.
+// the chart's README does, as the owner, by a direct connection. It goes on while it
+// restarts, until restarted.
 func (s *story) alone(t *T) {
 	must(t, "exec", "postgres-0", "--", "psql", "--username=postgres", "--dbname=rowlock",
 		"--command=DROP TABLE counts.count_values, counts.goose_db_version")
@@ -96,52 +97,7 @@ func (s *story) alone(t *T) {
 	if ip := fetch[core.Pod](t, "pod", "pgbouncer").Status.PodIP; err != nil || strings.TrimSpace(from) != ip {
 		t.Errorf("counts is connected from %q, and the pooler is %s: %v", from, ip, err)
 	}
-	s.restart(t, "counts", 2, 1)
-	run(t, "", helm, "uninstall", "counts", "--namespace", namespace, "--wait")
-}
-
-// restart rolls a release's Deployment out at the chart's own pace, minReadySeconds:
-// auto. It counts all replicas, ending ones included, because each has connections:
-// the budget is for replicas + 2 x surge, at most surge of them ending.
-func (s *story) restart(t *T, name string, replicas, surge int) {
-	t.Helper()
-	wait(t, time.Minute, "condition=Available", "deployment/"+name)
-	pods := func() []core.Pod {
-		return s.allPods(t, "app.kubernetes.io/component=serve,app.kubernetes.io/instance="+name)
-	}
-	old := map[string]bool{}
-	for _, pod := range pods() {
-		old[pod.Name] = true
-	}
-	began := time.Now()
-	must(t, "rollout", "restart", "deployment/"+name)
-	most, mostEnding, looks := 0, 0, 0
-	eventually(t, 90*time.Second, func() error {
-		all, left, ending := pods(), 0, 0
-		for _, pod := range all {
-			if old[pod.Name] {
-				left++
-			}
-			if pod.DeletionTimestamp != nil {
-				ending++
-			}
-		}
-		most, mostEnding, looks = max(most, len(all)), max(mostEnding, ending), looks+1
-		if left > 0 || len(all) != replicas {
-			return fmt.Errorf("there are %d replicas, %d of them old, %d ending", len(all), left, ending)
-		}
-		return nil
-	})
-	took := time.Since(began)
-	t.Logf("%s restarts at its own pace in %.0f s: at most %d replicas of %d, and %d ending (%d looks)",
-		name, took.Seconds(), most, replicas, mostEnding, looks)
-	if most <= replicas || most > replicas+2*surge || mostEnding > surge {
-		t.Errorf("there were %d replicas at once, %d of them ending; the chart expects %d, %d of them ending",
-			most, mostEnding, replicas+2*surge, surge)
-	}
-	if took > time.Minute {
-		t.Errorf("it took %s", took)
-	}
+	s.restart(t)
 }
 
 // behindPooler creates a PgBouncer with fewer connections to the server than the

@@ -31,9 +31,9 @@ var _ = register(subject{
 		{batch(marked, "", `{"items":["a`+marked+`","b`+marked+`"]}`), http.StatusCreated, `POST /iidy/v1/batch/lists/{list}
   iidy.add_batch
     BEGIN
-    SET
-    INSERT iidy.lists
+    SELECT pg_postmaster_start_time
     SELECT pg_current_xact_id
+    INSERT iidy.lists
     COMMIT
 `},
 		{batch(marked, "action=claim&count=1&lease=60s", ""), http.StatusOK, "iidy.claim"},

@@ -40,14 +40,7 @@ var _ = register(subject{
 	story: []step{
 		{pay(mark, mark, cardGood, 1250), http.StatusCreated, `POST /v1/payments
   payments.pay
-    batch payments_look
-      SELECT payments.idempotency_records
-    batch payments_claim
-      BEGIN
-      INSERT payments.idempotency_records
-      SELECT payments.payments
-      COMMIT
-    processor.charge
+` + claimed + `    processor.charge
       batch payments_ledger
         INSERT payments.processor_charges
     batch payments_settle
@@ -65,14 +58,7 @@ var _ = register(subject{
 		{pay("d"+mark, mark, cardDeclined, 1250), http.StatusCreated, ""},
 		{pay("f"+mark, mark, cardError, 1250), http.StatusBadGateway, `POST /v1/payments !
   payments.pay !
-    batch payments_look
-      SELECT payments.idempotency_records
-    batch payments_claim
-      BEGIN
-      INSERT payments.idempotency_records
-      SELECT payments.payments
-      COMMIT
-    processor.charge !
+` + claimed + `    processor.charge !
       SELECT payments.processor_charges
     batch payments_change
       UPDATE payments.idempotency_records DELETE payments.idempotency_records
@@ -88,6 +74,16 @@ var _ = register(subject{
 	},
 	secrets: []string{cardGood, cardDeclined, cardError, "a secret of the lab"},
 })
+
+// claimed is what the trace of a payment with a new key has before its charge.
+const claimed = `    batch payments_look
+      SELECT payments.idempotency_records
+    batch payments_claim
+      BEGIN
+      INSERT payments.idempotency_records
+      SELECT payments.payments
+      COMMIT
+`
 
 func pay(key, ride, card string, amount int) request {
 	return post("/v1/payments", fmt.Sprintf(`{"ride_id":%q,"rider_id":"rider%s","amount":%d,"currency":"EUR",`+

@@ -28,7 +28,6 @@ var _ = register(subject{
     pyggpot.add
       batch pyggpot_change
         UPDATE pyggpot.pot
-        SELECT pyggpot.coin
         INSERT pyggpot.coin UPDATE pyggpot.pot
 `},
 		{post("/twirp/pyggpot.coin.Coin/RemoveCoins", `{"pot_id":1,"count":1}`), http.StatusOK, "pyggpot.remove"},

@@ -76,6 +76,13 @@ func (b *Bulkhead[K]) Enter(ctx context.Context, key K, wait time.Duration) (Pla
 	return b.enter(ctx, key, &d)
 }
 
+// Busy reports whether a caller of the key is inside, or waits.
+func (b *Bulkhead[K]) Busy(key K) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.queues[key] != nil
+}
+
 func (b *Bulkhead[K]) enter(ctx context.Context, key K, d *deadline) (Place[K], error) {
 	p := Place[K]{bulkhead: b, key: key, queue: b.join(key)}
 	err := p.waitTurn(ctx, d)

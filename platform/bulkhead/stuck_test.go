@@ -20,6 +20,18 @@ var errTimedOut = errors.New("the lock was not free in time")
 
 func timedOut(err error) bool { return errors.Is(err, errTimedOut) }
 
+// enterStuck returns a bulkhead in which a caller stays inside with the key "stuck".
+func enterStuck(t *testing.T) (*bulkhead.Bulkhead[string], *contention.Share, bulkhead.Place[string]) {
+	t.Helper()
+	share := contention.NewShare(4*places, nil)
+	b := bulkhead.New[string](3, nil, share)
+	stuck, err := b.Enter(t.Context(), "stuck", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, share, stuck
+}
+
 // crowd sends n callers of a key that stay inside for so long, and returns their errors.
 func crowd(t *testing.T, b *bulkhead.Bulkhead[string], n int, key string, stay time.Duration) chan error {
 	t.Helper()
@@ -60,12 +72,7 @@ func wantFree(t *testing.T, share *contention.Share) {
 func TestCallersBehindAStuckOneHoldAShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		share := contention.NewShare(4*places, nil)
-		b := bulkhead.New[string](3, nil, share)
-		stuck, err := b.Enter(t.Context(), "stuck", time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b, share, stuck := enterStuck(t)
 		waiting := crowd(t, b, 50, "stuck", time.Millisecond)
 		wantRefused(t, 0, waiting)
 		time.Sleep(100 * time.Millisecond)
@@ -97,12 +104,7 @@ func TestCallersBehindAStuckOneHoldAShare(t *testing.T) {
 func TestStuckKeyIsRemembered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		share := contention.NewShare(4*places, nil)
-		b := bulkhead.New[string](3, nil, share)
-		stuck, err := b.Enter(t.Context(), "stuck", time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b, share, stuck := enterStuck(t)
 		waiting := crowd(t, b, 50, "stuck", 10*time.Second)
 		time.Sleep(100 * time.Millisecond)
 		wantRefused(t, 50-places, waiting)

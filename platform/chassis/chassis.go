@@ -97,12 +97,6 @@ func (c *Chassis) Close(ctx context.Context) error {
 // DB returns the service's pool.
 func (c *Chassis) DB() *sqldb.DB { return c.db }
 
-// Contention returns the metrics of the service's lock. Statements that give up waiting are counted already.
-func (c *Chassis) Contention() *contention.Metrics { return c.lock }
-
-// Share returns the places of the callers of locked keys, half of MAX_IN_FLIGHT.
-func (c *Chassis) Share() *contention.Share { return c.share }
-
 // Ready reports whether the replica takes requests and, if not, why: what /readyz answers, for an API that has a health
 // check of its own.
 func (c *Chassis) Ready() (ready bool, why string) { return c.readiness.Ready() }

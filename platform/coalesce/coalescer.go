@@ -103,6 +103,7 @@ type Coalescer[K comparable, Q, R any] struct {
 
 	mu          sync.Mutex
 	queue       fifo[*call[K, Q, R]]      // the main lane, in order of arrival
+	crowd       crowd                     // the callers that the next group waits for
 	locked      map[K]*lockedKey[K, Q, R] // the keys that are known to be locked
 	slowKeys    []K                       // those with callers in the slow lane; the first is waited for next
 	probes      []*call[K, Q, R]          // callers that find out whether a locked key has come free
@@ -209,9 +210,10 @@ func (c *Coalescer[K, Q, R]) enqueue(w *call[K, Q, R]) {
 	c.startServing()
 }
 
-// startServing starts a goroutine for the main queue unless enough run. The caller
-// holds c.mu.
+// startServing serves the main queue, to which calls were added: it starts a goroutine
+// unless enough run. The caller holds c.mu.
 func (c *Coalescer[K, Q, R]) startServing() {
+	c.crowd.arrived(c.queue.len())
 	if !c.queue.empty() && c.running < c.cfg.InFlight {
 		c.running++
 		go c.serve()

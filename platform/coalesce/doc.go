@@ -3,10 +3,11 @@
 // its own result once that statement has committed.
 //
 // One commit per request costs a round trip and an fsync each, and a hot row then
-// serialises at commit speed. Here the next group forms while the current one runs:
-// no timer, no added wait when idle, and groups grow with the load. Goroutines that are
-// ready to run when a group is about to be taken may join it. The idea is the group commit
-// of database logs (DeWitt et al., "Implementation Techniques for Main Memory Database
+// serialises at commit speed. Here the next group forms while the current one runs: no
+// added wait when idle, and groups grow with the load. Where callers are few, the next
+// group waits for those that were just answered, for a millisecond at most, since clients
+// that send one request after the other come back at once. The idea is the group commit of
+// database logs (DeWitt et al., "Implementation Techniques for Main Memory Database
 // Systems", SIGMOD 1984), moved to the client's side of the wire.
 //
 // # Promises

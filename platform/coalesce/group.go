@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -24,23 +23,6 @@ func (c *Coalescer[K, Q, R]) serve() {
 		}
 		c.mu.Unlock()
 		c.runGroup(group)
-	}
-}
-
-// gather yields the processor as long as that brings callers into the main queue.
-// Goroutines that are ready to run belong to requests that have just arrived, or to callers
-// that have just been answered: run before the group is taken, they make it larger instead
-// of waiting for the next one. Where none is ready a yield returns at once.
-func (c *Coalescer[K, Q, R]) gather() {
-	for before := -1; ; {
-		c.mu.Lock()
-		waiting := c.queue.len()
-		c.mu.Unlock()
-		if waiting <= before || waiting >= c.cfg.MaxItems {
-			return
-		}
-		before = waiting
-		runtime.Gosched()
 	}
 }
 
@@ -197,6 +179,7 @@ func allLocked[R any](n int) []Answer[R] {
 func (c *Coalescer[K, Q, R]) distribute(group []*call[K, Q, R], answers []Answer[R], err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	answered := 0
 	for i, w := range group {
 		a := Answer[R]{Err: err}
 		if err == nil {
@@ -207,7 +190,9 @@ func (c *Coalescer[K, Q, R]) distribute(group []*call[K, Q, R], answers []Answer
 			continue
 		}
 		c.finish(w, a)
+		answered++
 	}
+	c.crowd.expect(min(answered+c.queue.len(), c.cfg.MaxItems))
 }
 
 // finish answers a call. The caller holds c.mu.

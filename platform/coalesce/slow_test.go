@@ -50,8 +50,7 @@ func TestRowHeldForTooLong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tbl, c := startTable(t, "held", "also held")
-		tbl.hold("held")
-		tbl.hold("also held")
+		tbl.hold("held", "also held")
 		a := doAsync(t.Context(), c, add{id: 1, key: "held", n: 1})
 		b := doAsync(t.Context(), c, add{id: 2, key: "also held", n: 1})
 		for _, r := range []<-chan result{a, b} {
@@ -230,8 +229,7 @@ func TestHotKeyLeavesTheSlowLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tbl, c := startTable(t, "hot", "stuck")
 		tbl.before = func([]add) { time.Sleep(3 * time.Millisecond) }
-		tbl.hold("hot")
-		tbl.hold("stuck")
+		tbl.hold("hot", "stuck")
 		stuck := doAsync(t.Context(), c, add{id: 1_000_000, key: "stuck", n: 1})
 		time.AfterFunc(200*time.Millisecond, func() { tbl.free("hot") })
 		var hot []<-chan result

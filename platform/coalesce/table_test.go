@@ -59,10 +59,12 @@ func (t *table) gate() chan struct{} {
 	return gate
 }
 
-func (t *table) hold(key string) {
+func (t *table) hold(keys ...string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.held[key] = "another transaction"
+	for _, key := range keys {
+		t.held[key] = "another transaction"
+	}
 }
 
 func (t *table) remove(key string) {
@@ -71,10 +73,12 @@ func (t *table) remove(key string) {
 	delete(t.rows, key)
 }
 
-func (t *table) free(key string) {
+func (t *table) free(keys ...string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.held, key)
+	for _, key := range keys {
+		delete(t.held, key)
+	}
 	t.signal()
 }
 

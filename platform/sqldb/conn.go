@@ -101,7 +101,8 @@ type conn struct {
 
 	prepared map[string]driverStmt // by query; nil behind a pooler
 
-	lastSettings string // the last statement of applySettings
+	lastSettings string     // the last statement of applySettings
+	run          *serverRun // that of the session; nil until it is known, and behind a pooler
 	inTx         bool
 	txErr        error // the first failure of the open transaction, with failTx
 }

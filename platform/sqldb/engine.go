@@ -81,6 +81,6 @@ func (e Engine) implementation() engine {
 }
 
 // timeouts returns the transaction's own timeouts, or the session's where it has none.
-func (o *txOptions) timeouts(s Settings) (lock, statement, idle time.Duration) {
-	return cmp.Or(o.lockTimeout, s.LockTimeout), cmp.Or(o.statementTimeout, s.StatementTimeout), s.IdleTxTimeout
+func (o *txOptions) timeouts(s Settings) (lock, statement time.Duration) {
+	return cmp.Or(o.lockTimeout, s.LockTimeout), cmp.Or(o.statementTimeout, s.StatementTimeout)
 }

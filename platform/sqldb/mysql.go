@@ -121,10 +121,10 @@ func mysqlInitStatements() []string {
 // comment. Only MariaDB ends an idle transaction; MySQL ends the session of a client
 // that is silent for longer than the pool keeps idle connections.
 func (mysqlEngine) sessionSettings(s Settings, o *txOptions) string {
-	lock, statement, idle := o.timeouts(s)
+	lock, statement := o.timeouts(s)
 	return "SET innodb_lock_wait_timeout = " + seconds(lock) + ", lock_wait_timeout = " + seconds(lock) +
 		" /*M! , max_statement_time = " + strconv.FormatFloat(statement.Seconds(), 'f', 3, 64) +
-		", idle_transaction_timeout = " + seconds(idle) + " */" +
+		", idle_transaction_timeout = " + seconds(idleTxTimeout) + " */" +
 		" /*!80000 , max_execution_time = " + Milliseconds(statement) +
 		", wait_timeout = " + seconds(2*connMaxIdleTime) + " */"
 }

@@ -119,7 +119,7 @@ func startupParameters(s Settings, given map[string]string) (map[string]string, 
 	params := map[string]string{
 		"lock_timeout":                        Milliseconds(s.LockTimeout),
 		"statement_timeout":                   Milliseconds(s.StatementTimeout),
-		"idle_in_transaction_session_timeout": Milliseconds(s.IdleTxTimeout),
+		"idle_in_transaction_session_timeout": Milliseconds(idleTxTimeout),
 		"client_connection_check_interval":    Milliseconds(clientCheckInterval),
 		"default_transaction_isolation":       "read committed", // for single statements: a transaction sets its own
 	}
@@ -141,7 +141,8 @@ func (postgresEngine) sessionSettings(Settings, *txOptions) string { return "" }
 func (postgresEngine) localSettings(s Settings, o *txOptions) string {
 	lock, statement, idle := o.lockTimeout, o.statementTimeout, time.Duration(0)
 	if s.Pooler == PoolerTransaction {
-		lock, statement, idle = o.timeouts(s)
+		lock, statement = o.timeouts(s)
+		idle = idleTxTimeout
 	}
 	return setLocal("lock_timeout", lock) + setLocal("statement_timeout", statement) +
 		setLocal("idle_in_transaction_session_timeout", idle)

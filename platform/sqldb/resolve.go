@@ -2,7 +2,6 @@ package sqldb
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -13,8 +12,14 @@ import (
 
 // xact identifies a transaction and the run of the server that it belongs to.
 type xact struct {
-	ID      sql.NullString `db:"id"`      // pg_current_xact_id, null when nothing was written
-	Started int64          `db:"started"` // pg_postmaster_start_time in microseconds
+	serverRun
+
+	id string // pg_current_xact_id
+}
+
+// serverRun identifies a run of the server. A session ends with it.
+type serverRun struct {
+	Started int64 `db:"started"` // pg_postmaster_start_time in microseconds
 	// Workers are the process ids of the server's own workers. After the crash of
 	// one backend the postmaster runs on with its start time unchanged, but all its
 	// workers are new; what was not yet on disk is lost, and its transaction ids are
@@ -33,10 +38,13 @@ const (
 
 const (
 	// The leading comments name the spans.
-	currentXact = `/* SELECT pg_current_xact_id */
-SELECT pg_current_xact_id_if_assigned()::text AS id,
-       (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint AS started,
+	currentRun = `/* SELECT pg_postmaster_start_time */
+SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint AS started,
        ARRAY(SELECT pid FROM pg_stat_activity WHERE datid IS NULL AND usesysid IS NULL) AS workers`
+
+	// currentXact follows the transaction's settings, in one message with them.
+	currentXact = `SELECT pg_current_xact_id()::text`
+	namedXact   = "/* SELECT pg_current_xact_id */ "
 
 	statusOfXact = `/* SELECT pg_xact_status */
 SELECT coalesce(pg_xact_status($1::xid8), 'unknown') AS status,
@@ -48,24 +56,34 @@ SELECT coalesce(pg_xact_status($1::xid8), 'unknown') AS status,
 	inProgress      = "in progress"
 )
 
-// readXact returns the transaction's identity; it runs before COMMIT.
-func readXact(ctx context.Context, tx *sqlx.Tx) (*xact, error) {
-	var id xact
-	if err := tx.GetContext(ctx, &id, currentXact); err != nil {
+// beginXact sends the settings of a transaction, which may be empty, and returns its
+// identity. The run of the server is read once for each connection: pg_stat_activity costs
+// the server as much as a short transaction. Behind a pooler it is read for each
+// transaction, which may have another session.
+func (db *DB) beginXact(ctx context.Context, tx *sqlx.Tx, guarded *conn, settings string) (*xact, error) {
+	run := guarded.run
+	if run == nil {
+		run = new(serverRun)
+		if err := tx.GetContext(ctx, run, currentRun); err != nil {
+			return nil, fmt.Errorf("read the run of the server: %w", err)
+		}
+		if db.settings.Pooler == PoolerNone {
+			guarded.run = run
+		}
+	}
+	begun := xact{serverRun: *run}
+	if err := tx.GetContext(ctx, &begun.id, namedXact+settings+currentXact); err != nil {
 		return nil, fmt.Errorf("read the transaction's id: %w", err)
 	}
-	return &id, nil
+	return &begun, nil
 }
 
 // lookUp asks the server for the status of a transaction, on another connection and
 // for five seconds at most, whether or not the caller still waits.
-func (db *DB) lookUp(ctx context.Context, id *xact) xactStatus {
-	result := xactAborted // a transaction that wrote nothing has nothing to apply
-	if id.ID.Valid {
-		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveWithin)
-		defer cancel()
-		result = db.poll(bounded, id)
-	}
+func (db *DB) lookUp(ctx context.Context, lost *xact) xactStatus {
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveWithin)
+	defer cancel()
+	result := db.poll(bounded, lost)
 	db.metrics.resolved.WithLabelValues(string(result)).Inc()
 	return result
 }
@@ -102,13 +120,13 @@ func notApplied(err error) error {
 }
 
 // poll repeats the question until the transaction is no longer in progress.
-func (db *DB) poll(ctx context.Context, id *xact) xactStatus {
+func (db *DB) poll(ctx context.Context, lost *xact) xactStatus {
 	for {
 		var answer struct {
 			Status string `db:"status"`
 			Same   bool   `db:"same"`
 		}
-		err := db.GetUnqueued(ctx, &answer, statusOfXact, id.ID.String, id.Started, id.Workers)
+		err := db.GetUnqueued(ctx, &answer, statusOfXact, lost.id, lost.Started, lost.Workers)
 		switch {
 		case err != nil && SQLState(err) != "":
 			// The server does not know the id: it is in the future (22023), or too

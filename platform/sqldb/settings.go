@@ -44,9 +44,6 @@ type Settings struct {
 	LockTimeout time.Duration
 	// StatementTimeout is the server's statement_timeout. 8 s when zero.
 	StatementTimeout time.Duration
-	// IdleTxTimeout is idle_in_transaction_session_timeout: the server ends a
-	// session that stalls inside a transaction. 10 s when zero.
-	IdleTxTimeout time.Duration
 	// Session are parameters of the server that the program's statements are
 	// written for, such as plan_cache_mode; the URL's own win. Only for PostgreSQL
 	// without a pooler: behind one nothing is prepared, and so nothing is kept planned.
@@ -63,8 +60,10 @@ const (
 	defaultMaxOpenConns     = 8
 	defaultLockTimeout      = 5 * time.Second
 	defaultStatementTimeout = 8 * time.Second
-	defaultIdleTxTimeout    = 10 * time.Second
 	defaultConnectTimeout   = 5 * time.Second
+
+	// idleTxTimeout makes the server end a session that stalls inside a transaction.
+	idleTxTimeout = 10 * time.Second
 
 	// Grace is how much longer than the server's own deadline the client waits for
 	// its answer: enough for an error to arrive, so that the server decides the
@@ -86,7 +85,6 @@ func (s *Settings) setDefaults() {
 	s.MaxOpenConns = cmp.Or(s.MaxOpenConns, defaultMaxOpenConns)
 	s.LockTimeout = cmp.Or(s.LockTimeout, defaultLockTimeout)
 	s.StatementTimeout = cmp.Or(s.StatementTimeout, defaultStatementTimeout)
-	s.IdleTxTimeout = cmp.Or(s.IdleTxTimeout, defaultIdleTxTimeout)
 }
 
 // Milliseconds formats d as PostgreSQL reads a timeout: in whole milliseconds, at

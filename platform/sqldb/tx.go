@@ -22,8 +22,9 @@ type txOptions struct {
 }
 
 // ResolveOutcome makes InTx look up the outcome of a COMMIT whose answer was lost,
-// by the transaction's id. It costs one more round trip before COMMIT. An outcome
-// that cannot be proven stays Unknown; on MySQL none can.
+// by the transaction's id, which it reads first, in one round trip with WithLockTimeout
+// and WithStatementTimeout. An outcome that cannot be proven stays Unknown; on MySQL
+// none can.
 func ResolveOutcome() TxOption { return func(o *txOptions) { o.resolve = true } }
 
 // WithLockTimeout sets lock_timeout for this transaction; on MySQL in whole
@@ -120,19 +121,18 @@ func (db *DB) attempt(
 	if o.statementTimeout > 0 {
 		guarded.maxWait = o.statementTimeout + Grace
 	}
-	if local := db.engine.localSettings(db.settings, o); local != "" {
-		if _, err = tx.ExecContext(ctx, local); err != nil {
-			return false, nil, txError(ctx, err, guarded)
-		}
-	}
-	if err = fn(ctx, tx); err != nil {
-		return false, nil, txError(ctx, err, guarded)
-	}
 	var id *xact
-	if o.resolve && db.engine.resolves() {
-		if id, err = readXact(ctx, tx); err != nil {
-			return false, nil, txError(ctx, err, guarded)
-		}
+	switch local := db.engine.localSettings(db.settings, o); {
+	case o.resolve && db.engine.resolves():
+		id, err = db.beginXact(ctx, tx, guarded, local)
+	case local != "":
+		_, err = tx.ExecContext(ctx, local)
+	}
+	if err == nil {
+		err = fn(ctx, tx)
+	}
+	if err != nil {
+		return false, nil, txError(ctx, err, guarded)
 	}
 	if err = ctx.Err(); err != nil {
 		return false, nil, Classify(err, false)

@@ -44,7 +44,7 @@ const (
 )
 
 var _ = register(services.Payments, kind{
-	open: newPayments, writes: "insert into payments.", attack: attackPayments,
+	open: newPayments, writes: "insert into payments.", singles: true, attack: attackPayments,
 	signs: map[string][]string{
 		windowNone: {keyReused}, windowHostile: {string(fault.LockedKey)}, windowSlow: {timedOut, reconciled},
 	},

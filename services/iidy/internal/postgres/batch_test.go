@@ -196,6 +196,19 @@ func TestRowsAreLockedInOrder(t *testing.T) {
 	}
 }
 
+// A batch of new items alone is inserted in byte order, however it was sent: two of them that share items do not
+// deadlock.
+func TestNewItemsAreInsertedInOrder(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.add("first") // from now on new items are expected
+	r.add("b", "é", "a", "B", "c", "a b")
+	const byPlace = `SELECT string_agg(item, ',' ORDER BY ctid) FROM iidy.lists WHERE item <> 'first'`
+	if got := one[string](t, r.db, byPlace); got != "B,a,a b,b,c,é" {
+		t.Errorf("inserted in the order %s", got)
+	}
+}
+
 // Neighbours are read together with at most a quarter more rows; other items are looked up one by one, after no
 // more rows than that were read in vain.
 func TestOnlyNeighboursAreReadTogether(t *testing.T) {

@@ -24,16 +24,22 @@ type cleaner struct {
 // milliseconds.
 const cleanupBatch = 500
 
-// run cleans until ctx ends: once within 90 seconds of the start, then at the interval,
-// half of it more or less, so that replicas which started together do not stay together.
+// run cleans until ctx ends, once within 90 seconds of the start.
 func (c *cleaner) run(ctx context.Context) error {
 	const first = time.Minute
-	for wait := min(first, c.interval); ; wait = c.interval {
+	every(ctx, first, c.interval, c.clean)
+	return nil
+}
+
+// every calls do until ctx ends, the first time after first, or the interval if that is shorter, then at the interval:
+// each time half of it more or less, so that replicas which started together do not stay together.
+func every(ctx context.Context, first, interval time.Duration, do func(context.Context)) {
+	for wait := min(first, interval); ; wait = interval {
 		select {
 		case <-time.After(wait/2 + rand.N(wait)):
-			c.clean(ctx)
+			do(ctx)
 		case <-ctx.Done():
-			return nil
+			return
 		}
 	}
 }

@@ -41,16 +41,17 @@ type Config struct {
 // Help describes the variables.
 func (Config) Help() map[string]string {
 	return map[string]string{ //nolint:gosec // names of variables, no credentials
-		"LOCK_WAIT":              "how long a request waits for another one with its key, then 409 PAYMENT_PROCESSING",
-		"IDEMPOTENCY_TTL":        "how long the answer to a key is kept; afterwards the key counts as new",
+		"LOCK_WAIT": "how long a request waits for another one with its key, then 409 PAYMENT_PROCESSING",
+		"IDEMPOTENCY_TTL": "how long the answer to a key is kept; afterwards the key counts as new; more than " +
+			"REQUEST_TIMEOUT and twice DB_STATEMENT_TIMEOUT",
 		"CLEANUP_INTERVAL":       "how often old keys and ledger entries are deleted",
 		"PROCESSOR_TIMEOUT":      "how long the processor may take; with LOCK_WAIT less than REQUEST_TIMEOUT",
 		"RECONCILE_AFTER":        "how long after a request gave up its payment the processor is asked what became of it",
 		"PROCESSOR_LATENCY":      "how long the simulated processor waits before it charges",
 		"PROCESSOR_LATENCY_MAX":  "when longer: it waits for a random time between the two",
 		"PROCESSOR_DATABASE_URL": "the same database for the simulated processor's ledger; empty stands for DATABASE_URL",
-		"LEDGER_RETENTION": "how long the ledger keeps an entry that has its payment; more than IDEMPOTENCY_TTL and " +
-			"REQUEST_TIMEOUT",
+		"LEDGER_RETENTION":       "how long the ledger keeps an entry that has its payment; more than IDEMPOTENCY_TTL",
+
 		"FINGERPRINT_SECRET":          "key of the fingerprints, 32 bytes or more; the same on all replicas",
 		"FINGERPRINT_SECRET_PREVIOUS": "another key that stored fingerprints may have been made with, while rotating",
 		"ALLOW_BARE_FINGERPRINTS":     "start without FINGERPRINT_SECRET, for tests: bare hashes protect no card",
@@ -68,7 +69,11 @@ func (c Config) Validate(f *config.Faults) {
 			"or a request is given up while its card is charged", "LOCK_WAIT", "PROCESSOR_TIMEOUT", "REQUEST_TIMEOUT")
 	}
 	f.Less("IDEMPOTENCY_TTL", c.IdempotencyTTL, "LEDGER_RETENTION", c.LedgerRetention)
-	f.Less("REQUEST_TIMEOUT", c.RequestTimeout, "LEDGER_RETENTION", c.LedgerRetention)
+	f.Less("REQUEST_TIMEOUT", c.RequestTimeout, "IDEMPOTENCY_TTL", c.IdempotencyTTL)
+	if c.IdempotencyTTL <= 2*c.DBStatementTimeout {
+		f.Add("IDEMPOTENCY_TTL must be more than twice DB_STATEMENT_TIMEOUT, or a key could be claimed, settled and expire "+
+			"while another claim of it runs", "IDEMPOTENCY_TTL", "DB_STATEMENT_TIMEOUT")
+	}
 	if c.FingerprintSecretPrevious != "" && c.FingerprintSecret == "" {
 		f.Add("FINGERPRINT_SECRET_PREVIOUS needs a FINGERPRINT_SECRET beside it",
 			"FINGERPRINT_SECRET_PREVIOUS", "FINGERPRINT_SECRET")

@@ -26,7 +26,8 @@ func TestConfigRefuses(t *testing.T) {
 		"lock wait beyond the statement":   {"LOCK_WAIT": "9s"},
 		"processor beyond the request":     {"PROCESSOR_TIMEOUT": "8s"},
 		"ledger shorter than the keys":     {"LEDGER_RETENTION": "24h"},
-		"ledger shorter than a request":    {"LEDGER_RETENTION": "10s", "IDEMPOTENCY_TTL": "1s"},
+		"keys shorter than a request":      {"IDEMPOTENCY_TTL": "17s", "REQUEST_TIMEOUT": "18s"},
+		"keys shorter than two statements": {"IDEMPOTENCY_TTL": "16s"},
 		"previous secret without a secret": {"FINGERPRINT_SECRET_PREVIOUS": "s3cret"},
 	})
 }

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	"github.com/rowlock/rowlock/services/payments/internal/metrics"
@@ -25,18 +24,11 @@ type reconciler struct {
 // reconcileBatch is how many claims are asked about at once.
 const reconcileBatch = 16
 
-// run reconciles until ctx ends, at the interval, half of it more or less, so that replicas which started together do
-// not stay together. It begins within seconds of the start.
+// run reconciles until ctx ends. It begins within seconds of the start.
 func (r *reconciler) run(ctx context.Context) error {
 	const first = 2 * time.Second
-	for wait := min(first, r.interval); ; wait = r.interval {
-		select {
-		case <-time.After(wait/2 + rand.N(wait)):
-			r.reconcile(ctx)
-		case <-ctx.Done():
-			return nil
-		}
-	}
+	every(ctx, first, r.interval, r.reconcile)
+	return nil
 }
 
 // reconcile looks at all claims that are due. A failure is logged and tried again at the next time.

@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
@@ -90,17 +88,14 @@ func (s *Store) runChanges(ctx context.Context, p coalesce.Pass, group []change)
 		keys[i], kinds[i], fences[i], ids[i] = string(c.held.Key), string(c.kind), c.fence, string(c.held.ClaimID)
 		leases[i], ttls[i] = c.lease.Microseconds(), c.ttl.Microseconds()
 	}
-	var rows []struct {
+	type row struct {
 		N            int            `db:"n"`
 		Changed      bool           `db:"changed"`
 		ProcessorKey sql.NullString `db:"processor_key"`
 		Now          time.Time      `db:"now"`
 	}
-	err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		rows = rows[:0]
-		return conn.SelectContext(ctx, &rows, changesSQL(p.SkipLocked), keys, kinds, fences, ids, leases, ttls,
-			sqldb.Milliseconds(p.Wait))
-	})
+	rows, err := once[row](ctx, s.db, changesSQL(p.SkipLocked), keys, kinds, fences, ids, leases, ttls,
+		sqldb.Milliseconds(p.Wait))
 	if err != nil {
 		return nil, coalesce.Classify(err)
 	}

@@ -9,35 +9,29 @@ import (
 	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
+	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/payments/internal/failpoint"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
-// alreadyWaited is the wait after which a request looks for the answer of the caller that it waited for.
-const alreadyWaited = 10 * time.Millisecond
-
 // Claim implements payment.Repository. It returns the errors of the queue and of the groups unchanged.
 func (s *Store) Claim(ctx context.Context, c payment.Claim) (payment.Claimed, error) {
-	now, err := s.look(ctx, c.Key)
-	if err != nil {
-		return payment.Claimed{}, err
-	}
-	if r, err := answer(now, c); r != nil || err != nil {
-		return payment.Claimed{Record: r}, err
+	if s.keys.Busy(c.Key) { // a claim would queue, and the answer may be there
+		now, err := s.look(ctx, c.Key)
+		if err != nil {
+			return payment.Claimed{}, err
+		}
+		if r, err := answer(now, c); r != nil || err != nil {
+			return payment.Claimed{Record: r}, err
+		}
 	}
 	begin := time.Now()
 	place, err := s.keys.Enter(ctx, c.Key, s.options.LockWait)
 	if err != nil {
 		return payment.Claimed{}, err
 	}
-	if time.Since(begin) > alreadyWaited {
-		now, err = s.look(ctx, c.Key)
-	}
 	a := attempt{store: s, claim: c, place: &place, begin: begin}
-	var claimed payment.Claimed
-	if err == nil {
-		claimed, err = a.run(ctx, now)
-	}
+	claimed, err := a.run(ctx)
 	if err != nil || claimed.Record != nil {
 		place.Leave(err == nil)
 		return claimed, err
@@ -77,9 +71,9 @@ type attempt struct {
 	begin time.Time
 }
 
-// run claims the key, takes its claim over once that has run out, or waits for the record. now is what was found
-// before.
-func (a *attempt) run(ctx context.Context, now state) (payment.Claimed, error) {
+// run claims the key, takes its claim over once that has run out, or waits for the record.
+func (a *attempt) run(ctx context.Context) (payment.Claimed, error) {
+	var now state
 	waited := false
 	for {
 		record, err := answer(now, a.claim)
@@ -89,7 +83,7 @@ func (a *attempt) run(ctx context.Context, now state) (payment.Claimed, error) {
 		}
 		switch {
 		case !now.found:
-			now, err = do(ctx, a.store.claims, a.claim)
+			now, err = do(ctx, a.store.claims, bid{a.claim, now.earlier})
 		case now.left() <= 0:
 			now, err = a.takeOver(ctx, now)
 		default:
@@ -105,10 +99,20 @@ func (a *attempt) run(ctx context.Context, now state) (payment.Claimed, error) {
 		}
 		a.waited(waited)
 		if err != nil {
-			return payment.Claimed{}, err
+			return payment.Claimed{}, unpaid(err)
 		}
 		return payment.Claimed{Held: *now.held}, nil
 	}
+}
+
+// unpaid returns the error of a claim as one of a payment: whether the claim is stored or not, nothing was charged.
+func unpaid(err error) error {
+	if e, ok := errors.AsType[*sqldb.Error](err); ok {
+		known := *e
+		known.Outcome = sqldb.NotApplied
+		return &known
+	}
+	return err
 }
 
 // waited records the wait for another replica's claim; a group records its own.

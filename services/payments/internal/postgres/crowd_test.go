@@ -69,6 +69,24 @@ func TestRequestsOfABusyKeyHoldAShare(t *testing.T) {
 	}
 }
 
+// Another request with the key of a payment that is being charged is refused at once, on this replica and on another.
+func TestAConflictDoesNotWait(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	o := postgres.Options{LockWait: time.Minute}
+	same, other := openStore(t, dsn, sqldb.PoolerNone, o), openStore(t, dsn, sqldb.PoolerNone, o)
+	release := holder(t, same, "k")
+	defer release()
+	for name, r := range map[string]replica{"this replica": same, "another replica": other} {
+		c := paymenttest.NewClaim("k", time.Hour)
+		c.Same = func(payment.Fingerprint) (bool, error) { return false, nil }
+		begin := time.Now()
+		if _, err := r.Claim(t.Context(), c); !errors.Is(err, payment.ErrKeyConflict) || time.Since(begin) > 10*time.Second {
+			t.Errorf("%s: %v after %s, want ErrKeyConflict", name, err, time.Since(begin))
+		}
+	}
+}
+
 // A settlement waits for its row though other callers hold all places of the share: its card is charged.
 func TestASettlementIsNotRefusedForACrowd(t *testing.T) {
 	t.Parallel()

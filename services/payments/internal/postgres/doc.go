@@ -1,14 +1,15 @@
 // Package postgres stores payments and idempotency records in PostgreSQL, schema
 // payments.
 //
-// A payment is claimed and settled in two short transactions; in between it holds no
-// connection and no lock. The claim is an INSERT ... ON CONFLICT DO UPDATE ... WHERE
+// A payment is claimed and settled by one autocommit statement each; in between it holds
+// no connection and no lock. The claim is an INSERT ... ON CONFLICT DO UPDATE ... WHERE
 // expired: a SELECT ... FOR UPDATE of a key that does not exist locks nothing in
-// PostgreSQL. Each change of a claim is fenced by its claim_id.
+// PostgreSQL. It returns what stands under the other keys of its group, without a lock.
+// Each change of a claim is fenced by its claim_id.
 //
-//	request ──► look ──► queue of its key ──► claim ──► (processor) ──► settle
-//	             │                             │  ▲ take over, look again
-//	             ▼ the record                  └──┘                  └──► give back, drop
+//	request ──► queue of its key ──► claim ──► (processor) ──► settle
+//	   │ queue not empty              │  ▲ take over, look again
+//	   └──► look ──► the record ◄─────┴──┘                  └──► give back, drop
 //
 // Looks, claims, settlements and other changes are group commits of their own.
 //

@@ -43,21 +43,23 @@ type state struct {
 	held  *payment.Held
 	row   record
 	found bool // row is there
+	// earlier is how many payments a key has under which nothing else was found.
+	earlier int
 }
 
 // left returns how long the claim that was found lives.
 func (s state) left() time.Duration { return time.Duration(s.row.Left.Int64) * time.Microsecond }
 
-// recordColumns include how long a claim has left. A PROCESSING row without a claim is of no release's making, and is
-// left alone.
-const recordColumns = `key, status, request_fingerprint, fingerprint_version, payment_id, response_status,
-       response_body, claim_id, CASE WHEN status = 'PROCESSING' THEN
-           coalesce((date_part('epoch', claimed_until - clock_timestamp()) * 1000000)::bigint, 1000000) END AS left_us`
+// leftMicros is how long a claim lives, in microseconds. A PROCESSING row without a claim is of no release's making,
+// and is left alone.
+const leftMicros = `CASE WHEN r.status = 'PROCESSING' THEN
+               coalesce((date_part('epoch', r.claimed_until - clock_timestamp()) * 1000000)::bigint, 1000000) END`
 
-// lookSQL reads the live records and the claims of a group. Most repeats end here, with one plain read and no lock.
+// lookSQL reads the live records and the claims of a group, with one plain read and no lock.
 const lookSQL = `
-SELECT ` + recordColumns + `
-  FROM payments.idempotency_records
+SELECT key, status, request_fingerprint, fingerprint_version, payment_id, response_status, response_body, claim_id,
+       ` + leftMicros + ` AS left_us
+  FROM payments.idempotency_records AS r
  WHERE key = ANY ($1::text[]) AND (status = 'PROCESSING' OR expires_at > clock_timestamp())`
 
 // look reads what is stored under a key. Unlike the other groups' requests it ends with ctx.

@@ -4,14 +4,12 @@ import (
 	"context"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
 // overdueSQL takes over claims that ran out, none that another replica looks at. A claim that was given back after a
 // look, when claimed_until became that time, is due again after half of its age, but not before $1 microseconds; and
-// once its record's life is over.
+// once more when its record's life is over.
 const overdueSQL = `
 WITH due AS MATERIALIZED (
     SELECT key
@@ -19,7 +17,7 @@ WITH due AS MATERIALIZED (
      WHERE status = 'PROCESSING'
        AND claimed_until <= (SELECT clock_timestamp()) - $1 * interval '1 microsecond'
        AND (claimed_until + (claimed_until - created_at) / 2 <= (SELECT clock_timestamp())
-            OR expires_at <= (SELECT clock_timestamp()))
+            OR claimed_until <= expires_at AND expires_at <= (SELECT clock_timestamp()))
      ORDER BY claimed_until
      LIMIT $4
        FOR UPDATE SKIP LOCKED
@@ -33,7 +31,7 @@ RETURNING r.key, r.processor_key, r.ride_id, r.rider_id, r.amount, r.currency, r
 
 // Overdue implements payment.Repository.
 func (s *Store) Overdue(ctx context.Context, after, lease time.Duration, limit int) ([]payment.Overdue, error) {
-	var rows []struct {
+	type row struct {
 		Key          string    `db:"key"`
 		ProcessorKey string    `db:"processor_key"`
 		RideID       string    `db:"ride_id"`
@@ -48,10 +46,7 @@ func (s *Store) Overdue(ctx context.Context, after, lease time.Duration, limit i
 		Expired      bool      `db:"expired"`
 	}
 	id := payment.ClaimID(payment.NewID(time.Now()))
-	err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		rows = rows[:0]
-		return conn.SelectContext(ctx, &rows, overdueSQL, after.Microseconds(), lease.Microseconds(), string(id), limit)
-	})
+	rows, err := once[row](ctx, s.db, overdueSQL, after.Microseconds(), lease.Microseconds(), string(id), limit)
 	overdue := make([]payment.Overdue, len(rows))
 	for i, r := range rows {
 		overdue[i] = payment.Overdue{Expired: r.Expired, Held: payment.Held{

@@ -14,9 +14,9 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/postgres"
 )
 
-// A repeated payment finds its record at once while pages of payments wait for their table, more of them than the pool
-// has connections.
-func TestRepeatDoesNotQueueBehindPages(t *testing.T) {
+// A repeated payment finds its record at once while reads of the same pool wait for a lock, more of them than it has
+// connections.
+func TestRepeatDoesNotQueueBehindReads(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	db := apptest.Pool(t, sqldb.Settings{
@@ -33,27 +33,27 @@ func TestRepeatDoesNotQueueBehindPages(t *testing.T) {
 	if fresh, err := pay(t.Context(), r, "key"); !fresh || err != nil {
 		t.Fatalf("the first payment: fresh %t, %v", fresh, err)
 	}
-	const pages = 24
+	const reads = 24
 	direct := dbtest.Dial(t, dsn)
-	lock := apptest.Hold(t, direct, `LOCK TABLE payments.payments IN ACCESS EXCLUSIVE MODE`)
-	done := make(chan error, pages)
-	for range pages {
+	lock := apptest.Hold(t, direct, `SELECT pg_advisory_xact_lock(1)`)
+	done := make(chan error, reads)
+	for range reads {
 		go func() {
-			_, err := r.FindOfRide(t.Context(), "ride", nil, 25)
-			done <- err
+			var none []string
+			done <- db.SelectContext(t.Context(), &none, `SELECT pg_advisory_xact_lock_shared(1)`)
 		}()
 	}
 	apptest.WaitForBlocked(t, direct, 4)
-	waittest.Eventually(t, "the other pages wait", func() bool { return db.Stats().WaitCount >= pages-8 })
+	waittest.Eventually(t, "the other reads wait", func() bool { return db.Stats().WaitCount >= reads-8 })
 	within, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if fresh, err := pay(within, r, "key"); fresh || err != nil || len(done) > 0 {
-		t.Errorf("the repeat: fresh %t, %v, after %d pages; want the record, before any", fresh, err, len(done))
+		t.Errorf("the repeat: fresh %t, %v, after %d reads; want the record, before any", fresh, err, len(done))
 	}
 	lock.Rollback()
-	for range pages {
+	for range reads {
 		if err := <-done; err != nil {
-			t.Errorf("a page afterwards: %v", err)
+			t.Errorf("a read afterwards: %v", err)
 		}
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/jmoiron/sqlx"
-
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/sqldb"
@@ -103,17 +101,14 @@ func (s *Store) runSettles(
 		declines[i], created[i] = c.payment.DeclineCode, c.payment.CreatedAt.UnixMicro()
 		codes[i], bodies[i] = int64(c.receipt.Code), string(c.receipt.Data)
 	}
-	var rows []struct {
+	type row struct {
 		record
 
 		N      int  `db:"n"`
 		Stored bool `db:"stored"`
 	}
-	err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		rows = rows[:0]
-		return conn.SelectContext(ctx, &rows, settleSQL(p.SkipLocked), keys, claims, ids, declines, created, codes, bodies,
-			sqldb.Milliseconds(p.Wait))
-	})
+	rows, err := once[row](ctx, s.db, settleSQL(p.SkipLocked), keys, claims, ids, declines, created, codes, bodies,
+		sqldb.Milliseconds(p.Wait))
 	if err != nil {
 		return nil, coalesce.Classify(err)
 	}

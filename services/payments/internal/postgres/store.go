@@ -6,6 +6,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/migrate"
@@ -52,7 +54,7 @@ type Store struct {
 	keys     *bulkhead.Bulkhead[payment.Key]
 
 	looks   *coalesce.Coalescer[payment.Key, payment.Key, state]
-	claims  *coalesce.Coalescer[payment.Key, payment.Claim, state]
+	claims  *coalesce.Coalescer[payment.Key, bid, state]
 	changes *coalesce.Coalescer[payment.Key, change, state]
 	settles *coalesce.Coalescer[payment.Key, settlement, settled]
 }
@@ -71,9 +73,9 @@ func New(db *sqldb.DB, o Options, observer Observer) (*Store, error) {
 	s.looks, looks = coalesce.New(coalesce.Config[payment.Key, payment.Key, state]{
 		Limits: o.Limits, Name: "payments_look", Key: func(k payment.Key) payment.Key { return k }, Run: s.runLooks,
 	})
-	s.claims, claims = coalesce.New(coalesce.Config[payment.Key, payment.Claim, state]{
-		Limits: forKey, Name: "payments_claim", Key: func(c payment.Claim) payment.Key { return c.Key }, Run: s.runClaims,
-		Size: func(c payment.Claim) int { return claimBytes + len(c.Key) }, Statements: claimStatements,
+	s.claims, claims = coalesce.New(coalesce.Config[payment.Key, bid, state]{
+		Limits: forKey, Name: "payments_claim", Key: func(c bid) payment.Key { return c.Key }, Run: s.runClaims,
+		Size: func(c bid) int { return claimBytes + len(c.Key) },
 	})
 	s.changes, changes = coalesce.New(coalesce.Config[payment.Key, change, state]{
 		Limits: forKey, Name: "payments_change", Key: func(c change) payment.Key { return c.held.Key }, Run: s.runChanges,
@@ -99,4 +101,13 @@ func do[Q, R any](ctx context.Context, c *coalesce.Coalescer[payment.Key, Q, R],
 		return c.Do(bounded, q)
 	}
 	return r, err
+}
+
+// once sends one autocommit statement and returns its rows.
+func once[R any](ctx context.Context, db *sqldb.DB, statement string, args ...any) (rows []R, err error) {
+	err = db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
+		rows = nil // the statement may be run again
+		return conn.SelectContext(ctx, &rows, statement, args...)
+	})
+	return rows, err
 }

@@ -64,19 +64,20 @@ func TestHeldKeyIsRefusedAfterLockWait(t *testing.T) {
 	defer release()
 	for _, tc := range []struct {
 		where  contention.Place
+		waits  float64 // the claim's statement counts, too
 		reason contention.Reason
 		r      replica
 		err    error
 	}{
-		{contention.InProcess, contention.QueueTimeout, same, bulkhead.ErrBusy},
-		{contention.InDatabase, contention.Held, other, payment.ErrProcessing},
+		{contention.InProcess, 1, contention.QueueTimeout, same, bulkhead.ErrBusy},
+		{contention.InDatabase, 2, contention.Held, other, payment.ErrProcessing},
 	} {
 		beforeN, before := tc.r.waits.Waits(t, tc.where)
 		if _, err := pay(t.Context(), tc.r, "k"); !errors.Is(err, tc.err) || errors.Is(err, bulkhead.ErrFull) {
 			t.Errorf("%s: %v", tc.where, err)
 		}
 		n, seconds := tc.r.waits.Waits(t, tc.where)
-		if conflicts := tc.r.waits.Conflicts(t, tc.reason); n-beforeN != 1 || seconds-before < 0.19 || conflicts != 1 {
+		if conflicts := tc.r.waits.Conflicts(t, tc.reason); n-beforeN != tc.waits || seconds-before < 0.19 || conflicts != 1 {
 			t.Errorf("%s: %g waits of %g s, %g conflicts", tc.where, n-beforeN, seconds-before, conflicts)
 		}
 	}
@@ -142,6 +143,43 @@ func TestCommittedProcessingRow(t *testing.T) {
 		VALUES ('k', 'PROCESSING', sha256('k'), 'test', now() + interval '1 h')`)
 	if _, err := pay(t.Context(), r, "k"); !errors.Is(err, payment.ErrProcessing) {
 		t.Errorf("%v, want ErrProcessing", err)
+	}
+}
+
+// A claim that waits for another row does not get a key that was live when it began: the payment that is stored
+// meanwhile, under a record that has expired by then, is not among those that it counts.
+func TestALiveKeyIsNotClaimedLater(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	r, db := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}), dbtest.Dial(t, dsn)
+	live, err := r.Claim(t.Context(), paymenttest.NewClaim("live", time.Microsecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer live.Leave(true)
+	inserting, owned := begin(t, db, "a")
+	if !owned {
+		t.Fatal("the former replica does not get a new key")
+	}
+	claimed := make(chan []payment.Key, 1)
+	go func() {
+		keys, err := r.ClaimWaiting(t.Context(), []payment.Claim{
+			paymenttest.NewClaim("a", time.Hour), paymenttest.NewClaim("live", time.Hour),
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		claimed <- keys
+	}()
+	apptest.WaitForBlocked(t, db, 1)
+	if _, fresh, err := r.Settle(t.Context(), live.Held, paymenttest.NewPayment(live.Held)); !fresh || err != nil {
+		t.Fatalf("settled: fresh %t, %v", fresh, err)
+	}
+	if err := inserting.tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if keys := <-claimed; len(keys) != 1 || keys[0] != "a" {
+		t.Errorf("claimed %v, want a alone", keys)
 	}
 }
 
@@ -240,7 +278,6 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 	}{
 		"cleanup": {postgres.DeleteExpiredSQL, []any{5}, "Index Cond: (expires_at <= $0)"},
 		"ledger":  {postgres.DeleteSettledSQL, []any{5, 1000}, "processor_charges_created_at"},
-		"earlier": {postgres.EarlierSQL, []any{pq.StringArray{"k"}}, "payments_idempotency_key"},
 		"look":    {postgres.LookSQL, []any{pq.StringArray{"k", "l"}}, "idempotency_records_pkey"},
 		"overdue": {postgres.OverdueSQL, []any{1, 1, payment.NewID(time.Now()), 16}, "idempotency_records_claimed_until"},
 		"open":    {postgres.OpenSQL, []any{1}, "idempotency_records_claimed_until"},
@@ -263,6 +300,9 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 		sql  string
 		args []any
 	}{
+		"claim": {postgres.ClaimSQL(), []any{
+			texts, pq.ByteaArray{nil}, texts, ids, ns, ns, texts, texts, texts, ns, texts, texts, texts, ns, ns, ns, "1",
+		}},
 		"settle": {postgres.SettleSQL(), []any{texts, ids, ids, texts, ns, ns, texts, "1"}},
 		"change": {postgres.ChangesSQL(), []any{texts, texts, ids, ids, ns, ns, "1"}},
 	} {
@@ -273,6 +313,51 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 		if text := strings.Join(plan, "\n"); strings.Contains(text, "idempotency_records_claimed_until") {
 			t.Errorf("%s is planned as\n%s", name, text)
 		}
+	}
+}
+
+// Only the database's clock says that a claim ran out: one that lives is not taken over.
+func TestALiveClaimIsNotTakenOver(t *testing.T) {
+	t.Parallel()
+	r := openStore(t, dbtest.Postgres(t, postgres.Migrations()), sqldb.PoolerNone, postgres.Options{})
+	claimed, err := r.Claim(t.Context(), paymenttest.NewClaim("k", time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer claimed.Leave(true)
+	if taken, err := r.TakeOver(t.Context(), claimed.Held); taken || err != nil {
+		t.Errorf("taken over %t, %v", taken, err)
+	}
+	if err := r.GiveBack(t.Context(), claimed.Held); err != nil {
+		t.Fatal(err)
+	}
+	if taken, err := r.TakeOver(t.Context(), claimed.Held); !taken || err != nil {
+		t.Errorf("given back: taken over %t, %v", taken, err)
+	}
+}
+
+// A claim whose record's life is over is looked at once for that. A processor that does not say what became of the
+// charge is asked again with pauses as before.
+func TestPausesGoOnAfterTheRecordsLife(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	r, db := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}), dbtest.Dial(t, dsn)
+	claimed, err := r.Claim(t.Context(), paymenttest.NewClaim("k", time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	claimed.Leave(false)
+	apptest.Execute(t, db, `UPDATE payments.idempotency_records SET created_at = now() - interval '24h',
+		claimed_until = now() - interval '2h', expires_at = now() - interval '1h'`)
+	first, err := r.Overdue(t.Context(), 0, time.Hour, 10)
+	if err != nil || len(first) != 1 || !first[0].Expired {
+		t.Fatalf("%+v, %v; want one that has expired", first, err)
+	}
+	if err := r.GiveBack(t.Context(), first[0].Held); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := r.Overdue(t.Context(), 0, time.Hour, 10); len(again) != 0 || err != nil {
+		t.Errorf("%+v, %v; want none for half of a day", again, err)
 	}
 }
 

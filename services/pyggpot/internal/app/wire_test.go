@@ -78,6 +78,7 @@ func TestRefusalsOfTheServer(t *testing.T) {
 		{"/grpc.health.v1.Health/Watch", json, "{}", 415, invalid, "UNSUPPORTED_MEDIA_TYPE", ""},
 		{addCoins, json, `{"coins":[` + strings.Repeat(" ", 2000) + `]}`, 413, large, "BODY_TOO_LARGE", ""},
 		{addCoins, json, "", 400, invalid, "INVALID_JSON", ""},
+		{addCoins, json, "\x00\x08\x01", 400, invalid, "INVALID_JSON", ""}, // as the codec is handed it
 		{addCoins, json, "{}{}", 400, invalid, "INVALID_JSON", ""},
 		{addCoins, json, "{\"\xff\":1}", 400, invalid, "INVALID_JSON", ""},
 		{addCoins, json, `{"pot_id":1,"foo":1}`, 400, invalid, field, "foo"},

@@ -38,8 +38,7 @@ type procedure struct {
 }
 
 // serve handles a request of the route. It refuses with a sentence what Connect refuses without one: an unknown media
-// type, a body that is too large or incomplete, JSON that is not the procedure's message. So a JSON request, which is
-// short, is decoded twice.
+// type, a body that is too large or incomplete, JSON that is not the procedure's message.
 func (p procedure) serve(c echo.Context) error {
 	w, r := c.Response(), httpserver.Request(c)
 	media, _, _ := strings.Cut(r.Header.Get(headerContentType), ";")
@@ -61,14 +60,18 @@ func (p procedure) serve(c echo.Context) error {
 		problem.Header("Accept-Post", acceptPost))
 }
 
-// unary serves a request whose body is one message.
-func (p procedure) unary(w http.ResponseWriter, r *http.Request, checked bool) error {
+// unary serves a request whose body is one message. One in JSON is decoded here, and not again by Connect.
+func (p procedure) unary(w http.ResponseWriter, r *http.Request, inJSON bool) error {
 	body, err := readBody(r, p.maxBody)
 	if err != nil {
 		return err
 	}
-	if checked {
-		if err := (jsonCodec{}).Unmarshal(body, p.request.ProtoReflect().New().Interface()); err != nil {
+	if inJSON {
+		message := p.request.ProtoReflect().New().Interface()
+		if err = decodeJSON(body, message); err == nil {
+			body, err = proto.MarshalOptions{}.MarshalAppend([]byte{decoded}, message)
+		}
+		if err != nil {
 			return invalidJSON(err)
 		}
 	}

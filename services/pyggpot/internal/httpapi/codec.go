@@ -34,12 +34,23 @@ func (jsonCodec) Marshal(message any) ([]byte, error) {
 	return compact.Bytes(), nil
 }
 
+// decoded is the first byte of a message that was decoded already and follows in protobuf's own encoding. No JSON
+// begins with it.
+const decoded = 0
+
 // Unmarshal implements connect.Codec.
 func (jsonCodec) Unmarshal(data []byte, message any) error {
 	m, ok := message.(proto.Message)
 	if !ok {
 		return fmt.Errorf("%T is not a message", message)
 	}
+	if len(data) > 0 && data[0] == decoded {
+		return proto.Unmarshal(data[1:], m) //nolint:wrapcheck // see decodeJSON
+	}
+	return decodeJSON(data, m)
+}
+
+func decodeJSON(data []byte, m proto.Message) error {
 	if len(data) == 0 {
 		return errEmptyBody
 	}

@@ -28,9 +28,8 @@ func (s *Store) runContended(ctx context.Context, pass coalesce.Pass, group []*q
 	return s.run(ctx, pass, pass, group)
 }
 
-// run leases pots, reads them, computes the changes of their callers, and writes them. It returns coalesce.ErrLockWait
-// or coalesce.ErrSplit as it is to be called again; the pots keep their leases then. The error of a pot is in its
-// answer.
+// run leases and reads pots, computes the changes of their callers, and writes them. It returns coalesce.ErrLockWait or
+// coalesce.ErrSplit as it is to be called again; the pots keep their leases then. The error of a pot is in its answer.
 func (s *Store) run(ctx context.Context, acquire, write coalesce.Pass, group []*queue) ([]answer, error) {
 	answers := make([]answer, len(group))
 	err := s.acquire(ctx, acquire, group, answers)
@@ -67,38 +66,16 @@ func (s *Store) run(ctx context.Context, acquire, write coalesce.Pass, group []*
 	return answers, nil
 }
 
-// readSQL reads the coins of leased pots, which only the holder of the lease changes: the fence of the write that
-// follows makes sure that it still is.
-const readSQL = `
-SELECT coalesce(array_agg(pot_id), '{}') AS pots, coalesce(array_agg(denomination), '{}') AS denominations,
-       coalesce(array_agg(coin_count), '{}') AS counts
-  FROM pyggpot.coin
- WHERE pot_id = ANY($1::integer[]) AND coin_count > 0`
-
-// change reads the leased pots, computes the changes of their callers, and writes them. It returns what became of each
-// pot, or the error of all.
+// change reads the leased pots whose coins the lease did not read, computes the changes of their callers, and writes
+// them. It returns what became of each pot, or the error of all.
 func (s *Store) change(ctx context.Context, pass coalesce.Pass, leased []*queue) ([]error, error) {
-	contents := make(map[int32]pot.Contents, len(leased))
-	ids, numbers := identify(leased)
-	for i, q := range leased {
-		q.before.Contents = make(pot.Contents)
-		contents[ids[i]] = q.before.Contents
-	}
-	var pots, kinds pq.Int32Array
-	var counts pq.Int64Array
-	err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		return conn.QueryRowContext(ctx, readSQL, ids).Scan(&pots, &kinds, &counts)
-	})
-	if err != nil {
+	if err := s.read(ctx, leased); err != nil {
 		return nil, notApplied(err)
-	}
-	for i, id := range pots {
-		contents[id][pot.Kind(kinds[i])] = counts[i]
 	}
 	for _, q := range leased {
 		q.after = applyAll(q.before, s.take(ctx, q))
 	}
-	return s.write(ctx, pass, leased, ids, numbers)
+	return s.write(ctx, pass, leased)
 }
 
 // merge returns the contents before with those of after, kind by kind.
@@ -111,9 +88,8 @@ func merge(before, after pot.Contents) pot.Contents {
 
 // write writes the contents of the leased pots and releases their leases, in one statement that changes the pots whose
 // lease is still valid. A pot whose row is locked in a pass that skips such rows is errHeld and keeps its lease.
-func (s *Store) write(
-	ctx context.Context, pass coalesce.Pass, leased []*queue, ids pq.Int32Array, numbers pq.StringArray,
-) ([]error, error) {
+func (s *Store) write(ctx context.Context, pass coalesce.Pass, leased []*queue) ([]error, error) {
+	ids, numbers := identify(leased)
 	totals := make(pq.Int64Array, len(leased))
 	var pots, kinds pq.Int32Array
 	var counts pq.Int64Array

@@ -192,14 +192,19 @@ func TestALockedRowDelaysItsOwnCallers(t *testing.T) {
 	}
 }
 
+// fill puts 4 gold coins into each pot and releases it, as the last statement of a holder does.
+const fill = `
+	WITH kinds AS (INSERT INTO pyggpot.coin (pot_id, denomination, coin_count) SELECT id, 100, 4 FROM pyggpot.pot)
+	UPDATE pyggpot.pot SET coins = 4, lock = NULL, lock_expire_time = NULL`
+
 // TestAPotIsHadWhenItsHolderIsDone: a change of a pot whose holder is writing waits for that at the pot's row, and not
-// RetryWait.
+// RetryWait. It sees what the holder wrote.
 func TestAPotIsHadWhenItsHolderIsDone(t *testing.T) {
 	t.Parallel()
 	r, db, _ := open(t, func(o *Options) { o.RetryWait = time.Hour })
 	id := mustCreate(t, r, 10)
 	apptest.Execute(t, db, leasedForever)
-	holder := apptest.Hold(t, db, `UPDATE pyggpot.pot SET lock = NULL, lock_expire_time = NULL`)
+	holder := apptest.Hold(t, db, fill)
 	done := make(chan error, 1)
 	go func() { done <- r.Change(context.WithoutCancel(t.Context()), id, addGold(1)) }()
 	apptest.WaitForBlocked(t, db, 1)
@@ -207,7 +212,27 @@ func TestAPotIsHadWhenItsHolderIsDone(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	wantTotal(t, db, 1)
+	wantTotal(t, db, 5)
+}
+
+// TestCoinsAreOfTheLeasedVersion: another holder's change is committed between the snapshot of a group's lease and its
+// lock of the pot's row. The group must not take the coins of its snapshot for the pot's.
+func TestCoinsAreOfTheLeasedVersion(t *testing.T) {
+	t.Parallel()
+	r, db, _ := open(t, func(o *Options) { o.RetryWait = time.Hour })
+	id := mustCreate(t, r, 10)
+	apptest.Execute(t, db, `CREATE FUNCTION queue() RETURNS trigger LANGUAGE plpgsql AS
+		$$ BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NULL; END $$`,
+		`CREATE TRIGGER queue BEFORE UPDATE ON pyggpot.pot FOR EACH STATEMENT EXECUTE FUNCTION queue()`)
+	holder := apptest.Hold(t, db, fill)
+	done := make(chan error, 1)
+	go func() { done <- r.Change(context.WithoutCancel(t.Context()), id, addGold(1)) }()
+	apptest.WaitForBlocked(t, db, 1) // after its snapshot, before it locks a row
+	holder.Commit()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	wantTotal(t, db, 5)
 }
 
 // TestLostRepliesOfAGroup: the reply to a group's lease or change is lost. All its pots are changed, once.

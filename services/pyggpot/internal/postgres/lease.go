@@ -24,20 +24,30 @@ type lease struct {
 }
 
 const (
-	// acquireFreeSQL leases the pots that are free or whose lease has expired, in the order of their ids. It waits for
-	// none: its WHERE fails for a leased pot before any lock, and a pot that another session is leasing is skipped.
+	// acquireFreeSQL leases the pots that are free or whose lease has expired, in the order of their ids, and reads their
+	// coins. It waits for none: its WHERE fails for a leased pot before any lock, and a pot that another session is
+	// leasing is skipped.
+	//
+	// The coins are those of the statement's snapshot. Each change of a pot writes its row, too, so they are up to date
+	// where the locked version of the row is the one in the snapshot. A pot that another holder has changed in between is
+	// not leased: no row of the snapshot has its new version's ctid.
 	acquireFreeSQL = `
 WITH free AS MATERIALIZED (
-    SELECT id, lock, lock_expire_time
+    SELECT ctid AS version, lock
       FROM pyggpot.pot
      WHERE id = ANY($1::integer[]) AND (lock IS NULL OR lock_expire_time <= clock_timestamp())
-       AND (SELECT set_config('lock_timeout', $4, true)) IS NOT NULL
      ORDER BY id
        FOR UPDATE SKIP LOCKED
-)` + takeSQL
+), taken AS (
+    UPDATE pyggpot.pot AS p SET ` + leaseSQL + `
+      FROM free
+     WHERE p.ctid = free.version
+    RETURNING ` + takenSQL + `
+SELECT t.ids, t.max_coins, t.expired, t.expires, t.others, c.pots, c.denominations, c.counts
+  FROM (` + answerSQL + `) AS t CROSS JOIN (` + coinsSQL + `) AS c`
 
-	// acquireSQL leases pots after it has waited for the sessions that have their rows locked, which release their
-	// leases then.
+	// acquireSQL leases pots after it has waited for the sessions that have their rows locked, which release their leases
+	// then. It reads no coins: its snapshot is older than that.
 	acquireSQL = `
 WITH free AS MATERIALIZED (
     SELECT id, lock, lock_expire_time
@@ -45,16 +55,18 @@ WITH free AS MATERIALIZED (
      WHERE id = ANY($1::integer[]) AND (SELECT set_config('lock_timeout', $4, true)) IS NOT NULL
      ORDER BY id
        FOR UPDATE
-)` + takeSQL
-
-	// takeSQL leases the pots of free. "others" are the pots that are there and were not leased.
-	takeSQL = `, taken AS (
-    UPDATE pyggpot.pot AS p
-       SET lock = $2, lock_expire_time = clock_timestamp() + $3 * interval '1 microsecond'
+), taken AS (
+    UPDATE pyggpot.pot AS p SET ` + leaseSQL + `
       FROM free
      WHERE p.id = free.id AND (free.lock IS NULL OR free.lock_expire_time <= clock_timestamp())
-    RETURNING p.id, p.max_coins, p.lock_expire_time, free.lock IS NOT NULL AS expired
-)
+    RETURNING ` + takenSQL + answerSQL
+
+	leaseSQL = `lock = $2, lock_expire_time = clock_timestamp() + $3 * interval '1 microsecond'`
+	takenSQL = `p.id, p.max_coins, p.lock_expire_time, free.lock IS NOT NULL AS expired
+)`
+
+	// answerSQL returns the leased pots. "others" are those that are there and were not leased.
+	answerSQL = `
 SELECT coalesce(array_agg(t.id), '{}') AS ids, coalesce(array_agg(t.max_coins), '{}') AS max_coins,
        count(*) FILTER (WHERE t.expired) AS expired, coalesce(min(t.lock_expire_time), 'epoch') AS expires,
        CASE WHEN count(*) < cardinality($1::integer[]) THEN ARRAY(
@@ -138,17 +150,20 @@ func (s *Store) acquire(ctx context.Context, pass coalesce.Pass, group []*queue,
 	if len(asked) == 0 {
 		return nil
 	}
-	statement := acquireSQL
-	if pass.SkipLocked {
-		statement = acquireFreeSQL
-	}
 	number := uuid.New()
 	var ids, maxCoins, others pq.Int32Array
+	var seen coins
 	var expired int64
 	var expires time.Time
+	statement, args := acquireFreeSQL, []any{asked, number, s.options.TTL.Microseconds()}
+	columns := []any{&ids, &maxCoins, &expired, &expires, &others}
+	if pass.SkipLocked {
+		columns = append(columns, &seen.pots, &seen.kinds, &seen.counts)
+	} else {
+		statement, args = acquireSQL, append(args, sqldb.Milliseconds(pass.Wait))
+	}
 	err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		return conn.QueryRowContext(ctx, statement, asked, number, s.options.TTL.Microseconds(),
-			sqldb.Milliseconds(pass.Wait)).Scan(&ids, &maxCoins, &expired, &expires, &others)
+		return conn.QueryRowContext(ctx, statement, args...).Scan(columns...)
 	})
 	if err = coalesce.Classify(err); errors.Is(err, coalesce.ErrLockWait) {
 		return err
@@ -168,6 +183,9 @@ func (s *Store) acquire(ctx context.Context, pass coalesce.Pass, group []*queue,
 		}
 		if n := slices.Index(ids, int32(q.id)); n >= 0 {
 			q.lease, q.before = &lease{number, expires}, pot.Pot{ID: q.id, MaxCoins: maxCoins[n]}
+			if pass.SkipLocked {
+				q.before.Contents = seen.of(q.id)
+			}
 			s.recordWait(q)
 		} else if answers[i].Err = reason; slices.Contains(others, int32(q.id)) {
 			answers[i].Err = errHeld

@@ -162,7 +162,6 @@ func TestLostReplies(t *testing.T) {
 	}{
 		{"acquisition, answer lost", faultproxy.AfterStatement, "expires", true},
 		{"acquisition, statement lost", faultproxy.BeforeStatement, "expires", true},
-		{"read", faultproxy.AfterStatement, "as denominations", false},
 		{"change, answer lost", faultproxy.AfterStatement, "fenced", true},
 		{"change, statement lost", faultproxy.BeforeStatement, "fenced", false},
 	} {
@@ -195,6 +194,24 @@ func TestLostReplies(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestALostReadChangesNothing: the answer to the read of a pot that was waited for is lost.
+func TestALostReadChangesNothing(t *testing.T) {
+	t.Parallel()
+	direct, db, dsn := open(t)
+	id := mustCreate(t, direct, 10)
+	proxy := faultproxy.New(t, dsn)
+	r := openStore(t, proxy.DSN(dsn), sqldb.PoolerNone)
+	q := direct.mustLease(t, id, addGold(1))
+	q.before.Contents = nil
+	proxy.Cut(faultproxy.AfterStatement, faultproxy.RST, faultproxy.Matching("denominations"))
+	answers, err := r.runContended(t.Context(), coalesce.Pass{Wait: time.Second}, []*queue{q})
+	outcome, known := sqldb.OutcomeOf(errors.Join(err, answers[0].Err))
+	if !known || outcome != sqldb.NotApplied || proxy.Cuts() != 1 {
+		t.Errorf("%v %v, %d cuts", answers, err, proxy.Cuts())
+	}
+	wantTotal(t, db, 0)
 }
 
 // TestReleaseWaitsForAnothersTry: a replica that tries to lease a pot locks its row for a moment. The release waits for

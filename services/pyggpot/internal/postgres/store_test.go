@@ -253,3 +253,16 @@ func TestReadsNeverWait(t *testing.T) {
 		t.Errorf("%v %v %v (%v)", byID, byName, list, err)
 	}
 }
+
+// TestNoIndexHasWhatAChangeWrites: a change writes its rows as HOT updates, which no index of a changed column allows.
+func TestNoIndexHasWhatAChangeWrites(t *testing.T) {
+	t.Parallel()
+	_, db, _ := open(t)
+	var indexed []string
+	if err := db.SelectContext(t.Context(), &indexed, `SELECT i.indexrelid::regclass::text || ' ' || a.attname
+		FROM pg_index AS i JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)
+		WHERE i.indrelid IN ('pyggpot.pot'::regclass, 'pyggpot.coin'::regclass)
+		  AND a.attname IN ('lock', 'lock_expire_time', 'coins', 'coin_count')`); err != nil || len(indexed) > 0 {
+		t.Errorf("indexed: %v (%v)", indexed, err)
+	}
+}

@@ -1,0 +1,82 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// ofCounts selects the replicas of counts as a release of its own.
+const ofCounts = "app.kubernetes.io/component=serve,app.kubernetes.io/instance=counts"
+
+// restart holds what was seen of a rollout: the most replicas at once, and the most that were ending.
+type restart struct {
+	took                    time.Duration
+	replicas, ending, looks int
+	err                     error
+}
+
+// restart begins to roll counts out at the chart's own pace, minReadySeconds: auto,
+// and watches that while other chapters go on, because it takes most of a minute.
+func (s *story) restart(t *T) {
+	t.Helper()
+	wait(t, time.Minute, "condition=Available", "deployment/counts")
+	old := map[string]bool{}
+	for _, pod := range s.allPods(t, ofCounts) {
+		old[pod.Name] = true
+	}
+	must(t, "rollout", "restart", "deployment/counts")
+	s.restarting = make(chan restart, 1)
+	go s.watch(context.WithoutCancel(t.Context()), old) // the chapter ends before it
+}
+
+// watch looks at counts' replicas until there are two, none of them old.
+func (s *story) watch(ctx context.Context, old map[string]bool) {
+	const limit = 90 * time.Second
+	seen := restart{}
+	for began := time.Now(); ; time.Sleep(300 * time.Millisecond) {
+		all, err := s.podsOf(ctx, ofCounts)
+		left, ending := 0, 0
+		for _, pod := range all {
+			if old[pod.Name] {
+				left++
+			}
+			if pod.DeletionTimestamp != nil {
+				ending++
+			}
+		}
+		seen.took, seen.looks = time.Since(began), seen.looks+1
+		seen.replicas, seen.ending = max(seen.replicas, len(all)), max(seen.ending, ending)
+		switch {
+		case err != nil:
+			seen.err = err
+		case left == 0 && len(all) == 2:
+			seen.err = nil
+		case seen.took > limit:
+			seen.err = fmt.Errorf("there are %d replicas, %d of them old, %d ending", len(all), left, ending)
+		default:
+			continue
+		}
+		s.restarting <- seen
+		return
+	}
+}
+
+// restarted judges the restart. All replicas count, ending ones included, because each
+// has connections: the budget is for 2 + 2 x surge, at most surge of them ending.
+func (s *story) restarted(t *T) {
+	const surge = 1
+	seen := <-s.restarting
+	if seen.err != nil {
+		t.Fatalf("counts has not restarted in %s: %v", seen.took, seen.err)
+	}
+	t.Logf("counts restarts at its own pace in %.0f s: at most %d replicas of 2, and %d ending (%d looks)",
+		seen.took.Seconds(), seen.replicas, seen.ending, seen.looks)
+	if seen.replicas <= 2 || seen.replicas > 2+2*surge || seen.ending > surge {
+		t.Errorf("there were %d replicas at once, %d of them ending; the chart expects %d, %d of them ending",
+			seen.replicas, seen.ending, 2+2*surge, surge)
+	}
+	run(t, "", s.helms[1], "uninstall", "counts", "--namespace", namespace, "--wait")
+}
