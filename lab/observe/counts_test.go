@@ -48,6 +48,25 @@ var _ = register(subject{
 			"User-Agent": marked, "X-Forwarded-For": marked, "X-Request-Id": marked, "Referer": marked, "Baggage": marked,
 		}), http.StatusNotFound, "GET\n"},
 		{request{method: "PROPFIND" + mark, path: "/api/v1/internal/counts"}, http.StatusMethodNotAllowed, "HTTP\n"},
+		{withKey("k"+mark, increase(marked, "")), http.StatusOK, `POST /api/v1/counts/{itemId}/increase
+  counts.increase
+    batch counts_add
+      INSERT counts.idempotency_keys UPDATE counts.count_values INSERT counts.count_values
+`},
+		{withKey("k"+mark, increase(marked, "")), http.StatusOK, `POST /api/v1/counts/{itemId}/increase
+  counts.increase
+    batch counts_add
+      INSERT counts.idempotency_keys UPDATE counts.count_values INSERT counts.count_values
+      SELECT counts.idempotency_keys
+`},
+		{withKey("k"+mark, increase(marked, `{"amount":2}`)), http.StatusConflict, ""},
+		{withKey(strings.Repeat(mark, 30), increase(marked, "")), http.StatusBadRequest, ""},
+		{batchOf(marked, marked), http.StatusOK, `POST /api/v1/counts
+  counts.apply
+    batch counts_add
+      INSERT counts.idempotency_keys UPDATE counts.count_values INSERT counts.count_values
+`},
+		{batchOf("x" + marked), http.StatusNotFound, ""},
 		{post("/api/v1/counts/"+marked+"/decrease", ""), http.StatusOK, "counts.decrease"},
 		{post("/api/v1/counts/"+marked+"/reset", ""), http.StatusOK, "counts.reset"},
 		{put("/api/v1/internal/counts/"+marked, `{"value":7}`), http.StatusOK, "counts.set"},

@@ -20,7 +20,7 @@ const (
 )
 
 // storedSQL returns the first answers to requests with keys: what the journal has from the request's place on.
-const storedSQL = `
+const storedSQL = `/* SELECT counts.idempotency_keys */
 SELECT a.n, k.fingerprint, k.group_id, k.refusal, coalesce(k.refused_at, 0) AS refused_at,
        j.results[k.position + 1 : k.position + a.steps] AS starts
   FROM unnest($1::text[], $2::text[], $3::int[]) WITH ORDINALITY AS a (caller, key, steps, n)
