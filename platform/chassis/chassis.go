@@ -37,6 +37,8 @@ type Settings struct {
 	// Errors translate errors into problems; each returns nil for an error that is not its own. The database's are
 	// translated already.
 	Errors []func(error) *problem.Error
+	// MaxLasting is that of httpserver.Config.
+	MaxLasting int
 	// WriteError writes the error answers of the API listeners; nil stands for problem+json.
 	WriteError httpserver.ErrorWriter
 }
@@ -142,8 +144,8 @@ func (c *Chassis) AddListener(name, addr string, docs httpserver.Docs) (*httpser
 	common := c.common
 	server, err := httpserver.New(httpserver.Config{
 		Name: name, Addr: addr, MaxBody: int64(common.MaxBody), MaxInFlight: common.MaxInFlight,
-		RequestTimeout: common.RequestTimeout, ShutdownDelay: common.ShutdownDelay, LogRequests: common.LogRequests,
-		Docs: docs,
+		MaxLasting: c.settings.MaxLasting, RequestTimeout: common.RequestTimeout, ShutdownDelay: common.ShutdownDelay,
+		LogRequests: common.LogRequests, Docs: docs,
 	}, httpserver.Deps{
 		Log: c.log, Registry: c.telemetry.Registry(),
 		// Without baggage: no code reads it, and the SDK logs what it cannot parse of it.

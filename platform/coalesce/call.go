@@ -18,6 +18,7 @@ const (
 // call is one caller's request.
 type call[K comparable, Q, R any] struct {
 	req   Q
+	items int            // its share of MaxItems
 	key   K              // the key whose lane it stands in: the first one, or the one that was found locked
 	since time.Time      // when Do was called: LockTimeout counts from here
 	done  chan Answer[R] // buffered: sending the answer never waits for the caller

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -68,6 +69,7 @@ type Config[K comparable, Q, R any] struct {
 	Run func(ctx context.Context, pass Pass, group []Q) ([]Answer[R], error)
 
 	MaxItems   int           // sum of Weight in a group; default 500
+	QueueItems int           // sum of Weight that waits, beyond which no request is queued; 0 bounds nothing
 	MaxBytes   int           // sum of Size in a group; default 64 KiB
 	BriefWait  time.Duration // a group's first wait for locks; default 50 ms
 	Statements int           // statements of one Run that may take all of StatementTimeout; default 1
@@ -101,18 +103,19 @@ type Coalescer[K comparable, Q, R any] struct {
 	metrics *metrics
 	tracer  trace.Tracer // nil where tracing is off
 
-	mu          sync.Mutex
-	queue       fifo[*call[K, Q, R]]      // the main lane, in order of arrival
-	crowd       crowd                     // the callers that the next group waits for
-	locked      map[K]*lockedKey[K, Q, R] // the keys that are known to be locked
-	slowKeys    []K                       // those with callers in the slow lane; the first is waited for next
-	probes      []*call[K, Q, R]          // callers that find out whether a locked key has come free
-	waiting     int                       // calls in queue, the slow lane and probes that were not sent
-	running     int                       // groups of the main lane in flight
-	slowRunning bool                      // the slow lane's goroutine runs
-	probing     bool                      // the probes' goroutine runs
-	closed      bool
-	idle        sync.Cond // signalled when nothing waits and nothing runs
+	mu           sync.Mutex
+	queue        fifo[*call[K, Q, R]]      // the main lane, in order of arrival
+	crowd        crowd                     // the callers that the next group waits for
+	locked       map[K]*lockedKey[K, Q, R] // the keys that are known to be locked
+	slowKeys     []K                       // those with callers in the slow lane; the first is waited for next
+	probes       []*call[K, Q, R]          // callers that find out whether a locked key has come free
+	waiting      int                       // calls in queue, the slow lane and probes that were not sent
+	waitingItems int                       // sum of their items
+	running      int                       // groups of the main lane in flight
+	slowRunning  bool                      // the slow lane's goroutine runs
+	probing      bool                      // the probes' goroutine runs
+	closed       bool
+	idle         sync.Cond // signalled when nothing waits and nothing runs
 }
 
 // New checks cfg and returns a coalescer.
@@ -126,6 +129,7 @@ func New[K comparable, Q, R any](cfg Config[K, Q, R]) (*Coalescer[K, Q, R], erro
 	cfg.MaxItems = cmp.Or(max(cfg.MaxItems, 0), defaultMaxItems)
 	cfg.MaxBytes = cmp.Or(max(cfg.MaxBytes, 0), defaultMaxBytes)
 	cfg.Queue = cmp.Or(max(cfg.Queue, 0), defaultQueue)
+	cfg.QueueItems = cmp.Or(max(cfg.QueueItems, 0), math.MaxInt)
 	cfg.InFlight = max(cfg.InFlight, 1)
 	cfg.Statements = max(cfg.Statements, 1)
 	cfg.BriefWait = cmp.Or(max(cfg.BriefWait, 0), min(defaultBriefWait, cfg.LockTimeout))
@@ -157,7 +161,9 @@ func (c *Coalescer[K, Q, R]) Do(ctx context.Context, q Q) (R, error) {
 	if err := ctx.Err(); err != nil {
 		return zero, errors.Join(ErrLeft, err)
 	}
-	w := &call[K, Q, R]{req: q, key: c.cfg.Key(q), since: time.Now(), done: make(chan Answer[R], 1)}
+	w := &call[K, Q, R]{
+		req: q, items: max(c.cfg.Weight(q), 1), key: c.cfg.Key(q), since: time.Now(), done: make(chan Answer[R], 1),
+	}
 	if c.tracer != nil {
 		w.recordSpan(ctx)
 	}
@@ -167,7 +173,7 @@ func (c *Coalescer[K, Q, R]) Do(ctx context.Context, q Q) (R, error) {
 	case c.closed:
 		c.mu.Unlock()
 		return zero, ErrClosed
-	case c.waiting >= c.cfg.Queue:
+	case c.waiting >= c.cfg.Queue || c.waitingItems >= c.cfg.QueueItems:
 		c.mu.Unlock()
 		c.metrics.refused.Inc()
 		return zero, ErrQueueFull
@@ -194,14 +200,14 @@ func (c *Coalescer[K, Q, R]) Do(ctx context.Context, q Q) (R, error) {
 		return zero, errors.Join(ErrUnknown, ctx.Err())
 	}
 	w.state = finished // take skips it
-	c.addWaiting(-1)
+	c.addWaiting(-1, -w.items)
 	return zero, errors.Join(ErrLeft, ctx.Err())
 }
 
 // enqueue appends w to its lane and makes sure that a goroutine serves the lane, or
 // refuses w. The caller holds c.mu.
 func (c *Coalescer[K, Q, R]) enqueue(w *call[K, Q, R]) {
-	c.addWaiting(1)
+	c.addWaiting(1, w.items)
 	if k := c.findLocked(w); k != nil {
 		c.enterLocked(w.key, k, w)
 		return
@@ -220,9 +226,10 @@ func (c *Coalescer[K, Q, R]) startServing() {
 	}
 }
 
-// addWaiting adds d to the number of waiting calls. The caller holds c.mu.
-func (c *Coalescer[K, Q, R]) addWaiting(d int) {
-	c.waiting += d
+// addWaiting adds to the number of waiting calls and to the sum of their items. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) addWaiting(calls, items int) {
+	c.waiting += calls
+	c.waitingItems += items
 	c.metrics.queue.Set(float64(c.waiting))
 }
 

@@ -52,7 +52,7 @@ func (c *Coalescer[K, Q, R]) take() []*call[K, Q, R] {
 			c.enterLocked(w.key, k, w)
 			continue
 		}
-		if !c.fits(&l, w.req) {
+		if !c.fits(&l, w) {
 			break
 		}
 		c.queue.pop()
@@ -67,8 +67,8 @@ type load struct{ items, bytes int }
 
 // fits adds a request to the load of a group and returns true, or returns false when the group has no room for it. A
 // group's first request always fits.
-func (c *Coalescer[K, Q, R]) fits(l *load, q Q) bool {
-	items, bytes := l.items+max(c.cfg.Weight(q), 1), l.bytes+c.cfg.Size(q)
+func (c *Coalescer[K, Q, R]) fits(l *load, w *call[K, Q, R]) bool {
+	items, bytes := l.items+w.items, l.bytes+c.cfg.Size(w.req)
 	if l.items > 0 && (items > c.cfg.MaxItems || bytes > c.cfg.MaxBytes) {
 		return false
 	}
@@ -79,10 +79,12 @@ func (c *Coalescer[K, Q, R]) fits(l *load, q Q) bool {
 // markSent marks the calls sent, so that they cannot be withdrawn. The caller holds
 // c.mu.
 func (c *Coalescer[K, Q, R]) markSent(group []*call[K, Q, R]) {
+	items := 0
 	for _, w := range group {
 		w.state = sent
+		items += w.items
 	}
-	c.addWaiting(-len(group))
+	c.addWaiting(-len(group), -items)
 }
 
 // observe records a group that is about to be sent, and each request's wait the first
@@ -220,6 +222,6 @@ func (c *Coalescer[K, Q, R]) queueAgain(w *call[K, Q, R]) bool {
 		return false
 	}
 	w.state = queued
-	c.addWaiting(1)
+	c.addWaiting(1, w.items)
 	return true
 }

@@ -132,7 +132,7 @@ func (c *Coalescer[K, Q, R]) takePlace(k *lockedKey[K, Q, R], w *call[K, Q, R]) 
 		return true
 	}
 	if !c.cfg.Share.Take(k.places) {
-		c.addWaiting(-1)
+		c.addWaiting(-1, -w.items)
 		c.finish(w, Answer[R]{Err: contention.ErrCrowded})
 		return false
 	}
@@ -223,7 +223,7 @@ func (c *Coalescer[K, Q, R]) takeProbes() (group, several []*call[K, Q, R]) {
 			c.endProbe(w, c.enterLocked) // the next one behind it is the probe
 		case c.severalKeys(w):
 			several = append(several, w)
-		case !c.fits(&l, w.req):
+		case !c.fits(&l, w):
 			c.markSent(group)
 			return group, several
 		default:

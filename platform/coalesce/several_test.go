@@ -135,6 +135,28 @@ func TestWeightsBoundAGroup(t *testing.T) {
 	})
 }
 
+// Requests wait as long as there is room for one item, and a request of many is one of the last.
+func TestQueueItemsBoundTheQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tbl := newTable("a", "b", "c")
+		gate := tbl.gate()
+		cfg := tbl.config()
+		cfg.QueueItems = 4
+		c := start(t, cfg)
+		requests := adds(4, "a")
+		requests[0].also = []string{"b", "c"} // is sent
+		requests[2].also, requests[3].also = []string{"b"}, []string{"b", "c"}
+		results := send(t.Context(), c, requests...) // 1, 2 and 3 items wait
+		if got := <-doAsync(t.Context(), c, add{id: 9, key: "c", n: 1}); !errors.Is(got.err, coalesce.ErrQueueFull) {
+			t.Errorf("got %v, want ErrQueueFull", got.err)
+		}
+		close(gate)
+		wantAll(t, results...)
+		wantAll(t, send(t.Context(), c, requests[1:]...)...) // all room is given back
+	})
+}
+
 // A failure of Await is an answer to the calls that waited for it.
 func TestAwaitFails(t *testing.T) {
 	t.Parallel()

@@ -99,7 +99,7 @@ func (c *Coalescer[K, Q, R]) refuse(key K, err error) {
 	}
 	for _, w := range k.callers {
 		if w.state != finished {
-			c.addWaiting(-1)
+			c.addWaiting(-1, -w.items)
 			c.finish(w, Answer[R]{Err: err})
 		}
 	}
@@ -225,7 +225,7 @@ func (c *Coalescer[K, Q, R]) startSlow(key K, k *lockedKey[K, Q, R]) {
 func (c *Coalescer[K, Q, R]) fill(group []*call[K, Q, R], l *load, key K) []*call[K, Q, R] {
 	k := c.locked[key]
 	for i, w := range k.callers {
-		if !c.fits(l, w.req) {
+		if !c.fits(l, w) {
 			k.callers = k.callers[i:]
 			return group
 		}
@@ -248,7 +248,7 @@ func (c *Coalescer[K, Q, R]) expireSlow() {
 			switch {
 			case w.state == finished:
 			case now.Sub(w.since) >= c.cfg.LockTimeout:
-				c.addWaiting(-1)
+				c.addWaiting(-1, -w.items)
 				c.metrics.gaveUp.Inc()
 				c.cfg.Contention.Waited(contention.InLane, now.Sub(w.since))
 				c.finish(w, Answer[R]{Err: ErrLocked})

@@ -54,6 +54,9 @@ func (binder) Bind(dst any, c echo.Context) error {
 		return strictjson.Empty(dst)
 	}
 	return withBuffer(func(body *bytes.Buffer) error {
+		if r.ContentLength > 0 { // at most MAX_BODY
+			body.Grow(int(r.ContentLength) + bytes.MinRead)
+		}
 		if _, err := body.ReadFrom(r.Body); err != nil {
 			return BodyError(err)
 		}

@@ -32,6 +32,9 @@ type Config struct {
 	// MaxInFlight is how many requests are worked on at once; 0 stands for 1024. Up to 16 times as many wait for a moment
 	// until one of these ends, and the bodies of up to 8 times as many are awaited before that.
 	MaxInFlight int
+	// MaxLasting is how many requests with bodies above 64 KiB, streams and extended requests are worked on at once. A
+	// quarter of MaxInFlight is the most, and what 0 stands for.
+	MaxLasting int
 	// RequestTimeout is the deadline of a request's context; 0 stands for 10 s.
 	RequestTimeout time.Duration
 	// ShutdownDelay is how long Shutdown goes on serving before it drains.
@@ -80,11 +83,13 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Name == "" {
 		return c, errors.New("httpserver: the listener has no name")
 	}
-	if c.MaxBody < 0 || c.MaxInFlight < 0 || c.RequestTimeout < 0 || c.ShutdownDelay < 0 {
+	if c.MaxBody < 0 || c.MaxInFlight < 0 || c.MaxLasting < 0 || c.RequestTimeout < 0 || c.ShutdownDelay < 0 {
 		return c, errors.New("httpserver: a limit or a duration is negative")
 	}
 	c.MaxBody = cmp.Or(c.MaxBody, defaultMaxBody)
 	c.MaxInFlight = cmp.Or(c.MaxInFlight, defaultMaxInFlight)
+	share := max(c.MaxInFlight/lastingShare, 1)
+	c.MaxLasting = min(cmp.Or(c.MaxLasting, share), share)
 	c.RequestTimeout = cmp.Or(c.RequestTimeout, defaultRequestTimeout)
 	c.LogRequests = cmp.Or(c.LogRequests, logErrors)
 	if !slices.Contains([]string{logAll, logErrors, logNone}, c.LogRequests) {
@@ -128,7 +133,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	s := &Server{cfg: cfg, deps: deps, echo: echo.New(), routes: make(map[routeKey]string), partTime: partTime}
 	s.slots = newSlots(cfg.MaxInFlight)
 	s.arrivals.mostAwaited, s.arrivals.mostBytes = arrivingPerSlot*cfg.MaxInFlight, arrivedBytes
-	s.lasting = make(chan struct{}, max(cfg.MaxInFlight/lastingShare, 1))
+	s.lasting = make(chan struct{}, cfg.MaxLasting)
 	if s.metrics, err = newMetrics(cfg.Name, deps.Registry, s.slots); err != nil {
 		return nil, err
 	}

@@ -25,11 +25,16 @@ func Service() chassis.Service[Config] {
 	}
 }
 
-func settings(Config) chassis.Settings {
+// longBodies bounds the memory for batches above 64 KiB that arrive; each takes up to three times as much while it is
+// worked on.
+const longBodies = 32 << 20
+
+func settings(cfg Config) chassis.Settings {
 	return chassis.Settings{
 		Migrations: postgres.Migrations(), Session: postgres.Session(),
-		Lock:   contention.Settings{Lock: "item", Grouped: true, Queued: true},
-		Errors: []func(error) *problem.Error{httpapi.ProblemOf, coalesce.Problem, bulkhead.Problem},
+		Lock:       contention.Settings{Lock: "item", Grouped: true, Queued: true},
+		Errors:     []func(error) *problem.Error{httpapi.ProblemOf, coalesce.Problem, bulkhead.Problem},
+		MaxLasting: max(longBodies/int(cfg.MaxBody), 1),
 	}
 }
 

@@ -66,12 +66,16 @@ func New(db *sqldb.DB, o Options) (*Store, error) {
 		Others: request.others,
 		Await:  s.await,
 		Size:   request.size,
-		Weight: request.steps,
+		Weight: request.steps, QueueItems: queuedSteps,
 		Run:    s.applyGroup,
 		Limits: limits,
 	})
 	return s, err
 }
+
+// queuedSteps bounds the changes of batches that wait: memory, and more than about a second's work, behind which a batch
+// would wait until its time runs out.
+const queuedSteps = 32_000
 
 // ReservedConns is how many connections of the pool are left when COALESCE_IN_FLIGHT groups run and as many ungrouped
 // changes as may: one for the slow lane, one for reads and probes.
