@@ -302,7 +302,9 @@ func TestOpenBodiesLeaveSlots(t *testing.T) {
 
 func TestMaxLasting(t *testing.T) {
 	t.Parallel()
-	for cfg, want := range map[[2]int]int{{8, 0}: 2, {8, 1}: 1, {8, 2}: 2, {8, 3}: 2, {1, 0}: 1, {0, 0}: 256, {0, 64}: 64} {
+	for cfg, want := range map[[2]int]int{
+		{8, 0}: 2, {8, 1}: 1, {8, 2}: 2, {8, 3}: 2, {1, 0}: 1, {0, 0}: 256, {0, 64}: 64,
+	} {
 		f := newFixture(t, Config{MaxInFlight: cfg[0], MaxLasting: cfg[1]})
 		if got := cap(f.lasting); got != want {
 			t.Errorf("%d of %d: %d may last, want %d", cfg[1], cfg[0], got, want)

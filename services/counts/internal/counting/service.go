@@ -52,9 +52,6 @@ func (s *Service) Apply(ctx context.Context, update Update) (Result, error) {
 	if n := len(update.Changes); n == 0 || n > MaxChanges {
 		return Result{}, fmt.Errorf("%w: there are %d, 1 to %d are allowed", ErrTooManyChanges, n, MaxChanges)
 	}
-	if err := checkSums(update.Changes); err != nil {
-		return Result{}, err
-	}
 	operation := "apply"
 	if update.Create {
 		operation = "create and apply"

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 )
 
@@ -18,7 +17,7 @@ type Change struct {
 }
 
 // NewChange checks an id and an amount; the error wraps ErrInvalidItemID or ErrInvalidAmount. The smallest int64 is
-// refused because no int64 undoes it: a decrease cannot say it, and the bounds of a sum of changes need its negative.
+// refused because no int64 undoes it: its negative is none.
 func NewChange(itemID string, amount int64) (Change, error) {
 	id, err := NewItemID(itemID)
 	switch {
@@ -60,32 +59,12 @@ func (k Key) of(operation string, changes ...Change) Key {
 	return k
 }
 
-// Update holds 1 to MaxChanges changes, which are applied one after the other, all or none. The sum of the changes of
-// one count stays within int64 at each step.
+// Update holds 1 to MaxChanges changes, which are applied one after the other, all or none.
 type Update struct {
 	Key     Key
 	Changes []Change
 	// Create creates the counts that do not exist, with 0, before the changes.
 	Create bool
-}
-
-// checkSums returns the *ChangeError of the first change with which the changes of one count add up to no int64: the
-// repository could not even ask whether they fit.
-func checkSums(changes []Change) error {
-	const small = math.MaxInt64 / MaxChanges // of which no number of changes adds up to more
-	if !slices.ContainsFunc(changes, func(c Change) bool { return c.Delta > small || c.Delta < -small }) {
-		return nil
-	}
-	sums := make(map[ItemID]int64)
-	for i, c := range changes {
-		sum := sums[c.ItemID] + c.Delta
-		if (sum > sums[c.ItemID]) != (c.Delta > 0) {
-			return &ChangeError{Index: i, Err: fmt.Errorf("%w: the amounts of this count add up to more than a 64-bit integer",
-				ErrInvalidAmount)}
-		}
-		sums[c.ItemID] = sum
-	}
-	return nil
 }
 
 // Result holds what an Update made of the counts.

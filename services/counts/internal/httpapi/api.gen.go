@@ -62,8 +62,7 @@ type ItemChange struct {
 	// ItemId 1 to 255 bytes of valid UTF-8 without control characters, compared byte by byte.
 	ItemId ItemId `json:"itemId"`
 
-	// Amount By how much the count changes, as digits: not 0, and not the smallest int64, which no other amount undoes. The
-	// amounts of one count add up to an int64 after each change.
+	// Amount By how much the count changes, as digits: not 0, and not the smallest int64, which no other amount undoes.
 	Amount int64 `json:"amount"`
 }
 

@@ -84,7 +84,6 @@ func TestStorePassesTheSuite(t *testing.T) {
 		return openStore(t, dbtest.Postgres(t, postgres.Migrations()), sqldb.PoolerNone)
 	}
 	countingtest.Exercise(t, open)
-	countingtest.ExerciseUpdates(t, open)
 }
 
 func TestStorePassesTheSuiteBehindATransactionPooler(t *testing.T) {
@@ -95,7 +94,6 @@ func TestStorePassesTheSuiteBehindATransactionPooler(t *testing.T) {
 		return openStore(t, dbtest.PgBouncer(t, dsn, 4), sqldb.PoolerTransaction)
 	}
 	countingtest.Exercise(t, open)
-	countingtest.ExerciseUpdates(t, open)
 }
 
 // lock locks a row in another transaction.

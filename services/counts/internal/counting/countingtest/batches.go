@@ -39,6 +39,13 @@ func batch(t *testing.T, repo counting.CountValueRepository) {
 		wantValue(ctx, t, repo, id, want)
 	}
 
+	must[counting.CountValue](t)(repo.Create(ctx, "low", math.MinInt64))
+	list = changes(by{"low", math.MaxInt64}, by{"a", -1}, by{"low", math.MaxInt64}, by{"low", 1}, by{"low", -math.MaxInt64})
+	got = must[counting.Result](t)(repo.Apply(ctx, counting.Update{Changes: list}))
+	if want := []int64{-1, 110, math.MaxInt64 - 1, math.MaxInt64, 0}; !slices.Equal(got.Values, want) {
+		t.Errorf("sums beyond int64: got %+v, want %v", got, want)
+	}
+
 	many := make([]counting.Change, counting.MaxChanges)
 	for i := range many {
 		many[i] = counting.Change{ItemID: "c", Delta: 1}
@@ -84,7 +91,10 @@ func refusedBatches(t *testing.T, repo counting.CountValueRepository) {
 		index  int
 		err    error
 	}{
-		"absent":                       {changes(by{"a", 1}, by{"x", 1}, by{"y", 1}), false, 1, counting.ErrNotFound},
+		"absent": {changes(by{"a", 1}, by{"x", 1}, by{"y", 1}), false, 1, counting.ErrNotFound},
+		"the sum fits nowhere": {
+			changes(by{"low", math.MaxInt64}, by{"low", math.MaxInt64}, by{"low", math.MaxInt64}), false, 2, counting.ErrOverflow,
+		},
 		"absent twice":                 {changes(by{"x", 1}, by{"x", 1}), false, 0, counting.ErrNotFound},
 		"over the edge":                {changes(by{"a", 1}, by{"high", 1}, by{"high", 1}), false, 2, counting.ErrOverflow},
 		"below the edge":               {changes(by{"low", -2}, by{"a", 1}), false, 0, counting.ErrOverflow},

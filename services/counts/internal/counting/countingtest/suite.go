@@ -13,7 +13,7 @@ import (
 // repository for each test.
 func Exercise(t *testing.T, open func(t *testing.T) counting.CountValueRepository) {
 	t.Helper()
-	run(t, open, map[string]func(*testing.T, counting.CountValueRepository){
+	for name, test := range map[string]func(*testing.T, counting.CountValueRepository){
 		"contract/create":                  create,
 		"contract/find many":               findMany,
 		"contract/add":                     addChanges,
@@ -21,43 +21,28 @@ func Exercise(t *testing.T, open func(t *testing.T) counting.CountValueRepositor
 		"contract/delete":                  remove,
 		"contract/pages":                   pages,
 		"contract/hostile ids":             hostileIDs,
+		"contract/batch":                   batch,
+		"contract/batch creates":           batchCreates,
+		"contract/repeats":                 repeats,
+		"contract/repeated set":            repeatedSet,
+		"contract/repeated refusals":       repeatedRefusals,
+		"contract/repeated create":         repeatedCreate,
+		"contract/key conflicts":           conflicts,
 		"transactions/refused changes":     refusedChanges,
 		"transactions/overflow":            overflow,
 		"transactions/ended context":       endedContext,
+		"transactions/refused batches":     refusedBatches,
+		"transactions/free key":            freeKey,
 		"contention/one hot item":          hotItem,
 		"contention/one creator":           oneCreator,
 		"contention/overflow at the edge":  overflowAtTheEdge,
 		"contention/delete while counting": deleteRace,
-	})
-}
-
-// ExerciseUpdates tests batches and keys in the same way.
-func ExerciseUpdates(t *testing.T, open func(t *testing.T) counting.CountValueRepository) {
-	t.Helper()
-	run(t, open, map[string]func(*testing.T, counting.CountValueRepository){
-		"contract/batch":                batch,
-		"contract/batch creates":        batchCreates,
-		"contract/repeats":              repeats,
-		"contract/repeated set":         repeatedSet,
-		"contract/repeated refusals":    repeatedRefusals,
-		"contract/repeated create":      repeatedCreate,
-		"contract/key conflicts":        conflicts,
-		"transactions/refused batches":  refusedBatches,
-		"transactions/free key":         freeKey,
-		"contention/batches cross":      batchesCross,
-		"contention/batches are whole":  batchesAreWhole,
-		"contention/batches create":     batchesCreateTogether,
-		"contention/one of a key":       oneOfAKey,
-		"contention/keys on a hot item": keysOnAHotItem,
-	})
-}
-
-func run(
-	t *testing.T, open func(*testing.T) counting.CountValueRepository,
-	tests map[string]func(*testing.T, counting.CountValueRepository),
-) {
-	t.Helper()
-	for name, test := range tests {
+		"contention/batches cross":         batchesCross,
+		"contention/batches are whole":     batchesAreWhole,
+		"contention/batches create":        batchesCreateTogether,
+		"contention/one of a key":          oneOfAKey,
+		"contention/keys on a hot item":    keysOnAHotItem,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, open(t))
