@@ -166,7 +166,8 @@ func (s *Store) addSeveral(ctx context.Context, pass coalesce.Pass, sums []*item
 		statement = addFreeSQL
 	}
 	ids, deltas, lowest, highest := arrays(sums)
-	var changed, held, locked pq.Int64Array
+	var changed, held nullInts // quicker to scan than a pq.Int64Array
+	var locked pq.Int64Array
 	var waited float64
 	stored, err := s.once(ctx, func(ctx context.Context, conn *sqlx.Conn, id uuid.UUID) error {
 		return conn.QueryRowContext(ctx, statement, pq.StringArray(ids), pq.Int64Array(deltas),

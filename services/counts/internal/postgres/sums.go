@@ -83,13 +83,13 @@ type result struct {
 
 // results returns what a statement returned about each of n counts: changed and, if it did not change all, held have
 // the places of counts, from 1 on, and then their values; locked has places alone.
-func results(n int, changed, held, locked []int64) []result {
+func results(n int, changed, held nullInts, locked []int64) []result {
 	all := make([]result, n)
 	for i, place := range held[:len(held)/2] {
-		all[place-1] = result{exists: true, held: true, value: held[len(held)/2+i]}
+		all[place.value-1] = result{exists: true, held: true, value: held[len(held)/2+i].value}
 	}
 	for i, place := range changed[:len(changed)/2] {
-		all[place-1] = result{exists: true, held: true, changed: true, value: changed[len(changed)/2+i]}
+		all[place.value-1] = result{exists: true, held: true, changed: true, value: changed[len(changed)/2+i].value}
 	}
 	for _, place := range locked {
 		all[place-1].exists = true
@@ -99,11 +99,7 @@ func results(n int, changed, held, locked []int64) []result {
 
 // resultsStored is results for a statement whose answer was lost. What it did not change counts as locked: it is tried
 // again, which finds out why.
-func resultsStored(n int, stored nullInts) []result {
-	changed := make([]int64, len(stored))
-	for i, v := range stored {
-		changed[i] = v.value
-	}
+func resultsStored(n int, changed nullInts) []result {
 	all := results(n, changed, nil, nil)
 	for i := range all {
 		all[i].exists = true
