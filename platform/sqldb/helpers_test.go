@@ -132,8 +132,8 @@ func incrementOnce(db *sqldb.DB) func(context.Context) error {
 	return func(ctx context.Context) error { return db.Once(ctx, increment) }
 }
 
-// resolvedOnce returns a call that adds 1 to a by a single statement, and looks at a when the answer was lost: the first
-// time it cannot be reached, the second time it gives the answer, or the error.
+// resolvedOnce returns a call that adds 1 to a by a single statement, and looks at a when the answer was lost: the
+// first time it cannot be reached, the second time it gives the answer, or the error.
 func resolvedOnce(err error) func(db *sqldb.DB) func(context.Context) error {
 	return func(db *sqldb.DB) func(context.Context) error {
 		asked := 0

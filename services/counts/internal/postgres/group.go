@@ -5,8 +5,8 @@ package postgres
 // addGroupSQL locks the rows of a group in the order of their ids and then changes them. Sorted parameters alone
 // would not do: the planner picks the order in which a plain UPDATE locks, and replicas deadlock. A row that is
 // locked but not changed would have overflowed, and is returned with its value; the guard looks at the value after
-// the wait for the lock. Rows are returned as one array, of their places in the group and then of their values: it costs
-// less than a row for each count, and what was changed goes into the journal as it is.
+// the wait for the lock. Rows are returned as one array, of their places in the group and then of their values: that
+// costs less than a row for each count, and what was changed goes into the journal as it is.
 const addGroupSQL = `
 WITH held AS MATERIALIZED (
     SELECT v.item_id, v.current_value, c.n, c.delta, c.lowest, c.highest
