@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/coalesce"
@@ -21,6 +22,9 @@ import (
 )
 
 const name = "payments"
+
+// firstReconcile is about how long after the start claims that ran out are looked for.
+const firstReconcile = 2 * time.Second
 
 // Service describes the service: its command line, and how a replica is built.
 func Service() chassis.Service[Config] {
@@ -80,17 +84,17 @@ func build(c *chassis.Chassis, cfg Config) error {
 		Lease: cfg.lease(), ReconcileAfter: cfg.ReconcileAfter,
 	})
 	cleaner := &cleaner{
-		store: store, metrics: observer, log: tel.Logger(), interval: cfg.CleanupInterval, retention: cfg.LedgerRetention,
+		store: store, metrics: observer, log: tel.Logger(), retention: cfg.LedgerRetention,
 	}
 	reconciler := &reconciler{
-		service: service, store: store, metrics: observer, log: tel.Logger(), interval: cfg.ReconcileAfter,
-		lease: cfg.lease(),
+		service: service, store: store, metrics: observer, log: tel.Logger(), lease: cfg.lease(),
 	}
 	c.Add(lifecycle.Part{Name: "processor", Stop: func(ctx context.Context) error {
 		return errors.Join(simulator.Close(ctx), ledger.Close())
 	}},
 		lifecycle.Part{Name: "group commit", Stop: store.Close},
-		lifecycle.Part{Name: "cleanup", Run: cleaner.run}, lifecycle.Part{Name: "reconcile", Run: reconciler.run})
+		lifecycle.Part{Name: "cleanup", Run: lifecycle.Every(time.Minute, cfg.CleanupInterval, cleaner.clean)},
+		lifecycle.Part{Name: "reconcile", Run: lifecycle.Every(firstReconcile, cfg.ReconcileAfter, reconciler.reconcile)})
 	for _, warning := range cfg.warnings() {
 		tel.Logger().Warn(warning) //nolint:sloglint // constants
 	}

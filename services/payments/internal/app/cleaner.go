@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	"github.com/rowlock/rowlock/services/payments/internal/metrics"
@@ -16,33 +15,12 @@ type cleaner struct {
 	store     *postgres.Store
 	metrics   *metrics.Metrics
 	log       *slog.Logger
-	interval  time.Duration
 	retention time.Duration // of the ledger
 }
 
 // cleanupBatch is how many rows one statement deletes: it holds their locks for
 // milliseconds.
 const cleanupBatch = 500
-
-// run cleans until ctx ends, once within 90 seconds of the start.
-func (c *cleaner) run(ctx context.Context) error {
-	const first = time.Minute
-	every(ctx, first, c.interval, c.clean)
-	return nil
-}
-
-// every calls do until ctx ends, the first time after first, or the interval if that is shorter, then at the interval:
-// each time half of it more or less, so that replicas which started together do not stay together.
-func every(ctx context.Context, first, interval time.Duration, do func(context.Context)) {
-	for wait := min(first, interval); ; wait = interval {
-		select {
-		case <-time.After(wait/2 + rand.N(wait)):
-			do(ctx)
-		case <-ctx.Done():
-			return
-		}
-	}
-}
 
 // clean cleans once. A failure is logged and tried again at the next time.
 func (c *cleaner) clean(ctx context.Context) {

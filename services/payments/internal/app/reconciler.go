@@ -13,23 +13,15 @@ import (
 // reconciler settles the payments of claims that ran out, and counts those that are open, on every replica. The
 // replicas share the work by skipping rows that another has locked.
 type reconciler struct {
-	service  *payment.Service
-	store    *postgres.Store
-	metrics  *metrics.Metrics
-	log      *slog.Logger
-	interval time.Duration
-	lease    time.Duration // of a claim
+	service *payment.Service
+	store   *postgres.Store
+	metrics *metrics.Metrics
+	log     *slog.Logger
+	lease   time.Duration // of a claim
 }
 
 // reconcileBatch is how many claims are asked about at once.
 const reconcileBatch = 16
-
-// run reconciles until ctx ends. It begins within seconds of the start.
-func (r *reconciler) run(ctx context.Context) error {
-	const first = 2 * time.Second
-	every(ctx, first, r.interval, r.reconcile)
-	return nil
-}
 
 // reconcile looks at all claims that are due. A failure is logged and tried again at the next time.
 func (r *reconciler) reconcile(ctx context.Context) {
