@@ -163,6 +163,9 @@ const requestTimeout = 3900 * time.Millisecond
 func (w *counts) checkOutcomes(ctx context.Context, f *findings) {
 	now, _ := w.metric(ctx, resolvedTotal)
 	f.signs[resolved] = int(max(0, now-w.lost))
+	if w.window == windowRestart { // which a change may outlive that the service sends again
+		f.signs[notApplied] = f.signs[resolved]
+	}
 	switch w.window {
 	case windowReplies, windowCommits, windowBackends, windowPooler, windowRestart:
 	default:
