@@ -46,8 +46,15 @@ func TestPageReadsNoMoreThanItsRows(t *testing.T) {
 	const limit = 11
 	rows := regexp.MustCompile(`rows=(\d+)`)
 	for _, asked := range [][2]string{
-		{"", ""}, {"site-42/", ""}, {"site-42/", "site-42/page-4"}, {"site-99/", ""}, {"site-4", "site-42/"}, {"t", ""},
-		{"absent", ""}, {"", "site-98/"}, {"site-0/", "site-99/"},
+		{"", ""},
+		{"site-42/", ""},
+		{"site-42/", "site-42/page-4"},
+		{"site-99/", ""},
+		{"site-4", "site-42/"},
+		{"t", ""},
+		{"absent", ""},
+		{"", "site-98/"},
+		{"site-0/", "site-99/"},
 	} {
 		var lines []string
 		err := db.SelectContext(t.Context(), &lines, `EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) `+pageSQL,

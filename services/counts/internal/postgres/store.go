@@ -73,8 +73,8 @@ func New(db *sqldb.DB, o Options) (*Store, error) {
 	return s, err
 }
 
-// queuedSteps bounds the changes of batches that wait: memory, and more than about a second's work, behind which a batch
-// would wait until its time runs out.
+// queuedSteps bounds the changes of batches that wait: their memory, and more than about a second's work, behind which
+// a batch would wait until its time runs out.
 const queuedSteps = 32_000
 
 // ReservedConns is how many connections of the pool are left when COALESCE_IN_FLIGHT groups run and as many ungrouped

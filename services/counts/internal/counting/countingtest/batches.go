@@ -93,7 +93,8 @@ func refusedBatches(t *testing.T, repo counting.CountValueRepository) {
 	}{
 		"absent": {changes(by{"a", 1}, by{"x", 1}, by{"y", 1}), false, 1, counting.ErrNotFound},
 		"the sum fits nowhere": {
-			changes(by{"low", math.MaxInt64}, by{"low", math.MaxInt64}, by{"low", math.MaxInt64}), false, 2, counting.ErrOverflow,
+			changes(by{"low", math.MaxInt64}, by{"low", math.MaxInt64}, by{"low", math.MaxInt64}),
+			false, 2, counting.ErrOverflow,
 		},
 		"absent twice":                 {changes(by{"x", 1}, by{"x", 1}), false, 0, counting.ErrNotFound},
 		"over the edge":                {changes(by{"a", 1}, by{"high", 1}, by{"high", 1}), false, 2, counting.ErrOverflow},
