@@ -93,8 +93,14 @@ func TestBadPages(t *testing.T) {
 		"after=%00":                          "after", "after=%ff": "after", "after=%7f": "after",
 		"after=" + strings.Repeat("x", 256): "after",
 		"itemIds=a&prefix=a":                "itemIds", "limit=1&itemIds[]=a": "itemIds", "after=&itemIds=a": "itemIds",
-		"prefix=a;b": "itemIds", "prefix=%zz": "itemIds",
+		"prefix=a;b": "prefix", "prefix=%zz": "prefix", "limit=1&after=%": "after", "limit=%": "limit",
+		"itemIds=a;b": "itemIds", "itemIds[]=%zz": "itemIds", "%=a": "itemIds",
 	} {
 		s.WantProblem("GET", internal+"?"+query, "", 400, "INVALID_FIELD", field)
+	}
+	for _, limit := range []string{"0", "1001", "99999999999999999999"} {
+		if a := s.Do("GET", internal+"?limit="+limit, ""); !strings.Contains(a.Body, "it must be 1 to 1000.") {
+			t.Errorf("limit=%s: %s", limit, a)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"net/url"
 	"strconv"
 	"strings"
@@ -17,7 +18,7 @@ func parseList(query string) ([]counting.ItemID, *page, error) {
 	for pair := range strings.SplitSeq(query, "&") {
 		values, err := url.ParseQuery(pair)
 		if err != nil {
-			return nil, nil, invalid(fieldItemIDs, "The query is not well formed.", err)
+			return nil, nil, invalid(malformed(pair), "The query is not well formed.", err)
 		}
 		for name, value := range values { // one at most
 			switch name {
@@ -45,6 +46,16 @@ func parseList(query string) ([]counting.ItemID, *page, error) {
 	return nil, p, err
 }
 
+// malformed returns the parameter of a pair that does not parse: that of the page which it begins with, else itemIds.
+func malformed(pair string) string {
+	name, _, _ := strings.Cut(pair, "=")
+	switch name {
+	case fieldPrefix, fieldAfter, fieldLimit:
+		return name
+	}
+	return fieldItemIDs
+}
+
 // page is a query for a page of counts.
 type page struct {
 	prefix, after counting.ItemID // empty: all, and from the first
@@ -66,7 +77,7 @@ func parsePage(paging map[string]string) (*page, error) {
 	}
 	if text, ok := paging[fieldLimit]; ok {
 		limit, err := strconv.ParseUint(text, 10, 31)
-		if err != nil {
+		if err != nil && !errors.Is(err, strconv.ErrRange) { // then it is the largest: the domain refuses it
 			return nil, invalid(fieldLimit, "The limit must be digits.", err)
 		}
 		p.limit = int(limit)
