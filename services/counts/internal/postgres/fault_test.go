@@ -249,3 +249,23 @@ func TestLostForTooLong(t *testing.T) {
 		})
 	}
 }
+
+// The first answer to a key cannot be read: every repeat of a group gets the error, not only the first of them.
+func TestFirstAnswerCannotBeRead(t *testing.T) {
+	t.Parallel()
+	s, direct, proxy := openLossy(t)
+	mustCreate(t, direct, "a")
+	update := counting.Update{Key: counting.Key{Value: "k"}, Changes: []counting.Change{{ItemID: "a", Delta: 1}}}
+	if _, err := direct.Apply(t.Context(), update); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Cut(faultproxy.AfterStatement, faultproxy.RST, faultproxy.Matching("SELECT counts.idempotency_keys"),
+		faultproxy.Times(1000))
+	waittest.Together(t, 32, func(int) error {
+		got, err := s.Apply(t.Context(), update)
+		if outcome, ours := sqldb.OutcomeOf(err); !ours || outcome != sqldb.NotApplied {
+			return fmt.Errorf("got %+v, %w", got, err)
+		}
+		return nil
+	})
+}

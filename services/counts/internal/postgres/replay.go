@@ -89,11 +89,11 @@ func (s *Store) lookUp(ctx context.Context, keys []counting.Key, steps []int64) 
 	return found, nil
 }
 
-// replay answers the requests whose keys were taken, and their repeats in the group, by what is stored. A key that has
-// expired meanwhile is tried again.
-func (s *Store) replay(ctx context.Context, g *updateGroup) error {
+// replay answers the requests whose keys were taken, and their repeats in the group, by what is stored, or by the error
+// of reading that. A key that has expired meanwhile is tried again.
+func (s *Store) replay(ctx context.Context, g *updateGroup) {
 	if len(g.losers) == 0 {
-		return nil
+		return
 	}
 	var indexes []int
 	var keys []counting.Key
@@ -109,38 +109,39 @@ func (s *Store) replay(ctx context.Context, g *updateGroup) error {
 		}
 	}
 	found, err := s.lookUp(ctx, keys, steps)
-	if err != nil {
-		return err
-	}
 	for n, i := range indexes {
-		if g.answers[i], err = s.replayed(ctx, g.group[i].update, found[n]); err != nil {
-			return err
+		if err != nil {
+			g.answers[i].Err = err
+			continue
 		}
+		g.answers[i] = s.replayed(ctx, g.group[i].update, found[n])
 		// The answer of this request's own statement was lost.
 		if found[n] != nil && found[n].GroupID == owns[i] {
 			g.answers[i].Value.replayed = false
 		}
 	}
-	return nil
 }
 
 // replayed returns the answer of a request whose key was taken with a first answer, or without one when it has expired
 // since.
-func (s *Store) replayed(ctx context.Context, u *update, first *stored) (coalesce.Answer[reply], error) {
+func (s *Store) replayed(ctx context.Context, u *update, first *stored) coalesce.Answer[reply] {
 	if first == nil || !first.conflicts(u.Key) && !first.complete(len(u.steps)) {
-		return coalesce.Answer[reply]{Locked: true, At: len(u.locks) - 1}, nil
+		return coalesce.Answer[reply]{Locked: true, At: len(u.locks) - 1}
 	}
 	if first.conflicts(u.Key) {
-		return coalesce.Answer[reply]{Err: counting.ErrKeyConflict}, nil
+		return coalesce.Answer[reply]{Err: counting.ErrKeyConflict}
 	}
 	answer := coalesce.Answer[reply]{Value: reply{replayed: true}}
 	if err := first.refusal(); err != nil {
 		answer.Err = u.refused(first.RefusedAt, err)
-		return answer, nil
+		return answer
 	}
 	starts, err := s.firstStarts(ctx, u, first.Starts)
+	if err != nil {
+		return coalesce.Answer[reply]{Err: err}
+	}
 	answer.Value.values = u.values(starts)
-	return answer, err
+	return answer
 }
 
 // answerRepeats answers the repeats, within the group, of keys that a request of the group has taken.

@@ -33,9 +33,7 @@ func (s *Store) applyUpdates(
 		unfits = g.answer(st)
 	}
 	s.applyAlone(ctx, pass, g, slices.Concat(unfits, rest))
-	if err := s.replay(ctx, g); err != nil {
-		g.fail(g.losers, err)
-	}
+	s.replay(ctx, g)
 	g.answerRepeats()
 	return g.answers, nil
 }
