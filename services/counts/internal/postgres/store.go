@@ -66,8 +66,10 @@ func New(db *sqldb.DB, o Options) (*Store, error) {
 		Others: request.others,
 		Await:  s.await,
 		Size:   request.size,
-		Weight: request.steps, QueueItems: queuedSteps,
+		Weight: request.weight,
 		Run:    s.applyGroup,
+
+		MaxItems: maxWeight, MaxBytes: maxBytes, QueueItems: queuedSteps,
 		Limits: limits,
 	})
 	return s, err

@@ -108,13 +108,20 @@ func (r request) others() []string {
 	return r.update.locks[1:]
 }
 
-// steps returns how many counts a request changes, or a little more.
-func (r request) steps() int {
+// weight returns a request's share of maxWeight: one for itself and one for each count.
+func (r request) weight() int {
 	if r.update == nil {
-		return 1
+		return 2
 	}
-	return len(r.update.steps)
+	return 1 + len(r.update.steps)
 }
+
+// maxWeight and maxBytes bound a group: 500 adds, or nearly 1,000 counts of batches. Larger groups take fewer commits,
+// and keep their counts locked for longer than another replica's group waits briefly.
+const (
+	maxWeight = 1000
+	maxBytes  = 128 << 10
+)
 
 // size returns about how many bytes of parameters a request adds to its statement.
 func (r request) size() int {

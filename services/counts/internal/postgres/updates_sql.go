@@ -105,7 +105,7 @@ const applySQL = `applied AS MATERIALIZED (
      ORDER BY t.item_id
 ), result AS MATERIALIZED (
     SELECT ARRAY(SELECT s.start
-                   FROM generate_series(1, cardinality($8)) AS g (n)
+                   FROM unnest($8::int[]) WITH ORDINALITY AS g (at, n)
                    LEFT JOIN (SELECT a.n, (a.current_value + coalesce(sum(a.delta) OVER (PARTITION BY a.i ORDER BY a.n
                                           ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0))::bigint AS start
                                 FROM applied a

@@ -1,0 +1,257 @@
+package postgres_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/services/counts/internal/counting"
+	"github.com/rowlock/rowlock/services/counts/internal/postgres"
+)
+
+// waitsInALane waits until a statement has waited for a lock for longer than a group does.
+func waitsInALane(t *testing.T, db *sqlx.DB) {
+	t.Helper()
+	waittest.Eventually(t, "a statement has waited for a tenth of a second", func() bool {
+		var waiting bool
+		return db.GetContext(t.Context(), &waiting, `SELECT EXISTS (SELECT FROM pg_stat_activity
+			WHERE datname = current_database()
+			AND cardinality(pg_blocking_pids(pid)) > 0 AND clock_timestamp() - query_start > interval '100ms')`) == nil &&
+			waiting
+	})
+}
+
+// A count that another transaction has locked delays its callers and the batches that name it. These keep no other
+// count locked while they wait.
+func TestLockedCountDelaysOnlyBatchesThatNameIt(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	s, db := openPatient(t, dsn), dbtest.Dial(t, dsn)
+	mustCreate(t, s, "a", "locked", "z")
+	holder := lock(t, db, "locked")
+	blocked := make(chan error, 12)
+	for i := range cap(blocked) {
+		u := []counting.Update{
+			update("", "locked"), update("", "a", "locked", "z"), update("", "locked", "z"),
+			update(strconv.Itoa(i), "z", "locked"),
+		}[i%4]
+		go func() {
+			_, err := s.Apply(t.Context(), u)
+			blocked <- err
+		}()
+	}
+	for i := range 100 {
+		for n, u := range []counting.Update{update("", "a", "z"), update("a"+strconv.Itoa(i), "a"), update("", "a")} {
+			got, err := s.Apply(t.Context(), u)
+			if want := int64(3*i + n + 1); err != nil || got.Values[0] != want {
+				t.Fatalf("free: %+v, %v; want %d", got, err, want)
+			}
+		}
+		_, err := s.Apply(t.Context(), update("", "a", "missing"))
+		if refused, ok := errors.AsType[*counting.ChangeError](err); !ok || refused.Index != 1 ||
+			!errors.Is(err, counting.ErrNotFound) {
+			t.Fatalf("missing: %v", err)
+		}
+	}
+	waitsInALane(t, db)
+	apptest.Execute(t, db, `SELECT FROM counts.count_values WHERE item_id <> 'locked' FOR UPDATE NOWAIT`)
+	select {
+	case err := <-blocked:
+		t.Fatalf("a request for the locked count was answered: %v", err)
+	default:
+	}
+	holder.Rollback()
+	for range cap(blocked) {
+		if err := <-blocked; err != nil {
+			t.Error(err)
+		}
+	}
+	wantValue(t, s, "locked", 12)
+	wantValue(t, s, "a", 300+3)
+	wantValue(t, s, "z", 100+9)
+}
+
+// In the pass that skips locked counts, a batch of a locked one is applied not at all and is told apart from one of a
+// missing one, and the others of its group are applied.
+func TestBatchOfALockedCountIsSkippedWhole(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	s, db := openPatient(t, dsn), dbtest.Dial(t, dsn)
+	mustCreate(t, s, "a", "b", "locked")
+	holder := lock(t, db, "locked")
+	create := update("d", "a", "locked", "new")
+	create.Create = true
+	all, err := s.ApplyTogether(t.Context(), 0, update("", "a", "b"), update("", "a", "locked"), update("", "locked"),
+		update("k", "b", "locked", "missing"), update("", "a", "missing"), update("l", "b"), create)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range all {
+		isLocked := i == 1 || i == 2 || i == 3 || i == 6
+		if a.Locked != isLocked || errors.Is(a.Err, counting.ErrNotFound) != (i == 4) {
+			t.Errorf("request %d got %+v", i, a)
+		}
+	}
+	holder.Rollback()
+	wantValue(t, s, "a", 1)
+	wantValue(t, s, "b", 2)
+	wantValue(t, s, "locked", 0)
+	if _, err := s.Find(t.Context(), "new"); !errors.Is(err, counting.ErrNotFound) {
+		t.Errorf("a batch that was skipped created a count: %v", err)
+	}
+}
+
+// Batches of two replicas that name the same counts in crossing orders, with keys and without, and that create some of
+// them: exact sums, and not one deadlock.
+func TestBatchesOfReplicasDoNotDeadlock(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	apptest.WatchDeadlocks(t, dsn)
+	replicas := []*postgres.Store{openPatient(t, dsn), openPatient(t, dsn)}
+	const items, callers, each = 60, 24, 15
+	ids := make([]counting.ItemID, items)
+	for i := range ids {
+		ids[i] = counting.ItemID(fmt.Sprintf("item-%02d", i))
+	}
+	mustCreate(t, replicas[0], ids[:items/2]...)
+	var sums [items]atomic.Int64
+	waittest.Together(t, callers, func(c int) error {
+		random := rand.New(rand.NewPCG(2, uint64(c)))
+		for round := range each {
+			u := counting.Update{Create: true}
+			if random.IntN(2) == 0 {
+				u.Key.Value = fmt.Sprintf("%d-%d", random.IntN(100), c*each+round)
+			}
+			for _, k := range random.Perm(items)[:1+random.IntN(20)] {
+				u.Changes = append(u.Changes, counting.Change{ItemID: ids[k], Delta: int64(1 + k)})
+				sums[k].Add(int64(1 + k))
+			}
+			if _, err := replicas[c%2].Apply(t.Context(), u); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for k, id := range ids {
+		wantValue(t, replicas[0], id, sums[k].Load())
+	}
+}
+
+// Two replicas create the same counts at once: each change is counted, and nothing is created for what is refused.
+func TestReplicasCreateTogether(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	replicas := []*postgres.Store{openPatient(t, dsn), openPatient(t, dsn)}
+	if _, err := replicas[0].Create(t.Context(), "full", math.MaxInt64); err != nil {
+		t.Fatal(err)
+	}
+	const rounds, callers = 15, 8
+	for round := range rounds {
+		first, second := counting.ItemID(fmt.Sprintf("%d a", round)), counting.ItemID(fmt.Sprintf("%d b", round))
+		var refused atomic.Int64
+		waittest.Together(t, callers+2, func(i int) error {
+			u := update("", first, second)
+			if i%2 == 0 {
+				u = update(fmt.Sprintf("%d-%d", round, i), second, first)
+			}
+			if i >= callers {
+				u.Changes = append(u.Changes, counting.Change{ItemID: "full", Delta: 1},
+					counting.Change{ItemID: counting.ItemID(fmt.Sprintf("%d refused", round)), Delta: 1})
+			}
+			u.Create = true
+			_, err := replicas[i%2].Apply(t.Context(), u)
+			if i >= callers && errors.Is(err, counting.ErrOverflow) {
+				refused.Add(1)
+				return nil
+			}
+			return err
+		})
+		if refused.Load() != 2 {
+			t.Errorf("round %d: %d requests were refused, want 2", round, refused.Load())
+		}
+		wantValue(t, replicas[0], first, callers)
+		wantValue(t, replicas[0], second, callers)
+	}
+	page, err := replicas[0].Page(t.Context(), "", "", 1000)
+	if err != nil || len(page) != 2*rounds+1 {
+		t.Errorf("%d counts are there, want %d (%v)", len(page), 2*rounds+1, err)
+	}
+}
+
+// At the edge, adds, batches and requests with keys get what is left exactly, and those with keys are refused for good.
+func TestUpdatesAtTheEdge(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	s := openPatient(t, dsn)
+	const left, callers = 20, 60
+	if _, err := s.Create(t.Context(), "edge", math.MaxInt64-left); err != nil {
+		t.Fatal(err)
+	}
+	mustCreate(t, s, "other")
+	var won, others atomic.Int64
+	waittest.Together(t, callers, func(i int) error {
+		key := strconv.Itoa(i)
+		u := []counting.Update{update("", "edge"), update(key, "edge"), update(key, "other", "edge")}[i%3]
+		_, err := s.Apply(t.Context(), u)
+		again, repeated := error(nil), false
+		if u.Key.Value != "" {
+			var r counting.Result
+			r, again = s.Apply(t.Context(), u)
+			repeated = !r.Replayed || errors.Is(again, counting.ErrOverflow) != errors.Is(err, counting.ErrOverflow)
+		}
+		switch {
+		case repeated:
+			return fmt.Errorf("a repeat got %w, the first %w", again, err)
+		case err == nil:
+			won.Add(1)
+			others.Add(int64(i % 3 / 2))
+			return nil
+		case errors.Is(err, counting.ErrOverflow):
+			return nil
+		}
+		return err
+	})
+	if won.Load() != left {
+		t.Errorf("%d changes fitted, want %d", won.Load(), left)
+	}
+	wantValue(t, s, "edge", math.MaxInt64)
+	wantValue(t, s, "other", others.Load())
+}
+
+// A batch may leave int64 with its sum and not with its value; the first change that does leave it is named.
+func TestBatchesBeyondInt64(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, dbtest.Postgres(t, postgres.Migrations()), sqldb.PoolerNone)
+	if _, err := s.Create(t.Context(), "low", math.MinInt64); err != nil {
+		t.Fatal(err)
+	}
+	mustCreate(t, s, "a")
+	u := counting.Update{Key: counting.Key{Value: "k"}, Changes: []counting.Change{
+		{ItemID: "low", Delta: math.MaxInt64}, {ItemID: "a", Delta: 1}, {ItemID: "low", Delta: math.MaxInt64},
+	}}
+	for _, replayed := range []bool{false, true} {
+		got, err := s.Apply(t.Context(), u)
+		if err != nil || got.Replayed != replayed || got.Values[0] != -1 || got.Values[2] != math.MaxInt64-1 {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	}
+	u.Key.Value = "l"
+	begin := time.Now()
+	_, err := s.Apply(t.Context(), u)
+	if refused, ok := errors.AsType[*counting.ChangeError](err); !ok || refused.Index != 0 {
+		t.Errorf("got %v after %s, want change 0 refused", err, time.Since(begin))
+	}
+	wantValue(t, s, "a", 1)
+	wantValue(t, s, "low", math.MaxInt64-1)
+}

@@ -1,0 +1,310 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
+	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/services/counts/internal/counting"
+	"github.com/rowlock/rowlock/services/counts/internal/counting/countingtest"
+	"github.com/rowlock/rowlock/services/counts/internal/postgres"
+)
+
+// update returns an update by 1 of each of these counts.
+func update(key string, ids ...counting.ItemID) counting.Update {
+	u := counting.Update{Key: counting.Key{Value: key}}
+	for _, id := range ids {
+		u.Changes = append(u.Changes, counting.Change{ItemID: id, Delta: 1})
+	}
+	return u
+}
+
+// Two replicas get one key at once, again and again: one request is applied, and all get its answer.
+func TestReplicasShareAKey(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	replicas := []*postgres.Store{openPatient(t, dsn), openPatient(t, dsn)}
+	mustCreate(t, replicas[0], "a", "b")
+	const rounds, callers = 30, 6
+	for round := range rounds {
+		var firsts atomic.Int64
+		waittest.Together(t, callers, func(i int) error {
+			u := update(fmt.Sprintf("key %d", round), "a", "b", "a")
+			got, err := replicas[i%2].Apply(t.Context(), u)
+			if want := int64(2 * round); err == nil && !slices.Equal(got.Values, []int64{want + 1, want/2 + 1, want + 2}) {
+				err = fmt.Errorf("round %d: %+v", round, got)
+			}
+			if !got.Replayed {
+				firsts.Add(1)
+			}
+			return err
+		})
+		if firsts.Load() != 1 {
+			t.Fatalf("round %d: %d requests were the first, want 1", round, firsts.Load())
+		}
+	}
+	wantValue(t, replicas[0], "a", 2*rounds)
+	wantValue(t, replicas[0], "b", rounds)
+}
+
+// A key that has expired is taken again, by one of two replicas, and by the same one twice.
+func TestExpiredKeyIsTakenOnce(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	replicas := []*postgres.Store{openPatient(t, dsn), openPatient(t, dsn)}
+	db := dbtest.Dial(t, dsn)
+	mustCreate(t, replicas[0], "a")
+	const rounds = 20
+	for round := range rounds {
+		var firsts atomic.Int64
+		waittest.Together(t, 4, func(i int) error {
+			got, err := replicas[i%2].Apply(t.Context(), update("key", "a"))
+			if err == nil && got.Values[0] != int64(round+1) {
+				err = fmt.Errorf("round %d: %+v", round, got)
+			}
+			if !got.Replayed {
+				firsts.Add(1)
+			}
+			return err
+		})
+		if firsts.Load() != 1 {
+			t.Fatalf("round %d: %d requests were the first, want 1", round, firsts.Load())
+		}
+		apptest.Execute(t, db, `UPDATE counts.idempotency_keys SET expires_at = clock_timestamp()`)
+	}
+	wantValue(t, replicas[0], "a", rounds)
+}
+
+// Counts are locked before the first key is taken, whatever their names: while a group waits for its last count,
+// another session can take its first key.
+func TestCountsAreLockedBeforeKeysAreTaken(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	s, db := openPatient(t, dsn), dbtest.Dial(t, dsn)
+	mustCreate(t, s, "a", "z")
+	holder := lock(t, db, "z")
+	answers := make(chan []postgres.Answer, 1)
+	go func() {
+		all, err := s.ApplyTogether(t.Context(), time.Minute, update("0", "a"), update("1", "z"))
+		if err != nil {
+			t.Error(err)
+		}
+		answers <- all
+	}()
+	apptest.WaitForBlocked(t, db, 1)
+	var keys int
+	holder.Execute(`SET LOCAL lock_timeout = '1s'`)
+	holder.Execute(`INSERT INTO counts.idempotency_keys (key, fingerprint, group_id, position, expires_at)
+		VALUES ('0', '', gen_random_uuid(), 0, '-infinity')`)
+	holder.Rollback()
+	for _, a := range <-answers {
+		if a.Err != nil || a.Locked || a.Replayed || !slices.Equal(a.Values, []int64{1}) {
+			t.Errorf("got %+v", a)
+		}
+	}
+	if err := db.GetContext(t.Context(), &keys, `SELECT count(*) FROM counts.idempotency_keys`); err != nil || keys != 2 {
+		t.Errorf("%d keys are stored, want 2 (%v)", keys, err)
+	}
+}
+
+// Values are those after the wait for the counts, and are stored so.
+func TestGroupOfUpdatesSeesTheNewValues(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	s, db := openPatient(t, dsn), dbtest.Dial(t, dsn)
+	mustCreate(t, s, "a", "b", "gone", "full")
+	holder := apptest.Hold(t, db, `UPDATE counts.count_values SET current_value = 1000 WHERE item_id = 'a'`)
+	holder.Execute(`DELETE FROM counts.count_values WHERE item_id = 'gone'`)
+	holder.Execute(`UPDATE counts.count_values SET current_value = 9223372036854775807 WHERE item_id = 'full'`)
+	group := []counting.Update{
+		update("k", "a"), update("", "b", "a", "a"), update("", "a"), update("l", "b"),
+		update("m", "b", "gone"), update("n", "b", "full"), update("", "full", "b"),
+	}
+	answers := make(chan []postgres.Answer, 1)
+	go func() {
+		all, err := s.ApplyTogether(t.Context(), time.Minute, group...)
+		if err != nil {
+			t.Error(err)
+		}
+		answers <- all
+	}()
+	apptest.WaitForBlocked(t, db, 1)
+	holder.Commit()
+	got := <-answers
+	for i, want := range [][]int64{{1001}, {2, 1002, 1003}, {1004}, {1}} {
+		if got[i].Err != nil || !slices.Equal(got[i].Values, want) {
+			t.Errorf("request %d got %+v, want %v", i, got[i], want)
+		}
+	}
+	for i, want := range map[int]error{4: counting.ErrNotFound, 5: counting.ErrOverflow, 6: counting.ErrOverflow} {
+		refused, ok := errors.AsType[*counting.ChangeError](got[i].Err)
+		if !errors.Is(got[i].Err, want) || !ok || refused.Index != map[bool]int{true: 0, false: 1}[i == 6] {
+			t.Errorf("request %d got %+v, want %v", i, got[i], want)
+		}
+	}
+	again, err := s.Apply(t.Context(), group[0])
+	if err != nil || !again.Replayed || !slices.Equal(again.Values, []int64{1001}) {
+		t.Errorf("repeated: %+v, %v", again, err)
+	}
+	wantValue(t, s, "a", 1004)
+	wantValue(t, s, "b", 2)
+}
+
+// A key that another session is taking delays only its own request: not the count's other callers, and no statement
+// keeps the count locked meanwhile.
+func TestLockedKeyDelaysOnlyItsOwnRequest(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	s, db := openPatient(t, dsn), dbtest.Dial(t, dsn)
+	mustCreate(t, s, "a", "b")
+	holder := apptest.Hold(t, db, `INSERT INTO counts.idempotency_keys (key, fingerprint, group_id, position, expires_at)
+		VALUES ('taken', '', gen_random_uuid(), 0, '-infinity')`)
+	blocked := make(chan error, 2)
+	for _, u := range []counting.Update{update("taken", "a"), update("taken", "b", "a")} {
+		go func() {
+			_, err := s.Apply(t.Context(), u)
+			blocked <- err
+		}()
+	}
+	apptest.WaitForBlocked(t, db, 1)
+	for i := range 50 {
+		for n, u := range []counting.Update{update("", "a"), update(strconv.Itoa(i), "a"), update("", "b", "a")} {
+			got, err := s.Apply(t.Context(), u)
+			if want := int64(3*i + n + 1); err != nil || got.Values[len(got.Values)-1] != want {
+				t.Fatalf("beside the locked key: %+v, %v; want %d", got, err, want)
+			}
+		}
+	}
+	waitsInALane(t, db)
+	apptest.Execute(t, db, `SELECT FROM counts.count_values FOR UPDATE NOWAIT`)
+	select {
+	case err := <-blocked:
+		t.Fatalf("the request with the locked key was answered: %v", err)
+	default:
+	}
+	holder.Rollback()
+	for range cap(blocked) {
+		if err := <-blocked; err != nil && !errors.Is(err, counting.ErrKeyConflict) {
+			t.Error(err)
+		}
+	}
+}
+
+// The answers to groups with keys and batches get lost, or the groups do: each change is counted once, its answer is
+// the first one and not called a replay, and a repeat gets it too.
+func TestLostGroupsOfUpdates(t *testing.T) {
+	t.Parallel()
+	for name, when := range map[string]faultproxy.When{
+		"answer": faultproxy.AfterStatement, "statement": faultproxy.BeforeStatement,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, direct, proxy := openLossy(t)
+			mustCreate(t, direct, "a", "b")
+			if _, err := direct.Create(t.Context(), "full", math.MaxInt64); err != nil {
+				t.Fatal(err)
+			}
+			proxy.CutEvery(4, when, faultproxy.RST)
+			const callers, rounds = 16, 20
+			waittest.Together(t, callers, func(c int) error {
+				for round := range rounds {
+					key := fmt.Sprintf("%d-%d", c, round)
+					switch c % 8 {
+					case 0, 1:
+						key = ""
+					case 2:
+						if _, err := countingtest.Add(t.Context(), s, "a", 1); err != nil {
+							return err
+						}
+						continue
+					}
+					u, want := update(key, "a", "b", "a"), error(nil)
+					switch c % 8 {
+					case 6:
+						u, want = update(key, "a", "missing"), counting.ErrNotFound
+					case 7:
+						u, want = update(key, "b", "full"), counting.ErrOverflow
+					}
+					first, err := s.Apply(t.Context(), u)
+					if !errors.Is(err, want) || first.Replayed {
+						return fmt.Errorf("%s: %+v, %w; want %w", key, first, err, want)
+					}
+					if key == "" {
+						continue
+					}
+					again, err := direct.Apply(t.Context(), u)
+					if !errors.Is(err, want) || !again.Replayed || !slices.Equal(again.Values, first.Values) {
+						return fmt.Errorf("%s again: %+v, %w; the first was %+v, %w", key, again, err, first, want)
+					}
+				}
+				return nil
+			})
+			wantValue(t, direct, "a", (10*2+2)*rounds)
+			wantValue(t, direct, "b", 10*rounds)
+			if proxy.Cuts() == 0 {
+				t.Error("nothing was cut: the test proved nothing")
+			}
+		})
+	}
+}
+
+// The answer to a set with a key gets lost, or the set: a repeat gets the first answer.
+func TestLostSetWithAKey(t *testing.T) {
+	t.Parallel()
+	for name, when := range map[string]faultproxy.When{
+		"answer": faultproxy.AfterStatement, "statement": faultproxy.BeforeStatement,
+	} {
+		for id, want := range map[counting.ItemID]error{"a": nil, "missing": counting.ErrNotFound} {
+			t.Run(name+" "+string(id), func(t *testing.T) {
+				t.Parallel()
+				s, direct, proxy := openLossy(t)
+				mustCreate(t, direct, "a")
+				proxy.Cut(when, faultproxy.RST, faultproxy.Matching("WITH held"))
+				set := func(ctx context.Context, s *postgres.Store) (counting.CountValue, bool, error) {
+					return s.Set(ctx, counting.Key{Value: "k"}, id, 7)
+				}
+				first, replayed, err := set(t.Context(), s)
+				if !errors.Is(err, want) || replayed || proxy.Cuts() != 1 {
+					t.Fatalf("%+v, replayed %t, %v after %d cuts", first, replayed, err, proxy.Cuts())
+				}
+				again, replayed, err := set(t.Context(), direct)
+				if !errors.Is(err, want) || !replayed || again != first {
+					t.Errorf("again: %+v, replayed %t, %v; the first was %+v", again, replayed, err, first)
+				}
+			})
+		}
+	}
+}
+
+// Two replicas set a count under one key at once: one does, and both get its answer.
+func TestReplicasShareAKeyOfASet(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	replicas := []*postgres.Store{openStore(t, dsn, sqldb.PoolerNone), openStore(t, dsn, sqldb.PoolerNone)}
+	mustCreate(t, replicas[0], "a")
+	for round := range 20 {
+		var firsts atomic.Int64
+		values := make([]counting.CountValue, 6)
+		waittest.Together(t, len(values), func(i int) error {
+			v, replayed, err := replicas[i%2].Set(t.Context(), counting.Key{Value: strconv.Itoa(round)}, "a", int64(round))
+			if values[i] = v; !replayed {
+				firsts.Add(1)
+			}
+			return err
+		})
+		if firsts.Load() != 1 || len(slices.Compact(values)) != 1 {
+			t.Fatalf("round %d: %d requests were the first, answered %v", round, firsts.Load(), values)
+		}
+	}
+}
