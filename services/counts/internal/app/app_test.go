@@ -70,8 +70,38 @@ func TestInternalListenerOfItsOwn(t *testing.T) {
 	want(t, "POST", r.Internal+internalCounts, `{"itemId":"a"}`, 201, "")
 	want(t, "GET", r.API+internalCounts+"/a", "", 404, "NOT_FOUND")
 	want(t, "GET", r.API+internalCounts+"?itemIds=a", "", 404, "NOT_FOUND")
+	want(t, "GET", r.API+internalCounts+"?prefix=", "", 404, "NOT_FOUND")
+	want(t, "GET", r.Internal+internalCounts+"?prefix=", "", 200, `[{"itemId":"a","currentValue":0,`)
+	const batch = `{"changes":[{"itemId":"a","amount":-1}]}`
+	want(t, "POST", r.Internal+"/api/v1/counts", batch, 404, "NOT_FOUND")
+	want(t, "POST", r.API+"/api/v1/counts", batch, 200, `{"values":[{"itemId":"a","value":-1}]}`)
 	want(t, "POST", r.Internal+counts+"a/increase", "", 404, "NOT_FOUND")
-	want(t, "POST", r.API+counts+"a/increase", "", 200, `"value":1`)
+	want(t, "POST", r.API+counts+"a/increase", "", 200, `"value":0`)
+}
+
+// A key holds through every replica, and the replica that answers it counts it.
+func TestKeysThroughTwoReplicas(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	a, b := start(t, dsn), start(t, dsn)
+	want(t, "POST", a.API+internalCounts, `{"itemId":"a"}`, 201, "")
+	send := func(r *apptest.Replica, body string) apptest.Answer {
+		header := apptest.JSON()
+		header["Idempotency-Key"] = "k"
+		return apptest.Send(t, "POST", r.API+counts+"a/increase", body, header)
+	}
+	first, again, other := send(a, `{"amount":5}`), send(b, `{"amount": 5}`), send(b, `{"amount":6}`)
+	if first.Status != 200 || again.Status != 200 || again.Body != first.Body ||
+		other.Code != "IDEMPOTENCY_KEY_CONFLICT" ||
+		first.Header.Get("Idempotent-Replayed") != "" || again.Header.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("got %s, %s and %s", first, again, other)
+	}
+	for _, metric := range []string{"counts_replays_total", "counts_conflicts_total"} {
+		if r1, r2 := a.Metric(t, metric), b.Metric(t, metric); r1 != 0 || r2 != 1 {
+			t.Errorf("%s is %g and %g, want 0 and 1", metric, r1, r2)
+		}
+	}
+	want(t, "GET", a.API+internalCounts+"/a", "", 200, `"currentValue":5,`)
 }
 
 // A role that has rights on the table of the first release alone is refused at the start, where the replicas of that

@@ -40,7 +40,8 @@ func batch(t *testing.T, repo counting.CountValueRepository) {
 	}
 
 	must[counting.CountValue](t)(repo.Create(ctx, "low", math.MinInt64))
-	list = changes(by{"low", math.MaxInt64}, by{"a", -1}, by{"low", math.MaxInt64}, by{"low", 1}, by{"low", -math.MaxInt64})
+	list = changes(
+		by{"low", math.MaxInt64}, by{"a", -1}, by{"low", math.MaxInt64}, by{"low", 1}, by{"low", -math.MaxInt64})
 	got = must[counting.Result](t)(repo.Apply(ctx, counting.Update{Changes: list}))
 	if want := []int64{-1, 110, math.MaxInt64 - 1, math.MaxInt64, 0}; !slices.Equal(got.Values, want) {
 		t.Errorf("sums beyond int64: got %+v, want %v", got, want)
