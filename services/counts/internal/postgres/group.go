@@ -2,6 +2,9 @@
 
 package postgres
 
+// lockOrder is the order in which a group with updates locks its counts.
+const lockOrder = "ORDER BY v.item_id"
+
 // addGroupSQL locks the rows of a group in the order of their ids and then changes them. Sorted parameters alone
 // would not do: the planner picks the order in which a plain UPDATE locks, and replicas deadlock. A row that is
 // locked but not changed would have overflowed, and is returned with its value; the guard looks at the value after

@@ -2,6 +2,9 @@
 
 package postgres
 
+// lockOrder is the mutant's: the counts are locked as they come.
+const lockOrder = ""
+
 // addGroupSQL is the mutant "a batch without ordered locks": the parameters are sorted, but the planner picks the
 // order in which an UPDATE locks.
 const addGroupSQL = `

@@ -40,7 +40,7 @@ WITH asked AS MATERIALIZED (
     SELECT c.i, v.current_value
       FROM asked c
       JOIN counts.count_values v ON v.item_id = c.item_id
-     ORDER BY v.item_id
+       ` + lockOrder + `
        FOR UPDATE OF v ` + lock + `
 ), seen AS (
     SELECT c.i
