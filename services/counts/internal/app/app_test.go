@@ -1,21 +1,15 @@
 package app_test
 
 import (
-	"context"
-	"crypto/rand"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/rowlock/rowlock/platform/apptest"
-	"github.com/rowlock/rowlock/platform/chassis"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/counts/internal/app"
@@ -102,41 +96,6 @@ func TestKeysThroughTwoReplicas(t *testing.T) {
 		}
 	}
 	want(t, "GET", a.API+internalCounts+"/a", "", 200, `"currentValue":5,`)
-}
-
-// A role that has rights on the table of the first release alone is refused at the start, where the replicas of that
-// release still run, and not at each change.
-func TestRightsAreChecked(t *testing.T) {
-	t.Parallel()
-	u, err := url.Parse(dbtest.Postgres(t, postgres.Migrations()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	db := dbtest.Dial(t, u.String())
-	role := "plain_" + strings.ToLower(rand.Text()) // the server's, for all databases
-	apptest.Execute(t, db, `CREATE ROLE `+role+` LOGIN PASSWORD 'test'`, `GRANT USAGE ON SCHEMA counts TO `+role,
-		`GRANT SELECT ON counts.goose_db_version TO `+role,
-		`GRANT SELECT, INSERT, UPDATE, DELETE ON counts.count_values TO `+role,
-		`GRANT SELECT, INSERT, UPDATE ON counts.journal TO `+role)
-	t.Cleanup(func() {
-		if _, err := db.ExecContext(context.WithoutCancel(t.Context()), `DROP OWNED BY `+role+`; DROP ROLE `+role); err != nil {
-			t.Error(err)
-		}
-	})
-	u.User = url.UserPassword(role, "test")
-	refused, err := app.Service().New(t.Context(), apptest.Config[app.Config](t, u.String()),
-		chassis.Process{Output: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	const part = "needs SELECT, INSERT, UPDATE and DELETE on counts.idempotency_keys, counts.journal"
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	if err := refused.Run(ctx); err == nil || !strings.Contains(err.Error(), part) {
-		t.Errorf("the start: %v, want %q", err, part)
-	}
-	apptest.Execute(t, db, `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA counts TO `+role)
-	start(t, u.String(), map[string]string{"MIGRATE_ON_START": "false"})
 }
 
 // The context ends, as by SIGTERM, in the middle of the load: a request that was accepted gets a true answer, and the
