@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// bloatLife is how long keys live, KEY_TTL, while the tables are watched: the least that the service takes. Then they
-	// have to stay as large as they are.
+	// bloatLife is how long keys and groups are kept, KEY_TTL and JOURNAL_TTL, while the tables are watched: the least that
+	// the service takes. Then they have to stay as large as they are.
 	bloatLife = time.Minute
 	// leastBloat is the shortest watch, of whose thirds the first sees the tables grow.
 	leastBloat = 6 * bloatLife
@@ -23,7 +23,8 @@ func newBloat(r *runner) suite {
 		Bars: Figures{errorCount: 0, tablesGrowth: 1.1},
 		run: func(ctx context.Context) (Result, error) {
 			d := withKeys(r.increases(r.rows(), 2))
-			d.environ, d.Duration = map[string]string{"KEY_TTL": bloatLife.String()}, r.Bloat
+			d.environ = map[string]string{"KEY_TTL": bloatLife.String(), "JOURNAL_TTL": bloatLife.String()}
+			d.Duration = r.Bloat
 			watch, stop := context.WithCancel(ctx)
 			defer stop()
 			seen := make(chan Figures, 1)

@@ -107,15 +107,22 @@ func newCounts(ctx context.Context, s site) (clients, error) { //nolint:ireturn 
 }
 
 // step changes or reads random counters, or now and then many at once: what comes at once to a replica is changed as a
-// group, and groups of several replicas meet.
+// group, and groups of several replicas meet. Every other time none of these has a key or is a batch, because such a
+// group has a statement of its own.
 func (w *counts) step(ctx context.Context, client int, random *rand.Rand) {
 	const crowd, oneIn = 2 * activeCounters, 20
 	if random.IntN(oneIn) > 0 {
 		w.one(ctx, client, random)
 		return
 	}
-	seed := random.Uint64()
-	together(crowd, client, func(client int) { w.one(ctx, client, newRandom(seed, client)) })
+	seed, plain := random.Uint64(), random.IntN(2) == 0
+	together(crowd, client, func(client int) {
+		if random := newRandom(seed, client); plain {
+			w.plain(ctx, client, random)
+		} else {
+			w.one(ctx, client, random)
+		}
+	})
 }
 
 // one sends a random request, or one with a key again.
@@ -133,6 +140,14 @@ func (w *counts) one(ctx context.Context, client int, random *rand.Rand) {
 		w.insist(ctx, client, r, 3)
 	default:
 		w.insist(ctx, client, r, 1)
+	}
+}
+
+// plain changes a random counter.
+func (w *counts) plain(ctx context.Context, client int, random *rand.Rand) {
+	if counter := w.pick(ctx, random); counter != nil {
+		r := countRequest{counters: []*key{counter}, amounts: []int64{1 + random.Int64N(1000)}}
+		w.record(r, w.ask(ctx, client, r))
 	}
 }
 
