@@ -1,6 +1,6 @@
 // Package counts calls the counts service: counters that many callers change at
-// once. Create, Get, GetMany, Set and Delete belong to its internal API, which
-// may have an address of its own: [rowlock.WithInternalURL].
+// once. Create, Get, GetMany, List, All, Set and Delete belong to its internal
+// API, which may have an address of its own: [rowlock.WithInternalURL].
 package counts
 
 import (

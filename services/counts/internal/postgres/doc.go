@@ -1,6 +1,6 @@
-// Package postgres stores counts in PostgreSQL, table counts.count_values.
+// Package postgres stores counts in PostgreSQL: schema counts, table count_values.
 //
-// Changes go through group commit (platform/coalesce): concurrent calls of Add share one statement, which locks its
+// Changes go through group commit (platform/coalesce): concurrent calls of Apply share one statement, which locks its
 // rows in the order of their ids and changes them. add.go has the whole path; sums.go the arithmetic of a group. No
 // statement writes a value that another one has read. values.go has what is not grouped.
 //
