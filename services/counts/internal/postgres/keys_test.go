@@ -186,7 +186,7 @@ func TestLockedKeyDelaysOnlyItsOwnRequest(t *testing.T) {
 			}
 		}
 	}
-	waitsInALane(t, db)
+	waitsFor(t, db, 100*time.Millisecond)
 	apptest.Execute(t, db, `SELECT FROM counts.count_values FOR UPDATE NOWAIT`)
 	select {
 	case err := <-blocked:

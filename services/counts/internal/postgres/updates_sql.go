@@ -81,25 +81,27 @@ WITH asked AS MATERIALIZED (
 )`
 }
 
-// applySQL applies the parts that fit and have no key, or have won theirs.
+// applySQL applies the parts that fit and have no key, or have won theirs. New values come from the locked rows: a sum
+// in the UPDATE would first be computed with the value from before the wait, and may leave int64 with that.
 const applySQL = `applied AS MATERIALIZED (
     SELECT p.n, p.i, p.delta, p.current_value
       FROM steps p
      WHERE (p.n > cardinality($8) OR p.r IN (SELECT k.position FROM taken k WHERE k.refusal IS NULL))
        AND p.r NOT IN (SELECT u.r FROM unfit u)
 ), totals AS MATERIALIZED (
-    SELECT f.item_id, f.current_value IS NOT NULL AS existed, t.total
+    SELECT f.item_id, f.current_value IS NOT NULL AS existed,
+           (coalesce(f.current_value, 0) + t.total)::bigint AS value
       FROM (SELECT a.i, sum(a.delta) AS total FROM applied a GROUP BY a.i) t
       JOIN found f ON f.i = t.i
 ), changed AS (
     UPDATE counts.count_values v
-       SET current_value = (v.current_value + t.total)::bigint, last_updated_at = clock_timestamp()
+       SET current_value = t.value, last_updated_at = clock_timestamp()
       FROM totals t
      WHERE v.item_id = t.item_id
        AND t.existed
 ), created AS (
     INSERT INTO counts.count_values (item_id, current_value)
-    SELECT t.item_id, t.total::bigint
+    SELECT t.item_id, t.value
       FROM totals t
      WHERE NOT t.existed
      ORDER BY t.item_id
