@@ -1,6 +1,10 @@
 package counts
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/rowlock/rowlock/client/internal/call"
+)
 
 // Option changes one call. Calls that have no use for an option ignore it.
 type Option func(*settings)
@@ -18,10 +22,12 @@ type settings struct {
 // too. When NotApplied or OutcomeUnknown of the error report true, repeat the call
 // with the same key. Another change with the key is ErrKeyConflict.
 func WithKey(key string) Option {
-	return func(s *settings) { s.key = &key }
+	header := call.Key(key)
+	return func(s *settings) { s.key = &header }
 }
 
-// ReportReplayed sets replayed to whether the values that the call returns were given before.
+// ReportReplayed sets replayed to whether what the call returns, values or an
+// error of the service, was answered before.
 func ReportReplayed(replayed *bool) Option {
 	return func(s *settings) { s.replayed = replayed }
 }
@@ -39,7 +45,7 @@ func collect(options []Option) settings {
 	return s
 }
 
-// report reads the header of an answer, nil of an error.
+// report reads the header of an answer, nil without one.
 func (s settings) report(header http.Header) {
 	if s.replayed != nil {
 		*s.replayed = header.Get("Idempotent-Replayed") == "true"

@@ -93,7 +93,7 @@ func (c *Client) Create(ctx context.Context, key string, p NewPayment) (made Pay
 	card := api.NewCard{Number: p.Card.Number, ExpMonth: p.Card.ExpMonth, ExpYear: p.Card.ExpYear, Cvc: p.Card.CVC}
 	body := api.NewPayment{RideId: p.RideID, RiderId: p.RiderID, Amount: p.Amount, Currency: p.Currency, Card: card}
 	answer, header, err := call.ChangeWithHeader[api.Payment](
-		c.api.CreatePayment(ctx, &api.CreatePaymentParams{IdempotencyKey: key}, body))
+		c.api.CreatePayment(ctx, &api.CreatePaymentParams{IdempotencyKey: call.Key(key)}, body))
 	if err != nil {
 		return Payment{}, false, err
 	}

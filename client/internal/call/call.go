@@ -67,7 +67,7 @@ func answer[T any](resp *http.Response, err error, read bool) (value T, header h
 		return value, nil, e
 	}
 	if resp.StatusCode >= http.StatusMultipleChoices || resp.StatusCode < http.StatusOK {
-		return value, nil, problem(resp, body, read)
+		return value, resp.Header, problem(resp, body, read)
 	}
 	if _, none := any(value).(None); none {
 		return value, resp.Header, nil
@@ -124,6 +124,16 @@ func Value[T any](p *T) (v T) {
 func shorten(body []byte) string {
 	const most = 200
 	return strings.ToValidUTF8(string(body[:min(len(body), most)]), "")
+}
+
+// Key returns the value of the header Idempotency-Key for a key: a quoted string
+// of RFC 9651 for one that begins with a quote, or begins or ends with a space,
+// because it would be read as another key. The bare form serves for all others.
+func Key(key string) string {
+	if key == strings.Trim(key, " ") && !strings.HasPrefix(key, `"`) {
+		return key
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`
 }
 
 // mark stands before a segment of dots, and before one that begins with it, until Dots removes it.
