@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// bloatLife is how long keys and groups are kept, KEY_TTL and JOURNAL_TTL, while the tables are watched: the least that
-	// the service takes. Then they have to stay as large as they are.
+	// bloatLife is how long keys and groups are kept, KEY_TTL and JOURNAL_TTL, while the tables are watched: the least
+	// that the service takes. Then they have to stay as large as they are.
 	bloatLife = time.Minute
 	// leastBloat is the shortest watch, of whose thirds the first sees the tables grow.
 	leastBloat = 6 * bloatLife
