@@ -69,7 +69,7 @@ type Config[K comparable, Q, R any] struct {
 	Run func(ctx context.Context, pass Pass, group []Q) ([]Answer[R], error)
 
 	MaxItems   int           // sum of Weight in a group; default 500
-	QueueItems int           // sum of Weight that waits, beyond which no request is queued; 0 bounds nothing
+	QueueItems int           // sum of Weight that waits, so that large requests are refused first; 0 bounds nothing
 	MaxBytes   int           // sum of Size in a group; default 64 KiB
 	BriefWait  time.Duration // a group's first wait for locks; default 50 ms
 	Statements int           // statements of one Run that may take all of StatementTimeout; default 1
@@ -173,7 +173,7 @@ func (c *Coalescer[K, Q, R]) Do(ctx context.Context, q Q) (R, error) {
 	case c.closed:
 		c.mu.Unlock()
 		return zero, ErrClosed
-	case c.waiting >= c.cfg.Queue || c.waitingItems >= c.cfg.QueueItems:
+	case c.waiting >= c.cfg.Queue || c.waiting > 0 && w.items > c.cfg.QueueItems-c.waitingItems:
 		c.mu.Unlock()
 		c.metrics.refused.Inc()
 		return zero, ErrQueueFull

@@ -9,7 +9,7 @@ import (
 // The errors of Do beside those of Run. All but ErrUnknown mean that the request was
 // surely not applied and may be sent again.
 var (
-	// ErrQueueFull means that Config.Queue requests were waiting already, or QueueItems of them.
+	// ErrQueueFull means that Config.Queue requests were waiting already, or left less of QueueItems than this one needs.
 	ErrQueueFull = errors.New("coalesce: the queue is full")
 	// ErrClosed means that Close was called before the request came.
 	ErrClosed = errors.New("coalesce: closed")

@@ -135,7 +135,7 @@ func TestWeightsBoundAGroup(t *testing.T) {
 	})
 }
 
-// Requests wait as long as there is room for one item, and a request of many is one of the last.
+// A request waits only where there is room for all of its items: large ones leave room to small ones.
 func TestQueueItemsBoundTheQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -146,14 +146,21 @@ func TestQueueItemsBoundTheQueue(t *testing.T) {
 		c := start(t, cfg)
 		requests := adds(4, "a")
 		requests[0].also = []string{"b", "c"} // is sent
-		requests[2].also, requests[3].also = []string{"b"}, []string{"b", "c"}
-		results := send(t.Context(), c, requests...) // 1, 2 and 3 items wait
-		if got := <-doAsync(t.Context(), c, add{id: 9, key: "c", n: 1}); !errors.Is(got.err, coalesce.ErrQueueFull) {
-			t.Errorf("got %v, want ErrQueueFull", got.err)
+		requests[1].also, requests[2].also = []string{"b"}, []string{"b"}
+		results := send(t.Context(), c, requests[0], requests[1], requests[3]) // the last two wait: 3 items
+		refuse := func(q add) {
+			t.Helper()
+			if got := <-doAsync(t.Context(), c, q); !errors.Is(got.err, coalesce.ErrQueueFull) {
+				t.Errorf("request %d got %v, want ErrQueueFull", q.id, got.err)
+			}
 		}
+		refuse(requests[2])
+		results = append(results, doAsync(t.Context(), c, add{id: 8, key: "c", n: 1}))
+		synctest.Wait()
+		refuse(add{id: 9, key: "c", n: 1})
 		close(gate)
 		wantAll(t, results...)
-		wantAll(t, send(t.Context(), c, requests[1:]...)...) // all room is given back
+		wantAll(t, send(t.Context(), c, requests[1:3]...)...) // all room is given back
 	})
 }
 
