@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -248,7 +249,7 @@ func TestBatchesBeyondInt64(t *testing.T) {
 	if _, err := s.Create(t.Context(), "low", math.MinInt64); err != nil {
 		t.Fatal(err)
 	}
-	mustCreate(t, s, "a")
+	mustCreate(t, s, "a", "zero")
 	u := counting.Update{Key: counting.Key{Value: "k"}, Changes: []counting.Change{
 		{ItemID: "low", Delta: math.MaxInt64}, {ItemID: "a", Delta: 1}, {ItemID: "low", Delta: math.MaxInt64},
 	}}
@@ -263,6 +264,12 @@ func TestBatchesBeyondInt64(t *testing.T) {
 	if refused, ok := errors.AsType[*counting.ChangeError](err); !ok || refused.Index != 0 {
 		t.Errorf("got %v, want change 0 refused", err)
 	}
+	thrice := counting.Update{Changes: slices.Repeat([]counting.Change{{ItemID: "zero", Delta: math.MaxInt64}}, 3)}
+	_, err = s.Apply(t.Context(), thrice)
+	if refused, ok := errors.AsType[*counting.ChangeError](err); !ok || refused.Index != 1 {
+		t.Errorf("three times the largest amount: %v, want change 1 refused", err)
+	}
 	wantValue(t, s, "a", 1)
+	wantValue(t, s, "zero", 0)
 	wantValue(t, s, "low", math.MaxInt64-1)
 }
