@@ -126,7 +126,7 @@ func (s *Server) problemOfEcho(e *echo.HTTPError) *problem.Error {
 		return problem.BodyTooLarge.New(fmt.Sprintf("The body is larger than %d bytes.", s.cfg.MaxBody))
 	case http.StatusBadRequest:
 		if found := parameter.FindStringSubmatch(fmt.Sprint(e.Message)); found != nil {
-			return problem.InvalidField.New("The parameter "+found[1]+" is missing or has a wrong form.",
+			return problem.InvalidField.New("The parameter "+found[1]+" is missing, is there twice or has a wrong form.",
 				problem.Field(found[1]), problem.Cause(e))
 		}
 		return problem.InvalidField.New("The request is malformed.", problem.Cause(e))
