@@ -29,7 +29,7 @@ func (Config) Help() map[string]string {
 		"INTERNAL_HTTP_ADDR": "when set, /api/v1/internal/* is served here and nowhere else",
 		"COALESCE_IN_FLIGHT": "groups of changes that run at once; a distant database wants more than 1, at most " +
 			"DB_MAX_OPEN_CONNS - 2",
-		"JOURNAL_TTL": "how long it is kept what became of a change, for a replica whose answer got lost; more than four " +
+		"JOURNAL_TTL": "how long the outcome of a change is kept, for a replica whose answer got lost; more than four " +
 			"times REQUEST_TIMEOUT",
 		"KEY_TTL":          "how long the answer to an Idempotency-Key is kept; afterwards the key counts as new",
 		"CLEANUP_INTERVAL": "how often expired keys and journal rows are deleted",

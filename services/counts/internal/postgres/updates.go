@@ -117,7 +117,7 @@ func (st *statement) returned(result nullInts, locked, taken []int64) {
 }
 
 // lookedUp stores what the journal has of a statement whose answer got lost. A count without a value is missing, or, in
-// the pass that skips locked rows, locked: that finds out the next attempt.
+// the pass that skips locked rows, locked: the next attempt finds out.
 func (st *statement) lookedUp(result nullInts, skipped bool) {
 	st.returned(result, nil, nil)
 	st.taken = nil
