@@ -40,7 +40,9 @@ var _ = register(subject{
 	story: []step{
 		{pay(mark, mark, cardGood, 1250), http.StatusCreated, `POST /v1/payments
   payments.pay
-` + claimed + `    processor.charge
+    batch payments_claim
+      INSERT payments.idempotency_records
+    processor.charge
       batch payments_ledger
         INSERT payments.processor_charges
     batch payments_settle
@@ -48,8 +50,8 @@ var _ = register(subject{
 `},
 		{pay(mark, mark, cardGood, 1250), http.StatusCreated, `POST /v1/payments
   payments.pay
-    batch payments_look
-      SELECT payments.idempotency_records
+    batch payments_claim
+      INSERT payments.idempotency_records
 `},
 		{pay(mark, "x"+mark, cardGood, 1250), http.StatusConflict, ""},
 		{pay(marked, mark, cardGood, 1250), http.StatusBadRequest, ""},
@@ -58,7 +60,9 @@ var _ = register(subject{
 		{pay("d"+mark, mark, cardDeclined, 1250), http.StatusCreated, ""},
 		{pay("f"+mark, mark, cardError, 1250), http.StatusBadGateway, `POST /v1/payments !
   payments.pay !
-` + claimed + `    processor.charge !
+    batch payments_claim
+      INSERT payments.idempotency_records
+    processor.charge !
       SELECT payments.processor_charges
     batch payments_change
       UPDATE payments.idempotency_records DELETE payments.idempotency_records
@@ -74,16 +78,6 @@ var _ = register(subject{
 	},
 	secrets: []string{cardGood, cardDeclined, cardError, "a secret of the lab"},
 })
-
-// claimed is what the trace of a payment with a new key has before its charge.
-const claimed = `    batch payments_look
-      SELECT payments.idempotency_records
-    batch payments_claim
-      BEGIN
-      INSERT payments.idempotency_records
-      SELECT payments.payments
-      COMMIT
-`
 
 func pay(key, ride, card string, amount int) request {
 	return post("/v1/payments", fmt.Sprintf(`{"ride_id":%q,"rider_id":"rider%s","amount":%d,"currency":"EUR",`+

@@ -43,13 +43,13 @@ INSERT INTO iidy.lists (list, item)
 SELECT $1, s.item
   FROM `
 
-	// addNewSQL adds items none of which is in the list, and fails otherwise. It has no
-	// ORDER BY, which costs a twentieth of it: the items are sent in byte order, and the
-	// only plan of an INSERT from a function keeps it.
-	addNewSQL = addBeginSQL + sentItems
+	addOrderSQL = `
+ ORDER BY s.item COLLATE "C"`
 
-	addEndSQL = `
- ORDER BY s.item COLLATE "C"
+	// addNewSQL adds items none of which is in the list, and fails otherwise.
+	addNewSQL = addBeginSQL + sentItems + addOrderSQL
+
+	addEndSQL = addOrderSQL + `
 ON CONFLICT (list, item) DO NOTHING`
 
 	// heldSentSQL locks the items that are in the list. Those of a page or a claim are

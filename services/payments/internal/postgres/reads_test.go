@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -10,12 +11,13 @@ import (
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/services/payments/internal/payment"
 	"github.com/rowlock/rowlock/services/payments/internal/payment/paymenttest"
 	"github.com/rowlock/rowlock/services/payments/internal/postgres"
 )
 
 // A repeated payment finds its record at once while reads of the same pool wait for a lock, more of them than it has
-// connections.
+// connections. So does one that looks at its key, which another request of the replica holds.
 func TestRepeatDoesNotQueueBehindReads(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
@@ -33,6 +35,11 @@ func TestRepeatDoesNotQueueBehindReads(t *testing.T) {
 	if fresh, err := pay(t.Context(), r, "key"); !fresh || err != nil {
 		t.Fatalf("the first payment: fresh %t, %v", fresh, err)
 	}
+	held, err := r.Claim(t.Context(), paymenttest.NewClaim("held", time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Leave(false)
 	const reads = 24
 	direct := dbtest.Dial(t, dsn)
 	lock := apptest.Hold(t, direct, `SELECT pg_advisory_xact_lock(1)`)
@@ -49,6 +56,11 @@ func TestRepeatDoesNotQueueBehindReads(t *testing.T) {
 	defer cancel()
 	if fresh, err := pay(within, r, "key"); fresh || err != nil || len(done) > 0 {
 		t.Errorf("the repeat: fresh %t, %v, after %d reads; want the record, before any", fresh, err, len(done))
+	}
+	other := paymenttest.NewClaim("held", time.Hour)
+	other.Same = func(payment.Fingerprint) (bool, error) { return false, nil }
+	if _, err := r.Claim(within, other); !errors.Is(err, payment.ErrKeyConflict) || len(done) > 0 {
+		t.Errorf("another request: %v, after %d reads; want the conflict, before any", err, len(done))
 	}
 	lock.Rollback()
 	for range reads {
