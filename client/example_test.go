@@ -52,6 +52,29 @@ func Example() {
 	// Output: nothing was counted, try again: OVERLOADED (503): Too many requests are in flight.
 }
 
+// A change with a key is repeated until it is answered, and counted once.
+func Example_countsKey() {
+	service := serve(http.StatusOK, `{"itemId":"page-views","value":8}`)
+	defer service.Close()
+
+	c, err := counts.New(service.URL)
+	if err != nil {
+		fmt.Println("the address is wrong:", err)
+		return
+	}
+	const attempts = 5
+	for range attempts {
+		value, err := c.Increase(context.Background(), "page-views", 1, counts.WithKey("visit-1f0a6a4e"))
+		if rowlock.NotApplied(err) || rowlock.OutcomeUnknown(err) {
+			time.Sleep(time.Second)
+			continue
+		}
+		fmt.Println(value, err)
+		return
+	}
+	// Output: 8 <nil>
+}
+
 // The caller makes up a key for each payment and stores it, so that a repeat has the same one.
 func Example_payments() {
 	service := serve(http.StatusCreated,
