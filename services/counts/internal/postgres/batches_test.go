@@ -273,3 +273,29 @@ func TestBatchesBeyondInt64(t *testing.T) {
 	wantValue(t, s, "zero", 0)
 	wantValue(t, s, "low", math.MaxInt64-1)
 }
+
+// Another session creates a count just before a batch does: the batch goes on from its value.
+func TestCreateMeetsACountJustCreated(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	s, db := openPatient(t, dsn), dbtest.Dial(t, dsn)
+	holder := apptest.Hold(t, db, `INSERT INTO counts.count_values (item_id, current_value) VALUES ('new', 10)`)
+	u := update("k", "a", "new")
+	u.Create = true
+	answers := make(chan []postgres.Answer, 1)
+	go func() {
+		all, err := s.ApplyTogether(t.Context(), time.Minute, u)
+		if err != nil {
+			t.Error(err)
+		}
+		answers <- all
+	}()
+	apptest.WaitForBlocked(t, db, 1)
+	holder.Commit()
+	for _, a := range <-answers {
+		if a.Err != nil || a.Replayed || !slices.Equal(a.Values, []int64{1, 11}) {
+			t.Errorf("got %+v, want 1 and 11", a)
+		}
+	}
+	wantValue(t, s, "new", 11)
+}
