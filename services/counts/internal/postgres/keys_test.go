@@ -308,3 +308,22 @@ func TestReplicasShareAKeyOfASet(t *testing.T) {
 		}
 	}
 }
+
+// The journal keeps the answers to keys for longer than the keys, though it forgets other changes before.
+func TestAnswersOutliveTheirKeys(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	s := openStore(t, dsn, sqldb.PoolerNone) // keys live for longer than JOURNAL_TTL
+	mustCreate(t, s, "a")
+	if _, err := s.Apply(t.Context(), update("add", "a")); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Set(t.Context(), counting.Key{Value: "set"}, "a", 7); err != nil {
+		t.Fatal(err)
+	}
+	var kept int
+	if err := dbtest.Dial(t, dsn).GetContext(t.Context(), &kept, `SELECT count(*) FROM counts.idempotency_keys k
+		JOIN counts.journal j ON j.id = k.group_id WHERE j.expires_at > k.expires_at`); err != nil || kept != 2 {
+		t.Errorf("%d of 2 answers outlive their keys (%v)", kept, err)
+	}
+}
