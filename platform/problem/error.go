@@ -15,6 +15,7 @@ type Error struct {
 	cause      error
 	header     http.Header
 	retryAfter time.Duration
+	stored     bool
 }
 
 // Option adds something to an [Error] while [Kind.New] makes it.
@@ -27,6 +28,10 @@ func Field(name string) Option { return func(e *Error) { e.field = name } }
 // Cause sets the error behind this one, for errors.Is, errors.As and the log.
 // It never reaches the client.
 func Cause(err error) Option { return func(e *Error) { e.cause = err } }
+
+// Stored marks an answer that later requests get again, byte for byte: its
+// document has no trace id.
+func Stored() Option { return func(e *Error) { e.stored = true } }
 
 // RetryAfter sets when a repeat makes sense. The header counts whole seconds,
 // so the duration is rounded up; zero or less is ignored.

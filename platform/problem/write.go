@@ -28,8 +28,11 @@ type Document struct {
 }
 
 // Document returns the JSON object of the error. The trace id is left out when
-// it is empty. Bytes that are not valid UTF-8 become U+FFFD when it is encoded.
+// it is empty, or when the error is [Stored]. Bytes that are not valid UTF-8 become U+FFFD when it is encoded.
 func (e *Error) Document(traceID string) Document {
+	if e.stored {
+		traceID = ""
+	}
 	return Document{
 		Type:    blank,
 		Title:   e.kind.title,

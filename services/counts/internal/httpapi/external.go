@@ -40,8 +40,7 @@ func change(
 		}
 	}
 	result, err := do(c.Request().Context(), key, id, amount)
-	markReplayed(c, result.Replayed)
-	if err != nil {
+	if err = finish(c, key, result.Replayed, err); err != nil {
 		return err
 	}
 	return c.JSON(http.StatusOK, &Changed{ItemId: itemID, Value: result.Values[0]})
@@ -57,8 +56,7 @@ func (h handlers) ResetCount(c echo.Context, itemID ItemId, params ResetCountPar
 		return err
 	}
 	result, err := h.external.Reset(c.Request().Context(), key, id)
-	markReplayed(c, result.Replayed)
-	if err != nil {
+	if err = finish(c, key, result.Replayed, err); err != nil {
 		return err
 	}
 	return c.JSON(http.StatusOK, &Changed{ItemId: itemID, Value: result.Values[0]})
@@ -86,8 +84,7 @@ func (h handlers) ChangeCounts(c echo.Context, params ChangeCountsParams) error 
 		}
 	}
 	result, err := h.external.Apply(c.Request().Context(), update)
-	markReplayed(c, result.Replayed)
-	if err != nil {
+	if err = finish(c, key, result.Replayed, err); err != nil {
 		return err
 	}
 	answer := ChangedCounts{Values: make([]Changed, len(result.Values))}

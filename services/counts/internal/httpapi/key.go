@@ -1,9 +1,12 @@
 package httpapi
 
 import (
+	"errors"
+
 	"github.com/labstack/echo/v4"
 
 	"github.com/rowlock/rowlock/platform/idempotency"
+	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
@@ -26,9 +29,16 @@ func keyOf(header *IdempotencyKey) (counting.Key, error) {
 	return counting.Key{Value: value}, err
 }
 
-// markReplayed marks the answer that follows, a problem too, as one that an earlier request got.
-func markReplayed(c echo.Context, replayed bool) {
+// finish returns the error that answers a change which ended with err, nil for none. It marks the answer, a problem
+// too, as one that an earlier request got. A refusal that is kept under a key names no request, so that its repeats get
+// the same bytes.
+func finish(c echo.Context, key counting.Key, replayed bool, err error) error {
 	if replayed {
 		c.Response().Header().Set(idempotency.Replayed, "true")
 	}
+	if key.Value != "" && (errors.Is(err, counting.ErrNotFound) || errors.Is(err, counting.ErrOverflow)) {
+		p := ProblemOf(err)
+		return p.Kind().New(p.Detail(), problem.Field(p.Field()), problem.Cause(err), problem.Stored())
+	}
+	return err
 }
