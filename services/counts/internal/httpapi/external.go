@@ -40,7 +40,7 @@ func change(
 		}
 	}
 	result, err := do(c.Request().Context(), key, id, amount)
-	if err = finish(c, key, result.Replayed, err); err != nil {
+	if err := finish(c, key, result.Replayed, err); err != nil {
 		return err
 	}
 	return c.JSON(http.StatusOK, &Changed{ItemId: itemID, Value: result.Values[0]})
@@ -56,7 +56,7 @@ func (h handlers) ResetCount(c echo.Context, itemID ItemId, params ResetCountPar
 		return err
 	}
 	result, err := h.external.Reset(c.Request().Context(), key, id)
-	if err = finish(c, key, result.Replayed, err); err != nil {
+	if err := finish(c, key, result.Replayed, err); err != nil {
 		return err
 	}
 	return c.JSON(http.StatusOK, &Changed{ItemId: itemID, Value: result.Values[0]})
@@ -84,7 +84,7 @@ func (h handlers) ChangeCounts(c echo.Context, params ChangeCountsParams) error 
 		}
 	}
 	result, err := h.external.Apply(c.Request().Context(), update)
-	if err = finish(c, key, result.Replayed, err); err != nil {
+	if err := finish(c, key, result.Replayed, err); err != nil {
 		return err
 	}
 	answer := ChangedCounts{Values: make([]Changed, len(result.Values))}

@@ -88,7 +88,7 @@ func (h handlers) SetCount(c echo.Context, itemID ItemId, params SetCountParams)
 		return err
 	}
 	value, replayed, err := h.internal.Set(c.Request().Context(), key, id, body.Value)
-	if err = finish(c, key, replayed, err); err != nil {
+	if err := finish(c, key, replayed, err); err != nil {
 		return err
 	}
 	return c.JSON(http.StatusOK, toCount(value))
