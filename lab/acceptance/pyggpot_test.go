@@ -55,14 +55,18 @@ func wantPot(t *testing.T, db *sqlx.DB, want int) {
 	}
 }
 
-// hold makes a pot and lets a replica add coins to it until it holds the pot's lease
-// and waits to read the pot, because the coins are locked by another transaction. It
-// returns the function that unlocks them, and the channel of the replica's answer.
+// hold makes a pot and lets a replica add coins to it until its lease waits to read the
+// pot's coins, which another transaction has locked. It returns the function that unlocks
+// them, and the channel of the replica's answer.
 func hold(t *testing.T, db *sqlx.DB, holder *local.Replica) (func(), <-chan error) {
 	t.Helper()
 	request := connect.NewRequest(&pot.CreatePotRequest{PotName: "Piggy", MaxCoins: 1000})
 	if _, err := pyggpot.New(url(holder), options()).Pot.CreatePot(t.Context(), request); err != nil {
 		t.Fatal(err)
+	}
+	// Its statements are prepared from now on: the server has all that it needs for the next lease.
+	if err := add(t.Context(), holder, 1001); connect.CodeOf(err) != connect.CodeFailedPrecondition {
+		t.Fatalf("more coins than fit: %v", err)
 	}
 	tx, err := db.BeginTx(t.Context(), nil)
 	if err != nil {
@@ -79,9 +83,9 @@ func hold(t *testing.T, db *sqlx.DB, holder *local.Replica) (func(), <-chan erro
 	t.Cleanup(free)
 	answer := make(chan error, 1)
 	go func() { answer <- add(t.Context(), holder, 5) }()
-	waittest.Eventually(t, "it holds the lease and waits to read the pot", func() bool {
+	waittest.Eventually(t, "its lease waits for the coins", func() bool {
 		return get[bool](t, db, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
-			AND cardinality(pg_blocking_pids(pid)) > 0 AND query LIKE '%WHERE pot_id = ANY%')`)
+			AND cardinality(pg_blocking_pids(pid)) > 0 AND query LIKE '%SET lock = $2%')`)
 	})
 	return free, answer
 }
@@ -101,7 +105,7 @@ func stopped(t *testing.T, replica *local.Replica) bool {
 	})
 }
 
-// TestStoppedHolder stops a holder (SIGSTOP) between its lease and its change, until
+// TestStoppedHolder stops a holder (SIGSTOP) before it reads the answer to its lease, until
 // the lease is over. Another replica takes the pot over; when the holder goes on, its
 // change is refused, and nothing is applied twice. Reading waits for no lock meanwhile.
 func TestStoppedHolder(t *testing.T) {
@@ -116,6 +120,9 @@ func TestStoppedHolder(t *testing.T) {
 	}
 	waittest.Eventually(t, "the holder has stopped", func() bool { return stopped(t, holder) })
 	free() // it would now change the pot
+	waittest.Eventually(t, "the holder has the lease", func() bool {
+		return get[bool](t, db, `SELECT lock IS NOT NULL FROM pyggpot.pot WHERE id = 1`)
+	})
 	wantNoCoins(t, other)
 	if err := add(t.Context(), other, 2); err != nil {
 		t.Errorf("another replica: %v", err)
