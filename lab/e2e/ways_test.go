@@ -58,7 +58,7 @@ func (s *story) byKubectl(t *T) {
 // restarts, until restarted.
 func (s *story) alone(t *T) {
 	must(t, "exec", "postgres-0", "--", "psql", "--username=postgres", "--dbname=rowlock",
-		"--command=DROP TABLE counts.count_values, counts.goose_db_version")
+		"--command=DROP TABLE counts.count_values, counts.journal, counts.idempotency_keys, counts.goose_db_version")
 	page, err := os.ReadFile(chart + "/README.md")
 	if err != nil {
 		t.Fatal(err)
