@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"time"
@@ -39,35 +38,31 @@ func newBloat(r *runner) suite {
 	}}}
 }
 
-// tablesSQL returns the size of the tables of groups and keys with their indexes in MiB, their live and dead rows, and
-// how much was counted so far.
-const tablesSQL = `SELECT sum(pg_total_relation_size(relid)) / 1048576.0, sum(n_live_tup), sum(n_dead_tup),
-		(SELECT sum(current_value) FROM counts.count_values)
+// tablesSQL returns the size of the tables of groups and keys with their indexes in MiB, and their live and dead rows.
+const tablesSQL = `SELECT sum(pg_total_relation_size(relid)) / 1048576.0, sum(n_live_tup), sum(n_dead_tup)
 	FROM pg_stat_user_tables WHERE schemaname = 'counts' AND relname IN ('journal', 'idempotency_keys')`
 
-// third is what is seen in a third of the watch.
-type third struct{ mebi, first, last float64 } // the most, and what was counted at its begin and its end
-
-// watchTables prints the size of the tables again and again until ctx ends, and returns its figures. The growth leaves
-// out what more requests explain: on a machine that does other things too, full load is not the same all the time.
+// watchTables prints the size of the tables again and again until ctx ends, and returns its figures.
 func (r *runner) watchTables(ctx context.Context) Figures {
-	begin, before := time.Now(), 0.0
-	seen, thirds := Figures{}, [3]third{}
+	begin := time.Now()
+	seen, middle, last := Figures{}, 0.0, 0.0
 	r.printf("\n")
 	for sleep(ctx, bloatLook) {
-		var mebi, live, dead, counted float64
-		if row(ctx, r.url, tablesSQL, &mebi, &live, &dead, &counted) != nil {
+		var mebi, live, dead float64
+		if row(ctx, r.url, tablesSQL, &mebi, &live, &dead) != nil {
 			continue
 		}
-		now := &thirds[min(2, 3*time.Since(begin)/r.Bloat)]
-		now.mebi, now.first, now.last = max(now.mebi, mebi), cmp.Or(now.first, counted), counted
-		r.printf("%10s: %.0f/s, %.0f MiB, %.0f rows, %.0f dead ones\n", time.Since(begin).Round(time.Second),
-			(counted-before)/bloatLook.Seconds(), mebi, live, dead)
-		seen[tables], seen[deadRows], before = mebi, dead, counted
+		switch at := time.Since(begin); {
+		case at > 2*r.Bloat/3:
+			last = max(last, mebi)
+		case at > r.Bloat/3:
+			middle = max(middle, mebi)
+		}
+		r.printf("%10s: %.0f MiB, %.0f rows, %.0f dead ones\n", time.Since(begin).Round(time.Second), mebi, live, dead)
+		seen[tables], seen[deadRows] = mebi, dead
 	}
-	middle, last := thirds[1], thirds[2]
-	if more := (last.last - last.first) / (middle.last - middle.first); more > 0 {
-		seen[tablesGrowth] = last.mebi / middle.mebi / max(1, more)
+	if middle > 0 {
+		seen[tablesGrowth] = last / middle
 	}
 	return seen
 }

@@ -88,7 +88,7 @@ const (
 	memoryGrowth = "growth"     // of the memory, from the middle of the window to its end
 	spans        = "spans"
 	tables       = "tables_mib"    // of the tables with their indexes, at the end
-	tablesGrowth = "tables_growth" // from the middle third of the run to its last third, per request
+	tablesGrowth = "tables_growth" // from the middle third of the run to its last third
 	deadRows     = "dead_rows"     // of the tables at the end, by PostgreSQL's estimate
 	spread       = "spread_%"      // half the distance of the slowest and the fastest run; of a median alone
 	ratio        = "ratio"         // to the throughput of the baseline; of a median alone
