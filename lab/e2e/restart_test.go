@@ -34,7 +34,7 @@ func (s *story) restart(t *T) {
 
 // watch looks at counts' replicas until there are two, none of them old.
 func (s *story) watch(ctx context.Context, old map[string]bool) {
-	const limit = 90 * time.Second
+	const limit = time.Minute
 	seen := restart{}
 	for began := time.Now(); ; time.Sleep(300 * time.Millisecond) {
 		all, err := s.podsOf(ctx, ofCounts)
