@@ -55,6 +55,16 @@ func openStore(t *testing.T, dsn string, pooler sqldb.Pooler, o postgres.Options
 	return replica{store, waits}
 }
 
+// mustClaim claims the key "k", whose record lives for an hour.
+func (r replica) mustClaim(t *testing.T) payment.Claimed {
+	t.Helper()
+	claimed, err := r.Claim(t.Context(), paymenttest.NewClaim("k", time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return claimed
+}
+
 // replicas passes each claim to the next of several stores on one database.
 type replicas struct {
 	replica

@@ -320,10 +320,7 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 func TestALiveClaimIsNotTakenOver(t *testing.T) {
 	t.Parallel()
 	r := openStore(t, dbtest.Postgres(t, postgres.Migrations()), sqldb.PoolerNone, postgres.Options{})
-	claimed, err := r.Claim(t.Context(), paymenttest.NewClaim("k", time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
+	claimed := r.mustClaim(t)
 	defer claimed.Leave(true)
 	if taken, err := r.TakeOver(t.Context(), claimed.Held); taken || err != nil {
 		t.Errorf("taken over %t, %v", taken, err)
@@ -342,10 +339,7 @@ func TestPausesGoOnAfterTheRecordsLife(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	r, db := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}), dbtest.Dial(t, dsn)
-	claimed, err := r.Claim(t.Context(), paymenttest.NewClaim("k", time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
+	claimed := r.mustClaim(t)
 	claimed.Leave(false)
 	apptest.Execute(t, db, `UPDATE payments.idempotency_records SET created_at = now() - interval '24h',
 		claimed_until = now() - interval '2h', expires_at = now() - interval '1h'`)
@@ -366,10 +360,7 @@ func TestTheFenceHoldsAfterAWait(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	r, db := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}), dbtest.Dial(t, dsn)
-	claimed, err := r.Claim(t.Context(), paymenttest.NewClaim("k", time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
+	claimed := r.mustClaim(t)
 	defer claimed.Leave(false)
 	takeover := apptest.Hold(t, db, `UPDATE payments.idempotency_records SET claim_id = gen_random_uuid()`)
 	done := make(chan error, 1)
