@@ -1,0 +1,18 @@
+package auth
+
+import "context"
+
+type callerKey struct{}
+
+// WithCaller returns a context that says who makes the request: the subject of a
+// verified token, such as system:serviceaccount:shop:checkout.
+func WithCaller(ctx context.Context, subject string) context.Context {
+	return context.WithValue(ctx, callerKey{}, subject)
+}
+
+// Caller returns who makes the request of ctx; empty where callers are not
+// identified.
+func Caller(ctx context.Context) string {
+	subject, _ := ctx.Value(callerKey{}).(string)
+	return subject
+}

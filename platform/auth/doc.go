@@ -1,0 +1,2 @@
+// Package auth tells who calls, and whether they may.
+package auth
