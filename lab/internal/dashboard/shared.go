@@ -152,6 +152,10 @@ func apiRow() Row {
 				"connections, below, is the database's own time.",
 			query(quantile(0.99, requestSeconds, "method", "route"),
 				"{{method}} {{route}}")).limits(0.2, 1),
+		series("Refused callers", UnitRate,
+			"With AUTH=token. policy: no rule allows it, 403. keys: the issuer's keys are not known, 503. All others: no token "+
+				"that is good, 401.",
+			query(rate("rowlock_auth_refused_total", "reason"), "{{reason}}")).stacked(),
 	}}
 }
 
