@@ -11,6 +11,7 @@ import (
 
 	"go.opentelemetry.io/otel/propagation"
 
+	"github.com/rowlock/rowlock/platform/auth"
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/contention"
@@ -39,6 +40,8 @@ type Settings struct {
 	Errors []func(error) *problem.Error
 	// MaxLasting is that of httpserver.Config.
 	MaxLasting int
+	// Right is that of httpserver.Deps.
+	Right func(method, route string) auth.Right
 	// WriteError writes the error answers of the API listeners; nil stands for problem+json.
 	WriteError httpserver.ErrorWriter
 }
@@ -56,6 +59,8 @@ type Chassis struct {
 	db        *sqldb.DB
 	readiness *httpserver.Readiness
 	admin     *httpserver.Admin
+	callers   *auth.Metrics
+	guard     *auth.Guard // nil: AUTH is off, or nothing is served
 	servers   []*httpserver.Server
 	parts     []lifecycle.Part
 }
@@ -72,6 +77,9 @@ func (c *Chassis) open(ctx context.Context, p Process) (err error) {
 	c.log = c.telemetry.Logger()
 	registry := c.telemetry.Registry()
 	if c.lock, err = contention.New(registry, c.settings.Lock); err != nil {
+		return errors.Join(err, c.telemetry.Shutdown(ctx))
+	}
+	if c.callers, err = auth.NewMetrics(registry); err != nil {
 		return errors.Join(err, c.telemetry.Shutdown(ctx))
 	}
 	c.share = contention.NewShare(c.common.MaxInFlight, c.lock)
@@ -142,6 +150,9 @@ func (c *Chassis) translators() []func(error) *problem.Error {
 // such as "api". Register its routes before Run.
 func (c *Chassis) AddListener(name, addr string, docs httpserver.Docs) (*httpserver.Server, error) {
 	common := c.common
+	if err := c.identify(); err != nil {
+		return nil, err
+	}
 	server, err := httpserver.New(httpserver.Config{
 		Name: name, Addr: addr, MaxBody: int64(common.MaxBody), MaxInFlight: common.MaxInFlight,
 		MaxLasting: c.settings.MaxLasting, RequestTimeout: common.RequestTimeout, ShutdownDelay: common.ShutdownDelay,
@@ -151,13 +162,27 @@ func (c *Chassis) AddListener(name, addr string, docs httpserver.Docs) (*httpser
 		// Without baggage: no code reads it, and the SDK logs what it cannot parse of it.
 		TracerProvider: c.telemetry.TracerProvider(), Propagator: propagation.TraceContext{},
 		Tracing: c.telemetry.Tracing() != nil,
-		Errors:  c.translators(), WriteError: c.settings.WriteError,
+		Guard:   c.guard, Right: c.settings.Right,
+		Errors: c.translators(), WriteError: c.settings.WriteError,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the %s listener: %w", name, err)
 	}
 	c.servers = append(c.servers, server)
 	return server, nil
+}
+
+// identify makes what tells who calls, where AUTH wants it.
+func (c *Chassis) identify() (err error) {
+	settings := c.common.Auth
+	if c.guard != nil || settings.Mode != config.AuthToken {
+		return nil
+	}
+	c.guard, err = auth.New(auth.Settings{
+		Service: c.name, Issuer: settings.Issuer, Audience: settings.Audience, CAFile: settings.CAFile,
+		TokenFile: settings.TokenFile, Policy: settings.Policy,
+	}, c.callers, c.log)
+	return err
 }
 
 // GroupLimits returns the limits of the service's coalescers, of which each runs inFlight groups at once.

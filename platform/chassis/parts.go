@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rowlock/rowlock/platform/auth"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/migrate"
@@ -28,6 +29,11 @@ func (c *Chassis) order() []lifecycle.Part {
 		},
 		{Name: "database", Start: c.prepareDatabase},
 	}, c.parts)
+	if c.guard != nil {
+		parts = append(parts, lifecycle.Part{
+			Name: "callers", Start: c.guard.Start, Run: lifecycle.Every(auth.RefreshEvery, auth.RefreshEvery, c.guard.Refresh),
+		})
+	}
 	if len(c.servers) > 0 { // a worker has none
 		parts = append(parts, c.listenersPart())
 	}

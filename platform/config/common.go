@@ -47,6 +47,9 @@ type Common struct {
 	// MaxInFlight bounds the requests of one replica.
 	MaxInFlight int `env:"MAX_IN_FLIGHT" envDefault:"1024" min:"1"`
 
+	// Auth says who may call.
+	Auth Auth
+
 	// LogLevel is the least level that is logged.
 	LogLevel string `env:"LOG_LEVEL" envDefault:"info" oneof:"debug|info|warn|error"`
 	// LogFormat is the form of a log line.
@@ -78,7 +81,7 @@ func (Common) Help() map[string]string {
 		"MAX_IN_FLIGHT":        "requests worked on at once; others wait 250ms at most, then 503 OVERLOADED",
 		"LOG_LEVEL":            "debug, info, warn or error",
 		"LOG_FORMAT":           "json or text",
-		"LOG_REQUESTS":         "all, errors (4xx, 5xx and slower than 1s; 502 to 504 ten a second of each code) or none",
+		"LOG_REQUESTS":         "all, errors (4xx, 5xx, slower than 1s; of 401, 403, 502 to 504 ten a second each) or none",
 	}
 }
 

@@ -106,6 +106,16 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 		{"ADMIN_ADDR=:70000", ` ADMIN_ADDR: ":70000" is not an address such as :8080 or 127.0.0.1:0`},
 		{"ADMIN_ADDR=:8080", " HTTP_ADDR and ADMIN_ADDR are both :8080"},
 		{"DB_LOCK_TIMEOUT=8s", " DB_LOCK_TIMEOUT (8s) must be shorter than DB_STATEMENT_TIMEOUT (8s)"},
+		{"AUTH=mtls", ` AUTH: "mtls" is not off or token`},
+		{"AUTH=token AUTH_ISSUER=https://issuer", " AUTH_POLICY: required with AUTH=token"},
+		{
+			"AUTH=token AUTH_POLICY=/policy.yaml",
+			" AUTH_ISSUER: required with AUTH=token, such as https://kubernetes.default.svc.cluster.local",
+		},
+		{
+			"AUTH=token AUTH_POLICY=/policy.yaml AUTH_ISSUER=http://issuer",
+			` AUTH_ISSUER: "http://issuer" is not a URL that begins with https://`,
+		},
 		// Several, in the order of the fields, and what Validate of both structs finds.
 		{
 			"LOCK_WAIT=9s DB_POOLER=x REQUEST_TIMEOUT=30s", "\n" +

@@ -19,9 +19,9 @@ const (
 // slowRequest is what LOG_REQUESTS=errors counts as slow.
 const slowRequest = time.Second
 
-// linesPerSecond bounds the lines that LOG_REQUESTS=errors writes about answers of 502, 503 and 504 with the same
-// code: an overload or an outage of the database makes thousands a second, all alike. The metrics count every one.
-// Each code has a bound of its own, so that none hides behind another.
+// linesPerSecond bounds the lines that LOG_REQUESTS=errors writes about answers of 401, 403, 502, 503 and 504 with the
+// same code: an overload, an outage of the database or a caller that may not call makes thousands a second, all alike.
+// The metrics count every one. Each code has a bound of its own, so that none hides behind another.
 const linesPerSecond = 10
 
 // log writes at most one line about the request. It has the route's template, never the path.
@@ -40,7 +40,7 @@ func (s *Server) logged(r *request, status int, took time.Duration) (omitted int
 		return 0, true
 	case s.cfg.LogRequests == logNone:
 		return 0, false
-	case status > http.StatusInternalServerError:
+	case status > http.StatusInternalServerError || status == http.StatusUnauthorized || status == http.StatusForbidden:
 		// A replica that sheds load must not spend it on the log. There are a dozen codes.
 		sparse, known := s.sparse.Load(r.code())
 		if !known {
@@ -61,6 +61,9 @@ func (s *Server) attributes(r *request, status int, took time.Duration, size int
 		slog.Float64("ms", float64(took.Microseconds())/1000),
 		slog.Int64("bytes", size),
 		slog.String("request_id", r.id),
+	}
+	if r.caller != "" {
+		attrs = append(attrs, slog.String("caller", r.caller))
 	}
 	if code := r.code(); code != "" {
 		attrs = append(attrs, slog.String("code", code))

@@ -16,15 +16,19 @@ func refuseCrossSite() echo.MiddlewareFunc {
 	var protection http.CrossOriginProtection
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			in := c.Request()
-			if err := protection.Check(in); err != nil && requestOf(c).route != "" {
-				if in.ProtoMajor < 2 && in.Body != http.NoBody { // else net/http reads the body before it answers
-					c.Response().Header().Set(echo.HeaderConnection, "close")
-				}
+			if err := protection.Check(c.Request()); err != nil && requestOf(c).route != "" {
+				leaveBody(c)
 				return problem.CrossSite.New("A page of another origin must not send this request. Nothing was applied.",
 					problem.Cause(err))
 			}
 			return next(c)
 		}
+	}
+}
+
+// leaveBody lets net/http answer before it has read the request's body, which takes a connection of HTTP/1 with it.
+func leaveBody(c echo.Context) {
+	if in := c.Request(); in.ProtoMajor < 2 && in.Body != http.NoBody {
+		c.Response().Header().Set(echo.HeaderConnection, "close")
 	}
 }

@@ -8,6 +8,9 @@
 // Path parameters are decoded exactly once, so c.Param returns what the client meant: the segment a%2Fb is the
 // parameter a/b. A parameter stands for one segment that is not empty.
 //
+// With [Deps.Guard] a request needs a token (package auth), unless its route is public: those of the contract and its
+// page, and those for which [Deps.Right] says so. auth.Caller returns who sends the request of a context.
+//
 // # HTTP/2 and other protocols
 //
 // [Server.AllowHTTP2] adds HTTP/2 without TLS. A protocol with errors of its own (Connect, gRPC) has an [ErrorWriter]

@@ -38,13 +38,17 @@ func (s *Server) serveDocs(docs Docs) error {
 	}
 	// Not html/template, which calls methods by name: the linker would keep every method of every type.
 	page := strings.ReplaceAll(pageHTML, "{{.}}", html.EscapeString(docs.Title))
-	s.echo.GET("/openapi.yaml", unchanging("application/yaml", docs.OpenAPI))
-	s.echo.GET("/openapi.json", unchanging(echo.MIMEApplicationJSON, contract))
-	s.echo.GET("/docs", unchanging(echo.MIMETextHTMLCharsetUTF8, []byte(page)))
-	s.echo.GET("/docs/page.js", unchanging("text/javascript; charset=utf-8", pageJS))
+	get := func(path string, handler echo.HandlerFunc) {
+		s.public[path] = true
+		s.echo.GET(path, handler)
+	}
+	get("/openapi.yaml", unchanging("application/yaml", docs.OpenAPI))
+	get("/openapi.json", unchanging(echo.MIMEApplicationJSON, contract))
+	get("/docs", unchanging(echo.MIMETextHTMLCharsetUTF8, []byte(page)))
+	get("/docs/page.js", unchanging("text/javascript; charset=utf-8", pageJS))
 	files := echo.WrapHandler(http.StripPrefix("/docs", statigz.FileServer(static.FS)))
 	for _, name := range []string{"swagger-ui.css", "swagger-ui-bundle.js", "favicon-32x32.png"} {
-		s.echo.GET("/docs/"+name, files)
+		get("/docs/"+name, files)
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ func (s *Server) use() {
 	list := []echo.MiddlewareFunc{
 		requestID(),       // X-Request-Id: the client's when it is a UUID, else a new one
 		s.observe,         // span, metrics and a line of the log, by route template; turns an error into the answer
+		s.authorize,       // without a caller: 401; what no rule allows to the caller: 403
 		refuseCrossSite(), // a change that a page of another origin sends: 403
 		s.timeout(),       // REQUEST_TIMEOUT is the deadline of the context, in a copy of the request
 		s.limitBody(),     // above MAX_BODY: 413

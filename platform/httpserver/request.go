@@ -24,6 +24,7 @@ type request struct {
 	fits    bool             // each parameter of the route stands for one segment
 	handler echo.HandlerFunc // the route's
 	id      string           // X-Request-Id
+	caller  string           // the subject of its token; empty: not known
 	outer   context.Context  //nolint:containedctx // the request's, without the deadline, for Extend
 	body    io.ReadCloser    // the connection's
 	answer  answerWriter     // between echo's writer and the connection's

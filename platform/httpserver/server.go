@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/rowlock/rowlock/platform/auth"
 	"github.com/rowlock/rowlock/platform/problem"
 )
 
@@ -39,8 +40,8 @@ type Config struct {
 	RequestTimeout time.Duration
 	// ShutdownDelay is how long Shutdown goes on serving before it drains.
 	ShutdownDelay time.Duration
-	// LogRequests is all, errors (4xx, 5xx, slower than 1 s) or none; empty stands for errors, of which 502, 503 and 504
-	// get ten lines a second at most. A 500 is logged in any case: it is a bug or worse.
+	// LogRequests is all, errors (4xx, 5xx, slower than 1 s) or none; empty stands for errors, of which 401, 403, 502,
+	// 503 and 504 get ten lines a second of each code at most. A 500 is logged in any case: it is a bug or worse.
 	LogRequests string
 	// Docs is the contract and its page; nothing is served without it.
 	Docs Docs
@@ -65,6 +66,11 @@ type Deps struct {
 	Propagator     propagation.TextMapPropagator
 	// Tracing says whether spans are exported; without it no request pays for them.
 	Tracing bool
+	// Guard tells who sends a request, and whether they may; nil lets all requests on.
+	Guard *auth.Guard
+	// Right returns what a request of a method and a route's template needs; nil stands for auth.RightOf(method). The
+	// contract and its page are public in any case.
+	Right func(method, route string) auth.Right
 	// Errors translate errors that handlers return, asked in this order; each returns nil for an error that it does not
 	// know. A *problem.Error needs none.
 	Errors []func(error) *problem.Error
@@ -113,6 +119,7 @@ type Server struct {
 	arrivals arrivals
 	lasting  chan struct{}   // one for each request that may last
 	streams  map[string]bool // routes
+	public   map[string]bool // routes of the contract and its page
 	draining atomic.Bool
 	partTime time.Duration // that of slowreader.go; shorter in tests
 }
@@ -130,7 +137,11 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if deps.WriteError == nil {
 		deps.WriteError = writeProblem
 	}
+	if deps.Right == nil {
+		deps.Right = func(method, _ string) auth.Right { return auth.RightOf(method) }
+	}
 	s := &Server{cfg: cfg, deps: deps, echo: echo.New(), routes: make(map[routeKey]string), partTime: partTime}
+	s.public = make(map[string]bool)
 	s.slots = newSlots(cfg.MaxInFlight)
 	s.arrivals.mostAwaited, s.arrivals.mostBytes = arrivingPerSlot*cfg.MaxInFlight, arrivedBytes
 	s.lasting = make(chan struct{}, cfg.MaxLasting)

@@ -19,13 +19,13 @@ import (
 )
 
 // tracedFixture is a server with tracing, and the spans of its requests.
-func tracedFixture(t *testing.T) (*fixture, *tracetest.SpanRecorder) {
+func tracedFixture(t *testing.T, change ...func(*Deps)) (*fixture, *tracetest.SpanRecorder) {
 	t.Helper()
 	spans := tracetest.NewSpanRecorder()
 	provider := telemetry.NewProvider(spans)
-	f := newFixture(t, Config{LogRequests: "all"}, func(d *Deps) {
+	f := newFixture(t, Config{LogRequests: "all"}, append(change, func(d *Deps) {
 		d.Tracing, d.TracerProvider, d.Propagator = true, provider, propagation.TraceContext{}
-	})
+	})...)
 	return f, spans
 }
 

@@ -20,6 +20,10 @@ var (
 	InvalidJSON = Define("INVALID_JSON", http.StatusBadRequest, "")
 	// InvalidField is one member, parameter or path segment at fault; name it with [Field].
 	InvalidField = Define("INVALID_FIELD", http.StatusBadRequest, "")
+	// Unauthenticated is a request without a token, or with one that is not good. It needs the header WWW-Authenticate.
+	Unauthenticated = Define("UNAUTHENTICATED", http.StatusUnauthorized, "")
+	// Forbidden is a request that the policy does not allow to its caller.
+	Forbidden = Define("FORBIDDEN", http.StatusForbidden, "")
 	// CrossSite is a change that a browser sends for a page of another origin.
 	CrossSite = Define("CROSS_SITE", http.StatusForbidden, "")
 	// NotFound is a path that no route serves. A missing thing has a code of its own, <THING>_NOT_FOUND.

@@ -100,11 +100,11 @@ type IdempotencyKey = string
 // BadRequest RFC 9457.
 type BadRequest = Problem
 
-// CrossSite RFC 9457.
-type CrossSite = Problem
-
 // Exists RFC 9457.
 type Exists = Problem
+
+// Forbidden RFC 9457.
+type Forbidden = Problem
 
 // Internal RFC 9457.
 type Internal = Problem
@@ -123,6 +123,9 @@ type Overflow = Problem
 
 // TooLarge RFC 9457.
 type TooLarge = Problem
+
+// Unauthenticated RFC 9457.
+type Unauthenticated = Problem
 
 // Unknown RFC 9457.
 type Unknown = Problem

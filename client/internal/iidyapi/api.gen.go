@@ -205,11 +205,11 @@ type Attempts = Entry
 // BadRequest defines model for BadRequest.
 type BadRequest = Problem
 
-// CrossSite defines model for CrossSite.
-type CrossSite = Problem
-
 // Entries defines model for Entries.
 type Entries = Page
+
+// Forbidden defines model for Forbidden.
+type Forbidden = Problem
 
 // NotApplied defines model for NotApplied.
 type NotApplied = Problem
@@ -219,6 +219,9 @@ type NotFound = Problem
 
 // TooLarge defines model for TooLarge.
 type TooLarge = Problem
+
+// Unauthenticated defines model for Unauthenticated.
+type Unauthenticated = Problem
 
 // Unknown defines model for Unknown.
 type Unknown = Problem

@@ -143,8 +143,8 @@ type BadRequest = Problem
 // Conflict RFC 9457.
 type Conflict = Problem
 
-// CrossSite RFC 9457.
-type CrossSite = Problem
+// Forbidden RFC 9457.
+type Forbidden = Problem
 
 // Internal RFC 9457.
 type Internal = Problem
@@ -160,6 +160,9 @@ type ProcessorTimeout = Problem
 
 // TooLarge RFC 9457.
 type TooLarge = Problem
+
+// Unauthenticated RFC 9457.
+type Unauthenticated = Problem
 
 // Unknown RFC 9457.
 type Unknown = Problem

@@ -34,6 +34,7 @@ func settings(cfg Config) chassis.Settings {
 		Migrations: postgres.Migrations(), Session: postgres.Session(), Check: postgres.Check,
 		Lock:       contention.Settings{Lock: "item", Grouped: true, Queued: true},
 		Errors:     []func(error) *problem.Error{httpapi.ProblemOf, coalesce.Problem, bulkhead.Problem},
+		Right:      httpapi.Right,
 		MaxLasting: max(longBodies/int(cfg.MaxBody), 1),
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/rowlock/rowlock/platform/auth"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/telemetry"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
@@ -12,6 +13,14 @@ import (
 
 // internalCounts is the path of the internal port.
 const internalCounts = "/api/v1/internal/counts"
+
+// Right returns what a request needs: the operations of the internal port are for administrators.
+func Right(method, route string) auth.Right {
+	if strings.HasPrefix(route, internalCounts) {
+		return auth.Administer
+	}
+	return auth.RightOf(method)
+}
 
 // handlers implement the generated ServerInterface.
 type handlers struct {

@@ -59,8 +59,8 @@ type BadRequest = Problem
 // BrokenBody RFC 9457.
 type BrokenBody = Problem
 
-// CrossSite RFC 9457.
-type CrossSite = Problem
+// Forbidden RFC 9457.
+type Forbidden = Problem
 
 // Internal RFC 9457.
 type Internal = Problem
@@ -73,6 +73,9 @@ type NotFound = Problem
 
 // TooLarge RFC 9457.
 type TooLarge = Problem
+
+// Unauthenticated RFC 9457.
+type Unauthenticated = Problem
 
 // Unknown RFC 9457.
 type Unknown = Problem

@@ -30,7 +30,7 @@ func settings(Config) chassis.Settings {
 			Lock: "pot", Reasons: []contention.Reason{contention.Held, contention.Lost, contention.TakenOver},
 		},
 		Errors:     []func(error) *problem.Error{httpapi.ProblemOf, coalesce.Problem},
-		WriteError: httpapi.ErrorWriter(),
+		WriteError: httpapi.ErrorWriter(), Right: httpapi.Rights(),
 	}
 }
 

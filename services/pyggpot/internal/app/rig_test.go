@@ -174,9 +174,13 @@ func readJSON(t *testing.T, a apptest.Answer) *refusal {
 	return refused
 }
 
-// callers returns a caller for each protocol of the service.
-func callers(t *testing.T, r *replica) map[string]caller {
+// callers returns a caller for each protocol of the service, which all have the options.
+func callers(t *testing.T, r *replica, all ...connect.ClientOption) map[string]caller {
 	t.Helper()
+	newCaller := func(t *testing.T, base string, transport *http.Transport, own ...connect.ClientOption) caller {
+		t.Helper()
+		return newCaller(t, base, transport, append(own, all...)...)
+	}
 	return map[string]caller{
 		"binary":            newCaller(t, r.API, &http.Transport{}),
 		"JSON":              newCaller(t, r.API, &http.Transport{}, connect.WithProtoJSON()),

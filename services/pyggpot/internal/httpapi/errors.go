@@ -58,7 +58,9 @@ func codeOf(kind problem.Kind) connect.Code {
 	switch kind {
 	case problem.InvalidField, problem.InvalidJSON, problem.UnsupportedMediaType:
 		return connect.CodeInvalidArgument
-	case problem.CrossSite:
+	case problem.Unauthenticated:
+		return connect.CodeUnauthenticated
+	case problem.CrossSite, problem.Forbidden:
 		return connect.CodePermissionDenied
 	case problem.NotFound, problem.MethodNotAllowed:
 		return connect.CodeUnimplemented

@@ -20,6 +20,7 @@ import (
 	"github.com/rowlock/rowlock/client/pyggpot/coin/coinconnect"
 	potpb "github.com/rowlock/rowlock/client/pyggpot/pot"
 	"github.com/rowlock/rowlock/client/pyggpot/pot/potconnect"
+	"github.com/rowlock/rowlock/platform/auth"
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/platform/telemetry"
@@ -42,18 +43,40 @@ type Options struct {
 // operation is a procedure of the contract.
 type operation struct {
 	span    string        // the name of its span
+	right   auth.Right    // what it needs
 	request proto.Message // an empty one
 }
 
 // operations returns the procedures of the contract by their paths.
 func operations() map[string]operation {
 	return map[string]operation{
-		potconnect.PotCreatePotProcedure:     {"pyggpot.create", &potpb.CreatePotRequest{}},
-		potconnect.PotViewPotProcedure:       {"pyggpot.view", &potpb.ViewPotRequest{}},
-		potconnect.PotViewPotByNameProcedure: {"pyggpot.view_by_name", &potpb.ViewPotByNameRequest{}},
-		potconnect.PotListPotsProcedure:      {"pyggpot.list", &potpb.ListPotsRequest{}},
-		coinconnect.CoinAddCoinsProcedure:    {"pyggpot.add", &coin.AddCoinsRequest{}},
-		coinconnect.CoinRemoveCoinsProcedure: {"pyggpot.remove", &coin.RemoveCoinsRequest{}},
+		potconnect.PotCreatePotProcedure:     {"pyggpot.create", auth.Change, &potpb.CreatePotRequest{}},
+		potconnect.PotViewPotProcedure:       {"pyggpot.view", auth.Read, &potpb.ViewPotRequest{}},
+		potconnect.PotViewPotByNameProcedure: {"pyggpot.view_by_name", auth.Read, &potpb.ViewPotByNameRequest{}},
+		potconnect.PotListPotsProcedure:      {"pyggpot.list", auth.Read, &potpb.ListPotsRequest{}},
+		coinconnect.CoinAddCoinsProcedure:    {"pyggpot.add", auth.Change, &coin.AddCoinsRequest{}},
+		coinconnect.CoinRemoveCoinsProcedure: {"pyggpot.remove", auth.Change, &coin.RemoveCoinsRequest{}},
+	}
+}
+
+// healthCheck is the path of gRPC's health check.
+const healthCheck = "/grpc.health.v1.Health/Check"
+
+// Rights returns the function that returns what a request of a route needs. The health check is public, as /readyz is.
+// Reflection is not, because a stream holds a slot.
+func Rights() func(method, route string) auth.Right {
+	all := map[string]auth.Right{healthCheck: auth.Public}
+	for path, op := range operations() {
+		all[path], all[twirp+path] = op.right, op.right
+	}
+	for _, path := range Streams() {
+		all[path] = auth.Read
+	}
+	return func(method, route string) auth.Right {
+		if right, ok := all[route]; ok {
+			return right
+		}
+		return auth.RightOf(method)
 	}
 }
 
@@ -90,7 +113,7 @@ func Register(
 		e.POST(twirp+path,
 			procedure{handler: http.StripPrefix(twirp, mux), request: op.request, maxBody: o.MaxBody}.serve)
 	}
-	e.POST("/grpc.health.v1.Health/Check", procedure{handler: mux, maxBody: o.MaxBody}.serve)
+	e.POST(healthCheck, procedure{handler: mux, maxBody: o.MaxBody}.serve)
 	for _, path := range Streams() {
 		e.POST(path, procedure{handler: mux, stream: true, maxBody: o.MaxBody}.serve)
 	}

@@ -1,0 +1,130 @@
+package authtest
+
+import (
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// draft is a token before it is signed.
+type draft struct {
+	claims map[string]any
+	keyID  string
+	key    jose.SigningKey
+}
+
+// Option makes a token another one than a good one.
+type Option func(*draft)
+
+// Audience replaces the audience rowlock.
+func Audience(audiences ...string) Option {
+	return func(d *draft) { d.claims["aud"] = audiences }
+}
+
+// IssuedBy replaces the issuer's URL.
+func IssuedBy(url string) Option { return func(d *draft) { d.claims["iss"] = url } }
+
+// ExpiresIn replaces the hour after which the token expires; a negative time has passed.
+func ExpiresIn(after time.Duration) Option {
+	return func(d *draft) { d.claims["exp"] = time.Now().Add(after).Unix() }
+}
+
+// ValidIn makes the token valid after a time.
+func ValidIn(after time.Duration) Option {
+	return func(d *draft) { d.claims["nbf"] = time.Now().Add(after).Unix() }
+}
+
+// IssuedIn makes the token one that is issued after a time.
+func IssuedIn(after time.Duration) Option {
+	return func(d *draft) { d.claims["iat"] = time.Now().Add(after).Unix() }
+}
+
+// Without leaves a claim out, such as exp.
+func Without(claim string) Option { return func(d *draft) { delete(d.claims, claim) } }
+
+// Claim adds a claim or replaces it.
+func Claim(name string, value any) Option { return func(d *draft) { d.claims[name] = value } }
+
+// KeyID names another key than the one that signs.
+func KeyID(id string) Option { return func(d *draft) { d.keyID = id } }
+
+// SignedBy signs by another key.
+func SignedBy(algorithm jose.SignatureAlgorithm, key any) Option {
+	return func(d *draft) { d.key = jose.SigningKey{Algorithm: algorithm, Key: key} }
+}
+
+// Token returns a token of the subject as the options say: signed, for the audience rowlock, for an hour. It panics
+// over what cannot be signed.
+func (i *Issuer) Token(subject string, options ...Option) string {
+	i.mu.Lock()
+	key := i.key
+	i.mu.Unlock()
+	now := time.Now()
+	d := &draft{
+		claims: map[string]any{
+			"iss": i.URL, "sub": subject, "aud": []string{"rowlock"},
+			"exp": now.Add(time.Hour).Unix(), "nbf": now.Unix(), "iat": now.Unix(),
+		},
+		keyID: key.KeyID, key: jose.SigningKey{Algorithm: jose.SignatureAlgorithm(key.Algorithm), Key: key.Key},
+	}
+	for _, option := range options {
+		option(d)
+	}
+	signer, err := jose.NewSigner(d.key, (&jose.SignerOptions{}).WithHeader("kid", d.keyID).WithType("JWT"))
+	if err != nil {
+		panic(fmt.Errorf("authtest: %w", err))
+	}
+	signed, err := signer.Sign(encode(d.claims))
+	if err != nil {
+		panic(fmt.Errorf("authtest: %w", err))
+	}
+	token, err := signed.CompactSerialize()
+	if err != nil {
+		panic(fmt.Errorf("authtest: %w", err))
+	}
+	return token
+}
+
+// Unsigned returns a token of the subject whose header says alg none, and which has no signature.
+func (i *Issuer) Unsigned(subject string) string {
+	now := time.Now()
+	claims := map[string]any{"iss": i.URL, "sub": subject, "aud": "rowlock", "exp": now.Add(time.Hour).Unix()}
+	header := map[string]any{"alg": "none"}
+	return base64.RawURLEncoding.EncodeToString(encode(header)) + "." +
+		base64.RawURLEncoding.EncodeToString(encode(claims)) + "."
+}
+
+// PublicKey returns the public key that verifies the issuer's tokens, in PEM, as an attacker would use it for a secret.
+func (i *Issuer) PublicKey() []byte {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	public := i.key.Public()
+	der, err := x509.MarshalPKIXPublicKey(public.Key)
+	if err != nil {
+		panic(fmt.Errorf("authtest: %w", err))
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
+}
+
+// Header returns the header of a request with the token of the subject, beside the headers of others.
+func (i *Issuer) Header(subject string, others ...map[string]string) map[string]string {
+	header := map[string]string{"Authorization": "Bearer " + i.Token(subject)}
+	for _, other := range others {
+		maps.Copy(header, other)
+	}
+	return header
+}
+
+func encode(value map[string]any) []byte {
+	encoded, err := json.Marshal(value)
+	if err != nil {
+		panic(fmt.Errorf("authtest: %w", err))
+	}
+	return encoded
+}

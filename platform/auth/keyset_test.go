@@ -1,0 +1,142 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// publisher publishes keys, as the test says.
+type publisher struct {
+	ids     []string
+	err     error
+	takes   time.Duration
+	fetches int
+}
+
+func (p *publisher) fetch(context.Context) (map[string]jose.JSONWebKey, error) {
+	p.fetches++
+	time.Sleep(p.takes)
+	found := make(map[string]jose.JSONWebKey)
+	for _, id := range p.ids {
+		found[id] = jose.JSONWebKey{KeyID: id}
+	}
+	return found, p.err
+}
+
+// inBubble runs test with the keys of p, which were fetched.
+func inBubble(t *testing.T, p *publisher, test func(t *testing.T, s *keySet)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m, err := NewMetrics(prometheus.NewRegistry())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &keySet{fetch: p.fetch, metrics: m, log: slog.New(slog.DiscardHandler)}
+		s.renew(t.Context())
+		test(t, s)
+		time.Sleep(p.takes) // of an attempt that goes on
+	})
+}
+
+// wantAll looks for a key by many requests at once.
+func (s *keySet) wantAll(t *testing.T, id string, want reason) {
+	t.Helper()
+	var all sync.WaitGroup
+	for range 1000 {
+		all.Go(func() {
+			if key, why := s.find(t.Context(), id); why != want || why == "" && key.KeyID != id {
+				t.Errorf("%s: %q, want %q", id, why, want)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// TestRotation: a new key is fetched once, by the first of its tokens, for all.
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	p := &publisher{ids: []string{"a"}, takes: time.Second}
+	inBubble(t, p, func(t *testing.T, s *keySet) { //nolint:thelper // the test
+		time.Sleep(pause)
+		before := s.generation.Load()
+		p.ids = []string{"a", "b"}
+		s.wantAll(t, "b", "")
+		s.wantAll(t, "a", "")
+		if p.fetches != 2 || s.generation.Load() == before {
+			t.Errorf("%d fetches, want 2; generation %d, then %d", p.fetches, before, s.generation.Load())
+		}
+	})
+}
+
+// TestFlood: however many tokens name keys that do not exist, the issuer is asked once in each pause.
+func TestFlood(t *testing.T) {
+	t.Parallel()
+	p := &publisher{ids: []string{"a"}}
+	inBubble(t, p, func(t *testing.T, s *keySet) { //nolint:thelper // the test
+		for range 5 {
+			s.wantAll(t, "x", reasonSignature)
+			s.wantAll(t, "y", reasonSignature)
+			time.Sleep(pause)
+		}
+		if p.fetches != 5 {
+			t.Errorf("%d fetches in five pauses", p.fetches)
+		}
+	})
+}
+
+// TestSlowIssuer: a request waits for a while only, and none waits for keys that are known.
+func TestSlowIssuer(t *testing.T) {
+	t.Parallel()
+	p := &publisher{ids: []string{"a"}}
+	inBubble(t, p, func(t *testing.T, s *keySet) { //nolint:thelper // the test
+		p.takes = time.Minute
+		time.Sleep(pause)
+		begin := time.Now()
+		s.wantAll(t, "b", reasonKeys)
+		if took := time.Since(begin); took != patience {
+			t.Errorf("requests waited for %v", took)
+		}
+		s.wantAll(t, "a", "")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, why := s.find(ctx, "b"); why != reasonKeys {
+			t.Errorf("a request whose client left: %q", why)
+		}
+		if took := time.Since(begin); took != patience || p.fetches != 2 {
+			t.Errorf("requests waited for %v, and the keys were fetched %d times", took, p.fetches)
+		}
+	})
+}
+
+// TestRenewal: the keys are fetched every five minutes, and at each look after an attempt that failed.
+func TestRenewal(t *testing.T) {
+	t.Parallel()
+	p := &publisher{ids: []string{"a"}}
+	inBubble(t, p, func(t *testing.T, s *keySet) { //nolint:thelper // the test
+		look := func(want int) {
+			t.Helper()
+			time.Sleep(RefreshEvery)
+			s.renew(t.Context())
+			if p.fetches != want {
+				t.Errorf("%d fetches, want %d", p.fetches, want)
+			}
+		}
+		look(1)
+		time.Sleep(renewEvery)
+		p.err = errors.New("away")
+		look(2)
+		look(3)
+		s.wantAll(t, "a", "")
+		p.err = nil
+		look(4)
+		look(4)
+	})
+}

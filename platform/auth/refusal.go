@@ -1,0 +1,56 @@
+package auth
+
+import (
+	"fmt"
+
+	"github.com/rowlock/rowlock/platform/problem"
+)
+
+// reason is why a request is refused: the label of the metric. Empty means that it is not.
+type reason string
+
+const (
+	reasonMissing   reason = "missing"
+	reasonMalformed reason = "malformed"
+	reasonSignature reason = "signature"
+	reasonIssuer    reason = "issuer"
+	reasonAudience  reason = "audience"
+	reasonExpired   reason = "expired"
+	reasonEarly     reason = "early"
+	reasonKeys      reason = "keys"
+	reasonPolicy    reason = "policy"
+)
+
+// sentences returns all reasons, with what the client learns.
+func sentences() map[reason]string {
+	return map[reason]string{
+		reasonMissing: "The request has no token. Send the header Authorization: Bearer, with a token of the cluster.",
+		reasonMalformed: "The token cannot be read: there must be one, a JWT of 16 KiB at most, " +
+			"signed by an asymmetric algorithm, with a subject and an expiry.",
+		reasonSignature: "The token is not signed by a key of the issuer.",
+		reasonIssuer:    "The token is of another issuer.",
+		reasonAudience:  "The token is for another audience.",
+		reasonExpired:   "The token has expired.",
+		reasonEarly:     "The token is not valid yet.",
+		reasonKeys: "This replica cannot get the issuer's keys, and cannot verify the token. " +
+			"Nothing was applied; try again.",
+		reasonPolicy: "The policy does not allow this request to its caller.",
+	}
+}
+
+// problem returns the answer to a request that is refused.
+func (r reason) problem() *problem.Error {
+	const header = "WWW-Authenticate"
+	detail := sentences()[r]
+	switch r {
+	case reasonKeys:
+		return problem.NotApplied.New(detail)
+	case reasonPolicy:
+		return problem.Forbidden.New(detail, problem.Header(header, `Bearer error="insufficient_scope"`))
+	case reasonMissing:
+		return problem.Unauthenticated.New(detail, problem.Header(header, "Bearer"))
+	default:
+	}
+	return problem.Unauthenticated.New(detail, problem.Header(header,
+		fmt.Sprintf(`Bearer error="invalid_token", error_description=%q`, detail)))
+}

@@ -1,0 +1,124 @@
+package auth
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+	lru "github.com/hashicorp/golang-lru/v2"
+)
+
+const (
+	// maxToken is the longest token in bytes. One of a service account has about 1,000.
+	maxToken = 16 << 10
+	// maxSubject is the longest subject in bytes. That of a service account has 340 at most.
+	maxSubject = 512
+	// skew is how far the issuer's clock may be off, either way.
+	skew = time.Minute
+	// remembered is how many verified tokens a replica remembers, 100 bytes and the subject each.
+	remembered = 8192
+)
+
+// bearer returns the token of a request.
+func bearer(header http.Header) (token string, why reason) {
+	values := header["Authorization"]
+	if len(values) == 0 {
+		return "", reasonMissing
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	token = strings.TrimLeft(token, " ")
+	switch {
+	case len(values) > 1:
+		return "", reasonMalformed
+	case !strings.EqualFold(scheme, "Bearer"):
+		return "", reasonMissing
+	case token == "" || len(token) > maxToken:
+		return "", reasonMalformed
+	}
+	return token, ""
+}
+
+// verifier verifies tokens.
+type verifier struct {
+	expected jwt.Expected
+	keys     *keySet
+	verified *lru.Cache[[sha256.Size]byte, verified] // by the token's digest
+}
+
+// verified is what a token has said.
+type verified struct {
+	subject    string
+	until      time.Time
+	generation int64 // of the keys
+}
+
+// algorithms returns those of tokens: no secret is shared with the issuer.
+func algorithms() []jose.SignatureAlgorithm {
+	return []jose.SignatureAlgorithm{
+		jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
+		jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
+	}
+}
+
+// subject returns the subject of a token, or why the token is not good. It verifies a token once, and remembers it
+// until it expires or the keys change.
+func (v *verifier) subject(ctx context.Context, token string) (subject string, why reason) {
+	digest, generation := sha256.Sum256([]byte(token)), v.keys.generation.Load()
+	known, ok := v.verified.Get(digest)
+	if ok && known.generation == generation && time.Now().Before(known.until) {
+		return known.subject, ""
+	}
+	claims, why := v.verify(ctx, token)
+	if why == "" {
+		v.verified.Add(digest, verified{claims.Subject, claims.Expiry.Time().Add(skew), generation})
+	}
+	return claims.Subject, why
+}
+
+// verify returns the claims of a token.
+func (v *verifier) verify(ctx context.Context, token string) (claims jwt.Claims, why reason) {
+	parsed, err := jwt.ParseSigned(token, algorithms())
+	if err != nil {
+		return claims, reasonMalformed
+	}
+	key, why := v.keys.find(ctx, parsed.Headers[0].KeyID)
+	if why != "" {
+		return claims, why
+	}
+	switch err := parsed.Claims(key, &claims); {
+	case errors.Is(err, jose.ErrCryptoFailure):
+		return claims, reasonSignature
+	case err != nil || claims.Expiry == nil || !validSubject(claims.Subject):
+		return claims, reasonMalformed
+	}
+	return claims, v.check(claims)
+}
+
+// check returns what is wrong with the claims of a token that the issuer has signed.
+func (v *verifier) check(claims jwt.Claims) reason {
+	switch err := claims.ValidateWithLeeway(v.expected, skew); {
+	case err == nil:
+		return ""
+	case errors.Is(err, jwt.ErrInvalidIssuer):
+		return reasonIssuer
+	case errors.Is(err, jwt.ErrInvalidAudience):
+		return reasonAudience
+	case errors.Is(err, jwt.ErrExpired):
+		return reasonExpired
+	default: // not before, or issued at
+		return reasonEarly
+	}
+}
+
+// validSubject reports whether a subject can stand in a policy, a log and a database.
+func validSubject(subject string) bool {
+	return subject != "" && len(subject) <= maxSubject && utf8.ValidString(subject) &&
+		!strings.ContainsFunc(subject, unicode.IsControl)
+}

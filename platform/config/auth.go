@@ -1,0 +1,49 @@
+package config
+
+import "net/url"
+
+// AuthToken is the value of AUTH with which requests need a token.
+const AuthToken = "token"
+
+// Auth holds the variables that say who may call.
+type Auth struct {
+	// Mode is off or token.
+	Mode string `env:"AUTH" envDefault:"off" oneof:"off|token"`
+	// Issuer is the URL of who signs the tokens.
+	Issuer string `env:"AUTH_ISSUER"`
+	// Audience must be one of a token's audiences.
+	Audience string `env:"AUTH_AUDIENCE" envDefault:"rowlock"`
+	// CAFile names who signs the issuer's certificate.
+	CAFile string `env:"AUTH_CA_FILE"`
+	// TokenFile holds what is sent to the issuer itself.
+	TokenFile string `env:"AUTH_TOKEN_FILE"`
+	// Policy is the file that says which subject may do what.
+	Policy string `env:"AUTH_POLICY"`
+}
+
+// Help describes the variables.
+func (Auth) Help() map[string]string {
+	return map[string]string{ //nolint:gosec // no credential is among them
+		"AUTH":            "off, or token: each request needs Authorization: Bearer with a JWT, and a rule of the policy",
+		"AUTH_ISSUER":     "token: URL of the issuer; its /.well-known/openid-configuration names the keys",
+		"AUTH_AUDIENCE":   "token: the audience that a JWT must have",
+		"AUTH_CA_FILE":    "token: who signed the issuer's certificate, in PEM; empty stands for the system's",
+		"AUTH_TOKEN_FILE": "token: a file whose token is sent to the issuer itself, as Kubernetes wants it; may be empty",
+		"AUTH_POLICY":     "token: file with the rules of who may do what, read again when it changes",
+	}
+}
+
+// Validate checks that what AUTH=token needs is set.
+func (a Auth) Validate(f *Faults) {
+	if a.Mode != AuthToken {
+		return
+	}
+	if a.Issuer == "" {
+		f.Add("AUTH_ISSUER: required with AUTH=token, such as https://kubernetes.default.svc.cluster.local", "AUTH")
+	} else if u, err := url.Parse(a.Issuer); err != nil || u.Scheme != "https" || u.Host == "" {
+		f.Add("AUTH_ISSUER: "+quote(a.Issuer)+" is not a URL that begins with https://", "AUTH")
+	}
+	if a.Policy == "" {
+		f.Add("AUTH_POLICY: required with AUTH=token", "AUTH")
+	}
+}

@@ -1,0 +1,41 @@
+package app_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/auth"
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/services/iidy/api"
+	"github.com/rowlock/rowlock/services/iidy/internal/app"
+	"github.com/rowlock/rowlock/services/iidy/internal/postgres"
+)
+
+// With AUTH=token each operation needs its right, and a refusal has the format of other answers.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	r, issuer := apptest.RunGuarded(t, app.Service(), dbtest.Postgres(t, postgres.Migrations()))
+	apptest.RightsAreInForce(t, r, issuer, api.OpenAPI, map[string]auth.Right{
+		"POST /iidy/v1/lists/{list}/{item}":           auth.Change,
+		"GET /iidy/v1/lists/{list}/{item}":            auth.Read,
+		"DELETE /iidy/v1/lists/{list}/{item}":         auth.Change,
+		"POST /iidy/v1/increment/lists/{list}/{item}": auth.Change,
+		"GET /iidy/v1/lists/{list}":                   auth.Read,
+		"HEAD /iidy/v1/lists/{list}":                  auth.Read,
+		"POST /iidy/v1/batch/lists/{list}":            auth.Change,
+		"GET /iidy/v1/batch/lists/{list}":             auth.Read,
+		"DELETE /iidy/v1/batch/lists/{list}":          auth.Change,
+		"POST /iidy/v1/increment/batch/lists/{list}":  auth.Change,
+	})
+	for accept, want := range map[string]string{"text/plain": "The request has no token.", "application/json": `{"type":`} {
+		a := apptest.Send(t, "POST", r.API+items+"/a", "", map[string]string{"Accept": accept})
+		if a.Status != 401 || !strings.HasPrefix(a.Body, want) || a.Header.Get("X-Error-Code") != "UNAUTHENTICATED" {
+			t.Errorf("%s: %s %v", accept, a, a.Header)
+		}
+		a = apptest.Send(t, "POST", r.API+items+"/a", "", issuer.Header("read", map[string]string{"Accept": accept}))
+		if a.Status != 403 || a.Header.Get("X-Error-Code") != "FORBIDDEN" {
+			t.Errorf("%s: %s %v", accept, a, a.Header)
+		}
+	}
+}
