@@ -7,10 +7,8 @@ import (
 	"testing"
 
 	apps "k8s.io/api/apps/v1"
-	batch "k8s.io/api/batch/v1"
 
 	"github.com/rowlock/rowlock/lab/internal/services"
-	"github.com/rowlock/rowlock/lab/internal/tour"
 )
 
 // The generic chart, released alone with the umbrella's values of a service, as README.md shows it, renders the same
@@ -44,20 +42,6 @@ func TestTheBudgetOfOneServiceAlone(t *testing.T) {
 	render(t, alone, fmt.Sprintf(values, 88))
 	wantRefused(t, alone, fmt.Sprintf(values, 87),
 		"the replicas may open 88 connections, and database.maxConnections says that there are 87")
-}
-
-// The Job in README.md is valid.
-func TestTheMigrationJobOfTheReadme(t *testing.T) {
-	t.Parallel()
-	all, err := decode(tour.Block(read(t, umbrella+"/README.md"), "yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	job := get[batch.Job](t, all, "Job/counts-migrate").Spec.Template.Spec
-	c := job.Containers[0]
-	if c.Args[0] != "migrate" || !*c.SecurityContext.ReadOnlyRootFilesystem || !*job.SecurityContext.RunAsNonRoot {
-		t.Errorf("the Job is %+v", job)
-	}
 }
 
 // The notes after an installation. They are rendered by Helm 4: Helm 3 built as a Go tool assumes Kubernetes 1.20,

@@ -11,8 +11,6 @@ import (
 
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
-
-	"github.com/rowlock/rowlock/lab/internal/tour"
 )
 
 // byHelm4 installs and upgrades by Helm 4 alone, which applies on the server's
@@ -54,18 +52,16 @@ func (s *story) byKubectl(t *T) {
 
 // alone installs the generic chart by itself, behind PgBouncer, with the whole URI
 // in its secret as CloudNativePG writes it. Its replicas do not migrate: the Job of
-// the chart's README does, as the owner, by a direct connection. It goes on while it
+// the chart's examples does, as the owner, by a direct connection. It goes on while it
 // restarts, until restarted.
 func (s *story) alone(t *T) {
 	must(t, "exec", "postgres-0", "--", "psql", "--username=postgres", "--dbname=rowlock",
 		"--command=DROP TABLE counts.count_values, counts.journal, counts.idempotency_keys, counts.goose_db_version")
-	page, err := os.ReadFile(chart + "/README.md")
+	job, err := os.ReadFile(chart + "/examples/migrate-job.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	job := strings.Replace(tour.Block(string(page), "yaml"), "count-processing-service:0.1.0",
-		"count-processing-service:"+s.tag, 1)
-	apply(t, job)
+	apply(t, strings.Replace(string(job), "count-processing-service:0.1.0", "count-processing-service:"+s.tag, 1))
 	s.behindPooler(t)
 	wait(t, time.Minute, "condition=Complete", "job/counts-migrate")
 	wait(t, time.Minute, "condition=Ready", "pod/pgbouncer")

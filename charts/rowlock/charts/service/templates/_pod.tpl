@@ -63,6 +63,9 @@ volumes:
   - name: database-ca
     secret:
       secretName: {{ . }}
+      # No more of it: CloudNativePG keeps the CA's private key beside the certificate.
+      items:
+        - {key: ca.crt, path: ca.crt}
   {{- end }}
   {{- if $values.spool.enabled }}
   - name: spool
