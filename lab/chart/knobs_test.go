@@ -33,6 +33,8 @@ const (
 	labelName  = "metadata.labels.app~kubernetes~io/name"
 	url        = "postgres://$(PGHOST):$(PGPORT)/$(PGDATABASE)?sslmode=disable&binary_parameters=yes"
 	digest     = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	// other is the digest of a published chart's own image, which counts for no tag that is named.
+	other = "sha256:fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210"
 )
 
 func scenarios() []scenario {
@@ -137,7 +139,7 @@ priorityClassName: high
 	}, {
 		name: "a service whose secret has a whole URI", chart: alone,
 		values: `
-image: {repository: counts}
+image: {repository: counts, digest: "` + digest + `"}
 database: {existingSecret: cnpg, keys: {uri: uri}, parameters: sslmode=require}
 global: {database: {parameters: sslmode=disable}}
 autoscaling: {minReplicas: 3, maxReplicas: 4, targetCPUUtilizationPercentage: 55,
@@ -159,6 +161,8 @@ internalService: {enabled: true}
 spool: {enabled: true, maxMiB: 300}
 `,
 		turns: []turn{
+			{"image.digest", deployment, container + "image", "counts:0.1.0@" + digest},
+			{"image.digest", deployment, pod + "initContainers.0.image", "counts:0.1.0@" + digest},
 			{"database.keys.uri", deployment, container + "env.0", secretVar("DATABASE_URI", "cnpg", "uri")},
 			{
 				"database.parameters", deployment, container + "env.1",
@@ -244,6 +248,11 @@ func umbrellaScenarios() []scenario {
 	})
 	none := ofEach(func(name, deployment string) []turn { return []turn{{name + ".enabled", deployment, "kind", nil}} })
 	return []scenario{{
+		name: "a check with a digest", chart: umbrella, values: `test: {image: {digest: "` + digest + `"}}`,
+		turns: []turn{
+			{"test.image.digest", "Pod/rowlock-check", "spec.containers.0.image", "rowlock/lab:0.1.0@" + digest},
+		},
+	}, {
 		name: "all services alike", chart: umbrella,
 		values: `
 global:
@@ -254,10 +263,11 @@ global:
   networkPolicy: {enabled: false}
   serviceMonitor: {enabled: true, labels: {release: prometheus}}
 prometheusRule: {enabled: true, labels: {r: s}}
-test: {image: {repository: my/lab, tag: "3@` + digest + `"},
+test: {image: {repository: my/lab, digest: "` + other + `", tag: "3@` + digest + `"},
   extraEnv: [{name: OTEL_EXPORTER_OTLP_ENDPOINT, value: http://otel:4317}],
   nodeSelector: {disk: ssd}, tolerations: [{key: k, operator: Exists}], affinity: {podAffinity: {}}}
-` + valuesOfEach("%[1]s: {name: %[2]s, database: {existingSecret: %[2]s}, image: {repository: %[2]s}}"),
+` + valuesOfEach("%[1]s: {name: %[2]s, database: {existingSecret: %[2]s}, "+
+			"image: {repository: %[2]s, digest: '"+other+"'}}"),
 		turns: append(alike, []turn{
 			{"global.image.registry", "Deployment/rowlock-iidy", container + "image", "ghcr.io/you/i:1.2"},
 			{"global.image.tag", "Deployment/rowlock-pyggpot", container + "image", "ghcr.io/you/p:1.2"},

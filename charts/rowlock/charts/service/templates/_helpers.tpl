@@ -33,8 +33,11 @@ app.kubernetes.io/name: {{ include "service.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
+{{/* The tag, and a digest if there is one. image.digest is about the appVersion, and so about no other tag. */}}
 {{- define "service.tag" -}}
-{{- .Values.image.tag | default (dig "image" "tag" "" (.Values.global | default dict)) | default .Chart.AppVersion -}}
+{{- $tag := .Values.image.tag | default (dig "image" "tag" "" (.Values.global | default dict)) -}}
+{{- $tag | default .Chart.AppVersion -}}
+{{- with .Values.image.digest }}{{ if not $tag }}@{{ . }}{{ end }}{{ end -}}
 {{- end -}}
 
 {{/* The tag as a label, without a digest. */}}

@@ -1,0 +1,225 @@
+package chart
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	apps "k8s.io/api/apps/v1"
+	core "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/rowlock/rowlock/lab/internal/services"
+)
+
+// metadata is the part of Chart.yaml that tests look at.
+type metadata struct {
+	Version     string            `json:"version"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+func metadataOf(t *testing.T, chart string) (m metadata) {
+	t.Helper()
+	text, err := run(t, helm4, "", "show", "chart", chart)
+	if err == nil {
+		err = yaml.Unmarshal([]byte(text), &m)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// images returns the images of all pods, sorted, each once.
+func images(all objects) (found []string) {
+	for _, o := range all {
+		var pod core.PodSpec
+		switch o := o.typed.(type) {
+		case *apps.Deployment:
+			pod = o.Spec.Template.Spec
+		case *core.Pod:
+			pod = o.Spec
+		}
+		for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+			found = append(found, c.Image)
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+// annotated returns the images that a chart's annotations name, sorted.
+func annotated(t *testing.T, m metadata) (found []string) {
+	t.Helper()
+	var list []struct {
+		Name  string `json:"name"`
+		Image string `json:"image"`
+	}
+	if err := yaml.UnmarshalStrict([]byte(m.Annotations["helm.sh/images"]), &list); err != nil {
+		t.Fatal(err)
+	}
+	if m.Annotations["artifacthub.io/images"] != m.Annotations["helm.sh/images"] {
+		t.Errorf("artifacthub.io/images names %s", m.Annotations["artifacthub.io/images"])
+	}
+	for _, one := range list {
+		found = append(found, one.Image)
+	}
+	slices.Sort(found)
+	return found
+}
+
+// Tools that copy a chart into a network without the Internet read the annotations: they name all images of a default
+// installation.
+func TestAnnotationsNameTheImages(t *testing.T) {
+	t.Parallel()
+	got, want := annotated(t, metadataOf(t, umbrella)), images(render(t, umbrella, ""))
+	if !slices.Equal(got, want) {
+		t.Errorf("the annotations name %v, rendered are %v", got, want)
+	}
+}
+
+// engine is a docker that builds nothing: it notes its arguments, and says that an image has the SHA-256 of its name.
+const engine = `#!/usr/bin/env bash
+[ "$1 $2" = "buildx build" ] || exit 0
+echo "$*" >>"$CALLS"
+while [ $# -gt 0 ]; do
+	case $1 in -t) name=$2 ;; --metadata-file) file=$2 ;; esac
+	shift
+done
+printf '{\n  "containerimage.digest": "sha256:%s"\n}\n' "$(printf %s "$name" | sha256sum | cut -d" " -f1)" >"$file"
+`
+
+const changelog = `# Changelog
+
+## Unreleased
+
+### Added: a thing that is not released
+
+## %s - 2026-12-01
+
+### Security: a "quoted": heading
+
+- It wraps, [as
+  prose](docs/runbook.md) does.
+
+### For operators
+
+## 0.0.1
+`
+
+// repository copies what a release needs into a folder of its own, with a changelog for the chart's version, and
+// returns a function that runs a command of hack/ there.
+func repository(t *testing.T, version string) (dir string, hack func(name string, args ...string) (string, error)) {
+	t.Helper()
+	dir = t.TempDir()
+	for _, folder := range []string{"hack", "charts/rowlock"} {
+		if err := os.CopyFS(filepath.Join(dir, folder), os.DirFS("../../"+folder)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, filepath.Join(dir, "CHANGELOG.md"), fmt.Sprintf(changelog, version))
+	bin := filepath.Join(dir, "bin")
+	if err := os.Mkdir(bin, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(bin, "docker"), []byte(engine), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	paths, err := helms()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir, func(name string, args ...string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "hack", name), args...)
+		cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "HELM="+paths[helm4], "PUSH=ghcr.io/you",
+			"CALLS="+filepath.Join(dir, "calls"))
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+}
+
+// A chart that is packed with the digests of pushed images runs exactly these, by either Helm, and says so in its
+// annotations. The images are for both architectures and have an SBOM and their provenance.
+func TestAPublishedChart(t *testing.T) {
+	t.Parallel()
+	version := metadataOf(t, umbrella).Version
+	dir, hack := repository(t, version)
+	if out, err := hack("images", append([]string{version}, services.Names()...)...); err != nil {
+		t.Fatalf("images: %v\n%s", err, out)
+	}
+	calls := strings.Split(strings.TrimSpace(read(t, filepath.Join(dir, "calls"))), "\n")
+	var want []string
+	for _, repository := range append(repositories(), "rowlock/lab") {
+		name := "ghcr.io/you/" + repository + ":" + version
+		want = append(want, fmt.Sprintf("%s@sha256:%x", name, sha256.Sum256([]byte(name))))
+	}
+	slices.Sort(want)
+	for _, call := range calls {
+		for _, flag := range []string{
+			"--platform linux/amd64,linux/arm64", "--push", "--sbom=true", "--provenance=mode=max",
+		} {
+			if !strings.Contains(call, flag) {
+				t.Errorf("docker %s lacks %s", call, flag)
+			}
+		}
+	}
+	if len(calls) != len(want) {
+		t.Errorf("%d images are built of %d", len(calls), len(want))
+	}
+
+	if out, err := hack("chart-package", version, ".tmp/images/digests"); err != nil {
+		t.Fatalf("chart-package: %v\n%s", err, out)
+	}
+	file := filepath.Join(dir, ".tmp", "chart", "rowlock-"+version+".tgz")
+	if got := images(render(t, file, "global: {migrations: {mode: init}}")); !slices.Equal(got, want) {
+		t.Errorf("the chart runs\n%s\npushed are\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	m := metadataOf(t, file)
+	if got := annotated(t, m); !slices.Equal(got, want) {
+		t.Errorf("the annotations name\n%s\npushed are\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	const changes = "- kind: security\n  description: >-\n    a \"quoted\": heading\n"
+	if got := m.Annotations["artifacthub.io/changes"]; got != changes {
+		t.Errorf("the changes are\n%s\nwant\n%s", got, changes)
+	}
+}
+
+func repositories() (all []string) {
+	for _, s := range services.All() {
+		all = append(all, s.Image)
+	}
+	return all
+}
+
+// A chart is not packed with a version that it does not have, without a section in the changelog, or with the digests
+// of some images only.
+func TestAPublishedChartIsWhole(t *testing.T) {
+	t.Parallel()
+	version := metadataOf(t, umbrella).Version
+	dir, hack := repository(t, version)
+	one := "ghcr.io/you/rowlock/iidy:" + version + "@" + digest + "\n"
+	write(t, filepath.Join(dir, "one"), one)
+	write(t, filepath.Join(dir, "more"), one+"ghcr.io/you/rowlock/none:"+version+"@"+digest+"\n")
+	write(t, filepath.Join(dir, "tag"), "ghcr.io/you/rowlock/iidy:"+version+"\n")
+	write(t, filepath.Join(dir, "empty"), "")
+	for want, args := range map[string][]string{
+		"the version is 9.9.9, and the Chart.yaml files name " + version: {"9.9.9"},
+		"one lacks these images":                  {version, "one"},
+		"has no place for ghcr.io/you/":           {version, "more"},
+		"is not registry/rowlock/name:" + version: {version, "tag"},
+		"empty names no image":                    {version, "empty"},
+	} {
+		if out, err := hack("chart-package", args...); err == nil || !strings.Contains(out, want) {
+			t.Errorf("chart-package %v: %v, want %q in\n%s", args, err, want, out)
+		}
+	}
+	write(t, filepath.Join(dir, "CHANGELOG.md"), "# Changelog\n\n## Unreleased\n\n- A thing.\n")
+	if out, err := hack("chart-package", version); err == nil || !strings.Contains(out, "has no section") {
+		t.Errorf("chart-package without a section in the changelog: %v\n%s", err, out)
+	}
+}

@@ -1,0 +1,82 @@
+package tools_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const changes = `# Changelog
+
+## Unreleased
+
+- Not this.
+
+## 1.10.0 - 2026-12-01
+
+### Added: things
+
+For operators:
+
+- It wraps,
+  twice, [as
+  prose](docs/runbook.md#here) does ([elsewhere](https://example.com/a), [here](#there)).
+- Another.
+
+` + "```" + `sh
+make
+  run
+` + "```" + `
+
+## 1.1.0 - 2026-01-01
+
+- Nor this.
+
+## 1.0.0 - 2026-01-01
+`
+
+const notes = `### Added: things
+
+For operators:
+
+- It wraps, twice, [as prose](https://github.com/rowlock/rowlock/blob/v1.10.0/docs/runbook.md#here) does ` +
+	`([elsewhere](https://example.com/a), [here](#there)).
+- Another.
+
+` + "```" + `sh
+make
+  run
+` + "```" + `
+`
+
+// TestReleaseNotes cuts a release's notes from a changelog, and refuses to where there are none.
+func TestReleaseNotes(t *testing.T) {
+	t.Parallel()
+
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, "hack"), os.DirFS(filepath.Join("..", "hack"))); err != nil {
+		t.Fatal(err)
+	}
+
+	if err := os.WriteFile(filepath.Join(dir, "CHANGELOG.md"), []byte(changes), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	cut := func(version string) (string, error) {
+		out, err := exec.CommandContext(t.Context(), filepath.Join(dir, "hack", "release-notes"), version).CombinedOutput()
+
+		return string(out), err
+	}
+
+	if got, err := cut("1.10.0"); err != nil || got != notes {
+		t.Errorf("the notes are (%v)\n%s\nwant\n%s", err, got, notes)
+	}
+
+	for _, version := range []string{"1.10", "1.0.0", "2.0.0", ""} {
+		if got, err := cut(version); err == nil || !strings.Contains(got, "has no section") {
+			t.Errorf("the notes of %q are (%v) %s", version, err, got)
+		}
+	}
+}
