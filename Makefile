@@ -23,10 +23,10 @@ GO_TAGS := $(shell sed -n 's/^ARG GO_TAGS=//p' Dockerfile)
 LDFLAGS := -X github.com/rowlock/rowlock/platform/lifecycle.version=$(VERSION)
 
 # The path of a pinned tool, built on first use and kept in Go's build cache.
-tool = $$(GOWORK=off go -C tools tool -n $(1))
+tool = $$(GOWORK=off go -C $(or $(2),tools) tool -n $(1))
 
 # Modules of tools that are not in the workspace.
-TOOLS := tools tools/cluster
+TOOLS := tools tools/cluster tools/workflows
 
 # For the test in a cluster, and for people with Docker.
 RELEASE   ?= rowlock
@@ -34,8 +34,9 @@ NAMESPACE ?= rowlock
 IMAGE_TAG ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo devel)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test cover lint fmt verify generate tidy bench prove prove-long mutation-test prove-bites fuzz nightly vuln \
-	images image-stage image-last e2e kind-up kind-load kind-install kind-test kind-down clean
+.PHONY: help build run test cover lint fmt verify generate tidy bench prove prove-long mutation-test prove-bites fuzz nightly vuln licences \
+	test-postgres images image-stage image-last e2e kind-up kind-load kind-install kind-test kind-logs kind-down release-notes \
+	chart-package chart-push sign clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +55,9 @@ test: build ## Test all modules with the race detector (PKG=./services/counts/..
 	set -x; ROWLOCK_BINARIES=$(CURDIR)/bin ./bin/rowlock with-postgres -- "$$gotestsum" --format=$(FORMAT) --jsonfile=.tmp/test.json -- \
 		$$race -vet=off -p=$(TEST_PACKAGES) -ldflags='-s -w' -shuffle=on -timeout=20m $(TESTFLAGS) $(PKG)
 
+test-postgres: ## Test the services on another PostgreSQL, whose initdb is in POSTGRES (POSTGRES=/usr/lib/postgresql/14/bin)
+	ROWLOCK_POSTGRES_BIN=$(POSTGRES) $(MAKE) test PKG='$(SERVICES:%=./services/%/...) ./platform/sqldb/... ./platform/migrate/...'
+
 cover: build ## Fail when a service's tests cover less than MIN_COVER percent of it
 	./bin/rowlock with-postgres -- hack/cover $(MIN_COVER) $(SERVICES)
 
@@ -63,7 +67,9 @@ lint: ## Lint every module, and test the rules of .golangci.yml
 		echo "lint $$module"; \
 		(cd $$module && GOWORK=off "$$linter" run ./...) || status=1; \
 	done; exit $$status
+	$(call tool,actionlint,tools/workflows) -shellcheck= -pyflakes= .github/workflows/*.yml
 	cd tools && GOWORK=off go test -count=1 ./...
+	cd tools/workflows && GOWORK=off go test -count=1 ./...
 
 fmt: ## Format all Go code
 	@set -e; linter="$(call tool,golangci-lint)"; \
@@ -116,6 +122,9 @@ vuln: ## Look for known vulnerabilities (asks vuln.go.dev)
 	@set -e; govulncheck="$(call tool,govulncheck)"; \
 	for module in $(MODULES); do echo "vuln $$module"; (cd $$module && GOWORK=off "$$govulncheck" ./...); done
 
+licences: ## Report the licences of all that is linked, and fail for one that is unknown or copyleft
+	hack/licences $(MODULES)
+
 images: ## Build the images of all services and the lab, and print their sizes (PUSH=registry pushes them for amd64 and arm64)
 	hack/images $(IMAGE_TAG) $(SERVICES)
 
@@ -141,8 +150,23 @@ kind-test: ## helm test, then make e2e, in that cluster
 	hack/kind test $(NAMESPACE) $(RELEASE)
 	hack/kind e2e $(IMAGE_TAG) $(SERVICES)
 
+kind-logs: ## Write the logs of all its pods to .tmp/kind-logs
+	hack/kind logs
+
 kind-down: ## Delete it
 	hack/kind down
+
+release-notes: ## Print the section of CHANGELOG.md that is named VERSION, as the text of a GitHub release
+	@hack/release-notes $(VERSION)
+
+chart-package: ## Pack the chart into .tmp/chart (VERSION=0.1.0 DIGESTS=.tmp/images/digests, which PUSH=registry make images leaves)
+	hack/chart-package $(VERSION) $(DIGESTS)
+
+chart-push: ## Push the packed chart to oci://PUSH/charts (VERSION=0.1.0 PUSH=ghcr.io/you)
+	hack/chart-push $(VERSION) "$(PUSH)" $(ARGS)
+
+sign: ## Sign by cosign what images and chart-push have pushed; in a GitHub workflow without a key
+	@set -e; sed -E 's/:[^:@/]*@/@/' .tmp/images/digests .tmp/chart/digest | while read -r image; do cosign sign --yes "$$image"; done
 
 clean: ## Remove what make built
 	rm -rf bin .tmp
