@@ -20,6 +20,9 @@ var _ = register(Service{
 	Try: `curl -s -o /dev/null -H 'Content-Type: application/json' -d '{"itemId":"apples"}' URL/api/v1/internal/counts;` +
 		` curl -s -X POST URL/api/v1/counts/apples/increase`,
 	TryPrints: []string{`{"itemId":"apples","value":1}`, `{"itemId":"apples","value":2}`},
+	Asks: []string{
+		"--request POST URL/api/v1/counts/page-likes/increase", "'INTERNAL/api/v1/internal/counts?itemIds=page-likes'",
+	},
 }, openCounts)
 
 // counting increases counters by one.

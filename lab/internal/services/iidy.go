@@ -20,6 +20,7 @@ var _ = register(Service{
 	Try: `printf 'a.txt\nb.txt\n' | curl -s URL/iidy/v1/batch/lists/downloads --data-binary @-;` +
 		` curl -s "URL/iidy/v1/batch/lists/downloads?count=10"`,
 	TryPrints: []string{"ADDED 2\na.txt 0\nb.txt 0\n", "ADDED 0\na.txt 0\nb.txt 0\n"},
+	Asks:      []string{"URL/iidy/v1/lists/downloads"},
 }, openIidy)
 
 // listing adds items to a list.

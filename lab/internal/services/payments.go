@@ -24,18 +24,27 @@ var _ = register(Service{
 		` -d '{"ride_id":"ride-1","rider_id":"rider-1","amount":1250,"currency":"EUR",` +
 		`"card":{"number":"4242424242424242","exp_month":12,"exp_year":2099,"cvc":"123"}}'`,
 	TryPrints: []string{`"status":"SUCCEEDED"`, "Idempotent-Replayed: true"},
+	Asks:      []string{"'URL/v1/payments?ride_id=ride-1'"},
 }, openPayments)
 
-// paying pays one ride, each time with a key of its own. What was not
-// acknowledged is repeated at the end with its key, as a client would: then every
-// key has exactly one payment.
+// paying pays one ride, each time with a key of its own, and repeats an earlier
+// request before, which must be answered as it was. What was not acknowledged is
+// repeated at the end with its key, as a client would: then every key has exactly
+// one payment.
 type paying struct {
 	api  *payments.Client
 	ride string
 
 	mu   sync.Mutex
 	open []string // keys
-	paid int      // the number of the others
+	paid []paid   // the others
+	err  error
+}
+
+// paid is a request that was answered.
+type paid struct {
+	key  string
+	made payments.Payment
 }
 
 func openPayments(t Target, client *http.Client) (*paying, error) {
@@ -90,15 +99,36 @@ func (w *paying) prepare(context.Context) error { //nolint:unparam // others pre
 	return nil
 }
 
-func (w *paying) operate(ctx context.Context, _ int) error {
+func (w *paying) operate(ctx context.Context, n int) error {
+	if err := w.repeat(ctx, n); err != nil {
+		return err
+	}
 	key := rand.Text()
-	_, _, err := w.api.Create(ctx, key, Ride(w.ride))
+	p, _, err := w.api.Create(ctx, key, Ride(w.ride))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err == nil {
-		w.paid++
+		w.paid = append(w.paid, paid{key, p})
 	} else {
 		w.open = append(w.open, key)
+	}
+	return err
+}
+
+// repeat sends a request again that was answered when the load was half as old.
+func (w *paying) repeat(ctx context.Context, n int) error {
+	w.mu.Lock()
+	if len(w.paid) == 0 {
+		w.mu.Unlock()
+		return nil
+	}
+	earlier := w.paid[n/2%len(w.paid)]
+	w.mu.Unlock()
+	p, replayed, err := w.api.Create(ctx, earlier.key, Ride(w.ride))
+	if err == nil && (!replayed || p != earlier.made) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.err = fmt.Errorf("one key was answered %+v and then %+v", earlier.made, p)
 	}
 	return err
 }
@@ -125,8 +155,8 @@ func (w *paying) stored(ctx context.Context) (int, error) {
 		}
 		n += len(page)
 	}
-	if keys := w.paid + len(w.open); n != keys {
+	if keys := len(w.paid) + len(w.open); n != keys {
 		return 0, fmt.Errorf("%d keys made %d payments", keys, n)
 	}
-	return w.paid, nil
+	return len(w.paid), w.err
 }

@@ -24,6 +24,11 @@ var _ = register(Service{
 	Try: `curl -s -o /dev/null -H 'Content-Type: application/json' -d '{"pot_name":"Piggy","max_coins":1000}'` +
 		` URL/pyggpot.pot.Pot/CreatePot; curl -s -H 'Content-Type: application/json'` +
 		` -d '{"pot_id":1,"coins":[{"kind":"GOLD","count":1}]}' URL/pyggpot.coin.Coin/AddCoins`,
+	Asks: []string{
+		`--header 'Content-Type: application/json' --data '{"page":1}' URL/pyggpot.pot.Pot/ListPots`,
+		`--http2-prior-knowledge --header 'Content-Type: application/grpc' --header 'TE: trailers'` +
+			` --data-binary @- URL/pyggpot.pot.Pot/ListPots`,
+	},
 	TryPrints: []string{`{"coins":[{"kind":"GOLD","count":1}]}`, `{"coins":[{"kind":"GOLD","count":1}]}`},
 }, openPyggpot)
 

@@ -36,6 +36,9 @@ type Service struct {
 	Try string
 	// TryPrints holds a part of what it prints when it is run for the first time, the second time and so on.
 	TryPrints []string
+	// Asks are requests as arguments of curl, which are answered 200 once the tour has been made; URL and INTERNAL stand
+	// for the addresses of the two APIs. One of gRPC has its content type, and its message on standard input.
+	Asks []string
 
 	open func(t Target, client *http.Client) (workload, error)
 }

@@ -29,7 +29,7 @@ func TestEveryServiceIsRegistered(t *testing.T) {
 		}
 		ports[s.Port] = s.Name
 		if !strings.Contains(s.Try, "URL") || len(s.TryPrints) == 0 || len(s.Tables) == 0 || len(s.Engines) == 0 ||
-			s.Image == "" {
+			s.Image == "" || len(s.Asks) == 0 {
 			t.Errorf("%s: the row is not complete: %+v", s.Name, s)
 		}
 	}

@@ -23,6 +23,7 @@ type fake struct {
 	calls int
 	stop  chan struct{} // closed after enough changes
 	free  []string
+	paid  map[string]string // answers by key
 }
 
 // enough is after how many changes a load is stopped; late is one of them.
@@ -33,7 +34,7 @@ const (
 
 func serve(t *testing.T, bug string) (*fake, string) {
 	t.Helper()
-	f := &fake{bug: bug, stop: make(chan struct{})}
+	f := &fake{bug: bug, stop: make(chan struct{}), paid: map[string]string{}}
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	return f, server.URL + "/"
@@ -50,7 +51,9 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if f.calls == late && f.fail(w) {
 			return
 		}
-		f.n++
+		if f.paid[r.Header.Get("Idempotency-Key")] == "" || f.bug == "charges twice" {
+			f.n++
+		}
 	}
 	if f.calls > 1 {
 		w.Header().Set("Idempotent-Replayed", "true")
@@ -106,7 +109,11 @@ func (f *fake) answer(r *http.Request) string {
 	case strings.HasPrefix(path, "POST /events"):
 		return fmt.Sprintf(`{"id":%d,"value":"x"}`, f.n)
 	case path == "POST /v1/payments":
-		return `{"id":"0198f3c2-0000-7000-8000-000000000001"}`
+		key := r.Header.Get("Idempotency-Key")
+		if f.paid[key] == "" || f.bug == "answers otherwise" {
+			f.paid[key] = fmt.Sprintf(`{"id":"0198f3c2-0000-7000-8000-%012d"}`, f.calls)
+		}
+		return f.paid[key]
 	case strings.HasPrefix(path, "DELETE /iidy"):
 		return fmt.Sprintf(`{"deleted":%d}`, itemsAtOnce)
 	}
@@ -200,6 +207,8 @@ func TestDrive(t *testing.T) {
 		{service: "counts", bug: "forgets", fault: "were acknowledged"},
 		{service: "iidy", bug: "doubles", fault: "are stored"},
 		{service: "payments", bug: "doubles", fault: "keys made"},
+		{service: "payments", bug: "charges twice", fault: "keys made"},
+		{service: "payments", bug: "answers otherwise", fault: "one key was answered"},
 		{service: "events", bug: "gap", fault: "there is a gap at 13"},
 		{service: "events", bug: "loses the last", fault: "there is a gap at "},
 	} {
