@@ -55,7 +55,11 @@ func TestNotes(t *testing.T) {
 			"counts  http://rowlock-counts.default.svc:80", "counts, internal  http://rowlock-counts-internal.default.svc:8081",
 			fmt.Sprintf("Connections: at most %d of 400", needed), "helm test rowlock",
 			"Pods that call " + all + ` need the label rowlock.dev/client: "true"`,
-			"not verified by " + all + " (sslmode=require)",
+			"not verified by " + all + " (sslmode=require)", "No token is asked of callers of " + all,
+		},
+		identified: {
+			"Callers of " + all + " need a token of the audience rowlock from https://kubernetes.default.svc.cluster.local",
+			"policy.yaml in the ConfigMap rowlock-auth allows",
 		},
 		fmt.Sprintf("global: {database: {maxConnections: %d, pooler: transaction}", needed) +
 			", networkPolicy: {enabled: false}}" +

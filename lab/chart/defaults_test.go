@@ -230,6 +230,7 @@ func TestDefaultEnvironment(t *testing.T) {
 		"ADMIN_ADDR":                  ":9090",
 		"SHUTDOWN_DELAY":              "3s",
 		"SHUTDOWN_TIMEOUT":            "20s",
+		"AUTH":                        "off",
 		"FINGERPRINT_SECRET":          "rowlock-payments-fingerprint/current",
 		"FINGERPRINT_SECRET_PREVIOUS": "rowlock-payments-fingerprint/previous?",
 	}

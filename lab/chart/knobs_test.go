@@ -90,8 +90,8 @@ priorityClassName: high
 			{"database.parameters", deployment, container + "env.5.value", url},
 			{"database.pooler", "ConfigMap/rowlock", "data.DB_POOLER", "transaction"},
 			{"database.maxOpenConns", deployment, container + "env.6", dict{"name": "DB_MAX_OPEN_CONNS", "value": "3"}},
-			{"secretEnv", deployment, container + "env.7" + ref, dict{"name": "tokens", "key": "t", "optional": true}},
-			{"extraEnv", deployment, container + "env.8", dict{"name": "EXTRA", "value": "$(PGHOST)"}},
+			{"secretEnv", deployment, container + "env.8" + ref, dict{"name": "tokens", "key": "t", "optional": true}},
+			{"extraEnv", deployment, container + "env.9", dict{"name": "EXTRA", "value": "$(PGHOST)"}},
 			{"migrations.mode", "ConfigMap/rowlock", "data.MIGRATE_ON_START", "false"},
 			{"config", "ConfigMap/rowlock", "data.LOG_LEVEL", "debug"},
 			{"config", "ConfigMap/rowlock", "data.MAX_IN_FLIGHT", "7"},
@@ -141,7 +141,8 @@ priorityClassName: high
 		values: `
 image: {repository: counts, digest: "` + digest + `"}
 database: {existingSecret: cnpg, keys: {uri: uri}, parameters: sslmode=require}
-global: {database: {parameters: sslmode=disable}}
+global: {database: {parameters: sslmode=disable},
+  auth: {rules: [{subjects: ["*"], services: [counts], allow: [read]}]}}
 autoscaling: {minReplicas: 3, maxReplicas: 4, targetCPUUtilizationPercentage: 55,
   behavior: {scaleDown: {stabilizationWindowSeconds: 15}}}
 podDisruptionBudget: {enabled: false}
@@ -154,6 +155,7 @@ networkPolicy: {databasePorts: [6432], from: [{podSelector: {matchLabels: {a: b}
   databaseTo: [{ipBlock: {cidr: 10.0.0.5/32}}], otlpTo: [{podSelector: {matchLabels: {app: collector}}}],
   apiServerTo: [{ipBlock: {cidr: 10.0.0.1/32}}], apiServerPorts: [8443],
   egress: [{ports: [{port: 443}]}], internalFrom: [{podSelector: {matchLabels: {c: d}}}]}
+auth: {enabled: true}
 config: {OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "http://collector:4318"}
 migrations: {mode: init, existingSecret: owner}
 extraEnv: [{name: EXTRA, value: more}]
@@ -197,6 +199,7 @@ spool: {enabled: true, maxMiB: 300}
 			{"networkPolicy.apiServerTo", policies, "spec.egress.3.to", list{dict{"ipBlock": dict{"cidr": "10.0.0.1/32"}}}},
 			{"networkPolicy.apiServerPorts", policies, "spec.egress.3.ports", list{dict{"port": 8443, "protocol": "TCP"}}},
 			{"networkPolicy.egress", policies, "spec.egress.4.ports.0.port", 443},
+			{"auth.enabled", deployment, container + "env.3", dict{"name": "AUTH", "value": "token"}},
 			{"spool.enabled", deployment, container + "volumeMounts.0", dict{"mountPath": "/tmp", "name": "spool"}},
 			{"spool.maxMiB", "ConfigMap/rowlock", "data.SPOOL_MAX", "300MiB"},
 		},
@@ -260,6 +263,7 @@ global:
   imagePullSecrets: [pull]
   database: {parameters: sslmode=disable, pooler: transaction, maxConnections: 1000, caSecret: tls}
   migrations: {mode: init}
+  auth: {enabled: true, issuer: "https://issuer.example/id", publicIssuer: true, audience: us, existingConfigMap: mine}
   networkPolicy: {enabled: false}
   serviceMonitor: {enabled: true, labels: {release: prometheus}}
 prometheusRule: {enabled: true, labels: {r: s}}
@@ -283,6 +287,14 @@ test: {image: {repository: my/lab, digest: "` + other + `", tag: "3@` + digest +
 			{"global.database.pooler", "ConfigMap/rowlock-events", "data.DB_POOLER", "transaction"},
 			{"global.database.caSecret", "Deployment/rowlock-counts", pod + "volumes.0.secret.secretName", "tls"},
 			{"global.migrations.mode", "Deployment/rowlock-iidy", pod + "initContainers.0.env.0" + ref + ".name", "i-owner"},
+			{"global.auth.enabled", "Deployment/rowlock-iidy", container + "env.7.value", "token"},
+			{"global.auth.issuer", "Deployment/rowlock-iidy", container + "env.8.value", "https://issuer.example/id"},
+			{"global.auth.audience", "Deployment/rowlock-iidy", container + "env.9.value", "us"},
+			{
+				"global.auth.audience", "Pod/rowlock-check",
+				"spec.volumes.0.projected.sources.0.serviceAccountToken.audience", "us",
+			},
+			{"global.auth.existingConfigMap", "Deployment/rowlock-counts", pod + "volumes.1.configMap.name", "mine"},
 			{"global.networkPolicy.enabled", "NetworkPolicy/rowlock-counts", "kind", nil},
 			{"global.serviceMonitor.enabled", "ServiceMonitor/rowlock-events", "spec.endpoints.0.port", "admin"},
 			{"global.serviceMonitor.labels", "ServiceMonitor/rowlock-counts", "metadata.labels.release", "prometheus"},
@@ -330,6 +342,7 @@ func TestEveryKnobIsTurned(t *testing.T) {
 			"requiredSecrets",
 		},
 		umbrella: {
+			"global.auth.rules", "global.auth.publicIssuer",
 			"global.database.maxConnections", "dashboards.enabled", "dashboards.labels", "dashboards.annotations",
 		},
 	}

@@ -44,11 +44,11 @@ func TestPoliciesOfAnInstallationAndAnUpgrade(t *testing.T) {
 }
 
 // By default no rule is without peers, which would admit all; callers are the pods with the label, as the pod of `helm
-// test` is; the admin port is for the namespace monitoring; and the way to the API server, on
+// test` is; the admin port is for the namespace monitoring; and the way to the API server, which there is with auth, on
 // both of its usual ports, leads to private addresses, not to the Internet.
 func TestPoliciesNameTheirPeers(t *testing.T) {
 	t.Parallel()
-	all := render(t, umbrella, "")
+	all := render(t, umbrella, identified)
 	clients := []networking.NetworkPolicyPeer{{
 		PodSelector: &meta.LabelSelector{MatchLabels: map[string]string{"rowlock.dev/client": "true"}},
 	}}
@@ -95,7 +95,7 @@ func TestPoliciesNameTheirPeers(t *testing.T) {
 		}
 	}
 	// Without peers there is no rule: Kubernetes would take it for all.
-	none := render(t, alone, "networkPolicy: {adminFrom: [], apiServerTo: []}")
+	none := render(t, alone, identified+"networkPolicy: {adminFrom: [], apiServerTo: []}")
 	got := get[networking.NetworkPolicy](t, none, "NetworkPolicy/rowlock").Spec
 	if len(got.Ingress) != 1 || len(got.Egress) != 2 {
 		t.Errorf("metrics for none and no API server are %s", raw(t, got))

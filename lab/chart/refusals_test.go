@@ -56,6 +56,21 @@ func TestTheSchemaRefuses(t *testing.T) {
 			{`iidy.networkPolicy.apiServerPorts=[]`, `at '/networkPolicy/apiServerPorts': minItems: got 0, want 1`},
 			{`pyggpot.networkPolicy.apiserverTo=[]`, `at '/networkPolicy': additional properties 'apiserverTo' not allowed`},
 			{`global.networkPolicy.enabled="yes"`, `at '/global/networkPolicy/enabled': value must be one of`},
+			{`iidy.auth.enabled="on"`, `at '/auth/enabled': value must be one of`},
+			{`iidy.auth.rules=[]`, `at '/auth': additional properties 'rules' not allowed`},
+			{`global.auth.issuer="http://issuer"`, `at '/global/auth/issuer': 'http://issuer' does not match`},
+			{
+				`global.auth.rules[0]={"subjects": [], "services": ["count"], "allow": ["all"]}`,
+				`at '/global/auth/rules/0/subjects': minItems: got 0, want 1`,
+			},
+			{`global.auth.rules[0].services[0]="count"`, `at '/global/auth/rules/0/services/0': value must be one of 'counts'`},
+			{`global.auth.rules[0].allow[0]="write"`, `rules/0/allow/0': value must be one of 'read', 'change', 'administer'`},
+			{
+				`global.auth.rules[1]={"subjects": ["a*b"], "service": ["iidy"], "allow": ["read"]}`,
+				`at '/global/auth/rules/1/subjects/0': 'a*b' does not match`,
+			},
+			{`global.auth.rules[1].services=null`, `at '/global/auth/rules/1/services': got null, want array`},
+			{`global.auth.rules[1].service=["iidy"]`, `rules/1': additional properties 'service' not allowed`},
 			{`iidy.minReadySeconds="soon"`, `at '/minReadySeconds': 'soon' does not match`},
 			{`iidy.image.tag="a b"`, `at '/image/tag': 'a b' does not match`},
 			{`payments.image.tag="1@sha256:12"`, `at '/image/tag': '1@sha256:12' does not match`},
@@ -91,6 +106,9 @@ func TestTheTemplatesRefuse(t *testing.T) {
 		{`image: {repository: ""}`, `service.image.repository is required`},
 		{`autoscaling: {minReplicas: 7}`, `service: autoscaling.minReplicas (7) is more than`},
 		{`resources: {requests: {cpu: null}}`, `resources.requests.cpu must be set`},
+
+		{`auth: {enabled: true}`, `global.auth.rules is empty, so no caller could do anything`},
+		{`config: {AUTH: token}`, `service.config.AUTH: the chart sets AUTH by a value`},
 
 		{`config: {SHUTDOWN_DELAY: 9s}`, `service.config.SHUTDOWN_DELAY: the chart sets SHUTDOWN_DELAY by a value`},
 		{"config: {SPOOL_MAX: 2GiB}\nspool: {enabled: true}", `service.config.SPOOL_MAX: the chart sets SPOOL_MAX by a`},

@@ -1,5 +1,5 @@
 // Command chartfiles writes what is generated of the chart in its argument: the dashboards, the tables of values in the
-// READMEs, and the services' names in the rules.
+// READMEs, and the services' names in the rules, in the schema and in k8s/values.yaml.
 package main
 
 import (
@@ -22,6 +22,8 @@ func main() {
 		readme(chart),
 		readme(filepath.Join(chart, "charts", "service")),
 		rewrite(filepath.Join(chart, "rules", "rowlock.yaml"), names),
+		rewrite(filepath.Join(chart, "values.schema.json"), enumerated),
+		rewrite(filepath.Join(chart, "..", "..", "k8s", "values.yaml"), listed),
 	)
 	if err != nil {
 		_, _ = fmt.Fprintf(os.Stderr, "chartfiles: %v\n", err)
@@ -87,6 +89,21 @@ func table(keys []chartvalues.Key) string {
 func names(rules string) (string, error) {
 	list := regexp.MustCompile(`[a-z]+(\|[a-z]+){3,}`)
 	return list.ReplaceAllLiteralString(rules, strings.Join(services.Names(), "|")), nil
+}
+
+// enumerated writes the names of all services into the schema of a rule's services.
+func enumerated(schema string) (string, error) {
+	list := regexp.MustCompile(`("services": \{[^]]*?"enum": \[\n)(\s*)[^]]*?(\n\s*\])`)
+	if !list.MatchString(schema) {
+		return "", errors.New("it has no list of services")
+	}
+	return list.ReplaceAllString(schema, `${1}${2}"`+strings.Join(services.Names(), "\",\n${2}\"")+`"${3}`), nil
+}
+
+// listed writes the names of all services into the rules of values.
+func listed(values string) (string, error) {
+	list := regexp.MustCompile(`services: \[[^]]*\]`)
+	return list.ReplaceAllLiteralString(values, "services: ["+strings.Join(services.Names(), ", ")+"]"), nil
 }
 
 // rewrite changes the text of a file.

@@ -7,11 +7,18 @@ WARNING: that is more than 95 %. Migrations, monitoring and people need a few to
 
 {{/* Who may call, and whether the database is verified. Takes a list of services. */}}
 {{- define "service.accessNotes" -}}
+{{- $tokens := list -}}
+{{- $trusting := list -}}
 {{- $labelled := list -}}
 {{- $open := list -}}
 {{- $unverified := list -}}
 {{- range . -}}
 {{- $name := include "service.name" . -}}
+{{- if include "service.auth" . -}}
+{{- $tokens = append $tokens $name -}}
+{{- else -}}
+{{- $trusting = append $trusting $name -}}
+{{- end -}}
 {{- if not (include "service.networkPolicy" .) -}}
 {{- $open = append $open $name -}}
 {{- else if not .Values.networkPolicy.from -}}
@@ -21,6 +28,13 @@ WARNING: that is more than 95 %. Migrations, monitoring and people need a few to
 {{- $unverified = append $unverified $name -}}
 {{- end -}}
 {{- end -}}
+{{- with sortAlpha $tokens }}
+Callers of {{ join ", " . }} need a token of the audience {{ include "service.authAudience" (first $) }} from {{ include "service.authIssuer" (first $) }},
+and may do what policy.yaml in the ConfigMap {{ include "service.authConfigMap" (first $) }} allows.
+{{- end }}
+{{- with sortAlpha $trusting }}
+No token is asked of callers of {{ join ", " . }}: a pod that reaches a port may do everything. Production wants global.auth.enabled=true.
+{{- end }}
 {{- with sortAlpha $labelled }}
 Pods that call {{ join ", " . }} need the label rowlock.dev/client: "true" (NetworkPolicy).
 {{- end }}

@@ -57,7 +57,8 @@ containers:
     args: [{{ .name }}]
     {{- include "service.container" . | nindent 4 }}
 {{- $ca := include "service.caSecret" .root }}
-{{- if or $ca $values.spool.enabled $values.extraVolumes }}
+{{- $auth := include "service.authVolumes" . }}
+{{- if or $ca $auth $values.spool.enabled $values.extraVolumes }}
 volumes:
   {{- with $ca }}
   - name: database-ca
@@ -71,6 +72,9 @@ volumes:
   - name: spool
     emptyDir:
       sizeLimit: {{ add $values.spool.maxMiB 64 }}Mi
+  {{- end }}
+  {{- with $auth }}
+  {{- . | nindent 2 }}
   {{- end }}
   {{- with $values.extraVolumes }}
   {{- toYaml . | nindent 2 }}
@@ -86,9 +90,12 @@ securityContext:
     drop: [ALL]
 {{- end -}}
 
+{{/* Takes a dict of root and the container's name. */}}
 {{- define "service.volumeMounts" -}}
+{{- $auth := include "service.authMounts" . }}
+{{- with .root }}
 {{- $ca := include "service.caSecret" . }}
-{{- if or $ca .Values.spool.enabled .Values.extraVolumeMounts }}
+{{- if or $ca $auth .Values.spool.enabled .Values.extraVolumeMounts }}
 volumeMounts:
   {{- if $ca }}
   - {name: database-ca, mountPath: /etc/database-ca, readOnly: true}
@@ -96,9 +103,13 @@ volumeMounts:
   {{- if .Values.spool.enabled }}
   - {name: spool, mountPath: /tmp}
   {{- end }}
+  {{- with $auth }}
+  {{- . | nindent 2 }}
+  {{- end }}
   {{- with .Values.extraVolumeMounts }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
+{{- end }}
 {{- end }}
 {{- end -}}
 
@@ -117,7 +128,7 @@ env:
   {{- end }}
 resources:
   {{- toYaml .workload.resources | nindent 2 }}
-{{- include "service.volumeMounts" .root }}
+{{- include "service.volumeMounts" (dict "root" .root "name" "migrate") }}
 {{- end -}}
 
 {{/* The rest of its container. */}}
@@ -139,6 +150,9 @@ env:
   {{- include "service.servingEnv" .root | nindent 2 }}
   - name: DB_MAX_OPEN_CONNS
     value: {{ .workload.database.maxOpenConns | quote }}
+  {{- if eq .name "serve" }}
+  {{- include "service.authEnv" .root | nindent 2 }}
+  {{- end }}
   {{- range $name, $from := $values.secretEnv }}
   {{- if $from.existingSecret }}
   {{- include "service.secretVariable" (dict "name" $name "secret" $from.existingSecret "key" $from.key "optional" $from.optional) | nindent 2 }}
@@ -168,5 +182,5 @@ lifecycle:
       seconds: {{ $values.shutdown.preStopSeconds }}
 resources:
   {{- toYaml .workload.resources | nindent 2 }}
-{{- include "service.volumeMounts" .root }}
+{{- include "service.volumeMounts" (dict "root" .root "name" .name) }}
 {{- end -}}

@@ -1,0 +1,103 @@
+{{/* Whether callers are asked for a token: anything or nothing. */}}
+{{- define "service.auth" -}}
+{{- $enabled := .Values.auth.enabled -}}
+{{- if kindIs "string" $enabled -}}
+{{- $enabled = dig "auth" "enabled" false (.Values.global | default dict) -}}
+{{- end -}}
+{{- if $enabled }}yes{{ end -}}
+{{- end -}}
+
+{{/* Who signs the tokens, and for whom. */}}
+{{- define "service.authIssuer" -}}
+{{- dig "auth" "issuer" "" (.Values.global | default dict) | default "https://kubernetes.default.svc.cluster.local" -}}
+{{- end -}}
+
+{{- define "service.authAudience" -}}
+{{- dig "auth" "audience" "" (.Values.global | default dict) | default "rowlock" -}}
+{{- end -}}
+
+{{/* The ConfigMap with the policy: yours, or the release's. */}}
+{{- define "service.authConfigMap" -}}
+{{- dig "auth" "existingConfigMap" "" (.Values.global | default dict) | default (printf "%s-auth" .Release.Name) -}}
+{{- end -}}
+
+{{/*
+The release's policy, where callers need a token and you have no ConfigMap; takes a dict of root, labels and rules, which come after yours. It is
+in no checksum: a replica reads what changes.
+*/}}
+{{- define "service.authPolicy" -}}
+{{- $auth := dig "auth" dict (.root.Values.global | default dict) | default dict -}}
+{{- if not $auth.existingConfigMap -}}
+{{- if not $auth.rules -}}
+{{- fail "global.auth.rules is empty, so no caller could do anything: list who may do what, or name a ConfigMap in global.auth.existingConfigMap; see the chart's README" -}}
+{{- end -}}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ include "service.authConfigMap" .root }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- .labels | nindent 4 }}
+data:
+  policy.yaml: |
+    {{- dict "rules" (concat $auth.rules .rules) | toYaml | nindent 4 }}
+{{- end -}}
+{{- end -}}
+
+{{/* A token of the pod's service account, for an audience or, without one, for the API server. Takes a dict of audience. */}}
+{{- define "service.token" -}}
+serviceAccountToken:
+  path: token
+  expirationSeconds: 600
+  {{- with .audience }}
+  audience: {{ . | quote }}
+  {{- end }}
+{{- end -}}
+
+{{/* The variables of replicas that serve. */}}
+{{- define "service.authEnv" -}}
+- name: AUTH
+  value: {{ ternary "token" "off" (ne (include "service.auth" .) "") | quote }}
+{{- if include "service.auth" . }}
+- name: AUTH_ISSUER
+  value: {{ include "service.authIssuer" . | quote }}
+- name: AUTH_AUDIENCE
+  value: {{ include "service.authAudience" . | quote }}
+- name: AUTH_POLICY
+  value: /etc/auth-policy/policy.yaml
+{{- if not (dig "auth" "publicIssuer" false (.Values.global | default dict)) }}
+- name: AUTH_CA_FILE
+  value: /etc/auth-issuer/ca.crt
+- name: AUTH_TOKEN_FILE
+  value: /etc/auth-issuer/token
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Their volumes; takes a dict of root and name. The policy is no subPath, which would never change. */}}
+{{- define "service.authVolumes" -}}
+{{- if and (eq .name "serve") (include "service.auth" .root) -}}
+- name: auth-policy
+  configMap:
+    name: {{ include "service.authConfigMap" .root }}
+{{- if not (dig "auth" "publicIssuer" false (.root.Values.global | default dict)) }}
+- name: auth-issuer
+  projected:
+    sources:
+      - {{- include "service.token" dict | nindent 8 }}
+      - configMap:
+          name: kube-root-ca.crt
+          items: [{key: ca.crt, path: ca.crt}]
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Where they are mounted; takes a dict of root and the container's name. */}}
+{{- define "service.authMounts" -}}
+{{- if and (eq .name "serve") (include "service.auth" .root) -}}
+- {name: auth-policy, mountPath: /etc/auth-policy, readOnly: true}
+{{- if not (dig "auth" "publicIssuer" false (.root.Values.global | default dict)) }}
+- {name: auth-issuer, mountPath: /etc/auth-issuer, readOnly: true}
+{{- end }}
+{{- end }}
+{{- end -}}
