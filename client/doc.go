@@ -15,5 +15,16 @@
 // A call that only reads changes nothing, so its outcome is never unknown: when
 // its answer is lost, NotApplied reports true and Error.Read is set.
 //
-// These packages repeat no call and follow no redirection.
+// A call is repeated by itself, at most eight times within the deadline of its
+// context, as long as it was surely not applied: after the time that the service
+// asks for, at most half a minute, or else after a growing one, and some time at
+// random. When an answer is lost, or the service does not know the outcome, only
+// these are repeated: reads, payments, and changes of counts, which have a key,
+// [WithKey]'s or one of their own. Errors are those of the last attempt; an
+// outcome stays unknown as long as no answer settles that of an earlier attempt.
+// Give contexts a deadline. [WithoutRetries] turns this off.
+//
+// No redirection is followed.
+//
+// [WithKey]: https://pkg.go.dev/github.com/rowlock/rowlock/client/counts#WithKey
 package rowlock

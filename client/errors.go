@@ -26,13 +26,17 @@ const (
 
 // Codes that all services have. Those of one service are in its package.
 const (
-	ErrNotApplied           Code = "NOT_APPLIED"
-	ErrDatabaseUnavailable  Code = "DATABASE_UNAVAILABLE"
-	ErrOverloaded           Code = "OVERLOADED"
-	ErrOutcomeUnknown       Code = "OUTCOME_UNKNOWN"
-	ErrInternal             Code = "INTERNAL"
-	ErrInvalidJSON          Code = "INVALID_JSON"
-	ErrInvalidField         Code = "INVALID_FIELD"
+	ErrNotApplied          Code = "NOT_APPLIED"
+	ErrDatabaseUnavailable Code = "DATABASE_UNAVAILABLE"
+	ErrOverloaded          Code = "OVERLOADED"
+	ErrOutcomeUnknown      Code = "OUTCOME_UNKNOWN"
+	ErrInternal            Code = "INTERNAL"
+	ErrInvalidJSON         Code = "INVALID_JSON"
+	ErrInvalidField        Code = "INVALID_FIELD"
+	// ErrUnauthenticated means that the token is missing or not valid, or that WithTokenFile could not read one.
+	ErrUnauthenticated Code = "UNAUTHENTICATED"
+	// ErrForbidden means that the policy of the service does not allow the call.
+	ErrForbidden            Code = "FORBIDDEN"
 	ErrCrossSite            Code = "CROSS_SITE"
 	ErrNotFound             Code = "NOT_FOUND"
 	ErrMethodNotAllowed     Code = "METHOD_NOT_ALLOWED"

@@ -17,12 +17,12 @@ import (
 	"github.com/rowlock/rowlock/client/payments"
 )
 
-// open returns a client of a service that answers by handle.
+// open returns a client of a service that answers by handle. It sends each call once.
 func open(t *testing.T, handle http.HandlerFunc) *counts.Client {
 	t.Helper()
 	server := httptest.NewServer(handle)
 	t.Cleanup(server.Close)
-	c, err := counts.New(server.URL)
+	c, err := counts.New(server.URL, rowlock.WithoutRetries())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestLostAnswers(t *testing.T) {
 
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
-	c, err = counts.New(gone.URL)
+	c, err = counts.New(gone.URL, rowlock.WithoutRetries())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestLostChangesWithAKey(t *testing.T) {
 			return err
 		},
 	} {
-		c, err := counts.New(loseChanges(t, `{"itemId":"a"}`).URL)
+		c, err := counts.New(loseChanges(t, `{"itemId":"a"}`).URL, rowlock.WithoutRetries())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -195,7 +195,7 @@ func TestLostChangesWithAKey(t *testing.T) {
 // The same of a payment.
 func TestLostPayment(t *testing.T) {
 	t.Parallel()
-	c, err := payments.New(loseChanges(t, `{"payments":[]}`).URL)
+	c, err := payments.New(loseChanges(t, `{"payments":[]}`).URL, rowlock.WithoutRetries())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func TestInternalURL(t *testing.T) {
 	t.Parallel()
 	service := serve(http.StatusOK, `{"itemId":"a","currentValue":7,"value":8}`)
 	t.Cleanup(service.Close)
-	c, err := counts.New("http://127.0.0.1:1", rowlock.WithInternalURL(service.URL))
+	c, err := counts.New("http://127.0.0.1:1", rowlock.WithInternalURL(service.URL), rowlock.WithoutRetries())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/client/counts"
 	"github.com/rowlock/rowlock/client/payments"
 )
@@ -18,11 +19,11 @@ func TestKeysAreSentUnaltered(t *testing.T) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}))
 	t.Cleanup(server.Close)
-	c, err := counts.New(server.URL)
+	c, err := counts.New(server.URL, rowlock.WithoutRetries())
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := payments.New(server.URL)
+	p, err := payments.New(server.URL, rowlock.WithoutRetries())
 	if err != nil {
 		t.Fatal(err)
 	}

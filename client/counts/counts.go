@@ -6,10 +6,8 @@ package counts
 import (
 	"context"
 	"errors"
-	"io"
 	"iter"
 	"net/http"
-	"strings"
 	"time"
 
 	rowlock "github.com/rowlock/rowlock/client"
@@ -30,7 +28,11 @@ const (
 )
 
 // Client calls one counts service. It is safe for concurrent use.
-type Client struct{ external, internal *api.Client }
+type Client struct {
+	external, internal *api.Client
+	// keys gives each change a key of its own.
+	keys bool
+}
 
 // Count holds the state of one counter.
 type Count struct {
@@ -47,32 +49,17 @@ func New(baseURL string, options ...rowlock.Option) (*Client, error) {
 	if s.InternalURL == "" {
 		s.InternalURL = baseURL
 	}
-	shared := []api.ClientOption{
-		api.WithHTTPClient(s.HTTP), api.WithRequestEditorFn(call.Dots), api.WithRequestEditorFn(once),
-	}
+	shared := []api.ClientOption{api.WithHTTPClient(call.Doer{Settings: s}), api.WithRequestEditorFn(call.Dots)}
 	external, err1 := api.NewClient(baseURL, shared...)
 	internal, err2 := api.NewClient(s.InternalURL, shared...)
-	return &Client{external, internal}, errors.Join(err1, err2)
-}
-
-// once does what call.Once does, for a request with a key alone; net/http also
-// repeats one without a body.
-func once(ctx context.Context, req *http.Request) error {
-	if req.Header.Get("Idempotency-Key") == "" {
-		return nil
-	}
-	if req.Body == nil {
-		const empty = "{}"
-		req.Body, req.ContentLength = io.NopCloser(strings.NewReader(empty)), int64(len(empty))
-	}
-	return call.Once(ctx, req)
+	return &Client{external, internal, !s.WithoutRetries && !s.WithoutKeys}, errors.Join(err1, err2)
 }
 
 // Increase adds amount, 1 or more, to a counter and returns its new value. It
 // returns ErrNotFound when there is no such counter, and ErrOverflow,
 // with the value unchanged, when the sum is no int64.
 func (c *Client) Increase(ctx context.Context, id string, amount int64, options ...Option) (int64, error) {
-	how := collect(options)
+	how := c.collect(options)
 	params := api.IncreaseCountParams{IdempotencyKey: how.key}
 	resp, err := c.external.IncreaseCount(ctx, call.Segment(id), &params, api.Change{Amount: &amount})
 	return value(how, resp, err)
@@ -80,7 +67,7 @@ func (c *Client) Increase(ctx context.Context, id string, amount int64, options 
 
 // Decrease subtracts amount, 1 or more; otherwise it is like Increase.
 func (c *Client) Decrease(ctx context.Context, id string, amount int64, options ...Option) (int64, error) {
-	how := collect(options)
+	how := c.collect(options)
 	params := api.DecreaseCountParams{IdempotencyKey: how.key}
 	resp, err := c.external.DecreaseCount(ctx, call.Segment(id), &params, api.Change{Amount: &amount})
 	return value(how, resp, err)
@@ -89,7 +76,7 @@ func (c *Client) Decrease(ctx context.Context, id string, amount int64, options 
 // Reset sets a counter to 0. It returns ErrNotFound when there is no such
 // counter.
 func (c *Client) Reset(ctx context.Context, id string, options ...Option) error {
-	how := collect(options)
+	how := c.collect(options)
 	params := api.ResetCountParams{IdempotencyKey: how.key}
 	resp, err := c.external.ResetCount(ctx, call.Segment(id), &params)
 	_, err = value(how, resp, err)
@@ -107,7 +94,7 @@ type Change struct {
 // counter, unless CreateMissing is among the options, and ErrOverflow as
 // Increase does; the error's Field names the change, as "changes[3].itemId".
 func (c *Client) Apply(ctx context.Context, changes []Change, options ...Option) ([]int64, error) {
-	how := collect(options)
+	how := c.collect(options)
 	params := api.ChangeCountsParams{IdempotencyKey: how.key}
 	if how.create {
 		params.Create = &how.create
@@ -116,7 +103,7 @@ func (c *Client) Apply(ctx context.Context, changes []Change, options ...Option)
 	for i, change := range changes {
 		body.Changes[i] = api.ItemChange{ItemId: change.ID, Amount: change.Amount}
 	}
-	changed, header, err := call.ChangeWithHeader[api.ChangedCounts](c.external.ChangeCounts(ctx, &params, body))
+	changed, header, err := call.AnswerWithHeader[api.ChangedCounts](c.external.ChangeCounts(ctx, &params, body))
 	how.report(header)
 	values := make([]int64, len(changed.Values))
 	for i := range values {
@@ -127,20 +114,20 @@ func (c *Client) Apply(ctx context.Context, changes []Change, options ...Option)
 
 // Create makes a counter. It returns ErrExists when there is one.
 func (c *Client) Create(ctx context.Context, id string, initial int64) (Count, error) {
-	made, err := call.Change[api.Count](c.internal.InitializeCount(ctx, api.NewCount{ItemId: id, InitialValue: &initial}))
+	made, err := call.Answer[api.Count](c.internal.InitializeCount(ctx, api.NewCount{ItemId: id, InitialValue: &initial}))
 	return count(made), err
 }
 
 // Get reads a counter. It returns ErrNotFound when there is none.
 func (c *Client) Get(ctx context.Context, id string) (Count, error) {
-	found, err := call.Read[api.Count](c.internal.GetCount(ctx, call.Segment(id)))
+	found, err := call.Answer[api.Count](c.internal.GetCount(ctx, call.Segment(id)))
 	return count(found), err
 }
 
 // GetMany reads 1 to 500 counters in the order of the ids, each once. It leaves
 // out those that do not exist.
 func (c *Client) GetMany(ctx context.Context, ids ...string) ([]Count, error) {
-	found, err := call.Read[[]api.Count](c.internal.ListCounts(ctx, &api.ListCountsParams{ItemIds: &ids}))
+	found, err := call.Answer[[]api.Count](c.internal.ListCounts(ctx, &api.ListCountsParams{ItemIds: &ids}))
 	return counts(found), err
 }
 
@@ -151,7 +138,7 @@ func (c *Client) List(
 	ctx context.Context, prefix string, limit int, after string,
 ) (page []Count, next string, err error) {
 	params := api.ListCountsParams{Prefix: &prefix, Limit: &limit, After: &after}
-	found, header, err := call.ReadWithHeader[[]api.Count](c.internal.ListCounts(ctx, &params))
+	found, header, err := call.AnswerWithHeader[[]api.Count](c.internal.ListCounts(ctx, &params))
 	if err == nil && header.Get("Link") != "" {
 		next = found[len(found)-1].ItemId
 	}
@@ -184,8 +171,8 @@ func (c *Client) All(ctx context.Context, prefix string) iter.Seq2[Count, error]
 
 // Set gives a counter a value. It returns ErrNotFound when there is none.
 func (c *Client) Set(ctx context.Context, id string, value int64, options ...Option) (Count, error) {
-	how := collect(options)
-	set, header, err := call.ChangeWithHeader[api.Count](c.internal.SetCount(
+	how := c.collect(options)
+	set, header, err := call.AnswerWithHeader[api.Count](c.internal.SetCount(
 		ctx, call.Segment(id), &api.SetCountParams{IdempotencyKey: how.key}, api.CountUpdate{Value: value}))
 	how.report(header)
 	return count(set), err
@@ -193,12 +180,12 @@ func (c *Client) Set(ctx context.Context, id string, value int64, options ...Opt
 
 // Delete removes a counter. It returns ErrNotFound when there is none.
 func (c *Client) Delete(ctx context.Context, id string) error {
-	_, err := call.Change[call.None](c.internal.DeleteCount(ctx, call.Segment(id)))
+	_, err := call.Answer[call.None](c.internal.DeleteCount(ctx, call.Segment(id)))
 	return err
 }
 
 func value(how settings, resp *http.Response, err error) (int64, error) {
-	changed, header, err := call.ChangeWithHeader[api.Changed](resp, err)
+	changed, header, err := call.AnswerWithHeader[api.Changed](resp, err)
 	how.report(header)
 	return changed.Value, err
 }

@@ -3,6 +3,8 @@ package counts
 import (
 	"net/http"
 
+	"github.com/google/uuid"
+
 	"github.com/rowlock/rowlock/client/internal/call"
 )
 
@@ -15,12 +17,16 @@ type settings struct {
 	create   bool
 }
 
-// WithKey makes a change repeatable. key, 1 to 255 printable characters of ASCII,
-// is the caller's name of this change: for as long as the service keeps keys (15
-// minutes unless it is set otherwise), the same call with the same key changes
-// nothing more and returns what the first one did, an ErrNotFound or ErrOverflow
-// too. When NotApplied or OutcomeUnknown of the error report true, repeat the call
-// with the same key. Another change with the key is ErrKeyConflict.
+// WithKey makes a change repeatable beyond the life of this process. key, 1 to 255
+// printable characters of ASCII, is the caller's name of this change: for as long
+// as the service keeps keys (15 minutes unless it is set otherwise), the same call
+// with the same key changes nothing more and returns what the first one did, an
+// ErrNotFound or ErrOverflow too. When NotApplied or OutcomeUnknown of the error
+// report true, the call may be repeated with the same key. Another change with the
+// key is ErrKeyConflict.
+//
+// Without it a change but Create and Delete has a random key, by which the client
+// repeats it; see WithoutKeys of package rowlock.
 func WithKey(key string) Option {
 	header := call.Key(key)
 	return func(s *settings) { s.key = &header }
@@ -37,10 +43,14 @@ func CreateMissing() Option {
 	return func(s *settings) { s.create = true }
 }
 
-func collect(options []Option) settings {
+func (c *Client) collect(options []Option) settings {
 	var s settings
 	for _, option := range options {
 		option(&s)
+	}
+	if s.key == nil && c.keys {
+		key := uuid.NewString()
+		s.key = &key
 	}
 	return s
 }

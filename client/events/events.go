@@ -4,6 +4,8 @@ package events
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/client/internal/call"
@@ -16,13 +18,16 @@ import (
 // ErrNotFound reports that there is no such event.
 const ErrNotFound rowlock.Code = "EVENT_NOT_FOUND"
 
+// ErrPending reports that no worker has given an event its value in time.
+const ErrPending rowlock.Code = "EVENT_PENDING"
+
 // Client calls one events service. It is safe for concurrent use.
 type Client struct{ api *api.Client }
 
 // New returns a client of the service at baseURL, such as "http://rowlock-events".
 // It sends nothing yet.
 func New(baseURL string, options ...rowlock.Option) (*Client, error) {
-	c, err := api.NewClient(baseURL, api.WithHTTPClient(call.Settings(options).HTTP))
+	c, err := api.NewClient(baseURL, api.WithHTTPClient(call.Doer{Settings: call.Settings(options)}))
 	return &Client{c}, err
 }
 
@@ -38,24 +43,50 @@ func (e Event) Pending() bool { return e.Value == "" }
 
 // Create adds an event that has its value already.
 func (c *Client) Create(ctx context.Context) (Event, error) {
-	made, err := call.Change[api.CreatedEvent](c.api.CreateEvent(ctx))
+	made, err := call.Answer[api.CreatedEvent](c.api.CreateEvent(ctx))
 	return Event{made.Id, made.Value}, err
 }
 
 // CreateAsync adds a pending event for a worker and returns its id.
 func (c *Client) CreateAsync(ctx context.Context) (id int64, err error) {
-	made, err := call.Change[api.EnqueuedEvent](c.api.EnqueueEvent(ctx))
+	made, err := call.Answer[api.EnqueuedEvent](c.api.EnqueueEvent(ctx))
 	return made.Id, err
 }
 
 // Get reads an event. It returns ErrNotFound when there is none.
 func (c *Client) Get(ctx context.Context, id int64) (Event, error) {
-	found, err := call.Read[api.Event](c.api.GetEvent(ctx, id))
+	found, err := call.Answer[api.Event](c.api.GetEvent(ctx, id))
 	return Event{found.Id, call.Value(found.Value)}, err
+}
+
+// CreateAndWait adds a pending event and waits until a worker has given it its
+// value, or ctx ends. Then the event is pending and the error is ErrPending; a
+// later Get finds the value. It returns the event's id also with any other error,
+// unless the event was not added.
+func (c *Client) CreateAndWait(ctx context.Context) (Event, error) {
+	const first, longest = 50 * time.Millisecond, 2 * time.Second
+	id, err := c.CreateAsync(ctx)
+	if err != nil {
+		return Event{}, err
+	}
+	for attempt := 1; ; attempt++ {
+		waited := call.Sleep(ctx, call.Pause(attempt, first, longest))
+		if !waited {
+			err = errors.Join(context.Cause(ctx), err)
+			return Event{ID: id}, &rowlock.Error{Code: ErrPending, Detail: "The event has no value yet.", Read: true, Err: err}
+		}
+		event, got := c.Get(ctx, id)
+		if err = got; err == nil && !event.Pending() {
+			return event, nil
+		}
+		if err != nil && !rowlock.NotApplied(err) {
+			return Event{ID: id}, err
+		}
+	}
 }
 
 // Count returns the number of all events, pending ones included.
 func (c *Client) Count(ctx context.Context) (int64, error) {
-	found, err := call.Read[api.Count](c.api.CountEvents(ctx))
+	found, err := call.Answer[api.Count](c.api.CountEvents(ctx))
 	return found.Count, err
 }

@@ -22,7 +22,7 @@ func (l *List) Claim(ctx context.Context, count int, lease time.Duration) (Claim
 	}
 	action, text := api.PostBatchParamsActionClaim, lease.String()
 	params := api.PostBatchParams{Action: &action, Count: &count, Lease: &text}
-	a, err := call.Change[taken](l.api.PostBatchWithTextBody(ctx, l.name, &params, ""))
+	a, err := call.Answer[taken](l.api.PostBatchWithTextBody(ctx, l.name, &params, ""))
 	if err != nil || a.Claim == "" {
 		return Claim{}, err
 	}
@@ -55,7 +55,7 @@ func (l *List) claimed(
 		return api.Changed{}, err
 	}
 	params.Action, params.Claim = &action, id
-	return call.Change[api.Changed](l.api.PostBatchWithTextBody(ctx, l.name, &params, ""))
+	return call.Answer[api.Changed](l.api.PostBatchWithTextBody(ctx, l.name, &params, ""))
 }
 
 // IncrementClaimed is Increment for those of the items that the claim still

@@ -28,7 +28,7 @@ type Client struct{ api *api.Client }
 // New returns a client of the service at baseURL, such as "http://rowlock-iidy".
 // It sends nothing yet.
 func New(baseURL string, options ...rowlock.Option) (*Client, error) {
-	c, err := api.NewClient(baseURL, api.WithHTTPClient(call.Settings(options).HTTP),
+	c, err := api.NewClient(baseURL, api.WithHTTPClient(call.Doer{Settings: call.Settings(options)}),
 		api.WithRequestEditorFn(call.Dots), api.WithRequestEditorFn(acceptJSON))
 	return &Client{c}, err
 }
@@ -91,7 +91,7 @@ func (l *List) DeleteAttempted(ctx context.Context, attempts int64) (int64, erro
 // Attempts returns how often an item failed. It returns ErrItemNotFound when it
 // is not in the list.
 func (l *List) Attempts(ctx context.Context, item string) (int64, error) {
-	entry, err := call.Read[api.Attempts](l.api.GetItem(ctx, l.name, call.Segment(item)))
+	entry, err := call.Answer[api.Attempts](l.api.GetItem(ctx, l.name, call.Segment(item)))
 	return entry.Attempts, err
 }
 
@@ -102,7 +102,7 @@ func (l *List) Page(ctx context.Context, after string, count int) ([]Entry, erro
 	if after != "" {
 		params.AfterId = &after
 	}
-	page, err := call.Read[api.Entries](l.api.GetPage(ctx, l.name, &params))
+	page, err := call.Answer[api.Entries](l.api.GetPage(ctx, l.name, &params))
 	return entries(page.Listentries), err
 }
 
@@ -115,7 +115,7 @@ type Counts struct {
 
 // Count counts the items of the list by state. The service looks at every item.
 func (l *List) Count(ctx context.Context) (Counts, error) {
-	c, err := call.Read[api.ItemCounts](l.api.CountItems(ctx, l.name))
+	c, err := call.Answer[api.ItemCounts](l.api.CountItems(ctx, l.name))
 	a := c.Attempts
 	return Counts{c.Items, c.Claimed, [6]int64{a.N0, a.N1, a.N2, a.N3, a.N4, a.N5}}, err
 }
@@ -129,17 +129,17 @@ type Claim struct {
 }
 
 func added(resp *http.Response, err error) (int64, error) {
-	a, err := call.Change[api.Added](resp, err)
+	a, err := call.Answer[api.Added](resp, err)
 	return a.Added, err
 }
 
 func incremented(resp *http.Response, err error) (int64, error) {
-	a, err := call.Change[api.Incremented](resp, err)
+	a, err := call.Answer[api.Incremented](resp, err)
 	return a.Incremented, err
 }
 
 func deleted(resp *http.Response, err error) (int64, error) {
-	a, err := call.Change[api.Deleted](resp, err)
+	a, err := call.Answer[api.Deleted](resp, err)
 	return a.Deleted, err
 }
 

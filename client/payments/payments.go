@@ -32,7 +32,7 @@ type Client struct{ api *api.Client }
 // New returns a client of the service at baseURL, such as
 // "http://rowlock-payments". It sends nothing yet.
 func New(baseURL string, options ...rowlock.Option) (*Client, error) {
-	c, err := api.NewClient(baseURL, api.WithHTTPClient(call.Settings(options).HTTP), api.WithRequestEditorFn(call.Once))
+	c, err := api.NewClient(baseURL, api.WithHTTPClient(call.Doer{Settings: call.Settings(options)}))
 	return &Client{c}, err
 }
 
@@ -92,7 +92,7 @@ type Card struct {
 func (c *Client) Create(ctx context.Context, key string, p NewPayment) (made Payment, replayed bool, err error) {
 	card := api.NewCard{Number: p.Card.Number, ExpMonth: p.Card.ExpMonth, ExpYear: p.Card.ExpYear, Cvc: p.Card.CVC}
 	body := api.NewPayment{RideId: p.RideID, RiderId: p.RiderID, Amount: p.Amount, Currency: p.Currency, Card: card}
-	answer, header, err := call.ChangeWithHeader[api.Payment](
+	answer, header, err := call.AnswerWithHeader[api.Payment](
 		c.api.CreatePayment(ctx, &api.CreatePaymentParams{IdempotencyKey: call.Key(key)}, body))
 	if err != nil {
 		return Payment{}, false, err
@@ -107,7 +107,7 @@ func (c *Client) Get(ctx context.Context, id string) (Payment, error) {
 		const detail = "an id of a payment is a UUID"
 		return Payment{}, &rowlock.Error{Code: rowlock.ErrInvalidField, Field: "id", Detail: detail, Read: true, Err: err}
 	}
-	found, err := call.Read[api.Payment](c.api.GetPayment(ctx, parsed))
+	found, err := call.Answer[api.Payment](c.api.GetPayment(ctx, parsed))
 	return payment(found), err
 }
 
@@ -121,7 +121,7 @@ func (c *Client) List(
 	if after != "" {
 		params.After = &after
 	}
-	found, err := call.Read[api.PaymentList](c.api.ListPayments(ctx, &params))
+	found, err := call.Answer[api.PaymentList](c.api.ListPayments(ctx, &params))
 	for i := range found.Payments {
 		page = append(page, payment(found.Payments[i]))
 	}

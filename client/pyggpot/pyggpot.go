@@ -39,20 +39,20 @@ type Client struct {
 func New(baseURL string, options ...rowlock.Option) *Client {
 	s := call.Settings(options)
 	baseURL = strings.TrimSuffix(baseURL, "/")
-	mapped := connect.WithInterceptors(connect.UnaryInterceptorFunc(mapErrors))
-	return &Client{
-		Pot:  potconnect.NewPotClient(s.HTTP, baseURL, mapped),
-		Coin: coinconnect.NewCoinClient(s.HTTP, baseURL, mapped),
-	}
-}
-
-func mapErrors(next connect.UnaryFunc) connect.UnaryFunc {
-	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-		resp, err := next(ctx, req)
-		if err != nil {
-			return nil, mapError(err, reads(req.Spec().Procedure))
+	repeated := connect.WithInterceptors(connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+			return call.Repeat(ctx, !s.WithoutRetries, false, func() (connect.AnyResponse, error) {
+				resp, err := next(ctx, req)
+				if err != nil {
+					return nil, mapError(err, reads(req.Spec().Procedure))
+				}
+				return resp, nil
+			})
 		}
-		return resp, nil
+	}))
+	return &Client{
+		Pot:  potconnect.NewPotClient(s.HTTP, baseURL, repeated),
+		Coin: coinconnect.NewCoinClient(s.HTTP, baseURL, repeated),
 	}
 }
 

@@ -39,7 +39,7 @@ func open(t *testing.T, handler http.Handler) *pyggpot.Client {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	return pyggpot.New(server.URL + "/")
+	return pyggpot.New(server.URL+"/", rowlock.WithoutRetries())
 }
 
 func failing(code connect.Code, details ...proto.Message) http.Handler {

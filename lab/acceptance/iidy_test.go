@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/local"
 	"github.com/rowlock/rowlock/lab/internal/services"
 	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
 // million is the number of lines of one request.
@@ -28,25 +30,79 @@ func TestIidyMillionLines(t *testing.T) {
 	t.Parallel()
 	const mostMiB = 64
 	replica := start(t, services.Iidy, dbtest.Empty(t), nil)
+	list := openList(t, replica, "downloads")
 	change(t, http.MethodPost, replica, 20_000)
 	change(t, http.MethodDelete, replica, 20_000)
 	before := mostMemory(t, replica.Status().PID)
 	change(t, http.MethodPost, replica, million)
-	wantPages(t, replica)
+	wantPages(t, list)
 	change(t, http.MethodDelete, replica, million)
 	if grown := mostMemory(t, replica.Status().PID) - before; grown >= mostMiB {
 		t.Errorf("the replica grew by %d MiB, at most %d are allowed", grown, mostMiB)
 	}
-	if left := request(t, http.MethodGet, replica, "?count=1", http.NoBody); left != "" {
-		t.Errorf("items are left: %q", left)
+	if left, err := list.Page(t.Context(), "", 1); err != nil || len(left) > 0 {
+		t.Errorf("items are left: %+v, %v", left, err)
 	}
 }
 
-// request sends a request for the batches of a list and returns the answer's text.
-func request(t *testing.T, method string, replica *local.Replica, query string, body io.Reader) string {
+func openList(t *testing.T, replica *local.Replica, name string) *iidy.List {
 	t.Helper()
-	address := url(replica) + "/iidy/v1/batch/lists/downloads" + query
-	req, err := http.NewRequestWithContext(t.Context(), method, address, body)
+	api, err := iidy.New(url(replica), options()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return api.List(name)
+}
+
+// TestIidyWork has workers at once on one list through two replicas: each item is
+// done once, and one that a worker leaves is done by another.
+func TestIidyWork(t *testing.T) {
+	t.Parallel()
+	const workers, n, lease = 8, 400, time.Minute
+	dsn := dbtest.Empty(t)
+	lists := []*iidy.List{
+		openList(t, start(t, services.Iidy, dsn, nil), "work"), openList(t, start(t, services.Iidy, dsn, nil), "work"),
+	}
+	ctx := t.Context()
+	items := make([]string, n)
+	for i := range items {
+		items[i] = strconv.Itoa(i)
+	}
+	if added, err := lists[0].Add(ctx, items...); err != nil || added != n {
+		t.Fatalf("%d of %d items were added, %v", added, n, err)
+	}
+	for _, err := range lists[0].Work(ctx, n, lease) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		break // and nothing stays claimed
+	}
+	var done atomic.Int64
+	waittest.Together(t, workers, func(i int) error {
+		for task, err := range lists[i%2].Work(ctx, 7, lease) {
+			if err != nil {
+				return err
+			}
+			if err := task.Done(ctx); err != nil {
+				return err
+			}
+			done.Add(1)
+		}
+		return nil
+	})
+	left, err := lists[0].Count(ctx)
+	if err != nil || done.Load() != n || left.Items != 0 {
+		t.Errorf("of %d items %d were done, and %+v is left, %v", n, done.Load(), left, err)
+	}
+}
+
+// change adds or deletes n items in one request, whose body the client module would
+// hold in memory, and demands that all of them count.
+func change(t *testing.T, method string, replica *local.Replica, n int) {
+	t.Helper()
+	begin := time.Now()
+	address := url(replica) + "/iidy/v1/batch/lists/downloads"
+	req, err := http.NewRequestWithContext(t.Context(), method, address, upload(n))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,21 +110,10 @@ func request(t *testing.T, method string, replica *local.Replica, query string, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := io.ReadAll(resp.Body)
+	answer, err := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
-	if err != nil || resp.StatusCode >= http.StatusMultipleChoices {
-		t.Fatalf("%s %s: %s %.200q, %v", method, address, resp.Status, text, err)
-	}
-	return string(text)
-}
-
-// change adds or deletes n items in one request, and demands that all of them count.
-func change(t *testing.T, method string, replica *local.Replica, n int) {
-	t.Helper()
-	begin := time.Now()
-	answer := request(t, method, replica, "", upload(n))
-	if _, changed, _ := strings.Cut(answer, " "); changed != fmt.Sprintln(n) { // ADDED 20000
-		t.Errorf("%s of %d lines: %s", method, n, answer)
+	if _, changed, _ := strings.Cut(string(answer), " "); err != nil || changed != fmt.Sprintln(n) { // ADDED 20000
+		t.Errorf("%s of %d lines: %s %s, %v", method, n, resp.Status, answer, err)
 	}
 	t.Logf("%s of %d lines took %s", method, n, time.Since(begin).Round(time.Millisecond))
 }
@@ -120,33 +165,29 @@ func mostMemory(t *testing.T, pid int) int {
 	return kib >> 10
 }
 
-// wantPages pages through the million items while others are added and deleted: what
-// is there throughout comes once, in order.
-func wantPages(t *testing.T, replica *local.Replica) {
+// wantPages reads the million items while others are added and deleted: what is
+// there throughout comes once, in order.
+func wantPages(t *testing.T, list *iidy.List) {
 	t.Helper()
 	over := make(chan struct{})
 	var others sync.WaitGroup
-	others.Go(func() { comeAndGo(t, replica, over) })
+	others.Go(func() { comeAndGo(t, list, over) })
 	defer others.Wait()
 	defer close(over)
 	seen, after := 0, ""
 	var want []byte
-	for page := "the first"; page != ""; {
-		page = request(t, http.MethodGet, replica, "?count=10000&after_id="+after, http.NoBody)
-		for line := range strings.Lines(page) {
-			item, _, _ := strings.Cut(line, " ")
-			if item <= after {
-				t.Fatalf("%q comes after %q", item, after)
-			}
-			after = item
-			if strings.Contains(item, "-") {
-				continue // one of those that come and go
-			}
-			if want = appendItem(want[:0], seen); item != string(want) {
-				t.Fatalf("%q comes where %q should", item, want)
-			}
-			seen++
+	for entry, err := range list.Items(t.Context()) {
+		if err != nil || entry.Item <= after {
+			t.Fatalf("%q comes after %q, %v", entry.Item, after, err)
 		}
+		after = entry.Item
+		if strings.Contains(after, "-") {
+			continue // one of those that come and go
+		}
+		if want = appendItem(want[:0], seen); after != string(want) {
+			t.Fatalf("%q comes where %q should", after, want)
+		}
+		seen++
 	}
 	if seen != million {
 		t.Errorf("%d of %d items came", seen, million)
@@ -154,14 +195,8 @@ func wantPages(t *testing.T, replica *local.Replica) {
 }
 
 // comeAndGo adds and deletes items between those of the million until over is closed.
-func comeAndGo(t *testing.T, replica *local.Replica, over <-chan struct{}) {
+func comeAndGo(t *testing.T, list *iidy.List, over <-chan struct{}) {
 	t.Helper()
-	api, err := iidy.New(url(replica), options())
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	list := api.List("downloads")
 	for i := 0; ; i++ {
 		select {
 		case <-over:

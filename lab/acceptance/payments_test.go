@@ -44,7 +44,7 @@ func failing(t *testing.T) string {
 
 func openPayments(t *testing.T, replica *local.Replica) *payments.Client {
 	t.Helper()
-	c, err := payments.New(url(replica), options())
+	c, err := payments.New(url(replica), options()...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ import (
 
 // add puts n coins into the first pot by a replica.
 func add(ctx context.Context, replica *local.Replica, n int32) error {
-	_, err := pyggpot.New(url(replica), options()).Coin.AddCoins(ctx, connect.NewRequest(&coin.AddCoinsRequest{
+	_, err := pyggpot.New(url(replica), options()...).Coin.AddCoins(ctx, connect.NewRequest(&coin.AddCoinsRequest{
 		PotId: 1, Coins: []*coin.Coins{{Kind: coin.Coins_GOLD, Count: n}},
 	}))
 	return err
@@ -38,7 +38,7 @@ func wantNoCoins(t *testing.T, replica *local.Replica) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	request := connect.NewRequest(&pot.ViewPotRequest{PotId: 1})
-	p, err := pyggpot.New(url(replica), options()).Pot.ViewPot(ctx, request)
+	p, err := pyggpot.New(url(replica), options()...).Pot.ViewPot(ctx, request)
 	if err != nil || len(p.Msg.GetCoins()) > 0 {
 		t.Errorf("the pot is %v, %v, want no coins", p, err)
 	}
@@ -61,7 +61,7 @@ func wantPot(t *testing.T, db *sqlx.DB, want int) {
 func hold(t *testing.T, db *sqlx.DB, holder *local.Replica) (func(), <-chan error) {
 	t.Helper()
 	request := connect.NewRequest(&pot.CreatePotRequest{PotName: "Piggy", MaxCoins: 1000})
-	if _, err := pyggpot.New(url(holder), options()).Pot.CreatePot(t.Context(), request); err != nil {
+	if _, err := pyggpot.New(url(holder), options()...).Pot.CreatePot(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}
 	// Its statements are prepared from now on: the server has all that it needs for the next lease.

@@ -35,8 +35,8 @@ func startCommand(t *testing.T, service, path, command, dsn string, variables ma
 // url returns the address of a replica's API.
 func url(replica *local.Replica) string { return "http://" + replica.Status().API }
 
-// options returns those that every client of the tests has.
-func options() rowlock.Option { return rowlock.WithHTTPClient(services.HTTPClient()) }
+// options returns those that every client of the tests has: each call is sent once.
+func options() []rowlock.Option { return services.Once(services.HTTPClient()) }
 
 // get reads one row, or one value.
 func get[T any](t *testing.T, db *sqlx.DB, query string) (into T) {

@@ -1,7 +1,9 @@
-// Package call reads the answers of the services into values and errors.
+// Package call sends the requests of the generated clients, and reads the answers
+// of the services into values and errors.
 package call
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,7 +21,8 @@ import (
 )
 
 // Settings returns the default settings, changed by the options. Their HTTP
-// client follows no redirection, which would make a read of a change.
+// client follows no redirection, which would make a read of a change and take the
+// token to another host.
 func Settings(options []rowlock.Option) settings.Settings {
 	s := settings.Default()
 	for _, option := range options {
@@ -27,63 +30,113 @@ func Settings(options []rowlock.Option) settings.Settings {
 	}
 	direct := *s.HTTP
 	direct.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	if s.Token != nil {
+		direct.Transport = bearer{next: direct.Transport, token: s.Token}
+	}
 	s.HTTP = &direct
 	return s
 }
 
-// Read returns the answer to a request that only reads.
-func Read[T any](resp *http.Response, err error) (T, error) {
-	value, _, err := answer[T](resp, err, true)
+// Doer sends requests of the generated clients.
+type Doer struct{ settings.Settings }
+
+// Do sends a request, and repeats it as [Repeat] does. It returns an answer of
+// status 2xx with its whole body, or an error, with the answer if there was one.
+func (d Doer) Do(req *http.Request) (*http.Response, error) {
+	key := req.Header.Get("Idempotency-Key") != ""
+	return Repeat(req.Context(), !d.WithoutRetries, key, func() (*http.Response, error) {
+		once, err := again(req, key)
+		if err != nil {
+			return nil, Lost(err, reads(req))
+		}
+		resp, err := d.HTTP.Do(once) //nolint:gosec // the program that uses the client says where to
+		if err != nil {
+			return nil, Lost(err, reads(req))
+		}
+		return whole(resp, reads(req))
+	})
+}
+
+// again returns a copy of req that can be sent, with a body of its own. One that
+// has a key cannot be sent twice: net/http would repeat it by itself, and the
+// error of its second attempt would hide that the first was sent.
+func again(req *http.Request, key bool) (*http.Request, error) {
+	once := req.Clone(req.Context())
+	switch {
+	case req.GetBody != nil:
+		body, err := req.GetBody()
+		if err != nil {
+			return nil, err //nolint:wrapcheck // never fails for a body in memory
+		}
+		once.Body = body
+	case key: // without a body it would be repeated all the same
+		const empty = "{}"
+		once.Body, once.ContentLength = io.NopCloser(strings.NewReader(empty)), int64(len(empty))
+	}
+	if key {
+		once.GetBody = nil
+	}
+	return once, nil
+}
+
+// reads reports whether a request changes nothing.
+func reads(req *http.Request) bool {
+	return req.Method == http.MethodGet || req.Method == http.MethodHead
+}
+
+// whole reads the body of an answer, which may break off, and the error that it may be.
+func whole(resp *http.Response, read bool) (*http.Response, error) {
+	body, err := io.ReadAll(resp.Body)
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		e := Lost(err, read)
+		e.Status = resp.StatusCode
+		return nil, e
+	}
+	if resp.StatusCode >= http.StatusMultipleChoices || resp.StatusCode < http.StatusOK {
+		return resp, problem(resp, body, read)
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return resp, nil
+}
+
+// Answer returns the value of an answer of [Doer.Do].
+func Answer[T any](resp *http.Response, err error) (T, error) {
+	value, _, err := AnswerWithHeader[T](resp, err)
 	return value, err
-}
-
-// ReadWithHeader returns the header of the answer as well.
-func ReadWithHeader[T any](resp *http.Response, err error) (T, http.Header, error) {
-	return answer[T](resp, err, true)
-}
-
-// Change returns the answer to a request that changes something.
-func Change[T any](resp *http.Response, err error) (T, error) {
-	value, _, err := answer[T](resp, err, false)
-	return value, err
-}
-
-// ChangeWithHeader returns the header of the answer as well.
-func ChangeWithHeader[T any](resp *http.Response, err error) (T, http.Header, error) {
-	return answer[T](resp, err, false)
 }
 
 // None is the type of an answer without a body.
 type None struct{}
 
-func answer[T any](resp *http.Response, err error, read bool) (value T, header http.Header, _ error) {
-	if err != nil {
-		return value, nil, Lost(err, read)
+// AnswerWithHeader returns the header of the answer as well, nil without one.
+func AnswerWithHeader[T any](resp *http.Response, err error) (value T, header http.Header, _ error) {
+	if resp != nil {
+		header = resp.Header
+	}
+	if _, none := any(value).(None); none || err != nil {
+		return value, header, err
 	}
 	body, err := io.ReadAll(resp.Body)
-	if err = errors.Join(err, resp.Body.Close()); err != nil {
-		e := Lost(err, read)
-		e.Status = resp.StatusCode
-		return value, nil, e
+	if err == nil {
+		err = json.Unmarshal(body, &value)
 	}
-	if resp.StatusCode >= http.StatusMultipleChoices || resp.StatusCode < http.StatusOK {
-		return value, resp.Header, problem(resp, body, read)
-	}
-	if _, none := any(value).(None); none {
-		return value, resp.Header, nil
-	}
-	if err := json.Unmarshal(body, &value); err != nil {
-		detail := "the answer cannot be read: " + shorten(body)
+	if err != nil {
 		return value, nil, &rowlock.Error{
-			Code: rowlock.ErrBadAnswer, Status: resp.StatusCode, Detail: detail, Read: read, Err: err,
+			Code: rowlock.ErrBadAnswer, Status: resp.StatusCode, Detail: "the answer cannot be read: " + shorten(body),
+			Read: reads(resp.Request), Err: err,
 		}
 	}
-	return value, resp.Header, nil
+	return value, header, nil
 }
 
 // Lost returns the error of a request without an answer. Only a connection that
-// could not be made is proof that nothing was sent.
+// could not be made, and a token that could not be read, are proof that nothing was sent.
 func Lost(err error, read bool) *rowlock.Error {
+	if e, ok := errors.AsType[*rowlock.Error](err); ok {
+		unsent := *e
+		unsent.Read = read
+		return &unsent
+	}
 	code := rowlock.ErrAnswerLost
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		code = rowlock.ErrUnreachable
@@ -165,12 +218,5 @@ func Dots(_ context.Context, req *http.Request) error {
 		return fmt.Errorf("escape the path of a request: %w", err)
 	}
 	req.URL.Path, req.URL.RawPath = decoded, raw
-	return nil
-}
-
-// Once keeps net/http from repeating a request that has a key: the error of the
-// second attempt would hide that the first was sent.
-func Once(_ context.Context, req *http.Request) error {
-	req.GetBody = nil
 	return nil
 }

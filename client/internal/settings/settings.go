@@ -12,6 +12,10 @@ type Settings struct {
 	HTTP *http.Client
 	// InternalURL is the address of counts' internal API; empty means that of its API.
 	InternalURL string
+	// Token returns the token that every request carries; nil means that none does.
+	Token func() (string, error)
+	// WithoutRetries and WithoutKeys turn off what their names say.
+	WithoutRetries, WithoutKeys bool
 }
 
 const (

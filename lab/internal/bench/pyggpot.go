@@ -9,6 +9,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/client/pyggpot"
 	"github.com/rowlock/rowlock/client/pyggpot/coin"
 	"github.com/rowlock/rowlock/client/pyggpot/coin/coinconnect"
@@ -63,7 +64,7 @@ func (p *pots) prepare(ctx context.Context) error {
 		SELECT 'bench-' || n, %d FROM generate_series(1, %d) AS n ORDER BY n`, math.MaxInt32, bank)); err != nil {
 		return err
 	}
-	p.client = pyggpot.New("http://" + p.replicas[0].API)
+	p.client = pyggpot.New("http://"+p.replicas[0].API, rowlock.WithoutRetries())
 	return p.put(ctx, []*coin.Coins{
 		{Kind: coin.Coins_BRONZE, Count: 1e9},
 		{Kind: coin.Coins_SILVER, Count: 1e9},

@@ -96,7 +96,7 @@ type counts struct {
 }
 
 func newCounts(ctx context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
-	client, err := api.New(s.url, rowlock.WithHTTPClient(s.client))
+	client, err := api.New(s.url, services.Once(s.client)...)
 	w := &counts{api: client, wrong: map[string]int{}, keys: newKeys(s, activeCounters,
 		func(ctx context.Context, name string) (int32, error) {
 			_, err := client.Create(ctx, name, 0)

@@ -10,17 +10,17 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
-	rowlock "github.com/rowlock/rowlock/client"
 	api "github.com/rowlock/rowlock/client/counts"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/hostile"
 	"github.com/rowlock/rowlock/lab/internal/local"
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
 // attackCounts has a counter that is locked and called for singly, by one key and in batches, and reads 500 counters at
 // once.
 func attackCounts(ctx context.Context, v *victim, s site) error {
-	client, err := api.New(s.url, rowlock.WithHTTPClient(s.client))
+	client, err := api.New(s.url, services.Once(s.client)...)
 	if err != nil {
 		return err
 	}

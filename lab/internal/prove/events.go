@@ -10,7 +10,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	rowlock "github.com/rowlock/rowlock/client"
 	api "github.com/rowlock/rowlock/client/events"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
@@ -51,7 +50,7 @@ type events struct {
 }
 
 func newEvents(_ context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
-	client, err := api.New(s.url, rowlock.WithHTTPClient(s.client))
+	client, err := api.New(s.url, services.Once(s.client)...)
 	return &events{site: s, api: client}, err
 }
 

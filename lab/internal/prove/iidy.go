@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	rowlock "github.com/rowlock/rowlock/client"
 	api "github.com/rowlock/rowlock/client/iidy"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
@@ -54,7 +53,7 @@ type iidy struct {
 }
 
 func newIidy(_ context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
-	client, err := api.New(s.url, rowlock.WithHTTPClient(s.client))
+	client, err := api.New(s.url, services.Once(s.client)...)
 	return &iidy{keys: newKeys(s, activeLists, nil), api: client, claims: map[*key][]string{}}, err
 }
 

@@ -9,16 +9,16 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
-	rowlock "github.com/rowlock/rowlock/client"
 	api "github.com/rowlock/rowlock/client/iidy"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/hostile"
 	"github.com/rowlock/rowlock/lab/internal/local"
+	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
 // attackIidy has an item that is locked, a list whose pages are as long as there are, and uploads of a normal client.
 func attackIidy(ctx context.Context, v *victim, s site) error {
-	client, err := api.New(s.url, rowlock.WithHTTPClient(s.client))
+	client, err := api.New(s.url, services.Once(s.client)...)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/lib/pq"
 	"golang.org/x/sync/errgroup"
 
-	rowlock "github.com/rowlock/rowlock/client"
 	api "github.com/rowlock/rowlock/client/payments"
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/history"
@@ -126,7 +125,7 @@ const (
 )
 
 func newPayments(_ context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
-	client, err := api.New(s.url, rowlock.WithHTTPClient(s.client))
+	client, err := api.New(s.url, services.Once(s.client)...)
 	return &payments{site: s, api: client}, err
 }
 
@@ -287,7 +286,7 @@ func claimKey(ctx context.Context, tx *sqlx.Tx, key string, hold fault.Hold) err
 
 // attackPayments has a key that is claimed, a new one each time, and lists payments.
 func attackPayments(_ context.Context, v *victim, s site) error {
-	client, err := api.New(s.url, rowlock.WithHTTPClient(s.client))
+	client, err := api.New(s.url, services.Once(s.client)...)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/jmoiron/sqlx"
 
-	rowlock "github.com/rowlock/rowlock/client"
 	api "github.com/rowlock/rowlock/client/pyggpot"
 	"github.com/rowlock/rowlock/client/pyggpot/coin"
 	"github.com/rowlock/rowlock/client/pyggpot/pot"
@@ -134,7 +133,7 @@ type pots struct {
 }
 
 func newPots(ctx context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
-	w := &pots{api: api.New(s.url, rowlock.WithHTTPClient(s.client))}
+	w := &pots{api: api.New(s.url, services.Once(s.client)...)}
 	w.keys = newKeys(s, activePots, w.create)
 	w.taken, _ = s.metric(ctx, takenOver)
 	return w, nil
@@ -237,7 +236,7 @@ func (w *pots) lock(ctx context.Context, tx *sqlx.Tx, hold fault.Hold) error {
 
 // attackPots has a pot that another holder leases, and reads pages far behind the last pot.
 func attackPots(ctx context.Context, v *victim, s site) error {
-	w := &pots{api: api.New(s.url, rowlock.WithHTTPClient(s.client))}
+	w := &pots{api: api.New(s.url, services.Once(s.client)...)}
 	locked, err := w.create(ctx, s.prefix+"-locked")
 	if err != nil {
 		return err

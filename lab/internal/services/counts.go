@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net/http"
 
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/client/counts"
@@ -31,8 +30,8 @@ type counting struct {
 	ids []string
 }
 
-func openCounts(t Target, client *http.Client) (*counting, error) {
-	api, err := counts.New(t.URL, rowlock.WithHTTPClient(client), rowlock.WithInternalURL(t.Internal))
+func openCounts(t Target, options []rowlock.Option) (*counting, error) {
+	api, err := counts.New(t.URL, append(options, rowlock.WithInternalURL(t.Internal))...)
 	return &counting{api: api}, err
 }
 

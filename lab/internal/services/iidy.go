@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -29,8 +28,8 @@ type listing struct {
 	list *iidy.List
 }
 
-func openIidy(t Target, client *http.Client) (*listing, error) {
-	api, err := iidy.New(t.URL, rowlock.WithHTTPClient(client))
+func openIidy(t Target, options []rowlock.Option) (*listing, error) {
+	api, err := iidy.New(t.URL, options...)
 	return &listing{api: api}, err
 }
 
@@ -82,17 +81,15 @@ func claimAll(ctx context.Context, list *iidy.List) (map[string]int, error) {
 	var mu sync.Mutex
 	claimed := map[string]int{}
 	err := together(claimers, func(int) error {
-		for {
-			claim, err := list.Claim(ctx, claimSize, claimLease)
-			if err != nil || claim.ID == "" {
+		for task, err := range list.Work(ctx, claimSize, claimLease) {
+			if err != nil {
 				return err
 			}
 			mu.Lock()
-			for _, e := range claim.Entries {
-				claimed[e.Item]++
-			}
+			claimed[task.Item]++
 			mu.Unlock()
 		}
+		return nil
 	})
 	return claimed, err
 }

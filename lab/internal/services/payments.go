@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"net/http"
 	"sync"
 	"sync/atomic"
 
@@ -47,8 +46,8 @@ type paid struct {
 	made payments.Payment
 }
 
-func openPayments(t Target, client *http.Client) (*paying, error) {
-	api, err := payments.New(t.URL, rowlock.WithHTTPClient(client))
+func openPayments(t Target, options []rowlock.Option) (*paying, error) {
+	api, err := payments.New(t.URL, options...)
 	return &paying{api: api}, err
 }
 

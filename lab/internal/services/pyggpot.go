@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net/http"
 
 	"connectrpc.com/connect"
 
@@ -38,8 +37,8 @@ type saving struct {
 	ids []int32
 }
 
-func openPyggpot(t Target, client *http.Client) (*saving, error) {
-	return &saving{api: pyggpot.New(t.URL, rowlock.WithHTTPClient(client))}, nil
+func openPyggpot(t Target, options []rowlock.Option) (*saving, error) {
+	return &saving{api: pyggpot.New(t.URL, options...)}, nil
 }
 
 func (w *saving) create(ctx context.Context, name string) (id int32, err error) {

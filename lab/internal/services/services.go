@@ -3,9 +3,10 @@ package services
 import (
 	"cmp"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
+
+	rowlock "github.com/rowlock/rowlock/client"
 )
 
 // Service describes a service of this repository.
@@ -40,7 +41,7 @@ type Service struct {
 	// for the addresses of the two APIs. One of gRPC has its content type, and its message on standard input.
 	Asks []string
 
-	open func(t Target, client *http.Client) (workload, error)
+	open func(t Target, options []rowlock.Option) (workload, error)
 }
 
 // The engines.
@@ -55,8 +56,8 @@ const (
 var registered []Service
 
 // register adds a service and its workload. Its result has no meaning: it lets a file register at package level.
-func register[W workload](s Service, open func(t Target, client *http.Client) (W, error)) bool {
-	s.open = func(t Target, client *http.Client) (workload, error) { return open(t, client) }
+func register[W workload](s Service, open func(t Target, options []rowlock.Option) (W, error)) bool {
+	s.open = func(t Target, options []rowlock.Option) (workload, error) { return open(t, options) }
 	registered = append(registered, s)
 	return true
 }

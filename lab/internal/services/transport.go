@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	rowlock "github.com/rowlock/rowlock/client"
 )
 
 const (
@@ -22,6 +24,12 @@ const (
 // request.
 func HTTPClient() *http.Client {
 	return &http.Client{Transport: newTransport(), Timeout: answerTimeout}
+}
+
+// Once returns the options of a client that sends each call once, by c: what is
+// recorded and counted is what a service has answered.
+func Once(c *http.Client) []rowlock.Option {
+	return []rowlock.Option{rowlock.WithHTTPClient(c), rowlock.WithoutRetries()}
 }
 
 type transport struct {

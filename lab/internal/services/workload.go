@@ -33,38 +33,29 @@ type workload interface {
 	stored(ctx context.Context) (int, error)
 }
 
+// open returns the workload of a target. Its client sends each call once, by c.
+//
 //nolint:ireturn // one of several
-func open(t Target, client *http.Client) (workload, error) {
+func open(t Target, c *http.Client) (workload, error) {
 	s, err := Named(t.Service)
 	if err != nil {
 		return nil, err
 	}
-	return s.open(t, client)
+	return s.open(t, Once(c))
 }
 
 // retryFor is how long a read is tried again while the service does not answer.
 const retryFor = 10 * time.Second
 
-// retry repeats a read until it succeeds or the service refuses it.
+// retry repeats a read until it succeeds, the service refuses it, or retryFor has passed.
 func retry[T any](ctx context.Context, read func(context.Context) (T, error)) (T, error) {
-	return poll(ctx, redialWait, time.Now().Add(retryFor), read, func(_ T, err error) bool {
-		outcome, _ := Classify(err)
-		return outcome == OK || outcome == Refused
-	})
-}
-
-// poll repeats a read until its result is done, ctx ends or the deadline has passed, and returns the last result.
-func poll[T any](
-	ctx context.Context, every time.Duration, deadline time.Time, read func(context.Context) (T, error),
-	done func(T, error) bool,
-) (T, error) {
-	for {
+	for deadline := time.Now().Add(retryFor); ; {
 		value, err := read(ctx)
-		if done(value, err) || time.Now().After(deadline) {
+		if outcome, _ := Classify(err); outcome == OK || outcome == Refused || time.Now().After(deadline) {
 			return value, err
 		}
 		select {
-		case <-time.After(every):
+		case <-time.After(redialWait):
 		case <-ctx.Done():
 			return value, errors.Join(err, ctx.Err())
 		}

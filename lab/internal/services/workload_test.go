@@ -236,7 +236,7 @@ func TestRedials(t *testing.T) {
 	server.Close()
 	redialling := newTransport()
 	redialling.redialFor = 4 * redialWait
-	w, err := openCounts(Target{URL: server.URL}, &http.Client{Transport: redialling})
+	w, err := openCounts(Target{URL: server.URL}, Once(&http.Client{Transport: redialling}))
 	if err != nil {
 		t.Fatal(err)
 	}

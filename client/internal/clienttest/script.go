@@ -1,0 +1,76 @@
+// Package clienttest helps to test the clients.
+package clienttest
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"syscall"
+
+	rowlock "github.com/rowlock/rowlock/client"
+)
+
+// Script answers one request after the other, the last answer again and again, and
+// records what it was sent. It stands in for a connection, so that a test in a
+// bubble of testing/synctest measures the pauses of a call without waiting.
+type Script struct {
+	Answers []Answer
+	// Keys, Bodies and Tokens are those of the requests.
+	Keys, Bodies, Tokens []string
+}
+
+// Answer is what a service or a network answers.
+type Answer struct {
+	Status int
+	Body   string
+	// After is the header Retry-After.
+	After string
+	// Err stands for no answer.
+	Err error
+}
+
+// Answers that any service and any network may give.
+//
+//nolint:gochecknoglobals // they are never assigned to
+var (
+	Overloaded      = Answer{Status: http.StatusServiceUnavailable, Body: `{"code":"OVERLOADED"}`}
+	OutcomeUnknown  = Answer{Status: http.StatusInternalServerError, Body: `{"code":"OUTCOME_UNKNOWN"}`}
+	Unauthenticated = Answer{Status: http.StatusUnauthorized, Body: `{"code":"UNAUTHENTICATED"}`}
+	Lost            = Answer{Err: io.ErrUnexpectedEOF}
+	Refused         = Answer{Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}
+)
+
+// RoundTrip implements http.RoundTripper.
+func (s *Script) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := req.Context().Err(); err != nil {
+		return nil, err
+	}
+	var body []byte
+	if req.Body != nil {
+		var err error
+		if body, err = io.ReadAll(req.Body); err != nil {
+			return nil, fmt.Errorf("read the request: %w", err)
+		}
+	}
+	a := s.Answers[min(len(s.Keys), len(s.Answers)-1)]
+	s.Keys = append(s.Keys, req.Header.Get("Idempotency-Key"))
+	s.Tokens = append(s.Tokens, req.Header.Get("Authorization"))
+	s.Bodies = append(s.Bodies, string(body))
+	if a.Err != nil {
+		return nil, a.Err
+	}
+	recorder := httptest.NewRecorder()
+	if a.After != "" {
+		recorder.Header().Set("Retry-After", a.After)
+	}
+	recorder.WriteHeader(a.Status)
+	_, _ = recorder.WriteString(a.Body)
+	resp := recorder.Result()
+	resp.Request = req
+	return resp, nil
+}
+
+// Option returns the option of a client that sends to the script.
+func (s *Script) Option() rowlock.Option { return rowlock.WithHTTPClient(&http.Client{Transport: s}) }
