@@ -66,8 +66,10 @@ func (w *adding) check(ctx context.Context) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, workTimeout)
 		defer cancel()
 		e, err := w.api.CreateAndWait(ctx)
-		ids[i] = e.ID
-		return err
+		if ids[i] = e.ID; err != nil {
+			return fmt.Errorf("event %d, which is left to a worker: %w", e.ID, err)
+		}
+		return nil
 	})
 	if err != nil {
 		return "", err

@@ -160,7 +160,7 @@ func TestCheckFindsBugs(t *testing.T) {
 		{"counts", "refuses", "COUNT_NOT_FOUND"},
 		{"iidy", "adds twice", "two batches"},
 		{"iidy", "claims overlap", "was claimed 2 times"},
-		{"events", "gap", "there is a gap"},
+		{"events", "gap", "EVENT_NOT_FOUND"},
 		{"events", "forgets", "some of them twice"},
 		{"payments", "charges twice", "30 payments are stored"},
 	} {

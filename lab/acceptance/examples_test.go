@@ -1,0 +1,36 @@
+package acceptance
+
+import (
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rowlock/rowlock/lab/internal/local/localtest"
+	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/platform/dbtest"
+)
+
+// TestClientExamples runs the examples of each package of the client module against a replica, with a worker where
+// the service has one, on a new database. client/internal/clienttest leaves them out elsewhere.
+func TestClientExamples(t *testing.T) {
+	t.Parallel()
+	ran := regexp.MustCompile(`(?m)^--- PASS: Example`)
+	for _, s := range services.All() {
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			dsn := dbtest.Empty(t)
+			api := url(start(t, s.Name, dsn, nil))
+			if s.Worker != "" {
+				startCommand(t, s.Name, localtest.Binary(t, s.Name), s.Worker, dsn, nil)
+			}
+			cmd := exec.CommandContext(t.Context(), "go", "test", "-v", "-count=1", "-vet=off", "-run=^Example", "./"+s.Name)
+			cmd.Dir = "../../client"
+			cmd.Env = append(cmd.Environ(), strings.ToUpper(s.Name)+"_URL="+api)
+			out, err := cmd.CombinedOutput()
+			if err != nil || !ran.Match(out) {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}

@@ -1,0 +1,106 @@
+package tools_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestClientIsGoGettable builds a program that calls all services, in a folder of its own with nothing but the client
+// module, and holds what that brings along to the list below.
+func TestClientIsGoGettable(t *testing.T) {
+	t.Parallel()
+
+	client, err := filepath.Abs(filepath.Join("..", "client"))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if module := readFile(t, filepath.Join(client, "go.mod")); strings.Contains(module, "replace") {
+		t.Errorf("client/go.mod replaces a module, which no importer would see:\n%s", module)
+	}
+
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"main.go": readFile(t, filepath.Join("testdata", "outside", "main.go")),
+		"go.sum":  readFile(t, filepath.Join(client, "go.sum")),
+		"go.mod": "module example.com/outside\n\ngo 1.26.0\n\n" +
+			"require github.com/rowlock/rowlock/client v0.0.0\n" + // nothing is published yet
+			"replace github.com/rowlock/rowlock/client => " + client + "\n",
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	run := func(args ...string) string {
+		t.Helper()
+
+		cmd := exec.CommandContext(t.Context(), "go", args...)
+		cmd.Dir = folder
+		cmd.Env = append(cmd.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
+
+		var stderr strings.Builder
+
+		cmd.Stderr = &stderr
+
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
+		}
+
+		return string(out)
+	}
+	run("build", "-o", os.DevNull, ".")
+
+	modules := strings.Fields(run("list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "."))
+	slices.Sort(modules)
+
+	want := []string{
+		"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go", // the rules in pyggpot's contract
+		"connectrpc.com/connect",
+		"example.com/outside",
+		"github.com/apapsch/go-jsonmerge/v2", // of the OpenAPI runtime
+		"github.com/google/uuid",
+		"github.com/oapi-codegen/runtime",
+		"github.com/rowlock/rowlock/client",
+		"google.golang.org/genproto/googleapis/rpc", // the details of pyggpot's errors
+		"google.golang.org/protobuf",
+	}
+	if got := slices.Compact(modules); !slices.Equal(got, want) {
+		t.Errorf("a caller links\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestReadmesShowExamples holds the Go code of each service's README to its client's examples, which lab/acceptance
+// runs: the lines of the page stand in an example, together and in that order.
+func TestReadmesShowExamples(t *testing.T) {
+	t.Parallel()
+
+	pages, err := filepath.Glob(filepath.Join("..", "services", "*", "README.md"))
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("no services: %v", err)
+	}
+
+	for _, page := range pages {
+		name := filepath.Base(filepath.Dir(page))
+		examples := readFile(t, filepath.Join("..", "client", name, "example_test.go"))
+
+		_, rest, _ := strings.Cut(readFile(t, page), "\n```go\n")
+
+		code, _, found := strings.Cut(rest, "\n```\n")
+		if !found {
+			t.Errorf("%s shows no Go code", page)
+
+			continue
+		}
+
+		indented := "\n\t" + strings.ReplaceAll(code, "\n", "\n\t") + "\n"
+		if !strings.Contains(examples, strings.ReplaceAll(indented, "\n\t\n", "\n\n")) {
+			t.Errorf("client/%s/example_test.go does not have the lines of services/%[1]s/README.md:\n%s", name, code)
+		}
+	}
+}
