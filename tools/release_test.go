@@ -80,3 +80,25 @@ func TestReleaseNotes(t *testing.T) {
 		}
 	}
 }
+
+// TestSupportPolicy compares what SECURITY.md promises to support with the places that decide it.
+func TestSupportPolicy(t *testing.T) {
+	t.Parallel()
+
+	promise := readFile(t, filepath.Join("..", "SECURITY.md"))
+
+	for _, source := range []struct{ file, pattern, promised string }{
+		{"charts/rowlock/Chart.yaml", `kubeVersion: ">=(\d+\.\d+)\.`, "Kubernetes % and newer"},
+		{"charts/rowlock/charts/service/Chart.yaml", `kubeVersion: ">=(\d+\.\d+)\.`, "Kubernetes % and newer"},
+		{"go.work", `(?m)^go (\d+\.\d+)`, "Go % and newer"},
+		{"platform/localpg/find.go", `const oldest = (\d+)`, "PostgreSQL % to "},
+		{".github/workflows/ci.yml", `major: \["(\d+)", "\d+"\]`, "PostgreSQL % to "},
+		{".github/workflows/ci.yml", `major: \["\d+", "(\d+)"\]`, " to %;"},
+	} {
+		for _, version := range submatches(t, readFile(t, filepath.Join("..", source.file)), source.pattern) {
+			if want := strings.Replace(source.promised, "%", version, 1); !strings.Contains(promise, want) {
+				t.Errorf("SECURITY.md does not say %q, as %s does", want, source.file)
+			}
+		}
+	}
+}

@@ -211,7 +211,7 @@ func submatches(t *testing.T, text, expr string) []string {
 	}
 
 	if len(out) == 0 {
-		t.Fatalf("%s matches nothing in .golangci.yml", expr)
+		t.Fatalf("%s matches nothing", expr)
 	}
 
 	return out
