@@ -23,7 +23,8 @@ func plan(t *testing.T, db *sqlx.DB, statement string, args ...any) string {
 	if err := db.SelectContext(t.Context(), &lines, `EXPLAIN (ANALYZE, TIMING off) `+statement, args...); err != nil {
 		t.Fatal(err)
 	}
-	return strings.Join(lines, "\n")
+	// PostgreSQL 18 counts rows in hundredths.
+	return strings.ReplaceAll(strings.Join(lines, "\n"), ".00 loops=", " loops=")
 }
 
 // wasted matches the reading of rows in vain.
@@ -51,7 +52,8 @@ func TestPlans(t *testing.T) {
 			}
 		}
 		taken, _, _ = strings.Cut(taken, "CTE lease") // what it scans, before what it updates
-		for _, got := range []string{page, taken} {
+		_, read, _ := strings.Cut(page, "Limit")      // above it PostgreSQL 16 sorts for the aggregate
+		for _, got := range []string{read, taken} {
 			if strings.Contains(got, "Sort") || strings.Contains(got, "Bitmap") {
 				t.Errorf("%s, what is read is sorted first:\n%s", when, got)
 			}
