@@ -73,6 +73,7 @@ type Config[K comparable, Q, R any] struct {
 	MaxBytes   int           // sum of Size in a group; default 64 KiB
 	BriefWait  time.Duration // a group's first wait for locks; default 50 ms
 	Statements int           // statements of one Run that may take all of StatementTimeout; default 1
+	Gate       *Gate         // with other coalescers, for InFlight 1; nil: its groups run whatever others do
 }
 
 // Limits are the settings that the coalescers of a service share.
@@ -102,10 +103,13 @@ type Coalescer[K comparable, Q, R any] struct {
 	cfg     Config[K, Q, R]
 	metrics *metrics
 	tracer  trace.Tracer // nil where tracing is off
+	gate    *Gate        // Config.Gate, or one of its own, which has no turns
+
+	patience patience // with the callers that the next group waits for
 
 	mu           sync.Mutex
 	queue        fifo[*call[K, Q, R]]      // the main lane, in order of arrival
-	crowd        crowd                     // the callers that the next group waits for
+	counted      int                       // calls in queue that the gate knows of
 	locked       map[K]*lockedKey[K, Q, R] // the keys that are known to be locked
 	slowKeys     []K                       // those with callers in the slow lane; the first is waited for next
 	probes       []*call[K, Q, R]          // callers that find out whether a locked key has come free
@@ -133,6 +137,9 @@ func New[K comparable, Q, R any](cfg Config[K, Q, R]) (*Coalescer[K, Q, R], erro
 	cfg.InFlight = max(cfg.InFlight, 1)
 	cfg.Statements = max(cfg.Statements, 1)
 	cfg.BriefWait = cmp.Or(max(cfg.BriefWait, 0), min(defaultBriefWait, cfg.LockTimeout))
+	if cfg.Gate != nil && cfg.InFlight > 1 {
+		return nil, errors.New("coalesce: Gate requires InFlight 1")
+	}
 	if cfg.Others != nil && cfg.Await == nil {
 		return nil, errors.New("coalesce: Others requires Await")
 	}
@@ -149,6 +156,9 @@ func New[K comparable, Q, R any](cfg Config[K, Q, R]) (*Coalescer[K, Q, R], erro
 	c := &Coalescer[K, Q, R]{cfg: cfg, metrics: m, locked: make(map[K]*lockedKey[K, Q, R])}
 	if cfg.TracerProvider != nil {
 		c.tracer = cfg.TracerProvider.Tracer("github.com/rowlock/rowlock/platform/coalesce")
+	}
+	if c.gate = cfg.Gate; c.gate == nil {
+		c.gate = new(Gate)
 	}
 	c.idle.L = &c.mu
 	return c, nil
@@ -219,7 +229,7 @@ func (c *Coalescer[K, Q, R]) enqueue(w *call[K, Q, R]) {
 // startServing serves the main queue, to which calls were added: it starts a goroutine
 // unless enough run. The caller holds c.mu.
 func (c *Coalescer[K, Q, R]) startServing() {
-	c.crowd.arrived(c.queue.len())
+	c.countQueue()
 	if !c.queue.empty() && c.running < c.cfg.InFlight {
 		c.running++
 		go c.serve()

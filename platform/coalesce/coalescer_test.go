@@ -238,6 +238,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		"no run":          func(c *coalesce.Config[string, add, int]) { c.Run = nil },
 		"no lock timeout": func(c *coalesce.Config[string, add, int]) { c.LockTimeout = 0 },
 		"no await":        func(c *coalesce.Config[string, add, int]) { c.Await = nil },
+		"gate and groups": func(c *coalesce.Config[string, add, int]) { c.Gate, c.InFlight = coalesce.NewGate(), 2 },
 		"no timeout":      func(c *coalesce.Config[string, add, int]) { c.StatementTimeout = 0 },
 	} {
 		cfg := newTable().config()

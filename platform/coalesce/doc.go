@@ -49,6 +49,11 @@
 // never waits, and needs no place: a row that has come free is found by its next caller.
 // Those that come until it is answered wait for that, without a place.
 //
+// # Several coalescers
+//
+// Callers that go from one coalescer to the next, without a pause, share larger groups where
+// the coalescers share a [Gate].
+//
 // # Several rows
 //
 // A request may lock further rows ([Config.Others]). It stands in the lane of one key that is

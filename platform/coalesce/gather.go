@@ -9,6 +9,9 @@ const (
 	// comeBack is how long callers are waited for after their answers: enough for a client
 	// nearby to send its next request.
 	comeBack = time.Millisecond
+	// comeBackToGate is how long those of a Gate are waited for: they come back as a whole, for which a client nearby and
+	// this process have to work longer.
+	comeBackToGate = 2 * time.Millisecond
 	// maxCrowd is the largest crowd that is waited for: more callers make large groups
 	// anyway, and need longer to come back.
 	maxCrowd = 32
@@ -20,13 +23,10 @@ const (
 // run, and then those that are expected.
 func (c *Coalescer[K, Q, R]) gather() {
 	c.yield()
-	c.mu.Lock()
-	var full <-chan struct{}
-	wait := time.Until(c.crowd.until)
-	if c.cfg.InFlight == 1 && !c.queue.empty() && wait > 0 {
-		full = c.crowd.await(c.queue.len())
+	if c.cfg.InFlight > 1 || c.queued() == 0 {
+		return
 	}
-	c.mu.Unlock()
+	full, wait := c.gate.await(&c.patience)
 	if full == nil {
 		return
 	}
@@ -34,10 +34,9 @@ func (c *Coalescer[K, Q, R]) gather() {
 	defer timer.Stop()
 	select {
 	case <-full:
+		c.gate.allCame(&c.patience)
 	case <-timer.C:
-		c.mu.Lock()
-		c.crowd.giveUp(c.queue.len())
-		c.mu.Unlock()
+		c.gate.giveUp(&c.patience)
 	}
 }
 
@@ -47,9 +46,7 @@ func (c *Coalescer[K, Q, R]) gather() {
 // of waiting for the next one. Where none is ready a yield returns at once.
 func (c *Coalescer[K, Q, R]) yield() {
 	for before := -1; ; {
-		c.mu.Lock()
-		waiting := c.queue.len()
-		c.mu.Unlock()
+		waiting := c.queued()
 		if waiting <= before || waiting >= c.cfg.MaxItems {
 			return
 		}
@@ -58,63 +55,103 @@ func (c *Coalescer[K, Q, R]) yield() {
 	}
 }
 
-// crowd decides whether the next group waits for callers. Clients that send one request
+// queued returns the length of the main queue.
+func (c *Coalescer[K, Q, R]) queued() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.queue.len()
+}
+
+// countQueue tells the gate how the main queue has changed. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) countQueue() {
+	n := c.queue.len()
+	c.gate.count(n - c.counted)
+	c.counted = n
+}
+
+// crowd holds the callers that the next group waits for. Clients that send one request
 // after the other come back as soon as they are answered. A group that is taken at once
 // has only those that came while the last one ran, and from then on two halves take turns,
 // each with a statement and a commit of its own. So the next group waits, for comeBack at
 // most, until as many callers are there as were answered or waiting when the last one
-// ended. After a wait in vain, for which fewer than half of those came that were missing,
-// the next groups do not wait: each time twice as many.
+// ended: in the main queue, or in those of all coalescers of a Gate.
 //
 // Where several groups may be in flight, none waits: the next one keeps the database busy.
-// The fields are guarded by Coalescer.mu.
+// The fields are guarded by Gate.mu.
 type crowd struct {
-	size  int           // callers that are expected
-	until time.Time     // when they are not waited for any more
-	skip  int           // groups that are taken without a wait
-	vain  int           // waits in vain in a row
-	half  int           // how many have to come for a wait that is not in vain
-	full  chan struct{} // closed when all have come; nil: no goroutine waits
+	waiting int           // callers in the main queues
+	size    int           // callers that are expected
+	until   time.Time     // when they are not waited for any more
+	full    chan struct{} // closed when all have come; nil: no goroutine waits
 }
 
-// expect notes that so many callers were answered or are waiting.
-func (c *crowd) expect(size int) {
-	c.size, c.until = size, time.Now().Add(comeBack)
+// patience decides whether a coalescer's groups wait. After a wait in vain, for which fewer than half of those came
+// that were missing, the next groups do not: each time twice as many. The fields are guarded by Gate.mu.
+type patience struct {
+	skip int // groups that are taken without a wait
+	vain int // waits in vain in a row
+	half int // how many have to come for a wait that is not in vain
 }
 
-// await returns a channel that is closed when all have come, or nil when they have or are
-// not to be waited for.
-func (c *crowd) await(waiting int) <-chan struct{} {
-	switch {
-	case waiting >= c.size || c.size > maxCrowd:
-		return nil
-	case c.skip > 0:
-		c.skip--
-		return nil
-	}
-	c.full, c.half = make(chan struct{}), (waiting+c.size+1)/2
-	return c.full
-}
-
-// arrived notes how many callers wait.
-func (c *crowd) arrived(waiting int) {
-	if c.full != nil && waiting >= c.size {
+// count notes that so many callers more wait in the main queues.
+func (g *Gate) count(more int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.crowd.waiting += more
+	if c := &g.crowd; c.full != nil && c.waiting >= c.size {
 		close(c.full)
-		c.full, c.vain = nil, 0
+		c.full = nil
 	}
+}
+
+// expect notes that so many callers were answered, and that the next group waits for them and those that wait, but not
+// for more than most.
+func (g *Gate) expect(answered, most int) {
+	within := comeBack
+	if g.turn != nil {
+		within = comeBackToGate
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.crowd.size, g.crowd.until = min(answered+g.crowd.waiting, most), time.Now().Add(within)
+}
+
+// await returns a channel that is closed when all have come, and how long to wait for it; nil when they have or are not
+// to be waited for.
+func (g *Gate) await(p *patience) (full <-chan struct{}, wait time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c := &g.crowd
+	wait = time.Until(c.until)
+	switch {
+	case wait <= 0, c.waiting >= c.size, c.size > maxCrowd:
+		return nil, 0
+	case p.skip > 0:
+		p.skip--
+		return nil, 0
+	}
+	c.full, p.half = make(chan struct{}), (c.waiting+c.size+1)/2
+	return c.full, wait
+}
+
+// allCame ends a wait for which all have come.
+func (g *Gate) allCame(p *patience) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p.vain = 0
 }
 
 // giveUp ends a wait whose time is over.
-func (c *crowd) giveUp(waiting int) {
-	if c.full == nil {
-		return // all have come at the same moment
-	}
-	if c.full = nil; waiting >= c.half {
-		c.vain = 0
+func (g *Gate) giveUp(p *patience) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.crowd.full = nil
+	if g.crowd.waiting >= p.half {
+		p.vain = 0
 		return
 	}
-	c.skip = min(1<<c.vain, maxSkip)
-	if c.skip < maxSkip {
-		c.vain++
+	p.skip = min(1<<p.vain, maxSkip)
+	if p.skip < maxSkip {
+		p.vain++
 	}
 }

@@ -12,6 +12,7 @@ import (
 // serve runs groups of the main lane until nothing waits there.
 func (c *Coalescer[K, Q, R]) serve() {
 	for {
+		leave := c.gate.enter()
 		c.gather()
 		c.mu.Lock()
 		group := c.take()
@@ -19,10 +20,13 @@ func (c *Coalescer[K, Q, R]) serve() {
 			c.running--
 			c.signalIdle()
 			c.mu.Unlock()
+			leave()
 			return
 		}
 		c.mu.Unlock()
+		over := c.gate.bound(leave)
 		c.runGroup(group)
+		over()
 	}
 }
 
@@ -58,6 +62,7 @@ func (c *Coalescer[K, Q, R]) take() []*call[K, Q, R] {
 		c.queue.pop()
 		group = append(group, w)
 	}
+	c.countQueue()
 	c.markSent(group)
 	return group
 }
@@ -181,7 +186,13 @@ func allLocked[R any](n int) []Answer[R] {
 func (c *Coalescer[K, Q, R]) distribute(group []*call[K, Q, R], answers []Answer[R], err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	answered := 0
+	answered := len(group)
+	for _, a := range answers {
+		if err == nil && a.Locked {
+			answered--
+		}
+	}
+	c.gate.expect(answered, c.cfg.MaxItems) // before they can be in another coalescer of the gate
 	for i, w := range group {
 		a := Answer[R]{Err: err}
 		if err == nil {
@@ -192,9 +203,7 @@ func (c *Coalescer[K, Q, R]) distribute(group []*call[K, Q, R], answers []Answer
 			continue
 		}
 		c.finish(w, a)
-		answered++
 	}
-	c.crowd.expect(min(answered+c.queue.len(), c.cfg.MaxItems))
 }
 
 // finish answers a call. The caller holds c.mu.

@@ -64,16 +64,17 @@ func build(c *chassis.Chassis, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	gate := cfg.gate()
 	fingerprints := payment.NewFingerprints(cfg.FingerprintSecret, cfg.FingerprintSecretPrevious)
 	simulator, err := processor.New(ledger, fingerprints, processor.Options{
 		Latency: cfg.ProcessorLatency, LatencyMax: cfg.ProcessorLatencyMax, Timeout: cfg.ProcessorTimeout,
-		Limits: ledgerLimits(c), Operations: c.Operations(),
+		Limits: ledgerLimits(c), Gate: gate, Operations: c.Operations(),
 	})
 	if err != nil {
 		return errors.Join(err, ledger.Close())
 	}
 	store, err := postgres.New(c.DB(), postgres.Options{
-		Limits: c.GroupLimits(1), Encode: httpapi.Encode, LockWait: cfg.LockWait,
+		Limits: c.GroupLimits(1), Gate: gate, Encode: httpapi.Encode, LockWait: cfg.LockWait,
 	}, observer)
 	if err != nil {
 		return errors.Join(err, ledger.Close())

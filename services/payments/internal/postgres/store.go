@@ -36,10 +36,12 @@ type Observer interface {
 	Opened() (closed func())
 }
 
-// Options configure a store. All are required, and all bounds must be positive.
+// Options configure a store. All but Gate are required, and all bounds must be positive.
 type Options struct {
 	coalesce.Limits
 
+	// Gate lets claims, charges and settlements take turns; nil: they do not.
+	Gate *coalesce.Gate
 	// Encode returns the receipt that is stored with a payment.
 	Encode func(payment.Payment) (payment.Receipt, error)
 	// LockWait is how long a request waits for its key.
@@ -75,7 +77,7 @@ func New(db *sqldb.DB, o Options, observer Observer) (*Store, error) {
 	})
 	s.claims, claims = coalesce.New(coalesce.Config[payment.Key, bid, state]{
 		Limits: forKey, Name: "payments_claim", Key: func(c bid) payment.Key { return c.Key }, Run: s.runClaims,
-		Size: func(c bid) int { return claimBytes + len(c.Key) },
+		Size: func(c bid) int { return claimBytes + len(c.Key) }, Gate: o.Gate,
 	})
 	s.changes, changes = coalesce.New(coalesce.Config[payment.Key, change, state]{
 		Limits: forKey, Name: "payments_change", Key: func(c change) payment.Key { return c.held.Key }, Run: s.runChanges,
@@ -83,6 +85,7 @@ func New(db *sqldb.DB, o Options, observer Observer) (*Store, error) {
 	s.settles, settles = coalesce.New(coalesce.Config[payment.Key, settlement, settled]{
 		Limits: charged, Name: "payments_settle", Key: func(c settlement) payment.Key { return c.held.Key },
 		Run: s.runSettles, Size: func(c settlement) int { return settleBytes + len(c.held.Key) + len(c.receipt.Data) },
+		Gate: o.Gate,
 	})
 	return s, errors.Join(looks, claims, changes, settles)
 }

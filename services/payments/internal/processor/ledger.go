@@ -44,11 +44,11 @@ type ledger struct {
 	entries *coalesce.Coalescer[string, entry, entry]
 }
 
-func newLedger(db *sqldb.DB, limits coalesce.Limits) (l *ledger, err error) {
+func newLedger(db *sqldb.DB, limits coalesce.Limits, gate *coalesce.Gate) (l *ledger, err error) {
 	l = &ledger{db: db}
 	l.entries, err = coalesce.New(coalesce.Config[string, entry, entry]{
 		Name: "payments_ledger", Key: func(e entry) string { return e.Key }, Size: entry.size, Run: l.run,
-		Statements: 2, Limits: limits,
+		Statements: 2, Limits: limits, Gate: gate,
 	})
 	return l, err
 }

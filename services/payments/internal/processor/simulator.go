@@ -34,6 +34,8 @@ type Options struct {
 	Timeout time.Duration
 	// Limits are those of the ledger's groups.
 	Limits coalesce.Limits
+	// Gate is that of the payments' claims and settlements; nil: charges take no turns with them.
+	Gate *coalesce.Gate
 	// Operations makes a span of each call; it may be nil.
 	Operations *telemetry.Operations
 }
@@ -50,7 +52,7 @@ var _ payment.Processor = (*Simulator)(nil)
 
 // New returns a simulator with its ledger on db, a pool of LedgerConns connections that payments do not use.
 func New(db *sqldb.DB, fingerprints *payment.Fingerprints, o Options) (*Simulator, error) {
-	l, err := newLedger(db, o.Limits)
+	l, err := newLedger(db, o.Limits, o.Gate)
 	return &Simulator{ledger: l, fingerprints: fingerprints, options: o, closed: make(chan struct{})}, err
 }
 
