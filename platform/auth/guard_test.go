@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -191,6 +192,23 @@ func TestAlgorithms(t *testing.T) {
 			t.Errorf("%s: %q, %v", algorithm, got, err)
 		}
 	}
+}
+
+// A token is remembered no longer than it is valid.
+func TestRememberedTokenExpires(t *testing.T) {
+	t.Parallel()
+	i := authtest.New(t)
+	g := newGuard(t, i, policy)
+	synctest.Test(t, func(t *testing.T) {
+		header := bearer(i.Token(checkout, authtest.ExpiresIn(time.Hour)))
+		time.Sleep(time.Hour)
+		if _, err := g.Authenticate(t.Context(), header); err != nil {
+			t.Errorf("within the minute that clocks may be apart: %v", err)
+		}
+		time.Sleep(2 * time.Minute)
+		_, err := g.Authenticate(t.Context(), header)
+		wantRefused(t, "afterwards", err, problem.Unauthenticated, "Bearer error")
+	})
 }
 
 // A token is remembered no longer than its key is published.

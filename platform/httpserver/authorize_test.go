@@ -105,7 +105,7 @@ func TestRights(t *testing.T) {
 			}
 		}
 	}
-	wantProblem(t, f.do(t, "GET", "/a/1", "", "Sec-Fetch-Site", "cross-site"), problem.Unauthenticated, "")
+	wantProblem(t, f.do(t, "POST", "/a/1", "", "Sec-Fetch-Site", "cross-site"), problem.Unauthenticated, "")
 	wantProblem(t, f.do(t, "POST", "/a/1", "", "Sec-Fetch-Site", "cross-site",
 		"Authorization", "Bearer "+i.Token("writer")), problem.CrossSite, "")
 }

@@ -1,0 +1,68 @@
+package chassis_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/auth/authtest"
+	"github.com/rowlock/rowlock/platform/chassis"
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/httpserver"
+	"github.com/rowlock/rowlock/platform/waittest"
+)
+
+// A replica starts and is ready while the issuer of tokens is away. It serves what needs no token, and answers 503 to
+// what does.
+func TestIssuerThatIsAwayAtTheStart(t *testing.T) {
+	t.Parallel()
+	issuer := authtest.New(t)
+	issuer.Answer(func(w http.ResponseWriter, _ *http.Request) bool {
+		w.WriteHeader(http.StatusBadGateway)
+		return true
+	})
+	p := newProbe(t, dbtest.Empty(t), issuer.Environ(t, "rules: [{subjects: [a], services: [probe], allow: [read]}]"))
+	p.build = func(c *chassis.Chassis) {
+		docs := httpserver.Docs{Title: "probe", OpenAPI: []byte("openapi: 3.0.3")}
+		server, err := c.AddListener("api", "127.0.0.1:0", docs)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		server.Echo().GET("/", func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
+	}
+	r := p.run(t)
+	waittest.Eventually(t, "ready", func() bool { return r.get(t, "/readyz") == http.StatusOK })
+	api := fmt.Sprintf("http://%v", r.Addr("api"))
+	if a := apptest.Get(t, api+"/docs"); a.Status != http.StatusOK {
+		t.Errorf("/docs: %s", a)
+	}
+	a := apptest.Send(t, http.MethodGet, api+"/", "", issuer.Header("a"))
+	if a.Status != http.StatusServiceUnavailable || a.Code != "NOT_APPLIED" || a.Header.Get("Retry-After") == "" {
+		t.Errorf("with a token: %s", a)
+	}
+	if a := apptest.Get(t, api+"/"); a.Status != http.StatusUnauthorized {
+		t.Errorf("without one: %s", a)
+	}
+}
+
+// A bad policy refuses the start of what serves an API, and of nothing else.
+func TestBadPolicyRefusesTheStart(t *testing.T) {
+	t.Parallel()
+	p := newProbe(t, dbtest.Empty(t), authtest.New(t).Environ(t, "rules: [a]"))
+	c, err := p.new(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.AddListener("api", "127.0.0.1:0", httpserver.Docs{}); err == nil ||
+		!strings.HasPrefix(err.Error(), "AUTH_POLICY: ") {
+		t.Errorf("a listener: %v", err)
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
