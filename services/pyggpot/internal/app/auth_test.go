@@ -23,13 +23,13 @@ import (
 )
 
 // bearer sends a token with each call.
-func bearer(token string) connect.ClientOption {
-	return connect.WithInterceptors(connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
+func bearer(token string) connect.UnaryInterceptorFunc {
+	return func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
 			request.Header().Set("Authorization", "Bearer "+token)
 			return next(ctx, request)
 		}
-	}))
+	}
 }
 
 // With AUTH=token each procedure needs its right, by each protocol.
@@ -67,7 +67,7 @@ func TestRights(t *testing.T) {
 		}
 	}
 	for _, subject := range []auth.Right{auth.Read, auth.Change, auth.Administer} {
-		for way, c := range callers(t, r, bearer(issuer.Token(string(subject)))) {
+		for way, c := range callers(t, r, connect.WithInterceptors(bearer(issuer.Token(string(subject))))) {
 			for _, p := range procedures {
 				refused := c.call(t, p.request, nil)
 				if p.right != subject {
@@ -85,7 +85,8 @@ func TestRightsOfHealthAndReflection(t *testing.T) {
 	t.Parallel()
 	guarded, issuer := apptest.RunGuarded(t, app.Service(), dbtest.Postgres(t, postgres.Migrations()))
 	conn := dial(t, &replica{guarded})
-	if _, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil {
+	health := grpc_health_v1.NewHealthClient(conn)
+	if _, err := health.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil {
 		t.Errorf("health: %v", err)
 	}
 	reflects := func(header ...string) error {
