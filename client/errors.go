@@ -99,8 +99,8 @@ func NotApplied(err error) bool {
 }
 
 // OutcomeUnknown reports whether err says that a change may or may not have been
-// applied. A payment, and a change of counts that has a key, may be repeated with
-// it all the same.
+// applied. A payment, and a change of counts that has a key of the caller's, may be
+// repeated with it all the same.
 func OutcomeUnknown(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && !e.Read && !NotApplied(err) && e.open()
