@@ -13,7 +13,12 @@ import (
 func Main(m *testing.M, variable string) int {
 	if os.Getenv(variable) == "" {
 		_, _ = fmt.Fprintf(os.Stderr, "The examples are left out, because %s is not set.\n", variable)
-		if err := flag.Set("test.skip", "^Example"); err != nil {
+		flag.Parse() //nolint:revive // this is TestMain's
+		skip := "^Example"
+		if given := flag.Lookup("test.skip").Value.String(); given != "" {
+			skip += "|" + given
+		}
+		if err := flag.Set("test.skip", skip); err != nil {
 			_, _ = fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
