@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"golang.org/x/sync/errgroup"
 
 	api "github.com/rowlock/rowlock/client/events"
 	"github.com/rowlock/rowlock/lab/internal/fault"
@@ -130,23 +131,33 @@ func (w *events) probe(ctx context.Context) error {
 // settleTimeout bounds what the workers may take for what is pending when the faults are over.
 const settleTimeout = 30 * time.Second
 
-// settle waits until the workers have given every event of the window a value.
+// settle waits until the workers have given every event of the window a value. The events are asked for together, as
+// there are thousands.
 func (w *events) settle(ctx context.Context) error {
 	w.mu.Lock()
 	ids := w.ids
 	w.mu.Unlock()
-	for deadline := time.Now().Add(settleTimeout); len(ids) > 0; {
-		op := w.get(ctx, settling, ids[0])
+	const atOnce = 16
+	var all errgroup.Group
+	all.SetLimit(atOnce)
+	deadline := time.Now().Add(settleTimeout)
+	for _, id := range ids {
+		all.Go(func() error { return w.settleEvent(ctx, id, deadline) })
+	}
+	return all.Wait() //nolint:wrapcheck // it names the event
+}
+
+func (w *events) settleEvent(ctx context.Context, id int64, deadline time.Time) error {
+	for {
+		op := w.get(ctx, settling, id)
 		if e, _ := op.Output.(api.Event); op.Outcome == services.OK && !e.Pending() {
-			ids = ids[1:]
-			continue
+			return nil
 		}
 		if op.Outcome == services.Refused || time.Now().After(deadline) {
-			return fmt.Errorf("event %d is answered %s and has no value", ids[0], op.Outcome)
+			return fmt.Errorf("event %d is answered %s and has no value", id, op.Outcome)
 		}
 		fault.Wait(ctx, 50*time.Millisecond)
 	}
-	return nil
 }
 
 // lock locks the row of the ids.

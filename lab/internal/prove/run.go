@@ -131,12 +131,19 @@ func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 	if err != nil {
 		return result, err
 	}
-	for _, s := range parts {
-		one, err := p.judge(ctx, s, w)
-		if err != nil {
-			return result, fmt.Errorf("%s: %w", s.Name, err)
-		}
-		result.Services = append(result.Services, one)
+	// Together, because to settle is mostly to wait.
+	result.Services = make([]ServiceResult, len(parts))
+	var judges errgroup.Group
+	for i, s := range parts {
+		judges.Go(func() (err error) {
+			if result.Services[i], err = p.judge(ctx, s, w); err != nil {
+				return fmt.Errorf("%s: %w", s.Name, err)
+			}
+			return nil
+		})
+	}
+	if err := judges.Wait(); err != nil {
+		return result, err //nolint:wrapcheck // it names the service
 	}
 	if w.Name == windowNone {
 		var n int

@@ -199,14 +199,14 @@ func attacks(_ *rand.Rand, l time.Duration, dose int) (events []fault.Event) {
 	return events
 }
 
-// slow is latency in the first third and a black hole after it, which lasts longer than
-// DB_LOCK_TIMEOUT.
+// slow is latency in the first quarter and a black hole after it, which lasts longer than REQUEST_TIMEOUT, so that no
+// service answers all in time.
 func slow(r *rand.Rand, l time.Duration, dose int) []fault.Event {
-	const blackHole, slowest = 3 * time.Second, 100
-	third := l / 3
-	hole := third + time.Duration(r.Int64N(int64(third/4)+1))
+	const blackHole, slowest = 4200 * time.Millisecond, 100
+	quarter := l / 4
+	hole := quarter + time.Duration(r.Int64N(int64(quarter/4)+1))
 	return []fault.Event{
-		{At: quiet, For: third - quiet, Action: fault.Latency, Pick: slowest},
+		{At: quiet, For: quarter - quiet, Action: fault.Latency, Pick: slowest},
 		{At: hole, For: min(blackHole*time.Duration(dose), l-quiet-hole), Action: fault.BlackHole},
 	}
 }

@@ -28,18 +28,26 @@ func TestBatch(t *testing.T) {
 		`{"values":[{"itemId":"b","value":12},{"itemId":"é/\"","value":1},{"itemId":"b","value":13}]}`)
 }
 
-// The longest ids and amounts fit into a body of MAX_BODY, and so do as many changes as there may be.
+// As many changes as there may be fit into a body of MAX_BODY with the longest ids and amounts, and with ids of 80
+// characters that are all escaped.
 func TestLongestBatch(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, countingtest.NewMemory())
-	var changes, values []string
-	for i := range counting.MaxChanges {
-		id := fmt.Sprintf("%0*d", counting.MaxItemIDBytes, i)
-		changes = append(changes, fmt.Sprintf(`{"itemId":%q,"amount":-9223372036854775807}`, id))
-		values = append(values, fmt.Sprintf(`{"itemId":%q,"value":-9223372036854775807}`, id))
+	for name, prefix := range map[string]struct{ sent, answered string }{
+		"UTF-8":   {strings.Repeat("x", counting.MaxItemIDBytes-3), strings.Repeat("x", counting.MaxItemIDBytes-3)},
+		"escaped": {strings.Repeat(`\u00e9`, 79), strings.Repeat("é", 79)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newServer(t, countingtest.NewMemory())
+			var changes, values []string
+			for i := range counting.MaxChanges {
+				changes = append(changes, fmt.Sprintf(`{"itemId":"%s%03d","amount":-9223372036854775807}`, prefix.sent, i))
+				values = append(values, fmt.Sprintf(`{"itemId":"%s%03d","value":-9223372036854775807}`, prefix.answered, i))
+			}
+			s.Want("POST", batch+"?create=true", `{"changes":[`+strings.Join(changes, ",")+`]}`, 200,
+				`{"values":[`+strings.Join(values, ",")+`]}`)
+		})
 	}
-	s.Want("POST", batch+"?create=true", `{"changes":[`+strings.Join(changes, ", ")+`]}`, 200,
-		`{"values":[`+strings.Join(values, ",")+`]}`)
 }
 
 func TestBadBatches(t *testing.T) {
@@ -86,7 +94,10 @@ func TestBadBatches(t *testing.T) {
 		s.WantProblem("POST", batch, body, 400, "INVALID_JSON", "")
 	}
 	good := `{"changes":[{"itemId":"a","amount":1}]}`
-	for _, query := range []string{"create=yes", "create=2", "create=", "create=true&create=false", "%zz"} {
+	for _, query := range []string{
+		"create=yes", "create=2", "create=", "create=1", "create=0", "create=t", "create=T", "create=True", "create=FALSE",
+		"create=%20true", "create=true&create=false", "create=true&create=true", "%zz",
+	} {
 		s.WantProblem("POST", batch+"?"+query, good, 400, "INVALID_FIELD", "create")
 	}
 	s.WantProblem("POST", batch, good+strings.Repeat(" ", 512<<10), 413, "BODY_TOO_LARGE", "")

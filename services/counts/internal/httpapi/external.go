@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/labstack/echo/v4"
 
@@ -64,8 +65,13 @@ func (h handlers) ResetCount(c echo.Context, itemID ItemId, params ResetCountPar
 
 // ChangeCounts changes several counts, all or none.
 func (h handlers) ChangeCounts(c echo.Context, params ChangeCountsParams) error {
-	if _, err := url.ParseQuery(c.QueryString()); err != nil {
+	query, err := url.ParseQuery(c.QueryString())
+	if err != nil {
 		return invalid(fieldCreate, "The query is not well formed.", err)
+	}
+	// The generated code takes 1, t and TRUE for true.
+	if create := query.Get(fieldCreate); params.Create != nil && create != strconv.FormatBool(*params.Create) {
+		return invalid(fieldCreate, "The parameter create must be true or false.", nil)
 	}
 	key, err := keyOf(params.IdempotencyKey)
 	if err != nil {

@@ -135,44 +135,59 @@ func TestBatchesOfReplicasDoNotDeadlock(t *testing.T) {
 	}
 }
 
-// Two replicas create the same counts at once: each change is counted, and nothing is created for what is refused.
+// Groups of two replicas that name new counts in crossing orders both wait for a third session, which has created one
+// of them and undoes that: each change is counted, nothing is created for what is refused, and there is no deadlock.
 func TestReplicasCreateTogether(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
-	replicas := []*postgres.Store{openPatient(t, dsn), openPatient(t, dsn)}
+	apptest.WatchDeadlocks(t, dsn)
+	db, replicas := dbtest.Dial(t, dsn), []*postgres.Store{openPatient(t, dsn), openPatient(t, dsn)}
 	if _, err := replicas[0].Create(t.Context(), "full", math.MaxInt64); err != nil {
 		t.Fatal(err)
 	}
-	const rounds, callers = 15, 8
+	const rounds, counts = 5, 10
 	for round := range rounds {
-		first, second := counting.ItemID(fmt.Sprintf("%d a", round)), counting.ItemID(fmt.Sprintf("%d b", round))
-		var refused atomic.Int64
-		waittest.Together(t, callers+2, func(i int) error {
-			u := update("", first, second)
-			if i%2 == 0 {
-				u = update(fmt.Sprintf("%d-%d", round, i), second, first)
-			}
-			if i >= callers {
-				u.Changes = append(u.Changes, counting.Change{ItemID: "full", Delta: 1},
-					counting.Change{ItemID: counting.ItemID(fmt.Sprintf("%d refused", round)), Delta: 1})
-			}
-			u.Create = true
-			_, err := replicas[i%2].Apply(t.Context(), u)
-			if i >= callers && errors.Is(err, counting.ErrOverflow) {
-				refused.Add(1)
-				return nil
-			}
-			return err
-		})
-		if refused.Load() != 2 {
-			t.Errorf("round %d: %d requests were refused, want 2", round, refused.Load())
+		ids := make([]counting.ItemID, counts)
+		for i := range ids {
+			ids[i] = counting.ItemID(fmt.Sprintf("%d %d", round, i))
 		}
-		wantValue(t, replicas[0], first, callers)
-		wantValue(t, replicas[0], second, callers)
+		holder := apptest.Hold(t, db, `INSERT INTO counts.count_values (item_id) VALUES ($1)`, string(ids[counts/2]))
+		group := make([]counting.Update, 3)
+		for i := range group {
+			group[i] = update("", ids...)
+			group[i].Create = true
+		}
+		slices.Reverse(group[1].Changes)
+		group[2].Changes = append(group[2].Changes, counting.Change{ItemID: "full", Delta: 1},
+			counting.Change{ItemID: counting.ItemID(fmt.Sprintf("%d refused", round)), Delta: 1})
+		answers := make(chan []postgres.Answer, len(replicas))
+		for i, replica := range replicas {
+			ofReplica := slices.Clone(group[:len(group)-i]) // one alone locks the full count
+			ofReplica[0].Key.Value = fmt.Sprintf("%d-%d", round, i)
+			go func() {
+				all, err := replica.ApplyTogether(t.Context(), time.Minute, ofReplica...)
+				if err != nil {
+					t.Error(err)
+				}
+				answers <- all
+			}()
+		}
+		apptest.WaitForBlocked(t, db, len(replicas))
+		holder.Rollback()
+		for range replicas {
+			for i, a := range <-answers {
+				if refused := i == 2; errors.Is(a.Err, counting.ErrOverflow) != refused || (a.Err != nil) != refused {
+					t.Errorf("round %d: request %d got %+v", round, i, a)
+				}
+			}
+		}
+		for _, id := range ids {
+			wantValue(t, replicas[0], id, int64(2*len(replicas)))
+		}
 	}
 	page, err := replicas[0].Page(t.Context(), "", "", 1000)
-	if err != nil || len(page) != 2*rounds+1 {
-		t.Errorf("%d counts are there, want %d (%v)", len(page), 2*rounds+1, err)
+	if err != nil || len(page) != counts*rounds+1 {
+		t.Errorf("%d counts are there, want %d (%v)", len(page), counts*rounds+1, err)
 	}
 }
 

@@ -5,8 +5,9 @@
 // statement writes a value that another one has read. values.go has what is not grouped.
 //
 // A group with an update in it (a request with an Idempotency-Key, of several changes, or that creates counts) has a
-// statement of its own: update.go and statement.go have its arithmetic, updates.go its way, updates_sql.go the
-// statement, replay.go the answers to repeats, lanes.go what its requests wait for. set.go has the set with a key.
+// statement of its own: update.go and statement.go have its arithmetic, updates.go its way, updates_sql.go and
+// singles_sql.go the statement, args.go its parameters, replay.go the answers to repeats, lanes.go what its requests
+// wait for. set.go has the set with a key.
 //
 // What mutants replace stands alone, in group.go, once.go, keys.go and first.go: the files *_bug.go beside them are
 // built by the tags bug_* only.

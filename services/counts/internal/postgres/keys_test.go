@@ -90,31 +90,37 @@ func TestExpiredKeyIsTakenOnce(t *testing.T) {
 // another session can take its first key.
 func TestCountsAreLockedBeforeKeysAreTaken(t *testing.T) {
 	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	s, db := openPatient(t, dsn), dbtest.Dial(t, dsn)
-	mustCreate(t, s, "a", "z")
-	holder := lock(t, db, "z")
-	answers := make(chan []postgres.Answer, 1)
-	go func() {
-		all, err := s.ApplyTogether(t.Context(), time.Minute, update("0", "a"), update("1", "z"))
-		if err != nil {
-			t.Error(err)
-		}
-		answers <- all
-	}()
-	apptest.WaitForBlocked(t, db, 1)
-	var keys int
-	holder.Execute(`SET LOCAL lock_timeout = '1s'`)
-	holder.Execute(`INSERT INTO counts.idempotency_keys (key, fingerprint, group_id, position, expires_at)
-		VALUES ('0', '', gen_random_uuid(), 0, '-infinity')`)
-	holder.Rollback()
-	for _, a := range <-answers {
-		if a.Err != nil || a.Locked || a.Replayed || !slices.Equal(a.Values, []int64{1}) {
-			t.Errorf("got %+v", a)
-		}
-	}
-	if err := db.GetContext(t.Context(), &keys, `SELECT count(*) FROM counts.idempotency_keys`); err != nil || keys != 2 {
-		t.Errorf("%d keys are stored, want 2 (%v)", keys, err)
+	for name, first := range map[string]counting.Update{"singles": update("0", "a"), "batches": update("0", "a", "b")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dsn := dbtest.Postgres(t, postgres.Migrations())
+			apptest.WatchDeadlocks(t, dsn) // the group would be sent again
+			s, db := openPatient(t, dsn), dbtest.Dial(t, dsn)
+			mustCreate(t, s, "a", "b", "z")
+			holder := lock(t, db, "z")
+			answers := make(chan []postgres.Answer, 1)
+			go func() {
+				all, err := s.ApplyTogether(t.Context(), time.Minute, first, update("1", "z"))
+				if err != nil {
+					t.Error(err)
+				}
+				answers <- all
+			}()
+			apptest.WaitForBlocked(t, db, 1)
+			holder.Execute(`INSERT INTO counts.idempotency_keys (key, fingerprint, group_id, position, expires_at)
+				VALUES ('0', '', gen_random_uuid(), 0, '-infinity')`)
+			holder.Rollback()
+			for _, a := range <-answers {
+				if a.Err != nil || a.Locked || a.Replayed || a.Values[0] != 1 {
+					t.Errorf("got %+v", a)
+				}
+			}
+			var keys int
+			err := db.GetContext(t.Context(), &keys, `SELECT count(*) FROM counts.idempotency_keys`)
+			if err != nil || keys != 2 {
+				t.Errorf("%d keys are stored, want 2 (%v)", keys, err)
+			}
+		})
 	}
 }
 

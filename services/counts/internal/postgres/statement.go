@@ -25,6 +25,7 @@ func (p *part) wide() bool    { return p.update != nil && p.update.wide }
 type statement struct {
 	parts     []*part // those with a key first, then those that create
 	keyed     int     // steps of parts with a key
+	single    bool    // all parts have one change and create nothing: singlesSQL
 	alone     bool    // one part, whose overflow is found exactly
 	ids       []string
 	byID      map[string]int
@@ -50,7 +51,7 @@ func plan(parts []*part) (st *statement, rest []*part) {
 		return 2
 	}
 	parts = slices.SortedStableFunc(slices.Values(parts), func(a, b *part) int { return order(a) - order(b) })
-	st = &statement{byID: make(map[string]int, len(parts))}
+	st = &statement{byID: make(map[string]int, len(parts)), single: true}
 	for _, p := range parts {
 		if p.wide() || !st.add(p) {
 			rest = append(rest, p)
@@ -97,6 +98,7 @@ func (st *statement) append(p *part) {
 		p.r = last.r + len(last.steps)
 	}
 	st.parts = append(st.parts, p)
+	st.single = st.single && len(p.steps) == 1 && !p.creates()
 	if p.keyed() {
 		st.keyed += len(p.steps)
 	}

@@ -37,7 +37,8 @@ type Store struct {
 	journalTTL  time.Duration
 	keyTTL      time.Duration
 
-	updatesWaitSQL, updatesFreeSQL, setKeyedSQL string
+	updatesSQL, singlesSQL passSQL
+	setKeyedSQL            string
 }
 
 var _ counting.CountValueRepository = (*Store)(nil)
@@ -55,7 +56,7 @@ func New(db *sqldb.DB, o Options) (*Store, error) {
 	limits := o.Limits
 	s := &Store{
 		db: db, lock: limits.Contention, lockTimeout: limits.LockTimeout, journalTTL: o.JournalTTL, keyTTL: o.KeyTTL,
-		updatesWaitSQL: updatesWaitSQL(), updatesFreeSQL: updatesFreeSQL(), setKeyedSQL: setKeyedSQL(),
+		updatesSQL: newPassSQL(updatesSQL), singlesSQL: newPassSQL(singlesSQL), setKeyedSQL: setKeyedSQL(),
 		ungrouped: bulkhead.New[string](
 			o.MaxOpenConns-max(limits.InFlight, 1)-ReservedConns, limits.Contention, limits.Share),
 	}

@@ -70,17 +70,23 @@ const (
 
 // send runs a statement, in a pass, and stores in it what came back.
 func (s *Store) send(ctx context.Context, pass coalesce.Pass, st *statement) error {
-	query := s.updatesWaitSQL
-	if pass.SkipLocked {
-		query = s.updatesFreeSQL
+	query, arrays := s.updatesSQL.of(pass), st.arrays
+	if st.single {
+		query, arrays = s.singlesSQL.of(pass), st.singleArrays
 	}
-	args := st.args(pass.Wait, s.keyTTL, s.journalTTL)
+	journalTTL := s.journalTTL
+	if st.keyed > 0 { // the answers live as long as the keys, and are not deleted before them
+		journalTTL = max(journalTTL, s.keyTTL+time.Minute)
+	}
+	args := append([]any{
+		sqldb.Milliseconds(pass.Wait), nil, s.keyTTL.Microseconds(), journalTTL.Microseconds(),
+	}, arrays()...)
 	for creates := 1; ; creates++ {
 		var locked, taken pq.Int64Array
 		var result nullInts
 		var waited float64
 		stored, err := s.once(ctx, func(ctx context.Context, conn *sqlx.Conn, id uuid.UUID) error {
-			st.id, args[idArg] = id, id
+			st.id, args[1] = id, id
 			return conn.QueryRowContext(ctx, query, args...).Scan(&result, &locked, &taken, &waited)
 		})
 		if !pass.SkipLocked && stored == nil {
@@ -125,49 +131,6 @@ func (st *statement) lookedUp(result nullInts, skipped bool) {
 		if skipped && !v.valid {
 			st.locked[i] = true
 		}
-	}
-}
-
-// idArg is the place of the journal's id among the arguments.
-const idArg = 15
-
-// args returns the arguments of updatesSQL.
-func (st *statement) args(wait, keyTTL, journalTTL time.Duration) []any {
-	lowest, highest := make(pq.Int64Array, len(st.ids)), make(pq.Int64Array, len(st.ids))
-	for i := range st.ids {
-		lowest[i], highest[i] = bounds(st.low[i], st.high[i])
-	}
-	r, i, delta, at := pq.Int64Array{}, pq.Int64Array{}, pq.Int64Array{}, pq.Int64Array{}
-	creates := pq.BoolArray{}
-	changed, by := pq.Int64Array{}, pq.Int64Array{}
-	keyed, callers, keys, fingerprints := pq.Int64Array{}, pq.StringArray{}, pq.StringArray{}, pq.ByteaArray{}
-	for _, p := range st.parts {
-		for n, step := range p.steps {
-			r, i, delta = append(r, int64(p.r)), append(i, int64(p.counts[n]+1)), append(delta, step.delta)
-			if p.keyed() {
-				at = append(at, int64(step.first))
-			}
-			if p.keyed() || p.creates() {
-				creates = append(creates, p.creates())
-			}
-		}
-		if p.keyed() {
-			k := p.update.Key
-			keyed, callers, keys = append(keyed, int64(p.r)), append(callers, k.Caller), append(keys, k.Value)
-			fingerprints = append(fingerprints, k.Fingerprint[:])
-		}
-		if st.alone {
-			for index, d := range p.deltas() {
-				changed, by = append(changed, int64(p.counts[p.stepOf(index)]+1)), append(by, d)
-			}
-		}
-	}
-	if len(keyed) > 0 { // the answers live as long as the keys, and are not deleted before them
-		journalTTL = max(journalTTL, keyTTL+time.Minute)
-	}
-	return []any{
-		pq.StringArray(st.ids), lowest, highest, sqldb.Milliseconds(wait), r, i, delta, at, creates, changed, by,
-		keyed, callers, keys, fingerprints, nil, keyTTL.Microseconds(), journalTTL.Microseconds(),
 	}
 }
 

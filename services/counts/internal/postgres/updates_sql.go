@@ -1,8 +1,11 @@
 package postgres
 
+import "github.com/rowlock/rowlock/platform/coalesce"
+
 // updatesSQL applies a group that has keys, batches or counts to create. It locks the counts in the order of their ids,
 // then takes the keys in their order, then creates counts in the order of their ids: two groups never wait for each
-// other. Its parameters are arrays:
+// other. Its first parameters are its lock_timeout, the journal's id, and how long keys and the journal's row live. The
+// others are arrays:
 //
 //	counts  (item_id, lowest, highest): every count once, with the values between which all parts fit together
 //	steps   (r, i, delta, at, creates): what a part adds to count i. A part is known by r, the place of its first step;
@@ -17,25 +20,36 @@ package postgres
 // The row of the journal, and the first column, have the value before each step that has a key, NULL when it is not
 // applied, and then the value of each count before the statement, NULL when it does not exist or is not locked here.
 func updatesSQL(lock, seen string) string {
-	return decideSQL(lock, seen) + ", " + takeKeys("$16", "$17") + ", " + applySQL
+	return decideSQL(lock, seen) + ", " + takeKeys("$2", "$3") + ", " + applySQL + ", " + storeSQL
 }
 
-// updatesWaitSQL is updatesSQL for the pass that waits for locked counts.
-func updatesWaitSQL() string { return updatesSQL("", "false") }
+// passSQL is a statement for each kind of pass.
+type passSQL struct{ wait, free string }
 
-// updatesFreeSQL is updatesSQL for the pass that leaves out what names a count that another transaction has locked. A
-// count that exists and is not locked here is not taken for a missing one.
-func updatesFreeSQL() string {
-	return updatesSQL("SKIP LOCKED", "NOT EXISTS (SELECT FROM held h WHERE h.i = c.i)")
+// newPassSQL returns the statement for the pass that waits for locked counts, and for the one that leaves out what
+// names a count that another transaction has locked: there a count that exists and is not locked here is not taken for
+// a missing one.
+func newPassSQL(statement func(lock, seen string) string) passSQL {
+	return passSQL{
+		wait: statement("", "false"),
+		free: statement("SKIP LOCKED", "NOT EXISTS (SELECT FROM held h WHERE h.i = c.i)"),
+	}
 }
 
-// decideSQL locks the counts and decides which parts fit, and which keys to take.
-func decideSQL(lock, seen string) string {
+func (s passSQL) of(pass coalesce.Pass) string {
+	if pass.SkipLocked {
+		return s.free
+	}
+	return s.wait
+}
+
+// findSQL begins the statement: it locks the counts and finds out what they hold.
+func findSQL(lock, seen string) string {
 	return `
 WITH asked AS MATERIALIZED (
     SELECT c.i, c.item_id, c.lowest, c.highest
-      FROM unnest($1::text[], $2::bigint[], $3::bigint[]) WITH ORDINALITY AS c (item_id, lowest, highest, i)
-     WHERE (SELECT set_config('lock_timeout', $4, true)) IS NOT NULL
+      FROM unnest($5::text[], $6::bigint[], $7::bigint[]) WITH ORDINALITY AS c (item_id, lowest, highest, i)
+     WHERE (SELECT set_config('lock_timeout', $1, true)) IS NOT NULL
 ), held AS MATERIALIZED (
     SELECT c.i, v.current_value
       FROM asked c
@@ -53,17 +67,22 @@ WITH asked AS MATERIALIZED (
       FROM asked c
       LEFT JOIN held h ON h.i = c.i
       LEFT JOIN seen s ON s.i = c.i
-), steps AS MATERIALIZED (
+)`
+}
+
+// decideSQL decides which parts fit, and which keys to take.
+func decideSQL(lock, seen string) string {
+	return findSQL(lock, seen) + `, steps AS MATERIALIZED (
     SELECT p.n, p.r, p.i, p.delta, p.at, coalesce(f.current_value, 0) AS current_value, f.locked,
            f.current_value IS NULL AND NOT f.locked AND p.creates IS NOT TRUE AS missing,
            f.fits AND NOT f.locked AND (f.current_value IS NOT NULL OR p.creates) AS fits
-      FROM unnest($5::int[], $6::int[], $7::bigint[], $8::int[], $9::bool[])
+      FROM unnest($8::int[], $9::int[], $10::bigint[], $11::int[], $12::bool[])
            WITH ORDINALITY AS p (r, i, delta, at, creates, n)
       JOIN found f ON f.i = p.i
 ), over AS MATERIALIZED (
     SELECT min(o.n) - 1 AS at
       FROM (SELECT c.n, coalesce(f.current_value, 0) + sum(c.delta) OVER (PARTITION BY c.i ORDER BY c.n) AS value
-              FROM unnest($10::int[], $11::bigint[]) WITH ORDINALITY AS c (i, delta, n)
+              FROM unnest($13::int[], $14::bigint[]) WITH ORDINALITY AS c (i, delta, n)
               JOIN found f ON f.i = c.i) o
      WHERE o.value NOT BETWEEN -9223372036854775808 AND 9223372036854775807
 ), unfit AS MATERIALIZED (
@@ -74,7 +93,7 @@ WITH asked AS MATERIALIZED (
 ), decided AS MATERIALIZED (
     SELECT k.r, k.caller, k.key, k.fingerprint, coalesce(u.missing, o.at) AS refused_at,
            CASE WHEN u.r IS NULL THEN NULL WHEN u.missing IS NULL THEN 'overflow' ELSE 'not_found' END AS refusal
-      FROM unnest($12::int[], $13::text[], $14::text[], $15::bytea[]) AS k (r, caller, key, fingerprint)
+      FROM unnest($15::int[], $16::text[], $17::text[], $18::bytea[]) AS k (r, caller, key, fingerprint)
       LEFT JOIN unfit u ON u.r = k.r
      CROSS JOIN over o
      WHERE u.r IS NULL OR NOT u.locked AND (u.missing IS NOT NULL OR o.at IS NOT NULL)
@@ -86,7 +105,7 @@ WITH asked AS MATERIALIZED (
 const applySQL = `applied AS MATERIALIZED (
     SELECT p.n, p.i, p.delta, p.current_value
       FROM steps p
-     WHERE (p.n > cardinality($8) OR p.r IN (SELECT k.position FROM taken k WHERE k.refusal IS NULL))
+     WHERE (p.n > cardinality($11) OR p.r IN (SELECT k.position FROM taken k WHERE k.refusal IS NULL))
        AND p.r NOT IN (SELECT u.r FROM unfit u)
 ), totals AS MATERIALIZED (
     SELECT f.item_id, f.current_value IS NOT NULL AS existed,
@@ -107,16 +126,19 @@ const applySQL = `applied AS MATERIALIZED (
      ORDER BY t.item_id
 ), result AS MATERIALIZED (
     SELECT ARRAY(SELECT s.start
-                   FROM unnest($8::int[]) WITH ORDINALITY AS g (at, n)
+                   FROM unnest($11::int[]) WITH ORDINALITY AS g (at, n)
                    LEFT JOIN (SELECT a.n, (a.current_value + coalesce(sum(a.delta) OVER (PARTITION BY a.i ORDER BY a.n
                                           ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0))::bigint AS start
                                 FROM applied a
-                               WHERE a.n <= cardinality($8)) s ON s.n = g.n
+                               WHERE a.n <= cardinality($11)) s ON s.n = g.n
                   ORDER BY g.n)
         || ARRAY(SELECT f.current_value FROM found f ORDER BY f.i) AS stored
-), journal AS (
+)`
+
+// storeSQL ends the statement: it writes the journal's row and returns what that has.
+const storeSQL = `journal AS (
     INSERT INTO counts.journal (id, results, expires_at)
-    SELECT $16, r.stored, statement_timestamp() + $18 * interval '1 microsecond'
+    SELECT $2, r.stored, statement_timestamp() + $4 * interval '1 microsecond'
       FROM result r
      WHERE EXISTS (SELECT FROM totals) OR EXISTS (SELECT FROM taken)
 )

@@ -42,6 +42,9 @@ func pages(t *testing.T, repo counting.CountValueRepository) {
 				if len(page) < limit {
 					break
 				}
+				if len(got) > len(ids) {
+					t.Fatalf("prefix %q by %d: the pages do not end: %q", prefix, limit, got)
+				}
 				after = got[len(got)-1]
 			}
 			if !slices.Equal(got, want) {
