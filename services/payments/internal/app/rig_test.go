@@ -38,11 +38,11 @@ type replica struct {
 	api string
 }
 
-// start runs a replica on dsn until the test ends or Stop is called.
-func start(t *testing.T, dsn string, environ map[string]string) *replica {
+// start runs a replica on dsn until the test ends or Stop is called. Later variables win.
+func start(t *testing.T, dsn string, environs ...map[string]string) *replica {
 	t.Helper()
 	defaults := map[string]string{"LOG_REQUESTS": "all", "FINGERPRINT_SECRET": secretOne}
-	r := apptest.Run(t, app.Service(), dsn, defaults, environ)
+	r := apptest.Run(t, app.Service(), dsn, append([]map[string]string{defaults}, environs...)...)
 	return &replica{r, r.API + "/v1/payments"}
 }
 

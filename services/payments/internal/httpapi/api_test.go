@@ -115,7 +115,7 @@ func TestPay(t *testing.T) {
 			t.Errorf("replayed %t: %+v", replayed, a)
 		}
 		r := p.requests[0]
-		if p.key != "k" || r.RideID != "r" || r.RiderID != "p" || r.Amount != 1250 || r.Currency != "EUR" ||
+		if p.key.Value != "k" || r.RideID != "r" || r.RiderID != "p" || r.Amount != 1250 || r.Currency != "EUR" ||
 			r.Card.Number.Reveal() != good || r.Card.CVC.Reveal() != "123" || r.Card.ExpMonth != 12 || r.Card.ExpYear != 2099 {
 			t.Errorf("the port was asked %q %+v", p.key, r)
 		}
@@ -192,7 +192,7 @@ func TestKeyHeader(t *testing.T) {
 	for _, k := range []string{strings.Repeat("k", 256), "a\tb", `"a`, "k-" + good} {
 		s.wantRefused(k, valid, 400, "INVALID_FIELD", key)
 	}
-	if a := s.pay(`"a,\"b\""`, valid); a.Status != 201 || p.key != `a,"b"` {
+	if a := s.pay(`"a,\"b\""`, valid); a.Status != 201 || p.key.Value != `a,"b"` {
 		t.Errorf("a quoted key became %s: %+v", p.key, a)
 	}
 }

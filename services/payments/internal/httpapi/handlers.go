@@ -6,6 +6,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/rowlock/rowlock/platform/auth"
 	"github.com/rowlock/rowlock/platform/idempotency"
 	"github.com/rowlock/rowlock/platform/problem"
 	"github.com/rowlock/rowlock/platform/strictjson"
@@ -18,7 +19,7 @@ func (h handlers) CreatePayment(c echo.Context, params CreatePaymentParams) erro
 	if err != nil {
 		return err
 	}
-	key, err := payment.NewKey(text)
+	key, err := payment.NewKey(auth.Caller(c.Request().Context()), text)
 	if err != nil {
 		return err
 	}

@@ -16,10 +16,11 @@
 //
 //   - A live key has at most one payment and one receipt. Every request with the
 //     same key and the same content, the security code apart, gets that receipt,
-//     byte for byte.
+//     byte for byte. A key is its caller's; one that was used without a caller is
+//     every caller's.
 //   - The same key with other content is [ErrKeyConflict] and changes nothing.
 //   - The processor charges once per [ProcessorKey]. That key follows from the
-//     idempotency key and the number of payments stored under it, so it is the same
+//     idempotency key, its caller and the number of payments stored under it, so it is the same
 //     after a takeover and another one after the key has expired.
 //   - A success and a decline are definitive and stored. A fault or a timeout of
 //     the processor is neither: no payment is stored, and the next request with the key

@@ -132,9 +132,14 @@ func keyed(secret, data []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// ProcessorKey returns the key under which the processor charges once: SHA-256(key,
-// 0x00, n) in hexadecimal, n being the number of payments stored under the key, in decimal.
+// ProcessorKey returns the key under which the processor charges once: SHA-256(caller,
+// 0x00, value, 0x00, n) in hexadecimal, without the first two where there is no caller. n is
+// the number of payments stored under the key, in decimal. Neither value nor n has 0x00 in it.
 func ProcessorKey(key Key, n int) string {
-	sum := sha256.Sum256([]byte(string(key) + "\x00" + strconv.Itoa(n)))
+	text := key.Value + "\x00" + strconv.Itoa(n)
+	if key.Caller != "" {
+		text = key.Caller + "\x00" + text
+	}
+	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
 }

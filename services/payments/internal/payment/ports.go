@@ -50,7 +50,8 @@ type Claim struct {
 
 // Held describes a key that the caller holds, until its lease ends.
 type Held struct {
-	Key     Key
+	// Record names the key's record; the repository alone reads it.
+	Record  string
 	ClaimID ClaimID
 	// ProcessorKey is the key that the processor charges under; no two payments share one.
 	ProcessorKey string
@@ -86,8 +87,12 @@ type Repository interface {
 	// Claim claims a key that is absent or expired, or whose claim ran out and was of the
 	// same request. The claim is stored when Claim returns. Otherwise it returns the
 	// record of the same request, for which it waits up to the store's own bound while
-	// another caller holds the key; then ErrProcessing. It returns ErrKeyConflict for the
+	// another request holds the key; then ErrProcessing. It returns ErrKeyConflict for the
 	// record or claim of another request, and the errors of Claim.Same.
+	//
+	// A live record or claim of the same Key.Value that was made without a caller is that
+	// of every caller. A request without a caller gets the first one of its Key.Value,
+	// whatever caller that has.
 	Claim(ctx context.Context, c Claim) (Claimed, error)
 	// Settle stores the payment and its receipt under the claim, all or nothing, and
 	// returns the record. When the claim was taken over, fresh is false and the record is

@@ -84,14 +84,19 @@ func checkReference(field, s string) error {
 	return nil
 }
 
-// Key is an idempotency key that holds no card number; platform/idempotency has the rest of
-// its grammar. Its scope is PayAPI.Pay.
-type Key string
+// Key is the idempotency key of a caller: the same Value of two callers is two keys. Its scope is PayAPI.Pay.
+type Key struct {
+	// Caller separates the keys of one system from those of another. Empty where callers are not identified: all requests
+	// without a caller share their keys.
+	Caller string
+	// Value holds no card number; platform/idempotency has the rest of its grammar.
+	Value string
+}
 
-// NewKey checks a key; the error is an *InvalidError.
-func NewKey(key string) (Key, error) {
-	if HoldsCardNumber(key) {
-		return "", invalid(FieldKey, "must not hold a card number")
+// NewKey checks the value of a key; the error is an *InvalidError.
+func NewKey(caller, value string) (Key, error) {
+	if HoldsCardNumber(value) {
+		return Key{}, invalid(FieldKey, "must not hold a card number")
 	}
-	return Key(key), nil
+	return Key{Caller: caller, Value: value}, nil
 }

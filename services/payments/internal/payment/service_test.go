@@ -69,7 +69,7 @@ func (r *rig) Claim(_ context.Context, c payment.Claim) (payment.Claimed, error)
 		return payment.Claimed{Record: r.stored}, err
 	}
 	h := r.held
-	h.Key, h.ClaimID, h.Terms = c.Key, c.ID, c.Terms
+	h.Record, h.ClaimID, h.Terms = c.Key.Value, c.ID, c.Terms
 	return payment.Claimed{Held: h, Leave: func(bool) { r.events = append(r.events, "left") }}, nil
 }
 
@@ -142,7 +142,7 @@ func TestPay(t *testing.T) {
 	}{{"", payment.Succeeded}, {"card_declined", payment.Declined}} {
 		r := &rig{result: payment.Result{DeclineCode: tc.decline}}
 		r.held = payment.Held{ProcessorKey: "processor key", Now: time.Now().UTC()}
-		answer, err := r.service(secret).Pay(t.Context(), "k", request)
+		answer, err := r.service(secret).Pay(t.Context(), payment.Key{Value: "k"}, request)
 		p := r.settled
 		if err != nil || answer.Replayed || answer.PaymentID != p.ID {
 			t.Errorf("%+v, %v", answer, err)
@@ -182,7 +182,7 @@ func TestEndOfAClaim(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		r := &rig{fault: tc.fault, held: payment.Held{TakenOver: tc.takenOver}}
-		if _, err := r.service(secret).Pay(ctx, "k", newRequest(t)); !errors.Is(err, tc.fault) {
+		if _, err := r.service(secret).Pay(ctx, payment.Key{Value: "k"}, newRequest(t)); !errors.Is(err, tc.fault) {
 			t.Errorf("%s: %v", name, err)
 		}
 		r.wantEvents(t, tc.events...)
@@ -193,7 +193,7 @@ func TestEndOfAClaim(t *testing.T) {
 func TestFencedHolder(t *testing.T) {
 	t.Parallel()
 	r := &rig{fenced: &payment.Record{PaymentID: "stored"}}
-	a, err := r.service(secret).Pay(t.Context(), "k", newRequest(t))
+	a, err := r.service(secret).Pay(t.Context(), payment.Key{Value: "k"}, newRequest(t))
 	if err != nil || !a.Replayed || a.PaymentID != "stored" {
 		t.Errorf("%+v, %v", a, err)
 	}
@@ -240,7 +240,8 @@ func TestUnknownCurrencyIsRefused(t *testing.T) {
 	t.Parallel()
 	r, request := &rig{}, newRequest(t)
 	request.Currency = "ABC"
-	if _, err := r.service(secret).Pay(t.Context(), "k", request); fieldOf(t, err) != "currency" || len(r.charges) != 0 {
+	_, err := r.service(secret).Pay(t.Context(), payment.Key{Value: "k"}, request)
+	if fieldOf(t, err) != "currency" || len(r.charges) != 0 {
 		t.Errorf("%v after %d charges", err, len(r.charges))
 	}
 }
@@ -268,7 +269,7 @@ func TestLiveRecord(t *testing.T) {
 		"a rotated secret":  {payment.NewFingerprints("another", "secret"), first, nil, []string{"replayed"}},
 	} {
 		r := &rig{stored: live, of: secret.Of(first)}
-		answer, err := r.service(tc.fingerprints).Pay(t.Context(), "k", tc.request)
+		answer, err := r.service(tc.fingerprints).Pay(t.Context(), payment.Key{Value: "k"}, tc.request)
 		if !errors.Is(err, tc.err) || len(r.charges) != 0 {
 			t.Errorf("%s: %v after %d charges", name, err, len(r.charges))
 		}
@@ -286,15 +287,16 @@ func TestExpiredCard(t *testing.T) {
 	expired := newRequest(t)
 	expired.Card.ExpYear = time.Now().Year() - 1
 	r := &rig{held: payment.Held{Now: time.Now()}}
-	if _, err := r.service(secret).Pay(t.Context(), "k", expired); err != nil || !r.charges[0].OnlyRepeat {
+	_, err := r.service(secret).Pay(t.Context(), payment.Key{Value: "k"}, expired)
+	if err != nil || !r.charges[0].OnlyRepeat {
 		t.Errorf("its charge is not settled: %v after %+v", err, r.charges)
 	}
 	r.fault = payment.ErrNotCharged
-	if _, err := r.service(secret).Pay(t.Context(), "k", expired); fieldOf(t, err) != "card.exp_year" {
+	if _, err := r.service(secret).Pay(t.Context(), payment.Key{Value: "k"}, expired); fieldOf(t, err) != "card.exp_year" {
 		t.Errorf("without a charge: %v", err)
 	}
 	r.stored, r.of = &payment.Record{}, secret.Of(expired)
-	if a, err := r.service(secret).Pay(t.Context(), "k", expired); err != nil || !a.Replayed {
+	if a, err := r.service(secret).Pay(t.Context(), payment.Key{Value: "k"}, expired); err != nil || !a.Replayed {
 		t.Errorf("a repeat: %+v, %v", a, err)
 	}
 }
@@ -325,7 +327,7 @@ func TestPortsReturnFailures(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("the disk is on fire")
 	broken, faulty := &rig{err: boom}, &rig{fault: payment.ErrProcessorTimeout}
-	_, payErr := broken.service(secret).Pay(t.Context(), "k", newRequest(t))
+	_, payErr := broken.service(secret).Pay(t.Context(), payment.Key{Value: "k"}, newRequest(t))
 	_, getErr := broken.service(secret).Payment(t.Context(), payment.NewID(time.Now()))
 	_, _, listErr := broken.service(secret).PaymentsOfRide(t.Context(), "ride", nil, 1)
 	for name, err := range map[string]error{"pay": payErr, "get": getErr, "list": listErr} {
@@ -333,7 +335,7 @@ func TestPortsReturnFailures(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	_, err := faulty.service(secret).Pay(t.Context(), "k", newRequest(t))
+	_, err := faulty.service(secret).Pay(t.Context(), payment.Key{Value: "k"}, newRequest(t))
 	if !errors.Is(err, payment.ErrProcessorTimeout) {
 		t.Errorf("%v", err)
 	}

@@ -128,8 +128,9 @@ func TestKeysHoldNoCardNumber(t *testing.T) {
 		"abc": true, "a b": true, "2026-11-22": true, good: false, "k-" + good: false, "4242 4242 4242 4242": false,
 		"4242/4242/4242/4242": false, "1,4242,4242 - 4242,4242": false,
 	} {
-		key, err := payment.NewKey(text)
-		if (err == nil) != ok || ok && string(key) != text || !ok && fieldOf(t, err) != "Idempotency-Key" {
+		key, err := payment.NewKey("shop", text)
+		want := payment.Key{Caller: "shop", Value: text}
+		if (err == nil) != ok || ok && key != want || !ok && fieldOf(t, err) != "Idempotency-Key" {
 			t.Errorf("%q: %q, %v", text, key, err)
 		}
 	}
@@ -192,12 +193,23 @@ func TestBrands(t *testing.T) {
 
 func TestProcessorKey(t *testing.T) {
 	t.Parallel()
-	// printf 'abc\0000' | sha256sum
-	if got := payment.ProcessorKey("abc", 0); got != "e16f2935cab918f9b90988378ba435fe71dcb145781b965a08383c77a5450f18" {
-		t.Errorf("%s", got)
+	for key, want := range map[payment.Key]string{
+		// printf 'abc\0000' | sha256sum; a charge that was made before an upgrade is known by it
+		{Value: "abc"}: "e16f2935cab918f9b90988378ba435fe71dcb145781b965a08383c77a5450f18",
+		// printf 'shop\000abc\0000' | sha256sum
+		{Caller: "shop", Value: "abc"}: "f5924bbb977fe40e89136eedf3328059b63ad421dcbbb5f2c04f4c4bec692648",
+	} {
+		if got := payment.ProcessorKey(key, 0); got != want {
+			t.Errorf("%+v: %s, want %s", key, got, want)
+		}
 	}
-	a := payment.ProcessorKey("a", 1)
-	if a == payment.ProcessorKey("a", 2) || a == payment.ProcessorKey("b", 1) {
-		t.Error("two payments share a processor key")
+	seen := make(map[string]bool)
+	for _, key := range []payment.Key{{"", "a"}, {"", "b"}, {"a", "a"}, {"b", "a"}, {"a", "b"}, {"aa", "b"}, {"a", "ab"}} {
+		for n := range 3 {
+			seen[payment.ProcessorKey(key, n)] = true
+		}
+	}
+	if len(seen) != 21 {
+		t.Errorf("two of 21 payments share a processor key: there are %d", len(seen))
 	}
 }

@@ -85,7 +85,7 @@ func (s *Store) runChanges(ctx context.Context, p coalesce.Pass, group []change)
 	n := len(group)
 	keys, kinds, fences, ids, leases, ttls := texts(n), texts(n), texts(n), texts(n), numbers(n), numbers(n)
 	for i, c := range group {
-		keys[i], kinds[i], fences[i], ids[i] = string(c.held.Key), string(c.kind), c.fence, string(c.held.ClaimID)
+		keys[i], kinds[i], fences[i], ids[i] = c.held.Record, string(c.kind), c.fence, string(c.held.ClaimID)
 		leases[i], ttls[i] = c.lease.Microseconds(), c.ttl.Microseconds()
 	}
 	type row struct {

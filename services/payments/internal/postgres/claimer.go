@@ -126,7 +126,7 @@ func (a *attempt) waited(waited bool) {
 func (a *attempt) takeOver(ctx context.Context, found state) (state, error) {
 	now, err := do(ctx, a.store.changes, change{
 		kind: takeOver, fence: found.row.ClaimID.String, lease: a.claim.Lease, ttl: a.claim.TTL,
-		held: payment.Held{Key: a.claim.Key, ClaimID: a.claim.ID, Terms: a.claim.Terms},
+		held: payment.Held{Record: found.row.Name, ClaimID: a.claim.ID, Terms: a.claim.Terms},
 	})
 	if err != nil || now.held == nil {
 		return a.lookAgain(ctx, now, err)

@@ -33,32 +33,36 @@ const claimBytes = 320
 //
 // The rows are locked in the order of their keys, as in every statement. clock_timestamp(), because now() stands still
 // while the statement waits for a row.
-func claimSQL(skipLocked bool) string {
+func claimSQL(skipLocked bool, p places) string {
 	if skipLocked {
-		return "WITH" + claimFree + claimAsked + " AND (NOT there OR key IN (SELECT key FROM free))" + claimTail
+		return "WITH" + p.free() + "," + p.asked() + " AND (NOT there OR key IN (SELECT key FROM free))" + claimTail
 	}
-	return "WITH" + claimAsked + claimTail
+	return "WITH" + p.asked() + claimTail
 }
 
-const (
-	// claimFree locks the rows that are free.
-	claimFree = ` free AS MATERIALIZED (
-    SELECT key FROM payments.idempotency_records WHERE key = ANY ($1::text[]) ORDER BY key FOR UPDATE SKIP LOCKED
-),`
-	// claimAsked reads the clock once for each row, so that the life of a claim can be told from its columns.
-	claimAsked = ` asked AS MATERIALIZED (
-    SELECT c.n, c.key, c.fingerprint, c.version, c.claim_id, c.lease, c.ttl, c.processor_key, c.ride_id, c.rider_id,
-           c.amount, c.currency, c.brand, c.last4, c.month, c.year, c.earlier, l.now,
-           r.key IS NOT NULL AS there, l.live, r.status, r.request_fingerprint, r.fingerprint_version, r.payment_id,
-           r.response_status, r.response_body, r.claim_id AS other_id, ` + leftMicros + ` AS left_us,
+// free locks the rows that are free.
+func (p places) free() string {
+	return ` free AS MATERIALIZED (
+    SELECT key FROM payments.idempotency_records WHERE key = ANY (` + p.all + `) ORDER BY key FOR UPDATE SKIP LOCKED
+)`
+}
+
+// asked reads the clock once for each row, so that the life of a claim can be told from its columns.
+func (p places) asked() string {
+	return ` asked AS MATERIALIZED (
+    SELECT c.n, ` + p.name + ` AS key, ` + p.caller + ` AS caller, c.fingerprint, c.version, c.claim_id, c.lease, c.ttl,
+           c.processor_key, c.ride_id, c.rider_id, c.amount, c.currency, c.brand, c.last4, c.month, c.year, c.earlier,
+           l.now, r.key IS NOT NULL AS there, l.live, r.status, r.request_fingerprint, r.fingerprint_version,
+           r.payment_id, r.response_status, r.response_body, r.claim_id AS other_id, ` + leftMicros + ` AS left_us,
            CASE WHEN NOT l.live
-                THEN (SELECT count(*) FROM payments.payments p WHERE p.idempotency_key = c.key) END AS found_earlier
+                THEN (SELECT count(*) FROM payments.payments p WHERE p.idempotency_key ` + p.stored + `)
+                END AS found_earlier
       FROM unnest($1::text[], $2::bytea[], $3::text[], $4::uuid[], $5::bigint[], $6::bigint[], $7::text[], $8::text[],
                   $9::text[], $10::bigint[], $11::text[], $12::text[], $13::text[], $14::smallint[], $15::smallint[],
-                  $16::int[])
+                  $16::int[]` + p.arrays + `)
            WITH ORDINALITY AS c (key, fingerprint, version, claim_id, lease, ttl, processor_key, ride_id, rider_id,
-                                 amount, currency, brand, last4, month, year, earlier, n)
-      LEFT JOIN payments.idempotency_records r ON r.key = c.key
+                                 amount, currency, brand, last4, month, year, earlier` + p.columns + `, n)` + p.join + `
+      LEFT JOIN payments.idempotency_records r ON r.key = ` + p.name + `
      CROSS JOIN LATERAL (
          SELECT clock_timestamp() AS now, r.key IS NOT NULL AND NOT (` + expired + `
                                            OR r.status = 'PROCESSING' AND r.claim_id IS NOT DISTINCT FROM c.claim_id)
@@ -67,18 +71,20 @@ const (
      WHERE (SELECT set_config('lock_timeout', $17, true)) IS NOT NULL
 ), claimed AS (
     INSERT INTO payments.idempotency_records AS r
-           (key, status, request_fingerprint, fingerprint_version, claim_id, claimed_until, processor_key,
+           (key, caller, status, request_fingerprint, fingerprint_version, claim_id, claimed_until, processor_key,
             ride_id, rider_id, amount, currency, card_brand, card_last4, card_exp_month, card_exp_year, expires_at,
             created_at)
-    SELECT key, 'PROCESSING', fingerprint, version, claim_id, now + lease * interval '1 microsecond',
+    SELECT key, caller, 'PROCESSING', fingerprint, version, claim_id, now + lease * interval '1 microsecond',
            processor_key, ride_id, rider_id, amount, currency, brand, last4, month, year,
            now + ttl * interval '1 microsecond', now
       FROM asked
      WHERE NOT live AND found_earlier = earlier`
-	claimTail = `
+}
+
+const claimTail = `
      ORDER BY key COLLATE "C"
     ON CONFLICT (key) DO UPDATE
-       SET status = 'PROCESSING',
+       SET caller = excluded.caller, status = 'PROCESSING',
            request_fingerprint = excluded.request_fingerprint, fingerprint_version = excluded.fingerprint_version,
            payment_id = NULL, response_status = NULL, response_body = NULL,
            claim_id = excluded.claim_id,
@@ -91,14 +97,13 @@ const (
      WHERE ` + expired + ` OR r.status = 'PROCESSING' AND r.claim_id = excluded.claim_id
     RETURNING r.key, clock_timestamp() AS now
 )
-SELECT a.n, claimed.now, a.live, a.there, a.found_earlier AS earlier, coalesce(a.status, '') AS status,
+SELECT a.n, a.key, claimed.now, a.live, a.there, a.found_earlier AS earlier, coalesce(a.status, '') AS status,
        a.request_fingerprint, coalesce(a.fingerprint_version, '') AS fingerprint_version, a.payment_id,
        a.response_status, a.response_body, a.other_id AS claim_id, a.left_us
   FROM asked a
   LEFT JOIN claimed ON claimed.key = a.key`
-)
 
-// runClaims claims a group's keys. A key stands in it once: a replica's requests for one key queue.
+// runClaims claims a group's keys. A caller's key stands in it once: a replica's requests for one queue.
 func (s *Store) runClaims(ctx context.Context, p coalesce.Pass, group []bid) ([]coalesce.Answer[state], error) {
 	if p.SkipLocked {
 		// Rows that are locked are skipped. Those that a replica of an earlier release is inserting, for as long as its
@@ -121,53 +126,65 @@ func (s *Store) claimAll(ctx context.Context, p coalesce.Pass, group []bid) ([]c
 		There   bool          `db:"there"`
 		Earlier sql.NullInt64 `db:"earlier"`
 	}
-	args := claimArgs(group, p.Wait)
+	answers := make([]coalesce.Answer[state], len(group))
+	for i, c := range group {
+		answers[i].Value.earlier = c.earlier
+	}
+	where, sent := placesOf(group)
 	begin := time.Now()
-	rows, err := once[row](ctx, s.db, claimSQL(p.SkipLocked), args...)
+	rows, err := once[row](ctx, s.db, claimSQL(p.SkipLocked, where), claimArgs(group, sent, where, p.Wait)...)
 	s.options.Contention.Waited(contention.InDatabase, min(time.Since(begin), p.Wait))
-	if err != nil {
+	switch {
+	case len(group) == 1 && inOtherPlace(err):
+		answers[0].Locked = true // the next statement finds it
+		return answers, nil
+	case err != nil:
 		return nil, coalesce.Classify(err)
 	}
-	answers := make([]coalesce.Answer[state], len(group))
 	for _, row := range rows {
-		a, c := &answers[row.N-1], group[row.N-1]
-		earlier := int(row.Earlier.Int64)
+		a, c := &answers[sent[row.N-1]], group[sent[row.N-1]]
 		switch {
 		case row.Now.Valid:
 			a.Value.held = &payment.Held{
-				Key: c.Key, ClaimID: c.ID, ProcessorKey: payment.ProcessorKey(c.Key, c.earlier), Terms: c.Terms,
+				Record: row.Name, ClaimID: c.ID, ProcessorKey: payment.ProcessorKey(c.Key, c.earlier), Terms: c.Terms,
 				Now: row.Now.Time.UTC(),
 			}
 		case row.Live:
 			a.Value = state{row: row.record, found: true}
 		default:
-			a.Value.earlier = earlier
-			a.Locked = p.SkipLocked && row.There && earlier == c.earlier
+			a.Value.earlier = int(row.Earlier.Int64)
+			a.Locked = p.SkipLocked && row.There && a.Value.earlier == c.earlier
 		}
 	}
 	return answers, nil
 }
 
-// claimArgs returns the parameters of claimSQL.
-func claimArgs(group []bid, wait time.Duration) []any {
-	n := len(group)
+// claimArgs returns the parameters of claimSQL, for the bids of a group with these indexes.
+func claimArgs(group []bid, sent []int, where places, wait time.Duration) []any {
+	n := len(sent)
 	keys, versions, ids, processorKeys := texts(n), texts(n), texts(n), texts(n)
 	rides, riders, currencies, brands, last4s := texts(n), texts(n), texts(n), texts(n), texts(n)
 	leases, ttls, amounts, months, years, earlier := numbers(n), numbers(n), numbers(n), numbers(n), numbers(n), numbers(n)
-	sums := make(pq.ByteaArray, n)
-	for i, c := range group {
+	sums, callers, own := make(pq.ByteaArray, n), texts(n), texts(n)
+	for i, index := range sent {
+		c := group[index]
 		t := c.Terms
-		keys[i], sums[i], versions[i], ids[i] = string(c.Key), c.Fingerprint.Sum, c.Fingerprint.Version, string(c.ID)
+		keys[i], callers[i], own[i] = c.Key.Value, c.Key.Caller, ownRecord(c.Key)
+		sums[i], versions[i], ids[i] = c.Fingerprint.Sum, c.Fingerprint.Version, string(c.ID)
 		leases[i], ttls[i], earlier[i] = c.Lease.Microseconds(), c.TTL.Microseconds(), int64(c.earlier)
 		processorKeys[i] = payment.ProcessorKey(c.Key, c.earlier)
 		rides[i], riders[i], amounts[i], currencies[i] = string(t.RideID), t.RiderID, t.Amount, string(t.Currency)
 		brands[i], last4s[i] = t.Card.Brand, t.Card.Last4
 		months[i], years[i] = int64(t.Card.ExpMonth), int64(t.Card.ExpYear)
 	}
-	return []any{
+	args := []any{
 		keys, sums, versions, ids, leases, ttls, processorKeys, rides, riders, amounts, currencies, brands, last4s, months,
 		years, earlier, sqldb.Milliseconds(wait),
 	}
+	if where.arrays != "" {
+		args = append(args, callers, own)
+	}
+	return args
 }
 
 func texts(n int) pq.StringArray  { return make(pq.StringArray, n) }

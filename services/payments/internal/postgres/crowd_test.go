@@ -46,7 +46,7 @@ func TestRequestsOfABusyKeyHoldAShare(t *testing.T) {
 			}
 			refused := requests - places
 			waittest.Eventually(t, "those without a place are refused", func() bool { return len(answers) >= refused })
-			for _, key := range []payment.Key{"a", "b", "c", "d", "e", "f", "g", "h"} {
+			for _, key := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
 				if fresh, err := pay(t.Context(), r, key); !fresh || err != nil {
 					t.Errorf("another key: %t, %v", fresh, err)
 				}

@@ -5,7 +5,7 @@
 // no connection and no lock. The claim is an INSERT ... ON CONFLICT DO UPDATE ... WHERE
 // expired: a SELECT ... FOR UPDATE of a key that does not exist locks nothing in
 // PostgreSQL. It returns what stands under the other keys of its group, without a lock.
-// Each change of a claim is fenced by its claim_id.
+// Each change of a claim is fenced by its claim_id. Where the record of a caller's key stands, places.go says.
 //
 //	request ──► queue of its key ──► claim ──► (processor) ──► settle
 //	   │ queue not empty              │  ▲ take over, look again

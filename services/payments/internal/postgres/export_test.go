@@ -10,7 +10,7 @@ import (
 
 // ClaimFree claims a group as it is claimed once a wait for its locks ran out. It returns the keys that were claimed
 // and those that were found locked.
-func (s *Store) ClaimFree(ctx context.Context, group []payment.Claim) (claimed, locked []payment.Key, err error) {
+func (s *Store) ClaimFree(ctx context.Context, group []payment.Claim) (claimed, locked []string, err error) {
 	bids := make([]bid, len(group))
 	for i, c := range group {
 		bids[i].Claim = c
@@ -22,9 +22,9 @@ func (s *Store) ClaimFree(ctx context.Context, group []payment.Claim) (claimed, 
 		for i, a := range answers {
 			switch {
 			case a.Locked:
-				locked = append(locked, bids[i].Key)
+				locked = append(locked, bids[i].Key.Value)
 			case a.Value.held != nil:
-				claimed = append(claimed, bids[i].Key)
+				claimed = append(claimed, bids[i].Key.Value)
 			case a.Value.earlier != bids[i].earlier:
 				again = append(again, bid{bids[i].Claim, a.Value.earlier})
 			}
@@ -46,7 +46,7 @@ func (s *Store) TakeOver(ctx context.Context, held payment.Held) (bool, error) {
 
 // ClaimWaiting claims a group of keys without earlier payments, waits for their rows, and returns the keys that were
 // claimed.
-func (s *Store) ClaimWaiting(ctx context.Context, group []payment.Claim) (claimed []payment.Key, err error) {
+func (s *Store) ClaimWaiting(ctx context.Context, group []payment.Claim) (claimed []string, err error) {
 	bids := make([]bid, len(group))
 	for i, c := range group {
 		bids[i].Claim = c
@@ -54,7 +54,7 @@ func (s *Store) ClaimWaiting(ctx context.Context, group []payment.Claim) (claime
 	answers, err := s.runClaims(ctx, coalesce.Pass{Wait: time.Minute}, bids)
 	for i, a := range answers {
 		if a.Value.held != nil {
-			claimed = append(claimed, group[i].Key)
+			claimed = append(claimed, group[i].Key.Value)
 		}
 	}
 	return claimed, err
@@ -70,8 +70,11 @@ const (
 	OpenSQL          = openSQL
 )
 
-// ClaimSQL returns the statement that claims keys.
-func ClaimSQL() string { return claimSQL(false) }
+// ClaimSQL returns the statement that claims keys without a caller.
+func ClaimSQL() string { return claimSQL(false, ofNoCaller()) }
+
+// ClaimOfCallersSQL returns the statement that claims keys of callers.
+func ClaimOfCallersSQL() string { return claimSQL(false, ofCallers()) }
 
 // ChangesSQL returns the statement that changes claims.
 func ChangesSQL() string { return changesSQL(false) }

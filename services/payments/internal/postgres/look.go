@@ -16,7 +16,8 @@ const statusCompleted = "COMPLETED"
 
 // record holds a row of idempotency_records.
 type record struct {
-	Key         string         `db:"key"`
+	Name        string         `db:"key"` // of the record: see places
+	Caller      string         `db:"caller"`
 	Status      string         `db:"status"`
 	Fingerprint []byte         `db:"request_fingerprint"`
 	Version     string         `db:"fingerprint_version"`
@@ -57,8 +58,8 @@ const leftMicros = `CASE WHEN r.status = 'PROCESSING' THEN
 
 // lookSQL reads the live records and the claims of a group, with one plain read and no lock.
 const lookSQL = `
-SELECT key, status, request_fingerprint, fingerprint_version, payment_id, response_status, response_body, claim_id,
-       ` + leftMicros + ` AS left_us
+SELECT key, caller, status, request_fingerprint, fingerprint_version, payment_id, response_status, response_body,
+       claim_id, ` + leftMicros + ` AS left_us
   FROM payments.idempotency_records AS r
  WHERE key = ANY ($1::text[]) AND (status = 'PROCESSING' OR expires_at > clock_timestamp())`
 
@@ -74,30 +75,33 @@ func (s *Store) look(ctx context.Context, key payment.Key) (state, error) {
 func (s *Store) runLooks(
 	ctx context.Context, _ coalesce.Pass, group []payment.Key,
 ) ([]coalesce.Answer[state], error) {
-	keys := make(pq.StringArray, len(group))
-	for i, key := range group {
-		keys[i] = string(key)
+	names := make(pq.StringArray, 0, len(group))
+	for _, key := range group {
+		names = append(names, key.Value)
+		if key.Caller != "" {
+			names = append(names, ownRecord(key))
+		}
 	}
 	var rows []record
 	// A payment does not queue behind pages for it.
-	if err := s.db.SelectUnqueued(ctx, &rows, lookSQL, keys); err != nil {
+	if err := s.db.SelectUnqueued(ctx, &rows, lookSQL, names); err != nil {
 		return nil, err
 	}
 	answers := make([]coalesce.Answer[state], len(group))
-	byKey := index(rows)
-	for i, key := range keys {
-		if row, ok := byKey[key]; ok {
-			answers[i].Value = state{row: rows[row], found: true}
+	byName := index(rows)
+	for i, key := range group {
+		if row, ok := find(byName, rows, key); ok {
+			answers[i].Value = state{row: row, found: true}
 		}
 	}
 	return answers, nil
 }
 
-// index returns the place of each key's row.
+// index returns the place of each row by its name.
 func index(rows []record) map[string]int {
 	places := make(map[string]int, len(rows))
 	for i, r := range rows {
-		places[r.Key] = i
+		places[r.Name] = i
 	}
 	return places
 }

@@ -50,7 +50,7 @@ func (s *Store) Overdue(ctx context.Context, after, lease time.Duration, limit i
 	overdue := make([]payment.Overdue, len(rows))
 	for i, r := range rows {
 		overdue[i] = payment.Overdue{Expired: r.Expired, Held: payment.Held{
-			Key: payment.Key(r.Key), ClaimID: id, ProcessorKey: r.ProcessorKey, Now: r.Now.UTC(), TakenOver: true,
+			Record: r.Key, ClaimID: id, ProcessorKey: r.ProcessorKey, Now: r.Now.UTC(), TakenOver: true,
 			Terms: payment.Terms{
 				RideID: payment.RideID(r.RideID), RiderID: r.RiderID, Amount: r.Amount, Currency: payment.Currency(r.Currency),
 				Card: payment.CardFace{Brand: r.Brand, Last4: r.Last4, ExpMonth: r.ExpMonth, ExpYear: r.ExpYear},

@@ -77,14 +77,14 @@ func (r *replicas) Claim(ctx context.Context, c payment.Claim) (payment.Claimed,
 	return r.all[int(r.next.Add(1))%len(r.all)].Claim(ctx, c)
 }
 
-func pay(ctx context.Context, r replica, key payment.Key) (fresh bool, err error) {
+func pay(ctx context.Context, r replica, key string) (fresh bool, err error) {
 	_, fresh, err = paymenttest.Pay(ctx, r, key, time.Hour)
 	return fresh, err
 }
 
 // holder settles a key slowly: it has the key when the function returns, and
 // finishes when release is called.
-func holder(t *testing.T, r replica, key payment.Key) (release func()) {
+func holder(t *testing.T, r replica, key string) (release func()) {
 	t.Helper()
 	charging, finish, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	charge := func(h payment.Held) (payment.Payment, error) {

@@ -97,7 +97,7 @@ func (s *Store) runSettles(
 	keys, claims, ids, declines, bodies := texts(n), texts(n), texts(n), texts(n), texts(n)
 	created, codes := numbers(n), numbers(n)
 	for i, c := range group {
-		keys[i], claims[i], ids[i] = string(c.held.Key), string(c.held.ClaimID), string(c.payment.ID)
+		keys[i], claims[i], ids[i] = c.held.Record, string(c.held.ClaimID), string(c.payment.ID)
 		declines[i], created[i] = c.payment.DeclineCode, c.payment.CreatedAt.UnixMicro()
 		codes[i], bodies[i] = int64(c.receipt.Code), string(c.receipt.Data)
 	}

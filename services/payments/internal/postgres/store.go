@@ -57,8 +57,8 @@ type Store struct {
 
 	looks   *coalesce.Coalescer[payment.Key, payment.Key, state]
 	claims  *coalesce.Coalescer[payment.Key, bid, state]
-	changes *coalesce.Coalescer[payment.Key, change, state]
-	settles *coalesce.Coalescer[payment.Key, settlement, settled]
+	changes *coalesce.Coalescer[string, change, state] // by their records
+	settles *coalesce.Coalescer[string, settlement, settled]
 }
 
 var _ payment.Repository = (*Store)(nil)
@@ -77,14 +77,14 @@ func New(db *sqldb.DB, o Options, observer Observer) (*Store, error) {
 	})
 	s.claims, claims = coalesce.New(coalesce.Config[payment.Key, bid, state]{
 		Limits: forKey, Name: "payments_claim", Key: func(c bid) payment.Key { return c.Key }, Run: s.runClaims,
-		Size: func(c bid) int { return claimBytes + len(c.Key) }, Gate: o.Gate,
+		Size: func(c bid) int { return claimBytes + len(c.Key.Value) + 2*len(c.Key.Caller) }, Gate: o.Gate,
 	})
-	s.changes, changes = coalesce.New(coalesce.Config[payment.Key, change, state]{
-		Limits: forKey, Name: "payments_change", Key: func(c change) payment.Key { return c.held.Key }, Run: s.runChanges,
+	s.changes, changes = coalesce.New(coalesce.Config[string, change, state]{
+		Limits: forKey, Name: "payments_change", Key: func(c change) string { return c.held.Record }, Run: s.runChanges,
 	})
-	s.settles, settles = coalesce.New(coalesce.Config[payment.Key, settlement, settled]{
-		Limits: charged, Name: "payments_settle", Key: func(c settlement) payment.Key { return c.held.Key },
-		Run: s.runSettles, Size: func(c settlement) int { return settleBytes + len(c.held.Key) + len(c.receipt.Data) },
+	s.settles, settles = coalesce.New(coalesce.Config[string, settlement, settled]{
+		Limits: charged, Name: "payments_settle", Key: func(c settlement) string { return c.held.Record },
+		Run: s.runSettles, Size: func(c settlement) int { return settleBytes + len(c.held.Record) + len(c.receipt.Data) },
 		Gate: o.Gate,
 	})
 	return s, errors.Join(looks, claims, changes, settles)
@@ -97,7 +97,7 @@ func (s *Store) Close(ctx context.Context) error {
 
 // do lets a request join the next group. A request whose connection was lost is asked once more, because each of them
 // recognises that it was applied. A client that leaves cancels nothing.
-func do[Q, R any](ctx context.Context, c *coalesce.Coalescer[payment.Key, Q, R], q Q) (R, error) {
+func do[K comparable, Q, R any](ctx context.Context, c *coalesce.Coalescer[K, Q, R], q Q) (R, error) {
 	bounded := context.WithoutCancel(ctx) // by the statements' own bounds
 	r, err := c.Do(bounded, q)
 	if e, ok := errors.AsType[*sqldb.Error](err); ok && e.Reason == sqldb.Connection && ctx.Err() == nil {

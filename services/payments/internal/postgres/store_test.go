@@ -95,7 +95,7 @@ func TestChargesHoldNoConnection(t *testing.T) {
 	t.Parallel()
 	r := openStore(t, dbtest.Postgres(t, postgres.Migrations()), sqldb.PoolerNone, postgres.Options{})
 	for i := range 20 {
-		t.Cleanup(holder(t, r, payment.Key(fmt.Sprint("held", i))))
+		t.Cleanup(holder(t, r, fmt.Sprint("held", i)))
 	}
 	if fresh, err := pay(t.Context(), r, "k"); !fresh || err != nil {
 		t.Errorf("another key: fresh %t, %v", fresh, err)
@@ -116,7 +116,7 @@ func TestFreeKeysAreClaimed(t *testing.T) {
 	const held = 100
 	var group []payment.Claim
 	for i := range held {
-		key := payment.Key(fmt.Sprint("held", i))
+		key := fmt.Sprint("held", i)
 		if _, _, err := paymenttest.Pay(t.Context(), r, key, time.Microsecond); err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +161,7 @@ func TestALiveKeyIsNotClaimedLater(t *testing.T) {
 	if !owned {
 		t.Fatal("the former replica does not get a new key")
 	}
-	claimed := make(chan []payment.Key, 1)
+	claimed := make(chan []string, 1)
 	go func() {
 		keys, err := r.ClaimWaiting(t.Context(), []payment.Claim{
 			paymenttest.NewClaim("a", time.Hour), paymenttest.NewClaim("live", time.Hour),
@@ -188,7 +188,7 @@ func TestCleanerDoesNotWait(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	r, db := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}), dbtest.Dial(t, dsn)
-	for _, key := range []payment.Key{"held", "free"} {
+	for _, key := range []string{"held", "free"} {
 		if _, _, err := paymenttest.Pay(t.Context(), r, key, time.Microsecond); err != nil {
 			t.Fatal(err)
 		}
@@ -229,7 +229,7 @@ func TestDeleteSettled(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	r, db := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}), dbtest.Dial(t, dsn)
-	for _, key := range []payment.Key{"old 1", "old 2", "old decline", "young", "late"} {
+	for _, key := range []string{"old 1", "old 2", "old decline", "young", "late"} {
 		if _, _, err := paymenttest.Pay(t.Context(), r, key, time.Hour); err != nil {
 			t.Fatal(err)
 		}
@@ -302,6 +302,12 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 	}{
 		"claim": {postgres.ClaimSQL(), []any{
 			texts, pq.ByteaArray{nil}, texts, ids, ns, ns, texts, texts, texts, ns, texts, texts, texts, ns, ns, ns, "1",
+		}},
+		"claim of a caller": {postgres.ClaimOfCallersSQL(), []any{
+			texts,
+			pq.ByteaArray{nil},
+			texts, ids, ns, ns, texts, texts, texts, ns, texts, texts, texts, ns, ns, ns, "1",
+			texts, texts,
 		}},
 		"settle": {postgres.SettleSQL(), []any{texts, ids, ids, texts, ns, ns, texts, "1"}},
 		"change": {postgres.ChangesSQL(), []any{texts, texts, ids, ids, ns, ns, "1"}},

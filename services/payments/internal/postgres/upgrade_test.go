@@ -45,11 +45,11 @@ UPDATE payments.idempotency_records
 // former is the open transaction of a replica of the former release.
 type former struct {
 	tx  *sqlx.Tx
-	key payment.Key
+	key string
 }
 
 // begin claims a key as the former release does, and reports whether it has it.
-func begin(t *testing.T, db *sqlx.DB, key payment.Key) (f former, owned bool) {
+func begin(t *testing.T, db *sqlx.DB, key string) (f former, owned bool) {
 	t.Helper()
 	tx, err := db.BeginTxx(t.Context(), nil)
 	if err != nil {
@@ -58,7 +58,7 @@ func begin(t *testing.T, db *sqlx.DB, key payment.Key) (f former, owned bool) {
 	t.Cleanup(func() { _ = tx.Rollback() })
 	sum := sha256.Sum256([]byte(key))
 	var claimed []time.Time
-	if err := tx.SelectContext(t.Context(), &claimed, formerClaim, string(key), sum[:]); err != nil {
+	if err := tx.SelectContext(t.Context(), &claimed, formerClaim, key, sum[:]); err != nil {
 		t.Fatal(err)
 	}
 	return former{tx, key}, len(claimed) == 1
@@ -68,11 +68,11 @@ func begin(t *testing.T, db *sqlx.DB, key payment.Key) (f former, owned bool) {
 func (f former) settle(t *testing.T) {
 	t.Helper()
 	var n int
-	if err := f.tx.GetContext(t.Context(), &n, formerCount, string(f.key)); err != nil {
+	if err := f.tx.GetContext(t.Context(), &n, formerCount, f.key); err != nil {
 		t.Fatal(err)
 	}
-	_, err := f.tx.ExecContext(t.Context(), formerStore, string(payment.NewID(time.Now())), string(f.key),
-		payment.ProcessorKey(f.key, n))
+	_, err := f.tx.ExecContext(t.Context(), formerStore, string(payment.NewID(time.Now())), f.key,
+		payment.ProcessorKey(payment.Key{Value: f.key}, n))
 	if err := errors.Join(err, f.tx.Commit()); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestFormerReplicaFirst(t *testing.T) {
 		fresh bool
 		err   error
 	}
-	answers := map[payment.Key]chan outcome{"settles": make(chan outcome, 1), "fails": make(chan outcome, 1)}
+	answers := map[string]chan outcome{"settles": make(chan outcome, 1), "fails": make(chan outcome, 1)}
 	for key, answer := range answers {
 		go func() {
 			fresh, err := pay(t.Context(), r, key)
@@ -98,7 +98,7 @@ func TestFormerReplicaFirst(t *testing.T) {
 		}()
 	}
 	apptest.WaitForBlocked(t, db, 1)
-	for _, key := range []payment.Key{"a", "b", "c"} {
+	for _, key := range []string{"a", "b", "c"} {
 		if fresh, err := pay(t.Context(), r, key); !fresh || err != nil {
 			t.Errorf("another key: fresh %t, %v", fresh, err)
 		}
@@ -110,7 +110,7 @@ func TestFormerReplicaFirst(t *testing.T) {
 	if err := fails.tx.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	for key, fresh := range map[payment.Key]bool{"settles": false, "fails": true} {
+	for key, fresh := range map[string]bool{"settles": false, "fails": true} {
 		if got := <-answers[key]; got.err != nil || got.fresh != fresh {
 			t.Errorf("%s: fresh %t, %v; want fresh %t", key, got.fresh, got.err, fresh)
 		}

@@ -14,6 +14,12 @@ import (
 // oneOwnerAmong lets n callers settle one key at once: one owns it, and all get its record.
 func oneOwnerAmong(t *testing.T, repo payment.Repository, n int) {
 	t.Helper()
+	oneOwnerOf(t, n, func(int) payment.Claim { return NewClaim("k", long) }, repo)
+}
+
+// oneOwnerOf lets n callers settle the claims of one request at once: one owns it, and all get its record.
+func oneOwnerOf(t *testing.T, n int, claim func(i int) payment.Claim, repo payment.Repository) {
+	t.Helper()
 	var fresh, charged atomic.Int64
 	records := make([]payment.Record, n)
 	charge := func(h payment.Held) (payment.Payment, error) {
@@ -21,7 +27,7 @@ func oneOwnerAmong(t *testing.T, repo payment.Repository, n int) {
 		return NewPayment(h), nil
 	}
 	waittest.Together(t, n, func(i int) error {
-		r, owner, err := Settle(t.Context(), repo, NewClaim("k", long), charge)
+		r, owner, err := Settle(t.Context(), repo, claim(i), charge)
 		if owner {
 			fresh.Add(1)
 		}
@@ -81,7 +87,7 @@ func failingOwners(t *testing.T, repo payment.Repository) {
 // ever deleted, so each claim that succeeded keeps its record.
 func cleanersAndClaimers(t *testing.T, repo payment.Repository) {
 	const keys, cleaners = 30, 3
-	name := func(i int) payment.Key { return payment.Key(fmt.Sprint("k", i)) }
+	name := func(i int) string { return fmt.Sprint("k", i) }
 	for i := range keys {
 		mustPay(t, repo, name(i), instant)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,11 +30,18 @@ func Exercise(t *testing.T, open func(t *testing.T) payment.Repository) {
 		"claims/reconciled":                reconciled,
 		"claims/reconciled after takeover": reconciledAfterATakeover,
 		"claims/no cleaner's":              noCleaners,
+		"callers/keys of their own":        keysOfTheirOwn,
+		"callers/own records outlive":      ownRecordsOutlive,
+		"callers/records of no caller":     recordsOfNoCaller,
+		"callers/claims of no caller":      claimsOfNoCaller,
+		"callers/no longer identified":     callersNoLongerIdentified,
 		"transactions/ended context":       endedContext,
 		"contention/one owner per key":     oneOwner,
 		"contention/one expired key":       oneOwnerOfExpired,
 		"contention/failing owners":        failingOwners,
 		"contention/cleaners and claimers": cleanersAndClaimers,
+		"contention/callers of one key":    callersOfOneKey,
+		"contention/callers are switched":  callersAreSwitched,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -52,12 +60,12 @@ func Encode(p payment.Payment) (payment.Receipt, error) {
 	return payment.Receipt{Code: 201, Data: []byte(`{"b":1, "a":[ ],"a":1.50,"id":"` + string(p.ID) + "\"}\n")}, nil
 }
 
-// NewClaim returns a claim of the key with a fingerprint made of it, for a lease that does
-// not end.
-func NewClaim(key payment.Key, ttl time.Duration) payment.Claim {
+// NewClaim returns a claim of the key, without a caller, with a fingerprint made of it, for
+// a lease that does not end.
+func NewClaim(key string, ttl time.Duration) payment.Claim {
 	sum := sha256.Sum256([]byte(key))
 	return payment.Claim{
-		Key: key, ID: payment.ClaimID(payment.NewID(time.Now())), TTL: ttl, Lease: time.Hour,
+		Key: payment.Key{Value: key}, ID: payment.ClaimID(payment.NewID(time.Now())), TTL: ttl, Lease: time.Hour,
 		Fingerprint: payment.Fingerprint{Sum: sum[:], Version: "test"},
 		Same:        func(f payment.Fingerprint) (bool, error) { return bytes.Equal(f.Sum, sum[:]), nil },
 		Terms: payment.Terms{
@@ -78,7 +86,7 @@ func NewPayment(h payment.Held) payment.Payment {
 
 // Pay settles a payment of the ride "ride" under the key.
 func Pay(
-	ctx context.Context, repo payment.Repository, key payment.Key, ttl time.Duration,
+	ctx context.Context, repo payment.Repository, key string, ttl time.Duration,
 ) (r payment.Record, fresh bool, err error) {
 	return Settle(ctx, repo, NewClaim(key, ttl), func(h payment.Held) (payment.Payment, error) {
 		return NewPayment(h), nil
@@ -105,7 +113,7 @@ func Settle(
 	return repo.Settle(ctx, claimed.Held, p)
 }
 
-func mustPay(t *testing.T, repo payment.Repository, key payment.Key, ttl time.Duration) payment.Record {
+func mustPay(t *testing.T, repo payment.Repository, key string, ttl time.Duration) payment.Record {
 	t.Helper()
 	r, fresh, err := Pay(t.Context(), repo, key, ttl)
 	if err != nil || !fresh {
@@ -114,7 +122,7 @@ func mustPay(t *testing.T, repo payment.Repository, key payment.Key, ttl time.Du
 	return r
 }
 
-func mustReplay(t *testing.T, repo payment.Repository, key payment.Key, want payment.Record) {
+func mustReplay(t *testing.T, repo payment.Repository, key string, want payment.Record) {
 	t.Helper()
 	if r, fresh, err := Pay(t.Context(), repo, key, long); err != nil || fresh || !reflect.DeepEqual(r, want) {
 		t.Errorf("%.40q: fresh %t, %v\n%+v, want\n%+v", key, fresh, err, r, want)
@@ -132,10 +140,10 @@ func wantPayments(t *testing.T, repo payment.Repository, want int) {
 func roundTrip(t *testing.T, repo payment.Repository) {
 	ctx := t.Context()
 	for _, decline := range []string{"", "card_declined"} {
-		key := payment.Key("key " + decline)
+		key := "key " + decline
 		var want payment.Payment
 		charge := func(h payment.Held) (payment.Payment, error) {
-			if h.TakenOver || h.ProcessorKey != payment.ProcessorKey(key, 0) ||
+			if h.TakenOver || h.ProcessorKey != payment.ProcessorKey(payment.Key{Value: key}, 0) ||
 				time.Since(h.Now).Abs() > time.Minute || h.Now.Location() != time.UTC {
 				t.Errorf("holds %+v", h)
 			}
@@ -159,9 +167,9 @@ func roundTrip(t *testing.T, repo payment.Repository) {
 
 // hostileKeys must stay apart.
 func hostileKeys(t *testing.T, repo payment.Repository) {
-	keys := []payment.Key{
+	keys := []string{
 		"'; DROP TABLE payments.payments; --", "%", "_", `\`, "$1", "{a,b}", `"`, "NULL", "null", " a", "a ", "a", "A", "~",
-		payment.Key(bytes.Repeat([]byte("x"), 255)),
+		strings.Repeat("x", 255),
 	}
 	records := make([]payment.Record, len(keys))
 	for i, key := range keys {
@@ -175,7 +183,7 @@ func hostileKeys(t *testing.T, repo payment.Repository) {
 func pages(t *testing.T, repo payment.Repository) {
 	const total = 7
 	for i := range total {
-		mustPay(t, repo, payment.Key(fmt.Sprint("k", i)), long)
+		mustPay(t, repo, fmt.Sprint("k", i), long)
 	}
 	seen := map[payment.ID]bool{}
 	var after *payment.Position
@@ -211,7 +219,7 @@ func expiredCountsAsNew(t *testing.T, repo payment.Repository) {
 			return NewPayment(h), nil
 		}
 		_, fresh, err := Settle(t.Context(), repo, NewClaim("k", instant), charge)
-		if err != nil || !fresh || processorKey != payment.ProcessorKey("k", want) {
+		if err != nil || !fresh || processorKey != payment.ProcessorKey(payment.Key{Value: "k"}, want) {
 			t.Fatalf("fresh %t, %v, charged under %s; want the key of payment %d", fresh, err, processorKey, want)
 		}
 		if want == 1 { // also when the record is gone
@@ -226,7 +234,7 @@ func expiredCountsAsNew(t *testing.T, repo payment.Repository) {
 func cleanup(t *testing.T, repo payment.Repository) {
 	live := mustPay(t, repo, "live", long)
 	for i := range 5 {
-		mustPay(t, repo, payment.Key(fmt.Sprint("k", i)), instant)
+		mustPay(t, repo, fmt.Sprint("k", i), instant)
 	}
 	for _, want := range []int{2, 2, 1, 0} {
 		if n, err := repo.DeleteExpired(t.Context(), 2); n != want || err != nil {

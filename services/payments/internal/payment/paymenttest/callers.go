@@ -1,0 +1,194 @@
+package paymenttest
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/services/payments/internal/payment"
+)
+
+const (
+	shop = "system:serviceaccount:shop:checkout"
+	taxi = "system:serviceaccount:taxi:rides"
+)
+
+// of returns a caller's claim of the key "k". All of them are for the same content.
+func of(caller string, ttl time.Duration) payment.Claim {
+	c := NewClaim("k", ttl)
+	c.Key.Caller = caller
+	return c
+}
+
+// mustSettle settles a payment, which must be a new one.
+func mustSettle(t *testing.T, repo payment.Repository, c payment.Claim) (payment.Record, payment.Held) {
+	t.Helper()
+	var held payment.Held
+	r, fresh, err := Settle(t.Context(), repo, c, func(h payment.Held) (payment.Payment, error) {
+		held = h
+		return NewPayment(h), nil
+	})
+	if err != nil || !fresh {
+		t.Fatalf("%+v: fresh %t, %v", c.Key, fresh, err)
+	}
+	return r, held
+}
+
+// mustGet demands a record for a claim.
+func mustGet(t *testing.T, repo payment.Repository, c payment.Claim, want payment.Record) {
+	t.Helper()
+	got, err := repo.Claim(t.Context(), c)
+	if err != nil || got.Record == nil || !reflect.DeepEqual(*got.Record, want) {
+		t.Errorf("%+v: %+v, %v, want %+v", c.Key, got.Record, err, want)
+	}
+}
+
+// wantConflict demands that a claim of other content is refused.
+func wantConflict(t *testing.T, repo payment.Repository, c payment.Claim) {
+	t.Helper()
+	c.Same = func(payment.Fingerprint) (bool, error) { return false, nil }
+	if _, err := repo.Claim(t.Context(), c); !errors.Is(err, payment.ErrKeyConflict) {
+		t.Errorf("%+v with other content: %v, want ErrKeyConflict", c.Key, err)
+	}
+}
+
+// keysOfTheirOwn: one key of several callers is as many keys, whatever their content is.
+func keysOfTheirOwn(t *testing.T, repo payment.Repository) {
+	callers := []string{shop, taxi, shop + " ", "'; DROP TABLE payments.payments; --"}
+	records, charged := make([]payment.Record, len(callers)), make(map[string]bool)
+	for i, caller := range callers {
+		r, h := mustSettle(t, repo, of(caller, long))
+		records[i], charged[h.ProcessorKey] = r, true
+	}
+	for i, caller := range callers {
+		mustGet(t, repo, of(caller, long), records[i])
+		wantConflict(t, repo, of(caller, long))
+	}
+	if wantPayments(t, repo, len(callers)); len(charged) != len(callers) {
+		t.Errorf("%d payments were charged under %d keys", len(callers), len(charged))
+	}
+}
+
+// ownRecordsOutlive: a caller's record stays its record when the one of the caller before has expired.
+func ownRecordsOutlive(t *testing.T, repo payment.Repository) {
+	first, _ := repo.Claim(t.Context(), of(shop, instant))
+	first.Leave(true)
+	second, _ := mustSettle(t, repo, of(taxi, long))
+	if _, fresh, err := repo.Settle(t.Context(), first.Held, NewPayment(first.Held)); !fresh || err != nil {
+		t.Fatalf("settled: fresh %t, %v", fresh, err)
+	}
+	mustGet(t, repo, of(taxi, long), second)
+	third, h := mustSettle(t, repo, of(shop, long))
+	if h.ProcessorKey == first.Held.ProcessorKey {
+		t.Error("an expired key is charged under the processor's key of its earlier life")
+	}
+	mustGet(t, repo, of(taxi, long), second)
+	mustGet(t, repo, of(shop, long), third)
+	wantPayments(t, repo, 3)
+}
+
+// recordsOfNoCaller: what was stored before callers were identified is the record of each, until it expires.
+func recordsOfNoCaller(t *testing.T, repo payment.Repository) {
+	r, _ := mustSettle(t, repo, of("", long))
+	for _, caller := range []string{shop, taxi} {
+		mustGet(t, repo, of(caller, long), r)
+		wantConflict(t, repo, of(caller, long))
+	}
+	wantPayments(t, repo, 1)
+
+	c := NewClaim("expires", instant)
+	mustSettle(t, repo, c)
+	c = NewClaim("expires", long)
+	c.Key.Caller = shop
+	if _, h := mustSettle(t, repo, c); h.ProcessorKey != payment.ProcessorKey(c.Key, 1) {
+		t.Errorf("after the record without a caller expired: %+v", h)
+	}
+}
+
+// claimsOfNoCaller: a payment that was begun before callers were identified is finished under its processor's key.
+func claimsOfNoCaller(t *testing.T, repo payment.Repository) {
+	first := mustHold(t, repo, long)
+	wantConflict(t, repo, of(shop, long))
+	if err := repo.GiveBack(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	wantConflict(t, repo, of(shop, long))
+	r, second := mustSettle(t, repo, of(shop, long))
+	if !second.TakenOver || second.ProcessorKey != first.ProcessorKey {
+		t.Errorf("%+v was taken over as %+v", first, second)
+	}
+	for _, caller := range []string{"", shop, taxi} {
+		mustGet(t, repo, of(caller, long), r)
+	}
+	wantPayments(t, repo, 1)
+}
+
+// callersNoLongerIdentified: a payment that was begun for a caller is finished, and its record found, without one.
+func callersNoLongerIdentified(t *testing.T, repo payment.Repository) {
+	claimed, err := repo.Claim(t.Context(), of(shop, long))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := repo.GiveBack(t.Context(), claimed.Held); err != nil {
+		t.Fatal(err)
+	}
+	claimed.Leave(false)
+	wantConflict(t, repo, of("", long))
+	r, h := mustSettle(t, repo, of("", long))
+	if h.ProcessorKey != claimed.Held.ProcessorKey {
+		t.Errorf("%+v was taken over as %+v", claimed.Held, h)
+	}
+	for _, caller := range []string{"", shop} {
+		mustGet(t, repo, of(caller, long), r)
+	}
+	wantPayments(t, repo, 1)
+}
+
+// callersOfOneKey: of many requests of each caller, all with one key, one owns it, and all get its record.
+func callersOfOneKey(t *testing.T, repo payment.Repository) {
+	const callers, requests = 5, 12
+	var fresh [callers]atomic.Int64
+	records := make([]payment.Record, callers*requests)
+	waittest.Together(t, len(records), func(i int) error {
+		r, owner, err := Settle(t.Context(), repo, of(fmt.Sprint("caller", i%callers), long),
+			func(h payment.Held) (payment.Payment, error) { return NewPayment(h), nil })
+		if owner {
+			fresh[i%callers].Add(1)
+		}
+		records[i] = r
+		return err
+	})
+	owners := make(map[payment.ID]int)
+	for i, r := range records {
+		if first, known := owners[r.PaymentID]; known && first != i%callers || !reflect.DeepEqual(r, records[i%callers]) {
+			t.Errorf("caller %d got %+v, which is caller %d's; its own is %+v", i%callers, r, first, records[i%callers])
+		}
+		owners[r.PaymentID] = i % callers
+	}
+	for i := range fresh {
+		if n := fresh[i].Load(); n != 1 {
+			t.Errorf("%d requests of caller %d own its key, want 1", n, i)
+		}
+	}
+	wantPayments(t, repo, callers)
+}
+
+// callersAreSwitched: a request and its repeats, some with the caller and some without, are one payment.
+func callersAreSwitched(t *testing.T, repo payment.Repository) {
+	const rounds = 10
+	for round := range rounds {
+		key := fmt.Sprint("switched", round)
+		oneOwnerOf(t, 12, func(i int) payment.Claim {
+			c := NewClaim(key, long)
+			if i%2 == 0 {
+				c.Key.Caller = shop
+			}
+			return c
+		}, repo)
+	}
+	wantPayments(t, repo, rounds)
+}
