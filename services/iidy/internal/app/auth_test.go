@@ -28,7 +28,9 @@ func TestRights(t *testing.T) {
 		"DELETE /iidy/v1/batch/lists/{list}":          auth.Change,
 		"POST /iidy/v1/increment/batch/lists/{list}":  auth.Change,
 	})
-	for accept, want := range map[string]string{"text/plain": "The request has no token.", "application/json": `{"type":`} {
+	for accept, want := range map[string]string{
+		"text/plain": "The request has no token.", "application/json": `{"type":`,
+	} {
 		a := apptest.Send(t, "POST", r.API+items+"/a", "", map[string]string{"Accept": accept})
 		if a.Status != 401 || !strings.HasPrefix(a.Body, want) || a.Header.Get("X-Error-Code") != "UNAUTHENTICATED" {
 			t.Errorf("%s: %s %v", accept, a, a.Header)
