@@ -23,6 +23,11 @@ type settings struct {
 	earlier string
 	// client names an image with curl and a shell, postgres one of the server, pooler one of PgBouncer.
 	client, postgres, pooler string
+	// token is the volume with the token by which a load calls.
+	token string
+	// outside is the path of a program of another repository. issuerKey is that of the key by which the cluster signs the
+	// tokens of service accounts; empty where that is not at hand.
+	outside, issuerKey string
 	// helms are the paths of two programs: Helm 3 and Helm 4.
 	helms []string
 }
@@ -40,6 +45,7 @@ func fromEnvironment(t *testing.T) settings {
 	return settings{
 		services: strings.Fields(get("E2E_SERVICES")), tag: get("E2E_TAG"), earlier: os.Getenv("E2E_EARLIER"),
 		client: get("E2E_CLIENT_IMAGE"), postgres: get("E2E_POSTGRES_IMAGE"), pooler: get("E2E_POOLER_IMAGE"),
+		token: projected, outside: get("E2E_OUTSIDE"), issuerKey: os.Getenv("E2E_ISSUER_KEY"),
 		helms: []string{get("E2E_HELM3"), get("E2E_HELM4")},
 	}
 }

@@ -27,8 +27,15 @@ type load struct {
 const restricted = `{runAsNonRoot: true, runAsUser: 65532, allowPrivilegeEscalation: false,
         readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}, seccompProfile: {type: RuntimeDefault}}`
 
-// createPod creates a pod of one restricted container, with these fields. It has the label of a caller.
+// createPod creates a pod of one restricted container, with these fields. It has the label of a caller, and the token
+// of one that may do everything.
 func createPod(t *T, name, container string) {
+	t.Helper()
+	createPodOf(t, caller, projected, name, container)
+}
+
+// createPodOf creates such a pod of another account, with its token out of another volume.
+func createPodOf(t *T, account, token, name, container string) {
 	t.Helper()
 	apply(t, fmt.Sprintf(`
 apiVersion: v1
@@ -36,11 +43,14 @@ kind: Pod
 metadata: {name: %s, labels: {rowlock.dev/client: "true"}}
 spec:
   restartPolicy: Never
+  serviceAccountName: %s
   automountServiceAccountToken: false
   terminationGracePeriodSeconds: 1
   containers:
-    - {name: main, securityContext: %s, %s}
-`, name, restricted, container))
+    - {name: main, volumeMounts: [{name: token, mountPath: /var/run/secrets/rowlock}, {name: tmp, mountPath: /tmp}],
+       securityContext: %s, %s}
+  volumes: [{name: tmp, emptyDir: {}}, {name: token, %s}]
+`, name, account, restricted, container, token))
 }
 
 // create creates the pod of a load.
@@ -51,9 +61,9 @@ func create(t *T, s settings, service string, rate, clients int) *load {
 	if service == services.Counts {
 		addresses += ", http://rowlock-counts-internal:8081"
 	}
-	createPod(t, l.name, fmt.Sprintf(`image: rowlock/lab:%s, stdin: true, stdinOnce: true,
-        args: [drive, --rate=%d, --clients=%d, %s, %s], resources: {requests: {cpu: 50m, memory: 32Mi}}`,
-		s.tag, rate, clients, service, addresses))
+	createPodOf(t, caller, s.token, l.name, fmt.Sprintf(`image: rowlock/lab:%s, stdin: true, stdinOnce: true,
+        args: [drive, --token-file=/var/run/secrets/rowlock/token, --rate=%d, --clients=%d, %s, %s],
+        resources: {requests: {cpu: 50m, memory: 32Mi}}`, s.tag, rate, clients, service, addresses))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
 		defer cancel()

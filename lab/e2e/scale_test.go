@@ -14,8 +14,8 @@ import (
 )
 
 // autoscaling loads counts until it has at least four replicas instead of two. An
-// upgrade keeps them, and after the load there are two again. No request fails, and
-// the sums are exact.
+// upgrade keeps them, and after the load there are two again. The upgrade also lets
+// payments ask for tokens. No request fails, and the sums are exact.
 func (s *story) autoscaling(t *T) {
 	const (
 		most = 4
@@ -65,6 +65,9 @@ func (s *story) autoscaling(t *T) {
 		t.Errorf("the pods use %.2f of the CPUs; this load must keep them below %.2f", pods, highest)
 	}
 
+	// Payments asks for tokens from this upgrade on, while clients repeat what they have paid.
+	paying := startLoads(t, s.settings, 30, 8, s.only(services.Payments)...)
+	s.switched = true
 	deployment := func() apps.DeploymentSpec { return fetch[apps.Deployment](t, "deployment", "rowlock-counts").Spec }
 	before := *deployment().Replicas
 	values := s.values("counts.podAnnotations.upgrade=while-scaled",
@@ -74,6 +77,7 @@ func (s *story) autoscaling(t *T) {
 		t.Errorf("the upgrade removed replicas that the autoscaler had added: there were %d, there are %d", before, after)
 	}
 	wantFlawless(t, stopLoads(t, busy), 500)
+	wantFlawless(t, stopLoads(t, paying), 100)
 
 	shrink("Max")
 	eventually(t, 2*time.Minute, func() error {
@@ -85,8 +89,9 @@ func (s *story) autoscaling(t *T) {
 	t.Logf("up and down again in %.0f s", time.Since(began).Seconds())
 }
 
-// upgrade rolls out a new version of every service by the other Helm, under load. No
-// request fails. Payments of the earlier revision work beside new ones, on their schema.
+// upgrade rolls out a new version of every service by the other Helm, under load, while
+// the callers' token is replaced. No request fails. Payments of the earlier revision work
+// beside new ones, on their schema.
 func (s *story) upgrade(t *T) {
 	if s.earlier == "" {
 		t.Log("NOT CHECKED: the upgrade from payments of an earlier revision, because its image is not there")
@@ -96,7 +101,7 @@ func (s *story) upgrade(t *T) {
 		old[pod.Name] = true
 	}
 	open := sample(t, 2*time.Second, s.connections)
-	loads := startLoads(t, s.settings, 50, 8, s.services...)
+	rotation := s.rotate(t, 50, 8)
 	run(t, "", s.helms[1], append([]string{"upgrade", release, chart, "--wait", "--timeout=3m"}, s.values()...)...)
 	// Until the last of the old replicas has ended.
 	eventually(t, time.Minute, func() error {
@@ -108,7 +113,7 @@ func (s *story) upgrade(t *T) {
 		return nil
 	})
 	connections := open.stop()
-	wantFlawless(t, stopLoads(t, loads), 500)
+	wantFlawless(t, s.stop(t, rotation), 500)
 	if len(connections) == 0 {
 		t.Fatal("the connections could not be counted")
 	}

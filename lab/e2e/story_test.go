@@ -23,6 +23,10 @@ type story struct {
 
 	// rows are the services that are installed.
 	rows []services.Service
+	// issuer issues the tokens of service accounts.
+	issuer string
+	// switched says that payments asks for a token too. An upgrade under load makes it; the others do from the beginning.
+	switched bool
 	// budget is the number of connections that the chart's notes state as the most.
 	budget int
 	// undo deletes what is in no namespace.
@@ -65,6 +69,7 @@ func TestStory(t *testing.T) { //nolint:paralleltest // there is one cluster
 		{"the database restarts", s.databaseRestarts},
 		{"a pod is deleted", s.podDeleted},
 		{"autoscaling", s.autoscaling},
+		{"who calls is known", s.identified},
 		{"watched by an operator", s.watched},
 		{"uninstall leaves nothing", func(t *T) { s.uninstall(t, s.helms[0]) }},
 		{"one service alone, behind a pooler", s.alone}, // it restarts during the next two
@@ -116,7 +121,10 @@ metadata:
 		t.Fatal(err)
 	}
 	apply(t, strings.Replace(string(manifest), "image: postgres:17", "image: "+s.postgres, 1))
-	createPod(t, "client", fmt.Sprintf(`image: %s, command: [sleep, "86400"]`, s.client))
+	s.createAccounts(t)
+	shell := fmt.Sprintf(`image: %s, command: [sleep, "86400"]`, s.client)
+	createPod(t, "client", shell)
+	createPodOf(t, outside, projected, "outside", shell)
 	must(t, "rollout", "status", "statefulset/postgres", "--timeout=2m")
 	wait(t, time.Minute, "condition=Ready", "pod/client")
 
@@ -130,8 +138,9 @@ metadata:
 func (s *story) values(more ...string) []string {
 	args := []string{
 		"--namespace", namespace, "--values=../../k8s/values.yaml", "--set=counts.maxSurge=3",
-		"--set-string=global.image.tag=" + s.tag,
+		"--set-string=global.image.tag=" + s.tag, fmt.Sprintf("--set=payments.auth.enabled=%t", s.switched),
 	}
+	args = append(args, s.auth()...)
 	for _, row := range services.All() {
 		name := row.Name
 		args = append(args,
@@ -154,7 +163,7 @@ func (s *story) values(more ...string) []string {
 }
 
 // install installs the version from which upgrade goes on: that of the images, marked as the earlier one, with payments
-// of an earlier revision where its image is there.
+// of an earlier revision where its image is there, which knows no callers.
 func (s *story) install(t *T) {
 	var earlier []string
 	for _, row := range services.All() {

@@ -17,15 +17,19 @@ func (s *story) tours(t *T) {
 	}
 }
 
+// withToken makes curl send the pod's token.
+const withToken = `curl() { command curl --header "Authorization: Bearer $(cat /var/run/secrets/rowlock/token)" "$@"; }
+`
+
 // tourOf runs the tour of a service's README in another pod, where the Service has a
-// name, and compares what it prints with the page.
+// name, with a token, and compares what it prints with the page.
 func tourOf(t *T, row services.Service) {
 	t.Helper()
 	page, err := tour.Read("../..", row, "http://rowlock-"+row.Name, "http://rowlock-"+row.Name+"-internal:8081")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := page.Compare(must(t, "exec", "client", "--", "sh", "-c", page.Script())); err != nil {
+	if err := page.Compare(must(t, "exec", "client", "--", "sh", "-c", withToken+page.Script())); err != nil {
 		t.Errorf("%s: %v", row.Name, err)
 	}
 }

@@ -28,11 +28,13 @@ const operator = "github.com/prometheus-operator/prometheus-operator"
 
 // watched runs the command of "Watch it" in docs/cluster.md with the operator's real
 // definitions in the cluster: the API server accepts what the chart renders, and
-// what the operator would look for exists.
+// what the operator would look for exists. The upgrade also lets one account more call,
+// which the replicas learn.
 func (s *story) watched(t *T) {
 	s.defineOperator(t)
 	before := revisions(t)
-	run(t, "", s.helms[1], documentedUpgrade(t, "../../docs/cluster.md", "## Watch it")...)
+	upgrade := documentedUpgrade(t, "../../docs/cluster.md", "## Watch it")
+	run(t, "", s.helms[1], append(upgrade, s.auth(unknown)...)...)
 	for _, row := range s.rows {
 		s.monitored(t, row.Name)
 	}
@@ -47,6 +49,7 @@ func (s *story) watched(t *T) {
 	if after := revisions(t); len(before) == 0 || !maps.Equal(before, after) {
 		t.Errorf("the Deployments' revisions were %v, they are %v", before, after)
 	}
+	s.policyIsReloaded(t)
 }
 
 // revisions returns those of the release's Deployments by name. A rollout makes a new one, an autoscaler does not.

@@ -67,14 +67,16 @@ func (s *story) alone(t *T) {
 	wait(t, time.Minute, "condition=Ready", "pod/pgbouncer")
 	helm := s.helms[1]
 	values := run(t, "", helm, "show", "values", chart, "--jsonpath", "{.counts}")
-	run(t, values, helm, "install", "counts", chart+"/charts/service", "--namespace", namespace, "--values=-",
+	run(t, values, helm, append([]string{
+		"install", "counts", chart + "/charts/service", "--namespace", namespace, "--values=-",
 		"--set=database.existingSecret=counts-pooled,database.keys.uri=uri",
 		"--set=database.parameters=sslmode=disable,database.pooler=transaction",
 		"--set=migrations.mode=none,autoscaling.enabled=false,networkPolicy.databasePorts={6432}",
 		// For restart: a replica takes a little over 8 s to end, and the chart expects 17.
 		"--set=shutdown.preStopSeconds=8,shutdown.delaySeconds=0,shutdown.timeoutSeconds=4",
 		"--set=config.REQUEST_TIMEOUT=3s,config.DB_STATEMENT_TIMEOUT=2s,config.DB_LOCK_TIMEOUT=1s",
-		"--set-string=image.tag="+s.tag)
+		"--set-string=image.tag=" + s.tag,
+	}, s.auth()...)...)
 	// Both replicas are ready some time before they are available.
 	eventually(t, time.Minute, func() error {
 		ready := must(t, "get", "deployment", "counts", "-o", "jsonpath={.status.readyReplicas}")
@@ -84,7 +86,8 @@ func (s *story) alone(t *T) {
 		return nil
 	})
 	createPod(t, "check-counts", fmt.Sprintf(`image: rowlock/lab:%s,
-        args: [check, --counts=http://counts:80, --counts-internal=http://counts-internal:8081]`, s.tag))
+        args: [check, --token-file=/var/run/secrets/rowlock/token, --counts=http://counts:80,
+          --counts-internal=http://counts-internal:8081]`, s.tag))
 	wait(t, time.Minute, "jsonpath={.status.phase}=Succeeded", "pod/check-counts")
 	t.Logf("behind the pooler: %s", strings.TrimSpace(must(t, "logs", "check-counts")))
 

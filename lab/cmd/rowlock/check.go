@@ -24,6 +24,8 @@ names its parent.`,
 		Example: "  rowlock check --counts=http://127.0.0.1:8083 --iidy=http://127.0.0.1:8084",
 		Args:    noWords,
 	}
+	var tokenFile string
+	tokenFlag(cmd, &tokenFile)
 	targets := make([]services.Target, len(services.All()))
 	for i, s := range services.All() {
 		targets[i].Service = s.Name
@@ -36,7 +38,7 @@ names its parent.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var named []services.Target
 		for _, t := range targets {
-			if t.URL != "" {
+			if t.TokenFile = tokenFile; t.URL != "" {
 				named = append(named, t)
 			}
 		}
@@ -46,6 +48,11 @@ names its parent.`,
 		return runCheck(cmd.Context(), p, named)
 	}
 	return cmd
+}
+
+// tokenFlag defines --token-file.
+func tokenFlag(cmd *cobra.Command, file *string) {
+	cmd.Flags().StringVar(file, "token-file", "", "`file` with the token to call by, which may change meanwhile")
 }
 
 func runCheck(ctx context.Context, p process, targets []services.Target) error {

@@ -47,6 +47,7 @@ func newDrive(p process) *cobra.Command {
 	}
 	cmd.Flags().IntVar(&load.Rate, "rate", 100, "operations that begin per second")
 	cmd.Flags().IntVar(&load.Clients, "clients", 16, "operations in flight at most")
+	tokenFlag(cmd, &load.TokenFile)
 	cmd.Flags().DurationVar(&limit, "for", longestDrive, "end after this time at the latest")
 	return cmd
 }

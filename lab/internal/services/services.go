@@ -38,7 +38,8 @@ type Service struct {
 	// TryPrints holds a part of what it prints when it is run for the first time, the second time and so on.
 	TryPrints []string
 	// Asks are requests as arguments of curl, which are answered 200 once the tour has been made; URL and INTERNAL stand
-	// for the addresses of the two APIs. One of gRPC has its content type, and its message on standard input.
+	// for the addresses of the two APIs. One of gRPC has its content type, and on standard input a message whose field 1
+	// is 1.
 	Asks []string
 
 	open func(t Target, options []rowlock.Option) (workload, error)

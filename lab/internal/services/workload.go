@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	rowlock "github.com/rowlock/rowlock/client"
 )
 
 // Target names a running service.
@@ -18,6 +20,8 @@ type Target struct {
 	URL string
 	// Internal is that of its internal API, where it has one of its own; URL when empty.
 	Internal string
+	// TokenFile is the file with the token to call by; empty for none.
+	TokenFile string
 }
 
 // workload holds the operations on one service.
@@ -41,7 +45,11 @@ func open(t Target, c *http.Client) (workload, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.open(t, Once(c))
+	options := Once(c)
+	if t.TokenFile != "" {
+		options = append(options, rowlock.WithTokenFile(t.TokenFile))
+	}
+	return s.open(t, options)
 }
 
 // retryFor is how long a read is tried again while the service does not answer.

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -226,6 +228,27 @@ func TestDrive(t *testing.T) {
 				t.Errorf("the outcomes are %+v", r)
 			}
 		})
+	}
+}
+
+// What is sent has the token of the file.
+func TestTokenFile(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("mine\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := &fake{paid: map[string]string{}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer mine" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		f.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	if out, err := check(t, Target{Service: "iidy", URL: server.URL, TokenFile: file}); err != nil {
+		t.Error(err, out)
 	}
 }
 
