@@ -53,7 +53,8 @@ type Observer interface {
 //
 // A change with a Key takes it in the same transaction. What it is answered first, values as well as ErrNotFound and
 // ErrOverflow, every repeat is answered too, marked as replayed; ErrKeyConflict when the fingerprint differs. Two at
-// once wait for each other. Every other error leaves the key free.
+// once wait for each other. Every other error leaves the key free. A key that was taken without a Caller is taken for
+// all of them; without a Caller the first Caller's answer is that to all.
 type CountValueRepository interface {
 	// Create stores a new count, or ErrExists.
 	Create(ctx context.Context, id ItemID, initial int64) (CountValue, error)

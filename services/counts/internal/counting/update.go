@@ -34,7 +34,7 @@ func NewChange(itemID string, amount int64) (Change, error) {
 // Key makes a request repeatable: of all requests with one Caller and Value, the first is applied and the others get
 // its answer, for as long as the repository keeps keys. The zero Value stands for no key.
 type Key struct {
-	// Caller separates the keys of one system from those of another.
+	// Caller separates the keys of one system from those of another; empty where callers are not identified.
 	Caller string
 	// Value has 1 to 255 printable ASCII characters.
 	Value string

@@ -26,7 +26,7 @@ func change(
 	c echo.Context, itemID ItemId, header *IdempotencyKey,
 	do func(context.Context, counting.Key, counting.ItemID, counting.Amount) (counting.Result, error),
 ) error {
-	id, key, err := target(itemID, header)
+	id, key, err := target(c, itemID, header)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func change(
 
 // ResetCount sets a count to zero.
 func (h handlers) ResetCount(c echo.Context, itemID ItemId, params ResetCountParams) error {
-	id, key, err := target(itemID, params.IdempotencyKey)
+	id, key, err := target(c, itemID, params.IdempotencyKey)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (h handlers) ChangeCounts(c echo.Context, params ChangeCountsParams) error 
 	if create := query.Get(fieldCreate); params.Create != nil && create != strconv.FormatBool(*params.Create) {
 		return invalid(fieldCreate, "The parameter create must be true or false.", nil)
 	}
-	key, err := keyOf(params.IdempotencyKey)
+	key, err := keyOf(c, params.IdempotencyKey)
 	if err != nil {
 		return err
 	}

@@ -79,7 +79,7 @@ func (h handlers) GetCount(c echo.Context, itemID ItemId) error {
 
 // SetCount sets the value of a count.
 func (h handlers) SetCount(c echo.Context, itemID ItemId, params SetCountParams) error {
-	id, key, err := target(itemID, params.IdempotencyKey)
+	id, key, err := target(c, itemID, params.IdempotencyKey)
 	if err != nil {
 		return err
 	}

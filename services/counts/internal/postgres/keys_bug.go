@@ -4,20 +4,20 @@ package postgres
 
 // takeKeys is the mutant "a key is looked up before, not within, the statement": which keys are free is read, not
 // decided by the insertion. Of two at once, neither sees the other's key, and both are applied.
-func takeKeys(id, ttl string) string {
-	return `taken AS MATERIALIZED (
+func takeKeys(id, ttl string, p places) string {
+	return p.prelude + `taken AS MATERIALIZED (
     SELECT d.r AS position, d.refusal
-      FROM decided d
+      FROM ` + p.decided + ` d
      WHERE NOT EXISTS (SELECT FROM counts.idempotency_keys k
                         WHERE k.caller = d.caller AND k.key = d.key AND k.expires_at > clock_timestamp())
 ), stored AS (
     INSERT INTO counts.idempotency_keys AS k
-           (caller, key, fingerprint, group_id, position, refusal, refused_at, expires_at)
-    SELECT d.caller, d.key, d.fingerprint, ` + id + `::uuid, d.r, d.refusal, d.refused_at,
+           (caller, owner, key, fingerprint, group_id, position, refusal, refused_at, expires_at)
+    SELECT ` + p.columns + `, d.key, d.fingerprint, ` + id + `::uuid, d.r, d.refusal, d.refused_at,
            statement_timestamp() + ` + ttl + ` * interval '1 microsecond'
-      FROM decided d
+      FROM ` + p.decided + ` d
       JOIN taken t ON t.position = d.r
-     ORDER BY d.caller COLLATE "C", d.key COLLATE "C"
+     ORDER BY 1, d.key COLLATE "C"
     ON CONFLICT (caller, key) DO NOTHING
 )`
 }

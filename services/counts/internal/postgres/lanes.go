@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -83,17 +84,20 @@ RETURNING 1`
 	if err != nil {
 		return false, fmt.Errorf("the lane of a key: %w", err)
 	}
-	var rows []int
-	err = s.db.SelectUnqueued(ctx, &rows, keySQL, string(caller), key, sqldb.Milliseconds(max(pass.Wait, glance)))
-	switch {
-	case err == nil:
-		return true, nil
-	case !sqldb.LockTimedOut(err):
-		return false, err
-	case pass.SkipLocked:
-		return false, nil
+	for _, place := range slices.Compact([]string{"", string(caller)}) { // whichever of the two places it is
+		var rows []int
+		err := s.db.SelectUnqueued(ctx, &rows, keySQL, place, key, sqldb.Milliseconds(max(pass.Wait, glance)))
+		switch {
+		case err == nil:
+		case !sqldb.LockTimedOut(err):
+			return false, err
+		case pass.SkipLocked:
+			return false, nil
+		default:
+			return false, errors.Join(coalesce.ErrLockWait, err)
+		}
 	}
-	return false, errors.Join(coalesce.ErrLockWait, err)
+	return true, nil
 }
 
 // glance is the wait for a key in a pass that skips what is locked.

@@ -19,14 +19,21 @@ const (
 	refusedOverflow = "overflow"
 )
 
-// storedSQL returns the first answers to requests with keys: what the journal has from the request's place on.
+// storedSQL returns the first answers to requests with keys: what the journal has from the request's place on. A
+// caller's own row comes first, then one that was taken without a caller; without a caller it is anyone's.
 const storedSQL = `/* SELECT counts.idempotency_keys */
 SELECT a.n, k.fingerprint, k.group_id, k.refusal, coalesce(k.refused_at, 0) AS refused_at,
        j.results[k.position + 1 : k.position + a.steps] AS starts
   FROM unnest($1::text[], $2::text[], $3::int[]) WITH ORDINALITY AS a (caller, key, steps, n)
-  JOIN counts.idempotency_keys k ON k.caller = a.caller AND k.key = a.key
-  LEFT JOIN counts.journal j ON j.id = k.group_id
- WHERE k.expires_at > clock_timestamp()`
+ CROSS JOIN LATERAL (
+     SELECT k.fingerprint, k.group_id, k.position, k.refusal, k.refused_at
+       FROM counts.idempotency_keys k
+      WHERE k.caller IN (a.caller, '') AND k.key = a.key AND k.expires_at > clock_timestamp()
+        AND (k.caller = a.caller OR k.owner IN (a.caller, ''))
+      ORDER BY k.caller DESC
+      LIMIT 1
+ ) AS k
+  LEFT JOIN counts.journal j ON j.id = k.group_id`
 
 // stored is the first answer to a request with a key.
 type stored struct {

@@ -17,7 +17,7 @@ import (
 
 // setKeyedSQL returns the statement that sets a count if its request wins its key. The count is locked before the key
 // is taken, as in updatesSQL. A key that another session is taking is not waited for long: the count is locked then.
-func setKeyedSQL() string {
+func setKeyedSQL(p places) string {
 	return `
 WITH held AS MATERIALIZED (
     SELECT v.item_id
@@ -32,7 +32,7 @@ WITH held AS MATERIALIZED (
     SELECT 0 AS r, $6 AS caller, $7 AS key, $8::bytea AS fingerprint, NULL::int AS refused_at,
            CASE b.n WHEN 0 THEN 'not_found' END AS refusal
       FROM brief b
-), ` + takeKeys("$3", "$10") + `, changed AS (
+), ` + takeKeys("$3", "$10", p) + `, changed AS (
     UPDATE counts.count_values v
        SET current_value = $5, last_updated_at = clock_timestamp()
       FROM taken k
@@ -91,10 +91,11 @@ func (s *Store) setKeyed(
 func (s *Store) takeAndSet(
 	ctx context.Context, key counting.Key, id counting.ItemID, value int64,
 ) (updated nullInts, won bool, err error) {
+	query := s.keyedSQL(key.Caller != "").set
 	err = s.ungrouped.Do(ctx, string(id), s.lockTimeout, func(lockWait time.Duration) error {
 		begin := time.Now()
 		stored, err := s.once(ctx, func(ctx context.Context, conn *sqlx.Conn, journal uuid.UUID) error {
-			return conn.GetContext(ctx, &updated, s.setKeyedSQL, sqldb.Milliseconds(lockWait), string(id), journal,
+			return conn.GetContext(ctx, &updated, query, sqldb.Milliseconds(lockWait), string(id), journal,
 				max(s.journalTTL, s.keyTTL+time.Minute).Microseconds(), value, key.Caller, key.Value, key.Fingerprint[:],
 				sqldb.Milliseconds(min(lockWait, aloneWait)), s.keyTTL.Microseconds())
 		})
@@ -102,7 +103,7 @@ func (s *Store) takeAndSet(
 		if stored != nil {
 			updated = stored
 		}
-		if errors.Is(err, sql.ErrNoRows) {
+		if errors.Is(err, sql.ErrNoRows) || inOtherPlace(err) {
 			return nil
 		}
 		won = err == nil

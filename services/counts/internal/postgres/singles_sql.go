@@ -8,7 +8,7 @@ package postgres
 //	keys   (i, delta, caller, key, fingerprint): what a part adds to count i
 //
 // It returns and stores the same as updatesSQL.
-func singlesSQL(lock, seen string) string {
+func singlesSQL(lock, seen string, p places) string {
 	return findSQL(lock, seen) + `, keyed AS MATERIALIZED (
     SELECT k.n, k.i, k.delta, k.caller, k.key, k.fingerprint, f.current_value,
            NOT f.locked AND (f.fits OR f.current_value IS NULL) AS decided
@@ -20,7 +20,7 @@ func singlesSQL(lock, seen string) string {
            CASE WHEN k.current_value IS NULL THEN 'not_found' END AS refusal
       FROM keyed k
      WHERE k.decided
-), ` + takeKeys("$2", "$3") + `, steps AS MATERIALIZED (
+), ` + takeKeys("$2", "$3", p) + `, steps AS MATERIALIZED (
     SELECT k.n, k.i, k.current_value, CASE WHEN t.position IS NOT NULL THEN k.delta END AS delta
       FROM keyed k
       LEFT JOIN taken t ON t.position = k.n - 1 AND t.refusal IS NULL

@@ -17,15 +17,17 @@ type part struct {
 	r       int   // the place of the first step in the statement
 }
 
-func (p *part) keyed() bool   { return p.update != nil && p.update.Key.Value != "" }
-func (p *part) creates() bool { return p.update != nil && p.update.Create }
-func (p *part) wide() bool    { return p.update != nil && p.update.wide }
+func (p *part) keyed() bool    { return p.update != nil && p.update.Key.Value != "" }
+func (p *part) ofCaller() bool { return p.keyed() && p.update.Key.Caller != "" }
+func (p *part) creates() bool  { return p.update != nil && p.update.Create }
+func (p *part) wide() bool     { return p.update != nil && p.update.wide }
 
 // statement is one sending of updatesSQL: its parts, and what came back.
 type statement struct {
 	parts     []*part // those with a key first, then those that create
 	keyed     int     // steps of parts with a key
 	single    bool    // all parts have one change and create nothing: singlesSQL
+	callers   bool    // a part has a key of a caller
 	alone     bool    // one part, whose overflow is found exactly
 	ids       []string
 	byID      map[string]int
@@ -39,7 +41,8 @@ type statement struct {
 }
 
 // plan returns a statement for the parts that fit together whatever subset of them is applied, as far as the sums of
-// their steps tell, and the other parts.
+// their steps tell, and the other parts. Of several callers' parts with one key it takes the first: all may take the
+// same row.
 func plan(parts []*part) (st *statement, rest []*part) {
 	order := func(p *part) int {
 		switch {
@@ -52,9 +55,19 @@ func plan(parts []*part) (st *statement, rest []*part) {
 	}
 	parts = slices.SortedStableFunc(slices.Values(parts), func(a, b *part) int { return order(a) - order(b) })
 	st = &statement{byID: make(map[string]int, len(parts)), single: true}
+	ofCallers := slices.ContainsFunc(parts, (*part).ofCaller)
+	var keys map[string]bool
+	if ofCallers {
+		keys = make(map[string]bool)
+	}
 	for _, p := range parts {
-		if p.wide() || !st.add(p) {
+		again := p.keyed() && keys[p.update.Key.Value]
+		if p.wide() || again || !st.add(p) {
 			rest = append(rest, p)
+			continue
+		}
+		if ofCallers && p.keyed() {
+			keys[p.update.Key.Value] = true
 		}
 	}
 	return st, rest
@@ -99,6 +112,7 @@ func (st *statement) append(p *part) {
 	}
 	st.parts = append(st.parts, p)
 	st.single = st.single && len(p.steps) == 1 && !p.creates()
+	st.callers = st.callers || p.ofCaller()
 	if p.keyed() {
 		st.keyed += len(p.steps)
 	}

@@ -37,8 +37,7 @@ type Store struct {
 	journalTTL  time.Duration
 	keyTTL      time.Duration
 
-	updatesSQL, singlesSQL passSQL
-	setKeyedSQL            string
+	ofNoCaller, ofCallers keyedSQL
 }
 
 var _ counting.CountValueRepository = (*Store)(nil)
@@ -56,7 +55,7 @@ func New(db *sqldb.DB, o Options) (*Store, error) {
 	limits := o.Limits
 	s := &Store{
 		db: db, lock: limits.Contention, lockTimeout: limits.LockTimeout, journalTTL: o.JournalTTL, keyTTL: o.KeyTTL,
-		updatesSQL: newPassSQL(updatesSQL), singlesSQL: newPassSQL(singlesSQL), setKeyedSQL: setKeyedSQL(),
+		ofNoCaller: newKeyedSQL(ofNoCaller()), ofCallers: newKeyedSQL(ofCallers()),
 		ungrouped: bulkhead.New[string](
 			o.MaxOpenConns-max(limits.InFlight, 1)-ReservedConns, limits.Contention, limits.Share),
 	}

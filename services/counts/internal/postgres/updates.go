@@ -64,15 +64,16 @@ func (s *Store) applyAlone(ctx context.Context, pass coalesce.Pass, g *updateGro
 
 const (
 	countsPrimaryKey = "count_values_pkey"
-	// maxCreates bounds how often a statement is sent that meets a count which another session has just created.
-	maxCreates = 3
+	// maxMeets bounds how often a statement is sent that meets a count or a key which another session has just stored.
+	maxMeets = 3
 )
 
 // send runs a statement, in a pass, and stores in it what came back.
 func (s *Store) send(ctx context.Context, pass coalesce.Pass, st *statement) error {
-	query, arrays := s.updatesSQL.of(pass), st.arrays
+	keyed := s.keyedSQL(st.callers)
+	query, arrays := keyed.updates.of(pass), st.arrays
 	if st.single {
-		query, arrays = s.singlesSQL.of(pass), st.singleArrays
+		query, arrays = keyed.singles.of(pass), st.singleArrays
 	}
 	journalTTL := s.journalTTL
 	if st.keyed > 0 { // the answers live as long as the keys, and are not deleted before them
@@ -81,7 +82,7 @@ func (s *Store) send(ctx context.Context, pass coalesce.Pass, st *statement) err
 	args := append([]any{
 		sqldb.Milliseconds(pass.Wait), nil, s.keyTTL.Microseconds(), journalTTL.Microseconds(),
 	}, arrays()...)
-	for creates := 1; ; creates++ {
+	for meets := 1; ; meets++ {
 		var locked, taken pq.Int64Array
 		var result nullInts
 		var waited float64
@@ -93,10 +94,11 @@ func (s *Store) send(ctx context.Context, pass coalesce.Pass, st *statement) err
 			s.recordWait(waited, pass.Wait, err)
 		}
 		e, ours := errors.AsType[*sqldb.Error](err)
+		met := ours && e.Constraint == countsPrimaryKey || inOtherPlace(err)
 		switch {
-		case ours && e.Constraint == countsPrimaryKey && creates < maxCreates:
+		case met && meets < maxMeets:
 			continue
-		case ours && e.Constraint == countsPrimaryKey:
+		case met:
 			return errors.Join(coalesce.ErrLockWait, err)
 		case err != nil:
 			return coalesce.Classify(err)

@@ -19,8 +19,8 @@ import "github.com/rowlock/rowlock/platform/coalesce"
 //
 // The row of the journal, and the first column, have the value before each step that has a key, NULL when it is not
 // applied, and then the value of each count before the statement, NULL when it does not exist or is not locked here.
-func updatesSQL(lock, seen string) string {
-	return decideSQL(lock, seen) + ", " + takeKeys("$2", "$3") + ", " + applySQL + ", " + storeSQL
+func updatesSQL(lock, seen string, p places) string {
+	return decideSQL(lock, seen) + ", " + takeKeys("$2", "$3", p) + ", " + applySQL + ", " + storeSQL
 }
 
 // passSQL is a statement for each kind of pass.
@@ -29,10 +29,10 @@ type passSQL struct{ wait, free string }
 // newPassSQL returns the statement for the pass that waits for locked counts, and for the one that leaves out what
 // names a count that another transaction has locked: there a count that exists and is not locked here is not taken for
 // a missing one.
-func newPassSQL(statement func(lock, seen string) string) passSQL {
+func newPassSQL(statement func(lock, seen string, p places) string, p places) passSQL {
 	return passSQL{
-		wait: statement("", "false"),
-		free: statement("SKIP LOCKED", "NOT EXISTS (SELECT FROM held h WHERE h.i = c.i)"),
+		wait: statement("", "false", p),
+		free: statement("SKIP LOCKED", "NOT EXISTS (SELECT FROM held h WHERE h.i = c.i)", p),
 	}
 }
 

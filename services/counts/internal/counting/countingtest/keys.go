@@ -69,8 +69,7 @@ func repeatedSet(t *testing.T, repo counting.CountValueRepository) {
 	wantValue(ctx, t, repo, "a", 8)
 }
 
-// conflicts: another request under a key does nothing, whatever operations the two are; another caller's key is
-// another key.
+// conflicts: another request under a key does nothing, whatever operations the two are.
 func conflicts(t *testing.T, repo counting.CountValueRepository) {
 	ctx := t.Context()
 	must[counting.CountValue](t)(repo.Create(ctx, "a", 0))
@@ -94,12 +93,6 @@ func conflicts(t *testing.T, repo counting.CountValueRepository) {
 	wantValue(ctx, t, repo, "a", 5)
 	_, err := repo.Find(ctx, "absent")
 	wantErr(t, err, counting.ErrNotFound)
-
-	other := keyed("add", by{"a", 1})
-	other.Key.Caller, other.Key.Fingerprint = "other", [16]byte{9}
-	if got := must[counting.Result](t)(repo.Apply(ctx, other)); got.Replayed || !slices.Equal(got.Values, []int64{6}) {
-		t.Errorf("another caller's key: %+v, want 6", got)
-	}
 }
 
 // repeatedRefusals: a refusal is an answer like any other, although the change would be possible by now.

@@ -152,11 +152,12 @@ func (m *Memory) Set(
 	return a.set, replayed, a.err
 }
 
-// keyID is a counting.Key without its fingerprint.
+// keyID names a key. The first caller's key of a value has no caller in it, and neither has one without a caller.
 type keyID struct{ caller, value string }
 
 // answer holds what a change was answered, for the repeats of its key.
 type answer struct {
+	owner       string // the caller
 	fingerprint [16]byte
 	values      []int64             // of Apply
 	set         counting.CountValue // of Set
@@ -173,15 +174,20 @@ func (m *Memory) once(ctx context.Context, key counting.Key, change func() answe
 	if key.Value == "" {
 		return change(), false, nil
 	}
-	id := keyID{key.Caller, key.Value}
-	if first, ok := m.keys[id]; ok {
+	id := keyID{value: key.Value}
+	first, taken := m.keys[id]
+	if taken && key.Caller != "" && first.owner != "" && first.owner != key.Caller {
+		id.caller = key.Caller
+		first, taken = m.keys[id]
+	}
+	if taken {
 		if first.fingerprint != key.Fingerprint {
 			return answer{}, false, counting.ErrKeyConflict
 		}
 		return first, true, nil
 	}
 	a := change()
-	a.fingerprint = key.Fingerprint
+	a.owner, a.fingerprint = key.Caller, key.Fingerprint
 	m.keys[id] = a
 	return a, false, nil
 }

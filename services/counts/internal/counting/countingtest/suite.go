@@ -28,6 +28,8 @@ func Exercise(t *testing.T, open func(t *testing.T) counting.CountValueRepositor
 		"contract/repeated refusals":       repeatedRefusals,
 		"contract/repeated create":         repeatedCreate,
 		"contract/key conflicts":           conflicts,
+		"contract/keys of callers":         keysOfCallers,
+		"contract/keys of no caller":       keysOfNoCaller,
 		"transactions/refused changes":     refusedChanges,
 		"transactions/overflow":            overflow,
 		"transactions/ended context":       endedContext,
@@ -42,6 +44,8 @@ func Exercise(t *testing.T, open func(t *testing.T) counting.CountValueRepositor
 		"contention/batches create":        batchesCreateTogether,
 		"contention/one of a key":          oneOfAKey,
 		"contention/keys on a hot item":    keysOnAHotItem,
+		"contention/callers of a key":      callersOfAKey,
+		"contention/callers are switched":  callersAreSwitched,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,136 @@
+package countingtest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/services/counts/internal/counting"
+)
+
+const (
+	shop = "system:serviceaccount:shop:web"
+	taxi = "system:serviceaccount:taxi:rides"
+)
+
+// of returns the key of a caller.
+func of(caller string, k counting.Key) counting.Key {
+	k.Caller = caller
+	return k
+}
+
+// addOf adds 1 to "a" under a caller's key, and returns the value and whether it is an earlier one.
+func addOf(ctx context.Context, t *testing.T, repo counting.CountValueRepository, k counting.Key) (int64, bool) {
+	t.Helper()
+	r := must[counting.Result](t)(repo.Apply(ctx, counting.Update{Key: k, Changes: changes(by{"a", 1})}))
+	return r.Values[0], r.Replayed
+}
+
+// keysOfCallers: one key of several callers is as many keys. What each was answered is its own answer.
+func keysOfCallers(t *testing.T, repo counting.CountValueRepository) {
+	ctx := t.Context()
+	must[counting.CountValue](t)(repo.Create(ctx, "a", 0))
+	callers := []string{shop, taxi, "'; DROP TABLE counts.journal; --"}
+	for repeat := range 2 {
+		for i, caller := range callers {
+			// Of other content each, which would be a conflict under one key.
+			v, replayed := addOf(ctx, t, repo, of(caller, key("k", byte(i))))
+			if v != int64(i+1) || replayed != (repeat > 0) {
+				t.Errorf("%s got %d, replayed %t; want %d", caller, v, replayed, i+1)
+			}
+		}
+	}
+	for i, caller := range callers {
+		_, _, err := repo.Set(ctx, of(caller, key("k", byte(i+100))), "a", 100)
+		wantErr(t, err, counting.ErrKeyConflict)
+		v, replayed, err := repo.Set(ctx, of(caller, key("set", 1)), "a", int64(10*i))
+		if err != nil || replayed || v.Current != int64(10*i) {
+			t.Errorf("%s set %+v, replayed %t, %v", caller, v, replayed, err)
+		}
+	}
+	for i, caller := range callers {
+		if v, replayed, err := repo.Set(ctx, of(caller, key("set", 1)), "a", int64(10*i)); err != nil || !replayed {
+			t.Errorf("%s set %+v again, replayed %t, %v", caller, v, replayed, err)
+		}
+	}
+	wantValue(ctx, t, repo, "a", 20)
+	// Without a caller, the first one's answer is that of all.
+	if v, replayed := addOf(ctx, t, repo, key("k", 0)); v != 1 || !replayed {
+		t.Errorf("without a caller: %d, replayed %t; want the first answer", v, replayed)
+	}
+}
+
+// keysOfNoCaller: what was done under a key before callers were identified is not done again for one.
+func keysOfNoCaller(t *testing.T, repo counting.CountValueRepository) {
+	ctx := t.Context()
+	must[counting.CountValue](t)(repo.Create(ctx, "a", 0))
+	addOf(ctx, t, repo, key("add", 1))
+	if _, _, err := repo.Set(ctx, key("set", 1), "a", 5); err != nil {
+		t.Fatal(err)
+	}
+	for _, caller := range []string{shop, taxi} {
+		if v, replayed := addOf(ctx, t, repo, of(caller, key("add", 1))); v != 1 || !replayed {
+			t.Errorf("%s got %d, replayed %t; want the first answer", caller, v, replayed)
+		}
+		if v, replayed, err := repo.Set(ctx, of(caller, key("set", 1)), "a", 5); v.Current != 5 || !replayed || err != nil {
+			t.Errorf("%s set %+v, replayed %t, %v; want the first answer", caller, v, replayed, err)
+		}
+		for _, used := range []string{"add", "set"} {
+			_, err := repo.Apply(ctx, counting.Update{Key: of(caller, key(used, 2)), Changes: changes(by{"a", 10})})
+			wantErr(t, err, counting.ErrKeyConflict)
+			_, _, err = repo.Set(ctx, of(caller, key(used, 2)), "a", 10)
+			wantErr(t, err, counting.ErrKeyConflict)
+		}
+	}
+	wantValue(ctx, t, repo, "a", 5)
+}
+
+// callersOfAKey: of many requests of each caller, all with one key, one is applied.
+func callersOfAKey(t *testing.T, repo counting.CountValueRepository) {
+	ctx := t.Context()
+	const callers, requests = 5, 12
+	must[counting.CountValue](t)(repo.Create(ctx, "a", 0))
+	var firsts [callers]atomic.Int64
+	waittest.Together(t, callers*requests, func(i int) error {
+		k := of(fmt.Sprint("caller", i%callers), key("k", byte(i%callers)))
+		r, err := repo.Apply(ctx, counting.Update{Key: k, Changes: changes(by{"a", 1})})
+		if !r.Replayed {
+			firsts[i%callers].Add(1)
+		}
+		return err
+	})
+	for i := range firsts {
+		if n := firsts[i].Load(); n != 1 {
+			t.Errorf("%d requests of caller %d were the first, want 1", n, i)
+		}
+	}
+	wantValue(ctx, t, repo, "a", callers)
+}
+
+// callersAreSwitched: a request and its repeats, some with their caller and some without, are applied once.
+func callersAreSwitched(t *testing.T, repo counting.CountValueRepository) {
+	ctx := t.Context()
+	const rounds = 10
+	must[counting.CountValue](t)(repo.Create(ctx, "a", 0))
+	for round := range rounds {
+		values := make([]int64, 12)
+		waittest.Together(t, len(values), func(i int) error {
+			k := key(fmt.Sprint("key", round), 1)
+			if i%2 == 0 {
+				k.Caller = shop
+			}
+			r, err := repo.Apply(ctx, counting.Update{Key: k, Changes: changes(by{"a", 1})})
+			if err == nil {
+				values[i] = r.Values[0]
+			}
+			return err
+		})
+		if len(slices.Compact(values)) != 1 {
+			t.Errorf("round %d: one request got %v", round, values)
+		}
+	}
+	wantValue(ctx, t, repo, "a", rounds)
+}
