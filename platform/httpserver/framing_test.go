@@ -72,8 +72,8 @@ func TestTextDoesNotChangeFraming(t *testing.T) {
 	}
 }
 
-// paddings returns after how many bytes the stored text may begin at a border: of a buffer that has the body alone, or of
-// one that has the header first, whose length depends on the answer.
+// paddings returns after how many bytes the stored text may begin at a border: of a buffer that has the body alone, or
+// of one that has the header first, whose length depends on the answer.
 func paddings(border int) (all []int) {
 	const shortest, longest = 100, 300 // the header
 	for pad := max(border-longest, 0); pad <= border+4; pad++ {
