@@ -80,7 +80,7 @@ func TestScheduleOfSomeServices(t *testing.T) {
 func TestProve(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	const line = "prove --service counts --replicas 2 --clients 4 --faults kill --for 10s --seed 3 --out "
+	const line = "prove --service counts --replicas 2 --clients 4 --faults kill --for 8s --seed 3 --out "
 	r := start(t, nil, strings.Fields(line+dir)...)
 	if status := r.end(); status != exitOK {
 		t.Fatalf("it ends with status %d", status)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -207,15 +206,5 @@ func TestAttemptsDoNotOverflow(t *testing.T) {
 	got := one[string](t, r.db, `SELECT string_agg(attempts::text, ' ' ORDER BY item) FROM iidy.lists`)
 	if got != "9223372036854775807 2" {
 		t.Errorf("the attempts are %s", got)
-	}
-}
-
-// The table has the domain's bound on the length of items, too.
-func TestTableRefusesLongItems(t *testing.T) {
-	t.Parallel()
-	long := attempt.ItemsOf(attempt.Item(strings.Repeat("x", 2000)))
-	_, err := newRig(t).ApplyBatch(t.Context(), attempt.Add, list, long, "")
-	if e, ok := errors.AsType[*sqldb.Error](err); !ok || e.Constraint != "lists_length" {
-		t.Errorf("got %v", err)
 	}
 }
