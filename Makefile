@@ -166,7 +166,7 @@ chart-push: ## Push the packed chart to oci://PUSH/charts (VERSION=0.1.0 PUSH=gh
 	hack/chart-push $(VERSION) "$(PUSH)" $(ARGS)
 
 sign: ## Sign by cosign what images and chart-push have pushed; in a GitHub workflow without a key
-	@set -e; sed -E 's/:[^:@/]*@/@/' .tmp/images/digests .tmp/chart/digest | while read -r image; do cosign sign --yes "$$image"; done
+	@set -e; images=$$(sed -E 's/:[^:@/]*@/@/' .tmp/images/digests .tmp/chart/digest); for image in $$images; do cosign sign --yes "$$image"; done
 
 clean: ## Remove what make built
 	rm -rf bin .tmp
