@@ -56,7 +56,8 @@ func TestCreateAndWait(t *testing.T) {
 		"overloaded": {worker{last: 20, status: 503, problem: `{"code":"OVERLOADED"}`}, "lookup", nil, 0, time.Minute},
 		"never":      {worker{last: 1000}, "", events.ErrPending, time.Minute, time.Minute},
 		"refused": {
-			worker{last: 1000, status: 401, problem: `{"code":"UNAUTHENTICATED"}`}, "",
+			worker{last: 1000, status: 401, problem: `{"code":"UNAUTHENTICATED"}`},
+			"",
 			rowlock.ErrUnauthenticated, 0, time.Second,
 		},
 	} {
