@@ -15,14 +15,16 @@
 // A call that only reads changes nothing, so its outcome is never unknown: when
 // its answer is lost, NotApplied reports true and Error.Read is set.
 //
-// A call is repeated by itself, at most eight times within the deadline of its
-// context, as long as it was surely not applied: after the time that the service
-// asks for, at most half a minute, or else after a growing one, and some time at
-// random. When an answer is lost, or the service does not know the outcome, only
-// these are repeated: reads, payments, and changes of counts, which have a key,
-// [WithKey]'s or one of their own. Errors are those of the last attempt; an
-// outcome stays unknown as long as no answer settles that of an earlier attempt.
-// Give contexts a deadline. [WithoutRetries] turns this off.
+// A call is repeated by itself, and sent eight times at most within the deadline of
+// its context, as long as it was surely not applied: after the time that the service
+// asks for, or else after a growing one, and some time at random. A call that should
+// wait for more than half a minute is left to the caller. When an answer is lost, or
+// the service does not know the outcome, only these are repeated: reads, payments,
+// and changes of counts, which have a key, [WithKey]'s or one of their own. Such a
+// change is repeated for 45 seconds, because services keep a key for a minute at
+// least. Errors are those of the last attempt; an outcome stays unknown as long as
+// no answer settles that of an earlier attempt. Give contexts a deadline.
+// [WithoutRetries] turns this off.
 //
 // No redirection is followed.
 //

@@ -3,6 +3,7 @@ package rowlock_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -134,6 +135,15 @@ func TestRetries(t *testing.T) {
 		"a longer wait than half a minute": {
 			increase, nil, []answer{{Status: 503, Body: overloaded.Body, After: "31"}}, 1, rowlock.ErrOverloaded, true, false,
 		},
+		"a key that cannot be sent": {
+			func(ctx context.Context, c *counts.Client) error {
+				_, err := c.Increase(ctx, "a", 1, counts.WithKey("a\n"))
+				return err
+			}, nil, []answer{counted}, 0, rowlock.ErrInvalidField, false, false,
+		},
+		"a token that cannot be sent": {
+			increase, rowlock.WithToken("a\n"), []answer{counted}, 0, rowlock.ErrUnauthenticated, false, false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -177,6 +187,14 @@ func TestPauses(t *testing.T) {
 			t.Errorf("a repeat after three seconds came after %s", took)
 		}
 		begin = time.Now()
+		proxy := answer{Status: 503, Body: "upstream is away", After: "3"}
+		if _, err := openScript(t, &clienttest.Script{Answers: []answer{proxy, counted}}).Get(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begin); took < 3*time.Second || took > 4500*time.Millisecond {
+			t.Errorf("a repeat after a proxy's three seconds came after %s", took)
+		}
+		begin = time.Now()
 		_, err := openScript(t, &clienttest.Script{Answers: []answer{overloaded}}).Increase(t.Context(), "a", 1)
 		// 50, 100, 200, 400, 800, 1600 and 2000 ms, each half to one and a half times
 		if took := time.Since(begin); took < 2575*time.Millisecond || took > 7725*time.Millisecond {
@@ -184,6 +202,42 @@ func TestPauses(t *testing.T) {
 		}
 	})
 }
+
+// A change whose outcome is open is not repeated when its key may be forgotten; one that was not applied is.
+func TestKeysAreForgotten(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		first answer
+		sent  int
+		code  error
+	}{
+		"lost":        {lost, 1, rowlock.ErrAnswerLost},
+		"not applied": {notApplied, 2, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &clienttest.Script{Answers: []answer{tc.first, counted}}
+				slow := roundTrip(func(req *http.Request) (*http.Response, error) {
+					time.Sleep(time.Minute)
+					return s.RoundTrip(req)
+				})
+				c, err := counts.New("http://counts", rowlock.WithHTTPClient(&http.Client{Transport: slow}))
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = c.Increase(t.Context(), "a", 1)
+				if len(s.Keys) != tc.sent || tc.code == nil && err != nil || !errors.Is(err, tc.code) {
+					t.Errorf("sent %d times, want %d: %v", len(s.Keys), tc.sent, err)
+				}
+			})
+		})
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 // A pause is not begun that the deadline would end, and one that the caller ends is told.
 func TestContextsEndPauses(t *testing.T) {

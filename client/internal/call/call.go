@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	rowlock "github.com/rowlock/rowlock/client"
 	"github.com/rowlock/rowlock/client/internal/settings"
@@ -37,17 +38,33 @@ func Settings(options []rowlock.Option) settings.Settings {
 	return s
 }
 
+const keyHeader = "Idempotency-Key"
+
+type sentKey struct{}
+
+// Sent returns a context whose calls set at to the time when their last attempt was sent.
+func Sent(ctx context.Context, at *time.Time) context.Context {
+	return context.WithValue(ctx, sentKey{}, at)
+}
+
 // Doer sends requests of the generated clients.
 type Doer struct{ settings.Settings }
 
 // Do sends a request, and repeats it as [Repeat] does. It returns an answer of
 // status 2xx with its whole body, or an error, with the answer if there was one.
 func (d Doer) Do(req *http.Request) (*http.Response, error) {
-	key := req.Header.Get("Idempotency-Key") != ""
+	key := req.Header.Get(keyHeader) != ""
+	if strings.ContainsFunc(req.Header.Get(keyHeader), unicode.IsControl) { // net/http would not send it
+		const detail = "A key has no control characters."
+		return nil, &rowlock.Error{Code: rowlock.ErrInvalidField, Field: keyHeader, Detail: detail}
+	}
 	return Repeat(req.Context(), !d.WithoutRetries, key, func() (*http.Response, error) {
 		once, err := again(req, key)
 		if err != nil {
 			return nil, Lost(err, reads(req))
+		}
+		if at, ok := req.Context().Value(sentKey{}).(*time.Time); ok {
+			*at = time.Now()
 		}
 		resp, err := d.HTTP.Do(once) //nolint:gosec // the program that uses the client says where to
 		if err != nil {
@@ -152,12 +169,11 @@ func problem(resp *http.Response, body []byte, read bool) *rowlock.Error {
 		Field   string       `json:"field"`
 		TraceID string       `json:"trace_id"`
 	}
+	e := &rowlock.Error{Status: resp.StatusCode, Read: read}
 	if err := json.Unmarshal(body, &doc); err != nil || doc.Code == "" {
-		detail := "the answer is no problem document: " + shorten(body)
-		return &rowlock.Error{Code: rowlock.ErrBadAnswer, Status: resp.StatusCode, Detail: detail, Read: read, Err: err}
-	}
-	e := &rowlock.Error{
-		Code: doc.Code, Status: resp.StatusCode, Field: doc.Field, Detail: doc.Detail, TraceID: doc.TraceID, Read: read,
+		e.Code, e.Detail, e.Err = rowlock.ErrBadAnswer, "the answer is no problem document: "+shorten(body), err
+	} else {
+		e.Code, e.Field, e.Detail, e.TraceID = doc.Code, doc.Field, doc.Detail, doc.TraceID
 	}
 	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil {
 		e.RetryAfter = time.Duration(seconds) * time.Second

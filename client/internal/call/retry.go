@@ -18,6 +18,9 @@ const (
 	longestPause = 2 * time.Second
 	// longestWait is how long a service may ask a call to wait; a longer wait is left to the caller.
 	longestWait = 30 * time.Second
+	// keyLife is how long after the first attempt whose outcome is open a change is repeated. It is less than the
+	// minute for which a service keeps a key at least; one that has forgotten the key would apply the change again.
+	keyLife = 45 * time.Second
 )
 
 // processing is the code of payments for a key that another request holds.
@@ -25,21 +28,27 @@ const processing rowlock.Code = "PAYMENT_PROCESSING"
 
 // Repeat calls send until it succeeds or is refused, at most [attempts] times. It
 // repeats what was surely not applied; a read, and a change that has a key, also
-// when the answer is lost. It waits before a repeat, but begins no wait that the
-// context's deadline would end. When the context ends during one, its cause is
-// joined to the error.
+// when the answer is lost, for [keyLife]. It waits before a repeat, but begins no
+// wait that the context's deadline would end. When the context ends during one, its
+// cause is joined to the error.
 //
 // The error is that of the last attempt, unless that one leaves open what became
 // of an earlier one: then the outcome is unknown, and the error is the earlier one's.
 func Repeat[T any](ctx context.Context, retries, key bool, send func() (T, error)) (T, error) {
 	var open *rowlock.Error // of the last attempt whose outcome is unknown
+	var since time.Time     // the first of them was sent
+	forgotten := func(wait time.Duration) bool { return open != nil && time.Since(since)+wait > keyLife }
 	for attempt := 1; ; attempt++ {
+		begun := time.Now()
 		value, err := send()
 		last, failed := errors.AsType[*rowlock.Error](err)
 		if !failed {
 			return value, err
 		}
 		if rowlock.OutcomeUnknown(last) {
+			if open == nil {
+				since = begun
+			}
 			open = last
 		}
 		e := after(open, last, key)
@@ -48,8 +57,8 @@ func Repeat[T any](ctx context.Context, retries, key bool, send func() (T, error
 		}
 		wait := pause(attempt, last.RetryAfter)
 		deadline, ok := ctx.Deadline()
-		late := ok && time.Until(deadline) < wait
-		if attempt == attempts || late || last.RetryAfter > longestWait || !Sleep(ctx, wait) {
+		late := ok && time.Until(deadline) < wait || forgotten(wait)
+		if attempt == attempts || late || last.RetryAfter > longestWait || !Sleep(ctx, wait) || forgotten(0) {
 			return value, because(ctx, e)
 		}
 	}

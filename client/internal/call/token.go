@@ -1,7 +1,10 @@
 package call
 
 import (
+	"errors"
 	"net/http"
+	"strings"
+	"unicode"
 
 	rowlock "github.com/rowlock/rowlock/client"
 )
@@ -15,6 +18,9 @@ type bearer struct {
 // RoundTrip sends a copy of the request with the token. Without a token it sends nothing.
 func (b bearer) RoundTrip(req *http.Request) (*http.Response, error) {
 	token, err := b.token()
+	if token == "" && err == nil || strings.ContainsFunc(token, unfit) { // net/http would not send it, and say ANSWER_LOST
+		err = errors.New("the token is empty, or has a space or a control character")
+	}
 	if err != nil {
 		if req.Body != nil {
 			_ = req.Body.Close() // as a RoundTripper must
@@ -29,3 +35,5 @@ func (b bearer) RoundTrip(req *http.Request) (*http.Response, error) {
 	with.Header.Set("Authorization", "Bearer "+token)
 	return next.RoundTrip(with) //nolint:wrapcheck // Lost classifies it
 }
+
+func unfit(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
