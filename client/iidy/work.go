@@ -66,13 +66,13 @@ type Task struct {
 func (l *List) Work(ctx context.Context, size int, lease time.Duration) iter.Seq2[Task, error] {
 	return func(yield func(Task, error) bool) {
 		for {
-			begun := time.Now()
-			taken, err := l.Claim(ctx, size, lease)
+			var sent time.Time
+			taken, err := l.Claim(call.Sent(ctx, &sent), size, lease)
 			if err != nil {
 				yield(Task{}, err)
 				return
 			}
-			if taken.ID == "" || !l.work(ctx, taken, lease, begun.Add(lease), yield) {
+			if taken.ID == "" || !l.work(ctx, taken, lease, sent.Add(lease), yield) {
 				return
 			}
 		}
@@ -159,29 +159,37 @@ func (l *List) work(
 // that itself when the claim holds nothing, and at until, when the lease runs out
 // by this machine's clock without another extension.
 func (c *claim) extend(lease time.Duration, until time.Time) {
-	ticker := time.NewTicker(lease / 3)
-	defer ticker.Stop()
 	var why error // of the first failure since an extension
-	for {
-		select {
-		case <-ticker.C:
-		case <-c.ctx.Done():
+	for begun := until.Add(-lease); ; {
+		if !call.Sleep(c.ctx, time.Until(earlier(begun.Add(lease/3), until))) {
 			return
 		}
-		begun := time.Now()
-		ctx, cancel := context.WithDeadline(c.ctx, until)
-		held, err := c.list.Extend(ctx, c.id, lease)
-		cancel()
-		if why = cmp.Or(why, err); err == nil {
-			until, why = begun.Add(lease), nil
+		if begun = time.Now(); !begun.Before(until) {
+			c.lose(cmp.Or(why, lost("The lease ran out before the claim was extended.")))
+			return
 		}
+		var sent time.Time
+		// Not until the end of the lease, so that another one can follow when the answer does not come.
+		ctx, cancel := context.WithDeadline(c.ctx, earlier(begun.Add(lease/3), until))
+		held, err := c.list.Extend(call.Sent(ctx, &sent), c.id, lease)
+		cancel()
 		switch {
+		case err != nil && why == nil:
+			why = &rowlock.Error{Code: ErrClaimLost, Detail: "The claim could not be extended: " + err.Error(), Err: err}
 		case err == nil && held == 0 && c.open.Load() > 0:
 			c.lose(lost("The claim holds no item any more."))
-		case err != nil && !time.Now().Before(until):
-			c.lose(&rowlock.Error{Code: ErrClaimLost, Detail: "The claim could not be extended: " + why.Error(), Err: why})
+			return
+		case err == nil:
+			until, why = sent.Add(lease), nil
 		}
 	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // release frees what the claim holds, also when its context has ended. When it

@@ -28,11 +28,18 @@ type worklist struct {
 	log     []string
 	// deaf makes extensions fail; stolen makes another claim take the items.
 	deaf, stolen bool
+	// busy is how many claims are refused for half a minute; silent how many extensions get no answer.
+	busy, silent int
 }
 
 func (w *worklist) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := req.Context().Err(); err != nil {
 		return nil, err
+	}
+	if w.silent > 0 && req.URL.Query().Get("action") == "extend" {
+		w.silent--
+		<-req.Context().Done()
+		return nil, req.Context().Err()
 	}
 	resp := w.answer(req)
 	if path.Base(req.URL.Path) == "c" {
@@ -53,6 +60,11 @@ func (w *worklist) answer(req *http.Request) *http.Response {
 	live := query.Get("claim") == "" || time.Now().Before(w.until) && !w.stolen
 	var answer any
 	switch item := path.Base(req.URL.Path); {
+	case action == "claim" && w.busy > 0:
+		w.busy--
+		recorder.Header().Set("Retry-After", "30")
+		recorder.WriteHeader(http.StatusServiceUnavailable)
+		answer = map[string]string{"code": "OVERLOADED"}
 	case action == "claim":
 		answer = w.take(query.Get("lease"))
 	case action == "extend" && w.deaf:
@@ -140,6 +152,31 @@ func TestWork(t *testing.T) {
 		}
 		w.wantLog(t, "done a", "failed b", "done c")
 	})
+}
+
+// A claim that is taken late, or whose first extension is lost, is kept all the same.
+func TestWorkSurvives(t *testing.T) {
+	t.Parallel()
+	for name, w := range map[string]*worklist{
+		"a claim that was repeated":   {batches: [][]string{{"a"}}, busy: 3},
+		"an extension without answer": {batches: [][]string{{"a"}}, silent: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				for task, err := range w.open(t).Work(t.Context(), 1, lease) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(3 * lease)
+					if err := task.Done(t.Context()); err != nil {
+						t.Errorf("%v, because %v", err, context.Cause(task.Context()))
+					}
+				}
+				w.wantLog(t, "done a")
+			})
+		})
+	}
 }
 
 // A loop that is left releases what it has not done, also when its context has ended.
