@@ -60,18 +60,24 @@ func newGuard(t testing.TB, i *authtest.Issuer, policy string) *guarded {
 // refused returns how many requests the metric says were refused for a reason.
 func (g *guarded) refused(t *testing.T, reason string) float64 {
 	t.Helper()
-	families, err := g.registry.Gather()
+	return counted(t, g.registry, "rowlock_auth_refused_total", reason)
+}
+
+// counted returns the value of a counter; label is the value of its label, empty where it has none.
+func counted(t *testing.T, registry *prometheus.Registry, name, label string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, family := range families {
 		for _, series := range family.GetMetric() {
-			if family.GetName() == "rowlock_auth_refused_total" && series.GetLabel()[0].GetValue() == reason {
+			if family.GetName() == name && (label == "" || series.GetLabel()[0].GetValue() == label) {
 				return series.GetCounter().GetValue()
 			}
 		}
 	}
-	t.Fatalf("no metric counts %q", reason)
+	t.Fatalf("%s has no %q", name, label)
 	return 0
 }
 
@@ -261,6 +267,9 @@ func TestIssuerIsAway(t *testing.T) {
 	if got := g.refused(t, "keys"); got != 2 {
 		t.Errorf("%g requests were refused for want of keys, want 2", got)
 	}
+	if got := counted(t, g.registry, "rowlock_auth_issuer_errors_total", ""); got != 2 {
+		t.Errorf("%g attempts to get the keys failed, want 2", got)
+	}
 }
 
 // A change of the policy holds from the next look on; a bad one changes nothing.
@@ -301,8 +310,15 @@ func TestPolicyIsReloaded(t *testing.T) {
 			t.Errorf("%q: read %t, change %t", step.text, mayRead, mayChange)
 		}
 	}
-	if got := strings.Count(log.String(), "the one before stays in force"); got != 3 {
-		t.Errorf("%d lines say that a policy is bad, want one for each of 3:\n%s", got, log)
+	for line, want := range map[string]int{ // one for each policy, not for each look
+		"the one before stays in force": 3, "a policy is in force": 2, "has no rule for this service": 2,
+	} {
+		if got := strings.Count(log.String(), line); got != want {
+			t.Errorf("%d lines say %q, want %d:\n%s", got, line, want, log)
+		}
+	}
+	if got := counted(t, registry, "rowlock_auth_policy_errors_total", ""); got != 4 {
+		t.Errorf("%g looks found a bad policy, want 4", got)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)

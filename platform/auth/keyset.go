@@ -18,6 +18,8 @@ const (
 	pause = 5 * time.Second
 	// patience is how long a request waits for an attempt.
 	patience = 2 * time.Second
+	// mostWaiting is how many requests wait at once: they hold no slot, so MAX_IN_FLIGHT does not bound them.
+	mostWaiting = 1024
 )
 
 // keySet holds the keys of the issuer. Those that it has stay good while the issuer is away.
@@ -27,6 +29,7 @@ type keySet struct {
 	log     *slog.Logger
 
 	generation atomic.Int64 // grows when the keys change
+	waiting    atomic.Int64 // requests
 
 	mu      sync.Mutex
 	known   map[string]jose.JSONWebKey
@@ -37,12 +40,16 @@ type keySet struct {
 }
 
 // find returns the key with the id. When it is not known, find asks the issuer, at most once in each pause for all
-// requests, and waits for the answer up to patience and until ctx ends.
+// requests, and waits for the answer up to patience and until ctx ends, unless mostWaiting others do.
 func (s *keySet) find(ctx context.Context, id string) (key jose.JSONWebKey, why reason) {
 	if key, ok := s.get(id); ok {
 		return key, ""
 	}
 	attempt := s.begin()
+	defer s.waiting.Add(-1)
+	if s.waiting.Add(1) > mostWaiting {
+		return key, reasonKeys
+	}
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {

@@ -116,6 +116,29 @@ func TestSlowIssuer(t *testing.T) {
 	})
 }
 
+// TestManyWait: no more requests wait than may, because they hold no slot.
+func TestManyWait(t *testing.T) {
+	t.Parallel()
+	p := &publisher{ids: []string{"a"}}
+	inBubble(t, p, func(t *testing.T, s *keySet) { //nolint:thelper // the test
+		p.takes = time.Minute
+		time.Sleep(pause)
+		begin := time.Now()
+		var all sync.WaitGroup
+		for range mostWaiting {
+			all.Go(func() { _, _ = s.find(t.Context(), "b") })
+		}
+		synctest.Wait()
+		if _, why := s.find(t.Context(), "b"); why != reasonKeys || time.Since(begin) != 0 {
+			t.Errorf("one more: %q after %v", why, time.Since(begin))
+		}
+		all.Wait()
+		if n := s.waiting.Load(); n != 0 {
+			t.Errorf("%d requests wait in the end", n)
+		}
+	})
+}
+
 // TestRenewal: the keys are fetched every five minutes, and at each look after an attempt that failed.
 func TestRenewal(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package chassis_test
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 
@@ -48,6 +49,43 @@ func TestIssuerThatIsAwayAtTheStart(t *testing.T) {
 	if a := apptest.Get(t, api+"/"); a.Status != http.StatusUnauthorized {
 		t.Errorf("without one: %s", a)
 	}
+}
+
+// A replica has the issuer's keys before its first request, and all its listeners follow the policy's file.
+func TestPolicyThatChangesWhileAReplicaRuns(t *testing.T) {
+	t.Parallel()
+	issuer := authtest.New(t)
+	environ := issuer.Environ(t, "rules: []")
+	p := newProbe(t, dbtest.Empty(t), environ)
+	p.build = func(c *chassis.Chassis) {
+		for _, name := range []string{"api", "internal"} {
+			server, err := c.AddListener(name, "127.0.0.1:0", httpserver.Docs{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			server.Echo().GET("/", func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
+		}
+	}
+	r := p.run(t)
+	waittest.Eventually(t, "ready", func() bool { return r.get(t, "/readyz") == http.StatusOK })
+	if n := issuer.Fetches(); n != 1 {
+		t.Errorf("the keys were fetched %d times", n)
+	}
+	const policy = "rules: [{subjects: [a], services: [probe], allow: [read]}]"
+	statuses := func() (all [2]int) {
+		for i, name := range []string{"api", "internal"} {
+			all[i] = apptest.Send(t, http.MethodGet, fmt.Sprintf("http://%v/", r.Addr(name)), "", issuer.Header("a")).Status
+		}
+		return all
+	}
+	if got := statuses(); got != [2]int{403, 403} {
+		t.Errorf("without a rule: %v", got)
+	}
+	if err := os.WriteFile(environ["AUTH_POLICY"], []byte(policy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	waittest.Eventually(t, "the policy is in force", func() bool { return statuses() == [2]int{204, 204} })
 }
 
 // A bad policy refuses the start of what serves an API, and of nothing else.
