@@ -85,8 +85,9 @@ func TestCallersThatComeBackAreWaitedForBesideOthers(t *testing.T) {
 		}
 		clients.Wait()
 		sizes := tbl.groupSizes()
-		if slices.Min(sizes[1:len(sizes)-1]) < fast { // the first has those that came first, the last those that are left
-			t.Errorf("groups of %v, want none of fewer than %d in between", sizes, fast)
+		slices.Sort(sizes)
+		if few := 4; sizes[few] < fast { // the first and the last, and one that a slow caller happens to begin
+			t.Errorf("groups of %v, want %d or more callers in all but %d", sizes, fast, few)
 		}
 	})
 }
