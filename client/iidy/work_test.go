@@ -215,6 +215,15 @@ func TestWorkIsReleased(t *testing.T) {
 			t.Errorf("after its context has ended the loop got %v", errs)
 		}
 		w.wantLog(t, "done a", "release", "done c", "release")
+
+		w.batches = [][]string{{"f"}}
+		func() {
+			defer func() { _ = recover() }()
+			for range list.Work(t.Context(), 2, lease) {
+				panic("a bug of the worker")
+			}
+		}()
+		w.wantLog(t, "done a", "release", "done c", "release", "release")
 	})
 }
 
