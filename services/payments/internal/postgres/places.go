@@ -34,13 +34,15 @@ func ofCallers() places {
 }
 
 // joinPlace finds the live record of a key: its caller's own, else the one under the key if that is the caller's or
-// no caller's. Where there is none it finds the place of the next one.
+// no caller's. Where there is none it finds the place of the next one. An own record that has expired stays a caller's
+// place: it cannot have two.
 const joinPlace = `
      CROSS JOIN LATERAL (
          SELECT coalesce(
              (SELECT r.key FROM payments.idempotency_records r WHERE r.key = c.own AND NOT (` + expired + `)),
              (SELECT CASE WHEN r.caller IN ('', c.caller) THEN r.key ELSE c.own END
                 FROM payments.idempotency_records r WHERE r.key = c.key AND NOT (` + expired + `)),
+             (SELECT r.key FROM payments.idempotency_records r WHERE r.key = c.own),
              c.key) AS name
      ) AS place`
 
@@ -86,5 +88,5 @@ func placesOf(group []bid) (where places, sent []int) {
 // inOtherPlace reports whether a claim failed because another replica has claimed the key meanwhile in its other place.
 func inOtherPlace(err error) bool {
 	e, ok := errors.AsType[*sqldb.Error](err)
-	return ok && e.Constraint == "idempotency_records_processor_key"
+	return ok && e.Constraint == "idempotency_records_of_caller"
 }

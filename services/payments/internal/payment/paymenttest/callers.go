@@ -91,6 +91,38 @@ func ownRecordsOutlive(t *testing.T, repo payment.Repository) {
 	wantPayments(t, repo, 3)
 }
 
+// ownRecordsExpire: when all records of a key have expired, which are not cleaned yet, the key is new to each caller.
+func ownRecordsExpire(t *testing.T, repo payment.Repository) {
+	callers := []string{shop, taxi}
+	charged := make(map[string]bool)
+	for range 3 {
+		var claims []payment.Claimed
+		for _, caller := range callers { // while all are claimed, each has a record of its own
+			claimed, err := repo.Claim(t.Context(), of(caller, instant))
+			if err != nil || claimed.Record != nil {
+				t.Fatalf("%s: %+v, %v", caller, claimed.Record, err)
+			}
+			claims = append(claims, claimed)
+		}
+		for _, c := range claims {
+			if _, fresh, err := repo.Settle(t.Context(), c.Held, NewPayment(c.Held)); !fresh || err != nil {
+				t.Fatalf("settled: fresh %t, %v", fresh, err)
+			}
+			c.Leave(true)
+			charged[c.Held.ProcessorKey] = true
+		}
+		callers[0], callers[1] = callers[1], callers[0]
+	}
+	if wantPayments(t, repo, 6); len(charged) != 6 {
+		t.Errorf("6 payments were charged under %d keys", len(charged))
+	}
+	// What is paid now without a caller is paid for all of them.
+	r, _ := mustSettle(t, repo, of("", long))
+	for _, caller := range callers {
+		mustGet(t, repo, of(caller, long), r)
+	}
+}
+
 // recordsOfNoCaller: what was stored before callers were identified is the record of each, until it expires.
 func recordsOfNoCaller(t *testing.T, repo payment.Repository) {
 	r, _ := mustSettle(t, repo, of("", long))

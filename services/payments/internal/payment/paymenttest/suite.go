@@ -32,6 +32,7 @@ func Exercise(t *testing.T, open func(t *testing.T) payment.Repository) {
 		"claims/no cleaner's":              noCleaners,
 		"callers/keys of their own":        keysOfTheirOwn,
 		"callers/own records outlive":      ownRecordsOutlive,
+		"callers/own records expire":       ownRecordsExpire,
 		"callers/records of no caller":     recordsOfNoCaller,
 		"callers/claims of no caller":      claimsOfNoCaller,
 		"callers/no longer identified":     callersNoLongerIdentified,
