@@ -81,6 +81,52 @@ func TestReleaseNotes(t *testing.T) {
 	}
 }
 
+// TestSign signs every image and the chart by its digest, or fails: nothing is published with a part of the signatures.
+func TestSign(t *testing.T) {
+	t.Parallel()
+
+	const image, chart = "ghcr.io/you/rowlock/iidy", "ghcr.io/you/charts/rowlock"
+
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"Makefile": readFile(t, filepath.Join("..", "Makefile")), "Dockerfile": "", "cosign": "#!/bin/sh\necho \"$*\"\n",
+		"images": image + ":1.0.0@sha256:ab\n", "chart": chart + ":1.0.0@sha256:cd\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	sign := func() (string, error) {
+		cmd := exec.CommandContext(t.Context(), "make", "--silent", "sign")
+		cmd.Dir = dir
+		cmd.Env = append(cmd.Environ(), "MAKEFLAGS=", "PATH="+dir+":"+os.Getenv("PATH"))
+		out, err := cmd.Output()
+
+		return string(out), err
+	}
+
+	for _, digests := range []struct{ from, to string }{{"images", "digests"}, {"chart", "digest"}} {
+		if out, err := sign(); err == nil {
+			t.Errorf("without %s it signs %q", digests.from, out)
+		}
+
+		folder := filepath.Join(dir, ".tmp", digests.from)
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+
+		if err := os.Rename(filepath.Join(dir, digests.from), filepath.Join(folder, digests.to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	want := "sign --yes " + image + "@sha256:ab\nsign --yes " + chart + "@sha256:cd\n"
+	if out, err := sign(); err != nil || out != want {
+		t.Errorf("it signs (%v)\n%s\nwant\n%s", err, out, want)
+	}
+}
+
 // TestSupportPolicy compares what SECURITY.md promises to support with the places that decide it.
 func TestSupportPolicy(t *testing.T) {
 	t.Parallel()
