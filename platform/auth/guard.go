@@ -40,7 +40,6 @@ type Guard struct {
 	keys    *keySet
 	tokens  *verifier
 	metrics *Metrics
-	log     *slog.Logger
 }
 
 // New reads the policy and returns a Guard. It opens no connections; it fails on a policy that it cannot read.
@@ -53,7 +52,7 @@ func New(s Settings, m *Metrics, log *slog.Logger) (*Guard, error) {
 	g := &Guard{
 		policy:  policyFile{path: s.Policy, service: s.Service, metrics: m, log: log},
 		keys:    &keySet{fetch: from.fetch, metrics: m, log: log},
-		metrics: m, log: log,
+		metrics: m,
 	}
 	g.tokens = &verifier{
 		expected: jwt.Expected{Issuer: s.Issuer, AnyAudience: jwt.Audience{s.Audience}}, keys: g.keys, verified: tokens,

@@ -172,7 +172,7 @@ func (c *Chassis) AddListener(name, addr string, docs httpserver.Docs) (*httpser
 	return server, nil
 }
 
-// identify makes what tells who calls, where AUTH wants it.
+// identify makes the guard of all listeners, once, where AUTH is token. It fails on a policy that it cannot read.
 func (c *Chassis) identify() (err error) {
 	settings := c.common.Auth
 	if c.guard != nil || settings.Mode != config.AuthToken {
