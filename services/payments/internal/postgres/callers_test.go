@@ -30,8 +30,9 @@ func settle(t *testing.T, r replica, c payment.Claim) (charged string, fresh boo
 	return charged, fresh, err
 }
 
-// Another caller's claim of the key ends at the moment when a caller, which has claimed its own record beside it, claims
-// the key once more, on another replica: there the place under the key is free, and the own record not yet to be seen.
+// Another caller's claim of the key ends at the moment when a caller, which has claimed its own record beside it,
+// claims the key once more, on another replica: there the place under the key is free, and the own record not yet to be
+// seen.
 func TestACallerHasOneRecord(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(context.Context, replica, payment.Held) error{
