@@ -51,12 +51,12 @@ var _ = register(subject{
 		{withKey("k"+mark, increase(marked, "")), http.StatusOK, `POST /api/v1/counts/{itemId}/increase
   counts.increase
     batch counts_add
-      INSERT counts.idempotency_keys UPDATE counts.count_values INSERT counts.count_values
+      INSERT counts.idempotency_keys UPDATE counts.count_values INSERT counts.journal
 `},
 		{withKey("k"+mark, increase(marked, "")), http.StatusOK, `POST /api/v1/counts/{itemId}/increase
   counts.increase
     batch counts_add
-      INSERT counts.idempotency_keys UPDATE counts.count_values INSERT counts.count_values
+      INSERT counts.idempotency_keys UPDATE counts.count_values INSERT counts.journal
       SELECT counts.idempotency_keys
 `},
 		{withKey("k"+mark, increase(marked, `{"amount":2}`)), http.StatusConflict, ""},
@@ -64,7 +64,7 @@ var _ = register(subject{
 		{batchOf(marked, marked), http.StatusOK, `POST /api/v1/counts
   counts.apply
     batch counts_add
-      INSERT counts.idempotency_keys UPDATE counts.count_values INSERT counts.count_values
+      INSERT counts.idempotency_keys UPDATE counts.count_values INSERT counts.journal
 `},
 		{batchOf("x" + marked), http.StatusNotFound, ""},
 		{post("/api/v1/counts/"+marked+"/decrease", ""), http.StatusOK, "counts.decrease"},
