@@ -66,8 +66,8 @@ func asRuntime(t *testing.T) string {
 	}
 	_, block, _ := strings.Cut(string(page), "```sql\n")
 	block, _, _ = strings.Cut(block, "```")
-	// Accounts belong to the server, which other tests use too.
-	database, account := strings.TrimPrefix(u.Path, "/"), strings.ToLower(rand.Text()[:8])
+	// Accounts belong to the server, which other tests use too. A name that begins with a digit may be read as a number.
+	database, account := strings.TrimPrefix(u.Path, "/"), "a"+strings.ToLower(rand.Text()[:8])
 	block = strings.NewReplacer("events.*", database+".*", "events", account).Replace(block)
 	admin := openPool(t, u.String(), nil)
 	for statement := range strings.SplitSeq(strings.TrimSpace(block), ";\n") {
