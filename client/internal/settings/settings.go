@@ -2,6 +2,7 @@
 package settings
 
 import (
+	"net"
 	"net/http"
 	"time"
 )
@@ -22,11 +23,15 @@ const (
 	// idleTimeout is shorter than the five seconds after which the services close a connection that carried no request.
 	idleTimeout = 2 * time.Second
 	idlePerHost = 64
+	// dialTimeout bounds an attempt to connect: a repeat that began in time must not be sent minutes later, when the
+	// service may have forgotten its key.
+	dialTimeout = 5 * time.Second
 )
 
 // Default returns the settings without any option.
 func Default() Settings {
 	return Settings{HTTP: &http.Client{Transport: &http.Transport{
+		DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, ForceAttemptHTTP2: true,
 		Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: idlePerHost, IdleConnTimeout: idleTimeout,
 	}}}
 }
