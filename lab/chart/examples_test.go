@@ -20,7 +20,7 @@ func TestExamples(t *testing.T) {
 	t.Parallel()
 	migrates := map[string]int{"cloudnativepg.yaml": 1, "managed-postgresql.yaml": 0} // init containers of a replica
 	for example, want := range migrates {
-		all := render(t, umbrella, read(t, umbrella+"/examples/"+example))
+		all := renderAlike(t, umbrella, read(t, umbrella+"/examples/"+example))
 		for _, service := range services.All() {
 			for _, w := range service.Workloads() {
 				name := "rowlock-" + service.Name + w
@@ -56,7 +56,7 @@ func TestTheMigrationJobIsTheInitContainer(t *testing.T) {
 	}
 	got := get[batch.Job](t, example, "Job/counts-migrate").Spec.Template.Spec
 	restricted(t, job, got)
-	all := render(t, umbrella, read(t, "../../k8s/values.yaml"))
+	all := renderAlike(t, umbrella, read(t, "../../k8s/values.yaml"))
 	pod := get[apps.Deployment](t, all, "Deployment/rowlock-counts").Spec.Template.Spec
 	c, want := got.Containers[0], pod.InitContainers[0]
 	mounted := slices.DeleteFunc(slices.Clone(pod.Volumes), func(v core.Volume) bool {

@@ -315,9 +315,9 @@ func secretVar(name, secret, key string) dict {
 // Each value changes what it is for, which differs by default.
 func TestKnobs(t *testing.T) {
 	t.Parallel()
-	plain := map[string]objects{alone: render(t, alone, ""), umbrella: render(t, umbrella, "")}
+	plain := map[string]objects{alone: renderAlike(t, alone, ""), umbrella: renderAlike(t, umbrella, "")}
 	for _, s := range scenarios() {
-		got := render(t, s.chart, s.values)
+		got := renderAlike(t, s.chart, s.values)
 		for _, turn := range s.turns {
 			want := string(raw(t, turn.want))
 			if value := string(raw(t, at(got[turn.object].plain, turn.path))); value != want {

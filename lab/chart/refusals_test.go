@@ -169,7 +169,7 @@ iidy: {config: {OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector:4317", OTEL_EXPOR
 pyggpot: {config: {C: 9007199254740992, D: "12345678901234567890"}, extraEnv: [{name: LOG_LEVEL, value: debug}]}
 `,
 	} {
-		render(t, umbrella, values)
+		renderAlike(t, umbrella, values)
 	}
 }
 
