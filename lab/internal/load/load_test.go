@@ -151,7 +151,7 @@ func TestOutcomes(t *testing.T) {
 	paths := []string{
 		"/", "/made", "/", "/overloaded", "/overloaded", "/unknown", "/charged", "/cut", "/half", "/", "/silent",
 	}
-	cfg := Config{Next: Each(slices.Repeat(requests(paths...), 3)), Connections: 2, Timeout: 100 * time.Millisecond}
+	cfg := Config{Next: Each(slices.Repeat(requests(paths...), 3)), Connections: 2, Timeout: 500 * time.Millisecond}
 	result := drive(t, cfg, target)
 	if want := (Tally{Acknowledged: 12, Refused: 6, Unknown: 15}); result.Tally != want {
 		t.Errorf("tally %+v, want %+v", result.Tally, want)
