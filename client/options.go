@@ -48,7 +48,7 @@ func WithoutRetries() Option {
 }
 
 // WithoutKeys gives the changes of counts no keys of their own. The service makes
-// 1.5 to 1.8 times as many changes a second without keys (docs/performance.md), but
+// 1.4 to 1.7 times as many changes a second without keys (docs/performance.md), but
 // a change whose answer is lost is not repeated: its outcome is unknown.
 func WithoutKeys() Option {
 	return func(s *settings.Settings) { s.WithoutKeys = true }
