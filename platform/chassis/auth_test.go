@@ -27,15 +27,7 @@ func TestIssuerThatIsAwayAtTheStart(t *testing.T) {
 		return true
 	})
 	p := newProbe(t, dbtest.Empty(t), issuer.Environ(t, "rules: [{subjects: [a], services: [probe], allow: [read]}]"))
-	p.build = func(c *chassis.Chassis) {
-		docs := httpserver.Docs{Title: "probe", OpenAPI: []byte("openapi: 3.0.3")}
-		server, err := c.AddListener("api", "127.0.0.1:0", docs)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		server.Echo().GET("/", func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
-	}
+	p.build = answersOn(t, "api")
 	r := p.run(t)
 	waittest.Eventually(t, "ready", func() bool { return r.get(t, "/readyz") == http.StatusOK })
 	api := fmt.Sprintf("http://%v", r.Addr("api"))
@@ -57,16 +49,7 @@ func TestPolicyThatChangesWhileAReplicaRuns(t *testing.T) {
 	issuer := authtest.New(t)
 	environ := issuer.Environ(t, "rules: []")
 	p := newProbe(t, dbtest.Empty(t), environ)
-	p.build = func(c *chassis.Chassis) {
-		for _, name := range []string{"api", "internal"} {
-			server, err := c.AddListener(name, "127.0.0.1:0", httpserver.Docs{})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			server.Echo().GET("/", func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
-		}
-	}
+	p.build = answersOn(t, "api", "internal")
 	r := p.run(t)
 	waittest.Eventually(t, "ready", func() bool { return r.get(t, "/readyz") == http.StatusOK })
 	if n := issuer.Fetches(); n != 1 {
@@ -102,5 +85,21 @@ func TestBadPolicyRefusesTheStart(t *testing.T) {
 	}
 	if err := c.Close(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// answersOn returns a build that adds listeners of these names, each with a page of documentation and GET /.
+func answersOn(t *testing.T, listeners ...string) func(c *chassis.Chassis) {
+	t.Helper()
+	return func(c *chassis.Chassis) {
+		for _, name := range listeners {
+			docs := httpserver.Docs{Title: "probe", OpenAPI: []byte("openapi: 3.0.3")}
+			server, err := c.AddListener(name, "127.0.0.1:0", docs)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			server.Echo().GET("/", func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
+		}
 	}
 }
