@@ -11,7 +11,8 @@ type Option func(*settings.Settings)
 
 // WithHTTPClient sends all requests by c, for example to trace them or to bound
 // the time that a request may take. Without it a client has connections of its
-// own, five seconds to make one, and no other bound but the context's deadline. A Timeout of c bounds each attempt.
+// own, five seconds to make one, and no other bound but the context's deadline. A
+// Timeout of c bounds each attempt.
 //
 // The services close a connection that carries no request within five seconds,
 // and a used one that is idle for a minute. A transport should close it earlier,
