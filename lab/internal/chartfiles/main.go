@@ -1,5 +1,5 @@
-// Command chartfiles writes what is generated of the chart in its argument: the dashboards, the tables of values in the
-// READMEs, and the services' names in the rules, in the schema and in k8s/values.yaml.
+// Command chartfiles writes what is generated of the chart in its argument: the dashboards, the tables of values in
+// VALUES.md, and the services' names in the rules, in the schema and in k8s/values.yaml.
 package main
 
 import (
@@ -19,8 +19,8 @@ func main() {
 	chart := os.Args[1]
 	err := errors.Join(
 		dashboards(filepath.Join(chart, "dashboards")),
-		readme(chart),
-		readme(filepath.Join(chart, "charts", "service")),
+		table(chart),
+		table(filepath.Join(chart, "charts", "service")),
 		rewrite(filepath.Join(chart, "rules", "rowlock.yaml"), names),
 		rewrite(filepath.Join(chart, "values.schema.json"), enumerated),
 		rewrite(filepath.Join(chart, "..", "..", "k8s", "values.yaml"), listed),
@@ -52,8 +52,8 @@ const (
 	end   = "<!-- /values -->\n"
 )
 
-// readme writes the table of a chart's values into its README.md, between two marks, from the comments of values.yaml.
-func readme(chart string) error {
+// table writes the table of a chart's values into its VALUES.md, between two marks, from the comments of values.yaml.
+func table(chart string) error {
 	values, err := os.ReadFile(filepath.Join(chart, "values.yaml"))
 	if err != nil {
 		return fmt.Errorf("read: %w", err)
@@ -62,17 +62,17 @@ func readme(chart string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", chart, err)
 	}
-	return rewrite(filepath.Join(chart, "README.md"), func(page string) (string, error) {
+	return rewrite(filepath.Join(chart, "VALUES.md"), func(page string) (string, error) {
 		head, rest, found := strings.Cut(page, begin)
 		_, tail, closed := strings.Cut(rest, end)
 		if !found || !closed {
 			return "", errors.New("it lacks the marks of the values")
 		}
-		return head + begin + table(keys) + end + tail, nil
+		return head + begin + rows(keys) + end + tail, nil
 	})
 }
 
-func table(keys []chartvalues.Key) string {
+func rows(keys []chartvalues.Key) string {
 	var b strings.Builder
 	b.WriteString("| value | default | |\n| --- | --- | --- |\n")
 	for _, k := range keys {
