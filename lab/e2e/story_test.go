@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"slices"
@@ -126,6 +127,15 @@ metadata:
 	createPod(t, "client", shell)
 	createPodOf(t, outside, projected, "outside", shell)
 	must(t, "rollout", "status", "statefulset/postgres", "--timeout=2m")
+	psql := "kubectl --namespace " + namespace + " exec --stdin postgres-0 -- psql --username=postgres --dbname=rowlock"
+	apply(t, run(t, "", "env", append([]string{"PSQL=" + psql, "../../k8s/roles.sh"}, s.services...)...))
+	must(t, "create", "secret", "generic", "rowlock-payments-fingerprint",
+		"--from-literal=current="+rand.Text()+rand.Text())
+	// The services' roles have what roles.psql grants, and nothing that everyone has.
+	revoke := "REVOKE ALL ON DATABASE rowlock FROM PUBLIC; REVOKE ALL ON SCHEMA public FROM PUBLIC"
+	if _, err := s.query(t.Context(), revoke); err != nil {
+		t.Fatal(err)
+	}
 	wait(t, time.Minute, "condition=Ready", "pod/client")
 
 	// The namespace refuses a pod that is not restricted.

@@ -4,11 +4,13 @@ import (
 	"crypto/rand"
 	"errors"
 	"net/url"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/lib/pq"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/dbtest"
@@ -87,5 +89,82 @@ func TestRolesOfACluster(t *testing.T) {
 	if err := db.QueryRowContext(t.Context(), limits, service, service+"_owner").Scan(&runtime, &owning); err != nil ||
 		runtime != 30 || owning != 8 {
 		t.Errorf("limits of %d and %d connections, %v", runtime, owning, err)
+	}
+}
+
+// k8s/roles.sh makes the roles of services by it, and prints secrets with which one connects. Run again it makes new
+// passwords, and keeps the limit of a role.
+func TestSecretsOfACluster(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("psql"); err != nil {
+		if config.Environ()["CI"] != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	admin := dbtest.Empty(t)
+	db := dbtest.Dial(t, admin)
+	service := "s" + strings.ToLower(rand.Text()[:8])
+	t.Cleanup(func() {
+		for _, name := range []string{service + "_owner", service} {
+			err := errors.Join(execute(db, `DROP OWNED BY `+name+` CASCADE`), execute(db, `DROP ROLE `+name))
+			if err != nil {
+				t.Errorf("clean up: %v", err)
+			}
+		}
+	})
+	connect := func(data map[string]string) error {
+		u, err := url.Parse(admin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.User = url.UserPassword(data["username"], data["password"])
+		return execute(dbtest.Dial(t, u.String()), "SELECT")
+	}
+	before := map[string]map[string]string{}
+	for again := range 2 {
+		script := exec.CommandContext(t.Context(), "../../../k8s/roles.sh", service)
+		script.Env = append(os.Environ(), "PSQL=psql "+admin, "HOST=db.example", "PORT=6000", "DBNAME=shop")
+		out, err := script.Output()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		for document := range strings.SplitSeq(string(out), "---\n") {
+			if document == "" {
+				continue
+			}
+			var secret struct {
+				Metadata   struct{ Name string }
+				StringData map[string]string `yaml:"stringData"`
+			}
+			if err := yaml.Unmarshal([]byte(document), &secret); err != nil {
+				t.Fatalf("%v in\n%s", err, document)
+			}
+			name, data := secret.Metadata.Name, secret.StringData
+			if before[name]["password"] == data["password"] || data["host"]+data["port"]+data["dbname"] != "db.example6000shop" {
+				t.Errorf("%s has %v", name, data)
+			}
+			if err := connect(data); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if old := before[name]; old != nil && state(connect(old)) != "28P01" {
+				t.Errorf("the old password of %s still holds", name)
+			}
+			before[name] = data
+		}
+		secret := "rowlock-" + service + "-db"
+		if before[secret]["username"] != service || before[secret+"-owner"]["username"] != service+"_owner" {
+			t.Fatalf("it prints the secrets %v", before)
+		}
+		if again == 0 {
+			if err := execute(db, "ALTER ROLE "+service+" CONNECTION LIMIT 7"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var limit int
+	const query = "SELECT rolconnlimit FROM pg_roles WHERE rolname = $1"
+	if err := db.GetContext(t.Context(), &limit, query, service); err != nil || limit != 7 {
+		t.Errorf("a limit of %d connections, %v", limit, err)
 	}
 }
