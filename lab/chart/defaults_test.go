@@ -222,7 +222,7 @@ func TestDefaultEnvironment(t *testing.T) {
 		"PGDATABASE":                  "rowlock-payments-db/dbname",
 		"PGUSER":                      "rowlock-payments-db/username",
 		"PGPASSWORD":                  "rowlock-payments-db/password",
-		"DATABASE_URL":                "postgres://$(PGHOST):$(PGPORT)/$(PGDATABASE)?sslmode=require",
+		"DATABASE_URL":                "postgres://?sslmode=require",
 		"DB_POOLER":                   "none",
 		"DB_MAX_OPEN_CONNS":           "7",
 		"MIGRATE_ON_START":            "true",

@@ -31,7 +31,7 @@ const (
 	spread     = "spec.template.spec.topologySpreadConstraints.0."
 	ref        = ".valueFrom.secretKeyRef"
 	labelName  = "metadata.labels.app~kubernetes~io/name"
-	url        = "postgres://$(PGHOST):$(PGPORT)/$(PGDATABASE)?sslmode=disable&binary_parameters=yes"
+	url        = "postgres://?sslmode=disable&binary_parameters=yes"
 	digest     = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	// other is the digest of a published chart's own image, which counts for no tag that is named.
 	other = "sha256:fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210"

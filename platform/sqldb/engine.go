@@ -61,6 +61,8 @@ type engine interface {
 	connector(s Settings) (*connector, error)
 	// plainConnector returns a connector that sends no session settings.
 	plainConnector(rawURL string) (*connector, error)
+	// database returns the name of the database that a URL leads to, or "".
+	database(rawURL string) string
 	// sessionSettings returns the statement that sets a session's variables before a
 	// transaction begins, or "" where a transaction can have settings of its own.
 	sessionSettings(s Settings, o *txOptions) string

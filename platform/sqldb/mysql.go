@@ -136,4 +136,12 @@ func seconds(d time.Duration) string {
 
 func (mysqlEngine) localSettings(Settings, *txOptions) string { return "" }
 
+func (mysqlEngine) database(rawURL string) string {
+	cfg, err := mysqlConfig(rawURL)
+	if err != nil {
+		return "" // connector says why
+	}
+	return cfg.DBName
+}
+
 func (mysqlEngine) resolves() bool { return false }

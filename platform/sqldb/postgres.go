@@ -63,6 +63,11 @@ func postgresConfig(rawURL string) (pq.Config, url.Values, error) {
 	if err != nil {
 		return pq.Config{}, nil, fmt.Errorf("the database URL cannot be used: %w", err)
 	}
+	// The driver puts an IPv6 address into brackets itself, and leaves those that PGHOST or a URL without a port has.
+	cfg.Host = withoutBrackets(cfg.Host)
+	for i, other := range cfg.Multi {
+		cfg.Multi[i].Host = withoutBrackets(other.Host)
+	}
 	onSocket := strings.HasPrefix(cfg.Host, "/") || strings.HasPrefix(cfg.Host, "@") // there is no TLS
 	if !query.Has("sslmode") && !onSocket {
 		return pq.Config{}, nil, errors.New("the database URL must say sslmode=disable, require, verify-ca or verify-full: " +
@@ -72,6 +77,14 @@ func postgresConfig(rawURL string) (pq.Config, url.Values, error) {
 		cfg.ConnectTimeout = defaultConnectTimeout
 	}
 	return cfg, query, nil
+}
+
+// withoutBrackets returns an IPv6 address in brackets without them, and any other host as it is.
+func withoutBrackets(host string) string {
+	if address, ok := strings.CutPrefix(host, "["); ok {
+		return strings.TrimSuffix(address, "]")
+	}
+	return host
 }
 
 // sessionConfig returns the driver's configuration of a pool.
@@ -153,6 +166,15 @@ func setLocal(name string, d time.Duration) string {
 		return ""
 	}
 	return "SET LOCAL " + name + " = " + Milliseconds(d) + ";"
+}
+
+// database asks the driver, which reads PGDATABASE where the URL names none.
+func (postgresEngine) database(rawURL string) string {
+	cfg, err := pq.NewConfig(rawURL)
+	if err != nil {
+		return "" // connector says why
+	}
+	return cfg.Database
 }
 
 func (postgresEngine) resolves() bool { return true }

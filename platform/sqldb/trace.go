@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
-	"net/url"
-	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -31,8 +29,8 @@ func newTracing(s Settings, kind Engine) *tracing {
 		system = semconv.DBSystemNameMySQL
 	}
 	common := []attribute.KeyValue{system, semconv.DBClientConnectionPoolName(s.Name)}
-	if u, err := url.Parse(s.URL); err == nil && strings.Trim(u.Path, "/") != "" {
-		common = append(common, semconv.DBNamespace(strings.TrimPrefix(u.Path, "/")))
+	if name := kind.implementation().database(s.URL); name != "" {
+		common = append(common, semconv.DBNamespace(name))
 	}
 	return &tracing{
 		tracer: s.TracerProvider.Tracer("github.com/rowlock/rowlock/platform/sqldb"),

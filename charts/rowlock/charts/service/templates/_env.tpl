@@ -38,8 +38,8 @@
 {{- end -}}
 
 {{/*
-The way to the database out of a secret; takes a dict of root and secret. Role and password are not put into the URL, where they would have to
-be escaped: the driver reads PGUSER and PGPASSWORD. $(NAME) is put in by Kubernetes.
+The way to the database out of a secret; takes a dict of root and secret. What separate keys hold is not put into the URL, where a password would
+have to be escaped and an IPv6 address be in brackets: the driver reads the variables PG*. $(NAME) is put in by Kubernetes.
 */}}
 {{- define "service.databaseEnv" -}}
 {{- $secret := .secret -}}
@@ -56,7 +56,7 @@ be escaped: the driver reads PGUSER and PGPASSWORD. $(NAME) is put in by Kuberne
 {{ include "service.secretVariable" (dict "name" "PGUSER" "secret" $secret "key" $keys.user) }}
 {{ include "service.secretVariable" (dict "name" "PGPASSWORD" "secret" $secret "key" $keys.password) }}
 - name: DATABASE_URL
-  value: "postgres://$(PGHOST):$(PGPORT)/$(PGDATABASE){{ include "service.parameters" . }}"
+  value: "postgres://{{ include "service.parameters" . }}"
 {{- end }}
 {{- end -}}
 {{- end -}}
