@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -34,7 +35,8 @@ func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 var errCheck = errors.New("two status rows where one should be")
 
 func migrations() migrate.Source {
-	const script = "-- +goose Up\nCREATE TABLE probe.probe (id int);\n-- +goose Down\nDROP TABLE probe.probe;\n"
+	const script = "-- rowlock: compatible\n-- +goose Up\nCREATE TABLE probe.probe (id int);\n" +
+		"-- +goose Down\nDROP TABLE probe.probe;\n"
 	return migrate.Source{Schema: "probe", FS: fstest.MapFS{"migrations/00001_probe.sql": {Data: []byte(script)}}}
 }
 
@@ -188,7 +190,8 @@ func TestOtherEncodingsAreRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "stores text as "+encoding) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: got %v, want one sentence that names it", encoding, err)
 		}
-		if err := migrate.Verify(t.Context(), dsn, migrations()); !errors.Is(err, migrate.ErrPending) {
+		err = migrate.Verify(t.Context(), dsn, migrations(), slog.New(slog.DiscardHandler))
+		if !errors.Is(err, migrate.ErrPending) {
 			t.Errorf("%s: it was migrated: %v", encoding, err)
 		}
 	}
@@ -340,7 +343,7 @@ func TestProgram(t *testing.T) {
 			t.Errorf("%s: status %d, %s", tt.command, status, out.String())
 		}
 	}
-	if err := migrate.Verify(t.Context(), dsn, migrations()); err != nil {
+	if err := migrate.Verify(t.Context(), dsn, migrations(), slog.New(slog.DiscardHandler)); err != nil {
 		t.Error(err)
 	}
 }

@@ -113,7 +113,7 @@ func (c *Chassis) prepareDatabase(ctx context.Context) error {
 	case c.common.MigrateOnStart:
 		err = migrate.Up(ctx, c.common.MigrationURL(), c.settings.Migrations, c.common.MigrateTimeout, c.log)
 	default:
-		err = migrate.Verify(ctx, c.common.DatabaseURL, c.settings.Migrations)
+		err = migrate.Verify(ctx, c.common.DatabaseURL, c.settings.Migrations, c.log)
 	}
 	if err == nil {
 		err = c.db.Warn(ctx)

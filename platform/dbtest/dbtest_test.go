@@ -27,7 +27,8 @@ const childVariable = "ROWLOCK_DBTEST_CHILD"
 func TestMain(m *testing.M) { os.Exit(dbtest.Main(m)) }
 
 func shop(value int) migrate.Source {
-	up := fmt.Sprintf("-- +goose Up\nCREATE TABLE shop.item (n int);\nINSERT INTO shop.item VALUES (%d);\n", value)
+	up := fmt.Sprintf("-- rowlock: compatible\n-- +goose Up\n"+
+		"CREATE TABLE shop.item (n int);\nINSERT INTO shop.item VALUES (%d);\n", value)
 	return migrate.Source{Schema: "shop", FS: fstest.MapFS{"migrations/00001_item.sql": {Data: []byte(up)}}}
 }
 

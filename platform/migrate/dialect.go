@@ -17,8 +17,9 @@ type dialect struct {
 	// txSettings begin each transaction of a migration. A change of a table waits for a second at most, because all other
 	// users of the table wait behind it; a long migration is not cut off.
 	txSettings string
-	// history is the name of the history table; hasIndex answers with one boolean whether it has onceIndex.
-	history, hasIndex string
+	// history is the name of the history table; hasIndex and hasOldest answer with one boolean whether it has onceIndex
+	// and oldestColumn.
+	history, hasIndex, hasOldest string
 	// schemas creates what must exist before the first migration; "" where that is the URL's.
 	schemas string
 	// begin precedes tryLock where it is set; tryLock answers with one boolean, and unlock frees the lock.
@@ -33,6 +34,9 @@ const (
 
 	// onceIndex makes the history refuse a migration that is applied twice.
 	onceIndex = "goose_db_version_once"
+
+	// oldestColumn has, in the row of version 0, the newest migration that a program must know to run on the schema.
+	oldestColumn = "oldest_version"
 )
 
 // newDialect returns the statements for src, whose engine must be that of the URL.
@@ -60,10 +64,12 @@ SET LOCAL idle_in_transaction_session_timeout = 0;`
 		txSettings: settings,
 		history:    src.historySchema() + "." + historyTable,
 		hasIndex:   fmt.Sprintf("SELECT to_regclass('%s.%s') IS NOT NULL", src.historySchema(), onceIndex),
-		schemas:    createSchema(src.Schema) + createSchema(src.historySchema()),
-		begin:      "BEGIN ISOLATION LEVEL READ COMMITTED;" + settings,
-		tryLock:    fmt.Sprintf("SELECT pg_try_advisory_xact_lock(%d)", src.lockKey()),
-		unlock:     "ROLLBACK",
+		hasOldest: fmt.Sprintf("SELECT count(*) > 0 FROM pg_attribute WHERE attrelid = to_regclass('%s.%s')"+
+			" AND attname = '%s'", src.historySchema(), historyTable, oldestColumn),
+		schemas: createSchema(src.Schema) + createSchema(src.historySchema()),
+		begin:   "BEGIN ISOLATION LEVEL READ COMMITTED;" + settings,
+		tryLock: fmt.Sprintf("SELECT pg_try_advisory_xact_lock(%d)", src.lockKey()),
+		unlock:  "ROLLBACK",
 		// Every role may see these columns of another role's session. A bigint key is two oids in pg_locks.
 		holder: fmt.Sprintf(`SELECT l.pid, coalesce(a.usename, ''), coalesce(a.application_name, '')
   FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
@@ -93,6 +99,8 @@ func mysqlDialect(src Source) dialect {
 		history: history,
 		hasIndex: fmt.Sprintf("SELECT count(*) > 0 FROM information_schema.statistics WHERE table_schema = DATABASE()"+
 			" AND table_name = '%s' AND index_name = '%s'", history, onceIndex),
+		hasOldest: fmt.Sprintf("SELECT count(*) > 0 FROM information_schema.columns WHERE table_schema = DATABASE()"+
+			" AND table_name = '%s' AND column_name = '%s'", history, oldestColumn),
 		tryLock: "SELECT coalesce(GET_LOCK(" + lock + ", 0), 0)",
 		unlock:  "DO RELEASE_LOCK(" + lock + ")",
 		// The user of another account's connection is seen with the right PROCESS.
@@ -101,12 +109,13 @@ func mysqlDialect(src Source) dialect {
 	}
 }
 
-// store is goose's history table with onceIndex. MySQL commits the table, the index and the first row (version 0) one
-// after another, and a process may die in between.
+// store is goose's history table with onceIndex and oldestColumn. MySQL commits the table, these two and the first row
+// (version 0) one after another, and a process may die in between.
 type store struct {
 	database.StoreExtender
 
-	hasIndex string
+	hasIndex, hasOldest string
+	marks               map[int64]mark
 }
 
 // TableExists reports whether the table has its first row, which goose inserts last.
@@ -121,18 +130,54 @@ func (s store) TableExists(ctx context.Context, db database.DBTxConn) (bool, err
 	return err == nil, err //nolint:wrapcheck // as above
 }
 
-// CreateVersionTable creates what is missing of the table and the index.
+// CreateVersionTable creates what is missing of the table, the index and the column, which the table of an earlier
+// release lacks.
 func (s store) CreateVersionTable(ctx context.Context, db database.DBTxConn) error {
 	exists, err := s.StoreExtender.TableExists(ctx, db)
 	if err == nil && !exists {
 		err = s.StoreExtender.CreateVersionTable(ctx, db)
 	}
-	indexed := false
-	if err == nil {
-		err = db.QueryRowContext(ctx, s.hasIndex).Scan(&indexed)
-	}
-	if err == nil && !indexed {
-		_, err = db.ExecContext(ctx, "CREATE UNIQUE INDEX "+onceIndex+" ON "+s.Tablename()+" (version_id)")
+	for _, part := range []struct{ exists, create string }{
+		{s.hasIndex, "CREATE UNIQUE INDEX " + onceIndex + " ON " + s.Tablename() + " (version_id)"},
+		{s.hasOldest, "ALTER TABLE " + s.Tablename() + " ADD COLUMN " + oldestColumn + " bigint NOT NULL DEFAULT 0"},
+	} {
+		exists := false
+		if err == nil {
+			err = db.QueryRowContext(ctx, part.exists).Scan(&exists)
+		}
+		if err == nil && !exists {
+			_, err = db.ExecContext(ctx, part.create)
+		}
 	}
 	return err //nolint:wrapcheck // as above
+}
+
+// Insert writes the line of a migration and, with it, what its mark asks of programs.
+func (s store) Insert(ctx context.Context, db database.DBTxConn, req database.InsertRequest) error {
+	if err := s.StoreExtender.Insert(ctx, db, req); err != nil {
+		return err //nolint:wrapcheck // as above
+	}
+	return s.raiseOldest(ctx, db, s.marks[req.Version].oldest)
+}
+
+// raiseOldest notes that a program must know the migration version to run on the schema. It may run twice.
+func (s store) raiseOldest(ctx context.Context, db database.DBTxConn, version int64) error {
+	if version == 0 {
+		return nil
+	}
+	_, err := db.ExecContext(ctx, fmt.Sprintf("UPDATE %s SET %[2]s = %[3]d WHERE version_id = 0 AND %[2]s < %[3]d",
+		s.Tablename(), oldestColumn, version))
+	return err //nolint:wrapcheck // as above
+}
+
+// oldest returns the newest migration that a program must know to run on the schema; 0 where it may know none, or where
+// no release that marks its migrations has applied one yet.
+func (s store) oldest(ctx context.Context, db database.DBTxConn) (version int64, err error) {
+	exists := false
+	err = db.QueryRowContext(ctx, s.hasOldest).Scan(&exists)
+	if err == nil && exists {
+		query := "SELECT " + oldestColumn + " FROM " + s.Tablename() + " WHERE version_id = 0"
+		err = db.QueryRowContext(ctx, query).Scan(&version)
+	}
+	return version, err //nolint:wrapcheck // as above
 }

@@ -13,5 +13,16 @@
 // not undone: each statement of a migration must be one that may run again (CREATE TABLE IF NOT EXISTS), and rows
 // belong in a migration of their own, which is a transaction together with its line in the history.
 //
+// A replica of the release before may start on a schema that is newer than it, during a rolling upgrade or after a
+// rollback. Each file therefore says whether such programs go on working once it is applied, in a line of its own:
+//
+//	-- rowlock: compatible
+//	-- rowlock: breaking before 7
+//
+// The second one stops programs that do not know migration 7: 7 is the expansion that this file, of a later release,
+// contracts, or the file's own number where no earlier program can go on. The history's column oldest_version, in its
+// row of version 0, holds the highest such number. It is written in the migration's transaction, and before the
+// migration where that is none. A program that knows the number runs; another one is refused with [ErrSchemaNewer].
+//
 // Up needs two connections at once.
 package migrate

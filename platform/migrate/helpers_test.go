@@ -64,7 +64,7 @@ func up(t *testing.T, dsn string, src migrate.Source) {
 // verify fails the test unless all migrations are applied.
 func verify(t *testing.T, dsn string, src migrate.Source) {
 	t.Helper()
-	if err := migrate.Verify(t.Context(), dsn, src); err != nil {
+	if err := migrate.Verify(t.Context(), dsn, src, quiet()); err != nil {
 		t.Error(err)
 	}
 }

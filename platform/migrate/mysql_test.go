@@ -15,11 +15,14 @@ import (
 	"github.com/rowlock/rowlock/platform/waittest"
 )
 
+// compatible begins a migration.
+const compatible = "-- rowlock: compatible\n-- +goose Up\n"
+
 // mariaSource is a table and, as a transaction of its own, its one row.
 func mariaSource(more map[string]string) migrate.Source {
 	files := fstest.MapFS{
-		"migrations/00001_one.sql":  {Data: []byte("-- +goose Up\nCREATE TABLE IF NOT EXISTS one (id bigint NOT NULL);\n")},
-		"migrations/00002_seed.sql": {Data: []byte("-- +goose Up\nINSERT INTO one (id) VALUES (7);\n")},
+		"migrations/00001_one.sql":  {Data: []byte(compatible + "CREATE TABLE IF NOT EXISTS one (id bigint NOT NULL);\n")},
+		"migrations/00002_seed.sql": {Data: []byte(compatible + "INSERT INTO one (id) VALUES (7);\n")},
 	}
 	for name, content := range more {
 		files["migrations/"+name] = &fstest.MapFile{Data: []byte(content)}
@@ -108,14 +111,14 @@ func TestMariaDBFailedMigration(t *testing.T) {
 	t.Parallel()
 	url := dbtest.EmptyMariaDB(t)
 	bad := mariaSource(map[string]string{
-		"00003_bad.sql": "-- +goose Up\nINSERT INTO one (id) VALUES (8);\nINSERT INTO nowhere (id) VALUES (1);\n",
+		"00003_bad.sql": compatible + "INSERT INTO one (id) VALUES (8);\nINSERT INTO nowhere (id) VALUES (1);\n",
 	})
 	err := migrate.Up(t.Context(), url, bad, patience, quiet())
 	if err == nil || !strings.Contains(err.Error(), "00003_bad.sql") {
 		t.Fatalf("got %v", err)
 	}
 	wantOne(t, url, `SELECT count(*) FROM one`, 1)
-	good := mariaSource(map[string]string{"00003_bad.sql": "-- +goose Up\nINSERT INTO one (id) VALUES (8);\n"})
+	good := mariaSource(map[string]string{"00003_bad.sql": compatible + "INSERT INTO one (id) VALUES (8);\n"})
 	up(t, url, good)
 	wantOne(t, url, `SELECT count(*) FROM one`, 2)
 }

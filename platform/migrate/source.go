@@ -9,6 +9,10 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/pressly/goose/v3"
 
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
@@ -50,6 +54,62 @@ func (s Source) folder() (fs.FS, error) {
 		return nil, fmt.Errorf("open the folder of the migrations: %w", err)
 	}
 	return sub, nil
+}
+
+// mark holds what the file of a migration says of programs that do not know it.
+type mark struct {
+	// oldest is the newest migration that a program must know to run on the schema; 0 where it may know none.
+	oldest int64
+	// inTx tells whether the migration and its line in the history are one transaction.
+	inTx bool
+}
+
+// markLine is the line that a file has once.
+var markLine = regexp.MustCompile(`(?m)^-- rowlock: (?:compatible|breaking before (\d+))$`)
+
+// marks returns those of all files by their versions. A file whose name begins with no version, which goose would leave
+// out, is an error, as is one without a mark.
+func (s Source) marks() (map[int64]mark, error) {
+	folder, err := s.folder()
+	if err != nil {
+		return nil, err
+	}
+	names, err := fs.Glob(folder, "*.sql")
+	if err != nil {
+		return nil, fmt.Errorf("list the migrations: %w", err)
+	}
+	marks := map[int64]mark{}
+	for _, name := range names {
+		version, err := goose.NumericComponent(name)
+		if err != nil {
+			return nil, fmt.Errorf("the migration %s does not begin with a version: %w", name, err)
+		}
+		content, err := fs.ReadFile(folder, name)
+		if err != nil {
+			return nil, fmt.Errorf("read the migration %s: %w", name, err)
+		}
+		oldest, ok := parseMark(string(content))
+		if !ok || oldest > version {
+			return nil, fmt.Errorf("the migration %s needs one line \"-- rowlock: compatible\", or \"-- rowlock: breaking "+
+				"before N\" with the newest migration, up to %d, that a program must know to run afterwards", name, version)
+		}
+		inTx := s.engine() == sqldb.PostgreSQL && !strings.Contains(string(content), "+goose NO TRANSACTION")
+		marks[version] = mark{oldest, inTx}
+	}
+	return marks, nil
+}
+
+// parseMark returns the version of a file's mark, 0 for a compatible one, and false when there is not exactly one.
+func parseMark(content string) (oldest int64, ok bool) {
+	lines := markLine.FindAllStringSubmatch(content, -1)
+	if len(lines) != 1 {
+		return 0, false
+	}
+	if lines[0][1] == "" {
+		return 0, true
+	}
+	oldest, err := strconv.ParseInt(lines[0][1], 10, 64)
+	return oldest, err == nil && oldest > 0
 }
 
 // Hash identifies the migrations and where they go: equal hashes make equal databases. It returns 64 hexadecimal

@@ -5,8 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,8 +19,8 @@ import (
 
 // Errors that callers tell apart with errors.Is.
 var (
-	// ErrSchemaNewer is a schema with migrations that the binary does not know. An older binary must not run on it.
-	ErrSchemaNewer = errors.New("the schema is newer than this program")
+	// ErrSchemaNewer is a schema with a breaking migration that the program is too old for.
+	ErrSchemaNewer = errors.New("the schema is too new for this program")
 	// ErrPending is a schema that lacks migrations which the binary needs.
 	ErrPending = errors.New("the schema is older than this program")
 )
@@ -36,8 +37,8 @@ const (
 // that stays locked, it tries again for some 17 seconds; a database that takes connections and answers nothing, for
 // about a minute. A migration that was cut off in the middle is rolled back by the server and applied by the next call.
 //
-// A schema newer than the program is [ErrSchemaNewer]. When ctx ends, in the middle of a migration too, the error is
-// ctx.Err().
+// A schema newer than the program is logged, and is [ErrSchemaNewer] only where a breaking migration wants a newer
+// program. When ctx ends, in the middle of a migration too, the error is ctx.Err().
 func Up(ctx context.Context, url string, src Source, lockWait time.Duration, log *slog.Logger) (err error) {
 	m, err := open(url, src)
 	if err != nil {
@@ -47,6 +48,9 @@ func Up(ctx context.Context, url string, src Source, lockWait time.Duration, log
 	defer func() { err = errors.Join(err, m.db.Close()) }()
 	for failures, retry := 0, firstRetry; ; failures, retry = failures+1, min(2*retry, lastRetry) {
 		err = m.apply(ctx, log)
+		if err == nil {
+			m.logNewer(ctx, log)
+		}
 		if err == nil || ctx.Err() != nil || !passing(err) || failures == maxFailures {
 			return errors.Join(err, ctx.Err())
 		}
@@ -55,9 +59,10 @@ func Up(ctx context.Context, url string, src Source, lockWait time.Duration, log
 	}
 }
 
-// Verify returns nil when the schema is the one that the program needs, else an error that is [ErrSchemaNewer] or
-// [ErrPending]. It only reads, and needs the right to read the history table.
-func Verify(ctx context.Context, url string, src Source) (err error) {
+// Verify returns nil when the program can run on the schema, else an error that is [ErrSchemaNewer] or [ErrPending]. A
+// schema newer than the program, on which it can run, is logged. It only reads, and needs the right to read the history
+// table.
+func Verify(ctx context.Context, url string, src Source, log *slog.Logger) (err error) {
 	m, err := open(url, src)
 	if err != nil {
 		return err
@@ -67,6 +72,9 @@ func Verify(ctx context.Context, url string, src Source) (err error) {
 	if pending {
 		err = fmt.Errorf("schema %s: %w; run the program's command migrate, or set MIGRATE_ON_START=true",
 			src.Schema, ErrPending)
+	}
+	if err == nil {
+		m.logNewer(ctx, log)
 	}
 	return err
 }
@@ -80,11 +88,17 @@ type migrator struct {
 	store    store
 	lockWait time.Duration
 	waiting  time.Time // since when the lock is waited for; zero before
+
+	known, current int64 // the newest migrations of the program and of the schema
 }
 
 // open makes a pool of two connections, one for the lock and one for the work. It opens none of them.
 func open(url string, src Source) (*migrator, error) {
 	if err := src.check(); err != nil {
+		return nil, err
+	}
+	marks, err := src.marks()
+	if err != nil {
 		return nil, err
 	}
 	d, err := newDialect(url, src)
@@ -104,7 +118,7 @@ func open(url string, src Source) (*migrator, error) {
 	const connections = 2
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
-	return &migrator{dialect: d, src: src, db: db, store: store{extended, d.hasIndex}}, nil
+	return &migrator{dialect: d, src: src, db: db, store: store{extended, d.hasIndex, d.hasOldest, marks}}, nil
 }
 
 // provider returns a new goose provider: one that failed does not look for the history table again.
@@ -117,9 +131,6 @@ func (m *migrator) provider() (*goose.Provider, error) {
 		goose.WithStore(m.store), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return nil, fmt.Errorf("read the migrations of schema %s: %w", m.src.Schema, err)
-	}
-	if names, err := fs.Glob(folder, "*.sql"); err != nil || len(names) != len(p.ListSources()) {
-		return nil, fmt.Errorf("not all of the migrations %q begin with a version: goose would leave some out", names)
 	}
 	return p, nil
 }
@@ -141,11 +152,15 @@ func (m *migrator) look(ctx context.Context) (pending bool, err error) {
 	if !exists {
 		return true, nil
 	}
-	current, err := m.store.GetLatestVersion(bounded, m.db)
-	sources := p.ListSources()
-	if target := sources[len(sources)-1].Version; current > target {
-		return false, fmt.Errorf("schema %s: %w: it has version %d, the program knows up to %d; run the newer program",
-			m.src.Schema, ErrSchemaNewer, current, target)
+	m.known = slices.Max(slices.Collect(maps.Keys(m.store.marks)))
+	m.current, err = m.store.GetLatestVersion(bounded, m.db)
+	oldest := int64(0)
+	if err == nil {
+		oldest, err = m.store.oldest(bounded, m.db)
+	}
+	if err == nil && oldest > m.known {
+		return false, fmt.Errorf("schema %s: %w: it has version %d, which needs a program that knows version %d or more, "+
+			"and this one knows up to %d; run a newer program", m.src.Schema, ErrSchemaNewer, m.current, oldest, m.known)
 	}
 	if err == nil {
 		pending, err = p.HasPending(bounded)
@@ -154,6 +169,14 @@ func (m *migrator) look(ctx context.Context) (pending bool, err error) {
 		err = databaseError("read "+m.history, err)
 	}
 	return pending, err
+}
+
+// logNewer says that the program runs on a schema that is newer than it.
+func (m *migrator) logNewer(ctx context.Context, log *slog.Logger) {
+	if m.current > m.known {
+		log.InfoContext(ctx, "the schema is newer than this program, which may run on it",
+			slog.String("schema", m.src.Schema), slog.Int64("version", m.current), slog.Int64("known", m.known))
+	}
 }
 
 // apply applies what is pending under the lock, and looks until nothing is.
@@ -189,18 +212,41 @@ func (m *migrator) applyLocked(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	results, err := p.Up(ctx)
-	if partial, ok := errors.AsType[*goose.PartialError](err); ok {
-		results = partial.Applied
-		err = databaseError("apply the migration "+partial.Failed.Source.Path, err)
-	} else if err != nil {
-		err = databaseError("apply the migrations of schema "+m.src.Schema, err)
-	}
-	for _, r := range results {
+	for {
+		if err := m.prepareHistory(ctx, p); err != nil {
+			return databaseError("prepare "+m.history, err)
+		}
+		r, err := p.UpByOne(ctx)
+		if errors.Is(err, goose.ErrNoNextVersion) {
+			return nil
+		}
+		if partial, ok := errors.AsType[*goose.PartialError](err); ok {
+			return databaseError("apply the migration "+partial.Failed.Source.Path, err)
+		}
+		if err != nil {
+			return databaseError("apply the migrations of schema "+m.src.Schema, err)
+		}
 		log.InfoContext(ctx, "migration applied", slog.String("schema", m.src.Schema),
 			slog.String("file", r.Source.Path), slog.Float64("ms", float64(r.Duration.Microseconds())/1000))
 	}
-	return err
+}
+
+// prepareHistory creates what is missing of the history, and writes into it what the next migration asks of programs
+// where that is not one transaction with the migration: a process may die after it.
+func (m *migrator) prepareHistory(ctx context.Context, p *goose.Provider) error {
+	current, err := p.GetDBVersion(ctx) // creates the history where there is none
+	if err == nil {
+		err = m.store.CreateVersionTable(ctx, m.db)
+	}
+	if err != nil {
+		return err
+	}
+	versions := slices.Sorted(maps.Keys(m.store.marks))
+	next, _ := slices.BinarySearch(versions, current+1)
+	if next == len(versions) || m.store.marks[versions[next]].inTx {
+		return nil
+	}
+	return m.store.raiseOldest(ctx, m.db, m.store.marks[versions[next]].oldest)
 }
 
 // passing reports an error that the next try may not meet. XX000 ("tuple concurrently updated") and 23505 on the

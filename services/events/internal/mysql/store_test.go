@@ -84,7 +84,7 @@ func asRuntime(t *testing.T) string {
 		t.Fatal(err)
 	}
 	u.User = url.UserPassword(account, "...")
-	if err := migrate.Verify(t.Context(), u.String(), mysql.Migrations()); err != nil {
+	if err := migrate.Verify(t.Context(), u.String(), mysql.Migrations(), log); err != nil {
 		t.Fatal(err)
 	}
 	return u.String()

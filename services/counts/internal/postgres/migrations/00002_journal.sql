@@ -1,3 +1,4 @@
+-- rowlock: compatible
 -- +goose Up
 -- One row for each group of changes and for each change that is not grouped, in the same commit as they: a replica
 -- that lost the answer asks here what became of its statement. results holds what the statement has returned, NULL

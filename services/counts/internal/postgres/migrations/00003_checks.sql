@@ -1,3 +1,4 @@
+-- rowlock: compatible
 -- +goose Up
 -- The server parses a CHECK anew for each statement that changes a row, which took a tenth of a single increase. The
 -- domain checks ids and keys before any statement.

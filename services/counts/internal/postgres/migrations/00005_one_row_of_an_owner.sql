@@ -1,3 +1,4 @@
+-- rowlock: compatible
 -- +goose NO TRANSACTION
 -- +goose Up
 -- An owner's key has one row, although it may stand in two places. CONCURRENTLY, because the table has a key of each

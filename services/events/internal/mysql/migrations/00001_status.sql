@@ -1,3 +1,4 @@
+-- rowlock: compatible
 -- +goose Up
 -- The source allows no key, index, constraint, trigger, procedure, sequence or
 -- auto-increment on the two tables. The one row of status is the highest id.

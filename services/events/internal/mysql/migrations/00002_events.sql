@@ -1,3 +1,4 @@
+-- rowlock: compatible
 -- +goose Up
 -- A partition is no index: it says where a row lies. NULL is lower than every
 -- value, so pending events lie in the partition pending; below it and below

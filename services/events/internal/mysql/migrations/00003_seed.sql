@@ -1,3 +1,4 @@
+-- rowlock: compatible
 -- +goose Up
 -- A migration of its own: without DDL it is one transaction with its line in the
 -- history, so it happens once when several processes migrate.

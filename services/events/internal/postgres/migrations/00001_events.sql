@@ -1,3 +1,4 @@
+-- rowlock: compatible
 -- +goose Up
 -- The source allows no key, index, constraint, trigger, procedure or sequence on
 -- these two tables. A partition is none of these: it says where a row lies.

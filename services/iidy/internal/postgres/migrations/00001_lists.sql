@@ -1,3 +1,4 @@
+-- rowlock: compatible
 -- +goose Up
 -- The key is ordered byte by byte, so that every statement locks rows in one
 -- order, and pages come in one order, whatever the database's locale is. Half of

@@ -1,3 +1,4 @@
+-- rowlock: compatible
 -- +goose Up
 -- The server parses a CHECK anew for each statement that changes a row, and evaluates it for each row: 13 % of its work
 -- for a group of eight increments, 6 % for a batch of new items. The domain checks lists and items before any statement,

@@ -1,3 +1,4 @@
+-- rowlock: compatible
 -- +goose Up
 -- The record of an idempotency key. The key is ordered by bytes in every locale. Half of
 -- each page is left free: the row is written twice in its transaction (PROCESSING, then

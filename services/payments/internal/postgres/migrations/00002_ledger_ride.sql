@@ -1,3 +1,4 @@
+-- rowlock: compatible
 -- +goose Up
 -- The ledger also compares ride and rider, by a digest of the version that the card's has.
 -- It is NULL in entries of earlier releases, which match any ride. The constraint is not

@@ -1,3 +1,4 @@
+-- rowlock: compatible
 -- +goose Up
 -- A claim is committed before the processor is called: its row holds what the payment needs. Replicas of earlier
 -- releases leave these columns NULL, and commit no PROCESSING row.

@@ -1,3 +1,4 @@
+-- rowlock: compatible
 -- +goose NO TRANSACTION
 -- +goose Up
 -- For the search for claims that ran out, and their number. CONCURRENTLY, because the table has a day's payments; one

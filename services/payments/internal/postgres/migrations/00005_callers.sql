@@ -1,3 +1,4 @@
+-- rowlock: compatible
 -- +goose Up
 -- Keys belong to their caller. The first caller's record of a key stands under the key itself, and so do those without
 -- a caller; the record of another caller with the same key stands under its name, a line break and the key. Replicas

@@ -1,3 +1,4 @@
+-- rowlock: compatible
 -- +goose NO TRANSACTION
 -- +goose Up
 -- A caller's key has one record, although it may stand in two places: under the key, or under the caller, a line break

@@ -1,3 +1,4 @@
+-- rowlock: compatible
 -- +goose Up
 -- A pot. lock is the lease of the change that holds it, until lock_expire_time.
 -- coins is the sum of the pot's coin_count: a constraint cannot look into other

@@ -1,3 +1,4 @@
+-- rowlock: compatible
 -- +goose NO TRANSACTION
 -- +goose Up
 -- No query looks for a lock, and while an index has it each lease and each release is a new entry in every index of the
