@@ -47,7 +47,9 @@ func serviceScenarios() []scenario {
 		values: `
 name: tally
 image: {registry: ghcr.io/me/, repository: counts, tag: "v9@` + digest + `", pullPolicy: Always}
-imagePullSecrets: [pull]
+imagePullSecrets: [{name: pull}]
+commonLabels: {cost: y}
+commonAnnotations: {owner: me}
 database: {existingSecret: db, caSecret: tls, maxOpenConns: 3, pooler: transaction, parameters: sslmode=disable,
   keys: {host: h, port: p, name: db, user: u, password: s}}
 migrations: {mode: none, existingSecret: owner}
@@ -113,7 +115,7 @@ priorityClassName: high
 			},
 			{"service.type", "Service/rowlock", "spec.type", "LoadBalancer"},
 			{"service.port", "Service/rowlock", "spec.ports.0.port", 8000},
-			{"service.annotations", "Service/rowlock", "metadata.annotations", dict{"a": "b"}},
+			{"service.annotations", "Service/rowlock", "metadata.annotations.a", "b"},
 			{"internalService.enabled", "ConfigMap/rowlock", "data.INTERNAL_HTTP_ADDR", ":8081"},
 			{"internalService.port", "Service/rowlock-internal", "spec.ports.0.port", 9999},
 			{"shutdown.preStopSeconds", deployment, container + "lifecycle.preStop.sleep.seconds", 7},
@@ -122,9 +124,11 @@ priorityClassName: high
 			{"shutdown.timeoutSeconds", deployment, pod + "terminationGracePeriodSeconds", 7 + 11 + 13 + 5},
 			{"serviceAccount.name", "ServiceAccount/robot", "metadata.name", "robot"},
 			{"serviceAccount.name", deployment, pod + "serviceAccountName", "robot"},
-			{"serviceAccount.annotations", "ServiceAccount/robot", "metadata.annotations", dict{"role": "arn"}},
+			{"serviceAccount.annotations", "ServiceAccount/robot", "metadata.annotations.role", "arn"},
 			{"topologySpread.topologyKeys", deployment, spread + "topologyKey", "rack"},
 			{"topologySpread.whenUnsatisfiable", deployment, spread + "whenUnsatisfiable", "DoNotSchedule"},
+			{"commonLabels", "Service/rowlock", "metadata.labels.cost", "y"},
+			{"commonAnnotations", "Service/rowlock", "metadata.annotations.owner", "me"},
 			{"podLabels", deployment, "spec.template.metadata.labels.team", "x"},
 			{"podAnnotations", deployment, "spec.template.metadata.annotations.note", "why"},
 			{"nodeSelector", deployment, pod + "nodeSelector", dict{"disk": "ssd"}},
@@ -260,7 +264,7 @@ func umbrellaScenarios() []scenario {
 		values: `
 global:
   image: {registry: ghcr.io/you, tag: "1.2"}
-  imagePullSecrets: [pull]
+  imagePullSecrets: [{name: pull}]
   database: {parameters: sslmode=disable, pooler: transaction, maxConnections: 1000, caSecret: tls}
   migrations: {mode: init}
   auth: {enabled: true, issuer: "https://issuer.example/id", publicIssuer: true, audience: us, existingConfigMap: mine}
@@ -343,6 +347,7 @@ func TestEveryKnobIsTurned(t *testing.T) {
 		},
 		umbrella: {
 			"global.auth.rules", "global.auth.publicIssuer",
+			"global.commonLabels", "global.commonAnnotations", "global.podLabels", "global.podAnnotations",
 			"global.database.maxConnections", "dashboards.enabled", "dashboards.labels", "dashboards.annotations",
 		},
 	}

@@ -1,11 +1,3 @@
-{{- define "rowlock.labels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
-app.kubernetes.io/name: {{ .Chart.Name }}
-app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-app.kubernetes.io/part-of: rowlock
-{{- end -}}
-
 {{/* The connections that all enabled services open at most. */}}
 {{- define "rowlock.connections" -}}
 {{- $sum := 0 -}}

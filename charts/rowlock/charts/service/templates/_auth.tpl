@@ -22,8 +22,8 @@
 {{- end -}}
 
 {{/*
-The release's policy, where callers need a token and you have no ConfigMap; takes a dict of root, labels and rules, which come after yours. It is
-in no checksum: a replica reads what changes.
+The release's policy, where callers need a token and you have no ConfigMap; takes a dict of root and rules, which come after yours. It is in no
+checksum: a replica reads what changes.
 */}}
 {{- define "service.authPolicy" -}}
 {{- $auth := dig "auth" dict (.root.Values.global | default dict) | default dict -}}
@@ -34,10 +34,7 @@ in no checksum: a replica reads what changes.
 apiVersion: v1
 kind: ConfigMap
 metadata:
-  name: {{ include "service.authConfigMap" .root }}
-  namespace: {{ .root.Release.Namespace }}
-  labels:
-    {{- .labels | nindent 4 }}
+  {{- include "service.metadata" (dict "root" .root "name" (include "service.authConfigMap" .root)) | nindent 2 }}
 data:
   policy.yaml: |
     {{- dict "rules" (concat $auth.rules .rules) | toYaml | nindent 4 }}

@@ -20,24 +20,12 @@
 {{- include "service.fullname" .root -}}{{- if ne .workload "serve" }}-{{ .workload }}{{- end -}}
 {{- end -}}
 
-{{- define "service.labels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
-{{ include "service.selector" . }}
-app.kubernetes.io/version: {{ include "service.version" . | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-app.kubernetes.io/part-of: rowlock
-{{- end -}}
-
-{{- define "service.selector" -}}
-app.kubernetes.io/name: {{ include "service.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
-{{- end -}}
-
 {{/* The tag, and a digest if there is one. image.digest is about the appVersion, and so about no other tag. */}}
 {{- define "service.tag" -}}
-{{- $tag := .Values.image.tag | default (dig "image" "tag" "" (.Values.global | default dict)) -}}
+{{- $image := .Values.image | default dict -}}
+{{- $tag := $image.tag | default (dig "image" "tag" "" (.Values.global | default dict)) -}}
 {{- $tag | default .Chart.AppVersion -}}
-{{- with .Values.image.digest }}{{ if not $tag }}@{{ . }}{{ end }}{{ end -}}
+{{- with $image.digest }}{{ if not $tag }}@{{ . }}{{ end }}{{ end -}}
 {{- end -}}
 
 {{/* The tag as a label, without a digest. */}}

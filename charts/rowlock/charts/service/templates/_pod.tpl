@@ -6,9 +6,7 @@ automountServiceAccountToken: false
 enableServiceLinks: false
 {{- with concat ($values.imagePullSecrets | default list) (dig "imagePullSecrets" list ($values.global | default dict)) | uniq }}
 imagePullSecrets:
-  {{- range . }}
-  - name: {{ . }}
-  {{- end }}
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with $values.priorityClassName }}
 priorityClassName: {{ . }}
