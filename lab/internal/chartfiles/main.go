@@ -1,5 +1,6 @@
 // Command chartfiles writes what is generated of the chart in its argument: the dashboards, the tables of values in
-// VALUES.md, and the services' names in the rules, in the schema and in k8s/values.yaml.
+// VALUES.md, the service's copy of the global values and of their schema, and the services' names in the rules, in the
+// schema and in k8s/values.yaml.
 package main
 
 import (
@@ -17,12 +18,16 @@ import (
 
 func main() {
 	chart := os.Args[1]
+	service := filepath.Join(chart, "charts", "service")
 	err := errors.Join(
 		dashboards(filepath.Join(chart, "dashboards")),
-		table(chart),
-		table(filepath.Join(chart, "charts", "service")),
 		rewrite(filepath.Join(chart, "rules", "rowlock.yaml"), names),
 		rewrite(filepath.Join(chart, "values.schema.json"), enumerated),
+		global(chart, service, "values.yaml", "\nglobal:\n", "\n\n"),
+		global(chart, service, "values.schema.json", "\n    \"global\": {\n", "\n    }"),
+		rewrite(filepath.Join(service, "values.schema.json"), unnamed),
+		readme(chart),
+		readme(service),
 		rewrite(filepath.Join(chart, "..", "..", "k8s", "values.yaml"), listed),
 	)
 	if err != nil {
@@ -89,6 +94,34 @@ func rows(keys []chartvalues.Key) string {
 func names(rules string) (string, error) {
 	list := regexp.MustCompile(`[a-z]+(\|[a-z]+){3,}`)
 	return list.ReplaceAllLiteralString(rules, strings.Join(services.Names(), "|")), nil
+}
+
+// global copies the global values of the chart, or their schema, into the file of that name of the service's chart,
+// which is released alone too. They stand between the two marks.
+func global(chart, service, file, begin, end string) error {
+	text, err := os.ReadFile(filepath.Join(chart, file))
+	if err != nil {
+		return fmt.Errorf("read: %w", err)
+	}
+	_, rest, _ := strings.Cut(string(text), begin)
+	block, _, found := strings.Cut(rest, end)
+	if !found {
+		return fmt.Errorf("%s has no global values", file)
+	}
+	return rewrite(filepath.Join(service, file), func(old string) (string, error) {
+		head, rest, found := strings.Cut(old, begin)
+		if !found {
+			return "", errors.New("it has no global values")
+		}
+		_, tail, _ := strings.Cut(rest, end)
+		return strings.TrimRight(head+begin+block+end+tail, "\n") + "\n", nil
+	})
+}
+
+// unnamed replaces the names of all services in a schema by what any name is, for the chart that knows none.
+func unnamed(schema string) (string, error) {
+	list := regexp.MustCompile(`"enum": (\[\s*"` + strings.Join(services.Names(), `",\s*"`) + `"\s*\])`)
+	return list.ReplaceAllLiteralString(schema, `"pattern": "^[a-z]([-a-z0-9]*[a-z0-9])?$"`), nil
 }
 
 // enumerated writes the names of all services into the schema of a rule's services.
