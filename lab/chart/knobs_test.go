@@ -30,6 +30,7 @@ const (
 	container  = "spec.template.spec.containers.0."
 	spread     = "spec.template.spec.topologySpreadConstraints.0."
 	ref        = ".valueFrom.secretKeyRef"
+	byName     = "namespaceSelector.matchLabels.kubernetes~io/metadata~name"
 	labelName  = "metadata.labels.app~kubernetes~io/name"
 	url        = "postgres://?sslmode=disable&binary_parameters=yes"
 	digest     = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -76,6 +77,8 @@ nodeSelector: {disk: ssd}
 tolerations: [{key: k, operator: Exists}]
 affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: []}}}
 priorityClassName: high
+dnsConfig: {searches: [db.example]}
+hostAliases: [{ip: 10.0.0.5, hostnames: [db]}]
 `,
 		turns: []turn{
 			{"name", deployment, labelName, "tally"},
@@ -125,8 +128,8 @@ priorityClassName: high
 			{"serviceAccount.name", "ServiceAccount/robot", "metadata.name", "robot"},
 			{"serviceAccount.name", deployment, pod + "serviceAccountName", "robot"},
 			{"serviceAccount.annotations", "ServiceAccount/robot", "metadata.annotations.role", "arn"},
-			{"topologySpread.topologyKeys", deployment, spread + "topologyKey", "rack"},
-			{"topologySpread.whenUnsatisfiable", deployment, spread + "whenUnsatisfiable", "DoNotSchedule"},
+			{"topologySpread", deployment, spread + "topologyKey", "rack"},
+			{"topologySpread", deployment, spread + "whenUnsatisfiable", "DoNotSchedule"},
 			{"commonLabels", "Service/rowlock", "metadata.labels.cost", "y"},
 			{"commonAnnotations", "Service/rowlock", "metadata.annotations.owner", "me"},
 			{"podLabels", deployment, "spec.template.metadata.labels.team", "x"},
@@ -139,6 +142,8 @@ priorityClassName: high
 				list{},
 			},
 			{"priorityClassName", deployment, pod + "priorityClassName", "high"},
+			{"dnsConfig", deployment, pod + "dnsConfig", dict{"searches": list{"db.example"}}},
+			{"hostAliases", deployment, pod + "hostAliases", list{dict{"ip": "10.0.0.5", "hostnames": list{"db"}}}},
 		},
 	}, {
 		name: "a service whose secret has a whole URI", chart: alone,
@@ -306,6 +311,35 @@ test: {image: {repository: my/lab, digest: "` + other + `", tag: "3@` + digest +
 			{"prometheusRule.labels", "PrometheusRule/rowlock", "metadata.labels.r", "s"},
 		}...),
 	}, {
+		name: "policies of all services", chart: umbrella,
+		values: `
+global:
+  auth: {enabled: true, existingConfigMap: mine}
+  networkPolicy: {clientNamespaces: [shop], adminFrom: [], dnsTo: [{ipBlock: {cidr: 10.0.0.10/32}}],
+    databaseTo: [{ipBlock: {cidr: 10.0.0.5/32}}], databasePorts: [6432], otlpTo: [{podSelector: {}}],
+    apiServerTo: [{ipBlock: {cidr: 10.0.0.1/32}}], apiServerPorts: [8443], egress: [{ports: [{port: 443}]}]}
+counts: {config: {OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector:4317"}}
+iidy: {networkPolicy: {databasePorts: [3306], clientNamespaces: [desk], apiServerTo: []}}
+payments: {networkPolicy: {from: [{podSelector: {}}]}}
+pyggpot: {networkPolicy: {adminFrom: [{podSelector: {}}]}}
+`,
+		turns: []turn{
+			{"global.networkPolicy.clientNamespaces", policies + "-events", "spec.ingress.0.from.1." + byName, "shop"},
+			{"networkPolicy", policies + "-iidy", "spec.ingress.0.from.1." + byName, "desk"},
+			{"networkPolicy", policies + "-payments", "spec.ingress.0.from", list{dict{"podSelector": dict{}}}},
+			{"global.networkPolicy.adminFrom", policies + "-counts", "spec.ingress.2", nil},
+			{"networkPolicy", policies + "-pyggpot", "spec.ingress.1.from", list{dict{"podSelector": dict{}}}},
+			{"global.networkPolicy.dnsTo", policies + "-events", "spec.egress.0.to.0.ipBlock.cidr", "10.0.0.10/32"},
+			{"global.networkPolicy.databaseTo", policies + "-iidy", "spec.egress.1.to", list{dict{"ipBlock": dict{"cidr": "10.0.0.5/32"}}}},
+			{"global.networkPolicy.databasePorts", policies + "-counts", "spec.egress.1.ports.0.port", 6432},
+			{"networkPolicy", policies + "-iidy", "spec.egress.1.ports.0.port", 3306},
+			{"global.networkPolicy.otlpTo", policies + "-counts", "spec.egress.2.to", list{dict{"podSelector": dict{}}}},
+			{"global.networkPolicy.apiServerTo", policies + "-payments", "spec.egress.2.to.0.ipBlock.cidr", "10.0.0.1/32"},
+			{"global.networkPolicy.apiServerPorts", policies + "-payments", "spec.egress.2.ports.0.port", 8443},
+			{"global.networkPolicy.egress", policies + "-payments", "spec.egress.3.ports.0.port", 443},
+			{"networkPolicy", policies + "-iidy", "spec.egress.2.ports.0.port", 443}, // no way to the API server
+		},
+	}, {
 		name: "no service and no test", chart: umbrella,
 		values: "test: {enabled: false}\n" + valuesOfEach("%[1]s: {enabled: false}"),
 		turns:  append(none, turn{"test.enabled", "Pod/rowlock-check", "kind", nil}),
@@ -347,7 +381,10 @@ func TestEveryKnobIsTurned(t *testing.T) {
 		},
 		umbrella: {
 			"global.auth.rules", "global.auth.publicIssuer",
+			"global.networkPolicy.from", "global.networkPolicy.internalFrom", // as databaseTo
 			"global.commonLabels", "global.commonAnnotations", "global.podLabels", "global.podAnnotations",
+			"global.nodeSelector", "global.tolerations", "global.affinity", "global.topologySpread",
+			"global.priorityClassName", "global.dnsConfig", "global.hostAliases",
 			"global.database.maxConnections", "dashboards.enabled", "dashboards.labels", "dashboards.annotations",
 		},
 	}

@@ -13,6 +13,11 @@ says it, the cluster is asked, which `helm template` cannot.
 {{- if $enabled }}yes{{ end -}}
 {{- end -}}
 
+{{/* What a NetworkPolicy says, as YAML: the service's own keys over those of global. */}}
+{{- define "service.networkPolicyValues" -}}
+{{- (include "service.shared" (dict "own" .Values "global" .Values.global "key" "networkPolicy") | fromYaml).networkPolicy | toYaml -}}
+{{- end -}}
+
 {{/* Who may call by default: pods with the label, of this namespace and of those of clientNamespaces. */}}
 {{- define "service.clients" -}}
 - podSelector: {matchLabels: {rowlock.dev/client: "true"}}

@@ -21,7 +21,7 @@ WARNING: that is more than 95 %. Migrations, monitoring and people need a few to
 {{- end -}}
 {{- if not (include "service.networkPolicy" .) -}}
 {{- $open = append $open $name -}}
-{{- else if not .Values.networkPolicy.from -}}
+{{- else if not (include "service.networkPolicyValues" . | fromYaml).from -}}
 {{- $labelled = append $labelled $name -}}
 {{- end -}}
 {{- if contains "sslmode=require" (include "service.parameters" .) -}}

@@ -4,42 +4,25 @@
 serviceAccountName: {{ include "service.serviceAccountName" .root }}
 automountServiceAccountToken: false
 enableServiceLinks: false
-{{- with concat ($values.imagePullSecrets | default list) (dig "imagePullSecrets" list ($values.global | default dict)) | uniq }}
-imagePullSecrets:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with $values.priorityClassName }}
-priorityClassName: {{ . }}
-{{- end }}
+{{- include "service.podSettings" (dict "own" $values "global" $values.global) }}
 {{- /* Not a number: the image names 65532, and OpenShift chooses its own. */}}
 securityContext:
   runAsNonRoot: true
   seccompProfile:
     type: RuntimeDefault
 terminationGracePeriodSeconds: {{ include "service.graceSeconds" .root }}
+{{- $spread := (include "service.shared" (dict "own" $values "global" $values.global "key" "topologySpread") | fromYaml).topologySpread }}
 topologySpreadConstraints:
-  {{- range $values.topologySpread.topologyKeys }}
+  {{- range $spread.topologyKeys }}
   - maxSkew: 1
     topologyKey: {{ . }}
-    whenUnsatisfiable: {{ $values.topologySpread.whenUnsatisfiable }}
+    whenUnsatisfiable: {{ $spread.whenUnsatisfiable }}
     labelSelector:
       matchLabels:
         {{- include "service.selector" $.root | nindent 8 }}
         app.kubernetes.io/component: {{ $.name }}
     matchLabelKeys: [pod-template-hash]
   {{- end }}
-{{- with $values.nodeSelector }}
-nodeSelector:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with $values.tolerations }}
-tolerations:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with $values.affinity }}
-affinity:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
 {{- if eq (include "service.migrations" .root) "init" }}
 initContainers:
   - name: migrate
@@ -77,6 +60,19 @@ volumes:
   {{- with $values.extraVolumes }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Where a pod runs, who pulls its images, and how it resolves names. Takes a dict of own (the section that says it) and global. */}}
+{{- define "service.podSettings" -}}
+{{- with concat (.own.imagePullSecrets | default list) (.global.imagePullSecrets | default list) | uniq }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- range list "priorityClassName" "nodeSelector" "tolerations" "affinity" "dnsConfig" "hostAliases" }}
+{{- with include "service.shared" (dict "own" $.own "global" $.global "key" .) }}
+{{ . }}
+{{- end }}
 {{- end }}
 {{- end -}}
 
