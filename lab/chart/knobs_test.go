@@ -383,7 +383,7 @@ func TestEveryKnobIsTurned(t *testing.T) {
 			"global.auth.rules", "global.auth.publicIssuer",
 			"global.networkPolicy.from", "global.networkPolicy.internalFrom", // as databaseTo
 			"global.commonLabels", "global.commonAnnotations", "global.podLabels", "global.podAnnotations",
-			"global.nodeSelector", "global.tolerations", "global.affinity", "global.topologySpread",
+			"global.config", "global.secretEnv", "global.nodeSelector", "global.tolerations", "global.affinity", "global.topologySpread",
 			"global.priorityClassName", "global.dnsConfig", "global.hostAliases",
 			"global.database.maxConnections", "dashboards.enabled", "dashboards.labels", "dashboards.annotations",
 		},

@@ -134,6 +134,11 @@ func TestTheTemplatesRefuse(t *testing.T) {
 		{`config: {FINGERPRINT_SECRET_PREVIOUS: x}`, `service.config.FINGERPRINT_SECRET_PREVIOUS: config ends in`},
 		{`config: {PROCESSOR_DATABASE_URL: x}`, `service.config.PROCESSOR_DATABASE_URL: config ends in`},
 		{"config: {TOKEN: x}\nsecretEnv: {TOKEN: " + secret + `}`, `service.config.TOKEN: config ends in`},
+		{`global: {config: {HTTP_ADDR: x}}`, `global.config.HTTP_ADDR: the chart sets HTTP_ADDR by a value`},
+		{`global: {config: {MY_PASSWORD: x}}`, `global.config.MY_PASSWORD: config ends in`},
+		{`global: {secretEnv: {PGPASSWORD: ` + secret + `}}`, `global.secretEnv.PGPASSWORD: the chart sets PGPASSWORD`},
+		{`global: {config: {REQUEST_TIMEOUT: 1m}}`, `and REQUEST_TIMEOUT is 60 s`},
+		{`global: {config: {C: 12345678901234567890}}`, `global.config.C: write so large a number in quotes`},
 
 		{`extraEnv: [{name: A}, {name: B}, {name: A}]`, `service.extraEnv: A is set twice`},
 		{"extraEnv: [{name: A}]\nconfig: {A: 1}", `service.extraEnv: A is set twice`},

@@ -87,6 +87,11 @@ SHUTDOWN_DELAY: {{ printf "%ds" (int .Values.shutdown.delaySeconds) }}
 SHUTDOWN_TIMEOUT: {{ printf "%ds" (int .Values.shutdown.timeoutSeconds) }}
 {{- end -}}
 
+{{/* The values config, or those of secretEnv, of the service over those of global. Takes a dict of root and key; fromYaml it. */}}
+{{- define "service.variables" -}}
+{{- include "service.merge" (list (index .root.Values.global .key) (index .root.Values .key)) -}}
+{{- end -}}
+
 {{/*
 Refuses what would be set twice (Helm 3 lets the last one win, Helm 4 fails on the server) or stand in clear, and a time for requests that is
 longer than the one to end in: then no replica starts. The service itself judges the rest.
@@ -96,23 +101,25 @@ longer than the one to end in: then no replica starts. The service itself judges
 {{- range concat (include "service.servingEnv" . | fromYamlArray) (include "service.authEnv" . | fromYamlArray) -}}
 {{- $_ := set $taken .name "" -}}
 {{- end -}}
-{{- $config := .Values.config | default dict -}}
-{{- $secrets := .Values.secretEnv | default dict -}}
+{{- $config := include "service.variables" (dict "root" . "key" "config") | fromYaml -}}
+{{- $secrets := include "service.variables" (dict "root" . "key" "secretEnv") | fromYaml -}}
 {{- $request := get $config "REQUEST_TIMEOUT" | default "10s" -}}
-{{- range $name, $_ := $config -}}
+{{- range $section, $values := dict .Chart.Name .Values "global" .Values.global -}}
+{{- range $name, $_ := $values.config -}}
 {{- if hasKey $taken $name -}}
-{{- fail (printf "%s.config.%s: the chart sets %s by a value of its own; see its README" $.Chart.Name $name $name) -}}
+{{- fail (printf "%s.config.%s: the chart sets %s by a value of its own; see its README" $section $name $name) -}}
 {{- end -}}
 {{- if or (hasKey $secrets $name) (regexMatch "^OTEL_EXPORTER_OTLP_([A-Z]+_)?HEADERS$|_SECRET(_PREVIOUS)?$|_DATABASE_URL$|PASSWORD$" $name) -}}
-{{- fail (printf "%s.config.%s: config ends in a ConfigMap, which is no place for it; name a secret in secretEnv.%s" $.Chart.Name $name $name) -}}
+{{- fail (printf "%s.config.%s: config ends in a ConfigMap, which is no place for it; name a secret in secretEnv.%s" $section $name $name) -}}
 {{- end -}}
 {{- end -}}
-{{- range $name, $from := $secrets -}}
+{{- range $name, $from := $values.secretEnv -}}
 {{- if hasKey $taken $name -}}
-{{- fail (printf "%s.secretEnv.%s: the chart sets %s by a value of its own; see its README" $.Chart.Name $name $name) -}}
+{{- fail (printf "%s.secretEnv.%s: the chart sets %s by a value of its own; see its README" $section $name $name) -}}
 {{- end -}}
 {{- if and $from.existingSecret (eq $name "REQUEST_TIMEOUT") -}}
 {{- $request = "unknown" -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- $extra := dict -}}

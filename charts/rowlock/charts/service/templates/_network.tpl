@@ -29,7 +29,7 @@ says it, the cluster is asked, which `helm template` cannot.
 
 {{/* Whether traces go to a collector: anything or nothing. */}}
 {{- define "service.traces" -}}
-{{- range $name, $_ := .Values.config -}}
+{{- range $name, $_ := include "service.variables" (dict "root" . "key" "config") | fromYaml -}}
 {{- if regexMatch "^OTEL_EXPORTER_OTLP_([A-Z]+_)?ENDPOINT$" $name }}yes{{ end -}}
 {{- end -}}
 {{- end -}}

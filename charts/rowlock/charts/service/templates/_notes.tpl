@@ -50,7 +50,7 @@ The database's certificate is not verified by {{ join ", " . }} (sslmode=require
 {{- if and (eq (include "service.pooler" .) "transaction") (eq (include "service.migrations" .) "startup") (not .Values.migrations.existingSecret) }}
 WARNING: {{ include "service.name" . }} migrates through the pooler; migrations.existingSecret names a direct way.
 {{- end }}
-{{- range $name, $from := .Values.secretEnv }}
+{{- range $name, $from := include "service.variables" (dict "root" . "key" "secretEnv") | fromYaml }}
 {{- if and (not $from.existingSecret) (not $from.optional) }}
 WARNING: {{ include "service.name" $ }} runs without {{ $name }}: secretEnv.{{ $name }}.existingSecret is empty.
 {{- end }}

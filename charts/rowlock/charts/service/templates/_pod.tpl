@@ -147,7 +147,7 @@ env:
   {{- if eq .name "serve" }}
   {{- include "service.authEnv" .root | nindent 2 }}
   {{- end }}
-  {{- range $name, $from := $values.secretEnv }}
+  {{- range $name, $from := include "service.variables" (dict "root" .root "key" "secretEnv") | fromYaml }}
   {{- if $from.existingSecret }}
   {{- include "service.secretVariable" (dict "name" $name "secret" $from.existingSecret "key" $from.key "optional" $from.optional) | nindent 2 }}
   {{- end }}
