@@ -78,6 +78,10 @@ tolerations: [{key: k, operator: Exists}]
 affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: []}}}
 priorityClassName: high
 dnsConfig: {searches: [db.example]}
+startupProbe: {failureThreshold: 300}
+livenessProbe: {timeoutSeconds: 9, initialDelaySeconds: 3}
+readinessProbe: {periodSeconds: 6, successThreshold: 2}
+extraObjects: [{apiVersion: v1, kind: Secret, metadata: {name: "{{ include \"service.fullname\" . }}-mine"}}]
 hostAliases: [{ip: 10.0.0.5, hostnames: [db]}]
 `,
 		turns: []turn{
@@ -142,6 +146,14 @@ hostAliases: [{ip: 10.0.0.5, hostnames: [db]}]
 				list{},
 			},
 			{"priorityClassName", deployment, pod + "priorityClassName", "high"},
+			{"startupProbe", deployment, container + "startupProbe", probe("/livez", dict{"failureThreshold": 300, "periodSeconds": 1})},
+			{"livenessProbe", deployment, container + "livenessProbe", probe("/livez", dict{
+				"timeoutSeconds": 9, "initialDelaySeconds": 3, "failureThreshold": 3, "periodSeconds": 10,
+			})},
+			{"readinessProbe", deployment, container + "readinessProbe", probe("/readyz", dict{
+				"periodSeconds": 6, "successThreshold": 2, "failureThreshold": 2, "timeoutSeconds": 5,
+			})},
+			{"extraObjects", "Secret/rowlock-mine", "kind", "Secret"},
 			{"dnsConfig", deployment, pod + "dnsConfig", dict{"searches": list{"db.example"}}},
 			{"hostAliases", deployment, pod + "hostAliases", list{dict{"ip": "10.0.0.5", "hostnames": list{"db"}}}},
 		},
@@ -276,6 +288,7 @@ global:
   networkPolicy: {enabled: false}
   serviceMonitor: {enabled: true, labels: {release: prometheus}}
 prometheusRule: {enabled: true, labels: {r: s}}
+extraObjects: [{apiVersion: v1, kind: Secret, metadata: {name: "{{ .Release.Name }}-mine"}}]
 test: {image: {repository: my/lab, digest: "` + other + `", tag: "3@` + digest + `"},
   extraEnv: [{name: OTEL_EXPORTER_OTLP_ENDPOINT, value: http://otel:4317}],
   nodeSelector: {disk: ssd}, tolerations: [{key: k, operator: Exists}], affinity: {podAffinity: {}}}
@@ -307,6 +320,7 @@ test: {image: {repository: my/lab, digest: "` + other + `", tag: "3@` + digest +
 			{"global.networkPolicy.enabled", "NetworkPolicy/rowlock-counts", "kind", nil},
 			{"global.serviceMonitor.enabled", "ServiceMonitor/rowlock-events", "spec.endpoints.0.port", "admin"},
 			{"global.serviceMonitor.labels", "ServiceMonitor/rowlock-counts", "metadata.labels.release", "prometheus"},
+			{"extraObjects", "Secret/rowlock-mine", "kind", "Secret"},
 			{"prometheusRule.enabled", "PrometheusRule/rowlock", "kind", "PrometheusRule"},
 			{"prometheusRule.labels", "PrometheusRule/rowlock", "metadata.labels.r", "s"},
 		}...),
@@ -344,6 +358,12 @@ pyggpot: {networkPolicy: {adminFrom: [{podSelector: {}}]}}
 		values: "test: {enabled: false}\n" + valuesOfEach("%[1]s: {enabled: false}"),
 		turns:  append(none, turn{"test.enabled", "Pod/rowlock-check", "kind", nil}),
 	}}
+}
+
+// probe adds to settings of a probe where it looks.
+func probe(path string, settings dict) dict {
+	settings["httpGet"] = dict{"path": path, "port": "admin"}
+	return settings
 }
 
 func secretVar(name, secret, key string) dict {

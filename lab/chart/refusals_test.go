@@ -51,6 +51,8 @@ func TestTheSchemaRefuses(t *testing.T) {
 			{`payments.requiredSecrets.FINGERPRINT_SECRET=true`, `at '/requiredSecrets/FINGERPRINT_SECRET': got boolean`},
 			{`counts.extraEnv=[{"value": "a"}]`, `at '/extraEnv/0': missing property 'name'`},
 			{`counts.autoscaling.behavior.scaleUpp={}`, `additional properties 'scaleUpp' not allowed`},
+			{`counts.livenessProbe.path="/"`, `at '/livenessProbe': additional properties 'path' not allowed`},
+			{`events.extraObjects=[{"kind": "Secret"}]`, `at '/extraObjects/0': missing properties 'apiVersion', 'metadata'`},
 			{`counts.workloads.work.replicas=1`, `at '/counts/workloads': invalid propertyName 'work'`},
 			{`events.workloads.worker={}`, `at '/workloads': invalid propertyName 'worker'`},
 			{`global.imagePullSecret=[]`, `at '/global': additional properties 'imagePullSecret' not allowed`},

@@ -158,18 +158,13 @@ env:
 {{- /* Neither of the first two asks the database: to start a replica again does not bring it back. */}}
 startupProbe:
   httpGet: {path: /livez, port: admin}
-  periodSeconds: 1
-  failureThreshold: 60
+  {{- toYaml $values.startupProbe | nindent 2 }}
 livenessProbe:
   httpGet: {path: /livez, port: admin}
-  periodSeconds: 10
-  timeoutSeconds: 5
-  failureThreshold: 3
+  {{- toYaml $values.livenessProbe | nindent 2 }}
 readinessProbe:
   httpGet: {path: /readyz, port: admin}
-  periodSeconds: 2
-  timeoutSeconds: 5
-  failureThreshold: 2
+  {{- toYaml $values.readinessProbe | nindent 2 }}
 lifecycle:
   preStop:
     sleep:
