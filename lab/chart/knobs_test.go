@@ -71,6 +71,8 @@ internalService: {enabled: true, port: 9999}
 shutdown: {preStopSeconds: 7, delaySeconds: 11, timeoutSeconds: 13}
 serviceAccount: {name: robot, annotations: {role: arn}}
 topologySpread: {topologyKeys: [rack], whenUnsatisfiable: DoNotSchedule}
+initContainers: [{name: proxy, image: proxy, restartPolicy: Always}]
+sidecars: [{name: shipper, image: shipper}]
 podLabels: {team: x}
 podAnnotations: {note: why}
 nodeSelector: {disk: ssd}
@@ -146,6 +148,8 @@ hostAliases: [{ip: 10.0.0.5, hostnames: [db]}]
 				list{},
 			},
 			{"priorityClassName", deployment, pod + "priorityClassName", "high"},
+			{"initContainers", deployment, pod + "initContainers.0.name", "proxy"},
+			{"sidecars", deployment, pod + "containers.1.name", "shipper"},
 			{"startupProbe", deployment, container + "startupProbe", probe("/livez", dict{"failureThreshold": 300, "periodSeconds": 1})},
 			{"livenessProbe", deployment, container + "livenessProbe", probe("/livez", dict{
 				"timeoutSeconds": 9, "initialDelaySeconds": 3, "failureThreshold": 3, "periodSeconds": 10,
@@ -179,13 +183,15 @@ networkPolicy: {databasePorts: [6432], from: [{podSelector: {matchLabels: {a: b}
 auth: {enabled: true}
 config: {OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "http://collector:4318"}
 migrations: {mode: init, existingSecret: owner}
+initContainers: [{name: proxy, image: proxy}]
 extraEnv: [{name: EXTRA, value: more}]
 internalService: {enabled: true}
 spool: {enabled: true, maxMiB: 300}
 `,
 		turns: []turn{
 			{"image.digest", deployment, container + "image", "counts:0.1.0@" + digest},
-			{"image.digest", deployment, pod + "initContainers.0.image", "counts:0.1.0@" + digest},
+			{"initContainers", deployment, pod + "initContainers.0.name", "proxy"},
+			{"image.digest", deployment, pod + "initContainers.1.image", "counts:0.1.0@" + digest},
 			{"database.keys.uri", deployment, container + "env.0", secretVar("DATABASE_URI", "cnpg", "uri")},
 			{
 				"database.parameters", deployment, container + "env.1",
@@ -205,11 +211,11 @@ spool: {enabled: true, maxMiB: 300}
 			{"serviceMonitor.enabled", "Service/rowlock-metrics", "spec.clusterIP", "None"},
 			{"serviceMonitor.labels", "ServiceMonitor/rowlock", "metadata.labels.prom", "one"},
 			{"serviceMonitor.interval", "ServiceMonitor/rowlock", "spec.endpoints.0.interval", "7s"},
-			{"migrations.mode", deployment, pod + "initContainers.0.args", list{"migrate"}},
+			{"migrations.mode", deployment, pod + "initContainers.1.args", list{"migrate"}},
 			{
-				"migrations.existingSecret", deployment, pod + "initContainers.0.env.0", secretVar("DATABASE_URI", "owner", "uri"),
+				"migrations.existingSecret", deployment, pod + "initContainers.1.env.0", secretVar("DATABASE_URI", "owner", "uri"),
 			},
-			{"extraEnv", deployment, pod + "initContainers.0.env.2.value", "more"},
+			{"extraEnv", deployment, pod + "initContainers.1.env.2.value", "more"},
 			{"networkPolicy.from", policies, "spec.ingress.0.from.0.podSelector.matchLabels", dict{"a": "b"}},
 			{"networkPolicy.internalFrom", policies, "spec.ingress.1.from.0.podSelector.matchLabels", dict{"c": "d"}},
 			{"networkPolicy.adminFrom", policies, "spec.ingress.2.from", list{dict{"namespaceSelector": dict{}}}},

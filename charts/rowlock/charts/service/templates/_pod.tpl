@@ -23,8 +23,15 @@ topologySpreadConstraints:
         app.kubernetes.io/component: {{ $.name }}
     matchLabelKeys: [pod-template-hash]
   {{- end }}
-{{- if eq (include "service.migrations" .root) "init" }}
+{{- $migrates := eq (include "service.migrations" .root) "init" }}
+{{- if or $migrates $values.initContainers }}
 initContainers:
+  {{- /* Yours first: one may be the way to the database. */}}
+  {{- with $values.initContainers }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end }}
+{{- if $migrates }}
   - name: migrate
     image: {{ include "service.image" .root | quote }}
     imagePullPolicy: {{ $values.image.pullPolicy }}
@@ -37,6 +44,9 @@ containers:
     imagePullPolicy: {{ $values.image.pullPolicy }}
     args: [{{ .name }}]
     {{- include "service.container" . | nindent 4 }}
+  {{- with $values.sidecars }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- $ca := include "service.caSecret" .root }}
 {{- $auth := include "service.authVolumes" . }}
 {{- if or $ca $auth $values.spool.enabled $values.extraVolumes }}
