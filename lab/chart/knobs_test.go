@@ -49,7 +49,7 @@ func serviceScenarios() []scenario {
 name: tally
 image: {registry: ghcr.io/me/, repository: counts, tag: "v9@` + digest + `", pullPolicy: Always}
 imagePullSecrets: [{name: pull}]
-commonLabels: {cost: y}
+commonLabels: {cost: low}
 commonAnnotations: {owner: me}
 database: {existingSecret: db, caSecret: tls, maxOpenConns: 3, pooler: transaction, parameters: sslmode=disable,
   keys: {host: h, port: p, name: db, user: u, password: s}}
@@ -136,7 +136,7 @@ hostAliases: [{ip: 10.0.0.5, hostnames: [db]}]
 			{"serviceAccount.annotations", "ServiceAccount/robot", "metadata.annotations.role", "arn"},
 			{"topologySpread", deployment, spread + "topologyKey", "rack"},
 			{"topologySpread", deployment, spread + "whenUnsatisfiable", "DoNotSchedule"},
-			{"commonLabels", "Service/rowlock", "metadata.labels.cost", "y"},
+			{"commonLabels", "Service/rowlock", "metadata.labels.cost", "low"},
 			{"commonAnnotations", "Service/rowlock", "metadata.annotations.owner", "me"},
 			{"podLabels", deployment, "spec.template.metadata.labels.team", "x"},
 			{"podAnnotations", deployment, "spec.template.metadata.annotations.note", "why"},
@@ -150,7 +150,9 @@ hostAliases: [{ip: 10.0.0.5, hostnames: [db]}]
 			{"priorityClassName", deployment, pod + "priorityClassName", "high"},
 			{"initContainers", deployment, pod + "initContainers.0.name", "proxy"},
 			{"sidecars", deployment, pod + "containers.1.name", "shipper"},
-			{"startupProbe", deployment, container + "startupProbe", probe("/livez", dict{"failureThreshold": 300, "periodSeconds": 1})},
+			{"startupProbe", deployment, container + "startupProbe", probe("/livez", dict{
+				"failureThreshold": 300, "periodSeconds": 1,
+			})},
 			{"livenessProbe", deployment, container + "livenessProbe", probe("/livez", dict{
 				"timeoutSeconds": 9, "initialDelaySeconds": 3, "failureThreshold": 3, "periodSeconds": 10,
 			})},
@@ -340,23 +342,23 @@ global:
     apiServerTo: [{ipBlock: {cidr: 10.0.0.1/32}}], apiServerPorts: [8443], egress: [{ports: [{port: 443}]}]}
 counts: {config: {OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector:4317"}}
 iidy: {networkPolicy: {databasePorts: [3306], clientNamespaces: [desk], apiServerTo: []}}
-payments: {networkPolicy: {from: [{podSelector: {}}]}}
+events: {networkPolicy: {from: [{podSelector: {}}]}}
 pyggpot: {networkPolicy: {adminFrom: [{podSelector: {}}]}}
 `,
 		turns: []turn{
-			{"global.networkPolicy.clientNamespaces", policies + "-events", "spec.ingress.0.from.1." + byName, "shop"},
+			{"global.networkPolicy.clientNamespaces", policies + "-pyggpot", "spec.ingress.0.from.1." + byName, "shop"},
 			{"networkPolicy", policies + "-iidy", "spec.ingress.0.from.1." + byName, "desk"},
-			{"networkPolicy", policies + "-payments", "spec.ingress.0.from", list{dict{"podSelector": dict{}}}},
+			{"networkPolicy", policies + "-events", "spec.ingress.0.from", list{dict{"podSelector": dict{}}}},
 			{"global.networkPolicy.adminFrom", policies + "-counts", "spec.ingress.2", nil},
 			{"networkPolicy", policies + "-pyggpot", "spec.ingress.1.from", list{dict{"podSelector": dict{}}}},
 			{"global.networkPolicy.dnsTo", policies + "-events", "spec.egress.0.to.0.ipBlock.cidr", "10.0.0.10/32"},
-			{"global.networkPolicy.databaseTo", policies + "-iidy", "spec.egress.1.to", list{dict{"ipBlock": dict{"cidr": "10.0.0.5/32"}}}},
+			{"global.networkPolicy.databaseTo", policies + "-iidy", "spec.egress.1.to.0.ipBlock.cidr", "10.0.0.5/32"},
 			{"global.networkPolicy.databasePorts", policies + "-counts", "spec.egress.1.ports.0.port", 6432},
 			{"networkPolicy", policies + "-iidy", "spec.egress.1.ports.0.port", 3306},
 			{"global.networkPolicy.otlpTo", policies + "-counts", "spec.egress.2.to", list{dict{"podSelector": dict{}}}},
-			{"global.networkPolicy.apiServerTo", policies + "-payments", "spec.egress.2.to.0.ipBlock.cidr", "10.0.0.1/32"},
-			{"global.networkPolicy.apiServerPorts", policies + "-payments", "spec.egress.2.ports.0.port", 8443},
-			{"global.networkPolicy.egress", policies + "-payments", "spec.egress.3.ports.0.port", 443},
+			{"global.networkPolicy.apiServerTo", policies + "-events", "spec.egress.2.to.0.ipBlock.cidr", "10.0.0.1/32"},
+			{"global.networkPolicy.apiServerPorts", policies + "-events", "spec.egress.2.ports.0.port", 8443},
+			{"global.networkPolicy.egress", policies + "-events", "spec.egress.3.ports.0.port", 443},
 			{"networkPolicy", policies + "-iidy", "spec.egress.2.ports.0.port", 443}, // no way to the API server
 		},
 	}, {
@@ -409,7 +411,8 @@ func TestEveryKnobIsTurned(t *testing.T) {
 			"global.auth.rules", "global.auth.publicIssuer",
 			"global.networkPolicy.from", "global.networkPolicy.internalFrom", // as databaseTo
 			"global.commonLabels", "global.commonAnnotations", "global.podLabels", "global.podAnnotations",
-			"global.config", "global.secretEnv", "global.nodeSelector", "global.tolerations", "global.affinity", "global.topologySpread",
+			"global.config", "global.secretEnv",
+			"global.nodeSelector", "global.tolerations", "global.affinity", "global.topologySpread",
 			"global.priorityClassName", "global.dnsConfig", "global.hostAliases",
 			"global.database.maxConnections", "dashboards.enabled", "dashboards.labels", "dashboards.annotations",
 		},

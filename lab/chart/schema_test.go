@@ -43,10 +43,12 @@ func TestSchemasAreStrict(t *testing.T) {
 			if node["type"] == "object" && node["additionalProperties"] == nil && !slices.Contains(open, path) {
 				t.Errorf("%s: %s allows anything", chart, path)
 			}
-			properties, _ := node["properties"].(dict)
-			for name, child := range properties {
-				if node, ok := child.(dict); ok {
-					walk(path+"/"+name, node)
+			for _, keyword := range []string{"properties", "patternProperties"} {
+				properties, _ := node[keyword].(dict)
+				for name, child := range properties {
+					if node, ok := child.(dict); ok {
+						walk(path+"/"+name, node)
+					}
 				}
 			}
 			if inner, ok := node["additionalProperties"].(dict); ok {

@@ -26,8 +26,8 @@ func podsOf(all objects) map[string]core.PodSpec {
 	return pods
 }
 
-// What global says of pods is so for all of them, that of helm test included. A service's own wins: key by key of a map,
-// and for a list or a text where it has one.
+// What global says of pods is so for all of them, that of helm test included. A service's own wins: key by key of a
+// map, and for a list or a text where it has one.
 func TestGlobalSettingsReachEveryPod(t *testing.T) {
 	t.Parallel()
 	pods := podsOf(render(t, umbrella, `
@@ -61,7 +61,7 @@ iidy:
 		`rack/DoNotSchedule`,
 		`[{"name":"own"},{"name":"common"}]{"disk":"hdd","zone":"a"}[{"key":"own","operator":"Exists"}]` +
 			`{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[]}},"podAntiAffinity":{}}` +
-			`low{"options":[{"name":"ndots","value":"1"}],"searches":["example"]}[{"ip":"10.0.0.6","hostnames":["db"]}]`,
+			`low{"searches":["example"],"options":[{"name":"ndots","value":"1"}]}[{"ip":"10.0.0.6","hostnames":["db"]}]`,
 	}
 	for name, pod := range pods {
 		want := common
@@ -74,8 +74,11 @@ iidy:
 				t.Errorf("%s is spread by %s, want %s", name, got, want[0])
 			}
 		}
-		got := string(raw(t, pod.ImagePullSecrets)) + string(raw(t, pod.NodeSelector)) + string(raw(t, pod.Tolerations)) +
-			string(raw(t, pod.Affinity)) + pod.PriorityClassName + string(raw(t, pod.DNSConfig)) + string(raw(t, pod.HostAliases))
+		var got string
+		for _, field := range []any{pod.ImagePullSecrets, pod.NodeSelector, pod.Tolerations, pod.Affinity} {
+			got += string(raw(t, field))
+		}
+		got += pod.PriorityClassName + string(raw(t, pod.DNSConfig)) + string(raw(t, pod.HostAliases))
 		if got != want[1] {
 			t.Errorf("%s has\n%s\nwant\n%s", name, got, want[1])
 		}

@@ -26,8 +26,8 @@ func main() {
 		global(chart, service, "values.yaml", "\nglobal:\n", "\n\n"),
 		global(chart, service, "values.schema.json", "\n    \"global\": {\n", "\n    }"),
 		rewrite(filepath.Join(service, "values.schema.json"), unnamed),
-		readme(chart),
-		readme(service),
+		table(chart),
+		table(service),
 		rewrite(filepath.Join(chart, "..", "..", "k8s", "values.yaml"), listed),
 	)
 	if err != nil {
