@@ -1,14 +1,19 @@
 package chart
 
 import (
+	"archive/tar"
+	"compress/gzip"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
@@ -20,7 +25,17 @@ import (
 // metadata is the part of Chart.yaml that tests look at.
 type metadata struct {
 	Version     string            `json:"version"`
+	Home        string            `json:"home"`
+	Icon        string            `json:"icon"`
+	Keywords    []string          `json:"keywords"`
+	Maintainers []maintainer      `json:"maintainers"`
 	Annotations map[string]string `json:"annotations"`
+}
+
+type maintainer struct {
+	Name  string `json:"name"`
+	Email string `json:"email"`
+	URL   string `json:"url"`
 }
 
 func metadataOf(t *testing.T, chart string) (m metadata) {
@@ -35,16 +50,22 @@ func metadataOf(t *testing.T, chart string) (m metadata) {
 	return m
 }
 
+// podOf returns an object's pod, an empty one where it has none.
+func podOf(o object) (pod core.PodSpec) {
+	switch o := o.typed.(type) {
+	case *apps.Deployment:
+		return o.Spec.Template.Spec
+	case *core.Pod:
+		return o.Spec
+	default:
+		return pod
+	}
+}
+
 // images returns the images of all pods, sorted, each once.
 func images(all objects) (found []string) {
 	for _, o := range all {
-		var pod core.PodSpec
-		switch o := o.typed.(type) {
-		case *apps.Deployment:
-			pod = o.Spec.Template.Spec
-		case *core.Pod:
-			pod = o.Spec
-		}
+		pod := podOf(o)
 		for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
 			found = append(found, c.Image)
 		}
@@ -71,6 +92,25 @@ func annotated(t *testing.T, m metadata) (found []string) {
 	}
 	slices.Sort(found)
 	return found
+}
+
+// The chart is the project's, is found by keywords, and has an icon, which is in the repository; Helm has nothing to
+// recommend.
+func TestMetadata(t *testing.T) {
+	t.Parallel()
+	m := metadataOf(t, umbrella)
+	if want := []maintainer{{Name: "Rowlock", URL: m.Home}}; !slices.Equal(m.Maintainers, want) || len(m.Keywords) == 0 {
+		t.Errorf("the maintainers are %v, want %v; the keywords %v", m.Maintainers, want, m.Keywords)
+	}
+	const raw = "https://raw.githubusercontent.com/rowlock/rowlock/main/"
+	icon, ours := strings.CutPrefix(m.Icon, raw)
+	if !ours || !strings.HasPrefix(read(t, "../../"+icon), "<svg ") {
+		t.Errorf("the icon is %s", m.Icon)
+	}
+	out, err := run(t, helm4, "", "lint", "--strict", "--kube-version="+kubernetes, umbrella)
+	if err != nil || strings.Contains(out, "[") {
+		t.Errorf("helm lint: %v\n%s", err, out)
+	}
 }
 
 // Tools that copy a chart into a network without the Internet read the annotations: they name all images of a default
@@ -137,14 +177,14 @@ func repository(t *testing.T, version string) (dir string, hack func(name string
 	return dir, func(name string, args ...string) (string, error) {
 		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "hack", name), args...)
 		cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "HELM="+paths[helm4], "PUSH=ghcr.io/you",
-			"CALLS="+filepath.Join(dir, "calls"))
+			"SOURCE_DATE_EPOCH=", "CALLS="+filepath.Join(dir, "calls"))
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
 }
 
 // A chart that is packed with the digests of pushed images runs exactly these, by either Helm, and says so in its
-// annotations. The images are for both architectures and have an SBOM and their provenance.
+// annotations. The images are for both architectures, have an SBOM and their provenance, and bear the release's day.
 func TestAPublishedChart(t *testing.T) {
 	t.Parallel()
 	version := metadataOf(t, umbrella).Version
@@ -161,7 +201,9 @@ func TestAPublishedChart(t *testing.T) {
 	slices.Sort(want)
 	for _, call := range calls {
 		for _, flag := range []string{
-			"--platform linux/amd64,linux/arm64", "--push", "--sbom=true", "--provenance=mode=max",
+			"--platform linux/amd64,linux/arm64", "--output type=registry,rewrite-timestamp=true", "--sbom=true",
+			"--provenance=mode=max", "--build-arg CREATED=2026-12-01T00:00:00Z",
+			fmt.Sprintf("--build-arg SOURCE_DATE_EPOCH=%d", released.Unix()),
 		} {
 			if !strings.Contains(call, flag) {
 				t.Errorf("docker %s lacks %s", call, flag)
@@ -186,6 +228,56 @@ func TestAPublishedChart(t *testing.T) {
 	const changes = "- kind: security\n  description: >-\n    a \"quoted\": heading\n"
 	if got := m.Annotations["artifacthub.io/changes"]; got != changes {
 		t.Errorf("the changes are\n%s\nwant\n%s", got, changes)
+	}
+	if got := m.Annotations["artifacthub.io/containsSecurityUpdates"]; got != "true" {
+		t.Errorf("whether it has security updates: %q", got)
+	}
+}
+
+// released is the day of the version in changelog.
+var released = time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
+
+// The same files make the same archive, byte for byte, whatever their times and the builder's rights on them are. All
+// times in it, and its own, which `helm push` writes into the artifact, are the release's day.
+func TestAPackedChartIsReproducible(t *testing.T) {
+	t.Parallel()
+	version := metadataOf(t, umbrella).Version
+	dir, hack := repository(t, version)
+	file := filepath.Join(dir, ".tmp", "chart", "rowlock-"+version+".tgz")
+	pack := func() string {
+		if out, err := hack("chart-package", version); err != nil {
+			t.Fatalf("chart-package: %v\n%s", err, out)
+		}
+		info, err := os.Stat(file)
+		if err != nil || !info.ModTime().Equal(released) {
+			t.Errorf("the archive bears %v: %v", info.ModTime(), err)
+		}
+		return read(t, file)
+	}
+	first := pack()
+	values := filepath.Join(dir, "charts", "rowlock", "values.yaml")
+	err := errors.Join(os.Chtimes(values, time.Time{}, time.Unix(1, 0)), os.Chmod(values, 0o600),
+		os.Chmod(filepath.Join(dir, "charts", "rowlock", "templates"), 0o700))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second := pack(); first != second {
+		t.Errorf("two archives of the same files: %x and %x", sha256.Sum256([]byte(first)), sha256.Sum256([]byte(second)))
+	}
+	unzipped, err := gzip.NewReader(strings.NewReader(first))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for archive := tar.NewReader(unzipped); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if !header.ModTime.Equal(released) {
+			t.Errorf("%s bears %v", header.Name, header.ModTime)
+		}
 	}
 }
 

@@ -150,7 +150,7 @@ func action(t *testing.T, exec *actionlint.ExecAction, line string, flaw report)
 			flaw(pos, "the token stays in the clone")
 		}
 	case "actions/setup-go":
-		if !strings.Contains(readFile(t, filepath.Join(root, "Dockerfile")), "\nARG GO_VERSION="+input("go-version")+"\n") {
+		if !strings.Contains(readFile(t, filepath.Join(root, "Dockerfile")), " golang:"+input("go-version")+".") {
 			flaw(pos, "the images are built with another Go than %s", input("go-version"))
 		}
 	}
