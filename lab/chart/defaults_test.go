@@ -251,6 +251,25 @@ func TestDefaultEnvironment(t *testing.T) {
 	}
 }
 
+// An image without a registry is never pulled: its name would lead to a registry's namespace that is not ours.
+func TestImagesWithoutARegistryAreLocal(t *testing.T) {
+	t.Parallel()
+	for values, want := range map[string]core.PullPolicy{
+		"global: {migrations: {mode: init}}":                                      core.PullNever,
+		"global: {migrations: {mode: init}, image: {registry: ghcr.io/you}}":      core.PullIfNotPresent,
+		"global: {migrations: {mode: init}, image: {registry: 'localhost:5000'}}": core.PullIfNotPresent,
+	} {
+		for name, o := range render(t, umbrella, values) {
+			pod := podOf(o)
+			for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+				if c.ImagePullPolicy != want {
+					t.Errorf("%s: %s, %s: %s is pulled %s, want %s", values, name, c.Name, c.Image, c.ImagePullPolicy, want)
+				}
+			}
+		}
+	}
+}
+
 // `helm test` checks every service by its Services.
 func TestEveryServiceIsChecked(t *testing.T) {
 	t.Parallel()

@@ -39,6 +39,14 @@
 {{- with $registry }}{{ trimSuffix "/" . }}/{{ end }}{{ $repository }}:{{ include "service.tag" . }}
 {{- end -}}
 
+{{/*
+When to pull; takes a dict of image, its whole name, and policy. A name without a registry would lead to Docker Hub's rowlock/, which is not ours:
+such an image must be on the node.
+*/}}
+{{- define "service.pullPolicy" -}}
+{{- .policy | default (ternary "IfNotPresent" "Never" (regexMatch "^([^/]*[.:][^/]*|localhost)/" .image)) -}}
+{{- end -}}
+
 {{- define "service.serviceAccountName" -}}
 {{- .Values.serviceAccount.name | default (ternary (include "service.fullname" .) "default" .Values.serviceAccount.create) -}}
 {{- end -}}

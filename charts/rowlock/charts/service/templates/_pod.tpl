@@ -34,14 +34,14 @@ initContainers:
 {{- if $migrates }}
   - name: migrate
     image: {{ include "service.image" .root | quote }}
-    imagePullPolicy: {{ $values.image.pullPolicy }}
+    imagePullPolicy: {{ include "service.pullPolicy" (dict "image" (include "service.image" .root) "policy" $values.image.pullPolicy) }}
     args: [migrate]
     {{- include "service.migrateContainer" . | nindent 4 }}
 {{- end }}
 containers:
   - name: {{ .name }}
     image: {{ include "service.image" .root | quote }}
-    imagePullPolicy: {{ $values.image.pullPolicy }}
+    imagePullPolicy: {{ include "service.pullPolicy" (dict "image" (include "service.image" .root) "policy" $values.image.pullPolicy) }}
     args: [{{ .name }}]
     {{- include "service.container" . | nindent 4 }}
   {{- with $values.sidecars }}
