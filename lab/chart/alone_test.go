@@ -55,7 +55,12 @@ func TestNotes(t *testing.T) {
 			"counts  http://rowlock-counts.default.svc:80", "counts, internal  http://rowlock-counts-internal.default.svc:8081",
 			fmt.Sprintf("Connections: at most %d of 400", needed), "helm test rowlock",
 			"Pods that call " + all + ` need the label rowlock.dev/client: "true"`,
+			"published nowhere, and must be on every node", "\n  rowlock/count-processing-service:0.1.0\n",
+			"  kubectl create secret generic --namespace default NAME --from-literal=KEY=VALUE",
 			"not verified by " + all + " (sslmode=require)", "No token is asked of callers of " + all,
+		},
+		"global: {image: {registry: ghcr.io/you}, migrations: {mode: init}, database: {caSecret: rowlock-db-ca}}": {
+			"  kubectl get secret --namespace default rowlock-counts-db rowlock-counts-db-owner rowlock-db-ca ",
 		},
 		identified: {
 			"Callers of " + all + " need a token of the audience rowlock from https://kubernetes.default.svc.cluster.local",
@@ -78,8 +83,40 @@ func TestNotes(t *testing.T) {
 				t.Errorf("%s: the notes lack %q:\n%s", values, line, notes)
 			}
 		}
+		for secret, keys := range secretsOf(render(t, umbrella, values)) {
+			slices.Sort(keys)
+			if line := "\n  " + secret + ": " + strings.Join(slices.Compact(keys), " ") + "\n"; !strings.Contains(notes, line) {
+				t.Errorf("%s: the notes lack %q:\n%s", values, line, notes)
+			}
+		}
 		if values == "{}" && strings.Contains(notes, "WARNING") {
 			t.Errorf("the defaults warn:\n%s", notes)
 		}
 	}
+}
+
+// secretsOf lists the secrets that pods cannot start without, with their keys.
+func secretsOf(all objects) map[string][]string {
+	found := map[string][]string{}
+	for _, o := range all {
+		pod := podOf(o)
+		for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+			for _, v := range c.Env {
+				if v.ValueFrom == nil || v.ValueFrom.SecretKeyRef == nil {
+					continue
+				}
+				if ref := v.ValueFrom.SecretKeyRef; ref.Optional == nil || !*ref.Optional {
+					found[ref.Name] = append(found[ref.Name], ref.Key)
+				}
+			}
+		}
+		for _, v := range pod.Volumes {
+			if v.Secret != nil {
+				for _, item := range v.Secret.Items {
+					found[v.Secret.SecretName] = append(found[v.Secret.SecretName], item.Key)
+				}
+			}
+		}
+	}
+	return found
 }

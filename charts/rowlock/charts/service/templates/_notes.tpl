@@ -46,6 +46,69 @@ The database's certificate is not verified by {{ join ", " . }} (sslmode=require
 {{- end }}
 {{- end -}}
 
+{{/* What must be there before pods start: images and secrets. Takes a list of services. */}}
+{{- define "service.needsNotes" -}}
+{{- $local := list -}}
+{{- $secrets := dict -}}
+{{- range . -}}
+{{- $image := include "service.image" . -}}
+{{- if eq (include "service.pullPolicy" (dict "image" $image "policy" .Values.image.pullPolicy)) "Never" -}}
+{{- $local = append $local $image -}}
+{{- end -}}
+{{- range $secret, $keys := include "service.secrets" . | fromJson -}}
+{{- $_ := set $secrets $secret (concat $keys (get $secrets $secret | default list) | uniq | sortAlpha) -}}
+{{- end -}}
+{{- end -}}
+{{- if $local }}
+These images are published nowhere, and must be on every node: `make images` builds them, `kind load docker-image` or the like brings them there.
+Or push them to a registry and name it in global.image.registry.
+{{- range sortAlpha $local }}
+  {{ . }}
+{{- end }}
+{{- end }}
+{{- with $secrets }}
+These secrets must exist, with these keys. A pod waits in CreateContainerConfigError until its own do.
+{{- range $secret, $keys := . }}
+  {{ $secret }}: {{ join " " $keys }}
+{{- end }}
+Which of them are missing says
+  kubectl get secret --namespace {{ (first $).Release.Namespace }} {{ keys . | sortAlpha | join " " }}
+and one is made by
+  kubectl create secret generic --namespace {{ (first $).Release.Namespace }} NAME --from-literal=KEY=VALUE ...
+{{- end }}
+{{- end -}}
+
+{{/* The secrets that the pods of a service cannot start without, with their keys, as JSON. It looks at the pods: none is forgotten. */}}
+{{- define "service.secrets" -}}
+{{- $secrets := dict -}}
+{{- range $name, $workload := include "service.workloads" . | fromJson -}}
+{{- $pod := include "service.pod" (dict "root" $ "name" $name "workload" $workload) | fromYaml -}}
+{{- $refs := list -}}
+{{- range concat ($pod.initContainers | default list) $pod.containers -}}
+{{- range .env -}}
+{{- with dig "valueFrom" "secretKeyRef" dict . -}}
+{{- $refs = append $refs . -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $pod.volumes -}}
+{{- $volume := .secret | default dict -}}
+{{- range $volume.items | default (list (dict "key" "...")) -}}
+{{- $refs = append $refs (dict "name" $volume.secretName "key" .key "optional" $volume.optional) -}}
+{{- end -}}
+{{- end -}}
+{{- range $pod.imagePullSecrets -}}
+{{- $refs = append $refs (dict "name" .name "key" ".dockerconfigjson") -}}
+{{- end -}}
+{{- range $refs -}}
+{{- if and .name (not .optional) -}}
+{{- $_ := set $secrets .name (append (get $secrets .name | default list) .key | uniq) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $secrets -}}
+{{- end -}}
+
 {{- define "service.warnings" -}}
 {{- if and (eq (include "service.pooler" .) "transaction") (eq (include "service.migrations" .) "startup") (not .Values.migrations.existingSecret) }}
 WARNING: {{ include "service.name" . }} migrates through the pooler; migrations.existingSecret names a direct way.
