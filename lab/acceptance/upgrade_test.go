@@ -22,9 +22,9 @@ import (
 // oneTransaction is the last revision whose payments hold their row while the processor works.
 const oneTransaction = "809d445fff7b5212130f50e23feb7b10097520a0"
 
-// builtAt returns a service's binary, built from an earlier revision of this repository. A clone without that revision,
-// a shallow one, skips the test.
-func builtAt(t *testing.T, revision, service string) string {
+// builtAt returns a folder with binaries of services, built from an earlier revision of this repository. A clone
+// without that revision, a shallow one, skips the test.
+func builtAt(t *testing.T, revision string, names ...string) (bin string) {
 	t.Helper()
 	root := t.TempDir()
 	archive := exec.CommandContext(t.Context(), "sh", "-c", `git archive "$1" | tar -x -C "$2"`, "sh", revision, root)
@@ -35,11 +35,20 @@ func builtAt(t *testing.T, revision, service string) string {
 	if out, err := archive.CombinedOutput(); err != nil {
 		t.Fatalf("unpack %s: %v\n%s", revision, err, out)
 	}
-	path := filepath.Join(root, "bin", service)
-	if err := local.Build(t.Context(), root, service, path, t.Output()); err != nil {
-		t.Fatal(err)
+	return built(t, root, names)
+}
+
+// built builds services of a source tree, without what only a debugger reads.
+func built(t *testing.T, root string, names []string) (bin string) {
+	t.Helper()
+	bin = filepath.Join(root, "bin")
+	for _, name := range names {
+		err := local.Build(t.Context(), root, name, filepath.Join(bin, name), t.Output(), "-ldflags=-s -w")
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	return path
+	return bin
 }
 
 // TestPaymentsUpgrade replaces replicas of an earlier release, whose payment is one transaction, by new ones, which
@@ -61,7 +70,7 @@ func TestPaymentsUpgrade(t *testing.T) {
 		}
 		return set, clients
 	}
-	old, oldClients := run("old", builtAt(t, oneTransaction, services.Payments))
+	old, oldClients := run("old", filepath.Join(builtAt(t, oneTransaction, services.Payments), services.Payments))
 	u := upgrade{}
 	u.clients.Store(&oldClients)
 

@@ -1,0 +1,139 @@
+package acceptance
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/rowlock/rowlock/lab/internal/local"
+	"github.com/rowlock/rowlock/lab/internal/local/localtest"
+	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/waittest"
+)
+
+// previousRelease is the last tag or, while there is none, the first revision whose programs may run on a newer schema.
+const previousRelease = "863d2168614330fb3abaecc00e59843621a6bc2b"
+
+// TestRollback upgrades each service from the previous release to the next one, whose schema has one more migration
+// than this tree's, rolls it back, and upgrades it again, under one load. Meanwhile a replica of the previous release
+// is evicted, so that it starts on the newer schema beside new ones. No request fails, and the sums are exact.
+func TestRollback(t *testing.T) {
+	t.Parallel()
+	names := services.Names()
+	old := builtAt(t, previousRelease, names...)
+	root := filepath.Join(t.TempDir(), "next")
+	if out, err := exec.CommandContext(t.Context(), "../../hack/next-release", root).CombinedOutput(); err != nil {
+		t.Fatalf("next-release: %v\n%s", err, out)
+	}
+	next := built(t, root, names)
+	for _, s := range services.All() {
+		for _, engine := range s.Engines {
+			t.Run(s.Name+"/"+engine, func(t *testing.T) {
+				t.Parallel()
+				open := dbtest.Empty
+				if engine == services.MySQL {
+					open = dbtest.EmptyMariaDB
+				}
+				upgradeAndBack(t, s, open(t), old, next)
+			})
+		}
+	}
+}
+
+// upgradeAndBack runs the service from the folders old and next.
+func upgradeAndBack(t *testing.T, s services.Service, dsn, old, next string) {
+	t.Helper()
+	balancer, err := local.NewBalancer(t.Context(), s.Name, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = balancer.Stop(context.WithoutCancel(t.Context())) }) // it has no callers any more
+	now := startRelease(t, s, dsn, old)
+	balancer.To(now.serve)
+	finish := drive(t, services.Target{Service: s.Name, URL: balancer.URL()})
+	now.answers(t)
+
+	upgraded := startRelease(t, s, dsn, next) // it migrates
+	evicted := now.serve.Replicas()[0]
+	if err := evicted.Terminate(); err != nil {
+		t.Fatal(err)
+	}
+	waittest.Eventually(t, "the evicted replica of the previous release starts again", func() bool {
+		status := evicted.Status()
+		return status.Ready && status.Starts == 2
+	})
+	now.answers(t)
+
+	replace := func(by release) {
+		balancer.To(by.serve)
+		now.stop(t)
+		by.answers(t)
+		now = by
+	}
+	replace(upgraded)
+	replace(startRelease(t, s, dsn, old))
+	replace(startRelease(t, s, dsn, next))
+	if report := finish(); report.Failed() > 0 || report.Fault != "" {
+		t.Errorf("%+v", report)
+	} else {
+		t.Logf("%d requests, none failed; %d are stored", report.Acknowledged, report.Stored)
+	}
+}
+
+// release is two replicas of a service, and a worker where it has workers.
+type release struct{ serve, work *local.Set }
+
+func startRelease(t *testing.T, s services.Service, dsn, bin string) (r release) {
+	t.Helper()
+	spec := local.Spec{Service: s.Name, Path: filepath.Join(bin, s.Name)}
+	r.serve = localtest.Start(t, 2, spec, dsn, s.Environ)
+	if s.Worker != "" {
+		spec.Command = s.Worker
+		r.work = localtest.Start(t, 1, spec, dsn, s.Environ)
+	}
+	return r
+}
+
+func (r release) stop(t *testing.T) {
+	t.Helper()
+	for _, set := range []*local.Set{r.serve, r.work} {
+		if set == nil {
+			continue
+		}
+		if err := set.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// answers waits until each replica has answered some requests since its start.
+func (r release) answers(t *testing.T) {
+	t.Helper()
+	const some = 20
+	for _, replica := range r.serve.Replicas() {
+		waittest.Eventually(t, replica.Name()+" answers", func() bool {
+			n, err := local.Metric(t.Context(), replica.Status().Admin, "http_server_request_duration_seconds_count")
+			return err == nil && n >= some
+		})
+	}
+}
+
+// drive sends a load until finish is called, which returns what it met.
+func drive(t *testing.T, target services.Target) (finish func() *services.Report) {
+	t.Helper()
+	load := services.Load{Target: target, Rate: 100, Clients: 8}
+	stop, done := make(chan struct{}), make(chan *services.Report, 1)
+	go func() {
+		report, err := services.Drive(t.Context(), load, stop)
+		if err != nil {
+			report = &services.Report{Fault: err.Error()}
+		}
+		done <- report
+	}()
+	return func() *services.Report {
+		close(stop)
+		return <-done
+	}
+}
