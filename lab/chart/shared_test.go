@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -74,11 +75,8 @@ iidy:
 				t.Errorf("%s is spread by %s, want %s", name, got, want[0])
 			}
 		}
-		var got string
-		for _, field := range []any{pod.ImagePullSecrets, pod.NodeSelector, pod.Tolerations, pod.Affinity} {
-			got += string(raw(t, field))
-		}
-		got += pod.PriorityClassName + string(raw(t, pod.DNSConfig)) + string(raw(t, pod.HostAliases))
+		got := fmt.Sprintf("%s%s%s%s%s%s%s", raw(t, pod.ImagePullSecrets), raw(t, pod.NodeSelector), raw(t, pod.Tolerations),
+			raw(t, pod.Affinity), pod.PriorityClassName, raw(t, pod.DNSConfig), raw(t, pod.HostAliases))
 		if got != want[1] {
 			t.Errorf("%s has\n%s\nwant\n%s", name, got, want[1])
 		}
