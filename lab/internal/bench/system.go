@@ -89,7 +89,7 @@ func (r *runner) start(ctx, hurry context.Context, n int) (err error) {
 		return err
 	}
 	r.machine = fmt.Sprintf("%s, %d cores, PostgreSQL %s with its default settings", cpu(), runtime.NumCPU(), version)
-	r.environ = map[string]string{}
+	r.environ = map[string]string{"GOMAXPROCS": "1"} // as the chart runs a replica that asks for at most one core
 	maps.Copy(r.environ, service.Environ)
 	maps.Copy(r.environ, local.Environ(r.host.Environ))
 	if err := local.Provision(ctx, r.binary, r.url, local.SchemaOf(service), r.environ); err != nil {
