@@ -202,8 +202,13 @@ func environment(t *testing.T, all objects, workload string) map[string]string {
 			t.Errorf("%s: %s is set twice", workload, v.Name)
 		}
 		env[v.Name] = v.Value
-		if v.ValueFrom != nil {
-			ref := v.ValueFrom.SecretKeyRef
+		if v.ValueFrom == nil {
+			continue
+		}
+		if field := v.ValueFrom.ResourceFieldRef; field != nil {
+			env[v.Name] = fmt.Sprintf("%s in units of %s", field.Resource, field.Divisor.String())
+		}
+		if ref := v.ValueFrom.SecretKeyRef; ref != nil {
 			env[v.Name] = fmt.Sprintf("%s/%s", ref.Name, ref.Key)
 			if ref.Optional != nil && *ref.Optional {
 				env[v.Name] += "?"
@@ -225,6 +230,7 @@ func TestDefaultEnvironment(t *testing.T) {
 		"DATABASE_URL":                "postgres://?sslmode=require",
 		"DB_POOLER":                   "none",
 		"DB_MAX_OPEN_CONNS":           "7",
+		"GOMAXPROCS":                  "requests.cpu in units of 1",
 		"MIGRATE_ON_START":            "true",
 		"HTTP_ADDR":                   ":8080",
 		"ADMIN_ADDR":                  ":9090",
@@ -293,4 +299,16 @@ func raw(t *testing.T, v any) []byte {
 		t.Fatal(err)
 	}
 	return data
+}
+
+// A service's own GOMAXPROCS, wherever it stands, is the only one.
+func TestProcessorsMayBeNamed(t *testing.T) {
+	t.Parallel()
+	for _, values := range []string{
+		`counts: {config: {GOMAXPROCS: 3}}`, `global: {config: {GOMAXPROCS: 3}}`, `counts: {extraEnv: [{name: GOMAXPROCS, value: "3"}]}`,
+	} {
+		if got := environment(t, render(t, umbrella, values), "rowlock-counts")["GOMAXPROCS"]; got != "3" {
+			t.Errorf("with %s counts gets GOMAXPROCS=%s", values, got)
+		}
+	}
 }

@@ -33,7 +33,7 @@ func TestOwnersMigrateAndReplicasDoNot(t *testing.T) {
 			secrets := map[string]string{} // of each variable
 			for _, v := range c.Env {
 				secrets[v.Name] = v.Value
-				if v.ValueFrom != nil {
+				if v.ValueFrom != nil && v.ValueFrom.SecretKeyRef != nil {
 					secrets[v.Name] = v.ValueFrom.SecretKeyRef.Name
 					if owner := strings.HasSuffix(secrets[v.Name], "-owner"); owner != (who != "") {
 						t.Errorf("%s: %s gets %s of %s", w, c.Args, v.Name, secrets[v.Name])

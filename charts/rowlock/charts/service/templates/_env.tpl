@@ -93,6 +93,27 @@ SHUTDOWN_TIMEOUT: {{ printf "%ds" (int .Values.shutdown.timeoutSeconds) }}
 {{- end -}}
 
 {{/*
+The processors for Go code: as many as the container asks for, rounded up. With more Go wakes idle threads for almost every request
+(docs/performance.md). Nothing where GOMAXPROCS is among the values' own variables.
+*/}}
+{{- define "service.processors" -}}
+{{- $own := dict -}}
+{{- range .Values.extraEnv -}}
+{{- $_ := set $own .name "" -}}
+{{- end -}}
+{{- range $key := list "config" "secretEnv" -}}
+{{- $own = merge $own (include "service.variables" (dict "root" $ "key" $key) | fromYaml) -}}
+{{- end -}}
+{{- if not (hasKey $own "GOMAXPROCS") -}}
+- name: GOMAXPROCS
+  valueFrom:
+    resourceFieldRef:
+      resource: requests.cpu
+      divisor: "1"
+{{- end -}}
+{{- end -}}
+
+{{/*
 Refuses what would be set twice (Helm 3 lets the last one win, Helm 4 fails on the server) or stand in clear, and a time for requests that is
 longer than the one to end in: then no replica starts. The service itself judges the rest.
 */}}

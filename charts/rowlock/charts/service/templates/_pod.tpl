@@ -165,6 +165,9 @@ env:
   {{- with $values.extraEnv }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
+  {{- with include "service.processors" .root }}
+  {{- . | nindent 2 }}
+  {{- end }}
 {{- /* Neither of the first two asks the database: to start a replica again does not bring it back. */}}
 startupProbe:
   httpGet: {path: /livez, port: admin}
