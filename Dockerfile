@@ -35,7 +35,7 @@ RUN --mount=type=cache,target=/go/pkg/mod \
     install -D -m 644 "$(go env GOROOT)/LICENSE" image/licenses/go/LICENSE && \
     cache=$(go env GOMODCACHE) && \
     dirs=$(GOOS=${TARGETOS} GOARCH=${TARGETARCH} go -C ${MODULE} list -deps -tags ${GO_TAGS} \
-    -f '{{with .Module}}{{if not (or .Main .Replace)}}{{.Dir}} {{$.Dir}}{{end}}{{end}}' ./cmd/${SERVICE}) && \
+    -f '{{with .Module}}{{if not (or .Main (and .Replace (not .Replace.Version)))}}{{.Dir}} {{$.Dir}}{{end}}{{end}}' ./cmd/${SERVICE}) && \
     cd "$cache" && find $(printf '%s\n' $dirs | sed "s|^$cache/||" | sort -u) -maxdepth 1 -type f ! -name '*.go' \
     '(' -iname 'licen[cs]e*' -o -iname 'copying*' -o -iname 'notice*' -o -iname 'patents*' ')' \
     -exec cp --parents --no-preserve=mode -t "$OLDPWD/image/licenses" {} +
