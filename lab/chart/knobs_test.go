@@ -53,7 +53,7 @@ commonLabels: {cost: low}
 commonAnnotations: {owner: me}
 database: {existingSecret: db, caSecret: tls, maxOpenConns: 3, pooler: transaction, parameters: sslmode=disable,
   keys: {host: h, port: p, name: db, user: u, password: s}}
-migrations: {mode: none, existingSecret: owner}
+migrations: {mode: job, existingSecret: owner}
 networkPolicy: {enabled: false}
 config: {LOG_LEVEL: debug, MAX_IN_FLIGHT: 7, MAX_BODY: 268435456}
 secretEnv: {TOKEN: {existingSecret: tokens, key: t, optional: true}}
@@ -184,7 +184,7 @@ networkPolicy: {databasePorts: [6432], from: [{podSelector: {matchLabels: {a: b}
   egress: [{ports: [{port: 443}]}], internalFrom: [{podSelector: {matchLabels: {c: d}}}]}
 auth: {enabled: true}
 config: {OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "http://collector:4318"}
-migrations: {mode: init, existingSecret: owner}
+migrations: {mode: init, existingSecret: owner, resources: {limits: {memory: 8Mi}}}
 initContainers: [{name: proxy, image: proxy}]
 extraEnv: [{name: EXTRA, value: more}]
 internalService: {enabled: true}
@@ -217,6 +217,7 @@ spool: {enabled: true, maxMiB: 300}
 			{
 				"migrations.existingSecret", deployment, pod + "initContainers.1.env.0", secretVar("DATABASE_URI", "owner", "uri"),
 			},
+			{"migrations.resources", deployment, pod + "initContainers.1.resources.limits", dict{"memory": "8Mi"}},
 			{"extraEnv", deployment, pod + "initContainers.1.env.2.value", "more"},
 			{"networkPolicy.from", policies, "spec.ingress.0.from.0.podSelector.matchLabels", dict{"a": "b"}},
 			{"networkPolicy.internalFrom", policies, "spec.ingress.1.from.0.podSelector.matchLabels", dict{"c": "d"}},
@@ -233,11 +234,11 @@ spool: {enabled: true, maxMiB: 300}
 			{"spool.maxMiB", "ConfigMap/rowlock", "data.SPOOL_MAX", "300MiB"},
 		},
 	}, {
-		name: "callers of another namespace, and replicas that migrate as the owner", chart: alone,
+		name: "callers of another namespace, and a password in a file", chart: alone,
 		values: `
 fullnameOverride: other
 networkPolicy: {clientNamespaces: [shop]}
-migrations: {mode: startup, existingSecret: owner, uriKey: dsn}
+database: {passwordFile: true, keys: {password: s}}
 `,
 		turns: []turn{
 			{"fullnameOverride", "Deployment/other", "metadata.name", "other"},
@@ -246,8 +247,7 @@ migrations: {mode: startup, existingSecret: owner, uriKey: dsn}
 				"namespaceSelector": dict{"matchLabels": dict{"kubernetes.io/metadata.name": "shop"}},
 			}},
 			{
-				"migrations.existingSecret migrations.uriKey", "Deployment/other", container + "env.6",
-				secretVar("MIGRATE_DATABASE_URL", "owner", "dsn"),
+				"database.passwordFile", "Deployment/other", pod + "volumes.0.secret.items", list{dict{"key": "s", "path": "password"}},
 			},
 		},
 	}}
@@ -283,6 +283,11 @@ func umbrellaScenarios() []scenario {
 		name: "a check with a digest", chart: umbrella, values: `test: {image: {digest: "` + digest + `"}}`,
 		turns: []turn{
 			{"test.image.digest", "Pod/rowlock-check", "spec.containers.0.image", "rowlock/lab:0.1.0@" + digest},
+		},
+	}, {
+		name: "passwords in files", chart: umbrella, values: "global: {database: {passwordFile: true}}",
+		turns: []turn{
+			{"global.database.passwordFile", "Deployment/rowlock-counts", pod + "volumes.0.name", "database-password"},
 		},
 	}, {
 		name: "all services alike", chart: umbrella,
@@ -405,7 +410,8 @@ func TestEveryKnobIsTurned(t *testing.T) {
 		// These are set in other files, whose tests look at more than a field.
 		alone: {
 			"database.secondPoolConns", "database.maxConnections", "global", "enabled",
-			"requiredSecrets",
+			"requiredSecrets", "database.clientCertSecret", "migrations.clientCertSecret", "migrations.job",
+			"podSecurityContext.fsGroup",
 		},
 		umbrella: {
 			"global.auth.rules", "global.auth.publicIssuer",

@@ -5,7 +5,6 @@ package e2e
 import (
 	"fmt"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -51,19 +50,12 @@ func (s *story) byKubectl(t *T) {
 }
 
 // alone installs the generic chart by itself, behind PgBouncer, with the whole URI
-// in its secret as CloudNativePG writes it. Its replicas do not migrate: the Job of
-// the chart's examples does, as the owner, by a direct connection. It goes on while it
-// restarts, until restarted.
+// in its secret as CloudNativePG writes it. Its replicas do not migrate: a Job does, as
+// the owner, by a direct connection. It goes on while it restarts, until restarted.
 func (s *story) alone(t *T) {
 	must(t, "exec", "postgres-0", "--", "psql", "--username=postgres", "--dbname=rowlock",
 		"--command=DROP TABLE counts.count_values, counts.journal, counts.idempotency_keys, counts.goose_db_version")
-	job, err := os.ReadFile(chart + "/examples/migrate-job.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	apply(t, strings.Replace(string(job), "count-processing-service:0.1.0", "count-processing-service:"+s.tag, 1))
 	s.behindPooler(t)
-	wait(t, time.Minute, "condition=Complete", "job/counts-migrate")
 	wait(t, time.Minute, "condition=Ready", "pod/pgbouncer")
 	helm := s.helms[1]
 	values := run(t, "", helm, "show", "values", chart, "--jsonpath", "{.counts}")
@@ -71,7 +63,7 @@ func (s *story) alone(t *T) {
 		"install", "counts", chart + "/charts/service", "--namespace", namespace, "--values=-",
 		"--set=database.existingSecret=counts-pooled,database.keys.uri=uri",
 		"--set=database.parameters=sslmode=disable,database.pooler=transaction",
-		"--set=migrations.mode=none,autoscaling.enabled=false,networkPolicy.databasePorts={6432}",
+		"--set=migrations.mode=job,autoscaling.enabled=false,networkPolicy.databasePorts={6432,5432}",
 		// For restart: a replica takes a little over 8 s to end, and the chart expects 17.
 		"--set=shutdown.preStopSeconds=8,shutdown.delaySeconds=0,shutdown.timeoutSeconds=4",
 		"--set=config.REQUEST_TIMEOUT=3s,config.DB_STATEMENT_TIMEOUT=2s,config.DB_LOCK_TIMEOUT=1s",
@@ -100,16 +92,22 @@ func (s *story) alone(t *T) {
 }
 
 // behindPooler creates a PgBouncer with fewer connections to the server than the
-// replicas have to it, and a secret with its address.
+// replicas have to it, a secret with its address, and the owner's with the server's.
 func (s *story) behindPooler(t *T) {
 	t.Helper()
 	password := string(fetch[core.Secret](t, "secret", "rowlock-counts-db").Data["password"])
-	user := url.UserPassword("counts", password)
-	uri := url.URL{Scheme: "postgresql", User: user, Host: "pgbouncer:6432", Path: "/rowlock"}
+	uri := url.URL{Scheme: "postgresql", User: url.UserPassword("counts", password), Host: "pgbouncer:6432", Path: "/rowlock"}
+	owners := string(fetch[core.Secret](t, "secret", "rowlock-counts-db-owner").Data["password"])
+	direct := url.URL{Scheme: "postgresql", User: url.UserPassword("counts_owner", owners), Host: "postgres", Path: "/rowlock"}
 	apply(t, fmt.Sprintf(`
 apiVersion: v1
 kind: Secret
 metadata: {name: counts-pooled}
+stringData: {uri: %q}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: counts-pooled-owner}
 stringData: {uri: %q}
 ---
 apiVersion: v1
@@ -151,5 +149,5 @@ spec:
       securityContext: %s
       volumeMounts: [{name: config, mountPath: /etc/pgbouncer}]
   volumes: [{name: config, secret: {secretName: pgbouncer}}]
-`, uri.String(), `"counts" "`+password+`"`, s.pooler, restricted))
+`, uri.String(), direct.String(), `"counts" "`+password+`"`, s.pooler, restricted))
 }

@@ -48,12 +48,13 @@ type probe struct {
 	build    func(c *chassis.Chassis)
 	cfg      config.Common
 	environ  map[string]string
+	output   io.Writer // of the log
 }
 
 // newProbe returns a service on dsn, with listeners on free ports.
 func newProbe(t *testing.T, dsn string, more map[string]string) *probe {
 	t.Helper()
-	p := &probe{cfg: apptest.Config[config.Common](t, dsn, more)}
+	p := &probe{output: io.Discard, cfg: apptest.Config[config.Common](t, dsn, more)}
 	p.settings = chassis.Settings{Migrations: migrations(), Lock: contention.Settings{Lock: "row"}}
 	p.Service = chassis.Service[config.Common]{
 		Name: "probe", Summary: "a probe",
@@ -71,7 +72,7 @@ func newProbe(t *testing.T, dsn string, more map[string]string) *probe {
 // new builds a replica.
 func (p *probe) new(t *testing.T) (*chassis.Chassis, error) {
 	t.Helper()
-	return p.New(t.Context(), p.cfg, chassis.Process{Output: io.Discard, Environ: p.environ})
+	return p.New(t.Context(), p.cfg, chassis.Process{Output: p.output, Environ: p.environ})
 }
 
 // running is a chassis whose Run goes on in the background.
@@ -146,7 +147,9 @@ func TestStartIsRefused(t *testing.T) {
 		"no TLS on the migrations' way": {func(p *probe) {
 			p.cfg.MigrateDatabaseURL = strings.Replace(p.cfg.DatabaseURL, "sslmode=disable", "sslmode=require", 1)
 		}, "SSL is not enabled"},
-		"pending migrations": {func(p *probe) { p.cfg.MigrateOnStart = false }, "older"},
+		"migrations that stay pending": {func(p *probe) {
+			p.cfg.MigrateOnStart, p.cfg.MigrateTimeout = false, 200*time.Millisecond
+		}, "older than this program; run the program's command migrate"},
 		"the service's own check": {func(p *probe) {
 			p.settings.Check = func(context.Context, *sqldb.DB) error { return errCheck }
 		}, errCheck.Error()},
@@ -172,6 +175,33 @@ func TestStartIsRefused(t *testing.T) {
 			}
 			wantClosed(t, c)
 		})
+	}
+}
+
+// A replica that does not migrate is alive and not ready until another process has, and says once that it waits.
+func TestAReplicaWaitsForTheSchema(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Empty(t)
+	p := newProbe(t, dsn, map[string]string{"MIGRATE_ON_START": "false"})
+	var log apptest.Log
+	p.output = &log
+	r := p.run(t)
+	waittest.Eventually(t, "alive", func() bool { return r.get(t, "/livez") == http.StatusOK })
+	other := dbtest.Dial(t, dsn)
+	waittest.Eventually(t, "it has looked several times", func() bool {
+		var sessions int // of all time; each look is one
+		const query = `SELECT sessions FROM pg_stat_database WHERE datname = current_database()`
+		return other.GetContext(t.Context(), &sessions, query) == nil && sessions > 5
+	})
+	if got := r.get(t, "/readyz"); got != http.StatusServiceUnavailable {
+		t.Errorf("readyz is %d without a schema", got)
+	}
+	if err := migrate.Up(t.Context(), dsn, migrations(), time.Minute, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	waittest.Eventually(t, "ready", func() bool { return r.get(t, "/readyz") == http.StatusOK })
+	if n := strings.Count(log.String(), "waiting until it is migrated"); n != 1 {
+		t.Errorf("it is said %d times that the schema is waited for", n)
 	}
 }
 

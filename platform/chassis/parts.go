@@ -101,8 +101,8 @@ func (c *Chassis) forServers(do func(*httpserver.Server) error) error {
 	return all
 }
 
-// prepareDatabase reaches the database, refuses one that does not store UTF-8, applies the pending migrations, or only
-// verifies that there are none where MIGRATE_ON_START is false, and checks it.
+// prepareDatabase reaches the database, refuses one that does not store UTF-8, applies the pending migrations, or waits
+// until another process has where MIGRATE_ON_START is false, and checks it.
 func (c *Chassis) prepareDatabase(ctx context.Context) error {
 	err := c.reach(ctx)
 	if err == nil {
@@ -113,7 +113,7 @@ func (c *Chassis) prepareDatabase(ctx context.Context) error {
 	case c.common.MigrateOnStart:
 		err = migrate.Up(ctx, c.common.MigrationURL(), c.settings.Migrations, c.common.MigrateTimeout, c.log)
 	default:
-		err = migrate.Verify(ctx, c.common.DatabaseURL, c.settings.Migrations, c.log)
+		err = c.awaitSchema(ctx)
 	}
 	if err == nil {
 		err = c.db.Warn(ctx)
@@ -125,8 +125,9 @@ func (c *Chassis) prepareDatabase(ctx context.Context) error {
 }
 
 const (
-	firstWait = 100 * time.Millisecond
-	lastWait  = 5 * time.Second
+	firstWait = 100 * time.Millisecond // doubles with each try
+	lastWait  = 5 * time.Second        // of the database
+	lastLook  = 2 * time.Second        // at the schema
 )
 
 // reach waits until the database answers, as long as ctx lasts: services and their database start in any order. It
@@ -145,10 +146,42 @@ func (c *Chassis) reach(ctx context.Context) error {
 			return err
 		}
 		c.log.WarnContext(ctx, "the database is away, waiting for it", slog.Any("error", err))
-		select {
-		case <-time.After(wait/2 + rand.N(wait)):
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
+		if ended := pause(ctx, wait); ended != nil {
+			return errors.Join(ended, err)
 		}
+	}
+}
+
+// awaitSchema waits until another process has applied the migrations that the replica needs, and returns the last
+// [migrate.ErrPending] when none has within MIGRATE_TIMEOUT.
+func (c *Chassis) awaitSchema(ctx context.Context) error {
+	within := c.common.MigrateTimeout
+	bounded, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	for wait := firstWait; ; wait = min(2*wait, lastLook) {
+		err := migrate.Verify(ctx, c.common.DatabaseURL, c.settings.Migrations, c.log)
+		if !errors.Is(err, migrate.ErrPending) {
+			return err
+		}
+		if wait == firstWait {
+			c.log.InfoContext(ctx, "the schema is older than this program, waiting until it is migrated",
+				slog.String("schema", c.settings.Migrations.Schema), slog.Duration("within", within))
+		}
+		if pause(bounded, wait) != nil {
+			return errors.Join(ctx.Err(), fmt.Errorf("%w (after MIGRATE_TIMEOUT, %s)", err, within))
+		}
+		if err := c.reach(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// pause waits for d, half of it more or less, and returns an error when ctx ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d/2 + rand.N(d)):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err() //nolint:wrapcheck // the caller says for what it waited
 	}
 }

@@ -61,7 +61,8 @@ type Common struct {
 // Help describes the variables.
 func (Common) Help() map[string]string {
 	return map[string]string{
-		"DATABASE_URL": "the database, postgres://user:password@host:5432/name?sslmode=...",
+		"DATABASE_URL": "the database, postgres://user:password@host:5432/name?sslmode=...; or password_file=/path, " +
+			"read for each connection",
 		"DB_POOLER": "none, or transaction behind PgBouncer in transaction mode: needs binary_parameters=yes in " +
 			"DATABASE_URL",
 		"DB_MAX_OPEN_CONNS":    "connections of one replica, at most",
@@ -71,8 +72,8 @@ func (Common) Help() map[string]string {
 		"SHUTDOWN_TIMEOUT":     "how long finishing, flushing and closing may take after SIGTERM; more than REQUEST_TIMEOUT",
 		"SHUTDOWN_DELAY": "how long to go on serving after SIGTERM, while load balancers notice; comes before " +
 			"SHUTDOWN_TIMEOUT",
-		"MIGRATE_TIMEOUT":      "how long to wait for the lock of pending migrations; more than the longest of them takes",
-		"MIGRATE_ON_START":     "apply pending migrations at start, under a lock",
+		"MIGRATE_TIMEOUT":      "how long to wait for others that migrate; more than the longest migration takes",
+		"MIGRATE_ON_START":     "apply pending migrations at start, under a lock; false: wait until another process has",
 		"MIGRATE_DATABASE_URL": "a direct connection with DDL rights for migrations; empty stands for DATABASE_URL",
 		"HTTP_ADDR":            "address of the API; port 0 takes a free one",
 		"ADMIN_ADDR":           "address of /livez, /readyz and /metrics; port 0 takes a free one",

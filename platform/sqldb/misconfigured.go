@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"io/fs"
+	"net"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/lib/pq"
@@ -12,7 +13,7 @@ import (
 
 // Misconfigured reports whether err is a failure to connect that waiting does not
 // repair: a server without TLS where sslmode requires it, a certificate that does not
-// verify, a file named by the URL that cannot be read, or a login that the server
+// verify, on either side, a file named by the URL that cannot be read, or a login that the server
 // refuses (classes 28 and 3D: a wrong password, an unknown role or database). To a
 // request each of them is a database that is unavailable; a program that starts
 // should report it and exit.
@@ -22,11 +23,8 @@ func Misconfigured(err error) bool {
 		return false
 	}
 	err = failed.cause
-	if answer, ok := errors.AsType[*mysql.MySQLError](err); ok {
-		return mysqlAnswerOf(answer.Number).refused
-	}
-	if r, ok := answered(err); ok {
-		return class(r.sqlState) == "28" || class(r.sqlState) == "3D"
+	if _, ok := answered(err); ok {
+		return refused(err)
 	}
 	return isAny(err, pq.ErrSSLNotSupported, pq.ErrSSLKeyHasWorldPermissions, pq.ErrSSLKeyUnknownOwnership,
 		mysql.ErrNoTLS, mysql.ErrCleartextPassword, mysql.ErrNativePassword, mysql.ErrOldPassword, mysql.ErrOldProtocol,
@@ -35,10 +33,23 @@ func Misconfigured(err error) bool {
 		untrusted(err)
 }
 
+// refused reports a login that the server refuses.
+func refused(err error) bool {
+	if answer, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return mysqlAnswerOf(answer.Number).refused
+	}
+	r, ok := answered(err)
+	return ok && (class(r.sqlState) == "28" || class(r.sqlState) == "3D")
+}
+
 // untrusted reports an error of the TLS handshake that is no error of the network.
 // crypto/tls wraps what it finds; with sslmode=verify-ca the driver verifies, and
-// returns the errors of x509 as they are.
+// returns the errors of x509 as they are. A remote error is the server's alert, about
+// the client's certificate for example.
 func untrusted(err error) bool {
+	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Op == "remote error" {
+		return true
+	}
 	return isType[*tls.CertificateVerificationError](err) || isType[x509.UnknownAuthorityError](err) ||
 		isType[x509.CertificateInvalidError](err) || isType[x509.HostnameError](err) ||
 		isType[x509.SystemRootsError](err)

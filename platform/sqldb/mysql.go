@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net"
@@ -29,18 +30,21 @@ type mysqlEngine struct{}
 const mysqlPort = "3306"
 
 // mysqlConfig checks a URL and returns the driver's configuration of it:
-// mysql://user:password@host:3306/database, with tls=... and socket=/path as the
-// only parameters.
-func mysqlConfig(rawURL string) (*mysql.Config, error) {
+// mysql://user:password@host:3306/database, with tls=..., socket=/path and
+// password_file=/path, which is returned too, as the only parameters.
+func mysqlConfig(rawURL string) (cfg *mysql.Config, file string, err error) {
 	parsed, err := parseURL(rawURL)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	query, err := url.ParseQuery(parsed.RawQuery)
 	if err != nil {
-		return nil, errors.New("the database URL has a parameter that cannot be decoded")
+		return nil, "", errors.New("the database URL has a parameter that cannot be decoded")
 	}
-	cfg := mysql.NewConfig()
+	if _, err := withoutPasswordFile(rawURL, parsed, query); err != nil {
+		return nil, "", err
+	}
+	cfg = mysql.NewConfig()
 	cfg.User = parsed.User.Username()
 	cfg.Passwd, _ = parsed.User.Password()
 	cfg.DBName = strings.TrimPrefix(parsed.Path, "/")
@@ -49,7 +53,7 @@ func mysqlConfig(rawURL string) (*mysql.Config, error) {
 		cfg.Addr = net.JoinHostPort(parsed.Hostname(), mysqlPort)
 	}
 	if query.Has("tls") && query.Has("socket") {
-		return nil, errors.New("the database URL has both tls and socket: a Unix socket needs no encryption")
+		return nil, "", errors.New("the database URL has both tls and socket: a Unix socket needs no encryption")
 	}
 	// Encrypted wherever the server can; tls=true verifies the certificate too.
 	cfg.TLSConfig = "preferred"
@@ -59,15 +63,18 @@ func mysqlConfig(rawURL string) (*mysql.Config, error) {
 			cfg.TLSConfig = value
 		case "socket":
 			cfg.Net, cfg.Addr, cfg.TLSConfig = "unix", value, "false"
+		case passwordFile:
+			file = value
 		default:
-			return nil, fmt.Errorf("the database URL has a parameter %q: mysql:// takes tls and socket alone", name)
+			return nil, "", fmt.Errorf(
+				"the database URL has a parameter %q: mysql:// takes tls, socket and password_file alone", name)
 		}
 	}
 	switch {
 	case cfg.DBName == "" || strings.Contains(cfg.DBName, "/"):
-		return nil, errors.New("the database URL must name a database: mysql://user:password@host:3306/name")
+		return nil, "", errors.New("the database URL must name a database: mysql://user:password@host:3306/name")
 	case cfg.Net == "tcp" && parsed.Hostname() == "":
-		return nil, errors.New("the database URL must name a host: mysql://user:password@host:3306/name")
+		return nil, "", errors.New("the database URL must name a host: mysql://user:password@host:3306/name")
 	}
 	cfg.ClientFoundRows = true
 	cfg.InterpolateParams = true
@@ -75,7 +82,7 @@ func mysqlConfig(rawURL string) (*mysql.Config, error) {
 	cfg.Timeout = defaultConnectTimeout
 	cfg.Logger = &mysql.NopLogger{} // every error is returned; the driver's own lines would bypass the log
 	cfg.DialFunc = newDialer().DialContext
-	return cfg, nil
+	return cfg, file, nil
 }
 
 func (mysqlEngine) connector(s Settings) (*connector, error) {
@@ -92,13 +99,17 @@ func (mysqlEngine) connector(s Settings) (*connector, error) {
 }
 
 func (mysqlEngine) plainConnector(rawURL string) (*connector, error) {
-	cfg, err := mysqlConfig(rawURL)
+	cfg, file, err := mysqlConfig(rawURL)
 	if err != nil {
 		return nil, err
 	}
-	inner, err := mysql.NewConnector(cfg)
+	inner, err := withPassword(file, cfg.Passwd, func(password string) (driver.Connector, error) {
+		own := cfg.Clone()
+		own.Passwd = password
+		return mysql.NewConnector(own)
+	})
 	if err != nil {
-		return nil, fmt.Errorf("the database URL cannot be used: %w", err)
+		return nil, err
 	}
 	return &connector{
 		Connector: inner, failTx: true, handshake: defaultConnectTimeout, initStatements: mysqlInitStatements(),
@@ -137,7 +148,7 @@ func seconds(d time.Duration) string {
 func (mysqlEngine) localSettings(Settings, *txOptions) string { return "" }
 
 func (mysqlEngine) database(rawURL string) string {
-	cfg, err := mysqlConfig(rawURL)
+	cfg, _, err := mysqlConfig(rawURL)
 	if err != nil {
 		return "" // connector says why
 	}

@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,11 +17,11 @@ import (
 type postgresEngine struct{}
 
 func (postgresEngine) connector(s Settings) (*connector, error) {
-	cfg, err := sessionConfig(s)
+	cfg, file, err := sessionConfig(s)
 	if err != nil {
 		return nil, err
 	}
-	guarded, err := newPostgresConnector(cfg, s.StatementTimeout+Grace)
+	guarded, err := newPostgresConnector(cfg, file, s.StatementTimeout+Grace)
 	if err != nil {
 		return nil, err
 	}
@@ -29,22 +30,31 @@ func (postgresEngine) connector(s Settings) (*connector, error) {
 }
 
 func (postgresEngine) plainConnector(rawURL string) (*connector, error) {
-	cfg, _, err := postgresConfig(rawURL)
+	cfg, query, err := postgresConfig(rawURL)
 	if err != nil {
 		return nil, err
 	}
 	// Required behind a pooler, harmless without one.
 	cfg.BinaryParameters = true
-	return newPostgresConnector(cfg, 0)
+	return newPostgresConnector(cfg, query.Get(passwordFile), 0)
 }
 
-// newPostgresConnector returns a guarded connector of the driver's configuration.
-func newPostgresConnector(cfg pq.Config, maxWait time.Duration) (*connector, error) {
-	inner, err := pq.NewConnectorConfig(cfg)
+// newPostgresConnector returns a guarded connector of the driver's configuration, with the
+// password in the file if there is one.
+func newPostgresConnector(cfg pq.Config, file string, maxWait time.Duration) (*connector, error) {
+	inner, err := withPassword(file, cfg.Password, func(password string) (driver.Connector, error) {
+		own := cfg
+		own.Password = password
+		made, err := pq.NewConnectorConfig(own)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // withPassword wraps it
+		}
+		made.Dialer(newDialer())
+		return made, nil
+	})
 	if err != nil {
-		return nil, fmt.Errorf("the database URL cannot be used: %w", err)
+		return nil, err
 	}
-	inner.Dialer(newDialer())
 	return &connector{Connector: inner, maxWait: maxWait}, nil
 }
 
@@ -58,6 +68,9 @@ func postgresConfig(rawURL string) (pq.Config, url.Values, error) {
 	query, err := url.ParseQuery(parsed.RawQuery)
 	if err != nil {
 		return pq.Config{}, nil, errors.New("the database URL has a parameter that cannot be decoded")
+	}
+	if rawURL, err = withoutPasswordFile(rawURL, parsed, query); err != nil {
+		return pq.Config{}, nil, err
 	}
 	cfg, err := pq.NewConfig(rawURL)
 	if err != nil {
@@ -87,24 +100,26 @@ func withoutBrackets(host string) string {
 	return host
 }
 
-// sessionConfig returns the driver's configuration of a pool.
-func sessionConfig(s Settings) (pq.Config, error) {
+// sessionConfig returns the driver's configuration of a pool, and the file with its password.
+func sessionConfig(s Settings) (cfg pq.Config, file string, err error) {
 	cfg, query, err := postgresConfig(s.URL)
 	if err != nil {
-		return pq.Config{}, err
+		return pq.Config{}, "", err
 	}
+	file = query.Get(passwordFile)
 	if s.ApplicationName != "" && !query.Has("application_name") {
 		cfg.ApplicationName = s.ApplicationName
 	}
 	if s.Pooler == PoolerTransaction {
-		return pooled(cfg)
+		cfg, err = pooled(cfg)
+		return cfg, file, err
 	}
 	if !query.Has("binary_parameters") {
 		// One round trip a statement instead of two.
 		cfg.BinaryParameters = true
 	}
 	cfg.Runtime, err = startupParameters(s, cfg.Runtime)
-	return cfg, err
+	return cfg, file, err
 }
 
 // checkPooled returns an error for settings that fail, some of them silently, behind

@@ -27,8 +27,12 @@ const (
 type Settings struct {
 	// URL is postgres://user:password@host:port/database?sslmode=... The
 	// sslmode must be written out, and behind a pooler binary_parameters=yes too.
-	// Or mysql://user:password@host:port/database, with tls= and socket= as its
-	// parameters.
+	// Or mysql://user:password@host:port/database, with tls=, socket= and password_file=
+	// as its parameters.
+	//
+	// password_file=/path, instead of a password, names a file that is read for each new
+	// connection: a changed password counts without a restart, and for sessions that are
+	// open within 30 minutes, their longest life.
 	URL string
 	// Engines lists the engines that the program has SQL for: PostgreSQL alone when
 	// empty. A URL of another one is refused.

@@ -33,6 +33,7 @@ func TestOpenRefuses(t *testing.T) {
 		"bad escape":         {Settings{URL: "postgres://app:s3cret%zz@db/x?sslmode=disable"}, "cannot be read"},
 		"bad parameter":      {Settings{URL: good + "&password=s3cret%zz"}, "cannot be decoded"},
 		"no sslmode":         {Settings{URL: "postgres://app:s3cret@db:5432/x"}, "must say sslmode"},
+		"two passwords":      {Settings{URL: good + "&password_file=/x"}, "both a password and password_file"},
 		"unknown sslmode":    {Settings{URL: "postgres://app:s3cret@db:5432/x?sslmode=maybe"}, `"maybe" is not supported`},
 		"pooler, no binary":  {pooled(""), "must say binary_parameters=yes"},
 		"pooler, binary=no":  {pooled("&binary_parameters=no"), "must say binary_parameters=yes"},
@@ -42,7 +43,8 @@ func TestOpenRefuses(t *testing.T) {
 		"two statement ones": {Settings{URL: good + "&statement_timeout=1s"}, "sets statement_timeout"},
 		"MySQL, no name":     {mysql("db:3306"), "must name a database"},
 		"MySQL, no host":     {Settings{URL: "mysql:///x", Engines: []Engine{MySQL}}, "must name a host"},
-		"MySQL, parameter":   {mysql("db/x?interpolate=false"), "takes tls and socket alone"},
+		"MySQL, parameter":   {mysql("db/x?interpolate=false"), "takes tls, socket and password_file alone"},
+		"MySQL, passwords":   {mysql("db/x?password_file=/x"), "both a password and password_file"},
 		"MySQL, tls":         {mysql("db/x?tls=nonsense"), "cannot be used"},
 		"MySQL, tls, socket": {mysql("db/x?tls=true&socket=/x"), "both tls and socket"},
 		"MySQL, bad escape":  {mysql("db/x?%zz"), "cannot be decoded"},
@@ -83,7 +85,7 @@ func TestSessionConfig(t *testing.T) {
 			s.URL = strings.Replace(s.URL, "sslmode=disable&", "", 1)
 		}
 		s.setDefaults()
-		cfg, err := sessionConfig(s)
+		cfg, _, err := sessionConfig(s)
 		got := fmt.Sprint(cfg.BinaryParameters, " ", cfg.ApplicationName, " ", cfg.ConnectTimeout, " ",
 			cfg.Runtime["plan_cache_mode"], " ", cfg.Runtime["search_path"])
 		if strings.TrimSpace(got) != c.want || err != nil {

@@ -10,67 +10,6 @@
 {{- end }}
 {{- end -}}
 
-{{/* What follows the ? of the database's URL. */}}
-{{- define "service.parameters" -}}
-{{- $parameters := .Values.database.parameters -}}
-{{- if and (not $parameters) (not .Values.database.keys.uri) -}}
-{{- $verified := ternary "sslmode=verify-full&sslrootcert=/etc/database-ca/ca.crt" "sslmode=require" (ne (include "service.caSecret" .) "") -}}
-{{- $parameters = dig "database" "parameters" "" (.Values.global | default dict) | default $verified -}}
-{{- end -}}
-{{- if and $parameters (eq (include "service.pooler" .) "transaction") (not (contains "binary_parameters=" $parameters)) -}}
-{{- $parameters = printf "%s&binary_parameters=yes" $parameters -}}
-{{- end -}}
-{{- with $parameters }}?{{ . }}{{ end -}}
-{{- end -}}
-
-{{/* The secret with the certificate of the authority that signed the database's, or nothing. */}}
-{{- define "service.caSecret" -}}
-{{- .Values.database.caSecret | default (dig "database" "caSecret" "" (.Values.global | default dict)) -}}
-{{- end -}}
-
-{{- define "service.databaseSecret" -}}
-{{- .Values.database.existingSecret | required (printf "%s.database.existingSecret is required: the secret with the way to the database" .Chart.Name) -}}
-{{- end -}}
-
-{{/* Who migrates: startup, init or none. */}}
-{{- define "service.migrations" -}}
-{{- .Values.migrations.mode | default (dig "migrations" "mode" "" (.Values.global | default dict)) | default "startup" -}}
-{{- end -}}
-
-{{/*
-The way to the database out of a secret; takes a dict of root and secret. What separate keys hold is not put into the URL, where a password would
-have to be escaped and an IPv6 address be in brackets: the driver reads the variables PG*. $(NAME) is put in by Kubernetes.
-*/}}
-{{- define "service.databaseEnv" -}}
-{{- $secret := .secret -}}
-{{- with .root -}}
-{{- $keys := .Values.database.keys -}}
-{{- if $keys.uri -}}
-{{ include "service.secretVariable" (dict "name" "DATABASE_URI" "secret" $secret "key" $keys.uri) }}
-- name: DATABASE_URL
-  value: "$(DATABASE_URI){{ include "service.parameters" . }}"
-{{- else -}}
-{{ include "service.secretVariable" (dict "name" "PGHOST" "secret" $secret "key" $keys.host) }}
-{{ include "service.secretVariable" (dict "name" "PGPORT" "secret" $secret "key" $keys.port) }}
-{{ include "service.secretVariable" (dict "name" "PGDATABASE" "secret" $secret "key" $keys.name) }}
-{{ include "service.secretVariable" (dict "name" "PGUSER" "secret" $secret "key" $keys.user) }}
-{{ include "service.secretVariable" (dict "name" "PGPASSWORD" "secret" $secret "key" $keys.password) }}
-- name: DATABASE_URL
-  value: "postgres://{{ include "service.parameters" . }}"
-{{- end }}
-{{- end -}}
-{{- end -}}
-
-{{/*
-What a serving container gets of it. The owner's secret is only for replicas that migrate themselves.
-*/}}
-{{- define "service.servingEnv" -}}
-{{ include "service.databaseEnv" (dict "root" . "secret" (include "service.databaseSecret" .)) }}
-{{- if and .Values.migrations.existingSecret (eq (include "service.migrations" .) "startup") }}
-{{ include "service.secretVariable" (dict "name" "MIGRATE_DATABASE_URL" "secret" .Values.migrations.existingSecret "key" .Values.migrations.uriKey) }}
-{{- end }}
-{{- end -}}
-
 {{/* What the chart says itself; .Values.config must not. */}}
 {{- define "service.config" -}}
 DB_POOLER: {{ include "service.pooler" . }}

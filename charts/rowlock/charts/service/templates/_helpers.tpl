@@ -51,10 +51,6 @@ such an image must be on the node.
 {{- .Values.serviceAccount.name | default (ternary (include "service.fullname" .) "default" .Values.serviceAccount.create) -}}
 {{- end -}}
 
-{{- define "service.pooler" -}}
-{{- .Values.database.pooler | default (dig "database" "pooler" "" (.Values.global | default dict)) | default "none" -}}
-{{- end -}}
-
 {{/* The enabled workloads with their own settings over those of the service, as JSON: fromJson it. */}}
 {{- define "service.workloads" -}}
 {{- $all := dict -}}

@@ -24,7 +24,7 @@ WARNING: that is more than 95 %. Migrations, monitoring and people need a few to
 {{- else if not (include "service.networkPolicyValues" . | fromYaml).from -}}
 {{- $labelled = append $labelled $name -}}
 {{- end -}}
-{{- if contains "sslmode=require" (include "service.parameters" .) -}}
+{{- if contains "sslmode=require" (include "service.parameters" (dict "root" .)) -}}
 {{- $unverified = append $unverified $name -}}
 {{- end -}}
 {{- end -}}
@@ -110,8 +110,8 @@ and one is made by
 {{- end -}}
 
 {{- define "service.warnings" -}}
-{{- if and (eq (include "service.pooler" .) "transaction") (eq (include "service.migrations" .) "startup") (not .Values.migrations.existingSecret) }}
-WARNING: {{ include "service.name" . }} migrates through the pooler; migrations.existingSecret names a direct way.
+{{- if and (eq (include "service.pooler" .) "transaction") (eq (include "service.migrations" .) "startup") }}
+WARNING: {{ include "service.name" . }} migrates through the pooler; in the modes init and job it does by the owner's direct way.
 {{- end }}
 {{- range $name, $from := include "service.variables" (dict "root" . "key" "secretEnv") | fromYaml }}
 {{- if and (not $from.existingSecret) (not $from.optional) }}

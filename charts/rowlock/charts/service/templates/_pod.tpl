@@ -2,14 +2,7 @@
 {{- define "service.pod" -}}
 {{- $values := .root.Values -}}
 serviceAccountName: {{ include "service.serviceAccountName" .root }}
-automountServiceAccountToken: false
-enableServiceLinks: false
-{{- include "service.podSettings" (dict "own" $values "global" $values.global) }}
-{{- /* Not a number: the image names 65532, and OpenShift chooses its own. */}}
-securityContext:
-  runAsNonRoot: true
-  seccompProfile:
-    type: RuntimeDefault
+{{ include "service.podBase" .root }}
 terminationGracePeriodSeconds: {{ include "service.graceSeconds" .root }}
 {{- $spread := (include "service.shared" (dict "own" $values "global" $values.global "key" "topologySpread") | fromYaml).topologySpread }}
 topologySpreadConstraints:
@@ -23,6 +16,7 @@ topologySpreadConstraints:
         app.kubernetes.io/component: {{ $.name }}
     matchLabelKeys: [pod-template-hash]
   {{- end }}
+{{- $certs := dict "database-client" $values.database.clientCertSecret }}
 {{- $migrates := eq (include "service.migrations" .root) "init" }}
 {{- if or $migrates $values.initContainers }}
 initContainers:
@@ -32,11 +26,8 @@ initContainers:
   {{- end }}
 {{- end }}
 {{- if $migrates }}
-  - name: migrate
-    image: {{ include "service.image" .root | quote }}
-    imagePullPolicy: {{ include "service.pullPolicy" (dict "image" (include "service.image" .root) "policy" $values.image.pullPolicy) }}
-    args: [migrate]
-    {{- include "service.migrateContainer" . | nindent 4 }}
+{{- $_ := set $certs "database-client-owner" (include "service.ownerCertSecret" .root) }}
+  - {{ include "service.migrateContainer" (dict "root" .root "certVolume" "database-client-owner") | indent 4 | trim }}
 {{- end }}
 containers:
   - name: {{ .name }}
@@ -47,30 +38,28 @@ containers:
   {{- with $values.sidecars }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
-{{- $ca := include "service.caSecret" .root }}
-{{- $auth := include "service.authVolumes" . }}
-{{- if or $ca $auth $values.spool.enabled $values.extraVolumes }}
+{{- $files := dict "root" .root "name" .name "certs" $certs "passwordFile" (include "service.passwordFile" .root) }}
+{{- with include "service.volumes" $files | trim }}
 volumes:
-  {{- with $ca }}
-  - name: database-ca
-    secret:
-      secretName: {{ . }}
-      # No more of it: CloudNativePG keeps the CA's private key beside the certificate.
-      items:
-        - {key: ca.crt, path: ca.crt}
-  {{- end }}
-  {{- if $values.spool.enabled }}
-  - name: spool
-    emptyDir:
-      sizeLimit: {{ add $values.spool.maxMiB 64 }}Mi
-  {{- end }}
-  {{- with $auth }}
   {{- . | nindent 2 }}
-  {{- end }}
-  {{- with $values.extraVolumes }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
 {{- end }}
+{{- end -}}
+
+{{/* What the pods of the replicas and of the Job that migrates have in common. */}}
+{{- define "service.podBase" -}}
+{{- $values := .Values -}}
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- include "service.podSettings" (dict "own" $values "global" $values.global) }}
+{{- /* Not a number: the image names 65532, and OpenShift chooses its own. */}}
+securityContext:
+  runAsNonRoot: true
+  seccompProfile:
+    type: RuntimeDefault
+  {{- $group := $values.podSecurityContext.fsGroup }}
+  {{- if and $group (or $values.database.clientCertSecret $values.migrations.clientCertSecret) }}
+  fsGroup: {{ $group }}
+  {{- end }}
 {{- end -}}
 
 {{/* Where a pod runs, who pulls its images, and how it resolves names. Takes a dict of own (the section that says it) and global. */}}
@@ -94,45 +83,38 @@ securityContext:
     drop: [ALL]
 {{- end -}}
 
-{{/* Takes a dict of root and the container's name. */}}
-{{- define "service.volumeMounts" -}}
-{{- $auth := include "service.authMounts" . }}
-{{- with .root }}
-{{- $ca := include "service.caSecret" . }}
-{{- if or $ca $auth .Values.spool.enabled .Values.extraVolumeMounts }}
-volumeMounts:
-  {{- if $ca }}
-  - {name: database-ca, mountPath: /etc/database-ca, readOnly: true}
-  {{- end }}
-  {{- if .Values.spool.enabled }}
-  - {name: spool, mountPath: /tmp}
-  {{- end }}
-  {{- with $auth }}
-  {{- . | nindent 2 }}
-  {{- end }}
-  {{- with .Values.extraVolumeMounts }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
+{{/* A pod's volumes, as a list. Takes a dict of root, the container's name, and what service.databaseVolumes takes. */}}
+{{- define "service.volumes" -}}
+{{- include "service.databaseVolumes" . }}
+{{- with .root.Values }}
+{{- if and .spool.enabled (ne $.name "migrate") }}
+- name: spool
+  emptyDir:
+    sizeLimit: {{ add .spool.maxMiB 64 }}Mi
+{{- end }}
+{{- with include "service.authVolumes" $ }}
+{{ . }}
+{{- end }}
+{{- with .extraVolumes }}
+{{ toYaml . }}
 {{- end }}
 {{- end }}
 {{- end -}}
 
-{{/* The rest of the container that migrates as the schema's owner and ends, before the replica's starts. */}}
-{{- define "service.migrateContainer" -}}
-{{- $values := .root.Values -}}
-{{ include "service.containerSecurity" . }}
-envFrom:
-  - configMapRef:
-      name: {{ include "service.fullname" .root }}
-env:
-  {{- $owner := $values.migrations.existingSecret | default (printf "%s-owner" (include "service.databaseSecret" .root)) }}
-  {{- include "service.databaseEnv" (dict "root" .root "secret" $owner) | nindent 2 }}
-  {{- with $values.extraEnv }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
-resources:
-  {{- toYaml .workload.resources | nindent 2 }}
-{{- include "service.volumeMounts" (dict "root" .root "name" "migrate") }}
+{{/* Where a container mounts them, as a list. Takes a dict of root, its name, and what service.databaseMounts takes. */}}
+{{- define "service.volumeMounts" -}}
+{{- include "service.databaseMounts" . }}
+{{- with .root.Values }}
+{{- if and .spool.enabled (ne $.name "migrate") }}
+- {name: spool, mountPath: /tmp}
+{{- end }}
+{{- with include "service.authMounts" $ }}
+{{ . }}
+{{- end }}
+{{- with .extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{/* The rest of its container. */}}
@@ -184,5 +166,10 @@ lifecycle:
       seconds: {{ $values.shutdown.preStopSeconds }}
 resources:
   {{- toYaml .workload.resources | nindent 2 }}
-{{- include "service.volumeMounts" (dict "root" .root "name" .name) }}
+{{- $files := dict "root" .root "name" .name "certVolume" (ternary "database-client" "" (not (empty $values.database.clientCertSecret)))
+      "passwordFile" (include "service.passwordFile" .root) }}
+{{- with include "service.volumeMounts" $files | trim }}
+volumeMounts:
+  {{- . | nindent 2 }}
+{{- end }}
 {{- end -}}

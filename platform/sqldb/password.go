@@ -1,0 +1,89 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"strings"
+	"sync/atomic"
+)
+
+// passwordFile is the parameter of a database URL that names a file with the password.
+const passwordFile = "password_file"
+
+// withoutPasswordFile returns a URL without that parameter, which no driver knows, and an
+// error when the URL has a password too.
+func withoutPasswordFile(rawURL string, parsed *url.URL, query url.Values) (string, error) {
+	if !query.Has(passwordFile) {
+		return rawURL, nil
+	}
+	if _, both := parsed.User.Password(); both {
+		return "", errors.New("the database URL has both a password and " + passwordFile)
+	}
+	base, _, _ := strings.Cut(rawURL, "?")
+	rest := maps.Clone(query)
+	rest.Del(passwordFile)
+	return base + "?" + rest.Encode(), nil
+}
+
+// passwordConnector reads the password out of a file for each connection, so that a changed
+// one counts without a restart.
+type passwordConnector struct {
+	driver.Connector // has no password, and does not connect
+
+	file string
+	with func(password string) (driver.Connector, error)
+	last atomic.Pointer[string] // the password of the last connection; nil before the first
+}
+
+// withPassword returns the driver's connector for a password, or for that in the file when
+// there is one.
+//
+//nolint:ireturn // database/sql takes the interface
+func withPassword(
+	file, password string, with func(password string) (driver.Connector, error),
+) (driver.Connector, error) {
+	made, err := with(password)
+	if err != nil {
+		return nil, fmt.Errorf("the database URL cannot be used: %w", err)
+	}
+	if file == "" {
+		return made, nil
+	}
+	return &passwordConnector{Connector: made, file: file, with: with}, nil
+}
+
+// Connect opens a connection with the password in the file. Where the server refuses that
+// one, it tries the one of the connection before: the file may change before the role does.
+//
+//nolint:wrapcheck // the guarded connector wraps the error
+func (c *passwordConnector) Connect(ctx context.Context) (driver.Conn, error) {
+	content, err := os.ReadFile(c.file)
+	if err != nil {
+		return nil, err
+	}
+	password := strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r")
+	made, err := c.connect(ctx, password)
+	if err == nil {
+		c.last.Store(&password)
+		return made, nil
+	}
+	if last := c.last.Load(); last != nil && *last != password && refused(err) {
+		if made, failed := c.connect(ctx, *last); failed == nil {
+			return made, nil
+		}
+	}
+	return nil, err
+}
+
+func (c *passwordConnector) connect(ctx context.Context, password string) (driver.Conn, error) {
+	made, err := c.with(password)
+	if err != nil {
+		return nil, err
+	}
+	return made.Connect(ctx) //nolint:wrapcheck // as above
+}
