@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 )
 
 const (
@@ -58,13 +59,21 @@ func newMetrics(server string, reg prometheus.Registerer, slots slots) (*metrics
 	return m, nil
 }
 
-// observe counts a request that was answered with status after some time.
-func (m *metrics) observe(r *request, status int, took time.Duration) {
+// observe counts a request that was answered with status after some time. A recorded span is its exemplar: the series
+// then name a trace of each bucket, which Prometheus stores where its exemplar storage is on.
+func (m *metrics) observe(r *request, status int, took time.Duration, span trace.SpanContext) {
 	if status >= http.StatusInternalServerError {
 		m.failed.Inc()
 	}
 	route := cmp.Or(r.route, routeUnmatched)
-	m.duration.WithLabelValues(canonicalMethod(r.method), route, strconv.Itoa(status)).Observe(took.Seconds())
+	observer := m.duration.WithLabelValues(canonicalMethod(r.method), route, strconv.Itoa(status))
+	if exemplars, ok := observer.(prometheus.ExemplarObserver); ok && span.IsSampled() {
+		exemplars.ObserveWithExemplar(took.Seconds(), prometheus.Labels{
+			"trace_id": span.TraceID().String(), "span_id": span.SpanID().String(),
+		})
+		return
+	}
+	observer.Observe(took.Seconds())
 }
 
 // canonicalMethod returns the method where it is one of RFC 9110 or PATCH, else methodOther: a client must not be

@@ -60,7 +60,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 			if r.answer.cut {
 				s.metrics.cut.Inc()
 			}
-			s.metrics.observe(r, r.status(), time.Since(r.start))
+			s.metrics.observe(r, r.status(), time.Since(r.start), span.SpanContext())
 		}()
 		if err := next(c); err != nil {
 			r.Error(err)
