@@ -66,6 +66,9 @@ func TestNotes(t *testing.T) {
 			"Callers of " + all + " need a token of the audience rowlock from https://kubernetes.default.svc.cluster.local",
 			"policy.yaml in the ConfigMap rowlock-auth allows",
 		},
+		"iidy: {httpRoute: {enabled: true, parentRefs: [{name: public}]}}": {
+			"WARNING: the NetworkPolicy of iidy admits no ingress controller and no gateway",
+		},
 		fmt.Sprintf("global: {database: {maxConnections: %d, pooler: transaction}", needed) +
 			", networkPolicy: {enabled: false}}" +
 			"\npayments: {config: {ALLOW_BARE_FINGERPRINTS: true}, secretEnv: {FINGERPRINT_SECRET: {existingSecret: ''}}}": {

@@ -18,6 +18,7 @@ import (
 	policy "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	gateway "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -40,7 +41,7 @@ func decode(manifests string) (objects, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		core.AddToScheme, apps.AddToScheme, autoscaling.AddToScheme, batch.AddToScheme, networking.AddToScheme,
-		policy.AddToScheme, monitoring.AddToScheme,
+		policy.AddToScheme, monitoring.AddToScheme, gateway.Install,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, err

@@ -32,7 +32,7 @@ func workloads() (names []string) {
 // A plain `helm install` makes these objects.
 func TestDefaultObjects(t *testing.T) {
 	t.Parallel()
-	want := []string{"Pod/rowlock-check"}
+	want := []string{"Pod/rowlock-check", "NetworkPolicy/rowlock-check"}
 	for _, w := range workloads() {
 		want = append(want, "Deployment/"+w, "HorizontalPodAutoscaler/"+w, "PodDisruptionBudget/"+w)
 	}
@@ -41,6 +41,9 @@ func TestDefaultObjects(t *testing.T) {
 		want = append(want, "ConfigMap/"+name, "Service/"+name, "ServiceAccount/"+name, "NetworkPolicy/"+name)
 		if s.InternalPath != "" {
 			want = append(want, "Service/"+name+"-internal")
+		}
+		if s.Name == services.Pyggpot {
+			want = append(want, "Service/"+name+"-headless")
 		}
 	}
 	slices.Sort(want)
@@ -180,7 +183,8 @@ func TestServicesSelectTheirPods(t *testing.T) {
 				t.Errorf("%s leads to a port that %s does not have, or to another one: %+v", name, w, port)
 			}
 		}
-		if want := strings.TrimSuffix(service.Name, "-internal"); !slices.Equal(found, []string{want}) {
+		want := strings.TrimSuffix(strings.TrimSuffix(service.Name, "-internal"), "-headless")
+		if !slices.Equal(found, []string{want}) {
 			t.Errorf("%s selects %v", name, found)
 		}
 	}

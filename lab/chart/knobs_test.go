@@ -66,7 +66,12 @@ maxSurge: 50%
 minReadySeconds: 4
 podDisruptionBudget: {maxUnavailable: 10%}
 resources: {requests: {cpu: 1, memory: 1Gi}, limits: {memory: 2Gi}}
-service: {type: LoadBalancer, port: 8000, annotations: {a: b}}
+service: {type: LoadBalancer, port: 8000, annotations: {a: b}, appProtocol: kubernetes.io/h2c,
+  headless: {enabled: true}, ipFamilyPolicy: PreferDualStack, ipFamilies: [IPv6, IPv4]}
+ingress: {enabled: true, className: nginx, annotations: {a: b}, tls: [{hosts: [tally.example], secretName: cert}],
+  hosts: [{host: tally.example}, {host: "*.tally.example", paths: [{path: /api, pathType: Exact}, {path: /docs}]}]}
+httpRoute: {enabled: true, annotations: {a: b}, parentRefs: [{name: public, namespace: gateways}],
+  hostnames: [tally.example], rules: [{matches: [{path: {type: PathPrefix, value: /api}}], timeouts: {request: 9s}}]}
 internalService: {enabled: true, port: 9999}
 shutdown: {preStopSeconds: 7, delaySeconds: 11, timeoutSeconds: 13}
 serviceAccount: {name: robot, annotations: {role: arn}}
@@ -125,6 +130,25 @@ hostAliases: [{ip: 10.0.0.5, hostnames: [db]}]
 			{"service.type", "Service/rowlock", "spec.type", "LoadBalancer"},
 			{"service.port", "Service/rowlock", "spec.ports.0.port", 8000},
 			{"service.annotations", "Service/rowlock", "metadata.annotations.a", "b"},
+			{"service.appProtocol", "Service/rowlock", "spec.ports.0.appProtocol", "kubernetes.io/h2c"},
+			{"service.headless.enabled", "Service/rowlock-headless", "spec.clusterIP", "None"},
+			{"service.ipFamilyPolicy", "Service/rowlock", "spec.ipFamilyPolicy", "PreferDualStack"},
+			{"service.ipFamilies", "Service/rowlock-internal", "spec.ipFamilies", list{"IPv6", "IPv4"}},
+			{"ingress.enabled ingress.className", "Ingress/rowlock", "spec.ingressClassName", "nginx"},
+			{"ingress.annotations", "Ingress/rowlock", "metadata.annotations.a", "b"},
+			{"ingress.tls", "Ingress/rowlock", "spec.tls.0.secretName", "cert"},
+			{"ingress.hosts", "Ingress/rowlock", "spec.rules.0.http.paths", list{path("/", "Prefix")}},
+			{
+				"ingress.hosts", "Ingress/rowlock", "spec.rules.1.http.paths", list{path("/api", "Exact"), path("/docs", "Prefix")},
+			},
+			{"httpRoute.enabled httpRoute.rules", "HTTPRoute/rowlock", "spec.rules", list{dict{
+				"matches":     list{dict{"path": dict{"type": "PathPrefix", "value": "/api"}}},
+				"timeouts":    dict{"request": "9s"},
+				"backendRefs": list{dict{"name": "rowlock", "port": 8000}},
+			}}},
+			{"httpRoute.annotations", "HTTPRoute/rowlock", "metadata.annotations.a", "b"},
+			{"httpRoute.parentRefs", "HTTPRoute/rowlock", "spec.parentRefs.0.namespace", "gateways"},
+			{"httpRoute.hostnames", "HTTPRoute/rowlock", "spec.hostnames", list{"tally.example"}},
 			{"internalService.enabled", "ConfigMap/rowlock", "data.INTERNAL_HTTP_ADDR", ":8081"},
 			{"internalService.port", "Service/rowlock-internal", "spec.ports.0.port", 9999},
 			{"shutdown.preStopSeconds", deployment, container + "lifecycle.preStop.sleep.seconds", 7},
@@ -176,7 +200,8 @@ podDisruptionBudget: {enabled: false}
 serviceAccount: {create: false}
 workloads: {serve: {database: {maxOpenConns: 5}},
   work: {replicas: 1, autoscaling: {enabled: false}, resources: {limits: {memory: 9Mi}}}}
-serviceMonitor: {enabled: true, labels: {prom: one}, interval: 7s}
+serviceMonitor: {enabled: true, labels: {prom: one}, interval: 7s, scrapeTimeout: 6s,
+  relabelings: [{targetLabel: a, replacement: b}], metricRelabelings: [{regex: "go_.*", action: labeldrop}]}
 networkPolicy: {databasePorts: [6432], from: [{podSelector: {matchLabels: {a: b}}}],
   adminFrom: [{namespaceSelector: {}}], dnsTo: [{ipBlock: {cidr: 10.0.0.10/32}}],
   databaseTo: [{ipBlock: {cidr: 10.0.0.5/32}}], otlpTo: [{podSelector: {matchLabels: {app: collector}}}],
@@ -213,6 +238,12 @@ spool: {enabled: true, maxMiB: 300}
 			{"serviceMonitor.enabled", "Service/rowlock-metrics", "spec.clusterIP", "None"},
 			{"serviceMonitor.labels", "ServiceMonitor/rowlock", "metadata.labels.prom", "one"},
 			{"serviceMonitor.interval", "ServiceMonitor/rowlock", "spec.endpoints.0.interval", "7s"},
+			{"serviceMonitor.scrapeTimeout", "ServiceMonitor/rowlock", "spec.endpoints.0.scrapeTimeout", "6s"},
+			{"serviceMonitor.relabelings", "ServiceMonitor/rowlock", "spec.endpoints.0.relabelings.0.targetLabel", "a"},
+			{
+				"serviceMonitor.metricRelabelings", "ServiceMonitor/rowlock",
+				"spec.endpoints.0.metricRelabelings.0.regex", "go_.*",
+			},
 			{"migrations.mode", deployment, pod + "initContainers.1.args", list{"migrate"}},
 			{
 				"migrations.existingSecret", deployment, pod + "initContainers.1.env.0", secretVar("DATABASE_URI", "owner", "uri"),
@@ -299,10 +330,13 @@ global:
   migrations: {mode: init}
   auth: {enabled: true, issuer: "https://issuer.example/id", publicIssuer: true, audience: us, existingConfigMap: mine}
   networkPolicy: {enabled: false}
-  serviceMonitor: {enabled: true, labels: {release: prometheus}}
+  service: {ipFamilyPolicy: RequireDualStack, ipFamilies: [IPv4, IPv6]}
+  serviceMonitor: {enabled: true, labels: {release: prometheus}, interval: 15s, scrapeTimeout: 5s,
+    relabelings: [{targetLabel: a, replacement: b}], metricRelabelings: [{regex: "go_.*", action: labeldrop}]}
 prometheusRule: {enabled: true, labels: {r: s}}
 extraObjects: [{apiVersion: v1, kind: Secret, metadata: {name: "{{ .Release.Name }}-mine"}}]
-test: {image: {repository: my/lab, digest: "` + other + `", tag: "3@` + digest + `"},
+test: {image: {registry: registry.example, repository: my/lab, digest: "` + other + `", tag: "3@` + digest + `"},
+  resources: {requests: {cpu: 1}}, podLabels: {team: x}, podAnnotations: {note: why, helm.sh/hook: none},
   extraEnv: [{name: OTEL_EXPORTER_OTLP_ENDPOINT, value: http://otel:4317}],
   nodeSelector: {disk: ssd}, tolerations: [{key: k, operator: Exists}], affinity: {podAffinity: {}}}
 ` + valuesOfEach("%[1]s: {name: %[2]s, database: {existingSecret: %[2]s}, "+
@@ -310,8 +344,14 @@ test: {image: {repository: my/lab, digest: "` + other + `", tag: "3@` + digest +
 		turns: append(alike, []turn{
 			{"global.image.registry", "Deployment/rowlock-iidy", container + "image", "ghcr.io/you/i:1.2"},
 			{"global.image.tag", "Deployment/rowlock-pyggpot", container + "image", "ghcr.io/you/p:1.2"},
-			{"test.image.repository", "Pod/rowlock-check", "spec.containers.0.image", "ghcr.io/you/my/lab:3@" + digest},
-			{"test.image.tag", "Pod/rowlock-check", "spec.containers.0.image", "ghcr.io/you/my/lab:3@" + digest},
+			{"test.image.repository", "Pod/rowlock-check", "spec.containers.0.image", "registry.example/my/lab:3@" + digest},
+			{
+				"test.image.registry test.image.tag", "Pod/rowlock-check", "spec.containers.0.image",
+				"registry.example/my/lab:3@" + digest,
+			},
+			{"test.resources", "Pod/rowlock-check", "spec.containers.0.resources.requests.cpu", 1},
+			{"test.podLabels", "Pod/rowlock-check", "metadata.labels.team", "x"},
+			{"test.podAnnotations", "Pod/rowlock-check", "metadata.annotations.note", "why"},
 			{"test.nodeSelector", "Pod/rowlock-check", "spec.nodeSelector", dict{"disk": "ssd"}},
 			{"test.tolerations", "Pod/rowlock-check", "spec.tolerations", list{dict{"key": "k", "operator": "Exists"}}},
 			{"test.affinity", "Pod/rowlock-check", "spec.affinity", dict{"podAffinity": dict{}}},
@@ -334,6 +374,18 @@ test: {image: {repository: my/lab, digest: "` + other + `", tag: "3@` + digest +
 			{"global.serviceMonitor.enabled", "ServiceMonitor/rowlock-events", "spec.endpoints.0.port", "admin"},
 			{"global.serviceMonitor.labels", "ServiceMonitor/rowlock-counts", "metadata.labels.release", "prometheus"},
 			{"extraObjects", "Secret/rowlock-mine", "kind", "Secret"},
+			{"global.serviceMonitor.interval", "ServiceMonitor/rowlock-iidy", "spec.endpoints.0.interval", "15s"},
+			{"global.serviceMonitor.scrapeTimeout", "ServiceMonitor/rowlock-iidy", "spec.endpoints.0.scrapeTimeout", "5s"},
+			{
+				"global.serviceMonitor.relabelings", "ServiceMonitor/rowlock-iidy",
+				"spec.endpoints.0.relabelings.0.targetLabel", "a",
+			},
+			{
+				"global.serviceMonitor.metricRelabelings", "ServiceMonitor/rowlock-iidy",
+				"spec.endpoints.0.metricRelabelings.0.action", "labeldrop",
+			},
+			{"global.service.ipFamilyPolicy", "Service/rowlock-pyggpot-headless", "spec.ipFamilyPolicy", "RequireDualStack"},
+			{"global.service.ipFamilies", "Service/rowlock-counts-metrics", "spec.ipFamilies", list{"IPv4", "IPv6"}},
 			{"prometheusRule.enabled", "PrometheusRule/rowlock", "kind", "PrometheusRule"},
 			{"prometheusRule.labels", "PrometheusRule/rowlock", "metadata.labels.r", "s"},
 		}...),
@@ -379,6 +431,12 @@ func probe(path string, settings dict) dict {
 	return settings
 }
 
+// path returns a path of an Ingress, which leads to the API's port.
+func path(path, kind string) dict {
+	backend := dict{"service": dict{"name": "rowlock", "port": dict{"name": "http"}}}
+	return dict{"path": path, "pathType": kind, "backend": backend}
+}
+
 func secretVar(name, secret, key string) dict {
 	return dict{"name": name, "valueFrom": dict{"secretKeyRef": dict{"name": secret, "key": key}}}
 }
@@ -420,6 +478,8 @@ func TestEveryKnobIsTurned(t *testing.T) {
 			"global.config", "global.secretEnv",
 			"global.nodeSelector", "global.tolerations", "global.affinity", "global.topologySpread",
 			"global.priorityClassName", "global.dnsConfig", "global.hostAliases",
+			"prometheusRule.disabled", "prometheusRule.overrides", "prometheusRule.runbookUrl",
+			"prometheusRule.additionalRuleLabels",
 			"global.database.maxConnections", "dashboards.enabled", "dashboards.labels", "dashboards.annotations",
 		},
 	}

@@ -61,6 +61,15 @@ func TestTheSchemaRefuses(t *testing.T) {
 			{`counts.workloads.serve.args=[]`, `additional properties 'args' not allowed`},
 			{`counts.shutdown.preStopSeconds=0`, `at '/shutdown/preStopSeconds': minimum: got 0, want 1`},
 			{`counts.service.type="ExternalName"`, `at '/service/type'`},
+			{`counts.service.ipFamilies=["IPv4","IPv4"]`, `at '/service/ipFamilies': items at 0 and 1 are equal`},
+			{`iidy.ingress.hosts=[{"name":"a"}]`, `at '/ingress/hosts/0'`},
+			{
+				`iidy.httpRoute.rules=[{"backendRefs":[]}]`,
+				`at '/httpRoute/rules/0': additional properties 'backendRefs' not allowed`,
+			},
+			{`global.service.ipFamilyPolicy="Dual"`, `at '/global/service/ipFamilyPolicy': value must be one of`},
+			{`prometheusRule.overrides.RowlockSlow={"severity":"info"}`, `additional properties 'severity' not allowed`},
+			{`test.resources.request={}`, `at '/test/resources': additional properties 'request' not allowed`},
 			{`counts.serviceMonitor.enabled="yes sir"`, `at '/serviceMonitor/enabled': value must be one of`},
 			{`global.networkPolicy.databasePorts=null`, `at '/global/networkPolicy': missing property 'databasePorts'`},
 			{`events.networkPolicy.databaseTo=[]`, `at '/networkPolicy/databaseTo': minItems: got 0, want 1`},
@@ -117,6 +126,13 @@ func TestTheTemplatesRefuse(t *testing.T) {
 		{`image: {repository: ""}`, `service.image.repository is required`},
 		{`autoscaling: {minReplicas: 7}`, `service: autoscaling.minReplicas (7) is more than`},
 		{`resources: {requests: {cpu: null}}`, `resources.requests.cpu must be set`},
+
+		{`ingress: {enabled: true}`, `service.ingress.hosts is empty: name them, such as {host: service.example}`},
+		{`httpRoute: {enabled: true}`, `service.httpRoute.parentRefs is empty: name the gateway`},
+		{
+			`serviceMonitor: {enabled: true, scrapeTimeout: 31s}`,
+			`service.serviceMonitor.scrapeTimeout is 31s: Prometheus takes no time longer than the interval, 30s`,
+		},
 
 		{`auth: {enabled: true}`, `global.auth.rules is empty, so no caller could do anything`},
 		{`config: {AUTH: token}`, `service.config.AUTH: the chart sets AUTH by a value`},

@@ -80,6 +80,67 @@ func TestEveryRuleIsShipped(t *testing.T) {
 	}
 }
 
+// An alert may be left out, or differ; every alert has the labels that are wanted, and leads to the page that is named.
+// Recorded series stay as they are.
+func TestRulesAreAdapted(t *testing.T) {
+	t.Parallel()
+	const adapted = `
+prometheusRule:
+  enabled: true
+  disabled: {RowlockLockedOut: true, RowlockPoolSaturated: false}
+  additionalRuleLabels: {team: shop, severity: none}
+  runbookUrl: https://wiki.example/rowlock
+  overrides:
+    RowlockSlow: {for: 30m, keep_firing_for: 5m, labels: {severity: info}, annotations: {summary: Slow}}
+    RowlockIssuerAway: {expr: vector(1), annotations: {runbook_url: https://wiki.example/issuer}}
+`
+	groups := func(values string) []monitoring.RuleGroup {
+		return get[monitoring.PrometheusRule](t, render(t, umbrella, values), "PrometheusRule/rowlock").Spec.Groups
+	}
+	shipped := map[string]monitoring.Rule{}
+	for _, group := range groups(adapted) {
+		for _, rule := range group.Rules {
+			shipped[rule.Alert+rule.Record] = rule
+		}
+	}
+	for _, group := range groups(signals) {
+		for _, rule := range group.Rules {
+			want := *rule.DeepCopy() // other tests have the same
+			name := want.Alert + want.Record
+			got, ok := shipped[name]
+			if ok == (name == "RowlockLockedOut") {
+				t.Errorf("%s is shipped: %t", name, ok)
+			}
+			if !ok {
+				continue
+			}
+			if want.Alert != "" {
+				want.Labels["team"] = "shop"
+				want.Labels["severity"] = "none"
+				_, section, _ := strings.Cut(want.Annotations["runbook_url"], "#")
+				want.Annotations["runbook_url"] = "https://wiki.example/rowlock#" + section
+			}
+			switch name {
+			case "RowlockSlow":
+				long, kept := monitoring.Duration("30m"), monitoring.NonEmptyDuration("5m")
+				want.For, want.KeepFiringFor = &long, &kept
+				want.Labels["severity"], want.Annotations["summary"] = "info", "Slow"
+			case "RowlockIssuerAway":
+				want.Expr.StrVal = "(vector(1))\n" + ofRelease
+				want.Annotations["runbook_url"] = "https://wiki.example/issuer"
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("%s is shipped as\n%s\nwant\n%s", name, raw(t, got), raw(t, want))
+			}
+		}
+	}
+	for _, section := range []string{"disabled: {RowlockSlw: true}", "overrides: {RowlockSlw: {for: 1m}}"} {
+		name, _, _ := strings.Cut(section, ":")
+		wantRefused(t, umbrella, "prometheusRule: {enabled: true, "+section+"}",
+			"prometheusRule."+name+".RowlockSlw: no alert of rules/ has this name; those are RowlockBatchesSlow, ")
+	}
+}
+
 // The images that hack/images builds, and pushes, are those that the chart names.
 func TestImagesAreWhereTheChartLooks(t *testing.T) {
 	t.Parallel()

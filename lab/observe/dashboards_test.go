@@ -73,6 +73,9 @@ func TestDashboards(t *testing.T) {
 					t.Errorf("%s: %s: %+v", d.Name, row.Title, p)
 				}
 				titles[p.Title] = true
+				if p.Exemplars && !strings.Contains(p.Queries[0].Expr, "http_server_request_duration_seconds_bucket") {
+					t.Errorf("%s: %s: only the durations of requests have exemplars", d.Name, p.Title)
+				}
 				if len(p.Description) < 20 || !strings.HasSuffix(p.Description, ".") {
 					t.Errorf("%s: %s: the description %q says nothing", d.Name, p.Title, p.Description)
 				}
@@ -80,15 +83,16 @@ func TestDashboards(t *testing.T) {
 		}
 	}
 	everyQuery(all, func(where, expr string) { checkExpr(t, where, expr) })
+	checkExpr(t, "the mark of alerts", dashboard.AlertsExpr)
 }
 
-// checkExpr demands that every metric but the alerts is of the chosen namespace and release, and that rates ask for the
+// checkExpr demands that every metric is of the chosen namespace and release, and that rates ask for the
 // interval that Grafana fits to the scrapes.
 func checkExpr(t *testing.T, where, expr string) {
 	t.Helper()
 	for _, s := range selectors(expr) {
 		chosen := strings.Contains(s.String(), `namespace=~"$namespace"`) && strings.Contains(s.String(), "$release")
-		if s.metric != "ALERTS" && !chosen {
+		if !chosen {
 			t.Errorf("%s: %s is of all namespaces or releases", where, s)
 		}
 	}

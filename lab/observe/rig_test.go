@@ -257,7 +257,7 @@ func TestLabelsAreThoseOfTheChart(t *testing.T) {
 	if !slices.Equal(got, slices.Compact(want)) {
 		t.Errorf("the rig gives the labels %v, the chart %v", got, want)
 	}
-	for _, part := range []string{`{{ include "service.fullname" . }}-metrics`, "- port: admin"} {
+	for _, part := range []string{`printf "%s-metrics" (include "service.fullname" .)`, "- port: admin"} {
 		if !strings.Contains(template, part) {
 			t.Errorf("the ServiceMonitor has no %q", part)
 		}

@@ -105,7 +105,7 @@ func fasterRules(t *testing.T) (file string) {
 // ofRelease returns what the chart appends to each expression of a rule.
 func ofRelease(t *testing.T) string {
 	t.Helper()
-	_, text, found := strings.Cut(read(t, chart+"/templates/_helpers.tpl"), `{{- define "rowlock.ofRelease" -}}`)
+	_, text, found := strings.Cut(read(t, chart+"/templates/_rules.tpl"), `{{- define "rowlock.ofRelease" -}}`)
 	text, _, ended := strings.Cut(text, "{{- end -}}")
 	text = strings.NewReplacer("{{ .Release.Namespace }}", namespace, "{{ .Release.Name }}", release).Replace(
 		strings.TrimSpace(text))

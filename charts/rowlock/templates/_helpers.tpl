@@ -11,9 +11,3 @@
 {{- define "rowlock.auth" -}}
 {{- range .Subcharts }}{{ include "service.auth" . }}{{ end -}}
 {{- end -}}
-
-{{/* The rules are about all releases; shipped with a release they are narrowed to it, or each of several would fire for all. */}}
-{{- define "rowlock.ofRelease" -}}
-and on (namespace, app_kubernetes_io_instance) label_replace(label_replace(vector(1),
-  "namespace", "{{ .Release.Namespace }}", "", ""), "app_kubernetes_io_instance", "{{ .Release.Name }}", "", "")
-{{- end -}}

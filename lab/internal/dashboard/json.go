@@ -70,8 +70,8 @@ func (d *Dashboard) variables() []object {
 	return list
 }
 
-// AlertsExpr finds the alerts that fire; every dashboard marks their time.
-const AlertsExpr = `ALERTS{alertname=~"Rowlock.+",alertstate="firing"}`
+// AlertsExpr finds the alerts of the chosen namespaces and releases that fire; every dashboard marks their time.
+const AlertsExpr = `ALERTS{alertname=~"Rowlock.+",alertstate="firing",` + ofRelease + `}`
 
 func alerts() object {
 	return object{
@@ -121,6 +121,7 @@ func (d *Dashboard) panel(id int, p Panel, at object) object {
 		targets = append(targets, object{
 			"refId": string(rune('A' + i)), "datasource": source(), "expr": d.Expr(q.Expr), "legendFormat": q.Legend,
 			"editorMode": "code", "range": p.Kind != KindStat, "instant": p.Kind == KindStat,
+			"exemplar": p.Exemplars,
 		})
 	}
 	panel := object{

@@ -66,6 +66,8 @@ type Panel struct {
 	Warn, Bad float64
 	// Stack puts the series on top of each other, where only their sum has a meaning.
 	Stack bool
+	// Exemplars shows a trace of single requests beside the lines, where Prometheus stores exemplars.
+	Exemplars bool
 	// ByService says that the series are services: a click leads to the dashboard of one.
 	ByService bool
 }
@@ -98,6 +100,12 @@ func (p Panel) limits(warn, bad float64) Panel {
 // stacked puts the series on top of each other, where only their sum has a meaning.
 func (p Panel) stacked() Panel {
 	p.Stack = true
+	return p
+}
+
+// exemplars shows a trace of single requests beside the lines.
+func (p Panel) exemplars() Panel {
+	p.Exemplars = true
 	return p
 }
 

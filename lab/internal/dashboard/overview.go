@@ -52,7 +52,7 @@ func latency() Row {
 			query(quantile(0.5, requestSeconds, service), byService)).byService(),
 		series("99th percentile of latency", UnitSeconds,
 			"The slowest percent of the requests: they waited for a lock, a pool or a queue. See the rows Locks and Database.",
-			query(quantile(0.99, requestSeconds, service), byService)).limits(0.2, 1).byService(),
+			query(quantile(0.99, requestSeconds, service), byService)).limits(0.2, 1).exemplars().byService(),
 		series("Slower than 0.2 s", UnitShare,
 			"Part of the requests that took longer than the objective. Unlike the quantiles, this counts callers.",
 			query("clamp_min(1 - "+rate(`http_server_request_duration_seconds_bucket{le="0.2"}`, service)+

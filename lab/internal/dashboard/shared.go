@@ -151,7 +151,7 @@ func apiRow() Row {
 			"From the request's header to the end of its handler. What is left after the waits for locks and for "+
 				"connections, below, is the database's own time.",
 			query(quantile(0.99, requestSeconds, "method", "route"),
-				"{{method}} {{route}}")).limits(0.2, 1),
+				"{{method}} {{route}}")).limits(0.2, 1).exemplars(),
 		series("Refused callers", UnitRate,
 			"With AUTH=token. policy: no rule allows it, 403. keys: the issuer's keys are not known, 503. All others: no token "+
 				"that is good, 401.",

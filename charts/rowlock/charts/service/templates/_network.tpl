@@ -33,3 +33,22 @@ says it, the cluster is asked, which `helm template` cannot.
 {{- if regexMatch "^OTEL_EXPORTER_OTLP_([A-Z]+_)?ENDPOINT$" $name }}yes{{ end -}}
 {{- end -}}
 {{- end -}}
+
+{{/* The API's port on a Service; takes a dict of root and port. */}}
+{{- define "service.apiPort" -}}
+name: http
+port: {{ .port }}
+targetPort: http
+{{- with .root.Values.service.appProtocol }}
+appProtocol: {{ . }}
+{{- end }}
+{{- end -}}
+
+{{/* Which IP families a Service has, or nothing: Kubernetes' default. */}}
+{{- define "service.ipFamilies" -}}
+{{- range list "ipFamilyPolicy" "ipFamilies" }}
+{{- with include "service.shared" (dict "own" $.Values.service "global" $.Values.global.service "key" .) }}
+{{ . }}
+{{- end }}
+{{- end }}
+{{- end -}}

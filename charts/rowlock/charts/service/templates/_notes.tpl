@@ -113,6 +113,10 @@ and one is made by
 {{- if and (eq (include "service.pooler" .) "transaction") (eq (include "service.migrations" .) "startup") }}
 WARNING: {{ include "service.name" . }} migrates through the pooler; in the modes init and job it does by the owner's direct way.
 {{- end }}
+{{- $outside := or .Values.ingress.enabled .Values.httpRoute.enabled }}
+{{- if and $outside (include "service.networkPolicy" .) (not (include "service.networkPolicyValues" . | fromYaml).from) }}
+WARNING: the NetworkPolicy of {{ include "service.name" . }} admits no ingress controller and no gateway; networkPolicy.from names who may call.
+{{- end }}
 {{- range $name, $from := include "service.variables" (dict "root" . "key" "secretEnv") | fromYaml }}
 {{- if and (not $from.existingSecret) (not $from.optional) }}
 WARNING: {{ include "service.name" $ }} runs without {{ $name }}: secretEnv.{{ $name }}.existingSecret is empty.
