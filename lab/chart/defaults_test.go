@@ -309,7 +309,8 @@ func raw(t *testing.T, v any) []byte {
 func TestProcessorsMayBeNamed(t *testing.T) {
 	t.Parallel()
 	for _, values := range []string{
-		`counts: {config: {GOMAXPROCS: 3}}`, `global: {config: {GOMAXPROCS: 3}}`, `counts: {extraEnv: [{name: GOMAXPROCS, value: "3"}]}`,
+		`counts: {config: {GOMAXPROCS: 3}}`, `global: {config: {GOMAXPROCS: 3}}`,
+		`counts: {extraEnv: [{name: GOMAXPROCS, value: "3"}]}`,
 	} {
 		if got := environment(t, render(t, umbrella, values), "rowlock-counts")["GOMAXPROCS"]; got != "3" {
 			t.Errorf("with %s counts gets GOMAXPROCS=%s", values, got)
