@@ -2,23 +2,23 @@
 {{- define "service.auth" -}}
 {{- $enabled := .Values.auth.enabled -}}
 {{- if kindIs "string" $enabled -}}
-{{- $enabled = dig "auth" "enabled" false (.Values.global | default dict) -}}
+{{- $enabled = .Values.global.auth.enabled -}}
 {{- end -}}
 {{- if $enabled }}yes{{ end -}}
 {{- end -}}
 
 {{/* Who signs the tokens, and for whom. */}}
 {{- define "service.authIssuer" -}}
-{{- dig "auth" "issuer" "" (.Values.global | default dict) | default "https://kubernetes.default.svc.cluster.local" -}}
+{{- .Values.global.auth.issuer -}}
 {{- end -}}
 
 {{- define "service.authAudience" -}}
-{{- dig "auth" "audience" "" (.Values.global | default dict) | default "rowlock" -}}
+{{- .Values.global.auth.audience -}}
 {{- end -}}
 
 {{/* The ConfigMap with the policy: yours, or the release's. */}}
 {{- define "service.authConfigMap" -}}
-{{- dig "auth" "existingConfigMap" "" (.Values.global | default dict) | default (printf "%s-auth" .Release.Name) -}}
+{{- .Values.global.auth.existingConfigMap | default (printf "%s-auth" .Release.Name) -}}
 {{- end -}}
 
 {{/*
@@ -26,7 +26,7 @@ The release's policy, where callers need a token and you have no ConfigMap; take
 checksum: a replica reads what changes.
 */}}
 {{- define "service.authPolicy" -}}
-{{- $auth := dig "auth" dict (.root.Values.global | default dict) | default dict -}}
+{{- $auth := .root.Values.global.auth -}}
 {{- if not $auth.existingConfigMap -}}
 {{- if not $auth.rules -}}
 {{- fail "global.auth.rules is empty, so no caller could do anything: list who may do what, or name a ConfigMap in global.auth.existingConfigMap; see the chart's README" -}}
@@ -62,7 +62,7 @@ serviceAccountToken:
   value: {{ include "service.authAudience" . | quote }}
 - name: AUTH_POLICY
   value: /etc/auth-policy/policy.yaml
-{{- if not (dig "auth" "publicIssuer" false (.Values.global | default dict)) }}
+{{- if not .Values.global.auth.publicIssuer }}
 - name: AUTH_CA_FILE
   value: /etc/auth-issuer/ca.crt
 - name: AUTH_TOKEN_FILE
@@ -77,7 +77,7 @@ serviceAccountToken:
 - name: auth-policy
   configMap:
     name: {{ include "service.authConfigMap" .root }}
-{{- if not (dig "auth" "publicIssuer" false (.root.Values.global | default dict)) }}
+{{- if not .root.Values.global.auth.publicIssuer }}
 - name: auth-issuer
   projected:
     sources:
@@ -93,7 +93,7 @@ serviceAccountToken:
 {{- define "service.authMounts" -}}
 {{- if and (eq .name "serve") (include "service.auth" .root) -}}
 - {name: auth-policy, mountPath: /etc/auth-policy, readOnly: true}
-{{- if not (dig "auth" "publicIssuer" false (.root.Values.global | default dict)) }}
+{{- if not .root.Values.global.auth.publicIssuer }}
 - {name: auth-issuer, mountPath: /etc/auth-issuer, readOnly: true}
 {{- end }}
 {{- end }}

@@ -23,7 +23,7 @@
 {{/* The tag, and a digest if there is one. image.digest is about the appVersion, and so about no other tag. */}}
 {{- define "service.tag" -}}
 {{- $image := .Values.image | default dict -}}
-{{- $tag := $image.tag | default (dig "image" "tag" "" (.Values.global | default dict)) -}}
+{{- $tag := $image.tag | default .Values.global.image.tag -}}
 {{- $tag | default .Chart.AppVersion -}}
 {{- with $image.digest }}{{ if not $tag }}@{{ . }}{{ end }}{{ end -}}
 {{- end -}}
@@ -35,7 +35,7 @@
 
 {{- define "service.image" -}}
 {{- $repository := .Values.image.repository | required (printf "%s.image.repository is required: the image of the service" .Chart.Name) -}}
-{{- $registry := .Values.image.registry | default (dig "image" "registry" "" (.Values.global | default dict)) -}}
+{{- $registry := .Values.image.registry | default .Values.global.image.registry -}}
 {{- with $registry }}{{ trimSuffix "/" . }}/{{ end }}{{ $repository }}:{{ include "service.tag" . }}
 {{- end -}}
 

@@ -3,7 +3,7 @@ Metadata of an object of any of the charts, with what commonLabels and commonAnn
 apply, component, and labels and annotations of its own.
 */}}
 {{- define "service.metadata" -}}
-{{- $global := .root.Values.global | default dict -}}
+{{- $global := .root.Values.global -}}
 name: {{ .name }}
 namespace: {{ .root.Release.Namespace }}
 labels:
@@ -18,7 +18,7 @@ annotations:
 
 {{/* Metadata of a pod of a workload. Takes a dict of root, component and annotations. */}}
 {{- define "service.podMetadata" -}}
-{{- $global := .root.Values.global | default dict -}}
+{{- $global := .root.Values.global -}}
 {{- with .root -}}
 labels:
   {{- $own := include "service.selector" . | fromYaml | merge (dict
@@ -64,9 +64,9 @@ global and key. A map has the keys of both, its own over those of global; of any
 */}}
 {{- define "service.shared" -}}
 {{- $own := index .own .key -}}
-{{- $value := $own | default (index (.global | default dict) .key) -}}
+{{- $value := $own | default (index .global .key) -}}
 {{- if kindIs "map" $value -}}
-{{- $value = include "service.merge" (list (index (.global | default dict) .key) $own) | fromYaml -}}
+{{- $value = include "service.merge" (list (index .global .key) $own) | fromYaml -}}
 {{- end -}}
 {{- with $value }}{{ dict $.key . | toYaml }}{{ end -}}
 {{- end -}}

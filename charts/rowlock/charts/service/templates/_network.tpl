@@ -5,7 +5,7 @@ says it, the cluster is asked, which `helm template` cannot.
 {{- define "service.networkPolicy" -}}
 {{- $enabled := .Values.networkPolicy.enabled -}}
 {{- if kindIs "string" $enabled -}}
-{{- $enabled = dig "networkPolicy" "enabled" "auto" (.Values.global | default dict) -}}
+{{- $enabled = .Values.global.networkPolicy.enabled -}}
 {{- end -}}
 {{- if kindIs "string" $enabled -}}
 {{- $enabled = or .Release.IsInstall (lookup "networking.k8s.io/v1" "NetworkPolicy" .Release.Namespace (include "service.fullname" .)) -}}
