@@ -62,6 +62,9 @@ func TestNotes(t *testing.T) {
 		"global: {image: {registry: ghcr.io/you}, migrations: {mode: init}, database: {caSecret: rowlock-db-ca}}": {
 			"  kubectl get secret --namespace default rowlock-counts-db rowlock-counts-db-owner rowlock-db-ca ",
 		},
+		"global: {image: {registry: ghcr.io/you}, migrations: {mode: job}, database: {passwordFile: true}}": {
+			"  kubectl get secret --namespace default rowlock-counts-db rowlock-counts-db-owner ",
+		},
 		identified: {
 			"Callers of " + all + " need a token of the audience rowlock from https://kubernetes.default.svc.cluster.local",
 			"policy.yaml in the ConfigMap rowlock-auth allows",

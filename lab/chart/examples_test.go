@@ -14,7 +14,8 @@ import (
 // nothing else of its secret, replicas do not migrate, and their way out to the database is narrower than the default.
 func TestExamples(t *testing.T) {
 	t.Parallel()
-	migrates := map[string]int{"cloudnativepg.yaml": 1, "managed-postgresql.yaml": 0} // init containers of a replica; else a Job
+	// Init containers of a replica; without one there is a Job.
+	migrates := map[string]int{"cloudnativepg.yaml": 1, "managed-postgresql.yaml": 0}
 	for example, want := range migrates {
 		all := renderAlike(t, umbrella, read(t, umbrella+"/examples/"+example))
 		for _, service := range services.All() {

@@ -278,7 +278,8 @@ database: {passwordFile: true, keys: {password: s}}
 				"namespaceSelector": dict{"matchLabels": dict{"kubernetes.io/metadata.name": "shop"}},
 			}},
 			{
-				"database.passwordFile", "Deployment/other", pod + "volumes.0.secret.items", list{dict{"key": "s", "path": "password"}},
+				"database.passwordFile", "Deployment/other", pod + "volumes.0.secret.items",
+				list{dict{"key": "s", "path": "password"}},
 			},
 		},
 	}}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -28,9 +29,9 @@ const (
 // job returns the Job of a service's migrations.
 func job(t *testing.T, all objects, service string) *batch.Job {
 	t.Helper()
-	for name := range all {
-		if strings.HasPrefix(name, "Job/rowlock-"+service+"-migrate-") {
-			return get[batch.Job](t, all, name)
+	for name, j := range jobs(all) {
+		if strings.HasPrefix(name, "rowlock-"+service+"-migrate-") {
+			return j
 		}
 	}
 	t.Fatalf("there is no Job of %s, but %v", service, slices.Sorted(maps.Keys(all)))
@@ -59,9 +60,14 @@ func reads(pod core.PodSpec, c core.Container) (secrets []string) {
 	return slices.Compact(secrets)
 }
 
-// In the modes init and job what migrates gets the owner's secrets and no serving container does, by startup there is no
-// owner. What serves and what migrates verify the database's certificate, and show their own where the server asks for it,
-// with a key that the driver accepts.
+// sorted returns its arguments in order.
+func sorted(names ...string) []string {
+	slices.Sort(names)
+	return names
+}
+
+// In the modes init and job what migrates gets the owner's secrets and no serving container does; by startup there is
+// no owner. All of them verify the database's certificate and show one of their own.
 func TestOwnersMigrateAndReplicasDoNot(t *testing.T) {
 	t.Parallel()
 	ofEach := valuesOfEach("%[1]s: {database: {clientCertSecret: rowlock-%[1]s-cert, passwordFile: true}}")
@@ -70,31 +76,34 @@ func TestOwnersMigrateAndReplicasDoNot(t *testing.T) {
 		all := render(t, umbrella, values)
 		for _, service := range services.All() {
 			name := "rowlock-" + service.Name
-			mine := slices.Sorted(slices.Values([]string{name + "-cert", name + "-db", "rowlock-db-ca"}))
+			mine := sorted(name+"-cert", name+"-db", "rowlock-db-ca")
 			for _, w := range service.Workloads() {
+				what := mode + ": " + name + w
 				pod := get[apps.Deployment](t, all, "Deployment/"+name+w).Spec.Template.Spec
-				restricted(t, name+w, pod)
-				verifies(t, name+w, pod, pod.Containers[0])
-				got := slices.DeleteFunc(reads(pod, pod.Containers[0]), func(s string) bool { return strings.HasSuffix(s, "-fingerprint") })
+				serve := pod.Containers[0]
+				restricted(t, what, pod)
+				verifies(t, what, pod, serve)
+				got := slices.DeleteFunc(reads(pod, serve), func(s string) bool { return strings.HasSuffix(s, "-fingerprint") })
 				if !slices.Equal(got, mine) {
-					t.Errorf("%s: %s%s serves with the secrets %v, want %v", mode, name, w, got, mine)
+					t.Errorf("%s serves with the secrets %v, want %v", what, got, mine)
 				}
 				env := environment(t, all, name+w)
-				if _, owner := env["MIGRATE_DATABASE_URL"]; owner || env["MIGRATE_ON_START"] != fmt.Sprint(mode == startup) {
-					t.Errorf("%s: %s%s gets MIGRATE_ON_START=%s, MIGRATE_DATABASE_URL %t", mode, name, w, env["MIGRATE_ON_START"], owner)
+				_, owner := env["MIGRATE_DATABASE_URL"]
+				if owner || env["MIGRATE_ON_START"] != strconv.FormatBool(mode == startup) {
+					t.Errorf("%s gets MIGRATE_ON_START=%s, MIGRATE_DATABASE_URL %t", what, env["MIGRATE_ON_START"], owner)
 				}
 				if text := string(raw(t, pod)); mode != byInit && strings.Contains(text, "-owner") {
-					t.Errorf("%s: %s%s names an owner's secret: %s", mode, name, w, text)
+					t.Errorf("%s names an owner's secret: %s", what, text)
 				}
 				switch mode {
 				case byInit:
-					migrates(t, pod, pod.InitContainers, pod.Containers[0].Image, name)
+					migrates(t, pod, pod.InitContainers, serve.Image, name)
 				case byJob:
 					of := job(t, all, service.Name).Spec.Template.Spec
-					migrates(t, of, of.Containers, pod.Containers[0].Image, name)
+					migrates(t, of, of.Containers, serve.Image, name)
 				}
 				if n := len(pod.InitContainers); (n > 0) != (mode == byInit) {
-					t.Errorf("%s: %s%s has %d init containers", mode, name, w, n)
+					t.Errorf("%s has %d init containers", what, n)
 				}
 			}
 		}
@@ -111,35 +120,38 @@ func migrates(t *testing.T, pod core.PodSpec, containers []core.Container, image
 	pod.Containers = containers
 	restricted(t, name+", migrate", pod)
 	verifies(t, name+", migrate", pod, c)
-	owners := slices.Sorted(slices.Values([]string{name + "-cert-owner", name + "-db-owner", "rowlock-db-ca"}))
+	owners := sorted(name+"-cert-owner", name+"-db-owner", "rowlock-db-ca")
 	if got := reads(pod, c); !slices.Equal(got, owners) || c.Image != image || !slices.Equal(c.Args, []string{"migrate"}) {
 		t.Errorf("%s %v migrates with the secrets %v, want %v", c.Image, c.Args, got, owners)
 	}
 }
 
-// verifies demands that a container's URL verifies the server and names the client's certificate, where they are mounted.
+// verifies demands that a container's URL names the CA's certificate and the client's, where they are mounted.
 func verifies(t *testing.T, name string, pod core.PodSpec, c core.Container) {
 	t.Helper()
-	const files = "sslmode=verify-full&sslrootcert=/etc/database-ca/ca.crt" +
+	const files = "?sslmode=verify-full&sslrootcert=/etc/database-ca/ca.crt" +
 		"&sslcert=/etc/database-client/tls.crt&sslkey=/etc/database-client/tls.key"
-	if url := c.Env[slices.IndexFunc(c.Env, func(v core.EnvVar) bool { return v.Name == "DATABASE_URL" })]; !strings.Contains(
-		url.Value, "?"+files) {
-		t.Errorf("%s connects by %s", name, url.Value)
+	i := slices.IndexFunc(c.Env, func(v core.EnvVar) bool { return v.Name == "DATABASE_URL" })
+	if url := c.Env[i].Value; !strings.Contains(url, files) {
+		t.Errorf("%s connects by %s", name, url)
 	}
-	for path, keys := range map[string][]string{"/etc/database-ca": {"ca.crt"}, "/etc/database-client": {"tls.crt", "tls.key"}} {
+	for path, keys := range map[string][]string{
+		"/etc/database-ca": {"ca.crt"}, "/etc/database-client": {"tls.crt", "tls.key"},
+	} {
 		m := slices.IndexFunc(c.VolumeMounts, func(m core.VolumeMount) bool { return m.MountPath == path && m.ReadOnly })
 		if m < 0 {
 			t.Fatalf("%s: %s is not mounted: %s", name, path, raw(t, c.VolumeMounts))
 		}
-		v := pod.Volumes[slices.IndexFunc(pod.Volumes, func(v core.Volume) bool { return v.Name == c.VolumeMounts[m].Name })].Secret
+		v := slices.IndexFunc(pod.Volumes, func(v core.Volume) bool { return v.Name == c.VolumeMounts[m].Name })
+		secret := pod.Volumes[v].Secret
 		var got []string
-		for _, item := range v.Items {
+		for _, item := range secret.Items {
 			got = append(got, item.Path)
 		}
 		// lib/pq takes a key of root's, which a secret's files are, with 0640 or less; fsGroup may read it then.
-		private := v.DefaultMode != nil && *v.DefaultMode == 0o440 && *pod.SecurityContext.FSGroup == 65532
+		private := secret.DefaultMode != nil && *secret.DefaultMode == 0o440 && *pod.SecurityContext.FSGroup == 65532
 		if !slices.Equal(got, keys) || len(keys) == 2 && !private {
-			t.Errorf("%s: %s has %s, and fsGroup %v", name, path, raw(t, v), pod.SecurityContext.FSGroup)
+			t.Errorf("%s: %s has %s, and fsGroup %v", name, path, raw(t, secret), pod.SecurityContext.FSGroup)
 		}
 	}
 }
@@ -148,54 +160,62 @@ func verifies(t *testing.T, name string, pod core.PodSpec, c core.Container) {
 func TestFSGroup(t *testing.T) {
 	t.Parallel()
 	const certificate = "database: {clientCertSecret: cert}"
-	for values, want := range map[string]any{
-		"": nil, certificate: 65532, certificate + "\npodSecurityContext: {fsGroup: 0}": nil,
-		"migrations: {mode: init, clientCertSecret: owner}\npodSecurityContext: {fsGroup: 7}": 7,
+	for values, want := range map[string]string{
+		"": "null", certificate: "65532", certificate + "\npodSecurityContext: {fsGroup: 0}": "null",
+		"migrations: {mode: init, clientCertSecret: owner}\npodSecurityContext: {fsGroup: 7}": "7",
 	} {
 		got := at(render(t, alone, values)["Deployment/rowlock"].plain, pod+"securityContext.fsGroup")
-		if string(raw(t, got)) != string(raw(t, want)) {
-			t.Errorf("%s: fsGroup is %v, want %v", values, got, want)
+		if string(raw(t, got)) != want {
+			t.Errorf("%s: fsGroup is %v, want %s", values, got, want)
 		}
 	}
 }
 
-// The Job is a plain one, with a service account of its own. What a Job runs is immutable, so its name changes with it and
-// with nothing else: the same values make the same object, and an upgrade that changes nothing of it keeps it.
+// jobs returns the Jobs by their names.
+func jobs(all objects) map[string]*batch.Job {
+	found := map[string]*batch.Job{}
+	for _, o := range all {
+		if j, ok := o.typed.(*batch.Job); ok {
+			found[j.Name] = j
+		}
+	}
+	return found
+}
+
+// The Job is a plain one, with a service account of its own. What a Job runs is immutable, so its name changes with
+// that and with nothing else: an upgrade that changes nothing of it keeps it.
 func TestTheJobIsNamedByWhatItRuns(t *testing.T) {
 	t.Parallel()
-	const mode = "migrations: {mode: job"
+	const byJob = "migrations: {mode: job}"
 	names := map[string]string{}
 	for _, values := range []string{
-		mode + "}", mode + "}\nimage: {tag: next}", mode + ", resources: {limits: {memory: 9Mi}}}", mode + ", existingSecret: other}",
-		mode + ", job: {backoffLimit: 2, activeDeadlineSeconds: 7}}", mode + "}\nnodeSelector: {a: b}", mode + "}\nextraEnv: [{name: A, value: b}]",
+		byJob, byJob + "\nimage: {tag: next}", byJob + "\nnodeSelector: {a: b}",
+		byJob + "\nextraEnv: [{name: A, value: b}]", byJob + "\ninitContainers: [{name: proxy, image: proxy}]",
+		"migrations: {mode: job, resources: {limits: {memory: 9Mi}}}", "migrations: {mode: job, existingSecret: other}",
+		"migrations: {mode: job, job: {backoffLimit: 2, activeDeadlineSeconds: 7}}",
 	} {
-		for name, o := range render(t, alone, values) {
-			if j, ok := o.typed.(*batch.Job); ok {
-				if other, twice := names[name]; twice {
-					t.Errorf("%s and\n%s\nmake Jobs of one name, %s", other, values, name)
-				}
-				names[name] = values
-				spec := j.Spec
-				tries, seconds := int32(6), int64(3600)
-				if strings.Contains(values, "backoffLimit") {
-					tries, seconds = 2, 7
-				}
-				if spec.TTLSecondsAfterFinished != nil || *spec.BackoffLimit != tries || *spec.ActiveDeadlineSeconds != seconds ||
-					spec.Template.Spec.ServiceAccountName != "rowlock-migrate" {
-					t.Errorf("the Job's spec is %s", raw(t, spec))
-				}
+		for name, j := range jobs(render(t, alone, values)) {
+			if other, twice := names[name]; twice {
+				t.Errorf("%s and\n%s\nmake Jobs of one name, %s", other, values, name)
+			}
+			names[name] = values
+			tries, seconds := int32(6), int64(3600)
+			if strings.Contains(values, "backoffLimit") {
+				tries, seconds = 2, 7
+			}
+			if j.Spec.TTLSecondsAfterFinished != nil || *j.Spec.BackoffLimit != tries ||
+				*j.Spec.ActiveDeadlineSeconds != seconds || j.Spec.Template.Spec.ServiceAccountName != "rowlock-migrate" {
+				t.Errorf("the Job's spec is %s", raw(t, j.Spec))
 			}
 		}
 	}
-	if len(names) != 7 {
-		t.Errorf("seven values made %v", names)
+	if len(names) != 8 {
+		t.Errorf("eight values made %v", names)
 	}
-	for name, o := range render(t, alone, mode+", job: {annotations: {wave: '1'}}}\nreplicas: 3\nconfig: {LOG_LEVEL: debug}") {
-		if _, ok := o.typed.(*batch.Job); !ok {
-			continue
-		}
-		if names[name] != mode+"}" || at(o.plain, "metadata.annotations.wave") != "1" {
-			t.Errorf("%s runs the same by another name, or has no annotation: %s", name, raw(t, o.plain))
+	const same = "migrations: {mode: job, job: {annotations: {wave: '1'}}}\nreplicas: 3\nconfig: {LOG_LEVEL: debug}"
+	for name, j := range jobs(render(t, alone, same)) {
+		if names[name] != byJob || j.Annotations["wave"] != "1" {
+			t.Errorf("%s runs the same by another name, or has no annotation: %v", name, j.Annotations)
 		}
 	}
 }

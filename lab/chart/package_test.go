@@ -16,6 +16,7 @@ import (
 	"time"
 
 	apps "k8s.io/api/apps/v1"
+	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
@@ -54,6 +55,8 @@ func metadataOf(t *testing.T, chart string) (m metadata) {
 func podOf(o object) (pod core.PodSpec) {
 	switch o := o.typed.(type) {
 	case *apps.Deployment:
+		return o.Spec.Template.Spec
+	case *batch.Job:
 		return o.Spec.Template.Spec
 	case *core.Pod:
 		return o.Spec

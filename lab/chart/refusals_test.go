@@ -144,7 +144,7 @@ func TestTheTemplatesRefuse(t *testing.T) {
 		{`secretEnv: {PGHOST: ` + secret + `}`, `service.secretEnv.PGHOST: the chart sets PGHOST by`},
 		{`secretEnv: {DATABASE_URL: ` + secret + `}`, `service.secretEnv.DATABASE_URL: the chart sets`},
 		{`secretEnv: {MIGRATE_DATABASE_URL: ` + secret + `}`, `service.secretEnv.MIGRATE_DATABASE_URL: the chart sets`},
-		{`database: {passwordFile: true, keys: {uri: uri}}`, `service.database.passwordFile: database.keys.uri is a whole URI`},
+		{`database: {passwordFile: true, keys: {uri: uri}}`, `service.database.passwordFile: database.keys.uri is a`},
 		{`extraEnv: [{name: DB_MAX_OPEN_CONNS}]`, `service.extraEnv: the chart sets DB_MAX_OPEN_CONNS by a value`},
 		{`extraEnv: [{name: PGDATABASE}]`, `service.extraEnv: the chart sets PGDATABASE by`},
 		{"extraEnv: [{name: DATABASE_URI}]\n" + uri, `service.extraEnv: the chart sets DATABASE_URI by`},

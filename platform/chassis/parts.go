@@ -182,6 +182,6 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-time.After(d/2 + rand.N(d)):
 		return nil
 	case <-ctx.Done():
-		return ctx.Err() //nolint:wrapcheck // the caller says for what it waited
+		return ctx.Err()
 	}
 }

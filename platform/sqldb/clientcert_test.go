@@ -21,8 +21,8 @@ import (
 	"github.com/rowlock/rowlock/platform/waittest"
 )
 
-// A server that demands a certificate of the role's own name takes one whose key is readable as the chart mounts it, for
-// root and its group, and is not asked with a key that all may read.
+// A server that demands a certificate of the role's own name takes one whose key is readable as the chart mounts it,
+// for root and its group, and is not asked with a key that all may read.
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
 	own, admin := dbtest.TLSServer(t)
@@ -30,8 +30,9 @@ func TestClientCertificates(t *testing.T) {
 	data := filepath.Join(own.Dir(), "data")
 	err := errors.Join(
 		user.WriteFile(filepath.Join(data, "clients.crt"), encode("CERTIFICATE", authority.der)),
-		user.WriteFile(filepath.Join(data, "pg_hba.conf"), "hostssl all app 127.0.0.1/32 scram-sha-256 clientcert=verify-full\n"+
-			"hostssl all all 127.0.0.1/32 scram-sha-256\n"), //nolint:dupword // a row of columns
+		user.WriteFile(filepath.Join(data, "pg_hba.conf"),
+			"hostssl all app 127.0.0.1/32 scram-sha-256 clientcert=verify-full\n"+
+				"hostssl all all 127.0.0.1/32 scram-sha-256\n"), //nolint:dupword // a row of columns
 	)
 	if err != nil {
 		t.Fatal(err)

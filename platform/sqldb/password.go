@@ -42,8 +42,6 @@ type passwordConnector struct {
 
 // withPassword returns the driver's connector for a password, or for that in the file when
 // there is one.
-//
-//nolint:ireturn // database/sql takes the interface
 func withPassword(
 	file, password string, with func(password string) (driver.Connector, error),
 ) (driver.Connector, error) {

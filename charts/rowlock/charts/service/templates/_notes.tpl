@@ -81,8 +81,14 @@ and one is made by
 {{/* The secrets that the pods of a service cannot start without, with their keys, as JSON. It looks at the pods: none is forgotten. */}}
 {{- define "service.secrets" -}}
 {{- $secrets := dict -}}
+{{- $pods := list -}}
 {{- range $name, $workload := include "service.workloads" . | fromJson -}}
-{{- $pod := include "service.pod" (dict "root" $ "name" $name "workload" $workload) | fromYaml -}}
+{{- $pods = append $pods (include "service.pod" (dict "root" $ "name" $name "workload" $workload) | fromYaml) -}}
+{{- end -}}
+{{- if eq (include "service.migrations" .) "job" -}}
+{{- $pods = append $pods (include "service.migrateJob" . | fromYaml).template.spec -}}
+{{- end -}}
+{{- range $pod := $pods -}}
 {{- $refs := list -}}
 {{- range concat ($pod.initContainers | default list) $pod.containers -}}
 {{- range .env -}}
