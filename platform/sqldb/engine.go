@@ -72,6 +72,8 @@ type engine interface {
 	resolves() bool
 	// risks returns what Warn looks for.
 	risks() []risk
+	// capacity returns the query of a capacity.
+	capacity() string
 }
 
 //nolint:ireturn // the seam between the engines

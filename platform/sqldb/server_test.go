@@ -223,3 +223,39 @@ func TestWarn(t *testing.T) {
 		t.Error("an unreachable database gives no error")
 	}
 }
+
+// TestWarnOfSize: a pool that is larger than what the server has left is named in one line, and one that fits is not.
+func TestWarnOfSize(t *testing.T) {
+	t.Parallel()
+	// PostgreSQL keeps three of ten for superusers, and this pool has one.
+	url := dbtest.Server(t, map[string]string{"max_connections": "10"}).URL("postgres")
+	other := open(t, url)
+	execute(t, other, "CREATE TABLE counter (n bigint)")
+	plain := limitedRole(t, other, url)
+	const line = "the pool does not fit the server"
+	sized := func(s sqldb.Settings) string {
+		waittest.Eventually(t, "the sessions before have ended", func() bool {
+			var n int
+			err := other.GetContext(t.Context(), &n,
+				"SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'")
+			return err == nil && n == 1
+		})
+		return warnings(t, s)
+	}
+	if got := sized(sqldb.Settings{URL: plain, MaxOpenConns: 6}); strings.Contains(got, line) {
+		t.Errorf("6 connections: %q", got)
+	}
+	const want = "may open 7 connections, and of the 7 that max_connections leaves to it and to others 1 are in use"
+	if got := sized(sqldb.Settings{URL: plain, MaxOpenConns: 7}); strings.Count(got, line) != 1 ||
+		!strings.Contains(got, want) {
+		t.Errorf("7 connections: %q", got)
+	}
+	pooled := sqldb.Settings{URL: plain + "&binary_parameters=yes", MaxOpenConns: 800, Pooler: sqldb.PoolerTransaction}
+	if got := sized(pooled); strings.Contains(got, line) {
+		t.Errorf("behind a pooler: %q", got)
+	}
+	if got := warnings(t, sqldb.Settings{URL: dbtest.EmptyMariaDB(t), MaxOpenConns: 1_000_000}); !strings.Contains(got,
+		"may open 1000000 connections") {
+		t.Errorf("MariaDB: %q", got)
+	}
+}

@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 )
 
@@ -14,8 +15,9 @@ type risk struct {
 // superuserAdvice is the same for every engine.
 const superuserAdvice = "the service is connected as a superuser: give it a role with only the rights it needs"
 
-// Warn logs one line for each risk that the server or the role has. It returns an error
-// when the settings cannot be read.
+// Warn logs one line for each risk that the server or the role has, and one when the
+// server has fewer connections left than the pool may open. It returns an error when the
+// settings cannot be read.
 func (db *DB) Warn(ctx context.Context) error {
 	for _, r := range db.engine.risks() {
 		var exists bool
@@ -26,6 +28,31 @@ func (db *DB) Warn(ctx context.Context) error {
 			db.log.WarnContext(ctx, "unsafe database setting",
 				slog.String("pool", db.settings.Name), slog.String("advice", r.advice))
 		}
+	}
+	return db.warnOfSize(ctx)
+}
+
+// capacity holds a server's connections.
+type capacity struct {
+	Granted int `db:"granted"` // to roles that are no superusers
+	Used    int `db:"used"`    // by other sessions
+}
+
+// warnOfSize logs one line when the pool is larger than what the server has left. Behind a
+// pooler the pool's connections are not the server's.
+func (db *DB) warnOfSize(ctx context.Context) error {
+	if db.settings.Pooler != PoolerNone {
+		return nil
+	}
+	var c capacity
+	if err := db.GetContext(ctx, &c, db.engine.capacity()); err != nil {
+		return err
+	}
+	if size := db.settings.MaxOpenConns; size > c.Granted-c.Used {
+		db.log.WarnContext(ctx, "the pool does not fit the server", slog.String("pool", db.settings.Name),
+			slog.String("advice", fmt.Sprintf("the pool may open %d connections, and of the %d that max_connections "+
+				"leaves to it and to others %d are in use: use smaller pools or fewer replicas, or raise max_connections",
+				size, c.Granted, c.Used)))
 	}
 	return nil
 }
@@ -61,6 +88,18 @@ func (postgresEngine) risks() []risk {
 		},
 	}
 }
+
+// capacity counts the sessions that have both a database and a role, because those of the
+// server's own processes take none of max_connections. Every role may see these columns.
+func (postgresEngine) capacity() string {
+	return `SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+			- coalesce(current_setting('reserved_connections', true)::int, 0) AS granted,
+		(SELECT count(*) FROM pg_stat_activity
+			WHERE datid IS NOT NULL AND usesysid IS NOT NULL AND pid <> pg_backend_pid()) AS used`
+}
+
+// capacity does not count sessions: without the right PROCESS a role sees its own alone.
+func (mysqlEngine) capacity() string { return "SELECT @@max_connections AS granted, 0 AS used" }
 
 func (mysqlEngine) risks() []risk {
 	return []risk{
