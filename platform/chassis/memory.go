@@ -12,11 +12,11 @@ import (
 const gcPercent = 200
 
 // tuneGC sets GOGC, and GOMEMLIMIT to nine tenths of the cgroup's limit, near which Go collects more often. Either
-// variable in environ wins.
-func tuneGC(environ map[string]string) {
+// variable in environ wins. The options replace the cgroup, in tests.
+func tuneGC(environ map[string]string, limit ...memlimit.Option) {
 	if environ["GOGC"] == "" {
 		debug.SetGCPercent(gcPercent)
 	}
 	// The error is that there is no cgroup whose limit could be read.
-	_, _ = memlimit.Set()
+	_, _ = memlimit.Set(limit...)
 }
