@@ -37,11 +37,11 @@ func TestOneServiceAlone(t *testing.T) {
 // A service alone has the same budget of connections.
 func TestTheBudgetOfOneServiceAlone(t *testing.T) {
 	t.Parallel()
-	// (6 + 1 of surge + 1 that is ending) x (7 + 4)
+	// Two new replicas beside two old ones x (3 + 4)
 	values := "database: {secondPoolConns: 4, maxConnections: %d}"
-	render(t, alone, fmt.Sprintf(values, 88))
-	wantRefused(t, alone, fmt.Sprintf(values, 87),
-		"the replicas may open 88 connections, and database.maxConnections says that there are 87")
+	render(t, alone, fmt.Sprintf(values, 31))
+	wantRefused(t, alone, fmt.Sprintf(values, 30),
+		"the replicas may open 28 connections, and database.maxConnections=30 leaves 27")
 }
 
 // The notes after an installation. They are rendered by Helm 4: Helm 3 built as a Go tool assumes Kubernetes 1.20,
@@ -53,7 +53,7 @@ func TestNotes(t *testing.T) {
 	for values, want := range map[string][]string{
 		"{}": {
 			"counts  http://rowlock-counts.default.svc:80", "counts, internal  http://rowlock-counts-internal.default.svc:8081",
-			fmt.Sprintf("Connections: at most %d of 400", needed), "helm test rowlock",
+			fmt.Sprintf("at most %d of the 97 that global.database.maxConnections=100 leaves", needed), "helm test rowlock",
 			"Pods that call " + all + ` need the label rowlock.dev/client: "true"`,
 			"published nowhere, and must be on every node", "\n  rowlock/count-processing-service:0.1.0\n",
 			"  kubectl create secret generic --namespace default NAME --from-literal=KEY=VALUE",
@@ -72,10 +72,10 @@ func TestNotes(t *testing.T) {
 		"iidy: {httpRoute: {enabled: true, parentRefs: [{name: public}]}}": {
 			"WARNING: the NetworkPolicy of iidy admits no ingress controller and no gateway",
 		},
-		fmt.Sprintf("global: {database: {maxConnections: %d, pooler: transaction}", needed) +
+		fmt.Sprintf("global: {database: {maxConnections: %d, pooler: transaction}", needed+reserved) +
 			", networkPolicy: {enabled: false}}" +
 			"\npayments: {config: {ALLOW_BARE_FINGERPRINTS: true}, secretEnv: {FINGERPRINT_SECRET: {existingSecret: ''}}}": {
-			"WARNING: that is more than 95 %", "WARNING: iidy migrates through the pooler",
+			"WARNING: fewer than three are left", "WARNING: iidy migrates through the pooler",
 			"WARNING: payments runs without FINGERPRINT_SECRET", "Any pod may call " + all + ": there is no NetworkPolicy",
 		},
 	} {

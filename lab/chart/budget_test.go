@@ -85,12 +85,15 @@ func mostAlive(p pace) (most int) {
 	return most
 }
 
-// By default all services at full scale fit max_connections=400 while all of them roll out, and leave one of twenty for
-// migrations and operators.
+// reserved is how many of max_connections PostgreSQL keeps for superusers.
+const reserved = 3
+
+// By default all services fit PostgreSQL's max_connections=100 while all of them roll out, and leave three for monitoring
+// and operators.
 func TestDefaultsFitTheDatabase(t *testing.T) {
 	t.Parallel()
-	if got := connections(t, render(t, umbrella, "")); got > 380 {
-		t.Errorf("by default the replicas may open %d connections, want at most 380 of 400", got)
+	if got := connections(t, render(t, umbrella, "")); got > 100-reserved-3 {
+		t.Errorf("by default the replicas may open %d connections, want at most %d", got, 100-reserved-3)
 	}
 }
 
@@ -99,17 +102,17 @@ func TestTheBudgetIsExact(t *testing.T) {
 	t.Parallel()
 	for _, values := range []string{
 		`
-counts: {autoscaling: {maxReplicas: 12}, maxSurge: 25%}
-events: {workloads: {work: {autoscaling: {maxReplicas: 20}, database: {maxOpenConns: 9}}}}
+counts: {autoscaling: {enabled: true, maxReplicas: 12}, maxSurge: 25%}
+events: {autoscaling: {enabled: true}, workloads: {work: {autoscaling: {maxReplicas: 20}, database: {maxOpenConns: 9}}}}
 iidy: {minReadySeconds: 0}
-payments: {autoscaling: {enabled: false}, replicas: 3, database: {maxOpenConns: 5}}
-pyggpot: {minReadySeconds: 32, autoscaling: {enabled: false}, replicas: 5, maxSurge: 2}`,
+payments: {replicas: 3, database: {maxOpenConns: 5}}
+pyggpot: {minReadySeconds: 32, replicas: 5, maxSurge: 2}`,
 		`
-counts: {autoscaling: {maxReplicas: 9}, maxSurge: 34%}
+counts: {autoscaling: {enabled: true, maxReplicas: 9}, maxSurge: 34%}
 events: {workloads: {work: {enabled: false}}}
-iidy: {minReadySeconds: 5, autoscaling: {maxReplicas: 11}}
+iidy: {minReadySeconds: 5, autoscaling: {enabled: true, maxReplicas: 11}}
 payments: {maxSurge: 10, shutdown: {timeoutSeconds: 60}}
-pyggpot: {minReadySeconds: 33, autoscaling: {enabled: false}, replicas: 5, maxSurge: 2}`,
+pyggpot: {minReadySeconds: 33, replicas: 5, maxSurge: 2}`,
 		`
 counts: {autoscaling: {enabled: false}, replicas: 0}
 iidy: {enabled: false}
@@ -117,7 +120,35 @@ pyggpot: {enabled: false}`,
 	} {
 		const limit = "\nglobal: {database: {maxConnections: %d}}"
 		need := connections(t, render(t, umbrella, values+fmt.Sprintf(limit, math.MaxInt32)))
-		wantRefused(t, umbrella, values+fmt.Sprintf(limit, need-1), fmt.Sprintf(
-			"the replicas may open %d connections, and global.database.maxConnections says that there are %d", need, need-1))
+		short := need + reserved - 1
+		wantRefused(t, umbrella, values+fmt.Sprintf(limit, short), fmt.Sprintf(
+			"the replicas may open %d connections, and global.database.maxConnections=%d leaves %d", need, short, need-1))
 	}
+}
+
+// Where another autoscaler decides, by replicas: null of a service or a workload, the Deployment has no number of
+// replicas that an upgrade would set it back to, and the budget counts autoscaling.maxReplicas all the same.
+func TestAnotherAutoscaler(t *testing.T) {
+	t.Parallel()
+	const values = `
+global: {database: {maxConnections: %d}}
+counts: {%[2]s, autoscaling: {enabled: %[3]t, maxReplicas: 9}}
+events: {workloads: {work: {%[2]s, autoscaling: {enabled: %[3]t, maxReplicas: 7}}}}`
+	of := func(limit int, replicas string, enabled bool) string {
+		return fmt.Sprintf(values, limit, replicas, enabled)
+	}
+	need := connections(t, render(t, umbrella, of(1000, "replicas: 2", true)))
+	all := renderAlike(t, umbrella, of(need+reserved, "replicas: null", false))
+	for _, w := range workloads() {
+		spec, _ := at(all["Deployment/"+w].plain, "spec").(dict)
+		replicas, has := spec["replicas"]
+		if other := w == "rowlock-counts" || w == "rowlock-events-work"; has == other {
+			t.Errorf("%s has replicas: %v", w, replicas)
+		}
+		if _, found := all["HorizontalPodAutoscaler/"+w]; found {
+			t.Errorf("%s has an autoscaler of the chart's", w)
+		}
+	}
+	wantRefused(t, umbrella, of(need+reserved-1, "replicas: null", false),
+		fmt.Sprintf("the replicas may open %d connections", need))
 }

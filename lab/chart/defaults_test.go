@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -34,7 +36,10 @@ func TestDefaultObjects(t *testing.T) {
 	t.Parallel()
 	want := []string{"Pod/rowlock-check", "NetworkPolicy/rowlock-check"}
 	for _, w := range workloads() {
-		want = append(want, "Deployment/"+w, "HorizontalPodAutoscaler/"+w, "PodDisruptionBudget/"+w)
+		want = append(want, "Deployment/"+w, "PodDisruptionBudget/"+w)
+		if w == "rowlock-counts" {
+			want = append(want, "HorizontalPodAutoscaler/"+w)
+		}
 	}
 	for _, s := range services.All() {
 		name := "rowlock-" + s.Name
@@ -65,12 +70,14 @@ func TestDefaultObjects(t *testing.T) {
 func TestEveryPodIsRestrictedAndDrains(t *testing.T) {
 	t.Parallel()
 	all := render(t, umbrella, "")
+	scaled := render(t, umbrella, "global: {database: {maxConnections: 400}}\n"+
+		valuesOfEach("%[1]s: {autoscaling: {enabled: true}}"))
 	for _, w := range workloads() {
 		d := get[apps.Deployment](t, all, "Deployment/"+w).Spec
 		pod, c := d.Template.Spec, d.Template.Spec.Containers[0]
 		restricted(t, w, pod)
 		grace, update := *pod.TerminationGracePeriodSeconds, d.Strategy.RollingUpdate
-		hpa := get[autoscaling.HorizontalPodAutoscaler](t, all, "HorizontalPodAutoscaler/"+w).Spec
+		hpa := get[autoscaling.HorizontalPodAutoscaler](t, scaled, "HorizontalPodAutoscaler/"+w).Spec
 		pdb := get[policy.PodDisruptionBudget](t, all, "PodDisruptionBudget/"+w).Spec
 		for demand, holds := range map[string]bool{
 			"the probes look at /livez and /readyz": c.StartupProbe.HTTPGet.Path == "/livez" &&
@@ -82,10 +89,12 @@ func TestEveryPodIsRestrictedAndDrains(t *testing.T) {
 			"it is spread over nodes and zones":               len(pod.TopologySpreadConstraints) == 2,
 			"its CPU is asked for, its memory is limited": !c.Resources.Requests.Cpu().IsZero() &&
 				!c.Resources.Limits.Memory().IsZero() && c.Resources.Limits.Cpu().IsZero(),
-			"the autoscaler alone sets replicas, upgrades included": d.Replicas == nil,
+			"there are two, or as many as the autoscaler says": w == "rowlock-counts" || *d.Replicas == 2,
+			"the autoscaler alone sets replicas, upgrades included": get[apps.Deployment](t, scaled,
+				"Deployment/"+w).Spec.Replicas == nil,
 			"a new replica comes before an old one goes": update.MaxSurge.IntValue() == 1 &&
 				update.MaxUnavailable.IntValue() == 0,
-			"the autoscaler scales it": hpa.ScaleTargetRef.Name == w && *hpa.MinReplicas == 2 && hpa.MaxReplicas == 6 &&
+			"the autoscaler scales it": hpa.ScaleTargetRef.Name == w && *hpa.MinReplicas == 2 && hpa.MaxReplicas == 4 &&
 				*hpa.Behavior.ScaleDown.StabilizationWindowSeconds == 300,
 			"the disruption budget is about it": *pdb.MaxUnavailable == intstr.FromInt32(1) &&
 				maps.Equal(pdb.Selector.MatchLabels, d.Selector.MatchLabels),
@@ -222,6 +231,37 @@ func environment(t *testing.T, all objects, workload string) map[string]string {
 	return env
 }
 
+// A pod of the default installation is replaced when its configuration changes, and not by another version of the chart
+// that brings nothing new.
+func TestPodsRollForTheirConfigurationAlone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(umbrella)); err != nil {
+		t.Fatal(err)
+	}
+	version := metadataOf(t, umbrella).Version
+	for _, chart := range []string{"", "charts/service"} {
+		file := filepath.Join(dir, chart, "Chart.yaml")
+		write(t, file, strings.ReplaceAll(read(t, file), "version: "+version, "version: 99.0.0"))
+	}
+	before := render(t, umbrella, "")
+	after, changed := render(t, dir, ""), render(t, umbrella, "counts: {config: {LOG_LEVEL: debug}}")
+	if got := at(after["ConfigMap/rowlock-counts"].plain, "metadata.labels.helm~sh/chart"); got != "counts-99.0.0" {
+		t.Errorf("the other version is not rendered: %v", got)
+	}
+	for _, w := range workloads() {
+		of := func(all objects) string {
+			return string(raw(t, get[apps.Deployment](t, all, "Deployment/"+w).Spec.Template))
+		}
+		if of(after) != of(before) {
+			t.Errorf("%s is\n%s\nof another version\n%s", w, of(before), of(after))
+		}
+		if rolls := of(changed) != of(before); rolls != (w == "rowlock-counts") {
+			t.Errorf("%s rolls for a change of counts' configuration: %t", w, rolls)
+		}
+	}
+}
+
 func TestDefaultEnvironment(t *testing.T) {
 	t.Parallel()
 	all := render(t, umbrella, "")
@@ -233,7 +273,7 @@ func TestDefaultEnvironment(t *testing.T) {
 		"PGPASSWORD":                  "rowlock-payments-db/password",
 		"DATABASE_URL":                "postgres://?sslmode=require",
 		"DB_POOLER":                   "none",
-		"DB_MAX_OPEN_CONNS":           "7",
+		"DB_MAX_OPEN_CONNS":           "3",
 		"GOMAXPROCS":                  "requests.cpu in units of 1",
 		"MIGRATE_ON_START":            "true",
 		"HTTP_ADDR":                   ":8080",
@@ -252,7 +292,7 @@ func TestDefaultEnvironment(t *testing.T) {
 	}
 	work := get[apps.Deployment](t, all, "Deployment/rowlock-events-work").Spec.Template.Spec.Containers[0]
 	if !slices.Equal(work.Args, []string{"work"}) ||
-		environment(t, all, "rowlock-events-work")["DB_MAX_OPEN_CONNS"] != "4" {
+		environment(t, all, "rowlock-events-work")["DB_MAX_OPEN_CONNS"] != "2" {
 		t.Errorf("events' worker runs %v with %v", work.Args, environment(t, all, "rowlock-events-work"))
 	}
 	counts := get[apps.Deployment](t, all, "Deployment/rowlock-counts").Spec.Template.Spec.Containers[0]

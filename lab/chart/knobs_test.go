@@ -51,7 +51,7 @@ image: {registry: ghcr.io/me/, repository: counts, tag: "v9@` + digest + `", pul
 imagePullSecrets: [{name: pull}]
 commonLabels: {cost: low}
 commonAnnotations: {owner: me}
-database: {existingSecret: db, caSecret: tls, maxOpenConns: 3, pooler: transaction, parameters: sslmode=disable,
+database: {existingSecret: db, caSecret: tls, maxOpenConns: 5, pooler: transaction, parameters: sslmode=disable,
   keys: {host: h, port: p, name: db, user: u, password: s}}
 migrations: {mode: job, existingSecret: owner}
 networkPolicy: {enabled: false}
@@ -61,7 +61,6 @@ extraEnv: [{name: EXTRA, value: "$(PGHOST)"}]
 extraVolumes: [{name: ca, secret: {secretName: ca}}]
 extraVolumeMounts: [{name: ca, mountPath: /ca}]
 replicas: 3
-autoscaling: {enabled: false}
 maxSurge: 50%
 minReadySeconds: 4
 podDisruptionBudget: {maxUnavailable: 10%}
@@ -105,7 +104,7 @@ hostAliases: [{ip: 10.0.0.5, hostnames: [db]}]
 			{"database.keys.password", deployment, container + "env.4", secretVar("PGPASSWORD", "db", "s")},
 			{"database.parameters", deployment, container + "env.5.value", url},
 			{"database.pooler", "ConfigMap/rowlock", "data.DB_POOLER", "transaction"},
-			{"database.maxOpenConns", deployment, container + "env.6", dict{"name": "DB_MAX_OPEN_CONNS", "value": "3"}},
+			{"database.maxOpenConns", deployment, container + "env.6", dict{"name": "DB_MAX_OPEN_CONNS", "value": "5"}},
 			{"secretEnv", deployment, container + "env.8" + ref, dict{"name": "tokens", "key": "t", "optional": true}},
 			{"extraEnv", deployment, container + "env.9", dict{"name": "EXTRA", "value": "$(PGHOST)"}},
 			{"migrations.mode", "ConfigMap/rowlock", "data.MIGRATE_ON_START", "false"},
@@ -118,7 +117,6 @@ hostAliases: [{ip: 10.0.0.5, hostnames: [db]}]
 			{"extraVolumeMounts", deployment, container + "volumeMounts.1", dict{"name": "ca", "mountPath": "/ca"}},
 			{"networkPolicy.enabled", policies, "kind", nil},
 			{"replicas", deployment, "spec.replicas", 3},
-			{"autoscaling.enabled", scaler, "kind", nil},
 			{"maxSurge", deployment, "spec.strategy.rollingUpdate.maxSurge", "50%"},
 			{"minReadySeconds", deployment, "spec.minReadySeconds", 4},
 			{"minReadySeconds", deployment, "spec.progressDeadlineSeconds", 604},
@@ -194,7 +192,8 @@ image: {repository: counts, digest: "` + digest + `"}
 database: {existingSecret: cnpg, keys: {uri: uri}, parameters: sslmode=require}
 global: {database: {parameters: sslmode=disable},
   auth: {rules: [{subjects: ["*"], services: [counts], allow: [read]}]}}
-autoscaling: {minReplicas: 3, maxReplicas: 4, targetCPUUtilizationPercentage: 55,
+autoscaling: {enabled: true, minReplicas: 3, maxReplicas: 4, targetCPUAverageValue: 55m,
+  metrics: [{type: Resource, resource: {name: memory, target: {type: Utilization, averageUtilization: 80}}}],
   behavior: {scaleDown: {stabilizationWindowSeconds: 15}}}
 podDisruptionBudget: {enabled: false}
 serviceAccount: {create: false}
@@ -226,7 +225,9 @@ spool: {enabled: true, maxMiB: 300}
 			},
 			{"autoscaling.minReplicas", scaler, "spec.minReplicas", 3},
 			{"autoscaling.maxReplicas", scaler, "spec.maxReplicas", 4},
-			{"autoscaling.targetCPUUtilizationPercentage", scaler, "spec.metrics.0.resource.target.averageUtilization", 55},
+			{"autoscaling.enabled", scaler, "kind", "HorizontalPodAutoscaler"},
+			{"autoscaling.targetCPUAverageValue", scaler, "spec.metrics.0.resource.target.averageValue", "55m"},
+			{"autoscaling.metrics", scaler, "spec.metrics.1.resource.name", "memory"},
 			{"autoscaling.behavior", scaler, "spec.behavior.scaleDown.stabilizationWindowSeconds", 15},
 			{"podDisruptionBudget.enabled", "PodDisruptionBudget/rowlock", "kind", nil},
 			{"serviceAccount.create", "ServiceAccount/rowlock", "kind", nil},

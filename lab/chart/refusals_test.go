@@ -32,7 +32,9 @@ func TestTheSchemaRefuses(t *testing.T) {
 			{`iidy.imagePullSecrets=["pull"]`, `at '/imagePullSecrets/0': got string, want object`},
 			{`iidy.podLabels.app\.kubernetes\.io/name="x"`, `at '/podLabels/app.kubernetes.io~1name': got string, want null`},
 			{`dashboards.labels.helm\.sh/chart="x"`, `at '/dashboards/labels/helm.sh~1chart': got string, want null`},
-			{`counts.replicas="three"`, `at '/replicas': got string, want integer`},
+			{`counts.replicas="three"`, `at '/replicas': got string, want null or integer`},
+			{`counts.autoscaling.targetCPUAverageValue="70%"`, `at '/autoscaling/targetCPUAverageValue': '70%' does not match`},
+			{`iidy.autoscaling.metrics=[{"resource": {"name": "cpu"}}]`, `at '/autoscaling/metrics/0': missing property 'type'`},
 			{`events.replicas=-1`, `at '/replicas': minimum: got -1, want 0`},
 			{`iidy.replicas=1000000`, `at '/replicas': maximum: got`},
 			{`counts.maxSurge=0`, `at '/maxSurge': minimum: got 0, want 1`},
@@ -124,8 +126,11 @@ func TestTheTemplatesRefuse(t *testing.T) {
 	for _, c := range [][2]string{
 		{`database: {existingSecret: ""}`, `service.database.existingSecret is required`},
 		{`image: {repository: ""}`, `service.image.repository is required`},
-		{`autoscaling: {minReplicas: 7}`, `service: autoscaling.minReplicas (7) is more than`},
-		{`resources: {requests: {cpu: null}}`, `resources.requests.cpu must be set`},
+		{`autoscaling: {enabled: true, minReplicas: 5}`, `service: autoscaling.minReplicas (5) is more than`},
+		{
+			`autoscaling: {enabled: true, targetCPUAverageValue: ""}`,
+			`service: an autoscaler needs autoscaling.targetCPUAverageValue or autoscaling.metrics`,
+		},
 
 		{`ingress: {enabled: true}`, `service.ingress.hosts is empty: name them, such as {host: service.example}`},
 		{`httpRoute: {enabled: true}`, `service.httpRoute.parentRefs is empty: name the gateway`},

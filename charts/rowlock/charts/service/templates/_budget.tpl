@@ -17,7 +17,7 @@ worst all old ones stand beside all new ones. (Deployments do not count what is 
 */}}
 {{- define "service.peak" -}}
 {{- $most := int .settings.replicas -}}
-{{- if .settings.autoscaling.enabled -}}
+{{- if or .settings.autoscaling.enabled (kindIs "invalid" .settings.replicas) -}}
 {{- $most = int .settings.autoscaling.maxReplicas -}}
 {{- end -}}
 {{- $surge := toString .root.Values.maxSurge -}}
@@ -50,9 +50,15 @@ worst all old ones stand beside all new ones. (Deployments do not count what is 
 {{- add .settings.database.maxOpenConns .root.Values.database.secondPoolConns -}}
 {{- end -}}
 
+{{/* What a server's max_connections leaves to roles that are no superusers: PostgreSQL keeps three (superuser_reserved_connections). */}}
+{{- define "service.grantedConnections" -}}
+{{- sub . 3 -}}
+{{- end -}}
+
 {{/* Fails when the replicas need more connections than there are. Takes a dict of needed, limit and where (the limit's name). */}}
 {{- define "service.checkBudget" -}}
-{{- if gt (int .needed) (int .limit) -}}
-{{- fail (printf "the replicas may open %d connections, and %s says that there are %d: lower maxReplicas, maxSurge or database.maxOpenConns, set minReadySeconds to auto, or raise the database's max_connections and %s with it" (int .needed) .where (int .limit) .where) -}}
+{{- $granted := include "service.grantedConnections" .limit | int -}}
+{{- if gt (int .needed) $granted -}}
+{{- fail (printf "the replicas may open %d connections, and %s=%d leaves %d, since PostgreSQL keeps three for superusers: lower replicas, autoscaling.maxReplicas, maxSurge or database.maxOpenConns, set minReadySeconds to auto, or raise the database's max_connections and %s with it" (int .needed) .where (int .limit) $granted .where) -}}
 {{- end -}}
 {{- end -}}

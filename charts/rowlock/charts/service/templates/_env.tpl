@@ -31,6 +31,14 @@ SHUTDOWN_TIMEOUT: {{ printf "%ds" (int .Values.shutdown.timeoutSeconds) }}
 {{- include "service.merge" (list (index .root.Values.global .key) (index .root.Values .key)) -}}
 {{- end -}}
 
+{{/* The ConfigMap's data. The pods' checksum is of this alone: a label that changes rolls no pod. */}}
+{{- define "service.configData" -}}
+{{ include "service.config" . }}
+{{- range $name, $value := include "service.variables" (dict "root" . "key" "config") | fromYaml }}
+{{ $name }}: {{ include "service.scalar" (dict "where" (printf "%s.config.%s" (ternary $.Chart.Name "global" (hasKey ($.Values.config | default dict) $name)) $name) "value" $value) | quote }}
+{{- end }}
+{{- end -}}
+
 {{/*
 The processors for Go code: as many as the container asks for, rounded up. With more Go wakes idle threads for almost every request
 (docs/performance.md). Nothing where GOMAXPROCS is among the values' own variables.

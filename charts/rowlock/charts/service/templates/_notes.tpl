@@ -1,7 +1,8 @@
 {{- define "service.budgetNote" -}}
-Connections: at most {{ .needed }} of {{ .limit }} ({{ .where }}), at full scale while a new version rolls out.
-{{- if gt (mul 100 (int .needed)) (mul 95 (int .limit)) }}
-WARNING: that is more than 95 %. Migrations, monitoring and people need a few too, and the server keeps three for its superuser.
+{{- $granted := include "service.grantedConnections" .limit | int -}}
+Connections: at most {{ .needed }} of the {{ $granted }} that {{ .where }}={{ .limit }} leaves, at full scale while a new version rolls out.
+{{- if lt (sub $granted .needed) 3 }}
+WARNING: fewer than three are left. Monitoring and people need a few too.
 {{- end }}
 {{- end -}}
 
