@@ -54,6 +54,7 @@ func TestNotes(t *testing.T) {
 		"{}": {
 			"counts  http://rowlock-counts.default.svc:80", "counts, internal  http://rowlock-counts-internal.default.svc:8081",
 			fmt.Sprintf("at most %d of the 97 that global.database.maxConnections=100 leaves", needed), "helm test rowlock",
+			"pyggpot, each replica  dns:///rowlock-pyggpot-headless.default.svc:8080",
 			"Pods that call " + all + ` need the label rowlock.dev/client: "true"`,
 			"published nowhere, and must be on every node", "\n  rowlock/count-processing-service:0.1.0\n",
 			"  kubectl create secret generic --namespace default NAME --from-literal=KEY=VALUE",
