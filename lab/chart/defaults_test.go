@@ -306,6 +306,7 @@ func TestImagesWithoutARegistryAreLocal(t *testing.T) {
 	t.Parallel()
 	for values, want := range map[string]core.PullPolicy{
 		"global: {migrations: {mode: init}}":                                      core.PullNever,
+		"global: {migrations: {mode: job}}":                                       core.PullNever,
 		"global: {migrations: {mode: init}, image: {registry: ghcr.io/you}}":      core.PullIfNotPresent,
 		"global: {migrations: {mode: init}, image: {registry: 'localhost:5000'}}": core.PullIfNotPresent,
 	} {
