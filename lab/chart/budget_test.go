@@ -88,8 +88,8 @@ func mostAlive(p pace) (most int) {
 // reserved is how many of max_connections PostgreSQL keeps for superusers.
 const reserved = 3
 
-// By default all services fit PostgreSQL's max_connections=100 while all of them roll out, and leave three for monitoring
-// and operators.
+// By default all services fit PostgreSQL's max_connections=100 while all of them roll out, and leave three for
+// monitoring and operators.
 func TestDefaultsFitTheDatabase(t *testing.T) {
 	t.Parallel()
 	if got := connections(t, render(t, umbrella, "")); got > 100-reserved-3 {

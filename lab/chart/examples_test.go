@@ -1,11 +1,14 @@
 package chart
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	apps "k8s.io/api/apps/v1"
+	autoscaling "k8s.io/api/autoscaling/v2"
 	networking "k8s.io/api/networking/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
@@ -41,7 +44,109 @@ func TestExamples(t *testing.T) {
 			}
 		}
 	}
-	if n := len(glob(t, umbrella+"/examples/*.yaml")); n != len(migrates) {
-		t.Errorf("%d examples, of which %d are tested", n, len(migrates))
+	if n := len(glob(t, umbrella+"/examples/*.yaml")); n != len(migrates)+1 {
+		t.Errorf("%d examples, of which %d and %s are tested", n, len(migrates), kedaExample)
 	}
+}
+
+// kedaExample has values and a ScaledObject, whose kind decode does not know.
+const kedaExample = "keda.yaml"
+
+// scaledObject is the part of KEDA's kind that the example uses.
+type scaledObject struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
+	Spec struct {
+		ScaleTargetRef struct {
+			Name string `json:"name"`
+		} `json:"scaleTargetRef"`
+		MinReplicaCount int `json:"minReplicaCount"`
+		MaxReplicaCount int `json:"maxReplicaCount"`
+		Fallback        struct {
+			FailureThreshold int `json:"failureThreshold"`
+			Replicas         int `json:"replicas"`
+		} `json:"fallback"`
+		Triggers []struct {
+			Type     string            `json:"type"`
+			Metadata map[string]string `json:"metadata"`
+		} `json:"triggers"`
+	} `json:"spec"`
+}
+
+// KEDA scales events' workers by a metric that they have, up to the number that the budget counts, and the chart leaves
+// the number of replicas to it.
+func TestKEDAScalesTheWorkers(t *testing.T) {
+	t.Parallel()
+	values := read(t, umbrella+"/examples/"+kedaExample)
+	manifests, err := template(t, helm4, umbrella, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keda scaledObject
+	documents := strings.Split(manifests, "\n---")
+	at := slices.IndexFunc(documents, func(text string) bool { return strings.Contains(text, "kind: ScaledObject") })
+	if err := yaml.UnmarshalStrict([]byte(documents[at]), &keda); err != nil {
+		t.Fatal(err)
+	}
+	all, err := decode(strings.Join(slices.Delete(documents, at, at+1), "\n---"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const workers = "rowlock-events-work"
+	if d := get[apps.Deployment](t, all, "Deployment/"+workers); keda.Spec.ScaleTargetRef.Name != d.Name ||
+		d.Spec.Replicas != nil {
+		t.Errorf("KEDA scales %s, and %s has replicas: %s", keda.Spec.ScaleTargetRef.Name, d.Name, raw(t, d.Spec.Replicas))
+	}
+	if _, ours := all["HorizontalPodAutoscaler/"+workers]; ours {
+		t.Error("the chart scales them too")
+	}
+	var counted struct {
+		Events struct {
+			Workloads struct {
+				Work struct {
+					Autoscaling struct {
+						MaxReplicas int `json:"maxReplicas"`
+					} `json:"autoscaling"`
+				} `json:"work"`
+			} `json:"workloads"`
+		} `json:"events"`
+	}
+	if err := yaml.Unmarshal([]byte(values), &counted); err != nil {
+		t.Fatal(err)
+	}
+	if most := counted.Events.Workloads.Work.Autoscaling.MaxReplicas; most != keda.Spec.MaxReplicaCount {
+		t.Errorf("KEDA's maximum is %d, and the budget counts %d", keda.Spec.MaxReplicaCount, most)
+	}
+	const query = `max(events_pending{namespace="ns", app_kubernetes_io_instance="rowlock"})`
+	if got := keda.Spec.Triggers[0].Metadata["query"]; got != query {
+		t.Errorf("KEDA asks %s", got)
+	}
+	wantMetric(t, "events_pending")
+}
+
+// wantMetric demands that events' README, which a test compares with a replica, has the metric.
+func wantMetric(t *testing.T, name string) {
+	t.Helper()
+	if !strings.Contains(read(t, "../../services/events/README.md"), "\n| `"+name+"` |") {
+		t.Errorf("events have no metric %s", name)
+	}
+}
+
+// The values of the chart's README scale the workers by the same metric, beside their CPU.
+func TestWorkersAreScaledByAMetric(t *testing.T) {
+	t.Parallel()
+	_, rest, _ := strings.Cut(read(t, umbrella+"/README.md"), "\n```yaml\nevents:")
+	values, _, found := strings.Cut(rest, "```")
+	if !found {
+		t.Fatal("the README has no values of events")
+	}
+	hpa := get[autoscaling.HorizontalPodAutoscaler](t, renderAlike(t, umbrella, "events:"+values),
+		"HorizontalPodAutoscaler/rowlock-events-work").Spec
+	if len(hpa.Metrics) != 2 || hpa.Metrics[0].Resource == nil || hpa.Metrics[1].External == nil {
+		t.Fatalf("the metrics are %s", raw(t, hpa.Metrics))
+	}
+	wantMetric(t, hpa.Metrics[1].External.Metric.Name)
 }
