@@ -18,6 +18,8 @@ counts:
   commonLabels: {team: counts}
   commonAnnotations: {contact: counts}
   podLabels: {pod: "2"}
+  ingress: {enabled: true, hosts: [{host: counts.example}]}
+  httpRoute: {enabled: true, parentRefs: [{name: gateway}]}
 `
 
 // Each object of a release has the labels and annotations that are common to all; those of a service win over those of
