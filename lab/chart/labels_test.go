@@ -12,6 +12,7 @@ global:
   commonAnnotations: {contact: shop, note: one}
   podLabels: {pod: "1", tier: two}
   podAnnotations: {seen: "yes"}
+  migrations: {mode: job}
   serviceMonitor: {enabled: true, labels: {team: metrics}}
   auth: {enabled: true, rules: [{subjects: ["*"], services: [counts], allow: [read]}]}
 counts:
@@ -40,7 +41,7 @@ func TestEveryObjectHasTheCommonLabels(t *testing.T) {
 			"metadata.annotations.contact": contact, "metadata.annotations.note": "one",
 		}
 		meta := "metadata."
-		if strings.HasPrefix(name, "Deployment/") {
+		if strings.HasPrefix(name, "Deployment/") || strings.HasPrefix(name, "Job/") {
 			meta = "spec.template.metadata."
 			want[meta+"labels.team"] = team
 			want[meta+"annotations.contact"] = nil

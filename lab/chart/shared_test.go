@@ -7,18 +7,21 @@ import (
 	"testing"
 
 	apps "k8s.io/api/apps/v1"
+	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
-// podsOf returns the pods of all Deployments and that of helm test, by the object's name.
+// podsOf returns the pods of all Deployments and Jobs and that of helm test, by the object's name.
 func podsOf(all objects) map[string]core.PodSpec {
 	pods := map[string]core.PodSpec{}
 	for name, o := range all {
 		switch o := o.typed.(type) {
 		case *apps.Deployment:
+			pods[name] = o.Spec.Template.Spec
+		case *batch.Job:
 			pods[name] = o.Spec.Template.Spec
 		case *core.Pod:
 			pods[name] = o.Spec
@@ -27,12 +30,13 @@ func podsOf(all objects) map[string]core.PodSpec {
 	return pods
 }
 
-// What global says of pods is so for all of them, that of helm test included. A service's own wins: key by key of a
-// map, and for a list or a text where it has one.
+// What global says of pods is so for all of them, those of Jobs and of helm test included. A service's own wins: key by
+// key of a map, and for a list or a text where it has one.
 func TestGlobalSettingsReachEveryPod(t *testing.T) {
 	t.Parallel()
 	pods := podsOf(render(t, umbrella, `
 global:
+  migrations: {mode: job}
   imagePullSecrets: [{name: common}]
   nodeSelector: {disk: ssd, zone: a}
   tolerations: [{key: spot, operator: Exists}]
@@ -66,7 +70,7 @@ iidy:
 	}
 	for name, pod := range pods {
 		want := common
-		if name == "Deployment/rowlock-iidy" {
+		if strings.Contains(name, "/rowlock-iidy") {
 			want = own
 		}
 		if strings.HasPrefix(name, "Deployment/") {
@@ -81,7 +85,7 @@ iidy:
 			t.Errorf("%s has\n%s\nwant\n%s", name, got, want[1])
 		}
 	}
-	if len(pods) != len(workloads())+1 {
+	if len(pods) != len(workloads())+len(services.Names())+1 {
 		t.Errorf("%d pods", len(pods))
 	}
 }
