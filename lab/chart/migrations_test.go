@@ -149,9 +149,10 @@ func verifies(t *testing.T, name string, pod core.PodSpec, c core.Container) {
 			got = append(got, item.Path)
 		}
 		// lib/pq takes a key of root's, which a secret's files are, with 0640 or less; fsGroup may read it then.
-		private := secret.DefaultMode != nil && *secret.DefaultMode == 0o440 && *pod.SecurityContext.FSGroup == 65532
+		group := pod.SecurityContext.FSGroup
+		private := secret.DefaultMode != nil && *secret.DefaultMode == 0o440 && group != nil && *group == 65532
 		if !slices.Equal(got, keys) || len(keys) == 2 && !private {
-			t.Errorf("%s: %s has %s, and fsGroup %v", name, path, raw(t, secret), pod.SecurityContext.FSGroup)
+			t.Errorf("%s: %s has %s, and fsGroup is %s", name, path, raw(t, secret), raw(t, group))
 		}
 	}
 }

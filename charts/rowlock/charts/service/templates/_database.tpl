@@ -4,18 +4,18 @@
 
 {{/* The secret with the certificate of the authority that signed the database's, or nothing. */}}
 {{- define "service.caSecret" -}}
-{{- .Values.database.caSecret | default (dig "database" "caSecret" "" (.Values.global | default dict)) -}}
+{{- .Values.database.caSecret | default .Values.global.database.caSecret -}}
 {{- end -}}
 
 {{- define "service.pooler" -}}
-{{- .Values.database.pooler | default (dig "database" "pooler" "" (.Values.global | default dict)) | default "none" -}}
+{{- .Values.database.pooler | default .Values.global.database.pooler -}}
 {{- end -}}
 
 {{/* Whether replicas read the password out of a file: anything or nothing. A whole URI has its password in it. */}}
 {{- define "service.passwordFile" -}}
 {{- $enabled := .Values.database.passwordFile -}}
 {{- if kindIs "string" $enabled -}}
-{{- $enabled = dig "database" "passwordFile" false (.Values.global | default dict) -}}
+{{- $enabled = .Values.global.database.passwordFile -}}
 {{- else if and $enabled .Values.database.keys.uri -}}
 {{- fail (printf "%s.database.passwordFile: database.keys.uri is a whole URI, whose password is in it; leave one of the two out" .Chart.Name) -}}
 {{- end -}}
@@ -29,7 +29,7 @@
 {{- $parameters := .Values.database.parameters -}}
 {{- if and (not $parameters) (not .Values.database.keys.uri) -}}
 {{- $verified := ternary "sslmode=verify-full&sslrootcert=/etc/database-ca/ca.crt" "sslmode=require" (ne (include "service.caSecret" .) "") -}}
-{{- $parameters = dig "database" "parameters" "" (.Values.global | default dict) | default $verified -}}
+{{- $parameters = .Values.global.database.parameters | default $verified -}}
 {{- end -}}
 {{- if and $parameters (eq (include "service.pooler" .) "transaction") (not (contains "binary_parameters=" $parameters)) -}}
 {{- $parameters = printf "%s&binary_parameters=yes" $parameters -}}

@@ -1,6 +1,6 @@
 {{/* Who migrates: startup, init or job. */}}
 {{- define "service.migrations" -}}
-{{- .Values.migrations.mode | default (dig "migrations" "mode" "" (.Values.global | default dict)) | default "startup" -}}
+{{- .Values.migrations.mode | default .Values.global.migrations.mode -}}
 {{- end -}}
 
 {{/* The owner's secrets, which only containers that migrate in the modes init and job get. */}}
