@@ -50,9 +50,9 @@ func startAPI(t *testing.T) api {
 }
 
 // podsOf reads the pods that a selector finds, ending ones included.
-func (a api) podsOf(ctx context.Context, selector string) ([]core.Pod, error) {
+func (s *story) podsOf(ctx context.Context, selector string) ([]core.Pod, error) {
 	list := new(core.PodList)
-	err := a.get(ctx, "/api/v1/namespaces/"+namespace+"/pods", selector, list)
+	err := s.get(ctx, "/api/v1/namespaces/"+string(s.place)+"/pods", selector, list)
 	return list.Items, err
 }
 

@@ -19,8 +19,8 @@ type settings struct {
 	// services are installed, from images with the tag.
 	services []string
 	tag      string
-	// earlier is the tag of payments' image of an earlier revision, from which it is upgraded; empty where there is none.
-	earlier string
+	// next is the tag of images of a release that comes after it, with newer schemas; empty where there are none.
+	next string
 	// client names an image with curl and a shell, postgres one of the server, pooler one of PgBouncer.
 	client, postgres, pooler string
 	// token is the volume with the token by which a load calls.
@@ -43,7 +43,7 @@ func fromEnvironment(t *testing.T) settings {
 	}
 	get("KUBECONFIG")
 	return settings{
-		services: strings.Fields(get("E2E_SERVICES")), tag: get("E2E_TAG"), earlier: os.Getenv("E2E_EARLIER"),
+		services: strings.Fields(get("E2E_SERVICES")), tag: get("E2E_TAG"), next: os.Getenv("E2E_NEXT"),
 		client: get("E2E_CLIENT_IMAGE"), postgres: get("E2E_POSTGRES_IMAGE"), pooler: get("E2E_POOLER_IMAGE"),
 		token: projected, outside: get("E2E_OUTSIDE"), issuerKey: os.Getenv("E2E_ISSUER_KEY"),
 		helms: []string{get("E2E_HELM3"), get("E2E_HELM4")},
@@ -51,15 +51,18 @@ func fromEnvironment(t *testing.T) settings {
 }
 
 const (
-	namespace = "rowlock-e2e"
-	release   = "rowlock"
-	chart     = "../../charts/rowlock"
+	release = "rowlock"
+	chart   = "../../charts/rowlock"
 )
+
+// place names a namespace.
+type place string
 
 // T is a chapter's test. Its context ends at the chapter's limit and ends every
 // command with it, so that time is left for the dump.
 type T struct {
 	*testing.T
+	place
 
 	ctx context.Context //nolint:containedctx // it replaces the test's own
 }
@@ -83,8 +86,8 @@ func command(ctx context.Context, stdin, program string, args ...string) (string
 }
 
 // kubectl runs kubectl in the namespace.
-func kubectl(ctx context.Context, args ...string) (string, error) {
-	return command(ctx, "", "kubectl", append([]string{"--namespace", namespace}, args...)...)
+func (p place) kubectl(ctx context.Context, args ...string) (string, error) {
+	return command(ctx, "", "kubectl", append([]string{"--namespace", string(p)}, args...)...)
 }
 
 // run runs a program that has to succeed, and returns what it printed.
@@ -100,12 +103,12 @@ func run(t *T, stdin, program string, args ...string) string {
 // must is kubectl that has to succeed.
 func must(t *T, args ...string) string {
 	t.Helper()
-	return run(t, "", "kubectl", append([]string{"--namespace", namespace}, args...)...)
+	return run(t, "", "kubectl", append([]string{"--namespace", string(t.place)}, args...)...)
 }
 
 func apply(t *T, manifest string) {
 	t.Helper()
-	run(t, manifest, "kubectl", "--namespace", namespace, "apply", "-f", "-")
+	run(t, manifest, "kubectl", "--namespace", string(t.place), "apply", "-f", "-")
 }
 
 // fetch reads objects by kubectl.
@@ -138,7 +141,7 @@ func wait(t *T, limit time.Duration, condition string, what ...string) {
 
 // dump logs the state of the namespace for a failed test. The pods of a load have
 // logged themselves and are gone by then.
-func dump(t *testing.T) {
+func (p place) dump(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	defer cancel()
@@ -152,7 +155,7 @@ func dump(t *testing.T) {
 		},
 		{"describe", "pods"},
 	} {
-		out, err := kubectl(ctx, args...)
+		out, err := p.kubectl(ctx, args...)
 		const most = 20_000
 		if len(out) > most {
 			out = "...\n" + out[len(out)-most:]

@@ -17,18 +17,11 @@ import (
 )
 
 // everyReplica demands that requests through the Service reach all replicas of each
-// service, by each replica's own metrics. counts has three of them.
+// service, by each replica's own metrics. counts has four of them.
 func (s *story) everyReplica(t *T) {
-	must(t, "patch", "hpa", "rowlock-counts", "--patch", `{"spec":{"minReplicas":3}}`)
-	eventually(t, 2*time.Minute, func() error {
-		if ready := s.ready(t, "counts"); ready < 3 {
-			return fmt.Errorf("counts has %d replicas that are ready", ready)
-		}
-		return nil
-	})
 	before := map[string]float64{}
 	for _, pod := range s.pods(t) {
-		if pod.Labels["app.kubernetes.io/component"] == "serve" {
+		if pod.Labels[component] == "serve" {
 			before[pod.Name] = metric(t, pod.Name, served)
 		}
 	}
@@ -37,14 +30,13 @@ func (s *story) everyReplica(t *T) {
 			t.Errorf("no request reaches %v", before)
 			break
 		}
-		s.check(t, s.helms[try%len(s.helms)]) // 100 increases at once make +100, over three replicas
+		s.check(t, s.helms[try%len(s.helms)]) // 100 increases at once make +100, over all replicas
 		for name, was := range before {
 			if metric(t, name, served) > was {
 				delete(before, name)
 			}
 		}
 	}
-	must(t, "patch", "hpa", "rowlock-counts", "--patch", `{"spec":{"minReplicas":2}}`)
 }
 
 // ready returns how many replicas of a service are ready.
@@ -68,7 +60,7 @@ const (
 // metric returns the sum of a metric of a replica over its labels.
 func metric(t *T, pod, name string) (sum float64) {
 	t.Helper()
-	metrics := must(t, "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:9090/proxy/metrics", namespace, pod))
+	metrics := must(t, "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:9090/proxy/metrics", t.place, pod))
 	samples := regexp.MustCompile(`(?m)^` + name + `\{.*\} (\S+)$`)
 	for _, sample := range samples.FindAllStringSubmatch(metrics, -1) {
 		n, err := strconv.ParseFloat(sample[1], 64)
@@ -119,7 +111,7 @@ func (s *story) databaseRestarts(t *T) {
 	was := restarts()
 	stopped := time.Now()
 	// The session may end with the server; what is checked is that the server restarts.
-	_, ended := kubectl(t.Context(), "exec", "postgres-0", "--", "sh", "-c", "kill -INT 1")
+	_, ended := t.kubectl(t.Context(), "exec", "postgres-0", "--", "sh", "-c", "kill -INT 1")
 	eventually(t, time.Minute, func() error {
 		if restarts() == was {
 			return fmt.Errorf("the database did not restart; kill: %w", cmp.Or(ended, errors.New("sent")))
@@ -129,11 +121,7 @@ func (s *story) databaseRestarts(t *T) {
 	})
 	away := time.Since(stopped)
 	t.Logf("the database was away for %.1f s", away.Seconds())
-	// Everything works again, while the load goes on.
-	eventually(t, 90*time.Second, func() error {
-		_, err := command(t.Context(), "", s.helms[0], "test", release, "--namespace", namespace, "--timeout=1m")
-		return err
-	})
+	s.works(t, s.helms[0]) // again, while the load goes on
 	reports := stopLoads(t, loads)
 	lost = s.lostAnswers(t) - lost
 	t.Logf("counts lost %.0f answers of the database", lost)
@@ -159,6 +147,15 @@ func (s *story) databaseRestarts(t *T) {
 	}
 }
 
+// works waits until `helm test` succeeds.
+func (s *story) works(t *T, helm string) {
+	t.Helper()
+	eventually(t, 90*time.Second, func() error {
+		_, err := command(t.Context(), "", helm, "test", release, "--namespace", string(s.place), "--timeout=1m")
+		return err
+	})
+}
+
 // podDeleted deletes a replica of each service without a grace period, under load.
 // At most what was in flight there is lost.
 func (s *story) podDeleted(t *T) {
@@ -166,12 +163,12 @@ func (s *story) podDeleted(t *T) {
 	loads := startLoads(t, s.settings, 50, clients, s.services...)
 	for _, row := range s.rows {
 		for _, workload := range row.Workloads() {
-			component := strings.TrimPrefix(workload, "-")
-			if component == "" {
-				component = "serve"
+			command := strings.TrimPrefix(workload, "-")
+			if command == "" {
+				command = "serve"
 			}
 			for _, pod := range s.pods(t, row.Name) {
-				if pod.Labels["app.kubernetes.io/component"] == component {
+				if pod.Labels[component] == command {
 					must(t, "delete", "pod", pod.Name, "--grace-period=0", "--force", "--wait=false")
 					break
 				}

@@ -51,13 +51,10 @@ func (s *story) createAccounts(t *T) {
 	s.issuer = issuer.Issuer
 }
 
-// only returns a service's name if it is installed.
-func (s *story) only(name string) []string {
-	return slices.DeleteFunc([]string{name}, func(name string) bool { return !slices.Contains(s.services, name) })
-}
-
 // subject returns what an account is called in tokens and rules.
-func subject(account string) string { return "system:serviceaccount:" + namespace + ":" + account }
+func (p place) subject(account string) string {
+	return "system:serviceaccount:" + string(p) + ":" + account
+}
 
 // auth returns the flags by which callers are asked for a token; readers are accounts that may read.
 func (s *story) auth(readers ...string) []string {
@@ -67,11 +64,11 @@ func (s *story) auth(readers ...string) []string {
 		Allow    []string `json:"allow"`
 	}
 	rules := []rule{
-		{[]string{subject(caller)}, services.Names(), []string{"read", "change", "administer"}},
-		{[]string{subject(outside)}, services.Names(), []string{"read", "change"}},
+		{[]string{s.subject(caller)}, services.Names(), []string{"read", "change", "administer"}},
+		{[]string{s.subject(outside)}, services.Names(), []string{"read", "change"}},
 	}
 	for _, account := range append(readers, reader) {
-		rules = append(rules, rule{[]string{subject(account)}, services.Names(), []string{"read"}})
+		rules = append(rules, rule{[]string{s.subject(account)}, services.Names(), []string{"read"}})
 	}
 	text, err := json.Marshal(rules)
 	if err != nil {
@@ -155,6 +152,7 @@ func (s *story) identified(t *T) {
 	} else {
 		tokens["ended"] = s.ending(t, tokens["right"], time.Now().Add(-skew-time.Second))
 	}
+	s.tours(t, false) // what is asked for below
 	s.table(t, tokens)
 	s.fromOutside(t)
 }
@@ -298,7 +296,7 @@ func bearer(token string) string {
 // shell runs a script in the client's pod. It is not in the command's arguments, because it may hold tokens.
 func (s *story) shell(t *T, script string) string {
 	t.Helper()
-	return run(t, script, "kubectl", "--namespace", namespace, "exec", "--stdin", "client", "--", "sh", "-s")
+	return run(t, script, "kubectl", "--namespace", string(s.place), "exec", "--stdin", "client", "--", "sh", "-s")
 }
 
 // fromOutside runs the program of another repository, which calls every service by the typed clients, in a pod of its
@@ -314,13 +312,13 @@ func (s *story) fromOutside(t *T) {
 		t.Fatal(err)
 	}
 	wait(t, time.Minute, "condition=Ready", "pod/outside")
-	run(t, string(program), "kubectl", "--namespace", namespace, "exec", "--stdin", "outside", "--", "sh", "-c",
+	run(t, string(program), "kubectl", "--namespace", string(s.place), "exec", "--stdin", "outside", "--", "sh", "-c",
 		"cat >/tmp/outside && chmod +x /tmp/outside")
 	call := []string{"exec", "outside", "--", "env", "TOKEN_FILE=/var/run/secrets/rowlock/token"}
 	for _, row := range s.rows {
 		call = append(call, strings.ToUpper(row.Name)+"_URL=http://rowlock-"+row.Name)
 	}
-	out, err := kubectl(t.Context(), append(call, "/tmp/outside")...)
+	out, err := t.kubectl(t.Context(), append(call, "/tmp/outside")...)
 	if err != nil || strings.Count(out, "<nil>") != len(s.rows) {
 		t.Errorf("a program of another repository: %v\n%s", err, out)
 	}

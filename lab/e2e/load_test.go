@@ -63,15 +63,15 @@ func create(t *T, s settings, service string, rate, clients int) *load {
 	}
 	createPodOf(t, caller, s.token, l.name, fmt.Sprintf(`image: rowlock/lab:%s, stdin: true, stdinOnce: true,
         args: [drive, --token-file=/var/run/secrets/rowlock/token, --rate=%d, --clients=%d, %s, %s],
-        resources: {requests: {cpu: 50m, memory: 32Mi}}`, s.tag, rate, clients, service, addresses))
+        resources: {requests: {cpu: 10m, memory: 32Mi}}`, s.tag, rate, clients, service, addresses))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
 		defer cancel()
 		if t.Failed() {
-			log, err := kubectl(ctx, "logs", l.name, "--tail=40")
+			log, err := t.kubectl(ctx, "logs", l.name, "--tail=40")
 			t.Logf("%s: %s %v", l.name, log, err)
 		}
-		_, _ = kubectl(ctx, "delete", "pod", l.name, "--ignore-not-found", "--now", "--wait=false")
+		_, _ = t.kubectl(ctx, "delete", "pod", l.name, "--ignore-not-found", "--now", "--wait=false")
 	})
 	return l
 }
@@ -80,8 +80,8 @@ func create(t *T, s settings, service string, rate, clients int) *load {
 func (l *load) begin(t *T) {
 	t.Helper()
 	wait(t, time.Minute, "condition=Ready", "pod/"+l.name)
-	l.attach = exec.CommandContext(t.Context(), "kubectl", "--namespace", namespace, "attach", "--stdin", "--quiet",
-		l.name)
+	l.attach = exec.CommandContext(t.Context(), "kubectl", "--namespace", string(t.place), "attach", "--stdin",
+		"--quiet", l.name)
 	stdin, err := l.attach.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 )
 
 // ofCounts selects the replicas of counts as a release of its own.
-const ofCounts = "app.kubernetes.io/component=serve,app.kubernetes.io/instance=counts"
+const ofCounts = component + "=serve,app.kubernetes.io/instance=counts"
 
 // restart holds what was seen of a rollout: the most replicas at once, and the most that were ending.
 type restart struct {
@@ -18,16 +18,15 @@ type restart struct {
 	err                     error
 }
 
-// restart begins to roll counts out at the chart's own pace, minReadySeconds: auto,
+// restart replaces the replicas of counts at the chart's own pace, minReadySeconds: auto,
 // and watches that while other chapters go on, because it takes most of a minute.
-func (s *story) restart(t *T) {
+func (s *story) restart(t *T, upgrade func()) {
 	t.Helper()
-	wait(t, time.Minute, "condition=Available", "deployment/counts")
 	old := map[string]bool{}
 	for _, pod := range s.allPods(t, ofCounts) {
 		old[pod.Name] = true
 	}
-	must(t, "rollout", "restart", "deployment/counts")
+	upgrade()
 	s.restarting = make(chan restart, 1)
 	go s.watch(context.WithoutCancel(t.Context()), old) // the chapter ends before it
 }
@@ -78,5 +77,5 @@ func (s *story) restarted(t *T) {
 		t.Errorf("there were %d replicas at once, %d of them ending; the chart expects %d, %d of them ending",
 			seen.replicas, seen.ending, 2+2*surge, surge)
 	}
-	run(t, "", s.helms[1], "uninstall", "counts", "--namespace", namespace, "--wait")
+	run(t, "", s.helms[1], "uninstall", "counts", "--namespace", string(s.place), "--wait")
 }

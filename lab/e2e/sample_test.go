@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	core "k8s.io/api/core/v1"
@@ -17,7 +16,6 @@ import (
 type sampler struct {
 	done    chan struct{}
 	figures chan []float64
-	count   atomic.Int32
 }
 
 // sample starts a sampler. A reading that fails is left out.
@@ -32,7 +30,6 @@ func sample(t *T, every time.Duration, read func(ctx context.Context) (float64, 
 		defer func() { s.figures <- all }()
 		for {
 			if figure, err := read(ctx); err == nil {
-				s.count.Add(1)
 				all = append(all, figure)
 			}
 			select {
@@ -47,18 +44,6 @@ func sample(t *T, every time.Duration, read func(ctx context.Context) (float64, 
 	return s
 }
 
-// more waits for n more samples.
-func (s *sampler) more(t *T, n int32) {
-	t.Helper()
-	enough := s.count.Load() + n
-	eventually(t, time.Minute, func() error {
-		if count := s.count.Load(); count < enough {
-			return fmt.Errorf("there are %d samples, want %d", count, enough)
-		}
-		return nil
-	})
-}
-
 // stop ends the sampler and returns its samples.
 func (s *sampler) stop() []float64 {
 	close(s.done)
@@ -66,9 +51,9 @@ func (s *sampler) stop() []float64 {
 }
 
 // cpu returns the share of the cluster's CPUs that the namespace's pods use.
-func (a api) cpu(ctx context.Context) (float64, error) {
+func (s *story) cpu(ctx context.Context) (float64, error) {
 	nodes := new(core.NodeList)
-	if err := a.get(ctx, "/api/v1/nodes", "", nodes); err != nil {
+	if err := s.get(ctx, "/api/v1/nodes", "", nodes); err != nil {
 		return 0, err
 	}
 	var pods struct {
@@ -76,7 +61,7 @@ func (a api) cpu(ctx context.Context) (float64, error) {
 			Containers []struct{ Usage core.ResourceList }
 		}
 	}
-	if err := a.get(ctx, "/apis/metrics.k8s.io/v1beta1/namespaces/"+namespace+"/pods", "", &pods); err != nil {
+	if err := s.get(ctx, "/apis/metrics.k8s.io/v1beta1/namespaces/"+string(s.place)+"/pods", "", &pods); err != nil {
 		return 0, err
 	}
 	var used, capacity resource.Quantity
@@ -93,13 +78,13 @@ func (a api) cpu(ctx context.Context) (float64, error) {
 
 // query runs a statement in the database as its owner.
 func (s *story) query(ctx context.Context, statement string) (string, error) {
-	return kubectl(ctx, "exec", "postgres-0", "--", "psql", "--username=postgres", "--dbname=rowlock", "--no-align",
+	return s.kubectl(ctx, "exec", "postgres-0", "--", "psql", "--username=postgres", "--dbname=rowlock", "--no-align",
 		"--tuples-only", "--command="+statement)
 }
 
 // connections returns how many connections the services have open.
 func (s *story) connections(ctx context.Context) (n float64, err error) {
-	roles := "'" + strings.Join(s.services, "','") + "'"
+	roles := "'" + strings.Join(append(s.inOrder(), s.services...), "','") + "'"
 	out, err := s.query(ctx, "SELECT count(*) FROM pg_stat_activity WHERE usename IN ("+roles+")")
 	if err != nil {
 		return 0, err

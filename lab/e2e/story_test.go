@@ -17,17 +17,16 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
 
-// story holds what the chapters share.
+// story holds what the chapters of one namespace share.
 type story struct {
 	settings
 	api
+	place
 
 	// rows are the services that are installed.
 	rows []services.Service
 	// issuer issues the tokens of service accounts.
 	issuer string
-	// switched says that payments asks for a token too. An upgrade under load makes it; the others do from the beginning.
-	switched bool
 	// budget is the number of connections that the chart's notes state as the most.
 	budget int
 	// undo deletes what is in no namespace.
@@ -36,17 +35,56 @@ type story struct {
 	restarting chan restart
 }
 
-// TestStory installs Rowlock into an empty namespace, upgrades it, uses it, injects
-// faults, scales and uninstalls it. The chapters build on one another, so the
-// first one that fails ends the test.
-func TestStory(t *testing.T) { //nolint:paralleltest // there is one cluster
-	s := &story{settings: fromEnvironment(t), api: startAPI(t)}
-	var err error
-	if s.rows, err = services.Choose(s.services); err != nil {
+// chapter is a part of a story.
+type chapter struct {
+	name string
+	run  func(t *T)
+}
+
+// TestStory tells two stories, each in an empty namespace with a database of its own: one of a release by the chart's
+// README that is upgraded, rolled back, used, scaled and disturbed, and one of other ways to install.
+func TestStory(t *testing.T) { //nolint:tparallel // its own end is that of the stories
+	shared, proxy := fromEnvironment(t), startAPI(t)
+	rows, err := services.Choose(shared.services)
+	if err != nil {
 		t.Fatal(err)
 	}
+	in := func(namespace string) *story {
+		return &story{settings: shared, api: proxy, place: place(namespace), rows: rows}
+	}
+	release, ways := in("rowlock-e2e"), in("rowlock-e2e-ways")
+	t.Run("a release", func(t *testing.T) {
+		t.Parallel()
+		release.tell(t, []chapter{
+			{"the chart's README, from an empty cluster to helm test", release.followed},
+			{"upgrade, rollback and upgrade under load", release.releases},
+			{"every replica works", release.everyReplica},
+			{"roles", release.roles},
+			{"who calls is known", release.identified},
+			{"watched by an operator", release.watched},
+			{"the autoscaler removes replicas", release.shrunk},
+			{"the database restarts", release.databaseRestarts},
+			{"a pod is deleted", release.podDeleted},
+			{"uninstall leaves nothing", func(t *T) { release.uninstall(t, release.helms[0]) }},
+		})
+	})
+	t.Run("other ways", func(t *testing.T) {
+		t.Parallel()
+		ways.tell(t, []chapter{
+			{"a database in a restricted namespace", ways.prepare},
+			{"one service alone, behind a pooler, by Helm 4", ways.alone}, // it rolls out during the next
+			{"kubectl applies what Helm renders, and the tours", ways.byKubectl},
+			{"the service alone has been replaced", ways.restarted},
+		})
+	})
+}
+
+// tell runs the chapters in their namespace. They build on one another, so the first one that fails ends the story.
+func (s *story) tell(t *testing.T, chapters []chapter) {
+	t.Helper()
+	s.deleteNamespace(t, true)
 	t.Cleanup(func() {
-		cleanUp(t)
+		s.deleteNamespace(t, false)
 		for _, undo := range s.undo {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 			if err := undo(ctx); err != nil {
@@ -55,100 +93,75 @@ func TestStory(t *testing.T) { //nolint:paralleltest // there is one cluster
 			cancel()
 		}
 	})
-	cleanUp(t)
-	for _, chapter := range []struct {
-		name string
-		run  func(t *T)
-	}{
-		{"a database in a restricted namespace", s.prepare},
-		{"install from nothing", s.install},
-		{"the tours", s.tours},
-		{"rolling upgrade", s.upgrade},
-		{"helm test", s.helmTest},
-		{"every replica works", s.everyReplica},
-		{"roles have their own rows and nothing else", s.roles},
-		{"the database restarts", s.databaseRestarts},
-		{"a pod is deleted", s.podDeleted},
-		{"autoscaling", s.autoscaling},
-		{"who calls is known", s.identified},
-		{"watched by an operator", s.watched},
-		{"uninstall leaves nothing", func(t *T) { s.uninstall(t, s.helms[0]) }},
-		{"one service alone, behind a pooler", s.alone}, // it restarts during the next two
-		{"Helm 4 installs and uninstalls", s.byHelm4},
-		{"kubectl applies what Helm renders", s.byKubectl},
-		{"the service alone has restarted", s.restarted},
-	} {
+	for _, chapter := range chapters {
 		began := time.Now()
-		// Autoscaling takes one or two minutes. The last four of the test are for the dump and for cleaning up.
-		limit := time.Now().Add(5 * time.Minute)
+		// The longest takes two minutes. The last four of the test are for the dump and for cleaning up.
+		limit := time.Now().Add(8 * time.Minute)
 		if end, ok := t.Deadline(); ok && end.Add(-4*time.Minute).Before(limit) {
 			limit = end.Add(-4 * time.Minute)
 		}
 		if !t.Run(chapter.name, func(t *testing.T) {
 			ctx, cancel := context.WithDeadline(t.Context(), limit)
 			defer cancel()
-			chapter.run(&T{T: t, ctx: ctx})
+			chapter.run(&T{T: t, ctx: ctx, place: s.place})
 		}) {
-			dump(t)
+			s.dump(t)
 			return
 		}
 		t.Logf("%s: %.0f s", chapter.name, time.Since(began).Seconds())
 	}
 }
 
-// cleanUp deletes the namespace.
-func cleanUp(t *testing.T) {
+// deleteNamespace deletes the namespace, if there is one, and waits for its end.
+func (s *story) deleteNamespace(t *testing.T, wait bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
 	defer cancel()
-	if _, err := kubectl(ctx, "delete", "namespace", namespace, "--ignore-not-found", "--timeout=110s"); err != nil {
+	if _, err := s.kubectl(ctx, "delete", "namespace", string(s.place), "--ignore-not-found", "--timeout=110s",
+		fmt.Sprintf("--wait=%t", wait)); err != nil {
 		t.Error(err)
 	}
 }
 
+// restrict is a manifest of the namespace, in which pods have to be restricted.
+func (s *story) restrict() string {
+	return `{apiVersion: v1, kind: Namespace, metadata: {name: ` + string(s.place) + `, labels:
+  {pod-security.kubernetes.io/enforce: restricted, pod-security.kubernetes.io/warn: restricted}}}`
+}
+
+// prepare makes a database with the services' roles and secrets.
 func (s *story) prepare(t *T) {
-	if _, err := command(t.Context(), `
-apiVersion: v1
-kind: Namespace
-metadata:
-  name: `+namespace+`
-  labels: {pod-security.kubernetes.io/enforce: restricted, pod-security.kubernetes.io/warn: restricted}
-`, "kubectl", "apply", "-f", "-"); err != nil {
-		t.Fatal(err)
-	}
+	apply(t, s.restrict())
 	apply(t, run(t, "", "../../k8s/tls.sh"))
 	manifest, err := os.ReadFile("../../k8s/postgres.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	apply(t, strings.Replace(string(manifest), "image: postgres:17", "image: "+s.postgres, 1))
+	apply(t, strings.Replace(string(manifest), postgresImage, "image: "+s.postgres, 1))
 	s.createAccounts(t)
-	shell := fmt.Sprintf(`image: %s, command: [sleep, "86400"]`, s.client)
-	createPod(t, "client", shell)
-	createPodOf(t, outside, projected, "outside", shell)
 	must(t, "rollout", "status", "statefulset/postgres", "--timeout=2m")
-	psql := "kubectl --namespace " + namespace + " exec --stdin postgres-0 -- psql --username=postgres --dbname=rowlock"
-	apply(t, run(t, "", "env", append([]string{"PSQL=" + psql, "../../k8s/roles.sh"}, s.services...)...))
+	s.newPasswords(t)
 	must(t, "create", "secret", "generic", "rowlock-payments-fingerprint",
 		"--from-literal=current="+rand.Text()+rand.Text())
-	// The services' roles have what roles.psql grants, and nothing that everyone has.
-	revoke := "REVOKE ALL ON DATABASE rowlock FROM PUBLIC; REVOKE ALL ON SCHEMA public FROM PUBLIC"
-	if _, err := s.query(t.Context(), revoke); err != nil {
-		t.Fatal(err)
-	}
-	wait(t, time.Minute, "condition=Ready", "pod/client")
-
-	// The namespace refuses a pod that is not restricted.
-	if out, err := kubectl(t.Context(), "run", "root", "--image="+s.client); err == nil {
-		t.Errorf("a pod that is not restricted is admitted: %s", out)
-	}
+	createPod(t, "client", fmt.Sprintf(`image: %s, command: [sleep, "86400"]`, s.client))
 }
 
-// values returns the flags of the whole story, and more of them as --set pairs.
+// newPasswords gives the roles new passwords, and makes them where they are missing, and puts these into the secrets.
+func (s *story) newPasswords(t *T) {
+	t.Helper()
+	psql := "PSQL=kubectl --namespace " + string(s.place) +
+		" exec --stdin postgres-0 -- psql --username=postgres --dbname=rowlock"
+	apply(t, run(t, "", "env", append([]string{psql, "../../k8s/roles.sh"}, s.services...)...))
+}
+
+// postgresImage is the line of k8s/postgres.yaml that names the image.
+const postgresImage = "image: postgres:17"
+
+// values returns the flags of the stories, and more of them as --set pairs.
 func (s *story) values(more ...string) []string {
 	args := []string{
-		"--namespace", namespace, "--values=../../k8s/values.yaml", "--set=counts.maxSurge=3",
-		"--set-string=global.image.tag=" + s.tag, fmt.Sprintf("--set=payments.auth.enabled=%t", s.switched),
+		"--namespace", string(s.place), "--values=../../k8s/values.yaml", "--set=global.migrations.mode=job",
+		"--set-string=global.image.tag=" + s.tag,
 	}
 	args = append(args, s.auth()...)
 	for _, row := range services.All() {
@@ -157,13 +170,16 @@ func (s *story) values(more ...string) []string {
 			fmt.Sprintf("--set=%s.enabled=%t", name, slices.Contains(s.services, name)),
 			// All of them run on a small node; counts alone scales.
 			fmt.Sprintf("--set=%s.autoscaling.enabled=%t", name, name == services.Counts),
-			fmt.Sprintf("--set=%s.replicas=2,%s.resources.requests.cpu=50m", name, name),
+			fmt.Sprintf("--set=%s.replicas=2,%s.resources.requests.cpu=10m", name, name),
 			fmt.Sprintf("--set=%s.config.LOG_REQUESTS=errors", name),
-			// Faster rollouts than by default, for more connections.
-			fmt.Sprintf("--set=%s.minReadySeconds=2", name))
+			// Faster rollouts than by default, in which all replicas may stand beside all new ones.
+			fmt.Sprintf("--set=%s.minReadySeconds=2", name),
+			fmt.Sprintf("--set=%s.database.passwordFile=%t", name, byFile(name)))
 	}
 	args = append(args,
-		"--set=counts.autoscaling.minReplicas=2,counts.autoscaling.targetCPUUtilizationPercentage=60",
+		"--set=counts.autoscaling.minReplicas=2,counts.autoscaling.maxReplicas=4,counts.maxSurge=3",
+		// All replicas beside all new ones are eight, and all services together have no more than 97 connections.
+		"--set=counts.autoscaling.targetCPUAverageValue=30m,counts.database.maxOpenConns=2",
 		"--set=counts.autoscaling.behavior.scaleDown.stabilizationWindowSeconds=5",
 		`--set-json=counts.autoscaling.behavior.scaleDown.policies=[{"type":"Percent","value":100,"periodSeconds":15}]`)
 	for _, pair := range more {
@@ -172,26 +188,18 @@ func (s *story) values(more ...string) []string {
 	return args
 }
 
-// install installs the version from which upgrade goes on: that of the images, marked as the earlier one, with payments
-// of an earlier revision where its image is there, which knows no callers.
-func (s *story) install(t *T) {
-	var earlier []string
-	for _, row := range services.All() {
-		earlier = append(earlier, row.Name+".podAnnotations.version=earlier")
-	}
-	if s.earlier != "" {
-		// With as many connections as its ledger had.
-		earlier = append(earlier, services.Payments+".image.tag="+s.earlier, services.Payments+".database.secondPoolConns=5")
-	}
-	began := time.Now()
-	out := run(t, "", s.helms[0],
-		append([]string{"install", release, chart, "--wait", "--timeout=3m"}, s.values(earlier...)...)...)
-	t.Logf("from nothing to ready in %.1f s", time.Since(began).Seconds())
+// readNotes notes the number of connections that the notes of a release state.
+func (s *story) readNotes(t *T, out string) {
+	t.Helper()
 	_, notes, _ := strings.Cut(out, "\nConnections: at most ")
 	if _, err := fmt.Sscan(notes, &s.budget); err != nil {
 		t.Errorf("the notes do not say how many connections there may be:\n%s", out)
 	}
-	s.limit(t, out)
+}
+
+// wantSteady demands that all replicas are ready and that none has restarted.
+func (s *story) wantSteady(t *T) {
+	t.Helper()
 	for _, pod := range s.pods(t) {
 		for _, c := range pod.Status.ContainerStatuses {
 			if c.RestartCount != 0 || !c.Ready {
@@ -201,12 +209,15 @@ func (s *story) install(t *T) {
 	}
 }
 
+// component is the label that tells serve, work, migrate and check apart.
+const component = "app.kubernetes.io/component"
+
 // pods returns the replicas that are not ending, of the services named; of all when none is.
 func (s *story) pods(t *T, names ...string) (pods []core.Pod) {
 	t.Helper()
 	for _, pod := range s.allPods(t, "app.kubernetes.io/instance="+release) {
 		name := pod.Labels["app.kubernetes.io/name"]
-		if pod.DeletionTimestamp == nil && slices.Contains(s.services, name) &&
+		if pod.DeletionTimestamp == nil && slices.Contains(s.services, name) && pod.Labels[component] != "migrate" &&
 			(len(names) == 0 || slices.Contains(names, name)) {
 			pods = append(pods, pod)
 		}
@@ -224,19 +235,12 @@ func (s *story) allPods(t *T, selector string) []core.Pod {
 	return all
 }
 
-// helmTest runs `helm test` by both Helms.
-func (s *story) helmTest(t *T) {
-	for _, helm := range s.helms {
-		s.check(t, helm)
-	}
-}
-
 // check runs `helm test`.
 func (s *story) check(t *T, helm string) {
 	t.Helper()
-	out, err := command(t.Context(), "", helm, "test", release, "--namespace", namespace, "--timeout=2m")
+	out, err := command(t.Context(), "", helm, "test", release, "--namespace", string(s.place), "--timeout=2m")
 	if err != nil {
-		log, _ := kubectl(t.Context(), "logs", release+"-check")
+		log, _ := t.kubectl(t.Context(), "logs", release+"-check")
 		t.Fatalf("%v\n%s\n%s", err, out, log)
 	}
 	if !strings.Contains(out, "Succeeded") {
@@ -246,7 +250,7 @@ func (s *story) check(t *T, helm string) {
 
 func (s *story) uninstall(t *T, helm string) {
 	t.Helper()
-	run(t, "", helm, "uninstall", release, "--namespace", namespace, "--wait", "--timeout=2m")
+	run(t, "", helm, "uninstall", release, "--namespace", string(s.place), "--wait", "--timeout=2m")
 	s.wantNothing(t)
 }
 

@@ -83,7 +83,7 @@ func documentedUpgrade(t *T, file, heading string) []string {
 	if len(args) < 8 || strings.Join(args[:5], " ") != "helm upgrade rowlock charts/rowlock --namespace" {
 		t.Fatalf("%s says %q under %s", file, line, heading)
 	}
-	args[3], args[5] = chart, namespace
+	args[3], args[5] = chart, string(t.place)
 	return args[1:]
 }
 
@@ -144,17 +144,17 @@ func (s *story) defineOperator(t *T) {
 	}
 	for _, kind := range []string{"servicemonitors", "prometheusrules"} {
 		name := kind + ".monitoring.coreos.com"
-		if _, err := kubectl(t.Context(), "get", "customresourcedefinition", name); err == nil {
+		if _, err := t.kubectl(t.Context(), "get", "customresourcedefinition", name); err == nil {
 			continue // it was defined before
 		}
 		s.undo = append(s.undo, func(ctx context.Context) error {
-			_, err := kubectl(ctx, "delete", "customresourcedefinition", name, "--ignore-not-found", "--timeout=50s")
+			_, err := s.kubectl(ctx, "delete", "customresourcedefinition", name, "--ignore-not-found", "--timeout=50s")
 			return err
 		})
 		must(t, "apply", "--server-side", "-f",
 			filepath.Join(module.Dir, "example/prometheus-operator-crd/monitoring.coreos.com_"+kind+".yaml"))
 		eventually(t, time.Minute, func() error { // kubectl wait fails while there is no condition at all
-			_, err := kubectl(t.Context(), "wait", "--for=condition=Established", "--timeout=1s",
+			_, err := t.kubectl(t.Context(), "wait", "--for=condition=Established", "--timeout=1s",
 				"customresourcedefinition/"+name)
 			return err
 		})
@@ -166,7 +166,7 @@ apiVersion: monitoring.coreos.com/v1
 kind: ServiceMonitor
 metadata: {name: none}
 spec: {selector: {}, endpoints: [{port: 9090}]}
-`, "kubectl", "--namespace", namespace, "apply", "-f", "-")
+`, "kubectl", "--namespace", string(s.place), "apply", "-f", "-")
 		if err == nil || !strings.Contains(err.Error(), "spec.endpoints[0].port") {
 			return fmt.Errorf("a port that is a number is not refused: %v", err) //nolint:errorlint // it may be nil
 		}

@@ -12,28 +12,7 @@ import (
 	core "k8s.io/api/core/v1"
 )
 
-// byHelm4 installs and upgrades by Helm 4 alone, which applies on the server's
-// side. The upgrade keeps a number of replicas that was set by another client.
-func (s *story) byHelm4(t *T) {
-	helm := s.helms[1]
-	keep := "counts.autoscaling.behavior.scaleDown.selectPolicy=Disabled"
-	run(t, "", helm, append([]string{"install", release, chart, "--wait", "--timeout=3m"}, s.values(keep)...)...)
-	must(t, "scale", "deployment", "rowlock-counts", "--replicas=3")
-	// By the runbook's command for a quick rollback, with the service that scales here and the image that there is.
-	args := documentedUpgrade(t, "../../docs/runbook.md", "## In a cluster: a rollback has to be quick")
-	for i, arg := range args {
-		args[i] = strings.NewReplacer("iidy.", "counts.", "tag=0.1.0", "tag="+s.tag).Replace(arg)
-	}
-	run(t, "", helm, append(args, "--set=counts.podAnnotations.upgrade=by-helm-4")...)
-	counts := fetch[apps.Deployment](t, "deployment", "rowlock-counts").Spec
-	if n, of := *counts.Replicas, counts.Template.Annotations["upgrade"]; n != 3 || of != "by-helm-4" {
-		t.Errorf("after an upgrade by Helm 4 counts has %d replicas, upgraded %q: there were 3", n, of)
-	}
-	s.check(t, helm)
-	s.uninstall(t, helm)
-}
-
-// byKubectl applies and deletes what Helm renders.
+// byKubectl applies what Helm renders, runs the tours on the new database that some of them need, and deletes it.
 func (s *story) byKubectl(t *T) {
 	manifests := run(t, "", s.helms[0],
 		append([]string{"template", release, chart, "--skip-tests", "--kube-version=1.34.0"}, s.values()...)...)
@@ -45,30 +24,34 @@ func (s *story) byKubectl(t *T) {
 			must(t, "rollout", "status", "deployment/rowlock-"+row.Name+workload, "--timeout=2m")
 		}
 	}
-	run(t, manifests, "kubectl", "--namespace", namespace, "delete", "--wait", "--timeout=90s", "-f", "-")
+	s.tours(t, true)
+	run(t, manifests, "kubectl", "--namespace", string(s.place), "delete", "--wait", "--timeout=90s", "-f", "-")
 	s.wantNothing(t)
 }
 
-// alone installs the generic chart by itself, behind PgBouncer, with the whole URI
-// in its secret as CloudNativePG writes it. Its replicas do not migrate: a Job does, as
-// the owner, by a direct connection. It goes on while it restarts, until restarted.
+// alone installs the generic chart by itself and by Helm 4, which applies on the server's side, behind PgBouncer, with
+// whole URIs in its secrets as CloudNativePG writes them. A Job migrates, as the owner and by a direct connection. The
+// number of replicas is another client's to choose. The release is upgraded at the chart's own pace, which goes on
+// until restarted.
 func (s *story) alone(t *T) {
-	must(t, "exec", "postgres-0", "--", "psql", "--username=postgres", "--dbname=rowlock",
-		"--command=DROP TABLE counts.count_values, counts.journal, counts.idempotency_keys, counts.goose_db_version")
 	s.behindPooler(t)
-	wait(t, time.Minute, "condition=Ready", "pod/pgbouncer")
 	helm := s.helms[1]
 	values := run(t, "", helm, "show", "values", chart, "--jsonpath", "{.counts}")
-	run(t, values, helm, append([]string{
-		"install", "counts", chart + "/charts/service", "--namespace", namespace, "--values=-",
-		"--set=database.existingSecret=counts-pooled,database.keys.uri=uri",
-		"--set=database.parameters=sslmode=disable,database.pooler=transaction",
-		"--set=migrations.mode=job,autoscaling.enabled=false,networkPolicy.databasePorts={6432,5432}",
-		// For restart: a replica takes a little over 8 s to end, and the chart expects 17.
-		"--set=shutdown.preStopSeconds=8,shutdown.delaySeconds=0,shutdown.timeoutSeconds=4",
-		"--set=config.REQUEST_TIMEOUT=3s,config.DB_STATEMENT_TIMEOUT=2s,config.DB_LOCK_TIMEOUT=1s",
-		"--set-string=image.tag=" + s.tag,
-	}, s.auth()...)...)
+	release := func(how ...string) {
+		run(t, values, helm, append(append(how,
+			"counts", chart+"/charts/service", "--namespace", string(s.place), "--values=-",
+			"--set=database.existingSecret=counts-pooled,database.keys.uri=uri",
+			"--set=database.parameters=sslmode=disable,database.pooler=transaction",
+			"--set=migrations.mode=job,autoscaling.enabled=false,networkPolicy.databasePorts={6432,5432}",
+			"--set=replicas=null,autoscaling.maxReplicas=2,resources.requests.cpu=10m",
+			// For restart: a replica takes a little over 8 s to end, and the chart expects 17.
+			"--set=shutdown.preStopSeconds=8,shutdown.delaySeconds=0,shutdown.timeoutSeconds=4",
+			"--set=config.REQUEST_TIMEOUT=3s,config.DB_STATEMENT_TIMEOUT=2s,config.DB_LOCK_TIMEOUT=1s",
+			"--set-string=image.tag="+s.tag,
+		), s.auth()...)...)
+	}
+	release("install")
+	must(t, "scale", "deployment", "counts", "--replicas=2")
 	// Both replicas are ready some time before they are available.
 	eventually(t, time.Minute, func() error {
 		ready := must(t, "get", "deployment", "counts", "-o", "jsonpath={.status.readyReplicas}")
@@ -88,17 +71,23 @@ func (s *story) alone(t *T) {
 	if ip := fetch[core.Pod](t, "pod", "pgbouncer").Status.PodIP; err != nil || strings.TrimSpace(from) != ip {
 		t.Errorf("counts is connected from %q, and the pooler is %s: %v", from, ip, err)
 	}
-	s.restart(t)
+	wait(t, time.Minute, "condition=Available", "deployment/counts")
+	s.restart(t, func() { release("upgrade", "--set=podAnnotations.upgrade=by-helm-4") })
+	if n := *fetch[apps.Deployment](t, "deployment", "counts").Spec.Replicas; n != 2 {
+		t.Errorf("after an upgrade by Helm 4 there are %d replicas, and another client had set 2", n)
+	}
 }
 
 // behindPooler creates a PgBouncer with fewer connections to the server than the
 // replicas have to it, a secret with its address, and the owner's with the server's.
 func (s *story) behindPooler(t *T) {
 	t.Helper()
-	password := string(fetch[core.Secret](t, "secret", "rowlock-counts-db").Data["password"])
-	uri := url.URL{Scheme: "postgresql", User: url.UserPassword("counts", password), Host: "pgbouncer:6432", Path: "/rowlock"}
-	owners := string(fetch[core.Secret](t, "secret", "rowlock-counts-db-owner").Data["password"])
-	direct := url.URL{Scheme: "postgresql", User: url.UserPassword("counts_owner", owners), Host: "postgres", Path: "/rowlock"}
+	password := func(secret string) string { return string(fetch[core.Secret](t, "secret", secret).Data["password"]) }
+	uri := func(user, password, host string) string {
+		u := url.URL{Scheme: "postgresql", User: url.UserPassword(user, password), Host: host, Path: "/rowlock"}
+		return u.String()
+	}
+	runtime := password("rowlock-counts-db")
 	apply(t, fmt.Sprintf(`
 apiVersion: v1
 kind: Secret
@@ -149,5 +138,7 @@ spec:
       securityContext: %s
       volumeMounts: [{name: config, mountPath: /etc/pgbouncer}]
   volumes: [{name: config, secret: {secretName: pgbouncer}}]
-`, uri.String(), direct.String(), `"counts" "`+password+`"`, s.pooler, restricted))
+`, uri("counts", runtime, "pgbouncer:6432"), uri("counts_owner", password("rowlock-counts-db-owner"), "postgres:5432"),
+		`"counts" "`+runtime+`"`, s.pooler, restricted))
+	wait(t, time.Minute, "condition=Ready", "pod/pgbouncer")
 }

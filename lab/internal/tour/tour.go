@@ -82,7 +82,20 @@ func pattern(page string) *regexp.Regexp {
 
 // Block returns the first fenced block of a language, and "" when there is none.
 func Block(section, language string) string {
-	_, rest, _ := strings.Cut(section, "\n```"+language+"\n")
-	text, _, _ := strings.Cut(rest, "\n```")
-	return text
+	if all := Blocks(section, language); len(all) > 0 {
+		return all[0]
+	}
+	return ""
+}
+
+// Blocks returns the fenced blocks of a language in their order.
+func Blocks(section, language string) (all []string) {
+	for {
+		_, rest, found := strings.Cut(section, "\n```"+language+"\n")
+		if !found {
+			return all
+		}
+		text, after, _ := strings.Cut(rest, "\n```")
+		all, section = append(all, text), after
+	}
 }
