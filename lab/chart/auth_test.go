@@ -237,10 +237,10 @@ func TestAuthOfOneServiceAlone(t *testing.T) {
 	}
 }
 
-// What README.md shows about callers is as valid as it looks: the values render, the pod has a token of the audience.
-func TestTheCallersOfTheReadme(t *testing.T) {
+// What OPERATING.md shows about callers is as valid as it looks: the values render, the pod has a token of the audience.
+func TestTheCallersOfThePage(t *testing.T) {
 	t.Parallel()
-	_, section, _ := strings.Cut(read(t, umbrella+"/README.md"), "\n## Who may call\n")
+	_, section, _ := strings.Cut(read(t, umbrella+"/OPERATING.md"), "\n## Who may call\n")
 	values := tour.Block(section, "yaml")
 	if n := len(policyOf(t, render(t, umbrella, values), "rowlock-auth").Rules); n != 3 {
 		t.Errorf("with the check's there are %d rules", n)
