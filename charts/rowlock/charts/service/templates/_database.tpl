@@ -4,7 +4,7 @@
 
 {{/* The secret with the certificate of the authority that signed the database's, or nothing. */}}
 {{- define "service.caSecret" -}}
-{{- .Values.database.caSecret | default .Values.global.database.caSecret -}}
+{{- .Values.database.caSecret | default .Values.global.database.caSecret | default "" -}}
 {{- end -}}
 
 {{- define "service.pooler" -}}
