@@ -80,7 +80,7 @@ func TestBreakingMigrationOutsideATransaction(t *testing.T) {
 		no        string
 		statement string
 	}{
-		"postgres": {dbtest.Empty, source(), "-- +goose NO TRANSACTION\n", "DROP INDEX CONCURRENTLY shop.item_note"},
+		"postgres": {dbtest.Empty, source(), "-- +goose no transaction\n", "DROP INDEX CONCURRENTLY shop.item_note"},
 		"mariadb":  {dbtest.EmptyMariaDB, mariaSource(nil), "", "DROP TABLE one"},
 	} {
 		t.Run(engine, func(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"regexp"
 	"strconv"
-	"strings"
 
 	"github.com/pressly/goose/v3"
 
@@ -67,6 +66,9 @@ type mark struct {
 // markLine is the line that a file has once.
 var markLine = regexp.MustCompile(`(?m)^-- rowlock: (?:compatible|breaking before (\d+))$`)
 
+// noTx is goose's annotation, which it takes in any case.
+var noTx = regexp.MustCompile(`(?i)\+goose\s*no transaction`)
+
 // marks returns those of all files by their versions. A file whose name begins with no version, which goose would leave
 // out, is an error, as is one without a mark.
 func (s Source) marks() (map[int64]mark, error) {
@@ -93,7 +95,7 @@ func (s Source) marks() (map[int64]mark, error) {
 			return nil, fmt.Errorf("the migration %s needs one line \"-- rowlock: compatible\", or \"-- rowlock: breaking "+
 				"before N\" with the newest migration, up to %d, that a program must know to run afterwards", name, version)
 		}
-		inTx := s.engine() == sqldb.PostgreSQL && !strings.Contains(string(content), "+goose NO TRANSACTION")
+		inTx := s.engine() == sqldb.PostgreSQL && !noTx.Match(content)
 		marks[version] = mark{oldest, inTx}
 	}
 	return marks, nil

@@ -232,21 +232,28 @@ func (m *migrator) applyLocked(ctx context.Context, log *slog.Logger) error {
 }
 
 // prepareHistory creates what is missing of the history, and writes into it what the next migration asks of programs
-// where that is not one transaction with the migration: a process may die after it.
+// where that is not one transaction with the migration: a process may die after it. It does so in a transaction, for
+// the sake of its settings.
 func (m *migrator) prepareHistory(ctx context.Context, p *goose.Provider) error {
 	current, err := p.GetDBVersion(ctx) // creates the history where there is none
-	if err == nil {
-		err = m.store.CreateVersionTable(ctx, m.db)
+	if err != nil {
+		return err //nolint:wrapcheck // the caller wraps it
+	}
+	tx, err := m.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err //nolint:wrapcheck // as above
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after the commit
+	err = m.store.CreateVersionTable(ctx, tx)
+	versions := slices.Sorted(maps.Keys(m.store.marks))
+	next, _ := slices.BinarySearch(versions, current+1)
+	if err == nil && next < len(versions) && !m.store.marks[versions[next]].inTx {
+		err = m.store.raiseOldest(ctx, tx, m.store.marks[versions[next]].oldest)
 	}
 	if err != nil {
 		return err
 	}
-	versions := slices.Sorted(maps.Keys(m.store.marks))
-	next, _ := slices.BinarySearch(versions, current+1)
-	if next == len(versions) || m.store.marks[versions[next]].inTx {
-		return nil
-	}
-	return m.store.raiseOldest(ctx, m.db, m.store.marks[versions[next]].oldest)
+	return tx.Commit() //nolint:wrapcheck // as above
 }
 
 // passing reports an error that the next try may not meet. XX000 ("tuple concurrently updated") and 23505 on the
