@@ -135,13 +135,13 @@ func wantMetric(t *testing.T, name string) {
 	}
 }
 
-// The values of the chart's README scale the workers by the same metric, beside their CPU.
+// The values of OPERATING.md scale the workers by the same metric, beside their CPU.
 func TestWorkersAreScaledByAMetric(t *testing.T) {
 	t.Parallel()
-	_, rest, _ := strings.Cut(read(t, umbrella+"/README.md"), "\n```yaml\nevents:")
+	_, rest, _ := strings.Cut(read(t, umbrella+"/OPERATING.md"), "\n```yaml\nevents:")
 	values, _, found := strings.Cut(rest, "```")
 	if !found {
-		t.Fatal("the README has no values of events")
+		t.Fatal("the page has no values of events")
 	}
 	hpa := get[autoscaling.HorizontalPodAutoscaler](t, renderAlike(t, umbrella, "events:"+values),
 		"HorizontalPodAutoscaler/rowlock-events-work").Spec
