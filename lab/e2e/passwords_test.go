@@ -24,7 +24,7 @@ func role(service string) string {
 	return service + "_b"
 }
 
-// passwords changes the password of each service, while the load goes on, as the chart's README says.
+// passwords changes the password of each service while the load goes on, as OPERATING.md of the chart says.
 func (s *story) passwords(t *T) {
 	t.Helper()
 	began := time.Now()
