@@ -57,6 +57,7 @@ func TestNotes(t *testing.T) {
 			"pyggpot, each replica  dns:///rowlock-pyggpot-headless.default.svc:8080",
 			"Pods that call " + all + ` need the label rowlock.dev/client: "true"`,
 			"published nowhere, and must be on every node", "\n  rowlock/count-processing-service:0.1.0\n",
+			"\n  rowlock/lab:0.1.0\n",
 			"  kubectl create secret generic --namespace default NAME --from-literal=KEY=VALUE",
 			"not verified by " + all + " (sslmode=require)", "No token is asked of callers of " + all,
 		},

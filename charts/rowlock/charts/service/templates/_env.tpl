@@ -75,7 +75,7 @@ longer than the one to end in: then no replica starts. The service itself judges
 {{- range $section, $values := dict .Chart.Name .Values "global" .Values.global -}}
 {{- range $name, $_ := $values.config -}}
 {{- if hasKey $taken $name -}}
-{{- fail (printf "%s.config.%s: the chart sets %s by a value of its own; see its README" $section $name $name) -}}
+{{- fail (printf "%s.config.%s: the chart sets %s by a value of its own; see its VALUES.md" $section $name $name) -}}
 {{- end -}}
 {{- if or (hasKey $secrets $name) (regexMatch "^OTEL_EXPORTER_OTLP_([A-Z]+_)?HEADERS$|_SECRET(_PREVIOUS)?$|_DATABASE_URL$|PASSWORD$" $name) -}}
 {{- fail (printf "%s.config.%s: config ends in a ConfigMap, which is no place for it; name a secret in secretEnv.%s" $section $name $name) -}}
@@ -83,7 +83,7 @@ longer than the one to end in: then no replica starts. The service itself judges
 {{- end -}}
 {{- range $name, $from := $values.secretEnv -}}
 {{- if hasKey $taken $name -}}
-{{- fail (printf "%s.secretEnv.%s: the chart sets %s by a value of its own; see its README" $section $name $name) -}}
+{{- fail (printf "%s.secretEnv.%s: the chart sets %s by a value of its own; see its VALUES.md" $section $name $name) -}}
 {{- end -}}
 {{- if and $from.existingSecret (eq $name "REQUEST_TIMEOUT") -}}
 {{- $request = "unknown" -}}
@@ -93,7 +93,7 @@ longer than the one to end in: then no replica starts. The service itself judges
 {{- $extra := dict -}}
 {{- range .Values.extraEnv -}}
 {{- if hasKey $taken .name -}}
-{{- fail (printf "%s.extraEnv: the chart sets %s by a value of its own; see its README" $.Chart.Name .name) -}}
+{{- fail (printf "%s.extraEnv: the chart sets %s by a value of its own; see its VALUES.md" $.Chart.Name .name) -}}
 {{- end -}}
 {{- if or (hasKey $config .name) (dig .name "existingSecret" "" $secrets) (hasKey $extra .name) -}}
 {{- fail (printf "%s.extraEnv: %s is set twice, here or in config and secretEnv" $.Chart.Name .name) -}}

@@ -47,11 +47,17 @@ The database's certificate is not verified by {{ join ", " . }} (sslmode=require
 {{- end }}
 {{- end -}}
 
-{{/* What must be there before pods start: images and secrets. Takes a list of services. */}}
+{{/* What must be there before pods start: images and secrets. Takes a dict of services and images, a list of others that pods run. */}}
 {{- define "service.needsNotes" -}}
+{{- $namespace := (first .services).Release.Namespace -}}
 {{- $local := list -}}
 {{- $secrets := dict -}}
-{{- range . -}}
+{{- range .images -}}
+{{- if eq (include "service.pullPolicy" (dict "image" .)) "Never" -}}
+{{- $local = append $local . -}}
+{{- end -}}
+{{- end -}}
+{{- range .services -}}
 {{- $image := include "service.image" . -}}
 {{- if eq (include "service.pullPolicy" (dict "image" $image "policy" .Values.image.pullPolicy)) "Never" -}}
 {{- $local = append $local $image -}}
@@ -72,10 +78,10 @@ These secrets must exist, with these keys. A pod waits in CreateContainerConfigE
 {{- range $secret, $keys := . }}
   {{ $secret }}: {{ join " " $keys }}
 {{- end }}
-Which of them are missing says
-  kubectl get secret --namespace {{ (first $).Release.Namespace }} {{ keys . | sortAlpha | join " " }}
-and one is made by
-  kubectl create secret generic --namespace {{ (first $).Release.Namespace }} NAME --from-literal=KEY=VALUE ...
+This names those that are missing:
+  kubectl get secret --namespace {{ $namespace }} {{ keys . | sortAlpha | join " " }}
+This makes one:
+  kubectl create secret generic --namespace {{ $namespace }} NAME --from-literal=KEY=VALUE ...
 {{- end }}
 {{- end -}}
 
