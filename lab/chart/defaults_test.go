@@ -107,6 +107,26 @@ func TestEveryPodIsRestrictedAndDrains(t *testing.T) {
 	restricted(t, "check", get[core.Pod](t, all, "Pod/rowlock-check").Spec)
 }
 
+// The pods of a default installation fit a node of two processors beside its own, and what they ask for does not move
+// the autoscaler's target.
+func TestDefaultRequestsAreSmall(t *testing.T) {
+	t.Parallel()
+	all, sum := render(t, umbrella, ""), resource.Quantity{}
+	for _, w := range workloads() {
+		for range 2 { // replicas
+			sum.Add(*get[apps.Deployment](t, all, "Deployment/"+w).Spec.Template.Spec.Containers[0].Resources.Requests.Cpu())
+		}
+	}
+	if most := resource.MustParse("1200m"); sum.Cmp(most) > 0 {
+		t.Errorf("the pods ask for %s of CPU, want %s at most", &sum, &most)
+	}
+	target := get[autoscaling.HorizontalPodAutoscaler](t, all, "HorizontalPodAutoscaler/rowlock-counts").
+		Spec.Metrics[0].Resource.Target
+	if target.Type != autoscaling.AverageValueMetricType || target.AverageValue.String() != "500m" {
+		t.Errorf("the autoscaler's target is %s", raw(t, target))
+	}
+}
+
 // The root file system is read-only: iidy alone has a folder for files, which holds all that SPOOL_MAX lets it keep.
 // No other value may say SPOOL_MAX.
 func TestSpoolHasItsVolume(t *testing.T) {
