@@ -76,11 +76,11 @@ func (s *story) releases(t *T) {
 	}
 }
 
-// upgrade upgrades to the images of a tag by one of the two Helms, and checks what runs then.
+// upgrade upgrades to the images of a tag by one of the two Helms, with Jobs that migrate, and checks what runs then.
 func (s *story) upgrade(t *T, helm, tag string, more ...string) {
 	t.Helper()
 	began := time.Now()
-	values := append(s.values(more...), "--set-string=global.image.tag="+tag)
+	values := append(s.values(append(more, "global.migrations.mode=job")...), "--set-string=global.image.tag="+tag)
 	out := run(t, "", helm, append([]string{"upgrade", release, chart, "--wait", "--timeout=3m"}, values...)...)
 	t.Logf("upgraded to %s in %.1f s", tag, time.Since(began).Seconds())
 	s.readNotes(t, out)

@@ -160,7 +160,7 @@ const postgresImage = "image: postgres:17"
 // values returns the flags of the stories, and more of them as --set pairs.
 func (s *story) values(more ...string) []string {
 	args := []string{
-		"--namespace", string(s.place), "--values=../../k8s/values.yaml", "--set=global.migrations.mode=job",
+		"--namespace", string(s.place), "--values=../../k8s/values.yaml",
 		"--set-string=global.image.tag=" + s.tag,
 	}
 	args = append(args, s.auth()...)

@@ -12,7 +12,8 @@ import (
 	core "k8s.io/api/core/v1"
 )
 
-// byKubectl applies what Helm renders, runs the tours on the new database that some of them need, and deletes it.
+// byKubectl applies what Helm renders, with init containers that migrate, runs the tours on the new database that some
+// of them need, and deletes it.
 func (s *story) byKubectl(t *T) {
 	manifests := run(t, "", s.helms[0],
 		append([]string{"template", release, chart, "--skip-tests", "--kube-version=1.34.0"}, s.values()...)...)
