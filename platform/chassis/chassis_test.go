@@ -178,11 +178,13 @@ func TestStartIsRefused(t *testing.T) {
 	}
 }
 
-// A replica that does not migrate is alive and not ready until another process has, and says once that it waits.
+// A replica that does not migrate is alive and not ready until another process has, and says once that it waits. A
+// connection that breaks meanwhile does not end the wait.
 func TestAReplicaWaitsForTheSchema(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.Empty(t)
-	p := newProbe(t, dsn, map[string]string{"MIGRATE_ON_START": "false"})
+	proxy := faultproxy.New(t, dsn)
+	p := newProbe(t, proxy.DSN(dsn), map[string]string{"MIGRATE_ON_START": "false"})
 	var log apptest.Log
 	p.output = &log
 	r := p.run(t)
@@ -193,6 +195,8 @@ func TestAReplicaWaitsForTheSchema(t *testing.T) {
 		const query = `SELECT sessions FROM pg_stat_database WHERE datname = current_database()`
 		return other.GetContext(t.Context(), &sessions, query) == nil && sessions > 5
 	})
+	proxy.Cut(faultproxy.AfterStatement, faultproxy.RST, faultproxy.Matching("goose_db_version"))
+	waittest.Eventually(t, "a look is cut off", func() bool { return proxy.Cuts() == 1 })
 	if got := r.get(t, "/readyz"); got != http.StatusServiceUnavailable {
 		t.Errorf("readyz is %d without a schema", got)
 	}

@@ -46,37 +46,26 @@ func Up(ctx context.Context, url string, src Source, lockWait time.Duration, log
 	}
 	m.lockWait = lockWait
 	defer func() { err = errors.Join(err, m.db.Close()) }()
-	for failures, retry := 0, firstRetry; ; failures, retry = failures+1, min(2*retry, lastRetry) {
-		err = m.apply(ctx, log)
-		if err == nil {
-			m.logNewer(ctx, log)
-		}
-		if err == nil || ctx.Err() != nil || !passing(err) || failures == maxFailures {
-			return errors.Join(err, ctx.Err())
-		}
-		log.WarnContext(ctx, "migrations are tried again", slog.String("schema", src.Schema), slog.Any("error", err))
-		pause(ctx, retry)
-	}
+	return m.retry(ctx, log, func() error { return m.apply(ctx, log) })
 }
 
 // Verify returns nil when the program can run on the schema, else an error that is [ErrSchemaNewer] or [ErrPending]. A
-// schema newer than the program, on which it can run, is logged. It only reads, and needs the right to read the history
-// table.
+// schema newer than the program, on which it can run, is logged. It only reads, tries again what Up does, and needs the
+// right to read the history table.
 func Verify(ctx context.Context, url string, src Source, log *slog.Logger) (err error) {
 	m, err := open(url, src)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.db.Close()) }()
-	pending, err := m.look(ctx)
-	if pending {
-		err = fmt.Errorf("schema %s: %w; run the program's command migrate, or set MIGRATE_ON_START=true",
-			src.Schema, ErrPending)
-	}
-	if err == nil {
-		m.logNewer(ctx, log)
-	}
-	return err
+	return m.retry(ctx, log, func() error {
+		pending, err := m.look(ctx)
+		if pending {
+			err = fmt.Errorf("schema %s: %w; run the program's command migrate, or set MIGRATE_ON_START=true",
+				src.Schema, ErrPending)
+		}
+		return err
+	})
 }
 
 // migrator is a source on its database.
@@ -90,6 +79,21 @@ type migrator struct {
 	waiting  time.Time // since when the lock is waited for; zero before
 
 	known, current int64 // the newest migrations of the program and of the schema
+}
+
+// retry calls do until it succeeds or fails for a reason that lasts, for some 17 seconds. It logs each new try.
+func (m *migrator) retry(ctx context.Context, log *slog.Logger, do func() error) error {
+	for failures, retry := 0, firstRetry; ; failures, retry = failures+1, min(2*retry, lastRetry) {
+		err := do()
+		if err == nil {
+			m.logNewer(ctx, log)
+		}
+		if err == nil || ctx.Err() != nil || !passing(err) || failures == maxFailures {
+			return errors.Join(err, ctx.Err())
+		}
+		log.WarnContext(ctx, "the database is tried again", slog.String("schema", m.src.Schema), slog.Any("error", err))
+		pause(ctx, retry)
+	}
 }
 
 // open makes a pool of two connections, one for the lock and one for the work. It opens none of them.

@@ -57,25 +57,32 @@ func withPassword(
 
 // Connect opens a connection with the password in the file. Where the server refuses that
 // one, it tries the one of the connection before: the file may change before the role does.
-//
-//nolint:wrapcheck // the guarded connector wraps the error
+// It tries that too where the file cannot be read: Kubernetes exchanges its folder.
 func (c *passwordConnector) Connect(ctx context.Context) (driver.Conn, error) {
-	content, err := os.ReadFile(c.file)
-	if err != nil {
-		return nil, err
-	}
-	password := strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r")
-	made, err := c.connect(ctx, password)
+	last := c.last.Load()
+	password, err := c.read()
 	if err == nil {
-		c.last.Store(&password)
-		return made, nil
+		var made driver.Conn
+		if made, err = c.connect(ctx, password); err == nil {
+			c.last.Store(&password)
+			return made, nil
+		}
+		if !refused(err) || last != nil && *last == password {
+			return nil, err
+		}
 	}
-	if last := c.last.Load(); last != nil && *last != password && refused(err) {
+	if last != nil {
 		if made, failed := c.connect(ctx, *last); failed == nil {
 			return made, nil
 		}
 	}
 	return nil, err
+}
+
+// read returns what is in the file, without the line break at its end.
+func (c *passwordConnector) read() (string, error) {
+	content, err := os.ReadFile(c.file)
+	return strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r"), err
 }
 
 func (c *passwordConnector) connect(ctx context.Context, password string) (driver.Conn, error) {

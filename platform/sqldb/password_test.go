@@ -13,8 +13,8 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// A password file is read for each connection. A file that changes before the role does is met by the password of the
-// connection before, and one that neither fits is refused.
+// A password file is read for each connection. Where it changes before the role does, or is away for a moment, the
+// password of the connection before is taken; where neither fits, the login is refused.
 func TestPasswordFile(t *testing.T) {
 	t.Parallel()
 	for engine, tt := range map[string]struct {
@@ -68,6 +68,14 @@ func TestPasswordFile(t *testing.T) {
 				if err := connect(password); err != nil {
 					t.Errorf("%q: %v", password, err)
 				}
+			}
+			if err := os.Rename(file, file+".away"); err != nil {
+				t.Fatal(err)
+			}
+			if conn, err := connector.Connect(t.Context()); err != nil {
+				t.Errorf("while the file is exchanged: %v", err)
+			} else if err := conn.Close(); err != nil {
+				t.Error(err)
 			}
 			ask(tt.alter)
 			if err := connect("next\r\n"); err != nil {
