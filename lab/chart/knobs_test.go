@@ -156,6 +156,7 @@ hostAliases: [{ip: 10.0.0.5, hostnames: [db]}]
 			{"serviceAccount.name", "ServiceAccount/robot", "metadata.name", "robot"},
 			{"serviceAccount.name", deployment, pod + "serviceAccountName", "robot"},
 			{"serviceAccount.annotations", "ServiceAccount/robot", "metadata.annotations.role", "arn"},
+			{"serviceAccount.annotations", "ServiceAccount/rowlock-migrate", "metadata.annotations.role", "arn"},
 			{"topologySpread", deployment, spread + "topologyKey", "rack"},
 			{"topologySpread", deployment, spread + "whenUnsatisfiable", "DoNotSchedule"},
 			{"commonLabels", "Service/rowlock", "metadata.labels.cost", "low"},

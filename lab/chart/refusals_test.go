@@ -150,6 +150,12 @@ func TestTheTemplatesRefuse(t *testing.T) {
 		{`secretEnv: {DATABASE_URL: ` + secret + `}`, `service.secretEnv.DATABASE_URL: the chart sets`},
 		{`secretEnv: {MIGRATE_DATABASE_URL: ` + secret + `}`, `service.secretEnv.MIGRATE_DATABASE_URL: the chart sets`},
 		{`database: {passwordFile: true, keys: {uri: uri}}`, `service.database.passwordFile: database.keys.uri is a`},
+		{"database: {passwordFile: true}\nextraEnv: [{name: PGPASSWORD}]", `service.extraEnv: the chart sets PGPASSWORD by`},
+		{`migrations: {existingSecret: owner}`, `service.migrations.existingSecret: in the mode startup one role migrates`},
+		{
+			"migrations: {mode: startup, clientCertSecret: c}\nglobal: {migrations: {mode: job}}",
+			`service.migrations.clientCertSecret: in the mode startup`,
+		},
 		{`extraEnv: [{name: DB_MAX_OPEN_CONNS}]`, `service.extraEnv: the chart sets DB_MAX_OPEN_CONNS by a value`},
 		{`extraEnv: [{name: PGDATABASE}]`, `service.extraEnv: the chart sets PGDATABASE by`},
 		{"extraEnv: [{name: DATABASE_URI}]\n" + uri, `service.extraEnv: the chart sets DATABASE_URI by`},

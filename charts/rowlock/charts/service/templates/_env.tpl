@@ -66,7 +66,8 @@ longer than the one to end in: then no replica starts. The service itself judges
 */}}
 {{- define "service.checkConfig" -}}
 {{- $taken := merge (dict "DATABASE_URL" "" "MIGRATE_DATABASE_URL" "" "DB_MAX_OPEN_CONNS" "" "INTERNAL_HTTP_ADDR" "") (include "service.config" . | fromYaml) -}}
-{{- range concat (include "service.servingEnv" . | fromYamlArray) (include "service.authEnv" . | fromYamlArray) -}}
+{{- $database := include "service.databaseEnv" (dict "root" . "secret" "any") | fromYamlArray -}}
+{{- range concat $database (include "service.authEnv" . | fromYamlArray) -}}
 {{- $_ := set $taken .name "" -}}
 {{- end -}}
 {{- $config := include "service.variables" (dict "root" . "key" "config") | fromYaml -}}

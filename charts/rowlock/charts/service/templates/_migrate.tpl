@@ -1,6 +1,12 @@
-{{/* Who migrates: startup, init or job. */}}
+{{/* Who migrates: startup, init or job. An owner's secret that no container would get is refused: the role of the replicas would migrate. */}}
 {{- define "service.migrations" -}}
-{{- .Values.migrations.mode | default .Values.global.migrations.mode -}}
+{{- $mode := .Values.migrations.mode | default .Values.global.migrations.mode -}}
+{{- range $key := list "existingSecret" "clientCertSecret" -}}
+{{- if and (eq $mode "startup") (index $.Values.migrations $key) -}}
+{{- fail (printf "%s.migrations.%s: in the mode startup one role migrates and serves, and the owner's secret is not used; set migrations.mode to init or job, or leave this out" $.Chart.Name $key) -}}
+{{- end -}}
+{{- end -}}
+{{- $mode -}}
 {{- end -}}
 
 {{/* The owner's secrets, which only containers that migrate in the modes init and job get. */}}
