@@ -165,7 +165,7 @@ func (c *Chassis) awaitSchema(ctx context.Context) error {
 		}
 		if wait == firstWait {
 			c.log.InfoContext(ctx, "the schema is older than this program, waiting until it is migrated",
-				slog.String("schema", c.settings.Migrations.Schema), slog.Duration("within", within))
+				slog.String("schema", c.settings.Migrations.Schema), slog.String("within", within.String()))
 		}
 		if pause(bounded, wait) != nil {
 			return errors.Join(ctx.Err(), fmt.Errorf("%w (after MIGRATE_TIMEOUT, %s)", err, within))
