@@ -4,7 +4,7 @@
 #
 #   k8s/roles.sh | kubectl apply --namespace rowlock -f -
 #
-# PSQL is a command that runs psql in the database as an administrator: by default in the pod that postgres.yaml makes, in kubectl's current
+# Run again it makes new ones, and replicas that run then need a restart. PSQL is a command that runs psql in the database as an administrator: by default in the pod that postgres.yaml makes, in kubectl's current
 # namespace. HOST, PORT and DBNAME go into the secrets, for a server of your own:
 #
 #   PSQL="psql $ADMIN" HOST=db.example k8s/roles.sh | kubectl apply --namespace rowlock -f -
@@ -30,13 +30,13 @@ secret() {
 	YAML
 }
 
-secrets=
 for service in "$@"; do
 	runtime=$(password) owner=$(password)
 	# By standard input: other users of this machine can read a program's arguments.
 	# shellcheck disable=SC2086 # PSQL is a list of words
 	printf "\\set service '%s'\n\\set password '%s'\n\\set owner_password '%s'\n" "$service" "$runtime" "$owner" |
 		cat - roles.psql | $psql --quiet --no-psqlrc >/dev/null
-	secrets+=$(secret "rowlock-$service-db" "$service" "$runtime" && secret "rowlock-$service-db-owner" "${service}_owner" "$owner")$'\n'
+	# At once: the passwords hold, whatever becomes of the next service.
+	secret "rowlock-$service-db" "$service" "$runtime"
+	secret "rowlock-$service-db-owner" "${service}_owner" "$owner"
 done
-printf '%s' "$secrets"

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -113,6 +114,24 @@ func TestMetadata(t *testing.T) {
 	out, err := run(t, helm4, "", "lint", "--strict", "--kube-version="+kubernetes, umbrella)
 	if err != nil || strings.Contains(out, "[") {
 		t.Errorf("helm lint: %v\n%s", err, out)
+	}
+}
+
+// The commands on pages that name a version name the chart's.
+func TestCommandsNameTheVersion(t *testing.T) {
+	t.Parallel()
+	version := metadataOf(t, umbrella).Version
+	names := regexp.MustCompile(`(?:IMAGE_TAG=|image\.tag=|--names |/iidy:|tags/v)(\d+\.\d+\.\d+)`)
+	for _, page := range []string{"README.md", "SECURITY.md", "docs/runbook.md", "charts/rowlock/README.md"} {
+		found := names.FindAllStringSubmatch(read(t, "../../"+page), -1)
+		if len(found) == 0 {
+			t.Errorf("%s names no version", page)
+		}
+		for _, name := range found {
+			if name[1] != version {
+				t.Errorf("%s says %q, and the chart's version is %s", page, name[0], version)
+			}
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -89,6 +90,21 @@ func TestRolesOfACluster(t *testing.T) {
 	if err := db.QueryRowContext(t.Context(), limits, service, service+"_owner").Scan(&runtime, &owning); err != nil ||
 		runtime != 30 || owning != 8 {
 		t.Errorf("limits of %d and %d connections, %v", runtime, owning, err)
+	}
+}
+
+// When a service fails, k8s/roles.sh has printed the secrets of those before it, whose passwords are new already.
+func TestSecretsBeforeAFailure(t *testing.T) {
+	t.Parallel()
+	fails := filepath.Join(t.TempDir(), "psql")
+	if err := os.WriteFile(fails, []byte("#!/bin/sh\n! grep \"service 'iidy'\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	script := exec.CommandContext(t.Context(), "../../../k8s/roles.sh", "counts", "iidy")
+	script.Env = append(os.Environ(), "PSQL="+fails)
+	out, err := script.Output()
+	if err == nil || strings.Count(string(out), "name: rowlock-counts-db") != 2 || strings.Contains(string(out), "iidy") {
+		t.Errorf("it ends with %v and prints\n%s", err, out)
 	}
 }
 

@@ -74,7 +74,7 @@ Or push them to a registry and name it in global.image.registry.
 {{- end }}
 {{- end }}
 {{- with $secrets }}
-These secrets must exist, with these keys. A pod waits in CreateContainerConfigError until its own do.
+These secrets must exist, with these keys. A pod does not start until its own do.
 {{- range $secret, $keys := . }}
   {{ $secret }}: {{ join " " $keys }}
 {{- end }}
