@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	apps "k8s.io/api/apps/v1"
+	core "k8s.io/api/core/v1"
+	networking "k8s.io/api/networking/v1"
 
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
@@ -127,4 +129,31 @@ func secretsOf(all objects) map[string][]string {
 		}
 	}
 	return found
+}
+
+// A name that YAML reads as a number or a truth value is a text in every object, and so is a path with a colon.
+func TestNamesAreTexts(t *testing.T) {
+	t.Parallel()
+	all := render(t, alone, `
+fullnameOverride: "true"
+database: {existingSecret: "12", keys: {password: "34"}, caSecret: "56", clientCertSecret: "78", passwordFile: true}
+secretEnv: {TOKEN: {existingSecret: "12", key: "34"}}
+serviceAccount: {name: "56"}
+migrations: {mode: init}
+autoscaling: {enabled: true}
+internalService: {enabled: true}
+service: {headless: {enabled: true}}
+ingress: {enabled: true, className: "12", hosts: [{host: a.example, paths: [{path: "/a: b #c"}]}]}
+httpRoute: {enabled: true, parentRefs: [{name: "12"}]}
+global:
+  networkPolicy: {clientNamespaces: ["12", "on", "null"]}
+  serviceMonitor: {enabled: true}
+  topologySpread: {topologyKeys: ["12"]}
+  auth: {enabled: true, existingConfigMap: "12"}
+`, "--namespace=12")
+	path := get[networking.Ingress](t, all, "Ingress/true").Spec.Rules[0].HTTP.Paths[0].Path
+	from := get[networking.NetworkPolicy](t, all, "NetworkPolicy/true").Spec.Ingress[0].From
+	if path != "/a: b #c" || len(from) != 4 || from[3].NamespaceSelector.MatchLabels[core.LabelMetadataName] != "null" {
+		t.Errorf("the path is %s, and callers are %s", path, raw(t, from))
+	}
 }

@@ -76,7 +76,7 @@ serviceAccountToken:
 {{- if and (eq .name "serve") (include "service.auth" .root) -}}
 - name: auth-policy
   configMap:
-    name: {{ include "service.authConfigMap" .root }}
+    name: {{ include "service.authConfigMap" .root | quote }}
 {{- if not .root.Values.global.auth.publicIssuer }}
 - name: auth-issuer
   projected:

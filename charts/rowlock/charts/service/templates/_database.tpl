@@ -86,7 +86,7 @@ nothing), and passwordFile.
 {{- with include "service.caSecret" .root }}
 - name: database-ca
   secret:
-    secretName: {{ . }}
+    secretName: {{ . | quote }}
     # No more of it: CloudNativePG keeps the CA's private key beside the certificate.
     items:
       - {key: ca.crt, path: ca.crt}
@@ -95,7 +95,7 @@ nothing), and passwordFile.
 {{- if $secret }}
 - name: {{ $volume }}
   secret:
-    secretName: {{ $secret }}
+    secretName: {{ $secret | quote }}
     # The driver refuses a key that all may read. It belongs to root, and fsGroup may read it.
     defaultMode: 0440
     items:
@@ -107,9 +107,9 @@ nothing), and passwordFile.
 {{- /* No subPath, which would never change. */}}
 - name: database-password
   secret:
-    secretName: {{ include "service.databaseSecret" .root }}
+    secretName: {{ include "service.databaseSecret" .root | quote }}
     items:
-      - {key: {{ .root.Values.database.keys.password }}, path: password}
+      - {key: {{ .root.Values.database.keys.password | quote }}, path: password}
 {{- end }}
 {{- end -}}
 

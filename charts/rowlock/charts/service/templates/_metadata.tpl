@@ -4,8 +4,8 @@ apply, component, and labels and annotations of its own.
 */}}
 {{- define "service.metadata" -}}
 {{- $global := .root.Values.global -}}
-name: {{ .name }}
-namespace: {{ .root.Release.Namespace }}
+name: {{ .name | quote }}
+namespace: {{ .root.Release.Namespace | quote }}
 labels:
   {{- $own := include "service.labels" .root | fromYaml -}}
   {{- with .component }}{{ $_ := set $own "app.kubernetes.io/component" . }}{{ end -}}

@@ -30,7 +30,7 @@ args: [migrate]
 {{ include "service.containerSecurity" . }}
 envFrom:
   - configMapRef:
-      name: {{ include "service.fullname" .root }}
+      name: {{ include "service.fullname" .root | quote }}
 env:
   {{- $owner := dict "root" .root "secret" (include "service.ownerSecret" .root) "certSecret" (include "service.ownerCertSecret" .root) }}
   {{- include "service.databaseEnv" $owner | nindent 2 }}
@@ -57,7 +57,7 @@ template:
     {{- include "service.podMetadata" (dict "root" . "component" "migrate") | nindent 4 }}
   spec:
     restartPolicy: Never
-    serviceAccountName: {{ include "service.migrateAccount" . }}
+    serviceAccountName: {{ include "service.migrateAccount" . | quote }}
     {{- include "service.podBase" . | nindent 4 }}
     {{- with .Values.initContainers }}
     initContainers:

@@ -23,7 +23,7 @@ says it, the cluster is asked, which `helm template` cannot.
 - podSelector: {matchLabels: {rowlock.dev/client: "true"}}
 {{- range .clientNamespaces }}
 - podSelector: {matchLabels: {rowlock.dev/client: "true"}}
-  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: {{ . }}}}
+  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: {{ . | quote }}}}
 {{- end }}
 {{- end -}}
 
@@ -40,7 +40,7 @@ name: http
 port: {{ .port }}
 targetPort: http
 {{- with .root.Values.service.appProtocol }}
-appProtocol: {{ . }}
+appProtocol: {{ . | quote }}
 {{- end }}
 {{- end -}}
 

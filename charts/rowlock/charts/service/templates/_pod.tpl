@@ -1,14 +1,14 @@
 {{/* A workload's pod. Takes a dict of root, name and workload. */}}
 {{- define "service.pod" -}}
 {{- $values := .root.Values -}}
-serviceAccountName: {{ include "service.serviceAccountName" .root }}
+serviceAccountName: {{ include "service.serviceAccountName" .root | quote }}
 {{ include "service.podBase" .root }}
 terminationGracePeriodSeconds: {{ include "service.graceSeconds" .root }}
 {{- $spread := (include "service.shared" (dict "own" $values "global" $values.global "key" "topologySpread") | fromYaml).topologySpread }}
 topologySpreadConstraints:
   {{- range $spread.topologyKeys }}
   - maxSkew: 1
-    topologyKey: {{ . }}
+    topologyKey: {{ . | quote }}
     whenUnsatisfiable: {{ $spread.whenUnsatisfiable }}
     labelSelector:
       matchLabels:
@@ -131,7 +131,7 @@ ports:
   - {name: admin, containerPort: 9090}
 envFrom:
   - configMapRef:
-      name: {{ include "service.fullname" .root }}
+      name: {{ include "service.fullname" .root | quote }}
 env:
   {{- include "service.servingEnv" .root | nindent 2 }}
   - name: DB_MAX_OPEN_CONNS
