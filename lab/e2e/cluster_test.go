@@ -74,6 +74,7 @@ func (t *T) Context() context.Context { return t.ctx }
 func command(ctx context.Context, stdin, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdin = strings.NewReader(stdin)
+	cmd.WaitDelay = 5 * time.Second // children of a script that was killed may keep its output open
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {

@@ -44,7 +44,7 @@ func (s *story) roles(t *T) {
 		t.Errorf("the tables' owners: %s, %v", owned, err)
 	}
 	for _, pod := range s.pods(t) {
-		text, err := json.Marshal(pod.Spec.Containers)
+		text, err := json.Marshal(pod.Spec)
 		if err != nil || strings.Contains(string(text), "-db-owner") {
 			t.Errorf("%s has the owner's secret (%v)", pod.Name, err)
 		}

@@ -111,6 +111,8 @@ func (s *story) wantRelease(t *T, tag string) {
 			ready[pod.Labels["app.kubernetes.io/name"]+"/"+pod.Labels[component]]++
 		}
 	}
+	// Replicas do not wait for a Job where the schema is newer already.
+	must(t, "wait", "--for=condition=Complete", "jobs", "--selector=app.kubernetes.io/instance="+release, "--timeout=1m")
 	jobs := fetch[batch.JobList](t, "jobs", "--selector=app.kubernetes.io/instance="+release).Items
 	for _, row := range s.rows {
 		for _, command := range row.Commands() {
