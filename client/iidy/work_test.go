@@ -36,8 +36,7 @@ func (w *worklist) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := req.Context().Err(); err != nil {
 		return nil, err
 	}
-	if w.silent > 0 && req.URL.Query().Get("action") == "extend" {
-		w.silent--
+	if w.unanswered(req) {
 		<-req.Context().Done()
 		return nil, req.Context().Err()
 	}
@@ -46,6 +45,17 @@ func (w *worklist) RoundTrip(req *http.Request) (*http.Response, error) {
 		time.Sleep(lease) // while this answer is on its way, the claim holds nothing, and is not lost
 	}
 	return resp, nil
+}
+
+// unanswered reports whether the request is an extension that gets no answer.
+func (w *worklist) unanswered(req *http.Request) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.silent == 0 || req.URL.Query().Get("action") != "extend" {
+		return false
+	}
+	w.silent--
+	return true
 }
 
 func (w *worklist) answer(req *http.Request) *http.Response {
