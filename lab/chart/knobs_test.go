@@ -149,6 +149,7 @@ hostAliases: [{ip: 10.0.0.5, hostnames: [db]}]
 			{"httpRoute.hostnames", "HTTPRoute/rowlock", "spec.hostnames", list{"tally.example"}},
 			{"internalService.enabled", "ConfigMap/rowlock", "data.INTERNAL_HTTP_ADDR", ":8081"},
 			{"internalService.port", "Service/rowlock-internal", "spec.ports.0.port", 9999},
+			{"internalService.enabled", "Service/rowlock-internal", "spec.ports.0.appProtocol", "http"},
 			{"shutdown.preStopSeconds", deployment, container + "lifecycle.preStop.sleep.seconds", 7},
 			{"shutdown.delaySeconds", "ConfigMap/rowlock", "data.SHUTDOWN_DELAY", "11s"},
 			{"shutdown.timeoutSeconds", "ConfigMap/rowlock", "data.SHUTDOWN_TIMEOUT", "13s"},

@@ -15,6 +15,7 @@ import (
 	policy "k8s.io/api/policy/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
@@ -212,6 +213,12 @@ func TestTheJobIsNamedByWhatItRuns(t *testing.T) {
 	}
 	if len(names) != 8 {
 		t.Errorf("eight values made %v", names)
+	}
+	long := byJob + "\nfullnameOverride: " + strings.Repeat("a", 50) + "-b"
+	for name := range jobs(render(t, alone, long)) {
+		if len(name) > validation.LabelValueMaxLength {
+			t.Errorf("the Job's name has %d characters, and Kubernetes makes a label of it", len(name))
+		}
 	}
 	const same = "migrations: {mode: job, job: {annotations: {wave: '1'}}}\nreplicas: 3\nconfig: {LOG_LEVEL: debug}"
 	for name, j := range jobs(render(t, alone, same)) {
