@@ -24,7 +24,7 @@ func openLossy(t *testing.T) (lossy, direct *postgres.Store, proxy *faultproxy.P
 	t.Helper()
 	dsn := dbtest.Postgres(t, postgres.Migrations())
 	proxy = faultproxy.New(t, dsn)
-	return openStore(t, proxy.DSN(dsn), sqldb.PoolerNone), openStore(t, dsn, sqldb.PoolerNone), proxy
+	return openPatient(t, proxy.DSN(dsn)), openPatient(t, dsn), proxy
 }
 
 // Every fifth statement's answer, or the statement itself, gets lost, those that look up what became of another among
