@@ -111,24 +111,45 @@ func (s *Server) initialise(ctx context.Context) error {
 	if err := s.user.WriteFile(passwordFile(s.dir), s.password+"\n"); err != nil {
 		return err
 	}
-	// Under another name until it is complete, so that a killed initdb leaves no half-made cluster.
+	return s.build(func(unfinished string) error {
+		// The C locale is on every system and orders by bytes.
+		args := append(s.noSync(), "-D", unfinished, "-U", Superuser, "--pwfile="+passwordFile(s.dir),
+			"--auth=scram-sha-256", "--encoding=UTF8", "--locale=C")
+		return s.run(ctx, "initdb", args...)
+	})
+}
+
+// build makes the cluster's folder, which fill gets under another name until it is complete, so that a program that is
+// killed leaves no half-made cluster.
+func (s *Server) build(fill func(unfinished string) error) error {
 	unfinished := dataDir(s.dir) + ".new"
 	if err := errors.Join(os.RemoveAll(unfinished), os.Mkdir(unfinished, 0o700), s.user.Own(unfinished)); err != nil {
 		return fmt.Errorf("make the cluster's folder: %w", err)
 	}
-	args := []string{
-		"-D", unfinished, "-U", Superuser, "--pwfile=" + passwordFile(s.dir), "--auth=scram-sha-256",
-		// The C locale is on every system and orders by bytes.
-		"--encoding=UTF8", "--locale=C",
-	}
-	if s.opts.Settings["fsync"] == "off" {
-		args = append(args, "--no-sync")
-	}
-	if err := guard.Run(ctx, s.program("initdb", args...), logFile(s.dir)); err != nil {
-		return fmt.Errorf("initdb: %w", err)
+	if err := fill(unfinished); err != nil {
+		return err
 	}
 	if err := os.Rename(unfinished, dataDir(s.dir)); err != nil {
 		return fmt.Errorf("put the new cluster in its place: %w", err)
+	}
+	return nil
+}
+
+// noSync returns the option by which PostgreSQL's programs write without fsync, where the server does so.
+func (s *Server) noSync() []string {
+	if s.opts.Settings["fsync"] == "off" {
+		return []string{"--no-sync"}
+	}
+	return nil
+}
+
+// run runs one of PostgreSQL's programs to its end.
+func (s *Server) run(ctx context.Context, name string, args ...string) error {
+	if !executable(filepath.Join(s.bin.binDir, name)) {
+		return fmt.Errorf("%s has no program %s (a downloaded PostgreSQL has not): install PostgreSQL", s.bin.binDir, name)
+	}
+	if err := guard.Run(ctx, s.program(name, args...), logFile(s.dir)); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
 }

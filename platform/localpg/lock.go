@@ -72,6 +72,18 @@ func acquire(ctx context.Context, o Options, dir string) (*locks, error) {
 	return l, nil
 }
 
+// renew waits until all processes of a server that was killed have ended, whatever the postmaster's end left them to
+// do, and locks the folder for the next start.
+func (l *locks) renew(ctx context.Context, dir string) error {
+	_ = l.running.Close() // ours; theirs is open as long as they run
+	running, err := awaitLock(ctx, runningFile(dir), orphanWait, func(time.Duration) {})
+	if err != nil {
+		return fmt.Errorf("wait for the processes of a killed server: %w", err)
+	}
+	l.running = running
+	return os.RemoveAll(postmasterFile(dir)) //nolint:wrapcheck // it names the file
+}
+
 // release gives the folder to the next owner. A second release does nothing.
 func (l *locks) release() {
 	_ = l.running.Close() // it may be nil or closed

@@ -94,6 +94,7 @@ func (o Options) command(dataDir string, port int) []string {
 func dataDir(dir string) string        { return filepath.Join(dir, "data") }
 func postmasterFile(dir string) string { return filepath.Join(dataDir(dir), "postmaster.pid") }
 func passwordFile(dir string) string   { return filepath.Join(dir, "password") }
+func upstreamFile(dir string) string   { return filepath.Join(dir, "pgpass") }
 func portFile(dir string) string       { return filepath.Join(dir, "port") }
 func logFile(dir string) string        { return filepath.Join(dir, "server.log") }
 func runningFile(dir string) string    { return filepath.Join(dir, "running") }

@@ -35,6 +35,7 @@ type Server struct {
 	user     *guard.User
 	password string
 	locks    *locks
+	upstream string // the connection string of a standby's primary; "" for a server that never was one
 }
 
 // The server's own signals, see "Shutting Down the Server" in PostgreSQL's manual.
@@ -54,6 +55,11 @@ const (
 // server takes connections, or with an error when ctx ends, at the latest after two minutes. It
 // returns ErrInUse when another process runs a server in this folder.
 func Start(ctx context.Context, o Options) (*Server, error) {
+	return startWith(ctx, o, (*Server).prepare)
+}
+
+// startWith starts a server in whose folder prepare finds or makes the cluster.
+func startWith(ctx context.Context, o Options, prepare func(*Server, context.Context) error) (*Server, error) {
 	user, err := guard.Unprivileged()
 	if err != nil {
 		return nil, err
@@ -72,24 +78,21 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		Name: "PostgreSQL", Spec: s.spec, LogFile: logFile(dir), Stop: fastShutdown, Kill: immediateShutdown,
 		Ready: func(context.Context) error { return postmasterReady(postmasterFile(dir), s.PID()) },
 	})
-	if err := s.begin(ctx); err != nil {
+	if err := s.begin(ctx, prepare); err != nil {
 		return nil, errors.Join(err, s.release())
 	}
 	return s, nil
 }
 
-// begin runs the part of Start that needs the lock.
-func (s *Server) begin(ctx context.Context) (err error) {
+// begin runs the part of startWith that needs the lock.
+func (s *Server) begin(ctx context.Context, prepare func(*Server, context.Context) error) error {
 	if s.opts.Fresh {
 		s.opts.sayf("Removing the PostgreSQL cluster in %s, if there is one", s.dir)
 		if err := errors.Join(os.RemoveAll(dataDir(s.dir)), os.RemoveAll(passwordFile(s.dir))); err != nil {
 			return fmt.Errorf("remove the old cluster: %w", err)
 		}
 	}
-	if s.bin, err = programs(ctx, s.opts, s.dir, s.user); err != nil {
-		return err
-	}
-	if err := s.initialise(ctx); err != nil {
+	if err := prepare(s, ctx); err != nil {
 		return err
 	}
 	as := ""
@@ -119,9 +122,21 @@ func (s *Server) begin(ctx context.Context) (err error) {
 	return s.user.WriteFile(portFile(s.dir), fmt.Sprintln(s.Port()))
 }
 
+// prepare finds the programs and makes the cluster unless it exists.
+func (s *Server) prepare(ctx context.Context) (err error) {
+	if s.bin, err = programs(ctx, s.opts, s.dir, s.user); err != nil {
+		return err
+	}
+	return s.initialise(ctx)
+}
+
 // spec returns what runs the server.
 func (s *Server) spec(port int) (guard.Spec, error) {
-	spec := s.program("postgres", s.opts.command(dataDir(s.dir), port)...)
+	args := s.opts.command(dataDir(s.dir), port)
+	if s.upstream != "" { // without standby.signal the server ignores it
+		args = append(args, "-c", "primary_conninfo="+s.upstream)
+	}
+	spec := s.program("postgres", args...)
 	spec.Stop, spec.Grace = fastShutdown, guardGrace
 	if s.temporary() {
 		spec.Stop = immediateShutdown

@@ -171,6 +171,14 @@ func (s *Server) Kill() error {
 	return s.kill()
 }
 
+// Crash ends the program by SIGKILL and returns when it has ended. Processes that it has started may still run. Restart
+// starts it again.
+func (s *Server) Crash() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.process.Load().End(context.Background(), syscall.SIGKILL)
+}
+
 // end ends the server in order, or at once when ctx ends first.
 func (s *Server) end(ctx context.Context) error {
 	if err := s.process.Load().End(ctx, s.config.Stop); err == nil || ctx.Err() == nil {

@@ -1,0 +1,125 @@
+package localpg
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rowlock/rowlock/platform/waittest"
+)
+
+// rewindable are settings with which a server can rejoin its standby, and with which a standby tries again at once.
+func rewindable() map[string]string {
+	return map[string]string{
+		"fsync": "off", "wal_log_hints": "on", "wal_keep_size": "64MB", "wal_retrieve_retry_interval": "50ms",
+	}
+}
+
+// A standby streams, takes the place of a primary that is killed, and serves; the old primary comes back as its standby
+// and has exactly its rows: neither what it alone had, nor less than was written since.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	first, err := Start(t.Context(), Options{Settings: rewindable()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(t, first) })
+	write(t, first.URL("postgres"), "CREATE TABLE kept AS SELECT 1 AS n")
+	second, err := StartStandby(t.Context(), first, Options{Settings: rewindable()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(t, second) })
+
+	const rows = "SELECT string_agg(n::text, ',' ORDER BY n) FROM kept"
+	wantRows := func(s *Server, want string) {
+		t.Helper()
+		db, got := open(t, s.URL("postgres")), ""
+		waittest.Eventually(t, "the server has the rows "+want, func() bool {
+			return db.QueryRowContext(t.Context(), rows).Scan(&got) == nil && got == want
+		})
+	}
+	write(t, first.URL("postgres"), "INSERT INTO kept VALUES (2)")
+	wantRows(second, "1,2")
+	names := "SELECT string_agg(application_name, ',') FROM pg_stat_replication"
+	if got := text(t, first.URL("postgres"), names); got != StandbyName {
+		t.Errorf("the primary's standbys are %q", got)
+	}
+	if got := text(t, second.URL("postgres"), "SHOW transaction_read_only"); got != "on" {
+		t.Errorf("the standby takes writes")
+	}
+
+	// The standby is away for the third row, which is lost with the primary.
+	if err := second.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	write(t, first.URL("postgres"), "INSERT INTO kept VALUES (3)")
+	if err := first.Rejoin(t.Context(), second); err == nil {
+		t.Error("a server rejoins another one while it runs")
+	}
+	if err := first.Crash(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Promote(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	write(t, second.URL("postgres"), "INSERT INTO kept VALUES (4)")
+	if err := first.Rejoin(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	write(t, second.URL("postgres"), "INSERT INTO kept VALUES (5)")
+	wantRows(second, "1,2,4,5")
+	wantRows(first, "1,2,4,5")
+
+	// And back again: the first server has all that it needs to take over.
+	if err := second.Crash(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Promote(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	write(t, first.URL("postgres"), "INSERT INTO kept VALUES (6)")
+	wantRows(first, "1,2,4,5,6")
+}
+
+// A server that was killed by SIGKILL keeps its folder to itself and is started again there.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	s, _ := start(t, Options{Dir: folder(t)})
+	write(t, s.URL("postgres"), "CREATE TABLE kept (n int)")
+	if err := s.Crash(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tryLock(runningFile(s.dir)); err == nil {
+		t.Error("another process can use the folder of a server that is to be started again")
+	}
+	if exists(postmasterFile(s.dir)) {
+		t.Error("postmaster.pid is left")
+	}
+	if err := s.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	text(t, s.URL("postgres"), "SELECT count(*) FROM kept")
+}
+
+// What a standby cannot be made of is said in a sentence.
+func TestStandbyRefused(t *testing.T) {
+	t.Parallel()
+	dir := folder(t)
+	primary, _ := start(t, Options{Dir: dir})
+	other := folder(t)
+	existing, _ := start(t, Options{Dir: other})
+	stop(t, existing)
+	_, err := StartStandby(t.Context(), primary, Options{Dir: other, Settings: quick()})
+	wantSentence(t, err, other, "holds a PostgreSQL cluster already")
+
+	without := *primary
+	without.bin.binDir = dir // a folder without the program
+	_, err = StartStandby(t.Context(), &without, Options{Settings: quick()})
+	wantSentence(t, err, "no program pg_basebackup", "install PostgreSQL")
+	if strings.Contains(err.Error(), primary.password) {
+		t.Error("the error has the password")
+	}
+}
