@@ -106,21 +106,21 @@ func (s *server) open() (err error) {
 		s.url = given
 		return sweepDatabases(ctx, given)
 	}
-	if s.own, err = private(ctx, nil); err == nil {
+	if s.own, err = localpg.Start(ctx, localpg.Options{Settings: private(nil)}); err == nil {
 		s.url = s.own.URL("postgres")
 	}
 	return err
 }
 
-// private starts a temporary server, with fsync=off: only a loss of power could lose what was
-// committed, not the death of a process. synchronous_commit stays on, because without it the
+// private returns the settings of a temporary server, with fsync=off: only a loss of power could lose
+// what was committed, not the death of a process. synchronous_commit stays on, because without it the
 // server's own death could.
-func private(ctx context.Context, settings []map[string]string) (*localpg.Server, error) {
+func private(settings []map[string]string) map[string]string {
 	all := map[string]string{"fsync": "off", "full_page_writes": "off"}
 	for _, more := range settings {
 		maps.Copy(all, more)
 	}
-	return localpg.Start(ctx, localpg.Options{Settings: all})
+	return all
 }
 
 // skipOrFail skips the test when err means that a server is not installed, except in CI, and fails it
@@ -141,7 +141,13 @@ func Server(t testing.TB, settings ...map[string]string) *localpg.Server {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
-	own, err := private(ctx, settings)
+	own, err := localpg.Start(ctx, localpg.Options{Settings: private(settings)})
+	return owned(t, own, err)
+}
+
+// owned returns a server that was started for the test, and stops it when the test ends.
+func owned(t testing.TB, own *localpg.Server, err error) *localpg.Server {
+	t.Helper()
 	if err != nil {
 		t.Fatalf("dbtest: %v", err)
 	}

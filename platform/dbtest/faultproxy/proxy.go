@@ -26,12 +26,12 @@ import (
 
 // Proxy is a running proxy. Its methods may be called from any goroutine, at any time.
 type Proxy struct {
-	upstream string
-	secure   *tls.Config // nil: no TLS
-	address  string
-	wg       sync.WaitGroup
+	secure  *tls.Config // nil: no TLS
+	address string
+	wg      sync.WaitGroup
 
 	mu       sync.Mutex
+	upstream string
 	listener net.Listener // nil while refusing
 	links    map[*link]struct{}
 	hung     []*net.TCPConn // the connections of Hang
@@ -194,6 +194,21 @@ func (p *Proxy) Accept() error {
 	p.listener = listener
 	p.wg.Go(func() { p.serve(listener) })
 	return nil
+}
+
+// Redirect sends the connections that clients open from now on to another server, "host:port", as a
+// name that moves does. Those that are open stay where they are.
+func (p *Proxy) Redirect(upstream string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.upstream = upstream
+}
+
+// server returns where new connections go.
+func (p *Proxy) server() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.upstream
 }
 
 // Drop ends every open connection.

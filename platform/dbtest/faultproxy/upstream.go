@@ -24,7 +24,7 @@ const dialTimeout = 10 * time.Second
 func (p *Proxy) dial() (serverConn, error) { //nolint:ireturn // with TLS or without
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.upstream)
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.server())
 	if err != nil {
 		return nil, fmt.Errorf("faultproxy: %w", err)
 	}
