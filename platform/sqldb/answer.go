@@ -19,14 +19,19 @@ type reply struct {
 	inDoubt bool
 	// unknown says that the answer itself declares the outcome unknown.
 	unknown bool
+	// readOnly says that the session takes no changes.
+	readOnly bool
 }
 
 // answered returns the server's answer in err's chain; false when there is none.
 func answered(err error) (reply, bool) {
 	if answer, ok := errors.AsType[*pq.Error](err); ok {
 		r := postgresReply(answer)
-		if isType[*outdatedError](err) {
+		switch {
+		case isType[*outdatedError](err):
 			r.reason = Outdated
+		case isType[*standbyError](err):
+			r.reason, r.readOnly = Connection, true
 		}
 		return r, true
 	}

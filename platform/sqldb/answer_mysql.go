@@ -21,6 +21,8 @@ type mysqlAnswer struct {
 	ends bool
 	// refused says that it refuses a login: waiting does not repair that.
 	refused bool
+	// readOnly says that the session takes no changes.
+	readOnly bool
 	// shown says that its message can be logged: it holds names of the operator or of
 	// the program, and no values.
 	shown bool
@@ -45,7 +47,7 @@ func mysqlAnswerOf(number uint16) mysqlAnswer {
 	case 1180: // error during COMMIT
 		return mysqlAnswer{reason: Connection, ends: true}
 	case 1290, 1836, 1792: // read only: by an option, the server, the transaction
-		return mysqlAnswer{reason: Connection, shown: true}
+		return mysqlAnswer{reason: Connection, readOnly: true, shown: true}
 	case 1021, 1041, 1114: // disk full; out of resources; table full
 		return mysqlAnswer{reason: Connection}
 	case 1044, 1045, 1698, 1049, 1130, 3159: // access denied (3); unknown database; host refused; TLS required
@@ -59,7 +61,7 @@ func mysqlAnswerOf(number uint16) mysqlAnswer {
 // mysqlReply classifies an answer of MySQL or MariaDB.
 func mysqlReply(answer *mysql.MySQLError) reply {
 	meaning, state := mysqlAnswerOf(answer.Number), mysqlState(answer)
-	r := reply{reason: meaning.reason, sqlState: state, inDoubt: meaning.ends}
+	r := reply{reason: meaning.reason, sqlState: state, inDoubt: meaning.ends, readOnly: meaning.readOnly}
 	if answer.Number == duplicateEntry {
 		r.constraint = duplicateKey(answer.Message)
 	}

@@ -35,6 +35,7 @@ func postgresReply(answer *pq.Error) reply {
 		constraint: answer.Constraint,
 		inDoubt:    answer.Severity == pqerror.SeverityFatal || answer.Severity == pqerror.SeverityPanic,
 		unknown:    state == stateCompletionUnknown || state == stateTransactionResolutionLost,
+		readOnly:   state == stateReadOnlyTransaction,
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lib/pq"
+
 	"github.com/rowlock/rowlock/platform/contention"
 )
 
@@ -43,6 +45,8 @@ type connector struct {
 	initStatements []string
 	// txSettings are the first statements of each transaction.
 	txSettings []string
+	// notices says that the driver is PostgreSQL's, whose notices are read; see unreplicated.go.
+	notices bool
 
 	contention *contention.Metrics
 	tracing    *tracing // nil makes no spans
@@ -79,6 +83,9 @@ func (c *connector) connect(ctx context.Context) (*conn, error) {
 	if c.prepare {
 		made.prepared = make(map[string]driverStmt)
 	}
+	if c.notices {
+		pq.SetNoticeHandler(inner, made.notice)
+	}
 	for _, statement := range c.initStatements {
 		if err := made.applySettings(ctx, statement); err != nil {
 			return nil, errors.Join(err, made.Close())
@@ -98,6 +105,9 @@ type conn struct {
 	maxWait    time.Duration // of the current transaction or statement; ResetSession restores the connector's
 	statements int           // sent since the connection left the pool
 	broken     bool          // must not return to the pool
+	// unreplicated says that a change was committed, since the connection left the pool, that its synchronous standby
+	// may lack.
+	unreplicated bool
 
 	prepared map[string]driverStmt // by query; nil behind a pooler
 
@@ -171,6 +181,9 @@ func (c *conn) classifyCall(err error, sentBefore uint64) error {
 		return err
 	}
 	c.recordFailure(err)
+	if r, ok := answered(err); ok && r.readOnly {
+		c.broken = true // the next connection may find a server that takes changes
+	}
 	unsent := c.socket.written.Load() == sentBefore
 	if c.IsValid() && !errors.Is(err, driver.ErrBadConn) {
 		// A call that the driver refuses unsent, such as one with 65536
@@ -303,7 +316,7 @@ func (c *conn) begin(ctx context.Context, opts driver.TxOptions) (*tx, error) {
 	}
 	inner, err := c.driverConn.BeginTx(ctx, opts)
 	if err != nil {
-		err = c.classifyCall(err, sentBefore)
+		err = c.classifyCall(standbyRefusal(err), sentBefore)
 		if isType[*lostError](err) {
 			err = driver.ErrBadConn
 		}
@@ -331,7 +344,7 @@ func (c *conn) Ping(ctx context.Context) error {
 // is sent. It returns driver.ErrBadConn when the server has closed the connection.
 func (c *conn) ResetSession(ctx context.Context) error {
 	c.maxWait, c.statements = c.connector.maxWait, 0
-	c.inTx, c.txErr = false, nil
+	c.inTx, c.txErr, c.unreplicated = false, nil, false
 	if err := c.driverConn.ResetSession(ctx); err != nil {
 		return err //nolint:wrapcheck // driver.ErrBadConn has a meaning to database/sql
 	}

@@ -14,8 +14,8 @@ type tx struct {
 	conn *conn
 }
 
-// Commit returns driver.ErrBadConn when COMMIT was not sent, and a *lostError
-// when it was sent and not answered.
+// Commit returns driver.ErrBadConn when COMMIT was not sent, a *lostError when it was
+// sent and not answered, and an [*Error] when a synchronous standby may lack it.
 func (t *tx) Commit() error { return t.finish("COMMIT", t.commit) }
 
 func (t *tx) commit() error {
@@ -24,7 +24,10 @@ func (t *tx) commit() error {
 		_ = t.rollback() // the driver still has to end what it began for the transaction
 		return err
 	}
-	return t.conn.classifyCall(t.Tx.Commit(), sentBefore)
+	if err := t.conn.classifyCall(t.Tx.Commit(), sentBefore); err != nil {
+		return err
+	}
+	return t.conn.confirm()
 }
 
 // rollbackWait bounds a ROLLBACK: closing the connection does the same.

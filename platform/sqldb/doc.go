@@ -16,6 +16,15 @@
 // transaction had no COMMIT, or the server itself answered with an error.
 // Everything else is Unknown. [Problem] turns both into the API's answers.
 //
+// # Failover
+//
+// A pool accepts sessions that take changes, and no others. One that a server answers as
+// read-only (25006, or a BEGIN on a standby) is closed, and the call is NotApplied. So a
+// pool whose URL names several hosts, or one name that moves, follows the primary. A change
+// that the server has committed without its synchronous standby, because the wait was
+// cancelled, is Unknown; and a lost COMMIT is called applied only after the standby has
+// confirmed a later one of the same server and timeline.
+//
 // # Why the driver is wrapped
 //
 // database/sql repeats a call when the driver answers driver.ErrBadConn, and
@@ -29,9 +38,10 @@
 //
 // # Where things are
 //
-// Reads are in read.go and places.go, Once in once.go, InTx in tx.go, and the look-up of a lost COMMIT
-// in resolve.go. conn.go, conn_tx.go, rows.go and socket.go are the wrapper, which
-// database/sql calls; errors.go classifies its errors. What differs between the servers
-// is in postgres.go, mysql.go, answer_postgres.go and answer_mysql.go, behind the
-// interface of engine.go. pooled.go stands alone because a mutant replaces it.
+// Reads are in read.go and places.go, Once in once.go, InTx in tx.go, and the look-up of
+// a lost COMMIT in resolve.go. hosts.go says which sessions are accepted, unreplicated.go
+// which changes a standby may lack. conn.go, conn_tx.go, rows.go and socket.go are the
+// wrapper, which database/sql calls; errors.go classifies its errors. What differs between
+// the servers is in postgres.go, mysql.go, answer_postgres.go and answer_mysql.go, behind
+// the interface of engine.go. pooled.go stands alone because a mutant replaces it.
 package sqldb

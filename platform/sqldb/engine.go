@@ -43,6 +43,9 @@ func EngineOf(rawURL string, known ...Engine) (Engine, error) {
 }
 
 func parseURL(rawURL string) (*url.URL, error) {
+	if err := checkHosts(rawURL); err != nil {
+		return nil, err
+	}
 	parsed, err := url.Parse(rawURL)
 	if err != nil {
 		// url.Error repeats the whole URL, password included.

@@ -24,7 +24,8 @@ import (
 // cancel.
 //
 // An error of the database is an [*Error]: NotApplied when nothing was sent or
-// the server answered, Unknown when the connection ended in between, or when fn
+// the server answered, Unknown when the connection ended in between, when the server
+// committed without its synchronous standby because the wait was cancelled, or when fn
 // sent a second statement. Other errors of fn, sql.ErrNoRows among them, are
 // returned unchanged, and the statement is applied. fn must close the rows it
 // opens.
@@ -78,11 +79,12 @@ func (db *DB) once(ctx context.Context, fn func(ctx context.Context, conn *sqlx.
 	sentBefore := guarded.socket.written.Load()
 	statementCtx, cancel := db.statementContext(ctx)
 	defer cancel()
-	if err = fn(statementCtx, pinned); err == nil {
-		return nil
-	}
+	err = fn(statementCtx, pinned)
 	sent := guarded.socket.written.Load() != sentBefore
-	if !fromDatabase(statementCtx, err, guarded) {
+	if err == nil || !fromDatabase(statementCtx, err, guarded) {
+		if unconfirmed := guarded.confirm(); unconfirmed != nil {
+			return unconfirmed
+		}
 		return err
 	}
 	e := Classify(err, sent)

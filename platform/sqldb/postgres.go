@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"cmp"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -30,13 +31,27 @@ func (postgresEngine) connector(s Settings) (*connector, error) {
 }
 
 func (postgresEngine) plainConnector(rawURL string) (*connector, error) {
-	cfg, query, err := postgresConfig(rawURL)
+	cfg, file, err := plainConfig(rawURL)
 	if err != nil {
 		return nil, err
 	}
+	return newPostgresConnector(cfg, file, 0)
+}
+
+// plainConfig returns the driver's configuration of a connector that may lead to a pooler,
+// and the file with its password. With several hosts it asks for the one that takes
+// changes; a single one is used as it is, since checkTarget's reason holds here too.
+func plainConfig(rawURL string) (cfg pq.Config, file string, err error) {
+	cfg, query, err := postgresConfig(rawURL)
+	if err != nil {
+		return pq.Config{}, "", err
+	}
 	// Required behind a pooler, harmless without one.
 	cfg.BinaryParameters = true
-	return newPostgresConnector(cfg, query.Get(passwordFile), 0)
+	if len(cfg.Multi) > 0 {
+		cfg.TargetSessionAttrs = cmp.Or(cfg.TargetSessionAttrs, pq.TargetSessionAttrsReadWrite)
+	}
+	return cfg, query.Get(passwordFile), nil
 }
 
 // newPostgresConnector returns a guarded connector of the driver's configuration, with the
@@ -55,7 +70,7 @@ func newPostgresConnector(cfg pq.Config, file string, maxWait time.Duration) (*c
 	if err != nil {
 		return nil, err
 	}
-	return &connector{Connector: inner, maxWait: maxWait}, nil
+	return &connector{Connector: inner, maxWait: maxWait, notices: true}, nil
 }
 
 // postgresConfig checks a URL and returns the driver's configuration of it, without
@@ -89,6 +104,9 @@ func postgresConfig(rawURL string) (pq.Config, url.Values, error) {
 	if cfg.ConnectTimeout <= 0 {
 		cfg.ConnectTimeout = defaultConnectTimeout
 	}
+	if err := checkTarget(cfg); err != nil {
+		return pq.Config{}, nil, err
+	}
 	return cfg, query, nil
 }
 
@@ -118,6 +136,7 @@ func sessionConfig(s Settings) (cfg pq.Config, file string, err error) {
 		// One round trip a statement instead of two.
 		cfg.BinaryParameters = true
 	}
+	cfg.TargetSessionAttrs = cmp.Or(cfg.TargetSessionAttrs, pq.TargetSessionAttrsReadWrite)
 	cfg.Runtime, err = startupParameters(s, cfg.Runtime)
 	return cfg, file, err
 }
@@ -137,6 +156,10 @@ func checkPooled(cfg pq.Config) error {
 		return fmt.Errorf(
 			"behind a transaction pooler the database URL cannot set %s: use ALTER ROLE ... SET on the server",
 			strings.Join(names, ", "))
+	}
+	if t := cfg.TargetSessionAttrs; t != "" && t != pq.TargetSessionAttrsAny {
+		return fmt.Errorf("behind a transaction pooler the database URL cannot say target_session_attrs=%s: "+
+			"PgBouncer repeats what a server said when it was a standby; let it connect to the primary's name", t)
 	}
 	return nil
 }

@@ -27,19 +27,23 @@ func (db *DB) GetContext(ctx context.Context, dest any, query string, args ...an
 // GetUnqueued reads as GetContext does and waits for no other reads. It is for a short
 // read that a change waits for, and for one whose caller bounds how many run at once. Once
 // sent it runs to its end, as a statement of Once does, where ctx has no deadline that ends
-// it before the server's own timeouts.
+// it before the server's own timeouts. A query that writes, and may be sent twice all the
+// same, is Unknown where Once is when a synchronous standby did not confirm it.
 func (db *DB) GetUnqueued(ctx context.Context, dest any, query string, args ...any) error {
 	return db.read(ctx, func() error {
-		pinned, err := db.pool.Connx(ctx)
+		pinned, guarded, err := db.acquire(ctx)
 		if err != nil {
-			return err //nolint:wrapcheck // read looks at it
+			return err
 		}
 		defer db.release(pinned)
 		statementCtx := ctx
 		if db.endsBefore(ctx) {
 			statementCtx = detached{ctx}
 		}
-		return pinned.GetContext(statementCtx, dest, query, args...)
+		if err := pinned.GetContext(statementCtx, dest, query, args...); err != nil {
+			return err //nolint:wrapcheck // read looks at it
+		}
+		return guarded.confirm()
 	})
 }
 

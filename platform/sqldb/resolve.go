@@ -25,7 +25,22 @@ type serverRun struct {
 	// workers are new; what was not yet on disk is lost, and its transaction ids are
 	// assigned again. pg_xact_status would then report another transaction's status.
 	Workers pq.Int64Array `db:"workers"`
+	// History is that of HistorySQL: a promoted standby may lack the transaction, and has
+	// assigned its id again.
+	History string `db:"history"`
 }
+
+// HistorySQL is an expression of PostgreSQL, a text that identifies the history of changes
+// that the server continues: the identifier of the cluster, which its standbys share, and
+// the timeline, which changes with a promotion and not with a restart. It is ” during
+// recovery. Of two servers with the same text the later has every change of the earlier one
+// that was on disk, unless two standbys of the same timeline were promoted.
+//
+// pg_control_checkpoint is no substitute: after a promotion it names the earlier timeline
+// until the next checkpoint.
+const HistorySQL = `CASE WHEN pg_is_in_recovery() THEN '' ELSE
+       (SELECT system_identifier FROM pg_control_system()) || '/' ||
+       left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) END`
 
 type xactStatus string
 
@@ -40,16 +55,26 @@ const (
 	// The leading comments name the spans.
 	currentRun = `/* SELECT pg_postmaster_start_time */
 SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint AS started,
-       ARRAY(SELECT pid FROM pg_stat_activity WHERE datid IS NULL AND usesysid IS NULL) AS workers`
+       ARRAY(SELECT pid FROM pg_stat_activity WHERE datid IS NULL AND usesysid IS NULL) AS workers,
+       ` + HistorySQL + ` AS history`
 
 	// currentXact follows the transaction's settings, in one message with them.
 	currentXact = `SELECT pg_current_xact_id()::text`
 	namedXact   = "/* SELECT pg_current_xact_id */ "
 
+	// statusOfXact writes a message into the log before it answers "committed". It is so
+	// answered when its own commit is, behind the lost one: after the synchronous standby,
+	// if there is one, has both. The lost session may have been terminated while it waited
+	// for the standby, and what it has committed can then be seen here alone.
 	statusOfXact = `/* SELECT pg_xact_status */
-SELECT coalesce(pg_xact_status($1::xid8), 'unknown') AS status,
-       (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint = $2
-       AND EXISTS (SELECT FROM pg_stat_activity WHERE datid IS NULL AND usesysid IS NULL AND pid = ANY($3)) AS same`
+SELECT x.status, CASE WHEN x.same AND x.status = 'committed'
+       THEN pg_logical_emit_message(true, 'rowlock', '') IS NOT NULL ELSE x.same END AS same
+  FROM (SELECT coalesce(pg_xact_status($1::xid8), 'unknown') AS status,
+               (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint = $2
+               AND EXISTS (SELECT FROM pg_stat_activity
+                            WHERE datid IS NULL AND usesysid IS NULL AND pid = ANY($3))
+               AND ` + HistorySQL + ` = $4 AS same
+        OFFSET 0) AS x`
 
 	resolveWithin   = 5 * time.Second
 	resolveInterval = 20 * time.Millisecond
@@ -126,7 +151,7 @@ func (db *DB) poll(ctx context.Context, lost *xact) xactStatus {
 			Status string `db:"status"`
 			Same   bool   `db:"same"`
 		}
-		err := db.GetUnqueued(ctx, &answer, statusOfXact, lost.id, lost.Started, lost.Workers)
+		err := db.GetUnqueued(ctx, &answer, statusOfXact, lost.id, lost.Started, lost.Workers, lost.History)
 		switch {
 		case err != nil && SQLState(err) != "":
 			// The server does not know the id: it is in the future (22023), or too

@@ -27,6 +27,9 @@ const (
 type Settings struct {
 	// URL is postgres://user:password@host:port/database?sslmode=... The
 	// sslmode must be written out, and behind a pooler binary_parameters=yes too.
+	// Several hosts are ?host=a,b&port=5432,5432; the first that takes changes is used.
+	// target_session_attrs is read-write where the URL does not say any or primary.
+	//
 	// Or mysql://user:password@host:port/database, with tls=, socket= and password_file=
 	// as its parameters.
 	//

@@ -41,6 +41,14 @@ func TestOpenRefuses(t *testing.T) {
 		"pooler, options":    {pooled("&binary_parameters=yes&options=-cx"), "cannot set options"},
 		"two lock timeouts":  {Settings{URL: good + "&lock_timeout=1s"}, "sets lock_timeout"},
 		"two statement ones": {Settings{URL: good + "&statement_timeout=1s"}, "sets statement_timeout"},
+		"two ports":          {Settings{URL: "postgres://app:s3cret@a:1,b:2/x?sslmode=disable"}, "host=a,b&port=5432,5432"},
+		"a port for one":     {Settings{URL: "postgres://app:s3cret@a:5432,b/x?sslmode=disable"}, "host=a,b&port="},
+		"two IPv6 addresses": {Settings{URL: "postgres://app:s3cret@[::1]:5432,[::2]:5432/x"}, "host=a,b&port="},
+		"a standby":          {Settings{URL: good + "&target_session_attrs=prefer-standby"}, "=prefer-standby, with which"},
+		"read only":          {Settings{URL: good + "&target_session_attrs=read-only"}, "leave it out"},
+		"pooler, primary": {
+			pooled("&binary_parameters=yes&target_session_attrs=primary"), "cannot say target_session_attrs=primary",
+		},
 		"MySQL, no name":     {mysql("db:3306"), "must name a database"},
 		"MySQL, no host":     {Settings{URL: "mysql:///x", Engines: []Engine{MySQL}}, "must name a host"},
 		"MySQL, parameter":   {mysql("db/x?interpolate=false"), "takes tls, socket and password_file alone"},
@@ -55,6 +63,42 @@ func TestOpenRefuses(t *testing.T) {
 		_, err := Open(t.Context(), c.settings, slog.New(slog.DiscardHandler), nil)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: got %v, want %q in it and no password", name, err, c.want)
+		}
+	}
+}
+
+// TestSessions: a pool accepts no session that takes no changes, unless the URL says so or there is a pooler, and finds
+// such a one among several hosts. A connector accepts one of a single host, which may be a pooler.
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		url       string
+		pooler    Pooler
+		pool, own string // target_session_attrs
+		hosts     string
+	}{
+		"one host":       {"a:5433/x?", PoolerNone, "read-write", "", "a:5433"},
+		"IPv6":           {"[::1]:5433/x?", PoolerNone, "read-write", "", "::1:5433"},
+		"a comma":        {"/x?host=a&application_name=b:1,c", PoolerNone, "read-write", "", "a:5432"},
+		"any":            {"a/x?target_session_attrs=any", PoolerNone, "any", "any", "a:5432"},
+		"primary":        {"a/x?target_session_attrs=primary", PoolerNone, "primary", "primary", "a:5432"},
+		"two parameters": {"/x?host=a,b&port=1,2", PoolerNone, "read-write", "read-write", "a:1 b:2"},
+		"one port":       {"a,b:5433/x?", PoolerNone, "read-write", "read-write", "a:5433 b:5433"},
+		"PgBouncer":      {"a/x?binary_parameters=yes", PoolerTransaction, "", "", "a:5432"},
+	} {
+		s := Settings{URL: "postgres://app:p,w@" + c.url + "&sslmode=disable", Pooler: c.pooler}
+		s.setDefaults()
+		cfg, _, err := sessionConfig(s)
+		own, _, ownErr := plainConfig(s.URL)
+		all := []string{fmt.Sprintf("%s:%d", cfg.Host, cfg.Port)}
+		for _, other := range cfg.Multi {
+			all = append(all, fmt.Sprintf("%s:%d", other.Host, other.Port))
+		}
+		hosts := strings.Join(all, " ")
+		if err != nil || ownErr != nil || string(cfg.TargetSessionAttrs) != c.pool ||
+			string(own.TargetSessionAttrs) != c.own || hosts != c.hosts {
+			t.Errorf("%s: %q on %s (%v), own %q (%v); want %q on %s, own %q",
+				name, cfg.TargetSessionAttrs, hosts, err, own.TargetSessionAttrs, ownErr, c.pool, c.hosts, c.own)
 		}
 	}
 }

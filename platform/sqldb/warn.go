@@ -68,6 +68,11 @@ func (postgresEngine) risks() []risk {
 			"the database runs with synchronous_commit=off: a crash loses confirmed changes",
 		},
 		{
+			"current_setting('synchronous_commit') = 'local' AND current_setting('synchronous_standby_names') <> ''",
+			"the database runs with synchronous_commit=local and does not wait for the standbys of " +
+				"synchronous_standby_names: a failover loses confirmed changes",
+		},
+		{
 			"current_setting('full_page_writes') = 'off'",
 			"the database runs with full_page_writes=off: a crash of its machine can corrupt data",
 		},

@@ -1,0 +1,230 @@
+package sqldb_test
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
+	"github.com/rowlock/rowlock/platform/localpg"
+	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
+)
+
+// bothHosts returns the URL of a database with both servers as its hosts.
+func bothHosts(t *testing.T, first, second *localpg.Server) string {
+	t.Helper()
+	u, err := url.Parse(first.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Host = ""
+	u.RawQuery = fmt.Sprintf("sslmode=disable&host=127.0.0.1,127.0.0.1&port=%d,%d", first.Port(), second.Port())
+	return u.String()
+}
+
+// uses returns each use of a pool.
+func uses(db *sqldb.DB) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"Once": incrementOnce(db), "InTx": incrementTx(db), "InTx, resolved": incrementTx(db, sqldb.ResolveOutcome()),
+		"a read": func(ctx context.Context) error {
+			return db.GetContext(ctx, new(int), `SELECT n FROM counter WHERE id = $1`, "a")
+		},
+	}
+}
+
+// load increments the counter b by eight callers until the returned function is called, and counts the outcomes.
+func load(t *testing.T, db *sqldb.DB) (counts *tally, stop func()) {
+	t.Helper()
+	counts = new(tally)
+	var stopped atomic.Bool
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for !stopped.Load() {
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
+				if i%2 == 0 {
+					counts.count(t, execOnce(ctx, db, `UPDATE counter SET n = n + 1 WHERE id = 'b'`))
+				} else {
+					counts.count(t, db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
+						return add(ctx, tx, "b", 1)
+					}, sqldb.ResolveOutcome()))
+				}
+				cancel()
+			}
+		})
+	}
+	stop = sync.OnceFunc(func() { stopped.Store(true); wg.Wait() })
+	t.Cleanup(stop)
+	return counts, stop
+}
+
+// TestFailover: a synchronous standby takes the place of a primary that is killed, under load. Pools with both hosts in
+// their URL, and with one name that leads to the standby before it is promoted, serve again by themselves. Until then
+// all is refused, and surely not applied; nothing that was acknowledged is lost.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	primary, first := counterServer(t)
+	standby := dbtest.Standby(t, primary)
+	dbtest.WaitForStandby(t, primary)
+	name := faultproxy.New(t, first)
+	db := open(t, name.DSN(first), func(s *sqldb.Settings) { s.MaxOpenConns = 2 })
+	anywhere := open(t, name.DSN(first)+"&target_session_attrs=any", func(s *sqldb.Settings) { s.MaxOpenConns = 1 })
+	counts, stop := load(t, open(t, bothHosts(t, primary, standby)))
+	progress := func(what string) {
+		before := counts.acknowledged.Load()
+		waittest.Eventually(t, what, func() bool { return counts.acknowledged.Load() > before+20 })
+	}
+	progress("increments on the primary")
+	for name, use := range uses(db) {
+		if err := use(t.Context()); err != nil {
+			t.Errorf("%s on the primary: %v", name, err)
+		}
+	}
+
+	if err := primary.Crash(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	name.Redirect(standby.Address())
+	refused := counts.refused.Load()
+	waittest.Eventually(t, "calls are refused", func() bool { return counts.refused.Load() > refused })
+	for name, use := range uses(db) {
+		err := use(t.Context())
+		if p := sqldb.Problem(err); p == nil || p.Kind().Code() != "DATABASE_UNAVAILABLE" {
+			t.Errorf("%s on the standby: %v", name, err)
+		}
+	}
+	for name, use := range uses(anywhere) {
+		if name == "a read" {
+			continue // may be what the primary has replaced, as the URL accepts
+		}
+		if err := anywhere.Ping(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, use(t.Context()), sqldb.NotApplied, sqldb.Connection)
+		if n := anywhere.Stats().OpenConnections; n != 0 {
+			t.Errorf("%s: the session stays in the pool", name)
+		}
+	}
+
+	if err := standby.Promote(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, pool := range []*sqldb.DB{db, anywhere} {
+		for name, use := range uses(pool) {
+			if err := use(t.Context()); err != nil {
+				t.Errorf("%s on the promoted standby: %v", name, err)
+			}
+		}
+	}
+	progress("increments on the promoted standby")
+	stop()
+	wantValue(t, db, "a", 9)
+	n, low, unknown := value(t, db, "b"), counts.acknowledged.Load(), counts.unknown.Load()
+	t.Logf("value %d, acknowledged %d, unknown %d, refused %d", n, low, unknown, counts.refused.Load())
+	if n < low || n > low+unknown {
+		t.Errorf("n = %d, want %d..%d", n, low, low+unknown)
+	}
+}
+
+// TestLookUpAfterAsynchronousFailover: the answer to a COMMIT is lost, and the server that takes over has not got it.
+// There the transaction's id is another's, which is committed: the outcome is unknown.
+func TestLookUpAfterAsynchronousFailover(t *testing.T) {
+	t.Parallel()
+	primary, first := counterServer(t)
+	standby := dbtest.Standby(t, primary)
+	name := faultproxy.New(t, first)
+	db := open(t, name.DSN(first))
+	wantValue(t, db, "a", 0)
+	if err := standby.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		done <- db.InTx(context.WithoutCancel(t.Context()), func(ctx context.Context, tx *sqlx.Tx) error {
+			name.Cut(faultproxy.AfterCommit, faultproxy.RST)
+			name.Refuse() // the look-up has to wait
+			return add(ctx, tx, "a", 1)
+		}, sqldb.ResolveOutcome())
+	}()
+	direct := open(t, first)
+	waittest.Eventually(t, "the change is committed", func() bool { return value(t, direct, "a") == 1 })
+	for _, step := range []func(context.Context) error{primary.Crash, standby.Restart, standby.Promote} {
+		if err := step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	promoted := open(t, standby.URL("postgres"))
+	for range 5 {
+		if err := incrementTx(promoted)(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	name.Redirect(standby.Address())
+	if err := name.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, <-done, sqldb.Unknown, sqldb.Connection)
+	wantValue(t, promoted, "a", 5)
+}
+
+// makeReadOnly sets default_transaction_read_only of the database for sessions to come.
+func makeReadOnly(t *testing.T, admin *sqldb.DB, value string) {
+	t.Helper()
+	execute(t, admin, `DO $$ BEGIN
+		EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = `+value+`', current_database());
+	END $$`)
+}
+
+// TestASessionThatBecomesReadOnly: a primary that an operator makes read only answers with 25006 on the sessions that
+// are open. They are closed, and new ones are not accepted.
+func TestASessionThatBecomesReadOnly(t *testing.T) {
+	t.Parallel()
+	dsn := counterDatabase(t)
+	admin := open(t, dsn, func(s *sqldb.Settings) { s.MaxOpenConns = 1 })
+	db := open(t, dsn, func(s *sqldb.Settings) { s.MaxOpenConns = 1 })
+	execute(t, db, `SET default_transaction_read_only = on`)
+	wantError(t, db.Once(t.Context(), increment), sqldb.NotApplied, sqldb.Connection)
+	if n := db.Stats().OpenConnections; n != 0 {
+		t.Errorf("%d sessions stay in the pool", n)
+	}
+	if err := db.Once(t.Context(), increment); err != nil {
+		t.Errorf("the next session: %v", err)
+	}
+
+	makeReadOnly(t, admin, "on")
+	other := open(t, dsn)
+	for name, use := range uses(other) {
+		if p := sqldb.Problem(use(t.Context())); p == nil || p.Kind().Code() != "DATABASE_UNAVAILABLE" {
+			t.Errorf("%s: %v", name, p)
+		}
+	}
+	makeReadOnly(t, admin, "off")
+	wantValue(t, other, "a", 1)
+}
+
+// TestPoolerWhoseFirstServerWasReadOnly: PgBouncer tells every client what its first server said of itself, long after
+// that one takes changes. A pool behind it does not ask.
+func TestPoolerWhoseFirstServerWasReadOnly(t *testing.T) {
+	t.Parallel()
+	dsn := counterDatabase(t)
+	admin := open(t, dsn, func(s *sqldb.Settings) { s.MaxOpenConns, s.ApplicationName = 1, "admin" })
+	wantValue(t, admin, "a", 0)
+	makeReadOnly(t, admin, "on")
+	db := pooled(t, dsn)
+	for range 2 {
+		wantError(t, db.Once(t.Context(), increment), sqldb.NotApplied, sqldb.Connection)
+	}
+	makeReadOnly(t, admin, "off")
+	execute(t, admin, `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+		WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+	waittest.Eventually(t, "the pool serves", func() bool { return db.Once(t.Context(), increment) == nil })
+	wantValue(t, admin, "a", 1)
+}

@@ -1,0 +1,36 @@
+package sqldb
+
+import (
+	"errors"
+
+	"github.com/lib/pq"
+)
+
+// A session that commits waits for the synchronous standbys, if the server has any. A
+// cancel request ends the wait, not the commit: the server answers success, with a notice.
+// Other sessions see the change then, and a failover may lose it, so the success is turned
+// into the outcome Unknown. A look-up of such an outcome must write, to wait for the
+// standbys itself, and be confirmed by them: what it commits is behind the change.
+
+// syncRepWait is the server's function that sends the notice; its text depends on
+// lc_messages, and its SQLSTATE is that of others.
+const syncRepWait = "SyncRepWaitForLSN" //nolint:gosec // not a password
+
+// errUnreplicated is the cause of an error of confirm.
+var errUnreplicated = errors.New("committed, but the wait for the synchronous standby was cancelled")
+
+// notice receives the notices of the session, in the calls that they arrive in.
+func (c *conn) notice(n *pq.Error) {
+	if n.Routine == syncRepWait {
+		c.unreplicated = true
+	}
+}
+
+// confirm returns an [*Error] with the outcome Unknown when the server has committed, since
+// the connection left the pool, a change that a synchronous standby may lack.
+func (c *conn) confirm() error {
+	if !c.unreplicated {
+		return nil
+	}
+	return &Error{Outcome: Unknown, Reason: Timeout, err: errUnreplicated}
+}
