@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
@@ -21,7 +22,8 @@ func Standby(t testing.TB, primary *localpg.Server) *localpg.Server {
 	skipOrFail(t, err, os.ErrNotExist)
 	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
-	own, err := localpg.StartStandby(ctx, primary, localpg.Options{Settings: private(nil)})
+	again := map[string]string{"wal_retrieve_retry_interval": "50ms"} // after the primary was away; else 5 s
+	own, err := localpg.StartStandby(ctx, primary, localpg.Options{Settings: private([]map[string]string{again})})
 	return owned(t, own, err)
 }
 
@@ -42,4 +44,16 @@ func WaitForStandby(t testing.TB, primary *localpg.Server) {
 	if err != nil {
 		t.Fatalf("dbtest: %v", err)
 	}
+}
+
+// BothHosts returns the superuser's URL of the database postgres with both servers as its hosts.
+func BothHosts(t testing.TB, first, second *localpg.Server) string {
+	t.Helper()
+	u, err := url.Parse(first.URL("postgres"))
+	if err != nil {
+		t.Fatal("dbtest: the server's URL cannot be read")
+	}
+	u.Host = ""
+	u.RawQuery += fmt.Sprintf("&host=127.0.0.1,127.0.0.1&port=%d,%d", first.Port(), second.Port())
+	return u.String()
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -61,7 +62,11 @@ func (e *lostError) Unwrap() error {
 // connectError is a connection that could not be opened.
 type connectError struct{ cause error }
 
-func (e *connectError) Error() string { return "connect: " + e.cause.Error() }
+// Error returns one line, where the driver has one for each of several hosts.
+func (e *connectError) Error() string {
+	return "connect: " + strings.NewReplacer(":\n", ": ", "\n", "; ").Replace(e.cause.Error())
+}
+
 func (e *connectError) Unwrap() error { return e.cause }
 
 // Classify turns an error of the driver or of database/sql into an [*Error], and

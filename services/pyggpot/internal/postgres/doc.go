@@ -23,5 +23,5 @@
 // stalls for longer; no transaction is open between two statements.
 //
 // When the answer to the change is lost, the lease of each pot shows what became of it, since the same COMMIT releases
-// it: see Store.resolve.
+// it, unless another server has taken over: see Store.resolve and history.
 package postgres

@@ -21,6 +21,7 @@ import (
 type lease struct {
 	number  uuid.UUID
 	expires time.Time // by the database's clock, of the first pot
+	history string    // of the server, read before the lease was acquired; "" when that is not known
 }
 
 const (
@@ -104,7 +105,7 @@ WITH locked AS MATERIALIZED (
     UPDATE pyggpot.pot AS p SET lock = $4::uuid FROM locked AS l WHERE p.id = l.id AND l.ours
 )
 SELECT coalesce(array_agg(l.id) FILTER (WHERE l.ours), '{}') AS ours,
-       coalesce(bool_and(clock_timestamp() < $3), false) AS alive
+       coalesce(bool_and(clock_timestamp() < $3), false) AS alive, ` + sqldb.HistorySQL + ` AS history
   FROM locked AS l`
 
 	writeSQL     = `WITH fenced AS MATERIALIZED (` + fenceSQL + `)` + changeSQL
@@ -150,7 +151,7 @@ func (s *Store) acquire(ctx context.Context, pass coalesce.Pass, group []*queue,
 	if len(asked) == 0 {
 		return nil
 	}
-	number := uuid.New()
+	number, history := uuid.New(), s.history.before(ctx, s.db)
 	var ids, maxCoins, others pq.Int32Array
 	var seen coins
 	var expired int64
@@ -168,6 +169,9 @@ func (s *Store) acquire(ctx context.Context, pass coalesce.Pass, group []*queue,
 	if err = coalesce.Classify(err); errors.Is(err, coalesce.ErrLockWait) {
 		return err
 	}
+	if err != nil {
+		s.history.forget() // a failover begins with errors
+	}
 	reason := pot.ErrNotFound
 	if unknown(err) {
 		s.releaseAll(ctx, asked, slices.Repeat(pq.StringArray{number.String()}, len(asked)))
@@ -182,7 +186,7 @@ func (s *Store) acquire(ctx context.Context, pass coalesce.Pass, group []*queue,
 			continue
 		}
 		if n := slices.Index(ids, int32(q.id)); n >= 0 {
-			q.lease, q.before = &lease{number, expires}, pot.Pot{ID: q.id, MaxCoins: maxCoins[n]}
+			q.lease, q.before = &lease{number, expires, history}, pot.Pot{ID: q.id, MaxCoins: maxCoins[n]}
 			if pass.SkipLocked {
 				q.before.Contents = seen.of(q.id)
 			}
@@ -271,7 +275,9 @@ const resolveWithin = 5 * time.Second
 //
 // The change and the release of its lease are one COMMIT, and until the lease's time is over no other holder can take
 // it. So when the pot still has the lease nothing was committed, nor will be as resolve changes the lease's number, and
-// when the lease is gone before its time all was.
+// when the lease is gone before its time all was: on the server that the lease was acquired on. A standby that was
+// promoted since may have neither the lease nor the change. So the history of the server must be that of before the
+// lease, which a restart does not change.
 // This is stored with the data: unlike a transaction's id (sqldb.ResolveOutcome) it is right after a crash of the
 // server, too, and costs nothing while no answer is lost. A lease that is gone and whose time is over proves nothing.
 func (s *Store) resolve(ctx context.Context, leased []*queue, lost error) []error {
@@ -287,9 +293,10 @@ func (s *Store) resolve(ctx context.Context, leased []*queue, lost error) []erro
 	number := uuid.New()
 	var ours pq.Int32Array
 	var alive bool
+	var history string
 	for {
 		err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-			return conn.QueryRowContext(ctx, resolveSQL, ids, numbers, first, number).Scan(&ours, &alive)
+			return conn.QueryRowContext(ctx, resolveSQL, ids, numbers, first, number).Scan(&ours, &alive, &history)
 		})
 		if err == nil {
 			break
@@ -298,17 +305,19 @@ func (s *Store) resolve(ctx context.Context, leased []*queue, lost error) []erro
 			break
 		}
 	}
+	s.history.forget()
 	results := make([]error, len(leased))
 	var still []*queue
 	for i, q := range leased {
 		if slices.Contains(ours, ids[i]) {
-			q.lease = &lease{number, q.lease.expires}
+			q.lease = &lease{number, q.lease.expires, q.lease.history}
 			results[i], still = notApplied(lost), append(still, q)
 			continue
 		}
-		if q.lease = nil; !alive {
+		if !alive || history != q.lease.history {
 			results[i] = lost
 		}
+		q.lease = nil
 	}
 	s.release(ctx, still...)
 	return results

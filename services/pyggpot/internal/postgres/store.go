@@ -46,6 +46,7 @@ type Store struct {
 	options Options
 	lock    *contention.Metrics
 	share   *contention.Share
+	history history
 
 	groups    *lane // of up to maxPots pots, which skip the pots that are held
 	contended *lane // of one pot that a group found held
