@@ -62,7 +62,7 @@ type Common struct {
 func (Common) Help() map[string]string {
 	return map[string]string{
 		"DATABASE_URL": "the database, postgres://user:password@host:5432/name?sslmode=...; or password_file=/path, " +
-			"read for each connection",
+			"read for each connection; several hosts as ?host=a,b&port=5432,5432",
 		"DB_POOLER": "none, or transaction behind PgBouncer in transaction mode: needs binary_parameters=yes in " +
 			"DATABASE_URL",
 		"DB_MAX_OPEN_CONNS":    "connections of one replica, at most",

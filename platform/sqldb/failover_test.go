@@ -174,21 +174,34 @@ func makeReadOnly(t *testing.T, admin *sqldb.DB, value string) {
 }
 
 // TestASessionThatBecomesReadOnly: a primary that an operator makes read only answers with 25006 on the sessions that
-// are open. They are closed, and new ones are not accepted.
+// are open. They are closed.
 func TestASessionThatBecomesReadOnly(t *testing.T) {
+	t.Parallel()
+	alone := func(s *sqldb.Settings) { s.MaxOpenConns = 1 }
+	for dsn, statement := range map[string]string{
+		counterDatabase(t): `SET default_transaction_read_only = on`,
+		mariaCounters(t):   `SET SESSION TRANSACTION READ ONLY`,
+	} {
+		db := open(t, dsn, alone)
+		if err := execOnce(t.Context(), db, statement); err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, db.Once(t.Context(), increment), sqldb.NotApplied, sqldb.Connection)
+		if n := db.Stats().OpenConnections; n != 0 {
+			t.Errorf("%d sessions stay in the pool", n)
+		}
+		if err := db.Once(t.Context(), increment); err != nil {
+			t.Errorf("the next session: %v", err)
+		}
+	}
+}
+
+// TestAServerThatIsReadOnly: a pool accepts no session on it.
+func TestAServerThatIsReadOnly(t *testing.T) {
 	t.Parallel()
 	dsn := counterDatabase(t)
 	admin := open(t, dsn, func(s *sqldb.Settings) { s.MaxOpenConns = 1 })
-	db := open(t, dsn, func(s *sqldb.Settings) { s.MaxOpenConns = 1 })
-	execute(t, db, `SET default_transaction_read_only = on`)
-	wantError(t, db.Once(t.Context(), increment), sqldb.NotApplied, sqldb.Connection)
-	if n := db.Stats().OpenConnections; n != 0 {
-		t.Errorf("%d sessions stay in the pool", n)
-	}
-	if err := db.Once(t.Context(), increment); err != nil {
-		t.Errorf("the next session: %v", err)
-	}
-
+	wantValue(t, admin, "a", 0)
 	makeReadOnly(t, admin, "on")
 	other := open(t, dsn)
 	for name, use := range uses(other) {
@@ -197,7 +210,7 @@ func TestASessionThatBecomesReadOnly(t *testing.T) {
 		}
 	}
 	makeReadOnly(t, admin, "off")
-	wantValue(t, other, "a", 1)
+	wantValue(t, other, "a", 0)
 }
 
 // TestPoolerWhoseFirstServerWasReadOnly: PgBouncer tells every client what its first server said of itself, long after
