@@ -34,6 +34,7 @@ const (
 	CutCommit   Action = "cut after COMMIT"    // the reply to the next COMMIT
 	RestartDB   Action = "restart PostgreSQL"  // immediately, with recovery; MariaDB too
 	RestartPool Action = "restart pgbouncer"   // its clients are cut off
+	Failover    Action = "failover"            // the primary is killed
 )
 
 // The actions that last for an event's time.
@@ -138,6 +139,29 @@ type Injector struct {
 	Servers []Server
 	// Pooler is restarted by RestartPool; nil when there is none.
 	Pooler *pgbouncer.Pooler
+	// Cluster is moved by Failover; nil where the database has one server.
+	Cluster Cluster
+
+	mu      sync.Mutex
+	outages []Outage
+}
+
+// Outages returns the outages since it was called last.
+func (in *Injector) Outages() []Outage {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	outages := in.outages
+	in.outages = nil
+	return outages
+}
+
+// move moves the cluster and notes when it was without a primary.
+func (in *Injector) move(ctx context.Context, a Action) error {
+	return in.Cluster.Move(ctx, a, func(at time.Time) {
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		in.outages = append(in.outages, Outage{At: at, Lost: time.Now()})
+	})
 }
 
 // Inject carries the event out on all targets. A fault that lasts has ended when it
@@ -155,6 +179,8 @@ func (in *Injector) Inject(ctx context.Context, e Event, targets []*Target) erro
 		return each(in.Servers, func(s Server) error { return errors.Join(s.Kill(), s.Restart(ctx)) })
 	case err == nil && e.Action == RestartPool:
 		return in.Pooler.Restart(ctx)
+	case err == nil && e.Action == Failover:
+		return in.move(ctx, e.Action)
 	}
 	return err
 }
@@ -181,7 +207,7 @@ func (in *Injector) inject(ctx context.Context, e Event, t *Target) error {
 		t.Proxy.Cut(faultproxy.AfterStatement, how, faultproxy.Matching(t.Writes))
 	case CutCommit:
 		t.Proxy.Cut(faultproxy.AfterCommit, how)
-	case RestartDB, RestartPool: // for all targets together
+	case RestartDB, RestartPool, Failover: // for all targets together
 		t.count(e.Action, 1)
 	case Latency:
 		t.Proxy.Slow(time.Duration(e.Pick) * time.Millisecond)

@@ -1,0 +1,186 @@
+package fault
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lib/pq"
+
+	"github.com/rowlock/rowlock/lab/internal/local"
+	"github.com/rowlock/rowlock/platform/localpg"
+)
+
+// Cluster runs servers of one database, one of which is the primary.
+type Cluster interface {
+	// Move puts another server in the primary's place in the way of the action, and returns when that one may be lost
+	// too. It calls lost when the old primary answers no more, with the time at which it was ended.
+	Move(ctx context.Context, a Action, lost func(at time.Time)) error
+}
+
+// Outage holds when a primary was ended, and when it was certain that it answers no more.
+type Outage struct{ At, Lost time.Time }
+
+// Pair runs a primary and a standby that take each other's place.
+type Pair struct {
+	holdBack time.Duration
+
+	mu               sync.Mutex // held while they do
+	primary, standby *localpg.Server
+}
+
+// StartPair starts a primary with a database, and its standby. The primary confirms a change when the standby has it;
+// but with holdBack the standby is asynchronous, and away for so long before it is promoted.
+func StartPair(ctx context.Context, database string, o localpg.Options, holdBack time.Duration) (_ *Pair, err error) {
+	o.Settings = maps.Clone(o.Settings)
+	maps.Copy(o.Settings, map[string]string{
+		// For pg_rewind, and for a standby that looks for its primary.
+		"wal_log_hints": "on", "wal_keep_size": "512MB", "wal_retrieve_retry_interval": "100ms",
+	})
+	p := &Pair{holdBack: holdBack}
+	if p.primary, err = local.StartPostgres(ctx, database, o); err != nil {
+		return nil, err
+	}
+	if p.standby, err = localpg.StartStandby(ctx, p.primary, o); err == nil {
+		err = p.synchronize(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.Stop(ctx))
+	}
+	return p, nil
+}
+
+// URL returns the URL of a database, which names both servers and lets clients choose the primary.
+func (p *Pair) URL(database string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return ofBoth(p.primary.URL(database), p.primary.Port(), p.standby.Port())
+}
+
+// ofBoth returns the URL for the servers on two ports of 127.0.0.1.
+func ofBoth(one string, first, second int) string {
+	before, rest, _ := strings.Cut(one, "@")
+	_, rest, _ = strings.Cut(rest, "/")
+	return fmt.Sprintf("%s@/%s&host=127.0.0.1,127.0.0.1&port=%d,%d&target_session_attrs=read-write",
+		before, rest, first, second)
+}
+
+// Stop ends both servers.
+func (p *Pair) Stop(ctx context.Context) (err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.standby != nil { // a primary that ends in order waits for it
+		err = p.standby.Stop(ctx)
+	}
+	return errors.Join(err, p.primary.Stop(ctx))
+}
+
+// Move ends the primary by SIGKILL, promotes the standby, and makes the old primary its standby by pg_rewind. Only then
+// does the new primary wait for one.
+func (p *Pair) Move(ctx context.Context, _ Action, lost func(at time.Time)) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.holdBack > 0 {
+		if err := errors.Join(p.catchUp(ctx), p.standby.Kill()); err != nil {
+			return err
+		}
+		Wait(ctx, p.holdBack)
+	}
+	at := time.Now()
+	if err := p.primary.Crash(ctx); err != nil {
+		return err
+	}
+	lost(at)
+	if p.holdBack > 0 {
+		if err := p.standby.Restart(ctx); err != nil {
+			return err
+		}
+	}
+	if err := p.standby.Promote(ctx); err != nil {
+		return err
+	}
+	p.primary, p.standby = p.standby, p.primary
+	if err := p.standby.Rejoin(ctx, p.primary); err != nil {
+		return err
+	}
+	return p.synchronize(ctx)
+}
+
+// checkpointerReads is how long the checkpointer may take to read a setting, by whose word sessions wait for a standby;
+// no view shows it.
+const checkpointerReads = 500 * time.Millisecond
+
+// synchronize lets the primary wait for its standby, unless that is to be asynchronous, and returns when the standby
+// has all that was confirmed before.
+func (p *Pair) synchronize(ctx context.Context) error {
+	if p.holdBack > 0 {
+		return p.catchUp(ctx)
+	}
+	// The file of the setting goes with the cluster, and a standby must not wait for one when it is promoted.
+	err := setNames(ctx, p.standby, "")
+	if err == nil {
+		err = setNames(ctx, p.primary, localpg.StandbyName)
+	}
+	if err == nil {
+		err = p.await(ctx, "be synchronous",
+			`SELECT sync_state = 'sync' FROM pg_stat_replication WHERE application_name = $1`)
+	}
+	if err != nil {
+		return err
+	}
+	Wait(ctx, checkpointerReads)
+	return p.catchUp(ctx)
+}
+
+// catchUp returns when the standby has all that the primary had confirmed.
+func (p *Pair) catchUp(ctx context.Context) error {
+	var now string
+	err := local.WithConn(ctx, p.primary.URL("postgres"), func(conn *sql.Conn) error {
+		return conn.QueryRowContext(ctx, `SELECT pg_current_wal_flush_lsn()::text`).Scan(&now)
+	})
+	if err != nil {
+		return fmt.Errorf("ask how far the primary is: %w", err)
+	}
+	return p.await(ctx, "catch up", `SELECT coalesce(flush_lsn >= `+pq.QuoteLiteral(now)+`, false)
+		FROM pg_stat_replication WHERE application_name = $1`)
+}
+
+// setNames sets synchronous_standby_names.
+func setNames(ctx context.Context, server *localpg.Server, names string) error {
+	return local.WithConn(ctx, server.URL("postgres"), func(conn *sql.Conn) error {
+		_, err := conn.ExecContext(ctx, `ALTER SYSTEM SET synchronous_standby_names = `+pq.QuoteLiteral(names))
+		if err == nil {
+			_, err = conn.ExecContext(ctx, `SELECT pg_reload_conf()`)
+		}
+		if err != nil {
+			return fmt.Errorf("set synchronous_standby_names: %w", err)
+		}
+		return nil
+	})
+}
+
+// standbyLimit bounds the wait for a standby, which may have to be sent much.
+const standbyLimit = 30 * time.Second
+
+// await asks the primary until the answer about the standby is true.
+func (p *Pair) await(ctx context.Context, what, question string) error {
+	ctx, cancel := context.WithTimeout(ctx, standbyLimit)
+	defer cancel()
+	return local.WithConn(ctx, p.primary.URL("postgres"), func(conn *sql.Conn) error {
+		for yes := false; !yes; {
+			err := conn.QueryRowContext(ctx, question, localpg.StandbyName).Scan(&yes)
+			if err != nil && !errors.Is(err, sql.ErrNoRows) {
+				return fmt.Errorf("wait for the standby to %s: %w", what, err)
+			}
+			if !yes && !Wait(ctx, 10*time.Millisecond) {
+				return fmt.Errorf("the standby does not %s: %w", what, ctx.Err())
+			}
+		}
+		return nil
+	})
+}
