@@ -109,10 +109,11 @@ prove-bites: mutation-test # its name in earlier releases
 fuzz: ## Fuzz every Fuzz function for FUZZTIME each
 	hack/fuzz $(FUZZTIME) $(MODULES)
 
-nightly: ## The long run: five rounds of tests, half an hour of faults, hostile clients of each service, ten minutes of keys, known bugs, two minutes per fuzz target, known vulnerabilities
+nightly: ## The long run: five rounds of tests, half an hour of faults, hostile clients of each service, failovers, ten minutes of keys, known bugs, two minutes per fuzz target, known vulnerabilities
 	$(MAKE) test TESTFLAGS='-count=5'
 	$(MAKE) prove-long
 	@set -e; for service in $(SERVICES); do $(MAKE) prove ARGS="--service $$service --faults hostile --for 40s"; done
+	$(MAKE) prove ARGS='--faults failover,failover-async --for 2m'
 	$(MAKE) bench ARGS='--bloat 10m'
 	$(MAKE) mutation-test
 	$(MAKE) fuzz FUZZTIME=2m

@@ -46,9 +46,12 @@ func (v *proof) run(ctx context.Context) (report *prove.Report, err error) {
 	}()
 	v.Path = v.environ["PATH"]
 	v.Say = func(format string, args ...any) { say(v.stdout, format, args...) }
-	if v.remote != nil {
+	switch servers := v.Windows[0].Servers(); {
+	case v.remote != nil:
 		err = v.onRemote(ctx)
-	} else {
+	case servers != "":
+		err = v.onPair(ctx, servers)
+	default:
 		err = v.onPrivate(ctx)
 	}
 	for _, s := range v.chosen {
@@ -118,10 +121,7 @@ func (v *proof) onRemote(ctx context.Context) error {
 
 // onPrivate starts a server for the run and makes the database there.
 func (v *proof) onPrivate(ctx context.Context) error {
-	server, err := local.StartPostgres(ctx, database, localpg.Options{
-		Parent: os.TempDir(), Environ: v.environ, Progress: v.stderr,
-		Settings: map[string]string{"deadlock_timeout": "5ms"}, // shorter than the services wait for a lock
-	})
+	server, err := local.StartPostgres(ctx, database, v.postgres())
 	if err != nil {
 		return err
 	}
@@ -130,6 +130,34 @@ func (v *proof) onPrivate(ctx context.Context) error {
 		ctx, cancel := v.stopping()
 		defer cancel()
 		return server.Stop(ctx)
+	})
+	return nil
+}
+
+// postgres returns the options of a server for the run.
+func (v *proof) postgres() localpg.Options {
+	return localpg.Options{
+		Parent: os.TempDir(), Environ: v.environ, Progress: v.stderr,
+		Settings: map[string]string{"deadlock_timeout": "5ms"}, // shorter than the services wait for a lock
+	}
+}
+
+// onPair starts a primary and a standby for the run and makes the database there.
+func (v *proof) onPair(ctx context.Context, servers prove.Servers) error {
+	const holdBack = time.Second // in which every service acknowledges something
+	hold := time.Duration(0)
+	if servers == prove.HeldBack {
+		hold = holdBack
+	}
+	pair, err := fault.StartPair(ctx, database, v.postgres(), hold)
+	if err != nil {
+		return err
+	}
+	v.Cluster, v.Admin, v.maria = pair, pair.URL(database), false
+	v.leave = append(v.leave, func() error {
+		ctx, cancel := v.stopping()
+		defer cancel()
+		return pair.Stop(ctx)
 	})
 	return nil
 }

@@ -53,7 +53,9 @@ func newProve(p process) *cobra.Command {
 	flags.DurationVar(&o.length, "for", 3*time.Minute, "length of all fault windows together")
 	seedFlag(flags, &o.Seed)
 	flags.StringSliceVar(&o.faults, "faults", nil,
-		"comma-separated fault windows instead of all: "+strings.Join(prove.Names(), ","))
+		"comma-separated fault windows: "+strings.Join(prove.NamedOnly(), ",")+
+			", which run on servers of their own and only when they are named, or some of the usual "+
+			strings.Join(prove.Names(), ","))
 	flags.StringVar(&o.dsn, "dsn", "",
 		"PostgreSQL server to run on instead of a private one: `URL` of a role with CREATEDB and CREATEROLE")
 	flags.StringVar(&o.Out, "out", filepath.Join(".tmp", "proof"),
@@ -102,11 +104,33 @@ func runProve(ctx context.Context, p process, o proveOptions) error {
 	for _, w := range o.Windows {
 		say(p.stdout, "  %s", w)
 	}
-	report, err := run.run(ctx)
+	report, err := run.groups(ctx)
 	if report == nil || err != nil && ctx.Err() != nil {
 		return err
 	}
 	return conclude(report, err, o.Out, p)
+}
+
+// groups runs the windows, those with servers of their own after the others. The report is nil when nothing could
+// start.
+func (v *proof) groups(ctx context.Context) (whole *prove.Report, err error) {
+	for _, windows := range prove.Groups(v.Windows) {
+		part := *v
+		part.Windows = windows
+		report, err := part.run(ctx)
+		switch {
+		case whole == nil:
+			whole = report
+		case report == nil:
+			whole.Broken = err.Error()
+		default:
+			whole.Add(report)
+		}
+		if err != nil {
+			return whole, err
+		}
+	}
+	return whole, nil
 }
 
 // conclude saves the report and prints what came of the run. The error of a run that left something behind comes last.

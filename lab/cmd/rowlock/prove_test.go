@@ -75,6 +75,31 @@ func TestScheduleOfSomeServices(t *testing.T) {
 	}
 }
 
+// The primary is lost three times, and its database moves to the standby, with the service's replicas and the prover.
+func TestProveFailover(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const line = "prove --service counts --replicas 2 --faults failover --for 8s --seed 3 --out "
+	r := start(t, nil, strings.Fields(line+dir)...)
+	if status := r.end(); status != exitOK {
+		t.Fatalf("it ends with status %d", status)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, "proof.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report prove.Report
+	if err := json.Unmarshal(raw, &report); err != nil {
+		t.Fatal(err)
+	}
+	if s := report.Windows[0].Services[0]; s.Done[fault.Failover] < 3 || len(s.Without) != s.Done[fault.Failover] {
+		t.Errorf("%s", raw)
+	}
+	if !strings.Contains(r.output(), "; without service ") {
+		t.Errorf("it does not say how long the service was away:\n%s", r.output())
+	}
+}
+
 // A window of the real thing: the command starts a server and replicas, kills one,
 // and leaves a result that people and programs can read.
 func TestProve(t *testing.T) {

@@ -33,6 +33,10 @@ const (
 
 var _ = register(services.Counts, kind{
 	open: newCounts, writes: "insert into counts.journal", singles: true, attack: attackCounts,
+	changes: func(op history.Op) bool {
+		in, _ := op.Input.(countChange)
+		return len(in.amounts) > 0 && !op.Aside
+	},
 	signs: map[string][]string{
 		windowNone: {replays}, windowBackends: {resolved}, windowReplies: {resolved},
 		windowHostile: {string(fault.LockedKey)},

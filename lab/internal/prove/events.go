@@ -27,16 +27,19 @@ const EventsOnMariaDB = services.Events + "-mariadb"
 const eventsInFlight = 96
 
 var (
-	_ = register(EventsOnMariaDB, kind{open: newEvents, inFlight: eventsInFlight})
+	_ = register(EventsOnMariaDB, kind{open: newEvents, inFlight: eventsInFlight, changes: addsEvent})
 	_ = register(services.Events, kind{
 		open: newEvents, writes: "update events.status", prepare: auditEvents, attack: attackEvents,
-		inFlight: eventsInFlight,
+		inFlight: eventsInFlight, changes: addsEvent,
 		mutants: []Mutant{
 			mutant("bug_sequence", "ids given out before the insert, as by a sequence", windowKill, "ids"),
 			mutant("bug_finish", "finish what was claimed without value IS NULL", windowBackends, "worked once"),
 		},
 	})
 )
+
+// addsEvent reports whether the operation adds an event.
+func addsEvent(op history.Op) bool { return op.Key == "add" }
 
 // events adds events with and without a value, reads and counts them. The ids of all
 // windows come from one row, so the checks look at all of them.

@@ -30,6 +30,10 @@ const (
 
 var _ = register(services.Iidy, kind{
 	open: newIidy, writes: "iidy.lists", attack: attackIidy,
+	changes: func(op history.Op) bool {
+		in, _ := op.Input.(itemInput)
+		return in.verb != itemPage
+	},
 	signs: map[string][]string{
 		windowNone: {signLate}, windowHeld: {signHeldLate}, windowHostile: {string(fault.LockedKey), string(fault.Pages)},
 	},

@@ -16,6 +16,7 @@ var pageText string
 // WritePage writes the report as one HTML page that needs nothing else.
 func (r *Report) WritePage(out io.Writer) error {
 	tmpl := template.Must(template.New("page").Funcs(template.FuncMap{
+		"list":    list,
 		"seconds": func(d time.Duration) string { return round(d).String() },
 		"picture": func(path string) (string, error) {
 			text, err := os.ReadFile(path)

@@ -44,6 +44,10 @@ const (
 
 var _ = register(services.Payments, kind{
 	open: newPayments, writes: "insert into payments.", singles: true, attack: attackPayments,
+	changes: func(op history.Op) bool {
+		out, _ := op.Output.(paymentOutput)
+		return !out.replayed
+	},
 	signs: map[string][]string{
 		windowNone: {keyReused}, windowHostile: {string(fault.LockedKey)}, windowSlow: {timedOut, reconciled},
 	},

@@ -37,6 +37,10 @@ const (
 
 var _ = register(services.Pyggpot, kind{
 	open: newPots, writes: "update pyggpot.pot", singles: true, attack: attackPots,
+	changes: func(op history.Op) bool {
+		in, _ := op.Input.(potInput)
+		return !in.isRead()
+	},
 	signs: map[string][]string{windowStop: {signTaken}, windowHostile: {string(fault.LockedKey), string(fault.Pages)}},
 	mutants: []Mutant{
 		mutant("bug_unfenced", "a lease without its fence", windowStop, linearizable),

@@ -59,6 +59,10 @@ type ServiceResult struct {
 	Done     map[fault.Action]int `json:"done"`
 	// Signs counts what the window was to provoke.
 	Signs map[string]int `json:"signs,omitempty"`
+	// Without holds the time of each failover until a change was acknowledged again; 0 when none was.
+	Without []time.Duration `json:"without_service_ns,omitempty"`
+	// Noticed names the checks that fail where changes must be lost.
+	Noticed []string `json:"noticed,omitempty"`
 	// Checks are the demands on the service and on the fault.
 	Checks []Check `json:"checks"`
 }
@@ -130,6 +134,18 @@ func failures(window, service string, checks ...Check) (all []Failure) {
 	return all
 }
 
+// Add appends the results of another part of the run, whose windows had servers of their own.
+func (r *Report) Add(part *Report) {
+	for _, name := range part.Services {
+		if !slices.Contains(r.Services, name) {
+			r.Services = append(r.Services, name)
+		}
+	}
+	r.Windows, r.After = append(r.Windows, part.Windows...), append(r.After, part.After...)
+	r.Notes, r.Took = append(r.Notes, part.Notes...), r.Took+part.Took
+	r.Broken = cmp.Or(r.Broken, part.Broken)
+}
+
 // Failures lists what does not hold in the window.
 func (w *WindowResult) Failures() (all []Failure) {
 	for _, s := range w.Services {
@@ -186,6 +202,12 @@ func (w *WindowResult) lines() string {
 			round(s.P99), round(s.Slowest), s.Actions())
 		if s.Attacked > 0 {
 			lines[i] += fmt.Sprintf("; p99 %s under attack, %s before", round(s.Attacked), round(s.Calm))
+		}
+		if s.Without != nil {
+			lines[i] += "; without service " + list(s.Without)
+		}
+		if s.Noticed != nil {
+			lines[i] += "; the loss is noticed, as it must be, by " + strings.Join(s.Noticed, ", ")
 		}
 	}
 	return strings.Join(lines, "\n")

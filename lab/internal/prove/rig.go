@@ -76,6 +76,7 @@ type prover struct {
 	subjects []*subject
 	begun    time.Time
 	windows  int
+	outages  []fault.Outage // of the window
 }
 
 // open opens everything that is there for the whole run.
@@ -86,7 +87,7 @@ func (p *prover) open(ctx context.Context) error {
 	if err != nil {
 		return errors.New("the administrator's URL of the database cannot be used") // err may repeat the password
 	}
-	p.injector = &fault.Injector{DB: db}
+	p.injector = &fault.Injector{DB: db, Cluster: p.Cluster}
 	if p.Server != nil {
 		p.injector.Servers = []fault.Server{p.Server}
 	}
@@ -110,11 +111,14 @@ func (p *prover) newSubject(ctx context.Context, service Service) (*subject, err
 		service: service, kind: kind, db: p.injector.DB, http: services.HTTPClient(),
 		Target: &fault.Target{Name: service.Name, Role: u.User.Username(), Maria: service.Maria, Writes: kind.writes},
 	}
-	if s.Maria != nil {
+	switch {
+	case s.Maria != nil:
 		s.db = s.Maria.DB
 		p.injector.Servers = append(p.injector.Servers, s.Maria.Server)
-	} else if s.Proxy, err = faultproxy.Start(u.Host, p.TLS); err != nil {
-		return nil, err
+	case p.Cluster == nil: // a proxy leads to one server
+		if s.Proxy, err = faultproxy.Start(u.Host, p.TLS); err != nil {
+			return nil, err
+		}
 	}
 	if kind.prepare != nil {
 		if err := kind.prepare(ctx, s.db); err != nil {

@@ -20,8 +20,11 @@ import (
 type Setup struct {
 	// Admin is the URL of the services' database for a role that administers it and theirs.
 	Admin string
-	// Server is the database's server; nil when others use it too.
+	// Server is the database's server; nil when others use it too, or when there are several.
 	Server *localpg.Server
+	// Cluster runs the database's servers where there are several, all of which Admin and the services' URLs name. No
+	// proxy stands before them then.
+	Cluster fault.Cluster
 	// Shared names the server that others use; "" for one of the run's own.
 	Shared string
 	// TLS is how the proxies connect to the server; nil is without.
@@ -229,6 +232,7 @@ func (p *prover) inject(ctx context.Context, w Window, parts []*subject) error {
 		})
 	}
 	failed := faults.Wait()
+	p.outages = p.injector.Outages()
 	fault.Wait(ctx, w.For-quiet-time.Since(begin))
 	for _, s := range parts {
 		if s.Proxy != nil {
@@ -265,6 +269,9 @@ func (p *prover) judge(ctx context.Context, s *subject, w Window) (ServiceResult
 	}
 	settled := s.clients.settle(ctx)
 	found := findings{ops: s.history.Ops(), db: s.db, pictures: p.Out, signs: result.Signs}
+	if w.Loses {
+		found.pictures = "" // of violations, which are no failure here
+	}
 	s.clients.check(ctx, &found)
 	if settled == nil {
 		found.addf("settled", true, "everything")
@@ -272,6 +279,12 @@ func (p *prover) judge(ctx context.Context, s *subject, w Window) (ServiceResult
 		found.addf("settled", false, "%v", settled)
 	}
 	result.summarize(found.ops)
+	result.Without = p.without(found.ops, s.kind.changes)
+	if w.Loses {
+		result.Noticed, found.checks = noticed(found.checks, result.Codes)
+	} else if len(p.outages) > 0 {
+		found.checks = append(found.checks, servedAgain(result.Without))
+	}
 	if s.attacked != nil {
 		s.attacked.account(ctx, w, &found, &result)
 	}

@@ -19,6 +19,8 @@ type Window struct {
 	Events []fault.Event `json:"events"`
 	// Dose is 1, or 2 when the window is repeated because the fault had no effect.
 	Dose int `json:"dose"`
+	// Loses says that acknowledged changes must be lost, and that the window holds when the proof notices it.
+	Loses bool `json:"loses,omitempty"`
 
 	shape shape
 }
@@ -36,6 +38,8 @@ type shape struct {
 	// only names the service that takes part alone, "" is all, and environ what its replicas are started with.
 	only    string
 	environ map[string]string
+	// servers are the window's own, "" those of the run. A window with servers of its own runs only when it is named.
+	servers Servers
 	// commits says that only services that send COMMIT have to show the effects.
 	commits bool
 	// parts is how many times as long as others the window is, pause how many times as long its clients rest between two
@@ -46,6 +50,17 @@ type shape struct {
 	// effects are demands on the fault, not on the services: what has to be seen of it.
 	effects []effect
 }
+
+// Servers says which servers a window needs for itself.
+type Servers string
+
+// The servers of a window.
+const (
+	// Synchronous is a primary that confirms what its standby has.
+	Synchronous Servers = "synchronous"
+	// HeldBack is a primary whose standby lacks the last changes when it is promoted.
+	HeldBack Servers = "held back"
+)
 
 // plan returns the events of a window of length l; a double dose has more of them.
 type plan func(r *rand.Rand, l time.Duration, dose int) []fault.Event
@@ -64,6 +79,8 @@ const (
 	windowStop     = "stop"
 	windowHeld     = "held"
 	windowHostile  = "hostile"
+	windowFailover = "failover"
+	windowLossy    = "failover-async"
 )
 
 // shapes returns the windows in the order of a run.
@@ -123,17 +140,38 @@ func shapes() []shape {
 				did(fault.CrossSite, 1), did(fault.Malformed, 1),
 			},
 		},
+		{
+			name: windowFailover, owner: true, servers: Synchronous, events: exactly(3, fault.Failover),
+			effects: []effect{did(fault.Failover, 3), {notInTime, 1}},
+		},
+		{
+			name: windowLossy, owner: true, servers: HeldBack, events: exactly(1, fault.Failover),
+			effects: []effect{did(fault.Failover, 1)},
+		},
 	}
 }
 
-// Names lists the windows.
-func Names() []string {
-	all := shapes()
-	names := make([]string, len(all))
-	for i, s := range all {
-		names[i] = s.name
+// Names lists the windows of a run for which none is named.
+func Names() []string { return names(false) }
+
+// NamedOnly lists the windows that run only when they are named.
+func NamedOnly() []string { return names(true) }
+
+func names(namedOnly bool) (list []string) {
+	for _, s := range shapes() {
+		if (s.servers != "") == namedOnly {
+			list = append(list, s.name)
+		}
 	}
-	return names
+	return list
+}
+
+// chosen reports whether the window is one of the named, of which there are none in a usual run.
+func (s shape) chosen(names []string) bool {
+	if len(names) == 0 {
+		return s.servers == ""
+	}
+	return slices.Contains(names, s.name)
 }
 
 // quiet is the part of a window, at its start and its end, without faults: the load
@@ -150,12 +188,20 @@ const (
 
 func none(*rand.Rand, time.Duration, int) []fault.Event { return nil }
 
-// every repeats an action, at least twice. Each event comes in the first quarter of its
-// part of the window. They pick the replicas in turn.
+// every repeats an action, at least twice.
 func every(interval time.Duration, action fault.Action) plan {
 	return func(r *rand.Rand, l time.Duration, dose int) []fault.Event {
+		n := max(2, int((l-2*quiet+interval-1)/interval))
+		return exactly(n, action)(r, l, dose)
+	}
+}
+
+// exactly repeats an action n times. Each event comes in the first quarter of its part of the window. They pick the
+// replicas in turn.
+func exactly(n int, action fault.Action) plan {
+	return func(r *rand.Rand, l time.Duration, dose int) []fault.Event {
 		l -= 2 * quiet
-		n := max(2, int((l+interval-1)/interval)) * dose
+		n := n * dose
 		part, first := l/time.Duration(n), r.IntN(1<<16)
 		events := make([]fault.Event, n)
 		for i := range events {
@@ -211,27 +257,28 @@ func slow(r *rand.Rand, l time.Duration, dose int) []fault.Event {
 	}
 }
 
-// Parts returns how many times the length of a window the named windows last together, all when none is named.
+// Parts returns how many times the length of a window the named windows last together, those of a usual run when none
+// is named.
 func Parts(names []string) (n int) {
 	for _, s := range shapes() {
-		if len(names) == 0 || slices.Contains(names, s.name) {
+		if s.chosen(names) {
 			n += max(s.parts, 1)
 		}
 	}
 	return n
 }
 
-// Schedule returns the named windows, all when none is named, each of length l or, as its shape says, longer. The
-// same seed gives the same schedule of a window, whichever others are named.
+// Schedule returns the named windows, those of a usual run when none is named, each of length l or, as its shape says,
+// longer. The same seed gives the same schedule of a window, whichever others are named.
 func Schedule(seed uint64, l time.Duration, names []string) ([]Window, error) {
 	for _, name := range names {
-		if !slices.Contains(Names(), name) {
-			return nil, fmt.Errorf("there is no fault %q; there is %s", name, strings.Join(Names(), ", "))
+		if all := slices.Concat(Names(), NamedOnly()); !slices.Contains(all, name) {
+			return nil, fmt.Errorf("there is no fault %q; there is %s", name, strings.Join(all, ", "))
 		}
 	}
 	var windows []Window
 	for _, s := range shapes() {
-		if len(names) == 0 || slices.Contains(names, s.name) {
+		if s.chosen(names) {
 			windows = append(windows, s.window(seed, l, 1))
 		}
 	}
@@ -243,7 +290,7 @@ func (s shape) window(seed uint64, l time.Duration, dose int) Window {
 	l *= time.Duration(max(s.parts, 1))
 	events := s.events(newRandom(seed, s.name, dose), l, dose)
 	slices.SortStableFunc(events, func(a, b fault.Event) int { return int(a.At - b.At) })
-	return Window{Name: s.name, For: l, Events: events, Dose: dose, shape: s}
+	return Window{Name: s.name, For: l, Events: events, Dose: dose, Loses: s.servers == HeldBack, shape: s}
 }
 
 // doubled returns the window with a double dose.
@@ -259,6 +306,25 @@ func (w Window) has(s *subject) bool {
 	return (s.Maria == nil || w.shape.maria) && (w.shape.only == "" || w.shape.only == s.Name)
 }
 
+// Servers returns which servers the window needs for itself, "" for none.
+func (w Window) Servers() Servers { return w.shape.servers }
+
+// Groups divides the windows by the servers that they run on: those of the run first, then each one with its own.
+func Groups(windows []Window) (groups [][]Window) {
+	var usual []Window
+	for _, w := range windows {
+		if w.Servers() == "" {
+			usual = append(usual, w)
+		} else {
+			groups = append(groups, []Window{w})
+		}
+	}
+	if usual != nil {
+		groups = slices.Insert(groups, 0, usual)
+	}
+	return groups
+}
+
 // NeedsOwner reports whether only the owner of the PostgreSQL server can inject the fault.
 func (w Window) NeedsOwner() bool { return w.shape.owner }
 
@@ -272,6 +338,9 @@ func (w Window) String() string {
 	const most = 6
 	if more := len(w.Events) - most; more > 0 {
 		return fmt.Sprintf("%-10s %v and %d more", w.Name, w.Events[:most], more)
+	}
+	if w.Loses {
+		return fmt.Sprintf("%-10s %v, and holds when the proof notices lost changes", w.Name, w.Events)
 	}
 	return fmt.Sprintf("%-10s %v", w.Name, w.Events)
 }

@@ -25,6 +25,8 @@ type kind struct {
 	open func(ctx context.Context, s site) (clients, error)
 	// writes is a part of the statements by which the service changes what its clients ask for.
 	writes string
+	// changes reports whether an operation that was answered has changed something.
+	changes func(op history.Op) bool
 	// singles reports that every change is a single statement, so that no COMMIT is sent.
 	singles bool
 	// signs lists what the service's workload has to count at least once, by the window.

@@ -1,0 +1,131 @@
+package prove
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/lab/internal/fault"
+	"github.com/rowlock/rowlock/lab/internal/history"
+	"github.com/rowlock/rowlock/lab/internal/services"
+)
+
+// The time without service ends with the answer of a change that was sent when the primary was gone: not of a read, nor
+// of a change that the old primary may have acknowledged, nor of one that was refused.
+func TestWithout(t *testing.T) {
+	t.Parallel()
+	begun := time.Now()
+	at := func(ms int) time.Time { return begun.Add(time.Duration(ms) * time.Millisecond) }
+	op := func(input potInput, call, end int, outcome services.Outcome) history.Op {
+		return history.Op{
+			Input: input, Outcome: outcome,
+			Call: time.Duration(call) * time.Millisecond, Return: time.Duration(end) * time.Millisecond,
+		}
+	}
+	change := potInput{draw: 1}
+	p := &prover{begun: begun, outages: []fault.Outage{
+		{At: at(100), Lost: at(120)}, {At: at(1000), Lost: at(1010)}, {At: at(5000), Lost: at(5010)},
+	}}
+	got := p.without([]history.Op{
+		op(change, 110, 125, services.OK), op(potInput{}, 130, 140, services.OK),
+		op(change, 125, 150, services.NotApplied), op(change, 130, 400, services.OK), op(change, 125, 410, services.OK),
+		op(change, 1020, 1500, services.OK),
+	}, kinds[services.Pyggpot].changes)
+	if want := []time.Duration{300 * time.Millisecond, 500 * time.Millisecond, 0}; !slices.Equal(got, want) {
+		t.Errorf("without service %v, want %v", got, want)
+	}
+	if servedAgain(got).OK || !servedAgain(got[:2]).OK || servedAgain([]time.Duration{time.Minute}).OK {
+		t.Error("a service that acknowledges nothing for long, or never again, is not told from others")
+	}
+}
+
+// Every service says which of its operations change something, on which the time without service depends.
+func TestChanges(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ change, other history.Op }{
+		services.Counts: {
+			history.Op{Input: countChange{amounts: []int64{1}}},
+			history.Op{Input: countChange{amounts: []int64{1}}, Aside: true},
+		},
+		services.Events:   {history.Op{Key: "add"}, history.Op{Key: "get"}},
+		services.Iidy:     {history.Op{Input: itemInput{verb: itemAdd}}, history.Op{Input: itemInput{verb: itemPage}}},
+		services.Payments: {history.Op{Output: paymentOutput{}}, history.Op{Output: paymentOutput{replayed: true}}},
+		services.Pyggpot:  {history.Op{Input: potInput{draw: 1}}, history.Op{Input: potInput{}}},
+	} {
+		if changes := kinds[name].changes; !changes(c.change) || changes(c.other) {
+			t.Errorf("%s takes a change for none, or another operation for one", name)
+		}
+	}
+}
+
+// A window that must lose changes holds when a check tells of it, and fails when none does, when only one fails that
+// has other reasons, and when an answer was INTERNAL.
+func TestNoticed(t *testing.T) {
+	t.Parallel()
+	lost, other := check("sums", false, "3 differ"), check("settled", false, "2 keys")
+	for name, c := range map[string]struct {
+		checks   []Check
+		internal int
+		want     []string // that fail
+	}{
+		"loss":            {[]Check{lost, check(linearizable, true, "")}, 0, nil},
+		"no loss":         {[]Check{check("sums", true, ""), check(linearizable, true, "")}, 0, []string{"loss noticed"}},
+		"another failure": {[]Check{other}, 0, []string{"loss noticed"}},
+		"internal":        {[]Check{lost}, 1, []string{"answers"}},
+	} {
+		names, demands := noticed(c.checks, map[string]int{"INTERNAL": c.internal})
+		var failed []string
+		for _, f := range failures("", "", demands...) {
+			failed = append(failed, f.Name)
+		}
+		if !slices.Equal(failed, c.want) || (len(names) > 0) != slices.Contains(c.checks, lost) {
+			t.Errorf("%s: told by %v, %v fail, want %v", name, names, failed, c.want)
+		}
+	}
+}
+
+// Windows with servers of their own run only when they are named, each apart from all others, and a report has them
+// all.
+func TestServersOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	if usual := Names(); slices.Contains(usual, windowFailover) || slices.Contains(usual, windowLossy) {
+		t.Errorf("a usual run has the windows %v", usual)
+	}
+	windows, err := Schedule(1, 20*time.Second, []string{windowFailover, windowLossy, windowKill, windowTerm})
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := &Report{}
+	var groups []string
+	for _, group := range Groups(windows) {
+		part := &Report{Services: []string{"counts"}, Took: time.Second}
+		var names []string
+		for _, w := range group {
+			names = append(names, w.Name)
+			part.Windows = append(part.Windows, &WindowResult{Window: w})
+			if own := w.Servers() != ""; own && (!w.NeedsOwner() || len(group) > 1) || w.Loses != (w.Name == windowLossy) {
+				t.Errorf("%s: owner %t, loses %t, with %d others", w.Name, w.NeedsOwner(), w.Loses, len(group)-1)
+			}
+		}
+		groups = append(groups, strings.Join(names, " "))
+		whole.Add(part)
+	}
+	if want := []string{"kill term", windowFailover, windowLossy}; !slices.Equal(groups, want) {
+		t.Errorf("the windows run as %q", groups)
+	}
+	if len(whole.Windows) != 4 || whole.Took != 3*time.Second || !slices.Equal(whole.Services, []string{"counts"}) {
+		t.Errorf("the report has %d windows of %v in %s", len(whole.Windows), whole.Services, whole.Took)
+	}
+	for _, w := range windows {
+		failovers := 0
+		for _, e := range w.Events {
+			if e.Action == fault.Failover {
+				failovers++
+			}
+		}
+		if want := map[string]int{windowFailover: 3, windowLossy: 1}[w.Name]; failovers != want {
+			t.Errorf("%s has %d failovers, want %d", w.Name, failovers, want)
+		}
+	}
+}
