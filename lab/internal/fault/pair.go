@@ -127,7 +127,7 @@ func (p *Pair) synchronize(ctx context.Context) error {
 		err = setNames(ctx, p.primary, localpg.StandbyName)
 	}
 	if err == nil {
-		err = p.await(ctx, "be synchronous",
+		err = p.await(ctx, "become synchronous",
 			`SELECT sync_state = 'sync' FROM pg_stat_replication WHERE application_name = $1`)
 	}
 	if err != nil {
