@@ -31,6 +31,10 @@ func TestExamples(t *testing.T) {
 				if url := environment(t, all, name)["DATABASE_URL"]; !strings.Contains(url, "sslmode=verify-full") {
 					t.Errorf("%s: %s connects to %s", example, name, url)
 				}
+				if url := environment(t, all, name)["DATABASE_URL"]; example == "cloudnativepg.yaml" &&
+					!strings.Contains(url, "&target_session_attrs=read-write") {
+					t.Errorf("%s: %s keeps sessions on a standby, by %s", example, name, url)
+				}
 				if ca := spec.Volumes[0].Secret; len(ca.Items) != 1 || ca.Items[0].Key != "ca.crt" {
 					t.Errorf("%s: %s mounts of the CA's secret %s", example, name, raw(t, ca))
 				}
