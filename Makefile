@@ -34,7 +34,7 @@ NAMESPACE ?= rowlock
 IMAGE_TAG ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo devel)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test cover lint fmt verify generate tidy bench prove prove-long mutation-test prove-bites fuzz nightly vuln licences \
+.PHONY: help build run test cover lint fmt verify generate tidy bench prove prove-long prove-ha mutation-test prove-bites fuzz nightly vuln licences \
 	test-postgres images image-stage image-last e2e kind-up kind-load kind-install kind-test kind-logs kind-down release-notes \
 	chart-package chart-push sign clean
 
@@ -100,6 +100,9 @@ prove: build ## Inject faults into the running system and check the promises (AR
 
 prove-long: build ## The same for half an hour
 	./bin/rowlock prove --for 30m $(ARGS)
+
+prove-ha: build ## The same while Patroni moves the database ten times (Debian's patroni and etcd-server; skipped without them)
+	./bin/rowlock prove --faults ha --for 4m $(ARGS)
 
 mutation-test: build ## Build known mistakes into the services and check that the proof finds each in a minute (ARGS='--mutant bug_now')
 	./bin/rowlock mutation-test $(ARGS)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/local"
+	"github.com/rowlock/rowlock/lab/internal/patroni"
 	"github.com/rowlock/rowlock/lab/internal/prove"
 	"github.com/rowlock/rowlock/lab/internal/remote"
 	"github.com/rowlock/rowlock/lab/internal/services"
@@ -46,11 +47,11 @@ func (v *proof) run(ctx context.Context) (report *prove.Report, err error) {
 	}()
 	v.Path = v.environ["PATH"]
 	v.Say = func(format string, args ...any) { say(v.stdout, format, args...) }
-	switch servers := v.Windows[0].Servers(); {
+	switch own := v.Windows[0].Servers(); {
 	case v.remote != nil:
 		err = v.onRemote(ctx)
-	case servers != "":
-		err = v.onPair(ctx, servers)
+	case own != "":
+		err = v.onPair(ctx, own)
 	default:
 		err = v.onPrivate(ctx)
 	}
@@ -142,14 +143,26 @@ func (v *proof) postgres() localpg.Options {
 	}
 }
 
+// servers are a primary and a standby.
+type servers interface {
+	fault.Cluster
+	// URL returns the URL of a database, which names both.
+	URL(database string) string
+	Stop(ctx context.Context) error
+}
+
 // onPair starts a primary and a standby for the run and makes the database there.
-func (v *proof) onPair(ctx context.Context, servers prove.Servers) error {
+func (v *proof) onPair(ctx context.Context, own prove.Servers) (err error) {
 	const holdBack = time.Second // in which every service acknowledges something
-	hold := time.Duration(0)
-	if servers == prove.HeldBack {
-		hold = holdBack
+	var pair servers
+	switch own {
+	case prove.Managed:
+		pair, err = patroni.Start(ctx, database, v.postgres())
+	case prove.HeldBack:
+		pair, err = fault.StartPair(ctx, database, v.postgres(), holdBack)
+	case prove.Synchronous:
+		pair, err = fault.StartPair(ctx, database, v.postgres(), 0)
 	}
-	pair, err := fault.StartPair(ctx, database, v.postgres(), hold)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rowlock/rowlock/lab/internal/patroni"
 	"github.com/rowlock/rowlock/lab/internal/prove"
 	"github.com/rowlock/rowlock/lab/internal/services"
 )
@@ -118,6 +119,10 @@ func (v *proof) groups(ctx context.Context) (whole *prove.Report, err error) {
 		part := *v
 		part.Windows = windows
 		report, err := part.run(ctx)
+		if errors.Is(err, patroni.ErrNotInstalled) {
+			say(v.stdout, "The window %s is skipped: %v.", windows[0].Name, patroni.ErrNotInstalled)
+			continue
+		}
 		switch {
 		case whole == nil:
 			whole = report

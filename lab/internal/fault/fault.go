@@ -35,6 +35,7 @@ const (
 	RestartDB   Action = "restart PostgreSQL"  // immediately, with recovery; MariaDB too
 	RestartPool Action = "restart pgbouncer"   // its clients are cut off
 	Failover    Action = "failover"            // the primary is killed
+	Switchover  Action = "switchover"          // the primary hands over
 )
 
 // The actions that last for an event's time.
@@ -139,7 +140,7 @@ type Injector struct {
 	Servers []Server
 	// Pooler is restarted by RestartPool; nil when there is none.
 	Pooler *pgbouncer.Pooler
-	// Cluster is moved by Failover; nil where the database has one server.
+	// Cluster is moved by Failover and Switchover; nil where the database has one server.
 	Cluster Cluster
 
 	mu      sync.Mutex
@@ -179,7 +180,7 @@ func (in *Injector) Inject(ctx context.Context, e Event, targets []*Target) erro
 		return each(in.Servers, func(s Server) error { return errors.Join(s.Kill(), s.Restart(ctx)) })
 	case err == nil && e.Action == RestartPool:
 		return in.Pooler.Restart(ctx)
-	case err == nil && e.Action == Failover:
+	case err == nil && (e.Action == Failover || e.Action == Switchover):
 		return in.move(ctx, e.Action)
 	}
 	return err
@@ -207,7 +208,7 @@ func (in *Injector) inject(ctx context.Context, e Event, t *Target) error {
 		t.Proxy.Cut(faultproxy.AfterStatement, how, faultproxy.Matching(t.Writes))
 	case CutCommit:
 		t.Proxy.Cut(faultproxy.AfterCommit, how)
-	case RestartDB, RestartPool, Failover: // for all targets together
+	case RestartDB, RestartPool, Failover, Switchover: // for all targets together
 		t.count(e.Action, 1)
 	case Latency:
 		t.Proxy.Slow(time.Duration(e.Pick) * time.Millisecond)

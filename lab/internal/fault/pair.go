@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 	"sync"
 	"time"
 
@@ -59,15 +58,7 @@ func StartPair(ctx context.Context, database string, o localpg.Options, holdBack
 func (p *Pair) URL(database string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return ofBoth(p.primary.URL(database), p.primary.Port(), p.standby.Port())
-}
-
-// ofBoth returns the URL for the servers on two ports of 127.0.0.1.
-func ofBoth(one string, first, second int) string {
-	before, rest, _ := strings.Cut(one, "@")
-	_, rest, _ = strings.Cut(rest, "/")
-	return fmt.Sprintf("%s@/%s&host=127.0.0.1,127.0.0.1&port=%d,%d&target_session_attrs=read-write",
-		before, rest, first, second)
+	return local.OnBoth(p.primary.URL(database), p.primary.Port(), p.standby.Port())
 }
 
 // Stop ends both servers.

@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -35,7 +36,8 @@ func TestWithout(t *testing.T) {
 	if want := []time.Duration{300 * time.Millisecond, 500 * time.Millisecond, 0}; !slices.Equal(got, want) {
 		t.Errorf("without service %v, want %v", got, want)
 	}
-	if servedAgain(got).OK || !servedAgain(got[:2]).OK || servedAgain([]time.Duration{time.Minute}).OK {
+	again := func(without ...time.Duration) bool { return servedAgain(without, Synchronous).OK }
+	if again(got...) || !again(got[:2]...) || again(longestOutage+1) || !servedAgain(got[:2], Managed).OK {
 		t.Error("a service that acknowledges nothing for long, or never again, is not told from others")
 	}
 }
@@ -89,10 +91,12 @@ func TestNoticed(t *testing.T) {
 // all.
 func TestServersOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	if usual := Names(); slices.Contains(usual, windowFailover) || slices.Contains(usual, windowLossy) {
+	if usual := Names(); slices.ContainsFunc(NamedOnly(), func(name string) bool {
+		return slices.Contains(usual, name)
+	}) || len(NamedOnly()) != 3 {
 		t.Errorf("a usual run has the windows %v", usual)
 	}
-	windows, err := Schedule(1, 20*time.Second, []string{windowFailover, windowLossy, windowKill, windowTerm})
+	windows, err := Schedule(1, 20*time.Second, slices.Concat(NamedOnly(), []string{windowKill, windowTerm}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,21 +115,23 @@ func TestServersOfTheirOwn(t *testing.T) {
 		groups = append(groups, strings.Join(names, " "))
 		whole.Add(part)
 	}
-	if want := []string{"kill term", windowFailover, windowLossy}; !slices.Equal(groups, want) {
+	if want := []string{"kill term", windowFailover, windowLossy, windowManaged}; !slices.Equal(groups, want) {
 		t.Errorf("the windows run as %q", groups)
 	}
-	if len(whole.Windows) != 4 || whole.Took != 3*time.Second || !slices.Equal(whole.Services, []string{"counts"}) {
+	if len(whole.Windows) != 5 || whole.Took != 4*time.Second || !slices.Equal(whole.Services, []string{"counts"}) {
 		t.Errorf("the report has %d windows of %v in %s", len(whole.Windows), whole.Services, whole.Took)
 	}
 	for _, w := range windows {
-		failovers := 0
+		did := map[fault.Action]int{}
 		for _, e := range w.Events {
-			if e.Action == fault.Failover {
-				failovers++
-			}
+			did[e.Action]++
 		}
-		if want := map[string]int{windowFailover: 3, windowLossy: 1}[w.Name]; failovers != want {
-			t.Errorf("%s has %d failovers, want %d", w.Name, failovers, want)
+		want, known := map[string]map[fault.Action]int{
+			windowFailover: {fault.Failover: 3}, windowLossy: {fault.Failover: 1},
+			windowManaged: {fault.Switchover: 5, fault.Failover: 5},
+		}[w.Name]
+		if known && !maps.Equal(did, want) {
+			t.Errorf("%s: %v, want %v", w.Name, did, want)
 		}
 	}
 }

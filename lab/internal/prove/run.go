@@ -283,7 +283,7 @@ func (p *prover) judge(ctx context.Context, s *subject, w Window) (ServiceResult
 	if w.Loses {
 		result.Noticed, found.checks = noticed(found.checks, result.Codes)
 	} else if len(p.outages) > 0 {
-		found.checks = append(found.checks, servedAgain(result.Without))
+		found.checks = append(found.checks, servedAgain(result.Without, w.Servers()))
 	}
 	if s.attacked != nil {
 		s.attacked.account(ctx, w, &found, &result)

@@ -60,6 +60,8 @@ const (
 	Synchronous Servers = "synchronous"
 	// HeldBack is a primary whose standby lacks the last changes when it is promoted.
 	HeldBack Servers = "held back"
+	// Managed are a primary and a synchronous standby that an HA manager runs.
+	Managed Servers = "managed"
 )
 
 // plan returns the events of a window of length l; a double dose has more of them.
@@ -81,6 +83,7 @@ const (
 	windowHostile  = "hostile"
 	windowFailover = "failover"
 	windowLossy    = "failover-async"
+	windowManaged  = "ha"
 )
 
 // shapes returns the windows in the order of a run.
@@ -148,6 +151,10 @@ func shapes() []shape {
 			name: windowLossy, owner: true, servers: HeldBack, events: exactly(1, fault.Failover),
 			effects: []effect{did(fault.Failover, 1)},
 		},
+		{
+			name: windowManaged, owner: true, servers: Managed, events: alternately(5, fault.Switchover, fault.Failover),
+			effects: []effect{did(fault.Switchover, 5), did(fault.Failover, 5), {notInTime, 1}},
+		},
 	}
 }
 
@@ -207,6 +214,17 @@ func exactly(n int, action fault.Action) plan {
 		for i := range events {
 			at := quiet + time.Duration(i)*part + time.Duration(r.Int64N(int64(part/4)+1))
 			events[i] = fault.Event{At: at, Action: action, Pick: first + i}
+		}
+		return events
+	}
+}
+
+// alternately repeats actions one after the other, each n times.
+func alternately(n int, actions ...fault.Action) plan {
+	return func(r *rand.Rand, l time.Duration, dose int) []fault.Event {
+		events := exactly(n*len(actions), "")(r, l, dose)
+		for i := range events {
+			events[i].Action = actions[i%len(actions)]
 		}
 		return events
 	}

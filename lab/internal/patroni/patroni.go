@@ -1,0 +1,204 @@
+// Package patroni runs two PostgreSQL servers under Patroni, a manager that promotes a standby when the primary is
+// lost, with a private etcd. All of it ends with this process.
+package patroni
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rowlock/rowlock/lab/internal/fault"
+	"github.com/rowlock/rowlock/lab/internal/local"
+	"github.com/rowlock/rowlock/platform/localpg"
+	"github.com/rowlock/rowlock/platform/localpg/guard"
+)
+
+// ErrNotInstalled means that Patroni or etcd is missing.
+var ErrNotInstalled = errors.New("patroni and etcd are not both installed (apt-get install patroni etcd-server)")
+
+// Cluster runs a primary and a synchronous standby.
+type Cluster struct {
+	dir      string
+	user     *guard.User
+	binDir   string
+	password string
+	settings map[string]string
+	programs map[string]string // paths by name
+	etcd     *guard.Server
+	members  [2]*member
+
+	mu sync.Mutex // held while the servers move
+}
+
+// Start starts etcd and both servers, and makes the database. It returns ErrNotInstalled where a program is missing. Of
+// the options it observes Parent, Settings and Environ.
+func Start(ctx context.Context, database string, o localpg.Options) (_ *Cluster, err error) {
+	c := &Cluster{password: rand.Text(), settings: o.Settings, programs: map[string]string{}}
+	for _, name := range []string{"patroni", "etcd"} {
+		if c.programs[name], err = exec.LookPath(name); err != nil {
+			return nil, ErrNotInstalled
+		}
+	}
+	if c.binDir, err = localpg.Find(ctx, o.Environ); err != nil {
+		return nil, err
+	}
+	if c.user, err = guard.Unprivileged(); err != nil {
+		return nil, err
+	}
+	if c.dir, err = guard.TempFolder(o.Parent, "rowlock-patroni-*"); err != nil {
+		return nil, err
+	}
+	if err = c.start(ctx); err == nil {
+		err = local.Database(ctx, c.URL("postgres"), database)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Stop(context.WithoutCancel(ctx)))
+	}
+	return c, nil
+}
+
+// start starts etcd and the members, of which the first one becomes the primary.
+func (c *Cluster) start(ctx context.Context) (err error) {
+	if c.etcd, err = c.newEtcd(ctx); err != nil {
+		return err
+	}
+	if err := c.etcd.Start(ctx, 0); err != nil {
+		return err
+	}
+	for i := range c.members {
+		if c.members[i], err = c.newMember(ctx, fmt.Sprintf("pg%d", i+1)); err != nil {
+			return err
+		}
+		if err := c.members[i].Start(ctx, 0); err != nil {
+			return err
+		}
+	}
+	_, _, err = c.roles(ctx)
+	return err
+}
+
+// folder makes a folder of the servers' user.
+func (c *Cluster) folder(name string) (string, error) {
+	dir := filepath.Join(c.dir, name)
+	if err := errors.Join(os.Mkdir(dir, 0o700), c.user.Own(dir)); err != nil {
+		return "", fmt.Errorf("make the folder of %s: %w", name, err)
+	}
+	return dir, nil
+}
+
+// program returns what runs one of the programs in a folder, which goes with this process.
+func (c *Cluster) program(name, dir string, args ...string) guard.Spec {
+	return guard.Spec{
+		Path: c.programs[name], Args: args, Dir: dir, User: c.user, Remove: dir, Grace: stopGrace,
+		Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "TZ=UTC", "HOME=" + dir},
+	}
+}
+
+// stopGrace is how long Patroni may take to stop PostgreSQL in order.
+const stopGrace = 20 * time.Second
+
+func (c *Cluster) newEtcd(ctx context.Context) (*guard.Server, error) {
+	dir, err := c.folder("etcd")
+	if err != nil {
+		return nil, err
+	}
+	peer, err := guard.FreePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	peers := address(peer)
+	var server *guard.Server
+	server = guard.NewServer(guard.Config{
+		Name: "etcd", LogFile: filepath.Join(c.dir, "etcd.log"), Stop: syscall.SIGTERM, Kill: syscall.SIGKILL,
+		Spec: func(port int) (guard.Spec, error) {
+			clients := address(port)
+			return c.program("etcd", dir, "--data-dir", filepath.Join(dir, "data"),
+				"--listen-client-urls", clients, "--advertise-client-urls", clients,
+				"--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", "default="+peers), nil
+		},
+		Ready: func(ctx context.Context) error { return ask(ctx, address(server.Port())+"/health") },
+	})
+	return server, nil
+}
+
+func address(port int) string { return fmt.Sprintf("http://127.0.0.1:%d", port) }
+
+// ask returns nil when the address is answered 200.
+func ask(ctx context.Context, url string) error {
+	return request(ctx, http.MethodGet, url, nil)
+}
+
+// URL returns the URL of a database, which names both servers and lets clients choose the primary.
+func (c *Cluster) URL(database string) string {
+	one := fmt.Sprintf("postgres://%s:%s@127.0.0.1/%s?sslmode=disable", localpg.Superuser, c.password, database)
+	return local.OnBoth(one, c.members[0].Port(), c.members[1].Port())
+}
+
+// Stop ends the standby, the primary and etcd, and removes their files.
+func (c *Cluster) Stop(ctx context.Context) (err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.members {
+		if m != nil && m.began {
+			err = errors.Join(err, m.Stop(ctx))
+		}
+	}
+	if c.etcd != nil && c.etcd.Port() != 0 {
+		err = errors.Join(err, c.etcd.Stop(ctx))
+	}
+	return errors.Join(err, os.RemoveAll(c.dir))
+}
+
+// Move lets Patroni switch over to the standby, or kills Patroni's leader together with its PostgreSQL and starts it
+// again when the standby was promoted. It returns when the old primary is a synchronous standby.
+func (c *Cluster) Move(ctx context.Context, a fault.Action, lost func(at time.Time)) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	primary, standby, err := c.roles(ctx)
+	if err != nil {
+		return err
+	}
+	at := time.Now()
+	if a == fault.Switchover {
+		if err = primary.handOver(ctx, standby); err == nil {
+			lost(at)
+		}
+	} else if err = primary.crash(ctx); err == nil {
+		lost(at)
+		if err = standby.await(ctx, "primary"); err == nil {
+			err = primary.Restart(ctx)
+		}
+	}
+	if err == nil {
+		_, _, err = c.roles(ctx)
+	}
+	return err
+}
+
+// settleLimit bounds the wait for Patroni, which may have to notice a loss and to rewind a server.
+const settleLimit = time.Minute
+
+// roles returns the members when one is the primary and the other one its synchronous standby.
+func (c *Cluster) roles(ctx context.Context) (primary, standby *member, err error) {
+	ctx, cancel := context.WithTimeout(ctx, settleLimit)
+	defer cancel()
+	for {
+		for i, one := range c.members {
+			other := c.members[1-i]
+			if err = errors.Join(one.is(ctx, "primary"), other.is(ctx, "synchronous")); err == nil {
+				return one, other, nil
+			}
+		}
+		if !fault.Wait(ctx, 50*time.Millisecond) {
+			return nil, nil, fmt.Errorf("patroni has no primary with a synchronous standby: %w", err)
+		}
+	}
+}
