@@ -60,7 +60,7 @@ func noticed(checks []Check, codes map[string]int) (names []string, demands []Ch
 	}
 	internal := codes[string(rowlock.ErrInternal)]
 	return names, []Check{
-		check("loss noticed", len(names) > 0, "%s", strings.Join(found, "; ")),
+		check("loss noticed", len(names) > 0, "%d checks tell of it: %s", len(names), strings.Join(found, "; ")),
 		check("answers", internal == 0, "%d INTERNAL", internal),
 	}
 }
