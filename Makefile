@@ -102,6 +102,7 @@ prove-long: build ## The same for half an hour
 	./bin/rowlock prove --for 30m $(ARGS)
 
 prove-ha: build ## The same while Patroni moves the database ten times (Debian's patroni and etcd-server; skipped without them)
+	go test -tags=ha -count=1 ./lab/internal/patroni
 	./bin/rowlock prove --faults ha --for 4m $(ARGS)
 
 mutation-test: build ## Build known mistakes into the services and check that the proof finds each in a minute (ARGS='--mutant bug_now')
@@ -112,11 +113,12 @@ prove-bites: mutation-test # its name in earlier releases
 fuzz: ## Fuzz every Fuzz function for FUZZTIME each
 	hack/fuzz $(FUZZTIME) $(MODULES)
 
-nightly: ## The long run: five rounds of tests, half an hour of faults, hostile clients of each service, failovers, ten minutes of keys, known bugs, two minutes per fuzz target, known vulnerabilities
+nightly: ## The long run: five rounds of tests, half an hour of faults, hostile clients of each service, failovers, Patroni, ten minutes of keys, known bugs, two minutes per fuzz target, known vulnerabilities
 	$(MAKE) test TESTFLAGS='-count=5'
 	$(MAKE) prove-long
 	@set -e; for service in $(SERVICES); do $(MAKE) prove ARGS="--service $$service --faults hostile --for 40s"; done
 	$(MAKE) prove ARGS='--faults failover,failover-async --for 2m'
+	$(MAKE) prove-ha
 	$(MAKE) bench ARGS='--bloat 10m'
 	$(MAKE) mutation-test
 	$(MAKE) fuzz FUZZTIME=2m

@@ -1,3 +1,7 @@
+//go:build ha
+
+// These tests run by make prove-ha alone: they mostly wait, for half a minute.
+
 package patroni_test
 
 import (
