@@ -27,6 +27,7 @@ var _ = register(subject{
   pyggpot.coin.Coin/AddCoins
     pyggpot.add
       batch pyggpot_change
+        SELECT pg_control_system
         UPDATE pyggpot.pot
         INSERT pyggpot.coin UPDATE pyggpot.pot
 `},

@@ -75,23 +75,29 @@ func TestScheduleOfSomeServices(t *testing.T) {
 	}
 }
 
+// proof waits for a run that succeeds and returns the report that it leaves in the folder, and its text.
+func (r *rowlock) proof(t *testing.T, dir string) (report prove.Report, raw []byte) {
+	t.Helper()
+	if status := r.end(); status != exitOK {
+		t.Fatalf("it ends with status %d", status)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, "proof.json"))
+	if err == nil {
+		err = json.Unmarshal(raw, &report)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report, raw
+}
+
 // The primary is lost three times, and its database moves to the standby, with the service's replicas and the prover.
 func TestProveFailover(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	const line = "prove --service counts --replicas 2 --faults failover --for 8s --seed 3 --out "
 	r := start(t, nil, strings.Fields(line+dir)...)
-	if status := r.end(); status != exitOK {
-		t.Fatalf("it ends with status %d", status)
-	}
-	raw, err := os.ReadFile(filepath.Join(dir, "proof.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var report prove.Report
-	if err := json.Unmarshal(raw, &report); err != nil {
-		t.Fatal(err)
-	}
+	report, raw := r.proof(t, dir)
 	if s := report.Windows[0].Services[0]; s.Done[fault.Failover] < 3 || len(s.Without) != s.Done[fault.Failover] {
 		t.Errorf("%s", raw)
 	}
@@ -107,17 +113,7 @@ func TestProve(t *testing.T) {
 	dir := t.TempDir()
 	const line = "prove --service counts --replicas 2 --clients 4 --faults kill --for 8s --seed 3 --out "
 	r := start(t, nil, strings.Fields(line+dir)...)
-	if status := r.end(); status != exitOK {
-		t.Fatalf("it ends with status %d", status)
-	}
-	raw, err := os.ReadFile(filepath.Join(dir, "proof.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var report prove.Report
-	if err := json.Unmarshal(raw, &report); err != nil {
-		t.Fatal(err)
-	}
+	report, raw := r.proof(t, dir)
 	if len(report.Windows) != 1 || report.Seed != 3 || len(report.Failures()) != 0 ||
 		report.Windows[0].Services[0].Done[fault.Kill] == 0 {
 		t.Errorf("%s", raw)

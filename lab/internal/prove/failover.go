@@ -30,7 +30,7 @@ func (p *prover) without(ops []history.Op, changes func(history.Op) bool) (all [
 // How long a service may be without a primary: several times what it takes on two busy cores. A manager has to notice
 // the loss first.
 const (
-	longestOutage = 5 * time.Second
+	longestOutage = 10 * time.Second
 	longestNotice = 15 * time.Second
 )
 

@@ -25,7 +25,8 @@ func (h *history) before(ctx context.Context, db *sqldb.DB) string {
 	ctx, cancel := context.WithTimeout(ctx, historyWithin)
 	defer cancel()
 	var now string
-	if err := db.GetUnqueued(ctx, &now, `SELECT `+sqldb.HistorySQL); err != nil || now == "" {
+	const query = `/* SELECT pg_control_system */ SELECT ` + sqldb.HistorySQL
+	if err := db.GetUnqueued(ctx, &now, query); err != nil || now == "" {
 		return ""
 	}
 	h.last.Store(&now)
