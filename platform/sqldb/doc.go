@@ -18,12 +18,13 @@
 //
 // # Failover
 //
-// A pool accepts sessions that take changes, and no others. One that a server answers as
-// read-only (25006, or a BEGIN on a standby) is closed, and the call is NotApplied. So a
-// pool whose URL names several hosts, or one name that moves, follows the primary. A change
-// that the server has committed without its synchronous standby, because the wait was
-// cancelled, is Unknown; and a lost COMMIT is called applied only after the standby has
-// confirmed a later one of the same server and timeline.
+// Without a pooler, and unless the URL says any, a pool accepts sessions that take
+// changes and no others. One that a server answers as read-only (25006, or a BEGIN on a
+// standby) is closed, and the call is NotApplied. So a pool whose URL names several
+// hosts, or one name that moves, follows the primary. A change that the server has
+// committed without its synchronous standby, because the wait was cancelled, is Unknown;
+// and a lost COMMIT is called applied only after the standby has confirmed a later one of
+// the same server and timeline.
 //
 // # Why the driver is wrapped
 //

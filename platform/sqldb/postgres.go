@@ -40,7 +40,7 @@ func (postgresEngine) plainConnector(rawURL string) (*connector, error) {
 
 // plainConfig returns the driver's configuration of a connector that may lead to a pooler,
 // and the file with its password. With several hosts it asks for the one that takes
-// changes; a single one is used as it is, since checkTarget's reason holds here too.
+// changes; a single one may be a pooler, which cannot be asked.
 func plainConfig(rawURL string) (cfg pq.Config, file string, err error) {
 	cfg, query, err := postgresConfig(rawURL)
 	if err != nil {
@@ -173,12 +173,17 @@ func startupParameters(s Settings, given map[string]string) (map[string]string, 
 		"idle_in_transaction_session_timeout": Milliseconds(idleTxTimeout),
 		"client_connection_check_interval":    Milliseconds(clientCheckInterval),
 		"default_transaction_isolation":       "read committed", // for single statements: a transaction sets its own
+		"client_min_messages":                 "warning",        // see unreplicated.go
 	}
 	maps.Copy(params, s.Session)
 	for name, value := range given {
-		if name == "lock_timeout" || name == "statement_timeout" {
+		switch name {
+		case "lock_timeout", "statement_timeout":
 			return nil, fmt.Errorf("the database URL sets %s, which has a setting of its own: the two would disagree",
 				name)
+		case "client_min_messages":
+			return nil, errors.New("the database URL sets client_min_messages: " +
+				"the server's warning of a change that no standby has must arrive")
 		}
 		params[name] = value
 	}

@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -40,10 +41,11 @@ func (db *DB) GetUnqueued(ctx context.Context, dest any, query string, args ...a
 		if db.endsBefore(ctx) {
 			statementCtx = detached{ctx}
 		}
-		if err := pinned.GetContext(statementCtx, dest, query, args...); err != nil {
-			return err //nolint:wrapcheck // read looks at it
+		err = pinned.GetContext(statementCtx, dest, query, args...)
+		if err == nil || errors.Is(err, sql.ErrNoRows) {
+			return cmp.Or(guarded.confirm(), err)
 		}
-		return guarded.confirm()
+		return err //nolint:wrapcheck // read looks at it
 	})
 }
 

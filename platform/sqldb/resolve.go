@@ -32,9 +32,10 @@ type serverRun struct {
 
 // HistorySQL is an expression of PostgreSQL, a text that identifies the history of changes
 // that the server continues: the identifier of the cluster, which its standbys share, and
-// the timeline, which changes with a promotion and not with a restart. It is ” during
+// the timeline, which changes with a promotion and not with a restart. It is empty during
 // recovery. Of two servers with the same text the later has every change of the earlier one
 // that was on disk, unless two standbys of the same timeline were promoted.
+// A role needs the right to execute pg_control_system, which all have by default.
 //
 // pg_control_checkpoint is no substitute: after a promotion it names the earlier timeline
 // until the next checkpoint.

@@ -40,6 +40,7 @@ func TestOpenRefuses(t *testing.T) {
 		"pooler, parameter":  {pooled("&binary_parameters=yes&search_path=x"), "cannot set search_path"},
 		"pooler, options":    {pooled("&binary_parameters=yes&options=-cx"), "cannot set options"},
 		"two lock timeouts":  {Settings{URL: good + "&lock_timeout=1s"}, "sets lock_timeout"},
+		"silenced warnings":  {Settings{URL: good + "&client_min_messages=error"}, "sets client_min_messages"},
 		"two statement ones": {Settings{URL: good + "&statement_timeout=1s"}, "sets statement_timeout"},
 		"two ports":          {Settings{URL: "postgres://app:s3cret@a:1,b:2/x?sslmode=disable"}, "host=a,b&port=5432,5432"},
 		"a port for one":     {Settings{URL: "postgres://app:s3cret@a:5432,b/x?sslmode=disable"}, "host=a,b&port="},

@@ -12,6 +12,8 @@ import (
 // into the outcome Unknown. A look-up of such an outcome must write, to wait for the
 // standbys itself, and be confirmed by them: what it commits is behind the change.
 
+// The notice is a warning, which client_min_messages=error would keep back.
+
 // syncRepWait is the server's function that sends the notice; its text depends on
 // lc_messages, and its SQLSTATE is that of others.
 const syncRepWait = "SyncRepWaitForLSN" //nolint:gosec // not a password

@@ -16,7 +16,9 @@ import (
 // absentStandby starts a server whose standby is away, with counters. Commits of admin do not wait for the standby.
 func absentStandby(t *testing.T) (url string, admin *sqldb.DB) {
 	t.Helper()
-	url = dbtest.Server(t, map[string]string{"synchronous_standby_names": "absent"}).URL("postgres")
+	url = dbtest.Server(t, map[string]string{
+		"synchronous_standby_names": "absent", "client_min_messages": "error", // which pools override
+	}).URL("postgres")
 	unwaited := url + "&synchronous_commit=local"
 	if got := warnings(t, sqldb.Settings{URL: unwaited}); !strings.Contains(got, "synchronous_commit=local") {
 		t.Errorf("no warning of synchronous_commit=local: %q", got)

@@ -73,6 +73,11 @@ func (postgresEngine) risks() []risk {
 				"synchronous_standby_names: a failover loses confirmed changes",
 		},
 		{
+			"current_setting('client_min_messages') = 'error'",
+			"client_min_messages is error behind the pooler: a change that the synchronous standby may lack " +
+				"is taken for a confirmed one; use ALTER ROLE ... SET client_min_messages = 'warning'",
+		},
+		{
 			"current_setting('full_page_writes') = 'off'",
 			"the database runs with full_page_writes=off: a crash of its machine can corrupt data",
 		},

@@ -9,8 +9,9 @@ import (
 )
 
 // history holds the history of the server (see sqldb.HistorySQL) that a Store has read last. An acquisition costs no
-// read: a history that is older than the lease serves as well. It does not return once another has taken its place, so
-// when a look-up meets the same one, it was the lease's too. When a look-up meets another one, no more is known.
+// read: a history that is older than the lease serves as well. Where the manager
+// fences the old primary it does not return once another has taken its place, so when a look-up meets the same one, it
+// was the lease's too. When a look-up meets another one, no more is known.
 type history struct{ last atomic.Pointer[string] }
 
 // historyWithin bounds the read of a history.
