@@ -33,7 +33,7 @@ func (s *story) restart(t *T, upgrade func()) {
 
 // watch looks at counts' replicas until there are two, none of them old.
 func (s *story) watch(ctx context.Context, old map[string]bool) {
-	const limit = time.Minute
+	const limit = 3 * time.Minute // it takes most of one where the machine has time
 	seen := restart{}
 	for began := time.Now(); ; time.Sleep(300 * time.Millisecond) {
 		all, err := s.podsOf(ctx, ofCounts)
