@@ -6,6 +6,8 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+
+	"github.com/jmoiron/sqlx"
 )
 
 // GetContext reads one row into dest, as sqlx does. It is for reads only: after
@@ -32,20 +34,13 @@ func (db *DB) GetContext(ctx context.Context, dest any, query string, args ...an
 // same, is Unknown where Once is when a synchronous standby did not confirm it.
 func (db *DB) GetUnqueued(ctx context.Context, dest any, query string, args ...any) error {
 	return db.read(ctx, func() error {
-		pinned, guarded, err := db.acquire(ctx)
-		if err != nil {
-			return err
-		}
-		defer db.release(pinned)
 		statementCtx := ctx
 		if db.endsBefore(ctx) {
 			statementCtx = detached{ctx}
 		}
-		err = pinned.GetContext(statementCtx, dest, query, args...)
-		if err == nil || errors.Is(err, sql.ErrNoRows) {
-			return cmp.Or(guarded.confirm(), err)
-		}
-		return err //nolint:wrapcheck // read looks at it
+		return db.confirmed(ctx, func(conn *sqlx.Conn) error {
+			return conn.GetContext(statementCtx, dest, query, args...)
+		})
 	})
 }
 
@@ -60,10 +55,26 @@ func (db *DB) SelectContext(ctx context.Context, dest any, query string, args ..
 }
 
 // SelectUnqueued reads as SelectContext does and waits for no other reads, as GetUnqueued.
+// Unlike that, it ends with ctx. A query that writes is Unknown where GetUnqueued's is.
 func (db *DB) SelectUnqueued(ctx context.Context, dest any, query string, args ...any) error {
 	return db.read(ctx, func() error {
-		return db.pool.SelectContext(ctx, dest, query, args...) //nolint:forbidigo // as above
+		return db.confirmed(ctx, func(conn *sqlx.Conn) error { return conn.SelectContext(ctx, dest, query, args...) })
 	})
+}
+
+// confirmed runs send on a connection of its own. Success that a synchronous standby did
+// not confirm is an error of confirm.
+func (db *DB) confirmed(ctx context.Context, send func(conn *sqlx.Conn) error) error {
+	pinned, guarded, err := db.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.release(pinned)
+	err = send(pinned)
+	if err == nil || errors.Is(err, sql.ErrNoRows) {
+		return cmp.Or(guarded.confirm(), err)
+	}
+	return err
 }
 
 // read sends a query, and once more on another connection when the first one ended

@@ -60,6 +60,9 @@ func unreplicatedCalls() map[string]unreplicated {
 	lookUp := func(ctx context.Context, db *sqldb.DB, id string) error {
 		return db.GetUnqueued(ctx, new(bool), upsert, id)
 	}
+	selected := func(ctx context.Context, db *sqldb.DB, id string) error {
+		return db.SelectUnqueued(ctx, new([]bool), upsert, id)
+	}
 	resolved := func(ctx context.Context, db *sqldb.DB, id string) error {
 		return db.OnceResolved(ctx, exec(id), func(ctx context.Context) (bool, error) { return true, lookUp(ctx, db, id) })
 	}
@@ -79,6 +82,7 @@ func unreplicatedCalls() map[string]unreplicated {
 			query(`WITH added AS (` + add + ` RETURNING n) SELECT true FROM added WHERE n > 1`), cancel, sqldb.Timeout,
 		},
 		"a look-up":              {lookUp, cancel, sqldb.Timeout},
+		"a look-up of many":      {selected, cancel, sqldb.Timeout},
 		"OnceResolved":           {resolved, cancel, sqldb.Timeout},
 		"InTx":                   {inTx(), cancel, sqldb.Timeout},
 		"InTx, looked up":        {inTx(sqldb.ResolveOutcome()), cancel, sqldb.Timeout},

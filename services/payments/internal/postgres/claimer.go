@@ -77,13 +77,16 @@ func (a *attempt) run(ctx context.Context) (payment.Claimed, error) {
 	waited := false
 	for {
 		record, err := answer(now, a.claim)
-		if record != nil || err != nil {
+		unconfirmed := record != nil && now.row.Unconfirmed
+		if record != nil && !unconfirmed || err != nil {
 			a.waited(waited)
 			return payment.Claimed{Record: record}, err
 		}
 		switch {
 		case !now.found:
 			now, err = do(ctx, a.store.claims, bid{a.claim, now.earlier})
+		case unconfirmed: // a claim that finds a record writes nothing, and so waits for no standby
+			now, err = a.store.look(ctx, a.claim.Key)
 		case now.left() <= 0:
 			now, err = a.takeOver(ctx, now)
 		default:

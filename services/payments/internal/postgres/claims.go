@@ -99,7 +99,8 @@ const claimTail = `
 )
 SELECT a.n, a.key, claimed.now, a.live, a.there, a.found_earlier AS earlier, coalesce(a.status, '') AS status,
        a.request_fingerprint, coalesce(a.fingerprint_version, '') AS fingerprint_version, a.payment_id,
-       a.response_status, a.response_body, a.other_id AS claim_id, a.left_us
+       a.response_status, a.response_body, a.other_id AS claim_id, a.left_us,
+       ` + sqldb.SynchronousSQL + ` AS unconfirmed
   FROM asked a
   LEFT JOIN claimed ON claimed.key = a.key`
 

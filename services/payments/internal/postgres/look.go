@@ -4,11 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/lib/pq"
 
 	"github.com/rowlock/rowlock/platform/coalesce"
+	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
@@ -27,6 +29,9 @@ type record struct {
 	ClaimID     sql.NullString `db:"claim_id"`
 	// Left is how long the claim lives, in microseconds by the database's clock.
 	Left sql.NullInt64 `db:"left_us"`
+	// Confirmed says that the synchronous standbys have the record, Unconfirmed that they may lack it.
+	Confirmed   sql.NullBool `db:"confirmed"`
+	Unconfirmed bool         `db:"unconfirmed"`
 }
 
 func (r record) fingerprint() payment.Fingerprint {
@@ -56,16 +61,22 @@ func (s state) left() time.Duration { return time.Duration(s.row.Left.Int64) * t
 const leftMicros = `CASE WHEN r.status = 'PROCESSING' THEN
                coalesce((date_part('epoch', r.claimed_until - clock_timestamp()) * 1000000)::bigint, 1000000) END`
 
-// lookSQL reads the live records and the claims of a group, with one plain read and no lock.
+// lookSQL reads the live records and the claims of a group, with one read and no lock. A record that it returns is
+// answered for: the settlement's wait for the synchronous standbys may have been cancelled.
 const lookSQL = `
 SELECT key, caller, status, request_fingerprint, fingerprint_version, payment_id, response_status, response_body,
-       claim_id, ` + leftMicros + ` AS left_us
+       claim_id, ` + leftMicros + ` AS left_us,
+       CASE WHEN status = 'COMPLETED' THEN ` + sqldb.ConfirmSQL + ` END AS confirmed
   FROM payments.idempotency_records AS r
  WHERE key = ANY ($1::text[]) AND (status = 'PROCESSING' OR expires_at > clock_timestamp())`
 
-// look reads what is stored under a key. Unlike the other groups' requests it ends with ctx.
+// look reads what is stored under a key. Unlike the other groups' requests it ends with ctx. It returns
+// payment.ErrOutcomeUnknown for a record that a synchronous standby may lack.
 func (s *Store) look(ctx context.Context, key payment.Key) (state, error) {
 	found, err := s.looks.Do(ctx, key)
+	if outcome, ok := sqldb.OutcomeOf(err); ok && outcome == sqldb.Unknown {
+		err = fmt.Errorf("%w: %s", payment.ErrOutcomeUnknown, err.Error())
+	}
 	if errors.Is(err, coalesce.ErrUnknown) { // the outcome of a read is never in doubt
 		err = errors.Join(coalesce.ErrLeft, ctx.Err())
 	}
