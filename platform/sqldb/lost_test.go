@@ -309,3 +309,15 @@ func TestTerminatedInTheMiddle(t *testing.T) {
 	}
 	wantValue(t, direct, "a", 0)
 }
+
+// TestLookUpComparesHistories: a transaction of another history is unknown, although the server was started when its
+// own was and has the same workers.
+func TestLookUpComparesHistories(t *testing.T) {
+	t.Parallel()
+	db := open(t, counterDatabase(t))
+	for history, want := range map[string]string{"": "committed", "7/00000002": "unknown"} {
+		if got, err := db.LookUpOfHistory(t.Context(), history); err != nil || got != want {
+			t.Errorf("history %q: %q, %v; want %q", history, got, err, want)
+		}
+	}
+}
