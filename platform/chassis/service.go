@@ -3,12 +3,14 @@ package chassis
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 
 	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/migrate"
+	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/telemetry"
 )
 
@@ -71,7 +73,11 @@ func (s Service[C]) Command(name, help string) lifecycle.Command {
 
 // New builds a replica. It opens no connections and starts nothing; it fails on a setting that cannot work.
 func (s Service[C]) New(ctx context.Context, cfg C, p Process) (*Chassis, error) {
-	c := &Chassis{name: s.Name, config: &cfg, common: cfg.Base(), settings: s.Settings(cfg)}
+	settings, err := s.clustered(cfg)
+	if err != nil {
+		return nil, err
+	}
+	c := &Chassis{name: s.Name, config: &cfg, common: cfg.Base(), settings: settings}
 	if err := c.open(ctx, p); err != nil {
 		return nil, err
 	}
@@ -81,12 +87,26 @@ func (s Service[C]) New(ctx context.Context, cfg C, p Process) (*Chassis, error)
 	return c, nil
 }
 
+// clustered returns the service's settings with DB_CLUSTER in them, and an error where it does not run on that.
+func (s Service[C]) clustered(cfg C) (Settings, error) {
+	settings, cluster := s.Settings(cfg), sqldb.Cluster(cfg.Base().DBCluster)
+	if cluster == sqldb.ClusterCitus && len(settings.Migrations.Distribution) == 0 {
+		return settings, fmt.Errorf("DB_CLUSTER=%s: %s runs on one primary alone", cluster, s.Name)
+	}
+	settings.Migrations.Cluster = cluster
+	return settings, nil
+}
+
 func (s Service[C]) migrate(ctx context.Context, environ map[string]string) error {
 	var cfg C
 	if err := config.Load(&cfg, environ); err != nil {
 		return err
 	}
 	common := cfg.Base()
+	settings, err := s.clustered(cfg)
+	if err != nil {
+		return err
+	}
 	tel, err := telemetry.New(ctx, telemetry.Config{
 		Service: s.Name, Version: lifecycle.Version(), LogLevel: common.LogLevel, LogFormat: common.LogFormat,
 		CaptureGlobals: true,
@@ -94,5 +114,5 @@ func (s Service[C]) migrate(ctx context.Context, environ map[string]string) erro
 	if err != nil {
 		return err
 	}
-	return migrate.Up(ctx, common.MigrationURL(), s.Settings(cfg).Migrations, common.MigrateTimeout, tel.Logger())
+	return migrate.Up(ctx, common.MigrationURL(), settings.Migrations, common.MigrateTimeout, tel.Logger())
 }

@@ -15,6 +15,8 @@ type Common struct {
 	DatabaseURL string `env:"DATABASE_URL,required" secret:"url"`
 	// DBPooler is the pooler in front of the database.
 	DBPooler string `env:"DB_POOLER" envDefault:"none" oneof:"none|transaction"`
+	// DBCluster is what distributes the database's tables.
+	DBCluster string `env:"DB_CLUSTER" envDefault:"none" oneof:"none|citus"`
 	// DBMaxOpenConns bounds the connections of one replica.
 	DBMaxOpenConns int `env:"DB_MAX_OPEN_CONNS" envDefault:"8" min:"1"`
 	// DBLockTimeout is PostgreSQL's lock_timeout: it counts for each wait anew.
@@ -65,6 +67,7 @@ func (Common) Help() map[string]string {
 			"read for each connection; several hosts as ?host=a,b&port=5432,5432",
 		"DB_POOLER": "none, or transaction behind PgBouncer in transaction mode: needs binary_parameters=yes in " +
 			"DATABASE_URL",
+		"DB_CLUSTER":           "none, or citus where DATABASE_URL leads to a Citus coordinator; see docs/scaling.md",
 		"DB_MAX_OPEN_CONNS":    "connections of one replica, at most",
 		"DB_LOCK_TIMEOUT":      "how long a statement waits for one lock",
 		"DB_STATEMENT_TIMEOUT": "how long one statement may take; more than DB_LOCK_TIMEOUT",

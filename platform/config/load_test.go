@@ -61,14 +61,14 @@ func TestLoadTakesWhatIsSet(t *testing.T) {
 	err := config.Load(&got, map[string]string{
 		"DATABASE_URL": goodURL, "MIGRATE_DATABASE_URL": "postgres://owner@db/rowlock",
 		"MAX_BODY": "1MiB", "WORKER_PAUSE": "2s", "PPROF": "true", "HTTP_ADDR": "127.0.0.1:0", "ADMIN_ADDR": "127.0.0.1:0",
-		"DB_POOLER": "transaction", "SHUTDOWN_DELAY": "2s", "PEER": "10.0.0.1", "BATCH": "7",
+		"DB_POOLER": "transaction", "DB_CLUSTER": "citus", "SHUTDOWN_DELAY": "2s", "PEER": "10.0.0.1", "BATCH": "7",
 		"LOG_LEVEL": "", // set to nothing: as if not set
 	})
 	if err != nil {
 		t.Fatalf("Load: %v", err)
 	}
 	if got.MaxBody != config.MiB || got.Worker.Pause != 2*time.Second || !got.PProf || got.HTTPAddr != "127.0.0.1:0" ||
-		got.DBPooler != "transaction" || got.LogLevel != "info" || got.Batch != 7 ||
+		got.DBPooler != "transaction" || got.DBCluster != "citus" || got.LogLevel != "info" || got.Batch != 7 ||
 		got.Peer != netip.MustParseAddr("10.0.0.1") {
 		t.Errorf("Load did not take the values: %+v", got)
 	}

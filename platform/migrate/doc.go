@@ -24,5 +24,9 @@
 // row of version 0, holds the highest such number. It is written in the migration's transaction, and before the
 // migration where that is none. A program that knows the number runs; another one is refused with [ErrSchemaNewer].
 //
+// On Citus the tables are distributed after the migrations, by statements that are numbered in their order. The
+// history's comment holds how many were run, written in each one's transaction. A program that takes the database for
+// one server would report false outcomes there, and is refused with [ErrCluster].
+//
 // Up needs two connections at once.
 package migrate

@@ -26,6 +26,11 @@ type Source struct {
 	Engine sqldb.Engine
 	// HistorySchema holds the table goose_db_version: Schema when empty.
 	HistorySchema string
+	// Cluster is what distributes the tables: sqldb.ClusterNone when empty.
+	Cluster sqldb.Cluster
+	// Distribution are the statements that distribute the tables over sqldb.ClusterCitus, after the migrations. Each is
+	// run once, in order, in a transaction of its own. Releases add to it and change nothing.
+	Distribution []string
 }
 
 func (s Source) engine() sqldb.Engine { return cmp.Or(s.Engine, sqldb.PostgreSQL) }
@@ -132,6 +137,11 @@ func (s Source) Hash() (string, error) {
 	}
 	add([]byte(s.Schema))
 	add([]byte(s.historySchema()))
+	if s.onCitus() {
+		for _, step := range s.distribution() {
+			add([]byte(step))
+		}
+	}
 	for _, name := range names {
 		content, err := fs.ReadFile(folder, name)
 		if err != nil {

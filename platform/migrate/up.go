@@ -23,6 +23,8 @@ var (
 	ErrSchemaNewer = errors.New("the schema is too new for this program")
 	// ErrPending is a schema that lacks migrations which the binary needs.
 	ErrPending = errors.New("the schema is older than this program")
+	// ErrCluster is a database that DB_CLUSTER does not fit.
+	ErrCluster = errors.New("DB_CLUSTER does not fit the database")
 )
 
 const (
@@ -149,6 +151,10 @@ func (m *migrator) look(ctx context.Context) (pending bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	undistributed, err := m.undistributed(bounded)
+	if err != nil {
+		return false, err
+	}
 	exists, err := m.store.TableExists(bounded, m.db)
 	if err != nil {
 		return false, databaseError("look for "+m.history, err)
@@ -168,6 +174,7 @@ func (m *migrator) look(ctx context.Context) (pending bool, err error) {
 	}
 	if err == nil {
 		pending, err = p.HasPending(bounded)
+		pending = pending || undistributed
 	}
 	if err != nil {
 		err = databaseError("read "+m.history, err)
@@ -222,7 +229,7 @@ func (m *migrator) applyLocked(ctx context.Context, log *slog.Logger) error {
 		}
 		r, err := p.UpByOne(ctx)
 		if errors.Is(err, goose.ErrNoNextVersion) {
-			return nil
+			return m.distribute(ctx, log)
 		}
 		if partial, ok := errors.AsType[*goose.PartialError](err); ok {
 			return databaseError("apply the migration "+partial.Failed.Source.Path, err)

@@ -87,7 +87,7 @@ func (db *DB) once(ctx context.Context, fn func(ctx context.Context, conn *sqlx.
 		}
 		return err
 	}
-	e := Classify(err, sent)
+	e := db.classify(err, sent)
 	if guarded.statements > 1 {
 		e.Outcome = Unknown
 	}

@@ -176,6 +176,9 @@ func startupParameters(s Settings, given map[string]string) (map[string]string, 
 		"client_min_messages":                 "warning",        // see unreplicated.go
 	}
 	maps.Copy(params, s.Session)
+	if s.Cluster == ClusterCitus {
+		delete(params, "plan_cache_mode")
+	}
 	for name, value := range given {
 		switch name {
 		case "lock_timeout", "statement_timeout":

@@ -3,6 +3,9 @@ package sqldb
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
+
+	"github.com/lib/pq"
 )
 
 // Planning a group's statement costs the server more than running it, so each
@@ -52,12 +55,21 @@ type outdatedError struct{ cause error }
 func (e *outdatedError) Error() string { return e.cause.Error() }
 func (e *outdatedError) Unwrap() error { return e.cause }
 
+// planCheck is the server's function that refuses an outdated plan.
+const planCheck = "RevalidateCachedQuery"
+
 // retireOutdated marks the connection broken when a prepared statement's error says
 // that it is outdated, since the connection's other ones are too, and returns err
 // or an *outdatedError.
 func (c *conn) retireOutdated(err error) error {
 	r, _ := answered(err)
-	if r.sqlState != stateFeatureNotSupported && r.sqlState != stateInvalidStatementName {
+	switch r.sqlState {
+	case stateInvalidStatementName:
+	case stateFeatureNotSupported: // also what Citus says of a statement that it cannot distribute
+		if e, ok := errors.AsType[*pq.Error](err); !ok || e.Routine != planCheck {
+			return err
+		}
+	default:
 		return err
 	}
 	c.broken = true

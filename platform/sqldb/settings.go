@@ -42,6 +42,9 @@ type Settings struct {
 	Engines []Engine
 	// Pooler is PoolerNone when empty.
 	Pooler Pooler
+	// Cluster is ClusterNone when empty. With ClusterCitus an error proves less: the outcome
+	// of a call is Unknown more often, and ResolveOutcome has no effect.
+	Cluster Cluster
 	// Name identifies the pool in metrics: "main" when empty.
 	Name string
 	// MaxOpenConns bounds the pool, idle connections included. 8 when zero.
@@ -54,6 +57,7 @@ type Settings struct {
 	// Session are parameters of the server that the program's statements are
 	// written for, such as plan_cache_mode; the URL's own win. Only for PostgreSQL
 	// without a pooler: behind one nothing is prepared, and so nothing is kept planned.
+	// Citus plans each statement for its shard, and gets no plan_cache_mode.
 	Session map[string]string
 	// ApplicationName shows in pg_stat_activity.
 	ApplicationName string
@@ -88,6 +92,7 @@ func (s *Settings) setDefaults() {
 		s.Engines = []Engine{PostgreSQL}
 	}
 	s.Pooler = cmp.Or(s.Pooler, PoolerNone)
+	s.Cluster = cmp.Or(s.Cluster, ClusterNone)
 	s.Name = cmp.Or(s.Name, "main")
 	s.MaxOpenConns = cmp.Or(s.MaxOpenConns, defaultMaxOpenConns)
 	s.LockTimeout = cmp.Or(s.LockTimeout, defaultLockTimeout)

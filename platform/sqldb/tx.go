@@ -123,7 +123,7 @@ func (db *DB) attempt(
 	}
 	var id *xact
 	switch local := db.engine.localSettings(db.settings, o); {
-	case o.resolve && db.engine.resolves():
+	case o.resolve && db.resolves():
 		id, err = db.beginXact(ctx, tx, guarded, local)
 	case local != "":
 		_, err = tx.ExecContext(ctx, local)
@@ -187,7 +187,7 @@ func (db *DB) commit(tx *sqlx.Tx) error {
 		return nil
 	}
 	// driver.ErrBadConn: the connection had ended before COMMIT was sent.
-	e := Classify(err, !errors.Is(err, driver.ErrBadConn))
+	e := db.classify(err, !errors.Is(err, driver.ErrBadConn))
 	if e == nil {
 		e = &Error{Outcome: Unknown, Reason: Other, err: err}
 	}

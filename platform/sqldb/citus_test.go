@@ -1,0 +1,106 @@
+package sqldb_test
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"testing"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
+	"github.com/rowlock/rowlock/platform/sqldb"
+)
+
+// citusCounters starts a cluster with distributed counters, and returns its URL and the proxies between its nodes.
+func citusCounters(t *testing.T) (dsn string, workers []*faultproxy.Proxy) {
+	t.Helper()
+	dsn = dbtest.Citus(t, func(worker string) string {
+		proxy := faultproxy.New(t, worker)
+		workers = append(workers, proxy)
+		u, err := url.Parse(proxy.DSN(worker))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u.Port()
+	})
+	admin := open(t, dsn)
+	execute(t, admin, `CREATE TABLE counter (id text PRIMARY KEY, n bigint NOT NULL)`)
+	execute(t, admin, `SELECT create_distributed_table('counter', 'id')`)
+	execute(t, admin, `INSERT INTO counter VALUES ('a', 0), ('b', 0), ('c', 0), ('d', 0)`)
+	return dsn, workers
+}
+
+func onCitus(s *sqldb.Settings) {
+	s.Cluster = sqldb.ClusterCitus
+	s.Session = map[string]string{"plan_cache_mode": "force_generic_plan"} // which Citus could not plan
+}
+
+// TestCitusProvesLess: the coordinator answers with an error when it has lost a worker's answer, although the worker
+// has changed the row. Only a refusal of the statement, and an error before COMMIT, prove that nothing was applied.
+func TestCitusProvesLess(t *testing.T) {
+	t.Parallel()
+	dsn, workers := citusCounters(t)
+	db := open(t, dsn, onCitus)
+	const add = `UPDATE counter SET n = n + 1 WHERE id = $1`
+	once := func(id string) error {
+		return db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
+			_, err := conn.ExecContext(ctx, add, id)
+			return err
+		})
+	}
+	inTx := func(ids ...string) error {
+		return db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+			for _, id := range ids {
+				if _, err := tx.ExecContext(ctx, add, id); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, sqldb.ResolveOutcome())
+	}
+	cut := func(statement string, when faultproxy.When) {
+		for _, w := range workers {
+			w.Cut(when, faultproxy.RST, faultproxy.Matching(statement))
+		}
+	}
+	cuts := func() (n int) {
+		for _, w := range workers {
+			n += w.Cuts()
+			w.StopCutting()
+		}
+		return n
+	}
+
+	cut("UPDATE public.counter", faultproxy.AfterStatement)
+	wantError(t, once("a"), sqldb.Unknown, sqldb.Connection)
+	if cuts() == 0 {
+		t.Error("no reply was cut: the test proved nothing")
+	}
+	wantValue(t, db, "a", 1)
+
+	cut("UPDATE public.counter", faultproxy.AfterStatement)
+	err := inTx("b")
+	cuts()
+	wantError(t, err, sqldb.NotApplied, sqldb.Connection)
+	wantValue(t, db, "b", 0)
+
+	cut("COMMIT", faultproxy.AfterStatement)
+	err = inTx("c")
+	cuts()
+	if outcome, ok := sqldb.OutcomeOf(err); err != nil && (!ok || outcome != sqldb.Unknown) {
+		t.Errorf("a lost COMMIT of a worker: %v, want unknown, or success", err)
+	}
+
+	err = db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
+		_, err := conn.ExecContext(ctx, `INSERT INTO counter VALUES ($1, 0)`, "d")
+		return err
+	})
+	if outcome, _ := sqldb.OutcomeOf(err); !sqldb.IsUniqueViolation(err) || outcome != sqldb.NotApplied {
+		t.Errorf("a key that is taken: %v, want NotApplied", err)
+	}
+	if err := errors.Join(once("a"), inTx("a", "b", "c", "d")); err != nil {
+		t.Errorf("after the faults: %v", err)
+	}
+}
