@@ -20,6 +20,8 @@ var (
 	ErrNotFound = errors.New("no count has this item id")
 	// ErrExists says that a count has this id already.
 	ErrExists = errors.New("a count has this item id already")
+	// ErrNotSupported says that the repository does not support the request; nothing was changed.
+	ErrNotSupported = errors.New("the database does not support this request")
 	// ErrOverflow says that the value would leave the range of int64.
 	ErrOverflow = errors.New("the count would leave the range of a 64-bit integer")
 )

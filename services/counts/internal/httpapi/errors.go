@@ -15,6 +15,7 @@ var (
 	countNotFound = problem.Define("COUNT_NOT_FOUND", http.StatusNotFound, "Count not found")
 	countExists   = problem.Define("COUNT_EXISTS", http.StatusConflict, "Count exists already")
 	keyConflict   = problem.Define("IDEMPOTENCY_KEY_CONFLICT", http.StatusConflict, "Idempotency key conflict")
+	notSupported  = problem.Define("NOT_SUPPORTED", http.StatusNotImplemented, "Not supported")
 	countOverflow = problem.Define("COUNT_OVERFLOW", http.StatusUnprocessableEntity, "Count overflow")
 )
 
@@ -43,6 +44,11 @@ func ProblemOf(err error) *problem.Error {
 			Err: counting.ErrKeyConflict, Kind: keyConflict, Field: idempotency.Header,
 			Detail: "This key was used for another request. This one did nothing. " +
 				"A repeat must be sent exactly as the first time; another change needs another key.",
+		},
+		{
+			Err: counting.ErrNotSupported, Kind: notSupported,
+			Detail: "A distributed database takes no Idempotency-Key, no batch of changes and no ?create=true. " +
+				"Nothing was changed.",
 		},
 		{Err: counting.ErrInvalidItemID, Kind: problem.InvalidField, Field: fieldItemID},
 		{Err: counting.ErrInvalidAmount, Kind: problem.InvalidField, Field: fieldAmount},

@@ -21,6 +21,9 @@ import (
 // applyGroup with those that came while the statement before was under way, and returns to each caller its own answer.
 func (s *Store) Apply(ctx context.Context, update counting.Update) (counting.Result, error) {
 	r := newRequest(update)
+	if s.onCitus() && r.update != nil {
+		return counting.Result{}, counting.ErrNotSupported
+	}
 	a, err := s.adds.Do(ctx, r)
 	if err != nil {
 		return counting.Result{Replayed: a.replayed}, err
@@ -37,6 +40,8 @@ func (s *Store) applyGroup(
 	ctx context.Context, pass coalesce.Pass, group []request,
 ) ([]coalesce.Answer[reply], error) {
 	switch {
+	case s.onCitus():
+		return s.applyOnShards(ctx, pass, group)
 	case !slices.ContainsFunc(group, func(r request) bool { return r.update != nil }):
 		return s.applyAdds(ctx, pass, group)
 	case !pass.SkipLocked:
@@ -63,7 +68,7 @@ func (s *Store) applyAdds(ctx context.Context, pass coalesce.Pass, group []reque
 
 // addSums adds each sum to its count in one statement, and returns what became of each.
 func (s *Store) addSums(ctx context.Context, pass coalesce.Pass, sums []*itemSum) ([]result, error) {
-	if len(sums) == 1 && !pass.SkipLocked {
+	if len(sums) == 1 && !pass.SkipLocked && !s.onCitus() {
 		r, err := s.addSingle(ctx, pass.Wait, sums[0])
 		if err != nil || r.changed {
 			return []result{r}, err
@@ -161,6 +166,9 @@ SELECT changed, (SELECT array_agg(n) || array_agg(current_value) FROM held) AS h
 
 // addSeveral changes the counts of sums in one statement.
 func (s *Store) addSeveral(ctx context.Context, pass coalesce.Pass, sums []*itemSum) ([]result, error) {
+	if s.onCitus() {
+		return s.addOnShard(ctx, pass, sums)
+	}
 	statement := addGroupSQL
 	if pass.SkipLocked {
 		statement = addFreeSQL

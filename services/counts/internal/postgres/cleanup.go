@@ -45,6 +45,9 @@ const deleteBatch = 1000
 // DeleteExpired deletes the rows of Journal or Keys that have expired, in batches that commit by themselves, and calls
 // deleted with the size of each.
 func (s *Store) DeleteExpired(ctx context.Context, table string, deleted func(n int)) error {
+	if s.onCitus() {
+		return s.deleteSlots(ctx, table, deleted)
+	}
 	statement := deleteJournalSQL
 	if table == Keys {
 		statement = deleteKeysSQL

@@ -38,6 +38,10 @@ type Store struct {
 	keyTTL      time.Duration
 
 	ofNoCaller, ofCallers keyedSQL
+
+	shards       *sqldb.Shards // nil unless the counts are distributed
+	slots        slots
+	shardsAtOnce int
 }
 
 var _ counting.CountValueRepository = (*Store)(nil)
@@ -48,6 +52,9 @@ type Options struct {
 	MaxOpenConns int           // of the pool
 	KeyTTL       time.Duration // how long a request with a key can be repeated
 	JournalTTL   time.Duration // how long a statement whose answer got lost can be looked up; twice the time it is tried
+
+	// Distributed says that the schema is distributed over a Citus cluster, as Distribution does it.
+	Distributed bool
 }
 
 // New returns a store on db, whose schema must have been migrated.
@@ -56,9 +63,14 @@ func New(db *sqldb.DB, o Options) (*Store, error) {
 	s := &Store{
 		db: db, lock: limits.Contention, lockTimeout: limits.LockTimeout, journalTTL: o.JournalTTL, keyTTL: o.KeyTTL,
 		ofNoCaller: newKeyedSQL(ofNoCaller()), ofCallers: newKeyedSQL(ofCallers()),
-		ungrouped: bulkhead.New[string](
-			o.MaxOpenConns-max(limits.InFlight, 1)-ReservedConns, limits.Contention, limits.Share),
 	}
+	groups := max(limits.InFlight, 1)
+	if o.Distributed {
+		s.shards = sqldb.NewShards(db, "counts.count_values", shardsKnown)
+		s.shardsAtOnce = max((o.MaxOpenConns-ReservedConns)/2/groups, 1)
+		groups *= s.shardsAtOnce
+	}
+	s.ungrouped = bulkhead.New[string](o.MaxOpenConns-groups-ReservedConns, limits.Contention, limits.Share)
 	var err error
 	s.adds, err = coalesce.New(coalesce.Config[string, request, reply]{
 		Name:   "counts_add",

@@ -28,6 +28,9 @@ func (r row) value() counting.CountValue {
 
 // Create implements counting.CountValueRepository.
 func (s *Store) Create(ctx context.Context, id counting.ItemID, initial int64) (counting.CountValue, error) {
+	if s.onCitus() {
+		return s.createOnShard(ctx, id, initial)
+	}
 	const query = `
 WITH changed AS (
     INSERT INTO counts.count_values (item_id, current_value)
@@ -44,7 +47,13 @@ WITH changed AS (
 func (s *Store) Set(
 	ctx context.Context, key counting.Key, id counting.ItemID, value int64,
 ) (counting.CountValue, bool, error) {
-	if key.Value != "" {
+	switch {
+	case key.Value != "" && s.onCitus():
+		return counting.CountValue{}, false, counting.ErrNotSupported
+	case s.onCitus():
+		updated, err := s.changeOnShard(ctx, id, setOnShardSQL, value)
+		return counting.CountValue{ItemID: id, Current: value, UpdatedAt: updated}, false, err
+	case key.Value != "":
 		return s.setKeyed(ctx, key, id, value)
 	}
 	const query = `
@@ -61,6 +70,10 @@ WITH changed AS (
 
 // Delete implements counting.CountValueRepository.
 func (s *Store) Delete(ctx context.Context, id counting.ItemID) error {
+	if s.onCitus() {
+		_, err := s.changeOnShard(ctx, id, deleteOnShardSQL)
+		return err
+	}
 	const query = `
 WITH changed AS (
     DELETE FROM counts.count_values

@@ -1,0 +1,235 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/coalesce"
+	"github.com/rowlock/rowlock/platform/contention"
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
+	"github.com/rowlock/rowlock/platform/migrate"
+	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
+	"github.com/rowlock/rowlock/services/counts/internal/counting"
+	"github.com/rowlock/rowlock/services/counts/internal/counting/countingtest"
+	"github.com/rowlock/rowlock/services/counts/internal/postgres"
+)
+
+// citus returns the URL of a coordinator with the distributed schema, and the proxies before its two workers. It skips
+// the test where the server has no Citus.
+func citus(t *testing.T) (dsn string, workers []*faultproxy.Proxy) {
+	t.Helper()
+	var installed bool
+	err := dbtest.Dial(t, dbtest.Empty(t)).Get(&installed,
+		"SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'citus')")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !installed {
+		t.Skip("the server's pg_available_extensions lists no citus")
+	}
+	var urls []*url.URL
+	for range 3 {
+		server := dbtest.Server(t, map[string]string{
+			"shared_preload_libraries": "citus", "wal_level": "logical", "max_prepared_transactions": "100",
+			"citus.node_conninfo": "sslmode=disable", "citus.shard_count": "8",
+		})
+		u, err := url.Parse(server.URL("postgres"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		db := dbtest.Dial(t, u.String())
+		for _, statement := range []string{
+			"ALTER ROLE rowlock PASSWORD 'citus'", "ALTER ROLE rowlock SET lock_timeout = '5s'", "CREATE EXTENSION citus",
+			"INSERT INTO pg_dist_authinfo VALUES (0, 'rowlock', 'password=citus')",
+		} {
+			if _, err := db.ExecContext(t.Context(), statement); err != nil {
+				t.Fatalf("%s: %v", statement, err)
+			}
+		}
+		u.User = url.UserPassword("rowlock", "citus")
+		urls = append(urls, u)
+	}
+	dsn = urls[0].String()
+	db := dbtest.Dial(t, dsn)
+	statements := []string{fmt.Sprintf("SELECT citus_set_coordinator_host('127.0.0.1', %s)", urls[0].Port())}
+	for _, u := range urls[1:] {
+		proxy, err := faultproxy.Start(u.Host, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(proxy.Close)
+		workers = append(workers, proxy)
+		through, err := url.Parse(proxy.DSN(u.String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		statements = append(statements, fmt.Sprintf("SELECT citus_add_node('127.0.0.1', %s)", through.Port()))
+	}
+	if err := migrate.Up(t.Context(), dsn, postgres.Migrations(), time.Minute, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	statements = append(statements, postgres.Distribution()...)
+	statements = append(statements, postgres.Distribution()...) // a second time it changes nothing
+	for _, statement := range statements {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	return dsn, workers
+}
+
+// openDistributed opens a store on Citus.
+func openDistributed(t *testing.T, dsn string) *postgres.Store {
+	t.Helper()
+	const lockTimeout = 20 * time.Second
+	seen := apptest.NewContention(t, contention.Settings{Lock: "item", Queued: true, Grouped: true})
+	db := apptest.Pool(t, sqldb.Settings{
+		URL: dsn, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: 2 * lockTimeout,
+		ApplicationName: "counts", Contention: seen.Metrics,
+	}, prometheus.NewRegistry())
+	s, err := postgres.New(db, postgres.Options{
+		MaxOpenConns: 8, KeyTTL: 15 * time.Minute, JournalTTL: time.Minute, Distributed: true,
+		Limits: coalesce.Limits{
+			LockTimeout: lockTimeout, StatementTimeout: 2 * lockTimeout, Contention: seen.Metrics,
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// Two replicas add to one count and to many on a cluster: the sums are exact. Every few replies of a worker get lost
+// then: what is answered was applied once, and what is answered as not applied was not.
+func TestCountsOnCitus(t *testing.T) {
+	t.Parallel()
+	dsn, workers := citus(t)
+	stores := []*postgres.Store{openDistributed(t, dsn), openDistributed(t, dsn)}
+	t.Run("changes", func(t *testing.T) { changesOnCitus(t, stores[0]) })
+	for _, items := range []int{1, 100} {
+		t.Run(fmt.Sprintf("%d counts", items), func(t *testing.T) {
+			addOnCitus(t, stores, fmt.Sprintf("exact%d", items), items)
+		})
+		t.Run(fmt.Sprintf("%d counts and lost replies", items), func(t *testing.T) {
+			for _, w := range workers {
+				w.CutEvery(7, faultproxy.AfterStatement, faultproxy.RST, faultproxy.Matching("slot"))
+			}
+			addOnCitus(t, stores, fmt.Sprintf("lossy%d", items), items)
+			cuts := 0
+			for _, w := range workers {
+				w.StopCutting()
+				cuts += w.Cuts()
+			}
+			if cuts == 0 {
+				t.Error("no reply was cut: the test proved nothing")
+			}
+			t.Logf("%d replies were cut", cuts)
+		})
+	}
+}
+
+// addOnCitus adds 1 to counts from many callers, and compares the sum with the answers.
+func addOnCitus(t *testing.T, stores []*postgres.Store, prefix string, items int) {
+	t.Helper()
+	id := func(i int) counting.ItemID { return counting.ItemID(fmt.Sprintf("%s-%d", prefix, i%items)) }
+	for i := range items {
+		for err := errors.New("none"); err != nil && !errors.Is(err, counting.ErrExists); {
+			_, err = stores[0].Create(t.Context(), id(i), 0)
+		}
+	}
+	const callers, rounds = 20, 40
+	var acknowledged, unknown atomic.Int64
+	waittest.Together(t, callers, func(c int) error {
+		for r := range rounds {
+			_, err := countingtest.Add(t.Context(), stores[c%len(stores)], id(c*rounds+r), 1)
+			outcome, ours := sqldb.OutcomeOf(err)
+			switch {
+			case err == nil:
+				acknowledged.Add(1)
+			case ours && outcome == sqldb.Unknown:
+				unknown.Add(1)
+			case !ours:
+				return err
+			}
+		}
+		return nil
+	})
+	var sum int64
+	for i := range items {
+		v, err := stores[1].Find(t.Context(), id(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += v.Current
+	}
+	t.Logf("acknowledged %d, unknown %d, sum %d", acknowledged.Load(), unknown.Load(), sum)
+	if sum < acknowledged.Load() || sum > acknowledged.Load()+unknown.Load() || acknowledged.Load() == 0 {
+		t.Errorf("sum %d, acknowledged %d, unknown %d", sum, acknowledged.Load(), unknown.Load())
+	}
+}
+
+func changesOnCitus(t *testing.T, s *postgres.Store) {
+	t.Helper()
+	mustCreate(t, s, "a", "b", "c")
+	if _, err := s.Create(t.Context(), "a", 0); !errors.Is(err, counting.ErrExists) {
+		t.Errorf("created twice: %v", err)
+	}
+	if v, err := countingtest.Set(t.Context(), s, "a", 1<<63-1); err != nil || time.Since(v.UpdatedAt) > time.Minute {
+		t.Errorf("set: %v, %v", v, err)
+	}
+	if _, err := countingtest.Add(t.Context(), s, "a", 1); !errors.Is(err, counting.ErrOverflow) {
+		t.Errorf("overflow: %v", err)
+	}
+	for name, err := range map[string]error{
+		"add":    func() error { _, err := countingtest.Add(t.Context(), s, "missing", 1); return err }(),
+		"set":    func() error { _, err := countingtest.Set(t.Context(), s, "missing", 1); return err }(),
+		"delete": s.Delete(t.Context(), "missing"),
+	} {
+		if !errors.Is(err, counting.ErrNotFound) {
+			t.Errorf("%s of a missing count: %v", name, err)
+		}
+	}
+	if err := s.Delete(t.Context(), "b"); err != nil {
+		t.Error(err)
+	}
+	found, err := s.FindMany(t.Context(), []counting.ItemID{"a", "b", "c"})
+	if err != nil || len(found) != 2 {
+		t.Errorf("found %v, %v", found, err)
+	}
+	page, err := s.Page(t.Context(), "", "a", 10)
+	if err != nil || len(page) != 1 || page[0].ItemID != "c" {
+		t.Errorf("page %v, %v", page, err)
+	}
+	if err := s.DeleteExpired(t.Context(), postgres.Journal, func(int) {}); err != nil {
+		t.Error(err)
+	}
+	for name, u := range map[string]counting.Update{
+		"key":    {Changes: []counting.Change{{ItemID: "c", Delta: 1}}, Key: counting.Key{Value: "k"}},
+		"batch":  {Changes: []counting.Change{{ItemID: "a", Delta: -1}, {ItemID: "c", Delta: 1}}},
+		"create": {Changes: []counting.Change{{ItemID: "new", Delta: 1}}, Create: true},
+	} {
+		if _, err := s.Apply(t.Context(), u); !errors.Is(err, counting.ErrNotSupported) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, _, err := s.Set(t.Context(), counting.Key{Value: "k"}, "c", 1); !errors.Is(err, counting.ErrNotSupported) {
+		t.Errorf("set with a key: %v", err)
+	}
+	wantValue(t, s, "c", 0)
+}
