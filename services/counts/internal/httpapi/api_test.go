@@ -183,6 +183,10 @@ func TestEverySentinelIsMapped(t *testing.T) {
 			t.Errorf("%v: %+v", sentinel, p)
 		}
 	}
+	p := httpapi.ProblemOf(counting.ErrNotSupported) // no part of the request is at fault
+	if p == nil || p.Kind().Status() != 501 || p.Kind().Code() != "NOT_SUPPORTED" || p.Detail() == "" {
+		t.Errorf("%v: %+v", counting.ErrNotSupported, p)
+	}
 	unknown := errors.New("unknown")
 	for _, err := range []error{unknown, &counting.ChangeError{Err: unknown}} {
 		if p := httpapi.ProblemOf(err); p != nil {
