@@ -85,7 +85,7 @@ func (c *Chassis) open(ctx context.Context, p Process) (err error) {
 	c.share = contention.NewShare(c.common.MaxInFlight, c.lock)
 	c.db, err = sqldb.Open(ctx, sqldb.Settings{
 		URL: c.common.DatabaseURL, Engines: c.settings.Engines, Pooler: sqldb.Pooler(c.common.DBPooler),
-		Cluster: sqldb.Cluster(c.common.DBCluster),
+		Cluster:      sqldb.Cluster(c.common.DBCluster),
 		MaxOpenConns: c.common.DBMaxOpenConns, LockTimeout: c.common.DBLockTimeout,
 		StatementTimeout: c.common.DBStatementTimeout, ApplicationName: c.name, Session: c.settings.Session,
 		Contention: c.lock, TracerProvider: c.telemetry.Tracing(),

@@ -129,6 +129,15 @@ func TestDatabaseThatIsAwayAtTheStartIsWaitedFor(t *testing.T) {
 	}
 }
 
+// A service that has no distribution would report outcomes that are not true on a cluster.
+func TestAServiceWithoutADistributionRunsOnOnePrimary(t *testing.T) {
+	t.Parallel()
+	p := newProbe(t, dbtest.Empty(t), map[string]string{"DB_CLUSTER": "citus"})
+	if _, err := p.new(t); err == nil || !strings.Contains(err.Error(), "runs on one primary alone") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestStartIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

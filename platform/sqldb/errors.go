@@ -31,7 +31,11 @@ type Error struct {
 
 // Error returns one line for the log.
 func (e *Error) Error() string {
-	return "database: " + e.Outcome.String() + ": " + e.Reason.String() + ": " + loggable(e.err)
+	text := "database: " + e.Outcome.String() + ": " + e.Reason.String()
+	if e.err != nil { // an adapter makes errors without
+		text += ": " + loggable(e.err)
+	}
+	return text
 }
 
 // transient reports whether the same transaction may succeed when it is repeated.

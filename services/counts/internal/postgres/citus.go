@@ -146,7 +146,7 @@ func (s *Store) createOnShard(ctx context.Context, id counting.ItemID, initial i
 	var updated time.Time
 	err := s.ungrouped.Do(ctx, string(id), s.lockTimeout, func(time.Duration) error {
 		err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-			return inDoubt(conn.GetContext(ctx, &updated, createOnShardSQL, string(id), initial))
+			return conn.GetContext(ctx, &updated, createOnShardSQL, string(id), initial)
 		})
 		if errors.Is(err, sql.ErrNoRows) {
 			return counting.ErrExists

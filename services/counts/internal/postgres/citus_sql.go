@@ -1,13 +1,12 @@
 package postgres
 
-// Distribution returns the statements that distribute the schema over a Citus cluster. The journal and the keys stay on
+// distribution returns the statements that distribute the schema over a Citus cluster. The journal and the keys stay on
 // the coordinator, unused: Citus sends no statement with an INSERT in a CTE to a worker as a whole, and a journal row
 // for each group takes one. A slot is a row that is there already, and updated.
-func Distribution() []string {
+func distribution() []string {
 	return []string{
-		`SELECT create_distributed_table('counts.count_values', 'item_id')
- WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'counts.count_values'::regclass)`,
-		`CREATE TABLE IF NOT EXISTS counts.slots (
+		`SELECT create_distributed_table('counts.count_values', 'item_id')`,
+		`CREATE TABLE counts.slots (
     item_id    text COLLATE "C" NOT NULL,
     id         uuid        NOT NULL,
     attempt    bigint      NOT NULL DEFAULT 0,
@@ -15,8 +14,7 @@ func Distribution() []string {
     expires_at timestamptz NOT NULL,
     PRIMARY KEY (item_id, id)
 ) WITH (fillfactor = 20)`,
-		`SELECT create_distributed_table('counts.slots', 'item_id', colocate_with => 'counts.count_values')
- WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'counts.slots'::regclass)`,
+		`SELECT create_distributed_table('counts.slots', 'item_id', colocate_with => 'counts.count_values')`,
 	}
 }
 

@@ -25,66 +25,22 @@ import (
 	"github.com/rowlock/rowlock/services/counts/internal/postgres"
 )
 
-// citus returns the URL of a coordinator with the distributed schema, and the proxies before its two workers. It skips
-// the test where the server has no Citus.
+// citus returns the URL of a coordinator with the distributed schema, and the proxies before its two workers.
 func citus(t *testing.T) (dsn string, workers []*faultproxy.Proxy) {
 	t.Helper()
-	var installed bool
-	err := dbtest.Dial(t, dbtest.Empty(t)).Get(&installed,
-		"SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'citus')")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !installed {
-		t.Skip("the server's pg_available_extensions lists no citus")
-	}
-	var urls []*url.URL
-	for range 3 {
-		server := dbtest.Server(t, map[string]string{
-			"shared_preload_libraries": "citus", "wal_level": "logical", "max_prepared_transactions": "100",
-			"citus.node_conninfo": "sslmode=disable", "citus.shard_count": "8",
-		})
-		u, err := url.Parse(server.URL("postgres"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		db := dbtest.Dial(t, u.String())
-		for _, statement := range []string{
-			"ALTER ROLE rowlock PASSWORD 'citus'", "ALTER ROLE rowlock SET lock_timeout = '5s'", "CREATE EXTENSION citus",
-			"INSERT INTO pg_dist_authinfo VALUES (0, 'rowlock', 'password=citus')",
-		} {
-			if _, err := db.ExecContext(t.Context(), statement); err != nil {
-				t.Fatalf("%s: %v", statement, err)
-			}
-		}
-		u.User = url.UserPassword("rowlock", "citus")
-		urls = append(urls, u)
-	}
-	dsn = urls[0].String()
-	db := dbtest.Dial(t, dsn)
-	statements := []string{fmt.Sprintf("SELECT citus_set_coordinator_host('127.0.0.1', %s)", urls[0].Port())}
-	for _, u := range urls[1:] {
-		proxy, err := faultproxy.Start(u.Host, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(proxy.Close)
+	dsn = dbtest.Citus(t, func(worker string) string {
+		proxy := faultproxy.New(t, worker)
 		workers = append(workers, proxy)
-		through, err := url.Parse(proxy.DSN(u.String()))
+		through, err := url.Parse(proxy.DSN(worker))
 		if err != nil {
 			t.Fatal(err)
 		}
-		statements = append(statements, fmt.Sprintf("SELECT citus_add_node('127.0.0.1', %s)", through.Port()))
-	}
-	if err := migrate.Up(t.Context(), dsn, postgres.Migrations(), time.Minute, slog.New(slog.DiscardHandler)); err != nil {
+		return through.Port()
+	})
+	src := postgres.Migrations()
+	src.Cluster = sqldb.ClusterCitus
+	if err := migrate.Up(t.Context(), dsn, src, time.Minute, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
-	}
-	statements = append(statements, postgres.Distribution()...)
-	statements = append(statements, postgres.Distribution()...) // a second time it changes nothing
-	for _, statement := range statements {
-		if _, err := db.ExecContext(t.Context(), statement); err != nil {
-			t.Fatalf("%s: %v", statement, err)
-		}
 	}
 	return dsn, workers
 }
@@ -96,10 +52,10 @@ func openDistributed(t *testing.T, dsn string) *postgres.Store {
 	seen := apptest.NewContention(t, contention.Settings{Lock: "item", Queued: true, Grouped: true})
 	db := apptest.Pool(t, sqldb.Settings{
 		URL: dsn, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: 2 * lockTimeout,
-		ApplicationName: "counts", Contention: seen.Metrics,
+		ApplicationName: "counts", Contention: seen.Metrics, Session: postgres.Session(), Cluster: sqldb.ClusterCitus,
 	}, prometheus.NewRegistry())
 	s, err := postgres.New(db, postgres.Options{
-		MaxOpenConns: 8, KeyTTL: 15 * time.Minute, JournalTTL: time.Minute, Distributed: true,
+		MaxOpenConns: 8, KeyTTL: 15 * time.Minute, JournalTTL: time.Minute,
 		Limits: coalesce.Limits{
 			LockTimeout: lockTimeout, StatementTimeout: 2 * lockTimeout, Contention: seen.Metrics,
 		},

@@ -95,7 +95,7 @@ func (s *Store) onceOnShard(
 			if err == nil && !ready { // an earlier sending of this statement has taken the attempt
 				return &sqldb.Error{Outcome: sqldb.Unknown, Reason: sqldb.Other}
 			}
-			return inDoubt(err)
+			return err
 		}, func(ctx context.Context) (applied bool, err error) {
 			lost, stored = true, nil
 			err = s.db.GetUnqueued(ctx, &stored, resolveSlotSQL, used.item, used.id, used.attempt)
@@ -117,25 +117,6 @@ func (s *Store) onceOnShard(
 }
 
 const stateNotSupported = "0A000"
-
-// inDoubt returns err as Unknown unless the server's answer proves that nothing was applied: on Citus an error may be
-// the coordinator's about a worker that has committed.
-func inDoubt(err error) error {
-	state := sqldb.SQLState(err)
-	if state == "" {
-		return err
-	}
-	switch state[:2] {
-	case "0A", "21", "22", "23", "42", "44", "54":
-		return err
-	}
-	if state == "55P03" || state == "25006" {
-		return err
-	}
-	e := *sqldb.Classify(err, true)
-	e.Outcome = sqldb.Unknown
-	return &e
-}
 
 // deleteSlots is DeleteExpired for Journal, which slots stand for. There are no keys.
 func (s *Store) deleteSlots(ctx context.Context, table string, deleted func(n int)) error {

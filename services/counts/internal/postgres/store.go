@@ -18,7 +18,7 @@ var migrations embed.FS
 
 // Migrations returns the schema's migrations.
 func Migrations() migrate.Source {
-	return migrate.Source{FS: migrations, Schema: "counts"}
+	return migrate.Source{FS: migrations, Schema: "counts", Distribution: distribution()}
 }
 
 // Session returns the session settings that the statements are written for: each is planned once for groups of any
@@ -52,9 +52,6 @@ type Options struct {
 	MaxOpenConns int           // of the pool
 	KeyTTL       time.Duration // how long a request with a key can be repeated
 	JournalTTL   time.Duration // how long a statement whose answer got lost can be looked up; twice the time it is tried
-
-	// Distributed says that the schema is distributed over a Citus cluster, as Distribution does it.
-	Distributed bool
 }
 
 // New returns a store on db, whose schema must have been migrated.
@@ -65,7 +62,7 @@ func New(db *sqldb.DB, o Options) (*Store, error) {
 		ofNoCaller: newKeyedSQL(ofNoCaller()), ofCallers: newKeyedSQL(ofCallers()),
 	}
 	groups := max(limits.InFlight, 1)
-	if o.Distributed {
+	if db.Cluster() == sqldb.ClusterCitus {
 		s.shards = sqldb.NewShards(db, "counts.count_values", shardsKnown)
 		s.shardsAtOnce = max((o.MaxOpenConns-ReservedConns)/2/groups, 1)
 		groups *= s.shardsAtOnce
