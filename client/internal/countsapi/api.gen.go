@@ -118,6 +118,9 @@ type NotApplied = Problem
 // NotFound RFC 9457.
 type NotFound = Problem
 
+// NotSupported RFC 9457.
+type NotSupported = Problem
+
 // Overflow RFC 9457.
 type Overflow = Problem
 
