@@ -25,6 +25,8 @@ const (
 	ErrOverflow rowlock.Code = "COUNT_OVERFLOW"
 	// ErrKeyConflict says that the key was used for another request.
 	ErrKeyConflict rowlock.Code = "IDEMPOTENCY_KEY_CONFLICT"
+	// ErrNotSupported says that the service runs on a distributed database, which takes no key, batch or CreateMissing.
+	ErrNotSupported rowlock.Code = "NOT_SUPPORTED"
 )
 
 // Client calls one counts service. It is safe for concurrent use.
