@@ -11,12 +11,15 @@ import (
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
 )
 
-// citusCounters starts a cluster with distributed counters, and returns its URL and the proxies between its nodes.
-func citusCounters(t *testing.T) (dsn string, workers []*faultproxy.Proxy) {
+// citusCounters starts a cluster with distributed counters, and returns its URL, the proxies between its nodes, and the
+// workers' URLs.
+func citusCounters(t *testing.T) (dsn string, workers []*faultproxy.Proxy, urls []string) {
 	t.Helper()
 	dsn = dbtest.Citus(t, func(worker string) string {
+		urls = append(urls, worker)
 		proxy := faultproxy.New(t, worker)
 		workers = append(workers, proxy)
 		u, err := url.Parse(proxy.DSN(worker))
@@ -29,7 +32,7 @@ func citusCounters(t *testing.T) (dsn string, workers []*faultproxy.Proxy) {
 	execute(t, admin, `CREATE TABLE counter (id text PRIMARY KEY, n bigint NOT NULL)`)
 	execute(t, admin, `SELECT create_distributed_table('counter', 'id')`)
 	execute(t, admin, `INSERT INTO counter VALUES ('a', 0), ('b', 0), ('c', 0), ('d', 0)`)
-	return dsn, workers
+	return dsn, workers, urls
 }
 
 func onCitus(s *sqldb.Settings) {
@@ -41,7 +44,7 @@ func onCitus(s *sqldb.Settings) {
 // has changed the row. Only a refusal of the statement, and an error before COMMIT, prove that nothing was applied.
 func TestCitusProvesLess(t *testing.T) {
 	t.Parallel()
-	dsn, workers := citusCounters(t)
+	dsn, workers, _ := citusCounters(t)
 	db := open(t, dsn, onCitus)
 	const add = `UPDATE counter SET n = n + 1 WHERE id = $1`
 	once := func(id string) error {
@@ -103,4 +106,42 @@ func TestCitusProvesLess(t *testing.T) {
 	if err := errors.Join(once("a"), inTx("a", "b", "c", "d")); err != nil {
 		t.Errorf("after the faults: %v", err)
 	}
+}
+
+// TestCitusWorkerWithoutItsStandby: a worker commits without its synchronous standby, because the wait was cancelled,
+// and the coordinator passes its warning on.
+func TestCitusWorkerWithoutItsStandby(t *testing.T) {
+	t.Parallel()
+	dsn, _, urls := citusCounters(t)
+	var workers []*sqlx.DB
+	for _, u := range urls {
+		worker := dbtest.Dial(t, u+"&synchronous_commit=local")
+		for _, statement := range []string{`ALTER SYSTEM SET synchronous_standby_names = 'absent'`, `SELECT pg_reload_conf()`} {
+			if _, err := worker.ExecContext(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+		workers = append(workers, worker)
+	}
+	db := open(t, dsn, onCitus)
+	done := make(chan error, 1)
+	go func() {
+		done <- db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
+			_, err := conn.ExecContext(ctx, `UPDATE counter SET n = n + 1 WHERE id = $1`, "a")
+			return err
+		})
+	}()
+	waittest.Eventually(t, "the worker waits for its standby", func() bool {
+		cancelled := 0
+		for _, worker := range workers {
+			var n int
+			if worker.GetContext(t.Context(), &n, `SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity
+				WHERE wait_event = 'SyncRep' AND query LIKE 'UPDATE%'`) == nil {
+				cancelled += n
+			}
+		}
+		return cancelled == 1
+	})
+	wantError(t, <-done, sqldb.Unknown, sqldb.Timeout)
+	wantValue(t, db, "a", 1)
 }

@@ -27,12 +27,19 @@ const ConfirmSQL = `(SELECT pg_logical_emit_message(true, 'rowlock', '') WHERE `
 // lc_messages, and its SQLSTATE is that of others.
 const syncRepWait = "SyncRepWaitForLSN" //nolint:gosec // not a password
 
+// citusRelay is the function by which Citus' coordinator passes on a worker's notice, under
+// its own name. A warning (01000) of a worker may be that of a wait that was ended.
+const (
+	citusRelay   = "DefaultCitusNoticeReceiver"
+	stateWarning = "01000"
+)
+
 // errUnreplicated is the cause of an error of confirm.
 var errUnreplicated = errors.New("committed, but the wait for the synchronous standby was cancelled")
 
 // notice receives the notices of the session, in the calls that they arrive in.
 func (c *conn) notice(n *pq.Error) {
-	if n.Routine == syncRepWait {
+	if n.Routine == syncRepWait || n.Routine == citusRelay && n.Code == stateWarning {
 		c.unreplicated = true
 	}
 }
