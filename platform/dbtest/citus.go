@@ -2,8 +2,8 @@ package dbtest
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
-	"fmt"
 	"net/url"
 	"testing"
 
@@ -11,7 +11,7 @@ import (
 )
 
 // citusShards is few, so that each has many rows of a test.
-const citusShards = 8
+const citusShards = "8"
 
 // Citus starts a coordinator with two workers for one test alone, as [Server] does, and returns the superuser's URL of
 // the coordinator's database postgres. It reaches each worker at the port that through returns of the worker's URL; nil
@@ -19,21 +19,22 @@ const citusShards = 8
 func Citus(t testing.TB, through func(workerURL string) (port string)) string {
 	t.Helper()
 	skipWithoutCitus(t)
+	password := rand.Text()
 	urls := make([]*url.URL, 3)
 	for i := range urls {
 		server := Server(t, map[string]string{
 			"shared_preload_libraries": "citus", "wal_level": "logical", "max_prepared_transactions": "200",
-			"citus.node_conninfo": "sslmode=disable", "citus.shard_count": fmt.Sprint(citusShards),
+			"citus.node_conninfo": "sslmode=disable", "citus.shard_count": citusShards,
 		})
 		u, err := url.Parse(server.URL("postgres"))
 		if err != nil {
 			t.Fatal("dbtest: the server's URL cannot be read")
 		}
 		// The nodes log in to each other with one password, and wait for locks as the role says.
-		onNode(t, u, "ALTER ROLE "+localpg.Superuser+" PASSWORD 'citus'",
+		onNode(t, u, "ALTER ROLE "+localpg.Superuser+" PASSWORD '"+password+"'",
 			"ALTER ROLE "+localpg.Superuser+" SET lock_timeout = '5s'", "CREATE EXTENSION citus",
-			"INSERT INTO pg_dist_authinfo VALUES (0, '"+localpg.Superuser+"', 'password=citus')")
-		u.User = url.UserPassword(localpg.Superuser, "citus")
+			"INSERT INTO pg_dist_authinfo VALUES (0, '"+localpg.Superuser+"', 'password="+password+"')")
+		u.User = url.UserPassword(localpg.Superuser, password)
 		urls[i] = u
 	}
 	onNode(t, urls[0], "SELECT citus_set_coordinator_host('127.0.0.1', "+urls[0].Port()+")")

@@ -36,7 +36,12 @@ func (m *migrator) undistributed(ctx context.Context) (bool, error) {
 func (m *migrator) distributed(ctx context.Context) (steps int, err error) {
 	var comment string
 	var citus bool
-	err = m.db.QueryRowContext(ctx, "SELECT coalesce(obj_description(to_regclass($1), 'pg_class'), ''), "+
+	conn, err := m.db.Conn(ctx)
+	if err != nil {
+		return 0, databaseError("connect", err)
+	}
+	defer func() { _ = conn.Close() }() // back to the pool
+	err = conn.QueryRowContext(ctx, "SELECT coalesce(obj_description(to_regclass($1), 'pg_class'), ''), "+
 		"EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')", m.history).Scan(&comment, &citus)
 	if err != nil {
 		return 0, databaseError("read the comment on "+m.history, err)

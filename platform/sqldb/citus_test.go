@@ -89,9 +89,11 @@ func TestCitusProvesLess(t *testing.T) {
 	wantError(t, err, sqldb.NotApplied, sqldb.Connection)
 	wantValue(t, db, "b", 0)
 
-	cut("COMMIT", faultproxy.AfterStatement)
+	cut("COMMIT", faultproxy.AfterCommit)
 	err = inTx("c")
-	cuts()
+	if cuts() == 0 {
+		t.Error("no COMMIT was cut: the test proved nothing")
+	}
 	if outcome, ok := sqldb.OutcomeOf(err); err != nil && (!ok || outcome != sqldb.Unknown) {
 		t.Errorf("a lost COMMIT of a worker: %v, want unknown, or success", err)
 	}
@@ -116,7 +118,9 @@ func TestCitusWorkerWithoutItsStandby(t *testing.T) {
 	var workers []*sqlx.DB
 	for _, u := range urls {
 		worker := dbtest.Dial(t, u+"&synchronous_commit=local")
-		for _, statement := range []string{`ALTER SYSTEM SET synchronous_standby_names = 'absent'`, `SELECT pg_reload_conf()`} {
+		for _, statement := range []string{
+			`ALTER SYSTEM SET synchronous_standby_names = 'absent'`, `SELECT pg_reload_conf()`,
+		} {
 			if _, err := worker.ExecContext(t.Context(), statement); err != nil {
 				t.Fatal(err)
 			}

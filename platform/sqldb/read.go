@@ -1,7 +1,6 @@
 package sqldb
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -72,7 +71,9 @@ func (db *DB) confirmed(ctx context.Context, send func(conn *sqlx.Conn) error) e
 	defer db.release(pinned)
 	err = send(pinned)
 	if err == nil || errors.Is(err, sql.ErrNoRows) {
-		return cmp.Or(guarded.confirm(), err)
+		if unconfirmed := guarded.confirm(); unconfirmed != nil {
+			return unconfirmed
+		}
 	}
 	return err
 }

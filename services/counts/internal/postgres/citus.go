@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -33,7 +35,7 @@ func (s *Store) applyOnShards(
 	}
 	shards, err := s.shards.Of(ctx, ids)
 	if err != nil {
-		return nil, err
+		return nil, coalesce.Classify(err)
 	}
 	members := make(map[int64][]int)
 	for i, shard := range shards {
@@ -45,10 +47,16 @@ func (s *Store) applyOnShards(
 	answers := make([]coalesce.Answer[reply], len(group))
 	places := make(chan struct{}, s.shardsAtOnce)
 	var running sync.WaitGroup
+	var panicked atomic.Pointer[any]
 	for _, indexes := range members {
 		places <- struct{}{}
 		running.Go(func() {
-			defer func() { <-places }()
+			defer func() {
+				if p := recover(); p != nil {
+					panicked.CompareAndSwap(nil, &p)
+				}
+				<-places
+			}()
 			part := make([]request, len(indexes))
 			for n, i := range indexes {
 				part[n] = group[i]
@@ -59,6 +67,9 @@ func (s *Store) applyOnShards(
 		})
 	}
 	running.Wait()
+	if p := panicked.Load(); p != nil {
+		panic(*p) // where package coalesce recovers
+	}
 	return answers, nil
 }
 
@@ -69,7 +80,14 @@ func (s *Store) applyOnShard(ctx context.Context, pass coalesce.Pass, part []req
 	if errors.Is(err, coalesce.ErrLockWait) && !pass.SkipLocked {
 		answers, err = s.applyAdds(ctx, coalesce.Pass{SkipLocked: true}, part)
 	}
-	if err == nil {
+	switch {
+	case err == nil:
+		return answers
+	case errors.Is(err, coalesce.ErrSplit) && len(part) > 1: // the other shards' parts are not run again
+		answers = make([]coalesce.Answer[reply], 0, len(part))
+		for i := range part {
+			answers = append(answers, s.applyOnShard(ctx, pass, part[i:i+1])...)
+		}
 		return answers
 	}
 	answers = make([]coalesce.Answer[reply], len(part))
@@ -120,8 +138,8 @@ func (s *Store) changeOnShard(
 	var micros sql.NullInt64
 	err = s.ungrouped.Do(ctx, string(id), s.lockTimeout, func(lockWait time.Duration) error {
 		send := func(ctx context.Context, conn *sqlx.Conn, slot *slot) (ready bool, err error) {
-			first := []any{sqldb.Milliseconds(lockWait), slot.item, slot.id, slot.attempt, string(id)}
-			err = conn.QueryRowContext(ctx, query, append(first, args...)...).Scan(&micros, &ready)
+			all := slices.Concat([]any{sqldb.Milliseconds(lockWait), slot.item, slot.id, slot.attempt, string(id)}, args)
+			err = conn.QueryRowContext(ctx, query, all...).Scan(&micros, &ready)
 			return ready, err
 		}
 		begin := time.Now()

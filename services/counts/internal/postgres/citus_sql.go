@@ -31,9 +31,12 @@ WITH slot AS MATERIALIZED (
        FOR UPDATE
 )`
 
-// addOnShardSQL returns what addGroupSQL and, with SKIP LOCKED, addFreeSQL return, and whether there was a slot.
-func addOnShardSQL(lock string) string {
-	return slotSQL + `, held AS MATERIALIZED (
+// addOnShardWaiting and addOnShardFree return what addGroupSQL and addFreeSQL return, and whether there was a slot.
+const (
+	addOnShardWaiting = addOnShardHead + addOnShardTail
+	addOnShardFree    = addOnShardHead + "SKIP LOCKED" + addOnShardTail
+
+	addOnShardHead = slotSQL + `, held AS MATERIALIZED (
     SELECT v.item_id, v.current_value, c.n, c.delta, c.lowest, c.highest
       FROM unnest($5::text[], $6::bigint[], $7::bigint[], $8::bigint[])
            WITH ORDINALITY AS c (item_id, delta, lowest, highest, n)
@@ -41,7 +44,9 @@ func addOnShardSQL(lock string) string {
      WHERE v.item_id = ANY ($5)
        AND EXISTS (SELECT FROM slot)
      ORDER BY v.item_id
-       FOR UPDATE OF v ` + lock + `
+       FOR UPDATE OF v `
+
+	addOnShardTail = `
 ), clock AS MATERIALIZED (
     SELECT clock_timestamp() AS t, count(*) AS n
       FROM held
@@ -73,9 +78,7 @@ SELECT changed,
        (SELECT greatest(date_part('epoch', k.t - statement_timestamp()), 0) FROM clock k) AS waited,
        EXISTS (SELECT FROM slot) AS ready
   FROM result`
-}
-
-var addOnShardWaiting, addOnShardFree = addOnShardSQL(""), addOnShardSQL("SKIP LOCKED")
+)
 
 const (
 	heldOnShardSQL = `, held AS MATERIALIZED (

@@ -51,7 +51,8 @@ func (s *Store) Settle(ctx context.Context, h payment.Held, p payment.Payment) (
 }
 
 // settleSQL stores the payments of a group and completes their records, each one whose fence holds. The fence is read
-// from the locked row, and so after the wait for it. The payment's values are those of the claim.
+// from the locked row, and so after the wait for it; a commit that has locked a row waits for the synchronous standbys,
+// also where the settlement was stored before. The payment's values are those of the claim.
 func settleSQL(skipLocked bool) string {
 	if skipLocked {
 		return settleHead + " SKIP LOCKED" + settleTail

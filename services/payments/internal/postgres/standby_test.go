@@ -15,32 +15,57 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/postgres"
 )
 
-// TestReplaysWaitForTheStandby: a payment is stored, and its synchronous standby lacks it, as after a settlement whose
-// wait was cancelled. A failover may lose it, so a repeat waits for the standby too, and is not acknowledged without.
+// TestReplaysWaitForTheStandby: the synchronous standby is away, and the wait of a settlement is cancelled. A failover
+// may lose the payment, so each repeat waits for the standby too, is not acknowledged without, and is with it.
 func TestReplaysWaitForTheStandby(t *testing.T) {
 	t.Parallel()
-	dsn := dbtest.Server(t, map[string]string{"synchronous_standby_names": "absent"}).URL("postgres")
-	unwaited := dsn + "&synchronous_commit=local"
-	if err := migrate.Up(t.Context(), unwaited, postgres.Migrations(), time.Minute, slog.New(slog.DiscardHandler)); err != nil {
+	primary := dbtest.Server(t)
+	dsn := primary.URL("postgres")
+	standby := dbtest.Standby(t, primary)
+	log := slog.New(slog.DiscardHandler)
+	if err := migrate.Up(t.Context(), dsn, postgres.Migrations(), time.Minute, log); err != nil {
 		t.Fatal(err)
 	}
-	alone := openStore(t, unwaited, sqldb.PoolerNone, postgres.Options{})
-	if _, _, err := paymenttest.Pay(t.Context(), alone, "k", time.Hour); err != nil {
+	dbtest.WaitForStandby(t, primary)
+	admin := dbtest.Dial(t, dsn+"&synchronous_commit=local")
+	settles, other := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}),
+		openStore(t, dsn, sqldb.PoolerNone, postgres.Options{})
+	claimed := settles.mustClaim(t)
+	if err := standby.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	admin, waiting := dbtest.Dial(t, unwaited), openStore(t, dsn, sqldb.PoolerNone, postgres.Options{})
-	done := make(chan error, 1)
-	go func() {
-		_, _, err := paymenttest.Pay(t.Context(), waiting, "k", time.Hour)
-		done <- err
-	}()
-	waittest.Eventually(t, "the replay waits for the standby", func() bool {
-		var n int
-		err := admin.GetContext(t.Context(), &n,
-			`SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`)
-		return err == nil && n == 1
+	want := paymenttest.NewPayment(claimed.Held)
+	// unacknowledged cancels the wait of a call for the standby.
+	unacknowledged := func(what string, call func() error) {
+		t.Helper()
+		done := make(chan error, 1)
+		go func() { done <- call() }()
+		waittest.Eventually(t, what+" waits for the standby", func() bool {
+			var n int
+			err := admin.GetContext(t.Context(), &n,
+				`SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`)
+			return err == nil && n == 1
+		})
+		if err := <-done; !errors.Is(err, payment.ErrOutcomeUnknown) {
+			t.Fatalf("%s: %v, want ErrOutcomeUnknown", what, err)
+		}
+	}
+	repeat := func(r replica) (payment.Claimed, error) {
+		return r.Claim(t.Context(), paymenttest.NewClaim("k", time.Hour))
+	}
+	unacknowledged("the settlement", func() error {
+		_, _, err := settles.Settle(t.Context(), claimed.Held, want)
+		return err
 	})
-	if err := <-done; !errors.Is(err, payment.ErrOutcomeUnknown) {
-		t.Errorf("%v, want ErrOutcomeUnknown", err)
+	claimed.Leave(false)
+	for _, r := range []replica{settles, other} {
+		unacknowledged("a repeat", func() error { _, err := repeat(r); return err })
+	}
+	if err := standby.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	again, err := repeat(other)
+	if err != nil || again.Record == nil || again.Record.PaymentID != want.ID {
+		t.Errorf("with the standby: %+v, %v", again, err)
 	}
 }
