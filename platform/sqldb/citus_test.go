@@ -40,6 +40,14 @@ func onCitus(s *sqldb.Settings) {
 	s.Session = map[string]string{"plan_cache_mode": "force_generic_plan"} // which Citus could not plan
 }
 
+// onceExec sends one autocommit statement.
+func onceExec(ctx context.Context, db *sqldb.DB, statement string, args ...any) error {
+	return db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
+		_, err := conn.ExecContext(ctx, statement, args...)
+		return err
+	})
+}
+
 // TestCitusProvesLess: the coordinator answers with an error when it has lost a worker's answer, although the worker
 // has changed the row. Only a refusal of the statement, and an error before COMMIT, prove that nothing was applied.
 func TestCitusProvesLess(t *testing.T) {
@@ -47,12 +55,7 @@ func TestCitusProvesLess(t *testing.T) {
 	dsn, workers, _ := citusCounters(t)
 	db := open(t, dsn, onCitus)
 	const add = `UPDATE counter SET n = n + 1 WHERE id = $1`
-	once := func(id string) error {
-		return db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
-			_, err := conn.ExecContext(ctx, add, id)
-			return err
-		})
-	}
+	once := func(id string) error { return onceExec(t.Context(), db, add, id) }
 	inTx := func(ids ...string) error {
 		return db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
 			for _, id := range ids {
@@ -98,10 +101,7 @@ func TestCitusProvesLess(t *testing.T) {
 		t.Errorf("a lost COMMIT of a worker: %v, want unknown, or success", err)
 	}
 
-	err = db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
-		_, err := conn.ExecContext(ctx, `INSERT INTO counter VALUES ($1, 0)`, "d")
-		return err
-	})
+	err = onceExec(t.Context(), db, `INSERT INTO counter VALUES ($1, 0)`, "d")
 	if outcome, _ := sqldb.OutcomeOf(err); !sqldb.IsUniqueViolation(err) || outcome != sqldb.NotApplied {
 		t.Errorf("a key that is taken: %v, want NotApplied", err)
 	}
@@ -115,13 +115,13 @@ func TestCitusProvesLess(t *testing.T) {
 func TestCitusWorkerWithoutItsStandby(t *testing.T) {
 	t.Parallel()
 	dsn, _, urls := citusCounters(t)
-	var workers []*sqlx.DB
+	var workers []*sqldb.DB
 	for _, u := range urls {
-		worker := dbtest.Dial(t, u+"&synchronous_commit=local")
+		worker := open(t, u+"&synchronous_commit=local")
 		for _, statement := range []string{
 			`ALTER SYSTEM SET synchronous_standby_names = 'absent'`, `SELECT pg_reload_conf()`,
 		} {
-			if _, err := worker.ExecContext(t.Context(), statement); err != nil {
+			if err := onceExec(t.Context(), worker, statement); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -130,10 +130,7 @@ func TestCitusWorkerWithoutItsStandby(t *testing.T) {
 	db := open(t, dsn, onCitus)
 	done := make(chan error, 1)
 	go func() {
-		done <- db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
-			_, err := conn.ExecContext(ctx, `UPDATE counter SET n = n + 1 WHERE id = $1`, "a")
-			return err
-		})
+		done <- onceExec(t.Context(), db, `UPDATE counter SET n = n + 1 WHERE id = $1`, "a")
 	}()
 	waittest.Eventually(t, "the worker waits for its standby", func() bool {
 		cancelled := 0
