@@ -12,10 +12,6 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// maxSends bounds how often a statement is sent whose answers get lost and which is then found not to be applied: it
-// may be the statement that breaks the server.
-const maxSends = 3
-
 // once calls send for the one statement of a change. It inserts a row into the journal, with the id that send gets, if
 // it changes anything. When its answer got lost, once returns what the row has, and what send has scanned means
 // nothing; a statement that was surely not applied is sent again. Otherwise the first result is nil.

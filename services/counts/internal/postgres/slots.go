@@ -79,6 +79,10 @@ func (s *slots) push(shard int64, used *slot) {
 	s.free[shard] = append(s.free[shard], used)
 }
 
+// maxSends bounds how often a statement is sent whose answers get lost and which is then found not to be applied: it
+// may be the statement that breaks the server.
+const maxSends = 3
+
 // onceOnShard is once for a statement on the shard of an item. send reports whether the statement found its slot. A
 // slot whose statement failed is not used again: that may arrive late.
 func (s *Store) onceOnShard(
