@@ -6,17 +6,19 @@ package postgres
 func distribution() []string {
 	return []string{
 		`SELECT create_distributed_table('counts.count_values', 'item_id')`,
-		`CREATE TABLE counts.slots (
+		createSlotsSQL,
+		`SELECT create_distributed_table('counts.slots', 'item_id', colocate_with => 'counts.count_values')`,
+	}
+}
+
+const createSlotsSQL = `CREATE TABLE counts.slots (
     item_id    text COLLATE "C" NOT NULL,
     id         uuid        NOT NULL,
     attempt    bigint      NOT NULL DEFAULT 0,
     results    bigint[],
     expires_at timestamptz NOT NULL,
     PRIMARY KEY (item_id, id)
-) WITH (fillfactor = 20)`,
-		`SELECT create_distributed_table('counts.slots', 'item_id', colocate_with => 'counts.count_values')`,
-	}
-}
+) WITH (fillfactor = 20)`
 
 // The statements name the distribution column at each mention of a table, so that each goes to its shard's worker as a
 // whole, lock_timeout and locks in order included. They read the clock in a CTE, behind the locks: Citus refuses it in

@@ -71,11 +71,36 @@ func openDistributed(t *testing.T, dsn string) *postgres.Store {
 	return s
 }
 
+// onOneServer returns the URL of a plain server that stands for all workers, with a function in the place of Citus' own
+// that names shards, and a proxy before it.
+func onOneServer(t *testing.T) (dsn string, server *faultproxy.Proxy) {
+	t.Helper()
+	direct := dbtest.Postgres(t, postgres.Migrations())
+	apptest.Execute(t, dbtest.Dial(t, direct), postgres.CreateSlots,
+		`CREATE FUNCTION get_shard_id_for_distribution_column(regclass, text) RETURNS bigint
+			LANGUAGE sql AS 'SELECT abs(hashtext($2) % 8)::bigint'`)
+	server = faultproxy.New(t, direct)
+	return server.DSN(direct), server
+}
+
 // Two replicas add to one count and to many on a cluster: the sums are exact. Every few replies of a worker get lost
 // then: what is answered was applied once, and what is answered as not applied was not.
 func TestCountsOnCitus(t *testing.T) {
 	t.Parallel()
 	dsn, workers := citus(t)
+	distributed(t, dsn, workers)
+}
+
+// The statements for Citus are valid on one server too: there TestCountsOnCitus runs on any machine, and the replies
+// that get lost are those to the replicas.
+func TestCountsOnShardsOfOneServer(t *testing.T) {
+	t.Parallel()
+	dsn, server := onOneServer(t)
+	distributed(t, dsn, []*faultproxy.Proxy{server})
+}
+
+func distributed(t *testing.T, dsn string, workers []*faultproxy.Proxy) {
+	t.Helper()
 	stores := []*postgres.Store{openDistributed(t, dsn), openDistributed(t, dsn)}
 	changesOnCitus(t, stores[0])
 	for _, items := range []int{1, 100} {

@@ -32,3 +32,6 @@ func (s *Store) ApplyTogether(ctx context.Context, wait time.Duration, updates .
 	}
 	return all, err
 }
+
+// CreateSlots creates the table of the slots.
+const CreateSlots = createSlotsSQL
