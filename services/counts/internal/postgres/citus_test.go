@@ -80,7 +80,8 @@ func onOneServer(t *testing.T) (dsn string, server *faultproxy.Proxy) {
 		`CREATE FUNCTION get_shard_id_for_distribution_column(regclass, text) RETURNS bigint
 			LANGUAGE sql AS 'SELECT abs(hashtext($2) % 8)::bigint'`)
 	server = faultproxy.New(t, direct)
-	return server.DSN(direct), server
+	dsn = server.DSN(direct)
+	return dsn, server
 }
 
 // Two replicas add to one count and to many on a cluster: the sums are exact. Every few replies of a worker get lost
@@ -99,6 +100,7 @@ func TestCountsOnShardsOfOneServer(t *testing.T) {
 	distributed(t, dsn, []*faultproxy.Proxy{server})
 }
 
+// distributed changes counts by two stores, and cuts replies on the way through the proxies.
 func distributed(t *testing.T, dsn string, workers []*faultproxy.Proxy) {
 	t.Helper()
 	stores := []*postgres.Store{openDistributed(t, dsn), openDistributed(t, dsn)}
