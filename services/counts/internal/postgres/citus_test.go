@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net/url"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,35 +13,13 @@ import (
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
-	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
-	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/counts/internal/counting"
 	"github.com/rowlock/rowlock/services/counts/internal/counting/countingtest"
 	"github.com/rowlock/rowlock/services/counts/internal/postgres"
 )
-
-// citus returns the URL of a coordinator with the distributed schema, and the proxies before its two workers.
-func citus(t *testing.T) (dsn string, workers []*faultproxy.Proxy) {
-	t.Helper()
-	dsn = dbtest.Citus(t, func(worker string) string {
-		proxy := faultproxy.New(t, worker)
-		workers = append(workers, proxy)
-		through, err := url.Parse(proxy.DSN(worker))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return through.Port()
-	})
-	src := postgres.Migrations()
-	src.Cluster = sqldb.ClusterCitus
-	if err := migrate.Up(t.Context(), dsn, src, time.Minute, slog.New(slog.DiscardHandler)); err != nil {
-		t.Fatal(err)
-	}
-	return dsn, workers
-}
 
 // openDistributed opens a store on Citus.
 func openDistributed(t *testing.T, dsn string) *postgres.Store {
@@ -71,24 +47,11 @@ func openDistributed(t *testing.T, dsn string) *postgres.Store {
 	return s
 }
 
-// onOneServer returns the URL of a plain server that stands for all workers, with a function in the place of Citus' own
-// that names shards, and a proxy before it.
-func onOneServer(t *testing.T) (dsn string, server *faultproxy.Proxy) {
-	t.Helper()
-	direct := dbtest.Postgres(t, postgres.Migrations())
-	apptest.Execute(t, dbtest.Dial(t, direct), postgres.CreateSlots,
-		`CREATE FUNCTION get_shard_id_for_distribution_column(regclass, text) RETURNS bigint
-			LANGUAGE sql AS 'SELECT abs(hashtext($2) % 8)::bigint'`)
-	server = faultproxy.New(t, direct)
-	dsn = server.DSN(direct)
-	return dsn, server
-}
-
 // Two replicas add to one count and to many on a cluster: the sums are exact. Every few replies of a worker get lost
 // then: what is answered was applied once, and what is answered as not applied was not.
 func TestCountsOnCitus(t *testing.T) {
 	t.Parallel()
-	dsn, workers := citus(t)
+	dsn, workers := apptest.Citus(t, postgres.Migrations())
 	distributed(t, dsn, workers)
 }
 
@@ -96,7 +59,7 @@ func TestCountsOnCitus(t *testing.T) {
 // that get lost are those to the replicas.
 func TestCountsOnShardsOfOneServer(t *testing.T) {
 	t.Parallel()
-	dsn, server := onOneServer(t)
+	dsn, server := apptest.OneServer(t, postgres.Migrations(), postgres.CreateSlots)
 	distributed(t, dsn, []*faultproxy.Proxy{server})
 }
 

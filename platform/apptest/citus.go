@@ -1,0 +1,48 @@
+package apptest
+
+import (
+	"log/slog"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
+	"github.com/rowlock/rowlock/platform/migrate"
+	"github.com/rowlock/rowlock/platform/sqldb"
+)
+
+// Citus returns the URL of a coordinator whose database has the distributed schema, and the proxies through which it
+// reaches its two workers. A test on a server without the extension is skipped.
+func Citus(t *testing.T, source migrate.Source) (dsn string, workers []*faultproxy.Proxy) {
+	t.Helper()
+	dsn = dbtest.Citus(t, func(worker string) string {
+		proxy := faultproxy.New(t, worker)
+		workers = append(workers, proxy)
+		through, err := url.Parse(proxy.DSN(worker))
+		if err != nil {
+			t.Fatal("apptest: the proxy's URL cannot be read")
+		}
+		return through.Port()
+	})
+	source.Cluster = sqldb.ClusterCitus
+	if err := migrate.Up(t.Context(), dsn, source, time.Minute, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatalf("apptest: %v", err)
+	}
+	return dsn, workers
+}
+
+// shardOfKey stands in the place of Citus' own function, with eight shards.
+const shardOfKey = `CREATE FUNCTION get_shard_id_for_distribution_column(regclass, text) RETURNS bigint
+	LANGUAGE sql AS 'SELECT abs(hashtext($2) % 8)::bigint'`
+
+// OneServer returns the URL of a plain server that stands for all workers of [Citus], and the proxy before it: what is
+// sent to Citus is valid there too, so that it can be tested where the extension is not installed. The statements make
+// what only a distributed schema has.
+func OneServer(t *testing.T, source migrate.Source, statements ...string) (dsn string, server *faultproxy.Proxy) {
+	t.Helper()
+	direct := dbtest.Postgres(t, source)
+	Execute(t, dbtest.Dial(t, direct), append(statements, shardOfKey)...)
+	server = faultproxy.New(t, direct)
+	return server.DSN(direct), server
+}
