@@ -17,14 +17,16 @@ const stallAfter = 500 * time.Millisecond
 // Sharded gathers requests S by S, the shard of a distributed table: each shard has a [Coalescer] of its own, because a
 // statement for one shard goes to one server, and is applied or not whatever becomes of those for others.
 //
-// The coalescers share the metrics, and the places of the statements that run at once. A shard with a statement that
+// The coalescers share the metrics, and the places of the statements that run at once, of which those that wait for
+// locked rows take half. A shard with a statement that
 // has not come back for half a second is stalled: its server does not answer. Callers that come to a stalled shard need
 // a place of [Limits.Share] each, and are refused without one ([contention.ErrCrowded]), so that they do not take the
 // replica from the callers of the other servers. [Config.Queue] bounds each shard.
 type Sharded[S, K comparable, Q, R any] struct {
 	cfg     Config[K, Q, R]
 	metrics *metrics
-	places  chan struct{}
+	places  chan struct{} // an element for each statement that runs
+	waits   chan struct{} // an element for each that waits for a row which is known as locked
 
 	mu     sync.Mutex
 	shards map[S]*shard[K, Q, R]
@@ -52,7 +54,8 @@ func NewSharded[S, K comparable, Q, R any](cfg Config[K, Q, R], places int) (*Sh
 		return nil, fmt.Errorf("coalesce: register the metrics of %s: %w", cfg.Name, err)
 	}
 	return &Sharded[S, K, Q, R]{
-		cfg: cfg, metrics: m, places: make(chan struct{}, places), shards: make(map[S]*shard[K, Q, R]),
+		cfg: cfg, metrics: m, shards: make(map[S]*shard[K, Q, R]),
+		places: make(chan struct{}, places), waits: make(chan struct{}, max(places/2, 1)),
 	}, nil
 }
 
@@ -103,11 +106,13 @@ func (s *Sharded[S, K, Q, R]) runOn(on *shard[K, Q, R]) func(context.Context, Pa
 				on.late.Add(-1)
 			}
 		}()
-		limit := time.NewTimer(s.cfg.LockTimeout)
-		defer limit.Stop()
-		select {
-		case s.places <- struct{}{}:
-		case <-limit.C:
+		if pass.Wait > s.cfg.BriefWait {
+			if !take(s.waits, pass.Wait) {
+				return nil, ErrLockWait
+			}
+			defer func() { <-s.waits }()
+		}
+		if !take(s.places, s.cfg.LockTimeout) {
 			return nil, ErrQueueFull
 		}
 		defer func() { <-s.places }()
@@ -115,6 +120,18 @@ func (s *Sharded[S, K, Q, R]) runOn(on *shard[K, Q, R]) func(context.Context, Pa
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.runTimeout())
 		defer cancel()
 		return s.cfg.Run(ctx, pass, group)
+	}
+}
+
+// take puts an element into a channel, and reports false when there is no room in time.
+func take(places chan<- struct{}, within time.Duration) bool {
+	limit := time.NewTimer(within)
+	defer limit.Stop()
+	select {
+	case places <- struct{}{}:
+		return true
+	case <-limit.C:
+		return false
 	}
 }
 

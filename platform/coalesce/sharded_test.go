@@ -25,9 +25,13 @@ func startSharded(t *testing.T, hung <-chan struct{}) *coalesce.Sharded[string, 
 			LockTimeout: 5 * time.Second, StatementTimeout: 8 * time.Second, Registry: registry,
 			Share: contention.NewShare(40, nil), // ten for the callers of one shard
 		},
-		Run: func(_ context.Context, _ coalesce.Pass, group []string) ([]coalesce.Answer[int], error) {
-			if group[0] == "hung" {
+		Run: func(_ context.Context, pass coalesce.Pass, group []string) ([]coalesce.Answer[int], error) {
+			switch group[0] {
+			case "hung":
 				<-hung
+			case "locked":
+				time.Sleep(pass.Wait)
+				return nil, coalesce.ErrLockWait
 			}
 			time.Sleep(time.Millisecond)
 			answers := make([]coalesce.Answer[int], len(group))
@@ -100,6 +104,36 @@ func TestStalledShardDelaysNoOther(t *testing.T) {
 		}
 		if err := <-ask("hung"); err != nil {
 			t.Errorf("once its server answers again: %v", err)
+		}
+	})
+}
+
+// Rows that are locked in as many shards as there are places delay the callers of free rows by no more than the brief
+// waits that find them locked.
+func TestLockedRowsLeavePlaces(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := startSharded(t, nil)
+		refused := make(chan error, 3)
+		for _, shard := range []string{"l1", "l2", "l3"} {
+			go func() {
+				_, err := s.Do(t.Context(), shard, "locked")
+				refused <- err
+			}()
+		}
+		time.Sleep(200 * time.Millisecond) // the brief waits are over
+		for range 40 {
+			begin := time.Now()
+			_, err := s.Do(t.Context(), "free", "free")
+			if took := time.Since(begin); err != nil || took > 110*time.Millisecond {
+				t.Errorf("a caller of a free row: %v after %v", err, took)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		for range 3 {
+			if err := <-refused; !errors.Is(err, coalesce.ErrLocked) {
+				t.Errorf("a caller of a locked row: %v", err)
+			}
 		}
 	})
 }
