@@ -25,6 +25,7 @@ func Citus(t testing.TB, through func(workerURL string) (port string)) string {
 		server := Server(t, map[string]string{
 			"shared_preload_libraries": "citus", "wal_level": "logical", "max_prepared_transactions": "200",
 			"citus.node_conninfo": "sslmode=disable", "citus.shard_count": citusShards,
+			"max_worker_processes": "64", // one for each database of apptest.CitusDatabase
 		})
 		u, err := url.Parse(server.URL("postgres"))
 		if err != nil {
