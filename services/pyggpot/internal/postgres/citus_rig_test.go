@@ -25,20 +25,43 @@ type cluster struct {
 	servers []*faultproxy.Proxy
 }
 
-// onClusters runs a test on Citus, and on one server, where the statements for Citus are valid too: there it runs on any
-// machine, and the replies that get lost are those to the replicas.
-func onClusters(t *testing.T, test func(t *testing.T, c cluster)) {
+// onClusters are the tests that run on Citus, and on one server, where the statements for Citus are valid too: there they
+// run on any machine, and the replies that get lost are those to the replicas.
+var onClusters = map[string]func(t *testing.T, c cluster){
+	"suite": passSuite, "lossy": changeWhileRepliesGetLost, "leases": leasePots, "fence": refuseStaleHolders,
+	"resolve": resolveByThePot, "lost replies": loseReplies, "create": createOnce, "unfinished": finishCreations,
+}
+
+// TestPotsOnCitus runs the tests one after the other on one cluster.
+func TestPotsOnCitus(t *testing.T) {
+	t.Parallel()
+	dsn, workers := apptest.Citus(t, Migrations())
+	c := cluster{dsn, dbtest.Dial(t, dsn), workers}
+	t.Run("statements", func(t *testing.T) { planStatements(t, c) }) //nolint:paralleltest // they share the cluster
+	for name, test := range onClusters {
+		t.Run(name, func(t *testing.T) { //nolint:paralleltest // as above
+			c.clear(t)
+			test(t, c)
+		})
+	}
+}
+
+// TestPotsOnShardsOfOneServer runs the tests of TestPotsOnCitus, each on a database of its own.
+func TestPotsOnShardsOfOneServer(t *testing.T) {
+	t.Parallel()
+	for name, test := range onClusters {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dsn, server := apptest.OneServer(t, Migrations(), distributable()...)
+			test(t, cluster{dsn, dbtest.Dial(t, dsn), []*faultproxy.Proxy{server}})
+		})
+	}
+}
+
+// clear removes all pots.
+func (c cluster) clear(t *testing.T) {
 	t.Helper()
-	t.Run("Citus", func(t *testing.T) {
-		t.Parallel()
-		dsn, workers := apptest.Citus(t, Migrations())
-		test(t, cluster{dsn, dbtest.Dial(t, dsn), workers})
-	})
-	t.Run("one server", func(t *testing.T) {
-		t.Parallel()
-		dsn, server := apptest.OneServer(t, Migrations(), distributable()...)
-		test(t, cluster{dsn, dbtest.Dial(t, dsn), []*faultproxy.Proxy{server}})
-	})
+	apptest.Execute(t, c.db, `TRUNCATE pyggpot.pot`, `TRUNCATE pyggpot.pot_name`)
 }
 
 // open opens a replica's store on the cluster.
@@ -124,7 +147,7 @@ func (c cluster) oneAtATime() func(t *testing.T) pot.Repository {
 		t.Helper()
 		turn.Lock()
 		t.Cleanup(turn.Unlock)
-		apptest.Execute(t, c.db, `TRUNCATE pyggpot.pot`, `TRUNCATE pyggpot.pot_name`)
+		c.clear(t)
 		r := &replicas{all: []replica{c.open(t), c.open(t)}}
 		r.replica = r.all[0]
 		t.Cleanup(func() {
