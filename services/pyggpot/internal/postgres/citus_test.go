@@ -114,8 +114,10 @@ func leasePots(t *testing.T, c cluster) {
 	patient := c.open(t, func(o *Options) { o.RetryWait = time.Hour })
 	holder := apptest.Hold(t, c.db, `UPDATE pyggpot.pot SET coins = 4, denominations = '{100}', counts = '{4}', lock = NULL,
 		lock_expire_time = NULL`+ofPot)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 5*time.Second)
+	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- patient.Change(context.WithoutCancel(t.Context()), id, addGold(1)) }()
+	go func() { done <- patient.Change(ctx, id, addGold(1)) }()
 	time.Sleep(200 * time.Millisecond) // until it waits, or else it is had at once
 	holder.Commit()
 	if err := <-done; err != nil {
