@@ -32,30 +32,24 @@ func acquireOnShard(pass coalesce.Pass, id int32, args []any) (statement string,
 
 // sendToShard is send for a pot. No other change adds to its changes while its lease holds, so they are those of the
 // acquisition.
-func (s *Store) sendToShard(ctx context.Context, pass coalesce.Pass, leased []*queue) (written pq.Int32Array, err error) {
+func (s *Store) sendToShard(
+	ctx context.Context, pass coalesce.Pass, leased []*queue,
+) (written pq.Int32Array, err error) {
 	statement := writeOnShardWaiting
 	if pass.SkipLocked {
 		statement = writeOnShardFree
 	}
 	q := leased[0]
-	var kinds pq.Int32Array
-	var counts pq.Int64Array
-	for _, coins := range q.after.List() {
-		kinds, counts = append(kinds, int32(coins.Kind)), append(counts, coins.Count)
+	all := q.after.List()
+	kinds, counts := make(pq.Int32Array, len(all)), make(pq.Int64Array, len(all)) // never nil, which would be NULL
+	for i, coins := range all {
+		kinds[i], counts[i] = int32(coins.Kind), coins.Count
 	}
 	err = s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
 		return conn.QueryRowContext(ctx, statement, int32(q.id), q.lease.number, q.after.Total(),
-			orEmpty(kinds), orEmpty(counts), sqldb.Milliseconds(pass.Wait), q.lease.with()).Scan(&written)
+			kinds, counts, sqldb.Milliseconds(pass.Wait), q.lease.with()).Scan(&written)
 	})
 	return written, err
-}
-
-// orEmpty returns an empty array for none: the driver sends NULL for a nil one.
-func orEmpty[A ~[]E, E any](array A) A {
-	if array == nil {
-		return A{}
-	}
-	return array
 }
 
 // with returns the leases of the pot's last changes, this one's among them.
@@ -66,7 +60,7 @@ func (l *lease) with() pq.StringArray {
 
 // resolveOnShards is resolve where the pots are on workers, of whose histories the coordinator knows nothing. So what
 // proves a change is in the row that it changes: the lease that it was made under. It was made when the pot remembers
-// its lease. It was not, and never will be, when the pot still has the lease, which gets another number, or when the pot
+// its lease. It was not, and never will be, when the pot still has the lease, which gets another number, or when it
 // remembers all changes since the acquisition and this one is not among them. Where that cannot be seen, the outcome
 // stays unknown. A standby that was promoted in between answers for the data that it has.
 func (s *Store) resolveOnShards(ctx context.Context, leased []*queue, lost error) []error {

@@ -110,8 +110,9 @@ func finishCreations(t *testing.T, c cluster) {
 			t.Error(err)
 		}
 	}
-	var last int32
-	if err := c.db.GetContext(t.Context(), &last, `SELECT last_value FROM pyggpot.pot_ids`); err != nil || last != int32(p.ID) {
+	var last pot.ID
+	err = c.db.GetContext(t.Context(), &last, `SELECT last_value FROM pyggpot.pot_ids`)
+	if err != nil || last != p.ID {
 		t.Errorf("the last number is %d (%v): a name that exists took one", last, err)
 	}
 }

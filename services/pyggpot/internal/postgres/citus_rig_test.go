@@ -25,21 +25,25 @@ type cluster struct {
 	servers []*faultproxy.Proxy
 }
 
-// onClusters are the tests that run on Citus, and on one server, where the statements for Citus are valid too: there they
-// run on any machine, and the replies that get lost are those to the replicas.
-var onClusters = map[string]func(t *testing.T, c cluster){
-	"suite": passSuite, "lossy": changeWhileRepliesGetLost, "leases": leasePots, "fence": refuseStaleHolders,
-	"resolve": resolveByThePot, "lost replies": loseReplies, "create": createOnce, "unfinished": finishCreations,
+// clusterTests returns the tests that run on Citus, and on one server, where the statements for Citus are valid too:
+// there they run on any machine, and the replies that get lost are those to the replicas.
+func clusterTests() map[string]func(t *testing.T, c cluster) {
+	return map[string]func(t *testing.T, c cluster){
+		"suite": passSuite, "lossy": changeWhileRepliesGetLost, "leases": leasePots, "fence": refuseStaleHolders,
+		"resolve": resolveByThePot, "lost replies": loseReplies, "create": createOnce, "unfinished": finishCreations,
+	}
 }
 
 // TestPotsOnCitus runs the tests one after the other on one cluster.
+//
+//nolint:paralleltest,tparallel // the subtests share the cluster
 func TestPotsOnCitus(t *testing.T) {
 	t.Parallel()
 	dsn, workers := apptest.Citus(t, Migrations())
 	c := cluster{dsn, dbtest.Dial(t, dsn), workers}
-	t.Run("statements", func(t *testing.T) { planStatements(t, c) }) //nolint:paralleltest // they share the cluster
-	for name, test := range onClusters {
-		t.Run(name, func(t *testing.T) { //nolint:paralleltest // as above
+	t.Run("statements", func(t *testing.T) { planStatements(t, c) })
+	for name, test := range clusterTests() {
+		t.Run(name, func(t *testing.T) {
 			c.clear(t)
 			test(t, c)
 		})
@@ -49,7 +53,7 @@ func TestPotsOnCitus(t *testing.T) {
 // TestPotsOnShardsOfOneServer runs the tests of TestPotsOnCitus, each on a database of its own.
 func TestPotsOnShardsOfOneServer(t *testing.T) {
 	t.Parallel()
-	for name, test := range onClusters {
+	for name, test := range clusterTests() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dsn, server := apptest.OneServer(t, Migrations(), distributable()...)
@@ -75,10 +79,10 @@ func (c cluster) open(t *testing.T, change ...func(*Options)) replica {
 		URL: c.dsn, MaxOpenConns: conns, LockTimeout: lockTimeout, StatementTimeout: 3 * lockTimeout,
 		ApplicationName: "pyggpot", Contention: seen.Metrics, Session: Session(), Cluster: sqldb.ClusterCitus,
 	}, prometheus.NewRegistry())
-	o := Options{TTL: 10 * time.Second, Retries: 2000, RetryWait: 5 * time.Millisecond, MaxOpenConns: conns,
-		Limits: coalesce.Limits{
-			Queue: 10_000, LockTimeout: lockTimeout, StatementTimeout: 3 * lockTimeout, Contention: seen.Metrics,
-		}}
+	o := Options{TTL: 10 * time.Second, Retries: 2000, RetryWait: 5 * time.Millisecond, MaxOpenConns: conns}
+	o.Limits = coalesce.Limits{
+		Queue: 10_000, LockTimeout: lockTimeout, StatementTimeout: 3 * lockTimeout, Contention: seen.Metrics,
+	}
 	for _, change := range change {
 		change(&o)
 	}
@@ -126,8 +130,8 @@ func (c cluster) wantTotal(t *testing.T, coins int64) {
 		Sum    int64 `db:"sum"`
 		Leased bool  `db:"leased"`
 	}
-	if err := c.db.SelectContext(t.Context(), &pots, `SELECT coins, (SELECT coalesce(sum(n), 0) FROM unnest(counts) AS n) AS sum,
-		lock IS NOT NULL AS leased FROM pyggpot.pot`); err != nil {
+	if err := c.db.SelectContext(t.Context(), &pots, `SELECT coins, lock IS NOT NULL AS leased,
+		(SELECT coalesce(sum(n), 0) FROM unnest(counts) AS n) AS sum FROM pyggpot.pot`); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range pots {

@@ -13,8 +13,8 @@ func distribution() []string {
 // distributable returns the statements that make tables which can be distributed, and keep what they hold.
 //
 // A pot's row has its coins, so that a change of them, what proves it, and the end of the lease are one UPDATE of one
-// row: Citus sends no statement with an INSERT in a CTE to a worker as a whole. The table coin stays on the coordinator,
-// empty. Names are a table by themselves, because a unique index must have the column that a table is distributed by.
+// row: Citus sends no statement with an INSERT in a CTE to a worker as a whole. The table coin stays on the
+// coordinator, empty. Names are a table by themselves: a unique index must have the column that distributes its table.
 // Numbers come from a sequence of the coordinator, because an identity column of a distributed table must be a bigint.
 func distributable() []string {
 	return []string{
@@ -51,8 +51,8 @@ UPDATE pyggpot.pot AS p
 // statement whose outermost command is not SELECT: the coordinator evaluates that. The clock is read in a CTE, behind
 // the lock: Citus refuses it in SET and RETURNING.
 const (
-	// acquireOnShardFree locks no pot that is leased or whose row is locked. acquireOnShardWaiting waits for the session that
-	// has the row locked, which releases its lease then.
+	// acquireOnShardFree locks no pot that is leased or whose row is locked. acquireOnShardWaiting waits for the session
+	// that has the row locked, which releases its lease then.
 	acquireOnShardFree = `
 WITH locked AS MATERIALIZED (
     SELECT id, lock, lock_expire_time
@@ -78,7 +78,8 @@ WITH locked AS MATERIALIZED (
        SET lock = $2, lock_expire_time = k.until
       FROM locked AS l, clock AS k
      WHERE p.id = $1 AND p.id = l.id AND (l.lock IS NULL OR l.lock_expire_time <= k.now)
-    RETURNING p.id, p.max_coins, p.lock_expire_time, l.lock IS NOT NULL AS expired, p.denominations, p.counts, p.changed_by
+    RETURNING p.id, p.max_coins, p.lock_expire_time, l.lock IS NOT NULL AS expired,
+              p.denominations, p.counts, p.changed_by
 )
 SELECT coalesce(array_agg(t.id), '{}') AS ids, coalesce(array_agg(t.max_coins), '{}') AS max_coins,
        count(*) FILTER (WHERE t.expired) AS expired, coalesce(min(t.lock_expire_time), 'epoch') AS expires,
@@ -100,7 +101,7 @@ WITH fenced AS MATERIALIZED (
        AND (SELECT set_config('lock_timeout', $6, true)) IS NOT NULL
        FOR UPDATE`
 
-	// changed_by gets the leases of the last changes, the newest first. No other change adds to them while the lease holds.
+	// changed_by gets the leases of the last changes, the newest first: see lease.with.
 	writeOnShardTail = `
 ), written AS (
     UPDATE pyggpot.pot AS p

@@ -112,8 +112,8 @@ func leasePots(t *testing.T, c cluster) {
 
 	apptest.Execute(t, c.db, lease+ofPot)
 	patient := c.open(t, func(o *Options) { o.RetryWait = time.Hour })
-	holder := apptest.Hold(t, c.db, `UPDATE pyggpot.pot SET coins = 4, denominations = '{100}', counts = '{4}', lock = NULL,
-		lock_expire_time = NULL`+ofPot)
+	holder := apptest.Hold(t, c.db, `UPDATE pyggpot.pot SET coins = 4, denominations = '{100}', counts = '{4}',
+		lock = NULL, lock_expire_time = NULL`+ofPot)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 5*time.Second)
 	defer cancel()
 	done := make(chan error, 1)
@@ -139,8 +139,8 @@ func leasePots(t *testing.T, c cluster) {
 func refuseStaleHolders(t *testing.T, c cluster) {
 	t.Helper()
 	r, other := c.open(t), c.open(t)
-	const release = `UPDATE pyggpot.pot SET lock = NULL, lock_expire_time = NULL WHERE id = $1`
-	const expire = `UPDATE pyggpot.pot SET lock_expire_time = '2000-01-01' WHERE id = $1`
+	const release = `UPDATE pyggpot.pot SET lock = NULL, lock_expire_time = NULL WHERE id = %d`
+	const expire = `UPDATE pyggpot.pot SET lock_expire_time = '2000-01-01' WHERE id = %d`
 	for name, meanwhile := range map[string]struct {
 		statement string
 		takeOver  int64 // coins that another holder adds
@@ -161,11 +161,10 @@ func refuseStaleHolders(t *testing.T, c cluster) {
 	c.wantTotal(t, 3)
 }
 
+// execute executes a statement, whose %d is the pot.
 func (c cluster) execute(t *testing.T, statement string, id pot.ID) {
 	t.Helper()
-	if _, err := c.db.ExecContext(t.Context(), statement, int32(id)); err != nil {
-		t.Fatal(err)
-	}
+	apptest.Execute(t, c.db, fmt.Sprintf(statement, id))
 }
 
 // resolveByThePot: a pot says what became of a change whose answer was lost, whatever happened to it since, as
@@ -179,7 +178,7 @@ func resolveByThePot(t *testing.T, c cluster) {
 		open
 	)
 	lost := &sqldb.Error{Outcome: sqldb.Unknown, Reason: sqldb.Connection}
-	const expire = `UPDATE pyggpot.pot SET lock_expire_time = '2000-01-01' WHERE id = $1`
+	const expire = `UPDATE pyggpot.pot SET lock_expire_time = '2000-01-01' WHERE id = %d`
 	r, other := c.open(t), c.open(t)
 	for name, tt := range map[string]struct {
 		earlier, later int // changes of others
@@ -208,7 +207,8 @@ func resolveByThePot(t *testing.T, c cluster) {
 		q := r.mustLease(t, id, addGold(1))
 		late := *q
 		if tt.made {
-			if results, err := r.change(t.Context(), coalesce.Pass{SkipLocked: true}, []*queue{q}); err != nil || results[0] != nil {
+			results, err := r.change(t.Context(), coalesce.Pass{SkipLocked: true}, []*queue{q})
+			if err != nil || results[0] != nil {
 				t.Fatal(results, err)
 			}
 			q.lease = late.lease
@@ -285,8 +285,8 @@ func loseReplies(t *testing.T, c cluster) {
 	c.wantTotal(t, coins)
 }
 
-// planStatements: each statement goes to one worker as a whole. Only there lock_timeout counts, the lock is taken before the clock is read, and a
-// commit is the worker's alone.
+// planStatements: each statement goes to one worker as a whole. Only there lock_timeout counts, the lock is taken
+// before the clock is read, and a commit is the worker's alone.
 func planStatements(t *testing.T, c cluster) {
 	t.Helper()
 	const id, by = `1`, `'3c2a1fd2-9b6c-4a58-a8d9-6f6f0e5b2d10'::uuid`

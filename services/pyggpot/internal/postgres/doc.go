@@ -27,9 +27,9 @@
 //
 // # On Citus
 //
-// The pots are distributed by their ids, and each with its coins is one row of a worker. A group is one pot, and both of
-// its statements go to the pot's worker as a whole (citus.go, citus_sql.go). The coordinator's answers prove little
-// there, and its history nothing: the pot remembers the leases of its last changes, and so it knows which were made: see
+// The pots are distributed by their ids, and each is one row of a worker, with its coins. A group is one pot, and both
+// of its statements go to the pot's worker as a whole (citus.go, citus_sql.go). The coordinator's answers prove little,
+// and its history nothing. So the pot remembers the leases of its last changes, and knows which were made: see
 // Store.resolveOnShards. A pot and its name are on different workers, and created one after the other: see
-// Store.createOnShards.
+// Store.createOnShards (citus_create.go).
 package postgres

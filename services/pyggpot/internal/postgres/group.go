@@ -86,8 +86,8 @@ func merge(before, after pot.Contents) pot.Contents {
 	return merged
 }
 
-// write writes the contents of the leased pots and releases their leases. A pot whose row is locked in a pass that skips
-// such rows is errHeld and keeps its lease.
+// write writes the contents of the leased pots and releases their leases. A pot whose row is locked in a pass that
+// skips such rows is errHeld and keeps its lease.
 func (s *Store) write(ctx context.Context, pass coalesce.Pass, leased []*queue) ([]error, error) {
 	send := s.send
 	if s.onCitus() {
