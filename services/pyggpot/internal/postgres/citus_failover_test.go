@@ -53,7 +53,7 @@ func TestResolveOnAPromotedWorker(t *testing.T) {
 	lease("change")
 	change("change")
 	lease("lease")
-	awaitLease(t, dbtest.Dial(t, standby.URL("postgres")))
+	awaitLease(t, dbtest.Dial(t, standby.URL("postgres")), queues["lease"])
 	if err := standby.Kill(); err != nil {
 		t.Fatal(err)
 	}
