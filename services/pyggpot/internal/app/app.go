@@ -36,7 +36,8 @@ func settings(Config) chassis.Settings {
 
 func build(c *chassis.Chassis, cfg Config) error {
 	store, err := postgres.New(c.DB(), postgres.Options{
-		TTL: cfg.LockTTL, Retries: cfg.LockRetries, RetryWait: cfg.LockRetryWait,
+		MaxOpenConns: cfg.DBMaxOpenConns,
+		TTL:          cfg.LockTTL, Retries: cfg.LockRetries, RetryWait: cfg.LockRetryWait,
 		Limits: c.GroupLimits(cfg.CoalesceInFlight),
 	})
 	if err != nil {

@@ -54,7 +54,7 @@ func TestResolveAfterFailover(t *testing.T) {
 	}
 
 	replicated := r.mustLease(t, pots["replicated"])
-	awaitLease(t, dbtest.Dial(t, standby.URL("postgres")))
+	awaitLease(t, dbtest.Dial(t, standby.URL("postgres")), replicated)
 	steps(func(context.Context) error { return standby.Kill() })
 	unseen := r.mustLease(t, pots["lost"])
 	apptest.Execute(t, direct, changed+`'lost'`, changed+`'replicated'`)
@@ -73,12 +73,12 @@ func TestResolveAfterFailover(t *testing.T) {
 	}
 }
 
-// awaitLease waits until the standby has a lease.
-func awaitLease(t *testing.T, standby *sqlx.DB) {
+// awaitLease waits until the standby has the pot's lease.
+func awaitLease(t *testing.T, standby *sqlx.DB, q *queue) {
 	t.Helper()
 	waittest.Eventually(t, "the standby has the lease", func() bool {
 		var leases int
-		err := standby.GetContext(t.Context(), &leases, `SELECT count(*) FROM pyggpot.pot WHERE lock IS NOT NULL`)
+		err := standby.GetContext(t.Context(), &leases, `SELECT count(*) FROM pyggpot.pot WHERE lock = $1`, q.lease.number)
 		return err == nil && leases == 1
 	})
 }

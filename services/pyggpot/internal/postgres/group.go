@@ -86,9 +86,37 @@ func merge(before, after pot.Contents) pot.Contents {
 	return merged
 }
 
-// write writes the contents of the leased pots and releases their leases, in one statement that changes the pots whose
-// lease is still valid. A pot whose row is locked in a pass that skips such rows is errHeld and keeps its lease.
+// write writes the contents of the leased pots and releases their leases. A pot whose row is locked in a pass that
+// skips such rows is errHeld and keeps its lease.
 func (s *Store) write(ctx context.Context, pass coalesce.Pass, leased []*queue) ([]error, error) {
+	send := s.send
+	if s.onCitus() {
+		send = s.sendToShard
+	}
+	written, err := send(ctx, pass, leased)
+	if err != nil {
+		return nil, coalesce.Classify(err)
+	}
+	results := make([]error, len(leased))
+	var lost []*queue
+	for i, q := range leased {
+		switch {
+		case slices.Contains(written, int32(q.id)):
+			q.lease = nil
+		case pass.SkipLocked:
+			results[i] = errHeld
+			s.lock.Conflict(contention.Held)
+		default:
+			results[i], lost = errLost, append(lost, q)
+			s.lock.Conflict(contention.Lost)
+		}
+	}
+	s.release(ctx, lost...) // one that has expired may still be there
+	return results, nil
+}
+
+// send sends the one statement of write, which changes the pots whose lease is still valid, and returns these.
+func (s *Store) send(ctx context.Context, pass coalesce.Pass, leased []*queue) (written pq.Int32Array, err error) {
 	ids, numbers := identify(leased)
 	totals := make(pq.Int64Array, len(leased))
 	var pots, kinds pq.Int32Array
@@ -105,28 +133,9 @@ func (s *Store) write(ctx context.Context, pass coalesce.Pass, leased []*queue) 
 	if pass.SkipLocked {
 		statement = writeFreeSQL
 	}
-	var written pq.Int32Array
-	err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
+	err = s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
 		return conn.QueryRowContext(ctx, statement,
 			ids, numbers, totals, pots, kinds, counts, sqldb.Milliseconds(pass.Wait)).Scan(&written)
 	})
-	if err != nil {
-		return nil, coalesce.Classify(err)
-	}
-	results := make([]error, len(leased))
-	var lost []*queue
-	for i, q := range leased {
-		switch {
-		case slices.Contains(written, ids[i]):
-			q.lease = nil
-		case pass.SkipLocked:
-			results[i] = errHeld
-			s.lock.Conflict(contention.Held)
-		default:
-			results[i], lost = errLost, append(lost, q)
-			s.lock.Conflict(contention.Lost)
-		}
-	}
-	s.release(ctx, lost...) // one that has expired may still be there
-	return results, nil
+	return written, err
 }

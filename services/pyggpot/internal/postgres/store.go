@@ -19,7 +19,7 @@ var migrations embed.FS
 
 // Migrations returns the schema's migrations.
 func Migrations() migrate.Source {
-	return migrate.Source{FS: migrations, Schema: "pyggpot"}
+	return migrate.Source{FS: migrations, Schema: "pyggpot", Distribution: distribution()}
 }
 
 // Session returns the server's parameters for which the statements are written. A group's arrays are short at first and
@@ -38,6 +38,9 @@ type Options struct {
 	RetryWait time.Duration
 	// Limits are those of the group commit; InFlight groups run at once.
 	Limits coalesce.Limits
+	// MaxOpenConns is how many connections the pool has. On Citus, where a group is one pot, as many groups run at once as
+	// leave ReservedConns.
+	MaxOpenConns int
 }
 
 // Store is a pot.Repository on PostgreSQL.
@@ -78,11 +81,14 @@ func New(db *sqldb.DB, o Options) (*Store, error) {
 		db: db, options: o, lock: o.Limits.Contention, share: o.Limits.Share, queues: make(map[pot.ID]*queue),
 	}
 	key := func(q *queue) pot.ID { return q.id }
+	limits, pots := o.Limits, maxPots
+	if s.onCitus() {
+		limits.InFlight, pots = max(limits.InFlight, o.MaxOpenConns-ReservedConns), 1
+	}
 	var err, contendedErr error
 	s.groups, err = coalesce.New(coalesce.Config[pot.ID, *queue, struct{}]{
-		Name: "pyggpot_change", Key: key, Run: s.runGroup, MaxItems: maxPots, Statements: statements, Limits: o.Limits,
+		Name: "pyggpot_change", Key: key, Run: s.runGroup, MaxItems: pots, Statements: statements, Limits: limits,
 	})
-	limits := o.Limits
 	limits.InFlight = 1
 	// A statement that waits for a pot's row holds no other.
 	s.contended, contendedErr = coalesce.New(coalesce.Config[pot.ID, *queue, struct{}]{
