@@ -54,12 +54,17 @@ const slow = 2 * time.Minute
 
 func rigOn(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Duration) *rig {
 	t.Helper()
+	return rigOf(t, dsn, sqldb.Settings{Pooler: pooler}, lockTimeout)
+}
+
+func rigOf(t *testing.T, dsn string, of sqldb.Settings, lockTimeout time.Duration) *rig {
+	t.Helper()
 	seen := apptest.NewContention(t, contention.Settings{
 		Lock: "item", Grouped: true, Reasons: []contention.Reason{contention.Lost, contention.TakenOver},
 	})
 	reg := prometheus.NewRegistry()
 	db := apptest.Pool(t, sqldb.Settings{
-		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: 2 * lockTimeout,
+		URL: dsn, Pooler: of.Pooler, Cluster: of.Cluster, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: 2 * lockTimeout,
 		ApplicationName: "iidy", Session: postgres.Session(), Contention: seen.Metrics,
 	}, reg)
 	limits := coalesce.Limits{
