@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -8,37 +9,109 @@ import (
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt/attempttest"
 	"github.com/rowlock/rowlock/services/iidy/internal/postgres"
 )
 
-// onCitus opens a store on distributed lists.
-func onCitus(t *testing.T, dsn string, lockTimeout time.Duration) *rig {
+// The names of tests whose stores are for distributed lists begin so.
+const (
+	onShards = "TestOnShards/" // on one server, where the statements for Citus are valid too: CI has no Citus
+	onCitus  = "TestOnCitus/"
+)
+
+// database returns the URL of a database of the test's own.
+func database(t *testing.T) (dsn string) {
 	t.Helper()
-	return rigOf(t, dsn, sqldb.Settings{Cluster: sqldb.ClusterCitus}, lockTimeout)
+	switch {
+	case strings.HasPrefix(t.Name(), onCitus):
+		dsn, _ = apptest.Citus(t, postgres.Migrations())
+	case strings.HasPrefix(t.Name(), onShards):
+		dsn, _ = apptest.OneServer(t, postgres.Migrations(), postgres.CreateSlots)
+	default:
+		dsn = dbtest.Postgres(t, postgres.Migrations())
+	}
+	return dsn
 }
 
-func TestStorePassesTheSuiteOnCitus(t *testing.T) {
-	t.Parallel()
-	dsn, _ := apptest.Citus(t, postgres.Migrations())
-	db := dbtest.Dial(t, dsn)
-	var one sync.Mutex // there is one cluster: its tests run one after the other
-	attempttest.Exercise(t, func(t *testing.T) attempt.Repository {
-		t.Helper()
-		one.Lock()
-		t.Cleanup(one.Unlock)
-		execute(t, db, `TRUNCATE iidy.lists, iidy.slots`)
-		return onCitus(t, dsn, 2*time.Second).Store
+func clusterOf(t *testing.T) sqldb.Cluster {
+	t.Helper()
+	if strings.HasPrefix(t.Name(), onCitus) || strings.HasPrefix(t.Name(), onShards) {
+		return sqldb.ClusterCitus
+	}
+	return sqldb.ClusterNone
+}
+
+// waitForBlockedOnWorkers waits until n sessions of Citus' workers wait for a lock.
+func waitForBlockedOnWorkers(r *rig, n int) {
+	r.Helper()
+	waittest.Eventually(r.T, "sessions of the workers wait for a lock", func() bool {
+		return onWorkers(r, `SELECT count(*) FROM pg_stat_activity WHERE cardinality(pg_blocking_pids(pid)) > 0`) >= n
 	})
 }
 
-// The statements for Citus are valid on one server too, so that CI runs them.
-func TestStorePassesTheSuiteOnShardsOfOneServer(t *testing.T) {
+// onWorkers returns the sum of what a query returns on the workers.
+func onWorkers(r *rig, query string) int {
+	r.Helper()
+	return one[int](r.T, r.db, `SELECT sum(result::int) FROM run_command_on_workers($1)`, query)
+}
+
+// What is promised on one server holds for distributed lists.
+func TestOnShards(t *testing.T) {
 	t.Parallel()
+	for name, test := range map[string]func(*testing.T){
+		"suite":                     TestStorePassesTheSuite,
+		"locked row":                TestLockedRowDelaysNoOther,
+		"uncommitted add":           TestUncommittedAddDelaysNoOther,
+		"locked for too long":       TestRowLockedForTooLong,
+		"locked in order":           TestRowsAreLockedInOrder,
+		"inserted in order":         TestNewItemsAreInsertedInOrder,
+		"neighbours in order":       TestNeighboursAreLockedInOrder,
+		"rows that move":            TestRowsThatMoveWhileTheirBatchWaits,
+		"moved rows":                TestMovedRowsAreDeleted,
+		"items added meanwhile":     TestDeleteLeavesItemsAddedMeanwhile,
+		"lease ends":                TestLeaseEndsWhileItsChangeWaits,
+		"shapes":                    TestBatchesOfEveryShapeMeet,
+		"deadlock":                  TestDeadlockOfALongBatch,
+		"bad item":                  TestOneBadItemFailsAlone,
+		"bad item and a locked one": TestOneBadItemFailsAloneBesideALockedOne,
+		"waits":                     TestWaitsAreRecorded,
+		"lost claims":               TestLostClaimsAreRecorded,
+		"crowd":                     TestCallsForALockedItemHoldAShare,
+		"error of a part":           TestErrorConcernsItsPartAlone,
+		"long head":                 TestLongHead,
+		"no overflow":               TestAttemptsDoNotOverflow,
+		"bounded long batches":      TestTooManyLongBatches,
+	} {
+		t.Run(name, test)
+	}
+}
+
+// A worker waits for locked rows as one server does: for as long as the replica's setting says.
+func TestOnCitus(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]func(*testing.T){
+		"locked row":          TestLockedRowDelaysNoOther,
+		"uncommitted add":     TestUncommittedAddDelaysNoOther,
+		"locked for too long": TestRowLockedForTooLong,
+		"suite":               suiteOnCitus,
+	} {
+		t.Run(name, test)
+	}
+}
+
+// suiteOnCitus runs the tests of the suite one after the other, because they share a cluster.
+func suiteOnCitus(t *testing.T) {
+	t.Parallel()
+	dsn := database(t)
+	db := dbtest.Dial(t, dsn)
+	var inTurn sync.Mutex
 	attempttest.Exercise(t, func(t *testing.T) attempt.Repository {
 		t.Helper()
-		dsn, _ := apptest.OneServer(t, postgres.Migrations(), postgres.CreateSlots)
-		return onCitus(t, dsn, 2*time.Second).Store
+		inTurn.Lock()
+		t.Cleanup(inTurn.Unlock)
+		execute(t, db, `TRUNCATE iidy.lists, iidy.slots`)
+		return rigOn(t, dsn, sqldb.PoolerNone, 2*time.Second).Store
 	})
 }
