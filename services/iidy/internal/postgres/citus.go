@@ -26,6 +26,12 @@ type onShards struct {
 	shards *sqldb.Shards
 }
 
+// placesOnShards returns how many groups of one kind run at once. Half of them may wait for a locked row.
+func placesOnShards(o Options) int {
+	const share = 2 * GroupConns // together the kinds use half of the pool
+	return max(2*o.InFlight, o.MaxOpenConns/share, 2)
+}
+
 // Do implements grouped.
 func (s onShards) Do(ctx context.Context, k key) (int64, error) {
 	shards, err := s.shards.Of(ctx, []string{k.list})

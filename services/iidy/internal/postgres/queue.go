@@ -34,7 +34,7 @@ type queue struct {
 const waitingUploads = 8
 
 func newQueue(db *sqldb.DB, o Options) *queue {
-	conns := max(o.MaxOpenConns-GroupConns*groupsOf(db, o), 1)
+	conns := max(o.MaxOpenConns-GroupConns*max(o.InFlight, 1), 1)
 	return &queue{
 		db: db, options: o, conns: conns,
 		slots:   bulkhead.New[int64](conns, nil, o.Share),

@@ -44,15 +44,6 @@ type Options struct {
 // waitingShare is the part of the replica's requests that may wait for the memory of a large answer, as a divisor.
 const waitingShare = 4
 
-// groupsOf returns how many groups of one kind run at once. On Citus each shard has groups of its own.
-func groupsOf(db *sqldb.DB, o Options) int {
-	const share = 8 // of the pool, which all kinds use half of
-	if db.Cluster() == sqldb.ClusterCitus {
-		return max(o.InFlight, o.MaxOpenConns/share, 1)
-	}
-	return max(o.InFlight, 1)
-}
-
 // GroupConns is the number of connections that group commit uses with InFlight 1: one
 // each for adds, increments, deletes and reads.
 const GroupConns = 4
