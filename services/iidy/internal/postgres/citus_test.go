@@ -15,19 +15,19 @@ import (
 	"github.com/rowlock/rowlock/services/iidy/internal/postgres"
 )
 
-// The names of tests whose stores are for distributed lists begin so.
+// The names of tests whose stores are for distributed lists have these.
 const (
-	onShards = "TestOnShards/" // on one server, where the statements for Citus are valid too: CI has no Citus
-	onCitus  = "TestOnCitus/"
+	onShards = "OnShards/" // on one server, where the statements for Citus are valid too: CI has no Citus
+	onCitus  = "OnCitus/"
 )
 
 // database returns the URL of a database of the test's own.
 func database(t *testing.T) (dsn string) {
 	t.Helper()
 	switch {
-	case strings.HasPrefix(t.Name(), onCitus):
+	case strings.Contains(t.Name(), onCitus):
 		dsn, _ = apptest.Citus(t, postgres.Migrations())
-	case strings.HasPrefix(t.Name(), onShards):
+	case strings.Contains(t.Name(), onShards):
 		dsn, _ = apptest.OneServer(t, postgres.Migrations(), postgres.CreateSlots)
 	default:
 		dsn = dbtest.Postgres(t, postgres.Migrations())
@@ -37,7 +37,7 @@ func database(t *testing.T) (dsn string) {
 
 func clusterOf(t *testing.T) sqldb.Cluster {
 	t.Helper()
-	if strings.HasPrefix(t.Name(), onCitus) || strings.HasPrefix(t.Name(), onShards) {
+	if strings.Contains(t.Name()+"/", onCitus) || strings.Contains(t.Name()+"/", onShards) {
 		return sqldb.ClusterCitus
 	}
 	return sqldb.ClusterNone

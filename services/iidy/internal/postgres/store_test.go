@@ -137,7 +137,7 @@ func one[T any](t *testing.T, db *sqlx.DB, query string, args ...any) (v T) {
 // waitForBlocked waits until n sessions wait for a lock.
 func (r *rig) waitForBlocked(n int) {
 	r.Helper()
-	if strings.HasPrefix(r.Name(), onCitus) {
+	if strings.Contains(r.Name(), onCitus) {
 		waitForBlockedOnWorkers(r, n)
 		return
 	}
