@@ -117,7 +117,7 @@ func (c *coalescers) changeOnShard(
 		for n, k := range keys {
 			times[n] = int64(len(g.calls[k]))
 		}
-		return found.read(ctx, tx, groupOnShardSQL(change, p.SkipLocked), lists, items, times)
+		return found.read(tx.QueryContext(ctx, groupOnShardSQL(change, p.SkipLocked), lists, items, times))
 	}, options...)
 	if sqldb.SQLState(err) == stateNotSupported { // the shard was split, and a group spans both parts
 		c.shards.Forget()
@@ -143,7 +143,7 @@ func addInParts(ctx context.Context, tx *sqlx.Tx, keys []key, found *result) err
 			k := part[min(i, len(part)-1)]
 			args = append(args, k.list, k.item)
 		}
-		if err := found.read(ctx, tx, addOnShardSQL(n), args...); err != nil {
+		if err := found.read(tx.QueryContext(ctx, addOnShardSQL(n), args...)); err != nil {
 			return err
 		}
 	}

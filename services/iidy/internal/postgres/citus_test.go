@@ -60,6 +60,7 @@ func onWorkers(r *rig, query string) int {
 // What is promised on one server holds for distributed lists.
 func TestOnShards(t *testing.T) {
 	t.Parallel()
+	//nolint:paralleltest // they call t.Parallel themselves
 	for name, test := range map[string]func(*testing.T){
 		"suite":                     TestStorePassesTheSuite,
 		"locked row":                TestLockedRowDelaysNoOther,
@@ -91,6 +92,7 @@ func TestOnShards(t *testing.T) {
 // A worker waits for locked rows as one server does: for as long as the replica's setting says.
 func TestOnCitus(t *testing.T) {
 	t.Parallel()
+	//nolint:paralleltest // they call t.Parallel themselves
 	for name, test := range map[string]func(*testing.T){
 		"locked row":          TestLockedRowDelaysNoOther,
 		"uncommitted add":     TestUncommittedAddDelaysNoOther,
@@ -103,6 +105,7 @@ func TestOnCitus(t *testing.T) {
 
 // suiteOnCitus runs the tests of the suite one after the other, because they share a cluster.
 func suiteOnCitus(t *testing.T) {
+	t.Helper()
 	t.Parallel()
 	dsn := database(t)
 	db := dbtest.Dial(t, dsn)

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"time"
 
@@ -195,12 +196,15 @@ type result struct {
 	waited float64 // for the item that was waited for longest, in seconds
 }
 
-// read runs a statement and adds what it returns.
-func (r *result) read(ctx context.Context, on sqlx.QueryerContext, query string, args ...any) (err error) {
-	rows, err := on.QueryContext(ctx, query, args...)
+// read adds the rows of a statement, unless that failed.
+func (r *result) read(rows *sql.Rows, err error) error {
 	if err != nil {
 		return err
 	}
+	return r.readAll(rows)
+}
+
+func (r *result) readAll(rows *sql.Rows) (err error) {
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var item changed
@@ -225,7 +229,7 @@ func (c *coalescers) apply(
 		query, args := g.statement(change, p)
 		err = c.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
 			found = result{items: make([]changed, 0, len(g.keys))} // the statement may be run again
-			return found.read(ctx, conn, query, args...)
+			return found.read(conn.QueryContext(ctx, query, args...))
 		})
 	}
 	if err = coalesce.Classify(err); errors.Is(err, coalesce.ErrLockWait) {

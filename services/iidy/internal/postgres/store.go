@@ -71,7 +71,8 @@ func New(db *sqldb.DB, o Options) (*Store, error) {
 	// Pages have half of the pool, claims have the queue's connections: each keeps one for small answers.
 	running := min(o.MaxOpenConns/2, q.conns) - 1
 	return &Store{
-		coalescers: c, queue: q, claims: claimStatementsOf(db), reads: db, answers: newBudget(o.Queue/waitingShare, running, o.Metrics),
+		coalescers: c, queue: q, claims: claimStatementsOf(db), reads: db,
+		answers:    newBudget(o.Queue/waitingShare, running, o.Metrics),
 		contention: o.Contention, metrics: o.Metrics,
 	}, err
 }

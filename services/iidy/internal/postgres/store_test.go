@@ -60,7 +60,8 @@ func rigOn(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Durat
 	})
 	reg := prometheus.NewRegistry()
 	db := apptest.Pool(t, sqldb.Settings{
-		URL: dsn, Pooler: pooler, Cluster: clusterOf(t), MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: 2 * lockTimeout,
+		URL: dsn, Pooler: pooler, Cluster: clusterOf(t), MaxOpenConns: 8,
+		LockTimeout: lockTimeout, StatementTimeout: 2 * lockTimeout,
 		ApplicationName: "iidy", Session: postgres.Session(), Contention: seen.Metrics,
 	}, reg)
 	limits := coalesce.Limits{
@@ -147,7 +148,8 @@ func (r *rig) waitForBlocked(n int) {
 // lock locks an item's row in another transaction, and returns the function that ends it.
 func (r *rig) lock(item attempt.Item) (release func()) {
 	r.Helper()
-	return apptest.Hold(r.T, r.db, `SELECT FROM iidy.lists WHERE list = 'l' AND item = $1 FOR UPDATE`, string(item)).Rollback
+	const query = `SELECT FROM iidy.lists WHERE list = 'l' AND item = $1 FOR UPDATE`
+	return apptest.Hold(r.T, r.db, query, string(item)).Rollback
 }
 
 // insert adds an item in another transaction, and returns the function that rolls it back.
