@@ -220,7 +220,8 @@ func incrementMany(
 		return nil
 	})
 	stop()
-	sum := eventually[int64](t, stores[0].db, `SELECT sum(attempts) FROM iidy.lists WHERE starts_with(list, $1)`, prefix+"-")
+	const query = `SELECT sum(attempts) FROM iidy.lists WHERE starts_with(list, $1)`
+	sum := eventually[int64](t, stores[0].db, query, prefix+"-")
 	acknowledged, unknown = known.Load(), doubted.Load()
 	if sum < acknowledged || sum > acknowledged+unknown || acknowledged == 0 {
 		t.Errorf("%s: %d are stored, %d were acknowledged, %d are unknown", prefix, sum, acknowledged, unknown)

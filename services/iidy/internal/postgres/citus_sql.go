@@ -52,6 +52,19 @@ SELECT count(*) FROM deleted`
 // goes to its shard's worker as a whole, locks in order included. They read the clock in a CTE, behind the locks, and
 // look rows up by the key: by ctid they would not find those that have moved.
 
+// fewHeldSQL and fewCallsSQL read held by limits as those of a page, so that the planner expects one row for a
+// thousand: it then looks each up by the key, where it would read the whole list to join it with them. Claims are
+// compared inside IS TRUE for the same reason.
+const (
+	fewHeldSQL = `(SELECT item FROM (SELECT item FROM (SELECT item FROM held` +
+		limitSQL + limitSQL + limitSQL
+
+	fewCallsSQL = `(SELECT list, item, times FROM (SELECT list, item, times FROM (SELECT list, item, times FROM held` +
+		limitSQL + limitSQL + limitSQL
+
+	limitSQL = ` LIMIT (SELECT count(*) FROM held)) AS h`
+)
+
 // The statements of groups of calls for single items of one shard. $1 and $2 are the lists and the items, $3 how often
 // each was called for. They return what those of one server do.
 const (
@@ -83,11 +96,11 @@ WITH asked AS MATERIALIZED (
 	incrementOnShardSQL = `
     UPDATE iidy.lists l
        SET attempts = least(l.attempts, 9223372036854775807 - h.times) + h.times
-      FROM held h`
+      FROM ` + fewCallsSQL
 
 	deleteOnShardSQL = `
     DELETE FROM iidy.lists l
-     USING held h`
+     USING ` + fewCallsSQL
 
 	changedOnShardSQL = `
      WHERE l.list = ANY ($1) AND l.list = h.list AND l.item = h.item
@@ -174,11 +187,11 @@ WITH held AS MATERIALIZED (
 	incrementBatchSQL = `
     UPDATE iidy.lists l
        SET attempts = ` + oneMore + `
-      FROM held h, clock k`
+      FROM ` + fewHeldSQL + `, clock k`
 
 	deleteBatchSQL = `
     DELETE FROM iidy.lists l
-     USING held h, clock k`
+     USING ` + fewHeldSQL + `, clock k`
 
 	changedBatchSQL = `
      WHERE l.list = $1 AND l.item = h.item
@@ -250,9 +263,9 @@ WITH held AS MATERIALIZED (
        FOR UPDATE` + clockOfHeldSQL
 
 	stillClaimedOnShardSQL = `
-      FROM held h, clock k
+      FROM ` + fewHeldSQL + `, clock k
      WHERE l.list = $1 AND l.item = h.item
-       AND l.claim = $2::uuid AND l.lease_until > k.t` + countOnShardSQL
+       AND (l.claim = $2::uuid AND l.lease_until > k.t) IS TRUE` + countOnShardSQL
 
 	releaseOnShardSQL = heldClaimOnShardSQL + `
     UPDATE iidy.lists l
@@ -280,10 +293,12 @@ WITH held AS MATERIALIZED (
      WHERE l.list = $1 AND l.attempts >= $2
        AND ` + claimedOnShardSQL + `
      ORDER BY l.item
-       FOR UPDATE` + clockOfHeldSQL
+       FOR UPDATE` + clockOfHeldSQL + `
+    DELETE FROM iidy.lists l
+     USING held h, clock k`
 )
 
 // abandonOnShard returns abandonSQL for one shard.
 func abandonOnShard() string {
-	return atTimes(abandonOnShardSQL) + deleteBatchSQL + atClock(changedBatchSQL)
+	return atTimes(abandonOnShardSQL) + atClock(changedBatchSQL)
 }
