@@ -46,7 +46,11 @@ const shardOfKey = `CREATE FUNCTION get_shard_id_for_distribution_column(regclas
 func OneServer(t *testing.T, source migrate.Source, statements ...string) (dsn string, server *faultproxy.Proxy) {
 	t.Helper()
 	direct := dbtest.Postgres(t, source)
-	Execute(t, dbtest.Dial(t, direct), append(statements, shardOfKey)...)
+	db := dbtest.Dial(t, direct)
+	Execute(t, db, append(statements, shardOfKey)...)
+	if err := db.Close(); err != nil { // WatchDeadlocks waits for the end of other sessions
+		t.Fatal(err)
+	}
 	server = faultproxy.New(t, direct)
 	dsn = server.DSN(direct)
 	return dsn, server

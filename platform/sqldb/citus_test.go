@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"testing"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -145,4 +146,19 @@ func TestCitusWorkerWithoutItsStandby(t *testing.T) {
 	})
 	wantError(t, <-done, sqldb.Unknown, sqldb.Timeout)
 	wantValue(t, db, "a", 1)
+}
+
+// TestCitusPassesTimeoutsOn: a transaction's timeouts are those of the worker that its statements run on.
+func TestCitusPassesTimeoutsOn(t *testing.T) {
+	t.Parallel()
+	dsn, _, _ := citusCounters(t)
+	db := open(t, dsn, onCitus)
+	var got string
+	err := db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+		return tx.GetContext(ctx, &got,
+			`SELECT current_setting('lock_timeout') || ' ' || current_setting('statement_timeout') FROM counter WHERE id = 'a'`)
+	}, sqldb.WithLockTimeout(1234*time.Millisecond), sqldb.WithStatementTimeout(56*time.Second))
+	if err != nil || got != "1234ms 56s" {
+		t.Errorf("the worker has %q, %v", got, err)
+	}
 }

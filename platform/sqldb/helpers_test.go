@@ -132,6 +132,17 @@ func incrementOnce(db *sqldb.DB) func(context.Context) error {
 	return func(ctx context.Context) error { return db.Once(ctx, increment) }
 }
 
+// resolvedTx is resolvedOnce for a transaction.
+func resolvedTx(err error) func(db *sqldb.DB) func(context.Context) error {
+	return func(db *sqldb.DB) func(context.Context) error {
+		return incrementTx(db, sqldb.ResolveBy(func(ctx context.Context) (bool, error) {
+			var n int
+			err := errors.Join(err, db.GetContext(ctx, &n, `SELECT n FROM counter WHERE id = 'a'`))
+			return n == 1, err
+		}))
+	}
+}
+
 // resolvedOnce returns a call that adds 1 to a by a single statement, and looks at a when the answer was lost: the
 // first time it cannot be reached, the second time it gives the answer, or the error.
 func resolvedOnce(err error) func(db *sqldb.DB) func(context.Context) error {

@@ -37,6 +37,9 @@ func lostCases() map[string]lostCase {
 	return map[string]lostCase{
 		"Once, applied":                  {incrementOnce, faultproxy.AfterStatement, true, sqldb.Unknown, 1},
 		"Once, not applied":              {incrementOnce, faultproxy.BeforeStatement, true, sqldb.Unknown, 0},
+		"ResolveBy, applied":             {resolvedTx(nil), faultproxy.AfterCommit, false, 0, 1},
+		"ResolveBy, not applied":         {resolvedTx(nil), faultproxy.BeforeCommit, true, sqldb.NotApplied, 0},
+		"ResolveBy, unanswered":          {resolvedTx(errDomain), faultproxy.AfterCommit, true, sqldb.Unknown, 1},
 		"OnceResolved, applied":          {resolvedOnce(nil), faultproxy.AfterStatement, false, 0, 1},
 		"OnceResolved, not applied":      {resolvedOnce(nil), faultproxy.BeforeStatement, true, sqldb.NotApplied, 0},
 		"OnceResolved, unanswered":       {resolvedOnce(errDomain), faultproxy.AfterStatement, true, sqldb.Unknown, 1},

@@ -1,7 +1,10 @@
 package app
 
 import (
+	"context"
+	"log/slog"
 	"os"
+	"time"
 
 	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/chassis"
@@ -10,6 +13,7 @@ import (
 	"github.com/rowlock/rowlock/platform/httpserver"
 	"github.com/rowlock/rowlock/platform/lifecycle"
 	"github.com/rowlock/rowlock/platform/problem"
+	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/iidy/api"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 	"github.com/rowlock/rowlock/services/iidy/internal/httpapi"
@@ -39,6 +43,18 @@ func settings(Config) chassis.Settings {
 	}
 }
 
+// cleanEvery is the interval at which a replica on Citus deletes expired slots.
+const cleanEvery = time.Minute
+
+// cleanup returns what deletes expired slots. A failure is logged and tried again at the next time.
+func cleanup(store *postgres.Store, c *chassis.Chassis) func(context.Context) {
+	return func(ctx context.Context) {
+		if err := store.DeleteExpiredSlots(ctx); err != nil && ctx.Err() == nil { // else the replica is stopping
+			c.Telemetry().Logger().WarnContext(ctx, "expired slots could not be deleted", slog.Any("error", err))
+		}
+	}
+}
+
 func build(c *chassis.Chassis, cfg Config) error {
 	m, err := metrics.New(c.Telemetry().Registry())
 	if err != nil {
@@ -56,6 +72,9 @@ func build(c *chassis.Chassis, cfg Config) error {
 		return err
 	}
 	c.Add(lifecycle.Part{Name: "group commit", Stop: store.Close})
+	if sqldb.Cluster(cfg.DBCluster) == sqldb.ClusterCitus {
+		c.Add(lifecycle.Part{Name: "cleanup", Run: lifecycle.Every(cleanEvery, cleanEvery, cleanup(store, c))})
+	}
 	server, err := c.AddListener("api", cfg.HTTPAddr, httpserver.Docs{Title: "Rowlock iidy", OpenAPI: api.OpenAPI})
 	if err != nil {
 		return err

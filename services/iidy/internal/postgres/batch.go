@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -22,9 +21,16 @@ func (s *Store) ApplyBatch(
 	s.metrics.Batch(change, items.Len())
 	var n int64
 	var err error
-	if change == attempt.Add {
+	switch {
+	case s.onCitus():
+		n, err = s.runBatchBy(ctx, list, items, func(
+			ctx context.Context, tx *sqlx.Tx, proof slot, lines string,
+		) (int64, error) {
+			return changeBatchOnShard(ctx, tx, proof, change, lines, claim)
+		})
+	case change == attempt.Add:
 		n, err = s.addBatch(ctx, list, items)
-	} else {
+	default:
 		n, err = s.runBatch(ctx, executeUntilNoneMoved, batchSQL(change, sentItems), list, items, string(claim))
 	}
 	if err != nil {
@@ -62,10 +68,23 @@ func (s *Store) addBatch(ctx context.Context, list attempt.List, items attempt.B
 type runner func(ctx context.Context, tx *sqlx.Tx, query string, args ...any) (int64, error)
 
 // runBatch runs a statement over the items of a batch in a transaction and returns the
-// number of rows that it changed, 0 on an error. A spooled batch is loaded when it is its
-// turn: while it waits, for its turn or for a lock, it is not in memory.
+// number of rows that it changed, 0 on an error.
 func (s *Store) runBatch(
 	ctx context.Context, run runner, query string, list attempt.List, items attempt.Batch, more ...any,
+) (int64, error) {
+	return s.runBatchBy(ctx, list, items, func(
+		ctx context.Context, tx *sqlx.Tx, _ slot, lines string,
+	) (int64, error) {
+		return run(ctx, tx, query, append([]any{string(list), lines}, more...)...)
+	})
+}
+
+// runBatchBy is runBatch for what apply does with the items of a batch, each once, a line
+// each. A spooled batch is loaded when it is its turn: while it waits, for its turn or for
+// a lock, it is not in memory.
+func (s *Store) runBatchBy(
+	ctx context.Context, list attempt.List, items attempt.Batch,
+	apply func(ctx context.Context, tx *sqlx.Tx, proof slot, lines string) (int64, error),
 ) (n int64, err error) {
 	inTurn := s.queue.inTurn
 	if items.Spooled() {
@@ -76,9 +95,9 @@ func (s *Store) runBatch(
 		if err != nil {
 			return err
 		}
-		args := append([]any{string(list), loaded.Distinct()}, more...)
-		return s.queue.tx(ctx, lockWait, func(ctx context.Context, tx *sqlx.Tx) (err error) {
-			n, err = run(ctx, tx, query, slices.Clone(args)...)
+		lines, proof := loaded.Distinct(), newSlot(s.queue.db, string(list))
+		return s.queue.tx(ctx, proof, lockWait, func(ctx context.Context, tx *sqlx.Tx) (err error) {
+			n, err = apply(ctx, tx, proof, lines)
 			return err
 		})
 	})
@@ -86,6 +105,12 @@ func (s *Store) runBatch(
 		return 0, err
 	}
 	return n, nil
+}
+
+// count implements runner for a statement that returns the number.
+func count(ctx context.Context, tx *sqlx.Tx, query string, args ...any) (n int64, err error) {
+	err = tx.QueryRowContext(ctx, query, args...).Scan(&n)
+	return n, err
 }
 
 // execute implements runner.
@@ -140,9 +165,13 @@ func (s *Store) ApplyStaged(
 	ctx context.Context, change attempt.Change, list attempt.List,
 	parts iter.Seq2[*attempt.Items, error], claim attempt.Claim,
 ) (int64, error) {
-	sent, n := 0, int64(0)
-	err := s.queue.inLongTx(ctx, s.queue.options.BulkTimeout, func(ctx context.Context, tx *sqlx.Tx) (err error) {
+	sent, n, proof := 0, int64(0), newSlot(s.queue.db, string(list))
+	err := s.queue.inLongTx(ctx, proof, s.queue.options.BulkTimeout, func(ctx context.Context, tx *sqlx.Tx) (err error) {
 		if sent, err = stage(ctx, tx, parts); err != nil {
+			return err
+		}
+		if s.onCitus() {
+			n, err = changeStagedOnShard(ctx, tx, proof, change, claim)
 			return err
 		}
 		query := batchSQL(change, stagedItems)

@@ -31,7 +31,7 @@ func every(from, n, step int) *attempt.Items {
 // Neighbours are locked in the order of the key, also when the planner reads them in the order of the table.
 func TestNeighboursAreLockedInOrder(t *testing.T) {
 	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
+	dsn := database(t)
 	readByTable(t, dsn)
 	db := dbtest.Dial(t, dsn)
 	scatter(t, db, "a", 1000)
@@ -80,7 +80,7 @@ func TestRowsThatMoveWhileTheirBatchWaits(t *testing.T) {
 func rowsThatMove(t *testing.T, change attempt.Change, step int, fence attempt.Claim) {
 	t.Helper()
 	const n, otherClaim = 200, "5b8bd3f2-0c7e-4f0e-a3a7-6e2fb2f0a111"
-	dsn := dbtest.Postgres(t, postgres.Migrations())
+	dsn := database(t)
 	apptest.WatchDeadlocks(t, dsn)
 	r := rigOn(t, dsn, sqldb.PoolerNone, 2*time.Second)
 	seed(t, r.db, string(list), n*step)
@@ -138,7 +138,7 @@ func TestMovedRowsAreDeleted(t *testing.T) {
 func TestBatchesOfEveryShapeMeet(t *testing.T) {
 	t.Parallel()
 	const workers, rounds, n = 8, 12, 100
-	dsn := dbtest.Postgres(t, postgres.Migrations())
+	dsn := database(t)
 	apptest.WatchDeadlocks(t, dsn)
 	readByTable(t, dsn)
 	r := rigOn(t, dsn, sqldb.PoolerNone, 2*time.Second)
@@ -213,7 +213,7 @@ func TestNewItemsAreInsertedInOrder(t *testing.T) {
 // more rows than that were read in vain.
 func TestOnlyNeighboursAreReadTogether(t *testing.T) {
 	t.Parallel()
-	db := dbtest.Dial(t, dbtest.Postgres(t, postgres.Migrations()))
+	db := dbtest.Dial(t, database(t))
 	scatter(t, db, "a", 100_000)
 	for _, c := range []struct {
 		name     string

@@ -7,6 +7,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/rowlock/rowlock/platform/contention"
+	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 )
 
@@ -20,6 +21,22 @@ const (
 	// be overlooked while there are free items behind it.
 	positionTTL = time.Second
 )
+
+// claimStatements are the statements of claims, and what runs them.
+type claimStatements struct {
+	take, extend, release, abandon string
+
+	run, runAbandon runner
+}
+
+func claimStatementsOf(db *sqldb.DB) claimStatements {
+	if db.Cluster() == sqldb.ClusterCitus {
+		return claimStatements{
+			claimOnShardSQL, extendOnShardSQL, releaseOnShardSQL, abandonOnShard(), count, count,
+		}
+	}
+	return claimStatements{claimSQL, extendSQL, releaseSQL, abandonSQL, execute, executeUntilNoneMoved}
+}
 
 // position is the item from which claims look for free ones. Without it each claim of
 // a list that is worked on from its start walks over all that is claimed, and a list
@@ -83,7 +100,7 @@ func (s *Store) claim(
 	ctx context.Context, list attempt.List, from string, count int, lease time.Duration, limit int,
 ) (t taken, err error) {
 	err = s.queue.once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		row := conn.QueryRowxContext(ctx, claimSQL, string(list), from, count, lease.Microseconds(), longHead, limit)
+		row := conn.QueryRowxContext(ctx, s.claims.take, string(list), from, count, lease.Microseconds(), longHead, limit)
 		return row.StructScan(&t)
 	})
 	return t, err
@@ -93,7 +110,7 @@ func (s *Store) claim(
 func (s *Store) Extend(
 	ctx context.Context, list attempt.List, claim attempt.Claim, lease time.Duration,
 ) (int64, error) {
-	n, err := s.run(ctx, extendSQL, string(list), string(claim), lease.Microseconds())
+	n, err := s.run(ctx, list, s.claims.extend, string(claim), lease.Microseconds())
 	if err == nil {
 		s.noteLost(claim, 1, n) // a claim holds at least one item while it lasts
 	}
@@ -103,7 +120,7 @@ func (s *Store) Extend(
 
 // Release implements attempt.Repository.
 func (s *Store) Release(ctx context.Context, list attempt.List, claim attempt.Claim) (int64, error) {
-	n, err := s.run(ctx, releaseSQL, string(list), string(claim))
+	n, err := s.run(ctx, list, s.claims.release, string(claim))
 	if n > 0 {
 		s.freeFrom.forget(string(list))
 	}
@@ -111,12 +128,13 @@ func (s *Store) Release(ctx context.Context, list attempt.List, claim attempt.Cl
 	return n, err
 }
 
-// run runs one statement in a transaction and returns the number of rows that it
-// changed, 0 on an error.
-func (s *Store) run(ctx context.Context, query string, args ...any) (n int64, err error) {
+// run runs one statement over a list in a transaction and returns the number of rows that
+// it changed, 0 on an error.
+func (s *Store) run(ctx context.Context, list attempt.List, query string, args ...any) (n int64, err error) {
 	err = s.queue.inTurn(ctx, func(lockWait time.Duration) error {
-		return s.queue.tx(ctx, lockWait, func(ctx context.Context, tx *sqlx.Tx) (err error) {
-			n, err = execute(ctx, tx, query, args...)
+		proof := newSlot(s.queue.db, string(list))
+		return s.queue.tx(ctx, proof, lockWait, func(ctx context.Context, tx *sqlx.Tx) (err error) {
+			n, err = s.claims.run(ctx, tx, query, append([]any{string(list)}, args...)...)
 			return err
 		})
 	})
@@ -131,8 +149,9 @@ func (s *Store) run(ctx context.Context, query string, args ...any) (n int64, er
 func (s *Store) Abandon(
 	ctx context.Context, list attempt.List, attempts int64, claim attempt.Claim,
 ) (n int64, err error) {
-	err = s.queue.inLongTx(ctx, s.queue.options.LockTimeout, func(ctx context.Context, tx *sqlx.Tx) (err error) {
-		n, err = executeUntilNoneMoved(ctx, tx, abandonSQL, string(list), attempts, string(claim))
+	proof := newSlot(s.queue.db, string(list))
+	err = s.queue.inLongTx(ctx, proof, s.queue.options.LockTimeout, func(ctx context.Context, tx *sqlx.Tx) (err error) {
+		n, err = s.claims.runAbandon(ctx, tx, s.claims.abandon, string(list), attempts, string(claim))
 		return err
 	})
 	if err != nil {

@@ -9,11 +9,9 @@ import (
 	"time"
 
 	"github.com/rowlock/rowlock/platform/contention"
-	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
-	"github.com/rowlock/rowlock/services/iidy/internal/postgres"
 )
 
 // upload sends a batch that is long enough for the spool: an item, and 39 that are not in the list.
@@ -55,7 +53,7 @@ func TestCallsForALockedItemHoldAShare(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := rigOn(t, dbtest.Postgres(t, postgres.Migrations()), sqldb.PoolerNone, slow)
+			r := rigOn(t, database(t), sqldb.PoolerNone, slow)
 			r.add("a", "b", "held", "z")
 			release := r.lock("held")
 			answers := make(chan error, calls)

@@ -89,3 +89,6 @@ func (s *Store) LongWaiting() int { return len(s.queue.waiting) }
 
 // Budget returns the store's.
 func (s *Store) Budget() Budget { return Budget{s.answers} }
+
+// CreateSlots makes the table that only a distributed schema has.
+const CreateSlots = createSlotsSQL

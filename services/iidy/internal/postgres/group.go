@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"time"
 
@@ -51,25 +52,38 @@ func (k key) size() int {
 	return len(k.list) + len(k.item) + separators
 }
 
-type (
-	coalescer = coalesce.Coalescer[key, key, int64]
-	answer    = coalesce.Answer[int64]
-)
+type answer = coalesce.Answer[int64]
+
+// grouped runs calls of one kind in groups.
+type grouped interface {
+	Do(ctx context.Context, k key) (int64, error)
+	Close(ctx context.Context) error
+}
 
 // coalescers are the group commits of calls for single items, one for each kind of call.
 type coalescers struct {
 	db         *sqldb.DB
 	contention *contention.Metrics
-	gets       *coalescer
-	changes    [attempt.Delete + 1]*coalescer // by attempt.Change
+	shards     *sqldb.Shards // nil on one server
+	gets       grouped
+	changes    [attempt.Delete + 1]grouped // by attempt.Change
 }
 
-func newCoalescers(db *sqldb.DB, limits coalesce.Limits) (*coalescers, error) {
-	c := &coalescers{db: db, contention: limits.Contention}
-	open := func(name string, run func(context.Context, coalesce.Pass, []key) ([]answer, error)) (*coalescer, error) {
-		return coalesce.New(coalesce.Config[key, key, int64]{
-			Name: name, Key: func(k key) key { return k }, Size: key.size, Run: run, Limits: limits,
-		})
+func newCoalescers(db *sqldb.DB, o Options) (*coalescers, error) {
+	c := &coalescers{db: db, contention: o.Contention}
+	if db.Cluster() == sqldb.ClusterCitus {
+		c.shards = sqldb.NewShards(db, "iidy.lists", listsKnown)
+	}
+	open := func(name string, run func(context.Context, coalesce.Pass, []key) ([]answer, error)) (grouped, error) {
+		cfg := coalesce.Config[key, key, int64]{
+			Name: name, Key: func(k key) key { return k }, Size: key.size, Run: run, Limits: o.Limits,
+		}
+		if c.shards == nil {
+			return coalesce.New(cfg)
+		}
+		cfg.InFlight = 1
+		lanes, err := coalesce.NewSharded[int64](cfg, placesOnShards(o))
+		return onShards{lanes, c.shards}, err
 	}
 	var err error
 	for _, change := range attempt.Changes() {
@@ -98,7 +112,11 @@ func (c *coalescers) close(ctx context.Context) error {
 func (c *coalescers) runGets(ctx context.Context, _ coalesce.Pass, calls []key) ([]answer, error) {
 	lists, items := arrays(calls)
 	var attempts pq.Int64Array
-	if err := c.db.GetUnqueued(ctx, &attempts, getGroupSQL, lists, items); err != nil {
+	query := getGroupSQL
+	if c.shards != nil {
+		query = getOnShardSQL
+	}
+	if err := c.db.GetUnqueued(ctx, &attempts, query, lists, items); err != nil {
 		return nil, err
 	}
 	answers := make([]answer, len(calls))
@@ -172,40 +190,58 @@ type changed struct {
 	locked bool
 }
 
+// result is what a group's statement returns.
+type result struct {
+	items  []changed
+	waited float64 // for the item that was waited for longest, in seconds
+}
+
+// read adds the rows of a statement, unless that failed.
+func (r *result) read(rows *sql.Rows, err error) error {
+	if err != nil {
+		return err
+	}
+	return r.readAll(rows)
+}
+
+func (r *result) readAll(rows *sql.Rows) (err error) {
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var item changed
+		var seconds float64
+		if err := rows.Scan(&item.list, &item.item, &item.locked, &seconds); err != nil {
+			return err
+		}
+		r.items, r.waited = append(r.items, item), max(r.waited, seconds)
+	}
+	return rows.Err()
+}
+
 // apply runs the group's statement and sets the answers to its calls.
 func (c *coalescers) apply(
 	ctx context.Context, change attempt.Change, p coalesce.Pass, g group, answers []answer,
 ) error {
-	query, args := g.statement(change, p)
-	var items []changed
-	var waited float64 // of the item that was waited for longest
-	err := c.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) (err error) {
-		items, waited = make([]changed, 0, len(g.keys)), 0 // the statement may be run again
-		rows, err := conn.QueryContext(ctx, query, args...)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, rows.Close()) }()
-		for rows.Next() {
-			var item changed
-			var seconds float64
-			if err := rows.Scan(&item.list, &item.item, &item.locked, &seconds); err != nil {
-				return err
-			}
-			items, waited = append(items, item), max(waited, seconds)
-		}
-		return rows.Err()
-	})
+	var found result
+	var err error
+	if c.shards != nil {
+		err = c.changeOnShard(ctx, change, p, g, &found)
+	} else {
+		query, args := g.statement(change, p)
+		err = c.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
+			found = result{items: make([]changed, 0, len(g.keys))} // the statement may be run again
+			return found.read(conn.QueryContext(ctx, query, args...))
+		})
+	}
 	if err = coalesce.Classify(err); errors.Is(err, coalesce.ErrLockWait) {
 		c.contention.Waited(contention.InDatabase, p.Wait)
 	}
 	if err != nil {
 		return err
 	}
-	if !p.SkipLocked && len(items) > 0 {
-		c.contention.Waited(contention.InDatabase, time.Duration(waited*float64(time.Second)))
+	if !p.SkipLocked && len(found.items) > 0 {
+		c.contention.Waited(contention.InDatabase, time.Duration(found.waited*float64(time.Second)))
 	}
-	for _, item := range items {
+	for _, item := range found.items {
 		for n, i := range g.calls[item.key] {
 			answers[i].Locked = item.locked
 			if !item.locked && (n == 0 || change == attempt.Increment) { // the first call added or deleted it

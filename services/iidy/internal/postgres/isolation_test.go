@@ -13,11 +13,9 @@ import (
 	"github.com/rowlock/rowlock/platform/bulkhead"
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
-	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
-	"github.com/rowlock/rowlock/services/iidy/internal/postgres"
 )
 
 // others is the number of calls for free items while a row is locked.
@@ -69,7 +67,7 @@ func TestLockedRowDelaysNoOther(t *testing.T) {
 	for change, counted := range map[attempt.Change]int{attempt.Increment: 4, attempt.Delete: 1} {
 		t.Run(change.String(), func(t *testing.T) {
 			t.Parallel()
-			r := rigOn(t, dbtest.Postgres(t, postgres.Migrations()), sqldb.PoolerNone, slow)
+			r := rigOn(t, database(t), sqldb.PoolerNone, slow)
 			r.add("held")
 			delaysNoOther(r, change, r.lock("held"), counted, func() {
 				for i := range others {
@@ -87,7 +85,7 @@ func TestLockedRowDelaysNoOther(t *testing.T) {
 // An item that another transaction is adding is invisible; it too delays its own callers alone.
 func TestUncommittedAddDelaysNoOther(t *testing.T) {
 	t.Parallel()
-	r := rigOn(t, dbtest.Postgres(t, postgres.Migrations()), sqldb.PoolerNone, slow)
+	r := rigOn(t, database(t), sqldb.PoolerNone, slow)
 	release := r.insert("held")
 	delaysNoOther(r, attempt.Add, release, 1, func() {
 		waittest.Together(t, 200, func(i int) error {
@@ -294,7 +292,7 @@ func TestOneBadItemFailsAloneBesideALockedOne(t *testing.T) {
 // A single item is read while reads such as pages have all the connections that they may, and more of them wait.
 func TestSingleReadsDoNotQueueBehindPages(t *testing.T) {
 	t.Parallel()
-	r := rigOn(t, dbtest.Postgres(t, postgres.Migrations()), sqldb.PoolerNone, slow)
+	r := rigOn(t, database(t), sqldb.PoolerNone, slow)
 	r.add("item")
 	const lock = `SELECT count(pg_advisory_xact_lock(1))`
 	holder := apptest.Hold(t, r.db, lock)

@@ -34,7 +34,7 @@ var wasted = regexp.MustCompile(`Seq Scan on lists|(Hash|Merge) Join|Rows Remove
 // table that was never analyzed, on one that was just analyzed, and when the list is newer than the statistics.
 func TestPlans(t *testing.T) {
 	t.Parallel()
-	db := dbtest.Dial(t, dbtest.Postgres(t, postgres.Migrations()))
+	db := dbtest.Dial(t, database(t))
 	execute(t, db, `ALTER TABLE iidy.lists SET (autovacuum_enabled = off)`)
 	look := func(when, list string) {
 		t.Helper()
@@ -81,7 +81,7 @@ func TestKeptPlansOfAShortList(t *testing.T) {
 	for name, value := range postgres.Session() {
 		session.Set(name, value)
 	}
-	db := dbtest.Dial(t, dbtest.Postgres(t, postgres.Migrations())+"&"+session.Encode())
+	db := dbtest.Dial(t, database(t)+"&"+session.Encode())
 	seed(t, db, "a", 2)
 	execute(t, db, `VACUUM ANALYZE iidy.lists`)
 	conn, err := db.Connx(t.Context())

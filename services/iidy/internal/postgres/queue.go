@@ -119,14 +119,18 @@ func (q *queue) mayWait() bool {
 }
 
 // tx runs a transaction, and looks up the outcome of a COMMIT whose reply was lost.
-func (q *queue) tx(ctx context.Context, lockWait time.Duration, fn func(context.Context, *sqlx.Tx) error) error {
-	return q.db.InTx(ctx, fn, sqldb.ResolveOutcome(), sqldb.WithLockTimeout(lockWait))
+func (q *queue) tx(
+	ctx context.Context, s slot, lockWait time.Duration, fn func(context.Context, *sqlx.Tx) error,
+) error {
+	return inTx(ctx, q.db, s, 0, fn, sqldb.WithLockTimeout(lockWait))
 }
 
 // inLongTx runs a transaction that may take BulkTimeout, unless BulkInFlight others are
 // running and none ends within wait, or no connection is free within it, or an eighth of
 // the replica's requests wait for that.
-func (q *queue) inLongTx(ctx context.Context, wait time.Duration, fn func(context.Context, *sqlx.Tx) error) error {
+func (q *queue) inLongTx(
+	ctx context.Context, s slot, wait time.Duration, fn func(context.Context, *sqlx.Tx) error,
+) error {
 	if !q.takeSlot(ctx, wait) {
 		q.options.Metrics.LongBatchRefused()
 		return errors.Join(attempt.ErrBusy, ctx.Err())
@@ -134,7 +138,7 @@ func (q *queue) inLongTx(ctx context.Context, wait time.Duration, fn func(contex
 	ended := q.options.Metrics.LongBatch()
 	defer func() { ended(); <-q.long }()
 	return q.waitFor(ctx, wait, func() error {
-		return q.db.InTx(ctx, fn, sqldb.ResolveOutcome(),
+		return inTx(ctx, q.db, s, q.options.BulkTimeout, fn,
 			// Another long batch over the same items holds its locks until it ends.
 			sqldb.WithLockTimeout(q.options.BulkTimeout), sqldb.WithStatementTimeout(q.options.BulkTimeout))
 	})

@@ -18,7 +18,7 @@ var migrations embed.FS
 
 // Migrations returns the schema's migrations.
 func Migrations() migrate.Source {
-	return migrate.Source{FS: migrations, Schema: "iidy"}
+	return migrate.Source{FS: migrations, Schema: "iidy", Distribution: distribution()}
 }
 
 // Session returns the session settings that the statements are written for. Each
@@ -53,6 +53,7 @@ const GroupConns = 4
 type Store struct {
 	coalescers *coalescers
 	queue      *queue
+	claims     claimStatements
 	reads      reader
 	answers    *budget
 	freeFrom   hints[position]  // the first free item behind many claimed ones
@@ -65,12 +66,13 @@ var _ attempt.Repository = (*Store)(nil)
 
 // New returns a store on db, whose schema must have been migrated.
 func New(db *sqldb.DB, o Options) (*Store, error) {
-	c, err := newCoalescers(db, o.Limits)
+	c, err := newCoalescers(db, o)
 	q := newQueue(db, o)
 	// Pages have half of the pool, claims have the queue's connections: each keeps one for small answers.
 	running := min(o.MaxOpenConns/2, q.conns) - 1
 	return &Store{
-		coalescers: c, queue: q, reads: db, answers: newBudget(o.Queue/waitingShare, running, o.Metrics),
+		coalescers: c, queue: q, claims: claimStatementsOf(db), reads: db,
+		answers:    newBudget(o.Queue/waitingShare, running, o.Metrics),
 		contention: o.Contention, metrics: o.Metrics,
 	}, err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,7 +47,7 @@ const places = 64
 // newRig opens a store on a database of its own, with timeouts that a test can wait for.
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	return rigOn(t, dbtest.Postgres(t, postgres.Migrations()), sqldb.PoolerNone, 2*time.Second)
+	return rigOn(t, database(t), sqldb.PoolerNone, 2*time.Second)
 }
 
 // slow is a lock timeout that no machine exceeds: a change that waits for a row gets it.
@@ -59,7 +60,8 @@ func rigOn(t *testing.T, dsn string, pooler sqldb.Pooler, lockTimeout time.Durat
 	})
 	reg := prometheus.NewRegistry()
 	db := apptest.Pool(t, sqldb.Settings{
-		URL: dsn, Pooler: pooler, MaxOpenConns: 8, LockTimeout: lockTimeout, StatementTimeout: 2 * lockTimeout,
+		URL: dsn, Pooler: pooler, Cluster: clusterOf(t), MaxOpenConns: 8,
+		LockTimeout: lockTimeout, StatementTimeout: 2 * lockTimeout,
 		ApplicationName: "iidy", Session: postgres.Session(), Contention: seen.Metrics,
 	}, reg)
 	limits := coalesce.Limits{
@@ -98,7 +100,7 @@ func TestStorePassesTheSuite(t *testing.T) {
 	t.Parallel()
 	attempttest.Exercise(t, func(t *testing.T) attempt.Repository {
 		t.Helper()
-		dsn := dbtest.Postgres(t, postgres.Migrations())
+		dsn := database(t)
 		apptest.WatchDeadlocks(t, dsn)
 		return rigOn(t, dsn, sqldb.PoolerNone, 2*time.Second).Store
 	})
@@ -136,13 +138,18 @@ func one[T any](t *testing.T, db *sqlx.DB, query string, args ...any) (v T) {
 // waitForBlocked waits until n sessions wait for a lock.
 func (r *rig) waitForBlocked(n int) {
 	r.Helper()
+	if strings.Contains(r.Name(), onCitus) {
+		waitForBlockedOnWorkers(r, n)
+		return
+	}
 	apptest.WaitForBlocked(r.T, r.db, n)
 }
 
 // lock locks an item's row in another transaction, and returns the function that ends it.
 func (r *rig) lock(item attempt.Item) (release func()) {
 	r.Helper()
-	return apptest.Hold(r.T, r.db, `SELECT FROM iidy.lists WHERE item = $1 FOR UPDATE`, string(item)).Rollback
+	const query = `SELECT FROM iidy.lists WHERE list = 'l' AND item = $1 FOR UPDATE`
+	return apptest.Hold(r.T, r.db, query, string(item)).Rollback
 }
 
 // insert adds an item in another transaction, and returns the function that rolls it back.
