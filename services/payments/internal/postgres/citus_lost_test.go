@@ -104,3 +104,30 @@ func TestWaitsAndCleanupOnCitus(t *testing.T) {
 		}
 	}
 }
+
+// A worker's clock that is ahead of the coordinator's shows a claim as run out that cannot be taken over yet: a request
+// waits for it no longer than LockWait.
+func TestLockWaitHoldsThoughClocksDiffer(t *testing.T) {
+	t.Parallel()
+	const ahead, lockWait = 4 * time.Second, 200 * time.Millisecond
+	dsn, _ := apptest.OneServer(t, postgres.Migrations(), append(postgres.ForShards(), "CREATE SCHEMA skewed",
+		`CREATE FUNCTION skewed.statement_timestamp() RETURNS timestamptz LANGUAGE sql STABLE
+			AS $$ SELECT pg_catalog.statement_timestamp() - interval '4s' $$`)...)
+	dsn += "&search_path=skewed,pg_catalog,public"
+	first := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}, onCitus)
+	second := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{LockWait: lockWait}, onCitus)
+	c := paymenttest.NewClaim("k", time.Hour)
+	c.Lease = ahead - time.Second
+	claimed, err := first.Claim(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer claimed.Leave(false)
+	begin := time.Now()
+	if _, err := pay(t.Context(), second, "k"); !errors.Is(err, payment.ErrProcessing) {
+		t.Errorf("%v, want ErrProcessing", err)
+	}
+	if took := time.Since(begin); took > 5*lockWait {
+		t.Errorf("it took %s", took)
+	}
+}
