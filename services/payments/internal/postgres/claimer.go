@@ -74,6 +74,7 @@ type attempt struct {
 // run claims the key, takes its claim over once that has run out, or waits for the record.
 func (a *attempt) run(ctx context.Context) (payment.Claimed, error) {
 	var now state
+	var refused string // the claim that could not be taken over
 	waited := false
 	for {
 		record, err := answer(now, a.claim)
@@ -87,10 +88,12 @@ func (a *attempt) run(ctx context.Context) (payment.Claimed, error) {
 			now, err = do(ctx, a.store.claims, bid{a.claim, now.earlier})
 		case unconfirmed: // a claim that finds a record writes nothing, and so waits for no standby
 			now, err = a.store.look(ctx, a.claim.Key)
-		case now.left() <= 0:
+		case now.left() <= 0 && now.row.ClaimID.String != refused:
+			refused = now.row.ClaimID.String
 			now, err = a.takeOver(ctx, now)
 		default:
 			waited = true
+			refused = "" // on Citus the clock that it was read by may be ahead of the one that decides
 			now, err = a.wait(ctx, now)
 		}
 		switch {
@@ -163,7 +166,10 @@ func (a *attempt) wait(ctx context.Context, found state) (state, error) {
 		return state{}, contention.ErrCrowded
 	}
 	pause := min(max(since/2, firstPause), lastPause)
-	pause = min(pause/2+rand.N(pause), found.left(), left)
+	pause = min(pause/2+rand.N(pause), left)
+	if life := found.left(); life > 0 {
+		pause = min(pause, life)
+	}
 	select {
 	case <-time.After(pause):
 		return a.store.look(ctx, a.claim.Key)

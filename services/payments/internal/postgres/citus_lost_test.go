@@ -1,0 +1,133 @@
+package postgres_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/rowlock/rowlock/platform/apptest"
+	"github.com/rowlock/rowlock/platform/dbtest"
+	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
+	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/services/payments/internal/payment"
+	"github.com/rowlock/rowlock/services/payments/internal/payment/paymenttest"
+	"github.com/rowlock/rowlock/services/payments/internal/postgres"
+)
+
+// A COMMIT that no worker gets, once and twice in a row: a payment that is answered is stored, and one whose outcome is
+// unknown is paid once by its repeat.
+func TestACommitThatNoWorkerGets(t *testing.T) {
+	t.Parallel()
+	dsn, workers := apptest.Citus(t, postgres.Migrations())
+	r := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}, onCitus)
+	unknown := 0
+	const rounds = 10
+	for lost := 1; lost <= 4; lost++ {
+		for i := range rounds {
+			key := fmt.Sprint("k", lost, "-", i)
+			claimed, err := r.Claim(t.Context(), paymenttest.NewClaim(key, time.Hour))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range workers {
+				w.Cut(faultproxy.BeforeCommit, faultproxy.RST, faultproxy.Times(lost))
+			}
+			p := paymenttest.NewPayment(claimed.Held)
+			_, fresh, err := r.Settle(t.Context(), claimed.Held, p)
+			for _, w := range workers {
+				w.StopCutting()
+			}
+			stored, findErr := r.Find(t.Context(), p.ID)
+			switch {
+			case err == nil && (!fresh || findErr != nil || stored != p):
+				t.Errorf("%s is answered as settled, and found is %+v, %v", key, stored, findErr)
+			case err != nil && !errors.Is(err, payment.ErrOutcomeUnknown):
+				t.Errorf("%s: %v, want ErrOutcomeUnknown", key, err)
+			case err != nil:
+				unknown++
+				if _, _, err := r.Settle(t.Context(), claimed.Held, p); err != nil {
+					t.Errorf("%s again: %v", key, err)
+				}
+			}
+			claimed.Leave(true)
+		}
+	}
+	cuts := 0
+	for _, w := range workers {
+		cuts += w.Cuts()
+	}
+	t.Logf("%d COMMITs were lost, %d outcomes were unknown", cuts, unknown)
+	if cuts == 0 || unknown == 0 {
+		t.Error("nothing was lost: the test proved nothing")
+	}
+	if page, err := r.FindOfRide(t.Context(), "ride", nil, 1000); err != nil || len(page) != 4*rounds {
+		t.Errorf("%d payments, %v, want %d", len(page), err, 4*rounds)
+	}
+}
+
+// On the workers too a takeover waits for a locked row for LockWait, and the ledger's settled entries are deleted.
+func TestWaitsAndCleanupOnCitus(t *testing.T) {
+	t.Parallel()
+	dsn, _ := apptest.Citus(t, postgres.Migrations())
+	r := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{LockWait: 100 * time.Millisecond}, onCitus)
+	claimed := r.mustClaim(t)
+	if err := r.GiveBack(t.Context(), claimed.Held); err != nil {
+		t.Fatal(err)
+	}
+	claimed.Leave(false)
+	db := dbtest.Dial(t, dsn)
+	lock := apptest.Hold(t, db, `SELECT FROM payments.idempotency_records WHERE bare = 'k' FOR UPDATE`)
+	begin := time.Now()
+	if _, err := pay(t.Context(), r, "k"); !errors.Is(err, payment.ErrProcessing) {
+		t.Errorf("%v, want ErrProcessing", err)
+	}
+	if took := time.Since(begin); took > 3*time.Second { // the role's lock_timeout is 5 s
+		t.Errorf("it took %s", took)
+	}
+	lock.Rollback()
+	for i := range 5 {
+		if fresh, err := pay(t.Context(), r, fmt.Sprint("old", i)); !fresh || err != nil {
+			t.Fatal(fresh, err)
+		}
+	}
+	apptest.Execute(t, db,
+		`INSERT INTO payments.processor_charges (processor_key, amount, currency, card_fingerprint, fingerprint_version,
+		 created_at) SELECT processor_key, amount, currency, decode(repeat('00', 32), 'hex'), 'test',
+		 TIMESTAMPTZ '2020-01-01' FROM payments.payments`,
+		`INSERT INTO payments.processor_charges (processor_key, amount, currency, card_fingerprint, fingerprint_version,
+		 created_at) VALUES ('lost', 1, 'EUR', decode(repeat('00', 32), 'hex'), 'test', TIMESTAMPTZ '2019-01-01')`,
+		`UPDATE payments.payments SET created_at = TIMESTAMPTZ '2020-01-01'`)
+	for _, want := range []int{2, 2, 1, 0} {
+		if n, err := r.DeleteSettled(t.Context(), time.Hour, 2); n != want || err != nil {
+			t.Errorf("deleted %d, %v, want %d", n, err, want)
+		}
+	}
+}
+
+// A worker's clock that is ahead of the coordinator's shows a claim as run out that cannot be taken over yet: a request
+// waits for it no longer than LockWait.
+func TestLockWaitHoldsThoughClocksDiffer(t *testing.T) {
+	t.Parallel()
+	const ahead, lockWait = 4 * time.Second, 200 * time.Millisecond
+	dsn, _ := apptest.OneServer(t, postgres.Migrations(), append(postgres.ForShards(), "CREATE SCHEMA skewed",
+		`CREATE FUNCTION skewed.statement_timestamp() RETURNS timestamptz LANGUAGE sql STABLE
+			AS $$ SELECT pg_catalog.statement_timestamp() - interval '4s' $$`)...)
+	dsn += "&search_path=skewed,pg_catalog,public"
+	first := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}, onCitus)
+	second := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{LockWait: lockWait}, onCitus)
+	c := paymenttest.NewClaim("k", time.Hour)
+	c.Lease = ahead - time.Second
+	claimed, err := first.Claim(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer claimed.Leave(false)
+	begin := time.Now()
+	if _, err := pay(t.Context(), second, "k"); !errors.Is(err, payment.ErrProcessing) {
+		t.Errorf("%v, want ErrProcessing", err)
+	}
+	if took := time.Since(begin); took > 5*lockWait {
+		t.Errorf("it took %s", took)
+	}
+}
