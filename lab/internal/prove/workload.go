@@ -33,6 +33,8 @@ type kind struct {
 	signs map[string][]string
 	// mutants are the known mistakes that the proof must find in the service.
 	mutants []Mutant
+	// citus is how the service is proven on a Citus cluster; nil where it does not run on one.
+	citus *onCitus
 	// inFlight is MAX_IN_FLIGHT of a replica where a few would refuse a crowd of the service's clients; 0 stands for 32.
 	inFlight int
 	// attack prepares what the attackers of one window attack, through a site of their own.
