@@ -17,7 +17,9 @@ const citusShards = "8"
 // stands for the worker's own. A test on a server without the extension is skipped.
 func Citus(t testing.TB, through func(workerURL string) (port string)) string {
 	t.Helper()
-	skipWithoutCitus(t)
+	if !HasCitus(t) {
+		t.Skip("the server's pg_available_extensions lists no citus")
+	}
 	o := localcitus.Options{
 		Server:  localpg.Options{Settings: private([]map[string]string{{"citus.shard_count": citusShards}})},
 		Workers: 2,
@@ -45,15 +47,12 @@ func Citus(t testing.TB, through func(workerURL string) (port string)) string {
 	return cluster.Coordinator().URL
 }
 
-// skipWithoutCitus skips a test where the extension is not installed.
-func skipWithoutCitus(t testing.TB) {
+// HasCitus reports whether the server has the extension.
+func HasCitus(t testing.TB) (installed bool) {
 	t.Helper()
-	var installed bool
 	err := Dial(t, Empty(t)).Get(&installed, "SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'citus')")
 	if err != nil {
 		t.Fatalf("dbtest: %v", err)
 	}
-	if !installed {
-		t.Skip("the server's pg_available_extensions lists no citus")
-	}
+	return installed
 }

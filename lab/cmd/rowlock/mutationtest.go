@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,11 +71,15 @@ func (m mutationTest) run(ctx context.Context) error {
 		return usageError{"mutation-test builds services from source: run it in the folder with go.work"}
 	}
 	var names, windows, missed []string
+	var tested []prove.Mutant
 	for _, mutant := range m.mutants {
 		say(m.stdout, "%s: %s in %s, window %s", mutant.Tag, mutant.What, mutant.Service, mutant.Window)
 		found, took, err := m.test(ctx, mutant)
 		if err != nil && ctx.Err() != nil {
 			return err
+		}
+		if errors.Is(err, errSkipped) { // for a reason that has been said
+			continue
 		}
 		if found != nil {
 			say(m.stdout, "%s: found by %s (%s) after %.1fs", mutant.Tag, found.Name, found.Detail, took.Seconds())
@@ -82,7 +87,12 @@ func (m mutationTest) run(ctx context.Context) error {
 			say(m.stdout, "%s: NOT FOUND within %s (%v)", mutant.Tag, mutantTimeout, err)
 			missed = append(missed, mutant.Tag)
 		}
+		tested = append(tested, mutant)
 		names, windows = append(names, mutant.Service), append(windows, mutant.Window)
+	}
+	if m.mutants = tested; len(tested) == 0 {
+		say(m.stdout, "No mutant could be tested here.")
+		return nil
 	}
 	say(m.stdout, "without a mutant")
 	schedule, err := prove.Schedule(m.seed, mutantWindow, windows)
@@ -139,6 +149,9 @@ func (m mutationTest) test(
 	return found, took, err
 }
 
+// errSkipped is a run all of whose windows need what is not installed.
+var errSkipped = errors.New("mutation-test: the run was skipped")
+
 // prove runs the proof of the named services, and saves the report in the folder of that name.
 func (m mutationTest) prove(ctx context.Context, names []string, folder string, run *proof) (*prove.Report, error) {
 	chosen, err := choose(names)
@@ -147,9 +160,9 @@ func (m mutationTest) prove(ctx context.Context, names []string, folder string, 
 	}
 	run.process, run.chosen = m.process, chosen
 	run.Replicas, run.Clients, run.Seed, run.Out = 3, 8, m.seed, filepath.Join(m.dir, folder)
-	report, err := run.run(ctx)
+	report, err := run.groups(ctx)
 	if report == nil {
-		return nil, err
+		return nil, cmp.Or(err, errSkipped)
 	}
 	return report, errors.Join(err, saveProof(report, run.Out))
 }

@@ -39,7 +39,7 @@ func distributed() []shape {
 			effects: []effect{did(fault.RestartDB, 2), {notInTime, 1}},
 		},
 		{
-			name: windowCitusReplies, parts: 2,
+			name:    windowCitusReplies,
 			events:  each(500*time.Millisecond, fault.CutWorker, fault.CutWorkerCommit, fault.CutReply),
 			effects: []effect{did(fault.CutWorker, 5), did(fault.CutReply, 5)},
 		},
