@@ -21,7 +21,7 @@ import (
 )
 
 // ErrNotInstalled means that the server has no extension citus.
-var ErrNotInstalled = errors.New("the extension citus is not installed for the local PostgreSQL (pg_available_extensions)")
+var ErrNotInstalled = errors.New("the extension citus is not installed for this PostgreSQL (pg_available_extensions)")
 
 // Options describe a cluster.
 type Options struct {

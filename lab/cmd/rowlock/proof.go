@@ -167,6 +167,7 @@ func (v *proof) onPair(ctx context.Context, own prove.Servers) (err error) {
 		pair, err = fault.StartPair(ctx, database, v.postgres(), holdBack)
 	case prove.Synchronous:
 		pair, err = fault.StartPair(ctx, database, v.postgres(), 0)
+	case prove.Distributed: // see onCitus
 	}
 	if err != nil {
 		return err

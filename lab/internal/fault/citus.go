@@ -132,7 +132,7 @@ func (c *Citus) onCoordinator(ctx context.Context, f func(conn *sql.Conn) error)
 func (c *Citus) change(ctx context.Context, e Event) (done map[Action]int, err error) {
 	c.changing.Lock()
 	defer c.changing.Unlock()
-	switch e.Action { //nolint:exhaustive // the others change no cluster
+	switch e.Action {
 	case KillWorker:
 		return map[Action]int{KillWorker: 1}, c.kill(ctx, e)
 	case MoveShard:
@@ -185,7 +185,7 @@ func (c *Citus) shards(ctx context.Context) (all map[int64][]shard, err error) {
 			}
 			all[one.group] = append(all[one.group], one)
 		}
-		return rows.Err() //nolint:wrapcheck // of the connection
+		return rows.Err()
 	})
 	return all, err
 }
@@ -255,8 +255,8 @@ func (c *Citus) move(ctx context.Context, one shard, to int, mode string) error 
 		`SELECT citus_move_shard_placement(%d, '127.0.0.1', %d, '127.0.0.1', %d, '%s')`, one.id, one.port, to, mode))
 }
 
-// sendOne sends a statement to the coordinator. It has no parameters: some functions of Citus have crashed a coordinator
-// that was sent some.
+// sendOne sends a statement to the coordinator. It has no parameters: a coordinator that was sent some has crashed in a
+// function of Citus.
 func (c *Citus) sendOne(ctx context.Context, statement string) error {
 	return c.onCoordinator(ctx, func(conn *sql.Conn) error {
 		if _, err := conn.ExecContext(ctx, statement); err != nil {

@@ -61,7 +61,8 @@ func startCluster(t *testing.T) *cluster {
 		}
 	}
 	return &cluster{
-		Citus: citus, db: db, injector: &fault.Injector{DB: db, Citus: citus}, target: &fault.Target{Writes: "update public.kept"},
+		Citus: citus, db: db, injector: &fault.Injector{DB: db, Citus: citus},
+		target: &fault.Target{Writes: "update public.kept"},
 	}
 }
 
@@ -80,7 +81,7 @@ func (c *cluster) change(t *testing.T) error {
 	t.Helper()
 	return c.db.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE kept SET changes = changes + 1`)
-		return err //nolint:wrapcheck // InTx classifies it
+		return err
 	})
 }
 
@@ -101,14 +102,15 @@ func TestCitus(t *testing.T) {
 		return
 	}
 	const rows, changes = `SELECT count(*) FROM kept`, `SELECT sum(changes) FROM kept`
-	if done := c.inject(t, fault.Event{Action: fault.KillWorker, For: 10 * time.Millisecond}); done[fault.KillWorker] != 1 {
+	done := c.inject(t, fault.Event{Action: fault.KillWorker, For: 10 * time.Millisecond})
+	if done[fault.KillWorker] != 1 {
 		t.Errorf("killed: %v", done)
 	}
 	c.want(t, rows, 100)
 	if done := c.inject(t, fault.Event{Action: fault.MoveShard, Pick: 3}); done[fault.MoveShard] != 2 {
 		t.Errorf("moved: %v", done)
 	}
-	done := c.inject(t, fault.Event{Action: fault.AddWorker})
+	done = c.inject(t, fault.Event{Action: fault.AddWorker})
 	if done[fault.AddWorker] != 1 || done[fault.MoveShard] != 2 {
 		t.Errorf("added: %v", done)
 	}

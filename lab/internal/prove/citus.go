@@ -95,8 +95,8 @@ func (p *prover) recovered(ctx context.Context) ([]Check, error) {
 func (p *prover) deadlocks(ctx context.Context) (n int, err error) {
 	const query = `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`
 	if p.Citus != nil {
-		n, err = p.Citus.OnAllNodes(ctx, query)
-		return n, err //nolint:wrapcheck // it names the node
+		return p.Citus.OnAllNodes(ctx, query)
 	}
-	return n, p.injector.DB.GetContext(ctx, &n, query)
+	err = p.injector.DB.GetContext(ctx, &n, query)
+	return n, err
 }

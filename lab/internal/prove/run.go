@@ -154,14 +154,16 @@ func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 		return result, err //nolint:wrapcheck // it names the service
 	}
 	if w.Name == windowNone || w.Name == windowCitusNone {
-		n := 0
-		n, err = p.deadlocks(ctx)
+		n, err := p.deadlocks(ctx)
+		if err != nil {
+			return result, err
+		}
 		result.Checks = append(result.Checks, check(deadlocks, n == 0, "%d without faults", n))
 		for _, s := range p.subjects {
 			_, s.memory = s.metric(ctx, residentMemory) // 0 is not compared
 		}
 	}
-	return result, err
+	return result, nil
 }
 
 // take makes the clients of every service that takes part in the window.
