@@ -7,6 +7,7 @@ import (
 
 	apps "k8s.io/api/apps/v1"
 	autoscaling "k8s.io/api/autoscaling/v2"
+	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	"sigs.k8s.io/yaml"
 
@@ -48,8 +49,32 @@ func TestExamples(t *testing.T) {
 			}
 		}
 	}
-	if n := len(glob(t, umbrella+"/examples/*.yaml")); n != len(migrates)+1 {
-		t.Errorf("%d examples, of which %d and %s are tested", n, len(migrates), kedaExample)
+	if n := len(glob(t, umbrella+"/examples/*.yaml")); n != len(migrates)+2 {
+		t.Errorf("%d examples, of which %d, %s and %s are tested", n, len(migrates), kedaExample, citusExample)
+	}
+}
+
+const citusExample = "citus.yaml"
+
+// On Citus the replicas and the Jobs that migrate say so alike, each with a pool of its own; events are on one primary.
+func TestCitusServesAllButEvents(t *testing.T) {
+	t.Parallel()
+	all := renderAlike(t, umbrella, read(t, umbrella+"/examples/"+citusExample))
+	for _, service := range services.All() {
+		want, size := "citus", "16"
+		if service.Name == services.Events {
+			want, size = "", "3" // its default
+		}
+		env := environment(t, all, "rowlock-"+service.Name)
+		if env["DB_CLUSTER"] != want || env["DB_MAX_OPEN_CONNS"] != size {
+			t.Errorf("%s: DB_CLUSTER=%q with %s connections, want %q with %s",
+				service.Name, env["DB_CLUSTER"], env["DB_MAX_OPEN_CONNS"], want, size)
+		}
+		from := job(t, all, service.Name).Spec.Template.Spec.Containers[0].EnvFrom
+		config := get[core.ConfigMap](t, all, "ConfigMap/"+from[0].ConfigMapRef.Name).Data
+		if config["DB_CLUSTER"] != want || config["MIGRATE_ON_START"] != "false" {
+			t.Errorf("the Job of %s has %v", service.Name, config)
+		}
 	}
 }
 

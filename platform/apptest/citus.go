@@ -44,5 +44,6 @@ func OneServer(t *testing.T, source migrate.Source, statements ...string) (dsn s
 	direct := dbtest.Postgres(t, source)
 	Execute(t, dbtest.Dial(t, direct), append(statements, shardOfKey)...)
 	server = faultproxy.New(t, direct)
-	return server.DSN(direct), server
+	dsn = server.DSN(direct)
+	return dsn, server
 }

@@ -112,6 +112,7 @@ type Coalescer[K comparable, Q, R any] struct {
 	counted      int                       // calls in queue that the gate knows of
 	locked       map[K]*lockedKey[K, Q, R] // the keys that are known to be locked
 	slowKeys     []K                       // those with callers in the slow lane; the first is waited for next
+	slowCounted  int                       // keys in slowKeys that the metric has
 	probes       []*call[K, Q, R]          // callers that find out whether a locked key has come free
 	waiting      int                       // calls in queue, the slow lane and probes that were not sent
 	waitingItems int                       // sum of their items
@@ -124,11 +125,23 @@ type Coalescer[K comparable, Q, R any] struct {
 
 // New checks cfg and returns a coalescer.
 func New[K comparable, Q, R any](cfg Config[K, Q, R]) (*Coalescer[K, Q, R], error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	m, err := newMetrics(cfg.Registry, cfg.Name)
+	if err != nil {
+		return nil, fmt.Errorf("coalesce: register the metrics of %s: %w", cfg.Name, err)
+	}
+	return start(cfg, m), nil
+}
+
+// complete fills in the defaults, or returns an error that says what the configuration lacks.
+func (cfg *Config[K, Q, R]) complete() error {
 	if cfg.Name == "" || cfg.Key == nil || cfg.Run == nil {
-		return nil, errors.New("coalesce: Name, Key and Run are required")
+		return errors.New("coalesce: Name, Key and Run are required")
 	}
 	if cfg.LockTimeout <= 0 || cfg.StatementTimeout <= 0 {
-		return nil, errors.New("coalesce: LockTimeout and StatementTimeout must be positive")
+		return errors.New("coalesce: LockTimeout and StatementTimeout must be positive")
 	}
 	cfg.MaxItems = cmp.Or(max(cfg.MaxItems, 0), defaultMaxItems)
 	cfg.MaxBytes = cmp.Or(max(cfg.MaxBytes, 0), defaultMaxBytes)
@@ -138,10 +151,10 @@ func New[K comparable, Q, R any](cfg Config[K, Q, R]) (*Coalescer[K, Q, R], erro
 	cfg.Statements = max(cfg.Statements, 1)
 	cfg.BriefWait = cmp.Or(max(cfg.BriefWait, 0), min(defaultBriefWait, cfg.LockTimeout))
 	if cfg.Gate != nil && cfg.InFlight > 1 {
-		return nil, errors.New("coalesce: Gate requires InFlight 1")
+		return errors.New("coalesce: Gate requires InFlight 1")
 	}
 	if cfg.Others != nil && cfg.Await == nil {
-		return nil, errors.New("coalesce: Others requires Await")
+		return errors.New("coalesce: Others requires Await")
 	}
 	if cfg.Size == nil {
 		cfg.Size = func(Q) int { return 0 }
@@ -149,10 +162,16 @@ func New[K comparable, Q, R any](cfg Config[K, Q, R]) (*Coalescer[K, Q, R], erro
 	if cfg.Weight == nil {
 		cfg.Weight = func(Q) int { return 1 }
 	}
-	m, err := newMetrics(cfg.Registry, cfg.Name)
-	if err != nil {
-		return nil, fmt.Errorf("coalesce: register the metrics of %s: %w", cfg.Name, err)
-	}
+	return nil
+}
+
+// runTimeout returns how long one Run may take.
+func (cfg *Config[K, Q, R]) runTimeout() time.Duration {
+	return time.Duration(cfg.Statements)*cfg.StatementTimeout + statementGrace
+}
+
+// start returns a coalescer whose configuration is complete.
+func start[K comparable, Q, R any](cfg Config[K, Q, R], m *metrics) *Coalescer[K, Q, R] {
 	c := &Coalescer[K, Q, R]{cfg: cfg, metrics: m, locked: make(map[K]*lockedKey[K, Q, R])}
 	if cfg.TracerProvider != nil {
 		c.tracer = cfg.TracerProvider.Tracer("github.com/rowlock/rowlock/platform/coalesce")
@@ -161,7 +180,7 @@ func New[K comparable, Q, R any](cfg Config[K, Q, R]) (*Coalescer[K, Q, R], erro
 		c.gate = new(Gate)
 	}
 	c.idle.L = &c.mu
-	return c, nil
+	return c
 }
 
 // Do puts q into the next group and waits for its answer. Beside the errors of Run it
@@ -240,7 +259,7 @@ func (c *Coalescer[K, Q, R]) startServing() {
 func (c *Coalescer[K, Q, R]) addWaiting(calls, items int) {
 	c.waiting += calls
 	c.waitingItems += items
-	c.metrics.queue.Set(float64(c.waiting))
+	c.metrics.queue.Add(float64(calls)) // not Set: the coalescers of a Sharded have one metric
 }
 
 // Close refuses new requests and waits until all others are answered. It returns

@@ -62,6 +62,10 @@
 // back to the main lane. So it neither keeps its free rows locked while it waits, nor makes the
 // callers of one row wait for another, and replicas whose batches collide do not queue up.
 //
+// # Shards
+//
+// Where a table is distributed over servers, a [Sharded] has a coalescer for each shard.
+//
 // # Traces
 //
 // With a [Config.TracerProvider] each run of a group is a span: a child of the

@@ -138,8 +138,7 @@ func (c *Coalescer[K, Q, R]) runEach(group []*call[K, Q, R]) {
 // ErrUnknown for every caller: it must not end the process, and how far the statement
 // had come is not known.
 func (c *Coalescer[K, Q, R]) run(pass Pass, group []*call[K, Q, R]) (answers []Answer[R], err error) {
-	timeout := time.Duration(c.cfg.Statements)*c.cfg.StatementTimeout + statementGrace
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.runTimeout())
 	defer cancel()
 	c.observe(group)
 	requests := make([]Q, len(group))

@@ -212,12 +212,18 @@ func (c *Coalescer[K, Q, R]) startSlow(key K, k *lockedKey[K, Q, R]) {
 	if !k.inTurn {
 		k.inTurn = true
 		c.slowKeys = append(c.slowKeys, key)
-		c.metrics.slow.Set(float64(len(c.slowKeys)))
+		c.countSlow()
 	}
 	if !c.slowRunning {
 		c.slowRunning = true
 		go c.serveSlow()
 	}
+}
+
+// countSlow adds what has become of the number of slow keys to the metric. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) countSlow() {
+	c.metrics.slow.Add(float64(len(c.slowKeys) - c.slowCounted))
+	c.slowCounted = len(c.slowKeys)
 }
 
 // fill adds the callers of a slow key to group as far as its bounds allow, and
@@ -265,7 +271,7 @@ func (c *Coalescer[K, Q, R]) expireSlow() {
 	}
 	clear(c.slowKeys[len(keys):])
 	c.slowKeys = keys
-	c.metrics.slow.Set(float64(len(keys)))
+	c.countSlow()
 }
 
 // distributeSlow is distribute for the slow lane: calls of rows that are still locked
@@ -313,7 +319,7 @@ func (c *Coalescer[K, Q, R]) endSlow(key K) {
 	}
 	delete(c.locked, key)
 	c.slowKeys = slices.DeleteFunc(c.slowKeys, func(k K) bool { return k == key })
-	c.metrics.slow.Set(float64(len(c.slowKeys)))
+	c.countSlow()
 	c.queueMain(k.callers)
 	c.queueMain(k.behind)
 }

@@ -35,7 +35,7 @@ func (m *migrator) undistributed(ctx context.Context) (bool, error) {
 // not fit the source's cluster.
 func (m *migrator) distributed(ctx context.Context) (steps int, err error) {
 	var comment string
-	var citus bool
+	var citus, byHand bool
 	conn, err := m.db.Conn(ctx)
 	if err != nil {
 		return 0, databaseError("connect", err)
@@ -50,6 +50,18 @@ func (m *migrator) distributed(ctx context.Context) (steps int, err error) {
 	switch {
 	case marked && !m.src.onCitus():
 		return 0, fmt.Errorf("schema %s: %w: Citus distributes the schema; set DB_CLUSTER=citus", m.src.Schema, ErrCluster)
+	case !marked && citus && !m.src.onCitus():
+		// Not before: the catalog is the extension's.
+		err = conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT FROM pg_dist_partition p JOIN pg_class c "+
+			"ON c.oid = p.logicalrelid WHERE c.relnamespace = to_regnamespace($1))", m.src.Schema).Scan(&byHand)
+		if err != nil {
+			return 0, databaseError("read Citus' tables", err)
+		}
+		if byHand {
+			return 0, fmt.Errorf("schema %s: %w: Citus has tables of the schema that no migration distributed",
+				m.src.Schema, ErrCluster)
+		}
+		return 0, nil
 	case !citus && m.src.onCitus():
 		return 0, fmt.Errorf("schema %s: %w: the database lacks the extension citus, and so is no coordinator",
 			m.src.Schema, ErrCluster)

@@ -3,6 +3,7 @@ package migrate_test
 import (
 	"errors"
 	"testing"
+	"testing/fstest"
 
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/migrate"
@@ -52,6 +53,16 @@ func TestTablesAreDistributedOnce(t *testing.T) {
 	if err := migrate.Up(t.Context(), dsn, plain, patience, quiet()); !errors.Is(err, migrate.ErrCluster) {
 		t.Errorf("a program that takes it for one server: %v", err)
 	}
+	if _, err := db.Exec(`COMMENT ON TABLE shop.goose_db_version IS NULL`); err != nil {
+		t.Fatal(err)
+	}
+	if err := migrate.Up(t.Context(), dsn, plain, patience, quiet()); !errors.Is(err, migrate.ErrCluster) {
+		t.Errorf("tables that were distributed by hand: %v", err)
+	}
+	plain.Schema = "local" // a schema of the coordinator's own
+	plain.FS = fstest.MapFS{"migrations/00001_first.sql": {Data: []byte(
+		"-- rowlock: compatible\n-- +goose Up\nCREATE TABLE local.item (id int);\n")}}
+	up(t, dsn, plain)
 }
 
 func TestCitusIsNoPlainServer(t *testing.T) {

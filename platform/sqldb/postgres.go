@@ -196,15 +196,20 @@ func startupParameters(s Settings, given map[string]string) (map[string]string, 
 func (postgresEngine) sessionSettings(Settings, *txOptions) string { return "" }
 
 // localSettings returns the SET LOCAL of a transaction: what its options ask for and,
-// behind a pooler, what would be settings of the session.
+// behind a pooler, what would be settings of the session. Citus passes on to its workers
+// what is set after that was asked for.
 func (postgresEngine) localSettings(s Settings, o *txOptions) string {
 	lock, statement, idle := o.lockTimeout, o.statementTimeout, time.Duration(0)
 	if s.Pooler == PoolerTransaction {
 		lock, statement = o.timeouts(s)
 		idle = idleTxTimeout
 	}
-	return setLocal("lock_timeout", lock) + setLocal("statement_timeout", statement) +
+	local := setLocal("lock_timeout", lock) + setLocal("statement_timeout", statement) +
 		setLocal("idle_in_transaction_session_timeout", idle)
+	if local != "" && s.Cluster == ClusterCitus {
+		local = "SET LOCAL citus.propagate_set_commands = 'local';" + local
+	}
+	return local
 }
 
 func setLocal(name string, d time.Duration) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	neturl "net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -214,6 +215,19 @@ func TestWarn(t *testing.T) {
 	if strings.Contains(got, "superuser") || !strings.Contains(got, "client_connection_check_interval is 0") ||
 		!strings.Contains(got, "statement_timeout is 0") {
 		t.Errorf("got %q", got)
+	}
+	const noLockTimeout = "the role has no lock_timeout"
+	onCluster := sqldb.Settings{URL: plain, Cluster: sqldb.ClusterCitus}
+	if got = warnings(t, onCluster); !strings.Contains(got, noLockTimeout) {
+		t.Errorf("on Citus: %q", got)
+	}
+	u, err := neturl.Parse(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	execute(t, direct, "ALTER ROLE "+u.User.Username()+" SET lock_timeout = '5s'")
+	if got = warnings(t, onCluster); strings.Contains(got, noLockTimeout) {
+		t.Errorf("on Citus, once the role has one: %q", got)
 	}
 	got = warnings(t, sqldb.Settings{URL: dbtest.EmptyMariaDB(t)})
 	if !strings.Contains(got, "another innodb_flush_log_at_trx_commit than 1") || !strings.Contains(got, "superuser") {

@@ -17,6 +17,7 @@ type TxOption func(*txOptions)
 
 type txOptions struct {
 	resolve          bool
+	ask              func(context.Context) (applied bool, err error)
 	lockTimeout      time.Duration
 	statementTimeout time.Duration
 }
@@ -27,8 +28,14 @@ type txOptions struct {
 // none can.
 func ResolveOutcome() TxOption { return func(o *txOptions) { o.resolve = true } }
 
+// ResolveBy makes InTx ask about a COMMIT whose answer was lost, as OnceResolved does: the
+// transaction stores its outcome with its data, where no id of it can be looked up.
+func ResolveBy(ask func(ctx context.Context) (applied bool, err error)) TxOption {
+	return func(o *txOptions) { o.ask = ask }
+}
+
 // WithLockTimeout sets lock_timeout for this transaction; on MySQL in whole
-// seconds, rounded up.
+// seconds, rounded up. On ClusterCitus it reaches the workers.
 func WithLockTimeout(d time.Duration) TxOption { return func(o *txOptions) { o.lockTimeout = d } }
 
 // WithStatementTimeout sets statement_timeout for this transaction, and the bound of
@@ -63,6 +70,11 @@ func (db *DB) InTx(ctx context.Context, fn func(ctx context.Context, tx *sqlx.Tx
 		committing, lost, err := db.attempt(ctx, fn, &o)
 		if lost != nil {
 			err = db.resolveCommit(ctx, lost, err)
+		}
+		if committing && o.ask != nil && outcomeIs(err, Unknown) {
+			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveWithin)
+			defer cancel()
+			err = db.resolveOnce(bounded, err, o.ask)
 		}
 		if committing && outcomeIs(err, Unknown) {
 			db.metrics.unknown.WithLabelValues(operationTx).Inc()

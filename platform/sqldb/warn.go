@@ -19,7 +19,11 @@ const superuserAdvice = "the service is connected as a superuser: give it a role
 // server has fewer connections left than the pool may open. It returns an error when the
 // settings cannot be read.
 func (db *DB) Warn(ctx context.Context) error {
-	for _, r := range db.engine.risks() {
+	risks := db.engine.risks()
+	if db.settings.Cluster == ClusterCitus {
+		risks = append(risks, citusRisk())
+	}
+	for _, r := range risks {
 		var exists bool
 		if err := db.GetContext(ctx, &exists, "SELECT "+r.test); err != nil {
 			return err
@@ -96,6 +100,19 @@ func (postgresEngine) risks() []risk {
 			"statement_timeout is 0 behind the pooler: " +
 				"use ALTER ROLE ... SET statement_timeout so that the server decides first",
 		},
+	}
+}
+
+// citusRisk returns the risk that a worker's waits for locks end with the statement alone: a worker knows the role's
+// lock_timeout, and not the session's.
+func citusRisk() risk {
+	return risk{
+		`NOT EXISTS (SELECT FROM pg_db_role_setting s
+				JOIN pg_roles r ON s.setrole IN (0, r.oid) AND r.rolname = current_user
+				CROSS JOIN unnest(s.setconfig) AS c (setting)
+			WHERE starts_with(c.setting, 'lock_timeout='))`,
+		"the role has no lock_timeout, and the session's does not reach Citus' workers, where a statement may wait for a " +
+			"row until its statement_timeout; use ALTER ROLE ... SET lock_timeout on the coordinator",
 	}
 }
 

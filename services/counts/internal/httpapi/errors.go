@@ -47,8 +47,7 @@ func ProblemOf(err error) *problem.Error {
 		},
 		{
 			Err: counting.ErrNotSupported, Kind: notSupported,
-			Detail: "A distributed database takes no Idempotency-Key, no batch of changes and no ?create=true. " +
-				"Nothing was changed.",
+			Detail: "A distributed database takes one change at a time, and no ?create=true. Nothing was changed.",
 		},
 		{Err: counting.ErrInvalidItemID, Kind: problem.InvalidField, Field: fieldItemID},
 		{Err: counting.ErrInvalidAmount, Kind: problem.InvalidField, Field: fieldAmount},

@@ -20,11 +20,11 @@ import (
 // Apply implements counting.CountValueRepository. Concurrent updates share one statement: the coalescer calls
 // applyGroup with those that came while the statement before was under way, and returns to each caller its own answer.
 func (s *Store) Apply(ctx context.Context, update counting.Update) (counting.Result, error) {
-	r := newRequest(update)
-	if s.onCitus() && r.update != nil {
-		return counting.Result{}, counting.ErrNotSupported
+	r, do := newRequest(update), s.applyOnShard
+	if !s.onCitus() {
+		do = s.adds.Do
 	}
-	a, err := s.adds.Do(ctx, r)
+	a, err := do(ctx, r)
 	if err != nil {
 		return counting.Result{Replayed: a.replayed}, err
 	}
@@ -40,8 +40,6 @@ func (s *Store) applyGroup(
 	ctx context.Context, pass coalesce.Pass, group []request,
 ) ([]coalesce.Answer[reply], error) {
 	switch {
-	case s.onCitus():
-		return s.applyOnShards(ctx, pass, group)
 	case !slices.ContainsFunc(group, func(r request) bool { return r.update != nil }):
 		return s.applyAdds(ctx, pass, group)
 	case !pass.SkipLocked:

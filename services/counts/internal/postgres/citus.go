@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -24,81 +22,31 @@ const shardsKnown = 100_000
 // onCitus reports whether the counts are distributed over a Citus cluster.
 func (s *Store) onCitus() bool { return s.shards != nil }
 
-// applyOnShards is applyAdds for each shard of a group's counts, of which few at a time: every shard has a statement of
-// its own, which is applied or not whatever the others are.
-func (s *Store) applyOnShards(
-	ctx context.Context, pass coalesce.Pass, group []request,
-) ([]coalesce.Answer[reply], error) {
-	ids := make([]string, len(group))
-	for i, r := range group {
-		ids[i] = r.id
+// applyOnShard is Apply on a Citus cluster: the coalescer of the item's shard calls applyShardGroup with the requests
+// for that shard. Changes that span shards are refused.
+func (s *Store) applyOnShard(ctx context.Context, r request) (reply, error) {
+	if r.update != nil && (len(r.update.Changes) > 1 || r.update.Create) {
+		return reply{}, counting.ErrNotSupported
 	}
-	shards, err := s.shards.Of(ctx, ids)
+	shards, err := s.shards.Of(ctx, []string{r.id})
 	if err != nil {
-		return nil, coalesce.Classify(err)
+		return reply{}, err
 	}
-	members := make(map[int64][]int)
-	for i, shard := range shards {
-		members[shard] = append(members[shard], i)
-	}
-	if len(members) == 1 {
-		return s.applyAdds(ctx, pass, group)
-	}
-	answers := make([]coalesce.Answer[reply], len(group))
-	places := make(chan struct{}, s.shardsAtOnce)
-	var running sync.WaitGroup
-	var panicked atomic.Pointer[any]
-	for _, indexes := range members {
-		places <- struct{}{}
-		running.Go(func() {
-			defer func() {
-				if p := recover(); p != nil {
-					panicked.CompareAndSwap(nil, &p)
-				}
-				<-places
-			}()
-			part := make([]request, len(indexes))
-			for n, i := range indexes {
-				part[n] = group[i]
-			}
-			for n, a := range s.applyOnShard(ctx, pass, part) {
-				answers[indexes[n]] = a
-			}
-		})
-	}
-	running.Wait()
-	if p := panicked.Load(); p != nil {
-		panic(*p) // where package coalesce recovers
-	}
-	return answers, nil
+	return s.sharded.Do(ctx, shards[0], r)
 }
 
-// applyOnShard applies the part of a group that is on one shard. Where a lock did not come free, it changes the counts
-// that are.
-func (s *Store) applyOnShard(ctx context.Context, pass coalesce.Pass, part []request) []coalesce.Answer[reply] {
-	answers, err := s.applyAdds(ctx, pass, part)
-	if errors.Is(err, coalesce.ErrLockWait) && !pass.SkipLocked {
-		answers, err = s.applyAdds(ctx, coalesce.Pass{SkipLocked: true}, part)
+// applyShardGroup is applyGroup for the counts of one shard.
+func (s *Store) applyShardGroup(
+	ctx context.Context, pass coalesce.Pass, group []request,
+) ([]coalesce.Answer[reply], error) {
+	if !slices.ContainsFunc(group, func(r request) bool { return r.update != nil }) {
+		return s.applyAdds(ctx, pass, group)
 	}
-	switch {
-	case err == nil:
-		return answers
-	case errors.Is(err, coalesce.ErrSplit) && len(part) > 1: // the other shards' parts are not run again
-		answers = make([]coalesce.Answer[reply], 0, len(part))
-		for i := range part {
-			answers = append(answers, s.applyOnShard(ctx, pass, part[i:i+1])...)
-		}
-		return answers
-	}
-	answers = make([]coalesce.Answer[reply], len(part))
+	answers, err := s.applyUpdates(ctx, pass, group)
 	for i := range answers {
-		if errors.Is(err, coalesce.ErrLockWait) {
-			answers[i].Locked = true
-			continue
-		}
-		answers[i].Err = err
+		answers[i].At = 0 // a key waits in the lane of its count, which is locked before it
 	}
-	return answers
+	return answers, err
 }
 
 // addOnShard is addSeveral for counts of one shard.

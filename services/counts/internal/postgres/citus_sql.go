@@ -1,13 +1,17 @@
 package postgres
 
-// distribution returns the statements that distribute the schema over a Citus cluster. The journal and the keys stay on
-// the coordinator, unused: Citus sends no statement with an INSERT in a CTE to a worker as a whole, and a journal row
-// for each group takes one. A slot is a row that is there already, and updated.
+// distribution returns the statements that distribute the schema over a Citus cluster. counts.journal and
+// counts.idempotency_keys stay on the coordinator, unused: Citus sends no statement with an INSERT in a CTE to a worker
+// as a whole, and a row for each group or key takes one. Slots and the keys of items are rows that are there already,
+// and updated.
 func distribution() []string {
 	return []string{
 		`SELECT create_distributed_table('counts.count_values', 'item_id')`,
 		createSlotsSQL,
 		`SELECT create_distributed_table('counts.slots', 'item_id', colocate_with => 'counts.count_values')`,
+		createItemKeysSQL,
+		`CREATE INDEX item_keys_expires_at ON counts.item_keys (expires_at)`,
+		`SELECT create_distributed_table('counts.item_keys', 'item_id', colocate_with => 'counts.count_values')`,
 	}
 }
 

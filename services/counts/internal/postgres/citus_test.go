@@ -59,8 +59,21 @@ func TestCountsOnCitus(t *testing.T) {
 // that get lost are those to the replicas.
 func TestCountsOnShardsOfOneServer(t *testing.T) {
 	t.Parallel()
-	dsn, server := apptest.OneServer(t, postgres.Migrations(), postgres.CreateSlots)
+	dsn, server := apptest.OneServer(t, postgres.Migrations(), postgres.CreateForShards)
 	distributed(t, dsn, []*faultproxy.Proxy{server})
+}
+
+// The suite runs as far as it changes one count at a time, and a key names one count.
+func TestRepositoryOnShards(t *testing.T) {
+	t.Parallel()
+	countingtest.Exercise(t, func(t *testing.T) counting.CountValueRepository {
+		t.Helper()
+		dsn, _ := apptest.OneServer(t, postgres.Migrations(), postgres.CreateForShards)
+		return openDistributed(t, dsn)
+	}, "contract/batch", "contract/batch creates", "contract/repeats", "contract/repeated refusals",
+		"contract/repeated create", "contract/key conflicts", "transactions/refused batches", "contention/batches cross",
+		"contention/batches are whole", "contention/batches create", "contention/one of a key",
+		"contention/keys on a hot item")
 }
 
 // distributed changes counts by two stores, and cuts replies on the way through the proxies.
@@ -68,12 +81,14 @@ func distributed(t *testing.T, dsn string, workers []*faultproxy.Proxy) {
 	t.Helper()
 	stores := []*postgres.Store{openDistributed(t, dsn), openDistributed(t, dsn)}
 	changesOnCitus(t, stores[0])
+	keysOnCitus(t, dsn, stores[0])
 	for _, items := range []int{1, 100} {
 		addOnCitus(t, stores, fmt.Sprintf("exact%d", items), items)
 		for _, w := range workers {
 			w.CutEvery(7, faultproxy.AfterStatement, faultproxy.RST, faultproxy.Matching("slot"))
 		}
 		addOnCitus(t, stores, fmt.Sprintf("lossy%d", items), items)
+		addWithKeysOnCitus(t, stores, fmt.Sprintf("keyed%d", items), items)
 		cuts := 0
 		for _, w := range workers {
 			w.StopCutting()
@@ -162,16 +177,12 @@ func changesOnCitus(t *testing.T, s *postgres.Store) {
 		t.Error(err)
 	}
 	for name, u := range map[string]counting.Update{
-		"key":    {Changes: []counting.Change{{ItemID: "c", Delta: 1}}, Key: counting.Key{Value: "k"}},
 		"batch":  {Changes: []counting.Change{{ItemID: "a", Delta: -1}, {ItemID: "c", Delta: 1}}},
 		"create": {Changes: []counting.Change{{ItemID: "new", Delta: 1}}, Create: true},
 	} {
 		if _, err := s.Apply(t.Context(), u); !errors.Is(err, counting.ErrNotSupported) {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-	if _, _, err := s.Set(t.Context(), counting.Key{Value: "k"}, "c", 1); !errors.Is(err, counting.ErrNotSupported) {
-		t.Errorf("set with a key: %v", err)
 	}
 	wantValue(t, s, "c", 0)
 }

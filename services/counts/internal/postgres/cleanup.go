@@ -46,7 +46,7 @@ const deleteBatch = 1000
 // deleted with the size of each.
 func (s *Store) DeleteExpired(ctx context.Context, table string, deleted func(n int)) error {
 	if s.onCitus() {
-		return s.deleteSlots(ctx, table, deleted)
+		return s.deleteOnShards(ctx, table, deleted)
 	}
 	statement := deleteJournalSQL
 	if table == Keys {

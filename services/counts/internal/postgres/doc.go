@@ -9,8 +9,9 @@
 // singles_sql.go the statement, args.go its parameters, replay.go the answers to repeats, lanes.go what its requests
 // wait for. set.go has the set with a key.
 //
-// On a Citus cluster single changes without a key have statements of their own, one for each shard: citus.go and
-// citus_sql.go. The row that proves the outcome of each is a slot on its shard: slots.go. Other changes are refused.
+// On a Citus cluster the counts of each shard have groups of their own, whose statements are in citus_sql.go: citus.go.
+// The row that proves the outcome of a statement is a slot on its shard: slots.go. Keys hold for one count, on whose
+// shard their rows are: citus_keys.go and citus_keys_sql.go. Changes that may span shards are refused.
 //
 // What mutants replace stands alone, in group.go, once.go, keys.go and first.go: the files *_bug.go beside them are
 // built by the tags bug_* only.

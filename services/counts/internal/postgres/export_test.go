@@ -33,5 +33,5 @@ func (s *Store) ApplyTogether(ctx context.Context, wait time.Duration, updates .
 	return all, err
 }
 
-// CreateSlots creates the table of the slots.
-const CreateSlots = createSlotsSQL
+// CreateForShards creates the tables that only a distributed schema has.
+const CreateForShards = createSlotsSQL + "; " + createItemKeysSQL

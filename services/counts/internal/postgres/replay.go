@@ -76,16 +76,25 @@ func (f *stored) complete(steps int) bool {
 	return len(f.Starts) == steps
 }
 
-// lookUp reads the first answers to requests whose keys are taken, each known by its place. It is a statement after the
+// lookUp reads the first answers to requests whose keys are taken, each known by its place; items are what they change
+// first. It is a statement after the
 // one that found them taken, whose snapshot may be older than they.
-func (s *Store) lookUp(ctx context.Context, keys []counting.Key, steps []int64) (map[int]*stored, error) {
+func (s *Store) lookUp(
+	ctx context.Context, items []string, keys []counting.Key, steps []int64,
+) (map[int]*stored, error) {
 	callers, values := make([]string, len(keys)), make([]string, len(keys))
 	for i, k := range keys {
 		callers[i], values[i] = k.Caller, k.Value
 	}
 	var rows []stored
-	err := s.db.SelectUnqueued(ctx, &rows, storedSQL, pq.StringArray(callers), pq.StringArray(values),
-		pq.Int64Array(steps))
+	var err error
+	if s.onCitus() {
+		err = s.db.SelectUnqueued(ctx, &rows, storedOnShardSQL, pq.StringArray(items), pq.StringArray(callers),
+			pq.StringArray(values))
+	} else {
+		err = s.db.SelectUnqueued(ctx, &rows, storedSQL, pq.StringArray(callers), pq.StringArray(values),
+			pq.Int64Array(steps))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -103,6 +112,7 @@ func (s *Store) replay(ctx context.Context, g *updateGroup) {
 		return
 	}
 	var indexes []int
+	var items []string
 	var keys []counting.Key
 	var steps []int64
 	owns := make(map[int]uuid.UUID)
@@ -111,11 +121,12 @@ func (s *Store) replay(ctx context.Context, g *updateGroup) {
 		owns[l.index] = l.own
 		for _, i := range append([]int{l.index}, l.repeats...) {
 			indexes = append(indexes, i)
+			items = append(items, g.group[i].id)
 			keys = append(keys, g.group[i].update.Key)
 			steps = append(steps, int64(len(g.group[i].update.steps)))
 		}
 	}
-	found, err := s.lookUp(ctx, keys, steps)
+	found, err := s.lookUp(ctx, items, keys, steps)
 	for n, i := range indexes {
 		if err != nil {
 			g.answers[i].Err = err

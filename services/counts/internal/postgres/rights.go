@@ -18,7 +18,7 @@ func Check(ctx context.Context, db *sqldb.DB) error {
 	var refused string
 	tables := pq.StringArray{"counts.count_values", "counts.idempotency_keys", "counts.journal"}
 	if db.Cluster() == sqldb.ClusterCitus {
-		tables = append(tables, "counts.slots")
+		tables = append(tables, "counts.slots", "counts.item_keys")
 	}
 	if err := db.GetContext(ctx, &refused, query, tables); err != nil {
 		return err

@@ -59,8 +59,12 @@ const maxKeyTries = 3
 func (s *Store) setKeyed(
 	ctx context.Context, key counting.Key, id counting.ItemID, value int64,
 ) (counting.CountValue, bool, error) {
+	takeAndSet := s.takeAndSet
+	if s.onCitus() {
+		takeAndSet = s.takeAndSetOnShard
+	}
 	for range maxKeyTries {
-		updated, won, err := s.takeAndSet(ctx, key, id, value)
+		updated, won, err := takeAndSet(ctx, key, id, value)
 		switch {
 		case err != nil:
 			return counting.CountValue{}, false, err
@@ -68,7 +72,7 @@ func (s *Store) setKeyed(
 			v, err := setTo(id, value, updated)
 			return v, false, err
 		}
-		found, err := s.lookUp(ctx, []counting.Key{key}, []int64{1})
+		found, err := s.lookUp(ctx, []string{string(id)}, []counting.Key{key}, []int64{1})
 		if err != nil {
 			return counting.CountValue{}, false, err
 		}

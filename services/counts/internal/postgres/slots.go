@@ -44,12 +44,7 @@ func (s *Store) takeSlot(ctx context.Context, item string) (*slot, int64, error)
 	made := &slot{item: item, id: uuid.Must(uuid.NewV7()), made: time.Now()}
 	err = s.db.GetUnqueued(ctx, &made.attempt, newSlotSQL, made.item, made.id, s.journalTTL.Microseconds())
 	if err != nil {
-		if e, ours := errors.AsType[*sqldb.Error](err); ours { // a slot alone changes no count
-			none := *e
-			none.Outcome = sqldb.NotApplied
-			err = &none
-		}
-		return nil, 0, err
+		return nil, 0, notApplied(err) // a slot alone changes no count
 	}
 	made.attempt++
 	return made, shards[0], nil
@@ -122,13 +117,24 @@ func (s *Store) onceOnShard(
 
 const stateNotSupported = "0A000"
 
-// deleteSlots is DeleteExpired for Journal, which slots stand for. There are no keys.
-func (s *Store) deleteSlots(ctx context.Context, table string, deleted func(n int)) error {
-	if table != Journal {
-		return nil
+// notApplied returns the error of a statement that changes no count as one that says so.
+func notApplied(err error) error {
+	if e, ours := errors.AsType[*sqldb.Error](err); ours {
+		none := *e
+		none.Outcome = sqldb.NotApplied
+		return &none
+	}
+	return err
+}
+
+// deleteOnShards is DeleteExpired: slots stand for the journal, and the keys of items for keys.
+func (s *Store) deleteOnShards(ctx context.Context, table string, deleted func(n int)) error {
+	query := deleteSlotsSQL
+	if table == Keys {
+		query = deleteItemKeysSQL
 	}
 	var n int
-	if err := s.db.GetUnqueued(ctx, &n, deleteSlotsSQL); err != nil {
+	if err := s.db.GetUnqueued(ctx, &n, query); err != nil {
 		return err
 	}
 	deleted(n)

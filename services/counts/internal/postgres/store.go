@@ -39,9 +39,11 @@ type Store struct {
 
 	ofNoCaller, ofCallers keyedSQL
 
-	shards       *sqldb.Shards // nil unless the counts are distributed
-	slots        slots
-	shardsAtOnce int
+	// Of distributed counts; nil otherwise.
+	shards  *sqldb.Shards
+	sharded *coalesce.Sharded[int64, string, request, reply]
+	slots   slots
+	onShard passSQL
 }
 
 var _ counting.CountValueRepository = (*Store)(nil)
@@ -61,26 +63,28 @@ func New(db *sqldb.DB, o Options) (*Store, error) {
 		db: db, lock: limits.Contention, lockTimeout: limits.LockTimeout, journalTTL: o.JournalTTL, keyTTL: o.KeyTTL,
 		ofNoCaller: newKeyedSQL(ofNoCaller()), ofCallers: newKeyedSQL(ofCallers()),
 	}
-	groups := max(limits.InFlight, 1)
-	if db.Cluster() == sqldb.ClusterCitus {
-		s.shards = sqldb.NewShards(db, "counts.count_values", shardsKnown)
-		s.shardsAtOnce = max((o.MaxOpenConns-ReservedConns)/2/groups, 1)
-		groups *= s.shardsAtOnce
-	}
-	s.ungrouped = bulkhead.New[string](o.MaxOpenConns-groups-ReservedConns, limits.Contention, limits.Share)
-	var err error
-	s.adds, err = coalesce.New(coalesce.Config[string, request, reply]{
+	cfg := coalesce.Config[string, request, reply]{
 		Name:   "counts_add",
 		Key:    func(r request) string { return r.id },
-		Others: request.others,
-		Await:  s.await,
 		Size:   request.size,
 		Weight: request.weight,
-		Run:    s.applyGroup,
 
 		MaxItems: maxWeight, MaxBytes: maxBytes, QueueItems: queuedSteps,
 		Limits: limits,
-	})
+	}
+	groups := max(limits.InFlight, 1)
+	var err error
+	if db.Cluster() == sqldb.ClusterCitus {
+		groups = max((o.MaxOpenConns-ReservedConns)*2/3, 1)
+		cfg.Run, cfg.InFlight = s.applyShardGroup, 1
+		s.onShard = updateOnShard()
+		s.shards = sqldb.NewShards(db, "counts.count_values", shardsKnown)
+		s.sharded, err = coalesce.NewSharded[int64](cfg, groups)
+	} else {
+		cfg.Run, cfg.Others, cfg.Await = s.applyGroup, request.others, s.await
+		s.adds, err = coalesce.New(cfg)
+	}
+	s.ungrouped = bulkhead.New[string](o.MaxOpenConns-groups-ReservedConns, limits.Contention, limits.Share)
 	return s, err
 }
 
@@ -93,4 +97,9 @@ const queuedSteps = 32_000
 const ReservedConns = 2
 
 // Close waits until every change in flight is answered. The pool stays open.
-func (s *Store) Close(ctx context.Context) error { return s.adds.Close(ctx) }
+func (s *Store) Close(ctx context.Context) error {
+	if s.onCitus() {
+		return s.sharded.Close(ctx)
+	}
+	return s.adds.Close(ctx)
+}

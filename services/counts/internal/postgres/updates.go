@@ -70,6 +70,9 @@ const (
 
 // send runs a statement, in a pass, and stores in it what came back.
 func (s *Store) send(ctx context.Context, pass coalesce.Pass, st *statement) error {
+	if s.onCitus() {
+		return s.sendOnShard(ctx, pass, st)
+	}
 	keyed := s.keyedSQL(st.callers)
 	query, arrays := keyed.updates.of(pass), st.arrays
 	if st.single {

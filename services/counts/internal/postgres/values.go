@@ -48,13 +48,11 @@ func (s *Store) Set(
 	ctx context.Context, key counting.Key, id counting.ItemID, value int64,
 ) (counting.CountValue, bool, error) {
 	switch {
-	case key.Value != "" && s.onCitus():
-		return counting.CountValue{}, false, counting.ErrNotSupported
+	case key.Value != "":
+		return s.setKeyed(ctx, key, id, value)
 	case s.onCitus():
 		updated, err := s.changeOnShard(ctx, id, setOnShardSQL, value)
 		return counting.CountValue{ItemID: id, Current: value, UpdatedAt: updated}, false, err
-	case key.Value != "":
-		return s.setKeyed(ctx, key, id, value)
 	}
 	const query = `
 WITH changed AS (

@@ -10,10 +10,10 @@ import (
 
 // Exercise tests a repository against its port: what each method promises (contract), that a refused change leaves
 // nothing behind (transactions), and that concurrent callers get the exact result (contention). open returns an empty
-// repository for each test.
-func Exercise(t *testing.T, open func(t *testing.T) counting.CountValueRepository) {
+// repository for each test. The tests in without are left out: the repository does not support what they do.
+func Exercise(t *testing.T, open func(t *testing.T) counting.CountValueRepository, without ...string) {
 	t.Helper()
-	for name, test := range map[string]func(*testing.T, counting.CountValueRepository){
+	tests := map[string]func(*testing.T, counting.CountValueRepository){
 		"contract/create":                  create,
 		"contract/find many":               findMany,
 		"contract/add":                     addChanges,
@@ -46,7 +46,14 @@ func Exercise(t *testing.T, open func(t *testing.T) counting.CountValueRepositor
 		"contention/keys on a hot item":    keysOnAHotItem,
 		"contention/callers of a key":      callersOfAKey,
 		"contention/callers are switched":  callersAreSwitched,
-	} {
+	}
+	for _, name := range without {
+		if tests[name] == nil {
+			t.Errorf("there is no test %q to leave out", name)
+		}
+		delete(tests, name)
+	}
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, open(t))
