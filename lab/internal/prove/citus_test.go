@@ -56,14 +56,15 @@ func TestWindowsOnCitus(t *testing.T) {
 	}
 }
 
-// On a Citus cluster counts is sent reads, and changes of one counter without a key; elsewhere keys and batches too.
+// A load has keys and batches, or lacks them: counts takes no batches on Citus.
 func TestCountsOnCitus(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		load countsLoad
 		most int
 	}{
-		"Citus": {countsLoad{}, 1}, "one server": {countsLoad{sendsKeys: true, sendsBatches: true}, 5},
+		"changes alone": {countsLoad{}, 1}, "Citus": {countsLoad{sendsKeys: true}, 1},
+		"one server": {countsLoad{sendsKeys: true, sendsBatches: true}, 5},
 	} {
 		w := &counts{countsLoad: c.load, keys: newKeys(site{prefix: "w"}, activeCounters, nil)}
 		random := newRandom(1)

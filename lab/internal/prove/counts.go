@@ -34,14 +34,14 @@ const (
 var _ = register(services.Counts, kind{
 	open:   openCounts(countsLoad{sendsKeys: true, sendsBatches: true}),
 	writes: "insert into counts.journal", singles: true, attack: attackCounts,
-	citus: &onCitus{open: openCounts(countsLoad{}), writes: "update counts.count_values"},
+	citus: &onCitus{open: openCounts(countsLoad{sendsKeys: true}), writes: "update counts.count_values"},
 	changes: func(op history.Op) bool {
 		in, _ := op.Input.(countChange)
 		return len(in.amounts) > 0 && !op.Aside
 	},
 	signs: map[string][]string{
 		windowNone: {replays}, windowBackends: {resolved}, windowReplies: {resolved},
-		windowHostile: {string(fault.LockedKey)}, windowCitusReplies: {resolved},
+		windowHostile: {string(fault.LockedKey)}, windowCitusNone: {replays}, windowCitusReplies: {resolved},
 	},
 	mutants: []Mutant{
 		mutant("bug_autocommit", "a statement is sent again by the pool", windowReplies, linearizable),
