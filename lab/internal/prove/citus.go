@@ -31,6 +31,7 @@ func distributed() []shape {
 	shapes := []shape{
 		{name: windowCitusNone, events: none},
 		{
+			// A worker is to be away for longer than requests last.
 			name: windowCitusWorker, parts: 3, events: away(3, fault.KillWorker),
 			effects: []effect{did(fault.KillWorker, 3), {notInTime, 1}},
 		},
@@ -44,6 +45,7 @@ func distributed() []shape {
 			effects: []effect{did(fault.CutWorker, 5), did(fault.CutReply, 5)},
 		},
 		{
+			// A move takes a second or more on a busy machine, and there are six.
 			name: windowCitusMove, parts: 2, events: exactly(3, fault.MoveShard),
 			effects: []effect{did(fault.MoveShard, 2)},
 		},

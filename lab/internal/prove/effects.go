@@ -78,7 +78,6 @@ func (w Window) judge(r ServiceResult, flips int) []Check {
 	outages := 0
 	for _, a := range []fault.Action{
 		fault.RestartDB, fault.RestartPool, fault.BlackHole, fault.Exhaust, fault.Stop, fault.Failover, fault.Switchover,
-		fault.KillWorker, fault.MoveShard, fault.AddWorker,
 		fault.Kill, // one that was killed may be asked before it is gone
 	} {
 		outages += r.Done[a]
