@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -181,6 +182,7 @@ func (p *prover) take(ctx context.Context, w Window) (parts []*subject, err erro
 		normal := site{
 			window: w.Name, url: s.balancer.URL(), client: s.http, history: s.history,
 			prefix: fmt.Sprintf("%s%d", w.Name, p.windows), maria: s.Maria != nil, db: s.db, metric: s.metric,
+			lockWait: cmp.Or(w.shape.lockWait, lockWait),
 		}
 		if s.clients, err = s.kind.open(ctx, normal); err != nil {
 			return nil, err

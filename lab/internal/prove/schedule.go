@@ -38,6 +38,8 @@ type shape struct {
 	// only names the service that takes part alone, "" is all, and environ what its replicas are started with.
 	only    string
 	environ map[string]string
+	// lockWait is the longest wait for a lock where it is not that of other windows, as environ says.
+	lockWait time.Duration
 	// servers are the window's own, "" those of the run. A window with servers of its own runs only when it is named.
 	servers Servers
 	// commits says that only services that send COMMIT have to show the effects.

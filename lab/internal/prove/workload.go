@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 	"github.com/jmoiron/sqlx"
@@ -88,6 +89,8 @@ type site struct {
 	prefix  string    // of the names of its keys
 	maria   bool      // the service is on MariaDB
 	db      *sqldb.DB // the service's database, by an administrator
+	// lockWait is the longest wait for a lock of the replicas.
+	lockWait time.Duration
 	// metric returns the sum of a metric of the service's replicas, and the largest value.
 	metric func(ctx context.Context, name string) (sum, most float64)
 }
