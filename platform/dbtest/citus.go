@@ -21,7 +21,10 @@ func Citus(t testing.TB, through func(workerURL string) (port string)) string {
 		t.Skip("the server's pg_available_extensions lists no citus")
 	}
 	o := localcitus.Options{
-		Server:  localpg.Options{Settings: private([]map[string]string{{"citus.shard_count": citusShards}})},
+		Server: localpg.Options{Settings: private([]map[string]string{{
+			"citus.shard_count":    citusShards,
+			"max_worker_processes": "64", // one for each database of a test
+		}})},
 		Workers: 2,
 	}
 	if through != nil {

@@ -20,7 +20,7 @@ var migrations embed.FS
 
 // Migrations returns the schema's migrations.
 func Migrations() migrate.Source {
-	return migrate.Source{FS: migrations, Schema: "payments"}
+	return migrate.Source{FS: migrations, Schema: "payments", Distribution: distribution()}
 }
 
 // Session returns the session settings that the statements are written for: each is planned once for groups of any
@@ -40,6 +40,8 @@ type Observer interface {
 type Options struct {
 	coalesce.Limits
 
+	// MaxOpenConns is that of the pool.
+	MaxOpenConns int
 	// Gate lets claims, charges and settlements take turns; nil: they do not.
 	Gate *coalesce.Gate
 	// Encode returns the receipt that is stored with a payment.
@@ -59,6 +61,8 @@ type Store struct {
 	claims  *coalesce.Coalescer[payment.Key, bid, state]
 	changes *coalesce.Coalescer[string, change, state] // by their records
 	settles *coalesce.Coalescer[string, settlement, settled]
+
+	shards, charges *sqldb.Shards // of records and payments, and of the ledger; nil unless they are distributed
 }
 
 var _ payment.Repository = (*Store)(nil)
@@ -71,24 +75,41 @@ func New(db *sqldb.DB, o Options, observer Observer) (*Store, error) {
 	forKey, charged := o.Limits, o.Limits
 	forKey.LockTimeout = o.LockWait // a claim waits for its key, and so does a takeover
 	charged.Share = nil             // a payment that was charged is not refused for a crowd
-	var looks, claims, changes, settles error
-	s.looks, looks = coalesce.New(coalesce.Config[payment.Key, payment.Key, state]{
+	looks := coalesce.Config[payment.Key, payment.Key, state]{
 		Limits: o.Limits, Name: "payments_look", Key: func(k payment.Key) payment.Key { return k }, Run: s.runLooks,
-	})
-	s.claims, claims = coalesce.New(coalesce.Config[payment.Key, bid, state]{
+	}
+	claims := coalesce.Config[payment.Key, bid, state]{
 		Limits: forKey, Name: "payments_claim", Key: func(c bid) payment.Key { return c.Key }, Run: s.runClaims,
 		Size: func(c bid) int { return claimBytes + len(c.Key.Value) + 2*len(c.Key.Caller) }, Gate: o.Gate,
-	})
-	s.changes, changes = coalesce.New(coalesce.Config[string, change, state]{
+	}
+	changes := coalesce.Config[string, change, state]{
 		Limits: forKey, Name: "payments_change", Key: func(c change) string { return c.held.Record }, Run: s.runChanges,
-	})
-	s.settles, settles = coalesce.New(coalesce.Config[string, settlement, settled]{
+	}
+	settles := coalesce.Config[string, settlement, settled]{
 		Limits: charged, Name: "payments_settle", Key: func(c settlement) string { return c.held.Record },
 		Run: s.runSettles, Size: func(c settlement) int { return settleBytes + len(c.held.Record) + len(c.receipt.Data) },
 		Gate: o.Gate,
-	})
-	return s, errors.Join(looks, claims, changes, settles)
+	}
+	if db.Cluster() == sqldb.ClusterCitus {
+		s.shards = sqldb.NewShards(db, "payments.idempotency_records", keysKnown)
+		s.charges = sqldb.NewShards(db, "payments.processor_charges", keysKnown)
+		atOnce := max((o.MaxOpenConns-reservedConns)/kinds, 1)
+		looks, claims = distributed(looks, atOnce, s.lookOne), distributed(claims, atOnce, s.claimOne)
+		changes, settles = distributed(changes, 1, s.changeOne), distributed(settles, atOnce, s.settleOne)
+	}
+	var looksErr, claimsErr, changesErr, settlesErr error
+	s.looks, looksErr = coalesce.New(looks)
+	s.claims, claimsErr = coalesce.New(claims)
+	s.changes, changesErr = coalesce.New(changes)
+	s.settles, settlesErr = coalesce.New(settles)
+	return s, errors.Join(looksErr, claimsErr, changesErr, settlesErr)
 }
+
+// On Citus looks, claims and settlements share the pool, but for some connections for changes, pages and probes.
+const (
+	kinds         = 3
+	reservedConns = 2
+)
 
 // Close waits until every request in flight is answered. The pool stays open.
 func (s *Store) Close(ctx context.Context) error {

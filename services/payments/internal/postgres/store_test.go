@@ -56,55 +56,61 @@ func TestThreeReplicasPassTheSuite(t *testing.T) {
 // replica and on another; once it is settled, its record is there.
 func TestHeldKeyIsRefusedAfterLockWait(t *testing.T) {
 	t.Parallel()
-	const lockWait = 200 * time.Millisecond
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	o := postgres.Options{LockWait: lockWait}
-	same, other := openStore(t, dsn, sqldb.PoolerNone, o), openStore(t, dsn, sqldb.PoolerNone, o)
-	release := holder(t, same, "k")
-	defer release()
-	for _, tc := range []struct {
-		where  contention.Place
-		waits  float64 // the claim's statement counts, too
-		reason contention.Reason
-		r      replica
-		err    error
-	}{
-		{contention.InProcess, 1, contention.QueueTimeout, same, bulkhead.ErrBusy},
-		{contention.InDatabase, 2, contention.Held, other, payment.ErrProcessing},
-	} {
-		beforeN, before := tc.r.waits.Waits(t, tc.where)
-		if _, err := pay(t.Context(), tc.r, "k"); !errors.Is(err, tc.err) || errors.Is(err, bulkhead.ErrFull) {
-			t.Errorf("%s: %v", tc.where, err)
+	onBoth(t, func(t *testing.T, _ string, open func(postgres.Options) replica) {
+		t.Helper()
+		const lockWait = 200 * time.Millisecond
+		o := postgres.Options{LockWait: lockWait}
+		same, other := open(o), open(o)
+		release := holder(t, same, "k")
+		defer release()
+		for _, tc := range []struct {
+			where  contention.Place
+			waits  float64 // the claim's statement counts, too
+			reason contention.Reason
+			r      replica
+			err    error
+		}{
+			{contention.InProcess, 1, contention.QueueTimeout, same, bulkhead.ErrBusy},
+			{contention.InDatabase, 2, contention.Held, other, payment.ErrProcessing},
+		} {
+			beforeN, before := tc.r.waits.Waits(t, tc.where)
+			if _, err := pay(t.Context(), tc.r, "k"); !errors.Is(err, tc.err) || errors.Is(err, bulkhead.ErrFull) {
+				t.Errorf("%s: %v", tc.where, err)
+			}
+			n, seconds := tc.r.waits.Waits(t, tc.where)
+			conflicts := tc.r.waits.Conflicts(t, tc.reason)
+			if n-beforeN != tc.waits || seconds-before < 0.19 || conflicts != 1 {
+				t.Errorf("%s: %g waits of %g s, %g conflicts", tc.where, n-beforeN, seconds-before, conflicts)
+			}
 		}
-		n, seconds := tc.r.waits.Waits(t, tc.where)
-		if conflicts := tc.r.waits.Conflicts(t, tc.reason); n-beforeN != tc.waits || seconds-before < 0.19 || conflicts != 1 {
-			t.Errorf("%s: %g waits of %g s, %g conflicts", tc.where, n-beforeN, seconds-before, conflicts)
+		release()
+		for _, r := range []replica{same, other} {
+			if fresh, err := pay(t.Context(), r, "k"); err != nil || fresh {
+				t.Errorf("afterwards: fresh %t, %v", fresh, err)
+			}
 		}
-	}
-	release()
-	for _, r := range []replica{same, other} {
-		if fresh, err := pay(t.Context(), r, "k"); err != nil || fresh {
-			t.Errorf("afterwards: fresh %t, %v", fresh, err)
-		}
-	}
+	})
 }
 
 // While more keys are charged than the pool has connections, others are paid, and a client that leaves the queue of its
 // key is let go.
 func TestChargesHoldNoConnection(t *testing.T) {
 	t.Parallel()
-	r := openStore(t, dbtest.Postgres(t, postgres.Migrations()), sqldb.PoolerNone, postgres.Options{})
-	for i := range 20 {
-		t.Cleanup(holder(t, r, fmt.Sprint("held", i)))
-	}
-	if fresh, err := pay(t.Context(), r, "k"); !fresh || err != nil {
-		t.Errorf("another key: fresh %t, %v", fresh, err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(20*time.Millisecond, cancel)
-	if _, err := pay(ctx, r, "held0"); !errors.Is(err, context.Canceled) {
-		t.Errorf("a client that disconnects while it waits: %v", err)
-	}
+	onBoth(t, func(t *testing.T, _ string, open func(postgres.Options) replica) {
+		t.Helper()
+		r := open(postgres.Options{})
+		for i := range 20 {
+			t.Cleanup(holder(t, r, fmt.Sprint("held", i)))
+		}
+		if fresh, err := pay(t.Context(), r, "k"); !fresh || err != nil {
+			t.Errorf("another key: fresh %t, %v", fresh, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(20*time.Millisecond, cancel)
+		if _, err := pay(ctx, r, "held0"); !errors.Is(err, context.Canceled) {
+			t.Errorf("a client that disconnects while it waits: %v", err)
+		}
+	})
 }
 
 // However many records of a group other transactions have locked, the free keys are claimed: what is there is skipped,
@@ -186,36 +192,38 @@ func TestALiveKeyIsNotClaimedLater(t *testing.T) {
 // The cleaner skips a row locked by another transaction instead of waiting for it.
 func TestCleanerDoesNotWait(t *testing.T) {
 	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	r, db := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}), dbtest.Dial(t, dsn)
-	for _, key := range []string{"held", "free"} {
-		if _, _, err := paymenttest.Pay(t.Context(), r, key, time.Microsecond); err != nil {
-			t.Fatal(err)
+	onBoth(t, func(t *testing.T, dsn string, open func(postgres.Options) replica) {
+		t.Helper()
+		r, db := open(postgres.Options{}), dbtest.Dial(t, dsn)
+		for _, key := range []string{"held", "free"} {
+			if _, _, err := paymenttest.Pay(t.Context(), r, key, time.Microsecond); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	apptest.Execute(t, db, ledgerOfPayments)
-	for name, tc := range map[string]struct {
-		lock   string
-		delete func(context.Context) (int, error)
-	}{
-		"records": {
-			`SELECT FROM payments.idempotency_records WHERE key = 'held' FOR UPDATE`,
-			func(ctx context.Context) (int, error) { return r.DeleteExpired(ctx, 10) },
-		},
-		"ledger": {
-			`SELECT FROM payments.processor_charges ORDER BY created_at LIMIT 1 FOR UPDATE`,
-			func(ctx context.Context) (int, error) { return r.DeleteSettled(ctx, time.Microsecond, 10) },
-		},
-	} {
-		holder := apptest.Hold(t, db, tc.lock)
-		if n, err := tc.delete(t.Context()); n != 1 || err != nil {
-			t.Errorf("%s: deleted %d, %v, want 1", name, n, err)
+		apptest.Execute(t, db, ledgerOfPayments)
+		for name, tc := range map[string]struct {
+			lock   string
+			delete func(context.Context) (int, error)
+		}{
+			"records": {
+				`SELECT FROM payments.idempotency_records WHERE key = 'held' FOR UPDATE`,
+				func(ctx context.Context) (int, error) { return r.DeleteExpired(ctx, 10) },
+			},
+			"ledger": {
+				`SELECT FROM payments.processor_charges ORDER BY created_at LIMIT 1 FOR UPDATE`,
+				func(ctx context.Context) (int, error) { return r.DeleteSettled(ctx, time.Microsecond, 10) },
+			},
+		} {
+			holder := apptest.Hold(t, db, tc.lock)
+			if n, err := tc.delete(t.Context()); n != 1 || err != nil {
+				t.Errorf("%s: deleted %d, %v, want 1", name, n, err)
+			}
+			holder.Rollback()
+			if n, err := tc.delete(t.Context()); n != 1 || err != nil {
+				t.Errorf("%s: deleted %d, %v, want 1", name, n, err)
+			}
 		}
-		holder.Rollback()
-		if n, err := tc.delete(t.Context()); n != 1 || err != nil {
-			t.Errorf("%s: deleted %d, %v, want 1", name, n, err)
-		}
-	}
+	})
 }
 
 // ledgerOfPayments enters each payment into the ledger, as the simulator would.
@@ -227,36 +235,38 @@ const ledgerOfPayments = `INSERT INTO payments.processor_charges
 // Of the ledger only what has its payment goes, declines too, and only when entry and payment are old, in batches.
 func TestDeleteSettled(t *testing.T) {
 	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	r, db := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}), dbtest.Dial(t, dsn)
-	for _, key := range []string{"old 1", "old 2", "old decline", "young", "late"} {
-		if _, _, err := paymenttest.Pay(t.Context(), r, key, time.Hour); err != nil {
-			t.Fatal(err)
+	onBoth(t, func(t *testing.T, dsn string, open func(postgres.Options) replica) {
+		t.Helper()
+		r, db := open(postgres.Options{}), dbtest.Dial(t, dsn)
+		for _, key := range []string{"old 1", "old 2", "old decline", "young", "late"} {
+			if _, _, err := paymenttest.Pay(t.Context(), r, key, time.Hour); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	apptest.Execute(t, db, `UPDATE payments.payments SET status = 'DECLINED', decline_code = 'x'
-		WHERE idempotency_key = 'old decline'`, ledgerOfPayments,
-		// Charges and a decline whose request failed, and was not repeated.
-		`INSERT INTO payments.processor_charges
-			(processor_key, amount, currency, card_fingerprint, fingerprint_version, decline_code)
-		SELECT k, 1, 'EUR', decode(repeat('00', 32), 'hex'), 'test', d
-		  FROM (VALUES ('lost', NULL), ('lost decline', 'x')) v (k, d)`,
-		`UPDATE payments.processor_charges SET created_at = now() - interval '31d' WHERE processor_key NOT IN
-			(SELECT processor_key FROM payments.payments WHERE idempotency_key = 'young')`,
-		// The payment of "late" was settled just now, by a repeat.
-		`UPDATE payments.payments SET created_at = now() - interval '31d' WHERE idempotency_key LIKE 'old%'`)
-	for _, want := range []int{2, 1, 0} {
-		if n, err := r.DeleteSettled(t.Context(), 30*24*time.Hour, 2); n != want || err != nil {
-			t.Errorf("deleted %d, %v, want %d", n, err, want)
+		apptest.Execute(t, db, `UPDATE payments.payments SET status = 'DECLINED', decline_code = 'x'
+			WHERE idempotency_key = 'old decline'`, ledgerOfPayments,
+			// Charges and a decline whose request failed, and was not repeated.
+			`INSERT INTO payments.processor_charges
+				(processor_key, amount, currency, card_fingerprint, fingerprint_version, decline_code)
+			SELECT k, 1, 'EUR', decode(repeat('00', 32), 'hex'), 'test', d
+			  FROM (VALUES ('lost', NULL), ('lost decline', 'x')) v (k, d)`,
+			`UPDATE payments.processor_charges SET created_at = now() - interval '31d' WHERE processor_key NOT IN
+				(SELECT processor_key FROM payments.payments WHERE idempotency_key = 'young')`,
+			// The payment of "late" was settled just now, by a repeat.
+			`UPDATE payments.payments SET created_at = now() - interval '31d' WHERE idempotency_key LIKE 'old%'`)
+		for _, want := range []int{2, 1, 0} {
+			if n, err := r.DeleteSettled(t.Context(), 30*24*time.Hour, 2); n != want || err != nil {
+				t.Errorf("deleted %d, %v, want %d", n, err, want)
+			}
 		}
-	}
-	var left string
-	err := db.GetContext(t.Context(), &left, `SELECT string_agg(k, ', ' ORDER BY k) FROM
-		(SELECT coalesce(idempotency_key, processor_key) AS k
-		   FROM payments.processor_charges LEFT JOIN payments.payments USING (processor_key)) of_each`)
-	if want := "late, lost, lost decline, young"; left != want || err != nil {
-		t.Errorf("left are %s, %v, want %s", left, err, want)
-	}
+		var left string
+		err := db.GetContext(t.Context(), &left, `SELECT string_agg(k, ', ' ORDER BY k) FROM
+			(SELECT coalesce(idempotency_key, processor_key) AS k
+			   FROM payments.processor_charges LEFT JOIN payments.payments USING (processor_key)) of_each`)
+		if want := "late, lost, lost decline, young"; left != want || err != nil {
+			t.Errorf("left are %s, %v, want %s", left, err, want)
+		}
+	})
 }
 
 // The statements that must not read a whole table do not.
@@ -325,61 +335,68 @@ func TestStatementsUseTheirIndexes(t *testing.T) {
 // Only the database's clock says that a claim ran out: one that lives is not taken over.
 func TestALiveClaimIsNotTakenOver(t *testing.T) {
 	t.Parallel()
-	r := openStore(t, dbtest.Postgres(t, postgres.Migrations()), sqldb.PoolerNone, postgres.Options{})
-	claimed := r.mustClaim(t)
-	defer claimed.Leave(true)
-	if taken, err := r.TakeOver(t.Context(), claimed.Held); taken || err != nil {
-		t.Errorf("taken over %t, %v", taken, err)
-	}
-	if err := r.GiveBack(t.Context(), claimed.Held); err != nil {
-		t.Fatal(err)
-	}
-	if taken, err := r.TakeOver(t.Context(), claimed.Held); !taken || err != nil {
-		t.Errorf("given back: taken over %t, %v", taken, err)
-	}
+	onBoth(t, func(t *testing.T, _ string, open func(postgres.Options) replica) {
+		t.Helper()
+		r := open(postgres.Options{})
+		claimed := r.mustClaim(t)
+		defer claimed.Leave(true)
+		if taken, err := r.TakeOver(t.Context(), claimed.Held); taken || err != nil {
+			t.Errorf("taken over %t, %v", taken, err)
+		}
+		if err := r.GiveBack(t.Context(), claimed.Held); err != nil {
+			t.Fatal(err)
+		}
+		if taken, err := r.TakeOver(t.Context(), claimed.Held); !taken || err != nil {
+			t.Errorf("given back: taken over %t, %v", taken, err)
+		}
+	})
 }
 
 // A claim whose record's life is over is looked at once for that. A processor that does not say what became of the
 // charge is asked again with pauses as before.
 func TestPausesGoOnAfterTheRecordsLife(t *testing.T) {
 	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	r, db := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}), dbtest.Dial(t, dsn)
-	claimed := r.mustClaim(t)
-	claimed.Leave(false)
-	apptest.Execute(t, db, `UPDATE payments.idempotency_records SET created_at = now() - interval '24h',
-		claimed_until = now() - interval '2h', expires_at = now() - interval '1h'`)
-	first, err := r.Overdue(t.Context(), 0, time.Hour, 10)
-	if err != nil || len(first) != 1 || !first[0].Expired {
-		t.Fatalf("%+v, %v; want one that has expired", first, err)
-	}
-	if err := r.GiveBack(t.Context(), first[0].Held); err != nil {
-		t.Fatal(err)
-	}
-	if again, err := r.Overdue(t.Context(), 0, time.Hour, 10); len(again) != 0 || err != nil {
-		t.Errorf("%+v, %v; want none for half of a day", again, err)
-	}
+	onBoth(t, func(t *testing.T, dsn string, open func(postgres.Options) replica) {
+		t.Helper()
+		r, db := open(postgres.Options{}), dbtest.Dial(t, dsn)
+		claimed := r.mustClaim(t)
+		claimed.Leave(false)
+		apptest.Execute(t, db, `UPDATE payments.idempotency_records SET created_at = now() - interval '24h',
+			claimed_until = now() - interval '2h', expires_at = now() - interval '1h'`)
+		first, err := r.Overdue(t.Context(), 0, time.Hour, 10)
+		if err != nil || len(first) != 1 || !first[0].Expired {
+			t.Fatalf("%+v, %v; want one that has expired", first, err)
+		}
+		if err := r.GiveBack(t.Context(), first[0].Held); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := r.Overdue(t.Context(), 0, time.Hour, 10); len(again) != 0 || err != nil {
+			t.Errorf("%+v, %v; want none for half of a day", again, err)
+		}
+	})
 }
 
 // A settlement that waited for its row while the claim was taken over is fenced.
 func TestTheFenceHoldsAfterAWait(t *testing.T) {
 	t.Parallel()
-	dsn := dbtest.Postgres(t, postgres.Migrations())
-	r, db := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}), dbtest.Dial(t, dsn)
-	claimed := r.mustClaim(t)
-	defer claimed.Leave(false)
-	takeover := apptest.Hold(t, db, `UPDATE payments.idempotency_records SET claim_id = gen_random_uuid()`)
-	done := make(chan error, 1)
-	go func() {
-		_, _, err := r.Settle(t.Context(), claimed.Held, paymenttest.NewPayment(claimed.Held))
-		done <- err
-	}()
-	apptest.WaitForBlocked(t, db, 1)
-	takeover.Commit()
-	if err := <-done; !errors.Is(err, payment.ErrOutcomeUnknown) {
-		t.Errorf("%v, want ErrOutcomeUnknown", err)
-	}
-	if all, err := r.FindOfRide(t.Context(), "ride", nil, 1); len(all) != 0 || err != nil {
-		t.Errorf("%d payments, %v", len(all), err)
-	}
+	onBoth(t, func(t *testing.T, dsn string, open func(postgres.Options) replica) {
+		t.Helper()
+		r, db := open(postgres.Options{}), dbtest.Dial(t, dsn)
+		claimed := r.mustClaim(t)
+		defer claimed.Leave(false)
+		takeover := apptest.Hold(t, db, `UPDATE payments.idempotency_records SET claim_id = gen_random_uuid()`)
+		done := make(chan error, 1)
+		go func() {
+			_, _, err := r.Settle(t.Context(), claimed.Held, paymenttest.NewPayment(claimed.Held))
+			done <- err
+		}()
+		apptest.WaitForBlocked(t, db, 1)
+		takeover.Commit()
+		if err := <-done; !errors.Is(err, payment.ErrOutcomeUnknown) {
+			t.Errorf("%v, want ErrOutcomeUnknown", err)
+		}
+		if all, err := r.FindOfRide(t.Context(), "ride", nil, 1); len(all) != 0 || err != nil {
+			t.Errorf("%d payments, %v", len(all), err)
+		}
+	})
 }

@@ -46,10 +46,14 @@ type ledger struct {
 
 func newLedger(db *sqldb.DB, limits coalesce.Limits, gate *coalesce.Gate) (l *ledger, err error) {
 	l = &ledger{db: db}
-	l.entries, err = coalesce.New(coalesce.Config[string, entry, entry]{
+	cfg := coalesce.Config[string, entry, entry]{
 		Name: "payments_ledger", Key: func(e entry) string { return e.Key }, Size: entry.size, Run: l.run,
 		Statements: 2, Limits: limits, Gate: gate,
-	})
+	}
+	if db.Cluster() == sqldb.ClusterCitus {
+		cfg.MaxItems, cfg.Gate = 1, nil // a statement is for one worker
+	}
+	l.entries, err = coalesce.New(cfg)
 	return l, err
 }
 
@@ -136,16 +140,46 @@ func (l *ledger) insert(ctx context.Context, wait time.Duration, group []entry) 
 		cards[i], rides[i], versions[i], declines[i] = e.Card, e.Ride, e.Version, e.DeclineCode.String
 	}
 	var entered []string
-	err := l.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-		entered = nil // the statement may be run again
-		return conn.SelectContext(ctx, &entered, insertSQL,
-			keys, amounts, currencies, cards, rides, versions, declines, sqldb.Milliseconds(wait))
-	})
+	var err error
+	if l.db.Cluster() == sqldb.ClusterCitus {
+		entered, err = l.insertOne(ctx, wait, group[0])
+	} else {
+		err = l.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
+			entered = nil // the statement may be run again
+			return conn.SelectContext(ctx, &entered, insertSQL,
+				keys, amounts, currencies, cards, rides, versions, declines, sqldb.Milliseconds(wait))
+		})
+	}
 	set := make(map[string]bool, len(entered))
 	for _, key := range entered {
 		set[key] = true
 	}
 	return set, err
+}
+
+// insertOneSQL is insertSQL for the worker that has the entry's key.
+const insertOneSQL = `
+INSERT INTO payments.processor_charges
+       (processor_key, amount, currency, card_fingerprint, ride_fingerprint, fingerprint_version, decline_code)
+VALUES ($1, $2, $3, $4, $5, $6, nullif($7, ''))
+ON CONFLICT (processor_key) DO NOTHING
+RETURNING processor_key`
+
+// insertOne is insert for one entry on a Citus cluster. Where its answer is lost the entry counts as entered by another
+// one, and is read.
+func (l *ledger) insertOne(ctx context.Context, wait time.Duration, e entry) (entered []string, err error) {
+	insert := func() error {
+		return l.db.InTx(ctx, func(ctx context.Context, tx *sqlx.Tx) error {
+			entered = nil
+			return tx.SelectContext(ctx, &entered, insertOneSQL,
+				e.Key, e.Amount, e.Currency, e.Card, e.Ride, e.Version, e.DeclineCode.String)
+		}, sqldb.WithLockTimeout(wait))
+	}
+	err = insert()
+	if outcome, ours := sqldb.OutcomeOf(err); ours && outcome == sqldb.Unknown {
+		err = insert()
+	}
+	return entered, err
 }
 
 // read returns the entries of these keys, by their keys.
