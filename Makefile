@@ -34,7 +34,7 @@ NAMESPACE ?= rowlock
 IMAGE_TAG ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo devel)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test cover lint fmt verify generate tidy bench prove prove-long prove-ha mutation-test prove-bites fuzz nightly vuln licences \
+.PHONY: help build run test cover lint fmt verify generate tidy bench prove prove-long prove-ha prove-citus mutation-test prove-bites fuzz nightly vuln licences \
 	test-postgres images image-stage image-last e2e kind-up kind-load kind-install kind-test kind-logs kind-down release-notes \
 	chart-package chart-push sign clean
 
@@ -105,6 +105,9 @@ prove-ha: build ## The same while Patroni moves the database ten times (Debian's
 	go test -tags=ha -count=1 ./lab/internal/patroni
 	./bin/rowlock prove --faults ha --for 4m $(ARGS)
 
+prove-citus: build ## The same on a Citus coordinator and its workers, for the services that run there (skipped where the local PostgreSQL has no Citus)
+	./bin/rowlock prove --cluster citus --for 4m $(ARGS)
+
 mutation-test: build ## Build known mistakes into the services and check that the proof finds each in a minute (ARGS='--mutant bug_now')
 	./bin/rowlock mutation-test $(ARGS)
 
@@ -113,12 +116,13 @@ prove-bites: mutation-test # its name in earlier releases
 fuzz: ## Fuzz every Fuzz function for FUZZTIME each
 	hack/fuzz $(FUZZTIME) $(MODULES)
 
-nightly: ## The long run: five rounds of tests, half an hour of faults, hostile clients of each service, failovers, Patroni, ten minutes of keys, known bugs, two minutes per fuzz target, known vulnerabilities
+nightly: ## The long run: five rounds of tests, half an hour of faults, hostile clients of each service, failovers, Patroni, Citus, ten minutes of keys, known bugs, two minutes per fuzz target, known vulnerabilities
 	$(MAKE) test TESTFLAGS='-count=5'
 	$(MAKE) prove-long
 	@set -e; for service in $(SERVICES); do $(MAKE) prove ARGS="--service $$service --faults hostile --for 40s"; done
 	$(MAKE) prove ARGS='--faults failover,failover-async --for 2m'
 	$(MAKE) prove-ha
+	$(MAKE) prove-citus
 	$(MAKE) bench ARGS='--bloat 10m'
 	$(MAKE) mutation-test
 	$(MAKE) fuzz FUZZTIME=2m

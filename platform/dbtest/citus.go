@@ -2,11 +2,10 @@ package dbtest
 
 import (
 	"context"
-	"crypto/rand"
-	"database/sql"
-	"net/url"
+	"strconv"
 	"testing"
 
+	"github.com/rowlock/rowlock/platform/localcitus"
 	"github.com/rowlock/rowlock/platform/localpg"
 )
 
@@ -18,61 +17,45 @@ const citusShards = "8"
 // stands for the worker's own. A test on a server without the extension is skipped.
 func Citus(t testing.TB, through func(workerURL string) (port string)) string {
 	t.Helper()
-	skipWithoutCitus(t)
-	password := rand.Text()
-	urls := make([]*url.URL, 3)
-	for i := range urls {
-		server := Server(t, map[string]string{
-			"shared_preload_libraries": "citus", "wal_level": "logical", "max_prepared_transactions": "200",
-			"citus.node_conninfo": "sslmode=disable", "citus.shard_count": citusShards,
-			"max_worker_processes": "64", // one for each database of apptest.CitusDatabase
-		})
-		u, err := url.Parse(server.URL("postgres"))
-		if err != nil {
-			t.Fatal("dbtest: the server's URL cannot be read")
-		}
-		// The nodes log in to each other with one password, and wait for locks as the role says.
-		onNode(t, u, "ALTER ROLE "+localpg.Superuser+" PASSWORD '"+password+"'",
-			"ALTER ROLE "+localpg.Superuser+" SET lock_timeout = '5s'", "CREATE EXTENSION citus",
-			"INSERT INTO pg_dist_authinfo VALUES (0, '"+localpg.Superuser+"', 'password="+password+"')")
-		u.User = url.UserPassword(localpg.Superuser, password)
-		urls[i] = u
+	if !HasCitus(t) {
+		t.Skip("the server's pg_available_extensions lists no citus")
 	}
-	onNode(t, urls[0], "SELECT citus_set_coordinator_host('127.0.0.1', "+urls[0].Port()+")")
-	for _, u := range urls[1:] {
-		port := u.Port()
-		if through != nil {
-			port = through(u.String())
-		}
-		onNode(t, urls[0], "SELECT citus_add_node('127.0.0.1', "+port+")")
+	o := localcitus.Options{
+		Server: localpg.Options{Settings: private([]map[string]string{{
+			"citus.shard_count":    citusShards,
+			"max_worker_processes": "64", // one for each database of a test
+		}})},
+		Workers: 2,
 	}
-	return urls[0].String()
+	if through != nil {
+		o.Through = func(worker *localcitus.Node) (int, error) { return strconv.Atoi(through(worker.URL)) }
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+	defer cancel()
+	cluster, err := localcitus.Start(ctx, o)
+	if err != nil {
+		t.Fatalf("dbtest: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Stop(context.WithoutCancel(t.Context())); err != nil {
+			t.Errorf("dbtest: %v", err)
+		}
+	})
+	// Workers wait for locks as the role says.
+	for _, node := range append(cluster.Workers(), cluster.Coordinator()) {
+		if err := cluster.Execute(ctx, node, "ALTER ROLE "+localpg.Superuser+" SET lock_timeout = '5s'"); err != nil {
+			t.Fatalf("dbtest: %v", err)
+		}
+	}
+	return cluster.Coordinator().URL
 }
 
-// skipWithoutCitus skips a test where the extension is not installed.
-func skipWithoutCitus(t testing.TB) {
+// HasCitus reports whether the server has the extension.
+func HasCitus(t testing.TB) (installed bool) {
 	t.Helper()
-	var installed bool
 	err := Dial(t, Empty(t)).Get(&installed, "SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'citus')")
 	if err != nil {
 		t.Fatalf("dbtest: %v", err)
 	}
-	if !installed {
-		t.Skip("the server's pg_available_extensions lists no citus")
-	}
-}
-
-func onNode(t testing.TB, node *url.URL, statements ...string) {
-	t.Helper()
-	err := onAdmin(t.Context(), node.String(), func(conn *sql.Conn) error {
-		for _, statement := range statements {
-			if err := run(context.WithoutCancel(t.Context()), conn, statement); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatalf("dbtest: %v", err)
-	}
+	return installed
 }

@@ -50,6 +50,8 @@ func (v *proof) run(ctx context.Context) (report *prove.Report, err error) {
 	switch own := v.Windows[0].Servers(); {
 	case v.remote != nil:
 		err = v.onRemote(ctx)
+	case own == prove.Distributed:
+		err = v.onCitus(ctx)
 	case own != "":
 		err = v.onPair(ctx, own)
 	default:
@@ -81,6 +83,9 @@ func (v *proof) prepare(ctx context.Context, s services.Service) (err error) {
 	schema := local.SchemaOf(s)
 	if v.remote != nil {
 		schema = v.remote.Schema(schema)
+	}
+	if v.Citus != nil {
+		environ["DB_CLUSTER"], schema.LockTimeout = string(sqldb.ClusterCitus), prove.LockTimeout()
 	}
 	if err := local.Provision(ctx, path, v.Admin, schema, environ); err != nil {
 		return err
@@ -162,6 +167,7 @@ func (v *proof) onPair(ctx context.Context, own prove.Servers) (err error) {
 		pair, err = fault.StartPair(ctx, database, v.postgres(), holdBack)
 	case prove.Synchronous:
 		pair, err = fault.StartPair(ctx, database, v.postgres(), 0)
+	case prove.Distributed: // see onCitus
 	}
 	if err != nil {
 		return err
@@ -171,6 +177,27 @@ func (v *proof) onPair(ctx context.Context, own prove.Servers) (err error) {
 		ctx, cancel := v.stopping()
 		defer cancel()
 		return pair.Stop(ctx)
+	})
+	return nil
+}
+
+// onCitus starts a Citus cluster for the run, for the services that run on it, and makes the database there.
+func (v *proof) onCitus(ctx context.Context) (err error) {
+	v.chosen = slices.DeleteFunc(slices.Clone(v.chosen), func(s services.Service) bool {
+		away := !prove.RunsOnCitus(s.Name)
+		if away {
+			v.Notes = append(v.Notes, s.Name+": it runs on one primary alone")
+		}
+		return away
+	})
+	if v.Citus, err = fault.StartCitus(ctx, database, v.postgres()); err != nil {
+		return err
+	}
+	v.Server, v.Admin, v.maria = v.Citus.Coordinator(), v.Citus.URL(), false
+	v.leave = append(v.leave, func() error {
+		ctx, cancel := v.stopping()
+		defer cancel()
+		return v.Citus.Stop(ctx)
 	})
 	return nil
 }

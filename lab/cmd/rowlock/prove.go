@@ -16,6 +16,8 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/patroni"
 	"github.com/rowlock/rowlock/lab/internal/prove"
 	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/platform/localcitus"
+	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
 // proveOptions holds the flags of `rowlock prove`.
@@ -26,6 +28,8 @@ type proveOptions struct {
 	length time.Duration
 	faults []string
 	dsn    string
+	// cluster is "" or citus.
+	cluster string
 }
 
 // shortestWindow leaves room for a fault, its timeouts and the second before and after.
@@ -56,7 +60,9 @@ func newProve(p process) *cobra.Command {
 	flags.StringSliceVar(&o.faults, "faults", nil,
 		"comma-separated fault windows: "+strings.Join(prove.NamedOnly(), ",")+
 			", which run on servers of their own and only when they are named, or some of the usual "+
-			strings.Join(prove.Names(), ","))
+			strings.Join(prove.Names(), ",")+"; with --cluster some of "+strings.Join(prove.OnCitus(), ","))
+	flags.StringVar(&o.cluster, "cluster", "",
+		"`citus`: a coordinator with two workers, and fault windows of its own, for the services that run on it")
 	flags.StringVar(&o.dsn, "dsn", "",
 		"PostgreSQL server to run on instead of a private one: `URL` of a role with CREATEDB and CREATEROLE")
 	flags.StringVar(&o.Out, "out", filepath.Join(".tmp", "proof"),
@@ -68,6 +74,9 @@ func newProve(p process) *cobra.Command {
 func (o *proveOptions) schedule() (err error) {
 	if o.Replicas < 2 || o.Replicas > 10 || o.Clients < 1 || o.Clients > 64 {
 		return usageError{"prove: --replicas must be between 2 and 10, --clients between 1 and 64"}
+	}
+	if err := o.checkCluster(); err != nil {
+		return err
 	}
 	parts := prove.Parts(o.faults)
 	length := o.length / time.Duration(max(parts, 1))
@@ -88,6 +97,30 @@ func (o *proveOptions) schedule() (err error) {
 	}
 	if len(o.Windows) == 0 {
 		return usageError{"prove: only the owner of the server can inject that, so there is nothing to run with --dsn"}
+	}
+	return nil
+}
+
+// checkCluster checks that the windows are those of the cluster, and names all of them where none is named.
+func (o *proveOptions) checkCluster() error {
+	onCitus := o.cluster == string(sqldb.ClusterCitus)
+	for _, name := range o.faults {
+		if own := slices.Contains(prove.OnCitus(), name); own != onCitus && slices.Contains(prove.AllNames(), name) {
+			return usageError{fmt.Sprintf("prove: with --cluster citus there are the windows %s, and only with it; not %s",
+				strings.Join(prove.OnCitus(), ", "), name)}
+		}
+	}
+	switch {
+	case o.cluster == "":
+		return nil
+	case !onCitus:
+		return usageError{fmt.Sprintf("prove: there is no cluster %q; there is citus", o.cluster)}
+	case o.dsn != "":
+		return usageError{"prove: --cluster starts servers of its own, and --dsn names one"}
+	case !slices.ContainsFunc(o.chosen, func(s services.Service) bool { return prove.RunsOnCitus(s.Name) }):
+		return usageError{"prove: no chosen service runs on Citus"}
+	case len(o.faults) == 0:
+		o.faults = prove.OnCitus()
 	}
 	return nil
 }
@@ -121,6 +154,10 @@ func (v *proof) groups(ctx context.Context) (whole *prove.Report, err error) {
 		report, err := part.run(ctx)
 		if errors.Is(err, patroni.ErrNotInstalled) {
 			say(v.stdout, "The window %s is skipped: %v.", windows[0].Name, patroni.ErrNotInstalled)
+			continue
+		}
+		if errors.Is(err, localcitus.ErrNotInstalled) {
+			say(v.stdout, "The windows on a Citus cluster are skipped: %v.", localcitus.ErrNotInstalled)
 			continue
 		}
 		switch {

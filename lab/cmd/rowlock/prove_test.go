@@ -13,6 +13,7 @@ import (
 	"github.com/rowlock/rowlock/lab/internal/fault"
 	"github.com/rowlock/rowlock/lab/internal/prove"
 	"github.com/rowlock/rowlock/lab/internal/services"
+	"github.com/rowlock/rowlock/platform/dbtest"
 )
 
 // A broken promise has an exit status of its own, which a run that fails by itself has not. What
@@ -103,6 +104,54 @@ func TestProveFailover(t *testing.T) {
 	}
 	if !strings.Contains(r.output(), "; without service ") {
 		t.Errorf("it does not say how long the service was away:\n%s", r.output())
+	}
+}
+
+// The windows of a cluster run on a coordinator and workers where Citus is installed, and are skipped with a sentence
+// elsewhere.
+func TestProveCitus(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const line = "prove --service counts --cluster citus --replicas 2 --faults citus-replies --for 8s --seed 3 --out "
+	r := start(t, nil, strings.Fields(line+dir)...)
+	if !dbtest.HasCitus(t) {
+		const sentence = "are skipped: the extension citus is not installed"
+		if status := r.end(); status != exitOK || !strings.Contains(r.output(), sentence) {
+			t.Errorf("status %d, it says %s", status, r.output())
+		}
+		return
+	}
+	report, raw := r.proof(t, dir)
+	if s := report.Windows[0].Services[0]; s.Done[fault.CutWorker] < 5 || s.OK == 0 {
+		t.Errorf("%s", raw)
+	}
+}
+
+// The windows on a cluster run with --cluster and only with it, on servers of the run, for a service that runs there.
+func TestScheduleOnCluster(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"--faults citus-move":                          "only with it; not citus-move",
+		"--cluster citus --faults kill":                "only with it; not kill",
+		"--cluster citus --faults earthquake":          "there is no fault",
+		"--cluster mesh":                               "there is no cluster \"mesh\"; there is citus",
+		"--cluster citus --dsn postgres://u@h/db":      "servers of its own",
+		"--cluster citus --service events":             "no chosen service runs on Citus",
+		"--cluster citus --service counts --for 1m20s": "less than 8s",
+	} {
+		if status, text := runHere(t, nil, "prove "+line); status != exitUsage || !strings.Contains(text, want) {
+			t.Errorf("%s: status %d, it says %q, want %q", line, status, text, want)
+		}
+	}
+	chosen, err := choose(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := proveOptions{
+		Setup: prove.Setup{Replicas: 3, Clients: 8}, chosen: chosen, length: 4 * time.Minute, cluster: "citus",
+	}
+	if err := o.schedule(); err != nil || len(o.Windows) != len(prove.OnCitus()) || len(prove.Groups(o.Windows)) != 1 {
+		t.Errorf("%d windows, %v", len(o.Windows), err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -36,6 +37,15 @@ const (
 	RestartPool Action = "restart pgbouncer"   // its clients are cut off
 	Failover    Action = "failover"            // the primary is killed
 	Switchover  Action = "switchover"          // the primary hands over
+)
+
+// The actions on a cluster of Citus.
+const (
+	KillWorker      Action = "kill -9 a worker"               // which comes back after the event's time
+	CutWorker       Action = "cut after a worker's statement" // the reply to the coordinator
+	CutWorkerCommit Action = "cut after a worker's COMMIT"    // of one phase, or the second one
+	MoveShard       Action = "move a shard"                   // to another worker and back
+	AddWorker       Action = "add a worker"                   // and move shards there
 )
 
 // The actions that last for an event's time.
@@ -94,6 +104,8 @@ type Target struct {
 	mu   sync.Mutex
 	done map[Action]int
 	cuts int // the proxy's, when the count began
+	// Of the replies of workers to their coordinator.
+	statements, commits atomic.Int64
 }
 
 // Begin starts the count that Done returns anew.
@@ -101,6 +113,8 @@ func (t *Target) Begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.done = map[Action]int{}
+	t.statements.Store(0)
+	t.commits.Store(0)
 	if t.Proxy != nil {
 		t.cuts = t.Proxy.Cuts()
 	}
@@ -115,6 +129,7 @@ func (t *Target) Done() map[Action]int {
 	if t.Proxy != nil {
 		done[CutReply] = t.Proxy.Cuts() - t.cuts
 	}
+	done[CutWorker], done[CutWorkerCommit] = int(t.statements.Load()), int(t.commits.Load())
 	return done
 }
 
@@ -142,6 +157,8 @@ type Injector struct {
 	Pooler *pgbouncer.Pooler
 	// Cluster is moved by Failover and Switchover; nil where the database has one server.
 	Cluster Cluster
+	// Citus distributes the database; nil where nothing does.
+	Citus *Citus
 
 	mu      sync.Mutex
 	outages []Outage
@@ -182,9 +199,20 @@ func (in *Injector) Inject(ctx context.Context, e Event, targets []*Target) erro
 		return in.Pooler.Restart(ctx)
 	case err == nil && (e.Action == Failover || e.Action == Switchover):
 		return in.move(ctx, e.Action)
+	case err == nil && (e.Action == KillWorker || e.Action == MoveShard || e.Action == AddWorker):
+		done, err := in.Citus.change(ctx, e)
+		for _, t := range targets {
+			for a, n := range done {
+				t.count(a, n)
+			}
+		}
+		return err
 	}
 	return err
 }
+
+// how returns in which way the event ends a connection.
+func how(e Event) faultproxy.How { return []faultproxy.How{faultproxy.FIN, faultproxy.RST}[e.Pick%2] }
 
 // each calls do for all of them at once and returns the first error.
 func each[T any](all []T, do func(T) error) error {
@@ -196,7 +224,6 @@ func each[T any](all []T, do func(T) error) error {
 }
 
 func (in *Injector) inject(ctx context.Context, e Event, t *Target) error {
-	how := []faultproxy.How{faultproxy.FIN, faultproxy.RST}[e.Pick%2]
 	switch e.Action {
 	case Kill:
 		t.signal(e, (*local.Replica).Kill)
@@ -205,9 +232,14 @@ func (in *Injector) inject(ctx context.Context, e Event, t *Target) error {
 	case Backend:
 		return in.terminateBackend(ctx, t)
 	case CutReply:
-		t.Proxy.Cut(faultproxy.AfterStatement, how, faultproxy.Matching(t.Writes))
+		t.Proxy.Cut(faultproxy.AfterStatement, how(e), faultproxy.Matching(t.Writes))
 	case CutCommit:
-		t.Proxy.Cut(faultproxy.AfterCommit, how)
+		t.Proxy.Cut(faultproxy.AfterCommit, how(e))
+	case CutWorker:
+		in.Citus.cut(e, faultproxy.AfterStatement, faultproxy.Matching(t.Writes), faultproxy.Counted(&t.statements))
+	case CutWorkerCommit:
+		in.Citus.cut(e, faultproxy.AfterCommit, faultproxy.Counted(&t.commits))
+	case KillWorker, MoveShard, AddWorker: // counted when they are done
 	case RestartDB, RestartPool, Failover, Switchover: // for all targets together
 		t.count(e.Action, 1)
 	case Latency:

@@ -33,6 +33,9 @@ type Schema struct {
 	// Roles is the prefix of the roles instead of Name. The roles are then new, for one run on a server of others, and
 	// end after a day: where a role of that name exists Prepare fails.
 	Roles string
+	// LockTimeout is the roles' lock_timeout on each node of a Citus cluster, whose workers do not see that of a session;
+	// 0 on one server.
+	LockTimeout time.Duration
 }
 
 // SchemaOf returns the schema of a service.
@@ -99,6 +102,9 @@ func Prepare(ctx context.Context, adminURL string, s Schema) (Access, error) {
 		statements = append(statements, s.makeRole(role, password),
 			`GRANT CONNECT ON DATABASE `+database+` TO `+role,
 			`GRANT `+role+` TO CURRENT_USER`) // an owner who is no superuser makes schemas for it
+		if s.LockTimeout > 0 {
+			statements = append(statements, onCitus(name, password, s.LockTimeout)...)
+		}
 	}
 	for _, name := range s.schemas() {
 		schema := pq.QuoteIdentifier(name)
@@ -121,6 +127,16 @@ func (s Schema) makeRole(role, password string) string {
 	}
 	return `DO $$ BEGIN CREATE ROLE ` + role + `; EXCEPTION WHEN duplicate_object THEN NULL; END $$;
 		ALTER ROLE ` + role + options
+}
+
+// onCitus returns the statements by which the coordinator logs in to workers as the role. It passes all others on.
+func onCitus(name, password string, lockTimeout time.Duration) []string {
+	role, access := pq.QuoteLiteral(name), pq.QuoteLiteral("password="+password)
+	return []string{
+		fmt.Sprintf(`ALTER ROLE %s SET lock_timeout = %d`, pq.QuoteIdentifier(name), lockTimeout.Milliseconds()),
+		`DELETE FROM pg_dist_authinfo WHERE rolename = ` + role,
+		`INSERT INTO pg_dist_authinfo VALUES (0, ` + role + `, ` + access + `)`,
+	}
 }
 
 // Grant lets the app role read and write the rows of all tables of the service, and read the history of the migrations.

@@ -32,14 +32,16 @@ const (
 )
 
 var _ = register(services.Counts, kind{
-	open: newCounts, writes: "insert into counts.journal", singles: true, attack: attackCounts,
+	open:   openCounts(countsLoad{sendsKeys: true, sendsBatches: true}),
+	writes: "insert into counts.journal", singles: true, attack: attackCounts,
+	citus: &onCitus{open: openCounts(countsLoad{sendsKeys: true}), writes: "update counts.count_values"},
 	changes: func(op history.Op) bool {
 		in, _ := op.Input.(countChange)
 		return len(in.amounts) > 0 && !op.Aside
 	},
 	signs: map[string][]string{
 		windowNone: {replays}, windowBackends: {resolved}, windowReplies: {resolved},
-		windowHostile: {string(fault.LockedKey)},
+		windowHostile: {string(fault.LockedKey)}, windowCitusNone: {replays}, windowCitusReplies: {resolved},
 	},
 	mutants: []Mutant{
 		mutant("bug_autocommit", "a statement is sent again by the pool", windowReplies, linearizable),
@@ -47,6 +49,8 @@ var _ = register(services.Counts, kind{
 		mutant("bug_textparams", "no binary_parameters behind pgbouncer", windowPooler, linearizable, "answers"),
 		mutant("bug_keylookup", "a key is looked up before, not within, the statement",
 			windowNone, linearizable, sameAnswers),
+		mutant("bug_errorproves", "an error of Citus' coordinator proves that nothing was applied",
+			windowCitusReplies, linearizable, "sums"),
 		mutant("bug_currentvalue", "a replay answers the current value", windowNone, linearizable, sameAnswers),
 	},
 })
@@ -83,9 +87,16 @@ func countModel() porcupine.Model {
 	})
 }
 
-// counts changes and reads counters, one or several at a time, and sends keys with half of the changes.
+// countsLoad says what is sent beside reads, and changes of one counter without a key.
+type countsLoad struct {
+	sendsKeys    bool // with half of the changes
+	sendsBatches bool
+}
+
+// counts changes and reads counters.
 type counts struct {
 	*keys
+	countsLoad
 
 	api  *api.Client
 	lost float64 // answers that the replicas had resolved before
@@ -99,15 +110,18 @@ type counts struct {
 	wrong   map[string]int // answers that a key forbids
 }
 
-func newCounts(ctx context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
-	client, err := api.New(s.url, services.Once(s.client)...)
-	w := &counts{api: client, wrong: map[string]int{}, keys: newKeys(s, activeCounters,
-		func(ctx context.Context, name string) (int32, error) {
-			_, err := client.Create(ctx, name, 0)
-			return 0, err
-		})}
-	w.lost, _ = s.metric(ctx, resolvedTotal)
-	return w, err
+// openCounts returns the function that opens a workload with the load.
+func openCounts(load countsLoad) func(ctx context.Context, s site) (clients, error) {
+	return func(ctx context.Context, s site) (clients, error) {
+		client, err := api.New(s.url, services.Once(s.client)...)
+		w := &counts{countsLoad: load, api: client, wrong: map[string]int{}, keys: newKeys(s, activeCounters,
+			func(ctx context.Context, name string) (int32, error) {
+				_, err := client.Create(ctx, name, 0)
+				return 0, err
+			})}
+		w.lost, _ = s.metric(ctx, resolvedTotal)
+		return w, err
+	}
 }
 
 // step changes or reads random counters, or now and then many at once: what comes at once to a replica is changed as a
@@ -171,7 +185,7 @@ type countRequest struct {
 func (w *counts) draw(ctx context.Context, random *rand.Rand) (r countRequest) {
 	const several, most, oneIn = 8, 5, 8
 	n, kind := 1, random.IntN(several)
-	if kind == 0 {
+	if kind == 0 && w.sendsBatches {
 		n = 2 + random.IntN(most-1)
 	}
 	for range n {
@@ -195,7 +209,7 @@ func (w *counts) draw(ctx context.Context, random *rand.Rand) (r countRequest) {
 	case n == 1 && kind < 5 && (last[len(last)-1]-'0')%5 == 0:
 		r.set, r.amounts[0] = true, random.Int64N(2)*r.amounts[0] // a reset, or any value
 	}
-	if len(r.amounts) > 0 && random.IntN(2) == 0 {
+	if len(r.amounts) > 0 && random.IntN(2) == 0 && w.sendsKeys {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.made++

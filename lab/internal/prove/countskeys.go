@@ -167,7 +167,7 @@ func (w *counts) checkOutcomes(ctx context.Context, f *findings) {
 		f.signs[notApplied] = f.signs[resolved]
 	}
 	switch w.window {
-	case windowReplies, windowCommits, windowBackends, windowPooler, windowRestart:
+	case windowReplies, windowCommits, windowBackends, windowPooler, windowRestart, windowCitusReplies:
 	default:
 		return
 	}

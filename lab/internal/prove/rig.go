@@ -46,6 +46,9 @@ func environ() map[string]string {
 	}
 }
 
+// LockTimeout returns DB_LOCK_TIMEOUT of all replicas.
+func LockTimeout() time.Duration { return lockWait }
+
 // subject is one service of the run.
 type subject struct {
 	*fault.Target
@@ -87,7 +90,7 @@ func (p *prover) open(ctx context.Context) error {
 	if err != nil {
 		return errors.New("the administrator's URL of the database cannot be used") // err may repeat the password
 	}
-	p.injector = &fault.Injector{DB: db, Cluster: p.Cluster}
+	p.injector = &fault.Injector{DB: db, Cluster: p.Cluster, Citus: p.Citus}
 	if p.Server != nil {
 		p.injector.Servers = []fault.Server{p.Server}
 	}
@@ -107,6 +110,9 @@ func (p *prover) newSubject(ctx context.Context, service Service) (*subject, err
 		return nil, errors.New("the service's URL cannot be read") // err may repeat the password
 	}
 	kind := kinds[service.Name]
+	if p.Citus != nil {
+		kind = kind.forCitus()
+	}
 	s := &subject{
 		service: service, kind: kind, db: p.injector.DB, http: services.HTTPClient(),
 		Target: &fault.Target{Name: service.Name, Role: u.User.Username(), Maria: service.Maria, Writes: kind.writes},
@@ -115,7 +121,7 @@ func (p *prover) newSubject(ctx context.Context, service Service) (*subject, err
 	case s.Maria != nil:
 		s.db = s.Maria.DB
 		p.injector.Servers = append(p.injector.Servers, s.Maria.Server)
-	case p.Cluster == nil: // a proxy leads to one server
+	case p.Cluster == nil: // a proxy leads to one server, also to a coordinator
 		if s.Proxy, err = faultproxy.Start(u.Host, p.TLS); err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -25,6 +26,8 @@ type Setup struct {
 	// Cluster runs the database's servers where there are several, all of which Admin and the services' URLs name. No
 	// proxy stands before them then.
 	Cluster fault.Cluster
+	// Citus distributes the database, and Server is its coordinator; nil where nothing does.
+	Citus *fault.Citus
 	// Shared names the server that others use; "" for one of the run's own.
 	Shared string
 	// TLS is how the proxies connect to the server; nil is without.
@@ -134,6 +137,9 @@ func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 	if err != nil {
 		return result, err
 	}
+	if result.Checks, err = p.recovered(ctx); err != nil {
+		return result, err
+	}
 	// Together, because to settle is mostly to wait.
 	result.Services = make([]ServiceResult, len(parts))
 	var judges errgroup.Group
@@ -148,15 +154,17 @@ func (p *prover) window(ctx context.Context, w Window) (*WindowResult, error) {
 	if err := judges.Wait(); err != nil {
 		return result, err //nolint:wrapcheck // it names the service
 	}
-	if w.Name == windowNone {
-		var n int
-		err = p.injector.DB.GetContext(ctx, &n, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`)
-		result.Checks = []Check{check(deadlocks, n == 0, "%d without faults", n)}
+	if w.Name == windowNone || w.Name == windowCitusNone {
+		n, err := p.deadlocks(ctx)
+		if err != nil {
+			return result, err
+		}
+		result.Checks = append(result.Checks, check(deadlocks, n == 0, "%d without faults", n))
 		for _, s := range p.subjects {
 			_, s.memory = s.metric(ctx, residentMemory) // 0 is not compared
 		}
 	}
-	return result, err
+	return result, nil
 }
 
 // take makes the clients of every service that takes part in the window.
@@ -174,6 +182,7 @@ func (p *prover) take(ctx context.Context, w Window) (parts []*subject, err erro
 		normal := site{
 			window: w.Name, url: s.balancer.URL(), client: s.http, history: s.history,
 			prefix: fmt.Sprintf("%s%d", w.Name, p.windows), maria: s.Maria != nil, db: s.db, metric: s.metric,
+			lockWait: cmp.Or(w.shape.lockWait, lockWait),
 		}
 		if s.clients, err = s.kind.open(ctx, normal); err != nil {
 			return nil, err
@@ -238,6 +247,9 @@ func (p *prover) inject(ctx context.Context, w Window, parts []*subject) error {
 		if s.Proxy != nil {
 			s.Proxy.StopCutting()
 		}
+	}
+	if p.Citus != nil {
+		p.Citus.StopCutting()
 	}
 	healed := time.Now()
 	var probes sync.WaitGroup

@@ -38,6 +38,8 @@ type shape struct {
 	// only names the service that takes part alone, "" is all, and environ what its replicas are started with.
 	only    string
 	environ map[string]string
+	// lockWait is the longest wait for a lock where it is not that of other windows, as environ says.
+	lockWait time.Duration
 	// servers are the window's own, "" those of the run. A window with servers of its own runs only when it is named.
 	servers Servers
 	// commits says that only services that send COMMIT have to show the effects.
@@ -62,6 +64,8 @@ const (
 	HeldBack Servers = "held back"
 	// Managed are a primary and a synchronous standby that an HA manager runs.
 	Managed Servers = "managed"
+	// Distributed are a Citus coordinator and two workers. All windows that need them run on the same.
+	Distributed Servers = "distributed"
 )
 
 // plan returns the events of a window of length l; a double dose has more of them.
@@ -86,8 +90,21 @@ const (
 	windowManaged  = "ha"
 )
 
+// The names of the fault windows on a Citus cluster.
+const (
+	windowCitusNone        = "citus-none"
+	windowCitusWorker      = "citus-worker"
+	windowCitusCoordinator = "citus-coordinator"
+	windowCitusReplies     = "citus-replies"
+	windowCitusMove        = "citus-move"
+	windowCitusGrow        = "citus-grow"
+)
+
 // shapes returns the windows in the order of a run.
-func shapes() []shape {
+func shapes() []shape { return slices.Concat(usual(), paired(), distributed()) }
+
+// usual returns the windows that run on the servers of the run.
+func usual() []shape {
 	return []shape{
 		{name: windowNone, maria: true, events: none},
 		{
@@ -143,6 +160,12 @@ func shapes() []shape {
 				did(fault.CrossSite, 1), did(fault.Malformed, 1),
 			},
 		},
+	}
+}
+
+// paired returns the windows that run on two servers, one of which is the primary.
+func paired() []shape {
+	return []shape{
 		{
 			name: windowFailover, owner: true, servers: Synchronous, events: exactly(3, fault.Failover),
 			effects: []effect{did(fault.Failover, 3), {notInTime, 1}},
@@ -159,16 +182,21 @@ func shapes() []shape {
 }
 
 // Names lists the windows of a run for which none is named.
-func Names() []string { return names(false) }
+func Names() []string { return names(usual()) }
 
 // NamedOnly lists the windows that run only when they are named.
-func NamedOnly() []string { return names(true) }
+func NamedOnly() []string { return names(paired()) }
 
-func names(namedOnly bool) (list []string) {
-	for _, s := range shapes() {
-		if (s.servers != "") == namedOnly {
-			list = append(list, s.name)
-		}
+// OnCitus lists the windows that run only on a Citus cluster.
+func OnCitus() []string { return names(distributed()) }
+
+// AllNames lists all windows.
+func AllNames() []string { return names(shapes()) }
+
+func names(shapes []shape) []string {
+	list := make([]string, len(shapes))
+	for i, s := range shapes {
+		list[i] = s.name
 	}
 	return list
 }
@@ -290,7 +318,7 @@ func Parts(names []string) (n int) {
 // longer. The same seed gives the same schedule of a window, whichever others are named.
 func Schedule(seed uint64, l time.Duration, names []string) ([]Window, error) {
 	for _, name := range names {
-		if all := slices.Concat(Names(), NamedOnly()); !slices.Contains(all, name) {
+		if all := AllNames(); !slices.Contains(all, name) {
 			return nil, fmt.Errorf("there is no fault %q; there is %s", name, strings.Join(all, ", "))
 		}
 	}
@@ -327,20 +355,22 @@ func (w Window) has(s *subject) bool {
 // Servers returns which servers the window needs for itself, "" for none.
 func (w Window) Servers() Servers { return w.shape.servers }
 
-// Groups divides the windows by the servers that they run on: those of the run first, then each one with its own.
+// Groups divides the windows by the servers that they run on: those of the run first, then each one with its own, then
+// all that run on a Citus cluster.
 func Groups(windows []Window) (groups [][]Window) {
-	var usual []Window
+	var usual, distributed []Window
 	for _, w := range windows {
-		if w.Servers() == "" {
+		switch w.Servers() {
+		case "":
 			usual = append(usual, w)
-		} else {
+		case Distributed:
+			distributed = append(distributed, w)
+		default:
 			groups = append(groups, []Window{w})
 		}
 	}
-	if usual != nil {
-		groups = slices.Insert(groups, 0, usual)
-	}
-	return groups
+	groups = append([][]Window{usual}, append(groups, distributed)...)
+	return slices.DeleteFunc(groups, func(g []Window) bool { return g == nil })
 }
 
 // NeedsOwner reports whether only the owner of the PostgreSQL server can inject the fault.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 	"github.com/jmoiron/sqlx"
@@ -33,6 +34,8 @@ type kind struct {
 	signs map[string][]string
 	// mutants are the known mistakes that the proof must find in the service.
 	mutants []Mutant
+	// citus is how the service is proven on a Citus cluster; nil where it does not run on one.
+	citus *onCitus
 	// inFlight is MAX_IN_FLIGHT of a replica where a few would refuse a crowd of the service's clients; 0 stands for 32.
 	inFlight int
 	// attack prepares what the attackers of one window attack, through a site of their own.
@@ -86,6 +89,8 @@ type site struct {
 	prefix  string    // of the names of its keys
 	maria   bool      // the service is on MariaDB
 	db      *sqldb.DB // the service's database, by an administrator
+	// lockWait is the longest wait for a lock of the replicas.
+	lockWait time.Duration
 	// metric returns the sum of a metric of the service's replicas, and the largest value.
 	metric func(ctx context.Context, name string) (sum, most float64)
 }

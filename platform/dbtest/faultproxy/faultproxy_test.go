@@ -118,7 +118,9 @@ func TestPoolDoublesAWrite(t *testing.T) {
 func TestCutEvery(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, "&binary_parameters=yes")
-	b.proxy.CutEvery(7, faultproxy.AfterStatement, faultproxy.RST, faultproxy.Matching(increase))
+	var counted atomic.Int64
+	b.proxy.CutEvery(7, faultproxy.AfterStatement, faultproxy.RST, faultproxy.Matching(increase),
+		faultproxy.Counted(&counted))
 	const clients, each = 8, 70
 	var known, unknown atomic.Int32
 	waittest.Together(t, clients, func(int) error {
@@ -139,6 +141,9 @@ func TestCutEvery(t *testing.T) {
 	const total = clients * each
 	if known.Load() != total-total/7 || unknown.Load() != total/7 || b.proxy.Cuts() != total/7 {
 		t.Errorf("%d known, %d unknown, %d cuts of %d", known.Load(), unknown.Load(), b.proxy.Cuts(), total)
+	}
+	if int(counted.Load()) != b.proxy.Cuts() {
+		t.Errorf("the plan has counted %d", counted.Load())
 	}
 	if n := b.n(t); n != total {
 		t.Errorf("n = %d, want %d", n, total)

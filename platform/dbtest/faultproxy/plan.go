@@ -1,6 +1,9 @@
 package faultproxy
 
-import "strings"
+import (
+	"strings"
+	"sync/atomic"
+)
 
 // When is the point of a statement's life at which a connection is cut.
 type When uint8
@@ -44,6 +47,11 @@ func Times(n int) Option {
 	return func(p *plan) { p.left = n }
 }
 
+// Counted adds 1 to n with each cut.
+func Counted(n *atomic.Int64) Option {
+	return func(p *plan) { p.cuts = n }
+}
+
 // plan describes which statements to cut.
 type plan struct {
 	when When
@@ -52,6 +60,7 @@ type plan struct {
 	// left is the number of remaining cuts, unlimited when negative. Each every-th match is
 	// cut; seen counts the matches.
 	left, every, seen int
+	cuts              *atomic.Int64 // nil: not counted
 }
 
 // Cut cuts the next connection that reaches the point when. Plans are independent of each other.
@@ -102,6 +111,9 @@ func (p *Proxy) match(statement string) (cut *plan) {
 			cut = one
 			one.left--
 			p.cuts++
+			if one.cuts != nil {
+				one.cuts.Add(1)
+			}
 		}
 	}
 	return cut

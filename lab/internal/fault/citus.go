@@ -1,0 +1,267 @@
+package fault
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/rowlock/rowlock/lab/internal/local"
+	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
+	"github.com/rowlock/rowlock/platform/localcitus"
+	"github.com/rowlock/rowlock/platform/localpg"
+)
+
+// Citus runs a coordinator and workers over which it distributes a database. The nodes reach each worker through a
+// proxy.
+type Citus struct {
+	cluster *localcitus.Cluster
+
+	changing sync.Mutex // held while a worker is away or shards move
+
+	mu      sync.Mutex
+	proxies []*faultproxy.Proxy // of the workers, in their order
+}
+
+// StartCitus starts a coordinator and two workers with a database. It returns localcitus.ErrNotInstalled where the
+// server lacks the extension.
+func StartCitus(ctx context.Context, database string, o localpg.Options) (_ *Citus, err error) {
+	if err := localcitus.Installed(ctx, o); err != nil {
+		return nil, err
+	}
+	settings := map[string]string{
+		"citus.shard_count": "8", // few, so that the clients of a service meet on each
+		// Sooner than by default, as the services' timeouts are.
+		"citus.recover_2pc_interval": "2s",
+		// Times deadlock_timeout. Each search asks all nodes.
+		"citus.distributed_deadlock_detection_factor": "200",
+	}
+	maps.Copy(settings, o.Settings)
+	o.Settings = settings
+	c := &Citus{}
+	c.cluster, err = localcitus.Start(ctx, localcitus.Options{
+		Server: o, Database: database, Workers: 2, Through: c.through,
+	})
+	if err != nil {
+		c.closeProxies()
+		return nil, err
+	}
+	return c, nil
+}
+
+// through starts the proxy before a worker.
+func (c *Citus) through(worker *localcitus.Node) (port int, err error) {
+	proxy, err := faultproxy.Start(worker.Address(), nil)
+	if err != nil {
+		return 0, err
+	}
+	c.mu.Lock()
+	c.proxies = append(c.proxies, proxy)
+	c.mu.Unlock()
+	u, err := url.Parse(proxy.DSN(worker.URL))
+	if err != nil {
+		return 0, errors.New("the proxy's URL cannot be read") // err would repeat the password
+	}
+	return strconv.Atoi(u.Port()) //nolint:wrapcheck // a port that was just taken
+}
+
+// Coordinator returns the server that clients connect to.
+func (c *Citus) Coordinator() *localpg.Server { return c.cluster.Coordinator().Server }
+
+// URL returns the URL of the database, by the superuser.
+func (c *Citus) URL() string { return c.cluster.Coordinator().URL }
+
+// Stop ends all servers and proxies.
+func (c *Citus) Stop(ctx context.Context) error {
+	err := c.cluster.Stop(ctx)
+	c.closeProxies()
+	return err
+}
+
+func (c *Citus) closeProxies() {
+	for _, proxy := range c.all() {
+		proxy.Close()
+	}
+}
+
+func (c *Citus) all() []*faultproxy.Proxy {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.proxies)
+}
+
+// StopCutting removes the cuts of replies that have not come.
+func (c *Citus) StopCutting() {
+	for _, proxy := range c.all() {
+		proxy.StopCutting()
+	}
+}
+
+// Recovered waits until no node holds a prepared transaction, for a few intervals in which the coordinator looks for
+// those whose second phase was lost, and returns how many are left.
+func (c *Citus) Recovered(ctx context.Context) (left int, err error) {
+	const limit = 15 * time.Second
+	for deadline := time.Now().Add(limit); ; {
+		left, err = c.OnAllNodes(ctx, `SELECT count(*) FROM pg_prepared_xacts`)
+		if err != nil || left == 0 || time.Now().After(deadline) || !Wait(ctx, 100*time.Millisecond) {
+			return left, err
+		}
+	}
+}
+
+// OnAllNodes returns the sum of what the nodes answer to a query.
+func (c *Citus) OnAllNodes(ctx context.Context, query string) (sum int, err error) {
+	err = c.onCoordinator(ctx, func(conn *sql.Conn) error {
+		return conn.QueryRowContext(ctx,
+			`SELECT sum(result::bigint) FROM run_command_on_all_nodes($node$`+query+`$node$)`).Scan(&sum)
+	})
+	return sum, err
+}
+
+func (c *Citus) onCoordinator(ctx context.Context, f func(conn *sql.Conn) error) error {
+	return local.WithConn(ctx, c.URL(), f)
+}
+
+// change carries out an action that changes the cluster, and returns which actions were done how often.
+func (c *Citus) change(ctx context.Context, e Event) (done map[Action]int, err error) {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	switch e.Action {
+	case KillWorker:
+		return map[Action]int{KillWorker: 1}, c.kill(ctx, e)
+	case MoveShard:
+		return c.moveAndBack(ctx, e.Pick)
+	default:
+		return c.grow(ctx)
+	}
+}
+
+// kill ends a worker by SIGKILL and starts it again after the event's time.
+func (c *Citus) kill(ctx context.Context, e Event) error {
+	workers, proxies := c.cluster.Workers(), c.all()
+	i := e.Pick % len(workers)
+	err := workers[i].Crash(ctx)
+	proxies[i].Refuse() // as the worker's port does
+	Wait(ctx, e.For)
+	return errors.Join(err, workers[i].Restart(context.WithoutCancel(ctx)), proxies[i].Accept())
+}
+
+// cut cuts a reply of a worker to the coordinator.
+func (c *Citus) cut(e Event, when faultproxy.When, options ...faultproxy.Option) {
+	proxies := c.all()
+	proxies[e.Pick/2%len(proxies)].Cut(when, how(e), options...)
+}
+
+// shard is one shard of a group of tables whose shards move together.
+type shard struct {
+	id, group int64
+	port      int // of the worker that has it
+}
+
+// shards returns the shards of one table of each group, in their order.
+func (c *Citus) shards(ctx context.Context) (all map[int64][]shard, err error) {
+	all = map[int64][]shard{}
+	err = c.onCoordinator(ctx, func(conn *sql.Conn) (err error) {
+		rows, err := conn.QueryContext(ctx, `SELECT s.shardid, t.colocationid, n.nodeport
+			FROM pg_dist_partition t JOIN pg_dist_shard s USING (logicalrelid)
+			JOIN pg_dist_placement p USING (shardid) JOIN pg_dist_node n USING (groupid)
+			WHERE t.partmethod = 'h' AND t.logicalrelid::oid =
+				(SELECT min(o.logicalrelid::oid) FROM pg_dist_partition o WHERE o.colocationid = t.colocationid)
+			ORDER BY s.shardid`)
+		if err != nil {
+			return fmt.Errorf("list the shards: %w", err)
+		}
+		defer func() { err = errors.Join(err, rows.Close()) }()
+		for rows.Next() {
+			var one shard
+			if err := rows.Scan(&one.id, &one.group, &one.port); err != nil {
+				return fmt.Errorf("list the shards: %w", err)
+			}
+			all[one.group] = append(all[one.group], one)
+		}
+		return rows.Err()
+	})
+	return all, err
+}
+
+// The ways of moving a shard: writers wait, or the changes follow by logical replication and writers wait for the last.
+const (
+	blocking = "block_writes"
+	logical  = "force_logical"
+)
+
+// moveAndBack moves a shard of each group to another worker and back, with both ways of moving.
+func (c *Citus) moveAndBack(ctx context.Context, pick int) (done map[Action]int, err error) {
+	done = map[Action]int{}
+	groups, err := c.shards(ctx)
+	if err != nil {
+		return done, err
+	}
+	workers := c.cluster.Workers()
+	for _, id := range slices.Sorted(maps.Keys(groups)) {
+		one := groups[id][pick%len(groups[id])]
+		at := slices.IndexFunc(workers, func(w *localcitus.Node) bool { return w.Port == one.port })
+		there := workers[(at+1)%len(workers)].Port
+		if err := c.move(ctx, one, there, blocking); err != nil {
+			return done, err
+		}
+		back := shard{id: one.id, port: there}
+		if err := c.move(ctx, back, one.port, logical); err != nil {
+			return done, err
+		}
+		done[MoveShard] += 2
+	}
+	return done, nil
+}
+
+// grow adds a worker and moves half of the first one's shards there, of each group.
+func (c *Citus) grow(ctx context.Context) (done map[Action]int, err error) {
+	done = map[Action]int{}
+	worker, err := c.cluster.AddWorker(ctx)
+	if err != nil {
+		return done, err
+	}
+	done[AddWorker] = 1
+	// A shard is not moved to a worker that lacks one of the reference tables.
+	if err := c.sendOne(ctx, `SELECT replicate_reference_tables()`); err != nil {
+		return done, err
+	}
+	groups, err := c.shards(ctx)
+	if err != nil {
+		return done, err
+	}
+	first := c.cluster.Workers()[0].Port
+	for _, id := range slices.Sorted(maps.Keys(groups)) {
+		full := slices.DeleteFunc(groups[id], func(s shard) bool { return s.port != first })
+		for _, one := range full[:(len(full)+1)/2] {
+			if err := c.move(ctx, one, worker.Port, blocking); err != nil {
+				return done, err
+			}
+			done[MoveShard]++
+		}
+	}
+	return done, nil
+}
+
+// move moves a shard, and those of other tables that belong to it.
+func (c *Citus) move(ctx context.Context, one shard, to int, mode string) error {
+	return c.sendOne(ctx, fmt.Sprintf(
+		`SELECT citus_move_shard_placement(%d, '127.0.0.1', %d, '127.0.0.1', %d, '%s')`, one.id, one.port, to, mode))
+}
+
+// sendOne sends a statement to the coordinator. It has no parameters: a coordinator that was sent some has crashed in a
+// function of Citus.
+func (c *Citus) sendOne(ctx context.Context, statement string) error {
+	return c.onCoordinator(ctx, func(conn *sql.Conn) error {
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+		return nil
+	})
+}

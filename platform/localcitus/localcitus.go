@@ -1,0 +1,210 @@
+// Package localcitus runs a Citus cluster on this machine: a coordinator and workers, each a private PostgreSQL server
+// of package localpg. The extension has to be installed for the server that localpg finds.
+package localcitus
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/lib/pq"
+
+	"github.com/rowlock/rowlock/platform/localpg"
+)
+
+// ErrNotInstalled means that the server has no extension citus.
+var ErrNotInstalled = errors.New("the extension citus is not installed for this PostgreSQL (pg_available_extensions)")
+
+// Options describe a cluster.
+type Options struct {
+	// Server are the options of each node. Its settings override those that Citus needs.
+	Server localpg.Options
+	// Database is made on each node, and distributed; postgres when empty.
+	Database string
+	// Workers is how many there are at first.
+	Workers int
+	// Through returns the port of 127.0.0.1 at which the other nodes reach a worker, such as a proxy's; nil stands for
+	// the worker's own.
+	Through func(worker *Node) (port int, err error)
+}
+
+// Node is a server of a cluster.
+type Node struct {
+	*localpg.Server
+
+	// URL is that of the database, by the superuser.
+	URL string
+	// Port is where the other nodes reach it.
+	Port int
+}
+
+// Cluster runs a coordinator and workers. Its methods are safe for concurrent use.
+type Cluster struct {
+	options  Options
+	password string
+
+	mu    sync.Mutex
+	nodes []*Node // the coordinator first
+}
+
+// Installed returns ErrNotInstalled where the server that would run has no extension citus. It starts one to ask.
+func Installed(ctx context.Context, o localpg.Options) (err error) {
+	server, err := localpg.Start(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.Stop(context.WithoutCancel(ctx))) }()
+	return onSession(ctx, server.URL("postgres"), func(conn *sql.Conn) error {
+		var installed bool
+		const query = "SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'citus')"
+		if err := conn.QueryRowContext(ctx, query).Scan(&installed); err != nil {
+			return fmt.Errorf("look for the extension citus: %w", err)
+		}
+		if !installed {
+			return ErrNotInstalled
+		}
+		return nil
+	})
+}
+
+// Start starts a cluster. Where the extension is not installed the first server does not start; see [Installed].
+func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
+	if o.Database == "" {
+		o.Database = "postgres"
+	}
+	settings := map[string]string{
+		"shared_preload_libraries": "citus", "citus.node_conninfo": "sslmode=disable",
+		"max_prepared_transactions": "200", "wal_level": "logical", // for moves of shards that let writers in
+	}
+	maps.Copy(settings, o.Server.Settings)
+	o.Server.Settings = settings
+	c := &Cluster{options: o, password: rand.Text()}
+	coordinator, err := c.start(ctx)
+	if err == nil {
+		err = c.Execute(ctx, coordinator, fmt.Sprintf("SELECT citus_set_coordinator_host('127.0.0.1', %d)", coordinator.Port))
+	}
+	for range o.Workers {
+		if err == nil {
+			_, err = c.AddWorker(ctx)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Stop(context.WithoutCancel(ctx)))
+	}
+	return c, nil
+}
+
+// start starts a server that can be a node. All nodes have one password, by which they log in to each other.
+func (c *Cluster) start(ctx context.Context) (*Node, error) {
+	server, err := localpg.Start(ctx, c.options.Server)
+	if err != nil {
+		return nil, err
+	}
+	node := &Node{Server: server, Port: server.Port()}
+	c.mu.Lock()
+	c.nodes = append(c.nodes, node) // to be stopped, whatever comes
+	c.mu.Unlock()
+	u, err := url.Parse(server.URL(c.options.Database))
+	if err != nil {
+		return nil, errors.New("the server's URL cannot be read") // err would repeat the password
+	}
+	u.User = url.UserPassword(localpg.Superuser, c.password)
+	node.URL = u.String()
+	database := pq.QuoteIdentifier(c.options.Database)
+	err = onSession(ctx, server.URL("postgres"), func(conn *sql.Conn) error {
+		if c.options.Database != "postgres" {
+			if err := execute(ctx, conn, "CREATE DATABASE "+database); err != nil {
+				return err
+			}
+		}
+		return execute(ctx, conn, "ALTER ROLE "+localpg.Superuser+" PASSWORD "+pq.QuoteLiteral(c.password))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return node, c.Execute(ctx, node, "CREATE EXTENSION citus",
+		"INSERT INTO pg_dist_authinfo VALUES (0, '"+localpg.Superuser+"', 'password="+c.password+"')")
+}
+
+// AddWorker starts one more worker and adds it to the cluster. It has no shards yet.
+func (c *Cluster) AddWorker(ctx context.Context) (*Node, error) {
+	node, err := c.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if c.options.Through != nil {
+		if node.Port, err = c.options.Through(node); err != nil {
+			return nil, err
+		}
+	}
+	return node, c.Execute(ctx, c.Coordinator(), "SELECT citus_add_node('127.0.0.1', "+strconv.Itoa(node.Port)+")")
+}
+
+// Coordinator returns the node that clients connect to.
+func (c *Cluster) Coordinator() *Node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.nodes[0]
+}
+
+// Workers returns the workers in the order in which they were added.
+func (c *Cluster) Workers() []*Node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.nodes[1:])
+}
+
+// Execute runs statements on a node, each on its own. Of one that fails the error has the first words alone: statements
+// may hold passwords.
+func (c *Cluster) Execute(ctx context.Context, node *Node, statements ...string) error {
+	return onSession(ctx, node.URL, func(conn *sql.Conn) error {
+		for _, statement := range statements {
+			if err := execute(ctx, conn, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Stop ends all servers.
+func (c *Cluster) Stop(ctx context.Context) (err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, node := range c.nodes {
+		err = errors.Join(err, node.Stop(ctx))
+	}
+	return err
+}
+
+// onSession runs f on a new session and ends it.
+func onSession(ctx context.Context, dsn string, f func(conn *sql.Conn) error) (err error) {
+	connector, err := pq.NewConnector(dsn)
+	if err != nil {
+		return errors.New("a node's URL cannot be used") // err may repeat the password
+	}
+	db := sql.OpenDB(connector)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("connect to a node: %w", err)
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	return f(conn)
+}
+
+func execute(ctx context.Context, conn *sql.Conn, statement string) error {
+	if _, err := conn.ExecContext(ctx, statement); err != nil {
+		words := strings.Fields(statement)
+		return fmt.Errorf("%s ...: %w", strings.Join(words[:min(len(words), 3)], " "), err)
+	}
+	return nil
+}
