@@ -53,8 +53,7 @@ func distributed() []shape {
 			// Writers wait while their shard moves: on a busy machine for longer than in other windows, and no request may fail.
 			name: windowCitusGrow, parts: 2, events: exactly(1, fault.AddWorker), lockWait: longestMove,
 			environ: map[string]string{
-				"DB_LOCK_TIMEOUT": longestMove.String(), "LOCK_WAIT": longestMove.String(), "DB_STATEMENT_TIMEOUT": "6s",
-				"REQUEST_TIMEOUT": "8s", "SHUTDOWN_TIMEOUT": "10s",
+				"DB_LOCK_TIMEOUT": longestMove.String(), "LOCK_WAIT": longestMove.String(), "DB_STATEMENT_TIMEOUT": "2400ms",
 			},
 			effects: []effect{did(fault.AddWorker, 1), did(fault.MoveShard, 2)},
 		},
@@ -66,7 +65,7 @@ func distributed() []shape {
 }
 
 // longestMove is how long writers may wait for a shard that moves.
-const longestMove = 4 * time.Second
+const longestMove = 2 * time.Second
 
 // away repeats an action n times, each of which lasts for half of its part of the window, and 5 s at most.
 func away(n int, action fault.Action) plan {

@@ -30,6 +30,7 @@ const (
 
 var _ = register(services.Iidy, kind{
 	open: newIidy, writes: "iidy.lists", attack: attackIidy,
+	citus: &onCitus{open: newIidy, writes: "iidy.lists"},
 	changes: func(op history.Op) bool {
 		in, _ := op.Input.(itemInput)
 		return in.verb != itemPage
