@@ -78,7 +78,7 @@ func (s *Store) lookOne(ctx context.Context, _ time.Duration, key payment.Key) (
 var errEarlier = errors.New("payments: the key has other earlier payments")
 
 // claimOne is claimAll for one key. It claims the place that the key's records leave to it, and reads the number of
-// earlier payments behind that: nobody else settles one while the claim's row is locked.
+// earlier payments behind that: no other request settles one while the claim's row is locked.
 func (s *Store) claimOne(ctx context.Context, wait time.Duration, c bid) (now state, err error) {
 	begin := time.Now()
 	err = s.inTx(ctx, wait, func(ctx context.Context, tx *sqlx.Tx) error {
