@@ -208,8 +208,8 @@ func TestLedgerOnShards(t *testing.T) {
 	waittest.Together(t, keys*callers, func(i int) error {
 		for {
 			_, err := simulators[i%2].Charge(t.Context(), charge(t, strconv.Itoa(i%keys), good))
-			if !errors.Is(err, payment.ErrProcessorFault) {
-				return err
+			if !errors.Is(err, payment.ErrProcessorFault) && !errors.Is(err, payment.ErrProcessorTimeout) {
+				return err // both may be repeated with the same key
 			}
 		}
 	})
