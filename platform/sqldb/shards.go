@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 )
 
@@ -63,6 +64,39 @@ SELECT get_shard_id_for_distribution_column($1::text::regclass, k.key)
 		}
 	}
 	return shards, nil
+}
+
+// Delete runs, once for each shard, a statement that deletes rows and returns how many. Its parameters are those elements
+// of the columns that are on the shard, by the first column. It returns the sum, also beside an error.
+func (s *Shards) Delete(ctx context.Context, query string, columns ...[]string) (deleted int, err error) {
+	shards, err := s.Of(ctx, columns[0])
+	if err != nil {
+		return 0, err
+	}
+	parts := make(map[int64][]pq.StringArray)
+	for i, shard := range shards {
+		if parts[shard] == nil {
+			parts[shard] = make([]pq.StringArray, len(columns))
+		}
+		for n, column := range columns {
+			parts[shard][n] = append(parts[shard][n], column[i])
+		}
+	}
+	for _, part := range parts {
+		args := make([]any, len(part))
+		for n, column := range part {
+			args[n] = column
+		}
+		var n int
+		err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
+			return conn.GetContext(ctx, &n, query, args...)
+		})
+		if err != nil {
+			return deleted, err
+		}
+		deleted += n
+	}
+	return deleted, nil
 }
 
 // Forget drops what is known: a shard was split. A shard that moves to another worker keeps its number.

@@ -20,7 +20,7 @@ import (
 // Apply implements counting.CountValueRepository. Concurrent updates share one statement: the coalescer calls
 // applyGroup with those that came while the statement before was under way, and returns to each caller its own answer.
 func (s *Store) Apply(ctx context.Context, update counting.Update) (counting.Result, error) {
-	r, do := newRequest(update), s.applyOnShard
+	r, do := s.newRequest(update), s.applyOnShard
 	if !s.onCitus() {
 		do = s.adds.Do
 	}

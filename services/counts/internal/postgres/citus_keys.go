@@ -130,3 +130,26 @@ func (s *Store) takeAndSetOnShard(
 	}, sqldb.LockTimedOut)
 	return updated, won && err == nil, err
 }
+
+// deleteItemKeys deletes the keys that have expired, in batches, a statement for each shard.
+func (s *Store) deleteItemKeys(ctx context.Context, deleted func(n int)) error {
+	for {
+		var expired []struct {
+			Item   string `db:"item_id"`
+			Caller string `db:"caller"`
+			Key    string `db:"key"`
+		}
+		if err := s.db.SelectUnqueued(ctx, &expired, expiredItemKeysSQL, deleteBatch); err != nil {
+			return err
+		}
+		items, callers, keys := make([]string, len(expired)), make([]string, len(expired)), make([]string, len(expired))
+		for i, e := range expired {
+			items[i], callers[i], keys[i] = e.Item, e.Caller, e.Key
+		}
+		n, err := s.shards.Delete(ctx, deleteItemKeysSQL, items, callers, keys)
+		deleted(n)
+		if err != nil || len(expired) < deleteBatch || n == 0 { // what is locked is left to the next run
+			return err
+		}
+	}
+}

@@ -62,7 +62,7 @@ func updateOnShardSQL(lock, seen string) string {
      CROSS JOIN clock c
       JOIN own k ON k.n = a.n AND k.caller = ''
       LEFT JOIN own o ON o.n = a.n AND o.caller = a.caller AND a.caller <> ''
-     WHERE ` + freeSQL("a.caller") + `
+     WHERE ` + freeSQL("a.caller") + ` AND (` + placeSQL("a.caller") + `) IN (k.caller, o.caller)
 ), steps AS MATERIALIZED (
     SELECT a.n, a.i, f.item_id, a.caller, a.place, a.key, a.fingerprint, f.current_value,
            CASE WHEN f.fits AND f.current_value IS NOT NULL THEN a.delta END AS delta,
@@ -155,7 +155,7 @@ func setKeyedOnShardSQL() string {
       FROM clock c
       JOIN own k ON k.caller = ''
       LEFT JOIN own o ON o.caller = $7 AND $7 <> ''
-     WHERE ` + freeSQL("$7") + `
+     WHERE ` + freeSQL("$7") + ` AND (` + placeSQL("$7") + `) IN (k.caller, o.caller)
 ), changed AS (
     UPDATE counts.count_values v
        SET current_value = $6, last_updated_at = w.t
@@ -177,7 +177,9 @@ func setKeyedOnShardSQL() string {
 SELECT (SELECT w.results FROM won w) AS updated, EXISTS (SELECT FROM won) AS won, EXISTS (SELECT FROM slot) AS ready`
 }
 
-// placeSQL is where the row of a caller's key stands, by those of all callers, k, and of its own, o. See findPlaces.
+// placeSQL is where the row of a caller's key stands, by those of all callers, k, and of its own, o. See findPlaces. The
+// cleaner may have deleted that row since it was reserved, when it had expired: the key cannot be taken then, and its
+// change is not applied.
 func placeSQL(caller string) string {
 	return `CASE WHEN k.expires_at > c.t AND k.owner <> ` + caller + ` OR o.owner IS NOT NULL
                 THEN ` + caller + ` ELSE '' END`
@@ -205,9 +207,28 @@ SELECT a.n, k.fingerprint, k.group_id, k.refusal, 0 AS refused_at,
       LIMIT 1
  ) AS k`
 
-// deleteItemKeysSQL deletes the keys that have expired.
-const deleteItemKeysSQL = `
-WITH deleted AS (
-    DELETE FROM counts.item_keys WHERE expires_at < statement_timestamp() RETURNING 1
+const (
+	// expiredItemKeysSQL returns keys that have expired, the oldest first.
+	expiredItemKeysSQL = `
+SELECT item_id, caller, key
+  FROM counts.item_keys
+ WHERE expires_at <= statement_timestamp()
+ ORDER BY expires_at
+ LIMIT $1`
+
+	// deleteItemKeysSQL deletes those keys of one shard that have expired, and skips what a statement has locked.
+	deleteItemKeysSQL = `
+WITH expired AS MATERIALIZED (
+    SELECT k.item_id, k.caller, k.key
+      FROM unnest($1::text[], $2::text[], $3::text[]) AS a (item_id, caller, key)
+      JOIN counts.item_keys k ON k.item_id = a.item_id AND k.caller = a.caller AND k.key = a.key
+     WHERE k.item_id = ANY ($1) AND k.expires_at <= statement_timestamp()
+       FOR UPDATE OF k SKIP LOCKED
+), deleted AS (
+    DELETE FROM counts.item_keys k
+     USING expired e
+     WHERE k.item_id = ANY ($1) AND k.item_id = e.item_id AND k.caller = e.caller AND k.key = e.key
+    RETURNING 1
 )
 SELECT count(*) FROM deleted`
+)

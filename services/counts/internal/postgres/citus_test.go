@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
+	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/waittest"
@@ -61,6 +63,85 @@ func TestCountsOnShardsOfOneServer(t *testing.T) {
 	t.Parallel()
 	dsn, server := apptest.OneServer(t, postgres.Migrations(), postgres.CreateForShards)
 	distributed(t, dsn, []*faultproxy.Proxy{server})
+}
+
+// A cleaner deletes the expired row of a caller's key when a repeat has just found it there. The change is applied once
+// all the same: by a statement that has the row.
+func TestAKeyIsDeletedBeforeItIsTaken(t *testing.T) {
+	t.Parallel()
+	dsn, _ := apptest.OneServer(t, postgres.Migrations(), postgres.CreateForShards)
+	s := openDistributed(t, dsn)
+	mustCreate(t, s, "k")
+	add := func(caller string) (counting.Result, error) {
+		return s.Apply(t.Context(), counting.Update{
+			Key: counting.Key{Value: "one", Caller: caller}, Changes: []counting.Change{{ItemID: "k", Delta: 1}},
+		})
+	}
+	set := func(caller string) (bool, error) {
+		_, replayed, err := s.Set(t.Context(), counting.Key{Value: "two", Caller: caller}, "k", 7)
+		return replayed, err
+	}
+	if _, err := add("bus"); err != nil { // it has the place of all callers
+		t.Fatal(err)
+	}
+	if _, err := set("bus"); err != nil {
+		t.Fatal(err)
+	}
+	apptest.Execute(t, dbtest.Dial(t, dsn), `CREATE TABLE deleted (key text PRIMARY KEY)`, `
+CREATE FUNCTION delete_first() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO deleted VALUES (NEW.key) ON CONFLICT DO NOTHING;
+    RETURN CASE WHEN NOT FOUND THEN NEW END;
+END $$`, `
+CREATE TRIGGER delete_first BEFORE INSERT ON counts.item_keys FOR EACH ROW WHEN (NEW.caller = 'taxi')
+EXECUTE FUNCTION delete_first()`)
+	for n := range 2 {
+		if got, err := add("taxi"); err != nil || got.Values[0] != 8 || got.Replayed != (n > 0) {
+			t.Errorf("add %d: %+v, %v", n, got, err)
+		}
+	}
+	for n := range 2 {
+		if replayed, err := set("taxi"); err != nil || replayed != (n > 0) {
+			t.Errorf("set %d: replayed %t, %v", n, replayed, err)
+		}
+	}
+}
+
+// The cleaner of keys works through a backlog batch by batch, and skips a key that a statement has locked.
+func TestExpiredKeysOfItems(t *testing.T) {
+	t.Parallel()
+	dsn, _ := apptest.OneServer(t, postgres.Migrations(), postgres.CreateForShards)
+	s, db := openDistributed(t, dsn), dbtest.Dial(t, dsn)
+	apptest.Execute(t, db, `INSERT INTO counts.item_keys (item_id, caller, key, expires_at)
+		SELECT 'i' || n % 20, '', n, to_timestamp(n) FROM generate_series(1, 2500) n`,
+		`INSERT INTO counts.item_keys (item_id, caller, key, expires_at) VALUES ('i1', '', 'live', 'infinity')`)
+	apptest.Hold(t, db, `SELECT FROM counts.item_keys WHERE key = '1' FOR UPDATE`)
+	var sizes []int
+	if err := s.DeleteExpired(t.Context(), postgres.Keys, func(n int) { sizes = append(sizes, n) }); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(sizes, []int{999, 999, 501}) {
+		t.Errorf("deleted %v, want all that have expired but the locked one", sizes)
+	}
+}
+
+// A key names one count: changes of two with one key are two, also in one group.
+func TestAKeyOfTwoCounts(t *testing.T) {
+	t.Parallel()
+	dsn, _ := apptest.OneServer(t, postgres.Migrations(), postgres.CreateForShards)
+	s := openDistributed(t, dsn)
+	mustCreate(t, s, "a", "b")
+	for replayed := range 2 {
+		got, err := s.ApplyTogether(t.Context(), time.Second, update("one", "a"), update("one", "b"), update("one", "a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, a := range got {
+			if a.Err != nil || a.Locked || a.Values[0] != 1 || a.Replayed != (replayed > 0 || i == 2) {
+				t.Errorf("change %d: %+v", i, a)
+			}
+		}
+	}
 }
 
 // The suite runs as far as it changes one count at a time, and a key names one count.

@@ -18,11 +18,14 @@ type Answer struct {
 
 // ApplyTogether applies updates as one group, in a pass that waits for locks or, without a wait, skips them.
 func (s *Store) ApplyTogether(ctx context.Context, wait time.Duration, updates ...counting.Update) ([]Answer, error) {
-	group := make([]request, len(updates))
-	for i, u := range updates {
-		group[i] = newRequest(u)
+	group, apply := make([]request, len(updates)), s.applyGroup
+	if s.onCitus() {
+		apply = s.applyShardGroup
 	}
-	answers, err := s.applyGroup(ctx, coalesce.Pass{Wait: wait, SkipLocked: wait == 0}, group)
+	for i, u := range updates {
+		group[i] = s.newRequest(u)
+	}
+	answers, err := apply(ctx, coalesce.Pass{Wait: wait, SkipLocked: wait == 0}, group)
 	all := make([]Answer, len(answers))
 	for i, a := range answers {
 		if group[i].update == nil && a.Err == nil {

@@ -13,14 +13,19 @@ import (
 
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/services/counts/internal/counting"
 )
 
 // keyMark begins the lane of a key. A count's lane is its id, which holds no control character.
 const keyMark = "\x00"
 
-// keyLane returns the lane of a key.
-func keyLane(caller, key string) string {
-	return keyMark + hex.EncodeToString([]byte(caller)) + keyMark + key
+// keyLane returns the lane of a key. On Citus a key is one count's, so that its lane is.
+func (s *Store) keyLane(k counting.Key, item string) string {
+	lane := keyMark + hex.EncodeToString([]byte(k.Caller)) + keyMark + k.Value
+	if s.onCitus() {
+		lane += keyMark + item
+	}
+	return lane
 }
 
 // await is a coalesce.Config.Await: it returns the lanes whose count no other transaction has locked, and whose key no

@@ -127,14 +127,13 @@ func notApplied(err error) error {
 	return err
 }
 
-// deleteOnShards is DeleteExpired: slots stand for the journal, and the keys of items for keys.
+// deleteOnShards is DeleteExpired: slots, of which there are few, stand for the journal, and the keys of items for keys.
 func (s *Store) deleteOnShards(ctx context.Context, table string, deleted func(n int)) error {
-	query := deleteSlotsSQL
 	if table == Keys {
-		query = deleteItemKeysSQL
+		return s.deleteItemKeys(ctx, deleted)
 	}
 	var n int
-	if err := s.db.GetUnqueued(ctx, &n, query); err != nil {
+	if err := s.db.GetUnqueued(ctx, &n, deleteSlotsSQL); err != nil {
 		return err
 	}
 	deleted(n)

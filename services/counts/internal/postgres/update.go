@@ -26,7 +26,7 @@ type update struct {
 
 	steps  []step
 	stepOf []int    // the step of each change
-	locks  []string // the lanes of what it locks: the ids of its counts in the order of the changes, then its key
+	locks  []string // the lanes of what it locks: the ids of its counts in the order of the changes, then of its key
 	wide   bool     // a sum of its changes of one count leaves int64
 }
 
@@ -40,10 +40,13 @@ type step struct {
 }
 
 // newRequest returns an update as a group carries it.
-func newRequest(u counting.Update) request {
+func (s *Store) newRequest(u counting.Update) request {
 	r := request{add: add{id: string(u.Changes[0].ItemID), delta: u.Changes[0].Delta}}
 	if len(u.Changes) > 1 || u.Key.Value != "" || u.Create {
 		r.update = newUpdate(u)
+		if u.Key.Value != "" {
+			r.update.locks = append(r.update.locks, s.keyLane(u.Key, r.id))
+		}
 	}
 	return r
 }
@@ -64,9 +67,6 @@ func newUpdate(u counting.Update) *update {
 				step{id: string(c.ItemID), first: i, delta: c.Delta, low: min(c.Delta, 0), high: max(c.Delta, 0)})
 		}
 		out.stepOf[i] = n
-	}
-	if u.Key.Value != "" {
-		out.locks = append(out.locks, keyLane(u.Key.Caller, u.Key.Value))
 	}
 	return out
 }

@@ -67,7 +67,7 @@ func (s *Store) deleteExpiredOnShards(ctx context.Context, limit int) (deleted i
 	for i, e := range expired {
 		bare[i], names[i] = e.Bare, e.Key
 	}
-	return s.deleteByShard(ctx, s.shards, deleteKeysSQL, bare, names)
+	return s.shards.Delete(ctx, deleteKeysSQL, bare, names)
 }
 
 // deleteSettledOnShards is DeleteSettled for a ledger that is distributed otherwise than the payments. It reads past
@@ -93,45 +93,11 @@ func (s *Store) deleteSettledOnShards(ctx context.Context, age time.Duration, li
 		if err != nil {
 			return deleted, err
 		}
-		n, err := s.deleteByShard(ctx, s.charges, deleteChargesSQL, settled)
+		n, err := s.charges.Delete(ctx, deleteChargesSQL, settled)
 		if deleted += n; err != nil {
 			return deleted, err
 		}
 		last = old[len(old)-1]
-	}
-	return deleted, nil
-}
-
-// deleteByShard runs a statement that deletes rows and returns how many, once for each shard. Its parameters are those
-// elements of the arrays that are on the shard, by the first array.
-func (s *Store) deleteByShard(
-	ctx context.Context, shards *sqldb.Shards, query string, arrays ...[]string,
-) (deleted int, err error) {
-	of, err := shards.Of(ctx, arrays[0])
-	if err != nil {
-		return 0, err
-	}
-	parts := make(map[int64][]any)
-	for i, shard := range of {
-		if parts[shard] == nil {
-			for range arrays {
-				parts[shard] = append(parts[shard], pq.StringArray(nil))
-			}
-		}
-		for n, array := range arrays {
-			part, _ := parts[shard][n].(pq.StringArray)
-			parts[shard][n] = append(part, array[i])
-		}
-	}
-	for _, args := range parts {
-		var n int
-		err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
-			return conn.GetContext(ctx, &n, query, args...)
-		})
-		if err != nil {
-			return deleted, err
-		}
-		deleted += n
 	}
 	return deleted, nil
 }
