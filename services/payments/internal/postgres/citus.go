@@ -118,8 +118,8 @@ func (s *Store) claimOne(ctx context.Context, wait time.Duration, c bid) (now st
 	switch {
 	case errors.Is(err, errEarlier):
 		return now, nil
-	case inOtherPlace(err):
-		return state{}, errors.Join(coalesce.ErrLockWait, err) // the next one finds it
+	case sqldb.IsUniqueViolation(err): // as inOtherPlace: Citus does not pass on which index it is, and there is one
+		return state{}, coalesce.ErrLockWait // the next one finds it
 	}
 	return now, err
 }

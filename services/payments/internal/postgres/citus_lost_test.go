@@ -105,6 +105,36 @@ func TestWaitsAndCleanupOnCitus(t *testing.T) {
 	}
 }
 
+// Another replica claims a key meanwhile in the caller's other place, and Citus does not say which constraint that
+// violates, as here a name that the service does not know does not: the request waits for that claim.
+func TestAClaimMeetsItsOtherPlace(t *testing.T) {
+	t.Parallel()
+	dsn, _ := apptest.OneServer(t, postgres.Migrations(), append(postgres.ForShards(),
+		`ALTER INDEX payments.idempotency_records_of_caller RENAME TO unnamed`)...)
+	r, db := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}, onCitus), dbtest.Dial(t, dsn)
+	if _, err := pay(t.Context(), r, "other"); err != nil {
+		t.Fatal(err)
+	}
+	other := apptest.Hold(t, db, `INSERT INTO payments.idempotency_records
+		SELECT (jsonb_populate_record(r, '{"bare": "k", "key": "shop\nk", "caller": "shop"}')).*
+		  FROM payments.idempotency_records r`)
+	c := paymenttest.NewClaim("other", time.Hour)
+	c.Key = payment.Key{Value: "k", Caller: "shop"}
+	claimed := make(chan error)
+	go func() {
+		found, err := r.Claim(t.Context(), c)
+		if err == nil && found.Record == nil {
+			err = errors.New("the key is claimed twice")
+		}
+		claimed <- err
+	}()
+	apptest.WaitForBlocked(t, db, 1)
+	other.Commit()
+	if err := <-claimed; err != nil {
+		t.Error(err)
+	}
+}
+
 // A worker's clock that is ahead of the coordinator's shows a claim as run out that cannot be taken over yet: a request
 // waits for it no longer than LockWait.
 func TestLockWaitHoldsThoughClocksDiffer(t *testing.T) {

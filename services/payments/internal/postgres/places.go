@@ -3,7 +3,6 @@ package postgres
 import (
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
@@ -86,11 +85,11 @@ func placesOf(group []bid) (where places, sent []int) {
 	})
 }
 
-// ofCallerIndex keeps a caller's key to one record. On Citus the index of a shard has its number behind the name.
+// ofCallerIndex keeps a caller's key to one record.
 const ofCallerIndex = "idempotency_records_of_caller"
 
 // inOtherPlace reports whether a claim failed because another replica has claimed the key meanwhile in its other place.
 func inOtherPlace(err error) bool {
 	e, ok := errors.AsType[*sqldb.Error](err)
-	return ok && strings.HasPrefix(e.Constraint, ofCallerIndex)
+	return ok && e.Constraint == ofCallerIndex
 }
