@@ -34,6 +34,12 @@ func ResolveBy(ask func(ctx context.Context) (applied bool, err error)) TxOption
 	return func(o *txOptions) { o.ask = ask }
 }
 
+// Age returns the time since a statement was sent, for a look-up that asks whether what proves its outcome may have been
+// deleted. The clock of time.Since stands still while a machine is suspended; the other may be set back.
+func Age(sent time.Time) time.Duration {
+	return max(time.Since(sent), time.Now().Round(0).Sub(sent.Round(0)))
+}
+
 // WithLockTimeout sets lock_timeout for this transaction; on MySQL in whole
 // seconds, rounded up. On ClusterCitus it reaches the workers.
 func WithLockTimeout(d time.Duration) TxOption { return func(o *txOptions) { o.lockTimeout = d } }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
 // resolveSQL finds out what became of the statement with a journal id, and takes the id when the statement has not: it
@@ -28,16 +30,10 @@ var errTooOld = errors.New("counts: the lost statement is older than half of JOU
 func (s *Store) resolve(ctx context.Context, id uuid.UUID, sent time.Time) (nullInts, error) {
 	var results nullInts
 	err := s.db.GetUnqueued(ctx, &results, resolveSQL, id, s.journalTTL.Microseconds())
-	if err == nil && results == nil && age(sent) > s.journalTTL/2 {
+	if err == nil && results == nil && sqldb.Age(sent) > s.journalTTL/2 {
 		return nil, errTooOld
 	}
 	return results, err
-}
-
-// age returns the time since sent. The clock of time.Since stands still while a machine is suspended; the other may be
-// set back.
-func age(sent time.Time) time.Duration {
-	return max(time.Since(sent), time.Now().Round(0).Sub(sent.Round(0)))
 }
 
 // nullInts is a bigint[] with NULLs; nil is NULL itself.

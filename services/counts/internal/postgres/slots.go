@@ -58,7 +58,7 @@ func (s *slots) pop(shard int64, oldest time.Duration) *slot {
 		last := len(s.free[shard]) - 1
 		found := s.free[shard][last]
 		s.free[shard] = s.free[shard][:last]
-		if age(found.made) < oldest {
+		if sqldb.Age(found.made) < oldest {
 			return found
 		}
 	}

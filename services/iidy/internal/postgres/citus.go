@@ -77,7 +77,7 @@ func inTx(
 		return fn(ctx, tx)
 	}
 	return db.InTx(ctx, write, append(options, sqldb.ResolveBy(func(ctx context.Context) (applied bool, err error) {
-		if time.Since(begin) > limit+slotTTL/2 { // it may have been deleted
+		if sqldb.Age(begin) > limit+slotTTL/2 { // it may have been deleted
 			return false, errSlotGone
 		}
 		err = db.GetUnqueued(ctx, &applied, resolveSlotSQL, s.list, s.id, kept)
