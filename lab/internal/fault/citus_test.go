@@ -62,7 +62,7 @@ func startCluster(t *testing.T) *cluster {
 	}
 	return &cluster{
 		Citus: citus, db: db, injector: &fault.Injector{DB: db, Citus: citus},
-		target: &fault.Target{Writes: "update public.kept"},
+		target: &fault.Target{Writes: []string{"update public.kept"}},
 	}
 }
 

@@ -93,7 +93,7 @@ type Target struct {
 	Role     string            // that the replicas connect as
 	Proxy    *faultproxy.Proxy // between replicas and PostgreSQL; nil on MariaDB
 	Maria    *MariaDB          // nil on PostgreSQL
-	Writes   string            // a part of the statements whose replies are cut
+	Writes   []string          // one is a part of each statement whose reply is cut
 	Replicas *local.Set
 	Workers  *local.Set // nil when the service has none
 	// Lock locks a row in the transaction and calls hold with the result.
@@ -232,11 +232,11 @@ func (in *Injector) inject(ctx context.Context, e Event, t *Target) error {
 	case Backend:
 		return in.terminateBackend(ctx, t)
 	case CutReply:
-		t.Proxy.Cut(faultproxy.AfterStatement, how(e), faultproxy.Matching(t.Writes))
+		t.Proxy.Cut(faultproxy.AfterStatement, how(e), faultproxy.Matching(t.Writes...))
 	case CutCommit:
 		t.Proxy.Cut(faultproxy.AfterCommit, how(e))
 	case CutWorker:
-		in.Citus.cut(e, faultproxy.AfterStatement, faultproxy.Matching(t.Writes), faultproxy.Counted(&t.statements))
+		in.Citus.cut(e, faultproxy.AfterStatement, faultproxy.Matching(t.Writes...), faultproxy.Counted(&t.statements))
 	case CutWorkerCommit:
 		in.Citus.cut(e, faultproxy.AfterCommit, faultproxy.Counted(&t.commits))
 	case KillWorker, MoveShard, AddWorker: // counted when they are done

@@ -14,7 +14,7 @@ type onCitus struct {
 	// open is that of the kind, for a load of what the service takes there.
 	open func(ctx context.Context, s site) (clients, error)
 	// writes is that of the kind, also for the statements that the coordinator sends to workers.
-	writes string
+	writes []string
 }
 
 // RunsOnCitus reports whether the service takes part in the windows on a Citus cluster.

@@ -33,8 +33,8 @@ const (
 
 var _ = register(services.Counts, kind{
 	open:   openCounts(countsLoad{sendsKeys: true, sendsBatches: true}),
-	writes: "insert into counts.journal", singles: true, attack: attackCounts,
-	citus: &onCitus{open: openCounts(countsLoad{sendsKeys: true}), writes: "update counts.count_values"},
+	writes: []string{"insert into counts.journal"}, singles: true, attack: attackCounts,
+	citus: &onCitus{open: openCounts(countsLoad{sendsKeys: true}), writes: []string{"update counts.count_values"}},
 	changes: func(op history.Op) bool {
 		in, _ := op.Input.(countChange)
 		return len(in.amounts) > 0 && !op.Aside

@@ -29,7 +29,7 @@ const eventsInFlight = 96
 var (
 	_ = register(EventsOnMariaDB, kind{open: newEvents, inFlight: eventsInFlight, changes: addsEvent})
 	_ = register(services.Events, kind{
-		open: newEvents, writes: "update events.status", prepare: auditEvents, attack: attackEvents,
+		open: newEvents, writes: []string{"update events.status"}, prepare: auditEvents, attack: attackEvents,
 		inFlight: eventsInFlight, changes: addsEvent,
 		mutants: []Mutant{
 			mutant("bug_sequence", "ids given out before the insert, as by a sequence", windowKill, "ids"),

@@ -43,8 +43,8 @@ const (
 )
 
 var _ = register(services.Payments, kind{
-	open: newPayments, writes: "insert into payments.", singles: true, attack: attackPayments,
-	citus: &onCitus{open: newPayments, writes: "insert into payments."},
+	open: newPayments, writes: []string{"insert into payments."}, singles: true, attack: attackPayments,
+	citus: &onCitus{open: newPayments, writes: []string{"insert into payments."}},
 	changes: func(op history.Op) bool {
 		out, _ := op.Output.(paymentOutput)
 		return !out.replayed

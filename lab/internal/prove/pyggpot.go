@@ -36,8 +36,8 @@ const (
 )
 
 var _ = register(services.Pyggpot, kind{
-	open: openPots(coinRows), writes: "update pyggpot.pot", singles: true, attack: attackPots,
-	citus: &onCitus{open: openPots(coinArrays), writes: "update pyggpot.pot"},
+	open: openPots(coinRows), writes: []string{"update pyggpot.pot"}, singles: true, attack: attackPots,
+	citus: &onCitus{open: openPots(coinArrays), writes: []string{"update pyggpot.pot"}},
 	changes: func(op history.Op) bool {
 		in, _ := op.Input.(potInput)
 		return !in.isRead()

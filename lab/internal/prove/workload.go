@@ -24,8 +24,8 @@ import (
 type kind struct {
 	// open returns the workload of one window.
 	open func(ctx context.Context, s site) (clients, error)
-	// writes is a part of the statements by which the service changes what its clients ask for.
-	writes string
+	// writes are parts of the statements by which the service changes what its clients ask for: each has one of them.
+	writes []string
 	// changes reports whether an operation that was answered has changed something.
 	changes func(op history.Op) bool
 	// singles reports that every change is a single statement, so that no COMMIT is sent.

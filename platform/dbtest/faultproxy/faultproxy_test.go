@@ -119,7 +119,7 @@ func TestCutEvery(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, "&binary_parameters=yes")
 	var counted atomic.Int64
-	b.proxy.CutEvery(7, faultproxy.AfterStatement, faultproxy.RST, faultproxy.Matching(increase),
+	b.proxy.CutEvery(7, faultproxy.AfterStatement, faultproxy.RST, faultproxy.Matching("delete", increase),
 		faultproxy.Counted(&counted))
 	const clients, each = 8, 70
 	var known, unknown atomic.Int32

@@ -1,6 +1,7 @@
 package faultproxy
 
 import (
+	"slices"
 	"strings"
 	"sync/atomic"
 )
@@ -37,9 +38,13 @@ const (
 // Option changes a plan of Cut or CutEvery.
 type Option func(*plan)
 
-// Matching cuts only statements that contain text, ignoring case. It has no effect on COMMIT.
-func Matching(text string) Option {
-	return func(p *plan) { p.text = strings.ToLower(text) }
+// Matching cuts only statements that contain one of the texts, ignoring case. It has no effect on COMMIT.
+func Matching(texts ...string) Option {
+	return func(p *plan) {
+		for _, text := range texts {
+			p.texts = append(p.texts, strings.ToLower(text))
+		}
+	}
 }
 
 // Times cuts the next n that match, instead of one.
@@ -54,9 +59,9 @@ func Counted(n *atomic.Int64) Option {
 
 // plan describes which statements to cut.
 type plan struct {
-	when When
-	how  How
-	text string // lower case
+	when  When
+	how   How
+	texts []string // lower case; none fits every statement
 	// left is the number of remaining cuts, unlimited when negative. Each every-th match is
 	// cut; seen counts the matches.
 	left, every, seen int
@@ -124,10 +129,15 @@ func (p *plan) fits(kind kind, lower string) bool {
 	case AfterCommit, BeforeCommit:
 		return kind == commit
 	case AfterStatement, BeforeStatement:
-		return kind == statement && strings.Contains(lower, p.text)
+		return kind == statement && p.matches(lower)
 	default:
 		return false
 	}
+}
+
+func (p *plan) matches(lower string) bool {
+	contains := func(text string) bool { return strings.Contains(lower, text) }
+	return len(p.texts) == 0 || slices.ContainsFunc(p.texts, contains)
 }
 
 // before reports whether the request is lost, not the reply.
