@@ -56,6 +56,41 @@ func TestWindowsOnCitus(t *testing.T) {
 	}
 }
 
+// Window citus-replies misses each effect that a service lacks: of payments and iidy also a COMMIT of a worker that was
+// cut, and of counts and iidy an answer that was resolved.
+func TestRepliesOnCitus(t *testing.T) {
+	t.Parallel()
+	windows, err := Schedule(1, 8*time.Second, []string{windowCitusReplies})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const cut, reply, commit = string(fault.CutWorker), string(fault.CutReply), string(fault.CutWorkerCommit)
+	for service, more := range map[string][]string{
+		services.Counts: {resolved}, services.Payments: {commit}, services.Iidy: {commit, resolved},
+	} {
+		for _, lacks := range []string{cut, reply, commit, resolved, "nothing"} {
+			r := ServiceResult{
+				Service: service, OK: 100, Signs: map[string]int{resolved: 1},
+				Done: map[fault.Action]int{fault.CutWorker: 5, fault.CutReply: 5, fault.CutWorkerCommit: 1},
+			}
+			delete(r.Done, fault.Action(lacks))
+			delete(r.Signs, lacks)
+			var missed, want []string
+			for _, c := range windows[0].judgeEffects(r) {
+				if !c.OK {
+					missed = append(missed, c.Name)
+				}
+			}
+			if lacks == cut || lacks == reply || slices.Contains(more, lacks) {
+				want = []string{lacks}
+			}
+			if !slices.Equal(missed, want) {
+				t.Errorf("%s without %q misses %q", service, lacks, missed)
+			}
+		}
+	}
+}
+
 // A load has keys and batches, or lacks them: counts takes no batches on Citus.
 func TestCountsOnCitus(t *testing.T) {
 	t.Parallel()

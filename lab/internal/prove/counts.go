@@ -22,14 +22,8 @@ import (
 // group does not spoil a key's history.
 const activeCounters = 12
 
-// What a window has to see of counts.
-const (
-	// resolved counts changes whose answer was lost between service and database, and of which the service found out what
-	// had become of them.
-	resolved = "outcome resolved"
-	// replays counts repeats of answered requests.
-	replays = "answer replayed"
-)
+// replays counts repeats of answered requests.
+const replays = "answer replayed"
 
 var _ = register(services.Counts, kind{
 	open:   openCounts(countsLoad{sendsKeys: true, sendsBatches: true}),

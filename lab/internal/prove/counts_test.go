@@ -1,6 +1,11 @@
 package prove
 
-import "testing"
+import (
+	"testing"
+
+	rowlock "github.com/rowlock/rowlock/client"
+	"github.com/rowlock/rowlock/lab/internal/history"
+)
 
 func add(amounts ...int64) countChange { return countChange{amounts: amounts} }
 
@@ -83,5 +88,34 @@ func TestCountSums(t *testing.T) {
 		if got := tally(tc.ops)["k"].adds(); got != tc.adds {
 			t.Errorf("%s: it adds up: %t, want %t", name, got, tc.adds)
 		}
+	}
+}
+
+// No caller may be told OUTCOME_UNKNOWN where the database comes back in time.
+func TestCountOutcomes(t *testing.T) {
+	t.Parallel()
+	told := func(ret int) history.Op {
+		unknown := op(0, ret, lost, add(5), nil)
+		unknown.Code = string(rowlock.ErrOutcomeUnknown)
+		return unknown
+	}
+	cut := op(0, 1, lost, add(5), nil) // between client and replica
+	for _, tc := range []struct {
+		window string
+		op     history.Op
+		want   []string // none where nothing is demanded
+	}{
+		{windowReplies, told(1), []string{fails}},
+		{windowRestart, told(1), []string{fails}},
+		{windowCitusReplies, told(1), []string{fails}},
+		{windowCitusCoordinator, told(1), []string{fails}},
+		{windowCitusCoordinator, told(4000), []string{holds}},
+		{windowCitusCoordinator, cut, []string{holds}},
+		{windowCitusWorker, told(1), nil},
+	} {
+		s := site{window: tc.window, metric: resolvedSince}
+		f := &findings{ops: ops{op(0, 1, done, add(5), values(5)), tc.op}, signs: map[string]int{}}
+		(&counts{keys: newKeys(s, 1, nil), lost: 3}).checkOutcomes(t.Context(), f)
+		wantOutcomes(t, tc.window, f, tc.want...)
 	}
 }

@@ -19,8 +19,6 @@ import (
 const (
 	// sameAnswers names the check of what a key promises its callers.
 	sameAnswers = "same answers"
-	// resolvedTotal is the metric of answers that were lost between a replica and the database and found out.
-	resolvedTotal = "rowlock_outcome_resolved_total"
 	// insistence is how long a caller repeats a request with a key, longer than any fault lasts.
 	insistence = 30 * time.Second
 	// replayable is how many of the latest answers are asked for again.
@@ -167,7 +165,8 @@ func (w *counts) checkOutcomes(ctx context.Context, f *findings) {
 		f.signs[notApplied] = f.signs[resolved]
 	}
 	switch w.window {
-	case windowReplies, windowCommits, windowBackends, windowPooler, windowRestart, windowCitusReplies:
+	case windowReplies, windowCommits, windowBackends, windowPooler, windowRestart, windowCitusCoordinator,
+		windowCitusReplies:
 	default:
 		return
 	}
@@ -181,7 +180,7 @@ func (w *counts) checkOutcomes(ctx context.Context, f *findings) {
 			late++
 		}
 	}
-	f.addf("outcomes", early == 0, "%d OUTCOME_UNKNOWN, %d more when the database stayed away until the deadline; "+
+	f.addf(outcomes, early == 0, "%d OUTCOME_UNKNOWN, %d more when the database stayed away until the deadline; "+
 		"%d lost answers were resolved", early, late, f.signs[resolved])
 }
 

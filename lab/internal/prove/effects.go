@@ -37,14 +37,24 @@ const (
 	notInTime      = "not in time"
 )
 
+const (
+	// resolved counts changes whose answer was lost between service and database, and of which the service found out what
+	// had become of them.
+	resolved = "outcome resolved"
+	// resolvedTotal is the metric of them.
+	resolvedTotal = "rowlock_outcome_resolved_total"
+	// outcomes names the check of what callers are told OUTCOME_UNKNOWN of.
+	outcomes = "outcomes"
+)
+
 func did(a fault.Action, least int) effect { return effect{string(a), least} }
 
 // seen returns how often an effect was seen.
 func (r *ServiceResult) seen(name string) int {
-	outcomes := map[string]int{
+	answers := map[string]int{
 		load: r.OK, outcomeUnknown: r.Unknown, notApplied: r.NotApplied, notInTime: r.NotApplied + r.Unknown,
 	}
-	return outcomes[name] + r.Done[fault.Action(name)] + r.Signs[name]
+	return answers[name] + r.Done[fault.Action(name)] + r.Signs[name]
 }
 
 // judgeEffects checks that there was load and that the window's fault had its effects.

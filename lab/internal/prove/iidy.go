@@ -37,6 +37,7 @@ var _ = register(services.Iidy, kind{
 	},
 	signs: map[string][]string{
 		windowNone: {signLate}, windowHeld: {signHeldLate}, windowHostile: {string(fault.LockedKey), string(fault.Pages)},
+		windowCitusReplies: {string(fault.CutWorkerCommit), resolved},
 	},
 	mutants: []Mutant{mutant("bug_now", "now() for clock_timestamp() in a lease", windowHeld, lateChanges)},
 })
@@ -53,7 +54,8 @@ func listItems() []string { return []string{"a", "b", "c", "d"} }
 type iidy struct {
 	*keys
 
-	api *api.Client
+	api  *api.Client
+	lost float64 // answers that the replicas had resolved before
 
 	mu     sync.Mutex
 	claims map[*key][]string // alive or not
@@ -62,9 +64,11 @@ type iidy struct {
 	lateSent sync.WaitGroup
 }
 
-func newIidy(_ context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
+func newIidy(ctx context.Context, s site) (clients, error) { //nolint:ireturn // one of kinds
 	client, err := api.New(s.url, services.Once(s.client)...)
-	return &iidy{keys: newKeys(s, activeLists, nil), api: client, claims: map[*key][]string{}}, err
+	w := &iidy{keys: newKeys(s, activeLists, nil), api: client, claims: map[*key][]string{}}
+	w.lost, _ = s.metric(ctx, resolvedTotal)
+	return w, err
 }
 
 // step adds, increments or deletes one item or a batch, reads the list, claims what is
@@ -221,4 +225,28 @@ func (w *iidy) check(ctx context.Context, f *findings) {
 	f.addf(lateChanges, applied == 0,
 		"%d touched nothing, %d were applied although their lease ended while they waited", refused, applied)
 	f.signs[signLate], f.signs[signHeldLate] = late, refused+applied
+	w.checkOutcomes(ctx, f)
+}
+
+// checkOutcomes demands that nothing but claims is unknown in window citus-replies: a claim alone leaves no proof of
+// its outcome.
+func (w *iidy) checkOutcomes(ctx context.Context, f *findings) {
+	now, _ := w.metric(ctx, resolvedTotal)
+	f.signs[resolved] = int(max(0, now-w.lost))
+	if w.window != windowCitusReplies {
+		return
+	}
+	claims, others := 0, 0
+	for _, op := range f.ops {
+		in, _ := op.Input.(itemInput)
+		switch {
+		case op.Outcome != services.Unknown:
+		case in.verb == itemClaim:
+			claims++
+		default:
+			others++
+		}
+	}
+	f.addf(outcomes, others == 0, "%d unknown of claims, which leave no proof, and %d of others; "+
+		"%d lost answers were resolved", claims, others, f.signs[resolved])
 }

@@ -51,6 +51,7 @@ var _ = register(services.Payments, kind{
 	},
 	signs: map[string][]string{
 		windowNone: {keyReused}, windowHostile: {string(fault.LockedKey)}, windowSlow: {timedOut, reconciled},
+		windowCitusReplies: {string(fault.CutWorkerCommit)},
 	},
 	mutants: []Mutant{mutant("bug_donothing", "DO NOTHING for a key that has expired", windowNone, linearizable)},
 })
