@@ -26,9 +26,9 @@ const activeCounters = 12
 const replays = "answer replayed"
 
 var _ = register(services.Counts, kind{
-	open:   openCounts(countsLoad{sendsKeys: true, sendsBatches: true}),
+	open:   openCounts(countsLoad{sendsBatches: true}),
 	writes: []string{"insert into counts.journal"}, singles: true, attack: attackCounts,
-	citus: &onCitus{open: openCounts(countsLoad{sendsKeys: true}), writes: []string{"update counts.count_values"}},
+	citus: &onCitus{open: openCounts(countsLoad{}), writes: []string{"update counts.count_values"}},
 	changes: func(op history.Op) bool {
 		in, _ := op.Input.(countChange)
 		return len(in.amounts) > 0 && !op.Aside
@@ -81,9 +81,8 @@ func countModel() porcupine.Model {
 	})
 }
 
-// countsLoad says what is sent beside reads, and changes of one counter without a key.
+// countsLoad says what is sent beside reads, and changes of one counter.
 type countsLoad struct {
-	sendsKeys    bool // with half of the changes
 	sendsBatches bool
 }
 
@@ -203,7 +202,7 @@ func (w *counts) draw(ctx context.Context, random *rand.Rand) (r countRequest) {
 	case n == 1 && kind < 5 && (last[len(last)-1]-'0')%5 == 0:
 		r.set, r.amounts[0] = true, random.Int64N(2)*r.amounts[0] // a reset, or any value
 	}
-	if len(r.amounts) > 0 && random.IntN(2) == 0 && w.sendsKeys {
+	if len(r.amounts) > 0 && random.IntN(2) == 0 {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.made++
