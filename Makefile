@@ -107,7 +107,9 @@ prove-ha: build ## The same while Patroni moves the database ten times (Debian's
 
 # One at a time: on a small machine the servers and replicas of all are too many for a move of a shard to be short.
 prove-citus: build ## The same on a Citus coordinator and its workers, for each service that runs there (skipped where the local PostgreSQL has no Citus)
-	@set -e; for service in counts payments iidy pyggpot; do ./bin/rowlock prove --cluster citus --service $$service --for 2m $(ARGS); done
+	@set -e; for service in counts payments iidy pyggpot; do \
+		./bin/rowlock prove --cluster citus --service $$service --for 2m --out .tmp/proof-citus/$$service $(ARGS); \
+	done
 
 mutation-test: build ## Build known mistakes into the services and check that the proof finds each in a minute (ARGS='--mutant bug_now')
 	./bin/rowlock mutation-test $(ARGS)
