@@ -36,9 +36,16 @@ func Citus(t *testing.T, source migrate.Source) (dsn string, workers []*faultpro
 	return dsn, workers
 }
 
-// shardOfKey stands in the place of Citus' own function, with eight shards.
-const shardOfKey = `CREATE FUNCTION get_shard_id_for_distribution_column(regclass, text) RETURNS bigint
+// shardOfKey and placements stand in the place of Citus' own, with eight shards on two servers.
+const (
+	shardOfKey = `CREATE FUNCTION get_shard_id_for_distribution_column(regclass, text) RETURNS bigint
 	LANGUAGE sql AS 'SELECT abs(hashtext($2) % 8)::bigint'`
+	placements = `CREATE VIEW pg_dist_placement AS
+	SELECT n::bigint AS shardid, n % 2 + 1 AS groupid FROM generate_series(0, 7) AS n`
+)
+
+// StandIns returns the statements that make a plain server answer what Citus is asked for.
+func StandIns() []string { return []string{shardOfKey, placements} }
 
 // OneServer returns the URL of a plain server that stands for all workers of [Citus], and the proxy before it: what is
 // sent to Citus is valid there too, so that it can be tested where the extension is not installed. The statements make
@@ -47,7 +54,7 @@ func OneServer(t *testing.T, source migrate.Source, statements ...string) (dsn s
 	t.Helper()
 	direct := dbtest.Postgres(t, source)
 	db := dbtest.Dial(t, direct)
-	Execute(t, db, append(statements, shardOfKey)...)
+	Execute(t, db, append(statements, StandIns()...)...)
 	if err := db.Close(); err != nil { // WatchDeadlocks waits for the end of other sessions
 		t.Fatal(err)
 	}

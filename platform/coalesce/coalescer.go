@@ -121,6 +121,9 @@ type Coalescer[K comparable, Q, R any] struct {
 	probing      bool                      // the probes' goroutine runs
 	closed       bool
 	idle         sync.Cond // signalled when nothing waits and nothing runs
+
+	late          int // statements that the server has not answered in time
+	stalledPlaces int // of Limits.Share that callers hold because of these
 }
 
 // New checks cfg and returns a coalescer.
@@ -237,6 +240,9 @@ func (c *Coalescer[K, Q, R]) Do(ctx context.Context, q Q) (R, error) {
 // refuses w. The caller holds c.mu.
 func (c *Coalescer[K, Q, R]) enqueue(w *call[K, Q, R]) {
 	c.addWaiting(1, w.items)
+	if c.late > 0 && !c.takeStalledPlace(w) {
+		return
+	}
 	if k := c.findLocked(w); k != nil {
 		c.enterLocked(w.key, k, w)
 		return

@@ -5,118 +5,131 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/rowlock/rowlock/platform/contention"
+	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// stallAfter is how long a statement of a shard may run, beyond its wait for locks, until the shard counts as stalled.
+// stallAfter is how long a statement of a lane may take, beyond its wait for locks, until the lane counts as stalled.
 const stallAfter = 500 * time.Millisecond
 
-// Sharded gathers requests S by S, the shard of a distributed table: each shard has a [Coalescer] of its own, because a
-// statement for one shard goes to one server, and is applied or not whatever becomes of those for others.
+// Sharded gathers requests lane by lane: each shard of a distributed table, or each server of it, has a [Coalescer] of
+// its own, because a statement for one shard goes to one server, and is applied or not whatever becomes of those for
+// others.
 //
-// The coalescers share the metrics, and the places of the statements that run at once, of which those that wait for
-// locked rows take half. A shard with a statement that
-// has not come back for half a second is stalled: its server does not answer. Callers that come to a stalled shard need
-// a place of [Limits.Share] each, and are refused without one ([contention.ErrCrowded]), so that they do not take the
-// replica from the callers of the other servers. [Config.Queue] bounds each shard.
-type Sharded[S, K comparable, Q, R any] struct {
+// The coalescers share the metrics, and the places of the statements that run at once. Those for one server take half
+// of the places at most, so that a server which does not answer leaves the others to those that do. Of all places and
+// of those of a server, statements that wait for locked rows take half. A lane is stalled while its server has not
+// answered a statement for half a second. Its callers that wait to be sent need a place of [Limits.Share] each then, and
+// are refused without one ([contention.ErrCrowded]), so that they do not take the replica from the others.
+// [Config.Queue] bounds each lane, and so does [Config.InFlight].
+type Sharded[K comparable, Q, R any] struct {
 	cfg     Config[K, Q, R]
 	metrics *metrics
-	places  chan struct{} // an element for each statement that runs
-	waits   chan struct{} // an element for each that waits for a row which is known as locked
+	all     places
 
-	mu     sync.Mutex
-	shards map[S]*shard[K, Q, R]
-	closed bool
+	mu      sync.Mutex
+	lanes   map[sqldb.Shard]*shardLane[K, Q, R]
+	servers map[int64]places
+	closed  bool
 }
 
-// shard is the coalescer of one shard.
-type shard[K comparable, Q, R any] struct {
+// places bounds the statements that run at once.
+type places struct {
+	running chan struct{} // has an element for each of them
+	waiting chan struct{} // has one for each that waits for a row which is known as locked
+}
+
+func newPlaces(n int) places {
+	return places{make(chan struct{}, n), make(chan struct{}, max(n/2, 1))}
+}
+
+// shardLane is the coalescer of one lane.
+type shardLane[K comparable, Q, R any] struct {
 	*Coalescer[K, Q, R]
 
-	late atomic.Int64 // statements that have run for too long
-	held atomic.Int64 // places of Limits.Share that its callers have
+	server places
 }
 
-// NewSharded checks cfg and returns a Sharded of which places statements run at once.
-func NewSharded[S, K comparable, Q, R any](cfg Config[K, Q, R], places int) (*Sharded[S, K, Q, R], error) {
+// ofOneServer returns how many of the statements that run at once may be for one server.
+func ofOneServer(atOnce int) int { return (atOnce + 1) / 2 }
+
+// NewSharded checks cfg and returns a Sharded of which so many statements run at once.
+func NewSharded[K comparable, Q, R any](cfg Config[K, Q, R], atOnce int) (*Sharded[K, Q, R], error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	if places < 1 || cfg.Gate != nil || cfg.Others != nil {
+	if atOnce < 1 || cfg.Gate != nil || cfg.Others != nil {
 		return nil, errors.New("coalesce: a Sharded needs places, and takes neither Gate nor Others")
 	}
 	m, err := newMetrics(cfg.Registry, cfg.Name)
 	if err != nil {
 		return nil, fmt.Errorf("coalesce: register the metrics of %s: %w", cfg.Name, err)
 	}
-	return &Sharded[S, K, Q, R]{
-		cfg: cfg, metrics: m, shards: make(map[S]*shard[K, Q, R]),
-		places: make(chan struct{}, places), waits: make(chan struct{}, max(places/2, 1)),
+	return &Sharded[K, Q, R]{
+		cfg: cfg, metrics: m, all: newPlaces(atOnce),
+		lanes: make(map[sqldb.Shard]*shardLane[K, Q, R]), servers: make(map[int64]places),
 	}, nil
 }
 
-// Do is [Coalescer.Do] on a shard.
-func (s *Sharded[S, K, Q, R]) Do(ctx context.Context, of S, q Q) (R, error) {
+// Do is [Coalescer.Do] in the lane of a shard.
+func (s *Sharded[K, Q, R]) Do(ctx context.Context, of sqldb.Shard, q Q) (R, error) {
 	var zero R
-	on := s.shard(of)
-	if on == nil {
+	lane := s.lane(of)
+	if lane == nil {
 		return zero, ErrClosed
 	}
-	if on.late.Load() > 0 {
-		if !s.cfg.Share.Take(int(on.held.Load())) {
-			return zero, contention.ErrCrowded
-		}
-		on.held.Add(1)
-		defer func() {
-			on.held.Add(-1)
-			s.cfg.Share.Give()
-		}()
-	}
-	return on.Do(ctx, q)
+	return lane.Do(ctx, q)
 }
 
-// shard returns the coalescer of a shard, nil when s is closed.
-func (s *Sharded[S, K, Q, R]) shard(of S) *shard[K, Q, R] {
+// lane returns the coalescer of a lane, nil when s is closed.
+func (s *Sharded[K, Q, R]) lane(of sqldb.Shard) *shardLane[K, Q, R] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil
 	}
-	on := s.shards[of]
-	if on == nil {
-		on = new(shard[K, Q, R])
+	lane := s.lanes[of]
+	if lane == nil {
+		server, known := s.servers[of.Server]
+		if !known {
+			server = newPlaces(ofOneServer(cap(s.all.running)))
+			s.servers[of.Server] = server
+		}
+		lane = &shardLane[K, Q, R]{server: server}
 		cfg := s.cfg
-		cfg.Run = s.runOn(on)
-		on.Coalescer = start(cfg, s.metrics)
-		s.shards[of] = on
+		cfg.Run = s.runIn(lane)
+		lane.Coalescer = start(cfg, s.metrics)
+		s.lanes[of] = lane
 	}
-	return on
+	return lane
 }
 
-// runOn returns Config.Run for a shard: it waits for a place, and notes how long the statement takes.
-func (s *Sharded[S, K, Q, R]) runOn(on *shard[K, Q, R]) func(context.Context, Pass, []Q) ([]Answer[R], error) {
+// runIn returns Config.Run for a lane: it waits for its places, and notes how long the server takes.
+func (s *Sharded[K, Q, R]) runIn(lane *shardLane[K, Q, R]) func(context.Context, Pass, []Q) ([]Answer[R], error) {
 	return func(ctx context.Context, pass Pass, group []Q) ([]Answer[R], error) {
-		timer := time.AfterFunc(pass.Wait+stallAfter, func() { on.late.Add(1) })
+		if pass.Wait > s.cfg.BriefWait {
+			for _, waiting := range []chan struct{}{lane.server.waiting, s.all.waiting} {
+				if !take(waiting, s.cfg.BriefWait) {
+					pass = Pass{SkipLocked: true} // the row may have come free meanwhile
+					break
+				}
+				defer func() { <-waiting }()
+			}
+		}
+		timer := time.AfterFunc(pass.Wait+stallAfter, lane.stall)
 		defer func() {
 			if !timer.Stop() {
-				on.late.Add(-1)
+				lane.unstall()
 			}
 		}()
-		if pass.Wait > s.cfg.BriefWait {
-			if !take(s.waits, pass.Wait) {
-				return nil, ErrLockWait
+		for _, running := range []chan struct{}{lane.server.running, s.all.running} {
+			if !take(running, s.cfg.LockTimeout) {
+				return nil, ErrQueueFull
 			}
-			defer func() { <-s.waits }()
+			defer func() { <-running }()
 		}
-		if !take(s.places, s.cfg.LockTimeout) {
-			return nil, ErrQueueFull
-		}
-		defer func() { <-s.places }()
-		// The time that the place took is not the statement's.
+		// The time that the places took is not the statement's.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.runTimeout())
 		defer cancel()
 		return s.cfg.Run(ctx, pass, group)
@@ -124,26 +137,26 @@ func (s *Sharded[S, K, Q, R]) runOn(on *shard[K, Q, R]) func(context.Context, Pa
 }
 
 // take puts an element into a channel, and reports false when there is no room in time.
-func take(places chan<- struct{}, within time.Duration) bool {
+func take(room chan<- struct{}, within time.Duration) bool {
 	limit := time.NewTimer(within)
 	defer limit.Stop()
 	select {
-	case places <- struct{}{}:
+	case room <- struct{}{}:
 		return true
 	case <-limit.C:
 		return false
 	}
 }
 
-// Close is [Coalescer.Close] of all shards.
-func (s *Sharded[S, K, Q, R]) Close(ctx context.Context) error {
+// Close is [Coalescer.Close] of all lanes.
+func (s *Sharded[K, Q, R]) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
-	shards := s.shards
+	lanes := s.lanes
 	s.mu.Unlock()
 	var err error
-	for _, on := range shards {
-		err = errors.Join(err, on.Close(ctx))
+	for _, lane := range lanes {
+		err = errors.Join(err, lane.Close(ctx))
 	}
 	return err
 }

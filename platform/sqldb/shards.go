@@ -3,46 +3,58 @@ package sqldb
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 )
 
-// Shards returns the shards of keys of a table that Citus distributes by a text column. It remembers up to a number of
-// keys, so that a group of known keys costs no round trip.
+// Shard is a part of a table that Citus distributes.
+type Shard struct {
+	ID     int64
+	Server int64 // the group of servers that had it some seconds ago
+}
+
+// Shards finds the shards of the keys of a table that Citus distributes. It remembers up to a number of keys, so that a
+// group of known keys costs no round trip.
 type Shards struct {
 	db       *DB
 	table    string
 	capacity int
 
-	mu    sync.Mutex
-	known map[string]int64
+	mu      sync.Mutex
+	known   map[string]int64
+	servers map[int64]int64 // of each shard
+	read    time.Time       // when servers was last asked for
 }
+
+// serversTTL is how long a shard that has moved may still be taken for the old server's: a bound counts it there.
+const serversTTL = 10 * time.Second
 
 // NewShards returns the shards of a table, given with its schema.
 func NewShards(db *DB, table string, capacity int) *Shards {
 	return &Shards{db: db, table: table, capacity: capacity, known: make(map[string]int64)}
 }
 
-// Of returns the shard of each key, in their order. It asks the coordinator once for all keys that it does not know.
-// Its errors are NotApplied: it changes nothing.
-func (s *Shards) Of(ctx context.Context, keys []string) ([]int64, error) {
+// Of returns the shard of each key, in their order. It asks the coordinator once for all keys that it does not know, and
+// every ten seconds for the servers. Its errors are NotApplied: it changes nothing.
+func (s *Shards) Of(ctx context.Context, keys []string) ([]Shard, error) {
 	const query = `/* SELECT get_shard_id_for_distribution_column */
 SELECT get_shard_id_for_distribution_column($1::text::regclass, k.key)
   FROM unnest($2::text[]) WITH ORDINALITY AS k (key, n)
  ORDER BY k.n`
-	shards, unknown := make([]int64, len(keys)), []int(nil)
+	shards, unknown := make([]Shard, len(keys)), []int(nil)
 	s.mu.Lock()
 	for i, key := range keys {
 		shard, ok := s.known[key]
 		if !ok {
 			unknown = append(unknown, i)
 		}
-		shards[i] = shard
+		shards[i].ID = shard
 	}
 	s.mu.Unlock()
 	if len(unknown) == 0 {
-		return shards, nil
+		return shards, s.locate(ctx, shards)
 	}
 	asked := make(pq.StringArray, len(unknown))
 	for n, i := range unknown {
@@ -53,17 +65,52 @@ SELECT get_shard_id_for_distribution_column($1::text::regclass, k.key)
 		return nil, err
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if len(s.known)+len(unknown) > s.capacity {
 		clear(s.known) // the keys in use are back after one query each
 	}
 	for n, i := range unknown {
-		shards[i] = found[n]
+		shards[i].ID = found[n]
 		if len(s.known) < s.capacity {
 			s.known[keys[i]] = found[n]
 		}
 	}
-	return shards, nil
+	s.mu.Unlock()
+	return shards, s.locate(ctx, shards)
+}
+
+// locate sets the servers of shards. While one caller asks for all again, the others take what is known.
+func (s *Shards) locate(ctx context.Context, shards []Shard) error {
+	const query = `SELECT shardid, groupid FROM pg_dist_placement`
+	s.mu.Lock()
+	ask := time.Since(s.read) > serversTTL
+	for i := range shards {
+		server, known := s.servers[shards[i].ID]
+		shards[i].Server, ask = server, ask || !known
+	}
+	if !ask {
+		s.mu.Unlock()
+		return nil
+	}
+	s.read = time.Now()
+	s.mu.Unlock()
+	var placements []struct {
+		Shard  int64 `db:"shardid"`
+		Server int64 `db:"groupid"`
+	}
+	if err := s.db.SelectUnqueued(ctx, &placements, query); err != nil {
+		return err
+	}
+	servers := make(map[int64]int64, len(placements))
+	for _, p := range placements {
+		servers[p.Shard] = p.Server
+	}
+	for i := range shards {
+		shards[i].Server = servers[shards[i].ID]
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.servers = servers
+	return nil
 }
 
 // Delete runs, once for each shard, a statement that deletes rows and returns how many. Its parameters are those elements
@@ -75,11 +122,13 @@ func (s *Shards) Delete(ctx context.Context, query string, columns ...[]string) 
 	}
 	parts := make(map[int64][]pq.StringArray)
 	for i, shard := range shards {
-		if parts[shard] == nil {
-			parts[shard] = make([]pq.StringArray, len(columns))
+		part := parts[shard.ID]
+		if part == nil {
+			part = make([]pq.StringArray, len(columns))
+			parts[shard.ID] = part
 		}
 		for n, column := range columns {
-			parts[shard][n] = append(parts[shard][n], column[i])
+			part[n] = append(part[n], column[i])
 		}
 	}
 	for _, part := range parts {

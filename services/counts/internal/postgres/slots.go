@@ -37,9 +37,9 @@ func (s *Store) takeSlot(ctx context.Context, item string) (*slot, int64, error)
 	if err != nil {
 		return nil, 0, err
 	}
-	if found := s.slots.pop(shards[0], s.journalTTL/2); found != nil {
+	if found := s.slots.pop(shards[0].ID, s.journalTTL/2); found != nil {
 		found.attempt++
-		return found, shards[0], nil
+		return found, shards[0].ID, nil
 	}
 	made := &slot{item: item, id: uuid.Must(uuid.NewV7()), made: time.Now()}
 	err = s.db.GetUnqueued(ctx, &made.attempt, newSlotSQL, made.item, made.id, s.journalTTL.Microseconds())
@@ -47,7 +47,7 @@ func (s *Store) takeSlot(ctx context.Context, item string) (*slot, int64, error)
 		return nil, 0, notApplied(err) // a slot alone changes no count
 	}
 	made.attempt++
-	return made, shards[0], nil
+	return made, shards[0].ID, nil
 }
 
 // pop returns a free slot that is younger than oldest, or nil.

@@ -41,7 +41,7 @@ type Store struct {
 
 	// Of distributed counts; nil otherwise.
 	shards  *sqldb.Shards
-	sharded *coalesce.Sharded[int64, string, request, reply]
+	sharded *coalesce.Sharded[string, request, reply]
 	slots   slots
 	onShard passSQL
 }
@@ -79,7 +79,7 @@ func New(db *sqldb.DB, o Options) (*Store, error) {
 		cfg.Run, cfg.InFlight = s.applyShardGroup, 1
 		s.onShard = updateOnShard()
 		s.shards = sqldb.NewShards(db, "counts.count_values", shardsKnown)
-		s.sharded, err = coalesce.NewSharded[int64](cfg, groups)
+		s.sharded, err = coalesce.NewSharded(cfg, groups)
 	} else {
 		cfg.Run, cfg.Others, cfg.Await = s.applyGroup, request.others, s.await
 		s.adds, err = coalesce.New(cfg)

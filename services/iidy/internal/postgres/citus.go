@@ -21,7 +21,7 @@ const listsKnown = 10_000
 
 // onShards groups the calls of one kind by the shard of their list.
 type onShards struct {
-	*coalesce.Sharded[int64, key, key, int64]
+	*coalesce.Sharded[key, key, int64]
 
 	shards *sqldb.Shards
 }

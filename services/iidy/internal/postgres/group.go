@@ -82,7 +82,7 @@ func newCoalescers(db *sqldb.DB, o Options) (*coalescers, error) {
 			return coalesce.New(cfg)
 		}
 		cfg.InFlight = 1
-		lanes, err := coalesce.NewSharded[int64](cfg, placesOnShards(o))
+		lanes, err := coalesce.NewSharded(cfg, placesOnShards(o))
 		return onShards{lanes, c.shards}, err
 	}
 	var err error

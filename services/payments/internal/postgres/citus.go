@@ -21,12 +21,38 @@ const keysKnown = 10_000
 // onCitus reports whether the payments are distributed over a Citus cluster.
 func (s *Store) onCitus() bool { return s.shards != nil }
 
-// distributed returns a coalescer's configuration on a Citus cluster: a transaction for each request, on the worker
-// that has its key, and so many of them at once.
+// On Citus looks, claims and settlements share the pool, but for some connections for changes, pages and probes.
+const (
+	kinds           = 3
+	changesAtOnce   = 2
+	reservedConns   = changesAtOnce + 1
+	statementsOfOne = 2 // of a transaction that may wait
+)
+
+// distribute sets what runs the requests on a Citus cluster: a transaction for each, on the worker that has its key.
+func (s *Store) distribute(
+	looks coalesce.Config[payment.Key, payment.Key, state], claims coalesce.Config[payment.Key, bid, state],
+	changes coalesce.Config[string, change, state], settles coalesce.Config[string, settlement, settled],
+) error {
+	s.shards = sqldb.NewShards(s.db, "payments.idempotency_records", keysKnown)
+	s.charges = sqldb.NewShards(s.db, "payments.processor_charges", keysKnown)
+	atOnce := max((s.options.MaxOpenConns-reservedConns)/kinds, 1)
+	var looksErr, claimsErr, changesErr, settlesErr error
+	s.looks, looksErr = distributed(s, looks, atOnce, func(k payment.Key) string { return k.Value }, s.lookOne)
+	s.claims, claimsErr = distributed(s, claims, atOnce, func(c bid) string { return c.Key.Value }, s.claimOne)
+	s.changes, changesErr = distributed(s, changes, changesAtOnce,
+		func(c change) string { return bareKey(c.held.Record) }, s.changeOne)
+	s.settles, settlesErr = distributed(s, settles, atOnce,
+		func(c settlement) string { return bareKey(c.held.Record) }, s.settleOne)
+	return errors.Join(looksErr, claimsErr, changesErr, settlesErr)
+}
+
+// distributed returns what runs the requests of one kind by run, so many at once. of returns a request's key.
 func distributed[K comparable, Q, R any](
-	cfg coalesce.Config[K, Q, R], atOnce int, run func(ctx context.Context, wait time.Duration, q Q) (R, error),
-) coalesce.Config[K, Q, R] {
-	cfg.MaxItems, cfg.InFlight, cfg.Gate, cfg.Statements = 1, atOnce, nil, 2*statementsOfOne
+	s *Store, cfg coalesce.Config[K, Q, R], atOnce int, of func(Q) string,
+	run func(ctx context.Context, wait time.Duration, q Q) (R, error),
+) (grouped[Q, R], error) {
+	cfg.Gate, cfg.Statements = nil, 2*statementsOfOne
 	cfg.Run = func(ctx context.Context, p coalesce.Pass, group []Q) ([]coalesce.Answer[R], error) {
 		if p.SkipLocked {
 			return coalesce.Halve(group, func(wait time.Duration, part []Q) ([]coalesce.Answer[R], error) {
@@ -35,11 +61,8 @@ func distributed[K comparable, Q, R any](
 		}
 		return runOne(ctx, p.Wait, group[0], run)
 	}
-	return cfg
+	return coalesce.NewOnServers(cfg, atOnce, s.shards, of)
 }
-
-// statementsOfOne is how many statements of a transaction may wait.
-const statementsOfOne = 2
 
 // runOne runs a request's transaction, and once more when its outcome is unknown: each recognises that it was applied.
 func runOne[Q, R any](

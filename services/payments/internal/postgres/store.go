@@ -57,10 +57,10 @@ type Store struct {
 	observer Observer
 	keys     *bulkhead.Bulkhead[payment.Key]
 
-	looks   *coalesce.Coalescer[payment.Key, payment.Key, state]
-	claims  *coalesce.Coalescer[payment.Key, bid, state]
-	changes *coalesce.Coalescer[string, change, state] // by their records
-	settles *coalesce.Coalescer[string, settlement, settled]
+	looks   grouped[payment.Key, state]
+	claims  grouped[bid, state]
+	changes grouped[change, state] // by their records
+	settles grouped[settlement, settled]
 
 	shards, charges *sqldb.Shards // of records and payments, and of the ledger; nil unless they are distributed
 }
@@ -91,11 +91,7 @@ func New(db *sqldb.DB, o Options, observer Observer) (*Store, error) {
 		Gate: o.Gate,
 	}
 	if db.Cluster() == sqldb.ClusterCitus {
-		s.shards = sqldb.NewShards(db, "payments.idempotency_records", keysKnown)
-		s.charges = sqldb.NewShards(db, "payments.processor_charges", keysKnown)
-		atOnce := max((o.MaxOpenConns-reservedConns)/kinds, 1)
-		looks, claims = distributed(looks, atOnce, s.lookOne), distributed(claims, atOnce, s.claimOne)
-		changes, settles = distributed(changes, 1, s.changeOne), distributed(settles, atOnce, s.settleOne)
+		return s, s.distribute(looks, claims, changes, settles)
 	}
 	var looksErr, claimsErr, changesErr, settlesErr error
 	s.looks, looksErr = coalesce.New(looks)
@@ -105,11 +101,11 @@ func New(db *sqldb.DB, o Options, observer Observer) (*Store, error) {
 	return s, errors.Join(looksErr, claimsErr, changesErr, settlesErr)
 }
 
-// On Citus looks, claims and settlements share the pool, but for some connections for changes, pages and probes.
-const (
-	kinds         = 3
-	reservedConns = 2
-)
+// grouped runs requests of one kind.
+type grouped[Q, R any] interface {
+	Do(ctx context.Context, q Q) (R, error)
+	Close(ctx context.Context) error
+}
 
 // Close waits until every request in flight is answered. The pool stays open.
 func (s *Store) Close(ctx context.Context) error {
@@ -118,7 +114,7 @@ func (s *Store) Close(ctx context.Context) error {
 
 // do lets a request join the next group. A request whose connection was lost is asked once more, because each of them
 // recognises that it was applied. A client that leaves cancels nothing.
-func do[K comparable, Q, R any](ctx context.Context, c *coalesce.Coalescer[K, Q, R], q Q) (R, error) {
+func do[Q, R any](ctx context.Context, c grouped[Q, R], q Q) (R, error) {
 	bounded := context.WithoutCancel(ctx) // by the statements' own bounds
 	r, err := c.Do(bounded, q)
 	if e, ok := errors.AsType[*sqldb.Error](err); ok && e.Reason == sqldb.Connection && ctx.Err() == nil {

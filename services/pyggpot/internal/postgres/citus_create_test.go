@@ -149,7 +149,7 @@ func TestDistributionKeepsPots(t *testing.T) {
 	if err := plain.Change(t.Context(), full, change); err != nil {
 		t.Fatal(err)
 	}
-	apptest.Execute(t, db, distributable()...)
+	apptest.Execute(t, db, append(distributable(), apptest.StandIns()...)...)
 	r := cluster{dsn: dsn}.open(t)
 	if err := r.Change(t.Context(), full, addGold(1)); err != nil {
 		t.Error(err)

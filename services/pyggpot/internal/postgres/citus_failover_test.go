@@ -27,7 +27,7 @@ func TestResolveOnAPromotedWorker(t *testing.T) {
 	if err := migrate.Up(t.Context(), dsn, Migrations(), time.Minute, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
-	apptest.Execute(t, dbtest.Dial(t, dsn), distributable()...)
+	apptest.Execute(t, dbtest.Dial(t, dsn), append(distributable(), apptest.StandIns()...)...)
 	standby := dbtest.Standby(t, primary)
 	name := faultproxy.New(t, dsn)
 	r := cluster{dsn: name.DSN(dsn)}.open(t, func(o *Options) { o.TTL = time.Minute })

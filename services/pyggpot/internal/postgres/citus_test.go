@@ -13,6 +13,7 @@ import (
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/platform/contention"
+	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/dbtest/faultproxy"
 	"github.com/rowlock/rowlock/platform/sqldb"
 	"github.com/rowlock/rowlock/platform/waittest"
@@ -252,22 +253,23 @@ func loseReplies(t *testing.T, c cluster) {
 	r := c.open(t, shortLeases)
 	id := mustCreate(t, r, 1000)
 	var coins int64
+	const before, after = faultproxy.BeforeStatement, faultproxy.AfterStatement
 	for name, tt := range map[string]struct {
-		when    faultproxy.When
-		texts   []string
+		cuts    map[string]faultproxy.When // by the statement's text
 		applied bool
 	}{
-		"acquisition, answer":         {faultproxy.AfterStatement, []string{"taken"}, true},
-		"acquisition, statement":      {faultproxy.BeforeStatement, []string{"taken"}, true},
-		"change, answer":              {faultproxy.AfterStatement, []string{"fenced"}, true},
-		"change, statement":           {faultproxy.BeforeStatement, []string{"fenced"}, false},
-		"change and look-up, answer":  {faultproxy.AfterStatement, []string{"fenced", "revoked"}, true},
-		"look-up, answer of a denial": {faultproxy.BeforeStatement, []string{"fenced", "revoked"}, false},
+		"acquisition, answer":         {map[string]faultproxy.When{"taken": after}, true},
+		"acquisition, statement":      {map[string]faultproxy.When{"taken": before}, true},
+		"change, answer":              {map[string]faultproxy.When{"fenced": after}, true},
+		"change, statement":           {map[string]faultproxy.When{"fenced": before}, false},
+		"change and look-up, answer":  {map[string]faultproxy.When{"fenced": after, "revoked": after}, true},
+		"look-up, statement":          {map[string]faultproxy.When{"fenced": before, "revoked": before}, false},
+		"look-up, answer of a denial": {map[string]faultproxy.When{"fenced": before, "revoked": after}, false},
 	} {
 		for range 3 {
-			before := c.cuts()
-			for _, text := range tt.texts {
-				c.cut(tt.when, text)
+			earlier := c.cuts()
+			for text, when := range tt.cuts {
+				c.cut(when, text)
 			}
 			err := r.Change(t.Context(), id, addGold(1))
 			outcome, known := sqldb.OutcomeOf(err)
@@ -277,12 +279,53 @@ func loseReplies(t *testing.T, c cluster) {
 			if tt.applied {
 				coins++
 			}
-			if n := c.stopCutting(t, before); n < len(tt.texts) {
+			if n := c.stopCutting(t, earlier); n < len(tt.cuts) {
 				t.Errorf("%s: %d cuts", name, n)
 			}
+			c.wantTotal(t, coins)
 		}
 	}
-	c.wantTotal(t, coins)
+}
+
+// A server that does not answer keeps the pots of another one waiting for nothing.
+func TestAHungServerDelaysItsOwnPots(t *testing.T) {
+	t.Parallel()
+	dsn, server := apptest.OneServer(t, Migrations(), distributable()...)
+	c := cluster{dsn, dbtest.Dial(t, dsn), []*faultproxy.Proxy{server}}
+	r := c.open(t)
+	const pots = 40
+	for i := range pots {
+		r.mustCreate(t, fmt.Sprint(i), 1000)
+	}
+	var hung, others []pot.ID
+	for server, ids := range []*[]pot.ID{&hung, &others} {
+		if err := c.db.SelectContext(t.Context(), ids, `SELECT p.id FROM pyggpot.pot p JOIN pg_dist_placement s
+			ON s.shardid = get_shard_id_for_distribution_column('pyggpot.pot', p.id::text) AND s.groupid = $1`,
+			server+1); err != nil || len(*ids) < 10 {
+			t.Fatalf("%d of %d pots are on one server: %v", len(*ids), pots, err)
+		}
+	}
+	apptest.Execute(t, c.db, `CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql
+		AS $$ BEGIN PERFORM pg_sleep(3); RETURN NEW; END $$`,
+		`CREATE TRIGGER hang BEFORE UPDATE ON pyggpot.pot FOR EACH ROW WHEN (NEW.id IN (`+
+			strings.Trim(strings.ReplaceAll(fmt.Sprint(hung), " ", ","), "[]")+`)) EXECUTE FUNCTION hang()`)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for _, id := range hung {
+		go func() { _ = r.Change(ctx, id, addGold(1)) }()
+	}
+	waittest.Eventually(t, "statements hang", func() bool {
+		var n int
+		err := c.db.GetContext(t.Context(), &n, `SELECT count(*) FROM pg_stat_activity
+			WHERE wait_event = 'PgSleep' AND datname = current_database()`)
+		return err == nil && n >= 3
+	})
+	for _, id := range others {
+		begin := time.Now()
+		if err := r.Change(t.Context(), id, addGold(1)); err != nil || time.Since(begin) > time.Second {
+			t.Errorf("a pot of the other server: %v after %s", err, time.Since(begin))
+		}
+	}
 }
 
 // planStatements: each statement goes to one worker as a whole. Only there lock_timeout counts, the lock is taken

@@ -4,6 +4,7 @@ import (
 	"context"
 	"embed"
 	"errors"
+	"strconv"
 	"sync"
 	"time"
 
@@ -38,8 +39,8 @@ type Options struct {
 	RetryWait time.Duration
 	// Limits are those of the group commit; InFlight groups run at once.
 	Limits coalesce.Limits
-	// MaxOpenConns is how many connections the pool has. On Citus, where a group is one pot, as many groups run at once as
-	// leave ReservedConns.
+	// MaxOpenConns is how many connections the pool has. On Citus, where a group is one pot, nearly as many groups run at
+	// once.
 	MaxOpenConns int
 }
 
@@ -51,15 +52,18 @@ type Store struct {
 	share   *contention.Share
 	history history
 
-	groups    *lane // of up to maxPots pots, which skip the pots that are held
-	contended *lane // of one pot that a group found held
+	groups    lane // of up to maxPots pots, which skip the pots that are held
+	contended lane // of one pot that a group found held
 
 	mu     sync.Mutex
 	queues map[pot.ID]*queue // of the pots that have callers
 }
 
 // lane gathers the queues of different pots into groups.
-type lane = coalesce.Coalescer[pot.ID, *queue, struct{}]
+type lane interface {
+	Do(ctx context.Context, q *queue) (struct{}, error)
+	Close(ctx context.Context) error
+}
 
 var _ pot.Repository = (*Store)(nil)
 
@@ -75,26 +79,38 @@ const (
 // pots, one for reads and new pots.
 const ReservedConns = 2
 
+// On Citus contended pots have a connection for each of two servers.
+const (
+	contendedOnCitus = 2
+	reservedOnCitus  = ReservedConns + contendedOnCitus - 1
+	potsKnown        = 100_000 // whose shard is remembered: some 10 MB
+)
+
 // New returns a store on db, whose schema must have been migrated.
 func New(db *sqldb.DB, o Options) (*Store, error) {
 	s := &Store{
 		db: db, options: o, lock: o.Limits.Contention, share: o.Limits.Share, queues: make(map[pot.ID]*queue),
 	}
 	key := func(q *queue) pot.ID { return q.id }
-	limits, pots := o.Limits, maxPots
-	if s.onCitus() {
-		limits.InFlight, pots = max(limits.InFlight, o.MaxOpenConns-ReservedConns), 1
+	groups := coalesce.Config[pot.ID, *queue, struct{}]{
+		Name: "pyggpot_change", Key: key, Run: s.runGroup, MaxItems: maxPots, Statements: statements, Limits: o.Limits,
+	}
+	// A statement that waits for a pot's row holds no other.
+	contended := coalesce.Config[pot.ID, *queue, struct{}]{
+		Name: "pyggpot_contended", Key: key, Run: s.runContended, MaxItems: 1, Statements: statements, Limits: o.Limits,
+		BriefWait: min(o.RetryWait/2, o.Limits.LockTimeout), // so that a locked row leaves half of the lane to others
 	}
 	var err, contendedErr error
-	s.groups, err = coalesce.New(coalesce.Config[pot.ID, *queue, struct{}]{
-		Name: "pyggpot_change", Key: key, Run: s.runGroup, MaxItems: pots, Statements: statements, Limits: limits,
-	})
-	limits.InFlight = 1
-	// A statement that waits for a pot's row holds no other.
-	s.contended, contendedErr = coalesce.New(coalesce.Config[pot.ID, *queue, struct{}]{
-		Name: "pyggpot_contended", Key: key, Run: s.runContended, MaxItems: 1, Statements: statements, Limits: limits,
-		BriefWait: min(o.RetryWait/2, limits.LockTimeout), // so that a locked row leaves half of the lane to others
-	})
+	if s.onCitus() {
+		shards := sqldb.NewShards(db, "pyggpot.pot", potsKnown)
+		of := func(q *queue) string { return strconv.Itoa(int(q.id)) }
+		s.groups, err = coalesce.NewOnServers(groups, max(o.MaxOpenConns-reservedOnCitus, 1), shards, of)
+		s.contended, contendedErr = coalesce.NewOnServers(contended, contendedOnCitus, shards, of)
+	} else {
+		s.groups, err = coalesce.New(groups)
+		contended.InFlight = 1
+		s.contended, contendedErr = coalesce.New(contended)
+	}
 	return s, errors.Join(err, contendedErr)
 }
 

@@ -1,0 +1,40 @@
+package coalesce
+
+import "github.com/rowlock/rowlock/platform/contention"
+
+// stall notes that the server has not answered a statement of c in time. As long as there is such a statement, those
+// that wait for the next one, and those that come, need a place of Limits.Share each.
+func (c *Coalescer[K, Q, R]) stall() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.late++; c.late <= 0 {
+		return // it has ended in the moment when it became late
+	}
+	for _, w := range c.queue.items[c.queue.head:] {
+		if w.state == queued {
+			c.takeStalledPlace(w)
+		}
+	}
+}
+
+// unstall notes that a statement which was late has ended.
+func (c *Coalescer[K, Q, R]) unstall() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.late--
+}
+
+// takeStalledPlace is takePlace for a call of the main lane. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) takeStalledPlace(w *call[K, Q, R]) bool {
+	if w.place != nil {
+		return true
+	}
+	if !c.cfg.Share.Take(c.stalledPlaces) {
+		c.addWaiting(-1, -w.items)
+		c.finish(w, Answer[R]{Err: contention.ErrCrowded})
+		return false
+	}
+	c.stalledPlaces++
+	w.place = &c.stalledPlaces
+	return true
+}
