@@ -135,8 +135,8 @@ func TestAClaimMeetsItsOtherPlace(t *testing.T) {
 	}
 }
 
-// A worker's clock that is ahead of the coordinator's shows a claim as run out that cannot be taken over yet: a request
-// waits for it no longer than LockWait.
+// A worker's clock that is ahead of the coordinator's shows a claim as run out that cannot be taken over yet, and a
+// record as expired that cannot be replaced: a request waits for either no longer than LockWait.
 func TestLockWaitHoldsThoughClocksDiffer(t *testing.T) {
 	t.Parallel()
 	const ahead, lockWait = 4 * time.Second, 200 * time.Millisecond
@@ -156,6 +156,18 @@ func TestLockWaitHoldsThoughClocksDiffer(t *testing.T) {
 	begin := time.Now()
 	if _, err := pay(t.Context(), second, "k"); !errors.Is(err, payment.ErrProcessing) {
 		t.Errorf("%v, want ErrProcessing", err)
+	}
+	if took := time.Since(begin); took > 5*lockWait {
+		t.Errorf("it took %s", took)
+	}
+	if _, err := pay(t.Context(), first, "paid"); err != nil {
+		t.Fatal(err)
+	}
+	apptest.Execute(t, dbtest.Dial(t, dsn),
+		`UPDATE payments.idempotency_records SET expires_at = pg_catalog.clock_timestamp() WHERE key = 'paid'`)
+	begin = time.Now()
+	if _, err := pay(t.Context(), second, "paid"); !errors.Is(err, payment.ErrProcessing) {
+		t.Errorf("of a record that has expired: %v, want ErrProcessing", err)
 	}
 	if took := time.Since(begin); took > 5*lockWait {
 		t.Errorf("it took %s", took)

@@ -75,6 +75,7 @@ type attempt struct {
 func (a *attempt) run(ctx context.Context) (payment.Claimed, error) {
 	var now state
 	var refused string // the claim that could not be taken over
+	missed := false    // a claim has found no record, and did not get the key
 	waited := false
 	for {
 		record, err := answer(now, a.claim)
@@ -85,7 +86,16 @@ func (a *attempt) run(ctx context.Context) (payment.Claimed, error) {
 		}
 		switch {
 		case !now.found:
-			now, err = do(ctx, a.store.claims, bid{a.claim, now.earlier})
+			earlier := now.earlier
+			now, err = do(ctx, a.store.claims, bid{a.claim, earlier})
+			if err != nil || now.found || now.held != nil || now.earlier != earlier {
+				break
+			}
+			if missed { // the clock that a record has expired by may be ahead of the one that decides, as below
+				waited = true
+				now, err = a.wait(ctx, now)
+			}
+			missed = true
 		case unconfirmed: // a claim that finds a record writes nothing, and so waits for no standby
 			now, err = a.store.look(ctx, a.claim.Key)
 		case now.left() <= 0 && now.row.ClaimID.String != refused:
