@@ -85,13 +85,32 @@ func inTx(
 	}))...)
 }
 
-// DeleteExpiredSlots deletes the rows that have proved outcomes for long enough. There are none on one server.
+// deleteBatch is how many slots are asked for at a time.
+const deleteBatch = 1000
+
+// DeleteExpiredSlots deletes the rows that have proved outcomes for long enough, in batches, a statement for each shard.
+// There are none on one server.
 func (s *Store) DeleteExpiredSlots(ctx context.Context) error {
 	if !s.onCitus() {
 		return nil
 	}
-	var n int
-	return s.queue.db.GetUnqueued(ctx, &n, deleteSlotsSQL)
+	for {
+		var expired []struct {
+			List string `db:"list"`
+			ID   string `db:"id"`
+		}
+		if err := s.queue.db.SelectUnqueued(ctx, &expired, expiredSlotsSQL, deleteBatch); err != nil {
+			return err
+		}
+		lists, ids := make([]string, len(expired)), make([]string, len(expired))
+		for i, e := range expired {
+			lists[i], ids[i] = e.List, e.ID
+		}
+		n, err := s.coalescers.shards.Delete(ctx, deleteSlotsSQL, lists, ids)
+		if err != nil || len(expired) < deleteBatch || n == 0 { // what is locked is left to the next run
+			return err
+		}
+	}
 }
 
 func (s *Store) onCitus() bool { return s.queue.db.Cluster() == sqldb.ClusterCitus }

@@ -332,6 +332,8 @@ func TestSlotsExpire(t *testing.T) {
 		t.Helper()
 		r := rigOn(t, dsn, sqldb.PoolerNone, 20*time.Second)
 		r.add("a")
+		execute(t, r.db, `INSERT INTO iidy.slots (list, id, applied, expires_at)
+			SELECT 'l' || n % 20, gen_random_uuid(), true, to_timestamp(n) FROM generate_series(1, 1500) AS n`)
 		for want := range 2 {
 			if err := r.DeleteExpiredSlots(context.WithoutCancel(t.Context())); err != nil {
 				t.Fatal(err)

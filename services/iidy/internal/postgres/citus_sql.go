@@ -16,6 +16,7 @@ func distribution() []string {
 		`SELECT create_distributed_table('iidy.lists', 'list')`,
 		createSlotsSQL,
 		`SELECT create_distributed_table('iidy.slots', 'list', colocate_with => 'iidy.lists')`,
+		`CREATE INDEX slots_expires_at ON iidy.slots (expires_at)`,
 	}
 }
 
@@ -41,9 +42,27 @@ VALUES ($1, $2, false, statement_timestamp() + $3 * interval '1 microsecond')
 ON CONFLICT (list, id) DO UPDATE SET expires_at = excluded.expires_at
 RETURNING applied`
 
+	// expiredSlotsSQL returns slots that have expired, the oldest first.
+	expiredSlotsSQL = `
+SELECT list, id
+  FROM iidy.slots
+ WHERE expires_at <= statement_timestamp()
+ ORDER BY expires_at
+ LIMIT $1`
+
+	// deleteSlotsSQL deletes those slots of one shard, and skips what another replica deletes.
 	deleteSlotsSQL = `
-WITH deleted AS (
-    DELETE FROM iidy.slots WHERE expires_at < statement_timestamp() RETURNING 1
+WITH expired AS MATERIALIZED (
+    SELECT s.list, s.id
+      FROM unnest($1::text[], $2::uuid[]) AS a (list, id)
+      JOIN iidy.slots s ON s.list = a.list AND s.id = a.id
+     WHERE s.list = ANY ($1) AND s.expires_at <= statement_timestamp()
+       FOR UPDATE OF s SKIP LOCKED
+), deleted AS (
+    DELETE FROM iidy.slots s
+     USING expired e
+     WHERE s.list = ANY ($1) AND s.list = e.list AND s.id = e.id
+    RETURNING 1
 )
 SELECT count(*) FROM deleted`
 )
