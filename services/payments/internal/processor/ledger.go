@@ -14,8 +14,13 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
-// LedgerConns is how many connections the ledger needs: one for groups, one for keys that another session is entering.
-const LedgerConns = 2
+const (
+	// LedgerConns is how many connections the ledger needs: one for groups, one for keys that another session is
+	// entering; on Citus one for each of two workers.
+	LedgerConns = 2
+
+	keysKnown = 10_000 // whose shard is remembered on Citus
+)
 
 // entry holds a row of the ledger.
 type entry struct {
@@ -41,7 +46,10 @@ type answer = coalesce.Answer[entry]
 // statement.
 type ledger struct {
 	db      *sqldb.DB
-	entries *coalesce.Coalescer[string, entry, entry]
+	entries interface {
+		Do(ctx context.Context, e entry) (entry, error)
+		Close(ctx context.Context) error
+	}
 }
 
 func newLedger(db *sqldb.DB, limits coalesce.Limits, gate *coalesce.Gate) (l *ledger, err error) {
@@ -51,7 +59,10 @@ func newLedger(db *sqldb.DB, limits coalesce.Limits, gate *coalesce.Gate) (l *le
 		Statements: 2, Limits: limits, Gate: gate,
 	}
 	if db.Cluster() == sqldb.ClusterCitus {
-		cfg.MaxItems, cfg.Gate = 1, nil // a statement is for one worker
+		cfg.Gate = nil
+		shards := sqldb.NewShards(db, "payments.processor_charges", keysKnown)
+		l.entries, err = coalesce.NewOnServers(cfg, LedgerConns, shards, func(e entry) string { return e.Key })
+		return l, err
 	}
 	l.entries, err = coalesce.New(cfg)
 	return l, err
