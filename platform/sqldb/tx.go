@@ -65,8 +65,9 @@ const (
 // An error of fn that is not the database's is returned unchanged, after a rollback.
 // An error of the database is an [*Error]: NotApplied before COMMIT and for an answer
 // of the server to COMMIT, Unknown for a COMMIT without an answer, or with one that a
-// synchronous standby did not confirm. A context that ends before COMMIT rolls back;
-// afterwards it is ignored, so that it cannot make an outcome unknown.
+// synchronous standby did not confirm. On [ClusterCitus] fewer answers prove NotApplied.
+// A context that ends before COMMIT rolls back; afterwards it is ignored, so that it
+// cannot make an outcome unknown.
 func (db *DB) InTx(ctx context.Context, fn func(ctx context.Context, tx *sqlx.Tx) error, opts ...TxOption) error {
 	var o txOptions
 	for _, opt := range opts {

@@ -77,8 +77,7 @@ func (f *stored) complete(steps int) bool {
 }
 
 // lookUp reads the first answers to requests whose keys are taken, each known by its place; items are what they change
-// first. It is a statement after the
-// one that found them taken, whose snapshot may be older than they.
+// first. It is a statement after the one that found them taken, whose snapshot may be older than they.
 func (s *Store) lookUp(
 	ctx context.Context, items []string, keys []counting.Key, steps []int64,
 ) (map[int]*stored, error) {

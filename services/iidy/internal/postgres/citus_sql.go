@@ -153,8 +153,8 @@ func groupOnShardSQL(change attempt.Change, skipLocked bool) string {
 }
 
 // addOnShardSQL returns the statement that adds items in the order of its parameters, a list and an item each. VALUES
-// go to the worker as they are: what a SELECT returns Citus collects on the coordinator, and commits in two phases,
-// and says that it has before it is so.
+// go to the worker as they are: what a SELECT returns Citus collects on the coordinator, and would commit in two
+// phases: it answers before the second one has ended.
 func addOnShardSQL(items int) string {
 	var values strings.Builder
 	for i := range items {

@@ -23,7 +23,7 @@ func (s *Store) onCitus() bool { return s.shards != nil }
 
 // On Citus looks, claims and settlements share the pool, but for some connections for changes, pages and probes.
 const (
-	kinds           = 3
+	sharers         = 3
 	changesAtOnce   = 2
 	reservedConns   = changesAtOnce + 1
 	statementsOfOne = 2 // of a transaction that may wait
@@ -36,7 +36,7 @@ func (s *Store) distribute(
 ) error {
 	s.shards = sqldb.NewShards(s.db, "payments.idempotency_records", keysKnown)
 	s.charges = sqldb.NewShards(s.db, "payments.processor_charges", keysKnown)
-	atOnce := max((s.options.MaxOpenConns-reservedConns)/kinds, 1)
+	atOnce := max((s.options.MaxOpenConns-reservedConns)/sharers, 1)
 	var looksErr, claimsErr, changesErr, settlesErr error
 	s.looks, looksErr = distributed(s, looks, atOnce, func(k payment.Key) string { return k.Value }, s.lookOne)
 	s.claims, claimsErr = distributed(s, claims, atOnce, func(c bid) string { return c.Key.Value }, s.claimOne)

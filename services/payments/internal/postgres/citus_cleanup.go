@@ -13,8 +13,8 @@ import (
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 )
 
-// glance is the wait for a row that another replica works at.
-const glance = 5 * time.Millisecond
+// takeDueWait is the wait for a claim that another replica works at.
+const takeDueWait = 5 * time.Millisecond
 
 // overdueOnShards is Overdue for claims on several shards: it looks for claims that are due, and takes over each whose
 // fence still holds. A claim that it loses an answer about is due again when that ran out.
@@ -36,7 +36,7 @@ func (s *Store) overdueOnShards(
 			ClaimedUntil time.Time `db:"claimed_until"`
 			ExpiresAt    time.Time `db:"expires_at"`
 		}
-		err := s.inTx(ctx, glance, func(ctx context.Context, tx *sqlx.Tx) error {
+		err := s.inTx(ctx, takeDueWait, func(ctx context.Context, tx *sqlx.Tx) error {
 			return tx.GetContext(ctx, &row, takeDueSQL, d.Bare, d.Key, d.ClaimID, string(id), lease.Microseconds())
 		})
 		switch {
