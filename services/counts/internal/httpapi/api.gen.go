@@ -137,35 +137,35 @@ type ChangeCountsParams struct {
 	Create *bool `form:"create,omitempty" json:"create,omitempty"`
 
 	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
-	// the same one for each repeat.
+	// the same one for each repeat. On a Citus cluster a key holds for one counter: with another one it is another key.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // DecreaseCountParams defines parameters for DecreaseCount.
 type DecreaseCountParams struct {
 	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
-	// the same one for each repeat.
+	// the same one for each repeat. On a Citus cluster a key holds for one counter: with another one it is another key.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // IncreaseCountParams defines parameters for IncreaseCount.
 type IncreaseCountParams struct {
 	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
-	// the same one for each repeat.
+	// the same one for each repeat. On a Citus cluster a key holds for one counter: with another one it is another key.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ResetCountParams defines parameters for ResetCount.
 type ResetCountParams struct {
 	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
-	// the same one for each repeat.
+	// the same one for each repeat. On a Citus cluster a key holds for one counter: with another one it is another key.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SetCountParams defines parameters for SetCount.
 type SetCountParams struct {
 	// IdempotencyKey 1 to 255 printable characters of ASCII, bare or quoted (RFC 9651); "abc" and abc are one key. A new one for each change,
-	// the same one for each repeat.
+	// the same one for each repeat. On a Citus cluster a key holds for one counter: with another one it is another key.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
