@@ -20,8 +20,8 @@ const stallAfter = 500 * time.Millisecond
 // The coalescers share the metrics, and the places of the statements that run at once. Those for one server take half
 // of the places at most, so that a server which does not answer leaves the others to those that do. Of all places and
 // of those of a server, statements that wait for locked rows take half. A lane is stalled while its server has not
-// answered a statement for half a second. Its callers that wait to be sent need a place of [Limits.Share] each then, and
-// are refused without one ([contention.ErrCrowded]), so that they do not take the replica from the others.
+// answered a statement for half a second. Its callers that wait to be sent then need a place of [Limits.Share] each,
+// and are refused without one ([contention.ErrCrowded]), so that they do not take the replica from the others.
 // [Config.Queue] bounds each lane, and so does [Config.InFlight].
 type Sharded[K comparable, Q, R any] struct {
 	cfg     Config[K, Q, R]
@@ -109,12 +109,10 @@ func (s *Sharded[K, Q, R]) lane(of sqldb.Shard) *shardLane[K, Q, R] {
 func (s *Sharded[K, Q, R]) runIn(lane *shardLane[K, Q, R]) func(context.Context, Pass, []Q) ([]Answer[R], error) {
 	return func(ctx context.Context, pass Pass, group []Q) ([]Answer[R], error) {
 		if pass.Wait > s.cfg.BriefWait {
-			for _, waiting := range []chan struct{}{lane.server.waiting, s.all.waiting} {
-				if !take(waiting, s.cfg.BriefWait) {
-					pass = Pass{SkipLocked: true} // the row may have come free meanwhile
-					break
-				}
-				defer func() { <-waiting }()
+			release, ok := hold(s.cfg.BriefWait, lane.server.waiting, s.all.waiting)
+			defer release()
+			if !ok {
+				pass = Pass{SkipLocked: true} // the row may have come free meanwhile
 			}
 		}
 		timer := time.AfterFunc(pass.Wait+stallAfter, lane.stall)
@@ -123,17 +121,33 @@ func (s *Sharded[K, Q, R]) runIn(lane *shardLane[K, Q, R]) func(context.Context,
 				lane.unstall()
 			}
 		}()
-		for _, running := range []chan struct{}{lane.server.running, s.all.running} {
-			if !take(running, s.cfg.LockTimeout) {
-				return nil, ErrQueueFull
-			}
-			defer func() { <-running }()
+		release, ok := hold(s.cfg.LockTimeout, lane.server.running, s.all.running)
+		defer release()
+		if !ok {
+			return nil, ErrQueueFull
 		}
 		// The time that the places took is not the statement's.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.runTimeout())
 		defer cancel()
 		return s.cfg.Run(ctx, pass, group)
 	}
+}
+
+// hold puts an element into each channel, and reports false when there is no room in time. release takes them out again.
+func hold(within time.Duration, rooms ...chan struct{}) (release func(), ok bool) {
+	taken := 0
+	release = func() {
+		for _, room := range rooms[:taken] {
+			<-room
+		}
+	}
+	for _, room := range rooms {
+		if !take(room, within) {
+			return release, false
+		}
+		taken++
+	}
+	return release, true
 }
 
 // take puts an element into a channel, and reports false when there is no room in time.

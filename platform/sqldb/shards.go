@@ -36,8 +36,8 @@ func NewShards(db *DB, table string, capacity int) *Shards {
 	return &Shards{db: db, table: table, capacity: capacity, known: make(map[string]int64)}
 }
 
-// Of returns the shard of each key, in their order. It asks the coordinator once for all keys that it does not know, and
-// every ten seconds for the servers. Its errors are NotApplied: it changes nothing.
+// Of returns the shard of each key, in their order. It asks the coordinator once for all keys that it does not know,
+// and every ten seconds for the servers. Its errors are NotApplied: it changes nothing.
 func (s *Shards) Of(ctx context.Context, keys []string) ([]Shard, error) {
 	const query = `/* SELECT get_shard_id_for_distribution_column */
 SELECT get_shard_id_for_distribution_column($1::text::regclass, k.key)
@@ -113,8 +113,8 @@ func (s *Shards) locate(ctx context.Context, shards []Shard) error {
 	return nil
 }
 
-// Delete runs, once for each shard, a statement that deletes rows and returns how many. Its parameters are those elements
-// of the columns that are on the shard, by the first column. It returns the sum, also beside an error.
+// Delete runs, once for each shard, a statement that deletes rows and returns how many. Its parameters are those
+// elements of the columns that are on the shard, by the first column. It returns the sum, also beside an error.
 func (s *Shards) Delete(ctx context.Context, query string, columns ...[]string) (deleted int, err error) {
 	shards, err := s.Of(ctx, columns[0])
 	if err != nil {
@@ -140,6 +140,9 @@ func (s *Shards) Delete(ctx context.Context, query string, columns ...[]string) 
 		err := s.db.Once(ctx, func(ctx context.Context, conn *sqlx.Conn) error {
 			return conn.GetContext(ctx, &n, query, args...)
 		})
+		if SQLState(err) == stateFeatureNotSupported { // the shard was split
+			s.Forget()
+		}
 		if err != nil {
 			return deleted, err
 		}

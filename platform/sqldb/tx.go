@@ -34,8 +34,8 @@ func ResolveBy(ask func(ctx context.Context) (applied bool, err error)) TxOption
 	return func(o *txOptions) { o.ask = ask }
 }
 
-// Age returns the time since a statement was sent, for a look-up that asks whether what proves its outcome may have been
-// deleted. The clock of time.Since stands still while a machine is suspended; the other may be set back.
+// Age returns the time since a statement was sent, for a look-up that asks whether what proves its outcome may have
+// been deleted. The clock of time.Since stands still while a machine is suspended; the other may be set back.
 func Age(sent time.Time) time.Duration {
 	return max(time.Since(sent), time.Now().Round(0).Sub(sent.Round(0)))
 }

@@ -177,9 +177,9 @@ func setKeyedOnShardSQL() string {
 SELECT (SELECT w.results FROM won w) AS updated, EXISTS (SELECT FROM won) AS won, EXISTS (SELECT FROM slot) AS ready`
 }
 
-// placeSQL is where the row of a caller's key stands, by those of all callers, k, and of its own, o. See findPlaces. The
-// cleaner may have deleted that row since it was reserved, when it had expired: the key cannot be taken then, and its
-// change is not applied.
+// placeSQL is where the row of a caller's key stands, by those of all callers, k, and of its own, o. See findPlaces.
+// The cleaner may have deleted that row since it was reserved, when it had expired: the key cannot be taken then, and
+// its change is not applied.
 func placeSQL(caller string) string {
 	return `CASE WHEN k.expires_at > c.t AND k.owner <> ` + caller + ` OR o.owner IS NOT NULL
                 THEN ` + caller + ` ELSE '' END`

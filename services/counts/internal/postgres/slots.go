@@ -127,7 +127,7 @@ func notApplied(err error) error {
 	return err
 }
 
-// deleteOnShards is DeleteExpired: slots, of which there are few, stand for the journal, and the keys of items for keys.
+// deleteOnShards is DeleteExpired: slots, of which there are few, stand for the journal, and keys of items for keys.
 func (s *Store) deleteOnShards(ctx context.Context, table string, deleted func(n int)) error {
 	if table == Keys {
 		return s.deleteItemKeys(ctx, deleted)

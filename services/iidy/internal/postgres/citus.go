@@ -88,8 +88,8 @@ func inTx(
 // deleteBatch is how many slots are asked for at a time.
 const deleteBatch = 1000
 
-// DeleteExpiredSlots deletes the rows that have proved outcomes for long enough, in batches, a statement for each shard.
-// There are none on one server.
+// DeleteExpiredSlots deletes the rows that have proved outcomes for long enough, in batches, a statement for each
+// shard. There are none on one server.
 func (s *Store) DeleteExpiredSlots(ctx context.Context) error {
 	if !s.onCitus() {
 		return nil

@@ -91,7 +91,8 @@ func New(db *sqldb.DB, o Options, observer Observer) (*Store, error) {
 		Gate: o.Gate,
 	}
 	if db.Cluster() == sqldb.ClusterCitus {
-		return s, s.distribute(looks, claims, changes, settles)
+		err := s.distribute(looks, claims, changes, settles)
+		return s, err
 	}
 	var looksErr, claimsErr, changesErr, settlesErr error
 	s.looks, looksErr = coalesce.New(looks)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -295,7 +296,7 @@ func TestAHungServerDelaysItsOwnPots(t *testing.T) {
 	r := c.open(t)
 	const pots = 40
 	for i := range pots {
-		r.mustCreate(t, fmt.Sprint(i), 1000)
+		r.mustCreate(t, strconv.Itoa(i), 1000)
 	}
 	var hung, others []pot.ID
 	for server, ids := range []*[]pot.ID{&hung, &others} {
