@@ -133,7 +133,7 @@ func (s *Sharded[K, Q, R]) runIn(lane *shardLane[K, Q, R]) func(context.Context,
 	}
 }
 
-// hold puts an element into each channel, and reports false when there is no room in time. release takes them out again.
+// hold puts an element into each channel, and reports false when there is no room in time. release takes them out.
 func hold(within time.Duration, rooms ...chan struct{}) (release func(), ok bool) {
 	taken := 0
 	release = func() {
