@@ -122,7 +122,7 @@ fuzz: ## Fuzz every Fuzz function for FUZZTIME each
 nightly: ## The long run: five rounds of tests, half an hour of faults, hostile clients of each service, failovers, Patroni, Citus, ten minutes of keys, known bugs, two minutes per fuzz target, known vulnerabilities
 	$(MAKE) test TESTFLAGS='-count=5'
 	$(MAKE) prove-long
-	@set -e; for service in $(SERVICES); do $(MAKE) prove ARGS="--service $$service --faults hostile --for 40s"; done
+	@set -e; for service in $(SERVICES); do $(MAKE) prove ARGS="--service $$service --faults hostile --for 40s --out .tmp/proof-hostile/$$service"; done
 	$(MAKE) prove ARGS='--faults failover,failover-async --for 2m'
 	$(MAKE) prove-ha
 	$(MAKE) prove-citus
