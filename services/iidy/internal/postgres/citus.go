@@ -69,20 +69,29 @@ func inTx(
 	if db.Cluster() != sqldb.ClusterCitus {
 		return db.InTx(ctx, fn, append(options, sqldb.ResolveOutcome())...)
 	}
-	begin, kept := time.Now(), (limit + slotTTL).Microseconds()
+	begin := time.Now()
 	write := func(ctx context.Context, tx *sqlx.Tx) error {
-		if _, err := tx.ExecContext(ctx, newSlotSQL, s.list, s.id, kept); err != nil {
+		if _, err := tx.ExecContext(ctx, newSlotSQL, s.list, s.id, kept(limit)); err != nil {
 			return err
 		}
 		return fn(ctx, tx)
 	}
-	return db.InTx(ctx, write, append(options, sqldb.ResolveBy(func(ctx context.Context) (applied bool, err error) {
-		if sqldb.Age(begin) > limit+slotTTL/2 { // it may have been deleted
-			return false, errSlotGone
-		}
-		err = db.GetUnqueued(ctx, &applied, resolveSlotSQL, s.list, s.id, kept)
-		return applied, err
+	return db.InTx(ctx, write, append(options, sqldb.ResolveBy(func(ctx context.Context) (bool, error) {
+		return lookUp(ctx, db, s, begin, limit)
 	}))...)
+}
+
+// kept returns for how many microseconds a slot is kept.
+func kept(limit time.Duration) int64 { return (limit + slotTTL).Microseconds() }
+
+// lookUp returns whether the transaction of a slot was applied, which began at this time at the earliest. It waits for
+// one in progress.
+func lookUp(ctx context.Context, db *sqldb.DB, s slot, begin time.Time, limit time.Duration) (applied bool, err error) {
+	if sqldb.Age(begin) > limit+slotTTL/2 { // it may have been deleted
+		return false, errSlotGone
+	}
+	err = db.GetUnqueued(ctx, &applied, resolveSlotSQL, s.list, s.id, kept(limit))
+	return applied, err
 }
 
 // deleteBatch is how many slots are asked for at a time.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
 	"github.com/rowlock/rowlock/platform/apptest"
@@ -134,6 +135,50 @@ func cutOnce(proxies []*faultproxy.Proxy, when faultproxy.When) (cuts func() int
 		p.Cut(when, faultproxy.RST)
 	}
 	return func() int { return count() - before }
+}
+
+// A look-up waits for a transaction that is in progress and answers what became of it. No transaction can have the slot
+// afterwards.
+func TestLookUpsWait(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, dsn string, _ []*faultproxy.Proxy) {
+		t.Helper()
+		r := rigOn(t, dsn, sqldb.PoolerNone, 20*time.Second)
+		for applied, end := range map[bool]func(apptest.Holder){
+			true: apptest.Holder.Commit, false: apptest.Holder.Rollback,
+		} {
+			id := uuid.New()
+			slot := []any{string(list), id, time.Hour.Microseconds()}
+			tx := apptest.Hold(t, r.db, postgres.NewSlotSQL, slot...)
+			answer := async(func() (bool, error) { return r.LookUp(t.Context(), list, id, 0, 0) })
+			r.waitForBlocked(1)
+			end(tx)
+			want(t, "in progress", answer, fmt.Sprint(applied, nil))
+			err := r.pool.InTx(t.Context(), func(ctx context.Context, tx *sqlx.Tx) error {
+				_, err := tx.ExecContext(ctx, postgres.NewSlotSQL, slot...)
+				return err
+			})
+			if !sqldb.IsUniqueViolation(err) {
+				t.Errorf("applied %t: a transaction writes the slot after the look-up: %v", applied, err)
+			}
+		}
+	})
+}
+
+// A look-up that finds no slot says "not applied" only while none can have expired: for five minutes after the longest
+// time that the transaction may take.
+func TestLateLookUpsOnShards(t *testing.T) {
+	t.Parallel()
+	dsn, _ := apptest.OneServer(t, postgres.Migrations(), postgres.CreateSlots)
+	r := rigOn(t, dsn, sqldb.PoolerNone, 20*time.Second)
+	for _, limit := range []time.Duration{0, time.Hour} {
+		for late, want := range map[time.Duration]error{4 * time.Minute: nil, 6 * time.Minute: postgres.ErrSlotGone} {
+			applied, err := r.LookUp(t.Context(), list, uuid.New(), limit+late, limit)
+			if applied || !errors.Is(err, want) {
+				t.Errorf("%s after %s: applied %t, %v, want %v", late, limit, applied, err, want)
+			}
+		}
+	}
 }
 
 // The sums of single changes and batches by two replicas are exact, on one list and on many, also while replies and

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/rowlock/rowlock/platform/coalesce"
 	"github.com/rowlock/rowlock/services/iidy/internal/attempt"
 	"github.com/rowlock/rowlock/services/iidy/internal/metrics"
@@ -90,5 +92,16 @@ func (s *Store) LongWaiting() int { return len(s.queue.waiting) }
 // Budget returns the store's.
 func (s *Store) Budget() Budget { return Budget{s.answers} }
 
-// CreateSlots makes the table that only a distributed schema has.
-const CreateSlots = createSlotsSQL
+// CreateSlots makes the table that only a distributed schema has, and NewSlotSQL writes a slot.
+const (
+	CreateSlots = createSlotsSQL
+	NewSlotSQL  = newSlotSQL
+)
+
+// ErrSlotGone is the error of a look-up that comes too late.
+var ErrSlotGone = errSlotGone
+
+// LookUp looks up the slot of a transaction that began so long ago.
+func (s *Store) LookUp(ctx context.Context, list attempt.List, id uuid.UUID, age, limit time.Duration) (bool, error) {
+	return lookUp(ctx, s.queue.db, slot{string(list), id}, time.Now().Add(-age), limit)
+}

@@ -138,7 +138,7 @@ func one[T any](t *testing.T, db *sqlx.DB, query string, args ...any) (v T) {
 // waitForBlocked waits until n sessions wait for a lock.
 func (r *rig) waitForBlocked(n int) {
 	r.Helper()
-	if strings.Contains(r.Name(), onCitus) {
+	if strings.Contains(r.Name()+"/", onCitus) {
 		waitForBlockedOnWorkers(r, n)
 		return
 	}
@@ -172,7 +172,7 @@ func (r *rig) add(items ...attempt.Item) {
 }
 
 // async calls f in a goroutine of its own; the channel gets its results, such as "1 <nil>".
-func async(f func() (int64, error)) <-chan string {
+func async[T any](f func() (T, error)) <-chan string {
 	result := make(chan string, 1)
 	go func() {
 		n, err := f()

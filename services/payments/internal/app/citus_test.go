@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rowlock/rowlock/platform/apptest"
 	"github.com/rowlock/rowlock/platform/dbtest"
@@ -23,13 +24,17 @@ func TestPaysOnCitus(t *testing.T) {
 		w.CutEvery(9, faultproxy.AfterStatement, faultproxy.RST, faultproxy.Matching("payments."))
 		w.CutEvery(7, faultproxy.AfterCommit, faultproxy.RST)
 	}
-	const payments, callers = 30, 3
+	const payments, callers, patience = 30, 3, time.Minute
+	begin := time.Now()
 	var mu sync.Mutex
 	first := make(map[string]string)
 	waittest.Together(t, payments*callers, func(i int) error {
 		key := fmt.Sprint("key", i%payments)
 		a := answer{}
 		for a.Status != http.StatusCreated {
+			if time.Since(begin) > patience {
+				return fmt.Errorf("%s is not paid within %s: %s", key, patience, a)
+			}
 			a = replicas[i%2].pay(t, key, body(100+i%payments, goodCard))
 			if a.Status == http.StatusConflict && a.Code != "PAYMENT_PROCESSING" {
 				return fmt.Errorf("%s: %s", key, a)

@@ -135,6 +135,58 @@ func TestAClaimMeetsItsOtherPlace(t *testing.T) {
 	}
 }
 
+// A takeover whose reply was lost recognises that it was applied.
+func TestALostTakeover(t *testing.T) {
+	t.Parallel()
+	for cluster, tc := range map[sqldb.Cluster]struct {
+		schema []string
+		reply  faultproxy.When
+	}{
+		sqldb.ClusterNone:  {nil, faultproxy.AfterStatement},
+		sqldb.ClusterCitus: {postgres.ForShards(), faultproxy.AfterCommit},
+	} {
+		dsn, server := apptest.OneServer(t, postgres.Migrations(), tc.schema...)
+		on := func(s *sqldb.Settings) { s.Cluster = cluster }
+		r := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}, on)
+		claimed := r.mustClaim(t)
+		claimed.Leave(false)
+		if err := r.GiveBack(t.Context(), claimed.Held); err != nil {
+			t.Fatal(err)
+		}
+		server.Cut(tc.reply, faultproxy.RST)
+		if taken, err := r.TakeOver(t.Context(), claimed.Held); !taken || err != nil || server.Cuts() != 1 {
+			t.Errorf("%s: taken over %t, %v, %d replies were cut", cluster, taken, err, server.Cuts())
+		}
+	}
+}
+
+// The reconcile loop leaves a claim alone that changes between its look and its takeover, and one that the
+// coordinator's clock does not call due: here the look itself, which reads the clock, lets them change.
+func TestClaimsThatChangeAreNotTakenOver(t *testing.T) {
+	t.Parallel()
+	dsn, _ := apptest.OneServer(t, postgres.Migrations(), append(postgres.ForShards(), "CREATE SCHEMA meanwhile",
+		`CREATE FUNCTION meanwhile.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS $$
+			UPDATE payments.idempotency_records SET claim_id = gen_random_uuid() WHERE key = 'taken over';
+			UPDATE payments.idempotency_records SET claimed_until = now() + interval '1h' WHERE key = 'not due';
+			SELECT pg_catalog.clock_timestamp() $$`)...)
+	first := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}, onCitus)
+	for _, key := range []string{"taken over", "not due", "unchanged"} {
+		c := paymenttest.NewClaim(key, time.Hour)
+		c.Lease = time.Microsecond
+		claimed, err := first.Claim(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		claimed.Leave(false)
+	}
+	dsn += "&search_path=meanwhile,pg_catalog,public"
+	second := openStore(t, dsn, sqldb.PoolerNone, postgres.Options{}, onCitus)
+	due, err := second.Overdue(t.Context(), 0, time.Hour, 10)
+	if err != nil || len(due) != 1 || due[0].Record != "unchanged" {
+		t.Errorf("taken over are %+v, %v, want the unchanged one", due, err)
+	}
+}
+
 // A worker's clock that is ahead of the coordinator's shows a claim as run out that cannot be taken over yet, and a
 // record as expired that cannot be replaced: a request waits for either no longer than LockWait.
 func TestLockWaitHoldsThoughClocksDiffer(t *testing.T) {

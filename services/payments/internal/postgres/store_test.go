@@ -352,6 +352,30 @@ func TestALiveClaimIsNotTakenOver(t *testing.T) {
 	})
 }
 
+// A holder whose claim was taken over does not give back the new holder's.
+func TestALateHolderGivesNothingBack(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, dsn string, open func(postgres.Options) replica) {
+		t.Helper()
+		r, db := open(postgres.Options{}), dbtest.Dial(t, dsn)
+		late := r.mustClaim(t)
+		defer late.Leave(false)
+		if err := r.GiveBack(t.Context(), late.Held); err != nil {
+			t.Fatal(err)
+		}
+		if taken, err := r.TakeOver(t.Context(), late.Held); !taken || err != nil {
+			t.Fatalf("taken over %t, %v", taken, err)
+		}
+		const stored = `SELECT r::text FROM payments.idempotency_records r`
+		var before, after string
+		err := errors.Join(db.GetContext(t.Context(), &before, stored), r.GiveBack(t.Context(), late.Held),
+			db.GetContext(t.Context(), &after, stored))
+		if before != after || err != nil {
+			t.Errorf("the record became\n%s, %v, and was\n%s", after, err, before)
+		}
+	})
+}
+
 // A claim whose record's life is over is looked at once for that. A processor that does not say what became of the
 // charge is asked again with pauses as before.
 func TestPausesGoOnAfterTheRecordsLife(t *testing.T) {

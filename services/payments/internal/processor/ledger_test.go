@@ -204,11 +204,14 @@ func TestLedgerOnShards(t *testing.T) {
 	}
 	server.CutEvery(5, faultproxy.AfterStatement, faultproxy.RST, faultproxy.Matching("processor_charges"))
 	server.CutEvery(5, faultproxy.AfterCommit, faultproxy.RST)
-	const keys, callers = 30, 4
+	const keys, callers, patience = 30, 4, time.Minute
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
 	waittest.Together(t, keys*callers, func(i int) error {
 		for {
-			_, err := simulators[i%2].Charge(t.Context(), charge(t, strconv.Itoa(i%keys), good))
-			if !errors.Is(err, payment.ErrProcessorFault) && !errors.Is(err, payment.ErrProcessorTimeout) {
+			_, err := simulators[i%2].Charge(ctx, charge(t, strconv.Itoa(i%keys), good))
+			again := errors.Is(err, payment.ErrProcessorFault) || errors.Is(err, payment.ErrProcessorTimeout)
+			if !again || ctx.Err() != nil {
 				return err // both may be repeated with the same key
 			}
 		}
