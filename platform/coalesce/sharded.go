@@ -19,9 +19,10 @@ const stallAfter = 500 * time.Millisecond
 //
 // The coalescers share the metrics, and the places of the statements that run at once. Those for one server take half
 // of the places at most, so that a server which does not answer leaves the others to those that do. Of all places and
-// of those of a server, statements that wait for locked rows take half. A lane is stalled while its server has not
-// answered a statement for half a second. Its callers that wait to be sent then need a place of [Limits.Share] each,
-// and are refused without one ([contention.ErrCrowded]), so that they do not take the replica from the others.
+// of those of a server, statements that wait for locked rows take half. A lane is stalled while a statement of it has
+// not been answered for half a second, nor has come to run. Its callers that wait to be sent then need a place of
+// [Limits.Share] each, and are refused without one ([contention.ErrCrowded]), so that they do not take the replica from
+// the others.
 // [Config.Queue] bounds each lane, and so does [Config.InFlight].
 type Sharded[K comparable, Q, R any] struct {
 	cfg     Config[K, Q, R]
@@ -37,12 +38,10 @@ type Sharded[K comparable, Q, R any] struct {
 // places bounds the statements that run at once.
 type places struct {
 	running chan struct{} // has an element for each of them
-	waiting chan struct{} // has one for each that waits for a row which is known as locked
+	waiting chan struct{} // has one for each that waits for a row which is known as locked; a single place is for none
 }
 
-func newPlaces(n int) places {
-	return places{make(chan struct{}, n), make(chan struct{}, max(n/2, 1))}
-}
+func newPlaces(n int) places { return places{make(chan struct{}, n), make(chan struct{}, n/2)} }
 
 // shardLane is the coalescer of one lane.
 type shardLane[K comparable, Q, R any] struct {
@@ -133,17 +132,19 @@ func (s *Sharded[K, Q, R]) runIn(lane *shardLane[K, Q, R]) func(context.Context,
 	}
 }
 
-// hold puts an element into each channel, and reports false when there is no room in time. release takes them out.
+// hold puts an element into each channel, or into none and reports false when there is no room in time. release takes
+// them out.
 func hold(within time.Duration, rooms ...chan struct{}) (release func(), ok bool) {
-	taken := 0
+	until, taken := time.Now().Add(within), 0
 	release = func() {
 		for _, room := range rooms[:taken] {
 			<-room
 		}
 	}
 	for _, room := range rooms {
-		if !take(room, within) {
-			return release, false
+		if !take(room, time.Until(until)) {
+			release()
+			return func() {}, false
 		}
 		taken++
 	}

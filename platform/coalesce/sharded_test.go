@@ -27,8 +27,8 @@ func (s sharded) ask(ctx context.Context, server, n int64, key string) (int, err
 }
 
 // startSharded returns a Sharded with places, whose requests are the key that they lock. Statements for the key "hung"
-// take until hung is closed, those for "locked" wait in vain, those for "freed" until the row is free, and those for
-// others take a millisecond.
+// take until hung is closed, those for "locked" wait in vain, those for "freed" until the row is free, those for "later"
+// too and then as "hung", and those for others take a millisecond.
 func startSharded(t *testing.T, places int, hung <-chan struct{}, freed func() time.Time) sharded {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -39,7 +39,7 @@ func startSharded(t *testing.T, places int, hung <-chan struct{}, freed func() t
 			Share: contention.NewShare(40, nil), // ten for the callers of one shard
 		},
 		Run: func(_ context.Context, pass coalesce.Pass, group []string) ([]coalesce.Answer[int], error) {
-			if slices.Contains(group, "hung") {
+			if slices.Contains(group, "hung") || slices.Contains(group, "later") && time.Now().After(freed()) {
 				<-hung
 			}
 			time.Sleep(time.Millisecond)
@@ -49,7 +49,7 @@ func startSharded(t *testing.T, places int, hung <-chan struct{}, freed func() t
 				switch key {
 				case "locked":
 					left = time.Hour
-				case "freed":
+				case "freed", "later":
 					left = freed().Sub(begin)
 				}
 				answers[i] = coalesce.Answer[int]{Value: len(group), Locked: left > 0 && pass.SkipLocked}
@@ -98,9 +98,9 @@ func TestStalledShardDelaysNoOther(t *testing.T) {
 			}()
 			return done
 		}
-		first := []<-chan error{ask("hung"), ask("hung")}
+		first := []<-chan error{ask("hung")}
 		time.Sleep(100 * time.Millisecond)
-		for range 15 { // they wait for the statement of the first, and ten of them may once it is late
+		for range 16 { // they wait for the statement of the first, and ten of them may once it is late
 			first = append(first, ask("hung"))
 		}
 		time.Sleep(time.Second)
@@ -126,8 +126,8 @@ func TestStalledShardDelaysNoOther(t *testing.T) {
 				crowded++
 			}
 		}
-		if answered != 12 || crowded != 20 {
-			t.Errorf("%d answered and %d refused of the stalled shard, want 12 and 20: %v", answered, crowded, errs)
+		if answered != 11 || crowded != 21 {
+			t.Errorf("%d answered and %d refused of the stalled shard, want 11 and 21: %v", answered, crowded, errs)
 		}
 		if err := <-ask("hung"); err != nil {
 			t.Errorf("once its server answers again: %v", err)
@@ -162,6 +162,75 @@ func TestFreeRowsBesideLockedOnes(t *testing.T) {
 				}
 			}
 			time.Sleep(20 * time.Millisecond)
+		}
+	})
+}
+
+// Rows that are locked in shards of a server, one where it has a single place and many where it has several, leave that
+// server's places to the callers of others.
+func TestLockedRowsLeaveTheirServerPlaces(t *testing.T) {
+	t.Parallel()
+	for places, locked := range map[int]int64{2: 1, 9: 16} {
+		synctest.Test(t, func(t *testing.T) {
+			s := startSharded(t, places, nil, nil)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			for n := range locked {
+				go func() {
+					for ctx.Err() == nil {
+						_, _ = s.ask(ctx, 1, n, "locked")
+					}
+				}()
+				time.Sleep(137 * time.Millisecond)
+			}
+			time.Sleep(2 * time.Second)
+			const asked = 100
+			var took time.Duration
+			for range asked {
+				time.Sleep(37 * time.Millisecond)
+				begin := time.Now()
+				if _, err := s.ask(t.Context(), 1, 99, "free"); err != nil {
+					t.Error(err)
+				}
+				took += time.Since(begin)
+			}
+			if mean := took / asked; mean > 20*time.Millisecond {
+				t.Errorf("%d places, %d rows locked: a caller of another one waits %s", places, locked, mean)
+			}
+		})
+	}
+}
+
+// A key is known as locked when its server stalls: of the callers that wait for the one which finds out, as many are
+// refused as of others.
+func TestCallersBehindAProbeOfAStalledShard(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		hung, free := make(chan struct{}), time.Now().Add(time.Second)
+		s := startSharded(t, 4, hung, func() time.Time { return free })
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		if _, err := s.ask(ctx, 1, 1, "later"); err == nil {
+			t.Fatal("the row is not locked")
+		}
+		time.Sleep(2 * time.Second)
+		const callers = 100
+		answers := make(chan error, callers)
+		for range callers {
+			go func() {
+				_, err := s.ask(t.Context(), 1, 1, "later")
+				answers <- err
+			}()
+		}
+		time.Sleep(time.Second)
+		if n := len(answers); n < callers-12 {
+			t.Errorf("%d of %d are refused", n, callers)
+		}
+		close(hung)
+		for range callers {
+			if err := <-answers; err != nil && !errors.Is(err, contention.ErrCrowded) {
+				t.Error(err)
+			}
 		}
 	})
 }

@@ -57,6 +57,7 @@ func (c *Coalescer[K, Q, R]) runSlow(key K, group []*call[K, Q, R], wait time.Du
 		c.runEach(group)
 	default:
 		c.distributeSlow(group, answers, err)
+		return err != nil || slices.ContainsFunc(answers, func(a Answer[R]) bool { return !a.Locked })
 	}
 	return true
 }

@@ -1,6 +1,10 @@
 package coalesce
 
-import "github.com/rowlock/rowlock/platform/contention"
+import (
+	"slices"
+
+	"github.com/rowlock/rowlock/platform/contention"
+)
 
 // stall notes that the server has not answered a statement of c in time. As long as there is such a statement, those
 // that wait for the next one, and those that come, need a place of Limits.Share each.
@@ -10,7 +14,11 @@ func (c *Coalescer[K, Q, R]) stall() {
 	if c.late++; c.late <= 0 {
 		return // it has ended in the moment when it became late
 	}
-	for _, w := range c.queue.items[c.queue.head:] {
+	waiting := slices.Concat(c.queue.items[c.queue.head:], c.probes)
+	for _, k := range c.locked {
+		waiting = append(waiting, k.behind...) // those in the slow lane have a place
+	}
+	for _, w := range waiting {
 		if w.state == queued {
 			c.takeStalledPlace(w)
 		}
@@ -24,7 +32,7 @@ func (c *Coalescer[K, Q, R]) unstall() {
 	c.late--
 }
 
-// takeStalledPlace is takePlace for a call of the main lane. The caller holds c.mu.
+// takeStalledPlace is takePlace for a call that is not in the slow lane. The caller holds c.mu.
 func (c *Coalescer[K, Q, R]) takeStalledPlace(w *call[K, Q, R]) bool {
 	if w.place != nil {
 		return true

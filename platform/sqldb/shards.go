@@ -104,12 +104,15 @@ func (s *Shards) locate(ctx context.Context, shards []Shard) error {
 	for _, p := range placements {
 		servers[p.Shard] = p.Server
 	}
-	for i := range shards {
-		shards[i].Server = servers[shards[i].ID]
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.servers = servers
+	for i := range shards {
+		server, there := servers[shards[i].ID]
+		if shards[i].Server = server; !there {
+			clear(s.known) // the shard was split
+		}
+	}
 	return nil
 }
 

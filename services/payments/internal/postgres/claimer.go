@@ -91,7 +91,7 @@ func (a *attempt) run(ctx context.Context) (payment.Claimed, error) {
 			if err != nil || now.found || now.held != nil || now.earlier != earlier {
 				break
 			}
-			if missed { // the clock that a record has expired by may be ahead of the one that decides, as below
+			if missed && a.store.onCitus() { // the record has expired by a clock that is ahead, as below
 				waited = true
 				now, err = a.wait(ctx, now)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/rowlock/rowlock/platform/contention"
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/platform/waittest"
 	"github.com/rowlock/rowlock/services/payments/internal/payment"
 	"github.com/rowlock/rowlock/services/payments/internal/payment/paymenttest"
 	"github.com/rowlock/rowlock/services/payments/internal/postgres"
@@ -231,6 +232,25 @@ const ledgerOfPayments = `INSERT INTO payments.processor_charges
 		(processor_key, amount, currency, card_fingerprint, fingerprint_version, decline_code, created_at)
 	SELECT processor_key, amount, currency, decode(repeat('00', 32), 'hex'), 'test', decline_code, created_at
 	  FROM payments.payments`
+
+// Many callers use one key at once on a replica: each has its own payment, and none waits in a crowd for others.
+func TestManyCallersOfOneKey(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.Postgres(t, postgres.Migrations())
+	o := postgres.Options{}
+	o.Share = contention.NewShare(8, nil)
+	r := openStore(t, dsn, sqldb.PoolerNone, o)
+	waittest.Together(t, 60, func(i int) error {
+		c := paymenttest.NewClaim("k", time.Hour)
+		c.Key.Caller = fmt.Sprint("caller", i)
+		_, fresh, err := paymenttest.Settle(t.Context(), r, c,
+			func(h payment.Held) (payment.Payment, error) { return paymenttest.NewPayment(h), nil })
+		if err == nil && !fresh {
+			err = errors.New("the payment is another caller's")
+		}
+		return err
+	})
+}
 
 // Of the ledger only what has its payment goes, declines too, and only when entry and payment are old, in batches.
 func TestDeleteSettled(t *testing.T) {

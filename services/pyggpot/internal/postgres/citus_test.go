@@ -293,7 +293,7 @@ func TestAHungServerDelaysItsOwnPots(t *testing.T) {
 	t.Parallel()
 	dsn, server := apptest.OneServer(t, Migrations(), distributable()...)
 	c := cluster{dsn, dbtest.Dial(t, dsn), []*faultproxy.Proxy{server}}
-	r := c.open(t)
+	r := c.open(t, func(o *Options) { o.Limits.Share = contention.NewShare(8, nil) }) // two for the callers of one pot
 	const pots = 40
 	for i := range pots {
 		r.mustCreate(t, strconv.Itoa(i), 1000)
@@ -321,11 +321,26 @@ func TestAHungServerDelaysItsOwnPots(t *testing.T) {
 			WHERE wait_event = 'PgSleep' AND datname = current_database()`)
 		return err == nil && n >= 3
 	})
+	asked := time.Now()
 	for _, id := range others {
 		begin := time.Now()
 		if err := r.Change(t.Context(), id, addGold(1)); err != nil || time.Since(begin) > time.Second {
 			t.Errorf("a pot of the other server: %v after %s", err, time.Since(begin))
 		}
+	}
+	waittest.Eventually(t, "the pot's lease is late", func() bool { return time.Since(asked) > stalledAfter })
+	const callers = 20
+	var crowded atomic.Int64
+	waittest.Together(t, callers, func(int) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if err := r.Change(ctx, hung[0], addGold(1)); errors.Is(err, contention.ErrCrowded) {
+			crowded.Add(1)
+		}
+		return nil
+	})
+	if n := crowded.Load(); n < callers-2 {
+		t.Errorf("%d of %d callers of a pot that hangs are refused", n, callers)
 	}
 }
 
