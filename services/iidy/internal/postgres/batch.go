@@ -166,10 +166,13 @@ func (s *Store) ApplyStaged(
 	parts iter.Seq2[*attempt.Items, error], claim attempt.Claim,
 ) (int64, error) {
 	sent, n, proof := 0, int64(0), newSlot(s.queue.db, string(list))
-	err := s.queue.inLongTx(ctx, proof, s.queue.options.BulkTimeout, func(ctx context.Context, tx *sqlx.Tx) (err error) {
-		if sent, err = stage(ctx, tx, parts); err != nil {
-			return err
-		}
+	upload := func(ctx context.Context, tx *sqlx.Tx) (err error) {
+		sent, err = stage(ctx, tx, parts)
+		return err
+	}
+	err := s.queue.inLongTx(ctx, proof, s.queue.options.BulkTimeout, upload, func(
+		ctx context.Context, tx *sqlx.Tx,
+	) (err error) {
 		if s.onCitus() {
 			n, err = changeStagedOnShard(ctx, tx, proof, change, claim)
 			return err

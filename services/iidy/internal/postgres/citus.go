@@ -60,21 +60,31 @@ const slotTTL = 10 * time.Minute
 
 var errSlotGone = errors.New("iidy: the slot of the lost transaction has expired")
 
+// inTxFunc is a part of a transaction.
+type inTxFunc func(ctx context.Context, tx *sqlx.Tx) error
+
 // inTx runs a transaction that changes rows of one shard, and looks up the outcome of a COMMIT whose reply was lost.
-// limit bounds the time that it takes.
+// limit bounds the time that it takes. prepare, if there is one, runs before fn and the slot, which begins the
+// transaction on the worker.
 func inTx(
-	ctx context.Context, db *sqldb.DB, s slot, limit time.Duration, fn func(context.Context, *sqlx.Tx) error,
-	options ...sqldb.TxOption,
+	ctx context.Context, db *sqldb.DB, s slot, limit time.Duration, prepare, fn inTxFunc, options ...sqldb.TxOption,
 ) error {
-	if db.Cluster() != sqldb.ClusterCitus {
-		return db.InTx(ctx, fn, append(options, sqldb.ResolveOutcome())...)
-	}
-	begin := time.Now()
+	onCitus, begin := db.Cluster() == sqldb.ClusterCitus, time.Now()
 	write := func(ctx context.Context, tx *sqlx.Tx) error {
-		if _, err := tx.ExecContext(ctx, newSlotSQL, s.list, s.id, kept(limit)); err != nil {
-			return err
+		if prepare != nil {
+			if err := prepare(ctx, tx); err != nil {
+				return err
+			}
+		}
+		if onCitus {
+			if _, err := tx.ExecContext(ctx, newSlotSQL, s.list, s.id, kept(limit)); err != nil {
+				return err
+			}
 		}
 		return fn(ctx, tx)
+	}
+	if !onCitus {
+		return db.InTx(ctx, write, append(options, sqldb.ResolveOutcome())...)
 	}
 	return db.InTx(ctx, write, append(options, sqldb.ResolveBy(func(ctx context.Context) (bool, error) {
 		return lookUp(ctx, db, s, begin, limit)
@@ -135,7 +145,7 @@ func (c *coalescers) changeOnShard(
 	if !p.SkipLocked {
 		options = append(options, sqldb.WithLockTimeout(p.Wait))
 	}
-	err := inTx(ctx, c.db, newSlot(c.db, keys[0].list), 0, func(ctx context.Context, tx *sqlx.Tx) error {
+	err := inTx(ctx, c.db, newSlot(c.db, keys[0].list), 0, nil, func(ctx context.Context, tx *sqlx.Tx) error {
 		*found = result{items: make([]changed, 0, len(keys))} // the transaction may be run again
 		if change == attempt.Add {
 			return addInParts(ctx, tx, keys, found)

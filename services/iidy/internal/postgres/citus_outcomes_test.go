@@ -370,6 +370,27 @@ func TestNoDeadlocksOnCitus(t *testing.T) {
 	}
 }
 
+// While an upload arrives its transaction has not begun on the worker, whose timeout of idle transactions would end it.
+func TestAnUploadBeginsOnItsWorkerWhenItIsThere(t *testing.T) {
+	t.Parallel()
+	dsn, _ := apptest.OneServer(t, postgres.Migrations(), postgres.CreateSlots)
+	r := rigOn(t, dsn, sqldb.PoolerNone, 20*time.Second)
+	n, err := r.ApplyStaged(t.Context(), attempt.Add, list, func(yield func(*attempt.Items, error) bool) {
+		for _, item := range []attempt.Item{"a", "b"} {
+			if !yield(attempt.ItemsOf(item), nil) {
+				return
+			}
+			const locks = `SELECT count(*) FROM pg_locks JOIN pg_class c ON c.oid = relation WHERE c.relname = 'slots'`
+			if n := one[int](t, r.db, locks); n != 0 {
+				t.Errorf("%d locks of slots are held after %s", n, item)
+			}
+		}
+	}, "")
+	if n != 2 || err != nil {
+		t.Error(n, err)
+	}
+}
+
 // Slots are deleted when they have expired.
 func TestSlotsExpire(t *testing.T) {
 	t.Parallel()

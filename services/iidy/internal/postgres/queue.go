@@ -122,14 +122,14 @@ func (q *queue) mayWait() bool {
 func (q *queue) tx(
 	ctx context.Context, s slot, lockWait time.Duration, fn func(context.Context, *sqlx.Tx) error,
 ) error {
-	return inTx(ctx, q.db, s, 0, fn, sqldb.WithLockTimeout(lockWait))
+	return inTx(ctx, q.db, s, 0, nil, fn, sqldb.WithLockTimeout(lockWait))
 }
 
 // inLongTx runs a transaction that may take BulkTimeout, unless BulkInFlight others are
 // running and none ends within wait, or no connection is free within it, or an eighth of
 // the replica's requests wait for that.
 func (q *queue) inLongTx(
-	ctx context.Context, s slot, wait time.Duration, fn func(context.Context, *sqlx.Tx) error,
+	ctx context.Context, s slot, wait time.Duration, prepare, fn inTxFunc,
 ) error {
 	if !q.takeSlot(ctx, wait) {
 		q.options.Metrics.LongBatchRefused()
@@ -138,7 +138,7 @@ func (q *queue) inLongTx(
 	ended := q.options.Metrics.LongBatch()
 	defer func() { ended(); <-q.long }()
 	return q.waitFor(ctx, wait, func() error {
-		return inTx(ctx, q.db, s, q.options.BulkTimeout, fn,
+		return inTx(ctx, q.db, s, q.options.BulkTimeout, prepare, fn,
 			// Another long batch over the same items holds its locks until it ends.
 			sqldb.WithLockTimeout(q.options.BulkTimeout), sqldb.WithStatementTimeout(q.options.BulkTimeout))
 	})
