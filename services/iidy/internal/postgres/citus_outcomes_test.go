@@ -371,7 +371,7 @@ func TestNoDeadlocksOnCitus(t *testing.T) {
 }
 
 // While an upload arrives its transaction has not begun on the worker, whose timeout of idle transactions would end it.
-func TestAnUploadBeginsOnItsWorkerWhenItIsThere(t *testing.T) {
+func TestUploadsBeginOnTheirWorkerOnShards(t *testing.T) {
 	t.Parallel()
 	dsn, _ := apptest.OneServer(t, postgres.Migrations(), postgres.CreateSlots)
 	r := rigOn(t, dsn, sqldb.PoolerNone, 20*time.Second)

@@ -24,7 +24,7 @@ func (s *Store) onCitus() bool { return s.shards != nil }
 // On Citus looks, claims and settlements share the pool, but for some connections for changes, pages and probes.
 const (
 	sharers         = 3
-	changesAtOnce   = 2
+	changesAtOnce   = 3 // two for one worker, of which one may wait for a locked row
 	reservedConns   = changesAtOnce + 1
 	statementsOfOne = 2 // of a transaction that may wait
 )

@@ -40,7 +40,7 @@ type Options struct {
 	// Limits are those of the group commit; InFlight groups run at once.
 	Limits coalesce.Limits
 	// MaxOpenConns is how many connections the pool has. On Citus, where a group is one pot, nearly as many groups run at
-	// once.
+	// once, whatever InFlight says.
 	MaxOpenConns int
 }
 
@@ -79,9 +79,10 @@ const (
 // pots, one for reads and new pots.
 const ReservedConns = 2
 
-// On Citus contended pots have a connection for each of two servers.
+// On Citus contended pots have two connections for one server, of which one may wait for a locked row, and one for
+// another.
 const (
-	contendedOnCitus = 2
+	contendedOnCitus = 3
 	reservedOnCitus  = ReservedConns + contendedOnCitus - 1
 	potsKnown        = 100_000 // whose shard is remembered: some 10 MB
 )
