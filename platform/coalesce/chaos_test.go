@@ -17,8 +17,8 @@ import (
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
 
-// Statements hang, end as they become late, panic, split and meet locked rows, and callers leave at any time: no request
-// is run twice, each caller gets its own answer, and every place comes back.
+// Statements hang, end as they become late, panic, split and meet locked rows, and callers leave at any time: no
+// request is run twice, each caller gets its own answer, and every place comes back.
 func TestShardedAtRandom(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {

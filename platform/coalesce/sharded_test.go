@@ -27,8 +27,8 @@ func (s sharded) ask(ctx context.Context, server, n int64, key string) (int, err
 }
 
 // startSharded returns a Sharded with places, whose requests are the key that they lock. Statements for the key "hung"
-// take until hung is closed, those for "locked" wait in vain, those for "freed" until the row is free, those for "later"
-// too and then as "hung", and those for others take a millisecond.
+// take until hung is closed, those for "locked" wait in vain, those for "freed" until the row is free, those for
+// "later" too and then as "hung", and those for others take a millisecond.
 func startSharded(t *testing.T, places int, hung <-chan struct{}, freed func() time.Time) sharded {
 	t.Helper()
 	registry := prometheus.NewRegistry()

@@ -61,6 +61,6 @@ func Problem(err error) *problem.Error {
 	if !errors.Is(err, ErrCrowded) {
 		return nil
 	}
-	return problem.Overloaded.New("The record is locked, or its database server does not answer, and as many requests as may "+
-		"wait for that do already. Nothing was applied; try again.", problem.Cause(err))
+	return problem.Overloaded.New("The record is locked, or its database server does not answer, and as many requests "+
+		"as may wait for that do already. Nothing was applied; try again.", problem.Cause(err))
 }

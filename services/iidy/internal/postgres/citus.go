@@ -26,8 +26,8 @@ type onShards struct {
 	shards *sqldb.Shards
 }
 
-// placesOnShards returns how many groups of one kind run at once: two for one worker, of which one may wait for a locked
-// row, and one for another, where COALESCE_IN_FLIGHT and the pool allow no more.
+// placesOnShards returns how many groups of one kind run at once: two for one worker, of which one may wait for a
+// locked row, and one for another, where COALESCE_IN_FLIGHT and the pool allow no more.
 func placesOnShards(o Options) int {
 	const share = 2 * GroupConns // together the kinds use half of the pool
 	return max(2*o.InFlight, o.MaxOpenConns/share, 3)

@@ -150,7 +150,9 @@ func (s *Store) Abandon(
 	ctx context.Context, list attempt.List, attempts int64, claim attempt.Claim,
 ) (n int64, err error) {
 	proof := newSlot(s.queue.db, string(list))
-	err = s.queue.inLongTx(ctx, proof, s.queue.options.LockTimeout, nil, func(ctx context.Context, tx *sqlx.Tx) (err error) {
+	err = s.queue.inLongTx(ctx, proof, s.queue.options.LockTimeout, nil, func(
+		ctx context.Context, tx *sqlx.Tx,
+	) (err error) {
 		n, err = s.claims.runAbandon(ctx, tx, s.claims.abandon, string(list), attempts, string(claim))
 		return err
 	})
