@@ -240,7 +240,7 @@ func (c *Coalescer[K, Q, R]) Do(ctx context.Context, q Q) (R, error) {
 // refuses w. The caller holds c.mu.
 func (c *Coalescer[K, Q, R]) enqueue(w *call[K, Q, R]) {
 	c.addWaiting(1, w.items)
-	if c.late > 0 && !c.takeStalledPlace(w) {
+	if c.late > 0 && !c.takePlaceOf(&c.stalledPlaces, w) {
 		return
 	}
 	if k := c.findLocked(w); k != nil {

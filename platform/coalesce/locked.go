@@ -128,16 +128,22 @@ func (c *Coalescer[K, Q, R]) enterSlow(key K, k *lockedKey[K, Q, R], w *call[K, 
 // takePlace gives a call a place of Limits.Share, unless it has one, or answers
 // ErrCrowded. The caller holds c.mu.
 func (c *Coalescer[K, Q, R]) takePlace(k *lockedKey[K, Q, R], w *call[K, Q, R]) bool {
+	w.slow = true
+	return c.takePlaceOf(&k.places, w)
+}
+
+// takePlaceOf is takePlace for callers that hold so many places. The caller holds c.mu.
+func (c *Coalescer[K, Q, R]) takePlaceOf(held *int, w *call[K, Q, R]) bool {
 	if w.place != nil {
 		return true
 	}
-	if !c.cfg.Share.Take(k.places) {
+	if !c.cfg.Share.Take(*held) {
 		c.addWaiting(-1, -w.items)
 		c.finish(w, Answer[R]{Err: contention.ErrCrowded})
 		return false
 	}
-	k.places++
-	w.place, w.slow = &k.places, true
+	*held++
+	w.place = held
 	return true
 }
 

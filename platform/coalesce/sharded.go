@@ -22,8 +22,7 @@ const stallAfter = 500 * time.Millisecond
 // of those of a server, statements that wait for locked rows take half. A lane is stalled while a statement of it has
 // not been answered for half a second, nor has come to run. Its callers that wait to be sent then need a place of
 // [Limits.Share] each, and are refused without one ([contention.ErrCrowded]), so that they do not take the replica from
-// the others.
-// [Config.Queue] bounds each lane, and so does [Config.InFlight].
+// the others. [Config.Queue] and [Config.InFlight] bound each lane.
 type Sharded[K comparable, Q, R any] struct {
 	cfg     Config[K, Q, R]
 	metrics *metrics

@@ -1,10 +1,6 @@
 package coalesce
 
-import (
-	"slices"
-
-	"github.com/rowlock/rowlock/platform/contention"
-)
+import "slices"
 
 // stall notes that the server has not answered a statement of c in time. As long as there is such a statement, those
 // that wait for the next one, and those that come, need a place of Limits.Share each.
@@ -20,7 +16,7 @@ func (c *Coalescer[K, Q, R]) stall() {
 	}
 	for _, w := range waiting {
 		if w.state == queued {
-			c.takeStalledPlace(w)
+			c.takePlaceOf(&c.stalledPlaces, w)
 		}
 	}
 }
@@ -30,19 +26,4 @@ func (c *Coalescer[K, Q, R]) unstall() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.late--
-}
-
-// takeStalledPlace is takePlace for a call that is not in the slow lane. The caller holds c.mu.
-func (c *Coalescer[K, Q, R]) takeStalledPlace(w *call[K, Q, R]) bool {
-	if w.place != nil {
-		return true
-	}
-	if !c.cfg.Share.Take(c.stalledPlaces) {
-		c.addWaiting(-1, -w.items)
-		c.finish(w, Answer[R]{Err: contention.ErrCrowded})
-		return false
-	}
-	c.stalledPlaces++
-	w.place = &c.stalledPlaces
-	return true
 }
