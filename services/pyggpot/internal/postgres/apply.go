@@ -9,7 +9,7 @@ import "github.com/rowlock/rowlock/services/pyggpot/internal/pot"
 func applyAll(p pot.Pot, calls []*call) pot.Contents {
 	for _, c := range calls {
 		var after pot.Contents
-		if after, c.refusal = c.change(p); c.refusal == nil {
+		if after, c.err = c.change(p); c.err == nil {
 			p.Contents = merge(p.Contents, after)
 		}
 	}

@@ -14,7 +14,7 @@ func applyAll(p pot.Pot, calls []*call) pot.Contents {
 	}
 	if len(calls) > 1 {
 		for _, c := range calls {
-			_, c.refusal = c.change(p)
+			_, c.err = c.change(p)
 		}
 	}
 	return p.Contents

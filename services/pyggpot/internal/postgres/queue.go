@@ -48,9 +48,9 @@ type call struct {
 	done   chan error // has room for the answer
 	span   trace.Span // the request's; nil when not recorded
 
-	refusal error // change's own
-	tries   int   // for a lease, that failed
-	begun   bool  // had come when a try began
+	err   error // the caller's answer: the refusal of change, or why it is not tried again
+	tries int   // for a lease, that failed
+	begun bool  // had come when a try began
 
 	// Guarded by Store.mu.
 	isSent    bool
@@ -191,27 +191,16 @@ func (s *Store) beginTry(q *queue) context.Context {
 }
 
 // endTry answers the callers whose change is stored, or cannot be. It returns whether the pot could not be had, and how
-// many callers are left; without one it forgets the queue.
+// many callers are left; without one it forgets the queue. The wait is recorded before the answers, so that a caller who
+// has one finds it in the metrics.
 func (s *Store) endTry(q *queue, err error) (again bool, left int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	var over []*call
 	if again = errors.Is(err, errHeld) || errors.Is(err, errLost) || errors.Is(err, errUnsure); again {
-		s.tryAgain(q, err)
+		over = s.tryAgain(q, err)
 	} else {
-		if err != nil && len(q.sent) == 0 { // it failed before any was sent
-			q.sent, q.waiting = begun(q.waiting)
-		}
-		for _, c := range q.sent {
-			if err == nil {
-				s.answer(q, c, c.refusal)
-			} else {
-				s.answer(q, c, err)
-			}
-		}
-		q.sent = nil
-		for _, c := range q.waiting {
-			s.givePlace(q, c)
-		}
+		over = s.end(q, err)
 	}
 	left = len(q.waiting)
 	if !again || left == 0 {
@@ -221,7 +210,28 @@ func (s *Store) endTry(q *queue, err error) (again bool, left int) {
 	if left == 0 {
 		delete(s.queues, q.id)
 	}
+	for _, c := range over {
+		s.answer(q, c, c.err)
+	}
 	return again, left
+}
+
+// end returns the callers to answer after a try that needs no other: those that were sent, or all that the try began
+// for when it failed before that. The caller holds s.mu.
+func (s *Store) end(q *queue, err error) (over []*call) {
+	if err != nil && len(q.sent) == 0 {
+		q.sent, q.waiting = begun(q.waiting)
+	}
+	over, q.sent = q.sent, nil
+	for _, c := range over {
+		if err != nil {
+			c.err = err
+		}
+	}
+	for _, c := range q.waiting {
+		s.givePlace(q, c)
+	}
+	return over
 }
 
 // begun splits callers, in order of arrival, into those that had come when the try began and those that came later. A
@@ -234,9 +244,9 @@ func begun(calls []*call) (early, late []*call) {
 	return calls[:n], calls[n:]
 }
 
-// tryAgain returns the callers that were sent to the queue, and answers those that have tried often enough, and those
-// that must not wait for a held pot. The caller holds s.mu.
-func (s *Store) tryAgain(q *queue, err error) {
+// tryAgain puts the callers that were sent back into the queue, without those that have tried often enough or must not
+// wait for a held pot, which it returns to be answered. The caller holds s.mu.
+func (s *Store) tryAgain(q *queue, err error) (over []*call) {
 	if q.held.IsZero() {
 		q.held = time.Now()
 	}
@@ -249,14 +259,18 @@ func (s *Store) tryAgain(q *queue, err error) {
 		case c.abandoned:
 			s.givePlace(q, c)
 		case c.tries > s.options.Retries:
-			s.answer(q, c, fmt.Errorf("%w: %w", pot.ErrLocked, err))
+			s.givePlace(q, c) // which the next one may take
+			c.err = fmt.Errorf("%w: %w", pot.ErrLocked, err)
+			over = append(over, c)
 		case q.isHeld() && !s.takePlace(q, c):
-			s.answer(q, c, contention.ErrCrowded)
+			c.err = contention.ErrCrowded
+			over = append(over, c)
 		default:
 			c.recordRetry(err)
 			q.waiting = append(q.waiting, c)
 		}
 	}
+	return over
 }
 
 // take moves the callers that have come to those that are sent, and returns all of these. The group of ctx is written
