@@ -191,8 +191,8 @@ func (s *Store) beginTry(q *queue) context.Context {
 }
 
 // endTry answers the callers whose change is stored, or cannot be. It returns whether the pot could not be had, and how
-// many callers are left; without one it forgets the queue. The wait is recorded before the answers, so that a caller who
-// has one finds it in the metrics.
+// many callers are left; without one it forgets the queue. The wait is recorded before the answers, so that an answered
+// caller finds it in the metrics.
 func (s *Store) endTry(q *queue, err error) (again bool, left int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
