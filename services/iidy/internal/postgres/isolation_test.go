@@ -88,7 +88,7 @@ func TestUncommittedAddDelaysNoOther(t *testing.T) {
 	r := rigOn(t, database(t), sqldb.PoolerNone, slow)
 	release := r.insert("held")
 	delaysNoOther(r, attempt.Add, release, 1, func() {
-		waittest.Together(t, 200, func(i int) error {
+		waittest.Together(t, unrefused, func(i int) error {
 			n, err := r.Apply(t.Context(), attempt.Add, list, attempt.Item(fmt.Sprintf("free-%03d", i)), "")
 			if n != 1 || err != nil {
 				return fmt.Errorf("another item: %d %w", n, err)
@@ -241,13 +241,13 @@ func badItems(r *rig) {
 	execute(r.T, r.db, `ALTER TABLE iidy.lists ADD CONSTRAINT good CHECK (item NOT LIKE 'bad%')`)
 }
 
-// Five items among 200 concurrent adds, which the server refuses, fail; the others of their groups are added.
+// Five items among concurrent adds, which the server refuses, fail; the others of their groups are added.
 func TestOneBadItemFailsAlone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	badItems(r)
-	waittest.Together(t, 200, func(i int) error {
-		if i%40 == 0 {
+	waittest.Together(t, unrefused, func(i int) error {
+		if i%12 == 0 {
 			n, err := r.Apply(t.Context(), attempt.Add, list, attempt.Item(fmt.Sprintf("bad-%03d", i)), "")
 			if n != 0 || sqldb.SQLState(err) != "23514" {
 				return fmt.Errorf("bad item %d: %d, %w", i, n, err)
@@ -260,8 +260,8 @@ func TestOneBadItemFailsAlone(t *testing.T) {
 		}
 		return nil
 	})
-	if n := one[int](t, r.db, `SELECT count(*) FROM iidy.lists`); n != 195 {
-		t.Errorf("%d items were added, want 195", n)
+	if n := one[int](t, r.db, `SELECT count(*) FROM iidy.lists`); n != unrefused-5 {
+		t.Errorf("%d items were added, want %d", n, unrefused-5)
 	}
 }
 
