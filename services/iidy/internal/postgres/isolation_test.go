@@ -247,7 +247,7 @@ func TestOneBadItemFailsAlone(t *testing.T) {
 	r := newRig(t)
 	badItems(r)
 	waittest.Together(t, unrefused, func(i int) error {
-		if i%12 == 0 {
+		if i%(unrefused/5) == 0 {
 			n, err := r.Apply(t.Context(), attempt.Add, list, attempt.Item(fmt.Sprintf("bad-%03d", i)), "")
 			if n != 0 || sqldb.SQLState(err) != "23514" {
 				return fmt.Errorf("bad item %d: %d, %w", i, n, err)

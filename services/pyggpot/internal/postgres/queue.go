@@ -48,7 +48,7 @@ type call struct {
 	done   chan error // has room for the answer
 	span   trace.Span // the request's; nil when not recorded
 
-	err   error // the caller's answer: the refusal of change, or why it is not tried again
+	err   error // the caller's answer: nil, the refusal of change, or the error of its last try
 	tries int   // for a lease, that failed
 	begun bool  // had come when a try began
 
@@ -191,8 +191,8 @@ func (s *Store) beginTry(q *queue) context.Context {
 }
 
 // endTry answers the callers whose change is stored, or cannot be. It returns whether the pot could not be had, and how
-// many callers are left; without one it forgets the queue. The wait is recorded before the answers, so that an answered
-// caller finds it in the metrics.
+// many callers are left; without one it forgets the queue. A wait that ends is recorded before the answers, so that the
+// callers find it in the metrics.
 func (s *Store) endTry(q *queue, err error) (again bool, left int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,15 +216,15 @@ func (s *Store) endTry(q *queue, err error) (again bool, left int) {
 	return again, left
 }
 
-// end returns the callers to answer after a try that needs no other: those that were sent, or all that the try began
-// for when it failed before that. The caller holds s.mu.
+// end takes the callers to answer from the queue after a try that is their last: those that were sent, or those that
+// the try began for when it failed before that. Those that stay need no place any more. The caller holds s.mu.
 func (s *Store) end(q *queue, err error) (over []*call) {
 	if err != nil && len(q.sent) == 0 {
 		q.sent, q.waiting = begun(q.waiting)
 	}
 	over, q.sent = q.sent, nil
-	for _, c := range over {
-		if err != nil {
+	if err != nil {
+		for _, c := range over {
 			c.err = err
 		}
 	}
@@ -259,7 +259,6 @@ func (s *Store) tryAgain(q *queue, err error) (over []*call) {
 		case c.abandoned:
 			s.givePlace(q, c)
 		case c.tries > s.options.Retries:
-			s.givePlace(q, c) // which the next one may take
 			c.err = fmt.Errorf("%w: %w", pot.ErrLocked, err)
 			over = append(over, c)
 		case q.isHeld() && !s.takePlace(q, c):
