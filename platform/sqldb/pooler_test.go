@@ -15,17 +15,16 @@ import (
 	"github.com/rowlock/rowlock/platform/waittest"
 )
 
-// limitedRole makes a role with the counters' rights and one connection at
-// most, and returns the URL to log in as it.
-func limitedRole(t *testing.T, db *sqldb.DB, rawURL string) string {
+// plainRole makes a role with the counters' rights, and returns its name and the URL to log in as it.
+func plainRole(t *testing.T, db *sqldb.DB, rawURL string) (name, roleURL string) {
 	t.Helper()
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256([]byte(rawURL))
-	name := "role_" + hex.EncodeToString(sum[:8])
-	execute(t, db, `CREATE ROLE `+name+` LOGIN PASSWORD 'test' CONNECTION LIMIT 1;
+	name = "role_" + hex.EncodeToString(sum[:8])
+	execute(t, db, `CREATE ROLE `+name+` LOGIN PASSWORD 'test';
 		GRANT SELECT, UPDATE ON counter TO `+name)
 	t.Cleanup(func() {
 		if err := execTx(context.WithoutCancel(t.Context()), db, `DROP OWNED BY `+name+`; DROP ROLE `+name); err != nil {
@@ -33,7 +32,7 @@ func limitedRole(t *testing.T, db *sqldb.DB, rawURL string) string {
 		}
 	})
 	u.User = url.UserPassword(name, "test")
-	return u.String()
+	return name, u.String()
 }
 
 // pooled opens a pool through PgBouncer in transaction mode with two server

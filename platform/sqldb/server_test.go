@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	neturl "net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -189,7 +188,8 @@ func TestTooManyConnections(t *testing.T) {
 	t.Parallel()
 	url := counterDatabase(t)
 	direct := open(t, url)
-	limited := limitedRole(t, direct, url)
+	role, limited := plainRole(t, direct, url)
+	execute(t, direct, "ALTER ROLE "+role+" CONNECTION LIMIT 1")
 	hold(t, open(t, limited), "a") // uses the role's only connection
 	err := open(t, limited).Ping(t.Context())
 	wantError(t, err, sqldb.NotApplied, sqldb.Overloaded)
@@ -210,7 +210,8 @@ func TestWarn(t *testing.T) {
 			t.Errorf("no %q in %q", want, got)
 		}
 	}
-	plain := limitedRole(t, direct, url) + "&binary_parameters=yes"
+	role, plain := plainRole(t, direct, url)
+	plain += "&binary_parameters=yes"
 	got = warnings(t, sqldb.Settings{URL: plain, Pooler: sqldb.PoolerTransaction})
 	if strings.Contains(got, "superuser") || !strings.Contains(got, "client_connection_check_interval is 0") ||
 		!strings.Contains(got, "statement_timeout is 0") {
@@ -221,11 +222,7 @@ func TestWarn(t *testing.T) {
 	if got = warnings(t, onCluster); !strings.Contains(got, noLockTimeout) {
 		t.Errorf("on Citus: %q", got)
 	}
-	u, err := neturl.Parse(plain)
-	if err != nil {
-		t.Fatal(err)
-	}
-	execute(t, direct, "ALTER ROLE "+u.User.Username()+" SET lock_timeout = '5s'")
+	execute(t, direct, "ALTER ROLE "+role+" SET lock_timeout = '5s'")
 	if got = warnings(t, onCluster); strings.Contains(got, noLockTimeout) {
 		t.Errorf("on Citus, once the role has one: %q", got)
 	}
@@ -245,7 +242,7 @@ func TestWarnOfSize(t *testing.T) {
 	url := dbtest.Server(t, map[string]string{"max_connections": "10"}).URL("postgres")
 	other := open(t, url)
 	execute(t, other, "CREATE TABLE counter (n bigint)")
-	plain := limitedRole(t, other, url)
+	_, plain := plainRole(t, other, url)
 	const line = "the pool does not fit the server"
 	sized := func(s sqldb.Settings) string {
 		waittest.Eventually(t, "the sessions before have ended", func() bool {
