@@ -18,6 +18,7 @@ import (
 	"net"
 	"net/url"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -32,7 +33,7 @@ type Proxy struct {
 
 	mu       sync.Mutex
 	upstream string
-	listener net.Listener // nil while refusing
+	listener *net.TCPListener // nil while refusing
 	links    map[*link]struct{}
 	hung     []*net.TCPConn // the connections of Hang
 	plans    []*plan
@@ -172,9 +173,21 @@ func (p *Proxy) Refuse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.listener != nil {
+		deafen(p.listener)
 		_ = p.listener.Close() // it can only be closed already
 		p.listener = nil
 	}
+}
+
+// deafen ends the listening itself, and not only this process's part in it: a process that is being started, which
+// has all that this one had open until it executes its program, would keep the port open. Where the system does not
+// shut down sockets that listen, nothing changes.
+func deafen(listener *net.TCPListener) {
+	raw, err := listener.SyscallConn()
+	if err != nil {
+		return // it is closed
+	}
+	_ = raw.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RD) })
 }
 
 // Accept ends Refuse. It fails when another process has taken the port meanwhile.
@@ -187,7 +200,11 @@ func (p *Proxy) Accept() error {
 	if p.listener != nil {
 		return nil
 	}
-	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", p.address)
+	address, err := net.ResolveTCPAddr("tcp", p.address)
+	if err != nil {
+		return fmt.Errorf("faultproxy: %w", err)
+	}
+	listener, err := net.ListenTCP("tcp", address)
 	if err != nil {
 		return fmt.Errorf("faultproxy: %w", err)
 	}
@@ -237,19 +254,15 @@ func (p *Proxy) hang(client *net.TCPConn) {
 	p.hung = append(p.hung, client)
 }
 
-func (p *Proxy) serve(listener net.Listener) {
+func (p *Proxy) serve(listener *net.TCPListener) {
 	for {
-		conn, err := listener.Accept()
-		if errors.Is(err, net.ErrClosed) {
+		client, err := listener.AcceptTCP()
+		if errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.EINVAL) { // the latter after deafen
 			return
 		}
 		if err != nil {
 			// Out of file descriptors: clients wait in the backlog meanwhile.
 			<-time.After(10 * time.Millisecond)
-			continue
-		}
-		client, ok := conn.(*net.TCPConn)
-		if !ok {
 			continue
 		}
 		l := &link{proxy: p, client: client, ended: make(chan struct{}), texts: make(map[string]string), answered: -1}
