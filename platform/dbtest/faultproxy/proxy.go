@@ -173,16 +173,16 @@ func (p *Proxy) Refuse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.listener != nil {
-		deafen(p.listener)
+		stopListening(p.listener)
 		_ = p.listener.Close() // it can only be closed already
 		p.listener = nil
 	}
 }
 
-// deafen ends the listening itself, and not only this process's part in it: a process that is being started, which
-// has all that this one had open until it executes its program, would keep the port open. Where the system does not
-// shut down sockets that listen, nothing changes.
-func deafen(listener *net.TCPListener) {
+// stopListening ends the listening itself, and not only this process's part in it: a process that is being started has
+// all that this one had open until it executes its program, and would keep the port open. Where the system does not shut
+// down sockets that listen, nothing changes.
+func stopListening(listener *net.TCPListener) {
 	raw, err := listener.SyscallConn()
 	if err != nil {
 		return // it is closed
@@ -257,7 +257,7 @@ func (p *Proxy) hang(client *net.TCPConn) {
 func (p *Proxy) serve(listener *net.TCPListener) {
 	for {
 		client, err := listener.AcceptTCP()
-		if errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.EINVAL) { // the latter after deafen
+		if errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.EINVAL) { // the latter after stopListening
 			return
 		}
 		if err != nil {

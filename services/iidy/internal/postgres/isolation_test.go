@@ -88,7 +88,7 @@ func TestUncommittedAddDelaysNoOther(t *testing.T) {
 	r := rigOn(t, database(t), sqldb.PoolerNone, slow)
 	release := r.insert("held")
 	delaysNoOther(r, attempt.Add, release, 1, func() {
-		waittest.Together(t, unrefused, func(i int) error {
+		waittest.Together(t, unrefused(t), func(i int) error {
 			n, err := r.Apply(t.Context(), attempt.Add, list, attempt.Item(fmt.Sprintf("free-%03d", i)), "")
 			if n != 1 || err != nil {
 				return fmt.Errorf("another item: %d %w", n, err)
@@ -246,8 +246,9 @@ func TestOneBadItemFailsAlone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	badItems(r)
-	waittest.Together(t, unrefused, func(i int) error {
-		if i%(unrefused/5) == 0 {
+	callers := unrefused(t)
+	waittest.Together(t, callers, func(i int) error {
+		if i%(callers/5) == 0 {
 			n, err := r.Apply(t.Context(), attempt.Add, list, attempt.Item(fmt.Sprintf("bad-%03d", i)), "")
 			if n != 0 || sqldb.SQLState(err) != "23514" {
 				return fmt.Errorf("bad item %d: %d, %w", i, n, err)
@@ -260,8 +261,8 @@ func TestOneBadItemFailsAlone(t *testing.T) {
 		}
 		return nil
 	})
-	if n := one[int](t, r.db, `SELECT count(*) FROM iidy.lists`); n != unrefused-5 {
-		t.Errorf("%d items were added, want %d", n, unrefused-5)
+	if n := one[int](t, r.db, `SELECT count(*) FROM iidy.lists`); n != callers-5 {
+		t.Errorf("%d items were added, want %d", n, callers-5)
 	}
 }
 
