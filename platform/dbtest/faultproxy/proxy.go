@@ -179,9 +179,9 @@ func (p *Proxy) Refuse() {
 	}
 }
 
-// stopListening ends the listening itself, and not only this process's part in it: a process that is being started has
-// all that this one had open until it executes its program, and would keep the port open. Where the system does not shut
-// down sockets that listen, nothing changes.
+// stopListening ends the listening itself, and not only this process's part in it: a process that is being
+// started has all that this one had open until it executes its program, and would keep the port open. Where
+// the system does not shut down sockets that listen, nothing changes.
 func stopListening(listener *net.TCPListener) {
 	raw, err := listener.SyscallConn()
 	if err != nil {
