@@ -78,8 +78,8 @@ func allowed() []string {
 		"error.type", "rowlock.code", "rowlock.client_left", "db.system.name", "db.namespace",
 		"db.client.connection.pool.name", "db.query.summary", "db.query.text", "db.response.status_code",
 		"rowlock.batch.requests", "rowlock.batch.requests_recorded", "rowlock.batch.skip_locked", "rowlock.batch.outcome",
-		"rowlock.batch.locked", "rowlock.poll", "rowlock.poll.found", "rpc.system", "rpc.service", "rpc.method",
-		"rpc.connect_rpc.error_code",
+		"rowlock.batch.locked", "rowlock.poll", "rowlock.poll.found", "rpc.system.name", "rpc.method",
+		"rpc.response.status_code",
 	}
 }
 

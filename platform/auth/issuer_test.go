@@ -1,6 +1,8 @@
 package auth_test
 
 import (
+	"bytes"
+	"encoding/base64"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -39,6 +41,8 @@ func TestKeysAreRefused(t *testing.T) {
 	t.Parallel()
 	i := authtest.New(t)
 	good := auth.Settings{Issuer: i.URL, CAFile: i.CAFile, Policy: i.Environ(t, "rules: []")["AUTH_POLICY"]}
+	// To verify by a key of many bits costs much, and go-jose before 4.1.9 took any.
+	modulus := base64.RawURLEncoding.EncodeToString(bytes.Repeat([]byte{255}, 8192/8))
 	configuration := fmt.Sprintf(`"issuer":%q,"jwks_uri":%q`, i.URL, i.URL)
 	for want, tt := range map[string]struct {
 		change func(s *auth.Settings)
@@ -58,7 +62,8 @@ func TestKeysAreRefused(t *testing.T) {
 		"answered 403 Forbidden":   {status: 403},
 		"answered 302 Found":       {status: 302},
 		"publishes no public key": {
-			status: 200, answer: `{` + configuration + `,"keys":[{"kty":"oct","kid":"a","k":"YQ"},{"kty":"?"},{}]}`,
+			status: 200, answer: `{` + configuration + `,"keys":[{"kty":"oct","kid":"a","k":"YQ"},{"kty":"?"},{},
+				{"kty":"RSA","kid":"b","e":"AQAB","n":"` + modulus + `"}]}`,
 		},
 		"unexpected end of JSON": {status: 200, answer: `{` + configuration + strings.Repeat(" ", 1<<20) + `}`},
 	} {

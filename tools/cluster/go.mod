@@ -2,6 +2,8 @@ module github.com/rowlock/rowlock/tools/cluster
 
 go 1.26.0
 
+toolchain go1.26.11
+
 tool (
 	helm.sh/helm/v3/cmd/helm
 	helm.sh/helm/v4/cmd/helm

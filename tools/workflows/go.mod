@@ -2,6 +2,8 @@ module github.com/rowlock/rowlock/tools/workflows
 
 go 1.26.0
 
+toolchain go1.26.11
+
 tool github.com/rhysd/actionlint/cmd/actionlint
 
 require github.com/rhysd/actionlint v1.7.12

@@ -128,8 +128,7 @@ func interceptors(tracers trace.TracerProvider, ops *telemetry.Operations) ([]co
 	}
 	var all []connect.Interceptor
 	if tracers != nil {
-		traced, err := otelconnect.NewInterceptor(otelconnect.WithTracerProvider(tracers),
-			otelconnect.WithoutMetrics(), otelconnect.WithoutTraceEvents(), otelconnect.WithoutServerPeerAttributes())
+		traced, err := otelconnect.NewInterceptor(otelconnect.WithTracerProvider(tracers), otelconnect.WithoutMetrics())
 		if err != nil {
 			return nil, fmt.Errorf("trace calls: %w", err)
 		}

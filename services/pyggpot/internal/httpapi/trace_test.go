@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 
 	"github.com/rowlock/rowlock/client/pyggpot/coin"
 	"github.com/rowlock/rowlock/client/pyggpot/coin/coinconnect"
@@ -95,10 +97,10 @@ func TestClientThatHungUpFailsNoSpan(t *testing.T) {
 		timeout time.Duration // 0 hangs up
 		code    string
 	}{
-		"connect, unavailable": {nil, unavailable, 0, "canceled"},
-		"connect, a mistake":   {nil, pot.ErrFull, 0, "canceled"},
-		"grpc, unavailable":    {[]connect.ClientOption{connect.WithGRPC()}, unavailable, 0, "canceled"},
-		"connect, late":        {nil, unavailable, 200 * time.Millisecond, "unavailable"},
+		"connect, unavailable": {nil, unavailable, 0, "CANCELED"},
+		"connect, a mistake":   {nil, pot.ErrFull, 0, "CANCELED"},
+		"grpc, unavailable":    {[]connect.ClientOption{connect.WithGRPC()}, unavailable, 0, "CANCELED"},
+		"connect, late":        {nil, unavailable, 200 * time.Millisecond, "UNAVAILABLE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -143,17 +145,9 @@ func newClient(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport, Timeout: 10 * time.Second}
 }
 
-// hasCode reports whether the span has this code, in the form of its protocol.
+// hasCode reports whether the span has this code of Connect or gRPC.
 func hasCode(span sdktrace.ReadOnlySpan, code string) bool {
-	for _, a := range span.Attributes() {
-		switch a.Key {
-		case "rpc.connect_rpc.error_code":
-			return a.Value.AsString() == code
-		case "rpc.grpc.status_code":
-			return connect.Code(a.Value.AsInt64()).String() == code
-		}
-	}
-	return false
+	return slices.Contains(span.Attributes(), semconv.RPCResponseStatusCode(code))
 }
 
 // waitFor returns the ended spans once there are n: a request's span ends after its answer.
