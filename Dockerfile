@@ -3,7 +3,9 @@
 # stage by buildah.
 
 # The compiler runs on the builder's own platform and crosses to the target's: no emulation. hack/verify refuses an image without a
-# digest; Dependabot renews version and digest together, which it cannot do for a variable.
+# digest; Dependabot renews version and digest together, which it cannot do for a variable. When the toolchain line of go.mod, copied
+# from go.work, is newer than this image, GOTOOLCHAIN=auto fetches that compiler from the module proxy and checks it by Go's checksum
+# database.
 FROM --platform=$BUILDPLATFORM golang:1.26.8@sha256:9d2f36f06329b2a141b9db99ffa32765cf695ee57b813ca29e245e8670bcbfff AS build
 ARG SERVICE
 ARG MODULE=services/${SERVICE}
@@ -14,7 +16,7 @@ ARG TARGETARCH
 # method of every type, a fifth of the binary. make build and hack/verify read it here: what is tested is what ships.
 ARG GO_TAGS=grpcnotrace
 # An image holds client, platform and one module, so there is no workspace: the replace lines of go.mod lead to the two.
-ENV CGO_ENABLED=0 GOWORK=off
+ENV CGO_ENABLED=0 GOWORK=off GOTOOLCHAIN=auto
 WORKDIR /src
 RUN test -n "${SERVICE}" || { echo "which service? --build-arg SERVICE=counts" >&2; exit 1; }
 # Dependencies first: this layer lasts until a go.mod changes.
@@ -32,7 +34,7 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
 # The licence texts and notices of Rowlock, of Go and of each linked module, in a folder of the module's name and version.
 COPY LICENSE image/licenses/
 RUN --mount=type=cache,target=/go/pkg/mod \
-    install -D -m 644 "$(go env GOROOT)/LICENSE" image/licenses/go/LICENSE && \
+    install -D -m 644 "$(go -C ${MODULE} env GOROOT)/LICENSE" image/licenses/go/LICENSE && \
     cache=$(go env GOMODCACHE) && \
     dirs=$(GOOS=${TARGETOS} GOARCH=${TARGETARCH} go -C ${MODULE} list -deps -tags ${GO_TAGS} \
     -f '{{with .Module}}{{if not (or .Main (and .Replace (not .Replace.Version)))}}{{.Dir}} {{$.Dir}}{{end}}{{end}}' ./cmd/${SERVICE}) && \

@@ -12,6 +12,7 @@ ARGS      ?=
 SERVICE   ?= counts
 MIN_COVER ?= 90
 FUZZTIME  ?= 30s
+VULNDB    ?= https://vuln.go.dev
 # Packages tested at once. Half of a test's time is waiting for servers, so it is more than the cores of a small machine.
 TEST_PACKAGES ?= 5
 
@@ -34,7 +35,7 @@ NAMESPACE ?= rowlock
 IMAGE_TAG ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo devel)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test cover lint fmt verify generate tidy bench prove prove-long prove-ha prove-citus mutation-test prove-bites fuzz nightly vuln licences \
+.PHONY: help build run test cover lint fmt verify generate tidy bench prove prove-long prove-ha prove-citus mutation-test prove-bites fuzz nightly vuln vuln-images licences \
 	test-postgres images image-stage image-last e2e kind-up kind-load kind-install kind-test kind-logs kind-down release-notes \
 	chart-package chart-push sign clean
 
@@ -84,9 +85,13 @@ generate: ## Generate code from the contracts
 	@set -e; for module in $(MODULES); do (cd $$module && GOWORK=off go generate ./...); done
 
 # Tidied first, for go work sync to see what each module really needs; tidied again, for what it wrote. go work sync drops the sums of
-# go.work.sum that nothing needs any more, and listing all modules adds those that are missing.
+# go.work.sum that nothing needs any more, and listing all modules adds those that are missing. go.work's toolchain line goes to every
+# module but client: nobody reads the toolchain of a library.
 tidy: ## Bring go.work and every go.mod in order
 	go work use $(wildcard services/*)
+	@set -e; pinned=$$(sed -n 's/^toolchain //p' go.work); for module in $(filter-out client,$(MODULES)) $(TOOLS); do \
+		(cd $$module && GOWORK=off go mod edit -toolchain=$$pinned); \
+	done
 	@set -e; for module in $(MODULES) $(TOOLS); do (cd $$module && GOWORK=off go mod tidy); done
 	go work sync
 	@set -e; for module in $(MODULES); do (cd $$module && GOWORK=off go mod tidy); done
@@ -131,9 +136,13 @@ nightly: ## The long run: five rounds of tests, half an hour of faults, hostile 
 	$(MAKE) fuzz FUZZTIME=2m
 	$(MAKE) vuln
 
-vuln: ## Look for known vulnerabilities (asks vuln.go.dev)
+vuln: ## Look for known vulnerabilities in all modules (asks VULNDB)
 	@set -e; govulncheck="$(call tool,govulncheck)"; \
-	for module in $(MODULES); do echo "vuln $$module"; (cd $$module && GOWORK=off "$$govulncheck" ./...); done
+	for module in $(MODULES); do echo "vuln $$module"; (cd $$module && GOWORK=off "$$govulncheck" -db='$(VULNDB)' ./...); done
+
+vuln-images: ## Look for known vulnerabilities in the programs that make images has put into images
+	@set -e; govulncheck="$(call tool,govulncheck)"; \
+	for program in .tmp/images/programs/*; do echo "vuln $$program"; "$$govulncheck" -mode=binary -db='$(VULNDB)' "$$program"; done
 
 licences: ## Report the licences of all that is linked, and fail for one that is unknown or copyleft
 	hack/licences $(MODULES)

@@ -4,13 +4,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
 
 // TestClientIsGoGettable builds a program that calls all services, in a folder of its own with nothing but the client
-// module, and holds what that brings along to the list below.
+// module, by the oldest Go that the client names, and holds what that brings along to the list below.
 func TestClientIsGoGettable(t *testing.T) {
 	t.Parallel()
 
@@ -19,15 +20,21 @@ func TestClientIsGoGettable(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if module := readFile(t, filepath.Join(client, "go.mod")); strings.Contains(module, "replace") {
+	module := readFile(t, filepath.Join(client, "go.mod"))
+	if strings.Contains(module, "replace") {
 		t.Errorf("client/go.mod replaces a module, which no importer would see:\n%s", module)
+	}
+
+	oldest := regexp.MustCompile(`(?m)^go (\d+\.\d+\.\d+)$`).FindStringSubmatch(module)
+	if oldest == nil {
+		t.Fatalf("client/go.mod names no version of Go:\n%s", module)
 	}
 
 	folder := t.TempDir()
 	for name, text := range map[string]string{
 		"main.go": readFile(t, filepath.Join("testdata", "outside", "main.go")),
 		"go.sum":  readFile(t, filepath.Join(client, "go.sum")),
-		"go.mod": "module example.com/outside\n\ngo 1.26.0\n\n" +
+		"go.mod": "module example.com/outside\n\ngo " + oldest[1] + "\n\n" +
 			"require github.com/rowlock/rowlock/client v0.0.0\n" + // nothing is published yet
 			"replace github.com/rowlock/rowlock/client => " + client + "\n",
 	} {
@@ -41,7 +48,7 @@ func TestClientIsGoGettable(t *testing.T) {
 
 		cmd := exec.CommandContext(t.Context(), "go", args...)
 		cmd.Dir = folder
-		cmd.Env = append(cmd.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
+		cmd.Env = append(cmd.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "GOTOOLCHAIN=go"+oldest[1])
 
 		var stderr strings.Builder
 

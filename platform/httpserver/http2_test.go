@@ -1,15 +1,19 @@
 package httpserver
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 
 	"github.com/rowlock/rowlock/platform/problem"
 )
@@ -56,6 +60,74 @@ func TestHTTP2(t *testing.T) {
 	}
 	if a := post(newClient(t), strings.NewReader("x")); a.status != 200 || a.major != 1 {
 		t.Errorf("HTTP/1 beside it: %+v", a)
+	}
+}
+
+// TestHTTP2SettingsDuringAnswers changes the header table's size while the server writes headers. In Go before 1.26.9 both
+// used one HPACK encoder at the same time, which could end the process (CVE-2026-97032); the race detector sees that.
+func TestHTTP2SettingsDuringAnswers(t *testing.T) {
+	t.Parallel()
+
+	f := newFixture(t, Config{})
+	f.handle(http.MethodGet, "/", func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
+	f.AllowHTTP2()
+
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", f.start(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+
+	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+
+	var headers bytes.Buffer
+
+	encoder := hpack.NewEncoder(&headers)
+	encoder.SetMaxDynamicTableSize(0) // each request is the same bytes
+
+	for _, field := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":path", "/"}, {":authority", "a"}} {
+		if err := encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	const requests = 200
+
+	sent := make(chan error, 1)
+	go func() {
+		_, err := conn.Write([]byte(http2.ClientPreface))
+		out := http2.NewFramer(conn, nil)
+
+		for i := range uint32(requests) {
+			err = errors.Join(err,
+				out.WriteSettings(http2.Setting{ID: http2.SettingHeaderTableSize, Val: i % 2 * 4096}),
+				out.WriteHeaders(http2.HeadersFrameParam{
+					StreamID: 2*i + 1, BlockFragment: headers.Bytes(), EndStream: true, EndHeaders: true,
+				}))
+		}
+
+		sent <- err
+	}()
+
+	in := http2.NewFramer(nil, conn)
+	for answers := 0; answers < requests; {
+		frame, err := in.ReadFrame()
+		if err != nil {
+			t.Fatalf("after %d answers: %v", answers, err)
+		}
+
+		switch frame.(type) {
+		case *http2.HeadersFrame:
+			answers++
+		case *http2.GoAwayFrame, *http2.RSTStreamFrame:
+			t.Fatalf("after %d answers: %v", answers, frame)
+		}
+	}
+
+	if err := <-sent; err != nil {
+		t.Error(err)
 	}
 }
 
