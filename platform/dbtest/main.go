@@ -14,7 +14,8 @@
 // `make test` starts one for all packages), else a private one that starts when the first test asks
 // for a database and ends with the process, even after a kill -9.
 //
-// [MariaDB] does the same on a private MariaDB server, applying the migrations for each database.
+// [MariaDB] does the same on a private MariaDB server, or on the server of ROWLOCK_TEST_MYSQL_URL,
+// applying the migrations for each database.
 //
 // A failed test on a server that the variable names keeps its database and prints the DSN; the first
 // test of a day later drops it. Private servers keep nothing.

@@ -6,14 +6,20 @@ import (
 	"database/sql"
 	"log/slog"
 	"maps"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/rowlock/rowlock/platform/config"
 	"github.com/rowlock/rowlock/platform/localmaria"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
 )
+
+// MySQLVariable names the environment variable with the URL of a MySQL or MariaDB server to test on, instead of a
+// private MariaDB. Its account must be allowed to create databases and accounts.
+const MySQLVariable = "ROWLOCK_TEST_MYSQL_URL"
 
 // maria is the MariaDB server of this test process, started for the first test that needs it.
 var maria mariaServer //nolint:gochecknoglobals // one server per process is the point
@@ -36,9 +42,9 @@ func privateMaria(ctx context.Context, settings []map[string]string) (*localmari
 	return localmaria.Start(ctx, localmaria.Options{Settings: all})
 }
 
-// MariaDB returns the DSN of a new MariaDB database with the schema of src's migrations. Without an
-// installed MariaDB server the test is skipped, or, with CI=true, fails. The database exists until the
-// test process ends.
+// MariaDB returns the DSN of a new database with the schema of src's migrations, on the server that
+// [MySQLVariable] names or else on a private MariaDB. Without an installed MariaDB the test is skipped,
+// or, with CI=true, fails. A database on a given server is dropped with the test.
 func MariaDB(t testing.TB, src migrate.Source) string {
 	t.Helper()
 	dsn := EmptyMariaDB(t)
@@ -51,9 +57,12 @@ func MariaDB(t testing.TB, src migrate.Source) string {
 	return dsn
 }
 
-// EmptyMariaDB returns the DSN of a new empty MariaDB database.
+// EmptyMariaDB returns the DSN of a new empty database on the same server as [MariaDB].
 func EmptyMariaDB(t testing.TB) string {
 	t.Helper()
+	if given := config.Environ()[MySQLVariable]; given != "" {
+		return onGivenServer(t, given)
+	}
 	maria.once.Do(func() {
 		// The server belongs to the process, not to this test.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), waitLimit)
@@ -61,7 +70,25 @@ func EmptyMariaDB(t testing.TB) string {
 		maria.own, maria.err = privateMaria(ctx, nil)
 	})
 	skipOrFail(t, maria.err, localmaria.ErrNotInstalled)
-	return newMariaDatabase(t, maria.own)
+	name := createMariaDatabase(t, maria.own.URL("mysql"))
+	return maria.own.URL(name)
+}
+
+// onGivenServer creates a database on the server at address, and drops it when the test ends.
+func onGivenServer(t testing.TB, address string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatalf("dbtest: %s is not a URL", MySQLVariable) // the error quotes the password
+	}
+	u.Path = "/mysql"
+	admin := u.String()
+
+	name := createMariaDatabase(t, admin)
+	t.Cleanup(func() { onMaria(context.WithoutCancel(t.Context()), t, admin, "DROP DATABASE "+name) })
+
+	u.Path = "/" + name
+	return u.String()
 }
 
 // MariaServer starts a MariaDB server with an empty database for one test alone, which may kill and
@@ -78,22 +105,26 @@ func MariaServer(t testing.TB, settings ...map[string]string) (server *localmari
 			t.Errorf("dbtest: %v", err)
 		}
 	})
-	return own, newMariaDatabase(t, own)
+	return own, own.URL(createMariaDatabase(t, own.URL("mysql")))
 }
 
-// newMariaDatabase makes a database, which exists until the server is removed.
-func newMariaDatabase(t testing.TB, server *localmaria.Server) string {
+// createMariaDatabase creates a database on the server at admin, and returns its name.
+func createMariaDatabase(t testing.TB, admin string) string {
 	t.Helper()
 	name := testPrefix + strings.ToLower(rand.Text()[:8]) + "_" + plain(t.Name())
 	name = strings.TrimRight(name[:min(len(name), 63)], "_")
-	connector, err := sqldb.Connector(server.URL("mysql"))
+	onMaria(t.Context(), t, admin, "CREATE DATABASE "+name)
+	return name
+}
+
+// onMaria runs a statement on a session of its own at admin.
+func onMaria(ctx context.Context, t testing.TB, admin, statement string) {
+	t.Helper()
+	connector, err := sqldb.Connector(admin)
 	if err == nil {
-		err = onSession(t.Context(), connector, func(conn *sql.Conn) error {
-			return run(t.Context(), conn, "CREATE DATABASE "+name)
-		})
+		err = onSession(ctx, connector, func(conn *sql.Conn) error { return run(ctx, conn, statement) })
 	}
 	if err != nil {
 		t.Fatalf("dbtest: %v", err)
 	}
-	return server.URL(name)
 }

@@ -52,7 +52,9 @@ func mysqlAnswerOf(number uint16) mysqlAnswer {
 		return mysqlAnswer{reason: Connection}
 	case 1044, 1045, 1698, 1049, 1130, 3159: // access denied (3); unknown database; host refused; TLS required
 		return mysqlAnswer{refused: true, shown: true}
-	case 1050, 1054, 1142, 1146, 1193, 1173, 3750: // what exists, is missing or not allowed in a statement
+	case 3819: // a check of MySQL fails; MariaDB's has the class 23
+		return mysqlAnswer{reason: Constraint, shown: true}
+	case 1050, 1054, 1142, 1146, 1173, 1193, 1235, 3750: // what exists, is missing or not allowed in a statement
 		return mysqlAnswer{shown: true}
 	}
 	return mysqlAnswer{}

@@ -15,8 +15,11 @@ const (
 	showPostgres = `SELECT concat_ws(', ', current_setting('transaction_isolation'), current_setting('lock_timeout'),
 		current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout'),
 		current_setting('client_connection_check_interval'))`
-	showMariaDB = `SELECT concat_ws(', ', @@tx_isolation, @@innodb_lock_wait_timeout, @@max_statement_time,
-		@@idle_transaction_timeout)`
+	// MySQL has no idle_transaction_timeout of 10 seconds, but a wait_timeout of 10 minutes.
+	showMariaDB = `SELECT concat_ws(', ', /*M! @@tx_isolation */ /*!80000 @@transaction_isolation */,
+		@@innodb_lock_wait_timeout,
+		/*M! @@max_statement_time */ /*!80000 cast(@@max_execution_time / 1000 AS decimal(9, 6)) */,
+		/*M! @@idle_transaction_timeout */ /*!80000 @@wait_timeout DIV 60 */)`
 )
 
 func throughPgBouncer(tb testing.TB) string {

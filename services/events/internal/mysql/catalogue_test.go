@@ -37,8 +37,7 @@ func TestCatalogueKeepsTheRules(t *testing.T) {
 		"indexes and keys": `SELECT count(*) FROM information_schema.statistics WHERE table_schema = database()` + two,
 		"constraints": `SELECT count(*) FROM information_schema.table_constraints
 		               WHERE table_schema = database()` + two,
-		"checks": `SELECT count(*) FROM information_schema.check_constraints
-		               WHERE constraint_schema = database()` + two,
+		"checks":   `SELECT count(*) FROM information_schema.check_constraints WHERE constraint_schema = database()`,
 		"triggers": `SELECT count(*) FROM information_schema.triggers WHERE trigger_schema = database()`,
 		"routines": `SELECT count(*) FROM information_schema.routines WHERE routine_schema = database()`,
 		"sequences": `SELECT count(*) FROM information_schema.tables
@@ -53,12 +52,12 @@ func TestCatalogueKeepsTheRules(t *testing.T) {
 		}
 	}
 	var columns []string
-	const query = `SELECT concat(table_name, '.', column_name, ' ', column_type, ' ', is_nullable)
+	const query = `SELECT concat(table_name, '.', column_name, ' ', data_type, ' ', is_nullable)
 	                 FROM information_schema.columns WHERE table_schema = database()` + two + ` ORDER BY 1`
 	if err := db.SelectContext(t.Context(), &columns, query); err != nil {
 		t.Fatal(err)
 	}
-	want := "events.id bigint(20) NO, events.value varchar(255) YES, status.id bigint(20) NO"
+	want := "events.id bigint NO, events.value varchar YES, status.id bigint NO"
 	if got := strings.Join(columns, ", "); got != want {
 		t.Errorf("the columns are %s, want %s", got, want)
 	}
@@ -68,6 +67,13 @@ func TestCatalogueKeepsTheRules(t *testing.T) {
 func TestPlansReadFewPartitions(t *testing.T) {
 	t.Parallel()
 	db := openPool(t, dbtest.MariaDB(t, mysql.Migrations()), nil)
+	var explain string // MariaDB tells the partitions only when asked, MySQL in one of its formats
+	err := db.GetContext(t.Context(), &explain,
+		`SELECT if(version() LIKE '%MariaDB%', 'EXPLAIN PARTITIONS ', 'EXPLAIN FORMAT=TRADITIONAL ')`)
+	if err != nil {
+		t.Fatal(err)
+	}
+
 	for query, check := range map[string]func(partitions string) bool{
 		`SELECT value FROM events WHERE id = 77 LIMIT 1`: func(p string) bool {
 			return p == "pending_pendingsp13,processed_processedsp13"
@@ -79,15 +85,15 @@ func TestPlansReadFewPartitions(t *testing.T) {
 			return p == "pending_pendingsp1,pending_pendingsp2"
 		},
 	} {
-		var row struct {
-			Partitions string `db:"partitions"`
-		}
+		plan := make(map[string]any)
 		err := db.Once(t.Context(), func(ctx context.Context, conn *sqlx.Conn) error {
-			return conn.QueryRowxContext(ctx, `EXPLAIN PARTITIONS `+query).Scan(new(any), new(any), new(any), &row.Partitions,
-				new(any), new(any), new(any), new(any), new(any), new(any), new(any))
+			return conn.QueryRowxContext(ctx, explain+query).MapScan(plan)
 		})
-		if err != nil || !check(row.Partitions) {
-			t.Errorf("%s reads %s, %v", query, row.Partitions, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if read := fmt.Sprintf("%s", plan["partitions"]); !check(read) {
+			t.Errorf("%s reads %s", query, read)
 		}
 	}
 }
@@ -135,8 +141,9 @@ func TestBacklogIsWorkedByParts(t *testing.T) {
 	t.Parallel()
 	dsn := dbtest.MariaDB(t, mysql.Migrations())
 	s, db := openStore(t, dsn, nil), openPool(t, dsn, nil)
-	const backlog = 2000
-	execute(t, db, fmt.Sprintf(`INSERT INTO events (id, value) SELECT seq, NULL FROM seq_1_to_%d`, backlog))
+	const backlog = 1000 // the longest sequence that MySQL makes by default (cte_max_recursion_depth)
+	execute(t, db, fmt.Sprintf(`INSERT INTO events (id, value)
+	  WITH RECURSIVE seq AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM seq WHERE n < %d) SELECT n, NULL FROM seq`, backlog))
 	execute(t, db, fmt.Sprintf(`UPDATE status SET id = %d`, backlog))
 	batches := make(map[event.ID]bool) // the partitions of which a batch had only events
 	total := 0
