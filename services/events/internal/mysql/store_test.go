@@ -19,6 +19,7 @@ import (
 	"github.com/rowlock/rowlock/platform/dbtest"
 	"github.com/rowlock/rowlock/platform/migrate"
 	"github.com/rowlock/rowlock/platform/sqldb"
+	"github.com/rowlock/rowlock/services/events/internal/event"
 	"github.com/rowlock/rowlock/services/events/internal/event/eventtest"
 	"github.com/rowlock/rowlock/services/events/internal/mysql"
 )
@@ -98,4 +99,33 @@ func TestStorePassesTheSuite(t *testing.T) {
 		dsn := asRuntime(t)
 		return openStore(t, dsn, nil), openStore(t, dsn, nil)
 	})
+}
+
+// TestInvisibleColumnsDoNoHarm: a server or a restore may have added invisible columns and a key (MySQL's my_row_id).
+func TestInvisibleColumnsDoNoHarm(t *testing.T) {
+	t.Parallel()
+	dsn := dbtest.MariaDB(t, mysql.Migrations())
+	db := openPool(t, dsn, nil)
+	execute(t, db, `ALTER TABLE status ADD COLUMN my_row_id bigint unsigned NOT NULL AUTO_INCREMENT INVISIBLE PRIMARY KEY`)
+	execute(t, db, `ALTER TABLE events ADD COLUMN hidden bigint NOT NULL DEFAULT 7 INVISIBLE FIRST`)
+	execute(t, db, `ALTER TABLE events_goose_db_version ADD COLUMN hidden bigint NOT NULL DEFAULT 7 INVISIBLE FIRST`)
+	if err := migrate.Verify(t.Context(), dsn, mysql.Migrations(), slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	if err := mysql.Check(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+
+	s := openStore(t, dsn, nil)
+	id, err := s.Add(t.Context(), event.New{Pending: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.Work(t.Context(), 1, func(event.ID) string { return "x" }); n != 1 || err != nil {
+		t.Errorf("worked %d, %v; want 1", n, err)
+	}
+	if got, err := s.Find(t.Context(), id); got.Value != "x" || err != nil {
+		t.Errorf("found %+v, %v; want the value x", got, err)
+	}
+	wantWhole(t, db)
 }
