@@ -56,7 +56,7 @@ test: build ## Test all modules with the race detector (PKG=./services/counts/..
 	set -x; ROWLOCK_BINARIES=$(CURDIR)/bin ./bin/rowlock with-postgres -- "$$gotestsum" --format=$(FORMAT) --jsonfile=.tmp/test.json -- \
 		$$race -vet=off -p=$(TEST_PACKAGES) -ldflags='-s -w' -shuffle=on -timeout=20m $(TESTFLAGS) $(PKG)
 
-test-postgres: ## Test the services on another PostgreSQL, whose initdb is in POSTGRES (POSTGRES=/usr/lib/postgresql/14/bin)
+test-postgres: ## Test the services on another PostgreSQL, whose initdb is in POSTGRES (POSTGRES=/usr/lib/postgresql/19/bin)
 	ROWLOCK_POSTGRES_BIN=$(POSTGRES) $(MAKE) test PKG='$(SERVICES:%=./services/%/...) ./platform/sqldb/... ./platform/migrate/... ./lab/internal/local/...'
 
 cover: build ## Fail when a service's tests cover less than MIN_COVER percent of it

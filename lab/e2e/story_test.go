@@ -155,7 +155,7 @@ func (s *story) newPasswords(t *T) {
 }
 
 // postgresImage is the line of k8s/postgres.yaml that names the image.
-const postgresImage = "image: postgres:17"
+const postgresImage = "image: postgres:19"
 
 // values returns the flags of the stories, and more of them as --set pairs.
 func (s *story) values(more ...string) []string {

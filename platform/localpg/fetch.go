@@ -24,9 +24,9 @@ import (
 
 const (
 	mavenCentral = "https://repo1.maven.org/maven2"
-	// fetched is the version to download: the newest that runs on Apple silicon without translation.
-	fetched      = "17.5.0"
-	fetchedMajor = 17
+	// fetched is the version to download. Its programs for macOS run on Apple silicon without translation.
+	fetched      = "18.4.0"
+	fetchedMajor = 18
 	// downloadLimit bounds one download, whatever the caller's context allows.
 	downloadLimit = 15 * time.Minute
 	// maxArchive is the size above which a download is refused. An archive of PostgreSQL has some 30 MB.
@@ -35,7 +35,7 @@ const (
 
 // howToInstall is the advice for a machine without a server and without a network.
 const howToInstall = "install one (`apt-get install postgresql` on Debian and Ubuntu, " +
-	"`dnf install postgresql-server` on Fedora, `brew install postgresql@17` on macOS), " +
+	"`dnf install postgresql-server` on Fedora, `brew install postgresql@18` on macOS), " +
 	"or set DATABASE_URL to a server of yours"
 
 // fetch returns the server's programs from the user's cache, and downloads them first if necessary.

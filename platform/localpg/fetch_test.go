@@ -60,14 +60,14 @@ func bare(t *testing.T, repository string) Options {
 func TestFetch(t *testing.T) {
 	t.Parallel()
 	archive := jar(t, map[string]string{
-		"bin/postgres": "#!/bin/sh\necho 'postgres (PostgreSQL) 17.5'\n", "bin/initdb": "",
+		"bin/postgres": "#!/bin/sh\necho 'postgres (PostgreSQL) 18.4'\n", "bin/initdb": "",
 	})
 	// With the file's name behind the sum, as some repositories have it.
 	repo := &repository{archive: archive, checksum: sum(archive) + "  archive.jar\n"}
 	o := bare(t, serve(t, repo))
 	waittest.Together(t, 4, func(int) error {
 		bin, err := fetch(t.Context(), o)
-		if bin.major != 17 || !strings.HasPrefix(bin.binDir, o.Environ["XDG_CACHE_HOME"]) {
+		if bin.major != 18 || !strings.HasPrefix(bin.binDir, o.Environ["XDG_CACHE_HOME"]) {
 			t.Errorf("fetched %+v", bin)
 		}
 		return err

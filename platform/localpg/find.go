@@ -22,7 +22,7 @@ import (
 const BinVariable = "ROWLOCK_POSTGRES_BIN"
 
 // oldest is the first major version with client_connection_check_interval, without which the server
-// carries out the waiting statement of a dead client later.
+// carries out the waiting statement of a dead client later. It works, though its upstream support has ended.
 const oldest = 14
 
 // ErrNotFound means that no usable server is installed.
