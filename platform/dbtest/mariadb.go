@@ -105,7 +105,8 @@ func MariaServer(t testing.TB, settings ...map[string]string) (server *localmari
 			t.Errorf("dbtest: %v", err)
 		}
 	})
-	return own, own.URL(createMariaDatabase(t, own.URL("mysql")))
+	dsn = own.URL(createMariaDatabase(t, own.URL("mysql")))
+	return own, dsn
 }
 
 // createMariaDatabase creates a database on the server at admin, and returns its name.

@@ -42,7 +42,9 @@ func TestAnswersOfTheServerAreCertain(t *testing.T) {
 			db := open(t, url, func(s *sqldb.Settings) { s.StatementTimeout = 400 * time.Millisecond })
 			primary := map[string]string{"postgresql": "counter_pkey", "mysql": "PRIMARY"}[engine]
 			// MySQL answers a bare SELECT sleep(5) that it cuts off without an error.
-			sleep := map[string]string{"postgresql": "SELECT pg_sleep(5)", "mysql": "SELECT n FROM counter WHERE sleep(5)"}[engine]
+			sleep := map[string]string{
+				"postgresql": "SELECT pg_sleep(5)", "mysql": "SELECT n FROM counter WHERE sleep(5)",
+			}[engine]
 			for statement, want := range map[string]struct {
 				reason     sqldb.Reason
 				constraint string

@@ -143,7 +143,8 @@ func TestBacklogIsWorkedByParts(t *testing.T) {
 	s, db := openStore(t, dsn, nil), openPool(t, dsn, nil)
 	const backlog = 1000 // the longest sequence that MySQL makes by default (cte_max_recursion_depth)
 	execute(t, db, fmt.Sprintf(`INSERT INTO events (id, value)
-	  WITH RECURSIVE seq AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM seq WHERE n < %d) SELECT n, NULL FROM seq`, backlog))
+	  WITH RECURSIVE seq AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM seq WHERE n < %d)
+	  SELECT n, NULL FROM seq`, backlog))
 	execute(t, db, fmt.Sprintf(`UPDATE status SET id = %d`, backlog))
 	batches := make(map[event.ID]bool) // the partitions of which a batch had only events
 	total := 0
