@@ -4,7 +4,7 @@
 -- auto-increment on the two tables. The one row of status is the highest id.
 CREATE TABLE IF NOT EXISTS status (
     id bigint NOT NULL
-) ENGINE = MyISAM;
+) ENGINE = MEMORY;
 -- MySQL with sql_generate_invisible_primary_key gives a table of InnoDB a key when
 -- it is created, but not when it becomes one; to set the variable needs rights.
 ALTER TABLE status ENGINE = InnoDB;
