@@ -64,7 +64,7 @@ func New(s Settings, m *Metrics, log *slog.Logger) (*Guard, error) {
 }
 
 // Start asks the issuer for its keys, and waits for them for 3 s. It returns no error: an issuer that is away does not
-// keep a replica from starting. Requests are answered 503 until the keys are known.
+// end the process, Refresh asks it again. Until the keys are known, HasKeys is false and requests are answered 503.
 func (g *Guard) Start(ctx context.Context) error {
 	g.policy.describe(ctx)
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
@@ -72,6 +72,9 @@ func (g *Guard) Start(ctx context.Context) error {
 	g.keys.renew(ctx)
 	return nil
 }
+
+// HasKeys reports whether the issuer's keys were fetched at least once. It stays true when the issuer goes away.
+func (g *Guard) HasKeys() bool { return g.keys.fetchedOnce() }
 
 // Refresh reads the policy again when its file has changed, and the issuer's keys when they are five minutes old or the
 // last attempt failed.

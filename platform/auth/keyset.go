@@ -107,19 +107,31 @@ func (s *keySet) end(found map[string]jose.JSONWebKey, err error) {
 	before := s.failed
 	if s.failed = err; err != nil {
 		s.metrics.issuer.Inc()
-		if before == nil {
+		switch {
+		case before != nil: // it was logged
+		case s.known == nil:
+			s.log.Warn("the issuer's keys cannot be read, the replica is not ready until they are", slog.Any("error", err))
+		default:
 			s.log.Warn("the issuer's keys cannot be read, those that are known stay good", slog.Any("error", err))
 		}
 		return
 	}
+
 	if before != nil {
-		s.log.Info("the issuer's keys can be read again")
+		s.log.Info("the issuer's keys can be read now")
 	}
 	if !reflect.DeepEqual(s.known, found) {
 		s.known = found
 		s.generation.Add(1)
 	}
 	s.fetched = time.Now()
+}
+
+// fetchedOnce reports whether there are keys. Once there are, there always are.
+func (s *keySet) fetchedOnce() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known != nil
 }
 
 // renew gets the keys when they are due, and waits for them until ctx ends.

@@ -139,6 +139,34 @@ func TestManyWait(t *testing.T) {
 	})
 }
 
+// TestIssuerThatDies: a replica that has had keys once does not lose them, so that it stays ready.
+func TestIssuerThatDies(t *testing.T) {
+	t.Parallel()
+	p := &publisher{err: errors.New("away")}
+	inBubble(t, p, func(t *testing.T, s *keySet) { //nolint:thelper // the test
+		has := func(want bool) {
+			t.Helper()
+			if got := s.fetchedOnce(); got != want {
+				t.Errorf("has keys after %d fetches: %v, want %v", p.fetches, got, want)
+			}
+		}
+		has(false)
+
+		p.ids, p.err = []string{"a"}, nil
+		time.Sleep(RefreshEvery)
+		s.renew(t.Context())
+		has(true)
+
+		p.err = errors.New("away again")
+		time.Sleep(renewEvery)
+		s.renew(t.Context())
+		has(true)
+		if p.fetches != 3 {
+			t.Errorf("%d fetches, want 3", p.fetches)
+		}
+	})
+}
+
 // TestRenewal: the keys are fetched every five minutes, and at each look after an attempt that failed.
 func TestRenewal(t *testing.T) {
 	t.Parallel()

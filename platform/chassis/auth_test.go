@@ -17,29 +17,57 @@ import (
 	"github.com/rowlock/rowlock/platform/waittest"
 )
 
-// A replica starts and is ready while the issuer of tokens is away. It serves what needs no token, and answers 503 to
-// what does.
-func TestIssuerThatIsAwayAtTheStart(t *testing.T) {
+// A replica is alive and not ready while it has never had the issuer's keys: a wrong AUTH_ISSUER stops a rollout. It
+// serves what needs no token, and is ready by itself when the issuer answers.
+func TestNoReplicaIsReadyBeforeItHasTheIssuersKeys(t *testing.T) {
 	t.Parallel()
-	issuer := authtest.New(t)
-	issuer.Answer(func(w http.ResponseWriter, _ *http.Request) bool {
-		w.WriteHeader(http.StatusBadGateway)
-		return true
-	})
-	p := newProbe(t, dbtest.Empty(t), issuer.Environ(t, "rules: [{subjects: [a], services: [probe], allow: [read]}]"))
-	p.build = answersOn(t, "api")
-	r := p.run(t)
-	waittest.Eventually(t, "ready", func() bool { return r.get(t, "/readyz") == http.StatusOK })
-	api := fmt.Sprintf("http://%v", r.Addr("api"))
-	if a := apptest.Get(t, api+"/docs"); a.Status != http.StatusOK {
-		t.Errorf("/docs: %s", a)
-	}
-	a := apptest.Send(t, http.MethodGet, api+"/", "", issuer.Header("a"))
-	if a.Status != http.StatusServiceUnavailable || a.Code != "NOT_APPLIED" || a.Header.Get("Retry-After") == "" {
-		t.Errorf("with a token: %s", a)
-	}
-	if a := apptest.Get(t, api+"/"); a.Status != http.StatusUnauthorized {
-		t.Errorf("without one: %s", a)
+	for name, refuse := range map[string]func(w http.ResponseWriter, r *http.Request) bool{
+		"404": func(w http.ResponseWriter, r *http.Request) bool {
+			http.NotFound(w, r)
+			return true
+		},
+		"no answer": func(_ http.ResponseWriter, r *http.Request) bool {
+			<-r.Context().Done()
+			return true
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			issuer := authtest.New(t)
+			issuer.Answer(refuse)
+			p := newProbe(t, dbtest.Empty(t), issuer.Environ(t, "rules: [{subjects: [a], services: [probe], allow: [read]}]"))
+			p.build = answersOn(t, "api")
+			r := p.run(t)
+			admin := func(path string) apptest.Answer {
+				return apptest.Get(t, fmt.Sprintf("http://%v%s", r.AdminAddr(), path))
+			}
+
+			waittest.Eventually(t, "not ready for want of keys", func() bool {
+				a := admin("/readyz")
+				return a.Status == http.StatusServiceUnavailable &&
+					a.Body == "not ready: the keys of AUTH_ISSUER cannot be read\n"
+			})
+			if a := admin("/livez"); a.Status != http.StatusOK {
+				t.Errorf("/livez: %s, want 200", a)
+			}
+			api := fmt.Sprintf("http://%v", r.Addr("api"))
+			if a := apptest.Get(t, api+"/docs"); a.Status != http.StatusOK {
+				t.Errorf("/docs: %s, want 200", a)
+			}
+			if a := apptest.Get(t, api+"/"); a.Status != http.StatusUnauthorized {
+				t.Errorf("without a token: %s, want 401", a)
+			}
+			a := apptest.Send(t, http.MethodGet, api+"/", "", issuer.Header("a"))
+			if a.Status != http.StatusServiceUnavailable || a.Code != "NOT_APPLIED" || a.Header.Get("Retry-After") == "" {
+				t.Errorf("with a token: %s, want 503 NOT_APPLIED with Retry-After", a)
+			}
+
+			issuer.Answer(nil)
+			waittest.Eventually(t, "ready", func() bool { return admin("/readyz").Status == http.StatusOK })
+			if a := apptest.Send(t, http.MethodGet, api+"/", "", issuer.Header("a")); a.Status != http.StatusNoContent {
+				t.Errorf("with a token, once ready: %s, want 204", a)
+			}
+		})
 	}
 }
 

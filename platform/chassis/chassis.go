@@ -173,7 +173,8 @@ func (c *Chassis) AddListener(name, addr string, docs httpserver.Docs) (*httpser
 	return server, nil
 }
 
-// identify makes the guard of all listeners, once, where AUTH is token. It fails on a policy that it cannot read.
+// identify makes the guard of all listeners, once, where AUTH is token. The replica is not ready before the guard has
+// the issuer's keys, so that a wrong AUTH_ISSUER stops a rollout. It fails on a policy that it cannot read.
 func (c *Chassis) identify() (err error) {
 	settings := c.common.Auth
 	if c.guard != nil || settings.Mode != config.AuthToken {
@@ -183,7 +184,12 @@ func (c *Chassis) identify() (err error) {
 		Service: c.name, Issuer: settings.Issuer, Audience: settings.Audience, CAFile: settings.CAFile,
 		TokenFile: settings.TokenFile, Policy: settings.Policy,
 	}, c.callers, c.log)
-	return err
+	if err != nil {
+		return err
+	}
+
+	c.readiness.Require(c.guard.HasKeys, "the keys of AUTH_ISSUER cannot be read")
+	return nil
 }
 
 // GroupLimits returns the limits of the service's coalescers, of which each runs inFlight groups at once.

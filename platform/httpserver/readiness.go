@@ -15,24 +15,39 @@ const (
 	failuresBeforeUnready = 3
 )
 
-// Readiness decides whether a replica should get requests: from its start until it drains, while a ping of the database
-// succeeded in the last 10 s or fewer than 3 pings in a row have failed. An outage makes it change at most once to "not
-// ready" and once back, and an outage shorter than 10 s not at all: requests are answered 503 meanwhile, and a service
-// without any ready replica would not even do that.
+// Readiness decides whether a replica should get requests: from its start until it drains, once everything is there
+// that Require names, and while a ping of the database succeeded in the last 10 s or fewer than 3 pings in a row have
+// failed. An outage makes it change at most once to "not ready" and once back, and an outage shorter than 10 s not at
+// all: requests are answered 503 meanwhile, and a service without any ready replica would not even do that.
 type Readiness struct {
 	ping func(ctx context.Context) error
 
 	mu       sync.Mutex
+	required []requirement
 	started  bool
 	draining bool
 	failures int // in a row
 	success  time.Time
 }
 
+// requirement is something that a replica needs before its first request.
+type requirement struct {
+	met     func() bool
+	missing string // the reason while it is not met
+}
+
 // NewReadiness returns a Readiness that is not ready. A nil ping stands for a service without a database. The ping must
 // end with its context.
 func NewReadiness(ping func(ctx context.Context) error) *Readiness {
 	return &Readiness{ping: ping}
+}
+
+// Require keeps the replica unready, with missing as the reason, until met returns true. met must return at once, and
+// must stay true: what fails later is answered per request.
+func (r *Readiness) Require(met func() bool, missing string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.required = append(r.required, requirement{met, missing})
 }
 
 // Started marks the replica as migrated and serving.
@@ -60,6 +75,12 @@ func (r *Readiness) Ready() (ready bool, why string) {
 		return false, "starting"
 	case r.failures >= failuresBeforeUnready && time.Since(r.success) > freshFor:
 		return false, "the database cannot be reached"
+	}
+
+	for _, needed := range r.required {
+		if !needed.met() {
+			return false, needed.missing
+		}
 	}
 	return true, ""
 }
