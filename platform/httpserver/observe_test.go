@@ -2,7 +2,9 @@ package httpserver
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"sort"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
 
 	"github.com/rowlock/rowlock/platform/problem"
 )
@@ -102,6 +105,57 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("a label too many: %s", key)
 		}
 	}
+}
+
+// A scraper that asks for protobuf gets the native histogram of the durations beside the classic buckets, in bounded
+// memory whatever the durations are.
+func TestNativeHistogram(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Config{})
+		took := 1.0 // ns
+		f.handle(http.MethodGet, "/a", func(c echo.Context) error {
+			time.Sleep(time.Duration(took))
+			return answer(c)
+		})
+		const requests = 230 // up to some seconds: 126 buckets without a bound
+		for range requests {
+			f.do(t, "GET", "/a", "")
+			took *= 1.1
+		}
+
+		admin := NewAdmin(AdminConfig{Gatherer: f.registry, Readiness: NewReadiness(nil)}, slog.New(slog.DiscardHandler))
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
+		r.Header.Set("Accept", string(expfmt.NewFormat(expfmt.TypeProtoDelim)))
+		w := httptest.NewRecorder()
+		admin.http.Handler.ServeHTTP(w, r)
+
+		families, err := f.registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		family := families[0] // for its type; the decoder overwrites it
+		decoder := expfmt.NewDecoder(w.Body, expfmt.ResponseFormat(w.Header()))
+		for family.Reset(); family.GetName() != "http_server_request_duration_seconds"; {
+			if err := decoder.Decode(family); err != nil {
+				t.Fatalf("no histogram: %v", err)
+			}
+		}
+		h := family.GetMetric()[0].GetHistogram()
+		if n := len(h.GetBucket()); n != 14 {
+			t.Errorf("%d classic buckets, want 14", n)
+		}
+		if n := h.GetSampleCount(); n != requests {
+			t.Errorf("%d observations, want %d", n, requests)
+		}
+		native := 0
+		for _, span := range h.GetPositiveSpan() {
+			native += int(span.GetLength())
+		}
+		if native < 20 || native > nativeBuckets {
+			t.Errorf("%d native buckets, want 20 to %d", native, nativeBuckets)
+		}
+	})
 }
 
 func TestAccessLog(t *testing.T) {
