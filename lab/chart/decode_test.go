@@ -16,7 +16,9 @@ import (
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	gateway "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
@@ -35,6 +37,25 @@ type list = []any
 
 type dict = map[string]any
 
+// grafanaDashboard has the fields of the Grafana operator's object that the chart sets. Its own module would bring the
+// whole operator.
+type grafanaDashboard struct {
+	meta.TypeMeta
+	meta.ObjectMeta `json:"metadata"`
+
+	Spec struct {
+		InstanceSelector          meta.LabelSelector        `json:"instanceSelector"`
+		AllowCrossNamespaceImport bool                      `json:"allowCrossNamespaceImport"`
+		ConfigMapRef              core.ConfigMapKeySelector `json:"configMapRef"`
+	} `json:"spec"`
+}
+
+// DeepCopyObject implements runtime.Object.
+func (d *grafanaDashboard) DeepCopyObject() runtime.Object { //nolint:ireturn // the interface's own
+	other := *d
+	return &other
+}
+
 // decode decodes manifests. An unknown kind, an unknown or repeated field, a wrong type, and two objects of one name
 // are errors.
 func decode(manifests string) (objects, error) {
@@ -47,6 +68,8 @@ func decode(manifests string) (objects, error) {
 			return nil, err
 		}
 	}
+	grafana := schema.GroupVersion{Group: "grafana.integreatly.org", Version: "v1beta1"}
+	scheme.AddKnownTypeWithName(grafana.WithKind("GrafanaDashboard"), &grafanaDashboard{})
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 	all := objects{}
 	for text := range strings.SplitSeq("\n"+manifests, "\n---") {

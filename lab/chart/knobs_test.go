@@ -344,6 +344,7 @@ func TestEveryKnobIsTurned(t *testing.T) {
 			"prometheusRule.disabled", "prometheusRule.overrides", "prometheusRule.runbookUrl",
 			"prometheusRule.additionalRuleLabels",
 			"global.database.maxConnections", "dashboards.enabled", "dashboards.labels", "dashboards.annotations",
+			"dashboards.grafanaOperator.instanceSelector", "prometheusRule.objective",
 		},
 	}
 	for _, s := range scenarios() {

@@ -57,6 +57,7 @@ global:
   serviceMonitor: {enabled: true, labels: {release: prometheus}, interval: 15s, scrapeTimeout: 5s,
     relabelings: [{targetLabel: a, replacement: b}], metricRelabelings: [{regex: "go_.*", action: labeldrop}]}
 prometheusRule: {enabled: true, labels: {r: s}}
+dashboards: {enabled: true, grafanaOperator: {enabled: true}}
 extraObjects: [{apiVersion: v1, kind: Secret, metadata: {name: "{{ .Release.Name }}-mine"}}]
 test: {image: {registry: registry.example, repository: my/lab, digest: "` + other + `", tag: "3@` + digest + `"},
   resources: {requests: {cpu: 1}}, podLabels: {team: x}, podAnnotations: {note: why, helm.sh/hook: none},
@@ -111,6 +112,10 @@ test: {image: {registry: registry.example, repository: my/lab, digest: "` + othe
 			{"global.service.ipFamilies", "Service/rowlock-counts-metrics", "spec.ipFamilies", list{"IPv4", "IPv6"}},
 			{"prometheusRule.enabled", "PrometheusRule/rowlock", "kind", "PrometheusRule"},
 			{"prometheusRule.labels", "PrometheusRule/rowlock", "metadata.labels.r", "s"},
+			{
+				"dashboards.grafanaOperator.enabled", "GrafanaDashboard/rowlock-dashboard-iidy",
+				"spec.instanceSelector.matchLabels.dashboards", "grafana",
+			},
 		}...),
 	}, {
 		name: "policies of all services", chart: umbrella,

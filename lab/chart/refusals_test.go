@@ -71,6 +71,8 @@ func TestTheSchemaRefuses(t *testing.T) {
 			},
 			{`global.service.ipFamilyPolicy="Dual"`, `at '/global/service/ipFamilyPolicy': value must be one of`},
 			{`prometheusRule.overrides.RowlockSlow={"severity":"info"}`, `additional properties 'severity' not allowed`},
+			{`prometheusRule.objective=0.9`, `at '/prometheusRule/objective': minimum: got 0.9, want 0.95`},
+			{`dashboards.grafanaOperator.instanceSelector.labels={}`, `additional properties 'labels' not allowed`},
 			{`test.resources.request={}`, `at '/test/resources': additional properties 'request' not allowed`},
 			{`counts.serviceMonitor.enabled="yes sir"`, `at '/serviceMonitor/enabled': value must be one of`},
 			{`global.networkPolicy.databasePorts=null`, `at '/global/networkPolicy': missing property 'databasePorts'`},

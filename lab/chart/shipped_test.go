@@ -57,6 +57,35 @@ func TestEveryDashboardIsShipped(t *testing.T) {
 	}
 }
 
+// The Grafana operator finds each dashboard by its ConfigMap, for the Grafanas that are selected.
+func TestTheGrafanaOperatorGetsEveryDashboard(t *testing.T) {
+	t.Parallel()
+	const selected = `
+dashboards:
+  enabled: true
+  grafanaOperator: {enabled: true, instanceSelector: {matchLabels: {dashboards: null, team: a}}}
+`
+	all := renderAlike(t, umbrella, selected)
+	for _, file := range glob(t, umbrella+"/dashboards/*.json") {
+		base := filepath.Base(file)
+		name := release + "-dashboard-" + strings.TrimSuffix(base, ".json")
+		got := get[grafanaDashboard](t, all, "GrafanaDashboard/"+name).Spec
+		source := get[core.ConfigMap](t, all, "ConfigMap/"+got.ConfigMapRef.Name)
+		if source.Data[got.ConfigMapRef.Key] == "" {
+			t.Errorf("%s is read from the key %q of %s, which has none", name, got.ConfigMapRef.Key, source.Name)
+		}
+		if got.ConfigMapRef.Key != base {
+			t.Errorf("%s is read from the key %s, want %s", name, got.ConfigMapRef.Key, base)
+		}
+		if want := map[string]string{"team": "a"}; !maps.Equal(got.InstanceSelector.MatchLabels, want) {
+			t.Errorf("%s selects %v, want %v", name, got.InstanceSelector.MatchLabels, want)
+		}
+		if !got.AllowCrossNamespaceImport {
+			t.Errorf("%s is for the Grafanas of its own namespace alone", name)
+		}
+	}
+}
+
 // Every group of every file of rules/ gets to Prometheus, with the same values but for the release that it is about.
 // The rules are decoded strictly: a field that the operator does not know is none that Prometheus knows.
 func TestEveryRuleIsShipped(t *testing.T) {
@@ -80,13 +109,14 @@ func TestEveryRuleIsShipped(t *testing.T) {
 	}
 }
 
-// An alert may be left out, or differ; every alert has the labels that are wanted, and leads to the page that is named.
-// Recorded series stay as they are.
+// An alert may be left out, or differ; the objective sets the thresholds of both burn alerts. Every alert has the
+// labels that are wanted, and leads to the page that is named. Recorded series stay as they are.
 func TestRulesAreAdapted(t *testing.T) {
 	t.Parallel()
 	const adapted = `
 prometheusRule:
   enabled: true
+  objective: 0.9995
   disabled: {RowlockLockedOut: true, RowlockPoolSaturated: false}
   additionalRuleLabels: {team: shop, severity: none}
   runbookUrl: https://wiki.example/rowlock
@@ -121,6 +151,11 @@ prometheusRule:
 				want.Annotations["runbook_url"] = "https://wiki.example/rowlock#" + section
 			}
 			switch name {
+			case "RowlockErrorBudgetBurnsFast", "RowlockErrorBudgetBurns":
+				if n := strings.Count(want.Expr.StrVal, " * 0.001"); n != 4 {
+					t.Errorf("%s compares %d windows with the default objective, want 4", name, n)
+				}
+				want.Expr.StrVal = strings.ReplaceAll(want.Expr.StrVal, " * 0.001", " * 0.0005")
 			case "RowlockSlow":
 				long, kept := monitoring.Duration("30m"), monitoring.NonEmptyDuration("5m")
 				want.For, want.KeepFiringFor = &long, &kept

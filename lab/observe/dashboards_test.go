@@ -65,6 +65,13 @@ func TestDashboards(t *testing.T) {
 				t.Errorf("%s uses $%s, which it does not define", d.Name, match[1])
 			}
 		}
+		heatmaps, want := strings.Count(string(text), `"type": "heatmap"`), 1
+		if d.Name == "overview" {
+			want = 0
+		}
+		if heatmaps != want {
+			t.Errorf("%s has %d heatmaps, want %d", d.Name, heatmaps, want)
+		}
 		for _, row := range d.Rows {
 			titles := map[string]bool{}
 			for _, p := range row.Panels {
@@ -97,7 +104,7 @@ func checkExpr(t *testing.T, where, expr string) {
 		}
 	}
 	for _, part := range regexp.MustCompile(`\w+\([^()]*\[([^]]+)\]`).FindAllStringSubmatch(expr, -1) {
-		if !slices.Contains([]string{"$__rate_interval", "15m", "1h"}, part[1]) {
+		if !slices.Contains([]string{"$__rate_interval", "$__range", "15m", "1h"}, part[1]) {
 			t.Errorf("%s: a range of %s", where, part[1])
 		}
 	}

@@ -52,7 +52,8 @@ func (r *rig) fill(t *testing.T, all []*dashboard.Dashboard) map[string]string {
 	for _, d := range all {
 		values := map[string]string{}
 		substitute := func(text string) string {
-			text = strings.NewReplacer("$__rate_interval", rateInterval, "$__interval", interval.String()).Replace(text)
+			text = strings.NewReplacer("$__rate_interval", rateInterval, "$__interval", interval.String(),
+				"$__range", dataWithin.String()).Replace(text)
 			return aVariable.ReplaceAllStringFunc(text, func(name string) string { return values[strings.TrimLeft(name, "${")] })
 		}
 		for _, v := range d.Variables {

@@ -1,11 +1,13 @@
 {{/*
-The groups of rules/ as prometheusRule wants them: without the alerts that are disabled, with what overrides say, and narrowed to the release. The
-rules are about all releases; shipped with a release as they are, each of several would fire for all.
+The groups of rules/ as prometheusRule wants them: for its objective, without the alerts that are disabled, with what overrides say, and narrowed
+to the release. The rules are about all releases; shipped with a release as they are, each of several would fire for all. The error budget stands in
+rules/ as a number, 0.001, so that the file can be loaded as it is.
 */}}
 {{- define "rowlock.rules" -}}
 {{- $values := .Values.prometheusRule -}}
 {{- $disabled := $values.disabled | default dict -}}
 {{- $overrides := $values.overrides | default dict -}}
+{{- $budget := subf 1.0 $values.objective -}}
 {{- $alerts := dict -}}
 {{- $groups := list -}}
 {{- range $path, $_ := .Files.Glob "rules/*.yaml" -}}
@@ -14,6 +16,7 @@ rules are about all releases; shipped with a release as they are, each of severa
 {{- range $rule := .rules -}}
 {{- with .alert -}}
 {{- $_ := set $alerts . true -}}
+{{- $_ = set $rule "expr" (replace " * 0.001" (printf " * %v" $budget) $rule.expr) -}}
 {{- $rule = mergeOverwrite $rule (get $overrides . | default dict | deepCopy) -}}
 {{- $_ = set $rule "labels" (merge (dict) (dig . "labels" dict $overrides) ($values.additionalRuleLabels | default dict) $rule.labels) -}}
 {{- if not (dig . "annotations" "runbook_url" "" $overrides) -}}

@@ -15,7 +15,7 @@ func counts() *Dashboard {
 					"lane of their own.",
 				query("sum(rowlock_coalesce_slow_keys{$sel})", "counters")).limits(1, 0),
 		),
-		apiRow(),
+		apiRow(), latencyRow(),
 		{Title: "Repeats", Panels: []Panel{
 			series("Replayed answers", UnitOps,
 				"Repeated requests that got the stored answer. Many: callers time out before they are answered. other request: "+

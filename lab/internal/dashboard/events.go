@@ -15,7 +15,7 @@ func events() *Dashboard {
 					"runs, or when a transaction keeps events locked.",
 				query("max(events_oldest_pending_distance{$sel})", "events since")),
 		),
-		apiRow(),
+		apiRow(), latencyRow(),
 		{Title: "Workers", Panels: []Panel{
 			series("Events in and out", UnitOps,
 				"Events added, and events given a value. When out stays below in, add workers or raise WORKER_CONCURRENCY.",

@@ -14,7 +14,7 @@ func iidy() *Dashboard {
 				"Long batches that are applied on the busiest replica. At BULK_IN_FLIGHT (2) the next one waits its turn.",
 				query("max(iidy_bulk_in_flight{$sel})", "under way")).limits(2, 0),
 		),
-		apiRow(),
+		apiRow(), latencyRow(),
 		{Title: "Items", Panels: []Panel{
 			series("Items changed", UnitOps,
 				"Items changed per second; an item that was there already, or was missing, does not count. deleted far below "+

@@ -81,7 +81,7 @@ func alerts() object {
 }
 
 // panels lays the panels out from left to right, row by row: six figures beside each other, or three panels with lines,
-// or four where a row has four.
+// or four where a row has four. A heatmap is as wide as two of three.
 func (d *Dashboard) panels() []object {
 	var list []object
 	top := 0
@@ -99,11 +99,15 @@ func (d *Dashboard) panels() []object {
 			width = columns / 4
 		}
 		for _, p := range row.Panels {
-			if left+width > columns {
+			wide := width
+			if p.Kind == KindHeatmap {
+				wide = 2 * width
+			}
+			if left+wide > columns {
 				left, top = 0, top+height
 			}
-			list = append(list, d.panel(len(list)+1, p, position(left, top, width, height)))
-			left += width
+			list = append(list, d.panel(len(list)+1, p, position(left, top, wide, height)))
+			left += wide
 		}
 		top += height
 	}
@@ -118,11 +122,15 @@ func position(left, top, width, height int) object {
 func (d *Dashboard) panel(id int, p Panel, at object) object {
 	targets := make([]object, 0, len(p.Queries))
 	for i, q := range p.Queries {
-		targets = append(targets, object{
+		target := object{
 			"refId": string(rune('A' + i)), "datasource": source(), "expr": d.Expr(q.Expr), "legendFormat": q.Legend,
 			"editorMode": "code", "range": p.Kind != KindStat, "instant": p.Kind == KindStat,
 			"exemplar": p.Exemplars,
-		})
+		}
+		if p.Kind == KindHeatmap {
+			target["format"] = "heatmap"
+		}
+		targets = append(targets, target)
 	}
 	panel := object{
 		"id": id, "type": p.Kind, "title": p.Title, "description": p.Description, "gridPos": at,
@@ -136,13 +144,17 @@ func (d *Dashboard) panel(id int, p Panel, at object) object {
 				"?${__url_time_range}&${datasource:queryparam}&${namespace:queryparam}&${release:queryparam}",
 		}}
 	}
-	if p.Kind == KindStat {
+	switch p.Kind {
+	case KindStat:
 		defaults["color"] = object{"mode": "thresholds"}
 		panel["options"] = object{
 			"colorMode": "value", "graphMode": "none", "justifyMode": "auto", "textMode": "auto", "orientation": "auto",
 			"reduceOptions": object{"calcs": []string{"lastNotNull"}, "fields": "", "values": false},
 		}
-	} else {
+	case KindHeatmap:
+		defaults = object{}
+		panel["options"] = p.cells()
+	default:
 		defaults["color"] = object{"mode": "palette-classic"}
 		defaults["custom"] = p.lines()
 		panel["options"] = object{
@@ -152,6 +164,25 @@ func (d *Dashboard) panel(id int, p Panel, at object) object {
 	}
 	panel["fieldConfig"] = object{"defaults": defaults, "overrides": []object{}}
 	return panel
+}
+
+// cells returns the options of a heatmap whose rows are the buckets: a cell's colour is how many requests per second
+// fell into the bucket.
+//
+//nolint:goconst // the words of Grafana's JSON, each where Grafana wants it
+func (p Panel) cells() object {
+	return object{
+		"calculate": false, "cellGap": 1, "showValue": "never", "rowsFrame": object{"layout": "auto"},
+		"cellValues": object{"unit": UnitRate}, "filterValues": object{"le": 1e-9},
+		"yAxis":   object{"unit": p.Unit, "axisPlacement": "left", "reverse": false},
+		"legend":  object{"show": true},
+		"tooltip": object{"mode": "single", "yHistogram": true},
+		"color": object{
+			"mode": "scheme", "scheme": "Oranges", "scale": "exponential", "exponent": 0.5, "steps": 64,
+			"fill": "dark-orange", "reverse": false,
+		},
+		"exemplars": object{"color": "rgba(255,0,255,0.7)"},
+	}
 }
 
 // thresholds returns the steps from green over yellow to red. The first one has no value.

@@ -40,6 +40,7 @@ type Row struct {
 const (
 	KindStat       = "stat"
 	KindTimeseries = "timeseries"
+	KindHeatmap    = "heatmap"
 )
 
 // The units that panels have, by Grafana's names.
@@ -56,7 +57,7 @@ const (
 type Panel struct {
 	// Title says what is shown, Description how to read it and what to do about it.
 	Title, Description string
-	// Kind is [KindStat] or [KindTimeseries].
+	// Kind is [KindStat], [KindTimeseries] or [KindHeatmap].
 	Kind string
 	// Unit is one of the units above.
 	Unit string
@@ -89,6 +90,13 @@ func series(title, unit, description string, queries ...Query) Panel {
 // stat returns a panel with one figure.
 func stat(title, unit, description string, queries ...Query) Panel {
 	return Panel{Title: title, Kind: KindStat, Unit: unit, Description: description, Queries: queries}
+}
+
+// heatmap returns a panel that shows how the observations of a histogram spread over its classic buckets, which every
+// Prometheus has.
+func heatmap(title, unit, description, histogram string) Panel {
+	perBucket := query(rate(histogram+"_bucket", "le"), "{{le}}")
+	return Panel{Title: title, Kind: KindHeatmap, Unit: unit, Description: description, Queries: []Query{perBucket}}
 }
 
 // limits colours the panel yellow from warn and red from bad on; 0 for none.

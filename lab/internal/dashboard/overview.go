@@ -13,7 +13,10 @@ func overview() *Dashboard {
 			Name: "service", Label: "Service",
 			Query: `label_values(rowlock_build_info{` + ofRelease + `}, app_kubernetes_io_name)`,
 		}),
-		Rows: []Row{glance(), traffic(), latency(), saturation(), replicas(), locks(), databaseRow(byService+", ", service)},
+		Rows: []Row{
+			glance(), traffic(), rollout(), latency(), saturation(), replicas(), locks(),
+			databaseRow(byService+", ", service),
+		},
 	}
 }
 
@@ -82,11 +85,37 @@ func saturation() Row {
 	}}
 }
 
-// ofScalers matches the autoscalers by the names that the chart gives them: kube-state-metrics has no other labels of
-// them.
-const ofScalers = `{namespace=~"$namespace",horizontalpodautoscaler=~"($release)-($service)(-work)?"}`
+// ofWorkloads matches the Deployments or autoscalers by the names that the chart gives them: kube-state-metrics has no
+// other labels of them.
+func ofWorkloads(label string) string {
+	return `{namespace=~"$namespace",` + label + `=~"($release)-($service)(-work)?"}`
+}
+
+// acknowledged counts the requests that changed something and were told so. Pyggpot's reads are POST too.
+const acknowledged = requestCount +
+	`{status=~"2..",method=~"POST|PUT|PATCH|DELETE",route!~".*/(View|List).*|/grpc.*"}`
+
+// rollout shows what replacing the replicas costs their callers: nothing but some waits.
+func rollout() Row {
+	return Row{Title: "A rollout", Panels: []Panel{
+		series("Replicas ready", UnitShort,
+			"Replicas that get requests, per Deployment: never fewer than before a rollout began. Needs kube-state-metrics.",
+			query("max by (deployment) (kube_deployment_status_replicas_ready"+ofWorkloads("deployment")+")",
+				"{{deployment}}")),
+		series("Versions", UnitShort,
+			"Processes by version. Two for a long time: a rollout hangs.",
+			query("count by (version) (rowlock_build_info{$sel})", "{{version}}")),
+		lockWaits(),
+		stat("Changes acknowledged", UnitShort,
+			"Sum over the time that is shown: select a rollout. All of them are in the database; those with an unknown outcome "+
+				"may be. What a new replica answered before its first scrape is missing.",
+			query("sum by (app_kubernetes_io_name) (increase("+matched(acknowledged)+"[$__range]))", byService),
+			query("sum(increase("+matched("rowlock_outcome_unknown_total")+"[$__range]))", "outcome unknown")).byService(),
+	}}
+}
 
 func replicas() Row {
+	scalers := ofWorkloads("horizontalpodautoscaler")
 	return Row{Title: "Replicas", Panels: []Panel{
 		series("Replicas", UnitShort,
 			"Processes that Prometheus reaches; work are events' workers.",
@@ -95,24 +124,25 @@ func replicas() Row {
 		series("Replicas desired, of the maximum", UnitShare,
 			"Desired replicas of each autoscaler, as a part of its maximum. When it stays at 100 %, raise maxReplicas within "+
 				"the connection budget. Needs kube-state-metrics.",
-			query(`max by (horizontalpodautoscaler) (kube_horizontalpodautoscaler_status_desired_replicas`+ofScalers+
-				` / kube_horizontalpodautoscaler_spec_max_replicas`+ofScalers+`)`, "{{horizontalpodautoscaler}}")).limits(1, 0),
+			query(`max by (horizontalpodautoscaler) (kube_horizontalpodautoscaler_status_desired_replicas`+scalers+
+				` / kube_horizontalpodautoscaler_spec_max_replicas`+scalers+`)`, "{{horizontalpodautoscaler}}")).limits(1, 0),
 		series("Restarts", UnitShort,
 			"Containers restarted in the same pod in the last 15 minutes. `kubectl describe pod` says why.",
 			query("sum by (app_kubernetes_io_name) (changes(process_start_time_seconds{$sel}[15m]))", byService)).limits(0,
 			1).byService(),
-		series("Versions", UnitShort,
-			"Processes by version. Two for a long time: a rollout hangs.",
-			query("count by (version) (rowlock_build_info{$sel})", "{{version}}")),
 	}}
+}
+
+func lockWaits() Panel {
+	return series("Wait for a lock, 99th percentile", UnitSeconds,
+		"In the database, until the lock was taken or the wait ended. Milliseconds: replicas share a hot row. Seconds: "+
+			"another transaction keeps its lock.",
+		query(quantile(0.99, `rowlock_lock_wait_seconds{where="database"}`, service), byService)).limits(1, 5).byService()
 }
 
 func locks() Row {
 	return Row{Title: "Locks", Panels: []Panel{
-		series("Wait for a lock, 99th percentile", UnitSeconds,
-			"In the database, until the lock was taken or the wait ended. Milliseconds: replicas share a hot row. Seconds: "+
-				"another transaction keeps its lock.",
-			query(quantile(0.99, `rowlock_lock_wait_seconds{where="database"}`, service), byService)).limits(1, 5).byService(),
+		lockWaits(),
 		series("Callers waiting for a lock", UnitShort,
 			"On average at any moment, in the process and in the database (seconds waited per second).",
 			query(rate("rowlock_lock_wait_seconds_sum", service), byService)).stacked().byService(),

@@ -15,7 +15,7 @@ func payments() *Dashboard {
 				"Age of the oldest payment in flight. Above PROCESSOR_TIMEOUT + 1 s (4 s) its claim has run out.",
 				query("max(payments_claim_oldest_seconds{$sel})", "open for")).limits(3, 4),
 		),
-		apiRow(),
+		apiRow(), latencyRow(),
 		{Title: "Payments", Panels: []Panel{
 			series("Payments", UnitOps,
 				"Payments stored per second. DECLINED is a result, and is stored too.",

@@ -20,7 +20,7 @@ func pyggpot() *Dashboard {
 					"stalled for LOCK_TTL.",
 				query(`sum(increase(rowlock_lock_conflicts_total{$sel,reason="taken_over"}[1h]))`, "in an hour")).limits(1, 0),
 		),
-		apiRow(), groupRow(),
+		apiRow(), latencyRow(), groupRow(),
 		lockRow("the lease of a pot"),
 		{Title: "Leases", Panels: []Panel{
 			series("Attempts for one lease", UnitShort,

@@ -147,15 +147,25 @@ func apiRow() Row {
 			"503: NOT_APPLIED, DATABASE_UNAVAILABLE or OVERLOADED, callers repeat it. 500: OUTCOME_UNKNOWN, or a bug. Many "+
 				"4xx: a caller's mistake.",
 			query(rate(requestCount, "status"), "{{status}}")).stacked(),
+		series("Refused callers", UnitRate,
+			"With AUTH=token. policy: no rule allows it, 403. keys: the issuer's keys are not known, 503. All others: no token "+
+				"that is good, 401.",
+			query(rate("rowlock_auth_refused_total", "reason"), "{{reason}}")).stacked(),
+	}}
+}
+
+// latencyRow shows how long the requests of one service take.
+func latencyRow() Row {
+	return Row{Title: "Latency", Panels: []Panel{
+		heatmap("Latency", UnitSeconds,
+			"Requests per second by how long they took: the darker, the more. A second band above the usual one is requests "+
+				"that waited, for a lock, for a connection or for a group; one band that rises is a slow database.",
+			requestSeconds).exemplars(),
 		series("Latency by route, 99th percentile", UnitSeconds,
 			"From the request's header to the end of its handler. What is left after the waits for locks and for "+
 				"connections, below, is the database's own time.",
 			query(quantile(0.99, requestSeconds, "method", "route"),
 				"{{method}} {{route}}")).limits(0.2, 1).exemplars(),
-		series("Refused callers", UnitRate,
-			"With AUTH=token. policy: no rule allows it, 403. keys: the issuer's keys are not known, 503. All others: no token "+
-				"that is good, 401.",
-			query(rate("rowlock_auth_refused_total", "reason"), "{{reason}}")).stacked(),
 	}}
 }
 
